@@ -1,0 +1,26 @@
+#pragma once
+// Nanoseconds from work: the only place where a Machine's rates meet an op's FLOPs, bytes and link traffic. Modelled.
+
+#include <cstdint>
+#include <vector>
+
+#include "core/graph.h"
+#include "core/machine.h"
+
+namespace tidemark {
+
+/// Time of one op on its lane at expert load `load`: launch + max(FLOP time, memory time), or link latency + transfer.
+/// `given` costs are taken as they are (ns). Receives take no lane time.
+[[nodiscard]] std::int64_t op_ns(const OpTemplate& op, const Machine& machine, double load);
+
+/// Per op of the graph; `time_scale` multiplies compute-lane times (1: as modelled).
+[[nodiscard]] std::vector<std::int64_t> op_durations(const Graph& graph, const Machine& machine, double time_scale = 1.0);
+
+struct CopyCost {
+  std::int64_t link_ns = 0;     ///< occupation of the D2H or H2D lane
+  std::int64_t compute_ns = 0;  ///< what the copy takes from the compute lane: launch + its share of device memory bandwidth
+};
+[[nodiscard]] CopyCost copy_out_cost(Bytes bytes, const Machine& machine);
+[[nodiscard]] CopyCost copy_in_cost(Bytes bytes, const Machine& machine);
+
+}  // namespace tidemark

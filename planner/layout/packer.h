@@ -1,0 +1,50 @@
+#pragma once
+// Addresses for intervals: the seam behind which packers live, one a file. A packer sees numbers only.
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "core/bytes.h"
+#include "core/schedule.h"
+#include "core/layout.h"
+
+namespace tidemark {
+
+/// A block of bytes needed on the half-open interval [begin, end) of some clock.
+struct PackItem {
+  std::int32_t begin = 0;
+  std::int32_t end = 0;
+  Bytes bytes = 0;
+};
+
+struct Packing {
+  std::vector<Bytes> offsets;  ///< per item, multiples of `alignment`
+  Bytes height_bytes = 0;
+};
+
+/// Max over the clock of the bytes needed (rounded to alignment): no packing is lower.
+[[nodiscard]] Bytes packing_load(std::span<const PackItem> items, Bytes alignment);
+
+struct Packer {
+  std::string_view name;
+  std::string_view help;
+  Packing (*pack)(std::span<const PackItem> items, Bytes alignment);
+};
+
+/// Every packer, in the order of planner/layout/CMakeLists.txt.
+[[nodiscard]] std::span<const Packer> packers();
+
+/// The lowest of all packers' results (ties: the first), run in parallel.
+struct BestPacking {
+  Packing packing;
+  std::string_view packer;
+};
+[[nodiscard]] BestPacking pack_best(std::span<const PackItem> items, Bytes alignment);
+
+/// Lays out the residencies of a schedule: one device arena of `capacity_bytes`, one pinned host arena. The height may exceed the
+/// capacity: the caller compares.
+[[nodiscard]] Layout lay_out(const Schedule& schedule, Bytes capacity_bytes, Bytes host_capacity_bytes, Bytes alignment);
+
+}  // namespace tidemark

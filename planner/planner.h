@@ -1,0 +1,126 @@
+#pragma once
+// Strings the stages together for every pipeline rank: graph, liveness, policy, schedule, layout, verification, and the
+// event simulation of the step. The only place that loops: when a layout overflows the budget the target is tightened and
+// the policy asked again, a bounded number of times, each attempt reported.
+// Ranks are planned in parallel (oneTBB); the result does not depend on the thread count.
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/graph.h"
+#include "core/liveness.h"
+#include "core/machine.h"
+#include "core/plan.h"
+#include "core/program.h"
+#include "core/result.h"
+#include "planner/policy.h"
+#include "planner/simulator.h"
+#include "planner/workload/job_spec.h"
+#include "planner/workload/static_memory.h"
+
+namespace tidemark {
+
+struct PlanRequest {
+  JobSpec job;
+  Machine machine;
+  const Policy* policy = nullptr;
+  std::optional<Bytes> budget_bytes;       ///< default: machine.visible_bytes; includes reserves
+  std::optional<Bytes> host_budget_bytes;  ///< default: machine.host_bytes_per_device
+  /// Expert load f of every layer and micro-batch; nothing: job.expert_load decides (a quantile of the rank's peak).
+  std::optional<double> load;
+  std::vector<std::int32_t> ranks;  ///< empty: all
+  double time_scale = 1.0;          ///< multiplies compute times (what-if against a measured layer time)
+  int threads = 0;                  ///< 0: all cores; does not change the result
+  std::function<void(int done, int total)> progress;  ///< called from any thread; may be empty
+};
+
+/// One try of the policy at a target below the budget.
+struct PlanAttempt {
+  Bytes target_bytes = 0;   ///< asked of the policy, without reserves
+  Bytes height_bytes = 0;   ///< device arena height the layout came to
+  Bytes load_bytes = 0;     ///< lower bound of that height
+  std::string packer;
+};
+
+struct RankFigures {
+  std::int32_t rank = 0;
+  double load = 1.0;  ///< expert load planned for
+  Bytes peak_bytes = 0;  ///< reserves + static + activation arena height
+  Bytes budget_bytes = 0;
+  Bytes static_bytes = 0;
+  Bytes activation_peak_bytes = 0;  ///< arena height above the static storages
+  Bytes reserve_bytes = 0;
+  Bytes host_bytes = 0;             ///< pinned arena height
+  Bytes swapped_bytes_per_step = 0; ///< one direction
+  std::int64_t recompute_ns = 0;    ///< compute lane
+  std::int64_t exposed_communication_ns = 0;  ///< of recomputed collectives
+  std::int64_t exposed_copy_ns = 0;
+  std::int64_t copy_overhead_ns = 0;  ///< launches and memory bandwidth of copies
+  std::int64_t added_ns = 0;          ///< the sum of the four lines above
+  std::int64_t lower_bound_ns = 0;    ///< no plan that fits adds less (proven, see docs/design/decision.md)
+  double lower_bound_percent = 0;     ///< of the keep-all step
+  double contingency_limit_f = 1;
+  bool fits = false;
+  std::string peak_op;              ///< name of the op at the peak, with chunk, layer and micro-batch
+  std::string reason;               ///< why it does not fit; empty otherwise
+  Bytes smallest_budget_bytes = 0;  ///< set when it does not fit: the smallest budget this policy could meet
+};
+
+struct RankPlan {
+  Graph graph;
+  Liveness liveness;
+  Plan plan;
+  Program program;
+  std::vector<std::int64_t> task_ns;  ///< estimates, per task
+  Timeline timeline;                  ///< of the program's tasks in the simulated step
+  RankFigures figures;
+  std::vector<PlanAttempt> attempts;
+};
+
+/// The modelled step over all pipeline ranks (from the ranks planned; with a subset of ranks the others run keep-all).
+struct StepFigures {
+  std::int64_t step_ns = 0;
+  std::int64_t keep_all_step_ns = 0;  ///< the same job with nothing recomputed or swapped, memory ignored
+  double bubble_percent = 0;          ///< compute-lane time spent waiting for other ranks, share of the step
+  double exposed_communication_percent = 0;
+  double exposed_copy_percent = 0;
+  double recompute_percent = 0;
+  double mfu_percent = 0;         ///< full-square attention
+  double mfu_causal_percent = 0;
+  double tokens_per_s = 0;
+};
+
+struct PlanOutcome {
+  std::vector<RankPlan> ranks;
+  StepFigures step;
+  ParameterCount parameters;
+  [[nodiscard]] bool fits() const;
+};
+
+[[nodiscard]] Result<PlanOutcome> plan_step(const PlanRequest& request);
+
+/// Device bytes by storage role at each task of a schedule: what reports draw.
+struct MemoryProfile {
+  std::vector<std::int32_t> clock;  ///< compute clock, ascending
+  std::vector<std::array<Bytes, kStorageRoleCount>> bytes;
+};
+[[nodiscard]] MemoryProfile memory_profile(const Graph& graph, const Schedule& schedule);
+
+/// The storages that make up the bytes held at one op with everything kept, largest first, instances of one template and layer
+/// together.
+struct Contributor {
+  std::string name;  ///< module path and storage name
+  std::int32_t layer = -1;
+  std::int32_t chunk = 0;
+  std::int64_t count = 0;  ///< in flight
+  Bytes bytes = 0;         ///< together
+  StorageRole role = StorageRole::activation;
+};
+[[nodiscard]] std::vector<Contributor> contributors_at(const Graph& graph, const Liveness& liveness, OpId op);
+/// The same at a position of the compute clock of a schedule.
+[[nodiscard]] std::vector<Contributor> contributors_at(const Graph& graph, const Schedule& schedule, std::int32_t clock);
+
+}  // namespace tidemark

@@ -1,0 +1,27 @@
+#pragma once
+// The seam between the planner and the rules that decide. A policy is a value: a name, help, and one function from a
+// problem to a plan. It sees one rank and knows nothing of addresses.
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "core/bytes.h"
+#include "core/plan.h"
+#include "planner/decision/problem.h"
+
+namespace tidemark {
+
+struct PolicyRequest {
+  const DecisionProblem& problem;
+  Bytes device_budget_bytes = 0;  ///< for everything in the graph (static, activations); reserves already subtracted
+  Bytes host_budget_bytes = 0;    ///< pinned host memory of this device
+};
+
+struct Policy {
+  std::string_view name;
+  std::string_view help;
+  Plan (*decide)(const PolicyRequest& request);
+};
+
+}  // namespace tidemark
