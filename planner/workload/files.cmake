@@ -1,1 +1,2 @@
 set(TIDEMARK_WORKLOAD_FILES)
+list(APPEND TIDEMARK_WORKLOAD_FILES workload/job_spec.cc workload/layer_placement.cc)
