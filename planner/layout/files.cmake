@@ -1,1 +1,26 @@
-set(TIDEMARK_LAYOUT_FILES)
+# A packer is one file: <name>.cc defines `extern const Packer k<Name>` (CamelCase). Listing it here is all: the table
+# behind packers() is generated from this list, in this order (ties between packers go to the first).
+set(TIDEMARK_PACKERS
+  first_fit_start_order
+  first_fit_by_size)
+
+set(TIDEMARK_LAYOUT_FILES
+  layout/free_list.cc layout/lay_out.cc layout/order.cc layout/pack_best.cc layout/time_tree.cc
+  ${CMAKE_CURRENT_BINARY_DIR}/packer_table.cc)
+
+set(TIDEMARK_PACKER_DECLARATIONS "")
+set(TIDEMARK_PACKER_TABLE "")
+foreach(name ${TIDEMARK_PACKERS})
+  list(APPEND TIDEMARK_LAYOUT_FILES layout/${name}.cc)
+  string(REPLACE "_" ";" words ${name})
+  set(symbol k)
+  foreach(word ${words})
+    string(SUBSTRING ${word} 0 1 head)
+    string(SUBSTRING ${word} 1 -1 tail)
+    string(TOUPPER ${head} head)
+    string(APPEND symbol ${head}${tail})
+  endforeach()
+  string(APPEND TIDEMARK_PACKER_DECLARATIONS "extern const Packer ${symbol};\n")
+  string(APPEND TIDEMARK_PACKER_TABLE "${symbol}, ")
+endforeach()
+configure_file(${CMAKE_CURRENT_LIST_DIR}/packer_table.cc.in ${CMAKE_CURRENT_BINARY_DIR}/packer_table.cc @ONLY)

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "core/bytes.h"
-#include "core/schedule.h"
 #include "core/layout.h"
+#include "core/schedule.h"
 
 namespace tidemark {
 
@@ -33,7 +33,7 @@ struct Packer {
   Packing (*pack)(std::span<const PackItem> items, Bytes alignment);
 };
 
-/// Every packer, in the order of planner/layout/CMakeLists.txt.
+/// Every packer, in the order of planner/layout/files.cmake.
 [[nodiscard]] std::span<const Packer> packers();
 
 /// The lowest of all packers' results (ties: the first), run in parallel.
@@ -43,8 +43,9 @@ struct BestPacking {
 };
 [[nodiscard]] BestPacking pack_best(std::span<const PackItem> items, Bytes alignment);
 
-/// Lays out the residencies of a schedule: one device arena of `capacity_bytes`, one pinned host arena. The height may exceed the
-/// capacity: the caller compares.
-[[nodiscard]] Layout lay_out(const Schedule& schedule, Bytes capacity_bytes, Bytes host_capacity_bytes, Bytes alignment);
+/// Lays out the residencies of a schedule: one device arena of `capacity_bytes`, one pinned host arena. The height may
+/// exceed the capacity: the caller compares.
+[[nodiscard]] Layout lay_out(const Schedule& schedule, Bytes capacity_bytes, Bytes host_capacity_bytes,
+                             Bytes alignment);
 
 }  // namespace tidemark

@@ -1,0 +1,49 @@
+#pragma once
+// Free gaps of [0, infinity) in address order, for packers that walk the clock. No memory is touched.
+//
+// Gaps sit in short runs, each of which knows its largest gap, so that first fit skips whole runs:
+// O(gaps / run length + run length) per call instead of O(gaps).
+
+#include <vector>
+
+#include "core/bytes.h"
+
+namespace tidemark {
+
+class FreeList {
+ public:
+  /// Takes the lowest `bytes` that are free together and returns their offset. REQUIRES: bytes > 0.
+  [[nodiscard]] Bytes take_lowest(Bytes bytes);
+  /// Takes from the top of the smallest gap that fits (ties: the lowest gap); extends the frontier where none does.
+  [[nodiscard]] Bytes take_tightest(Bytes bytes);
+  /// Returns [offset, offset + bytes). REQUIRES: taken before and not returned since.
+  void give_back(Bytes offset, Bytes bytes);
+  /// The highest byte ever taken.
+  [[nodiscard]] Bytes height_bytes() const { return height_; }
+
+ private:
+  struct Gap {
+    Bytes begin = 0;
+    Bytes end = 0;
+    [[nodiscard]] Bytes bytes() const { return end - begin; }
+  };
+  struct Run {
+    Bytes largest = 0;
+    std::vector<Gap> gaps;
+  };
+  static constexpr std::size_t kRunGaps = 64;
+
+  Bytes take_at_frontier(Bytes bytes);
+  void shrink(std::size_t run, std::size_t gap, Bytes bytes, bool from_top);
+  [[nodiscard]] std::size_t run_for(Bytes offset) const;
+  void insert(Gap gap);
+  void merge_into_frontier();
+  void split_if_full(std::size_t run);
+  static void measure(Run& run);
+
+  std::vector<Run> runs_;  // ascending; no empty run
+  Bytes frontier_ = 0;     // everything from here on is free; no gap touches it
+  Bytes height_ = 0;
+};
+
+}  // namespace tidemark

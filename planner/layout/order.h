@@ -1,0 +1,45 @@
+#pragma once
+// Orders of items, and placing in an order: what packers share.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/bytes.h"
+#include "planner/layout/packer.h"
+
+namespace tidemark {
+
+/// A row of items and what it is sorted by: ascending `first`, then `second`, then row.
+struct SortKey {
+  std::int64_t first = 0;
+  std::int64_t second = 0;
+  std::uint32_t row = 0;
+  friend auto operator<=>(const SortKey&, const SortKey&) = default;
+};
+
+/// Rows with bytes and a life, ascending by `key(item, row)`. The other rows take part in no packing: they stand at 0.
+template <class Key>
+[[nodiscard]] std::vector<SortKey> sorted_rows(std::span<const PackItem> items, Key key);
+
+/// Sorts in place; here so that the sort is compiled once.
+void sort_keys(std::vector<SortKey>& keys);
+
+/// Places every row of `order` in turn at the lowest offset that is free all its life.
+[[nodiscard]] Packing place_in_order(std::span<const PackItem> items, std::span<const SortKey> order, Bytes alignment);
+
+template <class Key>
+std::vector<SortKey> sorted_rows(std::span<const PackItem> items, Key key) {
+  std::vector<SortKey> keys;
+  keys.reserve(items.size());
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    if (items[i].bytes <= 0 || items[i].begin >= items[i].end) continue;
+    SortKey k = key(items[i]);
+    k.row = static_cast<std::uint32_t>(i);
+    keys.push_back(k);
+  }
+  sort_keys(keys);
+  return keys;
+}
+
+}  // namespace tidemark

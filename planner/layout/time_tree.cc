@@ -1,0 +1,136 @@
+#include "planner/layout/time_tree.h"
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+
+namespace tidemark {
+namespace {
+
+constexpr std::size_t kItemsPerLeaf = 64;
+constexpr std::size_t kSamples = 4096;
+
+// Cuts the clock where a sample of the items' ends says that equally many fall on both sides.
+std::vector<std::int32_t> cut_clock(std::span<const PackItem> items, std::size_t leaves) {
+  std::vector<std::int32_t> sample;
+  const std::size_t step = items.size() / kSamples + 1;
+  for (std::size_t i = 0; i < items.size(); i += step) {
+    sample.push_back(items[i].begin);
+    sample.push_back(items[i].end);
+  }
+  std::sort(sample.begin(), sample.end());
+  std::vector<std::int32_t> starts{std::numeric_limits<std::int32_t>::min()};
+  for (std::size_t leaf = 1; leaf < leaves; ++leaf) {
+    starts.push_back(std::max(starts.back(), sample[leaf * sample.size() / leaves]));
+  }
+  starts.push_back(std::numeric_limits<std::int32_t>::max());
+  return starts;
+}
+
+}  // namespace
+
+TimeTree::TimeTree(std::span<const PackItem> items) {
+  const std::size_t leaves = std::bit_ceil(items.size() / kItemsPerLeaf + 1);
+  starts_ = cut_clock(items, leaves);
+  covered_.resize(2 * leaves);
+  touched_.resize(2 * leaves);
+  partial_.resize(leaves);
+  scratch_.resize(4);
+}
+
+Bytes TimeTree::lowest_fit(const PackItem& item) {
+  cursors_.clear();
+  scratch_used_ = 0;
+  gather(1, 0, partial_.size(), item);
+  Bytes offset = 0;
+  // Every list pushes the candidate up past what it has in the way; done when a full round pushes nothing.
+  std::size_t quiet = 0;
+  for (std::size_t c = 0; quiet < cursors_.size(); c = c + 1 == cursors_.size() ? 0 : c + 1) {
+    Cursor& cursor = cursors_[c];
+    while (cursor.next != cursor.end && cursor.next->end <= offset) ++cursor.next;
+    if (cursor.next == cursor.end || cursor.next->begin >= offset + item.bytes) {
+      ++quiet;
+      continue;
+    }
+    while (cursor.next != cursor.end && cursor.next->begin < offset + item.bytes) {
+      offset = cursor.next->end;
+      ++cursor.next;
+    }
+    quiet = 1;
+  }
+  return offset;
+}
+
+void TimeTree::place(const PackItem& item, Bytes offset) {
+  place_in(1, 0, partial_.size(), item, {offset, offset + item.bytes});
+}
+
+void TimeTree::place_in(std::size_t node, std::size_t first, std::size_t last, const PackItem& item, Interval bytes) {
+  if (item.end <= starts_[first] || item.begin >= starts_[last]) return;
+  add(touched_[node], bytes);
+  if (item.begin <= starts_[first] && item.end >= starts_[last]) {
+    add(covered_[node], bytes);
+    return;
+  }
+  if (last - first == 1) {
+    auto& list = partial_[first];
+    const auto at = std::upper_bound(list.begin(), list.end(), bytes.begin,
+                                     [](Bytes begin, const Placed& placed) { return begin < placed.bytes.begin; });
+    list.insert(at, {bytes, item.begin, item.end});
+    return;
+  }
+  const std::size_t middle = first + (last - first) / 2;
+  place_in(2 * node, first, middle, item, bytes);
+  place_in(2 * node + 1, middle, last, item, bytes);
+}
+
+void TimeTree::gather(std::size_t node, std::size_t first, std::size_t last, const PackItem& item) {
+  if (item.end <= starts_[first] || item.begin >= starts_[last]) return;
+  if (item.begin <= starts_[first] && item.end >= starts_[last]) {
+    push(touched_[node]);
+    return;
+  }
+  push(covered_[node]);
+  if (last - first == 1) {
+    gather_leaf(first, item);
+    return;
+  }
+  const std::size_t middle = first + (last - first) / 2;
+  gather(2 * node, first, middle, item);
+  gather(2 * node + 1, middle, last, item);
+}
+
+void TimeTree::gather_leaf(std::size_t leaf, const PackItem& item) {
+  Intervals& found = scratch_[scratch_used_++];  // an item starts in one leaf and ends in one: at most two are partial
+  found.clear();
+  for (const Placed& placed : partial_[leaf]) {
+    if (placed.begin >= item.end || placed.end <= item.begin) continue;
+    if (!found.empty() && placed.bytes.begin <= found.back().end) {
+      found.back().end = std::max(found.back().end, placed.bytes.end);
+    } else {
+      found.push_back(placed.bytes);
+    }
+  }
+  push(found);
+}
+
+void TimeTree::push(const Intervals& intervals) {
+  if (!intervals.empty()) cursors_.push_back({intervals.data(), intervals.data() + intervals.size()});
+}
+
+// Unites `bytes` with what it overlaps or touches.
+void TimeTree::add(Intervals& intervals, Interval bytes) {
+  const auto first = std::lower_bound(intervals.begin(), intervals.end(), bytes.begin,
+                                      [](const Interval& i, Bytes begin) { return i.end < begin; });
+  auto last = first;
+  while (last != intervals.end() && last->begin <= bytes.end) ++last;
+  if (first == last) {
+    intervals.insert(first, bytes);
+    return;
+  }
+  first->begin = std::min(first->begin, bytes.begin);
+  first->end = std::max((last - 1)->end, bytes.end);
+  intervals.erase(first + 1, last);
+}
+
+}  // namespace tidemark

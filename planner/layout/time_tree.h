@@ -1,0 +1,61 @@
+#pragma once
+// Which bytes are used when, for packers that place items in an order of their own. Answers "the lowest offset at which
+// these bytes are free during [begin, end)" without looking at every placed item.
+//
+// The clock is cut into leaves with about equally many ends of items; a binary tree stands on them. Every node keeps
+//   covered  the bytes of items that last over its whole span (and not over its parent's), and
+//   touched  the bytes of items that are there at any time of its span,
+// both as sorted, coalesced intervals: neighbours in address melt together, so the lists stay short where memory is
+// full. A query for [begin, end) reads `touched` of the O(log leaves) nodes that make up the interval, `covered` of the
+// nodes above them, and the single items of the two leaves it starts and ends in.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/bytes.h"
+#include "planner/layout/packer.h"
+
+namespace tidemark {
+
+class TimeTree {
+ public:
+  /// Prepares for items of this set (only their times matter).
+  explicit TimeTree(std::span<const PackItem> items);
+
+  /// REQUIRES: item.begin < item.end, within the times of the set.
+  [[nodiscard]] Bytes lowest_fit(const PackItem& item);
+  void place(const PackItem& item, Bytes offset);
+
+ private:
+  struct Interval {
+    Bytes begin = 0;
+    Bytes end = 0;
+  };
+  using Intervals = std::vector<Interval>;
+  struct Placed {
+    Interval bytes;
+    std::int32_t begin = 0;
+    std::int32_t end = 0;
+  };
+  struct Cursor {
+    const Interval* next = nullptr;
+    const Interval* end = nullptr;
+  };
+
+  void place_in(std::size_t node, std::size_t first, std::size_t last, const PackItem& item, Interval bytes);
+  void gather(std::size_t node, std::size_t first, std::size_t last, const PackItem& item);
+  void gather_leaf(std::size_t leaf, const PackItem& item);
+  void push(const Intervals& intervals);
+  static void add(Intervals& intervals, Interval bytes);
+
+  std::vector<std::int32_t> starts_;  // first time of each leaf, ascending; one more than leaves
+  std::vector<Intervals> covered_;    // per node; node 1 is the root, node n has children 2n and 2n+1
+  std::vector<Intervals> touched_;
+  std::vector<std::vector<Placed>> partial_;  // per leaf, by offset: items that do not last over the whole leaf
+  std::vector<Cursor> cursors_;               // of the query under way
+  std::vector<Intervals> scratch_;
+  std::size_t scratch_used_ = 0;
+};
+
+}  // namespace tidemark
