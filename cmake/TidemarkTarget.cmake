@@ -3,6 +3,7 @@ add_library(tidemark_options INTERFACE)
 target_include_directories(tidemark_options INTERFACE ${CMAKE_SOURCE_DIR})
 target_compile_options(tidemark_options INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wundef -Wnon-virtual-dtor -Wold-style-cast
+  -Wno-missing-field-initializers  # designated initialisers leave the other members at their defaults on purpose
   -Werror)
 if(TIDEMARK_SANITIZE_ADDRESS)
   target_compile_options(tidemark_options INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
