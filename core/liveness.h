@@ -19,7 +19,9 @@ struct LiveRange {
 /// A storage idle between two touches: candidates for recompute and swap.
 struct Gap {
   StorageId storage = kNone<StorageId>;
-  std::int32_t ordinal = 0;  ///< position among the listed gaps of this storage
+  /// Number of the touch before the gap among the storage's touches. The same for every micro-batch of a class, however
+  /// long the gap is there; listed gaps of a storage may skip numbers.
+  std::int32_t ordinal = 0;
   OpId before = kNone<OpId>;  ///< last touch before the gap
   OpId after = kNone<OpId>;   ///< first touch after it
 };

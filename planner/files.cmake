@@ -1,1 +1,3 @@
-set(TIDEMARK_PLANNER_FILES)
+set(TIDEMARK_PLANNER_FILES
+  cost_model.cc
+  liveness.cc)
