@@ -5,13 +5,15 @@
 // order tasks. Every ordering a later stage relies on is a wait listed here: the scheduler adds and prices them all, Layout
 // adds none (invariant 3).
 //
-// The compute clock. For ordering reuse of bytes, every residency carries two positions on the compute lane, counted
-// in compute tasks (0 .. compute_tasks):
-//   acquire = 1 + the last compute task that is ordered before the residency's first touch (0: none), and
-//   release = 1 + the first compute task that is, or is ordered after, every touch of the residency.
-// If release(a) <= acquire(b) then a compute task lies between all touches of a and the first of b, so b may take a's
-// bytes. This one number replaces a release point per lane: it is sufficient, cheap to pack with (an interval), and loses
-// only reuse ordered without passing the compute lane. core/verify checks with full vector clocks and does not use it.
+// The compute clock. For ordering reuse of bytes, every residency carries two positions on the compute lane, in half-steps
+// (0 .. 2 * compute_tasks): 2k is "the waits of compute task k are met", 2k+1 is "compute task k has completed".
+//   acquire = the latest half-step that is ordered before the residency's first touch: 2k for a first touch by
+//             compute task k, 2k+1 for a task of another lane that waits for compute task k (0: for none);
+//   release = the earliest half-step that is ordered after every touch: 2k+1 if compute task k touches it last, 2k if
+//             compute task k waits for the last touch on another lane (the end of the clock: nobody waits).
+// If release(a) <= acquire(b), every touch of a is ordered before the first of b, so b may take a's bytes. This one
+// interval replaces a release point per lane: it is sufficient, an interval to pack with, and loses only reuse that is
+// ordered without passing the compute lane. core/verify checks with full vector clocks and does not use it.
 
 #include <array>
 #include <cstdint>
@@ -50,7 +52,7 @@ struct Residency {
   Bytes bytes = 0;
   TaskId first_task = kNone<TaskId>;  ///< first touch
   TaskId last_task = kNone<TaskId>;   ///< last touch in issue order
-  std::int32_t acquire = 0;           ///< compute clock, half-open [acquire, release)
+  std::int32_t acquire = 0;           ///< compute clock in half-steps, half-open [acquire, release)
   std::int32_t release = 0;
 };
 
@@ -64,7 +66,7 @@ struct Schedule {
   };
   std::vector<Touch> touches;
   std::vector<Residency> residencies;
-  std::int32_t compute_tasks = 0;  ///< length of the compute clock
+  std::int32_t compute_tasks = 0;  ///< the compute clock runs from 0 to 2 * compute_tasks
 
   [[nodiscard]] std::span<const TaskId> waits_of(TaskId task) const;
   [[nodiscard]] std::span<const Touch> touches_of(TaskId task) const;

@@ -1,6 +1,9 @@
 #pragma once
-// From decisions to tasks: places recompute steps before the first op that needs them, issues copies in the windows the nominal
-// timeline leaves, and adds every wait that reuse of bytes will rely on. O(tasks log tasks).
+// From decisions to tasks: places recompute steps before the ops that need them, issues copies in the windows it is given, and
+// adds every wait that data and the reuse of bytes rely on. One pass over the ops; O(tasks + waits).
+//
+// Where a residency is last touched on a lane nobody waits for (a send, a copy out), a compute op is made to wait for
+// it as soon as the nominal timeline says it will be over, so that its bytes come back without stalling anything.
 
 #include <cstdint>
 #include <vector>
@@ -8,23 +11,21 @@
 #include "core/graph.h"
 #include "core/liveness.h"
 #include "core/machine.h"
-#include "core/plan.h"
 #include "core/result.h"
 #include "core/schedule.h"
-#include "planner/decision/link_window.h"
+#include "planner/decision/placement.h"
+#include "planner/simulator.h"
 
 namespace tidemark {
 
 struct ScheduleInput {
   const Graph& graph;
   const Liveness& liveness;
-  const std::vector<Gap>& gaps;  ///< of find_gaps; GapKey::gap is the ordinal
-  const Plan& plan;
-  /// When the plan's copies should run, per swapped gap (decision/link_window.h); same order as the swapped gaps listed.
-  const std::vector<CopyWindow>& copies;
+  const Timeline& nominal;  ///< per op of the graph, with everything kept
+  const Placement& placement;
 };
 
-/// Errors (internal): a plan that names an unknown gap, or a recipe whose source is not resident and cannot be rebuilt.
+/// Errors (internal): a recipe whose source is not in memory where it runs, or copies that do not fit their gap.
 [[nodiscard]] Result<Schedule> build_schedule(const ScheduleInput& input);
 
 /// Estimated duration of every task, for the simulator and simulated back ends.

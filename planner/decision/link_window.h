@@ -1,24 +1,31 @@
 #pragma once
-// When the copies of swapped gaps run: D2H first come first served as their data gets ready, H2D as late as its deadlines allow
-// (earliest deadline first, scheduled backwards), one transfer at a time per direction. Pure arithmetic on a nominal
-// timeline; every result is turned back into op indices, the only memory clock.
+// When the copies of swapped gaps run on a nominal timeline: D2H first come first served as data gets ready, H2D as late as its
+// deadlines allow (earliest deadline first, placed backwards), one transfer at a time in each direction. Pure arithmetic
+// on nanoseconds; the caller turns results back into ops, the only memory clock.
 
 #include <cstdint>
-#include <span>
 #include <vector>
-
-#include "core/bytes.h"
-#include "core/ids.h"
 
 namespace tidemark {
 
-/// One swapped gap: where its copies are anchored in program order.
-struct CopyWindow {
-  std::int32_t gap = 0;          ///< row in the list of gaps
-  OpId ready = kNone<OpId>;      ///< last touch before the gap: the copy out starts after it
-  OpId released = kNone<OpId>;   ///< op before which the compute lane waits for the copy out; device bytes are free from here
-  OpId prefetch = kNone<OpId>;   ///< the copy in may start once the compute op before this op has completed; bytes are taken from here
-  OpId needed = kNone<OpId>;     ///< op that waits for the copy in (the first use, or the recompute that reads it)
+struct CopyRequest {
+  std::int64_t ready_ns = 0;     ///< data may leave the device from here
+  std::int64_t deadline_ns = 0;  ///< data is needed on the device here
+  std::int64_t out_ns = 0;       ///< duration on the D2H link
+  std::int64_t in_ns = 0;        ///< duration on the H2D link
 };
+
+struct CopyTimes {
+  std::int64_t out_end_ns = 0;   ///< device bytes are free from here
+  std::int64_t in_start_ns = 0;  ///< device bytes are taken from here
+};
+
+struct LinkPlan {
+  std::vector<CopyTimes> copies;   ///< per request
+  std::int64_t exposed_ns = 0;     ///< time the consumer waits in total because a copy in cannot meet its deadline
+};
+
+/// REQUIRES: requests in ascending ready_ns. O(n log n).
+[[nodiscard]] LinkPlan plan_copies(const std::vector<CopyRequest>& requests);
 
 }  // namespace tidemark

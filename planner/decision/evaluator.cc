@@ -1,0 +1,171 @@
+#include "planner/decision/evaluator.h"
+
+#include <algorithm>
+
+#include "planner/decision/link_window.h"
+
+namespace tidemark {
+namespace {
+
+/// First compute op (as a position of the compute lane) that nominally starts at or after `ns`.
+std::size_t first_compute_at(const DecisionProblem& p, std::int64_t ns) {
+  return static_cast<std::size_t>(std::lower_bound(p.clock_start_ns.begin(), p.clock_start_ns.end(), ns) - p.clock_start_ns.begin());
+}
+
+/// Bytes that live only while a recipe runs.
+Bytes transient_bytes(const DecisionProblem& p, const Recipe& recipe, SiteId site) {
+  Bytes bytes = 0;
+  for (const std::int32_t local : recipe.transients) bytes += p.graph->storages[row(p.graph->storage_at(site, local))].bytes;
+  return bytes;
+}
+
+}  // namespace
+
+void Evaluator::apply_sites(const Choice& choice, Evaluation& result) {
+  const DecisionProblem& p = problem_;
+  for (std::size_t ci = 0; ci < p.classes.size(); ++ci) {
+    const SiteClass& c = p.classes[ci];
+    for (std::size_t s = 0; s < c.sites.size(); ++s) {
+      const std::int32_t first = c.first_gap[s];
+      const auto begin = choice.begin() + first;
+      if (std::all_of(begin, begin + static_cast<std::ptrdiff_t>(c.slots.size()), [](Action a) { return a == Action::keep; })) continue;
+
+      const SiteEffect& effect = effects_.get(static_cast<std::int32_t>(ci), choice, first);
+      const auto ops = p.ops_of(c.sites[s]);
+      result.recompute_ns += effect.compute_ns;
+      result.exposed_communication_ns += effect.exposed_communication_ns;
+      for (const SiteEffect::Run& run : effect.runs) {
+        const SiteClass::Unit& unit = c.units[static_cast<std::size_t>(run.unit)];
+        const Bytes bytes = transient_bytes(p, p.graph->recipes[row(unit.recipe)], c.sites[s]);
+        // One half-step early: rebuilt bytes are taken while the op before them may still hold its own.
+        const auto from = static_cast<std::size_t>(std::max(0, 2 * p.clock_of[row(ops[static_cast<std::size_t>(run.start_pos)])] - 1));
+        const auto until = static_cast<std::size_t>(2 * p.clock_of[row(ops[static_cast<std::size_t>(run.need_pos)])] + 1);
+        delta_[from] += bytes;
+        delta_[until] -= bytes;
+      }
+      for (std::size_t k = 0; k < c.slots.size(); ++k) {
+        const auto g = static_cast<std::size_t>(first) + k;
+        if (choice[g] == Action::keep) continue;
+        const GapRow& gap = p.gaps[g];
+        // A position past the site's own ops means the gap ends at another site's op, which is gap.after itself.
+        const auto back = static_cast<std::size_t>(effect.back_pos[k]);
+        const OpId needed = back < ops.size() ? std::min(ops[back], gap.gap.after) : gap.gap.after;
+        if (choice[g] == Action::recompute) {
+          freed_from_[g] = gap.free_from;
+          freed_until_[g] = std::max(gap.free_from, 2 * p.clock_of[row(needed)] - 1);
+          delta_[static_cast<std::size_t>(freed_from_[g])] -= gap.bytes;
+          delta_[static_cast<std::size_t>(freed_until_[g])] += gap.bytes;
+        } else {
+          result.swapped_bytes += gap.bytes;
+          result.copy_overhead_ns += gap.copy_out.compute_ns + gap.copy_in.compute_ns;
+          swapped_.push_back({.gap = static_cast<std::int32_t>(g),
+                              .needed = needed,
+                              .ready_ns = p.nominal->end_ns[row(gap.gap.before)],
+                              .deadline_ns = p.nominal->start_ns[row(needed)]});
+        }
+      }
+    }
+  }
+}
+
+void Evaluator::apply_copies(Evaluation& result) {
+  const DecisionProblem& p = problem_;
+  std::sort(swapped_.begin(), swapped_.end(), [&](const SwappedGap& a, const SwappedGap& b) {
+    return std::pair(p.gaps[static_cast<std::size_t>(a.gap)].gap.before, a.gap) < std::pair(p.gaps[static_cast<std::size_t>(b.gap)].gap.before, b.gap);
+  });
+  std::vector<CopyRequest> requests;
+  requests.reserve(swapped_.size());
+  std::int64_t last_ready = 0;
+  for (const SwappedGap& s : swapped_) {
+    const GapRow& gap = p.gaps[static_cast<std::size_t>(s.gap)];
+    last_ready = std::max(last_ready, s.ready_ns);  // the lane is FIFO in op order
+    requests.push_back({.ready_ns = last_ready, .deadline_ns = s.deadline_ns, .out_ns = gap.copy_out.link_ns, .in_ns = gap.copy_in.link_ns});
+  }
+  const LinkPlan plan = plan_copies(requests);
+  result.exposed_copy_ns = plan.exposed_ns;
+
+  for (std::size_t i = 0; i < swapped_.size(); ++i) {
+    SwappedGap& s = swapped_[i];
+    const auto g = static_cast<std::size_t>(s.gap);
+    const GapRow& gap = p.gaps[g];
+    const auto needed = static_cast<std::size_t>(p.clock_of[row(s.needed)]);
+    const auto after_ready = static_cast<std::size_t>(p.clock_of[row(gap.gap.before)]) + 1;
+    const std::size_t released = std::min(std::max(first_compute_at(p, plan.copies[i].out_end_ns), after_ready), needed);
+    // The last compute op that has started when the copy in should begin: waiting for its predecessor is never late.
+    std::size_t prefetch = first_compute_at(p, plan.copies[i].in_start_ns + 1);
+    prefetch = std::clamp(prefetch == 0 ? 0 : prefetch - 1, released, needed);
+    s.in_start_ns = plan.copies[i].in_start_ns;
+    s.released = p.compute_op[std::min(released, p.compute_op.size() - 1)];
+    s.prefetch = p.compute_op[std::min(prefetch, p.compute_op.size() - 1)];
+    freed_from_[g] = std::max(gap.free_from, static_cast<std::int32_t>(2 * released));
+    freed_until_[g] = std::max(freed_from_[g], static_cast<std::int32_t>(2 * prefetch) - 1);
+    delta_[static_cast<std::size_t>(freed_from_[g])] -= gap.bytes;
+    delta_[static_cast<std::size_t>(freed_until_[g])] += gap.bytes;
+    host_delta_[after_ready * 2 - 1] += gap.bytes;
+    host_delta_[std::min(needed * 2 + 1, host_delta_.size() - 1)] -= gap.bytes;
+  }
+}
+
+Evaluation Evaluator::evaluate(const Choice& choice) {
+  const auto length = static_cast<std::size_t>(problem_.clock_length());
+  delta_.assign(length + 2, 0);
+  host_delta_.assign(length + 2, 0);
+  profile_.resize(length);
+  freed_from_.resize(choice.size());
+  freed_until_.resize(choice.size());
+  swapped_.clear();
+
+  Evaluation result;
+  apply_sites(choice, result);
+  if (!swapped_.empty()) apply_copies(result);
+
+  Bytes change = 0, host = 0;
+  for (std::size_t t = 0; t < length; ++t) {
+    change += delta_[t];
+    profile_[t] = problem_.base_bytes[t] + change;
+    if (profile_[t] > result.peak_bytes) {
+      result.peak_bytes = profile_[t];
+      result.peak_clock = static_cast<std::int32_t>(t);
+    }
+    host += host_delta_[t];
+    result.host_peak_bytes = std::max(result.host_peak_bytes, host);
+  }
+  return result;
+}
+
+Placement Evaluator::placement(const Choice& choice) {
+  evaluate(choice);
+  const DecisionProblem& p = problem_;
+  Placement placement;
+  for (std::size_t g = 0; g < choice.size(); ++g)
+    if (choice[g] == Action::recompute) placement.drops.push_back({p.gaps[g].gap.storage, p.gaps[g].gap.before});
+  for (std::size_t ci = 0; ci < p.classes.size(); ++ci) {
+    const SiteClass& c = p.classes[ci];
+    for (std::size_t s = 0; s < c.sites.size(); ++s) {
+      const auto ops = p.ops_of(c.sites[s]);
+      for (const SiteEffect::Run& run : effects_.get(static_cast<std::int32_t>(ci), choice, c.first_gap[s]).runs)
+        placement.recomputes.push_back({.site = c.sites[s],
+                                        .recipe = c.units[static_cast<std::size_t>(run.unit)].recipe,
+                                        .start = ops[static_cast<std::size_t>(run.start_pos)],
+                                        .need = ops[static_cast<std::size_t>(run.need_pos)]});
+    }
+  }
+  std::stable_sort(placement.drops.begin(), placement.drops.end(), [](const auto& a, const auto& b) { return a.before < b.before; });
+  std::stable_sort(placement.recomputes.begin(), placement.recomputes.end(), [](const auto& a, const auto& b) { return a.start < b.start; });
+  for (const SwappedGap& s : swapped_)
+    placement.swaps.push_back({.storage = p.gaps[static_cast<std::size_t>(s.gap)].gap.storage,
+                               .ready = p.gaps[static_cast<std::size_t>(s.gap)].gap.before,
+                               .released = s.released,
+                               .prefetch = s.prefetch,
+                               .needed = s.needed});
+  placement.swap_in_order.resize(swapped_.size());
+  for (std::size_t i = 0; i < swapped_.size(); ++i) placement.swap_in_order[i] = static_cast<std::int32_t>(i);
+  std::stable_sort(placement.swap_in_order.begin(), placement.swap_in_order.end(), [&](std::int32_t a, std::int32_t b) {
+    const SwappedGap& x = swapped_[static_cast<std::size_t>(a)];
+    const SwappedGap& y = swapped_[static_cast<std::size_t>(b)];
+    return std::pair(x.prefetch, x.in_start_ns) < std::pair(y.prefetch, y.in_start_ns);
+  });
+  return placement;
+}
+
+}  // namespace tidemark

@@ -1,0 +1,66 @@
+#pragma once
+// Prices a choice exactly: where everything is in memory at every half-step, what it adds to the step, what the links and the
+// host carry. The one definition of "fits" and of `added` that every rule, bound and report uses.
+
+#include <cstdint>
+#include <vector>
+
+#include "planner/decision/effect.h"
+#include "planner/decision/placement.h"
+#include "planner/decision/problem.h"
+
+namespace tidemark {
+
+struct Evaluation {
+  Bytes peak_bytes = 0;            ///< device, static storages included, reserves not
+  std::int32_t peak_clock = 0;     ///< first half-step at the peak
+  Bytes host_peak_bytes = 0;
+  Bytes swapped_bytes = 0;         ///< one direction, per step
+  std::int64_t recompute_ns = 0;
+  std::int64_t exposed_communication_ns = 0;
+  std::int64_t exposed_copy_ns = 0;
+  std::int64_t copy_overhead_ns = 0;
+  [[nodiscard]] std::int64_t added_ns() const {
+    return recompute_ns + exposed_communication_ns + exposed_copy_ns + copy_overhead_ns;
+  }
+};
+
+/// Reusable buffers and cached effects for many evaluations of one problem. Not thread-safe.
+class Evaluator {
+ public:
+  explicit Evaluator(const DecisionProblem& problem) : problem_(problem), effects_(problem) {}
+
+  /// REQUIRES: choice has one entry per gap; recompute only for gaps of units with a recipe, and then for the whole unit.
+  Evaluation evaluate(const Choice& choice);
+
+  /// What the last evaluated choice means for the scheduler.
+  [[nodiscard]] Placement placement(const Choice& choice);
+
+  /// Half-steps at which the bytes of each gap left and came back in the last evaluation (kept gaps: undefined).
+  [[nodiscard]] const std::vector<std::int32_t>& freed_from() const { return freed_from_; }
+  [[nodiscard]] const std::vector<std::int32_t>& freed_until() const { return freed_until_; }
+  /// Device bytes per half-step in the last evaluation.
+  [[nodiscard]] const std::vector<Bytes>& profile() const { return profile_; }
+  [[nodiscard]] const DecisionProblem& problem() const { return problem_; }
+
+ private:
+  struct SwappedGap {
+    std::int32_t gap = 0;
+    OpId needed = kNone<OpId>;
+    std::int64_t ready_ns = 0;
+    std::int64_t deadline_ns = 0;
+    OpId released = kNone<OpId>;
+    OpId prefetch = kNone<OpId>;
+    std::int64_t in_start_ns = 0;
+  };
+  void apply_sites(const Choice& choice, Evaluation& result);
+  void apply_copies(Evaluation& result);
+
+  const DecisionProblem& problem_;
+  EffectCache effects_;
+  std::vector<Bytes> delta_, host_delta_, profile_;
+  std::vector<std::int32_t> freed_from_, freed_until_;
+  std::vector<SwappedGap> swapped_;
+};
+
+}  // namespace tidemark

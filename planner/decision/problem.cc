@@ -1,0 +1,261 @@
+#include "planner/decision/problem.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+#include <tuple>
+
+#include "planner/liveness.h"
+#include "planner/scheduler.h"
+
+namespace tidemark {
+namespace {
+
+/// Device bytes per half-step of a schedule, by sweeping the residencies.
+std::vector<Bytes> device_profile(const Schedule& schedule) {
+  std::vector<Bytes> delta(static_cast<std::size_t>(schedule.compute_tasks) * 2 + 2, 0);
+  for (const Residency& r : schedule.residencies) {
+    if (r.space != MemorySpace::device) continue;
+    delta[static_cast<std::size_t>(r.acquire)] += r.bytes;
+    delta[static_cast<std::size_t>(r.release)] -= r.bytes;
+  }
+  Bytes live = 0;
+  for (Bytes& d : delta) {
+    live += d;
+    d = live;
+  }
+  delta.resize(static_cast<std::size_t>(schedule.compute_tasks) * 2 + 1);
+  return delta;
+}
+
+void index_site_ops(DecisionProblem& p) {
+  const Graph& g = *p.graph;
+  p.first_site_op.assign(g.sites.size() + 1, 0);
+  for (const Op& op : g.ops) ++p.first_site_op[row(op.site) + 1];
+  for (std::size_t s = 0; s < g.sites.size(); ++s) p.first_site_op[s + 1] += p.first_site_op[s];
+  std::vector<std::int32_t> cursor(p.first_site_op.begin(), p.first_site_op.end() - 1);
+  p.site_ops.resize(g.ops.size());
+  for (std::size_t i = 0; i < g.ops.size(); ++i)
+    p.site_ops[static_cast<std::size_t>(cursor[row(g.ops[i].site)]++)] = id_of<OpId>(i);
+}
+
+void index_clock(DecisionProblem& p) {
+  const Graph& g = *p.graph;
+  p.clock_of.resize(g.ops.size());
+  for (std::size_t i = 0; i < g.ops.size(); ++i) {
+    p.clock_of[i] = static_cast<std::int32_t>(p.compute_op.size());
+    if (g.template_of(id_of<OpId>(i)).lane != Lane::compute) continue;
+    p.compute_op.push_back(id_of<OpId>(i));
+    p.clock_start_ns.push_back(p.nominal->start_ns[i]);
+  }
+}
+
+/// The site-local position of the first own op at or after `op`.
+std::int32_t local_position(std::span<const OpId> site_ops, OpId op) {
+  return static_cast<std::int32_t>(std::lower_bound(site_ops.begin(), site_ops.end(), op) - site_ops.begin());
+}
+
+/// The longest gap of each storage, at most one per storage, in storage order.
+std::vector<Gap> longest_gaps(const Graph& graph, const Liveness& liveness, std::int32_t min_gap_ops) {
+  std::vector<Gap> longest;
+  const auto length = [](const Gap& gap) { return static_cast<std::int64_t>(gap.after) - static_cast<std::int64_t>(gap.before); };
+  for (const Gap& gap : find_gaps(graph, liveness, min_gap_ops)) {
+    if (!longest.empty() && longest.back().storage == gap.storage) {
+      if (length(gap) > length(longest.back())) longest.back() = gap;
+    } else {
+      longest.push_back(gap);
+    }
+  }
+  return longest;
+}
+
+/// What makes two sites interchangeable: block, chunk, layer, and the shape of their gaps.
+struct ClassKey {
+  BlockId block;
+  std::int32_t chunk, layer;
+  std::vector<std::array<std::int32_t, 4>> slots;  // local, ordinal, before, after
+  auto operator<=>(const ClassKey&) const = default;
+};
+
+bool naturally_available(const DecisionProblem& p, const SiteClass& site_class, const Recipe& recipe, std::int32_t need_pos) {
+  const OpId need = p.ops_of(site_class.representative)[static_cast<std::size_t>(need_pos)];
+  return std::all_of(recipe.sources.begin(), recipe.sources.end(), [&](std::int32_t local) {
+    const StorageId source = p.graph->storage_at(site_class.representative, local);
+    return p.liveness->ranges[row(source)].end > static_cast<std::int32_t>(need);
+  });
+}
+
+/// Groups the slots of a class into units. A storage belongs to the first usable recipe that restores it; a recipe is usable if it
+/// is pure, all its outputs are open slots not yet taken, and its sources are alive when its outputs are needed.
+void form_units(const DecisionProblem& p, SiteClass& c) {
+  const Block& block = p.graph->blocks[row(c.block)];
+  std::vector<std::int32_t> slot_of_local(static_cast<std::size_t>(block.storage_count), -1);
+  for (std::size_t s = 0; s < c.slots.size(); ++s) slot_of_local[static_cast<std::size_t>(c.slots[s].local)] = static_cast<std::int32_t>(s);
+
+  for (std::int32_t r = 0; r < block.recipe_count; ++r) {
+    const RecipeId id = id_of<RecipeId>(row(block.first_recipe) + static_cast<std::size_t>(r));
+    const Recipe& recipe = p.graph->recipes[row(id)];
+    if (!recipe.pure || recipe.needs_random_state || recipe.outputs.empty()) continue;
+    SiteClass::Unit unit{.recipe = id};
+    std::int32_t need = -1;
+    bool usable = true;
+    for (const std::int32_t local : recipe.outputs) {
+      const std::int32_t slot = slot_of_local[static_cast<std::size_t>(local)];
+      if (slot < 0 || c.slots[static_cast<std::size_t>(slot)].unit >= 0) {
+        usable = false;
+        break;
+      }
+      unit.slots.push_back(slot);
+      need = std::max(need, c.slots[static_cast<std::size_t>(slot)].after_pos);
+    }
+    const auto ops = static_cast<std::int32_t>(p.ops_of(c.representative).size());
+    if (!usable || need >= ops || !naturally_available(p, c, recipe, need)) continue;
+    for (const Recipe::Step& step : recipe.steps)
+      if (p.graph->op_templates[row(step.op)].lane == Lane::compute) unit.compute_ns += p.template_ns[row(step.op)];
+    for (const std::int32_t slot : unit.slots) c.slots[static_cast<std::size_t>(slot)].unit = static_cast<std::int32_t>(c.units.size());
+    c.units.push_back(std::move(unit));
+  }
+  for (std::size_t s = 0; s < c.slots.size(); ++s) {
+    if (c.slots[s].unit >= 0) continue;
+    c.slots[s].unit = static_cast<std::int32_t>(c.units.size());
+    c.units.push_back({.slots = {static_cast<std::int32_t>(s)}});
+  }
+}
+
+/// Sources before dependents, by depth-first search in unit order.
+void order_units(const DecisionProblem& p, SiteClass& c) {
+  std::map<std::int32_t, std::int32_t> unit_of_local;
+  for (const auto& slot : c.slots) unit_of_local[slot.local] = slot.unit;
+  std::vector<char> done(c.units.size(), 0);
+  const auto visit = [&](auto&& self, std::size_t u) -> void {
+    if (done[u] != 0) return;
+    done[u] = 1;
+    if (c.units[u].recipe == kNone<RecipeId>) return;
+    for (const std::int32_t local : p.graph->recipes[row(c.units[u].recipe)].sources) {
+      const auto it = unit_of_local.find(local);
+      if (it != unit_of_local.end()) self(self, static_cast<std::size_t>(it->second));
+    }
+    c.unit_order.push_back(static_cast<std::int32_t>(u));
+  };
+  for (std::size_t u = 0; u < c.units.size(); ++u) visit(visit, u);
+}
+
+void form_classes(DecisionProblem& p, const std::vector<Gap>& gaps) {
+  const Graph& g = *p.graph;
+  std::vector<std::vector<Gap>> of_site(g.sites.size());
+  for (const Gap& gap : gaps) of_site[row(g.storages[row(gap.storage)].site)].push_back(gap);
+
+  std::map<ClassKey, std::vector<SiteId>> folded;
+  for (std::size_t s = 0; s < g.sites.size(); ++s) {
+    if (of_site[s].empty()) continue;
+    const Site& site = g.sites[s];
+    const auto ops = p.ops_of(id_of<SiteId>(s));
+    ClassKey key{site.block, site.chunk, site.layer, {}};
+    for (const Gap& gap : of_site[s])
+      key.slots.push_back({g.local_of(gap.storage), gap.ordinal, local_position(ops, next(gap.before)) - 1, local_position(ops, gap.after)});
+    folded[std::move(key)].push_back(id_of<SiteId>(s));
+  }
+
+  for (auto& [key, sites] : folded) {
+    SiteClass c{.block = key.block, .chunk = key.chunk, .layer = key.layer, .sites = std::move(sites)};
+    std::stable_sort(c.sites.begin(), c.sites.end(),
+                     [&](SiteId a, SiteId b) { return g.sites[row(a)].micro_batch < g.sites[row(b)].micro_batch; });
+    c.representative = c.sites[c.sites.size() / 2];
+    for (const auto& s : key.slots) c.slots.push_back({.local = s[0], .ordinal = s[1], .before_pos = s[2], .after_pos = s[3]});
+    form_units(p, c);
+    order_units(p, c);
+    for (const SiteId site : c.sites) {
+      c.first_gap.push_back(static_cast<std::int32_t>(p.gaps.size()));
+      for (std::size_t k = 0; k < c.slots.size(); ++k) {
+        const Gap& gap = of_site[row(site)][k];
+        const Bytes bytes = g.storages[row(gap.storage)].bytes;
+        p.gaps.push_back({.gap = gap,
+                          .site_class = static_cast<std::int32_t>(p.classes.size()),
+                          .slot = static_cast<std::int32_t>(k),
+                          .bytes = bytes,
+                          .copy_out = copy_out_cost(bytes, *p.machine),
+                          .copy_in = copy_in_cost(bytes, *p.machine)});
+      }
+    }
+    p.classes.push_back(std::move(c));
+  }
+}
+
+/// free_from and taken_from of every gap. After a touch by a compute op the bytes are free once it has completed; after
+/// a touch on another lane, once the first compute op that nominally starts after it has waited for it.
+void place_gaps_on_clock(DecisionProblem& p) {
+  for (GapRow& gap : p.gaps) {
+    const std::size_t before = row(gap.gap.before);
+    if (p.graph->template_of(gap.gap.before).lane == Lane::compute) {
+      gap.free_from = 2 * p.clock_of[before] + 1;
+    } else {
+      const auto it = std::lower_bound(p.clock_start_ns.begin() + p.clock_of[before], p.clock_start_ns.end(), p.nominal->end_ns[before]);
+      gap.free_from = 2 * static_cast<std::int32_t>(it - p.clock_start_ns.begin());
+    }
+    gap.taken_from = std::max(gap.free_from, 2 * p.clock_of[row(gap.gap.after)]);
+  }
+}
+
+}  // namespace
+
+GapKey DecisionProblem::key_of(const GapRow& gap) const {
+  const SiteClass& c = classes[static_cast<std::size_t>(gap.site_class)];
+  return {graph->storages[row(gap.gap.storage)].storage_template, c.chunk, c.layer, gap.gap.ordinal};
+}
+
+Result<DecisionProblem> build_problem(const Graph& graph, const Liveness& liveness, const Machine& machine, const Timeline& nominal,
+                                      std::vector<std::int64_t> op_ns, std::int32_t min_gap_ops) {
+  DecisionProblem p{.graph = &graph, .liveness = &liveness, .machine = &machine, .nominal = &nominal, .op_ns = std::move(op_ns)};
+  p.template_ns.assign(graph.op_templates.size(), 0);
+  for (std::size_t i = 0; i < graph.ops.size(); ++i) p.template_ns[row(graph.ops[i].op_template)] = p.op_ns[i];
+  index_site_ops(p);
+  index_clock(p);
+
+  const Placement nothing;
+  Result<Schedule> keep_all = build_schedule({.graph = graph, .liveness = liveness, .nominal = nominal, .placement = nothing});
+  if (!keep_all) return keep_all.error();
+  p.base_bytes = device_profile(keep_all.value());
+  for (const Storage& s : graph.storages) {
+    const StorageRole role = graph.storage_templates[row(s.storage_template)].role;
+    if (role == StorageRole::parameter || role == StorageRole::gradient || role == StorageRole::optimizer_state) p.static_bytes += s.bytes;
+  }
+  form_classes(p, longest_gaps(graph, liveness, min_gap_ops));
+  place_gaps_on_clock(p);
+  return p;
+}
+
+Plan to_plan(const DecisionProblem& problem, const Choice& choice, std::string policy) {
+  Plan plan{.policy = std::move(policy), .decisions = {}};
+  for (const SiteClass& c : problem.classes) {
+    for (std::size_t k = 0; k < c.slots.size(); ++k) {
+      std::array<std::int64_t, 3> votes{};
+      for (const std::int32_t first : c.first_gap) ++votes[static_cast<std::size_t>(choice[static_cast<std::size_t>(first) + k])];
+      if (votes[0] == static_cast<std::int64_t>(c.sites.size())) continue;
+      const auto rule = static_cast<Action>(std::max_element(votes.begin(), votes.end()) - votes.begin());
+      const auto first_row = static_cast<std::size_t>(c.first_gap.front()) + k;
+      Decision decision{.key = problem.key_of(problem.gaps[first_row]),
+                        .action = rule,
+                        .recipe = c.units[static_cast<std::size_t>(c.slots[k].unit)].recipe,
+                        .exceptions = {}};
+      for (std::size_t s = 0; s < c.sites.size(); ++s) {
+        const Action action = choice[static_cast<std::size_t>(c.first_gap[s]) + k];
+        if (action != rule) decision.exceptions.push_back({problem.graph->sites[row(c.sites[s])].micro_batch, action});
+      }
+      plan.decisions.push_back(std::move(decision));
+    }
+  }
+  std::sort(plan.decisions.begin(), plan.decisions.end(), [](const Decision& a, const Decision& b) { return a.key < b.key; });
+  return plan;
+}
+
+Choice to_choice(const DecisionProblem& problem, const Plan& plan) {
+  Choice choice(problem.gaps.size(), Action::keep);
+  for (std::size_t i = 0; i < problem.gaps.size(); ++i) {
+    const GapRow& gap = problem.gaps[i];
+    choice[i] = plan.action_of(problem.key_of(gap), problem.graph->site_of(gap.gap.storage).micro_batch);
+  }
+  return choice;
+}
+
+}  // namespace tidemark
