@@ -1,2 +1,4 @@
 set(TIDEMARK_WORKLOAD_FILES)
 list(APPEND TIDEMARK_WORKLOAD_FILES workload/job_spec.cc workload/layer_placement.cc)
+list(APPEND TIDEMARK_WORKLOAD_FILES
+  workload/pipeline_schedule.cc)
