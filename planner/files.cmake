@@ -1,3 +1,4 @@
 set(TIDEMARK_PLANNER_FILES
   cost_model.cc
-  liveness.cc)
+  liveness.cc
+  simulator.cc)

@@ -1,7 +1,13 @@
 #pragma once
-// Event simulation of one training step over the lanes of all pipeline ranks. Modelled time only; nothing that runs depends
-// on it. A lane runs its tasks in order; a task starts when its lane is free, its waits are done and, for a receive,
-// when the matching send of the peer has ended. O(tasks + waits).
+// Event simulation of one training step over the lanes of all pipeline ranks. Modelled time only; nothing that runs
+// depends on it. A lane runs its tasks in order; a task starts when its lane is free, its waits are done and, for a
+// receive, when the matching send of the peer has ended. O(tasks + waits).
+//
+// Links are full duplex: a receive takes no lane time (it starts and ends when the message is there) and does not wait
+// for earlier sends of its own rank, only for earlier receives; later tasks of the p2p lane wait for it.
+//
+// Idle time of the compute lane is divided along the chain of tasks that ends it: waiting for a collective that itself
+// waited for a receive counts as receive until the message came, and as communication from there.
 
 #include <array>
 #include <cstdint>
@@ -26,7 +32,7 @@ struct RankWork {
     std::int64_t tag = 0;
     bool is_send = false;
   };
-  std::vector<Message> messages;  ///< ascending task
+  std::vector<Message> messages;  ///< ascending task; each task is on lane p2p
 };
 
 /// When each task of a rank ran.
@@ -36,7 +42,7 @@ struct Timeline {
   std::array<std::int64_t, kLaneCount> busy_ns{};
   std::int64_t receive_wait_ns = 0;  ///< compute lane idle with only a receive to wait for: the pipeline bubble
   std::int64_t intra_wait_ns = 0;    ///< compute lane idle waiting for intra-node communication: exposed
-  std::int64_t inter_wait_ns = 0;
+  std::int64_t inter_wait_ns = 0;    ///< the same for inter-node communication, sends included
   std::int64_t copy_wait_ns = 0;     ///< compute lane idle waiting for D2H or H2D copies: exposed
   std::int64_t finish_ns = 0;
 };
@@ -46,7 +52,8 @@ struct StepTiming {
   std::int64_t step_ns = 0;  ///< latest finish
 };
 
-/// Errors (internal): a receive without a matching send, or a deadlock, named by rank and task.
+/// Rank r is ranks[r]. Errors (internal): a receive without a matching send, two messages with one tag, or a deadlock,
+/// named by rank and task.
 [[nodiscard]] Result<StepTiming> simulate_step(std::span<const RankWork> ranks);
 
 /// Columns of a graph with everything kept.
