@@ -4,6 +4,7 @@
 // counts are checked against. Hyper-parameters: OpenPanguMoEConfig; DeepSeek-V3, Mixtral 8x7B and Llama-3-70B as
 // published.
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -15,8 +16,8 @@ namespace tidemark::testing {
 
 /// `dense` dense layers followed by `moe` MoE layers.
 inline std::vector<LayerKind> layer_kinds(std::size_t dense, std::size_t moe) {
-  std::vector<LayerKind> kinds(dense, LayerKind::dense);
-  kinds.insert(kinds.end(), moe, LayerKind::moe);
+  std::vector<LayerKind> kinds(dense + moe, LayerKind::moe);
+  std::fill_n(kinds.begin(), dense, LayerKind::dense);
   return kinds;
 }
 
