@@ -1,4 +1,5 @@
 set(TIDEMARK_PLANNER_FILES
   cost_model.cc
   liveness.cc
+  memory_profile.cc
   simulator.cc)
