@@ -1,6 +1,7 @@
 # A packer is one file: <name>.cc defines `extern const Packer k<Name>` (CamelCase). Listing it here is all: the table
 # behind packers() is generated from this list, in this order (ties between packers go to the first).
 set(TIDEMARK_PACKERS
+  long_lives_first
   first_fit_start_order
   first_fit_by_size)
 

@@ -8,6 +8,11 @@
 #include "planner/layout/packer.h"
 
 namespace tidemark {
+namespace {
+
+constexpr Bytes kCloseToLoad = 1024;  // within 1/1024 of the load no further packer is tried
+
+}  // namespace
 
 Bytes packing_load(std::span<const PackItem> items, Bytes alignment) {
   const auto starts = sorted_rows(items, [](const PackItem& item) { return SortKey{.first = item.begin}; });
@@ -27,17 +32,21 @@ BestPacking pack_best(std::span<const PackItem> items, Bytes alignment) {
   const std::span<const Packer> all = packers();
   assert(!all.empty());
   const Bytes load = packing_load(items, alignment);
+  const Bytes close_enough = load + load / kCloseToLoad;
   std::vector<Packing> results(all.size());
-  // A packer need not run once one before it has reached the load: it could only tie, and ties go to the first.
-  std::atomic<std::size_t> perfect{all.size()};
-  tbb::parallel_for(std::size_t{0}, all.size(), [&](std::size_t p) {
-    if (perfect.load() < p) return;
+  // The first packer that comes close wins, so whatever stands behind it in the table need not run. The first one runs
+  // alone: where it comes close, as it mostly does, nobody else's time is spent.
+  std::atomic<std::size_t> winner{all.size()};
+  const auto run = [&](std::size_t p) {
+    if (winner.load() < p) return;
     results[p] = all[p].pack(items, alignment);
-    if (results[p].height_bytes > load) return;
-    for (std::size_t seen = perfect.load(); p < seen && !perfect.compare_exchange_weak(seen, p);) {
+    if (results[p].height_bytes > close_enough) return;
+    for (std::size_t seen = winner.load(); p < seen && !winner.compare_exchange_weak(seen, p);) {
     }
-  });
-  std::size_t best = perfect.load();
+  };
+  run(0);
+  tbb::parallel_for(std::size_t{1}, all.size(), run);
+  std::size_t best = winner.load();
   if (best == all.size()) {
     const auto lowest = std::min_element(results.begin(), results.end(), [](const Packing& a, const Packing& b) {
       return a.height_bytes < b.height_bytes;

@@ -36,7 +36,8 @@ struct Packer {
 /// Every packer, in the order of planner/layout/files.cmake.
 [[nodiscard]] std::span<const Packer> packers();
 
-/// The lowest of all packers' results (ties: the first), run in parallel.
+/// The first packer in the table that comes within 0.1 % of the load, or else the lowest of all results (ties: the
+/// first). Runs packers in parallel; the result does not depend on the thread count.
 struct BestPacking {
   Packing packing;
   std::string_view packer;

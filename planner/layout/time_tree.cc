@@ -7,7 +7,7 @@
 namespace tidemark {
 namespace {
 
-constexpr std::size_t kItemsPerLeaf = 64;
+constexpr std::size_t kItemsPerLeaf = 96;
 constexpr std::size_t kSamples = 4096;
 
 // Cuts the clock where a sample of the items' ends says that equally many fall on both sides.

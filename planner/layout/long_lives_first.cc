@@ -1,0 +1,37 @@
+// Long lives from the bottom in start order, then the rest by decreasing size. In a pipeline the activations saved
+// between a forward pass and its backward pass are born and die in nearly the same order, so in start order they leave
+// each other whole gaps; transients then fill what is left above and between them, largest first.
+
+#include <algorithm>
+
+#include "planner/layout/order.h"
+
+namespace tidemark {
+namespace {
+
+// Lives at least as long as the mean: with many transients and few saved storages, the mean parts the two.
+std::int64_t mean_life(std::span<const PackItem> items) {
+  std::int64_t total = 0;
+  for (const PackItem& item : items) total += item.end - item.begin;
+  return items.empty() ? 0 : total / static_cast<std::int64_t>(items.size());
+}
+
+Packing pack(std::span<const PackItem> items, Bytes alignment) {
+  const std::int64_t long_life = mean_life(items);
+  std::vector<SortKey> order = sorted_rows(
+      items, [](const PackItem& item) { return SortKey{.first = item.begin, .second = -std::int64_t{item.end}}; });
+  const auto is_long = [&](const SortKey& key) { return items[key.row].end - items[key.row].begin >= long_life; };
+  const auto rest = std::stable_partition(order.begin(), order.end(), is_long);
+  std::stable_sort(rest, order.end(),
+                   [&](const SortKey& a, const SortKey& b) { return items[a.row].bytes > items[b.row].bytes; });
+  return place_in_order(items, order, alignment);
+}
+
+}  // namespace
+
+extern const Packer kLongLivesFirst;
+const Packer kLongLivesFirst = {.name = "long_lives_first",
+                                .help = "long lives in start order from the bottom, then the rest, largest first",
+                                .pack = pack};
+
+}  // namespace tidemark

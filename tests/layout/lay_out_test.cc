@@ -1,0 +1,61 @@
+#include <gtest/gtest.h>
+
+#include "planner/layout/packer.h"
+
+namespace tidemark {
+namespace {
+
+constexpr Bytes kAlignment = 512;
+
+Residency device(Bytes bytes, std::int32_t acquire, std::int32_t release) {
+  return {.storage = id_of<StorageId>(0), .bytes = bytes, .acquire = acquire, .release = release};
+}
+
+Residency host(Bytes bytes, std::int32_t acquire, std::int32_t release) {
+  Residency residency = device(bytes, acquire, release);
+  residency.space = MemorySpace::host;
+  return residency;
+}
+
+TEST(LayOut, PutsWhatLivesAllStepLowest) {
+  Schedule schedule;
+  schedule.compute_tasks = 10;
+  schedule.residencies = {device(1000, 2, 7), device(300, 0, 20), device(4000, 7, 9), device(100, 0, 21)};
+  const Layout layout = lay_out(schedule, 1 << 20, 1 << 20, kAlignment);
+  EXPECT_EQ(layout.offset_of, (std::vector<Bytes>{1024, 0, 1024, 512}));
+  EXPECT_EQ(layout.arenas[0].height_bytes, 1024 + 4096);
+  EXPECT_EQ(layout.device_load_bytes, 1024 + 4096);
+  EXPECT_FALSE(layout.packer.empty());
+}
+
+TEST(LayOut, SeparatesDeviceFromHost) {
+  Schedule schedule;
+  schedule.compute_tasks = 10;
+  schedule.residencies = {device(1000, 2, 7), host(2000, 1, 20), host(3000, 0, 20)};
+  const Layout layout = lay_out(schedule, 5000, 9000, kAlignment);
+  ASSERT_EQ(layout.arenas.size(), 2U);
+  EXPECT_EQ(layout.arenas[0].space, MemorySpace::device);
+  EXPECT_EQ(layout.arenas[1].space, MemorySpace::host);
+  EXPECT_EQ(layout.arenas[1].kind, Arena::Kind::pinned);
+  EXPECT_EQ(layout.arena_of, (std::vector<ArenaId>{id_of<ArenaId>(0), id_of<ArenaId>(1), id_of<ArenaId>(1)}));
+  EXPECT_EQ(layout.arenas[0].height_bytes, 1024);
+  EXPECT_EQ(layout.arenas[1].height_bytes, 2048 + 3072);
+  EXPECT_EQ(layout.arenas[0].capacity_bytes, 5000);
+  EXPECT_EQ(layout.arenas[1].capacity_bytes, 9000);
+}
+
+TEST(LayOut, ReportsAHeightBeyondTheCapacity) {
+  Schedule schedule;
+  schedule.compute_tasks = 4;
+  schedule.residencies = {device(1 << 20, 0, 3)};
+  EXPECT_EQ(lay_out(schedule, 4096, 0, kAlignment).arenas[0].height_bytes, 1 << 20);
+}
+
+TEST(LayOut, AnEmptyScheduleNeedsNothing) {
+  const Layout layout = lay_out(Schedule{}, 4096, 4096, kAlignment);
+  EXPECT_EQ(layout.arenas[0].height_bytes, 0);
+  EXPECT_EQ(layout.device_load_bytes, 0);
+}
+
+}  // namespace
+}  // namespace tidemark
