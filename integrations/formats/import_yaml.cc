@@ -1,0 +1,457 @@
+#include "integrations/formats/import_yaml.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <set>
+
+#include "integrations/formats/quantity.h"
+#include "integrations/formats/yaml_fields.h"
+#include "planner/workload/layer_placement.h"
+
+namespace tidemark {
+namespace {
+
+template <class Value>
+using Word = std::pair<std::string_view, Value>;
+
+constexpr std::array<Word<AttentionSpec::Kind>, 2> kAttentionKinds = {
+    {{"gqa", AttentionSpec::Kind::gqa}, {"mla", AttentionSpec::Kind::mla}}};
+constexpr std::array<Word<Activation>, 2> kActivations = {{{"swiglu", Activation::swiglu}, {"gelu", Activation::gelu}}};
+constexpr std::array<Word<NormPlacement>, 2> kNorms = {
+    {{"pre", NormPlacement::pre}, {"sandwich", NormPlacement::sandwich}}};
+constexpr std::array<Word<LayerKind>, 2> kLayerKinds = {{{"dense", LayerKind::dense}, {"moe", LayerKind::moe}}};
+constexpr std::array<Word<MoeSpec::Probabilities>, 2> kProbabilities = {
+    {{"at_unpermute", MoeSpec::Probabilities::at_unpermute}, {"in_activation", MoeSpec::Probabilities::in_activation}}};
+constexpr std::array<Word<std::int32_t>, 3> kDtypes = {{{"bf16", 2}, {"fp16", 2}, {"fp32", 4}}};
+constexpr std::array<Word<std::int32_t>, 4> kDtypesOrNone = {{{"bf16", 2}, {"fp16", 2}, {"fp32", 4}, {"none", 0}}};
+
+template <class Value, std::size_t N>
+std::span<const Word<Value>> words(const std::array<Word<Value>, N>& table) {
+  return table;
+}
+
+// ---- layers -------------------------------------------------------------------------------------------------------
+
+constexpr const char* kLayersExample = "{dense: 3, moe: 58}";
+constexpr std::int64_t kMostLayers = 100'000;
+
+/// Appends `count` layers of the kind named; otherwise a mistake at `line`.
+void append_layers(YamlDocument& document, int line, std::string_view kind, std::optional<std::int64_t> count,
+                   std::vector<LayerKind>& layers) {
+  const auto* const found = std::ranges::find(kLayerKinds, kind, &Word<LayerKind>::first);
+  if (found == kLayerKinds.end()) {
+    document.wrong(line, fmt::format("layers names the kind {}; a layer is dense or moe", shown(kind)));
+  } else if (!count || *count < 0 || *count > kMostLayers - static_cast<std::int64_t>(layers.size())) {
+    document.wrong(line, fmt::format("the number of {} layers is not a whole number from 0 to {}; write like {}", kind,
+                                     kMostLayers, kLayersExample));
+  } else {
+    layers.insert(layers.end(), static_cast<std::size_t>(*count), found->second);
+  }
+}
+
+/// `moe` or `moe x58`.
+void append_run(YamlDocument& document, const YAML::Node& item, std::vector<LayerKind>& layers) {
+  const int line = line_of(item);
+  if (!item.IsScalar()) {
+    document.wrong(line, fmt::format("an entry of layers is {}; write like [dense x3, moe x58]", described(item)));
+    return;
+  }
+  const std::string_view text = item.Scalar();
+  const std::size_t blank = text.find(" x");
+  if (blank == std::string_view::npos) {
+    append_layers(document, line, text, 1, layers);
+  } else {
+    append_layers(document, line, text.substr(0, blank), integer_in(text.substr(blank + 2)), layers);
+  }
+}
+
+void read_layers(YamlDocument& document, YamlMap& model, std::vector<LayerKind>& layers) {
+  const YAML::Node* node = model.any("layers", kLayersExample, Need::required);
+  if (node == nullptr) return;
+  if (node->IsSequence()) {
+    for (const YAML::Node& item : *node) append_run(document, item, layers);
+  } else if (node->IsMap()) {
+    // Read by hand rather than as a section: here the order of the keys is the order of the layers.
+    std::set<std::string> seen;
+    for (const auto& pair : *node) {
+      const std::string kind = pair.first.IsScalar() ? pair.first.Scalar() : described(pair.first);
+      const int line = line_of(pair.first);
+      if (!seen.insert(kind).second) {
+        document.wrong(line,
+                       fmt::format("{} is given twice in layers; write kinds that alternate as a list, like [dense x3, "
+                                   "moe x2, dense]",
+                                   shown(kind)));
+        continue;
+      }
+      append_layers(document, line, kind, pair.second.IsScalar() ? integer_in(pair.second.Scalar()) : std::nullopt,
+                    layers);
+    }
+  } else {
+    model.wrong("layers", fmt::format("layers is {}; write the kinds and their number, like {} or [dense x3, moe x58]",
+                                      described(*node), kLayersExample));
+  }
+}
+
+// ---- model --------------------------------------------------------------------------------------------------------
+
+constexpr std::array<std::string_view, 2> kGqaKeys = {"kv_heads", "head_dim"};
+constexpr std::array<std::string_view, 7> kMlaKeys = {"q_lora_rank", "kv_lora_rank",  "qk_rope_dim", "qk_nope_dim",
+                                                      "v_head_dim",  "v_own_storage", "v_padded"};
+
+void read_gqa(YamlMap& fields, AttentionSpec& attention) {
+  attention.kv_heads = attention.heads;
+  fields.integer("kv_heads", attention.kv_heads, Need::optional);
+  fields.integer("head_dim", attention.head_dim, Need::required);
+  for (const std::string_view key : kMlaKeys) fields.forbid(key, "it belongs to `kind: mla`; drop it or change kind");
+}
+
+void read_mla(YamlMap& fields, AttentionSpec& attention) {
+  fields.integer("q_lora_rank", attention.q_lora_rank, Need::optional);
+  fields.integer("kv_lora_rank", attention.kv_lora_rank, Need::required);
+  fields.integer("qk_rope_dim", attention.qk_rope_dim, Need::required);
+  fields.integer("qk_nope_dim", attention.qk_nope_dim, Need::required);
+  fields.integer("v_head_dim", attention.v_head_dim, Need::required);
+  fields.boolean("v_own_storage", attention.v_own_storage, Need::optional);
+  fields.boolean("v_padded", attention.v_padded, Need::optional);
+  for (const std::string_view key : kGqaKeys) fields.forbid(key, "it belongs to `kind: gqa`; drop it or change kind");
+}
+
+void read_attention(YamlMap fields, AttentionSpec& attention) {
+  const bool known_kind = fields.choice("kind", attention.kind, words(kAttentionKinds), Need::required);
+  fields.integer("heads", attention.heads, Need::required);
+  if (!known_kind) {  // no key can be blamed before the kind is right
+    for (const std::string_view key : kGqaKeys) fields.accept(key);
+    for (const std::string_view key : kMlaKeys) fields.accept(key);
+  } else if (attention.kind == AttentionSpec::Kind::gqa) {
+    read_gqa(fields, attention);
+  } else {
+    read_mla(fields, attention);
+  }
+  fields.finish();
+}
+
+void read_moe(YamlMap fields, MoeSpec& moe) {
+  fields.integer("experts", moe.experts, Need::required);
+  fields.integer("top_k", moe.top_k, Need::required);
+  fields.integer("width", moe.width, Need::required);
+  fields.integer("shared_width", moe.shared_width, Need::optional);
+  fields.boolean("router_fp32", moe.router_fp32, Need::optional);
+  fields.choice("probabilities", moe.probabilities, words(kProbabilities), Need::optional);
+  fields.finish();
+}
+
+Need required_if(bool condition) {
+  return condition ? Need::required : Need::optional;
+}
+
+void read_model(YamlDocument& document, YamlMap fields, ModelSpec& model) {
+  fields.text("name", model.name, Need::required);
+  fields.integer("hidden", model.hidden, Need::required);
+  fields.integer("vocabulary", model.vocabulary, Need::required);
+  fields.integer("sequence", model.sequence, Need::required);
+  read_layers(document, fields, model.layers);
+  fields.integer("mtp_layers", model.mtp_layers, Need::optional);
+  fields.choice("activation", model.activation, words(kActivations), Need::optional);
+  fields.choice("norm", model.norm, words(kNorms), Need::optional);
+  fields.boolean("tied_embedding", model.tied_embedding, Need::optional);
+  const auto holds = [&](LayerKind kind) { return std::ranges::count(model.layers, kind) > 0; };
+  fields.integer("dense_width", model.dense_width, required_if(holds(LayerKind::dense)));
+  if (auto attention = fields.section("attention", Need::required)) read_attention(*attention, model.attention);
+  if (auto moe = fields.section("moe", required_if(holds(LayerKind::moe)))) read_moe(*moe, model.moe);
+  fields.finish();
+}
+
+// ---- placement ----------------------------------------------------------------------------------------------------
+
+constexpr const char* kRanksExample = "[[[0-1], [4-5]], [[2-3], [6, mtp]]]";
+
+/// A layer or module number, or -1.
+std::int32_t slot_number(std::string_view digits) {
+  const auto value = integer_in(digits);
+  return value && *value >= 0 && *value < kMostLayers ? static_cast<std::int32_t>(*value) : -1;
+}
+
+/// `7`, `4-7`, `noop`, `mtp` or `mtp 1`.
+void append_slots(YamlDocument& document, const YAML::Node& item, std::vector<Slot>& chunk) {
+  const std::string_view text = item.IsScalar() ? std::string_view(item.Scalar()) : std::string_view();
+  const std::size_t dash = text.find('-');
+  const std::int32_t first = slot_number(text.substr(0, dash));
+  const std::int32_t last = dash == std::string_view::npos ? first : slot_number(text.substr(dash + 1));
+  const std::int32_t module = text == "mtp" ? 0 : text.starts_with("mtp ") ? slot_number(text.substr(4)) : -1;
+  if (text == "noop") {
+    chunk.push_back({.kind = Slot::Kind::noop, .layer = -1});
+  } else if (module >= 0) {
+    chunk.push_back({.kind = Slot::Kind::mtp, .layer = module});
+  } else if (first >= 0 && first <= last) {
+    for (std::int32_t layer = first; layer <= last; ++layer)
+      chunk.push_back({.kind = Slot::Kind::layer, .layer = layer});
+  } else {
+    document.wrong(line_of(item),
+                   fmt::format("a slot is {}; write a layer like 7, layers like 4-7, noop or mtp", described(item)));
+  }
+}
+
+/// Calls `read` on each item of a list; `what` names it where it is none.
+void for_each_item(YamlDocument& document, const YAML::Node& node, std::string_view what,
+                   const std::function<void(const YAML::Node&)>& read) {
+  if (!node.IsSequence()) {
+    document.wrong(line_of(node),
+                   fmt::format("{} is {}; write a list of ranks, each a list of chunks, each a list of slots: {}", what,
+                               described(node), kRanksExample));
+    return;
+  }
+  for (const YAML::Node& item : node) read(item);
+}
+
+void read_ranks(YamlDocument& document, const YAML::Node& ranks, ParallelSpec& parallel) {
+  for_each_item(document, ranks, "ranks", [&](const YAML::Node& rank) {
+    auto& chunks = parallel.slots.emplace_back();
+    for_each_item(document, rank, "a rank", [&](const YAML::Node& chunk) {
+      auto& slots = chunks.emplace_back();
+      for_each_item(document, chunk, "a chunk", [&](const YAML::Node& item) { append_slots(document, item, slots); });
+    });
+  });
+}
+
+/// What `placement:` asks for. Explicit ranks go to ParallelSpec::slots at once.
+SlotChoice read_placement(YamlDocument& document, YamlMap fields, ParallelSpec& parallel) {
+  SlotChoice choice;
+  if (const auto ranks = fields.list("ranks", kRanksExample, Need::optional)) {
+    read_ranks(document, *ranks, parallel);
+    for (const char* key : {"noop_slots", "mtp_slot"})
+      fields.forbid(key, "`ranks` lists every slot; drop one of the two");
+  }
+  if (const auto noops = fields.list("noop_slots", "[61, 63]", Need::optional)) {
+    for (const YAML::Node& item : *noops) {
+      const auto slot = item.IsScalar() ? integer_in(item.Scalar()) : std::nullopt;
+      if (slot) {
+        choice.noop_slots.push_back(*slot);
+      } else {
+        document.wrong(line_of(item),
+                       fmt::format("a no-op slot is {}; write slot numbers like [61, 63]", described(item)));
+      }
+    }
+  }
+  if (fields.has("mtp_slot")) fields.integer("mtp_slot", choice.mtp_slot.emplace(), Need::optional);
+  fields.accept("mtp_slot");
+  fields.finish();
+  return choice;
+}
+
+// ---- parallel, precision, expert load -----------------------------------------------------------------------------
+
+SlotChoice read_parallel(YamlDocument& document, YamlMap fields, ParallelSpec& parallel) {
+  fields.integer("tensor", parallel.tensor, Need::optional);
+  fields.boolean("sequence_parallel", parallel.sequence_parallel, Need::optional);
+  fields.integer("pipeline", parallel.pipeline, Need::optional);
+  fields.integer("virtual_pipeline", parallel.virtual_pipeline, Need::optional);
+  fields.integer("context", parallel.context, Need::optional);
+  fields.integer("expert", parallel.expert, Need::optional);
+  fields.boolean("tensor_extends_expert", parallel.tensor_extends_expert, Need::optional);
+  fields.integer("data", parallel.data, Need::optional);
+  fields.integer("micro_batch", parallel.micro_batch, Need::required);
+  fields.integer("global_batch", parallel.global_batch, Need::required);
+  fields.boolean("overlap_forward_backward", parallel.overlap_forward_backward, Need::optional);
+  fields.boolean("hierarchical_expert_communication", parallel.hierarchical_expert_communication, Need::optional);
+  fields.boolean("distributed_optimizer", parallel.distributed_optimizer, Need::optional);
+  fields.integer("communicators", parallel.communicators, Need::optional);
+  SlotChoice choice;
+  if (auto placement = fields.section("placement", Need::optional))
+    choice = read_placement(document, *placement, parallel);
+  fields.finish();
+  return choice;
+}
+
+void read_optimizer(YamlMap fields, std::int32_t& optimizer_bytes) {
+  std::int32_t master = 4;
+  std::int32_t moment = 4;
+  fields.choice("master", master, words(kDtypesOrNone), Need::optional);
+  fields.choice("moments", moment, words(kDtypesOrNone), Need::optional);
+  optimizer_bytes = master + 2 * moment;
+  fields.finish();
+}
+
+void read_precision(YamlMap fields, ParallelSpec& parallel) {
+  fields.choice("parameters", parallel.parameter_bytes, words(kDtypes), Need::optional);
+  fields.choice("gradients", parallel.gradient_bytes, words(kDtypes), Need::optional);
+  if (auto optimizer = fields.section("optimizer", Need::optional))
+    read_optimizer(*optimizer, parallel.optimizer_bytes);
+  fields.boolean("reuse_fp32_parameter", parallel.reuse_fp32_parameter, Need::optional);
+  fields.finish();
+}
+
+void read_expert_load(YamlMap fields, ExpertLoadSpec& load) {
+  std::int64_t seed = 1;
+  fields.real("mean", load.mean, Need::optional);
+  fields.real("coefficient_of_variation", load.coefficient_of_variation, Need::optional);
+  fields.real("layer_correlation", load.layer_correlation, Need::optional);
+  fields.real("quantile", load.quantile, Need::optional);
+  fields.integer("seed", seed, Need::optional);
+  if (seed < 0) fields.wrong("seed", fmt::format("seed is {}; it must not be negative", seed));
+  load.seed = static_cast<std::uint64_t>(seed);
+  fields.finish();
+}
+
+/// Fills the slots and applies the rules of the job itself. REQUIRES: the document is clean.
+void check_job(YamlDocument& document, const SlotChoice& choice, JobSpec& job) {
+  const bool explicit_ranks = !job.parallel.slots.empty();
+  LayerPlacement placement;
+  if (!explicit_ranks) {
+    placement = place_layers(job.model, job.parallel, choice);
+    job.parallel.slots = placement.slots;
+  }
+  std::vector<SpecProblem> problems = find_problems(job);
+  if (!placement.problems.empty()) {
+    std::erase_if(problems, [](const SpecProblem& problem) { return problem.key == "parallel.placement"; });
+    problems.insert(problems.end(), placement.problems.begin(), placement.problems.end());
+  }
+  // The first rule broken, not the first line: later rules may only follow from it.
+  if (!problems.empty()) document.wrong(document.line_of(problems.front().key), problems.front().message);
+}
+
+// ---- device -------------------------------------------------------------------------------------------------------
+
+constexpr double kMostRate = 1e18;
+constexpr Bytes kMostDeviceBytes = 1024 * kTiB;
+
+void read_size(YamlMap& fields, std::string_view key, Bytes& out, Bytes least, Need need) {
+  fields.quantity(key, out, parse_bytes, "64GiB", need);
+  if (!fields.has(key) || (out >= least && out <= kMostDeviceBytes)) return;
+  fields.wrong(key, fmt::format("{} is {}; it must be {} to {}", key, format_bytes(out), format_bytes(least),
+                                format_bytes(kMostDeviceBytes)));
+}
+
+void read_rate(YamlMap& fields, std::string_view key, double& out, Result<double> (*parse)(std::string_view),
+               std::string_view example) {
+  out = 1;  // so that a mistake already reported is not reported again as out of range
+  fields.quantity(key, out, parse, example, Need::required);
+  if (fields.has(key) && !(out > 0 && out <= kMostRate)) {
+    fields.wrong(key, fmt::format("{} must be above 0 and realistic, like {}", key, example));
+  }
+}
+
+void read_time(YamlMap& fields, std::string_view key, double& out, Need need) {
+  fields.quantity(key, out, parse_duration_ns, "10us", need);
+  constexpr double kOneSecond = 1e9;
+  if (fields.has(key) && out > kOneSecond) fields.wrong(key, fmt::format("{} is above 1s; write like 10us", key));
+}
+
+void read_share(YamlMap& fields, std::string_view key, double& out) {
+  out = 1;
+  fields.real(key, out, Need::required);
+  if (fields.has(key) && !(out > 0 && out <= 1)) {
+    fields.wrong(key, fmt::format("{} is {}; it is a share of the peak, above 0 and at most 1", key, out));
+  }
+}
+
+void read_memory(YamlMap fields, Machine& machine) {
+  read_size(fields, "visible", machine.visible_bytes, kMiB, Need::required);
+  read_size(fields, "context", machine.context_bytes, 0, Need::required);
+  read_size(fields, "workspace", machine.workspace_bytes, 0, Need::required);
+  read_size(fields, "collective_buffer", machine.collective_buffer_bytes, 0, Need::required);
+  read_size(fields, "alignment", machine.alignment_bytes, 1, Need::optional);
+  const Bytes alignment = machine.alignment_bytes;
+  if (alignment > 0 && (alignment & (alignment - 1)) != 0) {
+    fields.wrong("alignment", fmt::format("alignment is {} B; it must be a power of two, like 512B", alignment));
+  }
+  if (fields.has("visible") && machine.visible_bytes - machine.context_bytes - machine.workspace_bytes <= 0) {
+    fields.wrong("visible", fmt::format("visible is {}, and context and workspace take all of it; lower them",
+                                        format_bytes(machine.visible_bytes)));
+  }
+  fields.finish();
+}
+
+void read_compute(YamlMap fields, Machine& machine) {
+  std::int64_t width = 1;
+  read_rate(fields, "peak_flops", machine.peak_flops_per_s, parse_flops_per_s, "313TFLOPS");
+  read_share(fields, "matmul_efficiency", machine.matmul_efficiency);
+  read_share(fields, "grouped_matmul_efficiency", machine.grouped_matmul_efficiency);
+  read_share(fields, "attention_efficiency", machine.attention_efficiency);
+  read_rate(fields, "memory_bandwidth", machine.memory_bytes_per_s, parse_bytes_per_s, "1600GB/s");
+  read_share(fields, "vector_efficiency", machine.vector_efficiency);
+  read_time(fields, "launch", machine.launch_ns, Need::required);
+  read_time(fields, "copy_launch", machine.copy_launch_ns, Need::required);
+  fields.integer("softmax_statistics_width", width, Need::optional);
+  if (width < 1 || width > 64) {
+    fields.wrong("softmax_statistics_width", fmt::format("softmax_statistics_width is {}; it must be 1 to 64", width));
+  } else {
+    machine.softmax_statistics_width = static_cast<int>(width);
+  }
+  fields.finish();
+}
+
+void read_link(YamlMap& links, std::string_view key, Link& link) {
+  auto fields = links.section(key, Need::required);
+  if (!fields) return;
+  read_rate(*fields, "bandwidth", link.bytes_per_s, parse_bytes_per_s, "23.4GB/s");
+  read_time(*fields, "latency", link.latency_ns, Need::required);
+  fields->finish();
+}
+
+void read_links(YamlMap fields, Machine& machine) {
+  read_link(fields, "d2h", machine.d2h);
+  read_link(fields, "h2d", machine.h2d);
+  read_link(fields, "intra_node", machine.intra_node);
+  read_link(fields, "inter_node", machine.inter_node);
+  fields.finish();
+}
+
+void read_host(YamlMap fields, Machine& machine) {
+  std::int64_t devices = 1;
+  fields.integer("devices_per_node", devices, Need::required);
+  if (devices < 1 || devices > 1024) {
+    fields.wrong("devices_per_node", fmt::format("devices_per_node is {}; it must be 1 to 1024", devices));
+  } else {
+    machine.devices_per_node = static_cast<int>(devices);
+  }
+  read_size(fields, "pinned_per_device", machine.host_bytes_per_device, 0, Need::required);
+  read_size(fields, "pinned_per_node", machine.host_bytes_per_node, 0, Need::required);
+  if (fields.has("pinned_per_node") && machine.host_bytes_per_node < machine.host_bytes_per_device) {
+    fields.wrong("pinned_per_node",
+                 fmt::format("pinned_per_node is {}, less than pinned_per_device {}; raise it",
+                             format_bytes(machine.host_bytes_per_node), format_bytes(machine.host_bytes_per_device)));
+  }
+  fields.finish();
+}
+
+}  // namespace
+
+Result<JobSpec> read_job(std::string_view yaml_text, std::string_view file_name) {
+  YamlDocument document(file_name);
+  const YAML::Node root = document.parse(yaml_text);
+  if (!document.clean()) return document.first_error();
+  YamlMap fields(document, root, "", 1);
+  JobSpec job;
+  SlotChoice choice;
+  if (auto model = fields.section("model", Need::required)) read_model(document, *model, job.model);
+  if (auto parallel = fields.section("parallel", Need::required))
+    choice = read_parallel(document, *parallel, job.parallel);
+  if (auto precision = fields.section("precision", Need::optional)) read_precision(*precision, job.parallel);
+  if (auto load = fields.section("expert_load", Need::optional)) read_expert_load(*load, job.expert_load);
+  fields.text("device", job.device, Need::required);
+  fields.finish();
+  if (document.clean()) check_job(document, choice, job);
+  if (!document.clean()) return document.first_error();
+  return job;
+}
+
+Result<Machine> read_machine(std::string_view yaml_text, std::string_view file_name) {
+  YamlDocument document(file_name);
+  const YAML::Node root = document.parse(yaml_text);
+  if (!document.clean()) return document.first_error();
+  YamlMap fields(document, root, "", 1);
+  Machine machine;
+  fields.text("name", machine.name, Need::required);
+  if (auto memory = fields.section("memory", Need::required)) read_memory(*memory, machine);
+  if (auto compute = fields.section("compute", Need::required)) read_compute(*compute, machine);
+  if (auto links = fields.section("links", Need::required)) read_links(*links, machine);
+  if (auto host = fields.section("host", Need::required)) read_host(*host, machine);
+  fields.finish();
+  if (!document.clean()) return document.first_error();
+  return machine;
+}
+
+}  // namespace tidemark

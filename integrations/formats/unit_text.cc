@@ -1,0 +1,65 @@
+#include "integrations/formats/unit_text.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cstdlib>
+
+namespace tidemark {
+
+std::string gib_text(Bytes bytes) {
+  return fmt::format("{:.2f}", static_cast<double>(bytes) / static_cast<double>(kGiB));
+}
+
+std::string duration_text(std::int64_t ns) {
+  const auto magnitude = std::abs(static_cast<double>(ns));
+  const auto value = static_cast<double>(ns);
+  if (ns == 0) return "0 ms";
+  if (magnitude >= 1e9) return fmt::format("{:.2f} s", value / 1e9);
+  if (magnitude >= 1e6) return fmt::format("{:.1f} ms", value / 1e6);
+  if (magnitude >= 1e3) return fmt::format("{:.1f} us", value / 1e3);
+  return fmt::format("{} ns", ns);
+}
+
+std::string ms_text(std::int64_t ns) {
+  return fmt::format("{:.1f}", static_cast<double>(ns) / 1e6);
+}
+
+std::string count_text(double count) {
+  if (count >= 1e9) return fmt::format("{:.2f} B", count / 1e9);
+  if (count >= 1e6) return fmt::format("{:.2f} M", count / 1e6);
+  if (count >= 1e3) return fmt::format("{:.1f} k", count / 1e3);
+  return fmt::format("{:.0f}", count);
+}
+
+std::string ranges_text(const std::vector<std::int32_t>& numbers) {
+  std::string text;
+  for (std::size_t i = 0; i < numbers.size();) {
+    std::size_t last = i;
+    while (last + 1 < numbers.size() && numbers[last + 1] - numbers[last] <= 1) ++last;
+    if (!text.empty()) text += ", ";
+    text +=
+        numbers[i] == numbers[last] ? fmt::format("{}", numbers[i]) : fmt::format("{}-{}", numbers[i], numbers[last]);
+    i = last + 1;
+  }
+  return text;
+}
+
+std::string_view lane_text(Lane lane) {
+  constexpr std::array<std::string_view, kLaneCount> kNames = {
+      "compute",        "intra-node communication", "inter-node communication",
+      "point to point", "copy out (D2H)",           "copy in (H2D)"};
+  return kNames[static_cast<std::size_t>(lane)];
+}
+
+std::string_view role_text(StorageRole role) {
+  constexpr std::array<std::string_view, kStorageRoleCount> kNames = {"parameters",  "gradients", "optimizer state",
+                                                                      "activations", "temporary", "communication"};
+  return kNames[static_cast<std::size_t>(role)];
+}
+
+std::string layer_text(std::int32_t layer, std::string_view outside) {
+  return layer < 0 ? std::string(outside) : fmt::format("layer {}", layer);
+}
+
+}  // namespace tidemark

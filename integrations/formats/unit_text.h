@@ -1,0 +1,35 @@
+#pragma once
+// Figures as people read them: one place for units, ranges of numbers, and the names of lanes and roles.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/bytes.h"
+#include "core/graph.h"
+
+namespace tidemark {
+
+/// Two decimals, without the unit: for tables whose head says GiB.
+[[nodiscard]] std::string gib_text(Bytes bytes);
+
+/// `34.51 s`, `120.5 ms`, `12.3 us`, `640 ns`: the largest unit that leaves at least 1, the sign kept. 0 is `0 ms`.
+[[nodiscard]] std::string duration_text(std::int64_t ns);
+
+/// Milliseconds with one decimal, without the unit.
+[[nodiscard]] std::string ms_text(std::int64_t ns);
+
+/// `1.43 M`, `717.9 B`: a count in thousands, millions or billions.
+[[nodiscard]] std::string count_text(double count);
+
+/// `0-3, 7, 9-10`. REQUIRES: ascending; equal neighbours are said once.
+[[nodiscard]] std::string ranges_text(const std::vector<std::int32_t>& numbers);
+
+[[nodiscard]] std::string_view lane_text(Lane lane);
+[[nodiscard]] std::string_view role_text(StorageRole role);
+
+/// `layer 12`, or what stands for it outside layers.
+[[nodiscard]] std::string layer_text(std::int32_t layer, std::string_view outside);
+
+}  // namespace tidemark
