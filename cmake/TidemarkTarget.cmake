@@ -2,7 +2,7 @@
 add_library(tidemark_options INTERFACE)
 target_include_directories(tidemark_options INTERFACE ${CMAKE_SOURCE_DIR})
 target_compile_options(tidemark_options INTERFACE
-  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wundef -Wnon-virtual-dtor -Wold-style-cast
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wundef -Wnon-virtual-dtor -Wold-style-cast -Wno-missing-field-initializers
   -Wno-missing-field-initializers  # designated initialisers leave the other members at their defaults on purpose
   -Werror)
 if(TIDEMARK_SANITIZE_ADDRESS)
@@ -28,4 +28,29 @@ function(tidemark_test name)
   target_link_libraries(${name} PRIVATE ${ARG_LINKS} GTest::gtest GTest::gtest_main)
   target_compile_definitions(${name} PRIVATE TIDEMARK_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
   gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES LABELS "${ARG_LABELS}")
+endfunction()
+
+# tidemark_table(out_sources TEMPLATE file.in PREFIX k NAMES a_b ... ): each name is one file <name>.cc that defines
+# `extern const ... <PREFIX><AB>`; the table file generated from TEMPLATE (@DECLARE@ type, @DECLARATIONS@, @TABLE@) lists them in order.
+function(tidemark_table out_sources)
+  cmake_parse_arguments(ARG "" "TEMPLATE;TYPE;PREFIX" "NAMES" ${ARGN})
+  set(DECLARATIONS "")
+  set(TABLE "")
+  set(sources "")
+  foreach(name ${ARG_NAMES})
+    string(REPLACE "_" ";" words ${name})
+    set(symbol ${ARG_PREFIX})
+    foreach(word ${words})
+      string(SUBSTRING ${word} 0 1 head)
+      string(SUBSTRING ${word} 1 -1 tail)
+      string(TOUPPER ${head} head)
+      string(APPEND symbol ${head}${tail})
+    endforeach()
+    string(APPEND DECLARATIONS "extern const ${ARG_TYPE} ${symbol};\n")
+    string(APPEND TABLE "${symbol}, ")
+    list(APPEND sources ${name}.cc)
+  endforeach()
+  get_filename_component(table ${ARG_TEMPLATE} NAME_WLE)
+  configure_file(${ARG_TEMPLATE} ${CMAKE_CURRENT_BINARY_DIR}/${table} @ONLY)
+  set(${out_sources} ${sources} ${CMAKE_CURRENT_BINARY_DIR}/${table} PARENT_SCOPE)
 endfunction()

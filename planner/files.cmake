@@ -1,5 +1,10 @@
 set(TIDEMARK_PLANNER_FILES
+  contingency.cc
   cost_model.cc
+  expert_load.cc
   liveness.cc
   memory_profile.cc
+  planner.cc
+  rank_planner.cc
+  scheduler.cc
   simulator.cc)

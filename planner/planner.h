@@ -1,8 +1,8 @@
 #pragma once
 // Strings the stages together for every pipeline rank: graph, liveness, policy, schedule, layout, verification, and the
-// event simulation of the step. The only place that loops: when a layout overflows the budget the target is tightened and
-// the policy asked again, a bounded number of times, each attempt reported.
-// Ranks are planned in parallel (oneTBB); the result does not depend on the thread count.
+// event simulation of the step. The only place that loops: when a layout overflows the budget the target is tightened
+// and the policy asked again, a bounded number of times, each attempt reported. Ranks are planned in parallel (oneTBB);
+// the result does not depend on the thread count.
 
 #include <cstdint>
 #include <functional>
@@ -39,23 +39,23 @@ struct PlanRequest {
 
 /// One try of the policy at a target below the budget.
 struct PlanAttempt {
-  Bytes target_bytes = 0;   ///< asked of the policy, without reserves
-  Bytes height_bytes = 0;   ///< device arena height the layout came to
-  Bytes load_bytes = 0;     ///< lower bound of that height
+  Bytes target_bytes = 0;  ///< asked of the policy, without reserves
+  Bytes height_bytes = 0;  ///< device arena height the layout came to
+  Bytes load_bytes = 0;    ///< lower bound of that height
   std::string packer;
 };
 
 struct RankFigures {
   std::int32_t rank = 0;
-  double load = 1.0;  ///< expert load planned for
+  double load = 1.0;     ///< expert load planned for
   Bytes peak_bytes = 0;  ///< reserves + static + activation arena height
   Bytes budget_bytes = 0;
   Bytes static_bytes = 0;
   Bytes activation_peak_bytes = 0;  ///< arena height above the static storages
   Bytes reserve_bytes = 0;
-  Bytes host_bytes = 0;             ///< pinned arena height
-  Bytes swapped_bytes_per_step = 0; ///< one direction
-  std::int64_t recompute_ns = 0;    ///< compute lane
+  Bytes host_bytes = 0;                       ///< pinned arena height
+  Bytes swapped_bytes_per_step = 0;           ///< one direction
+  std::int64_t recompute_ns = 0;              ///< compute lane
   std::int64_t exposed_communication_ns = 0;  ///< of recomputed collectives
   std::int64_t exposed_copy_ns = 0;
   std::int64_t copy_overhead_ns = 0;  ///< launches and memory bandwidth of copies
@@ -88,7 +88,7 @@ struct StepFigures {
   double exposed_communication_percent = 0;
   double exposed_copy_percent = 0;
   double recompute_percent = 0;
-  double mfu_percent = 0;         ///< full-square attention
+  double mfu_percent = 0;  ///< full-square attention
   double mfu_causal_percent = 0;
   double tokens_per_s = 0;
 };
@@ -104,13 +104,14 @@ struct PlanOutcome {
 
 /// Device bytes by storage role over the compute clock of a schedule: what reports draw. O(residencies + clock).
 struct MemoryProfile {
-  std::vector<std::int32_t> clock;  ///< half-steps of the compute clock at which bytes change, ascending; they hold until the next
+  std::vector<std::int32_t>
+      clock;  ///< half-steps of the compute clock at which bytes change, ascending; they hold until the next
   std::vector<std::array<Bytes, kStorageRoleCount>> bytes;
 };
 [[nodiscard]] MemoryProfile memory_profile(const Graph& graph, const Schedule& schedule);
 
-/// The storages that make up the bytes held at one op with everything kept, largest first, instances of one template and layer
-/// together.
+/// The storages that make up the bytes held at one op with everything kept, largest first, instances of one template
+/// and layer together.
 struct Contributor {
   std::string name;  ///< module path and storage name
   std::int32_t layer = -1;
@@ -121,6 +122,7 @@ struct Contributor {
 };
 [[nodiscard]] std::vector<Contributor> contributors_at(const Graph& graph, const Liveness& liveness, OpId op);
 /// The same at a position of the compute clock of a schedule.
-[[nodiscard]] std::vector<Contributor> contributors_at(const Graph& graph, const Schedule& schedule, std::int32_t clock);
+[[nodiscard]] std::vector<Contributor> contributors_at(const Graph& graph, const Schedule& schedule,
+                                                       std::int32_t clock);
 
 }  // namespace tidemark

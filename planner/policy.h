@@ -2,8 +2,8 @@
 // The seam between the planner and the rules that decide. A policy is a value: a name, help, and one function from a
 // problem to a plan. It sees one rank and knows nothing of addresses.
 
-#include <span>
-#include <string>
+#include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "core/bytes.h"
@@ -18,10 +18,16 @@ struct PolicyRequest {
   Bytes host_budget_bytes = 0;    ///< pinned host memory of this device
 };
 
+struct PolicyAnswer {
+  Plan plan;
+  /// A proven lower bound of `added` for this request, where the rule finds one on its way.
+  std::optional<std::int64_t> lower_bound_ns;
+};
+
 struct Policy {
   std::string_view name;
   std::string_view help;
-  Plan (*decide)(const PolicyRequest& request);
+  PolicyAnswer (*decide)(const PolicyRequest& request);
 };
 
 }  // namespace tidemark

@@ -1,6 +1,6 @@
 #pragma once
-// From decisions to tasks: places recompute steps before the ops that need them, issues copies in the windows it is given, and
-// adds every wait that data and the reuse of bytes rely on. One pass over the ops; O(tasks + waits).
+// From decisions to tasks: places recompute steps before the ops that need them, issues copies in the windows it is
+// given, and adds every wait that data and the reuse of bytes rely on. One pass over the ops; O(tasks + waits).
 //
 // Where a residency is last touched on a lane nobody waits for (a send, a copy out), a compute op is made to wait for
 // it as soon as the nominal timeline says it will be over, so that its bytes come back without stalling anything.
@@ -29,7 +29,7 @@ struct ScheduleInput {
 [[nodiscard]] Result<Schedule> build_schedule(const ScheduleInput& input);
 
 /// Estimated duration of every task, for the simulator and simulated back ends.
-[[nodiscard]] std::vector<std::int64_t> task_durations(const Graph& graph, const Schedule& schedule, const Machine& machine,
-                                                       double time_scale = 1.0);
+[[nodiscard]] std::vector<std::int64_t> task_durations(const Graph& graph, const Schedule& schedule,
+                                                       const Machine& machine, double time_scale = 1.0);
 
 }  // namespace tidemark

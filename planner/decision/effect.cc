@@ -23,12 +23,14 @@ Communication communication_of(const DecisionProblem& p, const Recipe& recipe) {
   return c;
 }
 
-/// First site-local position a run may start at: after the outputs were dropped, and not back in a forward pass when it is a
-/// backward pass that needs them.
-std::int32_t earliest_start(const DecisionProblem& p, const SiteClass& c, const SiteClass::Unit& unit, std::int32_t need_pos) {
+/// First site-local position a run may start at: after the outputs were dropped, and not back in a forward pass when it
+/// is a backward pass that needs them.
+std::int32_t earliest_start(const DecisionProblem& p, const SiteClass& c, const SiteClass::Unit& unit,
+                            std::int32_t need_pos) {
   const auto ops = p.ops_of(c.representative);
   std::int32_t limit = 0;
-  for (const std::int32_t slot : unit.slots) limit = std::max(limit, c.slots[static_cast<std::size_t>(slot)].before_pos + 1);
+  for (const std::int32_t slot : unit.slots)
+    limit = std::max(limit, c.slots[static_cast<std::size_t>(slot)].before_pos + 1);
   const bool forward_need = p.graph->template_of(ops[static_cast<std::size_t>(need_pos)]).phase == OpPhase::forward;
   std::int32_t pos = need_pos;
   while (pos > limit) {
@@ -40,8 +42,8 @@ std::int32_t earliest_start(const DecisionProblem& p, const SiteClass& c, const 
 }
 
 /// Where the run starts so that its communication has time to finish, as late as possible.
-std::int32_t choose_start(const DecisionProblem& p, const SiteClass& c, const SiteClass::Unit& unit, std::int32_t need_pos,
-                          const Communication& communication) {
+std::int32_t choose_start(const DecisionProblem& p, const SiteClass& c, const SiteClass::Unit& unit,
+                          std::int32_t need_pos, const Communication& communication) {
   if (communication.total_ns == 0) return need_pos;
   const auto ops = p.ops_of(c.representative);
   const auto start_of = [&](std::int32_t pos) { return p.nominal->start_ns[row(ops[static_cast<std::size_t>(pos)])]; };
@@ -62,7 +64,8 @@ std::int64_t exposed(const DecisionProblem& p, const SiteClass& c, std::int32_t 
   const std::size_t last = row(ops[static_cast<std::size_t>(need_pos)]);
   const std::int64_t window = p.nominal->start_ns[last] - p.nominal->start_ns[first];
   std::array<std::int64_t, kLaneCount> busy{};
-  for (std::size_t i = first; i < last; ++i) busy[static_cast<std::size_t>(p.graph->template_of(id_of<OpId>(i)).lane)] += p.op_ns[i];
+  for (std::size_t i = first; i < last; ++i)
+    busy[static_cast<std::size_t>(p.graph->template_of(id_of<OpId>(i)).lane)] += p.op_ns[i];
   std::int64_t worst = std::max<std::int64_t>(0, communication.total_ns - window);
   for (const Lane lane : {Lane::intra_comm, Lane::inter_comm, Lane::p2p}) {
     const auto l = static_cast<std::size_t>(lane);
@@ -89,7 +92,8 @@ SiteEffect work_out_effect(const DecisionProblem& problem, const SiteClass& c, c
     if (actions[static_cast<std::size_t>(unit.slots.front())] != Action::recompute) continue;
     const Recipe& recipe = problem.graph->recipes[row(unit.recipe)];
     std::int32_t need = back_of_local[static_cast<std::size_t>(recipe.outputs.front())];
-    for (const std::int32_t local : recipe.outputs) need = std::min(need, back_of_local[static_cast<std::size_t>(local)]);
+    for (const std::int32_t local : recipe.outputs)
+      need = std::min(need, back_of_local[static_cast<std::size_t>(local)]);
     const Communication communication = communication_of(problem, recipe);
     const std::int32_t start = choose_start(problem, c, unit, need, communication);
     effect.runs.push_back({.unit = *it, .start_pos = start, .need_pos = need});
@@ -102,8 +106,10 @@ SiteEffect work_out_effect(const DecisionProblem& problem, const SiteClass& c, c
     }
   }
   std::reverse(effect.runs.begin(), effect.runs.end());
-  std::stable_sort(effect.runs.begin(), effect.runs.end(), [](const auto& a, const auto& b) { return a.start_pos < b.start_pos; });
-  for (std::size_t k = 0; k < c.slots.size(); ++k) effect.back_pos[k] = back_of_local[static_cast<std::size_t>(c.slots[k].local)];
+  std::stable_sort(effect.runs.begin(), effect.runs.end(),
+                   [](const auto& a, const auto& b) { return a.start_pos < b.start_pos; });
+  for (std::size_t k = 0; k < c.slots.size(); ++k)
+    effect.back_pos[k] = back_of_local[static_cast<std::size_t>(c.slots[k].local)];
   return effect;
 }
 

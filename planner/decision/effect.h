@@ -1,6 +1,6 @@
 #pragma once
-// What a set of actions does inside one site: when dropped storages are rebuilt, when swapped ones must be back, what the
-// recipes cost and how much of their communication stays exposed. Worked out once per (site class, actions) on the
+// What a set of actions does inside one site: when dropped storages are rebuilt, when swapped ones must be back, what
+// the recipes cost and how much of their communication stays exposed. Worked out once per (site class, actions) on the
 // representative site and valid for all sites of the class.
 
 #include <cstdint>
@@ -17,14 +17,15 @@ struct SiteEffect {
     std::int32_t start_pos = 0;  ///< site-local op before which the first steps run
     std::int32_t need_pos = 0;   ///< site-local op before which the last steps run
   };
-  std::vector<Run> runs;                 ///< ascending start, sources first
-  std::vector<std::int32_t> back_pos;    ///< per slot: site-local op before which it must be (or is being put) back
+  std::vector<Run> runs;               ///< ascending start, sources first
+  std::vector<std::int32_t> back_pos;  ///< per slot: site-local op before which it must be (or is being put) back
   std::int64_t compute_ns = 0;
   std::int64_t exposed_communication_ns = 0;
 };
 
 /// REQUIRES: actions has one entry per slot of the class; the slots of one unit are all recompute or none is.
-[[nodiscard]] SiteEffect work_out_effect(const DecisionProblem& problem, const SiteClass& site_class, const std::vector<Action>& actions);
+[[nodiscard]] SiteEffect work_out_effect(const DecisionProblem& problem, const SiteClass& site_class,
+                                         const std::vector<Action>& actions);
 
 /// Effects already worked out, per class. Not thread-safe: one per solver.
 class EffectCache {

@@ -9,13 +9,15 @@ namespace {
 
 /// First compute op (as a position of the compute lane) that nominally starts at or after `ns`.
 std::size_t first_compute_at(const DecisionProblem& p, std::int64_t ns) {
-  return static_cast<std::size_t>(std::lower_bound(p.clock_start_ns.begin(), p.clock_start_ns.end(), ns) - p.clock_start_ns.begin());
+  return static_cast<std::size_t>(std::lower_bound(p.clock_start_ns.begin(), p.clock_start_ns.end(), ns) -
+                                  p.clock_start_ns.begin());
 }
 
 /// Bytes that live only while a recipe runs.
 Bytes transient_bytes(const DecisionProblem& p, const Recipe& recipe, SiteId site) {
   Bytes bytes = 0;
-  for (const std::int32_t local : recipe.transients) bytes += p.graph->storages[row(p.graph->storage_at(site, local))].bytes;
+  for (const std::int32_t local : recipe.transients)
+    bytes += p.graph->storages[row(p.graph->storage_at(site, local))].bytes;
   return bytes;
 }
 
@@ -28,7 +30,9 @@ void Evaluator::apply_sites(const Choice& choice, Evaluation& result) {
     for (std::size_t s = 0; s < c.sites.size(); ++s) {
       const std::int32_t first = c.first_gap[s];
       const auto begin = choice.begin() + first;
-      if (std::all_of(begin, begin + static_cast<std::ptrdiff_t>(c.slots.size()), [](Action a) { return a == Action::keep; })) continue;
+      if (std::all_of(begin, begin + static_cast<std::ptrdiff_t>(c.slots.size()),
+                      [](Action a) { return a == Action::keep; }))
+        continue;
 
       const SiteEffect& effect = effects_.get(static_cast<std::int32_t>(ci), choice, first);
       const auto ops = p.ops_of(c.sites[s]);
@@ -38,8 +42,10 @@ void Evaluator::apply_sites(const Choice& choice, Evaluation& result) {
         const SiteClass::Unit& unit = c.units[static_cast<std::size_t>(run.unit)];
         const Bytes bytes = transient_bytes(p, p.graph->recipes[row(unit.recipe)], c.sites[s]);
         // One half-step early: rebuilt bytes are taken while the op before them may still hold its own.
-        const auto from = static_cast<std::size_t>(std::max(0, 2 * p.clock_of[row(ops[static_cast<std::size_t>(run.start_pos)])] - 1));
-        const auto until = static_cast<std::size_t>(2 * p.clock_of[row(ops[static_cast<std::size_t>(run.need_pos)])] + 1);
+        const auto from = static_cast<std::size_t>(
+            std::max(0, 2 * p.clock_of[row(ops[static_cast<std::size_t>(run.start_pos)])] - 1));
+        const auto until =
+            static_cast<std::size_t>(2 * p.clock_of[row(ops[static_cast<std::size_t>(run.need_pos)])] + 1);
         delta_[from] += bytes;
         delta_[until] -= bytes;
       }
@@ -71,7 +77,8 @@ void Evaluator::apply_sites(const Choice& choice, Evaluation& result) {
 void Evaluator::apply_copies(Evaluation& result) {
   const DecisionProblem& p = problem_;
   std::sort(swapped_.begin(), swapped_.end(), [&](const SwappedGap& a, const SwappedGap& b) {
-    return std::pair(p.gaps[static_cast<std::size_t>(a.gap)].gap.before, a.gap) < std::pair(p.gaps[static_cast<std::size_t>(b.gap)].gap.before, b.gap);
+    return std::pair(p.gaps[static_cast<std::size_t>(a.gap)].gap.before, a.gap) <
+           std::pair(p.gaps[static_cast<std::size_t>(b.gap)].gap.before, b.gap);
   });
   std::vector<CopyRequest> requests;
   requests.reserve(swapped_.size());
@@ -79,7 +86,10 @@ void Evaluator::apply_copies(Evaluation& result) {
   for (const SwappedGap& s : swapped_) {
     const GapRow& gap = p.gaps[static_cast<std::size_t>(s.gap)];
     last_ready = std::max(last_ready, s.ready_ns);  // the lane is FIFO in op order
-    requests.push_back({.ready_ns = last_ready, .deadline_ns = s.deadline_ns, .out_ns = gap.copy_out.link_ns, .in_ns = gap.copy_in.link_ns});
+    requests.push_back({.ready_ns = last_ready,
+                        .deadline_ns = s.deadline_ns,
+                        .out_ns = gap.copy_out.link_ns,
+                        .in_ns = gap.copy_in.link_ns});
   }
   const LinkPlan plan = plan_copies(requests);
   result.exposed_copy_ns = plan.exposed_ns;
@@ -90,7 +100,8 @@ void Evaluator::apply_copies(Evaluation& result) {
     const GapRow& gap = p.gaps[g];
     const auto needed = static_cast<std::size_t>(p.clock_of[row(s.needed)]);
     const auto after_ready = static_cast<std::size_t>(p.clock_of[row(gap.gap.before)]) + 1;
-    const std::size_t released = std::min(std::max(first_compute_at(p, plan.copies[i].out_end_ns), after_ready), needed);
+    const std::size_t released =
+        std::min(std::max(first_compute_at(p, plan.copies[i].out_end_ns), after_ready), needed);
     // The last compute op that has started when the copy in should begin: waiting for its predecessor is never late.
     std::size_t prefetch = first_compute_at(p, plan.copies[i].in_start_ns + 1);
     prefetch = std::clamp(prefetch == 0 ? 0 : prefetch - 1, released, needed);
@@ -111,6 +122,7 @@ Evaluation Evaluator::evaluate(const Choice& choice) {
   delta_.assign(length + 2, 0);
   host_delta_.assign(length + 2, 0);
   profile_.resize(length);
+  host_profile_.resize(length);
   freed_from_.resize(choice.size());
   freed_until_.resize(choice.size());
   swapped_.clear();
@@ -128,6 +140,7 @@ Evaluation Evaluator::evaluate(const Choice& choice) {
       result.peak_clock = static_cast<std::int32_t>(t);
     }
     host += host_delta_[t];
+    host_profile_[t] = host;
     result.host_peak_bytes = std::max(result.host_peak_bytes, host);
   }
   return result;
@@ -150,8 +163,10 @@ Placement Evaluator::placement(const Choice& choice) {
                                         .need = ops[static_cast<std::size_t>(run.need_pos)]});
     }
   }
-  std::stable_sort(placement.drops.begin(), placement.drops.end(), [](const auto& a, const auto& b) { return a.before < b.before; });
-  std::stable_sort(placement.recomputes.begin(), placement.recomputes.end(), [](const auto& a, const auto& b) { return a.start < b.start; });
+  std::stable_sort(placement.drops.begin(), placement.drops.end(),
+                   [](const auto& a, const auto& b) { return a.before < b.before; });
+  std::stable_sort(placement.recomputes.begin(), placement.recomputes.end(),
+                   [](const auto& a, const auto& b) { return a.start < b.start; });
   for (const SwappedGap& s : swapped_)
     placement.swaps.push_back({.storage = p.gaps[static_cast<std::size_t>(s.gap)].gap.storage,
                                .ready = p.gaps[static_cast<std::size_t>(s.gap)].gap.before,

@@ -1,6 +1,6 @@
 #pragma once
-// Prices a choice exactly: where everything is in memory at every half-step, what it adds to the step, what the links and the
-// host carry. The one definition of "fits" and of `added` that every rule, bound and report uses.
+// Prices a choice exactly: where everything is in memory at every half-step, what it adds to the step, what the links
+// and the host carry. The one definition of "fits" and of `added` that every rule, bound and report uses.
 
 #include <cstdint>
 #include <vector>
@@ -12,10 +12,10 @@
 namespace tidemark {
 
 struct Evaluation {
-  Bytes peak_bytes = 0;            ///< device, static storages included, reserves not
-  std::int32_t peak_clock = 0;     ///< first half-step at the peak
+  Bytes peak_bytes = 0;         ///< device, static storages included, reserves not
+  std::int32_t peak_clock = 0;  ///< first half-step at the peak
   Bytes host_peak_bytes = 0;
-  Bytes swapped_bytes = 0;         ///< one direction, per step
+  Bytes swapped_bytes = 0;  ///< one direction, per step
   std::int64_t recompute_ns = 0;
   std::int64_t exposed_communication_ns = 0;
   std::int64_t exposed_copy_ns = 0;
@@ -30,7 +30,8 @@ class Evaluator {
  public:
   explicit Evaluator(const DecisionProblem& problem) : problem_(problem), effects_(problem) {}
 
-  /// REQUIRES: choice has one entry per gap; recompute only for gaps of units with a recipe, and then for the whole unit.
+  /// REQUIRES: choice has one entry per gap; recompute only for gaps of units with a recipe, and then for the whole
+  /// unit.
   Evaluation evaluate(const Choice& choice);
 
   /// What the last evaluated choice means for the scheduler.
@@ -41,6 +42,7 @@ class Evaluator {
   [[nodiscard]] const std::vector<std::int32_t>& freed_until() const { return freed_until_; }
   /// Device bytes per half-step in the last evaluation.
   [[nodiscard]] const std::vector<Bytes>& profile() const { return profile_; }
+  [[nodiscard]] const std::vector<Bytes>& host_profile() const { return host_profile_; }
   [[nodiscard]] const DecisionProblem& problem() const { return problem_; }
 
  private:
@@ -58,7 +60,7 @@ class Evaluator {
 
   const DecisionProblem& problem_;
   EffectCache effects_;
-  std::vector<Bytes> delta_, host_delta_, profile_;
+  std::vector<Bytes> delta_, host_delta_, profile_, host_profile_;
   std::vector<std::int32_t> freed_from_, freed_until_;
   std::vector<SwappedGap> swapped_;
 };

@@ -1,7 +1,7 @@
 #pragma once
-// When the copies of swapped gaps run on a nominal timeline: D2H first come first served as data gets ready, H2D as late as its
-// deadlines allow (earliest deadline first, placed backwards), one transfer at a time in each direction. Pure arithmetic
-// on nanoseconds; the caller turns results back into ops, the only memory clock.
+// When the copies of swapped gaps run on a nominal timeline: D2H first come first served as data gets ready, H2D as
+// late as its deadlines allow (earliest deadline first, placed backwards), one transfer at a time in each direction.
+// Pure arithmetic on nanoseconds; the caller turns results back into ops, the only memory clock.
 
 #include <cstdint>
 #include <vector>
@@ -21,8 +21,8 @@ struct CopyTimes {
 };
 
 struct LinkPlan {
-  std::vector<CopyTimes> copies;   ///< per request
-  std::int64_t exposed_ns = 0;     ///< time the consumer waits in total because a copy in cannot meet its deadline
+  std::vector<CopyTimes> copies;  ///< per request
+  std::int64_t exposed_ns = 0;    ///< time the consumer waits in total because a copy in cannot meet its deadline
 };
 
 /// REQUIRES: requests in ascending ready_ns. O(n log n).

@@ -9,8 +9,8 @@
 
 namespace tidemark {
 
-/// One run of a recipe at a site. Steps up to the last communication step are placed before `start`, the rest before `need`
-/// (the same op unless communication is issued ahead to be hidden).
+/// One run of a recipe at a site. Steps up to the last communication step are placed before `start`, the rest before
+/// `need` (the same op unless communication is issued ahead to be hidden).
 struct RecomputeRun {
   SiteId site = kNone<SiteId>;
   RecipeId recipe = kNone<RecipeId>;
@@ -33,9 +33,9 @@ struct Placement {
     StorageId storage = kNone<StorageId>;
     OpId before = kNone<OpId>;
   };
-  std::vector<Drop> drops;            ///< of recomputed gaps, ascending `before`
-  std::vector<RecomputeRun> recomputes;  ///< ascending `start`; at one op in dependency order
-  std::vector<SwapRun> swaps;         ///< ascending `ready` (order of the D2H lane)
+  std::vector<Drop> drops;                  ///< of recomputed gaps, ascending `before`
+  std::vector<RecomputeRun> recomputes;     ///< ascending `start`; at one op in dependency order
+  std::vector<SwapRun> swaps;               ///< ascending `ready` (order of the D2H lane)
   std::vector<std::int32_t> swap_in_order;  ///< rows of `swaps` in the order of the H2D lane, ascending `prefetch`
 };
 

@@ -59,7 +59,9 @@ std::int32_t local_position(std::span<const OpId> site_ops, OpId op) {
 /// The longest gap of each storage, at most one per storage, in storage order.
 std::vector<Gap> longest_gaps(const Graph& graph, const Liveness& liveness, std::int32_t min_gap_ops) {
   std::vector<Gap> longest;
-  const auto length = [](const Gap& gap) { return static_cast<std::int64_t>(gap.after) - static_cast<std::int64_t>(gap.before); };
+  const auto length = [](const Gap& gap) {
+    return static_cast<std::int64_t>(gap.after) - static_cast<std::int64_t>(gap.before);
+  };
   for (const Gap& gap : find_gaps(graph, liveness, min_gap_ops)) {
     if (!longest.empty() && longest.back().storage == gap.storage) {
       if (length(gap) > length(longest.back())) longest.back() = gap;
@@ -78,7 +80,8 @@ struct ClassKey {
   auto operator<=>(const ClassKey&) const = default;
 };
 
-bool naturally_available(const DecisionProblem& p, const SiteClass& site_class, const Recipe& recipe, std::int32_t need_pos) {
+bool naturally_available(const DecisionProblem& p, const SiteClass& site_class, const Recipe& recipe,
+                         std::int32_t need_pos) {
   const OpId need = p.ops_of(site_class.representative)[static_cast<std::size_t>(need_pos)];
   return std::all_of(recipe.sources.begin(), recipe.sources.end(), [&](std::int32_t local) {
     const StorageId source = p.graph->storage_at(site_class.representative, local);
@@ -86,12 +89,14 @@ bool naturally_available(const DecisionProblem& p, const SiteClass& site_class, 
   });
 }
 
-/// Groups the slots of a class into units. A storage belongs to the first usable recipe that restores it; a recipe is usable if it
-/// is pure, all its outputs are open slots not yet taken, and its sources are alive when its outputs are needed.
+/// Groups the slots of a class into units. A storage belongs to the first usable recipe that restores it; a recipe is
+/// usable if it is pure, all its outputs are open slots not yet taken, and its sources are alive when its outputs are
+/// needed.
 void form_units(const DecisionProblem& p, SiteClass& c) {
   const Block& block = p.graph->blocks[row(c.block)];
   std::vector<std::int32_t> slot_of_local(static_cast<std::size_t>(block.storage_count), -1);
-  for (std::size_t s = 0; s < c.slots.size(); ++s) slot_of_local[static_cast<std::size_t>(c.slots[s].local)] = static_cast<std::int32_t>(s);
+  for (std::size_t s = 0; s < c.slots.size(); ++s)
+    slot_of_local[static_cast<std::size_t>(c.slots[s].local)] = static_cast<std::int32_t>(s);
 
   for (std::int32_t r = 0; r < block.recipe_count; ++r) {
     const RecipeId id = id_of<RecipeId>(row(block.first_recipe) + static_cast<std::size_t>(r));
@@ -113,7 +118,8 @@ void form_units(const DecisionProblem& p, SiteClass& c) {
     if (!usable || need >= ops || !naturally_available(p, c, recipe, need)) continue;
     for (const Recipe::Step& step : recipe.steps)
       if (p.graph->op_templates[row(step.op)].lane == Lane::compute) unit.compute_ns += p.template_ns[row(step.op)];
-    for (const std::int32_t slot : unit.slots) c.slots[static_cast<std::size_t>(slot)].unit = static_cast<std::int32_t>(c.units.size());
+    for (const std::int32_t slot : unit.slots)
+      c.slots[static_cast<std::size_t>(slot)].unit = static_cast<std::int32_t>(c.units.size());
     c.units.push_back(std::move(unit));
   }
   for (std::size_t s = 0; s < c.slots.size(); ++s) {
@@ -153,7 +159,8 @@ void form_classes(DecisionProblem& p, const std::vector<Gap>& gaps) {
     const auto ops = p.ops_of(id_of<SiteId>(s));
     ClassKey key{site.block, site.chunk, site.layer, {}};
     for (const Gap& gap : of_site[s])
-      key.slots.push_back({g.local_of(gap.storage), gap.ordinal, local_position(ops, next(gap.before)) - 1, local_position(ops, gap.after)});
+      key.slots.push_back({g.local_of(gap.storage), gap.ordinal, local_position(ops, next(gap.before)) - 1,
+                           local_position(ops, gap.after)});
     folded[std::move(key)].push_back(id_of<SiteId>(s));
   }
 
@@ -162,7 +169,8 @@ void form_classes(DecisionProblem& p, const std::vector<Gap>& gaps) {
     std::stable_sort(c.sites.begin(), c.sites.end(),
                      [&](SiteId a, SiteId b) { return g.sites[row(a)].micro_batch < g.sites[row(b)].micro_batch; });
     c.representative = c.sites[c.sites.size() / 2];
-    for (const auto& s : key.slots) c.slots.push_back({.local = s[0], .ordinal = s[1], .before_pos = s[2], .after_pos = s[3]});
+    for (const auto& s : key.slots)
+      c.slots.push_back({.local = s[0], .ordinal = s[1], .before_pos = s[2], .after_pos = s[3]});
     form_units(p, c);
     order_units(p, c);
     for (const SiteId site : c.sites) {
@@ -190,7 +198,8 @@ void place_gaps_on_clock(DecisionProblem& p) {
     if (p.graph->template_of(gap.gap.before).lane == Lane::compute) {
       gap.free_from = 2 * p.clock_of[before] + 1;
     } else {
-      const auto it = std::lower_bound(p.clock_start_ns.begin() + p.clock_of[before], p.clock_start_ns.end(), p.nominal->end_ns[before]);
+      const auto it = std::lower_bound(p.clock_start_ns.begin() + p.clock_of[before], p.clock_start_ns.end(),
+                                       p.nominal->end_ns[before]);
       gap.free_from = 2 * static_cast<std::int32_t>(it - p.clock_start_ns.begin());
     }
     gap.taken_from = std::max(gap.free_from, 2 * p.clock_of[row(gap.gap.after)]);
@@ -204,21 +213,25 @@ GapKey DecisionProblem::key_of(const GapRow& gap) const {
   return {graph->storages[row(gap.gap.storage)].storage_template, c.chunk, c.layer, gap.gap.ordinal};
 }
 
-Result<DecisionProblem> build_problem(const Graph& graph, const Liveness& liveness, const Machine& machine, const Timeline& nominal,
-                                      std::vector<std::int64_t> op_ns, std::int32_t min_gap_ops) {
-  DecisionProblem p{.graph = &graph, .liveness = &liveness, .machine = &machine, .nominal = &nominal, .op_ns = std::move(op_ns)};
+Result<DecisionProblem> build_problem(const Graph& graph, const Liveness& liveness, const Machine& machine,
+                                      const Timeline& nominal, std::vector<std::int64_t> op_ns,
+                                      std::int32_t min_gap_ops) {
+  DecisionProblem p{
+      .graph = &graph, .liveness = &liveness, .machine = &machine, .nominal = &nominal, .op_ns = std::move(op_ns)};
   p.template_ns.assign(graph.op_templates.size(), 0);
   for (std::size_t i = 0; i < graph.ops.size(); ++i) p.template_ns[row(graph.ops[i].op_template)] = p.op_ns[i];
   index_site_ops(p);
   index_clock(p);
 
   const Placement nothing;
-  Result<Schedule> keep_all = build_schedule({.graph = graph, .liveness = liveness, .nominal = nominal, .placement = nothing});
+  Result<Schedule> keep_all =
+      build_schedule({.graph = graph, .liveness = liveness, .nominal = nominal, .placement = nothing});
   if (!keep_all) return keep_all.error();
   p.base_bytes = device_profile(keep_all.value());
   for (const Storage& s : graph.storages) {
     const StorageRole role = graph.storage_templates[row(s.storage_template)].role;
-    if (role == StorageRole::parameter || role == StorageRole::gradient || role == StorageRole::optimizer_state) p.static_bytes += s.bytes;
+    if (role == StorageRole::parameter || role == StorageRole::gradient || role == StorageRole::optimizer_state)
+      p.static_bytes += s.bytes;
   }
   form_classes(p, longest_gaps(graph, liveness, min_gap_ops));
   place_gaps_on_clock(p);
@@ -230,7 +243,8 @@ Plan to_plan(const DecisionProblem& problem, const Choice& choice, std::string p
   for (const SiteClass& c : problem.classes) {
     for (std::size_t k = 0; k < c.slots.size(); ++k) {
       std::array<std::int64_t, 3> votes{};
-      for (const std::int32_t first : c.first_gap) ++votes[static_cast<std::size_t>(choice[static_cast<std::size_t>(first) + k])];
+      for (const std::int32_t first : c.first_gap)
+        ++votes[static_cast<std::size_t>(choice[static_cast<std::size_t>(first) + k])];
       if (votes[0] == static_cast<std::int64_t>(c.sites.size())) continue;
       const auto rule = static_cast<Action>(std::max_element(votes.begin(), votes.end()) - votes.begin());
       const auto first_row = static_cast<std::size_t>(c.first_gap.front()) + k;
@@ -245,7 +259,8 @@ Plan to_plan(const DecisionProblem& problem, const Choice& choice, std::string p
       plan.decisions.push_back(std::move(decision));
     }
   }
-  std::sort(plan.decisions.begin(), plan.decisions.end(), [](const Decision& a, const Decision& b) { return a.key < b.key; });
+  std::sort(plan.decisions.begin(), plan.decisions.end(),
+            [](const Decision& a, const Decision& b) { return a.key < b.key; });
   return plan;
 }
 

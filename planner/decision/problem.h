@@ -27,27 +27,27 @@ struct GapRow {
   std::int32_t site_class = 0;
   std::int32_t slot = 0;  ///< position among the gaps of its site class
   Bytes bytes = 0;
-  std::int32_t free_from = 0;  ///< half-step from which the bytes are free if dropped at once
-  std::int32_t taken_from = 0; ///< half-step at which they must be back at the latest
+  std::int32_t free_from = 0;   ///< half-step from which the bytes are free if dropped at once
+  std::int32_t taken_from = 0;  ///< half-step at which they must be back at the latest
   CopyCost copy_out, copy_in;
 };
 
-/// Sites that differ only in micro-batch (same block, chunk and layer): decided slots, recipes and local op order are the
-/// same for all of them, so effects are worked out once.
+/// Sites that differ only in micro-batch (same block, chunk and layer): decided slots, recipes and local op order are
+/// the same for all of them, so effects are worked out once.
 struct SiteClass {
   BlockId block = kNone<BlockId>;
   std::int32_t chunk = 0;
   std::int32_t layer = -1;
-  std::vector<SiteId> sites;             ///< ascending micro-batch
-  std::vector<std::int32_t> first_gap;   ///< per site: row of its first gap; its gaps are contiguous
-  SiteId representative = kNone<SiteId>; ///< the site whose nominal times stand for the class (the middle one)
+  std::vector<SiteId> sites;              ///< ascending micro-batch
+  std::vector<std::int32_t> first_gap;    ///< per site: row of its first gap; its gaps are contiguous
+  SiteId representative = kNone<SiteId>;  ///< the site whose nominal times stand for the class (the middle one)
 
   struct Slot {
-    std::int32_t local = 0;        ///< storage within the block
-    std::int32_t ordinal = 0;      ///< Gap::ordinal
-    std::int32_t before_pos = 0;   ///< site-local op position of the last own op before the gap ends up idle
-    std::int32_t after_pos = 0;    ///< site-local op position of the first own op at or after the end of the gap
-    std::int32_t unit = -1;        ///< position in `units`
+    std::int32_t local = 0;       ///< storage within the block
+    std::int32_t ordinal = 0;     ///< Gap::ordinal
+    std::int32_t before_pos = 0;  ///< site-local op position of the last own op before the gap ends up idle
+    std::int32_t after_pos = 0;   ///< site-local op position of the first own op at or after the end of the gap
+    std::int32_t unit = -1;       ///< position in `units`
   };
   std::vector<Slot> slots;
 
@@ -65,18 +65,18 @@ struct DecisionProblem {
   const Graph* graph = nullptr;
   const Liveness* liveness = nullptr;
   const Machine* machine = nullptr;
-  const Timeline* nominal = nullptr;       ///< per op, everything kept
-  std::vector<std::int64_t> op_ns;         ///< per op
-  std::vector<std::int64_t> template_ns;   ///< per op template at the load of this graph's sites (recipe steps)
-  std::vector<OpId> compute_op;            ///< k-th compute op
-  std::vector<std::int32_t> clock_of;      ///< per op: compute ops before it
-  std::vector<std::int64_t> clock_start_ns;///< per compute op, nominal start, ascending
-  std::vector<Bytes> base_bytes;           ///< per half-step: device bytes with everything kept
+  const Timeline* nominal = nullptr;         ///< per op, everything kept
+  std::vector<std::int64_t> op_ns;           ///< per op
+  std::vector<std::int64_t> template_ns;     ///< per op template at the load of this graph's sites (recipe steps)
+  std::vector<OpId> compute_op;              ///< k-th compute op
+  std::vector<std::int32_t> clock_of;        ///< per op: compute ops before it
+  std::vector<std::int64_t> clock_start_ns;  ///< per compute op, nominal start, ascending
+  std::vector<Bytes> base_bytes;             ///< per half-step: device bytes with everything kept
   Bytes static_bytes = 0;
-  std::vector<GapRow> gaps;                ///< by site class, then site, then slot
+  std::vector<GapRow> gaps;  ///< by site class, then site, then slot
   std::vector<SiteClass> classes;
-  std::vector<std::int32_t> first_site_op; ///< CSR per site into site_ops
-  std::vector<OpId> site_ops;              ///< ops of each site, ascending
+  std::vector<std::int32_t> first_site_op;  ///< CSR per site into site_ops
+  std::vector<OpId> site_ops;               ///< ops of each site, ascending
 
   [[nodiscard]] std::span<const OpId> ops_of(SiteId site) const {
     const auto begin = static_cast<std::size_t>(first_site_op[row(site)]);
@@ -87,16 +87,17 @@ struct DecisionProblem {
   [[nodiscard]] GapKey key_of(const GapRow& gap) const;
 };
 
-/// Builds the problem. Only the longest gap of each storage is open to decision, and only if it is at least `min_gap_ops`
-/// ops long. Borrowed arguments must outlive the problem. Errors: those of the keep-all schedule.
-[[nodiscard]] Result<DecisionProblem> build_problem(const Graph& graph, const Liveness& liveness, const Machine& machine,
-                                                    const Timeline& nominal, std::vector<std::int64_t> op_ns,
-                                                    std::int32_t min_gap_ops = 2);
+/// Builds the problem. Only the longest gap of each storage is open to decision, and only if it is at least
+/// `min_gap_ops` ops long. Borrowed arguments must outlive the problem. Errors: those of the keep-all schedule.
+[[nodiscard]] Result<DecisionProblem> build_problem(const Graph& graph, const Liveness& liveness,
+                                                    const Machine& machine, const Timeline& nominal,
+                                                    std::vector<std::int64_t> op_ns, std::int32_t min_gap_ops = 2);
 
 /// One action per row of DecisionProblem::gaps.
 using Choice = std::vector<Action>;
 
-/// The same decisions as a Plan, folded by class with exceptions per micro-batch (the most frequent action is the rule).
+/// The same decisions as a Plan, folded by class with exceptions per micro-batch (the most frequent action is the
+/// rule).
 [[nodiscard]] Plan to_plan(const DecisionProblem& problem, const Choice& choice, std::string policy);
 [[nodiscard]] Choice to_choice(const DecisionProblem& problem, const Plan& plan);
 

@@ -1,0 +1,34 @@
+#pragma once
+// A proven lower bound of the time any plan must add, and the prices of memory that prove it.
+//
+// Lagrangian relaxation: at chosen half-steps t, device bytes cost lambda_t and host bytes mu_t (>= 0, ns per byte).
+// For every choice that fits,
+//   added >= sum_t lambda_t (base_t - B) - sum_t mu_t H + sum_units min over its options (cost - value of the bytes it
+//   removes),
+// where a recompute costs its compute time alone, a swap its copy overhead alone, and either is credited with the whole
+// gap: all three only make the right side smaller. Any prices prove a bound; a subgradient ascent looks for good ones.
+// The link's capacity, transients and exposed time are left out, which keeps the bound valid and makes it weaker.
+
+#include <cstdint>
+#include <vector>
+
+#include "planner/decision/problem.h"
+
+namespace tidemark {
+
+struct Prices {
+  std::vector<std::int32_t> clock;  ///< half-steps priced, ascending
+  std::vector<double> device;       ///< lambda, ns per byte
+  std::vector<double> host;         ///< mu, ns per byte
+  double bound_ns = 0;              ///< what these prices prove
+};
+
+/// REQUIRES: budgets >= 0. `upper_bound_ns`: the added time of some plan that fits, or a guess; steers step sizes only.
+[[nodiscard]] Prices find_prices(const DecisionProblem& problem, Bytes device_budget, Bytes host_budget,
+                                 double upper_bound_ns, int iterations);
+
+/// The bound that given prices prove, by direct summation: an independent check of find_prices.
+[[nodiscard]] double bound_of(const DecisionProblem& problem, Bytes device_budget, Bytes host_budget,
+                              const Prices& prices);
+
+}  // namespace tidemark

@@ -1,0 +1,89 @@
+#include "planner/decision/moves.h"
+
+#include <algorithm>
+
+#include "planner/decision/effect.h"
+
+namespace tidemark {
+namespace {
+
+std::int32_t clock_at(const DecisionProblem& p, std::int64_t ns) {
+  return static_cast<std::int32_t>(std::lower_bound(p.clock_start_ns.begin(), p.clock_start_ns.end(), ns) -
+                                   p.clock_start_ns.begin());
+}
+
+struct UnitEffect {
+  SiteEffect effect;
+  double cost_ns = 0;
+};
+
+UnitEffect effect_alone(const DecisionProblem& p, const SiteClass& c, const SiteClass::Unit& unit) {
+  std::vector<Action> actions(c.slots.size(), Action::keep);
+  for (const std::int32_t slot : unit.slots) actions[static_cast<std::size_t>(slot)] = Action::recompute;
+  UnitEffect u{.effect = work_out_effect(p, c, actions)};
+  u.cost_ns = static_cast<double>(u.effect.compute_ns + u.effect.exposed_communication_ns);
+  return u;
+}
+
+Move recompute_move(const DecisionProblem& p, const SiteClass& c, std::size_t site, const SiteClass::Unit& unit,
+                    const UnitEffect& alone) {
+  Move move{.action = Action::recompute, .first_gap = c.first_gap[site], .cost_ns = alone.cost_ns};
+  const auto ops = p.ops_of(c.sites[site]);
+  const SiteEffect::Run& run = alone.effect.runs.front();
+  move.back_clock = 2 * p.clock_of[row(ops[static_cast<std::size_t>(run.need_pos)])];
+  move.until = std::max(0, 2 * p.clock_of[row(ops[static_cast<std::size_t>(run.start_pos)])] - 1);
+  for (const std::int32_t local : p.graph->recipes[row(unit.recipe)].transients)
+    move.transient_bytes += p.graph->storages[row(p.graph->storage_at(c.sites[site], local))].bytes;
+  for (const std::int32_t slot : unit.slots)
+    move.bytes += p.gaps[static_cast<std::size_t>(move.first_gap + slot)].bytes;
+  move.from = p.gaps[static_cast<std::size_t>(move.first_gap + unit.slots.front())].free_from;
+  return move;
+}
+
+/// A swap queues behind other copies: half as long again as the copy itself is allowed for each direction.
+bool swap_move(const DecisionProblem& p, std::int32_t first_gap, std::int32_t slot, Move& move) {
+  const GapRow& gap = p.gaps[static_cast<std::size_t>(first_gap + slot)];
+  if (!p.graph->template_of(gap.gap.storage).swappable) return false;
+  const std::int64_t out = gap.copy_out.link_ns + gap.copy_out.link_ns / 2;
+  const std::int64_t in = gap.copy_in.link_ns + gap.copy_in.link_ns / 2;
+  const std::int64_t free_ns = p.nominal->end_ns[row(gap.gap.before)] + out;
+  const std::int64_t taken_ns = p.nominal->start_ns[row(gap.gap.after)] - in;
+  move = {.action = Action::swap,
+          .first_gap = first_gap,
+          .slot = slot,
+          .cost_ns = static_cast<double>(gap.copy_out.compute_ns + gap.copy_in.compute_ns),
+          .link_ns = static_cast<double>(gap.copy_out.link_ns + gap.copy_in.link_ns),
+          .bytes = gap.bytes};
+  move.from = std::max(gap.free_from, 2 * clock_at(p, free_ns));
+  move.until = 2 * clock_at(p, taken_ns) - 3;
+  return move.from < move.until;
+}
+
+}  // namespace
+
+std::vector<Move> list_moves(const DecisionProblem& problem) {
+  std::vector<Move> moves;
+  for (std::size_t ci = 0; ci < problem.classes.size(); ++ci) {
+    const SiteClass& c = problem.classes[ci];
+    std::vector<UnitEffect> alone(c.units.size());
+    for (std::size_t u = 0; u < c.units.size(); ++u)
+      if (c.units[u].recipe != kNone<RecipeId>) alone[u] = effect_alone(problem, c, c.units[u]);
+    for (std::size_t s = 0; s < c.sites.size(); ++s)
+      for (std::size_t u = 0; u < c.units.size(); ++u) {
+        const SiteClass::Unit& unit = c.units[u];
+        const auto add = [&](Move move) {
+          move.site_class = static_cast<std::int32_t>(ci);
+          move.unit = static_cast<std::int32_t>(u);
+          moves.push_back(move);
+        };
+        if (unit.recipe != kNone<RecipeId>) add(recompute_move(problem, c, s, unit, alone[u]));
+        for (const std::int32_t slot : unit.slots) {
+          Move move;
+          if (swap_move(problem, c.first_gap[s], slot, move)) add(move);
+        }
+      }
+  }
+  return moves;
+}
+
+}  // namespace tidemark

@@ -1,0 +1,422 @@
+#include "planner/decision/search.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <optional>
+
+#include "planner/decision/bound.h"
+#include "planner/decision/load_tree.h"
+#include "planner/decision/moves.h"
+
+namespace tidemark {
+namespace {
+
+constexpr int kAscentSteps = 160;
+constexpr int kRounds = 12;
+constexpr double kEnumerationLimit = 20000;
+
+bool better(const SearchResult& a, const SearchResult& b) {
+  if (a.fits != b.fits) return a.fits;
+  if (a.fits) return a.evaluation.added_ns() < b.evaluation.added_ns();
+  return a.evaluation.peak_bytes < b.evaluation.peak_bytes;
+}
+
+/// One search over one problem and budget.
+class Solver {
+ public:
+  Solver(const DecisionProblem& problem, Bytes device_budget, Bytes host_budget)
+      : p_(problem),
+        budget_(device_budget),
+        host_budget_(host_budget),
+        evaluator_(problem),
+        moves_(list_moves(problem)),
+        device_(problem.base_bytes),
+        host_(std::vector<Bytes>(problem.base_bytes.size(), 0)) {
+    reduced_.resize(moves_.size());
+    for (std::size_t m = 0; m < moves_.size(); ++m) reduced_[m] = moves_[m].cost_ns;
+  }
+
+  SearchResult run_from(Choice start);
+  SearchResult optimal();
+
+ private:
+  [[nodiscard]] SearchResult price(Choice choice);
+  [[nodiscard]] bool applicable(const Move& move) const;
+  void apply(const Move& move);
+  void synchronise() {
+    device_.reset(evaluator_.profile());
+    host_.reset(evaluator_.host_profile());
+  }
+  bool repair();
+  void undo_unneeded();
+  void exchange();
+  bool try_keep(const std::vector<std::int32_t>& gaps);
+  void use_prices(const Prices& prices, double link_price);
+  [[nodiscard]] Choice choice_at_prices() const;
+
+  const DecisionProblem& p_;
+  Bytes budget_, host_budget_;
+  Evaluator evaluator_;
+  std::vector<Move> moves_;
+  std::vector<double> reduced_;  ///< cost of each move less the value of what it frees elsewhere
+  LoadTree device_, host_;
+  Choice choice_;
+};
+
+SearchResult Solver::price(Choice choice) {
+  SearchResult result;
+  result.evaluation = evaluator_.evaluate(choice);
+  result.fits = result.evaluation.peak_bytes <= budget_ && result.evaluation.host_peak_bytes <= host_budget_;
+  result.choice = std::move(choice);
+  return result;
+}
+
+bool Solver::applicable(const Move& move) const {
+  for (const std::int32_t gap : gaps_of(p_, move))
+    if (choice_[static_cast<std::size_t>(gap)] != Action::keep) return false;
+  return move.action == Action::recompute || host_.max(move.from, move.until) + move.bytes <= host_budget_;
+}
+
+void Solver::apply(const Move& move) {
+  for (const std::int32_t g : gaps_of(p_, move)) {
+    const GapRow& gap = p_.gaps[static_cast<std::size_t>(g)];
+    choice_[static_cast<std::size_t>(g)] = move.action;
+    const std::int32_t from = move.action == Action::swap ? move.from : gap.free_from;
+    device_.add(from, move.until, -gap.bytes);
+    if (move.action == Action::swap) host_.add(gap.free_from, gap.taken_from, gap.bytes);
+  }
+  if (move.action == Action::recompute) device_.add(move.until, move.back_clock + 1, move.transient_bytes);
+}
+
+/// Takes moves until no position overflows. False: some position cannot be helped.
+bool Solver::repair() {
+  std::vector<std::pair<double, std::size_t>> candidates;
+  for (;;) {
+    const Bytes top = device_.max();
+    if (top <= budget_) return true;
+    const std::int32_t at = device_.argmax();
+    candidates.clear();
+    for (std::size_t m = 0; m < moves_.size(); ++m) {
+      const Move& move = moves_[m];
+      if (move.from > at || move.until <= at || !applicable(move)) continue;
+      candidates.emplace_back((reduced_[m] + 1e-3 * move.cost_ns) / static_cast<double>(move.bytes), m);
+    }
+    if (candidates.empty()) return false;
+    std::sort(candidates.begin(), candidates.end());
+    Bytes over = top - budget_;
+    for (const auto& [score, m] : candidates) {
+      if (over <= 0) break;
+      if (!applicable(moves_[m]))
+        continue;  // an earlier candidate took the same storage or the last of the host memory
+      apply(moves_[m]);
+      over -= moves_[m].bytes;
+    }
+  }
+}
+
+/// Puts gaps back to keep if every position they cover has room.
+bool Solver::try_keep(const std::vector<std::int32_t>& gaps) {
+  const auto& from = evaluator_.freed_from();
+  const auto& until = evaluator_.freed_until();
+  for (std::size_t i = 0; i < gaps.size(); ++i) {
+    const auto g = static_cast<std::size_t>(gaps[i]);
+    device_.add(from[g], until[g], p_.gaps[g].bytes);
+    if (device_.max(from[g], until[g]) <= budget_) continue;
+    for (std::size_t j = 0; j <= i; ++j) {
+      const auto back = static_cast<std::size_t>(gaps[j]);
+      device_.add(from[back], until[back], -p_.gaps[back].bytes);
+    }
+    return false;
+  }
+  for (const std::int32_t g : gaps) choice_[static_cast<std::size_t>(g)] = Action::keep;
+  return true;
+}
+
+/// REQUIRES: the trees hold the exact profile of choice_.
+void Solver::undo_unneeded() {
+  std::vector<std::pair<double, std::size_t>> taken;
+  for (std::size_t m = 0; m < moves_.size(); ++m) {
+    const Move& move = moves_[m];
+    const std::int32_t gap = gaps_of(p_, move).front();
+    if (choice_[static_cast<std::size_t>(gap)] != move.action) continue;
+    taken.emplace_back(-move.cost_ns / static_cast<double>(move.bytes), m);
+  }
+  std::sort(taken.begin(), taken.end());
+  for (const auto& [score, m] : taken) try_keep(gaps_of(p_, moves_[m]));
+}
+
+/// Turns recomputes into cheaper swaps where the host and both ends of the gap have room.
+void Solver::exchange() {
+  for (std::size_t m = 0; m < moves_.size(); ++m) {
+    const Move& swap = moves_[m];
+    if (swap.action != Action::swap) continue;
+    const auto g = static_cast<std::size_t>(swap.first_gap + swap.slot);
+    if (choice_[g] != Action::recompute) continue;
+    const SiteClass& c = p_.classes[static_cast<std::size_t>(swap.site_class)];
+    const SiteClass::Unit& unit = c.units[static_cast<std::size_t>(swap.unit)];
+    if (unit.slots.size() != 1 || swap.cost_ns >= static_cast<double>(unit.compute_ns)) continue;
+    const Bytes bytes = p_.gaps[g].bytes;
+    const std::int32_t from = evaluator_.freed_from()[g], until = evaluator_.freed_until()[g];
+    if (host_.max(p_.gaps[g].free_from, p_.gaps[g].taken_from) + bytes > host_budget_) continue;
+    if (device_.max(from, swap.from) + bytes > budget_ || device_.max(swap.until, until) + bytes > budget_) continue;
+    device_.add(from, swap.from, bytes);
+    device_.add(swap.until, until, bytes);
+    host_.add(p_.gaps[g].free_from, p_.gaps[g].taken_from, bytes);
+    choice_[g] = Action::swap;
+  }
+}
+
+/// Repairs and improves from a start until nothing changes; the best exact result on the way.
+SearchResult Solver::run_from(Choice start) {
+  SearchResult best = price(std::move(start));
+  choice_ = best.choice;
+  for (int round = 0; round < kRounds; ++round) {
+    SearchResult now = price(choice_);
+    if (better(now, best)) best = now;
+    synchronise();
+    const Choice before = choice_;
+    if (now.evaluation.peak_bytes > budget_) {
+      const bool repaired = repair();
+      if (choice_ == before) break;
+      if (!repaired) {
+        now = price(choice_);
+        if (better(now, best)) best = now;
+        if (now.evaluation.peak_bytes >= best.evaluation.peak_bytes && round > 2) break;
+      }
+      continue;
+    }
+    exchange();
+    undo_unneeded();
+    if (choice_ == before) break;
+  }
+  const SearchResult last = price(choice_);
+  return better(last, best) ? last : best;
+}
+
+void Solver::use_prices(const Prices& prices, double link_price) {
+  std::vector<double> sum(prices.clock.size() + 1, 0), net(prices.clock.size() + 1, 0);
+  for (std::size_t t = 0; t < prices.clock.size(); ++t) {
+    sum[t + 1] = sum[t] + prices.device[t];
+    net[t + 1] = net[t] + std::max(0.0, prices.device[t] - prices.host[t]);
+  }
+  const auto index = [&](std::int32_t clock) {
+    return static_cast<std::size_t>(std::lower_bound(prices.clock.begin(), prices.clock.end(), clock) -
+                                    prices.clock.begin());
+  };
+  for (std::size_t m = 0; m < moves_.size(); ++m) {
+    const Move& move = moves_[m];
+    const auto& value = move.action == Action::swap ? net : sum;
+    const std::size_t lo = index(move.from), hi = std::max(lo, index(move.until));
+    reduced_[m] = move.cost_ns + link_price * move.link_ns - (value[hi] - value[lo]) * static_cast<double>(move.bytes);
+  }
+}
+
+/// Per unit the cheapest of keep, recompute and swaps at the prices in use.
+Choice Solver::choice_at_prices() const {
+  Choice choice(p_.gaps.size(), Action::keep);
+  for (std::size_t m = 0; m < moves_.size();) {
+    const Move& first = moves_[m];
+    double recompute = 0, swap = 0;
+    std::size_t end = m;
+    for (; end < moves_.size() && moves_[end].first_gap == first.first_gap && moves_[end].unit == first.unit &&
+           moves_[end].site_class == first.site_class;
+         ++end) {
+      if (moves_[end].action == Action::recompute)
+        recompute = reduced_[end];
+      else
+        swap += std::min(0.0, reduced_[end]);
+    }
+    const Action action = recompute < swap ? Action::recompute : Action::swap;
+    for (std::size_t i = m; i < end && std::min(recompute, swap) < 0; ++i)
+      if (moves_[i].action == action && reduced_[i] < 0)
+        for (const std::int32_t g : gaps_of(p_, moves_[i])) choice[static_cast<std::size_t>(g)] = action;
+    m = end;
+  }
+  return choice;
+}
+
+SearchResult Solver::optimal() {
+  const Choice keep(p_.gaps.size(), Action::keep);
+  SearchResult best = price(keep);
+  if (best.fits) {
+    best.proven_optimal = true;
+    return best;
+  }
+  SearchResult candidate = run_from(keep);
+  if (better(candidate, best)) best = candidate;
+  const double guess = best.fits ? static_cast<double>(best.evaluation.added_ns()) : 1e9;
+  const Prices prices = find_prices(p_, budget_, host_budget_, guess, kAscentSteps);
+  for (const double link_price : {0.0, 0.02, 0.2, 1.0}) {
+    if (link_price > 0 && best.fits && best.evaluation.exposed_copy_ns == 0) break;
+    use_prices(prices, link_price);
+    candidate = run_from(choice_at_prices());
+    if (better(candidate, best)) best = candidate;
+  }
+  best.lower_bound_ns = prices.bound_ns;
+  return best;
+}
+
+/// Depth-first over units; costs only grow, so a branch dearer than the best is cut.
+class Enumerator {
+ public:
+  Enumerator(const DecisionProblem& problem, Bytes device_budget, Bytes host_budget)
+      : p_(problem),
+        budget_(device_budget),
+        host_budget_(host_budget),
+        evaluator_(problem),
+        choice_(problem.gaps.size(), Action::keep) {
+    for (const SiteClass& c : p_.classes)
+      for (const std::int32_t first : c.first_gap)
+        for (const SiteClass::Unit& unit : c.units) units_.push_back({&unit, first});
+  }
+
+  SearchResult run() {
+    best_.choice = choice_;
+    best_.evaluation = evaluator_.evaluate(choice_);
+    best_.fits = fits(best_.evaluation);
+    descend(0, 0);
+    best_.proven_optimal = true;
+    if (best_.fits) best_.lower_bound_ns = static_cast<double>(best_.evaluation.added_ns());
+    return best_;
+  }
+
+ private:
+  [[nodiscard]] bool fits(const Evaluation& e) const {
+    return e.peak_bytes <= budget_ && e.host_peak_bytes <= host_budget_;
+  }
+
+  void descend(std::size_t unit, std::int64_t cost_ns) {
+    if (best_.fits && cost_ns >= best_.evaluation.added_ns()) return;
+    if (unit == units_.size()) {
+      SearchResult now{.choice = choice_, .evaluation = evaluator_.evaluate(choice_)};
+      now.fits = fits(now.evaluation);
+      if (better(now, best_)) best_ = std::move(now);
+      return;
+    }
+    const auto& [u, first] = units_[unit];
+    assign(*u, first, 0, unit, cost_ns);
+    if (u->recipe == kNone<RecipeId>) return;
+    for (const std::int32_t slot : u->slots) choice_[static_cast<std::size_t>(first + slot)] = Action::recompute;
+    descend(unit + 1, cost_ns + u->compute_ns);
+    for (const std::int32_t slot : u->slots) choice_[static_cast<std::size_t>(first + slot)] = Action::keep;
+  }
+
+  void assign(const SiteClass::Unit& u, std::int32_t first, std::size_t slot, std::size_t unit, std::int64_t cost_ns) {
+    if (slot == u.slots.size()) return descend(unit + 1, cost_ns);
+    assign(u, first, slot + 1, unit, cost_ns);
+    const auto g = static_cast<std::size_t>(first + u.slots[slot]);
+    const GapRow& gap = p_.gaps[g];
+    if (!p_.graph->template_of(gap.gap.storage).swappable) return;
+    choice_[g] = Action::swap;
+    assign(u, first, slot + 1, unit, cost_ns + gap.copy_out.compute_ns + gap.copy_in.compute_ns);
+    choice_[g] = Action::keep;
+  }
+
+  const DecisionProblem& p_;
+  Bytes budget_, host_budget_;
+  Evaluator evaluator_;
+  Choice choice_;
+  std::vector<std::pair<const SiteClass::Unit*, std::int32_t>> units_;
+  SearchResult best_;
+};
+
+}  // namespace
+
+double count_choices(const DecisionProblem& problem) {
+  double count = 1;
+  for (const SiteClass& c : problem.classes)
+    for (std::size_t s = 0; s < c.sites.size(); ++s)
+      for (const SiteClass::Unit& unit : c.units)
+        count *= std::pow(2.0, static_cast<double>(unit.slots.size())) + (unit.recipe == kNone<RecipeId> ? 0 : 1);
+  return count;
+}
+
+SearchResult search_exhaustively(const DecisionProblem& problem, Bytes device_budget, Bytes host_budget) {
+  return Enumerator(problem, device_budget, host_budget).run();
+}
+
+SearchResult search_optimal(const DecisionProblem& problem, Bytes device_budget, Bytes host_budget) {
+  if (count_choices(problem) <= kEnumerationLimit) return search_exhaustively(problem, device_budget, host_budget);
+  return Solver(problem, device_budget, host_budget).optimal();
+}
+
+SearchResult search_greedy(const DecisionProblem& problem, Bytes device_budget, Bytes host_budget) {
+  const std::vector<Move> moves = list_moves(problem);
+  Evaluator evaluator(problem);
+  SearchResult now{.choice = Choice(problem.gaps.size(), Action::keep)};
+  const auto price = [&] {
+    now.evaluation = evaluator.evaluate(now.choice);
+    now.fits = now.evaluation.peak_bytes <= device_budget && now.evaluation.host_peak_bytes <= host_budget;
+  };
+  price();
+
+  // One entry per (class, unit or slot, action): all micro-batches together, bytes per added nanosecond.
+  struct Group {
+    double bytes = 0, cost_ns = 0;
+    std::vector<std::size_t> moves;
+  };
+  std::vector<Group> groups;
+  std::vector<std::array<std::int32_t, 4>> keys;
+  std::vector<std::pair<std::array<std::int32_t, 4>, std::size_t>> keyed;
+  for (std::size_t m = 0; m < moves.size(); ++m) {
+    const Move& move = moves[m];
+    keyed.push_back({{move.site_class, move.unit, move.action == Action::swap ? move.slot : -1,
+                      static_cast<std::int32_t>(move.action)},
+                     m});
+  }
+  std::sort(keyed.begin(), keyed.end());
+  for (const auto& [key, m] : keyed) {
+    if (keys.empty() || keys.back() != key) {
+      keys.push_back(key);
+      groups.emplace_back();
+    }
+    groups.back().bytes += static_cast<double>(moves[m].bytes);
+    groups.back().cost_ns += moves[m].cost_ns;
+    groups.back().moves.push_back(m);
+  }
+  std::vector<std::size_t> order(groups.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return groups[a].bytes * groups[b].cost_ns > groups[b].bytes * groups[a].cost_ns;
+  });
+  for (const std::size_t g : order) {
+    if (now.fits) break;
+    const SearchResult before = now;
+    bool changed = false;
+    for (const std::size_t m : groups[g].moves) {
+      const auto gaps = gaps_of(problem, moves[m]);
+      if (std::any_of(gaps.begin(), gaps.end(),
+                      [&](std::int32_t row) { return now.choice[static_cast<std::size_t>(row)] != Action::keep; }))
+        continue;
+      for (const std::int32_t row : gaps) now.choice[static_cast<std::size_t>(row)] = moves[m].action;
+      changed = true;
+    }
+    if (!changed) continue;
+    price();
+    if (now.evaluation.host_peak_bytes > host_budget || now.evaluation.peak_bytes > before.evaluation.peak_bytes)
+      now = before;
+  }
+  return now;
+}
+
+SearchResult search_least_memory(const DecisionProblem& problem, Bytes host_budget) {
+  // Asking the repair for the impossible drives every position as low as moves can take it.
+  Solver solver(problem, 0, host_budget);
+  SearchResult best = solver.run_from(Choice(problem.gaps.size(), Action::keep));
+  Choice all(problem.gaps.size(), Action::keep);
+  for (const SiteClass& c : problem.classes)
+    for (const std::int32_t first : c.first_gap)
+      for (const SiteClass::Unit& unit : c.units)
+        if (unit.recipe != kNone<RecipeId>)
+          for (const std::int32_t slot : unit.slots) all[static_cast<std::size_t>(first + slot)] = Action::recompute;
+  const SearchResult recomputed = solver.run_from(std::move(all));
+  if (recomputed.evaluation.host_peak_bytes <= host_budget &&
+      recomputed.evaluation.peak_bytes < best.evaluation.peak_bytes)
+    best = recomputed;
+  return best;
+}
+
+}  // namespace tidemark

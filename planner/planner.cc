@@ -1,0 +1,199 @@
+#include "planner/planner.h"
+
+#include <tbb/global_control.h>
+#include <tbb/parallel_for.h>
+#include <tbb/task_arena.h>
+
+#include <algorithm>
+#include <atomic>
+#include <numeric>
+#include <optional>
+
+#include "planner/cost_model.h"
+#include "planner/expert_load.h"
+#include "planner/rank_planner.h"
+#include "planner/scheduler.h"
+#include "planner/workload/step_graph.h"
+
+namespace tidemark {
+namespace {
+
+/// Every rank's graph, its op times, and the keep-all step they make together.
+struct NominalStep {
+  std::vector<Graph> graphs;
+  std::vector<std::vector<std::int64_t>> op_ns;
+  StepTiming timing;
+};
+
+/// Runs body(i) for i < count in parallel; the first error in index order wins, so the outcome does not depend on
+/// timing.
+template <class Body>
+Status for_each_rank(std::size_t count, const Body& body) {
+  std::vector<std::optional<Error>> errors(count);
+  tbb::parallel_for(std::size_t{0}, count, [&](std::size_t i) {
+    if (Status status = body(i); !status) errors[i] = status.error();
+  });
+  for (const auto& error : errors)
+    if (error) return *error;
+  return {};
+}
+
+Result<NominalStep> build_nominal(const PlanRequest& request, const std::vector<double>& loads) {
+  const auto ranks = static_cast<std::size_t>(request.job.parallel.pipeline);
+  NominalStep nominal;
+  nominal.graphs.resize(ranks);
+  nominal.op_ns.resize(ranks);
+  std::vector<RankWork> work(ranks);
+  Status status = for_each_rank(ranks, [&](std::size_t rank) -> Status {
+    Result<Graph> graph = build_step_graph(request.job, request.machine, static_cast<std::int32_t>(rank), loads[rank]);
+    if (!graph) return graph.error();
+    nominal.graphs[rank] = std::move(graph).value();
+    nominal.op_ns[rank] = op_durations(nominal.graphs[rank], request.machine, request.time_scale);
+    work[rank] = work_of(nominal.graphs[rank], nominal.op_ns[rank]);
+    return {};
+  });
+  if (!status) return status.error();
+  Result<StepTiming> timing = simulate_step(work);
+  if (!timing) return timing.error();
+  nominal.timing = std::move(timing).value();
+  return nominal;
+}
+
+/// Task times for the simulation: copies take their launch and memory bandwidth from the compute task before them.
+std::vector<std::int64_t> charged_durations(const Graph& graph, const Program& program, const Machine& machine) {
+  std::vector<std::int64_t> durations = program.estimate_ns;
+  std::size_t last_compute = 0;
+  for (std::size_t t = 0; t < durations.size(); ++t) {
+    const Task& task = program.schedule.tasks[t];
+    if (task.lane == Lane::compute) last_compute = t;
+    if (task.kind != TaskKind::swap_out && task.kind != TaskKind::swap_in) continue;
+    const Bytes bytes = graph.storages[row(task.storage)].bytes;
+    durations[last_compute] +=
+        (task.kind == TaskKind::swap_out ? copy_out_cost(bytes, machine) : copy_in_cost(bytes, machine)).compute_ns;
+  }
+  return durations;
+}
+
+StepFigures summarise(const PlanRequest& request, const StepTiming& timing, const PlanOutcome& outcome,
+                      std::int64_t keep_all_ns) {
+  StepFigures f{.step_ns = timing.step_ns, .keep_all_step_ns = keep_all_ns};
+  const auto step = static_cast<double>(timing.step_ns);
+  const double total = step * static_cast<double>(timing.ranks.size());
+  for (const Timeline& t : timing.ranks) {
+    f.bubble_percent += 100.0 * static_cast<double>(t.receive_wait_ns + timing.step_ns - t.finish_ns) / total;
+    f.exposed_communication_percent += 100.0 * static_cast<double>(t.intra_wait_ns + t.inter_wait_ns) / total;
+    f.exposed_copy_percent += 100.0 * static_cast<double>(t.copy_wait_ns) / total;
+  }
+  for (const RankPlan& rank : outcome.ranks)
+    f.recompute_percent += 100.0 * static_cast<double>(rank.figures.recompute_ns) / total;
+  const double tokens =
+      static_cast<double>(request.job.parallel.global_batch) * static_cast<double>(request.job.model.sequence);
+  const double seconds = step * 1e-9;
+  const double peak = request.machine.peak_flops_per_s * static_cast<double>(request.job.parallel.devices());
+  const TokenFlops flops = flops_per_token(request.job.model);
+  f.tokens_per_s = tokens / seconds;
+  f.mfu_percent = 100.0 * flops.full_square * tokens / seconds / peak;
+  f.mfu_causal_percent = 100.0 * flops.causal * tokens / seconds / peak;
+  return f;
+}
+
+std::vector<std::int32_t> wanted_ranks(const PlanRequest& request) {
+  std::vector<std::int32_t> ranks = request.ranks;
+  if (ranks.empty()) {
+    ranks.resize(static_cast<std::size_t>(request.job.parallel.pipeline));
+    std::iota(ranks.begin(), ranks.end(), 0);
+  }
+  std::sort(ranks.begin(), ranks.end());
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  return ranks;
+}
+
+Status check(const PlanRequest& request) {
+  const auto problems = find_problems(request.job);
+  if (!problems.empty()) return bad_input(problems.front().key + ": " + problems.front().message);
+  if (request.policy == nullptr) return internal_fault("no policy given");
+  for (const std::int32_t rank : request.ranks)
+    if (rank < 0 || rank >= request.job.parallel.pipeline)
+      return bad_input("rank " + std::to_string(rank) + " does not exist: the job has pipeline ranks 0 to " +
+                       std::to_string(request.job.parallel.pipeline - 1));
+  return {};
+}
+
+/// Plans the wanted ranks at the given loads.
+Result<PlanOutcome> plan_at(const PlanRequest& request, const std::vector<std::int32_t>& ranks,
+                            const std::vector<double>& loads) {
+  Result<NominalStep> built = build_nominal(request, loads);
+  if (!built) return built.error();
+  NominalStep& nominal = built.value();
+
+  PlanOutcome outcome;
+  outcome.parameters = count_parameters(request.job.model);
+  outcome.ranks.resize(ranks.size());
+  std::atomic<int> done{0};
+  Status status = for_each_rank(ranks.size(), [&](std::size_t i) -> Status {
+    const auto r = static_cast<std::size_t>(ranks[i]);
+    const RankRequest in{.request = request,
+                         .nominal = nominal.timing.ranks[r],
+                         .op_ns = nominal.op_ns[r],
+                         .keep_all_step_ns = nominal.timing.step_ns,
+                         .load = loads[r]};
+    Result<RankPlan> plan = plan_rank(std::move(nominal.graphs[r]), in);
+    if (!plan) return plan.error();
+    outcome.ranks[i] = std::move(plan).value();
+    if (request.progress) request.progress(++done, static_cast<int>(ranks.size()));
+    return {};
+  });
+  if (!status) return status.error();
+
+  std::vector<RankWork> work(static_cast<std::size_t>(request.job.parallel.pipeline));
+  for (std::size_t r = 0; r < work.size(); ++r)
+    if (!std::binary_search(ranks.begin(), ranks.end(), static_cast<std::int32_t>(r)))
+      work[r] = work_of(nominal.graphs[r], nominal.op_ns[r]);
+  for (const RankPlan& plan : outcome.ranks)
+    work[static_cast<std::size_t>(plan.graph.rank)] =
+        work_of(plan.graph, plan.program.schedule, charged_durations(plan.graph, plan.program, request.machine));
+  Result<StepTiming> timing = simulate_step(work);
+  if (!timing) return timing.error();
+  outcome.step = summarise(request, timing.value(), outcome, nominal.timing.step_ns);
+  for (RankPlan& plan : outcome.ranks) {
+    plan.timeline = std::move(timing.value().ranks[static_cast<std::size_t>(plan.graph.rank)]);
+    for (const Message& m : plan.graph.messages) {
+      if (m.is_send) continue;
+      const auto& tasks = plan.program.schedule.tasks;
+      const auto task =
+          std::lower_bound(tasks.begin(), tasks.end(), m.op, [](const Task& t, OpId op) { return t.op < op; });
+      auto it = task;
+      while (it != tasks.end() && !(it->kind == TaskKind::op && it->op == m.op)) ++it;
+      const auto index = static_cast<std::size_t>(it - tasks.begin());
+      plan.program.receives.push_back({.task = id_of<TaskId>(index),
+                                       .peer_rank = m.peer_rank,
+                                       .tag = m.tag,
+                                       .arrival_estimate_ns = plan.timeline.end_ns[index]});
+    }
+  }
+  return outcome;
+}
+
+}  // namespace
+
+bool PlanOutcome::fits() const {
+  return std::all_of(ranks.begin(), ranks.end(), [](const RankPlan& r) { return r.figures.fits; });
+}
+
+Result<PlanOutcome> plan_step(const PlanRequest& request) {
+  if (Status status = check(request); !status) return status.error();
+  const std::vector<std::int32_t> ranks = wanted_ranks(request);
+  const auto count = static_cast<std::size_t>(request.job.parallel.pipeline);
+  const auto run = [&]() -> Result<PlanOutcome> {
+    if (request.load || request.job.expert_load.coefficient_of_variation <= 0)
+      return plan_at(request, ranks, std::vector<double>(count, request.load.value_or(request.job.expert_load.mean)));
+    return plan_for_quantile(request.job.expert_load, count,
+                             [&](const std::vector<double>& loads) { return plan_at(request, ranks, loads); });
+  };
+  std::optional<tbb::global_control> limit;
+  if (request.threads > 0)
+    limit.emplace(tbb::global_control::max_allowed_parallelism, static_cast<std::size_t>(request.threads));
+  return run();
+}
+
+}  // namespace tidemark

@@ -1,0 +1,227 @@
+#include "planner/rank_planner.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/fingerprint.h"
+#include "core/verify.h"
+#include "planner/contingency.h"
+#include "planner/decision/bound.h"
+#include "planner/decision/evaluator.h"
+#include "planner/decision/search.h"
+#include "planner/layout/packer.h"
+#include "planner/liveness.h"
+#include "planner/scheduler.h"
+
+namespace tidemark {
+namespace {
+
+constexpr int kMaxAttempts = 6;
+constexpr int kBoundSteps = 160;
+
+/// Budgets of one rank with everything nobody's allocator owns taken off.
+struct Budgets {
+  Bytes device = 0, host = 0, reserve = 0, total = 0;
+};
+
+Budgets budgets_of(const PlanRequest& request) {
+  Budgets b;
+  b.total = request.budget_bytes.value_or(request.machine.visible_bytes);
+  b.reserve = reserve_memory(request.machine, request.job.parallel).total();
+  b.device = std::max<Bytes>(0, b.total - b.reserve);
+  b.host = request.host_budget_bytes.value_or(request.machine.host_bytes_per_device);
+  return b;
+}
+
+/// A choice carried all the way to addresses.
+struct Built {
+  Choice choice;
+  Evaluation evaluation;
+  Schedule schedule;
+  Layout layout;
+  [[nodiscard]] Bytes height() const { return layout.arenas.front().height_bytes; }
+  [[nodiscard]] Bytes host_height() const { return layout.arenas.size() > 1 ? layout.arenas[1].height_bytes : 0; }
+};
+
+Result<Built> build(const DecisionProblem& problem, Evaluator& evaluator, Choice choice, const Budgets& budgets) {
+  const Placement placement = evaluator.placement(choice);
+  Built built{.evaluation = evaluator.evaluate(choice)};
+  Result<Schedule> schedule = build_schedule(
+      {.graph = *problem.graph, .liveness = *problem.liveness, .nominal = *problem.nominal, .placement = placement});
+  if (!schedule) return schedule.error();
+  built.choice = std::move(choice);
+  built.schedule = std::move(schedule).value();
+  built.layout = lay_out(built.schedule, budgets.device, budgets.host, problem.machine->alignment_bytes);
+  return built;
+}
+
+bool fits(const Built& built, const Budgets& budgets) {
+  return built.height() <= budgets.device && built.host_height() <= budgets.host;
+}
+
+/// The half-step with the most device bytes, and the name of the op there.
+std::string name_peak(const Graph& graph, const Schedule& schedule) {
+  std::vector<Bytes> delta(static_cast<std::size_t>(schedule.compute_tasks) * 2 + 2, 0);
+  for (const Residency& r : schedule.residencies) {
+    if (r.space != MemorySpace::device) continue;
+    delta[static_cast<std::size_t>(r.acquire)] += r.bytes;
+    delta[static_cast<std::size_t>(r.release)] -= r.bytes;
+  }
+  Bytes live = 0, top = -1;
+  std::size_t at = 0;
+  for (std::size_t t = 0; t < delta.size(); ++t) {
+    live += delta[t];
+    if (live > top) {
+      top = live;
+      at = t;
+    }
+  }
+  std::size_t compute = 0;
+  for (const Task& task : schedule.tasks) {
+    if (task.lane != Lane::compute) continue;
+    if (compute++ < at / 2) continue;
+    const Site& site = graph.sites[row(task.site)];
+    std::string name = graph.op_templates[row(task.op_template)].name;
+    if (task.kind == TaskKind::recompute) name += " (recomputed)";
+    name += ", chunk " + std::to_string(site.chunk);
+    if (site.layer >= 0) name += ", layer " + std::to_string(site.layer);
+    if (site.micro_batch >= 0) name += ", micro-batch " + std::to_string(site.micro_batch);
+    return name;
+  }
+  return "end of step";
+}
+
+void fill_figures(const RankRequest& in, const DecisionProblem& problem, const Built& built, const Budgets& budgets,
+                  double lower_bound_ns, RankPlan& plan) {
+  RankFigures& f = plan.figures;
+  f.rank = plan.graph.rank;
+  f.load = in.load;
+  f.budget_bytes = budgets.total;
+  f.reserve_bytes = budgets.reserve;
+  f.static_bytes = problem.static_bytes;
+  f.peak_bytes = budgets.reserve + built.height();
+  f.activation_peak_bytes = built.height() - problem.static_bytes;
+  f.host_bytes = built.host_height();
+  f.swapped_bytes_per_step = built.evaluation.swapped_bytes;
+  f.recompute_ns = built.evaluation.recompute_ns;
+  f.exposed_communication_ns = built.evaluation.exposed_communication_ns;
+  f.exposed_copy_ns = built.evaluation.exposed_copy_ns;
+  f.copy_overhead_ns = built.evaluation.copy_overhead_ns;
+  f.added_ns = built.evaluation.added_ns();
+  f.lower_bound_ns = static_cast<std::int64_t>(std::floor(std::max(0.0, lower_bound_ns)));
+  f.lower_bound_percent = in.keep_all_step_ns > 0
+                              ? 100.0 * static_cast<double>(f.lower_bound_ns) / static_cast<double>(in.keep_all_step_ns)
+                              : 0;
+  f.fits = fits(built, budgets);
+  f.peak_op = name_peak(plan.graph, built.schedule);
+}
+
+/// Why a rank does not fit and the smallest budget its policy could meet.
+Status explain_misfit(const DecisionProblem& problem, Evaluator& evaluator, const Budgets& budgets, bool fixed_rule,
+                      const Built& built, RankPlan& plan) {
+  RankFigures& f = plan.figures;
+  Bytes least = built.height();
+  if (!fixed_rule) {
+    const SearchResult result = search_least_memory(problem, budgets.host);
+    Result<Built> smallest = build(problem, evaluator, result.choice, budgets);
+    if (!smallest) return smallest.error();
+    least = std::min(least, smallest.value().height());
+  }
+  f.smallest_budget_bytes = least + budgets.reserve;
+  if (built.height() > budgets.device) {
+    f.reason = "device memory: needs " + format_bytes(f.peak_bytes) + " of " + format_bytes(f.budget_bytes);
+    const auto top = contributors_at(plan.graph, built.schedule, [&] {
+      std::int32_t clock = 0;
+      const MemoryProfile profile = memory_profile(plan.graph, built.schedule);
+      Bytes most = -1;
+      for (std::size_t i = 0; i < profile.clock.size(); ++i) {
+        Bytes sum = 0;
+        for (const Bytes b : profile.bytes[i]) sum += b;
+        if (sum > most) {
+          most = sum;
+          clock = profile.clock[i];
+        }
+      }
+      return clock;
+    }());
+    if (!top.empty())
+      f.reason += "; " + top.front().name + " binds with " + format_bytes(top.front().bytes) + " (" +
+                  std::to_string(top.front().count) + " in flight)";
+  } else {
+    f.reason = "pinned host memory: needs " + format_bytes(f.host_bytes) + " of " + format_bytes(budgets.host);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<RankPlan> plan_rank(Graph graph, const RankRequest& in) {
+  RankPlan plan{.graph = std::move(graph)};
+  plan.liveness = analyse_liveness(plan.graph);
+  Result<DecisionProblem> built_problem =
+      build_problem(plan.graph, plan.liveness, in.request.machine, in.nominal, in.op_ns);
+  if (!built_problem) return built_problem.error();
+  const DecisionProblem& problem = built_problem.value();
+  const Budgets budgets = budgets_of(in.request);
+  Evaluator evaluator(problem);
+
+  // The packing may need more than the bytes alive: ask the policy for less until the addresses fit. The best try
+  // stays.
+  std::optional<Built> best;
+  std::optional<std::int64_t> bound;
+  PolicyRequest ask{.problem = problem, .device_budget_bytes = budgets.device, .host_budget_bytes = budgets.host};
+  bool fixed_rule = false;
+  for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
+    PolicyAnswer answer = in.request.policy->decide(ask);
+    if (attempt == 0) bound = answer.lower_bound_ns;
+    Result<Built> built = build(problem, evaluator, to_choice(problem, answer.plan), budgets);
+    if (!built) return built.error();
+    Built& now = built.value();
+    plan.attempts.push_back({.target_bytes = ask.device_budget_bytes,
+                             .height_bytes = now.height(),
+                             .load_bytes = now.layout.device_load_bytes,
+                             .packer = now.layout.packer});
+    const bool same = best && now.choice == best->choice;
+    if (same) fixed_rule = true;
+    const Bytes over = std::max<Bytes>(0, now.height() - budgets.device);
+    const Bytes host_over = std::max<Bytes>(0, now.host_height() - budgets.host);
+    const bool overflowed =
+        now.evaluation.peak_bytes > ask.device_budget_bytes;  // the policy itself could not meet the target
+    if (!best || (fits(now, budgets) && !fits(*best, budgets)) ||
+        (!fits(*best, budgets) && now.height() < best->height())) {
+      best = std::move(now);
+      plan.plan = std::move(answer.plan);
+    }
+    if ((over == 0 && host_over == 0) || same || overflowed) break;
+    ask.device_budget_bytes -= over + (over > 0 ? 16 * kMiB : 0);
+    ask.host_budget_bytes -= host_over + (host_over > 0 ? 16 * kMiB : 0);
+    if (ask.device_budget_bytes <= 0 || ask.host_budget_bytes < 0) break;
+  }
+
+  if (!bound) {
+    const double guess = best->evaluation.added_ns() > 0 ? static_cast<double>(best->evaluation.added_ns()) : 1e9;
+    bound = static_cast<std::int64_t>(find_prices(problem, budgets.device, budgets.host, guess, kBoundSteps).bound_ns);
+  }
+  fill_figures(in, problem, *best, budgets, static_cast<double>(*bound), plan);
+  if (!plan.figures.fits)
+    if (Status s = explain_misfit(problem, evaluator, budgets, fixed_rule, *best, plan); !s) return s.error();
+
+  Program& program = plan.program;
+  program.schedule = std::move(best->schedule);
+  program.layout = std::move(best->layout);
+  program.layout.arenas.front().dynamic_bytes =
+      std::max<Bytes>(0, budgets.device - program.layout.arenas.front().height_bytes);
+  program.estimate_ns = task_durations(plan.graph, program.schedule, in.request.machine, in.request.time_scale);
+  plan.task_ns = program.estimate_ns;
+  program.graph_fingerprint = fingerprint(plan.graph);
+  program.machine_fingerprint = fingerprint(in.request.machine);
+  add_contingencies(plan.graph, in.load, budgets.host, program);
+  plan.figures.contingency_limit_f = program.contingency_limit_f;
+  if (plan.figures.fits)
+    if (const auto violation = verify_program(plan.graph, program))
+      return internal_fault("rank " + std::to_string(plan.graph.rank) +
+                            ": the plan failed verification: " + violation->detail);
+  return plan;
+}
+
+}  // namespace tidemark

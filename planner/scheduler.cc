@@ -1,0 +1,404 @@
+#include "planner/scheduler.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include "planner/cost_model.h"
+
+namespace tidemark {
+namespace {
+
+constexpr std::size_t kCompute = static_cast<std::size_t>(Lane::compute);
+using LaneClock = std::array<std::int32_t, kLaneCount>;  ///< tasks of each lane known to be complete
+
+/// Who touched the current content of a storage: what the next access must wait for, and what its bytes must outlive.
+struct Content {
+  ResidencyId residency = kNone<ResidencyId>;
+  std::int32_t writer = -1;
+  std::array<std::int32_t, kLaneCount> reader{-1, -1, -1, -1, -1, -1};  ///< last reader per lane
+};
+
+/// A residency that has seen its last touch, waiting for the compute lane to learn of it.
+struct Closing {
+  ResidencyId residency = kNone<ResidencyId>;
+  LaneClock needs{};             ///< tasks per lane that must be complete
+  std::int64_t expected_ns = 0;  ///< nominal end of the last touch off the compute lane
+  OpId forced_at = kNone<OpId>;  ///< compute op that must wait (copies out); kNone: when expected_ns has passed
+};
+
+bool covers(const LaneClock& known, const LaneClock& needs) {
+  for (std::size_t l = 0; l < kLaneCount; ++l)
+    if (known[l] < needs[l]) return false;
+  return true;
+}
+
+class Builder {
+ public:
+  explicit Builder(const ScheduleInput& input) : in_(input), g_(input.graph) {
+    content_.resize(g_.storages.size());
+    schedule_.rank = g_.rank;
+    const std::size_t tasks = g_.ops.size() + 2 * in_.placement.swaps.size() + 4 * in_.placement.recomputes.size();
+    schedule_.tasks.reserve(tasks);
+    clocks_.reserve(tasks);
+    schedule_.waits.reserve(tasks);
+    schedule_.touches.reserve(g_.accesses.size() + g_.accesses.size() / 4);
+    schedule_.residencies.reserve(g_.storages.size() + 2 * in_.placement.swaps.size() + in_.placement.drops.size());
+  }
+
+  Result<Schedule> build();
+
+ private:
+  const Graph& graph() const { return g_; }
+  std::string describe(SiteId site, StorageId storage) const {
+    return "storage '" + g_.template_of(storage).name + "' of chunk " + std::to_string(g_.sites[row(site)].chunk) +
+           ", layer " + std::to_string(g_.sites[row(site)].layer) + ", micro-batch " +
+           std::to_string(g_.sites[row(site)].micro_batch);
+  }
+  bool is_static(StorageId s) const {
+    const StorageRole role = g_.template_of(s).role;
+    return role == StorageRole::parameter || role == StorageRole::gradient || role == StorageRole::optimizer_state;
+  }
+
+  void open_static_residencies();
+  ResidencyId open(StorageId storage, MemorySpace space);
+  void close(StorageId storage, std::int64_t expected_ns, OpId forced_at);
+  TaskId begin_task(TaskKind kind, Lane lane, OpTemplateId op_template, SiteId site, OpId op, StorageId storage);
+  void wait_for(std::int32_t task);
+  void touch(StorageId storage, AccessKind kind);
+  void touch_residency(ResidencyId residency, AccessKind kind);
+  void finish_task();
+  void settle_closing(OpId op);
+
+  Status run_op(OpId op);
+  Status run_steps(const RecomputeRun& run, bool head, bool tail, OpId op);
+  Status run_recomputes(OpId op);
+  void issue_swap_ins(OpId op);
+  void issue_swap_outs(OpId op);
+
+  const ScheduleInput& in_;
+  const Graph& g_;
+  Schedule schedule_;
+  std::vector<LaneClock> clocks_;  ///< per task, itself included
+  std::array<std::int32_t, kLaneCount> last_in_lane_{-1, -1, -1, -1, -1, -1};
+  LaneClock current_{};  ///< clock of the task being built, without itself
+  std::vector<std::int32_t> pending_waits_;
+  std::vector<Content> content_;
+  std::vector<Closing> closing_;
+  std::vector<ResidencyId> opened_;        ///< by the task being built
+  std::vector<ResidencyId> host_of_swap_;  ///< per swap
+  std::vector<std::int32_t> out_task_of_swap_;
+  std::size_t next_drop_ = 0, next_out_ = 0, next_in_ = 0, next_run_ = 0;
+  std::vector<std::size_t> open_runs_;  ///< started, tail still to come
+};
+
+ResidencyId Builder::open(StorageId storage, MemorySpace space) {
+  const ResidencyId id = id_of<ResidencyId>(schedule_.residencies.size());
+  schedule_.residencies.push_back({.storage = storage, .space = space, .bytes = g_.storages[row(storage)].bytes});
+  return id;
+}
+
+void Builder::open_static_residencies() {
+  for (std::size_t s = 0; s < g_.storages.size(); ++s) {
+    const auto storage = id_of<StorageId>(s);
+    if (is_static(storage)) content_[s].residency = open(storage, MemorySpace::device);
+  }
+}
+
+TaskId Builder::begin_task(TaskKind kind, Lane lane, OpTemplateId op_template, SiteId site, OpId op,
+                           StorageId storage) {
+  const TaskId id = id_of<TaskId>(schedule_.tasks.size());
+  schedule_.tasks.push_back({.kind = kind,
+                             .lane = lane,
+                             .op_template = op_template,
+                             .site = site,
+                             .op = op,
+                             .storage = storage,
+                             .first_wait = static_cast<std::int32_t>(schedule_.waits.size()),
+                             .first_touch = static_cast<std::int32_t>(schedule_.touches.size())});
+  const std::int32_t last = last_in_lane_[static_cast<std::size_t>(lane)];
+  current_ = last < 0 ? LaneClock{} : clocks_[static_cast<std::size_t>(last)];
+  pending_waits_.clear();
+  opened_.clear();
+  return id;
+}
+
+/// Orders the task being built after `task`, by a wait unless FIFO order or an earlier wait already does.
+void Builder::wait_for(std::int32_t task) {
+  if (task < 0) return;
+  const LaneClock& theirs = clocks_[static_cast<std::size_t>(task)];
+  const auto lane = static_cast<std::size_t>(schedule_.tasks[static_cast<std::size_t>(task)].lane);
+  if (current_[lane] >= theirs[lane]) return;
+  pending_waits_.push_back(task);
+  for (std::size_t l = 0; l < kLaneCount; ++l) current_[l] = std::max(current_[l], theirs[l]);
+}
+
+void Builder::touch_residency(ResidencyId residency, AccessKind kind) {
+  const TaskId task = id_of<TaskId>(schedule_.tasks.size() - 1);
+  Residency& r = schedule_.residencies[row(residency)];
+  if (r.first_task == kNone<TaskId>) {
+    r.first_task = task;
+    opened_.push_back(residency);
+  }
+  r.last_task = task;
+  schedule_.touches.push_back({residency, kind});
+}
+
+/// One access of the task being built: data order, then the books.
+void Builder::touch(StorageId storage, AccessKind kind) {
+  Content& c = content_[row(storage)];
+  const auto task = static_cast<std::int32_t>(schedule_.tasks.size() - 1);
+  const auto lane = static_cast<std::size_t>(schedule_.tasks.back().lane);
+  if (c.residency == kNone<ResidencyId>) {
+    c = Content{};
+    c.residency = open(storage, MemorySpace::device);
+  }
+  wait_for(c.writer);
+  if (kind == AccessKind::write) {
+    for (const std::int32_t reader : c.reader) wait_for(reader);
+    c.reader.fill(-1);
+    c.writer = task;
+  } else {
+    c.reader[lane] = task;
+  }
+  touch_residency(c.residency, kind);
+}
+
+void Builder::finish_task() {
+  Task& task = schedule_.tasks.back();
+  const auto id = static_cast<std::int32_t>(schedule_.tasks.size() - 1);
+  const auto lane = static_cast<std::size_t>(task.lane);
+  // Only the last of several waits on one lane is needed, and none that another wait implies.
+  for (const std::int32_t wait : pending_waits_) {
+    const Task& other = schedule_.tasks[static_cast<std::size_t>(wait)];
+    const auto l = static_cast<std::size_t>(other.lane);
+    const std::int32_t own = clocks_[static_cast<std::size_t>(wait)][l];
+    const bool implied = std::any_of(pending_waits_.begin(), pending_waits_.end(), [&](std::int32_t w) {
+      return w != wait && clocks_[static_cast<std::size_t>(w)][l] >= own &&
+             (clocks_[static_cast<std::size_t>(w)][l] > own || w < wait ||
+              schedule_.tasks[static_cast<std::size_t>(w)].lane != other.lane);
+    });
+    if (!implied) schedule_.waits.push_back(static_cast<TaskId>(wait));
+  }
+  std::sort(schedule_.waits.begin() + task.first_wait, schedule_.waits.end());
+  for (const ResidencyId residency : opened_) {
+    const std::int32_t known = current_[kCompute];
+    schedule_.residencies[row(residency)].acquire = lane == kCompute ? 2 * known : std::max(0, 2 * known - 1);
+  }
+  ++current_[lane];
+  clocks_.push_back(current_);
+  last_in_lane_[lane] = id;
+  if (lane == kCompute) ++schedule_.compute_tasks;
+}
+
+/// Ends the stay of a storage in device memory. Its release is known once the compute lane is ordered after its
+/// touches.
+void Builder::close(StorageId storage, std::int64_t expected_ns, OpId forced_at) {
+  Content& c = content_[row(storage)];
+  Closing closing{.residency = c.residency, .expected_ns = expected_ns, .forced_at = forced_at};
+  const auto require = [&](std::int32_t task) {
+    if (task < 0) return;
+    const auto lane = static_cast<std::size_t>(schedule_.tasks[static_cast<std::size_t>(task)].lane);
+    closing.needs[lane] = std::max(closing.needs[lane], clocks_[static_cast<std::size_t>(task)][lane]);
+  };
+  require(c.writer);
+  for (const std::int32_t reader : c.reader) require(reader);
+  c.residency = kNone<ResidencyId>;
+
+  Residency& r = schedule_.residencies[row(closing.residency)];
+  const std::int32_t last = last_in_lane_[kCompute];
+  const LaneClock known = last < 0 ? LaneClock{} : clocks_[static_cast<std::size_t>(last)];
+  if (covers(known, closing.needs)) {
+    r.release = std::max(r.acquire + 1, 2 * closing.needs[kCompute] - 1);
+    // Touches off the compute lane were learnt of by some earlier wait; the last compute task is a safe witness.
+    for (std::size_t l = 0; l < kLaneCount; ++l)
+      if (l != kCompute && closing.needs[l] > 0) r.release = std::max(r.release, 2 * (schedule_.compute_tasks - 1));
+    return;
+  }
+  closing_.push_back(closing);
+}
+
+/// Before a compute task that runs `op`: wait for what must be over by now, and release what the task is ordered after.
+void Builder::settle_closing(OpId op) {
+  if (closing_.empty()) return;
+  const std::int64_t now = op == kNone<OpId> ? -1 : in_.nominal.start_ns[row(op)];
+  for (const Closing& closing : closing_) {
+    const bool due =
+        closing.forced_at != kNone<OpId> ? op != kNone<OpId> && op >= closing.forced_at : now >= closing.expected_ns;
+    if (!due || covers(current_, closing.needs)) continue;
+    const Residency& r = schedule_.residencies[row(closing.residency)];
+    wait_for(static_cast<std::int32_t>(r.last_task));
+  }
+  std::erase_if(closing_, [&](const Closing& closing) {
+    LaneClock needs = closing.needs;
+    needs[kCompute] = 0;
+    if (!covers(current_, needs)) return false;
+    Residency& r = schedule_.residencies[row(closing.residency)];
+    r.release = std::max({r.acquire + 1, 2 * schedule_.compute_tasks, 2 * closing.needs[kCompute] - 1});
+    return true;
+  });
+}
+
+Status Builder::run_steps(const RecomputeRun& run, bool head, bool tail, OpId op) {
+  const Recipe& recipe = g_.recipes[row(run.recipe)];
+  std::size_t split = 0;  // steps up to and including the last one off the compute lane are issued ahead
+  for (std::size_t i = 0; i < recipe.steps.size(); ++i)
+    if (g_.op_templates[row(recipe.steps[i].op)].lane != Lane::compute) split = i + 1;
+  const std::size_t begin = head ? 0 : split;
+  const std::size_t end = tail ? recipe.steps.size() : split;
+  for (std::size_t i = begin; i < end; ++i) {
+    const Recipe::Step& step = recipe.steps[i];
+    const Lane lane = g_.op_templates[row(step.op)].lane;
+    begin_task(TaskKind::recompute, lane, step.op, run.site, op, kNone<StorageId>);
+    for (const std::int32_t local : step.reads) {
+      const StorageId storage = g_.storage_at(run.site, local);
+      if (content_[row(storage)].residency == kNone<ResidencyId>)
+        return internal_fault("recipe '" + recipe.name + "' needs " + describe(run.site, storage) +
+                              ", which is not in memory");
+      touch(storage, AccessKind::read);
+    }
+    for (const std::int32_t local : step.writes) touch(g_.storage_at(run.site, local), AccessKind::write);
+    if (lane == Lane::compute) settle_closing(op);
+    finish_task();
+  }
+  if (tail)
+    for (const std::int32_t local : recipe.transients) {
+      const StorageId storage = g_.storage_at(run.site, local);
+      if (content_[row(storage)].residency != kNone<ResidencyId>)
+        close(storage, in_.nominal.end_ns[row(op)], kNone<OpId>);
+    }
+  return {};
+}
+
+Status Builder::run_recomputes(OpId op) {
+  const auto& runs = in_.placement.recomputes;
+  while (next_run_ < runs.size() && runs[next_run_].start <= op) open_runs_.push_back(next_run_++);
+  for (std::size_t i = 0; i < open_runs_.size();) {
+    const RecomputeRun& run = runs[open_runs_[i]];
+    const bool head = run.start == op;
+    const bool tail = run.need <= op;
+    if (Status s = run_steps(run, head, tail, op); !s) return s;
+    if (tail)
+      open_runs_.erase(open_runs_.begin() + static_cast<std::ptrdiff_t>(i));
+    else
+      ++i;
+  }
+  return {};
+}
+
+void Builder::issue_swap_ins(OpId op) {
+  const auto& order = in_.placement.swap_in_order;
+  while (next_in_ < order.size()) {
+    const auto index = static_cast<std::size_t>(order[next_in_]);
+    const SwapRun& swap = in_.placement.swaps[index];
+    if (swap.prefetch > op) return;
+    begin_task(TaskKind::swap_in, Lane::h2d, kNone<OpTemplateId>, g_.storages[row(swap.storage)].site, op,
+               swap.storage);
+    wait_for(last_in_lane_[kCompute]);
+    wait_for(out_task_of_swap_[index]);
+    touch_residency(host_of_swap_[index], AccessKind::read);
+    touch(swap.storage, AccessKind::write);
+    finish_task();
+    closing_.push_back({.residency = host_of_swap_[index], .expected_ns = in_.nominal.start_ns[row(swap.needed)]});
+    closing_.back().needs[static_cast<std::size_t>(Lane::h2d)] = clocks_.back()[static_cast<std::size_t>(Lane::h2d)];
+    ++next_in_;
+  }
+}
+
+void Builder::issue_swap_outs(OpId op) {
+  const auto& swaps = in_.placement.swaps;
+  for (; next_out_ < swaps.size() && swaps[next_out_].ready <= op; ++next_out_) {
+    const SwapRun& swap = swaps[next_out_];
+    const TaskId task = begin_task(TaskKind::swap_out, Lane::d2h, kNone<OpTemplateId>,
+                                   g_.storages[row(swap.storage)].site, op, swap.storage);
+    const ResidencyId host = open(swap.storage, MemorySpace::host);
+    touch(swap.storage, AccessKind::read);
+    // The data is complete once its writer is; waiting for the op before the gap keeps the copy behind its readers'
+    // issue.
+    touch_residency(host, AccessKind::write);
+    finish_task();
+    host_of_swap_[next_out_] = host;
+    out_task_of_swap_[next_out_] = static_cast<std::int32_t>(task);
+    close(swap.storage, 0, swap.released);
+  }
+}
+
+Status Builder::run_op(OpId op) {
+  const Op& o = g_.ops[row(op)];
+  const OpTemplate& t = g_.op_templates[row(o.op_template)];
+  begin_task(TaskKind::op, t.lane, o.op_template, o.site, op, kNone<StorageId>);
+  for (const Access& access : g_.accesses_of(op)) {
+    if (access.kind == AccessKind::read && content_[row(access.storage)].residency == kNone<ResidencyId>)
+      return internal_fault("op '" + t.name + "' reads " +
+                            describe(g_.storages[row(access.storage)].site, access.storage) +
+                            ", which is not in memory");
+    touch(access.storage, access.kind);
+  }
+  if (t.lane == Lane::compute) settle_closing(op);
+  finish_task();
+  return {};
+}
+
+Result<Schedule> Builder::build() {
+  open_static_residencies();
+  host_of_swap_.assign(in_.placement.swaps.size(), kNone<ResidencyId>);
+  out_task_of_swap_.assign(in_.placement.swaps.size(), -1);
+
+  for (std::size_t i = 0; i < g_.ops.size(); ++i) {
+    const auto op = id_of<OpId>(i);
+    issue_swap_ins(op);
+    if (Status s = run_recomputes(op); !s) return s.error();
+    if (Status s = run_op(op); !s) return s.error();
+    const std::int64_t end = in_.nominal.end_ns[i];
+    issue_swap_outs(op);
+    const auto& drops = in_.placement.drops;
+    for (; next_drop_ < drops.size() && drops[next_drop_].before <= op; ++next_drop_)
+      close(drops[next_drop_].storage, end, kNone<OpId>);
+    for (const Access& access : g_.accesses_of(op)) {
+      if (content_[row(access.storage)].residency == kNone<ResidencyId> || is_static(access.storage)) continue;
+      if (in_.liveness.ranges[row(access.storage)].end == static_cast<std::int32_t>(i) + 1)
+        close(access.storage, end, kNone<OpId>);
+    }
+  }
+  const std::int32_t end_of_clock = 2 * schedule_.compute_tasks;
+  const TaskId last_task = id_of<TaskId>(schedule_.tasks.empty() ? 0 : schedule_.tasks.size() - 1);
+  for (const Closing& closing : closing_) schedule_.residencies[row(closing.residency)].release = end_of_clock;
+  for (std::size_t s = 0; s < g_.storages.size(); ++s) {
+    if (content_[s].residency == kNone<ResidencyId>) continue;
+    Residency& r = schedule_.residencies[row(content_[s].residency)];
+    r.release = end_of_clock;
+    if (is_static(id_of<StorageId>(s))) {
+      r.acquire = 0;
+      r.first_task = id_of<TaskId>(0);
+      r.last_task = last_task;
+    }
+  }
+  return std::move(schedule_);
+}
+
+}  // namespace
+
+Result<Schedule> build_schedule(const ScheduleInput& input) {
+  return Builder(input).build();
+}
+
+std::vector<std::int64_t> task_durations(const Graph& graph, const Schedule& schedule, const Machine& machine,
+                                         double time_scale) {
+  std::vector<std::int64_t> durations;
+  durations.reserve(schedule.tasks.size());
+  for (const Task& task : schedule.tasks) {
+    if (task.kind == TaskKind::swap_out || task.kind == TaskKind::swap_in) {
+      const Bytes bytes = graph.storages[row(task.storage)].bytes;
+      durations.push_back(task.kind == TaskKind::swap_out ? copy_out_cost(bytes, machine).link_ns
+                                                          : copy_in_cost(bytes, machine).link_ns);
+      continue;
+    }
+    const std::int64_t ns = op_ns(graph.op_templates[row(task.op_template)], machine,
+                                  static_cast<double>(graph.sites[row(task.site)].load));
+    durations.push_back(task.lane == Lane::compute ? static_cast<std::int64_t>(static_cast<double>(ns) * time_scale)
+                                                   : ns);
+  }
+  return durations;
+}
+
+}  // namespace tidemark

@@ -1,0 +1,16 @@
+#include "planner/policy.h"
+
+namespace tidemark {
+namespace {
+
+PolicyAnswer decide(const PolicyRequest&) {
+  return {.plan = {.policy = "keep-all"}};
+}
+
+}  // namespace
+
+extern const Policy kKeepAll;
+const Policy kKeepAll = {
+    .name = "keep-all", .help = "keep every activation; the fastest step where it fits", .decide = decide};
+
+}  // namespace tidemark

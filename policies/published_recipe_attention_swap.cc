@@ -1,0 +1,29 @@
+#include "planner/decision/uniform.h"
+#include "planner/policy.h"
+
+namespace tidemark {
+namespace {
+
+// As published-recipe; the core-attention output is the second swap that public MindSpeed code offered at the time.
+constexpr NamedAction kRules[] = {{"k", Action::recompute},
+                                  {"v", Action::recompute},
+                                  {"fc1_in", Action::recompute},
+                                  {"act_out", Action::recompute},
+                                  {"shared_act_out", Action::recompute},
+                                  {"unpermute_in", Action::swap},
+                                  {"attention_out_core", Action::swap}};
+
+PolicyAnswer decide(const PolicyRequest& request) {
+  return {.plan = to_plan(request.problem, choose_by_name(request.problem, kRules), "published-recipe-attention-swap")};
+}
+
+}  // namespace
+
+extern const Policy kPublishedRecipeAttentionSwap;
+const Policy kPublishedRecipeAttentionSwap = {.name = "published-recipe-attention-swap",
+                                              .help =
+                                                  "published-recipe, and swap the attention output as well (inferred: "
+                                                  "the public option appeared about 2025-05-07)",
+                                              .decide = decide};
+
+}  // namespace tidemark
