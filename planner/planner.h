@@ -104,8 +104,7 @@ struct PlanOutcome {
 
 /// Device bytes by storage role over the compute clock of a schedule: what reports draw. O(residencies + clock).
 struct MemoryProfile {
-  std::vector<std::int32_t>
-      clock;  ///< half-steps of the compute clock at which bytes change, ascending; they hold until the next
+  std::vector<std::int32_t> clock;  ///< half-steps at which bytes change, ascending; they hold until the next
   std::vector<std::array<Bytes, kStorageRoleCount>> bytes;
 };
 [[nodiscard]] MemoryProfile memory_profile(const Graph& graph, const Schedule& schedule);

@@ -95,6 +95,7 @@ std::vector<TaskId> compute_tasks_of(const Schedule& schedule) {
 }
 
 std::int64_t time_of(const RankPlan& rank, const std::vector<TaskId>& compute_tasks, std::int32_t clock) {
+  if (clock == 0) return 0;  // held since before the first task
   const auto task = static_cast<std::size_t>(clock / 2);
   if (task >= compute_tasks.size()) return rank.timeline.finish_ns;
   const std::size_t t = row(compute_tasks[task]);

@@ -1,0 +1,50 @@
+#include "integrations/formats/estimate_table.h"
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+#include <utility>
+
+namespace tidemark {
+namespace {
+
+std::int64_t count_passes(const RankPlan& rank) {
+  const auto peak = static_cast<std::int32_t>(rank.liveness.peak_op);
+  std::set<std::pair<std::int32_t, std::int32_t>> passes;
+  for (std::size_t s = 0; s < rank.graph.storages.size(); ++s) {
+    const LiveRange& range = rank.liveness.ranges[s];
+    const auto id = id_of<StorageId>(s);
+    const Site& site = rank.graph.site_of(id);
+    if (site.micro_batch < 0 || !rank.graph.template_of(id).saved_for_backward) continue;
+    if (range.begin <= peak && peak < range.end) passes.emplace(site.chunk, site.micro_batch);
+  }
+  return static_cast<std::int64_t>(passes.size());
+}
+
+RankEstimate estimate_rank(const PlanRequest& request, const RankPlan& rank) {
+  RankEstimate estimate{.rank = rank.figures.rank,
+                        .load = rank.figures.load,
+                        .reserve = reserve_memory(request.machine, request.job.parallel),
+                        .peak_bytes = rank.figures.peak_bytes,
+                        .budget_bytes = rank.figures.budget_bytes,
+                        .fits = rank.figures.fits,
+                        .peak_op = rank.figures.peak_op,
+                        .passes_in_flight = count_passes(rank)};
+  for (Contributor& c : contributors_at(rank.graph, rank.liveness, rank.liveness.peak_op)) {
+    estimate.bytes[static_cast<std::size_t>(c.role)] += c.bytes;
+    if (c.role >= StorageRole::activation) estimate.contributors.push_back(std::move(c));
+  }
+  const Bytes held = std::accumulate(estimate.bytes.begin(), estimate.bytes.end(), Bytes{0});
+  estimate.unused_bytes = estimate.peak_bytes - held - estimate.reserve.total();
+  return estimate;
+}
+
+}  // namespace
+
+std::vector<RankEstimate> estimate_ranks(const PlanRequest& request, const PlanOutcome& outcome) {
+  std::vector<RankEstimate> estimates;
+  for (const RankPlan& rank : outcome.ranks) estimates.push_back(estimate_rank(request, rank));
+  return estimates;
+}
+
+}  // namespace tidemark

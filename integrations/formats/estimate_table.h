@@ -1,0 +1,32 @@
+#pragma once
+// What a rank holds at its peak with everything kept, by category: the figures behind `tidemark estimate`.
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/bytes.h"
+#include "core/graph.h"
+#include "planner/planner.h"
+
+namespace tidemark {
+
+struct RankEstimate {
+  std::int32_t rank = 0;
+  double load = 1;
+  std::array<Bytes, kStorageRoleCount> bytes{};  ///< held at the peak op, by role
+  ReserveMemory reserve;
+  Bytes unused_bytes = 0;  ///< gaps of the layout below the arena height, alignment included
+  Bytes peak_bytes = 0;    ///< everything above together
+  Bytes budget_bytes = 0;
+  bool fits = false;
+  std::string peak_op;
+  std::int64_t passes_in_flight = 0;      ///< (chunk, micro-batch) pairs that hold something saved at the peak
+  std::vector<Contributor> contributors;  ///< largest first, static storages left out
+};
+
+/// REQUIRES: `outcome` was planned with the keep-all policy.
+[[nodiscard]] std::vector<RankEstimate> estimate_ranks(const PlanRequest& request, const PlanOutcome& outcome);
+
+}  // namespace tidemark

@@ -1,0 +1,80 @@
+#include "integrations/formats/job_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/bytes.h"
+
+namespace tidemark {
+namespace {
+
+std::string load_text(const PlanOutcome& outcome) {
+  double low = outcome.ranks.front().figures.load, high = low;
+  for (const RankPlan& rank : outcome.ranks) {
+    low = std::min(low, rank.figures.load);
+    high = std::max(high, rank.figures.load);
+  }
+  return low == high ? fmt::format("{:.2f}", low) : fmt::format("{:.2f} to {:.2f} by rank", low, high);
+}
+
+}  // namespace
+
+std::string layout_text(const JobSpec& job) {
+  const ParallelSpec& p = job.parallel;
+  std::string text = fmt::format("TP{} PP{}", p.tensor, p.pipeline);
+  if (p.virtual_pipeline > 1) text += fmt::format(" VPP{}", p.virtual_pipeline);
+  if (p.context > 1) text += fmt::format(" CP{}", p.context);
+  if (p.expert > 1) text += fmt::format(" EP{}", p.expert);
+  text += fmt::format(" DP{}", p.data);
+  if (p.overlap_forward_backward) text += ", forward/backward overlap";
+  return text +
+         fmt::format(", {} micro-batches of {} x {} tokens", p.micro_batches(), p.micro_batch, job.model.sequence);
+}
+
+Bytes device_budget_of(const PlanRequest& request) {
+  return request.budget_bytes.value_or(request.machine.visible_bytes);
+}
+
+Bytes host_budget_of(const PlanRequest& request) {
+  return request.host_budget_bytes.value_or(request.machine.host_bytes_per_device);
+}
+
+std::string limits_text(const PlanRequest& request, const PlanOutcome& outcome) {
+  std::string text = fmt::format("budget {}, pinned host memory {} per device", format_bytes(device_budget_of(request)),
+                                 format_bytes(host_budget_of(request)));
+  if (request.policy != nullptr) text += fmt::format(", policy {}", request.policy->name);
+  if (!outcome.ranks.empty()) text += fmt::format(", expert load f {}", load_text(outcome));
+  if (request.time_scale != 1.0) text += fmt::format(", compute times x {:.3f}", request.time_scale);
+  return text;
+}
+
+const RankPlan& tightest_rank(const PlanOutcome& outcome) {
+  const auto excess = [](const RankPlan& r) { return r.figures.peak_bytes - r.figures.budget_bytes; };
+  return *std::max_element(outcome.ranks.begin(), outcome.ranks.end(),
+                           [&](const RankPlan& a, const RankPlan& b) { return excess(a) < excess(b); });
+}
+
+std::string verdict_text(const PlanRequest& request, const PlanOutcome& outcome) {
+  if (outcome.ranks.empty()) return "no rank was planned";
+  const auto fitting =
+      std::count_if(outcome.ranks.begin(), outcome.ranks.end(), [](const RankPlan& r) { return r.figures.fits; });
+  const RankFigures& tightest = tightest_rank(outcome).figures;
+  const std::string budget = format_bytes(device_budget_of(request));
+  const auto ranks = static_cast<std::ptrdiff_t>(outcome.ranks.size());
+  if (fitting == ranks) {
+    return fmt::format("{} of {} ranks fit {}; the tightest is rank {} with {} to spare", fitting, ranks, budget,
+                       tightest.rank, format_bytes(tightest.budget_bytes - tightest.peak_bytes));
+  }
+  const Bytes excess = tightest.peak_bytes - tightest.budget_bytes;
+  std::string text = fmt::format("{} of {} ranks do not fit {}; ", ranks - fitting, ranks, budget);
+  if (excess <= 0) return text + tightest.reason;
+  text +=
+      fmt::format("rank {}: peak {} exceeds its budget by {} (+{:.1f} %)", tightest.rank,
+                  format_bytes(tightest.peak_bytes), format_bytes(excess),
+                  100.0 * static_cast<double>(excess) / static_cast<double>(std::max<Bytes>(tightest.budget_bytes, 1)));
+  if (!tightest.peak_op.empty()) text += " at " + tightest.peak_op;
+  return text;
+}
+
+}  // namespace tidemark

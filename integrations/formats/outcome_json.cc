@@ -1,0 +1,115 @@
+#include "integrations/formats/outcome_json.h"
+
+#include <nlohmann/json.hpp>
+
+#include "integrations/formats/estimate_table.h"
+#include "integrations/formats/job_text.h"
+#include "integrations/formats/unit_text.h"
+
+namespace tidemark {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+double to_ms(std::int64_t ns) {
+  return static_cast<double>(ns) / 1e6;
+}
+
+double added_percent(const RankFigures& f, const StepFigures& step) {
+  return step.keep_all_step_ns > 0
+             ? 100.0 * static_cast<double>(f.added_ns) / static_cast<double>(step.keep_all_step_ns)
+             : 0;
+}
+
+Json rank_json(const RankFigures& f, const StepFigures& step) {
+  return {{"rank", f.rank},
+          {"peak_bytes", f.peak_bytes},
+          {"budget_bytes", f.budget_bytes},
+          {"static_bytes", f.static_bytes},
+          {"activation_peak_bytes", f.activation_peak_bytes},
+          {"reserve_bytes", f.reserve_bytes},
+          {"host_bytes", f.host_bytes},
+          {"swapped_bytes_per_step", f.swapped_bytes_per_step},
+          {"recompute_ms", to_ms(f.recompute_ns)},
+          {"exposed_copy_ms", to_ms(f.exposed_copy_ns)},
+          {"added_ms", to_ms(f.added_ns)},
+          {"lower_bound_percent", f.lower_bound_percent},
+          {"contingency_limit_f", f.contingency_limit_f},
+          {"fits", f.fits},
+          {"exposed_communication_ms", to_ms(f.exposed_communication_ns)},
+          {"copy_overhead_ms", to_ms(f.copy_overhead_ns)},
+          {"added_percent", added_percent(f, step)},
+          {"lower_bound_ms", to_ms(f.lower_bound_ns)},
+          {"load", f.load},
+          {"peak_op", f.peak_op},
+          {"reason", f.reason},
+          {"smallest_budget_bytes", f.smallest_budget_bytes}};
+}
+
+Json outcome_json(const PlanRequest& request, const PlanOutcome& outcome, double seconds) {
+  const StepFigures& step = outcome.step;
+  Json json = {{"fits", outcome.fits()}, {"ranks", Json::array()}};
+  for (const RankPlan& rank : outcome.ranks) json["ranks"].push_back(rank_json(rank.figures, step));
+  json.update({{"step_ms", to_ms(step.step_ns)},
+               {"bubble_percent", step.bubble_percent},
+               {"mfu_percent", step.mfu_percent},
+               {"mfu_causal_percent", step.mfu_causal_percent},
+               {"tokens_per_s", step.tokens_per_s},
+               {"parameters", outcome.parameters.total},
+               {"active_parameters", outcome.parameters.active},
+               {"seconds", seconds},
+               {"keep_all_step_ms", to_ms(step.keep_all_step_ns)},
+               {"exposed_communication_percent", step.exposed_communication_percent},
+               {"exposed_copy_percent", step.exposed_copy_percent},
+               {"recompute_percent", step.recompute_percent},
+               {"policy", request.policy == nullptr ? "" : std::string(request.policy->name)},
+               {"model", request.job.model.name},
+               {"device", request.machine.name},
+               {"host_budget_bytes", host_budget_of(request)},
+               {"verdict", verdict_text(request, outcome)},
+               {"times", "modelled"}});
+  return json;
+}
+
+Json contributor_json(const Contributor& c) {
+  return {{"storage", c.name},    {"chunk", c.chunk}, {"layer", c.layer},
+          {"in_flight", c.count}, {"bytes", c.bytes}, {"category", std::string(role_text(c.role))}};
+}
+
+Json estimate_json_of(const RankEstimate& e) {
+  const auto at = [&](StorageRole role) { return e.bytes[static_cast<std::size_t>(role)]; };
+  Json json = {{"parameter_bytes", at(StorageRole::parameter)},
+               {"gradient_bytes", at(StorageRole::gradient)},
+               {"optimizer_bytes", at(StorageRole::optimizer_state)},
+               {"activation_bytes", at(StorageRole::activation)},
+               {"passes_in_flight", e.passes_in_flight},
+               {"transient_bytes", at(StorageRole::temporary)},
+               {"communication_bytes", at(StorageRole::communication)},
+               {"context_bytes", e.reserve.context_bytes},
+               {"workspace_bytes", e.reserve.workspace_bytes},
+               {"collective_buffer_bytes", e.reserve.collective_bytes},
+               {"unused_bytes", e.unused_bytes},
+               {"contributors", Json::array()}};
+  for (const Contributor& c : e.contributors) json["contributors"].push_back(contributor_json(c));
+  return json;
+}
+
+/// Text from a model file may hold bytes that are not UTF-8; they are shown as the replacement character.
+std::string dump(const Json& json) {
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace
+
+std::string plan_json(const PlanRequest& request, const PlanOutcome& outcome, double seconds) {
+  return dump(outcome_json(request, outcome, seconds));
+}
+
+std::string estimate_json(const PlanRequest& request, const PlanOutcome& outcome, double seconds) {
+  Json json = outcome_json(request, outcome, seconds);
+  const std::vector<RankEstimate> estimates = estimate_ranks(request, outcome);
+  for (std::size_t i = 0; i < estimates.size(); ++i) json["ranks"][i]["estimate"] = estimate_json_of(estimates[i]);
+  return dump(json);
+}
+
+}  // namespace tidemark

@@ -1,0 +1,19 @@
+#pragma once
+// The machine-readable answer of `tidemark plan` and `tidemark estimate`: one JSON object. Field names are a contract
+// with scripts (docs/formats.md); fields are only ever added. Bytes are integers, times milliseconds per step and
+// modelled.
+
+#include <string>
+
+#include "planner/planner.h"
+
+namespace tidemark {
+
+/// `seconds`: wall time of planning, measured by the caller. Ends with a newline.
+[[nodiscard]] std::string plan_json(const PlanRequest& request, const PlanOutcome& outcome, double seconds);
+
+/// The same object with `estimate` per rank: bytes by category at the peak and the contributors, largest first.
+/// REQUIRES: `outcome` was planned with the keep-all policy.
+[[nodiscard]] std::string estimate_json(const PlanRequest& request, const PlanOutcome& outcome, double seconds);
+
+}  // namespace tidemark

@@ -1,0 +1,192 @@
+#include "integrations/formats/summary_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "integrations/formats/decision_table.h"
+#include "integrations/formats/estimate_table.h"
+#include "integrations/formats/job_text.h"
+#include "integrations/formats/text_table.h"
+#include "integrations/formats/unit_text.h"
+
+namespace tidemark {
+namespace {
+
+std::string head(const PlanRequest& request, const PlanOutcome& outcome, std::string_view verdict) {
+  return fmt::format("{}  {}\n{} on {}, {}\n{}\n", verdict, verdict_text(request, outcome), request.job.model.name,
+                     request.machine.name, layout_text(request.job), limits_text(request, outcome));
+}
+
+std::string parameters_line(const PlanOutcome& outcome) {
+  return fmt::format("{} parameters, {} active per token\n", count_text(outcome.parameters.total),
+                     count_text(outcome.parameters.active));
+}
+
+std::string rank_table(const PlanOutcome& outcome) {
+  TextTable table({"rank", "f", "peak", "budget", "static", "activations", "reserve", "host", "swap", "added ms",
+                   "recompute", "comm", "exposed copy", "copy cost", "bound ms", "bound %", "f limit", ""},
+                  {17});
+  for (const RankPlan& rank : outcome.ranks) {
+    const RankFigures& f = rank.figures;
+    table.add({fmt::format("{}", f.rank), fmt::format("{:.2f}", f.load), gib_text(f.peak_bytes),
+               gib_text(f.budget_bytes), gib_text(f.static_bytes), gib_text(f.activation_peak_bytes),
+               gib_text(f.reserve_bytes), gib_text(f.host_bytes), gib_text(f.swapped_bytes_per_step),
+               ms_text(f.added_ns), ms_text(f.recompute_ns), ms_text(f.exposed_communication_ns),
+               ms_text(f.exposed_copy_ns), ms_text(f.copy_overhead_ns), ms_text(f.lower_bound_ns),
+               fmt::format("{:.3f}", f.lower_bound_percent), fmt::format("{:.2f}", f.contingency_limit_f),
+               f.fits ? "fits" : "OVER"});
+  }
+  return "\nRanks (sizes in GiB; times in ms per step, modelled)\n" + table.text();
+}
+
+std::string step_lines(const StepFigures& step) {
+  const std::int64_t added = step.step_ns - step.keep_all_step_ns;
+  const double percent =
+      step.keep_all_step_ns > 0 ? 100.0 * static_cast<double>(added) / static_cast<double>(step.keep_all_step_ns) : 0;
+  return fmt::format(
+      "\nStep (modelled)  {}, {} with everything kept and memory ignored ({:+.2f} %)\n"
+      "  bubble {:.2f} %, exposed communication {:.2f} %, exposed copies {:.2f} %, recompute {:.2f} %\n"
+      "  MFU {:.2f} % with full-square attention, {:.2f} % causal; {} tokens/s\n",
+      duration_text(step.step_ns), duration_text(step.keep_all_step_ns), percent, step.bubble_percent,
+      step.exposed_communication_percent, step.exposed_copy_percent, step.recompute_percent, step.mfu_percent,
+      step.mfu_causal_percent, count_text(step.tokens_per_s));
+}
+
+/// `layers 3-12 on ranks 0-4`, and the blocks outside layers by name.
+std::string place_text(const std::vector<const DecisionCell*>& cells) {
+  std::set<std::int32_t> layers, ranks, chunks;
+  std::set<std::string> outside;
+  for (const DecisionCell* cell : cells) {
+    ranks.insert(cell->rank);
+    chunks.insert(cell->chunk);
+    if (cell->layer >= 0) layers.insert(cell->layer);
+    if (cell->layer < 0) outside.insert(cell->block);
+  }
+  const auto list = [](const std::set<std::int32_t>& set) { return ranges_text({set.begin(), set.end()}); };
+  std::string text;
+  if (!layers.empty()) text = fmt::format("{} {}", layers.size() == 1 ? "layer" : "layers", list(layers));
+  for (const std::string& block : outside) text += (text.empty() ? "" : " and ") + block;
+  text += fmt::format(" on {} {}", ranks.size() == 1 ? "rank" : "ranks", list(ranks));
+  return text + fmt::format(" ({} {})", chunks.size() == 1 ? "chunk" : "chunks", list(chunks));
+}
+
+/// One phrase per action: where it is taken for all micro-batches, and where for some.
+std::string action_text(const DecisionRow& decision, std::string_view verb, std::int32_t DecisionCell::*count) {
+  std::vector<const DecisionCell*> whole, part;
+  std::int32_t taken = 0, possible = 0;
+  for (const DecisionCell& cell : decision.cells) {
+    if (cell.*count == 0) continue;
+    const std::int32_t all = cell.kept + cell.recomputed + cell.swapped;
+    (cell.*count == all ? whole : part).push_back(&cell);
+    if (cell.*count == all) continue;
+    taken += cell.*count;
+    possible += all;
+  }
+  std::string text;
+  if (!whole.empty()) text = fmt::format("{} in {}", verb, place_text(whole));
+  if (!part.empty()) {
+    text += fmt::format("{}{} for {} of {} micro-batches in {}", text.empty() ? "" : "; ", verb, taken, possible,
+                        place_text(part));
+  }
+  return text;
+}
+
+std::string decision_lines(const PlanRequest& request, const PlanOutcome& outcome) {
+  std::string text;
+  for (const DecisionRow& decision : decision_rows(request, outcome)) {
+    if (!decision.decided()) continue;
+    const std::string swapped = action_text(decision, "swap", &DecisionCell::swapped);
+    std::string recomputed = action_text(decision, "recompute", &DecisionCell::recomputed);
+    if (!recomputed.empty() && !decision.recipe.empty()) recomputed += " by " + decision.recipe;
+    text += fmt::format("  {}: {}{}{}\n    frees {} at the ranks' peaks for {} of compute time\n", decision.storage,
+                        recomputed, recomputed.empty() || swapped.empty() ? "" : "; ", swapped,
+                        format_bytes(decision.freed_at_peak_bytes()), duration_text(decision.added_ns()));
+  }
+  if (text.empty()) return "\nDecisions  everything is kept\n";
+  return "\nDecisions (sums over ranks; times per step, modelled; whatever is not named is kept)\n" + text;
+}
+
+std::string attempt_lines(const PlanOutcome& outcome) {
+  TextTable table({"rank", "try", "target", "height", "load", "packer"}, {5});
+  bool repeated = false;
+  for (const RankPlan& rank : outcome.ranks) {
+    if (rank.attempts.size() < 2) continue;
+    repeated = true;
+    for (std::size_t i = 0; i < rank.attempts.size(); ++i) {
+      const PlanAttempt& a = rank.attempts[i];
+      table.add({fmt::format("{}", rank.figures.rank), fmt::format("{}", i + 1), gib_text(a.target_bytes),
+                 gib_text(a.height_bytes), gib_text(a.load_bytes), a.packer});
+    }
+  }
+  if (!repeated) return "";
+  return "\nAttempts (GiB: asked of the policy, arena height reached, and the load below which no layout can be)\n" +
+         table.text();
+}
+
+std::string problem_lines(const PlanOutcome& outcome) {
+  std::string text;
+  for (const RankPlan& rank : outcome.ranks) {
+    const RankFigures& f = rank.figures;
+    if (f.fits) continue;
+    text += fmt::format("  rank {}: {}", f.rank, f.reason.empty() ? "does not fit" : f.reason);
+    if (f.smallest_budget_bytes > 0) {
+      text += fmt::format("; smallest budget that this policy meets: {}", format_bytes(f.smallest_budget_bytes));
+    }
+    text += "\n";
+  }
+  return text.empty() ? "" : "\nOver budget\n" + text;
+}
+
+std::string estimate_table(const std::vector<RankEstimate>& estimates) {
+  TextTable table({"rank", "f", "parameters", "gradients", "optimizer", "activations", "in flight", "transients",
+                   "communication", "context", "workspace", "collectives", "gaps", "peak", "budget", "", "at"},
+                  {15, 16});
+  for (const RankEstimate& e : estimates) {
+    const auto at = [&](StorageRole role) { return gib_text(e.bytes[static_cast<std::size_t>(role)]); };
+    table.add({fmt::format("{}", e.rank), fmt::format("{:.2f}", e.load), at(StorageRole::parameter),
+               at(StorageRole::gradient), at(StorageRole::optimizer_state), at(StorageRole::activation),
+               fmt::format("{}", e.passes_in_flight), at(StorageRole::temporary), at(StorageRole::communication),
+               gib_text(e.reserve.context_bytes), gib_text(e.reserve.workspace_bytes),
+               gib_text(e.reserve.collective_bytes), gib_text(e.unused_bytes), gib_text(e.peak_bytes),
+               gib_text(e.budget_bytes), e.fits ? "fits" : "OVER", e.peak_op});
+  }
+  return "\nHeld at the peak of each rank, everything kept (GiB)\n" + table.text();
+}
+
+std::string contributor_lines(const std::vector<RankEstimate>& estimates, std::size_t most) {
+  std::string text = "\nLargest contributors at the peak (static storages left out; count in flight x size of one)\n";
+  for (const RankEstimate& e : estimates) {
+    text += fmt::format("  rank {} at {}\n", e.rank, e.peak_op);
+    TextTable table({"GiB", "share", "count", "each", "chunk", "layer", "storage"}, {6});
+    for (std::size_t i = 0; i < std::min(most, e.contributors.size()); ++i) {
+      const Contributor& c = e.contributors[i];
+      table.add({gib_text(c.bytes),
+                 fmt::format("{:.1f} %", 100.0 * static_cast<double>(c.bytes) / static_cast<double>(e.peak_bytes)),
+                 fmt::format("{}", c.count), format_bytes(c.bytes / std::max<std::int64_t>(c.count, 1)),
+                 fmt::format("{}", c.chunk), c.layer < 0 ? "-" : fmt::format("{}", c.layer), c.name});
+    }
+    text += table.text(4);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string plan_summary(const PlanRequest& request, const PlanOutcome& outcome) {
+  return head(request, outcome, outcome.fits() ? "FITS" : "OVER BUDGET") + parameters_line(outcome) +
+         problem_lines(outcome) + rank_table(outcome) + step_lines(outcome.step) + decision_lines(request, outcome) +
+         attempt_lines(outcome);
+}
+
+std::string estimate_summary(const PlanRequest& request, const PlanOutcome& outcome, std::size_t most) {
+  const std::vector<RankEstimate> estimates = estimate_ranks(request, outcome);
+  return head(request, outcome, outcome.fits() ? "FITS" : "OVER BUDGET") + parameters_line(outcome) +
+         estimate_table(estimates) + step_lines(outcome.step) + contributor_lines(estimates, most);
+}
+
+}  // namespace tidemark

@@ -1,0 +1,21 @@
+#pragma once
+// What `tidemark plan` and `tidemark estimate` print on a terminal. Plain ASCII text, no colour; every time is modelled
+// and says so.
+
+#include <string>
+
+#include "planner/planner.h"
+
+namespace tidemark {
+
+/// Verdict, a table of ranks, the modelled step, what was decided in words, and the attempts where there was more than
+/// one.
+[[nodiscard]] std::string plan_summary(const PlanRequest& request, const PlanOutcome& outcome);
+
+/// The same job with everything kept, per rank: static memory by category, activations in flight, transients,
+/// communication and reserves, the peak, the op it falls on, and the `most` largest contributors with their counts in
+/// flight. REQUIRES: `outcome` was planned with the keep-all policy.
+[[nodiscard]] std::string estimate_summary(const PlanRequest& request, const PlanOutcome& outcome,
+                                           std::size_t most = 8);
+
+}  // namespace tidemark
