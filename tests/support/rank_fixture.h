@@ -1,0 +1,63 @@
+#pragma once
+// A graph with everything a decision needs beside it, kept at stable addresses.
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "planner/cost_model.h"
+#include "planner/decision/problem.h"
+#include "planner/liveness.h"
+#include "planner/simulator.h"
+
+namespace tidemark::testing {
+
+/// A machine on which small graphs have measurable copies: 1 byte per ns each way, 10 ns launches.
+[[nodiscard]] inline Machine tiny_machine() {
+  return {.name = "tiny",
+          .visible_bytes = kGiB,
+          .alignment_bytes = 1,
+          .peak_flops_per_s = 1e12,
+          .matmul_efficiency = 1,
+          .grouped_matmul_efficiency = 1,
+          .attention_efficiency = 1,
+          .memory_bytes_per_s = 1e12,
+          .vector_efficiency = 1,
+          .launch_ns = 0,
+          .copy_launch_ns = 10,
+          .d2h = {.bytes_per_s = 1e9},
+          .h2d = {.bytes_per_s = 1e9},
+          .intra_node = {.bytes_per_s = 1e9},
+          .inter_node = {.bytes_per_s = 1e9},
+          .devices_per_node = 8,
+          .host_bytes_per_device = kGiB,
+          .host_bytes_per_node = 8 * kGiB};
+}
+
+struct RankFixture {
+  Graph graph;
+  Machine machine;
+  Liveness liveness;
+  std::vector<std::int64_t> op_ns;
+  Timeline nominal;
+  DecisionProblem problem;
+
+  /// Graphs of a single rank without messages.
+  [[nodiscard]] static std::unique_ptr<RankFixture> of(Graph graph, Machine machine = tiny_machine()) {
+    auto f = std::make_unique<RankFixture>();
+    f->graph = std::move(graph);
+    f->machine = std::move(machine);
+    f->liveness = analyse_liveness(f->graph);
+    f->op_ns = op_durations(f->graph, f->machine);
+    const RankWork work = work_of(f->graph, f->op_ns);
+    Result<StepTiming> timing = simulate_step({&work, 1});
+    if (!timing) return nullptr;
+    f->nominal = timing.value().ranks.front();
+    Result<DecisionProblem> problem = build_problem(f->graph, f->liveness, f->machine, f->nominal, f->op_ns);
+    if (!problem) return nullptr;
+    f->problem = std::move(problem).value();
+    return f;
+  }
+};
+
+}  // namespace tidemark::testing
