@@ -36,7 +36,6 @@ std::span<const Word<Value>> words(const std::array<Word<Value>, N>& table) {
 // ---- layers -------------------------------------------------------------------------------------------------------
 
 constexpr const char* kLayersExample = "{dense: 3, moe: 58}";
-constexpr std::int64_t kMostLayers = 100'000;
 
 /// Appends `count` layers of the kind named; otherwise a mistake at `line`.
 void append_layers(YamlDocument& document, int line, std::string_view kind, std::optional<std::int64_t> count,

@@ -45,7 +45,7 @@ void model_ranges(const ModelSpec& model, std::vector<Range>& ranges) {
   append(ranges, {{"model.hidden", model.hidden, 1, kMostWidth},
                   {"model.vocabulary", model.vocabulary, 1, std::int64_t{1} << 28},
                   {"model.sequence", model.sequence, 1, std::int64_t{1} << 27},
-                  {"model.mtp_layers", model.mtp_layers, 0, 64},
+                  {"model.mtp_layers", model.mtp_layers, 0, kMostMtpLayers},
                   {"model.dense_width", model.dense_width, has_dense(model) ? 1 : 0, kMostWidth}});
 }
 
@@ -99,8 +99,7 @@ void check_ranges(const JobSpec& job, Problems& problems) {
     problems.push_back({std::string(range.key),
                         fmt::format("{} is {}; it must be {} to {}", name, range.value, range.least, range.most)});
   }
-  constexpr std::size_t kMostLayers = 100'000;
-  if (job.model.layers.empty() || job.model.layers.size() > kMostLayers) {
+  if (job.model.layers.empty() || job.model.layers.size() > static_cast<std::size_t>(kMostLayers)) {
     problems.push_back({"model.layers", fmt::format("the model has {} layers; it must have 1 to {}",
                                                     job.model.layers.size(), kMostLayers)});
   }

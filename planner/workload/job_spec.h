@@ -45,6 +45,10 @@ struct MoeSpec {
   friend bool operator==(const MoeSpec&, const MoeSpec&) = default;
 };
 
+/// Limits that keep a typing error from filling the machine's memory before it is found.
+inline constexpr std::int64_t kMostLayers = 100'000;
+inline constexpr std::int64_t kMostMtpLayers = 64;
+
 enum class LayerKind : std::uint8_t { dense, moe };
 enum class NormPlacement : std::uint8_t { pre, sandwich };
 

@@ -62,7 +62,9 @@ void append_mtp(const ModelSpec& model, std::vector<Slot>& chunk) {
 LayerPlacement place_layers(const ModelSpec& model, const ParallelSpec& parallel, const SlotChoice& choice) {
   LayerPlacement placement;
   const std::int64_t stages = std::int64_t{parallel.pipeline} * parallel.virtual_pipeline;
-  if (parallel.pipeline < 1 || parallel.virtual_pipeline < 1 || model.layers.empty()) return placement;
+  const bool in_range = parallel.pipeline >= 1 && parallel.virtual_pipeline >= 1 && !model.layers.empty() &&
+                        model.mtp_layers >= 0 && model.mtp_layers <= kMostMtpLayers;
+  if (!in_range) return placement;
 
   const auto total =
       static_cast<std::int64_t>(model.layers.size() + choice.noop_slots.size()) + (choice.mtp_slot ? 1 : 0);

@@ -1,0 +1,148 @@
+#include "integrations/formats/file.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <functional>
+#include <iterator>
+#include <string>
+
+namespace tidemark {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Runs `condition` in a process of its own, so that limits and rights it gives up stay there.
+bool holds_in_child(const std::function<bool()>& condition) {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(condition() ? 0 : 1);
+  int status = -1;
+  return ::waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+class FileTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
+    folder_ = fs::temp_directory_path() / ("tidemark-" + std::string(test->name()) + "-" + std::to_string(::getpid()));
+    fs::create_directories(folder_);
+  }
+  void TearDown() override {
+    fs::permissions(folder_, fs::perms::owner_all);
+    fs::remove_all(folder_);
+  }
+
+  [[nodiscard]] std::size_t entries() const {
+    return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()));
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(FileTest, ReadsBackWhatItWrote) {
+  const fs::path path = folder_ / "out.json";
+  const std::string bytes = std::string("line\n\0\xff", 7) + std::string(300'000, 'x');
+  ASSERT_TRUE(write_file(path, bytes).ok());
+  const Result<std::string> read = read_file(path);
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  EXPECT_EQ(read.value(), bytes);
+  EXPECT_EQ(entries(), 1u) << "no temporary is left";
+}
+
+TEST_F(FileTest, ReplacesAndKeepsPermissions) {
+  const fs::path path = folder_ / "out.json";
+  ASSERT_TRUE(write_file(path, "a longer first text").ok());
+  fs::permissions(path, fs::perms::owner_read | fs::perms::owner_write);
+  ASSERT_TRUE(write_file(path, "second").ok());
+  EXPECT_EQ(read_file(path).value(), "second");
+  EXPECT_EQ(fs::status(path).permissions(), fs::perms::owner_read | fs::perms::owner_write);
+}
+
+TEST_F(FileTest, ANewFileFollowsTheUmask) {
+  const mode_t before = ::umask(027);
+  const Status status = write_file(folder_ / "out", "x");
+  ::umask(before);
+  ASSERT_TRUE(status.ok());
+  EXPECT_EQ(fs::status(folder_ / "out").permissions(),
+            fs::perms::owner_read | fs::perms::owner_write | fs::perms::group_read);
+}
+
+TEST_F(FileTest, WritesEmptyFiles) {
+  ASSERT_TRUE(write_file(folder_ / "empty", "").ok());
+  EXPECT_EQ(read_file(folder_ / "empty").value(), "");
+}
+
+TEST_F(FileTest, KeepsALinkAndReplacesItsTarget) {
+  ASSERT_TRUE(write_file(folder_ / "target", "old").ok());
+  fs::create_symlink("target", folder_ / "link");
+  ASSERT_TRUE(write_file(folder_ / "link", "new").ok());
+  EXPECT_TRUE(fs::is_symlink(folder_ / "link"));
+  EXPECT_EQ(read_file(folder_ / "target").value(), "new");
+}
+
+TEST_F(FileTest, MissingFolderIsBadInput) {
+  const Status status = write_file(folder_ / "no" / "such" / "out.json", "x");
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().code, Error::Code::bad_input);
+  EXPECT_EQ(status.error().message,
+            (folder_ / "no" / "such" / "out.json").string() + ": cannot write: No such file or directory");
+  EXPECT_EQ(entries(), 0u);
+}
+
+TEST_F(FileTest, AFolderCannotBeWrittenOrRead) {
+  EXPECT_EQ(write_file(folder_, "x").error().message, folder_.string() + ": cannot write: Is a directory");
+  EXPECT_EQ(read_file(folder_).error().message, folder_.string() + ": cannot read: Is a directory");
+}
+
+TEST_F(FileTest, AMissingFileCannotBeRead) {
+  const Result<std::string> read = read_file(folder_ / "nothing.yaml");
+  ASSERT_FALSE(read.ok());
+  EXPECT_EQ(read.error().code, Error::Code::bad_input);
+  EXPECT_EQ(read.error().message, (folder_ / "nothing.yaml").string() + ": cannot read: No such file or directory");
+}
+
+TEST_F(FileTest, AFullDiskIsReportedAndNothingIsLeft) {
+  if (!fs::exists("/dev/full")) GTEST_SKIP() << "no /dev/full here";
+  const Status status = write_file("/dev/full", std::string(100'000, 'x'));
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().message, "/dev/full: cannot write: No space left on device");
+}
+
+TEST_F(FileTest, AFailedWriteKeepsTheOldBytes) {
+  const fs::path path = folder_ / "out.json";
+  ASSERT_TRUE(write_file(path, "precious").ok());
+  // A file size limit makes the write of the temporary fail half-way, for root as well.
+  EXPECT_TRUE(holds_in_child([&] {
+    ::signal(SIGXFSZ, SIG_IGN);
+    const struct rlimit limit = {.rlim_cur = 4096, .rlim_max = 4096};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    const Status status = write_file(path, std::string(100'000, 'x'));
+    return !status.ok() && status.error().message.find("File too large") != std::string::npos;
+  }));
+  EXPECT_EQ(read_file(path).value(), "precious");
+  EXPECT_EQ(entries(), 1u) << "nothing half-written is left";
+}
+
+TEST_F(FileTest, AnUnwritableFolderIsBadInput) {
+  fs::permissions(folder_,
+                  fs::perms::owner_read | fs::perms::owner_exec | fs::perms::others_read | fs::perms::others_exec);
+  const std::string expected = (folder_ / "out").string() + ": cannot write: Permission denied";
+  EXPECT_TRUE(holds_in_child([&] {
+    constexpr uid_t kNobody = 65534;  // root may write anywhere, so the child stops being root
+    if (::geteuid() == 0 && ::setuid(kNobody) != 0) return false;
+    const Status status = write_file(folder_ / "out", "x");
+    return !status.ok() && status.error().message == expected;
+  }));
+  EXPECT_EQ(entries(), 0u);
+}
+
+TEST_F(FileTest, NoNameIsBadInput) {
+  EXPECT_EQ(write_file("", "x").error().code, Error::Code::bad_input);
+}
+
+}  // namespace
+}  // namespace tidemark
