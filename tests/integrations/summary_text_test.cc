@@ -90,7 +90,7 @@ TEST(DecisionTable, ExceptionsCountForTheirMicroBatch) {
 TEST(PlanSummary, SaysTheVerdictFirst) {
   const std::string text = plan_summary(tiny_request(), tiny_outcome());
   EXPECT_EQ(text.substr(0, text.find('\n')),
-            "FITS  2 of 2 ranks fit 1.00 MiB; the tightest is rank 0 with 906.99 KiB to spare");
+            "FITS  2 of 2 ranks fit 1.00 MiB; the tightest is rank 0 with 908.34 KiB to spare");
 }
 
 TEST(PlanSummary, NamesRankPeakExcessOpAndTheBudgetThatWouldDo) {
