@@ -125,7 +125,7 @@ TaskId Builder::begin_task(TaskKind kind, Lane lane, OpTemplateId op_template, S
 
 /// Orders the task being built after `task`, by a wait unless FIFO order or an earlier wait already does.
 void Builder::wait_for(std::int32_t task) {
-  if (task < 0) return;
+  if (task < 0 || static_cast<std::size_t>(task) >= clocks_.size()) return;  // nothing, or the task being built itself
   const LaneClock& theirs = clocks_[static_cast<std::size_t>(task)];
   const auto lane = static_cast<std::size_t>(schedule_.tasks[static_cast<std::size_t>(task)].lane);
   if (current_[lane] >= theirs[lane]) return;
