@@ -11,7 +11,7 @@ constexpr ArenaId kDeviceArena = id_of<ArenaId>(0);
 constexpr ArenaId kHostArena = id_of<ArenaId>(1);
 
 bool lives_all_step(const Residency& residency, const Schedule& schedule) {
-  return residency.acquire <= 0 && residency.release >= 2 * schedule.compute_tasks;
+  return residency.acquire <= 0 && residency.release >= 2 * schedule.compute_tasks - 1;
 }
 
 // Whatever lives all step lies at the bottom, in order of id: it costs nobody a gap.
