@@ -1,0 +1,94 @@
+// The main job: all 16 ranks of the reference configuration (must-shows 4 and 7 of the planning issue).
+
+#include "planner/planner.h"
+
+#include <gtest/gtest.h>
+
+#include "core/verify.h"
+#include "policies/policies.h"
+#include "tests/support/pangu.h"
+
+namespace tidemark {
+namespace {
+
+PlanRequest pangu_request(std::string_view policy, double load) {
+  return {.job = testing::pangu_job(), .machine = testing::ascend_910b(), .policy = find_policy(policy), .load = load};
+}
+
+TEST(PlanStep, All16RanksFitAtEveryLoadAndHostBudgetAndCostLessThanTheOthers) {
+  for (const double load : {1.0, 1.5, 2.0}) {
+    for (const Bytes host : {16 * kGiB, 32 * kGiB, 64 * kGiB}) {
+      PlanRequest request = pangu_request("optimal", load);
+      request.host_budget_bytes = host;
+      const Result<PlanOutcome> planned = plan_step(request);
+      ASSERT_TRUE(planned.ok()) << planned.error().message;
+      const PlanOutcome& optimal = planned.value();
+      ASSERT_EQ(optimal.ranks.size(), 16U);
+      for (const RankPlan& r : optimal.ranks) {
+        EXPECT_TRUE(r.figures.fits) << "rank " << r.figures.rank << ": " << r.figures.reason;
+        EXPECT_LE(r.figures.peak_bytes, request.machine.visible_bytes);
+        EXPECT_LE(r.figures.host_bytes, host);
+        EXPECT_LE(r.figures.lower_bound_ns, r.figures.added_ns);
+      }
+      for (const std::string_view name : {"keep-all", "full-recompute", "published-recipe", "greedy"}) {
+        PlanRequest rival = request;
+        rival.policy = find_policy(name);
+        const Result<PlanOutcome> other = plan_step(rival);
+        ASSERT_TRUE(other.ok()) << other.error().message;
+        for (std::size_t r = 0; r < 16; ++r) {
+          const RankFigures& a = optimal.ranks[r].figures;
+          const RankFigures& b = other.value().ranks[r].figures;
+          if (!b.fits) continue;
+          EXPECT_LE(a.added_ns, b.added_ns) << name << ", rank " << r << ", load " << load;
+          if ((name == "full-recompute" || name == "published-recipe") && a.added_ns > 0) {
+            EXPECT_LT(a.added_ns, b.added_ns) << name << ", rank " << r << ", load " << load;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(PlanStep, DoesNotDependOnTheThreadCount) {
+  PlanRequest request = pangu_request("optimal", 1.2);
+  request.threads = 1;
+  const Result<PlanOutcome> one = plan_step(request);
+  request.threads = 4;
+  const Result<PlanOutcome> four = plan_step(request);
+  ASSERT_TRUE(one.ok() && four.ok());
+  for (std::size_t r = 0; r < 16; ++r) {
+    EXPECT_EQ(one.value().ranks[r].plan, four.value().ranks[r].plan) << r;
+    EXPECT_EQ(one.value().ranks[r].program.layout.offset_of, four.value().ranks[r].program.layout.offset_of) << r;
+    EXPECT_EQ(one.value().ranks[r].program.estimate_ns, four.value().ranks[r].program.estimate_ns) << r;
+  }
+  EXPECT_EQ(one.value().step.step_ns, four.value().step.step_ns);
+}
+
+TEST(PlanStep, SaysWhatBindsWhenNothingFits) {
+  PlanRequest request = pangu_request("optimal", 1.0);
+  request.budget_bytes = 20 * kGiB;
+  request.ranks = {2};
+  const Result<PlanOutcome> planned = plan_step(request);
+  ASSERT_TRUE(planned.ok()) << planned.error().message;
+  const RankFigures& f = planned.value().ranks.front().figures;
+  EXPECT_FALSE(f.fits);
+  EXPECT_FALSE(f.reason.empty());
+  ASSERT_GT(f.smallest_budget_bytes, *request.budget_bytes);
+  // The smallest budget it names is one that works.
+  request.budget_bytes = f.smallest_budget_bytes + 64 * kMiB;
+  const Result<PlanOutcome> again = plan_step(request);
+  ASSERT_TRUE(again.ok());
+  EXPECT_TRUE(again.value().ranks.front().figures.fits) << again.value().ranks.front().figures.reason;
+}
+
+TEST(PlanStep, RefusesWhatItCannotPlan) {
+  PlanRequest request = pangu_request("optimal", 1.0);
+  request.ranks = {16};
+  const Result<PlanOutcome> planned = plan_step(request);
+  ASSERT_FALSE(planned.ok());
+  EXPECT_EQ(planned.error().code, Error::Code::bad_input);
+  EXPECT_NE(planned.error().message.find("0 to 15"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace tidemark

@@ -1,0 +1,105 @@
+// Random jobs through the whole planner: every policy, random budgets, loads and host memory. plan_step itself runs the
+// verifier on every program that fits; here the figures are held against one another. TIDEMARK_SOAK_JOBS asks for more
+// jobs than the short form of ctest (scripts/soak).
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "core/verify.h"
+#include "planner/planner.h"
+#include "policies/policies.h"
+#include "tests/support/random_job.h"
+
+namespace tidemark {
+namespace {
+
+int jobs_to_run() {
+  const char* text = std::getenv("TIDEMARK_SOAK_JOBS");
+  return text == nullptr ? 24 : std::max(1, std::atoi(text));
+}
+
+PlanRequest request_for(const JobSpec& job, const Policy& policy) {
+  return {.job = job, .machine = testing::ascend_910b(), .policy = &policy, .load = 1.0};
+}
+
+Bytes largest_peak(const PlanOutcome& outcome) {
+  Bytes peak = 0;
+  for (const RankPlan& r : outcome.ranks) peak = std::max(peak, r.figures.peak_bytes);
+  return peak;
+}
+
+void expect_consistent(const PlanOutcome& outcome, const PlanRequest& request, const std::string& what) {
+  for (const RankPlan& r : outcome.ranks) {
+    const RankFigures& f = r.figures;
+    const std::string where = what + ", rank " + std::to_string(f.rank);
+    EXPECT_EQ(f.peak_bytes, f.reserve_bytes + f.static_bytes + f.activation_peak_bytes) << where;
+    EXPECT_GE(r.program.layout.arenas.front().height_bytes, r.program.layout.device_load_bytes) << where;
+    EXPECT_EQ(f.added_ns, f.recompute_ns + f.exposed_communication_ns + f.exposed_copy_ns + f.copy_overhead_ns)
+        << where;
+    EXPECT_EQ(f.fits, f.peak_bytes <= f.budget_bytes && f.host_bytes <= *request.host_budget_bytes) << where;
+    EXPECT_GE(f.contingency_limit_f, f.load) << where;
+    if (f.fits) {
+      EXPECT_LE(f.lower_bound_ns, f.added_ns) << where;
+    } else {
+      EXPECT_FALSE(f.reason.empty()) << where;
+      EXPECT_GT(f.smallest_budget_bytes, 0) << where;
+    }
+    const auto violation = verify_program(r.graph, r.program);
+    EXPECT_FALSE(violation.has_value()) << where << ": " << violation->detail;
+  }
+  EXPECT_GE(outcome.step.step_ns, outcome.step.keep_all_step_ns / 2) << what;
+}
+
+TEST(RandomJobs, EveryPolicyIsConsistentAndOptimalIsNeverDearer) {
+  testing::JobGenerator generator(20261120);
+  int squeezed = 0;
+  for (int i = 0; i < jobs_to_run(); ++i) {
+    const JobSpec job = generator.next();
+    const std::string what = "job " + std::to_string(i);
+    ASSERT_TRUE(find_problems(job).empty()) << what << ": " << find_problems(job).front().message;
+    PlanRequest keep = request_for(job, *find_policy("keep-all"));
+    keep.host_budget_bytes = keep.machine.host_bytes_per_device;
+    const Result<PlanOutcome> kept = plan_step(keep);
+    ASSERT_TRUE(kept.ok()) << what << ": " << kept.error().message;
+    expect_consistent(kept.value(), keep, what + " keep-all");
+
+    Bytes floor = 0;
+    for (const RankPlan& r : kept.value().ranks)
+      floor = std::max(floor, r.figures.reserve_bytes + r.figures.static_bytes);
+    const Bytes span = largest_peak(kept.value()) - floor;
+    const Bytes budget = floor + span * (45 + generator.below(60)) / 100;
+    const Bytes host = generator.below(3) == 0 ? 0 : span * (1 + generator.below(100)) / 100;
+    const double load = 1.0 + 0.1 * generator.below(6);
+
+    std::vector<PlanOutcome> outcomes;
+    for (const Policy& policy : policies()) {
+      PlanRequest request = request_for(job, policy);
+      request.budget_bytes = budget;
+      request.host_budget_bytes = host;
+      request.load = load;
+      Result<PlanOutcome> outcome = plan_step(request);
+      ASSERT_TRUE(outcome.ok()) << what << " " << policy.name << ": " << outcome.error().message;
+      expect_consistent(outcome.value(), request, what + " " + std::string(policy.name));
+      outcomes.push_back(std::move(outcome).value());
+    }
+    const PlanOutcome& optimal = outcomes.back();
+    ASSERT_EQ(policies().back().name, "optimal");
+    for (std::size_t p = 0; p + 1 < outcomes.size(); ++p)
+      for (std::size_t r = 0; r < optimal.ranks.size(); ++r) {
+        const RankFigures& other = outcomes[p].ranks[r].figures;
+        const RankFigures& best = optimal.ranks[r].figures;
+        if (!other.fits) continue;
+        EXPECT_TRUE(best.fits) << what << " rank " << r << ": " << policies()[p].name << " fits, optimal does not";
+        if (best.fits) {
+          EXPECT_LE(best.added_ns, other.added_ns) << what << " rank " << r << " against " << policies()[p].name;
+        }
+        squeezed += best.added_ns > 0 ? 1 : 0;
+      }
+  }
+  EXPECT_GT(squeezed, 0) << "no budget was tight: the test showed nothing";
+}
+
+}  // namespace
+}  // namespace tidemark
