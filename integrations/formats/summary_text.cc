@@ -28,13 +28,13 @@ std::string parameters_line(const PlanOutcome& outcome) {
 }
 
 std::string rank_table(const PlanOutcome& outcome) {
-  TextTable table({"rank", "f", "peak", "budget", "static", "activations", "reserve", "host", "swap", "added ms",
+  TextTable table({"rank", "f", "peak", "spare", "static", "activations", "reserve", "host", "swap", "added ms",
                    "recompute", "comm", "exposed copy", "copy cost", "bound ms", "bound %", "f limit", ""},
                   {17});
   for (const RankPlan& rank : outcome.ranks) {
     const RankFigures& f = rank.figures;
     table.add({fmt::format("{}", f.rank), fmt::format("{:.2f}", f.load), gib_text(f.peak_bytes),
-               gib_text(f.budget_bytes), gib_text(f.static_bytes), gib_text(f.activation_peak_bytes),
+               gib_text(f.budget_bytes - f.peak_bytes), gib_text(f.static_bytes), gib_text(f.activation_peak_bytes),
                gib_text(f.reserve_bytes), gib_text(f.host_bytes), gib_text(f.swapped_bytes_per_step),
                ms_text(f.added_ns), ms_text(f.recompute_ns), ms_text(f.exposed_communication_ns),
                ms_text(f.exposed_copy_ns), ms_text(f.copy_overhead_ns), ms_text(f.lower_bound_ns),
