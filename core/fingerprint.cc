@@ -1,149 +1,84 @@
 #include "core/fingerprint.h"
 
 #include <bit>
+#include <concepts>
+#include <string>
 #include <string_view>
-#include <type_traits>
+#include <vector>
 
 namespace tidemark {
 namespace {
 
-/// Multiply-and-fold over 64-bit words (constants: the 64-bit golden ratio and the SplitMix64 finaliser, Steele et al.
-/// 2014).
-class Fingerprint {
+// Multiply and fold, one 64-bit word at a time; a final mix spreads the last words.
+class Mixer {
  public:
-  template <class T>
-  requires(std::is_integral_v<T> || std::is_enum_v<T>) void add(T value) {
-    state_ = (state_ ^ static_cast<std::uint64_t>(value)) * 0x9e3779b97f4a7c15ULL;
-    state_ ^= state_ >> 29;
-  }
-  void add(double value) { add(std::bit_cast<std::uint64_t>(value)); }
+  template <class Value>
+  requires std::integral<Value> || std::is_enum_v<Value>
+  void add(Value value) { word(static_cast<std::uint64_t>(value)); }
+  void add(double value) { word(std::bit_cast<std::uint64_t>(value == 0 ? 0.0 : value)); }  // -0 is 0
   void add(float value) { add(static_cast<double>(value)); }
   void add(std::string_view text) {
     add(text.size());
     for (const char c : text) add(static_cast<unsigned char>(c));
   }
-  void add(const Link& link) {
-    add(link.bytes_per_s);
-    add(link.latency_ns);
+  void add(const std::string& text) { add(std::string_view(text)); }
+  void add(const Link& link) { all(link.bytes_per_s, link.latency_ns); }
+  void add(const OpCost& c) { all(c.kind, c.flops, c.memory_bytes, c.link_bytes, c.given, c.given_unit); }
+  void add(const OpTemplate& t) { all(t.name, t.lane, t.phase, t.cost, t.routed, t.collective); }
+  void add(const TensorView& v) { all(v.name, v.offset_bytes, v.shape, v.element_bytes); }
+  void add(const StorageTemplate& t) {
+    all(t.name, t.module_path, t.role, t.fixed_bytes, t.routed_rows, t.routed_row_bytes, t.saved_for_backward,
+        t.swappable, t.tensors);
   }
-  template <class T>
-  void add_each(const std::vector<T>& values) {
+  void add(const Recipe::Step& s) { all(s.op, s.reads, s.writes); }
+  void add(const Recipe& r) {
+    all(r.name, r.outputs, r.sources, r.transients, r.steps, r.pure, r.needs_random_state, r.replays_routing,
+        r.collective);
+  }
+  void add(const Block& b) { all(b.name, b.first_storage_template, b.storage_count, b.first_recipe, b.recipe_count); }
+  void add(const Site& s) { all(s.block, s.chunk, s.layer, s.micro_batch, s.load, s.first_storage); }
+  void add(const Storage& s) { all(s.storage_template, s.site, s.expected_bytes, s.bytes); }
+  void add(const Op& o) { all(o.op_template, o.site, o.first_access); }
+  void add(const Access& a) { all(a.storage, a.version, a.kind); }
+  void add(const Message& m) { all(m.op, m.peer_rank, m.tag, m.is_send, m.bytes); }
+  template <class Value>
+  void add(const std::vector<Value>& values) {
     add(values.size());
-    for (const T& value : values) add(value);
+    for (const Value& value : values) add(value);
   }
-  [[nodiscard]] std::uint64_t value() const {
-    std::uint64_t z = state_;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
-    return z ^ (z >> 31);
+
+  template <class... Values>
+  void all(const Values&... values) {
+    (add(values), ...);
+  }
+
+  [[nodiscard]] std::uint64_t finish() const {
+    std::uint64_t h = state_;
+    for (const int shift : {32, 29, 31}) h = (h ^ (h >> shift)) * 0x9E3779B97F4A7C15ULL;
+    return h ^ (h >> 32);
   }
 
  private:
-  std::uint64_t state_ = 0x243f6a8885a308d3ULL;
+  void word(std::uint64_t value) { state_ = std::rotl((state_ ^ value) * 0xD6E8FEB86659FD93ULL, 27); }
+  std::uint64_t state_ = 0x7469646D61726BULL;
 };
-
-void add_templates(Fingerprint& f, const Graph& graph) {
-  for (const StorageTemplate& s : graph.storage_templates) {
-    f.add(std::string_view(s.name));
-    f.add(std::string_view(s.module_path));
-    f.add(s.role);
-    f.add(s.fixed_bytes);
-    f.add(s.routed_rows);
-    f.add(s.routed_row_bytes);
-    f.add(s.saved_for_backward);
-    f.add(s.swappable);
-  }
-  for (const OpTemplate& o : graph.op_templates) {
-    f.add(std::string_view(o.name));
-    f.add(o.lane);
-    f.add(o.phase);
-    f.add(o.cost.kind);
-    f.add(o.cost.flops);
-    f.add(o.cost.memory_bytes);
-    f.add(o.cost.link_bytes);
-    f.add(o.cost.given);
-    f.add(o.cost.given_unit);
-    f.add(o.routed);
-    f.add(o.collective);
-  }
-  for (const Recipe& r : graph.recipes) {
-    f.add(std::string_view(r.name));
-    f.add_each(r.outputs);
-    f.add_each(r.sources);
-    f.add_each(r.transients);
-    for (const Recipe::Step& step : r.steps) {
-      f.add(step.op);
-      f.add_each(step.reads);
-      f.add_each(step.writes);
-    }
-    f.add(r.pure);
-    f.add(r.needs_random_state);
-    f.add(r.replays_routing);
-    f.add(r.collective);
-  }
-  for (const Block& b : graph.blocks) {
-    f.add(std::string_view(b.name));
-    f.add(b.first_storage_template);
-    f.add(b.storage_count);
-    f.add(b.first_recipe);
-    f.add(b.recipe_count);
-  }
-}
 
 }  // namespace
 
-std::uint64_t fingerprint(const Graph& graph) {
-  Fingerprint f;
-  f.add(graph.rank);
-  add_templates(f, graph);
-  for (const Site& s : graph.sites) {
-    f.add(s.block);
-    f.add(s.chunk);
-    f.add(s.layer);
-    f.add(s.micro_batch);
-    f.add(s.load);
-    f.add(s.first_storage);
-  }
-  for (const Storage& s : graph.storages) {
-    f.add(s.storage_template);
-    f.add(s.site);
-    f.add(s.expected_bytes);
-    f.add(s.bytes);
-  }
-  for (const Op& o : graph.ops) {
-    f.add(o.op_template);
-    f.add(o.site);
-    f.add(o.first_access);
-  }
-  for (const Access& a : graph.accesses) {
-    f.add(a.storage);
-    f.add(a.version);
-    f.add(a.kind);
-  }
-  for (const Message& m : graph.messages) {
-    f.add(m.op);
-    f.add(m.peer_rank);
-    f.add(m.tag);
-    f.add(m.is_send);
-    f.add(m.bytes);
-  }
-  return f.value();
+std::uint64_t fingerprint(const Graph& g) {
+  Mixer mixer;
+  mixer.all(g.rank, g.storage_templates, g.op_templates, g.recipes, g.blocks, g.sites, g.storages, g.ops, g.accesses,
+            g.messages);
+  return mixer.finish();
 }
 
 std::uint64_t fingerprint(const Machine& m) {
-  Fingerprint f;
-  f.add(std::string_view(m.name));
-  for (const Bytes bytes : {m.visible_bytes, m.context_bytes, m.workspace_bytes, m.collective_buffer_bytes,
-                            m.alignment_bytes, m.host_bytes_per_device, m.host_bytes_per_node})
-    f.add(bytes);
-  for (const double rate :
-       {m.peak_flops_per_s, m.matmul_efficiency, m.grouped_matmul_efficiency, m.attention_efficiency,
-        m.memory_bytes_per_s, m.vector_efficiency, m.launch_ns, m.copy_launch_ns})
-    f.add(rate);
-  f.add(m.softmax_statistics_width);
-  for (const Link& link : {m.d2h, m.h2d, m.intra_node, m.inter_node}) f.add(link);
-  f.add(m.devices_per_node);
-  return f.value();
+  Mixer mixer;
+  mixer.all(m.visible_bytes, m.context_bytes, m.workspace_bytes, m.collective_buffer_bytes, m.alignment_bytes,
+            m.peak_flops_per_s, m.matmul_efficiency, m.grouped_matmul_efficiency, m.attention_efficiency,
+            m.memory_bytes_per_s, m.vector_efficiency, m.launch_ns, m.copy_launch_ns, m.softmax_statistics_width, m.d2h,
+            m.h2d, m.intra_node, m.inter_node, m.devices_per_node, m.host_bytes_per_device, m.host_bytes_per_node);
+  return mixer.finish();
 }
 
 }  // namespace tidemark
