@@ -20,10 +20,18 @@ inline constexpr Bytes kGiB = 1024 * kMiB;
 inline constexpr Bytes kTiB = 1024 * kGiB;
 
 namespace literals {
-consteval Bytes operator""_B(unsigned long long n) { return static_cast<Bytes>(n); }
-consteval Bytes operator""_KiB(unsigned long long n) { return static_cast<Bytes>(n) * kKiB; }
-consteval Bytes operator""_MiB(unsigned long long n) { return static_cast<Bytes>(n) * kMiB; }
-consteval Bytes operator""_GiB(unsigned long long n) { return static_cast<Bytes>(n) * kGiB; }
+consteval Bytes operator""_B(unsigned long long n) {
+  return static_cast<Bytes>(n);
+}
+consteval Bytes operator""_KiB(unsigned long long n) {
+  return static_cast<Bytes>(n) * kKiB;
+}
+consteval Bytes operator""_MiB(unsigned long long n) {
+  return static_cast<Bytes>(n) * kMiB;
+}
+consteval Bytes operator""_GiB(unsigned long long n) {
+  return static_cast<Bytes>(n) * kGiB;
+}
 }  // namespace literals
 
 /// Parses `60.97GiB`, `64GB`, `512MiB`, `4096B`. One blank before the unit is allowed. A fraction is rounded down to

@@ -1,6 +1,6 @@
 #pragma once
-// 64-bit fingerprints of values: equal values give equal numbers on every platform and in every version of the file
-// format that says so. Over fields, never over padding. Not cryptographic.
+// 64-bit fingerprints of what a Program was planned for, so that a runtime can refuse a Program of another graph or
+// device. Over values in a fixed order, never over padding or pointers: the same on every platform. Not cryptographic.
 
 #include <cstdint>
 
@@ -9,7 +9,10 @@
 
 namespace tidemark {
 
+/// Every template, block, recipe, site, storage, op, access and message. O(size of the graph).
 [[nodiscard]] std::uint64_t fingerprint(const Graph& graph);
+
+/// Every field but the name: a renamed device is the same device.
 [[nodiscard]] std::uint64_t fingerprint(const Machine& machine);
 
 }  // namespace tidemark

@@ -3,9 +3,9 @@
 // times.
 //
 // Repeats fold by id. A *block* is a template (an MoE layer, the head, the parameters): its storage templates, op
-// templates and recipes are stored once. A *site* is one instance of a block: (chunk, layer, micro-batch). The storages of
-// a site are contiguous: the storage of site s with local number k is `first_storage(s) + k`, and k is the position of
-// its template within the block. An imported graph is one block with one site.
+// templates and recipes are stored once. A *site* is one instance of a block: (chunk, layer, micro-batch). The storages
+// of a site are contiguous: the storage of site s with local number k is `first_storage(s) + k`, and k is the position
+// of its template within the block. An imported graph is one block with one site.
 //
 // Invariant: all sites of one block run their ops in the same relative order, forward and backward (a schedule may
 // interleave sites, never reorder one), so a decision can be evaluated once for a (block, chunk, layer) class.
@@ -71,7 +71,7 @@ struct StorageTemplate {
   std::string name;         ///< e.g. "fc1_in"
   std::string module_path;  ///< e.g. "mlp.experts"
   StorageRole role = StorageRole::activation;
-  Bytes fixed_bytes = 0;     ///< size that does not depend on expert load
+  Bytes fixed_bytes = 0;         ///< size that does not depend on expert load
   std::int64_t routed_rows = 0;  ///< rows at expert load 1 (0: not routed); rows at load f = ceil(f * routed_rows)
   Bytes routed_row_bytes = 0;
   bool saved_for_backward = false;
@@ -84,7 +84,8 @@ struct StorageTemplate {
 
 enum class AccessKind : std::uint8_t { read, write };
 
-/// A read names the version it needs; every write makes a new version (in place: write of version n+1 after reads of n).
+/// A read names the version it needs; every write makes a new version (in place: write of version n+1 after reads of
+/// n).
 struct Access {
   StorageId storage = kNone<StorageId>;
   std::int32_t version = 0;
@@ -94,10 +95,10 @@ struct Access {
 /// How a set of storages of one block is rebuilt together by running ops of the block again. All ids are positions
 /// local to the block, so a recipe serves every site.
 struct Recipe {
-  std::string name;                        ///< e.g. "kv_up_projection"
-  std::vector<std::int32_t> outputs;       ///< local storages restored (all come back together)
-  std::vector<std::int32_t> sources;       ///< local storages that must be resident while it runs
-  std::vector<std::int32_t> transients;    ///< local storages that live only while it runs
+  std::string name;                      ///< e.g. "kv_up_projection"
+  std::vector<std::int32_t> outputs;     ///< local storages restored (all come back together)
+  std::vector<std::int32_t> sources;     ///< local storages that must be resident while it runs
+  std::vector<std::int32_t> transients;  ///< local storages that live only while it runs
   struct Step {
     OpTemplateId op = kNone<OpTemplateId>;
     std::vector<std::int32_t> reads, writes;  ///< local storages; decides the life of transients and the waits
@@ -124,6 +125,7 @@ struct Site {
   std::int32_t micro_batch = -1;  ///< -1 for what is not per micro-batch
   float load = 1.0F;              ///< expert load f planned for this site
   StorageId first_storage = kNone<StorageId>;
+  friend bool operator==(const Site&, const Site&) = default;
 };
 
 struct Storage {

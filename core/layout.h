@@ -20,14 +20,16 @@ struct Arena {
   Bytes height_bytes = 0;  ///< highest byte used by a planned residency
   /// Bytes [height_bytes, height_bytes + dynamic_bytes) serve what exceeds a planned bound at run time.
   Bytes dynamic_bytes = 0;
+  friend bool operator==(const Arena&, const Arena&) = default;
 };
 
 struct Layout {
   std::vector<Arena> arenas;
-  std::vector<ArenaId> arena_of;   ///< per residency
-  std::vector<Bytes> offset_of;    ///< per residency, multiple of the arena's alignment
-  Bytes device_load_bytes = 0;     ///< max over the compute clock of live device bytes: lower bound of the height
-  std::string packer;              ///< which order won
+  std::vector<ArenaId> arena_of;  ///< per residency
+  std::vector<Bytes> offset_of;   ///< per residency, multiple of the arena's alignment
+  Bytes device_load_bytes = 0;    ///< max over the compute clock of live device bytes: lower bound of the height
+  std::string packer;             ///< which order won
+  friend bool operator==(const Layout&, const Layout&) = default;
 };
 
 }  // namespace tidemark

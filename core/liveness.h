@@ -1,5 +1,6 @@
 #pragma once
-// When each storage lives, in op indices. Half-open ranges: a storage defined by op 3 and last used by op 7 lives in [3, 8).
+// When each storage lives, in op indices. Half-open ranges: a storage defined by op 3 and last used by op 7 lives in
+// [3, 8).
 
 #include <cstdint>
 #include <span>
@@ -32,8 +33,8 @@ struct Liveness {
   std::vector<OpId> touches;              ///< ops that read or write the storage, ascending
   std::vector<Bytes> live_bytes;          ///< per op, of all storages of the graph (static ones included)
   Bytes peak_bytes = 0;
-  OpId peak_op = kNone<OpId>;     ///< the first op at the peak
-  Bytes working_set_bytes = 0;    ///< largest sum over one op of what it touches plus what never leaves: a lower bound
+  OpId peak_op = kNone<OpId>;   ///< the first op at the peak
+  Bytes working_set_bytes = 0;  ///< largest sum over one op of what it touches plus what never leaves: a lower bound
 
   [[nodiscard]] std::span<const OpId> touches_of(StorageId storage) const {
     const auto begin = static_cast<std::size_t>(first_touch[row(storage)]);

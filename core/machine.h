@@ -1,6 +1,6 @@
 #pragma once
-// One accelerator as the planner sees it: memory, rates, links and the host behind it. Values only; every shipped figure
-// has its source in devices/*.yaml.
+// One accelerator as the planner sees it: memory, rates, links and the host behind it. Values only; every shipped
+// figure has its source in devices/*.yaml.
 
 #include <string>
 
@@ -31,10 +31,10 @@ struct Machine {
   double matmul_efficiency = 0;
   double grouped_matmul_efficiency = 0;
   double attention_efficiency = 0;
-  double memory_bytes_per_s = 0;  ///< peak of device memory
-  double vector_efficiency = 0;   ///< share of memory_bytes_per_s that element-wise kernels reach
-  double launch_ns = 0;           ///< device-side cost of one more kernel
-  double copy_launch_ns = 0;      ///< cost on the compute lane of issuing one copy and its event
+  double memory_bytes_per_s = 0;     ///< peak of device memory
+  double vector_efficiency = 0;      ///< share of memory_bytes_per_s that element-wise kernels reach
+  double launch_ns = 0;              ///< device-side cost of one more kernel
+  double copy_launch_ns = 0;         ///< cost on the compute lane of issuing one copy and its event
   int softmax_statistics_width = 1;  ///< copies of each softmax statistic (8 on Ascend, 1 on CUDA)
 
   Link d2h, h2d, intra_node, inter_node;

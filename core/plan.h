@@ -23,8 +23,8 @@ struct GapKey {
 
 struct Decision {
   GapKey key;
-  Action action = Action::keep;                ///< for every micro-batch without an exception
-  RecipeId recipe = kNone<RecipeId>;           ///< the recipe used wherever this gap is recomputed
+  Action action = Action::keep;       ///< for every micro-batch without an exception
+  RecipeId recipe = kNone<RecipeId>;  ///< the recipe used wherever this gap is recomputed
   struct Exception {
     std::int32_t micro_batch = 0;
     Action action = Action::keep;

@@ -20,9 +20,15 @@ struct Error {
   std::string message;
 };
 
-[[nodiscard]] inline Error bad_input(std::string message) { return {Error::Code::bad_input, std::move(message)}; }
-[[nodiscard]] inline Error infeasible(std::string message) { return {Error::Code::infeasible, std::move(message)}; }
-[[nodiscard]] inline Error internal_fault(std::string message) { return {Error::Code::internal, std::move(message)}; }
+[[nodiscard]] inline Error bad_input(std::string message) {
+  return {Error::Code::bad_input, std::move(message)};
+}
+[[nodiscard]] inline Error infeasible(std::string message) {
+  return {Error::Code::infeasible, std::move(message)};
+}
+[[nodiscard]] inline Error internal_fault(std::string message) {
+  return {Error::Code::internal, std::move(message)};
+}
 
 /// A value or an Error. Reading the value of a failed result is a bug and asserts.
 template <class T>

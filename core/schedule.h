@@ -2,11 +2,12 @@
 // A plan turned into tasks on lanes, and the stays of storages in memory. Knows no offsets.
 //
 // Tasks are listed in issue order. Within a lane that order is the execution order (FIFO); across lanes only `waits`
-// order tasks. Every ordering a later stage relies on is a wait listed here: the scheduler adds and prices them all, Layout
-// adds none (invariant 3).
+// order tasks. Every ordering a later stage relies on is a wait listed here: the scheduler adds and prices them all,
+// Layout adds none (invariant 3).
 //
-// The compute clock. For ordering reuse of bytes, every residency carries two positions on the compute lane, in half-steps
-// (0 .. 2 * compute_tasks): 2k is "the waits of compute task k are met", 2k+1 is "compute task k has completed".
+// The compute clock. For ordering reuse of bytes, every residency carries two positions on the compute lane, in
+// half-steps (0 .. 2 * compute_tasks): 2k is "the waits of compute task k are met", 2k+1 is "compute task k has
+// completed".
 //   acquire = the latest half-step that is ordered before the residency's first touch: 2k for a first touch by
 //             compute task k, 2k+1 for a task of another lane that waits for compute task k (0: for none);
 //   release = the earliest half-step that is ordered after every touch: 2k+1 if compute task k touches it last, 2k if
@@ -38,10 +39,11 @@ struct Task {
   Lane lane = Lane::compute;
   OpTemplateId op_template = kNone<OpTemplateId>;  ///< op and recompute
   SiteId site = kNone<SiteId>;
-  OpId op = kNone<OpId>;  ///< op: itself; otherwise the op this task is placed before
+  OpId op = kNone<OpId>;                 ///< op: itself; otherwise the op this task is placed before
   StorageId storage = kNone<StorageId>;  ///< swap_out, swap_in
   std::int32_t first_wait = 0;           ///< CSR into Schedule::waits
   std::int32_t first_touch = 0;          ///< CSR into Schedule::touches
+  friend bool operator==(const Task&, const Task&) = default;
 };
 
 enum class MemorySpace : std::uint8_t { device, host };
@@ -54,6 +56,7 @@ struct Residency {
   TaskId last_task = kNone<TaskId>;   ///< last touch in issue order
   std::int32_t acquire = 0;           ///< compute clock in half-steps, half-open [acquire, release)
   std::int32_t release = 0;
+  friend bool operator==(const Residency&, const Residency&) = default;
 };
 
 struct Schedule {
@@ -63,6 +66,7 @@ struct Schedule {
   struct Touch {
     ResidencyId residency = kNone<ResidencyId>;
     AccessKind kind = AccessKind::read;
+    friend bool operator==(const Touch&, const Touch&) = default;
   };
   std::vector<Touch> touches;
   std::vector<Residency> residencies;
@@ -70,6 +74,7 @@ struct Schedule {
 
   [[nodiscard]] std::span<const TaskId> waits_of(TaskId task) const;
   [[nodiscard]] std::span<const Touch> touches_of(TaskId task) const;
+  friend bool operator==(const Schedule&, const Schedule&) = default;
 };
 
 }  // namespace tidemark

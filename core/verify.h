@@ -1,7 +1,7 @@
 #pragma once
 // The independent checker (invariant 6). Shares only the nouns with the planner: no clock of the scheduler, no
-// packing structure. Two versions of the address check exist, a sweep in O(n log n) and an obvious quadratic one; tests hold
-// them against each other.
+// packing structure. Two versions of the address check exist, a sweep in O(n log n) and an obvious quadratic one; tests
+// hold them against each other.
 
 #include <cstdint>
 #include <optional>
@@ -18,15 +18,15 @@ namespace tidemark {
 /// The first broken rule, in words a user can act on.
 struct Violation {
   enum class Rule : std::uint8_t {
-    schedule_shape,      ///< ids out of range, a wait on a later task, lanes out of step
-    missing_op,          ///< an op of the graph is not run exactly once, or out of program order on its lane
-    data_order,          ///< a read is not ordered after the write of its version, or a write before its readers are done
-    not_resident,        ///< a task touches a storage that is not in memory at that point
-    lost_data,           ///< a storage comes back without a copy or a recipe that restores it
-    recipe_unsafe,       ///< an impure recipe is used, or a recipe runs without its sources
-    overlap,             ///< two residencies share bytes and no task order separates them
-    out_of_arena,        ///< an offset is negative, misaligned or beyond the capacity
-    contingency,         ///< the program breaks a rule with some prefix of its contingency list applied
+    schedule_shape,  ///< ids out of range, a wait on a later task, lanes out of step
+    missing_op,      ///< an op of the graph is not run exactly once, or out of program order on its lane
+    data_order,      ///< a read is not ordered after the write of its version, or a write before its readers are done
+    not_resident,    ///< a task touches a storage that is not in memory at that point
+    lost_data,       ///< a storage comes back without a copy or a recipe that restores it
+    recipe_unsafe,   ///< an impure recipe is used, or a recipe runs without its sources
+    overlap,         ///< two residencies share bytes and no task order separates them
+    out_of_arena,    ///< an offset is negative, misaligned or beyond the capacity
+    contingency,     ///< the program breaks a rule with some prefix of its contingency list applied
   };
   Rule rule = Rule::schedule_shape;
   std::string detail;

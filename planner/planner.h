@@ -43,6 +43,7 @@ struct PlanAttempt {
   Bytes height_bytes = 0;  ///< device arena height the layout came to
   Bytes load_bytes = 0;    ///< lower bound of that height
   std::string packer;
+  friend bool operator==(const PlanAttempt&, const PlanAttempt&) = default;
 };
 
 struct RankFigures {
@@ -67,6 +68,7 @@ struct RankFigures {
   std::string peak_op;              ///< name of the op at the peak, with chunk, layer and micro-batch
   std::string reason;               ///< why it does not fit; empty otherwise
   Bytes smallest_budget_bytes = 0;  ///< set when it does not fit: the smallest budget this policy could meet
+  friend bool operator==(const RankFigures&, const RankFigures&) = default;
 };
 
 struct RankPlan {
@@ -91,6 +93,7 @@ struct StepFigures {
   double mfu_percent = 0;  ///< full-square attention
   double mfu_causal_percent = 0;
   double tokens_per_s = 0;
+  friend bool operator==(const StepFigures&, const StepFigures&) = default;
 };
 
 struct PlanOutcome {

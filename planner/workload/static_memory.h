@@ -14,6 +14,7 @@ struct ParameterCount {
   double total_both = 0;       ///< with the untied output matrix
   double total_with_mtp = 0;
   double active = 0;           ///< per token, one embedding matrix
+  friend bool operator==(const ParameterCount&, const ParameterCount&) = default;
 };
 [[nodiscard]] ParameterCount count_parameters(const ModelSpec& model);
 
