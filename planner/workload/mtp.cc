@@ -94,16 +94,22 @@ MtpTensors forward_mtp_join(const BlockContext& c, Ref hidden, const std::string
   return t;
 }
 
-void backward_mtp_join(const BlockContext& c, const MtpTensors& t, Ref d_x, const std::string& embedding) {
+/// `shared_input`: the head, which runs its backward pass first, has written the gradient this adds to.
+void backward_mtp_join(const BlockContext& c, const MtpTensors& t, Ref d_x, const std::string& embedding,
+                       bool shared_input) {
   BlockBuilder& b = c.builder;
   const Bytes bytes = c.local_bytes(c.model.hidden);
   b.module("mtp");
   const Ref d_in = backward_projection(c, t, d_x);
   const Ref d_embedding = b.temporary("embedding_gradient", bytes);
-  // The head has already written the gradient of the trunk; this adds to it.
+  std::vector<Ref> reads{b.parameter("projection"), t.hidden, t.embedding_out, d_in};
+  if (shared_input) {
+    b.written_elsewhere(kInputGradient);
+    reads.push_back(kInputGradient);
+  }
   b.op(OpPhase::backward, {.name = "mtp.join_norms_backward",
                            .cost = vector_cost(7 * bytes),
-                           .reads = {b.parameter("projection"), t.hidden, t.embedding_out, d_in, kInputGradient},
+                           .reads = reads,
                            .writes = {kInputGradient, d_embedding, b.gradient("projection")}});
   backward_lookup(c, embedding, d_embedding);
   b.flush();
@@ -111,13 +117,13 @@ void backward_mtp_join(const BlockContext& c, const MtpTensors& t, Ref d_x, cons
 
 }  // namespace
 
-StepBlock make_mtp_block(const BlockInput& input, const EndParameters& parameters, bool first) {
+StepBlock make_mtp_block(const BlockInput& input, const EndParameters& parameters, MtpPosition position) {
   const LayerKind kind = mtp_layer_kind(input.job.model);
   BlockBuilder b("mtp", input.shapes.late_weight_gradients);
   const BlockContext c{b, input.shapes, input.job.model};
   bind_ends(b, parameters);
   StepBlock block{.routed = kind == LayerKind::moe};
-  const Ref hidden = first ? declare_input(c, block, "hidden") : borrow_input(c);
+  const Ref hidden = position.first ? declare_input(c, block, "hidden") : borrow_input(c);
   const Ref d_result = declare_output_gradient(c, block);
   const Ref result = b.saved("mtp_out", c.local_bytes(c.model.hidden));
   block.result = result.local;
@@ -128,11 +134,16 @@ StepBlock make_mtp_block(const BlockInput& input, const EndParameters& parameter
   const LayerTensors layer = forward_layer(c, kind, join.x, result);
   const HeadTensors head_tensors = forward_head(c, head, result);
 
-  backward_head(c, head, head_tensors, result, d_result);
-  b.written_elsewhere(kInputGradient);
+  // The next module runs its backward pass before this one and has written its share of the gradient.
+  std::vector<Ref> from_next;
+  if (!position.last) {
+    b.written_elsewhere(d_result);
+    from_next.push_back(d_result);
+  }
+  backward_head(c, head, head_tensors, result, d_result, from_next);
   const Ref d_x = b.temporary("x_gradient", c.local_bytes(c.model.hidden));
   backward_layer(c, kind, layer, kOutputGradient, d_x);
-  backward_mtp_join(c, join, d_x, embedding);
+  backward_mtp_join(c, join, d_x, embedding, position.first);
   block.program = b.finish(input.graph);
   return block;
 }

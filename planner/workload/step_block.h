@@ -36,8 +36,13 @@ struct EndParameters {
 [[nodiscard]] StepBlock make_embedding_block(const BlockInput& input);
 /// `owns_input`: nothing else reads the trunk's output.
 [[nodiscard]] StepBlock make_head_block(const BlockInput& input, const EndParameters& parameters, bool owns_input);
-/// `first`: reads the trunk's output, which it then owns; later modules read the result of the one before.
-[[nodiscard]] StepBlock make_mtp_block(const BlockInput& input, const EndParameters& parameters, bool first);
+/// The first module reads the trunk's output, which it then owns, besides the head; each later one reads the result of
+/// the module before, besides that module's own head.
+struct MtpPosition {
+  bool first = true;
+  bool last = true;
+};
+[[nodiscard]] StepBlock make_mtp_block(const BlockInput& input, const EndParameters& parameters, MtpPosition position);
 /// A message buffer of one micro-batch's tokens.
 [[nodiscard]] StepBlock make_buffer_block(const BlockInput& input, const char* name);
 

@@ -59,7 +59,7 @@ class StepBuilder {
   void add_element(ChunkLine& line, Element::Kind kind, std::int32_t layer, const StepBlock& block,
                    ParameterSite::Kind parameters);
   const StepBlock& layer_block(LayerKind kind);
-  const StepBlock& mtp_block(const ParameterSite& site, bool first);
+  const StepBlock& mtp_block(const ParameterSite& site, MtpPosition position);
   void add_ends(ChunkLine& line, const std::vector<Slot>& slots);
   void list_passes(ChunkLine& line) const;
   void place_storages(ChunkLine& line, std::int32_t& storages, std::int32_t& sites);
@@ -182,10 +182,10 @@ const StepBlock& StepBuilder::layer_block(LayerKind kind) {
   return *block;
 }
 
-const StepBlock& StepBuilder::mtp_block(const ParameterSite& site, bool first) {
+const StepBlock& StepBuilder::mtp_block(const ParameterSite& site, MtpPosition position) {
   EndParameters parameters = ends_;
   parameters.own = site.groups;
-  blocks_.push_back(make_mtp_block({graph_, job_, shapes_}, parameters, first));
+  blocks_.push_back(make_mtp_block({graph_, job_, shapes_}, parameters, position));
   return blocks_.back();
 }
 
@@ -204,8 +204,8 @@ void StepBuilder::add_ends(ChunkLine& line, const std::vector<Slot>& slots) {
   for (const Slot& slot : slots) {
     if (slot.kind != Slot::Kind::mtp) continue;
     const auto layer = static_cast<std::int32_t>(job_.model.layers.size()) + slot.layer;
-    const bool first = static_cast<std::size_t>(line.trunk_end) == line.elements.size();
-    add_element(line, Element::Kind::mtp, layer, mtp_block(*find_parameters(ParameterSite::Kind::mtp, layer), first),
+    const MtpPosition position{.first = slot.layer == 0, .last = slot.layer + 1 == job_.model.mtp_layers};
+    add_element(line, Element::Kind::mtp, layer, mtp_block(*find_parameters(ParameterSite::Kind::mtp, layer), position),
                 ParameterSite::Kind::mtp);
   }
   const bool owns_input = static_cast<std::size_t>(line.trunk_end) == line.elements.size();

@@ -64,7 +64,8 @@ HeadTensors forward_head(const BlockContext& c, const Head& head, Ref x) {
   return t;
 }
 
-void backward_head(const BlockContext& c, const Head& head, const HeadTensors& t, Ref x, Ref d_x) {
+void backward_head(const BlockContext& c, const Head& head, const HeadTensors& t, Ref x, Ref d_x,
+                   const std::vector<Ref>& more) {
   BlockBuilder& b = c.builder;
   b.module(head.prefix);
   const Ref d_fp32 = b.temporary("logits_fp32_gradient", fp32_bytes(c));
@@ -79,7 +80,7 @@ void backward_head(const BlockContext& c, const Head& head, const HeadTensors& t
                            .writes = {d_logits}});
   const Ref d_final = b.temporary("final_norm_gradient", c.local_bytes(c.model.hidden));
   backward_linear(c, logits_linear(c, head), t.final_norm_out, d_logits, d_final);
-  backward_norm(c, head.prefix + ".final_norm", head.norm_group, x, {d_final}, d_x);
+  backward_norm(c, head.prefix + ".final_norm", head.norm_group, x, {d_final}, d_x, more);
   b.flush();
 }
 

@@ -2,6 +2,7 @@
 // The two ends of the model, split by vocabulary: embedding lookup, and the output head with its loss.
 
 #include <string>
+#include <vector>
 
 #include "planner/workload/block_context.h"
 
@@ -25,7 +26,8 @@ struct HeadTensors {
 };
 
 [[nodiscard]] HeadTensors forward_head(const BlockContext& context, const Head& head, Ref x);
-/// Writes the gradient of x.
-void backward_head(const BlockContext& context, const Head& head, const HeadTensors& tensors, Ref x, Ref d_x);
+/// Writes the gradient of x, plus `more`.
+void backward_head(const BlockContext& context, const Head& head, const HeadTensors& tensors, Ref x, Ref d_x,
+                   const std::vector<Ref>& more = {});
 
 }  // namespace tidemark
