@@ -1,5 +1,5 @@
 #pragma once
-// The parts of the checker, for core/verify_*.cc only.
+// The parts of the checker, for core/verify_*.cc, and check_shape for readers of schedules that others wrote.
 
 #include <optional>
 #include <string>

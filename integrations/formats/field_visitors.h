@@ -1,0 +1,135 @@
+#pragma once
+// Writer and reader of the tables in spec_fields.h. Private to formats.
+
+#include <string_view>
+#include <vector>
+
+#include "integrations/formats/json_node.h"
+#include "integrations/formats/json_text.h"
+#include "integrations/formats/spec_fields.h"
+
+namespace tidemark {
+
+template <class T>
+void write_object(JsonText& json, const T& value);
+template <class T>
+void read_object(const JsonNode& node, T& value);
+
+class FieldWriter {
+ public:
+  explicit FieldWriter(JsonText& json) : json_(json) {}
+
+  template <class T>
+  void operator()(std::string_view name, const T& value) {
+    json_.key(name);
+    json_.value(value);
+  }
+  template <class T, class Words>
+  void word(std::string_view name, const T& value, const Words& words) {
+    json_.key(name);
+    json_.value(words[static_cast<std::size_t>(value)]);
+  }
+  template <class T>
+  void object(std::string_view name, const T& value) {
+    json_.key(name);
+    write_object(json_, value);
+  }
+  void layers(std::string_view name, const std::vector<LayerKind>& layers) {
+    json_.key(name);
+    json_.open_list();
+    for (const LayerKind kind : layers) json_.value(kLayerWords[static_cast<std::size_t>(kind)]);
+    json_.close_list();
+  }
+  /// slots[rank][chunk] as lists of [kind, number].
+  void slots(std::string_view name, const std::vector<std::vector<std::vector<Slot>>>& slots) {
+    json_.key(name);
+    json_.open_list();
+    for (const auto& rank : slots) {
+      json_.open_list();
+      for (const auto& chunk : rank) {
+        json_.open_list();
+        for (const Slot& slot : chunk) {
+          json_.open_list();
+          json_.value(kSlotWords[static_cast<std::size_t>(slot.kind)]);
+          json_.value(slot.layer);
+          json_.close_list();
+        }
+        json_.close_list();
+      }
+      json_.close_list();
+    }
+    json_.close_list();
+  }
+
+ private:
+  JsonText& json_;
+};
+
+class FieldReader {
+ public:
+  explicit FieldReader(const JsonNode& node) : node_(node) {}
+
+  void operator()(std::string_view name, std::int32_t& value) {
+    using Limits = std::numeric_limits<std::int32_t>;
+    value = static_cast<std::int32_t>(node_.at(name).integer(is_size(name) ? 0 : Limits::min(), Limits::max()));
+  }
+  void operator()(std::string_view name, std::int64_t& value) {
+    value = node_.at(name).integer(is_size(name) ? 0 : std::numeric_limits<std::int64_t>::min());
+  }
+  void operator()(std::string_view name, std::uint64_t& value) { value = node_.at(name).unsigned_integer(); }
+  void operator()(std::string_view name, double& value) { value = node_.at(name).number(); }
+  void operator()(std::string_view name, bool& value) { value = node_.at(name).boolean(); }
+  void operator()(std::string_view name, std::string& value) { value = node_.at(name).text(); }
+  template <class T, class Words>
+  void word(std::string_view name, T& value, const Words& words) {
+    value = static_cast<T>(node_.at(name).word(words));
+  }
+  template <class T>
+  void object(std::string_view name, T& value) {
+    read_object(node_.at(name), value);
+  }
+  void layers(std::string_view name, std::vector<LayerKind>& layers) {
+    const JsonNode list = node_.at(name);
+    layers.resize(list.size());
+    for (std::size_t i = 0; i < layers.size(); ++i) layers[i] = static_cast<LayerKind>(list.item(i).word(kLayerWords));
+  }
+  void slots(std::string_view name, std::vector<std::vector<std::vector<Slot>>>& slots) {
+    const JsonNode ranks = node_.at(name);
+    slots.resize(ranks.size());
+    for (std::size_t r = 0; r < slots.size(); ++r) {
+      const JsonNode chunks = ranks.item(r);
+      slots[r].resize(chunks.size());
+      for (std::size_t c = 0; c < slots[r].size(); ++c) read_chunk(chunks.item(c), slots[r][c]);
+    }
+  }
+
+ private:
+  static void read_chunk(const JsonNode& list, std::vector<Slot>& slots) {
+    slots.resize(list.size());
+    for (std::size_t i = 0; i < slots.size(); ++i) {
+      const JsonNode slot = list.item(i);
+      slots[i].kind = static_cast<Slot::Kind>(slot.item(0).word(kSlotWords));
+      slots[i].layer = static_cast<std::int32_t>(slot.item(1).integer(-1, std::numeric_limits<std::int32_t>::max()));
+    }
+  }
+  // A size is never negative; a target can be, where the reserves alone exceed the budget.
+  static bool is_size(std::string_view name) { return name.ends_with("_bytes") && name != "target_bytes"; }
+
+  const JsonNode& node_;
+};
+
+template <class T>
+void write_object(JsonText& json, const T& value) {
+  json.open_object();
+  FieldWriter writer(json);
+  walk(writer, value);
+  json.close_object();
+}
+
+template <class T>
+void read_object(const JsonNode& node, T& value) {
+  FieldReader reader(node);
+  walk(reader, value);
+}
+
+}  // namespace tidemark

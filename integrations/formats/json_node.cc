@@ -1,0 +1,122 @@
+#include "integrations/formats/json_node.h"
+
+#include <fmt/format.h>
+
+#include "integrations/formats/int_column.h"
+#include "integrations/formats/shown.h"
+
+namespace tidemark {
+namespace {
+
+const nlohmann::json kNothing;
+
+}  // namespace
+
+void JsonNode::wrong(const std::string& message) const {
+  if (!mistake_->empty()) return;
+  *mistake_ = (pointer_.empty() ? "/" : pointer_) + ": " + message;
+}
+
+JsonNode JsonNode::at(std::string_view key) const {
+  const std::string name(key);
+  if (!value_->is_object()) {
+    wrong("must be an object with a member " + shown(key));
+    return {kNothing, *this, name};
+  }
+  const auto found = value_->find(name);
+  if (found == value_->end()) {
+    wrong("has no member " + shown(key));
+    return {kNothing, *this, name};
+  }
+  return {*found, *this, name};
+}
+
+bool JsonNode::has(std::string_view key) const {
+  return value_->is_object() && value_->contains(std::string(key));
+}
+
+std::size_t JsonNode::size() const {
+  if (value_->is_array()) return value_->size();
+  wrong("must be a list");
+  return 0;
+}
+
+JsonNode JsonNode::item(std::size_t index) const {
+  if (value_->is_array() && index < value_->size()) return {(*value_)[index], *this, std::to_string(index)};
+  wrong(fmt::format("must be a list of more than {} items", index));
+  return {kNothing, *this, std::to_string(index)};
+}
+
+std::int64_t JsonNode::integer(std::int64_t least, std::int64_t most) const {
+  if (value_->is_number_integer()) {
+    const bool too_large =
+        value_->is_number_unsigned() &&
+        value_->get<std::uint64_t>() > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+    const auto value = too_large ? std::int64_t{0} : value_->get<std::int64_t>();
+    if (!too_large && value >= least && value <= most) return value;
+  }
+  wrong(fmt::format("must be a whole number from {} to {}", least, most));
+  return least > 0 ? least : 0;
+}
+
+std::uint64_t JsonNode::unsigned_integer() const {
+  if (value_->is_number_unsigned()) return value_->get<std::uint64_t>();
+  wrong("must be a whole number, not negative");
+  return 0;
+}
+
+double JsonNode::number() const {
+  if (value_->is_number()) return value_->get<double>();
+  if (value_->is_string()) {
+    const auto text = value_->get<std::string>();
+    if (text == "inf") return std::numeric_limits<double>::infinity();
+    if (text == "-inf") return -std::numeric_limits<double>::infinity();
+  }
+  wrong("must be a number");
+  return 0;
+}
+
+bool JsonNode::boolean() const {
+  if (value_->is_boolean()) return value_->get<bool>();
+  wrong("must be true or false");
+  return false;
+}
+
+std::string JsonNode::text() const {
+  if (value_->is_string()) return value_->get<std::string>();
+  wrong("must be a text");
+  return {};
+}
+
+std::size_t JsonNode::word(std::span<const std::string_view> words) const {
+  if (value_->is_string()) {
+    const auto text = value_->get<std::string>();
+    for (std::size_t i = 0; i < words.size(); ++i) {
+      if (words[i] == text) return i;
+    }
+  }
+  wrong(fmt::format("must be one of {}", fmt::join(words, ", ")));
+  return 0;
+}
+
+std::vector<std::int64_t> JsonNode::column(std::size_t count, std::int64_t least, std::int64_t most) const {
+  if (!clean()) return {};
+  Result<std::vector<std::int64_t>> values = read_column(*value_);
+  if (!values) {
+    wrong(values.error().message);
+    return {};
+  }
+  if (count != kAnyCount && values.value().size() != count) {
+    wrong(fmt::format("has {} rows where {} belong", values.value().size(), count));
+    return {};
+  }
+  for (std::size_t i = 0; i < values.value().size(); ++i) {
+    const std::int64_t value = values.value()[i];
+    if (value >= least && value <= most) continue;
+    wrong(fmt::format("row {} is {}, not from {} to {}", i, value, least, most));
+    return {};
+  }
+  return std::move(values).value();
+}
+
+}  // namespace tidemark

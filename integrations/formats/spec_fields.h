@@ -1,0 +1,214 @@
+#pragma once
+// The members of a job, a machine and the figures of a plan, each named once: the writer and the reader of plan.json
+// both walk these tables. `v(name, member)` for plain members, `v.word(name, member, words)` for enums, `v.object(name,
+// member)` for nested values. Private to formats.
+
+#include <array>
+#include <concepts>
+#include <string_view>
+#include <type_traits>
+
+#include "core/machine.h"
+#include "planner/planner.h"
+#include "planner/workload/job_spec.h"
+
+namespace tidemark {
+
+template <class T, class Value>
+concept Maybe = std::same_as<std::remove_const_t<T>, Value>;  ///< Value, or const Value
+
+inline constexpr std::array<std::string_view, 2> kAttentionWords = {"gqa", "mla"};
+inline constexpr std::array<std::string_view, 2> kActivationWords = {"swiglu", "gelu"};
+inline constexpr std::array<std::string_view, 2> kNormWords = {"pre", "sandwich"};
+inline constexpr std::array<std::string_view, 2> kProbabilityWords = {"at_unpermute", "in_activation"};
+inline constexpr std::array<std::string_view, 2> kLayerWords = {"dense", "moe"};
+inline constexpr std::array<std::string_view, 3> kSlotWords = {"layer", "noop", "mtp"};
+inline constexpr std::array<std::string_view, 6> kLaneWords = {"compute", "intra_comm", "inter_comm",
+                                                               "p2p",     "d2h",        "h2d"};
+inline constexpr std::array<std::string_view, 7> kPhaseWords = {
+    "forward", "backward", "weight_gradient", "receive", "send", "gradient_reduction", "optimizer"};
+inline constexpr std::array<std::string_view, 6> kRoleWords = {"parameter",  "gradient",  "optimizer_state",
+                                                               "activation", "temporary", "communication"};
+inline constexpr std::array<std::string_view, 4> kTaskWords = {"op", "recompute", "swap_out", "swap_in"};
+inline constexpr std::array<std::string_view, 3> kActionWords = {"keep", "recompute", "swap"};
+inline constexpr std::array<std::string_view, 2> kSpaceWords = {"device", "host"};
+inline constexpr std::array<std::string_view, 3> kArenaWords = {"mapped", "plain", "pinned"};
+
+template <class V>
+void walk(V& v, Maybe<AttentionSpec> auto& a) {
+  v.word("kind", a.kind, kAttentionWords);
+  v("heads", a.heads);
+  v("kv_heads", a.kv_heads);
+  v("head_dim", a.head_dim);
+  v("q_lora_rank", a.q_lora_rank);
+  v("kv_lora_rank", a.kv_lora_rank);
+  v("qk_rope_dim", a.qk_rope_dim);
+  v("qk_nope_dim", a.qk_nope_dim);
+  v("v_head_dim", a.v_head_dim);
+  v("v_own_storage", a.v_own_storage);
+  v("v_padded", a.v_padded);
+}
+
+template <class V>
+void walk(V& v, Maybe<MoeSpec> auto& m) {
+  v("experts", m.experts);
+  v("top_k", m.top_k);
+  v("width", m.width);
+  v("shared_width", m.shared_width);
+  v("router_fp32", m.router_fp32);
+  v.word("probabilities", m.probabilities, kProbabilityWords);
+}
+
+template <class V>
+void walk(V& v, Maybe<ModelSpec> auto& m) {
+  v("name", m.name);
+  v("hidden", m.hidden);
+  v("vocabulary", m.vocabulary);
+  v("sequence", m.sequence);
+  v.layers("layers", m.layers);
+  v("mtp_layers", m.mtp_layers);
+  v.object("attention", m.attention);
+  v.word("activation", m.activation, kActivationWords);
+  v("dense_width", m.dense_width);
+  v.object("moe", m.moe);
+  v.word("norm", m.norm, kNormWords);
+  v("tied_embedding", m.tied_embedding);
+}
+
+template <class V>
+void walk(V& v, Maybe<ParallelSpec> auto& p) {
+  v("tensor", p.tensor);
+  v("sequence_parallel", p.sequence_parallel);
+  v("pipeline", p.pipeline);
+  v("virtual_pipeline", p.virtual_pipeline);
+  v("context", p.context);
+  v("expert", p.expert);
+  v("tensor_extends_expert", p.tensor_extends_expert);
+  v("data", p.data);
+  v("micro_batch", p.micro_batch);
+  v("global_batch", p.global_batch);
+  v("overlap_forward_backward", p.overlap_forward_backward);
+  v("hierarchical_expert_communication", p.hierarchical_expert_communication);
+  v.slots("slots", p.slots);
+  v("parameter_bytes", p.parameter_bytes);
+  v("gradient_bytes", p.gradient_bytes);
+  v("optimizer_bytes", p.optimizer_bytes);
+  v("distributed_optimizer", p.distributed_optimizer);
+  v("reuse_fp32_parameter", p.reuse_fp32_parameter);
+  v("communicators", p.communicators);
+}
+
+template <class V>
+void walk(V& v, Maybe<ExpertLoadSpec> auto& e) {
+  v("mean", e.mean);
+  v("coefficient_of_variation", e.coefficient_of_variation);
+  v("layer_correlation", e.layer_correlation);
+  v("quantile", e.quantile);
+  v("seed", e.seed);
+}
+
+template <class V>
+void walk(V& v, Maybe<JobSpec> auto& j) {
+  v.object("model", j.model);
+  v.object("parallel", j.parallel);
+  v.object("expert_load", j.expert_load);
+  v("device", j.device);
+}
+
+template <class V>
+void walk(V& v, Maybe<Link> auto& l) {
+  v("bytes_per_s", l.bytes_per_s);
+  v("latency_ns", l.latency_ns);
+}
+
+template <class V>
+void walk(V& v, Maybe<Machine> auto& m) {
+  v("name", m.name);
+  v("visible_bytes", m.visible_bytes);
+  v("context_bytes", m.context_bytes);
+  v("workspace_bytes", m.workspace_bytes);
+  v("collective_buffer_bytes", m.collective_buffer_bytes);
+  v("alignment_bytes", m.alignment_bytes);
+  v("peak_flops_per_s", m.peak_flops_per_s);
+  v("matmul_efficiency", m.matmul_efficiency);
+  v("grouped_matmul_efficiency", m.grouped_matmul_efficiency);
+  v("attention_efficiency", m.attention_efficiency);
+  v("memory_bytes_per_s", m.memory_bytes_per_s);
+  v("vector_efficiency", m.vector_efficiency);
+  v("launch_ns", m.launch_ns);
+  v("copy_launch_ns", m.copy_launch_ns);
+  v("softmax_statistics_width", m.softmax_statistics_width);
+  v.object("d2h", m.d2h);
+  v.object("h2d", m.h2d);
+  v.object("intra_node", m.intra_node);
+  v.object("inter_node", m.inter_node);
+  v("devices_per_node", m.devices_per_node);
+  v("host_bytes_per_device", m.host_bytes_per_device);
+  v("host_bytes_per_node", m.host_bytes_per_node);
+}
+
+template <class V>
+void walk(V& v, Maybe<RankFigures> auto& f) {
+  v("rank", f.rank);
+  v("load", f.load);
+  v("peak_bytes", f.peak_bytes);
+  v("budget_bytes", f.budget_bytes);
+  v("static_bytes", f.static_bytes);
+  v("activation_peak_bytes", f.activation_peak_bytes);
+  v("reserve_bytes", f.reserve_bytes);
+  v("host_bytes", f.host_bytes);
+  v("swapped_bytes_per_step", f.swapped_bytes_per_step);
+  v("recompute_ns", f.recompute_ns);
+  v("exposed_communication_ns", f.exposed_communication_ns);
+  v("exposed_copy_ns", f.exposed_copy_ns);
+  v("copy_overhead_ns", f.copy_overhead_ns);
+  v("added_ns", f.added_ns);
+  v("lower_bound_ns", f.lower_bound_ns);
+  v("lower_bound_percent", f.lower_bound_percent);
+  v("contingency_limit_f", f.contingency_limit_f);
+  v("fits", f.fits);
+  v("peak_op", f.peak_op);
+  v("reason", f.reason);
+  v("smallest_budget_bytes", f.smallest_budget_bytes);
+}
+
+template <class V>
+void walk(V& v, Maybe<PlanAttempt> auto& a) {
+  v("target_bytes", a.target_bytes);
+  v("height_bytes", a.height_bytes);
+  v("load_bytes", a.load_bytes);
+  v("packer", a.packer);
+}
+
+template <class V>
+void walk(V& v, Maybe<StepFigures> auto& s) {
+  v("step_ns", s.step_ns);
+  v("keep_all_step_ns", s.keep_all_step_ns);
+  v("bubble_percent", s.bubble_percent);
+  v("exposed_communication_percent", s.exposed_communication_percent);
+  v("exposed_copy_percent", s.exposed_copy_percent);
+  v("recompute_percent", s.recompute_percent);
+  v("mfu_percent", s.mfu_percent);
+  v("mfu_causal_percent", s.mfu_causal_percent);
+  v("tokens_per_s", s.tokens_per_s);
+}
+
+template <class V>
+void walk(V& v, Maybe<ParameterCount> auto& p) {
+  v("total", p.total);
+  v("total_both", p.total_both);
+  v("total_with_mtp", p.total_with_mtp);
+  v("active", p.active);
+}
+
+template <class V>
+void walk(V& v, Maybe<Arena> auto& a) {
+  v.word("space", a.space, kSpaceWords);
+  v.word("kind", a.kind, kArenaWords);
+  v("capacity_bytes", a.capacity_bytes);
+  v("alignment_bytes", a.alignment_bytes);
+  v("height_bytes", a.height_bytes);
+  v("dynamic_bytes", a.dynamic_bytes);
+}
+
+}  // namespace tidemark
