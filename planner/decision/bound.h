@@ -21,6 +21,10 @@ struct Prices {
   std::vector<double> device;       ///< lambda, ns per byte
   std::vector<double> host;         ///< mu, ns per byte
   double bound_ns = 0;              ///< what these prices prove
+  /// The ascent's running average of its minimisers: close to an optimal fractional plan (volume algorithm, Barahona
+  /// and Anbil 2000). Per gap row, the share in which it is recomputed and swapped, 0 to 1.
+  std::vector<float> recompute_share;
+  std::vector<float> swap_share;
 };
 
 /// REQUIRES: budgets >= 0. `upper_bound_ns`: the added time of some plan that fits, or a guess; steers step sizes only.

@@ -23,22 +23,13 @@ Communication communication_of(const DecisionProblem& p, const Recipe& recipe) {
   return c;
 }
 
-/// First site-local position a run may start at: after the outputs were dropped, and not back in a forward pass when it
-/// is a backward pass that needs them.
+/// First site-local position a run may start at: after its outputs were dropped, within the pass that needs them.
 std::int32_t earliest_start(const DecisionProblem& p, const SiteClass& c, const SiteClass::Unit& unit,
                             std::int32_t need_pos) {
-  const auto ops = p.ops_of(c.representative);
   std::int32_t limit = 0;
   for (const std::int32_t slot : unit.slots)
     limit = std::max(limit, c.slots[static_cast<std::size_t>(slot)].before_pos + 1);
-  const bool forward_need = p.graph->template_of(ops[static_cast<std::size_t>(need_pos)]).phase == OpPhase::forward;
-  std::int32_t pos = need_pos;
-  while (pos > limit) {
-    const bool forward = p.graph->template_of(ops[static_cast<std::size_t>(pos - 1)]).phase == OpPhase::forward;
-    if (forward && !forward_need) break;
-    --pos;
-  }
-  return pos;
+  return pass_begin(p, c.representative, limit, need_pos);
 }
 
 /// Where the run starts so that its communication has time to finish, as late as possible.
@@ -91,7 +82,7 @@ SiteEffect work_out_effect(const DecisionProblem& problem, const SiteClass& c, c
     const SiteClass::Unit& unit = c.units[static_cast<std::size_t>(*it)];
     if (actions[static_cast<std::size_t>(unit.slots.front())] != Action::recompute) continue;
     const Recipe& recipe = problem.graph->recipes[row(unit.recipe)];
-    std::int32_t need = back_of_local[static_cast<std::size_t>(recipe.outputs.front())];
+    std::int32_t need = unit.latest_pos;
     for (const std::int32_t local : recipe.outputs)
       need = std::min(need, back_of_local[static_cast<std::size_t>(local)]);
     const Communication communication = communication_of(problem, recipe);

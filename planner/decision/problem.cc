@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <map>
 #include <optional>
 #include <tuple>
@@ -80,13 +81,15 @@ struct ClassKey {
   auto operator<=>(const ClassKey&) const = default;
 };
 
-bool naturally_available(const DecisionProblem& p, const SiteClass& site_class, const Recipe& recipe,
-                         std::int32_t need_pos) {
-  const OpId need = p.ops_of(site_class.representative)[static_cast<std::size_t>(need_pos)];
-  return std::all_of(recipe.sources.begin(), recipe.sources.end(), [&](std::int32_t local) {
-    const StorageId source = p.graph->storage_at(site_class.representative, local);
-    return p.liveness->ranges[row(source)].end > static_cast<std::int32_t>(need);
-  });
+/// The last site-local position before which the recipe's sources are all still alive; at most `need_pos`.
+std::int32_t latest_run(const DecisionProblem& p, const SiteClass& c, const Recipe& recipe, std::int32_t need_pos) {
+  const auto ops = p.ops_of(c.representative);
+  for (const std::int32_t local : recipe.sources) {
+    const LiveRange& range = p.liveness->ranges[row(p.graph->storage_at(c.representative, local))];
+    need_pos =
+        std::min(need_pos, local_position(ops, id_of<OpId>(static_cast<std::size_t>(std::max(0, range.end - 1)))));
+  }
+  return need_pos;
 }
 
 /// Groups the slots of a class into units. A storage belongs to the first usable recipe that restores it; a recipe is
@@ -103,7 +106,7 @@ void form_units(const DecisionProblem& p, SiteClass& c) {
     const Recipe& recipe = p.graph->recipes[row(id)];
     if (!recipe.pure || recipe.needs_random_state || recipe.outputs.empty()) continue;
     SiteClass::Unit unit{.recipe = id};
-    std::int32_t need = -1;
+    std::int32_t need = std::numeric_limits<std::int32_t>::max(), begin = 0;
     bool usable = true;
     for (const std::int32_t local : recipe.outputs) {
       const std::int32_t slot = slot_of_local[static_cast<std::size_t>(local)];
@@ -112,10 +115,12 @@ void form_units(const DecisionProblem& p, SiteClass& c) {
         break;
       }
       unit.slots.push_back(slot);
-      need = std::max(need, c.slots[static_cast<std::size_t>(slot)].after_pos);
+      need = std::min(need, c.slots[static_cast<std::size_t>(slot)].after_pos);
+      begin = std::max(begin, c.slots[static_cast<std::size_t>(slot)].pass_pos);
     }
-    const auto ops = static_cast<std::int32_t>(p.ops_of(c.representative).size());
-    if (!usable || need >= ops || !naturally_available(p, c, recipe, need)) continue;
+    if (!usable || need >= static_cast<std::int32_t>(p.ops_of(c.representative).size())) continue;
+    unit.latest_pos = latest_run(p, c, recipe, need);
+    if (unit.latest_pos < begin) continue;
     for (const Recipe::Step& step : recipe.steps)
       if (p.graph->op_templates[row(step.op)].lane == Lane::compute) unit.compute_ns += p.template_ns[row(step.op)];
     for (const std::int32_t slot : unit.slots)
@@ -170,7 +175,11 @@ void form_classes(DecisionProblem& p, const std::vector<Gap>& gaps) {
                      [&](SiteId a, SiteId b) { return g.sites[row(a)].micro_batch < g.sites[row(b)].micro_batch; });
     c.representative = c.sites[c.sites.size() / 2];
     for (const auto& s : key.slots)
-      c.slots.push_back({.local = s[0], .ordinal = s[1], .before_pos = s[2], .after_pos = s[3]});
+      c.slots.push_back({.local = s[0],
+                         .ordinal = s[1],
+                         .before_pos = s[2],
+                         .after_pos = s[3],
+                         .pass_pos = pass_begin(p, c.representative, s[2] + 1, s[3])});
     form_units(p, c);
     order_units(p, c);
     for (const SiteId site : c.sites) {
@@ -203,10 +212,26 @@ void place_gaps_on_clock(DecisionProblem& p) {
       gap.free_from = 2 * static_cast<std::int32_t>(it - p.clock_start_ns.begin());
     }
     gap.taken_from = std::max(gap.free_from, 2 * p.clock_of[row(gap.gap.after)]);
+    const SiteClass& c = p.classes[static_cast<std::size_t>(gap.site_class)];
+    const auto ops = p.ops_of(p.graph->storages[row(gap.gap.storage)].site);
+    const auto pass = static_cast<std::size_t>(c.slots[static_cast<std::size_t>(gap.slot)].pass_pos);
+    const OpId first = pass < ops.size() ? std::min(ops[pass], gap.gap.after) : gap.gap.after;
+    gap.host_until = std::clamp(2 * p.clock_of[row(first)], gap.free_from, gap.taken_from);
   }
 }
 
 }  // namespace
+
+std::int32_t pass_begin(const DecisionProblem& problem, SiteId site, std::int32_t limit, std::int32_t position) {
+  const auto ops = problem.ops_of(site);
+  const auto is_forward = [&](std::int32_t pos) {
+    return problem.graph->template_of(ops[static_cast<std::size_t>(pos)]).phase == OpPhase::forward;
+  };
+  if (position >= static_cast<std::int32_t>(ops.size())) return position;
+  const bool forward = is_forward(position);
+  while (position > limit && (forward || !is_forward(position - 1))) --position;
+  return position;
+}
 
 GapKey DecisionProblem::key_of(const GapRow& gap) const {
   const SiteClass& c = classes[static_cast<std::size_t>(gap.site_class)];

@@ -29,6 +29,7 @@ struct GapRow {
   Bytes bytes = 0;
   std::int32_t free_from = 0;   ///< half-step from which the bytes are free if dropped at once
   std::int32_t taken_from = 0;  ///< half-step at which they must be back at the latest
+  std::int32_t host_until = 0;  ///< a swapped copy holds host memory from free_from at least to this half-step
   CopyCost copy_out, copy_in;
 };
 
@@ -47,6 +48,7 @@ struct SiteClass {
     std::int32_t ordinal = 0;     ///< Gap::ordinal
     std::int32_t before_pos = 0;  ///< site-local op position of the last own op before the gap ends up idle
     std::int32_t after_pos = 0;   ///< site-local op position of the first own op at or after the end of the gap
+    std::int32_t pass_pos = 0;    ///< where the pass that ends the gap begins: nothing needs the storage before it
     std::int32_t unit = -1;       ///< position in `units`
   };
   std::vector<Slot> slots;
@@ -56,6 +58,7 @@ struct SiteClass {
     RecipeId recipe = kNone<RecipeId>;
     std::vector<std::int32_t> slots;
     std::int64_t compute_ns = 0;  ///< of one run of the recipe
+    std::int32_t latest_pos = 0;  ///< last site-local op before which the recipe can run: a source dies there
   };
   std::vector<Unit> units;
   std::vector<std::int32_t> unit_order;  ///< units with a recipe, sources before dependents
@@ -86,6 +89,11 @@ struct DecisionProblem {
   [[nodiscard]] std::int32_t clock_length() const { return static_cast<std::int32_t>(base_bytes.size()); }
   [[nodiscard]] GapKey key_of(const GapRow& gap) const;
 };
+
+/// The first site-local position of the pass that runs `position`, not before `limit`: a backward pass does not reach
+/// back into a forward one.
+[[nodiscard]] std::int32_t pass_begin(const DecisionProblem& problem, SiteId site, std::int32_t limit,
+                                      std::int32_t position);
 
 /// Builds the problem. Only the longest gap of each storage is open to decision, and only if it is at least
 /// `min_gap_ops` ops long. Borrowed arguments must outlive the problem. Errors: those of the keep-all schedule.

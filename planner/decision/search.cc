@@ -51,11 +51,12 @@ class Solver {
     host_.reset(evaluator_.host_profile());
   }
   bool repair();
+  void vacate_host();
   void undo_unneeded();
   void exchange();
   bool try_keep(const std::vector<std::int32_t>& gaps);
   void use_prices(const Prices& prices, double link_price);
-  [[nodiscard]] Choice choice_at_prices() const;
+  [[nodiscard]] Choice rounded(const Prices& prices) const;
 
   const DecisionProblem& p_;
   Bytes budget_, host_budget_;
@@ -86,7 +87,7 @@ void Solver::apply(const Move& move) {
     choice_[static_cast<std::size_t>(g)] = move.action;
     const std::int32_t from = move.action == Action::swap ? move.from : gap.free_from;
     device_.add(from, move.until, -gap.bytes);
-    if (move.action == Action::swap) host_.add(gap.free_from, gap.taken_from, gap.bytes);
+    if (move.action == Action::swap) host_.add(gap.free_from, gap.taken_from + 1, gap.bytes);
   }
   if (move.action == Action::recompute) device_.add(move.until, move.back_clock + 1, move.transient_bytes);
 }
@@ -117,6 +118,33 @@ bool Solver::repair() {
   }
 }
 
+/// Gives up swaps until the host budget holds: first those the prices want least.
+void Solver::vacate_host() {
+  std::vector<std::pair<double, std::size_t>> candidates;
+  while (host_.max() > host_budget_) {
+    const std::int32_t at = host_.argmax();
+    candidates.clear();
+    for (std::size_t m = 0; m < moves_.size(); ++m) {
+      const Move& move = moves_[m];
+      const auto g = static_cast<std::size_t>(move.first_gap + move.slot);
+      if (move.action != Action::swap || choice_[g] != Action::swap) continue;
+      if (p_.gaps[g].free_from > at || p_.gaps[g].taken_from < at) continue;
+      candidates.emplace_back(-reduced_[m] / static_cast<double>(move.bytes), m);
+    }
+    if (candidates.empty()) return;
+    std::sort(candidates.begin(), candidates.end());
+    Bytes over = host_.max() - host_budget_;
+    for (const auto& [score, m] : candidates) {
+      if (over <= 0) break;
+      const auto g = static_cast<std::size_t>(moves_[m].first_gap + moves_[m].slot);
+      choice_[g] = Action::keep;
+      device_.add(evaluator_.freed_from()[g], evaluator_.freed_until()[g], p_.gaps[g].bytes);
+      host_.add(p_.gaps[g].free_from, p_.gaps[g].taken_from + 1, -p_.gaps[g].bytes);
+      over -= p_.gaps[g].bytes;
+    }
+  }
+}
+
 /// Puts gaps back to keep if every position they cover has room.
 bool Solver::try_keep(const std::vector<std::int32_t>& gaps) {
   const auto& from = evaluator_.freed_from();
@@ -142,7 +170,7 @@ void Solver::undo_unneeded() {
     const Move& move = moves_[m];
     const std::int32_t gap = gaps_of(p_, move).front();
     if (choice_[static_cast<std::size_t>(gap)] != move.action) continue;
-    taken.emplace_back(-move.cost_ns / static_cast<double>(move.bytes), m);
+    taken.emplace_back(-(reduced_[m] + 1e-3 * move.cost_ns) / static_cast<double>(move.bytes), m);
   }
   std::sort(taken.begin(), taken.end());
   for (const auto& [score, m] : taken) try_keep(gaps_of(p_, moves_[m]));
@@ -164,7 +192,7 @@ void Solver::exchange() {
     if (device_.max(from, swap.from) + bytes > budget_ || device_.max(swap.until, until) + bytes > budget_) continue;
     device_.add(from, swap.from, bytes);
     device_.add(swap.until, until, bytes);
-    host_.add(p_.gaps[g].free_from, p_.gaps[g].taken_from, bytes);
+    host_.add(p_.gaps[g].free_from, p_.gaps[g].taken_from + 1, bytes);
     choice_[g] = Action::swap;
   }
 }
@@ -178,7 +206,8 @@ SearchResult Solver::run_from(Choice start) {
     if (better(now, best)) best = now;
     synchronise();
     const Choice before = choice_;
-    if (now.evaluation.peak_bytes > budget_) {
+    if (!now.fits) {
+      vacate_host();
       const bool repaired = repair();
       if (choice_ == before) break;
       if (!repaired) {
@@ -197,10 +226,10 @@ SearchResult Solver::run_from(Choice start) {
 }
 
 void Solver::use_prices(const Prices& prices, double link_price) {
-  std::vector<double> sum(prices.clock.size() + 1, 0), net(prices.clock.size() + 1, 0);
+  std::vector<double> sum(prices.clock.size() + 1, 0), host_sum(prices.clock.size() + 1, 0);
   for (std::size_t t = 0; t < prices.clock.size(); ++t) {
     sum[t + 1] = sum[t] + prices.device[t];
-    net[t + 1] = net[t] + std::max(0.0, prices.device[t] - prices.host[t]);
+    host_sum[t + 1] = host_sum[t] + prices.host[t];
   }
   const auto index = [&](std::int32_t clock) {
     return static_cast<std::size_t>(std::lower_bound(prices.clock.begin(), prices.clock.end(), clock) -
@@ -208,32 +237,21 @@ void Solver::use_prices(const Prices& prices, double link_price) {
   };
   for (std::size_t m = 0; m < moves_.size(); ++m) {
     const Move& move = moves_[m];
-    const auto& value = move.action == Action::swap ? net : sum;
     const std::size_t lo = index(move.from), hi = std::max(lo, index(move.until));
-    reduced_[m] = move.cost_ns + link_price * move.link_ns - (value[hi] - value[lo]) * static_cast<double>(move.bytes);
+    reduced_[m] = move.cost_ns + link_price * move.link_ns - (sum[hi] - sum[lo]) * static_cast<double>(move.bytes);
+    if (move.action != Action::swap) continue;
+    const GapRow& gap = p_.gaps[static_cast<std::size_t>(move.first_gap + move.slot)];
+    const std::size_t held_from = index(gap.free_from), held_until = std::max(held_from, index(gap.host_until));
+    reduced_[m] += (host_sum[held_until] - host_sum[held_from]) * static_cast<double>(move.bytes);
   }
 }
 
-/// Per unit the cheapest of keep, recompute and swaps at the prices in use.
-Choice Solver::choice_at_prices() const {
+/// Rounds the fractional plan: what it takes for the most part is taken.
+Choice Solver::rounded(const Prices& prices) const {
   Choice choice(p_.gaps.size(), Action::keep);
-  for (std::size_t m = 0; m < moves_.size();) {
-    const Move& first = moves_[m];
-    double recompute = 0, swap = 0;
-    std::size_t end = m;
-    for (; end < moves_.size() && moves_[end].first_gap == first.first_gap && moves_[end].unit == first.unit &&
-           moves_[end].site_class == first.site_class;
-         ++end) {
-      if (moves_[end].action == Action::recompute)
-        recompute = reduced_[end];
-      else
-        swap += std::min(0.0, reduced_[end]);
-    }
-    const Action action = recompute < swap ? Action::recompute : Action::swap;
-    for (std::size_t i = m; i < end && std::min(recompute, swap) < 0; ++i)
-      if (moves_[i].action == action && reduced_[i] < 0)
-        for (const std::int32_t g : gaps_of(p_, moves_[i])) choice[static_cast<std::size_t>(g)] = action;
-    m = end;
+  for (std::size_t g = 0; g < choice.size(); ++g) {
+    if (prices.swap_share[g] >= 0.5F) choice[g] = Action::swap;
+    if (prices.recompute_share[g] >= 0.5F) choice[g] = Action::recompute;
   }
   return choice;
 }
@@ -252,7 +270,7 @@ SearchResult Solver::optimal() {
   for (const double link_price : {0.0, 0.02, 0.2, 1.0}) {
     if (link_price > 0 && best.fits && best.evaluation.exposed_copy_ns == 0) break;
     use_prices(prices, link_price);
-    candidate = run_from(choice_at_prices());
+    candidate = run_from(rounded(prices));
     if (better(candidate, best)) best = candidate;
   }
   best.lower_bound_ns = prices.bound_ns;
