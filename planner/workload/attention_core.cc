@@ -25,7 +25,7 @@ std::vector<Ref> fetch_remote(const BlockContext& c, OpPhase phase, const Attent
   if (c.shapes.context == 1) return {};
   const Bytes bytes = key_value_bytes(c) * (c.shapes.context - 1);
   const Ref remote = c.builder.temporary(name, bytes);
-  c.builder.op(phase, {.name = "attention.key_value_exchange",
+  c.builder.op(phase, {.name = std::string("attention.") + name,
                        .lane = c.shapes.context_lane,
                        .cost = link_cost(bytes),
                        .collective = true,
@@ -47,7 +47,7 @@ void forward_core(const BlockContext& c, AttentionTensors& t) {
   t.core_out = b.saved("attention_out_core", c.full_bytes(s.heads * s.v_dim));
   t.statistics = b.saved("softmax_stats", s.tokens * s.heads * s.statistics_bytes_per_row);
   b.tag("core_attention");
-  const std::vector<Ref> remote = fetch_remote(c, OpPhase::forward, t, "key_value_remote");
+  const std::vector<Ref> remote = fetch_remote(c, OpPhase::forward, t, "key_value_exchange");
   b.op(OpPhase::forward, {.name = "attention.core",
                           .cost = core_cost(s, 1, 1),
                           .reads = with({t.q, t.k, t.v}, remote),
@@ -58,7 +58,7 @@ void forward_core(const BlockContext& c, AttentionTensors& t) {
 CoreGradients backward_core(const BlockContext& c, const AttentionTensors& t, Ref d_core_out) {
   const DeviceShapes& s = c.shapes;
   BlockBuilder& b = c.builder;
-  const std::vector<Ref> remote = fetch_remote(c, OpPhase::backward, t, "key_value_remote_again");
+  const std::vector<Ref> remote = fetch_remote(c, OpPhase::backward, t, "key_value_exchange_again");
   const CoreGradients d{.q = b.temporary("q_gradient", c.full_bytes(s.heads * s.qk_dim)),
                         .k = b.temporary("k_gradient", c.full_bytes(s.kv_heads * s.qk_dim)),
                         .v = b.temporary("v_gradient", c.full_bytes(s.kv_heads * s.v_stored_dim))};

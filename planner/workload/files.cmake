@@ -23,4 +23,5 @@ list(APPEND TIDEMARK_WORKLOAD_FILES
   workload/static_memory.cc
   workload/step_block.cc
   workload/step_graph.cc
+  workload/step_parts.cc
   workload/vocabulary.cc)

@@ -24,9 +24,9 @@ Ref sub_layer_output(const BlockContext& c, const char* name) {
 /// out = residual + sub-layer output, normalised first in a sandwich.
 void join_residual(const BlockContext& c, const std::string& name, Ref sub_layer_out, Ref residual, Ref out) {
   if (is_sandwich(c)) {
-    forward_norm(c, name + "_norm", kNorms, sub_layer_out, out, {residual});
+    forward_norm(c, "layer.post_" + name + "_norm", kNorms, sub_layer_out, out, {residual});
   } else {
-    token_op(c, OpPhase::forward, name + "_residual", {sub_layer_out, residual}, {out}, c.model.hidden);
+    token_op(c, OpPhase::forward, "layer." + name + "_residual", {sub_layer_out, residual}, {out}, c.model.hidden);
   }
 }
 
@@ -46,7 +46,7 @@ void forward_attention_half(const BlockContext& c, LayerTensors& t) {
   b.module("layer");
   t.x1 = b.saved("x1", bytes);
   b.tag("x1");
-  join_residual(c, "layer.attention", t.attention_out, t.x, t.x1);
+  join_residual(c, "attention", t.attention_out, t.x, t.x1);
   b.recipe("x1", {t.x1});
 }
 
@@ -55,7 +55,7 @@ void forward_mlp_half(const BlockContext& c, LayerKind kind, LayerTensors& t, Re
   b.module("mlp_norm");
   t.y2 = b.saved("y2", c.local_bytes(c.model.hidden));
   b.tag("y2");
-  forward_norm(c, "layer.mlp_norm", kNorms, t.x1, t.y2);
+  forward_norm(c, "layer.pre_mlp_norm", kNorms, t.x1, t.y2);
   b.recipe("y2", {t.y2});
   b.module("mlp");
   t.mlp_out = sub_layer_output(c, "mlp_out");
@@ -66,14 +66,14 @@ void forward_mlp_half(const BlockContext& c, LayerKind kind, LayerTensors& t, Re
   }
   if (b.is_saved(t.mlp_out)) b.recipe("mlp_out", {t.mlp_out});
   b.tag("");
-  join_residual(c, "layer.mlp", t.mlp_out, t.x1, out);
+  join_residual(c, "mlp", t.mlp_out, t.x1, out);
 }
 
 /// Gradient of a sub-layer's output: through its norm in a sandwich, else that of the sum.
 Ref sub_layer_gradient(const BlockContext& c, const std::string& name, Ref sub_layer_out, Ref d_sum) {
   if (!is_sandwich(c)) return d_sum;
   const Ref d = c.builder.temporary(name + "_out_gradient", c.local_bytes(c.model.hidden));
-  backward_norm(c, "layer." + name + "_norm", kNorms, sub_layer_out, {d_sum}, d);
+  backward_norm(c, "layer.post_" + name + "_norm", kNorms, sub_layer_out, {d_sum}, d);
   return d;
 }
 
@@ -100,7 +100,7 @@ void backward_layer(const BlockContext& c, LayerKind kind, const LayerTensors& t
   }
   b.module("layer");
   const Ref d_x1 = b.temporary("x1_gradient", bytes);
-  backward_norm(c, "layer.mlp_norm", kNorms, t.x1, d_y2, d_x1, {d_out});
+  backward_norm(c, "layer.pre_mlp_norm", kNorms, t.x1, d_y2, d_x1, {d_out});
   b.module("self_attention");
   const Ref d_attention = sub_layer_gradient(c, "attention", t.attention_out, d_x1);
   const std::vector<Ref> d_y1 = backward_attention(c, t.attention, t.y1, d_attention);

@@ -82,28 +82,30 @@ void forward_router(const BlockContext& c, Ref y2, Ref router) {
 }
 
 /// Picks the rows of `tokens` and brings them, sorted by expert, to `out`. `tokens` are already gathered over nodes.
-void dispatch(const BlockContext& c, OpPhase phase, const std::string& name, Ref tokens, Ref router, Ref out) {
+void dispatch(const BlockContext& c, Ref tokens, Ref router, Ref out) {
   BlockBuilder& b = c.builder;
+  const OpPhase phase = OpPhase::forward;
   const Rows home{.count = c.shapes.home_rows};
   if (!exchanges_rows(c.shapes)) {
     move_rows(c, phase, "moe.permute", {.count = c.shapes.expert_rows, .routed = true}, {tokens, router}, out);
     return;
   }
-  const Ref send = b.temporary(name + "_send_rows", home_bytes(c));
+  const Ref send = b.temporary("dispatch_send_rows", home_bytes(c));
   move_rows(c, phase, "moe.permute", home, {tokens, router}, send);
-  const Ref received = rows_to_experts(c, phase, name, send);
+  const Ref received = rows_to_experts(c, phase, "dispatch", send);
   move_rows(c, phase, "moe.sort_rows", {.count = c.shapes.expert_rows, .routed = true}, {received, router}, out);
 }
 
-/// Expert rows in `rows` back to the order of this device's tokens, in `out`.
-void return_rows(const BlockContext& c, OpPhase phase, const std::string& name, Ref rows, Ref router, Ref out) {
+/// Expert rows in `rows` back to the order of this device's tokens, in `out`. `reorder` names the local move.
+void return_rows(const BlockContext& c, OpPhase phase, const std::string& name, const std::string& reorder, Ref rows,
+                 Ref router, Ref out) {
   const Rows moved{.count = c.shapes.expert_rows, .routed = true};
   if (!exchanges_rows(c.shapes)) {
-    move_rows(c, phase, "moe.unsort_rows", moved, {rows, router}, out);
+    move_rows(c, phase, reorder, moved, {rows, router}, out);
     return;
   }
   const Ref send = row_storage(c, name + "_return_rows", c.model.hidden, false);
-  move_rows(c, phase, "moe.unsort_rows", moved, {rows, router}, send);
+  move_rows(c, phase, reorder, moved, {rows, router}, send);
   rows_to_tokens(c, phase, name, send, out);
 }
 
@@ -139,7 +141,7 @@ void forward_combine(const BlockContext& c, const MoeTensors& t, Ref routed_out)
                           .routed = true,
                           .reads = {b.parameter("experts"), t.act_out},
                           .writes = {fc2_out}});
-  return_rows(c, OpPhase::forward, "combine", fc2_out, t.router, t.unpermute_in);
+  return_rows(c, OpPhase::forward, "combine", "moe.unsort_rows", fc2_out, t.router, t.unpermute_in);
   if (kept) b.recipe("unpermute_in", {t.unpermute_in});
   b.tag(kOutTag);
   const bool hierarchical = c.shapes.expert_group.hierarchical;
@@ -184,7 +186,7 @@ MoeTensors forward_moe(const BlockContext& c, Ref y2, Ref out) {
     b.module("mlp.experts");
   }
   b.tag("fc1_in");
-  dispatch(c, OpPhase::forward, "dispatch", tokens, t.router, t.fc1_in);
+  dispatch(c, tokens, t.router, t.fc1_in);
   b.recipe("fc1_in", {t.fc1_in});
   forward_experts(c, t);
   const Ref routed_out = shares ? b.temporary("routed_out", token_bytes) : out;
@@ -254,7 +256,7 @@ void backward_dispatch(const BlockContext& c, const MoeTensors& t, Ref d_fc1_in,
   BlockBuilder& b = c.builder;
   const OpPhase phase = OpPhase::backward;
   const Ref d_rows = b.temporary("dispatch_gradient", home_bytes(c));
-  return_rows(c, phase, "dispatch_backward", d_fc1_in, t.router, d_rows);
+  return_rows(c, phase, "dispatch_backward", "moe.sort_rows_backward", d_fc1_in, t.router, d_rows);
   const bool hierarchical = c.shapes.expert_group.hierarchical;
   const Bytes sum_bytes = BlockContext::bytes(picked_tokens(c.shapes), c.model.hidden);
   const Ref sums = hierarchical ? b.temporary("dispatch_gradient_sums", sum_bytes) : d_y2;

@@ -107,6 +107,27 @@ namespace tidemark::testing {
   return {};
 }
 
+/// Op and storage names are unique within a block, so that reports and diffs can name them.
+[[nodiscard]] inline std::string check_names(const Graph& graph) {
+  std::map<BlockId, std::map<std::string, OpTemplateId>> ops;
+  for (const Op& op : graph.ops) {
+    const std::string& name = graph.op_templates[row(op.op_template)].name;
+    const auto [entry, is_new] = ops[graph.sites[row(op.site)].block].try_emplace(name, op.op_template);
+    if (!is_new && entry->second != op.op_template) return "two ops are called " + name;
+  }
+  for (const Block& block : graph.blocks) {
+    std::vector<std::string> names;
+    for (std::int32_t local = 0; local < block.storage_count; ++local) {
+      const auto t = row(block.first_storage_template) + static_cast<std::size_t>(local);
+      names.push_back(graph.storage_templates[t].name);
+    }
+    std::ranges::sort(names);
+    const auto twice = std::ranges::adjacent_find(names);
+    if (twice != names.end()) return "two storages of " + block.name + " are called " + *twice;
+  }
+  return {};
+}
+
 /// A recipe step reads only sources, earlier outputs and transients; every output and transient is written; sources are
 /// not outputs; one storage has one recipe; flags say what the steps do.
 [[nodiscard]] inline std::string check_recipe(const Graph& graph, const Block& block, const Recipe& recipe) {
@@ -183,7 +204,8 @@ namespace tidemark::testing {
 
 /// All single-graph rules.
 [[nodiscard]] inline std::string check_graph(const Graph& graph) {
-  for (const auto check : {check_shape, check_versions, check_nothing_is_idle, check_site_order, check_recipes}) {
+  for (const auto check :
+       {check_shape, check_versions, check_nothing_is_idle, check_site_order, check_names, check_recipes}) {
     if (std::string problem = check(graph); !problem.empty()) return problem;
   }
   return {};
