@@ -1,0 +1,49 @@
+#pragma once
+// Text on its way into HTML.
+
+#include <string>
+#include <string_view>
+
+namespace tidemark {
+
+/// Safe between tags and inside a quoted attribute.
+[[nodiscard]] inline std::string html_text(std::string_view text) {
+  std::string escaped;
+  for (const char c : text) {
+    switch (c) {
+      case '&':
+        escaped += "&amp;";
+        break;
+      case '<':
+        escaped += "&lt;";
+        break;
+      case '>':
+        escaped += "&gt;";
+        break;
+      case '"':
+        escaped += "&quot;";
+        break;
+      case '\'':
+        escaped += "&#39;";
+        break;
+      default:
+        escaped += c;
+    }
+  }
+  return escaped;
+}
+
+/// JSON that may stand inside a script element: no `<` can close it.
+[[nodiscard]] inline std::string script_text(std::string_view json) {
+  std::string escaped;
+  for (const char c : json) {
+    if (c == '<') {
+      escaped += "\\u003c";
+    } else {
+      escaped += c;
+    }
+  }
+  return escaped;
+}
+
+}  // namespace tidemark

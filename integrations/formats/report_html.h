@@ -1,0 +1,26 @@
+#pragma once
+// A planned step as one HTML file that a training engineer reads without Tidemark: verdict and inputs, the modelled
+// step, every rank, memory over the step, what was chosen and why, layout attempts, and policies side by side.
+// Self-contained: no network, no fonts, light and dark; a few kilobytes of script draw the memory picture and answer to
+// hovering.
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "planner/planner.h"
+
+namespace tidemark {
+
+/// What another policy came to on the same job, for the comparison table.
+struct PolicyResult {
+  std::string policy;
+  std::vector<RankFigures> ranks;
+  StepFigures step;
+};
+
+/// Deterministic. Every name from the job is escaped. About 100 KB a rank.
+[[nodiscard]] std::string report_html(const PlanRequest& request, const PlanOutcome& outcome,
+                                      std::span<const PolicyResult> comparison = {});
+
+}  // namespace tidemark

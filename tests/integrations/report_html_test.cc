@@ -1,0 +1,205 @@
+#include "integrations/formats/report_html.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "integrations/formats/html_text.h"
+#include "integrations/formats/report_data.h"
+#include "tests/support/tiny_outcome.h"
+
+namespace tidemark {
+namespace {
+
+using nlohmann::json;
+using tidemark::testing::tiny_outcome;
+using tidemark::testing::tiny_request;
+
+bool contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+json data_of(const std::string& page) {
+  const std::string open = "<script type=\"application/json\" id=\"data\">";
+  const std::size_t begin = page.find(open) + open.size();
+  return json::parse(page.substr(begin, page.find("</script>", begin) - begin));
+}
+
+/// Opened elements that are not closed in order, or an empty text. Script and style contents are skipped.
+std::string first_unbalanced(const std::string& page) {
+  const std::set<std::string> voids = {"meta", "br", "rect", "line", "!doctype"};
+  std::vector<std::string> open;
+  for (std::size_t at = page.find('<'); at != std::string::npos; at = page.find('<', at)) {
+    const std::size_t end = page.find('>', at);
+    if (end == std::string::npos) return "a tag without end";
+    std::string name = page.substr(at + 1, page.find_first_of(" >/", at + 2) - at - 1);
+    at = end;
+    if (name[0] == '/') {
+      name = name.substr(1);
+      if (open.empty() || open.back() != name) return "</" + name + ">";
+      open.pop_back();
+    } else if (!voids.contains(name)) {
+      open.push_back(name);
+      if (name == "script" || name == "style") at = page.find("</" + name, at);
+    }
+  }
+  return open.empty() ? "" : "<" + open.back() + ">";
+}
+
+TEST(Report, IsOneWellFormedFileThatLoadsNothing) {
+  const std::string page = report_html(tiny_request(), tiny_outcome());
+  EXPECT_EQ(first_unbalanced(page), "");
+  for (const char* loader : {"src=", "href=", "@import", "url(", "https://", "fetch(", "import("}) {
+    EXPECT_FALSE(contains(page, loader)) << loader;
+  }
+  EXPECT_TRUE(contains(page, "prefers-color-scheme:dark"));
+}
+
+TEST(Report, ShowsVerdictInputsStepAndRanks) {
+  const std::string page = report_html(tiny_request(), tiny_outcome());
+  for (const char* part :
+       {"<b>FITS</b>", "2 of 2 ranks fit 1.00 MiB", "tiny-device", "TP1 PP2 DP1", "1.02 s", "+1.55 % on keep-all",
+        "31.50 %", "causal 27.25 %", "7.50 B", "head.loss of micro-batch 1", "15.5", "modelled"}) {
+    EXPECT_TRUE(contains(page, part)) << part;
+  }
+}
+
+TEST(Report, SaysWhatIsOverAndWhatBudgetWouldDo) {
+  PlanOutcome outcome = tiny_outcome();
+  outcome.ranks[1].figures.fits = false;
+  outcome.ranks[1].figures.reason = "the optimizer step binds";
+  outcome.ranks[1].figures.smallest_budget_bytes = 2 * kMiB;
+  const std::string page = report_html(tiny_request(), outcome);
+  EXPECT_EQ(first_unbalanced(page), "");
+  EXPECT_TRUE(contains(page, "<b>OVER BUDGET</b>"));
+  EXPECT_TRUE(
+      contains(page, "Rank 1: the optimizer step binds. The smallest budget that this policy meets is <b>2.00 MiB"));
+}
+
+TEST(Report, MapsDecisionsOverLayersWithCountsBytesAndPrice) {
+  PlanOutcome outcome = tiny_outcome();
+  outcome.ranks[1].plan.decisions[0].exceptions = {{.micro_batch = 2, .action = Action::keep}};
+  const std::string page = report_html(tiny_request(), outcome);
+  EXPECT_EQ(first_unbalanced(page), "");
+  EXPECT_TRUE(
+      contains(page,
+               "attention.in, layer 0 of rank 0, chunk 0: keep 0, recompute 0, swap 4 micro-batches; 4.00 KiB each; "
+               "frees 8.00 KiB at the peak for 832 ns per step"));
+  EXPECT_TRUE(contains(page, "attention.key, layer 1 of rank 0, chunk 0: keep 0, recompute 4, swap 0 micro-batches"));
+  EXPECT_TRUE(contains(page, "var(--recompute) 0 0%,var(--swap) 0% 75%,var(--keep) 75%")) << "rank 1 keeps one of four";
+  EXPECT_TRUE(contains(page, "key_value"));
+}
+
+TEST(Report, OfKeepAllHasNoMap) {
+  PlanOutcome outcome = tiny_outcome();
+  for (RankPlan& rank : outcome.ranks) rank.plan.decisions.clear();
+  const std::string page = report_html(tiny_request(), outcome);
+  EXPECT_TRUE(contains(page, "Everything is kept on every rank."));
+  EXPECT_FALSE(contains(page, "class=\"scroll map\""));
+}
+
+TEST(Report, ComparesPoliciesWhereGiven) {
+  const PlanOutcome outcome = tiny_outcome();
+  EXPECT_FALSE(contains(report_html(tiny_request(), outcome), "Policies side by side"));
+  std::vector<PolicyResult> results(2);
+  for (PolicyResult& result : results) {
+    for (const RankPlan& rank : outcome.ranks) result.ranks.push_back(rank.figures);
+    result.step = outcome.step;
+  }
+  results[0].policy = "full-recompute";
+  results[1].policy = "keep-all";
+  results[1].ranks[0].fits = false;
+  const std::string page = report_html(tiny_request(), outcome, results);
+  EXPECT_EQ(first_unbalanced(page), "");
+  EXPECT_TRUE(contains(page, "<td class=\"l\">full-recompute</td><td class=\"yes\">2 of 2</td>"));
+  EXPECT_TRUE(contains(page, "<td class=\"l\">keep-all</td><td class=\"no\">1 of 2</td>"));
+  EXPECT_TRUE(contains(page, "<td>31.0</td>")) << "added ms of both ranks together";
+}
+
+TEST(Report, EscapesEveryName) {
+  const std::string evil = "</script><img src=x onerror=\"1\">&'";
+  PlanRequest request = tiny_request();
+  PlanOutcome outcome = tiny_outcome();
+  request.job.model.name = evil;
+  request.machine.name = evil;
+  for (RankPlan& rank : outcome.ranks) {
+    for (StorageTemplate& storage : rank.graph.storage_templates) storage.name += evil;
+    for (OpTemplate& op : rank.graph.op_templates) op.name += evil;
+    for (Recipe& recipe : rank.graph.recipes) recipe.name += evil;
+    for (Block& block : rank.graph.blocks) block.name = evil;
+    rank.figures.peak_op = rank.figures.reason = evil;
+    for (PlanAttempt& attempt : rank.attempts) attempt.packer = evil;
+  }
+  const std::string page = report_html(request, outcome, std::vector<PolicyResult>{{.policy = evil}});
+  EXPECT_EQ(first_unbalanced(page), "");
+  EXPECT_FALSE(contains(page, "<img"));
+  EXPECT_TRUE(contains(page, html_text(evil)));
+  EXPECT_TRUE(contains(data_of(page)["ranks"][0]["ops"][0].get<std::string>(), evil));
+}
+
+TEST(Report, SameInputsGiveSameBytes) {
+  EXPECT_EQ(report_html(tiny_request(), tiny_outcome()), report_html(tiny_request(), tiny_outcome()));
+}
+
+/// A rank of a few thousand ops with storages of many MiB, so that rounding to MiB is seen.
+PlanOutcome long_outcome() {
+  PlanOutcome outcome;
+  const tidemark::testing::ChainShape shape{.layers = 6,
+                                            .micro_batches = 64,
+                                            .warm_up = 9,
+                                            .in_bytes = 40 * kMiB,
+                                            .key_bytes = 20 * kMiB,
+                                            .value_bytes = 12 * kMiB,
+                                            .temporary_bytes = 3 * kMiB,
+                                            .gradients_in_place = false};
+  outcome.ranks.push_back(tidemark::testing::TinyRank(0, shape).finish());
+  outcome.step.step_ns = outcome.ranks[0].timeline.finish_ns;
+  return outcome;
+}
+
+TEST(ReportData, KeepsThePeakAndStaysSmall) {
+  const PlanOutcome outcome = long_outcome();
+  const std::string text = report_data(outcome);
+  EXPECT_LT(text.size(), 180'000U);
+  const json data = json::parse(text);
+  const json& rank = data["ranks"][0];
+  const std::size_t samples = rank["t"].size();
+  ASSERT_GE(samples, 200U);
+  ASSERT_LE(samples, 600U);
+  std::int64_t highest = 0;
+  for (std::size_t i = 0; i < samples; ++i) {
+    std::int64_t sum = 0;
+    for (const json& series : rank["b"]) sum += series[series.size() == 1 ? 0 : i].get<std::int64_t>();
+    highest = std::max(highest, sum);
+  }
+  Bytes peak = 0;
+  for (const auto& bytes : memory_profile(outcome.ranks[0].graph, outcome.ranks[0].program.schedule).bytes) {
+    peak = std::max(peak, std::accumulate(bytes.begin(), bytes.end(), Bytes{0}));
+  }
+  EXPECT_NEAR(static_cast<double>(highest), static_cast<double>(peak) / static_cast<double>(kMiB), 3.0);
+}
+
+TEST(ReportData, EveryMomentNamesItsOpAndHolders) {
+  const json data = json::parse(report_data(long_outcome()));
+  const json& rank = data["ranks"][0];
+  ASSERT_EQ(rank["m"].size(), rank["t"].size());
+  ASSERT_EQ(rank["h"].size(), rank["t"].size());
+  for (const json& moment : rank["m"]) EXPECT_LT(moment[0].get<std::size_t>(), rank["ops"].size());
+  for (const json& holders : rank["h"]) {
+    EXPECT_LE(holders.size(), 7U);
+    for (const json& share : holders) {
+      EXPECT_LT(share[0].get<std::size_t>(), rank["holders"].size());
+      EXPECT_GT(share[1].get<int>(), 0);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tidemark
