@@ -14,11 +14,12 @@ namespace tidemark {
 [[nodiscard]] std::int64_t op_ns(const OpTemplate& op, const Machine& machine, double load);
 
 /// Per op of the graph; `time_scale` multiplies compute-lane times (1: as modelled).
-[[nodiscard]] std::vector<std::int64_t> op_durations(const Graph& graph, const Machine& machine, double time_scale = 1.0);
+[[nodiscard]] std::vector<std::int64_t> op_durations(const Graph& graph, const Machine& machine,
+                                                     double time_scale = 1.0);
 
 struct CopyCost {
-  std::int64_t link_ns = 0;     ///< occupation of the D2H or H2D lane
-  std::int64_t compute_ns = 0;  ///< what the copy takes from the compute lane: launch + its share of device memory bandwidth
+  std::int64_t link_ns = 0;  ///< occupation of the D2H or H2D lane
+  std::int64_t compute_ns = 0;  ///< taken from the compute lane: launch + a share of device memory bandwidth
 };
 [[nodiscard]] CopyCost copy_out_cost(Bytes bytes, const Machine& machine);
 [[nodiscard]] CopyCost copy_in_cost(Bytes bytes, const Machine& machine);
