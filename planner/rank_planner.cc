@@ -199,8 +199,7 @@ Result<RankPlan> plan_rank(Graph graph, const RankRequest& in) {
   }
 
   if (!bound) {
-    const double guess = best->evaluation.added_ns() > 0 ? static_cast<double>(best->evaluation.added_ns()) : 1e9;
-    bound = static_cast<std::int64_t>(find_prices(problem, budgets.device, budgets.host, guess, kBoundSteps).bound_ns);
+    bound = static_cast<std::int64_t>(find_prices(problem, budgets.device, budgets.host, kBoundSteps).bound_ns);
   }
   fill_figures(in, problem, *best, budgets, static_cast<double>(*bound), plan);
   if (!plan.figures.fits)

@@ -134,7 +134,7 @@ double lagrangian(const Relaxation& r, const std::vector<double>& device, const 
 }
 
 /// One price for all positions that exceed the budget: the best of a few, by golden ratio steps on the scale.
-double best_uniform_price(const Relaxation& r, double guess_ns, Minimiser& m) {
+double best_uniform_price(const Relaxation& r, Minimiser& m) {
   const std::size_t n = r.excess.size();
   double total = 0;
   for (const double e : r.excess) total += e;
@@ -142,7 +142,8 @@ double best_uniform_price(const Relaxation& r, double guess_ns, Minimiser& m) {
     return lagrangian(r, std::vector<double>(n, price), std::vector<double>(n, 0), m);
   };
   double best_price = 0, best_value = 0;
-  for (double price = 1e-3 * guess_ns / total; price < 100 * guess_ns / total; price *= 1.3) {
+  // From a picosecond to a second for all excess bytes together, in steps of a third.
+  for (double price = 1e-3 / total; price < 1e9 / total; price *= 1.33) {
     const double value = value_at(price);
     if (value > best_value) {
       best_value = value;
@@ -163,8 +164,7 @@ void average(const Minimiser& m, float weight, Prices& prices) {
 
 }  // namespace
 
-Prices find_prices(const DecisionProblem& problem, Bytes device_budget, Bytes host_budget, double upper_bound_ns,
-                   int iterations) {
+Prices find_prices(const DecisionProblem& problem, Bytes device_budget, Bytes host_budget, int iterations) {
   Prices best;
   best.clock = critical_positions(problem, device_budget);
   best.recompute_share.assign(problem.gaps.size(), 0);
@@ -177,7 +177,7 @@ Prices find_prices(const DecisionProblem& problem, Bytes device_budget, Bytes ho
   const Relaxation r = relax(problem, best.clock, device_budget, host_budget);
   Minimiser m;
   m.action.assign(problem.gaps.size(), Action::keep);
-  std::vector<double> device(n, best_uniform_price(r, upper_bound_ns, m)), host(n, 0);
+  std::vector<double> device(n, best_uniform_price(r, m)), host(n, 0);
   // Adam (Kingma and Ba 2015) on the subgradient: prices of neighbouring positions differ by orders of magnitude, so
   // every coordinate needs a step of its own.
   const double scale = std::max(device[0], 1e-12);

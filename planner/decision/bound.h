@@ -27,9 +27,9 @@ struct Prices {
   std::vector<float> swap_share;
 };
 
-/// REQUIRES: budgets >= 0. `upper_bound_ns`: the added time of some plan that fits, or a guess; steers step sizes only.
+/// REQUIRES: budgets >= 0. O(iterations * gaps).
 [[nodiscard]] Prices find_prices(const DecisionProblem& problem, Bytes device_budget, Bytes host_budget,
-                                 double upper_bound_ns, int iterations);
+                                 int iterations);
 
 /// The bound that given prices prove, by direct summation: an independent check of find_prices.
 [[nodiscard]] double bound_of(const DecisionProblem& problem, Bytes device_budget, Bytes host_budget,

@@ -78,7 +78,9 @@ SearchResult Solver::price(Choice choice) {
 bool Solver::applicable(const Move& move) const {
   for (const std::int32_t gap : gaps_of(p_, move))
     if (choice_[static_cast<std::size_t>(gap)] != Action::keep) return false;
-  return move.action == Action::recompute || host_.max(move.from, move.until) + move.bytes <= host_budget_;
+  if (move.action == Action::recompute) return true;
+  const GapRow& gap = p_.gaps[static_cast<std::size_t>(move.first_gap + move.slot)];
+  return host_.max(gap.free_from, gap.taken_from + 1) + move.bytes <= host_budget_;
 }
 
 void Solver::apply(const Move& move) {
@@ -188,7 +190,7 @@ void Solver::exchange() {
     if (unit.slots.size() != 1 || swap.cost_ns >= static_cast<double>(unit.compute_ns)) continue;
     const Bytes bytes = p_.gaps[g].bytes;
     const std::int32_t from = evaluator_.freed_from()[g], until = evaluator_.freed_until()[g];
-    if (host_.max(p_.gaps[g].free_from, p_.gaps[g].taken_from) + bytes > host_budget_) continue;
+    if (host_.max(p_.gaps[g].free_from, p_.gaps[g].taken_from + 1) + bytes > host_budget_) continue;
     if (device_.max(from, swap.from) + bytes > budget_ || device_.max(swap.until, until) + bytes > budget_) continue;
     device_.add(from, swap.from, bytes);
     device_.add(swap.until, until, bytes);
@@ -263,14 +265,27 @@ SearchResult Solver::optimal() {
     best.proven_optimal = true;
     return best;
   }
-  SearchResult candidate = run_from(keep);
+  const Prices prices = find_prices(p_, budget_, host_budget_, kAscentSteps);
+  use_prices(prices, 0);
+  const Choice fractional = rounded(prices);
+  SearchResult candidate = run_from(fractional);
   if (better(candidate, best)) best = candidate;
-  const double guess = best.fits ? static_cast<double>(best.evaluation.added_ns()) : 1e9;
-  const Prices prices = find_prices(p_, budget_, host_budget_, guess, kAscentSteps);
-  for (const double link_price : {0.0, 0.02, 0.2, 1.0}) {
-    if (link_price > 0 && best.fits && best.evaluation.exposed_copy_ns == 0) break;
+
+  // Copies in flight and transients take room the relaxation does not see: price again with that room taken off.
+  const SearchResult unrepaired = price(fractional);
+  const Bytes device_room = std::max<Bytes>(0, unrepaired.evaluation.peak_bytes - budget_);
+  const Bytes host_room = std::max<Bytes>(0, unrepaired.evaluation.host_peak_bytes - host_budget_);
+  if (device_room + host_room > 0) {
+    const Prices tighter = find_prices(p_, std::max<Bytes>(0, budget_ - device_room),
+                                       std::max<Bytes>(0, host_budget_ - host_room), kAscentSteps);
+    use_prices(tighter, 0);
+    candidate = run_from(rounded(tighter));
+    if (better(candidate, best)) best = candidate;
+  }
+  for (const double link_price : {0.02, 0.2, 1.0}) {
+    if (best.fits && best.evaluation.exposed_copy_ns == 0) break;
     use_prices(prices, link_price);
-    candidate = run_from(rounded(prices));
+    candidate = run_from(fractional);
     if (better(candidate, best)) best = candidate;
   }
   best.lower_bound_ns = prices.bound_ns;
