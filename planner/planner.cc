@@ -1,7 +1,6 @@
 #include "planner/planner.h"
 
 #include <tbb/global_control.h>
-#include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 
 #include "planner/cost_model.h"
 #include "planner/expert_load.h"
+#include "planner/parallel.h"
 #include "planner/rank_planner.h"
 #include "planner/scheduler.h"
 #include "planner/workload/step_graph.h"
@@ -30,7 +30,7 @@ struct NominalStep {
 template <class Body>
 Status for_each_rank(std::size_t count, const Body& body) {
   std::vector<std::optional<Error>> errors(count);
-  tbb::parallel_for(std::size_t{0}, count, [&](std::size_t i) {
+  parallel_for_each(0, count, [&](std::size_t i) {
     if (Status status = body(i); !status) errors[i] = status.error();
   });
   for (const auto& error : errors)

@@ -1,7 +1,5 @@
 #include "integrations/formats/program_file.h"
 
-#include <tbb/parallel_for.h>
-
 #include <algorithm>
 #include <limits>
 
@@ -9,6 +7,7 @@
 #include "integrations/formats/int_column.h"
 #include "integrations/formats/program_columns.h"
 #include "integrations/formats/shown.h"
+#include "planner/parallel.h"
 
 namespace tidemark {
 namespace {
@@ -222,8 +221,7 @@ void write_head(JsonText& json, const FileView& file) {
 std::string write_view(const FileView& file) {
   const TemplateSets templates = fold_templates(file.ranks);
   std::vector<std::string> ranks(file.ranks.size());
-  tbb::parallel_for(std::size_t{0}, ranks.size(),
-                    [&](std::size_t r) { ranks[r] = rank_text(file.ranks[r], templates.set_of[r]); });
+  parallel_for_each(0, ranks.size(), [&](std::size_t r) { ranks[r] = rank_text(file.ranks[r], templates.set_of[r]); });
   std::string text;
   std::size_t bytes = 1 << 20;
   for (const std::string& rank : ranks) bytes += rank.size();

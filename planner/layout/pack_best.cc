@@ -1,11 +1,10 @@
-#include <tbb/parallel_for.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cassert>
 
 #include "planner/layout/order.h"
 #include "planner/layout/packer.h"
+#include "planner/parallel.h"
 
 namespace tidemark {
 namespace {
@@ -45,7 +44,7 @@ BestPacking pack_best(std::span<const PackItem> items, Bytes alignment) {
     }
   };
   run(0);
-  tbb::parallel_for(std::size_t{1}, all.size(), run);
+  parallel_for_each(1, all.size(), run);
   std::size_t best = winner.load();
   if (best == all.size()) {
     const auto lowest = std::min_element(results.begin(), results.end(), [](const Packing& a, const Packing& b) {
