@@ -18,7 +18,7 @@ namespace tidemark {
                                                      double time_scale = 1.0);
 
 struct CopyCost {
-  std::int64_t link_ns = 0;  ///< occupation of the D2H or H2D lane
+  std::int64_t link_ns = 0;     ///< occupation of the D2H or H2D lane
   std::int64_t compute_ns = 0;  ///< taken from the compute lane: launch + a share of device memory bandwidth
 };
 [[nodiscard]] CopyCost copy_out_cost(Bytes bytes, const Machine& machine);
