@@ -17,6 +17,8 @@ namespace tidemark {
 namespace {
 
 constexpr int kMaxAttempts = 6;
+constexpr int kBisections = 3;
+constexpr std::size_t kSmallProblem = 1000;  ///< gaps; up to here more targets are tried
 constexpr int kBoundSteps = 160;
 
 /// Budgets of one rank with everything nobody's allocator owns taken off.
@@ -153,6 +155,93 @@ Status explain_misfit(const DecisionProblem& problem, Evaluator& evaluator, cons
   return {};
 }
 
+/// Asks the policy, carries the answer to addresses, and where the packing needs more than the bytes alive asks again
+/// for less. The best try stays: one that fits, then the one that adds least, then the lowest.
+class TargetLoop {
+ public:
+  TargetLoop(const RankRequest& in, const DecisionProblem& problem, Evaluator& evaluator, const Budgets& budgets,
+             RankPlan& plan)
+      : in_(in), problem_(problem), evaluator_(evaluator), budgets_(budgets), plan_(plan) {}
+
+  Status run() {
+    Bytes device = budgets_.device, host = budgets_.host;
+    while (attempts() < kMaxAttempts) {
+      if (Status s = attempt(device, host); !s) return s;
+      if (last_fits_ || exhausted_) break;
+      device = std::min(device, last_peak_) - last_over_ - last_over_ / 4;
+      host -= last_host_over_ + last_host_over_ / 4;
+      if (device <= 0 || host < 0) break;
+    }
+    const bool in_doubt = !last_fits_ && !fixed_rule_;
+    if (in_doubt) {
+      // Nothing in between worked: the lowest peak the rule can reach is the likeliest to have addresses.
+      if (Status s = attempt(0, budgets_.host); !s) return s;
+      device = last_peak_;
+      host = budgets_.host;
+    }
+    // Between a target that fits and one that did not there may be a cheaper plan; tried where it is cheap or was in
+    // doubt.
+    const bool worthwhile = in_doubt || problem_.gaps.size() <= kSmallProblem;
+    if (!last_fits_ || attempts() == 1 || !worthwhile) return {};
+    Bytes fails = failing_, fits = device;
+    for (int i = 0; i < kBisections; ++i) {
+      const Bytes middle = fits + (fails - fits) / 2;
+      if (Status s = attempt(middle, host); !s) return s;
+      (last_fits_ ? fits : fails) = middle;
+    }
+    return {};
+  }
+
+  [[nodiscard]] Built& best() { return *best_; }
+  [[nodiscard]] std::optional<std::int64_t> bound() const { return bound_; }
+  /// The policy gave the same answer whatever was asked.
+  [[nodiscard]] bool fixed_rule() const { return fixed_rule_; }
+
+ private:
+  [[nodiscard]] int attempts() const { return static_cast<int>(plan_.attempts.size()); }
+
+  [[nodiscard]] bool better(const Built& now) const {
+    if (!best_) return true;
+    if (fits(now, budgets_) != fits(*best_, budgets_)) return fits(now, budgets_);
+    if (fits(now, budgets_)) return now.evaluation.added_ns() < best_->evaluation.added_ns();
+    return now.height() < best_->height();
+  }
+
+  Status attempt(Bytes device, Bytes host) {
+    PolicyAnswer answer =
+        in_.request.policy->decide({.problem = problem_, .device_budget_bytes = device, .host_budget_bytes = host});
+    if (attempts() == 0) bound_ = answer.lower_bound_ns;
+    Result<Built> built = build(problem_, evaluator_, to_choice(problem_, answer.plan), budgets_);
+    if (!built) return built.error();
+    Built& now = built.value();
+    plan_.attempts.push_back({.target_bytes = device,
+                              .height_bytes = now.height(),
+                              .load_bytes = now.layout.device_load_bytes,
+                              .packer = now.layout.packer});
+    fixed_rule_ = best_ && now.choice == best_->choice && now.evaluation.peak_bytes > device;
+    exhausted_ = now.evaluation.peak_bytes > device;  // the policy itself could not meet the target
+    last_fits_ = fits(now, budgets_);
+    last_peak_ = now.evaluation.peak_bytes;
+    last_over_ = std::max<Bytes>(0, now.height() - budgets_.device);
+    last_host_over_ = std::max<Bytes>(0, now.host_height() - budgets_.host);
+    if (!last_fits_ && device > 0) failing_ = device;
+    if (!better(now)) return {};
+    best_ = std::move(now);
+    plan_.plan = std::move(answer.plan);
+    return {};
+  }
+
+  const RankRequest& in_;
+  const DecisionProblem& problem_;
+  Evaluator& evaluator_;
+  const Budgets& budgets_;
+  RankPlan& plan_;
+  std::optional<Built> best_;
+  std::optional<std::int64_t> bound_;
+  Bytes last_over_ = 0, last_host_over_ = 0, last_peak_ = 0, failing_ = 0;
+  bool last_fits_ = false, exhausted_ = false, fixed_rule_ = false;
+};
+
 }  // namespace
 
 Result<RankPlan> plan_rank(Graph graph, const RankRequest& in) {
@@ -165,49 +254,20 @@ Result<RankPlan> plan_rank(Graph graph, const RankRequest& in) {
   const Budgets budgets = budgets_of(in.request);
   Evaluator evaluator(problem);
 
-  // The packing may need more than the bytes alive: ask the policy for less until the addresses fit. The best try
-  // stays.
-  std::optional<Built> best;
-  std::optional<std::int64_t> bound;
-  PolicyRequest ask{.problem = problem, .device_budget_bytes = budgets.device, .host_budget_bytes = budgets.host};
-  bool fixed_rule = false;
-  for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
-    PolicyAnswer answer = in.request.policy->decide(ask);
-    if (attempt == 0) bound = answer.lower_bound_ns;
-    Result<Built> built = build(problem, evaluator, to_choice(problem, answer.plan), budgets);
-    if (!built) return built.error();
-    Built& now = built.value();
-    plan.attempts.push_back({.target_bytes = ask.device_budget_bytes,
-                             .height_bytes = now.height(),
-                             .load_bytes = now.layout.device_load_bytes,
-                             .packer = now.layout.packer});
-    const bool same = best && now.choice == best->choice;
-    if (same) fixed_rule = true;
-    const Bytes over = std::max<Bytes>(0, now.height() - budgets.device);
-    const Bytes host_over = std::max<Bytes>(0, now.host_height() - budgets.host);
-    const bool overflowed =
-        now.evaluation.peak_bytes > ask.device_budget_bytes;  // the policy itself could not meet the target
-    if (!best || (fits(now, budgets) && !fits(*best, budgets)) ||
-        (!fits(*best, budgets) && now.height() < best->height())) {
-      best = std::move(now);
-      plan.plan = std::move(answer.plan);
-    }
-    if ((over == 0 && host_over == 0) || same || overflowed) break;
-    ask.device_budget_bytes -= over + (over > 0 ? 16 * kMiB : 0);
-    ask.host_budget_bytes -= host_over + (host_over > 0 ? 16 * kMiB : 0);
-    if (ask.device_budget_bytes <= 0 || ask.host_budget_bytes < 0) break;
-  }
-
+  TargetLoop loop(in, problem, evaluator, budgets, plan);
+  if (Status s = loop.run(); !s) return s.error();
+  Built& best = loop.best();
+  std::optional<std::int64_t> bound = loop.bound();
   if (!bound) {
     bound = static_cast<std::int64_t>(find_prices(problem, budgets.device, budgets.host, kBoundSteps).bound_ns);
   }
-  fill_figures(in, problem, *best, budgets, static_cast<double>(*bound), plan);
+  fill_figures(in, problem, best, budgets, static_cast<double>(*bound), plan);
   if (!plan.figures.fits)
-    if (Status s = explain_misfit(problem, evaluator, budgets, fixed_rule, *best, plan); !s) return s.error();
+    if (Status s = explain_misfit(problem, evaluator, budgets, loop.fixed_rule(), best, plan); !s) return s.error();
 
   Program& program = plan.program;
-  program.schedule = std::move(best->schedule);
-  program.layout = std::move(best->layout);
+  program.schedule = std::move(best.schedule);
+  program.layout = std::move(best.layout);
   program.layout.arenas.front().dynamic_bytes =
       std::max<Bytes>(0, budgets.device - program.layout.arenas.front().height_bytes);
   program.estimate_ns = task_durations(plan.graph, program.schedule, in.request.machine, in.request.time_scale);

@@ -10,18 +10,26 @@
 #include "planner/decision/bound.h"
 #include "planner/decision/load_tree.h"
 #include "planner/decision/moves.h"
+#include "planner/decision/uniform.h"
 
 namespace tidemark {
 namespace {
 
 constexpr int kAscentSteps = 160;
 constexpr int kRounds = 12;
+constexpr std::size_t kSmallProblem = 1000;  ///< gaps; up to here extra starts and refinement are tried
+constexpr std::size_t kMostRefinements = 300;
+constexpr std::size_t kRefinementWork = 1'500'000;  ///< gaps and half-steps looked at
 constexpr double kEnumerationLimit = 20000;
 
-bool better(const SearchResult& a, const SearchResult& b) {
+/// A choice that fits beats one that does not, then less added time; among those that do not fit, less host memory over
+/// the budget, then the lower device peak.
+bool better(const SearchResult& a, const SearchResult& b, Bytes host_budget) {
   if (a.fits != b.fits) return a.fits;
   if (a.fits) return a.evaluation.added_ns() < b.evaluation.added_ns();
-  return a.evaluation.peak_bytes < b.evaluation.peak_bytes;
+  const Bytes host_a = std::max(a.evaluation.host_peak_bytes, host_budget);
+  const Bytes host_b = std::max(b.evaluation.host_peak_bytes, host_budget);
+  return std::pair(host_a, a.evaluation.peak_bytes) < std::pair(host_b, b.evaluation.peak_bytes);
 }
 
 /// One search over one problem and budget.
@@ -56,6 +64,7 @@ class Solver {
   void exchange();
   bool try_keep(const std::vector<std::int32_t>& gaps);
   void use_prices(const Prices& prices, double link_price);
+  void refine(SearchResult& best);
   [[nodiscard]] Choice rounded(const Prices& prices) const;
 
   const DecisionProblem& p_;
@@ -205,7 +214,7 @@ SearchResult Solver::run_from(Choice start) {
   choice_ = best.choice;
   for (int round = 0; round < kRounds; ++round) {
     SearchResult now = price(choice_);
-    if (better(now, best)) best = now;
+    if (better(now, best, host_budget_)) best = now;
     synchronise();
     const Choice before = choice_;
     if (!now.fits) {
@@ -214,7 +223,7 @@ SearchResult Solver::run_from(Choice start) {
       if (choice_ == before) break;
       if (!repaired) {
         now = price(choice_);
-        if (better(now, best)) best = now;
+        if (better(now, best, host_budget_)) best = now;
         if (now.evaluation.peak_bytes >= best.evaluation.peak_bytes && round > 2) break;
       }
       continue;
@@ -224,7 +233,7 @@ SearchResult Solver::run_from(Choice start) {
     if (choice_ == before) break;
   }
   const SearchResult last = price(choice_);
-  return better(last, best) ? last : best;
+  return better(last, best, host_budget_) ? last : best;
 }
 
 void Solver::use_prices(const Prices& prices, double link_price) {
@@ -258,6 +267,35 @@ Choice Solver::rounded(const Prices& prices) const {
   return choice;
 }
 
+/// Ruin and recreate: forget a few moves, repair, keep what is better. Seeded, so the same every time.
+void Solver::refine(SearchResult& best) {
+  std::uint64_t state = 1;
+  const auto below = [&](std::size_t n) {
+    state = state * std::uint64_t{6364136223846793005} + std::uint64_t{1442695040888963407};
+    return static_cast<std::size_t>(state >> 33) % n;
+  };
+  const std::size_t rounds = std::min(kMostRefinements, kRefinementWork / (p_.gaps.size() + p_.base_bytes.size() + 1));
+  for (std::size_t round = 0; round < rounds; ++round) {
+    std::vector<std::size_t> taken;
+    for (std::size_t m = 0; m < moves_.size(); ++m)
+      if (best.choice[static_cast<std::size_t>(gaps_of(p_, moves_[m]).front())] == moves_[m].action) taken.push_back(m);
+    if (taken.empty()) return;
+    Choice start = best.choice;
+    for (std::size_t k = 0, n = 1 + below(3); k < n; ++k)
+      for (const std::int32_t g : gaps_of(p_, moves_[taken[below(taken.size())]]))
+        start[static_cast<std::size_t>(g)] = Action::keep;
+    // Sometimes take a move at random, so that the repair starts from elsewhere.
+    const Move& extra = moves_[below(moves_.size())];
+    const auto gaps = gaps_of(p_, extra);
+    const bool free = std::all_of(gaps.begin(), gaps.end(),
+                                  [&](std::int32_t g) { return start[static_cast<std::size_t>(g)] == Action::keep; });
+    if (free && below(2) == 0)
+      for (const std::int32_t g : gaps) start[static_cast<std::size_t>(g)] = extra.action;
+    SearchResult candidate = run_from(std::move(start));
+    if (better(candidate, best, host_budget_)) best = std::move(candidate);
+  }
+}
+
 SearchResult Solver::optimal() {
   const Choice keep(p_.gaps.size(), Action::keep);
   SearchResult best = price(keep);
@@ -268,8 +306,11 @@ SearchResult Solver::optimal() {
   const Prices prices = find_prices(p_, budget_, host_budget_, kAscentSteps);
   use_prices(prices, 0);
   const Choice fractional = rounded(prices);
-  SearchResult candidate = run_from(fractional);
-  if (better(candidate, best)) best = candidate;
+  const auto try_from = [&](Choice start) {
+    SearchResult candidate = run_from(std::move(start));
+    if (better(candidate, best, host_budget_)) best = std::move(candidate);
+  };
+  try_from(fractional);
 
   // Copies in flight and transients take room the relaxation does not see: price again with that room taken off.
   const SearchResult unrepaired = price(fractional);
@@ -279,14 +320,21 @@ SearchResult Solver::optimal() {
     const Prices tighter = find_prices(p_, std::max<Bytes>(0, budget_ - device_room),
                                        std::max<Bytes>(0, host_budget_ - host_room), kAscentSteps);
     use_prices(tighter, 0);
-    candidate = run_from(rounded(tighter));
-    if (better(candidate, best)) best = candidate;
+    try_from(rounded(tighter));
   }
   for (const double link_price : {0.02, 0.2, 1.0}) {
     if (best.fits && best.evaluation.exposed_copy_ns == 0) break;
     use_prices(prices, link_price);
-    candidate = run_from(fractional);
-    if (better(candidate, best)) best = candidate;
+    try_from(fractional);
+  }
+  // Rounding is weak where few storages are large against the budget: there other starts and many small repairs are
+  // cheap.
+  if (!best.fits || p_.gaps.size() <= kSmallProblem) {
+    use_prices(prices, 0);
+    try_from(keep);
+    try_from(choose_full_recompute(p_));
+    try_from(search_greedy(p_, budget_, host_budget_).choice);
+    refine(best);
   }
   best.lower_bound_ns = prices.bound_ns;
   return best;
@@ -326,7 +374,7 @@ class Enumerator {
     if (unit == units_.size()) {
       SearchResult now{.choice = choice_, .evaluation = evaluator_.evaluate(choice_)};
       now.fits = fits(now.evaluation);
-      if (better(now, best_)) best_ = std::move(now);
+      if (better(now, best_, host_budget_)) best_ = std::move(now);
       return;
     }
     const auto& [u, first] = units_[unit];

@@ -47,9 +47,23 @@ void expect_consistent(const PlanOutcome& outcome, const PlanRequest& request, c
       EXPECT_GT(f.smallest_budget_bytes, 0) << where;
     }
     const auto violation = verify_program(r.graph, r.program);
-    EXPECT_FALSE(violation.has_value()) << where << ": " << violation->detail;
+    if (f.fits) {
+      EXPECT_FALSE(violation.has_value()) << where << ": " << violation->detail;
+    } else {
+      ASSERT_TRUE(violation.has_value()) << where;
+      EXPECT_EQ(violation->rule, Violation::Rule::out_of_arena) << where << ": " << violation->detail;
+    }
   }
   EXPECT_GE(outcome.step.step_ns, outcome.step.keep_all_step_ns / 2) << what;
+}
+
+std::string explain(const RankPlan& plan) {
+  std::string text = "\n" + plan.plan.policy + ": peak " + format_bytes(plan.figures.peak_bytes) + ", host " +
+                     format_bytes(plan.figures.host_bytes) + ", attempts";
+  for (const PlanAttempt& a : plan.attempts)
+    text += " [target " + format_bytes(a.target_bytes) + " load " + format_bytes(a.load_bytes) + " height " +
+            format_bytes(a.height_bytes) + "]";
+  return text + " " + plan.figures.reason;
 }
 
 TEST(RandomJobs, EveryPolicyIsConsistentAndOptimalIsNeverDearer) {
@@ -91,7 +105,8 @@ TEST(RandomJobs, EveryPolicyIsConsistentAndOptimalIsNeverDearer) {
         const RankFigures& other = outcomes[p].ranks[r].figures;
         const RankFigures& best = optimal.ranks[r].figures;
         if (!other.fits) continue;
-        EXPECT_TRUE(best.fits) << what << " rank " << r << ": " << policies()[p].name << " fits, optimal does not";
+        EXPECT_TRUE(best.fits) << what << " rank " << r << ": " << policies()[p].name << " fits, optimal does not"
+                               << explain(outcomes[p].ranks[r]) << explain(optimal.ranks[r]);
         if (best.fits) {
           EXPECT_LE(best.added_ns, other.added_ns) << what << " rank " << r << " against " << policies()[p].name;
         }
