@@ -95,8 +95,8 @@ inline JobSpec pangu_job() {
 inline Machine ascend_910b() {
   return {.name = "ascend-910b-64g",
           .visible_bytes = static_cast<Bytes>(60.97 * static_cast<double>(kGiB)),
-          .context_bytes = 512 * kMiB,
-          .workspace_bytes = 896 * kMiB,
+          .context_bytes = 896 * kMiB,
+          .workspace_bytes = 512 * kMiB,
           .collective_buffer_bytes = 400 * kMiB,
           .alignment_bytes = 512,
           .peak_flops_per_s = 313e12,
@@ -113,8 +113,8 @@ inline Machine ascend_910b() {
           .intra_node = {.bytes_per_s = 150e9, .latency_ns = 10000},
           .inter_node = {.bytes_per_s = 22e9, .latency_ns = 20000},
           .devices_per_node = 8,
-          .host_bytes_per_device = 128 * kGiB,
-          .host_bytes_per_node = 1536 * kGiB};
+          .host_bytes_per_device = 64 * kGiB,
+          .host_bytes_per_node = 512 * kGiB};
 }
 
 inline ModelSpec deepseek_v3_model() {

@@ -1,0 +1,38 @@
+// The C++ description of the reference job that the tests compute with is the one users get from the shipped files.
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "integrations/formats/import_yaml.h"
+#include "tests/support/pangu.h"
+
+namespace tidemark {
+namespace {
+
+std::string shipped(const std::string& path) {
+  std::ifstream file(std::string(TIDEMARK_SOURCE_DIR) + "/" + path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+TEST(ShippedPangu, JobEqualsTheTests) {
+  const auto job = read_job(shipped("models/pangu-ultra-moe-718b.yaml"), "pangu");
+  ASSERT_TRUE(job.ok()) << job.error().message;
+  JobSpec expected = testing::pangu_job();
+  expected.expert_load = job.value().expert_load;  // the tests state their loads
+  EXPECT_EQ(job.value().model, expected.model);
+  EXPECT_EQ(job.value().parallel, expected.parallel);
+  EXPECT_EQ(job.value(), expected);
+}
+
+TEST(ShippedPangu, DeviceEqualsTheTests) {
+  const auto machine = read_machine(shipped("devices/ascend-910b-64g.yaml"), "ascend");
+  ASSERT_TRUE(machine.ok()) << machine.error().message;
+  EXPECT_EQ(machine.value(), testing::ascend_910b());
+}
+
+}  // namespace
+}  // namespace tidemark
