@@ -1,10 +1,15 @@
 set(TIDEMARK_PLANNER_FILES
+  budget_check.cc
   contingency.cc
   cost_model.cc
   expert_load.cc
+  gap_report.cc
+  layer_time.cc
   liveness.cc
   memory_profile.cc
+  peak.cc
   planner.cc
   rank_planner.cc
   scheduler.cc
-  simulator.cc)
+  simulator.cc
+  time_split.cc)

@@ -13,29 +13,35 @@
 
 namespace tidemark {
 
+/// One way in and one way out: bodies read `started` and add to `finished`, so they are not ordered among themselves.
+struct HandOver {
+  std::atomic<int> started{0};
+  std::atomic<int> finished{0};
+};
+
 template <class Body>
 class HandedOver {
  public:
-  HandedOver(const Body& body, std::atomic<int>& order) : body_(&body), order_(&order) {}
+  HandedOver(const Body& body, HandOver& order) : body_(&body), order_(&order) {}
   void operator()(std::size_t i) const {
-    order_->load(std::memory_order_acquire);
+    static_cast<void>(order_->started.load(std::memory_order_acquire));
     (*body_)(i);
-    order_->fetch_add(1, std::memory_order_release);
+    order_->finished.fetch_add(1, std::memory_order_release);
   }
 
  private:
   const Body* body_;
-  std::atomic<int>* order_;
+  HandOver* order_;
 };
 
 /// body(i) for every i in [begin, end), in any order and on any thread; returns when all are done. Bodies must not
 /// throw.
 template <class Body>
 void parallel_for_each(std::size_t begin, std::size_t end, const Body& body) {
-  std::atomic<int> order{0};
-  order.store(1, std::memory_order_release);
+  HandOver order;
+  order.started.store(1, std::memory_order_release);
   tbb::parallel_for(begin, end, HandedOver<Body>(body, order));
-  order.load(std::memory_order_acquire);
+  static_cast<void>(order.finished.load(std::memory_order_acquire));
 }
 
 }  // namespace tidemark

@@ -8,6 +8,7 @@
 
 #include "core/bytes.h"
 #include "core/plan.h"
+#include "planner/decision/bound.h"
 #include "planner/decision/problem.h"
 
 namespace tidemark {
@@ -20,8 +21,11 @@ struct PolicyRequest {
 
 struct PolicyAnswer {
   Plan plan;
-  /// A proven lower bound of `added` for this request, where the rule finds one on its way.
-  std::optional<std::int64_t> lower_bound_ns;
+  /// Prices of memory found on the way, if any: they prove a lower bound of `added` at this and any other budget
+  /// (bound.h).
+  std::optional<Prices> prices;
+  /// Set when every choice was enumerated: no plan within the budgets asked for adds less.
+  std::optional<std::int64_t> proven_optimum_ns;
 };
 
 struct Policy {

@@ -1,3 +1,5 @@
+#include <utility>
+
 #include "planner/decision/search.h"
 #include "planner/policy.h"
 
@@ -5,9 +7,10 @@ namespace tidemark {
 namespace {
 
 PolicyAnswer decide(const PolicyRequest& request) {
-  const SearchResult result = search_optimal(request.problem, request.device_budget_bytes, request.host_budget_bytes);
-  return {.plan = to_plan(request.problem, result.choice, "optimal"),
-          .lower_bound_ns = static_cast<std::int64_t>(result.lower_bound_ns)};
+  SearchResult result = search_optimal(request.problem, request.device_budget_bytes, request.host_budget_bytes);
+  PolicyAnswer answer{.plan = to_plan(request.problem, result.choice, "optimal"), .prices = std::move(result.prices)};
+  if (result.proven_optimal && result.fits) answer.proven_optimum_ns = result.evaluation.added_ns();
+  return answer;
 }
 
 }  // namespace

@@ -107,7 +107,8 @@ void Evaluator::apply_copies(Evaluation& result) {
     prefetch = std::clamp(prefetch == 0 ? 0 : prefetch - 1, released, needed);
     s.in_start_ns = plan.copies[i].in_start_ns;
     s.released = p.compute_op[std::min(released, p.compute_op.size() - 1)];
-    s.prefetch = p.compute_op[std::min(prefetch, p.compute_op.size() - 1)];
+    // The op that needs the data may sit on another lane, before the next compute op.
+    s.prefetch = std::min(p.compute_op[std::min(prefetch, p.compute_op.size() - 1)], s.needed);
     freed_from_[g] = std::max(gap.free_from, static_cast<std::int32_t>(2 * released));
     freed_until_[g] = std::max(freed_from_[g], static_cast<std::int32_t>(2 * prefetch) - 1);
     delta_[static_cast<std::size_t>(freed_from_[g])] -= gap.bytes;

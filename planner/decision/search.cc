@@ -337,6 +337,7 @@ SearchResult Solver::optimal() {
     refine(best);
   }
   best.lower_bound_ns = prices.bound_ns;
+  best.prices = prices;
   return best;
 }
 

@@ -6,7 +6,9 @@
 // the Evaluator. Small problems are enumerated and proven. Deterministic: bounded by rounds, never by the clock.
 
 #include <cstdint>
+#include <optional>
 
+#include "planner/decision/bound.h"
 #include "planner/decision/evaluator.h"
 #include "planner/decision/problem.h"
 
@@ -18,6 +20,7 @@ struct SearchResult {
   bool fits = false;            ///< device and host budgets hold in `evaluation`
   double lower_bound_ns = 0;    ///< no choice that fits adds less
   bool proven_optimal = false;  ///< enumerated completely
+  std::optional<Prices> prices;  ///< what proves the bound, where it was not enumerated
 };
 
 [[nodiscard]] SearchResult search_optimal(const DecisionProblem& problem, Bytes device_budget, Bytes host_budget);
