@@ -338,7 +338,7 @@ StepTiming simulate_pipeline(const PipelineShape& shape, const StageTimes& times
 }
 
 TEST(ReferenceSchedules, MakespanIsExact) {
-  const auto path = data_path("schedules/reference_schedules.json");
+  const auto path = testing::data_path("schedules/reference_schedules.json");
   if (!path) GTEST_SKIP() << "schedules/reference_schedules.json is not installed; set TIDEMARK_DATA";
   std::ifstream file(*path);
   int rows = 0;
