@@ -40,7 +40,7 @@ void for_all_shapes(bool overlap, Check check) {
     for (std::int32_t v = 1; v <= 4; ++v) {
       for (std::int32_t m = v == 1 ? 1 : p; m <= 128; m += v == 1 ? 1 : p) {
         check(PipelineShape{.ranks = p, .chunks = v, .micro_batches = m, .overlap = overlap});
-        if (testing::Test::HasFailure()) return;
+        if (::testing::Test::HasFailure()) return;
       }
     }
   }
@@ -149,7 +149,7 @@ TEST(PipelineSchedule, RefusesWhatHasNoSchedule) {
 }
 
 TEST(PipelineSchedule, ReferenceRowsExactly) {
-  const auto path = data_path("schedules/reference_schedules.json");
+  const auto path = testing::data_path("schedules/reference_schedules.json");
   if (!path) GTEST_SKIP() << "schedules/reference_schedules.json is not installed";
   std::ifstream file(*path);
   int rows = 0;
