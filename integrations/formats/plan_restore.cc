@@ -1,0 +1,78 @@
+#include "integrations/formats/plan_restore.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/fingerprint.h"
+#include "planner/liveness.h"
+#include "planner/workload/step_graph.h"
+
+namespace tidemark {
+namespace {
+
+/// A file can have been edited: peak and reserves must follow from the program, the job and the machine.
+bool figures_follow(const PlanFile& file, const PlanFile::Rank& rank) {
+  const RankFigures& f = rank.figures;
+  const Layout& layout = rank.program.layout;
+  Bytes height = 0;
+  for (std::size_t r = 0; r < rank.program.schedule.residencies.size(); ++r) {
+    const Residency& residency = rank.program.schedule.residencies[r];
+    if (residency.space == MemorySpace::device) height = std::max(height, layout.offset_of[r] + residency.bytes);
+  }
+  if (layout.arenas.empty() || height > layout.arenas.front().height_bytes) return false;
+  return f.reserve_bytes == reserve_memory(file.machine, file.job.parallel).total() &&
+         f.peak_bytes == f.reserve_bytes + layout.arenas.front().height_bytes;
+}
+
+Result<RankPlan> restore_rank(const PlanFile& file, const PlanFile::Rank& rank, std::string_view file_name) {
+  Result<Graph> graph = build_step_graph(file.job, file.machine, rank.figures.rank, rank.figures.load);
+  if (!graph) return graph.error();
+  if (fingerprint(graph.value()) != rank.program.graph_fingerprint)
+    return bad_input(
+        fmt::format("{}: rank {} was planned for another step than this version of Tidemark builds; plan again",
+                    file_name, rank.figures.rank));
+  if (!figures_follow(file, rank))
+    return bad_input(
+        fmt::format("{}: the figures of rank {} do not follow from its program; was the file edited? plan again",
+                    file_name, rank.figures.rank));
+  RankPlan plan{.graph = std::move(graph).value()};
+  plan.liveness = analyse_liveness(plan.graph);
+  plan.plan = rank.plan;
+  plan.program = rank.program;
+  plan.task_ns = rank.program.estimate_ns;
+  plan.figures = rank.figures;
+  plan.attempts = rank.attempts;
+  return plan;
+}
+
+}  // namespace
+
+PlanRequest request_of(const PlanFile& file) {
+  PlanRequest request{.job = file.job,
+                      .machine = file.machine,
+                      .budget_bytes = file.budget_bytes,
+                      .host_budget_bytes = file.host_budget_bytes,
+                      .load = file.load,
+                      .time_scale = file.time_scale};
+  for (const PlanFile::Rank& rank : file.ranks) request.ranks.push_back(rank.figures.rank);
+  return request;
+}
+
+Result<PlanOutcome> restore_outcome(const PlanFile& file, const std::vector<std::int32_t>& ranks,
+                                    std::string_view file_name) {
+  PlanOutcome outcome{.step = file.step, .parameters = file.parameters};
+  const auto wanted = [&](std::int32_t rank) { return ranks.empty() || std::ranges::find(ranks, rank) != ranks.end(); };
+  for (const std::int32_t rank : ranks)
+    if (std::ranges::find(file.ranks, rank, [](const PlanFile::Rank& r) { return r.figures.rank; }) == file.ranks.end())
+      return bad_input(fmt::format("{}: rank {} is not in this plan", file_name, rank));
+  for (const PlanFile::Rank& rank : file.ranks) {
+    if (!wanted(rank.figures.rank)) continue;
+    Result<RankPlan> plan = restore_rank(file, rank, file_name);
+    if (!plan) return plan.error();
+    outcome.ranks.push_back(std::move(plan).value());
+  }
+  return outcome;
+}
+
+}  // namespace tidemark

@@ -1,0 +1,21 @@
+#pragma once
+// From a plan file back to what it was written from: graphs are built again from its job and machine, so that summaries
+// and checks need only one kind of input.
+
+#include <string_view>
+#include <vector>
+
+#include "integrations/formats/program_file.h"
+#include "planner/planner.h"
+
+namespace tidemark {
+
+/// What the plan was asked for. `policy` is nullptr: the table of policies is the caller's.
+[[nodiscard]] PlanRequest request_of(const PlanFile& file);
+
+/// Timelines stay empty: a plan file has estimates, no simulation. Errors (bad_input): a rank that the file does not
+/// hold, or a program made for another graph than this version builds, which is named.
+[[nodiscard]] Result<PlanOutcome> restore_outcome(const PlanFile& file, const std::vector<std::int32_t>& ranks,
+                                                  std::string_view file_name);
+
+}  // namespace tidemark
