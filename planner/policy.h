@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "core/bytes.h"
 #include "core/plan.h"
@@ -21,6 +22,8 @@ struct PolicyRequest {
 
 struct PolicyAnswer {
   Plan plan;
+  /// Other plans within the budgets asked for that may have addresses where `plan` has none. Usually empty.
+  std::vector<Plan> alternatives;
   /// Prices of memory found on the way, if any: they prove a lower bound of `added` at this and any other budget
   /// (bound.h).
   std::optional<Prices> prices;

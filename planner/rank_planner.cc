@@ -165,6 +165,21 @@ class TargetLoop {
       : in_(in), problem_(problem), evaluator_(evaluator), budgets_(budgets), plan_(plan) {}
 
   Status run() {
+    if (Status s = search_targets(); !s) return s;
+    // Plans the rule had at hand, where they would beat what the packing left of its own.
+    for (Plan& plan : alternatives_)
+      if (Status s = consider(std::move(plan), budgets_.device); !s) return s;
+    return {};
+  }
+
+  [[nodiscard]] Built& best() { return *best_; }
+  /// The best lower bound the answers prove at the full budgets.
+  [[nodiscard]] std::optional<double> bound_ns() const { return bound_ns_; }
+  /// The policy gave the same answer whatever was asked.
+  [[nodiscard]] bool fixed_rule() const { return fixed_rule_; }
+
+ private:
+  Status search_targets() {
     Bytes device = first_target(), host = budgets_.host;
     while (attempts() < kMaxAttempts) {
       if (Status s = attempt(device, host); !s) return s;
@@ -193,13 +208,6 @@ class TargetLoop {
     return {};
   }
 
-  [[nodiscard]] Built& best() { return *best_; }
-  /// The best lower bound the answers prove at the full budgets.
-  [[nodiscard]] std::optional<double> bound_ns() const { return bound_ns_; }
-  /// The policy gave the same answer whatever was asked.
-  [[nodiscard]] bool fixed_rule() const { return fixed_rule_; }
-
- private:
   /// Large problems pack to within about half a percent of the bytes alive: asking for that much less at once saves a
   /// round.
   [[nodiscard]] Bytes first_target() const {
@@ -225,7 +233,13 @@ class TargetLoop {
     if (answer.prices) raise_bound(bound_of(problem_, budgets_.device, budgets_.host, *answer.prices));
     if (answer.proven_optimum_ns && device == budgets_.device && host == budgets_.host)
       raise_bound(static_cast<double>(*answer.proven_optimum_ns));
-    Result<Built> built = build(problem_, evaluator_, to_choice(problem_, answer.plan), budgets_);
+    if (alternatives_.empty()) alternatives_ = std::move(answer.alternatives);
+    return consider(std::move(answer.plan), device);
+  }
+
+  /// Carries a plan to addresses and keeps it if it is the best so far. `device`: the target it was made for.
+  Status consider(Plan plan, Bytes device) {
+    Result<Built> built = build(problem_, evaluator_, to_choice(problem_, plan), budgets_);
     if (!built) return built.error();
     Built& now = built.value();
     plan_.attempts.push_back({.target_bytes = device,
@@ -241,7 +255,7 @@ class TargetLoop {
     if (!last_fits_ && device > 0) failing_ = device;
     if (!better(now)) return {};
     best_ = std::move(now);
-    plan_.plan = std::move(answer.plan);
+    plan_.plan = std::move(plan);
     return {};
   }
 
@@ -252,6 +266,7 @@ class TargetLoop {
   RankPlan& plan_;
   std::optional<Built> best_;
   std::optional<double> bound_ns_;
+  std::vector<Plan> alternatives_;
   Bytes last_over_ = 0, last_host_over_ = 0, last_peak_ = 0, failing_ = 0;
   bool last_fits_ = false, exhausted_ = false, fixed_rule_ = false;
 };
@@ -286,7 +301,7 @@ Result<RankPlan> plan_rank(Graph graph, const RankRequest& in) {
   plan.task_ns = program.estimate_ns;
   program.graph_fingerprint = fingerprint(plan.graph);
   program.machine_fingerprint = fingerprint(in.request.machine);
-  add_contingencies(plan.graph, in.load, budgets.host, program);
+  if (plan.figures.fits) add_contingencies(problem, best.choice, in.load, budgets.host, best.host_height(), program);
   plan.figures.contingency_limit_f = program.contingency_limit_f;
   if (plan.figures.fits)
     if (const auto violation = verify_program(plan.graph, program))

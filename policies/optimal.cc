@@ -9,6 +9,8 @@ namespace {
 PolicyAnswer decide(const PolicyRequest& request) {
   SearchResult result = search_optimal(request.problem, request.device_budget_bytes, request.host_budget_bytes);
   PolicyAnswer answer{.plan = to_plan(request.problem, result.choice, "optimal"), .prices = std::move(result.prices)};
+  for (const Choice& choice : result.alternatives)
+    answer.alternatives.push_back(to_plan(request.problem, choice, "optimal"));
   if (result.proven_optimal && result.fits) answer.proven_optimum_ns = result.evaluation.added_ns();
   return answer;
 }

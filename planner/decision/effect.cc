@@ -75,7 +75,11 @@ SiteEffect work_out_effect(const DecisionProblem& problem, const SiteClass& c, c
   std::vector<std::int32_t> back_of_local;  // earliest position at which a local storage must be in memory again
   const auto storages = static_cast<std::size_t>(problem.graph->blocks[row(c.block)].storage_count);
   back_of_local.assign(storages, -1);
-  for (const auto& slot : c.slots) back_of_local[static_cast<std::size_t>(slot.local)] = slot.after_pos;
+  std::vector<std::int32_t> gone_after(storages, -1);  // site-local op after which a slot's storage is out of memory
+  for (const auto& slot : c.slots) {
+    back_of_local[static_cast<std::size_t>(slot.local)] = slot.after_pos;
+    gone_after[static_cast<std::size_t>(slot.local)] = slot.before_pos;
+  }
 
   // Dependents first: a rebuilt storage must be back before whatever is rebuilt from it starts.
   for (auto it = c.unit_order.rbegin(); it != c.unit_order.rend(); ++it) {
@@ -92,8 +96,9 @@ SiteEffect work_out_effect(const DecisionProblem& problem, const SiteClass& c, c
     effect.exposed_communication_ns += exposed(problem, c, start, need, communication);
     for (const std::int32_t local : recipe.outputs) back_of_local[static_cast<std::size_t>(local)] = start;
     for (const std::int32_t local : recipe.sources) {
+      // A source whose own gap begins later is still there.
       std::int32_t& back = back_of_local[static_cast<std::size_t>(local)];
-      if (back >= 0) back = std::min(back, start);
+      if (back >= 0 && start > gone_after[static_cast<std::size_t>(local)]) back = std::min(back, start);
     }
   }
   std::reverse(effect.runs.begin(), effect.runs.end());

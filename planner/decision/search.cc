@@ -332,9 +332,11 @@ SearchResult Solver::optimal() {
   if (!best.fits || p_.gaps.size() <= kSmallProblem) {
     use_prices(prices, 0);
     try_from(keep);
-    try_from(choose_full_recompute(p_));
-    try_from(search_greedy(p_, budget_, host_budget_).choice);
+    std::vector<Choice> alternatives{choose_full_recompute(p_), search_greedy(p_, budget_, host_budget_).choice};
+    for (const Choice& start : alternatives) try_from(start);
     refine(best);
+    std::erase_if(alternatives, [&](const Choice& choice) { return !price(choice).fits; });
+    best.alternatives = std::move(alternatives);
   }
   best.lower_bound_ns = prices.bound_ns;
   best.prices = prices;

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "planner/decision/bound.h"
 #include "planner/decision/evaluator.h"
@@ -20,6 +21,7 @@ struct SearchResult {
   bool fits = false;            ///< device and host budgets hold in `evaluation`
   double lower_bound_ns = 0;    ///< no choice that fits adds less
   bool proven_optimal = false;  ///< enumerated completely
+  std::vector<Choice> alternatives;  ///< other choices that fit, found on the way in small problems
   std::optional<Prices> prices;  ///< what proves the bound, where it was not enumerated
 };
 

@@ -49,8 +49,9 @@ class JobGenerator {
     ModelSpec m{.name = "random", .hidden = 256 * pick({1, 2, 4}), .vocabulary = 4096, .sequence = 1024 * pick({1, 2})};
     const std::int32_t layers = 2 + below(7);
     const bool experts = flip();
-    for (std::int32_t i = 0; i < layers; ++i)
-      m.layers.push_back(experts && below(3) != 0 ? LayerKind::moe : LayerKind::dense);
+    for (std::int32_t i = 0; i < layers; ++i) {
+      m.layers.push_back(experts && (i + 1 == layers || below(3) != 0) ? LayerKind::moe : LayerKind::dense);
+    }
     if (flip()) {
       m.attention = {.kind = AttentionSpec::Kind::mla,
                      .heads = 16,
