@@ -301,7 +301,10 @@ Result<RankPlan> plan_rank(Graph graph, const RankRequest& in) {
   plan.task_ns = program.estimate_ns;
   program.graph_fingerprint = fingerprint(plan.graph);
   program.machine_fingerprint = fingerprint(in.request.machine);
-  if (plan.figures.fits) add_contingencies(problem, best.choice, in.load, budgets.host, best.host_height(), program);
+  if (plan.figures.fits)
+    add_contingencies(problem, best.choice, in.load, budgets.host, best.host_height(), program);
+  else
+    program.contingency_limit_f = 0;
   plan.figures.contingency_limit_f = program.contingency_limit_f;
   if (plan.figures.fits)
     if (const auto violation = verify_program(plan.graph, program))

@@ -63,11 +63,11 @@ Layout lay_out(const Schedule& schedule, Bytes capacity_bytes, Bytes host_capaci
   const Bytes base = lay_out_static(schedule, layout, alignment);
   const Selection device = select(
       schedule, [&](const Residency& r) { return r.space == MemorySpace::device && !lives_all_step(r, schedule); });
-  const BestPacking best = pack_best(device.items, alignment);
+  const BestPacking best = pack_best(device.items, alignment, capacity_bytes - base);
   place(device, best.packing, base, layout);
 
   const Selection host = select(schedule, [](const Residency& r) { return r.space == MemorySpace::host; });
-  const BestPacking host_best = pack_best(host.items, alignment);
+  const BestPacking host_best = pack_best(host.items, alignment, host_capacity_bytes);
   place(host, host_best.packing, 0, layout);
 
   layout.arenas = {

@@ -27,11 +27,11 @@ Bytes packing_load(std::span<const PackItem> items, Bytes alignment) {
   return load;
 }
 
-BestPacking pack_best(std::span<const PackItem> items, Bytes alignment) {
+BestPacking pack_best(std::span<const PackItem> items, Bytes alignment, Bytes enough_bytes) {
   const std::span<const Packer> all = packers();
   assert(!all.empty());
   const Bytes load = packing_load(items, alignment);
-  const Bytes close_enough = load + load / kCloseToLoad;
+  const Bytes close_enough = std::max(enough_bytes, load + load / kCloseToLoad);
   std::vector<Packing> results(all.size());
   // The first packer that comes close wins, so whatever stands behind it in the table need not run. The first one runs
   // alone: where it comes close, as it mostly does, nobody else's time is spent.

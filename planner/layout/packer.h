@@ -36,13 +36,13 @@ struct Packer {
 /// Every packer, in the order of planner/layout/files.cmake.
 [[nodiscard]] std::span<const Packer> packers();
 
-/// The first packer in the table that comes within 0.1 % of the load, or else the lowest of all results (ties: the
-/// first). Runs packers in parallel; the result does not depend on the thread count.
+/// The first packer in the table that comes within 0.1 % of the load or to at most `enough_bytes`, or else the lowest
+/// of all results (ties: the first). Runs packers in parallel; the result does not depend on the thread count.
 struct BestPacking {
   Packing packing;
   std::string_view packer;
 };
-[[nodiscard]] BestPacking pack_best(std::span<const PackItem> items, Bytes alignment);
+[[nodiscard]] BestPacking pack_best(std::span<const PackItem> items, Bytes alignment, Bytes enough_bytes = 0);
 
 /// Lays out the residencies of a schedule: one device arena of `capacity_bytes`, one pinned host arena. The height may
 /// exceed the capacity: the caller compares.
