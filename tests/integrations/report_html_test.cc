@@ -157,8 +157,7 @@ PlanOutcome long_outcome() {
                                             .in_bytes = 40 * kMiB,
                                             .key_bytes = 20 * kMiB,
                                             .value_bytes = 12 * kMiB,
-                                            .temporary_bytes = 3 * kMiB,
-                                            .gradients_in_place = false};
+                                            .temporary_bytes = 3 * kMiB};
   outcome.ranks.push_back(tidemark::testing::TinyRank(0, shape).finish());
   outcome.step.step_ns = outcome.ranks[0].timeline.finish_ns;
   return outcome;

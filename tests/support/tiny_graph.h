@@ -124,7 +124,6 @@ struct ChainShape {
   double op_ns = 1000;
   bool communication = false;  ///< `value` is gathered on the intra-node lane, so its recipe is a collective
   bool swappable = true;
-  bool gradients_in_place = true;  ///< d_in reads the gradients it adds to, false: it only writes them
 };
 
 /// Local storages of a layer site of chain_graph.
@@ -254,9 +253,7 @@ class ChainBuilder {
       const SiteId site = at(mb, layer);
       const auto local = [&](std::int32_t n) { return b_.at(site, n); };
       b_.run(d_out_, site, {local(kChainKey), local(kChainValue), grad_of(mb, layer + 1)}, {local(kChainGradKv)});
-      std::vector<StorageId> reads = {local(kChainIn), local(kChainGradKv)};
-      if (shape_.gradients_in_place) reads.push_back(gradients);
-      b_.run(d_in_, site, reads, {local(kChainGrad), gradients});
+      b_.run(d_in_, site, {local(kChainIn), local(kChainGradKv), gradients}, {local(kChainGrad), gradients});
     }
   }
 

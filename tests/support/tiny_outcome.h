@@ -143,7 +143,7 @@ class TinyRank {
 
 inline PlanOutcome tiny_outcome(std::int32_t ranks = 2) {
   PlanOutcome outcome;
-  const ChainShape shape{.layers = 3, .micro_batches = 4, .warm_up = 1, .gradients_in_place = false};
+  const ChainShape shape{.layers = 3, .micro_batches = 4, .warm_up = 1};
   for (std::int32_t rank = 0; rank < ranks; ++rank) outcome.ranks.push_back(TinyRank(rank, shape).finish());
   outcome.step = {.step_ns = 1'015'500'000,
                   .keep_all_step_ns = 1'000'000'000,
