@@ -19,6 +19,7 @@ namespace {
 constexpr int kMaxAttempts = 6;
 constexpr int kBisections = 3;
 constexpr Bytes kPackingShare = 125;
+constexpr Bytes kStrideShare = 400;
 constexpr std::size_t kSmallProblem = 1000;  ///< gaps; up to here more targets are tried
 constexpr int kBoundSteps = 160;
 
@@ -184,8 +185,9 @@ class TargetLoop {
     while (attempts() < kMaxAttempts) {
       if (Status s = attempt(device, host); !s) return s;
       if (last_fits_ || exhausted_) break;
-      device = std::min(device, last_peak_) - last_over_ - last_over_ / 4;
-      host -= last_host_over_ + last_host_over_ / 4;
+      // A quarter more than what was missing, and on large problems a stride that outgrows the packers' scatter.
+      if (last_over_ > 0) device = std::min(device, last_peak_) - last_over_ - last_over_ / 4 - stride(budgets_.device);
+      if (last_host_over_ > 0) host -= last_host_over_ + last_host_over_ / 4 + stride(budgets_.host);
       if (device <= 0 || host < 0) break;
     }
     const bool in_doubt = !last_fits_ && !fixed_rule_;
@@ -214,6 +216,10 @@ class TargetLoop {
     const Bytes keep_all = *std::max_element(problem_.base_bytes.begin(), problem_.base_bytes.end());
     if (keep_all <= budgets_.device || problem_.gaps.size() <= kSmallProblem) return budgets_.device;
     return budgets_.device - std::max<Bytes>(0, budgets_.device - problem_.static_bytes) / kPackingShare;
+  }
+
+  [[nodiscard]] Bytes stride(Bytes budget) const {
+    return problem_.gaps.size() > kSmallProblem ? budget / kStrideShare : 0;
   }
 
   void raise_bound(double ns) { bound_ns_ = std::max(bound_ns_.value_or(0.0), ns); }

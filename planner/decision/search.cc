@@ -332,11 +332,9 @@ SearchResult Solver::optimal() {
   if (!best.fits || p_.gaps.size() <= kSmallProblem) {
     use_prices(prices, 0);
     try_from(keep);
-    std::vector<Choice> alternatives{choose_full_recompute(p_), search_greedy(p_, budget_, host_budget_).choice};
-    for (const Choice& start : alternatives) try_from(start);
+    try_from(choose_full_recompute(p_));
+    try_from(search_greedy(p_, budget_, host_budget_).choice);
     refine(best);
-    std::erase_if(alternatives, [&](const Choice& choice) { return !price(choice).fits; });
-    best.alternatives = std::move(alternatives);
   }
   best.lower_bound_ns = prices.bound_ns;
   best.prices = prices;
@@ -423,8 +421,18 @@ SearchResult search_exhaustively(const DecisionProblem& problem, Bytes device_bu
 }
 
 SearchResult search_optimal(const DecisionProblem& problem, Bytes device_budget, Bytes host_budget) {
-  if (count_choices(problem) <= kEnumerationLimit) return search_exhaustively(problem, device_budget, host_budget);
-  return Solver(problem, device_budget, host_budget).optimal();
+  SearchResult result = count_choices(problem) <= kEnumerationLimit
+                            ? search_exhaustively(problem, device_budget, host_budget)
+                            : Solver(problem, device_budget, host_budget).optimal();
+  if (problem.gaps.size() > kSmallProblem) return result;
+  Evaluator evaluator(problem);
+  for (Choice& choice :
+       std::vector<Choice>{choose_full_recompute(problem), search_greedy(problem, device_budget, host_budget).choice}) {
+    const Evaluation e = evaluator.evaluate(choice);
+    if (e.peak_bytes <= device_budget && e.host_peak_bytes <= host_budget)
+      result.alternatives.push_back(std::move(choice));
+  }
+  return result;
 }
 
 SearchResult search_greedy(const DecisionProblem& problem, Bytes device_budget, Bytes host_budget) {
