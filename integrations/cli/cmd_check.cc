@@ -1,0 +1,144 @@
+#include <fmt/format.h>
+
+#include <optional>
+
+#include "core/verify.h"
+#include "integrations/cli/console.h"
+#include "integrations/cli/job_request.h"
+#include "integrations/cli/plan_input.h"
+#include "integrations/cli/verb.h"
+#include "integrations/formats/check_report.h"
+#include "integrations/formats/file.h"
+#include "integrations/formats/plan_restore.h"
+#include "planner/peak.h"
+#include "policies/policies.h"
+
+namespace tidemark::cli {
+namespace {
+
+constexpr int kMostTop = 10'000;
+
+class CheckCommand final : public Command {
+ public:
+  void declare(CLI::App& app) override {
+    job_.policy = "keep-all";
+    app.add_option("PLAN_OR_CONFIG", job_.model, "a plan.json, or a model file that is planned with --policy first")
+        ->required()
+        ->type_name("FILE");
+    add_margin(app, "--margin", margin_, "a peak this close below the budget is NEAR: 512MiB or 3% (default 3%)");
+    add_count(app, "--top", top_, 0, kMostTop, "contributors listed (default 8)");
+    add_what_if_options(app, job_);
+    app_ = &app;
+  }
+
+  Result<ExitStatus> run(Console& console) override {
+    console.set_quiet(job_.quiet);
+    Result<Checked> checked = is_plan_file() ? from_plan() : from_config(console);
+    if (!checked) return checked.error();
+    const auto& [request, outcome, what] = checked.value();
+    if (const std::optional<std::string> violation = broken_rule(outcome)) {
+      const Status status = console.print(*violation + "\n");
+      if (!status) return status.error();
+      return ExitStatus::answer_is_no;
+    }
+    CheckReport report{.what = what, .margin = margin_.text, .step = outcome.step};
+    for (const RankPlan& rank : outcome.ranks) report.ranks.push_back(rank.figures);
+    const Bytes budget = job_.budget_bytes.value_or(request.budget_bytes.value_or(request.machine.visible_bytes));
+    report.check = check_budget(report.ranks, budget, margin_.of(budget), job_.host_budget_bytes.value_or(-1));
+    const RankPlan& worst = outcome.ranks[report.check.worst];
+    report.contributors = contributors_at(worst.graph, worst.program.schedule, peak_clock(worst.program.schedule));
+    const bool failed = report.check.verdict == BudgetVerdict::fail;
+    if (failed) {
+      Result<Remedy> remedy = find_remedy(request, budget, console);
+      if (!remedy) return remedy.error();
+      report.remedy = std::move(remedy).value();
+    }
+    const auto most = static_cast<std::size_t>(top_);
+    const Status status =
+        console.print(job_.format == Format::json ? check_json(report, most) : check_text(report, most));
+    if (!status) return status.error();
+    return failed ? ExitStatus::answer_is_no : ExitStatus::done;
+  }
+
+ private:
+  struct Checked {
+    PlanRequest request;
+    PlanOutcome outcome;
+    std::string what;
+  };
+
+  /// JSON starts with a brace; a YAML job could too, but then it is no plan and the reader says so.
+  [[nodiscard]] bool is_plan_file() const { return job_.model.extension() == ".json"; }
+
+  Result<Checked> from_plan() const {
+    for (const char* option :
+         {"--policy", "--device", "--imbalance", "--imbalance-from", "--op-time-scale", "--layer-ms"})
+      if (app_->count(option) > 0)
+        return bad_input(
+            fmt::format("{}: a plan file is checked as it was planned; give a model file instead", option));
+    const Result<PlanFile> file = read_plan(job_.model);
+    if (!file) return file.error();
+    Result<PlanOutcome> outcome = restore_outcome(file.value(), job_.ranks, job_.model.string());
+    if (!outcome) return outcome.error();
+    Checked checked{.request = request_of(file.value()),
+                    .outcome = std::move(outcome).value(),
+                    .what = fmt::format("{}, policy {}", job_.model.string(), file.value().policy)};
+    if (checked.outcome.ranks.empty()) return bad_input(fmt::format("{}: the plan holds no rank", job_.model.string()));
+    if (!job_.ranks.empty()) checked.request.ranks = job_.ranks;
+    return checked;
+  }
+
+  Result<Checked> from_config(const Console& console) const {
+    const Result<PlanRequest> request = read_request(job_);
+    if (!request) return request.error();
+    Result<Planned> planned = plan_with_progress(request.value(), console);
+    if (!planned) return planned.error();
+    return Checked{.request = request.value(),
+                   .outcome = std::move(planned).value().outcome,
+                   .what = fmt::format("{}, policy {}", job_.model.string(), job_.policy)};
+  }
+
+  /// A program that fits must also be sound: a file can have been edited.
+  static std::optional<std::string> broken_rule(const PlanOutcome& outcome) {
+    for (const RankPlan& rank : outcome.ranks) {
+      if (!rank.figures.fits) continue;
+      if (const std::optional<Violation> violation = verify_program(rank.graph, rank.program))
+        return fmt::format("FAIL rank {}: the program breaks a rule: {}", rank.figures.rank, violation->detail);
+    }
+    return std::nullopt;
+  }
+
+  Result<Remedy> find_remedy(PlanRequest request, Bytes budget, const Console& console) const {
+    request.policy = find_policy("optimal");
+    request.budget_bytes = budget;
+    if (job_.host_budget_bytes) request.host_budget_bytes = job_.host_budget_bytes;
+    request.threads = job_.threads;
+    Result<Planned> planned = plan_with_progress(request, console);
+    if (!planned) return planned.error();
+    return Remedy{.request = std::move(request), .outcome = std::move(planned).value().outcome};
+  }
+
+  JobOptions job_;
+  Margin margin_;
+  int top_ = 8;
+  const CLI::App* app_ = nullptr;
+};
+
+}  // namespace
+
+extern const Verb kCmdCheck;
+const Verb kCmdCheck = {
+    .name = "check",
+    .summary = "Check a plan or a job against a budget: PASS, NEAR or FAIL, and what would clear it",
+    .examples =
+        "  tidemark check plan.json --budget 60GiB\n"
+        "  tidemark check models/pangu-ultra-moe-718b.yaml --budget 60.97GiB --policy full-recompute\n"
+        "  tidemark check models/small-mla-moe.yaml --budget 8GiB --margin 512MiB --format json\n",
+    .statuses =
+        "  0  PASS, or NEAR: within the margin below the budget\n"
+        "  1  FAIL: one line with rank, peak, budget, excess and op, then contributors and the cheapest change\n"
+        "  2  bad usage or input; one line on stderr\n"
+        "  3  a fault in Tidemark\n",
+    .make = make_command<CheckCommand>};
+
+}  // namespace tidemark::cli

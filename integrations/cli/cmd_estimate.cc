@@ -1,0 +1,54 @@
+#include "integrations/cli/console.h"
+#include "integrations/cli/job_request.h"
+#include "integrations/cli/verb.h"
+#include "integrations/formats/outcome_json.h"
+#include "integrations/formats/summary_text.h"
+
+namespace tidemark::cli {
+namespace {
+
+constexpr int kMostTop = 10'000;
+
+class EstimateCommand final : public Command {
+ public:
+  void declare(CLI::App& app) override {
+    job_.policy = "keep-all";
+    add_job_options(app, job_);
+    add_count(app, "--top", top_, 0, kMostTop, "contributors listed per rank (default 8; JSON lists all)");
+  }
+
+  Result<ExitStatus> run(Console& console) override {
+    console.set_quiet(job_.quiet);
+    const Result<PlanRequest> request = read_request(job_);
+    if (!request) return request.error();
+    const Result<Planned> planned = plan_with_progress(request.value(), console);
+    if (!planned) return planned.error();
+    const auto& [outcome, seconds] = planned.value();
+    const Status status = console.print(
+        job_.format == Format::json ? estimate_json(request.value(), outcome, seconds)
+                                    : estimate_summary(request.value(), outcome, static_cast<std::size_t>(top_)));
+    if (!status) return status.error();
+    return ExitStatus::done;
+  }
+
+ private:
+  JobOptions job_;
+  int top_ = 8;
+};
+
+}  // namespace
+
+extern const Verb kCmdEstimate;
+const Verb kCmdEstimate = {
+    .name = "estimate",
+    .summary = "Report what each rank holds at its peak and who holds it; a report, not a verdict",
+    .examples =
+        "  tidemark estimate models/pangu-ultra-moe-718b.yaml --ranks 0,15 --top 20\n"
+        "  tidemark estimate models/llama-3-70b.yaml --device h100-80g --format json\n",
+    .statuses =
+        "  0  the report was made, whether or not the job fits (see check for a verdict)\n"
+        "  2  bad usage or input; one line on stderr\n"
+        "  3  a fault in Tidemark\n",
+    .make = make_command<EstimateCommand>};
+
+}  // namespace tidemark::cli

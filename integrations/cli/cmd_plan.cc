@@ -1,0 +1,115 @@
+#include <fmt/format.h>
+
+#include <utility>
+#include <vector>
+
+#include "integrations/cli/console.h"
+#include "integrations/cli/job_request.h"
+#include "integrations/cli/output_set.h"
+#include "integrations/cli/verb.h"
+#include "integrations/formats/export_perfetto.h"
+#include "integrations/formats/outcome_json.h"
+#include "integrations/formats/policy_comparison.h"
+#include "integrations/formats/program_file.h"
+#include "integrations/formats/report_html.h"
+#include "integrations/formats/summary_text.h"
+#include "policies/policies.h"
+
+namespace tidemark::cli {
+namespace {
+
+class PlanCommand final : public Command {
+ public:
+  void declare(CLI::App& app) override {
+    add_job_options(app, job_);
+    add_output_file(app, "--out", out_, "write the plan with every rank's program, JSON (docs/formats.md)");
+    add_output_file(app, "--report", report_, "write a self-contained HTML report");
+    add_output_file(app, "--trace", trace_, "write the modelled step for ui.perfetto.dev, JSON");
+    app.add_flag("--compare", compare_, "plan with every policy and print them side by side");
+  }
+
+  Result<ExitStatus> run(Console& console) override {
+    console.set_quiet(job_.quiet);
+    const Result<PlanRequest> request = read_request(job_);
+    if (!request) return request.error();
+    Material made;  // filled before the outputs are written
+    OutputSet outputs;
+    if (Status status = add_outputs(request.value(), made, outputs); !status) return status.error();
+    if (Status status = plan(request.value(), console, made); !status) return status.error();
+
+    if (Status status = outputs.write(); !status) return status.error();
+    for (const auto& path : outputs.paths()) console.note(fmt::format("wrote {}", path.string()));
+    if (Status status = console.print(text(request.value(), made)); !status) return status.error();
+    return made.planned.outcome.fits() ? ExitStatus::done : ExitStatus::answer_is_no;
+  }
+
+ private:
+  /// The plan asked for, and figures of every policy where they are compared.
+  struct Material {
+    Planned planned;
+    std::vector<PolicyResult> results;
+  };
+
+  Status add_outputs(const PlanRequest& request, const Material& made, OutputSet& outputs) {
+    const std::vector<std::filesystem::path> inputs = inputs_of(job_);
+    Status status = outputs.add(out_, inputs, [&](std::ostream& stream) -> Status {
+      stream << write_plan_file(request, made.planned.outcome);
+      return {};
+    });
+    if (!status) return status;
+    status = outputs.add(report_, inputs, [&](std::ostream& stream) -> Status {
+      stream << report_html(request, made.planned.outcome, made.results);
+      return {};
+    });
+    if (!status) return status;
+    return outputs.add(trace_, inputs,
+                       [&](std::ostream& stream) { return write_perfetto(stream, made.planned.outcome); });
+  }
+
+  Status plan(PlanRequest request, const Console& console, Material& made) const {
+    const Policy* chosen = request.policy;
+    for (const Policy& policy : policies()) {
+      if (!compare_ && &policy != chosen) continue;
+      request.policy = &policy;
+      Result<Planned> planned = plan_with_progress(request, console);
+      if (!planned) return planned.error();
+      if (compare_) made.results.push_back(result_of(policy.name, planned.value().outcome));
+      if (&policy == chosen) made.planned = std::move(planned).value();
+    }
+    return {};
+  }
+
+  [[nodiscard]] std::string text(const PlanRequest& request, const Material& made) const {
+    const auto& [outcome, seconds] = made.planned;
+    if (job_.format == Format::json) {
+      std::string json = plan_json(request, outcome, seconds);
+      return compare_ ? with_comparison(json, request, made.results) : json;
+    }
+    std::string summary = plan_summary(request, outcome);
+    return compare_ ? summary + comparison_text(made.results) : summary;
+  }
+
+  JobOptions job_;
+  std::filesystem::path out_, report_, trace_;
+  bool compare_ = false;
+};
+
+}  // namespace
+
+extern const Verb kCmdPlan;
+const Verb kCmdPlan = {
+    .name = "plan",
+    .summary = "Plan every rank's step: what to keep, recompute and swap, with addresses, checked",
+    .examples =
+        "  tidemark plan models/pangu-ultra-moe-718b.yaml\n"
+        "  tidemark plan models/pangu-ultra-moe-718b.yaml --out plan.json --report plan.html --trace plan.trace.json\n"
+        "  tidemark plan models/pangu-ultra-moe-718b.yaml --imbalance 1.5 --host-budget 32GiB --compare\n"
+        "  tidemark plan models/small-mla-moe.yaml --budget 3GiB --ranks 0 --format json\n",
+    .statuses =
+        "  0  every rank fits its budget\n"
+        "  1  some rank does not fit; the output says why and the smallest budget that would do\n"
+        "  2  bad usage or input; one line on stderr, nothing written\n"
+        "  3  a fault in Tidemark\n",
+    .make = make_command<PlanCommand>};
+
+}  // namespace tidemark::cli

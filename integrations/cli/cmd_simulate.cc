@@ -1,0 +1,71 @@
+#include <fmt/format.h>
+
+#include <optional>
+
+#include "integrations/cli/console.h"
+#include "integrations/cli/job_request.h"
+#include "integrations/cli/verb.h"
+#include "integrations/formats/timing_report.h"
+#include "policies/policies.h"
+
+namespace tidemark::cli {
+namespace {
+
+class SimulateCommand final : public Command {
+ public:
+  void declare(CLI::App& app) override {
+    add_job_options(app, job_);
+    add_word(app, "--against", against_, "reference", {"published"},
+             "show the step beside the published one and split the gap by cause; the policy is then published-recipe "
+             "unless --policy says otherwise, and every rank is planned");
+    app_ = &app;
+  }
+
+  Result<ExitStatus> run(Console& console) override {
+    console.set_quiet(job_.quiet);
+    const bool compares = !against_.empty();
+    if (compares && !job_.ranks.empty()) return bad_input("--against: needs every rank; drop --ranks");
+    if (compares && app_->count("--policy") == 0) job_.policy = "published-recipe";
+    const Result<PlanRequest> request = read_request(job_);
+    if (!request) return request.error();
+    const PublishedStep* published = find_published_step(request.value().job.model.name);
+    if (compares && published == nullptr) {
+      const auto known = published_models();
+      return bad_input(fmt::format("--against: nothing is published for {}; known: {}", request.value().job.model.name,
+                                   join_words({known.begin(), known.end()})));
+    }
+    const Result<Planned> planned = plan_with_progress(request.value(), console);
+    if (!planned) return planned.error();
+    const auto& [outcome, seconds] = planned.value();
+    std::optional<Against> against;
+    if (compares) against = {.published = *published, .gap = gap_to(*published, request.value().job, outcome)};
+    const Status status =
+        console.print(job_.format == Format::json ? timing_json(request.value(), outcome, seconds, against)
+                                                  : timing_summary(request.value(), outcome, against));
+    if (!status) return status.error();
+    return ExitStatus::done;
+  }
+
+ private:
+  JobOptions job_;
+  std::string against_;
+  const CLI::App* app_ = nullptr;
+};
+
+}  // namespace
+
+extern const Verb kCmdSimulate;
+const Verb kCmdSimulate = {
+    .name = "simulate",
+    .summary = "Model the time of a planned step: bubble, exposed communication and copies, MFU",
+    .examples =
+        "  tidemark simulate models/pangu-ultra-moe-718b.yaml\n"
+        "  tidemark simulate models/pangu-ultra-moe-718b.yaml --against published\n"
+        "  tidemark simulate models/pangu-ultra-moe-718b.yaml --layer-ms 120.5 --policy full-recompute\n",
+    .statuses =
+        "  0  the step was modelled, whether or not the job fits\n"
+        "  2  bad usage or input; one line on stderr\n"
+        "  3  a fault in Tidemark\n",
+    .make = make_command<SimulateCommand>};
+
+}  // namespace tidemark::cli

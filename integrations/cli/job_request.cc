@@ -1,0 +1,147 @@
+#include "integrations/cli/job_request.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+
+#include "integrations/cli/console.h"
+#include "integrations/cli/locations.h"
+#include "integrations/cli/progress.h"
+#include "integrations/formats/file.h"
+#include "integrations/formats/import_expert_counts.h"
+#include "integrations/formats/import_yaml.h"
+#include "planner/layer_time.h"
+#include "policies/policies.h"
+
+namespace tidemark::cli {
+namespace {
+
+constexpr double kLargestScale = 1000;
+constexpr double kLongestLayerMs = 1e6;
+constexpr int kMostThreads = 1024;
+
+std::vector<std::string> policy_names() {
+  std::vector<std::string> names;
+  for (const Policy& policy : policies()) names.emplace_back(policy.name);
+  return names;
+}
+
+/// `file:line: ` of the key `device` at the top level, for a device that does not exist.
+std::string device_place(const std::string& text, const std::filesystem::path& file) {
+  int line = 1;
+  for (std::size_t at = 0; at != std::string::npos; ++line) {
+    if (text.compare(at, 7, "device:") == 0) return fmt::format("{}:{}: ", file.string(), line);
+    at = text.find('\n', at);
+    if (at != std::string::npos) ++at;
+  }
+  return file.string() + ": ";
+}
+
+Status read_loads(const JobOptions& options, PlanRequest& request) {
+  request.load = options.imbalance.load;
+  if (!options.imbalance_from.empty()) {
+    if (request.load) return bad_input("--imbalance-from: measured counts and one load exclude each other; drop one");
+    const Result<std::string> text = read_file(options.imbalance_from);
+    if (!text) return text.error();
+    Result<ExpertLoadSpec> spec =
+        read_expert_counts(text.value(), options.imbalance_from.string(), request.job.expert_load);
+    if (!spec) return spec.error();
+    request.job.expert_load = spec.value();
+  }
+  if (options.imbalance.quantile) request.job.expert_load.quantile = *options.imbalance.quantile;
+  return {};
+}
+
+Status read_time_scale(const JobOptions& options, PlanRequest& request) {
+  if (options.op_time_scale) request.time_scale = *options.op_time_scale;
+  if (!options.layer_ms) return {};
+  const Result<double> scale = layer_time_scale(
+      request.job, request.machine, request.load.value_or(request.job.expert_load.mean), *options.layer_ms * 1e6);
+  if (!scale) return scale.error();
+  request.time_scale = scale.value();
+  return {};
+}
+
+}  // namespace
+
+void add_what_if_options(CLI::App& app, JobOptions& options) {
+  app.add_option("--device", options.device, "device to plan for instead of the model file's: a name or a file")
+      ->type_name("NAME|FILE");
+  add_word(app, "--policy", options.policy, "policy", policy_names(),
+           fmt::format("who decides ({}; default {})", join_words(policy_names()), options.policy));
+  add_imbalance(app, "--imbalance", options.imbalance,
+                "expert load f of every layer and micro-batch (rows on a device over the mean), or a quantile of the "
+                "job's distribution such as p99; default: the job's distribution at its own quantile");
+  app.add_option("--imbalance-from", options.imbalance_from,
+                 "measured counts as CSV with the columns layer,micro_batch,device,rows")
+      ->type_name("FILE");
+  add_size(app, "--budget", options.budget_bytes,
+           "device memory per rank, reserves included; default: what is visible");
+  add_size(app, "--host-budget", options.host_budget_bytes,
+           "pinned host memory per device; default: the device file's");
+  add_ranks(app, "--ranks", options.ranks, "pipeline ranks, such as 0-3,15; default: all");
+  add_positive(app, "--op-time-scale", options.op_time_scale, kLargestScale, "multiply compute times by this");
+  add_positive(app, "--layer-ms", options.layer_ms, kLongestLayerMs,
+               "scale compute times so that forward and backward of one layer and micro-batch take this many "
+               "milliseconds on average");
+  app.get_option("--op-time-scale")->excludes(app.get_option("--layer-ms"));
+  add_count(app, "--threads", options.threads, 0, kMostThreads, "threads, 0 for all cores; never changes the result");
+  add_format(app, options.format);
+  app.add_flag("-q,--quiet", options.quiet, "no logs and no progress on stderr");
+}
+
+void add_job_options(CLI::App& app, JobOptions& options) {
+  app.add_option("MODEL", options.model, "model and layout, YAML (docs/formats.md)")->required()->type_name("FILE");
+  add_what_if_options(app, options);
+}
+
+Result<PlanRequest> read_request(const JobOptions& options) {
+  const Result<std::string> text = read_file(options.model);
+  if (!text) return text.error();
+  Result<JobSpec> job = read_job(text.value(), options.model.string());
+  if (!job) return job.error();
+  PlanRequest request{.job = std::move(job).value()};
+
+  const bool named = !options.device.empty();
+  const Result<std::filesystem::path> device = find_device(named ? options.device : request.job.device, options.model);
+  if (!device)
+    return bad_input((named ? "--device: " : device_place(text.value(), options.model)) + device.error().message);
+  const Result<std::string> device_text = read_file(device.value());
+  if (!device_text) return device_text.error();
+  Result<Machine> machine = read_machine(device_text.value(), device.value().string());
+  if (!machine) return machine.error();
+  request.machine = std::move(machine).value();
+  request.policy = find_policy(options.policy);
+  request.budget_bytes = options.budget_bytes;
+  request.host_budget_bytes = options.host_budget_bytes;
+  request.ranks = options.ranks;
+  request.threads = options.threads;
+  const std::int32_t ranks = request.job.parallel.pipeline;
+  if (!options.ranks.empty() && options.ranks.back() >= ranks)
+    return bad_input(fmt::format("--ranks: rank {} does not exist; {} has pipeline ranks 0 to {}", options.ranks.back(),
+                                 options.model.string(), ranks - 1));
+  if (Status status = read_loads(options, request); !status) return status.error();
+  if (Status status = read_time_scale(options, request); !status) return status.error();
+  return request;
+}
+
+std::vector<std::filesystem::path> inputs_of(const JobOptions& options) {
+  std::vector<std::filesystem::path> inputs = {options.model};
+  if (!options.imbalance_from.empty()) inputs.push_back(options.imbalance_from);
+  if (!options.device.empty()) inputs.emplace_back(options.device);
+  return inputs;
+}
+
+Result<Planned> plan_with_progress(const PlanRequest& request, const Console& console) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point begin = Clock::now();
+  Progress progress("planning", console.draws_progress());
+  PlanRequest watched = request;
+  watched.progress = [&progress](int done, int total) { progress.update(done, total); };
+  Result<PlanOutcome> outcome = plan_step(watched);
+  if (!outcome) return outcome.error();
+  return Planned{.outcome = std::move(outcome).value(),
+                 .seconds = std::chrono::duration<double>(Clock::now() - begin).count()};
+}
+
+}  // namespace tidemark::cli

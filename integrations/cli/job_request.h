@@ -1,0 +1,50 @@
+#pragma once
+// The options that plan, estimate, simulate and check share, and the request they come to.
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "integrations/cli/options.h"
+#include "planner/planner.h"
+
+namespace tidemark::cli {
+
+class Console;
+
+struct JobOptions {
+  std::filesystem::path model;
+  std::string device;  ///< empty: the model file's
+  std::string policy = "optimal";
+  Imbalance imbalance;
+  std::filesystem::path imbalance_from;
+  std::optional<Bytes> budget_bytes;
+  std::optional<Bytes> host_budget_bytes;
+  std::vector<std::int32_t> ranks;
+  std::optional<double> op_time_scale;
+  std::optional<double> layer_ms;
+  int threads = 0;
+  bool quiet = false;
+  Format format = Format::text;
+};
+
+/// The positional MODEL and every option of JobOptions. What `options` holds are the defaults shown in the help.
+void add_job_options(CLI::App& app, JobOptions& options);
+/// All of them but the positional: for a verb whose file may be something else.
+void add_what_if_options(CLI::App& app, JobOptions& options);
+
+/// Reads the model, the device and the measured counts. Errors (bad_input): one line.
+[[nodiscard]] Result<PlanRequest> read_request(const JobOptions& options);
+
+/// The files named by the options, so that no output replaces an input.
+[[nodiscard]] std::vector<std::filesystem::path> inputs_of(const JobOptions& options);
+
+/// plan_step with a progress bar where there is a terminal, and the wall time it took.
+struct Planned {
+  PlanOutcome outcome;
+  double seconds = 0;
+};
+[[nodiscard]] Result<Planned> plan_with_progress(const PlanRequest& request, const Console& console);
+
+}  // namespace tidemark::cli

@@ -1,0 +1,198 @@
+#include "integrations/cli/options.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "integrations/formats/near_miss.h"
+#include "integrations/formats/shown.h"
+
+namespace tidemark::cli {
+namespace {
+
+constexpr double kLargestLoad = 1000;
+constexpr std::int32_t kLargestRank = 65535;
+
+/// Adds an option whose text goes through `read`; a failed Result becomes the parser's error.
+template <class Read>
+CLI::Option* add_read(CLI::App& app, const std::string& name, const std::string& type, const std::string& help,
+                      Read read) {
+  CLI::Option* option = app.add_option_function<std::string>(
+      name,
+      [name, read](const std::string& text) {
+        if (Status status = read(text); !status) throw CLI::ValidationError(name, status.error().message);
+      },
+      help);
+  return option->type_name(type);
+}
+
+/// The same with a reader of a whole value.
+template <class T>
+void add_parsed(CLI::App& app, const std::string& name, const std::string& type, T& value,
+                Result<T> (*parse)(std::string_view), const std::string& help) {
+  add_read(app, name, type, help, [&value, parse](const std::string& text) -> Status {
+    Result<T> result = parse(text);
+    if (!result) return result.error();
+    value = std::move(result).value();
+    return {};
+  });
+}
+
+std::optional<std::int32_t> whole_number(std::string_view text) {
+  std::int32_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+Error bad_ranks(std::string_view part) {
+  return bad_input(fmt::format("{} is not a rank or a range of ranks; write like 0-3,15", shown(part)));
+}
+
+}  // namespace
+
+void add_size(CLI::App& app, const std::string& name, std::optional<Bytes>& value, const std::string& help) {
+  add_read(app, name, "SIZE", help, [&value](const std::string& text) -> Status {
+    const Result<Bytes> bytes = parse_bytes(text);
+    if (!bytes) return bytes.error();
+    value = bytes.value();
+    return {};
+  });
+}
+
+void add_count(CLI::App& app, const std::string& name, int& value, int least, int most, const std::string& help) {
+  add_read(app, name, "N", help, [&value, least, most](const std::string& text) -> Status {
+    const std::optional<std::int32_t> number = whole_number(text);
+    if (!number || *number < least || *number > most)
+      return bad_input(fmt::format("{} is not a whole number from {} to {}", shown(text), least, most));
+    value = *number;
+    return {};
+  });
+}
+
+void add_positive(CLI::App& app, const std::string& name, std::optional<double>& value, double most,
+                  const std::string& help) {
+  add_read(app, name, "NUMBER", help, [&value, most](const std::string& text) -> Status {
+    const Result<double> number = parse_number(text);
+    if (!number) return number.error();
+    if (number.value() <= 0 || number.value() > most)
+      return bad_input(fmt::format("{} is out of range; it must be above 0 and at most {}", shown(text), most));
+    value = number.value();
+    return {};
+  });
+}
+
+void add_word(CLI::App& app, const std::string& name, std::string& value, std::string_view what,
+              const std::vector<std::string>& words, const std::string& help) {
+  add_read(app, name, "NAME", help, [&value, what = std::string(what), words](const std::string& text) -> Status {
+    if (std::ranges::find(words, text) == words.end())
+      return bad_input(
+          fmt::format("unknown {} {}{}; known: {}", what, shown(text), hint_for(text, words), join_words(words)));
+    value = text;
+    return {};
+  });
+}
+
+void add_format(CLI::App& app, Format& format) {
+  add_read(app, "--format", "text|json", "how the result is printed", [&format](const std::string& text) -> Status {
+    if (text != "text" && text != "json")
+      return bad_input(
+          fmt::format("unknown format {}{}; known: text or json", shown(text), hint_for(text, {"text", "json"})));
+    format = text == "json" ? Format::json : Format::text;
+    return {};
+  });
+}
+
+void add_output_file(CLI::App& app, const std::string& name, std::filesystem::path& value, const std::string& help) {
+  add_read(app, name, "FILE", help, [&value](const std::string& text) -> Status {
+    if (text.empty()) return bad_input("no file name is given");
+    value = text;
+    return {};
+  });
+}
+
+void add_ranks(CLI::App& app, const std::string& name, std::vector<std::int32_t>& value, const std::string& help) {
+  add_parsed(app, name, "LIST", value, parse_ranks, help);
+}
+
+Bytes Margin::of(Bytes budget_bytes) const {
+  return bytes ? *bytes : static_cast<Bytes>(static_cast<double>(budget_bytes) * percent / 100);
+}
+
+void add_margin(CLI::App& app, const std::string& name, Margin& value, const std::string& help) {
+  add_parsed(app, name, "SIZE|PERCENT", value, parse_margin, help);
+}
+
+void add_imbalance(CLI::App& app, const std::string& name, Imbalance& value, const std::string& help) {
+  add_parsed(app, name, "F|pQ", value, parse_imbalance, help);
+}
+
+Result<Margin> parse_margin(std::string_view text) {
+  if (text.ends_with('%')) {
+    const Result<double> percent = parse_number(text.substr(0, text.find_last_not_of(" %") + 1));
+    if (!percent || percent.value() < 0 || percent.value() > 100)
+      return bad_input(fmt::format("{} is not a percentage from 0% to 100%", shown(text)));
+    return Margin{.text = fmt::format("{} %", percent.value()), .percent = percent.value()};
+  }
+  const Result<Bytes> bytes = parse_bytes(text);
+  if (!bytes) return bytes.error();
+  return Margin{.text = std::string(text), .bytes = bytes.value()};
+}
+
+Result<double> parse_number(std::string_view text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size() || !std::isfinite(value))
+    return bad_input(fmt::format("{} is not a number", shown(text)));
+  return value;
+}
+
+Result<std::vector<std::int32_t>> parse_ranks(std::string_view text) {
+  std::vector<std::int32_t> ranks;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t comma = std::min(text.find(',', begin), text.size());
+    const std::string_view part = text.substr(begin, comma - begin);
+    const std::size_t dash = part.find('-');
+    const std::optional<std::int32_t> first = whole_number(part.substr(0, dash));
+    const std::optional<std::int32_t> last =
+        dash == std::string_view::npos ? first : whole_number(part.substr(dash + 1));
+    if (!first || !last || *first < 0 || *last < *first || *last > kLargestRank) return bad_ranks(part);
+    for (std::int32_t rank = *first; rank <= *last; ++rank) ranks.push_back(rank);
+    begin = comma + 1;
+  }
+  std::ranges::sort(ranks);
+  ranks.erase(std::ranges::unique(ranks).begin(), ranks.end());
+  return ranks;
+}
+
+Result<Imbalance> parse_imbalance(std::string_view text) {
+  const bool is_quantile = text.starts_with('p') || text.starts_with('P');
+  const Result<double> number = parse_number(is_quantile ? text.substr(1) : text);
+  if (!number) return bad_input(fmt::format("{} is neither a load like 1.5 nor a quantile like p99", shown(text)));
+  const double value = number.value();
+  if (is_quantile) {
+    if (value <= 0 || value >= 100)
+      return bad_input(fmt::format("quantile {} is out of range; it must lie between p0 and p100", shown(text)));
+    return Imbalance{.quantile = value / 100};
+  }
+  if (value <= 0 || value > kLargestLoad)
+    return bad_input(fmt::format("load {} is out of range; rows on a device over the mean are above 0 and at most {}",
+                                 shown(text), kLargestLoad));
+  return Imbalance{.load = value};
+}
+
+std::string hint_for(std::string_view word, const std::vector<std::string>& known) {
+  const std::optional<std::string> near = find_near_miss(word, known);
+  return near ? fmt::format("; did you mean '{}'?", *near) : "";
+}
+
+std::string join_words(const std::vector<std::string>& words) {
+  std::string text;
+  for (std::size_t i = 0; i < words.size(); ++i)
+    text += (i == 0 ? "" : i + 1 == words.size() ? " or " : ", ") + words[i];
+  return text;
+}
+
+}  // namespace tidemark::cli

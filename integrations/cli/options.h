@@ -1,0 +1,76 @@
+#pragma once
+// Options with the project's own readers instead of the parser library's conversions: sizes with units, numbers with
+// ranges, words with near misses. A value that is wrong throws CLI::ValidationError, which main turns into one line.
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/bytes.h"
+#include "core/result.h"
+
+namespace tidemark::cli {
+
+enum class Format : std::uint8_t { text, json };
+
+/// `--budget 60GiB`.
+void add_size(CLI::App& app, const std::string& name, std::optional<Bytes>& value, const std::string& help);
+
+/// A whole number in [least, most].
+void add_count(CLI::App& app, const std::string& name, int& value, int least, int most, const std::string& help);
+
+/// A finite number in (0, most].
+void add_positive(CLI::App& app, const std::string& name, std::optional<double>& value, double most,
+                  const std::string& help);
+
+/// One of `words`; a near miss is suggested. `what` names the kind of word: "policy".
+void add_word(CLI::App& app, const std::string& name, std::string& value, std::string_view what,
+              const std::vector<std::string>& words, const std::string& help);
+
+/// `--format text|json`.
+void add_format(CLI::App& app, Format& format);
+
+/// A file to be written. An empty name is refused.
+void add_output_file(CLI::App& app, const std::string& name, std::filesystem::path& value, const std::string& help);
+
+/// `0-3,15`.
+void add_ranks(CLI::App& app, const std::string& name, std::vector<std::int32_t>& value, const std::string& help);
+
+/// A distance below a budget.
+struct Margin {
+  std::string text = "3 %";    ///< for people
+  std::optional<Bytes> bytes;  ///< as a size, or else
+  double percent = 3;          ///< of the budget
+  [[nodiscard]] Bytes of(Bytes budget_bytes) const;
+};
+/// `512MiB` or `3%`.
+void add_margin(CLI::App& app, const std::string& name, Margin& value, const std::string& help);
+/// Errors (bad_input): neither a size nor a percentage from 0 to 100.
+[[nodiscard]] Result<Margin> parse_margin(std::string_view text);
+
+/// Text as a finite number, all of it. Errors (bad_input): not a number.
+[[nodiscard]] Result<double> parse_number(std::string_view text);
+
+/// `0-3,15`: ascending and unique. Errors (bad_input): not such a list, a rank beyond 65535.
+[[nodiscard]] Result<std::vector<std::int32_t>> parse_ranks(std::string_view text);
+
+/// Expert load as asked for: one number for every site, or a quantile of the job's distribution.
+struct Imbalance {
+  std::optional<double> load;      ///< f of every layer and micro-batch
+  std::optional<double> quantile;  ///< in (0, 1)
+};
+/// `1.5` or `p99`. Errors (bad_input): not above 0, above 1000, not a number, a quantile outside (0, 100).
+[[nodiscard]] Result<Imbalance> parse_imbalance(std::string_view text);
+void add_imbalance(CLI::App& app, const std::string& name, Imbalance& value, const std::string& help);
+
+/// `; did you mean 'word'?`, or nothing.
+[[nodiscard]] std::string hint_for(std::string_view word, const std::vector<std::string>& known);
+
+/// `a, b or c`.
+[[nodiscard]] std::string join_words(const std::vector<std::string>& words);
+
+}  // namespace tidemark::cli

@@ -1,0 +1,43 @@
+#include "integrations/cli/progress.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <string_view>
+#include <utility>
+
+namespace tidemark::cli {
+namespace {
+
+constexpr std::chrono::seconds kPatience{1};
+constexpr int kWidth = 30;
+constexpr std::string_view kWipe = "\r\x1b[K";  // back to the first column and erase to the end: moves, not colours
+
+void write(std::string_view text) {
+  // A bar that cannot be drawn is not worth an error.
+  if (std::fwrite(text.data(), 1, text.size(), stderr) == text.size()) std::fflush(stderr);
+}
+
+}  // namespace
+
+std::string progress_line(const std::string& label, int done, int total) {
+  const int filled = std::clamp(done, 0, total) * kWidth / total;
+  return fmt::format("{} [{:#<{}}{:.<{}}] {}/{}", label, "", filled, "", kWidth - filled, done, total);
+}
+
+Progress::Progress(std::string label, bool drawn) : label_(std::move(label)), drawn_(drawn) {}
+
+Progress::~Progress() {
+  if (visible_) write(kWipe);
+}
+
+void Progress::update(int done, int total) {
+  if (!drawn_ || total < 1) return;
+  const std::lock_guard lock(mutex_);
+  if (Clock::now() - begin_ < kPatience) return;
+  visible_ = true;
+  write(std::string(kWipe) + progress_line(label_, done, total));
+}
+
+}  // namespace tidemark::cli
