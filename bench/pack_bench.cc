@@ -1,11 +1,15 @@
 // How close to the load do the packers come on pipeline-shaped items, and how long do they take?
-// Prints a table: instance, packer, items, load, height, excess over the load, best of three times. Modelled shapes.
+// Prints a table: instance, packer, items, load, height, excess over the load, best of three times. Modelled shapes, or
+// the device residencies of each rank of the plan files named on the command line (`tidemark plan ... --out
+// plan.json`).
 
 #include <fmt/format.h>
 
 #include <chrono>
 #include <string>
 
+#include "integrations/formats/file.h"
+#include "integrations/formats/program_file.h"
 #include "planner/layout/packer.h"
 #include "tests/support/pipeline_items.h"
 
@@ -37,11 +41,38 @@ void report(const std::string& instance, const std::vector<PackItem>& items) {
   }
 }
 
-}  // namespace
+int report_plan(const char* path) {
+  const Result<std::string> text = read_file(path);
+  const Result<PlanFile> file = text ? read_plan_file(text.value(), path) : text.error();
+  if (!file) {
+    fmt::print(stderr, "{}\n", file.error().message);
+    return 2;
+  }
+  for (const PlanFile::Rank& rank : file.value().ranks) {
+    const Schedule& schedule = rank.program.schedule;
+    std::vector<PackItem> items;
+    for (const Residency& r : schedule.residencies) {
+      const bool all_step = r.acquire == 0 && r.release >= 2 * schedule.compute_tasks - 1;
+      if (r.space == MemorySpace::device && !all_step) items.push_back({r.acquire, r.release, r.bytes});
+    }
+    report(fmt::format("{} rank {}", rank.plan.policy, schedule.rank), items);
+  }
+  return 0;
+}
 
-int main() {
+void print_head() {
   fmt::print("{:<26} {:<24} {:>7} {:>12} {:>12} {:>8} {:>9}\n", "instance", "packer", "items", "load", "height",
              "excess %", "ms");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  print_head();
+  for (int i = 1; i < argc; ++i) {
+    if (const int status = report_plan(argv[i]); status != 0) return status;
+  }
+  if (argc > 1) return 0;
   for (const bool cut : {false, true}) {
     for (const double spread : {0.0, 0.5}) {
       const std::string name = fmt::format("{} f±{:.1f}", cut ? "recipe" : "keep-all", spread);

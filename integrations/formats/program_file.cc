@@ -330,7 +330,7 @@ Decision read_decision(const JsonNode& node, const GraphOutline& outline) {
 void check_ascending(const JsonNode& node, const Plan& plan) {
   const auto& rows = plan.decisions;
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (i > 0 && !(rows[i - 1].key < rows[i].key)) node.item(i).wrong("must come after the one before it");
+    if (i > 0 && rows[i].key < rows[i - 1].key) node.item(i).wrong("must not come before the one above it");
     const auto& list = rows[i].exceptions;
     const auto falls =
         std::ranges::adjacent_find(list, [](const auto& a, const auto& b) { return a.micro_batch >= b.micro_batch; });

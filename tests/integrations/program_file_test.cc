@@ -1,0 +1,397 @@
+#include "integrations/formats/program_file.h"
+
+#include <gtest/gtest.h>
+#include <tbb/global_control.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "core/fingerprint.h"
+#include "core/verify.h"
+#include "integrations/formats/field_visitors.h"
+#include "integrations/formats/import_yaml.h"
+#include "planner/layout/packer.h"
+#include "policies/policies.h"
+#include "tests/support/data.h"
+#include "tests/support/tiny_graph.h"
+#include "tests/support/tiny_schedule.h"
+
+namespace tidemark {
+namespace {
+
+// Every member differs from its default, so that a member forgotten by writer or reader shows.
+PlanFile::Rank tiny_rank(std::int32_t number) {
+  Graph graph = testing::chain_graph({.layers = 2, .micro_batches = 2, .warm_up = 1, .communication = true});
+  graph.rank = number;
+  graph.sites[2].load = 1.25F;
+  PlanFile::Rank rank;
+  rank.outline = outline_of(graph);
+  rank.plan.policy = "greedy";
+  rank.plan.decisions = {
+      {.key = {.storage_template = id_of<StorageTemplateId>(1), .chunk = 0, .layer = 0, .gap = 1},
+       .action = Action::recompute,
+       .recipe = id_of<RecipeId>(0),
+       .exceptions = {{.micro_batch = 0, .action = Action::swap}, {.micro_batch = 1, .action = Action::keep}}},
+      {.key = {.storage_template = id_of<StorageTemplateId>(2), .chunk = 0, .layer = 1}, .action = Action::swap}};
+  Program& program = rank.program;
+  program.schedule = testing::keep_all_schedule(graph);
+  program.schedule.tasks[5].storage = id_of<StorageId>(4);
+  program.schedule.residencies[4].space = MemorySpace::host;
+  for (std::size_t r = 0; r < program.schedule.residencies.size(); ++r) {
+    Residency& residency = program.schedule.residencies[r];
+    residency.acquire = static_cast<std::int32_t>(3 * r);
+    residency.release = static_cast<std::int32_t>(5 * r + 1);
+  }
+  program.layout = testing::side_by_side(program.schedule, 512);
+  program.layout.arenas[0].dynamic_bytes = 512;
+  program.layout.device_load_bytes = 12345;
+  program.layout.packer = "by \"hand\"\n";
+  for (std::size_t t = 0; t < program.schedule.tasks.size(); ++t)
+    program.estimate_ns.push_back(static_cast<int>(t * t % 7));
+  program.receives = {{.task = id_of<TaskId>(3), .peer_rank = 2, .tag = -5, .arrival_estimate_ns = 1'000'000'007}};
+  program.routing_slots = {id_of<ResidencyId>(7), id_of<ResidencyId>(2)};
+  program.contingencies = {{.trigger_bytes = 4096,
+                            .trigger = id_of<TaskId>(1),
+                            .residency = id_of<ResidencyId>(3),
+                            .freed_bytes = 512,
+                            .release_at = id_of<TaskId>(2),
+                            .prefetch_at = id_of<TaskId>(3),
+                            .needed_at = id_of<TaskId>(4),
+                            .collective = true}};
+  program.contingency_limit_f = 1.0 / 3;
+  program.graph_fingerprint = fingerprint(graph);
+  program.machine_fingerprint = 0xFFFFFFFFFFFFFFFFULL;
+  rank.figures.rank = number;
+  rank.figures.load = 1.1;
+  rank.figures.peak_bytes = Bytes{1} << 35;
+  rank.figures.added_ns = 77;
+  rank.figures.fits = true;
+  rank.figures.peak_op = "out, chunk 0";
+  rank.attempts = {{.target_bytes = -3, .height_bytes = 5, .load_bytes = 4, .packer = "x"}, {}};
+  return rank;
+}
+
+JobSpec small_job() {
+  const auto path = testing::source_path("models/small-mla-moe.yaml");
+  Result<JobSpec> job = read_job(testing::text_of(path), path.string());
+  EXPECT_TRUE(job.ok());
+  return job.value();
+}
+
+Machine small_machine() {
+  const auto path = testing::source_path("devices/ascend-910b-64g.yaml");
+  Result<Machine> machine = read_machine(testing::text_of(path), path.string());
+  EXPECT_TRUE(machine.ok());
+  return machine.value();
+}
+
+PlanFile tiny_file() {
+  PlanFile file;
+  file.job = small_job();
+  file.machine = small_machine();
+  file.policy = "greedy";
+  file.budget_bytes = 1;
+  file.load = 1.5;
+  file.time_scale = 2.25;
+  file.step = {.step_ns = 5, .bubble_percent = 0.1, .tokens_per_s = 1e300};
+  file.parameters = {.total = 7.179e11, .active = 3.9e10};
+  file.ranks = {tiny_rank(0), tiny_rank(3)};
+  return file;
+}
+
+Error error_of(std::string_view text) {
+  const auto result = read_plan_file(text, "plan.json");
+  EXPECT_FALSE(result.ok());
+  return result.ok() ? Error{} : result.error();
+}
+
+void expect_error(std::string_view text, std::string_view says) {
+  const std::string message = error_of(text).message;
+  EXPECT_NE(message.find(says), std::string::npos) << message;
+}
+
+std::string replaced(std::string text, std::string_view from, std::string_view to) {
+  const std::size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return at == std::string::npos ? text : text.replace(at, from.size(), to);
+}
+
+TEST(ProgramFile, ReadsBackWhatWasWritten) {
+  const PlanFile file = tiny_file();
+  const std::string text = write_plan_file(file);
+  const auto back = read_plan_file(text, "plan.json");
+  ASSERT_TRUE(back.ok()) << back.error().message;
+  EXPECT_EQ(back.value().ranks[0].program, file.ranks[0].program);
+  EXPECT_EQ(back.value().ranks[1].outline, file.ranks[1].outline);
+  EXPECT_EQ(back.value(), file);
+  EXPECT_EQ(write_plan_file(back.value()), text);
+}
+
+TEST(ProgramFile, AbsentOptionsAndNoRanksSurvive) {
+  PlanFile file = tiny_file();
+  file.budget_bytes.reset();
+  file.load.reset();
+  file.ranks.clear();
+  file.time_scale = std::numeric_limits<double>::infinity();
+  const auto back = read_plan_file(write_plan_file(file), "plan.json");
+  ASSERT_TRUE(back.ok()) << back.error().message;
+  EXPECT_EQ(back.value(), file);
+}
+
+TEST(ProgramFile, OutlineNamesStorages) {
+  const Graph graph = testing::chain_graph({.layers = 2});
+  const GraphOutline outline = outline_of(graph);
+  for (std::size_t s = 0; s < graph.storages.size(); ++s) {
+    const auto storage = id_of<StorageId>(s);
+    EXPECT_EQ(outline.template_of(storage).name, graph.template_of(storage).name);
+    EXPECT_EQ(outline.site_of(storage), graph.site_of(storage));
+  }
+}
+
+// How many members an aggregate has, found by how many initialisers it takes.
+struct Anything {
+  template <class T>
+  operator T() const;  // NOLINT: meant to convert to whatever a member is
+};
+template <class T, class... Given>
+constexpr std::size_t members(Given... given) {
+  if constexpr (requires { T{given..., Anything{}}; }) {
+    return members<T>(given..., Anything{});
+  } else {
+    return sizeof...(Given);
+  }
+}
+
+struct MemberCounter {
+  std::size_t count = 0;
+  template <class T>
+  void operator()(std::string_view, const T&) {
+    ++count;
+  }
+  template <class T, class W>
+  void word(std::string_view, const T&, const W&) {
+    ++count;
+  }
+  template <class T>
+  void object(std::string_view, const T&) {
+    ++count;
+  }
+  template <class T>
+  void layers(std::string_view, const T&) {
+    ++count;
+  }
+  template <class T>
+  void slots(std::string_view, const T&) {
+    ++count;
+  }
+};
+
+template <class T>
+std::size_t walked() {
+  MemberCounter counter;
+  const T value{};
+  walk(counter, value);
+  return counter.count;
+}
+
+TEST(ProgramFile, EveryMemberIsInTheTables) {
+  EXPECT_EQ(walked<AttentionSpec>(), members<AttentionSpec>());
+  EXPECT_EQ(walked<MoeSpec>(), members<MoeSpec>());
+  EXPECT_EQ(walked<ModelSpec>(), members<ModelSpec>());
+  EXPECT_EQ(walked<ParallelSpec>(), members<ParallelSpec>());
+  EXPECT_EQ(walked<ExpertLoadSpec>(), members<ExpertLoadSpec>());
+  EXPECT_EQ(walked<JobSpec>(), members<JobSpec>());
+  EXPECT_EQ(walked<Machine>(), members<Machine>());
+  EXPECT_EQ(walked<RankFigures>(), members<RankFigures>());
+  EXPECT_EQ(walked<PlanAttempt>(), members<PlanAttempt>());
+  EXPECT_EQ(walked<StepFigures>(), members<StepFigures>());
+  EXPECT_EQ(walked<ParameterCount>(), members<ParameterCount>());
+  EXPECT_EQ(walked<Arena>(), members<Arena>());
+}
+
+// A real job, tight enough that storages are swapped and recomputed.
+const PlanOutcome& planned() {
+  static const PlanOutcome outcome = [] {
+    PlanRequest request{.job = small_job(),
+                        .machine = small_machine(),
+                        .policy = find_policy("optimal"),
+                        .budget_bytes = 5 * kGiB,
+                        .host_budget_bytes = 100 * kMiB};
+    Result<PlanOutcome> result = plan_step(request);
+    EXPECT_TRUE(result.ok()) << (result.ok() ? "" : result.error().message);
+    return std::move(result).value();
+  }();
+  return outcome;
+}
+
+std::string planned_text() {
+  PlanRequest request{.job = small_job(), .machine = small_machine(), .policy = find_policy("optimal")};
+  return write_plan_file(request, planned());
+}
+
+TEST(ProgramFile, RealProgramsSurviveAndVerify) {
+  const auto file = read_plan_file(planned_text(), "plan.json");
+  ASSERT_TRUE(file.ok()) << file.error().message;
+  ASSERT_EQ(file.value().ranks.size(), planned().ranks.size());
+  for (std::size_t r = 0; r < planned().ranks.size(); ++r) {
+    const RankPlan& rank = planned().ranks[r];
+    EXPECT_EQ(file.value().ranks[r].program, rank.program);
+    EXPECT_EQ(file.value().ranks[r].plan, rank.plan);
+    EXPECT_EQ(file.value().ranks[r].figures, rank.figures);
+    if (!rank.figures.fits) continue;
+    const auto broken = verify_program(rank.graph, file.value().ranks[r].program);
+    EXPECT_FALSE(broken.has_value()) << broken->detail;
+  }
+}
+
+TEST(ProgramFile, BytesDoNotDependOnTheThreadCount) {
+  const std::string text = planned_text();
+  const tbb::global_control one(tbb::global_control::max_allowed_parallelism, 1);
+  EXPECT_EQ(planned_text(), text);
+}
+
+TEST(ProgramFile, SaysWhereTheTextIsNoJson) {
+  const std::string text = write_plan_file(tiny_file());
+  EXPECT_EQ(error_of("").message, "plan.json:1:1: the text ends in the middle of the plan; is the file cut short?");
+  expect_error(text.substr(0, text.size() / 2), "cut short");
+  expect_error(replaced(text, "\"times\":", "\"times\";"), "plan.json:2:8: not valid JSON here");
+  expect_error("{\"schema\":1e999}", "plan.json:1:1: a number in the file is too large");
+}
+
+TEST(ProgramFile, SaysWhatIsNoPlan) {
+  const std::string text = write_plan_file(tiny_file());
+  expect_error("[]", "plan.json: /: must be an object with a member 'schema'");
+  expect_error("{}", "plan.json: /: has no member 'schema'");
+  expect_error(replaced(text, "tidemark.plan", "tidemark.plum"), "plan.json: /schema: must be 'tidemark.plan'");
+  expect_error(replaced(text, "\"schema_version\":1", "\"schema_version\":2"), "reads up to 1");
+  expect_error(replaced(text, "\"schema_version\":1", "\"schema_version\":\"1\""),
+               "/schema_version: must be a whole number");
+  expect_error(replaced(text, "\"heads\":", "\"haeds\":"), "/job/model/attention: has no member 'heads'");
+  expect_error(replaced(text, "\"heads\":", "\"heads\":-"), "/job: model.attention.heads");
+  expect_error(replaced(text, "\"kind\":\"mla\"", "\"kind\":\"mqa\""),
+               "/job/model/attention/kind: must be one of gqa, mla");
+  expect_error(replaced(text, "\"visible_bytes\":", "\"visible_bytes\":-"),
+               "/machine/visible_bytes: must be a whole number from 0");
+  expect_error(replaced(text, "\"fits\":true", "\"fits\":1"), "/ranks/0/figures/fits: must be true or false");
+  expect_error(replaced(text, "\"action\":\"swap\"", "\"action\":\"swop\""), "must be one of keep, recompute, swap");
+  expect_error(replaced(text, "\"storage_template\":1,", "\"storage_template\":99,"),
+               "/ranks/0/decisions/0/storage_template");
+  expect_error(replaced(text, "\"storages\":", "\"storages\":1"), "/ranks/0/sites");
+  expect_error(replaced(text, "\"graph_fingerprint\":\"0x", "\"graph_fingerprint\":\"0X"), "16 hexadecimal digits");
+  expect_error(replaced(text, "\"compute_tasks\":", "\"compute_tasks\":1"),
+               "/ranks/0/program/tasks: the schedule counts");
+}
+
+// The columns of one rank, by their place in the document, changed one at a time.
+TEST(ProgramFile, IdsAndSizesMustBeInRange) {
+  const auto document = nlohmann::json::parse(write_plan_file(tiny_file()));
+  const auto expect_refused = [&](const std::string& pointer, std::int64_t value) {
+    auto bad = document;
+    auto& column = bad[nlohmann::json::json_pointer(pointer)];
+    const auto count = column["count"].get<std::int64_t>();
+    ASSERT_GT(count, 0) << pointer;
+    column = {{"count", count}, {"data", {value}}};
+    if (count > 1) column["data"].push_back({1, count - 1});
+    expect_error(bad.dump(), "plan.json: " + pointer);
+  };
+  const std::string program = "/ranks/1/program/";
+  for (const char* column :
+       {"tasks/kind", "tasks/lane", "tasks/op_template", "tasks/site", "tasks/copy_task", "tasks/copy_storage",
+        "touch_residency", "touch_kind", "residencies/storage", "residencies/space", "residencies/first_task",
+        "residencies/arena", "routing_slots", "receives/task", "contingencies/trigger", "contingencies/residency",
+        "contingencies/release_at", "contingencies/prefetch_at", "contingencies/needed_at"}) {
+    expect_refused(program + column, 1000);
+    expect_refused(program + column, -2);
+  }
+  for (const char* column :
+       {"residencies/bytes", "residencies/offset", "residencies/acquire", "contingencies/freed_bytes",
+        "contingencies/trigger_bytes", "wait_back", "tasks/touches", "tasks/waits"}) {
+    expect_refused(program + column, -1);
+  }
+  expect_refused(program + "wait_back", 1000);
+  expect_refused("/ranks/1/sites/block", 7);
+  expect_refused("/ranks/1/sites/load_number", 7);
+  expect_refused("/ranks/1/sites/first_storage", 7);
+}
+
+// Whatever happens to the text, the answer is a plan or one line that names the file.
+void expect_tame(const std::string& text) {
+  const auto result = read_plan_file(text, "plan.json");
+  if (result.ok()) return;
+  const std::string& message = result.error().message;
+  EXPECT_EQ(message.rfind("plan.json:", 0), 0U) << message;
+  EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+  EXPECT_LT(message.size(), 400U) << message;
+  EXPECT_EQ(result.error().code, Error::Code::bad_input);
+}
+
+TEST(ProgramFile, EveryTruncationIsRefused) {
+  const std::string text = write_plan_file(tiny_file());
+  for (std::size_t bytes = 0; bytes + 2 < text.size(); bytes += 1 + bytes % 61) {
+    const auto result = read_plan_file(std::string_view(text).substr(0, bytes), "plan.json");
+    ASSERT_FALSE(result.ok()) << bytes;
+    EXPECT_NE(result.error().message.find("cut short"), std::string::npos) << result.error().message;
+  }
+}
+
+TEST(ProgramFile, DamagedBytesNeverHarm) {
+  const std::string text = write_plan_file(tiny_file());
+  std::mt19937 random(77);
+  for (int round = 0; round < 1500; ++round) {
+    std::string damaged = text;
+    for (std::size_t flips = 1 + random() % 3; flips > 0; --flips) {
+      char& byte = damaged[random() % damaged.size()];
+      // Digits turned into digits keep the text valid and test the checks behind the parser.
+      byte = byte >= '0' && byte <= '9' && random() % 4 != 0 ? static_cast<char>('0' + random() % 10)
+                                                             : static_cast<char>(random() % 256);
+    }
+    expect_tame(damaged);
+    ASSERT_FALSE(::testing::Test::HasFailure()) << "round " << round;
+  }
+}
+
+// What scripts/read_plan.py makes of a column.
+std::string python_column(const std::filesystem::path& file, const std::string& column) {
+  const std::string command = std::string(TIDEMARK_PYTHON) + " -B " +
+                              testing::source_path("scripts/read_plan.py").string() + " " + file.string() +
+                              " --column " + column;
+  const std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen(command.c_str(), "r"), pclose);
+  std::string output;
+  std::array<char, 4096> buffer{};
+  while (std::size_t got = std::fread(buffer.data(), 1, buffer.size(), pipe.get())) output.append(buffer.data(), got);
+  return output;
+}
+
+template <class Rows, class Get>
+std::string one_a_line(const Rows& rows, Get get) {
+  std::string text;
+  for (const auto& row_value : rows) text += std::to_string(get(row_value)) + "\n";
+  return text;
+}
+
+TEST(ProgramFile, TenLinesOfPythonReadTheSame) {
+  const auto path =
+      std::filesystem::temp_directory_path() / ("tidemark_program_file_test_" + std::to_string(getpid()) + ".json");
+  std::ofstream(path, std::ios::binary) << planned_text();
+  const Program& program = planned().ranks[0].program;
+  const Schedule& s = program.schedule;
+  EXPECT_EQ(python_column(path, "0/program/tasks/site"),
+            one_a_line(s.tasks, [](const Task& t) { return static_cast<std::int32_t>(t.site); }));
+  EXPECT_EQ(python_column(path, "0/program/tasks/kind"),
+            one_a_line(s.tasks, [](const Task& t) { return static_cast<int>(t.kind); }));
+  EXPECT_EQ(python_column(path, "0/program/touch_residency"),
+            one_a_line(s.touches, [](const auto& t) { return static_cast<std::int32_t>(t.residency); }));
+  EXPECT_EQ(python_column(path, "0/program/residencies/offset"),
+            one_a_line(program.layout.offset_of, [](Bytes offset) { return offset; }));
+  EXPECT_EQ(python_column(path, "0/program/estimate_ns"),
+            one_a_line(program.estimate_ns, [](std::int64_t ns) { return ns; }));
+  std::filesystem::remove(path);
+}
+
+}  // namespace
+}  // namespace tidemark
