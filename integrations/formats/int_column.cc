@@ -82,7 +82,11 @@ class Folder {
         enter(at++);
         continue;
       }
-      fmt::format_to(std::back_inserter(out_), "[{},{}],", distance, length);
+      out_ += '[';
+      append(static_cast<Word>(distance));
+      append(static_cast<Word>(length));
+      out_.back() = ']';
+      out_ += ',';
       last_distance_ = distance;
       enter(at);
       enter(at + length / 2);

@@ -1,9 +1,9 @@
 # A packer is one file: <name>.cc defines `extern const Packer k<Name>` (CamelCase). Listing it here is all: the table
 # behind packers() is generated from this list, in this order (ties between packers go to the first).
 set(TIDEMARK_PACKERS
-  long_lives_first
+  first_fit_by_size
   first_fit_start_order
-  first_fit_by_size)
+  long_lives_first)
 
 set(TIDEMARK_LAYOUT_FILES
   layout/free_list.cc layout/lay_out.cc layout/order.cc layout/pack_best.cc layout/time_tree.cc

@@ -82,7 +82,7 @@ Layout lay_out(const Schedule& schedule, Bytes capacity_bytes, Bytes host_capaci
        .alignment_bytes = alignment,
        .height_bytes = host_best.packing.height_bytes},
   };
-  layout.device_load_bytes = base + packing_load(device.items, alignment);
+  layout.device_load_bytes = base + best.load_bytes;
   layout.packer = best.packer;
   return layout;
 }

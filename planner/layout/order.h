@@ -15,14 +15,13 @@ struct SortKey {
   std::int64_t first = 0;
   std::int64_t second = 0;
   std::uint32_t row = 0;
-  friend auto operator<=>(const SortKey&, const SortKey&) = default;
 };
 
 /// Rows with bytes and a life, ascending by `key(item, row)`. The other rows take part in no packing: they stand at 0.
 template <class Key>
 [[nodiscard]] std::vector<SortKey> sorted_rows(std::span<const PackItem> items, Key key);
 
-/// Sorts in place; here so that the sort is compiled once.
+/// Radix sort: O(n) for each byte in which the keys differ. REQUIRES: ascending rows.
 void sort_keys(std::vector<SortKey>& keys);
 
 /// Places every row of `order` in turn at the lowest offset that is free all its life.

@@ -9,7 +9,9 @@
 namespace tidemark {
 namespace {
 
-constexpr Bytes kCloseToLoad = 1024;  // within 1/1024 of the load no further packer is tried
+// Shares of the load above it.
+constexpr Bytes kPerfect = 1024;
+constexpr Bytes kGoodWhereItFits = 64;
 
 }  // namespace
 
@@ -27,11 +29,11 @@ Bytes packing_load(std::span<const PackItem> items, Bytes alignment) {
   return load;
 }
 
-BestPacking pack_best(std::span<const PackItem> items, Bytes alignment, Bytes enough_bytes) {
+BestPacking pack_best(std::span<const PackItem> items, Bytes alignment, Bytes room_bytes) {
   const std::span<const Packer> all = packers();
   assert(!all.empty());
   const Bytes load = packing_load(items, alignment);
-  const Bytes close_enough = std::max(enough_bytes, load + load / kCloseToLoad);
+  const Bytes close_enough = std::max(load + load / kPerfect, std::min(room_bytes, load + load / kGoodWhereItFits));
   std::vector<Packing> results(all.size());
   // The first packer that comes close wins, so whatever stands behind it in the table need not run. The first one runs
   // alone: where it comes close, as it mostly does, nobody else's time is spent.
@@ -52,7 +54,7 @@ BestPacking pack_best(std::span<const PackItem> items, Bytes alignment, Bytes en
     });
     best = static_cast<std::size_t>(lowest - results.begin());
   }
-  return {std::move(results[best]), all[best].name};
+  return {std::move(results[best]), all[best].name, load};
 }
 
 }  // namespace tidemark

@@ -36,13 +36,17 @@ struct Packer {
 /// Every packer, in the order of planner/layout/files.cmake.
 [[nodiscard]] std::span<const Packer> packers();
 
-/// The first packer in the table that comes within 0.1 % of the load or to at most `enough_bytes`, or else the lowest
-/// of all results (ties: the first). Runs packers in parallel; the result does not depend on the thread count.
 struct BestPacking {
   Packing packing;
   std::string_view packer;
+  Bytes load_bytes = 0;  ///< packing_load of the items
 };
-[[nodiscard]] BestPacking pack_best(std::span<const PackItem> items, Bytes alignment, Bytes enough_bytes = 0);
+
+/// The first packer in the table that comes close enough, or else the lowest of all results (ties: the first). Close
+/// enough is within 1/1024 of the load, or within 1/64 of it where that still leaves the height within `room_bytes`:
+/// a packing that fits need not be the lowest. Runs packers in parallel; the result does not depend on the thread
+/// count.
+[[nodiscard]] BestPacking pack_best(std::span<const PackItem> items, Bytes alignment, Bytes room_bytes = 0);
 
 /// Lays out the residencies of a schedule: one device arena of `capacity_bytes`, one pinned host arena. The height may
 /// exceed the capacity: the caller compares.

@@ -7,7 +7,7 @@
 namespace tidemark {
 namespace {
 
-constexpr std::size_t kItemsPerLeaf = 96;
+constexpr std::size_t kItemsPerLeaf = 224;
 constexpr std::size_t kSamples = 4096;
 
 // Cuts the clock where a sample of the items' ends says that equally many fall on both sides.
@@ -35,30 +35,42 @@ TimeTree::TimeTree(std::span<const PackItem> items) {
   covered_.resize(2 * leaves);
   touched_.resize(2 * leaves);
   partial_.resize(leaves);
-  scratch_.resize(4);
 }
 
 Bytes TimeTree::lowest_fit(const PackItem& item) {
   cursors_.clear();
-  scratch_used_ = 0;
+  partial_cursors_.clear();
   gather(1, 0, partial_.size(), item);
   Bytes offset = 0;
   // Every list pushes the candidate up past what it has in the way; done when a full round pushes nothing.
-  std::size_t quiet = 0;
-  for (std::size_t c = 0; quiet < cursors_.size(); c = c + 1 == cursors_.size() ? 0 : c + 1) {
-    Cursor& cursor = cursors_[c];
-    while (cursor.next != cursor.end && cursor.next->end <= offset) ++cursor.next;
-    if (cursor.next == cursor.end || cursor.next->begin >= offset + item.bytes) {
-      ++quiet;
-      continue;
-    }
-    while (cursor.next != cursor.end && cursor.next->begin < offset + item.bytes) {
-      offset = cursor.next->end;
-      ++cursor.next;
-    }
-    quiet = 1;
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (auto& cursor : cursors_) moved |= push_up(cursor, item.bytes, offset);
+    for (auto& cursor : partial_cursors_) moved |= push_up(cursor, item, offset);
   }
   return offset;
+}
+
+bool TimeTree::push_up(Cursor<Interval>& cursor, Bytes bytes, Bytes& offset) {
+  const Interval* next = cursor.next;
+  while (next != cursor.end && next->end <= offset) ++next;
+  const bool moved = next != cursor.end && next->begin < offset + bytes;
+  for (; next != cursor.end && next->begin < offset + bytes; ++next) offset = next->end;
+  cursor.next = next;
+  return moved;
+}
+
+// Placed items are in order of offset, and those that live at other times may overlap one another.
+bool TimeTree::push_up(Cursor<Placed>& cursor, const PackItem& item, Bytes& offset) {
+  bool moved = false;
+  const Placed* next = cursor.next;
+  for (; next != cursor.end && next->bytes.begin < offset + item.bytes; ++next) {
+    if (next->bytes.end <= offset || next->begin >= item.end || next->end <= item.begin) continue;
+    offset = next->bytes.end;
+    moved = true;
+  }
+  cursor.next = next;
+  return moved;
 }
 
 void TimeTree::place(const PackItem& item, Bytes offset) {
@@ -86,36 +98,18 @@ void TimeTree::place_in(std::size_t node, std::size_t first, std::size_t last, c
 
 void TimeTree::gather(std::size_t node, std::size_t first, std::size_t last, const PackItem& item) {
   if (item.end <= starts_[first] || item.begin >= starts_[last]) return;
-  if (item.begin <= starts_[first] && item.end >= starts_[last]) {
-    push(touched_[node]);
-    return;
-  }
-  push(covered_[node]);
+  const bool covers = item.begin <= starts_[first] && item.end >= starts_[last];
+  const Intervals& intervals = covers ? touched_[node] : covered_[node];
+  if (!intervals.empty()) cursors_.push_back({intervals.data(), intervals.data() + intervals.size()});
+  if (covers) return;
   if (last - first == 1) {
-    gather_leaf(first, item);
+    const auto& partial = partial_[first];
+    if (!partial.empty()) partial_cursors_.push_back({partial.data(), partial.data() + partial.size()});
     return;
   }
   const std::size_t middle = first + (last - first) / 2;
   gather(2 * node, first, middle, item);
   gather(2 * node + 1, middle, last, item);
-}
-
-void TimeTree::gather_leaf(std::size_t leaf, const PackItem& item) {
-  Intervals& found = scratch_[scratch_used_++];  // an item starts in one leaf and ends in one: at most two are partial
-  found.clear();
-  for (const Placed& placed : partial_[leaf]) {
-    if (placed.begin >= item.end || placed.end <= item.begin) continue;
-    if (!found.empty() && placed.bytes.begin <= found.back().end) {
-      found.back().end = std::max(found.back().end, placed.bytes.end);
-    } else {
-      found.push_back(placed.bytes);
-    }
-  }
-  push(found);
-}
-
-void TimeTree::push(const Intervals& intervals) {
-  if (!intervals.empty()) cursors_.push_back({intervals.data(), intervals.data() + intervals.size()});
 }
 
 // Unites `bytes` with what it overlaps or touches.

@@ -38,24 +38,24 @@ class TimeTree {
     std::int32_t begin = 0;
     std::int32_t end = 0;
   };
+  template <class Entry>
   struct Cursor {
-    const Interval* next = nullptr;
-    const Interval* end = nullptr;
+    const Entry* next = nullptr;
+    const Entry* end = nullptr;
   };
 
   void place_in(std::size_t node, std::size_t first, std::size_t last, const PackItem& item, Interval bytes);
   void gather(std::size_t node, std::size_t first, std::size_t last, const PackItem& item);
-  void gather_leaf(std::size_t leaf, const PackItem& item);
-  void push(const Intervals& intervals);
+  static bool push_up(Cursor<Interval>& cursor, Bytes bytes, Bytes& offset);
+  static bool push_up(Cursor<Placed>& cursor, const PackItem& item, Bytes& offset);
   static void add(Intervals& intervals, Interval bytes);
 
   std::vector<std::int32_t> starts_;  // first time of each leaf, ascending; one more than leaves
   std::vector<Intervals> covered_;    // per node; node 1 is the root, node n has children 2n and 2n+1
   std::vector<Intervals> touched_;
   std::vector<std::vector<Placed>> partial_;  // per leaf, by offset: items that do not last over the whole leaf
-  std::vector<Cursor> cursors_;               // of the query under way
-  std::vector<Intervals> scratch_;
-  std::size_t scratch_used_ = 0;
+  std::vector<Cursor<Interval>> cursors_;     // of the query under way
+  std::vector<Cursor<Placed>> partial_cursors_;
 };
 
 }  // namespace tidemark
