@@ -21,12 +21,18 @@ function(tidemark_library name)
   target_link_libraries(${name} PUBLIC tidemark_options ${ARG_LINKS})
 endfunction()
 
-# tidemark_test(name SOURCES a_test.cc ... LINKS lib ... [LABELS label ...]): one GoogleTest program, one ctest entry a test.
+# tidemark_test(name SOURCES a_test.cc ... LINKS lib ... [LABELS label]): one GoogleTest program, one ctest entry a test.
+# Labels: `sanitize` has threads and runs under ThreadSanitizer too; `slow` plans whole reference jobs and stays out of sanitizer
+# runs; `input` is about bad input. What has no label runs in the development build and under AddressSanitizer.
+add_custom_target(sanitize_tests)
 function(tidemark_test name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINKS;LABELS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_LINKS} GTest::gtest GTest::gtest_main)
   target_compile_definitions(${name} PRIVATE TIDEMARK_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+  if("sanitize" IN_LIST ARG_LABELS)
+    add_dependencies(sanitize_tests ${name})
+  endif()
   gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES LABELS "${ARG_LABELS}")
 endfunction()
 
