@@ -9,8 +9,6 @@ namespace {
 
 constexpr int kSamples = 512;
 constexpr std::size_t kPositions = 96;
-constexpr int kRounds = 4;
-constexpr double kTolerance = 0.005;
 
 /// A position of the clock: bytes that do not depend on load, and the routed bytes at load 1 of each site alive there.
 struct Position {
@@ -39,13 +37,19 @@ class Generator {
   std::uint64_t state_;
 };
 
-/// The half-steps with the most bytes, one per stretch of the clock.
-std::vector<std::int32_t> top_positions(const Schedule& schedule) {
-  std::vector<Bytes> live(static_cast<std::size_t>(schedule.compute_tasks) * 2 + 2, 0);
-  for (const Residency& r : schedule.residencies) {
-    if (r.space != MemorySpace::device) continue;
-    live[static_cast<std::size_t>(r.acquire)] += r.bytes;
-    live[static_cast<std::size_t>(r.release)] -= r.bytes;
+/// A storage in device memory on [begin, end) of some clock.
+struct Stay {
+  StorageId storage = kNone<StorageId>;
+  std::int32_t begin = 0;
+  std::int32_t end = 0;
+};
+
+/// The times with the most bytes, one per stretch of the clock.
+std::vector<std::int32_t> top_positions(const Graph& graph, const std::vector<Stay>& stays, std::size_t length) {
+  std::vector<Bytes> live(length + 1, 0);
+  for (const Stay& s : stays) {
+    live[static_cast<std::size_t>(s.begin)] += graph.storages[row(s.storage)].bytes;
+    live[static_cast<std::size_t>(s.end)] -= graph.storages[row(s.storage)].bytes;
   }
   for (std::size_t t = 1; t < live.size(); ++t) live[t] += live[t - 1];
   std::vector<std::int32_t> positions;
@@ -57,30 +61,47 @@ std::vector<std::int32_t> top_positions(const Schedule& schedule) {
   return positions;
 }
 
-std::vector<Position> describe(const Graph& graph, const Schedule& schedule) {
-  const std::vector<std::int32_t> clocks = top_positions(schedule);
+std::vector<Position> describe(const Graph& graph, const std::vector<Stay>& stays, std::size_t length) {
+  const std::vector<std::int32_t> clocks = top_positions(graph, stays, length);
   std::vector<Position> positions(clocks.size());
   std::vector<std::map<std::size_t, double>> routed(clocks.size());
-  for (const Residency& r : schedule.residencies) {
-    if (r.space != MemorySpace::device) continue;
-    const StorageTemplate& t = graph.template_of(r.storage);
-    const auto first = std::lower_bound(clocks.begin(), clocks.end(), r.acquire);
-    const auto last = std::lower_bound(first, clocks.end(), r.release);
+  for (const Stay& stay : stays) {
+    const StorageTemplate& t = graph.template_of(stay.storage);
+    const Storage& storage = graph.storages[row(stay.storage)];
+    const auto first = std::lower_bound(clocks.begin(), clocks.end(), stay.begin);
+    const auto last = std::lower_bound(first, clocks.end(), stay.end);
     for (auto it = first; it != last; ++it) {
       const auto p = static_cast<std::size_t>(it - clocks.begin());
-      positions[p].fixed += static_cast<double>(t.routed_rows > 0 ? t.fixed_bytes : r.bytes);
-      if (t.routed_rows > 0)
-        routed[p][row(graph.storages[row(r.storage)].site)] += static_cast<double>(t.routed_rows * t.routed_row_bytes);
+      positions[p].fixed += static_cast<double>(t.routed_rows > 0 ? t.fixed_bytes : storage.bytes);
+      if (t.routed_rows > 0) routed[p][row(storage.site)] += static_cast<double>(t.routed_rows * t.routed_row_bytes);
     }
   }
   for (std::size_t p = 0; p < positions.size(); ++p) positions[p].routed.assign(routed[p].begin(), routed[p].end());
   return positions;
 }
 
+double equivalent_load(const Graph& graph, const std::vector<Position>& positions, const ExpertLoadSpec& spec);
+
 }  // namespace
 
 double equivalent_load(const Graph& graph, const Schedule& schedule, const ExpertLoadSpec& spec) {
-  const std::vector<Position> positions = describe(graph, schedule);
+  std::vector<Stay> stays;
+  for (const Residency& r : schedule.residencies)
+    if (r.space == MemorySpace::device) stays.push_back({r.storage, r.acquire, r.release});
+  return equivalent_load(graph, describe(graph, stays, static_cast<std::size_t>(schedule.compute_tasks) * 2 + 1), spec);
+}
+
+double equivalent_load(const Graph& graph, const Liveness& liveness, const ExpertLoadSpec& spec) {
+  std::vector<Stay> stays;
+  for (std::size_t s = 0; s < graph.storages.size(); ++s)
+    if (liveness.ranges[s].begin < liveness.ranges[s].end)
+      stays.push_back({id_of<StorageId>(s), liveness.ranges[s].begin, liveness.ranges[s].end});
+  return equivalent_load(graph, describe(graph, stays, graph.ops.size()), spec);
+}
+
+namespace {
+
+double equivalent_load(const Graph& graph, const std::vector<Position>& positions, const ExpertLoadSpec& spec) {
   Generator generator(spec.seed + static_cast<std::uint64_t>(graph.rank));
   const double common = spec.coefficient_of_variation * std::sqrt(spec.layer_correlation);
   const double own = spec.coefficient_of_variation * std::sqrt(1.0 - spec.layer_correlation);
@@ -118,23 +139,6 @@ double equivalent_load(const Graph& graph, const Schedule& schedule, const Exper
   return high;
 }
 
-Result<PlanOutcome> plan_for_quantile(const ExpertLoadSpec& spec, std::size_t ranks,
-                                      const std::function<Result<PlanOutcome>(const std::vector<double>&)>& plan) {
-  std::vector<double> loads(ranks,
-                            spec.mean * (1.0 + spec.coefficient_of_variation * std::sqrt(spec.layer_correlation)));
-  for (int round = 0;; ++round) {
-    Result<PlanOutcome> outcome = plan(loads);
-    if (!outcome) return outcome;
-    bool covered = true;
-    for (const RankPlan& rank : outcome.value().ranks) {
-      const double needed = equivalent_load(rank.graph, rank.program.schedule, spec);
-      double& planned = loads[static_cast<std::size_t>(rank.graph.rank)];
-      if (needed <= planned + kTolerance && planned <= needed + 4 * kTolerance) continue;
-      covered = covered && needed <= planned + kTolerance;
-      planned = round < kRounds ? needed : std::max(planned, needed);
-    }
-    if (covered || round > kRounds) return outcome;
-  }
-}
+}  // namespace
 
 }  // namespace tidemark

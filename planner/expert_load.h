@@ -7,22 +7,20 @@
 // (ExpertLoadSpec::layer_correlation). A peak sums dozens of sites in flight, so independent parts average out and the
 // planned load lies near the mean unless loads are correlated.
 
-#include <functional>
+#include <cstdint>
 #include <vector>
 
-#include "core/result.h"
-#include "planner/planner.h"
+#include "core/graph.h"
+#include "core/liveness.h"
+#include "core/schedule.h"
+#include "planner/workload/job_spec.h"
 
 namespace tidemark {
 
-/// The uniform load at which a program's device peak equals the `quantile` of its peak under the distribution. Seeded
-/// sampling; the program's schedule is held fixed. At least spec.mean is not guaranteed: a quantile below 0.5 may give
-/// less.
+/// The uniform load at which a rank's device peak equals the `quantile` of its peak under the distribution: sampled
+/// (seeded), with what is in memory when held fixed. spec.mean where nothing routed sets the peak.
 [[nodiscard]] double equivalent_load(const Graph& graph, const Schedule& schedule, const ExpertLoadSpec& spec);
-
-/// Plans, asks each rank for its equivalent load, and plans again until the planned load covers it (few rounds).
-[[nodiscard]] Result<PlanOutcome> plan_for_quantile(
-    const ExpertLoadSpec& spec, std::size_t ranks,
-    const std::function<Result<PlanOutcome>(const std::vector<double>&)>& plan);
+/// The same with everything kept.
+[[nodiscard]] double equivalent_load(const Graph& graph, const Liveness& liveness, const ExpertLoadSpec& spec);
 
 }  // namespace tidemark

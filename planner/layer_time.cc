@@ -12,9 +12,11 @@
 namespace tidemark {
 namespace {
 
-bool is_layer_work(const Graph& graph, const Op& op) {
+/// Forward or backward of one of the model's `layers` decoder layers; MTP modules have higher numbers.
+bool is_layer_work(const Graph& graph, const Op& op, std::size_t layers) {
   const OpTemplate& t = graph.op_templates[row(op.op_template)];
-  if (t.lane != Lane::compute || graph.sites[row(op.site)].layer < 0) return false;
+  const std::int32_t layer = graph.sites[row(op.site)].layer;
+  if (t.lane != Lane::compute || layer < 0 || static_cast<std::size_t>(layer) >= layers) return false;
   return t.phase == OpPhase::forward || t.phase == OpPhase::backward || t.phase == OpPhase::weight_gradient;
 }
 
@@ -32,7 +34,8 @@ Result<double> mean_layer_ns(const JobSpec& job, const Machine& machine, double 
     }
     const std::vector<std::int64_t> durations = op_durations(graph.value(), machine);
     for (std::size_t op = 0; op < durations.size(); ++op)
-      if (is_layer_work(graph.value(), graph.value().ops[op])) rank_ns[rank] += static_cast<double>(durations[op]);
+      if (is_layer_work(graph.value(), graph.value().ops[op], job.model.layers.size()))
+        rank_ns[rank] += static_cast<double>(durations[op]);
   });
   for (const std::optional<Error>& error : errors)
     if (error) return *error;

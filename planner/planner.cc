@@ -10,6 +10,7 @@
 
 #include "planner/cost_model.h"
 #include "planner/expert_load.h"
+#include "planner/liveness.h"
 #include "planner/parallel.h"
 #include "planner/rank_planner.h"
 #include "planner/scheduler.h"
@@ -17,6 +18,11 @@
 
 namespace tidemark {
 namespace {
+
+/// A plan shifts the quantile a little against keep-all; asking for this much more load at first mostly saves a second
+/// round.
+constexpr double kLoadMargin = 0.01;
+constexpr int kLoadRounds = 4;
 
 /// Every rank's graph, its op times, and the keep-all step they make together.
 struct NominalStep {
@@ -119,18 +125,27 @@ Status check(const PlanRequest& request) {
   return {};
 }
 
-/// Plans the wanted ranks at the given loads.
-Result<PlanOutcome> plan_at(const PlanRequest& request, const std::vector<std::int32_t>& ranks,
-                            const std::vector<double>& loads) {
-  Result<NominalStep> built = build_nominal(request, loads);
-  if (!built) return built.error();
-  NominalStep& nominal = built.value();
+/// The load each rank is planned at before its plan is known: given, or the quantile of its peak with everything kept.
+Result<std::vector<double>> first_loads(const PlanRequest& request) {
+  const ExpertLoadSpec& spec = request.job.expert_load;
+  std::vector<double> loads(static_cast<std::size_t>(request.job.parallel.pipeline), request.load.value_or(spec.mean));
+  if (request.load || spec.coefficient_of_variation <= 0) return loads;
+  Status status = for_each_rank(loads.size(), [&](std::size_t r) -> Status {
+    Result<Graph> graph = build_step_graph(request.job, request.machine, static_cast<std::int32_t>(r), spec.mean);
+    if (!graph) return graph.error();
+    loads[r] = equivalent_load(graph.value(), analyse_liveness(graph.value()), spec) + kLoadMargin;
+    return {};
+  });
+  if (!status) return status.error();
+  return loads;
+}
 
-  PlanOutcome outcome;
-  outcome.parameters = count_parameters(request.job.model);
-  outcome.ranks.resize(ranks.size());
-  std::atomic<int> done{0};
-  Status status = for_each_rank(ranks.size(), [&](std::size_t i) -> Status {
+/// Plans the wanted ranks at the given loads, where `todo` says so.
+Status plan_ranks(const PlanRequest& request, const std::vector<std::int32_t>& ranks, const std::vector<double>& loads,
+                  const std::vector<char>& todo, NominalStep& nominal, std::vector<RankPlan>& plans) {
+  std::atomic<int> done{static_cast<int>(std::count(todo.begin(), todo.end(), 0))};
+  return for_each_rank(ranks.size(), [&](std::size_t i) -> Status {
+    if (todo[i] == 0) return {};
     const auto r = static_cast<std::size_t>(ranks[i]);
     const RankRequest in{.request = request,
                          .nominal = nominal.timing.ranks[r],
@@ -139,11 +154,44 @@ Result<PlanOutcome> plan_at(const PlanRequest& request, const std::vector<std::i
                          .load = loads[r]};
     Result<RankPlan> plan = plan_rank(std::move(nominal.graphs[r]), in);
     if (!plan) return plan.error();
-    outcome.ranks[i] = std::move(plan).value();
+    plans[i] = std::move(plan).value();
     if (request.progress) request.progress(++done, static_cast<int>(ranks.size()));
     return {};
   });
-  if (!status) return status.error();
+}
+
+/// Ranks whose plan leaves them with a higher quantile than they were planned for; their loads are raised to it.
+std::vector<char> raise_loads(const PlanRequest& request, const std::vector<RankPlan>& plans,
+                              std::vector<double>& loads) {
+  std::vector<char> short_of(plans.size(), 0);
+  if (request.load || request.job.expert_load.coefficient_of_variation <= 0) return short_of;
+  parallel_for_each(0, plans.size(), [&](std::size_t i) {
+    const double needed = equivalent_load(plans[i].graph, plans[i].program.schedule, request.job.expert_load);
+    double& load = loads[static_cast<std::size_t>(plans[i].graph.rank)];
+    if (needed <= load) return;
+    load = needed + kLoadMargin;
+    short_of[i] = 1;
+  });
+  return short_of;
+}
+
+Result<PlanOutcome> plan_all(const PlanRequest& request, const std::vector<std::int32_t>& ranks) {
+  Result<std::vector<double>> first = first_loads(request);
+  if (!first) return first.error();
+  std::vector<double> loads = std::move(first).value();
+
+  PlanOutcome outcome;
+  outcome.parameters = count_parameters(request.job.model);
+  outcome.ranks.resize(ranks.size());
+  std::vector<char> todo(ranks.size(), 1);
+  NominalStep nominal;
+  for (int round = 0; round < kLoadRounds && std::count(todo.begin(), todo.end(), 1) > 0; ++round) {
+    Result<NominalStep> built = build_nominal(request, loads);
+    if (!built) return built.error();
+    nominal = std::move(built).value();
+    if (Status status = plan_ranks(request, ranks, loads, todo, nominal, outcome.ranks); !status) return status.error();
+    todo = raise_loads(request, outcome.ranks, loads);
+  }
 
   std::vector<RankWork> work(static_cast<std::size_t>(request.job.parallel.pipeline));
   for (std::size_t r = 0; r < work.size(); ++r)
@@ -183,17 +231,10 @@ bool PlanOutcome::fits() const {
 Result<PlanOutcome> plan_step(const PlanRequest& request) {
   if (Status status = check(request); !status) return status.error();
   const std::vector<std::int32_t> ranks = wanted_ranks(request);
-  const auto count = static_cast<std::size_t>(request.job.parallel.pipeline);
-  const auto run = [&]() -> Result<PlanOutcome> {
-    if (request.load || request.job.expert_load.coefficient_of_variation <= 0)
-      return plan_at(request, ranks, std::vector<double>(count, request.load.value_or(request.job.expert_load.mean)));
-    return plan_for_quantile(request.job.expert_load, count,
-                             [&](const std::vector<double>& loads) { return plan_at(request, ranks, loads); });
-  };
   std::optional<tbb::global_control> limit;
   if (request.threads > 0)
     limit.emplace(tbb::global_control::max_allowed_parallelism, static_cast<std::size_t>(request.threads));
-  return run();
+  return plan_all(request, ranks);
 }
 
 }  // namespace tidemark

@@ -27,8 +27,6 @@ struct PolicyAnswer {
   /// Prices of memory found on the way, if any: they prove a lower bound of `added` at this and any other budget
   /// (bound.h).
   std::optional<Prices> prices;
-  /// Set when every choice was enumerated: no plan within the budgets asked for adds less.
-  std::optional<std::int64_t> proven_optimum_ns;
 };
 
 struct Policy {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "core/fingerprint.h"
 #include "core/verify.h"
@@ -237,9 +238,7 @@ class TargetLoop {
     PolicyAnswer answer =
         in_.request.policy->decide({.problem = problem_, .device_budget_bytes = device, .host_budget_bytes = host});
     if (answer.prices) raise_bound(bound_of(problem_, budgets_.device, budgets_.host, *answer.prices));
-    if (answer.proven_optimum_ns && device == budgets_.device && host == budgets_.host)
-      raise_bound(static_cast<double>(*answer.proven_optimum_ns));
-    if (alternatives_.empty()) alternatives_ = std::move(answer.alternatives);
+    std::move(answer.alternatives.begin(), answer.alternatives.end(), std::back_inserter(alternatives_));
     return consider(std::move(answer.plan), device);
   }
 

@@ -11,7 +11,6 @@ PolicyAnswer decide(const PolicyRequest& request) {
   PolicyAnswer answer{.plan = to_plan(request.problem, result.choice, "optimal"), .prices = std::move(result.prices)};
   for (const Choice& choice : result.alternatives)
     answer.alternatives.push_back(to_plan(request.problem, choice, "optimal"));
-  if (result.proven_optimal && result.fits) answer.proven_optimum_ns = result.evaluation.added_ns();
   return answer;
 }
 
