@@ -8,7 +8,7 @@ namespace tidemark {
 namespace {
 
 constexpr int kSamples = 512;
-constexpr std::size_t kPositions = 96;
+constexpr std::size_t kPositions = 32;
 
 /// A position of the clock: bytes that do not depend on load, and the routed bytes at load 1 of each site alive there.
 struct Position {

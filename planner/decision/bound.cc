@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace tidemark {
 namespace {
@@ -10,7 +11,7 @@ constexpr std::size_t kMaxPositions = 48;
 constexpr double kMomentum = 0.9, kMemory = 0.99;
 // Steps relative to the best uniform price, shrinking geometrically: found by trial on the 718B ranks against exact
 // linear programs.
-constexpr double kFirstStep = 4, kLastStep = 0.02;
+constexpr double kFirstStep = 4, kLastStep = 0.02, kWarmStep = 0.15;
 
 /// The half-step with the most bytes in each of up to kMaxPositions equal stretches of the clock, where the budget is
 /// exceeded.
@@ -162,9 +163,21 @@ void average(const Minimiser& m, float weight, Prices& prices) {
   }
 }
 
+/// Takes over the prices of the positions both have.
+void adopt(const Prices& start, const std::vector<std::int32_t>& clock, std::vector<double>& device,
+           std::vector<double>& host) {
+  for (std::size_t t = 0; t < clock.size(); ++t) {
+    const auto it = std::lower_bound(start.clock.begin(), start.clock.end(), clock[t]);
+    if (it == start.clock.end() || *it != clock[t]) continue;
+    device[t] = start.device[static_cast<std::size_t>(it - start.clock.begin())];
+    host[t] = start.host[static_cast<std::size_t>(it - start.clock.begin())];
+  }
+}
+
 }  // namespace
 
-Prices find_prices(const DecisionProblem& problem, Bytes device_budget, Bytes host_budget, int iterations) {
+Prices find_prices(const DecisionProblem& problem, Bytes device_budget, Bytes host_budget, int iterations,
+                   const Prices* start) {
   Prices best;
   best.clock = critical_positions(problem, device_budget);
   best.recompute_share.assign(problem.gaps.size(), 0);
@@ -177,10 +190,16 @@ Prices find_prices(const DecisionProblem& problem, Bytes device_budget, Bytes ho
   const Relaxation r = relax(problem, best.clock, device_budget, host_budget);
   Minimiser m;
   m.action.assign(problem.gaps.size(), Action::keep);
-  std::vector<double> device(n, best_uniform_price(r, m)), host(n, 0);
+  std::vector<double> device(n, 0), host(n, 0);
+  if (start == nullptr)
+    std::fill(device.begin(), device.end(), best_uniform_price(r, m));
+  else
+    adopt(*start, best.clock, device, host);
+
   // Adam (Kingma and Ba 2015) on the subgradient: prices of neighbouring positions differ by orders of magnitude, so
   // every coordinate needs a step of its own.
-  const double scale = std::max(device[0], 1e-12);
+  const double scale = std::max(std::accumulate(device.begin(), device.end(), 0.0) / static_cast<double>(n), 1e-12);
+  const double first_step = start == nullptr ? kFirstStep : kFirstStep * kWarmStep;
   std::vector<double> mean(2 * n, 0), square(2 * n, 0);
   double decay1 = 1, decay2 = 1;
   for (int i = 0; i < iterations; ++i) {
@@ -193,7 +212,7 @@ Prices find_prices(const DecisionProblem& problem, Bytes device_budget, Bytes ho
     }
     decay1 *= kMomentum;
     decay2 *= kMemory;
-    const double rate = scale * kFirstStep * std::pow(kLastStep / kFirstStep, static_cast<double>(i) / iterations);
+    const double rate = scale * first_step * std::pow(kLastStep / first_step, static_cast<double>(i) / iterations);
     for (std::size_t t = 0; t < 2 * n; ++t) {
       double& x = t < n ? device[t] : host[t - n];
       double g = t < n ? r.excess[t] - m.removed[t] : m.swapped[t - n] - r.host_budget;

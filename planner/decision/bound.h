@@ -27,9 +27,10 @@ struct Prices {
   std::vector<float> swap_share;
 };
 
-/// REQUIRES: budgets >= 0. O(iterations * gaps).
-[[nodiscard]] Prices find_prices(const DecisionProblem& problem, Bytes device_budget, Bytes host_budget,
-                                 int iterations);
+/// REQUIRES: budgets >= 0. O(iterations * gaps). `start`: prices of a similar budget to set out from, with shorter
+/// steps.
+[[nodiscard]] Prices find_prices(const DecisionProblem& problem, Bytes device_budget, Bytes host_budget, int iterations,
+                                 const Prices* start = nullptr);
 
 /// The bound that given prices prove, by direct summation: an independent check of find_prices.
 [[nodiscard]] double bound_of(const DecisionProblem& problem, Bytes device_budget, Bytes host_budget,

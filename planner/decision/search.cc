@@ -15,7 +15,8 @@
 namespace tidemark {
 namespace {
 
-constexpr int kAscentSteps = 160;
+constexpr int kAscentSteps = 120;
+constexpr int kWarmSteps = 40;
 constexpr int kRounds = 12;
 constexpr std::size_t kSmallProblem = 1000;  ///< gaps; up to here extra starts and refinement are tried
 constexpr std::size_t kMostRefinements = 300;
@@ -318,7 +319,7 @@ SearchResult Solver::optimal() {
   const Bytes host_room = std::max<Bytes>(0, unrepaired.evaluation.host_peak_bytes - host_budget_);
   if (device_room + host_room > 0) {
     const Prices tighter = find_prices(p_, std::max<Bytes>(0, budget_ - device_room),
-                                       std::max<Bytes>(0, host_budget_ - host_room), kAscentSteps);
+                                       std::max<Bytes>(0, host_budget_ - host_room), kWarmSteps, &prices);
     use_prices(tighter, 0);
     try_from(rounded(tighter));
   }

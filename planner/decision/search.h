@@ -18,11 +18,11 @@ namespace tidemark {
 struct SearchResult {
   Choice choice;
   Evaluation evaluation;
-  bool fits = false;            ///< device and host budgets hold in `evaluation`
-  double lower_bound_ns = 0;    ///< no choice that fits adds less
-  bool proven_optimal = false;  ///< enumerated completely
+  bool fits = false;                 ///< device and host budgets hold in `evaluation`
+  double lower_bound_ns = 0;         ///< no choice that fits adds less
+  bool proven_optimal = false;       ///< enumerated completely
   std::vector<Choice> alternatives;  ///< other choices that fit, found on the way in small problems
-  std::optional<Prices> prices;  ///< what proves the bound, where it was not enumerated
+  std::optional<Prices> prices;      ///< what proves the bound, where it was not enumerated
 };
 
 [[nodiscard]] SearchResult search_optimal(const DecisionProblem& problem, Bytes device_budget, Bytes host_budget);
