@@ -1,6 +1,6 @@
 // Random jobs through the whole planner: every policy, random budgets, loads and host memory. plan_step itself runs the
-// verifier on every program that fits; here the figures are held against one another. TIDEMARK_SOAK_JOBS asks for more
-// jobs than the short form of ctest (scripts/soak).
+// verifier on every program that fits; here the figures are held against one another. TIDEMARK_SOAK_JOBS and
+// TIDEMARK_SOAK_SEED ask for more than the short form of ctest (scripts/soak).
 
 #include <gtest/gtest.h>
 
@@ -15,9 +15,10 @@
 namespace tidemark {
 namespace {
 
-int jobs_to_run() {
-  const char* text = std::getenv("TIDEMARK_SOAK_JOBS");
-  return text == nullptr ? 24 : std::max(1, std::atoi(text));
+/// A count from the environment, for the long form of this test.
+int count_from(const char* variable, int otherwise) {
+  const char* text = std::getenv(variable);
+  return text == nullptr ? otherwise : std::max(1, std::atoi(text));
 }
 
 PlanRequest request_for(const JobSpec& job, const Policy& policy) {
@@ -67,9 +68,9 @@ std::string explain(const RankPlan& plan) {
 }
 
 TEST(RandomJobs, EveryPolicyIsConsistentAndOptimalIsNeverDearer) {
-  testing::JobGenerator generator(20261120);
+  testing::JobGenerator generator(static_cast<std::uint32_t>(count_from("TIDEMARK_SOAK_SEED", 20261120)));
   int squeezed = 0;
-  for (int i = 0; i < jobs_to_run(); ++i) {
+  for (int i = 0; i < count_from("TIDEMARK_SOAK_JOBS", 24); ++i) {
     const JobSpec job = generator.next();
     const std::string what = "job " + std::to_string(i);
     ASSERT_TRUE(find_problems(job).empty()) << what << ": " << find_problems(job).front().message;
