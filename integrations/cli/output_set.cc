@@ -30,7 +30,7 @@ fs::path link_target(const fs::path& path) {
 bool same_file(const fs::path& a, const fs::path& b) {
   std::error_code error;
   if (fs::equivalent(a, b, error) && !error) return true;
-  return fs::weakly_canonical(a, error) == fs::weakly_canonical(b, error);
+  return fs::weakly_canonical(fs::absolute(a, error), error) == fs::weakly_canonical(fs::absolute(b, error), error);
 }
 
 /// A new empty file beside `target`. Errors: errno of the last try.
@@ -79,8 +79,9 @@ Status OutputSet::add(const fs::path& path, const std::vector<fs::path>& inputs,
   if (fs::is_directory(status)) return failed(path, EISDIR);
   output.in_place = fs::exists(status) && !fs::is_regular_file(status);
   const fs::path directory = output.target.parent_path().empty() ? fs::path(".") : output.target.parent_path();
+  if (!output.in_place && !fs::is_directory(directory, error))
+    return failed(path, fs::exists(directory, error) ? ENOTDIR : ENOENT);
   if (!output.in_place && ::access(directory.c_str(), W_OK | X_OK) != 0) return failed(path, errno);
-  if (!output.in_place && !fs::is_directory(directory, error)) return failed(path, ENOTDIR);
   if (fs::exists(status) && ::access(output.target.c_str(), W_OK) != 0) return failed(path, errno);
   outputs_.push_back(std::move(output));
   return {};

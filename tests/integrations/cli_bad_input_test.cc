@@ -1,0 +1,298 @@
+// Whatever is wrong with the input, the user gets one line that says where and what, exit status 2, nothing on stdout
+// and no file.
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <nlohmann/json.hpp>
+#include <ostream>
+#include <regex>
+#include <string>
+#include <vector>
+
+#include "tests/support/program_run.h"
+
+namespace tidemark::testing {
+namespace {
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const std::size_t at = text.find(from);
+  if (at == std::string::npos) throw std::runtime_error("the model no longer has: " + from);
+  return text.replace(at, from.size(), to);
+}
+
+/// Exit 2, one line on stderr that matches, nothing else anywhere.
+void expect_refused(const Workplace& place, const std::vector<std::string>& arguments, const std::string& pattern) {
+  const std::set<std::string> before = place.files();
+  const Ran ran = place.run(arguments);
+  EXPECT_EQ(ran.status, 2) << ran.err;
+  EXPECT_EQ(ran.out, "");
+  EXPECT_TRUE(is_one_line(ran.err)) << ran.err;
+  EXPECT_TRUE(std::regex_search(ran.err, std::regex(pattern))) << ran.err << "does not match " << pattern;
+  EXPECT_EQ(place.files(), before);
+}
+
+// ---- descriptions ---------------------------------------------------------------------------------------------------
+
+struct BadModel {
+  std::string name;
+  std::string from, to;
+  std::string pattern;
+};
+
+std::ostream& operator<<(std::ostream& out, const BadModel& bad) {
+  return out << bad.name;
+}
+
+class BadModelTest : public ::testing::TestWithParam<BadModel> {};
+
+TEST_P(BadModelTest, IsRefusedByEveryVerbThatReadsIt) {
+  const Workplace place;
+  place.write("models/bad.yaml", replaced(text_of(small_model()), GetParam().from, GetParam().to));
+  for (const char* verb : {"plan", "estimate", "simulate", "check"})
+    expect_refused(place, {verb, "models/bad.yaml"}, "^models/bad\\.yaml:[0-9]+: .*" + GetParam().pattern);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Models, BadModelTest,
+    ::testing::Values(
+        BadModel{"UnknownKey", "  vocabulary:", "  vocabluary:", "vocabluary.*vocabulary"},
+        BadModel{"HeadsByTensor", "    heads: 16", "    heads: 15", "heads"},
+        BadModel{"ExpertsByRanks", "    experts: 16", "    experts: 18", "expert"},
+        BadModel{"LayersFillNoStages", "moe: 7}", "moe: 8}", "(layer|slot|stage)"},
+        BadModel{"GlobalBatch", "  global_batch: 16", "  global_batch: 15", "(batch)"},
+        BadModel{"NegativeSize", "  hidden: 1024", "  hidden: -1024", "hidden"},
+        BadModel{"ZeroSize", "  sequence: 2048", "  sequence: 0", "sequence"},
+        BadModel{"AbsurdSize", "  hidden: 1024", "  hidden: 99999999999999999999999999", "hidden"},
+        BadModel{"OverflowingProduct", "  vocabulary: 32000", "  vocabulary: 9007199254740992", "(2\\^53|vocabulary)"},
+        BadModel{"NoNumber", "  hidden: 1024", "  hidden: many", "hidden"},
+        BadModel{"KeyTwice", "  hidden: 1024", "  hidden: 1024\n  hidden: 1024", "hidden"},
+        BadModel{"BrokenYaml", "model:", "model: [", ""},
+        BadModel{"UnknownDevice", "device: ascend-910b-64g", "device: ascend-910b-46g", "ascend-910b-64g"}),
+    [](const auto& test) { return test.param.name; });
+
+TEST(BadFiles, AreNamed) {
+  const Workplace place;
+  place.write("empty.yaml", "");
+  place.write("binary.yaml", std::string("\0\1\2\xff\xfe", 5));
+  place.write("d/inside", "");
+  for (const char* verb : {"plan", "estimate", "simulate", "check"}) {
+    expect_refused(place, {verb, "missing.yaml"}, "^missing\\.yaml: cannot read: No such file");
+    expect_refused(place, {verb, "d"}, "^d: cannot read: Is a directory");
+    expect_refused(place, {verb, "empty.yaml"}, "^empty\\.yaml:1: ");
+    expect_refused(place, {verb, "binary.yaml"}, "^binary\\.yaml(:[0-9]+)?: ");
+  }
+}
+
+TEST(BadDevice, IsNamedWithItsLine) {
+  const Workplace place;
+  const std::string device = text_of(source_path("devices/ascend-910b-64g.yaml"));
+  place.write("own.yaml", replaced(device, "visible: 60.97GiB", "visible: 60.97"));
+  expect_refused(place, {"plan", small_model(), "--device", "own.yaml"}, "^own\\.yaml:[0-9]+: .*60\\.97");
+  place.write("own.yaml", replaced(device, "visible: 60.97GiB", "visible: -1GiB"));
+  expect_refused(place, {"plan", small_model(), "--device", "own.yaml"}, "^own\\.yaml:[0-9]+: ");
+  expect_refused(place, {"plan", small_model(), "--device", "h100-08g"}, "--device: .*did you mean 'h100-80g'");
+}
+
+// ---- options --------------------------------------------------------------------------------------------------------
+
+struct BadUsage {
+  std::string name;
+  std::vector<std::string> arguments;  ///< MODEL stands for the small model
+  std::string pattern;
+};
+
+std::ostream& operator<<(std::ostream& out, const BadUsage& bad) {
+  return out << bad.name;
+}
+
+class BadUsageTest : public ::testing::TestWithParam<BadUsage> {};
+
+TEST_P(BadUsageTest, IsRefused) {
+  const Workplace place;
+  std::vector<std::string> arguments = GetParam().arguments;
+  std::ranges::replace(arguments, std::string("MODEL"), small_model());
+  expect_refused(place, arguments, GetParam().pattern);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Usage, BadUsageTest,
+    ::testing::Values(
+        BadUsage{"NoVerb", {}, "^tidemark: no verb"},
+        BadUsage{"UnknownVerb", {"paln", "MODEL"}, "unknown verb 'paln'; did you mean 'plan'"},
+        BadUsage{"VerbOfLater", {"calibrate"}, "unknown verb 'calibrate'"},
+        BadUsage{"ControlCharacters", {"pl\nan\x1b[31m"}, "unknown verb 'pl\\?an\\?\\[31m'"},
+        BadUsage{"OptionForVerb", {"--plan"}, "unknown option '--plan'"},
+        BadUsage{"UnknownOption",
+                 {"plan", "MODEL", "--budgte", "1GiB"},
+                 "unknown option '--budgte'; did you mean '--budget'"},
+        BadUsage{"UnknownOptionWithValue", {"plan", "MODEL", "--polcy=greedy"}, "'--polcy'; did you mean '--policy'"},
+        BadUsage{"UnknownOptionNoModel", {"plan", "--raport", "x"}, "'--raport'; did you mean '--report'"},
+        BadUsage{"NoModel", {"plan"}, "MODEL is required"},
+        BadUsage{"TwoModels", {"plan", "MODEL", "MODEL"}, "unexpected argument"},
+        BadUsage{"UnknownPolicy",
+                 {"plan", "MODEL", "--policy", "optimall"},
+                 "unknown policy 'optimall'; did you mean 'optimal'"},
+        BadUsage{"UnknownFormat", {"plan", "MODEL", "--format", "jsn"}, "did you mean 'json'"},
+        BadUsage{"BareSize", {"plan", "MODEL", "--budget", "60"}, "--budget: .*unit"},
+        BadUsage{"NegativeSize", {"plan", "MODEL", "--budget", "-5GiB"}, "--budget: "},
+        BadUsage{"HugeSize", {"plan", "MODEL", "--budget", "99999999999999TiB"}, "--budget: "},
+        BadUsage{"UnknownUnit", {"plan", "MODEL", "--host-budget", "5GiBs"}, "--host-budget: "},
+        BadUsage{"EmptySize", {"plan", "MODEL", "--budget", ""}, "--budget"},
+        BadUsage{"BudgetTwice", {"plan", "MODEL", "--budget", "1GiB", "--budget", "2GiB"}, "--budget"},
+        BadUsage{"MissingValue", {"plan", "MODEL", "--budget"}, "--budget"},
+        BadUsage{"ImbalanceZero", {"plan", "MODEL", "--imbalance", "0"}, "--imbalance: .*range"},
+        BadUsage{"ImbalanceNegative", {"plan", "MODEL", "--imbalance", "-1"}, "--imbalance: .*range"},
+        BadUsage{"ImbalanceNan", {"plan", "MODEL", "--imbalance", "nan"}, "--imbalance: "},
+        BadUsage{"ImbalanceInfinite", {"plan", "MODEL", "--imbalance", "inf"}, "--imbalance: "},
+        BadUsage{"ImbalanceHuge", {"plan", "MODEL", "--imbalance", "1e9"}, "--imbalance: .*range"},
+        BadUsage{"QuantileOfAll", {"plan", "MODEL", "--imbalance", "p100"}, "--imbalance: .*range"},
+        BadUsage{"QuantileOfNothing", {"plan", "MODEL", "--imbalance", "p"}, "--imbalance: "},
+        BadUsage{"RankOutOfRange", {"plan", "MODEL", "--ranks", "0-2"}, "--ranks: rank 2 does not exist.*0 to 1"},
+        BadUsage{"RanksBackwards", {"plan", "MODEL", "--ranks", "1-0"}, "--ranks: '1-0'"},
+        BadUsage{"RanksNegative", {"plan", "MODEL", "--ranks", "-1"}, "--ranks: "},
+        BadUsage{"RanksEmptyPart", {"plan", "MODEL", "--ranks", "0,,1"}, "--ranks: "},
+        BadUsage{"ThreadsNegative", {"plan", "MODEL", "--threads", "-1"}, "--threads: .*0 to 1024"},
+        BadUsage{"ThreadsMany", {"plan", "MODEL", "--threads", "1025"}, "--threads: .*0 to 1024"},
+        BadUsage{"ScaleZero", {"plan", "MODEL", "--op-time-scale", "0"}, "--op-time-scale: .*range"},
+        BadUsage{"LayerTimeNegative", {"plan", "MODEL", "--layer-ms", "-2"}, "--layer-ms: .*range"},
+        BadUsage{"ScaleAndLayerTime",
+                 {"plan", "MODEL", "--layer-ms", "10", "--op-time-scale", "2"},
+                 "--layer-ms.*--op-time-scale|--op-time-scale.*--layer-ms"},
+        BadUsage{"LoadAndCounts",
+                 {"plan", "MODEL", "--imbalance", "1.5", "--imbalance-from", "x.csv"},
+                 "--imbalance-from: .*exclude"},
+        BadUsage{"CountsMissing", {"plan", "MODEL", "--imbalance-from", "x.csv"}, "^x\\.csv: cannot read"},
+        BadUsage{"AgainstNothing",
+                 {"simulate", "MODEL", "--against", "published"},
+                 "nothing is published for small-mla-moe"},
+        BadUsage{"AgainstSomeRanks",
+                 {"simulate", "MODEL", "--against", "published", "--ranks", "0"},
+                 "--against: needs every rank"},
+        BadUsage{"MarginBare", {"check", "MODEL", "--margin", "3"}, "--margin: .*unit"},
+        BadUsage{"MarginAbsurd", {"check", "MODEL", "--margin", "101%"}, "--margin: .*0% to 100%"},
+        BadUsage{"UnknownKind", {"list", "polices"}, "did you mean 'policies'"},
+        BadUsage{"NoKind", {"list"}, "KIND is required"}),
+    [](const auto& test) { return test.param.name; });
+
+TEST(BadCounts, AreNamedWithTheirLine) {
+  const Workplace place;
+  place.write("counts.csv", "layer,micro_batch,device,rows\n1,0,0,10\n1,0,1,-3\n");
+  expect_refused(place, {"plan", small_model(), "--imbalance-from", "counts.csv"}, "^counts\\.csv:3: rows is '-3'");
+}
+
+// ---- outputs --------------------------------------------------------------------------------------------------------
+
+TEST(BadOutput, LeavesNothingBehind) {
+  const Workplace place;
+  place.write("d/inside", "");
+  place.write("file", "");
+  for (const char* option : {"--out", "--report", "--trace"}) {
+    expect_refused(place, {"plan", small_model(), option, "no/such/place"},
+                   "^no/such/place: cannot write: No such file");
+    expect_refused(place, {"plan", small_model(), option, "d"}, "^d: cannot write: Is a directory");
+    expect_refused(place, {"plan", small_model(), option, "file/below"}, "^file/below: cannot write: Not a directory");
+    expect_refused(place, {"plan", small_model(), option, ""}, std::string(option));
+  }
+}
+
+TEST(BadOutput, OneOfSeveralSparesTheOthers) {
+  const Workplace place;
+  place.write("plan.json", "old");
+  const std::vector<std::string> common = {"plan", small_model()};
+  const std::vector<std::string> names = {"plan.json", "report.html", "trace.json"};
+  const std::vector<std::string> options = {"--out", "--report", "--trace"};
+  for (std::size_t bad = 0; bad < names.size(); ++bad) {
+    std::vector<std::string> arguments = common;
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      arguments.push_back(options[i]);
+      arguments.push_back(i == bad ? "missing/" + names[i] : names[i]);
+    }
+    expect_refused(place, arguments, "^missing/" + names[bad] + ": cannot write");
+    EXPECT_EQ(place.read("plan.json"), "old");
+  }
+}
+
+TEST(BadOutput, FullDevice) {
+  if (::access("/dev/full", W_OK) != 0) GTEST_SKIP() << "no /dev/full here";
+  const Workplace place;
+  expect_refused(place, {"plan", small_model(), "--report", "report.html", "--trace", "/dev/full"},
+                 "^/dev/full: cannot write: No space left");
+  const Ran ran = place.run({"list", "policies"}, "/dev/full");
+  EXPECT_EQ(ran.status, 2);
+  EXPECT_TRUE(is_one_line(ran.err)) << ran.err;
+  EXPECT_NE(ran.err.find("stdout: cannot write"), std::string::npos) << ran.err;
+}
+
+TEST(BadOutput, ReadOnlyPlaces) {
+  if (::geteuid() == 0) GTEST_SKIP() << "root may write anywhere";
+  const Workplace place;
+  place.write("locked/file", "old");
+  ::chmod(place.path("locked/file").c_str(), 0400);
+  expect_refused(place, {"plan", small_model(), "--out", "locked/file"}, "^locked/file: cannot write: Permission");
+  ::chmod(place.path("locked").c_str(), 0500);
+  expect_refused(place, {"plan", small_model(), "--out", "locked/new"}, "^locked/new: cannot write: Permission");
+  ::chmod(place.path("locked").c_str(), 0700);
+}
+
+TEST(BadOutput, NeverReplacesAnInput) {
+  const Workplace place;
+  place.write("models/own.yaml", text_of(small_model()));
+  expect_refused(place, {"plan", "models/own.yaml", "--out", "./models/../models/own.yaml"},
+                 "it is read by this command");
+  expect_refused(place, {"plan", small_model(), "--out", "x", "--trace", "./x"}, "named for two outputs");
+}
+
+// ---- plan files -----------------------------------------------------------------------------------------------------
+
+class BadPlanFile : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    place_ = new Workplace;
+    const Ran ran = place_->run({"plan", small_model(), "--out", "good.json", "--quiet"});
+    ASSERT_EQ(ran.status, 0) << ran.err;
+    good_ = place_->read("good.json");
+  }
+  static void TearDownTestSuite() { delete place_; }
+
+  static void expect_refused_by_readers(const std::string& text, const std::string& pattern) {
+    place_->write("bad.json", text);
+    expect_refused(*place_, {"show", "bad.json"}, pattern);
+    expect_refused(*place_, {"check", "bad.json", "--budget", "60GiB"}, pattern);
+    expect_refused(*place_, {"diff", "good.json", "bad.json"}, pattern);
+  }
+
+  static Workplace* place_;
+  static std::string good_;
+};
+Workplace* BadPlanFile::place_ = nullptr;
+std::string BadPlanFile::good_;
+
+TEST_F(BadPlanFile, CutAnywhere) {
+  constexpr std::size_t kCuts = 25;
+  for (std::size_t cut = 0; cut < kCuts; ++cut) {
+    SCOPED_TRACE(cut);
+    // The last newline may go without harm; everything before it may not.
+    expect_refused_by_readers(good_.substr(0, cut * (good_.size() - 2) / (kCuts - 1)), "^bad\\.json:");
+  }
+}
+
+TEST_F(BadPlanFile, SomethingElse) {
+  expect_refused_by_readers("{}", "^bad\\.json: ");
+  expect_refused_by_readers("[]", "^bad\\.json: ");
+  expect_refused_by_readers("null", "^bad\\.json: ");
+  expect_refused_by_readers(std::string(100'000, '['), "^bad\\.json:");
+  nlohmann::json later = nlohmann::json::parse(good_);
+  ASSERT_TRUE(later.contains("schema_version"));
+  later["schema_version"] = 1000;
+  expect_refused_by_readers(later.dump(), "^bad\\.json: .*1000");
+}
+
+TEST_F(BadPlanFile, WrongRank) {
+  expect_refused(*place_, {"show", "good.json", "--rank", "7"}, "^good\\.json: rank 7 is not in this plan");
+  expect_refused(*place_, {"check", "good.json", "--policy", "greedy"},
+                 "--policy: a plan file is checked as it was planned");
+}
+
+}  // namespace
+}  // namespace tidemark::testing

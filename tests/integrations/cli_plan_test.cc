@@ -1,0 +1,416 @@
+// The verbs as scripts and people use them, on the small model and once on the reference job.
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/bytes.h"
+#include "tests/support/program_run.h"
+
+namespace tidemark::testing {
+namespace {
+
+using Json = nlohmann::json;
+using Words = std::vector<std::string>;
+
+Words with(Words words, const Words& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+/// The answer as JSON. Fails the test if the run does not end with `status` or prints anything to stderr.
+Json json_of(const Workplace& place, const Words& arguments, int status = 0) {
+  const Ran ran = place.run(with(arguments, {"--format", "json"}));
+  EXPECT_EQ(ran.status, status) << ran.err;
+  EXPECT_EQ(ran.err, "");
+  EXPECT_EQ(ran.out.back(), '\n');
+  return Json::parse(ran.out);
+}
+
+Json without_seconds(Json json) {
+  EXPECT_TRUE(json.contains("seconds"));
+  json.erase("seconds");
+  return json;
+}
+
+/// The largest value of a field over the ranks of an answer.
+Bytes largest(const Json& answer, const char* field) {
+  Bytes most = 0;
+  for (const Json& rank : answer.at("ranks")) most = std::max(most, rank.at(field).get<Bytes>());
+  return most;
+}
+
+/// The small model where it needs decisions: a budget between what keep-all takes and the least. One load, so that one
+/// round of planning does.
+const Words& tight() {
+  static const Words words = [] {
+    const Workplace place;
+    const Words job = {small_model(), "--imbalance", "1.2"};
+    const Bytes highest = largest(json_of(place, with({"check", "--budget", "1B"}, job), 1), "peak_bytes");
+    const Bytes least = largest(json_of(place, with({"plan", "--budget", "1B"}, job), 1), "smallest_budget_bytes");
+    EXPECT_LT(least, highest);
+    return with(job, {"--budget", std::to_string((least + highest) / 2) + "B"});
+  }();
+  return words;
+}
+
+// The names that outsiders script against.
+void expect_contract(const Json& json, std::size_t ranks) {
+  const std::vector<std::string> whole = {"rank",          "peak_bytes",
+                                          "budget_bytes",  "static_bytes",
+                                          "reserve_bytes", "activation_peak_bytes",
+                                          "host_bytes",    "swapped_bytes_per_step"};
+  const std::vector<std::string> real = {"recompute_ms", "exposed_copy_ms", "added_ms", "lower_bound_percent",
+                                         "contingency_limit_f"};
+  ASSERT_EQ(json["ranks"].size(), ranks);
+  for (const Json& rank : json["ranks"]) {
+    for (const std::string& name : whole) {
+      ASSERT_TRUE(rank.contains(name)) << name;
+      EXPECT_TRUE(rank[name].is_number_integer()) << name;
+      EXPECT_GE(rank[name].get<std::int64_t>(), 0) << name;
+    }
+    for (const std::string& name : real) {
+      ASSERT_TRUE(rank.contains(name)) << name;
+      EXPECT_TRUE(rank[name].is_number()) << name;
+      EXPECT_GE(rank[name].get<double>(), 0) << name;
+    }
+    EXPECT_TRUE(rank.at("fits").is_boolean());
+    EXPECT_EQ(rank["peak_bytes"].get<Bytes>(), rank["static_bytes"].get<Bytes>() + rank["reserve_bytes"].get<Bytes>() +
+                                                   rank["activation_peak_bytes"].get<Bytes>());
+    EXPECT_GE(rank["contingency_limit_f"].get<double>(), 1);
+  }
+  for (const char* name : {"step_ms", "bubble_percent", "mfu_percent", "mfu_causal_percent", "tokens_per_s",
+                           "parameters", "active_parameters", "seconds"}) {
+    ASSERT_TRUE(json.contains(name)) << name;
+    EXPECT_TRUE(json[name].is_number()) << name;
+    EXPECT_GE(json[name].get<double>(), 0) << name;
+  }
+  EXPECT_GT(json["step_ms"].get<double>(), 0);
+}
+
+TEST(Plan, KeepsItsFieldNames) {
+  const Workplace place;
+  expect_contract(json_of(place, {"plan", small_model()}), 2);
+  expect_contract(json_of(place, {"estimate", small_model()}), 2);
+  expect_contract(json_of(place, {"simulate", small_model()}), 2);
+  EXPECT_TRUE(place.files().empty()) << "nothing is written without --out";
+}
+
+TEST(Plan, OptionsOfTheContract) {
+  const Workplace place;
+  const Json json = json_of(place, {"plan", small_model(), "--policy", "greedy", "--imbalance", "1.5", "--budget",
+                                    "60GiB", "--host-budget", "1GiB", "--ranks", "1"});
+  expect_contract(json, 1);
+  EXPECT_EQ(json["ranks"][0]["rank"], 1);
+  EXPECT_EQ(json["ranks"][0]["budget_bytes"], 60 * kGiB);
+  EXPECT_EQ(json["ranks"][0]["load"], 1.5);
+  EXPECT_EQ(json["host_budget_bytes"], kGiB);
+  EXPECT_EQ(json["policy"], "greedy");
+}
+
+TEST(Plan, SaysWhatDoesNotFitAndWhatWould) {
+  const Workplace place;
+  const Json json = json_of(place, {"plan", small_model(), "--budget", "1MiB"}, 1);
+  Bytes smallest = 0;
+  for (const Json& rank : json["ranks"]) {
+    EXPECT_FALSE(rank["fits"].get<bool>());
+    EXPECT_NE(rank["reason"], "");
+    smallest = std::max(smallest, rank["smallest_budget_bytes"].get<Bytes>());
+  }
+  const Ran text = place.run({"plan", small_model(), "--budget", "1MiB"});
+  EXPECT_EQ(text.status, 1);
+  EXPECT_NE(text.out.find("smallest budget"), std::string::npos);
+  // The budget it names is enough.
+  json_of(place, {"plan", small_model(), "--budget", std::to_string(smallest) + "B"}, 0);
+}
+
+TEST(Plan, SameBytesWhateverTheThreads) {
+  const Workplace place;
+  const Words common = with({"plan", "--quiet"}, tight());
+  std::map<std::string, std::string> first;
+  Json answer;
+  int run = 0;
+  for (const char* threads : {"1", "2", "2"}) {
+    const std::string text = place
+                                 .run(with(common, {"--threads", threads, "--out", "plan.json", "--report",
+                                                    "report.html", "--trace", "trace.json"}))
+                                 .out;
+    const Json json = without_seconds(json_of(place, with(common, {"--threads", threads})));
+    std::map<std::string, std::string> now = {{"stdout", text}};
+    for (const std::string& name : place.files()) now[name] = place.read(name);
+    EXPECT_EQ(now.size(), 4U);
+    if (run++ == 0) {
+      first = now;
+      answer = json;
+    }
+    EXPECT_EQ(now, first) << threads;
+    EXPECT_EQ(json, answer) << threads;
+  }
+}
+
+TEST(Plan, WritesWhatIsAskedForAndSaysSo) {
+  const Workplace place;
+  place.write("plan.json", "old");
+  const Ran ran =
+      place.run({"plan", small_model(), "--out", "plan.json", "--report", "report.html", "--trace", "trace.json"});
+  EXPECT_EQ(ran.status, 0);
+  EXPECT_EQ(place.files(), (std::set<std::string>{"plan.json", "report.html", "trace.json"}));
+  EXPECT_NE(ran.err.find("wrote plan.json"), std::string::npos);
+  EXPECT_EQ(ran.err.find('\x1b'), std::string::npos) << "no colour where there is no terminal";
+  EXPECT_EQ(Json::parse(place.read("plan.json"))["schema"], "tidemark.plan");
+  EXPECT_EQ(place.read("report.html").find("<!doctype html>"), 0U);
+  EXPECT_TRUE(Json::parse(place.read("trace.json")).contains("traceEvents"));
+  EXPECT_EQ(place.run({"plan", small_model(), "--out", "again.json", "--quiet"}).err, "");
+  EXPECT_EQ(place.read("again.json"), place.read("plan.json"));
+}
+
+TEST(Plan, DefaultIsNeverDearerWhereOthersFit) {
+  const Workplace place;
+  for (const Words& more : {Words{}, Words{"--host-budget", "0B"}}) {
+    const Ran ran = place.run(with(with({"plan", "--compare", "--format", "json", "--quiet"}, tight()), more));
+    ASSERT_LT(ran.status, 2) << ran.err;
+    const Json json = Json::parse(ran.out);
+    ASSERT_EQ(json["policies"].size(), 6U);
+    const Json* optimal = nullptr;
+    for (const Json& policy : json["policies"])
+      if (policy["policy"] == "optimal") optimal = &policy;
+    ASSERT_NE(optimal, nullptr);
+    EXPECT_EQ((*optimal)["ranks"], json["ranks"]);
+    for (const Json& policy : json["policies"])
+      for (std::size_t r = 0; r < policy["ranks"].size(); ++r) {
+        const Json& rank = policy["ranks"][r];
+        if (!rank["fits"].get<bool>()) continue;
+        EXPECT_TRUE((*optimal)["ranks"][r]["fits"].get<bool>()) << policy["policy"];
+        EXPECT_LE((*optimal)["ranks"][r]["added_ms"].get<double>(), rank["added_ms"].get<double>())
+            << policy["policy"] << " on rank " << r;
+      }
+  }
+  const Ran text = place.run(with({"plan", "--compare"}, tight()));
+  for (const char* name : {"keep-all", "full-recompute", "published-recipe", "greedy", "optimal", "OVER"})
+    EXPECT_NE(text.out.find(name), std::string::npos) << name;
+}
+
+TEST(Plan, MeasuredCountsChangeTheLoad) {
+  const Workplace place;
+  std::string csv = "layer,micro_batch,device,rows\n";
+  for (int site = 0; site < 4; ++site)
+    for (int device = 0; device < 4; ++device)
+      csv +=
+          std::to_string(site) + ",0," + std::to_string(device) + "," + std::to_string(device == 0 ? 190 : 70) + "\n";
+  place.write("counts.csv", csv);
+  const Json measured = json_of(place, {"plan", small_model(), "--imbalance-from", "counts.csv"});
+  const Json given = json_of(place, {"plan", small_model()});
+  EXPECT_GT(measured["ranks"][0]["load"].get<double>(), given["ranks"][0]["load"].get<double>());
+  const Json low = json_of(place, {"plan", small_model(), "--imbalance-from", "counts.csv", "--imbalance", "p60"});
+  EXPECT_LT(low["ranks"][0]["load"].get<double>(), measured["ranks"][0]["load"].get<double>());
+}
+
+TEST(Plan, DeviceByNameFileAndNeighbour) {
+  const Workplace place;
+  EXPECT_EQ(json_of(place, {"plan", small_model(), "--device", "h100-80g"})["device"], "h100-80g");
+  const std::string h200 = source_path("devices/h200-141g.yaml").string();
+  EXPECT_EQ(json_of(place, {"plan", small_model(), "--device", h200})["device"], "h200-141g");
+  // A device beside the model comes before a shipped one of the same name.
+  place.write("models/own.yaml", text_of(small_model()));
+  std::string device = text_of(h200);
+  device.replace(device.find("name: h200-141g"), 15, "name: changed-here");
+  place.write("devices/ascend-910b-64g.yaml", device);
+  EXPECT_EQ(json_of(place, {"plan", "models/own.yaml"})["device"], "changed-here");
+}
+
+TEST(Simulate, ScalesOpTimes) {
+  const Workplace place;
+  const double step = json_of(place, {"simulate", small_model()})["step_ms"];
+  const Json slow = json_of(place, {"simulate", small_model(), "--op-time-scale", "3"});
+  EXPECT_GT(slow["step_ms"].get<double>(), step);
+  EXPECT_GT(json_of(place, {"simulate", small_model(), "--layer-ms", "100"})["step_ms"].get<double>(), 100 * 4 * 8);
+  for (const Json& rank : slow["ranks"]) {
+    double sum = 0;
+    for (const char* line :
+         {"compute_ms", "recompute_ms", "copy_overhead_ms", "exposed_communication_ms", "exposed_copy_ms", "bubble_ms"})
+      sum += rank["time"][line].get<double>();
+    EXPECT_NEAR(sum, rank["time"]["step_ms"].get<double>(), 1e-5);
+    EXPECT_EQ(rank["time"]["step_ms"], slow["step_ms"]);
+  }
+}
+
+// ---- check, show, diff ----------------------------------------------------------------------------------------------
+
+std::string first_line(const std::string& text) {
+  return text.substr(0, text.find('\n'));
+}
+
+TEST(Check, PassesNearsAndFails) {
+  const Workplace place;
+  // Packed as tightly as it goes, since nothing fits.
+  const Words job = {"check", small_model(), "--imbalance", "1.2"};
+  const Bytes peak = largest(json_of(place, with(job, {"--budget", "1B"}), 1), "peak_bytes");
+  const auto check = [&](Bytes budget, const Words& more) {
+    return place.run(with(with(job, {"--budget", std::to_string(budget) + "B"}), more));
+  };
+  const Ran pass = check(peak * 2, {});
+  EXPECT_EQ(pass.status, 0);
+  EXPECT_EQ(first_line(pass.out).substr(0, 10), "PASS rank ");
+  EXPECT_NE(pass.out.find("margin"), std::string::npos);
+  EXPECT_EQ(first_line(check(peak + 1, {}).out).substr(0, 4), "NEAR");
+  EXPECT_EQ(check(peak + 1, {}).status, 0);
+  EXPECT_EQ(first_line(check(peak, {"--margin", "0%"}).out).substr(0, 4), "PASS");
+  EXPECT_EQ(first_line(check(peak * 2, {"--margin", "100%"}).out).substr(0, 4), "NEAR");
+
+  const Ran fail = check(peak - kMiB, {});
+  EXPECT_EQ(fail.status, 1);
+  EXPECT_EQ(fail.err, "");
+  const std::string line = first_line(fail.out);
+  for (const char* part : {"FAIL rank ", ": peak ", " exceeds budget ", " by 1.00 MiB (+", " at "})
+    EXPECT_NE(line.find(part), std::string::npos) << line;
+  EXPECT_NE(fail.out.find("contributors"), std::string::npos);
+  EXPECT_NE(fail.out.find("cheapest change: policy optimal"), std::string::npos) << fail.out;
+
+  const Ran hopeless = check(kMiB, {});
+  EXPECT_EQ(hopeless.status, 1);
+  EXPECT_NE(hopeless.out.find("no change clears rank"), std::string::npos);
+  EXPECT_NE(hopeless.out.find("smallest budget found"), std::string::npos);
+  EXPECT_NE(hopeless.out.find("proven: no plan needs less than"), std::string::npos);
+}
+
+TEST(Check, RemedyClearsTheBudget) {
+  const Workplace place;
+  const Json json = json_of(place, with({"check"}, tight()), 1);
+  EXPECT_EQ(json["verdict"], "FAIL");
+  EXPECT_TRUE(json["remedy"]["fits"].get<bool>());
+  EXPECT_FALSE(json["contributors"].empty());
+  ASSERT_EQ(place.run(with({"plan", "--out", "plan.json", "--quiet"}, tight())).status, 0);
+  const Json plan = json_of(place, {"check", "plan.json"});
+  EXPECT_NE(plan["verdict"], "FAIL");
+  EXPECT_EQ(plan["remedy"], nullptr);
+}
+
+TEST(Check, RefusesAnUnsoundPlan) {
+  const Workplace place;
+  ASSERT_EQ(place.run({"plan", small_model(), "--out", "plan.json", "--quiet"}).status, 0);
+  Json plan = Json::parse(place.read("plan.json"));
+  // Moving a peak by hand does not help: the figures must follow from the program.
+  plan["ranks"][0]["figures"]["peak_bytes"] = 1;
+  place.write("edited.json", plan.dump());
+  const Ran ran = place.run({"check", "edited.json", "--budget", "1GiB"});
+  EXPECT_NE(ran.status, 0) << ran.out;
+}
+
+TEST(Show, ReadsBackWhatPlanWrote) {
+  const Workplace place;
+  const Json planned = json_of(place, with({"plan"}, tight()));
+  ASSERT_EQ(place.run(with({"plan", "--out", "plan.json", "--quiet"}, tight())).status, 0);
+  EXPECT_EQ(json_of(place, {"show", "plan.json"}), without_seconds(planned));
+  const Ran text = place.run({"show", "plan.json"});
+  EXPECT_EQ(text.out, place.run(with({"plan"}, tight())).out);
+  const Json one = json_of(place, {"show", "plan.json", "--rank", "1", "--decisions", "--picture"});
+  EXPECT_EQ(one["ranks"].size(), 1U);
+  EXPECT_EQ(one["pictures"].size(), 1U);
+  EXPECT_FALSE(one["decisions"].empty());
+  for (const Json& decision : one["decisions"]) {
+    EXPECT_EQ(decision["rank"], 1);
+    EXPECT_GT(decision["recompute"].get<int>() + decision["swap"].get<int>(), 0);
+    EXPECT_GT(decision["bytes"].get<Bytes>(), 0);
+  }
+}
+
+TEST(Diff, CountsWhatChanged) {
+  const Workplace place;
+  ASSERT_EQ(place.run({"plan", small_model(), "--policy", "keep-all", "--out", "a.json", "--quiet"}).status, 0);
+  ASSERT_EQ(place.run(with({"plan", "--out", "b.json", "--quiet"}, tight())).status, 0);
+  const Json forward = json_of(place, {"diff", "a.json", "b.json"});
+  const Json backward = json_of(place, {"diff", "b.json", "a.json"});
+  const Json same = json_of(place, {"diff", "b.json", "b.json"});
+  EXPECT_TRUE(same["decisions"].empty());
+  EXPECT_GT(forward["totals"]["decisions"]["added"].get<int>(), 0);
+  EXPECT_EQ(forward["totals"]["decisions"]["added"], forward["decisions"].size());
+  EXPECT_EQ(forward["totals"]["decisions"]["added"], backward["totals"]["decisions"]["removed"]);
+  EXPECT_EQ(forward["totals"]["moved_up_bytes"].get<Bytes>(), -backward["totals"]["moved_down_bytes"].get<Bytes>());
+  const Ran text = place.run({"diff", "a.json", "b.json", "--top", "1"});
+  EXPECT_EQ(text.status, 0);
+  EXPECT_NE(text.out.find("others]"), std::string::npos);
+  EXPECT_NE(text.out.find("add/remove: "), std::string::npos);
+}
+
+// ---- help, list, doctor ---------------------------------------------------------------------------------------------
+
+TEST(Help, StartsWithExamplesForEveryVerb) {
+  const Workplace place;
+  const Json verbs = json_of(place, {"list", "verbs"});
+  ASSERT_FALSE(verbs.empty());
+  const std::string general = place.run({"--help"}).out;
+  for (const Json& verb : verbs) {
+    const std::string name = verb["name"];
+    EXPECT_NE(general.find("  " + name + " "), std::string::npos) << name;
+    const Ran ran = place.run({name, "--help"});
+    EXPECT_EQ(ran.status, 0);
+    EXPECT_EQ(ran.err, "");
+    const std::size_t examples = ran.out.find("Examples:"), options = ran.out.find("Options:");
+    ASSERT_NE(examples, std::string::npos) << name;
+    EXPECT_LT(examples, options) << name;
+    EXPECT_NE(ran.out.find("Exit status:"), std::string::npos) << name;
+    EXPECT_EQ(place.run({"help", name}).out, ran.out);
+  }
+}
+
+TEST(Help, NamesTheVersion) {
+  const Workplace place;
+  const Ran ran = place.run({"--version"});
+  EXPECT_EQ(ran.status, 0);
+  EXPECT_EQ(first_line(ran.out).substr(0, 9), "tidemark ");
+  for (const char* fact : {"revision", "compiler", "oneTBB", "fmt"}) EXPECT_NE(ran.out.find(fact), std::string::npos);
+}
+
+TEST(List, HasEveryKind) {
+  const Workplace place;
+  const std::map<std::string, std::string> expected = {{"policies", "optimal"},
+                                                       {"models", "pangu-ultra-moe-718b"},
+                                                       {"devices", "ascend-910b-64g"},
+                                                       {"packers", "first_fit_by_size"},
+                                                       {"verbs", "plan"}};
+  for (const auto& [kind, name] : expected) {
+    bool found = false;
+    for (const Json& entry : json_of(place, {"list", kind})) {
+      found = found || entry["name"] == name;
+      EXPECT_NE(entry["about"], "") << entry["name"];
+    }
+    EXPECT_TRUE(found) << kind;
+    EXPECT_NE(place.run({"list", kind}).out.find(name), std::string::npos);
+  }
+}
+
+TEST(Doctor, FindsThisInstallation) {
+  const Workplace place;
+  const Json json = json_of(place, {"doctor"});
+  EXPECT_TRUE(json["healthy"].get<bool>());
+  EXPECT_GE(json["findings"].size(), 10U);
+}
+
+// ---- the reference job ----------------------------------------------------------------------------------------------
+
+TEST(ReferenceJob, FitsAndBeatsWhatIsPublished) {
+  const Workplace place;
+  const std::string model = source_path("models/pangu-ultra-moe-718b.yaml").string();
+  const Json json = json_of(place, {"plan", model});
+  expect_contract(json, 16);
+  for (const Json& rank : json["ranks"]) EXPECT_TRUE(rank["fits"].get<bool>()) << rank["rank"];
+  EXPECT_NEAR(json["parameters"].get<double>(), 717.9e9, 0.1e9);
+  EXPECT_NEAR(json["active_parameters"].get<double>(), 39.19e9, 0.1e9);
+
+  const Json published = json_of(place, {"simulate", model, "--against", "published"});
+  EXPECT_EQ(published["policy"], "published-recipe");
+  double gap = 0;
+  for (const Json& cause : published["against"]["causes"]) gap += cause["gap_ms"].get<double>();
+  EXPECT_NEAR(
+      gap,
+      published["against"]["published_step_ms"].get<double>() - published["against"]["modelled_step_ms"].get<double>(),
+      1e-3);
+  EXPECT_NEAR(published["against"]["published_layer_ms"].get<double>(), 120.5, 0.1);
+}
+
+}  // namespace
+}  // namespace tidemark::testing

@@ -1,0 +1,102 @@
+#include "integrations/formats/import_expert_counts.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+#include <string>
+
+namespace tidemark {
+namespace {
+
+constexpr std::string_view kHeader = "layer,micro_batch,device,rows\n";
+
+ExpertLoadSpec read(const std::string& text) {
+  const Result<ExpertLoadSpec> spec = read_expert_counts(text, "counts.csv", {.quantile = 0.9, .seed = 7});
+  EXPECT_TRUE(spec.ok()) << spec.error().message;
+  return spec.ok() ? spec.value() : ExpertLoadSpec{};
+}
+
+std::string complaint(const std::string& text) {
+  const Result<ExpertLoadSpec> spec = read_expert_counts(text, "counts.csv", {});
+  EXPECT_FALSE(spec.ok());
+  if (spec.ok()) return "";
+  EXPECT_EQ(spec.error().code, Error::Code::bad_input);
+  EXPECT_EQ(spec.error().message.find('\n'), std::string::npos);
+  return spec.error().message;
+}
+
+TEST(ExpertCounts, EvenRowsDoNotVary) {
+  const ExpertLoadSpec spec = read(std::string(kHeader) + "3,0,0,5\n3,0,1,5\n# a comment\n\n3,1,0,70\n3,1,1,70\r\n");
+  EXPECT_DOUBLE_EQ(spec.mean, 1);
+  EXPECT_DOUBLE_EQ(spec.coefficient_of_variation, 0);
+  EXPECT_DOUBLE_EQ(spec.layer_correlation, 0);
+  EXPECT_DOUBLE_EQ(spec.quantile, 0.9);
+  EXPECT_EQ(spec.seed, 7U);
+}
+
+// Device 0 always has 1.2 times the mean, device 1 always 0.8: all variance is between devices,
+// (0.2^2 + 0.2^2) / (2 - 1) = 0.08.
+TEST(ExpertCounts, AHotDeviceIsCommonToAllLayers) {
+  const ExpertLoadSpec spec = read(std::string(kHeader) + "3,0,0,6\n3,0,1,4\n4,0,0,12\n4,0,1,8\n");
+  EXPECT_NEAR(spec.coefficient_of_variation, std::sqrt(0.08), 1e-12);
+  EXPECT_NEAR(spec.layer_correlation, 1, 1e-12);
+}
+
+// The hot device changes from layer to layer: the means of both devices are 1, so nothing is common, and the devices'
+// own variance is 4 * 0.2^2 / (2 * (2 - 1)) = 0.08.
+TEST(ExpertCounts, AWanderingHotDeviceIsOfItsOwn) {
+  const ExpertLoadSpec spec = read(std::string(kHeader) + "3,0,0,6\n3,0,1,4\n4,0,0,8\n4,0,1,12\n");
+  EXPECT_NEAR(spec.coefficient_of_variation, std::sqrt(0.08), 1e-12);
+  EXPECT_NEAR(spec.layer_correlation, 0, 1e-12);
+}
+
+// Rows drawn from the model that planner/expert_load.h states give its parameters back.
+TEST(ExpertCounts, RecoversTheModel) {
+  std::mt19937_64 random(11);
+  std::normal_distribution<double> normal;
+  constexpr int kDevices = 400, kSites = 60;
+  for (const double correlation : {0.0, 0.25, 0.8}) {
+    constexpr double kCv = 0.1;
+    std::string text(kHeader);
+    std::vector<double> common(kDevices);
+    for (double& z : common) z = normal(random);
+    for (int site = 0; site < kSites; ++site)
+      for (int device = 0; device < kDevices; ++device) {
+        const double f = 1 + kCv * (std::sqrt(correlation) * common[static_cast<std::size_t>(device)] +
+                                    std::sqrt(1 - correlation) * normal(random));
+        text += fmt::format("{},{},{},{}\n", site / 4, site % 4, device, std::lround(f * 65536));
+      }
+    const ExpertLoadSpec spec = read(text);
+    EXPECT_NEAR(spec.coefficient_of_variation, kCv, 0.01) << correlation;
+    EXPECT_NEAR(spec.layer_correlation, correlation, 0.06) << correlation;
+  }
+}
+
+TEST(ExpertCounts, BadLinesAreNamed) {
+  const std::string head(kHeader);
+  EXPECT_EQ(complaint(""), "counts.csv:1: the file is empty; its first line is layer,micro_batch,device,rows");
+  EXPECT_NE(complaint("layer,device\n1,2\n").find("counts.csv:1: the first line is 'layer,device'"), std::string::npos);
+  EXPECT_NE(complaint(head + "1,0,0\n").find("counts.csv:2: '1,0,0' has not four fields"), std::string::npos);
+  EXPECT_NE(complaint(head + "1,0,0,5,6\n").find("counts.csv:2: "), std::string::npos);
+  EXPECT_NE(complaint(head + "1,0,0,5\n1,0,x,5\n").find("counts.csv:3: device is 'x'"), std::string::npos);
+  EXPECT_NE(complaint(head + "1,0,0,-5\n").find("counts.csv:2: rows is '-5'"), std::string::npos);
+  EXPECT_NE(complaint(head + "1,0,0,1.5\n").find("counts.csv:2: rows is '1.5'"), std::string::npos);
+  EXPECT_NE(complaint(head + "1,0,0,99999999999999999999\n").find("counts.csv:2: rows is"), std::string::npos);
+  EXPECT_NE(complaint(head + "1,0,0,5\n1,0,0,5\n").find("counts.csv:3: layer 1, micro-batch 0 names device 0 twice"),
+            std::string::npos);
+  EXPECT_NE(complaint(head + "1,0,0,5\n1,0,1,5\n2,0,0,5\n2,0,2,5\n")
+                .find("counts.csv:4: layer 2, micro-batch 0 names "
+                      "other devices"),
+            std::string::npos);
+  EXPECT_NE(
+      complaint(head + "1,0,0,5\n1,0,1,5\n2,0,0,0\n2,0,1,0\n").find("counts.csv:4: layer 2, micro-batch 0 has no rows"),
+      std::string::npos);
+  EXPECT_NE(complaint(head + "1,0,0,5\n1,0,1,5\n").find("two of each"), std::string::npos);
+  EXPECT_NE(complaint(head + "1,0,0,5\n2,0,0,5\n").find("two of each"), std::string::npos);
+  EXPECT_NE(complaint(head).find("two of each"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace tidemark

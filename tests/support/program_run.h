@@ -1,0 +1,104 @@
+#pragma once
+// Runs the real `tidemark` as a user would, in a directory of its own.
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "tests/support/data.h"
+
+namespace tidemark::testing {
+
+struct Ran {
+  int status = -1;  ///< exit status; 128 + signal where one ended it
+  std::string out, err;
+};
+
+/// Newlines, and whether the last character is one.
+[[nodiscard]] inline bool is_one_line(const std::string& text) {
+  return !text.empty() && text.back() == '\n' && std::ranges::count(text, '\n') == 1;
+}
+
+/// A temporary directory that is the working directory of what runs in it.
+class Workplace {
+ public:
+  Workplace() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "tidemark-cli-XXXXXX").string();
+    if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("cannot make a temporary directory");
+    root_ = pattern;
+    std::filesystem::create_directory(root_ / "work");
+  }
+  ~Workplace() {
+    std::error_code error;
+    std::filesystem::remove_all(root_, error);
+  }
+  Workplace(const Workplace&) = delete;
+  Workplace& operator=(const Workplace&) = delete;
+
+  [[nodiscard]] std::filesystem::path path(std::string_view name) const { return root_ / "work" / name; }
+
+  void write(std::string_view name, std::string_view text) const {
+    std::filesystem::create_directories(path(name).parent_path());
+    std::ofstream file(path(name), std::ios::binary);
+    file << text;
+    if (!file.flush()) throw std::runtime_error("cannot write " + path(name).string());
+  }
+
+  [[nodiscard]] std::string read(std::string_view name) const { return text_of(path(name)); }
+
+  /// Every file below the working directory, dot files included.
+  [[nodiscard]] std::set<std::string> files() const {
+    std::set<std::string> names;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(root_ / "work"))
+      if (!entry.is_directory()) names.insert(std::filesystem::relative(entry.path(), root_ / "work").string());
+    return names;
+  }
+
+  /// Streams go to files, so that neither can fill a pipe and stall. `out`: where stdout goes instead.
+  [[nodiscard]] Ran run(const std::vector<std::string>& arguments, const std::string& out = "") const {
+    const std::string out_file = out.empty() ? (root_ / "out").string() : out;
+    const std::string err_file = (root_ / "err").string();
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addchdir_np(&actions, (root_ / "work").c_str());
+    posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_addopen(&actions, 1, out_file.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    posix_spawn_file_actions_addopen(&actions, 2, err_file.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    std::vector<std::string> words = {TIDEMARK_PROGRAM};
+    words.insert(words.end(), arguments.begin(), arguments.end());
+    std::vector<char*> argv;
+    for (std::string& word : words) argv.push_back(word.data());
+    argv.push_back(nullptr);
+    pid_t child = 0;
+    const int error = ::posix_spawn(&child, TIDEMARK_PROGRAM, &actions, nullptr, argv.data(), environ);
+    posix_spawn_file_actions_destroy(&actions);
+    if (error != 0) throw std::runtime_error("cannot start " TIDEMARK_PROGRAM);
+    int status = 0;
+    while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
+    return {.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status),
+            .out = out.empty() ? text_of(out_file) : "",
+            .err = text_of(err_file)};
+  }
+
+ private:
+  std::filesystem::path root_;
+};
+
+/// The shipped small model.
+[[nodiscard]] inline std::string small_model() {
+  return source_path("models/small-mla-moe.yaml").string();
+}
+
+}  // namespace tidemark::testing
