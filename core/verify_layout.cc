@@ -159,8 +159,8 @@ Found check_place(const Schedule& schedule, const Layout& layout, std::size_t r)
         fmt::format("residency {} lies at offset {}, not a multiple of {}", r, offset, arena.alignment_bytes));
   }
   if (offset > arena.height_bytes || residency.bytes > arena.height_bytes - offset) {
-    return outside(fmt::format("residency {} ends at byte {} of arena {}, which is {} high", r,
-                               offset + residency.bytes, arena_id, arena.height_bytes));
+    return outside(fmt::format("residency {} has {} bytes at offset {} of arena {}, which is {} high", r,
+                               residency.bytes, offset, arena_id, arena.height_bytes));
   }
   return {};
 }

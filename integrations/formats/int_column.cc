@@ -62,9 +62,13 @@ void to_recall(std::vector<Word>& words) {
   }
 }
 
+// Differences wrap, as the sums of a reader do.
 void to_delta(std::vector<Word>& words) {
-  std::int64_t last = 0;
-  for (Word& word : words) word -= std::exchange(last, word);
+  std::uint64_t last = 0;
+  for (Word& word : words) {
+    const auto value = static_cast<std::uint64_t>(word);
+    word = static_cast<Word>(value - std::exchange(last, value));
+  }
 }
 
 // Greedy folding. Two places are tried as the start of a repeat: the one a hash of the next words points at, and the

@@ -25,7 +25,7 @@ namespace tidemark {
 enum class Coding : std::uint8_t { plain, delta, recall };
 
 /// Appends the column to `out`. `scaled`: look for a common factor. Deterministic; O(values).
-/// REQUIRES: recall: values in [0, 2^31). delta: differences do not overflow.
+/// REQUIRES for recall: no value is negative.
 void append_column(std::string& out, std::span<const std::int64_t> values, Coding coding, bool scaled = false);
 
 /// The values of a column. Errors (bad_input): what is wrong with it, without a place.

@@ -63,7 +63,7 @@ TEST_P(PlannedPrograms, NeedNearlyEveryWait) {
 TEST_P(PlannedPrograms, MovedResidenciesAreJudgedAlike) {
   std::mt19937 random(31);
   int overlaps = 0;
-  for (int round = 0; round < 300; ++round) {
+  for (int round = 0; round < 120; ++round) {
     Layout layout = program_.layout;
     for (std::size_t moves = 1 + random() % 3; moves > 0; --moves) {
       const std::size_t r = random() % layout.offset_of.size();
@@ -76,7 +76,7 @@ TEST_P(PlannedPrograms, MovedResidenciesAreJudgedAlike) {
     ASSERT_EQ(sweep.has_value(), quadratic.has_value()) << "round " << round;
     overlaps += sweep.has_value() ? 1 : 0;
   }
-  EXPECT_GT(overlaps, 50);
+  EXPECT_GT(overlaps, 20);
 }
 
 // A task that uses the stay before the gap in place of the one after it, or the other way round.
@@ -117,7 +117,7 @@ TEST_P(PlannedPrograms, TasksInAnotherOrderAreCaught) {
   EXPECT_GT(caught, 20);
 }
 
-INSTANTIATE_TEST_SUITE_P(Chains, PlannedPrograms, ::testing::Combine(::testing::Bool(), ::testing::Values(0, 1, 3)));
+INSTANTIATE_TEST_SUITE_P(Chains, PlannedPrograms, ::testing::Combine(::testing::Bool(), ::testing::Values(0, 2)));
 
 }  // namespace
 }  // namespace tidemark
