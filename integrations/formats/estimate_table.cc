@@ -5,23 +5,24 @@
 #include <set>
 #include <utility>
 
+#include "planner/peak.h"
+
 namespace tidemark {
 namespace {
 
-std::int64_t count_passes(const RankPlan& rank) {
-  const auto peak = static_cast<std::int32_t>(rank.liveness.peak_op);
+std::int64_t count_passes(const RankPlan& rank, std::int32_t clock) {
   std::set<std::pair<std::int32_t, std::int32_t>> passes;
-  for (std::size_t s = 0; s < rank.graph.storages.size(); ++s) {
-    const LiveRange& range = rank.liveness.ranges[s];
-    const auto id = id_of<StorageId>(s);
-    const Site& site = rank.graph.site_of(id);
-    if (site.micro_batch < 0 || !rank.graph.template_of(id).saved_for_backward) continue;
-    if (range.begin <= peak && peak < range.end) passes.emplace(site.chunk, site.micro_batch);
+  for (const Residency& residency : rank.program.schedule.residencies) {
+    if (residency.space != MemorySpace::device || clock < residency.acquire || residency.release <= clock) continue;
+    const Site& site = rank.graph.site_of(residency.storage);
+    if (site.micro_batch < 0 || !rank.graph.template_of(residency.storage).saved_for_backward) continue;
+    passes.emplace(site.chunk, site.micro_batch);
   }
   return static_cast<std::int64_t>(passes.size());
 }
 
 RankEstimate estimate_rank(const PlanRequest& request, const RankPlan& rank) {
+  const std::int32_t clock = peak_clock(rank.program.schedule);
   RankEstimate estimate{.rank = rank.figures.rank,
                         .load = rank.figures.load,
                         .reserve = reserve_memory(request.machine, request.job.parallel),
@@ -29,8 +30,8 @@ RankEstimate estimate_rank(const PlanRequest& request, const RankPlan& rank) {
                         .budget_bytes = rank.figures.budget_bytes,
                         .fits = rank.figures.fits,
                         .peak_op = rank.figures.peak_op,
-                        .passes_in_flight = count_passes(rank)};
-  for (Contributor& c : contributors_at(rank.graph, rank.liveness, rank.liveness.peak_op)) {
+                        .passes_in_flight = count_passes(rank, clock)};
+  for (Contributor& c : contributors_at(rank.graph, rank.program.schedule, clock)) {
     estimate.bytes[static_cast<std::size_t>(c.role)] += c.bytes;
     if (c.role >= StorageRole::activation) estimate.contributors.push_back(std::move(c));
   }

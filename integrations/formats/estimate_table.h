@@ -1,5 +1,5 @@
 #pragma once
-// What a rank holds at its peak with everything kept, by category: the figures behind `tidemark estimate`.
+// What a rank holds at the peak of its schedule, by category: the figures behind `tidemark estimate`.
 
 #include <array>
 #include <cstdint>
@@ -26,7 +26,6 @@ struct RankEstimate {
   std::vector<Contributor> contributors;  ///< largest first, static storages left out
 };
 
-/// REQUIRES: `outcome` was planned with the keep-all policy.
 [[nodiscard]] std::vector<RankEstimate> estimate_ranks(const PlanRequest& request, const PlanOutcome& outcome);
 
 }  // namespace tidemark

@@ -13,7 +13,6 @@ namespace tidemark {
 [[nodiscard]] std::string plan_json(const PlanRequest& request, const PlanOutcome& outcome, double seconds);
 
 /// The same object with `estimate` per rank: bytes by category at the peak and the contributors, largest first.
-/// REQUIRES: `outcome` was planned with the keep-all policy.
 [[nodiscard]] std::string estimate_json(const PlanRequest& request, const PlanOutcome& outcome, double seconds);
 
 }  // namespace tidemark

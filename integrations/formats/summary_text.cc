@@ -155,7 +155,7 @@ std::string estimate_table(const std::vector<RankEstimate>& estimates) {
                gib_text(e.reserve.collective_bytes), gib_text(e.unused_bytes), gib_text(e.peak_bytes),
                gib_text(e.budget_bytes), e.fits ? "fits" : "OVER", e.peak_op});
   }
-  return "\nHeld at the peak of each rank, everything kept (GiB)\n" + table.text();
+  return "\nHeld at the peak of each rank (GiB)\n" + table.text();
 }
 
 std::string contributor_lines(const std::vector<RankEstimate>& estimates, std::size_t most) {

@@ -12,9 +12,9 @@ namespace tidemark {
 /// one.
 [[nodiscard]] std::string plan_summary(const PlanRequest& request, const PlanOutcome& outcome);
 
-/// The same job with everything kept, per rank: static memory by category, activations in flight, transients,
+/// Per rank, at the peak of its schedule: static memory by category, activations in flight, transients,
 /// communication and reserves, the peak, the op it falls on, and the `most` largest contributors with their counts in
-/// flight. REQUIRES: `outcome` was planned with the keep-all policy.
+/// flight.
 [[nodiscard]] std::string estimate_summary(const PlanRequest& request, const PlanOutcome& outcome,
                                            std::size_t most = 8);
 

@@ -19,6 +19,10 @@ double to_ms(double ns) {
   return ns / 1e6;
 }
 
+std::string percent_of(std::int64_t part, std::int64_t whole) {
+  return fmt::format("{:.2f}", whole > 0 ? 100.0 * static_cast<double>(part) / static_cast<double>(whole) : 0);
+}
+
 std::string step_text(const PlanOutcome& outcome) {
   const StepFigures& s = outcome.step;
   return fmt::format(
@@ -31,16 +35,16 @@ std::string step_text(const PlanOutcome& outcome) {
 
 std::string rank_text(const PlanOutcome& outcome) {
   TextTable table({"rank", "compute", "recompute", "copy cost", "exposed comm", "exposed copy", "bubble", "bubble %",
-                   "comm busy", "copy busy"});
+                   "comm busy", "copy busy", "copy %"});
   for (const RankPlan& rank : outcome.ranks) {
     const TimeSplit t = split_time(rank, outcome.step.step_ns);
     table.add({fmt::format("{}", rank.figures.rank), ms_text(t.compute_ns), ms_text(t.recompute_ns),
                ms_text(t.copy_overhead_ns), ms_text(t.exposed_communication_ns), ms_text(t.exposed_copy_ns),
-               ms_text(t.bubble_ns),
-               fmt::format("{:.2f}", 100.0 * static_cast<double>(t.bubble_ns) / static_cast<double>(t.step_ns)),
-               ms_text(t.communication_ns), ms_text(t.copy_ns)});
+               ms_text(t.bubble_ns), percent_of(t.bubble_ns, t.step_ns), ms_text(t.communication_ns),
+               ms_text(t.copy_ns), percent_of(t.copy_ns, t.step_ns)});
   }
-  return "\nRanks (ms per step, modelled; compute to bubble add up to the step; copy busy is the busier direction)\n" +
+  return "\nRanks (ms per step, modelled; compute to bubble add up to the step; copy busy is the busier direction and "
+         "copy % its share of the window)\n" +
          table.text();
 }
 

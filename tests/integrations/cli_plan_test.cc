@@ -134,7 +134,7 @@ TEST(Plan, SameBytesWhateverTheThreads) {
   std::map<std::string, std::string> first;
   Json answer;
   int run = 0;
-  for (const char* threads : {"1", "2", "2"}) {
+  for (const char* threads : {"1", "2"}) {
     const std::string text = place
                                  .run(with(common, {"--threads", threads, "--out", "plan.json", "--report",
                                                     "report.html", "--trace", "trace.json"}))
@@ -220,6 +220,28 @@ TEST(Plan, DeviceByNameFileAndNeighbour) {
   device.replace(device.find("name: h200-141g"), 15, "name: changed-here");
   place.write("devices/ascend-910b-64g.yaml", device);
   EXPECT_EQ(json_of(place, {"plan", "models/own.yaml"})["device"], "changed-here");
+}
+
+TEST(Estimate, CategoriesAddUpUnderEveryPolicy) {
+  const Workplace place;
+  for (const char* policy : {"keep-all", "full-recompute", "published-recipe"}) {
+    const Json json = json_of(place, {"estimate", small_model(), "--policy", policy});
+    for (const Json& rank : json["ranks"]) {
+      const Json& estimate = rank["estimate"];
+      Bytes sum = 0;
+      for (const char* part :
+           {"parameter_bytes", "gradient_bytes", "optimizer_bytes", "activation_bytes", "transient_bytes",
+            "communication_bytes", "context_bytes", "workspace_bytes", "collective_buffer_bytes", "unused_bytes"}) {
+        EXPECT_GE(estimate.at(part).get<Bytes>(), 0) << policy << " " << part;
+        sum += estimate.at(part).get<Bytes>();
+      }
+      EXPECT_EQ(sum, rank["peak_bytes"].get<Bytes>()) << policy;
+      EXPECT_FALSE(estimate["contributors"].empty());
+      EXPECT_GT(estimate["passes_in_flight"].get<int>(), 0);
+    }
+  }
+  // A report, not a verdict.
+  json_of(place, {"estimate", small_model(), "--budget", "1MiB"}, 0);
 }
 
 TEST(Simulate, ScalesOpTimes) {

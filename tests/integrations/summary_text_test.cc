@@ -145,7 +145,7 @@ TEST(Estimate, CategoriesAddUpToThePeak) {
     Bytes sum = e.unused_bytes + e.reserve.total();
     for (const Bytes bytes : e.bytes) sum += bytes;
     EXPECT_EQ(sum, e.peak_bytes);
-    EXPECT_EQ(e.unused_bytes, 0);
+    EXPECT_EQ(e.unused_bytes, 14 * kKiB);  // the fixture's figures say what is held with everything kept
     EXPECT_EQ(e.bytes[static_cast<std::size_t>(StorageRole::optimizer_state)], 4 * 8192);
     EXPECT_EQ(e.passes_in_flight, 2);
     ASSERT_FALSE(e.contributors.empty());
