@@ -22,8 +22,6 @@ struct PolicyRequest {
 
 struct PolicyAnswer {
   Plan plan;
-  /// Other plans within the budgets asked for that may have addresses where `plan` has none. Usually empty.
-  std::vector<Plan> alternatives;
   /// Prices of memory found on the way, if any: they prove a lower bound of `added` at this and any other budget
   /// (bound.h).
   std::optional<Prices> prices;
@@ -33,6 +31,8 @@ struct Policy {
   std::string_view name;
   std::string_view help;
   PolicyAnswer (*decide)(const PolicyRequest& request);
+  /// Other plans about within the budgets, asked for when the answer of `decide` had no addresses; may be null.
+  std::vector<Plan> (*alternatives)(const PolicyRequest& request) = nullptr;
 };
 
 }  // namespace tidemark

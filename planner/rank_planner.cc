@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 
 #include "core/fingerprint.h"
 #include "core/verify.h"
@@ -113,11 +112,12 @@ void fill_figures(const RankRequest& in, const DecisionProblem& problem, const B
   f.exposed_copy_ns = built.evaluation.exposed_copy_ns;
   f.copy_overhead_ns = built.evaluation.copy_overhead_ns;
   f.added_ns = built.evaluation.added_ns();
-  f.lower_bound_ns = static_cast<std::int64_t>(std::floor(std::max(0.0, lower_bound_ns)));
+  f.fits = fits(built, budgets);
+  // Where nothing fits there is no added time to bound.
+  f.lower_bound_ns = f.fits ? static_cast<std::int64_t>(std::floor(std::max(0.0, lower_bound_ns))) : 0;
   f.lower_bound_percent = in.keep_all_step_ns > 0
                               ? 100.0 * static_cast<double>(f.lower_bound_ns) / static_cast<double>(in.keep_all_step_ns)
                               : 0;
-  f.fits = fits(built, budgets);
   f.peak_op = name_peak(plan.graph, built.schedule);
 }
 
@@ -168,9 +168,13 @@ class TargetLoop {
 
   Status run() {
     if (Status s = search_targets(); !s) return s;
-    // Plans the rule had at hand, where they would beat what the packing left of its own.
-    for (Plan& plan : alternatives_)
+    if (attempts() == 1 || in_.request.policy->alternatives == nullptr) return {};
+    // Other plans the rule has at hand, where they would beat what the packing left of its own.
+    for (Plan& plan : in_.request.policy->alternatives(ask(budgets_.device, budgets_.host))) {
+      const std::int64_t added_ns = evaluator_.evaluate(to_choice(problem_, plan)).added_ns();
+      if (fits(*best_, budgets_) && added_ns >= best_->evaluation.added_ns()) continue;
       if (Status s = consider(std::move(plan), budgets_.device); !s) return s;
+    }
     return {};
   }
 
@@ -198,12 +202,13 @@ class TargetLoop {
       device = last_peak_;
       host = budgets_.host;
     }
-    // Between a target that fits and one that did not there may be a cheaper plan; tried where it is cheap or was in
-    // doubt.
-    const bool worthwhile = in_doubt || problem_.gaps.size() <= kSmallProblem;
-    if (!last_fits_ || attempts() == 1 || !worthwhile) return {};
+    // Between a target that fits and one that did not there may be a cheaper plan: tried where it is cheap, was in
+    // doubt, or left much room.
+    const bool roomy = budgets_.device - best_->height() > 2 * stride(budgets_.device);
+    const bool small = problem_.gaps.size() <= kSmallProblem;
+    if (!last_fits_ || attempts() == 1 || !(in_doubt || small || roomy)) return {};
     Bytes fails = failing_, fits = device;
-    for (int i = 0; i < kBisections; ++i) {
+    for (int i = 0; i < (in_doubt || small ? kBisections : 1) && fits < fails; ++i) {
       const Bytes middle = fits + (fails - fits) / 2;
       if (Status s = attempt(middle, host); !s) return s;
       (last_fits_ ? fits : fails) = middle;
@@ -223,6 +228,10 @@ class TargetLoop {
     return problem_.gaps.size() > kSmallProblem ? budget / kStrideShare : 0;
   }
 
+  [[nodiscard]] PolicyRequest ask(Bytes device, Bytes host) const {
+    return {.problem = problem_, .device_budget_bytes = device, .host_budget_bytes = host};
+  }
+
   void raise_bound(double ns) { bound_ns_ = std::max(bound_ns_.value_or(0.0), ns); }
 
   [[nodiscard]] int attempts() const { return static_cast<int>(plan_.attempts.size()); }
@@ -235,10 +244,8 @@ class TargetLoop {
   }
 
   Status attempt(Bytes device, Bytes host) {
-    PolicyAnswer answer =
-        in_.request.policy->decide({.problem = problem_, .device_budget_bytes = device, .host_budget_bytes = host});
+    PolicyAnswer answer = in_.request.policy->decide(ask(device, host));
     if (answer.prices) raise_bound(bound_of(problem_, budgets_.device, budgets_.host, *answer.prices));
-    std::move(answer.alternatives.begin(), answer.alternatives.end(), std::back_inserter(alternatives_));
     return consider(std::move(answer.plan), device);
   }
 
@@ -257,7 +264,7 @@ class TargetLoop {
     last_peak_ = now.evaluation.peak_bytes;
     last_over_ = std::max<Bytes>(0, now.height() - budgets_.device);
     last_host_over_ = std::max<Bytes>(0, now.host_height() - budgets_.host);
-    if (!last_fits_ && device > 0) failing_ = device;
+    if (last_over_ > 0 && device > 0) failing_ = device;
     if (!better(now)) return {};
     best_ = std::move(now);
     plan_.plan = std::move(plan);
@@ -271,10 +278,23 @@ class TargetLoop {
   RankPlan& plan_;
   std::optional<Built> best_;
   std::optional<double> bound_ns_;
-  std::vector<Plan> alternatives_;
   Bytes last_over_ = 0, last_host_over_ = 0, last_peak_ = 0, failing_ = 0;
   bool last_fits_ = false, exhausted_ = false, fixed_rule_ = false;
 };
+
+/// Everything the planner emits has passed the checker. A program that does not fit is checked as if its arenas were as
+/// large as it needs.
+Status verify(const Graph& graph, Program& program) {
+  std::vector<Bytes> capacities;
+  for (Arena& arena : program.layout.arenas) {
+    capacities.push_back(arena.capacity_bytes);
+    arena.capacity_bytes = std::max(arena.capacity_bytes, arena.height_bytes);
+  }
+  const auto violation = verify_program(graph, program);
+  for (std::size_t a = 0; a < capacities.size(); ++a) program.layout.arenas[a].capacity_bytes = capacities[a];
+  if (!violation) return {};
+  return internal_fault("rank " + std::to_string(graph.rank) + ": the plan failed verification: " + violation->detail);
+}
 
 }  // namespace
 
@@ -311,10 +331,7 @@ Result<RankPlan> plan_rank(Graph graph, const RankRequest& in) {
   else
     program.contingency_limit_f = 0;
   plan.figures.contingency_limit_f = program.contingency_limit_f;
-  if (plan.figures.fits)
-    if (const auto violation = verify_program(plan.graph, program))
-      return internal_fault("rank " + std::to_string(plan.graph.rank) +
-                            ": the plan failed verification: " + violation->detail);
+  if (Status s = verify(plan.graph, program); !s) return s.error();
   return plan;
 }
 

@@ -264,28 +264,34 @@ Result<DecisionProblem> build_problem(const Graph& graph, const Liveness& livene
 }
 
 Plan to_plan(const DecisionProblem& problem, const Choice& choice, std::string policy) {
-  Plan plan{.policy = std::move(policy), .decisions = {}};
-  for (const SiteClass& c : problem.classes) {
+  // Sites of one layer may fall into several classes (a first or last micro-batch with gaps of its own); a key gathers
+  // them all.
+  struct Gathered {
+    RecipeId recipe = kNone<RecipeId>;
+    std::vector<Decision::Exception> actions;
+  };
+  std::map<GapKey, Gathered> gathered;
+  for (const SiteClass& c : problem.classes)
     for (std::size_t k = 0; k < c.slots.size(); ++k) {
-      std::array<std::int64_t, 3> votes{};
-      for (const std::int32_t first : c.first_gap)
-        ++votes[static_cast<std::size_t>(choice[static_cast<std::size_t>(first) + k])];
-      if (votes[0] == static_cast<std::int64_t>(c.sites.size())) continue;
-      const auto rule = static_cast<Action>(std::max_element(votes.begin(), votes.end()) - votes.begin());
-      const auto first_row = static_cast<std::size_t>(c.first_gap.front()) + k;
-      Decision decision{.key = problem.key_of(problem.gaps[first_row]),
-                        .action = rule,
-                        .recipe = c.units[static_cast<std::size_t>(c.slots[k].unit)].recipe,
-                        .exceptions = {}};
-      for (std::size_t s = 0; s < c.sites.size(); ++s) {
-        const Action action = choice[static_cast<std::size_t>(c.first_gap[s]) + k];
-        if (action != rule) decision.exceptions.push_back({problem.graph->sites[row(c.sites[s])].micro_batch, action});
-      }
-      plan.decisions.push_back(std::move(decision));
+      const auto row_of = [&](std::size_t s) { return static_cast<std::size_t>(c.first_gap[s]) + k; };
+      Gathered& g = gathered[problem.key_of(problem.gaps[row_of(0)])];
+      const RecipeId recipe = c.units[static_cast<std::size_t>(c.slots[k].unit)].recipe;
+      if (recipe != kNone<RecipeId>) g.recipe = recipe;
+      for (std::size_t s = 0; s < c.sites.size(); ++s)
+        g.actions.push_back({problem.graph->sites[row(c.sites[s])].micro_batch, choice[row_of(s)]});
     }
+
+  Plan plan{.policy = std::move(policy), .decisions = {}};
+  for (auto& [key, g] : gathered) {
+    std::array<std::int64_t, 3> votes{};
+    for (const auto& a : g.actions) ++votes[static_cast<std::size_t>(a.action)];
+    if (votes[0] == static_cast<std::int64_t>(g.actions.size())) continue;
+    const auto rule = static_cast<Action>(std::max_element(votes.begin(), votes.end()) - votes.begin());
+    std::erase_if(g.actions, [&](const auto& a) { return a.action == rule; });
+    std::sort(g.actions.begin(), g.actions.end(),
+              [](const auto& a, const auto& b) { return a.micro_batch < b.micro_batch; });
+    plan.decisions.push_back({.key = key, .action = rule, .recipe = g.recipe, .exceptions = std::move(g.actions)});
   }
-  std::sort(plan.decisions.begin(), plan.decisions.end(),
-            [](const Decision& a, const Decision& b) { return a.key < b.key; });
   return plan;
 }
 

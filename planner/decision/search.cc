@@ -422,18 +422,21 @@ SearchResult search_exhaustively(const DecisionProblem& problem, Bytes device_bu
 }
 
 SearchResult search_optimal(const DecisionProblem& problem, Bytes device_budget, Bytes host_budget) {
-  SearchResult result = count_choices(problem) <= kEnumerationLimit
-                            ? search_exhaustively(problem, device_budget, host_budget)
-                            : Solver(problem, device_budget, host_budget).optimal();
-  if (problem.gaps.size() > kSmallProblem) return result;
+  if (count_choices(problem) <= kEnumerationLimit) return search_exhaustively(problem, device_budget, host_budget);
+  return Solver(problem, device_budget, host_budget).optimal();
+}
+
+std::vector<Choice> search_alternatives(const DecisionProblem& problem, Bytes device_budget, Bytes host_budget) {
+  std::vector<Choice> alternatives;
   Evaluator evaluator(problem);
   for (Choice& choice :
        std::vector<Choice>{choose_full_recompute(problem), search_greedy(problem, device_budget, host_budget).choice}) {
+    // The estimate is a little high: what is nearly within the budget may be.
     const Evaluation e = evaluator.evaluate(choice);
-    if (e.peak_bytes <= device_budget && e.host_peak_bytes <= host_budget)
-      result.alternatives.push_back(std::move(choice));
+    if (e.peak_bytes <= device_budget + device_budget / 16 && e.host_peak_bytes <= host_budget)
+      alternatives.push_back(std::move(choice));
   }
-  return result;
+  return alternatives;
 }
 
 SearchResult search_greedy(const DecisionProblem& problem, Bytes device_budget, Bytes host_budget) {

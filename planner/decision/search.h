@@ -18,14 +18,17 @@ namespace tidemark {
 struct SearchResult {
   Choice choice;
   Evaluation evaluation;
-  bool fits = false;                 ///< device and host budgets hold in `evaluation`
-  double lower_bound_ns = 0;         ///< no choice that fits adds less
-  bool proven_optimal = false;       ///< enumerated completely
-  std::vector<Choice> alternatives;  ///< other choices that fit, found on the way in small problems
-  std::optional<Prices> prices;      ///< what proves the bound, where it was not enumerated
+  bool fits = false;             ///< device and host budgets hold in `evaluation`
+  double lower_bound_ns = 0;     ///< no choice that fits adds less
+  bool proven_optimal = false;   ///< enumerated completely
+  std::optional<Prices> prices;  ///< what proves the bound, where it was not enumerated
 };
 
 [[nodiscard]] SearchResult search_optimal(const DecisionProblem& problem, Bytes device_budget, Bytes host_budget);
+
+/// Simple choices that fit or nearly do, for where the best one has no addresses: greedy, full recompute.
+[[nodiscard]] std::vector<Choice> search_alternatives(const DecisionProblem& problem, Bytes device_budget,
+                                                      Bytes host_budget);
 
 /// Whole gap classes at a time, most bytes per added nanosecond first, until it fits.
 [[nodiscard]] SearchResult search_greedy(const DecisionProblem& problem, Bytes device_budget, Bytes host_budget);
