@@ -18,8 +18,10 @@ namespace {
 
 constexpr int kMaxAttempts = 6;
 constexpr int kBisections = 3;
-constexpr Bytes kPackingShare = 125;
+constexpr Bytes kPackingShare = 56;
+constexpr Bytes kHostPackingShare = 128;
 constexpr Bytes kStrideShare = 400;
+constexpr Bytes kRoomyShare = 80;
 constexpr std::size_t kSmallProblem = 1000;  ///< gaps; up to here more targets are tried
 constexpr int kBoundSteps = 160;
 
@@ -186,7 +188,7 @@ class TargetLoop {
 
  private:
   Status search_targets() {
-    Bytes device = first_target(), host = budgets_.host;
+    Bytes device = first_target(), host = first_host_target();
     while (attempts() < kMaxAttempts) {
       if (Status s = attempt(device, host); !s) return s;
       if (last_fits_ || exhausted_) break;
@@ -204,7 +206,7 @@ class TargetLoop {
     }
     // Between a target that fits and one that did not there may be a cheaper plan: tried where it is cheap, was in
     // doubt, or left much room.
-    const bool roomy = budgets_.device - best_->height() > 2 * stride(budgets_.device);
+    const bool roomy = budgets_.device - best_->height() > budgets_.device / kRoomyShare;
     const bool small = problem_.gaps.size() <= kSmallProblem;
     if (!last_fits_ || attempts() == 1 || !(in_doubt || small || roomy)) return {};
     Bytes fails = failing_, fits = device;
@@ -216,7 +218,7 @@ class TargetLoop {
     return {};
   }
 
-  /// Large problems pack to within about half a percent of the bytes alive: asking for that much less at once saves a
+  /// Large problems pack to within one to two percent of the bytes alive: asking for that much less at once saves a
   /// round.
   [[nodiscard]] Bytes first_target() const {
     const Bytes keep_all = *std::max_element(problem_.base_bytes.begin(), problem_.base_bytes.end());
@@ -226,6 +228,10 @@ class TargetLoop {
 
   [[nodiscard]] Bytes stride(Bytes budget) const {
     return problem_.gaps.size() > kSmallProblem ? budget / kStrideShare : 0;
+  }
+
+  [[nodiscard]] Bytes first_host_target() const {
+    return problem_.gaps.size() <= kSmallProblem ? budgets_.host : budgets_.host - budgets_.host / kHostPackingShare;
   }
 
   [[nodiscard]] PolicyRequest ask(Bytes device, Bytes host) const {

@@ -17,6 +17,7 @@ namespace {
 
 constexpr int kAscentSteps = 120;
 constexpr int kWarmSteps = 40;
+constexpr double kCloseToBound = 1.04;  ///< no second pricing this close to the bound
 constexpr int kRounds = 12;
 constexpr std::size_t kSmallProblem = 1000;  ///< gaps; up to here extra starts and refinement are tried
 constexpr std::size_t kMostRefinements = 300;
@@ -317,7 +318,8 @@ SearchResult Solver::optimal() {
   const SearchResult unrepaired = price(fractional);
   const Bytes device_room = std::max<Bytes>(0, unrepaired.evaluation.peak_bytes - budget_);
   const Bytes host_room = std::max<Bytes>(0, unrepaired.evaluation.host_peak_bytes - host_budget_);
-  if (device_room + host_room > 0) {
+  const bool close = best.fits && static_cast<double>(best.evaluation.added_ns()) <= kCloseToBound * prices.bound_ns;
+  if (device_room + host_room > 0 && !close) {
     const Prices tighter = find_prices(p_, std::max<Bytes>(0, budget_ - device_room),
                                        std::max<Bytes>(0, host_budget_ - host_room), kWarmSteps, &prices);
     use_prices(tighter, 0);
