@@ -4,8 +4,8 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
-#include <vector>
 
 #include "core/bytes.h"
 #include "core/plan.h"
@@ -27,12 +27,14 @@ struct PolicyAnswer {
   std::optional<Prices> prices;
 };
 
+using DecideFunction = PolicyAnswer (*)(const PolicyRequest& request);
+
 struct Policy {
   std::string_view name;
   std::string_view help;
-  PolicyAnswer (*decide)(const PolicyRequest& request);
-  /// Other plans about within the budgets, asked for when the answer of `decide` had no addresses; may be null.
-  std::vector<Plan> (*alternatives)(const PolicyRequest& request) = nullptr;
+  DecideFunction decide;
+  /// Simpler rules whose plans pack differently: tried when the plan of `decide` ended up well above its bound.
+  std::span<const DecideFunction> fallbacks = {};
 };
 
 }  // namespace tidemark

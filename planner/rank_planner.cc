@@ -22,6 +22,7 @@ constexpr Bytes kPackingShare = 56;
 constexpr Bytes kHostPackingShare = 128;
 constexpr Bytes kStrideShare = 400;
 constexpr Bytes kRoomyShare = 80;
+constexpr double kCloseToBound = 1.05;       ///< no fallback rule is tried this close to the proven bound
 constexpr std::size_t kSmallProblem = 1000;  ///< gaps; up to here more targets are tried
 constexpr int kBoundSteps = 160;
 
@@ -169,14 +170,12 @@ class TargetLoop {
       : in_(in), problem_(problem), evaluator_(evaluator), budgets_(budgets), plan_(plan) {}
 
   Status run() {
-    if (Status s = search_targets(); !s) return s;
-    if (attempts() == 1 || in_.request.policy->alternatives == nullptr) return {};
-    // Other plans the rule has at hand, where they would beat what the packing left of its own.
-    for (Plan& plan : in_.request.policy->alternatives(ask(budgets_.device, budgets_.host))) {
-      const std::int64_t added_ns = evaluator_.evaluate(to_choice(problem_, plan)).added_ns();
-      if (fits(*best_, budgets_) && added_ns >= best_->evaluation.added_ns()) continue;
-      if (Status s = consider(std::move(plan), budgets_.device); !s) return s;
-    }
+    if (Status s = search_targets(in_.request.policy->decide); !s) return s;
+    const bool close = fits(*best_, budgets_) && bound_ns_ &&
+                       static_cast<double>(best_->evaluation.added_ns()) <= kCloseToBound * *bound_ns_;
+    if (close || best_->evaluation.added_ns() == 0) return {};
+    for (const DecideFunction rule : in_.request.policy->fallbacks)
+      if (Status s = search_targets(rule); !s) return s;
     return {};
   }
 
@@ -187,33 +186,55 @@ class TargetLoop {
   [[nodiscard]] bool fixed_rule() const { return fixed_rule_; }
 
  private:
-  Status search_targets() {
+  /// What one rule has come to so far.
+  struct Progress {
+    DecideFunction rule = nullptr;
+    int attempts = 0;
+    Choice last_choice;
+    Bytes last_over = 0, last_host_over = 0, last_peak = 0;  ///< of the last attempt
+    Bytes failing = 0, failing_host = 0;                     ///< lowest targets that overflowed
+    Bytes room = 0, host_room = 0;                           ///< left by the last attempt
+    bool last_fits = false, exhausted = false, fixed_rule = false;
+    bool dearer = false;  ///< what it offers costs more than what another rule already has
+  };
+
+  Status search_targets(DecideFunction rule) {
+    Progress p{.rule = rule};
     Bytes device = first_target(), host = first_host_target();
-    while (attempts() < kMaxAttempts) {
-      if (Status s = attempt(device, host); !s) return s;
-      if (last_fits_ || exhausted_) break;
+    while (p.attempts < kMaxAttempts) {
+      if (Status s = attempt(p, device, host); !s) return s;
+      if (p.last_fits || p.exhausted || p.dearer) break;
       // A quarter more than what was missing, and on large problems a stride that outgrows the packers' scatter.
-      if (last_over_ > 0) device = std::min(device, last_peak_) - last_over_ - last_over_ / 4 - stride(budgets_.device);
-      if (last_host_over_ > 0) host -= last_host_over_ + last_host_over_ / 4 + stride(budgets_.host);
+      if (p.last_over > 0)
+        device = std::min(device, p.last_peak) - p.last_over - p.last_over / 4 - stride(budgets_.device);
+      if (p.last_host_over > 0) host -= p.last_host_over + p.last_host_over / 4 + stride(budgets_.host);
       if (device <= 0 || host < 0) break;
     }
-    const bool in_doubt = !last_fits_ && !fixed_rule_;
+    fixed_rule_ = fixed_rule_ || p.fixed_rule;
+    if (p.dearer) return {};
+    const bool in_doubt = !p.last_fits && !p.fixed_rule;
     if (in_doubt) {
       // Nothing in between worked: the lowest peak the rule can reach is the likeliest to have addresses.
-      if (Status s = attempt(0, budgets_.host); !s) return s;
-      device = last_peak_;
+      if (Status s = attempt(p, 0, budgets_.host); !s) return s;
+      device = p.last_peak;
       host = budgets_.host;
     }
-    // Between a target that fits and one that did not there may be a cheaper plan: tried where it is cheap, was in
-    // doubt, or left much room.
-    const bool roomy = budgets_.device - best_->height() > budgets_.device / kRoomyShare;
+    return refine_targets(p, device, host, in_doubt);
+  }
+
+  /// Between a target that fits and one that did not there may be a cheaper plan: tried where it is cheap, was in
+  /// doubt, or left much room.
+  Status refine_targets(Progress& p, Bytes device, Bytes host, bool in_doubt) {
+    const bool roomy_host = p.failing_host > host && p.host_room > 2 * budgets_.host / kRoomyShare;
+    const bool roomy = p.room > budgets_.device / kRoomyShare || roomy_host;
     const bool small = problem_.gaps.size() <= kSmallProblem;
-    if (!last_fits_ || attempts() == 1 || !(in_doubt || small || roomy)) return {};
-    Bytes fails = failing_, fits = device;
-    for (int i = 0; i < (in_doubt || small ? kBisections : 1) && fits < fails; ++i) {
-      const Bytes middle = fits + (fails - fits) / 2;
-      if (Status s = attempt(middle, host); !s) return s;
-      (last_fits_ ? fits : fails) = middle;
+    if (!p.last_fits || p.attempts == 1 || !(in_doubt || small || roomy)) return {};
+    if (roomy_host) host += (p.failing_host - host) / 2;
+    Bytes fails = p.failing, fits = device;
+    for (int i = 0; i < (in_doubt || small ? kBisections : 1) && !p.dearer; ++i) {
+      const Bytes middle = fits < fails ? fits + (fails - fits) / 2 : fits;
+      if (Status s = attempt(p, middle, host); !s) return s;
+      (p.last_fits ? fits : fails) = middle;
     }
     return {};
   }
@@ -234,13 +255,7 @@ class TargetLoop {
     return problem_.gaps.size() <= kSmallProblem ? budgets_.host : budgets_.host - budgets_.host / kHostPackingShare;
   }
 
-  [[nodiscard]] PolicyRequest ask(Bytes device, Bytes host) const {
-    return {.problem = problem_, .device_budget_bytes = device, .host_budget_bytes = host};
-  }
-
   void raise_bound(double ns) { bound_ns_ = std::max(bound_ns_.value_or(0.0), ns); }
-
-  [[nodiscard]] int attempts() const { return static_cast<int>(plan_.attempts.size()); }
 
   [[nodiscard]] bool better(const Built& now) const {
     if (!best_) return true;
@@ -249,31 +264,39 @@ class TargetLoop {
     return now.height() < best_->height();
   }
 
-  Status attempt(Bytes device, Bytes host) {
-    PolicyAnswer answer = in_.request.policy->decide(ask(device, host));
+  /// Asks a rule, carries its plan to addresses, and keeps it if it is the best so far.
+  Status attempt(Progress& p, Bytes device, Bytes host) {
+    ++p.attempts;
+    PolicyAnswer answer = p.rule({.problem = problem_, .device_budget_bytes = device, .host_budget_bytes = host});
     if (answer.prices) raise_bound(bound_of(problem_, budgets_.device, budgets_.host, *answer.prices));
-    return consider(std::move(answer.plan), device);
-  }
+    Choice choice = to_choice(problem_, answer.plan);
+    const Evaluation evaluation = evaluator_.evaluate(choice);
+    // A lower target mostly costs more, so a large problem's time is not spent on what is dearer already.
+    p.dearer = problem_.gaps.size() > kSmallProblem && p.rule != in_.request.policy->decide && fits(*best_, budgets_) &&
+               evaluation.added_ns() >= best_->evaluation.added_ns();
+    p.fixed_rule = p.attempts > 1 && choice == p.last_choice && evaluation.peak_bytes > device;
+    p.exhausted = evaluation.peak_bytes > device;  // the rule itself could not meet the target
+    p.last_choice = choice;
+    if (p.dearer) return {};
 
-  /// Carries a plan to addresses and keeps it if it is the best so far. `device`: the target it was made for.
-  Status consider(Plan plan, Bytes device) {
-    Result<Built> built = build(problem_, evaluator_, to_choice(problem_, plan), budgets_);
+    Result<Built> built = build(problem_, evaluator_, std::move(choice), budgets_);
     if (!built) return built.error();
     Built& now = built.value();
     plan_.attempts.push_back({.target_bytes = device,
                               .height_bytes = now.height(),
                               .load_bytes = now.layout.device_load_bytes,
                               .packer = now.layout.packer});
-    fixed_rule_ = best_ && now.choice == best_->choice && now.evaluation.peak_bytes > device;
-    exhausted_ = now.evaluation.peak_bytes > device;  // the policy itself could not meet the target
-    last_fits_ = fits(now, budgets_);
-    last_peak_ = now.evaluation.peak_bytes;
-    last_over_ = std::max<Bytes>(0, now.height() - budgets_.device);
-    last_host_over_ = std::max<Bytes>(0, now.host_height() - budgets_.host);
-    if (last_over_ > 0 && device > 0) failing_ = device;
+    p.last_fits = fits(now, budgets_);
+    p.last_peak = now.evaluation.peak_bytes;
+    p.last_over = std::max<Bytes>(0, now.height() - budgets_.device);
+    p.last_host_over = std::max<Bytes>(0, now.host_height() - budgets_.host);
+    p.room = budgets_.device - now.height();
+    p.host_room = budgets_.host - now.host_height();
+    if (p.last_over > 0 && device > 0) p.failing = device;
+    if (p.last_host_over > 0) p.failing_host = host;
     if (!better(now)) return {};
     best_ = std::move(now);
-    plan_.plan = std::move(plan);
+    plan_.plan = std::move(answer.plan);
     return {};
   }
 
@@ -284,8 +307,7 @@ class TargetLoop {
   RankPlan& plan_;
   std::optional<Built> best_;
   std::optional<double> bound_ns_;
-  Bytes last_over_ = 0, last_host_over_ = 0, last_peak_ = 0, failing_ = 0;
-  bool last_fits_ = false, exhausted_ = false, fixed_rule_ = false;
+  bool fixed_rule_ = false;
 };
 
 /// Everything the planner emits has passed the checker. A program that does not fit is checked as if its arenas were as

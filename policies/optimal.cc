@@ -1,7 +1,7 @@
 #include <utility>
-#include <vector>
 
 #include "planner/decision/search.h"
+#include "planner/decision/uniform.h"
 #include "planner/policy.h"
 
 namespace tidemark {
@@ -13,13 +13,16 @@ PolicyAnswer decide(const PolicyRequest& request) {
   return answer;
 }
 
-std::vector<Plan> alternatives(const PolicyRequest& request) {
-  std::vector<Plan> plans;
-  for (const Choice& choice :
-       search_alternatives(request.problem, request.device_budget_bytes, request.host_budget_bytes))
-    plans.push_back(to_plan(request.problem, choice, "optimal"));
-  return plans;
+PolicyAnswer decide_greedily(const PolicyRequest& request) {
+  const SearchResult result = search_greedy(request.problem, request.device_budget_bytes, request.host_budget_bytes);
+  return {.plan = to_plan(request.problem, result.choice, "optimal")};
 }
+
+PolicyAnswer recompute_everything(const PolicyRequest& request) {
+  return {.plan = to_plan(request.problem, choose_full_recompute(request.problem), "optimal")};
+}
+
+constexpr DecideFunction kFallbacks[] = {decide_greedily, recompute_everything};
 
 }  // namespace
 
@@ -29,6 +32,6 @@ const Policy kOptimal = {
     .help =
         "least added time that fits, per storage, layer, chunk and micro-batch, with a proven lower bound (default)",
     .decide = decide,
-    .alternatives = alternatives};
+    .fallbacks = kFallbacks};
 
 }  // namespace tidemark

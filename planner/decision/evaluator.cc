@@ -23,6 +23,36 @@ Bytes transient_bytes(const DecisionProblem& p, const Recipe& recipe, SiteId sit
 
 }  // namespace
 
+/// Runs before one op follow each other, so of their transients the largest counts; communication issued ahead holds
+/// its own.
+void Evaluator::add_transients(const SiteClass& c, SiteId site, const SiteEffect& effect) {
+  const DecisionProblem& p = problem_;
+  const auto ops = p.ops_of(site);
+  const auto clock_at = [&](std::int32_t pos) { return p.clock_of[row(ops[static_cast<std::size_t>(pos)])]; };
+  // One half-step early: rebuilt bytes are taken while the op before them may still hold its own.
+  const auto add = [&](std::int32_t start_pos, std::int32_t need_pos, Bytes bytes) {
+    delta_[static_cast<std::size_t>(std::max(0, 2 * clock_at(start_pos) - 1))] += bytes;
+    delta_[static_cast<std::size_t>(2 * clock_at(need_pos) + 1)] -= bytes;
+  };
+  std::int32_t pos = -1;
+  Bytes largest = 0;
+  for (const SiteEffect::Run& run : effect.runs) {
+    const SiteClass::Unit& unit = c.units[static_cast<std::size_t>(run.unit)];
+    const Bytes bytes = transient_bytes(p, p.graph->recipes[row(unit.recipe)], site);
+    if (run.start_pos != run.need_pos) {
+      add(run.start_pos, run.need_pos, bytes);
+      continue;
+    }
+    if (run.need_pos != pos && pos >= 0) {
+      add(pos, pos, largest);
+      largest = 0;
+    }
+    pos = run.need_pos;
+    largest = std::max(largest, bytes);
+  }
+  if (pos >= 0) add(pos, pos, largest);
+}
+
 void Evaluator::apply_sites(const Choice& choice, Evaluation& result) {
   const DecisionProblem& p = problem_;
   for (std::size_t ci = 0; ci < p.classes.size(); ++ci) {
@@ -38,17 +68,7 @@ void Evaluator::apply_sites(const Choice& choice, Evaluation& result) {
       const auto ops = p.ops_of(c.sites[s]);
       result.recompute_ns += effect.compute_ns;
       result.exposed_communication_ns += effect.exposed_communication_ns;
-      for (const SiteEffect::Run& run : effect.runs) {
-        const SiteClass::Unit& unit = c.units[static_cast<std::size_t>(run.unit)];
-        const Bytes bytes = transient_bytes(p, p.graph->recipes[row(unit.recipe)], c.sites[s]);
-        // One half-step early: rebuilt bytes are taken while the op before them may still hold its own.
-        const auto from = static_cast<std::size_t>(
-            std::max(0, 2 * p.clock_of[row(ops[static_cast<std::size_t>(run.start_pos)])] - 1));
-        const auto until =
-            static_cast<std::size_t>(2 * p.clock_of[row(ops[static_cast<std::size_t>(run.need_pos)])] + 1);
-        delta_[from] += bytes;
-        delta_[until] -= bytes;
-      }
+      add_transients(c, c.sites[s], effect);
       for (std::size_t k = 0; k < c.slots.size(); ++k) {
         const auto g = static_cast<std::size_t>(first) + k;
         if (choice[g] == Action::keep) continue;

@@ -56,6 +56,7 @@ class Evaluator {
     std::int64_t in_start_ns = 0;
   };
   void apply_sites(const Choice& choice, Evaluation& result);
+  void add_transients(const SiteClass& site_class, SiteId site, const SiteEffect& effect);
   void apply_copies(Evaluation& result);
 
   const DecisionProblem& problem_;

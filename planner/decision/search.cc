@@ -17,6 +17,7 @@ namespace {
 
 constexpr int kAscentSteps = 120;
 constexpr int kWarmSteps = 40;
+constexpr double kFarFromBound = 1.1;   ///< this far from it, every start is tried
 constexpr double kCloseToBound = 1.04;  ///< no second pricing this close to the bound
 constexpr int kRounds = 12;
 constexpr std::size_t kSmallProblem = 1000;  ///< gaps; up to here extra starts and refinement are tried
@@ -68,6 +69,7 @@ class Solver {
   void use_prices(const Prices& prices, double link_price);
   void refine(SearchResult& best);
   [[nodiscard]] Choice rounded(const Prices& prices) const;
+  [[nodiscard]] Choice rounded_by_class(const Prices& prices, float threshold) const;
 
   const DecisionProblem& p_;
   Bytes budget_, host_budget_;
@@ -269,6 +271,27 @@ Choice Solver::rounded(const Prices& prices) const {
   return choice;
 }
 
+/// Rounds the fractional plan by classes: every micro-batch does what most of them do.
+Choice Solver::rounded_by_class(const Prices& prices, float threshold) const {
+  Choice choice(p_.gaps.size(), Action::keep);
+  for (const SiteClass& c : p_.classes)
+    for (const SiteClass::Unit& unit : c.units) {
+      std::vector<float> recompute(unit.slots.size(), 0), swap(unit.slots.size(), 0);
+      for (std::size_t i = 0; i < unit.slots.size(); ++i)
+        for (const std::int32_t first : c.first_gap) {
+          recompute[i] += prices.recompute_share[static_cast<std::size_t>(first + unit.slots[i])];
+          swap[i] += prices.swap_share[static_cast<std::size_t>(first + unit.slots[i])];
+        }
+      const float enough = threshold * static_cast<float>(c.sites.size());
+      const bool rebuild = recompute.front() + swap.front() >= enough && recompute.front() >= swap.front();
+      for (std::size_t i = 0; i < unit.slots.size(); ++i) {
+        const Action action = rebuild ? Action::recompute : swap[i] >= enough ? Action::swap : Action::keep;
+        for (const std::int32_t first : c.first_gap) choice[static_cast<std::size_t>(first + unit.slots[i])] = action;
+      }
+    }
+  return choice;
+}
+
 /// Ruin and recreate: forget a few moves, repair, keep what is better. Seeded, so the same every time.
 void Solver::refine(SearchResult& best) {
   std::uint64_t state = 1;
@@ -332,9 +355,11 @@ SearchResult Solver::optimal() {
   }
   // Rounding is weak where few storages are large against the budget: there other starts and many small repairs are
   // cheap.
-  if (!best.fits || p_.gaps.size() <= kSmallProblem) {
+  const bool far = best.fits && static_cast<double>(best.evaluation.added_ns()) > kFarFromBound * prices.bound_ns;
+  if (!best.fits || far || p_.gaps.size() <= kSmallProblem) {
     use_prices(prices, 0);
     try_from(keep);
+    for (const float threshold : {0.3F, 0.5F, 0.7F}) try_from(rounded_by_class(prices, threshold));
     try_from(choose_full_recompute(p_));
     try_from(search_greedy(p_, budget_, host_budget_).choice);
     refine(best);
@@ -426,19 +451,6 @@ SearchResult search_exhaustively(const DecisionProblem& problem, Bytes device_bu
 SearchResult search_optimal(const DecisionProblem& problem, Bytes device_budget, Bytes host_budget) {
   if (count_choices(problem) <= kEnumerationLimit) return search_exhaustively(problem, device_budget, host_budget);
   return Solver(problem, device_budget, host_budget).optimal();
-}
-
-std::vector<Choice> search_alternatives(const DecisionProblem& problem, Bytes device_budget, Bytes host_budget) {
-  std::vector<Choice> alternatives;
-  Evaluator evaluator(problem);
-  for (Choice& choice :
-       std::vector<Choice>{choose_full_recompute(problem), search_greedy(problem, device_budget, host_budget).choice}) {
-    // The estimate is a little high: what is nearly within the budget may be.
-    const Evaluation e = evaluator.evaluate(choice);
-    if (e.peak_bytes <= device_budget + device_budget / 16 && e.host_peak_bytes <= host_budget)
-      alternatives.push_back(std::move(choice));
-  }
-  return alternatives;
 }
 
 SearchResult search_greedy(const DecisionProblem& problem, Bytes device_budget, Bytes host_budget) {

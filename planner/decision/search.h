@@ -26,10 +26,6 @@ struct SearchResult {
 
 [[nodiscard]] SearchResult search_optimal(const DecisionProblem& problem, Bytes device_budget, Bytes host_budget);
 
-/// Simple choices that fit or nearly do, for where the best one has no addresses: greedy, full recompute.
-[[nodiscard]] std::vector<Choice> search_alternatives(const DecisionProblem& problem, Bytes device_budget,
-                                                      Bytes host_budget);
-
 /// Whole gap classes at a time, most bytes per added nanosecond first, until it fits.
 [[nodiscard]] SearchResult search_greedy(const DecisionProblem& problem, Bytes device_budget, Bytes host_budget);
 
