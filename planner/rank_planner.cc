@@ -22,7 +22,7 @@ constexpr Bytes kPackingShare = 56;
 constexpr Bytes kHostPackingShare = 128;
 constexpr Bytes kStrideShare = 400;
 constexpr Bytes kRoomyShare = 80;
-constexpr double kCloseToBound = 1.05;       ///< no fallback rule is tried this close to the proven bound
+constexpr double kCloseToBound = 1.08;       ///< no fallback rule is tried this close to the proven bound
 constexpr std::size_t kSmallProblem = 1000;  ///< gaps; up to here more targets are tried
 constexpr int kBoundSteps = 160;
 

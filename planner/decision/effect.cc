@@ -111,13 +111,18 @@ SiteEffect work_out_effect(const DecisionProblem& problem, const SiteClass& c, c
 
 const SiteEffect& EffectCache::get(std::int32_t site_class, const Choice& choice, std::int32_t first_gap) {
   const SiteClass& c = problem_.classes[static_cast<std::size_t>(site_class)];
+  Known& known = known_[static_cast<std::size_t>(site_class)];
   const auto begin = choice.begin() + first_gap;
-  std::vector<Action> actions(begin, begin + static_cast<std::ptrdiff_t>(c.slots.size()));
-  auto& known = known_[static_cast<std::size_t>(site_class)];
-  const auto it = known.find(actions);
-  if (it != known.end()) return it->second;
-  SiteEffect effect = work_out_effect(problem_, c, actions);
-  return known.emplace(std::move(actions), std::move(effect)).first->second;
+  const auto end = begin + static_cast<std::ptrdiff_t>(c.slots.size());
+  const auto find_or_add = [&](auto& effects, auto key) -> const SiteEffect& {
+    const auto it = effects.find(key);
+    if (it != effects.end()) return it->second;
+    return effects.emplace(std::move(key), work_out_effect(problem_, c, {begin, end})).first->second;
+  };
+  if (c.slots.size() > 32) return find_or_add(known.wide, std::vector<Action>(begin, end));
+  std::uint64_t key = 0;
+  for (auto it = begin; it != end; ++it) key = key << 2 | static_cast<std::uint64_t>(*it);
+  return find_or_add(known.narrow, key);
 }
 
 }  // namespace tidemark

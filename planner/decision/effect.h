@@ -36,7 +36,11 @@ class EffectCache {
 
  private:
   const DecisionProblem& problem_;
-  std::vector<std::map<std::vector<Action>, SiteEffect>> known_;
+  struct Known {
+    std::map<std::uint64_t, SiteEffect> narrow;  ///< up to 32 slots: two bits each
+    std::map<std::vector<Action>, SiteEffect> wide;
+  };
+  std::vector<Known> known_;
 };
 
 }  // namespace tidemark
