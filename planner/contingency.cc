@@ -151,9 +151,11 @@ std::optional<Contingency> swap_of(const DecisionProblem& p, const GapRow& gap, 
   const std::size_t release = compute_from(p.nominal->end_ns[row(gap.gap.before)] + kLead * gap.copy_out.link_ns);
   const std::size_t need = static_cast<std::size_t>(p.clock_of[row(gap.gap.after)]);
   const std::int64_t need_ns = p.nominal->start_ns[row(gap.gap.after)];
-  const std::size_t prefetch = compute_from(need_ns - kLead * gap.copy_in.link_ns);
+  // The last op that has started when the copy in should begin.
+  const std::size_t later = compute_from(need_ns - kLead * gap.copy_in.link_ns + 1);
+  const std::size_t prefetch = later == 0 ? 0 : later - 1;
   if (!handed_over_on_compute(p, gap.gap)) return std::nullopt;
-  if (need == 0 || release >= prefetch || prefetch + 1 >= need) return std::nullopt;
+  if (prefetch == 0 || release >= prefetch || prefetch >= need) return std::nullopt;
   Contingency c{.trigger = at.task_of(gap.gap.before),
                 .residency = residency,
                 .release_at = at.task_of(p.compute_op[release]),
