@@ -7,7 +7,8 @@
 namespace tidemark {
 namespace {
 
-constexpr int kSamples = 512;
+constexpr int kLeastSamples = 512, kMostSamples = 16384;
+constexpr double kSamplesBeyond = 5;  ///< wanted beyond the quantile
 constexpr std::size_t kPositions = 32;
 
 /// A position of the clock: bytes that do not depend on load, and the routed bytes at load 1 of each site alive there.
@@ -112,8 +113,10 @@ double equivalent_load(const Graph& graph, const std::vector<Position>& position
   Generator generator(spec.seed + static_cast<std::uint64_t>(graph.rank));
   const double common = spec.coefficient_of_variation * std::sqrt(spec.layer_correlation);
   const double own = spec.coefficient_of_variation * std::sqrt(1.0 - spec.layer_correlation);
+  const int samples = static_cast<int>(
+      std::clamp(kSamplesBeyond / std::max(1e-9, 1.0 - spec.quantile), double{kLeastSamples}, double{kMostSamples}));
   std::vector<double> load(graph.sites.size()), peaks;
-  for (int s = 0; s < kSamples; ++s) {
+  for (int s = 0; s < samples; ++s) {
     const double z = generator.normal();
     for (double& f : load) f = std::max(0.0, spec.mean * (1.0 + common * z + own * generator.nearly_normal()));
     double peak = 0;
@@ -125,7 +128,7 @@ double equivalent_load(const Graph& graph, const std::vector<Position>& position
     peaks.push_back(peak);
   }
   std::sort(peaks.begin(), peaks.end());
-  const auto rank = static_cast<std::size_t>(std::ceil(spec.quantile * kSamples)) - 1;
+  const auto rank = static_cast<std::size_t>(std::ceil(spec.quantile * samples)) - 1;
   const double wanted = peaks[std::min(rank, peaks.size() - 1)];
 
   const auto uniform_peak = [&](double f) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <numeric>
 #include <optional>
 
@@ -22,7 +23,7 @@ namespace {
 /// A plan shifts the quantile a little against keep-all; asking for this much more load at first mostly saves a second
 /// round.
 constexpr double kLoadMargin = 0.01;
-constexpr int kLoadRounds = 4;
+constexpr int kLoadRounds = 6;
 
 /// Every rank's graph, its op times, and the keep-all step they make together.
 struct NominalStep {
@@ -150,7 +151,6 @@ Status plan_ranks(const PlanRequest& request, const std::vector<std::int32_t>& r
     const RankRequest in{.request = request,
                          .nominal = nominal.timing.ranks[r],
                          .op_ns = nominal.op_ns[r],
-                         .keep_all_step_ns = nominal.timing.step_ns,
                          .load = loads[r]};
     Result<RankPlan> plan = plan_rank(std::move(nominal.graphs[r]), in);
     if (!plan) return plan.error();
@@ -161,7 +161,7 @@ Status plan_ranks(const PlanRequest& request, const std::vector<std::int32_t>& r
 }
 
 /// Ranks whose plan leaves them with a higher quantile than they were planned for; their loads are raised to it.
-std::vector<char> raise_loads(const PlanRequest& request, const std::vector<RankPlan>& plans,
+std::vector<char> raise_loads(const PlanRequest& request, const std::vector<RankPlan>& plans, double margin,
                               std::vector<double>& loads) {
   std::vector<char> short_of(plans.size(), 0);
   if (request.load || request.job.expert_load.coefficient_of_variation <= 0) return short_of;
@@ -169,7 +169,7 @@ std::vector<char> raise_loads(const PlanRequest& request, const std::vector<Rank
     const double needed = equivalent_load(plans[i].graph, plans[i].program.schedule, request.job.expert_load);
     double& load = loads[static_cast<std::size_t>(plans[i].graph.rank)];
     if (needed <= load) return;
-    load = needed + kLoadMargin;
+    load = needed + margin;
     short_of[i] = 1;
   });
   return short_of;
@@ -190,7 +190,17 @@ Result<PlanOutcome> plan_all(const PlanRequest& request, const std::vector<std::
     if (!built) return built.error();
     nominal = std::move(built).value();
     if (Status status = plan_ranks(request, ranks, loads, todo, nominal, outcome.ranks); !status) return status.error();
-    todo = raise_loads(request, outcome.ranks, loads);
+    // The margin doubles, so that a rank whose quantile moves with its plan is caught up with.
+    todo = raise_loads(request, outcome.ranks, kLoadMargin * std::exp2(round), loads);
+  }
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    RankFigures& f = outcome.ranks[i].figures;
+    f.lower_bound_percent = 100.0 * static_cast<double>(f.lower_bound_ns) /
+                            static_cast<double>(std::max<std::int64_t>(1, nominal.timing.step_ns));
+    if (todo[i] == 0) continue;
+    f.fits = false;
+    f.reason = "the load quantile of this rank was not reached in " + std::to_string(kLoadRounds) +
+               " rounds; give --imbalance a number";
   }
 
   std::vector<RankWork> work(static_cast<std::size_t>(request.job.parallel.pipeline));

@@ -22,7 +22,6 @@ constexpr Bytes kPackingShare = 56;
 constexpr Bytes kHostPackingShare = 128;
 constexpr Bytes kStrideShare = 400;
 constexpr Bytes kRoomyShare = 80;
-constexpr double kCloseToBound = 1.08;       ///< no fallback rule is tried this close to the proven bound
 constexpr std::size_t kSmallProblem = 1000;  ///< gaps; up to here more targets are tried
 constexpr int kBoundSteps = 160;
 
@@ -118,23 +117,19 @@ void fill_figures(const RankRequest& in, const DecisionProblem& problem, const B
   f.fits = fits(built, budgets);
   // Where nothing fits there is no added time to bound.
   f.lower_bound_ns = f.fits ? static_cast<std::int64_t>(std::floor(std::max(0.0, lower_bound_ns))) : 0;
-  f.lower_bound_percent = in.keep_all_step_ns > 0
-                              ? 100.0 * static_cast<double>(f.lower_bound_ns) / static_cast<double>(in.keep_all_step_ns)
-                              : 0;
   f.peak_op = name_peak(plan.graph, built.schedule);
 }
 
 /// Why a rank does not fit and the smallest budget its policy could meet.
-Status explain_misfit(const DecisionProblem& problem, Evaluator& evaluator, const Budgets& budgets, bool fixed_rule,
-                      const Built& built, RankPlan& plan) {
+Status explain_misfit(const RankRequest& in, const DecisionProblem& problem, Evaluator& evaluator,
+                      const Budgets& budgets, const Built& built, RankPlan& plan) {
   RankFigures& f = plan.figures;
-  Bytes least = built.height();
-  if (!fixed_rule) {
-    const SearchResult result = search_least_memory(problem, budgets.host);
-    Result<Built> smallest = build(problem, evaluator, result.choice, budgets);
-    if (!smallest) return smallest.error();
-    least = std::min(least, smallest.value().height());
-  }
+  // What the rule comes to when asked for the least it can.
+  const PolicyAnswer answer =
+      in.request.policy->decide({.problem = problem, .device_budget_bytes = 0, .host_budget_bytes = budgets.host});
+  Result<Built> smallest = build(problem, evaluator, to_choice(problem, answer.plan), budgets);
+  if (!smallest) return smallest.error();
+  const Bytes least = std::min(built.height(), smallest.value().height());
   f.smallest_budget_bytes = least + budgets.reserve;
   if (built.height() > budgets.device) {
     f.reason = "device memory: needs " + format_bytes(f.peak_bytes) + " of " + format_bytes(f.budget_bytes);
@@ -171,9 +166,7 @@ class TargetLoop {
 
   Status run() {
     if (Status s = search_targets(in_.request.policy->decide); !s) return s;
-    const bool close = fits(*best_, budgets_) && bound_ns_ &&
-                       static_cast<double>(best_->evaluation.added_ns()) <= kCloseToBound * *bound_ns_;
-    if (close || best_->evaluation.added_ns() == 0) return {};
+    if (fits(*best_, budgets_) && best_->evaluation.added_ns() == 0) return {};
     for (const DecideFunction rule : in_.request.policy->fallbacks)
       if (Status s = search_targets(rule); !s) return s;
     return {};
@@ -182,8 +175,6 @@ class TargetLoop {
   [[nodiscard]] Built& best() { return *best_; }
   /// The best lower bound the answers prove at the full budgets.
   [[nodiscard]] std::optional<double> bound_ns() const { return bound_ns_; }
-  /// The policy gave the same answer whatever was asked.
-  [[nodiscard]] bool fixed_rule() const { return fixed_rule_; }
 
  private:
   /// What one rule has come to so far.
@@ -210,7 +201,6 @@ class TargetLoop {
       if (p.last_host_over > 0) host -= p.last_host_over + p.last_host_over / 4 + stride(budgets_.host);
       if (device <= 0 || host < 0) break;
     }
-    fixed_rule_ = fixed_rule_ || p.fixed_rule;
     if (p.dearer) return {};
     const bool in_doubt = !p.last_fits && !p.fixed_rule;
     if (in_doubt) {
@@ -307,7 +297,6 @@ class TargetLoop {
   RankPlan& plan_;
   std::optional<Built> best_;
   std::optional<double> bound_ns_;
-  bool fixed_rule_ = false;
 };
 
 /// Everything the planner emits has passed the checker. A program that does not fit is checked as if its arenas were as
@@ -343,7 +332,7 @@ Result<RankPlan> plan_rank(Graph graph, const RankRequest& in) {
       loop.bound_ns() ? *loop.bound_ns() : find_prices(problem, budgets.device, budgets.host, kBoundSteps).bound_ns;
   fill_figures(in, problem, best, budgets, bound_ns, plan);
   if (!plan.figures.fits)
-    if (Status s = explain_misfit(problem, evaluator, budgets, loop.fixed_rule(), best, plan); !s) return s.error();
+    if (Status s = explain_misfit(in, problem, evaluator, budgets, best, plan); !s) return s.error();
 
   Program& program = plan.program;
   program.schedule = std::move(best.schedule);

@@ -9,7 +9,6 @@ struct RankRequest {
   const PlanRequest& request;
   const Timeline& nominal;            ///< of this rank, everything kept
   std::vector<std::int64_t> op_ns;    ///< per op
-  std::int64_t keep_all_step_ns = 0;  ///< of the whole job
   double load = 1.0;
 };
 

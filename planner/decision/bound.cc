@@ -7,18 +7,19 @@
 namespace tidemark {
 namespace {
 
-constexpr std::size_t kMaxPositions = 48;
+constexpr std::size_t kLeastPositions = 48;
+constexpr std::size_t kHalfStepsPerPosition = 600;
 constexpr double kMomentum = 0.9, kMemory = 0.99;
 // Steps relative to the best uniform price, shrinking geometrically: found by trial on the 718B ranks against exact
 // linear programs.
 constexpr double kFirstStep = 4, kLastStep = 0.02, kWarmStep = 0.15;
 
-/// The half-step with the most bytes in each of up to kMaxPositions equal stretches of the clock, where the budget is
+/// The half-step with the most bytes in each of equal stretches of the clock, where the budget is
 /// exceeded.
 std::vector<std::int32_t> critical_positions(const DecisionProblem& p, Bytes budget) {
   std::vector<std::int32_t> positions;
   const std::size_t length = p.base_bytes.size();
-  const std::size_t stretches = std::min(kMaxPositions, length);
+  const std::size_t stretches = std::min(std::max(kLeastPositions, length / kHalfStepsPerPosition), length);
   for (std::size_t s = 0; s < stretches; ++s) {
     const auto begin = p.base_bytes.begin() + static_cast<std::ptrdiff_t>(s * length / stretches);
     const auto end = p.base_bytes.begin() + static_cast<std::ptrdiff_t>((s + 1) * length / stretches);

@@ -20,6 +20,7 @@ constexpr int kWarmSteps = 40;
 constexpr double kFarFromBound = 1.1;   ///< this far from it, every start is tried
 constexpr double kCloseToBound = 1.04;  ///< no second pricing this close to the bound
 constexpr int kRounds = 12;
+constexpr std::size_t kStretch = 512;
 constexpr std::size_t kSmallProblem = 1000;  ///< gaps; up to here extra starts and refinement are tried
 constexpr std::size_t kMostRefinements = 300;
 constexpr std::size_t kRefinementWork = 1'500'000;  ///< gaps and half-steps looked at
@@ -48,6 +49,7 @@ class Solver {
         host_(std::vector<Bytes>(problem.base_bytes.size(), 0)) {
     reduced_.resize(moves_.size());
     for (std::size_t m = 0; m < moves_.size(); ++m) reduced_[m] = moves_[m].cost_ns;
+    index_moves();
   }
 
   SearchResult run_from(Choice start);
@@ -62,6 +64,7 @@ class Solver {
     host_.reset(evaluator_.host_profile());
   }
   bool repair();
+  void index_moves();
   void vacate_host();
   void undo_unneeded();
   void exchange();
@@ -78,6 +81,7 @@ class Solver {
   std::vector<double> reduced_;  ///< cost of each move less the value of what it frees elsewhere
   LoadTree device_, host_;
   Choice choice_;
+  std::vector<std::vector<std::int32_t>> moves_in_;  ///< per kStretch half-steps
 };
 
 SearchResult Solver::price(Choice choice) {
@@ -107,6 +111,19 @@ void Solver::apply(const Move& move) {
   if (move.action == Action::recompute) device_.add(move.until, move.back_clock + 1, move.transient_bytes);
 }
 
+/// Lists, per stretch of the clock, the moves that free bytes anywhere in it, so that a repair looks at what is in
+/// flight only.
+void Solver::index_moves() {
+  const std::size_t stretches = p_.base_bytes.size() / kStretch + 1;
+  moves_in_.assign(stretches, {});
+  for (std::size_t m = 0; m < moves_.size(); ++m) {
+    if (moves_[m].from >= moves_[m].until) continue;
+    const std::size_t last = std::min(stretches - 1, static_cast<std::size_t>(moves_[m].until - 1) / kStretch);
+    for (std::size_t b = static_cast<std::size_t>(moves_[m].from) / kStretch; b <= last; ++b)
+      moves_in_[b].push_back(static_cast<std::int32_t>(m));
+  }
+}
+
 /// Takes moves until no position overflows. False: some position cannot be helped.
 bool Solver::repair() {
   std::vector<std::pair<double, std::size_t>> candidates;
@@ -115,7 +132,8 @@ bool Solver::repair() {
     if (top <= budget_) return true;
     const std::int32_t at = device_.argmax();
     candidates.clear();
-    for (std::size_t m = 0; m < moves_.size(); ++m) {
+    for (const std::int32_t index : moves_in_[static_cast<std::size_t>(at) / kStretch]) {
+      const auto m = static_cast<std::size_t>(index);
       const Move& move = moves_[m];
       if (move.from > at || move.until <= at || !applicable(move)) continue;
       candidates.emplace_back((reduced_[m] + 1e-3 * move.cost_ns) / static_cast<double>(move.bytes), m);
@@ -510,23 +528,6 @@ SearchResult search_greedy(const DecisionProblem& problem, Bytes device_budget, 
       now = before;
   }
   return now;
-}
-
-SearchResult search_least_memory(const DecisionProblem& problem, Bytes host_budget) {
-  // Asking the repair for the impossible drives every position as low as moves can take it.
-  Solver solver(problem, 0, host_budget);
-  SearchResult best = solver.run_from(Choice(problem.gaps.size(), Action::keep));
-  Choice all(problem.gaps.size(), Action::keep);
-  for (const SiteClass& c : problem.classes)
-    for (const std::int32_t first : c.first_gap)
-      for (const SiteClass::Unit& unit : c.units)
-        if (unit.recipe != kNone<RecipeId>)
-          for (const std::int32_t slot : unit.slots) all[static_cast<std::size_t>(first + slot)] = Action::recompute;
-  const SearchResult recomputed = solver.run_from(std::move(all));
-  if (recomputed.evaluation.host_peak_bytes <= host_budget &&
-      recomputed.evaluation.peak_bytes < best.evaluation.peak_bytes)
-    best = recomputed;
-  return best;
 }
 
 }  // namespace tidemark

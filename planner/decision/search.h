@@ -29,9 +29,6 @@ struct SearchResult {
 /// Whole gap classes at a time, most bytes per added nanosecond first, until it fits.
 [[nodiscard]] SearchResult search_greedy(const DecisionProblem& problem, Bytes device_budget, Bytes host_budget);
 
-/// The choice with the lowest device peak found, whatever it costs.
-[[nodiscard]] SearchResult search_least_memory(const DecisionProblem& problem, Bytes host_budget);
-
 /// Every choice, priced exactly by depth-first search with pruning on cost. REQUIRES: count_choices is small.
 [[nodiscard]] SearchResult search_exhaustively(const DecisionProblem& problem, Bytes device_budget, Bytes host_budget);
 /// How many choices that is (saturating).
