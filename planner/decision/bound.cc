@@ -10,8 +10,8 @@ namespace {
 constexpr std::size_t kLeastPositions = 48;
 constexpr std::size_t kHalfStepsPerPosition = 600;
 constexpr double kMomentum = 0.9, kMemory = 0.99;
-// Steps relative to the best uniform price, shrinking geometrically: found by trial on the 718B ranks against exact
-// linear programs.
+// Steps relative to the best uniform price, shrinking geometrically. Larger last steps oscillate, smaller first ones
+// stop short.
 constexpr double kFirstStep = 4, kLastStep = 0.02, kWarmStep = 0.15;
 
 /// The half-step with the most bytes in each of equal stretches of the clock, where the budget is

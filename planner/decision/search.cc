@@ -17,7 +17,7 @@ namespace {
 
 constexpr int kAscentSteps = 120;
 constexpr int kWarmSteps = 40;
-constexpr double kFarFromBound = 1.1;   ///< this far from it, every start is tried
+constexpr double kFarFromBound = 1.1;   ///< this far from it, rounding by class is tried as well
 constexpr double kCloseToBound = 1.04;  ///< no second pricing this close to the bound
 constexpr int kRounds = 12;
 constexpr std::size_t kStretch = 512;
@@ -374,14 +374,16 @@ SearchResult Solver::optimal() {
   // Rounding is weak where few storages are large against the budget: there other starts and many small repairs are
   // cheap.
   const bool far = best.fits && static_cast<double>(best.evaluation.added_ns()) > kFarFromBound * prices.bound_ns;
-  if (!best.fits || far || p_.gaps.size() <= kSmallProblem) {
-    use_prices(prices, 0);
-    try_from(keep);
+  use_prices(prices, 0);
+  const bool small = p_.gaps.size() <= kSmallProblem;
+  if (!best.fits || far || small)
     for (const float threshold : {0.3F, 0.5F, 0.7F}) try_from(rounded_by_class(prices, threshold));
+  if (!best.fits || small) {
+    try_from(keep);
     try_from(choose_full_recompute(p_));
     try_from(search_greedy(p_, budget_, host_budget_).choice);
-    refine(best);
   }
+  if (small) refine(best);
   best.lower_bound_ns = prices.bound_ns;
   best.prices = prices;
   return best;
