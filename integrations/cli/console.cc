@@ -19,6 +19,7 @@ Console::Console() : terminal_(::isatty(STDERR_FILENO) == 1) {
   auto sink = std::make_shared<spdlog::sinks::stderr_color_sink_mt>(plain ? spdlog::color_mode::never
                                                                           : spdlog::color_mode::automatic);
   auto logger = std::make_shared<spdlog::logger>("tidemark", std::move(sink));
+  logger->set_error_handler([](const std::string&) {});  // a log that cannot be written is not worth an error
   logger->set_pattern("%^tidemark%$: %v");
   spdlog::set_default_logger(std::move(logger));
 }

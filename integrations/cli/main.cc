@@ -1,9 +1,12 @@
 // The command line: finds the verb, parses its options, runs it, and turns every failure into one line and a status.
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <exception>
 #include <string>
@@ -14,16 +17,29 @@
 #include "integrations/cli/options.h"
 #include "integrations/cli/verb.h"
 #include "integrations/cli/version.h"
+#include "integrations/formats/file.h"
 #include "integrations/formats/shown.h"
 
 namespace tidemark::cli {
 namespace {
 
+/// To stderr if it can be written; if not, the exit status has to do.
+void complain(std::string_view text) noexcept {
+  if (std::fwrite(text.data(), 1, text.size(), stderr) == text.size()) std::fflush(stderr);
+}
+
+/// A stream that the caller closed must not become the first file that is opened. Reads and writes still fail.
+void occupy_closed_streams() {
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (::fcntl(fd, F_GETFD) < 0 && errno == EBADF)
+      (void)::open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);  // takes the lowest free number, this one
+}
+
 /// One line to stderr, whatever the message holds.
 ExitStatus report(std::string_view where, const Error& error) {
   std::string line;
   for (const char c : error.message) line += c == '\n' || c == '\r' ? ' ' : c;
-  fmt::print(stderr, "{}{}\n", where, line);
+  complain(fmt::format("{}{}\n", where, line));
   switch (error.code) {
     case Error::Code::bad_input:
       return ExitStatus::bad_input;
@@ -115,12 +131,16 @@ ExitStatus run(std::vector<std::string> arguments) {
 int main(int argc, char** argv) {
   using tidemark::cli::ExitStatus;
   ExitStatus status = ExitStatus::fault;
+  tidemark::cli::occupy_closed_streams();
+  tidemark::remove_temporaries_on_signals();
   try {
     status = tidemark::cli::run(std::vector<std::string>(argv + 1, argv + argc));
   } catch (const std::exception& error) {
-    fmt::print(stderr, "tidemark: fault: {}\n", error.what());
+    tidemark::cli::complain("tidemark: fault: ");
+    tidemark::cli::complain(error.what());
+    tidemark::cli::complain("\n");
   } catch (...) {
-    fmt::print(stderr, "tidemark: fault of unknown kind\n");
+    tidemark::cli::complain("tidemark: fault of unknown kind\n");
   }
   return static_cast<int>(status);
 }

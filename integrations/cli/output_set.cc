@@ -10,6 +10,8 @@
 #include <sstream>
 #include <utility>
 
+#include "integrations/formats/file.h"
+
 namespace tidemark::cli {
 namespace {
 
@@ -33,21 +35,6 @@ bool same_file(const fs::path& a, const fs::path& b) {
   return fs::weakly_canonical(fs::absolute(a, error), error) == fs::weakly_canonical(fs::absolute(b, error), error);
 }
 
-/// A new empty file beside `target`. Errors: errno of the last try.
-Result<fs::path> create_temporary(const fs::path& path, const fs::path& target) {
-  constexpr int kTries = 100;
-  for (int i = 0; i < kTries; ++i) {
-    const fs::path name = target.parent_path() / fmt::format(".tidemark-{}-{}.tmp", ::getpid(), i);
-    const int fd = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd >= 0) {
-      ::close(fd);
-      return name;
-    }
-    if (errno != EEXIST) break;
-  }
-  return failed(path, errno);
-}
-
 /// 0 or errno.
 int synchronise(const fs::path& file) {
   const int fd = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
@@ -60,8 +47,11 @@ int synchronise(const fs::path& file) {
 }  // namespace
 
 OutputSet::~OutputSet() {
-  for (const Output& output : outputs_)
-    if (!output.temporary.empty()) ::unlink(output.temporary.c_str());
+  for (const Output& output : outputs_) {
+    if (output.temporary.empty()) continue;
+    ::unlink(output.temporary.c_str());
+    forget_temporary(output.temporary);
+  }
 }
 
 Status OutputSet::add(const fs::path& path, const std::vector<fs::path>& inputs, Producer produce) {
@@ -100,9 +90,10 @@ Status OutputSet::produce_into(const fs::path& file, const Output& output) {
 Status OutputSet::write() {
   for (Output& output : outputs_) {
     if (output.in_place) continue;
-    Result<fs::path> temporary = create_temporary(output.path, output.target);
-    if (!temporary) return temporary.error();
-    output.temporary = std::move(temporary).value();
+    Temporary temporary = create_temporary(output.target);
+    if (temporary.fd < 0) return failed(output.path, errno);
+    ::close(temporary.fd);
+    output.temporary = std::move(temporary.path);
     if (Status status = produce_into(output.temporary, output); !status) return status;
     if (const int error = synchronise(output.temporary); error != 0) return failed(output.path, error);
     std::error_code error;
@@ -115,6 +106,7 @@ Status OutputSet::write() {
   for (Output& output : outputs_) {
     if (output.in_place) continue;
     if (::rename(output.temporary.c_str(), output.target.c_str()) != 0) return failed(output.path, errno);
+    forget_temporary(output.temporary);
     output.temporary.clear();
   }
   return {};

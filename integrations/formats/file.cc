@@ -5,7 +5,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
+#include <atomic>
 #include <cerrno>
+#include <climits>
+#include <csignal>
 #include <cstring>
 
 namespace tidemark {
@@ -64,21 +68,60 @@ std::filesystem::path resolved(const std::filesystem::path& path) {
   return error ? path : target;
 }
 
-/// A new file beside `target`: same directory, so that a rename is atomic. Its name is in `path`.
-struct Temporary {
-  std::filesystem::path path;
-  int fd = -1;
+/// A name for the signal handler, which may not allocate or lock.
+struct Slot {
+  enum State : int { unused, changing, live };
+  std::atomic<int> state{unused};
+  std::array<char, PATH_MAX> name{};
+};
+static_assert(std::atomic<int>::is_always_lock_free);
+
+std::array<Slot, 64>& slots() {
+  static constinit std::array<Slot, 64> table;
+  return table;
+}
+
+void remember(const std::filesystem::path& path) {
+  const std::string& name = path.native();
+  if (name.size() >= PATH_MAX) return;
+  for (Slot& slot : slots()) {
+    int expected = Slot::unused;
+    if (!slot.state.compare_exchange_strong(expected, Slot::changing)) continue;
+    std::memcpy(slot.name.data(), name.c_str(), name.size() + 1);
+    slot.state = Slot::live;
+    return;
+  }
+}
+
+constexpr std::array kEndingSignals = {SIGINT, SIGTERM, SIGHUP};
+
+sigset_t ending_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int number : kEndingSignals) sigaddset(&set, number);
+  return set;
+}
+
+/// Keeps the signals from this thread between the making of a file and the noting of its name.
+class SignalsHeld {
+ public:
+  SignalsHeld() {
+    const sigset_t set = ending_signals();
+    ::pthread_sigmask(SIG_BLOCK, &set, &before_);
+  }
+  ~SignalsHeld() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsHeld(const SignalsHeld&) = delete;
+  SignalsHeld& operator=(const SignalsHeld&) = delete;
+
+ private:
+  sigset_t before_{};
 };
 
-Temporary open_temporary(const std::filesystem::path& target) {
-  constexpr int kTries = 100;
-  Temporary temporary;
-  for (int i = 0; i < kTries; ++i) {
-    temporary.path = target.parent_path() / fmt::format(".tidemark-{}-{}.tmp", ::getpid(), i);
-    temporary.fd = ::open(temporary.path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (temporary.fd >= 0 || errno != EEXIST) break;
-  }
-  return temporary;
+/// Async-signal-safe. The default action is back in place (SA_RESETHAND) and takes effect when this returns.
+extern "C" void unlink_and_end(int number) {
+  for (const Slot& slot : slots())
+    if (slot.state == Slot::live) ::unlink(slot.name.data());
+  ::raise(number);
 }
 
 /// 0, or the errno of the step that failed. The file keeps the permissions of the one it replaces; `fd` is closed.
@@ -93,6 +136,11 @@ int fill(int fd, std::string_view bytes, const struct stat* replaced) {
 }  // namespace
 
 Result<std::string> read_file(const std::filesystem::path& path) {
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(path, error);
+  if (std::filesystem::is_directory(status)) return failed(path, "read", EISDIR);
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
+    return bad_input(fmt::format("{}: is not a regular file; give a file", path.string()));
   Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file.open()) return failed(path, "read", errno);
   std::string bytes;
@@ -117,13 +165,49 @@ Status write_file(const std::filesystem::path& path, std::string_view bytes) {
   if (exists && !S_ISREG(existing.st_mode)) return write_in_place(path, bytes);
   if (exists && ::access(target.c_str(), W_OK) != 0) return failed(path, "write", errno);
 
-  const Temporary temporary = open_temporary(target);
+  const Temporary temporary = create_temporary(target);
   if (temporary.fd < 0) return failed(path, "write", errno);
   int error = fill(temporary.fd, bytes, exists ? &existing : nullptr);
   if (error == 0 && ::rename(temporary.path.c_str(), target.c_str()) != 0) error = errno;
+  if (error != 0) ::unlink(temporary.path.c_str());
+  forget_temporary(temporary.path);
   if (error == 0) return {};
-  ::unlink(temporary.path.c_str());
   return failed(path, "write", error);
+}
+
+Temporary create_temporary(const std::filesystem::path& target) {
+  constexpr int kTries = 100;
+  Temporary temporary;
+  int error = 0;
+  {
+    const SignalsHeld held;
+    for (int i = 0; i < kTries; ++i) {
+      temporary.path = target.parent_path() / fmt::format(".tidemark-{}-{}.tmp", ::getpid(), i);
+      temporary.fd = ::open(temporary.path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+      error = errno;
+      if (temporary.fd >= 0 || error != EEXIST) break;
+    }
+    if (temporary.fd >= 0) remember(temporary.path);
+  }
+  errno = error;
+  return temporary;
+}
+
+void forget_temporary(const std::filesystem::path& path) {
+  for (Slot& slot : slots())
+    if (slot.state == Slot::live && path.native() == slot.name.data()) slot.state = Slot::unused;
+}
+
+void remove_temporaries_on_signals() {
+  for (const int number : kEndingSignals) {
+    struct sigaction before {};
+    if (::sigaction(number, nullptr, &before) != 0 || before.sa_handler == SIG_IGN) continue;
+    struct sigaction action {};
+    action.sa_handler = unlink_and_end;
+    action.sa_mask = ending_signals();
+    action.sa_flags = static_cast<int>(SA_RESETHAND);
+    ::sigaction(number, &action, nullptr);
+  }
 }
 
 }  // namespace tidemark

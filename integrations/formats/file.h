@@ -9,13 +9,30 @@
 
 namespace tidemark {
 
-/// The bytes of a regular file, a pipe or /dev/stdin. Errors (bad_input): it cannot be opened or read, or is a
-/// directory.
+/// The bytes of a regular file. Errors (bad_input): it cannot be opened or read, or is anything else (a directory, a
+/// device, a pipe), which is refused before it is opened.
 [[nodiscard]] Result<std::string> read_file(const std::filesystem::path& path);
 
 /// Replaces `path` by `bytes` at once: written to a temporary file in the same directory, synchronised, then renamed.
 /// On any error (bad_input) an existing file keeps its old bytes and nothing half-written is left behind. What is not a
 /// regular file (/dev/stdout, a pipe) is written in place, since it cannot be renamed over.
 [[nodiscard]] Status write_file(const std::filesystem::path& path, std::string_view bytes);
+
+/// A new empty file, open for writing, or `fd` -1 and errno.
+struct Temporary {
+  std::filesystem::path path;
+  int fd = -1;
+};
+
+/// A temporary file beside `target`: same directory, so that a rename is atomic. Until `forget_temporary`, a signal
+/// that ends the process unlinks it (see `remove_temporaries_on_signals`).
+[[nodiscard]] Temporary create_temporary(const std::filesystem::path& target);
+
+/// The file was renamed or unlinked: signals leave its name alone.
+void forget_temporary(const std::filesystem::path& path);
+
+/// From now on SIGINT, SIGTERM and SIGHUP unlink the temporary files in use and then end the process as they would have
+/// done. A signal that is ignored stays ignored.
+void remove_temporaries_on_signals();
 
 }  // namespace tidemark

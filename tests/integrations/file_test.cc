@@ -98,6 +98,37 @@ TEST_F(FileTest, AFolderCannotBeWrittenOrRead) {
   EXPECT_EQ(read_file(folder_).error().message, folder_.string() + ": cannot read: Is a directory");
 }
 
+TEST_F(FileTest, WhatIsNotARegularFileIsRefusedUnopened) {
+  const fs::path pipe = folder_ / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  for (const fs::path& path : {pipe, fs::path("/dev/zero"), fs::path("/dev/full")}) {
+    if (!fs::exists(path)) continue;
+    const Result<std::string> read = read_file(path);
+    ASSERT_FALSE(read.ok());
+    EXPECT_EQ(read.error().code, Error::Code::bad_input);
+    EXPECT_EQ(read.error().message, path.string() + ": is not a regular file; give a file");
+  }
+}
+
+TEST_F(FileTest, AnEndingSignalLeavesNoTemporary) {
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::signal(number, SIG_DFL);
+      remove_temporaries_on_signals();
+      const Temporary first = create_temporary(folder_ / "a");
+      const Temporary second = create_temporary(folder_ / "b");
+      if (first.fd < 0 || second.fd < 0 || entries() != 2) ::_exit(1);
+      ::raise(number);
+      ::_exit(0);
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == number) << status;
+    EXPECT_EQ(entries(), 0u);
+  }
+}
+
 TEST_F(FileTest, AMissingFileCannotBeRead) {
   const Result<std::string> read = read_file(folder_ / "nothing.yaml");
   ASSERT_FALSE(read.ok());
