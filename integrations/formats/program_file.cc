@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 
 #include "integrations/formats/field_visitors.h"
 #include "integrations/formats/int_column.h"
@@ -393,6 +394,16 @@ PlanFile read_root(const JsonNode& root) {
   return file;
 }
 
+// A rank is looked up by its number.
+void check_ranks(const JsonNode& root, const std::vector<PlanFile::Rank>& ranks) {
+  if (!root.clean()) return;
+  std::set<std::int32_t> seen;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    const std::int32_t rank = ranks[i].figures.rank;
+    if (!seen.insert(rank).second) root.at("ranks").item(i).wrong(fmt::format("rank {} is given twice", rank));
+  }
+}
+
 // A job from a file must obey the rules a job from YAML obeys, or building its graph would not be safe.
 void check_job(const JsonNode& root, const JobSpec& job) {
   if (!root.clean()) return;
@@ -492,6 +503,7 @@ Result<PlanFile> read_plan_file(std::string_view text, std::string_view file_nam
   const JsonNode root(document, mistake);
   PlanFile file = read_root(root);
   check_job(root, file.job);
+  check_ranks(root, file.ranks);
   if (!mistake.empty()) return bad_input(fmt::format("{}: {}", file_name, mistake));
   return file;
 }

@@ -265,6 +265,9 @@ TEST(ProgramFile, SaysWhereTheTextIsNoJson) {
 
 TEST(ProgramFile, SaysWhatIsNoPlan) {
   const std::string text = write_plan_file(tiny_file());
+  PlanFile twice = tiny_file();
+  twice.ranks[1] = twice.ranks[0];
+  expect_error(write_plan_file(twice), "plan.json: /ranks/1: rank 0 is given twice");
   expect_error("[]", "plan.json: /: must be an object with a member 'schema'");
   expect_error("{}", "plan.json: /: has no member 'schema'");
   expect_error(replaced(text, "tidemark.plan", "tidemark.plum"), "plan.json: /schema: must be 'tidemark.plan'");
