@@ -132,15 +132,20 @@ std::string check_line(const CheckReport& report) {
   const Bytes peak = peak_of(report, worst);
   const std::string head = fmt::format("{} rank {}: {} {}", verdict_text(check.verdict), worst.rank,
                                        check.host ? "pinned host memory" : "peak", format_bytes(peak));
+  // Against no budget, or one that the reserve alone exceeds, a percentage says nothing.
+  const bool telling = check.budget_bytes > (check.host ? 0 : worst.reserve_bytes);
+  const auto percent = [&](std::string_view sign, Bytes part) {
+    return telling ? fmt::format(" ({}{:.1f} %)", sign, share(part, check.budget_bytes)) : std::string{};
+  };
   const std::string at = check.host || worst.peak_op.empty() ? "" : fmt::format(" at {}", worst.peak_op);
   if (check.verdict == BudgetVerdict::fail) {
     const Bytes excess = peak - check.budget_bytes;
-    return fmt::format("{} exceeds budget {} by {} (+{:.1f} %){}", head, format_bytes(check.budget_bytes),
-                       format_bytes(excess), share(excess, check.budget_bytes), at);
+    return fmt::format("{} exceeds budget {} by {}{}{}", head, format_bytes(check.budget_bytes), format_bytes(excess),
+                       percent("+", excess), at);
   }
   const Bytes spare = check.budget_bytes - peak;
-  return fmt::format("{} is below budget {} by {} ({:.1f} %){}", head, format_bytes(check.budget_bytes),
-                     format_bytes(spare), share(spare, check.budget_bytes), at);
+  return fmt::format("{} is below budget {} by {}{}{}", head, format_bytes(check.budget_bytes), format_bytes(spare),
+                     percent("", spare), at);
 }
 
 std::string check_text(const CheckReport& report, std::size_t most) {
