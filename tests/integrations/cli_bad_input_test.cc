@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <ostream>
 #include <regex>
@@ -79,8 +81,16 @@ TEST(BadFiles, AreNamed) {
   for (const char* verb : {"plan", "estimate", "simulate", "check"}) {
     expect_refused(place, {verb, "missing.yaml"}, "^missing\\.yaml: cannot read: No such file");
     expect_refused(place, {verb, "d"}, "^d: cannot read: Is a directory");
+    expect_refused(place, {verb, "/dev/zero"}, "^/dev/zero: is not a regular file; give a file");
     expect_refused(place, {verb, "empty.yaml"}, "^empty\\.yaml:1: ");
     expect_refused(place, {verb, "binary.yaml"}, "^binary\\.yaml(:[0-9]+)?: ");
+  }
+}
+
+TEST(BadStreams, StillEndWithTheStatusOfBadInput) {
+  for (const char* line : {" list models >/dev/full 2>&-", " plan nope.yaml 2>&-", " plan nope.yaml 2>/dev/full"}) {
+    const int status = std::system((TIDEMARK_PROGRAM + std::string(line)).c_str());
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 2) << line << ": " << status;
   }
 }
 
