@@ -5,6 +5,10 @@ target_compile_options(tidemark_options INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wundef -Wnon-virtual-dtor -Wold-style-cast -Wno-missing-field-initializers
   -Wno-missing-field-initializers  # designated initialisers leave the other members at their defaults on purpose
   -Werror)
+if(TIDEMARK_SANITIZE_ADDRESS OR TIDEMARK_SANITIZE_THREAD)
+  # Instrumented, std::regex and std::optional of GCC 12 look uninitialised to this warning; the other builds keep it.
+  target_compile_options(tidemark_options INTERFACE -Wno-maybe-uninitialized)
+endif()
 if(TIDEMARK_SANITIZE_ADDRESS)
   target_compile_options(tidemark_options INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_link_options(tidemark_options INTERFACE -fsanitize=address,undefined)
