@@ -69,10 +69,12 @@ std::string verdict_text(const PlanRequest& request, const PlanOutcome& outcome)
   const Bytes excess = tightest.peak_bytes - tightest.budget_bytes;
   std::string text = fmt::format("{} of {} ranks do not fit {}; ", ranks - fitting, ranks, budget);
   if (excess <= 0) return text + tightest.reason;
-  text +=
-      fmt::format("rank {}: peak {} exceeds its budget by {} (+{:.1f} %)", tightest.rank,
-                  format_bytes(tightest.peak_bytes), format_bytes(excess),
-                  100.0 * static_cast<double>(excess) / static_cast<double>(std::max<Bytes>(tightest.budget_bytes, 1)));
+  text += fmt::format("rank {}: peak {} exceeds its budget by {}", tightest.rank, format_bytes(tightest.peak_bytes),
+                      format_bytes(excess));
+  if (tightest.budget_bytes > tightest.reserve_bytes) {
+    text +=
+        fmt::format(" (+{:.1f} %)", 100.0 * static_cast<double>(excess) / static_cast<double>(tightest.budget_bytes));
+  }
   if (!tightest.peak_op.empty()) text += " at " + tightest.peak_op;
   return text;
 }
