@@ -148,10 +148,8 @@ Status plan_ranks(const PlanRequest& request, const std::vector<std::int32_t>& r
   return for_each_rank(ranks.size(), [&](std::size_t i) -> Status {
     if (todo[i] == 0) return {};
     const auto r = static_cast<std::size_t>(ranks[i]);
-    const RankRequest in{.request = request,
-                         .nominal = nominal.timing.ranks[r],
-                         .op_ns = nominal.op_ns[r],
-                         .load = loads[r]};
+    const RankRequest in{
+        .request = request, .nominal = nominal.timing.ranks[r], .op_ns = nominal.op_ns[r], .load = loads[r]};
     Result<RankPlan> plan = plan_rank(std::move(nominal.graphs[r]), in);
     if (!plan) return plan.error();
     plans[i] = std::move(plan).value();

@@ -7,8 +7,8 @@ namespace tidemark {
 
 struct RankRequest {
   const PlanRequest& request;
-  const Timeline& nominal;            ///< of this rank, everything kept
-  std::vector<std::int64_t> op_ns;    ///< per op
+  const Timeline& nominal;          ///< of this rank, everything kept
+  std::vector<std::int64_t> op_ns;  ///< per op
   double load = 1.0;
 };
 

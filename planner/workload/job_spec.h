@@ -1,7 +1,7 @@
 #pragma once
-// What a user describes: the model, the parallel layout and the memory-relevant switches of one training job. Values only;
-// integrations/formats reads them from YAML, planner/workload turns them into a Graph per pipeline rank.
-// Sizes are elements or counts unless a name ends in _bytes.
+// What a user describes: the model, the parallel layout and the memory-relevant switches of one training job. Values
+// only; integrations/formats reads them from YAML, planner/workload turns them into a Graph per pipeline rank. Sizes
+// are elements or counts unless a name ends in _bytes.
 
 #include <cstdint>
 #include <string>
@@ -16,8 +16,8 @@ struct AttentionSpec {
   enum class Kind : std::uint8_t { gqa, mla };
   Kind kind = Kind::gqa;
   std::int64_t heads = 0;
-  std::int64_t kv_heads = 0;   ///< gqa; equal to heads for MHA
-  std::int64_t head_dim = 0;   ///< gqa: query, key and value head size
+  std::int64_t kv_heads = 0;  ///< gqa; equal to heads for MHA
+  std::int64_t head_dim = 0;  ///< gqa: query, key and value head size
   // mla (DeepSeek-V2/V3, Pangu Ultra MoE)
   std::int64_t q_lora_rank = 0;  ///< 0: queries projected directly
   std::int64_t kv_lora_rank = 0;
@@ -85,8 +85,8 @@ struct ParallelSpec {
   std::int32_t expert = 1;
   bool tensor_extends_expert = false;  ///< expert ranks = expert * tensor, experts are not split by tensor
   std::int32_t data = 1;
-  std::int64_t micro_batch = 1;   ///< sequences
-  std::int64_t global_batch = 1;  ///< sequences per step over all data-parallel ranks
+  std::int64_t micro_batch = 1;           ///< sequences
+  std::int64_t global_batch = 1;          ///< sequences per step over all data-parallel ranks
   bool overlap_forward_backward = false;  ///< forward of one micro-batch beside backward of another; one more in flight
   bool hierarchical_expert_communication = false;  ///< inter-node all-gather + intra-node all-to-all
   /// slots[rank][chunk] in order; filled evenly by the reader when the file gives none.
@@ -96,14 +96,13 @@ struct ParallelSpec {
   std::int32_t gradient_bytes = 4;
   std::int32_t optimizer_bytes = 12;  ///< fp32 master + two moments
   bool distributed_optimizer = true;  ///< optimizer state sharded over data ranks (experts: over expert-data ranks)
-  bool reuse_fp32_parameter = false;  ///< MindSpeed: bf16 + residual share the master copy (saves parameter bytes / shards)
-  std::int32_t communicators = 8;     ///< each takes Machine::collective_buffer_bytes
+  bool reuse_fp32_parameter =
+      false;  ///< MindSpeed: bf16 + residual share the master copy (saves parameter bytes / shards)
+  std::int32_t communicators = 8;  ///< each takes Machine::collective_buffer_bytes
   friend bool operator==(const ParallelSpec&, const ParallelSpec&) = default;
 
   [[nodiscard]] std::int64_t micro_batches() const { return global_batch / (micro_batch * data); }
-  [[nodiscard]] std::int64_t devices() const {
-    return std::int64_t{tensor} * pipeline * context * data;
-  }
+  [[nodiscard]] std::int64_t devices() const { return std::int64_t{tensor} * pipeline * context * data; }
   [[nodiscard]] std::int64_t expert_ranks() const {
     return tensor_extends_expert ? std::int64_t{expert} * tensor : expert;
   }

@@ -25,8 +25,8 @@ struct LayerPlacement {
   std::vector<SpecProblem> problems;
 };
 
-/// Even fill. Problems: the slots are not a multiple of the stages, a listed slot is out of range or listed twice. Counts
-/// of ranks, chunks, layers or MTP layers out of range give no slots and no problem: find_problems names them.
+/// Even fill. Problems: the slots are not a multiple of the stages, a listed slot is out of range or listed twice.
+/// Counts of ranks, chunks, layers or MTP layers out of range give no slots and no problem: find_problems names them.
 [[nodiscard]] LayerPlacement place_layers(const ModelSpec& model, const ParallelSpec& parallel,
                                           const SlotChoice& choice = {});
 

@@ -11,8 +11,8 @@
 namespace tidemark {
 
 struct PipelineShape {
-  std::int32_t ranks = 1;   ///< p
-  std::int32_t chunks = 1;  ///< v, virtual stages per rank
+  std::int32_t ranks = 1;          ///< p
+  std::int32_t chunks = 1;         ///< v, virtual stages per rank
   std::int32_t micro_batches = 1;  ///< m
   bool overlap = false;
 };

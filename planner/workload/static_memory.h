@@ -10,10 +10,10 @@
 namespace tidemark {
 
 struct ParameterCount {
-  double total = 0;            ///< one embedding matrix counted
-  double total_both = 0;       ///< with the untied output matrix
+  double total = 0;       ///< one embedding matrix counted
+  double total_both = 0;  ///< with the untied output matrix
   double total_with_mtp = 0;
-  double active = 0;           ///< per token, one embedding matrix
+  double active = 0;  ///< per token, one embedding matrix
   friend bool operator==(const ParameterCount&, const ParameterCount&) = default;
 };
 [[nodiscard]] ParameterCount count_parameters(const ModelSpec& model);
@@ -40,8 +40,9 @@ struct ReserveMemory {
 
 /// Model FLOPs of one token, forward and backward, MTP included.
 struct TokenFlops {
-  double full_square = 0;  ///< attention counted over the whole square, V padded to the query-key head (the report's way)
-  double causal = 0;       ///< attention counted below the diagonal, V unpadded
+  double full_square =
+      0;              ///< attention counted over the whole square, V padded to the query-key head (the report's way)
+  double causal = 0;  ///< attention counted below the diagonal, V unpadded
 };
 [[nodiscard]] TokenFlops flops_per_token(const ModelSpec& model);
 
