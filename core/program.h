@@ -12,19 +12,51 @@
 
 namespace tidemark {
 
-/// An answer to expert load above the planned bound: swap this storage out across its gap after all. Local: no other
-/// rank is involved. The storage comes back to its planned offset, so no other residency moves; in between its bytes
-/// are a hole for the dynamic region.
+/// What a routed storage takes at expert load f, for the runtime, which meets loads other than the planned one:
+/// fixed_bytes + ceil(f * rows) * row_bytes, with f the load of `site` (storage_bytes in core/graph.h).
+struct RoutedResidency {
+  ResidencyId residency = kNone<ResidencyId>;
+  SiteId site = kNone<SiteId>;
+  Bytes fixed_bytes = 0;
+  std::int64_t rows = 0;
+  Bytes row_bytes = 0;
+  friend bool operator==(const RoutedResidency&, const RoutedResidency&) = default;
+};
+
+/// An answer to expert load above the planned bound: this routed storage gives its bytes back across its gap after all,
+/// by a swap or by recomputing it. No other residency of the plan moves; what it gives back is its own slot and the
+/// granules of the dynamic region that it took beyond it.
 struct Contingency {
-  std::int64_t trigger_bytes = 0;  ///< applied when the dynamic demand at `trigger` exceeds this
+  enum class Kind : std::uint8_t { swap, recompute };
+  Kind kind = Kind::swap;
+  std::int64_t trigger_bytes = 0;  ///< applied when the storage's actual bytes exceed this
   TaskId trigger = kNone<TaskId>;  ///< decision point: the last task that touches the storage before its gap
   ResidencyId residency = kNone<ResidencyId>;  ///< the device residency that is split
-  Bytes freed_bytes = 0;
-  TaskId release_at = kNone<TaskId>;   ///< compute task that waits for the copy out; bytes are free from it
-  TaskId prefetch_at = kNone<TaskId>;  ///< compute task after which the copy in may start; bytes are taken again
-  TaskId needed_at = kNone<TaskId>;    ///< task that waits for the copy in
-  bool collective = false;             ///< true: only after agree(group, level)
+  Bytes freed_bytes = 0;                       ///< granules of the dynamic region given back, at the limit
+  TaskId release_at = kNone<TaskId>;           ///< compute task that waits for the copy out; bytes are free from it
+  TaskId prefetch_at = kNone<TaskId>;  ///< compute task after which the bytes are taken again and the copy in may start
+  TaskId needed_at = kNone<TaskId>;    ///< task that waits for the copy in; the steps run just before it
+  Bytes host_offset = -1;              ///< swap: in the pinned arena, with room for the storage at contingency_limit_f
+  std::int32_t first_step = 0;         ///< recompute: Program::contingency_steps [first_step, first_step + step_count)
+  std::int32_t step_count = 0;
+  bool collective = false;  ///< true: only after agree(group, level)
   friend bool operator==(const Contingency&, const Contingency&) = default;
+};
+
+/// One op of a recompute contingency, on the compute lane.
+struct ContingencyStep {
+  OpTemplateId op_template = kNone<OpTemplateId>;
+  std::int64_t estimate_ns = 0;
+  std::vector<Schedule::Touch> touches;
+  friend bool operator==(const ContingencyStep&, const ContingencyStep&) = default;
+};
+
+/// A message to another pipeline rank: sends and receives of equal tag match.
+struct SendEvent {
+  TaskId task = kNone<TaskId>;
+  std::int32_t peer_rank = 0;
+  std::int64_t tag = 0;
+  friend bool operator==(const SendEvent&, const SendEvent&) = default;
 };
 
 /// A message from another pipeline rank.
@@ -39,11 +71,15 @@ struct ReceiveEvent {
 struct Program {
   Schedule schedule;
   Layout layout;
-  std::vector<std::int64_t> estimate_ns;  ///< per task; played by simulated back ends only
-  std::vector<ReceiveEvent> receives;
+  std::vector<std::int64_t> estimate_ns;   ///< per task; played by simulated back ends only
+  std::vector<SendEvent> sends;            ///< ascending task
+  std::vector<ReceiveEvent> receives;      ///< ascending task
+  std::vector<RoutedResidency> routed;     ///< ascending residency
   std::vector<ResidencyId> routing_slots;  ///< recorded routing that recipes replay
-  std::vector<Contingency> contingencies;  ///< in the order they are applied
-  double contingency_limit_f = 1;  ///< largest uniform expert load this program carries with all of them applied
+  std::vector<Contingency> contingencies;  ///< ascending trigger
+  std::vector<ContingencyStep> contingency_steps;
+  /// Whatever the loads of the sites do, as long as none exceeds this, the dynamic region holds what exceeds the slots.
+  double contingency_limit_f = 1;
   std::uint64_t graph_fingerprint = 0;
   std::uint64_t machine_fingerprint = 0;
   friend bool operator==(const Program&, const Program&) = default;
