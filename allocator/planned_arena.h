@@ -1,0 +1,104 @@
+#pragma once
+// Serves the offsets a planner chose, request by request, to a framework that does not know it is being planned for.
+//
+// What it is given: the blocks of one step in the order in which they will be asked for, each with the offset that the
+// packer gave it. What it does: a cursor walks along that sequence. A request that fits the block at the cursor gets
+// its offset; any other request is answered "not planned", and the caller serves it from somewhere else (the caching
+// allocator). Nothing is lost by departing from the plan but the packing.
+//
+// Why not by address alone: reuse is only safe if the bytes are free *now*. Frameworks free later than planned, ask for
+// other sizes, skip, insert and repeat. So a planned offset is handed out only if all its bytes are free right now.
+//
+// How that stays O(1). Let "predecessors of j" be the blocks that hold some byte of j's range last before j in plan
+// order, the order taken as a circle (what was last in a step comes before what is first in the next).
+//   Invariant: if a live block overlaps the block at the cursor, it is that block itself (from an earlier step), one of
+//   its predecessors, or a *straggler*: a block that was live while one of its successors was passed over.
+//   Proof: take a byte that both hold, and its holders p = c0, c1, ..., ck = j from p's birth up to the cursor. k = 1:
+//   p is a predecessor. k > 1: c1 was passed over without being handed out, since p held the byte; p became a
+//   straggler.
+// So a request costs the predecessors of one block plus the stragglers, which are none while the plan is followed.
+//
+// Getting back in step. Requests that fit nothing leave the cursor where it is. Further on, up to `look_ahead` blocks,
+// a place is accepted if the requests seen up to now fit the plan there:
+//   at the cursor                                        this request alone (what was inserted is over)
+//   at most as many blocks on as requests were departed  this request alone (other sizes in place of planned ones)
+//   further                                              this and the two before it (the framework skipped blocks)
+// begin_step() puts the cursor back to the start. A wrong guess costs planned offsets, never safety.
+//
+// Order between streams is not looked at: an arena serves one stream, or callers that wait for whoever held the bytes
+// before (the executor, whose Program has those waits). free() means that whatever is submitted from now on may have
+// the bytes.
+//
+// Cost: allocate and free are O(predecessors of the block), with no memory allocation and no device call; a departure
+// O(look_ahead). Metadata: about 50 bytes a planned block. Threads: calls must not overlap.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "core/bytes.h"
+#include "device/device.h"
+
+namespace tidemark {
+
+/// One allocation of the step that was planned. Its place in the sequence is its acquire order.
+struct PlannedBlock {
+  Bytes bytes = 0;          ///< as it will be requested, > 0
+  Bytes offset = 0;         ///< in the arena, a multiple of the alignment
+  Bytes least_bytes = 0;    ///< 0: requests of exactly `bytes`; else any in [least_bytes, bytes] (routed storages)
+  bool persistent = false;  ///< once handed out it stays over steps: not expected again while it is live
+  friend bool operator==(const PlannedBlock&, const PlannedBlock&) = default;
+};
+
+/// Counts since construction. served + unplanned = requests.
+struct PlannedArenaCounts {
+  std::int64_t steps = 0;           ///< begin_step() calls
+  std::int64_t served = 0;          ///< requests that got their planned offset
+  std::int64_t unplanned = 0;       ///< requests answered "not planned", for whatever reason
+  std::int64_t blocked = 0;         ///< of these: the request fitted, but a byte was still in use
+  std::int64_t passed_over = 0;     ///< planned blocks that nobody got: skipped, blocked, or left at the end of a step
+  std::int64_t resynchronised = 0;  ///< times the cursor moved on to meet the requests again
+  Bytes live_bytes = 0;             ///< requested bytes of planned blocks in use
+  Bytes peak_live_bytes = 0;
+  friend bool operator==(const PlannedArenaCounts&, const PlannedArenaCounts&) = default;
+};
+
+class PlannedArena {
+ public:
+  struct Options {
+    Address base = 0;  ///< where offset 0 lies; the caller has memory behind [base, base + extent_bytes())
+    Bytes alignment_bytes = 512;
+    Bytes tail_pad_bytes = 0;  ///< DeviceTraits::tail_pad_bytes: bytes behind every block that are its own as well
+    std::int32_t look_ahead = 64;
+  };
+
+  /// `blocks` in acquire order. REQUIRES: positive bytes; offsets >= 0 and multiples of the alignment. Blocks that are
+  /// in use together should not overlap; where they do, the second one is answered "not planned". O(n log n).
+  PlannedArena(std::span<const PlannedBlock> blocks, const Options& options);
+  ~PlannedArena();
+  PlannedArena(PlannedArena&&) noexcept;
+  PlannedArena& operator=(PlannedArena&&) noexcept;
+
+  /// The address the plan has for this request, or nothing: not planned, serve it elsewhere. REQUIRES: bytes > 0.
+  [[nodiscard]] std::optional<Address> allocate(Bytes bytes);
+
+  /// false: no planned block is in use at this address, it is somebody else's.
+  bool free(Address address);
+
+  /// The sequence starts again. Blocks in use stay in use; where they are in the way, requests are not planned.
+  void begin_step();
+
+  /// Is this address one where a planned block is in use?
+  [[nodiscard]] bool owns(Address address) const;
+  /// Highest planned byte: what the arena needs behind `base`.
+  [[nodiscard]] Bytes extent_bytes() const;
+  [[nodiscard]] const PlannedArenaCounts& counts() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace tidemark
