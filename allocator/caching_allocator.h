@@ -1,0 +1,144 @@
+#pragma once
+// The caching allocator: device memory in stream order, for a framework without a plan or beside one.
+//
+// Where blocks live. On a device that maps, one address range much larger than the memory is reserved once and 2 MiB
+// granules are put behind the parts in use: all streams and sizes share granules, a block that fits nowhere gets fresh
+// addresses and only the granules it misses, taken from idle places before more is asked of the device. Peak reserved
+// therefore follows peak live. Without mapping, and for allocate_plain(), blocks are cut from plain segments.
+//
+// When a block may be reused. A freed block dies at (stream, epoch) of the stream it was freed on and of every stream
+// noted by note_use(). It is reused on the same stream at once, on another as soon as the StreamOrder says that stream
+// runs after all deaths or the host has seen them complete, and never before. Blocks with more than one death are
+// parked until that is known. Nothing is polled: the allocator looks again only when the order has changed, and records
+// an event of its own only when nothing fits.
+//
+// Fast path. Each thread works on a shard: a lock of its own and last-in-first-out lists by stream and exact rounded
+// size up to kFrontBytes. No device call, no event, no map or remap; a block freed by another thread's shard comes home
+// by a lock-free stack.
+//
+// When nothing fits, in order: cached and remotely freed blocks come back; free ranges of other streams that are in
+// order; own events are recorded and those complete harvested; idle granules move or new ones are mapped; then, at the
+// limit or when the device refuses, garbage is collected and *pending blocks are waited for* (by the host, or by the
+// requesting stream where the options say so), searching again after each; only then out_of_memory, with a report.
+//
+// Errors: DeviceCode as in device.h; out_of_memory leaves everything as it was. `invalid` for an address that is not a
+// live block (a second free included): a bug of the caller, but no harm done. last_error() has the text.
+//
+// Threads: everything may be called from any thread. The slow path records events on streams of other threads: the back
+// ends take that (device.h's rule about overlapping calls is for the streams a caller orders by itself).
+// The StreamOrder is shared with whoever records and waits; frees follow the work they end, records follow note_record.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "allocator/snapshot.h"
+#include "allocator/statistics.h"
+#include "allocator/stream_order.h"
+#include "core/bytes.h"
+#include "device/device.h"
+
+namespace tidemark {
+
+/// How an allocation at the limit gets at blocks that are freed but still in use by the device.
+enum class PendingWait : std::uint8_t {
+  host,    ///< the calling thread waits for the event
+  stream,  ///< the requesting stream waits; the caller goes on
+};
+
+struct OutOfMemory {
+  struct Holder {
+    std::string name;  ///< from AllocatorOptions::owner_name, or "owner N"
+    std::uint32_t owner = 0;
+    StreamHandle stream = {};
+    Bytes block_bytes = 0;  ///< size of one block
+    std::int64_t count = 0;
+    Bytes bytes = 0;
+  };
+  Bytes requested_bytes = 0;
+  StreamHandle stream = {};
+  Bytes limit_bytes = 0;
+  Bytes device_total_bytes = 0;
+  Bytes device_free_bytes = 0;
+  Bytes allocated_bytes = 0;  ///< blocks in callers' hands
+  Bytes pending_bytes = 0;    ///< freed, not yet reusable
+  Bytes cached_bytes = 0;     ///< reserved, free
+  Bytes reserved_bytes = 0;
+  Bytes largest_free_bytes = 0;             ///< largest free range with memory behind it
+  Bytes foreign_bytes = 0;                  ///< device memory in use that is not reserved here
+  DeviceCode device_code = DeviceCode::ok;  ///< the device's last answer; ok if our own limit refused
+  std::vector<Holder> holders;              ///< largest sums by owner, size and stream first, at most 8
+  /// One paragraph for a person: who holds the memory and what would help.
+  [[nodiscard]] std::string text() const;
+};
+
+struct AllocatorOptions {
+  Bytes limit_bytes = 0;               ///< most that may be reserved; 0: what the device has
+  Bytes address_space_bytes = 0;       ///< mapped range to reserve; 0: eight times the device's memory
+  Bytes unit_bytes = 512;              ///< blocks are multiples of it (and of the device's alignment); at least 512
+  Bytes front_cache_bytes = 4 * kMiB;  ///< a shard keeps at most this for itself
+  Bytes growth_slack_bytes = 0;        ///< reserve this much beyond the live peak before idle granules are moved;
+                                       ///< 0: 1/128 of the live peak, at least one granule
+  std::size_t shards = 16;             ///< at least the number of threads that allocate at once, ideally
+  double garbage_threshold = 0;        ///< in (0, 1): above this part of the limit, growth first gives idle memory back
+  PendingWait pending_wait = PendingWait::host;
+  std::size_t trace_entries = 0;                             ///< length of the history ring; 0: no history
+  int device_index = 0;                                      ///< for snapshots only
+  std::function<std::string(std::uint32_t)> owner_name;      ///< called in the report only
+  std::function<void(const OutOfMemory&)> on_out_of_memory;  ///< called before out_of_memory is returned, no lock held
+};
+
+class CachingAllocator {
+ public:
+  static constexpr Bytes kFrontBytes = kMiB;  ///< larger blocks go to the shared pool directly
+
+  /// `device` and `order` are borrowed until destruction. Nothing is reserved before the first allocation.
+  CachingAllocator(Device& device, StreamOrder& order, AllocatorOptions options = {});
+  /// Waits for the device if blocks were ever handed out, then gives everything back, live blocks included.
+  ~CachingAllocator();
+  CachingAllocator(const CachingAllocator&) = delete;
+  CachingAllocator& operator=(const CachingAllocator&) = delete;
+
+  /// `bytes` usable bytes for work of `stream`, aligned to the unit and followed by the device's tail pad. 0 bytes are
+  /// served as one unit. `owner` is any number the report groups by.
+  [[nodiscard]] DeviceCode allocate(Bytes bytes, StreamHandle stream, Address& address, std::uint32_t owner = 0);
+  /// The same from plain segments: for buffers that collectives or RDMA export.
+  [[nodiscard]] DeviceCode allocate_plain(Bytes bytes, StreamHandle stream, Address& address, std::uint32_t owner = 0);
+  /// Gives a block back, after the work submitted so far to its stream and to every stream noted. Both kinds.
+  DeviceCode free(Address address);
+  /// The same, but its last use on its own stream is over or ordered before what was submitted to `stream` so far.
+  DeviceCode free(Address address, StreamHandle stream);
+  /// Work of `stream` uses the block too (record_stream).
+  DeviceCode note_use(Address address, StreamHandle stream);
+
+  /// Rounded size of a live block; 0 if there is none at `address`. Exact starts only.
+  [[nodiscard]] Bytes block_bytes(Address address) const;
+  /// The size a request takes: unit and tail pad included.
+  [[nodiscard]] Bytes rounded_bytes(Bytes bytes) const;
+
+  void set_limit(Bytes bytes);
+  /// Gives idle memory back to the device until at most `keep_bytes` stay reserved. Does not wait. Returns what went.
+  Bytes trim(Bytes keep_bytes = 0);
+  /// Waits for the device first, so that all that is free goes.
+  Bytes empty_cache();
+  /// Gathers idle granules until one free range of `bytes` (0: of all of them) has memory behind it, without asking the
+  /// device for more. Off the hot path. Returns the bytes of the range made ready, 0 where nothing could be gathered.
+  Bytes defragment(StreamHandle stream, Bytes bytes = 0);
+
+  [[nodiscard]] AllocatorStatistics statistics() const;
+  void reset_peaks();
+  [[nodiscard]] Snapshot snapshot() const;
+  /// Of the calling thread's last failed call on any allocator.
+  [[nodiscard]] const std::string& last_error() const;
+  [[nodiscard]] OutOfMemory report() const;
+  /// Checks every internal invariant (slow); empty if all is well.
+  [[nodiscard]] std::string validate() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tidemark

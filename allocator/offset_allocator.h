@@ -1,0 +1,173 @@
+#pragma once
+// Two-level segregated fit over the offsets [0, capacity): which bytes of some memory are taken, with every record of
+// it on the host. The memory itself is never touched and need not exist.
+//
+// The space is always cut completely into ranges, each used, free or absent, linked in address order. A free range
+// belongs to a *domain* (for the caching allocator: the stream it was freed on) and carries a *stamp* (the point of
+// that stream after which it is idle). Neighbours of one domain are merged at once, the stamp of the merged range is
+// the larger one; ranges of different domains stay apart. Absent ranges (no memory behind them) merge among
+// themselves and are never handed out by allocate().
+//
+// Cost. allocate, allocate_at within one range, free and the merging are O(1): two bit scans find the bin. Each domain
+// has its own bins.
+//
+// Bounds. Sizes are rounded up to the unit, nothing else: internal waste is below one unit a block. Bins are exact up
+// to 32 units; above, 32 bins to the power of two, so a bin spans at most 1/32 = 3.2 % of its size. The fast search
+// looks at kProbes ranges of the request's own bin, then takes the first range of the next larger non-empty bin: it
+// can miss only ranges that are less than 1/32 larger than the request; Search::thorough looks at that bin to its end
+// and misses nothing. With M the largest and m the smallest live size, a first-fit of this kind never needs more than
+// about peak * log2(M / m) address space (Robson); measured figures are in docs/PERFORMANCE.md.
+//
+// Failure leaves the state untouched: nodes are set aside before anything changes. std::bad_alloc of the metadata is
+// thrown before the first change, too.
+//
+// Threads: none; the owner locks.
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "allocator/metadata_memory.h"
+#include "core/bytes.h"
+
+namespace tidemark {
+
+/// One range of the space; stays valid while the range is used. Free ranges change their ids as they merge.
+enum class RangeId : std::uint32_t {};
+inline constexpr RangeId kNoRange = static_cast<RangeId>(0xFFFF'FFFFU);
+
+/// Who may have a free range. Small dense numbers; bins exist per number.
+using FreeDomain = std::uint32_t;
+inline constexpr FreeDomain kDefaultDomain = 0;
+
+enum class RangeState : std::uint8_t { used, free, absent };
+
+struct RangeInfo {
+  RangeId id = kNoRange;
+  Bytes offset = 0;
+  Bytes bytes = 0;
+  RangeState state = RangeState::used;
+  FreeDomain domain = kDefaultDomain;  ///< of a free range
+  std::uint64_t stamp = 0;             ///< of a free range
+  [[nodiscard]] Bytes end() const { return offset + bytes; }
+};
+
+class OffsetAllocator {
+ public:
+  enum class Search : std::uint8_t { fast, thorough };
+  enum class Check : std::uint8_t {
+    totals,  ///< O(1): sums
+    links,   ///< O(ranges): the cut of the space, merging, bins
+    full,    ///< links, and every bin walked
+  };
+  enum class Initial : std::uint8_t { free, absent };
+
+  /// REQUIRES: unit > 0, capacity >= 0; capacity is rounded down to the unit.
+  explicit OffsetAllocator(Bytes capacity, Bytes unit = 1, Initial initial = Initial::free);
+  ~OffsetAllocator();
+  OffsetAllocator(OffsetAllocator&&) noexcept;
+  OffsetAllocator& operator=(OffsetAllocator&&) noexcept;
+
+  /// A free range of the domain, cut to size; empty if none fits. `alignment` is a multiple of the unit and refers to
+  /// the offset. REQUIRES: bytes > 0.
+  [[nodiscard]] std::optional<RangeInfo> allocate(Bytes bytes, Bytes alignment = 0, FreeDomain domain = kDefaultDomain,
+                                                  Search search = Search::fast);
+  /// Exactly [offset, offset + bytes), rounded up to the unit, from free ranges of any domain; empty if a byte of it is
+  /// used, absent or outside. O(1) when `inside` names the range that holds `offset`, else O(ranges).
+  [[nodiscard]] std::optional<RangeInfo> allocate_at(Bytes offset, Bytes bytes, RangeId inside = kNoRange);
+  /// Gives a used range back to a domain. Returns the free range it ended up in.
+  RangeId free(RangeId used, FreeDomain domain = kDefaultDomain, std::uint64_t stamp = 0);
+  /// Hands a free range to another domain, or gives it another stamp. Returns the range it ended up in.
+  RangeId reassign(RangeId free_range, FreeDomain domain, std::uint64_t stamp);
+  /// Cuts a used range in two; the second part is returned, both stay used. REQUIRES: 0 < at < bytes, a unit multiple.
+  [[nodiscard]] RangeId split_used(RangeId used, Bytes at);
+
+  /// Marks [offset, offset + bytes) absent, or an absent one free again. False, and nothing changed, unless all of it
+  /// is free (absent). `inside` as in allocate_at().
+  [[nodiscard]] bool mark_absent(Bytes offset, Bytes bytes, RangeId inside = kNoRange);
+  [[nodiscard]] bool mark_present(Bytes offset, Bytes bytes, FreeDomain domain = kDefaultDomain,
+                                  std::uint64_t stamp = 0, RangeId inside = kNoRange);
+  /// New space at the end.
+  void grow(Bytes bytes, Initial initial = Initial::free, FreeDomain domain = kDefaultDomain);
+  /// Drops space at the end. False, and nothing changed, if part of it is used.
+  [[nodiscard]] bool shrink(Bytes bytes);
+
+  [[nodiscard]] Bytes capacity() const { return capacity_; }
+  [[nodiscard]] Bytes unit() const { return unit_; }
+  [[nodiscard]] Bytes used_bytes() const { return used_bytes_; }
+  [[nodiscard]] Bytes free_bytes() const { return capacity_ - used_bytes_ - absent_bytes_; }
+  [[nodiscard]] Bytes absent_bytes() const { return absent_bytes_; }
+  /// A lower bound within 1/32 of the largest free range of the domain, in O(1).
+  [[nodiscard]] Bytes largest_free_bound(FreeDomain domain = kDefaultDomain) const;
+
+  [[nodiscard]] RangeInfo info(RangeId range) const;
+  /// Ranges in address order; kNoRange at the ends.
+  [[nodiscard]] RangeId first() const { return first_; }
+  [[nodiscard]] RangeId next(RangeId range) const;
+  [[nodiscard]] RangeId previous(RangeId range) const;
+  /// O(ranges). kNoRange outside the space.
+  [[nodiscard]] RangeId find(Bytes offset) const;
+  /// Free ranges of one domain with at least `bytes`, smallest bins first, until `visit` answers true (returns that
+  /// range). `visit` must not change the allocator.
+  RangeId find_free(FreeDomain domain, Bytes bytes, const std::function<bool(const RangeInfo&)>& visit) const;
+
+  /// Empty if all is well, else what is wrong.
+  [[nodiscard]] std::string validate(Check check = Check::links) const;
+
+ private:
+  static constexpr std::uint32_t kNone = 0xFFFF'FFFFU;
+  static constexpr unsigned kSubBits = 5;
+  static constexpr unsigned kSubBins = 1U << kSubBits;
+  static constexpr unsigned kRows = 64 - kSubBits;
+  static constexpr int kProbes = 8;
+
+  struct Node {
+    Bytes offset = 0;
+    Bytes bytes = 0;
+    std::uint64_t stamp = 0;
+    std::uint32_t before = kNone;  ///< neighbours in address order
+    std::uint32_t after = kNone;
+    std::uint32_t bin_before = kNone;  ///< neighbours in the bin; of a spare node, the next spare one
+    std::uint32_t bin_after = kNone;
+    FreeDomain domain = 0;
+    RangeState state = RangeState::used;
+  };
+  struct Bins;
+  struct BinIndex {
+    unsigned row, column;
+  };
+
+  [[nodiscard]] BinIndex bin_of(Bytes bytes) const;
+  [[nodiscard]] Bins* bins_of(FreeDomain domain, bool create);
+  void reserve_nodes(std::size_t count);
+  std::uint32_t take_node();
+  void drop_node(std::uint32_t n);
+  void insert(std::uint32_t n);
+  void remove(std::uint32_t n);
+  std::uint32_t split(std::uint32_t n, Bytes at);
+  std::uint32_t settle(std::uint32_t n);
+  [[nodiscard]] std::uint32_t find_fit(const Bins& bins, Bytes bytes, Search search) const;
+  [[nodiscard]] std::uint32_t find_aligned_fit(const Bins& bins, Bytes bytes, Bytes alignment, Search search) const;
+  [[nodiscard]] bool covers(std::uint32_t n, Bytes offset, Bytes bytes, RangeState state) const;
+  [[nodiscard]] std::uint32_t start_of(Bytes offset, Bytes bytes, RangeId inside, RangeState state) const;
+  std::uint32_t carve(std::uint32_t n, Bytes offset, Bytes bytes);
+  void absorb_after(std::uint32_t n);
+  [[nodiscard]] std::string validate_links() const;
+  [[nodiscard]] std::string validate_bins() const;
+
+  Bytes unit_ = 1;
+  Bytes capacity_ = 0;
+  Bytes used_bytes_ = 0;
+  Bytes absent_bytes_ = 0;
+  RangeId first_ = kNoRange;
+  std::uint32_t last_ = kNone;
+  std::uint32_t spare_ = kNone;
+  std::size_t spare_count_ = 0;
+  MetadataVector<Node> nodes_;
+  std::vector<std::unique_ptr<Bins>> bins_;
+};
+
+}  // namespace tidemark

@@ -1,0 +1,126 @@
+#pragma once
+// What the host knows of the order between streams, without asking the device: one counter and one vector clock a
+// stream, fed by the calls that create order.
+//
+// Epochs. A stream's epoch is the number of records made on it. Work submitted now is covered by the *next* record:
+// bytes whose last use on stream s is already submitted die at (s, death_epoch(s)). clock(t)[s] is the latest record of
+// s that all work submitted to t from now on runs after; a death (s, d) is over for t if s == t, or clock(t)[s] >= d,
+// or record d of s is known to have completed on the host. All of it is transitive: a wait takes over the whole clock
+// that the record carried, a completed event completes everything its record was ordered after.
+//
+// Frontier: a set of deaths, at most kInline streams. One more and it is *tainted*: only its tick is kept, and it is
+// over once every stream is known to have passed that tick. Conservative, and it heals by itself.
+//
+// Order of calls: note_record() immediately *before* Device::record_event(), note_wait() immediately *after*
+// wait_event(), note_synchronized*() after the call that saw completion (a query_event() that answered ok counts).
+// record() and wait() do both halves. Work and the notes of one stream come from one thread at a time, as device.h
+// demands of the calls themselves.
+//
+// Cost: death_epoch O(1) without a lock; dominated() one lock and O(1) a frontier entry, O(streams) when tainted;
+// note_record and note_wait O(streams). Nothing polls, nothing calls the device except record() and wait().
+// Threads: any.
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+
+#include "allocator/metadata_memory.h"
+#include "device/device.h"
+
+namespace tidemark {
+
+/// Dense number of a stream in one StreamOrder.
+enum class StreamSlot : std::uint32_t {};
+using Epoch = std::uint64_t;
+
+struct Death {
+  StreamSlot stream = {};
+  Epoch epoch = 0;
+  friend bool operator==(const Death&, const Death&) = default;
+};
+
+/// A few deaths, merged by the larger epoch of each stream.
+class Frontier {
+ public:
+  static constexpr std::size_t kInline = 4;
+
+  /// `tick` is StreamOrder::tick(), kept in case the set overflows.
+  void add(Death death, std::uint64_t tick);
+  void merge(const Frontier& other, std::uint64_t tick);
+  [[nodiscard]] bool empty() const { return count_ == 0 && !tainted_; }
+  [[nodiscard]] bool tainted() const { return tainted_; }
+  [[nodiscard]] std::uint64_t taint_tick() const { return taint_tick_; }
+  /// Empty when tainted.
+  [[nodiscard]] std::span<const Death> deaths() const { return {deaths_.data(), count_}; }
+
+ private:
+  void taint(std::uint64_t tick);
+  std::array<Death, kInline> deaths_ = {};
+  std::uint32_t count_ = 0;
+  bool tainted_ = false;
+  std::uint64_t taint_tick_ = 0;
+};
+
+class StreamOrder {
+ public:
+  StreamOrder();
+  ~StreamOrder();
+  StreamOrder(const StreamOrder&) = delete;
+  StreamOrder& operator=(const StreamOrder&) = delete;
+
+  /// The slot of a stream, made at its first mention.
+  [[nodiscard]] StreamSlot slot_of(StreamHandle stream);
+  [[nodiscard]] StreamHandle handle_of(StreamSlot slot) const;
+  [[nodiscard]] std::size_t stream_count() const;
+
+  void note_record(EventHandle event, StreamHandle stream);
+  /// The device refused the record: the event says nothing any more.
+  void note_record_failed(EventHandle event);
+  /// An event that was never noted is taken as complete (device.h) and adds nothing.
+  void note_wait(StreamHandle stream, EventHandle event);
+  void note_synchronized(EventHandle event);
+  void note_synchronized(StreamHandle stream);
+  void note_device_synchronized();
+  void note_event_destroyed(EventHandle event);
+  /// destroy_stream() waits, so this is a synchronisation as well. The handle may come back for a new stream.
+  void note_stream_destroyed(StreamHandle stream);
+
+  /// Both halves: the note and the device call. On failure nothing is claimed.
+  [[nodiscard]] DeviceCode record(Device& device, EventHandle event, StreamHandle stream);
+  [[nodiscard]] DeviceCode wait(Device& device, StreamHandle stream, EventHandle event);
+
+  /// The epoch that will cover everything submitted to the stream so far.
+  [[nodiscard]] Epoch death_epoch(StreamSlot slot) const {
+    return epoch_cell(slot).load(std::memory_order_acquire) + 1;
+  }
+  /// The counter behind death_epoch(), for callers that keep it at hand. Valid as long as this object.
+  [[nodiscard]] const std::atomic<Epoch>& epoch_cell(StreamSlot slot) const;
+  [[nodiscard]] std::uint64_t tick() const { return tick_.load(std::memory_order_acquire); }
+  /// Changes whenever something may have become dominated that was not.
+  [[nodiscard]] std::uint64_t version() const { return version_.load(std::memory_order_acquire); }
+
+  /// May work submitted to `stream` from now on touch bytes that died so?
+  [[nodiscard]] bool dominated(const Frontier& frontier, StreamSlot stream) const;
+  [[nodiscard]] bool dominated(Death death, StreamSlot stream) const;
+  /// Is it over for the host, so that the memory may even be unmapped?
+  [[nodiscard]] bool completed(const Frontier& frontier) const;
+  [[nodiscard]] bool completed(Death death) const;
+
+ private:
+  struct Stream;
+  struct State;
+  static constexpr std::size_t kMaxStreams = 4096;
+
+  [[nodiscard]] Stream& stream_at(StreamSlot slot) const;
+  [[nodiscard]] StreamSlot slot_locked(StreamHandle stream);
+
+  std::unique_ptr<State> state_;
+  std::unique_ptr<std::atomic<Stream*>[]> table_;  ///< slot to stream; entries are only ever added
+  std::atomic<std::uint64_t> tick_{1};
+  std::atomic<std::uint64_t> version_{0};
+};
+
+}  // namespace tidemark
