@@ -1,0 +1,75 @@
+#pragma once
+// Drives a Program on a Device: submits every task of one rank's step in issue order, with the waits of the Program as
+// events, copies on streams of their own, and the contingency list applied where loads ask for it. It obeys and decides
+// nothing; a wrong estimate costs time, never correctness.
+//
+// Life. open() takes the memory and the streams; issue() submits one step, run after run if wished; finish() waits and
+// reports. Whatever fails, the destructor waits for the device and gives everything back.
+//
+// Blocking. issue() blocks only where the back end does, or where it is out of events or stream slots: then the host
+// waits for the oldest outstanding one (counted in the report). Devices of one SimWorld: issue all, run the world,
+// finish all (swap/step_run.h).
+//
+// Errors. bad_input: the program cannot run at this scale or on this device; infeasible: memory refused, a load above
+// what the dynamic region can serve (before anything is overwritten), a copy or launch failed, the device is lost. One
+// line that names rank and task. After an error only destruction is meaningful.
+//
+// Threads: one thread at a time. Cost: O(tasks + waits) host work per step, no allocation per task.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "core/program.h"
+#include "core/result.h"
+#include "device/device.h"
+#include "swap/run_report.h"
+
+namespace tidemark {
+
+/// Expert load f of a site; asked once a step for each site with routed storages, when the first task that touches one
+/// of them is issued.
+using LoadSource = std::function<double(SiteId)>;
+
+/// Whether every rank of the group carries out the collective contingencies of this level. May block.
+using Agree = std::function<bool(std::int32_t group, std::int32_t level)>;
+
+/// Names for messages; empty functions: ids.
+struct RunNames {
+  std::function<std::string(TaskId)> task;
+  std::function<std::string(SiteId)> site;
+};
+
+struct RunOptions {
+  /// Sizes and offsets are divided by this power of two. REQUIRES of the program: arenas aligned to 8 * scale (so that
+  /// 512 allows 64); 1 runs at true size.
+  std::int64_t scale = 1;
+  bool verify = false;          ///< fill what is written, check what is read and what was copied in
+  bool match_messages = false;  ///< needs traits().messages; otherwise receives complete at once
+  LoadSource load;              ///< empty: as planned
+  Agree agree;                  ///< empty: collective contingencies are not applied
+  RunNames names;
+};
+
+class Executor {
+ public:
+  /// Takes memory and streams. Program and device must outlive the executor.
+  [[nodiscard]] static Result<std::unique_ptr<Executor>> open(const Program& program, Device& device,
+                                                              RunOptions options);
+  ~Executor();
+  Executor(const Executor&) = delete;
+  Executor& operator=(const Executor&) = delete;
+
+  /// Submits one step. The step before must be finished.
+  [[nodiscard]] Status issue();
+  /// Waits for the step and says what it did.
+  [[nodiscard]] Result<RunReport> finish();
+
+ private:
+  struct State;
+  explicit Executor(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace tidemark
