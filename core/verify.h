@@ -24,6 +24,7 @@ struct Violation {
     not_resident,    ///< a task touches a storage that is not in memory at that point
     lost_data,       ///< a storage comes back without a copy or a recipe that restores it
     recipe_unsafe,   ///< an impure recipe is used, or a recipe runs without its sources
+    clock,           ///< a residency is touched before its acquire or after its release on the compute clock
     overlap,         ///< two residencies share bytes and no task order separates them
     out_of_arena,    ///< an offset is negative, misaligned or beyond the capacity
     contingency,     ///< the program breaks a rule with some prefix of its contingency list applied

@@ -30,6 +30,10 @@ using Found = std::optional<Violation>;
 [[nodiscard]] Found check_overlap(const Graph* graph, const Schedule& schedule, const Layout& layout,
                                   const TaskOrder& order);
 
+/// Acquire and release of every residency hold in every order the lanes may run in. REQUIRES: check_shape found
+/// nothing.
+[[nodiscard]] Found check_clock(const Graph* graph, const Schedule& schedule, const TaskOrder& order);
+
 /// Every prefix of the contingency list. REQUIRES: everything above found nothing.
 [[nodiscard]] Found check_contingencies(const Graph& graph, const Program& program, const TaskOrder& order);
 

@@ -207,6 +207,7 @@ std::optional<Violation> verify_program(const Graph& graph, const Program& progr
   if (Found found = verify::check_columns(program)) return found;
   const TaskOrder order(program.schedule);
   if (Found found = verify::check_data(graph, program.schedule, order)) return found;
+  if (Found found = verify::check_clock(&graph, program.schedule, order)) return found;
   if (Found found = verify::check_arenas(program.schedule, program.layout)) return found;
   if (Found found = verify::check_overlap(&graph, program.schedule, program.layout, order)) return found;
   return verify::check_contingencies(graph, program, order);

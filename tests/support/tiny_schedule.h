@@ -10,8 +10,36 @@
 #include "core/graph.h"
 #include "core/layout.h"
 #include "core/schedule.h"
+#include "core/task_order.h"
 
 namespace tidemark::testing {
+
+/// Every residency as short on the compute clock as the task order allows (core/schedule.h). Obvious and slow.
+inline void set_clock(Schedule& schedule) {
+  const TaskOrder order(schedule);
+  std::vector<TaskId> compute;
+  for (std::size_t t = 0; t < schedule.tasks.size(); ++t)
+    if (schedule.tasks[t].lane == Lane::compute) compute.push_back(id_of<TaskId>(t));
+  std::vector<bool> touched(schedule.residencies.size(), false);
+  for (std::size_t t = 0; t < schedule.tasks.size(); ++t) {
+    const auto task = id_of<TaskId>(t);
+    std::int32_t acquire = 0, release = static_cast<std::int32_t>(2 * compute.size());
+    for (std::size_t k = 0; k < compute.size(); ++k) {
+      const auto half_step = static_cast<std::int32_t>(2 * k);
+      if (compute[k] == task) acquire = half_step;
+      if (order.before(compute[k], task)) acquire = half_step + 1;
+      if (order.before(task, compute[k])) release = std::min(release, half_step);
+      if (compute[k] == task) release = std::min(release, half_step + 1);
+    }
+    for (const Schedule::Touch& touch : schedule.touches_of(task)) {
+      Residency& r = schedule.residencies[row(touch.residency)];
+      const bool first = !touched[row(touch.residency)];
+      r.acquire = first ? acquire : std::min(r.acquire, acquire);
+      r.release = first ? release : std::max(r.release, release);
+      touched[row(touch.residency)] = true;
+    }
+  }
+}
 
 class ScheduleBuilder {
  public:
@@ -79,6 +107,11 @@ class ScheduleBuilder {
     for (const ResidencyId r : all_step_) {
       s_.residencies[row(r)].first_task = id_of<TaskId>(0);
       s_.residencies[row(r)].last_task = id_of<TaskId>(s_.tasks.size() - 1);
+    }
+    set_clock(s_);
+    for (const ResidencyId r : all_step_) {
+      s_.residencies[row(r)].acquire = 0;
+      s_.residencies[row(r)].release = 2 * s_.compute_tasks;
     }
     return std::move(s_);
   }
