@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <utility>
 
 namespace tidemark {
 namespace {
@@ -102,6 +104,17 @@ void check_ranges(const JobSpec& job, Problems& problems) {
   if (job.model.layers.empty() || job.model.layers.size() > static_cast<std::size_t>(kMostLayers)) {
     problems.push_back({"model.layers", fmt::format("the model has {} layers; it must have 1 to {}",
                                                     job.model.layers.size(), kMostLayers)});
+  }
+}
+
+/// Names reach terminals and reports as they are, so control characters stay out.
+void check_names(const JobSpec& job, Problems& problems) {
+  const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
+  if (job.device.empty()) problems.push_back({"device", "no device is named; write the name of a file in devices/"});
+  for (const auto& [key, name] : {std::pair<const char*, const std::string&>{"model.name", job.model.name},
+                                  std::pair<const char*, const std::string&>{"device", job.device}}) {
+    if (std::ranges::any_of(name, is_control))
+      problems.push_back({key, "the name holds a control character; use letters, digits, '-', '_' and '.'"});
   }
 }
 
@@ -426,7 +439,7 @@ std::vector<SpecProblem> find_problems(const JobSpec& job) {
   Problems problems;
   check_ranges(job, problems);
   check_load(job.expert_load, problems);
-  if (job.device.empty()) problems.push_back({"device", "no device is named; write the name of a file in devices/"});
+  check_names(job, problems);
   if (!problems.empty()) return problems;  // the rules below divide by and multiply what is now known to be in range
   check_products(job, problems);
   check_attention(job.model.attention, problems);

@@ -128,6 +128,8 @@ INSTANTIATE_TEST_SUITE_P(
         Break{"expert_load.layer_correlation", [](JobSpec& job) { job.expert_load.layer_correlation = -0.1; }},
         Break{"expert_load.coefficient_of_variation",
               [](JobSpec& job) { job.expert_load.coefficient_of_variation = 1e9; }},
+        Break{"model.name", [](JobSpec& job) { job.model.name = "m\x1b[31m"; }},
+        Break{"device", [](JobSpec& job) { job.device = "a\nb"; }},
         Break{"device", [](JobSpec& job) { job.device.clear(); }}));
 
 TEST(FindProblems, TensorExtendingExpertsNeedNotDivideTheirWidth) {
