@@ -29,6 +29,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "allocator/metadata_memory.h"
 #include "core/bytes.h"
@@ -82,8 +83,6 @@ class OffsetAllocator {
   RangeId free(RangeId used, FreeDomain domain = kDefaultDomain, std::uint64_t stamp = 0);
   /// Hands a free range to another domain, or gives it another stamp. Returns the range it ended up in.
   RangeId reassign(RangeId free_range, FreeDomain domain, std::uint64_t stamp);
-  /// Cuts a used range in two; the second part is returned, both stay used. REQUIRES: 0 < at < bytes, a unit multiple.
-  [[nodiscard]] RangeId split_used(RangeId used, Bytes at);
 
   /// Marks [offset, offset + bytes) absent, or an absent one free again. False, and nothing changed, unless all of it
   /// is free (absent). `inside` as in allocate_at().
@@ -105,7 +104,7 @@ class OffsetAllocator {
 
   [[nodiscard]] RangeInfo info(RangeId range) const;
   /// Ranges in address order; kNoRange at the ends.
-  [[nodiscard]] RangeId first() const { return first_; }
+  [[nodiscard]] RangeId first() const { return static_cast<RangeId>(first_); }
   [[nodiscard]] RangeId next(RangeId range) const;
   [[nodiscard]] RangeId previous(RangeId range) const;
   /// O(ranges). kNoRange outside the space.
@@ -141,20 +140,22 @@ class OffsetAllocator {
   };
 
   [[nodiscard]] BinIndex bin_of(Bytes bytes) const;
-  [[nodiscard]] Bins* bins_of(FreeDomain domain, bool create);
-  void reserve_nodes(std::size_t count);
+  [[nodiscard]] const Bins* find_bins(FreeDomain domain) const;
+  void reserve_books(std::size_t nodes, FreeDomain domain);
   std::uint32_t take_node();
   void drop_node(std::uint32_t n);
   void insert(std::uint32_t n);
   void remove(std::uint32_t n);
-  std::uint32_t split(std::uint32_t n, Bytes at);
+  std::uint32_t cut(std::uint32_t n, Bytes at);
+  void absorb_after(std::uint32_t n);
+  std::uint32_t isolate(std::uint32_t n, Bytes offset, Bytes bytes);
   std::uint32_t settle(std::uint32_t n);
+  [[nodiscard]] bool mergeable(std::uint32_t a, std::uint32_t b) const;
+  [[nodiscard]] std::uint32_t best_of_bin(std::uint32_t head, Bytes bytes, int probes) const;
   [[nodiscard]] std::uint32_t find_fit(const Bins& bins, Bytes bytes, Search search) const;
   [[nodiscard]] std::uint32_t find_aligned_fit(const Bins& bins, Bytes bytes, Bytes alignment, Search search) const;
-  [[nodiscard]] bool covers(std::uint32_t n, Bytes offset, Bytes bytes, RangeState state) const;
-  [[nodiscard]] std::uint32_t start_of(Bytes offset, Bytes bytes, RangeId inside, RangeState state) const;
-  std::uint32_t carve(std::uint32_t n, Bytes offset, Bytes bytes);
-  void absorb_after(std::uint32_t n);
+  /// The range that holds `offset` if all of [offset, offset + bytes) is in `state`.
+  [[nodiscard]] std::uint32_t find_covered(Bytes offset, Bytes bytes, RangeId inside, RangeState state) const;
   [[nodiscard]] std::string validate_links() const;
   [[nodiscard]] std::string validate_bins() const;
 
@@ -162,7 +163,7 @@ class OffsetAllocator {
   Bytes capacity_ = 0;
   Bytes used_bytes_ = 0;
   Bytes absent_bytes_ = 0;
-  RangeId first_ = kNoRange;
+  std::uint32_t first_ = kNone;
   std::uint32_t last_ = kNone;
   std::uint32_t spare_ = kNone;
   std::size_t spare_count_ = 0;

@@ -83,6 +83,7 @@ class StreamOrder {
   void note_wait(StreamHandle stream, EventHandle event);
   void note_synchronized(EventHandle event);
   void note_synchronized(StreamHandle stream);
+  /// Nothing may have been submitted between synchronize_device() and this; synchronize() has no such gap.
   void note_device_synchronized();
   void note_event_destroyed(EventHandle event);
   /// destroy_stream() waits, so this is a synchronisation as well. The handle may come back for a new stream.
@@ -91,6 +92,7 @@ class StreamOrder {
   /// Both halves: the note and the device call. On failure nothing is claimed.
   [[nodiscard]] DeviceCode record(Device& device, EventHandle event, StreamHandle stream);
   [[nodiscard]] DeviceCode wait(Device& device, StreamHandle stream, EventHandle event);
+  [[nodiscard]] DeviceCode synchronize(Device& device);
 
   /// The epoch that will cover everything submitted to the stream so far.
   [[nodiscard]] Epoch death_epoch(StreamSlot slot) const {
@@ -101,6 +103,8 @@ class StreamOrder {
   [[nodiscard]] std::uint64_t tick() const { return tick_.load(std::memory_order_acquire); }
   /// Changes whenever something may have become dominated that was not.
   [[nodiscard]] std::uint64_t version() const { return version_.load(std::memory_order_acquire); }
+  /// Changes whenever a handle may have got another slot.
+  [[nodiscard]] std::uint64_t generation() const { return generation_.load(std::memory_order_acquire); }
 
   /// May work submitted to `stream` from now on touch bytes that died so?
   [[nodiscard]] bool dominated(const Frontier& frontier, StreamSlot stream) const;
@@ -114,6 +118,16 @@ class StreamOrder {
   struct State;
   static constexpr std::size_t kMaxStreams = 4096;
 
+  struct Mark {
+    MetadataVector<Epoch> epochs;  ///< by slot
+    std::uint64_t tick = 0;
+  };
+  /// A virtual record on every stream, and its completion.
+  [[nodiscard]] Mark mark();
+  void complete(const Mark& mark);
+
+  [[nodiscard]] bool over(Death death, const MetadataVector<Epoch>* clock) const;
+  [[nodiscard]] bool over(const Frontier& frontier, const StreamSlot* stream) const;
   [[nodiscard]] Stream& stream_at(StreamSlot slot) const;
   [[nodiscard]] StreamSlot slot_locked(StreamHandle stream);
 
@@ -121,6 +135,7 @@ class StreamOrder {
   std::unique_ptr<std::atomic<Stream*>[]> table_;  ///< slot to stream; entries are only ever added
   std::atomic<std::uint64_t> tick_{1};
   std::atomic<std::uint64_t> version_{0};
+  std::atomic<std::uint64_t> generation_{0};
 };
 
 }  // namespace tidemark

@@ -1,0 +1,457 @@
+#include "allocator/offset_allocator.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cassert>
+#include <limits>
+
+namespace tidemark {
+namespace {
+
+constexpr std::uint32_t as_index(RangeId id) {
+  return static_cast<std::uint32_t>(id);
+}
+constexpr RangeId as_id(std::uint32_t n) {
+  return static_cast<RangeId>(n);
+}
+
+}  // namespace
+
+struct OffsetAllocator::Bins {
+  std::uint64_t rows = 0;                      ///< bit r: row r has a non-empty bin
+  std::array<std::uint32_t, kRows> columns{};  ///< bit c of [r]: bin (r, c) is not empty
+  std::array<std::array<std::uint32_t, kSubBins>, kRows> heads;
+  std::size_t count = 0;
+
+  Bins() {
+    for (auto& row : heads) row.fill(kNone);
+  }
+  /// The first non-empty bin at or after (row, column); false if there is none.
+  bool next(unsigned& row, unsigned& column) const {
+    const std::uint32_t rest = column < kSubBins ? columns[row] & (~0U << column) : 0;
+    if (rest != 0) {
+      column = static_cast<unsigned>(std::countr_zero(rest));
+      return true;
+    }
+    const std::uint64_t above = row + 1 < kRows ? rows & (~0ULL << (row + 1)) : 0;
+    if (above == 0) return false;
+    row = static_cast<unsigned>(std::countr_zero(above));
+    column = static_cast<unsigned>(std::countr_zero(columns[row]));
+    return true;
+  }
+};
+
+OffsetAllocator::OffsetAllocator(Bytes capacity, Bytes unit, Initial initial) : unit_(unit) {
+  assert(unit > 0 && capacity >= 0);
+  if (capacity >= unit) grow(capacity, initial);
+}
+OffsetAllocator::~OffsetAllocator() = default;
+OffsetAllocator::OffsetAllocator(OffsetAllocator&&) noexcept = default;
+OffsetAllocator& OffsetAllocator::operator=(OffsetAllocator&&) noexcept = default;
+
+OffsetAllocator::BinIndex OffsetAllocator::bin_of(Bytes bytes) const {
+  const auto units = static_cast<std::uint64_t>(bytes / unit_);
+  if (units < kSubBins) return {.row = 0, .column = static_cast<unsigned>(units)};
+  const auto power = static_cast<unsigned>(std::bit_width(units)) - 1;
+  return {.row = power - kSubBits + 1, .column = static_cast<unsigned>(units >> (power - kSubBits)) & (kSubBins - 1)};
+}
+
+const OffsetAllocator::Bins* OffsetAllocator::find_bins(FreeDomain domain) const {
+  return domain < bins_.size() ? bins_[domain].get() : nullptr;
+}
+
+/// Everything that can throw happens here, before anything changes.
+void OffsetAllocator::reserve_books(std::size_t nodes, FreeDomain domain) {
+  if (domain >= bins_.size()) bins_.resize(domain + 1);
+  if (bins_[domain] == nullptr) bins_[domain] = std::make_unique<Bins>();
+  if (spare_count_ >= nodes) return;
+  const std::size_t wanted = nodes_.size() + nodes - spare_count_;
+  if (nodes_.capacity() < wanted) nodes_.reserve(std::max(wanted, 2 * nodes_.capacity() + 16));
+}
+
+std::uint32_t OffsetAllocator::take_node() {
+  if (spare_ == kNone) {
+    assert(nodes_.size() < nodes_.capacity());
+    nodes_.emplace_back();
+    return static_cast<std::uint32_t>(nodes_.size() - 1);
+  }
+  const std::uint32_t n = spare_;
+  spare_ = nodes_[n].bin_before;
+  --spare_count_;
+  nodes_[n] = Node{};
+  return n;
+}
+
+void OffsetAllocator::drop_node(std::uint32_t n) {
+  nodes_[n] = Node{.bytes = -1, .bin_before = spare_};
+  spare_ = n;
+  ++spare_count_;
+}
+
+void OffsetAllocator::insert(std::uint32_t n) {
+  Node& node = nodes_[n];
+  if (node.state != RangeState::free) return;
+  Bins& bins = *bins_[node.domain];
+  const auto [row, column] = bin_of(node.bytes);
+  std::uint32_t& head = bins.heads[row][column];
+  node.bin_before = kNone;
+  node.bin_after = head;
+  if (head != kNone) nodes_[head].bin_before = n;
+  head = n;
+  bins.columns[row] |= 1U << column;
+  bins.rows |= 1ULL << row;
+  ++bins.count;
+}
+
+void OffsetAllocator::remove(std::uint32_t n) {
+  Node& node = nodes_[n];
+  if (node.state != RangeState::free) return;
+  Bins& bins = *bins_[node.domain];
+  --bins.count;
+  if (node.bin_after != kNone) nodes_[node.bin_after].bin_before = node.bin_before;
+  if (node.bin_before != kNone) {
+    nodes_[node.bin_before].bin_after = node.bin_after;
+    return;
+  }
+  const auto [row, column] = bin_of(node.bytes);
+  bins.heads[row][column] = node.bin_after;
+  if (node.bin_after != kNone) return;
+  bins.columns[row] &= ~(1U << column);
+  if (bins.columns[row] == 0) bins.rows &= ~(1ULL << row);
+}
+
+/// The part of n from `at` on becomes a range of its own, alike in all else; neither is in a bin afterwards.
+std::uint32_t OffsetAllocator::cut(std::uint32_t n, Bytes at) {
+  const std::uint32_t tail = take_node();
+  Node& node = nodes_[n];
+  assert(0 < at && at < node.bytes);
+  nodes_[tail] = Node{.offset = node.offset + at,
+                      .bytes = node.bytes - at,
+                      .stamp = node.stamp,
+                      .before = n,
+                      .after = node.after,
+                      .domain = node.domain,
+                      .state = node.state};
+  if (node.after != kNone) {
+    nodes_[node.after].before = tail;
+  } else {
+    last_ = tail;
+  }
+  node.after = tail;
+  node.bytes = at;
+  return tail;
+}
+
+/// n swallows its successor; neither is in a bin.
+void OffsetAllocator::absorb_after(std::uint32_t n) {
+  Node& node = nodes_[n];
+  const std::uint32_t gone = node.after;
+  node.bytes += nodes_[gone].bytes;
+  node.stamp = std::max(node.stamp, nodes_[gone].stamp);
+  node.after = nodes_[gone].after;
+  if (node.after != kNone) {
+    nodes_[node.after].before = n;
+  } else {
+    last_ = n;
+  }
+  drop_node(gone);
+}
+
+/// Cuts [offset, offset + bytes) out of one or more neighbouring ranges, the first of which is n, into one range that
+/// is in no bin. REQUIRES: two nodes reserved, all of it in one state.
+std::uint32_t OffsetAllocator::isolate(std::uint32_t n, Bytes offset, Bytes bytes) {
+  const Bytes end = offset + bytes;
+  remove(n);
+  if (nodes_[n].offset < offset) {
+    const std::uint32_t tail = cut(n, offset - nodes_[n].offset);
+    insert(n);
+    n = tail;
+  }
+  std::uint32_t last = n;
+  while (nodes_[last].offset + nodes_[last].bytes < end) {
+    last = nodes_[last].after;
+    remove(last);
+  }
+  if (nodes_[last].offset + nodes_[last].bytes > end) insert(cut(last, end - nodes_[last].offset));
+  while (nodes_[n].bytes < bytes) absorb_after(n);
+  return n;
+}
+
+bool OffsetAllocator::mergeable(std::uint32_t a, std::uint32_t b) const {
+  if (a == kNone || b == kNone || nodes_[a].state != nodes_[b].state || nodes_[a].state == RangeState::used)
+    return false;
+  return nodes_[a].state == RangeState::absent || nodes_[a].domain == nodes_[b].domain;
+}
+
+/// Merges a range that is in no bin with its neighbours and files it.
+std::uint32_t OffsetAllocator::settle(std::uint32_t n) {
+  const std::uint32_t after = nodes_[n].after;
+  if (mergeable(n, after)) {
+    remove(after);
+    absorb_after(n);
+  }
+  const std::uint32_t before = nodes_[n].before;
+  if (mergeable(before, n)) {
+    remove(before);
+    absorb_after(before);
+    n = before;
+  }
+  insert(n);
+  return n;
+}
+
+/// The smallest fitting range among the first `probes` of a bin, the lowest of equals.
+std::uint32_t OffsetAllocator::best_of_bin(std::uint32_t head, Bytes bytes, int probes) const {
+  std::uint32_t best = kNone;
+  for (std::uint32_t n = head; n != kNone && probes-- > 0; n = nodes_[n].bin_after) {
+    const Node& node = nodes_[n];
+    if (node.bytes < bytes) continue;
+    if (best == kNone || node.bytes < nodes_[best].bytes ||
+        (node.bytes == nodes_[best].bytes && node.offset < nodes_[best].offset)) {
+      best = n;
+    }
+  }
+  return best;
+}
+
+std::uint32_t OffsetAllocator::find_fit(const Bins& bins, Bytes bytes, Search search) const {
+  if (bins.count == 0) return kNone;
+  const int probes = search == Search::fast ? kProbes : std::numeric_limits<int>::max();
+  auto [row, column] = bin_of(bytes);
+  if (const std::uint32_t n = best_of_bin(bins.heads[row][column], bytes, probes); n != kNone) return n;
+  ++column;
+  return bins.next(row, column) ? best_of_bin(bins.heads[row][column], bytes, probes) : kNone;
+}
+
+std::uint32_t OffsetAllocator::find_aligned_fit(const Bins& bins, Bytes bytes, Bytes alignment, Search search) const {
+  const std::uint32_t n = find_fit(bins, bytes, search);
+  if (n == kNone || alignment <= unit_) return n;
+  const Node& node = nodes_[n];
+  if (round_up(node.offset, alignment) + bytes <= node.offset + node.bytes) return n;
+  return find_fit(bins, bytes + alignment - unit_, search);
+}
+
+std::optional<RangeInfo> OffsetAllocator::allocate(Bytes bytes, Bytes alignment, FreeDomain domain, Search search) {
+  assert(bytes > 0 && alignment % unit_ == 0);
+  const Bins* bins = find_bins(domain);
+  if (bins == nullptr || bytes > capacity_) return std::nullopt;
+  bytes = round_up(bytes, unit_);
+  std::uint32_t n = find_aligned_fit(*bins, bytes, alignment, search);
+  if (n == kNone) return std::nullopt;
+  reserve_books(2, domain);
+  n = isolate(n, alignment > unit_ ? round_up(nodes_[n].offset, alignment) : nodes_[n].offset, bytes);
+  nodes_[n].state = RangeState::used;
+  used_bytes_ += bytes;
+  return info(as_id(n));
+}
+
+std::uint32_t OffsetAllocator::find_covered(Bytes offset, Bytes bytes, RangeId inside, RangeState state) const {
+  if (offset < 0 || bytes <= 0 || offset > capacity_ - bytes || offset % unit_ != 0) return kNone;
+  const std::uint32_t start = as_index(inside == kNoRange ? find(offset) : inside);
+  assert(nodes_[start].offset <= offset && offset < nodes_[start].offset + nodes_[start].bytes);
+  for (std::uint32_t n = start; n != kNone; n = nodes_[n].after) {
+    if (nodes_[n].state != state) return kNone;
+    if (nodes_[n].offset + nodes_[n].bytes >= offset + bytes) return start;
+  }
+  return kNone;
+}
+
+std::optional<RangeInfo> OffsetAllocator::allocate_at(Bytes offset, Bytes bytes, RangeId inside) {
+  if (bytes > capacity_) return std::nullopt;
+  bytes = round_up(bytes, unit_);
+  std::uint32_t n = find_covered(offset, bytes, inside, RangeState::free);
+  if (n == kNone) return std::nullopt;
+  reserve_books(2, nodes_[n].domain);
+  n = isolate(n, offset, bytes);
+  nodes_[n].state = RangeState::used;
+  used_bytes_ += bytes;
+  return info(as_id(n));
+}
+
+RangeId OffsetAllocator::free(RangeId used, FreeDomain domain, std::uint64_t stamp) {
+  const std::uint32_t n = as_index(used);
+  assert(n < nodes_.size() && nodes_[n].bytes > 0 && nodes_[n].state == RangeState::used);
+  reserve_books(0, domain);
+  used_bytes_ -= nodes_[n].bytes;
+  nodes_[n].state = RangeState::free;
+  nodes_[n].domain = domain;
+  nodes_[n].stamp = stamp;
+  return as_id(settle(n));
+}
+
+RangeId OffsetAllocator::reassign(RangeId free_range, FreeDomain domain, std::uint64_t stamp) {
+  const std::uint32_t n = as_index(free_range);
+  assert(nodes_[n].state == RangeState::free);
+  reserve_books(0, domain);
+  remove(n);
+  nodes_[n].domain = domain;
+  nodes_[n].stamp = stamp;
+  return as_id(settle(n));
+}
+
+bool OffsetAllocator::mark_absent(Bytes offset, Bytes bytes, RangeId inside) {
+  std::uint32_t n = find_covered(offset, bytes, inside, RangeState::free);
+  if (n == kNone || bytes % unit_ != 0) return false;
+  reserve_books(2, nodes_[n].domain);
+  n = isolate(n, offset, bytes);
+  nodes_[n].state = RangeState::absent;
+  nodes_[n].stamp = 0;
+  absent_bytes_ += bytes;
+  settle(n);
+  return true;
+}
+
+bool OffsetAllocator::mark_present(Bytes offset, Bytes bytes, FreeDomain domain, std::uint64_t stamp, RangeId inside) {
+  std::uint32_t n = find_covered(offset, bytes, inside, RangeState::absent);
+  if (n == kNone || bytes % unit_ != 0) return false;
+  reserve_books(2, domain);
+  n = isolate(n, offset, bytes);
+  nodes_[n].state = RangeState::free;
+  nodes_[n].domain = domain;
+  nodes_[n].stamp = stamp;
+  absent_bytes_ -= bytes;
+  settle(n);
+  return true;
+}
+
+void OffsetAllocator::grow(Bytes bytes, Initial initial, FreeDomain domain) {
+  bytes -= bytes % unit_;
+  assert(bytes > 0 && bytes <= std::numeric_limits<Bytes>::max() / 2 - capacity_);
+  reserve_books(1, domain);
+  const std::uint32_t n = take_node();
+  nodes_[n] = Node{.offset = capacity_,
+                   .bytes = bytes,
+                   .before = last_,
+                   .domain = domain,
+                   .state = initial == Initial::free ? RangeState::free : RangeState::absent};
+  (last_ == kNone ? first_ : nodes_[last_].after) = n;
+  last_ = n;
+  capacity_ += bytes;
+  if (initial == Initial::absent) absent_bytes_ += bytes;
+  settle(n);
+}
+
+bool OffsetAllocator::shrink(Bytes bytes) {
+  if (bytes < 0 || bytes > capacity_ || bytes % unit_ != 0) return false;
+  const Bytes end = capacity_ - bytes;
+  for (std::uint32_t n = last_; n != kNone && nodes_[n].offset + nodes_[n].bytes > end; n = nodes_[n].before) {
+    if (nodes_[n].state == RangeState::used) return false;
+  }
+  while (capacity_ > end) {
+    const std::uint32_t n = last_;
+    const Bytes gone = std::min(capacity_ - end, nodes_[n].bytes);
+    remove(n);
+    if (nodes_[n].state == RangeState::absent) absent_bytes_ -= gone;
+    nodes_[n].bytes -= gone;
+    capacity_ -= gone;
+    if (nodes_[n].bytes > 0) {
+      insert(n);
+      break;
+    }
+    last_ = nodes_[n].before;
+    (last_ == kNone ? first_ : nodes_[last_].after) = kNone;
+    drop_node(n);
+  }
+  return true;
+}
+
+Bytes OffsetAllocator::largest_free_bound(FreeDomain domain) const {
+  const Bins* bins = find_bins(domain);
+  if (bins == nullptr || bins->rows == 0) return 0;
+  const auto row = static_cast<unsigned>(std::bit_width(bins->rows)) - 1;
+  const auto column = static_cast<unsigned>(std::bit_width(bins->columns[row])) - 1;
+  return nodes_[bins->heads[row][column]].bytes;
+}
+
+RangeInfo OffsetAllocator::info(RangeId range) const {
+  const Node& node = nodes_[as_index(range)];
+  return {.id = range,
+          .offset = node.offset,
+          .bytes = node.bytes,
+          .state = node.state,
+          .domain = node.domain,
+          .stamp = node.stamp};
+}
+RangeId OffsetAllocator::next(RangeId range) const {
+  return as_id(nodes_[as_index(range)].after);
+}
+RangeId OffsetAllocator::previous(RangeId range) const {
+  return as_id(nodes_[as_index(range)].before);
+}
+RangeId OffsetAllocator::find(Bytes offset) const {
+  if (offset < 0 || offset >= capacity_) return kNoRange;
+  std::uint32_t n = first_;
+  while (nodes_[n].offset + nodes_[n].bytes <= offset) n = nodes_[n].after;
+  return as_id(n);
+}
+
+RangeId OffsetAllocator::find_free(FreeDomain domain, Bytes bytes,
+                                   const std::function<bool(const RangeInfo&)>& visit) const {
+  const Bins* bins = find_bins(domain);
+  if (bins == nullptr || bins->count == 0) return kNoRange;
+  auto [row, column] = bin_of(round_up(std::max<Bytes>(bytes, unit_), unit_));
+  for (; bins->next(row, column); ++column) {
+    for (std::uint32_t n = bins->heads[row][column]; n != kNone; n = nodes_[n].bin_after) {
+      if (nodes_[n].bytes >= bytes && visit(info(as_id(n)))) return as_id(n);
+    }
+  }
+  return kNoRange;
+}
+
+std::string OffsetAllocator::validate(Check check) const {
+  if (used_bytes_ < 0 || absent_bytes_ < 0 || used_bytes_ + absent_bytes_ > capacity_) {
+    return fmt::format("totals: used {} absent {} capacity {}", used_bytes_, absent_bytes_, capacity_);
+  }
+  if (check == Check::totals) return {};
+  if (std::string text = validate_links(); !text.empty()) return text;
+  return check == Check::full ? validate_bins() : std::string{};
+}
+
+std::string OffsetAllocator::validate_links() const {
+  Bytes at = 0, used = 0, absent = 0;
+  std::uint32_t before = kNone;
+  std::size_t free_ranges = 0;
+  for (std::uint32_t n = first_; n != kNone; before = n, n = nodes_[n].after) {
+    const Node& node = nodes_[n];
+    if (node.offset != at || node.bytes <= 0 || node.bytes % unit_ != 0) {
+      return fmt::format("range {} at {} of {} bytes, expected to start at {}", n, node.offset, node.bytes, at);
+    }
+    if (node.before != before) return fmt::format("range {} does not know its predecessor", n);
+    if (mergeable(before, n)) return fmt::format("ranges {} and {} should be one", before, n);
+    at += node.bytes;
+    if (node.state == RangeState::used) used += node.bytes;
+    if (node.state == RangeState::absent) absent += node.bytes;
+    free_ranges += node.state == RangeState::free ? 1 : 0;
+  }
+  if (at != capacity_ || before != last_) return fmt::format("the ranges end at {} of {}", at, capacity_);
+  if (used != used_bytes_ || absent != absent_bytes_) return "sums differ from the ranges";
+  for (const auto& bins : bins_) free_ranges -= bins == nullptr ? 0 : bins->count;
+  return free_ranges == 0 ? std::string{} : "bins and free ranges differ in number";
+}
+
+std::string OffsetAllocator::validate_bins() const {
+  for (FreeDomain domain = 0; domain < bins_.size(); ++domain) {
+    if (bins_[domain] == nullptr) continue;
+    const Bins& bins = *bins_[domain];
+    for (unsigned row = 0; row < kRows; ++row) {
+      if (((bins.rows >> row) & 1) != (bins.columns[row] != 0 ? 1U : 0U))
+        return fmt::format("row bit {} is wrong", row);
+      for (unsigned column = 0; column < kSubBins; ++column) {
+        const std::uint32_t head = bins.heads[row][column];
+        if (((bins.columns[row] >> column) & 1) != (head != kNone ? 1U : 0U)) return "a column bit is wrong";
+        for (std::uint32_t n = head, before = kNone; n != kNone; before = n, n = nodes_[n].bin_after) {
+          const BinIndex bin = bin_of(nodes_[n].bytes);
+          if (nodes_[n].state != RangeState::free || nodes_[n].domain != domain || bin.row != row ||
+              bin.column != column || nodes_[n].bin_before != before) {
+            return fmt::format("range {} is in the wrong bin", n);
+          }
+        }
+      }
+    }
+  }
+  return {};
+}
+
+}  // namespace tidemark

@@ -1,0 +1,258 @@
+#include "allocator/stream_order.h"
+
+#include <algorithm>
+#include <cassert>
+#include <unordered_map>
+#include <vector>
+
+namespace tidemark {
+
+void Frontier::taint(std::uint64_t tick) {
+  taint_tick_ = tainted_ ? std::max(taint_tick_, tick) : tick;
+  tainted_ = true;
+  count_ = 0;
+}
+
+void Frontier::add(Death death, std::uint64_t tick) {
+  if (tainted_) return taint(tick);
+  for (std::uint32_t i = 0; i < count_; ++i) {
+    if (deaths_[i].stream != death.stream) continue;
+    deaths_[i].epoch = std::max(deaths_[i].epoch, death.epoch);
+    return;
+  }
+  if (count_ == kInline) return taint(tick);
+  deaths_[count_++] = death;
+}
+
+void Frontier::merge(const Frontier& other, std::uint64_t tick) {
+  if (other.tainted_) return taint(empty() ? other.taint_tick_ : std::max(tick, other.taint_tick_));
+  for (const Death& death : other.deaths()) add(death, tick);
+}
+
+using Clock = MetadataVector<Epoch>;  ///< by slot; what is beyond its end is 0
+
+namespace {
+
+Epoch at(const Clock& clock, std::size_t slot) {
+  return slot < clock.size() ? clock[slot] : 0;
+}
+void raise(Clock& clock, std::size_t slot, Epoch epoch) {
+  if (slot >= clock.size()) clock.resize(slot + 1, 0);
+  clock[slot] = std::max(clock[slot], epoch);
+}
+void raise(Clock& clock, const Clock& by) {
+  if (clock.size() < by.size()) clock.resize(by.size(), 0);
+  for (std::size_t i = 0; i < by.size(); ++i) clock[i] = std::max(clock[i], by[i]);
+}
+
+struct Record {
+  std::size_t slot = 0;
+  std::uint64_t tick = 0;
+  Clock clock;
+};
+
+}  // namespace
+
+struct StreamOrder::Stream {
+  StreamHandle handle = {};
+  std::atomic<Epoch> epoch{0};
+  Clock clock;
+  std::uint64_t completed_tick = 0;  ///< all work submitted before this tick is known to be complete
+};
+
+struct StreamOrder::State {
+  mutable std::mutex mutex;
+  std::unordered_map<std::uint64_t, StreamSlot> slots;
+  std::unordered_map<std::uint64_t, Record> records;
+  std::vector<std::unique_ptr<Stream>> streams;
+  Clock completed;
+};
+
+StreamOrder::StreamOrder()
+    : state_(std::make_unique<State>()), table_(std::make_unique<std::atomic<Stream*>[]>(kMaxStreams)) {}
+StreamOrder::~StreamOrder() = default;
+
+StreamOrder::Stream& StreamOrder::stream_at(StreamSlot slot) const {
+  Stream* stream = table_[static_cast<std::size_t>(slot)].load(std::memory_order_acquire);
+  assert(stream != nullptr);
+  return *stream;
+}
+
+StreamSlot StreamOrder::slot_locked(StreamHandle stream) {
+  const auto [place, fresh] = state_->slots.try_emplace(static_cast<std::uint64_t>(stream), StreamSlot{});
+  if (!fresh) return place->second;
+  const std::size_t slot = state_->streams.size();
+  assert(slot < kMaxStreams);
+  auto made = std::make_unique<Stream>();
+  made->handle = stream;
+  made->completed_tick = tick_.fetch_add(1) + 1;  // nothing that died before can have died on it
+  table_[slot].store(made.get(), std::memory_order_release);
+  state_->streams.push_back(std::move(made));
+  return place->second = static_cast<StreamSlot>(slot);
+}
+
+StreamSlot StreamOrder::slot_of(StreamHandle stream) {
+  const std::lock_guard lock(state_->mutex);
+  return slot_locked(stream);
+}
+
+StreamHandle StreamOrder::handle_of(StreamSlot slot) const {
+  return stream_at(slot).handle;
+}
+
+std::size_t StreamOrder::stream_count() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->streams.size();
+}
+
+const std::atomic<Epoch>& StreamOrder::epoch_cell(StreamSlot slot) const {
+  return stream_at(slot).epoch;
+}
+
+void StreamOrder::note_record(EventHandle event, StreamHandle stream) {
+  const std::lock_guard lock(state_->mutex);
+  const auto slot = static_cast<std::size_t>(slot_locked(stream));
+  Stream& of = *state_->streams[slot];
+  const Epoch epoch = of.epoch.fetch_add(1) + 1;
+  raise(of.clock, slot, epoch);
+  Record& record = state_->records[static_cast<std::uint64_t>(event)];
+  record.slot = slot;
+  record.tick = tick_.fetch_add(1) + 1;
+  record.clock = of.clock;
+}
+
+void StreamOrder::note_record_failed(EventHandle event) {
+  note_event_destroyed(event);
+}
+
+void StreamOrder::note_event_destroyed(EventHandle event) {
+  const std::lock_guard lock(state_->mutex);
+  state_->records.erase(static_cast<std::uint64_t>(event));
+}
+
+void StreamOrder::note_wait(StreamHandle stream, EventHandle event) {
+  const std::lock_guard lock(state_->mutex);
+  const auto found = state_->records.find(static_cast<std::uint64_t>(event));
+  if (found == state_->records.end()) return;
+  raise(state_->streams[static_cast<std::size_t>(slot_locked(stream))]->clock, found->second.clock);
+  version_.fetch_add(1, std::memory_order_release);
+}
+
+void StreamOrder::note_synchronized(EventHandle event) {
+  const std::lock_guard lock(state_->mutex);
+  const auto found = state_->records.find(static_cast<std::uint64_t>(event));
+  if (found == state_->records.end()) return;
+  const Record& record = found->second;
+  raise(state_->completed, record.clock);
+  std::uint64_t& tick = state_->streams[record.slot]->completed_tick;
+  tick = std::max(tick, record.tick);
+  version_.fetch_add(1, std::memory_order_release);
+}
+
+void StreamOrder::note_synchronized(StreamHandle stream) {
+  const std::lock_guard lock(state_->mutex);
+  const auto slot = static_cast<std::size_t>(slot_locked(stream));
+  Stream& of = *state_->streams[slot];
+  raise(of.clock, slot, of.epoch.fetch_add(1) + 1);
+  raise(state_->completed, of.clock);
+  of.completed_tick = tick_.fetch_add(1) + 1;
+  version_.fetch_add(1, std::memory_order_release);
+}
+
+void StreamOrder::note_device_synchronized() {
+  complete(mark());
+}
+
+StreamOrder::Mark StreamOrder::mark() {
+  const std::lock_guard lock(state_->mutex);
+  Mark mark;
+  for (std::size_t slot = 0; slot < state_->streams.size(); ++slot) {
+    Stream& stream = *state_->streams[slot];
+    mark.epochs.push_back(stream.epoch.fetch_add(1) + 1);
+    raise(stream.clock, slot, mark.epochs.back());
+  }
+  mark.tick = tick_.fetch_add(1) + 1;
+  return mark;
+}
+
+void StreamOrder::complete(const Mark& mark) {
+  const std::lock_guard lock(state_->mutex);
+  for (std::size_t slot = 0; slot < mark.epochs.size(); ++slot) {
+    raise(state_->completed, slot, mark.epochs[slot]);
+    std::uint64_t& tick = state_->streams[slot]->completed_tick;
+    tick = std::max(tick, mark.tick);
+  }
+  version_.fetch_add(1, std::memory_order_release);
+}
+
+DeviceCode StreamOrder::synchronize(Device& device) {
+  const Mark before = mark();
+  const DeviceCode code = device.synchronize_device();
+  if (code == DeviceCode::ok) complete(before);
+  return code;
+}
+
+void StreamOrder::note_stream_destroyed(StreamHandle stream) {
+  note_synchronized(stream);
+  const std::lock_guard lock(state_->mutex);
+  const auto found = state_->slots.find(static_cast<std::uint64_t>(stream));
+  Stream& gone = *state_->streams[static_cast<std::size_t>(found->second)];
+  gone.completed_tick = ~std::uint64_t{0};  // it will never do anything again
+  raise(state_->completed, static_cast<std::size_t>(found->second), ~Epoch{0});
+  generation_.fetch_add(1, std::memory_order_release);
+  state_->slots.erase(found);
+}
+
+DeviceCode StreamOrder::record(Device& device, EventHandle event, StreamHandle stream) {
+  note_record(event, stream);
+  const DeviceCode code = device.record_event(event, stream);
+  if (code != DeviceCode::ok) note_record_failed(event);
+  return code;
+}
+
+DeviceCode StreamOrder::wait(Device& device, StreamHandle stream, EventHandle event) {
+  const DeviceCode code = device.wait_event(stream, event);
+  if (code == DeviceCode::ok) note_wait(stream, event);
+  return code;
+}
+
+bool StreamOrder::over(Death death, const Clock* clock) const {
+  const auto slot = static_cast<std::size_t>(death.stream);
+  return at(state_->completed, slot) >= death.epoch || (clock != nullptr && at(*clock, slot) >= death.epoch);
+}
+
+bool StreamOrder::over(const Frontier& frontier, const StreamSlot* stream) const {
+  if (frontier.tainted()) {
+    return std::all_of(state_->streams.begin(), state_->streams.end(), [&](const auto& of) {
+      return of->completed_tick > frontier.taint_tick() || (stream != nullptr && of.get() == &stream_at(*stream));
+    });
+  }
+  const Clock* clock = stream == nullptr ? nullptr : &stream_at(*stream).clock;
+  return std::all_of(frontier.deaths().begin(), frontier.deaths().end(), [&](const Death& death) {
+    return (stream != nullptr && death.stream == *stream) || over(death, clock);
+  });
+}
+
+bool StreamOrder::dominated(const Frontier& frontier, StreamSlot stream) const {
+  const std::lock_guard lock(state_->mutex);
+  return over(frontier, &stream);
+}
+
+bool StreamOrder::dominated(Death death, StreamSlot stream) const {
+  if (death.stream == stream || death.epoch == 0) return true;
+  const std::lock_guard lock(state_->mutex);
+  return over(death, &stream_at(stream).clock);
+}
+
+bool StreamOrder::completed(const Frontier& frontier) const {
+  const std::lock_guard lock(state_->mutex);
+  return over(frontier, nullptr);
+}
+
+bool StreamOrder::completed(Death death) const {
+  if (death.epoch == 0) return true;
+  const std::lock_guard lock(state_->mutex);
+  return over(death, nullptr);
+}
+
+}  // namespace tidemark
