@@ -119,6 +119,15 @@ struct Mismatch {
   std::uint64_t expected_seed = 0;
 };
 
+/// How a piece of pinned memory came out. What is missing costs bandwidth or overlap without failing: report it loudly.
+struct PinnedFacts {
+  bool registered = true;   ///< copies reach it asynchronously; false: pageable, copies block
+  bool numa_bound = true;   ///< on the node asked for, or none was asked for
+  bool huge_pages = true;   ///< backed by huge pages, or the back end does not say
+  bool locked = true;       ///< cannot be swapped out, or the back end does not say
+  std::string explanation;  ///< why something is missing; empty if nothing is
+};
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -150,6 +159,11 @@ class Device {
   /// off the hot path.
   [[nodiscard]] virtual DeviceCode allocate_pinned(Bytes bytes, Address& address) = 0;
   [[nodiscard]] virtual DeviceCode free_pinned(Address address) = 0;
+  /// What allocate_pinned() could not do as asked for the allocation that starts at `address`.
+  [[nodiscard]] virtual PinnedFacts pinned_facts(Address address) {
+    static_cast<void>(address);
+    return {};
+  }
 
   [[nodiscard]] virtual DeviceCode create_stream(StreamRole role, StreamHandle& stream) = 0;
   /// Waits for the work on it.
