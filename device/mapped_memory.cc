@@ -1,0 +1,186 @@
+#include "device/mapped_memory.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace tidemark {
+namespace {
+
+Address place(Address at, std::size_t granule, Bytes granule_bytes) {
+  return at + granule * static_cast<Address>(granule_bytes);
+}
+
+}  // namespace
+
+bool MappedMemory::find_slots(Address at, Bytes bytes, Slots& slots) {
+  const auto granule = static_cast<Address>(granule_bytes_);
+  auto found = reservations_.upper_bound(at);
+  if (found == reservations_.begin() || bytes <= 0 || at % granule != 0 || bytes % granule_bytes_ != 0) return false;
+  --found;
+  const Address offset = at - found->first, size = static_cast<Address>(found->second.bytes);
+  if (offset >= size || static_cast<Address>(bytes) > size - offset) return false;
+  slots = Slots(found->second.granules).subspan(offset / granule, static_cast<Address>(bytes) / granule);
+  return true;
+}
+
+DeviceCode MappedMemory::check(Address at, Bytes bytes, bool mapped, Slots& slots) {
+  if (!find_slots(at, bytes, slots)) {
+    return vendor_.refuse(DeviceCode::invalid,
+                          fmt::format("[{:#x}, +{} B) is not granules of one reservation", at, bytes));
+  }
+  const auto wrong = [mapped](const Granule& granule) { return (granule != nullptr) != mapped; };
+  if (!std::any_of(slots.begin(), slots.end(), wrong)) return DeviceCode::ok;
+  return vendor_.refuse(DeviceCode::invalid,
+                        fmt::format("part of [{:#x}, +{} B) is {} mapped", at, bytes, mapped ? "not" : "already"));
+}
+
+/// REQUIRES: `granule` has been taken out of its slot.
+DeviceCode MappedMemory::drop(Granule granule) {
+  return granule.use_count() == 1 ? vendor_.destroy_granule(granule->vendor) : DeviceCode::ok;
+}
+
+DeviceCode MappedMemory::create(std::size_t count, std::vector<Granule>& made) {
+  made.reserve(count);
+  while (made.size() < count) {
+    std::uint64_t handle = 0;
+    if (const DeviceCode code = vendor_.create_granule(handle); code != DeviceCode::ok) {
+      for (Granule& granule : made) (void)drop(std::move(granule));
+      made.clear();
+      return code;
+    }
+    made.push_back(std::make_shared<const Handle>(Handle{handle}));
+  }
+  return DeviceCode::ok;
+}
+
+void MappedMemory::detach_first(Address at, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) (void)vendor_.detach_granule(place(at, i, granule_bytes_));
+}
+
+/// Attaches one granule after the other and makes them accessible; after a failure none is attached.
+DeviceCode MappedMemory::attach_all(Address at, std::span<const Granule> granules) {
+  for (std::size_t i = 0; i < granules.size(); ++i) {
+    const DeviceCode code = vendor_.attach_granule(place(at, i, granule_bytes_), granules[i]->vendor);
+    if (code == DeviceCode::ok) continue;
+    detach_first(at, i);
+    return code;
+  }
+  const DeviceCode code = vendor_.allow_range(at, static_cast<Bytes>(granules.size()) * granule_bytes_);
+  if (code != DeviceCode::ok) detach_first(at, granules.size());
+  return code;
+}
+
+DeviceCode MappedMemory::reserve(Bytes bytes, Address& base) {
+  const std::lock_guard lock(mutex_);
+  if (bytes <= 0 || bytes % granule_bytes_ != 0) {
+    return vendor_.refuse(DeviceCode::invalid,
+                          fmt::format("cannot reserve {} B: not whole granules of {} B", bytes, granule_bytes_));
+  }
+  Address at = 0;
+  if (const DeviceCode code = vendor_.reserve_range(bytes, at); code != DeviceCode::ok) return code;
+  reservations_[at] = {bytes, std::vector<Granule>(static_cast<std::size_t>(bytes / granule_bytes_))};
+  base = at;
+  return DeviceCode::ok;
+}
+
+DeviceCode MappedMemory::release(Address base, Bytes bytes) {
+  const std::lock_guard lock(mutex_);
+  const auto found = reservations_.find(base);
+  if (found == reservations_.end() || found->second.bytes != bytes) {
+    return vendor_.refuse(DeviceCode::invalid, fmt::format("[{:#x}, +{} B) is no reservation", base, bytes));
+  }
+  Slots slots;
+  if (const DeviceCode code = check(base, bytes, false, slots); code != DeviceCode::ok) return code;
+  const DeviceCode code = vendor_.release_range(base, bytes);
+  if (code == DeviceCode::ok) reservations_.erase(found);
+  return code;
+}
+
+DeviceCode MappedMemory::map(Address at, Bytes bytes) {
+  const std::lock_guard lock(mutex_);
+  Slots slots;
+  if (const DeviceCode code = check(at, bytes, false, slots); code != DeviceCode::ok) return code;
+  std::vector<Granule> made;
+  if (const DeviceCode code = create(slots.size(), made); code != DeviceCode::ok) return code;
+  const DeviceCode code = attach_all(at, made);
+  if (code == DeviceCode::ok) {
+    std::move(made.begin(), made.end(), slots.begin());
+  } else {
+    for (Granule& granule : made) (void)drop(std::move(granule));
+  }
+  return code;
+}
+
+/// On a failure the granules before it are gone and the rest stay mapped.
+DeviceCode MappedMemory::take_away(Address at, Slots slots) {
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    if (const DeviceCode code = vendor_.detach_granule(place(at, i, granule_bytes_)); code != DeviceCode::ok)
+      return code;
+    if (const DeviceCode code = drop(std::exchange(slots[i], nullptr)); code != DeviceCode::ok) return code;
+  }
+  return DeviceCode::ok;
+}
+
+DeviceCode MappedMemory::unmap(Address at, Bytes bytes) {
+  const std::lock_guard lock(mutex_);
+  Slots slots;
+  if (const DeviceCode code = check(at, bytes, true, slots); code != DeviceCode::ok) return code;
+  return take_away(at, slots);
+}
+
+DeviceCode MappedMemory::share(Address at, Slots to, Slots from) {
+  if (const DeviceCode code = attach_all(at, from); code != DeviceCode::ok) return code;
+  std::copy(from.begin(), from.end(), to.begin());
+  return DeviceCode::ok;
+}
+
+DeviceCode MappedMemory::alias(Address at, Address source, Bytes bytes) {
+  if (!aliasing_) return vendor_.refuse(DeviceCode::unsupported, "a physical handle has one address at a time here");
+  const std::lock_guard lock(mutex_);
+  Slots to, from;
+  if (const DeviceCode code = check(at, bytes, false, to); code != DeviceCode::ok) return code;
+  if (const DeviceCode code = check(source, bytes, true, from); code != DeviceCode::ok) return code;
+  return share(at, to, from);
+}
+
+/// For vendors whose handles have one address: away from the old one first, and back there if the new one fails.
+DeviceCode MappedMemory::move(Address at, Slots to, Address source, Slots from) {
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    const DeviceCode code = vendor_.detach_granule(place(source, i, granule_bytes_));
+    if (code == DeviceCode::ok) continue;
+    if (attach_all(source, from.first(i)) != DeviceCode::ok) return DeviceCode::lost;
+    return code;
+  }
+  if (const DeviceCode code = attach_all(at, from); code != DeviceCode::ok) {
+    return attach_all(source, from) == DeviceCode::ok ? code : DeviceCode::lost;
+  }
+  std::move(from.begin(), from.end(), to.begin());
+  return DeviceCode::ok;
+}
+
+DeviceCode MappedMemory::remap(Address at, Address source, Bytes bytes) {
+  const std::lock_guard lock(mutex_);
+  Slots to, from;
+  if (const DeviceCode code = check(at, bytes, false, to); code != DeviceCode::ok) return code;
+  if (const DeviceCode code = check(source, bytes, true, from); code != DeviceCode::ok) return code;
+  if (!aliasing_) return move(at, to, source, from);
+  if (const DeviceCode code = share(at, to, from); code != DeviceCode::ok) return code;
+  return take_away(source, from);
+}
+
+void MappedMemory::clear() {
+  const std::lock_guard lock(mutex_);
+  for (auto& [base, reservation] : reservations_) {
+    for (std::size_t i = 0; i < reservation.granules.size(); ++i) {
+      if (reservation.granules[i] == nullptr) continue;
+      (void)vendor_.detach_granule(place(base, i, granule_bytes_));
+      (void)drop(std::exchange(reservation.granules[i], nullptr));
+    }
+    (void)vendor_.release_range(base, reservation.bytes);
+  }
+  reservations_.clear();
+}
+
+}  // namespace tidemark
