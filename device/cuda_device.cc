@@ -6,16 +6,16 @@
 #include <atomic>
 #include <chrono>
 #include <mutex>
-#include <set>
 #include <thread>
 #include <utility>
 
 #include "device/cuda_driver.h"
 #include "device/cuda_kernels.h"
-#include "device/cuda_pinned.h"
 #include "device/error_texts.h"
+#include "device/host_pages.h"
 #include "device/mapped_memory.h"
-#include "device/pci_node.h"
+#include "device/outstanding.h"
+#include "device/pinned_blocks.h"
 
 namespace tidemark {
 namespace {
@@ -35,30 +35,10 @@ void* pointer_of(Address address) {
   return reinterpret_cast<void*>(address);
 }
 
-/// What the caller has not given back yet, so that the device can.
-class Outstanding {
- public:
-  void add(std::uint64_t handle) {
-    const std::lock_guard lock(mutex_);
-    handles_.insert(handle);
-  }
-  [[nodiscard]] bool remove(std::uint64_t handle) {
-    const std::lock_guard lock(mutex_);
-    return handles_.erase(handle) > 0;
-  }
-  [[nodiscard]] std::set<std::uint64_t> take_all() {
-    const std::lock_guard lock(mutex_);
-    return std::exchange(handles_, {});
-  }
-
- private:
-  std::mutex mutex_;
-  std::set<std::uint64_t> handles_;
-};
-
 class CudaDevice final : public Device, private GranuleVendor {
  public:
-  CudaDevice(cuda::Driver driver, CudaOptions options) : driver_(std::move(driver)), options_(std::move(options)) {}
+  CudaDevice(cuda::Driver driver, CudaOptions options)
+      : driver_(std::move(driver)), options_(std::move(options)), pinned_(pinned_calls()) {}
   ~CudaDevice() override;
   [[nodiscard]] Status open();
 
@@ -89,6 +69,7 @@ class CudaDevice final : public Device, private GranuleVendor {
   [[nodiscard]] DeviceCode free_plain(Address address) override;
   [[nodiscard]] DeviceCode allocate_pinned(Bytes bytes, Address& address) override;
   [[nodiscard]] DeviceCode free_pinned(Address address) override;
+  [[nodiscard]] PinnedFacts pinned_facts(Address address) override { return pinned_.facts(address); }
 
   [[nodiscard]] DeviceCode create_stream(StreamRole role, StreamHandle& stream) override;
   [[nodiscard]] DeviceCode destroy_stream(StreamHandle stream) override;
@@ -125,6 +106,7 @@ class CudaDevice final : public Device, private GranuleVendor {
   template <class Body>
   DeviceCode mapping(Body&& body);
 
+  [[nodiscard]] PinnedCalls pinned_calls();
   void read_traits(cuda::DeviceNumber device);
   [[nodiscard]] cuda::Code read_granule();
   [[nodiscard]] cuda::Code poll_event(cuda::Event event, std::int64_t timeout_ns);
@@ -142,7 +124,7 @@ class CudaDevice final : public Device, private GranuleVendor {
   std::atomic<bool> lost_ = false;
   ErrorTexts errors_;
   MappedMemory mapped_{*this, true};
-  cuda::PinnedMemory pinned_{driver_};
+  PinnedBlocks pinned_;
   Outstanding plain_, streams_, events_;
   cuda::Kernels kernels_{driver_};
   std::mutex kernels_mutex_;
@@ -199,7 +181,7 @@ void CudaDevice::read_traits(cuda::DeviceNumber device) {
   traits_.host_register = registering != 0;
   traits_.alignment_bytes = kBlockAlignment;
   traits_.largest_pinned_bytes = kLargestPinned;
-  traits_.numa_node = options_.numa_node >= 0 || !has_bus ? options_.numa_node : pci_numa_node(bus);
+  traits_.numa_node = options_.numa_node >= 0 || !has_bus ? options_.numa_node : numa_node_of_pci(bus);
 }
 
 Status CudaDevice::open() {
@@ -303,11 +285,18 @@ DeviceCode CudaDevice::free_plain(Address address) {
 DeviceCode CudaDevice::allocate_pinned(Bytes bytes, Address& address) {
   if (bytes <= 0) return refuse(DeviceCode::invalid, "cannot allocate no bytes");
   if (bytes > kLargestPinned) return refuse(DeviceCode::unsupported, "one piece of pinned memory is at most 64 GiB");
-  const cuda::PinnedMemory::Wish wish{.bytes = bytes,
-                                      .numa_node = traits_.numa_node,
-                                      .touch_threads = options_.touch_threads,
-                                      .may_register = traits_.host_register};
-  return in_context("cuMemHostAlloc", [&] { return pinned_.allocate(wish, address); });
+  const HostPagesOptions wish{.bytes = bytes, .numa_node = traits_.numa_node, .touch_threads = options_.touch_threads};
+  return in_context("cuMemHostAlloc", [&] { return pinned_.allocate(wish, traits_.host_register, address); });
+}
+
+PinnedCalls CudaDevice::pinned_calls() {
+  return {
+      .register_pages = [this](void* pages,
+                               std::size_t bytes) { return driver_.host_register(pages, bytes, cuda::kHostPortable); },
+      .unregister_pages = [this](void* pages) { return driver_.host_unregister(pages); },
+      .allocate = [this](void** pages,
+                         std::size_t bytes) { return driver_.host_allocate(pages, bytes, cuda::kHostPortable); },
+      .free = [this](void* pages) { return driver_.host_free(pages); }};
 }
 
 DeviceCode CudaDevice::free_pinned(Address address) {

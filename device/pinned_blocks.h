@@ -1,0 +1,48 @@
+#pragma once
+// Pinned host memory of a vendor's device: pages of our own (device/host_pages.h) registered with the vendor, or the
+// vendor's own pages where registering is not possible or fails; which of the two is in facts().
+// Threads: any; the slow parts run outside the lock.
+
+#include <functional>
+#include <map>
+#include <mutex>
+
+#include "device/host_pages.h"
+
+namespace tidemark {
+
+/// A vendor's calls; each answers the vendor's code, 0 for success.
+struct PinnedCalls {
+  std::function<int(void* pages, std::size_t bytes)> register_pages;  ///< empty: allocate() only
+  std::function<int(void* pages)> unregister_pages;
+  std::function<int(void** pages, std::size_t bytes)> allocate;
+  std::function<int(void* pages)> free;
+};
+
+class PinnedBlocks {
+ public:
+  explicit PinnedBlocks(PinnedCalls calls) : calls_(std::move(calls)) {}
+
+  /// The vendor's code. `use_register` false: the vendor's own pages at once.
+  [[nodiscard]] int allocate(const HostPagesOptions& wish, bool use_register, Address& address);
+  [[nodiscard]] bool has(Address address) const;
+  [[nodiscard]] PinnedFacts facts(Address address) const;
+  /// REQUIRES: has(address).
+  [[nodiscard]] int free(Address address);
+  /// Gives everything back, whatever the vendor answers.
+  void clear();
+
+ private:
+  struct Block {
+    HostPages pages;  ///< empty: the vendor's own
+    PinnedFacts facts;
+  };
+  [[nodiscard]] bool register_own(const HostPagesOptions& wish, Block& block) const;
+  [[nodiscard]] int give_back(Address address, Block block) const;
+
+  const PinnedCalls calls_;
+  mutable std::mutex mutex_;
+  std::map<Address, Block> blocks_;
+};
+
+}  // namespace tidemark
