@@ -30,7 +30,7 @@
 // the bytes.
 //
 // Cost: allocate and free are O(predecessors of the block), with no memory allocation and no device call; a departure
-// O(look_ahead). Metadata: about 50 bytes a planned block. Threads: calls must not overlap.
+// O(look_ahead). Metadata: about 100 bytes a planned block. Threads: calls must not overlap.
 
 #include <cstdint>
 #include <memory>

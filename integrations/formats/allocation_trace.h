@@ -17,6 +17,9 @@
 
 namespace tidemark {
 
+/// Readers refuse what adds up to more than this, so that sums stay exact.
+inline constexpr Bytes kMostTraceBytes = std::int64_t{1} << 60;
+
 struct AllocationTrace {
   struct Block {
     Bytes bytes = 0;  ///< > 0, as the source states it (PyTorch: as requested, or the block where that is gone)

@@ -1,0 +1,314 @@
+#include "allocator/planned_arena.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cassert>
+#include <map>
+
+namespace tidemark {
+namespace {
+
+constexpr std::int32_t kNobody = -1;
+
+/// The bytes [begin, end) as the plan passes over them: who held each last. Pieces abut and never overlap.
+class LastHolders {
+ public:
+  /// `block` takes [begin, end). Calls `visit(holder)` for whoever held some of it, perhaps repeatedly.
+  template <class Visit>
+  void take(Bytes begin, Bytes end, std::int32_t block, const Visit& visit) {
+    split_at(begin);
+    split_at(end);
+    auto piece = pieces_.lower_bound(begin);
+    while (piece != pieces_.end() && piece->first < end) {
+      visit(piece->second.holder);
+      piece = pieces_.erase(piece);
+    }
+    pieces_.emplace_hint(piece, begin, Piece{.end = end, .holder = block});
+  }
+
+ private:
+  struct Piece {
+    Bytes end = 0;
+    std::int32_t holder = kNobody;
+  };
+
+  void split_at(Bytes at) {
+    auto piece = pieces_.lower_bound(at);
+    if (piece == pieces_.begin()) return;
+    --piece;
+    if (piece->first >= at || piece->second.end <= at) return;
+    pieces_.emplace(at, piece->second);
+    piece->second.end = at;
+  }
+
+  std::map<Bytes, Piece> pieces_;  // by begin
+};
+
+/// Offsets as keys, fixed once built: open addressing at most half full.
+class OffsetIndex {
+ public:
+  /// `keys` are distinct and >= 0; key i is found as i.
+  explicit OffsetIndex(std::span<const Bytes> keys) : table_(std::bit_ceil(2 * keys.size() + 1)) {
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      std::size_t at = home(keys[i]);
+      while (table_[at].row != kNobody) at = next(at);
+      table_[at] = {.key = keys[i], .row = static_cast<std::int32_t>(i)};
+    }
+  }
+
+  [[nodiscard]] std::int32_t find(Bytes key) const {
+    std::size_t at = home(key);
+    while (table_[at].row != kNobody && table_[at].key != key) at = next(at);
+    return table_[at].row;
+  }
+
+ private:
+  struct Entry {
+    Bytes key = 0;
+    std::int32_t row = kNobody;
+  };
+
+  [[nodiscard]] std::size_t home(Bytes key) const {
+    constexpr std::uint64_t kGolden = 0x9E3779B97F4A7C15U;  // 2^64 over the golden ratio: spreads neighbours
+    const std::uint64_t mixed = static_cast<std::uint64_t>(key) * kGolden;
+    return static_cast<std::size_t>(mixed >> 32) & (table_.size() - 1);
+  }
+  [[nodiscard]] std::size_t next(std::size_t at) const { return (at + 1) & (table_.size() - 1); }
+
+  std::vector<Entry> table_;
+};
+
+std::vector<Bytes> distinct_offsets(std::span<const PlannedBlock> blocks) {
+  std::vector<Bytes> offsets;
+  offsets.reserve(blocks.size());
+  for (const PlannedBlock& block : blocks) offsets.push_back(block.offset);
+  std::ranges::sort(offsets);
+  offsets.erase(std::ranges::unique(offsets).begin(), offsets.end());
+  return offsets;
+}
+
+}  // namespace
+
+struct PlannedArena::State {
+  /// A planned block with everything the request needs.
+  struct Slot {
+    Bytes offset = 0;
+    Bytes span = 0;          // bytes it takes: rounded, pad included
+    Bytes least_span = 0;    // of a request that fits
+    Bytes used_bytes = 0;    // as requested; 0: not in use
+    std::int32_t place = 0;  // row in holder_at
+    std::int32_t first_predecessor = 0;
+    std::int32_t predecessor_count = 0;
+    bool persistent = false;
+    bool straggler = false;
+
+    [[nodiscard]] bool in_use() const { return used_bytes > 0; }
+    [[nodiscard]] bool fits(Bytes request_span) const { return least_span <= request_span && request_span <= span; }
+    [[nodiscard]] bool overlaps(const Slot& other) const {
+      return offset < other.offset + other.span && other.offset < offset + span;
+    }
+  };
+
+  State(std::span<const PlannedBlock> blocks, const Options& given)
+      : options(given), offsets(distinct_offsets(blocks)), index(offsets), holder_at(offsets.size(), kNobody) {
+    slots.reserve(blocks.size());
+    for (const PlannedBlock& block : blocks) {
+      assert(block.bytes > 0 && block.offset >= 0 && block.offset % options.alignment_bytes == 0);
+      assert(block.least_bytes >= 0 && block.least_bytes <= block.bytes);
+      slots.push_back({.offset = block.offset,
+                       .span = span_of(block.bytes),
+                       .least_span = span_of(block.least_bytes > 0 ? block.least_bytes : block.bytes),
+                       .place = index.find(block.offset),
+                       .persistent = block.persistent});
+      extent_bytes = std::max(extent_bytes, block.offset + slots.back().span);
+    }
+    find_predecessors();
+  }
+
+  [[nodiscard]] Bytes span_of(Bytes bytes) const {
+    return round_up(bytes + options.tail_pad_bytes, options.alignment_bytes);
+  }
+
+  /// Twice around the circle: the first round only tells who is last in a step.
+  void find_predecessors() {
+    LastHolders holders;
+    const auto count = static_cast<std::int32_t>(slots.size());
+    for (std::int32_t block = 0; block < count; ++block) {
+      const Slot& slot = at(block);
+      holders.take(slot.offset, slot.offset + slot.span, block, [](std::int32_t) {});
+    }
+    std::vector<std::int32_t> found;
+    for (std::int32_t block = 0; block < count; ++block) {
+      Slot& slot = at(block);
+      found.clear();
+      holders.take(slot.offset, slot.offset + slot.span, block, [&](std::int32_t holder) { found.push_back(holder); });
+      std::ranges::sort(found);
+      found.erase(std::ranges::unique(found).begin(), found.end());
+      slot.first_predecessor = static_cast<std::int32_t>(predecessors.size());
+      slot.predecessor_count = static_cast<std::int32_t>(found.size());
+      predecessors.insert(predecessors.end(), found.begin(), found.end());
+    }
+  }
+
+  Slot& at(std::int32_t block) { return slots[static_cast<std::size_t>(block)]; }
+  [[nodiscard]] bool at_end() const { return static_cast<std::size_t>(cursor) == slots.size(); }
+  [[nodiscard]] std::span<const std::int32_t> predecessors_of(const Slot& slot) const {
+    return std::span(predecessors)
+        .subspan(static_cast<std::size_t>(slot.first_predecessor), static_cast<std::size_t>(slot.predecessor_count));
+  }
+
+  /// By the invariant of the header this looks at every block that can be in the way.
+  [[nodiscard]] bool is_free(const Slot& slot) {
+    if (slot.in_use()) return false;
+    for (const std::int32_t holder : predecessors_of(slot))
+      if (at(holder).in_use()) return false;
+    return std::ranges::none_of(stragglers, [&](std::int32_t straggler) { return at(straggler).overlaps(slot); });
+  }
+
+  /// Moves on without handing the block at the cursor out, and keeps the invariant.
+  void pass_over() {
+    const Slot& slot = at(cursor);
+    for (const std::int32_t holder : predecessors_of(slot)) {
+      Slot& in_the_way = at(holder);
+      if (!in_the_way.in_use() || in_the_way.straggler) continue;
+      in_the_way.straggler = true;
+      stragglers.push_back(holder);
+    }
+    if (!(slot.persistent && slot.in_use())) ++counts.passed_over;
+    ++cursor;
+  }
+
+  /// Persistent blocks that are there already are not asked for again.
+  void skip_persistent() {
+    while (!at_end() && at(cursor).persistent && at(cursor).in_use()) pass_over();
+  }
+
+  /// How many blocks further the plan fits the requests again, or nothing.
+  [[nodiscard]] std::optional<std::int32_t> find_distance(Bytes span) {
+    const auto count = static_cast<std::int32_t>(slots.size());
+    const std::int32_t last = std::min(count - 1, cursor + options.look_ahead);
+    for (std::int32_t place = cursor + 1; place <= last; ++place) {
+      if (!at(place).fits(span)) continue;
+      const std::int32_t distance = place - cursor;
+      const bool replaced = distance <= departed;
+      const bool skipped =
+          departed >= 2 && distance >= 2 && at(place - 1).fits(recent[0]) && at(place - 2).fits(recent[1]);
+      if (replaced || skipped) return distance;
+    }
+    return std::nullopt;
+  }
+
+  std::optional<Address> depart(Bytes span) {
+    ++counts.unplanned;
+    ++departed;
+    recent = {span, recent[0]};
+    return std::nullopt;
+  }
+
+  /// The block at the cursor fits the request.
+  std::optional<Address> serve(Bytes bytes) {
+    Slot& slot = at(cursor);
+    departed = 0;
+    if (!is_free(slot)) {
+      pass_over();
+      ++counts.blocked;
+      ++counts.unplanned;
+      return std::nullopt;
+    }
+    slot.used_bytes = bytes;
+    holder_at[static_cast<std::size_t>(slot.place)] = cursor;
+    ++cursor;
+    ++in_use;
+    ++counts.served;
+    counts.live_bytes += bytes;
+    counts.peak_live_bytes = std::max(counts.peak_live_bytes, counts.live_bytes);
+    return options.base + static_cast<Address>(slot.offset);
+  }
+
+  /// The planned block in use at an address, or kNobody.
+  [[nodiscard]] std::int32_t find_block(Address address) const {
+    if (address < options.base || address - options.base >= static_cast<Address>(extent_bytes)) return kNobody;
+    const std::int32_t place = index.find(static_cast<Bytes>(address - options.base));
+    return place == kNobody ? kNobody : holder_at[static_cast<std::size_t>(place)];
+  }
+
+  Options options;
+  std::vector<Bytes> offsets;  // distinct, ascending
+  OffsetIndex index;
+  std::vector<std::int32_t> holder_at;  // per distinct offset: the block in use there
+  std::vector<Slot> slots;              // in plan order
+  std::vector<std::int32_t> predecessors;
+  std::vector<std::int32_t> stragglers;
+  std::int32_t cursor = 0;
+  std::int64_t departed = 0;      // requests since the last that fitted
+  std::array<Bytes, 2> recent{};  // spans of the last two departed ones, the latest first
+  std::int64_t in_use = 0;        // blocks
+  bool has_requests = false;      // in this step
+  Bytes extent_bytes = 0;
+  PlannedArenaCounts counts;
+};
+
+PlannedArena::PlannedArena(std::span<const PlannedBlock> blocks, const Options& options)
+    : state_(std::make_unique<State>(blocks, options)) {}
+PlannedArena::~PlannedArena() = default;
+PlannedArena::PlannedArena(PlannedArena&&) noexcept = default;
+PlannedArena& PlannedArena::operator=(PlannedArena&&) noexcept = default;
+
+std::optional<Address> PlannedArena::allocate(Bytes bytes) {
+  assert(bytes > 0);
+  State& state = *state_;
+  state.has_requests = true;
+  state.skip_persistent();
+  const Bytes span = state.span_of(bytes);
+  if (state.at_end()) return state.depart(span);
+  if (!state.at(state.cursor).fits(span)) {
+    const std::optional<std::int32_t> distance = state.find_distance(span);
+    if (!distance) return state.depart(span);
+    for (std::int32_t passed = 0; passed < *distance; ++passed) state.pass_over();
+    ++state.counts.resynchronised;
+  }
+  return state.serve(bytes);
+}
+
+bool PlannedArena::free(Address address) {
+  State& state = *state_;
+  const std::int32_t block = state.find_block(address);
+  if (block == kNobody) return false;
+  State::Slot& slot = state.at(block);
+  state.holder_at[static_cast<std::size_t>(slot.place)] = kNobody;
+  state.counts.live_bytes -= slot.used_bytes;
+  slot.used_bytes = 0;
+  --state.in_use;
+  if (slot.straggler) {
+    slot.straggler = false;
+    std::erase(state.stragglers, block);
+  }
+  return true;
+}
+
+void PlannedArena::begin_step() {
+  State& state = *state_;
+  ++state.counts.steps;
+  const std::int64_t passed_over = state.counts.passed_over;
+  if (state.has_requests || state.in_use > 0)
+    while (!state.at_end()) state.pass_over();
+  if (!state.has_requests) state.counts.passed_over = passed_over;  // a step that was not run departs from nothing
+  state.cursor = 0;
+  state.departed = 0;
+  state.has_requests = false;
+}
+
+bool PlannedArena::owns(Address address) const {
+  return state_->find_block(address) != kNobody;
+}
+
+Bytes PlannedArena::extent_bytes() const {
+  return state_->extent_bytes;
+}
+
+const PlannedArenaCounts& PlannedArena::counts() const {
+  return state_->counts;
+}
+
+}  // namespace tidemark

@@ -1,0 +1,352 @@
+// The planned arena: follows its plan exactly, finds back after departures, and never hands out bytes in use.
+
+#include "allocator/planned_arena.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+#include <vector>
+
+namespace tidemark {
+namespace {
+
+constexpr Address kBase = 0x10000;
+constexpr PlannedArena::Options kOptions = {.base = kBase, .alignment_bytes = 1, .look_ahead = 16};
+
+std::optional<Address> at(Bytes offset) {
+  return kBase + static_cast<Address>(offset);
+}
+
+//   offsets        order: a 4@0, b 4@4, (a freed) c 4@0, (b freed) d 8@0
+const std::vector<PlannedBlock> kFour = {
+    {.bytes = 4, .offset = 0}, {.bytes = 5, .offset = 4}, {.bytes = 3, .offset = 0}, {.bytes = 8, .offset = 0}};
+
+TEST(PlannedArena, FollowsThePlan) {
+  PlannedArena arena(kFour, kOptions);
+  EXPECT_EQ(arena.extent_bytes(), 9);
+  for (int step = 0; step < 3; ++step) {
+    arena.begin_step();
+    EXPECT_EQ(arena.allocate(4), at(0));
+    EXPECT_EQ(arena.allocate(5), at(4));
+    EXPECT_TRUE(arena.free(kBase));
+    EXPECT_EQ(arena.allocate(3), at(0));
+    EXPECT_TRUE(arena.owns(kBase));
+    EXPECT_TRUE(arena.free(kBase));
+    EXPECT_TRUE(arena.free(kBase + 4));
+    EXPECT_EQ(arena.allocate(8), at(0));
+    EXPECT_TRUE(arena.free(kBase));
+    EXPECT_FALSE(arena.free(kBase));
+    EXPECT_FALSE(arena.owns(kBase));
+  }
+  EXPECT_EQ(arena.counts(), (PlannedArenaCounts{.steps = 3, .served = 12, .peak_live_bytes = 9}));
+}
+
+TEST(PlannedArena, AddressesOfOthersAreNotItsOwn) {
+  PlannedArena arena(kFour, kOptions);
+  ASSERT_TRUE(arena.allocate(4));
+  for (const Address address : {Address{0}, kBase - 1, kBase + 1, kBase + 4, kBase + 9, ~Address{0}})
+    EXPECT_FALSE(arena.free(address)) << address;
+  EXPECT_TRUE(arena.free(kBase));
+}
+
+TEST(PlannedArena, BytesStillInUseAreNotHandedOut) {
+  PlannedArena arena(kFour, kOptions);
+  ASSERT_TRUE(arena.allocate(4));
+  ASSERT_TRUE(arena.allocate(5));
+  EXPECT_EQ(arena.allocate(3), std::nullopt);  // the first is not freed
+  EXPECT_TRUE(arena.free(kBase + 4));
+  EXPECT_EQ(arena.allocate(8), std::nullopt);  // it is in the way of this one too, two steps on
+  EXPECT_EQ(arena.counts().blocked, 2);
+  EXPECT_EQ(arena.counts().passed_over, 2);
+  arena.begin_step();
+  EXPECT_EQ(arena.allocate(4), std::nullopt);  // and of itself
+  EXPECT_EQ(arena.allocate(5), at(4));
+  EXPECT_TRUE(arena.free(kBase));
+  EXPECT_EQ(arena.allocate(3), at(0));
+}
+
+TEST(PlannedArena, InsertedRequestsAreServedElsewhere) {
+  PlannedArena arena(kFour, kOptions);
+  ASSERT_TRUE(arena.allocate(4));
+  for (const Bytes extra : {100, 101, 102}) EXPECT_EQ(arena.allocate(extra), std::nullopt);
+  EXPECT_EQ(arena.allocate(5), at(4));
+  EXPECT_EQ(arena.counts().unplanned, 3);
+  EXPECT_EQ(arena.counts().passed_over, 0);
+}
+
+TEST(PlannedArena, AnotherSizeCostsOneBlock) {
+  PlannedArena arena(kFour, kOptions);
+  ASSERT_TRUE(arena.allocate(4));
+  EXPECT_EQ(arena.allocate(6), std::nullopt);  // planned with 5
+  EXPECT_TRUE(arena.free(kBase));
+  EXPECT_EQ(arena.allocate(3), at(0));
+  EXPECT_EQ(arena.counts().resynchronised, 1);
+  EXPECT_EQ(arena.counts().passed_over, 1);
+}
+
+TEST(PlannedArena, SkippedBlocksAreFoundByThreeRequestsInARow) {
+  std::vector<PlannedBlock> blocks;
+  for (Bytes i = 0; i < 12; ++i) blocks.push_back({.bytes = 10 + i, .offset = 100 * i});
+  PlannedArena arena(blocks, kOptions);
+  EXPECT_EQ(arena.allocate(10), at(0));
+  EXPECT_EQ(arena.allocate(16), std::nullopt);
+  EXPECT_EQ(arena.allocate(17), std::nullopt);
+  EXPECT_EQ(arena.allocate(18), at(800));
+  EXPECT_EQ(arena.allocate(19), at(900));
+  EXPECT_EQ(arena.counts().passed_over, 7);
+}
+
+TEST(PlannedArena, RoutedBlocksTakeWhatIsWithinTheirBounds) {
+  const std::vector<PlannedBlock> blocks = {{.bytes = 100, .offset = 0, .least_bytes = 40},
+                                            {.bytes = 7, .offset = 100}};
+  for (const auto& [bytes, served] : {std::pair<Bytes, bool>{39, false}, {40, true}, {100, true}, {101, false}}) {
+    PlannedArena arena(blocks, kOptions);
+    EXPECT_EQ(arena.allocate(bytes).has_value(), served) << bytes;
+    EXPECT_EQ(arena.allocate(7), at(100));
+    EXPECT_EQ(arena.counts().live_bytes, 7 + (served ? bytes : 0));
+  }
+}
+
+TEST(PlannedArena, RoundingAndPadBelongToTheBlock) {
+  const std::vector<PlannedBlock> blocks = {{.bytes = 500, .offset = 0}, {.bytes = 1, .offset = 1024}};
+  PlannedArena arena(blocks, {.base = kBase, .alignment_bytes = 512, .tail_pad_bytes = 32});
+  EXPECT_EQ(arena.extent_bytes(), 1024 + 512);
+  EXPECT_EQ(arena.allocate(481), at(0));  // 481 + 32 bytes take 1024 as 500 + 32 do
+  EXPECT_EQ(arena.allocate(480), at(1024));
+}
+
+TEST(PlannedArena, PersistentBlocksAreExpectedOnce) {
+  const std::vector<PlannedBlock> blocks = {
+      {.bytes = 6, .offset = 0, .persistent = true}, {.bytes = 4, .offset = 6}, {.bytes = 2, .offset = 6}};
+  PlannedArena arena(blocks, kOptions);
+  EXPECT_EQ(arena.allocate(6), at(0));
+  for (int step = 0; step < 2; ++step) {
+    EXPECT_EQ(arena.allocate(4), at(6));
+    EXPECT_TRUE(arena.free(kBase + 6));
+    EXPECT_EQ(arena.allocate(2), at(6));
+    EXPECT_TRUE(arena.free(kBase + 6));
+    arena.begin_step();
+  }
+  EXPECT_EQ(arena.counts().passed_over, 0);
+  EXPECT_TRUE(arena.free(kBase));
+  EXPECT_EQ(arena.allocate(6), at(0));  // gone, so it is expected again
+}
+
+TEST(PlannedArena, StepsThatAreNotRunDepartFromNothing) {
+  PlannedArena arena(kFour, kOptions);
+  ASSERT_TRUE(arena.allocate(4));
+  arena.begin_step();
+  const std::int64_t passed_over = arena.counts().passed_over;
+  EXPECT_EQ(passed_over, 3);
+  arena.begin_step();
+  arena.begin_step();
+  EXPECT_EQ(arena.counts().passed_over, passed_over);
+  EXPECT_EQ(arena.allocate(4), std::nullopt);
+  EXPECT_EQ(arena.allocate(5), at(4));
+}
+
+TEST(PlannedArena, AnEmptyPlanServesNothing) {
+  PlannedArena arena({}, kOptions);
+  arena.begin_step();
+  EXPECT_EQ(arena.allocate(1), std::nullopt);
+  EXPECT_FALSE(arena.free(kBase));
+  EXPECT_EQ(arena.extent_bytes(), 0);
+}
+
+// ---- against a model
+// --------------------------------------------------------------------------------------------------
+
+/// A step: events in order, with blocks placed by first fit so that every byte is reused a lot.
+struct RandomPlan {
+  struct Event {
+    bool is_alloc = false;
+    int block = 0;
+  };
+  std::vector<PlannedBlock> blocks;
+  std::vector<Event> events;
+};
+
+RandomPlan random_plan(std::mt19937_64& random) {
+  RandomPlan plan;
+  std::map<Bytes, int> live;  // by offset
+  const int count = 5 + static_cast<int>(random() % 40);
+  while (static_cast<int>(plan.blocks.size()) < count) {
+    if (!live.empty() && random() % 2 == 0) {
+      auto gone = live.begin();
+      std::advance(gone, static_cast<std::ptrdiff_t>(random() % live.size()));
+      plan.events.push_back({.is_alloc = false, .block = gone->second});
+      live.erase(gone);
+      continue;
+    }
+    const Bytes bytes = 1 + static_cast<Bytes>(random() % 6);
+    const auto block = static_cast<int>(plan.blocks.size());
+    plan.events.push_back({.is_alloc = true, .block = block});
+    if (random() % 10 == 0) {  // bytes of its own
+      plan.blocks.push_back({.bytes = bytes, .offset = 300 + 8 * Bytes{block}, .persistent = true});
+      continue;
+    }
+    Bytes offset = 0;
+    for (const auto& [begin, other] : live) {
+      if (begin - offset >= bytes) break;
+      offset = begin + plan.blocks[static_cast<std::size_t>(other)].bytes;
+    }
+    live[offset] = block;
+    plan.blocks.push_back({.bytes = bytes, .offset = offset});
+  }
+  for (const auto& [offset, block] : live) plan.events.push_back({.is_alloc = false, .block = block});
+  return plan;
+}
+
+/// What the arena handed out, byte by byte.
+class ByteModel {
+ public:
+  explicit ByteModel(Bytes extent) : used_(static_cast<std::size_t>(extent)) {}
+  [[nodiscard]] bool is_free(Bytes offset, Bytes bytes) const {
+    return std::all_of(used_.begin() + offset, used_.begin() + offset + bytes, [](bool used) { return !used; });
+  }
+  void set(Bytes offset, Bytes bytes, bool used) {
+    std::fill(used_.begin() + offset, used_.begin() + offset + bytes, used);
+  }
+
+ private:
+  std::vector<bool> used_;
+};
+
+/// Runs steps of a plan and departs from it with the given chance at every event: other sizes, left-out and inserted
+/// requests, frees that come late or (in the next step) very late.
+class Framework {
+ public:
+  Framework(const RandomPlan& plan, unsigned departure_percent, std::mt19937_64& random)
+      : plan_(plan),
+        arena_(plan.blocks, kOptions),
+        model_(arena_.extent_bytes()),
+        percent_(departure_percent),
+        random_(random) {}
+
+  void run_step() {
+    arena_.begin_step();
+    for (const RandomPlan::Event& event : plan_.events) {
+      if (departs()) request(1 + static_cast<Bytes>(random_() % 8));  // inserted, freed some time later
+      if (event.is_alloc) {
+        const PlannedBlock& block = plan_.blocks[static_cast<std::size_t>(event.block)];
+        if (held_.contains(event.block) || departs())
+          continue;  // persistent and there already, freed late, or left out
+        if (const auto address = request(block.bytes + (departs() ? 1 : 0), event.block)) held_[event.block] = *address;
+      } else if (!departs()) {
+        release(event.block);
+      }
+      if (!late_.empty() && random_() % 4 == 0) release_late();
+    }
+    for (const RandomPlan::Event& event : plan_.events)
+      if (!event.is_alloc && held_.contains(event.block) && random_() % 2 == 0) release(event.block);
+  }
+
+  [[nodiscard]] PlannedArena& arena() { return arena_; }
+  [[nodiscard]] bool is_fault() const { return fault_; }
+
+ private:
+  bool departs() { return random_() % 100 < percent_; }
+
+  std::optional<Address> request(Bytes bytes, int block = -1) {
+    const std::int64_t blocked = arena_.counts().blocked;
+    const std::optional<Address> address = arena_.allocate(bytes);
+    if (!address) {
+      EXPECT_TRUE(percent_ > 0 || arena_.counts().blocked > blocked);
+      return std::nullopt;
+    }
+    const auto offset = static_cast<Bytes>(*address - kBase);
+    if (!model_.is_free(offset, bytes)) fault_ = true;
+    model_.set(offset, bytes, true);
+    bytes_at_[*address] = bytes;
+    if (block < 0) late_.push_back(*address);
+    return address;
+  }
+
+  void give_back(Address address) {
+    if (!arena_.free(address)) fault_ = true;
+    model_.set(static_cast<Bytes>(address - kBase), bytes_at_[address], false);
+  }
+  void release(int block) {
+    const auto found = held_.find(block);
+    if (found == held_.end()) return;
+    give_back(found->second);
+    held_.erase(found);
+  }
+  void release_late() {
+    give_back(late_.back());
+    late_.pop_back();
+  }
+
+  const RandomPlan& plan_;
+  PlannedArena arena_;
+  ByteModel model_;
+  unsigned percent_;
+  std::mt19937_64& random_;
+  std::map<int, Address> held_;  // by planned block
+  std::vector<Address> late_;    // inserted requests that hit a planned offset
+  std::map<Address, Bytes> bytes_at_;
+  bool fault_ = false;
+};
+
+TEST(PlannedArenaProperty, NeverHandsOutBytesInUse) {
+  std::mt19937_64 random(20'240'611);
+  std::int64_t served = 0, blocked = 0, resynchronised = 0;
+  for (int round = 0; round < 400; ++round) {
+    const RandomPlan plan = random_plan(random);
+    Framework framework(plan, static_cast<unsigned>(round % 30), random);
+    for (int step = 0; step < 12; ++step) framework.run_step();
+    ASSERT_FALSE(framework.is_fault()) << "round " << round;
+    const PlannedArenaCounts& counts = framework.arena().counts();
+    served += counts.served;
+    blocked += counts.blocked;
+    resynchronised += counts.resynchronised;
+  }
+  // The rounds were worth it: most requests got their place, and both kinds of trouble came up.
+  EXPECT_GT(served, 40'000);
+  EXPECT_GT(blocked, 1'000);
+  EXPECT_GT(resynchronised, 1'000);
+}
+
+TEST(PlannedArenaProperty, WithoutDeparturesEveryRequestIsServed) {
+  std::mt19937_64 random(7);
+  for (int round = 0; round < 200; ++round) {
+    RandomPlan plan = random_plan(random);
+    PlannedArena arena(plan.blocks, kOptions);
+    for (int step = 0; step < 3; ++step) {
+      arena.begin_step();
+      for (const RandomPlan::Event& event : plan.events) {
+        const PlannedBlock& block = plan.blocks[static_cast<std::size_t>(event.block)];
+        const Address address = kBase + static_cast<Address>(block.offset);
+        if (!event.is_alloc) {
+          ASSERT_TRUE(arena.free(address));
+        } else if (step == 0 || !block.persistent || !arena.owns(address)) {
+          ASSERT_EQ(arena.allocate(block.bytes), address);
+        }
+      }
+    }
+    EXPECT_EQ(arena.counts().unplanned, 0);
+    EXPECT_EQ(arena.counts().passed_over, 0);
+  }
+}
+
+TEST(PlannedArenaProperty, OneOddRequestCostsAtMostAFewPlannedOffsets) {
+  std::mt19937_64 random(99);
+  std::vector<PlannedBlock> blocks;
+  for (Bytes i = 0; i < 300; ++i) blocks.push_back({.bytes = 1 + static_cast<Bytes>(random() % 50), .offset = 64 * i});
+  for (int kind = 0; kind < 3; ++kind) {
+    for (std::size_t odd = 1; odd + 20 < blocks.size(); odd += 7) {
+      PlannedArena arena(blocks, kOptions);
+      for (std::size_t i = 0; i < blocks.size(); ++i) {
+        if (i == odd && kind == 0) continue;                                         // left out
+        if (i == odd && kind == 1) (void)arena.allocate(777);                        // inserted
+        (void)arena.allocate(blocks[i].bytes + (i == odd && kind == 2 ? 1000 : 0));  // another size
+      }
+      EXPECT_GE(arena.counts().served, 270) << "kind " << kind << " at " << odd;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tidemark
