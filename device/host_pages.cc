@@ -1,0 +1,216 @@
+#include "device/host_pages.h"
+
+#include <fmt/format.h>
+#include <numa.h>
+#include <numaif.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cctype>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+namespace tidemark {
+namespace {
+
+constexpr Bytes kHugePage = 2 * kMiB;
+constexpr Bytes kTouchPiece = 32 * kMiB;  ///< a thread takes pieces of this size, so that a slow one holds up nobody
+constexpr int kPopulateWrite = 23;        ///< MADV_POPULATE_WRITE (Linux 5.14); the C library may not know it
+
+Bytes page_bytes() {
+  static const Bytes bytes = sysconf(_SC_PAGESIZE);
+  return bytes;
+}
+
+std::string text_of_errno(int number) {
+  return std::error_code(number, std::generic_category()).message();
+}
+
+/// `MemAvailable` of /proc/meminfo; -1: not there.
+Bytes machine_available_bytes() {
+  std::ifstream file("/proc/meminfo");
+  std::string name, unit;
+  Bytes kib = 0;
+  while (file >> name >> kib && std::getline(file, unit)) {
+    if (name == "MemAvailable:") return kib * kKiB;
+  }
+  return -1;
+}
+
+Bytes number_of_file(const char* path) {
+  std::ifstream file(path);
+  Bytes value = -1;
+  return file >> value ? value : -1;
+}
+
+/// What the memory controller still grants to a container whose group is mounted at its root; -1: no limit.
+Bytes container_available_bytes() {
+  const Bytes limit = number_of_file("/sys/fs/cgroup/memory.max");
+  const Bytes used = number_of_file("/sys/fs/cgroup/memory.current");
+  return limit < 0 || used < 0 ? -1 : std::max<Bytes>(0, limit - used);
+}
+
+/// An anonymous mapping whose start is a multiple of `alignment`. nullptr: refused, errno says why.
+void* map_aligned(Bytes bytes, Bytes alignment) {
+  const Bytes all = bytes + alignment - page_bytes();
+  void* const mapped = mmap(nullptr, static_cast<std::size_t>(all), PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (mapped == MAP_FAILED) return nullptr;
+  auto* const begin = static_cast<char*>(mapped);
+  const auto address = reinterpret_cast<Address>(begin);
+  const auto step = static_cast<Address>(alignment);
+  const Bytes before = static_cast<Bytes>((step - address % step) % step);
+  if (before > 0) munmap(begin, static_cast<std::size_t>(before));
+  if (const Bytes after = all - before - bytes; after > 0)
+    munmap(begin + before + bytes, static_cast<std::size_t>(after));
+  return begin + before;
+}
+
+void add_fact(PinnedFacts& facts, bool& flag, std::string why) {
+  flag = false;
+  facts.explanation += facts.explanation.empty() ? "" : "; ";
+  facts.explanation += why;
+}
+
+void ask_for_huge_pages(void* data, Bytes bytes, PinnedFacts& facts) {
+  if (bytes < kHugePage) return;
+  if (madvise(data, static_cast<std::size_t>(bytes), MADV_HUGEPAGE) == 0) return;
+  add_fact(facts, facts.huge_pages, fmt::format("no huge pages: {}", text_of_errno(errno)));
+}
+
+/// Transparent huge pages may be switched off although madvise() answers 0.
+void check_huge_pages_enabled(PinnedFacts& facts) {
+  std::ifstream file("/sys/kernel/mm/transparent_hugepage/enabled");
+  std::string text;
+  if (!std::getline(file, text)) {
+    add_fact(facts, facts.huge_pages, "no huge pages: the kernel has none");
+  } else if (text.find("[never]") != std::string::npos) {
+    add_fact(facts, facts.huge_pages, "no huge pages: transparent_hugepage/enabled is never");
+  }
+}
+
+void bind_to_node(void* data, Bytes bytes, int node, PinnedFacts& facts) {
+  if (numa_available() < 0) return add_fact(facts, facts.numa_bound, "not bound: the kernel knows no NUMA nodes");
+  if (node > numa_max_node()) {
+    return add_fact(facts, facts.numa_bound, fmt::format("not bound: there is no NUMA node {}", node));
+  }
+  if (numa_node_count() == 1) return;  // everything is on it
+  bitmask* const nodes = numa_allocate_nodemask();
+  numa_bitmask_setbit(nodes, static_cast<unsigned>(node));
+  const long answer = mbind(data, static_cast<unsigned long>(bytes), MPOL_BIND, nodes->maskp, nodes->size + 1, 0);
+  const int number = errno;
+  numa_bitmask_free(nodes);
+  if (answer == 0) return;
+  add_fact(facts, facts.numa_bound, fmt::format("not bound to NUMA node {}: {}", node, text_of_errno(number)));
+}
+
+/// 0, or the errno of the failure.
+int populate(char* data, Bytes bytes) {
+  if (madvise(data, static_cast<std::size_t>(bytes), kPopulateWrite) == 0) return 0;
+  if (errno != EINVAL) return errno;
+  for (Bytes at = 0; at < bytes; at += page_bytes()) static_cast<volatile char*>(data)[at] = 0;
+  return 0;
+}
+
+/// 0, or the errno of the first failure. Nothing says what the threads' node is worth where there is only one.
+int touch(char* data, Bytes bytes, int threads, int node) {
+  std::atomic<Bytes> next{0};
+  std::atomic<int> failure{0};
+  const auto work = [&] {
+    for (Bytes at = next.fetch_add(kTouchPiece); at < bytes && failure.load() == 0; at = next.fetch_add(kTouchPiece)) {
+      if (const int error = populate(data + at, std::min(kTouchPiece, bytes - at)); error != 0) failure.store(error);
+    }
+  };
+  const bool near = node >= 0 && numa_node_count() > 1;
+  std::vector<std::thread> helpers;
+  for (int i = near ? 0 : 1; i < std::max(1, threads); ++i) {
+    helpers.emplace_back([&work, near, node] {
+      if (near) static_cast<void>(numa_run_on_node(node));
+      work();
+    });
+  }
+  if (!near) work();  // the caller helps, but its own placement is left alone
+  for (std::thread& helper : helpers) helper.join();
+  return failure.load();
+}
+
+Result<void> check_room(Bytes bytes, Bytes keep_free_bytes) {
+  const Bytes available = available_host_bytes();
+  if (bytes <= available - keep_free_bytes) return {};
+  return infeasible(fmt::format("{} of host memory asked for, {} available, of which {} are to stay free",
+                                format_bytes(bytes), format_bytes(available), format_bytes(keep_free_bytes)));
+}
+
+}  // namespace
+
+Result<HostPages> HostPages::allocate(const HostPagesOptions& options) {
+  if (options.bytes <= 0 || options.bytes > kTiB * 1024)
+    return bad_input("host pages: a size of 1 B to 1 PiB is needed");
+  const bool huge = options.huge_pages && options.bytes >= kHugePage;
+  const Bytes bytes = round_up(options.bytes, page_bytes());
+  if (Status room = check_room(bytes, options.keep_free_bytes); !room) return room.error();
+  void* const data = map_aligned(bytes, huge ? kHugePage : page_bytes());
+  if (data == nullptr) {
+    return infeasible(fmt::format("cannot map {} of host memory: {}", format_bytes(bytes), text_of_errno(errno)));
+  }
+  HostPages pages(data, bytes, {});
+  PinnedFacts& facts = pages.facts_;
+  if (huge) ask_for_huge_pages(data, bytes, facts);
+  if (huge && facts.huge_pages) check_huge_pages_enabled(facts);
+  if (options.numa_node >= 0) bind_to_node(data, bytes, options.numa_node, facts);
+  const int touched =
+      touch(static_cast<char*>(data), bytes, options.touch_threads, facts.numa_bound ? options.numa_node : -1);
+  if (touched != 0) {
+    return infeasible(
+        fmt::format("cannot populate {} of host memory: {}", format_bytes(bytes), text_of_errno(touched)));
+  }
+  if (options.lock && mlock(data, static_cast<std::size_t>(bytes)) != 0) {
+    add_fact(facts, facts.locked, fmt::format("not locked: {}", text_of_errno(errno)));
+  }
+  return pages;
+}
+
+HostPages& HostPages::operator=(HostPages&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(bytes_, other.bytes_);
+  std::swap(facts_, other.facts_);
+  return *this;
+}
+
+HostPages::~HostPages() {
+  if (data_ != nullptr) munmap(data_, static_cast<std::size_t>(bytes_));
+}
+
+Bytes available_host_bytes() {
+  const Bytes machine = machine_available_bytes(), container = container_available_bytes();
+  if (machine < 0) return container < 0 ? page_bytes() * sysconf(_SC_AVPHYS_PAGES) : container;
+  return container < 0 ? machine : std::min(machine, container);
+}
+
+int numa_node_count() {
+  static const int count = numa_available() < 0 ? 1 : std::max(1, numa_num_configured_nodes());
+  return count;
+}
+
+int numa_node_of_pci(const std::string& pci_address, const std::string& sysfs) {
+  std::string name = pci_address;
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const bool plain = name.find_first_not_of("0123456789abcdef:.") == std::string::npos;
+  const auto colons = std::count(name.begin(), name.end(), ':');
+  if (!plain || colons < 1 || colons > 2) return -1;
+  if (colons == 1) name.insert(0, "0000:");
+  // Drivers print domains of eight digits, sysfs names have four.
+  while (name.find(':') > 4 && name.front() == '0') name.erase(0, 1);
+  std::ifstream file(sysfs + "/bus/pci/devices/" + name + "/numa_node");
+  int node = -1;
+  return file >> node && node >= 0 ? node : -1;
+}
+
+}  // namespace tidemark
