@@ -10,8 +10,8 @@
 //
 // How. Vector clocks, one component per stream plus one for the host (all host threads count as one timeline), and a
 // shadow over byte ranges that keeps the last write and, per stream, the last read since (the FastTrack idea). A race
-// is reported once at the access that closes it; afterwards the later access counts as ordered. Bytes exist between
-// allocate() and free(); touching others is reported as use of memory that is not allocated.
+// is reported at the access that closes it. Bytes exist between allocate() and free(); touching others is reported as
+// use of memory that is not allocated.
 // Dropped reads are those ordered before a kept one, so: the first racy access of a program is always reported, every
 // reported pair is a race, and a program without reports has none (tests compare with a quadratic oracle).
 //

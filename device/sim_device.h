@@ -70,7 +70,7 @@ struct SimOptions {
   Link h2d{.bytes_per_s = 25e9, .latency_ns = 10'000};
   double device_copy_bytes_per_s = 0;  ///< device_to_device; 0: takes no time
   std::int64_t launch_ns = 0;          ///< added to every launch that is not a message
-  std::int64_t copy_launch_ns = 0;     ///< added to every copy, before it takes the link
+  std::int64_t copy_launch_ns = 0;     ///< added to every copy
   std::int64_t poll_ns = 1'000;        ///< a query that answers not_ready costs the host this, so that polling ends
   bool check_races = true;
   std::size_t race_report_limit = 64;
