@@ -39,14 +39,15 @@ struct OversizedRecord {
 /// Something that costs time or safety without being an error. To be shown loudly.
 struct RunWarning {
   enum class Kind : std::uint8_t {
+    host_memory_pageable,    ///< copies block instead of overlapping
     host_memory_not_local,   ///< pinned memory is not placed on the device's NUMA node, or it is not known which
-    no_aliasing,             ///< oversized storages are served contiguously: the contingency limit is not promised
+    limit_not_promised,      ///< oversized storages are served contiguously: the contingency limit is not promised
     no_mapping,              ///< the arena is one plain allocation
     messages_not_matched,    ///< receives complete at once: waiting for other ranks is not part of the time
     host_waited_for_events,  ///< the device ran out of events; the host waited for old ones
     copies_exposed,          ///< the compute lane stood still for copies
   };
-  Kind kind = Kind::host_memory_not_local;
+  Kind kind = Kind::host_memory_pageable;
   std::string text;  ///< one line
 };
 

@@ -1,0 +1,96 @@
+#include "swap/bound_program.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/dynamic_region.h"
+
+namespace tidemark {
+namespace {
+
+/// Verifying launches work on words of 8 bytes.
+constexpr Bytes kWord = 8;
+
+Status check_scale(const Program& program, std::int64_t scale) {
+  if (scale < 1 || (scale & (scale - 1)) != 0)
+    return bad_input(fmt::format("scale 1/{}: the divisor must be a power of two", scale));
+  if (scale == 1) return {};
+  for (const Arena& arena : program.layout.arenas) {
+    if (arena.alignment_bytes % (kWord * scale) == 0) continue;
+    const Bytes most = std::max<Bytes>(1, (arena.alignment_bytes & -arena.alignment_bytes) / kWord);
+    return bad_input(
+        fmt::format("scale 1/{}: the plan's addresses are multiples of {} bytes, so at most 1/{} keeps them at "
+                    "words",
+                    scale, arena.alignment_bytes, most));
+  }
+  return {};
+}
+
+void place_residencies(BoundProgram& bound) {
+  const Program& program = *bound.program;
+  bound.touched_bytes.assign(program.layout.arenas.size(), 0);
+  for (std::size_t i = 0; i < program.schedule.residencies.size(); ++i) {
+    const Residency& r = program.schedule.residencies[i];
+    const Place place{.arena = program.layout.arena_of[i],
+                      .offset = program.layout.offset_of[i] / bound.scale,
+                      .bytes = bound.scaled(r.bytes)};
+    if (r.first_task != kNone<TaskId> && r.bytes > 0) {
+      Bytes& touched = bound.touched_bytes[row(place.arena)];
+      touched = std::max(touched, place.offset + place.bytes);
+    }
+    bound.places.push_back(place);
+  }
+  for (const Arena& arena : program.layout.arenas) bound.arena_bytes.push_back(bound.scaled(arena.height_bytes));
+}
+
+/// Storages that hold something before anything wrote them: parameters, inputs of an imported graph.
+void find_unwritten(BoundProgram& bound) {
+  const Schedule& schedule = bound.program->schedule;
+  enum class First : std::uint8_t { none, read, write };
+  std::vector<First> first(schedule.residencies.size(), First::none);
+  for (std::size_t t = 0; t < schedule.tasks.size(); ++t) {
+    const auto touches = schedule.touches_of(id_of<TaskId>(t));
+    // A task reads before it writes.
+    for (const AccessKind kind : {AccessKind::read, AccessKind::write})
+      for (const Schedule::Touch& touch : touches)
+        if (touch.kind == kind && first[row(touch.residency)] == First::none)
+          first[row(touch.residency)] = kind == AccessKind::read ? First::read : First::write;
+  }
+  bound.filled_late.assign(first.size(), 0);
+  for (std::size_t i = 0; i < first.size(); ++i) {
+    const Residency& r = schedule.residencies[i];
+    if (first[i] != First::read || r.space != MemorySpace::device) continue;
+    if (r.acquire == 0 && r.release == 2 * schedule.compute_tasks)
+      bound.filled_first.push_back(id_of<ResidencyId>(i));
+    else
+      bound.filled_late[i] = 1;
+  }
+}
+
+void list_messages(BoundProgram& bound) {
+  for (const SendEvent& send : bound.program->sends)
+    bound.messages.push_back({.task = send.task, .peer_rank = send.peer_rank, .tag = send.tag, .is_send = true});
+  for (const ReceiveEvent& receive : bound.program->receives)
+    bound.messages.push_back({.task = receive.task, .peer_rank = receive.peer_rank, .tag = receive.tag});
+  std::sort(bound.messages.begin(), bound.messages.end(),
+            [](const BoundMessage& a, const BoundMessage& b) { return a.task < b.task; });
+}
+
+}  // namespace
+
+Result<BoundProgram> bind_program(const Program& program, std::int64_t scale) {
+  if (Status s = check_scale(program, scale); !s) return s.error();
+  BoundProgram bound{.program = &program, .scale = scale};
+  place_residencies(bound);
+  find_unwritten(bound);
+  bound.streams = bind_streams(program, bound.filled_late);
+  list_messages(bound);
+  bound.routed.assign(program.schedule.residencies.size(), -1);
+  for (std::size_t i = 0; i < program.routed.size(); ++i)
+    bound.routed[row(program.routed[i].residency)] = static_cast<std::int32_t>(i);
+  bound.clock = compute_clock(program.schedule);
+  return bound;
+}
+
+}  // namespace tidemark

@@ -1,0 +1,131 @@
+#pragma once
+// What a step does where a site's expert load is above the planned one: oversized storages get room in the dynamic
+// region, and the contingencies whose trigger is exceeded are carried out. Loads at or below the plan cost a look-up.
+//
+// Order. before_task() is called before anything of the task is submitted (room is refused here, with nothing
+// overwritten), join_before() after its waits, after_task() behind it.
+//
+//   trigger ........ release_at ............ prefetch_at ........ needed_at      (tasks of the Program)
+//     | copy out         | waits for it           | copy in             | waits for it, or the steps run
+//     '- d2h ------------'  granules are free     '- h2d, new granules -'
+//
+// Room of the region is taken in the order of the compute clock: a first touch off the compute lane waits for the
+// compute task submitted last (core/dynamic_region.h). Swapped copies of oversized storages keep their host slot and
+// put the rest into spare pinned memory, in pieces of a granule, by the same rule.
+//
+// Threads: none.
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/result.h"
+#include "swap/arena_memory.h"
+#include "swap/bound_program.h"
+#include "swap/dynamic_region.h"
+#include "swap/executor.h"
+#include "swap/run_report.h"
+#include "swap/stream_set.h"
+#include "swap/transfer_engine.h"
+
+namespace tidemark {
+
+/// Spare pinned memory that loads up to the program's limit may need for copies beyond their host slots, true size.
+[[nodiscard]] Bytes spare_host_bytes(const BoundProgram& bound);
+/// End of the host ranges that contingencies use in an arena, true size; 0: none.
+[[nodiscard]] Bytes contingency_host_end(const BoundProgram& bound, ArenaId arena);
+
+class ContingencyEngine {
+ public:
+  /// What the executor does for it.
+  struct Hooks {
+    /// Submits a check of what was copied in (with verify).
+    std::function<DeviceCode(ResidencyId, std::int64_t id)> check_copy_in;
+    /// Submits one step of a recompute contingency on the compute stream.
+    std::function<DeviceCode(const ContingencyStep&, std::int64_t id)> run_step;
+  };
+  struct Parts {
+    const BoundProgram& bound;
+    const RunOptions& options;
+    ArenaMemory& memory;
+    StreamSet& streams;
+    TransferEngine& transfers;
+    DynamicRegion* region = nullptr;  ///< nullptr: none
+    ArenaId region_arena = kNone<ArenaId>;
+    ArenaId spare_host = kNone<ArenaId>;  ///< kNone: none
+    Bytes spare_host_bytes = 0;           ///< true size
+    std::vector<Address>& addresses;      ///< per residency, kept up to date
+    std::vector<Bytes>& bytes;            ///< per residency, scaled, kept up to date
+  };
+  ContingencyEngine(const Parts& parts, Hooks hooks);
+
+  void restart();
+  [[nodiscard]] Status before_task(TaskId task);
+  [[nodiscard]] Status join_before(TaskId task);
+  [[nodiscard]] Status after_task(TaskId task);
+
+  /// The host side of a planned copy.
+  [[nodiscard]] std::span<const HostPiece> host_pieces(ResidencyId host, Bytes scaled_bytes);
+
+  [[nodiscard]] const std::vector<OversizedRecord>& oversized() const { return oversized_; }
+  [[nodiscard]] const std::vector<ContingencyRecord>& records() const { return records_; }
+
+ private:
+  /// A contingency in force.
+  struct Active {
+    std::int32_t index = -1;  ///< in the program's list
+    OversizedStay stay;       ///< before, then after the gap
+    std::optional<EventHandle> copied_out, copied_in;
+    std::size_t record = 0;
+  };
+  enum class Point : std::uint8_t { trigger, release, prefetch, need };
+  struct Due {
+    Point point = Point::trigger;
+    std::int32_t active = -1;
+  };
+  struct Entry {
+    TaskId first = kNone<TaskId>;
+    std::int32_t routed = -1;
+  };
+
+  [[nodiscard]] double load_of(SiteId site);
+  [[nodiscard]] Status place(const Entry& entry, TaskId task);
+  [[nodiscard]] Status take(ResidencyId residency, Bytes actual, std::int32_t acquire, double load, SiteId site,
+                            OversizedStay& stay);
+  [[nodiscard]] std::optional<std::int32_t> contingency_of(ResidencyId residency, TaskId after, Bytes actual) const;
+  void follow(ResidencyId residency, Bytes actual, double load, SiteId site, TaskId after, const OversizedStay& stay);
+  [[nodiscard]] Status enlarge_host(TaskId task);
+  [[nodiscard]] Status trigger(Active& active);
+  [[nodiscard]] Status release(Active& active);
+  [[nodiscard]] Status prefetch(Active& active);
+  [[nodiscard]] Status need(Active& active, TaskId task);
+  [[nodiscard]] Status perform(Active& active, Point point, TaskId task);
+  [[nodiscard]] Status perform_due(std::multimap<TaskId, Due>& due, TaskId task);
+  [[nodiscard]] std::vector<HostPiece> contingency_pieces(const Contingency& c, Bytes actual) const;
+  [[nodiscard]] std::string who(SiteId site, double load) const;
+  [[nodiscard]] Status check(DeviceCode code, const Active& active, const char* what);
+
+  Parts p_;
+  Hooks hooks_;
+  std::vector<Entry> entries_;  ///< routed device residencies by first task
+  std::size_t next_entry_ = 0;
+  std::vector<std::vector<std::int32_t>> contingencies_of_;  ///< per routed: indices, ascending trigger
+  std::vector<std::int32_t> first_contingency_;
+  std::vector<double> loads_;  ///< per site; below 0: not asked
+  std::vector<Bytes> actual_;  ///< per routed; 0: as planned
+  std::vector<Active> active_;
+  std::multimap<TaskId, Due> before_, joins_, after_;
+  bool order_first_touch_ = false;
+  std::optional<GranulePool> spare_;
+  std::map<ResidencyId, std::vector<HostPiece>> host_;  ///< enlarged host residencies
+  HostPiece planned_piece_;
+  std::vector<OversizedRecord> oversized_;
+  std::vector<ContingencyRecord> records_;
+};
+
+}  // namespace tidemark

@@ -1,0 +1,76 @@
+#pragma once
+// The streams of one executor and the order between them: records of tasks, waits for them, and direct edges.
+//
+// Back-pressure. Where the device has no event or no stream slot left, the host waits for the oldest record that tasks
+// still to come wait for; a completed task needs no event, its waits are skipped. Only if there is none to wait for is
+// no_resource handed on.
+//
+// Threads: none. Cost: O(1) a call besides the device's.
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "core/ids.h"
+#include "device/device.h"
+#include "swap/event_pool.h"
+
+namespace tidemark {
+
+class StreamSet {
+ public:
+  explicit StreamSet(Device& device) : device_(device), events_(device) {}
+  ~StreamSet();
+  StreamSet(const StreamSet&) = delete;
+  StreamSet& operator=(const StreamSet&) = delete;
+
+  [[nodiscard]] DeviceCode open();
+  [[nodiscard]] Device& device() { return device_; }
+
+  /// Calls `submit(stream)`, again after relief while the device has no slot.
+  template <class Submit>
+  [[nodiscard]] DeviceCode submit(StreamRole role, Submit&& call) {
+    for (;;) {
+      const DeviceCode code = call(streams_[static_cast<std::size_t>(role)]);
+      if (code != DeviceCode::no_resource) return code;
+      if (const DeviceCode relief = relieve(); relief != DeviceCode::ok) return relief;
+    }
+  }
+
+  /// An event behind everything submitted to the stream so far.
+  [[nodiscard]] DeviceCode record(StreamRole role, EventHandle& event);
+  [[nodiscard]] DeviceCode wait(StreamRole role, EventHandle event);
+  void release(EventHandle event) { events_.release(event); }
+  /// What is submitted to `later` from now on follows what was submitted to `earlier`.
+  [[nodiscard]] DeviceCode order(StreamRole earlier, StreamRole later);
+
+  /// Starts a step of so many tasks. REQUIRES: nothing is in flight.
+  void begin_step(std::size_t tasks);
+  /// The task just submitted to `role` will be waited for `waiters` times.
+  [[nodiscard]] DeviceCode record_task(TaskId task, StreamRole role, std::int32_t waiters);
+  [[nodiscard]] DeviceCode wait_task(StreamRole role, TaskId task);
+
+  [[nodiscard]] std::int64_t events_peak() const { return events_.peak(); }
+  [[nodiscard]] std::int64_t records() const { return records_; }
+  [[nodiscard]] std::int64_t waits() const { return waits_; }
+  [[nodiscard]] std::int64_t host_waits() const { return host_waits_; }
+
+ private:
+  struct TaskRecord {
+    EventHandle event{};
+    std::int32_t waiters = 0;  ///< still to come; 0: no event held
+  };
+  /// Waits for the oldest record of a task and gives its event back. no_resource: there is none.
+  [[nodiscard]] DeviceCode relieve();
+
+  Device& device_;
+  EventPool events_;
+  std::array<StreamHandle, kStreamRoleCount> streams_{};
+  std::size_t opened_ = 0;
+  std::vector<TaskRecord> tasks_;
+  std::size_t oldest_ = 0;  ///< no task before it holds an event
+  std::size_t newest_ = 0;  ///< one behind the last task recorded
+  std::int64_t records_ = 0, waits_ = 0, host_waits_ = 0;
+};
+
+}  // namespace tidemark
