@@ -1,0 +1,453 @@
+#include "device/ascend_device.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <limits>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "device/acl_runtime.h"
+#include "device/ascend_verifier.h"
+#include "device/error_texts.h"
+#include "device/host_pages.h"
+#include "device/mapped_memory.h"
+#include "device/outstanding.h"
+#include "device/pinned_blocks.h"
+
+namespace tidemark {
+namespace {
+
+constexpr Bytes kBlockAlignment = 512;        ///< what torch_npu gives, a multiple of the 64 that ACL asks for
+constexpr Bytes kPadAlignment = 32;           ///< sizes are rounded up to this before the pad
+constexpr std::int64_t kEventLimit = 65'536;  ///< of a device, held from the record on
+constexpr Bytes kLargestPinned = 64 * kGiB;   ///< single pieces above some 200 GB fail
+
+acl::Stream stream_of(StreamHandle stream) {
+  return reinterpret_cast<acl::Stream>(stream);
+}
+acl::Event event_of(EventHandle event) {
+  return reinterpret_cast<acl::Event>(event);
+}
+void* pointer_of(Address address) {
+  return reinterpret_cast<void*>(address);
+}
+Address address_of(const void* pointer) {
+  return reinterpret_cast<Address>(pointer);
+}
+
+class AscendDevice final : public Device, private GranuleVendor {
+ public:
+  AscendDevice(acl::Runtime runtime, AscendOptions options)
+      : runtime_(std::move(runtime)), options_(std::move(options)), pinned_(pinned_calls()) {}
+  ~AscendDevice() override;
+  [[nodiscard]] Status open();
+
+  [[nodiscard]] const DeviceTraits& traits() const override { return traits_; }
+  [[nodiscard]] std::string last_error() const override { return errors_.get(); }
+  [[nodiscard]] DeviceCode memory_info(MemoryInfo& info) override;
+
+  [[nodiscard]] DeviceCode reserve(Bytes bytes, Address& base) override {
+    return mapping([&] { return mapped_.reserve(bytes, base); });
+  }
+  [[nodiscard]] DeviceCode release(Address base, Bytes bytes) override {
+    return mapping([&] { return mapped_.release(base, bytes); });
+  }
+  [[nodiscard]] DeviceCode map(Address at, Bytes bytes) override {
+    return mapping([&] { return mapped_.map(at, bytes); });
+  }
+  [[nodiscard]] DeviceCode unmap(Address at, Bytes bytes) override {
+    return mapping([&] { return mapped_.unmap(at, bytes); });
+  }
+  [[nodiscard]] DeviceCode alias(Address at, Address source, Bytes bytes) override {
+    return mapping([&] { return mapped_.alias(at, source, bytes); });
+  }
+  [[nodiscard]] DeviceCode remap(Address at, Address source, Bytes bytes) override {
+    return mapping([&] { return mapped_.remap(at, source, bytes); });
+  }
+
+  [[nodiscard]] DeviceCode allocate_plain(Bytes bytes, Address& address) override;
+  [[nodiscard]] DeviceCode free_plain(Address address) override;
+  [[nodiscard]] DeviceCode allocate_pinned(Bytes bytes, Address& address) override;
+  [[nodiscard]] DeviceCode free_pinned(Address address) override;
+  [[nodiscard]] PinnedFacts pinned_facts(Address address) override { return pinned_.facts(address); }
+
+  [[nodiscard]] DeviceCode create_stream(StreamRole role, StreamHandle& stream) override;
+  [[nodiscard]] DeviceCode destroy_stream(StreamHandle stream) override;
+  [[nodiscard]] DeviceCode create_event(EventHandle& event) override;
+  [[nodiscard]] DeviceCode destroy_event(EventHandle event) override;
+  [[nodiscard]] DeviceCode record_event(EventHandle event, StreamHandle stream) override;
+  [[nodiscard]] DeviceCode wait_event(StreamHandle stream, EventHandle event) override;
+  [[nodiscard]] DeviceCode query_event(EventHandle event) override;
+  [[nodiscard]] DeviceCode synchronize_event(EventHandle event, std::int64_t timeout_ns) override;
+  [[nodiscard]] DeviceCode synchronize_stream(StreamHandle stream) override;
+  [[nodiscard]] DeviceCode synchronize_device() override;
+
+  [[nodiscard]] DeviceCode copy(StreamHandle stream, Address to, Address from, Bytes bytes, CopyKind kind,
+                                std::int64_t id) override;
+  [[nodiscard]] DeviceCode launch(StreamHandle stream, const Work& work) override;
+  [[nodiscard]] std::int64_t mismatches(Mismatch& first) override { return verifier_.mismatches(first); }
+  [[nodiscard]] std::int64_t now_ns() override;
+
+ private:
+  // GranuleVendor: the context is current.
+  DeviceCode reserve_range(Bytes bytes, Address& base) override;
+  DeviceCode release_range(Address base, Bytes bytes) override;
+  DeviceCode create_granule(std::uint64_t& handle) override;
+  DeviceCode destroy_granule(std::uint64_t handle) override;
+  DeviceCode attach_granule(Address at, std::uint64_t handle) override;
+  DeviceCode detach_granule(Address at) override;
+  /// ACL gives access with the mapping.
+  DeviceCode allow_range(Address /*at*/, Bytes /*bytes*/) override { return DeviceCode::ok; }
+  DeviceCode refuse(DeviceCode code, std::string text) override;
+
+  /// The outcome of an ACL call: keeps the text of a failure and notices a lost device.
+  DeviceCode outcome(acl::Code code, const char* call);
+  template <class Body>
+  DeviceCode in_context(const char* call, Body&& body);
+  template <class Body>
+  DeviceCode mapping(Body&& body);
+
+  [[nodiscard]] PinnedCalls pinned_calls();
+  void read_traits();
+  [[nodiscard]] acl::Code read_granule();
+  [[nodiscard]] acl::Code allocate_padded(Bytes bytes, void*& pointer);
+  [[nodiscard]] acl::Code launch_all(acl::Stream stream, const Work& work);
+  void give_back_all();
+
+  acl::Runtime runtime_;
+  const AscendOptions options_;
+  DeviceTraits traits_;
+  acl::Context context_ = nullptr;
+  acl::PhysicalProperties granule_properties_;
+  std::atomic<bool> lost_ = false;
+  ErrorTexts errors_;
+  MappedMemory mapped_{*this, false};
+  PinnedBlocks pinned_;
+  Outstanding streams_, events_;
+  std::mutex plain_mutex_;
+  std::map<Address, void*> plain_;  ///< what the caller got, and what ACL gave
+  acl::Verifier verifier_{runtime_};
+};
+
+DeviceCode AscendDevice::outcome(acl::Code code, const char* call) {
+  const DeviceCode meaning = acl::device_code_of(code);
+  if (meaning == DeviceCode::ok || meaning == DeviceCode::not_ready) return meaning;
+  if (meaning == DeviceCode::lost) lost_ = true;
+  return refuse(meaning, runtime_.text_of(call, code));
+}
+
+DeviceCode AscendDevice::refuse(DeviceCode code, std::string text) {
+  errors_.set(std::move(text));
+  return code;
+}
+
+template <class Body>
+DeviceCode AscendDevice::in_context(const char* call, Body&& body) {
+  if (lost_) return DeviceCode::lost;
+  const acl::ContextScope scope(runtime_, context_);
+  return outcome(scope.code() == acl::kSuccess ? body() : scope.code(), call);
+}
+
+template <class Body>
+DeviceCode AscendDevice::mapping(Body&& body) {
+  if (!traits_.mapping) return refuse(DeviceCode::unsupported, "this ACL has no virtual memory functions");
+  if (lost_) return DeviceCode::lost;
+  const acl::ContextScope scope(runtime_, context_);
+  if (scope.code() != acl::kSuccess) return outcome(scope.code(), "aclrtSetCurrentContext");
+  return body();
+}
+
+PinnedCalls AscendDevice::pinned_calls() {
+  return {
+      .register_pages =
+          [this](void* pages, std::size_t bytes) { return runtime_.host_register(pages, bytes, acl::kRegisterPinned); },
+      .unregister_pages = [this](void* pages) { return runtime_.host_unregister(pages); },
+      .allocate = [this](void** pages, std::size_t bytes) { return runtime_.host_allocate(pages, bytes); },
+      .free = [this](void* pages) { return runtime_.host_free(pages); }};
+}
+
+acl::Code AscendDevice::read_granule() {
+  granule_properties_.location_id = static_cast<std::uint32_t>(options_.ordinal);
+  std::size_t bytes = 0;
+  const acl::Code code = runtime_.granularity(&granule_properties_, acl::kGranularityMinimum, &bytes);
+  traits_.granule_bytes = static_cast<Bytes>(bytes);
+  mapped_.set_granule(traits_.granule_bytes);
+  return code;
+}
+
+void AscendDevice::read_traits() {
+  acl::PackageVersion version;
+  if (runtime_.package_version != nullptr) (void)runtime_.package_version(acl::kPackageCann, &version);
+  const char* const chip = runtime_.soc_name != nullptr ? runtime_.soc_name() : nullptr;
+  const bool can_map = runtime_.granularity && runtime_.address_reserve && runtime_.address_release &&
+                       runtime_.physical_allocate && runtime_.physical_free && runtime_.map && runtime_.unmap;
+  const bool can_register = runtime_.host_register != nullptr && runtime_.host_unregister != nullptr;
+  traits_.name = "ascend";
+  traits_.product = chip != nullptr ? chip : "Ascend NPU";
+  traits_.mapping = can_map;
+  traits_.host_register = options_.register_pinned && can_register;
+  traits_.alignment_bytes = kBlockAlignment;
+  traits_.tail_pad_bytes = acl::tail_pad_of(traits_.product, version.version);
+  traits_.event_limit = kEventLimit;
+  traits_.largest_pinned_bytes = kLargestPinned;
+  traits_.numa_node = options_.numa_node;
+}
+
+Status AscendDevice::open() {
+  std::uint32_t count = 0;
+  if (const acl::Code code = runtime_.device_count(&count); code != acl::kSuccess) {
+    return infeasible(runtime_.text_of("aclrtGetDeviceCount", code));
+  }
+  if (options_.ordinal >= static_cast<std::int64_t>(count)) {
+    return infeasible(fmt::format("no Ascend device {}: ACL sees {}", options_.ordinal, count));
+  }
+  acl::Context before = nullptr;
+  if (runtime_.get_context(&before) != acl::kSuccess) before = nullptr;
+  acl::Code code = runtime_.set_device(options_.ordinal);
+  if (code == acl::kSuccess) code = runtime_.get_context(&context_);
+  if (code == acl::kSuccess) read_traits();
+  if (code == acl::kSuccess && traits_.mapping) code = read_granule();
+  if (before != nullptr) (void)runtime_.set_context(before);
+  if (code != acl::kSuccess) return infeasible("cannot use the Ascend device: " + runtime_.text_of("opening it", code));
+  return {};
+}
+
+AscendDevice::~AscendDevice() {
+  if (context_ == nullptr) return;
+  const acl::ContextScope scope(runtime_, context_);
+  (void)runtime_.synchronize_device();
+  give_back_all();
+}
+
+void AscendDevice::give_back_all() {
+  for (const std::uint64_t event : events_.take_all()) (void)runtime_.event_destroy(event_of(EventHandle{event}));
+  for (const std::uint64_t stream : streams_.take_all()) (void)runtime_.stream_destroy(stream_of(StreamHandle{stream}));
+  verifier_.drop_all();
+  mapped_.clear();
+  for (const auto& [address, pointer] : plain_) (void)runtime_.free(pointer);
+  pinned_.clear();
+}
+
+DeviceCode AscendDevice::memory_info(MemoryInfo& info) {
+  std::size_t free = 0, total = 0;
+  const DeviceCode code = in_context("aclrtGetMemInfo", [&] { return runtime_.memory_info(acl::kHbm, &free, &total); });
+  if (code == DeviceCode::ok) info = {.total_bytes = static_cast<Bytes>(total), .free_bytes = static_cast<Bytes>(free)};
+  return code;
+}
+
+DeviceCode AscendDevice::reserve_range(Bytes bytes, Address& base) {
+  void* pointer = nullptr;
+  const acl::Code code =
+      runtime_.address_reserve(&pointer, static_cast<std::size_t>(bytes), 0, nullptr, acl::kReserveHugePages);
+  base = address_of(pointer);
+  return outcome(code, "aclrtReserveMemAddress");
+}
+
+DeviceCode AscendDevice::release_range(Address base, Bytes /*bytes*/) {
+  return outcome(runtime_.address_release(pointer_of(base)), "aclrtReleaseMemAddress");
+}
+
+DeviceCode AscendDevice::create_granule(std::uint64_t& handle) {
+  acl::PhysicalHandle made = nullptr;
+  const auto bytes = static_cast<std::size_t>(traits_.granule_bytes);
+  const acl::Code code = runtime_.physical_allocate(&made, bytes, &granule_properties_, 0);
+  handle = reinterpret_cast<std::uint64_t>(made);
+  return outcome(code, "aclrtMallocPhysical");
+}
+
+DeviceCode AscendDevice::destroy_granule(std::uint64_t handle) {
+  return outcome(runtime_.physical_free(reinterpret_cast<acl::PhysicalHandle>(handle)), "aclrtFreePhysical");
+}
+
+DeviceCode AscendDevice::attach_granule(Address at, std::uint64_t handle) {
+  const auto bytes = static_cast<std::size_t>(traits_.granule_bytes);
+  const auto physical = reinterpret_cast<acl::PhysicalHandle>(handle);
+  return outcome(runtime_.map(pointer_of(at), bytes, 0, physical, 0), "aclrtMapMem");
+}
+
+DeviceCode AscendDevice::detach_granule(Address at) {
+  return outcome(runtime_.unmap(pointer_of(at)), "aclrtUnmapMem");
+}
+
+/// aclrtMalloc adds the pad itself; aclrtMallocAlign32 leaves it to the caller, which we prefer: nothing is added
+/// twice.
+acl::Code AscendDevice::allocate_padded(Bytes bytes, void*& pointer) {
+  const auto size = static_cast<std::size_t>(round_up(bytes, kPadAlignment) + traits_.tail_pad_bytes);
+  const auto call = runtime_.allocate_exact != nullptr ? runtime_.allocate_exact : runtime_.allocate;
+  return call(&pointer, size, acl::kHugeFirst);
+}
+
+/// ACL promises multiples of 64 only: where that is too little, once more with room to move up.
+DeviceCode AscendDevice::allocate_plain(Bytes bytes, Address& address) {
+  if (bytes <= 0) return refuse(DeviceCode::invalid, "cannot allocate no bytes");
+  void* pointer = nullptr;
+  const DeviceCode code = in_context("aclrtMalloc", [&] {
+    const acl::Code first = allocate_padded(bytes, pointer);
+    if (first != acl::kSuccess || address_of(pointer) % kBlockAlignment == 0) return first;
+    (void)runtime_.free(pointer);
+    return allocate_padded(bytes + kBlockAlignment, pointer);
+  });
+  if (code != DeviceCode::ok) return code;
+  const auto alignment = static_cast<Address>(kBlockAlignment);
+  address = (address_of(pointer) + alignment - 1) / alignment * alignment;
+  const std::lock_guard lock(plain_mutex_);
+  plain_.emplace(address, pointer);
+  return code;
+}
+
+DeviceCode AscendDevice::free_plain(Address address) {
+  if (lost_) return DeviceCode::lost;
+  std::unique_lock lock(plain_mutex_);
+  const auto node = plain_.extract(address);
+  lock.unlock();
+  if (node.empty()) return refuse(DeviceCode::invalid, fmt::format("{:#x} is no plain block", address));
+  return in_context("aclrtFree", [&] { return runtime_.free(node.mapped()); });
+}
+
+DeviceCode AscendDevice::allocate_pinned(Bytes bytes, Address& address) {
+  if (bytes <= 0) return refuse(DeviceCode::invalid, "cannot allocate no bytes");
+  if (bytes > kLargestPinned) return refuse(DeviceCode::unsupported, "one piece of pinned memory is at most 64 GiB");
+  const HostPagesOptions wish{.bytes = bytes, .numa_node = traits_.numa_node, .touch_threads = options_.touch_threads};
+  return in_context("aclrtMallocHost", [&] { return pinned_.allocate(wish, traits_.host_register, address); });
+}
+
+DeviceCode AscendDevice::free_pinned(Address address) {
+  if (lost_) return DeviceCode::lost;
+  if (!pinned_.has(address)) return refuse(DeviceCode::invalid, fmt::format("{:#x} is no pinned block", address));
+  return in_context("aclrtFreeHost", [&] { return pinned_.free(address); });
+}
+
+/// ACL's priorities are reserved, so the role makes no difference.
+DeviceCode AscendDevice::create_stream(StreamRole /*role*/, StreamHandle& stream) {
+  acl::Stream made = nullptr;
+  const DeviceCode code = in_context("aclrtCreateStream", [&] { return runtime_.stream_create(&made); });
+  if (code != DeviceCode::ok) return code;
+  stream = StreamHandle{address_of(made)};
+  streams_.add(address_of(made));
+  return code;
+}
+
+DeviceCode AscendDevice::destroy_stream(StreamHandle stream) {
+  if (lost_) return DeviceCode::lost;
+  if (!streams_.remove(static_cast<std::uint64_t>(stream))) return refuse(DeviceCode::invalid, "no such stream");
+  return in_context("aclrtDestroyStream", [&] {
+    const acl::Code waited = runtime_.stream_synchronize(stream_of(stream));
+    verifier_.drop(stream_of(stream));
+    const acl::Code destroyed = runtime_.stream_destroy(stream_of(stream));
+    return waited != acl::kSuccess ? waited : destroyed;
+  });
+}
+
+DeviceCode AscendDevice::create_event(EventHandle& event) {
+  acl::Event made = nullptr;
+  const DeviceCode code =
+      in_context("aclrtCreateEventExWithFlag", [&] { return runtime_.event_create(&made, acl::kEventSync); });
+  if (code != DeviceCode::ok) return code;
+  event = EventHandle{address_of(made)};
+  events_.add(address_of(made));
+  return code;
+}
+
+DeviceCode AscendDevice::destroy_event(EventHandle event) {
+  if (lost_) return DeviceCode::lost;
+  if (!events_.remove(static_cast<std::uint64_t>(event))) return refuse(DeviceCode::invalid, "no such event");
+  return in_context("aclrtDestroyEvent", [&] { return runtime_.event_destroy(event_of(event)); });
+}
+
+DeviceCode AscendDevice::record_event(EventHandle event, StreamHandle stream) {
+  return in_context("aclrtRecordEvent", [&] { return runtime_.event_record(event_of(event), stream_of(stream)); });
+}
+
+DeviceCode AscendDevice::wait_event(StreamHandle stream, EventHandle event) {
+  return in_context("aclrtStreamWaitEvent",
+                    [&] { return runtime_.stream_wait_event(stream_of(stream), event_of(event)); });
+}
+
+DeviceCode AscendDevice::query_event(EventHandle event) {
+  int status = 0;
+  const DeviceCode code =
+      in_context("aclrtQueryEventStatus", [&] { return runtime_.event_status(event_of(event), &status); });
+  if (code != DeviceCode::ok) return code;
+  return status == acl::kEventComplete ? DeviceCode::ok : DeviceCode::not_ready;
+}
+
+/// ACL counts milliseconds from 1 up: a timeout of less only asks.
+DeviceCode AscendDevice::synchronize_event(EventHandle event, std::int64_t timeout_ns) {
+  if (timeout_ns < 0) {
+    return in_context("aclrtSynchronizeEvent", [&] { return runtime_.event_synchronize(event_of(event)); });
+  }
+  const DeviceCode now = query_event(event);
+  if (now != DeviceCode::not_ready || timeout_ns == 0) return now;
+  const std::int64_t wanted_ms = timeout_ns / 1'000'000 + (timeout_ns % 1'000'000 != 0 ? 1 : 0);
+  const auto timeout_ms =
+      static_cast<std::int32_t>(std::min<std::int64_t>(wanted_ms, std::numeric_limits<std::int32_t>::max()));
+  return in_context("aclrtSynchronizeEventWithTimeout",
+                    [&] { return runtime_.event_synchronize_limit(event_of(event), timeout_ms); });
+}
+
+DeviceCode AscendDevice::synchronize_stream(StreamHandle stream) {
+  return in_context("aclrtSynchronizeStream", [&] { return runtime_.stream_synchronize(stream_of(stream)); });
+}
+
+DeviceCode AscendDevice::synchronize_device() {
+  return in_context("aclrtSynchronizeDevice", [&] { return runtime_.synchronize_device(); });
+}
+
+DeviceCode AscendDevice::copy(StreamHandle stream, Address to, Address from, Bytes bytes, CopyKind kind,
+                              std::int64_t /*id*/) {
+  if (bytes < 0) return refuse(DeviceCode::invalid, "cannot copy less than no bytes");
+  const auto size = static_cast<std::size_t>(bytes);
+  const int direction = kind == CopyKind::device_to_host   ? acl::kDeviceToHost
+                        : kind == CopyKind::host_to_device ? acl::kHostToDevice
+                                                           : acl::kDeviceToDevice;
+  return in_context("aclrtMemcpyAsync", [&] {
+    if (size == 0) return acl::kSuccess;
+    return runtime_.copy(pointer_of(to), size, pointer_of(from), size, direction, stream_of(stream));
+  });
+}
+
+/// Checks what is read, lets the time pass, then fills what is written.
+acl::Code AscendDevice::launch_all(acl::Stream stream, const Work& work) {
+  acl::Code code = acl::kSuccess;
+  const auto touch_all = [&](AccessKind kind) {
+    for (const Touch& touch : work.touches) {
+      if (code != acl::kSuccess || touch.kind != kind || touch.bytes == 0) continue;
+      code = kind == AccessKind::read ? verifier_.check(stream, touch, work.id) : verifier_.fill(stream, touch);
+    }
+  };
+  if (work.verify) touch_all(AccessKind::read);
+  if (code == acl::kSuccess && options_.play_estimates && work.estimate_ns > 0) {
+    code = acl::sleep_on(runtime_, stream, work.estimate_ns);
+  }
+  if (work.verify) touch_all(AccessKind::write);
+  return code;
+}
+
+DeviceCode AscendDevice::launch(StreamHandle stream, const Work& work) {
+  if (lost_) return DeviceCode::lost;
+  if (work.message.peer_rank >= 0) return refuse(DeviceCode::unsupported, "no messages between ranks on ascend");
+  if (!work.verify && !options_.play_estimates) return DeviceCode::ok;
+  return in_context("aclrtLaunchHostFunc", [&] { return launch_all(stream_of(stream), work); });
+}
+
+std::int64_t AscendDevice::now_ns() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Device>> open_ascend_device(const AscendOptions& options) {
+  if (options.ordinal < 0) return bad_input("an Ascend device number is 0 or more");
+  Result<acl::Runtime> runtime = acl::load_runtime(options.library, options.second_library);
+  if (!runtime) return runtime.error();
+  auto device = std::make_unique<AscendDevice>(std::move(runtime).value(), options);
+  if (const Status status = device->open(); !status) return status.error();
+  return std::unique_ptr<Device>(std::move(device));
+}
+
+}  // namespace tidemark
