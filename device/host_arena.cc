@@ -1,0 +1,205 @@
+#include "device/host_arena.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+#include "device/host_pages.h"
+
+namespace tidemark {
+namespace {
+
+constexpr Bytes kHugePage = 2 * kMiB;
+constexpr Bytes kKeepFree = 256 * kMiB;  ///< of the machine's memory
+constexpr Bytes kRoomStep = 64 * kMiB;   ///< how much is taken between two looks at the machine's memory
+constexpr int kPopulateWrite = 23;       ///< MADV_POPULATE_WRITE (Linux 5.14); the C library may not know it
+constexpr int kNoAccess = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+
+void* pointer_to(Address address) {
+  return reinterpret_cast<void*>(address);
+}
+
+std::size_t size_of(Bytes bytes) {
+  return static_cast<std::size_t>(bytes);
+}
+
+std::string reason() {
+  return std::error_code(errno, std::generic_category()).message();
+}
+
+/// Huge pages as far as there are any; then all of them at once. False: the system has no memory.
+bool populate(void* data, Bytes bytes) {
+  static_cast<void>(madvise(data, size_of(bytes), MADV_HUGEPAGE));
+  return madvise(data, size_of(bytes), kPopulateWrite) == 0 || errno == EINVAL;
+}
+
+}  // namespace
+
+HostArena::HostArena(Bytes capacity_bytes, Bytes granule_bytes, ErrorTexts& errors)
+    : capacity_bytes_(capacity_bytes), granule_bytes_(granule_bytes), errors_(errors) {}
+
+HostArena::~HostArena() {
+  for (const auto& [address, bytes] : plain_) munmap(pointer_to(address), size_of(bytes));
+  if (file_ >= 0) close(file_);
+}
+
+Status HostArena::open() {
+  file_ = memfd_create("tidemark_host_device", MFD_CLOEXEC);
+  if (file_ < 0) return infeasible(fmt::format("cannot make a memory file: {}", reason()));
+  if (ftruncate(file_, capacity_bytes_) == 0) return {};
+  return infeasible(fmt::format("cannot make a memory file of {}: {}", format_bytes(capacity_bytes_), reason()));
+}
+
+DeviceCode HostArena::refuse(DeviceCode code, std::string text) {
+  errors_.set(std::move(text));
+  return code;
+}
+
+DeviceCode HostArena::reserve_range(Bytes bytes, Address& base) {
+  const Bytes alignment = std::max(granule_bytes_, kHugePage), all = bytes + alignment;
+  if (all < bytes) return refuse(DeviceCode::out_of_memory, "address space asked for is beyond any machine");
+  void* const mapped = mmap(nullptr, size_of(all), PROT_NONE, kNoAccess, -1, 0);
+  if (mapped == MAP_FAILED) return refuse(DeviceCode::out_of_memory, "no address space: " + reason());
+  const auto begin = reinterpret_cast<Address>(mapped), step = static_cast<Address>(alignment);
+  base = (begin + step - 1) / step * step;
+  const Address end = base + static_cast<Address>(bytes), mapped_end = begin + static_cast<Address>(all);
+  if (base > begin) munmap(mapped, base - begin);
+  if (mapped_end > end) munmap(pointer_to(end), mapped_end - end);
+  return DeviceCode::ok;
+}
+
+DeviceCode HostArena::release_range(Address base, Bytes bytes) {
+  if (munmap(pointer_to(base), size_of(bytes)) == 0) return DeviceCode::ok;
+  return refuse(DeviceCode::invalid, "cannot release address space: " + reason());
+}
+
+/// REQUIRES: mutex_ is held.
+bool HostArena::take_room(Bytes bytes) {
+  if (bytes > room_bytes_) room_bytes_ = std::min(std::max(kRoomStep, bytes), available_host_bytes() - kKeepFree);
+  if (bytes > room_bytes_) return false;
+  room_bytes_ -= bytes;
+  return true;
+}
+
+DeviceCode HostArena::create_granule(std::uint64_t& handle) {
+  const std::lock_guard lock(mutex_);
+  if (used_bytes_ + granule_bytes_ > capacity_bytes_) {
+    return refuse(DeviceCode::out_of_memory, fmt::format("all of {} is taken", format_bytes(capacity_bytes_)));
+  }
+  if (!take_room(granule_bytes_)) return refuse(DeviceCode::out_of_memory, "the machine has no memory left");
+  used_bytes_ += granule_bytes_;
+  if (spare_.empty()) {
+    handle = fresh_++;
+  } else {
+    handle = spare_.back();
+    spare_.pop_back();
+  }
+  return DeviceCode::ok;
+}
+
+DeviceCode HostArena::destroy_granule(std::uint64_t handle) {
+  const auto offset = static_cast<off_t>(handle) * granule_bytes_;
+  const bool punched = fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, granule_bytes_) == 0;
+  const std::lock_guard lock(mutex_);
+  spare_.push_back(handle);
+  used_bytes_ -= granule_bytes_;
+  return punched ? DeviceCode::ok : refuse(DeviceCode::invalid, "cannot give a granule back: " + reason());
+}
+
+DeviceCode HostArena::attach_granule(Address at, std::uint64_t handle) {
+  const auto offset = static_cast<off_t>(handle) * granule_bytes_;
+  if (mmap(pointer_to(at), size_of(granule_bytes_), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file_, offset) ==
+      MAP_FAILED) {
+    return refuse(DeviceCode::out_of_memory, "cannot map a granule: " + reason());
+  }
+  const std::lock_guard lock(mutex_);
+  attached_.insert(at);
+  return DeviceCode::ok;
+}
+
+DeviceCode HostArena::detach_granule(Address at) {
+  {
+    const std::lock_guard lock(mutex_);
+    attached_.erase(at);
+  }
+  // The address space stays taken: a stray touch is a fault, and nobody else gets the addresses.
+  if (mmap(pointer_to(at), size_of(granule_bytes_), PROT_NONE, kNoAccess | MAP_FIXED, -1, 0) != MAP_FAILED) {
+    return DeviceCode::ok;
+  }
+  return refuse(DeviceCode::invalid, "cannot unmap a granule: " + reason());
+}
+
+DeviceCode HostArena::allow_range(Address at, Bytes bytes) {
+  if (populate(pointer_to(at), bytes)) return DeviceCode::ok;
+  return refuse(DeviceCode::out_of_memory, "the system has no pages left: " + reason());
+}
+
+DeviceCode HostArena::allocate_plain(Bytes bytes, Address& address) {
+  const Bytes page = sysconf(_SC_PAGESIZE);
+  if (bytes <= 0) return refuse(DeviceCode::invalid, "a plain allocation needs a positive size");
+  const std::lock_guard lock(mutex_);
+  if (bytes > capacity_bytes_ - used_bytes_ || round_up(bytes, page) > capacity_bytes_ - used_bytes_) {
+    return refuse(DeviceCode::out_of_memory,
+                  fmt::format("{} asked for, {} of {} free", format_bytes(bytes),
+                              format_bytes(capacity_bytes_ - used_bytes_), format_bytes(capacity_bytes_)));
+  }
+  bytes = round_up(bytes, page);
+  if (!take_room(bytes)) return refuse(DeviceCode::out_of_memory, "the machine has no memory left");
+  void* const data = mmap(nullptr, size_of(bytes), PROT_READ | PROT_WRITE, kNoAccess, -1, 0);
+  if (data == MAP_FAILED) return refuse(DeviceCode::out_of_memory, "cannot map memory: " + reason());
+  if (!populate(data, bytes)) {
+    const std::string why = reason();
+    munmap(data, size_of(bytes));
+    return refuse(DeviceCode::out_of_memory, "the system has no pages left: " + why);
+  }
+  address = reinterpret_cast<Address>(data);
+  plain_.emplace(address, bytes);
+  used_bytes_ += bytes;
+  return DeviceCode::ok;
+}
+
+DeviceCode HostArena::free_plain(Address address) {
+  const std::lock_guard lock(mutex_);
+  const auto found = plain_.find(address);
+  if (found == plain_.end()) return refuse(DeviceCode::invalid, fmt::format("{:#x} is no plain allocation", address));
+  munmap(pointer_to(address), size_of(found->second));
+  used_bytes_ -= found->second;
+  plain_.erase(found);
+  return DeviceCode::ok;
+}
+
+MemoryInfo HostArena::info() const {
+  const std::lock_guard lock(mutex_);
+  return {.total_bytes = capacity_bytes_, .free_bytes = capacity_bytes_ - used_bytes_};
+}
+
+/// REQUIRES: mutex_ is held, bytes > 0.
+bool HostArena::granules_attached(Address at, Bytes bytes) const {
+  const auto granule = static_cast<Address>(granule_bytes_);
+  const Address last = at + static_cast<Address>(bytes) - 1;
+  if (last < at) return false;
+  for (Address base = at / granule * granule; base <= last; base += granule) {
+    if (!attached_.contains(base)) return false;
+  }
+  return true;
+}
+
+bool HostArena::accessible(Address at, Bytes bytes) const {
+  if (bytes <= 0) return bytes == 0;
+  const std::lock_guard lock(mutex_);
+  auto found = plain_.upper_bound(at);
+  if (found != plain_.begin()) {
+    --found;
+    const Address offset = at - found->first, size = static_cast<Address>(found->second);
+    if (offset < size) return static_cast<Address>(bytes) <= size - offset;
+  }
+  return granules_attached(at, bytes);
+}
+
+}  // namespace tidemark
