@@ -1,0 +1,50 @@
+#include "allocator/block_pool.h"
+
+#include <algorithm>
+
+namespace tidemark {
+
+std::optional<RangeInfo> BlockPool::take(Bytes bytes, StreamSlot stream, OffsetAllocator::Search search) {
+  const auto domain = static_cast<FreeDomain>(stream);
+  if (auto range = space_.allocate(bytes, 0, domain, search)) return range;
+  return take_from_others(bytes, stream, search);
+}
+
+std::optional<RangeInfo> BlockPool::take_from_others(Bytes bytes, StreamSlot stream, OffsetAllocator::Search search) {
+  constexpr int kFastVisits = 32;
+  const auto domains = static_cast<FreeDomain>(shared_.order.stream_count());
+  for (FreeDomain domain = 0; domain < domains; ++domain) {
+    if (domain == static_cast<FreeDomain>(stream)) continue;
+    int visits = 0;
+    bool found = false;
+    const RangeId range = space_.find_free(domain, bytes, [&](const RangeInfo& candidate) {
+      found = usable(candidate, stream);
+      return found || (search == OffsetAllocator::Search::fast && ++visits >= kFastVisits);
+    });
+    if (!found) continue;
+    ++shared_.statistics.cross_stream_reuses;
+    return space_.allocate_at(space_.info(range).offset, bytes, range);
+  }
+  return std::nullopt;
+}
+
+void BlockPool::set_holder(RangeId range, BlockHeader* block) {
+  const auto index = static_cast<std::size_t>(range);
+  if (index >= holders_.size()) holders_.resize(std::max(index + 1, 2 * holders_.size()), nullptr);
+  holders_[index] = block;
+}
+
+void BlockPool::change_reserved(Bytes by, TraceAction action, Address address, StreamSlot stream) {
+  reserved_bytes_ += by;
+  shared_.statistics.reserved_bytes.change(by);
+  ++(by > 0 ? shared_.statistics.num_device_alloc : shared_.statistics.num_device_free);
+  if (!shared_.history.on()) return;
+  const bool known = shared_.order.stream_count() > static_cast<std::size_t>(stream);
+  shared_.history.add({.action = action,
+                       .address = address,
+                       .size = by > 0 ? by : -by,
+                       .stream = known ? shared_.order.handle_of(stream) : StreamHandle{},
+                       .time_ns = shared_.device.now_ns()});
+}
+
+}  // namespace tidemark

@@ -1,0 +1,143 @@
+#pragma once
+// The shared store behind the front caches: an offset space, the memory behind it, and who holds which range. Free
+// ranges belong to the stream they were freed on (the domain is its slot, the stamp its death epoch; 0: idle).
+//
+// Two kinds: MappedPool puts granules of one reserved address range behind what is used, PlainPool lines plain segments
+// up in the offset space. Errors leave the pool valid; what was already mapped stays as free memory.
+// Threads: none; the core lock.
+
+#include <cstdint>
+#include <optional>
+
+#include "allocator/block.h"
+#include "allocator/history.h"
+#include "allocator/offset_allocator.h"
+#include "allocator/placement.h"
+#include "allocator/statistics.h"
+#include "allocator/stream_order.h"
+
+namespace tidemark {
+
+/// How far a pool may grow, in bytes reserved by this pool.
+struct GrowthBudget {
+  Bytes wanted_bytes = 0;  ///< beyond it idle memory is used up first
+  Bytes limit_bytes = 0;   ///< beyond it nothing is taken from the device
+};
+
+class BlockPool {
+ public:
+  struct Shared {
+    Device& device;
+    StreamOrder& order;
+    AllocatorStatistics& statistics;
+    History& history;
+    Bytes unit;
+  };
+
+  virtual ~BlockPool() = default;
+  BlockPool(const BlockPool&) = delete;
+  BlockPool& operator=(const BlockPool&) = delete;
+
+  /// A range that `stream` may use: of its own, else of another stream that is known to be in order. Fast looks at a
+  /// few, thorough at all.
+  [[nodiscard]] std::optional<RangeInfo> take(Bytes bytes, StreamSlot stream, OffsetAllocator::Search search);
+  /// The same by joining neighbours of several streams, and with more memory where that does not do.
+  [[nodiscard]] virtual DeviceCode grow(Bytes bytes, StreamSlot stream, const GrowthBudget& budget,
+                                        std::optional<RangeInfo>& range) = 0;
+  /// Gives idle memory back to the device until at most `keep_bytes` stay. Returns what went.
+  virtual Bytes trim(Bytes keep_bytes) = 0;
+  /// Gives everything back; the device is idle. For the end.
+  virtual void release() = 0;
+  [[nodiscard]] virtual Address address_of(Bytes offset) const = 0;
+
+  void give(RangeId range, StreamSlot stream, Epoch stamp) {
+    (void)space_.free(range, static_cast<FreeDomain>(stream), stamp);
+  }
+  void set_holder(RangeId range, BlockHeader* block);
+  [[nodiscard]] BlockHeader* holder(RangeId range) const { return holders_[static_cast<std::size_t>(range)]; }
+  [[nodiscard]] const OffsetAllocator& space() const { return space_; }
+  [[nodiscard]] Bytes reserved_bytes() const { return reserved_bytes_; }
+  /// Free bytes in granules or segments that hold used ranges too. O(ranges).
+  [[nodiscard]] virtual Bytes split_bytes() const = 0;
+  [[nodiscard]] virtual std::string validate() const { return space_.validate(OffsetAllocator::Check::full); }
+
+ protected:
+  BlockPool(const Shared& shared, Bytes capacity)
+      : shared_(shared), space_(capacity, shared.unit, OffsetAllocator::Initial::absent) {}
+
+  [[nodiscard]] bool usable(const RangeInfo& range, StreamSlot stream) const {
+    return shared_.order.dominated(death_of(range), stream);
+  }
+  [[nodiscard]] bool idle(const RangeInfo& range) const { return shared_.order.completed(death_of(range)); }
+  [[nodiscard]] static Death death_of(const RangeInfo& range) {
+    return {.stream = static_cast<StreamSlot>(range.domain), .epoch = range.stamp};
+  }
+  void change_reserved(Bytes by, TraceAction action, Address address, StreamSlot stream = {});
+
+  Shared shared_;
+  OffsetAllocator space_;
+  MetadataVector<BlockHeader*> holders_;  ///< by range id
+  Bytes reserved_bytes_ = 0;
+
+ private:
+  [[nodiscard]] std::optional<RangeInfo> take_from_others(Bytes bytes, StreamSlot stream,
+                                                          OffsetAllocator::Search search);
+};
+
+class MappedPool : public BlockPool {
+ public:
+  MappedPool(const Shared& shared, Bytes address_space_bytes);
+
+  [[nodiscard]] DeviceCode grow(Bytes bytes, StreamSlot stream, const GrowthBudget& budget,
+                                std::optional<RangeInfo>& range) override;
+  Bytes trim(Bytes keep_bytes) override;
+  void release() override;
+  [[nodiscard]] Address address_of(Bytes offset) const override { return base_ + static_cast<Address>(offset); }
+  [[nodiscard]] Bytes split_bytes() const override;
+  [[nodiscard]] std::string validate() const override;
+  /// Moves idle granules together; see CachingAllocator::defragment().
+  Bytes gather(StreamSlot stream, Bytes bytes);
+
+ private:
+  [[nodiscard]] DeviceCode reserve_range();
+  [[nodiscard]] DeviceCode supply(const Placement& place, Bytes bytes, StreamSlot stream, const GrowthBudget& budget);
+  Bytes harvest(MetadataVector<Stretch>& missing, const Placement& place, Bytes bytes, Bytes wanted, StreamSlot stream);
+  [[nodiscard]] DeviceCode move_granules(Bytes to, Bytes from, Bytes bytes, StreamSlot stream);
+  [[nodiscard]] DeviceCode map(MetadataVector<Stretch>& missing, StreamSlot stream);
+  [[nodiscard]] MetadataVector<Stretch> idle_granules(Bytes keep, Bytes keep_bytes) const;
+
+  Bytes granule_;
+  Bytes address_space_bytes_;
+  Address base_ = 0;
+};
+
+class PlainPool : public BlockPool {
+ public:
+  explicit PlainPool(const Shared& shared);
+
+  [[nodiscard]] DeviceCode grow(Bytes bytes, StreamSlot stream, const GrowthBudget& budget,
+                                std::optional<RangeInfo>& range) override;
+  Bytes trim(Bytes keep_bytes) override;
+  void release() override;
+  [[nodiscard]] Address address_of(Bytes offset) const override;
+  [[nodiscard]] Bytes split_bytes() const override;
+
+ private:
+  static constexpr Bytes kPage = 2 * kMiB;            ///< segments are whole pages of the offset space
+  static constexpr Bytes kMediumSegment = 20 * kMiB;  ///< for requests above 1 MiB and below half of it
+
+  struct Segment {
+    Bytes offset = 0;
+    Bytes bytes = 0;  ///< 0: given back
+    Address address = 0;
+  };
+  [[nodiscard]] DeviceCode add_segment(Bytes bytes, StreamSlot stream, Segment& segment);
+  [[nodiscard]] Bytes place_for(Bytes bytes);
+  [[nodiscard]] bool is_idle(const Segment& segment) const;
+  [[nodiscard]] bool is_free(const Segment& segment) const;
+
+  MetadataVector<Segment> segments_;
+  MetadataVector<std::uint32_t> segment_of_page_;
+};
+
+}  // namespace tidemark

@@ -1,0 +1,105 @@
+// Who holds the memory, and what would help.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "allocator/caching_allocator_impl.h"
+
+namespace tidemark {
+namespace {
+
+constexpr std::size_t kHolders = 8;
+
+std::string advice(const OutOfMemory& oom) {
+  if (oom.requested_bytes > oom.limit_bytes) return "The request alone is larger than the limit.";
+  if (oom.device_code == DeviceCode::out_of_memory && oom.foreign_bytes > oom.limit_bytes / 20 &&
+      oom.foreign_bytes >= oom.requested_bytes) {
+    return fmt::format("Memory that is not of this allocator would do: look at what else holds {}.",
+                       format_bytes(oom.foreign_bytes));
+  }
+  if (oom.cached_bytes >= oom.requested_bytes) {
+    return "Free memory would do, but it lies in pieces smaller than a granule, between live blocks: fewer small "
+           "long-lived blocks, or allocating them first, would help.";
+  }
+  if (oom.device_code == DeviceCode::ok && oom.device_free_bytes >= oom.requested_bytes) {
+    return "The device has room: a higher limit would do.";
+  }
+  return fmt::format("{} more is needed: keep less, swap or recompute more.",
+                     format_bytes(std::max<Bytes>(oom.requested_bytes - oom.cached_bytes, 0)));
+}
+
+}  // namespace
+
+std::string OutOfMemory::text() const {
+  std::string text = fmt::format(
+      "Out of device memory: tried to allocate {} on stream {:#x}. The device has {}, of which {} free; {} is held by "
+      "others. This allocator may reserve {} and has {}: {} in live blocks, {} pending, {} cached (largest free range "
+      "{}).",
+      format_bytes(requested_bytes), static_cast<std::uint64_t>(stream), format_bytes(device_total_bytes),
+      format_bytes(device_free_bytes), format_bytes(foreign_bytes), format_bytes(limit_bytes),
+      format_bytes(reserved_bytes), format_bytes(allocated_bytes), format_bytes(pending_bytes),
+      format_bytes(cached_bytes), format_bytes(largest_free_bytes));
+  if (!holders.empty()) text += " Largest holders:";
+  for (const Holder& holder : holders) {
+    text += fmt::format(" {} {} ({} of {} on stream {:#x});", format_bytes(holder.bytes), holder.name, holder.count,
+                        format_bytes(holder.block_bytes), static_cast<std::uint64_t>(holder.stream));
+  }
+  if (!holders.empty()) text.back() = '.';
+  return text + ' ' + advice(*this);
+}
+
+OutOfMemory CachingAllocator::Impl::report_locked() {
+  OutOfMemory report;
+  MemoryInfo memory;
+  if (device.memory_info(memory) != DeviceCode::ok) memory = {};
+  report.limit_bytes = limit_bytes;
+  report.device_total_bytes = memory.total_bytes;
+  report.device_free_bytes = memory.free_bytes;
+  report.allocated_bytes = counted.allocated_bytes.current;
+  report.pending_bytes = pending.parked_bytes();
+  report.reserved_bytes = counted.reserved_bytes.current;
+  report.cached_bytes = report.reserved_bytes - report.allocated_bytes - report.pending_bytes;
+  report.foreign_bytes = std::max<Bytes>(memory.total_bytes - memory.free_bytes - report.reserved_bytes, 0);
+  report.device_code =
+      last_refusal == DeviceCode::out_of_memory && device.last_error().empty() ? DeviceCode::ok : last_refusal;
+
+  std::map<std::tuple<std::uint32_t, Bytes, StreamSlot>, std::int64_t> counts;
+  for (const auto& pool : owned) {
+    if (pool == nullptr) continue;
+    const OffsetAllocator& space = pool->space();
+    for (RangeId id = space.first(); id != kNoRange; id = space.next(id)) {
+      const RangeInfo range = space.info(id);
+      if (range.state == RangeState::free) report.largest_free_bytes = std::max(report.largest_free_bytes, range.bytes);
+      if (range.state != RangeState::used) continue;
+      const BlockHeader* block = pool->holder(id);
+      if (block->state.load(std::memory_order_acquire) != BlockState::live) continue;
+      ++counts[{block->owner, block->bytes, block->stream}];
+    }
+  }
+  for (const auto& [key, count] : counts) {
+    const auto& [owner, bytes, stream] = key;
+    report.holders.push_back({.owner = owner,
+                              .stream = order.handle_of(stream),
+                              .block_bytes = bytes,
+                              .count = count,
+                              .bytes = bytes * count});
+  }
+  std::stable_sort(report.holders.begin(), report.holders.end(),
+                   [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
+  if (report.holders.size() > kHolders) report.holders.resize(kHolders);
+  for (auto& holder : report.holders) {
+    holder.name = options.owner_name ? options.owner_name(holder.owner) : fmt::format("owner {}", holder.owner);
+  }
+  return report;
+}
+
+OutOfMemory CachingAllocator::report() const {
+  OutOfMemory report;
+  impl_->with_everything_locked([&] { report = impl_->report_locked(); });
+  return report;
+}
+
+}  // namespace tidemark

@@ -1,0 +1,77 @@
+#pragma once
+// Freed memory that the device may still be using: parked blocks with more than one death, and per stream the youngest
+// death of anything free. Records and asks events of its own, but only when told to: never on the fast path.
+//
+// Threads: the core lock, passed to wait_one(), which lets go of it while it waits.
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+
+#include "allocator/block.h"
+#include "allocator/statistics.h"
+
+namespace tidemark {
+
+class PendingBlocks {
+ public:
+  /// What becomes of a parked block: free for `stream` at once, for others after `stamp`.
+  using Release = std::function<void(BlockHeader*, StreamSlot stream, Epoch stamp)>;
+
+  PendingBlocks(Device& device, StreamOrder& order, AllocatorStatistics& statistics)
+      : device_(&device), order_(&order), statistics_(&statistics) {}
+
+  /// Something that died so is free or parked.
+  void note_death(Death death);
+  void park(BlockHeader* block, const Frontier& frontier);
+  [[nodiscard]] Bytes parked_bytes() const { return parked_bytes_; }
+  [[nodiscard]] std::size_t parked_count() const { return parked_.size(); }
+  /// May release_known() find anything that it did not find last time?
+  [[nodiscard]] bool news() const { return !parked_.empty() && seen_version_ != order_->version(); }
+  /// Releases parked blocks that are over for their own stream, or for the requester.
+  void release_known(StreamSlot requester, const Release& release);
+  /// All of them: the device is idle or gone.
+  void release_all(const Release& release);
+
+  /// Records an event on every stream with unfinished deaths that has none under way and asks all of them. True if
+  /// something has completed. Blocks nobody.
+  bool poll();
+  /// Is anything freed not known to be complete?
+  [[nodiscard]] bool unfinished() const;
+  /// Waits for one event under way, the oldest. not_ready: there is none.
+  [[nodiscard]] DeviceCode wait_one(std::unique_lock<std::mutex>& core);
+  /// Lets `stream` wait for everything under way on other streams. True if it waits for anything new.
+  bool order_behind(StreamSlot stream);
+  void destroy_events();
+
+ private:
+  struct Parked {
+    BlockHeader* block;
+    Frontier frontier;
+  };
+  struct Watch {
+    EventHandle event = {};
+    bool made = false;
+    bool under_way = false;
+    bool waited_for = false;  ///< by a thread that let go of the core lock
+    std::uint64_t sequence = 0;
+    Epoch latest_death = 0;
+  };
+
+  [[nodiscard]] bool unfinished(std::size_t slot) const;
+  bool ask(Watch& watch);
+  bool start(std::size_t slot);
+
+  Device* device_;
+  StreamOrder* order_;
+  AllocatorStatistics* statistics_;
+  MetadataVector<Parked> parked_;
+  Bytes parked_bytes_ = 0;
+  std::uint64_t seen_version_ = 0;
+  MetadataVector<Watch> watches_;  ///< by slot
+  std::uint64_t sequence_ = 0;
+  std::condition_variable waited_;
+};
+
+}  // namespace tidemark

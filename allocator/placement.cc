@@ -1,0 +1,111 @@
+#include "allocator/placement.h"
+
+#include <algorithm>
+#include <tuple>
+
+namespace tidemark {
+namespace {
+
+constexpr Bytes round_down(Bytes bytes, Bytes alignment) {
+  return bytes / alignment * alignment;
+}
+
+/// One unbroken run of usable ranges and the best place in it.
+class Run {
+ public:
+  Run(Bytes bytes, Bytes granule) : bytes_(bytes), granule_(granule) {}
+
+  void add(const RangeInfo& range) { ranges_.push_back(range); }
+  void clear() { ranges_.clear(); }
+
+  /// Compares every place in the run with the best so far.
+  void consider(std::optional<Placement>& best, Bytes& best_length) const {
+    if (ranges_.empty()) return;
+    const Bytes start = ranges_.front().offset, end = ranges_.back().end(), length = end - start;
+    if (length < bytes_) return;
+    const auto offer = [&](std::size_t near, Bytes offset) {
+      const Bytes missing = missing_near(near, offset);
+      if (best && std::tie(best->missing_bytes, best_length, best->offset) <= std::tie(missing, length, offset)) return;
+      best = Placement{.offset = offset, .missing_bytes = missing};
+      best_length = length;
+    };
+    for (std::size_t i = 0; i < ranges_.size(); ++i) {
+      if (ranges_[i].offset + bytes_ <= end) offer(i, ranges_[i].offset);
+      if (ranges_[i].end() - bytes_ >= start) offer(i, ranges_[i].end() - bytes_);
+    }
+  }
+
+ private:
+  /// Missing granules of a place that touches range `near`.
+  [[nodiscard]] Bytes missing_near(std::size_t near, Bytes offset) const {
+    Bytes missing = 0;
+    const auto touch = [&](const RangeInfo& range) {
+      if (range.state != RangeState::absent) return;
+      const Bytes from = std::max(range.offset, round_down(offset, granule_));
+      missing += std::min(range.end(), round_up(offset + bytes_, granule_)) - from;
+    };
+    for (std::size_t i = near; i < ranges_.size() && ranges_[i].offset < offset + bytes_; ++i) touch(ranges_[i]);
+    for (std::size_t i = near; i-- > 0 && ranges_[i].end() > offset;) touch(ranges_[i]);
+    return missing;
+  }
+
+  Bytes bytes_;
+  Bytes granule_;
+  MetadataVector<RangeInfo> ranges_;
+};
+
+}  // namespace
+
+std::optional<Placement> find_placement(const OffsetAllocator& space, Bytes bytes, Bytes granule,
+                                        const std::function<bool(const RangeInfo&)>& usable) {
+  std::optional<Placement> best;
+  Bytes best_length = 0;
+  Run run(bytes, granule);
+  for (RangeId id = space.first(); id != kNoRange; id = space.next(id)) {
+    const RangeInfo range = space.info(id);
+    if (range.state == RangeState::absent || (range.state == RangeState::free && usable(range))) {
+      run.add(range);
+      continue;
+    }
+    run.consider(best, best_length);
+    run.clear();
+  }
+  run.consider(best, best_length);
+  return best;
+}
+
+MetadataVector<Stretch> missing_stretches(const OffsetAllocator& space, Bytes offset, Bytes bytes, Bytes granule) {
+  MetadataVector<Stretch> stretches;
+  const Bytes from = round_down(offset, granule), to = round_up(offset + bytes, granule);
+  for (RangeId id = space.find(from); id != kNoRange; id = space.next(id)) {
+    const RangeInfo range = space.info(id);
+    if (range.offset >= to) break;
+    if (range.state != RangeState::absent) continue;
+    const Bytes start = std::max(from, range.offset);
+    stretches.push_back({.offset = start, .bytes = std::min(to, range.end()) - start});
+  }
+  return stretches;
+}
+
+MetadataVector<Stretch> idle_stretches(const OffsetAllocator& space, Bytes granule, Bytes keep, Bytes keep_bytes,
+                                       const std::function<bool(const RangeInfo&)>& idle) {
+  MetadataVector<Stretch> stretches;
+  const auto add = [&](Bytes from, Bytes to) {
+    from = round_up(from, granule);
+    to = round_down(to, granule);
+    if (from < to) stretches.push_back({.offset = from, .bytes = to - from});
+  };
+  const Bytes keep_from = round_down(keep, granule), keep_to = round_up(keep + keep_bytes, granule);
+  for (RangeId id = space.first(); id != kNoRange; id = space.next(id)) {
+    const RangeInfo range = space.info(id);
+    if (range.state != RangeState::free || range.bytes < granule || !idle(range)) continue;
+    add(range.offset, keep_bytes > 0 ? std::min(range.end(), std::max(keep_from, range.offset)) : range.end());
+    if (keep_bytes > 0 && range.end() > keep_to) add(std::max(range.offset, keep_to), range.end());
+  }
+  std::sort(stretches.begin(), stretches.end(), [](const Stretch& a, const Stretch& b) {
+    return std::tie(a.bytes, a.offset) < std::tie(b.bytes, b.offset);
+  });
+  return stretches;
+}
+
+}  // namespace tidemark

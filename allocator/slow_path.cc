@@ -1,0 +1,257 @@
+// What CachingAllocator does when a shard has no block at hand.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cassert>
+
+#include "allocator/caching_allocator_impl.h"
+
+namespace tidemark {
+
+void CachingAllocator::Impl::absorb(Tally& tally) {
+  const auto merge = [](Counter& into, Counter& from) {
+    into.peak = std::max(into.peak, into.current + from.peak);
+    into.current += from.current;
+    into.total_up += from.total_up;
+    into.total_down += from.total_down;
+    from = {};
+  };
+  const Bytes before = counted.allocated_bytes.current;
+  counted.active_bytes.peak =
+      std::max(counted.active_bytes.peak, before + tally.allocated_bytes.peak + pending.parked_bytes());
+  merge(counted.allocated_bytes, tally.allocated_bytes);
+  merge(counted.requested_bytes, tally.requested_bytes);
+  merge(counted.allocation, tally.allocation);
+  counted.front_hits += std::exchange(tally.front_hits, 0);
+  counted.remote_frees += std::exchange(tally.remote_frees, 0);
+}
+
+void CachingAllocator::Impl::publish(Shard& shard) {
+  const std::lock_guard lock(shard.lock);
+  absorb(shard.tally);
+}
+
+/// A block goes back to its pool, free for `stream` at once and for others after `stamp`.
+void CachingAllocator::Impl::release(BlockHeader* block, StreamSlot stream, Epoch stamp) {
+  BlockPool& pool = pool_of(block->pool);
+  pending.note_death({.stream = stream, .epoch = stamp});
+  map.set(block->address, nullptr);
+  pool.set_holder(block->range, nullptr);
+  pool.give(block->range, stream, stamp);
+  table.put(block);
+}
+
+void CachingAllocator::Impl::release_known(StreamSlot requester) {
+  if (!pending.news()) return;
+  pending.release_known(requester, [this](BlockHeader* block, StreamSlot stream, Epoch stamp) {
+    trace(TraceAction::free_completed, block->address, block->bytes, order.handle_of(stream), block->owner);
+    release(block, stream, stamp);
+  });
+}
+
+bool CachingAllocator::Impl::flush(Shard& shard) {
+  BlockHeader* block = nullptr;
+  {
+    const std::lock_guard lock(shard.lock);
+    absorb(shard.tally);
+    block = shard.take_all();
+  }
+  const bool any = block != nullptr;
+  while (block != nullptr) {
+    BlockHeader* next = block->next;
+    release(block, block->stream, block->death);
+    block = next;
+  }
+  return any;
+}
+
+bool CachingAllocator::Impl::flush_all() {
+  bool any = false;
+  for (std::size_t i = 0; i < shard_count; ++i) any |= flush(shards[i]);
+  return any;
+}
+
+Bytes CachingAllocator::Impl::limit_of(const BlockPool& pool) const {
+  Bytes others = 0;
+  for (const auto& other : owned) {
+    if (other != nullptr && other.get() != &pool) others += other->reserved_bytes();
+  }
+  return limit_bytes - others;
+}
+
+bool CachingAllocator::Impl::search(const Request& request, StreamSlot stream, Search how,
+                                    std::optional<RangeInfo>& range) {
+  release_known(stream);
+  range = pool_of(request.pool).take(request.rounded, stream, how);
+  return range.has_value();
+}
+
+BlockHeader* CachingAllocator::Impl::make_block(const Request& request, StreamSlot stream, const RangeInfo& range) {
+  BlockPool& pool = pool_of(request.pool);
+  BlockHeader* block = nullptr;
+  const Address address = pool.address_of(range.offset);
+  try {
+    block = table.take();
+    block->address = address;
+    pool.set_holder(range.id, block);
+    map.set(address, block);
+  } catch (...) {
+    if (block != nullptr) table.put(block);
+    pool.give(range.id, stream, 0);
+    throw;
+  }
+  block->bytes = range.bytes;
+  block->requested_bytes = request.bytes;
+  block->range = range.id;
+  block->stream = stream;
+  block->owner = request.owner;
+  block->pool = request.pool;
+  block->has_uses.store(false, std::memory_order_relaxed);
+  block->state.store(BlockState::live, std::memory_order_release);
+  used = true;
+  return block;
+}
+
+DeviceCode CachingAllocator::Impl::allocate_slow(const Request& request, BlockHeader*& block) {
+  Shard& mine = my_shard();
+  const StreamSlot stream = order.slot_of(request.stream);
+  std::optional<RangeInfo> range;
+  DeviceCode code = DeviceCode::ok;
+  OutOfMemory report;
+  {
+    CoreLock lock(core);
+    publish(mine);
+    code = find_block(request, stream, lock, range);
+    if (code == DeviceCode::ok) {
+      block = make_block(request, stream, *range);
+      block->shard = static_cast<std::uint16_t>(&mine - shards.get());
+      Tally tally;
+      tally.add(*block);
+      absorb(tally);
+      return code;
+    }
+    if (code == DeviceCode::out_of_memory) ++counted.num_ooms;
+  }
+  if (code != DeviceCode::out_of_memory) {
+    last_error_text() = fmt::format("{}: {}", name_of(code), device.last_error());
+    return code;
+  }
+  with_everything_locked([&] { report = report_locked(); });
+  report.requested_bytes = request.bytes;
+  report.stream = request.stream;
+  last_error_text() = report.text();
+  if (history.on()) {
+    history.add({.action = TraceAction::oom,
+                 .size = request.bytes,
+                 .device_free = report.device_free_bytes,
+                 .stream = request.stream,
+                 .time_ns = device.now_ns(),
+                 .owner = request.owner});
+  }
+  if (options.on_out_of_memory) options.on_out_of_memory(report);
+  return code;
+}
+
+/// From cheap to dear. Every step that may have changed something is followed by a new search; nothing is released
+/// between a search that succeeded and the block made of it.
+DeviceCode CachingAllocator::Impl::find_block(const Request& request, StreamSlot stream, CoreLock& lock,
+                                              std::optional<RangeInfo>& range) {
+  if (search(request, stream, Search::fast, range)) return DeviceCode::ok;
+  (void)flush_all();
+  if (search(request, stream, Search::thorough, range)) return DeviceCode::ok;
+  if (pending.poll() && search(request, stream, Search::thorough, range)) return DeviceCode::ok;
+  const DeviceCode code = grow(request, stream, range);
+  return code == DeviceCode::out_of_memory ? squeeze(request, stream, lock, range) : code;
+}
+
+DeviceCode CachingAllocator::Impl::grow(const Request& request, StreamSlot stream, std::optional<RangeInfo>& range) {
+  BlockPool& pool = pool_of(request.pool);
+  const Bytes live = counted.allocated_bytes.current + pending.parked_bytes() + request.rounded;
+  const Bytes peak = std::max(live, counted.allocated_bytes.peak);
+  const Bytes granule = std::max<Bytes>(device.traits().granule_bytes, 1);
+  const Bytes slack = options.growth_slack_bytes > 0 ? options.growth_slack_bytes : std::max(peak / 128, granule);
+  GrowthBudget budget{.wanted_bytes = peak + slack, .limit_bytes = limit_of(pool)};
+  if (options.garbage_threshold > 0) {
+    const auto threshold = static_cast<Bytes>(options.garbage_threshold * static_cast<double>(budget.limit_bytes));
+    if (pool.reserved_bytes() + request.rounded > threshold) {
+      budget.wanted_bytes = std::min(budget.wanted_bytes, threshold);
+    }
+  }
+  last_refusal = DeviceCode::ok;
+  const DeviceCode code = pool.grow(request.rounded, stream, budget, range);
+  if (code != DeviceCode::ok) last_refusal = code;
+  return code;
+}
+
+/// Memory is short: give back what other pools hold idle, then wait for one event after the other, looking again each
+/// time. A block that is merely pending never causes an out-of-memory.
+DeviceCode CachingAllocator::Impl::squeeze(const Request& request, StreamSlot stream, CoreLock& lock,
+                                           std::optional<RangeInfo>& range) {
+  ++counted.num_alloc_retries;
+  DeviceCode code = DeviceCode::out_of_memory;
+  const auto again = [&] {
+    (void)flush_all();
+    if (search(request, stream, Search::thorough, range)) return true;
+    for (const auto& pool : owned) {
+      if (pool != nullptr && pool.get() != &pool_of(request.pool)) pool->trim(0);
+    }
+    code = grow(request, stream, range);
+    return code != DeviceCode::out_of_memory;
+  };
+  if (again()) return code;
+  if (options.pending_wait == PendingWait::stream) {
+    (void)pending.poll();
+    if (pending.order_behind(stream) && again()) return range ? DeviceCode::ok : code;
+  }
+  for (;;) {
+    (void)pending.poll();
+    const DeviceCode waited = pending.wait_one(lock);
+    if (waited == DeviceCode::not_ready) break;
+    if (waited != DeviceCode::ok) return waited;
+    if (again()) return range ? DeviceCode::ok : code;
+  }
+  if (pending.unfinished() || pending.parked_bytes() > 0) {  // no event could be recorded
+    ++counted.host_waits;
+    if (const DeviceCode waited = order.synchronize(device); waited != DeviceCode::ok) return waited;
+    if (again()) return range ? DeviceCode::ok : code;
+  }
+  return DeviceCode::out_of_memory;
+}
+
+void CachingAllocator::set_limit(Bytes bytes) {
+  const std::lock_guard lock(impl_->core);
+  impl_->limit_bytes = bytes;
+}
+
+Bytes CachingAllocator::trim(Bytes keep_bytes) {
+  const std::lock_guard lock(impl_->core);
+  (void)impl_->flush_all();
+  (void)impl_->pending.poll();
+  impl_->release_known({});
+  Bytes reserved = impl_->counted.reserved_bytes.current, gone = 0;
+  for (const auto& pool : impl_->owned) {
+    if (pool == nullptr || reserved <= keep_bytes) continue;
+    const Bytes went = pool->trim(std::max<Bytes>(keep_bytes - (reserved - pool->reserved_bytes()), 0));
+    reserved -= went;
+    gone += went;
+  }
+  return gone;
+}
+
+Bytes CachingAllocator::empty_cache() {
+  if (impl_->order.synchronize(impl_->device) != DeviceCode::ok) return 0;
+  return trim(0);
+}
+
+Bytes CachingAllocator::defragment(StreamHandle stream, Bytes bytes) {
+  const StreamSlot slot = impl_->order.slot_of(stream);
+  const std::lock_guard lock(impl_->core);
+  if (impl_->mapped == nullptr) return 0;
+  (void)impl_->flush_all();
+  (void)impl_->pending.poll();
+  impl_->release_known(slot);
+  return impl_->mapped->gather(slot, bytes);
+}
+
+}  // namespace tidemark
