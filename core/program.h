@@ -32,7 +32,7 @@ struct Contingency {
   std::int64_t trigger_bytes = 0;  ///< applied when the storage's actual bytes exceed this
   TaskId trigger = kNone<TaskId>;  ///< decision point: the last task that touches the storage before its gap
   ResidencyId residency = kNone<ResidencyId>;  ///< the device residency that is split
-  Bytes freed_bytes = 0;                       ///< granules of the dynamic region given back, at the limit
+  Bytes freed_bytes = 0;                       ///< granules of the dynamic region given back at the limit, in bytes
   TaskId release_at = kNone<TaskId>;           ///< compute task that waits for the copy out; bytes are free from it
   TaskId prefetch_at = kNone<TaskId>;  ///< compute task after which the bytes are taken again and the copy in may start
   TaskId needed_at = kNone<TaskId>;    ///< task that waits for the copy in; the steps run just before it

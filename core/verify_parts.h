@@ -34,7 +34,8 @@ using Found = std::optional<Violation>;
 /// nothing.
 [[nodiscard]] Found check_clock(const Graph* graph, const Schedule& schedule, const TaskOrder& order);
 
-/// Every prefix of the contingency list. REQUIRES: everything above found nothing.
+/// Every contingency, alone and with the others, and the limit the program states. REQUIRES: everything above found
+/// nothing.
 [[nodiscard]] Found check_contingencies(const Graph& graph, const Program& program, const TaskOrder& order);
 
 /// `storage mlp.experts.fc1_in (chunk 0, layer 5, micro-batch 3)`; by number where there is no graph.

@@ -1,15 +1,22 @@
 #pragma once
-// What a program can still do when more tokens arrive than it was planned for, and up to which uniform expert load.
+// What a program can still do when more tokens arrive than it was planned for, and up to which expert load it then
+// fits. The rule of what a larger storage takes, and why its sum is a guarantee, is in core/dynamic_region.h.
 //
-// Above the planned load a routed storage no longer fits its slot; it is served from the dynamic region instead, and
-// its slot is free while it is there. The device arena is mapped memory in granules, so room need not be contiguous in
-// the plan's addresses: the room at a position of the clock is the dynamic region plus the whole granules of vacated
-// slots. The limit is the largest uniform load at which every routed storage alive has room at every position, with all
-// contingencies applied. It is modelled from the plan; what a back end without mapped memory can serve is less.
+// Without contingencies the limit is the largest load at which the extras of all routed storages alive are within the
+// dynamic region at every half-step. A contingency takes a storage's extra out of its gap: a storage that is larger
+// than its slot is swapped out, or dropped and recomputed, although the plan keeps it. It is triggered by its own bytes
+// alone, so the sum over the others is a bound whatever their loads are. The trigger is the planned size: the first row
+// too many costs two granules or more of rounding already, so a later trigger would leave most of the region to
+// roundings.
 //
-// A contingency swaps out one more kept storage across its gap, to its own offset and back. They are listed in levels,
-// one gap class at a time over all micro-batches, routed storages first (they grow with the load), while host memory
-// and link time last.
+// Classes (a storage of one chunk and layer, all micro-batches) are added while that raises the limit, each time the
+// one that has most to give back at the half-step that binds. Two classes may bind together: what is added without
+// raising the limit stays only if a later class does.
+//
+// Swap or recompute: what takes less time from the compute lane, if it can be done. A swap needs room in the pinned
+// arena (on top of what the plan uses, sized for the limit), a share of the links, and a gap wide enough for both
+// copies. A recompute needs a pure recipe without communication or transients, whose sources are in memory where it
+// runs. Recipes with communication are never used: every rank of the group would have to run them.
 
 #include "core/program.h"
 #include "planner/decision/evaluator.h"
@@ -17,9 +24,10 @@
 
 namespace tidemark {
 
-/// Fills program.contingencies, contingency_limit_f and the routing slots. `choice` is what the program carries out,
-/// `load` what it was planned at, `host_bytes` the pinned memory it already uses.
+/// Fills program.contingencies, contingency_steps and contingency_limit_f, and the dynamic bytes of the pinned arena.
+/// `choice` is what the program carries out, `load` what it was planned at. REQUIRES: program.routed is filled, the
+/// device arena's dynamic region is set, and the plan fits.
 void add_contingencies(const DecisionProblem& problem, const Choice& choice, double load, Bytes host_budget,
-                       Bytes host_bytes, Program& program);
+                       Program& program);
 
 }  // namespace tidemark

@@ -1,7 +1,9 @@
 set(TIDEMARK_PLANNER_FILES
   budget_check.cc
   contingency.cc
+  contingency_drafts.cc
   cost_model.cc
+  dynamic_bound.cc
   expert_load.cc
   gap_report.cc
   layer_time.cc
@@ -9,6 +11,7 @@ set(TIDEMARK_PLANNER_FILES
   memory_profile.cc
   peak.cc
   planner.cc
+  program_rows.cc
   rank_planner.cc
   scheduler.cc
   simulator.cc

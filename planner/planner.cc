@@ -213,19 +213,8 @@ Result<PlanOutcome> plan_all(const PlanRequest& request, const std::vector<std::
   outcome.step = summarise(request, timing.value(), outcome, nominal.timing.step_ns);
   for (RankPlan& plan : outcome.ranks) {
     plan.timeline = std::move(timing.value().ranks[static_cast<std::size_t>(plan.graph.rank)]);
-    for (const Message& m : plan.graph.messages) {
-      if (m.is_send) continue;
-      const auto& tasks = plan.program.schedule.tasks;
-      const auto task =
-          std::lower_bound(tasks.begin(), tasks.end(), m.op, [](const Task& t, OpId op) { return t.op < op; });
-      auto it = task;
-      while (it != tasks.end() && !(it->kind == TaskKind::op && it->op == m.op)) ++it;
-      const auto index = static_cast<std::size_t>(it - tasks.begin());
-      plan.program.receives.push_back({.task = id_of<TaskId>(index),
-                                       .peer_rank = m.peer_rank,
-                                       .tag = m.tag,
-                                       .arrival_estimate_ns = plan.timeline.end_ns[index]});
-    }
+    for (ReceiveEvent& receive : plan.program.receives)
+      receive.arrival_estimate_ns = plan.timeline.end_ns[row(receive.task)];
   }
   return outcome;
 }

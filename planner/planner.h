@@ -54,7 +54,7 @@ struct RankFigures {
   Bytes static_bytes = 0;
   Bytes activation_peak_bytes = 0;  ///< arena height above the static storages
   Bytes reserve_bytes = 0;
-  Bytes host_bytes = 0;                       ///< pinned arena height
+  Bytes host_bytes = 0;                       ///< pinned arena: planned height and room for contingencies
   Bytes swapped_bytes_per_step = 0;           ///< one direction
   std::int64_t recompute_ns = 0;              ///< compute lane
   std::int64_t exposed_communication_ns = 0;  ///< of recomputed collectives

@@ -11,6 +11,7 @@
 #include "planner/decision/search.h"
 #include "planner/layout/packer.h"
 #include "planner/liveness.h"
+#include "planner/program_rows.h"
 #include "planner/scheduler.h"
 
 namespace tidemark {
@@ -343,10 +344,12 @@ Result<RankPlan> plan_rank(Graph graph, const RankRequest& in) {
   plan.task_ns = program.estimate_ns;
   program.graph_fingerprint = fingerprint(plan.graph);
   program.machine_fingerprint = fingerprint(in.request.machine);
+  add_program_rows(plan.graph, program);
   if (plan.figures.fits)
-    add_contingencies(problem, best.choice, in.load, budgets.host, best.host_height(), program);
+    add_contingencies(problem, best.choice, in.load, budgets.host, program);
   else
     program.contingency_limit_f = 0;
+  plan.figures.host_bytes += program.layout.arenas[1].dynamic_bytes;
   plan.figures.contingency_limit_f = program.contingency_limit_f;
   if (Status s = verify(plan.graph, program); !s) return s.error();
   return plan;

@@ -107,6 +107,52 @@ void write_contingencies(JsonText& json, const std::vector<Contingency>& rows) {
   column(json, "prefetch_at", count, Coding::delta, [&](std::size_t i) { return rows[i].prefetch_at; });
   column(json, "needed_at", count, Coding::delta, [&](std::size_t i) { return rows[i].needed_at; });
   column(json, "collective", count, Coding::plain, [&](std::size_t i) { return rows[i].collective; });
+  column(json, "kind", count, Coding::plain, [&](std::size_t i) { return rows[i].kind; });
+  column(
+      json, "host_offset", count, Coding::plain, [&](std::size_t i) { return rows[i].host_offset; }, Scaled::yes);
+  column(json, "first_step", count, Coding::delta, [&](std::size_t i) { return rows[i].first_step; });
+  column(json, "step_count", count, Coding::plain, [&](std::size_t i) { return rows[i].step_count; });
+  json.close_object();
+}
+
+void write_steps(JsonText& json, const std::vector<ContingencyStep>& rows) {
+  std::vector<Schedule::Touch> touches;
+  for (const ContingencyStep& step : rows) touches.insert(touches.end(), step.touches.begin(), step.touches.end());
+  const std::size_t count = rows.size();
+  json.line();
+  json.key("contingency_steps");
+  json.open_object();
+  column(json, "op_template", count, Coding::plain, [&](std::size_t i) { return rows[i].op_template; });
+  column(json, "estimate_ns", count, Coding::plain, [&](std::size_t i) { return rows[i].estimate_ns; });
+  column(json, "touches", count, Coding::plain, [&](std::size_t i) { return rows[i].touches.size(); });
+  column(json, "touch_residency", touches.size(), Coding::delta, [&](std::size_t i) { return touches[i].residency; });
+  column(json, "touch_kind", touches.size(), Coding::plain, [&](std::size_t i) { return touches[i].kind; });
+  json.close_object();
+}
+
+void write_routed(JsonText& json, const std::vector<RoutedResidency>& rows) {
+  const std::size_t count = rows.size();
+  json.line();
+  json.key("routed");
+  json.open_object();
+  column(json, "residency", count, Coding::delta, [&](std::size_t i) { return rows[i].residency; });
+  column(json, "site", count, Coding::delta, [&](std::size_t i) { return rows[i].site; });
+  column(
+      json, "fixed_bytes", count, Coding::plain, [&](std::size_t i) { return rows[i].fixed_bytes; }, Scaled::yes);
+  column(json, "rows", count, Coding::plain, [&](std::size_t i) { return rows[i].rows; });
+  column(
+      json, "row_bytes", count, Coding::plain, [&](std::size_t i) { return rows[i].row_bytes; }, Scaled::yes);
+  json.close_object();
+}
+
+void write_sends(JsonText& json, const std::vector<SendEvent>& rows) {
+  const std::size_t count = rows.size();
+  json.line();
+  json.key("sends");
+  json.open_object();
+  column(json, "task", count, Coding::delta, [&](std::size_t i) { return rows[i].task; });
+  column(json, "peer_rank", count, Coding::plain, [&](std::size_t i) { return rows[i].peer_rank; });
+  column(json, "tag", count, Coding::delta, [&](std::size_t i) { return rows[i].tag; });
   json.close_object();
 }
 
@@ -266,6 +312,66 @@ void read_contingencies(const JsonNode& node, Program& program) {
   fill(node.at("prefetch_at"), -1, tasks - 1, rows, &Contingency::prefetch_at);
   fill(node.at("needed_at"), -1, tasks - 1, rows, &Contingency::needed_at);
   fill(node.at("collective"), 0, 1, rows, &Contingency::collective);
+  fill(node.at("kind"), 0, 1, rows, &Contingency::kind);
+  fill(node.at("host_offset"), -1, kMostBytes, rows, &Contingency::host_offset);
+  const auto steps = static_cast<std::int64_t>(program.contingency_steps.size());
+  fill(node.at("first_step"), 0, steps, rows, &Contingency::first_step);
+  fill(node.at("step_count"), 0, steps, rows, &Contingency::step_count);
+  for (std::size_t i = 0; i < rows.size() && node.clean(); ++i) {
+    if (rows[i].first_step + std::int64_t{rows[i].step_count} > steps)
+      node.at("step_count").wrong(fmt::format("row {} ends beyond the {} steps", i, steps));
+  }
+}
+
+void read_steps(const JsonNode& node, const GraphOutline& outline, Program& program) {
+  auto& rows = program.contingency_steps;
+  const auto op_templates = static_cast<std::int64_t>(outline.op_templates.size());
+  rows.resize(node.at("op_template").column(JsonNode::kAnyCount, 0, op_templates - 1).size());
+  fill(node.at("op_template"), 0, op_templates - 1, rows, &ContingencyStep::op_template);
+  fill(node.at("estimate_ns"), 0, -kLeastNs, rows, &ContingencyStep::estimate_ns);
+  const auto counts = node.at("touches").column(rows.size(), 0, kMost);
+  std::int64_t all = 0;
+  for (const std::int64_t count : counts) all += count;
+  if (!node.clean()) return;
+  if (all > kMost) {
+    node.at("touches").wrong("counts more than 2^31 rows");
+    return;
+  }
+  std::vector<Schedule::Touch> touches(
+      node.at("touch_residency")
+          .column(static_cast<std::size_t>(all), 0, static_cast<std::int64_t>(program.schedule.residencies.size()) - 1)
+          .size());
+  fill(node.at("touch_residency"), 0, static_cast<std::int64_t>(program.schedule.residencies.size()) - 1, touches,
+       &Schedule::Touch::residency);
+  fill(node.at("touch_kind"), 0, 1, touches, &Schedule::Touch::kind);
+  if (!node.clean()) return;
+  auto next = touches.begin();
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const auto end = next + static_cast<std::ptrdiff_t>(counts[i]);
+    rows[i].touches.assign(next, end);
+    next = end;
+  }
+}
+
+void read_routed(const JsonNode& node, const GraphOutline& outline, Program& program) {
+  auto& rows = program.routed;
+  const auto residencies = static_cast<std::int64_t>(program.schedule.residencies.size());
+  rows.resize(node.at("residency").column(JsonNode::kAnyCount, 0, residencies - 1).size());
+  fill(node.at("residency"), 0, residencies - 1, rows, &RoutedResidency::residency);
+  fill(node.at("site"), 0, static_cast<std::int64_t>(outline.sites.size()) - 1, rows, &RoutedResidency::site);
+  fill(node.at("fixed_bytes"), 0, kMostBytes, rows, &RoutedResidency::fixed_bytes);
+  fill(node.at("rows"), 0, kMost, rows, &RoutedResidency::rows);
+  fill(node.at("row_bytes"), 0, kMost, rows, &RoutedResidency::row_bytes);
+}
+
+void read_sends(const JsonNode& node, Program& program) {
+  auto& rows = program.sends;
+  const auto tasks = static_cast<std::int64_t>(program.schedule.tasks.size());
+  rows.resize(node.at("task").column(JsonNode::kAnyCount, 0, tasks - 1).size());
+  fill(node.at("task"), 0, tasks - 1, rows, &SendEvent::task);
+  fill(node.at("peer_rank"), 0, kMost, rows, &SendEvent::peer_rank);
+  fill(node.at("tag"), std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max(), rows,
+       &SendEvent::tag);
 }
 
 void read_receives(const JsonNode& node, Program& program) {
@@ -316,10 +422,13 @@ void write_program(JsonText& json, const Program& program) {
   write_residencies(json, program);
   const auto& estimates = program.estimate_ns;
   column(json, "estimate_ns", estimates.size(), Coding::plain, [&](std::size_t t) { return estimates[t]; });
+  write_sends(json, program.sends);
   write_receives(json, program.receives);
+  write_routed(json, program.routed);
   const auto& slots = program.routing_slots;
   column(json, "routing_slots", slots.size(), Coding::delta, [&](std::size_t i) { return slots[i]; });
   write_contingencies(json, program.contingencies);
+  write_steps(json, program.contingency_steps);
   json.close_object();
 }
 
@@ -351,9 +460,12 @@ Program read_program(const JsonNode& node, const GraphOutline& outline) {
   if (!program.estimate_ns.empty() && program.estimate_ns.size() != s.tasks.size()) {
     node.at("estimate_ns").wrong(fmt::format("has {} rows for {} tasks", program.estimate_ns.size(), s.tasks.size()));
   }
+  read_sends(node.at("sends"), program);
   read_receives(node.at("receives"), program);
+  read_routed(node.at("routed"), outline, program);
   const JsonNode slots = node.at("routing_slots");
   program.routing_slots = ids<ResidencyId>(slots, JsonNode::kAnyCount, static_cast<std::int64_t>(s.residencies.size()));
+  read_steps(node.at("contingency_steps"), outline, program);
   read_contingencies(node.at("contingencies"), program);
   if (!node.clean()) return {};
   if (const auto found = verify::check_shape(s)) node.at("tasks").wrong(found->detail);

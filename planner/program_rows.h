@@ -1,0 +1,12 @@
+#pragma once
+// Columns of a Program that say what the graph has to do with its schedule: messages, routed storages, routing slots.
+
+#include "core/graph.h"
+#include "core/program.h"
+
+namespace tidemark {
+
+/// Fills sends, receives (without arrival estimates), routed and routing_slots. REQUIRES: the schedule runs the graph.
+void add_program_rows(const Graph& graph, Program& program);
+
+}  // namespace tidemark
