@@ -1,0 +1,61 @@
+#pragma once
+// The step of a plan on simulated devices: all ranks given share one virtual time, sizes are true, messages between
+// them are matched. What comes back is the runtime's own report and what the simulation saw from outside.
+//
+// Every time is virtual. Nothing here decides; the plan's simulator is used only for the figure beside.
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/machine.h"
+#include "core/result.h"
+#include "device/sim_device.h"
+#include "planner/planner.h"
+#include "swap/executor.h"
+
+namespace tidemark {
+
+struct SimRunRequest {
+  std::span<const RankPlan> ranks;
+  const Machine& machine;
+  std::int64_t scale = 1;
+  bool verify = false;
+  bool check_races = true;
+  bool match_messages = true;  ///< false: receives complete at once. REQUIRES: all ranks of the step where true
+  bool measure_stall = true;   ///< keeps the timeline: how long the compute lane stood still for copies
+  SimSchedule schedule;        ///< seed 0: durations as estimated
+  std::function<double(std::int32_t rank, SiteId)> load;  ///< empty: as planned
+  std::vector<Fault> faults;                              ///< of every device
+};
+
+struct SimRankRun {
+  RunReport report;
+  SimStatistics statistics;
+  std::int64_t finish_ns = 0;      ///< virtual time of this rank's last work, from the start of the step
+  std::int64_t copy_stall_ns = 0;  ///< compute lane idle with only copies to wait for
+  std::int64_t races = 0;
+  std::vector<std::string> race_texts;  ///< the first ones
+  std::string leaks;                    ///< what was not given back; empty: nothing
+};
+
+struct SimRun {
+  std::vector<SimRankRun> ranks;
+  std::int64_t step_ns = 0;  ///< latest finish
+};
+
+/// Errors: as Executor; a deadlock of the step (infeasible).
+[[nodiscard]] Result<SimRun> run_on_sim(const SimRunRequest& request);
+
+/// The device a plan's rank is carried out on: as much memory as its arenas may take, the machine's links.
+[[nodiscard]] SimOptions sim_options_for(const RankPlan& rank, const Machine& machine);
+
+/// Names for messages: ops, copies and sites with chunk, layer and micro-batch. `plan` must outlive them.
+[[nodiscard]] RunNames names_of(const RankPlan& plan);
+
+/// Time the compute lane stood still before a task because a copy it waits for was the last to end. Spans by task id.
+[[nodiscard]] std::int64_t copy_stall(const Schedule& schedule, std::span<const SimSpan> spans);
+
+}  // namespace tidemark
