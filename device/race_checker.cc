@@ -218,9 +218,9 @@ RaceChecker::~RaceChecker() = default;
 
 std::uint16_t RaceChecker::intern(std::string_view name) {
   auto& names = state_->names;
-  const auto found = std::find(names.begin(), names.end(), name);
-  if (found == names.end()) names.emplace_back(name);
-  return static_cast<std::uint16_t>(found == names.end() ? names.size() - 1 : std::size_t(found - names.begin()));
+  const auto index = static_cast<std::size_t>(std::find(names.begin(), names.end(), name) - names.begin());
+  if (index == names.size()) names.emplace_back(name);
+  return static_cast<std::uint16_t>(index);
 }
 
 RaceActor RaceChecker::add_stream(std::string name) {
