@@ -1,0 +1,18 @@
+#pragma once
+// What every stand-in library exports beside the vendor's functions, for tests: faults, settings, counts. A test gets
+// them with dlsym from the library it opened.
+//
+// Settings: capacity_bytes, granule_bytes, event_limit, host_register (0: refused), mapping (0: unsupported), delay_us
+// (before every operation), chip (acl: 950), version (acl: major * 100 + minor). Counts (get only): violations, blocks,
+// reservations, mappings, physicals, streams, events, operations, device_bytes.
+
+#include <cstdint>
+
+extern "C" {
+/// The call named `call` answers `code` once, after `skip` calls that go through.
+void stand_in_fail_call(const char* call, std::int64_t skip, int code);
+void stand_in_set(const char* key, std::int64_t value);
+std::int64_t stand_in_get(const char* key);
+/// Everything as at the start. REQUIRES: no device is open on the library.
+void stand_in_reset();
+}
