@@ -64,16 +64,17 @@ struct PinnedBlock {
 enum class PinnedOutcome : std::uint8_t {
   ok,
   wait_event,  ///< back-pressure: a pending block in the way is free once `event` is complete; then ask again
-  wait_chunk,  ///< the pool is getting more memory: wait_for_chunk(), then ask again
+  wait_chunk,  ///< the pool is getting more memory: wait_for_chunk(), then ask again; only with `background`
   exhausted,   ///< not before somebody frees: `missing_bytes` more bytes in one piece are needed
   lost,        ///< the device is lost
 };
 
 struct PinnedAllocation {
   PinnedOutcome outcome = PinnedOutcome::exhausted;
-  PinnedBlock block;        ///< ok
-  EventHandle event{};      ///< wait_event: the oldest pending; may be queried until the block behind it is taken back
-  Bytes missing_bytes = 0;  ///< exhausted: asked for less the largest free piece
+  PinnedBlock block;    ///< ok
+  EventHandle event{};  ///< wait_event: the oldest pending; may be waited for until the block behind it is taken back
+  std::int64_t arrivals = 0;  ///< wait_chunk: for wait_for_chunk()
+  Bytes missing_bytes = 0;    ///< exhausted: asked for less the largest free piece
   bool ever = true;  ///< exhausted: could the empty pool serve it? false: larger than the bound or the device allows
 };
 
@@ -84,13 +85,13 @@ struct PinnedPoolStatistics {
   Bytes requested_bytes = 0;     ///< handed out, as asked for
   Bytes pending_bytes = 0;       ///< freed, event not complete
   Bytes peak_used_bytes = 0;     ///< of used + pending
-  Bytes largest_free_bytes = 0;  ///< largest piece that can be had now
+  Bytes largest_free_bytes = 0;  ///< largest piece that can be had now, or up to 1/32 less
   std::int64_t chunks = 0;
   std::int64_t live_blocks = 0;
   std::int64_t allocations = 0;      ///< served
   std::int64_t waits = 0;            ///< answered with wait_event or wait_chunk
   std::int64_t refusals = 0;         ///< chunks the device refused
-  std::int64_t first_chunk_ns = -1;  ///< from the construction to the first chunk; monotonic clock; -1: none yet
+  std::int64_t first_chunk_ns = -1;  ///< from the construction to the first chunk, monotonic clock; -1: none yet
   std::int64_t all_chunks_ns = -1;   ///< to the last chunk of initial_bytes
 };
 
@@ -118,9 +119,9 @@ class PinnedPool {
 
   /// Takes back what is complete; the number of bytes.
   Bytes reclaim();
-  /// Blocks until a chunk more is there, or no more will come. False: no more will come. timeout_ns < 0: for ever;
-  /// passing it answers true.
-  bool wait_for_chunk(std::int64_t timeout_ns = -1);
+  /// Blocks until the device has answered one more request for a chunk than when `answer` was given; then ask again.
+  /// timeout_ns < 0: for ever. False: the timeout passed. REQUIRES: answer.outcome == wait_chunk.
+  [[nodiscard]] bool wait_for_chunk(const PinnedAllocation& answer, std::int64_t timeout_ns = -1);
   /// Blocks until initial_bytes are held or refused. For benches and for those who want no surprises later.
   void wait_until_built();
 
