@@ -1,0 +1,92 @@
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "integrations/cli/console.h"
+#include "integrations/cli/options.h"
+#include "integrations/cli/verb.h"
+#include "integrations/formats/file.h"
+#include "integrations/formats/import_trace.h"
+#include "integrations/replay/replay.h"
+#include "integrations/replay/replay_report.h"
+
+namespace tidemark::cli {
+namespace {
+
+class ReplayCommand final : public Command {
+ public:
+  void declare(CLI::App& app) override {
+    app.add_option("TRACE", trace_, "operator_memory.csv, a pickled memory snapshot, minimalloc CSV or an RMM log")
+        ->required()
+        ->type_name("FILE");
+    add_word(app, "--allocator", allocator_, "allocator", {"caching", "planned", "baseline"},
+             "only this one: caching, planned, or baseline, a model of PyTorch's (default: all side by side)");
+    app.add_flag("--expandable", expandable_, "baseline with expandable segments (default: both ways)");
+    add_word(app, "--device", device_, "device", {"sim"}, "sim: simulated, the only one and the default");
+    add_size(app, "--capacity", capacity_bytes_, "memory of the simulated device (default: ample)");
+    add_format(app, format_);
+  }
+
+  Result<ExitStatus> run(Console& console) override {
+    if (expandable_ && !allocator_.empty() && allocator_ != "baseline")
+      return bad_input(fmt::format("--expandable: only the baseline has it, not {}", allocator_));
+    if (capacity_bytes_ && *capacity_bytes_ <= 0) return bad_input("--capacity: must be above 0");
+    const Result<std::string> bytes = read_file(trace_);
+    if (!bytes) return bytes.error();
+    const Result<AllocationTrace> trace = read_trace(bytes.value(), trace_.string());
+    if (!trace) return trace.error();
+    ReplayReport report{.file = trace_.string(), .trace = &trace.value()};
+    for (const ReplayRequest& request : requests()) {
+      Result<ReplayFigures> figures = replay(trace.value(), request);
+      if (!figures) return figures.error();
+      report.replays.push_back(std::move(figures).value());
+    }
+    const Status status = console.print(format_ == Format::json ? replay_json(report) : replay_text(report));
+    if (!status) return status.error();
+    return ExitStatus::done;
+  }
+
+ private:
+  [[nodiscard]] std::vector<ReplayRequest> requests() const {
+    std::vector<ReplayRequest> list;
+    const auto add = [&](std::string_view name, ReplayAllocator allocator, bool expandable) {
+      if (allocator_.empty() || allocator_ == name)
+        list.push_back(
+            {.allocator = allocator, .expandable = expandable, .capacity_bytes = capacity_bytes_.value_or(0)});
+    };
+    add("caching", ReplayAllocator::caching, false);
+    add("planned", ReplayAllocator::planned, false);
+    if (!expandable_) add("baseline", ReplayAllocator::baseline, false);
+    add("baseline", ReplayAllocator::baseline, true);
+    return list;
+  }
+
+  std::filesystem::path trace_;
+  std::string allocator_;
+  bool expandable_ = false;
+  std::string device_ = "sim";
+  std::optional<Bytes> capacity_bytes_;
+  Format format_ = Format::text;
+};
+
+}  // namespace
+
+extern const Verb kCmdReplay;
+const Verb kCmdReplay = {
+    .name = "replay",
+    .summary = "Replay a memory trace through an allocator: peak reserved beside peak live, and ns per operation",
+    .examples =
+        "  tidemark replay rank_0_operator_memory.csv\n"
+        "  tidemark replay snapshot.pkl --allocator caching --format json\n"
+        "  tidemark replay snapshot.pkl --allocator baseline --expandable --capacity 1GiB\n",
+    .statuses =
+        "  0  replayed\n"
+        "  1  the trace does not fit in --capacity\n"
+        "  2  bad usage or input; one line on stderr\n"
+        "  3  a fault in Tidemark, such as overlapping blocks\n",
+    .make = make_command<ReplayCommand>};
+
+}  // namespace tidemark::cli

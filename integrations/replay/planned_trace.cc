@@ -1,0 +1,25 @@
+#include "integrations/replay/planned_trace.h"
+
+#include "planner/layout/packer.h"
+
+namespace tidemark {
+
+PlannedTrace plan_trace(const AllocationTrace& trace, Bytes alignment) {
+  std::vector<PackItem> items(trace.blocks.size());
+  const auto never = static_cast<std::int32_t>(trace.events.size()) + 1;
+  for (std::size_t block = 0; block < items.size(); ++block)
+    items[block] = {.begin = 0, .end = never, .bytes = trace.blocks[block].bytes};
+  for (std::size_t i = 0; i < trace.events.size(); ++i) {
+    const AllocationTrace::Event& event = trace.events[i];
+    PackItem& item = items[static_cast<std::size_t>(event.block)];
+    (event.action == AllocationTrace::Action::alloc ? item.begin : item.end) = static_cast<std::int32_t>(i) + 1;
+  }
+  const BestPacking best = pack_best(items, alignment);
+  PlannedTrace planned{
+      .packer = std::string(best.packer), .height_bytes = best.packing.height_bytes, .load_bytes = best.load_bytes};
+  for (std::size_t block = 0; block < items.size(); ++block)
+    planned.blocks.push_back({.bytes = items[block].bytes, .offset = best.packing.offsets[block]});
+  return planned;
+}
+
+}  // namespace tidemark

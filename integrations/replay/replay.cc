@@ -1,0 +1,189 @@
+#include "integrations/replay/replay.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "device/sim_device.h"
+#include "integrations/replay/planned_trace.h"
+#include "integrations/replay/replay_target.h"
+
+namespace tidemark {
+namespace {
+
+constexpr Bytes kAmple = 256 * kGiB;
+constexpr std::int64_t kMostPasses = 1'000;
+
+/// The naive check: live ranges by address.
+class LiveRanges {
+ public:
+  /// false: it overlaps one that is there.
+  [[nodiscard]] bool add(Address address, Bytes bytes) {
+    const Address end = address + static_cast<Address>(bytes);
+    const auto behind = ends_.lower_bound(address);
+    if (behind != ends_.end() && behind->first < end) return false;
+    if (behind != ends_.begin() && std::prev(behind)->second > address) return false;
+    ends_.emplace_hint(behind, address, end);
+    return true;
+  }
+  void remove(Address address) { ends_.erase(address); }
+
+ private:
+  std::map<Address, Address> ends_;  // by start
+};
+
+class Replayer {
+ public:
+  Replayer(const AllocationTrace& trace, ReplayTarget& target, Device& device)
+      : trace_(trace), target_(target), device_(device), addresses_(trace.blocks.size()) {}
+  ~Replayer() {
+    for (const auto& [name, stream] : streams_) (void)device_.destroy_stream(stream);
+  }
+  Replayer(const Replayer&) = delete;
+  Replayer& operator=(const Replayer&) = delete;
+
+  Status make_streams() {
+    for (const AllocationTrace::Block& block : trace_.blocks) {
+      const auto [found, is_new] = streams_.try_emplace(block.stream);
+      if (is_new && device_.create_stream(StreamRole::compute, found->second) != DeviceCode::ok)
+        return internal_fault(fmt::format("the trace uses too many streams: {}", device_.last_error()));
+      stream_of_.push_back(found->second);
+    }
+    return {};
+  }
+
+  /// The first pass: every block is checked against all that are live.
+  Status run_checked() {
+    LiveRanges live;
+    target_.begin_pass();
+    for (std::int32_t block = 0; block < trace_.live_at_start; ++block)
+      if (Status status = allocate_checked(block, live, "at the start"); !status) return status;
+    for (std::size_t i = 0; i < trace_.events.size(); ++i) {
+      const AllocationTrace::Event& event = trace_.events[i];
+      if (event.action == AllocationTrace::Action::free) {
+        live.remove(address(event.block));
+        target_.free(address(event.block));
+      } else if (Status status = allocate_checked(event.block, live, fmt::format("event {}", i)); !status) {
+        return status;
+      }
+    }
+    return {};
+  }
+
+  /// A further pass. Returns what the events took.
+  std::chrono::nanoseconds run_timed() {
+    target_.begin_pass();
+    for (std::int32_t block = 0; block < trace_.live_at_start; ++block) (void)allocate(block);
+    const auto start = std::chrono::steady_clock::now();
+    for (const AllocationTrace::Event& event : trace_.events) {
+      if (event.action == AllocationTrace::Action::free)
+        target_.free(address(event.block));
+      else
+        (void)allocate(event.block);
+    }
+    return std::chrono::steady_clock::now() - start;
+  }
+
+  /// Frees what a pass left behind.
+  void clear() {
+    std::vector<bool> freed(trace_.blocks.size());
+    for (const AllocationTrace::Event& event : trace_.events)
+      if (event.action == AllocationTrace::Action::free) freed[static_cast<std::size_t>(event.block)] = true;
+    for (std::size_t block = 0; block < freed.size(); ++block)
+      if (!freed[block]) target_.free(addresses_[block]);
+  }
+
+ private:
+  Address& address(std::int32_t block) { return addresses_[static_cast<std::size_t>(block)]; }
+
+  DeviceCode allocate(std::int32_t block) {
+    const auto row = static_cast<std::size_t>(block);
+    return target_.allocate(trace_.blocks[row].bytes, stream_of_[row], addresses_[row]);
+  }
+
+  Status allocate_checked(std::int32_t block, LiveRanges& live, const std::string& when) {
+    const Bytes bytes = trace_.blocks[static_cast<std::size_t>(block)].bytes;
+    const DeviceCode code = allocate(block);
+    if (code == DeviceCode::out_of_memory)
+      return infeasible(fmt::format("{}: no room for {}; {} are reserved", when, format_bytes(bytes),
+                                    format_bytes(target_.reserved_bytes())));
+    if (code != DeviceCode::ok) return internal_fault(fmt::format("{}: the device answers {}", when, name_of(code)));
+    if (!live.add(address(block), bytes))
+      return internal_fault(fmt::format("{}: block {} of {} B overlaps a live one", when, block, bytes));
+    return {};
+  }
+
+  const AllocationTrace& trace_;
+  ReplayTarget& target_;
+  Device& device_;
+  std::vector<Address> addresses_;  // by block
+  std::vector<StreamHandle> stream_of_;
+  std::map<std::uint64_t, StreamHandle> streams_;  // by the trace's name
+};
+
+/// Passes until enough operations are timed; the best counts.
+void time_passes(Replayer& replayer, std::int64_t events, std::int64_t operations, ReplayFigures& figures) {
+  if (events == 0) return;
+  const std::int64_t passes = std::min(kMostPasses, (operations + events - 1) / events);
+  auto best = std::chrono::nanoseconds::max();
+  for (; figures.timed_passes < passes; ++figures.timed_passes) {
+    replayer.clear();
+    best = std::min(best, replayer.run_timed());
+  }
+  if (passes > 0) figures.ns_per_operation = static_cast<double>(best.count()) / static_cast<double>(events);
+}
+
+}  // namespace
+
+std::string name_of(ReplayAllocator allocator, bool expandable) {
+  switch (allocator) {
+    case ReplayAllocator::caching:
+      return "caching";
+    case ReplayAllocator::planned:
+      return "planned";
+    case ReplayAllocator::baseline:
+      break;
+  }
+  return expandable ? "baseline, expandable" : "baseline";
+}
+
+Result<ReplayFigures> replay(const AllocationTrace& trace, const ReplayRequest& request) {
+  const Bytes ample = std::max(kAmple, round_up(4 * figures_of(trace).peak_bytes, kGiB));
+  const Bytes capacity = request.capacity_bytes > 0 ? request.capacity_bytes : ample;
+  const std::unique_ptr<SimDevice> device = make_sim_device({.capacity_bytes = capacity, .check_races = false});
+  const DeviceTraits& traits = device->traits();
+  ReplayFigures figures{.allocator = name_of(request.allocator, request.expandable),
+                        .device = traits.product,
+                        .granule_bytes = traits.granule_bytes};
+  std::unique_ptr<ReplayTarget> target;
+  if (request.allocator == ReplayAllocator::planned) {
+    const PlannedTrace plan = plan_trace(trace, traits.alignment_bytes);
+    figures.planned = {.packer = plan.packer, .height_bytes = plan.height_bytes, .load_bytes = plan.load_bytes};
+    Result<std::unique_ptr<ReplayTarget>> planned = make_planned_target(*device, plan);
+    if (!planned) return planned.error();
+    target = std::move(planned).value();
+  } else if (request.allocator == ReplayAllocator::baseline) {
+    target = make_baseline_target(*device, request.expandable);
+  } else {
+    target = make_caching_target(*device);
+  }
+  Replayer replayer(trace, *target, *device);
+  Status status = replayer.make_streams();
+  if (status) status = replayer.run_checked();
+  if (!status) return Error{status.error().code, figures.allocator + ": " + status.error().message};
+  figures.peak_reserved_bytes = target->peak_reserved_bytes();
+  figures.end_reserved_bytes = target->reserved_bytes();
+  if (const std::optional<PlannedArenaCounts> counts = target->planned_counts()) {
+    figures.planned->served = counts->served;
+    figures.planned->not_planned = counts->unplanned;
+  }
+  time_passes(replayer, static_cast<std::int64_t>(trace.events.size()), request.timed_operations, figures);
+  return figures;
+}
+
+}  // namespace tidemark

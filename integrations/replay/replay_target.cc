@@ -1,0 +1,109 @@
+#include "integrations/replay/replay_target.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "allocator/baseline_allocator.h"
+#include "allocator/caching_allocator.h"
+
+namespace tidemark {
+namespace {
+
+class CachingTarget final : public ReplayTarget {
+ public:
+  explicit CachingTarget(Device& device) : allocator_(device, order_) {}
+
+  DeviceCode allocate(Bytes bytes, StreamHandle stream, Address& address) override {
+    return allocator_.allocate(bytes, stream, address);
+  }
+  void free(Address address) override { (void)allocator_.free(address); }
+  Bytes reserved_bytes() const override { return allocator_.statistics().reserved_bytes.current; }
+  Bytes peak_reserved_bytes() const override { return allocator_.statistics().reserved_bytes.peak; }
+
+ private:
+  StreamOrder order_;
+  CachingAllocator allocator_;
+};
+
+class BaselineTarget final : public ReplayTarget {
+ public:
+  BaselineTarget(Device& device, bool expandable) : allocator_(device, {.expandable = expandable}) {}
+
+  DeviceCode allocate(Bytes bytes, StreamHandle stream, Address& address) override {
+    return allocator_.allocate(bytes, stream, address);
+  }
+  void free(Address address) override { allocator_.free(address); }
+  Bytes reserved_bytes() const override { return allocator_.counts().reserved_bytes; }
+  Bytes peak_reserved_bytes() const override { return allocator_.counts().peak_reserved_bytes; }
+
+ private:
+  BaselineAllocator allocator_;
+};
+
+class PlannedTarget final : public ReplayTarget {
+ public:
+  /// [base, base + mapped) is mapped and belongs to the target from now on.
+  PlannedTarget(Device& device, const PlannedTrace& plan, Address base, Bytes mapped_bytes)
+      : device_(device),
+        base_(base),
+        mapped_bytes_(mapped_bytes),
+        arena_(plan.blocks, {.base = base,
+                             .alignment_bytes = device.traits().alignment_bytes,
+                             .tail_pad_bytes = device.traits().tail_pad_bytes}),
+        fallback_(device, order_) {}
+  ~PlannedTarget() override {
+    (void)device_.unmap(base_, mapped_bytes_);
+    (void)device_.release(base_, mapped_bytes_);
+  }
+
+  DeviceCode allocate(Bytes bytes, StreamHandle stream, Address& address) override {
+    if (const std::optional<Address> planned = arena_.allocate(bytes)) {
+      address = *planned;
+      return DeviceCode::ok;
+    }
+    return fallback_.allocate(bytes, stream, address);
+  }
+  void free(Address address) override {
+    if (!arena_.free(address)) (void)fallback_.free(address);
+  }
+  void begin_pass() override { arena_.begin_step(); }
+  Bytes reserved_bytes() const override { return mapped_bytes_ + fallback_.statistics().reserved_bytes.current; }
+  Bytes peak_reserved_bytes() const override { return mapped_bytes_ + fallback_.statistics().reserved_bytes.peak; }
+  std::optional<PlannedArenaCounts> planned_counts() const override { return arena_.counts(); }
+
+ private:
+  Device& device_;
+  Address base_;
+  Bytes mapped_bytes_;
+  PlannedArena arena_;
+  StreamOrder order_;
+  CachingAllocator fallback_;
+};
+
+}  // namespace
+
+std::unique_ptr<ReplayTarget> make_caching_target(Device& device) {
+  return std::make_unique<CachingTarget>(device);
+}
+
+std::unique_ptr<ReplayTarget> make_baseline_target(Device& device, bool expandable) {
+  return std::make_unique<BaselineTarget>(device, expandable);
+}
+
+Result<std::unique_ptr<ReplayTarget>> make_planned_target(Device& device, const PlannedTrace& plan) {
+  const Bytes granule = device.traits().granule_bytes;
+  const Bytes bytes = std::max(granule, round_up(plan.height_bytes + device.traits().tail_pad_bytes, granule));
+  Address base = 0;
+  DeviceCode code = device.reserve(bytes, base);
+  if (code == DeviceCode::ok) {
+    code = device.map(base, bytes);
+    if (code != DeviceCode::ok) (void)device.release(base, bytes);
+  }
+  if (code != DeviceCode::ok)
+    return infeasible(fmt::format("the arena of the plan needs {}: {}", format_bytes(bytes), name_of(code)));
+  return std::unique_ptr<ReplayTarget>(std::make_unique<PlannedTarget>(device, plan, base, bytes));
+}
+
+}  // namespace tidemark
