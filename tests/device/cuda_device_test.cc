@@ -1,0 +1,291 @@
+// The cuda back end on the stand-in for its driver (tests/support/cuda_stand_in: host memory, no GPU). What every back
+// end must do is in tests/conformance; here is what is CUDA's own.
+
+#include "device/cuda_device.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "device/cuda_driver.h"
+#include "device/pattern.h"
+#include "tests/support/stand_ins.h"
+
+namespace tidemark {
+namespace {
+
+class CudaOnStandIn : public ::testing::Test {
+ protected:
+  CudaOnStandIn() { controls_.reset(); }
+  ~CudaOnStandIn() override {
+    device_.reset();
+    controls_.reset();
+  }
+
+  Device& open(CudaOptions options = cuda_stand_in_options()) {
+    auto opened = open_cuda_device(options);
+    EXPECT_TRUE(opened.ok()) << (opened.ok() ? "" : opened.error().message);
+    device_ = std::move(opened).value();
+    return *device_;
+  }
+  Address reserve(Bytes bytes) {
+    Address base = 0;
+    EXPECT_EQ(device_->reserve(bytes, base), DeviceCode::ok) << device_->last_error();
+    return base;
+  }
+  [[nodiscard]] std::int64_t granule() const { return device_->traits().granule_bytes; }
+
+  StandInControls controls_{TIDEMARK_CUDA_STAND_IN};
+  std::unique_ptr<Device> device_;
+};
+
+TEST_F(CudaOnStandIn, SaysThatItIsNoGpu) {
+  EXPECT_NE(open().traits().product.find("stand-in"), std::string::npos);
+  EXPECT_EQ(device_->traits().granule_bytes, 2 * kMiB);
+  EXPECT_TRUE(device_->traits().aliasing);
+  EXPECT_FALSE(device_->traits().simulated);
+}
+
+TEST_F(CudaOnStandIn, OpenNamesWhatIsMissing) {
+  EXPECT_FALSE(open_cuda_device({.library = "libno_such_driver.so.1"}).ok());
+  const auto other = open_cuda_device({.library = "libm.so.6"});
+  ASSERT_FALSE(other.ok());
+  EXPECT_NE(other.error().message.find("cuMemCreate"), std::string::npos);
+  CudaOptions options = cuda_stand_in_options();
+  options.ordinal = 7;
+  EXPECT_NE(open_cuda_device(options).error().message.find("sees 2"), std::string::npos);
+  options.ordinal = -1;
+  EXPECT_EQ(open_cuda_device(options).error().code, Error::Code::bad_input);
+}
+
+TEST_F(CudaOnStandIn, OpenFailsCleanlyAtEveryCall) {
+  for (const char* const call : {"cuInit", "cuDeviceGetCount", "cuDeviceGet", "cuDevicePrimaryCtxRetain",
+                                 "cuCtxGetStreamPriorityRange", "cuMemGetAllocationGranularity"}) {
+    controls_.fail_call(call, 0, cuda::kOutOfMemory);
+    const auto failed = open_cuda_device(cuda_stand_in_options());
+    ASSERT_FALSE(failed.ok()) << call;
+    EXPECT_EQ(failed.error().code, Error::Code::infeasible) << call;
+  }
+  open();
+}
+
+TEST_F(CudaOnStandIn, WithoutVirtualMemoryOnlyPlainMemory) {
+  controls_.set("mapping", 0);
+  open();
+  Address address = 0;
+  EXPECT_FALSE(device_->traits().mapping);
+  EXPECT_EQ(device_->reserve(kGiB, address), DeviceCode::unsupported);
+  EXPECT_EQ(device_->allocate_plain(1000, address), DeviceCode::ok);
+}
+
+TEST_F(CudaOnStandIn, RestoresTheCallersContext) {
+  open();
+  using Get = cuda::Code(cuda::Context*);
+  using Set = cuda::Code(cuda::Context);
+  using Retain = cuda::Code(cuda::Context*, cuda::DeviceNumber);
+  Get* get = nullptr;
+  Set* set = nullptr;
+  Retain* retain = nullptr;
+  controls_.find(get, "cuCtxGetCurrent");
+  controls_.find(set, "cuCtxSetCurrent");
+  controls_.find(retain, "cuDevicePrimaryCtxRetain");
+  cuda::Context other = nullptr, now = nullptr;
+  ASSERT_EQ(retain(&other, 1), cuda::kSuccess);
+  ASSERT_EQ(set(other), cuda::kSuccess);
+  MemoryInfo info;
+  EXPECT_EQ(device_->memory_info(info), DeviceCode::ok);
+  Address address = 0;
+  EXPECT_EQ(device_->allocate_plain(1000, address), DeviceCode::ok);
+  ASSERT_EQ(get(&now), cuda::kSuccess);
+  EXPECT_EQ(now, other);
+  ASSERT_EQ(set(nullptr), cuda::kSuccess);
+  EXPECT_EQ(device_->free_plain(address), DeviceCode::ok);
+  ASSERT_EQ(get(&now), cuda::kSuccess);
+  EXPECT_EQ(now, nullptr);
+}
+
+TEST_F(CudaOnStandIn, MapIsAllOrNothingAtEveryFailure) {
+  open();
+  const Bytes bytes = 4 * granule();
+  const Address base = reserve(bytes);
+  for (const char* const call : {"cuMemCreate", "cuMemMap", "cuMemSetAccess"}) {
+    for (std::int64_t skip = 0; skip < (std::string(call) == "cuMemSetAccess" ? 1 : 4); ++skip) {
+      controls_.fail_call(call, skip, cuda::kOutOfMemory);
+      EXPECT_EQ(device_->map(base, bytes), DeviceCode::out_of_memory) << call << " after " << skip;
+      EXPECT_NE(device_->last_error().find(call), std::string::npos);
+      EXPECT_EQ(controls_.get("mappings"), 0);
+      EXPECT_EQ(controls_.get("physicals"), 0);
+    }
+  }
+  EXPECT_EQ(device_->map(base, bytes), DeviceCode::ok);
+  EXPECT_EQ(controls_.get("mappings"), 4);
+  EXPECT_EQ(device_->map(base, granule()), DeviceCode::invalid);
+  EXPECT_EQ(device_->release(base, bytes), DeviceCode::invalid);
+  EXPECT_EQ(device_->unmap(base, bytes), DeviceCode::ok);
+  EXPECT_EQ(controls_.get("physicals"), 0);
+  EXPECT_EQ(device_->release(base, bytes), DeviceCode::ok);
+}
+
+TEST_F(CudaOnStandIn, AliasFailureLeavesTheSourceAlone) {
+  open();
+  const Address base = reserve(4 * granule());
+  const Address other = base + 2 * static_cast<Address>(granule());
+  ASSERT_EQ(device_->map(base, 2 * granule()), DeviceCode::ok);
+  controls_.fail_call("cuMemMap", 1, cuda::kOutOfMemory);
+  EXPECT_EQ(device_->alias(other, base, 2 * granule()), DeviceCode::out_of_memory);
+  EXPECT_EQ(controls_.get("mappings"), 2);
+  controls_.fail_call("cuMemSetAccess", 0, cuda::kOutOfMemory);
+  EXPECT_EQ(device_->remap(other, base, 2 * granule()), DeviceCode::out_of_memory);
+  EXPECT_EQ(controls_.get("mappings"), 2);
+  EXPECT_EQ(device_->alias(other, base, 2 * granule()), DeviceCode::ok);
+  EXPECT_EQ(device_->unmap(base, 2 * granule()), DeviceCode::ok);
+  EXPECT_EQ(controls_.get("physicals"), 2);
+  EXPECT_EQ(device_->remap(base, other, 2 * granule()), DeviceCode::ok);
+  EXPECT_EQ(device_->unmap(base, 2 * granule()), DeviceCode::ok);
+  EXPECT_EQ(controls_.get("physicals"), 0);
+}
+
+TEST_F(CudaOnStandIn, RegistersItsOwnPagesOrSaysWhyNot) {
+  open();
+  Address address = 0;
+  ASSERT_EQ(device_->allocate_pinned(3 * kMiB, address), DeviceCode::ok);
+  EXPECT_TRUE(device_->traits().host_register);
+  EXPECT_TRUE(device_->pinned_facts(address).registered);
+  EXPECT_EQ(device_->free_pinned(address), DeviceCode::ok);
+  EXPECT_EQ(device_->free_pinned(address), DeviceCode::invalid);
+
+  controls_.fail_call("cuMemHostRegister", 0, cuda::kOutOfMemory);
+  ASSERT_EQ(device_->allocate_pinned(3 * kMiB, address), DeviceCode::ok);
+  EXPECT_NE(device_->pinned_facts(address).explanation, "");
+  EXPECT_EQ(device_->free_pinned(address), DeviceCode::ok);
+  EXPECT_EQ(device_->allocate_pinned(65 * kGiB, address), DeviceCode::unsupported);
+  EXPECT_EQ(controls_.get("blocks"), 0);
+}
+
+TEST_F(CudaOnStandIn, TailsAndSingleBytesAreChecked) {
+  open();
+  StreamHandle stream{};
+  Address device = 0, host = 0;
+  ASSERT_EQ(device_->create_stream(StreamRole::compute, stream), DeviceCode::ok);
+  ASSERT_EQ(device_->allocate_plain(4096, device), DeviceCode::ok);
+  ASSERT_EQ(device_->allocate_pinned(4096, host), DeviceCode::ok);
+  Mismatch first;
+  for (const Bytes bytes : {1, 7, 8, 9, 1021}) {
+    const Touch write{device, bytes, AccessKind::write, 5}, read{device, bytes, AccessKind::read, 5};
+    ASSERT_EQ(device_->launch(stream, {.id = 1, .touches = {&write, 1}, .verify = true}), DeviceCode::ok);
+    ASSERT_EQ(device_->launch(stream, {.id = 2, .touches = {&read, 1}, .verify = true}), DeviceCode::ok);
+    ASSERT_EQ(device_->copy(stream, host, device, bytes, CopyKind::device_to_host), DeviceCode::ok);
+    ASSERT_EQ(device_->synchronize_stream(stream), DeviceCode::ok);
+    EXPECT_TRUE(holds_pattern(reinterpret_cast<const void*>(host), bytes, 5)) << bytes;
+    EXPECT_EQ(device_->mismatches(first), 0) << bytes;
+  }
+  reinterpret_cast<unsigned char*>(host)[1020] ^= 1;  // the last byte of the last tail
+  const Touch read{device, 1021, AccessKind::read, 5};
+  ASSERT_EQ(device_->copy(stream, device, host, 1021, CopyKind::host_to_device), DeviceCode::ok);
+  ASSERT_EQ(device_->launch(stream, {.id = 77, .touches = {&read, 1}, .verify = true}), DeviceCode::ok);
+  ASSERT_EQ(device_->launch(stream, {.id = 78, .touches = {&read, 1}, .verify = true}), DeviceCode::ok);
+  ASSERT_EQ(device_->synchronize_device(), DeviceCode::ok);
+  EXPECT_EQ(device_->mismatches(first), 2);
+  EXPECT_EQ(first.work_id, 77);
+  EXPECT_EQ(first.address, device);
+  EXPECT_EQ(first.bytes, 1021);
+  EXPECT_EQ(first.expected_seed, 5U);
+}
+
+TEST_F(CudaOnStandIn, MisplacedTouchesAndMessagesAreRefused) {
+  open();
+  const Touch odd{4097, 8, AccessKind::read, 0};
+  EXPECT_EQ(device_->launch({}, {.touches = {&odd, 1}, .verify = true}), DeviceCode::invalid);
+  EXPECT_EQ(device_->launch({}, {.message = {.peer_rank = 1}}), DeviceCode::unsupported);
+}
+
+TEST_F(CudaOnStandIn, FaultOnTheDeviceIsStickyAndToldOnce) {
+  open();
+  StreamHandle stream{};
+  ASSERT_EQ(device_->create_stream(StreamRole::compute, stream), DeviceCode::ok);
+  const Address base = reserve(granule());
+  Address host = 0;
+  ASSERT_EQ(device_->allocate_pinned(4096, host), DeviceCode::ok);
+  ASSERT_EQ(device_->copy(stream, base, host, 4096, CopyKind::host_to_device), DeviceCode::ok);  // nothing mapped there
+  EXPECT_EQ(device_->synchronize_stream(stream), DeviceCode::lost);
+  EXPECT_NE(device_->last_error().find("stand-in"), std::string::npos);
+  EXPECT_EQ(device_->map(base, granule()), DeviceCode::lost);
+  EXPECT_EQ(device_->query_event({}), DeviceCode::lost);
+}
+
+TEST_F(CudaOnStandIn, UnmappingUnderACopyIsCaught) {
+  open();
+  StreamHandle stream{};
+  ASSERT_EQ(device_->create_stream(StreamRole::d2h, stream), DeviceCode::ok);
+  const Address base = reserve(granule());
+  Address host = 0;
+  ASSERT_EQ(device_->map(base, granule()), DeviceCode::ok);
+  ASSERT_EQ(device_->allocate_pinned(granule(), host), DeviceCode::ok);
+  controls_.set("delay_us", 300'000);
+  ASSERT_EQ(device_->copy(stream, host, base, granule(), CopyKind::device_to_host), DeviceCode::ok);
+  EXPECT_EQ(device_->unmap(base, granule()), DeviceCode::lost);
+  EXPECT_EQ(controls_.get("violations"), 1);
+}
+
+TEST_F(CudaOnStandIn, EstimatesTakeTimeOnTheStream) {
+  CudaOptions options = cuda_stand_in_options();
+  options.play_estimates = true;
+  open(options);
+  StreamHandle stream{};
+  EventHandle event{};
+  ASSERT_EQ(device_->create_stream(StreamRole::compute, stream), DeviceCode::ok);
+  ASSERT_EQ(device_->create_event(event), DeviceCode::ok);
+  EXPECT_EQ(device_->query_event(event), DeviceCode::ok);
+  const std::int64_t before = device_->now_ns();
+  ASSERT_EQ(device_->launch(stream, {.estimate_ns = 300'000'000}), DeviceCode::ok);
+  ASSERT_EQ(device_->record_event(event, stream), DeviceCode::ok);
+  EXPECT_EQ(device_->synchronize_event(event, 1000), DeviceCode::not_ready);
+  EXPECT_EQ(device_->synchronize_event(event, -1), DeviceCode::ok);
+  EXPECT_GE(device_->now_ns() - before, 300'000'000);
+}
+
+TEST_F(CudaOnStandIn, ThreadsNeedNoContextOfTheirOwn) {
+  open();
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([this] {
+      StreamHandle stream{};
+      Address device = 0, host = 0;
+      EXPECT_EQ(device_->create_stream(StreamRole::compute, stream), DeviceCode::ok);
+      EXPECT_EQ(device_->allocate_plain(65'536, device), DeviceCode::ok);
+      EXPECT_EQ(device_->allocate_pinned(65'536, host), DeviceCode::ok);
+      EXPECT_EQ(device_->copy(stream, device, host, 65'536, CopyKind::host_to_device), DeviceCode::ok);
+      EXPECT_EQ(device_->destroy_stream(stream), DeviceCode::ok);
+      EXPECT_EQ(device_->free_plain(device), DeviceCode::ok);
+      EXPECT_EQ(device_->free_pinned(host), DeviceCode::ok);
+      EXPECT_EQ(device_->free_plain(device), DeviceCode::invalid);
+      EXPECT_NE(device_->last_error(), "");
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(device_->last_error(), "");  // errors are per thread
+}
+
+TEST_F(CudaOnStandIn, GivesBackWhatTheCallerForgot) {
+  open();
+  const std::int64_t streams = controls_.get("streams");
+  Address address = 0;
+  StreamHandle stream{};
+  EventHandle event{};
+  ASSERT_EQ(device_->map(reserve(2 * granule()), granule()), DeviceCode::ok);
+  ASSERT_EQ(device_->allocate_plain(1000, address), DeviceCode::ok);
+  ASSERT_EQ(device_->allocate_pinned(1000, address), DeviceCode::ok);
+  ASSERT_EQ(device_->create_stream(StreamRole::h2d, stream), DeviceCode::ok);
+  ASSERT_EQ(device_->create_event(event), DeviceCode::ok);
+  ASSERT_EQ(device_->launch(stream, {.verify = true}), DeviceCode::ok);  // loads the kernels
+  device_.reset();
+  for (const char* const count : {"blocks", "reservations", "mappings", "physicals", "events", "device_bytes"}) {
+    EXPECT_EQ(controls_.get(count), 0) << count;
+  }
+  EXPECT_EQ(controls_.get("streams"), streams);
+}
+
+}  // namespace
+}  // namespace tidemark
