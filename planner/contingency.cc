@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/spare_host.h"
 #include "planner/contingency_drafts.h"
 #include "planner/dynamic_bound.h"
 #include "planner/layout/packer.h"
@@ -18,6 +19,20 @@ constexpr int kMostAttempts = 16;
 constexpr double kLinkShare = 0.8;
 /// How far beyond the limit so far the worth of a class is looked at.
 constexpr double kLookAhead = 1.25;
+
+/// Planned copies of larger storages take more host memory as well: the largest load up to `limit` at which it is
+/// there.
+double limit_of_host(const Program& program, double least, double limit) {
+  const std::int64_t room = spare_host_room(program.layout);
+  if (spare_host_demand(program, limit) <= room) return limit;
+  constexpr auto kSteps = static_cast<double>(DynamicBound::kSteps);
+  auto low = static_cast<std::int64_t>(least * kSteps), high = static_cast<std::int64_t>(limit * kSteps);
+  while (low + 1 < high) {
+    const std::int64_t middle = low + (high - low) / 2;
+    (spare_host_demand(program, static_cast<double>(middle) / kSteps) <= room ? low : high) = middle;
+  }
+  return std::max(least, static_cast<double>(low) / kSteps);
+}
 
 class LevelSearch {
  public:
@@ -55,8 +70,8 @@ class LevelSearch {
   }
 
   [[nodiscard]] double limit() const { return limit_; }
-  /// Moves what was accepted into the program.
-  void write(Program& program);
+  /// Moves what was accepted into the program, which was planned for `load`.
+  void write(double load, Program& program);
 
  private:
   /// The class not yet tried whose storages take most beyond the limit at a half-step inside their gaps.
@@ -155,7 +170,12 @@ void LevelSearch::drop(std::size_t count) {
   accepted_.resize(count);
 }
 
-void LevelSearch::write(Program& program) {
+void LevelSearch::write(double load, Program& program) {
+  if (host_.height_bytes > 0) {
+    Arena& host = program.layout.arenas[1];
+    host.dynamic_bytes = host_base_ + host_.height_bytes - host.height_bytes;
+  }
+  limit_ = limit_of_host(program, load, limit_);
   for (std::size_t i = 0; i < accepted_.size(); ++i) {
     Contingency& c = accepted_[i].contingency;
     c.freed_bytes = bound_.extra(c.residency, limit_) * kPlanGranule;
@@ -173,10 +193,6 @@ void LevelSearch::write(Program& program) {
     }
     program.contingencies.push_back(d.contingency);
   }
-  if (host_.height_bytes > 0) {
-    Arena& host = program.layout.arenas[1];
-    host.dynamic_bytes = host_base_ + host_.height_bytes - host.height_bytes;
-  }
   program.contingency_limit_f = limit_;
 }
 
@@ -191,7 +207,7 @@ void add_contingencies(const DecisionProblem& problem, const Choice& choice, dou
     load = std::min(load, static_cast<double>(problem.graph->sites[row(routed.site)].load));
   LevelSearch search(problem, choice, host_budget, load, program);
   search.run();
-  search.write(program);
+  search.write(load, program);
 }
 
 }  // namespace tidemark

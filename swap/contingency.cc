@@ -6,50 +6,10 @@
 #include <utility>
 
 #include "core/dynamic_region.h"
+#include "core/spare_host.h"
 #include "swap/device_error.h"
 
 namespace tidemark {
-namespace {
-
-std::int64_t granules_of(Bytes bytes) {
-  return bytes <= 0 ? 0 : (bytes + kPlanGranule - 1) / kPlanGranule;
-}
-
-}  // namespace
-
-Bytes spare_host_bytes(const BoundProgram& bound) {
-  const Program& program = *bound.program;
-  const Schedule& schedule = program.schedule;
-  std::map<StorageId, std::int32_t> routed_of;
-  for (std::size_t i = 0; i < program.routed.size(); ++i)
-    routed_of.emplace(schedule.residencies[row(program.routed[i].residency)].storage, static_cast<std::int32_t>(i));
-  std::vector<std::int64_t> demand(static_cast<std::size_t>(schedule.compute_tasks) * 2 + 2, 0);
-  for (const Residency& r : schedule.residencies) {
-    const auto found = r.space == MemorySpace::host ? routed_of.find(r.storage) : routed_of.end();
-    if (found == routed_of.end()) continue;
-    const RoutedResidency& routed = program.routed[static_cast<std::size_t>(found->second)];
-    const std::int64_t extra = granules_of(routed_bytes(routed, program.contingency_limit_f) - r.bytes);
-    demand[static_cast<std::size_t>(r.acquire)] += extra;
-    demand[static_cast<std::size_t>(r.release)] -= extra;
-  }
-  std::int64_t now = 0, most = 0;
-  for (const std::int64_t change : demand) most = std::max(most, now += change);
-  return most * kPlanGranule;
-}
-
-Bytes contingency_host_end(const BoundProgram& bound, ArenaId arena) {
-  const Program& program = *bound.program;
-  if (program.layout.arenas[row(arena)].space != MemorySpace::host) return 0;
-  Bytes end = 0;
-  for (const Contingency& c : program.contingencies) {
-    const std::int32_t routed = bound.routed[row(c.residency)];
-    if (c.kind != Contingency::Kind::swap || c.host_offset < 0 || routed < 0) continue;
-    end = std::max(end, c.host_offset + routed_bytes(program.routed[static_cast<std::size_t>(routed)],
-                                                     program.contingency_limit_f));
-  }
-  return end;
-}
-
 ContingencyEngine::ContingencyEngine(const Parts& parts, Hooks hooks) : p_(parts), hooks_(std::move(hooks)) {
   const Program& program = *p_.bound.program;
   for (std::size_t i = 0; i < program.routed.size(); ++i) {
@@ -83,7 +43,7 @@ void ContingencyEngine::restart() {
   records_.clear();
   order_first_touch_ = false;
   if (p_.region != nullptr) p_.region->restart();
-  if (p_.spare_host != kNone<ArenaId>) spare_.emplace(0, p_.spare_host_bytes / kPlanGranule);
+  if (p_.spare_host != kNone<ArenaId>) spare_.emplace(0, p_.spare_host_pieces);
 }
 
 double ContingencyEngine::load_of(SiteId site) {
@@ -347,25 +307,25 @@ Status ContingencyEngine::enlarge_host(TaskId task) {
   const Residency& r = schedule.residencies[row(host)];
   if (actual <= r.bytes) return {};
   const std::int32_t clock = p_.bound.clock[row(task)];
-  std::vector<std::int64_t> granules;
-  if (!spare_ || !spare_->take(granules_of(actual - r.bytes), std::max(0, 2 * clock - 1), granules))
+  std::vector<std::int64_t> taken;
+  if (!spare_ || !spare_->take(spare_pieces(r.bytes, actual), std::max(0, 2 * clock - 1), taken))
     return infeasible(fmt::format("{}: {} of pinned host memory more are needed than the plan holds up to load {:.4g}",
                                   who(site, load), format_bytes(actual - r.bytes),
                                   p_.bound.program->contingency_limit_f));
-  spare_->give_back(granules, r.release);
+  spare_->give_back(taken, r.release);
   order_first_touch_ = order_first_touch_ || clock > 0;
   const Place& place = p_.bound.places[row(host)];
   std::vector<HostPiece>& pieces = host_[host];
   pieces = {{.arena = place.arena, .offset = place.offset, .bytes = place.bytes}};
   Bytes left = p_.bound.scaled(actual) - place.bytes;
-  const Bytes granule = kPlanGranule / p_.bound.scale;
-  for (const std::int64_t g : granules) {
-    const Bytes bytes = std::min(left, granule);
+  const Bytes piece = kHostPiece / p_.bound.scale;
+  for (const std::int64_t n : taken) {
+    const Bytes bytes = std::min(left, piece);
     HostPiece& last = pieces.back();
-    if (last.arena == p_.spare_host && last.offset + last.bytes == g * granule)
+    if (last.arena == p_.spare_host && last.offset + last.bytes == n * piece)
       last.bytes += bytes;
     else
-      pieces.push_back({.arena = p_.spare_host, .offset = g * granule, .bytes = bytes});
+      pieces.push_back({.arena = p_.spare_host, .offset = n * piece, .bytes = bytes});
     left -= bytes;
   }
   return {};

@@ -11,7 +11,7 @@
 //
 // Room of the region is taken in the order of the compute clock: a first touch off the compute lane waits for the
 // compute task submitted last (core/dynamic_region.h). Swapped copies of oversized storages keep their host slot and
-// put the rest into spare pinned memory, in pieces of a granule, by the same rule.
+// put the rest into spare pinned memory (core/spare_host.h).
 //
 // Threads: none.
 
@@ -35,11 +35,6 @@
 
 namespace tidemark {
 
-/// Spare pinned memory that loads up to the program's limit may need for copies beyond their host slots, true size.
-[[nodiscard]] Bytes spare_host_bytes(const BoundProgram& bound);
-/// End of the host ranges that contingencies use in an arena, true size; 0: none.
-[[nodiscard]] Bytes contingency_host_end(const BoundProgram& bound, ArenaId arena);
-
 class ContingencyEngine {
  public:
   /// What the executor does for it.
@@ -58,7 +53,7 @@ class ContingencyEngine {
     DynamicRegion* region = nullptr;  ///< nullptr: none
     ArenaId region_arena = kNone<ArenaId>;
     ArenaId spare_host = kNone<ArenaId>;  ///< kNone: none
-    Bytes spare_host_bytes = 0;           ///< true size
+    std::int64_t spare_host_pieces = 0;   ///< of kHostPiece
     std::vector<Address>& addresses;      ///< per residency, kept up to date
     std::vector<Bytes>& bytes;            ///< per residency, scaled, kept up to date
   };

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/dynamic_region.h"
+#include "core/spare_host.h"
 #include "swap/arena_memory.h"
 #include "swap/bound_program.h"
 #include "swap/contingency.h"
@@ -73,7 +73,7 @@ struct Executor::State {
   std::optional<DynamicRegion> region;
   ArenaId region_arena = kNone<ArenaId>;
   ArenaId spare_host = kNone<ArenaId>;
-  Bytes spare_bytes = 0;  ///< true size
+  std::int64_t spare_pieces = 0;
   StreamSet streams;
   TransferEngine transfers;
   StorageVersions versions;
@@ -105,7 +105,6 @@ Status Executor::State::open() {
 Status Executor::State::take_memory() {
   const bool may_exceed = static_cast<bool>(options.load);
   std::vector<ArenaNeed> needs;
-  Bytes host_left = 0;
   for (std::size_t a = 0; a < program.layout.arenas.size(); ++a) {
     const Arena& arena = program.layout.arenas[a];
     ArenaNeed& need = needs.emplace_back();
@@ -115,19 +114,18 @@ Status Executor::State::take_memory() {
     if (!need.on_host) need.bytes += device.traits().tail_pad_bytes;
     if (!may_exceed) continue;
     if (need.on_host) {
-      const Bytes end = std::max(arena.height_bytes, contingency_host_end(bound, id_of<ArenaId>(a)));
-      need.bytes = bound.scaled(end);
-      host_left += std::max<Bytes>(0, arena.capacity_bytes - end);
+      need.bytes = bound.scaled(arena.height_bytes + arena.dynamic_bytes);
     } else if (arena.dynamic_bytes > 0 && region_arena == kNone<ArenaId>) {
       region_arena = id_of<ArenaId>(a);
       need.region_begin = need.bytes;
       need.region_end = bound.scaled(arena.height_bytes + arena.dynamic_bytes) + device.traits().tail_pad_bytes;
     }
   }
-  if (may_exceed) spare_bytes = std::min(spare_host_bytes(bound), host_left / kPlanGranule * kPlanGranule);
-  if (spare_bytes > 0) {
+  if (may_exceed)
+    spare_pieces = std::min(spare_host_demand(program, program.contingency_limit_f), spare_host_room(program.layout));
+  if (spare_pieces > 0) {
     spare_host = id_of<ArenaId>(needs.size());
-    needs.push_back({.on_host = true, .bytes = bound.scaled(spare_bytes)});
+    needs.push_back({.on_host = true, .bytes = spare_pieces * kHostPiece / options.scale});
   }
   if (Status s = memory.take(needs, who()); !s) return s;
   if (region_arena != kNone<ArenaId>)
@@ -145,7 +143,7 @@ void Executor::State::make_contingencies() {
                                .region = region ? &*region : nullptr,
                                .region_arena = region_arena,
                                .spare_host = spare_host,
-                               .spare_host_bytes = spare_bytes,
+                               .spare_host_pieces = spare_pieces,
                                .addresses = addresses,
                                .bytes = bytes},
       ContingencyEngine::Hooks{
