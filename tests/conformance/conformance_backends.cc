@@ -1,0 +1,103 @@
+#include <array>
+#include <vector>
+
+#include "core/bytes.h"
+#include "device/ascend_device.h"
+#include "device/cuda_device.h"
+#include "device/host_device.h"
+#include "device/null_device.h"
+#include "device/sim_device.h"
+#include "tests/conformance/backends.h"
+
+namespace tidemark::conformance {
+namespace {
+
+using namespace literals;
+
+constexpr Bytes kCapacity = 96_MiB;
+constexpr std::int64_t kEventLimit = 3000;
+
+std::unique_ptr<Device> open_sim(std::uint64_t seed) {
+  const SimOptions options{.capacity_bytes = kCapacity, .event_limit = kEventLimit};
+  return make_sim_device(options, {.seed = seed});
+}
+
+std::string sim_complaints(Device& device) {
+  auto& sim = dynamic_cast<SimDevice&>(device);
+  std::string text = sim.leaks();
+  for (const RaceReport& race : sim.races()) text += to_string(race) + "\n";
+  return text;
+}
+
+std::vector<Backend> make_backends() {
+  std::vector<Backend> all;
+  all.push_back({.name = "sim", .open = [] { return open_sim(0); }, .complaints = sim_complaints});
+  all.push_back({.name = "sim_adversarial", .open = [] { return open_sim(17); }, .complaints = sim_complaints});
+  all.push_back({.name = "host", .open = [] {
+                   return open_host_device(
+                       {.capacity_bytes = kCapacity, .event_limit = kEventLimit, .play_estimates = 1});
+                 }});
+  all.push_back({.name = "host_throttled", .open = [] {
+                   return open_host_device({.capacity_bytes = kCapacity,
+                                            .event_limit = kEventLimit,
+                                            .copy_threads = 3,
+                                            .d2h_bytes_per_s = 4_GiB,
+                                            .h2d_bytes_per_s = 3_GiB,
+                                            .play_estimates = 1});
+                 }});
+  all.push_back({.name = "null", .open = [] { return Result<std::unique_ptr<Device>>(open_null_device()); }});
+  all.push_back({.name = "cuda", .open = [] { return open_cuda_device({.play_estimates = true}); }, .bounded = false});
+  all.push_back(
+      {.name = "ascend", .open = [] { return open_ascend_device({.play_estimates = true}); }, .bounded = false});
+#ifdef TIDEMARK_CUDA_STAND_IN
+  all.push_back({.name = "cuda_stand_in",
+                 .open = [] { return open_cuda_device({.library = TIDEMARK_CUDA_STAND_IN, .play_estimates = true}); },
+                 .bounded = false});
+  all.push_back({.name = "ascend_stand_in",
+                 .open =
+                     [] {
+                       return open_ascend_device({.library = TIDEMARK_ACL_STAND_IN,
+                                                  .second_library = TIDEMARK_ACL_STAND_IN,
+                                                  .play_estimates = true});
+                     },
+                 .bounded = false});
+#endif
+  return all;
+}
+
+/// Cannot, by its nature.
+constexpr Exception kUnsupported[] = {
+    {"null", "", "the skeleton has no memory, streams or time"},
+    {"sim", "HostSees", "addresses have no bytes behind them"},
+};
+
+/// Should, and does not yet. Empty rows keep the array well formed.
+constexpr Exception kExpectedFailures[] = {
+    {"", "", ""},
+};
+
+const Exception* find(std::span<const Exception> list, std::string_view backend, std::string_view test) {
+  const Exception* best = nullptr;
+  for (const Exception& entry : list) {
+    const bool applies = !entry.backend.empty() && backend.starts_with(entry.backend) && test.starts_with(entry.test);
+    if (applies && (best == nullptr || entry.test.size() > best->test.size())) best = &entry;
+  }
+  return best;
+}
+
+}  // namespace
+
+std::span<const Backend> backends() {
+  static const std::vector<Backend> all = make_backends();
+  return all;
+}
+
+const Exception* find_unsupported(std::string_view backend, std::string_view test) {
+  return find(kUnsupported, backend, test);
+}
+
+const Exception* find_expected_failure(std::string_view backend, std::string_view test) {
+  return find(kExpectedFailures, backend, test);
+}
+
+}  // namespace tidemark::conformance
