@@ -6,8 +6,12 @@ namespace tidemark {
 
 std::optional<RangeInfo> BlockPool::take(Bytes bytes, StreamSlot stream, OffsetAllocator::Search search) {
   const auto domain = static_cast<FreeDomain>(stream);
-  if (auto range = space_.allocate(bytes, 0, domain, search)) return range;
+  if (const RangeId range = space_.find_fit(bytes, domain, search); range != kNoRange) return cut(range, bytes);
   return take_from_others(bytes, stream, search);
+}
+
+std::optional<RangeInfo> BlockPool::cut(RangeId range, Bytes bytes) {
+  return space_.allocate_at(place_in(space_.info(range), bytes, grain_), bytes, range);
 }
 
 std::optional<RangeInfo> BlockPool::take_from_others(Bytes bytes, StreamSlot stream, OffsetAllocator::Search search) {
@@ -23,7 +27,7 @@ std::optional<RangeInfo> BlockPool::take_from_others(Bytes bytes, StreamSlot str
     });
     if (!found) continue;
     ++shared_.statistics.cross_stream_reuses;
-    return space_.allocate_at(space_.info(range).offset, bytes, range);
+    return cut(range, bytes);
   }
   return std::nullopt;
 }

@@ -62,8 +62,9 @@ class BlockPool {
   [[nodiscard]] virtual std::string validate() const { return space_.validate(OffsetAllocator::Check::full); }
 
  protected:
-  BlockPool(const Shared& shared, Bytes capacity)
-      : shared_(shared), space_(capacity, shared.unit, OffsetAllocator::Initial::absent) {}
+  /// `grain`: what goes to and from the device as one.
+  BlockPool(const Shared& shared, Bytes grain)
+      : shared_(shared), grain_(grain), space_(0, shared.unit, OffsetAllocator::Initial::absent) {}
 
   [[nodiscard]] bool usable(const RangeInfo& range, StreamSlot stream) const {
     return shared_.order.dominated(death_of(range), stream);
@@ -75,11 +76,13 @@ class BlockPool {
   void change_reserved(Bytes by, TraceAction action, Address address, StreamSlot stream = {});
 
   Shared shared_;
+  Bytes grain_;
   OffsetAllocator space_;
   MetadataVector<BlockHeader*> holders_;  ///< by range id
   Bytes reserved_bytes_ = 0;
 
  private:
+  [[nodiscard]] std::optional<RangeInfo> cut(RangeId range, Bytes bytes);
   [[nodiscard]] std::optional<RangeInfo> take_from_others(Bytes bytes, StreamSlot stream,
                                                           OffsetAllocator::Search search);
 };
@@ -106,7 +109,6 @@ class MappedPool : public BlockPool {
   [[nodiscard]] DeviceCode map(MetadataVector<Stretch>& missing, StreamSlot stream);
   [[nodiscard]] MetadataVector<Stretch> idle_granules(Bytes keep, Bytes keep_bytes) const;
 
-  Bytes granule_;
   Bytes address_space_bytes_;
   Address base_ = 0;
 };

@@ -7,9 +7,8 @@
 namespace tidemark {
 
 MappedPool::MappedPool(const Shared& shared, Bytes address_space_bytes)
-    : BlockPool(shared, 0),
-      granule_(shared.device.traits().granule_bytes),
-      address_space_bytes_(round_up(address_space_bytes, granule_)) {}
+    : BlockPool(shared, shared.device.traits().granule_bytes),
+      address_space_bytes_(round_up(address_space_bytes, grain_)) {}
 
 /// Once; a smaller range is better than none.
 DeviceCode MappedPool::reserve_range() {
@@ -17,7 +16,7 @@ DeviceCode MappedPool::reserve_range() {
   Bytes bytes = address_space_bytes_;
   DeviceCode code = shared_.device.reserve(bytes, base_);
   for (int tries = 0; code == DeviceCode::out_of_memory && tries < 4; ++tries) {
-    bytes = round_up(bytes / 2, granule_);
+    bytes = round_up(bytes / 2, grain_);
     code = shared_.device.reserve(bytes, base_);
   }
   if (code != DeviceCode::ok) return code;
@@ -29,8 +28,7 @@ DeviceCode MappedPool::reserve_range() {
 DeviceCode MappedPool::grow(Bytes bytes, StreamSlot stream, const GrowthBudget& budget,
                             std::optional<RangeInfo>& range) {
   if (const DeviceCode code = reserve_range(); code != DeviceCode::ok) return code;
-  const auto place =
-      find_placement(space_, bytes, granule_, [&](const RangeInfo& free) { return usable(free, stream); });
+  const auto place = find_placement(space_, bytes, grain_, [&](const RangeInfo& free) { return usable(free, stream); });
   if (!place) return DeviceCode::out_of_memory;
   if (const DeviceCode code = supply(*place, bytes, stream, budget); code != DeviceCode::ok) return code;
   range = space_.allocate_at(place->offset, bytes);
@@ -42,8 +40,8 @@ DeviceCode MappedPool::grow(Bytes bytes, StreamSlot stream, const GrowthBudget& 
 DeviceCode MappedPool::supply(const Placement& place, Bytes bytes, StreamSlot stream, const GrowthBudget& budget) {
   Bytes need = place.missing_bytes;
   if (need == 0) return DeviceCode::ok;
-  auto missing = missing_stretches(space_, place.offset, bytes, granule_);
-  const Bytes beyond = round_up(std::max<Bytes>(reserved_bytes_ + need - budget.wanted_bytes, 0), granule_);
+  auto missing = missing_stretches(space_, place.offset, bytes, grain_);
+  const Bytes beyond = round_up(std::max<Bytes>(reserved_bytes_ + need - budget.wanted_bytes, 0), grain_);
   need -= harvest(missing, place, bytes, std::min(need, beyond), stream);
   if (need == 0) return DeviceCode::ok;
   if (reserved_bytes_ + need > budget.limit_bytes) {
@@ -58,7 +56,7 @@ DeviceCode MappedPool::supply(const Placement& place, Bytes bytes, StreamSlot st
 }
 
 MetadataVector<Stretch> MappedPool::idle_granules(Bytes keep, Bytes keep_bytes) const {
-  return idle_stretches(space_, granule_, keep, keep_bytes, [this](const RangeInfo& range) { return idle(range); });
+  return idle_stretches(space_, grain_, keep, keep_bytes, [this](const RangeInfo& range) { return idle(range); });
 }
 
 /// Moves up to `wanted` bytes of idle granules to the missing places, from the back, and returns how many.
@@ -92,7 +90,7 @@ DeviceCode MappedPool::move_granules(Bytes to, Bytes from, Bytes bytes, StreamSl
   assert(marked);
   static_cast<void>(marked);
   ++shared_.statistics.remaps;
-  shared_.statistics.harvested_granules += bytes / granule_;
+  shared_.statistics.harvested_granules += bytes / grain_;
   if (shared_.history.on()) {
     const std::int64_t now = shared_.device.now_ns();
     const StreamHandle handle = shared_.order.handle_of(stream);
@@ -128,7 +126,7 @@ Bytes MappedPool::trim(Bytes keep_bytes) {
   Bytes gone = 0;
   const auto stretches = idle_granules(0, 0);
   for (auto stretch = stretches.rbegin(); stretch != stretches.rend() && reserved_bytes_ > keep_bytes; ++stretch) {
-    const Bytes bytes = std::min(stretch->bytes, round_up(reserved_bytes_ - keep_bytes, granule_));
+    const Bytes bytes = std::min(stretch->bytes, round_up(reserved_bytes_ - keep_bytes, grain_));
     const Bytes offset = stretch->offset + stretch->bytes - bytes;
     if (shared_.device.unmap(address_of(offset), bytes) != DeviceCode::ok) break;
     const bool marked = space_.mark_absent(offset, bytes);
@@ -144,9 +142,9 @@ Bytes MappedPool::gather(StreamSlot stream, Bytes bytes) {
   if (bytes == 0) {
     for (const Stretch& stretch : idle_granules(0, 0)) bytes += stretch.bytes;
   }
-  bytes = round_up(bytes, granule_);
+  bytes = round_up(bytes, grain_);
   if (bytes == 0) return 0;
-  const auto place = find_placement(space_, bytes, granule_, [&](const RangeInfo& range) { return idle(range); });
+  const auto place = find_placement(space_, bytes, grain_, [&](const RangeInfo& range) { return idle(range); });
   if (!place) return 0;
   const GrowthBudget nothing_new{.wanted_bytes = 0, .limit_bytes = reserved_bytes_};
   if (supply(*place, bytes, stream, nothing_new) != DeviceCode::ok) return 0;
@@ -177,7 +175,7 @@ Bytes MappedPool::split_bytes() const {
   for (RangeId id = space_.first(); id != kNoRange; id = space_.next(id)) {
     const RangeInfo range = space_.info(id);
     if (range.state != RangeState::free) continue;
-    const Bytes from = round_up(range.offset, granule_), to = range.end() / granule_ * granule_;
+    const Bytes from = round_up(range.offset, grain_), to = range.end() / grain_ * grain_;
     split += range.bytes - std::max<Bytes>(to - from, 0);
   }
   return split;
@@ -187,7 +185,7 @@ std::string MappedPool::validate() const {
   if (std::string text = BlockPool::validate(); !text.empty()) return text;
   for (RangeId id = space_.first(); id != kNoRange; id = space_.next(id)) {
     const RangeInfo range = space_.info(id);
-    if (range.state == RangeState::absent && (range.offset % granule_ != 0 || range.bytes % granule_ != 0)) {
+    if (range.state == RangeState::absent && (range.offset % grain_ != 0 || range.bytes % grain_ != 0)) {
       return fmt::format("absent range at {} is not made of granules", range.offset);
     }
   }

@@ -216,7 +216,7 @@ std::uint32_t OffsetAllocator::best_of_bin(std::uint32_t head, Bytes bytes, int 
   return best;
 }
 
-std::uint32_t OffsetAllocator::find_fit(const Bins& bins, Bytes bytes, Search search) const {
+std::uint32_t OffsetAllocator::fit_in(const Bins& bins, Bytes bytes, Search search) const {
   if (bins.count == 0) return kNone;
   const int probes = search == Search::fast ? kProbes : std::numeric_limits<int>::max();
   auto [row, column] = bin_of(bytes);
@@ -225,12 +225,12 @@ std::uint32_t OffsetAllocator::find_fit(const Bins& bins, Bytes bytes, Search se
   return bins.next(row, column) ? best_of_bin(bins.heads[row][column], bytes, probes) : kNone;
 }
 
-std::uint32_t OffsetAllocator::find_aligned_fit(const Bins& bins, Bytes bytes, Bytes alignment, Search search) const {
-  const std::uint32_t n = find_fit(bins, bytes, search);
+std::uint32_t OffsetAllocator::aligned_fit_in(const Bins& bins, Bytes bytes, Bytes alignment, Search search) const {
+  const std::uint32_t n = fit_in(bins, bytes, search);
   if (n == kNone || alignment <= unit_) return n;
   const Node& node = nodes_[n];
   if (round_up(node.offset, alignment) + bytes <= node.offset + node.bytes) return n;
-  return find_fit(bins, bytes + alignment - unit_, search);
+  return fit_in(bins, bytes + alignment - unit_, search);
 }
 
 std::optional<RangeInfo> OffsetAllocator::allocate(Bytes bytes, Bytes alignment, FreeDomain domain, Search search) {
@@ -238,13 +238,19 @@ std::optional<RangeInfo> OffsetAllocator::allocate(Bytes bytes, Bytes alignment,
   const Bins* bins = find_bins(domain);
   if (bins == nullptr || bytes > capacity_) return std::nullopt;
   bytes = round_up(bytes, unit_);
-  std::uint32_t n = find_aligned_fit(*bins, bytes, alignment, search);
+  std::uint32_t n = aligned_fit_in(*bins, bytes, alignment, search);
   if (n == kNone) return std::nullopt;
   reserve_books(2, domain);
   n = isolate(n, alignment > unit_ ? round_up(nodes_[n].offset, alignment) : nodes_[n].offset, bytes);
   nodes_[n].state = RangeState::used;
   used_bytes_ += bytes;
   return info(as_id(n));
+}
+
+RangeId OffsetAllocator::find_fit(Bytes bytes, FreeDomain domain, Search search) const {
+  const Bins* bins = find_bins(domain);
+  if (bins == nullptr || bytes > capacity_) return kNoRange;
+  return as_id(fit_in(*bins, round_up(bytes, unit_), search));
 }
 
 std::uint32_t OffsetAllocator::find_covered(Bytes offset, Bytes bytes, RangeId inside, RangeState state) const {

@@ -76,6 +76,8 @@ class OffsetAllocator {
   /// the offset. REQUIRES: bytes > 0.
   [[nodiscard]] std::optional<RangeInfo> allocate(Bytes bytes, Bytes alignment = 0, FreeDomain domain = kDefaultDomain,
                                                   Search search = Search::fast);
+  /// The range that allocate() would cut, for callers that choose the place in it (allocate_at). kNoRange: none fits.
+  [[nodiscard]] RangeId find_fit(Bytes bytes, FreeDomain domain = kDefaultDomain, Search search = Search::fast) const;
   /// Exactly [offset, offset + bytes), rounded up to the unit, from free ranges of any domain; empty if a byte of it is
   /// used, absent or outside. O(1) when `inside` names the range that holds `offset`, else O(ranges).
   [[nodiscard]] std::optional<RangeInfo> allocate_at(Bytes offset, Bytes bytes, RangeId inside = kNoRange);
@@ -152,8 +154,8 @@ class OffsetAllocator {
   std::uint32_t settle(std::uint32_t n);
   [[nodiscard]] bool mergeable(std::uint32_t a, std::uint32_t b) const;
   [[nodiscard]] std::uint32_t best_of_bin(std::uint32_t head, Bytes bytes, int probes) const;
-  [[nodiscard]] std::uint32_t find_fit(const Bins& bins, Bytes bytes, Search search) const;
-  [[nodiscard]] std::uint32_t find_aligned_fit(const Bins& bins, Bytes bytes, Bytes alignment, Search search) const;
+  [[nodiscard]] std::uint32_t fit_in(const Bins& bins, Bytes bytes, Search search) const;
+  [[nodiscard]] std::uint32_t aligned_fit_in(const Bins& bins, Bytes bytes, Bytes alignment, Search search) const;
   /// The range that holds `offset` if all of [offset, offset + bytes) is in `state`.
   [[nodiscard]] std::uint32_t find_covered(Bytes offset, Bytes bytes, RangeId inside, RangeState state) const;
   [[nodiscard]] std::string validate_links() const;

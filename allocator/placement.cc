@@ -10,6 +10,10 @@ constexpr Bytes round_down(Bytes bytes, Bytes alignment) {
   return bytes / alignment * alignment;
 }
 
+constexpr Bytes touched(Bytes offset, Bytes bytes, Bytes granule) {
+  return round_up(offset + bytes, granule) - round_down(offset, granule);
+}
+
 /// One unbroken run of usable ranges and the best place in it.
 class Run {
  public:
@@ -24,14 +28,21 @@ class Run {
     const Bytes start = ranges_.front().offset, end = ranges_.back().end(), length = end - start;
     if (length < bytes_) return;
     const auto offer = [&](std::size_t near, Bytes offset) {
-      const Bytes missing = missing_near(near, offset);
-      if (best && std::tie(best->missing_bytes, best_length, best->offset) <= std::tie(missing, length, offset)) return;
-      best = Placement{.offset = offset, .missing_bytes = missing};
+      const Placement place{.offset = offset,
+                            .missing_bytes = missing_near(near, offset),
+                            .touched_bytes = bytes_ % granule_ == 0 ? touched(offset, bytes_, granule_) : 0};
+      const auto key = [](const Placement& p, const Bytes& run) {
+        return std::tie(p.missing_bytes, p.touched_bytes, run, p.offset);
+      };
+      if (best && key(*best, best_length) <= key(place, length)) return;
+      best = place;
       best_length = length;
     };
     for (std::size_t i = 0; i < ranges_.size(); ++i) {
       if (ranges_[i].offset + bytes_ <= end) offer(i, ranges_[i].offset);
       if (ranges_[i].end() - bytes_ >= start) offer(i, ranges_[i].end() - bytes_);
+      const Bytes bound = round_up(ranges_[i].offset, granule_);
+      if (bound < ranges_[i].end() && bound + bytes_ <= end) offer(i, bound);
     }
   }
 
@@ -55,6 +66,20 @@ class Run {
 };
 
 }  // namespace
+
+Bytes place_in(const RangeInfo& range, Bytes bytes, Bytes granule) {
+  const Bytes front = range.offset, back = range.end() - bytes, bound = round_up(front, granule);
+  Bytes best = front;
+  const auto key = [&](Bytes offset) {
+    // Whole granules of the range that the block spoils by touching them.
+    const Bytes from = std::max(round_down(offset, granule), bound);
+    const Bytes to = std::min(round_up(offset + bytes, granule), round_down(range.end(), granule));
+    return std::tuple(std::max<Bytes>(to - from, 0), bytes % granule == 0 ? touched(offset, bytes, granule) : 0);
+  };
+  if (key(back) < key(best)) best = back;
+  if (bound + bytes <= range.end() && key(bound) < key(best)) best = bound;
+  return best;
+}
 
 std::optional<Placement> find_placement(const OffsetAllocator& space, Bytes bytes, Bytes granule,
                                         const std::function<bool(const RangeInfo&)>& usable) {

@@ -12,10 +12,15 @@ namespace tidemark {
 struct Placement {
   Bytes offset = 0;
   Bytes missing_bytes = 0;  ///< whole granules without memory that the block would touch
+  Bytes touched_bytes = 0;  ///< granules it touches, missing or not
 };
 
-/// The place with the fewest missing granules; of these, in the shortest run; of these, the lowest. Looks at both ends
-/// of every range as a start or an end of the block. O(ranges).
+/// Where in one free range a block should lie so that few granules are touched and whole ones stay whole: at an end
+/// that shares its granule with a neighbour already, or on granule bounds if it fills them.
+[[nodiscard]] Bytes place_in(const RangeInfo& range, Bytes bytes, Bytes granule);
+
+/// The place with the fewest missing granules; of these, that touches the fewest; of these, in the shortest run; of
+/// these, the lowest. Looks at both ends of every range as a start or an end of the block. O(ranges).
 [[nodiscard]] std::optional<Placement> find_placement(const OffsetAllocator& space, Bytes bytes, Bytes granule,
                                                       const std::function<bool(const RangeInfo&)>& usable);
 

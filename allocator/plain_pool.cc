@@ -5,7 +5,7 @@
 
 namespace tidemark {
 
-PlainPool::PlainPool(const Shared& shared) : BlockPool(shared, 0) {}
+PlainPool::PlainPool(const Shared& shared) : BlockPool(shared, kPage) {}
 
 DeviceCode PlainPool::grow(Bytes bytes, StreamSlot stream, const GrowthBudget& budget,
                            std::optional<RangeInfo>& range) {
