@@ -1,7 +1,8 @@
 #pragma once
 // Mapped memory over vendors that map and unmap whole physical handles only (CUDA and ACL both do): one handle per
 // granule, its addresses counted, every change all or nothing. The vendor is reached through GranuleVendor, a granule
-// at a time.
+// at a time. Only a vendor that fails to detach leaves half a change behind: granules taken away so far (unmap), or
+// still at both places (remap with aliasing).
 //
 // Cost: one vendor call or two per granule, a word of host memory per reserved granule. Never on the hot path.
 // Threads: any; one lock over all of it, held during vendor calls.
