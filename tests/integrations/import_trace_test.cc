@@ -1,0 +1,336 @@
+// Traces of every kind: what small ones mean, what the real ones add up to, and what is said of wrong ones.
+
+#include "integrations/formats/import_trace.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "integrations/formats/import_minimalloc_csv.h"
+#include "integrations/formats/import_operator_memory.h"
+#include "integrations/formats/import_rmm_log.h"
+#include "integrations/formats/import_snapshot.h"
+#include "tests/support/data.h"
+
+namespace tidemark {
+namespace {
+
+using Block = AllocationTrace::Block;
+
+/// `+2` allocates block 2, `-2` frees it.
+std::string events_of(const AllocationTrace& trace) {
+  std::string text;
+  for (const AllocationTrace::Event& event : trace.events)
+    text += (event.action == AllocationTrace::Action::alloc ? "+" : "-") + std::to_string(event.block) + " ";
+  return text;
+}
+
+AllocationTrace good(Result<AllocationTrace> trace) {
+  EXPECT_TRUE(trace.ok()) << trace.error().message;
+  if (!trace) return {};
+  EXPECT_EQ(find_fault(trace.value()), std::nullopt);
+  return std::move(trace).value();
+}
+
+std::string message(const Result<AllocationTrace>& trace) {
+  return trace ? "read without complaint" : trace.error().message;
+}
+
+// ---- the vocabulary -------------------------------------------------------------------------------------------------
+
+TEST(AllocationTrace, Figures) {
+  const AllocationTrace trace{.blocks = {{.bytes = 10}, {.bytes = 20}, {.bytes = 5}},
+                              .live_at_start = 1,
+                              .events = {{AllocationTrace::Action::alloc, 1},
+                                         {AllocationTrace::Action::free, 0},
+                                         {AllocationTrace::Action::alloc, 2}}};
+  EXPECT_EQ(find_fault(trace), std::nullopt);
+  EXPECT_EQ(figures_of(trace),
+            (TraceFigures{.allocs = 2, .frees = 1, .start_bytes = 10, .peak_bytes = 30, .end_bytes = 25}));
+}
+
+TEST(AllocationTrace, FaultsAreFound) {
+  using Action = AllocationTrace::Action;
+  const AllocationTrace good{
+      .blocks = {{.bytes = 1}, {.bytes = 2}}, .live_at_start = 1, .events = {{Action::alloc, 1}}};
+  ASSERT_EQ(find_fault(good), std::nullopt);
+  const auto broken = [&](const auto& change) {
+    AllocationTrace trace = good;
+    change(trace);
+    return find_fault(trace).has_value();
+  };
+  EXPECT_TRUE(broken([](AllocationTrace& trace) { trace.blocks[0].bytes = 0; }));
+  EXPECT_TRUE(broken([](AllocationTrace& trace) { trace.live_at_start = 3; }));
+  EXPECT_TRUE(broken([](AllocationTrace& trace) { trace.live_at_start = 2; }));
+  EXPECT_TRUE(broken([](AllocationTrace& trace) { trace.events.clear(); }));
+  EXPECT_TRUE(broken([](AllocationTrace& trace) { trace.events[0].block = 2; }));
+  EXPECT_TRUE(broken([](AllocationTrace& trace) { trace.events.push_back({Action::alloc, 1}); }));
+  EXPECT_TRUE(broken([](AllocationTrace& trace) { trace.events = {{Action::free, 1}}; }));
+  EXPECT_TRUE(broken([](AllocationTrace& trace) {
+    trace.events.push_back({Action::free, 0});
+    trace.events.push_back({Action::free, 0});
+  }));
+}
+
+// ---- operator_memory.csv --------------------------------------------------------------------------------------------
+
+constexpr std::string_view kOperatorHeader =
+    "Name,Size(KB),Allocation Time(us),Release Time(us),Allocation Total Allocated(MB),Stream Ptr,Device Type\n";
+
+TEST(OperatorMemory, TimesOrderEvents) {
+  const std::string text = std::string(kOperatorHeader) +
+                           "aten::a,0.5,1764246877074330.300\t,1764246877074330.500\t,1.0,2,NPU:0\n"
+                           "\"aten::b, of c\",2,1764246877074330.301\t,,1.0,3,NPU:0\n"
+                           "aten::d,32.5,1764246877074330.500\t,1764246877074330.500\t,1.0,2,NPU:0\n";
+  const AllocationTrace trace = good(read_operator_memory(text, "f"));
+  EXPECT_EQ(trace.source, "operator_memory");
+  EXPECT_EQ(trace.live_at_start, 1);  // 1 MiB of total less the first 512 B
+  EXPECT_EQ(trace.blocks, (std::vector<Block>{{.bytes = kMiB - 512, .stream = 2},
+                                              {.bytes = 512, .stream = 2},
+                                              {.bytes = 2048, .stream = 3},
+                                              {.bytes = 33'280, .stream = 2}}));
+  EXPECT_EQ(events_of(trace), "+1 +2 -1 +3 -3 ");
+  EXPECT_EQ(trace.notes.size(), 1U);
+}
+
+TEST(OperatorMemory, RowsWithoutAllocationTimeAreThereAtTheStart) {
+  const std::string text = std::string(kOperatorHeader) +
+                           "a,1024,,20,,2,NPU:0\n"
+                           "b,1024,10,30,3,2,NPU:0\n"
+                           "c,0,10,30,3,2,NPU:0\n"
+                           "d,1,11,12,3,2,NPU:1\n";
+  const AllocationTrace trace = good(read_operator_memory(text, "f"));
+  EXPECT_EQ(trace.live_at_start, 2);
+  EXPECT_EQ(figures_of(trace).start_bytes, 2 * kMiB);
+  EXPECT_EQ(events_of(trace), "+2 -1 -2 ");
+  EXPECT_EQ(trace.notes.size(), 3U);  // what no row describes, size 0, the other device
+}
+
+TEST(OperatorMemory, TotalsBelowTheRowsAreNotUsed) {
+  const AllocationTrace trace = good(read_operator_memory(std::string(kOperatorHeader) + "a,1024,1,2,0.5,,\n", "f"));
+  EXPECT_EQ(trace.live_at_start, 0);
+  EXPECT_EQ(trace.notes.size(), 1U);
+}
+
+TEST(OperatorMemory, WrongRowsAreNamed) {
+  const auto wrong = [](const std::string& row) {
+    return message(read_operator_memory(std::string(kOperatorHeader) + "a,1,1,2,,2,NPU:0\n" + row + "\n", "m.csv"));
+  };
+  EXPECT_EQ(wrong("a,-1,1,2,,2,NPU:0"), "m.csv:3: Size(KB) is '-1'; it must be a number such as 12.5");
+  EXPECT_EQ(wrong("a,,1,2,,2,NPU:0"), "m.csv:3: Size(KB) is ''; it must be a number such as 12.5");
+  EXPECT_EQ(wrong("a,1,x,2,,2,NPU:0"), "m.csv:3: Allocation Time(us) is 'x'; it must be a number such as 12.5");
+  EXPECT_EQ(wrong("a,1,9,2,,2,NPU:0"), "m.csv:3: Release Time(us) is '2'; it must not be before the allocation at '9'");
+  EXPECT_EQ(wrong("a,1,1,2,,two,NPU:0").substr(0, 28), "m.csv:3: Stream Ptr is 'two'");
+  EXPECT_EQ(wrong("a,1,1,2,,2"), "m.csv:3: there are 6 fields; the header has 7");
+  EXPECT_EQ(wrong("\"a,1,1,2,,2,NPU:0"), "m.csv:3: a quote before '\"a,1,1,2,,2,NPU:0' is not closed");
+  EXPECT_EQ(wrong("a,99999999999999999999,1,2,,2,NPU:0").substr(0, 19), "m.csv:3: Size(KB) i");
+  EXPECT_EQ(wrong("a,4000000000000000,1,2,,2,NPU:0"), "m.csv:3: the sizes up to here add up to more than 2^60 bytes");
+  EXPECT_EQ(message(read_operator_memory("Size(KB),Allocation Time(us),Release Tme(us)\n", "m.csv")),
+            "m.csv:1: there is no column 'Release Time(us)'; is it 'Release Tme(us)'?");
+}
+
+TEST(OperatorMemory, RealTrace) {
+  const auto path = testing::data_path("ascend_profiler/rank_0_operator_memory.csv");
+  if (!path) GTEST_SKIP() << "no reference data (set TIDEMARK_DATA)";
+  const AllocationTrace trace = good(read_trace(testing::text_of(*path), "f"));
+  EXPECT_EQ(trace.source, "operator_memory");
+  EXPECT_EQ(figures_of(trace), (TraceFigures{.allocs = 3103,
+                                             .frees = 3102,
+                                             .start_bytes = 4'514'074'624,
+                                             .peak_bytes = 10'782'243'840,  // 10,282.749 MB, as the profiler counted
+                                             .end_bytes = 4'514'075'136}));
+}
+
+// ---- minimalloc -----------------------------------------------------------------------------------------------------
+
+TEST(Minimalloc, IntervalsBecomeEvents) {
+  const auto table = read_minimalloc_csv("id,lower,upper,size\nb1,0,3,4\nb2,3,9,5\nb3,0,9,6\n", "f");
+  ASSERT_TRUE(table) << table.error().message;
+  const AllocationTrace trace = good(trace_of(table.value()));
+  EXPECT_EQ(trace.blocks, (std::vector<Block>{{.bytes = 4}, {.bytes = 6}, {.bytes = 5}}));
+  EXPECT_EQ(events_of(trace), "+0 +1 -0 +2 -2 -1 ");  // the free of b1 comes before b2 at the same time
+}
+
+TEST(Minimalloc, OptionalColumnsAndTheInclusiveForm) {
+  const auto table = read_minimalloc_csv(
+      "\xef\xbb\xbf# from somewhere\r\nsize,id,alignment,hint,offset,gaps,start,end\r\n4,a,512,,1024,1-2,0,2\r\n", "f");
+  ASSERT_TRUE(table) << table.error().message;
+  EXPECT_EQ(table.value().rows,
+            (std::vector<IntervalTable::Row>{
+                {.id = "a", .lower = 0, .upper = 3, .bytes = 4, .alignment_bytes = 512, .offset = 1024}}));
+  EXPECT_EQ(table.value().notes, std::vector<std::string>{"column 'gaps' is not used"});
+}
+
+TEST(Minimalloc, WrongRowsAreNamed) {
+  const auto wrong = [](const std::string& row) {
+    const auto table = read_minimalloc_csv("id,lower,upper,size\na,0,1,1\n" + row + "\n", "m.csv");
+    return table ? "read without complaint" : table.error().message;
+  };
+  EXPECT_EQ(wrong("b,3,3,1"), "m.csv:3: upper is 3; it must be above lower, 3");
+  EXPECT_EQ(wrong("b,0,3,0").substr(0, 20), "m.csv:3: size is '0'");
+  EXPECT_EQ(wrong("b,0,3,1.5").substr(0, 22), "m.csv:3: size is '1.5'");
+  EXPECT_EQ(wrong("b,-1,3,1").substr(0, 22), "m.csv:3: lower is '-1'");
+  EXPECT_EQ(wrong("a,0,3,1"), "m.csv:3: id 'a' is there twice");
+  EXPECT_EQ(wrong(",0,3,1"), "m.csv:3: id is empty; every buffer has a name");
+  EXPECT_EQ(wrong("b,0,3"), "m.csv:3: there are 3 fields; the header has 4");
+}
+
+TEST(Minimalloc, RealInstances) {
+  const auto folder = testing::data_path("minimalloc");
+  const auto somas = testing::data_path("somas");
+  if (!folder || !somas) GTEST_SKIP() << "no reference data (set TIDEMARK_DATA)";
+  const auto figures = [](const std::filesystem::path& path) {
+    return figures_of(good(read_trace(testing::text_of(path), "f")));
+  };
+  EXPECT_EQ(figures(*folder / "A.1048576.csv"), (TraceFigures{.allocs = 154, .frees = 154, .peak_bytes = 1'048'576}));
+  EXPECT_EQ(figures(*folder / "D.1048576.csv"), (TraceFigures{.allocs = 213, .frees = 213, .peak_bytes = 986'112}));
+  EXPECT_EQ(figures(*folder / "input.12.csv"), (TraceFigures{.allocs = 5, .frees = 5, .peak_bytes = 12}));
+  EXPECT_EQ(figures(*somas / "pangu_2.6B.csv"),
+            (TraceFigures{.allocs = 18'692, .frees = 18'692, .peak_bytes = 5'530'099'775}));
+  EXPECT_EQ(figures(*somas / "resnet50.csv"),
+            (TraceFigures{.allocs = 1042, .frees = 1042, .peak_bytes = 1'515'472'556}));
+}
+
+// ---- RMM logs -------------------------------------------------------------------------------------------------------
+
+TEST(RmmLog, PointersBecomeBlocks) {
+  const AllocationTrace trace =
+      good(read_rmm_log("Thread,Time,Action,Pointer,Size,Stream\n"
+                        "1,12:00:00:000001,allocate,0x10,100,0\n"
+                        "1,12:00:00:000002,free,0x99,7,0x2\n"
+                        "1,12:00:00:000003,free,0x10,100,0\n"
+                        "1,12:00:00:000004,allocate failure,0,5,0\n"
+                        "2,12:00:00:000005,allocate,0x10,50,1\n",
+                        "f"));
+  EXPECT_EQ(trace.blocks, (std::vector<Block>{{.bytes = 7, .stream = 2, .address = 0x99},
+                                              {.bytes = 100, .stream = 0, .address = 0x10},
+                                              {.bytes = 50, .stream = 1, .address = 0x10}}));
+  EXPECT_EQ(trace.live_at_start, 1);
+  EXPECT_EQ(events_of(trace), "+1 -0 -1 +2 ");
+  EXPECT_EQ(trace.notes.size(), 1U);
+}
+
+TEST(RmmLog, WrongRowsAreNamed) {
+  const auto wrong = [](const std::string& rows) {
+    return message(read_rmm_log("Thread,Time,Action,Pointer,Size,Stream\n" + rows, "m.csv"));
+  };
+  EXPECT_EQ(wrong("1,t,allocate,0x10,1,0\n1,t,allocate,0x10,1,0\n"),
+            "m.csv:3: pointer 0x10 is allocated while it is in use; a free is missing");
+  EXPECT_EQ(wrong("1,t,allocate,zz,1,0\n").substr(0, 24), "m.csv:2: Pointer is 'zz'");
+  EXPECT_EQ(message(read_rmm_log("Thread,Action,Pointer,Size\n", "m.csv")), "m.csv:1: there is no column 'Stream'");
+}
+
+// ---- snapshots ------------------------------------------------------------------------------------------------------
+
+/// Pickles of protocol 0, which can be written by hand.
+std::string text_of(const std::string& value) {
+  return "V" + value + "\n";
+}
+std::string number(std::int64_t value) {
+  return "I" + std::to_string(value) + "\n";
+}
+std::string list(const std::vector<std::string>& items) {
+  std::string text = "(l";
+  for (const std::string& item : items) text += item + "a";
+  return text;
+}
+std::string dict(const std::vector<std::pair<std::string, std::string>>& fields) {
+  std::string text = "(d";
+  for (const auto& [key, value] : fields) text += text_of(key) + value + "s";
+  return text;
+}
+std::string entry(const std::string& action, std::int64_t address, std::int64_t bytes) {
+  return dict({{"action", text_of(action)}, {"addr", number(address)}, {"size", number(bytes)}, {"stream", "I7\n"}});
+}
+std::string segment(std::int64_t address, const std::vector<std::pair<std::int64_t, std::string>>& blocks) {
+  std::vector<std::string> items;
+  for (const auto& [bytes, state] : blocks) items.push_back(dict({{"size", number(bytes)}, {"state", text_of(state)}}));
+  return dict({{"device", "I0\n"}, {"address", number(address)}, {"stream", "I7\n"}, {"blocks", list(items)}});
+}
+std::string snapshot(const std::vector<std::string>& segments, const std::vector<std::string>& entries) {
+  return dict({{"segments", list(segments)}, {"device_traces", list({list(entries)})}}) + ".";
+}
+
+TEST(SnapshotTrace, WhatWasThereBeforeIsFoundBackwards) {
+  // At the end 100 (since before), 300 (new) and 500 (parked) are listed; 200 was freed and its place taken by 300.
+  const AllocationTrace trace = good(
+      read_trace(snapshot({segment(100, {{64, "active_allocated"}, {136, "inactive"}}),
+                           segment(200, {{32, "active_allocated"}, {168, "inactive"}, {8, "active_pending_free"}})},
+                          {entry("free_requested", 200, 30), entry("free_completed", 200, 30),
+                           entry("segment_map", 200, 512), entry("alloc", 200, 31), entry("free_requested", 400, 8)}),
+                 "f"));
+  EXPECT_EQ(trace.source, "snapshot");
+  EXPECT_EQ(trace.live_at_start, 3);
+  EXPECT_EQ(trace.blocks, (std::vector<Block>{{.bytes = 64, .stream = 7, .address = 100},
+                                              {.bytes = 30, .stream = 7, .address = 200},
+                                              {.bytes = 8, .stream = 7, .address = 400},
+                                              {.bytes = 31, .stream = 7, .address = 200}}));
+  EXPECT_EQ(events_of(trace), "-1 +3 -2 ");
+  EXPECT_TRUE(trace.notes.empty());
+}
+
+TEST(SnapshotTrace, HolesInTheHistoryAreNoted) {
+  const AllocationTrace trace =
+      good(read_trace(snapshot({}, {entry("alloc", 8, 1), entry("alloc", 8, 2), entry("free_requested", 8, 2),
+                                    entry("something_new", 1, 1)}),
+                      "f"));
+  EXPECT_EQ(events_of(trace), "+0 -0 +1 -1 ");
+  EXPECT_EQ(trace.notes.size(), 2U);
+}
+
+TEST(SnapshotTrace, WrongContentsAreNamed) {
+  const auto wrong = [](const std::string& bytes) { return message(read_trace(bytes, "s.pkl")); };
+  EXPECT_EQ(wrong(snapshot({}, {})),
+            "s.pkl: device_traces: no device has a history; record one with "
+            "torch.cuda.memory._record_memory_history()");
+  EXPECT_EQ(wrong(dict({{"segments", list({})}}) + "."), "s.pkl: the snapshot: 'device_traces' is missing");
+  EXPECT_EQ(wrong(dict({{"device_traces", list({"I1\n"})}}) + "."), "s.pkl: device_traces[0]: it is no list");
+  EXPECT_EQ(wrong(list({"I1\n"}) + "."), "s.pkl: the snapshot: 'device_traces' is missing");
+  EXPECT_EQ(wrong(snapshot({}, {entry("alloc", -8, 1)})),
+            "s.pkl: device_traces[0][0]: 'addr' is no whole number from 0");
+  EXPECT_EQ(wrong(snapshot({}, {entry("alloc", 8, 1), "I5\n"})), "s.pkl: device_traces[0][1]: 'action' is missing");
+  EXPECT_EQ(wrong(snapshot({}, {entry("alloc", 8, std::int64_t{1} << 55)})),
+            "s.pkl: device_traces[0][0]: 'size' is 36028797018963968; it must be at most 2^50");
+  EXPECT_EQ(wrong(snapshot({segment(8, {{8, "active_allocated"}}), segment(8, {{8, "active_allocated"}})},
+                           {entry("alloc", 8, 1)})),
+            "s.pkl: segments[1].blocks[0]: address 8 is in use twice");
+  EXPECT_EQ(wrong(snapshot({dict({{"device", "I0\n"}})}, {entry("alloc", 8, 1)})),
+            "s.pkl: segments[0]: 'address' is missing");
+  EXPECT_EQ(wrong("\x80\x02"
+                  "cos\nsystem\n(S'true'\ntR."),
+            "s.pkl: byte 2: GLOBAL would run code of Python; a snapshot holds numbers, texts, lists and dicts only");
+}
+
+TEST(SnapshotTrace, RealSnapshots) {
+  const auto folder = testing::data_path("snapshots");
+  if (!folder) GTEST_SKIP() << "no reference data (set TIDEMARK_DATA)";
+  const AllocationTrace expandable = good(read_trace(testing::text_of(*folder / "snapshot_expandable.pkl"), "f"));
+  EXPECT_EQ(figures_of(expandable), (TraceFigures{.allocs = 2899,
+                                                  .frees = 2574,
+                                                  .start_bytes = 94'482'944,
+                                                  .peak_bytes = 597'483'440,
+                                                  .end_bytes = 408'540'240}));
+  EXPECT_TRUE(expandable.notes.empty());
+  const AllocationTrace plain = good(read_trace(testing::text_of(*folder / "snapshot_1768383987920985470.pkl"), "f"));
+  EXPECT_EQ(figures_of(plain), (TraceFigures{.allocs = 3216, .frees = 3216, .peak_bytes = 471'498'368}));
+  EXPECT_TRUE(plain.notes.empty());
+}
+
+// ---- which kind -----------------------------------------------------------------------------------------------------
+
+TEST(TraceKind, IsSeenInTheContent) {
+  const auto wrong = [](std::string_view bytes) { return message(read_trace(bytes, "x")); };
+  EXPECT_EQ(good(read_trace("id,lower,upper,size\na,0,1,1\n", "x")).source, "minimalloc");
+  EXPECT_EQ(good(read_trace("Action,Pointer,Size,Stream\nallocate,1,1,1\n", "x")).source, "rmm_log");
+  EXPECT_EQ(wrong(""), "x:1: the file is empty; the first line names the columns");
+  EXPECT_EQ(wrong("\n\n# nothing\n"), "x:1: the file is empty; the first line names the columns");
+  EXPECT_EQ(wrong("{}").substr(0, 15), "x:1: it is JSON");
+  EXPECT_EQ(wrong("PK\x03\x04rest"), "x:1: it is a zip archive; unpack it first");
+  EXPECT_EQ(wrong("\x1f\x8brest"), "x:1: it is compressed; unpack it first");
+  EXPECT_EQ(wrong("a,b\n1,2\n").substr(0, 30), "x:1: the first line starts wit");
+  EXPECT_EQ(wrong("id,lower,upper,size\n"), "x:1: the trace holds no allocation and no free");
+  EXPECT_EQ(wrong("id,lower,uper,size\n"), "x:1: there is no column 'upper'; is it 'uper'?");
+}
+
+}  // namespace
+}  // namespace tidemark
