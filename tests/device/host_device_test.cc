@@ -1,0 +1,256 @@
+// What is particular to the host back end: its bounds, its failures on demand, calls from many threads, its end.
+#include "device/host_device.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "device/null_device.h"
+
+namespace tidemark {
+namespace {
+
+using namespace literals;
+
+std::unique_ptr<Device> open(const HostDeviceOptions& options) {
+  Result<std::unique_ptr<Device>> opened = open_host_device(options);
+  EXPECT_TRUE(opened.ok());
+  return opened.ok() ? std::move(opened).value() : nullptr;
+}
+
+/// Fails the k-th call of one kind, counted from 0; keeps count of all of them.
+class FaultOnce {
+ public:
+  FaultOnce(HostCall call, int k, DeviceCode code) : call_(call), left_(k), code_(code) {}
+  DeviceCode operator()(HostCall call) { return call == call_ && left_.fetch_sub(1) == 0 ? code_ : DeviceCode::ok; }
+
+ private:
+  const HostCall call_;
+  std::atomic<int> left_;
+  const DeviceCode code_;
+};
+
+HostFaultHook fail_once(HostCall call, int k, DeviceCode code) {
+  return [fault = std::make_shared<FaultOnce>(call, k, code)](HostCall asked) { return (*fault)(asked); };
+}
+
+/// One stream with a block of device memory and one of pinned memory.
+struct Bench {
+  explicit Bench(const HostDeviceOptions& options) : device(open(options)) {
+    EXPECT_EQ(device->allocate_plain(kBytes, block), DeviceCode::ok);
+    EXPECT_EQ(device->allocate_pinned(kBytes, host), DeviceCode::ok);
+    EXPECT_EQ(device->create_stream(StreamRole::d2h, stream), DeviceCode::ok);
+    EXPECT_EQ(device->create_event(event), DeviceCode::ok);
+  }
+  DeviceCode copy_out() { return device->copy(stream, host, block, kBytes, CopyKind::device_to_host, 42); }
+
+  static constexpr Bytes kBytes = 100'000;
+  std::unique_ptr<Device> device;
+  Address block = 0, host = 0;
+  StreamHandle stream{};
+  EventHandle event{};
+};
+
+TEST(HostDevice, OptionsWithoutSenseAreRefused) {
+  for (const HostDeviceOptions& options : {HostDeviceOptions{.capacity_bytes = 0},
+                                           {.granule_bytes = 1000},
+                                           {.copy_threads = 0},
+                                           {.touch_threads = -1},
+                                           {.d2h_bytes_per_s = -1},
+                                           {.play_estimates = -0.5}}) {
+    const Result<std::unique_ptr<Device>> opened = open_host_device(options);
+    ASSERT_FALSE(opened.ok());
+    EXPECT_EQ(opened.error().code, Error::Code::bad_input);
+  }
+}
+
+TEST(HostDevice, PinnedMemoryIsBounded) {
+  const auto device = open({.pinned_capacity_bytes = 8_MiB, .largest_pinned_bytes = 5_MiB});
+  Address a = 0, b = 0, c = 0;
+  EXPECT_EQ(device->allocate_pinned(5_MiB + 1, a), DeviceCode::out_of_memory);
+  ASSERT_EQ(device->allocate_pinned(5_MiB, a), DeviceCode::ok);
+  EXPECT_EQ(device->allocate_pinned(3_MiB + 1, b), DeviceCode::out_of_memory);
+  ASSERT_EQ(device->allocate_pinned(3_MiB, b), DeviceCode::ok);
+  EXPECT_EQ(device->allocate_pinned(1, c), DeviceCode::out_of_memory);
+  ASSERT_EQ(device->free_pinned(a), DeviceCode::ok);
+  EXPECT_EQ(device->allocate_pinned(5_MiB, c), DeviceCode::ok);
+}
+
+TEST(HostDevice, WorkOverMemoryThatIsNotThereIsRefused) {
+  Bench bench({.capacity_bytes = 64_MiB});
+  Device& device = *bench.device;
+  Address base = 0;
+  ASSERT_EQ(device.reserve(8_MiB, base), DeviceCode::ok);
+  ASSERT_EQ(device.map(base, 4_MiB), DeviceCode::ok);
+  const auto out = [&](Address from, Bytes bytes) {
+    return device.copy(bench.stream, bench.host, from, bytes, CopyKind::device_to_host);
+  };
+  EXPECT_EQ(out(base, 1000), DeviceCode::ok);
+  EXPECT_EQ(out(base + 4_MiB - 500, 1000), DeviceCode::invalid) << "runs into what is not mapped";
+  EXPECT_EQ(out(base + 5_MiB, 8), DeviceCode::invalid);
+  EXPECT_EQ(out(bench.block + Bench::kBytes + 4096, 8), DeviceCode::invalid);
+  EXPECT_EQ(out(base, -1), DeviceCode::invalid);
+  EXPECT_EQ(out(base, INT64_MAX), DeviceCode::invalid);
+  const Touch touch{.address = base + 3_MiB, .bytes = 2_MiB, .kind = AccessKind::write, .seed = 1};
+  EXPECT_EQ(device.launch(bench.stream, {.id = 3, .touches = {&touch, 1}, .verify = true}), DeviceCode::invalid);
+  EXPECT_NE(device.last_error().find("launch 3"), std::string::npos) << device.last_error();
+  EXPECT_EQ(device.synchronize_device(), DeviceCode::ok);
+}
+
+TEST(HostDevice, ACallThatFailsOnDemandLeavesTheDeviceUsable) {
+  Bench bench({.fault = fail_once(HostCall::copy, 1, DeviceCode::no_resource)});
+  EXPECT_EQ(bench.copy_out(), DeviceCode::ok);
+  EXPECT_EQ(bench.copy_out(), DeviceCode::no_resource);
+  EXPECT_FALSE(bench.device->last_error().empty());
+  EXPECT_EQ(bench.copy_out(), DeviceCode::ok);
+  EXPECT_EQ(bench.device->synchronize_device(), DeviceCode::ok);
+}
+
+TEST(HostDevice, AFailedCopyStopsItsStreamAndThoseWhoWaitForIt) {
+  Bench bench({.fault = fail_once(HostCall::run_copy, 0, DeviceCode::copy_failed)});
+  Device& device = *bench.device;
+  StreamHandle follower{}, bystander{};
+  ASSERT_EQ(device.create_stream(StreamRole::compute, follower), DeviceCode::ok);
+  ASSERT_EQ(device.create_stream(StreamRole::compute, bystander), DeviceCode::ok);
+  const Touch touch{.address = bench.block, .bytes = Bench::kBytes, .kind = AccessKind::read, .seed = 99};
+  const Work would_mismatch{.id = 1, .touches = {&touch, 1}, .verify = true};
+  ASSERT_EQ(bench.copy_out(), DeviceCode::ok) << "accepted, fails when it runs";
+  ASSERT_EQ(device.launch(bench.stream, would_mismatch), DeviceCode::ok);
+  ASSERT_EQ(device.record_event(bench.event, bench.stream), DeviceCode::ok);
+  ASSERT_EQ(device.wait_event(follower, bench.event), DeviceCode::ok);
+  ASSERT_EQ(device.launch(follower, would_mismatch), DeviceCode::ok);
+  EXPECT_EQ(device.synchronize_event(bench.event), DeviceCode::copy_failed);
+  EXPECT_NE(device.last_error().find("copy 42"), std::string::npos) << device.last_error();
+  EXPECT_EQ(device.query_event(bench.event), DeviceCode::ok) << "reached all the same";
+  EXPECT_EQ(device.synchronize_stream(bench.stream), DeviceCode::copy_failed);
+  EXPECT_EQ(device.synchronize_stream(follower), DeviceCode::copy_failed);
+  EXPECT_EQ(device.synchronize_stream(bystander), DeviceCode::ok);
+  EXPECT_EQ(device.synchronize_device(), DeviceCode::copy_failed);
+  Mismatch first;
+  EXPECT_EQ(device.mismatches(first), 0) << "work behind the failure was skipped";
+  // A stream made anew works.
+  ASSERT_EQ(device.destroy_stream(bench.stream), DeviceCode::ok);
+  ASSERT_EQ(device.create_stream(StreamRole::d2h, bench.stream), DeviceCode::ok);
+  EXPECT_EQ(bench.copy_out(), DeviceCode::ok);
+  EXPECT_EQ(device.synchronize_stream(bench.stream), DeviceCode::ok);
+}
+
+TEST(HostDevice, LostIsForEver) {
+  Bench bench({.fault = fail_once(HostCall::run_copy, 2, DeviceCode::lost)});
+  for (int i = 0; i < 5; ++i) static_cast<void>(bench.copy_out());
+  EXPECT_EQ(bench.device->synchronize_stream(bench.stream), DeviceCode::lost);
+  Address unused = 0;
+  MemoryInfo info;
+  EXPECT_EQ(bench.copy_out(), DeviceCode::lost);
+  EXPECT_EQ(bench.device->query_event(bench.event), DeviceCode::lost);
+  EXPECT_EQ(bench.device->allocate_plain(8, unused), DeviceCode::lost);
+  EXPECT_EQ(bench.device->memory_info(info), DeviceCode::lost);
+  EXPECT_EQ(bench.device->synchronize_device(), DeviceCode::lost);
+}
+
+/// Every call of every kind failed once: no hang, no leak (the sanitizers look), memory counted right afterwards.
+TEST(HostDevice, EveryInjectedFaultLeavesTheBooksRight) {
+  constexpr std::array kCalls = {HostCall::reserve,         HostCall::map,          HostCall::alias,
+                                 HostCall::remap,           HostCall::unmap,        HostCall::allocate_plain,
+                                 HostCall::create_stream,   HostCall::create_event, HostCall::record_event,
+                                 HostCall::allocate_pinned, HostCall::wait_event,   HostCall::launch,
+                                 HostCall::run_launch};
+  for (const HostCall call : kCalls) {
+    const auto device = open({.capacity_bytes = 16_MiB, .fault = fail_once(call, 0, DeviceCode::out_of_memory)});
+    Address base = 0, other = 0, plain = 0, host = 0;
+    StreamHandle stream{};
+    EventHandle event{};
+    int failures = 0;
+    const auto twice = [&](auto&& attempt) {
+      if (attempt() == DeviceCode::ok) return;
+      ++failures;
+      EXPECT_EQ(attempt(), DeviceCode::ok) << device->last_error();
+    };
+    twice([&] { return device->reserve(8_MiB, base); });
+    twice([&] { return device->reserve(8_MiB, other); });
+    twice([&] { return device->map(base, 4_MiB); });
+    twice([&] { return device->alias(other, base, 2_MiB); });
+    twice([&] { return device->remap(base + 4_MiB, base, 4_MiB); });
+    twice([&] { return device->unmap(base + 4_MiB, 4_MiB); });
+    twice([&] { return device->allocate_plain(14_MiB, plain); });
+    twice([&] { return device->allocate_pinned(1_MiB, host); });
+    twice([&] { return device->create_stream(StreamRole::compute, stream); });
+    twice([&] { return device->create_event(event); });
+    twice([&] { return device->launch(stream, {}); });
+    twice([&] { return device->record_event(event, stream); });
+    twice([&] { return device->wait_event(stream, event); });
+    failures += device->synchronize_device() != DeviceCode::ok;
+    EXPECT_EQ(failures, 1) << "call " << static_cast<int>(call);
+    MemoryInfo info;
+    ASSERT_EQ(device->memory_info(info), DeviceCode::ok);
+    EXPECT_EQ(info.free_bytes, 0) << "14 MiB plain, 2 MiB aliased";
+  }
+}
+
+/// Threads with streams and memory of their own at the same time; contents verified, nothing left at the end.
+TEST(HostDevice, ThreadsDoNotDisturbEachOther) {
+  const auto device = open({.capacity_bytes = 64_MiB, .copy_threads = 2});
+  std::atomic<int> refused{0};
+  const auto work = [&](unsigned seed) {
+    std::mt19937 random(seed);
+    StreamHandle stream{};
+    EventHandle event{};
+    Address base = 0;
+    const auto must = [&](DeviceCode code) { refused += code != DeviceCode::ok; };
+    must(device->create_stream(StreamRole::h2d, stream));
+    must(device->create_event(event));
+    must(device->reserve(4_MiB, base));
+    for (std::uint64_t i = 0; i < 30; ++i) {
+      const Bytes bytes = 1 + static_cast<Bytes>(random() % 300'000);
+      Address host = 0;
+      must(device->map(base, 4_MiB));
+      must(device->allocate_pinned(bytes, host));
+      const Touch write{.address = base, .bytes = bytes, .kind = AccessKind::write, .seed = seed + i};
+      const Touch read{.address = base + 2_MiB, .bytes = bytes, .kind = AccessKind::read, .seed = seed + i};
+      must(device->launch(stream, {.touches = {&write, 1}, .verify = true}));
+      must(device->copy(stream, host, base, bytes, CopyKind::device_to_host));
+      must(device->copy(stream, base + 2_MiB, host, bytes, CopyKind::host_to_device));
+      must(device->launch(stream, {.touches = {&read, 1}, .verify = true}));
+      must(device->record_event(event, stream));
+      must(i % 2 == 0 ? device->synchronize_event(event) : device->synchronize_stream(stream));
+      must(device->free_pinned(host));
+      must(device->unmap(base, 4_MiB));
+    }
+    must(device->release(base, 4_MiB));
+    must(device->destroy_event(event));
+    must(device->destroy_stream(stream));
+  };
+  std::vector<std::thread> threads;
+  for (unsigned i = 0; i < 4; ++i) threads.emplace_back(work, 1000 * (i + 1));
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(refused.load(), 0);
+  Mismatch first;
+  EXPECT_EQ(device->mismatches(first), 0);
+  MemoryInfo info;
+  ASSERT_EQ(device->memory_info(info), DeviceCode::ok);
+  EXPECT_EQ(info.free_bytes, info.total_bytes);
+}
+
+TEST(HostDevice, ThrottledCopiesAreExactAndTheEndWaitsForThem) {
+  Bench bench({.copy_threads = 2, .d2h_bytes_per_s = 100'000'000});
+  const Touch write{.address = bench.block, .bytes = Bench::kBytes, .kind = AccessKind::write, .seed = 1};
+  ASSERT_EQ(bench.device->launch(bench.stream, {.touches = {&write, 1}, .verify = true}), DeviceCode::ok);
+  for (int i = 0; i < 20; ++i) ASSERT_EQ(bench.copy_out(), DeviceCode::ok);
+  bench.device.reset();  // 2 MB at 100 MB/s in flight
+}
+
+TEST(NullDevice, AnswersUnsupportedAndSaysWhatItHasNot) {
+  const auto device = open_null_device();
+  Address address = 0;
+  EXPECT_EQ(device->allocate_plain(1, address), DeviceCode::unsupported);
+  EXPECT_NE(device->last_error().find("allocate_plain"), std::string::npos);
+  EXPECT_EQ(device->synchronize_device(), DeviceCode::ok);
+  EXPECT_FALSE(device->traits().mapping);
+}
+
+}  // namespace
+}  // namespace tidemark

@@ -1,0 +1,108 @@
+#include "device/host_pages.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <vector>
+
+namespace tidemark {
+namespace {
+
+using namespace literals;
+
+/// Pages of the range that are in memory.
+std::int64_t resident_pages(const HostPages& pages) {
+  const Bytes page = sysconf(_SC_PAGESIZE);
+  std::vector<unsigned char> in_memory(static_cast<std::size_t>((pages.bytes() + page - 1) / page));
+  EXPECT_EQ(mincore(pages.data(), static_cast<std::size_t>(pages.bytes()), in_memory.data()), 0);
+  return std::count_if(in_memory.begin(), in_memory.end(), [](unsigned char c) { return (c & 1U) != 0; });
+}
+
+TEST(HostPages, EveryPageIsTouchedWhateverTheNumberOfThreads) {
+  for (const int threads : {1, 2, 5}) {
+    for (const Bytes bytes : {1_B, 4097_B, 2_MiB, 67_MiB + 5}) {
+      Result<HostPages> pages = HostPages::allocate({.bytes = bytes, .touch_threads = threads});
+      ASSERT_TRUE(pages.ok()) << pages.error().message;
+      EXPECT_EQ(pages.value().bytes(), round_up(bytes, sysconf(_SC_PAGESIZE)));
+      EXPECT_EQ(resident_pages(pages.value()), pages.value().bytes() / sysconf(_SC_PAGESIZE));
+      EXPECT_TRUE(pages.value().facts().numa_bound);
+    }
+  }
+}
+
+TEST(HostPages, LargePiecesStartAtHugePages) {
+  Result<HostPages> pages = HostPages::allocate({.bytes = 5_MiB});
+  ASSERT_TRUE(pages.ok());
+  EXPECT_EQ(pages.value().address() % (2 * kMiB), 0U);
+}
+
+TEST(HostPages, MoreThanTheMachineHasIsRefusedUntouched) {
+  const Bytes available = available_host_bytes();
+  ASSERT_GT(available, 0);
+  const Result<HostPages> pages = HostPages::allocate({.bytes = available + 64_GiB});
+  ASSERT_FALSE(pages.ok());
+  EXPECT_EQ(pages.error().code, Error::Code::infeasible);
+  const Result<HostPages> kept = HostPages::allocate({.bytes = 1_MiB, .keep_free_bytes = available + 64_GiB});
+  EXPECT_FALSE(kept.ok());
+  EXPECT_FALSE(HostPages::allocate({.bytes = 0}).ok());
+  EXPECT_FALSE(HostPages::allocate({.bytes = INT64_MAX}).ok());
+}
+
+TEST(HostPages, ANodeThatIsNotThereIsAFactNotAFailure) {
+  const Result<HostPages> pages = HostPages::allocate({.bytes = 3_MiB, .numa_node = 511});
+  ASSERT_TRUE(pages.ok()) << pages.error().message;
+  EXPECT_FALSE(pages.value().facts().numa_bound);
+  EXPECT_NE(pages.value().facts().explanation.find("511"), std::string::npos) << pages.value().facts().explanation;
+}
+
+TEST(HostPages, MovedPagesHaveOneOwner) {
+  Result<HostPages> made = HostPages::allocate({.bytes = 1_MiB});
+  ASSERT_TRUE(made.ok());
+  HostPages a = std::move(made).value();
+  const Address address = a.address();
+  HostPages b = std::move(a);
+  EXPECT_EQ(b.address(), address);
+  HostPages c;
+  c = std::move(b);
+  static_cast<char*>(c.data())[kMiB - 1] = 1;
+  EXPECT_EQ(c.address(), address);
+}
+
+class PciNode : public ::testing::Test {
+ protected:
+  PciNode() {
+    root_ = std::filesystem::temp_directory_path() / ("tidemark_sysfs_" + std::to_string(getpid()));
+    add("0000:3b:00.0", "1");
+    add("0001:af:00.0", "3");
+    add("0000:01:00.0", "-1");
+  }
+  ~PciNode() override { std::filesystem::remove_all(root_); }
+  void add(const std::string& device, const std::string& node) const {
+    const std::filesystem::path folder = root_ / "bus/pci/devices" / device;
+    std::filesystem::create_directories(folder);
+    std::ofstream(folder / "numa_node") << node << "\n";
+  }
+  [[nodiscard]] int node_of(const std::string& address) const { return numa_node_of_pci(address, root_.string()); }
+
+  std::filesystem::path root_;
+};
+
+TEST_F(PciNode, IsFoundHoweverTheDriverPrintsTheAddress) {
+  EXPECT_EQ(node_of("0000:3b:00.0"), 1);
+  EXPECT_EQ(node_of("00000000:3B:00.0"), 1);
+  EXPECT_EQ(node_of("3b:00.0"), 1);
+  EXPECT_EQ(node_of("00000001:AF:00.0"), 3);
+}
+
+TEST_F(PciNode, IsUnknownForNonsenseAndWhereTheKernelSaysSo) {
+  for (const char* address : {"0000:01:00.0", "0000:02:00.0", "", "gpu", "../../etc", "0000:3b:00.0/..", "1:2:3:4"}) {
+    EXPECT_EQ(node_of(address), -1) << address;
+  }
+}
+
+}  // namespace
+}  // namespace tidemark
