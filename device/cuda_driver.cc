@@ -40,8 +40,6 @@ void read_memory_calls(SymbolReader& symbols, Driver& driver) {
   symbols.need(driver.map, "cuMemMap");
   symbols.need(driver.unmap, "cuMemUnmap");
   symbols.need(driver.set_access, "cuMemSetAccess");
-  symbols.want(driver.allocate_async, "cuMemAllocAsync");
-  symbols.want(driver.free_async, "cuMemFreeAsync");
 }
 
 void read_stream_calls(SymbolReader& symbols, Driver& driver) {

@@ -23,7 +23,6 @@ using Stream = struct StreamOpaque*;
 using Event = struct EventOpaque*;
 using Module = struct ModuleOpaque*;
 using Function = struct FunctionOpaque*;
-using Pool = struct PoolOpaque*;
 
 inline constexpr Code kSuccess = 0, kInvalidValue = 1, kOutOfMemory = 2, kNotInitialized = 3, kDeinitialized = 4,
                       kDeviceUnavailable = 46, kNoDevice = 100, kInvalidDevice = 101, kInvalidContext = 201,
@@ -62,7 +61,7 @@ struct AccessDescription {  ///< CUmemAccessDesc
   int flags = kAccessReadWrite;
 };
 
-/// Null are only the functions marked optional. Each returns Code; comments give what the names do not say.
+/// All there after load_driver(). Each returns Code.
 struct Driver {
   std::vector<SharedLibrary> libraries;
 
@@ -122,10 +121,6 @@ struct Driver {
   Code (*launch_kernel)(Function function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                         unsigned block_y, unsigned block_z, unsigned shared_bytes, Stream stream, void** parameters,
                         void** extra) = nullptr;
-
-  // Optional: the stream-ordered allocator of CUDA 11.2 and later, for comparison in bench/.
-  Code (*allocate_async)(Pointer* pointer, std::size_t bytes, Stream stream) = nullptr;
-  Code (*free_async)(Pointer pointer, Stream stream) = nullptr;
 
   /// `CUDA_ERROR_OUT_OF_MEMORY (2): out of memory`
   [[nodiscard]] std::string text_of(Code code) const;

@@ -77,8 +77,6 @@ TEST(CudaDeclarations, FunctionsTakeWhatTheHeaderSays) {
   EXPECT_SAME(module_unload, cuModuleUnload);
   EXPECT_SAME(module_function, cuModuleGetFunction);
   EXPECT_SAME(launch_kernel, cuLaunchKernel);
-  EXPECT_SAME(allocate_async, cuMemAllocAsync);
-  EXPECT_SAME(free_async, cuMemFreeAsync);
 }
 
 TEST(CudaDeclarations, StructsAreLaidOutAsTheHeadersAre) {
