@@ -73,13 +73,15 @@ struct PinnedPool::State {
   [[nodiscard]] bool building() const { return !ordered.empty() || in_flight_bytes > 0; }
   [[nodiscard]] DeviceCode own_event(EventHandle& event);
 
-  /// Carries out the first order: gives back what is to go, asks the device. Unlocks while it does. REQUIRES: orders.
+  /// Carries out the first order: gives back what is to go, asks the device, reports before the answer counts. Unlocks
+  /// while it does. REQUIRES: orders.
   void acquire(std::unique_lock<std::mutex>& lock);
   void add_chunk(Address base, Bytes bytes);
   void note_refusal(DeviceCode code);
   void note_time();
   void report(PinnedReport::Kind kind, const std::string& text);
   void report_facts(const PinnedFacts& facts);
+  void report_refusal(DeviceCode code, Bytes bytes);
   void run();
 
   Device& device;
@@ -279,8 +281,11 @@ void PinnedPool::State::acquire(std::unique_lock<std::mutex>& lock) {
   for (const Address base : going) static_cast<void>(device.free_pinned(base));
   Address base = 0;
   const DeviceCode code = device.allocate_pinned(bytes, base);
-  const PinnedFacts facts = code == DeviceCode::ok ? device.pinned_facts(base) : PinnedFacts{};
-  const std::string refusal = code == DeviceCode::ok ? std::string() : device.last_error();
+  if (code == DeviceCode::ok) {
+    report_facts(device.pinned_facts(base));
+  } else {
+    report_refusal(code, bytes);
+  }
   lock.lock();
   in_flight_bytes -= bytes;
   ++arrivals;
@@ -291,15 +296,6 @@ void PinnedPool::State::acquire(std::unique_lock<std::mutex>& lock) {
   }
   note_time();
   changed.notify_all();
-  const Bytes held = held_bytes;
-  lock.unlock();
-  if (code != DeviceCode::ok) {
-    report(PinnedReport::Kind::refused,
-           fmt::format("{} more of pinned memory refused ({}: {}); going on with {} instead of {}", format_bytes(bytes),
-                       name_of(code), refusal, format_bytes(held), format_bytes(options.bound_bytes)));
-  }
-  report_facts(facts);
-  lock.lock();
 }
 
 void PinnedPool::State::report(PinnedReport::Kind kind, const std::string& text) {
@@ -307,6 +303,17 @@ void PinnedPool::State::report(PinnedReport::Kind kind, const std::string& text)
   bool& done = reported[static_cast<std::size_t>(kind)];
   if (!done && options.report) options.report({.kind = kind, .text = text});
   done = true;
+}
+
+/// REQUIRES: called by the thread that was refused.
+void PinnedPool::State::report_refusal(DeviceCode code, Bytes bytes) {
+  const std::string refusal = device.last_error();
+  std::unique_lock lock(mutex);
+  const Bytes held = held_bytes;
+  lock.unlock();
+  report(PinnedReport::Kind::refused,
+         fmt::format("{} more of pinned memory refused ({}: {}); going on with {} instead of {}", format_bytes(bytes),
+                     name_of(code), refusal, format_bytes(held), format_bytes(options.bound_bytes)));
 }
 
 void PinnedPool::State::report_facts(const PinnedFacts& facts) {

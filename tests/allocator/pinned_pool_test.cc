@@ -1,0 +1,402 @@
+#include "allocator/pinned_pool.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <random>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "device/host_device.h"
+#include "device/sim_device.h"
+
+namespace tidemark {
+namespace {
+
+using namespace literals;
+
+/// Chunks inside allocate(): the same on every run.
+PinnedPoolOptions in_turn(Bytes bound, Bytes chunk) {
+  return {.bound_bytes = bound, .chunk_bytes = chunk, .background = false};
+}
+
+std::unique_ptr<Device> open(const HostDeviceOptions& options) {
+  Result<std::unique_ptr<Device>> opened = open_host_device(options);
+  EXPECT_TRUE(opened.ok());
+  return std::move(opened).value();
+}
+
+TEST(PinnedPool, BlocksCostTheirSizeNotTheNextPowerOfTwo) {
+  // Sizes of pinned buffers that were reported to double: 129.5 MiB, 20.4 GiB split in pieces, and the like.
+  const auto device = make_sim_device({.capacity_bytes = 1_GiB});
+  for (const Bytes size : {129_MiB + 512_KiB, 1_GiB + 283_MiB, 67_MiB + 1, 5_MiB + 777, 1_MiB + 1, 640_KiB}) {
+    PinnedPool pool(*device, in_turn(16_GiB, 4_GiB));
+    const Bytes count = 8_GiB / size;
+    for (Bytes i = 0; i < count; ++i) ASSERT_EQ(pool.allocate(size).outcome, PinnedOutcome::ok);
+    const PinnedPoolStatistics used = pool.statistics();
+    EXPECT_EQ(used.requested_bytes, count * size);
+    EXPECT_LT(used.used_bytes - used.requested_bytes, used.requested_bytes / 100) << size;
+    // And as many as there is room for: no hole of a whole block is left in a chunk.
+    Bytes more = 0;
+    while (pool.allocate(size).outcome == PinnedOutcome::ok) ++more;
+    EXPECT_GE(count + more, 4 * (4_GiB / round_up(size, 4_KiB))) << size;
+    EXPECT_LE(pool.statistics().held_bytes, 16_GiB);
+  }
+}
+
+TEST(PinnedPool, BlocksDoNotOverlapAndComeBackWhole) {
+  const auto device = make_sim_device({.capacity_bytes = 1_GiB});
+  PinnedPool pool(*device, in_turn(64_MiB, 16_MiB));
+  std::mt19937 random(5);
+  std::map<Address, PinnedBlock> live;
+  for (int step = 0; step < 20'000; ++step) {
+    if (random() % 2 == 0 || live.empty()) {
+      const Bytes bytes = 1 + static_cast<Bytes>(random() % 3'000'000);
+      const PinnedAllocation made = pool.allocate(bytes);
+      if (made.outcome != PinnedOutcome::ok) continue;
+      ASSERT_EQ(made.block.bytes, bytes);
+      const auto next = live.lower_bound(made.block.address);
+      const Address end = made.block.address + static_cast<Address>(bytes);
+      ASSERT_TRUE(next == live.end() || next->first >= end);
+      ASSERT_TRUE(next == live.begin() ||
+                  std::prev(next)->first + static_cast<Address>(std::prev(next)->second.bytes) <= made.block.address);
+      live.emplace(made.block.address, made.block);
+    } else {
+      const auto victim = std::next(live.begin(), static_cast<std::ptrdiff_t>(random() % live.size()));
+      pool.free(victim->second);
+      live.erase(victim);
+    }
+  }
+  for (const auto& [address, block] : live) pool.free(block);
+  const PinnedPoolStatistics end = pool.statistics();
+  EXPECT_EQ(end.used_bytes, 0);
+  EXPECT_EQ(end.requested_bytes, 0);
+  EXPECT_EQ(end.live_blocks, 0);
+  EXPECT_EQ(end.largest_free_bytes, 16_MiB);
+  EXPECT_LE(end.held_bytes, 64_MiB);
+}
+
+TEST(PinnedPool, ABlockAboveTheChunkSizeGetsAChunkOfItsOwnThatServesOthersLater) {
+  const auto device = make_sim_device({.capacity_bytes = 1_GiB});
+  PinnedPool pool(*device, {.bound_bytes = 40_MiB, .initial_bytes = 0, .chunk_bytes = 8_MiB, .background = false});
+  const PinnedAllocation large = pool.allocate(30_MiB + 1);
+  ASSERT_EQ(large.outcome, PinnedOutcome::ok);
+  EXPECT_EQ(pool.statistics().held_bytes, 30_MiB + 4_KiB);
+  pool.free(large.block);
+  EXPECT_EQ(pool.allocate(20_MiB).outcome, PinnedOutcome::ok);
+  EXPECT_EQ(pool.statistics().chunks, 1);
+}
+
+TEST(PinnedPool, FreeChunksMakeWayForALargerBlockWithinTheBound) {
+  const auto device = make_sim_device({.capacity_bytes = 1_GiB});
+  PinnedPool pool(*device, in_turn(40_MiB, 8_MiB));
+  pool.wait_until_built();
+  EXPECT_EQ(pool.statistics().chunks, 5);
+  const PinnedAllocation small = pool.allocate(1_MiB);
+  ASSERT_EQ(pool.allocate(30_MiB).outcome, PinnedOutcome::ok);
+  EXPECT_LE(device->statistics().peak_pinned_bytes, 40_MiB) << "never more than the bound, in between neither";
+  EXPECT_EQ(pool.allocate(10_MiB).outcome, PinnedOutcome::exhausted);
+  pool.free(small.block);
+}
+
+TEST(PinnedPool, WhatCanNeverBeServedIsSaidSo) {
+  const auto device = open({.capacity_bytes = 4_MiB, .largest_pinned_bytes = 8_MiB});
+  PinnedPool pool(*device, in_turn(20_MiB, 16_MiB));
+  const PinnedAllocation too_large = pool.allocate(20_MiB + 1);
+  EXPECT_EQ(too_large.outcome, PinnedOutcome::exhausted);
+  EXPECT_FALSE(too_large.ever);
+  const PinnedAllocation not_in_one_piece = pool.allocate(8_MiB + 1);
+  EXPECT_EQ(not_in_one_piece.outcome, PinnedOutcome::exhausted);
+  EXPECT_FALSE(not_in_one_piece.ever);
+  const PinnedAllocation one = pool.allocate(8_MiB), two = pool.allocate(8_MiB);
+  ASSERT_EQ(one.outcome, PinnedOutcome::ok);
+  ASSERT_EQ(two.outcome, PinnedOutcome::ok);
+  const PinnedAllocation full = pool.allocate(5_MiB);
+  EXPECT_EQ(full.outcome, PinnedOutcome::exhausted);
+  EXPECT_TRUE(full.ever);
+  EXPECT_GE(full.missing_bytes, 1_MiB);
+  EXPECT_LE(full.missing_bytes, 5_MiB);
+}
+
+/// A transfer engine in small: buffers go out and come back over random streams, freed behind their last copy.
+void swap_around(SimDevice& device, PinnedPool& pool, std::uint64_t seed, bool broken) {
+  std::mt19937_64 random(seed);
+  const auto ok = [](DeviceCode code) { ASSERT_EQ(code, DeviceCode::ok); };
+  constexpr Bytes kBytes = 256_KiB;
+  std::array<StreamHandle, 3> streams{};
+  for (StreamHandle& stream : streams) ok(device.create_stream(StreamRole::d2h, stream));
+  std::array<Address, 6> blocks{};
+  for (Address& block : blocks) ok(device.allocate_plain(kBytes, block));
+  for (std::size_t step = 0; step < 40; ++step) {
+    const Address block = blocks[step % blocks.size()];
+    const StreamHandle stream = streams[step % blocks.size() % streams.size()];  // one stream a block: ordered
+    const Bytes bytes = 1 + static_cast<Bytes>(random() % kBytes);
+    PinnedAllocation host = pool.allocate(bytes);
+    while (host.outcome == PinnedOutcome::wait_event) {
+      ok(device.synchronize_event(host.event));
+      host = pool.allocate(bytes);
+    }
+    ASSERT_EQ(host.outcome, PinnedOutcome::ok);
+    ok(device.copy(stream, host.block.address, block, bytes, CopyKind::device_to_host));
+    ok(device.copy(stream, block, host.block.address, bytes, CopyKind::host_to_device));
+    if (broken) {
+      pool.free(host.block);
+    } else {
+      ok(pool.free_after(host.block, stream));
+    }
+  }
+  ok(device.synchronize_device());
+  for (const StreamHandle stream : streams) ok(device.destroy_stream(stream));
+  for (const Address block : blocks) ok(device.free_plain(block));
+}
+
+TEST(PinnedPool, NoBlockIsRecycledUnderACopyInAThousandSchedules) {
+  for (std::uint64_t seed = 1; seed <= 1000; ++seed) {
+    const auto device = make_sim_device({.capacity_bytes = 64_MiB}, {.seed = seed});
+    {
+      PinnedPool pool(*device, in_turn(1_MiB, 512_KiB));
+      swap_around(*device, pool, seed, false);
+    }
+    ASSERT_EQ(device->race_count(), 0) << "seed " << seed << ": " << to_string(device->races().front());
+    ASSERT_EQ(device->leaks(), "") << "seed " << seed;
+  }
+}
+
+TEST(PinnedPool, FreedAtOnceTheRaceCheckerSeesTheRecycling) {
+  std::int64_t caught = 0;
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    const auto device = make_sim_device({.capacity_bytes = 64_MiB}, {.seed = seed});
+    PinnedPool pool(*device, in_turn(1_MiB, 512_KiB));
+    swap_around(*device, pool, seed, true);
+    caught += device->race_count() > 0;
+  }
+  EXPECT_EQ(caught, 20);
+}
+
+TEST(PinnedPool, ThePressureComesBackAsTheEventToWaitFor) {
+  const auto device = make_sim_device({.capacity_bytes = 64_MiB});
+  PinnedPool pool(*device, in_turn(4_MiB, 4_MiB));
+  StreamHandle stream{};
+  EventHandle event{};
+  ASSERT_EQ(device->create_stream(StreamRole::d2h, stream), DeviceCode::ok);
+  ASSERT_EQ(device->create_event(event), DeviceCode::ok);
+  const PinnedAllocation a = pool.allocate(3_MiB);
+  ASSERT_EQ(device->launch(stream, {.estimate_ns = 1'000'000'000}), DeviceCode::ok);
+  ASSERT_EQ(device->record_event(event, stream), DeviceCode::ok);
+  pool.free_after_event(a.block, event);
+  EXPECT_TRUE(pool.pending(event));
+  EXPECT_EQ(pool.statistics().pending_bytes, 3_MiB);
+  const PinnedAllocation b = pool.allocate(2_MiB);
+  ASSERT_EQ(b.outcome, PinnedOutcome::wait_event);
+  EXPECT_EQ(b.event, event);
+  EXPECT_EQ(pool.reclaim(), 0);
+  ASSERT_EQ(device->synchronize_event(b.event), DeviceCode::ok);
+  EXPECT_EQ(pool.allocate(2_MiB).outcome, PinnedOutcome::ok);
+  EXPECT_FALSE(pool.pending(event));
+  EXPECT_EQ(pool.statistics().waits, 1);
+}
+
+/// Keeps what the pool reports, from whatever thread.
+struct Reports {
+  std::function<void(const PinnedReport&)> sink() {
+    return [this](const PinnedReport& report) {
+      const std::lock_guard lock(mutex);
+      all.push_back(report);
+    };
+  }
+  std::mutex mutex;
+  std::vector<PinnedReport> all;
+};
+
+TEST(PinnedPool, ARefusalShrinksTheBoundOnceAndThePoolGoesOn) {
+  Reports reports;
+  const auto device = open({.capacity_bytes = 4_MiB, .pinned_capacity_bytes = 20_MiB});
+  PinnedPool pool(*device, {.bound_bytes = 64_MiB, .chunk_bytes = 8_MiB, .report = reports.sink()});
+  pool.wait_until_built();
+  PinnedPoolStatistics now = pool.statistics();
+  EXPECT_EQ(now.bound_bytes, 16_MiB);
+  EXPECT_EQ(now.held_bytes, 16_MiB);
+  EXPECT_EQ(now.refusals, 1);
+  const PinnedAllocation a = pool.allocate(8_MiB), b = pool.allocate(6_MiB), c = pool.allocate(4_MiB);
+  EXPECT_EQ(a.outcome, PinnedOutcome::ok);
+  EXPECT_EQ(b.outcome, PinnedOutcome::ok);
+  EXPECT_EQ(c.outcome, PinnedOutcome::exhausted);
+  EXPECT_EQ(pool.statistics().refusals, 1) << "not asked again";
+  const auto refused = [](const PinnedReport& report) { return report.kind == PinnedReport::Kind::refused; };
+  const std::lock_guard lock(reports.mutex);
+  ASSERT_EQ(std::count_if(reports.all.begin(), reports.all.end(), refused), 1);
+  EXPECT_NE(reports.all.front().text.find("16.00 MiB"), std::string::npos) << reports.all.front().text;
+}
+
+TEST(PinnedPool, RefusedAltogetherItIsExhaustedNotBroken) {
+  const auto device = open({.fault = [](HostCall call) {
+    return call == HostCall::allocate_pinned ? DeviceCode::out_of_memory : DeviceCode::ok;
+  }});
+  PinnedPool pool(*device, {.bound_bytes = 64_MiB, .chunk_bytes = 8_MiB});
+  PinnedAllocation answer = pool.allocate(1_MiB);
+  while (answer.outcome == PinnedOutcome::wait_chunk) {
+    ASSERT_TRUE(pool.wait_for_chunk(answer));
+    answer = pool.allocate(1_MiB);
+  }
+  EXPECT_EQ(answer.outcome, PinnedOutcome::exhausted);
+  EXPECT_FALSE(answer.ever);
+  EXPECT_EQ(pool.statistics().bound_bytes, 0);
+}
+
+TEST(PinnedPool, ALostDeviceIsSaidSo) {
+  const auto device = open(
+      {.fault = [](HostCall call) { return call == HostCall::allocate_pinned ? DeviceCode::lost : DeviceCode::ok; }});
+  PinnedPool pool(*device, in_turn(8_MiB, 4_MiB));
+  EXPECT_EQ(pool.allocate(1_MiB).outcome, PinnedOutcome::lost);
+}
+
+/// A device whose pinned allocations wait for the test's word, and that says what was not as asked.
+class Gate {
+ public:
+  HostFaultHook hook() {
+    return [this](HostCall call) {
+      if (call != HostCall::allocate_pinned) return DeviceCode::ok;
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [this] { return open_ > 0; });
+      --open_;
+      return DeviceCode::ok;
+    };
+  }
+  void let_through(int calls) {
+    const std::lock_guard lock(mutex_);
+    open_ += calls;
+    changed_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int open_ = 0;
+};
+
+TEST(PinnedPool, TheFirstChunkServesWhileTheOthersAreStillToCome) {
+  Gate gate;
+  const auto device = open({.fault = gate.hook()});
+  PinnedPool pool(*device, {.bound_bytes = 32_MiB, .chunk_bytes = 8_MiB});
+  PinnedAllocation answer = pool.allocate(1_MiB);
+  ASSERT_EQ(answer.outcome, PinnedOutcome::wait_chunk);
+  EXPECT_FALSE(pool.wait_for_chunk(answer, 1000)) << "nothing has come";
+  gate.let_through(1);
+  ASSERT_TRUE(pool.wait_for_chunk(answer));
+  EXPECT_EQ(pool.allocate(1_MiB).outcome, PinnedOutcome::ok);
+  EXPECT_EQ(pool.statistics().held_bytes, 8_MiB);
+  EXPECT_GE(pool.statistics().first_chunk_ns, 0);
+  EXPECT_EQ(pool.statistics().all_chunks_ns, -1);
+  gate.let_through(3);
+  pool.wait_until_built();
+  EXPECT_EQ(pool.statistics().held_bytes, 32_MiB);
+  EXPECT_GE(pool.statistics().all_chunks_ns, pool.statistics().first_chunk_ns);
+}
+
+TEST(PinnedPool, EndsWhileItIsBeingBuilt) {
+  Gate gate;
+  const auto device = open({.fault = gate.hook()});
+  {
+    PinnedPool pool(*device, {.bound_bytes = 32_MiB, .chunk_bytes = 8_MiB});
+    gate.let_through(1);
+    const PinnedAllocation answer = pool.allocate(1_MiB);
+    EXPECT_TRUE(answer.outcome == PinnedOutcome::ok || pool.wait_for_chunk(answer));
+    gate.let_through(1);  // whatever it is at now may end; the rest is not begun
+  }
+  Address all = 0;
+  gate.let_through(1);
+  EXPECT_EQ(device->allocate_pinned(1_MiB, all), DeviceCode::ok);
+}
+
+TEST(PinnedPool, EndsWithCopiesInFlight) {
+  const auto device = open({.capacity_bytes = 16_MiB, .d2h_bytes_per_s = 200'000'000});
+  StreamHandle stream{};
+  Address block = 0;
+  ASSERT_EQ(device->create_stream(StreamRole::d2h, stream), DeviceCode::ok);
+  ASSERT_EQ(device->allocate_plain(2_MiB, block), DeviceCode::ok);
+  {
+    PinnedPool pool(*device, in_turn(8_MiB, 4_MiB));
+    for (int i = 0; i < 3; ++i) {
+      const PinnedAllocation host = pool.allocate(2_MiB);
+      ASSERT_EQ(host.outcome, PinnedOutcome::ok);
+      ASSERT_EQ(device->copy(stream, host.block.address, block, 2_MiB, CopyKind::device_to_host), DeviceCode::ok);
+      ASSERT_EQ(pool.free_after(host.block, stream), DeviceCode::ok);
+    }
+  }  // the pool waits: without that the copies would write to pages that are gone
+  EXPECT_EQ(device->synchronize_device(), DeviceCode::ok);
+}
+
+TEST(PinnedPool, WithoutEventsTheBlockStaysTheCallers) {
+  const auto device = open({.event_limit = 1});
+  PinnedPool pool(*device, in_turn(8_MiB, 4_MiB));
+  StreamHandle stream{};
+  EventHandle taken{};
+  ASSERT_EQ(device->create_stream(StreamRole::d2h, stream), DeviceCode::ok);
+  ASSERT_EQ(device->create_event(taken), DeviceCode::ok);
+  const PinnedAllocation a = pool.allocate(1_MiB);
+  EXPECT_EQ(pool.free_after(a.block, stream), DeviceCode::no_resource);
+  EXPECT_EQ(pool.statistics().live_blocks, 1);
+  ASSERT_EQ(device->destroy_event(taken), DeviceCode::ok);
+  EXPECT_EQ(pool.free_after(a.block, stream), DeviceCode::ok);
+  EXPECT_EQ(pool.statistics().live_blocks, 0);
+}
+
+TEST(PinnedPool, MissingPlacementIsReportedOncePerKind) {
+  Reports reports;
+  const auto device = open({.numa_node = 511});
+  PinnedPool pool(*device, {.bound_bytes = 16_MiB, .chunk_bytes = 4_MiB, .report = reports.sink()});
+  pool.wait_until_built();
+  const std::lock_guard lock(reports.mutex);
+  std::set<PinnedReport::Kind> kinds;
+  for (const PinnedReport& report : reports.all) EXPECT_TRUE(kinds.insert(report.kind).second) << report.text;
+  EXPECT_TRUE(kinds.contains(PinnedReport::Kind::numa_unbound));
+}
+
+TEST(PinnedPool, ServesManyThreads) {
+  const auto device = open({.capacity_bytes = 16_MiB});
+  PinnedPool pool(*device, {.bound_bytes = 24_MiB, .chunk_bytes = 4_MiB});
+  std::atomic<int> wrong{0};
+  const auto work = [&](unsigned seed) {
+    std::mt19937 random(seed);
+    StreamHandle stream{};
+    wrong += device->create_stream(StreamRole::d2h, stream) != DeviceCode::ok;
+    std::deque<PinnedBlock> mine;
+    for (int i = 0; i < 400; ++i) {
+      const Bytes bytes = 1 + static_cast<Bytes>(random() % 1'000'000);
+      const PinnedAllocation made = pool.allocate(bytes);
+      if (made.outcome == PinnedOutcome::wait_chunk) wrong += !pool.wait_for_chunk(made);
+      if (made.outcome == PinnedOutcome::ok) {
+        // Every byte is this thread's alone; ThreadSanitizer watches.
+        auto* const data = reinterpret_cast<unsigned char*>(made.block.address);
+        data[0] = data[bytes - 1] = static_cast<unsigned char>(seed);
+        mine.push_back(made.block);
+      }
+      if (mine.size() > 5 || made.outcome != PinnedOutcome::ok) {
+        for (const PinnedBlock& block : mine) {
+          const auto* const data = reinterpret_cast<const unsigned char*>(block.address);
+          wrong += data[0] != seed || data[block.bytes - 1] != seed;
+          wrong += pool.free_after(block, stream) != DeviceCode::ok;
+        }
+        mine.clear();
+      }
+    }
+    for (const PinnedBlock& block : mine) pool.free(block);
+    wrong += device->destroy_stream(stream) != DeviceCode::ok;
+  };
+  std::vector<std::thread> threads;
+  for (unsigned i = 1; i <= 4; ++i) threads.emplace_back(work, i);
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong.load(), 0);
+  EXPECT_EQ(device->synchronize_device(), DeviceCode::ok);
+  pool.reclaim();
+  EXPECT_EQ(pool.statistics().used_bytes + pool.statistics().pending_bytes, 0);
+}
+
+}  // namespace
+}  // namespace tidemark
