@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "core/dynamic_region.h"
+#include "core/spare_host.h"
 #include "core/verify_parts.h"
 
 namespace tidemark::verify {
@@ -379,6 +380,14 @@ Found ContingencyCheck::check_limit() const {
   }
   const std::int64_t region = dynamic_region(program_.layout.arenas.front(), kPlanGranule).count;
   const std::vector<std::int64_t> demand = dynamic_demand(program_, program_.contingency_limit_f);
+  const std::int64_t spare = spare_host_demand(program_, program_.contingency_limit_f);
+  if (spare > 0 && spare > spare_host_room(program_.layout)) {
+    return Violation{
+        .rule = Violation::Rule::contingency,
+        .detail = fmt::format("at expert load {} planned copies take {} pieces of spare host memory, there "
+                              "is room for {}",
+                              program_.contingency_limit_f, spare, spare_host_room(program_.layout))};
+  }
   const auto most = std::ranges::max_element(demand);
   if (most == demand.end() || *most <= region) return {};
   return Violation{.rule = Violation::Rule::contingency,

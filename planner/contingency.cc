@@ -1,6 +1,7 @@
 #include "planner/contingency.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -15,24 +16,12 @@ namespace tidemark {
 namespace {
 
 constexpr int kMostAttempts = 16;
+/// Where host memory binds, the limit is found to within this many halvings.
+constexpr int kHostBisections = 8;
 /// Share of the nominal step that all copies of one direction may occupy.
 constexpr double kLinkShare = 0.8;
 /// How far beyond the limit so far the worth of a class is looked at.
 constexpr double kLookAhead = 1.25;
-
-/// Planned copies of larger storages take more host memory as well: the largest load up to `limit` at which it is
-/// there.
-double limit_of_host(const Program& program, double least, double limit) {
-  const std::int64_t room = spare_host_room(program.layout);
-  if (spare_host_demand(program, limit) <= room) return limit;
-  constexpr auto kSteps = static_cast<double>(DynamicBound::kSteps);
-  auto low = static_cast<std::int64_t>(least * kSteps), high = static_cast<std::int64_t>(limit * kSteps);
-  while (low + 1 < high) {
-    const std::int64_t middle = low + (high - low) / 2;
-    (spare_host_demand(program, static_cast<double>(middle) / kSteps) <= room ? low : high) = middle;
-  }
-  return std::max(least, static_cast<double>(low) / kSteps);
-}
 
 class LevelSearch {
  public:
@@ -40,7 +29,8 @@ class LevelSearch {
               const Program& program)
       : classes_(draft_contingencies(problem, choice, program)),
         bound_(program),
-        limit_(bound_.limit(load)),
+        spare_(program),
+        limit_(load),
         is_source_(program.schedule.residencies.size(), 0),
         is_out_(program.schedule.residencies.size(), 0) {
     if (program.layout.arenas.size() > 1) {
@@ -53,6 +43,7 @@ class LevelSearch {
       link_room_ns_ = static_cast<std::int64_t>(kLinkShare * static_cast<double>(problem.clock_start_ns.back()));
     for (std::size_t g = 0; g < choice.size(); ++g)
       if (choice[g] == Action::swap) link_room_ns_ -= problem.gaps[g].copy_in.link_ns;
+    raise_limit();
   }
 
   void run() {
@@ -70,8 +61,8 @@ class LevelSearch {
   }
 
   [[nodiscard]] double limit() const { return limit_; }
-  /// Moves what was accepted into the program, which was planned for `load`.
-  void write(double load, Program& program);
+  /// Moves what was accepted into the program.
+  void write(Program& program);
 
  private:
   /// The class not yet tried whose storages take most beyond the limit at a half-step inside their gaps.
@@ -103,11 +94,16 @@ class LevelSearch {
   /// Takes back all but the first `count` drafts accepted.
   void drop(std::size_t count);
   void mark(const ContingencyDraft& draft, int by);
-  /// Offsets of all copies accepted, with room for storages at load `limit`.
-  [[nodiscard]] Packing pack_host(double limit) const;
+  /// Raises the limit as far as the dynamic region and the host memory go with what is accepted, and completes the
+  /// level if it rose. False: there is not even host memory at the limit so far.
+  bool raise_limit();
+  /// Offsets of all copies accepted, with room for storages at `load`; nothing if they, and what planned copies take
+  /// beyond their slots, do not fit the host memory.
+  [[nodiscard]] std::optional<Packing> pack_host(double load) const;
 
   std::vector<ContingencyClass> classes_;
   DynamicBound bound_;
+  SpareHostBound spare_;
   double limit_ = 1;
   std::vector<std::int32_t> is_source_, is_out_;  // per residency: how often, of what was accepted
   Bytes host_base_ = 0, host_room_ = -1, host_alignment_ = 1;
@@ -117,14 +113,47 @@ class LevelSearch {
   Packing host_;               // of those
 };
 
-Packing LevelSearch::pack_host(double limit) const {
+std::optional<Packing> LevelSearch::pack_host(double load) const {
   std::vector<PackItem> items;
+  bool any = false;
   for (const ContingencyDraft& d : accepted_) {
     const bool swap = d.contingency.kind == Contingency::Kind::swap;
+    any = any || swap;
     items.push_back(
-        {.begin = d.host_from, .end = d.host_until, .bytes = swap ? bound_.bytes(d.contingency.residency, limit) : 0});
+        {.begin = d.host_from, .end = d.host_until, .bytes = swap ? bound_.bytes(d.contingency.residency, load) : 0});
   }
-  return pack_best(items, host_alignment_, host_room_).packing;
+  const std::int64_t pieces = spare_.demand(load);
+  const Bytes room = std::max<Bytes>(0, host_room_) - pieces * kHostPiece;
+  if (room < 0 && pieces > 0) return std::nullopt;
+  Packing packing{.offsets = std::vector<Bytes>(items.size(), 0), .height_bytes = 0};
+  if (any) packing = pack_best(items, host_alignment_, room).packing;
+  if (packing.height_bytes > room) return std::nullopt;
+  return packing;
+}
+
+bool LevelSearch::raise_limit() {
+  std::optional<Packing> host = pack_host(limit_);
+  if (!host) return false;
+  double limit = bound_.limit(limit_);
+  if (limit <= limit_) return true;
+  if (std::optional<Packing> all = pack_host(limit)) {
+    host = std::move(all);
+  } else {
+    double too_much = limit;
+    limit = limit_;
+    for (int i = 0; i < kHostBisections; ++i) {
+      const double middle = std::floor((limit + too_much) / 2 * DynamicBound::kSteps) / DynamicBound::kSteps;
+      if (middle <= limit) break;
+      std::optional<Packing> packed = pack_host(middle);
+      (packed ? limit : too_much) = middle;
+      if (packed) host = std::move(packed);
+    }
+  }
+  if (limit <= limit_) return true;
+  limit_ = limit;
+  host_ = std::move(*host);
+  committed_ = accepted_.size();
+  return true;
 }
 
 bool LevelSearch::accept(const ContingencyClass& c, bool recompute) {
@@ -141,17 +170,9 @@ bool LevelSearch::accept(const ContingencyClass& c, bool recompute) {
   if (windows.empty()) return false;
   bound_.add(windows);
   for (std::size_t i = before; i < accepted_.size(); ++i) mark(accepted_[i], 1);
-  const double limit = bound_.limit(limit_);
-  Packing host = pack_host(limit);
-  if (host.height_bytes > std::max<Bytes>(0, host_room_)) {
-    drop(before);
-    return false;
-  }
-  if (limit <= limit_) return true;
-  limit_ = limit;
-  host_ = std::move(host);
-  committed_ = accepted_.size();
-  return true;
+  if (raise_limit()) return true;
+  drop(before);
+  return false;
 }
 
 void LevelSearch::mark(const ContingencyDraft& draft, int by) {
@@ -170,12 +191,11 @@ void LevelSearch::drop(std::size_t count) {
   accepted_.resize(count);
 }
 
-void LevelSearch::write(double load, Program& program) {
+void LevelSearch::write(Program& program) {
   if (host_.height_bytes > 0) {
     Arena& host = program.layout.arenas[1];
     host.dynamic_bytes = host_base_ + host_.height_bytes - host.height_bytes;
   }
-  limit_ = limit_of_host(program, load, limit_);
   for (std::size_t i = 0; i < accepted_.size(); ++i) {
     Contingency& c = accepted_[i].contingency;
     c.freed_bytes = bound_.extra(c.residency, limit_) * kPlanGranule;
@@ -202,12 +222,14 @@ void add_contingencies(const DecisionProblem& problem, const Choice& choice, dou
                        Program& program) {
   program.contingency_limit_f = load;
   if (program.routed.empty()) return;
-  // Sites keep their load as a float, which may be a hair below `load`: planned bytes go by theirs.
+  // Sites keep their load as a float, which may be a hair below `load`, and planned bytes go by theirs.
+  double least = load;
   for (const RoutedResidency& routed : program.routed)
-    load = std::min(load, static_cast<double>(problem.graph->sites[row(routed.site)].load));
+    least = std::min(least, static_cast<double>(problem.graph->sites[row(routed.site)].load));
+  if (DynamicBound(program).first_overflow(load) || SpareHostBound(program).demand(load) > 0) load = least;
   LevelSearch search(problem, choice, host_budget, load, program);
   search.run();
-  search.write(load, program);
+  search.write(program);
 }
 
 }  // namespace tidemark

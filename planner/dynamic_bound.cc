@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/spare_host.h"
+
 namespace tidemark {
 
 std::int64_t DynamicBound::Row::extra(double load) const {
@@ -81,6 +83,36 @@ std::int64_t DynamicBound::extra(ResidencyId residency, double load) const {
 
 Bytes DynamicBound::bytes(ResidencyId residency, double load) const {
   return routed_bytes(rows_[static_cast<std::size_t>(row_of_[row(residency)])].routed, load);
+}
+
+SpareHostBound::SpareHostBound(const Program& program) {
+  const auto& residencies = program.schedule.residencies;
+  std::int32_t storages = 0;
+  for (const Residency& r : residencies) storages = std::max(storages, static_cast<std::int32_t>(r.storage) + 1);
+  std::vector<std::int32_t> routed_of(static_cast<std::size_t>(storages), -1);
+  for (std::size_t i = 0; i < program.routed.size(); ++i)
+    routed_of[row(residencies[row(program.routed[i].residency)].storage)] = static_cast<std::int32_t>(i);
+  for (const Residency& r : residencies) {
+    const std::int32_t routed = routed_of[row(r.storage)];
+    if (r.space != MemorySpace::host || routed < 0) continue;
+    const auto index = static_cast<std::int32_t>(rows_.size());
+    rows_.push_back({.routed = program.routed[static_cast<std::size_t>(routed)], .planned_bytes = r.bytes});
+    events_.push_back({.clock = r.acquire, .sign = 1, .row = index});
+    events_.push_back({.clock = r.release, .sign = -1, .row = index});
+  }
+  std::sort(events_.begin(), events_.end());
+}
+
+std::int64_t SpareHostBound::demand(double load) const {
+  std::vector<std::int64_t> pieces(rows_.size());
+  for (std::size_t i = 0; i < rows_.size(); ++i)
+    pieces[i] = spare_pieces(rows_[i].planned_bytes, routed_bytes(rows_[i].routed, load));
+  std::int64_t now = 0, most = 0;
+  for (const Event& e : events_) {
+    now += e.sign * pieces[static_cast<std::size_t>(e.row)];
+    most = std::max(most, now);
+  }
+  return most;
 }
 
 }  // namespace tidemark

@@ -66,4 +66,27 @@ class DynamicBound {
   mutable std::vector<std::int64_t> extra_;  ///< per row, of the load asked for
 };
 
+/// The pieces of spare host memory that planned copies take (core/spare_host.h), prepared in the same way.
+class SpareHostBound {
+ public:
+  /// REQUIRES: program.routed is filled. Keeps no reference.
+  explicit SpareHostBound(const Program& program);
+  /// The most pieces in use at once while no site's load exceeds `load`; spare_host_demand of the program.
+  [[nodiscard]] std::int64_t demand(double load) const;
+
+ private:
+  struct Row {
+    RoutedResidency routed;
+    Bytes planned_bytes = 0;
+  };
+  struct Event {
+    std::int32_t clock = 0;
+    std::int32_t sign = 0;
+    std::int32_t row = 0;
+    friend auto operator<=>(const Event&, const Event&) = default;
+  };
+  std::vector<Row> rows_;
+  std::vector<Event> events_;
+};
+
 }  // namespace tidemark

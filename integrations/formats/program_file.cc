@@ -374,9 +374,9 @@ PlanFile read_root(const JsonNode& root) {
   PlanFile file;
   if (root.at("schema").text() != kSchema) root.at("schema").wrong("must be 'tidemark.plan'");
   const std::int64_t version = root.at("schema_version").integer(1);
-  if (version > kPlanSchemaVersion) {
+  if (version != kPlanSchemaVersion) {
     root.at("schema_version")
-        .wrong(fmt::format("is {}; this version of Tidemark reads up to {}", version, kPlanSchemaVersion));
+        .wrong(fmt::format("is {}; this version of Tidemark reads only {}: plan again", version, kPlanSchemaVersion));
   }
   if (!root.clean()) return file;
   file.policy = root.at("policy").text();

@@ -54,6 +54,9 @@ PlanFile::Rank tiny_rank(std::int32_t number) {
   for (std::size_t t = 0; t < program.schedule.tasks.size(); ++t)
     program.estimate_ns.push_back(static_cast<int>(t * t % 7));
   program.receives = {{.task = id_of<TaskId>(3), .peer_rank = 2, .tag = -5, .arrival_estimate_ns = 1'000'000'007}};
+  program.sends = {{.task = id_of<TaskId>(2), .peer_rank = 1, .tag = -6}};
+  program.routed = {
+      {.residency = id_of<ResidencyId>(3), .site = id_of<SiteId>(1), .fixed_bytes = 5, .rows = 6, .row_bytes = 7}};
   program.routing_slots = {id_of<ResidencyId>(7), id_of<ResidencyId>(2)};
   program.contingencies = {{.trigger_bytes = 4096,
                             .trigger = id_of<TaskId>(1),
@@ -62,7 +65,14 @@ PlanFile::Rank tiny_rank(std::int32_t number) {
                             .release_at = id_of<TaskId>(2),
                             .prefetch_at = id_of<TaskId>(3),
                             .needed_at = id_of<TaskId>(4),
-                            .collective = true}};
+                            .host_offset = 1024,
+                            .collective = true},
+                           {.kind = Contingency::Kind::recompute, .first_step = 1, .step_count = 1}};
+  program.contingency_steps = {
+      {.op_template = id_of<OpTemplateId>(2), .estimate_ns = 9},
+      {.op_template = id_of<OpTemplateId>(1),
+       .estimate_ns = 8,
+       .touches = {{id_of<ResidencyId>(2), AccessKind::read}, {id_of<ResidencyId>(3), AccessKind::write}}}};
   program.contingency_limit_f = 1.0 / 3;
   program.graph_fingerprint = fingerprint(graph);
   program.machine_fingerprint = 0xFFFFFFFFFFFFFFFFULL;
@@ -271,8 +281,9 @@ TEST(ProgramFile, SaysWhatIsNoPlan) {
   expect_error("[]", "plan.json: /: must be an object with a member 'schema'");
   expect_error("{}", "plan.json: /: has no member 'schema'");
   expect_error(replaced(text, "tidemark.plan", "tidemark.plum"), "plan.json: /schema: must be 'tidemark.plan'");
-  expect_error(replaced(text, "\"schema_version\":1", "\"schema_version\":2"), "reads up to 1");
-  expect_error(replaced(text, "\"schema_version\":1", "\"schema_version\":\"1\""),
+  expect_error(replaced(text, "\"schema_version\":2", "\"schema_version\":3"), "reads only 2");
+  expect_error(replaced(text, "\"schema_version\":2", "\"schema_version\":1"), "plan again");
+  expect_error(replaced(text, "\"schema_version\":2", "\"schema_version\":\"2\""),
                "/schema_version: must be a whole number");
   expect_error(replaced(text, "\"heads\":", "\"haeds\":"), "/job/model/attention: has no member 'heads'");
   expect_error(replaced(text, "\"heads\":", "\"heads\":-"), "/job: model.attention.heads");
@@ -303,19 +314,45 @@ TEST(ProgramFile, IdsAndSizesMustBeInRange) {
     expect_error(bad.dump(), "plan.json: " + pointer);
   };
   const std::string program = "/ranks/1/program/";
-  for (const char* column :
-       {"tasks/kind", "tasks/lane", "tasks/op_template", "tasks/site", "tasks/copy_task", "tasks/copy_storage",
-        "touch_residency", "touch_kind", "residencies/storage", "residencies/space", "residencies/first_task",
-        "residencies/arena", "routing_slots", "receives/task", "contingencies/trigger", "contingencies/residency",
-        "contingencies/release_at", "contingencies/prefetch_at", "contingencies/needed_at"}) {
+  for (const char* column : {"tasks/kind",
+                             "tasks/lane",
+                             "tasks/op_template",
+                             "tasks/site",
+                             "tasks/copy_task",
+                             "tasks/copy_storage",
+                             "touch_residency",
+                             "touch_kind",
+                             "residencies/storage",
+                             "residencies/space",
+                             "residencies/first_task",
+                             "residencies/arena",
+                             "routing_slots",
+                             "receives/task",
+                             "sends/task",
+                             "routed/residency",
+                             "routed/site",
+                             "contingencies/trigger",
+                             "contingencies/residency",
+                             "contingencies/release_at",
+                             "contingencies/prefetch_at",
+                             "contingencies/needed_at",
+                             "contingencies/kind",
+                             "contingencies/first_step",
+                             "contingencies/step_count",
+                             "contingency_steps/op_template",
+                             "contingency_steps/touch_residency",
+                             "contingency_steps/touch_kind"}) {
     expect_refused(program + column, 1000);
     expect_refused(program + column, -2);
   }
   for (const char* column :
        {"residencies/bytes", "residencies/offset", "residencies/acquire", "contingencies/freed_bytes",
-        "contingencies/trigger_bytes", "wait_back", "tasks/touches", "tasks/waits"}) {
+        "contingencies/trigger_bytes", "wait_back", "tasks/touches", "tasks/waits", "routed/fixed_bytes", "routed/rows",
+        "routed/row_bytes", "sends/peer_rank", "contingency_steps/estimate_ns", "contingency_steps/touches"}) {
     expect_refused(program + column, -1);
   }
+  expect_refused(program + "contingencies/host_offset", -2);
+  expect_refused(program + "contingencies/step_count", 2);  // of two steps, from the second
   expect_refused(program + "wait_back", 1000);
   expect_refused("/ranks/1/sites/block", 7);
   expect_refused("/ranks/1/sites/load_number", 7);
