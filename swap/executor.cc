@@ -316,6 +316,7 @@ Result<RunReport> Executor::State::report() {
               .records = streams.records(),
               .waits = streams.waits(),
               .waits_implied = bound.streams.implied,
+              .waits_added = bound.streams.added,
               .verified_reads = verified_reads,
               .oversized = contingencies->oversized(),
               .contingencies = contingencies->records()};

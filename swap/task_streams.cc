@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/task_order.h"
+
 namespace tidemark {
 namespace {
 
@@ -30,104 +32,149 @@ StreamRole stream_of_lane(Lane lane) {
   return StreamRole::compute;
 }
 
+/// Last touches of one residency, per stream; -1: none.
+struct Touched {
+  std::int32_t writer = -1;
+  std::array<std::int32_t, kStreamRoleCount> last{-1, -1, -1, -1, -1, -1, -1};
+};
+
 class Binder {
  public:
   Binder(const Program& program, const std::vector<char>& filled_late)
       : schedule_(program.schedule),
         filled_late_(filled_late),
-        filler_(schedule_.residencies.size(), kNone<TaskId>),
-        last_send_(schedule_.residencies.size(), kNone<TaskId>) {
-    out_.stream.reserve(schedule_.tasks.size());
+        lanes_(program.schedule),
+        touched_(schedule_.residencies.size()),
+        filler_(schedule_.residencies.size(), kNone<TaskId>) {
+    const std::size_t tasks = schedule_.tasks.size();
+    out_.stream.reserve(tasks);
     for (const Task& task : schedule_.tasks) out_.stream.push_back(stream_of_lane(task.lane));
     for (const ReceiveEvent& receive : program.receives) out_.stream[row(receive.task)] = StreamRole::receive;
-    previous_send_.assign(schedule_.tasks.size(), kNone<TaskId>);
-    known_.resize(schedule_.tasks.size());
-    position_.resize(schedule_.tasks.size());
-    out_.waiters.assign(schedule_.tasks.size(), 0);
+    known_.resize(tasks);
+    position_.resize(tasks);
+    out_.waiters.assign(tasks, 0);
+    for (std::size_t t = 0; t < tasks; ++t)
+      if (schedule_.tasks[t].lane == Lane::compute) compute_.push_back(id_of<TaskId>(t));
+    list_releases();
   }
 
   TaskStreams run() && {
     for (std::size_t t = 0; t < schedule_.tasks.size(); ++t) {
       const auto task = id_of<TaskId>(t);
       out_.first_wait.push_back(static_cast<std::int32_t>(out_.waits.size()));
-      needed_.clear();
-      for (const TaskId wait : schedule_.waits_of(task)) require(wait);
-      keep_message_order(task);
-      follow_fillers(task);
-      settle(task);
+      begin(task);
+      follow_receives(task);
+      follow_touches(task);
+      if (schedule_.tasks[t].lane == Lane::compute) follow_released();
+      finish(task);
     }
     out_.first_wait.push_back(static_cast<std::int32_t>(out_.waits.size()));
     return std::move(out_);
   }
 
  private:
-  void require(TaskId wait) {
-    needed_.push_back(wait);
-    if (out_.stream[row(wait)] == StreamRole::receive && previous_send_[row(wait)] != kNone<TaskId>)
-      needed_.push_back(previous_send_[row(wait)]);
+  void list_releases() {
+    for (std::size_t i = 0; i < schedule_.residencies.size(); ++i) by_release_.push_back(static_cast<std::int32_t>(i));
+    std::sort(by_release_.begin(), by_release_.end(),
+              [&](std::int32_t a, std::int32_t b) { return release_task(a) < release_task(b); });
+  }
+  /// Number of the compute task that is ordered after every touch, at its start or its end.
+  [[nodiscard]] std::int32_t release_task(std::int32_t residency) const {
+    return schedule_.residencies[static_cast<std::size_t>(residency)].release / 2;
   }
 
-  void keep_message_order(TaskId task) {
-    const StreamRole stream = out_.stream[row(task)];
-    if (stream == StreamRole::send) {
-      if (latest_receive_ != kNone<TaskId>) needed_.push_back(latest_receive_);
-      const std::size_t own = needed_.size();
-      // Handed to the next receive: what the send waits for, its own start, not its end.
-      waits_of_sends_.insert(waits_of_sends_.end(), needed_.begin(),
-                             needed_.begin() + static_cast<std::ptrdiff_t>(own));
-      latest_send_ = task;
-      for (const Schedule::Touch& touch : schedule_.touches_of(task)) last_send_[row(touch.residency)] = task;
-    } else if (stream == StreamRole::receive) {
-      previous_send_[row(task)] = latest_send_;
-      needed_.insert(needed_.end(), waits_of_sends_.begin(), waits_of_sends_.end());
-      waits_of_sends_.clear();
-      for (const Schedule::Touch& touch : schedule_.touches_of(task))
-        if (last_send_[row(touch.residency)] != kNone<TaskId>) needed_.push_back(last_send_[row(touch.residency)]);
-      latest_receive_ = task;
-    }
+  /// The waits of the Program itself, latest first: it implies most.
+  void begin(TaskId task) {
+    own_ = index_of(out_.stream[row(task)]);
+    clock_ = on_stream_[own_];
+    const auto waits = schedule_.waits_of(task);
+    for (std::size_t w = waits.size(); w-- > 0;)
+      if (!follow(waits[w])) ++out_.implied;
   }
 
-  void follow_fillers(TaskId task) {
+  /// False: implied.
+  bool follow(TaskId wait) {
+    const std::size_t other = index_of(out_.stream[row(wait)]);
+    if (other == own_ || clock_[other] > position_[row(wait)]) return false;
+    out_.waits.push_back(wait);
+    ++out_.waiters[row(wait)];
+    for (std::size_t s = 0; s < kStreamRoleCount; ++s) clock_[s] = std::max(clock_[s], known_[row(wait)][s]);
+    return true;
+  }
+  /// Keeps an order of the lanes.
+  void keep(std::int32_t earlier, TaskId task) {
+    if (earlier < 0) return;
+    const auto id = static_cast<TaskId>(earlier);
+    if (clock_[index_of(out_.stream[row(id)])] > position_[row(id)] || !lanes_.before(id, task)) return;
+    if (follow(id)) ++out_.added;
+  }
+
+  void follow_receives(TaskId task) {
+    if (out_.stream[row(task)] == StreamRole::send && latest_receive_ != kNone<TaskId> && follow(latest_receive_))
+      ++out_.added;
+    if (out_.stream[row(task)] == StreamRole::receive) latest_receive_ = task;
+  }
+
+  void follow_touches(TaskId task) {
     for (const Schedule::Touch& touch : schedule_.touches_of(task)) {
-      if (filled_late_[row(touch.residency)] == 0) continue;
-      TaskId& filler = filler_[row(touch.residency)];
-      if (filler == kNone<TaskId>) filler = task;
-      if (filler != task) needed_.push_back(filler);
+      const Residency& r = schedule_.residencies[row(touch.residency)];
+      Touched& touched = touched_[row(touch.residency)];
+      keep(touched.writer, task);
+      if (touch.kind == AccessKind::write)
+        for (const std::int32_t reader : touched.last) keep(reader, task);
+      if (r.first_task == task && r.acquire > 0 && own_ != index_of(StreamRole::compute)) {
+        const auto number = static_cast<std::size_t>((r.acquire - 1) / 2);
+        if (number < compute_.size()) keep(static_cast<std::int32_t>(compute_[number]), task);
+      }
+      follow_filler(touch.residency, task);
+    }
+    for (const Schedule::Touch& touch : schedule_.touches_of(task)) {
+      Touched& touched = touched_[row(touch.residency)];
+      touched.last[own_] = static_cast<std::int32_t>(task);
+      if (touch.kind == AccessKind::write) touched.writer = static_cast<std::int32_t>(task);
     }
   }
 
-  /// Keeps of `needed_` what is not implied, latest first: it implies most.
-  void settle(TaskId task) {
-    const std::size_t own = index_of(out_.stream[row(task)]);
-    StreamClock clock = on_stream_[own];
-    std::sort(needed_.begin(), needed_.end(), [](TaskId a, TaskId b) { return a > b; });
-    needed_.erase(std::unique(needed_.begin(), needed_.end()), needed_.end());
-    for (const TaskId wait : needed_) {
-      const std::size_t other = index_of(out_.stream[row(wait)]);
-      if (clock[other] > position_[row(wait)] || other == own) {
-        ++out_.implied;
-        continue;
-      }
-      out_.waits.push_back(wait);
-      ++out_.waiters[row(wait)];
-      for (std::size_t s = 0; s < kStreamRoleCount; ++s) clock[s] = std::max(clock[s], known_[row(wait)][s]);
+  void follow_filler(ResidencyId residency, TaskId task) {
+    if (filled_late_[row(residency)] == 0) return;
+    TaskId& filler = filler_[row(residency)];
+    if (filler == kNone<TaskId>) filler = task;
+    if (filler != task && follow(filler)) ++out_.added;
+  }
+
+  /// What the compute task at hand releases has been touched for the last time before it.
+  void follow_released() {
+    const TaskId task = compute_[next_compute_];
+    for (; next_release_ < by_release_.size(); ++next_release_) {
+      const std::int32_t residency = by_release_[next_release_];
+      if (release_task(residency) > static_cast<std::int32_t>(next_compute_)) break;
+      for (const std::int32_t last : touched_[static_cast<std::size_t>(residency)].last)
+        if (last != static_cast<std::int32_t>(task)) keep(last, task);
     }
-    position_[row(task)] = clock[own];
-    ++clock[own];
-    known_[row(task)] = clock;
-    on_stream_[own] = clock;
+    ++next_compute_;
+  }
+
+  void finish(TaskId task) {
+    position_[row(task)] = clock_[own_];
+    ++clock_[own_];
+    known_[row(task)] = clock_;
+    on_stream_[own_] = clock_;
   }
 
   const Schedule& schedule_;
   const std::vector<char>& filled_late_;
+  TaskOrder lanes_;
   TaskStreams out_;
-  std::vector<TaskId> needed_;
-  std::vector<TaskId> waits_of_sends_;  ///< of sends since the last receive
-  TaskId latest_send_ = kNone<TaskId>, latest_receive_ = kNone<TaskId>;
-  std::vector<TaskId> previous_send_;       ///< per task that is a receive
-  std::vector<TaskId> filler_, last_send_;  ///< per residency
-  std::vector<StreamClock> known_;          ///< per task: known once it has completed
-  std::vector<std::int32_t> position_;      ///< per task: on its stream
+  std::vector<Touched> touched_;  ///< per residency
+  std::vector<TaskId> filler_;    ///< per residency
+  std::vector<TaskId> compute_;   ///< tasks of the compute lane
+  std::vector<std::int32_t> by_release_;
+  std::size_t next_release_ = 0, next_compute_ = 0;
+  TaskId latest_receive_ = kNone<TaskId>;
+  std::size_t own_ = 0;                 ///< stream of the task at hand
+  StreamClock clock_{};                 ///< known when it starts
+  std::vector<StreamClock> known_;      ///< per task: known once it has completed
+  std::vector<std::int32_t> position_;  ///< per task: on its stream
   std::array<StreamClock, kStreamRoleCount> on_stream_{};
 };
 
