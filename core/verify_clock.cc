@@ -22,7 +22,8 @@ class ClockCheck {
     const auto end = static_cast<std::int32_t>(2 * compute_.size());
     for (std::size_t r = 0; r < schedule_.residencies.size(); ++r) {
       const Residency& stay = schedule_.residencies[r];
-      if (stay.acquire < 0 || stay.release > end || stay.acquire >= stay.release) {
+      // A rank that computes nothing has a clock of one half-step.
+      if (stay.acquire < 0 || stay.release > end || (stay.acquire >= stay.release && end > 0)) {
         return broken(id_of<ResidencyId>(r), fmt::format("lasts from half-step {} to {}; the clock runs from 0 to {}",
                                                          stay.acquire, stay.release, end));
       }
