@@ -115,18 +115,27 @@ MetadataVector<Stretch> missing_stretches(const OffsetAllocator& space, Bytes of
 MetadataVector<Stretch> idle_stretches(const OffsetAllocator& space, Bytes granule, Bytes keep, Bytes keep_bytes,
                                        const std::function<bool(const RangeInfo&)>& idle) {
   MetadataVector<Stretch> stretches;
-  const auto add = [&](Bytes from, Bytes to) {
-    from = round_up(from, granule);
-    to = round_down(to, granule);
-    if (from < to) stretches.push_back({.offset = from, .bytes = to - from});
+  const auto add = [&](Bytes start, Bytes end) {
+    start = round_up(start, granule);
+    end = round_down(end, granule);
+    if (start < end) stretches.push_back({.offset = start, .bytes = end - start});
   };
   const Bytes keep_from = round_down(keep, granule), keep_to = round_up(keep + keep_bytes, granule);
+  Bytes from = 0, to = 0;  // idle neighbours of several domains, joined
+  const auto flush = [&] {
+    add(from, keep_bytes > 0 ? std::min(to, std::max(keep_from, from)) : to);
+    if (keep_bytes > 0 && to > keep_to) add(std::max(from, keep_to), to);
+  };
   for (RangeId id = space.first(); id != kNoRange; id = space.next(id)) {
     const RangeInfo range = space.info(id);
-    if (range.state != RangeState::free || range.bytes < granule || !idle(range)) continue;
-    add(range.offset, keep_bytes > 0 ? std::min(range.end(), std::max(keep_from, range.offset)) : range.end());
-    if (keep_bytes > 0 && range.end() > keep_to) add(std::max(range.offset, keep_to), range.end());
+    if (range.state != RangeState::free || !idle(range)) continue;
+    if (range.offset != to) {
+      flush();
+      from = range.offset;
+    }
+    to = range.end();
   }
+  flush();
   std::sort(stretches.begin(), stretches.end(), [](const Stretch& a, const Stretch& b) {
     return std::tie(a.bytes, a.offset) < std::tie(b.bytes, b.offset);
   });
