@@ -33,7 +33,8 @@ class ReplayCommand final : public Command {
   Result<ExitStatus> run(Console& console) override {
     if (expandable_ && !allocator_.empty() && allocator_ != "baseline")
       return bad_input(fmt::format("--expandable: only the baseline has it, not {}", allocator_));
-    if (capacity_bytes_ && *capacity_bytes_ <= 0) return bad_input("--capacity: must be above 0");
+    if (capacity_bytes_ && (*capacity_bytes_ <= 0 || *capacity_bytes_ > 4 * kTiB))
+      return bad_input("--capacity: must be above 0 and at most 4TiB");
     const Result<std::string> bytes = read_file(trace_);
     if (!bytes) return bytes.error();
     const Result<AllocationTrace> trace = read_trace(bytes.value(), trace_.string());

@@ -17,6 +17,7 @@ namespace tidemark {
 namespace {
 
 constexpr Bytes kAmple = 256 * kGiB;
+constexpr Bytes kMostAmple = 4 * kTiB;  // granules of absurd traces would fill the host
 constexpr std::int64_t kMostPasses = 1'000;
 
 /// The naive check: live ranges by address.
@@ -153,7 +154,8 @@ std::string name_of(ReplayAllocator allocator, bool expandable) {
 }
 
 Result<ReplayFigures> replay(const AllocationTrace& trace, const ReplayRequest& request) {
-  const Bytes ample = std::max(kAmple, round_up(4 * figures_of(trace).peak_bytes, kGiB));
+  const Bytes peak = std::min(figures_of(trace).peak_bytes, kMostAmple);
+  const Bytes ample = std::clamp(round_up(4 * peak, kGiB), kAmple, kMostAmple);
   const Bytes capacity = request.capacity_bytes > 0 ? request.capacity_bytes : ample;
   const std::unique_ptr<SimDevice> device = make_sim_device({.capacity_bytes = capacity, .check_races = false});
   const DeviceTraits& traits = device->traits();

@@ -1,0 +1,56 @@
+// fuzz_inputs TARGET ROUNDS SEED   damages small inputs
+// fuzz_inputs TARGET FILE          runs one input, such as what an earlier run left behind
+//
+// Every input is written to fuzz_inputs.last before it runs, so that a crash leaves it there. Exit status: 0 all well;
+// 1 a broken promise; 2 bad usage.
+
+#include <charconv>
+#include <cstdint>
+#include <cstdio>
+#include <fstream>
+#include <string>
+
+#include "tests/fuzz/input_bodies.h"
+#include "tests/fuzz/mutation.h"
+#include "tests/support/data.h"
+
+namespace {
+
+using tidemark::testing::FuzzTarget;
+
+bool parse(std::string_view text, std::uint64_t& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc{} && end == text.data() + text.size();
+}
+
+bool is_well(const FuzzTarget& target, const std::string& bytes) {
+  bool accepted = false;
+  const std::optional<std::string> wrong = target.run(bytes, accepted);
+  if (wrong) std::fprintf(stderr, "%s\n", wrong->c_str());
+  return !wrong;
+}
+
+bool run_rounds(const FuzzTarget& target, std::uint64_t rounds, std::uint64_t seed) {
+  tidemark::testing::Mutator mutator(target.seeds(), target.words(), seed);
+  for (std::uint64_t round = 0; round < rounds; ++round) {
+    const std::string bytes = mutator.next();
+    std::ofstream("fuzz_inputs.last", std::ios::binary) << bytes;
+    if (!is_well(target, bytes)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  for (const FuzzTarget& target : tidemark::testing::fuzz_targets()) {
+    std::uint64_t rounds = 0, seed = 0;
+    if (words.empty() || words[0] != target.name) continue;
+    if (words.size() == 2) return is_well(target, tidemark::testing::text_of(words[1])) ? 0 : 1;
+    if (words.size() == 3 && parse(words[1], rounds) && parse(words[2], seed))
+      return run_rounds(target, rounds, seed) ? 0 : 1;
+  }
+  std::fputs("usage: fuzz_inputs table|snapshot|plan ROUNDS SEED, or FILE instead of ROUNDS SEED\n", stderr);
+  return 2;
+}

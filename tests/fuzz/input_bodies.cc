@@ -1,0 +1,223 @@
+#include "tests/fuzz/input_bodies.h"
+
+#include <cstdint>
+#include <stdexcept>
+#include <utility>
+
+#include "integrations/formats/export_snapshot.h"
+#include "integrations/formats/import_trace.h"
+#include "integrations/formats/import_yaml.h"
+#include "integrations/formats/program_file.h"
+#include "integrations/replay/replay.h"
+#include "tests/support/data.h"
+#include "tests/support/tiny_graph.h"
+#include "tests/support/tiny_schedule.h"
+
+namespace tidemark::testing {
+namespace {
+
+constexpr std::string_view kFile = "fuzz";
+
+/// An error is one line that starts with the file.
+std::optional<std::string> check_error(const Error& error) {
+  if (error.code != Error::Code::bad_input) return "the error is no bad_input: " + error.message;
+  if (!error.message.starts_with("fuzz:")) return "the error does not name the file: " + error.message;
+  if (error.message.find('\n') != std::string::npos) return "the error is more than one line: " + error.message;
+  if (error.message.size() > 1000) return "the error is longer than anybody reads";
+  return std::nullopt;
+}
+
+/// A trace that was read keeps the promises of its header, and every allocator takes it or says that it does not fit.
+std::optional<std::string> check_trace(const AllocationTrace& trace) {
+  if (const std::optional<std::string> fault = find_fault(trace)) return fault;
+  const TraceFigures figures = figures_of(trace);
+  if (figures.peak_bytes < figures.start_bytes || figures.peak_bytes < figures.end_bytes || figures.end_bytes < 0)
+    return "the figures of the trace contradict each other";
+  if (trace.events.size() % 16 != 3) return std::nullopt;  // some of them
+  for (const ReplayAllocator allocator :
+       {ReplayAllocator::caching, ReplayAllocator::planned, ReplayAllocator::baseline}) {
+    const Result<ReplayFigures> replayed =
+        replay(trace, {.allocator = allocator, .capacity_bytes = kGiB, .timed_operations = 0});
+    if (!replayed && replayed.error().code != Error::Code::infeasible) return replayed.error().message;
+    if (replayed && replayed.value().planned && replayed.value().planned->not_planned != 0)
+      return "the arena departs from its own plan";
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> run_trace(std::string_view bytes, bool& accepted) {
+  const Result<AllocationTrace> trace = read_trace(bytes, kFile);
+  accepted = trace.ok();
+  return trace ? check_trace(trace.value()) : check_error(trace.error());
+}
+
+std::vector<std::string> table_seeds() {
+  return {
+      "id,lower,upper,size\nb1,0,3,4\nb2,3,9,4\nb3,0,9,4\nb4,9,21,4\nb5,0,21,4\n",
+      "id,start,end,size,alignment,offset\nb1,0,3,4096,512,0\nb2,4,9,4,,4096\n",
+      "Name,Size(KB),Allocation Time(us),Release Time(us),Allocation Total Allocated(MB),Stream Ptr,Device Type\n"
+      "aten::a,0.5,1764246877074330.300\t,1764246877750204.070\t,4304.95751953125,2,NPU:0\n"
+      "\"aten::b, c\",32.5,1764246877076314.140\t,,4304.9892578125,2,NPU:0\n"
+      "aten::d,16.5,1764246877076518.070\t,1764246877147117.340\t,4305.037109375,2,NPU:0\n",
+      "Thread,Time,Action,Pointer,Size,Stream\n1,12:00:00:000001,allocate,0x10,100,0\n"
+      "1,12:00:00:000002,free,0x99,7,0x2\n1,12:00:00:000003,free,0x10,100,0\n",
+  };
+}
+
+std::vector<std::string> table_words() {
+  return {",",
+          "\n",
+          "\"",
+          "0",
+          "-1",
+          "9223372036854775807",
+          "99999999999999999999",
+          "1e9",
+          "0x",
+          "\t",
+          "lower",
+          "upper",
+          "size",
+          "id",
+          "start,end",
+          "1152921504606846976",
+          "\xef\xbb\xbf",
+          "#",
+          ".",
+          "\r\n",
+          "free",
+          "allocate",
+          "Size(KB)",
+          "1125899906842624",
+          "0.0000000000001",
+          "nan"};
+}
+
+std::vector<std::string> snapshot_seeds() {
+  Snapshot snapshot{
+      .segments = {{.address = 4096,
+                    .total_size = 4096,
+                    .blocks = {{.address = 4096, .size = 512, .state = SnapshotBlock::State::active_allocated},
+                               {.address = 4608, .size = 3584}}}},
+      .trace = {{.action = TraceAction::alloc, .address = 8192, .size = 512},
+                {.action = TraceAction::free_requested, .address = 4096, .size = 512},
+                {.action = TraceAction::free_completed, .address = 4096, .size = 512},
+                {.action = TraceAction::alloc, .address = 4096, .size = 512},
+                {.action = TraceAction::free_requested, .address = 8192, .size = 512}},
+  };
+  const std::string by_hand =
+      "(dVsegments\n(lsVdevice_traces\n(l(l(dVaction\nValloc\nsVaddr\nI4096\nsVsize\nI512\nsa(dVaction\n"
+      "Vfree_requested\nsVaddr\nL4096L\nsVsize\nI512\nsaas.";
+  return {snapshot_pickle(snapshot), by_hand};
+}
+
+std::vector<std::string> snapshot_words() {
+  return {"(",
+          ".",
+          "]",
+          "}",
+          "e",
+          "u",
+          "a",
+          "s",
+          "d",
+          "l",
+          "t",
+          "0",
+          "2",
+          "N",
+          "\x85",
+          "\x94",
+          std::string("h\0", 2),
+          std::string("j\0\0\0\0", 5),
+          "r\xff\xff\xff\xff",
+          "X\xff\xff\xff\xff",
+          "\x8a\xff",
+          "cos\nsystem\n",
+          "R",
+          "b",
+          "I-1\n",
+          "L99999999999999999999999L\n",
+          "G12345678",
+          "\x80\x05",
+          "\x95\x10\0\0\0\0\0\0\0",
+          "Valloc\n",
+          "q\x05",
+          "free_requested",
+          "\x8b\xff\xff\xff\x7f",
+          "\x8d\xff\xff\xff\xff\xff\xff\xff\xff",
+          "(((((((((((((((("};
+}
+
+/// One rank of a chain of ops, with something in every column.
+PlanFile::Rank small_rank() {
+  const Graph graph = chain_graph({.layers = 1, .micro_batches = 2, .warm_up = 1, .communication = true});
+  PlanFile::Rank rank{.outline = outline_of(graph)};
+  rank.plan.policy = "keep-all";
+  rank.plan.decisions = {{.key = {.storage_template = id_of<StorageTemplateId>(1), .chunk = 0, .layer = 0, .gap = 1},
+                          .action = Action::recompute,
+                          .recipe = id_of<RecipeId>(0),
+                          .exceptions = {{.micro_batch = 0, .action = Action::swap}}}};
+  Program& program = rank.program;
+  program.schedule = keep_all_schedule(graph);
+  for (std::size_t r = 0; r < program.schedule.residencies.size(); ++r)
+    program.schedule.residencies[r].release = static_cast<std::int32_t>(r);
+  program.layout = side_by_side(program.schedule, 512);
+  program.estimate_ns.assign(program.schedule.tasks.size(), 7);
+  program.sends = {{.task = id_of<TaskId>(2), .peer_rank = 1, .tag = -6}};
+  program.receives = {{.task = id_of<TaskId>(3), .peer_rank = 2, .tag = 5, .arrival_estimate_ns = 1'000'007}};
+  program.routed = {
+      {.residency = id_of<ResidencyId>(3), .site = id_of<SiteId>(1), .fixed_bytes = 5, .rows = 6, .row_bytes = 7}};
+  program.contingencies = {{.kind = Contingency::Kind::recompute, .step_count = 1}};
+  program.contingency_steps = {{.op_template = id_of<OpTemplateId>(1),
+                                .estimate_ns = 8,
+                                .touches = {{id_of<ResidencyId>(2), AccessKind::read}}}};
+  rank.attempts = {{.target_bytes = 3, .height_bytes = 5, .load_bytes = 4, .packer = "x"}};
+  return rank;
+}
+
+std::vector<std::string> plan_seeds() {
+  const auto read = [](std::string_view path, auto reader) {
+    auto result = reader(text_of(source_path(path)), path);
+    if (!result) throw std::runtime_error(result.error().message);
+    return std::move(result).value();
+  };
+  return {write_plan_file({.job = read("models/small-mla-moe.yaml", read_job),
+                           .machine = read("devices/ascend-910b-64g.yaml", read_machine),
+                           .policy = "keep-all",
+                           .ranks = {small_rank()}})};
+}
+
+std::vector<std::string> plan_words() {
+  return {"{",       "}",          "[",          "]",
+          ",",       ":",          "\"",         "null",
+          "true",    "-1",         "0",          "9223372036854775807",
+          "1e308",   "1e999",      "\"\"",       "[[[[[[[[",
+          "\\u0000", "2147483648", "\"ranks\":", "\"program\":",
+          "1.5",     "-2147483649"};
+}
+
+std::optional<std::string> run_plan(std::string_view bytes, bool& accepted) {
+  const Result<PlanFile> plan = read_plan_file(bytes, kFile);
+  accepted = plan.ok();
+  if (!plan) return check_error(plan.error());
+  // What is read can be written, and reads as the same again.
+  const std::string text = write_plan_file(plan.value());
+  const Result<PlanFile> again = read_plan_file(text, kFile);
+  if (!again) return "what was read and written is refused: " + again.error().message;
+  if (write_plan_file(again.value()) != text) return "what was read and written reads as something else";
+  return std::nullopt;
+}
+
+}  // namespace
+
+const std::vector<FuzzTarget>& fuzz_targets() {
+  static const std::vector<FuzzTarget> targets = {
+      {.name = "table", .seeds = table_seeds, .words = table_words, .run = run_trace},
+      {.name = "snapshot", .seeds = snapshot_seeds, .words = snapshot_words, .run = run_trace},
+      {.name = "plan", .seeds = plan_seeds, .words = plan_words, .run = run_plan},
+  };
+  return targets;
+}
+
+}  // namespace tidemark::testing
