@@ -23,6 +23,10 @@ function(tidemark_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})
   target_link_libraries(${name} PUBLIC tidemark_options ${ARG_LINKS})
+  # Every library may become part of libtidemark.so, which exports its C functions only. Hidden symbols also spare
+  # position-independent code its detours.
+  set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden
+    VISIBILITY_INLINES_HIDDEN ON)
 endfunction()
 
 # tidemark_test(name SOURCES a_test.cc ... LINKS lib ... [LABELS label]): one GoogleTest program, one ctest entry a test.

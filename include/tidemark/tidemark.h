@@ -1,0 +1,397 @@
+/*
+ * Tidemark's C interface: the only header that is installed.
+ *
+ * Conventions, for every function below:
+ *
+ * Handles     are pointers to incomplete types, made by an `_open`, `_create` or `_read` function and given back once by
+ *             the matching `_close` or `_free`, which accepts NULL. A handle keeps alive what it was made from: an
+ *             allocator may outlive the caller's handle to its device.
+ * Status      every function that can fail returns a tidemark_status; TIDEMARK_STATUS_OK is 0. Outputs are written on
+ *             success only, except that handle outputs are set to NULL on failure.
+ * Errors      the last parameter of such a function is `tidemark_error** error`: NULL to ignore, or the address of a
+ *             pointer that is set to NULL on success and to an object with the text on failure, which the caller frees.
+ *             A NULL handle, an output that is NULL or a wrong struct_size is TIDEMARK_STATUS_INVALID, never a crash.
+ *             Pointers that are neither NULL nor what the function asks for are beyond what can be checked.
+ * Structs     begin with `struct_size`, which the caller sets to sizeof the struct. Structs grow at their end only. A
+ *             program compiled against an older header sets a smaller size and gets what it knows; one compiled
+ *             against a newer header is refused if a member the library does not know is not zero.
+ * Options     zero means default, for every member; a pointer to an options struct may be NULL: all defaults.
+ * Sizes       are int64_t bytes, never negative. Times are int64_t nanoseconds and say in their name or comment whether
+ *             they are modelled, simulated or measured.
+ * Text        is UTF-8 and ends with a zero byte; texts returned belong to the object they came from.
+ * Callbacks   get the `user` pointer given with them. They must not throw, and must not call back into the object that
+ *             calls them unless said so.
+ * Faults      nothing throws across this interface, and nothing ends the process. What would be an exception inside is
+ *             TIDEMARK_STATUS_INTERNAL or TIDEMARK_STATUS_OUT_OF_HOST_MEMORY.
+ * Threads     stated with each handle. Functions without a handle may be called from any thread.
+ * Stability   names, signatures and meanings stay while TIDEMARK_ABI_VERSION stays. What starts with another prefix
+ *             than tidemark_ or TIDEMARK_ is not exported.
+ */
+#ifndef TIDEMARK_TIDEMARK_H_
+#define TIDEMARK_TIDEMARK_H_
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h> /* ssize_t, in the framework hooks */
+
+#if defined(__GNUC__)
+#define TIDEMARK_API __attribute__((visibility("default")))
+#else
+#define TIDEMARK_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#define TIDEMARK_NOEXCEPT noexcept
+#else
+#define TIDEMARK_NOEXCEPT
+#endif
+
+/* ---- Version ---------------------------------------------------------------------------------------------------- */
+
+#define TIDEMARK_ABI_VERSION 1
+
+/* The TIDEMARK_ABI_VERSION the library was built with. A program may go on only if it equals its own. */
+TIDEMARK_API int32_t tidemark_abi_version(void) TIDEMARK_NOEXCEPT;
+/* "0.1.0": for people and reports. */
+TIDEMARK_API const char* tidemark_version(void) TIDEMARK_NOEXCEPT;
+
+/* ---- Status and errors ------------------------------------------------------------------------------------------ */
+
+typedef int32_t tidemark_status;
+enum {
+  TIDEMARK_STATUS_OK = 0,
+  TIDEMARK_STATUS_INVALID = 1,            /* a wrong argument: a bug of the caller */
+  TIDEMARK_STATUS_BAD_INPUT = 2,          /* a file or name is wrong; the text says what, where and what would be right */
+  TIDEMARK_STATUS_INFEASIBLE = 3,         /* understood, and the answer is no */
+  TIDEMARK_STATUS_OUT_OF_MEMORY = 4,      /* device or pinned memory; give something back and try again */
+  TIDEMARK_STATUS_NO_RESOURCE = 5,        /* no stream, event or task slot left */
+  TIDEMARK_STATUS_UNSUPPORTED = 6,        /* this device cannot */
+  TIDEMARK_STATUS_NOT_READY = 7,          /* not complete yet */
+  TIDEMARK_STATUS_COPY_FAILED = 8,        /* a copy or launch did not take place */
+  TIDEMARK_STATUS_DEVICE_LOST = 9,        /* sticky */
+  TIDEMARK_STATUS_OUT_OF_HOST_MEMORY = 10, /* of ordinary host memory */
+  TIDEMARK_STATUS_INTERNAL = 11           /* a fault in Tidemark */
+};
+/* "out_of_memory" and so on; "unknown" for a number that is none of the above. */
+TIDEMARK_API const char* tidemark_status_name(tidemark_status status) TIDEMARK_NOEXCEPT;
+
+/* Thread rule: constant; any thread may read it. */
+typedef struct tidemark_error tidemark_error;
+TIDEMARK_API tidemark_status tidemark_error_status(const tidemark_error* error) TIDEMARK_NOEXCEPT;
+/* The text, for a person; "" for NULL. */
+TIDEMARK_API const char* tidemark_error_message(const tidemark_error* error) TIDEMARK_NOEXCEPT;
+TIDEMARK_API void tidemark_error_free(tidemark_error* error) TIDEMARK_NOEXCEPT;
+
+/* Bytes that a function returns. Thread rule: constant; any thread may read it. */
+typedef struct tidemark_buffer tidemark_buffer;
+TIDEMARK_API const void* tidemark_buffer_data(const tidemark_buffer* buffer) TIDEMARK_NOEXCEPT; /* a zero byte follows */
+TIDEMARK_API int64_t tidemark_buffer_size(const tidemark_buffer* buffer) TIDEMARK_NOEXCEPT;
+TIDEMARK_API void tidemark_buffer_free(tidemark_buffer* buffer) TIDEMARK_NOEXCEPT;
+
+/* ---- Devices ---------------------------------------------------------------------------------------------------- */
+
+/* Thread rule: any thread; calls on one stream must not overlap. */
+typedef struct tidemark_device tidemark_device;
+typedef uint64_t tidemark_address; /* on `sim` there is no memory behind it */
+typedef uint64_t tidemark_stream;  /* for cuda and ascend the vendor's handle; 0 is the default stream */
+typedef uint64_t tidemark_event;
+
+typedef struct tidemark_device_options {
+  size_t struct_size;
+  int32_t ordinal;         /* cuda, ascend: which device */
+  int32_t play_estimates;  /* not 0: launches of a plan take their estimated time. Always so on sim */
+  int64_t capacity_bytes;  /* sim (default 64 GiB), host (default 1 GiB) */
+  int64_t d2h_bytes_per_s; /* sim (default 25e9), host (default: unlimited) */
+  int64_t h2d_bytes_per_s;
+  const char* library;     /* cuda, ascend: the vendor's library; default: by its usual name */
+} tidemark_device_options;
+
+/* `name`: "sim", "host", "cuda", "ascend" or "null". BAD_INPUT: no such name; INFEASIBLE: not on this machine. */
+TIDEMARK_API tidemark_status tidemark_device_open(const char* name, const tidemark_device_options* options,
+                                                  tidemark_device** device, tidemark_error** error) TIDEMARK_NOEXCEPT;
+TIDEMARK_API void tidemark_device_close(tidemark_device* device) TIDEMARK_NOEXCEPT;
+
+typedef struct tidemark_device_traits {
+  size_t struct_size;
+  const char* name;    /* as opened */
+  const char* product; /* what the driver calls it */
+  int64_t granule_bytes;   /* unit of mapping; 0: cannot map */
+  int64_t alignment_bytes; /* of every block an allocator hands out */
+  int64_t tail_pad_bytes;  /* readable bytes behind every block */
+  int32_t simulated;       /* times are virtual */
+  int32_t has_bytes;       /* addresses have memory behind them */
+  int32_t numa_node;       /* -1: unknown or only one */
+  int32_t reserved;
+} tidemark_device_traits;
+TIDEMARK_API tidemark_status tidemark_device_get_traits(const tidemark_device* device, tidemark_device_traits* traits,
+                                                        tidemark_error** error) TIDEMARK_NOEXCEPT;
+TIDEMARK_API tidemark_status tidemark_device_memory(tidemark_device* device, int64_t* total_bytes, int64_t* free_bytes,
+                                                    tidemark_error** error) TIDEMARK_NOEXCEPT;
+
+/* Streams and events of the device, for callers that have none of their own. A program that drives the vendor's
+ * streams passes their handles to the allocator instead. */
+TIDEMARK_API tidemark_status tidemark_device_create_stream(tidemark_device* device, tidemark_stream* stream,
+                                                           tidemark_error** error) TIDEMARK_NOEXCEPT;
+TIDEMARK_API tidemark_status tidemark_device_destroy_stream(tidemark_device* device, tidemark_stream stream,
+                                                            tidemark_error** error) TIDEMARK_NOEXCEPT;
+TIDEMARK_API tidemark_status tidemark_device_create_event(tidemark_device* device, tidemark_event* event,
+                                                          tidemark_error** error) TIDEMARK_NOEXCEPT;
+TIDEMARK_API tidemark_status tidemark_device_destroy_event(tidemark_device* device, tidemark_event event,
+                                                           tidemark_error** error) TIDEMARK_NOEXCEPT;
+/* Waits for everything submitted to the device. */
+TIDEMARK_API tidemark_status tidemark_device_synchronize(tidemark_device* device,
+                                                         tidemark_error** error) TIDEMARK_NOEXCEPT;
+
+/* ---- The caching allocator -------------------------------------------------------------------------------------- */
+
+/* Device memory in stream order: a block freed on a stream is reused there at once, and on another as soon as the order
+ * noted below says that stream runs after the block's last use, never before.
+ * Thread rule: any thread. Notes about one stream come from the thread that submits to it. */
+typedef struct tidemark_allocator tidemark_allocator;
+
+/* The name of an owner number, for reports. Write at most `capacity` bytes with the closing zero. */
+typedef void (*tidemark_owner_name)(void* user, uint32_t owner, char* name, size_t capacity);
+/* Called before an allocation fails, with the report as text. May give memory back to this allocator. */
+typedef void (*tidemark_out_of_memory)(void* user, int64_t requested_bytes, const char* report);
+
+typedef struct tidemark_allocator_options {
+  size_t struct_size;
+  int64_t limit_bytes;         /* most that may be reserved; default: what the device has */
+  int64_t address_space_bytes; /* default: eight times the device's memory */
+  int64_t unit_bytes;          /* blocks are multiples of it; default 512 */
+  int64_t trace_entries;       /* length of the history in snapshots; default: none */
+  double garbage_threshold;    /* in (0, 1): above this part of the limit, growth first gives idle memory back */
+  int32_t wait_on_stream;      /* not 0: at the limit the requesting stream waits for freed blocks, not the thread */
+  int32_t device_index;        /* as it appears in snapshots */
+  tidemark_owner_name owner_name;
+  tidemark_out_of_memory on_out_of_memory;
+  void* user; /* of both callbacks */
+} tidemark_allocator_options;
+
+TIDEMARK_API tidemark_status tidemark_allocator_create(tidemark_device* device,
+                                                       const tidemark_allocator_options* options,
+                                                       tidemark_allocator** allocator,
+                                                       tidemark_error** error) TIDEMARK_NOEXCEPT;
+/* Waits for the device and gives all memory back, live blocks included. */
+TIDEMARK_API void tidemark_allocator_free(tidemark_allocator* allocator) TIDEMARK_NOEXCEPT;
+
+/* 0 bytes are served as one unit. `owner` is any number the reports group by; 0: nobody. */
+TIDEMARK_API tidemark_status tidemark_allocator_allocate(tidemark_allocator* allocator, int64_t bytes,
+                                                         tidemark_stream stream, uint32_t owner,
+                                                         tidemark_address* address,
+                                                         tidemark_error** error) TIDEMARK_NOEXCEPT;
+/* The same from memory that may be exported to collectives or RDMA: never mapped in granules. */
+TIDEMARK_API tidemark_status tidemark_allocator_allocate_plain(tidemark_allocator* allocator, int64_t bytes,
+                                                               tidemark_stream stream, uint32_t owner,
+                                                               tidemark_address* address,
+                                                               tidemark_error** error) TIDEMARK_NOEXCEPT;
+/* Gives a block back, after the work submitted so far to its stream and to every stream noted. INVALID, and no harm
+ * done, if there is no live block at `address`: a second free, for instance. */
+TIDEMARK_API tidemark_status tidemark_allocator_release(tidemark_allocator* allocator, tidemark_address address,
+                                                        tidemark_error** error) TIDEMARK_NOEXCEPT;
+/* The same, where the last use is over or ordered before what was submitted to `stream` so far. */
+TIDEMARK_API tidemark_status tidemark_allocator_release_on(tidemark_allocator* allocator, tidemark_address address,
+                                                           tidemark_stream stream,
+                                                           tidemark_error** error) TIDEMARK_NOEXCEPT;
+/* Rounded size of the live block at `address`; INVALID if there is none. */
+TIDEMARK_API tidemark_status tidemark_allocator_block_bytes(const tidemark_allocator* allocator,
+                                                            tidemark_address address, int64_t* bytes,
+                                                            tidemark_error** error) TIDEMARK_NOEXCEPT;
+
+/* What orders streams. Note a use (record_stream) before the block is released; a record just before the event is
+ * recorded; a wait just after the stream was made to wait; a synchronisation after the call that saw completion. */
+TIDEMARK_API tidemark_status tidemark_allocator_note_use(tidemark_allocator* allocator, tidemark_address address,
+                                                         tidemark_stream stream,
+                                                         tidemark_error** error) TIDEMARK_NOEXCEPT;
+TIDEMARK_API tidemark_status tidemark_allocator_note_record(tidemark_allocator* allocator, tidemark_event event,
+                                                            tidemark_stream stream,
+                                                            tidemark_error** error) TIDEMARK_NOEXCEPT;
+TIDEMARK_API tidemark_status tidemark_allocator_note_wait(tidemark_allocator* allocator, tidemark_stream stream,
+                                                          tidemark_event event,
+                                                          tidemark_error** error) TIDEMARK_NOEXCEPT;
+TIDEMARK_API tidemark_status tidemark_allocator_note_event_synchronized(tidemark_allocator* allocator,
+                                                                        tidemark_event event,
+                                                                        tidemark_error** error) TIDEMARK_NOEXCEPT;
+TIDEMARK_API tidemark_status tidemark_allocator_note_stream_synchronized(tidemark_allocator* allocator,
+                                                                         tidemark_stream stream,
+                                                                         tidemark_error** error) TIDEMARK_NOEXCEPT;
+/* Nothing may have been submitted since the device was synchronised. */
+TIDEMARK_API tidemark_status tidemark_allocator_note_device_synchronized(tidemark_allocator* allocator,
+                                                                         tidemark_error** error) TIDEMARK_NOEXCEPT;
+/* The handle may come back for another stream or event. */
+TIDEMARK_API tidemark_status tidemark_allocator_note_event_destroyed(tidemark_allocator* allocator,
+                                                                     tidemark_event event,
+                                                                     tidemark_error** error) TIDEMARK_NOEXCEPT;
+TIDEMARK_API tidemark_status tidemark_allocator_note_stream_destroyed(tidemark_allocator* allocator,
+                                                                      tidemark_stream stream,
+                                                                      tidemark_error** error) TIDEMARK_NOEXCEPT;
+
+/* 0: what the device has. */
+TIDEMARK_API tidemark_status tidemark_allocator_set_limit(tidemark_allocator* allocator, int64_t bytes,
+                                                          tidemark_error** error) TIDEMARK_NOEXCEPT;
+/* Waits for the device, then gives all that is idle back to it. `given_back_bytes` may be NULL. */
+TIDEMARK_API tidemark_status tidemark_allocator_empty_cache(tidemark_allocator* allocator, int64_t* given_back_bytes,
+                                                            tidemark_error** error) TIDEMARK_NOEXCEPT;
+
+/* As PyTorch counts them: current and peak since creation or reset_peaks. */
+typedef struct tidemark_allocator_statistics {
+  size_t struct_size;
+  int64_t requested_bytes;
+  int64_t requested_peak_bytes;
+  int64_t allocated_bytes; /* blocks in callers' hands */
+  int64_t allocated_peak_bytes;
+  int64_t active_bytes; /* and freed ones that no stream may reuse yet */
+  int64_t active_peak_bytes;
+  int64_t reserved_bytes; /* taken from the device */
+  int64_t reserved_peak_bytes;
+  int64_t allocations; /* blocks in callers' hands */
+  int64_t allocations_total;
+  int64_t frees_total;
+  int64_t allocation_retries;
+  int64_t out_of_memory_count;
+  int64_t limit_bytes;
+} tidemark_allocator_statistics;
+TIDEMARK_API tidemark_status tidemark_allocator_get_statistics(const tidemark_allocator* allocator,
+                                                               tidemark_allocator_statistics* statistics,
+                                                               tidemark_error** error) TIDEMARK_NOEXCEPT;
+TIDEMARK_API tidemark_status tidemark_allocator_reset_peaks(tidemark_allocator* allocator,
+                                                            tidemark_error** error) TIDEMARK_NOEXCEPT;
+/* State and history as PyTorch pickles its own: a file for its memory viewer. */
+TIDEMARK_API tidemark_status tidemark_allocator_snapshot(const tidemark_allocator* allocator,
+                                                         tidemark_buffer** pickle,
+                                                         tidemark_error** error) TIDEMARK_NOEXCEPT;
+/* Who holds the memory and what would help, as one paragraph. */
+TIDEMARK_API tidemark_status tidemark_allocator_report(const tidemark_allocator* allocator, tidemark_buffer** text,
+                                                       tidemark_error** error) TIDEMARK_NOEXCEPT;
+
+/* ---- Plans ------------------------------------------------------------------------------------------------------ */
+
+/* What `tidemark plan --out` wrote. Thread rule: constant; any threads may use it at once. */
+typedef struct tidemark_plan tidemark_plan;
+
+TIDEMARK_API tidemark_status tidemark_plan_read(const char* path, tidemark_plan** plan,
+                                                tidemark_error** error) TIDEMARK_NOEXCEPT;
+/* The same from memory; `name` stands for the file in messages and may be NULL. */
+TIDEMARK_API tidemark_status tidemark_plan_read_text(const char* text, int64_t bytes, const char* name,
+                                                     tidemark_plan** plan, tidemark_error** error) TIDEMARK_NOEXCEPT;
+TIDEMARK_API void tidemark_plan_free(tidemark_plan* plan) TIDEMARK_NOEXCEPT;
+
+/* Ranks in the plan, at positions 0 to count - 1; a plan may hold some pipeline ranks only. */
+TIDEMARK_API tidemark_status tidemark_plan_rank_count(const tidemark_plan* plan, int32_t* count,
+                                                      tidemark_error** error) TIDEMARK_NOEXCEPT;
+
+/* Sizes are planned, times modelled. */
+typedef struct tidemark_rank_figures {
+  size_t struct_size;
+  int32_t rank; /* pipeline rank */
+  int32_t fits;
+  double load;                /* expert load planned for */
+  double contingency_limit_f; /* expert load up to which the step completes within the budget */
+  int64_t budget_bytes;
+  int64_t peak_bytes; /* reserve included */
+  int64_t reserve_bytes;
+  int64_t static_bytes;
+  int64_t activation_peak_bytes;
+  int64_t host_bytes; /* pinned */
+  int64_t swapped_bytes_per_step;
+  int64_t recompute_ns;
+  int64_t added_ns; /* to a step with everything kept */
+} tidemark_rank_figures;
+TIDEMARK_API tidemark_status tidemark_plan_rank_figures(const tidemark_plan* plan, int32_t position,
+                                                        tidemark_rank_figures* figures,
+                                                        tidemark_error** error) TIDEMARK_NOEXCEPT;
+
+typedef struct tidemark_budget_options {
+  size_t struct_size;
+  int64_t budget_bytes;      /* of device memory, reserve included; default: the plan's */
+  int64_t host_budget_bytes; /* of pinned memory; default: not looked at */
+  int64_t margin_bytes;      /* closer than this below the budget is near */
+} tidemark_budget_options;
+enum { TIDEMARK_BUDGET_PASS = 0, TIDEMARK_BUDGET_NEAR = 1, TIDEMARK_BUDGET_FAIL = 2 };
+typedef struct tidemark_budget_result {
+  size_t struct_size;
+  int32_t verdict;  /* TIDEMARK_BUDGET_* */
+  int32_t position; /* of the rank that comes closest, or exceeds it most */
+  int32_t host;     /* not 0: it fails on pinned memory */
+  int32_t reserved;
+  int64_t budget_bytes;
+  int64_t peak_bytes; /* of that rank */
+} tidemark_budget_result;
+/* Is every rank below the budget? FAIL is an answer, not an error. */
+TIDEMARK_API tidemark_status tidemark_plan_check_budget(const tidemark_plan* plan,
+                                                        const tidemark_budget_options* options,
+                                                        tidemark_budget_result* result,
+                                                        tidemark_error** error) TIDEMARK_NOEXCEPT;
+
+/* Expert load of a site of the plan, by its number. Must answer the same during one run. */
+typedef double (*tidemark_load)(void* user, int32_t site);
+typedef struct tidemark_run_options {
+  size_t struct_size;
+  int64_t scale;      /* sizes are divided by this power of two; default 1 */
+  int32_t verify;     /* not 0: fill what is written, check what is read */
+  int32_t steps;      /* default 1 */
+  tidemark_load load; /* default: as planned */
+  void* user;
+} tidemark_run_options;
+typedef struct tidemark_run_report {
+  size_t struct_size;
+  int32_t rank;
+  int32_t simulated; /* step_ns is virtual */
+  int64_t tasks;
+  int64_t step_ns; /* of the last step: measured, or simulated where `simulated` says so */
+  int64_t planned_bytes; /* device arenas, scaled */
+  int64_t peak_bytes;
+  int64_t mapped_bytes;
+  int64_t host_peak_bytes;
+  int64_t pinned_bytes;
+  int64_t copied_out_bytes;
+  int64_t copied_in_bytes;
+  int64_t contingencies; /* applied */
+  int64_t verified_reads;
+  int64_t mismatches;
+} tidemark_run_report;
+/* Carries one rank's step out on a device; messages to other ranks complete at once. INFEASIBLE: memory refused, or a
+ * load beyond what the plan carries, before anything is overwritten. The device must not be used by others meanwhile. */
+TIDEMARK_API tidemark_status tidemark_plan_run_rank(const tidemark_plan* plan, int32_t position,
+                                                    tidemark_device* device, const tidemark_run_options* options,
+                                                    tidemark_run_report* report,
+                                                    tidemark_error** error) TIDEMARK_NOEXCEPT;
+
+/* ---- Framework hooks -------------------------------------------------------------------------------------------- */
+
+/* Entry points with the signatures that PyTorch's CUDAPluggableAllocator and torch_npu's NPUPluggableAllocator look up
+ * by name (docs/c_api.md). One allocator per device index serves the process, opened at the first use. `stream` is a
+ * cudaStream_t or aclrtStream. A failure is NULL, and the report goes to the log. Thread rule: any thread.
+ *
+ * The functions of the two families differ in the device they open and in `reset`. */
+TIDEMARK_API void* tidemark_cuda_malloc(ssize_t size, int device, void* stream) TIDEMARK_NOEXCEPT;
+TIDEMARK_API void tidemark_cuda_free(void* pointer, ssize_t size, int device, void* stream) TIDEMARK_NOEXCEPT;
+TIDEMARK_API void tidemark_cuda_init(int device_count) TIDEMARK_NOEXCEPT;
+TIDEMARK_API void tidemark_cuda_reset(void) TIDEMARK_NOEXCEPT; /* gives idle memory back */
+TIDEMARK_API void tidemark_cuda_set_memory_fraction(double fraction, int device) TIDEMARK_NOEXCEPT;
+TIDEMARK_API void* tidemark_cuda_base_alloc(void* pointer, size_t* size) TIDEMARK_NOEXCEPT;
+TIDEMARK_API void tidemark_cuda_record_stream(void* pointer, void* stream) TIDEMARK_NOEXCEPT;
+
+TIDEMARK_API void* tidemark_npu_malloc(ssize_t size, int device, void* stream) TIDEMARK_NOEXCEPT;
+TIDEMARK_API void tidemark_npu_free(void* pointer, size_t size, int device, void* stream) TIDEMARK_NOEXCEPT;
+TIDEMARK_API void tidemark_npu_init(int device_count) TIDEMARK_NOEXCEPT;
+#if defined(__cplusplus)
+TIDEMARK_API void tidemark_npu_reset(bool check_error) TIDEMARK_NOEXCEPT;
+#else
+TIDEMARK_API void tidemark_npu_reset(_Bool check_error);
+#endif
+TIDEMARK_API void tidemark_npu_set_memory_fraction(double fraction, int device) TIDEMARK_NOEXCEPT;
+TIDEMARK_API void* tidemark_npu_base_alloc(void* pointer, size_t* size) TIDEMARK_NOEXCEPT;
+/* What torch_npu passes as a C++ object; integrations/npu_shim takes it apart and calls these. */
+TIDEMARK_API void tidemark_npu_record_stream(void* pointer, void* stream) TIDEMARK_NOEXCEPT;
+TIDEMARK_API void tidemark_npu_erase_stream(void* pointer, void* stream) TIDEMARK_NOEXCEPT;
+TIDEMARK_API void tidemark_npu_reset_peaks(int device) TIDEMARK_NOEXCEPT;
+TIDEMARK_API tidemark_status tidemark_npu_get_statistics(int device,
+                                                         tidemark_allocator_statistics* statistics) TIDEMARK_NOEXCEPT;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* TIDEMARK_TIDEMARK_H_ */
