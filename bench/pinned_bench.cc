@@ -1,0 +1,110 @@
+// How fast is the pinned pool built, against the rate at which as many threads of this machine can touch pages, and how
+// soon does it serve? Everything here is measured on this machine, nothing is simulated.
+//
+//   pinned_bench [repeats] [MiB]      (default 7 and 2048)
+//
+// Workloads: PinnedPool over the host back end, chunks of 64 MiB to 1 GiB. Bounds of the same run, interleaved: one
+// mapping of the whole size with huge pages, one write a page by as many threads. Beside it what is done without care:
+// small pages, one thread. Medians; a share is the median of the shares of the repeats.
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "allocator/pinned_pool.h"
+#include "device/host_device.h"
+
+namespace {
+
+using namespace tidemark;
+using Clock = std::chrono::steady_clock;
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+/// Seconds to touch `bytes` of new memory.
+double touch_pages(Bytes bytes, int threads, bool huge) {
+  void* const mapped =
+      mmap(nullptr, static_cast<std::size_t>(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapped == MAP_FAILED) std::exit(3);
+  if (madvise(mapped, static_cast<std::size_t>(bytes), huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE) != 0) std::exit(3);
+  const Clock::time_point start = Clock::now();
+  const Bytes share = bytes / threads;
+  const auto touch = [&](Bytes begin) {
+    for (Bytes at = begin; at < begin + share; at += 4 * kKiB) static_cast<volatile char*>(mapped)[at] = 1;
+  };
+  std::vector<std::thread> all;
+  for (int i = 0; i < threads; ++i) all.emplace_back(touch, share * i);
+  for (std::thread& thread : all) thread.join();
+  const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  munmap(mapped, static_cast<std::size_t>(bytes));
+  return seconds;
+}
+
+struct Built {
+  double first_s = 0, all_s = 0;
+};
+
+Built build_pool(Bytes bytes, Bytes chunk, int threads) {
+  Result<std::unique_ptr<Device>> opened = open_host_device({.touch_threads = threads});
+  if (!opened) std::exit(3);
+  const std::unique_ptr<Device> device = std::move(opened).value();
+  PinnedPool pool(*device, {.bound_bytes = bytes, .chunk_bytes = chunk, .report = [](const PinnedReport& report) {
+                              fmt::print("  note: {}\n", report.text);
+                            }});
+  pool.wait_until_built();
+  const PinnedPoolStatistics done = pool.statistics();
+  if (done.held_bytes != bytes) std::exit(3);
+  return {.first_s = 1e-9 * static_cast<double>(done.first_chunk_ns),
+          .all_s = 1e-9 * static_cast<double>(done.all_chunks_ns)};
+}
+
+void compare(Bytes bytes, Bytes chunk, int threads, int repeats) {
+  std::vector<double> ours, first, bound, shares;
+  const double gib = static_cast<double>(bytes) / static_cast<double>(kGiB);
+  for (int i = 0; i < repeats; ++i) {
+    const Built built = build_pool(bytes, chunk, threads);
+    const double touched = touch_pages(bytes, threads, true);
+    ours.push_back(gib / built.all_s);
+    first.push_back(1e3 * built.first_s);
+    bound.push_back(gib / touched);
+    shares.push_back(100 * touched / built.all_s);
+  }
+  fmt::print("{:>8} {:>12} {:>12.2f} {:>14.2f} {:>9.1f} {:>15.1f} {:>10.1f}\n", threads, format_bytes(chunk),
+             median(ours), median(bound), median(shares), median(first), 1e3 * gib / median(ours));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int repeats = argc > 1 ? std::atoi(argv[1]) : 7;
+  const Bytes bytes = (argc > 2 ? std::atoll(argv[2]) : 2048) * kMiB;
+  if (repeats < 1 || bytes < 64 * kMiB) {
+    fmt::print(stderr, "usage: pinned_bench [repeats] [MiB, at least 64]\n");
+    return 2;
+  }
+  fmt::print("pinned pool of {} on the host back end; {} cores; measured, medians of {}\n", format_bytes(bytes),
+             std::thread::hardware_concurrency(), repeats);
+  fmt::print("{:>8} {:>12} {:>12} {:>14} {:>9} {:>15} {:>10}\n", "threads", "chunk", "built GiB/s", "touched GiB/s",
+             "% of it", "first block ms", "all ms");
+  for (const int threads : {1, 2}) {
+    for (const Bytes chunk : {64 * kMiB, 256 * kMiB, kGiB}) {
+      if (chunk <= bytes) compare(bytes, chunk, threads, repeats);
+    }
+  }
+  std::vector<double> careless;
+  for (int i = 0; i < std::min(repeats, 3); ++i) careless.push_back(touch_pages(bytes, 1, false));
+  fmt::print("small pages by one thread: {:.2f} GiB/s\n",
+             static_cast<double>(bytes) / static_cast<double>(kGiB) / median(careless));
+  return 0;
+}
