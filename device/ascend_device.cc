@@ -21,10 +21,9 @@
 namespace tidemark {
 namespace {
 
-constexpr Bytes kBlockAlignment = 512;        ///< what torch_npu gives, a multiple of the 64 that ACL asks for
-constexpr Bytes kPadAlignment = 32;           ///< sizes are rounded up to this before the pad
-constexpr std::int64_t kEventLimit = 65'536;  ///< of a device, held from the record on
-constexpr Bytes kLargestPinned = 64 * kGiB;   ///< single pieces above some 200 GB fail
+constexpr Bytes kBlockAlignment = 512;       ///< what torch_npu gives, a multiple of the 64 that ACL asks for
+constexpr Bytes kPadAlignment = 32;          ///< sizes are rounded up to this before the pad
+constexpr Bytes kLargestPinned = 64 * kGiB;  ///< single pieces above some 200 GB fail
 
 acl::Stream stream_of(StreamHandle stream) {
   return reinterpret_cast<acl::Stream>(stream);
@@ -192,7 +191,7 @@ void AscendDevice::read_traits() {
   traits_.host_register = options_.register_pinned && can_register;
   traits_.alignment_bytes = kBlockAlignment;
   traits_.tail_pad_bytes = acl::tail_pad_of(traits_.product, version.version);
-  traits_.event_limit = kEventLimit;
+  traits_.event_limit = options_.event_limit;
   traits_.largest_pinned_bytes = kLargestPinned;
   traits_.numa_node = options_.numa_node;
 }

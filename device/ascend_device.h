@@ -24,6 +24,7 @@
 //
 // Threads: as device.h. Cost: one look-up of the current context per call on top of ACL's own.
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -38,6 +39,7 @@ struct AscendOptions {
   int ordinal = 0;                              ///< which device, as ACL counts
   bool play_estimates = false;                  ///< a launch takes estimate_ns on its stream
   bool register_pinned = false;                 ///< register our own pages instead of aclrtMallocHost, where possible
+  std::int64_t event_limit = 65'536;            ///< what the chip has, or the share of this process (traits)
   int touch_threads = 4;                        ///< that touch new pinned pages in parallel (register_pinned)
   int numa_node = -1;                           ///< for pinned memory (register_pinned); -1: unknown
 };

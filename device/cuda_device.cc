@@ -199,6 +199,7 @@ Status CudaDevice::open() {
   read_traits(device_);
   then([&] { return driver_.stream_priorities(&least_priority_, &greatest_priority_); });
   if (traits_.mapping) then([&] { return read_granule(); });
+  if (options_.play_estimates) then([&] { return load_kernels(); });  // the first launch takes no longer than others
   if (code != cuda::kSuccess) return infeasible("cannot use the CUDA device: " + driver_.text_of(code));
   return {};
 }

@@ -13,8 +13,8 @@
 // makes it current and restores what the calling thread had.
 //
 // Launches. With Work::verify small kernels (PTX text, compiled by the driver at the first use) check and fill the
-// touched bytes on the stream; touches must start at multiples of 8. With play_estimates another kernel takes the
-// estimated time. Otherwise a launch is nothing.
+// touched bytes on the stream; touches must start at multiples of 8. With play_estimates, which compiles them when the
+// device is opened, another kernel takes the estimated time. Otherwise a launch is nothing.
 //
 // Blocking. free_plain, unmap, remap and free_pinned may wait for the device inside the driver; the first verifying
 // launch compiles. Pageable host memory makes copy() wait.

@@ -1,4 +1,5 @@
 #include <array>
+#include <string>
 #include <vector>
 
 #include "core/bytes.h"
@@ -8,6 +9,7 @@
 #include "device/null_device.h"
 #include "device/sim_device.h"
 #include "tests/conformance/backends.h"
+#include "tests/support/stand_ins.h"
 
 namespace tidemark::conformance {
 namespace {
@@ -27,6 +29,19 @@ std::string sim_complaints(Device& device) {
   std::string text = sim.leaks();
   for (const RaceReport& race : sim.races()) text += to_string(race) + "\n";
   return text;
+}
+
+void bound_stand_in(const char* library) {
+  const StandInControls controls(library);
+  controls.reset();
+  controls.set("capacity_bytes", kCapacity);
+  controls.set("event_limit", kEventLimit);
+}
+
+std::string stand_in_complaints(const char* library) {
+  const StandInControls controls(library);
+  const std::int64_t violations = controls.get("violations");
+  return violations == 0 ? "" : std::to_string(violations) + " breaches of the vendor's rules";
 }
 
 std::vector<Backend> make_backends() {
@@ -49,19 +64,27 @@ std::vector<Backend> make_backends() {
   all.push_back({.name = "cuda", .open = [] { return open_cuda_device({.play_estimates = true}); }, .bounded = false});
   all.push_back(
       {.name = "ascend", .open = [] { return open_ascend_device({.play_estimates = true}); }, .bounded = false});
-#ifdef TIDEMARK_CUDA_STAND_IN
+  // Host memory behind the vendor's calls, no accelerator: our vendor code runs, and breaches of the vendor's rules
+  // count.
   all.push_back({.name = "cuda_stand_in",
-                 .open = [] { return open_cuda_device({.library = TIDEMARK_CUDA_STAND_IN, .play_estimates = true}); },
-                 .bounded = false});
+                 .open =
+                     [] {
+                       bound_stand_in(TIDEMARK_CUDA_STAND_IN);
+                       CudaOptions options = cuda_stand_in_options();
+                       options.play_estimates = true;
+                       return open_cuda_device(options);
+                     },
+                 .complaints = [](Device&) { return stand_in_complaints(TIDEMARK_CUDA_STAND_IN); }});
   all.push_back({.name = "ascend_stand_in",
                  .open =
                      [] {
-                       return open_ascend_device({.library = TIDEMARK_ACL_STAND_IN,
-                                                  .second_library = TIDEMARK_ACL_STAND_IN,
-                                                  .play_estimates = true});
+                       bound_stand_in(TIDEMARK_ACL_STAND_IN);
+                       AscendOptions options = ascend_stand_in_options();
+                       options.play_estimates = true;
+                       options.event_limit = kEventLimit;
+                       return open_ascend_device(options);
                      },
-                 .bounded = false});
-#endif
+                 .complaints = [](Device&) { return stand_in_complaints(TIDEMARK_ACL_STAND_IN); }});
   return all;
 }
 
