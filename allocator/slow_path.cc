@@ -199,13 +199,13 @@ DeviceCode CachingAllocator::Impl::squeeze(const Request& request, StreamSlot st
     code = grow(request, stream, range);
     return code != DeviceCode::out_of_memory;
   };
-  if (again()) return code;
+  if (again()) return range ? DeviceCode::ok : code;
   if (options.pending_wait == PendingWait::stream) {
-    (void)pending.poll();
+    if (pending.poll() && again()) return range ? DeviceCode::ok : code;
     if (pending.order_behind(stream) && again()) return range ? DeviceCode::ok : code;
   }
   for (;;) {
-    (void)pending.poll();
+    if (pending.poll() && again()) return range ? DeviceCode::ok : code;
     const DeviceCode waited = pending.wait_one(lock);
     if (waited == DeviceCode::not_ready) break;
     if (waited != DeviceCode::ok) return waited;
