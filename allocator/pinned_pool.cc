@@ -349,7 +349,11 @@ PinnedPool::~PinnedPool() {
   }
   if (state_->thread.joinable()) state_->thread.join();
   for (const PendingBlock& waiting : state_->pending) {
-    static_cast<void>(state_->device.synchronize_event(waiting.event));
+    Device& device = state_->device;
+    if (device.synchronize_event(waiting.event) != DeviceCode::ok &&
+        device.query_event(waiting.event) == DeviceCode::not_ready) {
+      static_cast<void>(device.synchronize_device());  // the copy may still be at it
+    }
     if (waiting.own_event) state_->spare_events.push_back(waiting.event);
   }
   for (const EventHandle event : state_->spare_events) static_cast<void>(state_->device.destroy_event(event));

@@ -179,6 +179,52 @@ TEST(PinnedPool, FreedAtOnceTheRaceCheckerSeesTheRecycling) {
   EXPECT_EQ(caught, 20);
 }
 
+/// As swap_around(), by a caller that takes every refusal as it comes.
+void swap_through_faults(SimDevice& device, PinnedPool& pool, StreamHandle stream, Address block) {
+  for (int step = 0; step < 12; ++step) {
+    const PinnedAllocation host = pool.allocate(200_KiB);
+    if (host.outcome == PinnedOutcome::wait_event) {
+      static_cast<void>(device.synchronize_event(host.event));
+      pool.reclaim();
+    }
+    if (host.outcome != PinnedOutcome::ok) continue;
+    static_cast<void>(device.copy(stream, host.block.address, block, 200_KiB, CopyKind::device_to_host));
+    if (pool.free_after(host.block, stream) == DeviceCode::ok) continue;
+    while (device.synchronize_stream(stream) != DeviceCode::ok) {
+    }
+    pool.free(host.block);
+  }
+}
+
+TEST(PinnedPool, NothingStaysBehindWhicheverCallFails) {
+  for (const FaultPoint point : {FaultPoint::allocate_pinned, FaultPoint::create_event, FaultPoint::record_event,
+                                 FaultPoint::copy, FaultPoint::synchronize}) {
+    for (std::int64_t call = 1; call <= 8; ++call) {
+      const DeviceCode code = point == FaultPoint::copy          ? DeviceCode::copy_failed
+                              : point == FaultPoint::synchronize ? DeviceCode::not_ready
+                                                                 : DeviceCode::out_of_memory;
+      const auto device = make_sim_device({.faults = {{.point = point, .first_call = call, .code = code}}});
+      StreamHandle stream{};
+      Address block = 0;
+      ASSERT_EQ(device->create_stream(StreamRole::d2h, stream), DeviceCode::ok);
+      ASSERT_EQ(device->allocate_plain(1_MiB, block), DeviceCode::ok);
+      {
+        PinnedPool pool(*device, in_turn(1_MiB, 512_KiB));
+        swap_through_faults(*device, pool, stream, block);
+        device->set_faults({});
+        const PinnedPoolStatistics now = pool.statistics();
+        EXPECT_EQ(now.live_blocks, 0);
+        EXPECT_EQ(now.used_bytes, 0);
+        EXPECT_LE(now.held_bytes, now.bound_bytes);
+        EXPECT_EQ(device->statistics().pinned_bytes, now.held_bytes);
+      }
+      EXPECT_EQ(device->destroy_stream(stream), DeviceCode::ok);
+      EXPECT_EQ(device->free_plain(block), DeviceCode::ok);
+      EXPECT_EQ(device->leaks(), "") << "point " << static_cast<int>(point) << ", call " << call;
+    }
+  }
+}
+
 TEST(PinnedPool, ThePressureComesBackAsTheEventToWaitFor) {
   const auto device = make_sim_device({.capacity_bytes = 64_MiB});
   PinnedPool pool(*device, in_turn(4_MiB, 4_MiB));
