@@ -82,7 +82,7 @@ struct BaselineAllocator::State {
 
   DeviceCode allocate(Bytes bytes, StreamHandle stream, Address& address) {
     process_events();
-    const Bytes size = std::max(kMinBlock, round_up(bytes, kMinBlock));
+    const Bytes size = round_up(bytes + device.traits().tail_pad_bytes, kMinBlock);
     Pool& pool = pools[size <= kSmallRequest ? 0 : 1];
     Piece* block = find_idle(pool, stream, size);
     if (block == nullptr) {

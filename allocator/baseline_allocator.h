@@ -1,12 +1,14 @@
 #pragma once
 // A model of PyTorch's CUDACachingAllocator, to compare with: the same decisions on the same requests, hence the same
-// reserved bytes. Written from its described behaviour; not meant to be fast or to be used for anything else.
+// reserved bytes. Written from its described behaviour, and equal to the byte to what torch_npu's
+// allocator, its descendant, reserved in three recorded runs (tests/integrations/replay_test.cc); not meant to be fast
+// or to be used for anything else.
 //
-//   rounding   requests to 512 B; up to 1 MiB they come from the small pool, above from the large one
-//   segments   small pool 2 MiB; large pool 20 MiB below 10 MiB requests, else the request rounded to 2 MiB
-//   search     best fit by (size, address) within one pool and stream; a block is only ever reused on its own stream
-//   split      if 512 B or more remain (small pool, expandable segments), else if more than 1 MiB remains and the
-//   request
+//   rounding   requests, with the device's tail pad, to 512 B; up to 1 MiB they come from the small pool, above from
+//   the large one segments   small pool 2 MiB; large pool 20 MiB below 10 MiB requests, else the request rounded to 2
+//   MiB search     best fit by (size, address) within one pool and stream; a block is only ever reused on its own
+//   stream split      if 512 B or more remain (small pool, expandable segments), else if more than 1 MiB remains and
+//   the request
 //              is below max_split; a block of at least max_split serves no request below it, nor one more than 20 MiB
 //              smaller
 //   free       merges with free neighbours of the segment; segments go back only when the device refuses one more

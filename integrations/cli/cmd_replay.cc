@@ -27,6 +27,8 @@ class ReplayCommand final : public Command {
     app.add_flag("--expandable", expandable_, "baseline with expandable segments (default: both ways)");
     add_word(app, "--device", device_, "device", {"sim"}, "sim: simulated, the only one and the default");
     add_size(app, "--capacity", capacity_bytes_, "memory of the simulated device (default: ample)");
+    add_size(app, "--tail-pad", tail_pad_bytes_,
+             "what the device wants behind every block, 32B on Ascend (default 0B)");
     add_format(app, format_);
   }
 
@@ -35,6 +37,7 @@ class ReplayCommand final : public Command {
       return bad_input(fmt::format("--expandable: only the baseline has it, not {}", allocator_));
     if (capacity_bytes_ && (*capacity_bytes_ <= 0 || *capacity_bytes_ > 4 * kTiB))
       return bad_input("--capacity: must be above 0 and at most 4TiB");
+    if (tail_pad_bytes_.value_or(0) > kMiB) return bad_input("--tail-pad: must be at most 1MiB");
     const Result<std::string> bytes = read_file(trace_);
     if (!bytes) return bytes.error();
     const Result<AllocationTrace> trace = read_trace(bytes.value(), trace_.string());
@@ -55,8 +58,10 @@ class ReplayCommand final : public Command {
     std::vector<ReplayRequest> list;
     const auto add = [&](std::string_view name, ReplayAllocator allocator, bool expandable) {
       if (allocator_.empty() || allocator_ == name)
-        list.push_back(
-            {.allocator = allocator, .expandable = expandable, .capacity_bytes = capacity_bytes_.value_or(0)});
+        list.push_back({.allocator = allocator,
+                        .expandable = expandable,
+                        .capacity_bytes = capacity_bytes_.value_or(0),
+                        .tail_pad_bytes = tail_pad_bytes_.value_or(0)});
     };
     add("caching", ReplayAllocator::caching, false);
     add("planned", ReplayAllocator::planned, false);
@@ -69,7 +74,7 @@ class ReplayCommand final : public Command {
   std::string allocator_;
   bool expandable_ = false;
   std::string device_ = "sim";
-  std::optional<Bytes> capacity_bytes_;
+  std::optional<Bytes> capacity_bytes_, tail_pad_bytes_;
   Format format_ = Format::text;
 };
 

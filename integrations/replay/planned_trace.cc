@@ -4,11 +4,11 @@
 
 namespace tidemark {
 
-PlannedTrace plan_trace(const AllocationTrace& trace, Bytes alignment) {
+PlannedTrace plan_trace(const AllocationTrace& trace, Bytes alignment, Bytes tail_pad_bytes) {
   std::vector<PackItem> items(trace.blocks.size());
   const auto never = static_cast<std::int32_t>(trace.events.size()) + 1;
   for (std::size_t block = 0; block < items.size(); ++block)
-    items[block] = {.begin = 0, .end = never, .bytes = trace.blocks[block].bytes};
+    items[block] = {.begin = 0, .end = never, .bytes = trace.blocks[block].bytes + tail_pad_bytes};
   for (std::size_t i = 0; i < trace.events.size(); ++i) {
     const AllocationTrace::Event& event = trace.events[i];
     PackItem& item = items[static_cast<std::size_t>(event.block)];
@@ -18,7 +18,7 @@ PlannedTrace plan_trace(const AllocationTrace& trace, Bytes alignment) {
   PlannedTrace planned{
       .packer = std::string(best.packer), .height_bytes = best.packing.height_bytes, .load_bytes = best.load_bytes};
   for (std::size_t block = 0; block < items.size(); ++block)
-    planned.blocks.push_back({.bytes = items[block].bytes, .offset = best.packing.offsets[block]});
+    planned.blocks.push_back({.bytes = trace.blocks[block].bytes, .offset = best.packing.offsets[block]});
   return planned;
 }
 

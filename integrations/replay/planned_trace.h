@@ -17,8 +17,8 @@ struct PlannedTrace {
   Bytes load_bytes = 0;  ///< most live at any time, every block rounded to the alignment: no packing is lower
 };
 
-/// Packs every block at a multiple of `alignment`. The clock is the position in the trace: a block takes its bytes from
-/// its allocation to its free, so a free before an allocation gives its bytes to it.
-[[nodiscard]] PlannedTrace plan_trace(const AllocationTrace& trace, Bytes alignment);
+/// Packs every block, with its pad, at a multiple of `alignment`. The clock is the position in the trace: a block takes
+/// its bytes from its allocation to its free, so a free before an allocation gives its bytes to it.
+[[nodiscard]] PlannedTrace plan_trace(const AllocationTrace& trace, Bytes alignment, Bytes tail_pad_bytes);
 
 }  // namespace tidemark

@@ -157,14 +157,15 @@ Result<ReplayFigures> replay(const AllocationTrace& trace, const ReplayRequest& 
   const Bytes peak = std::min(figures_of(trace).peak_bytes, kMostAmple);
   const Bytes ample = std::clamp(round_up(4 * peak, kGiB), kAmple, kMostAmple);
   const Bytes capacity = request.capacity_bytes > 0 ? request.capacity_bytes : ample;
-  const std::unique_ptr<SimDevice> device = make_sim_device({.capacity_bytes = capacity, .check_races = false});
+  const std::unique_ptr<SimDevice> device =
+      make_sim_device({.capacity_bytes = capacity, .tail_pad_bytes = request.tail_pad_bytes, .check_races = false});
   const DeviceTraits& traits = device->traits();
   ReplayFigures figures{.allocator = name_of(request.allocator, request.expandable),
                         .device = traits.product,
                         .granule_bytes = traits.granule_bytes};
   std::unique_ptr<ReplayTarget> target;
   if (request.allocator == ReplayAllocator::planned) {
-    const PlannedTrace plan = plan_trace(trace, traits.alignment_bytes);
+    const PlannedTrace plan = plan_trace(trace, traits.alignment_bytes, traits.tail_pad_bytes);
     figures.planned = {.packer = plan.packer, .height_bytes = plan.height_bytes, .load_bytes = plan.load_bytes};
     Result<std::unique_ptr<ReplayTarget>> planned = make_planned_target(*device, plan);
     if (!planned) return planned.error();

@@ -22,6 +22,7 @@ struct ReplayRequest {
   ReplayAllocator allocator = ReplayAllocator::caching;
   bool expandable = false;                  ///< of the baseline
   Bytes capacity_bytes = 0;                 ///< of the simulated device; 0: ample
+  Bytes tail_pad_bytes = 0;                 ///< DeviceTraits::tail_pad_bytes of the simulated device; 32 on Ascend
   std::int64_t timed_operations = 200'000;  ///< at least so many are timed, in whole passes and at most 1,000; 0: none
 };
 

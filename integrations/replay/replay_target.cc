@@ -94,7 +94,7 @@ std::unique_ptr<ReplayTarget> make_baseline_target(Device& device, bool expandab
 
 Result<std::unique_ptr<ReplayTarget>> make_planned_target(Device& device, const PlannedTrace& plan) {
   const Bytes granule = device.traits().granule_bytes;
-  const Bytes bytes = std::max(granule, round_up(plan.height_bytes + device.traits().tail_pad_bytes, granule));
+  const Bytes bytes = std::max(granule, round_up(plan.height_bytes, granule));
   Address base = 0;
   DeviceCode code = device.reserve(bytes, base);
   if (code == DeviceCode::ok) {

@@ -1,0 +1,97 @@
+// `tidemark replay` as a user runs it.
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <string>
+#include <vector>
+
+#include "tests/support/program_run.h"
+
+namespace tidemark::testing {
+namespace {
+
+const std::string kTrace = "id,lower,upper,size\na,0,1,31457280\nb,1,3,12582912\nc,2,3,15728640\n";
+
+void expect_refused(const Workplace& place, const std::vector<std::string>& arguments, const std::string& pattern) {
+  const Ran ran = place.run(arguments);
+  EXPECT_EQ(ran.status, 2) << ran.err;
+  EXPECT_EQ(ran.out, "");
+  EXPECT_TRUE(is_one_line(ran.err)) << ran.err;
+  EXPECT_TRUE(std::regex_search(ran.err, std::regex(pattern))) << ran.err << "does not match " << pattern;
+}
+
+TEST(CliReplay, ComparesAllAllocators) {
+  const Workplace place;
+  place.write("t.csv", kTrace);
+  const Ran ran = place.run({"replay", "t.csv"});
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  for (const char* line : {"t.csv: minimalloc, 3 allocations, 3 frees", "\ncaching ", "\nplanned ", "\nbaseline ",
+                           "\nbaseline, expandable ", "3 requests served from the plan, 0 not planned",
+                           "Reserved: simulated", "ns: measured"})
+    EXPECT_NE(ran.out.find(line), std::string::npos) << line << " is not in\n" << ran.out;
+}
+
+TEST(CliReplay, OneAllocatorAsJson) {
+  const Workplace place;
+  place.write("t.csv", kTrace);
+  const auto names = [&](const std::vector<std::string>& options) {
+    std::vector<std::string> arguments = {"replay", "t.csv", "--format", "json"};
+    arguments.insert(arguments.end(), options.begin(), options.end());
+    const Ran ran = place.run(arguments);
+    EXPECT_EQ(ran.status, 0) << ran.err;
+    std::string list;
+    for (const nlohmann::json& replay : nlohmann::json::parse(ran.out)["replays"])
+      list += replay["allocator"].get<std::string>() + ";";
+    return list;
+  };
+  EXPECT_EQ(names({}), "caching;planned;baseline;baseline, expandable;");
+  EXPECT_EQ(names({"--expandable"}), "caching;planned;baseline, expandable;");
+  EXPECT_EQ(names({"--allocator", "caching"}), "caching;");
+  EXPECT_EQ(names({"--allocator", "planned", "--device", "sim"}), "planned;");
+  EXPECT_EQ(names({"--allocator", "baseline", "--tail-pad", "32B"}), "baseline;baseline, expandable;");
+  EXPECT_EQ(names({"--allocator", "baseline", "--expandable"}), "baseline, expandable;");
+}
+
+TEST(CliReplay, WhatDoesNotFitEndsWithOne) {
+  const Workplace place;
+  place.write("t.csv", kTrace);
+  const Ran ran = place.run({"replay", "t.csv", "--allocator", "caching", "--capacity", "28MiB"});
+  EXPECT_EQ(ran.status, 1);
+  EXPECT_EQ(ran.out, "");
+  EXPECT_TRUE(std::regex_search(ran.err, std::regex("^tidemark replay: caching: event 0: no room for 30.00 MiB")))
+      << ran.err;
+}
+
+TEST(CliReplay, BadInput) {
+  const Workplace place;
+  place.write("t.csv", kTrace);
+  place.write("bad.csv", "id,lower,upper,size\na,5,1,4\n");
+  place.write("empty.csv", "");
+  place.write("plan.json", "{}");
+  place.write("evil.pkl",
+              "\x80\x02"
+              "cos\nsystem\nX\x04\x00\x00\x00true\x85R.");
+  place.write("cut.pkl", "\x80\x02}q");
+  place.write("d/inside", "");
+  expect_refused(place, {"replay", "bad.csv"}, "^bad\\.csv:2: upper is 1; it must be above lower, 5");
+  expect_refused(place, {"replay", "empty.csv"}, "^empty\\.csv:1: the file is empty");
+  expect_refused(place, {"replay", "plan.json"}, "^plan\\.json:1: it is JSON");
+  expect_refused(place, {"replay", "evil.pkl"}, "^evil\\.pkl: byte 2: GLOBAL would run code of Python");
+  expect_refused(place, {"replay", "cut.pkl"}, "^cut\\.pkl: byte 3: the file ends here");
+  expect_refused(place, {"replay", "missing.csv"}, "^missing\\.csv: cannot read: No such file");
+  expect_refused(place, {"replay", "d"}, "^d: cannot read: Is a directory");
+  expect_refused(place, {"replay"}, "TRACE is required");
+  expect_refused(place, {"replay", "t.csv", "--allocator", "cashing"}, "did you mean 'caching'");
+  expect_refused(place, {"replay", "t.csv", "--device", "host"}, "--device: ");
+  expect_refused(place, {"replay", "t.csv", "--allocator", "planned", "--expandable"},
+                 "--expandable: only the baseline");
+  expect_refused(place, {"replay", "t.csv", "--capacity", "64"}, "--capacity: .*unit");
+  expect_refused(place, {"replay", "t.csv", "--capacity", "0B"}, "--capacity: must be above 0");
+  expect_refused(place, {"replay", "t.csv", "--capacity", "5TiB"}, "--capacity: .*at most 4TiB");
+  expect_refused(place, {"replay", "t.csv", "--tail-pad", "2MiB"}, "--tail-pad: must be at most 1MiB");
+}
+
+}  // namespace
+}  // namespace tidemark::testing
