@@ -16,13 +16,14 @@ std::optional<RangeInfo> BlockPool::cut(RangeId range, Bytes bytes) {
 
 std::optional<RangeInfo> BlockPool::take_from_others(Bytes bytes, StreamSlot stream, OffsetAllocator::Search search) {
   constexpr int kFastVisits = 32;
+  const MetadataVector<Epoch> known = shared_.order.known_epochs(stream);
   const auto domains = static_cast<FreeDomain>(shared_.order.stream_count());
   for (FreeDomain domain = 0; domain < domains; ++domain) {
     if (domain == static_cast<FreeDomain>(stream)) continue;
     int visits = 0;
     bool found = false;
     const RangeId range = space_.find_free(domain, bytes, [&](const RangeInfo& candidate) {
-      found = usable(candidate, stream);
+      found = is_over(candidate, known);
       return found || (search == OffsetAllocator::Search::fast && ++visits >= kFastVisits);
     });
     if (!found) continue;

@@ -66,12 +66,9 @@ class BlockPool {
   BlockPool(const Shared& shared, Bytes grain)
       : shared_(shared), grain_(grain), space_(0, shared.unit, OffsetAllocator::Initial::absent) {}
 
-  [[nodiscard]] bool usable(const RangeInfo& range, StreamSlot stream) const {
-    return shared_.order.dominated(death_of(range), stream);
-  }
-  [[nodiscard]] bool idle(const RangeInfo& range) const { return shared_.order.completed(death_of(range)); }
-  [[nodiscard]] static Death death_of(const RangeInfo& range) {
-    return {.stream = static_cast<StreamSlot>(range.domain), .epoch = range.stamp};
+  /// Whether a free range died before what is known, a list of epochs by slot.
+  [[nodiscard]] static bool is_over(const RangeInfo& range, const MetadataVector<Epoch>& known) {
+    return range.stamp == 0 || (range.domain < known.size() && known[range.domain] >= range.stamp);
   }
   void change_reserved(Bytes by, TraceAction action, Address address, StreamSlot stream = {});
 

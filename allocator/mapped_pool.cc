@@ -28,7 +28,8 @@ DeviceCode MappedPool::reserve_range() {
 DeviceCode MappedPool::grow(Bytes bytes, StreamSlot stream, const GrowthBudget& budget,
                             std::optional<RangeInfo>& range) {
   if (const DeviceCode code = reserve_range(); code != DeviceCode::ok) return code;
-  const auto place = find_placement(space_, bytes, grain_, [&](const RangeInfo& free) { return usable(free, stream); });
+  const auto known = shared_.order.known_epochs(stream);
+  const auto place = find_placement(space_, bytes, grain_, [&](const RangeInfo& free) { return is_over(free, known); });
   if (!place) return DeviceCode::out_of_memory;
   if (const DeviceCode code = supply(*place, bytes, stream, budget); code != DeviceCode::ok) return code;
   range = space_.allocate_at(place->offset, bytes);
@@ -56,7 +57,9 @@ DeviceCode MappedPool::supply(const Placement& place, Bytes bytes, StreamSlot st
 }
 
 MetadataVector<Stretch> MappedPool::idle_granules(Bytes keep, Bytes keep_bytes) const {
-  return idle_stretches(space_, grain_, keep, keep_bytes, [this](const RangeInfo& range) { return idle(range); });
+  const auto completed = shared_.order.completed_epochs();
+  return idle_stretches(space_, grain_, keep, keep_bytes,
+                        [&](const RangeInfo& range) { return is_over(range, completed); });
 }
 
 /// Moves up to `wanted` bytes of idle granules to the missing places, from the back, and returns how many.
@@ -144,7 +147,9 @@ Bytes MappedPool::gather(StreamSlot stream, Bytes bytes) {
   }
   bytes = round_up(bytes, grain_);
   if (bytes == 0) return 0;
-  const auto place = find_placement(space_, bytes, grain_, [&](const RangeInfo& range) { return idle(range); });
+  const auto completed = shared_.order.completed_epochs();
+  const auto place =
+      find_placement(space_, bytes, grain_, [&](const RangeInfo& range) { return is_over(range, completed); });
   if (!place) return 0;
   const GrowthBudget nothing_new{.wanted_bytes = 0, .limit_bytes = reserved_bytes_};
   if (supply(*place, bytes, stream, nothing_new) != DeviceCode::ok) return 0;

@@ -9,7 +9,8 @@ PlainPool::PlainPool(const Shared& shared) : BlockPool(shared, kPage) {}
 
 DeviceCode PlainPool::grow(Bytes bytes, StreamSlot stream, const GrowthBudget& budget,
                            std::optional<RangeInfo>& range) {
-  const auto joined = find_placement(space_, bytes, kPage, [&](const RangeInfo& free) { return usable(free, stream); });
+  const auto known = shared_.order.known_epochs(stream);
+  const auto joined = find_placement(space_, bytes, kPage, [&](const RangeInfo& free) { return is_over(free, known); });
   if (joined && joined->missing_bytes == 0) {
     range = space_.allocate_at(joined->offset, bytes);
     return DeviceCode::ok;
@@ -74,10 +75,11 @@ bool PlainPool::is_free(const Segment& segment) const {
 }
 
 bool PlainPool::is_idle(const Segment& segment) const {
+  const auto completed = shared_.order.completed_epochs();
   for (RangeId id = space_.find(segment.offset); id != kNoRange; id = space_.next(id)) {
     const RangeInfo range = space_.info(id);
     if (range.offset >= segment.offset + segment.bytes) break;
-    if (range.state == RangeState::used || !idle(range)) return false;
+    if (range.state == RangeState::used || !is_over(range, completed)) return false;
   }
   return true;
 }

@@ -216,6 +216,19 @@ DeviceCode StreamOrder::wait(Device& device, StreamHandle stream, EventHandle ev
   return code;
 }
 
+MetadataVector<Epoch> StreamOrder::known_epochs(StreamSlot stream) const {
+  const std::lock_guard lock(state_->mutex);
+  Clock known = state_->completed;
+  raise(known, stream_at(stream).clock);
+  raise(known, static_cast<std::size_t>(stream), ~Epoch{0});
+  return known;
+}
+
+MetadataVector<Epoch> StreamOrder::completed_epochs() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->completed;
+}
+
 bool StreamOrder::over(Death death, const Clock* clock) const {
   const auto slot = static_cast<std::size_t>(death.stream);
   return at(state_->completed, slot) >= death.epoch || (clock != nullptr && at(*clock, slot) >= death.epoch);

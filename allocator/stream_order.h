@@ -113,6 +113,11 @@ class StreamOrder {
   [[nodiscard]] bool completed(const Frontier& frontier) const;
   [[nodiscard]] bool completed(Death death) const;
 
+  /// The latest epoch of every stream (by slot; beyond the end: 0) that is over for `stream`, or for the host:
+  /// dominated() for many deaths at once. Of `stream` itself everything is over.
+  [[nodiscard]] MetadataVector<Epoch> known_epochs(StreamSlot stream) const;
+  [[nodiscard]] MetadataVector<Epoch> completed_epochs() const;
+
  private:
   struct Stream;
   struct State;

@@ -1,0 +1,171 @@
+// What one allocate + free pair costs on the host: the caching allocator, the model of PyTorch's allocator, and
+// mimalloc handing out ordinary host memory, in one run on one machine. The device underneath is simulated (its calls
+// cost host time here, too; the columns show how many there were).
+//
+//   pair      one size, freed at once: what a front cache can do
+//   live set  2,000 live blocks of random sizes, one replaced at a time, small (to 64 KiB) and mixed (to 16 MiB)
+//   threads   `pair` and the small live set on 1, 2 and 4 threads with a stream each; ns are wall time over the pairs
+//   of
+//             one thread, so equal figures mean perfect scaling (to the number of cores)
+//
+// The baseline model is not made for threads and takes one lock, as PyTorch's allocator does. Best of kRepeats.
+
+#include <fmt/format.h>
+#include <mimalloc.h>
+#include <time.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "allocator/baseline_allocator.h"
+#include "allocator/caching_allocator.h"
+#include "device/sim_device.h"
+
+namespace tidemark {
+namespace {
+
+using namespace literals;
+
+constexpr int kRepeats = 3;
+constexpr std::size_t kLive = 2'000;
+
+/// Something to allocate from; `thread` says which stream.
+struct Subject {
+  std::string name;
+  std::function<Address(std::size_t thread, Bytes)> allocate;
+  std::function<void(Address)> free;
+  std::function<std::string()> facts = [] { return std::string{}; };
+};
+
+/// ns per pair of one thread's pass.
+using Pass = std::function<void(Subject&, std::size_t thread, int pairs)>;
+
+void one_size(Subject& subject, std::size_t thread, int pairs) {
+  for (int i = 0; i < pairs; ++i) subject.free(subject.allocate(thread, 4096));
+}
+
+Pass live_set(Bytes largest) {
+  return [largest](Subject& subject, std::size_t thread, int pairs) {
+    std::mt19937_64 random(thread + 1);
+    std::vector<Bytes> sizes(4096);  // drawn beforehand: not what is measured; log-uniform
+    std::uniform_real_distribution<double> power(9, std::log2(static_cast<double>(largest)));
+    for (Bytes& size : sizes) size = static_cast<Bytes>(std::exp2(power(random)));
+    std::vector<Address> live(kLive);
+    for (std::size_t i = 0; i < kLive; ++i) live[i] = subject.allocate(thread, sizes[i % sizes.size()]);
+    for (int i = 0; i < pairs; ++i) {
+      Address& one = live[random() % kLive];
+      subject.free(one);
+      one = subject.allocate(thread, sizes[static_cast<std::size_t>(i) % sizes.size()]);
+    }
+    for (const Address one : live) subject.free(one);
+  };
+}
+
+/// Of the calling thread.
+double processor_ns() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) * 1e9 + static_cast<double>(time.tv_nsec);
+}
+
+double measure(Subject& subject, const Pass& pass, std::size_t threads, int pairs) {
+  double best = 1e18;
+  for (int repeat = 0; repeat < kRepeats; ++repeat) {
+    std::vector<double> ns(threads);
+    std::vector<std::thread> running;
+    for (std::size_t t = 0; t < threads; ++t) {
+      running.emplace_back([&, t] {
+        const double start = processor_ns();
+        pass(subject, t, pairs);
+        ns[t] = (processor_ns() - start) / pairs;
+      });
+    }
+    for (std::thread& thread : running) thread.join();
+    best = std::min(best, *std::max_element(ns.begin(), ns.end()));
+  }
+  return best;
+}
+
+/// A fresh subject and the device that it works on.
+struct Setup {
+  std::unique_ptr<SimDevice> device = make_sim_device({.capacity_bytes = 256_GiB, .check_races = false});
+  StreamHandle streams[4] = {};
+  StreamOrder order;
+  std::unique_ptr<CachingAllocator> caching;
+  std::unique_ptr<BaselineAllocator> baseline;
+  std::mutex mutex;
+  Subject subject;
+
+  explicit Setup(const std::string& name) {
+    for (StreamHandle& stream : streams) (void)device->create_stream(StreamRole::compute, stream);
+    if (name == "caching") use_caching();
+    if (name == "baseline") use_baseline();
+    if (name == "mimalloc") use_mimalloc();
+    subject.name = name;
+  }
+  void use_caching() {
+    caching = std::make_unique<CachingAllocator>(*device, order);
+    subject.allocate = [this](std::size_t thread, Bytes bytes) {
+      Address address = 0;
+      (void)caching->allocate(bytes, streams[thread], address);
+      return address;
+    };
+    subject.free = [this](Address address) { (void)caching->free(address); };
+    subject.facts = [this] {
+      const AllocatorStatistics s = caching->statistics();
+      return fmt::format("{} maps, {} remaps, peak reserved/live {:.3f}", s.num_device_alloc, s.remaps,
+                         static_cast<double>(s.reserved_bytes.peak) / static_cast<double>(s.allocated_bytes.peak));
+    };
+  }
+  void use_baseline() {
+    baseline = std::make_unique<BaselineAllocator>(*device, BaselineAllocator::Options{.expandable = true});
+    subject.allocate = [this](std::size_t thread, Bytes bytes) {
+      const std::lock_guard lock(mutex);
+      Address address = 0;
+      (void)baseline->allocate(bytes, streams[thread], address);
+      return address;
+    };
+    subject.free = [this](Address address) {
+      const std::lock_guard lock(mutex);
+      baseline->free(address);
+    };
+    subject.facts = [this] {
+      const auto& counts = baseline->counts();
+      return fmt::format("peak reserved/live {:.3f}", static_cast<double>(counts.peak_reserved_bytes) /
+                                                          static_cast<double>(counts.peak_allocated_bytes));
+    };
+  }
+  void use_mimalloc() {
+    subject.allocate = [](std::size_t, Bytes bytes) {
+      return reinterpret_cast<Address>(mi_malloc(static_cast<std::size_t>(bytes)));
+    };
+    subject.free = [](Address address) { mi_free(reinterpret_cast<void*>(address)); };
+  }
+};
+
+void row(const char* what, const Pass& pass, std::size_t threads, int pairs) {
+  for (const char* name : {"caching", "baseline", "mimalloc"}) {
+    Setup setup(name);
+    const double ns = measure(setup.subject, pass, threads, pairs);
+    fmt::print("{:<16} {:>7} {:<10} {:>10.1f}  {}\n", what, threads, name, ns, setup.subject.facts());
+  }
+}
+
+}  // namespace
+}  // namespace tidemark
+
+int main() {
+  using namespace tidemark;
+  fmt::print("processor times measured on {} hardware threads; simulated device\n",
+             std::thread::hardware_concurrency());
+  fmt::print("{:<16} {:>7} {:<10} {:>10}\n", "workload", "threads", "allocator", "ns/pair");
+  for (const std::size_t threads : {1UL, 2UL, 4UL}) row("pair 4 KiB", one_size, threads, 1'000'000);
+  for (const std::size_t threads : {1UL, 2UL, 4UL}) row("live set 64 KiB", live_set(64 * kKiB), threads, 300'000);
+  for (const std::size_t threads : {1UL, 2UL, 4UL}) row("live set 16 MiB", live_set(16 * kMiB), threads, 100'000);
+}
