@@ -16,6 +16,32 @@
 namespace tidemark {
 namespace {
 
+/// A bit of everything, stopping at the first call that fails.
+DeviceCode use_everything(Device& device) {
+  const Bytes granule = device.traits().granule_bytes;
+  Address base = 0, plain = 0, host = 0;
+  StreamHandle first{}, second{};
+  EventHandle event{};
+  DeviceCode code = DeviceCode::ok;
+  const auto then = [&](auto&& call) { code = code == DeviceCode::ok ? call() : code; };
+  then([&] { return device.reserve(4 * granule, base); });
+  then([&] { return device.map(base, 2 * granule); });
+  then([&] { return device.allocate_plain(70'000, plain); });
+  then([&] { return device.allocate_pinned(2 * granule, host); });
+  then([&] { return device.create_stream(StreamRole::compute, first); });
+  then([&] { return device.create_stream(StreamRole::d2h, second); });
+  then([&] { return device.create_event(event); });
+  const Touch touches[] = {{base, 2 * granule, AccessKind::write, 1}, {plain, 70'000, AccessKind::write, 2}};
+  then([&] { return device.launch(first, {.id = 1, .touches = touches, .verify = true}); });
+  then([&] { return device.record_event(event, first); });
+  then([&] { return device.wait_event(second, event); });
+  then([&] { return device.copy(second, host, base, 2 * granule, CopyKind::device_to_host); });
+  then([&] { return device.synchronize_event(event); });
+  then([&] { return device.synchronize_stream(second); });
+  then([&] { return device.remap(base + 2 * static_cast<Address>(granule), base, granule); });
+  return code;
+}
+
 class AscendOnStandIn : public ::testing::Test {
  protected:
   AscendOnStandIn() { controls_.reset(); }
@@ -336,6 +362,31 @@ TEST_F(AscendOnStandIn, GivesBackWhatTheCallerForgot) {
        {"blocks", "reservations", "mappings", "physicals", "streams", "events", "device_bytes", "violations"}) {
     EXPECT_EQ(controls_.get(count), 0) << count;
   }
+}
+
+TEST_F(AscendOnStandIn, NothingIsLeftAfterAFaultAtAnyCall) {
+  open();
+  const std::int64_t streams = controls_.get("streams");
+  int faults = 0;
+  for (const char* const call :
+       {"aclrtReserveMemAddress", "aclrtMallocPhysical", "aclrtMapMem", "aclrtUnmapMem", "aclrtMallocAlign32",
+        "aclrtMallocHost", "aclrtCreateStream", "aclrtCreateEventExWithFlag", "aclrtLaunchHostFunc", "aclrtMemcpyAsync",
+        "aclrtRecordEvent", "aclrtStreamWaitEvent", "aclrtSynchronizeEvent", "aclrtSynchronizeStream",
+        "aclrtSetCurrentContext"}) {
+    for (std::int64_t skip = 0; skip < 4; ++skip) {
+      if (device_ == nullptr) open();
+      controls_.fail_call(call, skip, acl::kOutOfMemory);
+      faults += use_everything(*device_) == DeviceCode::ok ? 0 : 1;
+      controls_.fail_call(call, 1'000'000, 0);  // not while giving back
+      device_.reset();
+      for (const char* const count :
+           {"blocks", "reservations", "mappings", "physicals", "events", "operations", "violations"}) {
+        ASSERT_EQ(controls_.get(count), 0) << count << " after " << call << " " << skip;
+      }
+      ASSERT_EQ(controls_.get("streams"), streams) << call << " " << skip;
+    }
+  }
+  EXPECT_GT(faults, 15);
 }
 
 }  // namespace

@@ -16,6 +16,32 @@
 namespace tidemark {
 namespace {
 
+/// A bit of everything, stopping at the first call that fails.
+DeviceCode use_everything(Device& device) {
+  const Bytes granule = device.traits().granule_bytes;
+  Address base = 0, plain = 0, host = 0;
+  StreamHandle first{}, second{};
+  EventHandle event{};
+  DeviceCode code = DeviceCode::ok;
+  const auto then = [&](auto&& call) { code = code == DeviceCode::ok ? call() : code; };
+  then([&] { return device.reserve(4 * granule, base); });
+  then([&] { return device.map(base, 2 * granule); });
+  then([&] { return device.allocate_plain(70'000, plain); });
+  then([&] { return device.allocate_pinned(2 * granule, host); });
+  then([&] { return device.create_stream(StreamRole::compute, first); });
+  then([&] { return device.create_stream(StreamRole::d2h, second); });
+  then([&] { return device.create_event(event); });
+  const Touch touches[] = {{base, 2 * granule, AccessKind::write, 1}, {plain, 70'000, AccessKind::write, 2}};
+  then([&] { return device.launch(first, {.id = 1, .touches = touches, .verify = true}); });
+  then([&] { return device.record_event(event, first); });
+  then([&] { return device.wait_event(second, event); });
+  then([&] { return device.copy(second, host, base, 2 * granule, CopyKind::device_to_host); });
+  then([&] { return device.synchronize_event(event); });
+  then([&] { return device.synchronize_stream(second); });
+  then([&] { return device.remap(base + 2 * static_cast<Address>(granule), base, granule); });
+  return code;
+}
+
 class CudaOnStandIn : public ::testing::Test {
  protected:
   CudaOnStandIn() { controls_.reset(); }
@@ -285,6 +311,31 @@ TEST_F(CudaOnStandIn, GivesBackWhatTheCallerForgot) {
     EXPECT_EQ(controls_.get(count), 0) << count;
   }
   EXPECT_EQ(controls_.get("streams"), streams);
+}
+
+TEST_F(CudaOnStandIn, NothingIsLeftAfterAFaultAtAnyCall) {
+  open();
+  const std::int64_t streams = controls_.get("streams");
+  int faults = 0;
+  for (const char* const call :
+       {"cuMemAddressReserve", "cuMemCreate", "cuMemMap", "cuMemSetAccess", "cuMemAlloc", "cuMemHostAlloc",
+        "cuMemHostRegister", "cuStreamCreateWithPriority", "cuEventCreate", "cuModuleLoadData", "cuModuleGetFunction",
+        "cuMemsetD8", "cuLaunchKernel", "cuEventRecord", "cuStreamWaitEvent", "cuMemcpyDtoHAsync", "cuEventSynchronize",
+        "cuStreamSynchronize"}) {
+    for (std::int64_t skip = 0; skip < 4; ++skip) {
+      if (device_ == nullptr) open();
+      controls_.fail_call(call, skip, cuda::kOutOfMemory);
+      faults += use_everything(*device_) == DeviceCode::ok ? 0 : 1;
+      controls_.fail_call(call, 1'000'000, 0);  // not while giving back
+      device_.reset();
+      for (const char* const count :
+           {"blocks", "reservations", "mappings", "physicals", "events", "operations", "violations"}) {
+        ASSERT_EQ(controls_.get(count), 0) << count << " after " << call << " " << skip;
+      }
+      ASSERT_EQ(controls_.get("streams"), streams) << call << " " << skip;
+    }
+  }
+  EXPECT_GT(faults, 18);
 }
 
 }  // namespace

@@ -75,6 +75,7 @@ TEST(CudaKernels, FillWritesThePatternAndNothingElse) {
 
 TEST(CudaKernels, CheckFindsEveryWrongByteOnce) {
   for (const Bytes bytes : kSizes) {
+    if (bytes > 200) continue;  // a run for every byte
     Memory memory(bytes);
     fill_pattern(memory.data(), bytes, 7);
     ReportMemory report;
