@@ -365,6 +365,7 @@ TEST_F(AscendOnStandIn, GivesBackWhatTheCallerForgot) {
 }
 
 TEST_F(AscendOnStandIn, NothingIsLeftAfterAFaultAtAnyCall) {
+  controls_.set("granule_bytes", 64 * kKiB);  // quicker
   open();
   const std::int64_t streams = controls_.get("streams");
   int faults = 0;

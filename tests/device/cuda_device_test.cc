@@ -314,6 +314,7 @@ TEST_F(CudaOnStandIn, GivesBackWhatTheCallerForgot) {
 }
 
 TEST_F(CudaOnStandIn, NothingIsLeftAfterAFaultAtAnyCall) {
+  controls_.set("granule_bytes", 64 * kKiB);  // quicker
   open();
   const std::int64_t streams = controls_.get("streams");
   int faults = 0;
