@@ -197,7 +197,9 @@ TEST(Planned, ServesEveryRequestWithAPadToo) {
     const ReplayFigures figures =
         run(read(kSmall), {.allocator = allocator, .tail_pad_bytes = 32, .timed_operations = 0});
     EXPECT_GE(figures.peak_reserved_bytes, 32 * kMiB);
-    if (figures.planned) EXPECT_EQ(figures.planned->not_planned, 0);
+    if (figures.planned) {
+      EXPECT_EQ(figures.planned->not_planned, 0);
+    }
   }
 }
 
