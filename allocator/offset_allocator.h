@@ -16,7 +16,7 @@
 // looks at kProbes ranges of the request's own bin, then takes the first range of the next larger non-empty bin: it
 // can miss only ranges that are less than 1/32 larger than the request; Search::thorough looks at that bin to its end
 // and misses nothing. With M the largest and m the smallest live size, a first-fit of this kind never needs more than
-// about peak * log2(M / m) address space (Robson); measured figures are in docs/PERFORMANCE.md.
+// about peak * log2(M / m) address space (Robson); bench/allocator_bench and `tidemark replay` show what it does need.
 //
 // Failure leaves the state untouched: nodes are set aside before anything changes. std::bad_alloc of the metadata is
 // thrown before the first change, too.
