@@ -1,0 +1,158 @@
+#include <fmt/format.h>
+
+#include <charconv>
+#include <filesystem>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "core/verify.h"
+#include "integrations/cli/console.h"
+#include "integrations/cli/options.h"
+#include "integrations/cli/plan_input.h"
+#include "integrations/cli/verb.h"
+#include "integrations/formats/plan_restore.h"
+#include "integrations/run/run_plan.h"
+#include "integrations/run/run_summary.h"
+
+namespace tidemark::cli {
+namespace {
+
+constexpr int kMostSchedules = 1'000'000;
+constexpr double kMostLoad = 1000;
+
+std::optional<std::int64_t> whole(std::string_view text) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 0) return std::nullopt;
+  return value;
+}
+
+/// `1/64`, or `1`.
+Result<std::int64_t> parse_scale(const std::string& text) {
+  const auto divisor = text.starts_with("1/") ? whole(std::string_view(text).substr(2)) : whole(text);
+  const bool one = text.starts_with("1/") || divisor == 1;
+  if (!divisor || !one || *divisor < 1 || *divisor > 64 || (*divisor & (*divisor - 1)) != 0)
+    return bad_input(fmt::format("--scale: {} is not 1 or 1/2, 1/4, ... 1/64", text));
+  return *divisor;
+}
+
+Result<double> parse_load(std::string_view option, std::string_view text) {
+  const Result<double> load = parse_number(text);
+  if (!load || load.value() <= 0 || load.value() > kMostLoad)
+    return bad_input(fmt::format("{}: {} is not a load above 0 and at most {}", option, text, kMostLoad));
+  return load.value();
+}
+
+class RunCommand final : public Command {
+ public:
+  void declare(CLI::App& app) override {
+    app.add_option("PLAN", plan_, "a plan.json of `tidemark plan --out`")->required()->type_name("FILE");
+    add_word(app, "--device", device_, "device", {"sim", "host", "cuda", "ascend"},
+             "sim: simulated, all ranks in one virtual time (default); host: this machine's memory; cuda, ascend");
+    app.add_option("--rank", rank_, "one rank alone, or all (default)")->type_name("N|all");
+    app.add_option("--scale", scale_, "divide sizes and addresses: 1/2 to 1/64 (default 1)")->type_name("1/N");
+    app.add_flag("--verify", verify_, "fill what is written with patterns, check what is read and copied in");
+    add_count(app, "--seed", seed_, 0, std::numeric_limits<int>::max(),
+              "sim: random durations and orders of this seed; 0: as estimated (default)");
+    add_count(app, "--schedules", schedules_, 1, kMostSchedules, "sim: so many seeds from --seed on (default 1)");
+    app.add_option("--load", load_, "expert load of every layer and micro-batch instead of the planned")
+        ->type_name("F");
+    app.add_option("--load-rise", load_rise_, "the same for what begins at op number OP or later, as planned before")
+        ->type_name("F@OP");
+    add_format(app, format_);
+  }
+
+  Result<ExitStatus> run(Console& console) override {
+    const Result<RunAsk> ask = read_ask();
+    if (!ask) return ask.error();
+    const Result<PlanFile> file = read_plan(plan_);
+    if (!file) return file.error();
+    const Result<PlanOutcome> plan = restore_outcome(file.value(), {}, plan_.string());
+    if (!plan) return plan.error();
+    if (const std::optional<Error> error = not_runnable(plan.value())) return *error;
+    const Result<RunOutcome> outcome = run_plan(plan.value(), file.value().machine, ask.value());
+    if (!outcome) return outcome.error();
+    const Status status =
+        console.print(format_ == Format::json ? run_json(outcome.value()) : run_text(outcome.value()));
+    if (!status) return status.error();
+    return outcome.value().problems.empty() ? ExitStatus::done : ExitStatus::answer_is_no;
+  }
+
+ private:
+  [[nodiscard]] Result<RunAsk> read_ask() const {
+    RunAsk ask{.verify = verify_, .seed = static_cast<std::uint64_t>(seed_), .schedules = schedules_};
+    ask.device = device_ == "host"     ? RunDevice::host
+                 : device_ == "cuda"   ? RunDevice::cuda
+                 : device_ == "ascend" ? RunDevice::ascend
+                                       : RunDevice::sim;
+    if (rank_ != "all") {
+      const std::optional<std::int64_t> rank = whole(rank_);
+      if (!rank || *rank > 65535) return bad_input(fmt::format("--rank: {} is neither a rank nor all", rank_));
+      ask.rank = static_cast<std::int32_t>(*rank);
+    }
+    const Result<std::int64_t> scale = parse_scale(scale_);
+    if (!scale) return scale.error();
+    ask.scale = scale.value();
+    const Result<std::optional<LoadChange>> load = read_load();
+    if (!load) return load.error();
+    ask.load = load.value();
+    return ask;
+  }
+
+  [[nodiscard]] Result<std::optional<LoadChange>> read_load() const {
+    if (load_.empty() && load_rise_.empty()) return std::optional<LoadChange>();
+    if (!load_.empty() && !load_rise_.empty()) return bad_input("--load and --load-rise exclude each other");
+    if (!load_.empty()) {
+      const Result<double> load = parse_load("--load", load_);
+      if (!load) return load.error();
+      return std::optional(LoadChange{.load = load.value()});
+    }
+    const std::size_t at = load_rise_.find('@');
+    const std::optional<std::int64_t> op =
+        at == std::string::npos ? std::nullopt : whole(std::string_view(load_rise_).substr(at + 1));
+    if (!op) return bad_input(fmt::format("--load-rise: {} is not a load and an op, such as 1.4@1000", load_rise_));
+    const Result<double> load = parse_load("--load-rise", std::string_view(load_rise_).substr(0, at));
+    if (!load) return load.error();
+    return std::optional(LoadChange{.load = load.value(), .from_op = *op});
+  }
+
+  /// A file can have been edited, and a plan that does not fit is written, too.
+  static std::optional<Error> not_runnable(const PlanOutcome& plan) {
+    for (const RankPlan& rank : plan.ranks) {
+      if (!rank.figures.fits)
+        return infeasible(
+            fmt::format("rank {} does not fit and cannot run: {}", rank.figures.rank, rank.figures.reason));
+      if (const std::optional<Violation> violation = verify_program(rank.graph, rank.program))
+        return infeasible(fmt::format("rank {}: the program breaks a rule: {}", rank.figures.rank, violation->detail));
+    }
+    return std::nullopt;
+  }
+
+  std::filesystem::path plan_;
+  std::string device_ = "sim", rank_ = "all", scale_ = "1", load_, load_rise_;
+  bool verify_ = false;
+  int seed_ = 0, schedules_ = 1;
+  Format format_ = Format::text;
+};
+
+}  // namespace
+
+extern const Verb kCmdRun;
+const Verb kCmdRun = {
+    .name = "run",
+    .summary = "Carry a plan out, on simulated devices or on real memory: peak, time, races and wrong bytes",
+    .examples =
+        "  tidemark run plan.json\n"
+        "  tidemark run plan.json --verify --seed 1 --schedules 100\n"
+        "  tidemark run plan.json --load-rise 1.3@5000\n"
+        "  tidemark run plan.json --device host --rank 0 --scale 1/64 --verify\n",
+    .statuses =
+        "  0  carried out as planned\n"
+        "  1  refused, raced, wrong bytes, a peak above the plan, or a device that is not there\n"
+        "  2  bad usage or input; one line on stderr\n"
+        "  3  a fault in Tidemark\n",
+    .make = make_command<RunCommand>};
+
+}  // namespace tidemark::cli

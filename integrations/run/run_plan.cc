@@ -1,0 +1,178 @@
+#include "integrations/run/run_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <span>
+
+#include "core/dynamic_region.h"
+#include "device/ascend_device.h"
+#include "device/cuda_device.h"
+#include "device/host_device.h"
+#include "integrations/run/load_change.h"
+#include "integrations/run/sim_run.h"
+#include "planner/simulator.h"
+
+namespace tidemark {
+namespace {
+
+constexpr Bytes kPage = 4 * kKiB;
+
+std::span<const RankPlan> ranks_of(const PlanOutcome& plan, const RunAsk& ask) {
+  if (!ask.rank) return plan.ranks;
+  const auto found = std::find_if(plan.ranks.begin(), plan.ranks.end(),
+                                  [&](const RankPlan& r) { return r.figures.rank == *ask.rank; });
+  return found == plan.ranks.end() ? std::span<const RankPlan>() : std::span<const RankPlan>(&*found, 1);
+}
+
+/// What the plan's simulator says of each rank, if every rank is there.
+std::optional<StepTiming> simulated(const PlanOutcome& plan) {
+  std::vector<RankWork> work;
+  for (const RankPlan& rank : plan.ranks) {
+    if (rank.figures.rank != static_cast<std::int32_t>(work.size())) return std::nullopt;
+    work.push_back(work_of(rank.graph, rank.program.schedule, rank.task_ns));
+  }
+  Result<StepTiming> timing = simulate_step(work);
+  if (!timing) return std::nullopt;
+  return std::move(timing).value();
+}
+
+RankOutcome outcome_of(const RankPlan& plan, RunReport report, const std::optional<StepTiming>& timing) {
+  RankOutcome rank{.report = std::move(report),
+                   .plan_peak_bytes = plan.figures.peak_bytes,
+                   .reserve_bytes = plan.figures.reserve_bytes,
+                   .budget_bytes = plan.figures.budget_bytes};
+  if (timing) {
+    const Timeline& timeline = timing->ranks[static_cast<std::size_t>(plan.figures.rank)];
+    rank.plan_step_ns = timeline.finish_ns;
+    rank.plan_copy_stall_ns = timeline.copy_wait_ns;
+  }
+  return rank;
+}
+
+/// Everything that makes the answer no.
+void judge(RunOutcome& run) {
+  for (const RankOutcome& rank : run.ranks) {
+    const RunReport& r = rank.report;
+    const auto say = [&](std::string text) {
+      run.problems.push_back(fmt::format("rank {}: {}", r.rank, std::move(text)));
+    };
+    if (rank.races > 0)
+      say(fmt::format("{} races; {}", rank.races, rank.race_texts.empty() ? "" : rank.race_texts.front()));
+    if (r.mismatches > 0) say(fmt::format("{} mismatches; {}", r.mismatches, r.first_mismatch));
+    // Oversized storages take of the dynamic region, which lies above the plan's figure and below the budget.
+    const Bytes planned = (rank.plan_peak_bytes - rank.reserve_bytes + run.ask.scale - 1) / run.ask.scale;
+    const Bytes budget = (rank.budget_bytes - rank.reserve_bytes + run.ask.scale - 1) / run.ask.scale;
+    if (r.peak_bytes - r.extra_peak_bytes > planned || r.peak_bytes > std::max(planned, budget))
+      say(fmt::format("peak {} above the plan's {}", format_bytes(r.peak_bytes), format_bytes(planned)));
+  }
+}
+
+// --- sim
+// --------------------------------------------------------------------------------------------------------------
+
+Status add_schedule(const SimRunRequest& request, const std::optional<StepTiming>& timing, bool first,
+                    RunOutcome& run) {
+  Result<SimRun> made = run_on_sim(request);
+  if (!made) return made.error();
+  if (first) run.step_ns = made.value().step_ns;
+  for (std::size_t i = 0; i < request.ranks.size(); ++i) {
+    SimRankRun& sim = made.value().ranks[i];
+    if (first) {
+      run.ranks.push_back(outcome_of(request.ranks[i], sim.report, timing));
+      run.ranks.back().copy_stall_ns = sim.copy_stall_ns;
+    } else {
+      run.ranks[i].report.mismatches += sim.report.mismatches;
+      if (run.ranks[i].report.first_mismatch.empty()) run.ranks[i].report.first_mismatch = sim.report.first_mismatch;
+    }
+    run.ranks[i].races += sim.races;
+    for (std::string& text : sim.race_texts) run.ranks[i].race_texts.push_back(std::move(text));
+    if (!sim.leaks.empty()) run.problems.push_back(fmt::format("rank {}: left over: {}", sim.report.rank, sim.leaks));
+  }
+  return {};
+}
+
+Result<RunOutcome> run_sim(const PlanOutcome& plan, const Machine& machine, const RunAsk& ask) {
+  RunOutcome run{.ask = ask,
+                 .device = "sim",
+                 .product = "simulated " + machine.name,
+                 .simulated = true,
+                 .plan_step_ns = plan.step.step_ns};
+  const std::optional<StepTiming> timing = simulated(plan);
+  run.matched = !ask.rank && timing.has_value();
+  std::vector<std::vector<double>> loads(plan.ranks.size());
+  SimRunRequest request{.ranks = ranks_of(plan, ask),
+                        .machine = machine,
+                        .scale = ask.scale,
+                        .verify = ask.verify,
+                        .match_messages = run.matched};
+  if (ask.load) {
+    for (const RankPlan& rank : plan.ranks) {
+      const auto number = static_cast<std::size_t>(rank.figures.rank);
+      loads.resize(std::max(loads.size(), number + 1));
+      loads[number] = loads_of(rank, *ask.load);
+    }
+    request.load = [&](std::int32_t rank, SiteId site) { return loads[static_cast<std::size_t>(rank)][row(site)]; };
+  }
+  for (std::int64_t k = 0; k < ask.schedules; ++k) {
+    request.schedule.seed = ask.seed + static_cast<std::uint64_t>(k);
+    request.measure_stall = k == 0;
+    if (Status s = add_schedule(request, timing, k == 0, run); !s) return s.error();
+  }
+  judge(run);
+  return run;
+}
+
+// --- real memory
+// ------------------------------------------------------------------------------------------------------
+
+Result<std::unique_ptr<Device>> open_device(const RankPlan& rank, const RunAsk& ask) {
+  if (ask.device == RunDevice::cuda) return open_cuda_device({});
+  if (ask.device == RunDevice::ascend) return open_ascend_device({});
+  HostDeviceOptions options{.capacity_bytes = 0, .granule_bytes = std::max(kPage, kPlanGranule / ask.scale)};
+  for (const Arena& arena : rank.program.layout.arenas)
+    if (arena.space == MemorySpace::device)
+      options.capacity_bytes +=
+          round_up((std::max(arena.capacity_bytes, arena.height_bytes) + ask.scale - 1) / ask.scale,
+                   options.granule_bytes) +
+          options.granule_bytes;
+  return open_host_device(options);
+}
+
+Result<RunReport> run_alone(const RankPlan& rank, const RunAsk& ask, Device& device) {
+  RunOptions options{.scale = ask.scale, .verify = ask.verify, .names = names_of(rank)};
+  if (ask.load) options.load = [loads = loads_of(rank, *ask.load)](SiteId site) { return loads[row(site)]; };
+  Result<std::unique_ptr<Executor>> executor = Executor::open(rank.program, device, std::move(options));
+  if (!executor) return executor.error();
+  if (Status s = executor.value()->issue(); !s) return s.error();
+  return executor.value()->finish();
+}
+
+Result<RunOutcome> run_real(const PlanOutcome& plan, const RunAsk& ask) {
+  if (ask.schedules != 1 || ask.seed != 0)
+    return bad_input("--seed, --schedules: only a simulated device has schedules");
+  RunOutcome run{.ask = ask, .plan_step_ns = plan.step.step_ns};
+  for (const RankPlan& rank : ranks_of(plan, ask)) {
+    Result<std::unique_ptr<Device>> device = open_device(rank, ask);
+    if (!device) return device.error();
+    run.device = device.value()->traits().name;
+    run.product = device.value()->traits().product;
+    Result<RunReport> report = run_alone(rank, ask, *device.value());
+    if (!report) return report.error();
+    run.ranks.push_back(outcome_of(rank, std::move(report).value(), std::nullopt));
+    run.step_ns = std::max(run.step_ns, run.ranks.back().report.step_ns);
+  }
+  judge(run);
+  return run;
+}
+
+}  // namespace
+
+Result<RunOutcome> run_plan(const PlanOutcome& plan, const Machine& machine, const RunAsk& ask) {
+  if (ranks_of(plan, ask).empty())
+    return bad_input(fmt::format("--rank: the plan holds no rank {}", ask.rank.value_or(0)));
+  return ask.device == RunDevice::sim ? run_sim(plan, machine, ask) : run_real(plan, ask);
+}
+
+}  // namespace tidemark

@@ -1,0 +1,62 @@
+#pragma once
+// A plan carried out on a device of choice, and the verdict: what was asked, what each rank did, what is wrong with it.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/machine.h"
+#include "core/result.h"
+#include "planner/planner.h"
+#include "swap/run_report.h"
+
+namespace tidemark {
+
+enum class RunDevice : std::uint8_t { sim, host, cuda, ascend };
+
+/// Expert load other than the planned one.
+struct LoadChange {
+  double load = 1;
+  std::int64_t from_op = 0;  ///< sites whose first op is at or behind this have it; the others are as planned
+};
+
+struct RunAsk {
+  RunDevice device = RunDevice::sim;
+  std::optional<std::int32_t> rank;  ///< nothing: all; on `sim` in one virtual time, elsewhere one after the other
+  std::int64_t scale = 1;
+  bool verify = false;
+  std::uint64_t seed = 0;      ///< sim: of the first schedule; 0: durations as estimated
+  std::int64_t schedules = 1;  ///< sim: how many, seed after seed
+  std::optional<LoadChange> load;
+};
+
+struct RankOutcome {
+  RunReport report;                ///< of the first schedule; mismatches of all
+  Bytes plan_peak_bytes = 0;       ///< the plan's figure, reserves included, true size
+  Bytes reserve_bytes = 0;         ///< true size
+  Bytes budget_bytes = 0;          ///< true size
+  std::int64_t plan_step_ns = 0;   ///< when the plan's simulator has this rank finish
+  std::int64_t copy_stall_ns = 0;  ///< sim: compute lane idle for copies
+  std::int64_t plan_copy_stall_ns = 0;
+  std::int64_t races = 0;  ///< of all schedules
+  std::vector<std::string> race_texts;
+};
+
+struct RunOutcome {
+  RunAsk ask;
+  std::string device;  ///< as it calls itself
+  std::string product;
+  bool simulated = false;
+  bool matched = false;  ///< messages between ranks
+  std::vector<RankOutcome> ranks;
+  std::int64_t step_ns = 0;           ///< of the first schedule: virtual where simulated
+  std::int64_t plan_step_ns = 0;      ///< modelled, of the plan
+  std::vector<std::string> problems;  ///< why the answer is no; empty: all is well
+};
+
+/// Errors: bad_input for what cannot be asked of this device or program; infeasible for a refusal, a failure of the
+/// device, or a device this machine does not have.
+[[nodiscard]] Result<RunOutcome> run_plan(const PlanOutcome& plan, const Machine& machine, const RunAsk& ask);
+
+}  // namespace tidemark

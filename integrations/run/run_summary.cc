@@ -1,0 +1,197 @@
+#include "integrations/run/run_summary.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "integrations/formats/text_table.h"
+#include "integrations/formats/unit_text.h"
+
+namespace tidemark {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kMostListed = 5;
+
+double to_ms(std::int64_t ns) {
+  return static_cast<double>(ns) / 1e6;
+}
+
+Bytes scaled_plan_peak(const RunOutcome& run, const RankOutcome& rank) {
+  return (rank.plan_peak_bytes - rank.reserve_bytes + run.ask.scale - 1) / run.ask.scale;
+}
+
+std::string head_text(const RunOutcome& run) {
+  std::string text = fmt::format("device {} ({})", run.device, run.product);
+  text += run.ask.scale == 1 ? ", true sizes" : fmt::format(", sizes 1/{}", run.ask.scale);
+  if (run.ask.verify) text += ", contents checked";
+  if (run.ask.schedules > 1)
+    text += fmt::format(", {} schedules from seed {}", run.ask.schedules, run.ask.seed);
+  else if (run.ask.seed != 0)
+    text += fmt::format(", schedule of seed {}", run.ask.seed);
+  text += "\n";
+  if (!run.simulated)
+    return text + fmt::format(
+                      "step {} (measured: copies and checks as fast as they go, kernels are not played), "
+                      "{} in the plan (modelled)\n",
+                      duration_text(run.step_ns), duration_text(run.plan_step_ns));
+  text +=
+      fmt::format("step {} (simulated{}), {} in the plan (modelled)", duration_text(run.step_ns),
+                  run.matched ? ", all ranks in one time" : ", messages not matched", duration_text(run.plan_step_ns));
+  if (run.matched && run.plan_step_ns > 0)
+    text += fmt::format(", {:+.2f} %", 100.0 * static_cast<double>(run.step_ns - run.plan_step_ns) /
+                                           static_cast<double>(run.plan_step_ns));
+  return text + "\n";
+}
+
+std::string rank_table(const RunOutcome& run) {
+  std::vector<std::string> head = {"rank",    "tasks",   "peak GiB", "plan GiB",      "host GiB",  "copies",
+                                   "GiB out", "step ms", "plan ms",  "copy stall ms", "mismatches"};
+  if (run.simulated) head.push_back("races");
+  TextTable table(std::move(head));
+  for (const RankOutcome& rank : run.ranks) {
+    const RunReport& r = rank.report;
+    std::vector<std::string> cells = {
+        fmt::format("{}", r.rank),
+        fmt::format("{}", r.tasks),
+        gib_text(r.peak_bytes),
+        gib_text(scaled_plan_peak(run, rank)),
+        gib_text(r.host_peak_bytes),
+        fmt::format("{}", r.out.copies + r.in.copies + r.out.extra_copies + r.in.extra_copies),
+        gib_text(r.out.bytes + r.out.extra_bytes),
+        ms_text(r.step_ns),
+        rank.plan_step_ns > 0 ? ms_text(rank.plan_step_ns) : "-",
+        run.simulated ? ms_text(rank.copy_stall_ns) : "-",
+        run.ask.verify ? fmt::format("{}", r.mismatches) : "-"};
+    if (run.simulated) cells.push_back(fmt::format("{}", rank.races));
+    table.add(std::move(cells));
+  }
+  return fmt::format("\nRanks (peak is the highest byte touched, reserves not included; step {}, plan modelled)\n{}",
+                     run.simulated ? "simulated" : "measured", table.text());
+}
+
+std::string_view kind_text(Contingency::Kind kind) {
+  return kind == Contingency::Kind::swap ? "swap" : "recompute";
+}
+
+std::string load_text(const RunOutcome& run) {
+  std::string text;
+  for (const RankOutcome& rank : run.ranks) {
+    const RunReport& r = rank.report;
+    if (r.oversized.empty()) continue;
+    std::int64_t swaps = 0, recomputes = 0, refused = 0;
+    for (const ContingencyRecord& c : r.contingencies) {
+      if (c.outcome == ContingencyRecord::Outcome::not_agreed)
+        ++refused;
+      else
+        ++(c.kind == Contingency::Kind::swap ? swaps : recomputes);
+    }
+    text += fmt::format("  rank {}: {} storages above plan, at most {} of the dynamic region; {} swaps, {} recomputes",
+                        r.rank, r.oversized.size(), format_bytes(r.extra_peak_bytes), swaps, recomputes);
+    text += refused > 0 ? fmt::format(", {} not agreed to\n", refused) : "\n";
+  }
+  return text.empty() ? "" : "\nExpert load above the plan\n" + text;
+}
+
+/// Each warning once, with the ranks it is about.
+std::string warning_text(const RunOutcome& run) {
+  std::vector<std::pair<std::string, std::vector<std::int32_t>>> warnings;
+  for (const RankOutcome& rank : run.ranks)
+    for (const RunWarning& w : rank.report.warnings) {
+      auto found =
+          std::find_if(warnings.begin(), warnings.end(), [&](const auto& known) { return known.first == w.text; });
+      if (found == warnings.end()) found = warnings.insert(warnings.end(), {w.text, {}});
+      found->second.push_back(rank.report.rank);
+    }
+  std::string text;
+  for (const auto& [what, ranks] : warnings) text += fmt::format("WARNING ranks {}: {}\n", ranges_text(ranks), what);
+  return text.empty() ? "" : "\n" + text;
+}
+
+std::string problem_text(const RunOutcome& run) {
+  if (run.problems.empty()) return "\nOK\n";
+  std::string text = fmt::format("\nFAIL, {} problems\n", run.problems.size());
+  for (std::size_t i = 0; i < std::min(kMostListed, run.problems.size()); ++i) text += "  " + run.problems[i] + "\n";
+  return text;
+}
+
+Json copies_json(const CopyFigures& figures) {
+  return {{"copies", figures.copies},
+          {"bytes", figures.bytes},
+          {"extra_copies", figures.extra_copies},
+          {"extra_bytes", figures.extra_bytes}};
+}
+
+Json contingency_json(const ContingencyRecord& c) {
+  return {{"contingency", c.contingency},
+          {"kind", kind_text(c.kind)},
+          {"outcome", c.outcome == ContingencyRecord::Outcome::applied ? "applied" : "not_agreed"},
+          {"site", static_cast<std::int32_t>(c.site)},
+          {"storage", static_cast<std::int32_t>(c.storage)},
+          {"load", c.load},
+          {"actual_bytes", c.actual_bytes},
+          {"freed_bytes", c.freed_bytes}};
+}
+
+Json rank_json(const RunOutcome& run, const RankOutcome& rank) {
+  const RunReport& r = rank.report;
+  Json json{{"rank", r.rank},
+            {"tasks", r.tasks},
+            {"peak_bytes", r.peak_bytes},
+            {"plan_bytes", scaled_plan_peak(run, rank)},
+            {"mapped_bytes", r.mapped_bytes},
+            {"extra_peak_bytes", r.extra_peak_bytes},
+            {"host_peak_bytes", r.host_peak_bytes},
+            {"pinned_bytes", r.pinned_bytes},
+            {"out", copies_json(r.out)},
+            {"in", copies_json(r.in)},
+            {"step_ms", to_ms(r.step_ns)},
+            {"plan_step_ms", to_ms(rank.plan_step_ns)},
+            {"events", r.events_peak},
+            {"waits", r.waits},
+            {"waits_implied", r.waits_implied},
+            {"waits_added", r.waits_added},
+            {"oversized", r.oversized.size()}};
+  if (run.simulated) {
+    json["copy_stall_ms"] = to_ms(rank.copy_stall_ns);
+    json["plan_copy_stall_ms"] = to_ms(rank.plan_copy_stall_ns);
+    json["races"] = rank.races;
+  }
+  if (run.ask.verify) {
+    json["verified_reads"] = r.verified_reads;
+    json["mismatches"] = r.mismatches;
+  }
+  json["contingencies"] = Json::array();
+  for (const ContingencyRecord& c : r.contingencies) json["contingencies"].push_back(contingency_json(c));
+  json["warnings"] = Json::array();
+  for (const RunWarning& w : r.warnings) json["warnings"].push_back(w.text);
+  return json;
+}
+
+}  // namespace
+
+std::string run_text(const RunOutcome& run) {
+  return head_text(run) + rank_table(run) + load_text(run) + warning_text(run) + problem_text(run);
+}
+
+std::string run_json(const RunOutcome& run) {
+  Json json{{"verdict", run.problems.empty() ? "OK" : "FAIL"},
+            {"device", run.device},
+            {"product", run.product},
+            {"time_is", run.simulated ? "simulated" : "measured"},
+            {"scale", run.ask.scale},
+            {"verify", run.ask.verify},
+            {"schedules", run.ask.schedules},
+            {"seed", run.ask.seed},
+            {"messages_matched", run.matched},
+            {"step_ms", to_ms(run.step_ns)},
+            {"plan_step_ms", to_ms(run.plan_step_ns)}};
+  json["ranks"] = Json::array();
+  for (const RankOutcome& rank : run.ranks) json["ranks"].push_back(rank_json(run, rank));
+  json["problems"] = run.problems;
+  return json.dump(2) + "\n";
+}
+
+}  // namespace tidemark
