@@ -63,8 +63,7 @@ OutOfMemory CachingAllocator::Impl::report_locked() {
   report.reserved_bytes = counted.reserved_bytes.current;
   report.cached_bytes = report.reserved_bytes - report.allocated_bytes - report.pending_bytes;
   report.foreign_bytes = std::max<Bytes>(memory.total_bytes - memory.free_bytes - report.reserved_bytes, 0);
-  report.device_code =
-      last_refusal == DeviceCode::out_of_memory && device.last_error().empty() ? DeviceCode::ok : last_refusal;
+  report.device_code = last_refusal;
 
   std::map<std::tuple<std::uint32_t, Bytes, StreamSlot>, std::int64_t> counts;
   for (const auto& pool : owned) {

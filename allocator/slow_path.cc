@@ -140,6 +140,7 @@ DeviceCode CachingAllocator::Impl::allocate_slow(const Request& request, BlockHe
   with_everything_locked([&] { report = report_locked(); });
   report.requested_bytes = request.bytes;
   report.stream = request.stream;
+  if (report.reserved_bytes + request.rounded > report.limit_bytes) report.device_code = DeviceCode::ok;
   last_error_text() = report.text();
   if (history.on()) {
     history.add({.action = TraceAction::oom,
