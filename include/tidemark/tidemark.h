@@ -3,11 +3,10 @@
  *
  * Conventions, for every function below:
  *
- * Handles     are pointers to incomplete types, made by an `_open`, `_create` or `_read` function and given back once by
- *             the matching `_close` or `_free`, which accepts NULL. A handle keeps alive what it was made from: an
- *             allocator may outlive the caller's handle to its device.
- * Status      every function that can fail returns a tidemark_status; TIDEMARK_STATUS_OK is 0. Outputs are written on
- *             success only, except that handle outputs are set to NULL on failure.
+ * Handles     are pointers to incomplete types, made by an `_open`, `_create` or `_read` function and given back once
+ * by the matching `_close` or `_free`, which accepts NULL. A handle keeps alive what it was made from: an allocator may
+ * outlive the caller's handle to its device. Status      every function that can fail returns a tidemark_status;
+ * TIDEMARK_STATUS_OK is 0. Outputs are written on success only, except that handle outputs are set to NULL on failure.
  * Errors      the last parameter of such a function is `tidemark_error** error`: NULL to ignore, or the address of a
  *             pointer that is set to NULL on success and to an object with the text on failure, which the caller frees.
  *             A NULL handle, an output that is NULL or a wrong struct_size is TIDEMARK_STATUS_INVALID, never a crash.
@@ -61,17 +60,17 @@ TIDEMARK_API const char* tidemark_version(void) TIDEMARK_NOEXCEPT;
 typedef int32_t tidemark_status;
 enum {
   TIDEMARK_STATUS_OK = 0,
-  TIDEMARK_STATUS_INVALID = 1,            /* a wrong argument: a bug of the caller */
-  TIDEMARK_STATUS_BAD_INPUT = 2,          /* a file or name is wrong; the text says what, where and what would be right */
-  TIDEMARK_STATUS_INFEASIBLE = 3,         /* understood, and the answer is no */
-  TIDEMARK_STATUS_OUT_OF_MEMORY = 4,      /* device or pinned memory; give something back and try again */
-  TIDEMARK_STATUS_NO_RESOURCE = 5,        /* no stream, event or task slot left */
-  TIDEMARK_STATUS_UNSUPPORTED = 6,        /* this device cannot */
-  TIDEMARK_STATUS_NOT_READY = 7,          /* not complete yet */
-  TIDEMARK_STATUS_COPY_FAILED = 8,        /* a copy or launch did not take place */
-  TIDEMARK_STATUS_DEVICE_LOST = 9,        /* sticky */
+  TIDEMARK_STATUS_INVALID = 1,       /* a wrong argument: a bug of the caller */
+  TIDEMARK_STATUS_BAD_INPUT = 2,     /* a file or name is wrong; the text says what, where and what would be right */
+  TIDEMARK_STATUS_INFEASIBLE = 3,    /* understood, and the answer is no */
+  TIDEMARK_STATUS_OUT_OF_MEMORY = 4, /* device or pinned memory; give something back and try again */
+  TIDEMARK_STATUS_NO_RESOURCE = 5,   /* no stream, event or task slot left */
+  TIDEMARK_STATUS_UNSUPPORTED = 6,   /* this device cannot */
+  TIDEMARK_STATUS_NOT_READY = 7,     /* not complete yet */
+  TIDEMARK_STATUS_COPY_FAILED = 8,   /* a copy or launch did not take place */
+  TIDEMARK_STATUS_DEVICE_LOST = 9,   /* sticky */
   TIDEMARK_STATUS_OUT_OF_HOST_MEMORY = 10, /* of ordinary host memory */
-  TIDEMARK_STATUS_INTERNAL = 11           /* a fault in Tidemark */
+  TIDEMARK_STATUS_INTERNAL = 11            /* a fault in Tidemark */
 };
 /* "out_of_memory" and so on; "unknown" for a number that is none of the above. */
 TIDEMARK_API const char* tidemark_status_name(tidemark_status status) TIDEMARK_NOEXCEPT;
@@ -85,7 +84,8 @@ TIDEMARK_API void tidemark_error_free(tidemark_error* error) TIDEMARK_NOEXCEPT;
 
 /* Bytes that a function returns. Thread rule: constant; any thread may read it. */
 typedef struct tidemark_buffer tidemark_buffer;
-TIDEMARK_API const void* tidemark_buffer_data(const tidemark_buffer* buffer) TIDEMARK_NOEXCEPT; /* a zero byte follows */
+TIDEMARK_API const void* tidemark_buffer_data(const tidemark_buffer* buffer)
+    TIDEMARK_NOEXCEPT; /* a zero byte follows */
 TIDEMARK_API int64_t tidemark_buffer_size(const tidemark_buffer* buffer) TIDEMARK_NOEXCEPT;
 TIDEMARK_API void tidemark_buffer_free(tidemark_buffer* buffer) TIDEMARK_NOEXCEPT;
 
@@ -104,7 +104,7 @@ typedef struct tidemark_device_options {
   int64_t capacity_bytes;  /* sim (default 64 GiB), host (default 1 GiB) */
   int64_t d2h_bytes_per_s; /* sim (default 25e9), host (default: unlimited) */
   int64_t h2d_bytes_per_s;
-  const char* library;     /* cuda, ascend: the vendor's library; default: by its usual name */
+  const char* library; /* cuda, ascend: the vendor's library; default: by its usual name */
 } tidemark_device_options;
 
 /* `name`: "sim", "host", "cuda", "ascend" or "null". BAD_INPUT: no such name; INFEASIBLE: not on this machine. */
@@ -114,8 +114,8 @@ TIDEMARK_API void tidemark_device_close(tidemark_device* device) TIDEMARK_NOEXCE
 
 typedef struct tidemark_device_traits {
   size_t struct_size;
-  const char* name;    /* as opened */
-  const char* product; /* what the driver calls it */
+  const char* name;        /* as opened */
+  const char* product;     /* what the driver calls it */
   int64_t granule_bytes;   /* unit of mapping; 0: cannot map */
   int64_t alignment_bytes; /* of every block an allocator hands out */
   int64_t tail_pad_bytes;  /* readable bytes behind every block */
@@ -152,7 +152,7 @@ typedef struct tidemark_allocator tidemark_allocator;
 
 /* The name of an owner number, for reports. Write at most `capacity` bytes with the closing zero. */
 typedef void (*tidemark_owner_name)(void* user, uint32_t owner, char* name, size_t capacity);
-/* Called before an allocation fails, with the report as text. May give memory back to this allocator. */
+/* Called before an allocation fails, with the report as text. May call the allocator, which does not try again. */
 typedef void (*tidemark_out_of_memory)(void* user, int64_t requested_bytes, const char* report);
 
 typedef struct tidemark_allocator_options {
@@ -258,8 +258,7 @@ TIDEMARK_API tidemark_status tidemark_allocator_get_statistics(const tidemark_al
 TIDEMARK_API tidemark_status tidemark_allocator_reset_peaks(tidemark_allocator* allocator,
                                                             tidemark_error** error) TIDEMARK_NOEXCEPT;
 /* State and history as PyTorch pickles its own: a file for its memory viewer. */
-TIDEMARK_API tidemark_status tidemark_allocator_snapshot(const tidemark_allocator* allocator,
-                                                         tidemark_buffer** pickle,
+TIDEMARK_API tidemark_status tidemark_allocator_snapshot(const tidemark_allocator* allocator, tidemark_buffer** pickle,
                                                          tidemark_error** error) TIDEMARK_NOEXCEPT;
 /* Who holds the memory and what would help, as one paragraph. */
 TIDEMARK_API tidemark_status tidemark_allocator_report(const tidemark_allocator* allocator, tidemark_buffer** text,
@@ -339,7 +338,7 @@ typedef struct tidemark_run_report {
   int32_t rank;
   int32_t simulated; /* step_ns is virtual */
   int64_t tasks;
-  int64_t step_ns; /* of the last step: measured, or simulated where `simulated` says so */
+  int64_t step_ns;       /* of the last step: measured, or simulated where `simulated` says so */
   int64_t planned_bytes; /* device arenas, scaled */
   int64_t peak_bytes;
   int64_t mapped_bytes;
@@ -352,7 +351,8 @@ typedef struct tidemark_run_report {
   int64_t mismatches;
 } tidemark_run_report;
 /* Carries one rank's step out on a device; messages to other ranks complete at once. INFEASIBLE: memory refused, or a
- * load beyond what the plan carries, before anything is overwritten. The device must not be used by others meanwhile. */
+ * load beyond what the plan carries, before anything is overwritten. The device must not be used by others meanwhile.
+ */
 TIDEMARK_API tidemark_status tidemark_plan_run_rank(const tidemark_plan* plan, int32_t position,
                                                     tidemark_device* device, const tidemark_run_options* options,
                                                     tidemark_run_report* report,

@@ -1,0 +1,47 @@
+#pragma once
+// What the incomplete types of the C interface are.
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "allocator/caching_allocator.h"
+#include "allocator/stream_order.h"
+#include "device/device.h"
+#include "include/tidemark/tidemark.h"
+#include "integrations/formats/program_file.h"
+
+struct tidemark_error {
+  tidemark_status status = TIDEMARK_STATUS_OK;
+  std::string message;
+};
+
+struct tidemark_buffer {
+  std::string bytes;
+};
+
+struct tidemark_device {
+  std::shared_ptr<tidemark::Device> device;
+};
+
+struct tidemark_allocator {
+  /// Kept alive: the caller may have closed its handle. Members go in reverse order.
+  std::shared_ptr<tidemark::Device> device;
+  std::function<std::string(std::uint32_t)> owner_name;
+  tidemark::StreamOrder order;
+  tidemark::CachingAllocator allocator;
+
+  tidemark_allocator(std::shared_ptr<tidemark::Device> on, tidemark::AllocatorOptions options)
+      : device(std::move(on)), owner_name(options.owner_name), allocator(*device, order, std::move(options)) {}
+};
+
+struct tidemark_plan {
+  tidemark::PlanFile file;
+  std::string name;
+};
+
+namespace tidemark::c_api {
+
+[[nodiscard]] tidemark_allocator_statistics to_c(const AllocatorStatistics& statistics);
+
+}  // namespace tidemark::c_api

@@ -1,0 +1,209 @@
+// Plans of the C interface: reading, figures, budget, and running a rank.
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/verify.h"
+#include "integrations/c_api/handles.h"
+#include "integrations/c_api/structs.h"
+#include "integrations/formats/file.h"
+#include "integrations/formats/plan_restore.h"
+#include "planner/budget_check.h"
+#include "swap/executor.h"
+
+using namespace tidemark;         // NOLINT: the functions below have the C interface's names
+using namespace tidemark::c_api;  // NOLINT
+
+namespace {
+
+constexpr std::int32_t kMostSteps = 1 << 20;
+
+Outcome read_text(std::string_view text, std::string name, tidemark_plan** plan) {
+  Result<PlanFile> file = read_plan_file(text, name);
+  if (!file) return outcome_of(file.error());
+  *plan = new tidemark_plan{.file = std::move(file).value(), .name = std::move(name)};
+  return {};
+}
+
+/// Runs `body(const PlanFile::Rank&)` on the rank at a position.
+template <class Body>
+tidemark_status on_rank(const tidemark_plan* plan, int32_t position, tidemark_error** error, Body body) noexcept {
+  return guarded(error, [&]() -> Outcome {
+    if (plan == nullptr) return invalid("plan is NULL");
+    if (position < 0 || static_cast<std::size_t>(position) >= plan->file.ranks.size())
+      return invalid("position " + std::to_string(position) + ": the plan has " +
+                     std::to_string(plan->file.ranks.size()) + " ranks");
+    return body(plan->file.ranks[static_cast<std::size_t>(position)]);
+  });
+}
+
+tidemark_rank_figures to_c(const RankFigures& f) {
+  return {.struct_size = 0,
+          .rank = f.rank,
+          .fits = f.fits ? 1 : 0,
+          .load = f.load,
+          .contingency_limit_f = f.contingency_limit_f,
+          .budget_bytes = f.budget_bytes,
+          .peak_bytes = f.peak_bytes,
+          .reserve_bytes = f.reserve_bytes,
+          .static_bytes = f.static_bytes,
+          .activation_peak_bytes = f.activation_peak_bytes,
+          .host_bytes = f.host_bytes,
+          .swapped_bytes_per_step = f.swapped_bytes_per_step,
+          .recompute_ns = f.recompute_ns,
+          .added_ns = f.added_ns};
+}
+
+tidemark_run_report to_c(const RunReport& r) {
+  const auto applied =
+      std::ranges::count(r.contingencies, ContingencyRecord::Outcome::applied, &ContingencyRecord::outcome);
+  return {.struct_size = 0,
+          .rank = r.rank,
+          .simulated = r.simulated ? 1 : 0,
+          .tasks = r.tasks,
+          .step_ns = r.step_ns,
+          .planned_bytes = r.planned_bytes,
+          .peak_bytes = r.peak_bytes,
+          .mapped_bytes = r.mapped_bytes,
+          .host_peak_bytes = r.host_peak_bytes,
+          .pinned_bytes = r.pinned_bytes,
+          .copied_out_bytes = r.out.bytes + r.out.extra_bytes,
+          .copied_in_bytes = r.in.bytes + r.in.extra_bytes,
+          .contingencies = applied,
+          .verified_reads = r.verified_reads,
+          .mismatches = r.mismatches};
+}
+
+tidemark_budget_result to_c(const BudgetCheck& check, const RankFigures& worst) {
+  return {.struct_size = 0,
+          .verdict = check.verdict == BudgetVerdict::pass   ? TIDEMARK_BUDGET_PASS
+                     : check.verdict == BudgetVerdict::near ? TIDEMARK_BUDGET_NEAR
+                                                            : TIDEMARK_BUDGET_FAIL,
+          .position = static_cast<int32_t>(check.worst),
+          .host = check.host ? 1 : 0,
+          .reserved = 0,
+          .budget_bytes = check.budget_bytes,
+          .peak_bytes = check.host ? worst.host_bytes : worst.peak_bytes};
+}
+
+/// What runs is checked against the graph it was made for: a file says anything.
+Result<std::unique_ptr<RankPlan>> sound_rank(const tidemark_plan& plan, const PlanFile::Rank& rank) {
+  Result<PlanOutcome> restored = restore_outcome(plan.file, {rank.figures.rank}, plan.name);
+  if (!restored) return restored.error();
+  auto sound = std::make_unique<RankPlan>(std::move(restored.value().ranks.front()));
+  if (const auto violation = verify_program(sound->graph, sound->program))
+    return bad_input(plan.name + ": rank " + std::to_string(rank.figures.rank) +
+                     ": the program is not sound: " + violation->detail);
+  return sound;
+}
+
+Outcome check_options(const tidemark_run_options& o) {
+  if (o.scale < 0 || (o.scale & (o.scale - 1)) != 0) return invalid("tidemark_run_options: scale is a power of two");
+  if (o.steps < 0 || o.steps > kMostSteps) return invalid("tidemark_run_options: steps are 1 to 2^20");
+  return {};
+}
+
+RunOptions options_of(const tidemark_run_options& o) {
+  RunOptions options{.scale = std::max<std::int64_t>(1, o.scale), .verify = o.verify != 0};
+  if (o.load != nullptr) {
+    options.load = [call = o.load, user = o.user](SiteId site) { return call(user, static_cast<int32_t>(site)); };
+  }
+  return options;
+}
+
+Outcome run(const RankPlan& rank, Device& device, const tidemark_run_options& o, RunReport& report) {
+  Result<std::unique_ptr<Executor>> executor = Executor::open(rank.program, device, options_of(o));
+  if (!executor) return outcome_of(executor.error());
+  for (std::int32_t step = 0; step < std::max(1, o.steps); ++step) {
+    if (Status s = executor.value()->issue(); !s) return outcome_of(s.error());
+    Result<RunReport> finished = executor.value()->finish();
+    if (!finished) return outcome_of(finished.error());
+    report = std::move(finished).value();
+  }
+  return {};
+}
+
+}  // namespace
+
+extern "C" {
+
+tidemark_status tidemark_plan_read(const char* path, tidemark_plan** plan, tidemark_error** error) noexcept {
+  if (plan != nullptr) *plan = nullptr;
+  return guarded(error, [&]() -> Outcome {
+    if (path == nullptr) return invalid("path is NULL");
+    if (plan == nullptr) return invalid("plan is NULL");
+    const Result<std::string> text = read_file(path);
+    if (!text) return outcome_of(text.error());
+    return read_text(text.value(), path, plan);
+  });
+}
+
+tidemark_status tidemark_plan_read_text(const char* text, int64_t bytes, const char* name, tidemark_plan** plan,
+                                        tidemark_error** error) noexcept {
+  if (plan != nullptr) *plan = nullptr;
+  return guarded(error, [&]() -> Outcome {
+    if (text == nullptr) return invalid("text is NULL");
+    if (plan == nullptr) return invalid("plan is NULL");
+    if (bytes < 0) return invalid("bytes is negative");
+    return read_text({text, static_cast<std::size_t>(bytes)}, name == nullptr ? "plan" : name, plan);
+  });
+}
+
+void tidemark_plan_free(tidemark_plan* plan) noexcept {
+  delete plan;
+}
+
+tidemark_status tidemark_plan_rank_count(const tidemark_plan* plan, int32_t* count, tidemark_error** error) noexcept {
+  return guarded(error, [&]() -> Outcome {
+    if (plan == nullptr) return invalid("plan is NULL");
+    if (count == nullptr) return invalid("count is NULL");
+    *count = static_cast<int32_t>(plan->file.ranks.size());
+    return {};
+  });
+}
+
+tidemark_status tidemark_plan_rank_figures(const tidemark_plan* plan, int32_t position, tidemark_rank_figures* figures,
+                                           tidemark_error** error) noexcept {
+  return on_rank(plan, position, error,
+                 [&](const PlanFile::Rank& rank) { return write_result(to_c(rank.figures), "figures", figures); });
+}
+
+tidemark_status tidemark_plan_check_budget(const tidemark_plan* plan, const tidemark_budget_options* options,
+                                           tidemark_budget_result* result, tidemark_error** error) noexcept {
+  return guarded(error, [&]() -> Outcome {
+    if (plan == nullptr) return invalid("plan is NULL");
+    tidemark_budget_options known;
+    if (Outcome o = read_options(options, "tidemark_budget_options", known); !o.ok()) return o;
+    if (known.budget_bytes < 0 || known.host_budget_bytes < 0 || known.margin_bytes < 0)
+      return invalid("tidemark_budget_options: sizes are not negative");
+    if (plan->file.ranks.empty()) return invalid("the plan has no ranks");
+    std::vector<RankFigures> figures;
+    for (const PlanFile::Rank& rank : plan->file.ranks) figures.push_back(rank.figures);
+    const Bytes budget = known.budget_bytes > 0 ? known.budget_bytes : figures.front().budget_bytes;
+    const Bytes host = known.host_budget_bytes > 0 ? known.host_budget_bytes : -1;
+    const BudgetCheck check = check_budget(figures, budget, known.margin_bytes, host);
+    return write_result(to_c(check, figures[check.worst]), "result", result);
+  });
+}
+
+tidemark_status tidemark_plan_run_rank(const tidemark_plan* plan, int32_t position, tidemark_device* device,
+                                       const tidemark_run_options* options, tidemark_run_report* report,
+                                       tidemark_error** error) noexcept {
+  return on_rank(plan, position, error, [&](const PlanFile::Rank& rank) -> Outcome {
+    if (device == nullptr) return invalid("device is NULL");
+    tidemark_run_options known;
+    if (Outcome o = read_options(options, "tidemark_run_options", known); !o.ok()) return o;
+    if (Outcome o = check_options(known); !o.ok()) return o;
+    // Whether the report can be written is seen before a step is run.
+    if (Outcome o = write_result(tidemark_run_report{}, "report", report); !o.ok()) return o;
+    Result<std::unique_ptr<RankPlan>> sound = sound_rank(*plan, rank);
+    if (!sound) return outcome_of(sound.error());
+    RunReport ran;
+    if (Outcome o = run(*sound.value(), *device->device, known, ran); !o.ok()) return o;
+    return write_result(to_c(ran), "report", report);
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,107 @@
+#include "integrations/c_api/process_allocators.h"
+
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <cstdlib>
+#include <cstring>
+
+#include "integrations/c_api/open_device.h"
+
+namespace tidemark::c_api {
+namespace {
+
+spdlog::logger& log() {
+  static spdlog::logger& logger = *new spdlog::logger("tidemark", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+  return logger;
+}
+
+/// The device asked for by the environment, or the family's own.
+const char* wanted_device(const char* family) {
+  const char* named = std::getenv("TIDEMARK_ALLOCATOR_DEVICE");
+  return named == nullptr || *named == '\0' ? family : named;
+}
+
+/// torch_npu hands out streams without draining its queue of launches, so an event recorded on one from here may come
+/// before kernels that were submitted earlier.
+void warn_of_task_queue() {
+  const char* setting = std::getenv("TASK_QUEUE_ENABLE");
+  if (setting != nullptr && std::strcmp(setting, "0") == 0) return;
+  log_warning(
+      "torch_npu may queue launches (TASK_QUEUE_ENABLE is not 0): an event recorded by this allocator can come before "
+      "kernels submitted earlier, and memory used on several streams be reused too soon. Set TASK_QUEUE_ENABLE=0.");
+}
+
+}  // namespace
+
+void log_error(const std::string& text) noexcept {
+  try {
+    log().error(text);
+  } catch (...) {  // a log that cannot be written changes nothing
+  }
+}
+
+void log_warning(const std::string& text) noexcept {
+  try {
+    log().warn(text);
+  } catch (...) {
+  }
+}
+
+tidemark_allocator* ProcessAllocators::open_slot(int index) {
+  const auto i = static_cast<std::size_t>(index);
+  const std::lock_guard lock(mutex_);
+  if (tidemark_allocator* open = slots_[i].load(std::memory_order_acquire)) return open;
+  if (refused_[i]) return nullptr;
+  const char* name = wanted_device(device_name_);
+  tidemark_device_options options{};
+  options.ordinal = index;
+  Result<std::unique_ptr<Device>> device = open_device(name, options);
+  if (!device) {
+    refused_[i] = true;
+    log_error("allocator for device " + std::to_string(index) + ": " + device.error().message);
+    return nullptr;
+  }
+  if (std::strcmp(name, "ascend") == 0) warn_of_task_queue();
+  auto* made = new tidemark_allocator(std::shared_ptr<Device>(std::move(device).value()), {.device_index = index});
+  slots_[i].store(made, std::memory_order_release);
+  return made;
+}
+
+tidemark_allocator* ProcessAllocators::owner_of(Address address) const {
+  tidemark_allocator* owner = nullptr;
+  for_each([&](tidemark_allocator& a) {
+    if (owner == nullptr && a.allocator.block_bytes(address) > 0) owner = &a;
+  });
+  return owner;
+}
+
+ProcessAllocators::Block ProcessAllocators::block_around(Address address) const {
+  if (const tidemark_allocator* owner = owner_of(address)) {
+    return {.base = address, .bytes = owner->allocator.block_bytes(address)};
+  }
+  Block found;
+  for_each([&](const tidemark_allocator& a) {
+    if (found.base != 0) return;
+    for (const SnapshotSegment& segment : a.allocator.snapshot().segments) {
+      for (const SnapshotBlock& block : segment.blocks) {
+        const bool live = block.state == SnapshotBlock::State::active_allocated;
+        if (live && block.address <= address && address - block.address < static_cast<Address>(block.size))
+          found = {.base = block.address, .bytes = block.size};
+      }
+    }
+  });
+  return found;
+}
+
+ProcessAllocators& cuda_allocators() {
+  static ProcessAllocators& allocators = *new ProcessAllocators("cuda");
+  return allocators;
+}
+
+ProcessAllocators& npu_allocators() {
+  static ProcessAllocators& allocators = *new ProcessAllocators("ascend");
+  return allocators;
+}
+
+}  // namespace tidemark::c_api

@@ -1,0 +1,64 @@
+#pragma once
+// The allocators behind the framework hooks: one for each device index of a family, opened at the first use and kept
+// until the process ends (at exit the vendor's runtime may be gone before static objects are, so nothing is torn down).
+//
+// TIDEMARK_ALLOCATOR_DEVICE=sim or host replaces the family's device, for tests. Read here and nowhere else.
+//
+// Cost: one atomic load on top of the allocator's own. Threads: any.
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "integrations/c_api/handles.h"
+
+namespace tidemark::c_api {
+
+class ProcessAllocators {
+ public:
+  static constexpr int kMostDevices = 64;
+
+  /// `device_name`: "cuda" or "ascend".
+  explicit ProcessAllocators(const char* device_name) : device_name_(device_name) {}
+
+  /// nullptr: no such index, or the device cannot be opened (said in the log, once for each index).
+  [[nodiscard]] tidemark_allocator* get(int index) {
+    if (index < 0 || index >= kMostDevices) return nullptr;
+    tidemark_allocator* open = slots_[static_cast<std::size_t>(index)].load(std::memory_order_acquire);
+    return open != nullptr ? open : open_slot(index);
+  }
+  /// The one that holds a live block at `address`; nullptr: none.
+  [[nodiscard]] tidemark_allocator* owner_of(Address address) const;
+  /// The live block around an address, which need not be its start. Slow: looks through a snapshot.
+  struct Block {
+    Address base = 0;
+    Bytes bytes = 0;
+  };
+  [[nodiscard]] Block block_around(Address address) const;
+
+  template <class Body>
+  void for_each(Body body) const {
+    for (const auto& slot : slots_)
+      if (tidemark_allocator* open = slot.load(std::memory_order_acquire)) body(*open);
+  }
+
+ private:
+  tidemark_allocator* open_slot(int index);
+
+  const char* device_name_;
+  std::mutex mutex_;  // held while opening
+  std::array<bool, kMostDevices> refused_{};
+  std::array<std::atomic<tidemark_allocator*>, kMostDevices> slots_{};
+};
+
+/// Never destroyed.
+[[nodiscard]] ProcessAllocators& cuda_allocators();
+[[nodiscard]] ProcessAllocators& npu_allocators();
+
+/// One line to stderr.
+void log_error(const std::string& text) noexcept;
+void log_warning(const std::string& text) noexcept;
+
+}  // namespace tidemark::c_api

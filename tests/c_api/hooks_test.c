@@ -1,0 +1,80 @@
+/* The framework hooks, called the way a framework calls them, on simulated devices: two indices, streams, bad
+ * arguments. Run with TIDEMARK_ALLOCATOR_DEVICE=sim. */
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tidemark/tidemark.h"
+
+static int failures = 0;
+
+#define CHECK(condition)                                              \
+  do {                                                                \
+    if (!(condition)) {                                               \
+      fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
+      ++failures;                                                     \
+    }                                                                 \
+  } while (0)
+
+static void test_cuda(void) {
+  void* stream = (void*)0;
+  size_t size = 0;
+  char* a;
+  char* b;
+  tidemark_cuda_init(0);
+  a = tidemark_cuda_malloc(1 << 20, 0, stream);
+  b = tidemark_cuda_malloc(1 << 20, 1, stream);
+  CHECK(a != NULL && b != NULL);
+  CHECK(tidemark_cuda_base_alloc(a, &size) == (void*)a && size >= 1 << 20);
+  size = 0;
+  CHECK(tidemark_cuda_base_alloc(a + 4096, &size) == (void*)a && size >= 1 << 20);
+  CHECK(tidemark_cuda_base_alloc((void*)8, &size) == NULL && size == 0);
+  tidemark_cuda_record_stream(a, stream);
+  tidemark_cuda_record_stream((void*)8, stream);
+  tidemark_cuda_record_stream(NULL, stream);
+  tidemark_cuda_free(a, 1 << 20, 0, stream);
+  tidemark_cuda_free(a, 1 << 20, 0, stream); /* a second time: logged */
+  tidemark_cuda_free(NULL, 0, 0, stream);
+  tidemark_cuda_free(b, 1 << 20, 1, stream);
+  CHECK(tidemark_cuda_malloc(1, -1, stream) == NULL);
+  CHECK(tidemark_cuda_malloc(1, 1000, stream) == NULL);
+  CHECK(tidemark_cuda_malloc(-1, 0, stream) == NULL);
+  tidemark_cuda_reset();
+  /* 64 GiB is what the simulated device has. */
+  tidemark_cuda_set_memory_fraction(1.0 / 1024, 0);
+  tidemark_cuda_set_memory_fraction(7, 0);
+  CHECK(tidemark_cuda_malloc((ssize_t)1 << 30, 0, stream) == NULL);
+  a = tidemark_cuda_malloc(1 << 20, 0, stream);
+  CHECK(a != NULL);
+  tidemark_cuda_free(a, 1 << 20, 0, stream);
+}
+
+static void test_npu(void) {
+  tidemark_allocator_statistics statistics;
+  size_t size = 0;
+  char* a = tidemark_npu_malloc(1000, 0, NULL);
+  memset(&statistics, 0, sizeof statistics);
+  statistics.struct_size = sizeof statistics;
+  CHECK(a != NULL);
+  CHECK(tidemark_npu_base_alloc(a, &size) == (void*)a && size >= 1000);
+  tidemark_npu_record_stream(a, NULL);
+  tidemark_npu_erase_stream(a, NULL);
+  CHECK(tidemark_npu_get_statistics(0, &statistics) == TIDEMARK_STATUS_OK);
+  CHECK(statistics.requested_bytes == 1000 && statistics.allocations == 1);
+  CHECK(tidemark_npu_get_statistics(-1, &statistics) == TIDEMARK_STATUS_INVALID);
+  CHECK(tidemark_npu_get_statistics(0, NULL) == TIDEMARK_STATUS_INVALID);
+  tidemark_npu_free(a, 1000, 0, NULL);
+  tidemark_npu_reset_peaks(0);
+  CHECK(tidemark_npu_get_statistics(0, &statistics) == TIDEMARK_STATUS_OK);
+  CHECK(statistics.requested_peak_bytes == 0);
+  tidemark_npu_init(1);
+  tidemark_npu_set_memory_fraction(0.5, 0);
+  tidemark_npu_reset(true);
+}
+
+int main(void) {
+  test_cuda();
+  test_npu();
+  if (failures == 0) printf("all well\n");
+  return failures == 0 ? 0 : 1;
+}

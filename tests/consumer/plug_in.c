@@ -1,0 +1,75 @@
+/* Plugs the allocator in the way PyTorch does: it is given the path of a shared library and the names of two functions,
+ *
+ *   torch.cuda.memory.CUDAPluggableAllocator("libtidemark.so", "tidemark_cuda_malloc", "tidemark_cuda_free")
+ *
+ * and looks up the optional ones itself. Knows no header of Tidemark, only the signatures. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
+
+/* ISO C has no conversion between object and function pointers; POSIX gives it this way. */
+union symbol {
+  void* object;
+  void* (*alloc)(ssize_t size, int device, void* stream);
+  void (*release)(void* pointer, ssize_t size, int device, void* stream);
+  void (*init)(int device_count);
+  void (*reset)(void);
+  void (*memory_fraction)(double fraction, int device);
+  void* (*base_alloc)(void* pointer, size_t* size);
+  void (*record_stream)(void* pointer, void* stream);
+};
+
+static union symbol find(void* library, const char* name) {
+  union symbol found;
+  found.object = dlsym(library, name);
+  if (found.object == NULL) {
+    fprintf(stderr, "%s\n", dlerror());
+    exit(1);
+  }
+  return found;
+}
+
+#define REQUIRE(condition)                                            \
+  do {                                                                \
+    if (!(condition)) {                                               \
+      fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
+      return 1;                                                       \
+    }                                                                 \
+  } while (0)
+
+int main(int argc, char** argv) {
+  void* library = argc == 2 ? dlopen(argv[1], RTLD_LAZY | RTLD_LOCAL) : NULL;
+  const int device = 0;
+  void* blocks[64];
+  size_t size = 0;
+  Dl_info malloc_info;
+  union symbol c_malloc;
+  int i;
+  if (library == NULL) {
+    fprintf(stderr, "usage: plug_in libtidemark.so (%s)\n", argc == 2 ? dlerror() : "no library given");
+    return 2;
+  }
+  find(library, "tidemark_cuda_init").init(0);
+  for (i = 0; i < 64; ++i) {
+    blocks[i] = find(library, "tidemark_cuda_malloc").alloc((ssize_t)4096 << (i % 12), device, NULL);
+    REQUIRE(blocks[i] != NULL);
+    memset(blocks[i], i, (size_t)4096 << (i % 12)); /* TIDEMARK_ALLOCATOR_DEVICE=host: memory of this process */
+  }
+  REQUIRE(find(library, "tidemark_cuda_base_alloc").base_alloc((char*)blocks[11] + 5, &size) == blocks[11]);
+  REQUIRE(size >= (size_t)4096 << 11);
+  find(library, "tidemark_cuda_record_stream").record_stream(blocks[3], NULL);
+  for (i = 0; i < 64; ++i) {
+    REQUIRE(((unsigned char*)blocks[i])[4095] == i);
+    find(library, "tidemark_cuda_free").release(blocks[i], (ssize_t)4096 << (i % 12), device, NULL);
+  }
+  find(library, "tidemark_cuda_set_memory_fraction").memory_fraction(0.5, device);
+  find(library, "tidemark_cuda_reset").reset();
+  /* Host metadata comes from a library of its own; the process keeps its malloc. */
+  c_malloc.object = dlsym(RTLD_DEFAULT, "malloc");
+  REQUIRE(dladdr(c_malloc.object, &malloc_info) != 0 && strstr(malloc_info.dli_fname, "libc.") != NULL);
+  printf("all well\n");
+  return 0;
+}
