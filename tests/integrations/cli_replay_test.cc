@@ -41,8 +41,9 @@ TEST(CliReplay, OneAllocatorAsJson) {
     arguments.insert(arguments.end(), options.begin(), options.end());
     const Ran ran = place.run(arguments);
     EXPECT_EQ(ran.status, 0) << ran.err;
+    const nlohmann::json json = nlohmann::json::parse(ran.out);
     std::string list;
-    for (const nlohmann::json& replay : nlohmann::json::parse(ran.out)["replays"])
+    for (const nlohmann::json& replay : json["replays"])
       list += replay["allocator"].get<std::string>() + ";";
     return list;
   };
