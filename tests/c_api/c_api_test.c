@@ -6,8 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "tidemark/tidemark.h"
+#include <tidemark/tidemark.h>
 
 static int failures = 0;
 

@@ -3,8 +3,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-
-#include "tidemark/tidemark.h"
+#include <tidemark/tidemark.h>
 
 static int failures = 0;
 

@@ -1,0 +1,65 @@
+// The part of torch_npu's NPUPluggableAllocator hooks that has C++ types in its signatures. Everything else is plain C
+// in libtidemark.so (tidemark_npu_*). A library of its own, since it must be compiled against the torch_npu it is used
+// with; not built by default (README.md here).
+//
+// Signatures as torch_npu's Module.cpp casts the addresses it is given:
+//   set_record_stream_fn       void(void*, c10_npu::NPUStream)
+//   set_erase_stream_fn        void(void*, c10_npu::NPUStream)
+//   set_get_device_stats_fn    c10_npu::NPUCachingAllocator::DeviceStats(c10::DeviceIndex)
+//   set_reset_peak_status_fn   void(c10::DeviceIndex)
+//
+// NPUStream::stream() drains torch_npu's queue of launches, so that what is noted on the stream here really follows the
+// kernels that use the block. The queue is also why TASK_QUEUE_ENABLE=0 is asked for: the allocator's own events do not
+// pass through here.
+
+#include <tidemark/tidemark.h>
+#include <torch_npu/csrc/core/npu/NPUCachingAllocator.h>
+#include <torch_npu/csrc/core/npu/NPUStream.h>
+
+#define TIDEMARK_SHIM_API __attribute__((visibility("default")))
+
+namespace {
+
+using c10_npu::NPUCachingAllocator::DeviceStats;
+
+// Tidemark has one pool for all sizes: everything is "all", and for those who add up, "large".
+template <class StatArray>
+void set(StatArray& stats, int64_t current, int64_t peak) {
+  for (const std::size_t pool : {std::size_t{0}, std::size_t{2}}) {
+    stats[pool].current = current;
+    stats[pool].peak = peak;
+  }
+}
+
+}  // namespace
+
+extern "C" {
+
+TIDEMARK_SHIM_API void tidemark_npu_shim_record_stream(void* pointer, c10_npu::NPUStream stream) {
+  tidemark_npu_record_stream(pointer, stream.stream());
+}
+
+TIDEMARK_SHIM_API void tidemark_npu_shim_erase_stream(void* pointer, c10_npu::NPUStream stream) {
+  tidemark_npu_erase_stream(pointer, stream.stream());
+}
+
+// Always to be installed: without it torch_npu falls off the end of a function that returns a value.
+TIDEMARK_SHIM_API DeviceStats tidemark_npu_shim_get_device_stats(c10::DeviceIndex device) {
+  tidemark_allocator_statistics counted{};
+  counted.struct_size = sizeof counted;
+  DeviceStats stats{};
+  if (tidemark_npu_get_statistics(device, &counted) != TIDEMARK_STATUS_OK) return stats;
+  set(stats.allocation, counted.allocations, counted.allocations);
+  set(stats.allocated_bytes, counted.allocated_bytes, counted.allocated_peak_bytes);
+  set(stats.active_bytes, counted.active_bytes, counted.active_peak_bytes);
+  set(stats.reserved_bytes, counted.reserved_bytes, counted.reserved_peak_bytes);
+  stats.num_alloc_retries = counted.allocation_retries;
+  stats.num_ooms = counted.out_of_memory_count;
+  return stats;
+}
+
+TIDEMARK_SHIM_API void tidemark_npu_shim_reset_peak_status(c10::DeviceIndex device) {
+  tidemark_npu_reset_peaks(device);
+}
+
+}  // extern "C"
