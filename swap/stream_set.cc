@@ -17,11 +17,11 @@ DeviceCode StreamSet::open() {
 }
 
 DeviceCode StreamSet::record(StreamRole role, EventHandle& event) {
-  for (;;) {
+  for (bool drained = false;;) {
     const DeviceCode code = events_.acquire(event);
     if (code == DeviceCode::ok) break;
     if (!is_recoverable(code)) return code;
-    if (const DeviceCode relief = relieve(); relief != DeviceCode::ok) return relief;
+    if (const DeviceCode relief = relieve(drained); relief != DeviceCode::ok) return relief;
   }
   const DeviceCode code = submit(role, [&](StreamHandle stream) { return device_.record_event(event, stream); });
   if (code != DeviceCode::ok) events_.release(event);
@@ -67,11 +67,15 @@ DeviceCode StreamSet::wait_task(StreamRole role, TaskId task) {
   return code;
 }
 
-DeviceCode StreamSet::relieve() {
+DeviceCode StreamSet::relieve(bool& drained) {
   while (oldest_ < newest_ && tasks_[oldest_].waiters == 0) ++oldest_;
-  if (oldest_ == newest_) return DeviceCode::no_resource;
-  TaskRecord& record = tasks_[oldest_];
+  if (oldest_ == newest_ && drained) return DeviceCode::no_resource;
   ++host_waits_;
+  if (oldest_ == newest_) {
+    drained = true;
+    return device_.synchronize_device();
+  }
+  TaskRecord& record = tasks_[oldest_];
   if (const DeviceCode code = device_.synchronize_event(record.event); code != DeviceCode::ok) return code;
   record.waiters = 0;
   release(record.event);

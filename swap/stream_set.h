@@ -2,8 +2,8 @@
 // The streams of one executor and the order between them: records of tasks, waits for them, and direct edges.
 //
 // Back-pressure. Where the device has no event or no stream slot left, the host waits for the oldest record that tasks
-// still to come wait for; a completed task needs no event, its waits are skipped. Only if there is none to wait for is
-// no_resource handed on.
+// still to come wait for; a completed task needs no event, its waits are skipped. If there is none it waits for
+// everything submitted; only if that does not help is no_resource handed on.
 //
 // Threads: none. Cost: O(1) a call besides the device's.
 
@@ -30,10 +30,10 @@ class StreamSet {
   /// Calls `submit(stream)`, again after relief while the device has no slot.
   template <class Submit>
   [[nodiscard]] DeviceCode submit(StreamRole role, Submit&& call) {
-    for (;;) {
+    for (bool drained = false;;) {
       const DeviceCode code = call(streams_[static_cast<std::size_t>(role)]);
       if (code != DeviceCode::no_resource) return code;
-      if (const DeviceCode relief = relieve(); relief != DeviceCode::ok) return relief;
+      if (const DeviceCode relief = relieve(drained); relief != DeviceCode::ok) return relief;
     }
   }
 
@@ -60,8 +60,8 @@ class StreamSet {
     EventHandle event{};
     std::int32_t waiters = 0;  ///< still to come; 0: no event held
   };
-  /// Waits for the oldest record of a task and gives its event back. no_resource: there is none.
-  [[nodiscard]] DeviceCode relieve();
+  /// Waits for the oldest record of a task and gives its event back. If there is none, waits for everything, once.
+  [[nodiscard]] DeviceCode relieve(bool& drained);
 
   Device& device_;
   EventPool events_;

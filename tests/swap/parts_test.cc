@@ -1,0 +1,130 @@
+// The parts of the executor alone: granules in the order of the clock, streams for the p2p lane, pinned chunks, spare
+// host pieces.
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "core/dynamic_region.h"
+#include "core/spare_host.h"
+#include "swap/arena_memory.h"
+#include "swap/bound_program.h"
+#include "swap/granule_pool.h"
+#include "tests/support/planned_step.h"
+
+namespace tidemark {
+namespace {
+
+/// Stays taken in the order of the clock fit whenever at every half-step their sum does, and no granule has two owners.
+TEST(GranulePool, NeverRefusesWhatFitsAtEveryHalfStep) {
+  std::mt19937 random(5);
+  for (int round = 0; round < 200; ++round) {
+    struct Stay {
+      std::int32_t acquire, release;
+      std::int64_t granules;
+    };
+    std::vector<Stay> stays;
+    for (int i = 0; i < 40; ++i) {
+      const auto acquire = static_cast<std::int32_t>(random() % 100);
+      stays.push_back(
+          {acquire, acquire + 1 + static_cast<std::int32_t>(random() % 30), static_cast<std::int64_t>(random() % 9)});
+    }
+    std::sort(stays.begin(), stays.end(), [](const Stay& a, const Stay& b) { return a.acquire < b.acquire; });
+    std::int64_t most = 0;
+    for (std::int32_t t = 0; t < 140; ++t) {
+      std::int64_t sum = 0;
+      for (const Stay& s : stays) sum += s.acquire <= t && t < s.release ? s.granules : 0;
+      most = std::max(most, sum);
+    }
+    GranulePool pool(10, most), tight(10, most - 1);
+    std::vector<std::int32_t> free_from(static_cast<std::size_t>(most) + 10, 0);
+    bool refused = most == 0;
+    for (const Stay& s : stays) {
+      std::vector<std::int64_t> granules, unused;
+      ASSERT_TRUE(pool.take(s.granules, s.acquire, granules));
+      for (const std::int64_t g : granules) {
+        ASSERT_LE(free_from[static_cast<std::size_t>(g)], s.acquire);
+        free_from[static_cast<std::size_t>(g)] = s.release;
+      }
+      pool.give_back(granules, s.release);
+      refused = refused || !tight.take(s.granules, s.acquire, unused);
+      tight.give_back(unused, s.release);
+    }
+    EXPECT_TRUE(refused) << "one granule less must not do";
+  }
+}
+
+/// Who waits for a receive knows nothing of the send before it; what the program relies on is added, and only that.
+TEST(TaskStreams, TwoStreamsKeepWhatOneLineOfMessagesSaid) {
+  Program program;
+  Schedule& s = program.schedule;
+  const auto task = [&](Lane lane, std::vector<std::int32_t> waits, std::vector<Schedule::Touch> touches) {
+    s.tasks.push_back({.lane = lane,
+                       .first_wait = static_cast<std::int32_t>(s.waits.size()),
+                       .first_touch = static_cast<std::int32_t>(s.touches.size())});
+    for (const std::int32_t wait : waits) s.waits.push_back(static_cast<TaskId>(wait));
+    s.touches.insert(s.touches.end(), touches.begin(), touches.end());
+    s.compute_tasks += lane == Lane::compute ? 1 : 0;
+  };
+  const auto read = [](int r) { return Schedule::Touch{static_cast<ResidencyId>(r), AccessKind::read}; };
+  const auto write = [](int r) { return Schedule::Touch{static_cast<ResidencyId>(r), AccessKind::write}; };
+  task(Lane::compute, {}, {write(0)});            // 0: makes what is sent
+  task(Lane::p2p, {0}, {read(0)});                // 1: send
+  task(Lane::p2p, {}, {write(1)});                // 2: receive
+  task(Lane::compute, {2}, {read(1), write(2)});  // 3: takes the bytes of residency 0, by the order of the lane
+  task(Lane::p2p, {3}, {read(2)});                // 4: send
+  program.receives.push_back({.task = static_cast<TaskId>(2)});
+  const auto residency = [&](int first, int last, int acquire, int release) {
+    s.residencies.push_back({.bytes = 512,
+                             .first_task = static_cast<TaskId>(first),
+                             .last_task = static_cast<TaskId>(last),
+                             .acquire = acquire,
+                             .release = release});
+  };
+  residency(0, 1, 0, 2);
+  residency(2, 3, 1, 3);
+  residency(3, 4, 2, 4);
+  const TaskStreams streams = bind_streams(program, std::vector<char>(3, 0));
+  EXPECT_EQ(streams.stream[1], StreamRole::send);
+  EXPECT_EQ(streams.stream[2], StreamRole::receive);
+  const auto waits = [&](int t) {
+    std::vector<int> list;
+    for (const TaskId wait : streams.waits_of(static_cast<TaskId>(t))) list.push_back(static_cast<int>(wait));
+    std::sort(list.begin(), list.end());
+    return list;
+  };
+  EXPECT_EQ(waits(1), (std::vector<int>{0}));
+  EXPECT_EQ(waits(2), (std::vector<int>{0})) << "its bytes were acquired behind compute task 0";
+  EXPECT_EQ(waits(3), (std::vector<int>{1, 2})) << "it releases what the send read";
+  EXPECT_EQ(waits(4), (std::vector<int>{3})) << "the receive before it is known by task 3";
+  EXPECT_EQ(streams.added, 2);
+}
+
+TEST(ArenaMemory, GivesBackWhatItTook) {
+  const std::unique_ptr<SimDevice> device = make_sim_device({});
+  {
+    ArenaMemory memory(*device);
+    ASSERT_TRUE(memory.take({{.on_host = true, .bytes = 10'000}}, "test").ok());
+    const auto arena = static_cast<ArenaId>(0);
+    EXPECT_EQ(memory.piece_bytes(arena, 9'000, 1'000), 1'000);
+    EXPECT_EQ(memory.at(arena, 9'000), memory.at(arena, 0) + 9'000);
+    EXPECT_EQ(memory.pinned_bytes(), 10'000);
+  }
+  EXPECT_EQ(device->leaks(), "");
+}
+
+TEST(SpareHost, DemandGrowsWithTheLoadAndFitsAtTheLimit) {
+  testing::StepGenerator generator(51);
+  for (int i = 0; i < 4; ++i) {
+    const testing::PlannedStep step = generator.next_routed(1.1, 50);
+    for (const RankPlan& rank : step.outcome.ranks) {
+      const double limit = rank.program.contingency_limit_f;
+      EXPECT_LE(spare_host_demand(rank.program, limit), spare_host_room(rank.program.layout));
+      EXPECT_LE(spare_host_demand(rank.program, limit), spare_host_demand(rank.program, 2 * limit));
+      EXPECT_EQ(spare_host_demand(rank.program, 0), 0);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tidemark
