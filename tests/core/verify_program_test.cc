@@ -219,6 +219,57 @@ TEST_F(ContingencyRules, SourcesAreThereWhereTheStepsRun) {
   expect_broken("contingency 2 has its source out where the steps run");
 }
 
+// make rows, activate, `between` (touching rows: -, R, W), idle x 2, use out, and `after` the same way.
+std::string said_of_source(char between, char after, Lane between_lane = Lane::compute) {
+  testing::GraphBuilder b;
+  const OpTemplateId make = b.timed_op("make", 1), activate = b.timed_op("activate", 1);
+  const OpTemplateId touch = b.timed_op("touch", 1, between_lane), work = b.timed_op("work", 1);
+  const SiteId site = b.site(b.block(
+      "layer",
+      {{.name = "rows", .routed_rows = 1, .routed_row_bytes = 8},
+       {.name = "out", .routed_rows = 1, .routed_row_bytes = 8}},
+      {{.name = "out", .outputs = {1}, .sources = {0}, .steps = {{.op = activate, .reads = {0}, .writes = {1}}}}}));
+  const auto run = [&](OpTemplateId op, char how) {
+    const std::vector<StorageId> rows = {b.at(site, 0)}, none;
+    b.run(op, site, how == 'R' ? rows : none, how == 'W' ? rows : none);
+  };
+  b.run(make, site, {}, {b.at(site, 0)});
+  b.run(activate, site, {b.at(site, 0)}, {b.at(site, 1)});
+  run(touch, between);
+  run(work, '-');
+  run(work, '-');
+  b.run(work, site, {b.at(site, 1)}, {});
+  run(work, after);
+  const Graph graph = std::move(b).finish();
+  Program program;
+  program.schedule = testing::keep_all_schedule(graph);
+  program.layout = testing::side_by_side(program.schedule);
+  for (std::int32_t r = 0; r < 2; ++r)
+    program.routed.push_back({.residency = static_cast<ResidencyId>(r), .site = site, .rows = 1, .row_bytes = 8});
+  program.contingencies = {{.kind = Contingency::Kind::recompute,
+                            .trigger_bytes = 8,
+                            .trigger = id_of<TaskId>(1),
+                            .residency = id_of<ResidencyId>(1),
+                            .release_at = id_of<TaskId>(3),
+                            .prefetch_at = id_of<TaskId>(4),
+                            .needed_at = id_of<TaskId>(5),
+                            .step_count = 1}};
+  program.contingency_steps = {
+      {.op_template = activate,
+       .touches = {{id_of<ResidencyId>(0), AccessKind::read}, {id_of<ResidencyId>(1), AccessKind::write}}}};
+  const auto found = verify_program(graph, program);
+  return found ? found->detail : "";
+}
+
+TEST(Contingencies, ASourceStaysCompleteAndUnchanged) {
+  EXPECT_EQ(said_of_source('-', 'R'), "");
+  EXPECT_EQ(said_of_source('R', 'R'), "");
+  EXPECT_NE(said_of_source('-', '-').find("may be gone where the steps run"), std::string::npos);
+  EXPECT_NE(said_of_source('R', '-').find("may be gone where the steps run"), std::string::npos);
+  EXPECT_NE(said_of_source('W', 'R').find("is written after it was used"), std::string::npos);
+  EXPECT_NE(said_of_source('W', 'R', Lane::intra_comm).find("is written after it was used"), std::string::npos);
+}
+
 TEST_F(ContingencyRules, TheStatedLimitIsCarried) {
   program_.layout.arenas[0].dynamic_bytes -= 1;
   expect_broken("at expert load 2 up to 6 granules of the dynamic region are taken at half-step");
