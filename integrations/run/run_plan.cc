@@ -18,6 +18,8 @@ namespace tidemark {
 namespace {
 
 constexpr Bytes kPage = 4 * kKiB;
+/// Exposed copies beyond the plan's, as a share of the step, that are worth a warning.
+constexpr double kExposedShare = 0.01;
 
 std::span<const RankPlan> ranks_of(const PlanOutcome& plan, const RunAsk& ask) {
   if (!ask.rank) return plan.ranks;
@@ -72,6 +74,15 @@ void judge(RunOutcome& run) {
 // --- sim
 // --------------------------------------------------------------------------------------------------------------
 
+/// Copies that the plan had hidden and the run did not.
+void warn_of_stall(RankOutcome& rank) {
+  const std::int64_t exposed = rank.copy_stall_ns - rank.plan_copy_stall_ns;
+  if (static_cast<double>(exposed) <= kExposedShare * static_cast<double>(rank.report.step_ns)) return;
+  rank.report.warnings.push_back({.kind = RunWarning::Kind::copies_exposed,
+                                  .text = "the compute lane stood still for copies that the plan hides (simulated; "
+                                          "column copy stall)"});
+}
+
 Status add_schedule(const SimRunRequest& request, const std::optional<StepTiming>& timing, bool first,
                     RunOutcome& run) {
   Result<SimRun> made = run_on_sim(request);
@@ -82,6 +93,7 @@ Status add_schedule(const SimRunRequest& request, const std::optional<StepTiming
     if (first) {
       run.ranks.push_back(outcome_of(request.ranks[i], sim.report, timing));
       run.ranks.back().copy_stall_ns = sim.copy_stall_ns;
+      warn_of_stall(run.ranks.back());
     } else {
       run.ranks[i].report.mismatches += sim.report.mismatches;
       if (run.ranks[i].report.first_mismatch.empty()) run.ranks[i].report.first_mismatch = sim.report.first_mismatch;
