@@ -45,8 +45,8 @@ int main(int argc, char** argv) {
   const int device = 0;
   void* blocks[64];
   size_t size = 0;
-  Dl_info malloc_info;
-  union symbol c_malloc;
+  Dl_info where;
+  union symbol found;
   int i;
   if (library == NULL) {
     fprintf(stderr, "usage: plug_in libtidemark.so (%s)\n", argc == 2 ? dlerror() : "no library given");
@@ -67,9 +67,11 @@ int main(int argc, char** argv) {
   }
   find(library, "tidemark_cuda_set_memory_fraction").memory_fraction(0.5, device);
   find(library, "tidemark_cuda_reset").reset();
-  /* Host metadata comes from a library of its own; the process keeps its malloc. */
-  c_malloc.object = dlsym(RTLD_DEFAULT, "malloc");
-  REQUIRE(dladdr(c_malloc.object, &malloc_info) != 0 && strstr(malloc_info.dli_fname, "libc.") != NULL);
+  /* Host metadata comes from a library of its own; the process keeps its malloc, and C++ code its operator new. */
+  found.object = dlsym(RTLD_DEFAULT, "malloc");
+  REQUIRE(dladdr(found.object, &where) != 0 && strstr(where.dli_fname, "libc.") != NULL);
+  found = find(library, "_Znwm");
+  REQUIRE(dladdr(found.object, &where) != 0 && strstr(where.dli_fname, "libstdc++") != NULL);
   printf("all well\n");
   return 0;
 }
