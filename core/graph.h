@@ -20,9 +20,11 @@
 
 namespace tidemark {
 
-/// Work of one lane runs in FIFO order; lanes run beside each other and are ordered only by data.
-enum class Lane : std::uint8_t { compute, intra_comm, inter_comm, p2p, d2h, h2d };
-inline constexpr std::size_t kLaneCount = 6;
+/// Work of one lane runs in FIFO order; lanes run beside each other and are ordered only by data. Messages between
+/// pipeline ranks have a lane each way: a receive that stood in line behind sends could make two ranks wait for each
+/// other.
+enum class Lane : std::uint8_t { compute, intra_comm, inter_comm, send, receive, d2h, h2d };
+inline constexpr std::size_t kLaneCount = 7;
 
 enum class StorageRole : std::uint8_t { parameter, gradient, optimizer_state, activation, temporary, communication };
 inline constexpr std::size_t kStorageRoleCount = 6;

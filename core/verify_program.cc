@@ -26,14 +26,15 @@ Found shape(std::string detail) {
 template <class Event>
 Found check_messages(const Graph& graph, const Schedule& schedule, const std::vector<Event>& rows, bool sends) {
   const char* word = sends ? "send" : "receive";
+  const Lane lane = sends ? Lane::send : Lane::receive;
   std::size_t next = 0;
   for (const Message& m : graph.messages) {
     if (m.is_send != sends) continue;
     if (next == rows.size()) return shape(fmt::format("the {} with tag {} is not listed", word, m.tag));
     const Event& event = rows[next++];
     const auto task = static_cast<std::int32_t>(event.task);
-    if (!within(task, schedule.tasks.size()) || schedule.tasks[row(event.task)].lane != Lane::p2p) {
-      return shape(fmt::format("{} event of task {}, which is not on the p2p lane", word, task));
+    if (!within(task, schedule.tasks.size()) || schedule.tasks[row(event.task)].lane != lane) {
+      return shape(fmt::format("{} event of task {}, which is not on that lane", word, task));
     }
     const Task& t = schedule.tasks[row(event.task)];
     if (t.kind != TaskKind::op || t.op != m.op || event.peer_rank != m.peer_rank || event.tag != m.tag) {

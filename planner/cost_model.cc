@@ -52,7 +52,8 @@ const Link& link_of(Lane lane, const Machine& machine) {
       return machine.intra_node;
     case Lane::compute:
     case Lane::inter_comm:
-    case Lane::p2p:
+    case Lane::send:
+    case Lane::receive:
       break;
   }
   return machine.inter_node;

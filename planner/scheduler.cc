@@ -16,7 +16,7 @@ using LaneClock = std::array<std::int32_t, kLaneCount>;  ///< tasks of each lane
 struct Content {
   ResidencyId residency = kNone<ResidencyId>;
   std::int32_t writer = -1;
-  std::array<std::int32_t, kLaneCount> reader{-1, -1, -1, -1, -1, -1};  ///< last reader per lane
+  std::array<std::int32_t, kLaneCount> reader{-1, -1, -1, -1, -1, -1, -1};  ///< last reader per lane
 };
 
 /// A residency that has seen its last touch, waiting for the compute lane to learn of it.
@@ -80,7 +80,7 @@ class Builder {
   const Graph& g_;
   Schedule schedule_;
   std::vector<LaneClock> clocks_;  ///< per task, itself included
-  std::array<std::int32_t, kLaneCount> last_in_lane_{-1, -1, -1, -1, -1, -1};
+  std::array<std::int32_t, kLaneCount> last_in_lane_{-1, -1, -1, -1, -1, -1, -1};
   LaneClock current_{};  ///< clock of the task being built, without itself
   std::vector<std::int32_t> pending_waits_;
   std::vector<Content> content_;

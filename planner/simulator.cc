@@ -40,7 +40,6 @@ struct RankState {
   std::vector<Partner> partners;    ///< per message
   std::vector<bool> awaited;        ///< per message: the partner of this send stands still until it has ended
   std::array<Moment, kLaneCount> lane_free;
-  Moment receive_free;
   std::size_t next_task = 0;
   std::size_t next_message = 0;
 
@@ -97,8 +96,9 @@ class Simulation {
       const RankWork& work = *ranks_[r].work;
       for (std::size_t m = 0; m < work.messages.size(); ++m) {
         const RankWork::Message& message = work.messages[m];
-        if (work.lanes[static_cast<std::size_t>(message.task)] != Lane::p2p) {
-          return internal_fault(fmt::format("rank {} task {}: a message is not on the p2p lane", r, message.task));
+        if (work.lanes[static_cast<std::size_t>(message.task)] != (message.is_send ? Lane::send : Lane::receive)) {
+          return internal_fault(fmt::format("rank {} task {}: a {} is not on its lane", r, message.task,
+                                            message.is_send ? "send" : "receive"));
         }
         ends.push_back({.from = message.is_send ? rank : message.peer_rank,
                         .to = message.is_send ? message.peer_rank : rank,
@@ -138,9 +138,8 @@ class Simulation {
     return ranks_[static_cast<std::size_t>(rank)].partners[static_cast<std::size_t>(message)];
   }
 
-  /// Runs a rank in issue order until its end or a receive whose send has not run. Standing still there loses nothing:
-  /// every later message of the rank comes after the receive on the p2p lane, so nobody else can be waiting for this
-  /// rank's rest.
+  /// Runs a rank in issue order until its end or a receive whose send has not been looked at. That order is not the
+  /// order of time: what follows the receive on other lanes may well run before it.
   std::optional<Error> advance(std::size_t rank) {
     RankState& state = ranks_[rank];
     for (; state.next_task < state.task_count(); ++state.next_task) {
@@ -200,13 +199,12 @@ class Simulation {
   bool run_receive(RankState& state) {
     const Partner partner = state.partners[state.next_message];
     const auto send = static_cast<std::size_t>(message_at(partner.rank, partner.message).task);
-    Moment done = state.receive_free;
+    Moment done = state.lane_free[static_cast<std::size_t>(Lane::receive)];
     if (!apply_waits(state, done)) return false;
     done.delay_until(ranks_[static_cast<std::size_t>(partner.rank)].timeline.end_ns[send], kOtherRank);
     const auto task = static_cast<std::int32_t>(state.next_task);
     finish_task(state, done.ns, done.ns, kOtherRank);
-    state.receive_free = {.ns = done.ns, .task = task};
-    state.lane_free[static_cast<std::size_t>(Lane::p2p)].delay_until(done.ns, task);
+    state.lane_free[static_cast<std::size_t>(Lane::receive)] = {.ns = done.ns, .task = task};
     return true;
   }
 

@@ -3,8 +3,9 @@
 // depends on it. A lane runs its tasks in order; a task starts when its lane is free, its waits are done and, for a
 // receive, when the matching send of the peer has ended. O(tasks + waits).
 //
-// Links are full duplex: a receive takes no lane time (it starts and ends when the message is there) and does not wait
-// for earlier sends of its own rank, only for earlier receives; later tasks of the p2p lane wait for it.
+// Links are full duplex: receives have a lane of their own and take no time on it (each starts and ends when its
+// message is there and the receives before it have ended). Messages must be free of circles in issue order: a rank is
+// not looked at beyond a receive whose send cannot have run.
 //
 // Idle time of the compute lane is divided along the chain of tasks that ends it: waiting for a collective that itself
 // waited for a receive counts as receive until the message came, and as communication from there.
@@ -32,7 +33,7 @@ struct RankWork {
     std::int64_t tag = 0;
     bool is_send = false;
   };
-  std::vector<Message> messages;  ///< ascending task; each task is on lane p2p
+  std::vector<Message> messages;  ///< ascending task; each task is on its lane, send or receive
 };
 
 /// When each task of a rank ran.

@@ -48,7 +48,7 @@ def print_tasks(plan, rank, first, count):
     chunk, layer, micro_batch = (unfold(plan["ranks"][rank]["sites"][key]) for key in ("chunk", "layer", "micro_batch"))
     for task in range(first, min(first + count, len(kinds))):
         kind = ("op", "recompute", "swap_out", "swap_in")[kinds[task]]
-        lane = ("compute", "intra_comm", "inter_comm", "p2p", "d2h", "h2d")[lanes[task]]
+        lane = ("compute", "intra_comm", "inter_comm", "send", "receive", "d2h", "h2d")[lanes[task]]
         name = templates["op_templates"][ops[task]][0] if ops[task] >= 0 else "copy"
         site = sites[task]
         print(f"{task:7} {lane:10} {kind:9} {name:40} chunk {chunk[site]} layer {layer[site]} "

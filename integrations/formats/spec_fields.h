@@ -23,8 +23,8 @@ inline constexpr std::array<std::string_view, 2> kNormWords = {"pre", "sandwich"
 inline constexpr std::array<std::string_view, 2> kProbabilityWords = {"at_unpermute", "in_activation"};
 inline constexpr std::array<std::string_view, 2> kLayerWords = {"dense", "moe"};
 inline constexpr std::array<std::string_view, 3> kSlotWords = {"layer", "noop", "mtp"};
-inline constexpr std::array<std::string_view, 6> kLaneWords = {"compute", "intra_comm", "inter_comm",
-                                                               "p2p",     "d2h",        "h2d"};
+inline constexpr std::array<std::string_view, 7> kLaneWords = {"compute", "intra_comm", "inter_comm", "send",
+                                                               "receive", "d2h",        "h2d"};
 inline constexpr std::array<std::string_view, 7> kPhaseWords = {
     "forward", "backward", "weight_gradient", "receive", "send", "gradient_reduction", "optimizer"};
 inline constexpr std::array<std::string_view, 6> kRoleWords = {"parameter",  "gradient",  "optimizer_state",

@@ -48,7 +48,8 @@ std::string ranges_text(const std::vector<std::int32_t>& numbers) {
 std::string_view lane_text(Lane lane) {
   constexpr std::array<std::string_view, kLaneCount> kNames = {
       "compute",        "intra-node communication", "inter-node communication",
-      "point to point", "copy out (D2H)",           "copy in (H2D)"};
+      "pipeline sends", "pipeline receives",        "copy out (D2H)",
+      "copy in (H2D)"};
   return kNames[static_cast<std::size_t>(lane)];
 }
 

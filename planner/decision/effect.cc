@@ -58,7 +58,7 @@ std::int64_t exposed(const DecisionProblem& p, const SiteClass& c, std::int32_t 
   for (std::size_t i = first; i < last; ++i)
     busy[static_cast<std::size_t>(p.graph->template_of(id_of<OpId>(i)).lane)] += p.op_ns[i];
   std::int64_t worst = std::max<std::int64_t>(0, communication.total_ns - window);
-  for (const Lane lane : {Lane::intra_comm, Lane::inter_comm, Lane::p2p}) {
+  for (const Lane lane : {Lane::intra_comm, Lane::inter_comm, Lane::send}) {
     const auto l = static_cast<std::size_t>(lane);
     if (communication.lane_ns[l] == 0) continue;
     const std::int64_t idle = std::max<std::int64_t>(0, window - busy[l]);

@@ -177,7 +177,7 @@ std::vector<TimedOp> StepEmitter::timed_ops(std::int32_t chunk, bool forward) {
   for (const PassStep& step : forward ? line.forward : line.backward) {
     if (step.element < 0) {
       const OpTemplateId send = forward ? parts_.messages.send_activation : parts_.messages.send_gradient;
-      ops.push_back({.lane = Lane::p2p, .ns = op_ns(graph_.op_templates[row(send)], machine_, load_)});
+      ops.push_back({.lane = Lane::send, .ns = op_ns(graph_.op_templates[row(send)], machine_, load_)});
       const std::int32_t offset = forward ? line.activation_buffer : line.gradient_buffer;
       touch(static_cast<std::int32_t>(line.storage(0, offset)), AccessKind::read);
       continue;

@@ -110,7 +110,7 @@ StorageId StepPartsBuilder::parameters_of(ParameterSite::Kind kind, std::int32_t
 void StepPartsBuilder::add_message_ops() {
   const auto bytes = shapes_.local_tokens * shapes_.hidden * kActivationBytes;
   const auto add = [&](const char* name, OpPhase phase) {
-    OpTemplate op{.name = name, .lane = Lane::p2p, .phase = phase};
+    OpTemplate op{.name = name, .lane = phase == OpPhase::send ? Lane::send : Lane::receive, .phase = phase};
     if (phase == OpPhase::send) op.cost = link_cost(bytes);
     parts_.graph.op_templates.push_back(std::move(op));
     return id_of<OpTemplateId>(parts_.graph.op_templates.size() - 1);

@@ -54,7 +54,7 @@ TEST(VerifyLayout, AnotherLaneMustWait) {
     ScheduleBuilder b;
     const ResidencyId first = b.stay(kAnyStorage, 64);
     const ResidencyId second = b.stay(kAnyStorage, 64);
-    const TaskId sent = b.touch(Lane::p2p, {}, {first});
+    const TaskId sent = b.touch(Lane::send, {}, {first});
     b.touch(Lane::compute, waits ? std::vector{sent} : std::vector<TaskId>{}, {second});
     const Schedule schedule = std::move(b).finish();
     EXPECT_EQ(verdict(schedule, all_at(schedule, 0)).has_value(), !waits);
@@ -78,7 +78,7 @@ TEST(VerifyLayout, EveryTouchMustBeOverNotOnlyTheLastIssued) {
   ScheduleBuilder b;
   const ResidencyId first = b.stay(kAnyStorage, 64);
   const ResidencyId second = b.stay(kAnyStorage, 64);
-  b.touch(Lane::p2p, {}, {first});  // nobody waits for this one
+  b.touch(Lane::send, {}, {first});  // nobody waits for this one
   b.touch(Lane::compute, {}, {first});
   b.touch(Lane::compute, {}, {second});
   const Schedule schedule = std::move(b).finish();

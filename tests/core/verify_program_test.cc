@@ -338,12 +338,12 @@ TEST_F(ContingencyRules, ProgramColumns) {
   expect_broken("routing slot", Rule::schedule_shape);
 }
 
-// One send and one receive on the p2p lane.
+// One send and one receive.
 TEST(ProgramMessages, MustBeThoseOfTheGraph) {
   testing::GraphBuilder g;
   const OpTemplateId work = g.timed_op("work", 1);
-  const OpTemplateId send = g.timed_op("send", 1, Lane::p2p, OpPhase::send);
-  const OpTemplateId receive = g.timed_op("receive", 0, Lane::p2p, OpPhase::receive);
+  const OpTemplateId send = g.timed_op("send", 1, Lane::send, OpPhase::send);
+  const OpTemplateId receive = g.timed_op("receive", 0, Lane::receive, OpPhase::receive);
   const SiteId site = g.site(g.block("b", {{.name = "x", .fixed_bytes = 8}, {.name = "y", .fixed_bytes = 8}}));
   g.run(work, site, {}, {g.at(site, 0)});
   g.run(send, site, {g.at(site, 0)}, {});
@@ -368,7 +368,7 @@ TEST(ProgramMessages, MustBeThoseOfTheGraph) {
   program.sends[0].peer_rank = 2;
   expect("send event of task 1 with rank 2 and tag 17; the graph has rank 1");
   program.sends[0] = {.task = id_of<TaskId>(0), .peer_rank = 1, .tag = 17};
-  expect("send event of task 0, which is not on the p2p lane");
+  expect("send event of task 0, which is not on that lane");
   program.sends[0] = {.task = id_of<TaskId>(2), .peer_rank = 1, .tag = 17};
   expect("send event of task 2");
 }

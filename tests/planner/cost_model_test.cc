@@ -57,7 +57,7 @@ TEST(CostModel, CommunicationTakesTheLinkOfItsLane) {
   EXPECT_EQ(op_ns(op, machine(), 1), 3000 + 10'000);
   op.lane = Lane::inter_comm;
   EXPECT_EQ(op_ns(op, machine(), 1), 7000 + 100'000);
-  op.lane = Lane::p2p;
+  op.lane = Lane::send;
   op.phase = OpPhase::send;
   EXPECT_EQ(op_ns(op, machine(), 1), 7000 + 100'000);
   op.phase = OpPhase::receive;

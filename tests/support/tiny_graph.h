@@ -273,7 +273,7 @@ struct RandomShape {
   std::uint32_t seed = 1;
   std::int32_t ops = 60;
   std::int32_t storages = 25;
-  std::int32_t lanes = 3;  ///< compute, intra_comm, inter_comm, p2p in this order; at most 4
+  std::int32_t lanes = 3;  ///< compute, intra_comm, inter_comm, send in this order; at most 4
   std::int32_t max_accesses = 4;
 };
 
