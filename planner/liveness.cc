@@ -98,7 +98,11 @@ Bytes find_working_set(const Graph& graph, const std::vector<LiveRange>& ranges)
 /// The last op, per lane, that an op is known to run after. -1: none.
 using LaneClock = std::array<std::int32_t, kLaneCount>;
 
-constexpr LaneClock kNothing = {-1, -1, -1, -1, -1, -1};
+constexpr LaneClock kNothing = [] {
+  LaneClock clock{};
+  clock.fill(-1);
+  return clock;
+}();
 
 void join(LaneClock& clock, const LaneClock& other) {
   for (std::size_t lane = 0; lane < kLaneCount; ++lane) clock[lane] = std::max(clock[lane], other[lane]);

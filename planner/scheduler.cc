@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <string>
 
 #include "planner/cost_model.h"
@@ -43,6 +44,10 @@ class Builder {
     clocks_.reserve(tasks);
     schedule_.waits.reserve(tasks);
     schedule_.touches.reserve(g_.accesses.size() + g_.accesses.size() / 4);
+    compute_ops_.reserve(g_.ops.size());
+    for (std::size_t op = 0; op < g_.ops.size(); ++op)
+      if (g_.template_of(id_of<OpId>(op)).phase == OpPhase::send)
+        message_ns_ = std::max(message_ns_, in_.nominal.end_ns[op] - in_.nominal.start_ns[op]);
     schedule_.residencies.reserve(g_.storages.size() + 2 * in_.placement.swaps.size() + in_.placement.drops.size());
   }
 
@@ -73,6 +78,7 @@ class Builder {
   Status run_op(OpId op);
   Status run_steps(const RecomputeRun& run, bool head, bool tail, OpId op);
   Status run_recomputes(OpId op);
+  void follow_compute(OpId receive);
   void issue_swap_ins(OpId op);
   void issue_swap_outs(OpId op);
 
@@ -81,7 +87,13 @@ class Builder {
   Schedule schedule_;
   std::vector<LaneClock> clocks_;  ///< per task, itself included
   std::array<std::int32_t, kLaneCount> last_in_lane_{-1, -1, -1, -1, -1, -1, -1};
-  LaneClock current_{};  ///< clock of the task being built, without itself
+  struct ComputeOp {
+    std::int32_t task = -1;
+    OpId op = kNone<OpId>;
+  };
+  std::vector<ComputeOp> compute_ops_;  ///< issued so far
+  std::int64_t message_ns_ = 0;         ///< nominal time of the longest send
+  LaneClock current_{};                 ///< clock of the task being built, without itself
   std::vector<std::int32_t> pending_waits_;
   std::vector<Content> content_;
   std::vector<Closing> closing_;
@@ -334,9 +346,29 @@ Status Builder::run_op(OpId op) {
                             ", which is not in memory");
     touch(access.storage, access.kind);
   }
-  if (t.lane == Lane::compute) settle_closing(op);
+  if (t.phase == OpPhase::receive) follow_compute(op);
+  if (t.lane == Lane::compute) {
+    settle_closing(op);
+    compute_ops_.push_back({static_cast<std::int32_t>(schedule_.tasks.size()) - 1, op});
+  }
   finish_task();
   return {};
+}
+
+/// A receive takes its buffer as late as it can without delaying who reads it: behind the last compute task that
+/// nominally ends twice the time of a message before that. Posted any earlier, it would only hold memory.
+void Builder::follow_compute(OpId receive) {
+  std::int64_t needed_ns = std::numeric_limits<std::int64_t>::max();
+  for (const Access& access : g_.accesses_of(receive)) {
+    const auto touches = in_.liveness.touches_of(access.storage);
+    const auto reader = std::upper_bound(touches.begin(), touches.end(), receive);
+    if (reader != touches.end()) needed_ns = std::min(needed_ns, in_.nominal.start_ns[row(*reader)]);
+  }
+  for (std::size_t i = compute_ops_.size(); i-- > 0;) {
+    if (in_.nominal.end_ns[row(compute_ops_[i].op)] > needed_ns - 2 * message_ns_) continue;
+    wait_for(compute_ops_[i].task);
+    return;
+  }
 }
 
 Result<Schedule> Builder::build() {
