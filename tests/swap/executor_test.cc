@@ -42,22 +42,13 @@ TEST(Executor, RandomStepsAreCleanUnderRandomSchedules) {
   EXPECT_GT(all.messages, 100);
 }
 
-/// The order of the program as the executor keeps it on two streams for p2p, for the planner's simulator.
-RankWork work_in_order_of_streams(const RankPlan& rank) {
-  RankWork work = work_of(rank.graph, rank.program.schedule, rank.task_ns);
-  const BoundProgram bound = bind_program(rank.program, 1).value();
-  work.first_wait = bound.streams.first_wait;
-  work.waits.clear();
-  for (const TaskId wait : bound.streams.waits) work.waits.push_back(static_cast<std::int32_t>(wait));
-  return work;
-}
-
 TEST(Executor, TakesTheTimeThatTheSimulatorSays) {
   StepGenerator generator(11);
   for (int i = 0; i < 12; ++i) {
     const PlannedStep step = generator.next();
     std::vector<RankWork> work;
-    for (const RankPlan& rank : step.outcome.ranks) work.push_back(work_in_order_of_streams(rank));
+    for (const RankPlan& rank : step.outcome.ranks)
+      work.push_back(work_of(rank.graph, rank.program.schedule, rank.task_ns));
     const Result<StepTiming> timing = simulate_step(work);
     ASSERT_TRUE(timing.ok()) << timing.error().message;
     const Result<SimRun> run = run_on_sim(run_of(step));
