@@ -14,6 +14,7 @@
 #include "allocator/offset_allocator.h"
 #include "allocator/placement.h"
 #include "allocator/statistics.h"
+#include "allocator/stitching.h"
 #include "allocator/stream_order.h"
 
 namespace tidemark {
@@ -50,10 +51,15 @@ class BlockPool {
   virtual void release() = 0;
   [[nodiscard]] virtual Address address_of(Bytes offset) const = 0;
 
-  void give(RangeId range, StreamSlot stream, Epoch stamp) {
+  /// A used range, or all pieces of the stitched block whose first one it is.
+  virtual void give(RangeId range, StreamSlot stream, Epoch stamp) {
     (void)space_.free(range, static_cast<FreeDomain>(stream), stamp);
   }
-  void set_holder(RangeId range, BlockHeader* block);
+  virtual void set_holder(RangeId range, BlockHeader* block);
+  /// Where the block in a used range starts, and its size: those of the whole where the range is but a piece.
+  [[nodiscard]] virtual Address start_of(const RangeInfo& range) const { return address_of(range.offset); }
+  [[nodiscard]] virtual Bytes size_of(const RangeInfo& range) const { return range.bytes; }
+  [[nodiscard]] virtual bool is_stitched(RangeId) const { return false; }
   [[nodiscard]] BlockHeader* holder(RangeId range) const { return holders_[static_cast<std::size_t>(range)]; }
   [[nodiscard]] const OffsetAllocator& space() const { return space_; }
   [[nodiscard]] Bytes reserved_bytes() const { return reserved_bytes_; }
@@ -93,13 +99,25 @@ class MappedPool : public BlockPool {
   Bytes trim(Bytes keep_bytes) override;
   void release() override;
   [[nodiscard]] Address address_of(Bytes offset) const override { return base_ + static_cast<Address>(offset); }
+  void give(RangeId range, StreamSlot stream, Epoch stamp) override;
+  void set_holder(RangeId range, BlockHeader* block) override;
+  [[nodiscard]] Address start_of(const RangeInfo& range) const override;
+  [[nodiscard]] Bytes size_of(const RangeInfo& range) const override;
+  [[nodiscard]] bool is_stitched(RangeId range) const override { return windows_.window_of(range) != nullptr; }
   [[nodiscard]] Bytes split_bytes() const override;
   [[nodiscard]] std::string validate() const override;
   /// Moves idle granules together; see CachingAllocator::defragment().
   Bytes gather(StreamSlot stream, Bytes bytes);
 
  private:
+  using Usable = std::function<bool(const RangeInfo&)>;
+
   [[nodiscard]] DeviceCode reserve_range();
+  [[nodiscard]] std::optional<RangeInfo> stitch(Bytes bytes, StreamSlot stream, const GrowthBudget& budget,
+                                                const Placement& place, const Usable& usable);
+  [[nodiscard]] bool map_anywhere(Bytes bytes, StreamSlot stream);
+  [[nodiscard]] std::optional<RangeInfo> occupy(StitchedWindow& window, StreamSlot stream);
+  [[nodiscard]] bool are_usable(const StitchedWindow& window, const Usable& usable) const;
   [[nodiscard]] DeviceCode supply(const Placement& place, Bytes bytes, StreamSlot stream, const GrowthBudget& budget);
   Bytes harvest(MetadataVector<Stretch>& missing, const Placement& place, Bytes bytes, Bytes wanted, StreamSlot stream);
   [[nodiscard]] DeviceCode move_granules(Bytes to, Bytes from, Bytes bytes, StreamSlot stream);
@@ -108,6 +126,7 @@ class MappedPool : public BlockPool {
 
   Bytes address_space_bytes_;
   Address base_ = 0;
+  StitchedWindows windows_;
 };
 
 class PlainPool : public BlockPool {

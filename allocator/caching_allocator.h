@@ -4,7 +4,9 @@
 // Where blocks live. On a device that maps, one address range much larger than the memory is reserved once and 2 MiB
 // granules are put behind the parts in use: all streams and sizes share granules, a block that fits nowhere gets fresh
 // addresses and only the granules it misses, taken from idle places before more is asked of the device. Peak reserved
-// therefore follows peak live. Without mapping, and for allocate_plain(), blocks are cut from plain segments.
+// therefore follows peak live. What is left over in granules shared with live blocks is stitched where the device can
+// alias: a large block gets an address window over holes at granule ends (stitching.h). Without mapping, and for
+// allocate_plain(), blocks are cut from plain segments.
 //
 // When a block may be reused. A freed block dies at (stream, epoch) of the stream it was freed on and of every stream
 // noted by note_use(). It is reused on the same stream at once, on another as soon as the StreamOrder says that stream

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cassert>
 
 #include "allocator/block_pool.h"
 
@@ -8,7 +9,8 @@ namespace tidemark {
 
 MappedPool::MappedPool(const Shared& shared, Bytes address_space_bytes)
     : BlockPool(shared, shared.device.traits().granule_bytes),
-      address_space_bytes_(round_up(address_space_bytes, grain_)) {}
+      address_space_bytes_(round_up(address_space_bytes, grain_)),
+      windows_(shared.device, grain_, address_space_bytes_) {}
 
 /// Once; a smaller range is better than none.
 DeviceCode MappedPool::reserve_range() {
@@ -29,11 +31,111 @@ DeviceCode MappedPool::grow(Bytes bytes, StreamSlot stream, const GrowthBudget& 
                             std::optional<RangeInfo>& range) {
   if (const DeviceCode code = reserve_range(); code != DeviceCode::ok) return code;
   const auto known = shared_.order.known_epochs(stream);
-  const auto place = find_placement(space_, bytes, grain_, [&](const RangeInfo& free) { return is_over(free, known); });
+  const Usable usable = [&](const RangeInfo& free) { return is_over(free, known); };
+  const auto place = find_placement(space_, bytes, grain_, usable);
   if (!place) return DeviceCode::out_of_memory;
+  range = stitch(bytes, stream, budget, *place, usable);
+  if (range) return DeviceCode::ok;
   if (const DeviceCode code = supply(*place, bytes, stream, budget); code != DeviceCode::ok) return code;
   range = space_.allocate_at(place->offset, bytes);
   return DeviceCode::ok;
+}
+
+/// The block in a window over left-over pieces, where that takes less new memory than the best place in one piece.
+/// Anything the device refuses here leaves the ordinary way open.
+std::optional<RangeInfo> MappedPool::stitch(Bytes bytes, StreamSlot stream, const GrowthBudget& budget,
+                                            const Placement& place, const Usable& usable) {
+  if (!shared_.device.traits().aliasing || grain_ % shared_.unit != 0 || 2 * bytes <= grain_) return std::nullopt;
+  if (place.missing_bytes == 0 || reserved_bytes_ + place.missing_bytes <= budget.wanted_bytes) return std::nullopt;
+  Bytes price = place.missing_bytes;
+  for (const Stretch& idle : idle_granules(place.offset, bytes)) price -= idle.bytes;
+  if (price <= 0) return std::nullopt;
+  StitchedWindow* cached =
+      windows_.find_dead(bytes, [&](const StitchedWindow& window) { return are_usable(window, usable); });
+  if (cached != nullptr) return occupy(*cached, stream);
+  StitchPlan plan = find_stitch(space_, bytes, grain_, usable);
+  if (plan.missing_bytes >= price || reserved_bytes_ + plan.missing_bytes > budget.limit_bytes) return std::nullopt;
+  if (plan.missing_bytes > 0) {
+    if (!map_anywhere(plan.missing_bytes, stream)) return std::nullopt;
+    plan = find_stitch(space_, bytes, grain_, usable);
+  }
+  if (plan.pieces.empty()) return std::nullopt;
+  const auto completed = shared_.order.completed_epochs();
+  windows_.limit([&](const StitchedWindow& window) {
+    const auto slot = static_cast<std::size_t>(window.stream);
+    return slot < completed.size() && completed[slot] >= window.death;
+  });
+  StitchedWindow* window = windows_.make(plan.pieces, bytes, base_);
+  if (window == nullptr) return std::nullopt;
+  ++shared_.statistics.stitched_windows;
+  return occupy(*window, stream);
+}
+
+/// New granules at the first addresses that are free.
+bool MappedPool::map_anywhere(Bytes bytes, StreamSlot stream) {
+  MetadataVector<Stretch> holes;
+  for (RangeId id = space_.first(); id != kNoRange && bytes > 0; id = space_.next(id)) {
+    const RangeInfo range = space_.info(id);
+    if (range.state != RangeState::absent) continue;
+    holes.push_back({.offset = range.offset, .bytes = std::min(range.bytes, bytes)});
+    bytes -= holes.back().bytes;
+  }
+  return bytes == 0 && map(holes, stream) == DeviceCode::ok;
+}
+
+bool MappedPool::are_usable(const StitchedWindow& window, const Usable& usable) const {
+  for (const Stretch& piece : window.pieces) {
+    for (RangeId id = space_.find(piece.offset); id != kNoRange; id = space_.next(id)) {
+      const RangeInfo range = space_.info(id);
+      if (range.offset >= piece.offset + piece.bytes) break;
+      if (range.state != RangeState::free || !usable(range)) return false;
+    }
+  }
+  return true;
+}
+
+/// Takes the pieces of a window, all of which the stream may use.
+std::optional<RangeInfo> MappedPool::occupy(StitchedWindow& window, StreamSlot stream) {
+  MetadataVector<RangeId> ranges;
+  try {
+    ranges.reserve(window.pieces.size());
+    for (const Stretch& piece : window.pieces) {
+      const auto taken = space_.allocate_at(piece.offset, piece.bytes);
+      assert(taken);
+      ranges.push_back(taken->id);
+      BlockPool::set_holder(taken->id, nullptr);
+    }
+    windows_.bring_to_life(window, ranges);
+  } catch (...) {
+    for (const RangeId range : ranges) BlockPool::give(range, stream, shared_.order.death_epoch(stream));
+    throw;
+  }
+  RangeInfo whole = space_.info(ranges.front());
+  whole.bytes = window.bytes;
+  return whole;
+}
+
+void MappedPool::give(RangeId range, StreamSlot stream, Epoch stamp) {
+  StitchedWindow* window = windows_.window_of(range);
+  if (window == nullptr) return BlockPool::give(range, stream, stamp);
+  for (const RangeId piece : window->ranges) BlockPool::give(piece, stream, stamp);
+  windows_.bury(*window, stream, stamp);
+}
+
+void MappedPool::set_holder(RangeId range, BlockHeader* block) {
+  const StitchedWindow* window = windows_.window_of(range);
+  if (window == nullptr) return BlockPool::set_holder(range, block);
+  for (const RangeId piece : window->ranges) BlockPool::set_holder(piece, block);
+}
+
+Address MappedPool::start_of(const RangeInfo& range) const {
+  const StitchedWindow* window = windows_.window_of(range.id);
+  return window == nullptr ? address_of(range.offset) : window->base + static_cast<Address>(window->start);
+}
+
+Bytes MappedPool::size_of(const RangeInfo& range) const {
+  const StitchedWindow* window = windows_.window_of(range.id);
+  return window == nullptr ? range.bytes : window->bytes;
 }
 
 /// Puts memory behind the missing granules of a place: idle ones beyond the wanted size, then new ones, and idle ones
@@ -86,6 +188,7 @@ Bytes MappedPool::harvest(MetadataVector<Stretch>& missing, const Placement& pla
 }
 
 DeviceCode MappedPool::move_granules(Bytes to, Bytes from, Bytes bytes, StreamSlot stream) {
+  if (!windows_.detach(from, bytes)) return DeviceCode::no_resource;
   const DeviceCode code = shared_.device.remap(address_of(to), address_of(from), bytes);
   if (code != DeviceCode::ok) return code;
   const bool marked =
@@ -131,7 +234,7 @@ Bytes MappedPool::trim(Bytes keep_bytes) {
   for (auto stretch = stretches.rbegin(); stretch != stretches.rend() && reserved_bytes_ > keep_bytes; ++stretch) {
     const Bytes bytes = std::min(stretch->bytes, round_up(reserved_bytes_ - keep_bytes, grain_));
     const Bytes offset = stretch->offset + stretch->bytes - bytes;
-    if (shared_.device.unmap(address_of(offset), bytes) != DeviceCode::ok) break;
+    if (!windows_.detach(offset, bytes) || shared_.device.unmap(address_of(offset), bytes) != DeviceCode::ok) break;
     const bool marked = space_.mark_absent(offset, bytes);
     assert(marked);
     static_cast<void>(marked);
@@ -161,6 +264,7 @@ Bytes MappedPool::gather(StreamSlot stream, Bytes bytes) {
 
 void MappedPool::release() {
   if (base_ == 0) return;
+  windows_.release();
   for (RangeId id = space_.first(); id != kNoRange; id = space_.next(id)) {
     RangeInfo range = space_.info(id);
     if (range.state == RangeState::absent) continue;
@@ -188,6 +292,7 @@ Bytes MappedPool::split_bytes() const {
 
 std::string MappedPool::validate() const {
   if (std::string text = BlockPool::validate(); !text.empty()) return text;
+  if (std::string text = windows_.validate(space_); !text.empty()) return text;
   for (RangeId id = space_.first(); id != kNoRange; id = space_.next(id)) {
     const RangeInfo range = space_.info(id);
     if (range.state == RangeState::absent && (range.offset % grain_ != 0 || range.bytes % grain_ != 0)) {

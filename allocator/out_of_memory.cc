@@ -74,6 +74,7 @@ OutOfMemory CachingAllocator::Impl::report_locked() {
       if (range.state == RangeState::free) report.largest_free_bytes = std::max(report.largest_free_bytes, range.bytes);
       if (range.state != RangeState::used) continue;
       const BlockHeader* block = pool->holder(id);
+      if (block->range != id) continue;  // a further piece of a stitched block
       if (block->state.load(std::memory_order_acquire) != BlockState::live) continue;
       ++counts[{block->owner, block->bytes, block->stream}];
     }

@@ -90,7 +90,7 @@ bool CachingAllocator::Impl::search(const Request& request, StreamSlot stream, S
 BlockHeader* CachingAllocator::Impl::make_block(const Request& request, StreamSlot stream, const RangeInfo& range) {
   BlockPool& pool = pool_of(request.pool);
   BlockHeader* block = nullptr;
-  const Address address = pool.address_of(range.offset);
+  const Address address = pool.start_of(range);
   try {
     block = table.take();
     block->address = address;
@@ -98,7 +98,7 @@ BlockHeader* CachingAllocator::Impl::make_block(const Request& request, StreamSl
     map.set(address, block);
   } catch (...) {
     if (block != nullptr) table.put(block);
-    pool.give(range.id, stream, 0);
+    pool.give(range.id, stream, order.death_epoch(stream));
     throw;
   }
   block->bytes = range.bytes;

@@ -11,8 +11,10 @@ namespace {
 
 /// Adds one range to the segment that it lies in.
 void add_range(SnapshotSegment& segment, const BlockPool& pool, const RangeInfo& range, StreamOrder& order) {
-  SnapshotBlock block{.address = pool.address_of(range.offset), .size = range.bytes};
-  if (range.state == RangeState::used) {
+  const bool used = range.state == RangeState::used;
+  SnapshotBlock block{.address = used ? pool.start_of(range) : pool.address_of(range.offset),
+                      .size = used ? pool.size_of(range) : range.bytes};
+  if (used) {
     const BlockHeader& held = *pool.holder(range.id);
     const BlockState state = held.state.load(std::memory_order_acquire);
     block.stream = order.handle_of(held.stream);
@@ -37,7 +39,8 @@ void add_range(SnapshotSegment& segment, const BlockPool& pool, const RangeInfo&
   segment.blocks.push_back(block);
 }
 
-/// One segment for every unbroken stretch with memory behind it.
+/// One segment for every unbroken stretch with memory behind it. A stitched block is a segment of its own, at its
+/// window, and its pieces are left out where they come from: every byte and every block appears once.
 std::vector<SnapshotSegment> collect_segments(const BlockPool& pool, StreamOrder& order, int device, bool expandable) {
   std::vector<SnapshotSegment> segments;
   const OffsetAllocator& space = pool.space();
@@ -46,6 +49,13 @@ std::vector<SnapshotSegment> collect_segments(const BlockPool& pool, StreamOrder
     const RangeInfo range = space.info(id);
     if (range.state == RangeState::absent) {
       open = false;
+      continue;
+    }
+    if (range.state == RangeState::used && pool.is_stitched(id)) {
+      open = false;
+      if (pool.holder(id)->range != id) continue;
+      add_range(segments.emplace_back(SnapshotSegment{.device = device, .is_expandable = expandable}), pool, range,
+                order);
       continue;
     }
     if (!open) segments.push_back({.device = device, .is_expandable = expandable});
@@ -119,8 +129,10 @@ std::string CachingAllocator::validate() const {
         const RangeInfo range = space.info(id);
         if (range.state != RangeState::used) continue;
         const BlockHeader* block = pool->holder(id);
-        if (block == nullptr || block->range != id || block->bytes != range.bytes ||
-            block->address != pool->address_of(range.offset) || impl_->map.find(block->address) != block) {
+        if (block != nullptr && block->range != id && pool->is_stitched(id) && pool->is_stitched(block->range))
+          continue;
+        if (block == nullptr || block->range != id || block->bytes != pool->size_of(range) ||
+            block->address != pool->start_of(range) || impl_->map.find(block->address) != block) {
           wrong = fmt::format("the range at {} and its block disagree", range.offset);
         } else if (block->state.load() == BlockState::live) {
           live += block->bytes;

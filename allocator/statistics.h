@@ -46,6 +46,7 @@ struct AllocatorStatistics {
   std::int64_t remote_frees = 0;  ///< by the lock-free stack of another shard
   std::int64_t remaps = 0;        ///< Device::remap calls, all in the growth path or defragment()
   std::int64_t harvested_granules = 0;
+  std::int64_t stitched_windows = 0;  ///< made by Device::alias, all in the growth path
   std::int64_t cross_stream_reuses = 0;
   std::int64_t events_recorded = 0;
   std::int64_t host_waits = 0;    ///< waits for pending blocks before an out-of-memory

@@ -20,9 +20,9 @@ struct Outcome {
 };
 
 /// A short program that maps, moves, waits, parks, trims and uses plain memory.
-Outcome run(const Fault& fault, bool mapping) {
+Outcome run(const Fault& fault, bool mapping, bool aliasing = true) {
   Outcome outcome;
-  auto device = make_sim_device({.capacity_bytes = 64_MiB, .mapping = mapping});
+  auto device = make_sim_device({.capacity_bytes = 64_MiB, .mapping = mapping, .aliasing = aliasing});
   StreamHandle streams[2] = {};
   for (StreamHandle& stream : streams) EXPECT_EQ(device->create_stream(StreamRole::compute, stream), DeviceCode::ok);
   StreamOrder order;
@@ -83,7 +83,8 @@ TEST(AllocatorFaults, EveryCallFailsOnceAndNothingLeaks) {
 TEST(AllocatorFaults, WithoutEventsTheDeviceIsWaitedForInstead) {
   const Fault no_events{.point = FaultPoint::create_event, .calls = Fault::kNoEnd, .code = DeviceCode::no_resource};
   const Fault none{.point = FaultPoint::copy};
-  EXPECT_EQ(run(no_events, true).failures, run(none, true).failures);
+  EXPECT_EQ(run(no_events, true, false).failures, run(none, true, false).failures);
+  EXPECT_LE(run(no_events, true).failures, run(none, true).failures);  // other places, other holes at the limit
 }
 
 TEST(AllocatorFaults, ALostDeviceIsReportedAndLetGo) {

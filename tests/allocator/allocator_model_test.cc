@@ -178,6 +178,7 @@ void run(std::uint64_t seeds, int steps, const SimOptions& sim, const AllocatorO
     const AllocatorStatistics one = program.statistics();
     sum.front_hits += one.front_hits;
     sum.remaps += one.remaps;
+    sum.stitched_windows += one.stitched_windows;
     sum.cross_stream_reuses += one.cross_stream_reuses;
     sum.host_waits += one.host_waits;
     sum.stream_waits += one.stream_waits;
@@ -187,6 +188,7 @@ void run(std::uint64_t seeds, int steps, const SimOptions& sim, const AllocatorO
   EXPECT_GT(sum.cross_stream_reuses, 0);
   if (sim.mapping) {
     EXPECT_GT(sum.remaps, 0);
+    EXPECT_EQ(sum.stitched_windows > 0, sim.aliasing);
   }
   EXPECT_GT(options.pending_wait == PendingWait::host ? sum.host_waits : sum.stream_waits, 0);
 }
@@ -197,6 +199,10 @@ TEST(AllocatorModel, MappedMemoryWaitingOnTheHost) {
 
 TEST(AllocatorModel, MappedMemoryWaitingOnTheStream) {
   run(40, 600, {.capacity_bytes = 128_MiB}, {.pending_wait = PendingWait::stream});
+}
+
+TEST(AllocatorModel, MappedMemoryWithoutASecondAddress) {
+  run(40, 600, {.capacity_bytes = 128_MiB, .aliasing = false}, {});
 }
 
 TEST(AllocatorModel, PlainSegmentsWithATailPad) {

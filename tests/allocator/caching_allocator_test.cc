@@ -243,6 +243,74 @@ TEST_F(CachingAllocatorTest, ASteadyLoopStopsMovingAnything) {
   EXPECT_EQ(later.num_device_alloc, warm.num_device_alloc);
 }
 
+/// Eight blocks of 1.5 MiB fill six granules; two die. The tail of one hole and the head of the other make 2.5 MiB.
+TEST_F(CachingAllocatorTest, HolesAtGranuleEndsAreStitchedOnceAndUsedAgain) {
+  open({}, {.growth_slack_bytes = 1});
+  std::vector<Address> small;
+  for (int i = 0; i < 8; ++i) small.push_back(allocate(1536_KiB));
+  ASSERT_EQ(reserved(), 12_MiB);
+  for (const std::size_t i : {1U, 3U}) EXPECT_EQ(allocator_->free(small[i]), DeviceCode::ok);
+  const Address stitched = allocate(2560_KiB);
+  use(stitched, 2560_KiB, 0);
+  EXPECT_EQ(reserved(), 12_MiB);
+  EXPECT_EQ(allocator_->statistics().stitched_windows, 1);
+  EXPECT_EQ(allocator_->block_bytes(stitched), 2560_KiB);
+  EXPECT_EQ(allocator_->validate(), "");
+  Bytes total = 0;
+  int seen = 0;
+  for (const SnapshotSegment& segment : allocator_->snapshot().segments) {
+    total += segment.total_size;
+    for (const SnapshotBlock& block : segment.blocks) {
+      seen += block.address == stitched && block.size == 2560_KiB ? 1 : 0;
+    }
+  }
+  EXPECT_EQ(total, 12_MiB);
+  EXPECT_EQ(seen, 1);
+
+  const AllocatorStatistics before = allocator_->statistics();
+  for (int step = 0; step < 10; ++step) {  // settled: the window is used again
+    EXPECT_EQ(allocator_->free(stitched), DeviceCode::ok);
+    ASSERT_EQ(allocate(2560_KiB), stitched);
+    use(stitched, 2560_KiB, 0);
+  }
+  EXPECT_EQ(allocator_->free(stitched), DeviceCode::ok);
+  for (const std::size_t i : {1U, 3U}) use(small[i] = allocate(1536_KiB), 1536_KiB, 0);  // and its pieces at home
+  const AllocatorStatistics after = allocator_->statistics();
+  EXPECT_EQ(after.stitched_windows, 1);
+  EXPECT_EQ(after.num_device_alloc, before.num_device_alloc);
+  EXPECT_EQ(after.remaps, before.remaps);
+
+  for (const Address address : small) EXPECT_EQ(allocator_->free(address), DeviceCode::ok);
+  EXPECT_EQ(allocator_->empty_cache(), 12_MiB);
+  MemoryInfo memory;
+  ASSERT_EQ(device_->memory_info(memory), DeviceCode::ok);
+  EXPECT_EQ(memory.free_bytes, memory.total_bytes) << "no window keeps memory alive";
+}
+
+TEST_F(CachingAllocatorTest, AStitchedBlockOfAnotherStreamWaitsItsTurn) {
+  open({}, {.growth_slack_bytes = 1});
+  std::vector<Address> small;
+  for (int i = 0; i < 8; ++i) small.push_back(allocate(1536_KiB));
+  for (const std::size_t i : {1U, 3U}) EXPECT_EQ(allocator_->free(small[i]), DeviceCode::ok);
+  const Address stitched = allocate(2560_KiB);
+  use(stitched, 2560_KiB, 0);
+  EXPECT_EQ(allocator_->free(stitched), DeviceCode::ok);
+  const Address other = allocate(2560_KiB, 1);
+  EXPECT_NE(other, stitched) << "still in use by the first stream";
+  use(other, 2560_KiB, 1);
+  EXPECT_EQ(allocator_->free(other), DeviceCode::ok);
+}
+
+TEST_F(CachingAllocatorTest, WithoutASecondAddressHolesStayHoles) {
+  open({.aliasing = false}, {.growth_slack_bytes = 1});
+  std::vector<Address> small;
+  for (int i = 0; i < 8; ++i) small.push_back(allocate(1536_KiB));
+  for (const std::size_t i : {1U, 3U}) EXPECT_EQ(allocator_->free(small[i]), DeviceCode::ok);
+  use(allocate(2560_KiB), 2560_KiB, 0);
+  EXPECT_EQ(allocator_->statistics().stitched_windows, 0);
+  EXPECT_GT(reserved(), 12_MiB);
+}
+
 TEST_F(CachingAllocatorTest, TrimEmptyAndDefragment) {
   open();
   std::vector<Address> blocks;

@@ -1,0 +1,95 @@
+#pragma once
+// Blocks made of what is left over. Where the device can show memory at a second address, a block need not lie in one
+// piece: a *window* of fresh addresses shows the end of one granule (a tail hole, free up to the granule's end), whole
+// idle granules from anywhere, and the start of another granule (a head hole), and the block lies across them, e.g.
+// 9 MiB = 1.3 MiB tail + 3 granules + 1.7 MiB head. So holes at granule ends, which no move can free because live
+// blocks share the granule, serve large blocks, and peak reserved follows peak live.
+//
+// The pieces stay at home: each is a used range of the pool's space while the block lives and goes back to it, with
+// the block's death, when it is freed. No granule moves and nothing is reserved twice. A piece may be reused from home
+// in stream order at once; the window stays mapped, so that the same block is made again without a device call when
+// its pieces are free again. It is taken down before a granule it shows is moved or given back (which is idle by then,
+// and with it the dead block), and, oldest first, when kKept dead ones are cached.
+//
+// Cost: O(ranges + holes log holes), in the growth path only. Threads: none; the core lock.
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "allocator/offset_allocator.h"
+#include "allocator/placement.h"
+#include "allocator/stream_order.h"
+#include "device/device.h"
+
+namespace tidemark {
+
+struct StitchPlan {
+  MetadataVector<Stretch> pieces;  ///< in window order; empty if granules are missing
+  Bytes missing_bytes = 0;         ///< whole granules that must be mapped first, anywhere
+};
+
+/// The pieces that need the fewest whole granules, with the two ends that fill their holes best.
+[[nodiscard]] StitchPlan find_stitch(const OffsetAllocator& space, Bytes bytes, Bytes granule,
+                                     const std::function<bool(const RangeInfo&)>& usable);
+
+struct StitchedWindow {
+  Address base = 0;
+  Bytes window_bytes = 0;   ///< whole granules
+  Bytes aliased_bytes = 0;  ///< the first of them that are mapped
+  Bytes start = 0;          ///< of the block in the window
+  Bytes bytes = 0;          ///< of the block
+  RangeId address_range = kNoRange;
+  MetadataVector<Stretch> pieces;
+  MetadataVector<RangeId> ranges;  ///< of the pieces at home; empty while dead
+  bool live = false;
+  StreamSlot stream = {};  ///< of the death
+  Epoch death = 0;
+  std::uint64_t age = 0;
+};
+
+/// The windows of one pool. Their addresses are a range of their own, reserved with the first window.
+class StitchedWindows {
+ public:
+  static constexpr std::size_t kKept = 64;  ///< dead windows that stay mapped
+
+  StitchedWindows(Device& device, Bytes granule, Bytes address_space_bytes)
+      : device_(device), granule_(granule), space_bytes_(round_up(address_space_bytes, granule)), space_(0, granule) {}
+
+  /// A new window over the pieces, dead. nullptr: the device refused; nothing is left behind.
+  /// `home`: address of offset 0 of the pool.
+  [[nodiscard]] StitchedWindow* make(const MetadataVector<Stretch>& pieces, Bytes bytes, Address home);
+  /// A dead window of that size for which `ready` holds.
+  [[nodiscard]] StitchedWindow* find_dead(Bytes bytes, const std::function<bool(const StitchedWindow&)>& ready);
+  /// Takes down dead windows over [offset, offset + bytes). False: one could not be.
+  [[nodiscard]] bool detach(Bytes offset, Bytes bytes);
+  /// Takes the oldest dead windows down until fewer than kKept stay; `over` tells whether the device is done with one.
+  void limit(const std::function<bool(const StitchedWindow&)>& over);
+  /// All, at the end.
+  void release();
+
+  void bring_to_life(StitchedWindow& window, MetadataVector<RangeId> ranges);
+  void bury(StitchedWindow& window, StreamSlot stream, Epoch death);  ///< REQUIRES: live
+  /// The live window that a home range is a piece of; nullptr for ordinary ranges. O(1).
+  [[nodiscard]] StitchedWindow* window_of(RangeId range) const {
+    const auto index = static_cast<std::size_t>(range);
+    return index < by_range_.size() ? by_range_[index] : nullptr;
+  }
+  [[nodiscard]] std::string validate(const OffsetAllocator& home) const;
+
+ private:
+  [[nodiscard]] bool take_down(StitchedWindow& window);
+  [[nodiscard]] bool ready_for(Bytes window_bytes);
+  void note(RangeId range, StitchedWindow* window);
+
+  Device& device_;
+  Bytes granule_;
+  Bytes space_bytes_;
+  Address base_ = 0;
+  OffsetAllocator space_;
+  MetadataVector<std::unique_ptr<StitchedWindow>> windows_;
+  MetadataVector<StitchedWindow*> by_range_;
+  std::uint64_t age_ = 0;
+};
+
+}  // namespace tidemark
