@@ -33,7 +33,7 @@ struct EventClock {
   std::uint32_t epoch = 0;  ///< 0: never recorded
 };
 
-struct Freed {
+struct Freed {  ///< by address, not by memory
   Address begin = 0, end = 0;
   RaceTouch by;
 };
@@ -106,6 +106,7 @@ struct RaceChecker::State {
   [[nodiscard]] std::string edge(const RaceSide& earlier, const Later& later) const;
 
   void read(const Later& later, RaceSegment& segment);
+  void remember_free(const RaceRange& range, const RaceTouch& by);
   template <class Visit>
   void walk(const Later& later, const Visit& visit);
 };
@@ -160,8 +161,9 @@ void RaceChecker::State::report_gap(const Later& later, Address begin, Address e
                     .bytes = bytes};
   report.missing_edge = "these bytes were never allocated";
   for (auto past = freed.rbegin(); past != freed.rend(); ++past) {
-    if (past->end <= begin || past->begin >= end) continue;
-    report.earlier = side_of(past->by, RaceAccess::free, past->begin, static_cast<Bytes>(past->end - past->begin));
+    if (past->end <= report.begin || past->begin >= report.begin + static_cast<Address>(bytes)) continue;
+    report.earlier = side_of(past->by, RaceAccess::free, past->begin - static_cast<Address>(past->by.view),
+                             static_cast<Bytes>(past->end - past->begin));
     report.missing_edge =
         fmt::format("{} must come after {} has completed", report.earlier.what, name_of_work(report.later));
     break;
@@ -186,6 +188,12 @@ void RaceChecker::State::read(const Later& later, RaceSegment& segment) {
     return knows(later.actor, touch) && (touch.view == later.touch.view || knows(actors[0], touch));
   });
   segment.reads.push(later.touch);
+}
+
+void RaceChecker::State::remember_free(const RaceRange& range, const RaceTouch& by) {
+  if (freed.size() == kRememberedFrees) freed.pop_front();
+  const Address begin = range.begin + static_cast<Address>(range.view);
+  freed.push_back({begin, begin + static_cast<Address>(range.bytes), by});
 }
 
 // Visits the allocated pieces of the range, cut to it, in order; visit(segment) gives the segment to go on with.
@@ -301,6 +309,13 @@ void RaceChecker::access(RaceActor actor, RaceRange range, RaceAccess access, Ra
   });
 }
 
+void RaceChecker::access_nothing(RaceActor actor, RaceRange range, RaceAccess access, RaceLabel label) {
+  State& s = *state_;
+  if (actor == RaceActor::host) s.tick_host();
+  const State::Later later{s.of(actor), s.touch_of(actor, range, label), range, access};
+  s.report_gap(later, range.begin, range.begin + static_cast<Address>(range.bytes));
+}
+
 void RaceChecker::record(std::int32_t event, RaceActor stream) {
   Actor& actor = state_->of(stream);
   state_->learn_host(actor);
@@ -335,6 +350,18 @@ void RaceChecker::host_knows_stream(RaceActor stream) {
   ++state_->host_version;
 }
 
+std::int32_t RaceChecker::snapshot_stream(RaceActor stream) {
+  const std::int32_t event = add_event();
+  record(event, stream);
+  return event;
+}
+
+std::int32_t RaceChecker::snapshot_event(std::int32_t event) {
+  const std::int32_t copy = add_event();
+  state_->events[static_cast<std::size_t>(copy)] = state_->events[static_cast<std::size_t>(event)];
+  return copy;
+}
+
 void RaceChecker::allocate(RaceRange range) {
   assert(range.bytes > 0);
   const Address end = range.begin + static_cast<Address>(range.bytes);
@@ -351,8 +378,7 @@ void RaceChecker::free(RaceRange range, RaceLabel label) {
     s.check_all(later, segment->second, segment->first);
     return s.shadow.erase(segment);
   });
-  if (s.freed.size() == kRememberedFrees) s.freed.pop_front();
-  s.freed.push_back({range.begin, range.begin + static_cast<Address>(range.bytes), later.touch});
+  s.remember_free(range, later.touch);
 }
 
 void RaceChecker::retire_view(RaceRange range, RaceLabel label) {
@@ -368,6 +394,7 @@ void RaceChecker::retire_view(RaceRange range, RaceLabel label) {
     for (std::size_t i = 0; i < here.reads.size(); ++i) check(here.reads[i], RaceAccess::read);
     return std::next(segment);
   });
+  s.remember_free(range, later.touch);
 }
 
 std::int64_t RaceChecker::count() const {

@@ -93,10 +93,17 @@ class RaceChecker {
   /// `actor` is a stream (within the work begun last) or the host (then each call is a piece of its own).
   void access(RaceActor actor, RaceRange range, RaceAccess access, RaceLabel label);
 
+  /// An access to addresses with nothing behind them (`range.begin` is the address, its view 0): always reported.
+  void access_nothing(RaceActor actor, RaceRange range, RaceAccess access, RaceLabel label);
+
   void record(std::int32_t event, RaceActor stream);
   void wait(RaceActor stream, std::int32_t event);  ///< an event never recorded orders nothing
   void host_knows_event(std::int32_t event);        ///< synchronised, or a query answered "complete"
   void host_knows_stream(RaceActor stream);
+  // For a wait during which others go on submitting: what the host will know is what there was when the wait began.
+  // Both make an event, to be given to host_knows_event() and remove_event().
+  [[nodiscard]] std::int32_t snapshot_stream(RaceActor stream);
+  [[nodiscard]] std::int32_t snapshot_event(std::int32_t event);
 
   /// Bytes come into being, unknown to all streams. REQUIRES: none of them is allocated.
   void allocate(RaceRange range);

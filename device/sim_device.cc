@@ -93,8 +93,10 @@ class SimDeviceImpl final : public SimDevice {
   [[nodiscard]] std::uint32_t payload_of(const Work& work);
   [[nodiscard]] DeviceCode check_copy(Address to, Address from, Bytes bytes, CopyKind kind) const;
   [[nodiscard]] std::int64_t copy_time(Bytes bytes, CopyKind kind) const;
-  DeviceCode after_waiting(SimEngine::Outcome outcome, bool failed, const std::string& failure);
-  [[nodiscard]] DeviceCode report_failures(DeviceCode code);
+  DeviceCode after_waiting(SimEngine::Outcome outcome, const SimFailure& failure);
+  void touch_piece(RaceActor actor, const SimPiece& piece, AccessKind kind, RaceLabel label);
+  [[nodiscard]] std::vector<std::int32_t> snapshot_streams();
+  void learn(const std::vector<std::int32_t>& snapshots, SimEngine::Outcome outcome);
   [[nodiscard]] bool checks() const { return options_.check_races; }
 
   const std::shared_ptr<SimEngine> engine_;
@@ -109,6 +111,7 @@ class SimDeviceImpl final : public SimDevice {
   std::vector<SimEvent> events_;
   std::vector<std::size_t> free_events_;
   std::int64_t live_events_ = 0;
+  SimFailure gone_failure_;  ///< of destroyed streams, for the next synchronize_device()
   SimStatistics counted_;
   bool contents_tracked_ = false;  ///< from the first verifying launch on
   std::vector<SimPiece> pieces_;   ///< scratch
@@ -172,6 +175,7 @@ std::string SimDeviceImpl::last_error() const {
 }
 
 DeviceCode SimDeviceImpl::enter() const {
+  engine_->stop_polling();
   return port_.lost ? fail(DeviceCode::lost, "the device is lost") : DeviceCode::ok;
 }
 
@@ -326,9 +330,12 @@ DeviceCode SimDeviceImpl::destroy_stream(StreamHandle handle) {
   const auto outcome = engine_->wait_for(lock, {.kind = Goal::Kind::stream, .index = index}, -1);
   if (outcome == SimEngine::Outcome::deadlock) return fail(DeviceCode::invalid, engine_->describe_blocked());
   if (checks()) races_.remove_stream(stream->actor);
+  const SimFailure failure = port_.lost ? SimFailure{} : stream->failure;
   engine_->remove_stream(index);
   std::erase(streams_, index);
-  return DeviceCode::ok;
+  if (!failure) return DeviceCode::ok;
+  gone_failure_ = failure;
+  return fail(failure.code, failure.text);
 }
 
 DeviceCode SimDeviceImpl::create_event(EventHandle& event) {
@@ -391,13 +398,13 @@ DeviceCode SimDeviceImpl::wait_event(StreamHandle on, EventHandle handle) {
 
 DeviceCode SimDeviceImpl::query_event(EventHandle handle) {
   const Lock lock(engine_->mutex);
-  if (const DeviceCode code = enter(); code != DeviceCode::ok) return code;
+  if (port_.lost) return enter();  // otherwise a host that polls goes on polling
   const SimEvent* event = find_event(handle);
   if (event == nullptr) return DeviceCode::invalid;
   if (event->record == kNoSlot) return DeviceCode::ok;
   engine_->host_pause();
   if (engine_->record_at(event->record).time_ns < 0) {
-    engine_->pass(options_.poll_ns);
+    engine_->poll(options_.poll_ns);
     return DeviceCode::not_ready;
   }
   if (checks()) races_.host_knows_event(event->clock);
@@ -406,11 +413,27 @@ DeviceCode SimDeviceImpl::query_event(EventHandle handle) {
 
 // ---- synchronising ----
 
-DeviceCode SimDeviceImpl::after_waiting(SimEngine::Outcome outcome, bool failed, const std::string& failure) {
+// Work that others submit while this host waits is not what it waited for: what it learns is settled when it begins.
+std::vector<std::int32_t> SimDeviceImpl::snapshot_streams() {
+  std::vector<std::int32_t> snapshots;
+  if (checks())
+    for (const std::uint32_t index : streams_)
+      snapshots.push_back(races_.snapshot_stream(engine_->stream(index).actor));
+  return snapshots;
+}
+
+void SimDeviceImpl::learn(const std::vector<std::int32_t>& snapshots, SimEngine::Outcome outcome) {
+  for (const std::int32_t snapshot : snapshots) {
+    if (outcome == SimEngine::Outcome::reached) races_.host_knows_event(snapshot);
+    races_.remove_event(snapshot);
+  }
+}
+
+DeviceCode SimDeviceImpl::after_waiting(SimEngine::Outcome outcome, const SimFailure& failure) {
   if (port_.lost) return enter();
   if (outcome == SimEngine::Outcome::timed_out) return fail(DeviceCode::not_ready, "timed out");
   if (outcome == SimEngine::Outcome::deadlock) return fail(DeviceCode::invalid, engine_->describe_blocked());
-  return failed ? fail(DeviceCode::copy_failed, failure) : DeviceCode::ok;
+  return failure ? fail(failure.code, failure.text) : DeviceCode::ok;
 }
 
 DeviceCode SimDeviceImpl::synchronize_event(EventHandle handle, std::int64_t timeout_ns) {
@@ -420,11 +443,14 @@ DeviceCode SimDeviceImpl::synchronize_event(EventHandle handle, std::int64_t tim
   if (event == nullptr) return DeviceCode::invalid;
   if (event->record == kNoSlot) return DeviceCode::ok;
   const std::uint32_t record = event->record;
-  const std::int32_t clock = event->clock;
+  engine_->hold(record);
+  std::vector<std::int32_t> snapshots;
+  if (checks()) snapshots.push_back(races_.snapshot_event(event->clock));
   const auto outcome = engine_->wait_for(lock, {.kind = Goal::Kind::record, .index = record}, timeout_ns);
-  const SimRecord& reached = engine_->record_at(record);
-  if (outcome == SimEngine::Outcome::reached && checks()) races_.host_knows_event(clock);
-  return after_waiting(outcome, reached.failed, engine_->stream(reached.stream).failure);
+  learn(snapshots, outcome);
+  const SimFailure failure = engine_->record_at(record).failure;
+  engine_->drop_reference(record);
+  return after_waiting(outcome, failure);
 }
 
 DeviceCode SimDeviceImpl::synchronize_stream(StreamHandle handle) {
@@ -433,35 +459,45 @@ DeviceCode SimDeviceImpl::synchronize_stream(StreamHandle handle) {
   std::uint32_t index = 0;
   SimStream* stream = find_stream(handle, index);
   if (stream == nullptr) return DeviceCode::invalid;
+  std::vector<std::int32_t> snapshots;
+  if (checks()) snapshots.push_back(races_.snapshot_stream(stream->actor));
   const auto outcome = engine_->wait_for(lock, {.kind = Goal::Kind::stream, .index = index}, -1);
-  if (outcome == SimEngine::Outcome::reached && checks()) races_.host_knows_stream(stream->actor);
-  const bool failed = std::exchange(stream->failed, false);
-  return after_waiting(outcome, failed, stream->failure);
+  learn(snapshots, outcome);
+  SimFailure failure;
+  if (outcome == SimEngine::Outcome::reached) failure = std::exchange(stream->failure, {});
+  return after_waiting(outcome, failure);
 }
 
 DeviceCode SimDeviceImpl::synchronize_device() {
   Lock lock(engine_->mutex);
   if (const DeviceCode code = enter(FaultPoint::synchronize); code != DeviceCode::ok) return code;
+  const std::vector<std::int32_t> snapshots = snapshot_streams();
   const auto outcome = engine_->wait_for(lock, {.kind = Goal::Kind::port, .port = &port_}, -1);
-  bool failed = false;
-  std::string failure;
+  learn(snapshots, outcome);
+  if (outcome != SimEngine::Outcome::reached) return after_waiting(outcome, {});
+  SimFailure failure = std::exchange(gone_failure_, {});
   for (const std::uint32_t index : streams_) {
-    SimStream& stream = engine_->stream(index);
-    if (outcome == SimEngine::Outcome::reached && checks()) races_.host_knows_stream(stream.actor);
-    if (!std::exchange(stream.failed, false)) continue;
-    failed = true;
-    failure = stream.failure;
+    SimFailure of_stream = std::exchange(engine_->stream(index).failure, {});
+    if (of_stream) failure = std::move(of_stream);
   }
-  return after_waiting(outcome, failed, failure);
+  return after_waiting(outcome, failure);
 }
 
 // ---- work ----
 
 void SimDeviceImpl::touch(const SimStream& stream, Address at, Bytes bytes, AccessKind kind, RaceLabel label) {
   memory_.translate(at, bytes, pieces_);
-  for (const SimPiece& piece : pieces_)
-    races_.access(stream.actor, {.begin = piece.memory, .bytes = piece.bytes, .view = piece.view()},
-                  kind == AccessKind::read ? RaceAccess::read : RaceAccess::write, label);
+  for (const SimPiece& piece : pieces_) touch_piece(stream.actor, piece, kind, label);
+}
+
+// The number of an absent piece may belong to memory that lives on behind another address, so it must not be looked up.
+void SimDeviceImpl::touch_piece(RaceActor actor, const SimPiece& piece, AccessKind kind, RaceLabel label) {
+  const RaceAccess access = kind == AccessKind::read ? RaceAccess::read : RaceAccess::write;
+  if (piece.present) {
+    races_.access(actor, {.begin = piece.memory, .bytes = piece.bytes, .view = piece.view()}, access, label);
+  } else {
+    races_.access_nothing(actor, {.begin = piece.address, .bytes = piece.bytes}, access, label);
+  }
 }
 
 void SimDeviceImpl::add_touches(SimPayload& payload, Address at, Bytes bytes, AccessKind kind, std::uint64_t seed) {
@@ -520,7 +556,7 @@ DeviceCode SimDeviceImpl::launch(StreamHandle on, const Work& work) {
                           .ns = work.estimate_ns + strike.stall_ns + (is_message ? 0 : options_.launch_ns),
                           .slot = payload_of(work),
                           .kind = kind,
-                          .fails = strike.code != DeviceCode::ok});
+                          .fails_with = strike.code});
   return DeviceCode::ok;
 }
 
@@ -559,7 +595,7 @@ DeviceCode SimDeviceImpl::copy(StreamHandle on, Address to, Address from, Bytes 
                .ns = copy_time(bytes, kind) + strike.stall_ns,
                .kind = SimItemKind::copy,
                .copy = kind,
-               .fails = strike.code != DeviceCode::ok};
+               .fails_with = strike.code};
   if (contents_tracked_) {
     item.slot = engine_->take_payload();
     add_touches(engine_->payload(item.slot), from, bytes, AccessKind::read, 0);
@@ -589,9 +625,7 @@ void SimDeviceImpl::host_access(Address address, Bytes bytes, AccessKind kind, s
   memory_.translate(address, bytes, pieces_);
   for (const SimPiece& piece : pieces_) {
     if (kind == AccessKind::write && piece.present) port_.contents.forget(piece.memory, piece.bytes);
-    if (checks())
-      races_.access(RaceActor::host, {.begin = piece.memory, .bytes = piece.bytes, .view = piece.view()},
-                    kind == AccessKind::read ? RaceAccess::read : RaceAccess::write, {.what = races_.intern(label)});
+    if (checks()) touch_piece(RaceActor::host, piece, kind, {.what = races_.intern(label)});
   }
 }
 

@@ -66,12 +66,16 @@ void SimEngine::remove_port(SimPort* port) {
 }
 
 void SimEngine::lose(SimPort* port) {
+  drop_all(port);
+  release_reached();
+}
+
+void SimEngine::drop_all(SimPort* port) {
   port->lost = true;
   for (std::uint32_t index = 0; index < streams_.size(); ++index)
     if (streams_[index]->port == port) drop_items(index);
   for (SimPort::LinkQueue& link : port->links) link = {};
   wake_ = true;
-  release_reached();
 }
 
 std::uint32_t SimEngine::add_stream(SimPort* port, StreamRole role, std::string name) {
@@ -147,13 +151,14 @@ std::uint32_t SimEngine::record(std::uint32_t index) {
                     .references = done ? 1U : 2U,
                     .stream = index,
                     .after_id = stream.last_submitted_id,
-                    .failed = done && stream.failed};
+                    .failure = done ? stream.failure : SimFailure{}};
   if (!done) submit(index, {.slot = slot, .kind = SimItemKind::record});
   return slot;
 }
 
 void SimEngine::wait(std::uint32_t index, std::uint32_t record) {
-  if (records_[record].time_ns >= 0 || records_[record].stream == index) return;
+  const SimRecord& on = records_[record];
+  if (on.stream == index || (on.time_ns >= 0 && !on.failure)) return;  // a failure is taken over in stream order
   ++records_[record].references;
   submit(index, {.slot = record, .kind = SimItemKind::wait});
 }
@@ -162,9 +167,9 @@ void SimEngine::drop_reference(std::uint32_t slot) {
   if (--records_[slot].references == 0) free_records_.push_back(slot);
 }
 
-void SimEngine::complete_record(SimRecord& record, bool failed) {
+void SimEngine::complete_record(SimRecord& record, const SimFailure& failure) {
   record.time_ns = now_;
-  record.failed = failed;
+  record.failure = failure;
   wake_ |= record.host_waits;
   for (std::uint32_t waiter = record.first_waiter; waiter != kNoSlot;) {
     SimStream& stream = *streams_[waiter];
@@ -206,13 +211,14 @@ bool SimEngine::start(std::uint32_t index, SimStream& stream) {
   switch (item.kind) {
     case SimItemKind::record: {
       stream.items.pop();
-      complete_record(records_[item.slot], stream.failed);
+      complete_record(records_[item.slot], stream.failure);
       drop_reference(item.slot);
       count_done(stream);
       return true;
     }
     case SimItemKind::wait:
       if (records_[item.slot].time_ns < 0) return begin_waiting(index, stream);
+      if (!stream.failure) stream.failure = records_[item.slot].failure;
       stream.items.pop();
       drop_reference(item.slot);
       count_done(stream);
@@ -267,20 +273,28 @@ bool SimEngine::receive_ready(std::uint32_t index, SimStream& stream) {
   if (std::exchange(stream.message_arrived, false)) return true;
   const WorkMessage& message = payloads_[stream.items.front().slot].message;
   Channel& channel = channels_[{message.peer_rank, stream.port->rank, message.tag}];
-  if (channel.received++ < channel.sent) return true;
+  const std::int64_t number = channel.received++;
+  if (number < channel.sent) {
+    if (channel.failed.erase(number) > 0) stream.items.front().fails_with = DeviceCode::copy_failed;
+    return true;
+  }
   channel.waiting.push_back(index);
   stream.place = SimStream::Place::on_message;
   return false;
 }
 
-void SimEngine::deliver(const SimPort& from, const WorkMessage& message) {
+void SimEngine::deliver(const SimPort& from, const WorkMessage& message, bool failed) {
   Channel& channel = channels_[{from.rank, message.peer_rank, message.tag}];
-  ++channel.sent;
-  if (channel.waiting.empty()) return;
+  const std::int64_t number = channel.sent++;
+  if (channel.waiting.empty()) {
+    if (failed) channel.failed.insert(number);
+    return;
+  }
   const std::uint32_t receiver = channel.waiting.front();
   channel.waiting.erase(channel.waiting.begin());
   SimStream& stream = *streams_[receiver];
   stream.message_arrived = true;
+  if (failed) stream.items.front().fails_with = DeviceCode::copy_failed;
   stream.place = SimStream::Place::due;
   make_due(receiver, now_);
 }
@@ -313,18 +327,20 @@ void SimEngine::end(std::uint32_t index, SimStream& stream) {
                              .start_ns = stream.start_ns,
                              .end_ns = now_,
                              .is_copy = item.kind == SimItemKind::copy});
-  if (item.fails) {
-    stream.failed = true;
-    stream.failure =
-        fmt::format("{} {} on {} failed", item.kind == SimItemKind::copy ? "copy" : "launch", item.id, stream.name);
-  }
+  const bool fails = item.fails_with != DeviceCode::ok;
+  if (fails)
+    stream.failure = {
+        item.fails_with,
+        fmt::format("{} {} on {} failed", item.kind == SimItemKind::copy ? "copy" : "launch", item.id, stream.name)};
   if (item.kind == SimItemKind::copy) release_link(index, stream);
   if (item.slot != kNoSlot) {
     end_effects(stream);
-    if (item.kind == SimItemKind::send) deliver(port, payloads_[item.slot].message);
+    if (item.kind == SimItemKind::send && item.fails_with != DeviceCode::lost)
+      deliver(port, payloads_[item.slot].message, fails);
     free_payload(item.slot);
   }
   count_done(stream);
+  if (item.fails_with == DeviceCode::lost) drop_all(&port);
 }
 
 void SimEngine::count_done(SimStream& stream) {
@@ -337,7 +353,7 @@ void SimEngine::drop_items(std::uint32_t index) {
   SimStream& stream = *streams_[index];
   const auto drop = [&](const SimItem& item) {
     if (item.kind == SimItemKind::record) {
-      complete_record(records_[item.slot], true);
+      complete_record(records_[item.slot], {DeviceCode::lost, "the device is lost"});
       drop_reference(item.slot);
     } else if (item.kind == SimItemKind::wait) {
       drop_reference(item.slot);
@@ -398,12 +414,12 @@ void SimEngine::end_effects(SimStream& stream) {
   if (stream.running.kind != SimItemKind::copy) {
     for (SimTouch& touch : payload.touches) {
       if (!touch.is_write && touch.look_again) check_touch(stream, touch);
-      if (touch.is_write && touch.present && !stream.running.fails)
+      if (touch.is_write && touch.present && stream.running.fails_with == DeviceCode::ok)
         contents.set(touch.memory, touch.bytes, touch.seed, touch.place);
     }
     return;
   }
-  if (stream.running.fails) return;
+  if (stream.running.fails_with != DeviceCode::ok) return;
   std::vector<SimContent> now;
   for (const SimTouch& touch : payload.touches)
     if (!touch.is_write && touch.present) contents.read(touch.memory, touch.bytes, touch.place, now);
@@ -460,9 +476,11 @@ void SimEngine::release_all(Outcome outcome) {
 }
 
 SimEngine::Outcome SimEngine::wait_for(std::unique_lock<std::mutex>& lock, const Goal& goal, std::int64_t timeout_ns) {
+  stop_polling();
   if (reached(goal)) return Outcome::reached;
   if (goal.kind == Goal::Kind::record) records_[goal.index].host_waits = true;
-  Waiter own{.goal = goal, .deadline = timeout_ns < 0 ? -1 : now_ + timeout_ns};
+  const bool ends = timeout_ns >= 0 && timeout_ns < INT64_MAX - now_;
+  Waiter own{.goal = goal, .deadline = ends ? now_ + timeout_ns : -1};
   waiters_.push_back(&own);
   ++blocked_;
   while (own.outcome == Outcome::pending) lead(lock, own);
@@ -495,11 +513,22 @@ void SimEngine::detach_host() {
   woken_.notify_all();
 }
 
-void SimEngine::pass(std::int64_t ns) {
-  if (!may_advance()) return;
-  const std::int64_t until = now_ + ns;
+void SimEngine::stop_polling() {
+  if (polling_.empty()) return;
+  std::erase_if(polling_, [self = std::this_thread::get_id()](const auto& host) { return host.first == self; });
+}
+
+void SimEngine::poll(std::int64_t ns) {
+  std::erase_if(polling_, [&](const auto& host) { return host.second <= now_; });  // time passed otherwise
+  const auto self = std::this_thread::get_id();
+  if (std::none_of(polling_.begin(), polling_.end(), [&](const auto& host) { return host.first == self; }))
+    polling_.emplace_back(self, now_ + ns);
+  if (blocked_ + static_cast<std::int64_t>(polling_.size()) < hosts_) return;
+  std::int64_t until = INT64_MAX;
+  for (const auto& host : polling_) until = std::min(until, host.second);
   while (!heap_.empty() && heap_.front().time <= until) turn();
   now_ = until;
+  std::erase_if(polling_, [&](const auto& host) { return host.second <= now_; });
   if (wake_) release_reached();
 }
 

@@ -14,8 +14,11 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
+#include <thread>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "device/sim_contents.h"
@@ -33,7 +36,7 @@ struct SimItem {
   std::uint32_t slot = kNoSlot;  ///< record, wait: of records; otherwise of payloads, kNoSlot: none
   SimItemKind kind = SimItemKind::launch;
   CopyKind copy = CopyKind::device_to_host;
-  bool fails = false;
+  DeviceCode fails_with = DeviceCode::ok;
 };
 
 /// A touch of verifying work, already in terms of memory.
@@ -55,6 +58,13 @@ struct SimPayload {
   std::vector<SimContent> carried;  ///< a copy under way: what the source held when it started
 };
 
+/// What went wrong on a stream, until a synchronisation has told it.
+struct SimFailure {
+  DeviceCode code = DeviceCode::ok;
+  std::string text;
+  explicit operator bool() const { return code != DeviceCode::ok; }
+};
+
 /// One recording of an event.
 struct SimRecord {
   std::int64_t time_ns = -1;  ///< -1: not reached
@@ -62,8 +72,8 @@ struct SimRecord {
   std::uint32_t first_waiter = kNoSlot;  ///< stream; the others follow by SimStream::next_waiter
   std::uint32_t stream = kNoSlot;
   std::int64_t after_id = -1;  ///< the last work before it, for texts
-  bool failed = false;         ///< work before it failed
   bool host_waits = false;
+  SimFailure failure;  ///< of work before it
 };
 
 /// First in, first out, grows by doubling.
@@ -95,8 +105,7 @@ struct SimStream {
   StreamRole role = StreamRole::compute;
   Place place = Place::idle;
   bool message_arrived = false;
-  bool failed = false;
-  std::string failure;
+  SimFailure failure;
   std::uint32_t next_waiter = kNoSlot;
   SimRing items;
   SimItem running;
@@ -149,6 +158,7 @@ class SimEngine {
   [[nodiscard]] std::uint32_t record(std::uint32_t stream);
   void wait(std::uint32_t stream, std::uint32_t record);
   [[nodiscard]] const SimRecord& record_at(std::uint32_t slot) const { return records_[slot]; }
+  void hold(std::uint32_t record) { ++records_[record].references; }
   void drop_reference(std::uint32_t record);
 
   // What a host blocks for.
@@ -160,8 +170,10 @@ class SimEngine {
   enum class Outcome : std::uint8_t { pending, reached, timed_out, deadlock };
   /// Advances time, or waits for the host that does, until the goal is reached. `timeout_ns` < 0: none.
   [[nodiscard]] Outcome wait_for(std::unique_lock<std::mutex>& lock, const Goal& goal, std::int64_t timeout_ns);
-  /// Time passes for the caller, if all other hosts are blocked.
-  void pass(std::int64_t ns);
+  /// A query found nothing: for `ns` the caller counts as blocked, until it does something else. Time passes if all
+  /// other hosts are blocked, or poll as well.
+  void poll(std::int64_t ns);
+  void stop_polling();
   /// A seeded schedule's host pause.
   void host_pause();
   void attach_host() { ++hosts_; }
@@ -179,6 +191,7 @@ class SimEngine {
   struct Channel {
     std::int64_t sent = 0, received = 0;  ///< sends that have ended; receives that have begun to wait
     std::vector<std::uint32_t> waiting;   ///< streams, in order of their receives
+    std::set<std::int64_t> failed;        ///< numbers of sends that failed and were not received yet
   };
   struct ChannelKey {
     std::int32_t from = 0, to = 0;
@@ -204,8 +217,9 @@ class SimEngine {
   void run_now(std::uint32_t index, SimStream& stream);
   void end(std::uint32_t index, SimStream& stream);
   void release_link(std::uint32_t index, SimStream& stream);
-  void deliver(const SimPort& from, const WorkMessage& message);
-  void complete_record(SimRecord& record, bool failed);
+  void deliver(const SimPort& from, const WorkMessage& message, bool failed);
+  void complete_record(SimRecord& record, const SimFailure& failure);
+  void drop_all(SimPort* port);
   void count_done(SimStream& stream);
   void drop_items(std::uint32_t index);
   void begin_effects(SimStream& stream);
@@ -238,7 +252,8 @@ class SimEngine {
   std::int64_t pending_ = 0;
   std::vector<Waiter*> waiters_;
   std::int64_t hosts_ = 0, blocked_ = 0;
-  bool wake_ = false;  ///< something that a host may wait for has happened
+  std::vector<std::pair<std::thread::id, std::int64_t>> polling_;  ///< hosts between two queries, and until when
+  bool wake_ = false;                                              ///< something that a host may wait for has happened
   std::condition_variable woken_;
 };
 

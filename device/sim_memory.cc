@@ -10,10 +10,16 @@ namespace tidemark {
 namespace {
 
 constexpr Address kFirstPinned = Address{1} << 46;
+constexpr Address kFirstOwn = Address{1} << 52;  ///< memory numbers that are no addresses
 constexpr Bytes kPage = 4 * kKiB;
 
 Address plus(Address at, Bytes bytes) {
   return at + static_cast<Address>(bytes);
+}
+
+// Whether `bytes` at the next multiple of `unit`, and a unit left free behind them, end before `end`.
+bool fits(Address next, Address end, Address unit, Bytes bytes) {
+  return unit <= (end - next) / 2 && static_cast<Address>(bytes) <= end - next - 2 * unit;
 }
 
 }  // namespace
@@ -42,7 +48,8 @@ bool SimMemory::reserved(Address at, Bytes bytes) const {
   auto found = reservations_.upper_bound(at);
   if (found == reservations_.begin()) return false;
   --found;
-  return plus(at, bytes) <= plus(found->first, found->second);
+  const Address offset = at - found->first, size = static_cast<Address>(found->second);
+  return offset < size && static_cast<Address>(bytes) <= size - offset;
 }
 
 bool SimMemory::empty(Address at, Bytes bytes) const {
@@ -103,6 +110,8 @@ DeviceCode SimMemory::reserve(Bytes bytes, Address& base) {
   if (!aligned(0, bytes))
     return fail(DeviceCode::invalid, fmt::format("reserve of {} is no multiple of the granule", bytes));
   const auto granule = static_cast<Address>(limits_.granule_bytes);
+  if (!fits(next_device_, kFirstPinned, granule, bytes))
+    return fail(DeviceCode::out_of_memory, fmt::format("reserve of {}: no address space", format_bytes(bytes)));
   base = (next_device_ + granule - 1) / granule * granule;
   next_device_ = plus(base, bytes) + granule;
   reservations_[base] = bytes;
@@ -128,7 +137,7 @@ DeviceCode SimMemory::check_target(Address at, Bytes bytes) {
 
 DeviceCode SimMemory::map(Address at, Bytes bytes, SimPiece& added) {
   if (const DeviceCode code = check_target(at, bytes); code != DeviceCode::ok) return code;
-  if (usage_.mapped + usage_.plain + bytes > limits_.capacity_bytes)
+  if (bytes > limits_.capacity_bytes - usage_.mapped - usage_.plain)
     return fail(DeviceCode::out_of_memory,
                 fmt::format("map of {}: {} of {} in use", format_bytes(bytes),
                             format_bytes(usage_.mapped + usage_.plain), format_bytes(limits_.capacity_bytes)));
@@ -211,11 +220,14 @@ DeviceCode SimMemory::remap(Address at, Address source, Bytes bytes, std::vector
 
 DeviceCode SimMemory::allocate_plain(Bytes bytes, Address& address) {
   if (bytes <= 0) return fail(DeviceCode::invalid, "plain allocation without a size");
-  if (usage_.mapped + usage_.plain + bytes > limits_.capacity_bytes)
+  if (bytes > limits_.capacity_bytes - usage_.mapped - usage_.plain)
     return fail(DeviceCode::out_of_memory,
                 fmt::format("plain allocation of {}: {} of {} in use", format_bytes(bytes),
                             format_bytes(usage_.mapped + usage_.plain), format_bytes(limits_.capacity_bytes)));
   const auto unit = static_cast<Address>(std::max<Bytes>(limits_.alignment_bytes, kPage));
+  if (!fits(next_device_, kFirstPinned, unit, bytes))
+    return fail(DeviceCode::out_of_memory,
+                fmt::format("plain allocation of {}: no address space", format_bytes(bytes)));
   address = (next_device_ + unit - 1) / unit * unit;
   next_device_ = plus(address, bytes) + unit;
   insert(address, {.bytes = bytes, .memory = address, .kind = SimMemoryKind::plain});
@@ -225,10 +237,13 @@ DeviceCode SimMemory::allocate_plain(Bytes bytes, Address& address) {
 
 DeviceCode SimMemory::allocate_pinned(Bytes bytes, Address& address) {
   if (bytes <= 0) return fail(DeviceCode::invalid, "pinned allocation without a size");
-  if (limits_.pinned_capacity_bytes > 0 && usage_.pinned + bytes > limits_.pinned_capacity_bytes)
+  if (limits_.pinned_capacity_bytes > 0 && bytes > limits_.pinned_capacity_bytes - usage_.pinned)
     return fail(DeviceCode::out_of_memory,
                 fmt::format("pinned allocation of {}: {} of {} in use", format_bytes(bytes),
                             format_bytes(usage_.pinned), format_bytes(limits_.pinned_capacity_bytes)));
+  if (!fits(next_pinned_, kFirstOwn, kPage, bytes))
+    return fail(DeviceCode::out_of_memory,
+                fmt::format("pinned allocation of {}: no address space", format_bytes(bytes)));
   address = static_cast<Address>(round_up(static_cast<Bytes>(next_pinned_), kPage));
   next_pinned_ = plus(address, bytes + kPage);
   insert(address, {.bytes = bytes, .memory = address, .kind = SimMemoryKind::pinned});

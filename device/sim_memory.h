@@ -61,7 +61,8 @@ class SimMemory {
   [[nodiscard]] DeviceCode allocate_pinned(Bytes bytes, Address& address);
   [[nodiscard]] DeviceCode free_whole(Address address, SimMemoryKind kind, SimPiece& freed);
 
-  /// The memory behind [at, at + bytes), in order, absent pieces included. Replaces `pieces`.
+  /// The memory behind [at, at + bytes), in order. Replaces `pieces`. Absent pieces are included; their `memory` is the
+  /// address, which may be the number of memory that lives on elsewhere: look at `present` first.
   void translate(Address at, Bytes bytes, std::vector<SimPiece>& pieces) const;
   /// Whether it is an address of the host's space (pinned); otherwise it is one of the device's.
   [[nodiscard]] bool is_pinned(Address at) const;

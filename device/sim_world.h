@@ -7,7 +7,8 @@
 //
 // Hosts. Without attached hosts (the usual case: one thread drives everything) whoever synchronises advances time at
 // once. When every rank has its own thread, each attaches a SimHost first; time then advances only while all attached
-// threads are blocked in a synchronisation, so results do not depend on how the threads are scheduled.
+// threads are blocked in a synchronisation, so results do not depend on how the threads are scheduled. A thread that
+// polls (query_event) counts as blocked for SimOptions::poll_ns after a query that found nothing.
 //
 // Schedules. `seed` 0: every duration is as given, ties go to the lower stream. Otherwise durations are stretched or
 // shrunk at random, some stall for long, ready streams are picked in random order and the host pauses now and then:

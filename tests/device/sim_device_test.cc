@@ -102,6 +102,15 @@ TEST(SimTime, ASynchronisationMayTimeOut) {
   EXPECT_EQ(rig->now_ns(), 1000);
 }
 
+TEST(SimTime, TheLongestTimeoutIsNone) {
+  const SimRig rig;
+  rig.work(rig.compute, 1, 1000);
+  rig.finish();
+  rig.work(rig.compute, 2, 1000);
+  EXPECT_EQ(rig->synchronize_event(rig.mark(rig.compute), INT64_MAX), DeviceCode::ok);
+  EXPECT_EQ(rig->now_ns(), 2000);
+}
+
 // ---- links ----
 
 TEST(SimLinks, ACopyTakesLatencyPlusBytesOverRate) {
@@ -518,6 +527,68 @@ TEST(SimContentsOf, UnmappedMemoryHoldsNothingAndIsReported) {
   rig.work(rig.compute, 4, 1, {reads(at, 4_MiB, 9)}, true);
   rig.finish();
   EXPECT_EQ(rig.mismatches(), 2);
+}
+
+// The number of the memory behind an address that lost it may still be in use: behind its other address.
+void expect_all_stale(const SimRig& rig, Address stale, const std::string& freed_by) {
+  rig->clear_races();
+  rig.work(rig.compute, 1, 10, {writes(stale, 2_MiB)});
+  rig.copy_in(rig.h2d, stale + 4096, rig.pinned(4096), 4096, 2);
+  rig->host_access(stale, 4096, AccessKind::read, "look");
+  EXPECT_EQ(rig->race_count(), 3);
+  for (const RaceReport& report : rig->races()) {
+    EXPECT_EQ(report.kind, RaceReport::Kind::not_allocated) << to_string(report);
+    EXPECT_EQ(report.earlier.what, freed_by) << to_string(report);
+    EXPECT_EQ(report.earlier.begin, stale);
+  }
+}
+
+TEST(SimMemoryOf, AnAddressThatWasRemappedIsStale) {
+  const SimRig rig;
+  const Address a = rig.mapped(2_MiB);
+  Address b = 0;
+  ASSERT_EQ(rig->reserve(2_MiB, b), DeviceCode::ok);
+  ASSERT_EQ(rig->remap(b, a, 2_MiB), DeviceCode::ok);
+  expect_all_stale(rig, a, "remap");
+  rig->clear_races();
+  rig.work(rig.send, 1, 10, {writes(b, 2_MiB)});  // nothing touched it through `a`
+  EXPECT_EQ(rig->race_count(), 0);
+}
+
+TEST(SimMemoryOf, AnAddressUnmappedWhileItsAliasLivesIsStale) {
+  const SimRig rig;
+  const Address a = rig.mapped(2_MiB);
+  Address b = 0;
+  ASSERT_EQ(rig->reserve(2_MiB, b), DeviceCode::ok);
+  ASSERT_EQ(rig->alias(b, a, 2_MiB), DeviceCode::ok);
+  ASSERT_EQ(rig->unmap(a, 2_MiB), DeviceCode::ok);
+  expect_all_stale(rig, a, "unmap");
+}
+
+TEST(SimMemoryOf, SizesBeyondAnyCapacityAreRefused) {
+  constexpr Bytes kMost = INT64_MAX;
+  for (const Bytes pinned_capacity : {Bytes{0}, 1_GiB}) {
+    SimOptions options;
+    options.pinned_capacity_bytes = pinned_capacity;
+    const SimRig rig(options);
+    const Address plain = rig.plain(4096), pinned = rig.pinned(4096);
+    Address at = 0;
+    EXPECT_EQ(rig->allocate_plain(kMost, at), DeviceCode::out_of_memory);
+    EXPECT_EQ(rig->allocate_pinned(kMost, at), DeviceCode::out_of_memory);
+    EXPECT_EQ(rig->reserve(kMost / 2_MiB * 2_MiB, at), DeviceCode::out_of_memory);
+    const Address base = rig.mapped(4_MiB);
+    EXPECT_EQ(rig->map(base, kMost / 2_MiB * 2_MiB), DeviceCode::invalid);
+    EXPECT_EQ(rig->statistics().plain_bytes, 4096);
+    EXPECT_EQ(rig->statistics().pinned_bytes, 4096);
+    EXPECT_EQ(rig->free_plain(plain), DeviceCode::ok);
+    EXPECT_EQ(rig->free_pinned(pinned), DeviceCode::ok);
+  }
+  SimOptions endless;
+  endless.capacity_bytes = kMost;
+  const SimRig rig(endless);
+  Address at = 0;
+  EXPECT_EQ(rig->allocate_plain(kMost - 1, at), DeviceCode::out_of_memory);  // no addresses for it
+  rig.copy_out(rig.d2h, rig.pinned(4096), rig.plain(4096), 4096);            // the spaces are apart as before
 }
 
 }  // namespace

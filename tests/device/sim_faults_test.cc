@@ -170,5 +170,64 @@ TEST(SimFaults, EveryCallFromTheFirst) {
   for (int i = 0; i < 100; ++i) ASSERT_EQ(rig->allocate_pinned(64, at), DeviceCode::out_of_memory);
 }
 
+TEST(SimFaults, AFailureGoesAlongWithEvents) {
+  for (const bool waits_when_complete : {false, true}) {
+    SCOPED_TRACE(waits_when_complete ? "wait after completion" : "wait before completion");
+    const SimRig rig;
+    const Address device = rig.plain(4096), host = rig.pinned(4096);
+    rig->set_faults({{.point = FaultPoint::copy, .code = DeviceCode::copy_failed, .late = true}});
+    rig.copy_in(rig.h2d, device, host, 4096, 7);
+    const EventHandle arrived = rig.mark(rig.h2d);
+    if (waits_when_complete) {
+      EXPECT_EQ(rig->synchronize_event(arrived), DeviceCode::copy_failed);
+    }
+    const EventHandle before = rig.mark(rig.compute);
+    EXPECT_EQ(rig->wait_event(rig.compute, arrived), DeviceCode::ok);
+    rig.work(rig.compute, 1, 10);
+    const EventHandle after = rig.mark(rig.compute);
+    EXPECT_EQ(rig->synchronize_event(before), DeviceCode::ok);
+    EXPECT_EQ(rig->synchronize_event(after), DeviceCode::copy_failed);
+    EXPECT_EQ(rig->synchronize_stream(rig.compute), DeviceCode::copy_failed);
+    EXPECT_EQ(rig->last_error(), "copy 7 on h2d failed");
+    EXPECT_EQ(rig->synchronize_stream(rig.compute), DeviceCode::ok);  // told once
+    EXPECT_EQ(rig->synchronize_stream(rig.send), DeviceCode::ok);     // waited for nothing
+  }
+}
+
+TEST(SimFaults, ADestroyedStreamTellsItsFailure) {
+  const SimRig rig;
+  const Address device = rig.plain(4096), host = rig.pinned(4096);
+  rig->set_faults({{.point = FaultPoint::copy, .code = DeviceCode::copy_failed, .late = true}});
+  rig.copy_in(rig.h2d, device, host, 4096, 7);
+  EXPECT_EQ(rig->destroy_stream(rig.h2d), DeviceCode::copy_failed);
+  EXPECT_EQ(rig->last_error(), "copy 7 on h2d failed");
+  EXPECT_EQ(rig->synchronize_stream(rig.h2d), DeviceCode::invalid);  // it is destroyed all the same
+  EXPECT_EQ(rig->synchronize_device(), DeviceCode::copy_failed);
+  EXPECT_EQ(rig->synchronize_device(), DeviceCode::ok);
+}
+
+TEST(SimFaults, ALateLossTakesTheDeviceWhenTheWorkRuns) {
+  const SimRig rig;
+  rig->set_faults({{.point = FaultPoint::launch, .first_call = 2, .code = DeviceCode::lost, .late = true}});
+  rig.work(rig.compute, 1, 10);
+  const EventHandle before = rig.mark(rig.compute);
+  rig.work(rig.compute, 2, 10);
+  rig.work(rig.send, 3, 1000);
+  rig.work(rig.compute, 4, 10);
+  EXPECT_EQ(rig->synchronize_event(before), DeviceCode::ok);
+  EXPECT_EQ(rig->synchronize_device(), DeviceCode::lost);
+  EXPECT_EQ(rig->now_ns(), 20);
+  EXPECT_EQ(rig->synchronize_event(before), DeviceCode::lost);
+  EXPECT_EQ(rig->launch(rig.compute, {.id = 5}), DeviceCode::lost);
+  EXPECT_EQ(rig->destroy_stream(rig.compute), DeviceCode::ok);
+}
+
+TEST(SimFaults, ALateFailureKeepsItsCode) {
+  const SimRig rig;
+  rig->set_faults({{.point = FaultPoint::launch, .code = DeviceCode::no_resource, .late = true}});
+  rig.work(rig.compute, 1, 10);
+  EXPECT_EQ(rig->synchronize_device(), DeviceCode::no_resource);
+}
+
 }  // namespace
 }  // namespace tidemark

@@ -69,6 +69,40 @@ TEST(SimMessages, CarryTagsAndDirections) {
   EXPECT_EQ(b->take_timeline().back().end_ns, 500);
 }
 
+TEST(SimMessages, TheReceiveOfAFailedSendFails) {
+  for (const bool receives_first : {false, true}) {
+    SCOPED_TRACE(receives_first ? "receive waits" : "receive comes later");
+    SimWorld world;
+    const SimRig a(world, rank(0)), b(world, rank(1));
+    a->set_faults({{.point = FaultPoint::launch, .first_call = 2, .code = DeviceCode::copy_failed, .late = true}});
+    const auto receive_all = [&] {
+      for (std::int64_t i = 0; i < 3; ++i) receive(b, 0, 4, i);
+    };
+    if (receives_first) receive_all();
+    for (std::int64_t i = 0; i < 3; ++i) send(a, 1, 4, 100, i);
+    if (!receives_first) {
+      EXPECT_EQ(a->synchronize_device(), DeviceCode::copy_failed);
+      receive_all();
+    }
+    EXPECT_EQ(b->synchronize_device(), DeviceCode::copy_failed);
+    EXPECT_EQ(b->last_error(), "launch 1 on receive failed");
+    send(a, 1, 4, 100, 3);
+    receive(b, 0, 4, 3);
+    EXPECT_EQ(b->synchronize_device(), DeviceCode::ok);
+  }
+}
+
+TEST(SimMessages, ASendThatTakesItsDeviceAwayDoesNotArrive) {
+  SimWorld world;
+  const SimRig a(world, rank(0)), b(world, rank(1));
+  a->set_faults({{.point = FaultPoint::launch, .code = DeviceCode::lost, .late = true}});
+  receive(b, 0, 4);
+  send(a, 1, 4, 100);
+  EXPECT_EQ(a->synchronize_device(), DeviceCode::lost);
+  EXPECT_EQ(b->synchronize_device(), DeviceCode::invalid);
+  EXPECT_NE(b->last_error().find("from rank 0, which is not there"), std::string::npos) << b->last_error();
+}
+
 TEST(SimDeadlock, AMessageNobodySendsIsAnErrorThatSaysWhoWaits) {
   SimWorld world;
   const SimRig a(world, rank(0)), b(world, rank(1));
@@ -182,6 +216,53 @@ TEST(SimHosts, AllThreadsLearnOfADeadlock) {
       hosts[r].reset();
     });
   for (std::thread& thread : threads) thread.join();
+}
+
+TEST(SimHosts, TwoThatPollBothGetOn) {
+  SimWorld world;
+  const SimRig rigs[] = {SimRig(world, rank(0)), SimRig(world, rank(1))};
+  std::unique_ptr<SimHost> hosts[] = {world.attach_host(), world.attach_host()};
+  std::vector<std::thread> threads;
+  for (std::size_t r = 0; r < 2; ++r)
+    threads.emplace_back([&, r] {
+      const SimRig& rig = rigs[r];
+      for (std::int64_t i = 0; i < 20; ++i) {
+        rig.work(rig.compute, i, 2500);
+        const EventHandle done = rig.mark(rig.compute);
+        while (rig->query_event(done) == DeviceCode::not_ready) std::this_thread::yield();
+        EXPECT_EQ(rig->destroy_event(done), DeviceCode::ok);
+      }
+      hosts[r].reset();
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_GE(world.now_ns(), 50'000);
+  for (const SimRig& rig : rigs) EXPECT_EQ(rig->statistics().launches, 20);
+}
+
+// One thread waits for the device; while it does, another submits work, which delays the wait but is not covered by it.
+TEST(SimHosts, AWaitCoversWhatWasSubmittedWhenItBegan) {
+  SimWorld world;
+  const SimRig rig(world, rank(0));
+  const Address covered = rig.plain(4096), later = rig.plain(4096);
+  std::unique_ptr<SimHost> waits = world.attach_host(), submits = world.attach_host();
+  rig.work(rig.compute, 1, 1'000'000, {writes(covered, 4096)});
+  const EventHandle done = rig.mark(rig.compute);
+  std::thread waiting([&] {
+    EXPECT_EQ(rig->synchronize_device(), DeviceCode::ok);
+    waits.reset();
+  });
+  while (world.now_ns() == 0) {  // time passes only once the other thread is blocked
+    EXPECT_EQ(rig->query_event(done), DeviceCode::not_ready);
+    std::this_thread::yield();
+  }
+  rig.work(rig.h2d, 2, 5'000'000, {writes(later, 4096)});
+  submits.reset();
+  waiting.join();
+  EXPECT_EQ(rig->free_plain(covered), DeviceCode::ok);
+  EXPECT_EQ(rig->race_count(), 0);
+  EXPECT_EQ(rig->free_plain(later), DeviceCode::ok);
+  ASSERT_EQ(rig->race_count(), 1);
+  EXPECT_EQ(rig->races()[0].earlier.id, 2);
 }
 
 // Threads that are not attached, on one device, as an allocator under stress would: nothing is lost or torn.
