@@ -21,6 +21,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr std::int64_t kLongestWaitNs = 1'000'000'000'000'000'000;  ///< 30 years; more would overflow the clock
+
 struct Chunk {
   Address base = 0;  ///< 0: given back, the place in the list is free
   OffsetAllocator space{0};
@@ -70,6 +72,7 @@ struct PinnedPool::State {
   [[nodiscard]] bool make_room(Bytes need);
   void give_back_free_chunks(Bytes need);
   [[nodiscard]] Bytes room() const { return bound_bytes - held_bytes - in_flight_bytes - ordered_bytes; }
+  [[nodiscard]] Bytes largest_ever() const { return std::min({bound_bytes, largest_bytes, refused_bytes - 1}); }
   [[nodiscard]] bool building() const { return !ordered.empty() || in_flight_bytes > 0; }
   [[nodiscard]] DeviceCode own_event(EventHandle& event);
 
@@ -77,11 +80,11 @@ struct PinnedPool::State {
   /// while it does. REQUIRES: orders.
   void acquire(std::unique_lock<std::mutex>& lock);
   void add_chunk(Address base, Bytes bytes);
-  void note_refusal(DeviceCode code);
+  void note_refusal(DeviceCode code, Bytes bytes, Bytes gone_bytes);
   void note_time();
   void report(PinnedReport::Kind kind, const std::string& text);
   void report_facts(const PinnedFacts& facts);
-  void report_refusal(DeviceCode code, Bytes bytes);
+  void report_refusal(DeviceCode code, Bytes bytes, Bytes gone_bytes);
   void run();
 
   Device& device;
@@ -94,8 +97,10 @@ struct PinnedPool::State {
   std::vector<Chunk> chunks;
   std::deque<PendingBlock> pending;
   std::vector<EventHandle> spare_events;
-  std::deque<Bytes> ordered;     ///< chunks to ask the device for
-  std::vector<Address> leaving;  ///< chunks to give back before the next one
+  std::deque<Bytes> ordered;        ///< chunks to ask the device for
+  std::vector<Address> leaving;     ///< chunks to give back before the next one
+  Bytes leaving_bytes = 0;          ///< of those
+  Bytes refused_bytes = INT64_MAX;  ///< pieces from this size on were refused although others made way for them
   Bytes bound_bytes = 0, held_bytes = 0, in_flight_bytes = 0, ordered_bytes = 0;
   std::int64_t arrivals = 0;  ///< answers of the device
   bool lost = false, ending = false;
@@ -206,6 +211,7 @@ void PinnedPool::State::give_back_free_chunks(Bytes need) {
     if (room() >= need) return;
     if (!chunk.wholly_free()) continue;
     leaving.push_back(chunk.base);
+    leaving_bytes += chunk.space.capacity();
     held_bytes -= chunk.space.capacity();
     chunk = {};
   }
@@ -215,11 +221,11 @@ void PinnedPool::State::give_back_free_chunks(Bytes need) {
 bool PinnedPool::State::order(Bytes need) {
   const auto holds = [need](Bytes bytes) { return bytes >= need; };
   if (in_flight_bytes >= need || std::any_of(ordered.begin(), ordered.end(), holds)) return true;
-  if (need > bound_bytes || need > largest_bytes) return false;
+  if (need > largest_ever()) return false;
   if (room() < need && !make_room(need)) {
     return in_flight_bytes > 0;  // that one may be given back again
   }
-  ordered.push_back(std::max(need, std::min(options.chunk_bytes, room())));
+  ordered.push_back(std::max(need, std::min({options.chunk_bytes, room(), refused_bytes - options.class_bytes})));
   ordered_bytes += ordered.back();
   changed.notify_all();
   return true;
@@ -228,12 +234,12 @@ bool PinnedPool::State::order(Bytes need) {
 PinnedAllocation PinnedPool::State::refuse(Bytes need) {
   if (lost) return {.outcome = PinnedOutcome::lost};
   if (order(need)) return {.outcome = PinnedOutcome::wait_chunk, .arrivals = arrivals};
-  if (need <= std::min(bound_bytes, largest_bytes) && !pending.empty()) {
+  if (need <= largest_ever() && !pending.empty()) {
     return {.outcome = PinnedOutcome::wait_event, .event = pending.front().event};
   }
   return {.outcome = PinnedOutcome::exhausted,
           .missing_bytes = std::max<Bytes>(options.class_bytes, need - largest_free()),
-          .ever = need <= std::min(bound_bytes, largest_bytes)};
+          .ever = need <= largest_ever()};
 }
 
 DeviceCode PinnedPool::State::own_event(EventHandle& event) {
@@ -255,11 +261,13 @@ void PinnedPool::State::add_chunk(Address base, Bytes bytes) {
   held_bytes += bytes;
 }
 
-/// What the device refuses once it is not asked for again.
-void PinnedPool::State::note_refusal(DeviceCode code) {
+/// What the device refuses once it is not asked for again. Chunks that had made way come back on demand: only the large
+/// piece was refused, not them.
+void PinnedPool::State::note_refusal(DeviceCode code, Bytes bytes, Bytes gone_bytes) {
   ++counts.refusals;
   lost = lost || code == DeviceCode::lost;
-  bound_bytes = held_bytes;
+  if (gone_bytes > 0) refused_bytes = std::min(refused_bytes, bytes);
+  bound_bytes = held_bytes + gone_bytes;
   ordered.clear();
   ordered_bytes = 0;
 }
@@ -277,6 +285,7 @@ void PinnedPool::State::acquire(std::unique_lock<std::mutex>& lock) {
   ordered_bytes -= bytes;
   in_flight_bytes += bytes;
   const std::vector<Address> going = std::exchange(leaving, {});
+  const Bytes gone_bytes = std::exchange(leaving_bytes, 0);
   lock.unlock();
   for (const Address base : going) static_cast<void>(device.free_pinned(base));
   Address base = 0;
@@ -284,7 +293,7 @@ void PinnedPool::State::acquire(std::unique_lock<std::mutex>& lock) {
   if (code == DeviceCode::ok) {
     report_facts(device.pinned_facts(base));
   } else {
-    report_refusal(code, bytes);
+    report_refusal(code, bytes, gone_bytes);
   }
   lock.lock();
   in_flight_bytes -= bytes;
@@ -292,7 +301,7 @@ void PinnedPool::State::acquire(std::unique_lock<std::mutex>& lock) {
   if (code == DeviceCode::ok) {
     add_chunk(base, bytes);
   } else {
-    note_refusal(code);
+    note_refusal(code, bytes, gone_bytes);
   }
   note_time();
   changed.notify_all();
@@ -306,10 +315,10 @@ void PinnedPool::State::report(PinnedReport::Kind kind, const std::string& text)
 }
 
 /// REQUIRES: called by the thread that was refused.
-void PinnedPool::State::report_refusal(DeviceCode code, Bytes bytes) {
+void PinnedPool::State::report_refusal(DeviceCode code, Bytes bytes, Bytes gone_bytes) {
   const std::string refusal = device.last_error();
   std::unique_lock lock(mutex);
-  const Bytes held = held_bytes;
+  const Bytes held = held_bytes + gone_bytes;
   lock.unlock();
   report(PinnedReport::Kind::refused,
          fmt::format("{} more of pinned memory refused ({}: {}); going on with {} instead of {}", format_bytes(bytes),
@@ -426,7 +435,8 @@ Bytes PinnedPool::reclaim() {
 bool PinnedPool::wait_for_chunk(const PinnedAllocation& answer, std::int64_t timeout_ns) {
   std::unique_lock lock(state_->mutex);
   const auto arrived = [&] { return state_->arrivals != answer.arrivals || !state_->building(); };
-  if (timeout_ns >= 0) return state_->changed.wait_for(lock, std::chrono::nanoseconds(timeout_ns), arrived);
+  if (timeout_ns >= 0)
+    return state_->changed.wait_for(lock, std::chrono::nanoseconds(std::min(timeout_ns, kLongestWaitNs)), arrived);
   state_->changed.wait(lock, arrived);
   return true;
 }

@@ -13,7 +13,8 @@
 //
 // Never more than asked, never a surprise. The pool holds at most bound_bytes. What cannot be served now comes back as
 // an outcome that says what to wait for: back-pressure instead of an out-of-memory. If the device refuses a chunk, the
-// bound shrinks to what there is, that is reported once, and the pool goes on with it.
+// bound shrinks to what there is (or was, if chunks had made way for it), that is reported once, and the pool goes on
+// with it.
 //
 // Cost: one mutex, O(1) in the number of blocks, one attempt per chunk (a handful); allocate() and free never call into
 // memory allocation of the device, except with background = false.

@@ -21,9 +21,10 @@
 namespace tidemark {
 namespace {
 
-constexpr Bytes kBlockAlignment = 512;       ///< what torch_npu gives, a multiple of the 64 that ACL asks for
-constexpr Bytes kPadAlignment = 32;          ///< sizes are rounded up to this before the pad
-constexpr Bytes kLargestPinned = 64 * kGiB;  ///< single pieces above some 200 GB fail
+constexpr Bytes kBlockAlignment = 512;        ///< what torch_npu gives, a multiple of the 64 that ACL asks for
+constexpr Bytes kPadAlignment = 32;           ///< sizes are rounded up to this before the pad
+constexpr Bytes kLargestPlain = 1024 * kTiB;  ///< what is added to a size stays in range
+constexpr Bytes kLargestPinned = 64 * kGiB;   ///< single pieces above some 200 GB fail
 
 acl::Stream stream_of(StreamHandle stream) {
   return reinterpret_cast<acl::Stream>(stream);
@@ -102,6 +103,7 @@ class AscendDevice final : public Device, private GranuleVendor {
   /// ACL gives access with the mapping.
   DeviceCode allow_range(Address /*at*/, Bytes /*bytes*/) override { return DeviceCode::ok; }
   DeviceCode refuse(DeviceCode code, std::string text) override;
+  DeviceCode answer_lost();
 
   /// The outcome of an ACL call: keeps the text of a failure and notices a lost device.
   DeviceCode outcome(acl::Code code, const char* call);
@@ -135,18 +137,24 @@ class AscendDevice final : public Device, private GranuleVendor {
 DeviceCode AscendDevice::outcome(acl::Code code, const char* call) {
   const DeviceCode meaning = acl::device_code_of(code);
   if (meaning == DeviceCode::ok || meaning == DeviceCode::not_ready) return meaning;
-  if (meaning == DeviceCode::lost) lost_ = true;
   return refuse(meaning, runtime_.text_of(call, code));
 }
 
 DeviceCode AscendDevice::refuse(DeviceCode code, std::string text) {
+  if (code == DeviceCode::lost) lost_ = true;
   errors_.set(std::move(text));
   return code;
 }
 
+/// A thread that saw the failure itself keeps its text.
+DeviceCode AscendDevice::answer_lost() {
+  if (errors_.get().empty()) errors_.set("the device is lost since an earlier failure");
+  return DeviceCode::lost;
+}
+
 template <class Body>
 DeviceCode AscendDevice::in_context(const char* call, Body&& body) {
-  if (lost_) return DeviceCode::lost;
+  if (lost_) return answer_lost();
   const acl::ContextScope scope(runtime_, context_);
   return outcome(scope.code() == acl::kSuccess ? body() : scope.code(), call);
 }
@@ -154,7 +162,7 @@ DeviceCode AscendDevice::in_context(const char* call, Body&& body) {
 template <class Body>
 DeviceCode AscendDevice::mapping(Body&& body) {
   if (!traits_.mapping) return refuse(DeviceCode::unsupported, "this ACL has no virtual memory functions");
-  if (lost_) return DeviceCode::lost;
+  if (lost_) return answer_lost();
   const acl::ContextScope scope(runtime_, context_);
   if (scope.code() != acl::kSuccess) return outcome(scope.code(), "aclrtSetCurrentContext");
   return body();
@@ -166,7 +174,8 @@ PinnedCalls AscendDevice::pinned_calls() {
           [this](void* pages, std::size_t bytes) { return runtime_.host_register(pages, bytes, acl::kRegisterPinned); },
       .unregister_pages = [this](void* pages) { return runtime_.host_unregister(pages); },
       .allocate = [this](void** pages, std::size_t bytes) { return runtime_.host_allocate(pages, bytes); },
-      .free = [this](void* pages) { return runtime_.host_free(pages); }};
+      .free = [this](void* pages) { return runtime_.host_free(pages); },
+      .no_memory = acl::kOutOfMemory};
 }
 
 acl::Code AscendDevice::read_granule() {
@@ -283,6 +292,7 @@ acl::Code AscendDevice::allocate_padded(Bytes bytes, void*& pointer) {
 /// ACL promises multiples of 64 only: where that is too little, once more with room to move up.
 DeviceCode AscendDevice::allocate_plain(Bytes bytes, Address& address) {
   if (bytes <= 0) return refuse(DeviceCode::invalid, "cannot allocate no bytes");
+  if (bytes > kLargestPlain) return refuse(DeviceCode::out_of_memory, "more than any device has");
   void* pointer = nullptr;
   const DeviceCode code = in_context("aclrtMalloc", [&] {
     const acl::Code first = allocate_padded(bytes, pointer);
@@ -299,7 +309,7 @@ DeviceCode AscendDevice::allocate_plain(Bytes bytes, Address& address) {
 }
 
 DeviceCode AscendDevice::free_plain(Address address) {
-  if (lost_) return DeviceCode::lost;
+  if (lost_) return answer_lost();
   std::unique_lock lock(plain_mutex_);
   const auto node = plain_.extract(address);
   lock.unlock();
@@ -311,11 +321,15 @@ DeviceCode AscendDevice::allocate_pinned(Bytes bytes, Address& address) {
   if (bytes <= 0) return refuse(DeviceCode::invalid, "cannot allocate no bytes");
   if (bytes > kLargestPinned) return refuse(DeviceCode::unsupported, "one piece of pinned memory is at most 64 GiB");
   const HostPagesOptions wish{.bytes = bytes, .numa_node = traits_.numa_node, .touch_threads = options_.touch_threads};
+  if (lost_) return answer_lost();
+  if (std::string text = PinnedBlocks::no_room(wish); !text.empty()) {
+    return refuse(DeviceCode::out_of_memory, std::move(text));
+  }
   return in_context("aclrtMallocHost", [&] { return pinned_.allocate(wish, traits_.host_register, address); });
 }
 
 DeviceCode AscendDevice::free_pinned(Address address) {
-  if (lost_) return DeviceCode::lost;
+  if (lost_) return answer_lost();
   if (!pinned_.has(address)) return refuse(DeviceCode::invalid, fmt::format("{:#x} is no pinned block", address));
   return in_context("aclrtFreeHost", [&] { return pinned_.free(address); });
 }
@@ -331,7 +345,7 @@ DeviceCode AscendDevice::create_stream(StreamRole /*role*/, StreamHandle& stream
 }
 
 DeviceCode AscendDevice::destroy_stream(StreamHandle stream) {
-  if (lost_) return DeviceCode::lost;
+  if (lost_) return answer_lost();
   if (!streams_.remove(static_cast<std::uint64_t>(stream))) return refuse(DeviceCode::invalid, "no such stream");
   return in_context("aclrtDestroyStream", [&] {
     const acl::Code waited = runtime_.stream_synchronize(stream_of(stream));
@@ -352,7 +366,7 @@ DeviceCode AscendDevice::create_event(EventHandle& event) {
 }
 
 DeviceCode AscendDevice::destroy_event(EventHandle event) {
-  if (lost_) return DeviceCode::lost;
+  if (lost_) return answer_lost();
   if (!events_.remove(static_cast<std::uint64_t>(event))) return refuse(DeviceCode::invalid, "no such event");
   return in_context("aclrtDestroyEvent", [&] { return runtime_.event_destroy(event_of(event)); });
 }
@@ -427,7 +441,7 @@ acl::Code AscendDevice::launch_all(acl::Stream stream, const Work& work) {
 }
 
 DeviceCode AscendDevice::launch(StreamHandle stream, const Work& work) {
-  if (lost_) return DeviceCode::lost;
+  if (lost_) return answer_lost();
   if (work.message.peer_rank >= 0) return refuse(DeviceCode::unsupported, "no messages between ranks on ascend");
   if (!work.verify && !options_.play_estimates) return DeviceCode::ok;
   return in_context("aclrtLaunchHostFunc", [&] { return launch_all(stream_of(stream), work); });

@@ -24,6 +24,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr Bytes kLargestPinned = 64 * kGiB;  ///< a registration holds a driver lock for about 0.1 s a GiB
 constexpr Bytes kBlockAlignment = 512;
+constexpr std::int64_t kLongestWaitNs = 1'000'000'000'000'000'000;  ///< 30 years; more would overflow the clock
 
 cuda::Stream stream_of(StreamHandle stream) {
   return reinterpret_cast<cuda::Stream>(stream);
@@ -98,6 +99,7 @@ class CudaDevice final : public Device, private GranuleVendor {
   DeviceCode detach_granule(Address at) override;
   DeviceCode allow_range(Address at, Bytes bytes) override;
   DeviceCode refuse(DeviceCode code, std::string text) override;
+  DeviceCode answer_lost();
 
   /// The outcome of a driver call named `what`: keeps the text of a failure and notices a lost device.
   DeviceCode outcome(cuda::Code code, const char* what);
@@ -135,18 +137,24 @@ class CudaDevice final : public Device, private GranuleVendor {
 DeviceCode CudaDevice::outcome(cuda::Code code, const char* what) {
   const DeviceCode meaning = cuda::device_code_of(code);
   if (meaning == DeviceCode::ok || meaning == DeviceCode::not_ready) return meaning;
-  if (meaning == DeviceCode::lost) lost_ = true;
   return refuse(meaning, fmt::format("{}: {}", what, driver_.text_of(code)));
 }
 
 DeviceCode CudaDevice::refuse(DeviceCode code, std::string text) {
+  if (code == DeviceCode::lost) lost_ = true;
   errors_.set(std::move(text));
   return code;
 }
 
+/// A thread that saw the failure itself keeps its text.
+DeviceCode CudaDevice::answer_lost() {
+  if (errors_.get().empty()) errors_.set("the device is lost since an earlier failure");
+  return DeviceCode::lost;
+}
+
 template <class Body>
 DeviceCode CudaDevice::in_context(const char* what, Body&& body) {
-  if (lost_) return DeviceCode::lost;
+  if (lost_) return answer_lost();
   const cuda::ContextScope scope(driver_, context_);
   return outcome(scope.code() == cuda::kSuccess ? body() : scope.code(), what);
 }
@@ -154,7 +162,7 @@ DeviceCode CudaDevice::in_context(const char* what, Body&& body) {
 template <class Body>
 DeviceCode CudaDevice::mapping(Body&& body) {
   if (!traits_.mapping) return refuse(DeviceCode::unsupported, "this GPU or driver has no virtual memory management");
-  if (lost_) return DeviceCode::lost;
+  if (lost_) return answer_lost();
   const cuda::ContextScope scope(driver_, context_);
   if (scope.code() != cuda::kSuccess) return outcome(scope.code(), "cuCtxSetCurrent");
   return body();
@@ -278,7 +286,7 @@ DeviceCode CudaDevice::allocate_plain(Bytes bytes, Address& address) {
 }
 
 DeviceCode CudaDevice::free_plain(Address address) {
-  if (lost_) return DeviceCode::lost;
+  if (lost_) return answer_lost();
   if (!plain_.remove(address)) return refuse(DeviceCode::invalid, fmt::format("{:#x} is no plain block", address));
   return in_context("cuMemFree", [&] { return driver_.free(address); });
 }
@@ -287,6 +295,10 @@ DeviceCode CudaDevice::allocate_pinned(Bytes bytes, Address& address) {
   if (bytes <= 0) return refuse(DeviceCode::invalid, "cannot allocate no bytes");
   if (bytes > kLargestPinned) return refuse(DeviceCode::unsupported, "one piece of pinned memory is at most 64 GiB");
   const HostPagesOptions wish{.bytes = bytes, .numa_node = traits_.numa_node, .touch_threads = options_.touch_threads};
+  if (lost_) return answer_lost();
+  if (std::string text = PinnedBlocks::no_room(wish); !text.empty()) {
+    return refuse(DeviceCode::out_of_memory, std::move(text));
+  }
   return in_context("cuMemHostAlloc", [&] { return pinned_.allocate(wish, traits_.host_register, address); });
 }
 
@@ -297,11 +309,12 @@ PinnedCalls CudaDevice::pinned_calls() {
       .unregister_pages = [this](void* pages) { return driver_.host_unregister(pages); },
       .allocate = [this](void** pages,
                          std::size_t bytes) { return driver_.host_allocate(pages, bytes, cuda::kHostPortable); },
-      .free = [this](void* pages) { return driver_.host_free(pages); }};
+      .free = [this](void* pages) { return driver_.host_free(pages); },
+      .no_memory = cuda::kOutOfMemory};
 }
 
 DeviceCode CudaDevice::free_pinned(Address address) {
-  if (lost_) return DeviceCode::lost;
+  if (lost_) return answer_lost();
   if (!pinned_.has(address)) return refuse(DeviceCode::invalid, fmt::format("{:#x} is no pinned block", address));
   return in_context("cuMemFreeHost", [&] { return pinned_.free(address); });
 }
@@ -320,7 +333,7 @@ DeviceCode CudaDevice::create_stream(StreamRole role, StreamHandle& stream) {
 }
 
 DeviceCode CudaDevice::destroy_stream(StreamHandle stream) {
-  if (lost_) return DeviceCode::lost;
+  if (lost_) return answer_lost();
   if (!streams_.remove(static_cast<std::uint64_t>(stream))) return refuse(DeviceCode::invalid, "no such stream");
   return in_context("cuStreamDestroy", [&] {
     const cuda::Code waited = driver_.stream_synchronize(stream_of(stream));
@@ -340,7 +353,7 @@ DeviceCode CudaDevice::create_event(EventHandle& event) {
 }
 
 DeviceCode CudaDevice::destroy_event(EventHandle event) {
-  if (lost_) return DeviceCode::lost;
+  if (lost_) return answer_lost();
   if (!events_.remove(static_cast<std::uint64_t>(event))) return refuse(DeviceCode::invalid, "no such event");
   return in_context("cuEventDestroy", [&] { return driver_.event_destroy(event_of(event)); });
 }
@@ -360,7 +373,7 @@ DeviceCode CudaDevice::query_event(EventHandle event) {
 
 /// The driver has no wait with a limit, so asks, more and more seldom.
 cuda::Code CudaDevice::poll_event(cuda::Event event, std::int64_t timeout_ns) {
-  const Clock::time_point end = Clock::now() + std::chrono::nanoseconds(timeout_ns);
+  const Clock::time_point end = Clock::now() + std::chrono::nanoseconds(std::min(timeout_ns, kLongestWaitNs));
   auto pause = std::chrono::nanoseconds(500);
   for (;;) {
     const cuda::Code code = driver_.event_query(event);
@@ -425,7 +438,7 @@ cuda::Code CudaDevice::launch_all(cuda::Stream stream, const Work& work) {
 }
 
 DeviceCode CudaDevice::launch(StreamHandle stream, const Work& work) {
-  if (lost_) return DeviceCode::lost;
+  if (lost_) return answer_lost();
   if (work.message.peer_rank >= 0) return refuse(DeviceCode::unsupported, "no messages between ranks on cuda");
   if (!work.verify && !options_.play_estimates) return DeviceCode::ok;
   const auto misplaced = [](const Touch& touch) { return touch.address % 8 != 0 || touch.bytes < 0; };

@@ -62,8 +62,11 @@ DeviceCode HostArena::refuse(DeviceCode code, std::string text) {
 }
 
 DeviceCode HostArena::reserve_range(Bytes bytes, Address& base) {
-  const Bytes alignment = std::max(granule_bytes_, kHugePage), all = bytes + alignment;
-  if (all < bytes) return refuse(DeviceCode::out_of_memory, "address space asked for is beyond any machine");
+  const Bytes alignment = std::max(granule_bytes_, kHugePage);
+  if (bytes > INT64_MAX - alignment) {
+    return refuse(DeviceCode::out_of_memory, "address space asked for is beyond any machine");
+  }
+  const Bytes all = bytes + alignment;
   void* const mapped = mmap(nullptr, size_of(all), PROT_NONE, kNoAccess, -1, 0);
   if (mapped == MAP_FAILED) return refuse(DeviceCode::out_of_memory, "no address space: " + reason());
   const auto begin = reinterpret_cast<Address>(mapped), step = static_cast<Address>(alignment);

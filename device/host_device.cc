@@ -235,6 +235,7 @@ DeviceCode HostDevice::free_plain(Address address) {
 DeviceCode HostDevice::allocate_pinned(Bytes bytes, Address& address) {
   if (const DeviceCode code = enter(HostCall::allocate_pinned); code != DeviceCode::ok) return code;
   if (bytes <= 0) return refuse(DeviceCode::invalid, "pinned memory needs a positive size");
+  if (bytes > 1024 * kTiB) return refuse(DeviceCode::out_of_memory, "more than any machine has");
   if (options_.largest_pinned_bytes > 0 && bytes > options_.largest_pinned_bytes) {
     return refuse(DeviceCode::out_of_memory, fmt::format("{} in one piece, at most {}", format_bytes(bytes),
                                                          format_bytes(options_.largest_pinned_bytes)));
@@ -329,7 +330,7 @@ DeviceCode HostDevice::destroy_stream(StreamHandle handle) {
   const Record last = stream->record();
   static_cast<void>(last->await(-1));
   stream.reset();
-  return enter();
+  return report(last->failure());
 }
 
 DeviceCode HostDevice::create_event(EventHandle& event) {
@@ -441,6 +442,7 @@ DeviceCode HostDevice::launch(StreamHandle handle, const Work& work) {
   if (const DeviceCode code = enter(HostCall::launch); code != DeviceCode::ok) return code;
   const Stream stream = find_stream(handle);
   if (stream == nullptr) return no_stream(handle);
+  if (work.message.peer_rank >= 0) return refuse(DeviceCode::unsupported, "no messages between ranks on host");
   HostLaunch launch{.id = work.id, .verify = work.verify};
   const double ns = static_cast<double>(work.estimate_ns) * options_.play_estimates;
   launch.takes = std::chrono::nanoseconds(static_cast<std::int64_t>(ns));

@@ -8,20 +8,19 @@
 // allocations are mappings of their own and count against the same capacity. Pinned memory is device/host_pages.h:
 // huge pages, NUMA node, touched in parallel, locked as far as the system lets us; it has a bound of its own.
 //
-// Streams. Each is one thread with a queue, first in first out. An event is a count of records: record_event() queues
-// "count n reached", wait_event() queues "wait until the count of the moment of the call". So waits refer to the latest
-// record at the time of the call, as CUDA does.
+// Streams. Each is one thread with a queue, first in first out. An event is its latest record
+// (device/host_stream.h): record_event() queues a new one, wait_event() queues a wait for the one of that moment. So
+// waits refer to the latest record at the time of the call, as CUDA does.
 // Copies run on the stream they were submitted to; d2h and h2d streams work at the same time, each with copy_threads
 // threads for large copies, and not above d2h_bytes_per_s and h2d_bytes_per_s where those are given.
 //
 // Failures of work on a stream (a fault of the plan, a copy that cannot be done) stay with the stream: what is queued
-// behind is skipped, events are still reached, and synchronize_event, synchronize_stream and synchronize_device answer
-// the first failure. Fault plans count calls over all threads, so a given plan fails the same call only if calls come
-// from one thread.
+// behind is skipped, events are still reached, and synchronize_event, synchronize_stream, synchronize_device and
+// destroy_stream answer the first failure. Fault plans count calls over all threads, so a given plan fails the same
+// call only if calls come from one thread.
 //
 // Blocks: destroy_stream (as everywhere); allocate_pinned (touches pages); map and unmap (system calls, microseconds a
-// granule). Threads: as device.h. The destructor finishes what was submitted, then ends the threads; a wait on an event
-// whose record can no longer happen is given up there.
+// granule). Threads: as device.h. The destructor finishes what was submitted, then ends the threads.
 
 #include <cstdint>
 #include <functional>

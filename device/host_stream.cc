@@ -1,9 +1,15 @@
 #include "device/host_stream.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
 namespace tidemark {
+namespace {
+
+constexpr std::int64_t kLongestWaitNs = 1'000'000'000'000'000'000;  ///< 30 years; more would overflow the clock
+
+}  // namespace
 
 void HostRecord::complete(HostFailure failure) {
   const std::lock_guard lock(mutex_);
@@ -20,7 +26,8 @@ bool HostRecord::is_complete() const {
 bool HostRecord::await(std::int64_t timeout_ns) const {
   std::unique_lock lock(mutex_);
   const auto done = [this] { return complete_; };
-  if (timeout_ns >= 0) return changed_.wait_for(lock, std::chrono::nanoseconds(timeout_ns), done);
+  if (timeout_ns >= 0)
+    return changed_.wait_for(lock, std::chrono::nanoseconds(std::min(timeout_ns, kLongestWaitNs)), done);
   changed_.wait(lock, done);
   return true;
 }

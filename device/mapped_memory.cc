@@ -145,16 +145,21 @@ DeviceCode MappedMemory::alias(Address at, Address source, Bytes bytes) {
   return share(at, to, from);
 }
 
+/// Neither place can be reached: no state of this class says so, hence the device ends here.
+DeviceCode MappedMemory::lose(Address source) {
+  return vendor_.refuse(DeviceCode::lost,
+                        fmt::format("memory on its way from {:#x} fits neither its new nor its old place", source));
+}
+
 /// For vendors whose handles have one address: away from the old one first, and back there if the new one fails.
 DeviceCode MappedMemory::move(Address at, Slots to, Address source, Slots from) {
   for (std::size_t i = 0; i < from.size(); ++i) {
     const DeviceCode code = vendor_.detach_granule(place(source, i, granule_bytes_));
     if (code == DeviceCode::ok) continue;
-    if (attach_all(source, from.first(i)) != DeviceCode::ok) return DeviceCode::lost;
-    return code;
+    return attach_all(source, from.first(i)) == DeviceCode::ok ? code : lose(source);
   }
   if (const DeviceCode code = attach_all(at, from); code != DeviceCode::ok) {
-    return attach_all(source, from) == DeviceCode::ok ? code : DeviceCode::lost;
+    return attach_all(source, from) == DeviceCode::ok ? code : lose(source);
   }
   std::move(from.begin(), from.end(), to.begin());
   return DeviceCode::ok;

@@ -30,7 +30,7 @@ class GranuleVendor {
   virtual DeviceCode detach_granule(Address at) = 0;
   /// Makes what was attached accessible.
   virtual DeviceCode allow_range(Address at, Bytes bytes) = 0;
-  /// Keeps `text` as the thread's last error; returns `code`.
+  /// Keeps `text` as the thread's last error; returns `code`. With `lost`, the device is lost from now on.
   virtual DeviceCode refuse(DeviceCode code, std::string text) = 0;
 
  protected:
@@ -73,6 +73,7 @@ class MappedMemory {
   [[nodiscard]] DeviceCode share(Address at, Slots to, Slots from);
   [[nodiscard]] DeviceCode take_away(Address at, Slots slots);
   [[nodiscard]] DeviceCode move(Address at, Slots to, Address source, Slots from);
+  DeviceCode lose(Address source);
   DeviceCode drop(Granule granule);
 
   GranuleVendor& vendor_;

@@ -6,26 +6,34 @@
 
 namespace tidemark {
 
+std::string PinnedBlocks::no_room(const HostPagesOptions& wish) {
+  const Bytes available = available_host_bytes();
+  if (wish.bytes <= available - wish.keep_free_bytes) return "";
+  return fmt::format("{} of pinned memory asked for, {} available, of which {} are to stay free",
+                     format_bytes(wish.bytes), format_bytes(available), format_bytes(wish.keep_free_bytes));
+}
+
 /// False: `block` has no pages and its facts say why.
-bool PinnedBlocks::register_own(const HostPagesOptions& wish, Block& block) const {
-  Result<HostPages> pages = HostPages::allocate(wish);
-  if (!pages) {
-    block.facts.explanation = pages.error().message;
-    return false;
-  }
-  const int code = calls_.register_pages(pages.value().data(), static_cast<std::size_t>(pages.value().bytes()));
+bool PinnedBlocks::register_own(HostPages pages, Block& block) const {
+  const int code = calls_.register_pages(pages.data(), static_cast<std::size_t>(pages.bytes()));
   if (code != 0) {
     block.facts.explanation = fmt::format("the driver refused to register pages with code {}", code);
     return false;
   }
-  block.pages = std::move(pages).value();
+  block.pages = std::move(pages);
   block.facts = block.pages.facts();
   return true;
 }
 
 int PinnedBlocks::allocate(const HostPagesOptions& wish, bool use_register, Address& address) {
   Block block;
-  if (use_register && register_own(wish, block)) {
+  bool registered = false;
+  if (use_register) {
+    Result<HostPages> pages = HostPages::allocate(wish);
+    if (!pages) return calls_.no_memory;
+    registered = register_own(std::move(pages).value(), block);
+  }
+  if (registered) {
     address = block.pages.address();
   } else {
     void* pages = nullptr;

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <string>
 
 #include "device/host_pages.h"
 
@@ -17,13 +18,18 @@ struct PinnedCalls {
   std::function<int(void* pages)> unregister_pages;
   std::function<int(void** pages, std::size_t bytes)> allocate;
   std::function<int(void* pages)> free;
+  int no_memory = 0;  ///< the vendor's code where the machine has no pages left; not 0
 };
 
 class PinnedBlocks {
  public:
   explicit PinnedBlocks(PinnedCalls calls) : calls_(std::move(calls)) {}
 
-  /// The vendor's code. `use_register` false: the vendor's own pages at once.
+  /// Why so much would leave the machine too little (HostPagesOptions::keep_free_bytes); empty: there is room. To be
+  /// asked before allocate(), since vendors give whatever the system gives.
+  [[nodiscard]] static std::string no_room(const HostPagesOptions& wish);
+  /// The vendor's code. `use_register` false: the vendor's own pages at once. They also serve where the vendor refuses
+  /// to register ours, but not where the machine has no pages for us.
   [[nodiscard]] int allocate(const HostPagesOptions& wish, bool use_register, Address& address);
   [[nodiscard]] bool has(Address address) const;
   [[nodiscard]] PinnedFacts facts(Address address) const;
@@ -37,7 +43,7 @@ class PinnedBlocks {
     HostPages pages;  ///< empty: the vendor's own
     PinnedFacts facts;
   };
-  [[nodiscard]] bool register_own(const HostPagesOptions& wish, Block& block) const;
+  [[nodiscard]] bool register_own(HostPages pages, Block& block) const;
   [[nodiscard]] int give_back(Address address, Block block) const;
 
   const PinnedCalls calls_;

@@ -280,6 +280,20 @@ TEST(PinnedPool, ARefusalShrinksTheBoundOnceAndThePoolGoesOn) {
   EXPECT_NE(reports.all.front().text.find("16.00 MiB"), std::string::npos) << reports.all.front().text;
 }
 
+TEST(PinnedPool, ARefusedLargePieceDoesNotTakeThePoolAlong) {
+  const auto device = make_sim_device();
+  PinnedPool pool(*device, in_turn(64_MiB, 8_MiB));
+  pool.wait_until_built();
+  device->set_faults({{.point = FaultPoint::allocate_pinned, .first_call = 1, .code = DeviceCode::out_of_memory}});
+  const PinnedAllocation large = pool.allocate(64_MiB);
+  EXPECT_EQ(large.outcome, PinnedOutcome::exhausted);
+  EXPECT_FALSE(large.ever) << "not asked for again";
+  EXPECT_EQ(pool.statistics().bound_bytes, 64_MiB);
+  EXPECT_EQ(pool.statistics().refusals, 1);
+  EXPECT_EQ(pool.allocate(4_KiB).outcome, PinnedOutcome::ok);
+  EXPECT_EQ(pool.allocate(7_MiB).outcome, PinnedOutcome::ok);
+}
+
 TEST(PinnedPool, RefusedAltogetherItIsExhaustedNotBroken) {
   const auto device = open({.fault = [](HostCall call) {
     return call == HostCall::allocate_pinned ? DeviceCode::out_of_memory : DeviceCode::ok;

@@ -214,6 +214,20 @@ TEST_F(AscendOnStandIn, RemapKeepsContentsAndGoesBackAfterAFailure) {
   EXPECT_EQ(device_->alias(base, other, granule()), DeviceCode::unsupported);
 }
 
+TEST_F(AscendOnStandIn, MemoryThatFitsNeitherPlaceLosesTheDevice) {
+  open();
+  const Address base = reserve(4 * granule());
+  ASSERT_EQ(device_->map(base, 2 * granule()), DeviceCode::ok);
+  controls_.fail_call("aclrtUnmapMem", 1, acl::kOutOfMemory);
+  controls_.fail_call("aclrtMapMem", 0, acl::kOutOfMemory);
+  EXPECT_EQ(device_->remap(base + 2 * static_cast<Address>(granule()), base, 2 * granule()), DeviceCode::lost);
+  EXPECT_NE(device_->last_error().find("neither"), std::string::npos) << device_->last_error();
+  MemoryInfo info;
+  EXPECT_EQ(device_->memory_info(info), DeviceCode::lost);
+  device_.reset();
+  EXPECT_EQ(controls_.get("physicals"), 0);
+}
+
 TEST_F(AscendOnStandIn, LargeTouchesAreCheckedInPieces) {
   open();
   const StreamHandle on = stream();

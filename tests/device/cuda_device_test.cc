@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "device/cuda_driver.h"
+#include "device/host_pages.h"
 #include "device/pattern.h"
 #include "tests/support/stand_ins.h"
 
@@ -190,6 +191,16 @@ TEST_F(CudaOnStandIn, RegistersItsOwnPagesOrSaysWhyNot) {
   EXPECT_EQ(controls_.get("blocks"), 0);
 }
 
+TEST_F(CudaOnStandIn, PinnedMemoryLeavesTheMachineRoom) {
+  open();
+  const Bytes too_much = available_host_bytes();
+  if (too_much > 64 * kGiB) GTEST_SKIP() << "one piece is too small to matter on this machine";
+  Address address = 0;
+  EXPECT_EQ(device_->allocate_pinned(too_much, address), DeviceCode::out_of_memory);
+  EXPECT_NE(device_->last_error().find("stay free"), std::string::npos) << device_->last_error();
+  EXPECT_EQ(controls_.get("blocks"), 0);
+}
+
 TEST_F(CudaOnStandIn, TailsAndSingleBytesAreChecked) {
   open();
   StreamHandle stream{};
@@ -239,6 +250,11 @@ TEST_F(CudaOnStandIn, FaultOnTheDeviceIsStickyAndToldOnce) {
   EXPECT_NE(device_->last_error().find("stand-in"), std::string::npos);
   EXPECT_EQ(device_->map(base, granule()), DeviceCode::lost);
   EXPECT_EQ(device_->query_event({}), DeviceCode::lost);
+  std::thread([this] {
+    MemoryInfo info;
+    EXPECT_EQ(device_->memory_info(info), DeviceCode::lost);
+    EXPECT_NE(device_->last_error(), "") << "also for threads that did not see the failure";
+  }).join();
 }
 
 TEST_F(CudaOnStandIn, UnmappingUnderACopyIsCaught) {

@@ -133,10 +133,16 @@ TEST(HostDevice, AFailedCopyStopsItsStreamAndThoseWhoWaitForIt) {
   Mismatch first;
   EXPECT_EQ(device.mismatches(first), 0) << "work behind the failure was skipped";
   // A stream made anew works.
-  ASSERT_EQ(device.destroy_stream(bench.stream), DeviceCode::ok);
+  ASSERT_EQ(device.destroy_stream(bench.stream), DeviceCode::copy_failed) << "not swallowed";
   ASSERT_EQ(device.create_stream(StreamRole::d2h, bench.stream), DeviceCode::ok);
   EXPECT_EQ(bench.copy_out(), DeviceCode::ok);
   EXPECT_EQ(device.synchronize_stream(bench.stream), DeviceCode::ok);
+}
+
+TEST(HostDevice, MessagesAreRefusedAsTheTraitsSay) {
+  Bench bench({});
+  EXPECT_FALSE(bench.device->traits().messages);
+  EXPECT_EQ(bench.device->launch(bench.stream, {.message = {.peer_rank = 1}}), DeviceCode::unsupported);
 }
 
 TEST(HostDevice, LostIsForEver) {
