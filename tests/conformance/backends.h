@@ -19,8 +19,9 @@ namespace tidemark::conformance {
 
 struct Backend {
   const char* name;
-  /// Opens a device whose launches take their estimates. An Error: the hardware or its driver is not here.
+  /// Opens a device whose launches take their estimates. An Error fails the test unless may_be_absent.
   std::function<Result<std::unique_ptr<Device>>()> open;
+  bool may_be_absent = false;  ///< needs hardware: opening may fail, and its tests are then skipped
   bool bounded = true;  ///< nobody else takes memory, so it can be filled up and memory_info() is exact to the granule
   /// Afterwards: races seen, things not given back. Empty: none, or the back end cannot tell.
   std::function<std::string(Device&)> complaints = {};

@@ -61,9 +61,14 @@ std::vector<Backend> make_backends() {
                                             .play_estimates = 1});
                  }});
   all.push_back({.name = "null", .open = [] { return Result<std::unique_ptr<Device>>(open_null_device()); }});
-  all.push_back({.name = "cuda", .open = [] { return open_cuda_device({.play_estimates = true}); }, .bounded = false});
-  all.push_back(
-      {.name = "ascend", .open = [] { return open_ascend_device({.play_estimates = true}); }, .bounded = false});
+  all.push_back({.name = "cuda",
+                 .open = [] { return open_cuda_device({.play_estimates = true}); },
+                 .may_be_absent = true,
+                 .bounded = false});
+  all.push_back({.name = "ascend",
+                 .open = [] { return open_ascend_device({.play_estimates = true}); },
+                 .may_be_absent = true,
+                 .bounded = false});
   // Host memory behind the vendor's calls, no accelerator: our vendor code runs, and breaches of the vendor's rules
   // count.
   all.push_back({.name = "cuda_stand_in",

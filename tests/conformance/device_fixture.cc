@@ -25,6 +25,7 @@ void DeviceConformance::SetUp() {
 
 void DeviceConformance::open_device() {
   Result<std::unique_ptr<Device>> opened = backend().open();
+  if (!opened && !backend().may_be_absent) FAIL() << backend().name << " does not open: " << opened.error().message;
   if (!opened) GTEST_SKIP() << backend().name << ", not on this machine: " << opened.error().message;
   device_ = std::move(opened).value();
   free_at_start_ = free_bytes();

@@ -183,6 +183,16 @@ TEST_P(MemoryConformance, TooLargeIsOutOfMemoryAndTheDeviceGoesOn) {
   expect_no_mismatch();
 }
 
+TEST_P(MemoryConformance, SizesAtTheEndOfTheRangeAreRefused) {
+  Address a = 0;
+  EXPECT_NE(device().allocate_plain(INT64_MAX, a), DeviceCode::ok);
+  EXPECT_NE(device().allocate_pinned(INT64_MAX, a), DeviceCode::ok);
+  if (traits().mapping) {
+    EXPECT_NE(device().reserve(INT64_MAX / granule() * granule(), a), DeviceCode::ok);
+  }
+  EXPECT_FALSE(device().last_error().empty());
+}
+
 TEST_P(MemoryConformance, FilledUpByMappingItRecovers) {
   NEEDS(traits().mapping, "no mapped memory");
   NEEDS(backend().bounded, "shared with others, not filled up");

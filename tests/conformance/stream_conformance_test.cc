@@ -62,7 +62,7 @@ TEST_P(StreamConformance, ATimeoutPassesAndLeavesTheEventWaitable) {
   const DeviceCode code = device().synchronize_event(e, 100'000);
   EXPECT_TRUE(code == DeviceCode::not_ready || code == DeviceCode::ok) << name_of(code);
   if (code == DeviceCode::ok) expect_took(started, device().now_ns(), 100 * kMillisecond);
-  ASSERT_OK(device().synchronize_event(e, 600'000 * kMillisecond));
+  ASSERT_OK(device().synchronize_event(e, INT64_MAX));
   EXPECT_OK(device().query_event(e));
 }
 
