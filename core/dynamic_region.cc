@@ -21,8 +21,8 @@ std::int64_t extra_granules(Bytes offset, Bytes planned_bytes, Bytes actual_byte
 }
 
 Bytes routed_bytes(const RoutedResidency& routed, double load) {
-  const auto rows = static_cast<std::int64_t>(std::ceil(load * static_cast<double>(routed.rows) - 1e-9));
-  return routed.fixed_bytes + rows * routed.row_bytes;
+  return storage_bytes(
+      {.fixed_bytes = routed.fixed_bytes, .routed_rows = routed.rows, .routed_row_bytes = routed.row_bytes}, load);
 }
 
 std::vector<std::int32_t> compute_clock(const Schedule& schedule) {

@@ -5,8 +5,13 @@
 namespace tidemark {
 
 Bytes storage_bytes(const StorageTemplate& storage, double load) {
-  const auto rows = static_cast<std::int64_t>(std::ceil(load * static_cast<double>(storage.routed_rows) - 1e-9));
-  return storage.fixed_bytes + rows * storage.routed_row_bytes;
+  const double rows = std::ceil(load * static_cast<double>(storage.routed_rows) - 1e-9);
+  // Saturates: no load makes a storage small again, and sums of several still do not overflow.
+  constexpr Bytes kMost = Bytes{1} << 60;
+  if (storage.routed_rows == 0 || storage.routed_row_bytes == 0 || rows <= 0) return storage.fixed_bytes;
+  const double bytes = rows * static_cast<double>(storage.routed_row_bytes);
+  if (!(bytes < static_cast<double>(kMost))) return kMost;  // no number, too
+  return storage.fixed_bytes + static_cast<std::int64_t>(rows) * storage.routed_row_bytes;
 }
 
 std::span<const Access> Graph::accesses_of(OpId op) const {

@@ -46,6 +46,11 @@ class ArenaMemory {
   [[nodiscard]] Bytes piece_bytes(ArenaId arena, Bytes offset, Bytes bytes) const;
 
   [[nodiscard]] bool is_mapped(ArenaId arena) const { return arenas_[row(arena)].reserved_bytes > 0; }
+  /// Bytes from the base on that take() put memory behind: the need, tail pad included, rounded up to granules.
+  [[nodiscard]] Bytes mapped_from_base(ArenaId arena) const {
+    const std::vector<Mapped>& mapped = arenas_[row(arena)].mapped;
+    return mapped.empty() || mapped.front().offset != 0 ? 0 : mapped.front().bytes;
+  }
   /// Memory behind [offset, offset + bytes) of the dynamic region; kept. REQUIRES: is_mapped, whole granules.
   [[nodiscard]] DeviceCode map_region(ArenaId arena, Bytes offset, Bytes bytes);
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "core/dynamic_region.h"
 
@@ -57,13 +58,21 @@ void find_unwritten(BoundProgram& bound) {
         if (touch.kind == kind && first[row(touch.residency)] == First::none)
           first[row(touch.residency)] = kind == AccessKind::read ? First::read : First::write;
   }
+  // Later residencies are brought back by a copy or a recompute: filling those would hide that none did.
+  std::vector<std::int32_t> earliest;
+  for (const Residency& r : schedule.residencies) {
+    if (r.space != MemorySpace::device) continue;
+    if (row(r.storage) >= earliest.size())
+      earliest.resize(row(r.storage) + 1, std::numeric_limits<std::int32_t>::max());
+    earliest[row(r.storage)] = std::min(earliest[row(r.storage)], r.acquire);
+  }
   bound.filled_late.assign(first.size(), 0);
   for (std::size_t i = 0; i < first.size(); ++i) {
     const Residency& r = schedule.residencies[i];
     if (first[i] != First::read || r.space != MemorySpace::device) continue;
     if (r.acquire == 0 && r.release == 2 * schedule.compute_tasks)
       bound.filled_first.push_back(id_of<ResidencyId>(i));
-    else
+    else if (r.acquire == earliest[row(r.storage)])
       bound.filled_late[i] = 1;
   }
 }

@@ -37,7 +37,7 @@ struct BoundProgram {
   std::vector<Bytes> touched_bytes;  ///< per arena, scaled: highest byte of any residency that is touched
   TaskStreams streams;
   std::vector<ResidencyId> filled_first;  ///< hold something when the step begins and stay throughout
-  std::vector<char> filled_late;          ///< per residency: read before anything wrote it; filled at its first touch
+  std::vector<char> filled_late;          ///< per residency: first of its storage, read before anything wrote it
   std::vector<BoundMessage> messages;     ///< ascending task
   std::vector<std::int32_t> routed;       ///< per residency: index into Program::routed, or -1
   std::vector<std::int32_t> clock;        ///< per task: compute tasks before it

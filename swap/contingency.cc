@@ -10,6 +10,13 @@
 #include "swap/device_error.h"
 
 namespace tidemark {
+namespace {
+
+/// No router sends more; above it sizes would leave what integers hold.
+constexpr double kMostLoad = 1000;
+
+}  // namespace
+
 ContingencyEngine::ContingencyEngine(const Parts& parts, Hooks hooks) : p_(parts), hooks_(std::move(hooks)) {
   const Program& program = *p_.bound.program;
   for (std::size_t i = 0; i < program.routed.size(); ++i) {
@@ -46,11 +53,15 @@ void ContingencyEngine::restart() {
   if (p_.spare_host != kNone<ArenaId>) spare_.emplace(0, p_.spare_host_pieces);
 }
 
-double ContingencyEngine::load_of(SiteId site) {
+Result<double> ContingencyEngine::load_of(SiteId site) {
   if (row(site) >= loads_.size()) loads_.resize(row(site) + 1, -1);
   double& load = loads_[row(site)];
-  if (load < 0) load = std::max(0.0, p_.options.load(site));
-  return load;
+  if (load >= 0) return load;
+  const double told = p_.options.load(site);
+  if (!(told >= 0 && told <= kMostLoad))
+    return bad_input(fmt::format("{}: loads are from 0 to {:.4g}", who(site, told), kMostLoad));
+  load = told;
+  return told;
 }
 
 std::string ContingencyEngine::who(SiteId site, double load) const {
@@ -71,7 +82,9 @@ Status ContingencyEngine::place(const Entry& entry, TaskId task) {
   const Program& program = *p_.bound.program;
   const RoutedResidency& routed = program.routed[static_cast<std::size_t>(entry.routed)];
   const Residency& r = program.schedule.residencies[row(routed.residency)];
-  const double load = load_of(routed.site);
+  const Result<double> told = load_of(routed.site);
+  if (!told) return told.error();
+  const double load = told.value();
   const Bytes actual = routed_bytes(routed, load);
   if (actual <= r.bytes) return {};
   actual_[static_cast<std::size_t>(entry.routed)] = actual;
@@ -300,7 +313,7 @@ Status ContingencyEngine::enlarge_host(TaskId task) {
     } else if (routed >= 0) {
       actual = actual_[static_cast<std::size_t>(routed)];
       site = p_.bound.program->routed[static_cast<std::size_t>(routed)].site;
-      load = load_of(site);
+      load = loads_[row(site)];  // asked when the storage was placed
     }
   }
   if (host == kNone<ResidencyId>) return {};

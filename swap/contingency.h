@@ -88,7 +88,8 @@ class ContingencyEngine {
     std::int32_t routed = -1;
   };
 
-  [[nodiscard]] double load_of(SiteId site);
+  /// Asked once a step. Errors (bad_input): no number, or outside [0, 1000].
+  [[nodiscard]] Result<double> load_of(SiteId site);
   [[nodiscard]] Status place(const Entry& entry, TaskId task);
   [[nodiscard]] Status take(ResidencyId residency, Bytes actual, std::int32_t acquire, double load, SiteId site,
                             OversizedStay& stay);

@@ -38,9 +38,10 @@ DynamicRegion::DynamicRegion(Device& device, ArenaMemory& memory, const Arena& a
               std::max<Bytes>(1, arena.alignment_bytes)) {
   if (!memory.is_mapped(id)) return;
   const Bytes end = (arena.height_bytes + arena.dynamic_bytes) / scale;
-  mapped_.assign(static_cast<std::size_t>(end / device_granule_ + 2), 0);
-  const Bytes height = (arena.height_bytes + scale - 1) / scale;
-  std::fill_n(mapped_.begin(), (height + device_granule_ - 1) / device_granule_, static_cast<char>(1));
+  const Bytes below = memory.mapped_from_base(id) / device_granule_;
+  const Bytes padded = (end + device.traits().tail_pad_bytes) / device_granule_ + 2;
+  mapped_.assign(static_cast<std::size_t>(std::max(below, padded)), 0);
+  std::fill_n(mapped_.begin(), below, static_cast<char>(1));
 }
 
 DynamicRegion::~DynamicRegion() {
@@ -89,7 +90,7 @@ DynamicRegion::Taken DynamicRegion::take_block(Bytes actual_bytes, std::int32_t 
       blocks_.allocate(bytes + device_.traits().tail_pad_bytes, 0, kDefaultDomain, OffsetAllocator::Search::thorough);
   if (!range) return Taken::no_room;
   const Bytes offset = region_begin_ + range->offset;
-  if (!ensure_mapped(offset, bytes)) {
+  if (!ensure_mapped(offset, bytes + device_.traits().tail_pad_bytes)) {
     blocks_.free(range->id);
     return Taken::device_failed;
   }
@@ -146,6 +147,7 @@ void DynamicRegion::restart() {
   pool_.restart();
   for (const Returning& r : returning_) blocks_.free(r.block);
   returning_.clear();
+  peak_block_bytes_ = blocks_.used_bytes();
   if (windows_.size() <= kManyWindows) return;
   for (const auto& [parts, window] : windows_) drop(window);
   windows_.clear();

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cassert>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -84,6 +85,7 @@ struct Executor::State {
   std::int64_t verified_reads = 0;
   std::int64_t started_ns = 0;
   bool submitted = false;
+  bool failed = false;
 };
 
 // --- taking
@@ -170,9 +172,11 @@ Status Executor::State::issue() {
   next_message = 0;
   verified_reads = 0;
   submitted = true;
+  DeviceCode code = fill_first();
+  // What the step starts with is there before its time begins.
+  if (code == DeviceCode::ok && !device.traits().simulated) code = device.synchronize_device();
+  if (code != DeviceCode::ok) return device_error(device, code, who() + ": filling what the step starts with");
   started_ns = device.now_ns();
-  if (const DeviceCode code = fill_first(); code != DeviceCode::ok)
-    return device_error(device, code, who() + ": filling what the step starts with");
   for (std::size_t t = 0; t < schedule.tasks.size(); ++t)
     if (Status s = issue_task(id_of<TaskId>(t)); !s) return s;
   return {};
@@ -275,6 +279,8 @@ DeviceCode Executor::State::fill_late(TaskId task, StreamRole role) {
     char& done = filled[row(touch.residency)];
     if (bound.filled_late[row(touch.residency)] == 0 || done != 0) continue;
     done = 1;
+    // Somebody wrote it: what is here now was to be brought, and the read shows whether it was.
+    if (!versions.unwritten(schedule.residencies[row(touch.residency)].storage)) continue;
     if (const DeviceCode code = fill(role, touch.residency); code != DeviceCode::ok) return code;
   }
   return DeviceCode::ok;
@@ -379,11 +385,16 @@ Result<std::unique_ptr<Executor>> Executor::open(const Program& program, Device&
 }
 
 Status Executor::issue() {
-  return state_->issue();
+  assert(!state_->failed && "after an error only destruction is meaningful");
+  Status status = state_->issue();
+  state_->failed = !status.ok();
+  return status;
 }
 
 Result<RunReport> Executor::finish() {
-  return state_->finish();
+  Result<RunReport> report = state_->finish();
+  state_->failed = state_->failed || !report.ok();
+  return report;
 }
 
 }  // namespace tidemark

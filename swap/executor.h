@@ -28,8 +28,8 @@
 
 namespace tidemark {
 
-/// Expert load f of a site; asked once a step for each site with routed storages, when the first task that touches one
-/// of them is issued.
+/// Expert load f of a site, 0 to 1000; asked once a step for each site with routed storages, when the first task that
+/// touches one of them is issued.
 using LoadSource = std::function<double(SiteId)>;
 
 /// Whether every rank of the group carries out the collective contingencies of this level. May block.

@@ -40,9 +40,10 @@ class GranulePool {
   void give_back(const std::vector<std::int64_t>& granules, std::int32_t release) {
     for (const std::int64_t granule : granules) returning_.push({.release = release, .granule = granule});
   }
-  /// A new step: everything is free.
+  /// A new step: everything is free, and the peak is that of the new step.
   void restart() {
     for (; !returning_.empty(); returning_.pop()) free_.push(returning_.top().granule);
+    peak_ = in_use();
   }
 
   [[nodiscard]] std::int64_t count() const { return count_; }

@@ -17,19 +17,28 @@ class StorageVersions {
 
   void new_write(StorageId storage) { ++version(storage); }
   void restored(StorageId storage) { version(storage) = std::max(version(storage), 1); }
-  /// Of the pattern it holds now: differs between ranks, storages and versions.
+  /// Nothing wrote it this step.
+  [[nodiscard]] bool unwritten(StorageId storage) { return version(storage) == 0; }
+  /// Of the pattern it holds now: differs between ranks, storages, versions and steps.
   [[nodiscard]] std::uint64_t seed(StorageId storage) {
     const auto v = static_cast<std::uint64_t>(version(storage));
-    return (static_cast<std::uint64_t>(rank_) << 56) ^ (static_cast<std::uint64_t>(row(storage)) << 24) ^ v;
+    return (static_cast<std::uint64_t>(rank_) << 56) ^ (static_cast<std::uint64_t>(row(storage)) << 24) ^ v ^
+           (step_ * kMix);
   }
-  void restart() { std::fill(versions_.begin(), versions_.end(), 0); }
+  void restart() {
+    std::fill(versions_.begin(), versions_.end(), 0);
+    ++step_;
+  }
 
  private:
   std::int32_t& version(StorageId storage) {
     if (row(storage) >= versions_.size()) versions_.resize(row(storage) + 1, 0);
     return versions_[row(storage)];
   }
+  /// Odd, so that steps do not repeat; its bits reach those of rank and storage.
+  static constexpr std::uint64_t kMix = 0x9e3779b97f4a7c15;
   std::int32_t rank_;
+  std::uint64_t step_ = 0;
   std::vector<std::int32_t> versions_;
 };
 

@@ -40,6 +40,26 @@ std::optional<StepTiming> simulated(const PlanOutcome& plan) {
   return std::move(timing).value();
 }
 
+/// What the plan lets a rank take of a device, scaled: its peak in whole granules, and of the dynamic region what
+/// oversized storages may use.
+Bytes allowed_bytes(const RankPlan& plan, const RunAsk& ask, const DeviceTraits& traits, const RunReport& report) {
+  const auto scaled = [&](Bytes bytes) { return (bytes + ask.scale - 1) / ask.scale; };
+  const Bytes granule = std::max<Bytes>(1, traits.granule_bytes);
+  Bytes allowed = scaled(plan.figures.peak_bytes - plan.figures.reserve_bytes);
+  Bytes region = 0;
+  std::int64_t arenas = 0;
+  for (const Arena& arena : plan.program.layout.arenas) {
+    if (arena.space != MemorySpace::device) continue;
+    region += scaled(arena.dynamic_bytes) + granule;
+    ++arenas;
+  }
+  // Every arena ends in a granule of its own.
+  allowed =
+      round_up(allowed + arenas * traits.tail_pad_bytes, granule) + std::max<std::int64_t>(0, arenas - 1) * granule;
+  if (!ask.load) return allowed;
+  return allowed + (traits.aliasing && traits.mapping ? report.extra_peak_bytes : region);
+}
+
 RankOutcome outcome_of(const RankPlan& plan, RunReport report, const std::optional<StepTiming>& timing) {
   RankOutcome rank{.report = std::move(report),
                    .plan_peak_bytes = plan.figures.peak_bytes,
@@ -63,11 +83,14 @@ void judge(RunOutcome& run) {
     if (rank.races > 0)
       say(fmt::format("{} races; {}", rank.races, rank.race_texts.empty() ? "" : rank.race_texts.front()));
     if (r.mismatches > 0) say(fmt::format("{} mismatches; {}", r.mismatches, r.first_mismatch));
+    if (rank.taken_bytes > rank.allowed_bytes)
+      say(fmt::format("took {} of the device, the plan allows {}", format_bytes(rank.taken_bytes),
+                      format_bytes(rank.allowed_bytes)));
     // Oversized storages take of the dynamic region, which lies above the plan's figure and below the budget.
     const Bytes planned = (rank.plan_peak_bytes - rank.reserve_bytes + run.ask.scale - 1) / run.ask.scale;
     const Bytes budget = (rank.budget_bytes - rank.reserve_bytes + run.ask.scale - 1) / run.ask.scale;
     if (r.peak_bytes - r.extra_peak_bytes > planned || r.peak_bytes > std::max(planned, budget))
-      say(fmt::format("peak {} above the plan's {}", format_bytes(r.peak_bytes), format_bytes(planned)));
+      say(fmt::format("planned extent {} above the plan's {}", format_bytes(r.peak_bytes), format_bytes(planned)));
   }
 }
 
@@ -92,8 +115,11 @@ Status add_schedule(const SimRunRequest& request, const std::optional<StepTiming
     SimRankRun& sim = made.value().ranks[i];
     if (first) {
       run.ranks.push_back(outcome_of(request.ranks[i], sim.report, timing));
-      run.ranks.back().copy_stall_ns = sim.copy_stall_ns;
-      warn_of_stall(run.ranks.back());
+      RankOutcome& rank = run.ranks.back();
+      rank.taken_bytes = std::max(sim.report.mapped_bytes, sim.statistics.peak_device_bytes);
+      rank.allowed_bytes = allowed_bytes(request.ranks[i], run.ask, sim.traits, sim.report);
+      rank.copy_stall_ns = sim.copy_stall_ns;
+      warn_of_stall(rank);
     } else {
       run.ranks[i].report.mismatches += sim.report.mismatches;
       if (run.ranks[i].report.first_mismatch.empty()) run.ranks[i].report.first_mismatch = sim.report.first_mismatch;
@@ -173,6 +199,9 @@ Result<RunOutcome> run_real(const PlanOutcome& plan, const RunAsk& ask) {
     Result<RunReport> report = run_alone(rank, ask, *device.value());
     if (!report) return report.error();
     run.ranks.push_back(outcome_of(rank, std::move(report).value(), std::nullopt));
+    RankOutcome& outcome = run.ranks.back();
+    outcome.taken_bytes = outcome.report.mapped_bytes;
+    outcome.allowed_bytes = allowed_bytes(rank, ask, device.value()->traits(), outcome.report);
     run.step_ns = std::max(run.step_ns, run.ranks.back().report.step_ns);
   }
   judge(run);

@@ -32,11 +32,13 @@ struct RunAsk {
 };
 
 struct RankOutcome {
-  RunReport report;                ///< of the first schedule; mismatches of all
-  Bytes plan_peak_bytes = 0;       ///< the plan's figure, reserves included, true size
-  Bytes reserve_bytes = 0;         ///< true size
-  Bytes budget_bytes = 0;          ///< true size
-  std::int64_t plan_step_ns = 0;   ///< when the plan's simulator has this rank finish
+  RunReport report;               ///< of the first schedule; mismatches of all
+  Bytes taken_bytes = 0;          ///< of the device, at most: by the arenas, or by what a simulated device saw
+  Bytes allowed_bytes = 0;        ///< of the device, by the plan: whole granules, and the region where loads ask for it
+  Bytes plan_peak_bytes = 0;      ///< the plan's figure, reserves included, true size
+  Bytes reserve_bytes = 0;        ///< true size
+  Bytes budget_bytes = 0;         ///< true size
+  std::int64_t plan_step_ns = 0;  ///< when the plan's simulator has this rank finish
   std::int64_t copy_stall_ns = 0;  ///< sim: compute lane idle for copies
   std::int64_t plan_copy_stall_ns = 0;
   std::int64_t races = 0;  ///< of all schedules

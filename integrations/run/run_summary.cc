@@ -47,8 +47,8 @@ std::string head_text(const RunOutcome& run) {
 }
 
 std::string rank_table(const RunOutcome& run) {
-  std::vector<std::string> head = {"rank",    "tasks",   "peak GiB", "plan GiB",      "host GiB",  "copies",
-                                   "GiB out", "step ms", "plan ms",  "copy stall ms", "mismatches"};
+  std::vector<std::string> head = {"rank",   "tasks",   "taken GiB", "extent GiB", "plan GiB",      "host GiB",
+                                   "copies", "GiB out", "step ms",   "plan ms",    "copy stall ms", "mismatches"};
   if (run.simulated) head.push_back("races");
   TextTable table(std::move(head));
   for (const RankOutcome& rank : run.ranks) {
@@ -56,6 +56,7 @@ std::string rank_table(const RunOutcome& run) {
     std::vector<std::string> cells = {
         fmt::format("{}", r.rank),
         fmt::format("{}", r.tasks),
+        gib_text(rank.taken_bytes),
         gib_text(r.peak_bytes),
         gib_text(scaled_plan_peak(run, rank)),
         gib_text(r.host_peak_bytes),
@@ -68,8 +69,10 @@ std::string rank_table(const RunOutcome& run) {
     if (run.simulated) cells.push_back(fmt::format("{}", rank.races));
     table.add(std::move(cells));
   }
-  return fmt::format("\nRanks (peak is the highest byte touched, reserves not included; step {}, plan modelled)\n{}",
-                     run.simulated ? "simulated" : "measured", table.text());
+  return fmt::format(
+      "\nRanks (taken is what the device gave, extent the highest byte touched, reserves not included; step {}, plan "
+      "modelled)\n{}",
+      run.simulated ? "simulated" : "measured", table.text());
 }
 
 std::string_view kind_text(Contingency::Kind kind) {
@@ -139,7 +142,9 @@ Json rank_json(const RunOutcome& run, const RankOutcome& rank) {
   const RunReport& r = rank.report;
   Json json{{"rank", r.rank},
             {"tasks", r.tasks},
-            {"peak_bytes", r.peak_bytes},
+            {"taken_bytes", rank.taken_bytes},
+            {"allowed_bytes", rank.allowed_bytes},
+            {"planned_extent_bytes", r.peak_bytes},
             {"plan_bytes", scaled_plan_peak(run, rank)},
             {"mapped_bytes", r.mapped_bytes},
             {"extra_peak_bytes", r.extra_peak_bytes},

@@ -60,7 +60,10 @@ Status open_rank(const SimRunRequest& request, const RankPlan& plan, Rig& rig) {
 }
 
 SimRankRun collect(const SimRunRequest& request, const RankPlan& plan, SimDevice& device, RunReport report) {
-  SimRankRun run{.report = std::move(report), .statistics = device.statistics(), .races = device.race_count()};
+  SimRankRun run{.report = std::move(report),
+                 .statistics = device.statistics(),
+                 .traits = device.traits(),
+                 .races = device.race_count()};
   run.finish_ns = std::max<std::int64_t>(0, run.statistics.last_end_ns);
   run.report.step_ns = run.finish_ns;
   if (request.measure_stall) run.copy_stall_ns = copy_stall(plan.program.schedule, device.take_timeline());

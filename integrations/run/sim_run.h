@@ -34,6 +34,7 @@ struct SimRunRequest {
 struct SimRankRun {
   RunReport report;
   SimStatistics statistics;
+  DeviceTraits traits;
   std::int64_t finish_ns = 0;      ///< virtual time of this rank's last work, from the start of the step
   std::int64_t copy_stall_ns = 0;  ///< compute lane idle with only copies to wait for
   std::int64_t races = 0;

@@ -42,7 +42,9 @@ TEST_F(CliRun, SimulatedStepMatchesThePlanAndSaysWhatItsTimesAre) {
   EXPECT_EQ(parsed["messages_matched"], true);
   EXPECT_NEAR(parsed["step_ms"].get<double>() / parsed["plan_step_ms"].get<double>(), 1, 0.03);
   for (const auto& rank : parsed["ranks"]) {
-    EXPECT_LE(rank["peak_bytes"], rank["plan_bytes"]);
+    EXPECT_LE(rank["planned_extent_bytes"], rank["plan_bytes"]);
+    EXPECT_GE(rank["taken_bytes"], rank["planned_extent_bytes"]);
+    EXPECT_LE(rank["taken_bytes"], rank["allowed_bytes"]);
     EXPECT_EQ(rank["races"], 0);
     EXPECT_EQ(rank["mismatches"], 0);
   }

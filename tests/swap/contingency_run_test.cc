@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <random>
 
 #include "tests/support/planned_step.h"
@@ -89,6 +90,20 @@ TEST(ContingencyRun, FarBeyondTheLimitIsRefusedByName) {
     ASSERT_FALSE(run.ok());
     EXPECT_EQ(run.error().code, Error::Code::infeasible);
     for (const char* word : {"rank ", "layer ", "micro-batch ", "load 64", "up to load "})
+      EXPECT_NE(run.error().message.find(word), std::string::npos) << run.error().message;
+  }
+}
+
+TEST(ContingencyRun, ALoadThatIsNoneIsRefusedByName) {
+  const PlannedStep step = StepGenerator(23).next_routed(1.1, 60);
+  for (const double load :
+       {-1.0, 1001.0, 1e300, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()}) {
+    SimRunRequest request = run_of(step);
+    request.load = [&](std::int32_t, SiteId) { return load; };
+    const Result<SimRun> run = run_on_sim(request);
+    ASSERT_FALSE(run.ok()) << load;
+    EXPECT_EQ(run.error().code, Error::Code::bad_input) << run.error().message;
+    for (const char* word : {"rank ", "layer ", "from 0 to 1000"})
       EXPECT_NE(run.error().message.find(word), std::string::npos) << run.error().message;
   }
 }

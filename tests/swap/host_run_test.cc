@@ -45,5 +45,26 @@ TEST(HostRun, EveryByteIsRightAboveThePlannedLoad) {
   expect_right(small_request(std::nullopt), LoadChange{.load = 1.5, .from_op = 200});
 }
 
+/// Memory that the plan's figure does not cover is found by what the device gave, on every back end.
+TEST(HostRun, MoreTakenThanThePlanSaysIsTold) {
+  const PlanRequest request = small_request(std::nullopt);
+  Result<PlanOutcome> plan = plan_step(request);
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  for (RankPlan& rank : plan.value().ranks)
+    for (Arena& arena : rank.program.layout.arenas)
+      if (arena.space == MemorySpace::device) {
+        arena.height_bytes += 256 * kMiB;
+        arena.capacity_bytes += 512 * kMiB;
+      }
+  for (const RunDevice device : {RunDevice::sim, RunDevice::host}) {
+    const std::int64_t scale = device == RunDevice::sim ? 1 : 64;
+    const Result<RunOutcome> run =
+        run_plan(plan.value(), request.machine, {.device = device, .rank = 0, .scale = scale});
+    ASSERT_TRUE(run.ok()) << run.error().message;
+    ASSERT_FALSE(run.value().problems.empty());
+    EXPECT_NE(run.value().problems.front().find("the plan allows"), std::string::npos) << run.value().problems.front();
+  }
+}
+
 }  // namespace
 }  // namespace tidemark

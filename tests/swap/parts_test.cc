@@ -3,13 +3,17 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <random>
+#include <set>
 
 #include "core/dynamic_region.h"
 #include "core/spare_host.h"
 #include "swap/arena_memory.h"
 #include "swap/bound_program.h"
+#include "swap/dynamic_region.h"
 #include "swap/granule_pool.h"
+#include "swap/storage_versions.h"
 #include "tests/support/planned_step.h"
 
 namespace tidemark {
@@ -116,6 +120,68 @@ TEST(SpareHost, DemandGrowsWithTheLoadAndFitsAtTheLimit) {
       EXPECT_EQ(spare_host_demand(rank.program, 0), 0);
     }
   }
+}
+
+TEST(GranulePool, ThePeakIsThatOfTheStep) {
+  GranulePool pool(0, 8);
+  std::vector<std::int64_t> taken;
+  ASSERT_TRUE(pool.take(5, 0, taken));
+  pool.give_back(taken, 4);
+  EXPECT_EQ(pool.peak(), 5);
+  pool.restart();
+  EXPECT_EQ(pool.peak(), 0);
+  taken.clear();
+  ASSERT_TRUE(pool.take(2, 0, taken));
+  EXPECT_EQ(pool.peak(), 2);
+}
+
+TEST(StorageVersions, NoPatternComesBackInALaterStep) {
+  StorageVersions versions(3);
+  std::set<std::uint64_t> seeds;
+  for (int step = 0; step < 20; ++step) {
+    versions.restart();
+    for (std::size_t s = 0; s < 50; ++s) {
+      const auto storage = id_of<StorageId>(s);
+      EXPECT_TRUE(versions.unwritten(storage));
+      EXPECT_TRUE(seeds.insert(versions.seed(storage)).second);
+      versions.new_write(storage);
+      EXPECT_FALSE(versions.unwritten(storage));
+      EXPECT_TRUE(seeds.insert(versions.seed(storage)).second);
+    }
+  }
+}
+
+/// The granule with the tail pad has memory already, wherever the height ends.
+TEST(DynamicRegion, MapsNoGranuleTwiceBehindATailPad) {
+  for (const Bytes height : {8 * kMiB, 8 * kMiB - 32, 8 * kMiB - 512, 8 * kMiB + 512}) {
+    const std::unique_ptr<SimDevice> device =
+        make_sim_device({.capacity_bytes = 64 * kMiB, .tail_pad_bytes = 32, .aliasing = false});
+    Arena arena{.space = MemorySpace::device, .kind = Arena::Kind::mapped, .capacity_bytes = 40 * kMiB};
+    arena.alignment_bytes = 512;
+    arena.height_bytes = height;
+    arena.dynamic_bytes = 24 * kMiB - height;
+    {
+      ArenaMemory memory(*device);
+      ASSERT_TRUE(
+          memory
+              .take({{.mapped = true, .bytes = height + 32, .region_begin = height + 32, .region_end = 24 * kMiB + 32}},
+                    "test")
+              .ok());
+      DynamicRegion region(*device, memory, arena, id_of<ArenaId>(0), 1);
+      OversizedStay stay;
+      EXPECT_EQ(region.take(0, 2 * kMiB, 3 * kMiB, 0, stay), DynamicRegion::Taken::ok)
+          << height << ": " << device->last_error();
+    }
+    EXPECT_EQ(device->leaks(), "");
+  }
+}
+
+TEST(RoutedBytes, SaturateInsteadOfOverflowing) {
+  const RoutedResidency routed{.fixed_bytes = 100, .rows = 8192, .row_bytes = 15360};
+  EXPECT_EQ(routed_bytes(routed, 1), 100 + Bytes{8192} * 15360);
+  EXPECT_EQ(routed_bytes(routed, 0), 100);
+  for (const double load : {1e15, 1e300, std::numeric_limits<double>::infinity()})
+    EXPECT_GT(routed_bytes(routed, load), Bytes{1} << 59) << load;
 }
 
 }  // namespace
