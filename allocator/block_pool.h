@@ -51,6 +51,8 @@ class BlockPool {
   virtual void release() = 0;
   [[nodiscard]] virtual Address address_of(Bytes offset) const = 0;
 
+  /// After this give() to the stream cannot fail.
+  void prepare(StreamSlot stream) { space_.prepare(static_cast<FreeDomain>(stream)); }
   /// A used range, or all pieces of the stitched block whose first one it is.
   virtual void give(RangeId range, StreamSlot stream, Epoch stamp) {
     (void)space_.free(range, static_cast<FreeDomain>(stream), stamp);

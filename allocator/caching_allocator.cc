@@ -22,6 +22,17 @@ DeviceCode fail(DeviceCode code, std::string text) {
   return code;
 }
 
+/// The allocator's own records need host memory, too.
+template <class Act>
+DeviceCode guarded(const Act& act) {
+  try {
+    return act();
+  } catch (const std::bad_alloc&) {
+    last_error_text() = "no host memory";  // short enough to need none
+    return DeviceCode::no_resource;
+  }
+}
+
 unsigned thread_number() {
   static std::atomic<unsigned> threads{0};
   thread_local const unsigned number = threads.fetch_add(1, std::memory_order_relaxed);
@@ -123,30 +134,39 @@ BlockHeader* CachingAllocator::Impl::allocate_front(const Request& request) {
 }
 
 DeviceCode CachingAllocator::Impl::free(Address address, const StreamHandle* stream) {
+  const StreamSlot named = stream == nullptr ? StreamSlot{} : order.slot_of(*stream);
   BlockHeader* block = map.find(address);
   BlockState expected = BlockState::live;
   if (block == nullptr ||
       !block->state.compare_exchange_strong(expected, BlockState::freed, std::memory_order_acq_rel)) {
     return fail(DeviceCode::invalid, fmt::format("{:#x} is not the start of a live block", address));
   }
-  const StreamSlot last = stream == nullptr ? block->stream : order.slot_of(*stream);
-  if (history.on()) {
-    const StreamHandle handle = order.handle_of(last);
-    trace(TraceAction::free_requested, address, block->bytes, handle, block->owner);
-    if (!block->has_uses) trace(TraceAction::free_completed, address, block->bytes, handle, block->owner);
-  }
+  const StreamSlot last = stream == nullptr ? block->stream : named;
   Shard& mine = my_shard();
   const bool simple = last == block->stream && !block->has_uses.load(std::memory_order_relaxed);
   if (simple && block->pool == kMain && is_front_size(block->bytes)) {
     free_home(block, mine);
-  } else {
+    return DeviceCode::ok;
+  }
+  try {
     free_shared(block, last, mine);
+  } catch (...) {  // nothing was done with it
+    block->state.store(BlockState::live, std::memory_order_release);
+    throw;
   }
   return DeviceCode::ok;
 }
 
-/// To the shard that it came from: the caller's own lists, or another's lock-free stack.
+void CachingAllocator::Impl::trace_free(const BlockHeader& block, StreamSlot last) {
+  if (!history.on()) return;
+  const StreamHandle handle = order.handle_of(last);
+  trace(TraceAction::free_requested, block.address, block.bytes, handle, block.owner);
+  if (!block.has_uses) trace(TraceAction::free_completed, block.address, block.bytes, handle, block.owner);
+}
+
+/// To the shard that it came from: the caller's own lists, or another's lock-free stack. Cannot fail.
 void CachingAllocator::Impl::free_home(BlockHeader* block, Shard& mine) {
+  trace_free(*block, block->stream);
   Shard& home = shards[block->shard];
   bool full = false;
   {
@@ -169,25 +189,32 @@ void CachingAllocator::Impl::free_home(BlockHeader* block, Shard& mine) {
   (void)flush(mine);
 }
 
-/// Large blocks, those with other streams' uses, and frees on another stream go to the pool.
+/// Large blocks, those with other streams' uses, and frees on another stream go to the pool. What can fail comes first.
 void CachingAllocator::Impl::free_shared(BlockHeader* block, StreamSlot last, Shard& mine) {
   Frontier frontier;
   const Epoch death = order.death_epoch(last);
   MetadataVector<StreamSlot> users;
-  if (block->has_uses.exchange(false)) {
+  if (block->has_uses) {
     const std::lock_guard lock(uses_mutex);
-    if (auto node = uses.extract(block); !node.empty()) users = std::move(node.mapped());
+    users = uses[block];
   }
   frontier.add({.stream = last, .epoch = death}, order.tick());
   for (const StreamSlot user : users) {
     const Death use{.stream = user, .epoch = order.death_epoch(user)};
     frontier.add(use, order.tick());
   }
+  const std::lock_guard lock(core);
+  prepare(last);
+  for (const StreamSlot user : users) pending.prepare(user);
+  trace_free(*block, last);  // from here on nothing fails
+  if (block->has_uses.exchange(false)) {
+    const std::lock_guard uses_lock(uses_mutex);
+    uses.erase(block);
+  }
   {
-    const std::lock_guard lock(mine.lock);
+    const std::lock_guard shard_lock(mine.lock);
     mine.tally.remove(*block);
   }
-  const std::lock_guard lock(core);
   publish(mine);
   pending.note_death({.stream = last, .epoch = death});
   for (const StreamSlot user : users) pending.note_death({.stream = user, .epoch = order.death_epoch(user)});
@@ -220,29 +247,19 @@ CachingAllocator::CachingAllocator(Device& device, StreamOrder& order, Allocator
 CachingAllocator::~CachingAllocator() = default;
 
 DeviceCode CachingAllocator::allocate(Bytes bytes, StreamHandle stream, Address& address, std::uint32_t owner) {
-  try {
-    return impl_->allocate(bytes, stream, address, owner, Impl::kMain);
-  } catch (const std::bad_alloc&) {
-    return fail(DeviceCode::no_resource, "no host memory left for the allocator's own records");
-  }
+  return guarded([&] { return impl_->allocate(bytes, stream, address, owner, Impl::kMain); });
 }
-
 DeviceCode CachingAllocator::allocate_plain(Bytes bytes, StreamHandle stream, Address& address, std::uint32_t owner) {
-  try {
-    return impl_->allocate(bytes, stream, address, owner, Impl::kPlain);
-  } catch (const std::bad_alloc&) {
-    return fail(DeviceCode::no_resource, "no host memory left for the allocator's own records");
-  }
+  return guarded([&] { return impl_->allocate(bytes, stream, address, owner, Impl::kPlain); });
 }
-
 DeviceCode CachingAllocator::free(Address address) {
-  return impl_->free(address, nullptr);
+  return guarded([&] { return impl_->free(address, nullptr); });
 }
 DeviceCode CachingAllocator::free(Address address, StreamHandle stream) {
-  return impl_->free(address, &stream);
+  return guarded([&] { return impl_->free(address, &stream); });
 }
 DeviceCode CachingAllocator::note_use(Address address, StreamHandle stream) {
-  return impl_->note_use(address, stream);
+  return guarded([&] { return impl_->note_use(address, stream); });
 }
 
 Bytes CachingAllocator::block_bytes(Address address) const {

@@ -24,10 +24,12 @@
 // requesting stream where the options say so), searching again after each; only then out_of_memory, with a report.
 //
 // Errors: DeviceCode as in device.h; out_of_memory leaves everything as it was. `invalid` for an address that is not a
-// live block (a second free included): a bug of the caller, but no harm done. last_error() has the text.
+// live block (a second free included): a bug of the caller, but no harm done. no_resource also where the host has no
+// memory left for the allocator's own records, or more than StreamOrder::kMaxStreams streams are alive; the call has
+// done nothing then, a block that was to be freed is still live. last_error() has the text.
 //
-// Threads: everything may be called from any thread. The slow path records events on streams of other threads: the back
-// ends take that (device.h's rule about overlapping calls is for the streams a caller orders by itself).
+// Threads: everything may be called from any thread. The slow path records events of its own on streams of other
+// threads, which device.h allows. The device is waited for without a lock.
 // The StreamOrder is shared with whoever records and waits; frees follow the work they end, records follow note_record.
 
 #include <cstdint>
@@ -47,7 +49,7 @@ namespace tidemark {
 /// How an allocation at the limit gets at blocks that are freed but still in use by the device.
 enum class PendingWait : std::uint8_t {
   host,    ///< the calling thread waits for the event
-  stream,  ///< the requesting stream waits; the caller goes on
+  stream,  ///< the requesting stream waits; the caller goes on. An allocation is a call on that stream, then (device.h)
 };
 
 struct OutOfMemory {
@@ -86,10 +88,13 @@ struct AllocatorOptions {
   std::size_t shards = 16;             ///< at least the number of threads that allocate at once, ideally
   double garbage_threshold = 0;        ///< in (0, 1): above this part of the limit, growth first gives idle memory back
   PendingWait pending_wait = PendingWait::host;
-  std::size_t trace_entries = 0;                             ///< length of the history ring; 0: no history
-  int device_index = 0;                                      ///< for snapshots only
-  std::function<std::string(std::uint32_t)> owner_name;      ///< called in the report only
-  std::function<void(const OutOfMemory&)> on_out_of_memory;  ///< called before out_of_memory is returned, no lock held
+  std::size_t trace_entries = 0;  ///< length of the history ring; 0: no history
+  int device_index = 0;           ///< for snapshots only
+  /// Called in the report only, no lock held. May ask the allocator for statistics and snapshots and may free; an
+  /// allocation that fails would ask for names again. Where it throws, the name is "owner N".
+  std::function<std::string(std::uint32_t)> owner_name;
+  /// Called before out_of_memory is returned, no lock held. May call the allocator; what it throws is dropped.
+  std::function<void(const OutOfMemory&)> on_out_of_memory;
 };
 
 class CachingAllocator {

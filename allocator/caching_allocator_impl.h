@@ -40,6 +40,7 @@ struct CachingAllocator::Impl {
   [[nodiscard]] DeviceCode free(Address address, const StreamHandle* stream);
   void free_home(BlockHeader* block, Shard& mine);
   void free_shared(BlockHeader* block, StreamSlot stream, Shard& mine);
+  void trace_free(const BlockHeader& block, StreamSlot last);
   [[nodiscard]] DeviceCode note_use(Address address, StreamHandle stream);
   [[nodiscard]] Shard& my_shard();
   [[nodiscard]] bool is_front_size(Bytes rounded) const { return rounded <= kFrontBytes; }
@@ -47,12 +48,16 @@ struct CachingAllocator::Impl {
   void trace(TraceAction action, Address address, Bytes bytes, StreamHandle stream, std::uint32_t owner);
 
   // Slow path, under the core lock (slow_path.cc).
+  /// Room for the books of everything that may be freed on a stream: whatever goes back to it after this cannot fail.
+  /// Every block in a shard or parked has had it for its stream.
+  void prepare(StreamSlot stream);
   [[nodiscard]] DeviceCode allocate_slow(const Request& request, BlockHeader*& block);
   [[nodiscard]] DeviceCode find_block(const Request& request, StreamSlot stream, CoreLock& lock,
                                       std::optional<RangeInfo>& range);
   [[nodiscard]] DeviceCode grow(const Request& request, StreamSlot stream, std::optional<RangeInfo>& range);
   [[nodiscard]] DeviceCode squeeze(const Request& request, StreamSlot stream, CoreLock& lock,
                                    std::optional<RangeInfo>& range);
+  [[nodiscard]] DeviceCode wait_for_device(CoreLock& lock);
   [[nodiscard]] bool search(const Request& request, StreamSlot stream, Search how, std::optional<RangeInfo>& range);
   [[nodiscard]] BlockHeader* make_block(const Request& request, StreamSlot stream, const RangeInfo& range);
   void release(BlockHeader* block, StreamSlot stream, Epoch stamp);
@@ -65,8 +70,11 @@ struct CachingAllocator::Impl {
   [[nodiscard]] BlockPool& pool_of(std::uint8_t pool) const { return *pools[pool]; }
 
   // Reports (out_of_memory.cc, snapshot.cc).
-  [[nodiscard]] OutOfMemory report_locked();
+  [[nodiscard]] OutOfMemory report();
+  void report_locked(OutOfMemory& report);
+  [[nodiscard]] std::string name_owner(std::uint32_t owner) const;
   [[nodiscard]] AllocatorStatistics statistics_locked();
+  /// `act` may throw, but must call nothing that the caller of this library passed.
   template <class Do>
   void with_everything_locked(const Do& act);
 
@@ -103,10 +111,17 @@ std::string& last_error_text();
 template <class Do>
 void CachingAllocator::Impl::with_everything_locked(const Do& act) {
   const std::lock_guard lock(core);
-  for (std::size_t i = 0; i < shard_count; ++i) shards[i].lock.lock();
+  const struct AllShards {
+    explicit AllShards(const Impl& of) : impl(of) {
+      for (std::size_t i = 0; i < impl.shard_count; ++i) impl.shards[i].lock.lock();
+    }
+    ~AllShards() {
+      for (std::size_t i = impl.shard_count; i-- > 0;) impl.shards[i].lock.unlock();
+    }
+    const Impl& impl;
+  } locked(*this);
   for (std::size_t i = 0; i < shard_count; ++i) absorb(shards[i].tally);
   act();
-  for (std::size_t i = shard_count; i-- > 0;) shards[i].lock.unlock();
 }
 
 }  // namespace tidemark

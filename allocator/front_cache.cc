@@ -1,7 +1,7 @@
 #include "allocator/front_cache.h"
 
 #include <bit>
-#include <iterator>
+#include <utility>
 
 namespace tidemark {
 
@@ -24,7 +24,7 @@ BlockHeader* StreamLists::take_all(BlockHeader* tail) {
 StreamLists& Shard::lists_of(StreamHandle stream, StreamOrder& order) {
   if (generation_ != order.generation()) {
     generation_ = order.generation();
-    std::move(lists_.begin(), lists_.end(), std::back_inserter(retired_));
+    for (const auto& lists : lists_) homeless_ = lists->take_all(homeless_);  // a handle may mean another stream now
     lists_.clear();
     last_ = nullptr;
   }
@@ -68,8 +68,6 @@ BlockHeader* Shard::take_all() {
     block = next;
   }
   for (const auto& lists : lists_) all = lists->take_all(all);
-  for (const auto& lists : retired_) all = lists->take_all(all);
-  retired_.clear();
   cached_bytes_ = 0;
   return all;
 }

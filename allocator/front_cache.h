@@ -106,11 +106,10 @@ class alignas(128) Shard {
 
  private:
   MetadataVector<std::unique_ptr<StreamLists>> lists_;
-  MetadataVector<std::unique_ptr<StreamLists>> retired_;  ///< of handles that may mean another stream now
   StreamLists* last_ = nullptr;
   std::uint64_t generation_ = 0;
   Bytes cached_bytes_ = 0;
-  BlockHeader* homeless_ = nullptr;  ///< came home after their stream was retired
+  BlockHeader* homeless_ = nullptr;  ///< of streams without lists here: those that may be destroyed
   alignas(128) std::atomic<BlockHeader*> remote_{nullptr};
 };
 

@@ -81,6 +81,8 @@ class OffsetAllocator {
   /// Exactly [offset, offset + bytes), rounded up to the unit, from free ranges of any domain; empty if a byte of it is
   /// used, absent or outside. O(1) when `inside` names the range that holds `offset`, else O(ranges).
   [[nodiscard]] std::optional<RangeInfo> allocate_at(Bytes offset, Bytes bytes, RangeId inside = kNoRange);
+  /// Makes the bins of a domain, so that free() to it cannot fail.
+  void prepare(FreeDomain domain) { reserve_books(0, domain); }
   /// Gives a used range back to a domain. Returns the free range it ended up in.
   RangeId free(RangeId used, FreeDomain domain = kDefaultDomain, std::uint64_t stamp = 0);
   /// Hands a free range to another domain, or gives it another stamp. Returns the range it ended up in.

@@ -51,18 +51,35 @@ std::string OutOfMemory::text() const {
   return text + ' ' + advice(*this);
 }
 
-OutOfMemory CachingAllocator::Impl::report_locked() {
+std::string CachingAllocator::Impl::name_owner(std::uint32_t owner) const {
+  try {
+    if (options.owner_name) return options.owner_name(owner);
+  } catch (...) {  // a report without names beats none
+  }
+  return fmt::format("owner {}", owner);
+}
+
+/// The device and the caller's own code are asked without any lock.
+OutOfMemory CachingAllocator::Impl::report() {
   OutOfMemory report;
   MemoryInfo memory;
   if (device.memory_info(memory) != DeviceCode::ok) memory = {};
-  report.limit_bytes = limit_bytes;
   report.device_total_bytes = memory.total_bytes;
   report.device_free_bytes = memory.free_bytes;
+  with_everything_locked([&] { report_locked(report); });
+  for (auto& holder : report.holders) holder.name = name_owner(holder.owner);
+  return report;
+}
+
+/// All but the names, with what the device said filled in.
+void CachingAllocator::Impl::report_locked(OutOfMemory& report) {
+  report.limit_bytes = limit_bytes;
   report.allocated_bytes = counted.allocated_bytes.current;
   report.pending_bytes = pending.parked_bytes();
   report.reserved_bytes = counted.reserved_bytes.current;
   report.cached_bytes = report.reserved_bytes - report.allocated_bytes - report.pending_bytes;
-  report.foreign_bytes = std::max<Bytes>(memory.total_bytes - memory.free_bytes - report.reserved_bytes, 0);
+  report.foreign_bytes =
+      std::max<Bytes>(report.device_total_bytes - report.device_free_bytes - report.reserved_bytes, 0);
   report.device_code = last_refusal;
 
   std::map<std::tuple<std::uint32_t, Bytes, StreamSlot>, std::int64_t> counts;
@@ -90,16 +107,10 @@ OutOfMemory CachingAllocator::Impl::report_locked() {
   std::stable_sort(report.holders.begin(), report.holders.end(),
                    [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
   if (report.holders.size() > kHolders) report.holders.resize(kHolders);
-  for (auto& holder : report.holders) {
-    holder.name = options.owner_name ? options.owner_name(holder.owner) : fmt::format("owner {}", holder.owner);
-  }
-  return report;
 }
 
 OutOfMemory CachingAllocator::report() const {
-  OutOfMemory report;
-  impl_->with_everything_locked([&] { report = impl_->report_locked(); });
-  return report;
+  return impl_->report();
 }
 
 }  // namespace tidemark

@@ -4,6 +4,12 @@
 
 namespace tidemark {
 
+void PendingBlocks::prepare(StreamSlot stream) {
+  const auto slot = static_cast<std::size_t>(stream);
+  if (slot >= watches_.size()) watches_.resize(slot + 1);
+  if (parked_.size() == parked_.capacity()) parked_.reserve(2 * parked_.size() + 16);
+}
+
 void PendingBlocks::note_death(Death death) {
   const auto slot = static_cast<std::size_t>(death.stream);
   if (slot >= watches_.size()) watches_.resize(slot + 1);

@@ -22,6 +22,8 @@ class PendingBlocks {
   PendingBlocks(Device& device, StreamOrder& order, AllocatorStatistics& statistics)
       : device_(&device), order_(&order), statistics_(&statistics) {}
 
+  /// Room for the deaths of a stream, and for one more parked block: note_death() and park() cannot fail then.
+  void prepare(StreamSlot stream);
   /// Something that died so is free or parked.
   void note_death(Death death);
   void park(BlockHeader* block, const Frontier& frontier);

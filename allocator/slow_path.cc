@@ -32,7 +32,15 @@ void CachingAllocator::Impl::publish(Shard& shard) {
   absorb(shard.tally);
 }
 
-/// A block goes back to its pool, free for `stream` at once and for others after `stamp`.
+void CachingAllocator::Impl::prepare(StreamSlot stream) {
+  pending.prepare(stream);
+  for (const auto& pool : owned) {
+    if (pool != nullptr) pool->prepare(stream);
+  }
+}
+
+/// A block goes back to its pool, free for `stream` at once and for others after `stamp`. Cannot fail:
+/// the stream is prepared.
 void CachingAllocator::Impl::release(BlockHeader* block, StreamSlot stream, Epoch stamp) {
   BlockPool& pool = pool_of(block->pool);
   pending.note_death({.stream = stream, .epoch = stamp});
@@ -121,6 +129,7 @@ DeviceCode CachingAllocator::Impl::allocate_slow(const Request& request, BlockHe
   OutOfMemory report;
   {
     CoreLock lock(core);
+    prepare(stream);
     publish(mine);
     code = find_block(request, stream, lock, range);
     if (code == DeviceCode::ok) {
@@ -137,7 +146,7 @@ DeviceCode CachingAllocator::Impl::allocate_slow(const Request& request, BlockHe
     last_error_text() = fmt::format("{}: {}", name_of(code), device.last_error());
     return code;
   }
-  with_everything_locked([&] { report = report_locked(); });
+  report = this->report();
   report.requested_bytes = request.bytes;
   report.stream = request.stream;
   if (report.reserved_bytes + request.rounded > report.limit_bytes) report.device_code = DeviceCode::ok;
@@ -150,7 +159,10 @@ DeviceCode CachingAllocator::Impl::allocate_slow(const Request& request, BlockHe
                  .time_ns = device.now_ns(),
                  .owner = request.owner});
   }
-  if (options.on_out_of_memory) options.on_out_of_memory(report);
+  try {
+    if (options.on_out_of_memory) options.on_out_of_memory(report);
+  } catch (...) {  // the answer is a code
+  }
   return code;
 }
 
@@ -207,17 +219,23 @@ DeviceCode CachingAllocator::Impl::squeeze(const Request& request, StreamSlot st
   }
   for (;;) {
     if (pending.poll() && again()) return range ? DeviceCode::ok : code;
-    const DeviceCode waited = pending.wait_one(lock);
-    if (waited == DeviceCode::not_ready) break;
+    DeviceCode waited = pending.wait_one(lock);
+    if (waited == DeviceCode::not_ready) {
+      if (!pending.unfinished() && pending.parked_bytes() == 0) return DeviceCode::out_of_memory;
+      waited = wait_for_device(lock);  // no event could be recorded
+    }
     if (waited != DeviceCode::ok) return waited;
     if (again()) return range ? DeviceCode::ok : code;
   }
-  if (pending.unfinished() || pending.parked_bytes() > 0) {  // no event could be recorded
-    ++counted.host_waits;
-    if (const DeviceCode waited = order.synchronize(device); waited != DeviceCode::ok) return waited;
-    if (again()) return range ? DeviceCode::ok : code;
-  }
-  return DeviceCode::out_of_memory;
+}
+
+/// Lets go of the core lock meanwhile: others go on, and the device may be waiting for what they are about to submit.
+DeviceCode CachingAllocator::Impl::wait_for_device(CoreLock& lock) {
+  ++counted.host_waits;
+  lock.unlock();
+  const DeviceCode waited = order.synchronize(device);
+  lock.lock();
+  return waited;
 }
 
 void CachingAllocator::set_limit(Bytes bytes) {
@@ -227,6 +245,7 @@ void CachingAllocator::set_limit(Bytes bytes) {
 
 Bytes CachingAllocator::trim(Bytes keep_bytes) {
   const std::lock_guard lock(impl_->core);
+  impl_->prepare({});
   (void)impl_->flush_all();
   (void)impl_->pending.poll();
   impl_->release_known({});
@@ -249,6 +268,7 @@ Bytes CachingAllocator::defragment(StreamHandle stream, Bytes bytes) {
   const StreamSlot slot = impl_->order.slot_of(stream);
   const std::lock_guard lock(impl_->core);
   if (impl_->mapped == nullptr) return 0;
+  impl_->prepare(slot);
   (void)impl_->flush_all();
   (void)impl_->pending.poll();
   impl_->release_known(slot);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <new>
 #include <unordered_map>
 #include <vector>
 
@@ -54,7 +55,7 @@ struct Record {
 }  // namespace
 
 struct StreamOrder::Stream {
-  StreamHandle handle = {};
+  std::atomic<StreamHandle> handle{};  ///< of a dead stream until the slot is taken again
   std::atomic<Epoch> epoch{0};
   Clock clock;
   std::uint64_t completed_tick = 0;  ///< all work submitted before this tick is known to be complete
@@ -65,6 +66,7 @@ struct StreamOrder::State {
   std::unordered_map<std::uint64_t, StreamSlot> slots;
   std::unordered_map<std::uint64_t, Record> records;
   std::vector<std::unique_ptr<Stream>> streams;
+  std::vector<std::size_t> spare;  ///< slots of destroyed streams; room for all slots
   Clock completed;
 };
 
@@ -81,14 +83,33 @@ StreamOrder::Stream& StreamOrder::stream_at(StreamSlot slot) const {
 StreamSlot StreamOrder::slot_locked(StreamHandle stream) {
   const auto [place, fresh] = state_->slots.try_emplace(static_cast<std::uint64_t>(stream), StreamSlot{});
   if (!fresh) return place->second;
-  const std::size_t slot = state_->streams.size();
-  assert(slot < kMaxStreams);
-  auto made = std::make_unique<Stream>();
-  made->handle = stream;
-  made->completed_tick = tick_.fetch_add(1) + 1;  // nothing that died before can have died on it
-  table_[slot].store(made.get(), std::memory_order_release);
-  state_->streams.push_back(std::move(made));
-  return place->second = static_cast<StreamSlot>(slot);
+  try {
+    return place->second = static_cast<StreamSlot>(new_slot_locked(stream));
+  } catch (...) {
+    state_->slots.erase(place);
+    throw;
+  }
+}
+
+/// A dead stream's slot, or one more. The clocks of dead streams are no loss: all they hold is complete.
+std::size_t StreamOrder::new_slot_locked(StreamHandle stream) {
+  if (state_->spare.empty()) {
+    const std::size_t slot = state_->streams.size();
+    if (slot == kMaxStreams) throw std::bad_alloc();
+    state_->spare.reserve(slot + 1);  // destroying a stream must not fail
+    state_->streams.push_back(std::make_unique<Stream>());
+    table_[slot].store(state_->streams.back().get(), std::memory_order_release);
+    state_->spare.push_back(slot);
+  }
+  const std::size_t slot = state_->spare.back();
+  state_->spare.pop_back();
+  Stream& of = *state_->streams[slot];
+  of.handle = stream;
+  of.clock.clear();
+  // Deaths on the slot so far, those noted after its stream was gone included, are over.
+  if (slot < state_->completed.size()) state_->completed[slot] = of.epoch.fetch_add(1) + 1;
+  of.completed_tick = tick_.fetch_add(1) + 1;  // nothing that died before can have died on it
+  return slot;
 }
 
 StreamSlot StreamOrder::slot_of(StreamHandle stream) {
@@ -116,6 +137,7 @@ void StreamOrder::note_record(EventHandle event, StreamHandle stream) {
   const Epoch epoch = of.epoch.fetch_add(1) + 1;
   raise(of.clock, slot, epoch);
   Record& record = state_->records[static_cast<std::uint64_t>(event)];
+  record.clock.reserve(of.clock.size());  // the last that can fail: a record is replaced as a whole
   record.slot = slot;
   record.tick = tick_.fetch_add(1) + 1;
   record.clock = of.clock;
@@ -151,12 +173,17 @@ void StreamOrder::note_synchronized(EventHandle event) {
 
 void StreamOrder::note_synchronized(StreamHandle stream) {
   const std::lock_guard lock(state_->mutex);
+  (void)synchronize_locked(stream);
+}
+
+std::size_t StreamOrder::synchronize_locked(StreamHandle stream) {
   const auto slot = static_cast<std::size_t>(slot_locked(stream));
   Stream& of = *state_->streams[slot];
   raise(of.clock, slot, of.epoch.fetch_add(1) + 1);
   raise(state_->completed, of.clock);
   of.completed_tick = tick_.fetch_add(1) + 1;
   version_.fetch_add(1, std::memory_order_release);
+  return slot;
 }
 
 void StreamOrder::note_device_synchronized() {
@@ -193,14 +220,15 @@ DeviceCode StreamOrder::synchronize(Device& device) {
 }
 
 void StreamOrder::note_stream_destroyed(StreamHandle stream) {
-  note_synchronized(stream);
   const std::lock_guard lock(state_->mutex);
   const auto found = state_->slots.find(static_cast<std::uint64_t>(stream));
-  Stream& gone = *state_->streams[static_cast<std::size_t>(found->second)];
-  gone.completed_tick = ~std::uint64_t{0};  // it will never do anything again
-  raise(state_->completed, static_cast<std::size_t>(found->second), ~Epoch{0});
+  if (found == state_->slots.end()) return;  // nothing is known of it
+  const std::size_t slot = synchronize_locked(stream);
+  state_->streams[slot]->completed_tick = ~std::uint64_t{0};  // nothing runs on it until the slot is taken again
+  state_->completed[slot] = ~Epoch{0};
   generation_.fetch_add(1, std::memory_order_release);
   state_->slots.erase(found);
+  state_->spare.push_back(slot);
 }
 
 DeviceCode StreamOrder::record(Device& device, EventHandle event, StreamHandle stream) {

@@ -32,7 +32,9 @@
 
 namespace tidemark {
 
-/// Dense number of a stream in one StreamOrder.
+/// Dense number of a stream in one StreamOrder. The slot of a destroyed stream goes to the next new one, where the
+/// epochs go on: deaths on the old stream stay over, and what still names its slot is at worst taken for the new
+/// stream's.
 enum class StreamSlot : std::uint32_t {};
 using Epoch = std::uint64_t;
 
@@ -66,14 +68,18 @@ class Frontier {
 
 class StreamOrder {
  public:
+  static constexpr std::size_t kMaxStreams = 4096;  ///< alive at once
+
   StreamOrder();
   ~StreamOrder();
   StreamOrder(const StreamOrder&) = delete;
   StreamOrder& operator=(const StreamOrder&) = delete;
 
-  /// The slot of a stream, made at its first mention.
+  /// The slot of a stream, made at its first mention. Throws std::bad_alloc when kMaxStreams are alive, as every note
+  /// about a stream does then; nothing is changed.
   [[nodiscard]] StreamSlot slot_of(StreamHandle stream);
   [[nodiscard]] StreamHandle handle_of(StreamSlot slot) const;
+  /// Slots in use or spare: the most streams that were alive at once.
   [[nodiscard]] std::size_t stream_count() const;
 
   void note_record(EventHandle event, StreamHandle stream);
@@ -121,7 +127,6 @@ class StreamOrder {
  private:
   struct Stream;
   struct State;
-  static constexpr std::size_t kMaxStreams = 4096;
 
   struct Mark {
     MetadataVector<Epoch> epochs;  ///< by slot
@@ -135,6 +140,8 @@ class StreamOrder {
   [[nodiscard]] bool over(const Frontier& frontier, const StreamSlot* stream) const;
   [[nodiscard]] Stream& stream_at(StreamSlot slot) const;
   [[nodiscard]] StreamSlot slot_locked(StreamHandle stream);
+  [[nodiscard]] std::size_t new_slot_locked(StreamHandle stream);
+  std::size_t synchronize_locked(StreamHandle stream);
 
   std::unique_ptr<State> state_;
   std::unique_ptr<std::atomic<Stream*>[]> table_;  ///< slot to stream; entries are only ever added

@@ -150,9 +150,12 @@ TIDEMARK_API tidemark_status tidemark_device_synchronize(tidemark_device* device
  * Thread rule: any thread. Notes about one stream come from the thread that submits to it. */
 typedef struct tidemark_allocator tidemark_allocator;
 
-/* The name of an owner number, for reports. Write at most `capacity` bytes with the closing zero. */
+/* The name of an owner number, for reports. Write at most `capacity` bytes with the closing zero. Called without a lock:
+ * may ask the allocator for statistics and snapshots and may release blocks, but must not allocate from it (a failure
+ * would ask for names again) nor free it. An exception thrown through it is caught, and the owner goes by its number. */
 typedef void (*tidemark_owner_name)(void* user, uint32_t owner, char* name, size_t capacity);
-/* Called before an allocation fails, with the report as text. May call the allocator, which does not try again. */
+/* Called before an allocation fails, with the report as text, on the thread that allocates and without a lock. May call
+ * the allocator, which does not try again, but not free it. An exception thrown through it is caught and dropped. */
 typedef void (*tidemark_out_of_memory)(void* user, int64_t requested_bytes, const char* report);
 
 typedef struct tidemark_allocator_options {

@@ -11,6 +11,7 @@
 
 #include "allocator/caching_allocator.h"
 #include "device/sim_device.h"
+#include "device/sim_world.h"
 
 namespace tidemark {
 namespace {
@@ -109,6 +110,37 @@ TEST_F(AllocatorThreads, BlocksFreedFarFromHome) {
 TEST_F(AllocatorThreads, FewerShardsThanThreadsAndLittleMemory) {
   open(32_MiB, {.front_cache_bytes = 256_KiB, .shards = 2, .trace_entries = 128});
   run(3'000);
+}
+
+// The device can only finish once another thread has submitted a message's other end, for which that thread asks the
+// allocator: whoever waits for the device must not lock the others out.
+TEST(AllocatorWaits, TheDeviceIsWaitedForWithoutALock) {
+  SimWorld world;
+  auto device = world.make_device({.rank = 0, .capacity_bytes = 16_MiB});
+  auto other = world.make_device({.rank = 1});
+  StreamHandle receives = {}, uses = {}, sends = {};
+  for (StreamHandle* stream : {&receives, &uses})
+    ASSERT_EQ(device->create_stream(StreamRole::receive, *stream), DeviceCode::ok);
+  ASSERT_EQ(other->create_stream(StreamRole::send, sends), DeviceCode::ok);
+  StreamOrder order;
+  CachingAllocator allocator(*device, order);
+  Address address = 0;
+  ASSERT_EQ(allocator.allocate(12_MiB, receives, address), DeviceCode::ok);
+  ASSERT_EQ(device->launch(receives, {.estimate_ns = 10, .message = {.peer_rank = 1, .tag = 1}}), DeviceCode::ok);
+  ASSERT_EQ(allocator.free(address), DeviceCode::ok);
+  device->set_faults({{.point = FaultPoint::create_event, .calls = Fault::kNoEnd, .code = DeviceCode::no_resource}});
+
+  std::unique_ptr<SimHost> waits = world.attach_host(), submits = world.attach_host();
+  std::thread waiting([&] {
+    EXPECT_EQ(allocator.allocate(12_MiB, uses, address), DeviceCode::ok) << allocator.last_error();
+    waits.reset();
+  });
+  while (allocator.statistics().host_waits == 0) std::this_thread::yield();
+  const WorkMessage message{.peer_rank = 0, .tag = 1, .is_send = true};
+  EXPECT_EQ(other->launch(sends, {.estimate_ns = 10, .message = message}), DeviceCode::ok);
+  submits.reset();
+  waiting.join();
+  EXPECT_EQ(allocator.statistics().num_ooms, 0);
 }
 
 }  // namespace

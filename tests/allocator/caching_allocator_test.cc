@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -373,6 +374,69 @@ TEST_F(CachingAllocatorTest, TheReportSaysWhoHoldsTheMemory) {
   EXPECT_NE(allocator_->last_error().find("20.00 MiB"), std::string::npos);
   ASSERT_EQ(allocator_->allocate(1_GiB, streams_[0], none), DeviceCode::out_of_memory);
   EXPECT_NE(allocator_->last_error().find("larger than the limit"), std::string::npos);
+}
+
+TEST_F(CachingAllocatorTest, AnOwnerNameThatThrowsLeavesTheNumberAndNoLock) {
+  AllocatorOptions options{.limit_bytes = 8_MiB};
+  options.owner_name = [](std::uint32_t owner) -> std::string {
+    if (owner == 7) throw std::runtime_error("no name");
+    return "parameters";
+  };
+  options.on_out_of_memory = [](const OutOfMemory&) { throw std::runtime_error("not here"); };
+  open({}, std::move(options));
+  const Address a = allocate(6_MiB, 0, 7);
+  (void)allocate(1_KiB, 0, 1);
+  Address none = 0;
+  ASSERT_EQ(allocator_->allocate(4_MiB, streams_[0], none), DeviceCode::out_of_memory);
+  EXPECT_NE(allocator_->last_error().find("owner 7"), std::string::npos) << allocator_->last_error();
+  EXPECT_EQ(allocator_->report().holders.back().name, "parameters");
+  EXPECT_EQ(allocator_->free(a), DeviceCode::ok);
+  (void)allocate(4_MiB);
+}
+
+TEST_F(CachingAllocatorTest, CallbacksMayAskTheAllocator) {
+  AllocatorOptions options{.limit_bytes = 8_MiB};
+  options.owner_name = [this](std::uint32_t) {
+    return "one of " + std::to_string(allocator_->statistics().allocation.current);
+  };
+  Bytes freed = 0;
+  options.on_out_of_memory = [&](const OutOfMemory&) { freed = allocator_->trim(); };
+  open({}, std::move(options));
+  (void)allocate(4_MiB);
+  EXPECT_EQ(allocator_->free(allocate(2_MiB)), DeviceCode::ok);
+  Address none = 0;
+  ASSERT_EQ(allocator_->allocate(6_MiB, streams_[0], none), DeviceCode::out_of_memory);
+  EXPECT_NE(allocator_->last_error().find("one of 1"), std::string::npos) << allocator_->last_error();
+  EXPECT_EQ(freed, 2_MiB);
+}
+
+// Every stream uses and frees memory that the streams before it left, and is gone before its block.
+TEST_F(CachingAllocatorTest, TenThousandStreamsComeAndGo) {
+  open({.capacity_bytes = 64_MiB});
+  Address left = 0;
+  ASSERT_EQ(device_->destroy_stream(streams_[1]), DeviceCode::ok);
+  for (int i = 0; i < 10'000; ++i) {
+    ASSERT_EQ(device_->create_stream(StreamRole::compute, streams_[1]), DeviceCode::ok) << i;
+    const Bytes large = (1 + i % 3) * 2_MiB;
+    const Address a = allocate(8_KiB, 1), b = allocate(large, 1), c = allocate(1_MiB + (i % 4) * 512_KiB, 0);
+    use(a, 8_KiB, 1, 1000);
+    use(b, large, 1, 1000);
+    order_after(1, 0);
+    ASSERT_EQ(allocator_->note_use(c, streams_[1]), DeviceCode::ok);
+    use(c, 1_MiB, 1, 1000);
+    for (const Address gone : {a, c}) ASSERT_EQ(allocator_->free(gone), DeviceCode::ok);
+    ASSERT_EQ(device_->destroy_stream(streams_[1]), DeviceCode::ok);
+    order_->note_stream_destroyed(streams_[1]);
+    if (left != 0) {
+      ASSERT_EQ(allocator_->free(left), DeviceCode::ok);
+    }
+    left = b;
+  }
+  ASSERT_EQ(allocator_->free(left), DeviceCode::ok);
+  EXPECT_EQ(device_->statistics().launches, 30'000);
+  EXPECT_LE(order_->stream_count(), 3U);
+  EXPECT_LE(allocator_->statistics().reserved_bytes.peak, 32_MiB);
+  ASSERT_EQ(device_->create_stream(StreamRole::compute, streams_[1]), DeviceCode::ok);
 }
 
 TEST_F(CachingAllocatorTest, AboveTheGarbageThresholdIdleGranulesAreUsedFirst) {

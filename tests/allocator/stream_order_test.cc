@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <new>
 #include <random>
 #include <set>
 #include <vector>
@@ -110,10 +111,33 @@ TEST_F(StreamOrderTest, AStreamThatIsGoneHoldsNothingBackAndItsHandleStartsAnew)
   const Frontier death = death_now({0});
   order_.note_stream_destroyed(stream(0));
   EXPECT_TRUE(order_.completed(death));
-  const StreamSlot after = order_.slot_of(stream(0));
-  EXPECT_NE(before, after);
+  const Death afterwards{.stream = before, .epoch = order_.death_epoch(before)};  // a block of it freed too late
+  EXPECT_TRUE(order_.completed(afterwards));
+  EXPECT_EQ(order_.slot_of(stream(0)), before) << "the slot is used again";
   EXPECT_FALSE(order_.completed(death_now({0})));
-  EXPECT_TRUE(order_.completed(Death{.stream = before, .epoch = order_.death_epoch(before)}));
+  EXPECT_TRUE(order_.completed(death)) << "and what died on the old stream stays over";
+  EXPECT_TRUE(order_.completed(afterwards));
+}
+
+TEST_F(StreamOrderTest, SlotsAreAsManyAsStreamsWereAliveAtOnce) {
+  for (std::uint64_t n = 0; n < 10'000; ++n) {
+    const Frontier death = death_now({n});
+    const StreamHandle older = stream(n - 1);
+    EXPECT_FALSE(order_.completed(death));
+    if (n == 0) continue;
+    EXPECT_FALSE(dominated(death, n - 1));
+    order_.note_stream_destroyed(older);
+    EXPECT_FALSE(order_.completed(death)) << "the other stream's end says nothing of this one";
+  }
+  EXPECT_EQ(order_.stream_count(), 2U);
+}
+
+TEST_F(StreamOrderTest, TooManyStreamsAtOnceAreRefusedAndNothingChanges) {
+  for (std::uint64_t n = 0; n < StreamOrder::kMaxStreams; ++n) (void)order_.slot_of(stream(n));
+  EXPECT_THROW((void)order_.slot_of(stream(StreamOrder::kMaxStreams)), std::bad_alloc);
+  EXPECT_EQ(order_.stream_count(), StreamOrder::kMaxStreams);
+  order_.note_stream_destroyed(stream(7));
+  EXPECT_EQ(order_.handle_of(order_.slot_of(stream(StreamOrder::kMaxStreams))), stream(StreamOrder::kMaxStreams));
 }
 
 // The truth by sets: what each stream's next work runs after, as the set of all pieces of work submitted so far.
@@ -132,7 +156,7 @@ TEST_F(StreamOrderTest, AgreesWithSetsOfWorkOverRandomHistories) {
     std::vector<Dead> dead;
     for (int step = 0; step < 150; ++step) {
       const std::uint64_t s = random() % kStreams, e = random() % kEvents;
-      switch (random() % 6) {
+      switch (random() % 7) {
         case 0:
         case 1: {  // work whose bytes die at once, on one or two streams
           Dead one;
@@ -153,6 +177,13 @@ TEST_F(StreamOrderTest, AgreesWithSetsOfWorkOverRandomHistories) {
         case 4:
           order.note_wait(stream(s), event(e));
           past[s].insert(recorded[e].begin(), recorded[e].end());
+          break;
+        case 5:  // two streams end; new ones of the same names take over their slots, perhaps crosswise
+          for (const std::uint64_t of : {s, (s + 1) % kStreams}) {
+            order.note_stream_destroyed(stream(of));
+            known_to_host.insert(past[of].begin(), past[of].end());
+            past[of].clear();
+          }
           break;
         default:
           order.note_synchronized(event(e));
