@@ -20,6 +20,8 @@
 // has been submitted the event may be recorded anew.
 //
 // Threads: calls may come from any thread; calls on the same stream or event must not overlap, except query_event().
+// One more exception, on the stream's side: record_event() of an event that only the caller uses may overlap with other
+// threads' calls on the stream. The event then covers at least what had been submitted before the call began.
 // Errors: DeviceCode; last_error() has the text. After `lost` every further call answers `lost`; destroying is allowed.
 
 #include <cstdint>
