@@ -3,6 +3,7 @@
 #include "integrations/formats/pickle_reader.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <array>
 #include <cstdio>
@@ -212,7 +213,7 @@ TEST(PickleReader, BrokenInputIsNamedByItsByte) {
 }
 
 std::string python(const std::string& program, const std::string& input = "") {
-  const std::string path = ::testing::TempDir() + "pickle_reader_test_input";
+  const std::string path = ::testing::TempDir() + "pickle_reader_test_input_" + std::to_string(::getpid());
   const std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen(path.c_str(), "wb"), std::fclose);
   std::fwrite(input.data(), 1, input.size(), file.get());
   std::fflush(file.get());
