@@ -39,10 +39,9 @@ unsigned thread_number() {
   return number;
 }
 
-/// At least 512 B (the page map's slot) and a multiple of what the device wants.
+/// A multiple of what the device wants.
 Bytes block_unit(const AllocatorOptions& options, const DeviceTraits& traits) {
-  const Bytes least = std::max<Bytes>(options.unit_bytes, Bytes{1} << PageMap::kSlotBits);
-  return round_up(least, std::max<Bytes>(traits.alignment_bytes, 1));
+  return round_up(options.unit_bytes, std::max<Bytes>(traits.alignment_bytes, 1));
 }
 
 }  // namespace
@@ -50,12 +49,13 @@ Bytes block_unit(const AllocatorOptions& options, const DeviceTraits& traits) {
 CachingAllocator::Impl::Impl(Device& the_device, StreamOrder& the_order, AllocatorOptions the_options)
     : device(the_device),
       order(the_order),
-      options(std::move(the_options)),
+      judged(check_options(the_options, device.traits())),
+      options(judged ? std::move(the_options) : AllocatorOptions{}),
       unit(block_unit(options, device.traits())),
       tail_pad(device.traits().tail_pad_bytes),
       history(options.trace_entries),
-      shards(std::make_unique<Shard[]>(std::max<std::size_t>(options.shards, 1))),
-      shard_count(std::max<std::size_t>(options.shards, 1)),
+      shards(std::make_unique<Shard[]>(options.shards)),
+      shard_count(options.shards),
       pending(device, order, counted) {
   MemoryInfo memory;
   if (device.memory_info(memory) != DeviceCode::ok) memory = {};
@@ -63,7 +63,8 @@ CachingAllocator::Impl::Impl(Device& the_device, StreamOrder& the_order, Allocat
   const BlockPool::Shared shared{device, order, counted, history, unit};
   const bool mapping = device.traits().mapping;
   if (mapping) {
-    const Bytes space = options.address_space_bytes > 0 ? options.address_space_bytes : 8 * memory.total_bytes;
+    const Bytes usual = default_address_space(memory.total_bytes, device.traits().granule_bytes);
+    const Bytes space = options.address_space_bytes > 0 ? options.address_space_bytes : usual;
     auto pool = std::make_unique<MappedPool>(shared, space);
     mapped = pool.get();
     owned[kMain] = std::move(pool);

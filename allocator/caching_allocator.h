@@ -42,6 +42,7 @@
 #include "allocator/statistics.h"
 #include "allocator/stream_order.h"
 #include "core/bytes.h"
+#include "core/result.h"
 #include "device/device.h"
 
 namespace tidemark {
@@ -79,9 +80,11 @@ struct OutOfMemory {
 };
 
 struct AllocatorOptions {
+  static constexpr std::size_t kMostShards = 4096;
+
   Bytes limit_bytes = 0;               ///< most that may be reserved; 0: what the device has
   Bytes address_space_bytes = 0;       ///< mapped range to reserve; 0: eight times the device's memory
-  Bytes unit_bytes = 512;              ///< blocks are multiples of it (and of the device's alignment); at least 512
+  Bytes unit_bytes = 512;              ///< blocks are multiples of it (and of the device's alignment); a power of two
   Bytes front_cache_bytes = 4 * kMiB;  ///< a shard keeps at most this for itself
   Bytes growth_slack_bytes = 0;        ///< reserve this much beyond the live peak before idle granules are moved;
                                        ///< 0: 1/128 of the live peak, at least one granule
@@ -97,11 +100,15 @@ struct AllocatorOptions {
   std::function<void(const OutOfMemory&)> on_out_of_memory;
 };
 
+/// Error (bad_input): the first option that no allocator on such a device can work with, and what would be right.
+[[nodiscard]] Status check_options(const AllocatorOptions& options, const DeviceTraits& traits);
+
 class CachingAllocator {
  public:
   static constexpr Bytes kFrontBytes = kMiB;  ///< larger blocks go to the shared pool directly
 
-  /// `device` and `order` are borrowed until destruction. Nothing is reserved before the first allocation.
+  /// `device` and `order` are borrowed until destruction. Nothing is reserved before the first allocation. Options that
+  /// check_options() refuses make an allocator that refuses every allocation (`invalid`) with the same text.
   CachingAllocator(Device& device, StreamOrder& order, AllocatorOptions options = {});
   /// Waits for the device if blocks were ever handed out, then gives everything back, live blocks included.
   ~CachingAllocator();

@@ -80,7 +80,8 @@ struct CachingAllocator::Impl {
 
   Device& device;
   StreamOrder& order;
-  const AllocatorOptions options;
+  const Status judged;             ///< of the options as they came
+  const AllocatorOptions options;  ///< defaults where they were refused
   const Bytes unit;
   const Bytes tail_pad;
 
@@ -104,6 +105,9 @@ struct CachingAllocator::Impl {
   std::mutex uses_mutex;
   std::unordered_map<const BlockHeader*, MetadataVector<StreamSlot>> uses;
 };
+
+/// The range to reserve where the options leave it open.
+[[nodiscard]] Bytes default_address_space(Bytes memory_bytes, Bytes granule_bytes);
 
 /// Where last_error() looks.
 std::string& last_error_text();

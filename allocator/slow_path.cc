@@ -122,6 +122,10 @@ BlockHeader* CachingAllocator::Impl::make_block(const Request& request, StreamSl
 }
 
 DeviceCode CachingAllocator::Impl::allocate_slow(const Request& request, BlockHeader*& block) {
+  if (!judged) {
+    last_error_text() = judged.error().message;
+    return DeviceCode::invalid;
+  }
   Shard& mine = my_shard();
   const StreamSlot stream = order.slot_of(request.stream);
   std::optional<RangeInfo> range;

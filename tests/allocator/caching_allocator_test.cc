@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -437,6 +438,66 @@ TEST_F(CachingAllocatorTest, TenThousandStreamsComeAndGo) {
   EXPECT_LE(order_->stream_count(), 3U);
   EXPECT_LE(allocator_->statistics().reserved_bytes.peak, 32_MiB);
   ASSERT_EQ(device_->create_stream(StreamRole::compute, streams_[1]), DeviceCode::ok);
+}
+
+TEST(AllocatorOptionsTest, WhatNoAllocatorCanWorkWithIsRefusedInWords) {
+  const auto device = make_sim_device({.capacity_bytes = 64_MiB});
+  const auto refusal = [&](const AllocatorOptions& options) {
+    const Status status = check_options(options, device->traits());
+    return status ? std::string{} : status.error().message;
+  };
+  constexpr Bytes kMost = std::numeric_limits<Bytes>::max();
+  EXPECT_EQ(refusal({}), "");
+  EXPECT_EQ(refusal({.unit_bytes = 2_MiB}), "");
+  EXPECT_EQ(refusal({.address_space_bytes = 2_MiB}), "");
+  for (const Bytes unit : {Bytes{0}, Bytes{-512}, Bytes{256}, Bytes{513}, Bytes{1536}, 4_MiB, kMost}) {
+    EXPECT_NE(refusal({.unit_bytes = unit}).find("a power of two from 512 to 2097152"), std::string::npos) << unit;
+  }
+  for (const Bytes space : {Bytes{-1}, Bytes{1}, 2_MiB - 1, kMost - 1, kMost}) {
+    EXPECT_NE(refusal({.address_space_bytes = space}).find("from one granule, 2097152, to"), std::string::npos);
+  }
+  EXPECT_EQ(refusal({.limit_bytes = -1}), "limit_bytes is -1; it must not be negative");
+  EXPECT_EQ(refusal({.front_cache_bytes = -1}), "front_cache_bytes is -1; it must not be negative");
+  EXPECT_EQ(refusal({.growth_slack_bytes = -1}), "growth_slack_bytes is -1; it must not be negative");
+  EXPECT_EQ(refusal({.shards = 0}), "shards is 0; it must be from 1 to 4096");
+  EXPECT_EQ(refusal({.shards = 4097}), "shards is 4097; it must be from 1 to 4096");
+  for (const double threshold : {-0.5, 1.0, std::numeric_limits<double>::quiet_NaN()}) {
+    EXPECT_NE(refusal({.garbage_threshold = threshold}).find("a part of the limit below 1"), std::string::npos);
+  }
+  EXPECT_NE(refusal({.trace_entries = std::numeric_limits<std::size_t>::max()}).find("at most 16777216"),
+            std::string::npos);
+  EXPECT_EQ(refusal({.device_index = -1}), "device_index is -1; it must not be negative");
+}
+
+// Options that nobody checked do no harm: no huge history, no loop without end, one clear text.
+TEST(AllocatorOptionsTest, AnAllocatorWithRefusedOptionsRefusesEveryAllocation) {
+  const auto device = make_sim_device({.capacity_bytes = 64_MiB});
+  StreamOrder order;
+  for (const AllocatorOptions& options : {AllocatorOptions{.unit_bytes = 0}, AllocatorOptions{.shards = 0},
+                                          AllocatorOptions{.trace_entries = std::numeric_limits<std::size_t>::max()},
+                                          AllocatorOptions{.address_space_bytes = std::numeric_limits<Bytes>::max()}}) {
+    CachingAllocator allocator(*device, order, options);
+    Address address = 1;
+    EXPECT_EQ(allocator.allocate(1024, {}, address), DeviceCode::invalid);
+    EXPECT_EQ(address, 0U);
+    EXPECT_EQ(allocator.last_error(), check_options(options, device->traits()).error().message);
+    EXPECT_EQ(allocator.allocate_plain(1024, {}, address), DeviceCode::invalid);
+    EXPECT_EQ(allocator.trim(), 0);
+    EXPECT_EQ(allocator.validate(), "");
+  }
+}
+
+TEST(AllocatorOptionsTest, TheAddressSpaceOfAHugeDeviceDoesNotOverflow) {
+  const auto device = make_sim_device({.capacity_bytes = Bytes{1} << 62, .check_races = false});
+  StreamOrder order;
+  StreamHandle stream = {};
+  ASSERT_EQ(device->create_stream(StreamRole::compute, stream), DeviceCode::ok);
+  {
+    CachingAllocator allocator(*device, order);
+    Address address = 0;
+    EXPECT_EQ(allocator.allocate(1_MiB, stream, address), DeviceCode::ok) << allocator.last_error();
+  }
+  EXPECT_EQ(device->destroy_stream(stream), DeviceCode::ok);
 }
 
 TEST_F(CachingAllocatorTest, AboveTheGarbageThresholdIdleGranulesAreUsedFirst) {
