@@ -4,17 +4,22 @@
  * Conventions, for every function below:
  *
  * Handles     are pointers to incomplete types, made by an `_open`, `_create` or `_read` function and given back once
- * by the matching `_close` or `_free`, which accepts NULL. A handle keeps alive what it was made from: an allocator may
- * outlive the caller's handle to its device. Status      every function that can fail returns a tidemark_status;
- * TIDEMARK_STATUS_OK is 0. Outputs are written on success only, except that handle outputs are set to NULL on failure.
+ *             by the matching `_close` or `_free`, which accepts NULL. A handle keeps alive what it was made from: an
+ *             allocator may outlive the caller's handle to its device.
+ * Status      every function that can fail returns a tidemark_status; TIDEMARK_STATUS_OK is 0.
+ * Outputs     are written on success only: what a failed call was to fill keeps the caller's value, an address and a
+ *             report as well. Except handles (error objects and buffers included), which are set to NULL on failure.
  * Errors      the last parameter of such a function is `tidemark_error** error`: NULL to ignore, or the address of a
  *             pointer that is set to NULL on success and to an object with the text on failure, which the caller frees.
  *             A NULL handle, an output that is NULL or a wrong struct_size is TIDEMARK_STATUS_INVALID, never a crash.
  *             Pointers that are neither NULL nor what the function asks for are beyond what can be checked.
- * Structs     begin with `struct_size`, which the caller sets to sizeof the struct. Structs grow at their end only. A
- *             program compiled against an older header sets a smaller size and gets what it knows; one compiled
- *             against a newer header is refused if a member the library does not know is not zero.
- * Options     zero means default, for every member; a pointer to an options struct may be NULL: all defaults.
+ * Structs     begin with `struct_size`, which the caller sets to sizeof the struct, also in those that a function
+ *             fills. Structs grow at their end only, to 1024 bytes at most. Only members that both sides know are read
+ *             and written: a program compiled against an older header sets a smaller size and gets what it knows; one
+ *             compiled against a newer header sets a larger size, and what the library does not know must be zero
+ *             (INVALID otherwise), is left alone, and so reads as zero. Zero the whole struct before it is first used.
+ * Options     zero means default, for every member; a pointer to an options struct may be NULL: all defaults. Numbers
+ *             have limits, stated with them; outside is INVALID, and nothing is made.
  * Sizes       are int64_t bytes, never negative. Times are int64_t nanoseconds and say in their name or comment whether
  *             they are modelled, simulated or measured.
  * Text        is UTF-8 and ends with a zero byte; texts returned belong to the object they came from.
@@ -99,10 +104,10 @@ typedef uint64_t tidemark_event;
 
 typedef struct tidemark_device_options {
   size_t struct_size;
-  int32_t ordinal;         /* cuda, ascend: which device */
+  int32_t ordinal;         /* cuda, ascend: which device, to 1023 */
   int32_t play_estimates;  /* not 0: launches of a plan take their estimated time. Always so on sim */
-  int64_t capacity_bytes;  /* sim (default 64 GiB), host (default 1 GiB) */
-  int64_t d2h_bytes_per_s; /* sim (default 25e9), host (default: unlimited) */
+  int64_t capacity_bytes;  /* sim (default 64 GiB), host (default 1 GiB); to 2^46 */
+  int64_t d2h_bytes_per_s; /* sim (default 25e9), host (default: unlimited); 10^6 to 10^15 */
   int64_t h2d_bytes_per_s;
   const char* library; /* cuda, ascend: the vendor's library; default: by its usual name */
 } tidemark_device_options;
@@ -147,12 +152,16 @@ TIDEMARK_API tidemark_status tidemark_device_synchronize(tidemark_device* device
 
 /* Device memory in stream order: a block freed on a stream is reused there at once, and on another as soon as the order
  * noted below says that stream runs after the block's last use, never before.
- * Thread rule: any thread. Notes about one stream come from the thread that submits to it. */
+ * Thread rule: any thread. Notes about one stream come from the thread that submits to it. Nobody may be inside a call
+ * while the allocator is freed.
+ * Limits: 4096 streams alive at once, forgotten by note_stream_destroyed; beyond, NO_RESOURCE and nothing done. A block
+ * is smaller than 2^47 bytes. Blocks, events and threads: as many as host memory holds. */
 typedef struct tidemark_allocator tidemark_allocator;
 
-/* The name of an owner number, for reports. Write at most `capacity` bytes with the closing zero. Called without a lock:
- * may ask the allocator for statistics and snapshots and may release blocks, but must not allocate from it (a failure
- * would ask for names again) nor free it. An exception thrown through it is caught, and the owner goes by its number. */
+/* The name of an owner number, for reports. Write at most `capacity` bytes with the closing zero. Called without a
+ * lock: may ask the allocator for statistics and snapshots and may release blocks, but must not allocate from it (a
+ * failure would ask for names again) nor free it. An exception thrown through it is caught, and the owner goes by its
+ * number. */
 typedef void (*tidemark_owner_name)(void* user, uint32_t owner, char* name, size_t capacity);
 /* Called before an allocation fails, with the report as text, on the thread that allocates and without a lock. May call
  * the allocator, which does not try again, but not free it. An exception thrown through it is caught and dropped. */
@@ -160,13 +169,13 @@ typedef void (*tidemark_out_of_memory)(void* user, int64_t requested_bytes, cons
 
 typedef struct tidemark_allocator_options {
   size_t struct_size;
-  int64_t limit_bytes;         /* most that may be reserved; default: what the device has */
-  int64_t address_space_bytes; /* default: eight times the device's memory */
-  int64_t unit_bytes;          /* blocks are multiples of it; default 512 */
-  int64_t trace_entries;       /* length of the history in snapshots; default: none */
+  int64_t limit_bytes;         /* most that may be reserved, to 2^60; default: what the device has */
+  int64_t address_space_bytes; /* one granule to 2^46; default: eight times the device's memory */
+  int64_t unit_bytes;          /* blocks are multiples of it: a power of two from 512 to a granule; default 512 */
+  int64_t trace_entries;       /* length of the history in snapshots, to 2^24; default: none */
   double garbage_threshold;    /* in (0, 1): above this part of the limit, growth first gives idle memory back */
   int32_t wait_on_stream;      /* not 0: at the limit the requesting stream waits for freed blocks, not the thread */
-  int32_t device_index;        /* as it appears in snapshots */
+  int32_t device_index;        /* as it appears in snapshots, to 1023 */
   tidemark_owner_name owner_name;
   tidemark_out_of_memory on_out_of_memory;
   void* user; /* of both callbacks */
@@ -263,7 +272,7 @@ TIDEMARK_API tidemark_status tidemark_allocator_reset_peaks(tidemark_allocator* 
 /* State and history as PyTorch pickles its own: a file for its memory viewer. */
 TIDEMARK_API tidemark_status tidemark_allocator_snapshot(const tidemark_allocator* allocator, tidemark_buffer** pickle,
                                                          tidemark_error** error) TIDEMARK_NOEXCEPT;
-/* Who holds the memory and what would help, as one paragraph. */
+/* Who holds the memory now, as one paragraph. What would help is in the text of a failed allocation. */
 TIDEMARK_API tidemark_status tidemark_allocator_report(const tidemark_allocator* allocator, tidemark_buffer** text,
                                                        tidemark_error** error) TIDEMARK_NOEXCEPT;
 
@@ -306,7 +315,7 @@ TIDEMARK_API tidemark_status tidemark_plan_rank_figures(const tidemark_plan* pla
 
 typedef struct tidemark_budget_options {
   size_t struct_size;
-  int64_t budget_bytes;      /* of device memory, reserve included; default: the plan's */
+  int64_t budget_bytes;      /* of device memory, reserve included, to 2^60 as those below; default: the plan's */
   int64_t host_budget_bytes; /* of pinned memory; default: not looked at */
   int64_t margin_bytes;      /* closer than this below the budget is near */
 } tidemark_budget_options;
@@ -330,9 +339,9 @@ TIDEMARK_API tidemark_status tidemark_plan_check_budget(const tidemark_plan* pla
 typedef double (*tidemark_load)(void* user, int32_t site);
 typedef struct tidemark_run_options {
   size_t struct_size;
-  int64_t scale;      /* sizes are divided by this power of two; default 1 */
-  int32_t verify;     /* not 0: fill what is written, check what is read */
-  int32_t steps;      /* default 1 */
+  int64_t scale;  /* sizes are divided by this power of two, to 2^20 and what the plan's alignment allows; default 1 */
+  int32_t verify; /* not 0: fill what is written, check what is read */
+  int32_t steps;  /* to 2^20; default 1 */
   tidemark_load load; /* default: as planned */
   void* user;
 } tidemark_run_options;
@@ -364,8 +373,9 @@ TIDEMARK_API tidemark_status tidemark_plan_run_rank(const tidemark_plan* plan, i
 /* ---- Framework hooks -------------------------------------------------------------------------------------------- */
 
 /* Entry points with the signatures that PyTorch's CUDAPluggableAllocator and torch_npu's NPUPluggableAllocator look up
- * by name (docs/c_api.md). One allocator per device index serves the process, opened at the first use. `stream` is a
- * cudaStream_t or aclrtStream. A failure is NULL, and the report goes to the log. Thread rule: any thread.
+ * by name (docs/c_api.md). One allocator per device index, 0 to 63, serves the process, opened at the first use.
+ * `stream` is a cudaStream_t or aclrtStream. A failure is NULL, and the report goes to the log; a device that cannot be
+ * opened and an index that is none are said once. Thread rule: any thread.
  *
  * The functions of the two families differ in the device they open and in `reset`. */
 TIDEMARK_API void* tidemark_cuda_malloc(ssize_t size, int device, void* stream) TIDEMARK_NOEXCEPT;

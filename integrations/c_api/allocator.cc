@@ -2,9 +2,11 @@
 
 #include <array>
 #include <memory>
+#include <new>
 #include <string>
 
 #include "integrations/c_api/handles.h"
+#include "integrations/c_api/memory_report.h"
 #include "integrations/c_api/structs.h"
 #include "integrations/formats/export_snapshot.h"
 
@@ -14,15 +16,15 @@ using namespace tidemark::c_api;  // NOLINT
 namespace {
 
 constexpr std::size_t kMostOwnerName = 256;
+constexpr std::int32_t kMostDeviceIndex = 1023;  // a snapshot has a list for each index below
 
+/// What only the C interface has limits for; the rest is the allocator's to judge.
 Outcome check_options(const tidemark_allocator_options& o) {
-  if (o.limit_bytes < 0 || o.address_space_bytes < 0 || o.unit_bytes < 0 || o.trace_entries < 0 || o.device_index < 0)
-    return invalid("tidemark_allocator_options: sizes and counts are not negative");
-  if (o.unit_bytes != 0 && (o.unit_bytes < 512 || (o.unit_bytes & (o.unit_bytes - 1)) != 0))
-    return invalid("tidemark_allocator_options: unit_bytes is a power of two, 512 at least");
-  if (!(o.garbage_threshold >= 0 && o.garbage_threshold < 1))
-    return invalid("tidemark_allocator_options: garbage_threshold is a part of the limit, below 1");
-  return {};
+  return check_numbers("tidemark_allocator_options",
+                       {{.name = "limit_bytes", .value = o.limit_bytes, .least = 1, .most = kMostBytes},
+                        {.name = "unit_bytes", .value = o.unit_bytes, .least = 1, .most = kMostBytes},
+                        {.name = "trace_entries", .value = o.trace_entries, .least = 1, .most = kMostBytes},
+                        {.name = "device_index", .value = o.device_index, .least = 0, .most = kMostDeviceIndex}});
 }
 
 AllocatorOptions options_of(const tidemark_allocator_options& o) {
@@ -70,7 +72,6 @@ Outcome answer(const CachingAllocator& allocator, DeviceCode code, const char* w
 template <class Allocate>
 tidemark_status allocate_with(tidemark_allocator* allocator, int64_t bytes, tidemark_address* address,
                               tidemark_error** error, Allocate allocate) noexcept {
-  if (address != nullptr) *address = 0;
   return on_allocator(allocator, error, [&](tidemark_allocator& a) -> Outcome {
     if (address == nullptr) return invalid("address is NULL");
     if (bytes < 0) return invalid("bytes is negative");
@@ -81,10 +82,18 @@ tidemark_status allocate_with(tidemark_allocator* allocator, int64_t bytes, tide
   });
 }
 
+/// A new stream may find no slot: the order says so by bad_alloc, as for want of host memory.
 template <class Note>
 tidemark_status note(tidemark_allocator* allocator, tidemark_error** error, Note note) noexcept {
   return on_allocator(allocator, error, [&](tidemark_allocator& a) -> Outcome {
-    note(a.order);
+    try {
+      note(a.order);
+    } catch (const std::bad_alloc&) {
+      if (a.order.stream_count() < StreamOrder::kMaxStreams) throw;
+      return {.status = TIDEMARK_STATUS_NO_RESOURCE,
+              .text = std::to_string(StreamOrder::kMaxStreams) +
+                      " streams are alive; note those that were destroyed (note_stream_destroyed)"};
+    }
     return {};
   });
 }
@@ -129,7 +138,10 @@ tidemark_status tidemark_allocator_create(tidemark_device* device, const tidemar
     tidemark_allocator_options known;
     if (Outcome o = read_options(options, "tidemark_allocator_options", known); !o.ok()) return o;
     if (Outcome o = check_options(known); !o.ok()) return o;
-    *allocator = new tidemark_allocator(device->device, options_of(known));
+    AllocatorOptions checked = options_of(known);
+    if (Status s = tidemark::check_options(checked, device->device->traits()); !s)
+      return invalid("tidemark_allocator_options: " + s.error().message);
+    *allocator = new tidemark_allocator(device->device, std::move(checked));
     return {};
   });
 }
@@ -280,7 +292,7 @@ tidemark_status tidemark_allocator_report(const tidemark_allocator* allocator, t
   if (text != nullptr) *text = nullptr;
   return on_allocator(allocator, error, [&](const tidemark_allocator& a) -> Outcome {
     if (text == nullptr) return invalid("text is NULL");
-    return give(a.allocator.report().text(), text);
+    return give(memory_report(a.allocator.report()), text);
   });
 }
 

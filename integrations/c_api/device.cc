@@ -22,10 +22,18 @@ tidemark_status on_device(tidemark_device* device, const char* what, tidemark_er
   });
 }
 
+constexpr std::int64_t kMostCapacity = std::int64_t{1} << 46;  // of which allocators can reserve addresses
+constexpr std::int64_t kLeastRate = 1'000'000;                 // below, times of large copies leave 64 bits
+constexpr std::int64_t kMostRate = 1'000'000'000'000'000;
+constexpr std::int32_t kMostOrdinal = 1023;
+
 Outcome check_options(const tidemark_device_options& o) {
-  if (o.capacity_bytes < 0 || o.d2h_bytes_per_s < 0 || o.h2d_bytes_per_s < 0 || o.ordinal < 0)
-    return invalid("tidemark_device_options: sizes, rates and the ordinal are not negative");
-  return {};
+  return check_numbers(
+      "tidemark_device_options",
+      {{.name = "ordinal", .value = o.ordinal, .least = 0, .most = kMostOrdinal},
+       {.name = "capacity_bytes", .value = o.capacity_bytes, .least = 1, .most = kMostCapacity},
+       {.name = "d2h_bytes_per_s", .value = o.d2h_bytes_per_s, .least = kLeastRate, .most = kMostRate},
+       {.name = "h2d_bytes_per_s", .value = o.h2d_bytes_per_s, .least = kLeastRate, .most = kMostRate}});
 }
 
 }  // namespace

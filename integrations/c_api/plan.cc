@@ -19,6 +19,7 @@ using namespace tidemark::c_api;  // NOLINT
 namespace {
 
 constexpr std::int32_t kMostSteps = 1 << 20;
+constexpr std::int64_t kMostScale = 1 << 20;  // the executor says what the plan's alignment allows
 
 Outcome read_text(std::string_view text, std::string name, tidemark_plan** plan) {
   Result<PlanFile> file = read_plan_file(text, name);
@@ -100,9 +101,20 @@ Result<std::unique_ptr<RankPlan>> sound_rank(const tidemark_plan& plan, const Pl
 }
 
 Outcome check_options(const tidemark_run_options& o) {
-  if (o.scale < 0 || (o.scale & (o.scale - 1)) != 0) return invalid("tidemark_run_options: scale is a power of two");
-  if (o.steps < 0 || o.steps > kMostSteps) return invalid("tidemark_run_options: steps are 1 to 2^20");
-  return {};
+  if (Outcome out =
+          check_numbers("tidemark_run_options", {{.name = "scale", .value = o.scale, .least = 1, .most = kMostScale},
+                                                 {.name = "steps", .value = o.steps, .least = 1, .most = kMostSteps}});
+      !out.ok())
+    return out;
+  if ((o.scale & (o.scale - 1)) == 0) return {};
+  return invalid("tidemark_run_options: scale is " + std::to_string(o.scale) + "; it must be a power of two");
+}
+
+Outcome check_options(const tidemark_budget_options& o) {
+  return check_numbers("tidemark_budget_options",
+                       {{.name = "budget_bytes", .value = o.budget_bytes, .least = 1, .most = kMostBytes},
+                        {.name = "host_budget_bytes", .value = o.host_budget_bytes, .least = 1, .most = kMostBytes},
+                        {.name = "margin_bytes", .value = o.margin_bytes, .least = 0, .most = kMostBytes}});
 }
 
 RunOptions options_of(const tidemark_run_options& o) {
@@ -176,8 +188,7 @@ tidemark_status tidemark_plan_check_budget(const tidemark_plan* plan, const tide
     if (plan == nullptr) return invalid("plan is NULL");
     tidemark_budget_options known;
     if (Outcome o = read_options(options, "tidemark_budget_options", known); !o.ok()) return o;
-    if (known.budget_bytes < 0 || known.host_budget_bytes < 0 || known.margin_bytes < 0)
-      return invalid("tidemark_budget_options: sizes are not negative");
+    if (Outcome o = check_options(known); !o.ok()) return o;
     if (plan->file.ranks.empty()) return invalid("the plan has no ranks");
     std::vector<RankFigures> figures;
     for (const PlanFile::Rank& rank : plan->file.ranks) figures.push_back(rank.figures);
@@ -197,7 +208,7 @@ tidemark_status tidemark_plan_run_rank(const tidemark_plan* plan, int32_t positi
     if (Outcome o = read_options(options, "tidemark_run_options", known); !o.ok()) return o;
     if (Outcome o = check_options(known); !o.ok()) return o;
     // Whether the report can be written is seen before a step is run.
-    if (Outcome o = write_result(tidemark_run_report{}, "report", report); !o.ok()) return o;
+    if (Outcome o = check_result(report, "report"); !o.ok()) return o;
     Result<std::unique_ptr<RankPlan>> sound = sound_rank(*plan, rank);
     if (!sound) return outcome_of(sound.error());
     RunReport ran;

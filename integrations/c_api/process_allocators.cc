@@ -68,6 +68,13 @@ tidemark_allocator* ProcessAllocators::open_slot(int index) {
   return made;
 }
 
+tidemark_allocator* ProcessAllocators::refuse_index(int index) {
+  if (!refused_an_index_.exchange(true))
+    log_error("allocator for device " + std::to_string(index) + ": device indices are 0 to " +
+              std::to_string(kMostDevices - 1) + "; nothing is allocated, freed or set for any other");
+  return nullptr;
+}
+
 tidemark_allocator* ProcessAllocators::owner_of(Address address) const {
   tidemark_allocator* owner = nullptr;
   for_each([&](tidemark_allocator& a) {

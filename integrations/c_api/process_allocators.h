@@ -23,9 +23,10 @@ class ProcessAllocators {
   /// `device_name`: "cuda" or "ascend".
   explicit ProcessAllocators(const char* device_name) : device_name_(device_name) {}
 
-  /// nullptr: no such index, or the device cannot be opened (said in the log, once for each index).
+  /// nullptr: no such index, or the device cannot be opened. Said in the log, once for each index, and once for all
+  /// that are none.
   [[nodiscard]] tidemark_allocator* get(int index) {
-    if (index < 0 || index >= kMostDevices) return nullptr;
+    if (index < 0 || index >= kMostDevices) return refuse_index(index);
     tidemark_allocator* open = slots_[static_cast<std::size_t>(index)].load(std::memory_order_acquire);
     return open != nullptr ? open : open_slot(index);
   }
@@ -46,10 +47,12 @@ class ProcessAllocators {
 
  private:
   tidemark_allocator* open_slot(int index);
+  tidemark_allocator* refuse_index(int index);
 
   const char* device_name_;
   std::mutex mutex_;  // held while opening
   std::array<bool, kMostDevices> refused_{};
+  std::atomic<bool> refused_an_index_{false};
   std::array<std::atomic<tidemark_allocator*>, kMostDevices> slots_{};
 };
 

@@ -1,11 +1,13 @@
 /* The C interface from C: every group of functions, every way to be refused, two threads on one allocator.
  * Usage: c_api_test PLAN, a plan file of a small job. */
-#define _POSIX_C_SOURCE 200809L
+#define _DEFAULT_SOURCE
 
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <tidemark/tidemark.h>
 
 static int failures = 0;
@@ -122,19 +124,222 @@ static void test_struct_sizes(void) {
   CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "struct_size", tidemark_device_open("sim", &newer.known, &device, error));
   newer.known.struct_size = sizeof newer;
   newer.later = 1;
-  CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "does not know", tidemark_device_open("sim", &newer.known, &device, error));
+  CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "is not zero", tidemark_device_open("sim", &newer.known, &device, error));
   newer.later = 0;
   newer.known.capacity_bytes = -1;
-  CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "not negative", tidemark_device_open("sim", &newer.known, &device, error));
+  CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "capacity_bytes is -1",
+                tidemark_device_open("sim", &newer.known, &device, error));
   newer.known.capacity_bytes = 0;
   CHECK_OK(tidemark_device_open("sim", &newer.known, &device, error));
   memset(&traits, 1, sizeof traits);
   traits.known.struct_size = sizeof traits;
+  CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "is not zero", tidemark_device_get_traits(device, &traits.known, error));
+  traits.later = 0;
   CHECK_OK(tidemark_device_get_traits(device, &traits.known, error));
   CHECK(traits.known.struct_size == sizeof traits && traits.later == 0);
   traits.known.struct_size = 8;
   CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "struct_size is 8", tidemark_device_get_traits(device, &traits.known, error));
   tidemark_device_close(device);
+}
+
+/* Every number of an options struct has limits: outside them there is no handle, and one text that names it. */
+static void refuse_device(tidemark_device_options options, const char* says) {
+  tidemark_device* device = NULL;
+  options.struct_size = sizeof options;
+  CHECK_REFUSED(TIDEMARK_STATUS_INVALID, says, tidemark_device_open("sim", &options, &device, error));
+  CHECK(device == NULL);
+}
+
+static void refuse_allocator(tidemark_device* device, tidemark_allocator_options options, const char* says) {
+  tidemark_allocator* allocator = NULL;
+  options.struct_size = sizeof options;
+  CHECK_REFUSED(TIDEMARK_STATUS_INVALID, says, tidemark_allocator_create(device, &options, &allocator, error));
+  CHECK(allocator == NULL);
+}
+
+static void test_number_limits(void) {
+  static const int64_t kWild[] = {-1, INT64_MIN, INT64_MAX, (int64_t)1 << 62};
+  tidemark_device* device = open_device("sim", 0);
+  size_t i;
+  for (i = 0; i < sizeof kWild / sizeof *kWild; ++i) {
+    refuse_device((tidemark_device_options){.capacity_bytes = kWild[i]}, "capacity_bytes is");
+    refuse_device((tidemark_device_options){.d2h_bytes_per_s = kWild[i]}, "d2h_bytes_per_s is");
+    refuse_device((tidemark_device_options){.h2d_bytes_per_s = kWild[i]}, "h2d_bytes_per_s is");
+    refuse_allocator(device, (tidemark_allocator_options){.limit_bytes = kWild[i]}, "limit_bytes is");
+    refuse_allocator(device, (tidemark_allocator_options){.address_space_bytes = kWild[i]}, "address_space_bytes is");
+    refuse_allocator(device, (tidemark_allocator_options){.unit_bytes = kWild[i]}, "unit_bytes is");
+    refuse_allocator(device, (tidemark_allocator_options){.trace_entries = kWild[i]}, "trace_entries is");
+  }
+  refuse_device((tidemark_device_options){.ordinal = -1}, "ordinal is -1; it must be from 0 to");
+  refuse_device((tidemark_device_options){.ordinal = INT32_MAX}, "ordinal is");
+  refuse_device((tidemark_device_options){.d2h_bytes_per_s = 1}, "d2h_bytes_per_s is 1; it must be from");
+  refuse_allocator(device, (tidemark_allocator_options){.device_index = -1}, "device_index is -1");
+  refuse_allocator(device, (tidemark_allocator_options){.device_index = INT32_MAX}, "device_index is");
+  refuse_allocator(device, (tidemark_allocator_options){.unit_bytes = 1 << 30}, "unit_bytes is");
+  refuse_allocator(device, (tidemark_allocator_options){.address_space_bytes = 1}, "address_space_bytes is 1;");
+  refuse_allocator(device, (tidemark_allocator_options){.garbage_threshold = NAN}, "garbage_threshold is");
+  tidemark_device_close(device);
+  /* The largest of everything works. */
+  device = open_device("sim", (int64_t)1 << 46);
+  {
+    tidemark_allocator_options options = {.struct_size = sizeof options,
+                                          .limit_bytes = (int64_t)1 << 60,
+                                          .address_space_bytes = (int64_t)1 << 46,
+                                          .unit_bytes = 2 * 1024 * 1024,
+                                          .device_index = 1023};
+    tidemark_allocator* allocator = NULL;
+    tidemark_buffer* pickle = NULL;
+    tidemark_address address = 0;
+    CHECK_OK(tidemark_allocator_create(device, &options, &allocator, error));
+    CHECK_OK(tidemark_allocator_allocate(allocator, 1, 0, 0, &address, error));
+    CHECK_OK(tidemark_allocator_snapshot(allocator, &pickle, error));
+    CHECK(tidemark_buffer_size(pickle) < kMiB);
+    tidemark_buffer_free(pickle);
+    tidemark_allocator_free(allocator);
+  }
+  tidemark_device_close(device);
+}
+
+/* ---- struct_size of any value --------------------------------------------------------------------------------- */
+
+/* One struct of the interface: its size, and a call that takes one. */
+struct Shape {
+  const char* name;
+  size_t bytes;
+  int is_result;
+  tidemark_status (*call)(const void* context, void* given);
+};
+
+/* What the calls below need besides. */
+struct Context {
+  tidemark_device* device;
+  const tidemark_allocator* allocator;
+  const tidemark_plan* plan;
+};
+
+static tidemark_status take_device_options(const void* context, void* given) {
+  tidemark_device* device = NULL;
+  const tidemark_status status = tidemark_device_open("null", given, &device, NULL);
+  (void)context;
+  CHECK((device != NULL) == (status == TIDEMARK_STATUS_OK));
+  tidemark_device_close(device);
+  return status;
+}
+static tidemark_status take_traits(const void* context, void* given) {
+  return tidemark_device_get_traits(((const struct Context*)context)->device, given, NULL);
+}
+static tidemark_status take_allocator_options(const void* context, void* given) {
+  tidemark_allocator* allocator = NULL;
+  const tidemark_status status =
+      tidemark_allocator_create(((const struct Context*)context)->device, given, &allocator, NULL);
+  CHECK((allocator != NULL) == (status == TIDEMARK_STATUS_OK));
+  tidemark_allocator_free(allocator);
+  return status;
+}
+static tidemark_status take_statistics(const void* context, void* given) {
+  return tidemark_allocator_get_statistics(((const struct Context*)context)->allocator, given, NULL);
+}
+static tidemark_status take_figures(const void* context, void* given) {
+  return tidemark_plan_rank_figures(((const struct Context*)context)->plan, 0, given, NULL);
+}
+static tidemark_status take_budget_options(const void* context, void* given) {
+  tidemark_budget_result result = {.struct_size = sizeof result};
+  return tidemark_plan_check_budget(((const struct Context*)context)->plan, given, &result, NULL);
+}
+static tidemark_status take_budget_result(const void* context, void* given) {
+  return tidemark_plan_check_budget(((const struct Context*)context)->plan, NULL, given, NULL);
+}
+
+/* The struct lies at the end of a page behind which nothing may be touched. Its size is `size`, and what it holds
+ * behind the `shape->bytes` that are known is `tail`. Every byte that is not known must stay as it was. */
+static void try_size(const struct Shape* shape, const struct Context* context, unsigned char* page_end, size_t size,
+                     unsigned char tail) {
+  const size_t room = size < 8 ? 8 : (size + 7) / 8 * 8;
+  const int fits = size >= shape->bytes && size <= 1024;
+  const int clean = tail == 0 || size <= shape->bytes;
+  unsigned char* given = page_end - room;
+  tidemark_status status;
+  size_t i;
+  size_t touched = 0;
+  memset(page_end - 4096, 0xa5, 4096 - room);
+  memset(given, 0, room);
+  if (size > shape->bytes) memset(given + shape->bytes, tail, room - shape->bytes);
+  memcpy(given, &size, sizeof size);
+  status = shape->call(context, given);
+  if (status != (fits && clean ? TIDEMARK_STATUS_OK : TIDEMARK_STATUS_INVALID)) {
+    fprintf(stderr, "%s with struct_size %zu and a tail of %d: %s\n", shape->name, size, tail,
+            tidemark_status_name(status));
+    ++failures;
+  }
+  CHECK(memcmp(given, &size, sizeof size) == 0);
+  for (i = 0; i < 4096 - room; ++i) touched += page_end[i - 4096] != 0xa5;
+  for (i = shape->bytes; i < room; ++i) touched += given[i] != (size > shape->bytes ? tail : 0);
+  for (i = sizeof size; i < room && (status != TIDEMARK_STATUS_OK || !shape->is_result); ++i)
+    touched += i < shape->bytes && given[i] != 0;
+  if (touched != 0) fprintf(stderr, "%s with struct_size %zu: %zu bytes were touched\n", shape->name, size, touched);
+  failures += touched != 0;
+}
+
+static void fuzz_sizes(const struct Shape* shapes, size_t count, const struct Context* context) {
+  unsigned char* pages = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  size_t s, size;
+  CHECK(pages != MAP_FAILED && mprotect(pages + 4096, 4096, PROT_NONE) == 0);
+  for (s = 0; s < count; ++s) {
+    for (size = 0; size <= 1040; ++size) {
+      try_size(&shapes[s], context, pages + 4096, size, 0);
+      try_size(&shapes[s], context, pages + 4096, size, 1);
+    }
+  }
+  CHECK(munmap(pages, 8192) == 0);
+}
+
+static void test_any_struct_size(void) {
+  static const struct Shape kShapes[] = {
+      {"device_options", sizeof(tidemark_device_options), 0, take_device_options},
+      {"traits", sizeof(tidemark_device_traits), 1, take_traits},
+      {"allocator_options", sizeof(tidemark_allocator_options), 0, take_allocator_options},
+      {"statistics", sizeof(tidemark_allocator_statistics), 1, take_statistics},
+  };
+  tidemark_device* device = open_device("sim", 0);
+  tidemark_allocator* allocator = NULL;
+  struct Context context = {device, NULL, NULL};
+  CHECK_OK(tidemark_allocator_create(device, NULL, &allocator, error));
+  context.allocator = allocator;
+  fuzz_sizes(kShapes, sizeof kShapes / sizeof *kShapes, &context);
+  tidemark_allocator_free(allocator);
+  tidemark_device_close(device);
+}
+
+static void fuzz_plan_structs(const tidemark_plan* plan, tidemark_device* device) {
+  static const struct Shape kShapes[] = {
+      {"figures", sizeof(tidemark_rank_figures), 1, take_figures},
+      {"budget_options", sizeof(tidemark_budget_options), 0, take_budget_options},
+      {"budget_result", sizeof(tidemark_budget_result), 1, take_budget_result},
+  };
+  const struct Context context = {device, NULL, plan};
+  struct {
+    tidemark_run_report known;
+    int64_t later;
+  } report;
+  struct {
+    tidemark_run_options known;
+    int64_t later;
+  } run;
+  fuzz_sizes(kShapes, sizeof kShapes / sizeof *kShapes, &context);
+  /* A run takes longer: the edges only. */
+  memset(&report, 0, sizeof report);
+  memset(&run, 0, sizeof run);
+  report.known.struct_size = sizeof report;
+  run.known.struct_size = sizeof run;
+  CHECK_OK(tidemark_plan_run_rank(plan, 0, device, &run.known, &report.known, error));
+  CHECK(report.known.tasks > 0 && report.known.struct_size == sizeof report);
+  report.later = 7;
+  CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "report: struct_size",
+                tidemark_plan_run_rank(plan, 0, device, &run.known, &report.known, error));
+  CHECK(report.later == 7);
+  run.later = 7;
+  CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "tidemark_run_options: struct_size",
+                tidemark_plan_run_rank(plan, 0, device, &run.known, &report.known, error));
 }
 
 static void name_owner(void* user, uint32_t owner, char* name, size_t capacity) {
@@ -190,9 +395,14 @@ static void test_allocator(void) {
                 tidemark_allocator_allocate(allocator, 60 * kMiB, streams[0], 0, &b, error));
   CHECK_REFUSED(TIDEMARK_STATUS_OUT_OF_MEMORY, "allocate 60.00 MiB",
                 tidemark_allocator_allocate(allocator, 60 * kMiB, streams[0], 0, &b, error));
-  CHECK(b == 0 && refusals == 4);
+  CHECK(refusals == 4);
+  /* Asked for without a refusal, the report speaks of none. */
   CHECK_OK(tidemark_allocator_report(allocator, &buffer, error));
   CHECK(tidemark_buffer_size(buffer) == (int64_t)strlen(tidemark_buffer_data(buffer)));
+  CHECK(strstr(tidemark_buffer_data(buffer), "The device has 64.00 MiB, of which ") == tidemark_buffer_data(buffer));
+  CHECK(strstr(tidemark_buffer_data(buffer), "layer 7 (1 of ") != NULL);
+  CHECK(strstr(tidemark_buffer_data(buffer), "allocate") == NULL);
+  CHECK(strstr(tidemark_buffer_data(buffer), "would do") == NULL);
   tidemark_buffer_free(buffer);
   CHECK_OK(tidemark_allocator_snapshot(allocator, &buffer, error));
   CHECK(tidemark_buffer_size(buffer) > 100 && memcmp(tidemark_buffer_data(buffer), "\x80\x02", 2) == 0);
@@ -247,17 +457,20 @@ static void test_allocator_refusals(void) {
   CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "power of two",
                 tidemark_allocator_create(device, &options, &allocator, error));
   options.unit_bytes = 0;
+  CHECK(allocator == NULL);
   options.garbage_threshold = 2;
   CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "garbage_threshold",
                 tidemark_allocator_create(device, &options, &allocator, error));
   CHECK(allocator == NULL);
   CHECK_OK(tidemark_allocator_create(device, NULL, &allocator, error));
   CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "negative", tidemark_allocator_allocate(allocator, -1, 0, 0, &address, error));
-  CHECK(address == 0);
   CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "address is NULL",
                 tidemark_allocator_allocate(allocator, 1, 0, 0, NULL, error));
   CHECK_REFUSED(TIDEMARK_STATUS_OUT_OF_MEMORY, "",
                 tidemark_allocator_allocate(allocator, INT64_MAX, 0, 0, &address, error));
+  CHECK_REFUSED(TIDEMARK_STATUS_OUT_OF_MEMORY, "",
+                tidemark_allocator_allocate_plain(allocator, INT64_MAX, 0, 0, &address, error));
+  CHECK(address == 1); /* outputs are written on success only */
   CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "bytes is negative", tidemark_allocator_set_limit(allocator, -1, error));
   CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "allocator is NULL",
                 tidemark_allocator_allocate(NULL, 1, 0, 0, &address, error));
@@ -269,6 +482,26 @@ static void test_allocator_refusals(void) {
                 tidemark_allocator_get_statistics(allocator, NULL, error));
   CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "pickle is NULL", tidemark_allocator_snapshot(allocator, NULL, error));
   CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "text is NULL", tidemark_allocator_report(allocator, NULL, error));
+  tidemark_allocator_free(allocator);
+  tidemark_device_close(device);
+}
+
+/* Streams beyond the limit are refused whole, and one that is destroyed makes room. */
+static void test_stream_limit(void) {
+  tidemark_device* device = open_device("sim", 0);
+  tidemark_allocator* allocator = NULL;
+  tidemark_address address = 1;
+  tidemark_stream stream = 0;
+  CHECK_OK(tidemark_allocator_create(device, NULL, &allocator, error));
+  while (stream < 10000 && tidemark_allocator_note_record(allocator, 1, stream + 1, NULL) == TIDEMARK_STATUS_OK)
+    ++stream;
+  CHECK(stream >= 4095 && stream <= 4096); /* the default stream may be one of them */
+  CHECK_REFUSED(TIDEMARK_STATUS_NO_RESOURCE, "4096 streams",
+                tidemark_allocator_note_record(allocator, 1, 20000, error));
+  CHECK_REFUSED(TIDEMARK_STATUS_NO_RESOURCE, "", tidemark_allocator_allocate(allocator, 1, 20000, 0, &address, error));
+  CHECK(address == 1);
+  CHECK_OK(tidemark_allocator_note_stream_destroyed(allocator, 1, error));
+  CHECK_OK(tidemark_allocator_note_record(allocator, 1, 20000, error));
   tidemark_allocator_free(allocator);
   tidemark_device_close(device);
 }
@@ -362,7 +595,11 @@ static void test_plan(const char* path) {
   CHECK_OK(tidemark_plan_check_budget(plan, &budget, &result, error));
   CHECK(result.verdict == TIDEMARK_BUDGET_FAIL && result.host == 0 && result.peak_bytes > budget.budget_bytes);
   budget.budget_bytes = -1;
-  CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "not negative", tidemark_plan_check_budget(plan, &budget, &result, error));
+  CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "budget_bytes is -1",
+                tidemark_plan_check_budget(plan, &budget, &result, error));
+  budget.budget_bytes = 0;
+  budget.margin_bytes = INT64_MAX;
+  CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "margin_bytes is", tidemark_plan_check_budget(plan, &budget, &result, error));
 
   run.verify = 1;
   run.steps = 2;
@@ -373,8 +610,20 @@ static void test_plan(const char* path) {
   run.user = &load;
   CHECK_REFUSED(TIDEMARK_STATUS_INFEASIBLE, "expert load",
                 tidemark_plan_run_rank(plan, 0, device, &run, &report, error));
+  CHECK(report.tasks > 0); /* outputs are written on success only */
   run.scale = 3;
   CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "power of two", tidemark_plan_run_rank(plan, 0, device, &run, &report, error));
+  run.scale = (int64_t)1 << 62;
+  CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "scale is 4611686018427387904; it must be from 1 to",
+                tidemark_plan_run_rank(plan, 0, device, &run, &report, error));
+  run.scale = INT64_MIN;
+  CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "scale is", tidemark_plan_run_rank(plan, 0, device, &run, &report, error));
+  run.scale = 1 << 20;
+  CHECK_REFUSED(TIDEMARK_STATUS_BAD_INPUT, "at most 1/", tidemark_plan_run_rank(plan, 0, device, &run, &report, error));
+  run.scale = 1;
+  run.steps = -1;
+  CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "steps is -1", tidemark_plan_run_rank(plan, 0, device, &run, &report, error));
+  fuzz_plan_structs(plan, device);
   CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "device is NULL", tidemark_plan_run_rank(plan, 0, NULL, NULL, &report, error));
   CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "report is NULL", tidemark_plan_run_rank(plan, 0, device, NULL, NULL, error));
   tidemark_plan_free(plan);
@@ -392,8 +641,11 @@ int main(int argc, char** argv) {
   test_version_and_names();
   test_devices();
   test_struct_sizes();
+  test_number_limits();
+  test_any_struct_size();
   test_allocator();
   test_allocator_refusals();
+  test_stream_limit();
   test_two_threads();
   test_plan(argv[1]);
   if (failures == 0) printf("all well\n");

@@ -1,9 +1,12 @@
 /* The framework hooks, called the way a framework calls them, on simulated devices: two indices, streams, bad
  * arguments. Run with TIDEMARK_ALLOCATOR_DEVICE=sim. */
+#define _POSIX_C_SOURCE 200809L
+
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <tidemark/tidemark.h>
+#include <unistd.h>
 
 static int failures = 0;
 
@@ -14,6 +17,41 @@ static int failures = 0;
       ++failures;                                                     \
     }                                                                 \
   } while (0)
+
+/* How often `says` was written to stderr since it was turned to `log`. */
+static int count_in(FILE* log, const char* says) {
+  char line[4096];
+  int count = 0;
+  rewind(log);
+  while (fgets(line, sizeof line, log) != NULL) count += strstr(line, says) != NULL;
+  return count;
+}
+
+/* An index that is no device's gives NULL and one line, however often it is asked for. */
+static void test_bad_index(void) {
+  FILE* log = tmpfile();
+  const int before = dup(STDERR_FILENO);
+  size_t size = 1;
+  int i;
+  CHECK(log != NULL && before >= 0 && dup2(fileno(log), STDERR_FILENO) == STDERR_FILENO);
+  for (i = 0; i < 100; ++i) {
+    CHECK(tidemark_cuda_malloc(1, -1, NULL) == NULL);
+    CHECK(tidemark_cuda_malloc(1, 64 + i, NULL) == NULL);
+    CHECK(tidemark_npu_malloc(1, 1000000, NULL) == NULL);
+  }
+  tidemark_cuda_free((void*)512, 1, 64, NULL);
+  tidemark_cuda_set_memory_fraction(0.5, -7);
+  tidemark_cuda_init(-1);
+  tidemark_npu_reset_peaks(64);
+  CHECK(tidemark_cuda_base_alloc(NULL, &size) == NULL && size == 0);
+  fflush(stderr);
+  CHECK(dup2(before, STDERR_FILENO) == STDERR_FILENO);
+  CHECK(count_in(log, "device -1: device indices are 0 to 63") == 1);      /* the cuda family */
+  CHECK(count_in(log, "device 1000000: device indices are 0 to 63") == 1); /* the npu family */
+  CHECK(count_in(log, "") == 2);
+  fclose(log);
+  close(before);
+}
 
 static void test_cuda(void) {
   void* stream = (void*)0;
@@ -35,8 +73,6 @@ static void test_cuda(void) {
   tidemark_cuda_free(a, 1 << 20, 0, stream); /* a second time: logged */
   tidemark_cuda_free(NULL, 0, 0, stream);
   tidemark_cuda_free(b, 1 << 20, 1, stream);
-  CHECK(tidemark_cuda_malloc(1, -1, stream) == NULL);
-  CHECK(tidemark_cuda_malloc(1, 1000, stream) == NULL);
   CHECK(tidemark_cuda_malloc(-1, 0, stream) == NULL);
   tidemark_cuda_reset();
   /* 64 GiB is what the simulated device has. */
@@ -72,6 +108,7 @@ static void test_npu(void) {
 }
 
 int main(void) {
+  test_bad_index();
   test_cuda();
   test_npu();
   if (failures == 0) printf("all well\n");
