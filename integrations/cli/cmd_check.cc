@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "core/verify.h"
@@ -37,7 +38,7 @@ class CheckCommand final : public Command {
     if (!checked) return checked.error();
     const auto& [request, outcome, what] = checked.value();
     if (const std::optional<std::string> violation = broken_rule(outcome)) {
-      const Status status = console.print(*violation + "\n");
+      const Status status = console.print(job_.format == Format::json ? broken_json(*violation) : *violation + "\n");
       if (!status) return status.error();
       return ExitStatus::answer_is_no;
     }
@@ -106,6 +107,10 @@ class CheckCommand final : public Command {
         return fmt::format("FAIL rank {}: the program breaks a rule: {}", rank.figures.rank, violation->detail);
     }
     return std::nullopt;
+  }
+
+  static std::string broken_json(const std::string& line) {
+    return nlohmann::ordered_json({{"verdict", "FAIL"}, {"line", line}}).dump(2) + "\n";
   }
 
   Result<Remedy> find_remedy(PlanRequest request, Bytes budget, const Console& console) const {

@@ -9,12 +9,14 @@
 #include <cerrno>
 #include <cstdio>
 #include <exception>
+#include <new>
 #include <string>
 #include <vector>
 
 #include "integrations/cli/console.h"
 #include "integrations/cli/help_text.h"
 #include "integrations/cli/options.h"
+#include "integrations/cli/refusal.h"
 #include "integrations/cli/verb.h"
 #include "integrations/cli/version.h"
 #include "integrations/formats/file.h"
@@ -35,20 +37,18 @@ void occupy_closed_streams() {
       (void)::open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);  // takes the lowest free number, this one
 }
 
-/// One line to stderr, whatever the message holds.
-ExitStatus report(std::string_view where, const Error& error) {
-  std::string line;
-  for (const char c : error.message) line += c == '\n' || c == '\r' ? ' ' : c;
-  complain(fmt::format("{}{}\n", where, line));
-  switch (error.code) {
-    case Error::Code::bad_input:
-      return ExitStatus::bad_input;
-    case Error::Code::infeasible:
-      return ExitStatus::answer_is_no;
-    case Error::Code::internal:
-      break;
-  }
-  return ExitStatus::fault;
+/// How a run was asked for, as far as failures care.
+struct Asked {
+  const Console& console;
+  bool json = false;
+};
+
+/// One line to stderr, and where JSON was asked for an object to stdout. A stdout that cannot be written has no say:
+/// the status tells.
+ExitStatus report(std::string_view where, const Error& error, const Asked& asked) {
+  complain(fmt::format("{}{}\n", where, one_line(error.message)));
+  if (asked.json) (void)asked.console.print(refusal_json(error)).ok();
+  return status_of(error);
 }
 
 std::vector<std::string> option_names(const CLI::App& app) {
@@ -82,6 +82,7 @@ Status parse(CLI::App& app, std::vector<std::string> arguments) {
 }
 
 ExitStatus run_verb(const Verb& verb, const std::vector<std::string>& arguments, Console& console) {
+  const Asked asked{.console = console, .json = asks_for_json(arguments)};
   const std::string where = fmt::format("tidemark {}: ", verb.name);
   const std::unique_ptr<Command> command = verb.make();
   CLI::App app("", std::string("tidemark ") + std::string(verb.name));
@@ -89,40 +90,67 @@ ExitStatus run_verb(const Verb& verb, const std::vector<std::string>& arguments,
   app.set_help_flag("-h,--help", "print this help");
   command->declare(app);
   try {
-    if (Status status = parse(app, arguments); !status) return report(where, status.error());
+    if (Status status = parse(app, arguments); !status) return report(where, status.error(), asked);
   } catch (const CLI::CallForHelp&) {
     const Status status = console.print(verb_help(verb, app));
-    return status ? ExitStatus::done : report(where, status.error());
+    return status ? ExitStatus::done : report(where, status.error(), asked);
   }
   const Result<ExitStatus> status = command->run(console);
   if (status) return status.value();
   // A message about a file starts with its name, for editors to find; one about an option or a fault with the verb.
   const Error& error = status.error();
   const bool about_file = error.code == Error::Code::bad_input && !error.message.starts_with("--");
-  return report(about_file ? "" : where, error);
+  return report(about_file ? "" : where, error, asked);
 }
 
 ExitStatus run(std::vector<std::string> arguments) {
   constexpr std::string_view kWhere = "tidemark: ";
-  if (arguments.empty()) return report(kWhere, bad_input("no verb is given; see 'tidemark --help'"));
+  Console console;
+  const Asked asked{.console = console, .json = asks_for_json(arguments)};
+  if (arguments.empty()) return report(kWhere, bad_input("no verb is given; see 'tidemark --help'"), asked);
   std::string first = arguments.front();
   arguments.erase(arguments.begin());
   if (first == "help" && !arguments.empty()) {
     first = arguments.front();
     arguments = {"--help"};
   }
-  Console console;
   const bool help = first == "--help" || first == "-h" || first == "help";
   if (help || first == "--version") {
     const Status status = console.print(help ? general_help() : version_text());
-    return status ? ExitStatus::done : report(kWhere, status.error());
+    return status ? ExitStatus::done : report(kWhere, status.error(), asked);
   }
   if (const Verb* verb = find_verb(first)) return run_verb(*verb, arguments, console);
   std::vector<std::string> names;
   for (const Verb& verb : verbs()) names.emplace_back(verb.name);
   const bool option = first.starts_with('-');
-  return report(kWhere, bad_input(fmt::format("unknown {} {}{}; see 'tidemark --help'", option ? "option" : "verb",
-                                              shown(first), hint_for(first, names))));
+  return report(kWhere,
+                bad_input(fmt::format("unknown {} {}{}; see 'tidemark --help'", option ? "option" : "verb",
+                                      shown(first), hint_for(first, names))),
+                asked);
+}
+
+/// An exception nobody was to throw. Memory may be short: nothing here may throw on.
+void complain_of_fault(const std::vector<std::string>& arguments, const char* what) noexcept {
+  complain("tidemark: fault: ");
+  complain(what);
+  complain("\n");
+  try {
+    if (asks_for_json(arguments)) (void)Console().print(refusal_json(internal_fault(what))).ok();
+  } catch (...) {
+  }
+}
+
+/// The input was too large for this machine, or for the limit it was run under.
+ExitStatus complain_of_memory(const std::vector<std::string>& arguments) noexcept {
+  constexpr const char* kWhat = "not enough memory on this machine for this input, or a limit on memory is too low";
+  complain("tidemark: ");
+  complain(kWhat);
+  complain("\n");
+  try {
+    if (asks_for_json(arguments)) (void)Console().print(refusal_json(bad_input(kWhat))).ok();
+  } catch (...) {
+  }
+  return ExitStatus::bad_input;
 }
 
 }  // namespace
@@ -133,14 +161,15 @@ int main(int argc, char** argv) {
   ExitStatus status = ExitStatus::fault;
   tidemark::cli::occupy_closed_streams();
   tidemark::remove_temporaries_on_signals();
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
   try {
-    status = tidemark::cli::run(std::vector<std::string>(argv + 1, argv + argc));
+    status = tidemark::cli::run(arguments);
+  } catch (const std::bad_alloc&) {
+    status = tidemark::cli::complain_of_memory(arguments);
   } catch (const std::exception& error) {
-    tidemark::cli::complain("tidemark: fault: ");
-    tidemark::cli::complain(error.what());
-    tidemark::cli::complain("\n");
+    tidemark::cli::complain_of_fault(arguments, error.what());
   } catch (...) {
-    tidemark::cli::complain("tidemark: fault of unknown kind\n");
+    tidemark::cli::complain_of_fault(arguments, "of unknown kind");
   }
   return static_cast<int>(status);
 }

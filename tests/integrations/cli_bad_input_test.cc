@@ -191,6 +191,85 @@ TEST(BadCounts, AreNamedWithTheirLine) {
   expect_refused(place, {"plan", small_model(), "--imbalance-from", "counts.csv"}, "^counts\\.csv:3: rows is '-3'");
 }
 
+// ---- every verb -----------------------------------------------------------------------------------------------------
+
+struct VerbInput {
+  std::string verb;
+  std::vector<std::string> file_in;  ///< what stands before and behind the file: "FILE" is replaced
+  std::string number;                ///< an option that wants a number, or nothing
+};
+
+std::ostream& operator<<(std::ostream& out, const VerbInput& input) {
+  return out << input.verb;
+}
+
+class EveryVerb : public ::testing::TestWithParam<VerbInput> {
+ protected:
+  [[nodiscard]] std::vector<std::string> words(const std::string& file,
+                                               const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> list = {GetParam().verb};
+    for (const std::string& word : GetParam().file_in) list.push_back(word == "FILE" ? file : word);
+    list.insert(list.end(), more.begin(), more.end());
+    return list;
+  }
+
+  /// In text: one line and nothing on stdout. As JSON: the same line, and an object that says so.
+  void expect_two(std::vector<std::string> arguments, const std::string& pattern) const {
+    SCOPED_TRACE(pattern);
+    expect_refused(place, arguments, pattern);
+    // In front: a missing value at the end would swallow it.
+    arguments.insert(arguments.begin() + 1, {"--format", "json"});
+    const Ran ran = place.run(arguments);
+    EXPECT_EQ(ran.status, 2) << ran.err;
+    EXPECT_TRUE(is_one_line(ran.err)) << ran.err;
+    const nlohmann::json json = nlohmann::json::parse(ran.out, nullptr, false);
+    ASSERT_TRUE(json.is_object()) << ran.out;
+    EXPECT_EQ(json.value("verdict", ""), "REFUSED");
+    EXPECT_EQ(json.value("exit_status", 0), 2);
+    EXPECT_EQ(json.value("kind", ""), "bad_input");
+    EXPECT_NE(ran.err.find(json.value("message", "?")), std::string::npos) << ran.err;
+  }
+
+  Workplace place;
+};
+
+TEST_P(EveryVerb, NamesAFileItCannotUse) {
+  if (GetParam().file_in.empty()) GTEST_SKIP() << "reads no file";
+  place.write("empty.json", "");
+  place.write("cut.json", "{\"schema\": \"tidemark.plan\", \"sche");
+  place.write("d.json/inside", "");
+  expect_two(words("missing.json"), "^missing\\.json: cannot read: No such file");
+  expect_two(words("d.json"), "^d\\.json: cannot read: Is a directory");
+  expect_two(words("empty.json"), "^empty\\.json:1:");
+  expect_two(words("cut.json"), "^cut\\.json:1:");
+  expect_two(words("/dev/zero"), "^/dev/zero: is not a regular file");
+  if (::geteuid() == 0) return;  // root may read anything
+  place.write("locked.json", "{}");
+  ::chmod(place.path("locked.json").c_str(), 0);
+  expect_two(words("locked.json"), "^locked\\.json: cannot read: Permission denied");
+}
+
+TEST_P(EveryVerb, NamesAnOptionItCannotUse) {
+  expect_two(words("x", {"--no-such-option"}), "unknown option '--no-such-option'");
+  if (GetParam().number.empty()) return;
+  for (const char* bad : {"x", "-1", "1e400", ""})
+    expect_two(words("x", {GetParam().number, bad}), "^tidemark " + GetParam().verb + ": " + GetParam().number + ": ");
+  expect_two(words("x", {GetParam().number}), GetParam().number);
+}
+
+TEST_P(EveryVerb, NamesTheFormatsItKnows) {
+  expect_refused(place, words("x", {"--format", "yaml"}), "--format: .*text or json");
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Verbs, EveryVerb,
+    ::testing::Values(VerbInput{"plan", {"FILE"}, "--op-time-scale"}, VerbInput{"estimate", {"FILE"}, "--top"},
+                      VerbInput{"simulate", {"FILE"}, "--layer-ms"}, VerbInput{"run", {"FILE"}, "--schedules"},
+                      VerbInput{"replay", {"FILE"}, "--capacity"}, VerbInput{"check", {"FILE"}, "--top"},
+                      VerbInput{"show", {"FILE"}, "--rank"}, VerbInput{"diff", {"FILE", "FILE"}, "--top"},
+                      VerbInput{"list", {}, ""}, VerbInput{"doctor", {}, ""}),
+    [](const auto& test) { return test.param.verb; });
+
 // ---- outputs --------------------------------------------------------------------------------------------------------
 
 TEST(BadOutput, LeavesNothingBehind) {

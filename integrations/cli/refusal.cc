@@ -1,0 +1,59 @@
+#include "integrations/cli/refusal.h"
+
+#include <nlohmann/json.hpp>
+
+namespace tidemark::cli {
+namespace {
+
+std::string_view kind_word(ExitStatus status) {
+  switch (status) {
+    case ExitStatus::bad_input:
+      return "bad_input";
+    case ExitStatus::answer_is_no:
+      return "infeasible";
+    case ExitStatus::done:
+    case ExitStatus::fault:
+      break;
+  }
+  return "fault";
+}
+
+}  // namespace
+
+ExitStatus status_of(const Error& error) {
+  switch (error.code) {
+    case Error::Code::bad_input:
+      return ExitStatus::bad_input;
+    case Error::Code::infeasible:
+      return ExitStatus::answer_is_no;
+    case Error::Code::internal:
+      break;
+  }
+  return ExitStatus::fault;
+}
+
+std::string refusal_json(const Error& error) {
+  using Json = nlohmann::ordered_json;
+  const ExitStatus status = status_of(error);
+  const Json json{{"verdict", "REFUSED"},
+                  {"exit_status", static_cast<int>(status)},
+                  {"kind", kind_word(status)},
+                  {"message", one_line(error.message)}};
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+bool asks_for_json(const std::vector<std::string>& arguments) {
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i] == "--format=json") return true;
+    if (arguments[i] == "--format" && i + 1 < arguments.size() && arguments[i + 1] == "json") return true;
+  }
+  return false;
+}
+
+std::string one_line(std::string_view message) {
+  std::string line;
+  for (const char c : message) line += c == '\n' || c == '\r' ? ' ' : c;
+  return line;
+}
+
+}  // namespace tidemark::cli
