@@ -37,16 +37,25 @@ DeviceCode MappedMemory::check(Address at, Bytes bytes, bool mapped, Slots& slot
 }
 
 /// REQUIRES: `granule` has been taken out of its slot.
-DeviceCode MappedMemory::drop(Granule granule) {
-  return granule.use_count() == 1 ? vendor_.destroy_granule(granule->vendor) : DeviceCode::ok;
+void MappedMemory::drop(Granule granule) {
+  if (granule.use_count() > 1) return;  // other addresses show it
+  if (vendor_.destroy_granule(granule->vendor) != DeviceCode::ok) spare_.push_back(std::move(granule));
+}
+
+void MappedMemory::drop_spare() {
+  for (Granule& granule : std::exchange(spare_, {})) drop(std::move(granule));
 }
 
 DeviceCode MappedMemory::create(std::size_t count, std::vector<Granule>& made) {
   made.reserve(count);
+  while (made.size() < count && !spare_.empty()) {
+    made.push_back(std::move(spare_.back()));
+    spare_.pop_back();
+  }
   while (made.size() < count) {
     std::uint64_t handle = 0;
     if (const DeviceCode code = vendor_.create_granule(handle); code != DeviceCode::ok) {
-      for (Granule& granule : made) (void)drop(std::move(granule));
+      for (Granule& granule : made) drop(std::move(granule));
       made.clear();
       return code;
     }
@@ -55,21 +64,22 @@ DeviceCode MappedMemory::create(std::size_t count, std::vector<Granule>& made) {
   return DeviceCode::ok;
 }
 
-void MappedMemory::detach_first(Address at, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) (void)vendor_.detach_granule(place(at, i, granule_bytes_));
+/// Undoes an attachment; `code` is why, and the answer where that works.
+DeviceCode MappedMemory::undo_attach(Address at, std::size_t count, DeviceCode code) {
+  for (std::size_t i = 0; i < count; ++i) {
+    if (vendor_.detach_granule(place(at, i, granule_bytes_)) != DeviceCode::ok) code = lose(at);
+  }
+  return code;
 }
 
 /// Attaches one granule after the other and makes them accessible; after a failure none is attached.
 DeviceCode MappedMemory::attach_all(Address at, std::span<const Granule> granules) {
   for (std::size_t i = 0; i < granules.size(); ++i) {
     const DeviceCode code = vendor_.attach_granule(place(at, i, granule_bytes_), granules[i]->vendor);
-    if (code == DeviceCode::ok) continue;
-    detach_first(at, i);
-    return code;
+    if (code != DeviceCode::ok) return undo_attach(at, i, code);
   }
   const DeviceCode code = vendor_.allow_range(at, static_cast<Bytes>(granules.size()) * granule_bytes_);
-  if (code != DeviceCode::ok) detach_first(at, granules.size());
-  return code;
+  return code == DeviceCode::ok ? code : undo_attach(at, granules.size(), code);
 }
 
 DeviceCode MappedMemory::reserve(Bytes bytes, Address& base) {
@@ -108,17 +118,23 @@ DeviceCode MappedMemory::map(Address at, Bytes bytes) {
   if (code == DeviceCode::ok) {
     std::move(made.begin(), made.end(), slots.begin());
   } else {
-    for (Granule& granule : made) (void)drop(std::move(granule));
+    for (Granule& granule : made) drop(std::move(granule));
   }
   return code;
 }
 
-/// On a failure the granules before it are gone and the rest stay mapped.
-DeviceCode MappedMemory::take_away(Address at, Slots slots) {
-  for (std::size_t i = 0; i < slots.size(); ++i) {
-    if (const DeviceCode code = vendor_.detach_granule(place(at, i, granule_bytes_)); code != DeviceCode::ok)
-      return code;
-    if (const DeviceCode code = drop(std::exchange(slots[i], nullptr)); code != DeviceCode::ok) return code;
+/// No state of this class says where such memory is, hence the device ends here.
+DeviceCode MappedMemory::lose(Address at) {
+  return vendor_.refuse(DeviceCode::lost,
+                        fmt::format("memory on its way from or to {:#x} fits neither its new nor its old place", at));
+}
+
+/// Detaches one granule after the other; after a failure all of them are attached again.
+DeviceCode MappedMemory::detach_all(Address at, std::span<const Granule> granules) {
+  for (std::size_t i = 0; i < granules.size(); ++i) {
+    const DeviceCode code = vendor_.detach_granule(place(at, i, granule_bytes_));
+    if (code == DeviceCode::ok) continue;
+    return i == 0 || attach_all(at, granules.first(i)) == DeviceCode::ok ? code : lose(at);
   }
   return DeviceCode::ok;
 }
@@ -127,12 +143,9 @@ DeviceCode MappedMemory::unmap(Address at, Bytes bytes) {
   const std::lock_guard lock(mutex_);
   Slots slots;
   if (const DeviceCode code = check(at, bytes, true, slots); code != DeviceCode::ok) return code;
-  return take_away(at, slots);
-}
-
-DeviceCode MappedMemory::share(Address at, Slots to, Slots from) {
-  if (const DeviceCode code = attach_all(at, from); code != DeviceCode::ok) return code;
-  std::copy(from.begin(), from.end(), to.begin());
+  if (const DeviceCode code = detach_all(at, slots); code != DeviceCode::ok) return code;
+  drop_spare();
+  for (Granule& slot : slots) drop(std::exchange(slot, nullptr));
   return DeviceCode::ok;
 }
 
@@ -142,27 +155,24 @@ DeviceCode MappedMemory::alias(Address at, Address source, Bytes bytes) {
   Slots to, from;
   if (const DeviceCode code = check(at, bytes, false, to); code != DeviceCode::ok) return code;
   if (const DeviceCode code = check(source, bytes, true, from); code != DeviceCode::ok) return code;
-  return share(at, to, from);
-}
-
-/// Neither place can be reached: no state of this class says so, hence the device ends here.
-DeviceCode MappedMemory::lose(Address source) {
-  return vendor_.refuse(DeviceCode::lost,
-                        fmt::format("memory on its way from {:#x} fits neither its new nor its old place", source));
+  if (const DeviceCode code = attach_all(at, from); code != DeviceCode::ok) return code;
+  std::copy(from.begin(), from.end(), to.begin());
+  return DeviceCode::ok;
 }
 
 /// For vendors whose handles have one address: away from the old one first, and back there if the new one fails.
-DeviceCode MappedMemory::move(Address at, Slots to, Address source, Slots from) {
-  for (std::size_t i = 0; i < from.size(); ++i) {
-    const DeviceCode code = vendor_.detach_granule(place(source, i, granule_bytes_));
-    if (code == DeviceCode::ok) continue;
-    return attach_all(source, from.first(i)) == DeviceCode::ok ? code : lose(source);
-  }
-  if (const DeviceCode code = attach_all(at, from); code != DeviceCode::ok) {
-    return attach_all(source, from) == DeviceCode::ok ? code : lose(source);
-  }
-  std::move(from.begin(), from.end(), to.begin());
-  return DeviceCode::ok;
+DeviceCode MappedMemory::move(Address at, Address source, std::span<const Granule> granules) {
+  if (const DeviceCode code = detach_all(source, granules); code != DeviceCode::ok) return code;
+  const DeviceCode code = attach_all(at, granules);
+  if (code == DeviceCode::ok) return code;
+  return attach_all(source, granules) == DeviceCode::ok ? code : lose(source);
+}
+
+/// Never without an address.
+DeviceCode MappedMemory::move_by_alias(Address at, Address source, std::span<const Granule> granules) {
+  if (const DeviceCode code = attach_all(at, granules); code != DeviceCode::ok) return code;
+  const DeviceCode code = detach_all(source, granules);
+  return code == DeviceCode::ok ? code : undo_attach(at, granules.size(), code);
 }
 
 DeviceCode MappedMemory::remap(Address at, Address source, Bytes bytes) {
@@ -170,9 +180,10 @@ DeviceCode MappedMemory::remap(Address at, Address source, Bytes bytes) {
   Slots to, from;
   if (const DeviceCode code = check(at, bytes, false, to); code != DeviceCode::ok) return code;
   if (const DeviceCode code = check(source, bytes, true, from); code != DeviceCode::ok) return code;
-  if (!aliasing_) return move(at, to, source, from);
-  if (const DeviceCode code = share(at, to, from); code != DeviceCode::ok) return code;
-  return take_away(source, from);
+  const DeviceCode code = aliasing_ ? move_by_alias(at, source, from) : move(at, source, from);
+  if (code != DeviceCode::ok) return code;
+  for (std::size_t i = 0; i < from.size(); ++i) to[i] = std::exchange(from[i], nullptr);
+  return DeviceCode::ok;
 }
 
 void MappedMemory::clear() {
@@ -181,11 +192,12 @@ void MappedMemory::clear() {
     for (std::size_t i = 0; i < reservation.granules.size(); ++i) {
       if (reservation.granules[i] == nullptr) continue;
       (void)vendor_.detach_granule(place(base, i, granule_bytes_));
-      (void)drop(std::exchange(reservation.granules[i], nullptr));
+      drop(std::exchange(reservation.granules[i], nullptr));
     }
     (void)vendor_.release_range(base, reservation.bytes);
   }
   reservations_.clear();
+  drop_spare();
 }
 
 }  // namespace tidemark

@@ -1,8 +1,9 @@
 #pragma once
 // Mapped memory over vendors that map and unmap whole physical handles only (CUDA and ACL both do): one handle per
-// granule, its addresses counted, every change all or nothing. The vendor is reached through GranuleVendor, a granule
-// at a time. Only a vendor that fails to detach leaves half a change behind: granules taken away so far (unmap), or
-// still at both places (remap with aliasing).
+// granule, its addresses counted, every change all or nothing: what a failure interrupts is put back, and where the
+// vendor refuses that too, the device is lost. The vendor is reached through GranuleVendor, a granule at a time. A
+// handle that nothing shows any more and that the vendor would not destroy is kept: the next unmap() tries again, and
+// map() uses it before it asks for new ones.
 //
 // Cost: one vendor call or two per granule, a word of host memory per reserved granule. Never on the hot path.
 // Threads: any; one lock over all of it, held during vendor calls.
@@ -19,7 +20,8 @@
 
 namespace tidemark {
 
-/// A vendor's calls for mapped memory. Each answers ok or what Device's function of that purpose may answer.
+/// A vendor's calls for mapped memory. Each answers ok or what Device's function of that purpose may answer. A call
+/// that fails has changed nothing. On a lost device release_range, destroy_granule and detach_granule answer ok.
 class GranuleVendor {
  public:
   virtual DeviceCode reserve_range(Bytes bytes, Address& base) = 0;
@@ -69,18 +71,20 @@ class MappedMemory {
   [[nodiscard]] DeviceCode check(Address at, Bytes bytes, bool mapped, Slots& slots);
   [[nodiscard]] DeviceCode create(std::size_t count, std::vector<Granule>& made);
   [[nodiscard]] DeviceCode attach_all(Address at, std::span<const Granule> granules);
-  void detach_first(Address at, std::size_t count);
-  [[nodiscard]] DeviceCode share(Address at, Slots to, Slots from);
-  [[nodiscard]] DeviceCode take_away(Address at, Slots slots);
-  [[nodiscard]] DeviceCode move(Address at, Slots to, Address source, Slots from);
-  DeviceCode lose(Address source);
-  DeviceCode drop(Granule granule);
+  [[nodiscard]] DeviceCode detach_all(Address at, std::span<const Granule> granules);
+  DeviceCode undo_attach(Address at, std::size_t count, DeviceCode code);
+  [[nodiscard]] DeviceCode move(Address at, Address source, std::span<const Granule> granules);
+  [[nodiscard]] DeviceCode move_by_alias(Address at, Address source, std::span<const Granule> granules);
+  DeviceCode lose(Address at);
+  void drop(Granule granule);
+  void drop_spare();
 
   GranuleVendor& vendor_;
   const bool aliasing_;
   Bytes granule_bytes_ = 0;
   std::mutex mutex_;
   std::map<Address, Reservation> reservations_;
+  std::vector<Granule> spare_;  ///< attached nowhere, and not destroyed when it was asked for
 };
 
 }  // namespace tidemark
