@@ -247,11 +247,19 @@ Status ContingencyEngine::trigger(Active& active) {
     if (code == DeviceCode::ok)
       code = p_.transfers.copy_out(contingency_pieces(c, record.actual_bytes), p_.addresses[row(c.residency)], id,
                                    TransferEngine::Cause::contingency);
-    if (code == DeviceCode::ok) code = p_.streams.record(StreamRole::d2h, active.copied_out.emplace());
+    if (code == DeviceCode::ok) code = record_copy(StreamRole::d2h, active.copied_out);
     if (Status s = check(code, active, "copying out"); !s) return s;
   }
   p_.region->give_back(active.stay, 2 * p_.bound.clock[row(c.release_at)]);
   return {};
+}
+
+/// Holds an event only if there is a record in it.
+DeviceCode ContingencyEngine::record_copy(StreamRole stream, std::optional<EventHandle>& event) {
+  EventHandle recorded{};
+  const DeviceCode code = p_.streams.record(stream, recorded);
+  if (code == DeviceCode::ok) event = recorded;
+  return code;
 }
 
 Status ContingencyEngine::release(Active& active) {
@@ -277,7 +285,7 @@ Status ContingencyEngine::prefetch(Active& active) {
     code = p_.transfers.copy_in(p_.addresses[row(c.residency)], contingency_pieces(c, record.actual_bytes), id,
                                 TransferEngine::Cause::contingency);
   if (code == DeviceCode::ok) code = hooks_.check_copy_in(c.residency, id);
-  if (code == DeviceCode::ok) code = p_.streams.record(StreamRole::h2d, active.copied_in.emplace());
+  if (code == DeviceCode::ok) code = record_copy(StreamRole::h2d, active.copied_in);
   return check(code, active, "copying in");
 }
 

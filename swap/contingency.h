@@ -97,6 +97,7 @@ class ContingencyEngine {
   void follow(ResidencyId residency, Bytes actual, double load, SiteId site, TaskId after, const OversizedStay& stay);
   [[nodiscard]] Status enlarge_host(TaskId task);
   [[nodiscard]] Status trigger(Active& active);
+  [[nodiscard]] DeviceCode record_copy(StreamRole stream, std::optional<EventHandle>& event);
   [[nodiscard]] Status release(Active& active);
   [[nodiscard]] Status prefetch(Active& active);
   [[nodiscard]] Status need(Active& active, TaskId task);

@@ -17,16 +17,21 @@ DeviceCode StreamSet::open() {
 }
 
 DeviceCode StreamSet::record(StreamRole role, EventHandle& event) {
+  EventHandle taken{};
   for (bool drained = false;;) {
-    const DeviceCode code = events_.acquire(event);
+    const DeviceCode code = events_.acquire(taken);
     if (code == DeviceCode::ok) break;
     if (!is_recoverable(code)) return code;
     if (const DeviceCode relief = relieve(drained); relief != DeviceCode::ok) return relief;
   }
-  const DeviceCode code = submit(role, [&](StreamHandle stream) { return device_.record_event(event, stream); });
-  if (code != DeviceCode::ok) events_.release(event);
+  const DeviceCode code = submit(role, [&](StreamHandle stream) { return device_.record_event(taken, stream); });
+  if (code != DeviceCode::ok) {
+    events_.release(taken);
+    return code;
+  }
+  event = taken;
   ++records_;
-  return code;
+  return DeviceCode::ok;
 }
 
 DeviceCode StreamSet::wait(StreamRole role, EventHandle event) {

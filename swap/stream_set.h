@@ -37,7 +37,8 @@ class StreamSet {
     }
   }
 
-  /// An event behind everything submitted to the stream so far.
+  /// An event behind everything submitted to the stream so far; the caller releases it. A failure leaves `event` as it
+  /// was: what could not be recorded is somebody else's already.
   [[nodiscard]] DeviceCode record(StreamRole role, EventHandle& event);
   [[nodiscard]] DeviceCode wait(StreamRole role, EventHandle event);
   void release(EventHandle event) { events_.release(event); }
