@@ -13,6 +13,7 @@ namespace tidemark {
 namespace {
 
 constexpr int kMostRows = 100'000'000;
+constexpr std::size_t kMostColumns = 10'000;
 constexpr std::int64_t kMostScaled = std::int64_t{1} << 62;
 
 std::string_view trimmed(std::string_view text) {
@@ -53,6 +54,7 @@ std::size_t end_of_quoted(std::string_view line) {
 Status split(std::string_view line, std::vector<std::string_view>& fields) {
   fields.clear();
   for (;;) {
+    if (fields.size() == kMostColumns) return bad_input(fmt::format("there are more than {} fields", kMostColumns));
     const std::size_t first = std::min(line.find_first_not_of(" \t"), line.size());
     line.remove_prefix(first);
     std::size_t end = 0;
@@ -95,6 +97,8 @@ std::optional<std::size_t> CsvTable::find(std::string_view name) const {
 }
 
 Result<std::size_t> CsvTable::get(std::string_view name) const {
+  if (std::ranges::count(header_, name) > 1)
+    return wrong(header_line_, fmt::format("column {} is there twice", shown(name)));
   if (const std::optional<std::size_t> column = find(name)) return *column;
   const std::vector<std::string> names(header_.begin(), header_.end());
   const std::optional<std::string> near = find_near_miss(name, names);

@@ -23,13 +23,13 @@ struct CsvRow {
 class CsvTable {
  public:
   /// Reads the header; rows are checked by for_each. `text` and `file` must outlive the table. Errors (bad_input): no
-  /// header line.
+  /// header line, more than 10,000 columns.
   [[nodiscard]] static Result<CsvTable> open(std::string_view text, std::string_view file);
 
   [[nodiscard]] std::span<const std::string_view> header() const { return header_; }
   /// Position of a column, or nothing.
   [[nodiscard]] std::optional<std::size_t> find(std::string_view name) const;
-  /// Errors (bad_input): no such column; the nearest one is suggested.
+  /// Errors (bad_input): no such column, and the nearest one is suggested; more than one.
   [[nodiscard]] Result<std::size_t> get(std::string_view name) const;
 
   /// Calls `visit` for every row until it fails. Errors (bad_input): too few or too many fields, a quote that is not

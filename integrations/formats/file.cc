@@ -52,6 +52,27 @@ int write_all(int fd, std::string_view bytes) {
   return 0;
 }
 
+Error too_large(const std::filesystem::path& path, Bytes bytes, Bytes most_bytes) {
+  return bad_input(fmt::format("{}: is {} large; it must be at most {}", path.string(), format_bytes(bytes),
+                               format_bytes(most_bytes)));
+}
+
+/// What its size says may change while it is read.
+Result<std::string> read_all(int fd, const std::filesystem::path& path, Bytes most_bytes) {
+  constexpr std::size_t kStep = std::size_t{1} << 16;
+  std::string bytes;
+  for (;;) {
+    const std::size_t have = bytes.size();
+    if (static_cast<Bytes>(have) > most_bytes) return too_large(path, static_cast<Bytes>(have), most_bytes);
+    bytes.resize(have + kStep);
+    const ssize_t got = ::read(fd, bytes.data() + have, kStep);
+    bytes.resize(have + (got > 0 ? static_cast<std::size_t>(got) : 0));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return failed(path, "read", errno);
+    if (got == 0) return bytes;
+  }
+}
+
 Status write_in_place(const std::filesystem::path& path, std::string_view bytes) {
   Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
   if (!file.open()) return failed(path, "write", errno);
@@ -93,7 +114,7 @@ void remember(const std::filesystem::path& path) {
   }
 }
 
-constexpr std::array kEndingSignals = {SIGINT, SIGTERM, SIGHUP};
+constexpr std::array kEndingSignals = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGXCPU};
 
 sigset_t ending_signals() {
   sigset_t set;
@@ -135,7 +156,7 @@ int fill(int fd, std::string_view bytes, const struct stat* replaced) {
 
 }  // namespace
 
-Result<std::string> read_file(const std::filesystem::path& path) {
+Result<std::string> read_file(const std::filesystem::path& path, Bytes most_bytes) {
   std::error_code error;
   const std::filesystem::file_status status = std::filesystem::status(path, error);
   if (std::filesystem::is_directory(status)) return failed(path, "read", EISDIR);
@@ -143,17 +164,10 @@ Result<std::string> read_file(const std::filesystem::path& path) {
     return bad_input(fmt::format("{}: is not a regular file; give a file", path.string()));
   Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file.open()) return failed(path, "read", errno);
-  std::string bytes;
-  constexpr std::size_t kStep = std::size_t{1} << 16;
-  for (;;) {
-    const std::size_t have = bytes.size();
-    bytes.resize(have + kStep);
-    const ssize_t got = ::read(file.get(), bytes.data() + have, kStep);
-    bytes.resize(have + (got > 0 ? static_cast<std::size_t>(got) : 0));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return failed(path, "read", errno);
-    if (got == 0) return bytes;
-  }
+  struct stat facts {};
+  if (::fstat(file.get(), &facts) != 0) return failed(path, "read", errno);
+  if (facts.st_size > most_bytes) return too_large(path, facts.st_size, most_bytes);
+  return read_all(file.get(), path, most_bytes);
 }
 
 Status write_file(const std::filesystem::path& path, std::string_view bytes) {
@@ -208,6 +222,7 @@ void remove_temporaries_on_signals() {
     action.sa_flags = static_cast<int>(SA_RESETHAND);
     ::sigaction(number, &action, nullptr);
   }
+  ::signal(SIGXFSZ, SIG_IGN);
 }
 
 }  // namespace tidemark

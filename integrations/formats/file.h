@@ -5,13 +5,17 @@
 #include <string>
 #include <string_view>
 
+#include "core/bytes.h"
 #include "core/result.h"
 
 namespace tidemark {
 
-/// The bytes of a regular file. Errors (bad_input): it cannot be opened or read, or is anything else (a directory, a
-/// device, a pipe), which is refused before it is opened.
-[[nodiscard]] Result<std::string> read_file(const std::filesystem::path& path);
+/// The largest file that is read whole: above what a trace of a day has, below what fills a machine.
+inline constexpr Bytes kMostFileBytes = 4 * kGiB;
+
+/// The bytes of a regular file. Errors (bad_input): it cannot be opened or read; it is anything else (a directory, a
+/// device, a pipe), which is refused before it is opened; it is larger than `most_bytes`, which is refused unread.
+[[nodiscard]] Result<std::string> read_file(const std::filesystem::path& path, Bytes most_bytes = kMostFileBytes);
 
 /// Replaces `path` by `bytes` at once: written to a temporary file in the same directory, synchronised, then renamed.
 /// On any error (bad_input) an existing file keeps its old bytes and nothing half-written is left behind. What is not a
@@ -31,8 +35,10 @@ struct Temporary {
 /// The file was renamed or unlinked: signals leave its name alone.
 void forget_temporary(const std::filesystem::path& path);
 
-/// From now on SIGINT, SIGTERM and SIGHUP unlink the temporary files in use and then end the process as they would have
-/// done. A signal that is ignored stays ignored.
+/// From now on the signals that ask a process to end (SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGXCPU) unlink the
+/// temporary files in use and then end it as they would have done. A signal that is ignored stays ignored. SIGXFSZ is
+/// ignored: a write beyond the file size limit fails with its errno, like one to a full disk, and cleans up after
+/// itself.
 void remove_temporaries_on_signals();
 
 }  // namespace tidemark

@@ -44,8 +44,11 @@ Result<Columns> find_columns(const CsvTable& csv, std::vector<std::string>& note
     *column = csv.find(name).value_or(kNoColumn);
     known.insert(name);
   }
+  std::vector<std::string_view> unused;
   for (const std::string_view name : csv.header())
-    if (!known.contains(name)) notes.push_back(fmt::format("column {} is not used", shown(name)));
+    if (!known.contains(name)) unused.push_back(name);
+  if (unused.size() == 1) notes.push_back(fmt::format("column {} is not used", shown(unused.front())));
+  if (unused.size() > 1) notes.push_back(fmt::format("columns {} are not used", shown_some(unused)));
   return columns;
 }
 

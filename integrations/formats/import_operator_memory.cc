@@ -110,7 +110,8 @@ Result<Rows> read_rows(const CsvTable& csv, const Columns& columns) {
   return all;
 }
 
-/// What the first allocation's total counts beside itself and the rows that say they were there before.
+/// What the first allocation's total counts beside itself and the rows that say they were there before. Readers promise
+/// sums of at most kMostTraceBytes, and a total may say anything.
 void add_undescribed(const std::vector<Row>& rows, AllocationTrace& trace) {
   const Row* first = nullptr;
   Bytes described = 0;
@@ -123,7 +124,8 @@ void add_undescribed(const std::vector<Row>& rows, AllocationTrace& trace) {
   if (first == nullptr || !first->total_bytes) return;
   const Bytes rest = *first->total_bytes - first->bytes - described;
   if (rest < 0) trace.notes.push_back("the totals count less than the rows; they are not used");
-  if (rest <= 0) return;
+  if (rest > kMostTraceBytes) trace.notes.push_back("the totals count more than 2^60 bytes; they are not used");
+  if (rest <= 0 || rest > kMostTraceBytes) return;
   trace.blocks.push_back({.bytes = rest, .stream = first->stream});
   trace.notes.push_back(fmt::format("{} B were live before the first row and are taken as one block", rest));
 }

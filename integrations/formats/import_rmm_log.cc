@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <iterator>
 #include <limits>
 #include <map>
+#include <optional>
 
 #include "integrations/formats/csv_table.h"
 #include "integrations/formats/shown.h"
@@ -28,12 +30,12 @@ class LogReader {
     if (sum_ > kMostTraceBytes) return bad_input("the sizes up to here add up to more than 2^60 bytes");
     const auto found = block_at_.find(address);
     if (line.is_alloc) {
-      if (found != block_at_.end())
-        return bad_input(fmt::format("pointer 0x{:x} is allocated while it is in use; a free is missing", address));
+      if (Status status = check_vacant(address, line.block.bytes); !status) return status;
       block_at_[address] = born_.size();
       events_.push_back({.is_alloc = true, .row = born_.size()});
       born_.push_back(line.block);
     } else if (found != block_at_.end()) {
+      if (born_[found->second].bytes != line.block.bytes) ++other_sizes_;
       events_.push_back({.is_alloc = false, .row = found->second});
       block_at_.erase(found);
     } else {
@@ -42,6 +44,9 @@ class LogReader {
     }
     return {};
   }
+
+  /// Frees that state another size than the allocation did.
+  [[nodiscard]] std::int64_t other_sizes() const { return other_sizes_; }
 
   [[nodiscard]] AllocationTrace trace() const {
     AllocationTrace trace{.source = "rmm_log", .blocks = at_start_};
@@ -54,6 +59,23 @@ class LogReader {
   }
 
  private:
+  /// No live block may lie within [address, address + bytes).
+  [[nodiscard]] Status check_vacant(std::uint64_t address, Bytes bytes) const {
+    const auto behind = block_at_.lower_bound(address);
+    if (behind != block_at_.end() && behind->first == address)
+      return bad_input(fmt::format("pointer 0x{:x} is allocated while it is in use; a free is missing", address));
+    if (behind != block_at_.end() && behind->first - address < static_cast<std::uint64_t>(bytes))
+      return bad_input(overlap(address, behind->first));
+    if (behind == block_at_.begin()) return {};
+    const auto& [before, row] = *std::prev(behind);
+    if (address - before < static_cast<std::uint64_t>(born_[row].bytes)) return bad_input(overlap(address, before));
+    return {};
+  }
+  [[nodiscard]] static std::string overlap(std::uint64_t address, std::uint64_t other) {
+    return fmt::format("the block at 0x{:x} lies over the one at 0x{:x}, which is in use; a free is missing", address,
+                       other);
+  }
+
   struct Event {
     bool is_alloc = false;
     bool at_start = false;
@@ -63,10 +85,27 @@ class LogReader {
   std::vector<Event> events_;
   std::map<std::uint64_t, std::size_t> block_at_;
   Bytes sum_ = 0;
+  std::int64_t other_sizes_ = 0;
 };
 
 struct Columns {
   std::size_t action = 0, pointer = 0, size = 0, stream = 0;
+  std::optional<std::size_t> time;
+};
+
+/// Counts lines whose time, of a fixed width as the logger writes it, is before that of the line above. Order is that
+/// of the lines all the same: midnight passes, and threads may overtake each other on the way to the log.
+class Clock {
+ public:
+  void see(std::string_view time) {
+    if (time.size() == last_.size() && time < last_) ++backwards_;
+    last_ = time;
+  }
+  [[nodiscard]] std::int64_t backwards() const { return backwards_; }
+
+ private:
+  std::string_view last_;
+  std::int64_t backwards_ = 0;
 };
 
 Result<Columns> find_columns(const CsvTable& csv) {
@@ -78,6 +117,7 @@ Result<Columns> find_columns(const CsvTable& csv) {
     if (!found) return found.error();
     *column = found.value();
   }
+  columns.time = csv.find("Time");
   return columns;
 }
 
@@ -101,9 +141,11 @@ Result<AllocationTrace> read_rmm_log(std::string_view text, std::string_view fil
   const Result<Columns> columns = find_columns(csv.value());
   if (!columns) return columns.error();
   LogReader reader;
+  Clock clock;
   std::int64_t unused = 0;
   const Status status = csv.value().for_each([&](const CsvRow& line) -> Status {
     const std::string_view action = line.fields[columns.value().action];
+    if (columns.value().time) clock.see(line.fields[*columns.value().time]);
     if (action != "allocate" && action != "free") {
       ++unused;
       return {};
@@ -115,6 +157,12 @@ Result<AllocationTrace> read_rmm_log(std::string_view text, std::string_view fil
   });
   if (!status) return status.error();
   AllocationTrace trace = reader.trace();
+  if (clock.backwards() > 0)
+    trace.notes.push_back(
+        fmt::format("{} lines are earlier than the line before; the order of the lines counts", clock.backwards()));
+  if (reader.other_sizes() > 0)
+    trace.notes.push_back(
+        fmt::format("{} frees state another size than their allocation, which counts", reader.other_sizes()));
   if (unused > 0) trace.notes.push_back(fmt::format("{} lines are neither allocate nor free", unused));
   return trace;
 }

@@ -18,4 +18,18 @@ namespace tidemark {
   return quoted + "'";
 }
 
+/// `'a', 'b', 'c' and 7 more`: of many texts the first three.
+template <class Texts>
+[[nodiscard]] std::string shown_some(const Texts& texts) {
+  constexpr std::size_t kSome = 3;
+  std::string list;
+  std::size_t count = 0;
+  for (const auto& text : texts) {
+    if (count < kSome) list += (count > 0 ? ", " : "") + shown(text);
+    ++count;
+  }
+  if (count > kSome) list += " and " + std::to_string(count - kSome) + " more";
+  return list;
+}
+
 }  // namespace tidemark

@@ -110,10 +110,26 @@ TEST_F(FileTest, WhatIsNotARegularFileIsRefusedUnopened) {
   }
 }
 
+TEST_F(FileTest, AFileAboveTheLimitIsRefusedUnread) {
+  const fs::path path = folder_ / "sparse";
+  ASSERT_TRUE(write_file(path, "x").ok());
+  fs::resize_file(path, std::uintmax_t{1} << 42);  // takes no room, but would fill any memory
+  const Result<std::string> read = read_file(path);
+  ASSERT_FALSE(read.ok());
+  EXPECT_EQ(read.error().code, Error::Code::bad_input);
+  EXPECT_EQ(read.error().message, path.string() + ": is 4.00 TiB large; it must be at most 4.00 GiB");
+  fs::resize_file(path, 100'000);
+  EXPECT_EQ(read_file(path, 99'999).error().message,
+            path.string() + ": is 97.66 KiB large; it must be at most 97.66 KiB");
+  EXPECT_EQ(read_file(path, 100'000).value().size(), 100'000U);
+}
+
 TEST_F(FileTest, AnEndingSignalLeavesNoTemporary) {
-  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGXCPU}) {
     const pid_t child = ::fork();
     if (child == 0) {
+      const struct rlimit no_core = {};
+      ::setrlimit(RLIMIT_CORE, &no_core);
       ::signal(number, SIG_DFL);
       remove_temporaries_on_signals();
       const Temporary first = create_temporary(folder_ / "a");
@@ -148,7 +164,8 @@ TEST_F(FileTest, AFailedWriteKeepsTheOldBytes) {
   ASSERT_TRUE(write_file(path, "precious").ok());
   // A file size limit makes the write of the temporary fail half-way, for root as well.
   EXPECT_TRUE(holds_in_child([&] {
-    ::signal(SIGXFSZ, SIG_IGN);
+    ::signal(SIGXFSZ, SIG_DFL);
+    remove_temporaries_on_signals();  // and keeps SIGXFSZ from ending the process within the write
     const struct rlimit limit = {.rlim_cur = 4096, .rlim_max = 4096};
     ::setrlimit(RLIMIT_FSIZE, &limit);
     const Status status = write_file(path, std::string(100'000, 'x'));

@@ -112,6 +112,13 @@ TEST(OperatorMemory, TotalsBelowTheRowsAreNotUsed) {
   EXPECT_EQ(trace.notes.size(), 1U);
 }
 
+TEST(OperatorMemory, TotalsBeyondAnyDeviceAreNotUsed) {
+  const AllocationTrace trace =
+      good(read_operator_memory(std::string(kOperatorHeader) + "a,1024,1,2,4000000000000,,\n", "f"));
+  EXPECT_EQ(trace.live_at_start, 0);
+  EXPECT_EQ(trace.notes, std::vector<std::string>{"the totals count more than 2^60 bytes; they are not used"});
+}
+
 TEST(OperatorMemory, WrongRowsAreNamed) {
   const auto wrong = [](const std::string& row) {
     return message(read_operator_memory(std::string(kOperatorHeader) + "a,1,1,2,,2,NPU:0\n" + row + "\n", "m.csv"));
@@ -159,6 +166,26 @@ TEST(Minimalloc, OptionalColumnsAndTheInclusiveForm) {
             (std::vector<IntervalTable::Row>{
                 {.id = "a", .lower = 0, .upper = 3, .bytes = 4, .alignment_bytes = 512, .offset = 1024}}));
   EXPECT_EQ(table.value().notes, std::vector<std::string>{"column 'gaps' is not used"});
+}
+
+TEST(Minimalloc, ManyUnknownColumnsAreOneShortNote) {
+  std::string header = "id,lower,upper,size", row = "a,0,3,4";
+  for (int i = 0; i < 9000; ++i) {
+    header += ",column" + std::to_string(i);
+    row += ",";
+  }
+  const auto table = read_minimalloc_csv(header + "\n" + row + "\n", "f");
+  ASSERT_TRUE(table) << table.error().message;
+  EXPECT_EQ(table.value().notes,
+            std::vector<std::string>{"columns 'column0', 'column1', 'column2' and 8997 more are not used"});
+  for (int i = 0; i < 1000; ++i) header += ",more";
+  const auto wider = read_minimalloc_csv(header + "\n", "f");
+  ASSERT_FALSE(wider);
+  EXPECT_EQ(wider.error().message, "f:1: there are more than 10000 fields");
+  EXPECT_EQ(read_minimalloc_csv("id,lower,upper,size\n" + std::string(20'000, ',') + "\n", "f").error().message,
+            "f:2: there are more than 10000 fields");
+  EXPECT_EQ(read_minimalloc_csv("id,lower,upper,size,size\n", "f").error().message,
+            "f:1: column 'size' is there twice");
 }
 
 TEST(Minimalloc, WrongRowsAreNamed) {
@@ -210,12 +237,31 @@ TEST(RmmLog, PointersBecomeBlocks) {
   EXPECT_EQ(trace.notes.size(), 1U);
 }
 
+TEST(RmmLog, DoubtfulLinesAreCounted) {
+  const AllocationTrace trace =
+      good(read_rmm_log("Thread,Time,Action,Pointer,Size,Stream\n"
+                        "1,12:00:00:000002,allocate,0x100,256,0\n"
+                        "1,12:00:00:000001,allocate,0x200,256,0\n"
+                        "1,12:00:00:000003,free,0x100,300,0\n"
+                        "1,12:00:00:000004,free,0x200,256,0\n",
+                        "f"));
+  EXPECT_EQ(events_of(trace), "+0 +1 -0 -1 ");
+  EXPECT_EQ(trace.notes,
+            (std::vector<std::string>{"1 lines are earlier than the line before; the order of the lines counts",
+                                      "1 frees state another size than their allocation, which counts"}));
+}
+
 TEST(RmmLog, WrongRowsAreNamed) {
   const auto wrong = [](const std::string& rows) {
     return message(read_rmm_log("Thread,Time,Action,Pointer,Size,Stream\n" + rows, "m.csv"));
   };
   EXPECT_EQ(wrong("1,t,allocate,0x10,1,0\n1,t,allocate,0x10,1,0\n"),
             "m.csv:3: pointer 0x10 is allocated while it is in use; a free is missing");
+  EXPECT_EQ(wrong("1,t,allocate,0x100,512,0\n1,t,allocate,0x200,1,0\n"),
+            "m.csv:3: the block at 0x200 lies over the one at 0x100, which is in use; a free is missing");
+  EXPECT_EQ(wrong("1,t,allocate,0x300,512,0\n1,t,allocate,0x200,512,0\n"),
+            "m.csv:3: the block at 0x200 lies over the one at 0x300, which is in use; a free is missing");
+  EXPECT_EQ(wrong("1,t,allocate,0x300,-1,0\n").substr(0, 19), "m.csv:2: Size is '-");
   EXPECT_EQ(wrong("1,t,allocate,zz,1,0\n").substr(0, 24), "m.csv:2: Pointer is 'zz'");
   EXPECT_EQ(message(read_rmm_log("Thread,Action,Pointer,Size\n", "m.csv")), "m.csv:1: there is no column 'Stream'");
 }
@@ -278,6 +324,44 @@ TEST(SnapshotTrace, HolesInTheHistoryAreNoted) {
   EXPECT_EQ(trace.notes.size(), 2U);
 }
 
+TEST(SnapshotTrace, BlocksOverLiveOnesTellOfMissingFrees) {
+  const AllocationTrace trace =
+      good(read_trace(snapshot({}, {entry("alloc", 100, 50), entry("alloc", 200, 50), entry("alloc", 120, 100),
+                                    entry("free_requested", 120, 100), entry("free_requested", 200, 50)}),
+                      "f"));
+  EXPECT_EQ(events_of(trace), "+0 +1 -1 -0 +2 -2 ");
+  EXPECT_EQ(trace.notes, (std::vector<std::string>{"2 frees are missing from the history",
+                                                   "1 allocations are missing from the history"}));
+}
+
+TEST(SnapshotTrace, BlocksFromBeforeTheHistoryDoNotOverlap) {
+  const AllocationTrace trace =
+      good(read_trace(snapshot({}, {entry("free_requested", 100, 50), entry("free_requested", 120, 50)}), "f"));
+  EXPECT_EQ(trace.blocks, (std::vector<Block>{{.bytes = 50, .stream = 7, .address = 100}}));
+  EXPECT_EQ(trace.notes,
+            (std::vector<std::string>{"1 allocations are missing from the history",
+                                      "1 blocks from before the history lie over others and are left out"}));
+}
+
+TEST(SnapshotTrace, ManyOddEntriesAreFewShortNotes) {
+  std::vector<std::string> entries;
+  for (int i = 0; i < 5000; ++i)
+    entries.push_back(dict({{"action", text_of("new" + std::to_string(10'000 + i))}, {"time_us", number(-i)}}));
+  entries.push_back(entry("alloc", 8, 1));
+  const AllocationTrace trace = good(read_trace(snapshot({}, entries), "f"));
+  EXPECT_EQ(trace.notes, (std::vector<std::string>{
+                             "entries of actions 'new10000', 'new10001', 'new10002' and 4997 more are not used",
+                             "4999 entries are earlier than the entry before; their order in the file counts"}));
+}
+
+TEST(SnapshotTrace, SizesInUseAddUpToSomethingThatFits) {
+  std::vector<std::string> segments;
+  for (int i = 0; i < 1025; ++i)
+    segments.push_back(segment(std::int64_t{i} << 50, {{std::int64_t{1} << 50, "active_allocated"}}));
+  EXPECT_EQ(message(read_trace(snapshot(segments, {entry("alloc", 8, 1)}), "f")),
+            "f: segments: the blocks in use add up to more than 2^60 bytes");
+}
+
 TEST(SnapshotTrace, WrongContentsAreNamed) {
   const auto wrong = [](const std::string& bytes) { return message(read_trace(bytes, "s.pkl")); };
   EXPECT_EQ(wrong(snapshot({}, {})),
@@ -294,6 +378,9 @@ TEST(SnapshotTrace, WrongContentsAreNamed) {
   EXPECT_EQ(wrong(snapshot({segment(8, {{8, "active_allocated"}}), segment(8, {{8, "active_allocated"}})},
                            {entry("alloc", 8, 1)})),
             "s.pkl: segments[1].blocks[0]: address 8 is in use twice");
+  EXPECT_EQ(wrong(snapshot({segment(8, {{8, "active_allocated"}}), segment(12, {{8, "active_allocated"}})},
+                           {entry("alloc", 8, 1)})),
+            "s.pkl: segments[1].blocks[0]: address 12 is in use twice");
   EXPECT_EQ(wrong(snapshot({dict({{"device", "I0\n"}})}, {entry("alloc", 8, 1)})),
             "s.pkl: segments[0]: 'address' is missing");
   EXPECT_EQ(wrong("\x80\x02"
