@@ -1,9 +1,13 @@
 #pragma once
 // Writer and reader of the tables in spec_fields.h. Private to formats.
 
+#include <algorithm>
+#include <bit>
+#include <limits>
 #include <string_view>
 #include <vector>
 
+#include "integrations/formats/field_ranges.h"
 #include "integrations/formats/json_node.h"
 #include "integrations/formats/json_text.h"
 #include "integrations/formats/spec_fields.h"
@@ -71,13 +75,18 @@ class FieldReader {
 
   void operator()(std::string_view name, std::int32_t& value) {
     using Limits = std::numeric_limits<std::int32_t>;
-    value = static_cast<std::int32_t>(node_.at(name).integer(is_size(name) ? 0 : Limits::min(), Limits::max()));
+    const WholeRange range = whole_range_of(name);
+    value = static_cast<std::int32_t>(node_.at(name).integer(std::max<std::int64_t>(range.least, Limits::min()),
+                                                             std::min<std::int64_t>(range.most, Limits::max())));
   }
   void operator()(std::string_view name, std::int64_t& value) {
-    value = node_.at(name).integer(is_size(name) ? 0 : std::numeric_limits<std::int64_t>::min());
+    const WholeRange range = whole_range_of(name);
+    value = node_.at(name).integer(range.least, range.most);
+    if (name == "alignment_bytes" && !std::has_single_bit(static_cast<std::uint64_t>(value)))
+      node_.at(name).wrong(fmt::format("is {}; it must be a power of two, such as 512", value));
   }
   void operator()(std::string_view name, std::uint64_t& value) { value = node_.at(name).unsigned_integer(); }
-  void operator()(std::string_view name, double& value) { value = node_.at(name).number(); }
+  void operator()(std::string_view name, double& value) { value = node_.at(name).number(real_range_of(name)); }
   void operator()(std::string_view name, bool& value) { value = node_.at(name).boolean(); }
   void operator()(std::string_view name, std::string& value) { value = node_.at(name).text(); }
   template <class T, class Words>
@@ -112,8 +121,6 @@ class FieldReader {
       slots[i].layer = static_cast<std::int32_t>(slot.item(1).integer(-1, std::numeric_limits<std::int32_t>::max()));
     }
   }
-  // A size is never negative; a target can be, where the reserves alone exceed the budget.
-  static bool is_size(std::string_view name) { return name.ends_with("_bytes") && name != "target_bytes"; }
 
   const JsonNode& node_;
 };

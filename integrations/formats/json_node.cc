@@ -65,14 +65,15 @@ std::uint64_t JsonNode::unsigned_integer() const {
   return 0;
 }
 
-double JsonNode::number() const {
-  if (value_->is_number()) return value_->get<double>();
-  if (value_->is_string()) {
-    const auto text = value_->get<std::string>();
-    if (text == "inf") return std::numeric_limits<double>::infinity();
-    if (text == "-inf") return -std::numeric_limits<double>::infinity();
+double JsonNode::number(const RealRange& range) const {
+  if (!value_->is_number()) {
+    wrong("must be a number");
+    return 0;
   }
-  wrong("must be a number");
+  const auto value = value_->get<double>();
+  if (range.holds(value)) return value;
+  wrong(fmt::format("is {}; it must be {} {} and at most {}", value, range.open ? "above" : "at least", range.least,
+                    range.most));
   return 0;
 }
 

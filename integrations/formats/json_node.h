@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/result.h"
+#include "integrations/formats/field_ranges.h"
 
 namespace tidemark {
 
@@ -31,7 +32,7 @@ class JsonNode {
   [[nodiscard]] std::int64_t integer(std::int64_t least = std::numeric_limits<std::int64_t>::min(),
                                      std::int64_t most = std::numeric_limits<std::int64_t>::max()) const;
   [[nodiscard]] std::uint64_t unsigned_integer() const;
-  [[nodiscard]] double number() const;
+  [[nodiscard]] double number(const RealRange& range) const;
   [[nodiscard]] bool boolean() const;
   [[nodiscard]] std::string text() const;
   /// Position of a text among `words`.

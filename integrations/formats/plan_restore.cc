@@ -32,6 +32,11 @@ Result<RankPlan> restore_rank(const PlanFile& file, const PlanFile::Rank& rank, 
     return bad_input(
         fmt::format("{}: rank {} was planned for another step than this version of Tidemark builds; plan again",
                     file_name, rank.figures.rank));
+  if (fingerprint(file.machine) != rank.program.machine_fingerprint)
+    return bad_input(
+        fmt::format("{}: rank {} was planned for another machine than the file describes; was the file edited? plan "
+                    "again",
+                    file_name, rank.figures.rank));
   if (!figures_follow(file, rank))
     return bad_input(
         fmt::format("{}: the figures of rank {} do not follow from its program; was the file edited? plan again",

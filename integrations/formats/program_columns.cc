@@ -10,8 +10,7 @@ namespace tidemark {
 namespace {
 
 constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
-constexpr std::int64_t kMostBytes = std::int64_t{1} << 60;
-constexpr std::int64_t kLeastNs = -(std::int64_t{1} << 62);
+constexpr std::int64_t kMostBytes = kMostFileBytes;
 
 enum class Scaled : bool { no, yes };
 
@@ -283,6 +282,21 @@ void read_release(const JsonNode& node, std::vector<Residency>& rows) {
   }
 }
 
+// Every stay lies below the height of its arena; whether stays overlap is for core/verify.
+void check_places(const JsonNode& node, const Program& program) {
+  if (!node.clean()) return;
+  const Layout& layout = program.layout;
+  for (std::size_t r = 0; r < layout.arena_of.size(); ++r) {
+    if (layout.arena_of[r] == kNone<ArenaId>) continue;
+    const Arena& arena = layout.arenas[row(layout.arena_of[r])];
+    const Bytes end = layout.offset_of[r] + program.schedule.residencies[r].bytes;
+    if (end <= arena.height_bytes) continue;
+    node.at("offset").wrong(fmt::format("row {} ends at byte {}, beyond the {} of its arena {}", r, end,
+                                        arena.height_bytes, row(layout.arena_of[r])));
+    return;
+  }
+}
+
 void read_residencies(const JsonNode& node, const GraphOutline& outline, Program& program) {
   auto& rows = program.schedule.residencies;
   const auto tasks = static_cast<std::int64_t>(program.schedule.tasks.size());
@@ -297,6 +311,7 @@ void read_residencies(const JsonNode& node, const GraphOutline& outline, Program
   program.layout.arena_of =
       ids<ArenaId>(node.at("arena"), rows.size(), static_cast<std::int64_t>(program.layout.arenas.size()));
   program.layout.offset_of = node.at("offset").column(rows.size(), 0, kMostBytes);
+  check_places(node, program);
 }
 
 void read_contingencies(const JsonNode& node, Program& program) {
@@ -328,7 +343,7 @@ void read_steps(const JsonNode& node, const GraphOutline& outline, Program& prog
   const auto op_templates = static_cast<std::int64_t>(outline.op_templates.size());
   rows.resize(node.at("op_template").column(JsonNode::kAnyCount, 0, op_templates - 1).size());
   fill(node.at("op_template"), 0, op_templates - 1, rows, &ContingencyStep::op_template);
-  fill(node.at("estimate_ns"), 0, -kLeastNs, rows, &ContingencyStep::estimate_ns);
+  fill(node.at("estimate_ns"), 0, kMostTaskNs, rows, &ContingencyStep::estimate_ns);
   const auto counts = node.at("touches").column(rows.size(), 0, kMost);
   std::int64_t all = 0;
   for (const std::int64_t count : counts) all += count;
@@ -382,7 +397,7 @@ void read_receives(const JsonNode& node, Program& program) {
   fill(node.at("peer_rank"), 0, kMost, rows, &ReceiveEvent::peer_rank);
   fill(node.at("tag"), std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max(), rows,
        &ReceiveEvent::tag);
-  fill(node.at("arrival_estimate_ns"), kLeastNs, -kLeastNs, rows, &ReceiveEvent::arrival_estimate_ns);
+  fill(node.at("arrival_estimate_ns"), 0, kMostStepNs, rows, &ReceiveEvent::arrival_estimate_ns);
 }
 
 void write_arenas(JsonText& json, const Layout& layout) {
@@ -437,7 +452,7 @@ Program read_program(const JsonNode& node, const GraphOutline& outline) {
   Schedule& s = program.schedule;
   program.graph_fingerprint = read_hexadecimal(node.at("graph_fingerprint"));
   program.machine_fingerprint = read_hexadecimal(node.at("machine_fingerprint"));
-  program.contingency_limit_f = node.at("contingency_limit_f").number();
+  program.contingency_limit_f = node.at("contingency_limit_f").number(real_range_of("contingency_limit_f"));
   s.rank = static_cast<std::int32_t>(node.at("rank").integer(0, kMost));
   s.compute_tasks = static_cast<std::int32_t>(node.at("compute_tasks").integer(0, kMost));
   program.layout.packer = node.at("packer").text();
@@ -456,9 +471,10 @@ Program read_program(const JsonNode& node, const GraphOutline& outline) {
   fill(node.at("touch_residency"), 0, static_cast<std::int64_t>(s.residencies.size()) - 1, s.touches,
        &Schedule::Touch::residency);
   fill(node.at("touch_kind"), 0, 1, s.touches, &Schedule::Touch::kind);
-  program.estimate_ns = node.at("estimate_ns").column(JsonNode::kAnyCount, kLeastNs, -kLeastNs);
-  if (!program.estimate_ns.empty() && program.estimate_ns.size() != s.tasks.size()) {
-    node.at("estimate_ns").wrong(fmt::format("has {} rows for {} tasks", program.estimate_ns.size(), s.tasks.size()));
+  program.estimate_ns = node.at("estimate_ns").column(JsonNode::kAnyCount, 0, kMostTaskNs);
+  if (program.estimate_ns.size() != s.tasks.size()) {
+    node.at("estimate_ns")
+        .wrong(fmt::format("has {} rows where {} belong", program.estimate_ns.size(), s.tasks.size()));
   }
   read_sends(node.at("sends"), program);
   read_receives(node.at("receives"), program);

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <limits>
-#include <set>
 
 #include "integrations/formats/field_visitors.h"
 #include "integrations/formats/int_column.h"
 #include "integrations/formats/program_columns.h"
+#include "integrations/formats/program_messages.h"
 #include "integrations/formats/shown.h"
 #include "planner/parallel.h"
 
@@ -295,7 +295,8 @@ void read_sites(const JsonNode& node, GraphOutline& outline) {
   const auto layer = node.at("layer").column(count, -1, kMost);
   const auto micro_batch = node.at("micro_batch").column(count, -1, kMost);
   const auto first_storage = node.at("first_storage").column(count, 0, kMost);
-  const auto loads = read_list<double>(node.at("loads"), [](const JsonNode& load) { return load.number(); });
+  const auto loads =
+      read_list<double>(node.at("loads"), [](const JsonNode& load) { return load.number(real_range_of("load")); });
   const auto load = node.at("load_number").column(count, 0, static_cast<std::int64_t>(loads.size()) - 1);
   if (!node.clean()) return;
   for (std::size_t s = 0; s < count; ++s) {
@@ -380,11 +381,11 @@ PlanFile read_root(const JsonNode& root) {
   }
   if (!root.clean()) return file;
   file.policy = root.at("policy").text();
-  const auto bytes = [](const JsonNode& n) -> Bytes { return n.integer(0); };
+  const auto bytes = [](const JsonNode& n) -> Bytes { return n.integer(0, kMostFileBytes); };
   file.budget_bytes = optional_of<Bytes>(root, "budget_bytes", bytes);
   file.host_budget_bytes = optional_of<Bytes>(root, "host_budget_bytes", bytes);
-  file.load = optional_of<double>(root, "load", [](const JsonNode& n) { return n.number(); });
-  file.time_scale = root.at("time_scale").number();
+  file.load = optional_of<double>(root, "load", [](const JsonNode& n) { return n.number(real_range_of("load")); });
+  file.time_scale = root.at("time_scale").number(real_range_of("time_scale"));
   read_object(root.at("job"), file.job);
   read_object(root.at("machine"), file.machine);
   read_object(root.at("step"), file.step);
@@ -394,14 +395,40 @@ PlanFile read_root(const JsonNode& root) {
   return file;
 }
 
-// A rank is looked up by its number.
-void check_ranks(const JsonNode& root, const std::vector<PlanFile::Rank>& ranks) {
+// A rank is looked up by its number, and ranks that are all there stand at their number.
+void check_ranks(const JsonNode& root, const PlanFile& file) {
   if (!root.clean()) return;
-  std::set<std::int32_t> seen;
-  for (std::size_t i = 0; i < ranks.size(); ++i) {
-    const std::int32_t rank = ranks[i].figures.rank;
-    if (!seen.insert(rank).second) root.at("ranks").item(i).wrong(fmt::format("rank {} is given twice", rank));
+  std::int32_t last = -1;
+  for (std::size_t i = 0; i < file.ranks.size(); ++i) {
+    const std::int32_t rank = file.ranks[i].figures.rank;
+    const JsonNode node = root.at("ranks").item(i);
+    if (rank == last) node.wrong(fmt::format("rank {} is given twice", rank));
+    if (rank < last) node.wrong(fmt::format("rank {} stands behind rank {}; ranks must ascend", rank, last));
+    if (rank >= file.job.parallel.pipeline)
+      node.wrong(
+          fmt::format("is rank {}, but the job has pipeline ranks 0 to {}", rank, file.job.parallel.pipeline - 1));
+    if (file.ranks[i].program.schedule.rank != rank)
+      node.at("program").at("rank").wrong(
+          fmt::format("is {} where the figures have {}", file.ranks[i].program.schedule.rank, rank));
+    last = rank;
   }
+}
+
+// The tasks of all ranks one after the other, which no order of the step exceeds, must still be a time.
+void check_times(const JsonNode& root, const std::vector<PlanFile::Rank>& ranks) {
+  if (!root.clean()) return;
+  std::int64_t all = 0;
+  for (std::size_t i = 0; i < ranks.size(); ++i)
+    for (const std::int64_t ns : ranks[i].program.estimate_ns) {
+      all += ns;
+      if (all <= kMostStepNs) continue;
+      root.at("ranks")
+          .item(i)
+          .at("program")
+          .at("estimate_ns")
+          .wrong(fmt::format("adds up to more than {} ns over the ranks so far", kMostStepNs));
+      return;
+    }
 }
 
 // A job from a file must obey the rules a job from YAML obeys, or building its graph would not be safe.
@@ -503,7 +530,9 @@ Result<PlanFile> read_plan_file(std::string_view text, std::string_view file_nam
   const JsonNode root(document, mistake);
   PlanFile file = read_root(root);
   check_job(root, file.job);
-  check_ranks(root, file.ranks);
+  check_ranks(root, file);
+  check_times(root, file.ranks);
+  if (mistake.empty()) check_messages(root, file);
   if (!mistake.empty()) return bad_input(fmt::format("{}: {}", file_name, mistake));
   return file;
 }

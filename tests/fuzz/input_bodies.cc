@@ -165,7 +165,7 @@ PlanFile::Rank small_rank() {
   program.layout = side_by_side(program.schedule, 512);
   program.estimate_ns.assign(program.schedule.tasks.size(), 7);
   program.sends = {{.task = id_of<TaskId>(2), .peer_rank = 1, .tag = -6}};
-  program.receives = {{.task = id_of<TaskId>(3), .peer_rank = 2, .tag = 5, .arrival_estimate_ns = 1'000'007}};
+  program.receives = {{.task = id_of<TaskId>(3), .peer_rank = 1, .tag = 5, .arrival_estimate_ns = 1'000'007}};
   program.routed = {
       {.residency = id_of<ResidencyId>(3), .site = id_of<SiteId>(1), .fixed_bytes = 5, .rows = 6, .row_bytes = 7}};
   program.contingencies = {{.kind = Contingency::Kind::recompute, .step_count = 1}};

@@ -13,6 +13,7 @@
 
 #include "core/fingerprint.h"
 #include "core/verify.h"
+#include "integrations/formats/field_ranges.h"
 #include "integrations/formats/field_visitors.h"
 #include "integrations/formats/import_yaml.h"
 #include "planner/layout/packer.h"
@@ -53,8 +54,12 @@ PlanFile::Rank tiny_rank(std::int32_t number) {
   program.layout.packer = "by \"hand\"\n";
   for (std::size_t t = 0; t < program.schedule.tasks.size(); ++t)
     program.estimate_ns.push_back(static_cast<int>(t * t % 7));
-  program.receives = {{.task = id_of<TaskId>(3), .peer_rank = 2, .tag = -5, .arrival_estimate_ns = 1'000'000'007}};
-  program.sends = {{.task = id_of<TaskId>(2), .peer_rank = 1, .tag = -6}};
+  // Ranks 0 and 1 of two write to each other.
+  const std::int32_t peer = 1 - number;
+  program.receives = {
+      {.task = id_of<TaskId>(3), .peer_rank = peer, .tag = -6 - peer, .arrival_estimate_ns = 1'000'000'007}};
+  program.sends = {{.task = id_of<TaskId>(2), .peer_rank = peer, .tag = -6 - number}};
+  program.schedule.rank = number;
   program.routed = {
       {.residency = id_of<ResidencyId>(3), .site = id_of<SiteId>(1), .fixed_bytes = 5, .rows = 6, .row_bytes = 7}};
   program.routing_slots = {id_of<ResidencyId>(7), id_of<ResidencyId>(2)};
@@ -110,7 +115,7 @@ PlanFile tiny_file() {
   file.time_scale = 2.25;
   file.step = {.step_ns = 5, .bubble_percent = 0.1, .tokens_per_s = 1e300};
   file.parameters = {.total = 7.179e11, .active = 3.9e10};
-  file.ranks = {tiny_rank(0), tiny_rank(3)};
+  file.ranks = {tiny_rank(0), tiny_rank(1)};
   return file;
 }
 
@@ -147,7 +152,6 @@ TEST(ProgramFile, AbsentOptionsAndNoRanksSurvive) {
   file.budget_bytes.reset();
   file.load.reset();
   file.ranks.clear();
-  file.time_scale = std::numeric_limits<double>::infinity();
   const auto back = read_plan_file(write_plan_file(file), "plan.json");
   ASSERT_TRUE(back.ok()) << back.error().message;
   EXPECT_EQ(back.value(), file);
@@ -357,6 +361,129 @@ TEST(ProgramFile, IdsAndSizesMustBeInRange) {
   expect_refused("/ranks/1/sites/block", 7);
   expect_refused("/ranks/1/sites/load_number", 7);
   expect_refused("/ranks/1/sites/first_storage", 7);
+}
+
+// Numbers that Tidemark never writes, one at a time, by their place in the document.
+TEST(ProgramFile, NumbersWithoutSenseAreRefused) {
+  const auto document = nlohmann::json::parse(write_plan_file(tiny_file()));
+  const auto expect_refused = [&](const std::string& pointer, const nlohmann::json& value, const std::string& says) {
+    auto bad = document;
+    bad.at(nlohmann::json::json_pointer(pointer)) = value;
+    expect_error(bad.dump(), "plan.json: " + pointer + ": " + says);
+  };
+  for (const char* link : {"d2h", "h2d", "intra_node", "inter_node"}) {
+    const std::string pointer = std::string("/machine/") + link;
+    for (const double rate : {0.0, -1.0, 1e-300, 1e300})
+      expect_refused(pointer + "/bytes_per_s", rate, fmt::format("is {}; it must be at least 1000", rate));
+    expect_refused(pointer + "/bytes_per_s", "inf", "must be a number");
+    expect_refused(pointer + "/bytes_per_s", nullptr, "must be a number");  // what NaN becomes
+    expect_refused(pointer + "/latency_ns", -1.5, "is -1.5; it must be at least 0");
+    expect_refused(pointer + "/latency_ns", 1e18, "is 1e+18; it must be at least 0 and at most 1000000000");
+  }
+  for (const char* share : {"matmul", "grouped_matmul", "attention", "vector"}) {
+    const std::string pointer = std::string("/machine/") + share + "_efficiency";
+    expect_refused(pointer, 0, "is 0; it must be above 0 and at most 1");
+    expect_refused(pointer, 1.5, "is 1.5; it must be above 0 and at most 1");
+  }
+  expect_refused("/machine/peak_flops_per_s", 0, "is 0; it must be above 0");
+  expect_refused("/machine/memory_bytes_per_s", -3, "is -3; it must be at least 1000");
+  expect_refused("/machine/launch_ns", -1, "is -1; it must be at least 0");
+  expect_refused("/machine/softmax_statistics_width", 0, "must be a whole number from 1 to 64");
+  expect_refused("/machine/devices_per_node", 0, "must be a whole number from 1");
+  for (const std::int64_t alignment : {0, 3, 513})
+    for (const char* pointer : {"/machine/alignment_bytes", "/ranks/1/program/arenas/0/alignment_bytes"})
+      expect_refused(pointer, alignment, fmt::format("is {}; it must be a power of two", alignment));
+  for (const double load : {0.0, -1.0, 1001.0, 1e308}) {
+    const std::string says = fmt::format("is {}; it must be above 0 and at most 1000", load);
+    expect_refused("/load", load, says);
+    expect_refused("/ranks/0/figures/load", load, says);
+    expect_refused("/ranks/1/sites/loads/0", load, says);
+  }
+  expect_refused("/time_scale", 0, "is 0; it must be above 0");
+  expect_refused("/ranks/0/program/contingency_limit_f", -1, "is -1; it must be at least 0");
+  expect_refused("/ranks/0/figures/contingency_limit_f", 1e300, "is 1e+300; it must be at least 0");
+  expect_refused("/step/step_ns", -1, "must be a whole number from 0");
+  expect_refused("/step/bubble_percent", -5, "is -5; it must be at least 0");
+  expect_refused("/ranks/0/figures/recompute_ns", -1, "must be a whole number from 0");
+  expect_refused("/budget_bytes", std::numeric_limits<std::int64_t>::max(), "must be a whole number from 0");
+  expect_refused("/machine/workspace_bytes", std::numeric_limits<std::int64_t>::max(), "must be a whole number");
+}
+
+PlanFile changed(void (*change)(PlanFile&)) {
+  PlanFile file = tiny_file();
+  change(file);
+  return file;
+}
+
+void expect_file_error(void (*change)(PlanFile&), std::string_view says) {
+  expect_error(write_plan_file(changed(change)), says);
+}
+
+TEST(ProgramFile, TimesMustBeTimesAndAddUp) {
+  expect_file_error([](PlanFile& f) { f.ranks[1].program.estimate_ns[4] = -1; },
+                    "plan.json: /ranks/1/program/estimate_ns: row 4 is -1, not from 0");
+  expect_file_error([](PlanFile& f) { f.ranks[0].program.receives[0].arrival_estimate_ns = -1; },
+                    "/ranks/0/program/receives/arrival_estimate_ns: row 0 is -1");
+  // Each a time, all together none.
+  expect_file_error([](PlanFile& f) { f.step.step_ns = std::numeric_limits<std::int64_t>::max(); },
+                    "/step/step_ns: must be a whole number from 0");
+  PlanFile file = tiny_file();
+  Program& program = file.ranks[1].program;
+  std::ranges::fill(program.estimate_ns, kMostTaskNs);
+  const std::size_t tasks = program.estimate_ns.size();
+  ASSERT_LT(static_cast<std::int64_t>(tasks), kMostStepNs / kMostTaskNs);
+  EXPECT_TRUE(read_plan_file(write_plan_file(file), "plan.json").ok());
+}
+
+TEST(ProgramFile, TasksOfAllRanksTogetherMustBeATime) {
+  // A long chain, since a task alone cannot be that long.
+  const Graph graph = testing::chain_graph({.layers = 16, .micro_batches = 32, .warm_up = 1});
+  PlanFile file = tiny_file();
+  PlanFile::Rank rank = tiny_rank(1);
+  rank.outline = outline_of(graph);
+  rank.plan.decisions.clear();
+  rank.program = {.schedule = testing::keep_all_schedule(graph)};
+  rank.program.schedule.rank = 1;
+  rank.program.layout = testing::side_by_side(rank.program.schedule, 512);
+  file.ranks[0].program.sends.clear();
+  file.ranks[0].program.receives.clear();
+  const std::size_t tasks = rank.program.schedule.tasks.size();
+  ASSERT_GT(static_cast<std::int64_t>(tasks), kMostStepNs / kMostTaskNs);
+  rank.program.estimate_ns.assign(tasks, kMostTaskNs);
+  file.ranks[1] = rank;
+  expect_error(write_plan_file(file), "plan.json: /ranks/1/program/estimate_ns: adds up to more than");
+}
+
+TEST(ProgramFile, StaysLieInTheirArena) {
+  expect_file_error([](PlanFile& f) { f.ranks[0].program.layout.offset_of[3] = Bytes{1} << 49; },
+                    "/ranks/0/program/residencies/offset: row 3 ends at byte");
+  expect_file_error([](PlanFile& f) { f.ranks[0].program.layout.arenas[0].height_bytes -= 512; },
+                    "/ranks/0/program/residencies/offset: row ");
+}
+
+TEST(ProgramFile, RanksAscend) {
+  expect_file_error([](PlanFile& f) { std::swap(f.ranks[0], f.ranks[1]); },
+                    "plan.json: /ranks/1: rank 0 stands behind rank 1; ranks must ascend");
+  expect_file_error([](PlanFile& f) { f.ranks[1] = f.ranks[0]; }, "plan.json: /ranks/1: rank 0 is given twice");
+  expect_file_error([](PlanFile& f) { f.ranks[1].figures.rank = 2; },
+                    "plan.json: /ranks/1: is rank 2, but the job has pipeline ranks 0 to 1");
+  expect_file_error([](PlanFile& f) { f.ranks[1].program.schedule.rank = 0; },
+                    "plan.json: /ranks/1/program/rank: is 0 where the figures have 1");
+}
+
+TEST(ProgramFile, MessagesHaveTwoEnds) {
+  expect_file_error([](PlanFile& f) { f.ranks[0].program.sends[0].tag = 77; },
+                    "plan.json: /ranks/1/program/receives/tag: row 0 is -6, which rank 0 never sends");
+  expect_file_error([](PlanFile& f) { f.ranks[1].program.receives.clear(); },
+                    "plan.json: /ranks/0/program/sends/tag: row 0 is -6, which rank 1 never receives");
+  expect_file_error([](PlanFile& f) { f.ranks[0].program.sends.push_back(f.ranks[0].program.sends[0]); },
+                    "plan.json: /ranks/0/program/sends/tag: row 1 is -6, the tag of another message from rank 0");
+  expect_file_error([](PlanFile& f) { f.ranks[0].program.sends[0].peer_rank = 0; },
+                    "plan.json: /ranks/0/program/sends/peer_rank: row 0 is 0; it must be another of the pipeline");
+  expect_file_error([](PlanFile& f) { f.ranks[0].program.sends[0].peer_rank = 2; },
+                    "plan.json: /ranks/0/program/sends/peer_rank: row 0 is 2; it must be another of the pipeline");
+  // A rank that is not in the file may be anybody's partner.
+  EXPECT_TRUE(read_plan_file(write_plan_file(changed([](PlanFile& f) { f.ranks.pop_back(); })), "plan.json").ok());
 }
 
 // Whatever happens to the text, the answer is a plan or one line that names the file.

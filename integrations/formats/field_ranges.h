@@ -1,0 +1,61 @@
+#pragma once
+// What a number in a table of plan.json can be, by its name: names say units, units say ranges. What lies outside was
+// never written by Tidemark and would overflow or mislead later. Private to formats.
+
+#include <cstdint>
+#include <limits>
+#include <string_view>
+
+#include "core/bytes.h"
+
+namespace tidemark {
+
+inline constexpr Bytes kMostFileBytes = 1024 * kTiB;                ///< of anything in bytes; sums stay far from 2^63
+inline constexpr std::int64_t kMostTaskNs = std::int64_t{1} << 50;  ///< 13 days
+inline constexpr std::int64_t kMostStepNs = std::int64_t{1} << 58;  ///< 9 years: also of all tasks of all ranks
+inline constexpr double kMostFileLoad = 1000;                       ///< as on the command line
+inline constexpr std::int32_t kMostRank = 65535;
+
+/// From `least` to `most`, or above `least` where `open`.
+struct RealRange {
+  double least = 0, most = 0;
+  bool open = false;
+  /// Written so that what is no number lies outside.
+  [[nodiscard]] constexpr bool holds(double value) const {
+    return (open ? value > least : value >= least) && value <= most;
+  }
+};
+
+[[nodiscard]] constexpr RealRange real_range_of(std::string_view name) {
+  constexpr double kOneSecond = 1e9, kMostRate = 1e18;
+  // A byte a second is no link, and times over one would overflow.
+  if (name.ends_with("bytes_per_s")) return {.least = 1e3, .most = kMostRate};
+  if (name.ends_with("flops_per_s")) return {.most = kMostRate, .open = true};
+  if (name.ends_with("_efficiency")) return {.most = 1, .open = true};
+  if (name.ends_with("_ns")) return {.most = kOneSecond};
+  if (name == "load" || name == "mean") return {.most = kMostFileLoad, .open = true};
+  if (name == "contingency_limit_f") return {.most = 1 << 20};
+  if (name == "time_scale") return {.most = 1e6, .open = true};
+  return {.most = std::numeric_limits<double>::max()};
+}
+
+struct WholeRange {
+  std::int64_t least = 0, most = 0;
+};
+
+/// Of numbers that nothing else judges; those of a job have rules of their own (find_problems).
+[[nodiscard]] constexpr WholeRange whole_range_of(std::string_view name) {
+  constexpr WholeRange kAny{.least = std::numeric_limits<std::int64_t>::min(),
+                            .most = std::numeric_limits<std::int64_t>::max()};
+  // A target can be below zero, where the reserves alone exceed the budget.
+  if (name == "target_bytes") return {.least = -kMostFileBytes, .most = kMostFileBytes};
+  if (name.ends_with("_bytes")) return {.most = kMostFileBytes};
+  if (name == "host_bytes_per_device" || name == "host_bytes_per_node") return {.most = kMostFileBytes};
+  if (name.ends_with("_ns")) return {.most = kMostStepNs};
+  if (name == "rank") return {.most = kMostRank};
+  if (name == "softmax_statistics_width") return {.least = 1, .most = 64};
+  if (name == "devices_per_node") return {.least = 1, .most = kMostRank};
+  return kAny;
+}
+
+}  // namespace tidemark
