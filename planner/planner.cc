@@ -66,21 +66,6 @@ Result<NominalStep> build_nominal(const PlanRequest& request, const std::vector<
   return nominal;
 }
 
-/// Task times for the simulation: copies take their launch and memory bandwidth from the compute task before them.
-std::vector<std::int64_t> charged_durations(const Graph& graph, const Program& program, const Machine& machine) {
-  std::vector<std::int64_t> durations = program.estimate_ns;
-  std::size_t last_compute = 0;
-  for (std::size_t t = 0; t < durations.size(); ++t) {
-    const Task& task = program.schedule.tasks[t];
-    if (task.lane == Lane::compute) last_compute = t;
-    if (task.kind != TaskKind::swap_out && task.kind != TaskKind::swap_in) continue;
-    const Bytes bytes = graph.storages[row(task.storage)].bytes;
-    durations[last_compute] +=
-        (task.kind == TaskKind::swap_out ? copy_out_cost(bytes, machine) : copy_in_cost(bytes, machine)).compute_ns;
-  }
-  return durations;
-}
-
 StepFigures summarise(const PlanRequest& request, const StepTiming& timing, const PlanOutcome& outcome,
                       std::int64_t keep_all_ns) {
   StepFigures f{.step_ns = timing.step_ns, .keep_all_step_ns = keep_all_ns};
@@ -207,7 +192,8 @@ Result<PlanOutcome> plan_all(const PlanRequest& request, const std::vector<std::
       work[r] = work_of(nominal.graphs[r], nominal.op_ns[r]);
   for (const RankPlan& plan : outcome.ranks)
     work[static_cast<std::size_t>(plan.graph.rank)] =
-        work_of(plan.graph, plan.program.schedule, charged_durations(plan.graph, plan.program, request.machine));
+        work_of(plan.graph, plan.program.schedule,
+                charged_durations(plan.graph, plan.program.schedule, request.machine, plan.program.estimate_ns));
   Result<StepTiming> timing = simulate_step(work);
   if (!timing) return timing.error();
   outcome.step = summarise(request, timing.value(), outcome, nominal.timing.step_ns);

@@ -433,4 +433,18 @@ std::vector<std::int64_t> task_durations(const Graph& graph, const Schedule& sch
   return durations;
 }
 
+std::vector<std::int64_t> charged_durations(const Graph& graph, const Schedule& schedule, const Machine& machine,
+                                            std::vector<std::int64_t> durations) {
+  std::size_t last_compute = 0;
+  for (std::size_t t = 0; t < durations.size(); ++t) {
+    const Task& task = schedule.tasks[t];
+    if (task.lane == Lane::compute) last_compute = t;
+    if (task.kind != TaskKind::swap_out && task.kind != TaskKind::swap_in) continue;
+    const Bytes bytes = graph.storages[row(task.storage)].bytes;
+    durations[last_compute] +=
+        (task.kind == TaskKind::swap_out ? copy_out_cost(bytes, machine) : copy_in_cost(bytes, machine)).compute_ns;
+  }
+  return durations;
+}
+
 }  // namespace tidemark

@@ -1,11 +1,13 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <csignal>
 #include <filesystem>
 #include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "core/verify.h"
 #include "integrations/cli/console.h"
@@ -45,6 +47,16 @@ Result<double> parse_load(std::string_view option, std::string_view text) {
   return load.value();
 }
 
+/// A handler runs only once the system call under way is over, and one that fills tens of GiB takes long; the default
+/// action ends that, too. This command leaves no file behind that a handler would have to remove.
+void end_at_once_on_signals() {
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction action {};
+    if (::sigaction(number, nullptr, &action) != 0 || action.sa_handler == SIG_IGN) continue;
+    std::signal(number, SIG_DFL);
+  }
+}
+
 class RunCommand final : public Command {
  public:
   void declare(CLI::App& app) override {
@@ -52,14 +64,17 @@ class RunCommand final : public Command {
     add_word(app, "--device", device_, "device", {"sim", "host", "cuda", "ascend"},
              "sim: simulated, all ranks in one virtual time (default); host: this machine's memory; cuda, ascend");
     app.add_option("--rank", rank_, "one rank alone, or all (default)")->type_name("N|all");
-    app.add_option("--scale", scale_, "divide sizes and addresses: 1/2 to 1/64 (default 1)")->type_name("1/N");
+    app.add_option("--scale", scale_, "divide sizes and addresses by N, a power of two up to 64 (default 1)")
+        ->type_name("1/N");
     app.add_flag("--verify", verify_, "fill what is written with patterns, check what is read and copied in");
     add_count(app, "--seed", seed_, 0, std::numeric_limits<int>::max(),
-              "sim: random durations and orders of this seed; 0: as estimated (default)");
-    add_count(app, "--schedules", schedules_, 1, kMostSchedules, "sim: so many seeds from --seed on (default 1)");
+              "sim: durations, stalls and pauses drawn at random from this seed; 0: as estimated (default)");
+    add_count(app, "--schedules", schedules_, 1, kMostSchedules,
+              "sim: run that many times, with seeds --seed, --seed + 1, ... (default 1)");
     app.add_option("--load", load_, "expert load of every layer and micro-batch instead of the planned")
         ->type_name("F");
-    app.add_option("--load-rise", load_rise_, "the same for what begins at op number OP or later, as planned before")
+    app.add_option("--load-rise", load_rise_,
+                   "load F for expert layers that begin at op number OP of their rank or later, the others as planned")
         ->type_name("F@OP");
     add_format(app, format_);
   }
@@ -69,10 +84,11 @@ class RunCommand final : public Command {
     if (!ask) return ask.error();
     const Result<PlanFile> file = read_plan(plan_);
     if (!file) return file.error();
-    const Result<PlanOutcome> plan = restore_outcome(file.value(), {}, plan_.string());
+    Result<PlanOutcome> plan = restore_outcome(file.value(), {}, plan_.string());
     if (!plan) return plan.error();
     if (const std::optional<Error> error = not_runnable(plan.value())) return *error;
-    const Result<RunOutcome> outcome = run_plan(plan.value(), file.value().machine, ask.value());
+    end_at_once_on_signals();
+    const Result<RunOutcome> outcome = run_plan(std::move(plan).value(), file.value().machine, ask.value());
     if (!outcome) return outcome.error();
     const Status status =
         console.print(format_ == Format::json ? run_json(outcome.value()) : run_text(outcome.value()));
@@ -122,10 +138,11 @@ class RunCommand final : public Command {
   static std::optional<Error> not_runnable(const PlanOutcome& plan) {
     for (const RankPlan& rank : plan.ranks) {
       if (!rank.figures.fits)
-        return infeasible(
-            fmt::format("rank {} does not fit and cannot run: {}", rank.figures.rank, rank.figures.reason));
+        return infeasible(fmt::format("rank {} does not fit its budget, so its plan cannot run: {}", rank.figures.rank,
+                                      rank.figures.reason));
       if (const std::optional<Violation> violation = verify_program(rank.graph, rank.program))
-        return infeasible(fmt::format("rank {}: the program breaks a rule: {}", rank.figures.rank, violation->detail));
+        return infeasible(fmt::format("rank {}: the program breaks a rule and would not run safely: {}",
+                                      rank.figures.rank, violation->detail));
     }
     return std::nullopt;
   }

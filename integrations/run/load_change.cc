@@ -1,19 +1,60 @@
 #include "integrations/run/load_change.h"
 
-namespace tidemark {
+#include <fmt/format.h>
 
-std::vector<double> loads_of(const RankPlan& rank, const LoadChange& change) {
-  const Graph& graph = rank.graph;
-  std::vector<double> loads;
-  for (const Site& site : graph.sites) loads.push_back(static_cast<double>(site.load));
-  std::vector<char> met(graph.sites.size(), 0);
+#include <algorithm>
+
+namespace tidemark {
+namespace {
+
+/// Number of the first op of every site; -1: it has none.
+std::vector<std::int64_t> first_ops(const Graph& graph) {
+  std::vector<std::int64_t> first(graph.sites.size(), -1);
   for (std::size_t i = 0; i < graph.ops.size(); ++i) {
     const SiteId site = graph.ops[i].site;
-    if (site == kNone<SiteId> || met[row(site)] != 0) continue;
-    met[row(site)] = 1;
-    if (static_cast<std::int64_t>(i) >= change.from_op) loads[row(site)] = change.load;
+    if (site != kNone<SiteId> && first[row(site)] < 0) first[row(site)] = static_cast<std::int64_t>(i);
   }
+  return first;
+}
+
+struct LastSite {
+  const RankPlan* rank = nullptr;
+  SiteId site = kNone<SiteId>;
+  std::int64_t op = -1;
+};
+
+/// The last site of any rank that has storages whose size follows the load.
+LastSite last_routed_site(std::span<const RankPlan> ranks) {
+  LastSite last;
+  for (const RankPlan& rank : ranks) {
+    const std::vector<std::int64_t> first = first_ops(rank.graph);
+    for (const RoutedResidency& routed : rank.program.routed)
+      if (first[row(routed.site)] > last.op) last = {.rank = &rank, .site = routed.site, .op = first[row(routed.site)]};
+  }
+  return last;
+}
+
+}  // namespace
+
+std::vector<double> loads_of(const RankPlan& rank, const LoadChange& change) {
+  const std::vector<std::int64_t> first = first_ops(rank.graph);
+  std::vector<double> loads;
+  for (std::size_t s = 0; s < first.size(); ++s)
+    loads.push_back(first[s] >= 0 && first[s] >= change.from_op ? change.load
+                                                                : static_cast<double>(rank.graph.sites[s].load));
   return loads;
+}
+
+Status check_load_change(std::span<const RankPlan> ranks, const LoadChange& change) {
+  const LastSite last = last_routed_site(ranks);
+  if (last.rank == nullptr)
+    return bad_input("--load, --load-rise: nothing in this plan depends on the expert load; it has no routed storages");
+  if (change.from_op <= last.op) return {};
+  const Site& site = last.rank->graph.sites[row(last.site)];
+  return bad_input(fmt::format(
+      "--load-rise: no expert layer begins at op {} or later, so nothing would rise; the last one begins at "
+      "op {} of rank {} (layer {}, micro-batch {}), which has ops 0 to {}",
+      change.from_op, last.op, last.rank->figures.rank, site.layer, site.micro_batch, last.rank->graph.ops.size() - 1));
 }
 
 }  // namespace tidemark

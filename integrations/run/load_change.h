@@ -1,7 +1,8 @@
 #pragma once
 // Loads as asked for on the command line, per site.
 
-#include <functional>
+#include <span>
+#include <vector>
 
 #include "integrations/run/run_plan.h"
 
@@ -9,5 +10,9 @@ namespace tidemark {
 
 /// The load of every site of the rank, by its number.
 [[nodiscard]] std::vector<double> loads_of(const RankPlan& rank, const LoadChange& change);
+
+/// Errors (bad_input): the change would change nothing, since no rank has storages that follow the load, or none behind
+/// `from_op`; says what there is.
+[[nodiscard]] Status check_load_change(std::span<const RankPlan> ranks, const LoadChange& change);
 
 }  // namespace tidemark

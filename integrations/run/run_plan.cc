@@ -5,13 +5,17 @@
 #include <algorithm>
 #include <memory>
 #include <span>
+#include <utility>
 
 #include "core/dynamic_region.h"
 #include "device/ascend_device.h"
 #include "device/cuda_device.h"
 #include "device/host_device.h"
+#include "integrations/formats/unit_text.h"
+#include "integrations/run/host_room.h"
 #include "integrations/run/load_change.h"
 #include "integrations/run/sim_run.h"
+#include "planner/scheduler.h"
 #include "planner/simulator.h"
 
 namespace tidemark {
@@ -28,6 +32,16 @@ std::span<const RankPlan> ranks_of(const PlanOutcome& plan, const RunAsk& ask) {
   return found == plan.ranks.end() ? std::span<const RankPlan>() : std::span<const RankPlan>(&*found, 1);
 }
 
+/// A simulated device plays what the plan's step was modelled with: estimates that have the cost of issuing copies in
+/// them. Without it the two steps would differ by that cost.
+void charge_copies(PlanOutcome& plan, const Machine& machine) {
+  for (RankPlan& rank : plan.ranks) {
+    std::vector<std::int64_t>& estimates = rank.program.estimate_ns;
+    estimates = charged_durations(rank.graph, rank.program.schedule, machine, std::move(estimates));
+    rank.task_ns = estimates;
+  }
+}
+
 /// What the plan's simulator says of each rank, if every rank is there.
 std::optional<StepTiming> simulated(const PlanOutcome& plan) {
   std::vector<RankWork> work;
@@ -38,6 +52,13 @@ std::optional<StepTiming> simulated(const PlanOutcome& plan) {
   Result<StepTiming> timing = simulate_step(work);
   if (!timing) return std::nullopt;
   return std::move(timing).value();
+}
+
+std::string no_such_rank(const PlanOutcome& plan, const RunAsk& ask) {
+  if (plan.ranks.empty()) return "--rank: the plan holds no rank at all";
+  std::vector<std::int32_t> ranks;
+  for (const RankPlan& rank : plan.ranks) ranks.push_back(rank.figures.rank);
+  return fmt::format("--rank: rank {} is not in this plan; it holds {}", ask.rank.value_or(0), ranges_text(ranks));
 }
 
 /// What the plan lets a rank take of a device, scaled: its peak in whole granules, and of the dynamic region what
@@ -81,16 +102,18 @@ void judge(RunOutcome& run) {
       run.problems.push_back(fmt::format("rank {}: {}", r.rank, std::move(text)));
     };
     if (rank.races > 0)
-      say(fmt::format("{} races; {}", rank.races, rank.race_texts.empty() ? "" : rank.race_texts.front()));
-    if (r.mismatches > 0) say(fmt::format("{} mismatches; {}", r.mismatches, r.first_mismatch));
+      say(fmt::format("{} races, work that touches the same bytes in no certain order; the first: {}", rank.races,
+                      rank.race_texts.empty() ? "not recorded" : rank.race_texts.front()));
+    if (r.mismatches > 0) say(fmt::format("{} ranges held wrong bytes; the first: {}", r.mismatches, r.first_mismatch));
     if (rank.taken_bytes > rank.allowed_bytes)
-      say(fmt::format("took {} of the device, the plan allows {}", format_bytes(rank.taken_bytes),
+      say(fmt::format("took {} of the device, the plan allows {} in whole granules", format_bytes(rank.taken_bytes),
                       format_bytes(rank.allowed_bytes)));
     // Oversized storages take of the dynamic region, which lies above the plan's figure and below the budget.
     const Bytes planned = (rank.plan_peak_bytes - rank.reserve_bytes + run.ask.scale - 1) / run.ask.scale;
     const Bytes budget = (rank.budget_bytes - rank.reserve_bytes + run.ask.scale - 1) / run.ask.scale;
     if (r.peak_bytes - r.extra_peak_bytes > planned || r.peak_bytes > std::max(planned, budget))
-      say(fmt::format("planned extent {} above the plan's {}", format_bytes(r.peak_bytes), format_bytes(planned)));
+      say(fmt::format("touched bytes up to {}, the plan's peak is {}", format_bytes(r.peak_bytes),
+                      format_bytes(planned)));
   }
 }
 
@@ -99,7 +122,7 @@ void judge(RunOutcome& run) {
 
 /// Copies that the plan had hidden and the run did not.
 void warn_of_stall(RankOutcome& rank) {
-  const std::int64_t exposed = rank.copy_stall_ns - rank.plan_copy_stall_ns;
+  const std::int64_t exposed = rank.copy_stall_ns - rank.plan_copy_stall_ns.value_or(0);
   if (static_cast<double>(exposed) <= kExposedShare * static_cast<double>(rank.report.step_ns)) return;
   rank.report.warnings.push_back({.kind = RunWarning::Kind::copies_exposed,
                                   .text = "the compute lane stood still for copies that the plan hides (simulated; "
@@ -126,7 +149,8 @@ Status add_schedule(const SimRunRequest& request, const std::optional<StepTiming
     }
     run.ranks[i].races += sim.races;
     for (std::string& text : sim.race_texts) run.ranks[i].race_texts.push_back(std::move(text));
-    if (!sim.leaks.empty()) run.problems.push_back(fmt::format("rank {}: left over: {}", sim.report.rank, sim.leaks));
+    if (!sim.leaks.empty())
+      run.problems.push_back(fmt::format("rank {}: not given back at the end: {}", sim.report.rank, sim.leaks));
   }
   return {};
 }
@@ -190,6 +214,8 @@ Result<RunReport> run_alone(const RankPlan& rank, const RunAsk& ask, Device& dev
 Result<RunOutcome> run_real(const PlanOutcome& plan, const RunAsk& ask) {
   if (ask.schedules != 1 || ask.seed != 0)
     return bad_input("--seed, --schedules: only a simulated device has schedules");
+  if (ask.device == RunDevice::host)
+    if (Status room = check_host_room(ranks_of(plan, ask), ask.scale, host_room()); !room) return room.error();
   RunOutcome run{.ask = ask, .plan_step_ns = plan.step.step_ns};
   for (const RankPlan& rank : ranks_of(plan, ask)) {
     Result<std::unique_ptr<Device>> device = open_device(rank, ask);
@@ -210,10 +236,14 @@ Result<RunOutcome> run_real(const PlanOutcome& plan, const RunAsk& ask) {
 
 }  // namespace
 
-Result<RunOutcome> run_plan(const PlanOutcome& plan, const Machine& machine, const RunAsk& ask) {
-  if (ranks_of(plan, ask).empty())
-    return bad_input(fmt::format("--rank: the plan holds no rank {}", ask.rank.value_or(0)));
-  return ask.device == RunDevice::sim ? run_sim(plan, machine, ask) : run_real(plan, ask);
+Result<RunOutcome> run_plan(PlanOutcome plan, const Machine& machine, const RunAsk& ask) {
+  const std::span<const RankPlan> ranks = ranks_of(plan, ask);
+  if (ranks.empty()) return bad_input(no_such_rank(plan, ask));
+  if (ask.load)
+    if (Status s = check_load_change(ranks, *ask.load); !s) return s.error();
+  if (ask.device != RunDevice::sim) return run_real(plan, ask);
+  charge_copies(plan, machine);
+  return run_sim(plan, machine, ask);
 }
 
 }  // namespace tidemark

@@ -32,16 +32,16 @@ struct RunAsk {
 };
 
 struct RankOutcome {
-  RunReport report;               ///< of the first schedule; mismatches of all
-  Bytes taken_bytes = 0;          ///< of the device, at most: by the arenas, or by what a simulated device saw
-  Bytes allowed_bytes = 0;        ///< of the device, by the plan: whole granules, and the region where loads ask for it
-  Bytes plan_peak_bytes = 0;      ///< the plan's figure, reserves included, true size
-  Bytes reserve_bytes = 0;        ///< true size
-  Bytes budget_bytes = 0;         ///< true size
-  std::int64_t plan_step_ns = 0;  ///< when the plan's simulator has this rank finish
-  std::int64_t copy_stall_ns = 0;  ///< sim: compute lane idle for copies
-  std::int64_t plan_copy_stall_ns = 0;
-  std::int64_t races = 0;  ///< of all schedules
+  RunReport report;           ///< of the first schedule; mismatches of all
+  Bytes taken_bytes = 0;      ///< of the device, at most: by the arenas, or by what a simulated device saw
+  Bytes allowed_bytes = 0;    ///< of the device, by the plan: whole granules, and the region where loads ask for it
+  Bytes plan_peak_bytes = 0;  ///< the plan's figure, reserves included, true size
+  Bytes reserve_bytes = 0;    ///< true size
+  Bytes budget_bytes = 0;     ///< true size
+  std::optional<std::int64_t> plan_step_ns;  ///< when the plan's simulator has this rank finish, where it was asked
+  std::int64_t copy_stall_ns = 0;            ///< sim: compute lane idle for copies
+  std::optional<std::int64_t> plan_copy_stall_ns;  ///< the same in the plan's simulator
+  std::int64_t races = 0;                          ///< of all schedules
   std::vector<std::string> race_texts;
 };
 
@@ -58,7 +58,7 @@ struct RunOutcome {
 };
 
 /// Errors: bad_input for what cannot be asked of this device or program; infeasible for a refusal, a failure of the
-/// device, or a device this machine does not have.
-[[nodiscard]] Result<RunOutcome> run_plan(const PlanOutcome& plan, const Machine& machine, const RunAsk& ask);
+/// device, a device this machine does not have, or a plan larger than its memory (before any of it is taken).
+[[nodiscard]] Result<RunOutcome> run_plan(PlanOutcome plan, const Machine& machine, const RunAsk& ask);
 
 }  // namespace tidemark

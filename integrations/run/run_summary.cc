@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 
+#include "device/sim_world.h"
 #include "integrations/formats/text_table.h"
 #include "integrations/formats/unit_text.h"
 
@@ -19,8 +21,28 @@ double to_ms(std::int64_t ns) {
   return static_cast<double>(ns) / 1e6;
 }
 
+/// null where there is none: 0 would read as a time.
+Json optional_ms(const std::optional<std::int64_t>& ns) {
+  return ns ? Json(to_ms(*ns)) : Json();
+}
+
 Bytes scaled_plan_peak(const RunOutcome& run, const RankOutcome& rank) {
   return (rank.plan_peak_bytes - rank.reserve_bytes + run.ask.scale - 1) / run.ask.scale;
+}
+
+bool randomised(const RunOutcome& run) {
+  return run.simulated && (run.ask.seed != 0 || run.ask.schedules > 1);
+}
+
+/// What a seed changes, in the simulator's own figures.
+std::string schedules_text(const RunOutcome& run) {
+  const SimSchedule schedule;
+  std::string text = fmt::format(
+      "durations randomised by seed: each {} to {} times its estimate (log-uniform), one in {:.0f} stalls for up to {} "
+      "more, host threads pause at random; ",
+      schedule.shortest, schedule.longest, 1 / schedule.stall_probability, duration_text(schedule.stall_ns));
+  if (run.ask.seed == 0) return text + "seed 0, whose times are shown, is as estimated\n";
+  return text + fmt::format("times shown are of seed {}\n", run.ask.seed);
 }
 
 std::string head_text(const RunOutcome& run) {
@@ -32,15 +54,17 @@ std::string head_text(const RunOutcome& run) {
   else if (run.ask.seed != 0)
     text += fmt::format(", schedule of seed {}", run.ask.seed);
   text += "\n";
+  if (randomised(run)) text += schedules_text(run);
   if (!run.simulated)
-    return text + fmt::format(
-                      "step {} (measured: copies and checks as fast as they go, kernels are not played), "
-                      "{} in the plan (modelled)\n",
-                      duration_text(run.step_ns), duration_text(run.plan_step_ns));
+    return text +
+           fmt::format(
+               "longest rank {} (measured: each alone, copies and checks as fast as they go, no kernels); the plan "
+               "models a step of {} with kernels, which is another quantity\n",
+               duration_text(run.step_ns), duration_text(run.plan_step_ns));
   text +=
       fmt::format("step {} (simulated{}), {} in the plan (modelled)", duration_text(run.step_ns),
                   run.matched ? ", all ranks in one time" : ", messages not matched", duration_text(run.plan_step_ns));
-  if (run.matched && run.plan_step_ns > 0)
+  if (run.matched && run.ask.seed == 0 && run.plan_step_ns > 0)
     text += fmt::format(", {:+.2f} %", 100.0 * static_cast<double>(run.step_ns - run.plan_step_ns) /
                                            static_cast<double>(run.plan_step_ns));
   return text + "\n";
@@ -63,7 +87,7 @@ std::string rank_table(const RunOutcome& run) {
         fmt::format("{}", r.out.copies + r.in.copies + r.out.extra_copies + r.in.extra_copies),
         gib_text(r.out.bytes + r.out.extra_bytes),
         ms_text(r.step_ns),
-        rank.plan_step_ns > 0 ? ms_text(rank.plan_step_ns) : "-",
+        rank.plan_step_ns ? ms_text(*rank.plan_step_ns) : "-",
         run.simulated ? ms_text(rank.copy_stall_ns) : "-",
         run.ask.verify ? fmt::format("{}", r.mismatches) : "-"};
     if (run.simulated) cells.push_back(fmt::format("{}", rank.races));
@@ -115,8 +139,10 @@ std::string warning_text(const RunOutcome& run) {
 
 std::string problem_text(const RunOutcome& run) {
   if (run.problems.empty()) return "\nOK\n";
-  std::string text = fmt::format("\nFAIL, {} problems\n", run.problems.size());
-  for (std::size_t i = 0; i < std::min(kMostListed, run.problems.size()); ++i) text += "  " + run.problems[i] + "\n";
+  const std::size_t count = run.problems.size();
+  std::string text = fmt::format("\nFAIL: {} problem{}\n", count, count == 1 ? "" : "s");
+  for (std::size_t i = 0; i < std::min(kMostListed, count); ++i) text += "  " + run.problems[i] + "\n";
+  if (count > kMostListed) text += fmt::format("  and {} more; --format json lists all\n", count - kMostListed);
   return text;
 }
 
@@ -153,7 +179,7 @@ Json rank_json(const RunOutcome& run, const RankOutcome& rank) {
             {"out", copies_json(r.out)},
             {"in", copies_json(r.in)},
             {"step_ms", to_ms(r.step_ns)},
-            {"plan_step_ms", to_ms(rank.plan_step_ns)},
+            {"plan_step_ms", optional_ms(rank.plan_step_ns)},
             {"events", r.events_peak},
             {"waits", r.waits},
             {"waits_implied", r.waits_implied},
@@ -161,7 +187,7 @@ Json rank_json(const RunOutcome& run, const RankOutcome& rank) {
             {"oversized", r.oversized.size()}};
   if (run.simulated) {
     json["copy_stall_ms"] = to_ms(rank.copy_stall_ns);
-    json["plan_copy_stall_ms"] = to_ms(rank.plan_copy_stall_ns);
+    json["plan_copy_stall_ms"] = optional_ms(rank.plan_copy_stall_ns);
     json["races"] = rank.races;
   }
   if (run.ask.verify) {
@@ -190,6 +216,9 @@ std::string run_json(const RunOutcome& run) {
             {"verify", run.ask.verify},
             {"schedules", run.ask.schedules},
             {"seed", run.ask.seed},
+            {"durations", !run.simulated      ? "real"
+                          : run.ask.seed == 0 ? "as estimated"
+                                              : "randomised"},
             {"messages_matched", run.matched},
             {"step_ms", to_ms(run.step_ns)},
             {"plan_step_ms", to_ms(run.plan_step_ns)}};

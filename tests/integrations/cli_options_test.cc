@@ -2,8 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "integrations/cli/options.h"
 #include "integrations/cli/progress.h"
+#include "integrations/cli/refusal.h"
+#include "integrations/run/host_room.h"
 
 namespace tidemark::cli {
 namespace {
@@ -40,6 +44,54 @@ TEST(Numbers, WholeTextAndFinite) {
   EXPECT_EQ(parse_number("0.5").value(), 0.5);
   for (const char* bad : {"", " 1", "1 ", "+1", "1,5", "inf", "nan", "1e999"})
     EXPECT_FALSE(parse_number(bad).ok()) << bad;
+}
+
+TEST(Refusals, AreOneLineAndOneObject) {
+  EXPECT_TRUE(asks_for_json({"run", "x", "--format", "json"}));
+  EXPECT_TRUE(asks_for_json({"--format=json"}));
+  EXPECT_FALSE(asks_for_json({"run", "json", "--format"}));
+  EXPECT_FALSE(asks_for_json({"run", "--format", "text", "json"}));
+  EXPECT_EQ(one_line("a\nb\r"), "a b ");
+  const auto json = nlohmann::json::parse(refusal_json(infeasible("no \"room\"\n\xff")));
+  EXPECT_EQ(json["verdict"], "REFUSED");
+  EXPECT_EQ(json["exit_status"], 1);
+  EXPECT_EQ(json["kind"], "infeasible");
+  EXPECT_EQ(json["message"], "no \"room\" \xef\xbf\xbd");
+  EXPECT_EQ(nlohmann::json::parse(refusal_json(internal_fault("x")))["exit_status"], 3);
+}
+
+RankPlan rank_of(std::int32_t rank, Bytes device_bytes, Bytes pinned_bytes) {
+  RankPlan plan;
+  plan.figures.rank = rank;
+  plan.program.layout.arenas = {{.space = MemorySpace::device, .height_bytes = device_bytes},
+                                {.space = MemorySpace::host, .kind = Arena::Kind::pinned, .height_bytes = pinned_bytes}};
+  return plan;
+}
+
+/// The machine's memory as an argument: no test can have a machine of every size.
+TEST(HostRoom, LargestRankDecidesAndTheScaleThatFitsIsNamed) {
+  std::vector<RankPlan> ranks;
+  ranks.push_back(rank_of(3, 10 * kGiB, 2 * kGiB));
+  ranks.push_back(rank_of(5, 8 * kGiB, 8 * kGiB));
+  EXPECT_TRUE(check_host_room(ranks, 1, {.available_bytes = 17 * kGiB}).ok());
+  EXPECT_TRUE(check_host_room(ranks, 1, {.available_bytes = 16 * kGiB + 512 * kMiB}).ok());
+  const Status close = check_host_room(ranks, 1, {.available_bytes = 16 * kGiB, .in_use_bytes = 3 * kMiB});
+  ASSERT_FALSE(close.ok());
+  EXPECT_EQ(close.error().code, Error::Code::infeasible);
+  EXPECT_EQ(close.error().message,
+            "rank 5 needs 16.00 GiB of this machine's memory at --scale 1: 8.00 GiB as device memory, 8.00 GiB pinned; "
+            "16.00 GiB are available beside the 3.00 MiB in use for the plan, and 512.00 MiB stay free; --scale 1/2 "
+            "would fit");
+  const auto says = [&](std::int64_t scale, Bytes available, std::string_view text) {
+    const Status status = check_host_room(ranks, scale, {.available_bytes = available});
+    ASSERT_FALSE(status.ok()) << text;
+    EXPECT_NE(status.error().message.find(text), std::string::npos) << status.error().message;
+  };
+  says(1, 1 * kGiB, "; --scale 1/32 would fit");
+  says(8, 1 * kGiB, "at --scale 1/8: ");
+  says(8, 1 * kGiB, "; --scale 1/32 would fit");
+  says(1, 600 * kMiB, "; no --scale down to 1/64 would fit");
+  says(64, 600 * kMiB, "; no --scale down to 1/64 would fit");
 }
 
 TEST(ProgressLine, KeepsItsWidth) {

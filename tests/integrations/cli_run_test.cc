@@ -2,8 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <csignal>
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <regex>
 
+#include "core/bytes.h"
 #include "tests/support/program_run.h"
 
 namespace tidemark {
@@ -50,6 +54,95 @@ TEST_F(CliRun, SimulatedStepMatchesThePlanAndSaysWhatItsTimesAre) {
   }
 }
 
+/// The plan's step has in it what issuing copies costs; the simulated devices play it, so that the two are one
+/// quantity.
+TEST_F(CliRun, StepsOfPlanAndRunAreOfTheSameThingWithCopies) {
+  plan({"--imbalance", "1.1", "--budget", "5.1GiB"});
+  const auto shown = nlohmann::json::parse(place.run({"show", "plan.json", "--format", "json"}).out);
+  const auto ran = nlohmann::json::parse(run({"--format", "json"}).out);
+  std::int64_t copies = 0;
+  double latest_ms = 0;
+  for (const auto& rank : ran["ranks"]) {
+    copies += rank["out"]["copies"].get<std::int64_t>();
+    latest_ms = std::max(latest_ms, rank["plan_step_ms"].get<double>());
+    EXPECT_NEAR(rank["step_ms"].get<double>() / rank["plan_step_ms"].get<double>(), 1, 1e-3) << rank["rank"];
+  }
+  EXPECT_GT(copies, 100);
+  EXPECT_NEAR(latest_ms, ran["plan_step_ms"].get<double>(), 1e-3);
+  EXPECT_NEAR(ran["step_ms"].get<double>() / ran["plan_step_ms"].get<double>(), 1, 1e-3);
+  EXPECT_NEAR(shown["step_ms"].get<double>(), ran["plan_step_ms"].get<double>(), 1e-3);
+}
+
+TEST_F(CliRun, RandomDurationsAreSaidToBeRandom) {
+  plan();
+  const Ran text = run({"--seed", "3", "--schedules", "2"});
+  EXPECT_NE(text.out.find("2 schedules from seed 3\ndurations randomised by seed: each 0.1 to 4 times its estimate"),
+            std::string::npos)
+      << text.out;
+  EXPECT_NE(text.out.find("times shown are of seed 3"), std::string::npos) << text.out;
+  EXPECT_EQ(text.out.find(" %"), std::string::npos) << "compares a random time with the plan's:\n" << text.out;
+  EXPECT_NE(run({"--schedules", "2"}).out.find("seed 0, whose times are shown, is as estimated"), std::string::npos);
+  EXPECT_EQ(run({}).out.find("randomised"), std::string::npos);
+  EXPECT_EQ(nlohmann::json::parse(run({"--seed", "3", "--format", "json"}).out)["durations"], "randomised");
+}
+
+TEST_F(CliRun, WhatThePlanDoesNotSayIsNull) {
+  plan();
+  const auto host =
+      nlohmann::json::parse(run({"--device", "host", "--scale", "1/64", "--rank", "0", "--format", "json"}).out);
+  EXPECT_TRUE(host["ranks"][0]["plan_step_ms"].is_null()) << host;
+  EXPECT_EQ(host["durations"], "real");
+  const auto sim = nlohmann::json::parse(run({"--format", "json"}).out);
+  EXPECT_GT(sim["ranks"][0]["plan_step_ms"], 0);
+}
+
+/// Refused before anything is taken, with what is needed, what there is, and what would fit.
+TEST_F(CliRun, MoreThanTheMachineHasIsRefusedUpFront) {
+  plan();
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer needs all of the address space";
+#endif
+  // Address space for the program itself and a little more; far from the 2 GiB of the plan.
+  const Ran ran = place.run_limited({"run", "plan.json", "--device", "host"}, 1200 * kMiB);
+  EXPECT_EQ(ran.status, 1) << ran.out << ran.err;
+  EXPECT_TRUE(is_one_line(ran.err)) << ran.err;
+  EXPECT_TRUE(std::regex_search(
+      ran.err,
+      std::regex("^tidemark run: rank 1 needs 1\\.86 GiB of this machine's memory at --scale 1: .* are available "
+                 ".*; --scale 1/[0-9]+ would fit")))
+      << ran.err;
+}
+
+/// The value of a line of /proc/PID/status as text; empty: no such line, or no such process.
+std::string status_line(pid_t process, const std::string& name) {
+  std::ifstream file("/proc/" + std::to_string(process) + "/status");
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with(name + ":")) return line.substr(name.size() + 1);
+  return "";
+}
+
+/// A handler would run only when the system call that fills the memory is over.
+TEST_F(CliRun, SignalsEndItAtOnceWhileMemoryIsTaken) {
+  plan();
+  const pid_t process =
+      place.start({TIDEMARK_PROGRAM, "run", "plan.json", "--device", "host", "--scale", "1/2", "--verify"}, "");
+  constexpr long kTakenKib = 100 * 1024;
+  std::string resident;
+  do {
+    ::usleep(1000);
+    const std::string state = status_line(process, "State");
+    ASSERT_TRUE(!state.empty() && state.find('Z') == std::string::npos) << "over before it was looked at";
+    resident = status_line(process, "VmRSS");
+  } while (resident.empty() || std::stol(resident) < kTakenKib);
+  const std::uint64_t caught = std::stoull(status_line(process, "SigCgt"), nullptr, 16);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) EXPECT_EQ(caught >> (number - 1) & 1, 0U) << number;
+  ::kill(process, SIGTERM);
+  const Ran ran = place.finish(process, "");
+  EXPECT_EQ(ran.status, 128 + SIGTERM) << ran.out << ran.err;
+  EXPECT_EQ(ran.out, "");
+  EXPECT_EQ(place.files(), std::set<std::string>{"plan.json"});
+}
+
 TEST_F(CliRun, RealMemoryIsMeasuredAndRunsRanksAlone) {
   plan();
   const Ran ran = run({"--device", "host", "--scale", "1/64", "--verify", "--rank", "1"});
@@ -80,6 +173,7 @@ TEST_F(CliRun, BadOptionsAreOneLine) {
                                              {"--device", "tpu"},
                                              {"--load", "0"},
                                              {"--load", "1.2x"},
+                                             {"--load-rise", "1.2@99999999"},
                                              {"--load-rise", "1.2"},
                                              {"--load-rise", "1.2@-1"},
                                              {"--load", "1", "--load-rise", "2@3"},

@@ -8,12 +8,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/support/data.h"
@@ -67,6 +69,21 @@ class Workplace {
 
   /// Streams go to files, so that neither can fill a pipe and stall. `out`: where stdout goes instead.
   [[nodiscard]] Ran run(const std::vector<std::string>& arguments, const std::string& out = "") const {
+    std::vector<std::string> words = {TIDEMARK_PROGRAM};
+    words.insert(words.end(), arguments.begin(), arguments.end());
+    return finish(start(std::move(words), out), out);
+  }
+
+  /// The same with a limit on the address space, as `ulimit -v` sets it.
+  [[nodiscard]] Ran run_limited(const std::vector<std::string>& arguments, std::int64_t bytes) const {
+    std::vector<std::string> words = {"/bin/sh", "-c", "ulimit -v " + std::to_string(bytes / 1024) + "; exec \"$@\"",
+                                      "sh", TIDEMARK_PROGRAM};
+    words.insert(words.end(), arguments.begin(), arguments.end());
+    return finish(start(std::move(words), ""), "");
+  }
+
+  /// Its process, for tests that look at it while it runs; `finish` waits for it.
+  [[nodiscard]] pid_t start(std::vector<std::string> words, const std::string& out) const {
     const std::string out_file = out.empty() ? (root_ / "out").string() : out;
     const std::string err_file = (root_ / "err").string();
     posix_spawn_file_actions_t actions;
@@ -75,21 +92,23 @@ class Workplace {
     posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_addopen(&actions, 1, out_file.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
     posix_spawn_file_actions_addopen(&actions, 2, err_file.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
-    std::vector<std::string> words = {TIDEMARK_PROGRAM};
-    words.insert(words.end(), arguments.begin(), arguments.end());
     std::vector<char*> argv;
     for (std::string& word : words) argv.push_back(word.data());
     argv.push_back(nullptr);
     pid_t child = 0;
-    const int error = ::posix_spawn(&child, TIDEMARK_PROGRAM, &actions, nullptr, argv.data(), environ);
+    const int error = ::posix_spawn(&child, words.front().c_str(), &actions, nullptr, argv.data(), environ);
     posix_spawn_file_actions_destroy(&actions);
-    if (error != 0) throw std::runtime_error("cannot start " TIDEMARK_PROGRAM);
+    if (error != 0) throw std::runtime_error("cannot start " + words.front());
+    return child;
+  }
+
+  [[nodiscard]] Ran finish(pid_t child, const std::string& out) const {
     int status = 0;
     while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
     }
     return {.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status),
-            .out = out.empty() ? text_of(out_file) : "",
-            .err = text_of(err_file)};
+            .out = out.empty() ? text_of(root_ / "out") : "",
+            .err = text_of(root_ / "err")};
   }
 
  private:
