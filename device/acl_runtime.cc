@@ -75,7 +75,18 @@ const char* meaning_of(Code code) {
     case kResourceAllocation:
     case kNoEventResource:
     case kNoStreamResource:
+    case kNoNotifyResource:
+    case kNoModelResource:
+    case kNoInternalResource:
+    case kOverLimit:
+    case kQueueFull:
       return "no event, stream or other resource left";
+    case kMemoryFree:
+      return "memory could not be given back";
+    case kNoDevice:
+      return "the device is not available";
+    case kNoPermission:
+      return "no permission";
     case kCopyEngine:
       return "copy engine error";
     default:
@@ -117,33 +128,40 @@ Result<Runtime> load_runtime(const std::string& first, const std::string& second
   return runtime;
 }
 
-DeviceCode device_code_of(Code code) {
+DeviceCode device_code_of(Code code, VendorCall call) {
   switch (code) {
     case kSuccess:
       return DeviceCode::ok;
     case kOutOfMemory:
     case kDeviceOutOfMemory:
     case kBadAlloc:
-      return DeviceCode::out_of_memory;
+      return out_of_memory_from(call);
     case kResourceAllocation:
     case kNoEventResource:
     case kNoStreamResource:
+    case kNoNotifyResource:
+    case kNoModelResource:
+    case kNoInternalResource:
+    case kOverLimit:
+    case kQueueFull:
     case kStreamTaskFull:
-      return DeviceCode::no_resource;
+      return no_resource_from(call);
     case kEventNotComplete:
     case kWaitTimeout:
     case kStreamSyncTimeout:
     case kEventSyncTimeout:
-      return DeviceCode::not_ready;
+      return not_yet_from(call);
     case kUnsupported:
+    case kNoPermission:
       return DeviceCode::unsupported;
     case kTaskTimeout:
+    case kNoDevice:
       return DeviceCode::lost;
     default:
       break;
   }
   if (code >= 507000 && code < 508000) return DeviceCode::lost;
-  return code >= 100000 && code < 110000 ? DeviceCode::invalid : DeviceCode::copy_failed;
+  return code >= 100000 && code < 110000 ? DeviceCode::invalid : failure_of(call);
 }
 
 Bytes tail_pad_of(const std::string& soc_name, const std::string& cann_version) {

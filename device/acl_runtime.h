@@ -14,6 +14,7 @@
 #include "core/result.h"
 #include "device/device.h"
 #include "device/shared_library.h"
+#include "device/vendor_call.h"
 
 namespace tidemark::acl {
 
@@ -27,10 +28,12 @@ using HostFunction = void (*)(void* argument);
 inline constexpr Code kSuccess = 0, kInvalidParameter = 100000, kUninitialised = 100001, kRepeatInit = 100002,
                       kRuntimeParameter = 107000, kInvalidDevice = 107001, kNullContext = 107002,
                       kStreamNotInContext = 107003, kWaitTimeout = 107019, kTaskTimeout = 107020, kBadAlloc = 200000,
-                      kUnsupported = 207000, kOutOfMemory = 207001, kResourceAllocation = 207005,
-                      kNoEventResource = 207007, kNoStreamResource = 207008, kDeviceOutOfMemory = 207018,
-                      kStreamTaskFull = 507002, kEventNotComplete = 507006, kCopyEngine = 507013,
-                      kStreamSyncTimeout = 507046, kEventSyncTimeout = 507047;
+                      kUnsupported = 207000, kOutOfMemory = 207001, kMemoryFree = 207002, kNoDevice = 207004,
+                      kResourceAllocation = 207005, kNoPermission = 207006, kNoEventResource = 207007,
+                      kNoStreamResource = 207008, kNoNotifyResource = 207009, kNoModelResource = 207010,
+                      kNoInternalResource = 207011, kOverLimit = 207012, kQueueFull = 207014,
+                      kDeviceOutOfMemory = 207018, kStreamTaskFull = 507002, kEventNotComplete = 507006,
+                      kCopyEngine = 507013, kStreamSyncTimeout = 507046, kEventSyncTimeout = 507047;
 
 inline constexpr int kHostToDevice = 1, kDeviceToHost = 2, kDeviceToDevice = 3;  ///< aclrtMemcpyKind
 inline constexpr int kHugeFirst = 0;                                             ///< aclrtMemMallocPolicy
@@ -115,9 +118,9 @@ struct Runtime {
 /// does not start.
 [[nodiscard]] Result<Runtime> load_runtime(const std::string& first, const std::string& second);
 
-/// What a code means for the caller of Device. The 507000s, in which the device or its context failed, are `lost`; the
-/// few of them that only say "full" or "not yet" are not.
-[[nodiscard]] DeviceCode device_code_of(Code code);
+/// What a code from such a call means for the caller of Device. The 507000s, in which the device or its context failed,
+/// are `lost` whoever tells of them; the few of them that only say "full" or "not yet" are not.
+[[nodiscard]] DeviceCode device_code_of(Code code, VendorCall call);
 
 /// Readable bytes that must follow every block on this chip with this version of CANN ("9.1.0", "8.3.RC1").
 [[nodiscard]] Bytes tail_pad_of(const std::string& soc_name, const std::string& cann_version);

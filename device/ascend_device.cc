@@ -12,6 +12,7 @@
 
 #include "device/acl_runtime.h"
 #include "device/ascend_verifier.h"
+#include "device/copy_sides.h"
 #include "device/error_texts.h"
 #include "device/host_pages.h"
 #include "device/mapped_memory.h"
@@ -54,13 +55,13 @@ class AscendDevice final : public Device, private GranuleVendor {
     return mapping([&] { return mapped_.reserve(bytes, base); });
   }
   [[nodiscard]] DeviceCode release(Address base, Bytes bytes) override {
-    return mapping([&] { return mapped_.release(base, bytes); });
+    return unmapping([&] { return mapped_.release(base, bytes); });
   }
   [[nodiscard]] DeviceCode map(Address at, Bytes bytes) override {
     return mapping([&] { return mapped_.map(at, bytes); });
   }
   [[nodiscard]] DeviceCode unmap(Address at, Bytes bytes) override {
-    return mapping([&] { return mapped_.unmap(at, bytes); });
+    return unmapping([&] { return mapped_.unmap(at, bytes); });
   }
   [[nodiscard]] DeviceCode alias(Address at, Address source, Bytes bytes) override {
     return mapping([&] { return mapped_.alias(at, source, bytes); });
@@ -106,17 +107,27 @@ class AscendDevice final : public Device, private GranuleVendor {
   DeviceCode answer_lost();
 
   /// The outcome of an ACL call: keeps the text of a failure and notices a lost device.
-  DeviceCode outcome(acl::Code code, const char* call);
+  DeviceCode outcome(acl::Code code, VendorCall purpose, const char* call);
   template <class Body>
-  DeviceCode in_context(const char* call, Body&& body);
+  DeviceCode in_context(VendorCall purpose, const char* call, Body&& body);
+  /// Also on a lost device, where the answer is ok whatever the vendor says: everything can be given back.
+  template <class Body>
+  DeviceCode give_back(const char* call, Body&& body);
+  DeviceCode given_back(acl::Code code, const char* call);
+  /// The same for a handle that is in `books`, where it stays if the vendor refuses.
+  template <class Body>
+  DeviceCode give_back_of(Outstanding& books, std::uint64_t handle, const char* call, Body&& body);
   template <class Body>
   DeviceCode mapping(Body&& body);
+  template <class Body>
+  DeviceCode unmapping(Body&& body);
 
   [[nodiscard]] PinnedCalls pinned_calls();
   void read_traits();
   [[nodiscard]] acl::Code read_granule();
   [[nodiscard]] acl::Code allocate_padded(Bytes bytes, void*& pointer);
   [[nodiscard]] acl::Code launch_all(acl::Stream stream, const Work& work);
+  void free_strays();
   void give_back_all();
 
   acl::Runtime runtime_;
@@ -129,13 +140,14 @@ class AscendDevice final : public Device, private GranuleVendor {
   MappedMemory mapped_{*this, false};
   PinnedBlocks pinned_;
   Outstanding streams_, events_;
+  Outstanding strays_;  ///< memory ACL would not take back, and nobody has
   std::mutex plain_mutex_;
   std::map<Address, void*> plain_;  ///< what the caller got, and what ACL gave
   acl::Verifier verifier_{runtime_};
 };
 
-DeviceCode AscendDevice::outcome(acl::Code code, const char* call) {
-  const DeviceCode meaning = acl::device_code_of(code);
+DeviceCode AscendDevice::outcome(acl::Code code, VendorCall purpose, const char* call) {
+  const DeviceCode meaning = acl::device_code_of(code, purpose);
   if (meaning == DeviceCode::ok || meaning == DeviceCode::not_ready) return meaning;
   return refuse(meaning, runtime_.text_of(call, code));
 }
@@ -153,10 +165,29 @@ DeviceCode AscendDevice::answer_lost() {
 }
 
 template <class Body>
-DeviceCode AscendDevice::in_context(const char* call, Body&& body) {
+DeviceCode AscendDevice::in_context(VendorCall purpose, const char* call, Body&& body) {
   if (lost_) return answer_lost();
   const acl::ContextScope scope(runtime_, context_);
-  return outcome(scope.code() == acl::kSuccess ? body() : scope.code(), call);
+  return outcome(scope.code() == acl::kSuccess ? body() : scope.code(), purpose, call);
+}
+
+DeviceCode AscendDevice::given_back(acl::Code code, const char* call) {
+  return lost_ ? DeviceCode::ok : outcome(code, VendorCall::give_back, call);
+}
+
+template <class Body>
+DeviceCode AscendDevice::give_back(const char* call, Body&& body) {
+  const acl::ContextScope scope(runtime_, context_);
+  return given_back(scope.code() == acl::kSuccess ? body() : scope.code(), call);
+}
+
+/// Out of the books before the call: the vendor may give the handle to another thread before this one is back.
+template <class Body>
+DeviceCode AscendDevice::give_back_of(Outstanding& books, std::uint64_t handle, const char* call, Body&& body) {
+  if (!books.remove(handle)) return refuse(DeviceCode::invalid, fmt::format("{}: there is no {:#x}", call, handle));
+  const DeviceCode code = give_back(call, body);
+  if (code != DeviceCode::ok) books.add(handle);
+  return code;
 }
 
 template <class Body>
@@ -164,7 +195,17 @@ DeviceCode AscendDevice::mapping(Body&& body) {
   if (!traits_.mapping) return refuse(DeviceCode::unsupported, "this ACL has no virtual memory functions");
   if (lost_) return answer_lost();
   const acl::ContextScope scope(runtime_, context_);
-  if (scope.code() != acl::kSuccess) return outcome(scope.code(), "aclrtSetCurrentContext");
+  if (scope.code() != acl::kSuccess) return outcome(scope.code(), VendorCall::other, "aclrtSetCurrentContext");
+  return body();
+}
+
+template <class Body>
+DeviceCode AscendDevice::unmapping(Body&& body) {
+  if (!traits_.mapping) return refuse(DeviceCode::unsupported, "this ACL has no virtual memory functions");
+  const acl::ContextScope scope(runtime_, context_);
+  if (scope.code() != acl::kSuccess && !lost_) {
+    return outcome(scope.code(), VendorCall::other, "making the context current");
+  }
   return body();
 }
 
@@ -237,12 +278,14 @@ void AscendDevice::give_back_all() {
   verifier_.drop_all();
   mapped_.clear();
   for (const auto& [address, pointer] : plain_) (void)runtime_.free(pointer);
+  free_strays();
   pinned_.clear();
 }
 
 DeviceCode AscendDevice::memory_info(MemoryInfo& info) {
   std::size_t free = 0, total = 0;
-  const DeviceCode code = in_context("aclrtGetMemInfo", [&] { return runtime_.memory_info(acl::kHbm, &free, &total); });
+  const DeviceCode code =
+      in_context(VendorCall::other, "aclrtGetMemInfo", [&] { return runtime_.memory_info(acl::kHbm, &free, &total); });
   if (code == DeviceCode::ok) info = {.total_bytes = static_cast<Bytes>(total), .free_bytes = static_cast<Bytes>(free)};
   return code;
 }
@@ -252,11 +295,11 @@ DeviceCode AscendDevice::reserve_range(Bytes bytes, Address& base) {
   const acl::Code code =
       runtime_.address_reserve(&pointer, static_cast<std::size_t>(bytes), 0, nullptr, acl::kReserveHugePages);
   base = address_of(pointer);
-  return outcome(code, "aclrtReserveMemAddress");
+  return outcome(code, VendorCall::memory, "aclrtReserveMemAddress");
 }
 
 DeviceCode AscendDevice::release_range(Address base, Bytes /*bytes*/) {
-  return outcome(runtime_.address_release(pointer_of(base)), "aclrtReleaseMemAddress");
+  return given_back(runtime_.address_release(pointer_of(base)), "aclrtReleaseMemAddress");
 }
 
 DeviceCode AscendDevice::create_granule(std::uint64_t& handle) {
@@ -264,21 +307,21 @@ DeviceCode AscendDevice::create_granule(std::uint64_t& handle) {
   const auto bytes = static_cast<std::size_t>(traits_.granule_bytes);
   const acl::Code code = runtime_.physical_allocate(&made, bytes, &granule_properties_, 0);
   handle = reinterpret_cast<std::uint64_t>(made);
-  return outcome(code, "aclrtMallocPhysical");
+  return outcome(code, VendorCall::memory, "aclrtMallocPhysical");
 }
 
 DeviceCode AscendDevice::destroy_granule(std::uint64_t handle) {
-  return outcome(runtime_.physical_free(reinterpret_cast<acl::PhysicalHandle>(handle)), "aclrtFreePhysical");
+  return given_back(runtime_.physical_free(reinterpret_cast<acl::PhysicalHandle>(handle)), "aclrtFreePhysical");
 }
 
 DeviceCode AscendDevice::attach_granule(Address at, std::uint64_t handle) {
   const auto bytes = static_cast<std::size_t>(traits_.granule_bytes);
   const auto physical = reinterpret_cast<acl::PhysicalHandle>(handle);
-  return outcome(runtime_.map(pointer_of(at), bytes, 0, physical, 0), "aclrtMapMem");
+  return outcome(runtime_.map(pointer_of(at), bytes, 0, physical, 0), VendorCall::memory, "aclrtMapMem");
 }
 
 DeviceCode AscendDevice::detach_granule(Address at) {
-  return outcome(runtime_.unmap(pointer_of(at)), "aclrtUnmapMem");
+  return given_back(runtime_.unmap(pointer_of(at)), "aclrtUnmapMem");
 }
 
 /// aclrtMalloc adds the pad itself; aclrtMallocAlign32 leaves it to the caller, which we prefer: nothing is added
@@ -289,15 +332,18 @@ acl::Code AscendDevice::allocate_padded(Bytes bytes, void*& pointer) {
   return call(&pointer, size, acl::kHugeFirst);
 }
 
-/// ACL promises multiples of 64 only: where that is too little, once more with room to move up.
+/// ACL promises multiples of 64 only: where that is too little, once more with room to move up. The first attempt goes
+/// back afterwards; should ACL refuse that, it is kept and tried again later.
 DeviceCode AscendDevice::allocate_plain(Bytes bytes, Address& address) {
   if (bytes <= 0) return refuse(DeviceCode::invalid, "cannot allocate no bytes");
   if (bytes > kLargestPlain) return refuse(DeviceCode::out_of_memory, "more than any device has");
   void* pointer = nullptr;
-  const DeviceCode code = in_context("aclrtMalloc", [&] {
+  const DeviceCode code = in_context(VendorCall::memory, "aclrtMalloc", [&] {
+    free_strays();
     const acl::Code first = allocate_padded(bytes, pointer);
     if (first != acl::kSuccess || address_of(pointer) % kBlockAlignment == 0) return first;
-    (void)runtime_.free(pointer);
+    strays_.add(address_of(pointer));
+    free_strays();
     return allocate_padded(bytes + kBlockAlignment, pointer);
   });
   if (code != DeviceCode::ok) return code;
@@ -308,13 +354,22 @@ DeviceCode AscendDevice::allocate_plain(Bytes bytes, Address& address) {
   return code;
 }
 
+void AscendDevice::free_strays() {
+  for (const std::uint64_t stray : strays_.take_all()) {
+    if (runtime_.free(pointer_of(stray)) != acl::kSuccess) strays_.add(stray);
+  }
+}
+
+/// Out of the books before the call: ACL may give the address to another thread before this one is back.
 DeviceCode AscendDevice::free_plain(Address address) {
-  if (lost_) return answer_lost();
   std::unique_lock lock(plain_mutex_);
-  const auto node = plain_.extract(address);
+  auto node = plain_.extract(address);
   lock.unlock();
   if (node.empty()) return refuse(DeviceCode::invalid, fmt::format("{:#x} is no plain block", address));
-  return in_context("aclrtFree", [&] { return runtime_.free(node.mapped()); });
+  const DeviceCode code = give_back("aclrtFree", [&] { return runtime_.free(node.mapped()); });
+  lock.lock();
+  if (code != DeviceCode::ok) plain_.insert(std::move(node));
+  return code;
 }
 
 DeviceCode AscendDevice::allocate_pinned(Bytes bytes, Address& address) {
@@ -325,40 +380,42 @@ DeviceCode AscendDevice::allocate_pinned(Bytes bytes, Address& address) {
   if (std::string text = PinnedBlocks::no_room(wish); !text.empty()) {
     return refuse(DeviceCode::out_of_memory, std::move(text));
   }
-  return in_context("aclrtMallocHost", [&] { return pinned_.allocate(wish, traits_.host_register, address); });
+  return in_context(VendorCall::memory, "aclrtMallocHost",
+                    [&] { return pinned_.allocate(wish, traits_.host_register, address); });
 }
 
 DeviceCode AscendDevice::free_pinned(Address address) {
-  if (lost_) return answer_lost();
   if (!pinned_.has(address)) return refuse(DeviceCode::invalid, fmt::format("{:#x} is no pinned block", address));
-  return in_context("aclrtFreeHost", [&] { return pinned_.free(address); });
+  return give_back("aclrtFreeHost", [&] { return pinned_.free(address, lost_); });
 }
 
 /// ACL's priorities are reserved, so the role makes no difference.
 DeviceCode AscendDevice::create_stream(StreamRole /*role*/, StreamHandle& stream) {
   acl::Stream made = nullptr;
-  const DeviceCode code = in_context("aclrtCreateStream", [&] { return runtime_.stream_create(&made); });
+  const DeviceCode code =
+      in_context(VendorCall::slot, "aclrtCreateStream", [&] { return runtime_.stream_create(&made); });
   if (code != DeviceCode::ok) return code;
   stream = StreamHandle{address_of(made)};
   streams_.add(address_of(made));
   return code;
 }
 
+/// A failure of the stream's work is told once the stream is gone.
 DeviceCode AscendDevice::destroy_stream(StreamHandle stream) {
-  if (lost_) return answer_lost();
-  if (!streams_.remove(static_cast<std::uint64_t>(stream))) return refuse(DeviceCode::invalid, "no such stream");
-  return in_context("aclrtDestroyStream", [&] {
-    const acl::Code waited = runtime_.stream_synchronize(stream_of(stream));
-    verifier_.drop(stream_of(stream));
+  acl::Code waited = acl::kSuccess;
+  const DeviceCode code = give_back_of(streams_, static_cast<std::uint64_t>(stream), "aclrtDestroyStream", [&] {
+    if (!lost_) waited = runtime_.stream_synchronize(stream_of(stream));
     const acl::Code destroyed = runtime_.stream_destroy(stream_of(stream));
-    return waited != acl::kSuccess ? waited : destroyed;
+    if (destroyed == acl::kSuccess || lost_) verifier_.drop(stream_of(stream));  // nothing uses its buffer any more
+    return destroyed;
   });
+  return code == DeviceCode::ok ? outcome(waited, VendorCall::wait, "aclrtSynchronizeStream") : code;
 }
 
 DeviceCode AscendDevice::create_event(EventHandle& event) {
   acl::Event made = nullptr;
-  const DeviceCode code =
-      in_context("aclrtCreateEventExWithFlag", [&] { return runtime_.event_create(&made, acl::kEventSync); });
+  const DeviceCode code = in_context(VendorCall::slot, "aclrtCreateEventExWithFlag",
+                                     [&] { return runtime_.event_create(&made, acl::kEventSync); });
   if (code != DeviceCode::ok) return code;
   event = EventHandle{address_of(made)};
   events_.add(address_of(made));
@@ -366,24 +423,24 @@ DeviceCode AscendDevice::create_event(EventHandle& event) {
 }
 
 DeviceCode AscendDevice::destroy_event(EventHandle event) {
-  if (lost_) return answer_lost();
-  if (!events_.remove(static_cast<std::uint64_t>(event))) return refuse(DeviceCode::invalid, "no such event");
-  return in_context("aclrtDestroyEvent", [&] { return runtime_.event_destroy(event_of(event)); });
+  return give_back_of(events_, static_cast<std::uint64_t>(event), "aclrtDestroyEvent",
+                      [&] { return runtime_.event_destroy(event_of(event)); });
 }
 
 DeviceCode AscendDevice::record_event(EventHandle event, StreamHandle stream) {
-  return in_context("aclrtRecordEvent", [&] { return runtime_.event_record(event_of(event), stream_of(stream)); });
+  return in_context(VendorCall::slot, "aclrtRecordEvent",
+                    [&] { return runtime_.event_record(event_of(event), stream_of(stream)); });
 }
 
 DeviceCode AscendDevice::wait_event(StreamHandle stream, EventHandle event) {
-  return in_context("aclrtStreamWaitEvent",
+  return in_context(VendorCall::slot, "aclrtStreamWaitEvent",
                     [&] { return runtime_.stream_wait_event(stream_of(stream), event_of(event)); });
 }
 
 DeviceCode AscendDevice::query_event(EventHandle event) {
   int status = 0;
-  const DeviceCode code =
-      in_context("aclrtQueryEventStatus", [&] { return runtime_.event_status(event_of(event), &status); });
+  const DeviceCode code = in_context(VendorCall::wait, "aclrtQueryEventStatus",
+                                     [&] { return runtime_.event_status(event_of(event), &status); });
   if (code != DeviceCode::ok) return code;
   return status == acl::kEventComplete ? DeviceCode::ok : DeviceCode::not_ready;
 }
@@ -391,33 +448,39 @@ DeviceCode AscendDevice::query_event(EventHandle event) {
 /// ACL counts milliseconds from 1 up: a timeout of less only asks.
 DeviceCode AscendDevice::synchronize_event(EventHandle event, std::int64_t timeout_ns) {
   if (timeout_ns < 0) {
-    return in_context("aclrtSynchronizeEvent", [&] { return runtime_.event_synchronize(event_of(event)); });
+    return in_context(VendorCall::wait, "aclrtSynchronizeEvent",
+                      [&] { return runtime_.event_synchronize(event_of(event)); });
   }
   const DeviceCode now = query_event(event);
   if (now != DeviceCode::not_ready || timeout_ns == 0) return now;
   const std::int64_t wanted_ms = timeout_ns / 1'000'000 + (timeout_ns % 1'000'000 != 0 ? 1 : 0);
   const auto timeout_ms =
       static_cast<std::int32_t>(std::min<std::int64_t>(wanted_ms, std::numeric_limits<std::int32_t>::max()));
-  return in_context("aclrtSynchronizeEventWithTimeout",
+  return in_context(VendorCall::wait, "aclrtSynchronizeEventWithTimeout",
                     [&] { return runtime_.event_synchronize_limit(event_of(event), timeout_ms); });
 }
 
 DeviceCode AscendDevice::synchronize_stream(StreamHandle stream) {
-  return in_context("aclrtSynchronizeStream", [&] { return runtime_.stream_synchronize(stream_of(stream)); });
+  return in_context(VendorCall::wait, "aclrtSynchronizeStream",
+                    [&] { return runtime_.stream_synchronize(stream_of(stream)); });
 }
 
 DeviceCode AscendDevice::synchronize_device() {
-  return in_context("aclrtSynchronizeDevice", [&] { return runtime_.synchronize_device(); });
+  return in_context(VendorCall::wait, "aclrtSynchronizeDevice", [&] { return runtime_.synchronize_device(); });
 }
 
 DeviceCode AscendDevice::copy(StreamHandle stream, Address to, Address from, Bytes bytes, CopyKind kind,
                               std::int64_t /*id*/) {
-  if (bytes < 0) return refuse(DeviceCode::invalid, "cannot copy less than no bytes");
+  if (lost_) return answer_lost();
+  const auto pinned = [this](Address at, Bytes size) { return pinned_.covers(at, size); };
+  if (std::string why = wrong_side_of_copy(to, from, bytes, kind, pinned); !why.empty()) {
+    return refuse(DeviceCode::invalid, std::move(why));
+  }
   const auto size = static_cast<std::size_t>(bytes);
   const int direction = kind == CopyKind::device_to_host   ? acl::kDeviceToHost
                         : kind == CopyKind::host_to_device ? acl::kHostToDevice
                                                            : acl::kDeviceToDevice;
-  return in_context("aclrtMemcpyAsync", [&] {
+  return in_context(VendorCall::work, "aclrtMemcpyAsync", [&] {
     if (size == 0) return acl::kSuccess;
     return runtime_.copy(pointer_of(to), size, pointer_of(from), size, direction, stream_of(stream));
   });
@@ -444,7 +507,7 @@ DeviceCode AscendDevice::launch(StreamHandle stream, const Work& work) {
   if (lost_) return answer_lost();
   if (work.message.peer_rank >= 0) return refuse(DeviceCode::unsupported, "no messages between ranks on ascend");
   if (!work.verify && !options_.play_estimates) return DeviceCode::ok;
-  return in_context("aclrtLaunchHostFunc", [&] { return launch_all(stream_of(stream), work); });
+  return in_context(VendorCall::work, "aclrtLaunchHostFunc", [&] { return launch_all(stream_of(stream), work); });
 }
 
 std::int64_t AscendDevice::now_ns() {

@@ -14,8 +14,10 @@
 // before the first record. The device has 65,536; a slot is taken at the record, which may therefore answer no_resource
 // or block.
 //
-// Context. The device's default context, which torch_npu uses too. Every call makes it current and restores what the
-// calling thread had. ACL is initialised if nobody has; it is never finalised, since others in the process may use it.
+// Context. The device's default context (what is current after aclrtSetDevice), which torch_npu uses too. Every call
+// makes it current and restores what the calling thread had; a thread that had none keeps ours, as ACL has no call to
+// take a context away. ACL is initialised if nobody has; it is never finalised and the device never reset, since others
+// in the process may use them.
 //
 // Launches. There is no kernel that runs on every Ascend chip, so with Work::verify a touch goes through a pinned
 // buffer of the stream in pieces: to check, copied out and compared by a host function in the stream; to fill, written

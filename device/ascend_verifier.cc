@@ -129,15 +129,19 @@ Code Verifier::fill(Stream stream, const Touch& touch) {
 
 void Verifier::drop(Stream stream) {
   std::unique_lock lock(mutex_);
-  const auto node = buffers_.extract(stream);
+  auto node = buffers_.extract(stream);
   lock.unlock();
-  if (!node.empty() && node.mapped() != nullptr) (void)runtime_.host_free(node.mapped());
+  if (node.empty() || node.mapped() == nullptr || runtime_.host_free(node.mapped()) == kSuccess) return;
+  lock.lock();
+  orphans_.push_back(node.mapped());
 }
 
 void Verifier::drop_all() {
   std::unique_lock lock(mutex_);
   const std::map<Stream, void*> buffers = std::exchange(buffers_, {});
+  const std::vector<void*> orphans = std::exchange(orphans_, {});
   lock.unlock();
+  for (void* const buffer : orphans) (void)runtime_.host_free(buffer);
   for (const auto& [stream, buffer] : buffers) {
     if (buffer != nullptr) (void)runtime_.host_free(buffer);
   }

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 #include "core/bytes.h"
 #include "device/acl_runtime.h"
@@ -22,7 +23,7 @@ class Verifier {
 
   [[nodiscard]] Code check(Stream stream, const Touch& touch, std::int64_t work_id);
   [[nodiscard]] Code fill(Stream stream, const Touch& touch);
-  /// Frees the stream's buffer. REQUIRES: the stream is idle.
+  /// Frees the stream's buffer, or keeps it for drop_all() if ACL refuses. REQUIRES: the stream is idle or gone.
   void drop(Stream stream);
   void drop_all();
 
@@ -41,6 +42,7 @@ class Verifier {
   const std::shared_ptr<Findings> findings_ = std::make_shared<Findings>();
   std::mutex mutex_;
   std::map<Stream, void*> buffers_;
+  std::vector<void*> orphans_;  ///< of streams that are gone
 };
 
 /// A host function that sleeps, for launches that take time.

@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "device/copy_sides.h"
 #include "device/cuda_driver.h"
 #include "device/cuda_kernels.h"
 #include "device/error_texts.h"
@@ -51,13 +52,13 @@ class CudaDevice final : public Device, private GranuleVendor {
     return mapping([&] { return mapped_.reserve(bytes, base); });
   }
   [[nodiscard]] DeviceCode release(Address base, Bytes bytes) override {
-    return mapping([&] { return mapped_.release(base, bytes); });
+    return unmapping([&] { return mapped_.release(base, bytes); });
   }
   [[nodiscard]] DeviceCode map(Address at, Bytes bytes) override {
     return mapping([&] { return mapped_.map(at, bytes); });
   }
   [[nodiscard]] DeviceCode unmap(Address at, Bytes bytes) override {
-    return mapping([&] { return mapped_.unmap(at, bytes); });
+    return unmapping([&] { return mapped_.unmap(at, bytes); });
   }
   [[nodiscard]] DeviceCode alias(Address at, Address source, Bytes bytes) override {
     return mapping([&] { return mapped_.alias(at, source, bytes); });
@@ -102,11 +103,20 @@ class CudaDevice final : public Device, private GranuleVendor {
   DeviceCode answer_lost();
 
   /// The outcome of a driver call named `what`: keeps the text of a failure and notices a lost device.
-  DeviceCode outcome(cuda::Code code, const char* what);
+  DeviceCode outcome(cuda::Code code, VendorCall purpose, const char* call);
   template <class Body>
-  DeviceCode in_context(const char* what, Body&& body);
+  DeviceCode in_context(VendorCall purpose, const char* call, Body&& body);
+  /// Also on a lost device, where the answer is ok whatever the vendor says: everything can be given back.
+  template <class Body>
+  DeviceCode give_back(const char* call, Body&& body);
+  DeviceCode given_back(cuda::Code code, const char* call);
+  /// The same for a handle that is in `books`, where it stays if the vendor refuses.
+  template <class Body>
+  DeviceCode give_back_of(Outstanding& books, std::uint64_t handle, const char* call, Body&& body);
   template <class Body>
   DeviceCode mapping(Body&& body);
+  template <class Body>
+  DeviceCode unmapping(Body&& body);
 
   [[nodiscard]] PinnedCalls pinned_calls();
   void read_traits(cuda::DeviceNumber device);
@@ -134,10 +144,10 @@ class CudaDevice final : public Device, private GranuleVendor {
   std::atomic<std::int64_t> mismatches_ = 0;
 };
 
-DeviceCode CudaDevice::outcome(cuda::Code code, const char* what) {
-  const DeviceCode meaning = cuda::device_code_of(code);
+DeviceCode CudaDevice::outcome(cuda::Code code, VendorCall purpose, const char* call) {
+  const DeviceCode meaning = cuda::device_code_of(code, purpose);
   if (meaning == DeviceCode::ok || meaning == DeviceCode::not_ready) return meaning;
-  return refuse(meaning, fmt::format("{}: {}", what, driver_.text_of(code)));
+  return refuse(meaning, fmt::format("{}: {}", call, driver_.text_of(code)));
 }
 
 DeviceCode CudaDevice::refuse(DeviceCode code, std::string text) {
@@ -153,10 +163,29 @@ DeviceCode CudaDevice::answer_lost() {
 }
 
 template <class Body>
-DeviceCode CudaDevice::in_context(const char* what, Body&& body) {
+DeviceCode CudaDevice::in_context(VendorCall purpose, const char* call, Body&& body) {
   if (lost_) return answer_lost();
   const cuda::ContextScope scope(driver_, context_);
-  return outcome(scope.code() == cuda::kSuccess ? body() : scope.code(), what);
+  return outcome(scope.code() == cuda::kSuccess ? body() : scope.code(), purpose, call);
+}
+
+DeviceCode CudaDevice::given_back(cuda::Code code, const char* call) {
+  return lost_ ? DeviceCode::ok : outcome(code, VendorCall::give_back, call);
+}
+
+template <class Body>
+DeviceCode CudaDevice::give_back(const char* call, Body&& body) {
+  const cuda::ContextScope scope(driver_, context_);
+  return given_back(scope.code() == cuda::kSuccess ? body() : scope.code(), call);
+}
+
+/// Out of the books before the call: the vendor may give the handle to another thread before this one is back.
+template <class Body>
+DeviceCode CudaDevice::give_back_of(Outstanding& books, std::uint64_t handle, const char* call, Body&& body) {
+  if (!books.remove(handle)) return refuse(DeviceCode::invalid, fmt::format("{}: there is no {:#x}", call, handle));
+  const DeviceCode code = give_back(call, body);
+  if (code != DeviceCode::ok) books.add(handle);
+  return code;
 }
 
 template <class Body>
@@ -164,7 +193,17 @@ DeviceCode CudaDevice::mapping(Body&& body) {
   if (!traits_.mapping) return refuse(DeviceCode::unsupported, "this GPU or driver has no virtual memory management");
   if (lost_) return answer_lost();
   const cuda::ContextScope scope(driver_, context_);
-  if (scope.code() != cuda::kSuccess) return outcome(scope.code(), "cuCtxSetCurrent");
+  if (scope.code() != cuda::kSuccess) return outcome(scope.code(), VendorCall::other, "cuCtxSetCurrent");
+  return body();
+}
+
+template <class Body>
+DeviceCode CudaDevice::unmapping(Body&& body) {
+  if (!traits_.mapping) return refuse(DeviceCode::unsupported, "this GPU or driver has no virtual memory management");
+  const cuda::ContextScope scope(driver_, context_);
+  if (scope.code() != cuda::kSuccess && !lost_) {
+    return outcome(scope.code(), VendorCall::other, "making the context current");
+  }
   return body();
 }
 
@@ -214,10 +253,12 @@ Status CudaDevice::open() {
 
 CudaDevice::~CudaDevice() {
   if (context_ == nullptr) return;
-  const cuda::ContextScope scope(driver_, context_);
-  (void)driver_.context_synchronize();
-  give_back_all();
-  // The scope's destructor restores the thread's context, which may not be ours any more, hence the release after it.
+  {
+    const cuda::ContextScope scope(driver_, context_);
+    (void)driver_.context_synchronize();
+    give_back_all();
+  }
+  // Only now: the end of the scope makes the thread's own context current again, and ours may end with this release.
   (void)driver_.context_release(device_);
 }
 
@@ -233,7 +274,8 @@ void CudaDevice::give_back_all() {
 
 DeviceCode CudaDevice::memory_info(MemoryInfo& info) {
   std::size_t free = 0, total = 0;
-  const DeviceCode code = in_context("cuMemGetInfo", [&] { return driver_.memory_info(&free, &total); });
+  const DeviceCode code =
+      in_context(VendorCall::other, "cuMemGetInfo", [&] { return driver_.memory_info(&free, &total); });
   if (code == DeviceCode::ok) info = {.total_bytes = static_cast<Bytes>(total), .free_bytes = static_cast<Bytes>(free)};
   return code;
 }
@@ -242,11 +284,11 @@ DeviceCode CudaDevice::reserve_range(Bytes bytes, Address& base) {
   cuda::Pointer pointer = 0;
   const cuda::Code code = driver_.address_reserve(&pointer, static_cast<std::size_t>(bytes), 0, 0, 0);
   base = pointer;
-  return outcome(code, "cuMemAddressReserve");
+  return outcome(code, VendorCall::memory, "cuMemAddressReserve");
 }
 
 DeviceCode CudaDevice::release_range(Address base, Bytes bytes) {
-  return outcome(driver_.address_free(base, static_cast<std::size_t>(bytes)), "cuMemAddressFree");
+  return given_back(driver_.address_free(base, static_cast<std::size_t>(bytes)), "cuMemAddressFree");
 }
 
 DeviceCode CudaDevice::create_granule(std::uint64_t& handle) {
@@ -254,31 +296,34 @@ DeviceCode CudaDevice::create_granule(std::uint64_t& handle) {
   const auto bytes = static_cast<std::size_t>(traits_.granule_bytes);
   const cuda::Code code = driver_.create(&made, bytes, &granule_properties_, 0);
   handle = made;
-  return outcome(code, "cuMemCreate");
+  return outcome(code, VendorCall::memory, "cuMemCreate");
 }
 
 DeviceCode CudaDevice::destroy_granule(std::uint64_t handle) {
-  return outcome(driver_.release(handle), "cuMemRelease");
+  return given_back(driver_.release(handle), "cuMemRelease");
 }
 
 DeviceCode CudaDevice::attach_granule(Address at, std::uint64_t handle) {
-  return outcome(driver_.map(at, static_cast<std::size_t>(traits_.granule_bytes), 0, handle, 0), "cuMemMap");
+  return outcome(driver_.map(at, static_cast<std::size_t>(traits_.granule_bytes), 0, handle, 0), VendorCall::memory,
+                 "cuMemMap");
 }
 
 DeviceCode CudaDevice::detach_granule(Address at) {
-  return outcome(driver_.unmap(at, static_cast<std::size_t>(traits_.granule_bytes)), "cuMemUnmap");
+  return given_back(driver_.unmap(at, static_cast<std::size_t>(traits_.granule_bytes)), "cuMemUnmap");
 }
 
 DeviceCode CudaDevice::allow_range(Address at, Bytes bytes) {
   const cuda::AccessDescription access{.location = granule_properties_.location};
-  return outcome(driver_.set_access(at, static_cast<std::size_t>(bytes), &access, 1), "cuMemSetAccess");
+  return outcome(driver_.set_access(at, static_cast<std::size_t>(bytes), &access, 1), VendorCall::memory,
+                 "cuMemSetAccess");
 }
 
 DeviceCode CudaDevice::allocate_plain(Bytes bytes, Address& address) {
   if (bytes <= 0) return refuse(DeviceCode::invalid, "cannot allocate no bytes");
   cuda::Pointer pointer = 0;
   const auto size = static_cast<std::size_t>(bytes);
-  const DeviceCode code = in_context("cuMemAlloc", [&] { return driver_.allocate(&pointer, size); });
+  const DeviceCode code =
+      in_context(VendorCall::memory, "cuMemAlloc", [&] { return driver_.allocate(&pointer, size); });
   if (code != DeviceCode::ok) return code;
   plain_.add(pointer);
   address = pointer;
@@ -286,9 +331,7 @@ DeviceCode CudaDevice::allocate_plain(Bytes bytes, Address& address) {
 }
 
 DeviceCode CudaDevice::free_plain(Address address) {
-  if (lost_) return answer_lost();
-  if (!plain_.remove(address)) return refuse(DeviceCode::invalid, fmt::format("{:#x} is no plain block", address));
-  return in_context("cuMemFree", [&] { return driver_.free(address); });
+  return give_back_of(plain_, address, "cuMemFree", [&] { return driver_.free(address); });
 }
 
 DeviceCode CudaDevice::allocate_pinned(Bytes bytes, Address& address) {
@@ -299,7 +342,8 @@ DeviceCode CudaDevice::allocate_pinned(Bytes bytes, Address& address) {
   if (std::string text = PinnedBlocks::no_room(wish); !text.empty()) {
     return refuse(DeviceCode::out_of_memory, std::move(text));
   }
-  return in_context("cuMemHostAlloc", [&] { return pinned_.allocate(wish, traits_.host_register, address); });
+  return in_context(VendorCall::memory, "cuMemHostAlloc",
+                    [&] { return pinned_.allocate(wish, traits_.host_register, address); });
 }
 
 PinnedCalls CudaDevice::pinned_calls() {
@@ -314,16 +358,15 @@ PinnedCalls CudaDevice::pinned_calls() {
 }
 
 DeviceCode CudaDevice::free_pinned(Address address) {
-  if (lost_) return answer_lost();
   if (!pinned_.has(address)) return refuse(DeviceCode::invalid, fmt::format("{:#x} is no pinned block", address));
-  return in_context("cuMemFreeHost", [&] { return pinned_.free(address); });
+  return give_back("cuMemFreeHost", [&] { return pinned_.free(address, lost_); });
 }
 
 /// Communication goes before compute where both want the same multiprocessors; copies have engines of their own.
 DeviceCode CudaDevice::create_stream(StreamRole role, StreamHandle& stream) {
   const bool urgent = role != StreamRole::compute && role != StreamRole::d2h && role != StreamRole::h2d;
   cuda::Stream made = nullptr;
-  const DeviceCode code = in_context("cuStreamCreateWithPriority", [&] {
+  const DeviceCode code = in_context(VendorCall::slot, "cuStreamCreateWithPriority", [&] {
     return driver_.stream_create(&made, cuda::kStreamNonBlocking, urgent ? greatest_priority_ : least_priority_);
   });
   if (code != DeviceCode::ok) return code;
@@ -332,20 +375,21 @@ DeviceCode CudaDevice::create_stream(StreamRole role, StreamHandle& stream) {
   return code;
 }
 
+/// A failure of the stream's work is told once the stream is gone.
 DeviceCode CudaDevice::destroy_stream(StreamHandle stream) {
-  if (lost_) return answer_lost();
-  if (!streams_.remove(static_cast<std::uint64_t>(stream))) return refuse(DeviceCode::invalid, "no such stream");
-  return in_context("cuStreamDestroy", [&] {
-    const cuda::Code waited = driver_.stream_synchronize(stream_of(stream));
-    const cuda::Code destroyed = driver_.stream_destroy(stream_of(stream));
-    return waited != cuda::kSuccess ? waited : destroyed;
+  cuda::Code waited = cuda::kSuccess;
+  const DeviceCode code = give_back_of(streams_, static_cast<std::uint64_t>(stream), "cuStreamDestroy", [&] {
+    if (!lost_) waited = driver_.stream_synchronize(stream_of(stream));
+    return driver_.stream_destroy(stream_of(stream));
   });
+  return code == DeviceCode::ok ? outcome(waited, VendorCall::wait, "cuStreamSynchronize") : code;
 }
 
 DeviceCode CudaDevice::create_event(EventHandle& event) {
   cuda::Event made = nullptr;
   const unsigned flags = cuda::kEventDisableTiming | cuda::kEventBlockingSync;
-  const DeviceCode code = in_context("cuEventCreate", [&] { return driver_.event_create(&made, flags); });
+  const DeviceCode code =
+      in_context(VendorCall::slot, "cuEventCreate", [&] { return driver_.event_create(&made, flags); });
   if (code != DeviceCode::ok) return code;
   event = EventHandle{reinterpret_cast<std::uint64_t>(made)};
   events_.add(static_cast<std::uint64_t>(event));
@@ -353,22 +397,22 @@ DeviceCode CudaDevice::create_event(EventHandle& event) {
 }
 
 DeviceCode CudaDevice::destroy_event(EventHandle event) {
-  if (lost_) return answer_lost();
-  if (!events_.remove(static_cast<std::uint64_t>(event))) return refuse(DeviceCode::invalid, "no such event");
-  return in_context("cuEventDestroy", [&] { return driver_.event_destroy(event_of(event)); });
+  return give_back_of(events_, static_cast<std::uint64_t>(event), "cuEventDestroy",
+                      [&] { return driver_.event_destroy(event_of(event)); });
 }
 
 DeviceCode CudaDevice::record_event(EventHandle event, StreamHandle stream) {
-  return in_context("cuEventRecord", [&] { return driver_.event_record(event_of(event), stream_of(stream)); });
+  return in_context(VendorCall::slot, "cuEventRecord",
+                    [&] { return driver_.event_record(event_of(event), stream_of(stream)); });
 }
 
 DeviceCode CudaDevice::wait_event(StreamHandle stream, EventHandle event) {
-  return in_context("cuStreamWaitEvent",
+  return in_context(VendorCall::slot, "cuStreamWaitEvent",
                     [&] { return driver_.stream_wait_event(stream_of(stream), event_of(event), 0); });
 }
 
 DeviceCode CudaDevice::query_event(EventHandle event) {
-  return in_context("cuEventQuery", [&] { return driver_.event_query(event_of(event)); });
+  return in_context(VendorCall::wait, "cuEventQuery", [&] { return driver_.event_query(event_of(event)); });
 }
 
 /// The driver has no wait with a limit, so asks, more and more seldom.
@@ -385,25 +429,30 @@ cuda::Code CudaDevice::poll_event(cuda::Event event, std::int64_t timeout_ns) {
 }
 
 DeviceCode CudaDevice::synchronize_event(EventHandle event, std::int64_t timeout_ns) {
-  return in_context("cuEventSynchronize", [&] {
+  return in_context(VendorCall::wait, "cuEventSynchronize", [&] {
     return timeout_ns < 0 ? driver_.event_synchronize(event_of(event)) : poll_event(event_of(event), timeout_ns);
   });
 }
 
 DeviceCode CudaDevice::synchronize_stream(StreamHandle stream) {
-  return in_context("cuStreamSynchronize", [&] { return driver_.stream_synchronize(stream_of(stream)); });
+  return in_context(VendorCall::wait, "cuStreamSynchronize",
+                    [&] { return driver_.stream_synchronize(stream_of(stream)); });
 }
 
 DeviceCode CudaDevice::synchronize_device() {
-  return in_context("cuCtxSynchronize", [&] { return driver_.context_synchronize(); });
+  return in_context(VendorCall::wait, "cuCtxSynchronize", [&] { return driver_.context_synchronize(); });
 }
 
 DeviceCode CudaDevice::copy(StreamHandle stream, Address to, Address from, Bytes bytes, CopyKind kind,
                             std::int64_t /*id*/) {
-  if (bytes < 0) return refuse(DeviceCode::invalid, "cannot copy less than no bytes");
+  if (lost_) return answer_lost();
+  const auto pinned = [this](Address at, Bytes size) { return pinned_.covers(at, size); };
+  if (std::string why = wrong_side_of_copy(to, from, bytes, kind, pinned); !why.empty()) {
+    return refuse(DeviceCode::invalid, std::move(why));
+  }
   const auto size = static_cast<std::size_t>(bytes);
   const cuda::Stream on = stream_of(stream);
-  return in_context("cuMemcpyAsync", [&] {
+  return in_context(VendorCall::work, "cuMemcpyAsync", [&] {
     if (size == 0) return cuda::kSuccess;
     if (kind == CopyKind::device_to_host) return driver_.copy_to_host(pointer_of(to), from, size, on);
     if (kind == CopyKind::host_to_device) return driver_.copy_to_device(to, pointer_of(from), size, on);
@@ -445,13 +494,14 @@ DeviceCode CudaDevice::launch(StreamHandle stream, const Work& work) {
   if (work.verify && std::any_of(work.touches.begin(), work.touches.end(), misplaced)) {
     return refuse(DeviceCode::invalid, "a verifying launch needs touches that start at multiples of 8 bytes");
   }
-  return in_context("cuLaunchKernel", [&] { return launch_all(stream_of(stream), work); });
+  return in_context(VendorCall::work, "cuLaunchKernel", [&] { return launch_all(stream_of(stream), work); });
 }
 
 std::int64_t CudaDevice::mismatches(Mismatch& first) {
   cuda::Report report;
   if (!kernels_loaded_) return 0;
-  if (in_context("cuMemcpyDtoH", [&] { return kernels_.read(report); }) != DeviceCode::ok) return mismatches_;
+  if (in_context(VendorCall::wait, "cuMemcpyDtoH", [&] { return kernels_.read(report); }) != DeviceCode::ok)
+    return mismatches_;
   mismatches_ = static_cast<std::int64_t>(report.mismatches);
   if (report.taken != 0) first = {report.work_id, report.address, report.bytes, report.seed};
   return mismatches_;

@@ -17,7 +17,7 @@
 // device is opened, another kernel takes the estimated time. Otherwise a launch is nothing.
 //
 // Blocking. free_plain, unmap, remap and free_pinned may wait for the device inside the driver; the first verifying
-// launch compiles. Pageable host memory makes copy() wait.
+// launch compiles.
 //
 // Threads: as device.h. Cost: one look-up of the current context per call on top of the driver's own.
 

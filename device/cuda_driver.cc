@@ -110,17 +110,20 @@ Result<Driver> load_driver(const std::string& path) {
   return driver;
 }
 
-DeviceCode device_code_of(Code code) {
+DeviceCode device_code_of(Code code, VendorCall call) {
   if (is_sticky(code)) return DeviceCode::lost;
   switch (code) {
     case kSuccess:
       return DeviceCode::ok;
     case kNotReady:
-      return DeviceCode::not_ready;
+      return not_yet_from(call);
     case kOutOfMemory:
-      return DeviceCode::out_of_memory;
+      return out_of_memory_from(call);
+    case kMapFailed:        // the system's tables or
+    case kOperatingSystem:  // its limit on locked pages are full
+      return call == VendorCall::memory ? DeviceCode::out_of_memory : failure_of(call);
     case kLaunchOutOfResources:
-      return DeviceCode::no_resource;
+      return no_resource_from(call);
     case kNotSupported:
     case kNoBinaryForGpu:
     case kInvalidPtx:
@@ -138,7 +141,7 @@ DeviceCode device_code_of(Code code) {
     case kHostMemoryNotRegistered:
       return DeviceCode::invalid;
     default:
-      return DeviceCode::copy_failed;
+      return failure_of(call);
   }
 }
 

@@ -11,6 +11,7 @@
 #include "core/result.h"
 #include "device/device.h"
 #include "device/shared_library.h"
+#include "device/vendor_call.h"
 
 namespace tidemark::cuda {
 
@@ -26,12 +27,12 @@ using Function = struct FunctionOpaque*;
 
 inline constexpr Code kSuccess = 0, kInvalidValue = 1, kOutOfMemory = 2, kNotInitialized = 3, kDeinitialized = 4,
                       kDeviceUnavailable = 46, kNoDevice = 100, kInvalidDevice = 101, kInvalidContext = 201,
-                      kNoBinaryForGpu = 209, kEccUncorrectable = 214, kInvalidPtx = 218, kNvlinkUncorrectable = 220,
-                      kJitCompilerNotFound = 221, kUnsupportedPtxVersion = 222, kInvalidHandle = 400,
-                      kIllegalState = 401, kNotFound = 500, kNotReady = 600, kIllegalAddress = 700,
-                      kLaunchOutOfResources = 701, kLaunchTimeout = 702, kContextIsDestroyed = 709,
-                      kHostMemoryAlreadyRegistered = 712, kHostMemoryNotRegistered = 713, kLaunchFailed = 719,
-                      kNotSupported = 801, kUnknown = 999;
+                      kMapFailed = 205, kNoBinaryForGpu = 209, kEccUncorrectable = 214, kInvalidPtx = 218,
+                      kNvlinkUncorrectable = 220, kJitCompilerNotFound = 221, kUnsupportedPtxVersion = 222,
+                      kOperatingSystem = 304, kInvalidHandle = 400, kIllegalState = 401, kNotFound = 500,
+                      kNotReady = 600, kIllegalAddress = 700, kLaunchOutOfResources = 701, kLaunchTimeout = 702,
+                      kContextIsDestroyed = 709, kHostMemoryAlreadyRegistered = 712, kHostMemoryNotRegistered = 713,
+                      kLaunchFailed = 719, kNotSupported = 801, kUnknown = 999;
 
 inline constexpr int kAttributeMultiprocessors = 16, kAttributeHostRegister = 99, kAttributeVirtualMemory = 102;
 inline constexpr unsigned kHostPortable = 1;       ///< CU_MEMHOSTALLOC_PORTABLE, CU_MEMHOSTREGISTER_PORTABLE
@@ -129,8 +130,9 @@ struct Driver {
 /// Loads the library and calls init. Errors (infeasible): no library, functions missing, init failed.
 [[nodiscard]] Result<Driver> load_driver(const std::string& path);
 
-/// What a code means for the caller of Device. Sticky errors, after which the context is unusable, are `lost`.
-[[nodiscard]] DeviceCode device_code_of(Code code);
+/// What a code from such a call means for the caller of Device. Sticky errors, after which the context is unusable, are
+/// `lost` whoever tells of them.
+[[nodiscard]] DeviceCode device_code_of(Code code, VendorCall call);
 
 /// Makes `context` current on the calling thread and restores what was there at the end of the scope.
 class ContextScope {

@@ -22,7 +22,11 @@
 // Threads: calls may come from any thread; calls on the same stream or event must not overlap, except query_event().
 // One more exception, on the stream's side: record_event() of an event that only the caller uses may overlap with other
 // threads' calls on the stream. The event then covers at least what had been submitted before the call began.
-// Errors: DeviceCode; last_error() has the text. After `lost` every further call answers `lost`; destroying is allowed.
+// Errors: DeviceCode; last_error() has the text. What fails has changed nothing and may be tried again.
+// Lost: from then on every call answers `lost`, but for those that give back (unmap, release, free_plain, free_pinned,
+// destroy_stream, destroy_event): they answer ok whatever the hardware says, so that everything can be given back;
+// streams first, for their end is the end of what still runs. The call that finds the device lost answers `lost` itself
+// and is to be repeated, if it was one of these.
 
 #include <cstdint>
 #include <memory>
@@ -168,7 +172,7 @@ class Device {
   }
 
   [[nodiscard]] virtual DeviceCode create_stream(StreamRole role, StreamHandle& stream) = 0;
-  /// Waits for the work on it.
+  /// Waits for the work on it. A failure of that work is answered although the stream is gone (a second call: invalid).
   [[nodiscard]] virtual DeviceCode destroy_stream(StreamHandle stream) = 0;
   [[nodiscard]] virtual DeviceCode create_event(EventHandle& event) = 0;
   [[nodiscard]] virtual DeviceCode destroy_event(EventHandle event) = 0;
@@ -182,7 +186,9 @@ class Device {
   [[nodiscard]] virtual DeviceCode synchronize_stream(StreamHandle stream) = 0;
   [[nodiscard]] virtual DeviceCode synchronize_device() = 0;
 
-  /// Asynchronous when the host side is pinned. `id` as in Work.
+  /// The host side lies inside one allocation of allocate_pinned(), the device's side does not; otherwise `invalid`,
+  /// since pageable memory would block without a word. Asynchronous, unless pinned_facts() says that the allocation is
+  /// not registered. `id` as in Work.
   [[nodiscard]] virtual DeviceCode copy(StreamHandle stream, Address to, Address from, Bytes bytes, CopyKind kind,
                                         std::int64_t id = -1) = 0;
   [[nodiscard]] virtual DeviceCode launch(StreamHandle stream, const Work& work) = 0;

@@ -18,7 +18,6 @@ namespace {
 constexpr Bytes kHugePage = 2 * kMiB;
 constexpr Bytes kKeepFree = 256 * kMiB;  ///< of the machine's memory
 constexpr Bytes kRoomStep = 64 * kMiB;   ///< how much is taken between two looks at the machine's memory
-constexpr int kPopulateWrite = 23;       ///< MADV_POPULATE_WRITE (Linux 5.14); the C library may not know it
 constexpr int kNoAccess = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 
 void* pointer_to(Address address) {
@@ -36,7 +35,8 @@ std::string reason() {
 /// Huge pages as far as there are any; then all of them at once. False: the system has no memory.
 bool populate(void* data, Bytes bytes) {
   static_cast<void>(madvise(data, size_of(bytes), MADV_HUGEPAGE));
-  return madvise(data, size_of(bytes), kPopulateWrite) == 0 || errno == EINVAL;
+  errno = populate_pages(data, bytes);
+  return errno == 0;
 }
 
 }  // namespace
@@ -108,11 +108,13 @@ DeviceCode HostArena::create_granule(std::uint64_t& handle) {
 
 DeviceCode HostArena::destroy_granule(std::uint64_t handle) {
   const auto offset = static_cast<off_t>(handle) * granule_bytes_;
-  const bool punched = fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, granule_bytes_) == 0;
+  if (fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, granule_bytes_) != 0) {
+    return refuse(DeviceCode::invalid, "cannot give a granule back: " + reason());
+  }
   const std::lock_guard lock(mutex_);
   spare_.push_back(handle);
   used_bytes_ -= granule_bytes_;
-  return punched ? DeviceCode::ok : refuse(DeviceCode::invalid, "cannot give a granule back: " + reason());
+  return DeviceCode::ok;
 }
 
 DeviceCode HostArena::attach_granule(Address at, std::uint64_t handle) {
@@ -127,15 +129,13 @@ DeviceCode HostArena::attach_granule(Address at, std::uint64_t handle) {
 }
 
 DeviceCode HostArena::detach_granule(Address at) {
-  {
-    const std::lock_guard lock(mutex_);
-    attached_.erase(at);
-  }
   // The address space stays taken: a stray touch is a fault, and nobody else gets the addresses.
-  if (mmap(pointer_to(at), size_of(granule_bytes_), PROT_NONE, kNoAccess | MAP_FIXED, -1, 0) != MAP_FAILED) {
-    return DeviceCode::ok;
+  if (mmap(pointer_to(at), size_of(granule_bytes_), PROT_NONE, kNoAccess | MAP_FIXED, -1, 0) == MAP_FAILED) {
+    return refuse(DeviceCode::invalid, "cannot unmap a granule: " + reason());
   }
-  return refuse(DeviceCode::invalid, "cannot unmap a granule: " + reason());
+  const std::lock_guard lock(mutex_);
+  attached_.erase(at);
+  return DeviceCode::ok;
 }
 
 DeviceCode HostArena::allow_range(Address at, Bytes bytes) {
@@ -171,7 +171,9 @@ DeviceCode HostArena::free_plain(Address address) {
   const std::lock_guard lock(mutex_);
   const auto found = plain_.find(address);
   if (found == plain_.end()) return refuse(DeviceCode::invalid, fmt::format("{:#x} is no plain allocation", address));
-  munmap(pointer_to(address), size_of(found->second));
+  if (munmap(pointer_to(address), size_of(found->second)) != 0) {
+    return refuse(DeviceCode::invalid, "cannot unmap memory: " + reason());
+  }
   used_bytes_ -= found->second;
   plain_.erase(found);
   return DeviceCode::ok;

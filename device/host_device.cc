@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "device/copy_sides.h"
 #include "device/error_texts.h"
 #include "device/host_arena.h"
 #include "device/host_copy.h"
@@ -107,7 +108,10 @@ class HostDevice final : public Device {
   /// False: no such event. A null record: never recorded.
   [[nodiscard]] bool find_record(EventHandle handle, Record& record);
 
-  [[nodiscard]] bool copy_fits(Address to, Address from, Bytes bytes, CopyKind kind) const;
+  /// Of calls that give back: a lost device takes everything.
+  DeviceCode enter_to_give_back(HostCall call) { return lost_ ? DeviceCode::ok : enter(call); }
+  [[nodiscard]] bool pinned(Address at, Bytes bytes);
+  [[nodiscard]] std::string wrong_copy(Address to, Address from, Bytes bytes, CopyKind kind);
   HostFailure run_launch(const HostLaunch& launch);
   void check(const HostLaunch& launch, const Touch& touch);
 
@@ -120,7 +124,11 @@ class HostDevice final : public Device {
   std::array<HostCopyEngine, 3> engines_;  ///< by CopyKind
 
   std::mutex pinned_mutex_;
-  std::map<Address, HostPages> pinned_;
+  struct Pinned {
+    Bytes bytes = 0;  ///< as asked for
+    HostPages pages;
+  };
+  std::map<Address, Pinned> pinned_;
   Bytes pinned_bytes_ = 0;
 
   std::mutex mismatch_mutex_;
@@ -198,8 +206,7 @@ DeviceCode HostDevice::reserve(Bytes bytes, Address& base) {
 }
 
 DeviceCode HostDevice::release(Address base, Bytes bytes) {
-  const DeviceCode code = enter();
-  return code != DeviceCode::ok ? code : mapped_.release(base, bytes);
+  return mapped_.release(base, bytes);
 }
 
 DeviceCode HostDevice::map(Address at, Bytes bytes) {
@@ -208,7 +215,7 @@ DeviceCode HostDevice::map(Address at, Bytes bytes) {
 }
 
 DeviceCode HostDevice::unmap(Address at, Bytes bytes) {
-  const DeviceCode code = enter(HostCall::unmap);
+  const DeviceCode code = enter_to_give_back(HostCall::unmap);
   return code != DeviceCode::ok ? code : mapped_.unmap(at, bytes);
 }
 
@@ -228,8 +235,7 @@ DeviceCode HostDevice::allocate_plain(Bytes bytes, Address& address) {
 }
 
 DeviceCode HostDevice::free_plain(Address address) {
-  const DeviceCode code = enter();
-  return code != DeviceCode::ok ? code : arena_.free_plain(address);
+  return arena_.free_plain(address);
 }
 
 DeviceCode HostDevice::allocate_pinned(Bytes bytes, Address& address) {
@@ -258,17 +264,16 @@ DeviceCode HostDevice::allocate_pinned(Bytes bytes, Address& address) {
     return refuse(DeviceCode::out_of_memory, pages.error().message);
   }
   address = pages.value().address();
-  pinned_.emplace(address, std::move(pages).value());
+  pinned_.emplace(address, Pinned{bytes, std::move(pages).value()});
   return DeviceCode::ok;
 }
 
 DeviceCode HostDevice::free_pinned(Address address) {
-  if (const DeviceCode code = enter(); code != DeviceCode::ok) return code;
   HostPages pages;  // unmapped outside the lock
   const std::lock_guard lock(pinned_mutex_);
   const auto found = pinned_.find(address);
   if (found == pinned_.end()) return refuse(DeviceCode::invalid, fmt::format("{:#x} is no pinned memory", address));
-  pages = std::move(found->second);
+  pages = std::move(found->second.pages);
   pinned_bytes_ -= pages.bytes();
   pinned_.erase(found);
   return DeviceCode::ok;
@@ -277,7 +282,7 @@ DeviceCode HostDevice::free_pinned(Address address) {
 PinnedFacts HostDevice::pinned_facts(Address address) {
   const std::lock_guard lock(pinned_mutex_);
   const auto found = pinned_.find(address);
-  return found == pinned_.end() ? PinnedFacts{} : found->second.facts();
+  return found == pinned_.end() ? PinnedFacts{} : found->second.pages.facts();
 }
 
 DeviceCode HostDevice::no_stream(StreamHandle handle) {
@@ -330,7 +335,7 @@ DeviceCode HostDevice::destroy_stream(StreamHandle handle) {
   const Record last = stream->record();
   static_cast<void>(last->await(-1));
   stream.reset();
-  return report(last->failure());
+  return lost_ ? DeviceCode::ok : report(last->failure());
 }
 
 DeviceCode HostDevice::create_event(EventHandle& event) {
@@ -347,7 +352,7 @@ DeviceCode HostDevice::create_event(EventHandle& event) {
 DeviceCode HostDevice::destroy_event(EventHandle event) {
   {
     const std::lock_guard lock(mutex_);
-    if (events_.erase(static_cast<std::uint64_t>(event)) > 0) return enter();
+    if (events_.erase(static_cast<std::uint64_t>(event)) > 0) return DeviceCode::ok;
   }
   return no_event(event);
 }
@@ -413,10 +418,22 @@ DeviceCode HostDevice::synchronize_device() {
   return report(first);
 }
 
-bool HostDevice::copy_fits(Address to, Address from, Bytes bytes, CopyKind kind) const {
+bool HostDevice::pinned(Address at, Bytes bytes) {
+  const std::lock_guard lock(pinned_mutex_);
+  auto found = pinned_.upper_bound(at);
+  if (found == pinned_.begin()) return false;
+  --found;
+  const Address offset = at - found->first, size = static_cast<Address>(found->second.bytes);
+  return offset <= size && static_cast<Address>(bytes) <= size - offset;
+}
+
+/// Empty: nothing is wrong with it.
+std::string HostDevice::wrong_copy(Address to, Address from, Bytes bytes, CopyKind kind) {
+  const auto is_pinned = [this](Address at, Bytes size) { return pinned(at, size); };
+  if (std::string why = wrong_side_of_copy(to, from, bytes, kind, is_pinned); !why.empty()) return why;
   const bool to_device = kind != CopyKind::device_to_host, from_device = kind != CopyKind::host_to_device;
-  if (bytes < 0 || to == 0 || from == 0) return false;
-  return (!to_device || arena_.accessible(to, bytes)) && (!from_device || arena_.accessible(from, bytes));
+  if ((!to_device || arena_.accessible(to, bytes)) && (!from_device || arena_.accessible(from, bytes))) return "";
+  return fmt::format("{} B from {:#x} to {:#x} leave what is mapped", bytes, from, to);
 }
 
 DeviceCode HostDevice::copy(StreamHandle handle, Address to, Address from, Bytes bytes, CopyKind kind,
@@ -424,9 +441,8 @@ DeviceCode HostDevice::copy(StreamHandle handle, Address to, Address from, Bytes
   if (const DeviceCode code = enter(HostCall::copy); code != DeviceCode::ok) return code;
   const Stream stream = find_stream(handle);
   if (stream == nullptr) return no_stream(handle);
-  if (!copy_fits(to, from, bytes, kind)) {
-    return refuse(DeviceCode::invalid,
-                  fmt::format("copy {}: {} B from {:#x} to {:#x} leave what is mapped", id, bytes, from, to));
+  if (const std::string why = wrong_copy(to, from, bytes, kind); !why.empty()) {
+    return refuse(DeviceCode::invalid, fmt::format("copy {}: {}", id, why));
   }
   stream->submit([this, to, from, bytes, kind, id]() -> HostFailure {
     HostFailure failure = start(HostCall::run_copy, id);

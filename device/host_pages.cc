@@ -21,7 +21,6 @@ namespace {
 
 constexpr Bytes kHugePage = 2 * kMiB;
 constexpr Bytes kTouchPiece = 32 * kMiB;  ///< a thread takes pieces of this size, so that a slow one holds up nobody
-constexpr int kPopulateWrite = 23;        ///< MADV_POPULATE_WRITE (Linux 5.14); the C library may not know it
 
 Bytes page_bytes() {
   static const Bytes bytes = sysconf(_SC_PAGESIZE);
@@ -110,21 +109,14 @@ void bind_to_node(void* data, Bytes bytes, int node, PinnedFacts& facts) {
   add_fact(facts, facts.numa_bound, fmt::format("not bound to NUMA node {}: {}", node, text_of_errno(number)));
 }
 
-/// 0, or the errno of the failure.
-int populate(char* data, Bytes bytes) {
-  if (madvise(data, static_cast<std::size_t>(bytes), kPopulateWrite) == 0) return 0;
-  if (errno != EINVAL) return errno;
-  for (Bytes at = 0; at < bytes; at += page_bytes()) static_cast<volatile char*>(data)[at] = 0;
-  return 0;
-}
-
 /// 0, or the errno of the first failure. Nothing says what the threads' node is worth where there is only one.
 int touch(char* data, Bytes bytes, int threads, int node) {
   std::atomic<Bytes> next{0};
   std::atomic<int> failure{0};
   const auto work = [&] {
     for (Bytes at = next.fetch_add(kTouchPiece); at < bytes && failure.load() == 0; at = next.fetch_add(kTouchPiece)) {
-      if (const int error = populate(data + at, std::min(kTouchPiece, bytes - at)); error != 0) failure.store(error);
+      if (const int error = populate_pages(data + at, std::min(kTouchPiece, bytes - at)); error != 0)
+        failure.store(error);
     }
   };
   const bool near = node >= 0 && numa_node_count() > 1;
@@ -185,6 +177,15 @@ HostPages& HostPages::operator=(HostPages&& other) noexcept {
 
 HostPages::~HostPages() {
   if (data_ != nullptr) munmap(data_, static_cast<std::size_t>(bytes_));
+}
+
+// MADV_POPULATE_WRITE (23, Linux 5.14): the C library may not know it.
+int populate_pages(void* data, Bytes bytes, int advice) {
+  if (madvise(data, static_cast<std::size_t>(bytes), advice) == 0) return 0;
+  if (errno != EINVAL) return errno;
+  auto* const begin = static_cast<volatile char*>(data);
+  for (Bytes at = 0; at < bytes; at += page_bytes()) begin[at] = begin[at];
+  return 0;
 }
 
 Bytes available_host_bytes() {

@@ -64,6 +64,10 @@ class HostPages {
   PinnedFacts facts_;
 };
 
+/// Gives [data, data + bytes) its pages now, zeroed if they are new: madvise(MADV_POPULATE_WRITE), or a write of what
+/// is there a page where the kernel does not know that. 0, or the errno. `advice` is a parameter for tests.
+[[nodiscard]] int populate_pages(void* data, Bytes bytes, int advice = 23);
+
 /// Memory that can still be taken without swapping: of the machine, or of the container where that is less.
 [[nodiscard]] Bytes available_host_bytes();
 

@@ -13,11 +13,13 @@ std::string PinnedBlocks::no_room(const HostPagesOptions& wish) {
                      format_bytes(wish.bytes), format_bytes(available), format_bytes(wish.keep_free_bytes));
 }
 
-/// False: `block` has no pages and its facts say why.
+/// False: `block` has no pages, and its facts say what it lacks for that reason.
 bool PinnedBlocks::register_own(HostPages pages, Block& block) const {
   const int code = calls_.register_pages(pages.data(), static_cast<std::size_t>(pages.bytes()));
   if (code != 0) {
-    block.facts.explanation = fmt::format("the driver refused to register pages with code {}", code);
+    block.facts.huge_pages = false;
+    block.facts.explanation = fmt::format(
+        "the driver refused to register huge pages with code {} and gave pages of its own, of unknown size", code);
     return false;
   }
   block.pages = std::move(pages);
@@ -25,25 +27,43 @@ bool PinnedBlocks::register_own(HostPages pages, Block& block) const {
   return true;
 }
 
+/// They are pinned; where they lie is up to the vendor.
+int PinnedBlocks::use_vendors(const HostPagesOptions& wish, Block& block, Address& address) const {
+  void* pages = nullptr;
+  if (const int code = calls_.allocate(&pages, static_cast<std::size_t>(wish.bytes)); code != 0) return code;
+  address = reinterpret_cast<Address>(pages);
+  if (wish.numa_node < 0 || numa_node_count() == 1) return 0;
+  block.facts.numa_bound = false;
+  block.facts.explanation += block.facts.explanation.empty() ? "" : "; ";
+  block.facts.explanation += fmt::format("the driver places its own pages, maybe not on NUMA node {}", wish.numa_node);
+  return 0;
+}
+
 int PinnedBlocks::allocate(const HostPagesOptions& wish, bool use_register, Address& address) {
-  Block block;
+  Block block{.bytes = wish.bytes};
   bool registered = false;
   if (use_register) {
     Result<HostPages> pages = HostPages::allocate(wish);
     if (!pages) return calls_.no_memory;
     registered = register_own(std::move(pages).value(), block);
   }
-  if (registered) {
-    address = block.pages.address();
-  } else {
-    void* pages = nullptr;
-    if (const int code = calls_.allocate(&pages, static_cast<std::size_t>(wish.bytes)); code != 0) return code;
-    block.facts.numa_bound = wish.numa_node < 0;
-    address = reinterpret_cast<Address>(pages);
+  Address at = block.pages.address();
+  if (!registered) {
+    if (const int code = use_vendors(wish, block, at); code != 0) return code;
   }
   const std::lock_guard lock(mutex_);
-  blocks_.insert_or_assign(address, std::move(block));
+  blocks_.insert_or_assign(at, std::move(block));
+  address = at;
   return 0;
+}
+
+bool PinnedBlocks::covers(Address at, Bytes bytes) const {
+  const std::lock_guard lock(mutex_);
+  auto found = blocks_.upper_bound(at);
+  if (found == blocks_.begin()) return false;
+  --found;
+  const Address offset = at - found->first, size = static_cast<Address>(found->second.bytes);
+  return offset <= size && static_cast<Address>(bytes) <= size - offset;
 }
 
 bool PinnedBlocks::has(Address address) const {
@@ -57,23 +77,28 @@ PinnedFacts PinnedBlocks::facts(Address address) const {
   return found == blocks_.end() ? PinnedFacts{} : found->second.facts;
 }
 
-int PinnedBlocks::give_back(Address address, Block block) const {
+int PinnedBlocks::give_back(Address address, const Block& block) const {
   void* const pages = reinterpret_cast<void*>(address);
   return block.pages.data() != nullptr ? calls_.unregister_pages(pages) : calls_.free(pages);
 }
 
-int PinnedBlocks::free(Address address) {
+int PinnedBlocks::free(Address address, bool lost) {
   std::unique_lock lock(mutex_);
   auto node = blocks_.extract(address);
   lock.unlock();
-  return give_back(address, std::move(node.mapped()));
+  // Out of the books meanwhile: the vendor may hand the address out again before this returns.
+  const int code = give_back(address, node.mapped());
+  if (code == 0 || lost) return code;
+  lock.lock();
+  blocks_.insert(std::move(node));
+  return code;
 }
 
 void PinnedBlocks::clear() {
   std::unique_lock lock(mutex_);
   std::map<Address, Block> blocks = std::exchange(blocks_, {});
   lock.unlock();
-  for (auto& [address, block] : blocks) (void)give_back(address, std::move(block));
+  for (const auto& [address, block] : blocks) (void)give_back(address, block);
 }
 
 }  // namespace tidemark

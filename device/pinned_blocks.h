@@ -31,20 +31,25 @@ class PinnedBlocks {
   /// The vendor's code. `use_register` false: the vendor's own pages at once. They also serve where the vendor refuses
   /// to register ours, but not where the machine has no pages for us.
   [[nodiscard]] int allocate(const HostPagesOptions& wish, bool use_register, Address& address);
+  /// Whether all of [at, at + bytes) lies in one block.
+  [[nodiscard]] bool covers(Address at, Bytes bytes) const;
   [[nodiscard]] bool has(Address address) const;
   [[nodiscard]] PinnedFacts facts(Address address) const;
-  /// REQUIRES: has(address).
-  [[nodiscard]] int free(Address address);
+  /// REQUIRES: has(address). Where the vendor refuses, the block stays, unless `lost`: then it goes whatever the
+  /// answer.
+  [[nodiscard]] int free(Address address, bool lost);
   /// Gives everything back, whatever the vendor answers.
   void clear();
 
  private:
   struct Block {
+    Bytes bytes = 0;  ///< as asked for
     HostPages pages;  ///< empty: the vendor's own
     PinnedFacts facts;
   };
   [[nodiscard]] bool register_own(HostPages pages, Block& block) const;
-  [[nodiscard]] int give_back(Address address, Block block) const;
+  [[nodiscard]] int use_vendors(const HostPagesOptions& wish, Block& block, Address& address) const;
+  [[nodiscard]] int give_back(Address address, const Block& block) const;
 
   const PinnedCalls calls_;
   mutable std::mutex mutex_;

@@ -83,6 +83,7 @@ class SimDeviceImpl final : public SimDevice {
   DeviceCode fail_memory(DeviceCode code) const { return fail(code, memory_.last_problem()); }
   [[nodiscard]] DeviceCode enter(FaultPoint point, SimFaults::Strike* strike = nullptr);
   [[nodiscard]] DeviceCode enter() const;
+  void enter_to_give_back() const { engine_->stop_polling(); }  ///< a lost device takes everything
   [[nodiscard]] SimStream* find_stream(StreamHandle handle, std::uint32_t& index) const;
   [[nodiscard]] SimEvent* find_event(EventHandle handle);
   DeviceCode free_whole(Address address, SimMemoryKind kind);
@@ -226,7 +227,7 @@ DeviceCode SimDeviceImpl::reserve(Bytes bytes, Address& base) {
 
 DeviceCode SimDeviceImpl::release(Address base, Bytes bytes) {
   const Lock lock(engine_->mutex);
-  if (const DeviceCode code = enter(); code != DeviceCode::ok) return code;
+  enter_to_give_back();
   const DeviceCode code = memory_.release(base, bytes);
   return code == DeviceCode::ok ? code : fail_memory(code);
 }
@@ -240,12 +241,13 @@ DeviceCode SimDeviceImpl::map(Address at, Bytes bytes) {
   return DeviceCode::ok;
 }
 
-// Memory that is gone must be done with; memory that lives on, done with as far as it went through this address.
+// Memory that is gone must be done with; memory that lives on, done with as far as it went through this address. On a
+// lost device nothing runs any more, so nothing is in flight.
 void SimDeviceImpl::give_back(const std::vector<SimPiece>& pieces, std::uint16_t what) {
   for (const SimPiece& piece : pieces) {
     const RaceRange range{.begin = piece.memory, .bytes = piece.bytes, .view = piece.view()};
     if (piece.present && contents_tracked_) port_.contents.forget(piece.memory, piece.bytes);
-    if (!checks()) continue;
+    if (!checks() || port_.lost) continue;
     if (piece.present) {
       races_.free(range, {.what = what});
     } else {
@@ -256,7 +258,7 @@ void SimDeviceImpl::give_back(const std::vector<SimPiece>& pieces, std::uint16_t
 
 DeviceCode SimDeviceImpl::unmap(Address at, Bytes bytes) {
   const Lock lock(engine_->mutex);
-  if (const DeviceCode code = enter(); code != DeviceCode::ok) return code;
+  enter_to_give_back();
   std::vector<SimPiece> dropped;
   if (const DeviceCode code = memory_.unmap(at, bytes, dropped); code != DeviceCode::ok) return fail_memory(code);
   give_back(dropped, names_.unmap);
@@ -299,7 +301,7 @@ DeviceCode SimDeviceImpl::allocate_pinned(Bytes bytes, Address& address) {
 
 DeviceCode SimDeviceImpl::free_whole(Address address, SimMemoryKind kind) {
   const Lock lock(engine_->mutex);
-  if (const DeviceCode code = enter(); code != DeviceCode::ok) return code;
+  enter_to_give_back();
   SimPiece freed;
   if (const DeviceCode code = memory_.free_whole(address, kind, freed); code != DeviceCode::ok)
     return fail_memory(code);
@@ -560,12 +562,16 @@ DeviceCode SimDeviceImpl::launch(StreamHandle on, const Work& work) {
   return DeviceCode::ok;
 }
 
-// The two address spaces do not overlap, so the direction can be told even where nothing is allocated.
+// The two address spaces do not overlap, so the direction can be told even where nothing is allocated. What is not
+// allocated at all (any more) is let through: the race checker has more to say about it.
 DeviceCode SimDeviceImpl::check_copy(Address to, Address from, Bytes bytes, CopyKind kind) const {
   if (bytes < 0) return fail(DeviceCode::invalid, fmt::format("copy of {} bytes", bytes));
   const bool to_host = kind == CopyKind::device_to_host, from_host = kind == CopyKind::host_to_device;
-  if (memory_.is_pinned(to) == to_host && memory_.is_pinned(from) == from_host) return DeviceCode::ok;
-  return fail(DeviceCode::invalid, fmt::format("copy from {:#x} to {:#x}: not that direction", from, to));
+  if (memory_.is_pinned(to) != to_host || memory_.is_pinned(from) != from_host)
+    return fail(DeviceCode::invalid, fmt::format("copy from {:#x} to {:#x}: not that direction", from, to));
+  if (to_host == from_host || memory_.stays_inside(to_host ? to : from, bytes)) return DeviceCode::ok;
+  return fail(DeviceCode::invalid,
+              fmt::format("copy from {:#x} to {:#x}: {} B leave the pinned allocation", from, to, bytes));
 }
 
 std::int64_t SimDeviceImpl::copy_time(Bytes bytes, CopyKind kind) const {

@@ -297,6 +297,15 @@ bool SimMemory::is_pinned(Address at) const {
   return at >= kFirstPinned;
 }
 
+bool SimMemory::stays_inside(Address at, Bytes bytes) const {
+  auto found = runs_.upper_bound(at);
+  if (found == runs_.begin()) return true;
+  --found;
+  const auto offset = static_cast<Bytes>(at - found->first);
+  if (found->second.kind == SimMemoryKind::mapped || offset >= found->second.bytes) return true;
+  return bytes <= found->second.bytes - offset;
+}
+
 std::string SimMemory::leaks() const {
   std::int64_t plain = 0, pinned = 0;
   for (const auto& [address, run] : runs_) {

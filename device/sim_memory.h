@@ -66,6 +66,8 @@ class SimMemory {
   void translate(Address at, Bytes bytes, std::vector<SimPiece>& pieces) const;
   /// Whether it is an address of the host's space (pinned); otherwise it is one of the device's.
   [[nodiscard]] bool is_pinned(Address at) const;
+  /// False: a plain or pinned allocation has `at` but not all of [at, at + bytes).
+  [[nodiscard]] bool stays_inside(Address at, Bytes bytes) const;
   [[nodiscard]] std::string last_problem() const { return problem_; }
   [[nodiscard]] std::string leaks() const;  ///< "2 plain allocations of 4.00 KiB, ..."; empty: none
 

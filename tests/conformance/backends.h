@@ -25,6 +25,10 @@ struct Backend {
   bool bounded = true;  ///< nobody else takes memory, so it can be filled up and memory_info() is exact to the granule
   /// Afterwards: races seen, things not given back. Empty: none, or the back end cannot tell.
   std::function<std::string(Device&)> complaints = {};
+  /// When the device is gone: what it left behind. Empty: nothing, or the back end cannot tell.
+  std::function<std::string()> left_behind = {};
+  /// Makes the device lost. Empty: that cannot be provoked.
+  std::function<void(Device&)> lose = {};
 };
 
 /// A test (or the beginning of its name, or "" for all of them) that is skipped or expected to fail on a back end.

@@ -1,10 +1,14 @@
 #include <array>
+#include <atomic>
+#include <fstream>
 #include <string>
 #include <vector>
 
 #include "core/bytes.h"
+#include "device/acl_runtime.h"
 #include "device/ascend_device.h"
 #include "device/cuda_device.h"
+#include "device/cuda_driver.h"
 #include "device/host_device.h"
 #include "device/null_device.h"
 #include "device/sim_device.h"
@@ -31,6 +35,37 @@ std::string sim_complaints(Device& device) {
   return text;
 }
 
+void lose_sim(Device& device) {
+  dynamic_cast<SimDevice&>(device).set_faults({{.point = FaultPoint::synchronize, .code = DeviceCode::lost}});
+  static_cast<void>(device.synchronize_device());
+}
+
+std::atomic<bool> host_is_to_be_lost = false;
+
+Result<std::unique_ptr<Device>> open_host(HostDeviceOptions options) {
+  options.capacity_bytes = kCapacity;
+  options.event_limit = kEventLimit;
+  options.play_estimates = 1;
+  options.fault = [](HostCall) { return host_is_to_be_lost ? DeviceCode::lost : DeviceCode::ok; };
+  return open_host_device(options);
+}
+
+void lose_host(Device& device) {
+  host_is_to_be_lost = true;
+  EventHandle unused{};
+  static_cast<void>(device.create_event(unused));
+  host_is_to_be_lost = false;
+}
+
+/// Pages of the memory file that is the device's memory.
+std::string host_left_behind() {
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    if (line.find("tidemark_host_device") != std::string::npos) return line;
+  }
+  return "";
+}
+
 void bound_stand_in(const char* library) {
   const StandInControls controls(library);
   controls.reset();
@@ -44,23 +79,54 @@ std::string stand_in_complaints(const char* library) {
   return violations == 0 ? "" : std::to_string(violations) + " breaches of the vendor's rules";
 }
 
-std::vector<Backend> make_backends() {
-  std::vector<Backend> all;
-  all.push_back({.name = "sim", .open = [] { return open_sim(0); }, .complaints = sim_complaints});
-  all.push_back({.name = "sim_adversarial", .open = [] { return open_sim(17); }, .complaints = sim_complaints});
-  all.push_back({.name = "host", .open = [] {
-                   return open_host_device(
-                       {.capacity_bytes = kCapacity, .event_limit = kEventLimit, .play_estimates = 1});
-                 }});
-  all.push_back({.name = "host_throttled", .open = [] {
-                   return open_host_device({.capacity_bytes = kCapacity,
-                                            .event_limit = kEventLimit,
-                                            .copy_threads = 3,
-                                            .d2h_bytes_per_s = 4_GiB,
-                                            .h2d_bytes_per_s = 3_GiB,
-                                            .play_estimates = 1});
-                 }});
-  all.push_back({.name = "null", .open = [] { return Result<std::unique_ptr<Device>>(open_null_device()); }});
+std::string stand_in_left_behind(const char* library) {
+  const StandInControls controls(library);
+  std::string text;
+  for (const char* const count :
+       {"blocks", "reservations", "mappings", "physicals", "events", "operations", "violations"}) {
+    if (controls.get(count) != 0) text += std::to_string(controls.get(count)) + " " + count + " ";
+  }
+  return text;
+}
+
+/// The next synchronisation answers `code`, which means that the device is gone.
+void lose_stand_in(Device& device, const char* library, const char* call, int code) {
+  StandInControls(library).fail_call(call, 0, code);
+  static_cast<void>(device.synchronize_device());
+}
+
+Result<std::unique_ptr<Device>> open_cuda_stand_in() {
+  bound_stand_in(TIDEMARK_CUDA_STAND_IN);
+  CudaOptions options = cuda_stand_in_options();
+  options.play_estimates = true;
+  return open_cuda_device(options);
+}
+
+Result<std::unique_ptr<Device>> open_ascend_stand_in() {
+  bound_stand_in(TIDEMARK_ACL_STAND_IN);
+  AscendOptions options = ascend_stand_in_options();
+  options.play_estimates = true;
+  options.event_limit = kEventLimit;
+  return open_ascend_device(options);
+}
+
+void add_simulated(std::vector<Backend>& all) {
+  all.push_back({.name = "sim", .open = [] { return open_sim(0); }, .complaints = sim_complaints, .lose = lose_sim});
+  all.push_back(
+      {.name = "sim_adversarial", .open = [] { return open_sim(17); }, .complaints = sim_complaints, .lose = lose_sim});
+}
+
+void add_host(std::vector<Backend>& all) {
+  all.push_back(
+      {.name = "host", .open = [] { return open_host({}); }, .left_behind = host_left_behind, .lose = lose_host});
+  all.push_back(
+      {.name = "host_throttled",
+       .open = [] { return open_host({.copy_threads = 3, .d2h_bytes_per_s = 4_GiB, .h2d_bytes_per_s = 3_GiB}); },
+       .left_behind = host_left_behind,
+       .lose = lose_host});
+}
+
+void add_hardware(std::vector<Backend>& all) {
   all.push_back({.name = "cuda",
                  .open = [] { return open_cuda_device({.play_estimates = true}); },
                  .may_be_absent = true,
@@ -69,27 +135,36 @@ std::vector<Backend> make_backends() {
                  .open = [] { return open_ascend_device({.play_estimates = true}); },
                  .may_be_absent = true,
                  .bounded = false});
-  // Host memory behind the vendor's calls, no accelerator: our vendor code runs, and breaches of the vendor's rules
-  // count.
+}
+
+/// Host memory behind the vendor's calls, no accelerator: our vendor code runs, and breaches of the vendor's rules
+/// count.
+void add_stand_ins(std::vector<Backend>& all) {
   all.push_back({.name = "cuda_stand_in",
-                 .open =
-                     [] {
-                       bound_stand_in(TIDEMARK_CUDA_STAND_IN);
-                       CudaOptions options = cuda_stand_in_options();
-                       options.play_estimates = true;
-                       return open_cuda_device(options);
-                     },
-                 .complaints = [](Device&) { return stand_in_complaints(TIDEMARK_CUDA_STAND_IN); }});
+                 .open = open_cuda_stand_in,
+                 .complaints = [](Device&) { return stand_in_complaints(TIDEMARK_CUDA_STAND_IN); },
+                 .left_behind = [] { return stand_in_left_behind(TIDEMARK_CUDA_STAND_IN); },
+                 .lose =
+                     [](Device& device) {
+                       lose_stand_in(device, TIDEMARK_CUDA_STAND_IN, "cuCtxSynchronize", cuda::kLaunchFailed);
+                     }});
   all.push_back({.name = "ascend_stand_in",
-                 .open =
-                     [] {
-                       bound_stand_in(TIDEMARK_ACL_STAND_IN);
-                       AscendOptions options = ascend_stand_in_options();
-                       options.play_estimates = true;
-                       options.event_limit = kEventLimit;
-                       return open_ascend_device(options);
-                     },
-                 .complaints = [](Device&) { return stand_in_complaints(TIDEMARK_ACL_STAND_IN); }});
+                 .open = open_ascend_stand_in,
+                 .complaints = [](Device&) { return stand_in_complaints(TIDEMARK_ACL_STAND_IN); },
+                 .left_behind = [] { return stand_in_left_behind(TIDEMARK_ACL_STAND_IN); },
+                 .lose =
+                     [](Device& device) {
+                       lose_stand_in(device, TIDEMARK_ACL_STAND_IN, "aclrtSynchronizeDevice", acl::kCopyEngine);
+                     }});
+}
+
+std::vector<Backend> make_backends() {
+  std::vector<Backend> all;
+  add_simulated(all);
+  add_host(all);
+  all.push_back({.name = "null", .open = [] { return Result<std::unique_ptr<Device>>(open_null_device()); }});
+  add_hardware(all);
+  add_stand_ins(all);
   return all;
 }
 

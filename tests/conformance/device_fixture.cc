@@ -34,11 +34,15 @@ void DeviceConformance::open_device() {
 void DeviceConformance::TearDown() {
   if (device_ != nullptr) {
     give_everything_back();
-    expect_free(free_at_start_);
+    if (!lost_) expect_free(free_at_start_);
     const std::string complaints = backend().complaints ? backend().complaints(device()) : "";
     EXPECT_EQ(complaints, "");
   }
+  const bool opened = device_ != nullptr || destroyed_;
   device_.reset();
+  if (opened && backend().left_behind) {
+    EXPECT_EQ(backend().left_behind(), "");
+  }
   if (interceptor_ == nullptr) return;
   interceptor_.reset();
   if (intercepted_.size() == 0) FAIL() << "passes now; take it off kExpectedFailures: " << expected_failure_->reason;
@@ -46,7 +50,9 @@ void DeviceConformance::TearDown() {
 }
 
 void DeviceConformance::give_everything_back() {
-  EXPECT_OK(device().synchronize_device());
+  if (!lost_) {
+    EXPECT_OK(device().synchronize_device());
+  }
   for (const StreamHandle stream : streams_) EXPECT_OK(device().destroy_stream(stream));
   for (const EventHandle event : events_) EXPECT_OK(device().destroy_event(event));
   for (const Range& range : mappings_) EXPECT_OK(device().unmap(range.at, range.bytes));
@@ -57,6 +63,12 @@ void DeviceConformance::give_everything_back() {
 
 void DeviceConformance::destroy_device() {
   device_.reset();
+  destroyed_ = true;
+}
+
+void DeviceConformance::lose_device() {
+  backend().lose(device());
+  lost_ = true;
 }
 
 Bytes DeviceConformance::free_bytes() {
@@ -93,7 +105,7 @@ EventHandle DeviceConformance::event() {
 }
 
 Address DeviceConformance::block(Bytes bytes) {
-  if (traits().mapping) return mapped(round_up(bytes, granule()));
+  if (traits().mapping) return mapped(round_up(bytes + traits().tail_pad_bytes, granule()));
   Address made = 0;
   EXPECT_OK(device().allocate_plain(bytes, made));
   plain_.push_back(made);

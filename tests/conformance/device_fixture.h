@@ -46,12 +46,14 @@ class DeviceConformance : public ::testing::TestWithParam<Backend> {
   void expect_free(Bytes expected);
   /// Ends the device with whatever it has: nothing of what was handed out is given back first.
   void destroy_device();
+  /// From now on everything answers `lost` but what gives back, which still must answer ok when the test ends.
+  void lose_device();
   void expect_no_mismatch();
 
   // Failures of these are failures of the test; what they made goes when it ends.
   [[nodiscard]] StreamHandle stream(StreamRole role = StreamRole::compute);
   [[nodiscard]] EventHandle event();
-  /// Device memory by whatever way the back end has.
+  /// Device memory by whatever way the back end has, with what must stay readable behind it.
   [[nodiscard]] Address block(Bytes bytes);
   [[nodiscard]] Address pinned(Bytes bytes);
   [[nodiscard]] Address reserved(Bytes bytes);
@@ -76,6 +78,7 @@ class DeviceConformance : public ::testing::TestWithParam<Backend> {
   void open_device();
 
   std::unique_ptr<Device> device_;
+  bool lost_ = false, destroyed_ = false;
   Bytes free_at_start_ = 0;
   std::vector<StreamHandle> streams_;
   std::vector<EventHandle> events_;

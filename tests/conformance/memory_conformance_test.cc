@@ -7,6 +7,8 @@ namespace {
 
 class MemoryConformance : public DeviceConformance {
  protected:
+  /// What work may touch of a granule with nothing mapped behind it.
+  [[nodiscard]] Bytes usable() { return granule() - traits().tail_pad_bytes; }
   [[nodiscard]] Address at(Address base, Bytes granules) { return base + static_cast<Address>(granules * granule()); }
 };
 
@@ -90,20 +92,20 @@ TEST_P(MemoryConformance, AliasShowsTheSameBytesUntilTheLastAddressGoes) {
   const StreamHandle s = stream();
   const Address base = mapped(2 * granule()), other = reserved(4 * granule());
   const Bytes before = free_bytes();
-  ASSERT_OK(fill(s, base, granule(), 1));
-  ASSERT_OK(fill(s, at(base, 1), granule(), 2));
+  ASSERT_OK(fill(s, base, usable(), 1));
+  ASSERT_OK(fill(s, at(base, 1), usable(), 2));
   ASSERT_OK(device().synchronize_stream(s));
   ASSERT_OK(device().alias(at(other, 1), base, 2 * granule()));
   remember_mapping(at(other, 1), 2 * granule());
   expect_free(before);
-  ASSERT_OK(check(s, at(other, 1), granule(), 1));
-  ASSERT_OK(fill(s, at(other, 2), granule(), 3));
-  ASSERT_OK(check(s, at(base, 1), granule(), 3)) << "written through the other address";
+  ASSERT_OK(check(s, at(other, 1), usable(), 1));
+  ASSERT_OK(fill(s, at(other, 2), usable(), 3));
+  ASSERT_OK(check(s, at(base, 1), usable(), 3)) << "written through the other address";
   ASSERT_OK(device().synchronize_stream(s));
   ASSERT_OK(device().unmap(base, 2 * granule()));
   forget_mapping(base, 2 * granule());
   expect_free(before);  // another address still holds it
-  ASSERT_OK(check(s, at(other, 2), granule(), 3));
+  ASSERT_OK(check(s, at(other, 2), usable(), 3));
   expect_no_mismatch();
 }
 
@@ -112,7 +114,7 @@ TEST_P(MemoryConformance, RemapMovesTheBytes) {
   const StreamHandle s = stream();
   const Address base = mapped(3 * granule()), other = reserved(4 * granule());
   const Bytes before = free_bytes();
-  for (Bytes i = 0; i < 3; ++i) ASSERT_OK(fill(s, at(base, i), granule(), static_cast<std::uint64_t>(i)));
+  for (Bytes i = 0; i < 3; ++i) ASSERT_OK(fill(s, at(base, i), usable(), static_cast<std::uint64_t>(i)));
   ASSERT_OK(device().synchronize_stream(s));
   ASSERT_OK(device().remap(at(other, 2), at(base, 1), 2 * granule()));
   remember_mapping(at(other, 2), 2 * granule());
@@ -121,9 +123,9 @@ TEST_P(MemoryConformance, RemapMovesTheBytes) {
   expect_free(before);
   EXPECT_EQ(device().remap(other, at(base, 1), granule()), DeviceCode::invalid) << "nothing there any more";
   EXPECT_EQ(device().remap(at(other, 2), base, granule()), DeviceCode::invalid) << "something there already";
-  ASSERT_OK(check(s, base, granule(), 0));
-  ASSERT_OK(check(s, at(other, 2), granule(), 1));
-  ASSERT_OK(check(s, at(other, 3), granule(), 2));
+  ASSERT_OK(check(s, base, usable(), 0));
+  ASSERT_OK(check(s, at(other, 2), usable(), 1));
+  ASSERT_OK(check(s, at(other, 3), usable(), 2));
   ASSERT_OK(device().map(at(base, 1), 2 * granule())) << "the old place is free";
   remember_mapping(at(base, 1), 2 * granule());
   expect_no_mismatch();
@@ -216,12 +218,37 @@ TEST_P(MemoryConformance, NewMemoryIsUsableAtEveryGranule) {
   for (std::uint64_t round = 0; round < 3; ++round) {
     const Address base = reserved(6 * granule());
     ASSERT_OK(device().map(base, 6 * granule()));
-    ASSERT_OK(fill(s, base, 6 * granule(), round));
-    ASSERT_OK(check(s, base, 6 * granule(), round));
+    ASSERT_OK(fill(s, base, 5 * granule() + usable(), round));
+    ASSERT_OK(check(s, base, 5 * granule() + usable(), round));
     ASSERT_OK(device().synchronize_stream(s));
     ASSERT_OK(device().unmap(base, 6 * granule()));
   }
   expect_no_mismatch();
+}
+
+TEST_P(MemoryConformance, ALostDeviceTakesEverythingBack) {
+  NEEDS(backend().lose, "cannot be lost at will");
+  const StreamHandle s = stream();
+  const EventHandle e = event();
+  const Address a = block(kMiB), host = pinned(kMiB);
+  Address plain = 0, unused = 0;
+  ASSERT_OK(device().allocate_plain(4096, plain));
+  ASSERT_OK(fill(s, a, kMiB, 1));
+  ASSERT_OK(device().copy(s, host, a, kMiB, CopyKind::device_to_host));
+  lose_device();
+  MemoryInfo info;
+  EXPECT_EQ(device().memory_info(info), DeviceCode::lost);
+  EXPECT_EQ(device().allocate_plain(4096, unused), DeviceCode::lost);
+  EXPECT_EQ(device().allocate_pinned(4096, unused), DeviceCode::lost);
+  EXPECT_EQ(device().copy(s, host, a, kMiB, CopyKind::device_to_host), DeviceCode::lost);
+  EXPECT_EQ(occupy(s, 1), DeviceCode::lost);
+  EXPECT_EQ(device().record_event(e, s), DeviceCode::lost);
+  EXPECT_EQ(device().query_event(e), DeviceCode::lost);
+  EXPECT_EQ(device().synchronize_stream(s), DeviceCode::lost);
+  EXPECT_EQ(device().synchronize_device(), DeviceCode::lost);
+  EXPECT_FALSE(device().last_error().empty());
+  EXPECT_OK(device().free_plain(plain));
+  EXPECT_EQ(device().free_plain(plain), DeviceCode::invalid) << "once is enough";
 }
 
 INSTANTIATE_TEST_SUITE_P(, MemoryConformance, ::testing::ValuesIn(backends().begin(), backends().end()), backend_name);

@@ -103,7 +103,7 @@ TEST_F(AclStandIn, CatchesMemoryUnmappedUnderACopy) {
   ASSERT_EQ(acl_.map(base, granule, 0, handle, 0), kSuccess);
   void* const buffer = host(granule);
   hold();
-  EXPECT_EQ(copy_in(base, buffer, granule), kSuccess);
+  EXPECT_EQ(copy_in(base, buffer, granule - 32), kSuccess);
   EXPECT_EQ(acl_.unmap(base), kSuccess);
   EXPECT_EQ(let_go(), kCopyEngine);
 }
@@ -111,6 +111,24 @@ TEST_F(AclStandIn, CatchesMemoryUnmappedUnderACopy) {
 TEST_F(AclStandIn, CatchesCopiesBeyondAndIntoNothing) {
   void* const buffer = host(kMiB);
   EXPECT_EQ(copy_in(device(1024), buffer, 1025), kSuccess);  // found by the device, later
+  EXPECT_EQ(acl_.stream_synchronize(stream_), kCopyEngine);
+}
+
+TEST_F(AclStandIn, CatchesMappedMemoryTouchedUpToItsEnd) {
+  const std::size_t granule = 2 * kMiB;
+  const PhysicalProperties properties;
+  void* base = nullptr;
+  ASSERT_EQ(acl_.address_reserve(&base, 2 * granule, 0, nullptr, 1), kSuccess);
+  for (std::size_t i = 0; i < 2; ++i) {
+    PhysicalHandle handle = nullptr;
+    ASSERT_EQ(acl_.physical_allocate(&handle, granule, &properties, 0), kSuccess);
+    ASSERT_EQ(acl_.map(static_cast<char*>(base) + i * granule, granule, 0, handle, 0), kSuccess);
+  }
+  void* const buffer = host(2 * granule);
+  EXPECT_EQ(copy_in(base, buffer, granule), kSuccess);  // more is mapped behind it
+  EXPECT_EQ(copy_in(base, buffer, 2 * granule - 32), kSuccess);
+  EXPECT_EQ(acl_.stream_synchronize(stream_), kSuccess);
+  EXPECT_EQ(copy_in(base, buffer, 2 * granule - 31), kSuccess);  // found by the device, later
   EXPECT_EQ(acl_.stream_synchronize(stream_), kCopyEngine);
 }
 

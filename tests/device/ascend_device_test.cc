@@ -31,11 +31,12 @@ DeviceCode use_everything(Device& device) {
   then([&] { return device.create_stream(StreamRole::compute, first); });
   then([&] { return device.create_stream(StreamRole::d2h, second); });
   then([&] { return device.create_event(event); });
-  const Touch touches[] = {{base, 2 * granule, AccessKind::write, 1}, {plain, 70'000, AccessKind::write, 2}};
+  const Bytes bytes = 2 * granule - device.traits().tail_pad_bytes;
+  const Touch touches[] = {{base, bytes, AccessKind::write, 1}, {plain, 70'000, AccessKind::write, 2}};
   then([&] { return device.launch(first, {.id = 1, .touches = touches, .verify = true}); });
   then([&] { return device.record_event(event, first); });
   then([&] { return device.wait_event(second, event); });
-  then([&] { return device.copy(second, host, base, 2 * granule, CopyKind::device_to_host); });
+  then([&] { return device.copy(second, host, base, bytes, CopyKind::device_to_host); });
   then([&] { return device.synchronize_event(event); });
   then([&] { return device.synchronize_stream(second); });
   then([&] { return device.remap(base + 2 * static_cast<Address>(granule), base, granule); });
@@ -197,16 +198,17 @@ TEST_F(AscendOnStandIn, RemapKeepsContentsAndGoesBackAfterAFailure) {
   const Address other = base + 2 * static_cast<Address>(granule());
   ASSERT_EQ(device_->map(base, 2 * granule()), DeviceCode::ok);
   const auto touch = [&](Address at, AccessKind kind) {
-    const Touch whole{at, 2 * granule(), kind, 9};
+    const Touch whole{at, 2 * granule() - device_->traits().tail_pad_bytes, kind, 9};
     ASSERT_EQ(device_->launch(on, {.touches = {&whole, 1}, .verify = true}), DeviceCode::ok);
     ASSERT_EQ(device_->synchronize_stream(on), DeviceCode::ok) << device_->last_error();
   };
   touch(base, AccessKind::write);
-  for (const char* const call : {"aclrtUnmapMem", "aclrtMapMem"}) {
-    controls_.fail_call(call, 1, acl::kOutOfMemory);
-    EXPECT_EQ(device_->remap(other, base, 2 * granule()), DeviceCode::out_of_memory);
-    touch(base, AccessKind::read);
-  }
+  controls_.fail_call("aclrtUnmapMem", 1, acl::kMemoryFree);
+  EXPECT_EQ(device_->remap(other, base, 2 * granule()), DeviceCode::invalid);
+  touch(base, AccessKind::read);
+  controls_.fail_call("aclrtMapMem", 1, acl::kOutOfMemory);
+  EXPECT_EQ(device_->remap(other, base, 2 * granule()), DeviceCode::out_of_memory);
+  touch(base, AccessKind::read);
   EXPECT_EQ(device_->remap(other, base, 2 * granule()), DeviceCode::ok);
   touch(other, AccessKind::read);
   Mismatch first;
@@ -307,7 +309,10 @@ TEST_F(AscendOnStandIn, PinnedMemoryRegisteredOnRequest) {
   EXPECT_EQ(device_->free_pinned(own), DeviceCode::ok);
   controls_.set("host_register", 0);  // as before A2, or on an old kernel
   const Address vendors = pinned(3 * kMiB);
-  EXPECT_NE(device_->pinned_facts(vendors).explanation, "");
+  const PinnedFacts facts = device_->pinned_facts(vendors);
+  EXPECT_TRUE(facts.registered) << "the driver's own pages are pinned";
+  EXPECT_FALSE(facts.huge_pages) << "nobody knows";
+  EXPECT_NE(facts.explanation.find("207000"), std::string::npos) << facts.explanation;
   EXPECT_EQ(device_->free_pinned(vendors), DeviceCode::ok);
   Address none = 0;
   EXPECT_EQ(device_->allocate_pinned(65 * kGiB, none), DeviceCode::unsupported);
@@ -315,18 +320,89 @@ TEST_F(AscendOnStandIn, PinnedMemoryRegisteredOnRequest) {
 }
 
 TEST_F(AscendOnStandIn, CodesMeanWhatTheyShould) {
+  using acl::device_code_of;
   for (const acl::Code code : {207001, 207018, 200000}) {
-    EXPECT_EQ(acl::device_code_of(code), DeviceCode::out_of_memory) << code;
+    EXPECT_EQ(device_code_of(code, VendorCall::memory), DeviceCode::out_of_memory) << code;
+    EXPECT_EQ(device_code_of(code, VendorCall::slot), DeviceCode::no_resource) << code;
+    EXPECT_EQ(device_code_of(code, VendorCall::work), DeviceCode::no_resource) << code;
   }
-  for (const acl::Code code : {207005, 207007, 207008, 507002}) {
-    EXPECT_EQ(acl::device_code_of(code), DeviceCode::no_resource) << code;
+  for (const acl::Code code : {207005, 207007, 207008, 207009, 207010, 207011, 207012, 207014, 507002}) {
+    EXPECT_EQ(device_code_of(code, VendorCall::slot), DeviceCode::no_resource) << code;
+    EXPECT_EQ(device_code_of(code, VendorCall::memory), DeviceCode::no_resource) << code;
   }
-  for (const acl::Code code : {507000, 507013, 507014, 507015, 507052, 507053, 507054, 507899}) {
-    EXPECT_EQ(acl::device_code_of(code), DeviceCode::lost) << code;
+  for (const acl::Code code : {507000, 507013, 507014, 507015, 507052, 507053, 507054, 507899, 207004, 107020}) {
+    EXPECT_EQ(device_code_of(code, VendorCall::work), DeviceCode::lost) << code;
+    EXPECT_EQ(device_code_of(code, VendorCall::give_back), DeviceCode::lost) << code;
   }
-  EXPECT_EQ(acl::device_code_of(507047), DeviceCode::not_ready);
-  EXPECT_EQ(acl::device_code_of(107002), DeviceCode::invalid);
-  EXPECT_EQ(acl::device_code_of(207000), DeviceCode::unsupported);
+  for (const acl::Code code : {107019, 507006, 507046, 507047}) {
+    EXPECT_EQ(device_code_of(code, VendorCall::wait), DeviceCode::not_ready) << code;
+    EXPECT_EQ(device_code_of(code, VendorCall::work), DeviceCode::copy_failed) << code;
+  }
+  EXPECT_EQ(device_code_of(107002, VendorCall::slot), DeviceCode::invalid);
+  EXPECT_EQ(device_code_of(207002, VendorCall::give_back), DeviceCode::invalid);
+  for (const acl::Code code : {207000, 207006}) {
+    EXPECT_EQ(device_code_of(code, VendorCall::memory), DeviceCode::unsupported) << code;
+  }
+  for (const acl::Code code : {207003, 207016, 207017}) {
+    EXPECT_EQ(device_code_of(code, VendorCall::wait), DeviceCode::copy_failed) << code;
+  }
+}
+
+/// What a wait tells of is work that did not take place: trying the wait again would not bring it back.
+TEST_F(AscendOnStandIn, AWaitNeverAsksToBeTriedAgain) {
+  open();
+  const StreamHandle on = stream();
+  for (const acl::Code code : {207001, 207005, 207018}) {
+    controls_.fail_call("aclrtSynchronizeStream", 0, code);
+    EXPECT_EQ(device_->synchronize_stream(on), DeviceCode::copy_failed) << code;
+  }
+  controls_.fail_call("aclrtMemcpyAsync", 0, 207001);
+  EXPECT_EQ(device_->copy(on, pinned(kMiB), plain(kMiB), kMiB, CopyKind::device_to_host), DeviceCode::no_resource);
+}
+
+/// Each call that gives back fails once: what it was to give back is still there, and the second attempt works.
+TEST_F(AscendOnStandIn, WhatAclWouldNotTakeBackIsTriedAgain) {
+  AscendOptions options = ascend_stand_in_options();
+  options.register_pinned = true;
+  open(options);
+  const std::int64_t streams = controls_.get("streams");
+  const Address base = reserve(3 * granule()), block = plain(1000), own = pinned(3 * kMiB);
+  controls_.set("host_register", 0);
+  const Address vendors = pinned(3 * kMiB);
+  const StreamHandle on = stream();
+  const EventHandle done = event();
+  ASSERT_EQ(device_->map(base, 3 * granule()), DeviceCode::ok);
+  const auto twice = [&](const char* call, std::int64_t skip, auto&& give_back) {
+    controls_.fail_call(call, skip, acl::kMemoryFree);
+    EXPECT_EQ(give_back(), DeviceCode::invalid) << call;
+    EXPECT_NE(device_->last_error().find(call), std::string::npos) << device_->last_error();
+    EXPECT_EQ(give_back(), DeviceCode::ok) << call << device_->last_error();
+  };
+  twice("aclrtDestroyStream", 0, [&] { return device_->destroy_stream(on); });
+  twice("aclrtDestroyEvent", 0, [&] { return device_->destroy_event(done); });
+  twice("aclrtUnmapMem", 1, [&] { return device_->unmap(base, 3 * granule()); });
+  twice("aclrtReleaseMemAddress", 0, [&] { return device_->release(base, 3 * granule()); });
+  twice("aclrtFree", 0, [&] { return device_->free_plain(block); });
+  controls_.fail_call("aclrtHostUnregister", 0, acl::kMemoryFree);
+  EXPECT_EQ(device_->free_pinned(own), DeviceCode::invalid);
+  EXPECT_EQ(device_->free_pinned(own), DeviceCode::ok);
+  twice("aclrtFreeHost", 0, [&] { return device_->free_pinned(vendors); });
+  for (const char* const count : {"blocks", "reservations", "mappings", "physicals", "events", "device_bytes"}) {
+    EXPECT_EQ(controls_.get(count), 0) << count;
+  }
+  EXPECT_EQ(controls_.get("streams"), streams);
+}
+
+TEST_F(AscendOnStandIn, AMisalignedAttemptThatAclKeepsIsNotForgotten) {
+  open();
+  controls_.fail_call("aclrtFree", 0, acl::kMemoryFree);
+  const Address block = plain(1000);
+  EXPECT_EQ(controls_.get("blocks"), 2) << "the attempt is still there";
+  const Address other = plain(1000);
+  EXPECT_EQ(controls_.get("blocks"), 2) << "and went with the next one";
+  EXPECT_EQ(device_->free_plain(block), DeviceCode::ok);
+  EXPECT_EQ(device_->free_plain(other), DeviceCode::ok);
+  EXPECT_EQ(controls_.get("blocks"), 0);
 }
 
 TEST_F(AscendOnStandIn, OneFailedCallIsReportedAndLeavesTheRest) {

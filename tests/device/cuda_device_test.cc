@@ -185,6 +185,8 @@ TEST_F(CudaOnStandIn, RegistersItsOwnPagesOrSaysWhyNot) {
 
   controls_.fail_call("cuMemHostRegister", 0, cuda::kOutOfMemory);
   ASSERT_EQ(device_->allocate_pinned(3 * kMiB, address), DeviceCode::ok);
+  EXPECT_TRUE(device_->pinned_facts(address).registered) << "the driver's own pages are pinned";
+  EXPECT_FALSE(device_->pinned_facts(address).huge_pages) << "nobody knows";
   EXPECT_NE(device_->pinned_facts(address).explanation, "");
   EXPECT_EQ(device_->free_pinned(address), DeviceCode::ok);
   EXPECT_EQ(device_->allocate_pinned(65 * kGiB, address), DeviceCode::unsupported);
@@ -199,6 +201,62 @@ TEST_F(CudaOnStandIn, PinnedMemoryLeavesTheMachineRoom) {
   EXPECT_EQ(device_->allocate_pinned(too_much, address), DeviceCode::out_of_memory);
   EXPECT_NE(device_->last_error().find("stay free"), std::string::npos) << device_->last_error();
   EXPECT_EQ(controls_.get("blocks"), 0);
+}
+
+TEST_F(CudaOnStandIn, CodesMeanWhatTheCallWasFor) {
+  using cuda::device_code_of;
+  EXPECT_EQ(device_code_of(cuda::kOutOfMemory, VendorCall::memory), DeviceCode::out_of_memory);
+  EXPECT_EQ(device_code_of(cuda::kOutOfMemory, VendorCall::slot), DeviceCode::no_resource);
+  EXPECT_EQ(device_code_of(cuda::kOutOfMemory, VendorCall::work), DeviceCode::no_resource);
+  EXPECT_EQ(device_code_of(cuda::kOutOfMemory, VendorCall::wait), DeviceCode::copy_failed);
+  EXPECT_EQ(device_code_of(cuda::kOutOfMemory, VendorCall::give_back), DeviceCode::invalid);
+  EXPECT_EQ(device_code_of(cuda::kOperatingSystem, VendorCall::memory), DeviceCode::out_of_memory);
+  EXPECT_EQ(device_code_of(cuda::kNotReady, VendorCall::wait), DeviceCode::not_ready);
+  EXPECT_EQ(device_code_of(cuda::kNotReady, VendorCall::work), DeviceCode::copy_failed);
+  EXPECT_EQ(device_code_of(12345, VendorCall::memory), DeviceCode::unsupported);
+  EXPECT_EQ(device_code_of(12345, VendorCall::work), DeviceCode::copy_failed);
+  for (const auto call : {VendorCall::memory, VendorCall::work, VendorCall::wait, VendorCall::give_back}) {
+    EXPECT_EQ(device_code_of(cuda::kLaunchFailed, call), DeviceCode::lost);
+    EXPECT_EQ(device_code_of(cuda::kInvalidValue, call), DeviceCode::invalid);
+  }
+  open();
+  StreamHandle stream{};
+  ASSERT_EQ(device_->create_stream(StreamRole::d2h, stream), DeviceCode::ok);
+  controls_.fail_call("cuStreamSynchronize", 0, cuda::kOutOfMemory);
+  EXPECT_EQ(device_->synchronize_stream(stream), DeviceCode::copy_failed) << "not to be tried again";
+}
+
+/// Each call that gives back fails once: what it was to give back is still there, and the second attempt works.
+TEST_F(CudaOnStandIn, WhatTheDriverWouldNotTakeBackIsTriedAgain) {
+  open();
+  const std::int64_t streams = controls_.get("streams");
+  Address block = 0, own = 0, drivers = 0;
+  StreamHandle stream{};
+  EventHandle event{};
+  const Address base = reserve(3 * granule());
+  ASSERT_EQ(device_->map(base, 3 * granule()), DeviceCode::ok);
+  ASSERT_EQ(device_->allocate_plain(1000, block), DeviceCode::ok);
+  ASSERT_EQ(device_->allocate_pinned(3 * kMiB, own), DeviceCode::ok);
+  controls_.set("host_register", 0);
+  ASSERT_EQ(device_->allocate_pinned(3 * kMiB, drivers), DeviceCode::ok);
+  ASSERT_EQ(device_->create_stream(StreamRole::d2h, stream), DeviceCode::ok);
+  ASSERT_EQ(device_->create_event(event), DeviceCode::ok);
+  const auto twice = [&](const char* call, std::int64_t skip, auto&& give_back) {
+    controls_.fail_call(call, skip, cuda::kInvalidValue);
+    EXPECT_EQ(give_back(), DeviceCode::invalid) << call;
+    EXPECT_EQ(give_back(), DeviceCode::ok) << call << device_->last_error();
+  };
+  twice("cuStreamDestroy", 0, [&] { return device_->destroy_stream(stream); });
+  twice("cuEventDestroy", 0, [&] { return device_->destroy_event(event); });
+  twice("cuMemUnmap", 1, [&] { return device_->unmap(base, 3 * granule()); });
+  twice("cuMemAddressFree", 0, [&] { return device_->release(base, 3 * granule()); });
+  twice("cuMemFree", 0, [&] { return device_->free_plain(block); });
+  twice("cuMemHostUnregister", 0, [&] { return device_->free_pinned(own); });
+  twice("cuMemFreeHost", 0, [&] { return device_->free_pinned(drivers); });
+  for (const char* const count : {"blocks", "reservations", "mappings", "physicals", "events", "device_bytes"}) {
+    EXPECT_EQ(controls_.get(count), 0) << count;
+  }
+  EXPECT_EQ(controls_.get("streams"), streams);
 }
 
 TEST_F(CudaOnStandIn, TailsAndSingleBytesAreChecked) {

@@ -156,6 +156,11 @@ TEST(HostDevice, LostIsForEver) {
   EXPECT_EQ(bench.device->allocate_plain(8, unused), DeviceCode::lost);
   EXPECT_EQ(bench.device->memory_info(info), DeviceCode::lost);
   EXPECT_EQ(bench.device->synchronize_device(), DeviceCode::lost);
+  // But for what gives back.
+  EXPECT_EQ(bench.device->destroy_stream(bench.stream), DeviceCode::ok);
+  EXPECT_EQ(bench.device->destroy_event(bench.event), DeviceCode::ok);
+  EXPECT_EQ(bench.device->free_plain(bench.block), DeviceCode::ok);
+  EXPECT_EQ(bench.device->free_pinned(bench.host), DeviceCode::ok);
 }
 
 /// Every call of every kind failed once: no hang, no leak (the sanitizers look), memory counted right afterwards.

@@ -34,6 +34,24 @@ TEST(HostPages, EveryPageIsTouchedWhateverTheNumberOfThreads) {
   }
 }
 
+/// Kernels before 5.14 do not know MADV_POPULATE_WRITE and answer EINVAL, as every kernel does to nonsense.
+TEST(HostPages, PagesAreTouchedWhereTheKernelCannotPopulate) {
+  constexpr int kNoAdvice = 9999;
+  const Bytes bytes = 64 * sysconf(_SC_PAGESIZE);
+  const auto size = static_cast<std::size_t>(bytes);
+  for (const int kind : {MAP_PRIVATE, MAP_SHARED}) {
+    auto* const data = static_cast<char*>(mmap(nullptr, size, PROT_READ | PROT_WRITE, kind | MAP_ANONYMOUS, -1, 0));
+    ASSERT_NE(static_cast<void*>(data), MAP_FAILED);
+    data[0] = 'x';
+    ASSERT_EQ(populate_pages(data, bytes, kNoAdvice), 0);
+    std::vector<unsigned char> in_memory(64);
+    ASSERT_EQ(mincore(data, size, in_memory.data()), 0);
+    EXPECT_EQ(std::count_if(in_memory.begin(), in_memory.end(), [](unsigned char c) { return (c & 1U) != 0; }), 64);
+    EXPECT_EQ(data[0], 'x') << "what is there stays";
+    munmap(data, size);
+  }
+}
+
 TEST(HostPages, LargePiecesStartAtHugePages) {
   Result<HostPages> pages = HostPages::allocate({.bytes = 5_MiB});
   ASSERT_TRUE(pages.ok());

@@ -9,6 +9,7 @@
 //    (507013), told at the next synchronisation.
 //  - aclrtMallocAlign32 adds no pad: the last 32 bytes of what was asked for may not be touched, and are checked at the
 //    free. aclrtMalloc adds its own. Addresses are multiples of 64 and of no more.
+//  - The same pad behind mapped memory: the last 32 bytes before memory that is not mapped may not be touched.
 //  - Whole handles at offset 0, one address each; freed physical memory goes with its mapping.
 //  - Asynchronous copies need pinned memory, pageable ones wait; none from host to host (207000).
 //  - Events: 65,536 slots, taken at the record (207007). Extended ones may be recorded again and are complete before
@@ -47,7 +48,7 @@ struct StandInContext {
 };
 
 struct State {
-  Machine machine{kCopyEngine};
+  Machine machine{kCopyEngine, kPad};
   std::mutex mutex;
   std::atomic<bool> started = false;
   StandInContext contexts[kDevices];
@@ -229,8 +230,8 @@ Code aclrtMalloc(void** pointer, std::size_t bytes, int policy) {
 
 Code aclrtMallocAlign32(void** pointer, std::size_t bytes, int policy) {
   BEGIN("aclrtMallocAlign32");
-  const bool padded = machine().get("chip") != 950;
-  return allocate(pointer, (bytes + kPad - 1) / kPad * kPad, 0, padded ? kPad : 0, policy);
+  const auto guard = static_cast<std::size_t>(machine().get("tail_pad_bytes"));
+  return allocate(pointer, (bytes + kPad - 1) / kPad * kPad, 0, guard, policy);
 }
 
 Code aclrtFree(void* pointer) {

@@ -3,7 +3,8 @@
 // them with dlsym from the library it opened.
 //
 // Settings: capacity_bytes, granule_bytes, event_limit, host_register (0: refused), mapping (0: unsupported), delay_us
-// (before every operation), chip (acl: 950), version (acl: major * 100 + minor). Counts (get only): violations, blocks,
+// (before every operation), chip (acl: 950), version (acl: major * 100 + minor),
+// tail_pad_bytes (readable behind mapped memory that is touched; acl: 32). Counts (get only): violations, blocks,
 // reservations, mappings, physicals, streams, events, operations, device_bytes.
 
 #include <cstdint>

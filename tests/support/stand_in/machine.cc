@@ -109,6 +109,7 @@ std::int64_t Machine::get(const std::string& key) {
   if (key == "events") return static_cast<std::int64_t>(events_.size());
   if (key == "operations") return count_operations();
   if (key == "device_bytes") return device_bytes_;
+  if (key == "tail_pad_bytes") return static_cast<std::int64_t>(tail_pad());
   const auto found = settings_.find(key);
   return found == settings_.end() ? preset(key) : found->second;
 }
@@ -236,7 +237,14 @@ bool Machine::is_pinned(Range range) {
   return found->second.kind != MemoryKind::device && range.at < found->first + found->second.bytes;
 }
 
+std::size_t Machine::tail_pad() const {
+  const auto found = settings_.find("tail_pad_bytes");
+  return static_cast<std::size_t>(found == settings_.end() ? tail_pad_bytes_ : found->second);
+}
+
+/// With the pad: blocks are cut out of mapped memory, and the last one needs as much behind it as any other.
 bool Machine::covered_by_mappings(Range range) const {
+  range.bytes += tail_pad();
   auto found = mappings_.upper_bound(range.at);
   if (found == mappings_.begin()) return false;
   Place at = range.at;

@@ -93,8 +93,10 @@ class Machine {
  public:
   using Lock = std::unique_lock<std::mutex>;
 
-  /// `violation_code`: what the vendor answers for ever after a violation.
-  explicit Machine(int violation_code) : violation_code_(violation_code) {}
+  /// `violation_code`: what the vendor answers for ever after a violation. `tail_pad_bytes`: what must be mapped behind
+  /// mapped memory that an operation touches, unless set otherwise.
+  explicit Machine(int violation_code, std::int64_t tail_pad_bytes = 0)
+      : violation_code_(violation_code), tail_pad_bytes_(tail_pad_bytes) {}
 
   // Faults and settings, for tests (stand_in_* below).
   void fail_call(const std::string& call, std::int64_t skip, int code);
@@ -155,6 +157,7 @@ class Machine {
 
   [[nodiscard]] bool covered(Range range, bool device) const;
   [[nodiscard]] bool covered_by_mappings(Range range) const;
+  [[nodiscard]] std::size_t tail_pad() const;
   void drop_users(Lock& lock, Range range, const char* how);
   void give_up_physical(Physical* physical);
   void violate_locked(const std::string& what);
@@ -164,6 +167,7 @@ class Machine {
   std::mutex mutex_;
   std::condition_variable changed_;
   const int violation_code_;
+  const std::int64_t tail_pad_bytes_;
   int sticky_ = 0;
   std::int64_t violations_ = 0;
   std::string message_;
