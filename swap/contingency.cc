@@ -37,10 +37,6 @@ void ContingencyEngine::restart() {
   next_entry_ = 0;
   loads_.clear();
   actual_.assign(p_.bound.program->routed.size(), 0);
-  for (const Active& active : active_) {
-    if (active.copied_out) p_.streams.release(*active.copied_out);
-    if (active.copied_in) p_.streams.release(*active.copied_in);
-  }
   active_.clear();
   before_.clear();
   joins_.clear();
@@ -168,7 +164,9 @@ Status ContingencyEngine::join_before(TaskId task) {
     order_first_touch_ = false;
     if (const DeviceCode code = p_.streams.order(StreamRole::compute, p_.bound.streams.stream[row(task)]);
         code != DeviceCode::ok)
-      return device_error(p_.streams.device(), code, "ordering the first touch of an oversized storage");
+      return device_error(p_.streams.device(), code,
+                          fmt::format("rank {}: task {}: ordering the first touch of an oversized storage",
+                                      p_.bound.program->schedule.rank, static_cast<std::int32_t>(task)));
   }
   return perform_due(joins_, task);
 }
@@ -247,26 +245,16 @@ Status ContingencyEngine::trigger(Active& active) {
     if (code == DeviceCode::ok)
       code = p_.transfers.copy_out(contingency_pieces(c, record.actual_bytes), p_.addresses[row(c.residency)], id,
                                    TransferEngine::Cause::contingency);
-    if (code == DeviceCode::ok) code = record_copy(StreamRole::d2h, active.copied_out);
+    if (code == DeviceCode::ok) code = p_.streams.make_mark(StreamRole::d2h, active.copied_out);
     if (Status s = check(code, active, "copying out"); !s) return s;
   }
   p_.region->give_back(active.stay, 2 * p_.bound.clock[row(c.release_at)]);
   return {};
 }
 
-/// Holds an event only if there is a record in it.
-DeviceCode ContingencyEngine::record_copy(StreamRole stream, std::optional<EventHandle>& event) {
-  EventHandle recorded{};
-  const DeviceCode code = p_.streams.record(stream, recorded);
-  if (code == DeviceCode::ok) event = recorded;
-  return code;
-}
-
 Status ContingencyEngine::release(Active& active) {
   if (!active.copied_out) return {};
-  const DeviceCode code = p_.streams.wait(StreamRole::compute, *active.copied_out);
-  p_.streams.release(*std::exchange(active.copied_out, std::nullopt));
-  return check(code, active, "waiting for the copy out");
+  return check(p_.streams.wait_mark(StreamRole::compute, active.copied_out), active, "waiting for the copy out");
 }
 
 Status ContingencyEngine::prefetch(Active& active) {
@@ -285,7 +273,7 @@ Status ContingencyEngine::prefetch(Active& active) {
     code = p_.transfers.copy_in(p_.addresses[row(c.residency)], contingency_pieces(c, record.actual_bytes), id,
                                 TransferEngine::Cause::contingency);
   if (code == DeviceCode::ok) code = hooks_.check_copy_in(c.residency, id);
-  if (code == DeviceCode::ok) code = record_copy(StreamRole::h2d, active.copied_in);
+  if (code == DeviceCode::ok) code = p_.streams.make_mark(StreamRole::h2d, active.copied_in);
   return check(code, active, "copying in");
 }
 
@@ -295,9 +283,7 @@ Status ContingencyEngine::need(Active& active, TaskId task) {
   const StreamRole stream = p_.bound.streams.stream[row(task)];
   if (c.kind == Contingency::Kind::swap) {
     if (!active.copied_in) return {};
-    const DeviceCode code = p_.streams.wait(stream, *active.copied_in);
-    p_.streams.release(*std::exchange(active.copied_in, std::nullopt));
-    return check(code, active, "waiting for the copy in");
+    return check(p_.streams.wait_mark(stream, active.copied_in), active, "waiting for the copy in");
   }
   const std::int64_t id = static_cast<std::int64_t>(program.schedule.tasks.size()) + active.index;
   DeviceCode code = DeviceCode::ok;

@@ -75,7 +75,7 @@ class ContingencyEngine {
   struct Active {
     std::int32_t index = -1;  ///< in the program's list
     OversizedStay stay;       ///< before, then after the gap
-    std::optional<EventHandle> copied_out, copied_in;
+    std::optional<StreamSet::Mark> copied_out, copied_in;
     std::size_t record = 0;
   };
   enum class Point : std::uint8_t { trigger, release, prefetch, need };
@@ -97,7 +97,6 @@ class ContingencyEngine {
   void follow(ResidencyId residency, Bytes actual, double load, SiteId site, TaskId after, const OversizedStay& stay);
   [[nodiscard]] Status enlarge_host(TaskId task);
   [[nodiscard]] Status trigger(Active& active);
-  [[nodiscard]] DeviceCode record_copy(StreamRole stream, std::optional<EventHandle>& event);
   [[nodiscard]] Status release(Active& active);
   [[nodiscard]] Status prefetch(Active& active);
   [[nodiscard]] Status need(Active& active, TaskId task);

@@ -49,10 +49,12 @@ DeviceCode StreamSet::order(StreamRole earlier, StreamRole later) {
 }
 
 void StreamSet::begin_step(std::size_t tasks) {
-  for (const TaskRecord& record : tasks_)
-    if (record.waiters > 0) release(record.event);
+  for (const std::vector<Held>* all : {&tasks_, &marks_})
+    for (const Held& held : *all)
+      if (held.waiters > 0) release(held.event);
   tasks_.assign(tasks, {});
-  oldest_ = newest_ = 0;
+  marks_.clear();
+  oldest_ = newest_ = oldest_mark_ = 0;
 }
 
 DeviceCode StreamSet::record_task(TaskId task, StreamRole role, std::int32_t waiters) {
@@ -64,27 +66,48 @@ DeviceCode StreamSet::record_task(TaskId task, StreamRole role, std::int32_t wai
 }
 
 DeviceCode StreamSet::wait_task(StreamRole role, TaskId task) {
-  TaskRecord& record = tasks_[row(task)];
-  if (record.waiters == 0) return DeviceCode::ok;  // the host has waited for it
+  return wait_held(role, tasks_[row(task)]);
+}
+
+DeviceCode StreamSet::make_mark(StreamRole role, std::optional<Mark>& mark) {
+  EventHandle event{};
+  if (const DeviceCode code = record(role, event); code != DeviceCode::ok) return code;
+  mark = static_cast<Mark>(marks_.size());
+  marks_.push_back({.event = event, .waiters = 1});
+  return DeviceCode::ok;
+}
+
+DeviceCode StreamSet::wait_mark(StreamRole role, std::optional<Mark>& mark) {
+  const auto index = static_cast<std::size_t>(mark.value());
+  mark.reset();
+  return wait_held(role, marks_[index]);
+}
+
+DeviceCode StreamSet::wait_held(StreamRole role, Held& held) {
+  if (held.waiters == 0) return DeviceCode::ok;  // the host has waited for it
   // Looked up before the call: relief inside it may complete this very record.
-  const DeviceCode code = wait(role, record.event);
-  if (record.waiters > 0 && --record.waiters == 0) release(record.event);
+  const DeviceCode code = wait(role, held.event);
+  if (held.waiters > 0 && --held.waiters == 0) release(held.event);
   return code;
+}
+
+DeviceCode StreamSet::complete(Held& held) {
+  if (const DeviceCode code = device_.synchronize_event(held.event); code != DeviceCode::ok) return code;
+  held.waiters = 0;
+  release(held.event);
+  return DeviceCode::ok;
 }
 
 DeviceCode StreamSet::relieve(bool& drained) {
   while (oldest_ < newest_ && tasks_[oldest_].waiters == 0) ++oldest_;
-  if (oldest_ == newest_ && drained) return DeviceCode::no_resource;
+  while (oldest_mark_ < marks_.size() && marks_[oldest_mark_].waiters == 0) ++oldest_mark_;
+  const bool has_task = oldest_ < newest_, has_mark = oldest_mark_ < marks_.size();
+  if (!has_task && !has_mark && drained) return DeviceCode::no_resource;
   ++host_waits_;
-  if (oldest_ == newest_) {
-    drained = true;
-    return device_.synchronize_device();
-  }
-  TaskRecord& record = tasks_[oldest_];
-  if (const DeviceCode code = device_.synchronize_event(record.event); code != DeviceCode::ok) return code;
-  record.waiters = 0;
-  release(record.event);
-  return DeviceCode::ok;
+  if (has_task) return complete(tasks_[oldest_]);
+  if (has_mark) return complete(marks_[oldest_mark_]);
+  drained = true;
+  return device_.synchronize_device();
 }
 
 }  // namespace tidemark

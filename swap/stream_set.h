@@ -2,13 +2,14 @@
 // The streams of one executor and the order between them: records of tasks, waits for them, and direct edges.
 //
 // Back-pressure. Where the device has no event or no stream slot left, the host waits for the oldest record that tasks
-// still to come wait for; a completed task needs no event, its waits are skipped. If there is none it waits for
-// everything submitted; only if that does not help is no_resource handed on.
+// still to come wait for, then for the oldest mark; what has completed needs no event, its waits are skipped. If there
+// is none it waits for everything submitted; only if that does not help is no_resource handed on.
 //
 // Threads: none. Cost: O(1) a call besides the device's.
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "core/ids.h"
@@ -23,6 +24,9 @@ class StreamSet {
   ~StreamSet();
   StreamSet(const StreamSet&) = delete;
   StreamSet& operator=(const StreamSet&) = delete;
+
+  /// A number; valid until the step after.
+  enum class Mark : std::size_t {};
 
   [[nodiscard]] DeviceCode open();
   [[nodiscard]] Device& device() { return device_; }
@@ -51,24 +55,33 @@ class StreamSet {
   [[nodiscard]] DeviceCode record_task(TaskId task, StreamRole role, std::int32_t waiters);
   [[nodiscard]] DeviceCode wait_task(StreamRole role, TaskId task);
 
+  /// A point behind everything submitted to the stream so far, to be waited for once in this step. A failure
+  /// makes none.
+  [[nodiscard]] DeviceCode make_mark(StreamRole role, std::optional<Mark>& mark);
+  /// Takes the mark, whatever comes of it.
+  [[nodiscard]] DeviceCode wait_mark(StreamRole role, std::optional<Mark>& mark);
+
   [[nodiscard]] std::int64_t events_peak() const { return events_.peak(); }
   [[nodiscard]] std::int64_t records() const { return records_; }
   [[nodiscard]] std::int64_t waits() const { return waits_; }
   [[nodiscard]] std::int64_t host_waits() const { return host_waits_; }
 
  private:
-  struct TaskRecord {
+  struct Held {
     EventHandle event{};
     std::int32_t waiters = 0;  ///< still to come; 0: no event held
   };
-  /// Waits for the oldest record of a task and gives its event back. If there is none, waits for everything, once.
+  [[nodiscard]] DeviceCode wait_held(StreamRole role, Held& held);
+  [[nodiscard]] DeviceCode complete(Held& held);
+  /// Waits for the oldest record of a task, or mark, and gives its event back. If there is none, for everything, once.
   [[nodiscard]] DeviceCode relieve(bool& drained);
 
   Device& device_;
   EventPool events_;
   std::array<StreamHandle, kStreamRoleCount> streams_{};
   std::size_t opened_ = 0;
-  std::vector<TaskRecord> tasks_;
+  std::vector<Held> tasks_, marks_;
+  std::size_t oldest_mark_ = 0;
   std::size_t oldest_ = 0;  ///< no task before it holds an event
   std::size_t newest_ = 0;  ///< one behind the last task recorded
   std::int64_t records_ = 0, waits_ = 0, host_waits_ = 0;

@@ -2,14 +2,21 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <functional>
 #include <optional>
 
 #include "tests/support/planned_step.h"
+#include "tests/swap/failing_device.h"
 
 namespace tidemark {
 namespace {
 
+using testing::Call;
+using testing::CallCounts;
+using testing::FailingDevice;
+using testing::kCallCount;
+using testing::kCallNames;
 using testing::PlannedStep;
 using testing::StepGenerator;
 
@@ -75,24 +82,40 @@ struct Rich {
   [[nodiscard]] const RankPlan& plan() const { return step.outcome.ranks[rank]; }
 };
 
-/// The first rank whose run above the planned load does what is wanted.
-std::optional<Rich> rank_that(const std::function<bool(const RunReport&)>& wanted) {
-  StepGenerator generator(21);
-  for (int i = 0; i < 24; ++i) {
-    PlannedStep step = generator.next_routed(1.1, 50 + 5 * (i % 12));
-    for (std::size_t r = 0; r < step.outcome.ranks.size(); ++r)
-      if (wanted(report_above(step, step.outcome.ranks[r]))) return Rich{.step = std::move(step), .rank = r};
-  }
-  return std::nullopt;
+/// Ranks that do, above the planned load, all that a fault can come in the way of.
+struct Ranks {
+  std::optional<Rich> copying;      ///< swaps as planned
+  std::optional<Rich> swapping;     ///< swaps as a contingency
+  std::optional<Rich> recomputing;  ///< recomputes as a contingency
+};
+
+const Ranks& ranks() {
+  static const Ranks found = [] {
+    Ranks ranks;
+    StepGenerator generator(21);
+    for (int i = 0; i < 24 && !(ranks.copying && ranks.swapping && ranks.recomputing); ++i) {
+      const PlannedStep step = generator.next_routed(1.1, 50 + 5 * (i % 12));
+      for (std::size_t r = 0; r < step.outcome.ranks.size(); ++r) {
+        const RunReport report = report_above(step, step.outcome.ranks[r]);
+        const auto keep_if = [&](bool wanted, std::optional<Rich>& rich) {
+          if (wanted && !rich) rich = {.step = step, .rank = r};
+        };
+        const auto applied = [&](Contingency::Kind kind) {
+          return std::any_of(report.contingencies.begin(), report.contingencies.end(),
+                             [&](const ContingencyRecord& c) { return c.kind == kind; });
+        };
+        keep_if(report.out.copies > 0 && report.in.copies > 0, ranks.copying);
+        keep_if(applied(Contingency::Kind::swap), ranks.swapping);
+        keep_if(applied(Contingency::Kind::recompute), ranks.recomputing);
+      }
+    }
+    return ranks;
+  }();
+  return found;
 }
 
 TEST(FaultRun, EveryKindOfCallFailingAtEveryPlaceIsOneErrorAndLeavesNothing) {
-  const std::optional<Rich> copying =
-      rank_that([](const RunReport& r) { return r.out.copies > 0 && r.in.copies > 0 && r.pinned_bytes > 0; });
-  const std::optional<Rich> above =
-      rank_that([](const RunReport& r) { return !r.oversized.empty() && !r.contingencies.empty(); });
-  ASSERT_TRUE(copying.has_value());
-  ASSERT_TRUE(above.has_value());
+  ASSERT_TRUE(ranks().copying && ranks().swapping);
   struct Kind {
     FaultPoint point;
     DeviceCode code;
@@ -104,7 +127,7 @@ TEST(FaultRun, EveryKindOfCallFailingAtEveryPlaceIsOneErrorAndLeavesNothing) {
         Kind{FaultPoint::launch, DeviceCode::lost}, Kind{FaultPoint::launch, DeviceCode::copy_failed},
         Kind{FaultPoint::synchronize, DeviceCode::lost}}) {
     int failures = 0;
-    for (const Rich* rich : {&*copying, &*above})
+    for (const Rich* rich : {&*ranks().copying, &*ranks().swapping})
       for (const std::int64_t call : calls_to_fail()) {
         const Fault fault{.point = kind.point, .first_call = call, .code = kind.code};
         const Ended ended = run_with(rich->step, rich->plan(), fault, true);
@@ -113,6 +136,133 @@ TEST(FaultRun, EveryKindOfCallFailingAtEveryPlaceIsOneErrorAndLeavesNothing) {
         EXPECT_NE(ended.message.find("rank "), std::string::npos) << ended.message;
       }
     EXPECT_GT(failures, 0) << "point " << static_cast<int>(kind.point);
+  }
+}
+
+/// Where in the life of an executor a call comes.
+enum Stage : std::uint8_t { kOpening, kFirstStep, kSecondStep, kGivingBack, kStageCount };
+
+/// A life of two steps above the planned load.
+struct Life {
+  std::array<CallCounts, kStageCount> until{};  ///< calls so far at the end of each stage
+  std::string message;                          ///< of the error; empty: none
+  int reports = 0;
+};
+
+/// `setup` changes the device and may make one of its calls fail.
+Life live(const Rich& rich, const std::function<void(SimOptions&)>& options_of,
+          const std::function<void(FailingDevice&)>& setup) {
+  const RankPlan& plan = rich.plan();
+  SimOptions options = sim_options_for(plan, rich.step.request.machine);
+  options_of(options);
+  const std::unique_ptr<SimDevice> sim = make_sim_device(options);
+  FailingDevice device(*sim);
+  setup(device);
+  Life life;
+  {
+    const RunOptions run{.verify = true, .load = [&](SiteId) { return plan.program.contingency_limit_f; }};
+    Result<std::unique_ptr<Executor>> executor = Executor::open(plan.program, device, run);
+    if (!executor.ok()) life.message = executor.error().message;
+    life.until[kOpening] = device.counts();
+    for (const Stage stage : {kFirstStep, kSecondStep}) {
+      if (life.message.empty()) {
+        Status status = executor.value()->issue();
+        if (status.ok()) {
+          const Result<RunReport> report = executor.value()->finish();
+          if (!report.ok()) status = report.error();
+          life.reports += report.ok() ? 1 : 0;
+        }
+        if (!status.ok()) life.message = status.error().message;
+      }
+      life.until[stage] = device.counts();
+    }
+  }
+  life.until[kGivingBack] = device.counts();
+  Mismatch first;
+  EXPECT_EQ(sim->mismatches(first), 0) << "work " << first.work_id;
+  EXPECT_EQ(sim->race_count(), 0) << to_string(sim->races().front());
+  EXPECT_EQ(sim->leaks(), "");
+  return life;
+}
+
+/// What a kind of call may answer that ends a step.
+DeviceCode failure_of(Call call) {
+  switch (call) {
+    case Call::reserve:
+    case Call::map:
+    case Call::alias:
+    case Call::allocate_plain:
+    case Call::allocate_pinned:
+      return DeviceCode::out_of_memory;
+    case Call::create_stream:
+      return DeviceCode::no_resource;
+    default:
+      return DeviceCode::copy_failed;
+  }
+}
+
+/// Calls first + 1 .. last, thinned out: both ends and some between.
+std::vector<std::int64_t> calls_between(std::int64_t first, std::int64_t last) {
+  std::vector<std::int64_t> calls;
+  for (std::int64_t k = first + 1; k <= last; k += 1 + (k - first) / 2) calls.push_back(k);
+  if (!calls.empty() && calls.back() != last) calls.push_back(last);
+  return calls;
+}
+
+/// Lets every kind of call fail in every stage that makes it, at both ends and in between.
+void fail_everywhere(const Rich& rich, const std::function<void(SimOptions&)>& options_of, CallCounts& tried) {
+  const Life sound = live(rich, options_of, [](FailingDevice&) {});
+  ASSERT_EQ(sound.message, "");
+  ASSERT_EQ(sound.reports, 2);
+  for (std::size_t c = 0; c < kCallCount; ++c) {
+    for (std::size_t stage = 0; stage < kStageCount; ++stage) {
+      const std::int64_t first = stage == 0 ? 0 : sound.until[stage - 1][c];
+      for (const std::int64_t k : calls_between(first, sound.until[stage][c])) {
+        SCOPED_TRACE(std::string(kCallNames[c]) + " " + std::to_string(k) + ", stage " + std::to_string(stage));
+        const auto call = static_cast<Call>(c);
+        const Life life =
+            live(rich, options_of, [&](FailingDevice& device) { device.fail(call, k, failure_of(call)); });
+        ++tried[c];
+        EXPECT_EQ(life.reports, stage == kGivingBack ? 2 : stage == kSecondStep ? 1 : 0);
+        EXPECT_EQ(life.message.find("rank ") == 0, stage != kGivingBack) << life.message;
+      }
+    }
+  }
+}
+
+/// Every kind of call the executor makes, in every stage of its life, with copies and contingencies under way: one
+/// error (none while giving back), nothing left, no race, nothing wrong read.
+TEST(FaultRun, EveryCallInEveryStageIsOneErrorAndLeavesNothing) {
+  ASSERT_TRUE(ranks().copying && ranks().swapping && ranks().recomputing);
+  const auto as_is = [](SimOptions&) {};
+  const auto few_events = [](SimOptions& o) { o.event_limit = 8; };
+  const auto plain = [](SimOptions& o) {
+    o.mapping = o.aliasing = false;
+    o.capacity_bytes *= 2;
+  };
+  CallCounts tried{};
+  fail_everywhere(*ranks().copying, as_is, tried);
+  fail_everywhere(*ranks().recomputing, as_is, tried);
+  fail_everywhere(*ranks().swapping, as_is, tried);
+  fail_everywhere(*ranks().swapping, few_events, tried);
+  fail_everywhere(*ranks().copying, plain, tried);
+  for (std::size_t c = 0; c < kCallCount; ++c) EXPECT_GT(tried[c], 0) << kCallNames[c] << " was never called";
+}
+
+/// Out of event or stream slots for one call, wherever it comes: the host waits and the step goes on.
+TEST(FaultRun, OneSlotTooFewAnywhereIsWaitedOut) {
+  ASSERT_TRUE(ranks().swapping.has_value());
+  const auto as_is = [](SimOptions&) {};
+  const Life sound = live(*ranks().swapping, as_is, [](FailingDevice&) {});
+  for (const Call call : {Call::create_event, Call::record_event, Call::wait_event, Call::copy, Call::launch}) {
+    const auto c = static_cast<std::size_t>(call);
+    for (const std::int64_t k : calls_between(0, sound.until[kSecondStep][c])) {
+      SCOPED_TRACE(std::string(kCallNames[c]) + " " + std::to_string(k));
+      const Life life =
+          live(*ranks().swapping, as_is, [&](FailingDevice& device) { device.fail(call, k, DeviceCode::no_resource); });
+      EXPECT_EQ(life.message, "");
+      EXPECT_EQ(life.reports, 2);
+    }
   }
 }
 

@@ -14,6 +14,7 @@
 #include "swap/dynamic_region.h"
 #include "swap/granule_pool.h"
 #include "swap/storage_versions.h"
+#include "swap/stream_set.h"
 #include "tests/support/planned_step.h"
 
 namespace tidemark {
@@ -149,6 +150,55 @@ TEST(StorageVersions, NoPatternComesBackInALaterStep) {
       EXPECT_TRUE(seeds.insert(versions.seed(storage)).second);
     }
   }
+}
+
+/// A record that fails gives its event back and leaves the caller's handle alone, so that nobody holds it twice.
+TEST(StreamSet, AFailedRecordHandsOutNoEvent) {
+  const std::unique_ptr<SimDevice> device =
+      make_sim_device({.event_limit = 1,
+                       .faults = {{.point = FaultPoint::record_event, .first_call = 2, .code = DeviceCode::copy_failed},
+                                  {.point = FaultPoint::record_event, .first_call = 4, .code = DeviceCode::lost}}});
+  {
+    StreamSet streams(*device);
+    ASSERT_EQ(streams.open(), DeviceCode::ok);
+    EventHandle first{}, other{};
+    ASSERT_EQ(streams.record(StreamRole::compute, first), DeviceCode::ok);
+    streams.release(first);
+    EXPECT_EQ(streams.record(StreamRole::d2h, other), DeviceCode::copy_failed);
+    EXPECT_EQ(other, EventHandle{});
+    EXPECT_EQ(streams.records(), 1);
+    ASSERT_EQ(streams.record(StreamRole::h2d, other), DeviceCode::ok);
+    EXPECT_EQ(other, first);
+    streams.release(other);
+    EventHandle after_loss{};
+    EXPECT_EQ(streams.record(StreamRole::h2d, after_loss), DeviceCode::lost);
+    EXPECT_EQ(after_loss, EventHandle{});
+    EXPECT_EQ(streams.records(), 2);
+  }
+  EXPECT_EQ(device->leaks().find("event"), std::string::npos) << device->leaks();
+}
+
+/// Marks hold events, too: with more of them outstanding than the device has, the host waits for the oldest, and a wait
+/// for one that has completed is no wait.
+TEST(StreamSet, MoreMarksThanEventsAreWaitedFor) {
+  const std::unique_ptr<SimDevice> device = make_sim_device({.event_limit = 2});
+  {
+    StreamSet streams(*device);
+    ASSERT_EQ(streams.open(), DeviceCode::ok);
+    streams.begin_step(0);
+    std::vector<std::optional<StreamSet::Mark>> marks(5);
+    for (auto& mark : marks) {
+      ASSERT_EQ(streams.make_mark(StreamRole::d2h, mark), DeviceCode::ok);
+      ASSERT_TRUE(mark.has_value());
+    }
+    EXPECT_EQ(streams.host_waits(), 3);
+    for (auto& mark : marks) {
+      EXPECT_EQ(streams.wait_mark(StreamRole::compute, mark), DeviceCode::ok);
+      EXPECT_FALSE(mark.has_value());
+    }
+    EXPECT_EQ(streams.waits(), 2);
+  }
+  EXPECT_EQ(device->leaks(), "");
 }
 
 /// The granule with the tail pad has memory already, wherever the height ends.
