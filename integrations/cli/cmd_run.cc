@@ -167,7 +167,9 @@ const Verb kCmdRun = {
         "  tidemark run plan.json --device host --rank 0 --scale 1/64 --verify\n",
     .statuses =
         "  0  carried out as planned\n"
-        "  1  refused, raced, wrong bytes, a peak above the plan, or a device that is not there\n"
+        "  1  raced, wrong bytes, a peak above the plan; or refused: more than this machine holds, loads beyond the "
+        "plan,\n"
+        "     a program that breaks a rule, a device that is not there\n"
         "  2  bad usage or input; one line on stderr\n"
         "  3  a fault in Tidemark\n",
     .make = make_command<RunCommand>};

@@ -66,6 +66,11 @@ Status parse(CLI::App& app, std::vector<std::string> arguments) {
     app.parse(arguments);
   } catch (const CLI::CallForHelp&) {
     throw;
+  } catch (const CLI::ArgumentMismatch& error) {
+    // "--name: 1 required TYPE missing"
+    const std::string text = error.what(), name = text.substr(0, text.find(':'));
+    const CLI::Option* option = app.get_option_no_throw(name);
+    complaint = option == nullptr ? text : fmt::format("{}: needs a value, {}", name, option->get_type_name());
   } catch (const CLI::ParseError& error) {
     complaint = error.what();
   }

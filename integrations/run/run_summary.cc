@@ -61,18 +61,34 @@ std::string head_text(const RunOutcome& run) {
                "longest rank {} (measured: each alone, copies and checks as fast as they go, no kernels); the plan "
                "models a step of {} with kernels, which is another quantity\n",
                duration_text(run.step_ns), duration_text(run.plan_step_ns));
-  text +=
-      fmt::format("step {} (simulated{}), {} in the plan (modelled)", duration_text(run.step_ns),
-                  run.matched ? ", all ranks in one time" : ", messages not matched", duration_text(run.plan_step_ns));
+  if (!run.matched)
+    return text + fmt::format(
+                      "step {} (simulated, without waiting for messages of other ranks); the plan's step of {} "
+                      "(modelled) has such waits in it\n",
+                      duration_text(run.step_ns), duration_text(run.plan_step_ns));
+  text += fmt::format("step {} (simulated, all ranks in one time), {} in the plan (modelled)",
+                      duration_text(run.step_ns), duration_text(run.plan_step_ns));
   if (run.matched && run.ask.seed == 0 && run.plan_step_ns > 0)
     text += fmt::format(", {:+.2f} %", 100.0 * static_cast<double>(run.step_ns - run.plan_step_ns) /
                                            static_cast<double>(run.plan_step_ns));
   return text + "\n";
 }
 
+/// GiB, or MiB where sizes were divided: two decimals would show nothing.
+struct SizeUnit {
+  bool mib = false;
+  [[nodiscard]] const char* name() const { return mib ? "MiB" : "GiB"; }
+  [[nodiscard]] std::string text(Bytes bytes) const {
+    return mib ? fmt::format("{:.2f}", static_cast<double>(bytes) / static_cast<double>(kMiB)) : gib_text(bytes);
+  }
+};
+
 std::string rank_table(const RunOutcome& run) {
-  std::vector<std::string> head = {"rank",   "tasks",   "taken GiB", "extent GiB", "plan GiB",      "host GiB",
-                                   "copies", "GiB out", "step ms",   "plan ms",    "copy stall ms", "mismatches"};
+  const SizeUnit unit{.mib = run.ask.scale > 1};
+  const auto sized = [&](std::string_view what) { return fmt::format("{} {}", what, unit.name()); };
+  std::vector<std::string> head = {"rank",        "tasks",       sized("taken"),  sized("extent"),
+                                   sized("plan"), sized("host"), "copies",        fmt::format("{} out", unit.name()),
+                                   "step ms",     "plan ms",     "copy stall ms", "mismatches"};
   if (run.simulated) head.push_back("races");
   TextTable table(std::move(head));
   for (const RankOutcome& rank : run.ranks) {
@@ -80,12 +96,12 @@ std::string rank_table(const RunOutcome& run) {
     std::vector<std::string> cells = {
         fmt::format("{}", r.rank),
         fmt::format("{}", r.tasks),
-        gib_text(rank.taken_bytes),
-        gib_text(r.peak_bytes),
-        gib_text(scaled_plan_peak(run, rank)),
-        gib_text(r.host_peak_bytes),
+        unit.text(rank.taken_bytes),
+        unit.text(r.peak_bytes),
+        unit.text(scaled_plan_peak(run, rank)),
+        unit.text(r.host_peak_bytes),
         fmt::format("{}", r.out.copies + r.in.copies + r.out.extra_copies + r.in.extra_copies),
-        gib_text(r.out.bytes + r.out.extra_bytes),
+        unit.text(r.out.bytes + r.out.extra_bytes),
         ms_text(r.step_ns),
         rank.plan_step_ns ? ms_text(*rank.plan_step_ns) : "-",
         run.simulated ? ms_text(rank.copy_stall_ns) : "-",

@@ -254,7 +254,7 @@ TEST_P(EveryVerb, NamesAnOptionItCannotUse) {
   if (GetParam().number.empty()) return;
   for (const char* bad : {"x", "-1", "1e400", ""})
     expect_two(words("x", {GetParam().number, bad}), "^tidemark " + GetParam().verb + ": " + GetParam().number + ": ");
-  expect_two(words("x", {GetParam().number}), GetParam().number);
+  expect_two(words("x", {GetParam().number}), GetParam().number + ": needs a value, ");
 }
 
 TEST_P(EveryVerb, NamesTheFormatsItKnows) {
