@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "allocator/offset_allocator.h"
+#include "allocator/pinned_pool_pending.h"
 
 namespace tidemark {
 namespace {
@@ -28,13 +29,6 @@ struct Chunk {
   OffsetAllocator space{0};
 
   [[nodiscard]] bool wholly_free() const { return base != 0 && space.used_bytes() == 0; }
-};
-
-/// A block whose last use may still be in flight.
-struct PendingBlock {
-  PinnedBlock block;
-  EventHandle event{};
-  bool own_event = false;
 };
 
 }  // namespace
@@ -62,8 +56,8 @@ struct PinnedPool::State {
   [[nodiscard]] bool take(Bytes bytes, PinnedBlock& block);
   [[nodiscard]] bool take_from(std::size_t index, Bytes bytes, OffsetAllocator::Search search, PinnedBlock& block);
   void put_back(const PinnedBlock& block);
-  void set_pending(const PinnedBlock& block, EventHandle event, bool own_event);
-  Bytes reclaim();
+  void set_pending(const PinnedBlock& block, EventHandle event, const PinnedPending::Lane& lane);
+  void retire(std::uint64_t ticket);
   [[nodiscard]] Bytes rounded(const PinnedBlock& block) const;
   [[nodiscard]] Bytes largest_free() const;
   /// What to answer when nothing fits. Orders a chunk if there may be one.
@@ -74,7 +68,18 @@ struct PinnedPool::State {
   [[nodiscard]] Bytes room() const { return bound_bytes - held_bytes - in_flight_bytes - ordered_bytes; }
   [[nodiscard]] Bytes largest_ever() const { return std::min({bound_bytes, largest_bytes, refused_bytes - 1}); }
   [[nodiscard]] bool building() const { return !ordered.empty() || in_flight_bytes > 0; }
-  [[nodiscard]] DeviceCode own_event(EventHandle& event);
+
+  using Lock = std::unique_lock<std::mutex>;
+  // These unlock while they ask the device. REQUIRES: the mutex is held by `lock`.
+  /// Asks about an entry; taken back if it is complete and nobody else is at it. False: not complete.
+  [[nodiscard]] bool look_at(Lock& lock, PinnedPending::Entry& entry);
+  /// Takes back what is complete; the number of bytes.
+  Bytes reclaim(Lock& lock);
+  Bytes reclaim_lane(Lock& lock, const PinnedPending::Lane& lane);
+  [[nodiscard]] DeviceCode own_event(Lock& lock, StreamHandle stream, EventHandle& event);
+  [[nodiscard]] bool spare_event(EventHandle& event);
+  /// Ends a use that began with ++users: takes the entry back if it was the last and the work is done.
+  void let_go(PinnedPending::Entry& entry);
 
   /// Carries out the first order: gives back what is to go, asks the device, reports before the answer counts. Unlocks
   /// while it does. REQUIRES: orders.
@@ -95,7 +100,7 @@ struct PinnedPool::State {
   mutable std::mutex mutex;
   std::condition_variable changed;
   std::vector<Chunk> chunks;
-  std::deque<PendingBlock> pending;
+  PinnedPending pending;
   std::vector<EventHandle> spare_events;
   std::deque<Bytes> ordered;        ///< chunks to ask the device for
   std::vector<Address> leaving;     ///< chunks to give back before the next one
@@ -103,6 +108,7 @@ struct PinnedPool::State {
   Bytes refused_bytes = INT64_MAX;  ///< pieces from this size on were refused although others made way for them
   Bytes bound_bytes = 0, held_bytes = 0, in_flight_bytes = 0, ordered_bytes = 0;
   std::int64_t arrivals = 0;  ///< answers of the device
+  std::int64_t returns = 0;   ///< blocks put back
   bool lost = false, ending = false;
   PinnedPoolStatistics counts;  ///< what is counted as it happens
 
@@ -167,29 +173,57 @@ bool PinnedPool::State::take(Bytes bytes, PinnedBlock& block) {
 void PinnedPool::State::put_back(const PinnedBlock& block) {
   assert(block.chunk < chunks.size() && chunks[block.chunk].base != 0);
   chunks[block.chunk].space.free(static_cast<RangeId>(block.node));
+  ++returns;
 }
 
-void PinnedPool::State::set_pending(const PinnedBlock& block, EventHandle event, bool own_event) {
-  pending.push_back({.block = block, .event = event, .own_event = own_event});
+void PinnedPool::State::set_pending(const PinnedBlock& block, EventHandle event, const PinnedPending::Lane& lane) {
+  pending.add(block, event, lane);
   counts.used_bytes -= rounded(block);
   counts.requested_bytes -= block.bytes;
   counts.pending_bytes += rounded(block);
   --counts.live_blocks;
 }
 
-Bytes PinnedPool::State::reclaim() {
+void PinnedPool::State::retire(std::uint64_t ticket) {
+  const PinnedPending::Entry entry = pending.take(ticket);
+  put_back(entry.block);
+  if (entry.lane.of_stream) spare_events.push_back(entry.event);
+  counts.pending_bytes -= rounded(entry.block);
+}
+
+void PinnedPool::State::let_go(PinnedPending::Entry& entry) {
+  if (--entry.users == 0 && entry.complete) retire(entry.ticket);
+}
+
+bool PinnedPool::State::look_at(Lock& lock, PinnedPending::Entry& entry) {
+  ++entry.users;  // it stays where it is meanwhile
+  lock.unlock();
+  const DeviceCode code = device.query_event(entry.event);
+  lock.lock();
+  lost = lost || code == DeviceCode::lost;
+  entry.complete = entry.complete || code == DeviceCode::ok;
+  let_go(entry);
+  return code == DeviceCode::ok;
+}
+
+Bytes PinnedPool::State::reclaim_lane(Lock& lock, const PinnedPending::Lane& lane) {
   Bytes taken_back = 0;
-  const auto done = [&](const PendingBlock& waiting) {
-    const DeviceCode code = device.query_event(waiting.event);
-    lost = lost || code == DeviceCode::lost;
-    if (code != DeviceCode::ok) return false;
-    put_back(waiting.block);
-    if (waiting.own_event) spare_events.push_back(waiting.event);
-    taken_back += rounded(waiting.block);
-    return true;
-  };
-  pending.erase(std::remove_if(pending.begin(), pending.end(), done), pending.end());
-  counts.pending_bytes -= taken_back;
+  while (PinnedPending::Entry* const first = pending.first_of(lane)) {
+    const std::uint64_t ticket = first->ticket;
+    const Bytes bytes = rounded(first->block);
+    if (!look_at(lock, *first)) break;
+    if (pending.find(ticket) != nullptr) break;  // somebody else is still at it, and takes it back
+    taken_back += bytes;
+  }
+  return taken_back;
+}
+
+Bytes PinnedPool::State::reclaim(Lock& lock) {
+  Bytes taken_back = 0;
+  PinnedPending::Lane lane;
+  for (bool more = pending.next(nullptr, lane); more; more = pending.next(&lane, lane)) {
+    taken_back += reclaim_lane(lock, lane);
+  }
   return taken_back;
 }
 
@@ -235,19 +269,30 @@ PinnedAllocation PinnedPool::State::refuse(Bytes need) {
   if (lost) return {.outcome = PinnedOutcome::lost};
   if (order(need)) return {.outcome = PinnedOutcome::wait_chunk, .arrivals = arrivals};
   if (need <= largest_ever() && !pending.empty()) {
-    return {.outcome = PinnedOutcome::wait_event, .event = pending.front().event};
+    return {.outcome = PinnedOutcome::wait_block, .ticket = pending.oldest()};
   }
   return {.outcome = PinnedOutcome::exhausted,
           .missing_bytes = std::max<Bytes>(options.class_bytes, need - largest_free()),
           .ever = need <= largest_ever()};
 }
 
-DeviceCode PinnedPool::State::own_event(EventHandle& event) {
-  if (spare_events.empty()) reclaim();
-  if (spare_events.empty()) return device.create_event(event);
+bool PinnedPool::State::spare_event(EventHandle& event) {
+  if (spare_events.empty()) return false;
   event = spare_events.back();
   spare_events.pop_back();
-  return DeviceCode::ok;
+  return true;
+}
+
+/// One that this stream is done with, a new one, or one that any stream is done with.
+DeviceCode PinnedPool::State::own_event(Lock& lock, StreamHandle stream, EventHandle& event) {
+  if (spare_events.empty()) static_cast<void>(reclaim_lane(lock, PinnedPending::lane_of(stream)));
+  if (spare_event(event)) return DeviceCode::ok;
+  lock.unlock();
+  const DeviceCode code = device.create_event(event);
+  lock.lock();
+  if (code != DeviceCode::no_resource) return code;
+  static_cast<void>(reclaim(lock));
+  return spare_event(event) ? DeviceCode::ok : code;
 }
 
 void PinnedPool::State::add_chunk(Address base, Bytes bytes) {
@@ -357,13 +402,13 @@ PinnedPool::~PinnedPool() {
     state_->changed.notify_all();
   }
   if (state_->thread.joinable()) state_->thread.join();
-  for (const PendingBlock& waiting : state_->pending) {
+  while (!state_->pending.empty()) {
+    const EventHandle event = state_->pending.find(state_->pending.oldest())->event;
     Device& device = state_->device;
-    if (device.synchronize_event(waiting.event) != DeviceCode::ok &&
-        device.query_event(waiting.event) == DeviceCode::not_ready) {
+    if (device.synchronize_event(event) != DeviceCode::ok && device.query_event(event) == DeviceCode::not_ready) {
       static_cast<void>(device.synchronize_device());  // the copy may still be at it
     }
-    if (waiting.own_event) state_->spare_events.push_back(waiting.event);
+    state_->retire(state_->pending.oldest());
   }
   for (const EventHandle event : state_->spare_events) static_cast<void>(state_->device.destroy_event(event));
   for (const Chunk& chunk : state_->chunks) {
@@ -383,11 +428,13 @@ PinnedAllocation PinnedPool::allocate(Bytes bytes) {
   while (true) {
     PinnedAllocation answer{.outcome = PinnedOutcome::ok};
     if (!state.lost && state.take(bytes, answer.block)) return answer;
-    if (state.reclaim() > 0) continue;
+    const std::int64_t before = state.returns + state.arrivals;
+    static_cast<void>(state.reclaim(lock));
+    if (state.returns + state.arrivals != before) continue;  // others may have been faster, too
     answer = state.refuse(need);
     const bool can_acquire = answer.outcome == PinnedOutcome::wait_chunk && !state.ordered.empty();
     if (!can_acquire || state.options.background) {
-      state.counts.waits += answer.outcome == PinnedOutcome::wait_event || answer.outcome == PinnedOutcome::wait_chunk;
+      state.counts.waits += answer.outcome == PinnedOutcome::wait_block || answer.outcome == PinnedOutcome::wait_chunk;
       return answer;
     }
     state.acquire(lock);
@@ -405,31 +452,50 @@ void PinnedPool::free(const PinnedBlock& block) {
 
 DeviceCode PinnedPool::free_after(const PinnedBlock& block, StreamHandle stream) {
   State& state = *state_;
-  const std::lock_guard lock(state.mutex);
+  State::Lock lock(state.mutex);
   EventHandle event{};
-  if (const DeviceCode code = state.own_event(event); code != DeviceCode::ok) return code;
-  if (const DeviceCode code = state.device.record_event(event, stream); code != DeviceCode::ok) {
+  if (const DeviceCode code = state.own_event(lock, stream, event); code != DeviceCode::ok) return code;
+  lock.unlock();
+  const DeviceCode code = state.device.record_event(event, stream);
+  lock.lock();
+  if (code == DeviceCode::ok) {
+    state.set_pending(block, event, PinnedPending::lane_of(stream));
+  } else {
     state.spare_events.push_back(event);
-    return code;
   }
-  state.set_pending(block, event, true);
-  return DeviceCode::ok;
+  return code;
 }
 
 void PinnedPool::free_after_event(const PinnedBlock& block, EventHandle event) {
   const std::lock_guard lock(state_->mutex);
-  state_->set_pending(block, event, false);
+  state_->set_pending(block, event, PinnedPending::lane_of(event));
 }
 
 bool PinnedPool::pending(EventHandle event) const {
   const std::lock_guard lock(state_->mutex);
-  const auto is_it = [event](const PendingBlock& waiting) { return waiting.event == event; };
-  return std::any_of(state_->pending.begin(), state_->pending.end(), is_it);
+  return state_->pending.has(PinnedPending::lane_of(event));
 }
 
 Bytes PinnedPool::reclaim() {
-  const std::lock_guard lock(state_->mutex);
-  return state_->reclaim();
+  State::Lock lock(state_->mutex);
+  return state_->reclaim(lock);
+}
+
+DeviceCode PinnedPool::wait_for_block(const PinnedAllocation& answer, std::int64_t timeout_ns) {
+  State& state = *state_;
+  State::Lock lock(state.mutex);
+  PinnedPending::Entry* const entry = state.pending.find(answer.ticket);
+  if (entry == nullptr) return DeviceCode::ok;
+  ++entry->users;
+  lock.unlock();
+  // What failed is done with the block as well, unless the device says that it is still at it.
+  const DeviceCode code = state.device.synchronize_event(entry->event, timeout_ns);
+  const bool complete = code == DeviceCode::ok || state.device.query_event(entry->event) == DeviceCode::ok;
+  lock.lock();
+  state.lost = state.lost || code == DeviceCode::lost;
+  entry->complete = entry->complete || complete;
+  state.let_go(*entry);
+  return code;
 }
 
 bool PinnedPool::wait_for_chunk(const PinnedAllocation& answer, std::int64_t timeout_ns) {

@@ -8,16 +8,19 @@
 //
 // Freed under a copy. The pool never hands a block out again before the copies that use it are done: free_after()
 // records an event of the pool behind everything submitted to a stream so far, free_after_event() takes the caller's.
-// Such a block is *pending* until the event is complete; pending blocks are taken back during allocate(), free calls
-// and reclaim(). Nobody's stream waits.
+// Such a block is *pending* until the event is complete; pending blocks are taken back during allocate(), free_after(),
+// wait_for_block() and reclaim(). Nobody's stream waits. Who has to wait for one holds its ticket: events of the pool
+// are recorded again for other blocks, a ticket is one block's for ever.
 //
 // Never more than asked, never a surprise. The pool holds at most bound_bytes. What cannot be served now comes back as
 // an outcome that says what to wait for: back-pressure instead of an out-of-memory. If the device refuses a chunk, the
 // bound shrinks to what there is (or was, if chunks had made way for it), that is reported once, and the pool goes on
 // with it.
 //
-// Cost: one mutex, O(1) in the number of blocks, one attempt per chunk (a handful); allocate() and free never call into
-// memory allocation of the device, except with background = false.
+// Cost: one mutex, O(log n) in the number of pending blocks, one attempt per chunk (a handful). No call of the device
+// is made with the mutex held. Looking for what is complete asks about the first block of each stream (and of each
+// event of a caller), not about all. allocate() and free never call into memory allocation of the device, except with
+// background = false.
 // Threads: all functions from any thread. The device must outlive the pool. `report` is called from the pool's thread
 // and from callers of allocate(), never two at a time, and must not call the pool.
 
@@ -64,7 +67,7 @@ struct PinnedBlock {
 
 enum class PinnedOutcome : std::uint8_t {
   ok,
-  wait_event,  ///< back-pressure: a pending block in the way is free once `event` is complete; then ask again
+  wait_block,  ///< back-pressure: a pending block is in the way; wait_for_block(), then ask again
   wait_chunk,  ///< the pool is getting more memory: wait_for_chunk(), then ask again; only with `background`
   exhausted,   ///< not before somebody frees: `missing_bytes` more bytes in one piece are needed
   lost,        ///< the device is lost
@@ -72,8 +75,8 @@ enum class PinnedOutcome : std::uint8_t {
 
 struct PinnedAllocation {
   PinnedOutcome outcome = PinnedOutcome::exhausted;
-  PinnedBlock block;    ///< ok
-  EventHandle event{};  ///< wait_event: the oldest pending; may be waited for until the block behind it is taken back
+  PinnedBlock block;          ///< ok
+  std::uint64_t ticket = 0;   ///< wait_block: the oldest pending, for wait_for_block()
   std::int64_t arrivals = 0;  ///< wait_chunk: for wait_for_chunk()
   Bytes missing_bytes = 0;    ///< exhausted: asked for less the largest free piece
   bool ever = true;  ///< exhausted: could the empty pool serve it? false: larger than the bound or the device allows
@@ -90,7 +93,7 @@ struct PinnedPoolStatistics {
   std::int64_t chunks = 0;
   std::int64_t live_blocks = 0;
   std::int64_t allocations = 0;      ///< served
-  std::int64_t waits = 0;            ///< answered with wait_event or wait_chunk
+  std::int64_t waits = 0;            ///< answered with wait_block or wait_chunk
   std::int64_t refusals = 0;         ///< chunks the device refused
   std::int64_t first_chunk_ns = -1;  ///< from the construction to the first chunk, monotonic clock; -1: none yet
   std::int64_t all_chunks_ns = -1;   ///< to the last chunk of initial_bytes
@@ -120,6 +123,10 @@ class PinnedPool {
 
   /// Takes back what is complete; the number of bytes.
   Bytes reclaim();
+  /// Blocks until the block of `answer` is free again, by whoever's doing; then ask again. timeout_ns < 0: for ever.
+  /// ok; not_ready: the timeout passed; otherwise what the device says of the work in the way. A wait for a block that
+  /// was taken back long ago returns at once. REQUIRES: answer.outcome == wait_block.
+  [[nodiscard]] DeviceCode wait_for_block(const PinnedAllocation& answer, std::int64_t timeout_ns = -1);
   /// Blocks until the device has answered one more request for a chunk than when `answer` was given; then ask again.
   /// timeout_ns < 0: for ever. False: the timeout passed. REQUIRES: answer.outcome == wait_chunk.
   [[nodiscard]] bool wait_for_chunk(const PinnedAllocation& answer, std::int64_t timeout_ns = -1);

@@ -110,6 +110,8 @@ class AscendDevice final : public Device, private GranuleVendor {
   DeviceCode outcome(acl::Code code, VendorCall purpose, const char* call);
   template <class Body>
   DeviceCode in_context(VendorCall purpose, const char* call, Body&& body);
+  /// On a lost device, waits for what may still run. The context is current.
+  void drain_if_lost();
   /// Also on a lost device, where the answer is ok whatever the vendor says: everything can be given back.
   template <class Body>
   DeviceCode give_back(const char* call, Body&& body);
@@ -135,7 +137,7 @@ class AscendDevice final : public Device, private GranuleVendor {
   DeviceTraits traits_;
   acl::Context context_ = nullptr;
   acl::PhysicalProperties granule_properties_;
-  std::atomic<bool> lost_ = false;
+  std::atomic<bool> lost_ = false, drained_ = false;
   ErrorTexts errors_;
   MappedMemory mapped_{*this, false};
   PinnedBlocks pinned_;
@@ -175,9 +177,15 @@ DeviceCode AscendDevice::given_back(acl::Code code, const char* call) {
   return lost_ ? DeviceCode::ok : outcome(code, VendorCall::give_back, call);
 }
 
+/// A device that is lost only because its books no longer hold may well be at work.
+void AscendDevice::drain_if_lost() {
+  if (lost_ && !drained_.exchange(true)) (void)runtime_.synchronize_device();
+}
+
 template <class Body>
 DeviceCode AscendDevice::give_back(const char* call, Body&& body) {
   const acl::ContextScope scope(runtime_, context_);
+  drain_if_lost();
   return given_back(scope.code() == acl::kSuccess ? body() : scope.code(), call);
 }
 
@@ -206,6 +214,7 @@ DeviceCode AscendDevice::unmapping(Body&& body) {
   if (scope.code() != acl::kSuccess && !lost_) {
     return outcome(scope.code(), VendorCall::other, "making the context current");
   }
+  drain_if_lost();
   return body();
 }
 

@@ -106,6 +106,8 @@ class CudaDevice final : public Device, private GranuleVendor {
   DeviceCode outcome(cuda::Code code, VendorCall purpose, const char* call);
   template <class Body>
   DeviceCode in_context(VendorCall purpose, const char* call, Body&& body);
+  /// On a lost device, waits for what may still run. The context is current.
+  void drain_if_lost();
   /// Also on a lost device, where the answer is ok whatever the vendor says: everything can be given back.
   template <class Body>
   DeviceCode give_back(const char* call, Body&& body);
@@ -133,7 +135,7 @@ class CudaDevice final : public Device, private GranuleVendor {
   cuda::Context context_ = nullptr;
   cuda::AllocationProperties granule_properties_;
   int least_priority_ = 0, greatest_priority_ = 0;
-  std::atomic<bool> lost_ = false;
+  std::atomic<bool> lost_ = false, drained_ = false;
   ErrorTexts errors_;
   MappedMemory mapped_{*this, true};
   PinnedBlocks pinned_;
@@ -173,9 +175,15 @@ DeviceCode CudaDevice::given_back(cuda::Code code, const char* call) {
   return lost_ ? DeviceCode::ok : outcome(code, VendorCall::give_back, call);
 }
 
+/// A device that is lost only because its books no longer hold may well be at work.
+void CudaDevice::drain_if_lost() {
+  if (lost_ && !drained_.exchange(true)) (void)driver_.context_synchronize();
+}
+
 template <class Body>
 DeviceCode CudaDevice::give_back(const char* call, Body&& body) {
   const cuda::ContextScope scope(driver_, context_);
+  drain_if_lost();
   return given_back(scope.code() == cuda::kSuccess ? body() : scope.code(), call);
 }
 
@@ -204,6 +212,7 @@ DeviceCode CudaDevice::unmapping(Body&& body) {
   if (scope.code() != cuda::kSuccess && !lost_) {
     return outcome(scope.code(), VendorCall::other, "making the context current");
   }
+  drain_if_lost();
   return body();
 }
 

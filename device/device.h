@@ -24,9 +24,9 @@
 // threads' calls on the stream. The event then covers at least what had been submitted before the call began.
 // Errors: DeviceCode; last_error() has the text. What fails has changed nothing and may be tried again.
 // Lost: from then on every call answers `lost`, but for those that give back (unmap, release, free_plain, free_pinned,
-// destroy_stream, destroy_event): they answer ok whatever the hardware says, so that everything can be given back;
-// streams first, for their end is the end of what still runs. The call that finds the device lost answers `lost` itself
-// and is to be repeated, if it was one of these.
+// destroy_stream, destroy_event): they wait for what still runs and answer ok whatever the hardware says, so that
+// everything can be given back. The call that finds the device lost answers `lost` itself and is to be repeated, if it
+// was one of these.
 
 #include <cstdint>
 #include <memory>

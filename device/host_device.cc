@@ -108,8 +108,8 @@ class HostDevice final : public Device {
   /// False: no such event. A null record: never recorded.
   [[nodiscard]] bool find_record(EventHandle handle, Record& record);
 
-  /// Of calls that give back: a lost device takes everything.
-  DeviceCode enter_to_give_back(HostCall call) { return lost_ ? DeviceCode::ok : enter(call); }
+  /// Of calls that give back: a lost device takes everything, once what still runs has ended.
+  void drain_if_lost();
   [[nodiscard]] bool pinned(Address at, Bytes bytes);
   [[nodiscard]] std::string wrong_copy(Address to, Address from, Bytes bytes, CopyKind kind);
   HostFailure run_launch(const HostLaunch& launch);
@@ -195,6 +195,16 @@ DeviceCode HostDevice::report(const HostFailure& failure) {
   return failure.code == DeviceCode::ok ? DeviceCode::ok : refuse(failure.code, failure.text);
 }
 
+void HostDevice::drain_if_lost() {
+  if (!lost_) return;
+  std::vector<Record> records;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [handle, stream] : streams_) records.push_back(stream->record());
+  }
+  for (const Record& record : records) static_cast<void>(record->await(-1));
+}
+
 DeviceCode HostDevice::memory_info(MemoryInfo& info) {
   info = arena_.info();
   return enter();
@@ -206,6 +216,7 @@ DeviceCode HostDevice::reserve(Bytes bytes, Address& base) {
 }
 
 DeviceCode HostDevice::release(Address base, Bytes bytes) {
+  drain_if_lost();
   return mapped_.release(base, bytes);
 }
 
@@ -215,7 +226,8 @@ DeviceCode HostDevice::map(Address at, Bytes bytes) {
 }
 
 DeviceCode HostDevice::unmap(Address at, Bytes bytes) {
-  const DeviceCode code = enter_to_give_back(HostCall::unmap);
+  drain_if_lost();
+  const DeviceCode code = lost_ ? DeviceCode::ok : enter(HostCall::unmap);
   return code != DeviceCode::ok ? code : mapped_.unmap(at, bytes);
 }
 
@@ -235,6 +247,7 @@ DeviceCode HostDevice::allocate_plain(Bytes bytes, Address& address) {
 }
 
 DeviceCode HostDevice::free_plain(Address address) {
+  drain_if_lost();
   return arena_.free_plain(address);
 }
 
@@ -269,6 +282,7 @@ DeviceCode HostDevice::allocate_pinned(Bytes bytes, Address& address) {
 }
 
 DeviceCode HostDevice::free_pinned(Address address) {
+  drain_if_lost();
   HostPages pages;  // unmapped outside the lock
   const std::lock_guard lock(pinned_mutex_);
   const auto found = pinned_.find(address);

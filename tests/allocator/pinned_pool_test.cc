@@ -138,8 +138,8 @@ void swap_around(SimDevice& device, PinnedPool& pool, std::uint64_t seed, bool b
     const StreamHandle stream = streams[step % blocks.size() % streams.size()];  // one stream a block: ordered
     const Bytes bytes = 1 + static_cast<Bytes>(random() % kBytes);
     PinnedAllocation host = pool.allocate(bytes);
-    while (host.outcome == PinnedOutcome::wait_event) {
-      ok(device.synchronize_event(host.event));
+    while (host.outcome == PinnedOutcome::wait_block) {
+      ok(pool.wait_for_block(host));
       host = pool.allocate(bytes);
     }
     ASSERT_EQ(host.outcome, PinnedOutcome::ok);
@@ -183,8 +183,8 @@ TEST(PinnedPool, FreedAtOnceTheRaceCheckerSeesTheRecycling) {
 void swap_through_faults(SimDevice& device, PinnedPool& pool, StreamHandle stream, Address block) {
   for (int step = 0; step < 12; ++step) {
     const PinnedAllocation host = pool.allocate(200_KiB);
-    if (host.outcome == PinnedOutcome::wait_event) {
-      static_cast<void>(device.synchronize_event(host.event));
+    if (host.outcome == PinnedOutcome::wait_block) {
+      static_cast<void>(pool.wait_for_block(host));
       pool.reclaim();
     }
     if (host.outcome != PinnedOutcome::ok) continue;
@@ -225,7 +225,7 @@ TEST(PinnedPool, NothingStaysBehindWhicheverCallFails) {
   }
 }
 
-TEST(PinnedPool, ThePressureComesBackAsTheEventToWaitFor) {
+TEST(PinnedPool, ThePressureComesBackAsTheBlockToWaitFor) {
   const auto device = make_sim_device({.capacity_bytes = 64_MiB});
   PinnedPool pool(*device, in_turn(4_MiB, 4_MiB));
   StreamHandle stream{};
@@ -239,13 +239,131 @@ TEST(PinnedPool, ThePressureComesBackAsTheEventToWaitFor) {
   EXPECT_TRUE(pool.pending(event));
   EXPECT_EQ(pool.statistics().pending_bytes, 3_MiB);
   const PinnedAllocation b = pool.allocate(2_MiB);
-  ASSERT_EQ(b.outcome, PinnedOutcome::wait_event);
-  EXPECT_EQ(b.event, event);
+  ASSERT_EQ(b.outcome, PinnedOutcome::wait_block);
   EXPECT_EQ(pool.reclaim(), 0);
-  ASSERT_EQ(device->synchronize_event(b.event), DeviceCode::ok);
+  EXPECT_EQ(pool.wait_for_block(b, 1000), DeviceCode::not_ready);
+  EXPECT_TRUE(pool.pending(event));
+  ASSERT_EQ(pool.wait_for_block(b), DeviceCode::ok);
+  EXPECT_FALSE(pool.pending(event)) << "taken back by the wait";
   EXPECT_EQ(pool.allocate(2_MiB).outcome, PinnedOutcome::ok);
-  EXPECT_FALSE(pool.pending(event));
   EXPECT_EQ(pool.statistics().waits, 1);
+}
+
+/// The event behind an answer is soon recorded again for another block. The wait must be for the block of the answer.
+TEST(PinnedPool, AWaitIsForTheBlockOfItsAnswerNotForItsEvent) {
+  const auto device = make_sim_device({.capacity_bytes = 64_MiB});
+  PinnedPool pool(*device, in_turn(4_MiB, 4_MiB));
+  StreamHandle stream{};
+  ASSERT_EQ(device->create_stream(StreamRole::d2h, stream), DeviceCode::ok);
+  const auto busy = [&](std::int64_t ns) { ASSERT_EQ(device->launch(stream, {.estimate_ns = ns}), DeviceCode::ok); };
+  const PinnedAllocation a = pool.allocate(3_MiB);
+  busy(1'000'000);
+  ASSERT_EQ(pool.free_after(a.block, stream), DeviceCode::ok);
+  const PinnedAllocation refused = pool.allocate(3_MiB);
+  ASSERT_EQ(refused.outcome, PinnedOutcome::wait_block);
+  ASSERT_EQ(device->synchronize_stream(stream), DeviceCode::ok);
+  const PinnedAllocation c = pool.allocate(3_MiB);  // takes the first block and its event back
+  ASSERT_EQ(c.outcome, PinnedOutcome::ok);
+  busy(50'000'000'000);
+  ASSERT_EQ(pool.free_after(c.block, stream), DeviceCode::ok);  // the same event
+  const std::int64_t before = device->now_ns();
+  EXPECT_EQ(pool.wait_for_block(refused), DeviceCode::ok);
+  EXPECT_LT(device->now_ns() - before, 1'000'000'000) << "waited for the younger block";
+  EXPECT_EQ(pool.allocate(3_MiB).outcome, PinnedOutcome::wait_block);
+}
+
+/// Passes on to the host back end what the pool calls; counts questions, and notices calls made under the pool's lock.
+class WatchedDevice final : public Device {
+ public:
+  explicit WatchedDevice(std::unique_ptr<Device> device) : device_(std::move(device)) {}
+  std::function<void()> on_call;  ///< in each call that the pool makes
+  std::int64_t queries = 0;
+  bool all_pending = false;  ///< query_event() finds nothing
+
+  const DeviceTraits& traits() const override { return device_->traits(); }
+  std::string last_error() const override { return device_->last_error(); }
+  DeviceCode memory_info(MemoryInfo& info) override { return device_->memory_info(info); }
+  DeviceCode reserve(Bytes bytes, Address& base) override { return device_->reserve(bytes, base); }
+  DeviceCode release(Address base, Bytes bytes) override { return device_->release(base, bytes); }
+  DeviceCode map(Address at, Bytes bytes) override { return device_->map(at, bytes); }
+  DeviceCode unmap(Address at, Bytes bytes) override { return device_->unmap(at, bytes); }
+  DeviceCode alias(Address at, Address source, Bytes bytes) override { return device_->alias(at, source, bytes); }
+  DeviceCode remap(Address at, Address source, Bytes bytes) override { return device_->remap(at, source, bytes); }
+  DeviceCode allocate_plain(Bytes bytes, Address& at) override { return device_->allocate_plain(bytes, at); }
+  DeviceCode free_plain(Address at) override { return device_->free_plain(at); }
+  DeviceCode allocate_pinned(Bytes bytes, Address& at) override {
+    called();
+    return device_->allocate_pinned(bytes, at);
+  }
+  DeviceCode free_pinned(Address at) override { return device_->free_pinned(at); }
+  DeviceCode create_stream(StreamRole role, StreamHandle& stream) override {
+    return device_->create_stream(role, stream);
+  }
+  DeviceCode destroy_stream(StreamHandle stream) override { return device_->destroy_stream(stream); }
+  DeviceCode create_event(EventHandle& event) override {
+    called();
+    return device_->create_event(event);
+  }
+  DeviceCode destroy_event(EventHandle event) override { return device_->destroy_event(event); }
+  DeviceCode record_event(EventHandle event, StreamHandle stream) override {
+    called();
+    return device_->record_event(event, stream);
+  }
+  DeviceCode wait_event(StreamHandle stream, EventHandle event) override { return device_->wait_event(stream, event); }
+  DeviceCode query_event(EventHandle event) override {
+    called();
+    ++queries;
+    return all_pending ? DeviceCode::not_ready : device_->query_event(event);
+  }
+  DeviceCode synchronize_event(EventHandle event, std::int64_t timeout_ns) override {
+    called();
+    return device_->synchronize_event(event, timeout_ns);
+  }
+  DeviceCode synchronize_stream(StreamHandle stream) override { return device_->synchronize_stream(stream); }
+  DeviceCode synchronize_device() override { return device_->synchronize_device(); }
+  DeviceCode copy(StreamHandle stream, Address to, Address from, Bytes bytes, CopyKind kind, std::int64_t id) override {
+    return device_->copy(stream, to, from, bytes, kind, id);
+  }
+  DeviceCode launch(StreamHandle stream, const Work& work) override { return device_->launch(stream, work); }
+  std::int64_t mismatches(Mismatch& first) override { return device_->mismatches(first); }
+  std::int64_t now_ns() override { return device_->now_ns(); }
+
+ private:
+  void called() const {
+    if (on_call) on_call();
+  }
+  std::unique_ptr<Device> device_;
+};
+
+TEST(PinnedPool, LookingForWhatIsCompleteAsksOnceAStreamAndWithoutTheLock) {
+  WatchedDevice device(open({.capacity_bytes = 4_MiB}));
+  PinnedPool pool(device, in_turn(4_MiB, 4_MiB));
+  std::array<StreamHandle, 3> streams{};
+  for (StreamHandle& stream : streams) ASSERT_EQ(device.create_stream(StreamRole::d2h, stream), DeviceCode::ok);
+  std::vector<PinnedBlock> blocks;
+  for (int i = 0; i < 1000; ++i) {
+    const PinnedAllocation made = pool.allocate(4_KiB);
+    ASSERT_EQ(made.outcome, PinnedOutcome::ok);
+    blocks.push_back(made.block);
+  }
+  // Another call of the pool from inside a call of the device: with the lock held it would never return.
+  device.on_call = [&pool] { static_cast<void>(pool.statistics()); };
+  device.all_pending = true;
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    ASSERT_EQ(pool.free_after(blocks[i], streams[i % streams.size()]), DeviceCode::ok);
+  }
+  EXPECT_LE(device.queries, 1000) << "one for each at most, not one for each that waits";
+  device.queries = 0;
+  EXPECT_EQ(pool.reclaim(), 0);
+  EXPECT_EQ(device.queries, 3);
+  const PinnedAllocation refused = pool.allocate(4_MiB);
+  EXPECT_EQ(refused.outcome, PinnedOutcome::wait_block);
+  EXPECT_EQ(device.queries, 6);
+  EXPECT_EQ(pool.wait_for_block(refused), DeviceCode::ok);
+  device.all_pending = false;
+  ASSERT_EQ(device.synchronize_device(), DeviceCode::ok);
+  EXPECT_EQ(pool.reclaim(), 999 * 4_KiB);
+  EXPECT_EQ(pool.allocate(4_MiB).outcome, PinnedOutcome::ok);
 }
 
 /// Keeps what the pool reports, from whatever thread.

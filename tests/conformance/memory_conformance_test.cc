@@ -230,9 +230,11 @@ TEST_P(MemoryConformance, ALostDeviceTakesEverythingBack) {
   NEEDS(backend().lose, "cannot be lost at will");
   const StreamHandle s = stream();
   const EventHandle e = event();
-  const Address a = block(kMiB), host = pinned(kMiB);
-  Address plain = 0, unused = 0;
+  const Address a = block(kMiB);
+  Address host = 0, plain = 0, unused = 0;
   ASSERT_OK(device().allocate_plain(4096, plain));
+  ASSERT_OK(device().allocate_pinned(kMiB, host));
+  ASSERT_OK(occupy(s, 20 * kMillisecond));
   ASSERT_OK(fill(s, a, kMiB, 1));
   ASSERT_OK(device().copy(s, host, a, kMiB, CopyKind::device_to_host));
   lose_device();
@@ -247,6 +249,7 @@ TEST_P(MemoryConformance, ALostDeviceTakesEverythingBack) {
   EXPECT_EQ(device().synchronize_stream(s), DeviceCode::lost);
   EXPECT_EQ(device().synchronize_device(), DeviceCode::lost);
   EXPECT_FALSE(device().last_error().empty());
+  EXPECT_OK(device().free_pinned(host)) << "waits for the copy, if that still runs";
   EXPECT_OK(device().free_plain(plain));
   EXPECT_EQ(device().free_plain(plain), DeviceCode::invalid) << "once is enough";
 }
