@@ -8,7 +8,8 @@ namespace {
 
 constexpr Bytes kShared = 4 * kMiB;      ///< copies from here on are worth several threads
 constexpr Bytes kShareUnit = 64 * kKiB;  ///< shares start at multiples of this
-constexpr auto kCredit = std::chrono::milliseconds(2);
+/// A link idle for no longer was waited for by somebody who woke up late.
+constexpr auto kLate = std::chrono::milliseconds(2);
 
 }  // namespace
 
@@ -19,7 +20,8 @@ Bytes HostLink::piece_bytes() const {
 HostLink::Clock::time_point HostLink::book(Bytes bytes, Clock::time_point now) {
   const std::chrono::duration<double> takes(static_cast<double>(bytes) / static_cast<double>(bytes_per_s_));
   const std::lock_guard lock(mutex_);
-  free_at_ = std::max(free_at_, now - kCredit) + std::chrono::ceil<Clock::duration>(takes);
+  if (now - free_at_ > kLate) free_at_ = now;
+  free_at_ += std::chrono::ceil<Clock::duration>(takes);
   return free_at_;
 }
 

@@ -2,9 +2,10 @@
 // The copy engines of the host back end: memcpy by one or several threads, slowed down to a given rate if asked.
 //
 // One engine a direction. Rate: pieces book time on the engine's clock (bytes / rate each, one after the other) and
-// wait for the end of their booking, so copies of several streams share the rate; a small credit makes up for late
-// wake-ups. Without a rate a copy is a single memcpy a thread. Threads: any; a second copy at the same time gets no
-// helpers, it copies alone.
+// wait for the end of their booking, so copies of several streams share the rate. A booking that comes a little after
+// the one before has ended counts as a late wake-up and follows it without a gap; idle time is not saved up. Without a
+// rate a copy is a single memcpy a thread. Threads: any; a second copy at the same time gets no helpers, it copies
+// alone.
 
 #include <chrono>
 #include <condition_variable>
