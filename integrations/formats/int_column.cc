@@ -13,15 +13,17 @@ namespace {
 using Word = std::int64_t;
 
 constexpr std::size_t kLongestColumn = 50'000'000;  // rows; a damaged file must not ask for all memory
+constexpr std::int64_t kMostScale = std::int64_t{1} << 40;
 constexpr std::array<std::string_view, 3> kCodingNames = {"plain", "delta", "recall"};
 
+/// 1 where the factor is more than a reader takes.
 std::int64_t common_factor(std::span<const std::int64_t> values) {
   std::int64_t factor = 0;
   for (const std::int64_t value : values) {
     factor = std::gcd(factor, value);
     if (factor == 1) return 1;
   }
-  return std::max<std::int64_t>(factor, 1);
+  return factor > kMostScale ? 1 : std::max<std::int64_t>(factor, 1);
 }
 
 // Value to the place it was last seen, open addressing.
@@ -238,7 +240,7 @@ Result<std::vector<std::int64_t>> read_column(const Json& column) {
   if (!column.is_object()) return unreadable("must be an object with `count` and `data`");
   const auto count = whole_number(column, "count", 0, kLongestColumn, -1);
   if (!count) return count.error();
-  const auto scale = whole_number(column, "scale", 1, std::int64_t{1} << 40, 1);
+  const auto scale = whole_number(column, "scale", 1, kMostScale, 1);
   if (!scale) return scale.error();
   const auto coding = coding_of(column);
   if (!coding) return coding.error();

@@ -1,4 +1,4 @@
-// fuzz_inputs TARGET ROUNDS SEED   damages small inputs
+// fuzz_inputs TARGET ROUNDS SEED   damages small inputs, and prints how far they came
 // fuzz_inputs TARGET FILE          runs one input
 //
 // The same arguments give the same inputs, so a crash comes again under a debugger. What breaks a promise is left in
@@ -23,21 +23,22 @@ bool parse(std::string_view text, std::uint64_t& number) {
   return error == std::errc{} && end == text.data() + text.size();
 }
 
-bool is_well(const FuzzTarget& target, const std::string& bytes) {
-  bool accepted = false;
-  const std::optional<std::string> wrong = target.run(bytes, accepted);
+bool is_well(const FuzzTarget& target, const std::string& bytes, tidemark::testing::Reached& reached) {
+  const std::optional<std::string> wrong = target.run(bytes, reached);
   if (wrong) std::fprintf(stderr, "%s\n", wrong->c_str());
   return !wrong;
 }
 
 bool run_rounds(const FuzzTarget& target, std::uint64_t rounds, std::uint64_t seed) {
-  tidemark::testing::Mutator mutator(target.seeds(), target.words(), seed);
+  tidemark::testing::Mutator mutator(target.seeds(), target.words(), seed, target.wounds);
+  tidemark::testing::Reached reached;
   for (std::uint64_t round = 0; round < rounds; ++round) {
     const std::string bytes = mutator.next();
-    if (is_well(target, bytes)) continue;
+    if (is_well(target, bytes, reached)) continue;
     std::ofstream("fuzz_inputs.last", std::ios::binary) << bytes;
     return false;
   }
+  for (const auto& [place, count] : reached) std::printf("%10lld %s\n", static_cast<long long>(count), place.c_str());
   return true;
 }
 
@@ -48,10 +49,14 @@ int main(int argc, char** argv) {
   for (const FuzzTarget& target : tidemark::testing::fuzz_targets()) {
     std::uint64_t rounds = 0, seed = 0;
     if (words.empty() || words[0] != target.name) continue;
-    if (words.size() == 2) return is_well(target, tidemark::testing::text_of(words[1])) ? 0 : 1;
+    tidemark::testing::Reached reached;
+    if (words.size() == 2) return is_well(target, tidemark::testing::text_of(words[1]), reached) ? 0 : 1;
     if (words.size() == 3 && parse(words[1], rounds) && parse(words[2], seed))
       return run_rounds(target, rounds, seed) ? 0 : 1;
   }
-  std::fputs("usage: fuzz_inputs table|snapshot|plan ROUNDS SEED, or FILE instead of ROUNDS SEED\n", stderr);
+  std::fputs("usage: fuzz_inputs TARGET ROUNDS SEED, or FILE instead of ROUNDS SEED; targets:", stderr);
+  for (const FuzzTarget& target : tidemark::testing::fuzz_targets())
+    std::fprintf(stderr, " %s", std::string(target.name).c_str());
+  std::fputs("\n", stderr);
   return 2;
 }

@@ -27,28 +27,44 @@ std::optional<std::string> check_error(const Error& error) {
   return std::nullopt;
 }
 
+std::string name_of(ReplayAllocator allocator) {
+  switch (allocator) {
+    case ReplayAllocator::caching:
+      return "caching";
+    case ReplayAllocator::planned:
+      return "planned";
+    case ReplayAllocator::baseline:
+      break;
+  }
+  return "baseline";
+}
+
 /// A trace that was read keeps the promises of its header, and every allocator takes it or says that it does not fit.
-std::optional<std::string> check_trace(const AllocationTrace& trace) {
+std::optional<std::string> check_trace(const AllocationTrace& trace, Reached& reached) {
   if (const std::optional<std::string> fault = find_fault(trace)) return fault;
   const TraceFigures figures = figures_of(trace);
   if (figures.peak_bytes < figures.start_bytes || figures.peak_bytes < figures.end_bytes || figures.end_bytes < 0)
     return "the figures of the trace contradict each other";
-  if (trace.events.size() % 16 != 3) return std::nullopt;  // some of them
+  ++reached[trace.source];
+  if (trace.live_at_start > 0) ++reached["live at the start"];
+  if (!trace.notes.empty()) ++reached["noted"];
+  if (reached[trace.source] % 16 != 1) return std::nullopt;  // some of them
   for (const ReplayAllocator allocator :
        {ReplayAllocator::caching, ReplayAllocator::planned, ReplayAllocator::baseline}) {
     const Result<ReplayFigures> replayed =
         replay(trace, {.allocator = allocator, .capacity_bytes = kGiB, .timed_operations = 0});
     if (!replayed && replayed.error().code != Error::Code::infeasible) return replayed.error().message;
+    ++reached[replayed ? name_of(allocator) : "does not fit"];
     if (replayed && replayed.value().planned && replayed.value().planned->not_planned != 0)
       return "the arena departs from its own plan";
   }
   return std::nullopt;
 }
 
-std::optional<std::string> run_trace(std::string_view bytes, bool& accepted) {
+std::optional<std::string> run_trace(std::string_view bytes, Reached& reached) {
   const Result<AllocationTrace> trace = read_trace(bytes, kFile);
-  accepted = trace.ok();
-  return trace ? check_trace(trace.value()) : check_error(trace.error());
+  ++reached[trace ? "accepted" : "refused"];
+  return trace ? check_trace(trace.value(), reached) : check_error(trace.error());
 }
 
 std::vector<std::string> table_seeds() {
@@ -197,12 +213,13 @@ std::vector<std::string> plan_words() {
           "1.5",     "-2147483649"};
 }
 
-std::optional<std::string> run_plan(std::string_view bytes, bool& accepted) {
+std::optional<std::string> run_plan(std::string_view bytes, Reached& reached) {
   const Result<PlanFile> plan = read_plan_file(bytes, kFile);
-  accepted = plan.ok();
+  ++reached[plan ? "accepted" : "refused"];
   if (!plan) return check_error(plan.error());
   // What is read can be written, and reads as the same again.
   const std::string text = write_plan_file(plan.value());
+  if (text != bytes) ++reached["written otherwise"];
   const Result<PlanFile> again = read_plan_file(text, kFile);
   if (!again) return "what was read and written is refused: " + again.error().message;
   if (write_plan_file(again.value()) != text) return "what was read and written reads as something else";
@@ -213,9 +230,33 @@ std::optional<std::string> run_plan(std::string_view bytes, bool& accepted) {
 
 const std::vector<FuzzTarget>& fuzz_targets() {
   static const std::vector<FuzzTarget> targets = {
-      {.name = "table", .seeds = table_seeds, .words = table_words, .run = run_trace},
-      {.name = "snapshot", .seeds = snapshot_seeds, .words = snapshot_words, .run = run_trace},
-      {.name = "plan", .seeds = plan_seeds, .words = plan_words, .run = run_plan},
+      {.name = "table",
+       .seeds = table_seeds,
+       .words = table_words,
+       .run = run_trace,
+       .places = {"operator_memory", "minimalloc", "rmm_log", "live at the start", "noted", "caching", "planned",
+                  "baseline", "does not fit"},
+       .rounds = 30'000},
+      {.name = "snapshot",
+       .seeds = snapshot_seeds,
+       .words = snapshot_words,
+       .run = run_trace,
+       .places = {"snapshot", "live at the start", "noted", "caching", "planned", "baseline"},
+       .rounds = 30'000},
+      {.name = "plan",
+       .seeds = plan_seeds,
+       .words = plan_words,
+       .run = run_plan,
+       .places = {"written otherwise"},
+       .rounds = 2'000},
+      {.name = "plan_numbers",
+       .seeds = plan_seeds,
+       .words = plan_words,
+       .run = run_plan,
+       .places = {"written otherwise"},
+       .rounds = 1'000,
+       .wounds = Wounds::numbers},
+      run_target(),
   };
   return targets;
 }

@@ -33,30 +33,27 @@ std::string literal(std::string_view bytes) {
 class DamagedInput : public ::testing::TestWithParam<FuzzTarget> {};
 
 TEST_P(DamagedInput, IsReadOrRefused) {
-  constexpr int kLargeInput = 4096;
   const FuzzTarget& target = GetParam();
   const std::vector<std::string> seeds = target.seeds();
   ASSERT_FALSE(seeds.empty());
-  std::size_t longest = 0;
   for (const std::string& seed : seeds) {
-    bool accepted = false;
-    ASSERT_EQ(target.run(seed, accepted), std::nullopt);
-    ASSERT_TRUE(accepted) << "a seed is not valid: " << literal(seed);
-    longest = std::max(longest, seed.size());
+    Reached reached;
+    ASSERT_EQ(target.run(seed, reached), std::nullopt);
+    ASSERT_EQ(reached["accepted"], 1) << "a seed is not valid: " << literal(seed);
   }
-  const int rounds = longest > kLargeInput ? 2'000 : 30'000;
-  Mutator mutator(seeds, target.words(), 20'240'501);
-  int accepted_rounds = 0;
-  for (int round = 0; round < rounds; ++round) {
+  Mutator mutator(seeds, target.words(), 20'240'501, target.wounds);
+  Reached reached;
+  for (int round = 0; round < target.rounds; ++round) {
     const std::string bytes = mutator.next();
-    bool accepted = false;
-    const std::optional<std::string> wrong = target.run(bytes, accepted);
+    const std::optional<std::string> wrong = target.run(bytes, reached);
     ASSERT_EQ(wrong, std::nullopt) << "round " << round << ":\n\"" << literal(bytes) << '"';
-    accepted_rounds += accepted ? 1 : 0;
   }
   // Neither all nor none: the wounds reach behind the first check, and are wounds.
-  EXPECT_GT(accepted_rounds, rounds / 200);
-  EXPECT_LT(accepted_rounds, rounds * 9 / 10);
+  EXPECT_GT(reached["accepted"], target.rounds / 200);
+  EXPECT_GT(reached["refused"], target.rounds / 10);
+  for (const std::string_view place : target.places)
+    EXPECT_GE(reached[std::string(place)], 3) << "no input came as far as '" << place << "'";
+  for (const auto& [place, count] : reached) RecordProperty(place, std::to_string(count));
 }
 
 INSTANTIATE_TEST_SUITE_P(Formats, DamagedInput, ::testing::ValuesIn(fuzz_targets()),

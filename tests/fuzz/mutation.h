@@ -11,15 +11,26 @@
 
 namespace tidemark::testing {
 
+/// Where inputs are hurt.
+enum class Wounds : std::uint8_t {
+  any,
+  numbers,  ///< one to three numbers become others: the form stays, and what lies behind the form is tried
+};
+
 class Mutator {
  public:
   /// `seeds` are valid inputs; `words` mean something in the format.
-  Mutator(std::vector<std::string> seeds, std::vector<std::string> words, std::uint64_t seed)
-      : seeds_(std::move(seeds)), words_(std::move(words)), random_(seed) {}
+  Mutator(std::vector<std::string> seeds, std::vector<std::string> words, std::uint64_t seed,
+          Wounds wounds = Wounds::any)
+      : seeds_(std::move(seeds)), words_(std::move(words)), random_(seed), wounds_(wounds) {}
 
   /// A seed with one to six wounds, at most twice as long and 4 KiB more.
   [[nodiscard]] std::string next() {
     std::string text = pick(seeds_);
+    if (wounds_ == Wounds::numbers) {
+      for (std::uint64_t wounds = 1 + below(3); wounds > 0; --wounds) wound_number(text);
+      return text;
+    }
     const std::size_t most = 2 * text.size() + 4096;
     for (std::uint64_t wounds = 1 + below(6); wounds > 0; --wounds) wound(text);
     text.resize(std::min(text.size(), most));
@@ -34,7 +45,10 @@ class Mutator {
   void wound(std::string& text) {
     const std::size_t at = place(text);
     const std::size_t length = std::min<std::size_t>(text.size() - at, below(9) == 0 ? below(200) : below(8));
-    switch (below(9)) {
+    switch (below(10)) {
+      case 9:
+        wound_number(text);
+        break;
       case 0:
         if (at < text.size()) text[at] = static_cast<char>(random_());
         break;
@@ -66,8 +80,40 @@ class Mutator {
     }
   }
 
+  /// The first whole number at or behind a random place becomes another one.
+  void wound_number(std::string& text) {
+    constexpr std::string_view kDigits = "0123456789";
+    const std::size_t begin = text.find_first_of(kDigits, place(text));
+    if (begin == std::string::npos) return;
+    const std::size_t end = std::min(text.find_first_not_of(kDigits, begin), text.size());
+    constexpr std::size_t kMostDigits = 17;
+    if (end - begin > kMostDigits) return;
+    text.replace(begin, end - begin, std::to_string(other_number(std::stoll(text.substr(begin, end - begin)))));
+  }
+  std::int64_t other_number(std::int64_t number) {
+    switch (below(8)) {
+      case 0:
+        return number + 1;
+      case 1:
+        return std::max<std::int64_t>(0, number - 1);
+      case 2:
+        return 2 * number;
+      case 3:
+        return number / 2;
+      case 4:
+        return 0;
+      case 5:
+        return number + static_cast<std::int64_t>(512 * below(64));
+      case 6:
+        return static_cast<std::int64_t>(below(64));
+      default:
+        return static_cast<std::int64_t>(random_() >> (1 + below(63)));
+    }
+  }
+
   std::vector<std::string> seeds_, words_;
   std::mt19937_64 random_;
+  Wounds wounds_;
 };
 
 }  // namespace tidemark::testing

@@ -30,6 +30,13 @@ TEST(IntColumn, FoldsWhatRepeats) {
   EXPECT_EQ(text_of({0, 1, 0, 9, 1, 10}, Coding::recall), R"({"count":6,"coding":"recall","data":[0,0,2,-10,3,0]})");
 }
 
+TEST(IntColumn, ALargeCommonFactorIsNoScale) {
+  const Values values = {std::int64_t{1} << 41, std::int64_t{3} << 41, 0};
+  const auto back = read_back(text_of(values, Coding::plain, true));
+  ASSERT_TRUE(back.ok()) << back.error().message;
+  EXPECT_EQ(back.value(), values);
+}
+
 TEST(IntColumn, ReadsBackWhatWasWritten) {
   std::mt19937_64 random(9);
   for (int round = 0; round < 500; ++round) {
