@@ -33,10 +33,12 @@ struct RealRange {
   if (name.ends_with("flops_per_s")) return {.most = kMostRate, .open = true};
   if (name.ends_with("_efficiency")) return {.most = 1, .open = true};
   if (name.ends_with("_ns")) return {.most = kOneSecond};
+  // A share of the step, but the MFU of times scaled down can exceed what a device could do.
+  if (name.ends_with("_percent")) return {.most = 1e6};
   if (name == "load" || name == "mean") return {.most = kMostFileLoad, .open = true};
   if (name == "contingency_limit_f") return {.most = 1 << 20};
   if (name == "time_scale") return {.most = 1e6, .open = true};
-  return {.most = std::numeric_limits<double>::max()};
+  return {.most = 1e18};  // counts of parameters, tokens per second
 }
 
 struct WholeRange {
@@ -51,6 +53,8 @@ struct WholeRange {
   if (name == "target_bytes") return {.least = -kMostFileBytes, .most = kMostFileBytes};
   if (name.ends_with("_bytes")) return {.most = kMostFileBytes};
   if (name == "host_bytes_per_device" || name == "host_bytes_per_node") return {.most = kMostFileBytes};
+  // Of all copies of a step: more than any memory holds.
+  if (name == "swapped_bytes_per_step") return {.most = Bytes{1} << 60};
   if (name.ends_with("_ns")) return {.most = kMostStepNs};
   if (name == "rank") return {.most = kMostRank};
   if (name == "softmax_statistics_width") return {.least = 1, .most = 64};

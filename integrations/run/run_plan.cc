@@ -61,6 +61,12 @@ std::string no_such_rank(const PlanOutcome& plan, const RunAsk& ask) {
   return fmt::format("--rank: rank {} is not in this plan; it holds {}", ask.rank.value_or(0), ranges_text(ranks));
 }
 
+/// The same but for the last digits, which another processor may round otherwise.
+bool close(std::int64_t a, std::int64_t b) {
+  constexpr std::int64_t kShare = 1'000'000;
+  return std::max(a, b) - std::min(a, b) <= 1 + std::max(a, b) / kShare;
+}
+
 /// What the plan lets a rank take of a device, scaled: its peak in whole granules, and of the dynamic region what
 /// oversized storages may use.
 Bytes allowed_bytes(const RankPlan& plan, const RunAsk& ask, const DeviceTraits& traits, const RunReport& report) {
@@ -163,6 +169,12 @@ Result<RunOutcome> run_sim(const PlanOutcome& plan, const Machine& machine, cons
                  .plan_step_ns = plan.step.step_ns};
   const std::optional<StepTiming> timing = simulated(plan);
   run.matched = !ask.rank && timing.has_value();
+  // The figure is compared with what runs, so it must be of these programs.
+  if (timing && !close(timing->step_ns, plan.step.step_ns))
+    return bad_input(
+        fmt::format("--device sim: the plan's step of {} ns does not follow from its programs, which take {} ns in its "
+                    "simulator; was the file edited? plan again",
+                    plan.step.step_ns, timing->step_ns));
   std::vector<std::vector<double>> loads(plan.ranks.size());
   SimRunRequest request{.ranks = ranks_of(plan, ask),
                         .machine = machine,

@@ -113,7 +113,7 @@ PlanFile tiny_file() {
   file.budget_bytes = 1;
   file.load = 1.5;
   file.time_scale = 2.25;
-  file.step = {.step_ns = 5, .bubble_percent = 0.1, .tokens_per_s = 1e300};
+  file.step = {.step_ns = 5, .bubble_percent = 0.1, .tokens_per_s = 1e17};
   file.parameters = {.total = 7.179e11, .active = 3.9e10};
   file.ranks = {tiny_rank(0), tiny_rank(1)};
   return file;
@@ -404,6 +404,9 @@ TEST(ProgramFile, NumbersWithoutSenseAreRefused) {
   expect_refused("/ranks/0/figures/contingency_limit_f", 1e300, "is 1e+300; it must be at least 0");
   expect_refused("/step/step_ns", -1, "must be a whole number from 0");
   expect_refused("/step/bubble_percent", -5, "is -5; it must be at least 0");
+  expect_refused("/step/mfu_percent", 1e308, "is 1e+308; it must be at least 0");
+  expect_refused("/parameters/total", 1e308, "is 1e+308; it must be at least 0");
+  expect_refused("/ranks/0/figures/swapped_bytes_per_step", -1, "must be a whole number from 0");
   expect_refused("/ranks/0/figures/recompute_ns", -1, "must be a whole number from 0");
   expect_refused("/budget_bytes", std::numeric_limits<std::int64_t>::max(), "must be a whole number from 0");
   expect_refused("/machine/workspace_bytes", std::numeric_limits<std::int64_t>::max(), "must be a whole number");
