@@ -20,7 +20,9 @@ namespace tidemark {
 namespace {
 
 constexpr Bytes kHugePage = 2 * kMiB;
-constexpr Bytes kTouchPiece = 32 * kMiB;  ///< a thread takes pieces of this size, so that a slow one holds up nobody
+/// A thread takes pieces of this size. Small, for two reasons: the last ones decide how long the others wait for a slow
+/// thread, and a piece holds the lock of the address space, which a thread that starts (its stack) has to wait for.
+constexpr Bytes kTouchPiece = 4 * kMiB;
 
 Bytes page_bytes() {
   static const Bytes bytes = sysconf(_SC_PAGESIZE);

@@ -538,8 +538,8 @@ TEST(PinnedPool, MissingPlacementIsReportedOncePerKind) {
 
 TEST(PinnedPool, ServesManyThreads) {
   const auto device = open({.capacity_bytes = 16_MiB});
-  PinnedPool pool(*device, {.bound_bytes = 24_MiB, .chunk_bytes = 4_MiB});
-  std::atomic<int> wrong{0};
+  PinnedPool pool(*device, {.bound_bytes = 8_MiB, .chunk_bytes = 4_MiB});
+  std::atomic<int> wrong{0}, waits{0};
   const auto work = [&](unsigned seed) {
     std::mt19937 random(seed);
     StreamHandle stream{};
@@ -549,6 +549,10 @@ TEST(PinnedPool, ServesManyThreads) {
       const Bytes bytes = 1 + static_cast<Bytes>(random() % 1'000'000);
       const PinnedAllocation made = pool.allocate(bytes);
       if (made.outcome == PinnedOutcome::wait_chunk) wrong += !pool.wait_for_chunk(made);
+      if (made.outcome == PinnedOutcome::wait_block) {
+        wrong += pool.wait_for_block(made) != DeviceCode::ok;
+        ++waits;
+      }
       if (made.outcome == PinnedOutcome::ok) {
         // Every byte is this thread's alone; ThreadSanitizer watches.
         auto* const data = reinterpret_cast<unsigned char*>(made.block.address);
@@ -571,6 +575,7 @@ TEST(PinnedPool, ServesManyThreads) {
   for (unsigned i = 1; i <= 4; ++i) threads.emplace_back(work, i);
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(wrong.load(), 0);
+  EXPECT_GT(waits.load(), 0);
   EXPECT_EQ(device->synchronize_device(), DeviceCode::ok);
   pool.reclaim();
   EXPECT_EQ(pool.statistics().used_bytes + pool.statistics().pending_bytes, 0);
