@@ -467,9 +467,12 @@ Program read_program(const JsonNode& node, const GraphOutline& outline) {
   read_waits(node.at("wait_back"), s, waits);
   read_residencies(node.at("residencies"), outline, program);
   if (!node.clean()) return {};
-  s.touches.resize(touches);
-  fill(node.at("touch_residency"), 0, static_cast<std::int64_t>(s.residencies.size()) - 1, s.touches,
-       &Schedule::Touch::residency);
+  // As many as the column really has: what the counts add up to may be any number.
+  const auto touched =
+      node.at("touch_residency").column(touches, 0, static_cast<std::int64_t>(s.residencies.size()) - 1);
+  s.touches.resize(touched.size());
+  for (std::size_t i = 0; i < touched.size(); ++i)
+    s.touches[i].residency = static_cast<ResidencyId>(static_cast<std::int32_t>(touched[i]));
   fill(node.at("touch_kind"), 0, 1, s.touches, &Schedule::Touch::kind);
   program.estimate_ns = node.at("estimate_ns").column(JsonNode::kAnyCount, 0, kMostTaskNs);
   if (program.estimate_ns.size() != s.tasks.size()) {

@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cstdint>
 #include <cstdio>
+#include <exception>
 #include <fstream>
 #include <string>
 
@@ -24,7 +25,12 @@ bool parse(std::string_view text, std::uint64_t& number) {
 }
 
 bool is_well(const FuzzTarget& target, const std::string& bytes, tidemark::testing::Reached& reached) {
-  const std::optional<std::string> wrong = target.run(bytes, reached);
+  std::optional<std::string> wrong;
+  try {
+    wrong = target.run(bytes, reached);
+  } catch (const std::exception& exception) {
+    wrong = std::string("it throws: ") + exception.what();
+  }
   if (wrong) std::fprintf(stderr, "%s\n", wrong->c_str());
   return !wrong;
 }

@@ -1,6 +1,8 @@
 #include "integrations/formats/program_file.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <tbb/global_control.h>
 #include <unistd.h>
 
@@ -361,6 +363,30 @@ TEST(ProgramFile, IdsAndSizesMustBeInRange) {
   expect_refused("/ranks/1/sites/block", 7);
   expect_refused("/ranks/1/sites/load_number", 7);
   expect_refused("/ranks/1/sites/first_storage", 7);
+}
+
+/// A short file that counts two billion touches is refused for what it has, not out of memory.
+TEST(ProgramFile, CountsThatAddUpToAnythingTakeNoRoom) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the limit on memory leaves no room for the sanitizer";
+#else
+  auto bad = nlohmann::json::parse(write_plan_file(tiny_file()));
+  auto& column = bad["ranks"][1]["program"]["tasks"]["touches"];
+  column = {{"count", column["count"]}, {"data", {2'000'000'000}}};
+  const auto count = column["count"].get<std::int64_t>();
+  if (count > 1) column["data"].insert(column["data"].end(), {0, nlohmann::json::array({1, count - 2})});
+  const std::string text = bad.dump();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const struct rlimit limit = {.rlim_cur = std::size_t{8} << 30, .rlim_max = std::size_t{8} << 30};
+    ::setrlimit(RLIMIT_AS, &limit);
+    const Result<PlanFile> read = read_plan_file(text, "plan.json");
+    ::_exit(!read && read.error().message.find("/program/touch_residency: ") != std::string::npos ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+#endif
 }
 
 // Numbers that Tidemark never writes, one at a time, by their place in the document.
