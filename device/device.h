@@ -129,7 +129,7 @@ struct Mismatch {
 struct PinnedFacts {
   bool registered = true;   ///< copies reach it asynchronously; false: pageable, copies block
   bool numa_bound = true;   ///< on the node asked for, or none was asked for
-  bool huge_pages = true;   ///< backed by huge pages, or the back end does not say
+  bool huge_pages = true;   ///< in huge pages as far as whole ones fit, or the back end does not say
   bool locked = true;       ///< cannot be swapped out, or the back end does not say
   std::string explanation;  ///< why something is missing; empty if nothing is
 };

@@ -1,12 +1,15 @@
 #include "device/host_pages.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <numa.h>
 #include <numaif.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cctype>
 #include <cerrno>
@@ -96,6 +99,53 @@ void check_huge_pages_enabled(PinnedFacts& facts) {
   }
 }
 
+/// Argument of the ioctl PAGEMAP_SCAN (Linux 6.7), after Documentation/admin-guide/mm/pagemap.rst; the C library's
+/// headers may not know it.
+struct PageScan {
+  struct Region {
+    std::uint64_t start = 0, end = 0, categories = 0;
+  };
+  std::uint64_t size = sizeof(PageScan), flags = 0;
+  std::uint64_t start = 0, end = 0, walk_end = 0;
+  std::uint64_t regions = 0, region_count = 0, max_pages = 0;
+  std::uint64_t inverted = 0, all_of = 0, any_of = 0, returned = 0;
+};
+static_assert(sizeof(PageScan) == 96 && sizeof(PageScan::Region) == 24);
+constexpr unsigned long kScanPages = _IOWR('f', 16, PageScan);
+constexpr std::uint64_t kIsHuge = 1U << 6;
+
+/// How much of a populated range is in small pages; -1: this kernel does not say.
+Bytes small_page_bytes(Address begin, Address end) {
+  const int file = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+  if (file < 0) return -1;
+  std::array<PageScan::Region, 64> found;
+  PageScan scan{.start = begin, .end = end};
+  scan.regions = reinterpret_cast<std::uint64_t>(found.data());
+  scan.region_count = found.size();
+  scan.inverted = scan.all_of = kIsHuge;
+  scan.returned = kIsHuge;
+  Bytes small = 0;
+  for (int count = 1; small >= 0 && scan.start < end && count > 0; scan.start = scan.walk_end) {
+    count = ioctl(file, kScanPages, &scan);
+    if (count < 0) small = -1;
+    for (int i = 0; i < count; ++i) {
+      const PageScan::Region& region = found[static_cast<std::size_t>(i)];
+      small += static_cast<Bytes>(region.end - region.start);
+    }
+  }
+  close(file);
+  return small;
+}
+
+/// What was asked for is not always what came: without whole huge pages left, the kernel takes small ones in silence.
+void check_huge_pages_came(Address at, Bytes bytes, PinnedFacts& facts) {
+  const Bytes small = small_page_bytes(at, at + static_cast<Address>(bytes / kHugePage * kHugePage));
+  if (small <= 0) return;
+  add_fact(facts, facts.huge_pages,
+           fmt::format("{} of {} are in small pages: the kernel had no more huge ones", format_bytes(small),
+                       format_bytes(bytes)));
+}
+
 void bind_to_node(void* data, Bytes bytes, int node, PinnedFacts& facts) {
   if (numa_available() < 0) return add_fact(facts, facts.numa_bound, "not bound: the kernel knows no NUMA nodes");
   if (node > numa_max_node()) {
@@ -164,6 +214,7 @@ Result<HostPages> HostPages::allocate(const HostPagesOptions& options) {
     return infeasible(
         fmt::format("cannot populate {} of host memory: {}", format_bytes(bytes), text_of_errno(touched)));
   }
+  if (huge && facts.huge_pages) check_huge_pages_came(pages.address(), bytes, facts);
   if (options.lock && mlock(data, static_cast<std::size_t>(bytes)) != 0) {
     add_fact(facts, facts.locked, fmt::format("not locked: {}", text_of_errno(errno)));
   }

@@ -6,7 +6,8 @@
 // Why this way. Registering memory of untouched small pages takes minutes for hundreds of GiB, because the driver
 // faults page after page under a global lock; touching huge pages in parallel first makes it a matter of bandwidth. A
 // buffer on the other socket costs half the link. Neither failure stops a program, so both come back as facts for the
-// caller to report.
+// caller to report: what was refused, and where the kernel says it (6.7 and later), what did not come although nothing
+// was refused.
 //
 // Bounded. A request that would leave less than `keep_free_bytes` of the machine's (or the container's) memory is
 // refused before anything is touched: the alternative is the kernel killing the process. Pages are populated by

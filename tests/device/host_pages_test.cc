@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <vector>
@@ -20,6 +23,14 @@ std::int64_t resident_pages(const HostPages& pages) {
   std::vector<unsigned char> in_memory(static_cast<std::size_t>((pages.bytes() + page - 1) / page));
   EXPECT_EQ(mincore(pages.data(), static_cast<std::size_t>(pages.bytes()), in_memory.data()), 0);
   return std::count_if(in_memory.begin(), in_memory.end(), [](unsigned char c) { return (c & 1U) != 0; });
+}
+
+/// Linux 6.7 and later.
+bool kernel_tells_page_sizes() {
+  utsname kernel{};
+  int major = 0, minor = 0;
+  if (uname(&kernel) != 0 || std::sscanf(kernel.release, "%d.%d", &major, &minor) != 2) return false;
+  return major > 6 || (major == 6 && minor >= 7);
 }
 
 TEST(HostPages, EveryPageIsTouchedWhateverTheNumberOfThreads) {
@@ -50,6 +61,41 @@ TEST(HostPages, PagesAreTouchedWhereTheKernelCannotPopulate) {
     EXPECT_EQ(data[0], 'x') << "what is there stays";
     munmap(data, size);
   }
+}
+
+/// AnonHugePages of the mapping [at, at + bytes), from /proc/self/smaps; -1: it is not one of its own.
+Bytes huge_bytes(Address at, Bytes bytes) {
+  std::ifstream smaps("/proc/self/smaps");
+  char range[64] = {};
+  std::snprintf(range, sizeof range, "%lx-%lx ", at, at + static_cast<Address>(bytes));
+  bool found = false;
+  for (std::string line; std::getline(smaps, line);) {
+    found = found || line.starts_with(range);
+    if (found && line.starts_with("AnonHugePages:")) return std::stoll(line.substr(14)) * kKiB;
+  }
+  return -1;
+}
+
+/// Small pages in silence are a fact, whether madvise() was refused or the kernel ran out of huge ones.
+TEST(HostPages, TheFactSaysWhetherHugePagesCame) {
+  if (!kernel_tells_page_sizes()) GTEST_SKIP() << "this kernel does not say";
+  Result<HostPages> pages = HostPages::allocate({.bytes = 16_MiB});
+  ASSERT_TRUE(pages.ok());
+  const Bytes huge = huge_bytes(pages.value().address(), 16_MiB);
+  if (huge < 0) GTEST_SKIP() << "the mapping has grown together with another";
+  EXPECT_EQ(pages.value().facts().huge_pages, huge == 16_MiB) << pages.value().facts().explanation;
+}
+
+/// The same where none can come: transparent huge pages are switched off for the process.
+TEST(HostPages, WithoutHugePagesTheFactSaysSo) {
+  if (!kernel_tells_page_sizes()) GTEST_SKIP() << "this kernel does not say";
+  ASSERT_EQ(prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0), 0);
+  Result<HostPages> pages = HostPages::allocate({.bytes = 16_MiB});
+  ASSERT_EQ(prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0), 0);
+  ASSERT_TRUE(pages.ok());
+  EXPECT_FALSE(pages.value().facts().huge_pages);
+  EXPECT_NE(pages.value().facts().explanation.find("16.00 MiB of 16.00 MiB"), std::string::npos)
+      << pages.value().facts().explanation;
 }
 
 TEST(HostPages, LargePiecesStartAtHugePages) {
