@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <thread>
 #include <vector>
 
@@ -112,6 +113,19 @@ TEST_F(AclStandIn, CatchesCopiesBeyondAndIntoNothing) {
   void* const buffer = host(kMiB);
   EXPECT_EQ(copy_in(device(1024), buffer, 1025), kSuccess);  // found by the device, later
   EXPECT_EQ(acl_.stream_synchronize(stream_), kCopyEngine);
+}
+
+TEST_F(AclStandIn, CatchesAStreamDestroyedWithWorkOnIt) {
+  Stream other = nullptr;
+  ASSERT_EQ(acl_.stream_create(&other), kSuccess);
+  EXPECT_EQ(acl_.stream_destroy(other), kSuccess);
+  EXPECT_EQ(controls_.get("violations"), 0);
+  ASSERT_EQ(acl_.stream_create(&other), kSuccess);
+  ASSERT_EQ(acl_.launch_host_function(
+                other, [](void*) { std::this_thread::sleep_for(std::chrono::milliseconds(100)); }, nullptr),
+            kSuccess);
+  EXPECT_EQ(acl_.stream_destroy(other), kSuccess);
+  EXPECT_EQ(controls_.get("violations"), 1);
 }
 
 TEST_F(AclStandIn, CatchesMappedMemoryTouchedUpToItsEnd) {

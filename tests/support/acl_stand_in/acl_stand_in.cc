@@ -15,6 +15,7 @@
 //  - Events: 65,536 slots, taken at the record (207007). Extended ones may be recorded again and are complete before
 //  the
 //    first record; reset and the old queries are refused for them (207000); a wait needs the flag SYNC.
+//  - A stream is destroyed when its work is done: the caller synchronises first.
 //  - Stream first in aclrtStreamWaitEvent, event first in aclrtRecordEvent: handles are told apart.
 //  - Host registration asks for 4 KiB alignment.
 
@@ -321,6 +322,7 @@ Code aclrtDestroyStream(Stream stream) {
   Code code = kSuccess;
   stand_in::Stream* const found = stream_of(stream, code);
   if (stream == nullptr || found == nullptr) return stream == nullptr ? kRuntimeParameter : code;
+  if (!machine().is_idle(found)) machine().violate("a stream was destroyed with work on it");
   machine().destroy_stream(found);
   const std::lock_guard lock(state().mutex);
   state().stream_contexts.erase(stream);

@@ -401,6 +401,11 @@ void Machine::destroy_stream(Stream* stream) {
   lock.unlock();
 }
 
+bool Machine::is_idle(Stream* stream) {
+  const std::lock_guard lock(mutex_);
+  return stream->queue_.empty();
+}
+
 Event* Machine::create_event(unsigned flags) {
   auto event = std::make_unique<Event>();
   event->flags = flags;

@@ -132,6 +132,7 @@ class Machine {
   [[nodiscard]] Stream* create_stream();
   [[nodiscard]] Stream* find_stream(void* handle);
   void destroy_stream(Stream* stream);  ///< waits
+  [[nodiscard]] bool is_idle(Stream* stream);
   [[nodiscard]] Event* create_event(unsigned flags);
   [[nodiscard]] Event* find_event(void* handle);
   void destroy_event(Event* event);
