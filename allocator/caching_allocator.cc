@@ -110,7 +110,7 @@ DeviceCode CachingAllocator::Impl::allocate(Bytes bytes, StreamHandle stream, Ad
                         .owner = owner,
                         .pool = pools[pool] == pools[kMain] ? kMain : pool};
   BlockHeader* block = nullptr;
-  if (is_front_size(request.rounded) && request.pool == kMain) block = allocate_front(request);
+  if (request.pool == kMain) block = allocate_front(request);
   if (block == nullptr) {
     if (const DeviceCode code = allocate_slow(request, block); code != DeviceCode::ok) return code;
   }
@@ -123,9 +123,17 @@ BlockHeader* CachingAllocator::Impl::allocate_front(const Request& request) {
   Shard& shard = my_shard();
   const std::lock_guard lock(shard.lock);
   StreamLists& lists = shard.lists_of(request.stream, order);
-  if (shard.has_remote()) shard.drain_remote(unit);
-  BlockHeader* block = shard.reuse(lists, size_class(request.rounded));
-  if (block == nullptr) return nullptr;
+  BlockHeader* block = nullptr;
+  if (is_front_size(request.rounded)) {
+    if (shard.has_remote()) shard.drain_remote(unit);
+    block = shard.reuse(lists, size_class(request.rounded));
+    if (block == nullptr) return nullptr;
+  } else {
+    block = shard.reuse_held(lists.slot(), request.rounded);
+    if (block == nullptr) return nullptr;
+    block->shard = static_cast<std::uint16_t>(&shard - shards.get());
+    unpublished.fetch_or(bit_of(shard), std::memory_order_relaxed);
+  }
   block->requested_bytes = request.bytes;
   block->owner = request.owner;
   block->state.store(BlockState::live, std::memory_order_release);
@@ -145,8 +153,8 @@ DeviceCode CachingAllocator::Impl::free(Address address, const StreamHandle* str
   const StreamSlot last = stream == nullptr ? block->stream : named;
   Shard& mine = my_shard();
   const bool simple = last == block->stream && !block->has_uses.load(std::memory_order_relaxed);
-  if (simple && block->pool == kMain && is_front_size(block->bytes)) {
-    free_home(block, mine);
+  if (simple && block->pool == kMain) {
+    is_front_size(block->bytes) ? free_home(block, mine) : free_held(block, mine);
     return DeviceCode::ok;
   }
   try {
@@ -177,7 +185,7 @@ void CachingAllocator::Impl::free_home(BlockHeader* block, Shard& mine) {
     if (lists != nullptr) {
       block->death = lists->death_epoch();
       mine.keep(*lists, size_class(block->bytes), block);
-      full = mine.cached_bytes() > options.front_cache_bytes;
+      full = mine.cached_bytes() > front_limit.load(std::memory_order_relaxed);
     } else {
       block->death = order.death_epoch(block->stream);
       ++mine.tally.remote_frees;
@@ -190,7 +198,23 @@ void CachingAllocator::Impl::free_home(BlockHeader* block, Shard& mine) {
   (void)flush(mine);
 }
 
-/// Large blocks, those with other streams' uses, and frees on another stream go to the pool. What can fail comes first.
+/// Large blocks stay with the shard until the next one, so that a pair of calls need not go to the pool. Cannot fail.
+void CachingAllocator::Impl::free_held(BlockHeader* block, Shard& mine) {
+  trace_free(*block, block->stream);
+  BlockHeader* before = nullptr;
+  {
+    const std::lock_guard lock(mine.lock);
+    mine.tally.remove(*block);
+    block->death = order.death_epoch(block->stream);
+    before = mine.hold(block);
+  }
+  unpublished.fetch_or(bit_of(mine), std::memory_order_relaxed);
+  if (before == nullptr) return;
+  const std::lock_guard lock(core);
+  release(before, before->stream, before->death);
+}
+
+/// Those with other streams' uses, plain ones and frees on another stream go to the pool. What can fail comes first.
 void CachingAllocator::Impl::free_shared(BlockHeader* block, StreamSlot last, Shard& mine) {
   Frontier frontier;
   const Epoch death = order.death_epoch(last);

@@ -85,9 +85,10 @@ struct AllocatorOptions {
   Bytes limit_bytes = 0;               ///< most that may be reserved; 0: what the device has
   Bytes address_space_bytes = 0;       ///< mapped range to reserve; 0: eight times the device's memory
   Bytes unit_bytes = 512;              ///< blocks are multiples of it (and of the device's alignment); a power of two
-  Bytes front_cache_bytes = 4 * kMiB;  ///< a shard keeps at most this for itself
+  Bytes front_cache_bytes = 4 * kMiB;  ///< a shard keeps at most this for itself, and no
+                                       ///< more than 1/512 of what is reserved if that is above 1 MiB
   Bytes growth_slack_bytes = 0;        ///< reserve this much beyond the live peak before idle granules are moved;
-                                       ///< 0: 1/128 of the live peak, at least one granule
+                                       ///< 0: 1/256 of the live peak, at least one granule
   std::size_t shards = 16;             ///< at least the number of threads that allocate at once, ideally
   double garbage_threshold = 0;        ///< in (0, 1): above this part of the limit, growth first gives idle memory back
   PendingWait pending_wait = PendingWait::host;

@@ -20,7 +20,9 @@ struct CachingAllocator::Impl {
   static constexpr std::uint8_t kMain = 0;   ///< mapped where the device maps
   static constexpr std::uint8_t kPlain = 1;  ///< the same pool as kMain where it does not
   static constexpr Bytes kLargestRequest = Bytes{1} << 47;
-  static constexpr Bytes kTallyQuantum = 16 * kMiB;  ///< a shard's unpublished change stays below it
+  static constexpr Bytes kTallyQuantum = 16 * kMiB;  ///< a shard's unpublished change by small blocks stays below it
+  static constexpr Bytes kFrontShare = 512;          ///< a shard keeps at most this part of what is reserved ...
+  static constexpr Bytes kFrontLeast = kMiB;         ///< ... but this much in any case, if the options let it
 
   struct Request {
     Bytes bytes;    ///< as asked
@@ -39,6 +41,7 @@ struct CachingAllocator::Impl {
   [[nodiscard]] BlockHeader* allocate_front(const Request& request);
   [[nodiscard]] DeviceCode free(Address address, const StreamHandle* stream);
   void free_home(BlockHeader* block, Shard& mine);
+  void free_held(BlockHeader* block, Shard& mine);
   void free_shared(BlockHeader* block, StreamSlot stream, Shard& mine);
   void trace_free(const BlockHeader& block, StreamSlot last);
   [[nodiscard]] DeviceCode note_use(Address address, StreamHandle stream);
@@ -65,6 +68,11 @@ struct CachingAllocator::Impl {
   [[nodiscard]] bool flush(Shard& shard);
   [[nodiscard]] bool flush_all();
   void publish(Shard& shard);
+  /// Makes known what large blocks have changed in any shard, and takes back the one this shard holds.
+  void settle(Shard& mine);
+  [[nodiscard]] std::uint64_t bit_of(const Shard& shard) const {
+    return std::uint64_t{1} << static_cast<std::size_t>(&shard - shards.get()) % 64;
+  }
   void absorb(Tally& tally);
   [[nodiscard]] Bytes limit_of(const BlockPool& pool) const;
   [[nodiscard]] BlockPool& pool_of(std::uint8_t pool) const { return *pools[pool]; }
@@ -89,6 +97,8 @@ struct CachingAllocator::Impl {
   History history;
   std::unique_ptr<Shard[]> shards;
   std::size_t shard_count;
+  std::atomic<std::uint64_t> unpublished{0};  ///< shards (by index modulo 64) with large changes of their own
+  std::atomic<Bytes> front_limit{0};          ///< what a shard may keep
 
   mutable std::mutex core;
   // Everything from here to the uses is under `core`.

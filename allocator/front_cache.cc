@@ -67,6 +67,10 @@ BlockHeader* Shard::take_all() {
     all = block;
     block = next;
   }
+  if (BlockHeader* block = std::exchange(held_, nullptr); block != nullptr) {
+    block->next = all;
+    all = block;
+  }
   for (const auto& lists : lists_) all = lists->take_all(all);
   cached_bytes_ = 0;
   return all;

@@ -1,6 +1,7 @@
 #pragma once
 // A shard: what one thread (or a few that hash alike) keeps at hand. Freed blocks by stream and exact rounded size,
-// last in, first out; the lock-free stack on which other shards return its blocks; and its share of the counters.
+// last in, first out; the large block freed last; the lock-free stack on which other shards return its blocks; and its
+// share of the counters. Large blocks beyond that one are not kept: exact sizes reused in turn fragment the memory.
 //
 // Everything but push_remote() is under `lock`. Lock order: core lock, then shard locks by index, then the StreamOrder.
 
@@ -8,6 +9,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <utility>
 
 #include "allocator/block.h"
 #include "allocator/spin_lock.h"
@@ -91,6 +93,13 @@ class alignas(128) Shard {
   }
   [[nodiscard]] Bytes cached_bytes() const { return cached_bytes_; }
 
+  /// Keeps one freed block of any size; returns the one kept so far.
+  [[nodiscard]] BlockHeader* hold(BlockHeader* block) { return std::exchange(held_, block); }
+  [[nodiscard]] BlockHeader* reuse_held(StreamSlot stream, Bytes bytes) {
+    if (held_ == nullptr || held_->bytes != bytes || held_->stream != stream) return nullptr;
+    return std::exchange(held_, nullptr);
+  }
+
   /// Lock-free, any thread.
   void push_remote(BlockHeader* block) {
     BlockHeader* head = remote_.load(std::memory_order_relaxed);
@@ -109,6 +118,7 @@ class alignas(128) Shard {
   StreamLists* last_ = nullptr;
   std::uint64_t generation_ = 0;
   Bytes cached_bytes_ = 0;
+  BlockHeader* held_ = nullptr;      ///< the large block freed last
   BlockHeader* homeless_ = nullptr;  ///< of streams without lists here: those that may be destroyed
   alignas(128) std::atomic<BlockHeader*> remote_{nullptr};
 };

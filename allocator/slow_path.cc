@@ -8,6 +8,11 @@
 #include "allocator/caching_allocator_impl.h"
 
 namespace tidemark {
+namespace {
+
+constexpr Bytes kSlackShare = 256;
+
+}  // namespace
 
 void CachingAllocator::Impl::absorb(Tally& tally) {
   const auto merge = [](Counter& into, Counter& from) {
@@ -30,6 +35,20 @@ void CachingAllocator::Impl::absorb(Tally& tally) {
 void CachingAllocator::Impl::publish(Shard& shard) {
   const std::lock_guard lock(shard.lock);
   absorb(shard.tally);
+}
+
+void CachingAllocator::Impl::settle(Shard& mine) {
+  BlockHeader* held = nullptr;
+  {
+    const std::lock_guard lock(mine.lock);
+    absorb(mine.tally);
+    held = mine.hold(nullptr);
+  }
+  if (held != nullptr) release(held, held->stream, held->death);
+  const std::uint64_t others = unpublished.exchange(0, std::memory_order_relaxed) & ~bit_of(mine);
+  for (std::size_t i = 0; others != 0 && i < shard_count; ++i) {
+    if ((others >> i % 64 & 1) != 0) publish(shards[i]);
+  }
 }
 
 void CachingAllocator::Impl::prepare(StreamSlot stream) {
@@ -134,8 +153,11 @@ DeviceCode CachingAllocator::Impl::allocate_slow(const Request& request, BlockHe
   {
     CoreLock lock(core);
     prepare(stream);
-    publish(mine);
+    settle(mine);
     code = find_block(request, stream, lock, range);
+    front_limit.store(
+        std::min(options.front_cache_bytes, std::max(counted.reserved_bytes.current / kFrontShare, kFrontLeast)),
+        std::memory_order_relaxed);
     if (code == DeviceCode::ok) {
       block = make_block(request, stream, *range);
       block->shard = static_cast<std::uint16_t>(&mine - shards.get());
@@ -187,7 +209,8 @@ DeviceCode CachingAllocator::Impl::grow(const Request& request, StreamSlot strea
   const Bytes live = counted.allocated_bytes.current + pending.parked_bytes() + request.rounded;
   const Bytes peak = std::max(live, counted.allocated_bytes.peak);
   const Bytes granule = std::max<Bytes>(device.traits().granule_bytes, 1);
-  const Bytes slack = options.growth_slack_bytes > 0 ? options.growth_slack_bytes : std::max(peak / 128, granule);
+  const Bytes slack =
+      options.growth_slack_bytes > 0 ? options.growth_slack_bytes : std::max(peak / kSlackShare, granule);
   GrowthBudget budget{.wanted_bytes = peak + slack, .limit_bytes = limit_of(pool)};
   if (options.garbage_threshold > 0) {
     const auto threshold = static_cast<Bytes>(options.garbage_threshold * static_cast<double>(budget.limit_bytes));

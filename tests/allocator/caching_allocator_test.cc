@@ -7,6 +7,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "device/sim_device.h"
@@ -438,6 +439,50 @@ TEST_F(CachingAllocatorTest, TenThousandStreamsComeAndGo) {
   EXPECT_LE(order_->stream_count(), 3U);
   EXPECT_LE(allocator_->statistics().reserved_bytes.peak, 32_MiB);
   ASSERT_EQ(device_->create_stream(StreamRole::compute, streams_[1]), DeviceCode::ok);
+}
+
+TEST_F(CachingAllocatorTest, APairOfLargeCallsDoesNotGoToThePool) {
+  open({.capacity_bytes = 10_MiB});
+  const Address first = allocate(8_MiB);
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(allocator_->free(first), DeviceCode::ok);
+    EXPECT_EQ(allocate(8_MiB), first);
+  }
+  EXPECT_EQ(allocator_->statistics().front_hits, 10);
+  EXPECT_EQ(allocator_->free(first), DeviceCode::ok);
+  EXPECT_EQ(allocator_->free(first), DeviceCode::invalid) << "a second free";
+  EXPECT_EQ(allocator_->statistics().allocated_bytes.current, 0);
+  EXPECT_EQ(allocator_->statistics().allocated_bytes.peak, 8_MiB);
+  // What was kept is no loss to another size, kind or stream, nor to another thread.
+  Address other = allocate(9_MiB);
+  EXPECT_EQ(allocator_->free(other), DeviceCode::ok);
+  std::thread([&] {
+    other = allocate(10_MiB);
+    EXPECT_EQ(allocator_->free(other), DeviceCode::ok);
+  }).join();
+  EXPECT_EQ(allocator_->statistics().allocated_bytes.peak, 10_MiB);
+  Address plain = 0;
+  EXPECT_EQ(allocator_->allocate_plain(8_MiB, streams_[0], plain), DeviceCode::ok) << allocator_->last_error();
+  EXPECT_EQ(allocator_->free(plain), DeviceCode::ok);
+}
+
+TEST_F(CachingAllocatorTest, ALargeBlockJustFreedIsNotAnotherStreamsBeforeOrder) {
+  open();
+  const Address first = allocate(8_MiB);
+  use(first, 8_MiB, 0);
+  EXPECT_EQ(allocator_->free(first), DeviceCode::ok);
+  const Address second = allocate(8_MiB, 1);
+  EXPECT_NE(second, first);
+  use(second, 8_MiB, 1);
+}
+
+// A large block that one thread freed and keeps counts as free when another allocates.
+TEST_F(CachingAllocatorTest, PeaksKnowWhatOtherThreadsFreed) {
+  open();
+  const Address first = allocate(64_MiB);
+  EXPECT_EQ(allocator_->free(first), DeviceCode::ok);
+  std::thread([&] { (void)allocate(64_MiB); }).join();
+  EXPECT_EQ(allocator_->statistics().allocated_bytes.peak, 64_MiB);
 }
 
 TEST(AllocatorOptionsTest, WhatNoAllocatorCanWorkWithIsRefusedInWords) {
