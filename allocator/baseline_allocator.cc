@@ -278,7 +278,8 @@ struct BaselineAllocator::State {
     MemoryInfo info;
     DeviceCode code = device.memory_info(info);
     if (code != DeviceCode::ok) return code;
-    const Bytes bytes = round_up(info.total_bytes + info.total_bytes / 8, pool.granule());
+    const Bytes usual = info.total_bytes + info.total_bytes / 8;
+    const Bytes bytes = round_up(options.segment_space_bytes > 0 ? options.segment_space_bytes : usual, pool.granule());
     Address address = 0;
     code = device.reserve(bytes, address);
     if (code != DeviceCode::ok) return code;

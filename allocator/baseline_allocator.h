@@ -36,6 +36,7 @@ class BaselineAllocator {
   struct Options {
     bool expandable = false;  ///< needs traits().mapping
     Bytes max_split_bytes = std::int64_t{1} << 62;
+    Bytes segment_space_bytes = 0;  ///< addresses of an expandable segment; 0: 1 1/8 of the device's memory
   };
 
   struct Counts {

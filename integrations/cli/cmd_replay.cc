@@ -45,7 +45,10 @@ class ReplayCommand final : public Command {
     ReplayReport report{.file = trace_.string(), .trace = &trace.value()};
     for (const ReplayRequest& request : requests()) {
       Result<ReplayFigures> figures = replay(trace.value(), request);
-      if (!figures) return figures.error();
+      if (!figures)
+        return figures.error().code == Error::Code::bad_input
+                   ? bad_input(trace_.string() + ": " + figures.error().message)
+                   : figures.error();
       report.replays.push_back(std::move(figures).value());
     }
     const Status status = console.print(format_ == Format::json ? replay_json(report) : replay_text(report));

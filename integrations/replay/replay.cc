@@ -6,9 +6,11 @@
 #include <chrono>
 #include <map>
 #include <memory>
+#include <set>
 #include <utility>
 #include <vector>
 
+#include "allocator/stream_order.h"
 #include "device/sim_device.h"
 #include "integrations/replay/planned_trace.h"
 #include "integrations/replay/replay_target.h"
@@ -19,6 +21,7 @@ namespace {
 constexpr Bytes kAmple = 256 * kGiB;
 constexpr Bytes kMostAmple = 4 * kTiB;  // granules of absurd traces would fill the host
 constexpr std::int64_t kMostPasses = 1'000;
+constexpr std::chrono::seconds kMostTiming{2};
 
 /// The naive check: live ranges by address.
 class LiveRanges {
@@ -77,17 +80,28 @@ class Replayer {
   }
 
   /// A further pass. Returns what the events took.
-  std::chrono::nanoseconds run_timed() {
+  Result<std::chrono::nanoseconds> run_timed() {
     target_.begin_pass();
-    for (std::int32_t block = 0; block < trace_.live_at_start; ++block) (void)allocate(block);
+    DeviceCode code = DeviceCode::ok;
+    for (std::int32_t block = 0; block < trace_.live_at_start && code == DeviceCode::ok; ++block)
+      code = allocate(block);
     const auto start = std::chrono::steady_clock::now();
     for (const AllocationTrace::Event& event : trace_.events) {
+      if (code != DeviceCode::ok) break;
       if (event.action == AllocationTrace::Action::free)
         target_.free(address(event.block));
       else
-        (void)allocate(event.block);
+        code = allocate(event.block);
     }
-    return std::chrono::steady_clock::now() - start;
+    const auto end = std::chrono::steady_clock::now();
+    if (code == DeviceCode::out_of_memory)
+      return infeasible(
+          fmt::format("a later pass over the trace, on what the ones before have left, finds no room; {} "
+                      "are reserved",
+                      format_bytes(target_.reserved_bytes())));
+    if (code != DeviceCode::ok)
+      return internal_fault(fmt::format("a later pass over the trace: the device answers {}", name_of(code)));
+    return end - start;
   }
 
   /// Frees what a pass left behind.
@@ -127,16 +141,26 @@ class Replayer {
   std::map<std::uint64_t, StreamHandle> streams_;  // by the trace's name
 };
 
-/// Passes until enough operations are timed; the best counts.
-void time_passes(Replayer& replayer, std::int64_t events, std::int64_t operations, ReplayFigures& figures) {
-  if (events == 0) return;
+/// Passes until enough operations are timed, or enough time has gone by; the best counts.
+Status time_passes(Replayer& replayer, std::int64_t events, std::int64_t operations, ReplayFigures& figures) {
+  if (events == 0) return {};
   const std::int64_t passes = std::min(kMostPasses, (operations + events - 1) / events);
-  auto best = std::chrono::nanoseconds::max();
-  for (; figures.timed_passes < passes; ++figures.timed_passes) {
+  auto best = std::chrono::nanoseconds::max(), sum = std::chrono::nanoseconds::zero();
+  for (; figures.timed_passes < passes && sum < kMostTiming; ++figures.timed_passes) {
     replayer.clear();
-    best = std::min(best, replayer.run_timed());
+    const Result<std::chrono::nanoseconds> took = replayer.run_timed();
+    if (!took) return took.error();
+    best = std::min(best, took.value());
+    sum += took.value();
   }
   if (passes > 0) figures.ns_per_operation = static_cast<double>(best.count()) / static_cast<double>(events);
+  return {};
+}
+
+std::size_t count_streams(const AllocationTrace& trace) {
+  std::set<std::uint64_t> streams;
+  for (const AllocationTrace::Block& block : trace.blocks) streams.insert(block.stream);
+  return streams.size();
 }
 
 }  // namespace
@@ -154,6 +178,12 @@ std::string name_of(ReplayAllocator allocator, bool expandable) {
 }
 
 Result<ReplayFigures> replay(const AllocationTrace& trace, const ReplayRequest& request) {
+  const std::size_t streams = count_streams(trace);
+  if (request.allocator == ReplayAllocator::caching && streams > StreamOrder::kMaxStreams)
+    return bad_input(
+        fmt::format("the trace uses {} streams; the caching allocator takes {} at once, --allocator planned "
+                    "and baseline any number",
+                    streams, StreamOrder::kMaxStreams));
   const Bytes peak = std::min(figures_of(trace).peak_bytes, kMostAmple);
   const Bytes ample = std::clamp(round_up(4 * peak, kGiB), kAmple, kMostAmple);
   const Bytes capacity = request.capacity_bytes > 0 ? request.capacity_bytes : ample;
@@ -171,7 +201,7 @@ Result<ReplayFigures> replay(const AllocationTrace& trace, const ReplayRequest& 
     if (!planned) return planned.error();
     target = std::move(planned).value();
   } else if (request.allocator == ReplayAllocator::baseline) {
-    target = make_baseline_target(*device, request.expandable);
+    target = make_baseline_target(*device, request.expandable, streams);
   } else {
     target = make_caching_target(*device);
   }
@@ -185,7 +215,8 @@ Result<ReplayFigures> replay(const AllocationTrace& trace, const ReplayRequest& 
     figures.planned->served = counts->served;
     figures.planned->not_planned = counts->unplanned;
   }
-  time_passes(replayer, static_cast<std::int64_t>(trace.events.size()), request.timed_operations, figures);
+  status = time_passes(replayer, static_cast<std::int64_t>(trace.events.size()), request.timed_operations, figures);
+  if (!status) return Error{status.error().code, figures.allocator + ": " + status.error().message};
   return figures;
 }
 

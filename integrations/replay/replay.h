@@ -20,10 +20,11 @@ enum class ReplayAllocator : std::uint8_t { caching, planned, baseline };
 
 struct ReplayRequest {
   ReplayAllocator allocator = ReplayAllocator::caching;
-  bool expandable = false;                  ///< of the baseline
-  Bytes capacity_bytes = 0;                 ///< of the simulated device; 0: ample
-  Bytes tail_pad_bytes = 0;                 ///< DeviceTraits::tail_pad_bytes of the simulated device; 32 on Ascend
-  std::int64_t timed_operations = 200'000;  ///< at least so many are timed, in whole passes and at most 1,000; 0: none
+  bool expandable = false;   ///< of the baseline
+  Bytes capacity_bytes = 0;  ///< of the simulated device; 0: ample
+  Bytes tail_pad_bytes = 0;  ///< DeviceTraits::tail_pad_bytes of the simulated device; 32 on Ascend
+  std::int64_t timed_operations =
+      200'000;  ///< so many are timed, in whole passes, 1,000 at most and for seconds only; 0: none
 };
 
 struct ReplayFigures {
@@ -45,7 +46,8 @@ struct ReplayFigures {
   std::optional<Planned> planned;
 };
 
-/// Errors: infeasible where the device is too small; internal if the allocator hands out bytes that are in use.
+/// Errors: infeasible where the device is too small; bad_input for more streams than the caching allocator takes;
+/// internal if the allocator hands out bytes that are in use.
 [[nodiscard]] Result<ReplayFigures> replay(const AllocationTrace& trace, const ReplayRequest& request);
 
 }  // namespace tidemark

@@ -29,9 +29,11 @@ class CachingTarget final : public ReplayTarget {
 
 class BaselineTarget final : public ReplayTarget {
  public:
-  BaselineTarget(Device& device, bool expandable) : allocator_(device, {.expandable = expandable}) {}
+  BaselineTarget(Device& device, bool expandable, Bytes segment_space_bytes)
+      : allocator_(device, {.expandable = expandable, .segment_space_bytes = segment_space_bytes}) {}
 
   DeviceCode allocate(Bytes bytes, StreamHandle stream, Address& address) override {
+    address = 0;
     return allocator_.allocate(bytes, stream, address);
   }
   void free(Address address) override { allocator_.free(address); }
@@ -88,8 +90,12 @@ std::unique_ptr<ReplayTarget> make_caching_target(Device& device) {
   return std::make_unique<CachingTarget>(device);
 }
 
-std::unique_ptr<ReplayTarget> make_baseline_target(Device& device, bool expandable) {
-  return std::make_unique<BaselineTarget>(device, expandable);
+std::unique_ptr<ReplayTarget> make_baseline_target(Device& device, bool expandable, std::size_t streams) {
+  constexpr Bytes kAddresses = 48 * kTiB;  // of the 64 that the simulated device has
+  MemoryInfo memory;
+  if (device.memory_info(memory) != DeviceCode::ok) memory = {};
+  const Bytes share = kAddresses / static_cast<Bytes>(2 * std::max<std::size_t>(streams, 1));
+  return std::make_unique<BaselineTarget>(device, expandable, std::min(memory.total_bytes / 8 * 9, share));
 }
 
 Result<std::unique_ptr<ReplayTarget>> make_planned_target(Device& device, const PlannedTrace& plan) {

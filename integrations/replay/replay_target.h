@@ -21,6 +21,7 @@ class ReplayTarget {
   ReplayTarget& operator=(const ReplayTarget&) = delete;
   virtual ~ReplayTarget() = default;
 
+  /// `address` is 0 where the answer is not ok.
   [[nodiscard]] virtual DeviceCode allocate(Bytes bytes, StreamHandle stream, Address& address) = 0;
   virtual void free(Address address) = 0;
   /// The trace starts from its beginning; nothing is in use.
@@ -34,7 +35,8 @@ class ReplayTarget {
 
 /// The device outlives every target.
 [[nodiscard]] std::unique_ptr<ReplayTarget> make_caching_target(Device& device);
-[[nodiscard]] std::unique_ptr<ReplayTarget> make_baseline_target(Device& device, bool expandable);
+/// `streams`: how many share the addresses; each gets two expandable segments.
+[[nodiscard]] std::unique_ptr<ReplayTarget> make_baseline_target(Device& device, bool expandable, std::size_t streams);
 /// The arena, with a caching allocator for what is not planned. Errors (infeasible): the device has no room for it.
 [[nodiscard]] Result<std::unique_ptr<ReplayTarget>> make_planned_target(Device& device, const PlannedTrace& plan);
 
