@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <utility>
 
 #include "core/task_order.h"
 #include "core/verify.h"
@@ -15,6 +16,8 @@ namespace {
 using testing::PlannedStep;
 using testing::run_of;
 using testing::StepGenerator;
+
+constexpr int kJobs = 6, kMutations = 15;
 
 /// Races and mismatches of a step, a failure counted as one. Messages order nothing, so that each rank stands alone.
 std::int64_t findings(const PlannedStep& step) {
@@ -38,8 +41,9 @@ class Wrong {
         bound_(bind_program(program, 1).value()),
         order_(schedule_with_fills()),
         touches_(program.schedule.residencies.size()) {
+    int fills = 0;
     for (const ResidencyId residency : bound_.filled_first)
-      touches_[row(residency)].push_back({.kind = AccessKind::write});
+      touches_[row(residency)].push_back({.place = fills++, .kind = AccessKind::write});
     for (std::size_t t = 0; t < program.schedule.tasks.size(); ++t) list(id_of<TaskId>(t));
   }
 
@@ -53,7 +57,7 @@ class Wrong {
  private:
   struct At {
     TaskId task = kNone<TaskId>;  ///< none: before the step
-    int place = 0;                ///< within the task: reads come before writes
+    int place = 0;                ///< within the task, or among what is filled first: reads come before writes
     AccessKind kind = AccessKind::read;
   };
 
@@ -149,21 +153,24 @@ void remove_wait(Schedule& schedule, std::size_t wait) {
 /// Almost every wait orders bytes; those that do not are implied by others or only carry the compute clock on. Exactly
 /// those that a run must go wrong without are refused by the checker, and found by a run.
 TEST(BrokenProgram, AMissingWaitIsSeen) {
-  PlannedStep step = StepGenerator(41).next();
-  ASSERT_EQ(findings(step), 0);
+  StepGenerator generator(41);
   std::mt19937 random(1);
   int wrong = 0, harmless = 0;
-  for (int tried = 0; tried < 40; ++tried) {
-    RankPlan& rank = step.outcome.ranks[random() % step.outcome.ranks.size()];
-    Program& program = rank.program;
-    const Program sound = program;
-    if (program.schedule.waits.empty()) continue;
-    const std::size_t wait = random() % program.schedule.waits.size();
-    remove_wait(program.schedule, wait);
-    expect_found_if_wrong(step, rank, "wait " + std::to_string(wait), wrong, harmless);
-    program = sound;
+  for (int job = 0; job < kJobs; ++job) {
+    PlannedStep step = generator.next();
+    ASSERT_EQ(findings(step), 0);
+    for (int tried = 0; tried < kMutations; ++tried) {
+      RankPlan& rank = step.outcome.ranks[random() % step.outcome.ranks.size()];
+      Program& program = rank.program;
+      const Program sound = program;
+      if (program.schedule.waits.empty()) continue;
+      const std::size_t wait = random() % program.schedule.waits.size();
+      remove_wait(program.schedule, wait);
+      expect_found_if_wrong(step, rank, "wait " + std::to_string(wait), wrong, harmless);
+      program = sound;
+    }
   }
-  EXPECT_GT(wrong, 5);
+  EXPECT_GT(wrong, 20);
   EXPECT_GT(harmless, 0);
 }
 
@@ -189,31 +196,42 @@ TEST(BrokenProgram, AnUnawaitedCopyInIsSeen) {
   EXPECT_GT(tried, 0);
 }
 
+constexpr Bytes kShift = 512;
+
+/// Two storages of some size, alive together, and room for `a` where `b` stands.
+bool may_move_onto(const Program& program, std::size_t a, std::size_t b) {
+  const Layout& layout = program.layout;
+  const Residency &x = program.schedule.residencies[a], &y = program.schedule.residencies[b];
+  const bool together = x.acquire < y.release && y.acquire < x.release && x.release > x.acquire + 2;
+  return a != b && together && x.storage != y.storage && x.space == MemorySpace::device &&
+         y.space == MemorySpace::device && x.bytes >= 4096 && y.bytes >= 4096 &&
+         layout.arena_of[a] == layout.arena_of[b] &&
+         layout.offset_of[b] + kShift + x.bytes <= layout.arenas[row(layout.arena_of[a])].height_bytes;
+}
+
 /// Storages alive together moved onto each other. Some pairs take turns all the same, each read before the other is
 /// written: the checker refuses those, too, and a run has nothing to find. Beyond the arena's height nothing is tried:
 /// what is mapped ends at a granule.
 TEST(BrokenProgram, AShiftedOffsetIsSeen) {
-  PlannedStep step = StepGenerator(43).next();
+  StepGenerator generator(43);
   std::mt19937 random(2);
-  int tried = 0, wrong = 0, harmless = 0;
-  while (tried < 40) {
-    RankPlan& rank = step.outcome.ranks[random() % step.outcome.ranks.size()];
-    Layout& layout = rank.program.layout;
-    const auto& residencies = rank.program.schedule.residencies;
-    const std::size_t a = random() % residencies.size(), b = random() % residencies.size();
-    const Residency &x = residencies[a], &y = residencies[b];
-    const bool together = x.acquire < y.release && y.acquire < x.release && x.release > x.acquire + 2;
-    const Bytes moved = layout.offset_of[b] + 512, kept = layout.offset_of[a];
-    if (a == b || !together || x.space != MemorySpace::device || y.space != MemorySpace::device || x.bytes < 4096 ||
-        y.bytes < 4096 || x.storage == y.storage || layout.arena_of[a] != layout.arena_of[b] ||
-        moved + x.bytes > layout.arenas[row(layout.arena_of[a])].height_bytes)
-      continue;
-    layout.offset_of[a] = moved;
-    ++tried;
-    expect_found_if_wrong(step, rank, "residency " + std::to_string(a) + " onto " + std::to_string(b), wrong, harmless);
-    layout.offset_of[a] = kept;
+  int wrong = 0, harmless = 0;
+  for (int job = 0; job < kJobs; ++job) {
+    PlannedStep step = generator.next();
+    for (int tried = 0; tried < kMutations;) {
+      RankPlan& rank = step.outcome.ranks[random() % step.outcome.ranks.size()];
+      Layout& layout = rank.program.layout;
+      const std::size_t count = rank.program.schedule.residencies.size();
+      const std::size_t a = random() % count, b = random() % count;
+      if (!may_move_onto(rank.program, a, b)) continue;
+      const Bytes kept = std::exchange(layout.offset_of[a], layout.offset_of[b] + kShift);
+      ++tried;
+      expect_found_if_wrong(step, rank, "residency " + std::to_string(a) + " onto " + std::to_string(b), wrong,
+                            harmless);
+      layout.offset_of[a] = kept;
+    }
   }
-  EXPECT_GT(wrong, 20);
+  EXPECT_GT(wrong, 40);
   RecordProperty("harmless", harmless);
 }
 
