@@ -1,6 +1,5 @@
 /* A program against the installed package: checks a plan and runs its first rank on a simulated device.
- *
- *   cc -std=c11 consumer.c $(pkg-config --cflags --libs tidemark) -o consumer && ./consumer plan.json
+ * How it is built and run is in docs/c_api.md; the test c_api.consumer does it with the lines given there.
  */
 #include <inttypes.h>
 #include <stdio.h>
