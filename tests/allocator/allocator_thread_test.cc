@@ -1,8 +1,12 @@
 // Threads on one allocator: blocks handed from thread to thread, freed far from home, while others trim and look.
+// With TIDEMARK_SOAK_SECONDS=N in the environment every stress goes on for N seconds.
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <random>
@@ -10,6 +14,8 @@
 #include <vector>
 
 #include "allocator/caching_allocator.h"
+#include "device/forwarding_device.h"
+#include "device/host_device.h"
 #include "device/sim_device.h"
 #include "device/sim_world.h"
 
@@ -19,6 +25,21 @@ namespace {
 using namespace literals;
 
 constexpr std::size_t kThreads = 4;
+
+/// How long a stress goes on: some steps, and until the time asked for is over.
+class Soak {
+ public:
+  [[nodiscard]] bool goes_on(int step, int least) const {
+    return step < least || std::chrono::steady_clock::now() < end_;
+  }
+
+ private:
+  static std::chrono::seconds asked() {
+    const char* text = std::getenv("TIDEMARK_SOAK_SECONDS");
+    return std::chrono::seconds(text == nullptr ? 0 : std::atoi(text));
+  }
+  const std::chrono::steady_clock::time_point end_ = std::chrono::steady_clock::now() + asked();
+};
 
 /// Blocks on their way between threads.
 class Exchange {
@@ -57,7 +78,7 @@ class AllocatorThreads : public testing::Test {
   }
   void work(std::size_t me, int steps) {
     std::mt19937_64 random(me + 1);
-    for (int i = 0; i < steps; ++i) {
+    for (int i = 0; soak_.goes_on(i, steps); ++i) {
       const std::uint64_t choice = random() % 64;
       if (choice < 30) {
         const Bytes bytes = static_cast<Bytes>(random() % (random() % 8 == 0 ? 3'000'000 : 20'000));
@@ -95,6 +116,7 @@ class AllocatorThreads : public testing::Test {
     EXPECT_EQ(allocator_->statistics().reserved_bytes.current, 0) << "everything was idle";
   }
 
+  const Soak soak_;
   StreamOrder order_;
   std::unique_ptr<SimDevice> device_;
   std::unique_ptr<CachingAllocator> allocator_;
@@ -110,6 +132,115 @@ TEST_F(AllocatorThreads, BlocksFreedFarFromHome) {
 TEST_F(AllocatorThreads, FewerShardsThanThreadsAndLittleMemory) {
   open(32_MiB, {.front_cache_bytes = 256_KiB, .shards = 2, .trace_entries = 128});
   run(3'000);
+}
+
+/// Fails some calls that take memory or events, in turn.
+class FaultyDevice final : public ForwardingDevice {
+ public:
+  using ForwardingDevice::ForwardingDevice;
+
+  [[nodiscard]] DeviceCode map(Address at, Bytes bytes) override {
+    return fails(7) ? DeviceCode::out_of_memory : ForwardingDevice::map(at, bytes);
+  }
+  [[nodiscard]] DeviceCode alias(Address at, Address source, Bytes bytes) override {
+    return fails(5) ? DeviceCode::no_resource : ForwardingDevice::alias(at, source, bytes);
+  }
+  [[nodiscard]] DeviceCode remap(Address at, Address source, Bytes bytes) override {
+    return fails(5) ? DeviceCode::no_resource : ForwardingDevice::remap(at, source, bytes);
+  }
+  [[nodiscard]] DeviceCode record_event(EventHandle event, StreamHandle stream) override {
+    return fails(9) ? DeviceCode::no_resource : ForwardingDevice::record_event(event, stream);
+  }
+
+ private:
+  [[nodiscard]] bool fails(int each) { return calls_.fetch_add(1) % each == each - 1; }
+  std::atomic<int> calls_{0};
+};
+
+/// Real bytes: each thread fills its blocks on a stream of its own, looks whether they are still there, and frees them
+/// or lets another thread do that. The memory is too small, and the device refuses calls.
+class HostThreads : public testing::Test {
+ protected:
+  struct Held {
+    Address address = 0;
+    Bytes bytes = 0;
+    std::uint64_t seed = 0;
+  };
+
+  void touch(StreamHandle stream, const Held& held, AccessKind kind) {
+    const Bytes bytes = std::min<Bytes>(held.bytes, 4096);
+    const Touch both[] = {{.address = held.address, .bytes = bytes, .kind = kind, .seed = held.seed},
+                          {.address = held.address + static_cast<Address>(held.bytes - bytes),
+                           .bytes = bytes,
+                           .kind = kind,
+                           .seed = held.seed}};
+    const std::size_t count = held.bytes > 2 * bytes ? 2 : 1;
+    EXPECT_EQ(host_->launch(stream, {.touches = {both, count}, .verify = true}), DeviceCode::ok);
+  }
+  void drop(std::size_t me, std::vector<Held>& held, std::uint64_t any) {
+    std::swap(held[any % held.size()], held.back());
+    touch(streams_[me], held.back(), AccessKind::read);
+    if (any / 64 % 4 == 0) {
+      exchange_.put(held.back().address);
+    } else {
+      EXPECT_EQ(allocator_->free(held.back().address), DeviceCode::ok);
+    }
+    held.pop_back();
+  }
+  void work(std::size_t me, int steps) {
+    std::mt19937_64 random(me + 1);
+    std::vector<Held> held;
+    for (int i = 0; soak_.goes_on(i, steps); ++i) {
+      if (const Address far = exchange_.take(random())) {
+        EXPECT_EQ(allocator_->free(far), DeviceCode::ok);
+      }
+      const Bytes most = random() % 4 == 0 ? 6_MiB : 64_KiB;
+      Held block{.bytes = static_cast<Bytes>(random() % static_cast<std::uint64_t>(most) + 8) / 8 * 8,
+                 .seed = random()};
+      const DeviceCode code =
+          held.size() > 12 ? DeviceCode::out_of_memory : allocator_->allocate(block.bytes, streams_[me], block.address);
+      EXPECT_TRUE(code == DeviceCode::ok || is_recoverable(code)) << allocator_->last_error();
+      if (code == DeviceCode::ok) {
+        touch(streams_[me], block, AccessKind::write);
+        held.push_back(block);
+      }
+      if (!held.empty() && (code != DeviceCode::ok || random() % 2 == 0)) drop(me, held, random());
+    }
+    while (!held.empty()) drop(me, held, 64);
+  }
+
+  const Soak soak_;
+  std::unique_ptr<Device> host_;
+  StreamOrder order_;
+  std::unique_ptr<CachingAllocator> allocator_;
+  StreamHandle streams_[kThreads] = {};
+  Exchange exchange_;
+};
+
+TEST_F(HostThreads, NoByteIsLostThoughTheDeviceRefuses) {
+  auto opened = open_host_device({.capacity_bytes = 32_MiB});
+  ASSERT_TRUE(opened.ok()) << opened.error().message;
+  host_ = std::move(opened).value();
+  for (StreamHandle& stream : streams_) ASSERT_EQ(host_->create_stream(StreamRole::compute, stream), DeviceCode::ok);
+  FaultyDevice device(*host_);
+  allocator_ = std::make_unique<CachingAllocator>(device, order_, AllocatorOptions{.shards = kThreads});
+  std::vector<std::thread> threads;
+  for (std::size_t me = 0; me < kThreads; ++me) threads.emplace_back([this, me] { work(me, 1'500); });
+  for (std::thread& thread : threads) thread.join();
+  while (const Address far = exchange_.take(0)) EXPECT_EQ(allocator_->free(far), DeviceCode::ok);
+  EXPECT_EQ(allocator_->validate(), "");
+  const AllocatorStatistics statistics = allocator_->statistics();
+  EXPECT_EQ(statistics.allocated_bytes.current, 0);
+  EXPECT_GT(statistics.num_alloc_retries, 0) << "memory was never short";
+  EXPECT_GT(statistics.front_hits, 0);
+  EXPECT_EQ(host_->synchronize_device(), DeviceCode::ok);
+  Mismatch first;
+  EXPECT_EQ(host_->mismatches(first), 0) << "a block was reused too early, at " << first.address;
+  allocator_.reset();
+  for (const StreamHandle stream : streams_) EXPECT_EQ(host_->destroy_stream(stream), DeviceCode::ok);
+  MemoryInfo memory;
+  EXPECT_EQ(host_->memory_info(memory), DeviceCode::ok);
+  EXPECT_EQ(memory.free_bytes, memory.total_bytes) << "all of it went back";
 }
 
 // The device can only finish once another thread has submitted a message's other end, for which that thread asks the
