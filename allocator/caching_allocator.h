@@ -15,8 +15,8 @@
 // an event of its own only when nothing fits.
 //
 // Fast path. Each thread works on a shard: a lock of its own and last-in-first-out lists by stream and exact rounded
-// size up to kFrontBytes. No device call, no event, no map or remap; a block freed by another thread's shard comes home
-// by a lock-free stack.
+// size up to kFrontBytes, and the larger block freed last. No device call, no event, no map or remap; a block freed by
+// another thread's shard comes home by a lock-free stack.
 //
 // When nothing fits, in order: cached and remotely freed blocks come back; free ranges of other streams that are in
 // order; own events are recorded and those complete harvested; idle granules move or new ones are mapped; then, at the
@@ -106,7 +106,7 @@ struct AllocatorOptions {
 
 class CachingAllocator {
  public:
-  static constexpr Bytes kFrontBytes = kMiB;  ///< larger blocks go to the shared pool directly
+  static constexpr Bytes kFrontBytes = kMiB;  ///< of larger blocks a thread keeps only the last one freed
 
   /// `device` and `order` are borrowed until destruction. Nothing is reserved before the first allocation. Options that
   /// check_options() refuses make an allocator that refuses every allocation (`invalid`) with the same text.

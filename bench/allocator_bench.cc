@@ -2,12 +2,12 @@
 // mimalloc handing out ordinary host memory, in one run on one machine. The device underneath is simulated (its calls
 // cost host time here, too; the columns show how many there were).
 //
-//   pair      one size, freed at once: what a front cache can do
-//   live set  2,000 live blocks of random sizes, one replaced at a time, small (to 64 KiB) and mixed (to 16 MiB)
-//   threads   `pair` and the small live set on 1, 2 and 4 threads with a stream each; ns are wall time over the pairs
-//   of
-//             one thread, so equal figures mean perfect scaling (to the number of cores)
+//   pair            one size, small or large, freed at once: what a thread keeps at hand
+//   freed far away  blocks freed by another thread than the one that allocated them, mostly
+//   live set        2,000 live blocks of random sizes, one replaced at a time, small (to 64 KiB) and mixed (to 16 MiB)
+//   threads         1, 2 and 4 with a stream each; ns are processor time over the pairs of the slowest thread
 //
+// What a trace takes per operation says `tidemark replay`.
 // The baseline model is not made for threads and takes one lock, as PyTorch's allocator does. Best of kRepeats.
 
 #include <fmt/format.h>
@@ -15,6 +15,8 @@
 #include <time.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cmath>
 #include <functional>
 #include <memory>
@@ -46,8 +48,23 @@ struct Subject {
 /// ns per pair of one thread's pass.
 using Pass = std::function<void(Subject&, std::size_t thread, int pairs)>;
 
-void one_size(Subject& subject, std::size_t thread, int pairs) {
-  for (int i = 0; i < pairs; ++i) subject.free(subject.allocate(thread, 4096));
+Pass one_size(Bytes bytes) {
+  return [bytes](Subject& subject, std::size_t thread, int pairs) {
+    for (int i = 0; i < pairs; ++i) subject.free(subject.allocate(thread, bytes));
+  };
+}
+
+/// Blocks go through boxes that all threads share, so most are freed by another thread than the one they were made for.
+void far_frees(Subject& subject, std::size_t thread, int pairs) {
+  static std::array<std::atomic<Address>, kLive> boxes;
+  std::mt19937_64 random(thread + 1);
+  for (int i = 0; i < pairs; ++i) {
+    const Address mine = subject.allocate(thread, static_cast<Bytes>(random() % 64 + 1) * 512);
+    if (const Address other = boxes[random() % kLive].exchange(mine)) subject.free(other);
+  }
+  for (std::atomic<Address>& box : boxes) {
+    if (const Address other = box.exchange(0)) subject.free(other);
+  }
 }
 
 Pass live_set(Bytes largest) {
@@ -165,7 +182,9 @@ int main() {
   fmt::print("processor times measured on {} hardware threads; simulated device\n",
              std::thread::hardware_concurrency());
   fmt::print("{:<16} {:>7} {:<10} {:>10}\n", "workload", "threads", "allocator", "ns/pair");
-  for (const std::size_t threads : {1UL, 2UL, 4UL}) row("pair 4 KiB", one_size, threads, 1'000'000);
+  for (const std::size_t threads : {1UL, 2UL, 4UL}) row("pair 4 KiB", one_size(4 * kKiB), threads, 1'000'000);
+  for (const std::size_t threads : {1UL, 2UL, 4UL}) row("pair 8 MiB", one_size(8 * kMiB), threads, 200'000);
+  for (const std::size_t threads : {1UL, 2UL, 4UL}) row("freed far away", far_frees, threads, 300'000);
   for (const std::size_t threads : {1UL, 2UL, 4UL}) row("live set 64 KiB", live_set(64 * kKiB), threads, 300'000);
   for (const std::size_t threads : {1UL, 2UL, 4UL}) row("live set 16 MiB", live_set(16 * kMiB), threads, 100'000);
 }
