@@ -10,7 +10,14 @@
 namespace tidemark {
 namespace {
 
+// Beyond the live peak, of which share more is mapped before idle granules are moved. A step that repeats itself moves
+// granules while it is learnt and then no more; a workload that goes on moving them gets room instead, for a device
+// takes as long over one move as over thousands of allocations.
 constexpr Bytes kSlackShare = 256;
+constexpr Bytes kRestlessSlackShare = 8;
+constexpr std::int64_t kMostExcess = 4;
+constexpr std::int64_t kFreeMoves = 1024;
+constexpr std::int64_t kAllocationsPerMove = 1024;
 
 }  // namespace
 
@@ -209,8 +216,10 @@ DeviceCode CachingAllocator::Impl::grow(const Request& request, StreamSlot strea
   const Bytes live = counted.allocated_bytes.current + pending.parked_bytes() + request.rounded;
   const Bytes peak = std::max(live, counted.allocated_bytes.peak);
   const Bytes granule = std::max<Bytes>(device.traits().granule_bytes, 1);
-  const Bytes slack =
-      options.growth_slack_bytes > 0 ? options.growth_slack_bytes : std::max(peak / kSlackShare, granule);
+  const std::int64_t moves_allowed = kFreeMoves + counted.allocation.total_up / kAllocationsPerMove;
+  const std::int64_t excess = std::min(counted.remaps / moves_allowed, kMostExcess);
+  const Bytes share = excess == 0 ? peak / kSlackShare : peak / kRestlessSlackShare * excess;
+  const Bytes slack = options.growth_slack_bytes > 0 ? options.growth_slack_bytes : std::max(share, granule);
   GrowthBudget budget{.wanted_bytes = peak + slack, .limit_bytes = limit_of(pool)};
   if (options.garbage_threshold > 0) {
     const auto threshold = static_cast<Bytes>(options.garbage_threshold * static_cast<double>(budget.limit_bytes));
