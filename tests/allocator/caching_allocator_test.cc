@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 #include <memory>
+#include <random>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -644,6 +645,27 @@ TEST_F(CachingAllocatorTest, TheHistoryRingForgetsTheOldest) {
   ASSERT_EQ(snapshot.trace.size(), 4U);
   EXPECT_EQ(snapshot.trace_dropped, 1 + 15 - 4);  // one map, five times three events
   EXPECT_EQ(snapshot.trace.back().action, TraceAction::free_completed);
+}
+
+TEST_F(CachingAllocatorTest, WhoeverKeepsMovingGranulesGetsRoomInstead) {
+  open({.check_races = false});
+  std::mt19937 random(1);
+  const auto size = [&] { return Bytes{512} << (random() % 16) | static_cast<Bytes>(random() % 512); };
+  std::vector<Address> live[4];
+  for (std::size_t stream = 0; stream < 4; ++stream) {
+    for (int i = 0; i < 1500; ++i) live[stream].push_back(allocate(size(), stream));
+  }
+  constexpr int kReplaced = 150'000;
+  for (int i = 0; i < kReplaced; ++i) {
+    const std::size_t stream = random() % 4;
+    Address& one = live[stream][random() % live[stream].size()];
+    ASSERT_EQ(allocator_->free(one), DeviceCode::ok);
+    one = allocate(size(), stream);
+  }
+  const AllocatorStatistics s = allocator_->statistics();
+  EXPECT_GT(s.remaps, 128) << "too tame a workload to say anything";
+  EXPECT_LT(s.remaps, 2 * (1024 + kReplaced / 1024));
+  EXPECT_LT(s.reserved_bytes.peak, s.allocated_bytes.peak * 3 / 2);
 }
 
 }  // namespace
