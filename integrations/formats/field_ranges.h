@@ -10,10 +10,10 @@
 
 namespace tidemark {
 
-inline constexpr Bytes kMostFileBytes = 1024 * kTiB;                ///< of anything in bytes; sums stay far from 2^63
+inline constexpr Bytes kMostPlanBytes = 1024 * kTiB;                ///< of anything in bytes; sums stay far from 2^63
 inline constexpr std::int64_t kMostTaskNs = std::int64_t{1} << 50;  ///< 13 days
 inline constexpr std::int64_t kMostStepNs = std::int64_t{1} << 58;  ///< 9 years: also of all tasks of all ranks
-inline constexpr double kMostFileLoad = 1000;                       ///< as on the command line
+inline constexpr double kMostPlanLoad = 1000;                       ///< as on the command line
 inline constexpr std::int32_t kMostRank = 65535;
 
 /// From `least` to `most`, or above `least` where `open`.
@@ -35,7 +35,7 @@ struct RealRange {
   if (name.ends_with("_ns")) return {.most = kOneSecond};
   // A share of the step, but the MFU of times scaled down can exceed what a device could do.
   if (name.ends_with("_percent")) return {.most = 1e6};
-  if (name == "load" || name == "mean") return {.most = kMostFileLoad, .open = true};
+  if (name == "load" || name == "mean") return {.most = kMostPlanLoad, .open = true};
   if (name == "contingency_limit_f") return {.most = 1 << 20};
   if (name == "time_scale") return {.most = 1e6, .open = true};
   return {.most = 1e18};  // counts of parameters, tokens per second
@@ -50,9 +50,9 @@ struct WholeRange {
   constexpr WholeRange kAny{.least = std::numeric_limits<std::int64_t>::min(),
                             .most = std::numeric_limits<std::int64_t>::max()};
   // A target can be below zero, where the reserves alone exceed the budget.
-  if (name == "target_bytes") return {.least = -kMostFileBytes, .most = kMostFileBytes};
-  if (name.ends_with("_bytes")) return {.most = kMostFileBytes};
-  if (name == "host_bytes_per_device" || name == "host_bytes_per_node") return {.most = kMostFileBytes};
+  if (name == "target_bytes") return {.least = -kMostPlanBytes, .most = kMostPlanBytes};
+  if (name.ends_with("_bytes")) return {.most = kMostPlanBytes};
+  if (name == "host_bytes_per_device" || name == "host_bytes_per_node") return {.most = kMostPlanBytes};
   // Of all copies of a step: more than any memory holds.
   if (name == "swapped_bytes_per_step") return {.most = Bytes{1} << 60};
   if (name.ends_with("_ns")) return {.most = kMostStepNs};

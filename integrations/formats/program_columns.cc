@@ -10,7 +10,7 @@ namespace tidemark {
 namespace {
 
 constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
-constexpr std::int64_t kMostBytes = kMostFileBytes;
+constexpr std::int64_t kMostBytes = kMostPlanBytes;
 
 enum class Scaled : bool { no, yes };
 

@@ -381,7 +381,7 @@ PlanFile read_root(const JsonNode& root) {
   }
   if (!root.clean()) return file;
   file.policy = root.at("policy").text();
-  const auto bytes = [](const JsonNode& n) -> Bytes { return n.integer(0, kMostFileBytes); };
+  const auto bytes = [](const JsonNode& n) -> Bytes { return n.integer(0, kMostPlanBytes); };
   file.budget_bytes = optional_of<Bytes>(root, "budget_bytes", bytes);
   file.host_budget_bytes = optional_of<Bytes>(root, "host_budget_bytes", bytes);
   file.load = optional_of<double>(root, "load", [](const JsonNode& n) { return n.number(real_range_of("load")); });

@@ -17,6 +17,7 @@
 #include "core/verify.h"
 #include "integrations/formats/field_ranges.h"
 #include "integrations/formats/field_visitors.h"
+#include "integrations/formats/file.h"  // beside field_ranges.h: the limits of both must have names of their own
 #include "integrations/formats/import_yaml.h"
 #include "planner/layout/packer.h"
 #include "policies/policies.h"
