@@ -14,6 +14,7 @@
 #include "integrations/cli/options.h"
 #include "integrations/cli/plan_input.h"
 #include "integrations/cli/verb.h"
+#include "integrations/formats/field_ranges.h"
 #include "integrations/formats/plan_restore.h"
 #include "integrations/run/run_plan.h"
 #include "integrations/run/run_summary.h"
@@ -22,7 +23,6 @@ namespace tidemark::cli {
 namespace {
 
 constexpr int kMostSchedules = 1'000'000;
-constexpr double kMostLoad = 1000;
 
 std::optional<std::int64_t> whole(std::string_view text) {
   std::int64_t value = 0;
@@ -42,8 +42,8 @@ Result<std::int64_t> parse_scale(const std::string& text) {
 
 Result<double> parse_load(std::string_view option, std::string_view text) {
   const Result<double> load = parse_number(text);
-  if (!load || load.value() <= 0 || load.value() > kMostLoad)
-    return bad_input(fmt::format("{}: {} is not a load above 0 and at most {}", option, text, kMostLoad));
+  if (!load || load.value() <= 0 || load.value() > kMostCommandLoad)
+    return bad_input(fmt::format("{}: {} is not a load above 0 and at most {}", option, text, kMostCommandLoad));
   return load.value();
 }
 

@@ -7,6 +7,7 @@
 #include "integrations/cli/console.h"
 #include "integrations/cli/locations.h"
 #include "integrations/cli/progress.h"
+#include "integrations/formats/field_ranges.h"
 #include "integrations/formats/file.h"
 #include "integrations/formats/import_expert_counts.h"
 #include "integrations/formats/import_yaml.h"
@@ -17,7 +18,6 @@ namespace tidemark::cli {
 namespace {
 
 constexpr double kLargestScale = 1000;
-constexpr double kLongestLayerMs = 1e6;
 constexpr int kMostThreads = 1024;
 
 std::vector<std::string> policy_names() {
@@ -58,6 +58,9 @@ Status read_time_scale(const JobOptions& options, PlanRequest& request) {
   const Result<double> scale = layer_time_scale(
       request.job, request.machine, request.load.value_or(request.job.expert_load.mean), *options.layer_ms * 1e6);
   if (!scale) return scale.error();
+  if (scale.value() > kMostTimeScale)
+    return bad_input(fmt::format("--layer-ms: compute times would be multiplied by {:.3g}; the most is {:.0e}",
+                                 scale.value(), kMostTimeScale));
   request.time_scale = scale.value();
   return {};
 }
@@ -81,7 +84,7 @@ void add_what_if_options(CLI::App& app, JobOptions& options) {
            "pinned host memory per device; default: the device file's");
   add_ranks(app, "--ranks", options.ranks, "pipeline ranks, such as 0-3,15; default: all");
   add_positive(app, "--op-time-scale", options.op_time_scale, kLargestScale, "multiply compute times by this");
-  add_positive(app, "--layer-ms", options.layer_ms, kLongestLayerMs,
+  add_positive(app, "--layer-ms", options.layer_ms, kMostLayerMs,
                "scale compute times so that forward and backward of one layer and micro-batch take this many "
                "milliseconds on average");
   app.get_option("--op-time-scale")->excludes(app.get_option("--layer-ms"));

@@ -6,14 +6,12 @@
 #include <charconv>
 #include <cmath>
 
+#include "integrations/formats/field_ranges.h"
 #include "integrations/formats/near_miss.h"
 #include "integrations/formats/shown.h"
 
 namespace tidemark::cli {
 namespace {
-
-constexpr double kLargestLoad = 1000;
-constexpr std::int32_t kLargestRank = 65535;
 
 /// Adds an option whose text goes through `read`; a failed Result becomes the parser's error.
 template <class Read>
@@ -57,6 +55,9 @@ void add_size(CLI::App& app, const std::string& name, std::optional<Bytes>& valu
   add_read(app, name, "SIZE", help, [&value](const std::string& text) -> Status {
     const Result<Bytes> bytes = parse_bytes(text);
     if (!bytes) return bytes.error();
+    if (bytes.value() > kMostPlanBytes)
+      return bad_input(
+          fmt::format("{} is out of range; it must be at most {}", shown(text), format_bytes(kMostPlanBytes)));
     value = bytes.value();
     return {};
   });
@@ -158,7 +159,7 @@ Result<std::vector<std::int32_t>> parse_ranks(std::string_view text) {
     const std::optional<std::int32_t> first = whole_number(part.substr(0, dash));
     const std::optional<std::int32_t> last =
         dash == std::string_view::npos ? first : whole_number(part.substr(dash + 1));
-    if (!first || !last || *first < 0 || *last < *first || *last > kLargestRank) return bad_ranks(part);
+    if (!first || !last || *first < 0 || *last < *first || *last > kMostRank) return bad_ranks(part);
     for (std::int32_t rank = *first; rank <= *last; ++rank) ranks.push_back(rank);
     begin = comma + 1;
   }
@@ -177,9 +178,9 @@ Result<Imbalance> parse_imbalance(std::string_view text) {
       return bad_input(fmt::format("quantile {} is out of range; it must lie between p0 and p100", shown(text)));
     return Imbalance{.quantile = value / 100};
   }
-  if (value <= 0 || value > kLargestLoad)
+  if (value <= 0 || value > kMostCommandLoad)
     return bad_input(fmt::format("load {} is out of range; rows on a device over the mean are above 0 and at most {}",
-                                 shown(text), kLargestLoad));
+                                 shown(text), kMostCommandLoad));
   return Imbalance{.load = value};
 }
 

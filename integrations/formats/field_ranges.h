@@ -1,19 +1,29 @@
 #pragma once
 // What a number in a table of plan.json can be, by its name: names say units, units say ranges. What lies outside was
-// never written by Tidemark and would overflow or mislead later. Private to formats.
+// never written by Tidemark and would overflow or mislead later. Device files and the command line take their limits
+// from here, so that what they let in can be read back.
 
 #include <cstdint>
 #include <limits>
 #include <string_view>
 
 #include "core/bytes.h"
+#include "planner/workload/job_spec.h"
 
 namespace tidemark {
 
 inline constexpr Bytes kMostPlanBytes = 1024 * kTiB;                ///< of anything in bytes; sums stay far from 2^63
 inline constexpr std::int64_t kMostTaskNs = std::int64_t{1} << 50;  ///< 13 days
 inline constexpr std::int64_t kMostStepNs = std::int64_t{1} << 58;  ///< 9 years: also of all tasks of all ranks
-inline constexpr double kMostPlanLoad = 1000;                       ///< as on the command line
+inline constexpr double kMostCommandLoad = 1000;                    ///< of one load for the whole step
+inline constexpr double kMostLayerMs = 1e6;                         ///< of a layer and micro-batch, as asked for
+inline constexpr double kMostTimeScale = kMostLayerMs * 1e6;        ///< of a layer that is modelled at 1 ns
+inline constexpr Bytes kMostAlignment = kGiB;                       ///< 2^31 residencies so far apart are an address
+inline constexpr double kLeastBytesPerS = 1e3;                      ///< less is no link, and times would overflow
+inline constexpr double kLeastFlopsPerS = 1e6;
+inline constexpr double kMostRate = 1e18;
+inline constexpr double kMostLatencyNs = 1e9;
+static_assert(kMostCommandLoad <= kMostMeanLoad);
 inline constexpr std::int32_t kMostRank = 65535;
 
 /// From `least` to `most`, or above `least` where `open`.
@@ -27,17 +37,15 @@ struct RealRange {
 };
 
 [[nodiscard]] constexpr RealRange real_range_of(std::string_view name) {
-  constexpr double kOneSecond = 1e9, kMostRate = 1e18;
-  // A byte a second is no link, and times over one would overflow.
-  if (name.ends_with("bytes_per_s")) return {.least = 1e3, .most = kMostRate};
-  if (name.ends_with("flops_per_s")) return {.most = kMostRate, .open = true};
+  if (name.ends_with("bytes_per_s")) return {.least = kLeastBytesPerS, .most = kMostRate};
+  if (name.ends_with("flops_per_s")) return {.least = kLeastFlopsPerS, .most = kMostRate};
   if (name.ends_with("_efficiency")) return {.most = 1, .open = true};
-  if (name.ends_with("_ns")) return {.most = kOneSecond};
+  if (name.ends_with("_ns")) return {.most = kMostLatencyNs};
   // A share of the step, but the MFU of times scaled down can exceed what a device could do.
   if (name.ends_with("_percent")) return {.most = 1e6};
-  if (name == "load" || name == "mean") return {.most = kMostPlanLoad, .open = true};
+  if (name == "load" || name == "mean") return {.most = kMostMeanLoad, .open = true};
   if (name == "contingency_limit_f") return {.most = 1 << 20};
-  if (name == "time_scale") return {.most = 1e6, .open = true};
+  if (name == "time_scale") return {.most = kMostTimeScale, .open = true};
   return {.most = 1e18};  // counts of parameters, tokens per second
 }
 
@@ -51,6 +59,7 @@ struct WholeRange {
                             .most = std::numeric_limits<std::int64_t>::max()};
   // A target can be below zero, where the reserves alone exceed the budget.
   if (name == "target_bytes") return {.least = -kMostPlanBytes, .most = kMostPlanBytes};
+  if (name == "alignment_bytes") return {.least = 1, .most = kMostAlignment};
   if (name.ends_with("_bytes")) return {.most = kMostPlanBytes};
   if (name == "host_bytes_per_device" || name == "host_bytes_per_node") return {.most = kMostPlanBytes};
   // Of all copies of a step: more than any memory holds.

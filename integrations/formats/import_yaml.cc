@@ -7,6 +7,7 @@
 #include <functional>
 #include <set>
 
+#include "integrations/formats/field_ranges.h"
 #include "integrations/formats/quantity.h"
 #include "integrations/formats/yaml_fields.h"
 #include "planner/workload/layer_placement.h"
@@ -313,29 +314,26 @@ void check_job(YamlDocument& document, const SlotChoice& choice, JobSpec& job) {
 
 // ---- device -------------------------------------------------------------------------------------------------------
 
-constexpr double kMostRate = 1e18;
-constexpr Bytes kMostDeviceBytes = 1024 * kTiB;
-
-void read_size(YamlMap& fields, std::string_view key, Bytes& out, Bytes least, Need need) {
+void read_size(YamlMap& fields, std::string_view key, Bytes& out, Bytes least, Need need, Bytes most = kMostPlanBytes) {
   fields.quantity(key, out, parse_bytes, "64GiB", need);
-  if (!fields.has(key) || (out >= least && out <= kMostDeviceBytes)) return;
+  if (!fields.has(key) || (out >= least && out <= most)) return;
   fields.wrong(key, fmt::format("{} is {}; it must be {} to {}", key, format_bytes(out), format_bytes(least),
-                                format_bytes(kMostDeviceBytes)));
+                                format_bytes(most)));
 }
 
-void read_rate(YamlMap& fields, std::string_view key, double& out, Result<double> (*parse)(std::string_view),
-               std::string_view example) {
-  out = 1;  // so that a mistake already reported is not reported again as out of range
+void read_rate(YamlMap& fields, std::string_view key, double& out, double least, std::string_view example,
+               Result<double> (*parse)(std::string_view)) {
+  out = least;  // so that a mistake already reported is not reported again as out of range
   fields.quantity(key, out, parse, example, Need::required);
-  if (fields.has(key) && !(out > 0 && out <= kMostRate)) {
-    fields.wrong(key, fmt::format("{} must be above 0 and realistic, like {}", key, example));
+  if (fields.has(key) && !(out >= least && out <= kMostRate)) {
+    fields.wrong(key,
+                 fmt::format("{} must be from {:.0e} to {:.0e} a second, like {}", key, least, kMostRate, example));
   }
 }
 
 void read_time(YamlMap& fields, std::string_view key, double& out, Need need) {
   fields.quantity(key, out, parse_duration_ns, "10us", need);
-  constexpr double kOneSecond = 1e9;
-  if (fields.has(key) && out > kOneSecond) fields.wrong(key, fmt::format("{} is above 1s; write like 10us", key));
+  if (fields.has(key) && out > kMostLatencyNs) fields.wrong(key, fmt::format("{} is above 1s; write like 10us", key));
 }
 
 void read_share(YamlMap& fields, std::string_view key, double& out) {
@@ -351,7 +349,7 @@ void read_memory(YamlMap fields, Machine& machine) {
   read_size(fields, "context", machine.context_bytes, 0, Need::required);
   read_size(fields, "workspace", machine.workspace_bytes, 0, Need::required);
   read_size(fields, "collective_buffer", machine.collective_buffer_bytes, 0, Need::required);
-  read_size(fields, "alignment", machine.alignment_bytes, 1, Need::optional);
+  read_size(fields, "alignment", machine.alignment_bytes, 1, Need::optional, kMostAlignment);
   const Bytes alignment = machine.alignment_bytes;
   if (alignment > 0 && (alignment & (alignment - 1)) != 0) {
     fields.wrong("alignment", fmt::format("alignment is {} B; it must be a power of two, like 512B", alignment));
@@ -365,11 +363,11 @@ void read_memory(YamlMap fields, Machine& machine) {
 
 void read_compute(YamlMap fields, Machine& machine) {
   std::int64_t width = 1;
-  read_rate(fields, "peak_flops", machine.peak_flops_per_s, parse_flops_per_s, "313TFLOPS");
+  read_rate(fields, "peak_flops", machine.peak_flops_per_s, kLeastFlopsPerS, "313TFLOPS", parse_flops_per_s);
   read_share(fields, "matmul_efficiency", machine.matmul_efficiency);
   read_share(fields, "grouped_matmul_efficiency", machine.grouped_matmul_efficiency);
   read_share(fields, "attention_efficiency", machine.attention_efficiency);
-  read_rate(fields, "memory_bandwidth", machine.memory_bytes_per_s, parse_bytes_per_s, "1600GB/s");
+  read_rate(fields, "memory_bandwidth", machine.memory_bytes_per_s, kLeastBytesPerS, "1600GB/s", parse_bytes_per_s);
   read_share(fields, "vector_efficiency", machine.vector_efficiency);
   read_time(fields, "launch", machine.launch_ns, Need::required);
   read_time(fields, "copy_launch", machine.copy_launch_ns, Need::required);
@@ -385,7 +383,7 @@ void read_compute(YamlMap fields, Machine& machine) {
 void read_link(YamlMap& links, std::string_view key, Link& link) {
   auto fields = links.section(key, Need::required);
   if (!fields) return;
-  read_rate(*fields, "bandwidth", link.bytes_per_s, parse_bytes_per_s, "23.4GB/s");
+  read_rate(*fields, "bandwidth", link.bytes_per_s, kLeastBytesPerS, "23.4GB/s", parse_bytes_per_s);
   read_time(*fields, "latency", link.latency_ns, Need::required);
   fields->finish();
 }

@@ -123,7 +123,7 @@ void check_load(const ExpertLoadSpec& load, Problems& problems) {
     if (right) return;  // NaN fails every comparison, so it is refused as well
     problems.push_back({fmt::format("expert_load.{}", key), fmt::format("{} is {}; it must be {}", key, value, rule)});
   };
-  need("mean", load.mean, load.mean > 0 && load.mean <= 65536, "above 0 and at most 65536 (1: balanced)");
+  need("mean", load.mean, load.mean > 0 && load.mean <= kMostMeanLoad, "above 0 and at most 65536 (1: balanced)");
   need("coefficient_of_variation", load.coefficient_of_variation,
        load.coefficient_of_variation >= 0 && load.coefficient_of_variation <= 10, "0 to 10");
   need("layer_correlation", load.layer_correlation, load.layer_correlation >= 0 && load.layer_correlation <= 1,

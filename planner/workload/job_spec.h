@@ -48,6 +48,8 @@ struct MoeSpec {
 /// Limits that keep a typing error from filling the machine's memory before it is found.
 inline constexpr std::int64_t kMostLayers = 100'000;
 inline constexpr std::int64_t kMostMtpLayers = 64;
+/// Of rows on a device over the mean: no job has more devices to share them.
+inline constexpr double kMostMeanLoad = 65536;
 
 enum class LayerKind : std::uint8_t { dense, moe };
 enum class NormPlacement : std::uint8_t { pre, sandwich };

@@ -104,6 +104,25 @@ TEST(BadDevice, IsNamedWithItsLine) {
   expect_refused(place, {"plan", small_model(), "--device", "h100-08g"}, "--device: .*did you mean 'h100-80g'");
 }
 
+/// Numbers that are each in range can make sums that no plan file holds.
+TEST(BadDevice, TotalsThatNoPlanFileHoldsAreRefused) {
+  const Workplace place;
+  const std::string device = text_of(source_path("devices/ascend-910b-64g.yaml"));
+  const auto expect_wrong = [&](const std::string& from, const std::string& to, const std::string& says) {
+    place.write("own.yaml", replaced(device, from, to));
+    expect_refused(place, {"plan", small_model(), "--device", "own.yaml", "--out", "plan.json"}, says);
+  };
+  expect_wrong("collective_buffer: 400MiB", "collective_buffer: 500TiB",
+               "^.*small-mla-moe\\.yaml: peak_bytes of rank 0 comes to [0-9]+; a plan holds 0 to 1125899906842624");
+  expect_wrong("visible: 60.97GiB", "alignment: 1024TiB\n  visible: 60.97GiB",
+               "^own\\.yaml:[0-9]+: alignment is 1024.00 TiB; it must be 1 B to 1.00 GiB");
+  expect_wrong("bandwidth: 23.4GB/s", "bandwidth: 100B/s", "^own\\.yaml:[0-9]+: bandwidth must be from 1e\\+03");
+  expect_wrong("peak_flops: 313TFLOPS", "peak_flops: 0.000001GFLOPS",
+               "^own\\.yaml:[0-9]+: peak_flops must be from 1e\\+06");
+  expect_refused(place, {"plan", small_model(), "--imbalance", "1e-300", "--out", "plan.json"},
+                 "load of rank 0 comes to 0; a plan holds above 0 to 65536");
+}
+
 // ---- options --------------------------------------------------------------------------------------------------------
 
 struct BadUsage {
@@ -137,6 +156,8 @@ INSTANTIATE_TEST_SUITE_P(
                  {"plan", "MODEL", "--budgte", "1GiB"},
                  "unknown option '--budgte'; did you mean '--budget'"},
         BadUsage{"UnknownOptionWithValue", {"plan", "MODEL", "--polcy=greedy"}, "'--polcy'; did you mean '--policy'"},
+        BadUsage{"MoreThanAnyDevice", {"plan", "MODEL", "--budget", "1025TiB"}, "--budget: .*at most 1024.00 TiB"},
+        BadUsage{"MoreThanAnyHost", {"plan", "MODEL", "--host-budget", "1025TiB"}, "--host-budget: .*at most 1024"},
         BadUsage{"UnknownOptionNoModel", {"plan", "--raport", "x"}, "'--raport'; did you mean '--report'"},
         BadUsage{"NoModel", {"plan"}, "MODEL is required"},
         BadUsage{"TwoModels", {"plan", "MODEL", "MODEL"}, "unexpected argument"},

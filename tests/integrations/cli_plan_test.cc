@@ -434,5 +434,30 @@ TEST(ReferenceJob, FitsAndBeatsWhatIsPublished) {
   EXPECT_NEAR(published["against"]["published_layer_ms"].get<double>(), 120.5, 0.1);
 }
 
+/// What an option lets in, the readers of plan files let in.
+TEST(PlanFiles, AreReadBackAtBothEndsOfEveryOption) {
+  const Workplace place;
+  const auto expect_read_back = [&](const Words& arguments) {
+    SCOPED_TRACE(arguments.back());
+    const Ran plan = place.run(with({"plan", "--ranks", "0", "--quiet", "--out", "plan.json"}, arguments));
+    EXPECT_TRUE(plan.status == 0 || plan.status == 1) << plan.err;
+    const Ran show = place.run({"show", "plan.json"});
+    EXPECT_EQ(show.status, 0) << show.err;
+  };
+  const std::vector<Words> ends = {{"--budget", "0B", "1024TiB"},         {"--host-budget", "0B", "1024TiB"},
+                                   {"--imbalance", "1e-6", "1000"},       {"--imbalance", "p0.001", "p99.999"},
+                                   {"--op-time-scale", "1e-300", "1000"}, {"--layer-ms", "1e-300", "1000000"}};
+  for (const Words& end : ends)
+    for (std::size_t i = 1; i < end.size(); ++i) expect_read_back({small_model(), end[0], end[i]});
+  std::string model = text_of(small_model());
+  const std::string load = "  coefficient_of_variation: 0.10\n  layer_correlation: 0.25\n";
+  ASSERT_NE(model.find(load), std::string::npos);
+  for (const char* mean : {"1e-6", "2000", "65536"}) {
+    std::string text = model;
+    place.write("models/own.yaml", text.replace(text.find(load), load.size(), std::string("  mean: ") + mean + "\n"));
+    expect_read_back({"models/own.yaml", "--device", "ascend-910b-64g"});
+  }
+}
+
 }  // namespace
 }  // namespace tidemark::testing

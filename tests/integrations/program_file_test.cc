@@ -412,16 +412,19 @@ TEST(ProgramFile, NumbersWithoutSenseAreRefused) {
     expect_refused(pointer, 0, "is 0; it must be above 0 and at most 1");
     expect_refused(pointer, 1.5, "is 1.5; it must be above 0 and at most 1");
   }
-  expect_refused("/machine/peak_flops_per_s", 0, "is 0; it must be above 0");
+  expect_refused("/machine/peak_flops_per_s", 0, "is 0; it must be at least 1000000");
   expect_refused("/machine/memory_bytes_per_s", -3, "is -3; it must be at least 1000");
   expect_refused("/machine/launch_ns", -1, "is -1; it must be at least 0");
   expect_refused("/machine/softmax_statistics_width", 0, "must be a whole number from 1 to 64");
   expect_refused("/machine/devices_per_node", 0, "must be a whole number from 1");
-  for (const std::int64_t alignment : {0, 3, 513})
-    for (const char* pointer : {"/machine/alignment_bytes", "/ranks/1/program/arenas/0/alignment_bytes"})
+  for (const char* pointer : {"/machine/alignment_bytes", "/ranks/1/program/arenas/0/alignment_bytes"}) {
+    for (const std::int64_t alignment : {3, 513})
       expect_refused(pointer, alignment, fmt::format("is {}; it must be a power of two", alignment));
-  for (const double load : {0.0, -1.0, 1001.0, 1e308}) {
-    const std::string says = fmt::format("is {}; it must be above 0 and at most 1000", load);
+    for (const Bytes alignment : {Bytes{0}, 2 * kGiB})
+      expect_refused(pointer, alignment, "must be a whole number from 1 to 1073741824");
+  }
+  for (const double load : {0.0, -1.0, 65537.0, 1e308}) {
+    const std::string says = fmt::format("is {}; it must be above 0 and at most 65536", load);
     expect_refused("/load", load, says);
     expect_refused("/ranks/0/figures/load", load, says);
     expect_refused("/ranks/1/sites/loads/0", load, says);
