@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -53,10 +54,17 @@ class ReplayCommand final : public Command {
     }
     const Status status = console.print(format_ == Format::json ? replay_json(report) : replay_text(report));
     if (!status) return status.error();
-    return ExitStatus::done;
+    return fits(report) ? ExitStatus::done : ExitStatus::answer_is_no;
   }
 
  private:
+  /// Side by side, what the model of another allocator cannot do is a figure, not a refusal.
+  [[nodiscard]] bool fits(const ReplayReport& report) const {
+    return std::all_of(report.replays.begin(), report.replays.end(), [this](const ReplayFigures& replay) {
+      return replay.no_room.empty() || (allocator_.empty() && replay.allocator.starts_with("baseline"));
+    });
+  }
+
   [[nodiscard]] std::vector<ReplayRequest> requests() const {
     std::vector<ReplayRequest> list;
     const auto add = [&](std::string_view name, ReplayAllocator allocator, bool expandable) {
@@ -93,7 +101,7 @@ const Verb kCmdReplay = {
         "  tidemark replay snapshot.pkl --allocator baseline --expandable --capacity 1GiB\n",
     .statuses =
         "  0  replayed\n"
-        "  1  the trace does not fit in --capacity\n"
+        "  1  the trace does not fit in --capacity; side by side: through caching or planned\n"
         "  2  bad usage or input; one line on stderr\n"
         "  3  a fault in Tidemark, such as overlapping blocks\n",
     .make = make_command<ReplayCommand>};

@@ -43,8 +43,8 @@ class LiveRanges {
 
 class Replayer {
  public:
-  Replayer(const AllocationTrace& trace, ReplayTarget& target, Device& device)
-      : trace_(trace), target_(target), device_(device), addresses_(trace.blocks.size()) {}
+  Replayer(const AllocationTrace& trace, ReplayTarget& target, Device& device, Bytes capacity)
+      : trace_(trace), target_(target), device_(device), capacity_(capacity), addresses_(trace.blocks.size()) {}
   ~Replayer() {
     for (const auto& [name, stream] : streams_) (void)device_.destroy_stream(stream);
   }
@@ -94,11 +94,7 @@ class Replayer {
         code = allocate(event.block);
     }
     const auto end = std::chrono::steady_clock::now();
-    if (code == DeviceCode::out_of_memory)
-      return infeasible(
-          fmt::format("a later pass over the trace, on what the ones before have left, finds no room; {} "
-                      "are reserved",
-                      format_bytes(target_.reserved_bytes())));
+    if (code == DeviceCode::out_of_memory) return infeasible("a later pass finds no room");
     if (code != DeviceCode::ok)
       return internal_fault(fmt::format("a later pass over the trace: the device answers {}", name_of(code)));
     return end - start;
@@ -125,8 +121,8 @@ class Replayer {
     const Bytes bytes = trace_.blocks[static_cast<std::size_t>(block)].bytes;
     const DeviceCode code = allocate(block);
     if (code == DeviceCode::out_of_memory)
-      return infeasible(fmt::format("{}: no room for {}; {} are reserved", when, format_bytes(bytes),
-                                    format_bytes(target_.reserved_bytes())));
+      return infeasible(fmt::format("{}: no room for {}, {} of {} are reserved", when, format_bytes(bytes),
+                                    format_bytes(target_.reserved_bytes()), format_bytes(capacity_)));
     if (code != DeviceCode::ok) return internal_fault(fmt::format("{}: the device answers {}", when, name_of(code)));
     if (!live.add(address(block), bytes))
       return internal_fault(fmt::format("{}: block {} of {} B overlaps a live one", when, block, bytes));
@@ -136,6 +132,7 @@ class Replayer {
   const AllocationTrace& trace_;
   ReplayTarget& target_;
   Device& device_;
+  Bytes capacity_;
   std::vector<Address> addresses_;  // by block
   std::vector<StreamHandle> stream_of_;
   std::map<std::uint64_t, StreamHandle> streams_;  // by the trace's name
@@ -149,11 +146,13 @@ Status time_passes(Replayer& replayer, std::int64_t events, std::int64_t operati
   for (; figures.timed_passes < passes && sum < kMostTiming; ++figures.timed_passes) {
     replayer.clear();
     const Result<std::chrono::nanoseconds> took = replayer.run_timed();
+    if (!took && took.error().code == Error::Code::infeasible) break;
     if (!took) return took.error();
     best = std::min(best, took.value());
     sum += took.value();
   }
-  if (passes > 0) figures.ns_per_operation = static_cast<double>(best.count()) / static_cast<double>(events);
+  if (figures.timed_passes > 0)
+    figures.ns_per_operation = static_cast<double>(best.count()) / static_cast<double>(events);
   return {};
 }
 
@@ -198,6 +197,10 @@ Result<ReplayFigures> replay(const AllocationTrace& trace, const ReplayRequest& 
     const PlannedTrace plan = plan_trace(trace, traits.alignment_bytes, traits.tail_pad_bytes);
     figures.planned = {.packer = plan.packer, .height_bytes = plan.height_bytes, .load_bytes = plan.load_bytes};
     Result<std::unique_ptr<ReplayTarget>> planned = make_planned_target(*device, plan);
+    if (!planned && planned.error().code == Error::Code::infeasible) {
+      figures.no_room = planned.error().message;
+      return figures;
+    }
     if (!planned) return planned.error();
     target = std::move(planned).value();
   } else if (request.allocator == ReplayAllocator::baseline) {
@@ -205,17 +208,23 @@ Result<ReplayFigures> replay(const AllocationTrace& trace, const ReplayRequest& 
   } else {
     target = make_caching_target(*device);
   }
-  Replayer replayer(trace, *target, *device);
+  Replayer replayer(trace, *target, *device, capacity);
   Status status = replayer.make_streams();
   if (status) status = replayer.run_checked();
-  if (!status) return Error{status.error().code, figures.allocator + ": " + status.error().message};
+  if (!status && status.error().code == Error::Code::infeasible) {
+    figures.no_room = status.error().message;
+    status = {};
+  } else if (!status) {
+    return Error{status.error().code, figures.allocator + ": " + status.error().message};
+  }
   figures.peak_reserved_bytes = target->peak_reserved_bytes();
   figures.end_reserved_bytes = target->reserved_bytes();
   if (const std::optional<PlannedArenaCounts> counts = target->planned_counts()) {
     figures.planned->served = counts->served;
     figures.planned->not_planned = counts->unplanned;
   }
-  status = time_passes(replayer, static_cast<std::int64_t>(trace.events.size()), request.timed_operations, figures);
+  if (figures.no_room.empty())
+    status = time_passes(replayer, static_cast<std::int64_t>(trace.events.size()), request.timed_operations, figures);
   if (!status) return Error{status.error().code, figures.allocator + ": " + status.error().message};
   return figures;
 }

@@ -33,8 +33,9 @@ struct ReplayFigures {
   Bytes granule_bytes = 0;
   Bytes peak_reserved_bytes = 0;
   Bytes end_reserved_bytes = 0;
-  double ns_per_operation = 0;  ///< measured: best pass; an operation is an allocation or a free of the trace
-  std::int64_t timed_passes = 0;
+  double ns_per_operation = 0;    ///< measured: best pass; an operation is an allocation or a free of the trace
+  std::int64_t timed_passes = 0;  ///< ends early where what the passes before left behind has no room for another
+  std::string no_room;            ///< what the first pass found no room for; empty: the trace fits
 
   struct Planned {
     std::string packer;
@@ -46,8 +47,8 @@ struct ReplayFigures {
   std::optional<Planned> planned;
 };
 
-/// Errors: infeasible where the device is too small; bad_input for more streams than the caching allocator takes;
-/// internal if the allocator hands out bytes that are in use.
+/// A device that is too small is an answer: `no_room`. Errors: bad_input for more streams than the caching allocator
+/// takes; internal if the allocator hands out bytes that are in use.
 [[nodiscard]] Result<ReplayFigures> replay(const AllocationTrace& trace, const ReplayRequest& request);
 
 }  // namespace tidemark

@@ -45,14 +45,22 @@ std::string replay_text(const ReplayReport& report) {
   TextTable table({"allocator", "peak reserved", "peak live / reserved", "granules above", "reserved at the end",
                    "ns per operation"},
                   {0});
-  for (const ReplayFigures& replay : report.replays)
+  for (const ReplayFigures& replay : report.replays) {
+    if (!replay.no_room.empty()) {
+      table.add({replay.allocator, "does not fit", "-", "-", "-", "-"});
+      continue;
+    }
     table.add({replay.allocator, format_bytes(replay.peak_reserved_bytes),
                fmt::format("{:.2f} %", percent(figures.peak_bytes, replay.peak_reserved_bytes)),
                fmt::format("{}", granules_above(replay, figures.peak_bytes)), format_bytes(replay.end_reserved_bytes),
                replay.timed_passes > 0 ? fmt::format("{:.1f}", replay.ns_per_operation) : "-"});
+  }
   text += table.text() + "\n";
+  for (const ReplayFigures& replay : report.replays) {
+    if (!replay.no_room.empty()) text += fmt::format("{} does not fit: {}\n", replay.allocator, replay.no_room);
+  }
   for (const ReplayFigures& replay : report.replays)
-    if (replay.planned) text += planned_line(*replay.planned);
+    if (replay.planned && replay.no_room.empty()) text += planned_line(*replay.planned);
   if (!report.replays.empty())
     text += fmt::format(
         "Reserved: simulated, on {} with granules of {}. ns: measured on this machine, best pass over the warm\n"
@@ -96,6 +104,9 @@ std::string replay_json(const ReplayReport& report) {
     member("allocator", std::string_view(replay.allocator));
     member("device", std::string_view(replay.device));
     member("simulated", true);
+    member("fits", replay.no_room.empty());
+    json.key("no_room");
+    replay.no_room.empty() ? json.null() : json.value(std::string_view(replay.no_room));
     member("granule_bytes", replay.granule_bytes);
     member("peak_reserved_bytes", replay.peak_reserved_bytes);
     member("peak_live_percent", percent(figures.peak_bytes, replay.peak_reserved_bytes));
