@@ -7,6 +7,7 @@
 #include "integrations/formats/int_column.h"
 #include "integrations/formats/program_columns.h"
 #include "integrations/formats/program_messages.h"
+#include "integrations/formats/program_rules.h"
 #include "integrations/formats/shown.h"
 #include "planner/parallel.h"
 
@@ -395,49 +396,6 @@ PlanFile read_root(const JsonNode& root) {
   return file;
 }
 
-// A rank is looked up by its number, and ranks that are all there stand at their number.
-void check_ranks(const JsonNode& root, const PlanFile& file) {
-  if (!root.clean()) return;
-  std::int32_t last = -1;
-  for (std::size_t i = 0; i < file.ranks.size(); ++i) {
-    const std::int32_t rank = file.ranks[i].figures.rank;
-    const JsonNode node = root.at("ranks").item(i);
-    if (rank == last) node.wrong(fmt::format("rank {} is given twice", rank));
-    if (rank < last) node.wrong(fmt::format("rank {} stands behind rank {}; ranks must ascend", rank, last));
-    if (rank >= file.job.parallel.pipeline)
-      node.wrong(
-          fmt::format("is rank {}, but the job has pipeline ranks 0 to {}", rank, file.job.parallel.pipeline - 1));
-    if (file.ranks[i].program.schedule.rank != rank)
-      node.at("program").at("rank").wrong(
-          fmt::format("is {} where the figures have {}", file.ranks[i].program.schedule.rank, rank));
-    last = rank;
-  }
-}
-
-// The tasks of all ranks one after the other, which no order of the step exceeds, must still be a time.
-void check_times(const JsonNode& root, const std::vector<PlanFile::Rank>& ranks) {
-  if (!root.clean()) return;
-  std::int64_t all = 0;
-  for (std::size_t i = 0; i < ranks.size(); ++i)
-    for (const std::int64_t ns : ranks[i].program.estimate_ns) {
-      all += ns;
-      if (all <= kMostStepNs) continue;
-      root.at("ranks")
-          .item(i)
-          .at("program")
-          .at("estimate_ns")
-          .wrong(fmt::format("adds up to more than {} ns over the ranks so far", kMostStepNs));
-      return;
-    }
-}
-
-// A job from a file must obey the rules a job from YAML obeys, or building its graph would not be safe.
-void check_job(const JsonNode& root, const JobSpec& job) {
-  if (!root.clean()) return;
-  const std::vector<SpecProblem> problems = find_problems(job);
-  if (!problems.empty()) root.at("job").wrong(problems.front().key + ": " + problems.front().message);
-}
-
 // Line and column of a byte of the text, both from 1.
 std::string place_of(std::string_view text, std::size_t byte) {
   const std::string_view before = text.substr(0, std::min(byte, text.size()));
@@ -529,10 +487,9 @@ Result<PlanFile> read_plan_file(std::string_view text, std::string_view file_nam
   JsonNode::Mistake mistake;
   const JsonNode root(document, mistake);
   PlanFile file = read_root(root);
-  check_job(root, file.job);
-  check_ranks(root, file);
-  check_times(root, file.ranks);
+  check_rules(root, file);
   if (mistake.empty()) check_messages(root, file);
+  if (mistake.empty()) check_figures(root, file);
   if (!mistake.empty()) return bad_input(fmt::format("{}: {}", file_name, mistake));
   return file;
 }

@@ -565,6 +565,29 @@ static double load_above_plan(void* user, int32_t site) {
   return *(const double*)user;
 }
 
+/* A peak that was edited down must not pass a budget: the digits behind the first become blanks. */
+static void test_edited_plan(const char* path) {
+  static const char kKey[] = "\"peak_bytes\":";
+  tidemark_plan* plan = NULL;
+  FILE* file = fopen(path, "rb");
+  char *text = NULL, *digit = NULL;
+  long bytes = 0;
+  CHECK(file != NULL);
+  CHECK(fseek(file, 0, SEEK_END) == 0 && (bytes = ftell(file)) > 0);
+  rewind(file);
+  text = calloc((size_t)bytes + 1, 1);
+  CHECK(text != NULL && fread(text, 1, (size_t)bytes, file) == (size_t)bytes);
+  fclose(file);
+  CHECK_OK(tidemark_plan_read_text(text, bytes, "good", &plan, error));
+  tidemark_plan_free(plan);
+  digit = strstr(text, kKey);
+  CHECK(digit != NULL);
+  for (digit += sizeof kKey; *digit >= '0' && *digit <= '9'; ++digit) *digit = ' ';
+  CHECK_REFUSED(TIDEMARK_STATUS_BAD_INPUT, "(peak_bytes)",
+                tidemark_plan_read_text(text, bytes, "edited", &plan, error));
+  free(text);
+}
+
 static void test_plan(const char* path) {
   tidemark_plan* plan = NULL;
   tidemark_device* device = open_device("sim", 0);
@@ -648,6 +671,7 @@ int main(int argc, char** argv) {
   test_stream_limit();
   test_two_threads();
   test_plan(argv[1]);
+  test_edited_plan(argv[1]);
   if (failures == 0) printf("all well\n");
   return failures == 0 ? 0 : 1;
 }

@@ -4,12 +4,15 @@
 #include <stdexcept>
 #include <utility>
 
+#include "core/fingerprint.h"
 #include "integrations/formats/export_snapshot.h"
 #include "integrations/formats/import_trace.h"
 #include "integrations/formats/import_yaml.h"
 #include "integrations/formats/program_file.h"
 #include "integrations/replay/replay.h"
+#include "planner/workload/static_memory.h"
 #include "tests/support/data.h"
+#include "tests/support/plan_figures.h"
 #include "tests/support/tiny_graph.h"
 #include "tests/support/tiny_schedule.h"
 
@@ -198,10 +201,15 @@ std::vector<std::string> plan_seeds() {
     if (!result) throw std::runtime_error(result.error().message);
     return std::move(result).value();
   };
-  return {write_plan_file({.job = read("models/small-mla-moe.yaml", read_job),
-                           .machine = read("devices/ascend-910b-64g.yaml", read_machine),
-                           .policy = "keep-all",
-                           .ranks = {small_rank()}})};
+  PlanFile file{.job = read("models/small-mla-moe.yaml", read_job),
+                .machine = read("devices/ascend-910b-64g.yaml", read_machine),
+                .policy = "keep-all",
+                .ranks = {small_rank()}};
+  PlanFile::Rank& rank = file.ranks.front();
+  rank.program.machine_fingerprint = fingerprint(file.machine);
+  set_figures(rank.program, reserve_memory(file.machine, file.job.parallel).total(), file.machine.visible_bytes,
+              rank.figures);
+  return {write_plan_file(file)};
 }
 
 std::vector<std::string> plan_words() {

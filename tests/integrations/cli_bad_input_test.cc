@@ -403,27 +403,30 @@ TEST_F(BadPlanFile, SomethingElse) {
 
 /// Numbers that could stand there but do not belong to the rest of the file.
 TEST_F(BadPlanFile, FiguresOfSomethingElse) {
-  const auto expect_wrong = [](const std::string& pointer, const nlohmann::json& value, const std::string& says) {
+  const auto expect_wrong = [](const std::string& pointer, const nlohmann::json& value, const std::string& says,
+                               bool graph_free = true) {
     nlohmann::json edited = nlohmann::json::parse(good_);
     edited.at(nlohmann::json::json_pointer(pointer)) = value;
     place_->write("bad.json", edited.dump());
     for (const char* verb : {"check", "run", "show"})
       expect_refused(*place_, {verb, "bad.json"}, "^bad\\.json: .*" + says);
+    if (graph_free) expect_refused(*place_, {"diff", "good.json", "bad.json"}, "^bad\\.json: .*" + says);
   };
   const nlohmann::json good = nlohmann::json::parse(good_);
   const auto more = [&](const std::string& pointer) {
     return good.at(nlohmann::json::json_pointer(pointer)).get<std::int64_t>() + 512;
   };
-  for (const char* figure : {"reserve_bytes", "peak_bytes", "budget_bytes"}) {
+  for (const char* figure : {"reserve_bytes", "peak_bytes", "budget_bytes", "host_bytes", "static_bytes"}) {
     const std::string pointer = std::string("/ranks/1/figures/") + figure;
     expect_wrong(pointer, more(pointer), "figures of rank 1 do not follow from its program .*was the file edited");
   }
+  expect_wrong("/ranks/0/figures/fits", false, "rank 0 .*\\(fits\\)");
   expect_wrong("/ranks/0/program/arenas/0/capacity_bytes", more("/ranks/0/program/arenas/0/capacity_bytes"),
                "rank 0 .*\\(capacity_bytes\\)");
   expect_wrong("/ranks/0/figures/contingency_limit_f", 0.5, "rank 0 .*\\(contingency_limit_f\\)");
   expect_wrong("/machine/d2h/bytes_per_s", 1e6, "rank 0 was planned for another machine than the file describes");
-  expect_wrong("/ranks/1/sites/loads/0", 3, "names, sites or loads of rank 1 are not those of its job");
-  expect_wrong("/templates/0/storage_templates/0/1", "other", "names, sites or loads of rank ");
+  expect_wrong("/ranks/1/sites/loads/0", 3, "names, sites or loads of rank 1 are not those of its job", false);
+  expect_wrong("/templates/0/storage_templates/0/1", "other", "names, sites or loads of rank ", false);
 }
 
 /// The step that run compares its own with.

@@ -20,8 +20,10 @@
 #include "integrations/formats/file.h"  // beside field_ranges.h: the limits of both must have names of their own
 #include "integrations/formats/import_yaml.h"
 #include "planner/layout/packer.h"
+#include "planner/workload/static_memory.h"
 #include "policies/policies.h"
 #include "tests/support/data.h"
+#include "tests/support/plan_figures.h"
 #include "tests/support/tiny_graph.h"
 #include "tests/support/tiny_schedule.h"
 
@@ -83,10 +85,8 @@ PlanFile::Rank tiny_rank(std::int32_t number) {
        .touches = {{id_of<ResidencyId>(2), AccessKind::read}, {id_of<ResidencyId>(3), AccessKind::write}}}};
   program.contingency_limit_f = 1.0 / 3;
   program.graph_fingerprint = fingerprint(graph);
-  program.machine_fingerprint = 0xFFFFFFFFFFFFFFFFULL;
   rank.figures.rank = number;
   rank.figures.load = 1.1;
-  rank.figures.peak_bytes = Bytes{1} << 35;
   rank.figures.added_ns = 77;
   rank.figures.fits = true;
   rank.figures.peak_op = "out, chunk 0";
@@ -113,12 +113,18 @@ PlanFile tiny_file() {
   file.job = small_job();
   file.machine = small_machine();
   file.policy = "greedy";
-  file.budget_bytes = 1;
+  file.budget_bytes = Bytes{1} << 40;
+  file.host_budget_bytes = Bytes{1} << 39;
   file.load = 1.5;
   file.time_scale = 2.25;
   file.step = {.step_ns = 5, .bubble_percent = 0.1, .tokens_per_s = 1e17};
   file.parameters = {.total = 7.179e11, .active = 3.9e10};
   file.ranks = {tiny_rank(0), tiny_rank(1)};
+  for (PlanFile::Rank& rank : file.ranks) {
+    rank.program.machine_fingerprint = fingerprint(file.machine);
+    testing::set_figures(rank.program, reserve_memory(file.machine, file.job.parallel).total(), *file.budget_bytes,
+                         rank.figures);
+  }
   return file;
 }
 
@@ -232,14 +238,17 @@ TEST(ProgramFile, EveryMemberIsInTheTables) {
 }
 
 // A real job, tight enough that storages are swapped and recomputed.
+PlanRequest planned_request() {
+  return {.job = small_job(),
+          .machine = small_machine(),
+          .policy = find_policy("optimal"),
+          .budget_bytes = 5 * kGiB,
+          .host_budget_bytes = 100 * kMiB};
+}
+
 const PlanOutcome& planned() {
   static const PlanOutcome outcome = [] {
-    PlanRequest request{.job = small_job(),
-                        .machine = small_machine(),
-                        .policy = find_policy("optimal"),
-                        .budget_bytes = 5 * kGiB,
-                        .host_budget_bytes = 100 * kMiB};
-    Result<PlanOutcome> result = plan_step(request);
+    Result<PlanOutcome> result = plan_step(planned_request());
     EXPECT_TRUE(result.ok()) << (result.ok() ? "" : result.error().message);
     return std::move(result).value();
   }();
@@ -247,8 +256,7 @@ const PlanOutcome& planned() {
 }
 
 std::string planned_text() {
-  PlanRequest request{.job = small_job(), .machine = small_machine(), .policy = find_policy("optimal")};
-  return write_plan_file(request, planned());
+  return write_plan_file(planned_request(), planned());
 }
 
 TEST(ProgramFile, RealProgramsSurviveAndVerify) {
