@@ -67,10 +67,15 @@ Status parse(CLI::App& app, std::vector<std::string> arguments) {
   } catch (const CLI::CallForHelp&) {
     throw;
   } catch (const CLI::ArgumentMismatch& error) {
-    // "--name: 1 required TYPE missing"
+    // "--name: 1 required TYPE missing" or "--name: At most 1 required but received 2"
     const std::string text = error.what(), name = text.substr(0, text.find(':'));
     const CLI::Option* option = app.get_option_no_throw(name);
-    complaint = option == nullptr ? text : fmt::format("{}: needs a value, {}", name, option->get_type_name());
+    if (option == nullptr)
+      complaint = text;
+    else if (option->count() > 1)
+      complaint = fmt::format("{}: is given twice", name);
+    else
+      complaint = fmt::format("{}: needs a value, {}", name, option->get_type_name());
   } catch (const CLI::ParseError& error) {
     complaint = error.what();
   }
