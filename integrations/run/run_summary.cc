@@ -232,9 +232,9 @@ std::string run_json(const RunOutcome& run) {
             {"verify", run.ask.verify},
             {"schedules", run.ask.schedules},
             {"seed", run.ask.seed},
-            {"durations", !run.simulated      ? "real"
-                          : run.ask.seed == 0 ? "as estimated"
-                                              : "randomised"},
+            {"durations", !run.simulated    ? "real"
+                          : randomised(run) ? "randomised"
+                                            : "as estimated"},
             {"messages_matched", run.matched},
             {"step_ms", to_ms(run.step_ns)},
             {"plan_step_ms", to_ms(run.plan_step_ns)}};

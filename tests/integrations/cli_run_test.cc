@@ -81,6 +81,7 @@ TEST_F(CliRun, RandomDurationsAreSaidToBeRandom) {
       << text.out;
   EXPECT_NE(text.out.find("times shown are of seed 3"), std::string::npos) << text.out;
   EXPECT_EQ(text.out.find(" %"), std::string::npos) << "compares a random time with the plan's:\n" << text.out;
+  EXPECT_EQ(nlohmann::json::parse(run({"--schedules", "2", "--format", "json"}).out)["durations"], "randomised");
   EXPECT_NE(run({"--schedules", "2"}).out.find("seed 0, whose times are shown, is as estimated"), std::string::npos);
   EXPECT_EQ(run({}).out.find("randomised"), std::string::npos);
   EXPECT_EQ(nlohmann::json::parse(run({"--seed", "3", "--format", "json"}).out)["durations"], "randomised");
