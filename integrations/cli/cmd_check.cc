@@ -37,8 +37,8 @@ class CheckCommand final : public Command {
     Result<Checked> checked = is_plan_file() ? from_plan() : from_config(console);
     if (!checked) return checked.error();
     const auto& [request, outcome, what] = checked.value();
-    if (const std::optional<std::string> violation = broken_rule(outcome)) {
-      const Status status = console.print(job_.format == Format::json ? broken_json(*violation) : *violation + "\n");
+    if (const std::optional<BrokenRule> broken = broken_rule(outcome)) {
+      const Status status = console.print(job_.format == Format::json ? broken_json(*broken) : broken->line + "\n");
       if (!status) return status.error();
       return ExitStatus::answer_is_no;
     }
@@ -66,6 +66,11 @@ class CheckCommand final : public Command {
     PlanRequest request;
     PlanOutcome outcome;
     std::string what;
+  };
+
+  struct BrokenRule {
+    std::int32_t rank = 0;
+    std::string line;
   };
 
   /// JSON starts with a brace; a YAML job could too, but then it is no plan and the reader says so.
@@ -100,17 +105,23 @@ class CheckCommand final : public Command {
   }
 
   /// A program that fits must also be sound: a file can have been edited.
-  static std::optional<std::string> broken_rule(const PlanOutcome& outcome) {
+  static std::optional<BrokenRule> broken_rule(const PlanOutcome& outcome) {
     for (const RankPlan& rank : outcome.ranks) {
       if (!rank.figures.fits) continue;
       if (const std::optional<Violation> violation = verify_program(rank.graph, rank.program))
-        return fmt::format("FAIL rank {}: the program breaks a rule: {}", rank.figures.rank, violation->detail);
+        return BrokenRule{
+            .rank = rank.figures.rank,
+            .line = fmt::format("FAIL rank {}: the program breaks a rule: {}", rank.figures.rank, violation->detail)};
     }
     return std::nullopt;
   }
 
-  static std::string broken_json(const std::string& line) {
-    return nlohmann::ordered_json({{"verdict", "FAIL"}, {"line", line}}).dump(2) + "\n";
+  /// The members of every answer; what a program that is not sound cannot tell is null.
+  static std::string broken_json(const BrokenRule& broken) {
+    nlohmann::ordered_json json{{"verdict", "FAIL"}, {"line", broken.line}, {"rank", broken.rank}};
+    for (const char* name : {"budget_bytes", "margin_bytes", "memory", "ranks", "contributors", "remedy"})
+      json[name] = nullptr;
+    return json.dump(2) + "\n";
   }
 
   Result<Remedy> find_remedy(PlanRequest request, Bytes budget, const Console& console) const {

@@ -322,6 +322,24 @@ TEST(Check, RefusesAnUnsoundPlan) {
   EXPECT_NE(ran.status, 0) << ran.out;
 }
 
+TEST(Check, NamesABrokenRuleInTheObjectOfEveryAnswer) {
+  const Workplace place;
+  ASSERT_EQ(place.run({"plan", small_model(), "--out", "plan.json", "--quiet"}).status, 0);
+  Json plan = Json::parse(place.read("plan.json"));
+  const Json sound = json_of(place, {"check", "plan.json"});
+  // Every stay at address 0: no figure shows it.
+  Json& offset = plan["ranks"][1]["program"]["residencies"]["offset"];
+  const std::int64_t count = offset["count"];
+  offset = {{"count", count}, {"data", {0, {1, count - 1}}}};
+  place.write("edited.json", plan.dump());
+  const Json broken = json_of(place, {"check", "edited.json"}, 1);
+  for (const auto& [name, value] : sound.items()) EXPECT_TRUE(broken.contains(name)) << name;
+  EXPECT_EQ(broken["verdict"], "FAIL");
+  EXPECT_EQ(broken["rank"], 1);
+  EXPECT_EQ(broken["ranks"], nullptr);
+  EXPECT_TRUE(broken["line"].get<std::string>().starts_with("FAIL rank 1: the program breaks a rule: ")) << broken;
+}
+
 TEST(Show, ReadsBackWhatPlanWrote) {
   const Workplace place;
   const Json planned = json_of(place, with({"plan"}, tight()));
