@@ -48,7 +48,8 @@ std::vector<double> loads_of(const RankPlan& rank, const LoadChange& change) {
 Status check_load_change(std::span<const RankPlan> ranks, const LoadChange& change) {
   const LastSite last = last_routed_site(ranks);
   if (last.rank == nullptr)
-    return bad_input("--load, --load-rise: nothing in this plan depends on the expert load; it has no routed storages");
+    return bad_input(
+        "--load, --load-rise: nothing in the ranks that run depends on the expert load; none has routed storages");
   if (change.from_op <= last.op) return {};
   const Site& site = last.rank->graph.sites[row(last.site)];
   return bad_input(fmt::format(

@@ -163,6 +163,18 @@ TEST_F(CliRun, LoadsAboveThePlanAreServedOrRefused) {
   EXPECT_NE(refused.err.find("load 900"), std::string::npos) << refused.err;
 }
 
+/// Ranks that do not run may well have experts.
+TEST_F(CliRun, ALoadThatChangesNothingIsRefused) {
+  const Ran planned = place.run({"plan", testing::source_path("models/llama-3-70b.yaml").string(), "--ranks", "0",
+                                 "--policy", "keep-all", "--out", "plan.json", "--quiet"});
+  ASSERT_LE(planned.status, 1) << planned.err;
+  const Ran ran = run({"--rank", "0", "--load", "1.2"});
+  EXPECT_EQ(ran.status, 2);
+  EXPECT_EQ(ran.err,
+            "tidemark run: --load, --load-rise: nothing in the ranks that run depends on the expert load; none has "
+            "routed storages\n");
+}
+
 TEST_F(CliRun, BadOptionsAreOneLine) {
   plan();
   for (const std::vector<std::string>& words :
