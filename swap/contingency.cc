@@ -316,7 +316,7 @@ Status ContingencyEngine::enlarge_host(TaskId task) {
   const std::int32_t clock = p_.bound.clock[row(task)];
   std::vector<std::int64_t> taken;
   if (!spare_ || !spare_->take(spare_pieces(r.bytes, actual), std::max(0, 2 * clock - 1), taken))
-    return infeasible(fmt::format("{}: {} of pinned host memory more are needed than the plan holds up to load {:.4g}",
+    return infeasible(fmt::format("{}: needs {} more pinned host memory than the plan set aside; it holds up to load {:.4g}",
                                   who(site, load), format_bytes(actual - r.bytes),
                                   p_.bound.program->contingency_limit_f));
   spare_->give_back(taken, r.release);

@@ -163,7 +163,7 @@ const Verb kCmdRun = {
     .examples =
         "  tidemark run plan.json\n"
         "  tidemark run plan.json --verify --seed 1 --schedules 100\n"
-        "  tidemark run plan.json --load-rise 1.3@5000\n"
+        "  tidemark run plan.json --rank 0 --load-rise 1.3@5000\n"
         "  tidemark run plan.json --device host --rank 0 --scale 1/64 --verify\n",
     .statuses =
         "  0  carried out as planned\n"

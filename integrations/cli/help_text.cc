@@ -17,7 +17,7 @@ std::string general_help() {
          "\n"
          "Results go to stdout, logs and progress to stderr (NO_COLOR is respected). Sizes have a unit: 60.97GiB, "
          "64GB,\n"
-         "512MiB, 4096B. All times are modelled.\n\n"
+         "512MiB, 4096B. Times are modelled unless they say simulated or measured.\n\n"
          "Exit status: 0 done; 1 the answer is no; 2 bad usage or input; 3 a fault in Tidemark.\n";
 }
 
