@@ -57,8 +57,9 @@ std::optional<std::string> check_trace(const AllocationTrace& trace, Reached& re
     const Result<ReplayFigures> replayed =
         replay(trace, {.allocator = allocator, .capacity_bytes = kGiB, .timed_operations = 0});
     if (!replayed && replayed.error().code != Error::Code::infeasible) return replayed.error().message;
-    ++reached[replayed ? name_of(allocator) : "does not fit"];
-    if (replayed && replayed.value().planned && replayed.value().planned->not_planned != 0)
+    const bool fits = replayed && replayed.value().no_room.empty();
+    ++reached[fits ? name_of(allocator) : "does not fit"];
+    if (fits && replayed.value().planned && replayed.value().planned->not_planned != 0)
       return "the arena departs from its own plan";
   }
   return std::nullopt;
