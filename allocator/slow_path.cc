@@ -52,9 +52,9 @@ void CachingAllocator::Impl::settle(Shard& mine) {
     held = mine.hold(nullptr);
   }
   if (held != nullptr) release(held, held->stream, held->death);
-  const std::uint64_t others = unpublished.exchange(0, std::memory_order_relaxed) & ~bit_of(mine);
-  for (std::size_t i = 0; others != 0 && i < shard_count; ++i) {
-    if ((others >> i % 64 & 1) != 0) publish(shards[i]);
+  const std::uint64_t changed = unpublished.exchange(0, std::memory_order_relaxed);  // a bit may be several shards'
+  for (std::size_t i = 0; changed != 0 && i < shard_count; ++i) {
+    if ((changed >> i % 64 & 1) != 0 && &shards[i] != &mine) publish(shards[i]);
   }
 }
 

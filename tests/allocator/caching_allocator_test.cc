@@ -486,6 +486,20 @@ TEST_F(CachingAllocatorTest, PeaksKnowWhatOtherThreadsFreed) {
   EXPECT_EQ(allocator_->statistics().allocated_bytes.peak, 64_MiB);
 }
 
+// The same with more shards than there are bits to say which ones changed: one of the threads shares the caller's bit.
+TEST_F(CachingAllocatorTest, PeaksKnowWhatOtherThreadsFreedWithManyShards) {
+  open({.capacity_bytes = 2_GiB}, {.shards = 128});
+  EXPECT_EQ(allocator_->free(allocate(1_GiB)), DeviceCode::ok);
+  Address theirs = allocate(2_MiB);  // from here on the pool has room: nobody flushes the shards
+  allocator_->reset_peaks();
+  for (int i = 0; i < 128; ++i) {
+    std::thread([&] { EXPECT_EQ(allocator_->free(theirs), DeviceCode::ok); }).join();
+    EXPECT_EQ(allocator_->free(allocate(3_MiB)), DeviceCode::ok);
+    theirs = allocate(2_MiB);
+  }
+  EXPECT_EQ(allocator_->statistics().allocated_bytes.peak, 3_MiB);
+}
+
 TEST(AllocatorOptionsTest, WhatNoAllocatorCanWorkWithIsRefusedInWords) {
   const auto device = make_sim_device({.capacity_bytes = 64_MiB});
   const auto refusal = [&](const AllocatorOptions& options) {
