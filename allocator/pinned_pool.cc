@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "allocator/give_back.h"
 #include "allocator/offset_allocator.h"
 #include "allocator/pinned_pool_pending.h"
 
@@ -27,8 +28,9 @@ constexpr std::int64_t kLongestWaitNs = 1'000'000'000'000'000'000;  ///< 30 year
 struct Chunk {
   Address base = 0;  ///< 0: given back, the place in the list is free
   OffsetAllocator space{0};
+  bool stays = false;  ///< the device refused to take it back: not offered again while the same request looks for room
 
-  [[nodiscard]] bool wholly_free() const { return base != 0 && space.used_bytes() == 0; }
+  [[nodiscard]] bool can_leave() const { return base != 0 && !stays && space.used_bytes() == 0; }
 };
 
 }  // namespace
@@ -84,13 +86,20 @@ struct PinnedPool::State {
   /// Carries out the first order: gives back what is to go, asks the device, reports before the answer counts. Unlocks
   /// while it does. REQUIRES: orders.
   void acquire(std::unique_lock<std::mutex>& lock);
-  void add_chunk(Address base, Bytes bytes);
+  /// Without the mutex: gives chunks back; those that the device refused stay in the list. The bytes that are gone.
+  [[nodiscard]] Bytes send_off(std::vector<Chunk>& going);
+  /// Asks the device for a chunk. REQUIRES: not locked; afterwards it is.
+  void take_in(Lock& lock, Bytes bytes, Bytes gone_bytes);
+  void add_chunk(Chunk chunk);
+  /// Those that the device refused to take back are chunks again, and what they were to make way for is not ordered.
+  void keep(std::vector<Chunk> refused);
   void note_refusal(DeviceCode code, Bytes bytes, Bytes gone_bytes);
   void note_time();
   void report(PinnedReport::Kind kind, const std::string& text);
   void report_facts(const PinnedFacts& facts);
   void report_refusal(DeviceCode code, Bytes bytes, Bytes gone_bytes);
   void run();
+  void give_all_back();
 
   Device& device;
   PinnedPoolOptions options;
@@ -103,8 +112,7 @@ struct PinnedPool::State {
   PinnedPending pending;
   std::vector<EventHandle> spare_events;
   std::deque<Bytes> ordered;        ///< chunks to ask the device for
-  std::vector<Address> leaving;     ///< chunks to give back before the next one
-  Bytes leaving_bytes = 0;          ///< of those
+  std::vector<Chunk> leaving;       ///< to give back before the next one comes
   Bytes refused_bytes = INT64_MAX;  ///< pieces from this size on were refused although others made way for them
   Bytes bound_bytes = 0, held_bytes = 0, in_flight_bytes = 0, ordered_bytes = 0;
   std::int64_t arrivals = 0;  ///< answers of the device
@@ -230,7 +238,7 @@ Bytes PinnedPool::State::reclaim(Lock& lock) {
 /// Drops orders not begun and chunks without blocks, as far as needed. False, and nothing changed: that is not enough.
 bool PinnedPool::State::make_room(Bytes need) {
   Bytes possible = room() + ordered_bytes;
-  for (const Chunk& chunk : chunks) possible += chunk.wholly_free() ? chunk.space.capacity() : 0;
+  for (const Chunk& chunk : chunks) possible += chunk.can_leave() ? chunk.space.capacity() : 0;
   if (possible < need) return false;
   while (room() < need && !ordered.empty()) {
     ordered_bytes -= ordered.back();
@@ -243,11 +251,9 @@ bool PinnedPool::State::make_room(Bytes need) {
 void PinnedPool::State::give_back_free_chunks(Bytes need) {
   for (Chunk& chunk : chunks) {
     if (room() >= need) return;
-    if (!chunk.wholly_free()) continue;
-    leaving.push_back(chunk.base);
-    leaving_bytes += chunk.space.capacity();
+    if (!chunk.can_leave()) continue;
     held_bytes -= chunk.space.capacity();
-    chunk = {};
+    leaving.push_back(std::exchange(chunk, {}));
   }
 }
 
@@ -271,6 +277,7 @@ PinnedAllocation PinnedPool::State::refuse(Bytes need) {
   if (need <= largest_ever() && !pending.empty()) {
     return {.outcome = PinnedOutcome::wait_block, .ticket = pending.oldest()};
   }
+  for (Chunk& chunk : chunks) chunk.stays = false;  // the next request may try again
   return {.outcome = PinnedOutcome::exhausted,
           .missing_bytes = std::max<Bytes>(options.class_bytes, need - largest_free()),
           .ever = need <= largest_ever()};
@@ -295,15 +302,23 @@ DeviceCode PinnedPool::State::own_event(Lock& lock, StreamHandle stream, EventHa
   return spare_event(event) ? DeviceCode::ok : code;
 }
 
-void PinnedPool::State::add_chunk(Address base, Bytes bytes) {
-  const auto hole = std::find_if(chunks.begin(), chunks.end(), [](const Chunk& chunk) { return chunk.base == 0; });
-  Chunk made{.base = base, .space = OffsetAllocator(bytes, options.class_bytes)};
+void PinnedPool::State::add_chunk(Chunk chunk) {
+  const auto hole = std::find_if(chunks.begin(), chunks.end(), [](const Chunk& old) { return old.base == 0; });
+  held_bytes += chunk.space.capacity();
   if (hole == chunks.end()) {
-    chunks.push_back(std::move(made));
+    chunks.push_back(std::move(chunk));
   } else {
-    *hole = std::move(made);
+    *hole = std::move(chunk);
   }
-  held_bytes += bytes;
+}
+
+void PinnedPool::State::keep(std::vector<Chunk> refused) {
+  for (Chunk& chunk : refused) {
+    chunk.stays = true;
+    add_chunk(std::move(chunk));
+  }
+  ordered.clear();
+  ordered_bytes = 0;
 }
 
 /// What the device refuses once it is not asked for again. Chunks that had made way come back on demand: only the large
@@ -323,16 +338,17 @@ void PinnedPool::State::note_time() {
   if (counts.all_chunks_ns < 0 && !building()) counts.all_chunks_ns = ns;
 }
 
-void PinnedPool::State::acquire(std::unique_lock<std::mutex>& lock) {
-  assert(!ordered.empty());
-  const Bytes bytes = ordered.front();
-  ordered.pop_front();
-  ordered_bytes -= bytes;
-  in_flight_bytes += bytes;
-  const std::vector<Address> going = std::exchange(leaving, {});
-  const Bytes gone_bytes = std::exchange(leaving_bytes, 0);
-  lock.unlock();
-  for (const Address base : going) static_cast<void>(device.free_pinned(base));
+Bytes PinnedPool::State::send_off(std::vector<Chunk>& going) {
+  Bytes gone_bytes = 0;
+  std::erase_if(going, [&](const Chunk& chunk) {
+    if (give_back([&] { return device.free_pinned(chunk.base); }) != DeviceCode::ok) return false;
+    gone_bytes += chunk.space.capacity();
+    return true;
+  });
+  return gone_bytes;
+}
+
+void PinnedPool::State::take_in(Lock& lock, Bytes bytes, Bytes gone_bytes) {
   Address base = 0;
   const DeviceCode code = device.allocate_pinned(bytes, base);
   if (code == DeviceCode::ok) {
@@ -341,13 +357,30 @@ void PinnedPool::State::acquire(std::unique_lock<std::mutex>& lock) {
     report_refusal(code, bytes, gone_bytes);
   }
   lock.lock();
-  in_flight_bytes -= bytes;
-  ++arrivals;
   if (code == DeviceCode::ok) {
-    add_chunk(base, bytes);
+    add_chunk({.base = base, .space = OffsetAllocator(bytes, options.class_bytes)});
   } else {
     note_refusal(code, bytes, gone_bytes);
   }
+}
+
+void PinnedPool::State::acquire(std::unique_lock<std::mutex>& lock) {
+  assert(!ordered.empty());
+  const Bytes bytes = ordered.front();
+  ordered.pop_front();
+  ordered_bytes -= bytes;
+  in_flight_bytes += bytes;
+  std::vector<Chunk> going = std::exchange(leaving, {});
+  lock.unlock();
+  const Bytes gone_bytes = send_off(going);
+  if (going.empty()) {
+    take_in(lock, bytes, gone_bytes);
+  } else {
+    lock.lock();
+    keep(std::move(going));  // a new one as well would be more than the bound
+  }
+  in_flight_bytes -= bytes;
+  ++arrivals;
   note_time();
   changed.notify_all();
 }
@@ -389,6 +422,16 @@ void PinnedPool::State::run() {
   }
 }
 
+/// At the end. Takes no memory for its own books.
+void PinnedPool::State::give_all_back() {
+  for (const EventHandle event : spare_events) give_back([&] { return device.destroy_event(event); });
+  for (const std::vector<Chunk>* list : {&chunks, &leaving}) {
+    for (const Chunk& chunk : *list) {
+      if (chunk.base != 0) give_back([&] { return device.free_pinned(chunk.base); });
+    }
+  }
+}
+
 PinnedPool::PinnedPool(Device& device, PinnedPoolOptions options)
     : state_(std::make_unique<State>(device, std::move(options))) {
   assert(state_->options.bound_bytes > 0 && state_->options.class_bytes >= 64 &&
@@ -408,13 +451,10 @@ PinnedPool::~PinnedPool() {
     if (device.synchronize_event(event) != DeviceCode::ok && device.query_event(event) == DeviceCode::not_ready) {
       static_cast<void>(device.synchronize_device());  // the copy may still be at it
     }
-    state_->retire(state_->pending.oldest());
+    const PinnedPending::Entry entry = state_->pending.take(state_->pending.oldest());
+    if (entry.lane.of_stream) give_back([&] { return device.destroy_event(event); });
   }
-  for (const EventHandle event : state_->spare_events) static_cast<void>(state_->device.destroy_event(event));
-  for (const Chunk& chunk : state_->chunks) {
-    if (chunk.base != 0) state_->leaving.push_back(chunk.base);
-  }
-  for (const Address base : state_->leaving) static_cast<void>(state_->device.free_pinned(base));
+  state_->give_all_back();
 }
 
 PinnedAllocation PinnedPool::allocate(Bytes bytes) {

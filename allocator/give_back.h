@@ -1,0 +1,16 @@
+#pragma once
+// Giving something back to the device where nobody can be told: what fails has changed nothing and may be tried again,
+// and the call that finds the device lost is to be repeated (device/device.h). So once more, and no more than that.
+
+#include "device/device.h"
+
+namespace tidemark {
+
+/// The answer of `call`, or of its repetition if it fails.
+template <class Call>
+DeviceCode give_back(const Call& call) {
+  const DeviceCode code = call();
+  return code == DeviceCode::ok ? code : call();
+}
+
+}  // namespace tidemark
