@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <chrono>
 #include <thread>
 #include <vector>
 
@@ -121,10 +120,16 @@ TEST_F(AclStandIn, CatchesAStreamDestroyedWithWorkOnIt) {
   EXPECT_EQ(acl_.stream_destroy(other), kSuccess);
   EXPECT_EQ(controls_.get("violations"), 0);
   ASSERT_EQ(acl_.stream_create(&other), kSuccess);
-  ASSERT_EQ(acl_.launch_host_function(
-                other, [](void*) { std::this_thread::sleep_for(std::chrono::milliseconds(100)); }, nullptr),
-            kSuccess);
+  Gate work;
+  ASSERT_EQ(acl_.launch_host_function(other, Gate::wait, &work), kSuccess);
+  std::atomic<bool> given_up{false};
+  std::thread opener([&] {  // the call waits for the work once it has counted the violation
+    while (controls_.get("violations") == 0 && !given_up) std::this_thread::yield();
+    work.open = true;
+  });
   EXPECT_EQ(acl_.stream_destroy(other), kSuccess);
+  given_up = true;
+  opener.join();
   EXPECT_EQ(controls_.get("violations"), 1);
 }
 
