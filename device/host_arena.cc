@@ -18,6 +18,7 @@ namespace {
 constexpr Bytes kHugePage = 2 * kMiB;
 constexpr Bytes kKeepFree = 256 * kMiB;  ///< of the machine's memory
 constexpr Bytes kRoomStep = 64 * kMiB;   ///< how much is taken between two looks at the machine's memory
+constexpr int kPopulateWrite = 23;       ///< MADV_POPULATE_WRITE, Linux 5.14: the C library may not know it
 constexpr int kNoAccess = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 
 void* pointer_to(Address address) {
@@ -37,6 +38,13 @@ bool populate(void* data, Bytes bytes) {
   static_cast<void>(madvise(data, size_of(bytes), MADV_HUGEPAGE));
   errno = populate_pages(data, bytes);
   return errno == 0;
+}
+
+/// 0, or the errno.
+int back_with_pages(int file, off_t offset, Bytes bytes) {
+  int error = EINTR;
+  while (error == EINTR) error = fallocate(file, 0, offset, bytes) == 0 ? 0 : errno;
+  return error == EOPNOTSUPP ? 0 : error;  // then they come with the first touch
 }
 
 }  // namespace
@@ -91,19 +99,27 @@ bool HostArena::take_room(Bytes bytes) {
 }
 
 DeviceCode HostArena::create_granule(std::uint64_t& handle) {
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   if (used_bytes_ + granule_bytes_ > capacity_bytes_) {
     return refuse(DeviceCode::out_of_memory, fmt::format("all of {} is taken", format_bytes(capacity_bytes_)));
   }
   if (!take_room(granule_bytes_)) return refuse(DeviceCode::out_of_memory, "the machine has no memory left");
-  used_bytes_ += granule_bytes_;
   if (spare_.empty()) {
+    if (spare_.capacity() <= fresh_) spare_.reserve(2 * fresh_ + 1);  // giving back asks for no memory
     handle = fresh_++;
   } else {
     handle = spare_.back();
     spare_.pop_back();
   }
-  return DeviceCode::ok;
+  used_bytes_ += granule_bytes_;
+  lock.unlock();
+  const int error = back_with_pages(file_, static_cast<off_t>(handle) * granule_bytes_, granule_bytes_);
+  if (error == 0) return DeviceCode::ok;
+  lock.lock();
+  spare_.push_back(handle);
+  used_bytes_ -= granule_bytes_;
+  return refuse(DeviceCode::out_of_memory,
+                "the system has no pages left: " + std::error_code(error, std::generic_category()).message());
 }
 
 DeviceCode HostArena::destroy_granule(std::uint64_t handle) {
@@ -139,7 +155,10 @@ DeviceCode HostArena::detach_granule(Address at) {
 }
 
 DeviceCode HostArena::allow_range(Address at, Bytes bytes) {
-  if (populate(pointer_to(at), bytes)) return DeviceCode::ok;
+  // The file has its pages; this only puts them into the tables. Nothing is written: another thread may be writing to
+  // the same granule through another address. Kernels that do not know the advice fill the tables at the first touch.
+  static_cast<void>(madvise(pointer_to(at), size_of(bytes), MADV_HUGEPAGE));
+  if (madvise(pointer_to(at), size_of(bytes), kPopulateWrite) == 0 || errno == EINVAL) return DeviceCode::ok;
   return refuse(DeviceCode::out_of_memory, "the system has no pages left: " + reason());
 }
 

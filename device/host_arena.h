@@ -2,9 +2,9 @@
 // The "device memory" of the host back end: granules of one memory file behind reserved address space, and plain
 // mappings beside them, all against one capacity.
 //
-// The file is as large as the capacity but sparse: a granule has pages from the moment it is mapped (populated then, so
-// that a machine without memory answers out_of_memory instead of killing the process later) until its last address is
-// gone (the hole is punched, so the next user finds zeros).
+// The file is as large as the capacity but sparse: a granule has pages from the moment it is mapped (the file gets them
+// then, so that a machine without memory answers out_of_memory instead of killing the process later) until its last
+// address is gone (the hole is punched, so the next user finds zeros).
 //
 // Cost: a system call or three a granule at map and unmap. Threads: any; one lock of its own over the books.
 

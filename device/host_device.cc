@@ -93,6 +93,10 @@ class HostDevice final : public Device {
  private:
   using Stream = std::shared_ptr<HostStream>;
   using Record = std::shared_ptr<const HostRecord>;
+  struct StreamSlot {
+    Stream stream;
+    bool closing = false;  ///< nobody finds it any more, yet what it has in flight counts
+  };
 
   DeviceCode refuse(DeviceCode code, std::string text);
   /// Lost, or what the fault hook says.
@@ -138,7 +142,7 @@ class HostDevice final : public Device {
   std::mutex mutex_;  ///< of the tables below
   std::uint64_t next_handle_ = 1;
   std::unordered_map<std::uint64_t, Record> events_;
-  std::map<std::uint64_t, Stream> streams_;  ///< last: their threads use everything above
+  std::map<std::uint64_t, StreamSlot> streams_;  ///< last: their threads use everything above
 };
 
 HostDevice::HostDevice(const HostDeviceOptions& options)
@@ -163,7 +167,7 @@ HostDevice::HostDevice(const HostDeviceOptions& options)
 
 HostDevice::~HostDevice() {
   // A stream may wait for another one's record: all of them carry on until each has come to its end.
-  for (const auto& [handle, stream] : streams_) static_cast<void>(stream->record()->await(-1));
+  for (const auto& [handle, slot] : streams_) static_cast<void>(slot.stream->record()->await(-1));
   streams_.clear();
   mapped_.clear();
 }
@@ -200,7 +204,7 @@ void HostDevice::drain_if_lost() {
   std::vector<Record> records;
   {
     const std::lock_guard lock(mutex_);
-    for (const auto& [handle, stream] : streams_) records.push_back(stream->record());
+    for (const auto& [handle, slot] : streams_) records.push_back(slot.stream->record());
   }
   for (const Record& record : records) static_cast<void>(record->await(-1));
 }
@@ -310,7 +314,7 @@ DeviceCode HostDevice::no_event(EventHandle handle) {
 HostDevice::Stream HostDevice::find_stream(StreamHandle handle) {
   const std::lock_guard lock(mutex_);
   const auto found = streams_.find(static_cast<std::uint64_t>(handle));
-  return found == streams_.end() ? nullptr : found->second;
+  return found == streams_.end() || found->second.closing ? nullptr : found->second.stream;
 }
 
 bool HostDevice::find_record(EventHandle handle, Record& record) {
@@ -331,7 +335,7 @@ DeviceCode HostDevice::create_stream(StreamRole role, StreamHandle& stream) {
   }
   const std::lock_guard lock(mutex_);
   stream = static_cast<StreamHandle>(next_handle_);
-  streams_.emplace(next_handle_++, std::move(made));
+  streams_.emplace(next_handle_++, StreamSlot{std::move(made)});
   return DeviceCode::ok;
 }
 
@@ -340,14 +344,15 @@ DeviceCode HostDevice::destroy_stream(StreamHandle handle) {
   {
     const std::lock_guard lock(mutex_);
     const auto found = streams_.find(static_cast<std::uint64_t>(handle));
-    if (found != streams_.end()) {
-      stream = std::move(found->second);
-      streams_.erase(found);
-    }
+    if (found != streams_.end() && !std::exchange(found->second.closing, true)) stream = found->second.stream;
   }
   if (stream == nullptr) return no_stream(handle);
   const Record last = stream->record();
   static_cast<void>(last->await(-1));
+  {
+    const std::lock_guard lock(mutex_);
+    streams_.erase(static_cast<std::uint64_t>(handle));  // not before: drain_if_lost() waits for what is here
+  }
   stream.reset();
   return lost_ ? DeviceCode::ok : report(last->failure());
 }
@@ -422,7 +427,7 @@ DeviceCode HostDevice::synchronize_device() {
   std::vector<Record> records;
   {
     const std::lock_guard lock(mutex_);
-    for (const auto& [handle, stream] : streams_) records.push_back(stream->record());
+    for (const auto& [handle, slot] : streams_) records.push_back(slot.stream->record());
   }
   HostFailure first;
   for (const Record& record : records) {
