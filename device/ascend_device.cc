@@ -8,6 +8,7 @@
 #include <limits>
 #include <map>
 #include <mutex>
+#include <set>
 #include <utility>
 
 #include "device/acl_runtime.h"
@@ -137,7 +138,8 @@ class AscendDevice final : public Device, private GranuleVendor {
   DeviceTraits traits_;
   acl::Context context_ = nullptr;
   acl::PhysicalProperties granule_properties_;
-  std::atomic<bool> lost_ = false, drained_ = false;
+  std::atomic<bool> lost_ = false;
+  std::once_flag drained_;
   ErrorTexts errors_;
   MappedMemory mapped_{*this, false};
   PinnedBlocks pinned_;
@@ -177,9 +179,9 @@ DeviceCode AscendDevice::given_back(acl::Code code, const char* call) {
   return lost_ ? DeviceCode::ok : outcome(code, VendorCall::give_back, call);
 }
 
-/// A device that is lost only because its books no longer hold may well be at work.
+/// A device that is lost only because its books no longer hold may well be at work. Nobody passes before it has ended.
 void AscendDevice::drain_if_lost() {
-  if (lost_ && !drained_.exchange(true)) (void)runtime_.synchronize_device();
+  if (lost_) std::call_once(drained_, [this] { (void)runtime_.synchronize_device(); });
 }
 
 template <class Body>
@@ -192,9 +194,10 @@ DeviceCode AscendDevice::give_back(const char* call, Body&& body) {
 /// Out of the books before the call: the vendor may give the handle to another thread before this one is back.
 template <class Body>
 DeviceCode AscendDevice::give_back_of(Outstanding& books, std::uint64_t handle, const char* call, Body&& body) {
-  if (!books.remove(handle)) return refuse(DeviceCode::invalid, fmt::format("{}: there is no {:#x}", call, handle));
+  Outstanding::Node node = books.remove(handle);
+  if (node.empty()) return refuse(DeviceCode::invalid, fmt::format("{}: there is no {:#x}", call, handle));
   const DeviceCode code = give_back(call, body);
-  if (code != DeviceCode::ok) books.add(handle);
+  if (code != DeviceCode::ok) books.put_back(std::move(node));
   return code;
 }
 
@@ -364,8 +367,10 @@ DeviceCode AscendDevice::allocate_plain(Bytes bytes, Address& address) {
 }
 
 void AscendDevice::free_strays() {
-  for (const std::uint64_t stray : strays_.take_all()) {
-    if (runtime_.free(pointer_of(stray)) != acl::kSuccess) strays_.add(stray);
+  std::set<std::uint64_t> strays = strays_.take_all();
+  while (!strays.empty()) {
+    Outstanding::Node stray = strays.extract(strays.begin());
+    if (runtime_.free(pointer_of(stray.value())) != acl::kSuccess) strays_.put_back(std::move(stray));
   }
 }
 
@@ -409,16 +414,23 @@ DeviceCode AscendDevice::create_stream(StreamRole /*role*/, StreamHandle& stream
   return code;
 }
 
-/// A failure of the stream's work is told once the stream is gone.
+/// A failure of the stream's work comes first, whatever becomes of the stream: nobody would hear of it again.
 DeviceCode AscendDevice::destroy_stream(StreamHandle stream) {
   acl::Code waited = acl::kSuccess;
   const DeviceCode code = give_back_of(streams_, static_cast<std::uint64_t>(stream), "aclrtDestroyStream", [&] {
     if (!lost_) waited = runtime_.stream_synchronize(stream_of(stream));
+    // Before the call as well: its key may be another thread's stream right after it.
+    acl::Verifier::Buffer buffer = verifier_.take(stream_of(stream));
     const acl::Code destroyed = runtime_.stream_destroy(stream_of(stream));
-    if (destroyed == acl::kSuccess || lost_) verifier_.drop(stream_of(stream));  // nothing uses its buffer any more
+    if (destroyed == acl::kSuccess || lost_) {
+      verifier_.drop(std::move(buffer));
+    } else {
+      verifier_.put_back(std::move(buffer));
+    }
     return destroyed;
   });
-  return code == DeviceCode::ok ? outcome(waited, VendorCall::wait, "aclrtSynchronizeStream") : code;
+  const DeviceCode worked = outcome(waited, VendorCall::wait, "aclrtSynchronizeStream");
+  return worked == DeviceCode::ok ? code : worked;
 }
 
 DeviceCode AscendDevice::create_event(EventHandle& event) {

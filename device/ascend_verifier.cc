@@ -127,21 +127,31 @@ Code Verifier::fill(Stream stream, const Touch& touch) {
   });
 }
 
-void Verifier::drop(Stream stream) {
-  std::unique_lock lock(mutex_);
-  auto node = buffers_.extract(stream);
-  lock.unlock();
-  if (node.empty() || node.mapped() == nullptr || runtime_.host_free(node.mapped()) == kSuccess) return;
-  lock.lock();
-  orphans_.push_back(node.mapped());
+Verifier::Buffer Verifier::take(Stream stream) {
+  const std::lock_guard lock(mutex_);
+  return buffers_.extract(stream);
+}
+
+void Verifier::put_back(Buffer buffer) {
+  const std::lock_guard lock(mutex_);
+  auto answer = buffers_.insert(std::move(buffer));
+  if (!answer.inserted) orphans_.insert(std::move(answer.node));  // the stream got another one meanwhile
+}
+
+void Verifier::drop(Buffer buffer) {
+  if (buffer.empty() || buffer.mapped() == nullptr || runtime_.host_free(buffer.mapped()) == kSuccess) return;
+  const std::lock_guard lock(mutex_);
+  orphans_.insert(std::move(buffer));
 }
 
 void Verifier::drop_all() {
   std::unique_lock lock(mutex_);
   const std::map<Stream, void*> buffers = std::exchange(buffers_, {});
-  const std::vector<void*> orphans = std::exchange(orphans_, {});
+  const std::multimap<Stream, void*> orphans = std::exchange(orphans_, {});
   lock.unlock();
-  for (void* const buffer : orphans) (void)runtime_.host_free(buffer);
+  for (const auto& [stream, buffer] : orphans) {
+    if (buffer != nullptr) (void)runtime_.host_free(buffer);
+  }
   for (const auto& [stream, buffer] : buffers) {
     if (buffer != nullptr) (void)runtime_.host_free(buffer);
   }

@@ -8,7 +8,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <vector>
 
 #include "core/bytes.h"
 #include "device/acl_runtime.h"
@@ -18,13 +17,19 @@ namespace tidemark::acl {
 
 class Verifier {
  public:
+  using Buffer = std::map<Stream, void*>::node_type;  ///< with the stream that used it; may be empty
+
   /// REQUIRES: `runtime` outlives this; the context is current in check(), fill() and drop().
   explicit Verifier(const Runtime& runtime) : runtime_(runtime) {}
 
   [[nodiscard]] Code check(Stream stream, const Touch& touch, std::int64_t work_id);
   [[nodiscard]] Code fill(Stream stream, const Touch& touch);
-  /// Frees the stream's buffer, or keeps it for drop_all() if ACL refuses. REQUIRES: the stream is idle or gone.
-  void drop(Stream stream);
+  /// Takes the stream's buffer, if it has one, out of the books. REQUIRES: the stream is idle.
+  [[nodiscard]] Buffer take(Stream stream);
+  /// The stream is still there.
+  void put_back(Buffer buffer);
+  /// The stream is gone: frees its buffer, or keeps it for drop_all() if ACL refuses.
+  void drop(Buffer buffer);
   void drop_all();
 
   [[nodiscard]] std::int64_t mismatches(Mismatch& first) const;
@@ -42,7 +47,7 @@ class Verifier {
   const std::shared_ptr<Findings> findings_ = std::make_shared<Findings>();
   std::mutex mutex_;
   std::map<Stream, void*> buffers_;
-  std::vector<void*> orphans_;  ///< of streams that are gone
+  std::multimap<Stream, void*> orphans_;  ///< of streams that are gone
 };
 
 /// A host function that sleeps, for launches that take time.

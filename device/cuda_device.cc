@@ -135,7 +135,8 @@ class CudaDevice final : public Device, private GranuleVendor {
   cuda::Context context_ = nullptr;
   cuda::AllocationProperties granule_properties_;
   int least_priority_ = 0, greatest_priority_ = 0;
-  std::atomic<bool> lost_ = false, drained_ = false;
+  std::atomic<bool> lost_ = false;
+  std::once_flag drained_;
   ErrorTexts errors_;
   MappedMemory mapped_{*this, true};
   PinnedBlocks pinned_;
@@ -175,9 +176,9 @@ DeviceCode CudaDevice::given_back(cuda::Code code, const char* call) {
   return lost_ ? DeviceCode::ok : outcome(code, VendorCall::give_back, call);
 }
 
-/// A device that is lost only because its books no longer hold may well be at work.
+/// A device that is lost only because its books no longer hold may well be at work. Nobody passes before it has ended.
 void CudaDevice::drain_if_lost() {
-  if (lost_ && !drained_.exchange(true)) (void)driver_.context_synchronize();
+  if (lost_) std::call_once(drained_, [this] { (void)driver_.context_synchronize(); });
 }
 
 template <class Body>
@@ -190,9 +191,10 @@ DeviceCode CudaDevice::give_back(const char* call, Body&& body) {
 /// Out of the books before the call: the vendor may give the handle to another thread before this one is back.
 template <class Body>
 DeviceCode CudaDevice::give_back_of(Outstanding& books, std::uint64_t handle, const char* call, Body&& body) {
-  if (!books.remove(handle)) return refuse(DeviceCode::invalid, fmt::format("{}: there is no {:#x}", call, handle));
+  Outstanding::Node node = books.remove(handle);
+  if (node.empty()) return refuse(DeviceCode::invalid, fmt::format("{}: there is no {:#x}", call, handle));
   const DeviceCode code = give_back(call, body);
-  if (code != DeviceCode::ok) books.add(handle);
+  if (code != DeviceCode::ok) books.put_back(std::move(node));
   return code;
 }
 
@@ -384,14 +386,15 @@ DeviceCode CudaDevice::create_stream(StreamRole role, StreamHandle& stream) {
   return code;
 }
 
-/// A failure of the stream's work is told once the stream is gone.
+/// A failure of the stream's work comes first, whatever becomes of the stream: nobody would hear of it again.
 DeviceCode CudaDevice::destroy_stream(StreamHandle stream) {
   cuda::Code waited = cuda::kSuccess;
   const DeviceCode code = give_back_of(streams_, static_cast<std::uint64_t>(stream), "cuStreamDestroy", [&] {
     if (!lost_) waited = driver_.stream_synchronize(stream_of(stream));
     return driver_.stream_destroy(stream_of(stream));
   });
-  return code == DeviceCode::ok ? outcome(waited, VendorCall::wait, "cuStreamSynchronize") : code;
+  const DeviceCode worked = outcome(waited, VendorCall::wait, "cuStreamSynchronize");
+  return worked == DeviceCode::ok ? code : worked;
 }
 
 DeviceCode CudaDevice::create_event(EventHandle& event) {

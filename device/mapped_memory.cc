@@ -39,15 +39,21 @@ DeviceCode MappedMemory::check(Address at, Bytes bytes, bool mapped, Slots& slot
 /// REQUIRES: `granule` has been taken out of its slot.
 void MappedMemory::drop(Granule granule) {
   if (granule.use_count() > 1) return;  // other addresses show it
-  if (vendor_.destroy_granule(granule->vendor) != DeviceCode::ok) spare_.push_back(std::move(granule));
+  if (vendor_.destroy_granule(granule->vendor) == DeviceCode::ok) {
+    --handles_;
+  } else {
+    spare_.push_back(std::move(granule));  // create() made room
+  }
 }
 
 void MappedMemory::drop_spare() {
-  for (Granule& granule : std::exchange(spare_, {})) drop(std::move(granule));
+  handles_ -= std::erase_if(
+      spare_, [this](const Granule& granule) { return vendor_.destroy_granule(granule->vendor) == DeviceCode::ok; });
 }
 
 DeviceCode MappedMemory::create(std::size_t count, std::vector<Granule>& made) {
   made.reserve(count);
+  if (const std::size_t needed = handles_ + count; needed > spare_.capacity()) spare_.reserve(2 * needed);
   while (made.size() < count && !spare_.empty()) {
     made.push_back(std::move(spare_.back()));
     spare_.pop_back();
@@ -60,6 +66,7 @@ DeviceCode MappedMemory::create(std::size_t count, std::vector<Granule>& made) {
       return code;
     }
     made.push_back(std::make_shared<const Handle>(Handle{handle}));
+    ++handles_;
   }
   return DeviceCode::ok;
 }

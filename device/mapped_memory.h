@@ -8,6 +8,7 @@
 // Cost: one vendor call or two per granule, a word of host memory per reserved granule. Never on the hot path.
 // Threads: any; one lock over all of it, held during vendor calls.
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -84,7 +85,8 @@ class MappedMemory {
   Bytes granule_bytes_ = 0;
   std::mutex mutex_;
   std::map<Address, Reservation> reservations_;
-  std::vector<Granule> spare_;  ///< attached nowhere, and not destroyed when it was asked for
+  std::size_t handles_ = 0;     ///< that exist
+  std::vector<Granule> spare_;  ///< attached nowhere, and not destroyed when it was asked for; has room for all handles
 };
 
 }  // namespace tidemark

@@ -11,14 +11,21 @@ namespace tidemark {
 
 class Outstanding {
  public:
+  using Node = std::set<std::uint64_t>::node_type;
+
   void add(std::uint64_t handle) {
     const std::lock_guard lock(mutex_);
     handles_.insert(handle);
   }
-  /// False: it was never added, or removed before.
-  [[nodiscard]] bool remove(std::uint64_t handle) {
+  /// Empty: it was never added, or removed before.
+  [[nodiscard]] Node remove(std::uint64_t handle) {
     const std::lock_guard lock(mutex_);
-    return handles_.erase(handle) > 0;
+    return handles_.extract(handle);
+  }
+  /// What could not be given back. Asks for no memory.
+  void put_back(Node node) {
+    const std::lock_guard lock(mutex_);
+    handles_.insert(std::move(node));
   }
   [[nodiscard]] std::set<std::uint64_t> take_all() {
     const std::lock_guard lock(mutex_);

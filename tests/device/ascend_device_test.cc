@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstring>
 #include <thread>
 #include <vector>
@@ -437,6 +438,79 @@ TEST_F(AscendOnStandIn, ThreadsNeedNoContextOfTheirOwn) {
   Mismatch first;
   EXPECT_EQ(device_->mismatches(first), 0);
   EXPECT_EQ(controls_.get("violations"), 0);
+}
+
+/// A lost device that is at work takes memory back once the work has ended, whoever asks first.
+TEST_F(AscendOnStandIn, EveryThreadWaitsForALostDevice) {
+  open();
+  const Address base = reserve(4 * granule());
+  ASSERT_EQ(device_->map(base, 2 * granule()), DeviceCode::ok);
+  std::array<Address, 4> blocks{};
+  for (Address& block : blocks) {
+    StreamHandle on{};
+    Address host = 0;
+    ASSERT_EQ(device_->allocate_plain(kMiB, block), DeviceCode::ok);
+    ASSERT_EQ(device_->allocate_pinned(kMiB, host), DeviceCode::ok);
+    ASSERT_EQ(device_->create_stream(StreamRole::d2h, on), DeviceCode::ok);
+    controls_.set("delay_us", 200'000);
+    ASSERT_EQ(device_->copy(on, host, block, kMiB, CopyKind::device_to_host), DeviceCode::ok);
+  }
+  controls_.fail_call("aclrtUnmapMem", 1, acl::kOutOfMemory);
+  controls_.fail_call("aclrtMapMem", 0, acl::kOutOfMemory);
+  ASSERT_EQ(device_->remap(base + 2 * static_cast<Address>(granule()), base, 2 * granule()), DeviceCode::lost);
+  std::vector<std::thread> threads;
+  for (const Address block : blocks) {
+    threads.emplace_back([this, block] { EXPECT_EQ(device_->free_plain(block), DeviceCode::ok); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(controls_.get("violations"), 0) << "freed under a copy";
+}
+
+TEST_F(AscendOnStandIn, ARefusedDestroyDoesNotHideFailedWork) {
+  open();
+  StreamHandle on{};
+  ASSERT_EQ(device_->create_stream(StreamRole::compute, on), DeviceCode::ok);
+  controls_.fail_call("aclrtSynchronizeStream", 0, 207'003);
+  controls_.fail_call("aclrtDestroyStream", 0, acl::kMemoryFree);
+  EXPECT_EQ(device_->destroy_stream(on), DeviceCode::copy_failed);
+  EXPECT_NE(device_->last_error().find("aclrtSynchronizeStream"), std::string::npos) << device_->last_error();
+  EXPECT_EQ(device_->destroy_stream(on), DeviceCode::ok) << "it was still there";
+  EXPECT_EQ(device_->destroy_stream(on), DeviceCode::invalid);
+}
+
+/// The verifier's buffer goes with its stream, and stays with one that ACL keeps.
+TEST_F(AscendOnStandIn, ARefusedDestroyKeepsTheBufferOfTheStream) {
+  open();
+  const StreamHandle on = stream();
+  const Touch write{plain(1000), 1000, AccessKind::write, 1};
+  ASSERT_EQ(device_->launch(on, {.touches = {&write, 1}, .verify = true}), DeviceCode::ok);
+  const std::int64_t blocks = controls_.get("blocks");
+  controls_.fail_call("aclrtDestroyStream", 0, acl::kMemoryFree);
+  EXPECT_EQ(device_->destroy_stream(on), DeviceCode::invalid);
+  ASSERT_EQ(device_->launch(on, {.touches = {&write, 1}, .verify = true}), DeviceCode::ok);
+  EXPECT_EQ(controls_.get("blocks"), blocks) << "the same buffer";
+  EXPECT_EQ(device_->destroy_stream(on), DeviceCode::ok);
+  EXPECT_EQ(controls_.get("blocks"), blocks - 1);
+}
+
+/// ACL gives the handle of a destroyed stream to the next one, while the thread that destroyed it is still at it.
+TEST_F(AscendOnStandIn, StreamsThatComeAndGoDoNotShareBuffers) {
+  open();
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([this] {
+      const Address block = plain(1000);
+      const Touch write{block, 1000, AccessKind::write, 1};
+      for (int round = 0; round < 100; ++round) {
+        const StreamHandle on = stream();
+        EXPECT_EQ(device_->launch(on, {.touches = {&write, 1}, .verify = true}), DeviceCode::ok);
+        EXPECT_EQ(device_->destroy_stream(on), DeviceCode::ok);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(controls_.get("violations"), 0);
+  EXPECT_EQ(controls_.get("blocks"), 4) << "no buffer was left behind";
 }
 
 TEST_F(AscendOnStandIn, GivesBackWhatTheCallerForgot) {

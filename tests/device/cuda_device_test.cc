@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstring>
 #include <thread>
 #include <vector>
@@ -366,6 +367,44 @@ TEST_F(CudaOnStandIn, ThreadsNeedNoContextOfTheirOwn) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(device_->last_error(), "");  // errors are per thread
+}
+
+/// A lost device that is at work takes memory back once the work has ended, whoever asks first.
+TEST_F(CudaOnStandIn, EveryThreadWaitsForALostDevice) {
+  open();
+  const Address base = reserve(4 * granule());
+  ASSERT_EQ(device_->map(base, 2 * granule()), DeviceCode::ok);
+  std::array<Address, 4> blocks{};
+  for (Address& block : blocks) {
+    StreamHandle on{};
+    Address host = 0;
+    ASSERT_EQ(device_->allocate_plain(kMiB, block), DeviceCode::ok);
+    ASSERT_EQ(device_->allocate_pinned(kMiB, host), DeviceCode::ok);
+    ASSERT_EQ(device_->create_stream(StreamRole::d2h, on), DeviceCode::ok);
+    controls_.set("delay_us", 200'000);
+    ASSERT_EQ(device_->copy(on, host, block, kMiB, CopyKind::device_to_host), DeviceCode::ok);
+  }
+  controls_.fail_call("cuMemMap", 1, cuda::kOutOfMemory);
+  controls_.fail_call("cuMemUnmap", 0, cuda::kInvalidValue);
+  ASSERT_EQ(device_->remap(base + 2 * static_cast<Address>(granule()), base, 2 * granule()), DeviceCode::lost);
+  std::vector<std::thread> threads;
+  for (const Address block : blocks) {
+    threads.emplace_back([this, block] { EXPECT_EQ(device_->free_plain(block), DeviceCode::ok); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(controls_.get("violations"), 0) << "freed under a copy";
+}
+
+TEST_F(CudaOnStandIn, ARefusedDestroyDoesNotHideFailedWork) {
+  open();
+  StreamHandle on{};
+  ASSERT_EQ(device_->create_stream(StreamRole::compute, on), DeviceCode::ok);
+  controls_.fail_call("cuStreamSynchronize", 0, cuda::kOutOfMemory);
+  controls_.fail_call("cuStreamDestroy", 0, cuda::kInvalidValue);
+  EXPECT_EQ(device_->destroy_stream(on), DeviceCode::copy_failed);
+  EXPECT_NE(device_->last_error().find("cuStreamSynchronize"), std::string::npos) << device_->last_error();
+  EXPECT_EQ(device_->destroy_stream(on), DeviceCode::ok) << "it was still there";
+  EXPECT_EQ(device_->destroy_stream(on), DeviceCode::invalid);
 }
 
 TEST_F(CudaOnStandIn, GivesBackWhatTheCallerForgot) {
