@@ -11,8 +11,10 @@ namespace tidemark {
 Result<SharedLibrary> SharedLibrary::open(const std::string& path) {
   void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (handle != nullptr) return SharedLibrary(handle);
-  const char* const why = dlerror();
-  return infeasible(fmt::format("cannot load {}: {}", path, why != nullptr ? why : "the loader gave no reason"));
+  const char* const said = dlerror();
+  std::string why = said != nullptr ? said : "the loader gave no reason";
+  if (why.starts_with(path + ": ")) why.erase(0, path.size() + 2);  // the name once
+  return infeasible(fmt::format("cannot load {}: {}", path, why));
 }
 
 SharedLibrary::SharedLibrary(SharedLibrary&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}

@@ -10,7 +10,9 @@ namespace {
 TEST(SharedLibrary, SaysWhatTheLoaderSaid) {
   const auto missing = SharedLibrary::open("libno_such_library.so.7");
   ASSERT_FALSE(missing.ok());
-  EXPECT_NE(missing.error().message.find("libno_such_library.so.7"), std::string::npos);
+  const std::string& said = missing.error().message;
+  EXPECT_NE(said.find("libno_such_library.so.7: "), std::string::npos) << said;
+  EXPECT_EQ(said.find("libno_such_library.so.7"), said.rfind("libno_such_library.so.7")) << "once: " << said;
 }
 
 TEST(SharedLibrary, FindsSymbolsAndSurvivesMoves) {
