@@ -4,6 +4,7 @@
 #include <cassert>
 
 #include "allocator/block_pool.h"
+#include "allocator/give_back.h"
 
 namespace tidemark {
 
@@ -273,9 +274,10 @@ void MappedPool::release() {
       id = space_.next(id);
       end = space_.info(id).end();
     }
-    (void)shared_.device.unmap(address_of(range.offset), end - range.offset);  // at the end nobody is left to tell
+    // At the end nobody is left to tell.
+    give_back([&] { return shared_.device.unmap(address_of(range.offset), end - range.offset); });
   }
-  (void)shared_.device.release(base_, space_.capacity());
+  give_back([&] { return shared_.device.release(base_, space_.capacity()); });
   base_ = 0;
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "allocator/give_back.h"
+
 namespace tidemark {
 
 void PendingBlocks::prepare(StreamSlot stream) {
@@ -130,7 +132,7 @@ void PendingBlocks::destroy_events() {
   for (Watch& watch : watches_) {
     if (!watch.made) continue;
     order_->note_event_destroyed(watch.event);
-    (void)device_->destroy_event(watch.event);  // shutting down: nobody left to tell
+    give_back([&] { return device_->destroy_event(watch.event); });  // shutting down: nobody left to tell
     watch = Watch{};
   }
 }

@@ -2,6 +2,7 @@
 #include <cassert>
 
 #include "allocator/block_pool.h"
+#include "allocator/give_back.h"
 
 namespace tidemark {
 
@@ -103,7 +104,8 @@ Bytes PlainPool::trim(Bytes keep_bytes) {
 
 void PlainPool::release() {
   for (Segment& segment : segments_) {
-    if (segment.bytes > 0) (void)shared_.device.free_plain(segment.address);  // at the end nobody is left to tell
+    // At the end nobody is left to tell.
+    if (segment.bytes > 0) give_back([&] { return shared_.device.free_plain(segment.address); });
     segment.bytes = 0;
   }
 }

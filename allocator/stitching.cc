@@ -6,6 +6,8 @@
 #include <optional>
 #include <tuple>
 
+#include "allocator/give_back.h"
+
 namespace tidemark {
 namespace {
 
@@ -192,9 +194,9 @@ void StitchedWindows::limit(const std::function<bool(const StitchedWindow&)>& ov
 void StitchedWindows::release() {
   if (base_ == 0) return;
   for (const auto& window : windows_) {
-    if (window->aliased_bytes > 0) (void)device_.unmap(window->base, window->aliased_bytes);
+    if (window->aliased_bytes > 0) give_back([&] { return device_.unmap(window->base, window->aliased_bytes); });
   }
-  (void)device_.release(base_, space_bytes_);  // at the end nobody is left to tell
+  give_back([&] { return device_.release(base_, space_bytes_); });  // at the end nobody is left to tell
   windows_.clear();
   by_range_.clear();
   base_ = 0;

@@ -4,21 +4,22 @@
 
 #include <algorithm>
 
+#include "allocator/give_back.h"
 #include "swap/device_error.h"
 
 namespace tidemark {
 
 ArenaMemory::~ArenaMemory() {
-  // Failures have nobody to go to: a lost device answers `lost` to all of these and that is all right.
+  // Failures have nobody to go to; a lost device takes everything back.
   for (std::size_t a = arenas_.size(); a-- > 0;) {
     Chunks& arena = arenas_[a];
-    for (const Address chunk : arena.chunks) (void)device_.free_pinned(chunk);
+    for (const Address chunk : arena.chunks) give_back([&] { return device_.free_pinned(chunk); });
     for (const Mapped& piece : arena.mapped)
-      (void)device_.unmap(arena.base + static_cast<Address>(piece.offset), piece.bytes);
+      give_back([&] { return device_.unmap(arena.base + static_cast<Address>(piece.offset), piece.bytes); });
     if (arena.reserved_bytes > 0)
-      (void)device_.release(arena.base, arena.reserved_bytes);
+      give_back([&] { return device_.release(arena.base, arena.reserved_bytes); });
     else if (arena.base != 0)
-      (void)device_.free_plain(arena.base);
+      give_back([&] { return device_.free_plain(arena.base); });
   }
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "allocator/give_back.h"
 #include "core/dynamic_region.h"
 
 namespace tidemark {
@@ -132,8 +133,8 @@ bool DynamicRegion::compose(const std::vector<std::int64_t>& parts, Window& wind
 }
 
 void DynamicRegion::drop(const Window& window) {
-  if (window.aliased > 0) (void)device_.unmap(window.base, window.aliased);
-  if (window.reserved > 0) (void)device_.release(window.base, window.reserved);
+  if (window.aliased > 0) tidemark::give_back([&] { return device_.unmap(window.base, window.aliased); });
+  if (window.reserved > 0) tidemark::give_back([&] { return device_.release(window.base, window.reserved); });
 }
 
 void DynamicRegion::give_back(const OversizedStay& stay, std::int32_t release) {

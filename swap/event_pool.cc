@@ -2,10 +2,12 @@
 
 #include <algorithm>
 
+#include "allocator/give_back.h"
+
 namespace tidemark {
 
 EventPool::~EventPool() {
-  for (const EventHandle event : all_) (void)device_.destroy_event(event);
+  for (const EventHandle event : all_) give_back([&] { return device_.destroy_event(event); });
 }
 
 DeviceCode EventPool::acquire(EventHandle& event) {

@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
 #include "allocator/caching_allocator.h"
+#include "device/forwarding_device.h"
 #include "device/sim_device.h"
 
 namespace tidemark {
@@ -103,6 +105,60 @@ TEST(AllocatorFaults, ALostDeviceIsReportedAndLetGo) {
     EXPECT_EQ(last, DeviceCode::lost);
     EXPECT_EQ(allocator.validate(), "");
   }
+}
+
+/// Takes nothing back at the first asking, once it is told to.
+class ReluctantDevice final : public ForwardingDevice {
+ public:
+  using ForwardingDevice::ForwardingDevice;
+  bool reluctant = false;
+  std::int64_t unmaps = 0, releases = 0, frees = 0, destroys = 0;  ///< refused
+
+  DeviceCode unmap(Address at, Bytes bytes) override {
+    return refuses(unmaps) ? DeviceCode::invalid : ForwardingDevice::unmap(at, bytes);
+  }
+  DeviceCode release(Address base, Bytes bytes) override {
+    return refuses(releases) ? DeviceCode::invalid : ForwardingDevice::release(base, bytes);
+  }
+  DeviceCode free_plain(Address address) override {
+    return refuses(frees) ? DeviceCode::invalid : ForwardingDevice::free_plain(address);
+  }
+  DeviceCode destroy_event(EventHandle event) override {
+    return refuses(destroys) ? DeviceCode::invalid : ForwardingDevice::destroy_event(event);
+  }
+
+ private:
+  [[nodiscard]] bool refuses(std::int64_t& count) {
+    refused_last_ = reluctant && !refused_last_;
+    count += refused_last_ ? 1 : 0;
+    return refused_last_;
+  }
+  bool refused_last_ = false;
+};
+
+TEST(AllocatorFaults, WhatIsNotTakenBackAtTheEndIsOfferedOnceMore) {
+  auto sim = make_sim_device({.capacity_bytes = 64_MiB});
+  ReluctantDevice device(*sim);
+  StreamHandle streams[2] = {};
+  for (StreamHandle& stream : streams) ASSERT_EQ(device.create_stream(StreamRole::compute, stream), DeviceCode::ok);
+  StreamOrder order;
+  {
+    CachingAllocator allocator(device, order);
+    Address plain = 0;
+    std::vector<Address> mapped(16);
+    for (Address& address : mapped) ASSERT_EQ(allocator.allocate(3_MiB, streams[0], address), DeviceCode::ok);
+    ASSERT_EQ(allocator.allocate_plain(3_MiB, streams[0], plain), DeviceCode::ok);
+    for (std::size_t i = 0; i < mapped.size(); i += 2) {
+      ASSERT_EQ(allocator.note_use(mapped[i], streams[1]), DeviceCode::ok);
+      ASSERT_EQ(device.launch(streams[1], {.estimate_ns = 1000}), DeviceCode::ok);
+      ASSERT_EQ(allocator.free(mapped[i]), DeviceCode::ok);
+    }
+    ASSERT_EQ(allocator.allocate(14_MiB, streams[0], plain), DeviceCode::ok);  // of what was freed, after a wait
+    device.reluctant = true;
+  }
+  EXPECT_GT(std::min({device.unmaps, device.releases, device.frees, device.destroys}), 0);
+  for (const StreamHandle stream : streams) EXPECT_EQ(device.destroy_stream(stream), DeviceCode::ok);
+  EXPECT_EQ(sim->leaks(), "");
 }
 
 TEST(AllocatorFaults, CapacityThatShrinksIsMetByGivingBack) {

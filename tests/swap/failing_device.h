@@ -2,8 +2,8 @@
 // A device that counts its calls by kind and lets one of them fail, whichever it is: the simulated device's own faults
 // leave out reserving, waiting and giving back.
 //
-// Calls that take or submit something fail before anything happens. Calls that wait or give back take place and answer
-// the failure all the same, as drivers do that report an earlier one; so what is left afterwards is the caller's fault.
+// What fails has changed nothing, as device.h promises; what is left afterwards is the caller's fault. Calls that wait,
+// and destroying a stream, take place and answer the failure all the same: it is that of earlier work.
 
 #include <array>
 #include <cstdint>
@@ -110,20 +110,22 @@ class FailingDevice : public ForwardingDevice {
     return behind(Call::synchronize_device, ForwardingDevice::synchronize_device());
   }
   DeviceCode destroy_event(EventHandle event) override {
-    return behind(Call::destroy_event, ForwardingDevice::destroy_event(event));
+    return before(Call::destroy_event, [&] { return ForwardingDevice::destroy_event(event); });
   }
   DeviceCode destroy_stream(StreamHandle stream) override {
     return behind(Call::destroy_stream, ForwardingDevice::destroy_stream(stream));
   }
-  DeviceCode unmap(Address at, Bytes bytes) override { return behind(Call::unmap, ForwardingDevice::unmap(at, bytes)); }
+  DeviceCode unmap(Address at, Bytes bytes) override {
+    return before(Call::unmap, [&] { return ForwardingDevice::unmap(at, bytes); });
+  }
   DeviceCode release(Address base, Bytes bytes) override {
-    return behind(Call::release, ForwardingDevice::release(base, bytes));
+    return before(Call::release, [&] { return ForwardingDevice::release(base, bytes); });
   }
   DeviceCode free_plain(Address address) override {
-    return behind(Call::free_plain, ForwardingDevice::free_plain(address));
+    return before(Call::free_plain, [&] { return ForwardingDevice::free_plain(address); });
   }
   DeviceCode free_pinned(Address address) override {
-    return behind(Call::free_pinned, ForwardingDevice::free_pinned(address));
+    return before(Call::free_pinned, [&] { return ForwardingDevice::free_pinned(address); });
   }
 
  private:

@@ -139,6 +139,7 @@ struct Life {
   std::array<CallCounts, kStageCount> until{};  ///< calls so far at the end of each stage
   std::string message;                          ///< of the error; empty: none
   int reports = 0;
+  bool struck = false;  ///< the call that was to fail came
 };
 
 /// `setup` changes the device and may make one of its calls fail.
@@ -170,6 +171,7 @@ Life live(const Rich& rich, const std::function<void(SimOptions&)>& options_of,
     }
   }
   life.until[kGivingBack] = device.counts();
+  life.struck = device.struck();
   Mismatch first;
   EXPECT_EQ(sim->mismatches(first), 0) << "work " << first.work_id;
   EXPECT_EQ(sim->race_count(), 0) << to_string(sim->races().front());
@@ -215,6 +217,7 @@ void fail_everywhere(const Rich& rich, const std::function<void(SimOptions&)>& o
         const Life life =
             live(rich, options_of, [&](FailingDevice& device) { device.fail(call, k, failure_of(call)); });
         ++tried[c];
+        EXPECT_TRUE(life.struck);
         EXPECT_EQ(life.reports, stage == kGivingBack ? 2 : stage == kSecondStep ? 1 : 0);
         EXPECT_EQ(life.message.find("rank ") == 0, stage != kGivingBack) << life.message;
       }
@@ -252,6 +255,7 @@ TEST(FaultRun, OneSlotTooFewAnywhereIsWaitedOut) {
       SCOPED_TRACE(std::string(kCallNames[c]) + " " + std::to_string(k));
       const Life life =
           live(*ranks().swapping, as_is, [&](FailingDevice& device) { device.fail(call, k, DeviceCode::no_resource); });
+      EXPECT_TRUE(life.struck);
       EXPECT_EQ(life.message, "");
       EXPECT_EQ(life.reports, 2);
     }
