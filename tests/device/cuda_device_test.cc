@@ -372,24 +372,25 @@ TEST_F(CudaOnStandIn, ThreadsNeedNoContextOfTheirOwn) {
 /// A lost device that is at work takes memory back once the work has ended, whoever asks first.
 TEST_F(CudaOnStandIn, EveryThreadWaitsForALostDevice) {
   open();
-  const Address base = reserve(4 * granule());
+  const auto step = static_cast<Address>(granule());
+  const Address base = reserve(8 * granule());
   ASSERT_EQ(device_->map(base, 2 * granule()), DeviceCode::ok);
-  std::array<Address, 4> blocks{};
-  for (Address& block : blocks) {
+  const std::array<Address, 4> places = {base + 4 * step, base + 5 * step, base + 6 * step, base + 7 * step};
+  for (const Address place : places) {
     StreamHandle on{};
     Address host = 0;
-    ASSERT_EQ(device_->allocate_plain(kMiB, block), DeviceCode::ok);
+    ASSERT_EQ(device_->map(place, granule()), DeviceCode::ok);
     ASSERT_EQ(device_->allocate_pinned(kMiB, host), DeviceCode::ok);
     ASSERT_EQ(device_->create_stream(StreamRole::d2h, on), DeviceCode::ok);
     controls_.set("delay_us", 200'000);
-    ASSERT_EQ(device_->copy(on, host, block, kMiB, CopyKind::device_to_host), DeviceCode::ok);
+    ASSERT_EQ(device_->copy(on, host, place, kMiB, CopyKind::device_to_host), DeviceCode::ok);
   }
   controls_.fail_call("cuMemMap", 1, cuda::kOutOfMemory);
   controls_.fail_call("cuMemUnmap", 0, cuda::kInvalidValue);
-  ASSERT_EQ(device_->remap(base + 2 * static_cast<Address>(granule()), base, 2 * granule()), DeviceCode::lost);
+  ASSERT_EQ(device_->remap(base + 2 * step, base, 2 * granule()), DeviceCode::lost);
   std::vector<std::thread> threads;
-  for (const Address block : blocks) {
-    threads.emplace_back([this, block] { EXPECT_EQ(device_->free_plain(block), DeviceCode::ok); });
+  for (const Address place : places) {  // cuMemFree waits by itself, this does not
+    threads.emplace_back([this, place] { EXPECT_EQ(device_->unmap(place, granule()), DeviceCode::ok); });
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(controls_.get("violations"), 0) << "freed under a copy";
