@@ -80,6 +80,9 @@ struct PinnedPool::State {
   Bytes reclaim_lane(Lock& lock, const PinnedPending::Lane& lane);
   [[nodiscard]] DeviceCode own_event(Lock& lock, StreamHandle stream, EventHandle& event);
   [[nodiscard]] bool spare_event(EventHandle& event);
+  /// Until nobody else waits for the entry's event. The entry, now this caller's to wait for within the time left;
+  /// nullptr: it is gone, or the time is over.
+  [[nodiscard]] PinnedPending::Entry* claim(Lock& lock, std::uint64_t ticket, std::int64_t& timeout_ns);
   /// Ends a use that began with ++users: takes the entry back if it was the last and the work is done.
   void let_go(PinnedPending::Entry& entry);
 
@@ -111,9 +114,11 @@ struct PinnedPool::State {
   std::vector<Chunk> chunks;
   PinnedPending pending;
   std::vector<EventHandle> spare_events;
-  std::deque<Bytes> ordered;        ///< chunks to ask the device for
-  std::vector<Chunk> leaving;       ///< to give back before the next one comes
-  Bytes refused_bytes = INT64_MAX;  ///< pieces from this size on were refused although others made way for them
+  std::vector<EventHandle> waited_for;  ///< that somebody synchronises with now: one at a time for each
+  std::condition_variable waited;       ///< one of these waits is over
+  std::deque<Bytes> ordered;            ///< chunks to ask the device for
+  std::vector<Chunk> leaving;           ///< to give back before the next one comes
+  Bytes refused_bytes = INT64_MAX;      ///< pieces from this size on were refused although others made way for them
   Bytes bound_bytes = 0, held_bytes = 0, in_flight_bytes = 0, ordered_bytes = 0;
   std::int64_t arrivals = 0;  ///< answers of the device
   std::int64_t returns = 0;   ///< blocks put back
@@ -201,6 +206,26 @@ void PinnedPool::State::retire(std::uint64_t ticket) {
 
 void PinnedPool::State::let_go(PinnedPending::Entry& entry) {
   if (--entry.users == 0 && entry.complete) retire(entry.ticket);
+}
+
+PinnedPending::Entry* PinnedPool::State::claim(Lock& lock, std::uint64_t ticket, std::int64_t& timeout_ns) {
+  PinnedPending::Entry* entry = nullptr;
+  // An event of a caller may stand behind several blocks.
+  const auto nobody_waits = [&] {
+    entry = pending.find(ticket);
+    return entry == nullptr || std::find(waited_for.begin(), waited_for.end(), entry->event) == waited_for.end();
+  };
+  if (timeout_ns < 0) {
+    waited.wait(lock, nobody_waits);
+  } else if (!nobody_waits()) {
+    const auto end = Clock::now() + std::chrono::nanoseconds(std::min(timeout_ns, kLongestWaitNs));
+    if (!waited.wait_until(lock, end, nobody_waits)) return nullptr;
+    timeout_ns = std::max<std::int64_t>(std::chrono::nanoseconds(end - Clock::now()).count(), 0);
+  }
+  if (entry == nullptr) return nullptr;
+  waited_for.push_back(entry->event);
+  ++entry->users;
+  return entry;
 }
 
 bool PinnedPool::State::look_at(Lock& lock, PinnedPending::Entry& entry) {
@@ -524,14 +549,16 @@ Bytes PinnedPool::reclaim() {
 DeviceCode PinnedPool::wait_for_block(const PinnedAllocation& answer, std::int64_t timeout_ns) {
   State& state = *state_;
   State::Lock lock(state.mutex);
-  PinnedPending::Entry* const entry = state.pending.find(answer.ticket);
-  if (entry == nullptr) return DeviceCode::ok;
-  ++entry->users;
+  PinnedPending::Entry* const entry = state.claim(lock, answer.ticket, timeout_ns);
+  if (entry == nullptr) return state.pending.find(answer.ticket) == nullptr ? DeviceCode::ok : DeviceCode::not_ready;
+  const EventHandle event = entry->event;
   lock.unlock();
   // What failed is done with the block as well, unless the device says that it is still at it.
-  const DeviceCode code = state.device.synchronize_event(entry->event, timeout_ns);
-  const bool complete = code == DeviceCode::ok || state.device.query_event(entry->event) == DeviceCode::ok;
+  const DeviceCode code = state.device.synchronize_event(event, timeout_ns);
+  const bool complete = code == DeviceCode::ok || state.device.query_event(event) == DeviceCode::ok;
   lock.lock();
+  std::erase(state.waited_for, event);
+  state.waited.notify_all();
   state.lost = state.lost || code == DeviceCode::lost;
   entry->complete = entry->complete || complete;
   state.let_go(*entry);

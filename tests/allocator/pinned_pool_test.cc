@@ -276,8 +276,11 @@ TEST(PinnedPool, AWaitIsForTheBlockOfItsAnswerNotForItsEvent) {
 class WatchedDevice final : public Device {
  public:
   explicit WatchedDevice(std::unique_ptr<Device> device) : device_(std::move(device)) {}
-  std::function<void()> on_call;  ///< in each call that the pool makes
-  std::int64_t queries = 0;
+  std::function<void()> on_call;         ///< in each call that the pool makes
+  std::function<void()> on_synchronize;  ///< in each wait for an event
+  std::atomic<int> synchronizing{0};     ///< waits under way
+  std::atomic<int> overlaps{0};          ///< waits that began during others
+  std::atomic<std::int64_t> queries{0};
   bool all_pending = false;  ///< query_event() finds nothing
   int refused_frees = 0;     ///< free_pinned() fails that often
 
@@ -321,7 +324,11 @@ class WatchedDevice final : public Device {
   }
   DeviceCode synchronize_event(EventHandle event, std::int64_t timeout_ns) override {
     called();
-    return device_->synchronize_event(event, timeout_ns);
+    overlaps += synchronizing.fetch_add(1) > 0 ? 1 : 0;
+    if (on_synchronize) on_synchronize();
+    const DeviceCode code = device_->synchronize_event(event, timeout_ns);
+    --synchronizing;
+    return code;
   }
   DeviceCode synchronize_stream(StreamHandle stream) override { return device_->synchronize_stream(stream); }
   DeviceCode synchronize_device() override { return device_->synchronize_device(); }
@@ -356,13 +363,13 @@ TEST(PinnedPool, LookingForWhatIsCompleteAsksOnceAStreamAndWithoutTheLock) {
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     ASSERT_EQ(pool.free_after(blocks[i], streams[i % streams.size()]), DeviceCode::ok);
   }
-  EXPECT_LE(device.queries, 1000) << "one for each at most, not one for each that waits";
+  EXPECT_LE(device.queries.load(), 1000) << "one for each at most, not one for each that waits";
   device.queries = 0;
   EXPECT_EQ(pool.reclaim(), 0);
-  EXPECT_EQ(device.queries, 3);
+  EXPECT_EQ(device.queries.load(), 3);
   const PinnedAllocation refused = pool.allocate(4_MiB);
   EXPECT_EQ(refused.outcome, PinnedOutcome::wait_block);
-  EXPECT_EQ(device.queries, 6);
+  EXPECT_EQ(device.queries.load(), 6);
   EXPECT_EQ(pool.wait_for_block(refused), DeviceCode::ok);
   device.all_pending = false;
   ASSERT_EQ(device.synchronize_device(), DeviceCode::ok);
@@ -568,6 +575,42 @@ TEST(PinnedPool, MissingPlacementIsReportedOncePerKind) {
   std::set<PinnedReport::Kind> kinds;
   for (const PinnedReport& report : reports.all) EXPECT_TRUE(kinds.insert(report.kind).second) << report.text;
   EXPECT_TRUE(kinds.contains(PinnedReport::Kind::numa_unbound));
+}
+
+/// Calls on one event must not overlap: of several that wait for a block, or for blocks behind one event, one asks.
+TEST(PinnedPool, OneAtATimeWaitsForAnEvent) {
+  WatchedDevice device(open({.capacity_bytes = 4_MiB}));
+  PinnedPool pool(device, in_turn(8_MiB, 4_MiB));
+  StreamHandle stream{};
+  EventHandle event{};
+  ASSERT_EQ(device.create_stream(StreamRole::d2h, stream), DeviceCode::ok);
+  ASSERT_EQ(device.create_event(event), DeviceCode::ok);
+  const PinnedAllocation first = pool.allocate(4_MiB), second = pool.allocate(4_MiB);
+  ASSERT_EQ(device.record_event(event, stream), DeviceCode::ok);
+  pool.free_after_event(first.block, event);
+  pool.free_after_event(second.block, event);
+  device.all_pending = true;  // nobody takes the blocks back before the wait
+  const PinnedAllocation refused = pool.allocate(4_MiB);
+  ASSERT_EQ(refused.outcome, PinnedOutcome::wait_block);
+  PinnedAllocation younger = refused;
+  ++younger.ticket;
+  // While one is at it the others come, and give up, or wait until it is done.
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong{0};
+  std::atomic<bool> begun{false};
+  device.on_synchronize = [&] {
+    if (begun.exchange(true)) return;
+    for (const PinnedAllocation& answer : {refused, younger}) {
+      wrong += pool.wait_for_block(answer, 1000) != DeviceCode::not_ready;
+      threads.emplace_back([&pool, &wrong, answer] { wrong += pool.wait_for_block(answer) != DeviceCode::ok; });
+    }
+  };
+  EXPECT_EQ(pool.wait_for_block(refused), DeviceCode::ok);
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong.load(), 0);
+  EXPECT_EQ(device.overlaps.load(), 0);
+  EXPECT_EQ(pool.statistics().pending_bytes, 0) << "each took its block back";
+  EXPECT_EQ(device.synchronize_device(), DeviceCode::ok);
 }
 
 TEST(PinnedPool, ServesManyThreads) {
