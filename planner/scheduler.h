@@ -35,7 +35,6 @@ struct ScheduleInput {
 /// The same with what copies cost the compute lane (launch, device memory bandwidth) added to the compute task before
 /// each: what a step is modelled and simulated with. Empty estimates stay empty.
 [[nodiscard]] std::vector<std::int64_t> charged_durations(const Graph& graph, const Schedule& schedule,
-                                                          const Machine& machine,
-                                                          std::vector<std::int64_t> durations);
+                                                          const Machine& machine, std::vector<std::int64_t> durations);
 
 }  // namespace tidemark

@@ -316,9 +316,9 @@ Status ContingencyEngine::enlarge_host(TaskId task) {
   const std::int32_t clock = p_.bound.clock[row(task)];
   std::vector<std::int64_t> taken;
   if (!spare_ || !spare_->take(spare_pieces(r.bytes, actual), std::max(0, 2 * clock - 1), taken))
-    return infeasible(fmt::format("{}: needs {} more pinned host memory than the plan set aside; it holds up to load {:.4g}",
-                                  who(site, load), format_bytes(actual - r.bytes),
-                                  p_.bound.program->contingency_limit_f));
+    return infeasible(
+        fmt::format("{}: needs {} more pinned host memory than the plan set aside; it holds up to load {:.4g}",
+                    who(site, load), format_bytes(actual - r.bytes), p_.bound.program->contingency_limit_f));
   spare_->give_back(taken, r.release);
   order_first_touch_ = order_first_touch_ || clock > 0;
   const Place& place = p_.bound.places[row(host)];

@@ -63,8 +63,9 @@ TEST(Refusals, AreOneLineAndOneObject) {
 RankPlan rank_of(std::int32_t rank, Bytes device_bytes, Bytes pinned_bytes) {
   RankPlan plan;
   plan.figures.rank = rank;
-  plan.program.layout.arenas = {{.space = MemorySpace::device, .height_bytes = device_bytes},
-                                {.space = MemorySpace::host, .kind = Arena::Kind::pinned, .height_bytes = pinned_bytes}};
+  plan.program.layout.arenas = {
+      {.space = MemorySpace::device, .height_bytes = device_bytes},
+      {.space = MemorySpace::host, .kind = Arena::Kind::pinned, .height_bytes = pinned_bytes}};
   return plan;
 }
 
