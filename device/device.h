@@ -172,7 +172,8 @@ class Device {
   }
 
   [[nodiscard]] virtual DeviceCode create_stream(StreamRole role, StreamHandle& stream) = 0;
-  /// Waits for the work on it. A failure of that work is answered although the stream is gone (a second call: invalid).
+  /// Waits for the work on it. A failure of that work is answered even so; the stream is gone then (a second call:
+  /// invalid), unless the vendor refused that, too: a second call then gives it back.
   [[nodiscard]] virtual DeviceCode destroy_stream(StreamHandle stream) = 0;
   [[nodiscard]] virtual DeviceCode create_event(EventHandle& event) = 0;
   [[nodiscard]] virtual DeviceCode destroy_event(EventHandle event) = 0;

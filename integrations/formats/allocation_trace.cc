@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <set>
 
 namespace tidemark {
 
@@ -20,6 +22,12 @@ TraceFigures figures_of(const AllocationTrace& trace) {
   }
   figures.end_bytes = live;
   return figures;
+}
+
+std::size_t count_streams(const AllocationTrace& trace) {
+  std::set<std::uint64_t> streams;
+  for (const AllocationTrace::Block& block : trace.blocks) streams.insert(block.stream);
+  return streams.size();
 }
 
 std::optional<std::string> find_fault(const AllocationTrace& trace) {

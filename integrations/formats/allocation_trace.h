@@ -56,6 +56,9 @@ struct TraceFigures {
 /// O(blocks + events).
 [[nodiscard]] TraceFigures figures_of(const AllocationTrace& trace);
 
+/// Different streams of the blocks.
+[[nodiscard]] std::size_t count_streams(const AllocationTrace& trace);
+
 /// The first rule of the comments above that is broken, in words, or nothing: what every reader promises.
 [[nodiscard]] std::optional<std::string> find_fault(const AllocationTrace& trace);
 

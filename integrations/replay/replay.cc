@@ -6,7 +6,6 @@
 #include <chrono>
 #include <map>
 #include <memory>
-#include <set>
 #include <utility>
 #include <vector>
 
@@ -154,12 +153,6 @@ Status time_passes(Replayer& replayer, std::int64_t events, std::int64_t operati
   if (figures.timed_passes > 0)
     figures.ns_per_operation = static_cast<double>(best.count()) / static_cast<double>(events);
   return {};
-}
-
-std::size_t count_streams(const AllocationTrace& trace) {
-  std::set<std::uint64_t> streams;
-  for (const AllocationTrace::Block& block : trace.blocks) streams.insert(block.stream);
-  return streams.size();
 }
 
 }  // namespace

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <set>
-
 #include "integrations/formats/json_text.h"
 #include "integrations/formats/text_table.h"
 
@@ -12,12 +10,6 @@ namespace {
 
 double percent(Bytes part, Bytes whole) {
   return whole > 0 ? 100.0 * static_cast<double>(part) / static_cast<double>(whole) : 100.0;
-}
-
-std::size_t count_streams(const AllocationTrace& trace) {
-  std::set<std::uint64_t> streams;
-  for (const AllocationTrace::Block& block : trace.blocks) streams.insert(block.stream);
-  return streams.size();
 }
 
 /// Whole granules that peak reserved has more than the live bytes need.

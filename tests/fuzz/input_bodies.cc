@@ -30,18 +30,6 @@ std::optional<std::string> check_error(const Error& error) {
   return std::nullopt;
 }
 
-std::string name_of(ReplayAllocator allocator) {
-  switch (allocator) {
-    case ReplayAllocator::caching:
-      return "caching";
-    case ReplayAllocator::planned:
-      return "planned";
-    case ReplayAllocator::baseline:
-      break;
-  }
-  return "baseline";
-}
-
 /// A trace that was read keeps the promises of its header, and every allocator takes it or says that it does not fit.
 std::optional<std::string> check_trace(const AllocationTrace& trace, Reached& reached) {
   if (const std::optional<std::string> fault = find_fault(trace)) return fault;
@@ -58,7 +46,7 @@ std::optional<std::string> check_trace(const AllocationTrace& trace, Reached& re
         replay(trace, {.allocator = allocator, .capacity_bytes = kGiB, .timed_operations = 0});
     if (!replayed && replayed.error().code != Error::Code::infeasible) return replayed.error().message;
     const bool fits = replayed && replayed.value().no_room.empty();
-    ++reached[fits ? name_of(allocator) : "does not fit"];
+    ++reached[fits ? name_of(allocator, false) : "does not fit"];
     if (fits && replayed.value().planned && replayed.value().planned->not_planned != 0)
       return "the arena departs from its own plan";
   }
