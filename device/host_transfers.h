@@ -57,12 +57,14 @@ class HostTransfers {
   };
 
   [[nodiscard]] bool may_begin(const HostTransfer& transfer) const;
+  [[nodiscard]] bool may_go_on() const;
   void retire();
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::list<Entry> open_;      ///< in order; the first is an unfinished transfer
-  std::size_t under_way_ = 0;  ///< transfers in open_
+  std::list<Entry> open_;                  ///< in order; the first is an unfinished transfer
+  std::size_t under_way_ = 0;              ///< transfers in open_
+  const HostTransfer* waiting_ = nullptr;  ///< the one that begin() is at; null also while settle() waits
 };
 
 }  // namespace tidemark
