@@ -4,10 +4,12 @@ set(TIDEMARK_PACKERS
   auto
   first_fit_by_size
   first_fit_start_order
-  long_lives_first)
+  long_lives_first
+  exact)
 
 set(TIDEMARK_LAYOUT_FILES
-  layout/blocks.cc layout/check_packing.cc layout/free_list.cc layout/lay_out.cc layout/order.cc
+  layout/blocks.cc layout/check_packing.cc layout/exact_cause.cc layout/exact_parts.cc
+  layout/exact_search.cc layout/exact_sections.cc layout/exact_state.cc layout/exact_tree.cc layout/free_list.cc layout/lay_out.cc layout/order.cc
   layout/pack_problem.cc layout/packing_load.cc layout/placer.cc layout/time_tree.cc
   ${CMAKE_CURRENT_BINARY_DIR}/packer_table.cc)
 
