@@ -66,6 +66,12 @@ struct BlockFacts {
   Bytes alignment = 1;
 };
 
+// The least common multiple, or something above the most alignment: numbers without common factors overflow soon.
+Bytes common_alignment(Bytes a, Bytes b) {
+  const Bytes step = b / std::gcd(a, b);
+  return a > kMostAlignment / step ? kMostAlignment + 1 : a * step;
+}
+
 // Items of a block that are fixed, or aligned, in ways that contradict each other.
 Found check_blocks(const PackProblem& problem) {
   std::map<std::int32_t, BlockFacts> blocks;
@@ -74,7 +80,8 @@ Found check_blocks(const PackProblem& problem) {
     const auto row = static_cast<std::int32_t>(i);
     BlockFacts& facts = blocks[problem.block_of.empty() ? row : problem.block_of[i]];
     if (!problem.own_alignment.empty()) {
-      facts.alignment = std::lcm(facts.alignment, problem.own_alignment[i]);
+      facts.alignment =
+          common_alignment(common_alignment(facts.alignment, problem.alignment), problem.own_alignment[i]);
       if (facts.alignment > kMostAlignment)
         return fmt::format("item {} is in a block aligned to {} bytes, the most is 2^40", i, facts.alignment);
     }
@@ -86,7 +93,7 @@ Found check_blocks(const PackProblem& problem) {
     facts.item = row;
   }
   for (const auto& [number, facts] : blocks) {
-    const Bytes alignment = std::lcm(problem.alignment, facts.alignment);
+    const Bytes alignment = common_alignment(problem.alignment, facts.alignment);
     if (facts.fixed != kAnywhere && facts.fixed % alignment != 0)
       return fmt::format("item {} is fixed to an address that is no multiple of {}", facts.item, alignment);
   }
