@@ -5,7 +5,8 @@
 // The device arena is mapped memory in granules, and granules are permanent and interchangeable: only addresses change.
 // A residency whose actual bytes exceed its planned bytes is *oversized*. It then stands in a fresh window of addresses
 // made of the whole granules inside its own slot [offset, offset + planned bytes) and of as many granules of the
-// *dynamic region* as are missing, its *extra*; the rest of its slot, granules it shares with neighbours, stays unused.
+// *dynamic region* as are missing, its *extra*, less those that stand in holes of the plan (core/hole_granules.h); the
+// rest of its slot, granules it shares with neighbours, stays unused.
 //
 //   height_bytes                       capacity
 //   |  rounded up to a granule         |
@@ -58,7 +59,8 @@ struct GranuleRange {
 [[nodiscard]] Bytes routed_bytes(const RoutedResidency& routed, double load);
 
 /// Per half-step of the compute clock (2 * compute_tasks + 1 of them): the most granules of the dynamic region that can
-/// be taken there while no site's load exceeds `load`, with all contingencies of the program. O(routed + contingencies
+/// be taken there while no site's load exceeds `load`, with all contingencies of the program and no holes. O(routed +
+/// contingencies
 /// + tasks).
 [[nodiscard]] std::vector<std::int64_t> dynamic_demand(const Program& program, double load,
                                                        Bytes granule = kPlanGranule);

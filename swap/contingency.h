@@ -24,6 +24,7 @@
 #include <string>
 #include <vector>
 
+#include "core/hole_granules.h"
 #include "core/result.h"
 #include "swap/arena_memory.h"
 #include "swap/bound_program.h"
@@ -91,8 +92,10 @@ class ContingencyEngine {
   /// Asked once a step. Errors (bad_input): no number, or outside [0, 1000].
   [[nodiscard]] Result<double> load_of(SiteId site);
   [[nodiscard]] Status place(const Entry& entry, TaskId task);
-  [[nodiscard]] Status take(ResidencyId residency, Bytes actual, std::int32_t acquire, double load, SiteId site,
-                            OversizedStay& stay);
+  /// `begin`: of the stay by the plan; `acquire`: where it is taken, no earlier.
+  [[nodiscard]] Status take(ResidencyId residency, Bytes actual, std::int32_t begin, std::int32_t acquire, double load,
+                            SiteId site, OversizedStay& stay);
+  [[nodiscard]] std::span<const GranuleRange> holes_of(ResidencyId residency, std::int32_t begin);
   [[nodiscard]] std::optional<std::int32_t> contingency_of(ResidencyId residency, TaskId after, Bytes actual) const;
   void follow(ResidencyId residency, Bytes actual, double load, SiteId site, TaskId after, const OversizedStay& stay);
   [[nodiscard]] Status enlarge_host(TaskId task);
@@ -117,6 +120,7 @@ class ContingencyEngine {
   std::vector<Active> active_;
   std::multimap<TaskId, Due> before_, joins_, after_;
   bool order_first_touch_ = false;
+  std::optional<HoleGranules> holes_;  ///< assigned for the program's limit when first asked for
   std::optional<GranulePool> spare_;
   std::map<ResidencyId, std::vector<HostPiece>> host_;  ///< enlarged host residencies
   HostPiece planned_piece_;

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "core/dynamic_region.h"
+#include "core/hole_granules.h"
 #include "core/verify.h"
 #include "planner/decision/evaluator.h"
 #include "planner/dynamic_bound.h"
@@ -89,9 +90,10 @@ Program keep_all(RankFixture& f, Bytes dynamic_bytes, Bytes host) {
   return program;
 }
 
-/// What a storage takes beyond its slot at one half-step, straight from the rule: with a contingency, nothing in its
-/// gap.
-std::int64_t taken(const Program& program, const RoutedResidency& routed, double load, std::int32_t half_step) {
+/// What a storage takes of the region at one half-step, straight from the rule: with a contingency, nothing in its gap,
+/// and what its holes hold it does not take.
+std::int64_t taken(const Program& program, const HoleGranules& holes, const RoutedResidency& routed, double load,
+                   std::int32_t half_step) {
   const Residency& r = program.schedule.residencies[row(routed.residency)];
   if (half_step < r.acquire || half_step >= r.release) return 0;
   const Bytes actual = routed_bytes(routed, load);
@@ -104,16 +106,25 @@ std::int64_t taken(const Program& program, const RoutedResidency& routed, double
   const Bytes offset = program.layout.offset_of[row(routed.residency)];
   std::int64_t inside = 0;
   for (Bytes at = 0; at + kPlanGranule <= offset + r.bytes; at += kPlanGranule) inside += at >= offset ? 1 : 0;
-  return (actual + kPlanGranule - 1) / kPlanGranule - inside;
+  std::int64_t in_holes = 0;
+  for (std::size_t s = 0; s < holes.stays().size(); ++s) {
+    const RoutedStay& stay = holes.stays()[s];
+    if (program.routed[static_cast<std::size_t>(stay.routed)] == routed && stay.begin <= half_step &&
+        half_step < stay.end)
+      in_holes = holes.count(s);
+  }
+  return std::max<std::int64_t>(0, (actual + kPlanGranule - 1) / kPlanGranule - inside - in_holes);
 }
 
 /// Every half-step, every storage. `load_of` gives each site's load.
 template <class LoadOf>
 std::int64_t most_taken(const Program& program, LoadOf load_of) {
+  HoleGranules holes(program);
+  EXPECT_TRUE(holes.assign(program.contingency_limit_f));
   std::int64_t most = 0;
   for (std::int32_t t = 0; t < 2 * program.schedule.compute_tasks; ++t) {
     std::int64_t sum = 0;
-    for (const RoutedResidency& routed : program.routed) sum += taken(program, routed, load_of(routed.site), t);
+    for (const RoutedResidency& routed : program.routed) sum += taken(program, holes, routed, load_of(routed.site), t);
     most = std::max(most, sum);
   }
   return most;
@@ -129,7 +140,9 @@ void expect_exact(const RankFixture& f, const Program& program, bool host_binds 
   const auto all = [](double load) { return [load](SiteId) { return load; }; };
   EXPECT_LE(most_taken(program, all(limit)), region(program));
   if (limit < DynamicBound::kMostLoad && !host_binds) {
-    EXPECT_GT(most_taken(program, all(limit + 1.0 / DynamicBound::kSteps)), region(program));
+    const double beyond = limit + 1.0 / DynamicBound::kSteps;
+    EXPECT_GT(most_taken(program, all(beyond)), region(program));
+    EXPECT_FALSE(HoleGranules(program).assign(beyond));
   }
   const auto found = verify_program(f.graph, program);
   EXPECT_FALSE(found.has_value()) << found->detail;
@@ -143,6 +156,26 @@ TEST(Contingency, WithoutHostMemoryTheLimitIsTheDynamicRegion) {
   EXPECT_TRUE(program.contingencies.empty());
   EXPECT_DOUBLE_EQ(program.contingency_limit_f, 2.0);
   expect_exact(*f, program);
+}
+
+// What a larger storage will take later is a hole while the routed one is there.
+TEST(Contingency, HolesRaiseTheLimit) {
+  testing::GraphBuilder b;
+  const OpTemplateId work = b.timed_op("work", kMsNs);
+  const BlockId routed = b.block("routed", {{.name = "rows", .routed_rows = 32, .routed_row_bytes = kMiB}});
+  const BlockId plain = b.block("plain", {{.name = "plain", .fixed_bytes = 64 * kMiB}});
+  const SiteId early = b.site(routed, {.layer = 0}), late = b.site(plain, {.layer = 1});
+  b.run(work, early, {}, {b.at(early, 0)});
+  b.run(work, early, {b.at(early, 0)}, {});
+  b.run(work, late, {}, {b.at(late, 0)});
+  b.run(work, late, {b.at(late, 0)}, {});
+  const auto f = RankFixture::of(std::move(b).finish(), testing::tiny_machine());
+  ASSERT_NE(f, nullptr);
+  // 32 MiB of 64 MiB are a hole while `rows` is there, and 8 MiB more are the region.
+  const Program program = keep_all(*f, 8 * kMiB, 0);
+  EXPECT_DOUBLE_EQ(program.contingency_limit_f, (32 + 32 + 8) / 32.0);
+  expect_exact(*f, program);
+  EXPECT_DOUBLE_EQ(keep_all(*f, 0, 0).contingency_limit_f, 1.0);
 }
 
 TEST(Contingency, SwapsRaiseTheLimit) {
