@@ -117,6 +117,9 @@ TEST(CliPack, BadInput) {
   refused(head, "^b\\.csv:1: there is no buffer; every line below the header is one");
   refused("\xef\xbb\xbf\r\n" + head, "^b\\.csv:1: there is no buffer");
   refused("0,3,9,4\n", "^b\\.csv:1: there is no column 'id'");
+  refused("id;lower;upper;size\na;0;1;4\n",
+          "^b\\.csv:1: there is no column 'id'; the header is one field, 'id;lower;upper;size': commas must separate");
+  refused("id,lower,upper,size\ra,0,1,4\r", "^b\\.csv:1: lines end in a carriage return alone");
   refused("id,lower,upper\na,0,1\n", "^b\\.csv:1: there is no column 'size'");
   refused(head + "a,3,3,4\n", "^b\\.csv:2: upper is 3; it must be above lower, 3");
   refused(head + "a,0,1,-4\n", "^b\\.csv:2: size is '-4'; it must be a whole number from 1");
