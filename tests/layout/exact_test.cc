@@ -3,12 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <numeric>
+#include <fstream>
 #include <random>
+#include <sstream>
 
 #include "planner/layout/check_packing.h"
 #include "planner/layout/exact_cause.h"
 #include "planner/layout/exact_search.h"
+#include "tests/support/data.h"
 
 namespace tidemark {
 namespace {
@@ -182,6 +184,22 @@ PackProblem cut_rectangle(Draw& draw, std::size_t count, int clock, int height) 
   return problem;
 }
 
+// id,lower,upper,size
+PackProblem read_problem(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  PackProblem problem;
+  std::string line;
+  for (std::getline(file, line); std::getline(file, line);) {
+    std::ranges::replace(line, ',', ' ');
+    std::istringstream cells(line);
+    std::string id;
+    PackItem item;
+    cells >> id >> item.begin >> item.end >> item.bytes;
+    problem.items.push_back(item);
+  }
+  return problem;
+}
+
 std::string fault_of(const PackProblem& problem, const Packing& packing) {
   return find_fault(problem, packing).value_or("");
 }
@@ -189,7 +207,7 @@ std::string fault_of(const PackProblem& problem, const Packing& packing) {
 TEST(ExactSearch, AgreesWithEveryOrderOnSmallProblems) {
   Draw draw(1);
   int decided = 0;
-  for (int round = 0; round < 1500; ++round) {
+  for (int round = 0; round < 700; ++round) {
     const PackProblem problem = draw.any();
     const Bytes least = EveryOrder(problem).least();
     const Blocks blocks(problem);
@@ -208,7 +226,7 @@ TEST(ExactSearch, AgreesWithEveryOrderOnSmallProblems) {
     ASSERT_EQ(fault_of(problem, packing), "") << "round " << round;
     ASSERT_EQ(packing.height_bytes, least) << "round " << round;
   }
-  EXPECT_GT(decided, 1000);
+  EXPECT_GT(decided, 500);
 }
 
 TEST(ExactSearch, NeverCallsImpossibleWhatBeginsWithinItsBlock) {
@@ -239,6 +257,31 @@ TEST(ExactSearch, PutsRectanglesTogetherAgain) {
     const FitAnswer answer = fit(blocks, 200, {.work = 400'000, .should_stop = {}});
     ASSERT_EQ(answer.status, FitStatus::placed) << "round " << round;
     EXPECT_EQ(fault_of(problem, blocks.packing(answer.addresses)), "");
+  }
+}
+
+TEST(ExactSearch, DoesNotCareHowBlocksAreNamed) {
+  Draw draw(9);
+  PackProblem problem = cut_rectangle(draw, 250, 400, 400);
+  const FitAnswer one = fit(Blocks(problem), 400, {});
+  std::ranges::reverse(problem.items);
+  const FitAnswer other = fit(Blocks(problem), 400, {});
+  EXPECT_EQ(one.status, FitStatus::placed);
+  EXPECT_EQ(other.status, one.status);
+  EXPECT_EQ(other.work, one.work);
+}
+
+TEST(ExactSearch, PacksThePublicInstancesWithoutSlack) {
+  const auto folder = testing::data_path("minimalloc");
+  if (!folder) GTEST_SKIP() << "no reference data (set TIDEMARK_DATA)";
+  for (const char* name : {"A", "B", "C", "D", "E", "F", "K"}) {
+    const PackProblem problem = read_problem(*folder / (std::string(name) + ".1048576.csv"));
+    const Blocks blocks(problem);
+    const FitAnswer answer = fit(blocks, 1 << 20, {.work = 2'000'000, .should_stop = {}});
+    ASSERT_EQ(answer.status, FitStatus::placed) << name;
+    const Packing packing = blocks.packing(answer.addresses);
+    EXPECT_EQ(fault_of(problem, packing), "") << name;
+    EXPECT_LE(packing.height_bytes, 1 << 20) << name;
   }
 }
 
