@@ -87,7 +87,7 @@ class Filter {
       return static_cast<double>(item.end - static_cast<std::int64_t>(item.begin)) * static_cast<double>(item.bytes);
     });
     for (std::size_t lot = std::max<std::size_t>(rows.size() / 2, 1); lot > 0; lot /= 2) {
-      for (std::size_t at = 0; at < rows.size();) {
+      for (std::size_t at = 0; at < rows.size() && may_go_on();) {
         Rows others = rows;
         const auto from = others.begin() + static_cast<std::ptrdiff_t>(at);
         others.erase(from, from + static_cast<std::ptrdiff_t>(std::min(lot, rows.size() - at)));
@@ -103,6 +103,7 @@ class Filter {
   }
 
  private:
+  [[nodiscard]] bool may_go_on() const { return limits_.work > 0 && !(limits_.should_stop && limits_.should_stop()); }
   bool impossible(const Rows& rows) {
     PackProblem part = problem_;
     for (PackItem& item : part.items) item.bytes = 0;

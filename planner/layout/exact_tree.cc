@@ -6,7 +6,7 @@ namespace tidemark {
 namespace {
 
 constexpr std::uint32_t kNobody = ExactSections::kNone;
-constexpr std::int64_t kNodesBetweenQuestions = 256;
+constexpr std::int64_t kStepsBetweenQuestions = 50'000;
 
 }  // namespace
 
@@ -21,8 +21,11 @@ FitStatus ExactTree::run(std::int64_t nodes, std::int64_t steps) {
 }
 
 bool ExactTree::exhausted() {
-  stopped_ = stopped_ || ++nodes_ > last_node_ || state_.steps() >= last_step_ ||
-             (nodes_ % kNodesBetweenQuestions == 0 && should_stop_ && should_stop_());
+  if (++nodes_ > last_node_ || state_.steps() >= last_step_) stopped_ = true;
+  if (should_stop_ && state_.steps() >= next_question_) {
+    next_question_ = state_.steps() + kStepsBetweenQuestions;
+    stopped_ = stopped_ || should_stop_();
+  }
   return stopped_;
 }
 

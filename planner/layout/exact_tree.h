@@ -58,6 +58,7 @@ class ExactTree {
   std::int64_t last_step_ = 0;
   std::int64_t last_node_ = 0;
   std::int64_t nodes_ = 0;
+  std::int64_t next_question_ = 0;
   bool stopped_ = false;
   struct Score {
     std::int64_t round = 0;
