@@ -19,8 +19,9 @@ class Repair {
   /// Keeps a reference to `blocks`. `addresses`: a valid packing. Equal seeds walk equal ways.
   Repair(const Blocks& blocks, std::span<const Bytes> addresses, std::uint64_t seed);
 
-  /// Goes on where it stopped, for as long as the effort lasts, towards `target` and no further.
-  void lower_to(Bytes target, Effort& effort);
+  /// Goes on where it stopped towards `target`, for as long as the effort lasts or until the height is `enough`
+  /// (>= target), which changes nothing about the way.
+  void lower_to(Bytes target, Bytes enough, Effort& effort);
   /// The lowest packing so far.
   [[nodiscard]] std::span<const Bytes> addresses() const { return best_; }
   [[nodiscard]] Bytes height() const { return height_; }

@@ -3,7 +3,6 @@
 #include "planner/layout/packer.h"
 
 #include <gtest/gtest.h>
-#include <tbb/global_control.h>
 
 #include <random>
 #include <string>
@@ -109,20 +108,6 @@ TEST(Auto, IsNoHigherThanAnyOrder) {
         EXPECT_LE(height, pack(packer, items, 1).height_bytes) << packer.name;
       }
     }
-  }
-}
-
-TEST(Auto, DoesNotDependOnTheThreadCount) {
-  std::mt19937 random(5);
-  const auto items = random_items(random, 600, 900, 1000);
-  std::vector<PackAnswer> results;
-  for (const std::size_t threads : {1U, 2U, 5U}) {
-    const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, threads);
-    results.push_back(find_packer("auto")->pack({.items = items, .alignment = 64}, {.work = 20'000}));
-  }
-  for (const PackAnswer& result : results) {
-    EXPECT_EQ(result.packer, results.front().packer);
-    EXPECT_EQ(result.packing.offsets, results.front().packing.offsets);
   }
 }
 
