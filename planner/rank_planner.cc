@@ -25,6 +25,8 @@ constexpr Bytes kStrideShare = 400;
 constexpr Bytes kRoomyShare = 80;
 constexpr std::size_t kSmallProblem = 1000;  ///< gaps; up to here more targets are tried
 constexpr int kBoundSteps = 160;
+/// Units of packing work (about a microsecond each) on top of the orders, for each layout at effort 1.
+constexpr double kPackWork = 3'000;
 
 /// Budgets of one rank with everything nobody's allocator owns taken off.
 struct Budgets {
@@ -50,7 +52,13 @@ struct Built {
   [[nodiscard]] Bytes host_height() const { return layout.arenas.size() > 1 ? layout.arenas[1].height_bytes : 0; }
 };
 
-Result<Built> build(const DecisionProblem& problem, Evaluator& evaluator, Choice choice, const Budgets& budgets) {
+/// Work for one layout. `effort` may be any positive number.
+std::int64_t pack_work(double effort) {
+  return static_cast<std::int64_t>(std::min(kPackWork * effort, 1e15));
+}
+
+Result<Built> build(const DecisionProblem& problem, Evaluator& evaluator, Choice choice, const Budgets& budgets,
+                    double effort) {
   const Placement placement = evaluator.placement(choice);
   Built built{.evaluation = evaluator.evaluate(choice)};
   Result<Schedule> schedule = build_schedule(
@@ -58,7 +66,10 @@ Result<Built> build(const DecisionProblem& problem, Evaluator& evaluator, Choice
   if (!schedule) return schedule.error();
   built.choice = std::move(choice);
   built.schedule = std::move(schedule).value();
-  built.layout = lay_out(built.schedule, budgets.device, budgets.host, problem.machine->alignment_bytes);
+  built.layout = lay_out(built.schedule,
+                         {.arenas = device_and_host(budgets.device, budgets.host, problem.machine->alignment_bytes),
+                          .arena_of = {},
+                          .work = pack_work(effort)});
   return built;
 }
 
@@ -128,7 +139,7 @@ Status explain_misfit(const RankRequest& in, const DecisionProblem& problem, Eva
   // What the rule comes to when asked for the least it can.
   const PolicyAnswer answer =
       in.request.policy->decide({.problem = problem, .device_budget_bytes = 0, .host_budget_bytes = budgets.host});
-  Result<Built> smallest = build(problem, evaluator, to_choice(problem, answer.plan), budgets);
+  Result<Built> smallest = build(problem, evaluator, to_choice(problem, answer.plan), budgets, in.request.pack_effort);
   if (!smallest) return smallest.error();
   const Bytes least = std::min(built.height(), smallest.value().height());
   f.smallest_budget_bytes = least + budgets.reserve;
@@ -270,7 +281,7 @@ class TargetLoop {
     p.last_choice = choice;
     if (p.dearer) return {};
 
-    Result<Built> built = build(problem_, evaluator_, std::move(choice), budgets_);
+    Result<Built> built = build(problem_, evaluator_, std::move(choice), budgets_, in_.request.pack_effort);
     if (!built) return built.error();
     Built& now = built.value();
     plan_.attempts.push_back({.target_bytes = device,

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -18,6 +19,9 @@
 namespace tidemark::cli {
 namespace {
 
+/// Packs for minutes; beyond it nothing is found any more.
+constexpr double kMostPackEffort = 10'000;
+
 class PlanCommand final : public Command {
  public:
   void declare(CLI::App& app) override {
@@ -25,12 +29,16 @@ class PlanCommand final : public Command {
     add_output_file(app, "--out", out_, "write the plan with every rank's program, JSON (docs/formats.md)");
     add_output_file(app, "--report", report_, "write a self-contained HTML report");
     add_output_file(app, "--trace", trace_, "write the modelled step for ui.perfetto.dev, JSON");
+    add_positive(app, "--pack-effort", pack_effort_, kMostPackEffort,
+                 "multiplies the work that looking for addresses may take; more fits tighter, the result never depends "
+                 "on the machine's speed; default 1: a few milliseconds a layout");
     app.add_flag("--compare", compare_, "plan with every policy and print them side by side");
   }
 
   Result<ExitStatus> run(Console& console) override {
-    const Result<PlanRequest> request = read_request(job_);
+    Result<PlanRequest> request = read_request(job_);
     if (!request) return request.error();
+    request.value().pack_effort = pack_effort_.value_or(1);
     Material made;  // filled before the outputs are written
     OutputSet outputs;
     if (Status status = add_outputs(request.value(), made, outputs); !status) return status.error();
@@ -90,6 +98,7 @@ class PlanCommand final : public Command {
 
   JobOptions job_;
   std::filesystem::path out_, report_, trace_;
+  std::optional<double> pack_effort_;
   bool compare_ = false;
 };
 
