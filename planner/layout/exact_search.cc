@@ -127,12 +127,13 @@ std::vector<std::uint32_t> in_order_of_time(const Blocks& blocks, std::vector<st
 FitAnswer fit(const Blocks& blocks, Bytes capacity, const FitLimits& limits) {
   FitAnswer answer{.status = FitStatus::placed, .addresses = std::vector<Bytes>(blocks.size(), 0), .work = 0};
   const auto groups = independent_groups(blocks);
+  const FitAnswer given_up{.status = FitStatus::undecided, .addresses = {}, .work = limits.work};
   std::int64_t work = 0;  // to find out who conflicts with whom
   for (const auto& rows : groups) {
-    if (rows.size() > kMostBlocks) return {};
+    if (rows.size() > kMostBlocks) return given_up;
     work += static_cast<std::int64_t>(rows.size() * rows.size() / kPairsPerUnit);
   }
-  if (work > limits.work) return {};
+  if (work > limits.work) return given_up;
   answer.work = work;
   std::map<std::vector<Bytes>, std::vector<Bytes>> seen;
   for (const auto& group : groups) {

@@ -229,24 +229,43 @@ TEST(ExactSearch, AgreesWithEveryOrderOnSmallProblems) {
   EXPECT_GT(decided, 500);
 }
 
+// Three blocks of two items, wherever they lie.
+Bytes least_of_all_addresses(const PackProblem& problem) {
+  Bytes least = 1 << 20;
+  constexpr Bytes kHighest = 16;
+  Packing packing{.offsets = std::vector<Bytes>(6), .height_bytes = 0};
+  for (Bytes code = 0; code < kHighest * kHighest * kHighest; ++code) {
+    const Bytes address[] = {code % kHighest, code / kHighest % kHighest, code / kHighest / kHighest};
+    packing.height_bytes = 0;
+    for (std::size_t i = 0; i < 6; ++i) {
+      packing.offsets[i] = address[i / 2] + problem.shift[i];
+      packing.height_bytes = std::max(packing.height_bytes, packing.offsets[i] + problem.items[i].bytes);
+    }
+    if (packing.height_bytes < least && !find_fault(problem, packing)) least = packing.height_bytes;
+  }
+  return least;
+}
+
 TEST(ExactSearch, NeverCallsImpossibleWhatBeginsWithinItsBlock) {
   Draw draw(2);
-  for (int round = 0; round < 300; ++round) {
-    PackProblem problem = draw.plain(6, 6, 6);
+  int fits_closer = 0;  // one block within the step of another, as the search does not try
+  for (int round = 0; round < 150; ++round) {
+    PackProblem problem = draw.plain(6, 5, 5);
     problem.block_of = {0, 0, 1, 1, 2, 2};
     for (int i = 0; i < 6; ++i) problem.shift.push_back(i % 2 == 0 ? 0 : draw.below(4));
     const Blocks blocks(problem);
-    const bool shifted = problem.shift != std::vector<Bytes>(6, 0);
-    for (Bytes capacity = packing_load(problem) - 1; capacity < 30; ++capacity) {
+    const Bytes least = least_of_all_addresses(problem);
+    for (Bytes capacity = packing_load(problem) - 1; capacity < 20; ++capacity) {
       const FitAnswer answer = fit(blocks, capacity, {});
-      if (shifted) {
-        ASSERT_NE(answer.status, FitStatus::infeasible) << "round " << round;
-      }
-      if (answer.status == FitStatus::placed) {
-        ASSERT_EQ(fault_of(problem, blocks.packing(answer.addresses)), "") << "round " << round;
-      }
+      ASSERT_FALSE(answer.status == FitStatus::infeasible && capacity >= least) << "round " << round;
+      fits_closer += answer.status == FitStatus::undecided && capacity >= least ? 1 : 0;
+      if (answer.status != FitStatus::placed) continue;
+      const Packing packing = blocks.packing(answer.addresses);
+      ASSERT_EQ(fault_of(problem, packing), "") << "round " << round;
+      ASSERT_LE(packing.height_bytes, capacity) << "round " << round;
     }
   }
+  EXPECT_GT(fits_closer, 0);
 }
 
 TEST(ExactSearch, PutsRectanglesTogetherAgain) {
@@ -266,7 +285,6 @@ TEST(ExactSearch, DoesNotCareHowBlocksAreNamed) {
   const FitAnswer one = fit(Blocks(problem), 400, {});
   std::ranges::reverse(problem.items);
   const FitAnswer other = fit(Blocks(problem), 400, {});
-  EXPECT_EQ(one.status, FitStatus::placed);
   EXPECT_EQ(other.status, one.status);
   EXPECT_EQ(other.work, one.work);
 }
