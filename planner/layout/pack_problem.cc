@@ -3,8 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <numeric>
+#include <tuple>
+#include <utility>
+#include <vector>
 
 namespace tidemark {
 namespace {
@@ -127,24 +131,69 @@ std::vector<Fixed> fixed_items(const PackProblem& problem) {
   return fixed;
 }
 
-// Fixed items are few, or the caller has packed them already: a sweep over their addresses by begin of life.
+// Fixed items in use at one moment, by where they begin. Those of one block may hold the same bytes.
+class FixedInUse {
+ public:
+  FixedInUse(const PackProblem& problem, const std::vector<Fixed>& fixed) : problem_(problem), fixed_(fixed) {
+    if (problem.block_of.empty()) return;
+    for (const Fixed& f : fixed) largest_ = std::max(largest_, f.life.bytes);
+  }
+
+  // The row of another block's that holds bytes of this one, or nothing.
+  std::optional<std::size_t> enter(std::size_t row) {
+    const Fixed& now = fixed_[row];
+    // Only the one just below can reach up into this one, but for those of one block.
+    auto at = by_begin_.lower_bound(now.begin);
+    while (at != by_begin_.begin() &&
+           (fixed_[std::prev(at)->second].end() > now.begin || std::prev(at)->first > now.begin - largest_))
+      --at;
+    for (; at != by_begin_.end() && at->first < now.end(); ++at) {
+      const Fixed& other = fixed_[at->second];
+      if (other.end() > now.begin && number(other.item) != number(now.item)) return at->second;
+    }
+    by_begin_.emplace(now.begin, row);
+    return {};
+  }
+  void leave(std::size_t row) {
+    auto [at, last] = by_begin_.equal_range(fixed_[row].begin);
+    while (at != last && at->second != row) ++at;
+    if (at != last) by_begin_.erase(at);
+  }
+
+ private:
+  [[nodiscard]] std::int32_t number(std::int32_t item) const {
+    return problem_.block_of.empty() ? item : problem_.block_of[static_cast<std::size_t>(item)];
+  }
+  const PackProblem& problem_;
+  const std::vector<Fixed>& fixed_;
+  Bytes largest_ = 0;
+  std::multimap<Bytes, std::size_t> by_begin_;
+};
+
+// A whole table may be fixed but for one item: a sweep over the clock, not every pair.
 Found check_fixed(const PackProblem& problem) {
   if (problem.fixed_offset.empty()) return {};
-  std::vector<Fixed> fixed = fixed_items(problem);
-  const auto number = [&](std::int32_t item) {
-    return problem.block_of.empty() ? item : problem.block_of[static_cast<std::size_t>(item)];
+  const std::vector<Fixed> fixed = fixed_items(problem);
+  struct Moment {
+    std::int32_t time = 0;
+    bool enters = false;  // what leaves comes first
+    std::size_t row = 0;
+    [[nodiscard]] auto key() const { return std::tuple(time, enters, row); }
   };
-  std::sort(fixed.begin(), fixed.end(), [](const Fixed& a, const Fixed& b) { return a.begin < b.begin; });
-  std::vector<Fixed> open;
-  for (const Fixed& now : fixed) {
-    std::erase_if(open, [&](const Fixed& other) { return other.end() <= now.begin; });
-    for (const Fixed& other : open) {
-      if (other.life.end <= now.life.begin || now.life.end <= other.life.begin) continue;
-      if (number(other.item) == number(now.item)) continue;
-      return fmt::format("items {} and {} are fixed to bytes that they would share", std::min(other.item, now.item),
-                         std::max(other.item, now.item));
+  std::vector<Moment> moments;
+  for (std::size_t row = 0; row < fixed.size(); ++row) {
+    moments.push_back({.time = fixed[row].life.begin, .enters = true, .row = row});
+    moments.push_back({.time = fixed[row].life.end, .enters = false, .row = row});
+  }
+  std::ranges::sort(moments, {}, &Moment::key);
+  FixedInUse in_use(problem, fixed);
+  for (const Moment& moment : moments) {
+    if (!moment.enters) {
+      in_use.leave(moment.row);
+    } else if (const std::optional<std::size_t> other = in_use.enter(moment.row)) {
+      const auto [first, second] = std::minmax(fixed[*other].item, fixed[moment.row].item);
+      return fmt::format("items {} and {} are fixed to bytes that they would share", first, second);
     }
-    open.push_back(now);
   }
   return {};
 }

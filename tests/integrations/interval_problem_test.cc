@@ -196,6 +196,39 @@ TEST(IntervalProblem, ContradictionsNameBuffersAndLines) {
   EXPECT_EQ(refusal(head + "x,0,1,1,1099511627777,,,\n").substr(0, 18), "f.csv:2: alignment");
 }
 
+TEST(IntervalProblem, FixedBuffersContradictExactlyWhereTwoShareBytes) {
+  std::mt19937 random(23);
+  int refused = 0;
+  for (int round = 0; round < 500; ++round) {
+    std::string text = "id,lower,upper,size,fixed,group\nfree,0,1,1,,\n";
+    struct Placed {
+      unsigned lower, upper, begin, end, group;
+    };
+    std::vector<Placed> placed;
+    const auto below = [&](unsigned most) { return static_cast<unsigned>(random() % most); };
+    const unsigned count = 2 + below(6);
+    for (unsigned i = 0; i < count; ++i) {
+      const unsigned lower = below(20), begin = below(30), group = below(3);
+      // A group is fixed to one address.
+      placed.push_back({lower, lower + 1 + below(6), group > 0 ? 7 * group : begin, 0, group});
+      Placed& p = placed.back();
+      p.end = p.begin + 1 + below(9);
+      text += "b" + std::to_string(i) + "," + std::to_string(p.lower) + "," + std::to_string(p.upper) + "," +
+              std::to_string(p.end - p.begin) + "," + std::to_string(p.begin) + "," +
+              (group > 0 ? std::to_string(group) : "") + "\n";
+    }
+    bool conflict = false;
+    for (const Placed& a : placed)
+      for (const Placed& b : placed)
+        conflict |= &a != &b && a.lower < b.upper && b.lower < a.upper && a.begin < b.end && b.begin < a.end &&
+                    (a.group == 0 || a.group != b.group);
+    EXPECT_EQ(refusal(text).find("are fixed to bytes that they would share") != std::string::npos, conflict) << text;
+    refused += conflict ? 1 : 0;
+  }
+  EXPECT_GT(refused, 50);
+  EXPECT_LT(refused, 450);
+}
+
 /// Bytes that a row holds at a time, said of the table alone.
 std::pair<Bytes, Bytes> held_at(const IntervalTable& table, std::int32_t number, std::int64_t time) {
   const Row& row = table.rows[static_cast<std::size_t>(number)];
