@@ -1,7 +1,7 @@
 #pragma once
 // Lowers a packing piece by piece: takes out one block that stands too high and those around it, leaves all others
-// where they are, and packs the few again in many orders, until fewer bytes stand above a ceiling. A step costs a part
-// of a millisecond where packing everything again costs tens.
+// where they are, and packs the few again in many orders, until fewer bytes stand above a ceiling. A step costs a
+// millisecond or so where packing everything again costs tens.
 
 #include <cstdint>
 #include <span>
