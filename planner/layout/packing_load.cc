@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <set>
+#include <tuple>
 #include <utility>
 
 #include "planner/layout/blocks.h"
@@ -7,28 +9,41 @@
 namespace tidemark {
 namespace {
 
-// Bytes of one block that live together may be the same bytes: only the most of them count.
-Bytes block_load(std::span<const BlockPart> parts, std::int32_t begin, std::int32_t end) {
-  Bytes most = 0;
+// Adds what one block needs from moment to moment: bytes of it that live together may be the same bytes, so only the
+// most of them count. A sweep, since a block may have as many parts as a table has lines.
+void add_block(std::span<const BlockPart> parts, std::vector<PackItem>& items) {
+  struct Moment {
+    std::int32_t time = 0;
+    bool begins = false;
+    Bytes bytes = 0;
+  };
+  std::vector<Moment> moments;
   for (const BlockPart& part : parts) {
-    if (part.begin < end && begin < part.end) most = std::max(most, part.bytes);
+    moments.push_back({.time = part.begin, .begins = true, .bytes = part.bytes});
+    moments.push_back({.time = part.end, .begins = false, .bytes = part.bytes});
   }
-  return most;
+  std::ranges::sort(moments, {}, [](const Moment& m) { return std::tuple(m.time, m.begins); });
+  std::multiset<Bytes> alive;
+  for (std::size_t m = 0; m < moments.size(); ++m) {
+    if (m > 0 && moments[m - 1].time < moments[m].time && !alive.empty())
+      items.push_back({moments[m - 1].time, moments[m].time, *alive.rbegin()});
+    if (moments[m].begins) {
+      alive.insert(moments[m].bytes);
+    } else {
+      alive.erase(alive.find(moments[m].bytes));
+    }
+  }
 }
 
 // Parts such that no two of one block live at the same time, none needing more bytes than the block does there.
 std::vector<PackItem> separate_parts(const Blocks& blocks) {
   std::vector<PackItem> items;
-  std::vector<std::int32_t> times;
   for (std::size_t block = 0; block < blocks.size(); ++block) {
     const auto parts = blocks.parts(block);
-    times.clear();
-    for (const BlockPart& part : parts) times.insert(times.end(), {part.begin, part.end});
-    std::sort(times.begin(), times.end());
-    times.erase(std::unique(times.begin(), times.end()), times.end());
-    for (std::size_t t = 1; t < times.size(); ++t) {
-      const Bytes bytes = block_load(parts, times[t - 1], times[t]);
-      if (bytes > 0) items.push_back({times[t - 1], times[t], bytes});
+    if (parts.size() == 1) {
+      items.push_back({parts.front().begin, parts.front().end, parts.front().bytes});
+    } else {
+      add_block(parts, items);
     }
   }
   return items;
