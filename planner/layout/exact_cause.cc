@@ -121,6 +121,29 @@ class Filter {
   FitLimits limits_;
 };
 
+template <class Value>
+std::vector<Value> some_of(const std::vector<Value>& all, const Rows& rows) {
+  std::vector<Value> some;
+  for (const std::int32_t row : all.empty() ? Rows{} : rows) some.push_back(all[static_cast<std::size_t>(row)]);
+  return some;
+}
+
+// Of a few rows, by a problem of them alone: a try takes as long as there are items.
+Rows reduce_few(const PackProblem& problem, const Rows& rows, Bytes capacity, const FitLimits& limits) {
+  const PackProblem some{.items = some_of(problem.items, rows),
+                         .alignment = problem.alignment,
+                         .block_of = some_of(problem.block_of, rows),
+                         .shift = some_of(problem.shift, rows),
+                         .own_alignment = some_of(problem.own_alignment, rows),
+                         .fixed_offset = some_of(problem.fixed_offset, rows),
+                         .hint = {},
+                         .apart = {}};  // they live together
+  Rows all(rows.size());
+  std::iota(all.begin(), all.end(), 0);
+  const Rows fewer = Filter(some, capacity, limits).reduce(all);
+  return fewer.empty() ? rows : some_of(rows, fewer);
+}
+
 }  // namespace
 
 std::vector<std::int32_t> cannot_fit(const PackProblem& problem, Bytes capacity, const FitLimits& limits) {
@@ -128,8 +151,7 @@ std::vector<std::int32_t> cannot_fit(const PackProblem& problem, Bytes capacity,
   if (worst < 0) return {};
   if (Rows rows = too_much_at_once(problem, worst, capacity); !rows.empty()) {
     if (problem.plain()) return rows;
-    Rows fewer = Filter(problem, capacity, limits).reduce(rows);
-    return fewer.empty() ? rows : fewer;
+    return reduce_few(problem, rows, capacity, limits);
   }
   Rows rows;
   for (std::int32_t row = 0; row < static_cast<std::int32_t>(problem.items.size()); ++row) {

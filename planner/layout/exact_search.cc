@@ -12,6 +12,7 @@ namespace {
 
 // Beyond this a tree of blocks hardly ever comes to an end, and its conflicts fill the memory.
 constexpr std::size_t kMostBlocks = 2000;
+constexpr std::size_t kMostParts = 8 * kMostBlocks;
 constexpr std::int64_t kStepsPerUnit = 200;
 constexpr std::size_t kPairsPerUnit = 200;
 // Of a restart: enough to come to the end a few times, but not to stay with a bad beginning.
@@ -130,8 +131,10 @@ FitAnswer fit(const Blocks& blocks, Bytes capacity, const FitLimits& limits) {
   const FitAnswer given_up{.status = FitStatus::undecided, .addresses = {}, .work = limits.work};
   std::int64_t work = 0;  // to find out who conflicts with whom
   for (const auto& rows : groups) {
-    if (rows.size() > kMostBlocks) return given_up;
-    work += static_cast<std::int64_t>(rows.size() * rows.size() / kPairsPerUnit);
+    std::size_t parts = 0;  // there are as many sections, each with most of the blocks
+    for (const std::uint32_t row : rows) parts += blocks.parts(row).size();
+    if (rows.size() > kMostBlocks || parts > kMostParts) return given_up;
+    work += static_cast<std::int64_t>(parts * rows.size() / kPairsPerUnit);
   }
   if (work > limits.work) return given_up;
   answer.work = work;

@@ -44,6 +44,7 @@ Found check_shape(const PackProblem& problem) {
 
 Found check_sizes(const PackProblem& problem) {
   Bytes sum = 0;
+  Bytes highest = 0;
   for (std::size_t i = 0; i < problem.items.size(); ++i) {
     const Bytes bytes = problem.items[i].bytes;
     const Bytes shift = shift_of(problem, i);
@@ -58,9 +59,11 @@ Found check_sizes(const PackProblem& problem) {
       return fmt::format("item {} is fixed to offset {}, it must be {} to 2^60", i, fixed, shift);
     if (bytes > kMostBytes || sum > kMostBytes) return std::string("the sizes add up to more than 2^60 bytes");
     // An alignment of its own may cost an item that much room once more.
-    sum += round_up(bytes, problem.alignment) + std::max(own, shift);
+    sum += round_up(bytes, problem.alignment) + own + shift;
+    highest = std::max(highest, fixed);
     if (sum > kMostBytes) return std::string("the sizes add up to more than 2^60 bytes");
   }
+  if (sum + highest > kMostBytes) return std::string("sizes above the highest fixed address exceed 2^60 bytes");
   return {};
 }
 
@@ -96,8 +99,12 @@ Found check_blocks(const PackProblem& problem) {
     facts.fixed = address;
     facts.item = row;
   }
+  Bytes sum = 0;
   for (const auto& [number, facts] : blocks) {
     const Bytes alignment = common_alignment(problem.alignment, facts.alignment);
+    // As much may be lost in front of every block, and addresses are to stay in range.
+    sum += problem.own_alignment.empty() ? 0 : alignment;
+    if (sum > kMostBytes) return std::string("the alignments add up to more than 2^60 bytes");
     if (facts.fixed != kAnywhere && facts.fixed % alignment != 0)
       return fmt::format("item {} is fixed to an address that is no multiple of {}", facts.item, alignment);
   }

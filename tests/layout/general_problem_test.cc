@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <map>
 #include <random>
 
 #include "planner/layout/check_packing.h"
@@ -11,8 +13,8 @@
 namespace tidemark {
 namespace {
 
-PackProblem random_problem(std::mt19937& random) {
-  const std::size_t count = 2 + random() % 40;
+PackProblem random_problem(std::mt19937& random, std::size_t fewest = 2, std::size_t range = 40) {
+  const std::size_t count = fewest + random() % range;
   PackProblem problem{.alignment = Bytes{1} << (random() % 4)};
   for (std::size_t i = 0; i < count; ++i) {
     const auto begin = static_cast<std::int32_t>(random() % 30);
@@ -106,8 +108,74 @@ TEST_P(EveryPackerInGeneral, KeepsEveryRule) {
   EXPECT_GT(packed, 200);
 }
 
+// What is left when somebody asks to stop is piled up, and follows the rules all the same.
+TEST_P(EveryPackerInGeneral, KeepsEveryRuleWhenStopped) {
+  std::mt19937 random(43);
+  int packed = 0;
+  for (int round = 0; round < 60; ++round) {
+    const PackProblem problem = random_problem(random, 400, 900);
+    if (find_contradiction(problem)) continue;
+    ++packed;
+    std::atomic<int> asked{0};
+    PackLimits limits{.work = 3000};
+    limits.should_stop = [&] { return asked.fetch_add(1) >= round % 4; };
+    const PackAnswer answer = GetParam().pack(problem, limits);
+    ASSERT_EQ(find_fault(problem, answer.packing).value_or(""), "") << "round " << round;
+    EXPECT_LE(answer.bound_bytes, answer.packing.height_bytes);
+  }
+  EXPECT_GT(packed, 20);
+}
+
 INSTANTIATE_TEST_SUITE_P(Packers, EveryPackerInGeneral, ::testing::ValuesIn(packers().begin(), packers().end()),
                          [](const auto& test) { return std::string(test.param.name); });
+
+// The bytes of a block count once at every moment, and thousands of parts of one block take no square of them.
+TEST(PackingLoad, CountsTheBytesOfABlockOnce) {
+  std::mt19937 random(44);
+  for (int round = 0; round < 300; ++round) {
+    PackProblem problem = random_problem(random);
+    problem.apart.clear();
+    Bytes load = 0;
+    for (std::int32_t moment = 0; moment < 45; ++moment) {
+      std::map<std::int32_t, Bytes> most;
+      for (std::size_t i = 0; i < problem.items.size(); ++i) {
+        const PackItem& item = problem.items[i];
+        if (item.begin > moment || item.end <= moment) continue;
+        Bytes& bytes = most[problem.block_of.empty() ? static_cast<std::int32_t>(i) : problem.block_of[i]];
+        bytes = std::max(bytes, rounded(problem, i));
+      }
+      Bytes sum = 0;
+      for (const auto& [block, bytes] : most) sum += bytes;
+      load = std::max(load, sum);
+    }
+    ASSERT_EQ(packing_load(problem), load) << "round " << round;
+  }
+  PackProblem one;
+  for (std::int32_t i = 0; i < 200'000; ++i) one.items.push_back({i, i + 1000, 1 + i % 7});
+  one.block_of.assign(one.items.size(), 3);
+  EXPECT_EQ(packing_load(one), 7);
+}
+
+// Alignments without a common factor: their least common multiple is beyond any integer.
+TEST(Exact, TakesAlignmentsWithoutCommonFactors) {
+  const PackProblem problem{.items = {{0, 3, 10}, {1, 4, 20}, {2, 5, 30}, {2, 6, 7}},
+                            .own_alignment = {999'999'999'989, 847'288'609'443, 762'939'453'125, 1}};
+  ASSERT_EQ(find_contradiction(problem).value_or(""), "");
+  const PackAnswer answer = find_packer("exact")->pack(problem, {.work = 20'000});
+  EXPECT_TRUE(is_valid(problem, answer.packing));
+  EXPECT_LE(answer.bound_bytes, answer.packing.height_bytes);
+}
+
+// Where a part begins within its block sections prove nothing: the same height is tried again for ever more work.
+TEST(Exact, EndsWhereNothingCanBeProved) {
+  std::mt19937 random(45);
+  for (int round = 0; round < 40; ++round) {
+    PackProblem problem = random_problem(random, 4, 8);
+    if (problem.block_of.empty() || find_contradiction(problem)) continue;
+    const PackAnswer answer = find_packer("exact")->pack(problem, {.work = 300'000});
+    ASSERT_TRUE(is_valid(problem, answer.packing)) << "round " << round;
+  }
+}
 
 // A byte here, a block there: whatever is changed, the two agree on whether it is a fault.
 TEST(CheckPacking, FindsThePlantedFaultsThatALookAtEveryPairFinds) {
@@ -140,6 +208,7 @@ TEST(FindContradiction, NamesWhatNoPackingCouldMeet) {
   EXPECT_NE(said({.items = two, .alignment = 0}), "");
   EXPECT_NE(said({.items = two, .block_of = {1}}), "");
   EXPECT_NE(said({.items = {{0, 4, Bytes{1} << 61}}}), "");
+  EXPECT_NE(said({.items = two, .fixed_offset = {Bytes{1} << 60, kAnywhere}}), "");
   EXPECT_NE(said({.items = {{0, 4, -1}}}), "");
   EXPECT_EQ(said({.items = two, .fixed_offset = {0, 7}}), "items 0 and 1 are fixed to bytes that they would share");
   EXPECT_EQ(said({.items = two, .fixed_offset = {0, 8}}), "");
