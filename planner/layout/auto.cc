@@ -1,7 +1,6 @@
 // The default: orders side by side, then each independent piece that is still too high improved on its own.
 
 #include <algorithm>
-#include <atomic>
 #include <map>
 #include <tuple>
 
@@ -9,37 +8,12 @@
 #include "planner/layout/exact_parts.h"
 #include "planner/layout/improve.h"
 #include "planner/layout/packer.h"
-#include "planner/parallel.h"
 
 namespace tidemark {
 namespace {
 
 bool low_enough(const PackAnswer& answer, const PackLimits& limits) {
   return answer.status == PackStatus::optimal || answer.packing.height_bytes <= limits.enough_bytes;
-}
-
-PackAnswer best_order(const PackProblem& problem, const PackLimits& limits) {
-  std::vector<const Packer*> orders;
-  for (const Packer& packer : packers()) {
-    if (packer.is_order) orders.push_back(&packer);
-  }
-  std::vector<PackAnswer> answers(orders.size());
-  // The first order that is low enough wins, so whatever stands behind it in the table need not run. The first one runs
-  // alone: where it is, as it mostly is, nobody else's time is spent.
-  std::atomic<std::size_t> winner{orders.size()};
-  const auto run = [&](std::size_t o) {
-    if (winner.load() < o) return;
-    answers[o] = orders[o]->pack(problem, limits);
-    if (!low_enough(answers[o], limits)) return;
-    for (std::size_t seen = winner.load(); o < seen && !winner.compare_exchange_weak(seen, o);) {
-    }
-  };
-  run(0);
-  parallel_for_each(1, orders.size(), run);
-  if (winner.load() < orders.size()) return std::move(answers[winner.load()]);
-  return std::move(*std::min_element(answers.begin(), answers.end(), [](const PackAnswer& a, const PackAnswer& b) {
-    return a.packing.height_bytes < b.packing.height_bytes;
-  }));
 }
 
 // A piece that looks like another is packed like it.
@@ -155,7 +129,7 @@ PackAnswer pack(const PackProblem& problem, const PackLimits& limits) {
       return answer;
     }
   }
-  if (low_enough(answer, limits) || limits.work <= 0) return answer;
+  if (low_enough(answer, limits) || limits.work <= 0 || (limits.should_stop && limits.should_stop())) return answer;
   return Pieces(problem, limits, std::move(answer)).pack();
 }
 

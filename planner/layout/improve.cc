@@ -87,7 +87,7 @@ class Improvement {
     for (const ClockWalk& walk : kWalks) {
       if (over()) return;
       effort_.spend(static_cast<std::int64_t>(piece_.blocks.size() * 3 / 2));
-      offer(walk_clock(piece_.blocks, walk, piece_.bound_bytes), "clock_walk");
+      offer(walk_clock(piece_.blocks, walk, piece_.bound_bytes, piece_.should_stop), "clock_walk");
     }
   }
 

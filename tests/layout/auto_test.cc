@@ -132,6 +132,23 @@ TEST(Auto, AnswersWheneverItIsStopped) {
   }
 }
 
+// The orders of a large set take long: only the cheapest of them is sure to have its time.
+TEST(Auto, AsksBetweenAndWithinTheOrdersOfALargeSet) {
+  std::mt19937 random(36);
+  const PackProblem problem{.items = random_items(random, 21'000, 1000, 5000)};
+  const Bytes cheapest = find_packer("first_fit_start_order")->pack(problem, {}).packing.height_bytes;
+  for (const int most : {0, 5, 40}) {
+    std::atomic<int> asked{0};
+    PackLimits limits{.work = 400'000};
+    limits.should_stop = [&] { return asked.fetch_add(1) >= most; };
+    const PackAnswer answer = automatic().pack(problem, limits);
+    ASSERT_EQ(find_fault(problem, answer.packing).value_or(""), "") << most;
+    EXPECT_LE(answer.packing.height_bytes, cheapest);
+    if (most == 0) EXPECT_EQ(answer.packer, "first_fit_start_order");
+    EXPECT_LT(asked.load(), most + 20);
+  }
+}
+
 TEST(Auto, StopsWhereItIsEnough) {
   const PackProblem problem{.items = small_step(true), .alignment = 512};
   const PackAnswer all = automatic().pack(problem, {.work = 200'000});
