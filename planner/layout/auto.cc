@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <tuple>
 
+#include "planner/layout/check_packing.h"
 #include "planner/layout/exact_cause.h"
 #include "planner/layout/exact_parts.h"
 #include "planner/layout/improve.h"
@@ -12,8 +14,29 @@
 namespace tidemark {
 namespace {
 
+constexpr Bytes kMostHint = Bytes{1} << 60;  // beyond this an item could end out of range
+
 bool low_enough(const PackAnswer& answer, const PackLimits& limits) {
   return answer.status == PackStatus::optimal || answer.packing.height_bytes <= limits.enough_bytes;
+}
+
+// Every item where its hint says, if that is a packing.
+std::optional<Packing> hinted(const PackProblem& problem) {
+  if (problem.hint.empty()) return std::nullopt;
+  Packing packing{.offsets = problem.hint};
+  for (std::size_t i = 0; i < problem.items.size(); ++i) {
+    const PackItem& item = problem.items[i];
+    const bool takes_part = item.bytes > 0 && item.begin < item.end;
+    Bytes& offset = packing.offsets[i];
+    // What is fixed needs no hint, and lies where it is fixed whatever that says.
+    if (!problem.fixed_offset.empty() && problem.fixed_offset[i] != kAnywhere) offset = problem.fixed_offset[i];
+    if (takes_part && (offset < 0 || offset > kMostHint)) return std::nullopt;
+    if (!takes_part) offset = 0;
+    if (takes_part)
+      packing.height_bytes = std::max(packing.height_bytes, offset + round_up(item.bytes, problem.alignment));
+  }
+  if (find_fault(problem, packing)) return std::nullopt;
+  return packing;
 }
 
 // A piece that looks like another is packed like it.
@@ -121,6 +144,8 @@ class Pieces {
 
 PackAnswer pack(const PackProblem& problem, const PackLimits& limits) {
   PackAnswer answer = best_order(problem, limits);
+  if (std::optional<Packing> packing = hinted(problem); packing && packing->height_bytes < answer.packing.height_bytes)
+    answer = answer_of(problem, *std::move(packing), "hint");
   if (limits.enough_bytes > 0 && answer.bound_bytes > limits.enough_bytes) {
     answer.cannot_fit =
         cannot_fit(problem, limits.enough_bytes, {.work = limits.work, .should_stop = limits.should_stop});

@@ -35,7 +35,8 @@ struct PackProblem {
   std::vector<Bytes> shift;
   std::vector<Bytes> own_alignment;  ///< > 0; of the block's address, on top of `alignment`
   std::vector<Bytes> fixed_offset;   ///< of the item; kAnywhere: free to move
-  std::vector<Bytes> hint;           ///< where the item might lie; kAnywhere: no idea. Never binding.
+  /// Where the item might lie; kAnywhere: no idea. Never binding: `auto` begins with hints that are a valid packing.
+  std::vector<Bytes> hint;
   /// Pairs of items that must not share bytes although their lives do not meet, because nothing orders the two.
   std::vector<std::pair<std::int32_t, std::int32_t>> apart;
 

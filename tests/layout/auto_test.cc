@@ -144,8 +144,30 @@ TEST(Auto, AsksBetweenAndWithinTheOrdersOfALargeSet) {
     const PackAnswer answer = automatic().pack(problem, limits);
     ASSERT_EQ(find_fault(problem, answer.packing).value_or(""), "") << most;
     EXPECT_LE(answer.packing.height_bytes, cheapest);
-    if (most == 0) EXPECT_EQ(answer.packer, "first_fit_start_order");
+    if (most == 0) {
+      EXPECT_EQ(answer.packer, "first_fit_start_order");
+    }
     EXPECT_LT(asked.load(), most + 20);
+  }
+}
+
+// Hints that are a packing are never made worse; others count for nothing.
+TEST(Auto, BeginsWithHintsThatAreAPacking) {
+  std::mt19937 random(37);
+  PackProblem problem{.items = random_items(random, 150, 60, 5000), .alignment = 8};
+  const PackAnswer low = automatic().pack(problem, {.work = 500'000});
+  const PackAnswer orders = automatic().pack(problem, {.work = 0});
+  ASSERT_LT(low.packing.height_bytes, orders.packing.height_bytes);
+  problem.hint = low.packing.offsets;
+  const PackAnswer answer = automatic().pack(problem, {.work = 0});
+  EXPECT_EQ(answer.packing.offsets, low.packing.offsets);
+  EXPECT_EQ(answer.packer, "hint");
+  for (const Bytes wrong : {kAnywhere, Bytes{4}, problem.hint[1], Bytes{1} << 62}) {
+    problem.hint[0] = wrong;
+    problem.hint[2] = wrong;
+    const PackAnswer without = automatic().pack(problem, {.work = 0});
+    ASSERT_EQ(find_fault(problem, without.packing).value_or(""), "") << wrong;
+    EXPECT_LE(without.packing.height_bytes, orders.packing.height_bytes);
   }
 }
 
