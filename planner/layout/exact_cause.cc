@@ -128,20 +128,61 @@ std::vector<Value> some_of(const std::vector<Value>& all, const Rows& rows) {
   return some;
 }
 
-// Of a few rows, by a problem of them alone: a try takes as long as there are items.
-Rows reduce_few(const PackProblem& problem, const Rows& rows, Bytes capacity, const FitLimits& limits) {
-  const PackProblem some{.items = some_of(problem.items, rows),
-                         .alignment = problem.alignment,
-                         .block_of = some_of(problem.block_of, rows),
-                         .shift = some_of(problem.shift, rows),
-                         .own_alignment = some_of(problem.own_alignment, rows),
-                         .fixed_offset = some_of(problem.fixed_offset, rows),
-                         .hint = {},
-                         .apart = {}};  // they live together
-  Rows all(rows.size());
+// Items by their rows, ascending, and the pairs kept apart among them.
+struct Part {
+  Rows rows;
+  std::vector<std::pair<std::int32_t, std::int32_t>> apart;
+
+  [[nodiscard]] PackProblem of(const PackProblem& problem) const {
+    PackProblem part{.items = some_of(problem.items, rows),
+                     .alignment = problem.alignment,
+                     .block_of = some_of(problem.block_of, rows),
+                     .shift = some_of(problem.shift, rows),
+                     .own_alignment = some_of(problem.own_alignment, rows),
+                     .fixed_offset = some_of(problem.fixed_offset, rows),
+                     .hint = {},
+                     .apart = apart};
+    const auto place_of = [&](std::int32_t row) {
+      return static_cast<std::int32_t>(std::ranges::lower_bound(rows, row) - rows.begin());
+    };
+    for (auto& [one, other] : part.apart) {
+      one = place_of(one);
+      other = place_of(other);
+    }
+    return part;
+  }
+};
+
+// A try takes as long as there are items, so all others are left behind first. Nothing if these fit, or perhaps do.
+Rows reduce(const PackProblem& problem, const Part& part, Bytes capacity, const FitLimits& limits) {
+  const PackProblem alone = part.of(problem);
+  Rows all(part.rows.size());
   std::iota(all.begin(), all.end(), 0);
-  const Rows fewer = Filter(some, capacity, limits).reduce(all);
-  return fewer.empty() ? rows : some_of(rows, fewer);
+  return some_of(part.rows, Filter(alone, capacity, limits).reduce(std::move(all)));
+}
+
+// One for every group of blocks that meet.
+std::vector<Part> independent_parts(const PackProblem& problem) {
+  const Blocks blocks(problem);
+  const auto groups = independent_groups(blocks);
+  std::vector<std::size_t> group_of(blocks.size());
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    for (const std::uint32_t block : groups[g]) group_of[block] = g;
+  }
+  std::map<std::int32_t, std::size_t> block_of;  // blocks are in the order of their first items
+  std::vector<Part> parts(groups.size());
+  for (std::int32_t row = 0; row < static_cast<std::int32_t>(problem.items.size()); ++row) {
+    if (!takes_part(problem.items[static_cast<std::size_t>(row)])) continue;
+    const std::size_t block = block_of.try_emplace(number_of(problem, row), block_of.size()).first->second;
+    parts[group_of[block]].rows.push_back(row);
+  }
+  for (const auto& pair : problem.apart) {
+    if (!takes_part(problem.items[static_cast<std::size_t>(pair.first)]) ||
+        !takes_part(problem.items[static_cast<std::size_t>(pair.second)]))
+      continue;
+    parts[group_of[block_of.at(number_of(problem, pair.first))]].apart.push_back(pair);
+  }
+  return parts;
 }
 
 }  // namespace
@@ -151,13 +192,18 @@ std::vector<std::int32_t> cannot_fit(const PackProblem& problem, Bytes capacity,
   if (worst < 0) return {};
   if (Rows rows = too_much_at_once(problem, worst, capacity); !rows.empty()) {
     if (problem.plain()) return rows;
-    return reduce_few(problem, rows, capacity, limits);
+    Rows fewer = reduce(problem, {.rows = rows, .apart = {}}, capacity, limits);  // they live together anyhow
+    return fewer.empty() ? rows : fewer;
   }
-  Rows rows;
-  for (std::int32_t row = 0; row < static_cast<std::int32_t>(problem.items.size()); ++row) {
-    if (takes_part(problem.items[static_cast<std::size_t>(row)])) rows.push_back(row);
+  FitLimits left = limits;
+  for (const Part& part : independent_parts(problem)) {
+    if (left.work <= 0 || (limits.should_stop && limits.should_stop())) return {};
+    const PackProblem alone = part.of(problem);
+    const FitAnswer answer = fit(Blocks(alone), capacity, left);
+    if (answer.status == FitStatus::infeasible) return reduce(problem, part, capacity, left);
+    left.work -= answer.work;
   }
-  return Filter(problem, capacity, limits).reduce(std::move(rows));
+  return {};
 }
 
 }  // namespace tidemark

@@ -166,6 +166,25 @@ TEST(Exact, TakesAlignmentsWithoutCommonFactors) {
   EXPECT_LE(answer.bound_bytes, answer.packing.height_bytes);
 }
 
+// The cause lies in one of many groups that never meet, and no one moment shows it.
+TEST(Exact, NamesTheCauseInOneOfManyGroups) {
+  std::mt19937 random(46);
+  PackProblem problem;
+  for (std::int32_t group = 0; group < 200; ++group) {
+    for (int i = 0; i < 6; ++i) {
+      const auto begin = 100 * group + static_cast<std::int32_t>(random() % 8);
+      problem.items.push_back({begin, begin + 1 + static_cast<std::int32_t>(random() % 8),
+                               group == 120 && i < 2 ? 30 : static_cast<Bytes>(1 + random() % 9)});
+    }
+  }
+  problem.items[720] = {12'000, 12'003, 30};
+  problem.items[721] = {12'005, 12'008, 30};
+  problem.apart = {{3, 9}, {720, 721}};
+  const PackAnswer answer = find_packer("exact")->pack(problem, {.work = 1'000'000, .enough_bytes = 59});
+  EXPECT_EQ(answer.status, PackStatus::infeasible);
+  EXPECT_EQ(answer.cannot_fit, (std::vector<std::int32_t>{720, 721}));
+}
+
 // Where a part begins within its block sections prove nothing: the same height is tried again for ever more work.
 TEST(Exact, EndsWhereNothingCanBeProved) {
   std::mt19937 random(45);
