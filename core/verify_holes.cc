@@ -87,7 +87,6 @@ Found check_holes(const Program& program) {
   const double limit = program.contingency_limit_f;
   const std::int64_t region = dynamic_region(program.layout.arenas.front(), kPlanGranule).count;
   std::vector<std::int64_t> demand = dynamic_demand(program, limit);
-  if (std::ranges::all_of(demand, [&](std::int64_t d) { return d <= region; })) return {};
   HoleGranules holes(program);
   (void)holes.assign(limit);
   if (Found found = check_apart(program, holes)) return found;

@@ -173,6 +173,24 @@ TEST(IntervalProblem, OffsetsAreFixedUnlessRepacked) {
   EXPECT_FALSE(given_packing(good_problem(table_of("id,lower,upper,size,offset\na,0,4,8,8\nb,2,6,8,\n"))));
 }
 
+TEST(IntervalProblem, WhatIsAwayAllItsLifeStillSaysWhereItsGroupLies) {
+  const IntervalTable table = table_of(
+      "id,lower,upper,size,gaps,group,fixed\n"
+      "away,5,6,4,5-6,g,8\n"
+      "here,1,2,2,,g,\n"
+      "also,3,4,2,3-4,h,\n"
+      "there,3,4,2,,h,\n"
+      "alone,3,4,2,3-4,,\n");
+  const IntervalProblem problem = good_problem(table);
+  EXPECT_EQ(problem.problem.fixed_offset, (std::vector<Bytes>{8, kAnywhere}));
+  EXPECT_EQ(addresses_of(table, problem, {.offsets = {8, 16}, .height_bytes = 18}, {}),
+            (std::vector<Bytes>{8, 8, 16, 16, 0}));
+  EXPECT_EQ(refusal("id,lower,upper,size,gaps,group,fixed\n"
+                    "away,5,6,4,5-6,g,8\n"
+                    "here,1,2,2,,g,16\n"),
+            "f.csv:3: buffers 'away' (line 2) and 'here' (line 3) are fixed to different addresses of one group");
+}
+
 TEST(IntervalProblem, ContradictionsNameBuffersAndLines) {
   const std::string head = "id,lower,upper,size,alignment,fixed,group,apart\n";
   const std::string shared = "f.csv:4: buffers 'a' (line 3) and 'b' (line 4) ";
@@ -181,7 +199,7 @@ TEST(IntervalProblem, ContradictionsNameBuffersAndLines) {
             shared + "are fixed to bytes that they would share");
   EXPECT_EQ(refusal(head + "x,8,9,1,,0,,\na,0,4,8,,0,,\nb,2,6,8,,4,,\n"), shared + "live together and share bytes");
   EXPECT_EQ(refusal(head + "x,0,1,1,,,,\na,0,1,1,,0,g,\nb,2,6,8,,4,g,\n"),
-            shared + "are fixed to different addresses of one block");
+            shared + "are fixed to different addresses of one group");
   EXPECT_EQ(refusal(head + "x,0,1,1,,,,\na,0,1,1,,,g,\nb,2,6,8,,,g,a\n"), shared + "are to be apart and in one block");
   EXPECT_EQ(refusal(head + "x,0,1,1,,,,\na,0,1,1,,0,,\nb,2,6,8,,0,,a\n"),
             shared + "are to be apart and fixed to bytes that they would share");
