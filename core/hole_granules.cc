@@ -48,6 +48,24 @@ class HalfStepSet {
   std::vector<std::uint64_t> words_, groups_;
 };
 
+// Ascending, each once, up to `end`. Marks instead of sorting where granules are not many more than edges.
+void keep_distinct(std::vector<std::int64_t>& edges, std::int64_t end) {
+  if (end / 4 > std::ssize(edges)) {
+    std::sort(edges.begin(), edges.end());
+    edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
+    edges.erase(std::upper_bound(edges.begin(), edges.end(), end), edges.end());
+    return;
+  }
+  std::vector<char> marked(static_cast<std::size_t>(end) + 1, 0);
+  for (const std::int64_t edge : edges) {
+    if (edge <= end) marked[static_cast<std::size_t>(edge)] = 1;
+  }
+  edges.clear();
+  for (std::int64_t granule = 0; granule <= end; ++granule) {
+    if (marked[static_cast<std::size_t>(granule)] != 0) edges.push_back(granule);
+  }
+}
+
 }  // namespace
 
 std::vector<RoutedStay> routed_stays(const Program& program) {
@@ -119,9 +137,7 @@ void HoleGranules::find_holes() {
   }
   const std::int64_t end = edges[1];
   std::sort(by_acquire.begin(), by_acquire.end());
-  std::sort(edges.begin(), edges.end());
-  edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
-  edges.erase(std::upper_bound(edges.begin(), edges.end(), end), edges.end());
+  keep_distinct(edges, end);
   const auto cell_of = [&](std::int64_t granule) {
     return static_cast<std::size_t>(std::lower_bound(edges.begin(), edges.end(), granule) - edges.begin());
   };

@@ -56,6 +56,7 @@ std::vector<Stand> all_stands(const Program& program, const HoleGranules& holes)
 // neighbouring edges have the same occupants.
 Found check_apart(const Program& program, const HoleGranules& holes) {
   const std::vector<Stand> stands = all_stands(program, holes);
+  if (std::ranges::none_of(stands, &Stand::in_hole)) return {};
   std::vector<std::int64_t> edges;
   for (const Stand& stand : stands) edges.insert(edges.end(), {stand.first, stand.last});
   std::sort(edges.begin(), edges.end());

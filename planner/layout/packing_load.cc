@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <limits>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -49,6 +50,43 @@ std::vector<PackItem> separate_parts(const Blocks& blocks) {
   return items;
 }
 
+bool takes_part(const PackItem& item) {
+  return item.bytes > 0 && item.begin < item.end;
+}
+
+// Most steps have about as many moments as items: then what comes and goes at each is added up without sorting.
+constexpr std::int64_t kMomentsPerItem = 8;
+
+struct Clock {
+  std::int32_t begin = std::numeric_limits<std::int32_t>::max();
+  std::int32_t end = std::numeric_limits<std::int32_t>::min();
+  [[nodiscard]] std::int64_t moments() const { return std::int64_t{end} - begin; }
+};
+
+Clock clock_of(std::span<const PackItem> items) {
+  Clock clock;
+  for (const PackItem& item : items) {
+    if (!takes_part(item)) continue;
+    clock.begin = std::min(clock.begin, item.begin);
+    clock.end = std::max(clock.end, item.end);
+  }
+  return clock;
+}
+
+Bytes load_by_moment(std::span<const PackItem> items, Bytes alignment, const Clock& clock) {
+  std::vector<Bytes> change(static_cast<std::size_t>(clock.moments()) + 1, 0);
+  for (const PackItem& item : items) {
+    if (!takes_part(item)) continue;
+    const Bytes bytes = round_up(item.bytes, alignment);
+    change[static_cast<std::size_t>(std::int64_t{item.begin} - clock.begin)] += bytes;
+    change[static_cast<std::size_t>(std::int64_t{item.end} - clock.begin)] -= bytes;
+  }
+  Bytes load = 0;
+  Bytes live = 0;
+  for (const Bytes bytes : change) load = std::max(load, live += bytes);
+  return load;
+}
+
 Bytes load_of(std::span<const PackItem> items) {
   const auto starts = sorted_rows(items, [](const PackItem& item) { return SortKey{.first = item.begin}; });
   const auto ends = sorted_rows(items, [](const PackItem& item) { return SortKey{.first = item.end}; });
@@ -66,6 +104,12 @@ Bytes load_of(std::span<const PackItem> items) {
 }  // namespace
 
 Bytes packing_load(const PackProblem& problem) {
+  if (problem.plain()) {
+    const Clock clock = clock_of(problem.items);
+    if (clock.moments() <= 0) return 0;
+    if (clock.moments() <= kMomentsPerItem * std::ssize(problem.items))
+      return load_by_moment(problem.items, problem.alignment, clock);
+  }
   const Blocks blocks(problem);
   return blocks.plain() ? load_of(blocks.hulls()) : load_of(separate_parts(blocks));
 }
