@@ -61,7 +61,8 @@ struct Packer {
 [[nodiscard]] std::span<const Packer> packers();
 [[nodiscard]] const Packer* find_packer(std::string_view name);
 
-/// Max over the clock of the bytes needed (rounded to the alignment): no packing is lower.
+/// Max over the clock of the bytes needed (rounded to the alignment), or where the highest fixed block ends: no packing
+/// is lower.
 [[nodiscard]] Bytes packing_load(const PackProblem& problem);
 
 /// The lowest packing of all orders, or of the first in the table that is as low as the load or `enough_bytes`.

@@ -111,7 +111,12 @@ Bytes packing_load(const PackProblem& problem) {
       return load_by_moment(problem.items, problem.alignment, clock);
   }
   const Blocks blocks(problem);
-  return blocks.plain() ? load_of(blocks.hulls()) : load_of(separate_parts(blocks));
+  if (blocks.plain()) return load_of(blocks.hulls());
+  Bytes load = load_of(separate_parts(blocks));
+  for (std::size_t block = 0; block < blocks.size(); ++block) {
+    if (blocks.fixed(block) != kAnywhere) load = std::max(load, blocks.fixed(block) + blocks.hulls()[block].bytes);
+  }
+  return load;
 }
 
 PackAnswer answer_of(const PackProblem& problem, Packing packing, std::string_view packer) {

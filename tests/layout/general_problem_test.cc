@@ -135,6 +135,7 @@ TEST(PackingLoad, CountsTheBytesOfABlockOnce) {
   for (int round = 0; round < 300; ++round) {
     PackProblem problem = random_problem(random);
     problem.apart.clear();
+    problem.fixed_offset.clear();
     Bytes load = 0;
     for (std::int32_t moment = 0; moment < 45; ++moment) {
       std::map<std::int32_t, Bytes> most;
