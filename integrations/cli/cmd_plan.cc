@@ -30,8 +30,8 @@ class PlanCommand final : public Command {
     add_output_file(app, "--report", report_, "write a self-contained HTML report");
     add_output_file(app, "--trace", trace_, "write the modelled step for ui.perfetto.dev, JSON");
     add_positive(app, "--pack-effort", pack_effort_, kMostPackEffort,
-                 "multiplies the work that looking for addresses may take; more fits tighter, the result never depends "
-                 "on the machine's speed; default 1: a few milliseconds a layout");
+                 "work for looking for lower addresses than the quick orders find; more fits tighter, the result never "
+                 "depends on the machine's speed; default 1: the quick orders alone");
     app.add_flag("--compare", compare_, "plan with every policy and print them side by side");
   }
 
