@@ -26,7 +26,7 @@ std::optional<Packing> hinted(const PackProblem& problem) {
   Packing packing{.offsets = problem.hint};
   for (std::size_t i = 0; i < problem.items.size(); ++i) {
     const PackItem& item = problem.items[i];
-    const bool takes_part = item.bytes > 0 && item.begin < item.end;
+    const bool takes_part = item.takes_part();
     Bytes& offset = packing.offsets[i];
     // What is fixed needs no hint, and lies where it is fixed whatever that says.
     if (!problem.fixed_offset.empty() && problem.fixed_offset[i] != kAnywhere) offset = problem.fixed_offset[i];

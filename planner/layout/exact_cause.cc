@@ -11,10 +11,6 @@ namespace {
 
 using Rows = std::vector<std::int32_t>;
 
-bool takes_part(const PackItem& item) {
-  return item.bytes > 0 && item.begin < item.end;
-}
-
 std::int32_t number_of(const PackProblem& problem, std::int32_t row) {
   return problem.block_of.empty() ? row : problem.block_of[static_cast<std::size_t>(row)];
 }
@@ -30,7 +26,7 @@ Rows too_much_at_once(const PackProblem& problem, std::int32_t row, Bytes capaci
   std::map<std::int32_t, std::int32_t> largest;
   for (std::int32_t other = 0; other < static_cast<std::int32_t>(problem.items.size()); ++other) {
     const PackItem& item = problem.items[static_cast<std::size_t>(other)];
-    if (!takes_part(item) || item.begin > moment || item.end <= moment) continue;
+    if (!item.takes_part() || item.begin > moment || item.end <= moment) continue;
     std::int32_t& seen = largest.try_emplace(number_of(problem, other), other).first->second;
     if (bytes_of(problem, other) > bytes_of(problem, seen)) seen = other;
   }
@@ -53,7 +49,7 @@ std::int32_t worst_begin(const PackProblem& problem) {
   std::vector<std::pair<std::int32_t, std::int32_t>> begins, ends;
   for (std::int32_t row = 0; row < static_cast<std::int32_t>(problem.items.size()); ++row) {
     const PackItem& item = problem.items[static_cast<std::size_t>(row)];
-    if (!takes_part(item)) continue;
+    if (!item.takes_part()) continue;
     begins.emplace_back(item.begin, row);
     ends.emplace_back(item.end, row);
   }
@@ -172,13 +168,13 @@ std::vector<Part> independent_parts(const PackProblem& problem) {
   std::map<std::int32_t, std::size_t> block_of;  // blocks are in the order of their first items
   std::vector<Part> parts(groups.size());
   for (std::int32_t row = 0; row < static_cast<std::int32_t>(problem.items.size()); ++row) {
-    if (!takes_part(problem.items[static_cast<std::size_t>(row)])) continue;
+    if (!problem.items[static_cast<std::size_t>(row)].takes_part()) continue;
     const std::size_t block = block_of.try_emplace(number_of(problem, row), block_of.size()).first->second;
     parts[group_of[block]].rows.push_back(row);
   }
   for (const auto& pair : problem.apart) {
-    if (!takes_part(problem.items[static_cast<std::size_t>(pair.first)]) ||
-        !takes_part(problem.items[static_cast<std::size_t>(pair.second)]))
+    if (!problem.items[static_cast<std::size_t>(pair.first)].takes_part() ||
+        !problem.items[static_cast<std::size_t>(pair.second)].takes_part())
       continue;
     parts[group_of[block_of.at(number_of(problem, pair.first))]].apart.push_back(pair);
   }

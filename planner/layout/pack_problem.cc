@@ -22,10 +22,6 @@ Bytes shift_of(const PackProblem& problem, std::size_t i) {
   return problem.shift.empty() ? 0 : problem.shift[i];
 }
 
-bool takes_part(const PackItem& item) {
-  return item.bytes > 0 && item.begin < item.end;
-}
-
 Found check_shape(const PackProblem& problem) {
   const std::size_t count = problem.items.size();
   if (count >= std::size_t{1} << 31) return fmt::format("{} items, at most 2^31 - 1 are packed", count);
@@ -83,7 +79,7 @@ Bytes common_alignment(Bytes a, Bytes b) {
 Found check_blocks(const PackProblem& problem) {
   std::map<std::int32_t, BlockFacts> blocks;
   for (std::size_t i = 0; i < problem.items.size(); ++i) {
-    if (!takes_part(problem.items[i])) continue;
+    if (!problem.items[i].takes_part()) continue;
     const auto row = static_cast<std::int32_t>(i);
     BlockFacts& facts = blocks[problem.block_of.empty() ? row : problem.block_of[i]];
     if (!problem.own_alignment.empty()) {
@@ -124,13 +120,13 @@ std::vector<Fixed> fixed_items(const PackProblem& problem) {
     return problem.block_of.empty() ? static_cast<std::int32_t>(i) : problem.block_of[i];
   };
   for (std::size_t i = 0; i < problem.items.size(); ++i) {
-    if (takes_part(problem.items[i]) && problem.fixed_offset[i] != kAnywhere)
+    if (problem.items[i].takes_part() && problem.fixed_offset[i] != kAnywhere)
       address[number(i)] = problem.fixed_offset[i] - shift_of(problem, i);
   }
   std::vector<Fixed> fixed;
   for (std::size_t i = 0; i < problem.items.size(); ++i) {
     const auto at = address.find(number(i));
-    if (!takes_part(problem.items[i]) || at == address.end()) continue;
+    if (!problem.items[i].takes_part() || at == address.end()) continue;
     PackItem life = problem.items[i];
     life.bytes = round_up(life.bytes, problem.alignment);
     fixed.push_back({.item = static_cast<std::int32_t>(i), .life = life, .begin = at->second + shift_of(problem, i)});
@@ -216,7 +212,7 @@ Found check_apart(const PackProblem& problem) {
     const auto i = static_cast<std::size_t>(a);
     const auto j = static_cast<std::size_t>(b);
     if (a == b) return fmt::format("item {} is to be apart from itself", a);
-    if (!takes_part(problem.items[i]) || !takes_part(problem.items[j])) continue;
+    if (!problem.items[i].takes_part() || !problem.items[j].takes_part()) continue;
     if (!problem.block_of.empty() && problem.block_of[i] == problem.block_of[j])
       return fmt::format("items {} and {} are to be apart and in one block", a, b);
     const auto one = fixed.find(a);

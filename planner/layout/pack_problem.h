@@ -17,6 +17,7 @@ struct PackItem {
   std::int32_t begin = 0;
   std::int32_t end = 0;
   Bytes bytes = 0;
+  [[nodiscard]] bool takes_part() const { return bytes > 0 && begin < end; }
   friend bool operator==(const PackItem&, const PackItem&) = default;
 };
 

@@ -50,10 +50,6 @@ std::vector<PackItem> separate_parts(const Blocks& blocks) {
   return items;
 }
 
-bool takes_part(const PackItem& item) {
-  return item.bytes > 0 && item.begin < item.end;
-}
-
 // Most steps have about as many moments as items: then what comes and goes at each is added up without sorting.
 constexpr std::int64_t kMomentsPerItem = 8;
 
@@ -66,7 +62,7 @@ struct Clock {
 Clock clock_of(std::span<const PackItem> items) {
   Clock clock;
   for (const PackItem& item : items) {
-    if (!takes_part(item)) continue;
+    if (!item.takes_part()) continue;
     clock.begin = std::min(clock.begin, item.begin);
     clock.end = std::max(clock.end, item.end);
   }
@@ -76,7 +72,7 @@ Clock clock_of(std::span<const PackItem> items) {
 Bytes load_by_moment(std::span<const PackItem> items, Bytes alignment, const Clock& clock) {
   std::vector<Bytes> change(static_cast<std::size_t>(clock.moments()) + 1, 0);
   for (const PackItem& item : items) {
-    if (!takes_part(item)) continue;
+    if (!item.takes_part()) continue;
     const Bytes bytes = round_up(item.bytes, alignment);
     change[static_cast<std::size_t>(std::int64_t{item.begin} - clock.begin)] += bytes;
     change[static_cast<std::size_t>(std::int64_t{item.end} - clock.begin)] -= bytes;

@@ -14,16 +14,6 @@ namespace {
 
 const std::string kBuffers = "id,lower,upper,size\nb1,0,3,4\nb2,3,9,4\nb3,0,9,4\nb4,9,21,4\nb5,0,21,4\n";
 
-void expect_refused(const Workplace& place, const std::vector<std::string>& arguments, const std::string& pattern) {
-  const std::set<std::string> before = place.files();
-  const Ran ran = place.run(arguments);
-  EXPECT_EQ(ran.status, 2) << ran.err;
-  EXPECT_EQ(ran.out, "");
-  EXPECT_TRUE(is_one_line(ran.err)) << ran.err;
-  EXPECT_TRUE(std::regex_search(ran.err, std::regex(pattern))) << ran.err << "does not match " << pattern;
-  EXPECT_EQ(place.files(), before);
-}
-
 TEST(CliPack, PrintsWhatItProved) {
   const Workplace place;
   place.write("b.csv", kBuffers);

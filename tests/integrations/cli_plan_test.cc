@@ -152,6 +152,14 @@ TEST(Plan, SameBytesWhateverTheThreads) {
   }
 }
 
+TEST(Plan, WorkForAddressesIsCountedAndNotTimed) {
+  const Workplace place;
+  const Words asked = with(with({"plan"}, tight()), {"--pack-effort", "20"});
+  const Json one = without_seconds(json_of(place, with(asked, {"--threads", "1"})));
+  EXPECT_EQ(one, without_seconds(json_of(place, with(asked, {"--threads", "2"}))));
+  EXPECT_EQ(one.at("verdict"), "FITS");
+}
+
 TEST(Plan, WritesWhatIsAskedForAndSaysSo) {
   const Workplace place;
   place.write("plan.json", "old");
