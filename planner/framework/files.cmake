@@ -19,4 +19,24 @@ list(APPEND TIDEMARK_FRAMEWORK_FILES
   framework/run_layout.cc
   framework/run_validity.cc
   framework/run_vocabulary.cc)
-list(APPEND TIDEMARK_FRAMEWORK_FILES)
+list(APPEND TIDEMARK_FRAMEWORK_FILES
+  framework/attention_backend.cc
+  framework/estimable.cc
+  framework/hybrid.cc
+  framework/in_flight.cc
+  framework/layer_parameters.cc
+  framework/local_sizes.cc
+  framework/loss_spike.cc
+  framework/optimizer_step.cc
+  framework/parameter_list.cc
+  framework/peak_ascend.cc
+  framework/peak_cuda.cc
+  framework/rank_memory.cc
+  framework/rank_place.cc
+  framework/recompute_rule.cc
+  framework/saved_ascend.cc
+  framework/saved_cuda.cc
+  framework/state_bytes.cc
+  framework/static_ascend.cc
+  framework/static_cuda.cc
+  framework/static_state.cc)

@@ -25,6 +25,7 @@ struct Term {
 /// Values with no derivation from the arguments, each overridable by calibration. Documented in docs/ACCURACY.md.
 struct MemoryKnobs {
   double routing_load = 1.1;            ///< dropless rows of a full rank over the mean
+  double ascend_routing_load = 1;       ///< the same where memory is logged after one step: routers are still even
   double flex_buffers = 3;              ///< of rows * hidden * 2 bytes, in the flex dispatcher
   double split_slack_bytes = 3 << 20;   ///< unsplittable rest of cached blocks, pipeline > 1, no expandable segments
   double variable_length_share = 0.35;  ///< of the sequence, where batches are padded to their longest sample
@@ -40,14 +41,15 @@ struct MemoryKnobs {
 
 /// Figures of one rank. All bytes are of the framework's allocator ("allocated"), as both frameworks log them.
 struct RankMemory {
-  std::int64_t rank = 0;        ///< global
-  std::int64_t stage = 0;       ///< pipeline
-  std::vector<Term> steady;     ///< held between steps, moments included
-  std::vector<Term> at_peak;    ///< what the peak adds to (or takes from) the steady terms
-  double steady_bytes = 0;      ///< sum of `steady`
-  double first_peak_bytes = 0;  ///< of the first step: moments do not exist before the optimizer runs
-  double peak_bytes = 0;        ///< over the run, as the framework reports it: Ascend after one step
-  double parameters = 0;        ///< elements on this rank
+  std::int64_t rank = 0;          ///< global
+  std::int64_t stage = 0;         ///< pipeline
+  std::vector<Term> steady;       ///< held between steps, moments included
+  std::vector<Term> at_peak;      ///< what the peak adds to (or takes from) the steady terms
+  double steady_bytes = 0;        ///< sum of `steady`
+  double first_peak_bytes = 0;    ///< of the first step: moments do not exist before the optimizer runs
+  double peak_bytes = 0;          ///< over the run, as the framework reports it: Ascend after one step
+  double running_peak_bytes = 0;  ///< from the second step on, moments included: what a budget has to hold
+  double parameters = 0;          ///< elements on this rank
 };
 
 /// The rank whose memory Megatron-LM logs: the last.

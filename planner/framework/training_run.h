@@ -154,6 +154,7 @@ struct Parallel {
   std::int64_t optimizer_instances = 1;  ///< num-distributed-optimizer-instances
   std::int64_t world = 1;
   Schedule schedule = Schedule::one_f_one_b;
+  bool pipeline_inside_data = false;          ///< use-tp-pp-dp-mapping: ranks of a stage are not consecutive
   bool overlap_forward_backward = false;      ///< moe-fb-overlap
   bool overlap_expert_communication = false;  ///< overlap-moe-expert-parallel-comm
   /// chunks[pipeline rank][virtual stage]; empty for t5 and hybrid models.

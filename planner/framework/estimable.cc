@@ -1,4 +1,4 @@
-#include "planner/framework/run_check.h"
+#include "planner/framework/estimable.h"
 
 #include <algorithm>
 #include <string_view>
