@@ -116,6 +116,16 @@ std::vector<Term> spike_of(const RankView& view) {
   return view.has_loss() ? loss_spike_cuda(view) : std::vector<Term>{};
 }
 
+/// Fully sharded runs gather weights; those in 8 bits stay gathered and are counted as steady memory.
+Term gathered_parameters(const RankView& view) {
+  double elements = 0;
+  const bool keeps_linear = view.run.quantization.used && view.run.quantization.parameters;
+  for (const Parameter& parameter : view.parameters)
+    if (!keeps_linear || parameter.role != ParameterRole::linear) elements += number(parameter.elements);
+  return {"gathered_parameters", view.run.optimizer.fsdp ? view.sizes.element_bytes * elements : 0, Origin::fitted,
+          "measured on fully sharded runs: all weights gathered"};
+}
+
 Pass pass_of(const RankView& view) {
   if (view.run.model.kind == ModelClass::t5) return t5_pass(view);
   if (view.run.model.kind == ModelClass::hybrid) return hybrid_pass(view);
@@ -136,11 +146,7 @@ PassTerms pass_cuda(const RankView& view) {
     for (const Term& term : spike) terms.add(term);
   else
     terms.add({"backward_work", pass.layers.working, Origin::code, "gradients and rebuilt tensors of one layer"});
-  if (view.run.optimizer.fsdp) {
-    const double weight = view.run.precision == Precision::fp32 ? 4 : 2;
-    terms.add({"gathered_parameters", weight * count_elements(view.parameters), Origin::fitted,
-               "measured on fully sharded runs: all weights gathered"});
-  }
+  terms.add(gathered_parameters(view));
   terms.add({"gradient_copy_freed", -view.state.gradient_copy, Origin::code,
              "megatron/core/optimizer/distrib_optimizer.py: freed by zero_grad"});
   result.terms = std::move(terms).take();

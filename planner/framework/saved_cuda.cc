@@ -28,8 +28,10 @@ double saved_core(const TrainingRun& run, const LocalSizes& sizes, double keys, 
   const AttentionBackend backend = attention_backend(run);
   const double rows = sizes.sequences * sizes.heads * sizes.queries;
   if (stores_scores(backend)) {
-    const double softmax = run.model.attention.masked_softmax_fusion ? 2 : 4;  // unfused: its fp32 output stays
-    const double dropout = run.model.attention.dropout > 0 ? 3 : 0;            // output and mask
+    // The fused softmax takes 16-bit scores only; unfused it keeps its fp32 output.
+    const bool fused = run.model.attention.masked_softmax_fusion && sizes.element_bytes < 4;
+    const double softmax = fused ? 2 : 4;
+    const double dropout = run.model.attention.dropout > 0 ? sizes.element_bytes + 1 : 0;  // output and mask
     return rows * keys * (softmax + dropout) + keys_repeated_bytes;
   }
   const double log_sum_exp = rows * 4;

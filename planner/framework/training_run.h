@@ -162,7 +162,7 @@ struct Parallel {
 };
 
 struct Batch {
-  std::int64_t micro = 1;  ///< sequences
+  std::int64_t micro = 1;  ///< sequences as given; Loss::preference runs twice as many in one forward
   std::int64_t global = 1;
   std::int64_t micro_batches = 1;  ///< a step and pipeline
 };
@@ -221,7 +221,7 @@ struct Loss {
   bool deferred_embedding_gradient = false;  ///< defer-embedding-wgrad-compute
   std::int64_t deferral_limit = 0;           ///< wgrad-deferral-limit; 0: every micro-batch
   std::int64_t output_slices = 1;            ///< output-layer-slice-num
-  bool preference = false;                   ///< DPO: chosen and rejected in one forward
+  bool preference = false;                   ///< DPO: chosen and rejected in one forward: twice Batch::micro sequences
 };
 
 struct TrainingRun {
