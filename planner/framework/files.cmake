@@ -40,3 +40,8 @@ list(APPEND TIDEMARK_FRAMEWORK_FILES
   framework/static_ascend.cc
   framework/static_cuda.cc
   framework/static_state.cc)
+list(APPEND TIDEMARK_FRAMEWORK_FILES
+  framework/accuracy.cc
+  framework/calibration.cc
+  framework/error_band.cc
+  framework/megatron_formula.cc)
