@@ -92,6 +92,10 @@ void add_summary(TextTable& table, const std::string& name, const AccuracySummar
              fmt::format("{} of {}", s.refused_runs, s.runs)});
 }
 
+double share(std::size_t part, std::size_t whole) {
+  return 100.0 * static_cast<double>(part) / static_cast<double>(whole);
+}
+
 std::string summary_lines(const AccuracyReport& report) {
   TextTable table({"", "ranks", "steady median %", "p90 %", "worst %", "peak median %", "p90 %", "worst %",
                    "refused ranks", "runs"},
@@ -104,6 +108,11 @@ std::string summary_lines(const AccuracyReport& report) {
       "absolute errors of predicted against measured, over runs that peak above 1 GiB and made at least three "
       "iterations (Ascend: all)\n" +
       table.text(2);
+  for (const framework::BandFigures& at : all.bands)
+    text += fmt::format(
+        "band of check, {}: {} % above a cautious prediction; exceeded by {} of {} ranks ({:.1f} %, stated: at most {} "
+        "%)\n",
+        at.band->name, at.band->percent, at.exceeded, at.count, share(at.exceeded, at.count), at.band->share_percent);
   if (all.rival_peak.count == 0) return text;
   TextTable rivals({"on the ranks both predict", "ranks", "steady median %", "p90 %", "peak median %", "p90 %"}, {0});
   const auto add = [&rivals](const std::string& name, const ErrorFigures& steady, const ErrorFigures& peak) {
@@ -135,7 +144,9 @@ Json row_json(const AccuracyReport& report, const ScoredRank& at) {
           {"refused", at.refused.empty() ? Json(nullptr) : Json(at.refused)},
           {"suite", run.suite.empty() ? Json(nullptr) : Json(run.suite)},
           {"in_summary", at.in_summary && !at.calibrates},
-          {"calibrates", at.calibrates}};
+          {"calibrates", at.calibrates},
+          {"checked_peak_bytes", bytes_json(at.checked_peak_bytes)},
+          {"band_percent", at.band ? Json(at.band->percent) : Json(nullptr)}};
 }
 
 Json figures_json(const ErrorFigures& figures) {
@@ -148,11 +159,15 @@ Json figures_json(const ErrorFigures& figures) {
 }
 
 Json summary_json(const AccuracySummary& s) {
-  Json json = {{"steady", figures_json(s.steady)},
-               {"peak", figures_json(s.peak)},
-               {"refused", s.refused},
-               {"runs", s.runs},
-               {"refused_runs", s.refused_runs}};
+  Json json = {
+      {"steady", figures_json(s.steady)}, {"peak", figures_json(s.peak)}, {"refused", s.refused}, {"runs", s.runs},
+      {"refused_runs", s.refused_runs},   {"bands", Json::array()}};
+  for (const framework::BandFigures& at : s.bands)
+    json["bands"].push_back({{"class", at.band->name},
+                             {"percent", at.band->percent},
+                             {"share_percent", at.band->share_percent},
+                             {"count", at.count},
+                             {"exceeded", at.exceeded}});
   if (s.rival_peak.count > 0)
     json["megatron_formula"] = {{"steady", figures_json(s.rival_steady)},
                                 {"peak", figures_json(s.rival_peak)},

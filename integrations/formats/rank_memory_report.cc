@@ -144,11 +144,14 @@ std::string verdict_line(const RankMemoryReport& report, const BandCheck& check)
                      format_bytes(check.peak_bytes - check.budget_bytes));
 }
 
-std::string band_line(const framework::ErrorBand& band) {
+std::string band_line(const framework::TrainingRun& run) {
+  const framework::ErrorBand& band = framework::band_of(run);
+  const std::string load =
+      run.model.moe.experts > 0 ? fmt::format(", expert load {}", framework::kCautiousRoutingLoad) : std::string();
   return fmt::format(
-      "error band {} %, {}: of measured runs of this class at most {} % peak above the prediction and "
-      "the band; assumed: expert load {}, full sequences (docs/ACCURACY.md)\n",
-      band.percent, band.name, band.share_percent, framework::kCautiousRoutingLoad);
+      "error band {} %, {}: of measured runs of this class at most {} % peak above the prediction and the band; "
+      "assumed: sequences of full length{} (docs/ACCURACY.md)\n",
+      band.percent, band.name, band.share_percent, load);
 }
 
 }  // namespace
@@ -180,8 +183,8 @@ BandCheck check_band(const std::vector<RankMemory>& stages, const framework::Err
 }
 
 std::string band_check_text(const RankMemoryReport& report, const BandCheck& check, std::size_t most) {
-  return verdict_line(report, check) + band_line(framework::band_of(report.imported->run)) + stage_table(report) +
-         note_lines(report) + term_table(report.stages[check.worst], most);
+  return verdict_line(report, check) + band_line(report.imported->run) + stage_table(report) + note_lines(report) +
+         term_table(report.stages[check.worst], most);
 }
 
 std::string band_check_json(const RankMemoryReport& report, const BandCheck& check) {

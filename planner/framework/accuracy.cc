@@ -50,6 +50,10 @@ ScoredRank score_rank(ScoredRank scored, const Understood& understood, const Mem
   scored.predicted =
       MemoryFigures{.steady_bytes = memory.value().steady_bytes, .peak_bytes = memory.value().peak_bytes};
   if (rival) scored.rival = megatron_formula(*understood.run);
+  const Result<RankMemory> checked = estimate_rank(cautious(*understood.run), *scored.rank, cautious(knobs));
+  if (!checked) return refuse(std::move(scored), checked.error().message);
+  scored.checked_peak_bytes = checked.value().peak_bytes;
+  scored.band = &band_of(*understood.run);
   return scored;
 }
 
@@ -73,6 +77,13 @@ PerModel calibrate(std::span<const ScoredRank> ranks, std::span<const Understood
     if (found) result.knobs.emplace(std::move(model), std::pair(corrected(knobs, found.value()), i));
   }
   return result;
+}
+
+void count_band(const ScoredRank& at, std::vector<BandFigures>& bands) {
+  auto found = std::ranges::find(bands, at.band, &BandFigures::band);
+  if (found == bands.end()) found = bands.insert(bands.end(), {.band = at.band});
+  found->count += 1;
+  if (*at.measured.peak_bytes > *at.checked_peak_bytes * (1 + at.band->percent / 100)) found->exceeded += 1;
 }
 
 double error_percent(double predicted, double measured) {
@@ -138,6 +149,7 @@ AccuracySummary summarize(std::span<const MeasuredRun> runs, std::span<const Sco
       continue;
     }
     if (at.calibrates) continue;
+    count_band(at, summary.bands);
     steady.push_back(error_percent(at.predicted->steady_bytes, *at.measured.steady_bytes));
     peak.push_back(error_percent(at.predicted->peak_bytes, *at.measured.peak_bytes));
     if (!at.rival) continue;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "planner/framework/calibration.h"
+#include "planner/framework/error_band.h"
 #include "planner/framework/measured_run.h"
 #include "planner/framework/megatron_formula.h"
 
@@ -25,6 +26,9 @@ struct ScoredRank {
   std::optional<MemoryFigures> predicted;
   /// What Megatron-LM's own formula gives for the same rank; none: not asked for, or it does not cover the model.
   std::optional<MemoryFigures> rival;
+  /// Peak as `check` takes it (a cautious run), and the band it adds. None and nullptr: refused.
+  std::optional<double> checked_peak_bytes;
+  const ErrorBand* band = nullptr;
   std::string refused;      ///< why nothing is predicted; empty: `predicted` is there
   bool in_summary = false;  ///< by size and length of the run, refused or not
   bool calibrates = false;  ///< its measurement corrects the others: in no percentile
@@ -39,6 +43,13 @@ struct ScoreOptions {
 
 /// Every rank of every run, in order. Deterministic, thread-safe. O(runs * (arguments + layers)).
 [[nodiscard]] std::vector<ScoredRank> score_runs(std::span<const MeasuredRun> runs, const ScoreOptions& options);
+
+/// Ranks of one class whose measured peak lies above the checked one and its band.
+struct BandFigures {
+  const ErrorBand* band = nullptr;
+  std::size_t count = 0;
+  std::size_t exceeded = 0;
+};
 
 /// Absolute errors in percent of what was measured. p90 and median are nearest ranks: values that occurred.
 struct ErrorFigures {
@@ -55,9 +66,10 @@ struct ErrorFigures {
 struct AccuracySummary {
   ErrorFigures steady;
   ErrorFigures peak;
-  std::size_t refused = 0;       ///< ranks, as the counts above
-  std::size_t runs = 0;          ///< that the summary covers, refused ones included
-  std::size_t refused_runs = 0;  ///< of them
+  std::size_t refused = 0;         ///< ranks, as the counts above
+  std::size_t runs = 0;            ///< that the summary covers, refused ones included
+  std::size_t refused_runs = 0;    ///< of them
+  std::vector<BandFigures> bands;  ///< of the classes that occur
   /// The rival's and ours, on the ranks for which the rival has a figure. Counts are 0 where it was not asked for.
   ErrorFigures rival_steady, rival_peak, beside_steady, beside_peak;
 };

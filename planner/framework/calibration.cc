@@ -33,20 +33,29 @@ Result<double> peak_at(double factor, const TrainingRun& run, const MeasuredRank
   return measured.is_later_step ? memory.value().running_peak_bytes : memory.value().peak_bytes;
 }
 
-/// The peak grows with the factor, or stays where something else decides it.
+/// The peak grows with the factor, or stays where something else decides it, such as the optimizer's step. A peak that
+/// stays says nothing about activations, unless it was exceeded and a factor in range explains by how much.
 Result<double> find_factor(const TrainingRun& run, const MeasuredRank& measured, const MemoryKnobs& knobs) {
-  const double peak_bytes = *measured.peak_bytes;
-  const Result<double> as_is = peak_at(1, run, measured, knobs);
-  if (!as_is) return as_is.error();
+  constexpr double kNudge = 1.01;
+  std::array<double, 3> peaks{};
+  constexpr std::array<double, 3> kFactors = {1, kNudge, kMostActivationFactor};
+  for (std::size_t i = 0; i < peaks.size(); ++i) {
+    const Result<double> peak = peak_at(kFactors[i], run, measured, knobs);
+    if (!peak) return peak.error();
+    peaks[i] = peak.value();
+  }
+  const auto [as_is, nudged, most] = peaks;
+  const double wanted = *measured.peak_bytes;
+  if (nudged <= as_is && (wanted <= as_is || wanted > most)) return 1.0;
   double low = kLeastActivationFactor, high = kMostActivationFactor;
-  (as_is.value() < peak_bytes ? low : high) = 1;
+  (as_is < wanted ? low : high) = 1;
   for (int i = 0; i < kHalvings; ++i) {
     const double middle = (low + high) / 2;
     const Result<double> peak = peak_at(middle, run, measured, knobs);
     if (!peak) return peak.error();
-    (peak.value() < peak_bytes ? low : high) = middle;
+    (peak.value() < wanted ? low : high) = middle;
   }
-  return (low + high) / 2;
+  return high;
 }
 
 }  // namespace

@@ -35,8 +35,8 @@ struct Calibration {
 };
 
 /// Factors of activations are looked for in this range; a measurement beyond it says that the run was another one.
-inline constexpr double kLeastActivationFactor = 0.25;
-inline constexpr double kMostActivationFactor = 4;
+inline constexpr double kLeastActivationFactor = 0.5;
+inline constexpr double kMostActivationFactor = 2;
 
 /// The model in one line, without layout, batch or hardware: `gpt, 12 layers, hidden 512, ...`. Equal texts, equal
 /// models.

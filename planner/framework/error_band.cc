@@ -14,7 +14,7 @@ namespace {
 constexpr std::array<ErrorBand, 3> kBands = {
     {{.run_class = RunClass::cuda_dense, .name = "CUDA, dense", .percent = 6, .share_percent = 5},
      {.run_class = RunClass::cuda_experts, .name = "CUDA, experts", .percent = 15, .share_percent = 5},
-     {.run_class = RunClass::ascend, .name = "Ascend", .percent = 10, .share_percent = 5}}};
+     {.run_class = RunClass::ascend, .name = "Ascend", .percent = 15, .share_percent = 10}}};
 
 RunClass class_of(const TrainingRun& run) {
   if (run.platform.framework == Framework::mindspeed_llm) return RunClass::ascend;
