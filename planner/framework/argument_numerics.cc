@@ -111,7 +111,6 @@ constexpr std::array kRows = {
     no_effect("use-glm-rope", "kernels, scaling or communication"),
     no_effect("use-ring-exchange-p2p", "kernels, scaling or communication"),
     no_effect("use-rope-scaling", "kernels, scaling or communication"),
-    no_effect("use-tp-pp-dp-mapping", "kernels, scaling or communication"),
     no_effect("window-size", "kernels, scaling or communication"),
 };
 

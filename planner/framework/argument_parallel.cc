@@ -64,6 +64,7 @@ constexpr std::array kRows = {
            return {};
          }),
     text("schedules-method", set_schedule),
+    on_off("use-tp-pp-dp-mapping", [](Draft& d, bool on) { d.run.parallel.pipeline_inside_data = on; }),
     on_off("moe-fb-overlap", [](Draft& d, bool on) { d.run.parallel.overlap_forward_backward = on; }),
     on_off("overlap-moe-expert-parallel-comm",
            [](Draft& d, bool on) { d.run.parallel.overlap_expert_communication = on; }),

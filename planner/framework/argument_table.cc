@@ -57,6 +57,9 @@ Error at_place(std::string_view place, std::string_view name, std::string_view m
 }
 
 Status bad_value(const Argument& argument, std::string_view name, std::string_view expected) {
+  if (argument.value.find('$') != std::string::npos)
+    return at_place(argument.place, name,
+                    fmt::format("nothing in the file says what {} is; {}", quoted(argument.value), expected));
   return at_place(argument.place, name,
                   fmt::format("{} is not a value it takes; {}", quoted(argument.value), expected));
 }
@@ -69,7 +72,8 @@ std::string range_of(const ArgumentRow& row) {
 Status Judge::use(const Argument& argument, const ArgumentRow& row, bool inverted) {
   const std::string& value = argument.value;
   if (const auto* turn = std::get_if<SetSwitch>(&row.set)) {
-    const std::optional<bool> on = switch_value(value);
+    // Tools that cut command lines leave an unresolved variable behind a switch.
+    const std::optional<bool> on = value.starts_with('$') ? std::optional(true) : switch_value(value);
     if (!on) return bad_value(argument, row.name, "it is a switch: write it without a value, or true or false");
     (*turn)(draft, *on != inverted);
   } else if (const auto* take = std::get_if<SetText>(&row.set)) {
@@ -155,6 +159,11 @@ const ArgumentRow* find_argument(std::string_view name) {
   for (const ArgumentRow& family : argument_families())
     if (name.starts_with(family.name)) return &family;
   return nullptr;
+}
+
+bool is_switch(std::string_view name) {
+  const ArgumentRow* row = find_argument(table_name(name));
+  return row != nullptr && std::holds_alternative<SetSwitch>(row->set);
 }
 
 std::vector<std::string_view> known_arguments() {

@@ -52,6 +52,9 @@ struct ImportedRun {
 /// that do not divide, a job whose memory is not modelled, with the argument that says so. Thread-safe, pure.
 [[nodiscard]] Result<ImportedRun> import_run(const ArgumentSet& set, const RunHints& hints);
 
+/// The argument is known to take no value.
+[[nodiscard]] bool is_switch(std::string_view name);
+
 /// Every argument known, for docs and near-miss suggestions, in byte order.
 [[nodiscard]] std::vector<std::string_view> known_arguments();
 

@@ -155,18 +155,14 @@ Problem derive_world(Draft& draft, Notes& notes) {
 
 Problem derive_batch(Draft& draft, Notes& notes) {
   Batch& batch = draft.run.batch;
-  const bool devices_assumed = draft.run.platform.devices == 0;
   if (!draft.micro_batch) return missing("micro-batch-size");
   const std::int64_t per_round = *draft.micro_batch * draft.run.parallel.data;  // at most 2^44
   batch.global = draft.global_batch.value_or(per_round);
-  if (batch.global % per_round != 0 && devices_assumed) {
-    notes.emplace_back("the global batch does not divide over the devices assumed: they are fewer");
-  } else if (batch.global % per_round != 0) {
-    return wrong("global-batch-size",
-                 fmt::format("{} is not a multiple of micro-batch size {} x {} data-parallel ranks", batch.global,
-                             *draft.micro_batch, draft.run.parallel.data));
-  }
-  batch.micro = draft.run.loss.preference ? 2 * *draft.micro_batch : *draft.micro_batch;
+  if (batch.global % per_round != 0)
+    notes.push_back(fmt::format(
+        "global batch size {} is not a multiple of micro-batch size {} x {} data-parallel ranks: rounded down",
+        batch.global, *draft.micro_batch, draft.run.parallel.data));
+  batch.micro = *draft.micro_batch;
   batch.micro_batches = std::max<std::int64_t>(1, batch.global / (batch.micro * draft.run.parallel.data));
   return std::nullopt;
 }
