@@ -148,6 +148,7 @@ void read_mindspeed(const JsonNode& row, MeasuredRun& run) {
   const JsonNode ranks = row.at("ranks");
   for (std::size_t i = 0; i < ranks.size() && ranks.clean(); ++i) {
     const JsonNode at = ranks.item(i);
+    if (!at.json().is_object()) at.wrong("must be an object with rank, allocated_mib and max_allocated_mib");
     MeasuredRank rank{.steady_bytes = bytes_of(at, "allocated_mib", kMiB),
                       .peak_bytes = bytes_of(at, "max_allocated_mib", kMiB)};
     if (is_given(at, "rank"))
