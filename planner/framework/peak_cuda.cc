@@ -7,6 +7,7 @@
 #include "planner/framework/loss_spike.h"
 #include "planner/framework/recompute_rule.h"
 #include "planner/framework/saved_cuda.h"
+#include "planner/framework/selective_recompute.h"
 
 namespace tidemark::framework {
 namespace {
@@ -45,7 +46,7 @@ Pass decoder_pass(const RankView& view) {
   const std::vector<Chunk>& chunks = run.parallel.chunks[static_cast<std::size_t>(view.place.stage)];
   const std::vector<std::int64_t> kept = in_flight(run, view.place.stage, chunks.size());
   const LayerCost mtp = layer_cost_cuda(run, view.sizes, has_experts(run, run.model.layers - 1), true);
-  ActivationSum sum(run, view.sizes.boundary_bytes);
+  ActivationSum sum(run, view.sizes.boundary_bytes, chunks.size());
   Pass pass;
   for (std::size_t i = 0; i < chunks.size(); ++i) {
     sum.add_chunk(chunk_layers(view, chunks[i], i + 1 == chunks.size()), number(kept[i]));
@@ -72,7 +73,7 @@ std::vector<LayerCost> hybrid_layers(const RankView& view, const std::string& le
 Pass hybrid_pass(const RankView& view) {
   const std::vector<std::string> chunks = hybrid_chunks(view.run, view.place.stage);
   const std::vector<std::int64_t> kept = in_flight(view.run, view.place.stage, chunks.size());
-  ActivationSum sum(view.run, view.sizes.boundary_bytes);
+  ActivationSum sum(view.run, view.sizes.boundary_bytes, chunks.size());
   for (std::size_t i = 0; i < chunks.size(); ++i) sum.add_chunk(hybrid_layers(view, chunks[i]), number(kept[i]));
   Pass pass{.layers = sum.result()};
   if (view.place.stage == 0) pass.embedding_masks = number(kept.front()) * embedding_mask(view, view.sizes);
@@ -98,9 +99,9 @@ Pass t5_pass(const RankView& view) {
   const LocalSizes decoder = local_sizes(view.run, view.knobs, model.decoder_sequence);
   const LayerCost of_encoder = layer_cost_cuda(view.run, encoder, false, true);
   const LayerCost of_decoder = decoder_layer(view, encoder, decoder);
-  ActivationSum below(view.run, encoder.boundary_bytes);
+  ActivationSum below(view.run, encoder.boundary_bytes, 1);
   below.add_chunk(std::vector(static_cast<std::size_t>(model.encoder_layers), of_encoder), 1);
-  ActivationSum above(view.run, decoder.boundary_bytes);
+  ActivationSum above(view.run, decoder.boundary_bytes, 1);
   above.add_chunk(std::vector(static_cast<std::size_t>(model.layers), of_decoder), 1);
   const double final_norms = 2 * (encoder.boundary_bytes + decoder.boundary_bytes);
   return {.layers = {.kept = below.result().kept + above.result().kept + final_norms,
