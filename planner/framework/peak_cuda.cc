@@ -41,12 +41,13 @@ std::vector<LayerCost> chunk_layers(const RankView& view, const Chunk& chunk, bo
   return layers;
 }
 
-/// The layer of a depth; where whole layers are recomputed it keeps its input.
+/// The layer of a depth; where whole layers are recomputed it keeps its input and is rebuilt in backward.
 LayerCost mtp_layer(const RankView& view) {
   const TrainingRun& run = view.run;
   LayerCost layer = layer_cost_cuda(run, view.sizes, has_experts(run, run.model.layers - 1), true);
-  const bool recomputed = recomputes_layers(run) && run.recompute.method != Recompute::Method::block;
-  if (recomputed) layer.kept = view.sizes.boundary_bytes;
+  if (!recomputes_layers(run) || run.recompute.method == Recompute::Method::block) return layer;
+  layer.kept = view.sizes.boundary_bytes;
+  layer.backward += layer.rebuilt - layer.kept;
   return layer;
 }
 
@@ -63,6 +64,7 @@ Pass decoder_pass(const RankView& view) {
     pass.mtp += number(kept[i] * chunks[i].mtp) * (mtp.kept + mtp_entry(view));
   }
   pass.layers = sum.result();
+  if (pass.mtp > 0) pass.layers.working = std::max(pass.layers.working, mtp.backward);
   return pass;
 }
 
