@@ -136,8 +136,8 @@ Result<ArgumentFile> read_yaml(std::string_view text, std::string_view file) {
     MapReader reader(file, out);
     if (Status status = read_map(root, reader); !status) return status.error();
   } catch (const YAML::Exception& error) {
-    return bad_input(fmt::format("{}: this is neither valid YAML nor JSON ({})",
-                                 at(file, std::max(error.mark.line, 0) + 1), error.msg));
+    return bad_input(fmt::format("{}: this is neither valid YAML nor JSON: {}",
+                                 at(file, std::max(error.mark.line, 0) + 1), shown(error.msg)));
   }
   return out;
 }
