@@ -20,7 +20,8 @@ constexpr std::string_view kFormat = "tidemark.calibration";
 constexpr std::int64_t kVersion = 1;
 constexpr double kMostBytes = static_cast<double>(kMostPlanBytes);
 constexpr double kMostScale = 1000;
-constexpr RealRange kOffset = {.least = -kMostBytes, .most = kMostBytes};
+constexpr RealRange kOffset = {.least = 0, .most = kMostBytes};
+constexpr RealRange kShare = {.least = 1 / framework::kMostSteadyFactor, .most = 1};
 constexpr RealRange kFactor = {.least = framework::kLeastActivationFactor, .most = framework::kMostActivationFactor};
 constexpr RealRange kScale = {.least = 0, .most = kMostScale, .open = true};
 
@@ -47,9 +48,10 @@ std::optional<double> number_of(const JsonNode& root, std::string_view key, cons
 std::optional<MemoryCorrection> read_memory(const JsonNode& root) {
   if (!root.has("memory") || root.at("memory").is_null()) return std::nullopt;
   const JsonNode memory = root.at("memory");
-  expect_members(memory, {"model", "static_offset_bytes", "activation_factor"});
+  expect_members(memory, {"model", "static_offset_bytes", "static_factor", "activation_factor"});
   return MemoryCorrection{.model = memory.at("model").text(),
                           .static_offset_bytes = memory.at("static_offset_bytes").number(kOffset),
+                          .static_factor = memory.at("static_factor").number(kShare),
                           .activation_factor = memory.at("activation_factor").number(kFactor)};
 }
 
@@ -60,6 +62,7 @@ std::string write_calibration(const Calibration& calibration) {
   if (calibration.memory)
     json["memory"] = {{"model", calibration.memory->model},
                       {"static_offset_bytes", calibration.memory->static_offset_bytes},
+                      {"static_factor", calibration.memory->static_factor},
                       {"activation_factor", calibration.memory->activation_factor}};
   json["op_time_scale"] = json_of(calibration.op_time_scale);
   json["d2h_bytes_per_s"] = json_of(calibration.d2h_bytes_per_s);

@@ -2,7 +2,7 @@
 // The overlay that `tidemark calibrate` writes and plan, estimate and check read with --calibration:
 //
 //   {"format": "tidemark.calibration", "version": 1, "sources": ["..."],
-//    "memory": {"model": "...", "static_offset_bytes": 0, "activation_factor": 1} or null,
+//    "memory": {"model": "...", "static_offset_bytes": 0, "static_factor": 1, "activation_factor": 1} or null,
 //    "op_time_scale": 1.07 or null, "d2h_bytes_per_s": 2.3e10 or null, "h2d_bytes_per_s": 2.3e10 or null}
 
 #include <string>

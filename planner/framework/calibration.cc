@@ -20,9 +20,8 @@ double median(std::vector<double> values) {
 
 constexpr int kHalvings = 40;  // of the range of factors: far below a byte
 
-std::string signed_bytes(double bytes) {
-  const auto whole = static_cast<Bytes>(bytes < 0 ? -bytes : bytes);
-  return fmt::format("{}{}", bytes < 0 ? "-" : "+", format_bytes(whole));
+std::string bytes_text(double bytes) {
+  return format_bytes(static_cast<Bytes>(bytes));
 }
 
 /// The measured kind of peak at a factor, all else as in `knobs`.
@@ -79,8 +78,15 @@ std::string model_text(const TrainingRun& run) {
 Result<MemoryCorrection> fit_memory(const TrainingRun& run, const MeasuredRank& measured, const MemoryKnobs& knobs) {
   const Result<RankMemory> plain = estimate_rank(run, *measured.rank, knobs);
   if (!plain) return plain.error();
+  const double factor_of_steady = *measured.steady_bytes / plain.value().steady_bytes;
+  if (factor_of_steady > kMostSteadyFactor || factor_of_steady < 1 / kMostSteadyFactor)
+    return bad_input(
+        fmt::format("rank {} measured {} between steps where {} are predicted: too far apart to be the run "
+                    "of these arguments",
+                    *measured.rank, bytes_text(*measured.steady_bytes), bytes_text(plain.value().steady_bytes)));
   MemoryCorrection correction{.model = model_text(run),
-                              .static_offset_bytes = *measured.steady_bytes - plain.value().steady_bytes};
+                              .static_offset_bytes = std::max(*measured.steady_bytes - plain.value().steady_bytes, 0.0),
+                              .static_factor = std::min(factor_of_steady, 1.0)};
   if (!measured.peak_bytes) return correction;
   const Result<double> factor = find_factor(run, measured, corrected(knobs, correction));
   if (!factor) return factor.error();
@@ -90,20 +96,23 @@ Result<MemoryCorrection> fit_memory(const TrainingRun& run, const MeasuredRank& 
 
 Result<MemoryCorrection> fit_memory(const TrainingRun& run, std::span<const MeasuredRank> measured,
                                     const MemoryKnobs& knobs) {
-  std::vector<double> offsets, factors;
+  std::vector<double> offsets, shares, factors;
   for (const MeasuredRank& rank : measured) {
     const Result<MemoryCorrection> one = fit_memory(run, rank, knobs);
     if (!one) return one.error();
     offsets.push_back(one.value().static_offset_bytes);
+    shares.push_back(one.value().static_factor);
     if (rank.peak_bytes) factors.push_back(one.value().activation_factor);
   }
   return MemoryCorrection{.model = model_text(run),
                           .static_offset_bytes = median(std::move(offsets)),
+                          .static_factor = median(std::move(shares)),
                           .activation_factor = factors.empty() ? 1 : median(std::move(factors))};
 }
 
 MemoryKnobs corrected(MemoryKnobs knobs, const MemoryCorrection& correction) {
   knobs.static_offset_bytes += correction.static_offset_bytes;
+  knobs.static_factor *= correction.static_factor;
   knobs.activation_factor *= correction.activation_factor;
   return knobs;
 }
@@ -111,16 +120,15 @@ MemoryKnobs corrected(MemoryKnobs knobs, const MemoryCorrection& correction) {
 Machine corrected(Machine machine, const Calibration& calibration) {
   machine.d2h.bytes_per_s = calibration.d2h_bytes_per_s.value_or(machine.d2h.bytes_per_s);
   machine.h2d.bytes_per_s = calibration.h2d_bytes_per_s.value_or(machine.h2d.bytes_per_s);
-  if (calibration.memory)
-    machine.workspace_bytes += static_cast<Bytes>(std::max(calibration.memory->static_offset_bytes, 0.0));
+  if (calibration.memory) machine.workspace_bytes += static_cast<Bytes>(calibration.memory->static_offset_bytes);
   return machine;
 }
 
 std::vector<std::string> describe(const Calibration& calibration) {
   std::vector<std::string> lines;
   if (calibration.memory)
-    lines.push_back(fmt::format("memory {} between steps, activations x {:.4f} ({})",
-                                signed_bytes(calibration.memory->static_offset_bytes),
+    lines.push_back(fmt::format("memory between steps x {:.4f} + {}, activations x {:.4f} ({})",
+                                calibration.memory->static_factor, bytes_text(calibration.memory->static_offset_bytes),
                                 calibration.memory->activation_factor, calibration.memory->model));
   if (calibration.op_time_scale) lines.push_back(fmt::format("compute times x {:.4f}", *calibration.op_time_scale));
   if (calibration.d2h_bytes_per_s) lines.push_back(fmt::format("D2H {:.2f} GB/s", *calibration.d2h_bytes_per_s / 1e9));

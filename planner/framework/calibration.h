@@ -1,9 +1,10 @@
 #pragma once
 // What one measured run of a user's own says about his machine, as few corrections of later predictions.
 //
-// Memory: the difference between steps is a constant of libraries and buffers and is kept in bytes; what a step adds on
-// top is kept as a factor of the activations. Both are of one model: another one has other buffers. Times: a factor of
-// all compute times. Links: rates that replace those of the device file.
+// Memory: what was found beside the prediction between steps is taken for buffers of libraries and kept in bytes; what
+// was missing for state that is smaller than modelled, and kept as a factor, so that no other layout comes out below
+// nothing. What a step adds on top is kept as a factor of the activations. All are of one model: another one has other
+// buffers. Times: a factor of all compute times. Links: rates that replace those of the device file.
 
 #include <optional>
 #include <span>
@@ -20,7 +21,8 @@ namespace tidemark::framework {
 
 struct MemoryCorrection {
   std::string model;               ///< model_text of the run it was measured with
-  double static_offset_bytes = 0;  ///< added between steps and at the peak
+  double static_offset_bytes = 0;  ///< added between steps and at the peak; not negative
+  double static_factor = 1;        ///< of what is predicted between steps; at most 1
   double activation_factor = 1;    ///< of what a step holds above that
   friend bool operator==(const MemoryCorrection&, const MemoryCorrection&) = default;
 };
@@ -34,6 +36,9 @@ struct Calibration {
   friend bool operator==(const Calibration&, const Calibration&) = default;
 };
 
+/// What was measured between steps lies within this factor of the prediction, or it was another run than described.
+inline constexpr double kMostSteadyFactor = 2;
+
 /// Factors of activations are looked for in this range; a measurement beyond it says that the run was another one.
 inline constexpr double kLeastActivationFactor = 0.5;
 inline constexpr double kMostActivationFactor = 2;
@@ -43,7 +48,8 @@ inline constexpr double kMostActivationFactor = 2;
 [[nodiscard]] std::string model_text(const TrainingRun& run);
 
 /// The correction at which estimate_rank gives what was measured on a rank; where `peak_bytes` is none, or no factor in
-/// range reaches it, the nearest. REQUIRES: a rank and `steady_bytes`. Errors: those of estimate_rank.
+/// range reaches it, the nearest. REQUIRES: a rank and `steady_bytes`. Errors: those of estimate_rank; bad_input where
+/// the run measured cannot be the one described.
 [[nodiscard]] Result<MemoryCorrection> fit_memory(const TrainingRun& run, const MeasuredRank& measured,
                                                   const MemoryKnobs& knobs = {});
 

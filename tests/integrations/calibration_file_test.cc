@@ -36,7 +36,8 @@ TEST(CalibrationFile, ReadsBackAsItWasWritten) {
         .op_time_scale = maybe(0.01, 100), .d2h_bytes_per_s = maybe(1e6, 1e12), .h2d_bytes_per_s = maybe(1e6, 1e12)};
     if (random() % 2 == 0)
       calibration.memory = {.model = "gpt, \"12\" layers\n",
-                            .static_offset_bytes = std::uniform_real_distribution(-1e9, 1e11)(random),
+                            .static_offset_bytes = std::uniform_real_distribution(0.0, 1e11)(random),
+                            .static_factor = std::uniform_real_distribution(0.5, 1.0)(random),
                             .activation_factor = std::uniform_real_distribution(0.5, 2.0)(random)};
     for (std::uint64_t i = random() % 3; i > 0; --i) calibration.sources.push_back("a measurement");
     const Result<Calibration> back = read_calibration(write_calibration(calibration), "c.json");
@@ -58,9 +59,11 @@ TEST(CalibrationFile, WhatIsWrongIsNamed) {
             std::string::npos);
   EXPECT_NE(complaint("{" + head + R"(, "d2h_bytes_per_s": "23GB/s"})").find("/d2h_bytes_per_s: must be a number"),
             std::string::npos);
-  EXPECT_NE(complaint("{" + head + R"(, "memory": {"model": "x", "static_offset_bytes": 0, "activation_factor": 9}})")
-                .find("/memory/activation_factor"),
-            std::string::npos);
+  EXPECT_NE(
+      complaint("{" + head +
+                R"(, "memory": {"model": "x", "static_offset_bytes": 0, "static_factor": 1, "activation_factor": 9}})")
+          .find("/memory/activation_factor"),
+      std::string::npos);
   EXPECT_NE(complaint("{" + head + R"(, "memory": {"model": "x", "activation_factor": 1}})")
                 .find("/memory: has no member 'static_offset_bytes'"),
             std::string::npos);
@@ -74,10 +77,11 @@ TEST(Corrections, ReplaceLinksAndAddUp) {
   const Machine changed = framework::corrected(machine, {.d2h_bytes_per_s = 5e9});
   EXPECT_EQ(changed.d2h.bytes_per_s, 5e9);
   EXPECT_EQ(changed.h2d.bytes_per_s, 2e9);
-  const framework::MemoryKnobs knobs =
-      framework::corrected(framework::MemoryKnobs{.activation_factor = 1.5, .static_offset_bytes = 10},
-                           framework::MemoryCorrection{.static_offset_bytes = 5, .activation_factor = 2});
+  const framework::MemoryKnobs knobs = framework::corrected(
+      framework::MemoryKnobs{.activation_factor = 1.5, .static_offset_bytes = 10},
+      framework::MemoryCorrection{.static_offset_bytes = 5, .static_factor = 0.5, .activation_factor = 2});
   EXPECT_EQ(knobs.static_offset_bytes, 15);
+  EXPECT_EQ(knobs.static_factor, 0.5);
   EXPECT_EQ(knobs.activation_factor, 3);
 }
 

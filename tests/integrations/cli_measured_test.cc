@@ -96,7 +96,7 @@ TEST_F(Measured, ACorrectionComesBack) {
   const Ran calibrate = place.run({"calibrate", "--megatron-args", "run.yaml", "--world-size", "8", "--measured",
                                    "memory.csv", "--out", "mine.json"});
   ASSERT_EQ(calibrate.status, 0) << calibrate.err;
-  EXPECT_NE(calibrate.out.find("corrects: memory +"), std::string::npos) << calibrate.out;
+  EXPECT_NE(calibrate.out.find("corrects: memory between steps x 1.0000 + "), std::string::npos) << calibrate.out;
   const json after = answer(with(estimate, {"--calibration", "mine.json"}));
   EXPECT_NEAR(after.at("stages").at(0).at("steady_bytes").get<double>(), steady, 16);
   EXPECT_NEAR(after.at("stages").at(0).at("peak_bytes").get<double>(), peak, 16);

@@ -169,7 +169,7 @@ TEST(Score, TheFirstRankOfAModelCorrectsItsOthers) {
     return run;
   };
   const MemoryKnobs first{.activation_factor = 1.3, .static_offset_bytes = 200e6};
-  const MemoryKnobs second{.activation_factor = 0.8, .static_offset_bytes = -50e6};
+  const MemoryKnobs second{.static_factor = 0.8, .activation_factor = 0.8};
   const std::vector<MeasuredRun> runs = {
       made_with(dense_run(), first), made_with(dense_run({{"num-layers", "24"}}), second),
       made_with(dense_run({{"micro-batch-size", "8"}}), first),
@@ -214,17 +214,32 @@ TEST(MegatronFormula, CountsADenseModelAsItsAuthorsDo) {
 TEST(FitMemory, GivesBackWhatWasMeasured) {
   const TrainingRun run = understood(dense_run());
   std::mt19937_64 random(17);
+  const auto within = [&random](double least, double most) {
+    return std::uniform_real_distribution(least, most)(random);
+  };
   for (int round = 0; round < 50; ++round) {
-    const MemoryKnobs truth{.activation_factor = std::uniform_real_distribution(0.6, 1.9)(random),
-                            .static_offset_bytes = std::uniform_real_distribution(-2e8, 5e9)(random)};
+    const bool more = round % 2 == 0;
+    const MemoryKnobs truth{.static_factor = more ? 1 : within(0.55, 1),
+                            .activation_factor = within(0.6, 1.9),
+                            .static_offset_bytes = more ? within(0, 1e9) : 0};
     const RankMemory memory = estimate_rank(run, 7, truth).value();
     const MeasuredRank measured{.rank = 7, .steady_bytes = memory.steady_bytes, .peak_bytes = memory.peak_bytes};
     const Result<MemoryCorrection> found = fit_memory(run, measured);
-    ASSERT_TRUE(found.ok());
+    ASSERT_TRUE(found.ok()) << found.error().message;
     EXPECT_NEAR(found.value().static_offset_bytes, truth.static_offset_bytes, 1);
+    EXPECT_NEAR(found.value().static_factor, truth.static_factor, 1e-9);
     EXPECT_NEAR(found.value().activation_factor, truth.activation_factor, 1e-6);
     EXPECT_EQ(found.value().model, model_text(run));
   }
+}
+
+TEST(FitMemory, RefusesAnotherRun) {
+  const TrainingRun run = understood(dense_run());
+  const double steady = estimate_rank(run, 7).value().steady_bytes;
+  for (const double factor : {0.1, 0.49, 2.01, 100.0})
+    EXPECT_FALSE(fit_memory(run, MeasuredRank{.rank = 7, .steady_bytes = steady * factor}).ok()) << factor;
+  for (const double factor : {0.51, 1.0, 1.99})
+    EXPECT_TRUE(fit_memory(run, MeasuredRank{.rank = 7, .steady_bytes = steady * factor}).ok()) << factor;
 }
 
 TEST(FitMemory, StaysInRangeWhateverWasMeasured) {
