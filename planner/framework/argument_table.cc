@@ -44,11 +44,13 @@ std::string table_name(std::string_view given) {
 struct Judge {
   Draft& draft;
   std::vector<JudgedArgument>& judged;
+  std::vector<std::string>& notes;
 
   Status judge(const Argument& argument, const std::string& name);
 
  private:
   Status use(const Argument& argument, const ArgumentRow& row, bool inverted);
+  Argument without_rest(Argument argument, const std::string& name);
   void note(const Argument& argument, const std::string& name, Standing standing, std::string_view reason = {}) {
     judged.push_back({.name = name, .place = argument.place, .standing = standing, .reason = reason});
   }
@@ -96,6 +98,16 @@ Status Judge::use(const Argument& argument, const ArgumentRow& row, bool inverte
   return {};
 }
 
+/// Tools that cut command lines leave variables nobody resolved behind values.
+Argument Judge::without_rest(Argument argument, const std::string& name) {
+  if (const std::size_t rest = argument.value.find(" $"); rest != std::string::npos) {
+    notes.push_back(fmt::format("--{}: nothing says what {} behind its value holds; it is left out", name,
+                                quoted(argument.value.substr(rest + 1))));
+    argument.value.resize(rest);
+  }
+  return argument;
+}
+
 /// A switch that is off, or a count of nothing: the same as leaving the argument out.
 bool is_off(const Argument& argument) {
   return !argument.value.empty() && (switch_value(argument.value) == false || is_unset(argument.value));
@@ -134,7 +146,7 @@ Status Judge::judge(const Argument& argument, const std::string& name) {
       return {};
     case Effect::used:
       note(argument, name, Standing::used);
-      return use(argument, *row, inverted);
+      return use(without_rest(argument, name), *row, inverted);
   }
   return {};
 }
@@ -181,7 +193,7 @@ Result<ImportedRun> import_run(const ArgumentSet& set, const RunHints& hints) {
   ImportedRun imported;
   std::map<std::string, std::size_t> last;  // position of the one that counts
   for (std::size_t i = 0; i < set.arguments.size(); ++i) last[table_name(set.arguments[i].name)] = i;
-  Judge judge{draft, imported.judged};
+  Judge judge{draft, imported.judged, imported.notes};
   for (std::size_t i = 0; i < set.arguments.size(); ++i) {
     const Argument& argument = set.arguments[i];
     const std::string name = table_name(argument.name);

@@ -197,16 +197,15 @@ Problem derive_precision(Draft& draft) {
   return std::nullopt;
 }
 
-/// What FSDP shards: of its strategies two are the plain ones.
-Problem derive_fsdp(Draft& draft, Notes& notes) {
+/// What FSDP shards: of its strategies two are the plain ones, the default among them.
+Problem derive_fsdp(Draft& draft) {
   if (!draft.fsdp) return std::nullopt;
   OptimizerState& optimizer = draft.run.optimizer;
   if (draft.sharding == "optim_grads")
     return wrong("data-parallel-sharding-strategy",
                  "optim_grads is not modelled; optim_grads_params, optim and no_shard are");
-  optimizer.fsdp = draft.sharding.empty() || draft.sharding == "optim_grads_params";
+  optimizer.fsdp = draft.sharding == "optim_grads_params";
   optimizer.distributed |= optimizer.fsdp || draft.sharding == "optim";
-  if (draft.sharding.empty()) notes.emplace_back("Megatron FSDP is taken to shard parameters, gradients and state");
   return std::nullopt;
 }
 
@@ -247,7 +246,7 @@ Problem derive(Draft& draft, const RunHints& hints, Notes& notes) {
   if (Problem problem = place(draft, notes)) return problem;
   if (Problem problem = settle_vocabulary(draft, notes)) return problem;
   if (Problem problem = derive_precision(draft)) return problem;
-  if (Problem problem = derive_fsdp(draft, notes)) return problem;
+  if (Problem problem = derive_fsdp(draft)) return problem;
   derive_recompute(draft);
   derive_switches(draft);
   return std::nullopt;

@@ -55,6 +55,11 @@ constexpr std::array kPaths = {
     Known{"gpt-oss", 201088, "config.json of gpt-oss"},
     Known{"bloom", 250880, "config.json of BLOOM"},
     Known{"seed-oss", 155136, "config.json of Seed-OSS"},
+    Known{"nemotron", 131072, "config.json of Nemotron-H and Nemotron 3"},
+    Known{"baichuan", 64000, "config.json of Baichuan"},
+    Known{"internlm", 103168, "config.json of InternLM"},
+    Known{"minicpm3", 73448, "config.json of MiniCPM3"},
+    Known{"minicpm", 122753, "config.json of MiniCPM"},
     Known{"kimi-k2", 163840, "config.json of Kimi K2"},
 };
 
@@ -76,8 +81,7 @@ Known looked_up(const Draft& draft, std::string_view tokenizer) {
     for (const std::int64_t size : kPublished)
       if (size % multiple == 0) return {tokenizer, size, "the published vocabulary that the padding divides"};
   }
-  if (tokenizer == "PretrainedFromHF" || tokenizer == "HuggingFaceTokenizer")
-    return {tokenizer, kUnknownModel, "a guess: nothing says which model it is"};
+  if (tokenizer == "PretrainedFromHF") return {tokenizer, kUnknownModel, "a guess: nothing says which model it is"};
   return {};
 }
 

@@ -74,6 +74,14 @@ TEST(ArgumentTable, TakesPythonsSpellings) {
   EXPECT_FALSE(run.parallel.sequence_parallel) << "only with tensor ranks";
 }
 
+TEST(ArgumentTable, LeavesOutUnresolvedVariablesBehindValues) {
+  const auto imported = import_small("--num-layers 4 $MORE_ARGS --swiglu $OTHER_ARGS");
+  ASSERT_TRUE(imported.ok()) << imported.error().message;
+  EXPECT_EQ(imported.value().run.model.layers, 4);
+  EXPECT_TRUE(imported.value().run.model.gated);
+  EXPECT_NE(imported.value().notes.front().find("$MORE_ARGS"), std::string::npos);
+}
+
 TEST(ArgumentTable, InvertsSwitchesWithNo) {
   EXPECT_TRUE(small_run("--qk-layernorm").model.attention.qk_norm);
   EXPECT_FALSE(small_run("--qk-layernorm --no-qk-layernorm").model.attention.qk_norm);
