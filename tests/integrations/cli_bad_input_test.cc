@@ -116,6 +116,25 @@ TEST(BadDevice, TotalsThatNoPlanFileHoldsAreRefused) {
 
 // ---- options --------------------------------------------------------------------------------------------------------
 
+TEST(ArgumentsNotUnderstood, AreWarnedOfOrRefused) {
+  const Workplace place;
+  place.write("run.yaml",
+              "num-layers: 2\nnmu-layers: 3\nhidden-size: 64\nnum-attention-heads: 4\nseq-length: 128\n"
+              "micro-batch-size: 1\nbf16: true\nattention-backend: flash\ndelay-wgrad-compute: true\n");
+  const std::vector<std::string> plan = {"plan", "--megatron-args", "run.yaml", "--device", "h100-80g"};
+  const Ran warned = place.run(plan);
+  EXPECT_EQ(warned.status, 0) << warned.err;
+  EXPECT_NE(warned.err.find("warning: run.yaml:2: --nmu-layers is not understood"), std::string::npos) << warned.err;
+  std::vector<std::string> strict = plan;
+  strict.emplace_back("--strict");
+  expect_refused(place, strict,
+                 "^run\\.yaml:2: --nmu-layers is not understood: unknown argument \\(did you mean --num-layers\\?\\); "
+                 "run\\.yaml:9: --delay-wgrad-compute");
+}
+
+const std::string kArguments = testing::source_path("tests/data/arguments/moe.json").string();
+const std::string kConfig = testing::source_path("tests/data/arguments/model_config.yaml").string();
+
 struct BadUsage {
   std::string name;
   std::vector<std::string> arguments;  ///< MODEL stands for the small model
@@ -154,6 +173,14 @@ INSTANTIATE_TEST_SUITE_P(
         BadUsage{"MoreThanAnyHost", {"plan", "MODEL", "--host-budget", "1025TiB"}, "--host-budget: .*at most 1024"},
         BadUsage{"UnknownOptionNoModel", {"plan", "--raport", "x"}, "'--raport'; did you mean '--report'"},
         BadUsage{"NoModel", {"plan"}, "MODEL is required"},
+        BadUsage{"ModelAndArguments", {"plan", "MODEL", "--megatron-args", "x.sh"}, "excludes"},
+        BadUsage{"StrictWithoutArguments", {"plan", "MODEL", "--strict"}, "--strict requires --megatron-args"},
+        BadUsage{"NoDevices", {"plan", "--megatron-args", "x.sh", "--world-size", "0"}, "whole number from 1 to"},
+        BadUsage{"ArgumentsWithoutDevice", {"plan", "--megatron-args", kArguments}, "--device is required"},
+        BadUsage{"ArgumentsNotThere", {"plan", "--megatron-args", "x.sh", "--device", "h100-80g"}, "x.sh: cannot read"},
+        BadUsage{"JobThatNoPlanDescribes",
+                 {"plan", "--megatron-args", kConfig, "--device", "h100-80g"},
+                 "model_config.yaml: a plan cannot describe attention that keeps its scores"},
         BadUsage{"TwoModels", {"plan", "MODEL", "MODEL"}, "unexpected argument"},
         BadUsage{"UnknownPolicy",
                  {"plan", "MODEL", "--policy", "optimall"},

@@ -272,6 +272,7 @@ parallel:
   hierarchical_expert_communication: true
   distributed_optimizer: false
   communicators: 5
+  framework_memory: 3MiB
   placement: {ranks: [[[0], [2]], [[1, noop], [3, mtp, mtp 1]]]}
 precision: {parameters: fp16, gradients: bf16, optimizer: {master: fp32, moments: bf16}, reuse_fp32_parameter: true}
 expert_load: {mean: 1.25, coefficient_of_variation: 0.5, layer_correlation: 0.75, quantile: 0.9, seed: 42}
@@ -323,7 +324,8 @@ device: some-device
                    .optimizer_bytes = 8,
                    .distributed_optimizer = false,
                    .reuse_fp32_parameter = true,
-                   .communicators = 5},
+                   .communicators = 5,
+                   .framework_bytes = 3 * kMiB},
       .expert_load =
           {.mean = 1.25, .coefficient_of_variation = 0.5, .layer_correlation = 0.75, .quantile = 0.9, .seed = 42},
       .device = "some-device"};

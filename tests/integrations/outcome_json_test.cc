@@ -79,7 +79,8 @@ TEST(EstimateJson, AddsCategoriesAndContributors) {
       estimate["optimizer_bytes"].get<std::int64_t>() + estimate["activation_bytes"].get<std::int64_t>() +
       estimate["transient_bytes"].get<std::int64_t>() + estimate["communication_bytes"].get<std::int64_t>() +
       estimate["context_bytes"].get<std::int64_t>() + estimate["workspace_bytes"].get<std::int64_t>() +
-      estimate["collective_buffer_bytes"].get<std::int64_t>() + estimate["unused_bytes"].get<std::int64_t>();
+      estimate["collective_buffer_bytes"].get<std::int64_t>() + estimate["framework_bytes"].get<std::int64_t>() +
+      estimate["unused_bytes"].get<std::int64_t>();
   EXPECT_EQ(sum, out["ranks"][0]["peak_bytes"]);
 }
 

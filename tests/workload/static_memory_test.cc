@@ -140,6 +140,14 @@ TEST(StaticMemory, ReserveIsFourAndAHalfGibibytes) {
   EXPECT_EQ(reserve.collective_bytes, 3200 * kMiB);
 }
 
+TEST(StaticMemory, ReserveHoldsWhatTheFrameworkKeeps) {
+  ParallelSpec parallel = pangu_job().parallel;
+  parallel.framework_bytes = 5 * kMiB;
+  const ReserveMemory reserve = reserve_memory(testing::ascend_910b(), parallel);
+  EXPECT_EQ(reserve.framework_bytes, 5 * kMiB);
+  EXPECT_EQ(reserve.total(), 9 * kGiB / 2 + 5 * kMiB);
+}
+
 TEST(TokenFlops, PanguReproducesThePublishedUtilisation) {
   const TokenFlops flops = flops_per_token(testing::pangu_model());
   EXPECT_NEAR(flops.full_square / 3.965e11, 1.0, 1e-3);
