@@ -33,4 +33,7 @@ struct FuzzTarget {
 /// The target that carries plans out (run_body.cc).
 [[nodiscard]] FuzzTarget run_target();
 
+/// Those of measured runs (measured_body.cc).
+[[nodiscard]] std::vector<FuzzTarget> measured_targets();
+
 }  // namespace tidemark::testing

@@ -129,6 +129,28 @@ TEST_F(Measured, ARowOfMeasuredRunsCorrectsItsModel) {
   EXPECT_EQ(score["rows"][5], plain["rows"][5]);  // another model
 }
 
+// A profile that began between two steps: what was live before its first row is what a rank holds between steps.
+TEST_F(Measured, AProfileOfMemoryCorrects) {
+  place.write("operator_memory.csv",
+              "Name,Size(KB),Allocation Time(us),Release Time(us),Allocation Total Allocated(MB)\n"
+              "first,1024,10.0\t,90.0\t,1301\nlarge,3145728,20.0\t,80.0\t,4373\n");
+  const Ran calibrate = place.run({"calibrate", "--megatron-args", "run.yaml", "--world-size", "8", "--operator-memory",
+                                   "operator_memory.csv", "--rank", "3", "--out", "mine.json"});
+  ASSERT_EQ(calibrate.status, 0) << calibrate.err;
+  const json stage = answer(with(estimate, {"--calibration", "mine.json"})).at("stages").at(0);
+  EXPECT_NEAR(stage.at("steady_bytes").get<double>(), 1300.0 * 1048576, 16);
+  EXPECT_NEAR(stage.at("running_peak_bytes").get<double>(), 4373.0 * 1048576, 16);
+}
+
+TEST_F(Measured, ASnapshotOfAnotherRunIsRefused) {
+  const auto snapshot = data_path("snapshots/snapshot_expandable.pkl");
+  if (!snapshot) GTEST_SKIP() << "no reference data (TIDEMARK_DATA)";
+  expect_refused(place,
+                 {"calibrate", "--megatron-args", "run.yaml", "--world-size", "8", "--snapshot", snapshot->string(),
+                  "--out", "mine.json"},
+                 "rank 7 measured 9[0-9.]+ MiB between steps where 1.17 GiB are predicted: too far apart");
+}
+
 TEST_F(Measured, TimesAndLinksReachThePlan) {
   place.write("steps.csv", "Step,Computing,Free\n1,9000000,1\n2,11000000,1\n");
   const Ran calibrate = place.run(
