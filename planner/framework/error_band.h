@@ -30,7 +30,7 @@ struct ErrorBand {
 [[nodiscard]] const std::array<ErrorBand, 3>& error_bands();
 [[nodiscard]] const ErrorBand& band_of(const TrainingRun& run);
 
-/// Expert load a check assumes: rows of a full rank over the mean. Nine in ten of the measured dropless runs peak
+/// Expert load a check assumes: rows of a full rank over the mean. Four in five of the measured dropless runs peak
 /// below what this load explains.
 inline constexpr double kCautiousRoutingLoad = 1.3;
 
