@@ -11,6 +11,7 @@
 #include "integrations/formats/file.h"
 #include "integrations/formats/import_arguments.h"
 #include "integrations/formats/import_yaml.h"
+#include "planner/framework/to_job.h"
 
 namespace tidemark::cli {
 namespace {
@@ -96,6 +97,19 @@ Result<ImportedRun> read_training_run(const JobOptions& options) {
     if (Status status = refuse_not_understood(imported.value()); !status) return status.error();
   }
   return imported;
+}
+
+Result<JobSpec> job_of(const ImportedRun& imported, const JobOptions& options, std::vector<std::string>& left_out) {
+  const std::string file = options.megatron_args.string();
+  if (options.device.empty()) return bad_input("--device is required with --megatron-args: arguments name none");
+  Result<framework::PlannedRun> planned = framework::to_job(imported.run, options.megatron_args.stem().string());
+  if (!planned) return bad_input(fmt::format("{}: {}", file, planned.error().message));
+  JobSpec& job = planned.value().job;
+  job.device = std::filesystem::path(options.device).stem().string();
+  if (const std::vector<SpecProblem> problems = find_problems(job); !problems.empty())
+    return bad_input(fmt::format("{}: as a plan's job, {}: {}", file, problems.front().key, problems.front().message));
+  for (const std::string& line : planned.value().left_out) left_out.push_back(fmt::format("note: {}: {}", file, line));
+  return std::move(job);
 }
 
 std::vector<std::string> import_remarks(const ImportedRun& imported) {

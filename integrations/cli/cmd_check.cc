@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "core/verify.h"
+#include "integrations/cli/argument_job.h"
 #include "integrations/cli/console.h"
 #include "integrations/cli/job_request.h"
 #include "integrations/cli/plan_input.h"
@@ -11,6 +12,7 @@
 #include "integrations/formats/check_report.h"
 #include "integrations/formats/file.h"
 #include "integrations/formats/plan_restore.h"
+#include "integrations/formats/rank_memory_report.h"
 #include "planner/peak.h"
 #include "policies/policies.h"
 
@@ -24,8 +26,9 @@ class CheckCommand final : public Command {
   void declare(CLI::App& app) override {
     job_.policy = "keep-all";
     app.add_option("PLAN_OR_CONFIG", job_.model, "a plan.json, or a model file that is planned with --policy first")
-        ->required()
         ->type_name("FILE");
+    add_argument_options(app, job_);
+    app.get_option("--megatron-args")->excludes(app.get_option("PLAN_OR_CONFIG"));
     add_margin(app, "--margin", margin_, "a peak this close below the budget is NEAR: 512MiB or 3% (default 3%)");
     add_count(app, "--top", top_, 0, kMostTop, "contributors listed (default 8)");
     add_what_if_options(app, job_);
@@ -33,6 +36,8 @@ class CheckCommand final : public Command {
   }
 
   Result<ExitStatus> run(Console& console) override {
+    if (!job_.megatron_args.empty()) return check_arguments(console);
+    if (job_.model.empty()) return bad_input("PLAN_OR_CONFIG is required, a FILE; or give --megatron-args FILE");
     Result<Checked> checked = is_plan_file() ? from_plan() : from_config(console);
     if (!checked) return checked.error();
     const auto& [request, outcome, what] = checked.value();
@@ -61,6 +66,33 @@ class CheckCommand final : public Command {
   }
 
  private:
+  /// A run of a framework: its own figures, with the error band that measurements give them.
+  Result<ExitStatus> check_arguments(const Console& console) const {
+    for (const char* option : {"--policy", "--margin", "--host-budget", "--ranks"})
+      if (app_->count(option) > 0)
+        return bad_input(
+            fmt::format("{}: says nothing about --megatron-args, whose framework decides; drop it", option));
+    const Result<Bytes> budget = allocator_budget(job_);
+    if (!budget) return budget.error();
+    const Result<ArgumentJob> job = read_argument_job(job_);
+    if (!job) return job.error();
+    const auto& [imported, knobs, notes] = job.value();
+    for (const std::string& remark : import_remarks(imported)) console.note(remark);
+    Result<std::vector<framework::RankMemory>> stages =
+        framework::estimate_stages(framework::cautious(imported.run), framework::cautious(knobs));
+    if (!stages) return stages.error();
+    const RankMemoryReport report{.what = job_.megatron_args.string(),
+                                  .imported = &imported,
+                                  .stages = std::move(stages).value(),
+                                  .notes = notes};
+    const BandCheck check = check_band(report.stages, framework::band_of(imported.run), budget.value());
+    const Status status =
+        console.print(job_.format == Format::json ? band_check_json(report, check)
+                                                  : band_check_text(report, check, static_cast<std::size_t>(top_)));
+    if (!status) return status.error();
+    return check.verdict == BandVerdict::fail ? ExitStatus::answer_is_no : ExitStatus::done;
+  }
+
   struct Checked {
     PlanRequest request;
     PlanOutcome outcome;
@@ -77,7 +109,7 @@ class CheckCommand final : public Command {
 
   Result<Checked> from_plan() const {
     for (const char* option :
-         {"--policy", "--device", "--imbalance", "--imbalance-from", "--op-time-scale", "--layer-ms"})
+         {"--policy", "--device", "--imbalance", "--imbalance-from", "--op-time-scale", "--layer-ms", "--calibration"})
       if (app_->count(option) > 0)
         return bad_input(
             fmt::format("{}: a plan file is checked as it was planned; give a model file instead", option));
@@ -148,9 +180,10 @@ const Verb kCmdCheck = {
     .examples =
         "  tidemark check plan.json --budget 60GiB\n"
         "  tidemark check models/pangu-ultra-moe-718b.yaml --budget 60.97GiB --policy full-recompute\n"
-        "  tidemark check models/small-mla-moe.yaml --budget 8GiB --margin 512MiB --format json\n",
+        "  tidemark check models/small-mla-moe.yaml --budget 8GiB --margin 512MiB --format json\n"
+        "  tidemark check --megatron-args pretrain.sh --budget 76GiB\n",
     .statuses =
-        "  0  PASS, or NEAR: within the margin below the budget\n"
+        "  0  PASS, or NEAR: within the margin, or the error band, below the budget\n"
         "  1  FAIL: one line with rank, peak, budget, excess and op, then contributors and the cheapest change\n"
         "  2  bad usage or input; one line on stderr\n"
         "  3  a fault in Tidemark\n",

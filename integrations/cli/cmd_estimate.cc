@@ -1,11 +1,14 @@
 #include <vector>
 
+#include "integrations/cli/argument_job.h"
+#include "integrations/cli/calibration_option.h"
 #include "integrations/cli/console.h"
 #include "integrations/cli/job_request.h"
 #include "integrations/cli/verb.h"
 #include "integrations/formats/accuracy_report.h"
 #include "integrations/formats/file.h"
 #include "integrations/formats/outcome_json.h"
+#include "integrations/formats/rank_memory_report.h"
 #include "integrations/formats/summary_text.h"
 #include "integrations/formats/truth_file.h"
 
@@ -20,43 +23,70 @@ class EstimateCommand final : public Command {
     job_.policy = "keep-all";
     add_job_options(app, job_);
     add_count(app, "--top", top_, 0, kMostTop, "contributors listed per rank (default 8; JSON lists all)");
-    app.get_option("MODEL")->required(false);
     app.add_option("--truth", truth_, "measured runs with their arguments: predict each and print the errors")
         ->type_name("FILE")
-        ->excludes(app.get_option("MODEL"));
+        ->excludes(app.get_option("MODEL"))
+        ->excludes(app.get_option("--megatron-args"));
     app.add_flag("--rival", rival_, "with --truth: errors of Megatron-LM's own formula beside")->needs("--truth");
     app.add_flag("--calibrate-per-model", per_model_,
                  "with --truth: the first rank of every model corrects the predictions of its others")
-        ->needs("--truth");
+        ->needs("--truth")
+        ->excludes(app.get_option("--calibration"));
   }
 
   Result<ExitStatus> run(Console& console) override {
-    if (!truth_.empty()) return score(console);
-    if (job_.model.empty()) return bad_input("MODEL: needs a value, FILE");
-    const Result<PlanRequest> request = read_request(job_);
-    if (!request) return request.error();
-    const Result<Planned> planned = plan_with_progress(request.value(), job_.model, console);
-    if (!planned) return planned.error();
-    const auto& [outcome, seconds] = planned.value();
-    const Status status = console.print(
-        job_.format == Format::json ? estimate_json(request.value(), outcome, seconds)
-                                    : estimate_summary(request.value(), outcome, static_cast<std::size_t>(top_)));
+    const Result<std::string> text = !truth_.empty()               ? score()
+                                     : !job_.megatron_args.empty() ? arguments(console)
+                                                                   : model(console);
+    if (!text) return text.error();
+    const Status status = console.print(text.value());
     if (!status) return status.error();
     return ExitStatus::done;
   }
 
  private:
-  Result<ExitStatus> score(Console& console) const {
+  [[nodiscard]] bool is_json() const { return job_.format == Format::json; }
+
+  Result<std::string> score() const {
     const Result<std::string> text = read_file(truth_);
     if (!text) return text.error();
     const Result<std::vector<framework::MeasuredRun>> runs = read_truth(text.value(), truth_.string());
     if (!runs) return runs.error();
-    const std::vector<framework::ScoredRank> ranks =
-        framework::score_runs(runs.value(), {.calibrate_per_model = per_model_, .rival = rival_});
-    const AccuracyReport report{.what = truth_.string(), .runs = runs.value(), .ranks = ranks};
-    const Status status = console.print(job_.format == Format::json ? accuracy_json(report) : accuracy_text(report));
-    if (!status) return status.error();
-    return ExitStatus::done;
+    const Result<std::optional<framework::Calibration>> calibration = read_calibration_option(job_);
+    if (!calibration) return calibration.error();
+    framework::ScoreOptions options{.calibrate_per_model = per_model_, .rival = rival_};
+    AccuracyReport report{.what = truth_.string(), .runs = runs.value()};
+    if (calibration.value()) {
+      options.correction = calibration.value()->memory;
+      report.notes = framework::describe(*calibration.value());
+    }
+    const std::vector<framework::ScoredRank> ranks = framework::score_runs(runs.value(), options);
+    report.ranks = ranks;
+    return is_json() ? accuracy_json(report) : accuracy_text(report);
+  }
+
+  Result<std::string> arguments(const Console& console) const {
+    const Result<ArgumentJob> job = read_argument_job(job_);
+    if (!job) return job.error();
+    const auto& [imported, knobs, notes] = job.value();
+    for (const std::string& remark : import_remarks(imported)) console.note(remark);
+    Result<std::vector<framework::RankMemory>> stages = framework::estimate_stages(imported.run, knobs);
+    if (!stages) return stages.error();
+    const RankMemoryReport report{.what = job_.megatron_args.string(),
+                                  .imported = &imported,
+                                  .stages = std::move(stages).value(),
+                                  .notes = notes};
+    return is_json() ? rank_memory_json(report) : rank_memory_text(report, static_cast<std::size_t>(top_));
+  }
+
+  Result<std::string> model(const Console& console) const {
+    const Result<PlanRequest> request = read_request(job_, &console);
+    if (!request) return request.error();
+    const Result<Planned> planned = plan_with_progress(request.value(), job_.model, console);
+    if (!planned) return planned.error();
+    const auto& [outcome, seconds] = planned.value();
+    return is_json() ? estimate_json(request.value(), outcome, seconds)
+                     : estimate_summary(request.value(), outcome, static_cast<std::size_t>(top_));
   }
 
   JobOptions job_;
@@ -74,7 +104,9 @@ const Verb kCmdEstimate = {
     .summary = "Report what each rank holds at its peak and who holds it; a report, not a verdict",
     .examples =
         "  tidemark estimate models/pangu-ultra-moe-718b.yaml --ranks 0,15 --top 20\n"
-        "  tidemark estimate models/llama-3-70b.yaml --device h100-80g --format json\n",
+        "  tidemark estimate models/llama-3-70b.yaml --device h100-80g --format json\n"
+        "  tidemark estimate --megatron-args pretrain.sh --top 20\n"
+        "  tidemark estimate --truth measured.json --rival\n",
     .statuses =
         "  0  the report was made, whether or not the job fits (see check for a verdict)\n"
         "  2  bad usage or input; one line on stderr\n"

@@ -36,7 +36,7 @@ class PlanCommand final : public Command {
   }
 
   Result<ExitStatus> run(Console& console) override {
-    Result<PlanRequest> request = read_request(job_);
+    Result<PlanRequest> request = read_request(job_, &console);
     if (!request) return request.error();
     request.value().pack_effort = pack_effort_.value_or(1);
     Material made;  // filled before the outputs are written
@@ -78,7 +78,7 @@ class PlanCommand final : public Command {
     for (const Policy& policy : policies()) {
       if (!compare_ && &policy != chosen) continue;
       request.policy = &policy;
-      Result<Planned> planned = plan_with_progress(request, job_.model, console);
+      Result<Planned> planned = plan_with_progress(request, subject_of(job_), console);
       if (!planned) return planned.error();
       if (compare_) made.results.push_back(result_of(policy.name, planned.value().outcome));
       if (&policy == chosen) made.planned = std::move(planned).value();
@@ -112,7 +112,8 @@ const Verb kCmdPlan = {
         "  tidemark plan models/pangu-ultra-moe-718b.yaml\n"
         "  tidemark plan models/pangu-ultra-moe-718b.yaml --out plan.json --report plan.html --trace plan.trace.json\n"
         "  tidemark plan models/pangu-ultra-moe-718b.yaml --imbalance 1.5 --host-budget 32GiB --compare\n"
-        "  tidemark plan models/small-mla-moe.yaml --budget 3GiB --ranks 0 --format json\n",
+        "  tidemark plan models/small-mla-moe.yaml --budget 3GiB --ranks 0 --format json\n"
+        "  tidemark plan --megatron-args pretrain_llama.sh --device ascend-910b-64g --strict\n",
     .statuses =
         "  0  every rank fits its budget\n"
         "  1  some rank does not fit; the output says why and the smallest budget that would do\n"

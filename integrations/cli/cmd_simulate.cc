@@ -25,7 +25,7 @@ class SimulateCommand final : public Command {
     const bool compares = !against_.empty();
     if (compares && !job_.ranks.empty()) return bad_input("--against: needs every rank; drop --ranks");
     if (compares && app_->count("--policy") == 0) job_.policy = "published-recipe";
-    const Result<PlanRequest> request = read_request(job_);
+    const Result<PlanRequest> request = read_request(job_, &console);
     if (!request) return request.error();
     const PublishedStep* published = find_published_step(request.value().job.model.name);
     if (compares && published == nullptr) {
@@ -33,7 +33,7 @@ class SimulateCommand final : public Command {
       return bad_input(fmt::format("--against: nothing is published for {}; known: {}", request.value().job.model.name,
                                    join_words({known.begin(), known.end()})));
     }
-    const Result<Planned> planned = plan_with_progress(request.value(), job_.model, console);
+    const Result<Planned> planned = plan_with_progress(request.value(), subject_of(job_), console);
     if (!planned) return planned.error();
     const auto& [outcome, seconds] = planned.value();
     std::optional<Against> against;

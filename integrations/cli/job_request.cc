@@ -4,6 +4,7 @@
 
 #include <chrono>
 
+#include "integrations/cli/calibration_option.h"
 #include "integrations/cli/console.h"
 #include "integrations/cli/locations.h"
 #include "integrations/cli/progress.h"
@@ -36,6 +37,32 @@ std::string device_place(const std::string& text, const std::filesystem::path& f
     if (at != std::string::npos) ++at;
   }
   return file.string() + ": ";
+}
+
+/// A job, and where it names its device.
+struct NamedJob {
+  JobSpec job;
+  std::string device_place;
+};
+
+Result<NamedJob> read_model(const JobOptions& options) {
+  if (options.model.empty()) return bad_input("MODEL is required, a FILE; or give --megatron-args FILE");
+  const Result<std::string> text = read_file(options.model);
+  if (!text) return text.error();
+  Result<JobSpec> job = read_job(text.value(), options.model.string());
+  if (!job) return job.error();
+  return NamedJob{.job = std::move(job).value(), .device_place = device_place(text.value(), options.model)};
+}
+
+Result<NamedJob> read_argument_job(const JobOptions& options, const Console* console) {
+  const Result<framework::ImportedRun> imported = read_training_run(options);
+  if (!imported) return imported.error();
+  std::vector<std::string> remarks = import_remarks(imported.value());
+  Result<JobSpec> job = job_of(imported.value(), options, remarks);
+  if (!job) return job.error();
+  for (const std::string& remark : remarks)
+    if (console != nullptr) console->note(remark);
+  return NamedJob{.job = std::move(job).value()};
 }
 
 Status read_loads(const JobOptions& options, PlanRequest& request) {
@@ -88,6 +115,7 @@ void add_what_if_options(CLI::App& app, JobOptions& options) {
   add_positive(app, "--layer-ms", options.layer_ms, kMostLayerMs,
                "scale compute times so that forward and backward of one layer and micro-batch take this many "
                "milliseconds on average");
+  add_calibration(app, options);
   app.get_option("--op-time-scale")->excludes(app.get_option("--layer-ms"));
   add_threads(app, options.threads);
   add_format(app, options.format);
@@ -115,18 +143,15 @@ const std::filesystem::path& subject_of(const JobOptions& options) {
   return options.megatron_args.empty() ? options.model : options.megatron_args;
 }
 
-Result<PlanRequest> read_request(const JobOptions& options, const Console* /*console*/) {
-  if (options.model.empty()) return bad_input("MODEL is required, a FILE; or give --megatron-args FILE");
-  const Result<std::string> text = read_file(options.model);
-  if (!text) return text.error();
-  Result<JobSpec> job = read_job(text.value(), options.model.string());
-  if (!job) return job.error();
-  PlanRequest request{.job = std::move(job).value()};
+Result<PlanRequest> read_request(const JobOptions& options, const Console* console) {
+  Result<NamedJob> read = options.megatron_args.empty() ? read_model(options) : read_argument_job(options, console);
+  if (!read) return read.error();
+  PlanRequest request{.job = std::move(read.value().job)};
 
   const bool named = !options.device.empty();
-  const Result<std::filesystem::path> device = find_device(named ? options.device : request.job.device, options.model);
-  if (!device)
-    return bad_input((named ? "--device: " : device_place(text.value(), options.model)) + device.error().message);
+  const Result<std::filesystem::path> device =
+      find_device(named ? options.device : request.job.device, subject_of(options));
+  if (!device) return bad_input((named ? "--device: " : read.value().device_place) + device.error().message);
   const Result<std::string> device_text = read_file(device.value());
   if (!device_text) return device_text.error();
   Result<Machine> machine = read_machine(device_text.value(), device.value().string());
@@ -140,15 +165,17 @@ Result<PlanRequest> read_request(const JobOptions& options, const Console* /*con
   const std::int32_t ranks = request.job.parallel.pipeline;
   if (!options.ranks.empty() && options.ranks.back() >= ranks)
     return bad_input(fmt::format("--ranks: rank {} does not exist; {} has pipeline ranks 0 to {}", options.ranks.back(),
-                                 options.model.string(), ranks - 1));
+                                 subject_of(options).string(), ranks - 1));
   if (Status status = read_loads(options, request); !status) return status.error();
   if (Status status = read_time_scale(options, request); !status) return status.error();
+  if (Status status = apply_calibration(options, request, console); !status) return status.error();
   return request;
 }
 
 std::vector<std::filesystem::path> inputs_of(const JobOptions& options) {
   std::vector<std::filesystem::path> inputs = {subject_of(options)};
   if (!options.imbalance_from.empty()) inputs.push_back(options.imbalance_from);
+  if (!options.calibration.empty()) inputs.push_back(options.calibration);
   if (!options.device.empty()) inputs.emplace_back(options.device);
   return inputs;
 }

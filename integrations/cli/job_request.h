@@ -28,6 +28,7 @@ struct JobOptions {
   std::vector<std::int32_t> ranks;
   std::optional<double> op_time_scale;
   std::optional<double> layer_ms;
+  std::filesystem::path calibration;  ///< measured corrections; empty: none
   int threads = 0;
   Format format = Format::text;
 };
@@ -49,6 +50,11 @@ void add_argument_options(CLI::App& app, JobOptions& options);
 /// `notes` of the result hold what the file left open. Errors (bad_input): one line; with --strict every argument that
 /// is not understood, with its place.
 [[nodiscard]] Result<framework::ImportedRun> read_training_run(const JobOptions& options);
+
+/// That job as a plan's, for the device of --device; `left_out` takes a line for each thing no plan says. Errors
+/// (bad_input): what a plan cannot describe.
+[[nodiscard]] Result<JobSpec> job_of(const framework::ImportedRun& imported, const JobOptions& options,
+                                     std::vector<std::string>& left_out);
 
 /// A line for each argument not understood (with a near miss) and each assumption.
 [[nodiscard]] std::vector<std::string> import_remarks(const framework::ImportedRun& imported);

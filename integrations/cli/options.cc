@@ -94,6 +94,19 @@ void add_duration(CLI::App& app, const std::string& name, std::optional<std::int
   });
 }
 
+void add_rate(CLI::App& app, const std::string& name, std::optional<double>& value_bytes_per_s,
+              const std::string& help) {
+  add_read(app, name, "RATE", help, [&value_bytes_per_s](const std::string& text) -> Status {
+    const Result<double> rate = parse_bytes_per_s(text);
+    if (!rate) return rate.error();
+    if (!real_range_of("bytes_per_s").holds(rate.value()))
+      return bad_input(fmt::format("{} is out of range; it must be from {:.0e} to {:.0e} bytes per second", shown(text),
+                                   kLeastBytesPerS, kMostRate));
+    value_bytes_per_s = rate.value();
+    return {};
+  });
+}
+
 void add_threads(CLI::App& app, int& threads) {
   constexpr int kMostThreads = 1024;
   add_count(app, "--threads", threads, 0, kMostThreads, "threads, 0 for all cores; never changes the result");

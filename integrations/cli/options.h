@@ -29,6 +29,10 @@ void add_bytes(CLI::App& app, const std::string& name, std::optional<Bytes>& val
 void add_duration(CLI::App& app, const std::string& name, std::optional<std::int64_t>& value_ns,
                   const std::string& help);
 
+/// `--d2h 23.4GB/s`: bytes per second, in the range a device file may state.
+void add_rate(CLI::App& app, const std::string& name, std::optional<double>& value_bytes_per_s,
+              const std::string& help);
+
 /// `--threads N`, 0 for all cores.
 void add_threads(CLI::App& app, int& threads);
 

@@ -258,6 +258,7 @@ SlotChoice read_parallel(YamlDocument& document, YamlMap fields, ParallelSpec& p
   fields.boolean("hierarchical_expert_communication", parallel.hierarchical_expert_communication, Need::optional);
   fields.boolean("distributed_optimizer", parallel.distributed_optimizer, Need::optional);
   fields.integer("communicators", parallel.communicators, Need::optional);
+  fields.quantity("framework_memory", parallel.framework_bytes, parse_bytes, "192MiB", Need::optional);
   SlotChoice choice;
   if (auto placement = fields.section("placement", Need::optional))
     choice = read_placement(document, *placement, parallel);

@@ -89,6 +89,7 @@ Json estimate_json_of(const RankEstimate& e) {
                {"context_bytes", e.reserve.context_bytes},
                {"workspace_bytes", e.reserve.workspace_bytes},
                {"collective_buffer_bytes", e.reserve.collective_bytes},
+               {"framework_bytes", e.reserve.framework_bytes},
                {"unused_bytes", e.unused_bytes},
                {"contributors", Json::array()}};
   for (const Contributor& c : e.contributors) json["contributors"].push_back(contributor_json(c));

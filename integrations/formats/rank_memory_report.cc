@@ -85,10 +85,7 @@ std::string term_table(const RankMemory& at, std::size_t most) {
 
 std::string note_lines(const RankMemoryReport& report) {
   std::string text;
-  for (const std::string& note : report.imported->notes) text += "assumed: " + note + "\n";
   for (const std::string& note : report.notes) text += note + "\n";
-  const std::vector<std::string> unknown = not_understood(report);
-  if (!unknown.empty()) text += fmt::format("not understood and left out: {}\n", fmt::join(unknown, ", "));
   return text;
 }
 

@@ -143,17 +143,18 @@ std::string problem_lines(const PlanOutcome& outcome) {
 }
 
 std::string estimate_table(const std::vector<RankEstimate>& estimates) {
-  TextTable table({"rank", "f", "parameters", "gradients", "optimizer", "activations", "in flight", "transients",
-                   "communication", "context", "workspace", "collectives", "gaps", "peak", "budget", "", "at"},
-                  {15, 16});
+  TextTable table(
+      {"rank", "f", "parameters", "gradients", "optimizer", "activations", "in flight", "transients", "communication",
+       "context", "workspace", "collectives", "framework", "gaps", "peak", "budget", "", "at"},
+      {16, 17});
   for (const RankEstimate& e : estimates) {
     const auto at = [&](StorageRole role) { return gib_text(e.bytes[static_cast<std::size_t>(role)]); };
     table.add({fmt::format("{}", e.rank), fmt::format("{:.2f}", e.load), at(StorageRole::parameter),
                at(StorageRole::gradient), at(StorageRole::optimizer_state), at(StorageRole::activation),
                fmt::format("{}", e.passes_in_flight), at(StorageRole::temporary), at(StorageRole::communication),
                gib_text(e.reserve.context_bytes), gib_text(e.reserve.workspace_bytes),
-               gib_text(e.reserve.collective_bytes), gib_text(e.unused_bytes), gib_text(e.peak_bytes),
-               gib_text(e.budget_bytes), e.fits ? "fits" : "OVER", e.peak_op});
+               gib_text(e.reserve.collective_bytes), gib_text(e.reserve.framework_bytes), gib_text(e.unused_bytes),
+               gib_text(e.peak_bytes), gib_text(e.budget_bytes), e.fits ? "fits" : "OVER", e.peak_op});
   }
   return "\nHeld at the peak of each rank (GiB)\n" + table.text();
 }

@@ -57,6 +57,12 @@ ScoredRank score_rank(ScoredRank scored, const Understood& understood, const Mem
   return scored;
 }
 
+MemoryKnobs knobs_of(const Understood& understood, const ScoreOptions& options) {
+  const bool of_model =
+      options.correction && understood.run && model_text(*understood.run) == options.correction->model;
+  return of_model ? corrected(options.knobs, *options.correction) : options.knobs;
+}
+
 /// Knobs by model, each from one rank; and which rank of the list that was.
 struct PerModel {
   std::map<std::string, std::pair<MemoryKnobs, std::size_t>> knobs;
@@ -98,10 +104,11 @@ std::vector<ScoredRank> score_runs(std::span<const MeasuredRun> runs, const Scor
   std::vector<ScoredRank> ranks;
   for (std::size_t r = 0; r < runs.size(); ++r) {
     understood.push_back(understand(runs[r]));
+    const MemoryKnobs knobs = knobs_of(understood[r], options);
     for (const MeasuredRank& measured : runs[r].ranks) {
       ScoredRank scored{
           .run = r, .rank = measured.rank, .measured = measured, .in_summary = belongs_in_summary(runs[r], measured)};
-      ranks.push_back(score_rank(std::move(scored), understood[r], options.knobs, options.rival));
+      ranks.push_back(score_rank(std::move(scored), understood[r], knobs, options.rival));
     }
   }
   if (!options.calibrate_per_model) return ranks;

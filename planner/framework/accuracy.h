@@ -36,6 +36,7 @@ struct ScoredRank {
 
 struct ScoreOptions {
   MemoryKnobs knobs;
+  std::optional<MemoryCorrection> correction;  ///< of the runs of its model
   /// The first usable rank of every model corrects the predictions of all others of that model.
   bool calibrate_per_model = false;
   bool rival = false;

@@ -46,7 +46,7 @@ struct Draft {
   std::string layer_list;
   std::string noop_layers;
   std::optional<std::int64_t> first_stage_layers, last_stage_layers;
-  std::optional<std::int64_t> layers_per_virtual_stage, virtual_stages, schedule_group;
+  std::optional<std::int64_t> layers_per_virtual_stage, virtual_stages;
   bool embedding_counts = false;  ///< account-for-embedding-in-pipeline-split
   bool loss_counts = false;       ///< account-for-loss-in-pipeline-split
 
@@ -67,6 +67,8 @@ struct Draft {
   bool granularity_given = false;
   bool offload_activations = false;
   std::vector<std::string> offload_modules;
+  bool chunked_loss = false;       ///< loss-compute-mode chunk
+  std::int64_t loss_chunk = 1024;  ///< loss-chunk-size
   bool fused_loss = false;
   bool loss_by_te = false;
 };

@@ -15,6 +15,12 @@ std::string_view set_stage(Draft& draft, std::string_view word) {
   return "pretraining, sft and dpo are modelled";
 }
 
+std::string_view set_loss_mode(Draft& draft, std::string_view word) {
+  if (word != "default" && word != "chunk") return "write default or chunk";
+  draft.chunked_loss = word == "chunk";
+  return {};
+}
+
 constexpr std::array kRows = {
     on_off("reuse-fp32-param", [](Draft& d, bool on) { d.run.optimizer.reuse_fp32_parameter = on; }),
     on_off("o2-optimizer", [](Draft& d, bool on) { d.run.optimizer.moments_16bit = on; }),
@@ -28,6 +34,11 @@ constexpr std::array kRows = {
           [](Draft& d, std::int64_t n) { d.run.recompute.activation_function_layers = n; }),
     on_off("recompute-norm", [](Draft& d, bool on) { d.run.recompute.norms = on; }),
     count("recompute-norm-num-layers", 0, 100'000, [](Draft& d, std::int64_t n) { d.run.recompute.norm_layers = n; }),
+    on_off("recompute-mla-up-proj", [](Draft& d, bool on) { d.run.recompute.mla_up_projection = on; }),
+    on_off("mla-zero-memory", [](Draft& d, bool on) { d.run.recompute.mla_attention = on; }),
+    on_off("mla-swap-core-attn-out", [](Draft& d, bool on) { d.run.offload.attention_output = on; }),
+    text("loss-compute-mode", set_loss_mode),
+    count("loss-chunk-size", 1, kMostTokens, [](Draft& d, std::int64_t n) { d.loss_chunk = n; }),
     count("output-layer-slice-num", 1, kMostCount, [](Draft& d, std::int64_t n) { d.run.loss.output_slices = n; }),
     count("cla-share-factor", 1, 100'000, [](Draft& d, std::int64_t n) { d.run.model.attention.share_factor = n; }),
     on_off("post-norm", [](Draft& d, bool on) { d.run.model.output_norms |= on; }),

@@ -41,7 +41,7 @@ constexpr std::array kRows = {
     count("virtual-pipeline-model-parallel-size", 1, kMostCount,
           [](Draft& d, std::int64_t n) { d.virtual_stages = n; }),
     count("microbatch-group-size-per-virtual-pipeline-stage", 1, kMostDegree,
-          [](Draft& d, std::int64_t n) { d.schedule_group = n; }),
+          [](Draft& d, std::int64_t n) { d.run.parallel.micro_batch_group = n; }),
     text("pipeline-model-parallel-layout",
          [](Draft& d, std::string_view t) -> std::string_view {
            d.layout = t;

@@ -44,6 +44,7 @@ constexpr std::array kRows = {
     on_off("moe-layer-recompute", [](Draft& d, bool on) { d.recompute_moe = on; }),
     on_off("fine-grained-activation-offloading", [](Draft& d, bool on) { d.offload_activations = on; }),
     text("offload-modules", set_offload_modules),
+    real("activation-offload-fraction", 0, 1, [](Draft& d, double x) { d.run.offload.share = x; }),
     on_off("cross-entropy-loss-fusion", [](Draft& d, bool on) { d.fused_loss = on; }),
     text("cross-entropy-fusion-impl", set_loss_implementation),
     on_off("defer-embedding-wgrad-compute", [](Draft& d, bool on) { d.run.loss.deferred_embedding_gradient = on; }),

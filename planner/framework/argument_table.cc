@@ -33,8 +33,10 @@ const Index& index() {
 /// `--Some_name` as the table spells it.
 std::string table_name(std::string_view given) {
   given.remove_prefix(std::min(given.find_first_not_of('-'), given.size()));
-  std::string name(given);
-  std::ranges::replace(name, '_', '-');
+  constexpr std::size_t kLongest = 80;  // of what reaches messages
+  std::string name(given.substr(0, kLongest));
+  for (char& c : name)
+    if (c == '_' || static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '-';
   return name;
 }
 

@@ -111,6 +111,8 @@ MemoryKnobs corrected(MemoryKnobs knobs, const MemoryCorrection& correction) {
 Machine corrected(Machine machine, const Calibration& calibration) {
   machine.d2h.bytes_per_s = calibration.d2h_bytes_per_s.value_or(machine.d2h.bytes_per_s);
   machine.h2d.bytes_per_s = calibration.h2d_bytes_per_s.value_or(machine.h2d.bytes_per_s);
+  if (calibration.memory)
+    machine.workspace_bytes += static_cast<Bytes>(std::max(calibration.memory->static_offset_bytes, 0.0));
   return machine;
 }
 

@@ -54,7 +54,8 @@ inline constexpr double kMostActivationFactor = 2;
 /// `knobs` with the correction in them.
 [[nodiscard]] MemoryKnobs corrected(MemoryKnobs knobs, const MemoryCorrection& correction);
 
-/// The measured links in place of the device file's.
+/// The measured links in place of the device file's; bytes that were found beside what is modelled count as workspace,
+/// which no plan may use. (A plan is not made larger by bytes that were found missing.)
 [[nodiscard]] Machine corrected(Machine machine, const Calibration& calibration);
 
 /// What it does, one line each, without the sources: for every report that uses it.

@@ -18,7 +18,8 @@ list(APPEND TIDEMARK_FRAMEWORK_FILES
   framework/run_expressions.cc
   framework/run_layout.cc
   framework/run_validity.cc
-  framework/run_vocabulary.cc)
+  framework/run_vocabulary.cc
+  framework/to_job.cc)
 list(APPEND TIDEMARK_FRAMEWORK_FILES
   framework/activation_offload.cc
   framework/attention_backend.cc

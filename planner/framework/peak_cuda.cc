@@ -41,11 +41,21 @@ std::vector<LayerCost> chunk_layers(const RankView& view, const Chunk& chunk, bo
   return layers;
 }
 
+/// The layer of a depth; where whole layers are recomputed it keeps its input and is rebuilt in backward.
+LayerCost mtp_layer(const RankView& view) {
+  const TrainingRun& run = view.run;
+  LayerCost layer = layer_cost_cuda(run, view.sizes, has_experts(run, run.model.layers - 1), true);
+  if (!recomputes_layers(run) || run.recompute.method == Recompute::Method::block) return layer;
+  layer.kept = view.sizes.boundary_bytes;
+  layer.backward += layer.rebuilt - layer.kept;
+  return layer;
+}
+
 Pass decoder_pass(const RankView& view) {
   const TrainingRun& run = view.run;
   const std::vector<Chunk>& chunks = run.parallel.chunks[static_cast<std::size_t>(view.place.stage)];
   const std::vector<std::int64_t> kept = in_flight(run, view.place.stage, chunks.size());
-  const LayerCost mtp = layer_cost_cuda(run, view.sizes, has_experts(run, run.model.layers - 1), true);
+  const LayerCost mtp = mtp_layer(view);
   ActivationSum sum(run, view.sizes.boundary_bytes, chunks.size());
   Pass pass;
   for (std::size_t i = 0; i < chunks.size(); ++i) {
@@ -54,6 +64,7 @@ Pass decoder_pass(const RankView& view) {
     pass.mtp += number(kept[i] * chunks[i].mtp) * (mtp.kept + mtp_entry(view));
   }
   pass.layers = sum.result();
+  if (pass.mtp > 0) pass.layers.working = std::max(pass.layers.working, mtp.backward);
   return pass;
 }
 

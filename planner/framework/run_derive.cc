@@ -228,6 +228,7 @@ void derive_recompute(Draft& draft) {
 
 void derive_switches(Draft& draft) {
   if (draft.offload_activations) draft.run.offload.modules = draft.offload_modules;
+  draft.run.loss.chunk_tokens = draft.chunked_loss ? draft.loss_chunk : 0;
   draft.run.loss.fused = draft.fused_loss;
   draft.run.loss.fused_by_te = draft.fused_loss && draft.loss_by_te;
 }

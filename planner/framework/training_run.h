@@ -106,29 +106,29 @@ enum class Norm : std::uint8_t { layer_norm, rms_norm };
 
 struct Model {
   ModelClass kind = ModelClass::gpt;
+  Norm norm = Norm::layer_norm;
+  PositionEmbedding positions = PositionEmbedding::learned_absolute;
+  bool gated = false;             ///< swiglu or geglu: the first projection is twice as wide
+  bool variable_lengths = false;  ///< batches padded to their longest sample (no-pad-to-seq-lengths)
+  bool output_norms = false;      ///< post-norm / sandwich-norm
+  bool linear_bias = true;
+  bool tied_embedding = true;
+  bool mtp_repeated = false;            ///< mtp-use-repeated-layer
+  bool transformer_impl_local = false;  ///< transformer-impl or spec local: not Transformer Engine
   std::int64_t hidden = 0;
   std::int64_t ffn = 0;               ///< dense feed-forward width
-  bool gated = false;                 ///< swiglu or geglu: the first projection is twice as wide
   std::int64_t layers = 0;            ///< decoder layers
   std::int64_t encoder_layers = 0;    ///< t5
   std::int64_t sequence = 0;          ///< t5: of the encoder
   std::int64_t decoder_sequence = 0;  ///< t5
-  bool variable_lengths = false;      ///< batches padded to their longest sample (no-pad-to-seq-lengths)
   std::int64_t max_positions = 0;
-  PositionEmbedding positions = PositionEmbedding::learned_absolute;
-  Norm norm = Norm::layer_norm;
-  bool output_norms = false;  ///< post-norm / sandwich-norm
-  bool linear_bias = true;
-  double hidden_dropout = 0.1;
-  bool tied_embedding = true;
   std::int64_t mtp_layers = 0;
-  bool mtp_repeated = false;   ///< mtp-use-repeated-layer
+  double hidden_dropout = 0.1;
   std::string hybrid_pattern;  ///< M * - E, `|` between stages, `/` before each MTP depth
   Vocabulary vocabulary;
   Attention attention;
   Experts moe;
   Mamba mamba;
-  bool transformer_impl_local = false;  ///< transformer-impl or spec local: not Transformer Engine
 };
 
 /// Decoder layers of one chunk on one pipeline rank.

@@ -84,6 +84,7 @@ void parallel_ranges(const ParallelSpec& parallel, std::vector<Range>& ranges) {
                   {"parallel.micro_batch", parallel.micro_batch, 1, kMostDegree},
                   {"parallel.global_batch", parallel.global_batch, 1, std::int64_t{1} << 40},
                   {"parallel.communicators", parallel.communicators, 0, 4096},
+                  {"parallel.framework_memory", parallel.framework_bytes, 0, kTiB},
                   {"precision.parameters", parallel.parameter_bytes, 1, 8},
                   {"precision.gradients", parallel.gradient_bytes, 1, 8},
                   {"precision.optimizer", parallel.optimizer_bytes, 0, 24}});

@@ -101,6 +101,7 @@ struct ParallelSpec {
   bool reuse_fp32_parameter =
       false;  ///< MindSpeed: bf16 + residual share the master copy (saves parameter bytes / shards)
   std::int32_t communicators = 8;  ///< each takes Machine::collective_buffer_bytes
+  Bytes framework_bytes = 0;       ///< the framework holds it all through: masks, library workspaces, kept buffers
   friend bool operator==(const ParallelSpec&, const ParallelSpec&) = default;
 
   [[nodiscard]] std::int64_t micro_batches() const { return global_batch / (micro_batch * data); }

@@ -81,7 +81,8 @@ StaticMemory static_memory(const JobSpec& job, std::int32_t rank) {
 ReserveMemory reserve_memory(const Machine& machine, const ParallelSpec& parallel) {
   return {.context_bytes = machine.context_bytes,
           .workspace_bytes = machine.workspace_bytes,
-          .collective_bytes = machine.collective_buffer_bytes * parallel.communicators};
+          .collective_bytes = machine.collective_buffer_bytes * parallel.communicators,
+          .framework_bytes = parallel.framework_bytes};
 }
 
 TokenFlops flops_per_token(const ModelSpec& model) {

@@ -29,12 +29,13 @@ struct StaticMemory {
 };
 [[nodiscard]] StaticMemory static_memory(const JobSpec& job, std::int32_t rank);
 
-/// Memory nobody's allocator owns: context, workspace, collective buffers of `communicators`.
+/// Memory no plan places: context, workspace, collective buffers of `communicators`, what the framework keeps.
 struct ReserveMemory {
   Bytes context_bytes = 0;
   Bytes workspace_bytes = 0;
   Bytes collective_bytes = 0;
-  [[nodiscard]] Bytes total() const { return context_bytes + workspace_bytes + collective_bytes; }
+  Bytes framework_bytes = 0;
+  [[nodiscard]] Bytes total() const { return context_bytes + workspace_bytes + collective_bytes + framework_bytes; }
 };
 [[nodiscard]] ReserveMemory reserve_memory(const Machine& machine, const ParallelSpec& parallel);
 
