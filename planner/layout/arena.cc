@@ -74,8 +74,9 @@ double Arena::waste(const Clear& clear, std::int32_t now) const {
 
 // Makes `blocked_`. A room is for what passes: who lives but half as long as it is wanted may stand in it.
 bool Arena::keep_clear_of(const PackItem& item) {
+  while (wanted_ < known_ && clears_[wanted_].room.end <= item.begin) ++wanted_;
   standing_.clear();
-  for (std::size_t c = 0; c < known_; ++c) {
+  for (std::size_t c = wanted_; c < known_; ++c) {
     const auto& [room, at] = clears_[c];
     const bool meets = room.begin < item.end && item.begin < room.end;
     if (meets && 2 * (std::int64_t{item.end} - item.begin) > std::int64_t{room.end} - room.begin)

@@ -58,6 +58,7 @@ class Arena {
   std::int32_t next_end_ = std::numeric_limits<std::int32_t>::max();
   std::vector<Clear> clears_;
   std::size_t known_ = 0;                   // clears_ before it have their place
+  std::size_t wanted_ = 0;                  // clears_ before it are no longer wanted
   std::vector<Living> standing_, blocked_;  // rooms as if somebody lived there, alone and among the living
   double best_ = 0;
   Bytes address_ = 0;

@@ -4,7 +4,6 @@
 #include <bit>
 #include <cmath>
 #include <limits>
-#include <utility>
 
 #include "planner/layout/arena.h"
 #include "planner/layout/effort.h"
