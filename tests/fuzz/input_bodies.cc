@@ -1,5 +1,6 @@
 #include "tests/fuzz/input_bodies.h"
 
+#include <cmath>
 #include <cstdint>
 #include <stdexcept>
 #include <utility>
@@ -7,12 +8,15 @@
 #include "core/fingerprint.h"
 #include "integrations/formats/csv_table.h"
 #include "integrations/formats/export_snapshot.h"
+#include "integrations/formats/import_arguments.h"
 #include "integrations/formats/import_trace.h"
 #include "integrations/formats/import_yaml.h"
 #include "integrations/formats/pack_picture.h"
 #include "integrations/formats/pack_verdict.h"
 #include "integrations/formats/program_file.h"
 #include "integrations/replay/replay.h"
+#include "planner/framework/rank_memory.h"
+#include "planner/framework/to_job.h"
 #include "planner/layout/check_packing.h"
 #include "planner/workload/static_memory.h"
 #include "tests/support/data.h"
@@ -309,6 +313,99 @@ std::optional<std::string> run_plan(std::string_view bytes, Reached& reached) {
   return std::nullopt;
 }
 
+std::vector<std::string> argument_seeds() {
+  return {
+      "A=2\nif [ $A -gt 1 ]; then B=\"--swiglu\"; else B=; fi\nC=(--num-layers $((A * 4)) # note\n --bf16)\n"
+      "export NNODES=${NNODES:-1}\ntorchrun --nproc_per_node 8 pretrain_gpt.py \"${C[@]}\" $B --hidden-size 64 \\\n"
+      " --num-attention-heads 4 --seq-length 128 --micro-batch-size 1 --attention-backend flash "
+      "--position-embedding-type rope --global-batch-size 8 2>&1 | tee log\n",
+      "ENV_VARS:\n  CUBLAS_WORKSPACE_CONFIG: \":4096:8\"\nMODEL_ARGS:\n  --num-layers: 8\n  --hidden-size: 64\n"
+      "  --num-attention-heads: 4\n  --seq-length: 128\n  --micro-batch-size: 1\n  --bf16: true\n"
+      "  --pipeline-model-parallel-size: 4\n  --pipeline-model-parallel-layout: Et*2|(tt|)*2ttmL\n  --mtp-num-layers: "
+      "1\n"
+      "  --num-experts: 8\n  --moe-layer-freq: ([0]*2+[1]*6)\n  --expert-model-parallel-size: 2\n",
+      "{\"args\": {\"num_layers\": 2, \"hidden_size\": 64, \"num_attention_heads\": 4, \"seq_length\": 128, "
+      "\"micro_batch_size\": 1, \"fp16\": true, \"recompute_modules\": [\"mlp\", \"core_attn\"], "
+      "\"recompute_granularity\": \"selective\", \"hybrid_layer_pattern\": \"M*-M*-\"}, \"gpus\": 8}\n",
+  };
+}
+
+std::vector<std::string> argument_words() {
+  return {"--num-layers 3 ",
+          "--",
+          "$",
+          "${A:-4}",
+          "$((",
+          "))",
+          "'",
+          "\"",
+          "\\\n",
+          "\n",
+          "if [ $A = 2 ]; then\n",
+          "fi\n",
+          "else ",
+          "for ",
+          "done\n",
+          "=",
+          "(",
+          ")",
+          "|",
+          "*3",
+          "[0]*2",
+          "#",
+          ": ",
+          ", ",
+          "{",
+          "}",
+          "[",
+          "]",
+          "- ",
+          "&a ",
+          "*a",
+          "<<E\n",
+          "-1",
+          "0",
+          "9007199254740993",
+          "1e308",
+          "nan",
+          "true",
+          "null",
+          "--tensor-model-parallel-size 2 ",
+          "--swiglu ",
+          "--multi-latent-attention ",
+          "--noop-layers 1 ",
+          "--use-flash-attn ",
+          "--num-experts 4 "};
+}
+
+/// What is imported is estimated and planned for, or one line says why not.
+std::optional<std::string> check_run_of(const framework::TrainingRun& run, Reached& reached) {
+  const Result<framework::RankMemory> memory = framework::estimate_rank(run, framework::logged_rank(run));
+  ++reached[memory ? "estimated" : "not estimated"];
+  if (memory && !(std::isfinite(memory.value().peak_bytes) && memory.value().steady_bytes > 0))
+    return "the estimate is no size";
+  Result<framework::PlannedRun> planned = framework::to_job(run, "fuzz");
+  if (!planned)
+    return planned.error().message.find('\n') == std::string::npos ? std::nullopt : std::optional("two lines");
+  planned.value().job.device = "any";
+  ++reached[find_problems(planned.value().job).empty() ? "a job" : "no job"];
+  return std::nullopt;
+}
+
+std::optional<std::string> run_arguments(std::string_view bytes, Reached& reached) {
+  const Result<ArgumentFile> file = read_arguments(bytes, kFile);
+  if (!file) {
+    ++reached["refused"];
+    return check_error(file.error());
+  }
+  ++reached["read"];
+  const auto imported = framework::import_run(file.value().set, file.value().hints);
+  ++reached[imported ? "accepted" : "refused"];
+  if (imported) return check_run_of(imported.value().run, reached);
+  if (imported.error().message.find('\n') != std::string::npos) return "the error is more than one line";
+  return std::nullopt;
+}
+
 }  // namespace
 
 const std::vector<FuzzTarget>& fuzz_targets() {
@@ -345,6 +442,12 @@ const std::vector<FuzzTarget>& fuzz_targets() {
        .places = {"written otherwise"},
        .rounds = 1'000,
        .wounds = Wounds::numbers},
+      {.name = "arguments",
+       .seeds = argument_seeds,
+       .words = argument_words,
+       .run = run_arguments,
+       .places = {"read", "estimated", "a job", "no job"},
+       .rounds = 20'000},
       run_target(),
   };
   return targets;

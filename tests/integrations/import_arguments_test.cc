@@ -1,0 +1,236 @@
+#include "integrations/formats/import_arguments.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <ostream>
+
+#include "integrations/formats/shell_arithmetic.h"
+#include "tests/support/data.h"
+
+namespace tidemark {
+namespace {
+
+ArgumentFile read(std::string_view text, std::string_view name = "run.sh") {
+  Result<ArgumentFile> file = read_arguments(text, name);
+  EXPECT_TRUE(file.ok()) << (file ? "" : file.error().message);
+  return file ? std::move(file).value() : ArgumentFile{};
+}
+
+ArgumentFile read_data(const std::string& name) {
+  return read(testing::text_of(testing::source_path("tests/data/arguments/" + name)), name);
+}
+
+/// The value of the last argument of that name; "absent" without one, "switch" for one without a value.
+std::string value_of(const ArgumentFile& file, std::string_view name) {
+  std::string value = "absent";
+  for (const auto& argument : file.set.arguments)
+    if (argument.name == name) value = argument.is_switch ? "switch" : argument.value;
+  return value;
+}
+std::string place_of(const ArgumentFile& file, std::string_view name) {
+  for (const auto& argument : file.set.arguments)
+    if (argument.name == name) return argument.place;
+  return "absent";
+}
+
+/// What a script whose last line starts pretrain.py with `arguments` gives for --x.
+std::string x_of(const std::string& lines, const std::string& arguments) {
+  return value_of(read(lines + "\ntorchrun pretrain.py --y 1 " + arguments + "\n"), "x");
+}
+
+// ---- launch scripts -----------------------------------------------------------------------------------------------
+
+TEST(LaunchScript, IsReadWithTheLineOfEachArgument) {
+  const ArgumentFile file = read_data("launch_npu.sh");
+  EXPECT_EQ(value_of(file, "num-layers"), "8");
+  EXPECT_EQ(place_of(file, "num-layers"), "launch_npu.sh:38");
+  EXPECT_EQ(value_of(file, "seq-length"), "4096");
+  EXPECT_EQ(value_of(file, "tensor-model-parallel-size"), "2");
+  EXPECT_EQ(value_of(file, "sequence-parallel"), "switch");
+  EXPECT_EQ(place_of(file, "sequence-parallel"), "launch_npu.sh:27");
+  EXPECT_EQ(value_of(file, "position-embedding-type"), "rope");
+  EXPECT_EQ(value_of(file, "recompute-num-layers"), "1");
+  EXPECT_EQ(value_of(file, "recompute-method"), "block");
+  EXPECT_EQ(value_of(file, "save"), "your model ckpt path");
+  EXPECT_EQ(value_of(file, "nproc-per-node"), "8");
+  EXPECT_EQ(value_of(file, "not-reached"), "absent");
+  EXPECT_EQ(file.hints.platform.framework, framework::Framework::mindspeed_llm);
+  const auto imported = framework::import_run(file.set, file.hints);
+  ASSERT_TRUE(imported.ok()) << imported.error().message;
+  EXPECT_EQ(imported.value().run.parallel.world, 16);
+  EXPECT_EQ(imported.value().run.parallel.data, 2);
+  EXPECT_TRUE(imported.value().run.platform.expandable_segments);
+  for (const auto& argument : imported.value().judged)
+    EXPECT_NE(argument.standing, framework::Standing::not_understood) << argument.name;
+}
+
+TEST(LaunchScript, NamesWhatItLeavesOut) {
+  const ArgumentFile file = read_data("launch_npu.sh");
+  ASSERT_EQ(file.notes.size(), 2U);
+  EXPECT_NE(file.notes[0].find("launch_npu.sh:61: `for` is not followed"), std::string::npos) << file.notes[0];
+  EXPECT_NE(file.notes[1].find("'$DATA_ARGS'"), std::string::npos) << file.notes[1];
+}
+
+struct Expansion {
+  const char* name;
+  const char* lines;
+  const char* arguments;
+  const char* expected;  ///< value of --x
+};
+std::ostream& operator<<(std::ostream& out, const Expansion& expansion) {
+  return out << expansion.name;
+}
+
+class Words : public ::testing::TestWithParam<Expansion> {};
+
+TEST_P(Words, AreExpandedAsAShellWould) {
+  EXPECT_EQ(x_of(GetParam().lines, GetParam().arguments), GetParam().expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Shell, Words,
+    ::testing::Values(
+        Expansion{"Plain", "", "--x 3", "3"}, Expansion{"Switch", "", "--x", "switch"},
+        Expansion{"Equals", "", "--x=3", "3"}, Expansion{"List", "", "--x 1 2 3 --z", "1 2 3"},
+        Expansion{"Negative", "", "--x -1", "-1"}, Expansion{"Quotes", "", "--x '1 2' \"3\"", "1 2 3"},
+        Expansion{"Variable", "A=5", "--x $A", "5"}, Expansion{"Braces", "A=5", "--x ${A}0", "50"},
+        Expansion{"Default", "", "--x ${A:-7}", "7"}, Expansion{"DefaultOfEmpty", "A=", "--x ${A:-7}", "7"},
+        Expansion{"DefaultUnused", "A=5", "--x ${A:-7}", "5"},
+        Expansion{"DefaultOfDefault", "", "--x ${A:-${B:-9}}", "9"}, Expansion{"Assigning", ": ${A:=4}", "--x $A", "4"},
+        Expansion{"Alternative", "A=5", "--x ${A:+6}", "6"}, Expansion{"Positional", "", "--x ${1:-8}", "8"},
+        Expansion{"Sum", "A=5; B=2", "--x $((A * B + $A - 1))", "14"},
+        Expansion{"Power", "", "--x $((2**10 / (1 + 1)))", "512"}, Expansion{"Export", "export A=5", "--x $A", "5"},
+        Expansion{"Appended", "A=5; A+=6", "--x $A", "56"}, Expansion{"SingleQuotes", "A=5", "--x '$A'", "$A"},
+        Expansion{"Split", "A='--x 4 --z 5'", "$A", "4"},
+        Expansion{"Array", "A=(--x 4\n # note\n --z)", "\"${A[@]}\"", "4"},
+        Expansion{"ArrayAppended", "A=(--z); A+=(--x 9)", "${A[@]}", "9"},
+        Expansion{"ArrayOfBlanks", "A=(--x '1 2')", "\"${A[@]}\"", "1 2"},
+        Expansion{"Continued", "", "\\\n  --x \\\n 3 \\\n", "3"},
+        Expansion{"WindowsLines", "A=5\r", "--x $A \\\r\n --z\r", "5"},
+        Expansion{"Comment", "A=5 # A=6", "--x $A # --x 7", "5"}, Expansion{"HashInWord", "", "--x a#b", "a#b"},
+        Expansion{"Redirected", "", "--x 3 > log 2>&1", "3"}, Expansion{"Piped", "", "--x 3 | tee --x 4", "3"},
+        Expansion{"If", "A=5\nif [ $A -gt 4 ]; then B=1; else B=2; fi", "--x $B", "1"},
+        Expansion{"Else", "A=5\nif [[ $A == 4 ]]; then\n B=1\nelse\n B=2\nfi", "--x $B", "2"},
+        Expansion{"Elif", "A=5\nif [ $A = 4 ]; then B=1; elif [ $A -le 5 ]; then B=3; else B=2; fi", "--x $B", "3"},
+        Expansion{"Nested", "A=5\nif [ $A = 5 ]; then if [ $A = 6 ]; then B=1; else B=2; fi; fi", "--x $B", "2"},
+        Expansion{"NotDecided", "B=1\nif [ $U = 5 ]; then B=2; else B=3; fi", "--x $B", "1"},
+        Expansion{"And", "A=5; B=1; [ $A = 5 ] && B=2", "--x $B", "2"},
+        Expansion{"Or", "A=5; B=1; [ $A = 5 ] || B=2", "--x $B", "1"},
+        Expansion{"Loop", "A=5\nfor A in 1 2; do A=7; done", "--x $A", "5"},
+        Expansion{"Case", "A=5\ncase $Z in\n a) A=7 ;;\nesac", "--x $A", "5"},
+        Expansion{"Function", "f() {\n A=6\n}", "--x $A", "6"},
+        Expansion{"HereDocument", "A=5\ncat <<'END'\nA=6\nEND", "--x $A", "5"},
+        Expansion{"Command", "", "--x $(date)", "$(date)"}, Expansion{"Unknown", "", "--x $A", "$A"},
+        Expansion{"OwnArguments", "", "--x \"$@\"", ""}),
+    [](const auto& test) { return std::string(test.param.name); });
+
+TEST(LaunchScript, IsFoundInsideOtherCommands) {
+  for (const char* line :
+       {"eval \"torchrun pretrain_gpt.py --x 3\"", "bash -c 'python -u pretrain_gpt.py --x 3'",
+        "CMD=\"python pretrain_gpt.py --x 3\"\n$CMD", "A=1 srun -n 8 python x/pretrain_gpt.py --x 3 &",
+        "python -m torch.distributed.launch --nproc_per_node 4 pretrain_gpt.py --x 3",
+        "echo pretrain_gpt.py --x 4 --y 5\npython tools/x.py --input 3\npython pretrain_gpt.py --y --x 3",
+        "ARGS=\"--z 1 --x 3\""})
+    EXPECT_EQ(value_of(read(line), "x"), "3") << line;
+  EXPECT_TRUE(read("python pretrain_bert.py --x 3").hints.bert);
+  EXPECT_FALSE(read("python /bert/pretrain_gpt.py --x 3").hints.bert);
+}
+
+TEST(LaunchScript, LeavesUnknownVariablesBehindSwitchesOut) {
+  const ArgumentFile file = read("torchrun pretrain_gpt.py --bf16 $MORE --num-layers $LAYERS");
+  EXPECT_EQ(value_of(file, "bf16"), "switch");
+  EXPECT_EQ(value_of(file, "num-layers"), "$LAYERS");
+  ASSERT_EQ(file.notes.size(), 1U);
+  EXPECT_NE(file.notes[0].find("run.sh:1: nothing in the file says what '$MORE' holds"), std::string::npos);
+}
+
+TEST(LaunchScript, ThatNeverEndsIsRefused) {
+  std::string text = "A=--x\n";
+  for (int i = 0; i < 64; ++i) text += "A=\"$A $A\"\n";
+  const auto file = read_arguments(text + "python p.py $A", "run.sh");
+  ASSERT_FALSE(file.ok());
+  EXPECT_NE(file.error().message.find("grow beyond"), std::string::npos);
+  std::string deep = "A=";
+  for (int i = 0; i < 100'000; ++i) deep += "${A:=$((";
+  EXPECT_FALSE(read_arguments(deep, "run.sh").ok());
+  for (const char* broken :
+       {"", "A=\"", "if", "fi", "A=(", "((((", "\\", "$", "${", "<<", "'", "`", "for\n", "then else"})
+    EXPECT_FALSE(read_arguments(broken, "run.sh").ok()) << broken;
+}
+
+TEST(ShellArithmetic, NeverOverflows) {
+  const auto none = [](std::string_view) { return std::optional<std::int64_t>(); };
+  EXPECT_EQ(shell_arithmetic("1 + 2 * 3 - -4", none), 11);
+  EXPECT_EQ(shell_arithmetic("7 % 4 ** 2", none), 7);
+  for (const char* wrong :
+       {"", "1 +", "1/0", "5 % 0", "9223372036854775807 + 1", "2 ** 63", "2 ** -1", "(1", "a", "1 2"})
+    EXPECT_EQ(shell_arithmetic(wrong, none), std::nullopt) << wrong;
+  EXPECT_EQ(shell_arithmetic(std::string(100'000, '('), none), std::nullopt);
+  EXPECT_EQ(shell_arithmetic(std::string(100'000, '-') + "1", none), std::nullopt);
+}
+
+// ---- maps ---------------------------------------------------------------------------------------------------------
+
+TEST(ArgumentMap, OfMegatronsTestsIsRead) {
+  const ArgumentFile file = read_data("model_config.yaml");
+  EXPECT_EQ(value_of(file, "num-layers"), "12");
+  EXPECT_EQ(place_of(file, "num-layers"), "model_config.yaml:8");
+  EXPECT_EQ(value_of(file, "recompute-modules"), "core_attn mlp");
+  EXPECT_EQ(value_of(file, "TEST_TYPE"), "absent");
+  ASSERT_EQ(file.set.environment.size(), 3U);
+  const auto imported = framework::import_run(file.set, file.hints);
+  ASSERT_TRUE(imported.ok()) << imported.error().message;
+  const framework::TrainingRun& run = imported.value().run;
+  EXPECT_EQ(run.parallel.virtual_pipeline, 2);
+  EXPECT_FALSE(run.platform.allow_nondeterministic);
+  EXPECT_EQ(run.platform.framework, framework::Framework::megatron_lm);
+  EXPECT_TRUE(run.deterministic);
+}
+
+TEST(ArgumentMap, OfJsonIsRead) {
+  const ArgumentFile file = read_data("moe.json");
+  const auto imported = framework::import_run(file.set, file.hints);
+  ASSERT_TRUE(imported.ok()) << imported.error().message;
+  const framework::TrainingRun& run = imported.value().run;
+  EXPECT_EQ(run.parallel.world, 8);
+  EXPECT_EQ(run.parallel.expert_data, 2);
+  EXPECT_TRUE(run.model.gated);
+  EXPECT_EQ(run.model.attention.head_dim, 64);
+  EXPECT_EQ(std::ranges::count(run.model.moe.is_moe, true), 6);
+  for (const auto& argument : imported.value().judged)
+    EXPECT_NE(argument.standing, framework::Standing::not_understood) << argument.name;
+}
+
+TEST(ArgumentMap, SaysTheSameInEveryForm) {
+  const std::vector<ArgumentFile> forms = {
+      read("torchrun pretrain.py --num-layers 4 --bf16 --recompute-modules mlp moe", "a.sh"),
+      read("--num-layers: 4\n--bf16: true\n--recompute-modules: [mlp, moe]\n", "a.yaml"),
+      read("num_layers: 4\nmore:\n  bf16: true\n  recompute_modules: mlp moe\n", "a.yml"),
+      read("{\"num-layers\": 4, \"bf16\": true, \"recompute-modules\": [\"mlp\", \"moe\"]}", "a.json"),
+      read("{\"args\": {\"num-layers\": 4,\n\t\"bf16\": true, \"recompute-modules\": \"mlp moe\"}}", "no extension")};
+  for (const ArgumentFile& file : forms) {
+    std::vector<std::string> values;
+    for (const auto& argument : file.set.arguments) values.push_back(argument.is_switch ? "true" : argument.value);
+    EXPECT_EQ(values, (std::vector<std::string>{"4", "true", "mlp moe"}));
+  }
+}
+
+TEST(ArgumentMap, ThatIsNoneIsRefusedInOneLine) {
+  for (const char* text : {"", "- 1\n- 2\n", "just text", "a: [b", "{", "{\"a\": {1: [{\"b\": 2}]}}", "MODEL_ARGS: 3",
+                           "args:\n  a: 1\ngpus: many\n", "args: {a: 1}\nenv: [x]\n", "? [1]\n: 2\n"}) {
+    const auto file = read_arguments(text, "a.yaml");
+    ASSERT_FALSE(file.ok()) << text;
+    EXPECT_TRUE(file.error().message.starts_with("a.yaml")) << file.error().message;
+    EXPECT_EQ(file.error().message.find('\n'), std::string::npos);
+  }
+}
+
+TEST(ArgumentMap, SuggestsWhatWasMeant) {
+  EXPECT_EQ(argument_hint("nmu-layers"), " (did you mean --num-layers?)");
+  EXPECT_EQ(argument_hint("something-else-altogether"), "");
+}
+
+}  // namespace
+}  // namespace tidemark
