@@ -1,9 +1,11 @@
 #include "planner/layout/clock_walk.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 
+#include "planner/layout/arena.h"
 #include "planner/layout/effort.h"
 #include "planner/layout/order.h"
 #include "planner/layout/placer.h"
@@ -12,82 +14,7 @@ namespace tidemark {
 namespace {
 
 constexpr std::int64_t kAliveAUnit = 256;  // gaps looked at in about a microsecond
-
-struct Living {
-  Bytes begin = 0;
-  Bytes end = 0;
-  std::int32_t ends = 0;  // on the clock
-};
-
-struct Gap {
-  Bytes begin = 0;
-  Bytes end = 0;
-  const Living* below = nullptr;  // null: the floor
-  const Living* above = nullptr;  // null: nothing, the gap is open
-};
-
-class Arena {
- public:
-  Arena(const ClockWalk& walk, double mean_life, Bytes load)
-      : both_sides_(walk.both_sides), per_tick_(1 / mean_life), per_byte_(walk.tightness / static_cast<double>(load)) {}
-
-  Bytes take(const PackItem& item) {
-    if (!living_.empty() && next_end_ <= item.begin) give_back(item.begin);
-    best_ = std::numeric_limits<double>::max();
-    Gap gap;
-    for (const Living& one : living_) {
-      gap.end = one.begin;
-      gap.above = &one;
-      if (gap.end - gap.begin >= item.bytes) try_gap(gap, item);
-      gap = {.begin = one.end, .end = 0, .below = &one, .above = nullptr};
-    }
-    // What is open is taken only where nothing else fits.
-    const Bytes address = best_ < std::numeric_limits<double>::max() ? address_ : gap.begin;
-    const auto at = std::upper_bound(living_.begin(), living_.end(), address,
-                                     [](Bytes begin, const Living& one) { return begin < one.begin; });
-    living_.insert(at, {address, address + item.bytes, item.end});
-    next_end_ = std::min(next_end_, item.end);
-    return address;
-  }
-  [[nodiscard]] std::size_t alive() const { return living_.size(); }
-
- private:
-  void give_back(std::int32_t now) {
-    next_end_ = std::numeric_limits<std::int32_t>::max();
-    std::erase_if(living_, [&](const Living& one) {
-      if (one.ends > now) next_end_ = std::min(next_end_, one.ends);
-      return one.ends <= now;
-    });
-  }
-  void try_gap(const Gap& gap, const PackItem& item) {
-    const double low = mismatch(gap.below, item);
-    const double high = mismatch(gap.above, item);
-    const Bytes rest = gap.end - gap.begin - item.bytes;
-    const double loose = static_cast<double>(rest) * per_byte_;
-    if (rest == 0 && both_sides_) {
-      offer(gap.begin, loose + (low + high) / 2);
-    } else {
-      offer(gap.begin, loose + low);
-      offer(gap.end - item.bytes, loose + high);
-    }
-  }
-  [[nodiscard]] double mismatch(const Living* neighbour, const PackItem& item) const {
-    return neighbour == nullptr ? 0 : std::abs(static_cast<double>(neighbour->ends) - item.end) * per_tick_;
-  }
-  void offer(Bytes address, double cost) {
-    if (cost >= best_) return;
-    best_ = cost;
-    address_ = address;
-  }
-
-  bool both_sides_ = false;
-  double per_tick_ = 0;
-  double per_byte_ = 0;
-  std::vector<Living> living_;  // by address
-  std::int32_t next_end_ = std::numeric_limits<std::int32_t>::max();
-  double best_ = 0;
-  Bytes address_ = 0;
-};
+constexpr int kClassShift = 49;            // of a double's bits: eight classes from one power of two to the next
 
 PackItem on_clock(const PackItem& item, bool backward) {
   return backward ? PackItem{-item.end, -item.begin, item.bytes} : item;
@@ -97,6 +24,25 @@ double mean_life(std::span<const PackItem> items) {
   double sum = 0;
   for (const PackItem& item : items) sum += static_cast<double>(item.end) - item.begin;
   return items.empty() ? 1 : sum / static_cast<double>(items.size());
+}
+
+// The larger first; where lives weigh as well, classes of bytes x a root of the life, each in the order of births.
+std::int64_t largest_first(const PackItem& item, LifeWeight weight) {
+  if (weight == LifeWeight::none) return -item.bytes;
+  double root = std::sqrt(static_cast<double>(item.end) - item.begin);
+  if (weight == LifeWeight::fourth_root) root = std::sqrt(root);
+  return -(std::bit_cast<std::int64_t>(static_cast<double>(item.bytes) * root) >> kClassShift);
+}
+
+std::vector<Room> rooms_for(const Blocks& blocks, const ClockWalk& walk, Bytes load) {
+  if (walk.room_share <= 0) return {};
+  std::vector<Room> rooms = rooms_for_passing(blocks, load);
+  for (Room& room : rooms) {
+    room.bytes = round_up(static_cast<Bytes>(static_cast<double>(room.bytes) * walk.room_share), blocks.alignment(0));
+    if (walk.backward) room = {.begin = -room.end, .end = -room.begin, .bytes = room.bytes};
+  }
+  if (walk.backward) std::reverse(rooms.begin(), rooms.end());
+  return rooms;
 }
 
 }  // namespace
@@ -119,10 +65,15 @@ std::vector<Bytes> walk_clock(const Blocks& blocks, const ClockWalk& walk, Bytes
   }
   const auto first = sorted_rows(
       lasting, [](const PackItem& item) { return SortKey{.first = item.begin, .second = -std::int64_t{item.end}}; });
-  const auto rest =
-      sorted_rows(passing, [](const PackItem& item) { return SortKey{.first = -item.bytes, .second = item.begin}; });
+  const auto rest = sorted_rows(passing, [&](const PackItem& item) {
+    return SortKey{.first = largest_first(item, walk.life_weight), .second = item.begin};
+  });
   Placer placer(blocks);
-  Arena arena(walk, count > 0 ? sum / static_cast<double>(count) : 1, load);
+  const double mean_long = count > 0 ? sum / static_cast<double>(count) : 1;
+  Arena arena({.both_sides = walk.both_sides,
+               .per_tick = 1 / mean_long,
+               .per_byte = walk.tightness / static_cast<double>(load)},
+              rooms_for(blocks, walk, load), load);
   Effort effort(std::numeric_limits<std::int64_t>::max(), should_stop);
   for (std::size_t k = 0; k < first.size(); ++k) {
     if (effort.over()) {

@@ -7,6 +7,7 @@
 #include "planner/layout/clock_walk.h"
 #include "planner/layout/core_first.h"
 #include "planner/layout/repair.h"
+#include "planner/layout/rooms.h"
 #include "planner/parallel.h"
 
 namespace tidemark {
@@ -29,6 +30,18 @@ constexpr std::array kWalks = {
     ClockWalk{.long_share = 0.15, .tightness = 10, .backward = false, .both_sides = true},
     ClockWalk{.long_share = 0.75, .tightness = 100, .backward = true, .both_sides = false},
     ClockWalk{.long_share = 0.03, .tightness = 30, .backward = true, .both_sides = true},
+    ClockWalk{.long_share = 0.15, .backward = true, .life_weight = LifeWeight::fourth_root},
+    ClockWalk{.long_share = 0.15, .backward = true, .life_weight = LifeWeight::root},
+    ClockWalk{.long_share = 0.75, .backward = false, .life_weight = LifeWeight::root},
+};
+// Where large storages pass. No share of the room they would like is best everywhere.
+constexpr std::array kWalksAroundRooms = {
+    ClockWalk{.backward = false, .life_weight = LifeWeight::root, .room_share = 0.7},
+    ClockWalk{.backward = false, .life_weight = LifeWeight::root, .room_share = 0.85},
+    ClockWalk{.backward = true, .life_weight = LifeWeight::root, .room_share = 1.4},
+    ClockWalk{.backward = false, .life_weight = LifeWeight::root, .room_share = 0.5},
+    ClockWalk{.backward = false, .life_weight = LifeWeight::root, .room_share = 1.0},
+    ClockWalk{.backward = true, .life_weight = LifeWeight::root, .room_share = 0.7},
 };
 
 class Improvement {
@@ -84,11 +97,14 @@ class Improvement {
   }
 
   void walk() {
-    for (const ClockWalk& walk : kWalks) {
-      if (over()) return;
-      effort_.spend(static_cast<std::int64_t>(piece_.blocks.size() * 3 / 2));
-      offer(walk_clock(piece_.blocks, walk, piece_.bound_bytes, piece_.should_stop), "clock_walk");
-    }
+    for (const ClockWalk& one : kWalks) walk(one);
+    if (over() || rooms_for_passing(piece_.blocks, piece_.bound_bytes).empty()) return;
+    for (const ClockWalk& one : kWalksAroundRooms) walk(one);
+  }
+  void walk(const ClockWalk& walk) {
+    if (over()) return;
+    effort_.spend(static_cast<std::int64_t>(piece_.blocks.size() * 3 / 2));
+    offer(walk_clock(piece_.blocks, walk, piece_.bound_bytes, piece_.should_stop), "clock_walk");
   }
 
   void start_chains() {
