@@ -3,8 +3,8 @@
 //
 // A band is a quantile of what was measured, not a guess: docs/ACCURACY.md states for every class how many runs lie
 // behind it and how many of them exceeded it. The prediction it belongs to is a cautious one: it takes expert load at
-// a stated quantile, sequences of full length, and, where the software line leaves the attention kernel open, the one
-// that keeps most.
+// a stated quantile, sequences of full length, and, where the version of libraries decides the attention kernel, the
+// one that keeps most.
 
 #include <array>
 #include <cstdint>

@@ -308,6 +308,21 @@ TEST(Cautious, NeverPredictsLess) {
     }
 }
 
+// A deterministic run on A100 may keep its attention scores, by the version of a library; one that names its kernel
+// not.
+TEST(Cautious, TakesTheAttentionThatKeepsMostWhereVersionsDecide) {
+  const auto backend = [](Accelerator accelerator, std::vector<std::pair<std::string, std::string>> more) {
+    MeasuredRun measured = dense_run(more);
+    measured.hints.platform.accelerator = accelerator;
+    return cautious(understood(measured)).model.attention.backend;
+  };
+  const std::pair<std::string, std::string> deterministic = {"deterministic-mode", ""};
+  EXPECT_EQ(backend(Accelerator::a100, {deterministic}), AttentionBackend::unfused);
+  EXPECT_EQ(backend(Accelerator::a100, {}), AttentionBackend::automatic);
+  EXPECT_EQ(backend(Accelerator::h100, {deterministic}), AttentionBackend::automatic);
+  EXPECT_EQ(backend(Accelerator::a100, {deterministic, {"attention-backend", "flash"}}), AttentionBackend::flash);
+}
+
 TEST(EstimateStages, TakesTheWorstRankOfEveryStage) {
   MeasuredRun npu = dense_run({{"pipeline-model-parallel-size", "2"},
                                {"tensor-model-parallel-size", "2"},
