@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <optional>
 #include <string>
 #include <utility>
@@ -22,7 +23,7 @@ using framework::MeasuredRun;
 using framework::Platform;
 
 constexpr double kMostBytes = 1e15;
-constexpr RealRange kMeasured = {.least = 0, .most = kMostBytes, .open = true};
+constexpr RealRange kMeasured = {.least = 0, .most = kMostBytes};
 constexpr std::int64_t kMostDevices = 1 << 24;
 constexpr std::int64_t kMostIterations = std::int64_t{1} << 40;
 
@@ -34,9 +35,23 @@ std::string text_or_empty(const JsonNode& row, std::string_view key) {
   return is_given(row, key) ? row.at(key).text() : "";
 }
 
+/// 0 stands for what was not measured.
 std::optional<double> bytes_of(const JsonNode& row, std::string_view key, double unit) {
   if (!is_given(row, key)) return std::nullopt;
-  return row.at(key).number(kMeasured) * unit;
+  const double value = row.at(key).number(kMeasured);
+  return value > 0 ? std::optional(value * unit) : std::nullopt;
+}
+
+/// A whole number, also where a tool wrote it as 8.0.
+std::int64_t whole(const JsonNode& node, std::int64_t least, std::int64_t most) {
+  const nlohmann::json& value = node.json();
+  const bool is_float = value.is_number_float() && std::abs(value.get<double>()) < 1e15 &&
+                        value.get<double>() == std::floor(value.get<double>());
+  if (!is_float) return node.integer(least, most);
+  const auto number = static_cast<std::int64_t>(value.get<double>());
+  if (number >= least && number <= most) return number;
+  node.wrong(fmt::format("must be a whole number from {} to {}", least, most));
+  return std::max<std::int64_t>(least, 0);
 }
 
 /// A text, a number or a truth as a command line would have it.
@@ -105,7 +120,7 @@ Platform platform_of(std::string_view variant) {
 
 /// From the series of peaks, whose members are iterations, where no member says it.
 std::optional<std::int64_t> iterations_of(const JsonNode& row) {
-  if (is_given(row, "iters")) return row.at("iters").integer(0, kMostIterations);
+  if (is_given(row, "iters")) return whole(row.at("iters"), 0, kMostIterations);
   if (!is_given(row, "mem_peak_series")) return std::nullopt;
   std::optional<std::int64_t> most;
   for (const std::string& key : row.at("mem_peak_series").keys()) {
@@ -118,7 +133,7 @@ std::optional<std::int64_t> iterations_of(const JsonNode& row) {
 
 std::int64_t devices_of(const JsonNode& row, std::initializer_list<std::string_view> keys) {
   for (const std::string_view key : keys)
-    if (is_given(row, key)) return row.at(key).integer(1, kMostDevices);
+    if (is_given(row, key)) return whole(row.at(key), 1, kMostDevices);
   return 0;
 }
 
@@ -152,7 +167,7 @@ void read_mindspeed(const JsonNode& row, MeasuredRun& run) {
     MeasuredRank rank{.steady_bytes = bytes_of(at, "allocated_mib", kMiB),
                       .peak_bytes = bytes_of(at, "max_allocated_mib", kMiB)};
     if (is_given(at, "rank"))
-      rank.rank = at.at("rank").integer(0, kMostDevices);
+      rank.rank = whole(at.at("rank"), 0, kMostDevices);
     else
       run.unusable = "a rank has no number";
     run.ranks.push_back(rank);

@@ -102,6 +102,14 @@ TEST(Truth, IterationsComeFromTheSeriesWhereNoMemberSaysThem) {
   EXPECT_FALSE(read(R"({"rows": [{"args": {"bf16": true}}]})")[0].iterations.has_value());
 }
 
+TEST(Truth, WholeNumbersMayBeWrittenAsRealsAndZeroBytesWereNotMeasured) {
+  const auto runs =
+      read(R"({"rows": [{"gpus": 16.0, "iters": 50.0, "mem_peak_bytes_final": 0, "args": {"bf16": true}}]})");
+  EXPECT_EQ(runs[0].hints.platform.devices, 16);
+  EXPECT_EQ(runs[0].iterations, 50);
+  EXPECT_FALSE(runs[0].ranks[0].peak_bytes.has_value());
+}
+
 TEST(Truth, ListsNumbersAndTextsAreJoinedAsOnACommandLine) {
   const auto runs = read(R"({"rows": [{"args": {"a": [1, "two", 3.5], "b": 1e-05, "c": "x y", "d": null}}]})");
   const auto& arguments = runs[0].arguments.arguments;
@@ -173,9 +181,10 @@ INSTANTIATE_TEST_SUITE_P(
         BadTruth{"NestedList", R"({"rows": [{"args": {"a": [[1]]}}]})", "/rows/0/args/a: must be a text, a number"},
         BadTruth{"EnvironmentNoObject", R"({"rows": [{"env": 1}]})", "/rows/0/env: must be an object"},
         BadTruth{"Devices", R"({"rows": [{"gpus": -8}]})", "/rows/0/gpus: must be a whole number from 1"},
+        BadTruth{"DevicesAsReal", R"({"rows": [{"gpus": -8.0}]})", "/rows/0/gpus: must be a whole number from 1"},
         BadTruth{"DevicesText", R"({"rows": [{"gpus": "8"}]})", "/rows/0/gpus: must be a whole number"},
         BadTruth{"Memory", R"({"rows": [{"mem_peak_bytes_final": -1}]})",
-                 "/rows/0/mem_peak_bytes_final: is -1; it must be above 0"},
+                 "/rows/0/mem_peak_bytes_final: is -1; it must be at least 0"},
         BadTruth{"MemoryText", R"({"rows": [{"mem_peak_bytes_final": "1GiB"}]})", "must be a number"},
         BadTruth{"HugeMemory", R"({"rows": [{"mem_allocated_end_bytes": 1e300}]})", "at most"},
         BadTruth{"Iterations", R"({"rows": [{"iters": 1.5}]})", "/rows/0/iters: must be a whole number"},
