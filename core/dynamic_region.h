@@ -58,10 +58,14 @@ struct GranuleRange {
 [[nodiscard]] Bytes routed_bytes(const RoutedResidency& routed, double load);
 
 /// Per half-step of the compute clock (2 * compute_tasks + 1 of them): the most granules of the dynamic region that can
-/// be taken there while no site's load exceeds `load`, with all contingencies of the program. O(routed + contingencies
-/// + tasks).
+/// be taken there while no site's load exceeds `load`, with all contingencies of the program and whichever of its
+/// sections run in chunks. O(routed + contingencies + tasks).
 [[nodiscard]] std::vector<std::int64_t> dynamic_demand(const Program& program, double load,
                                                        Bytes granule = kPlanGranule);
+
+/// The same where every section with a storage above its slot runs in chunks.
+[[nodiscard]] std::vector<std::int64_t> collective_demand(const Program& program, double load,
+                                                          Bytes granule = kPlanGranule);
 
 /// Per task of a schedule: the compute tasks before it in issue order.
 [[nodiscard]] std::vector<std::int32_t> compute_clock(const Schedule& schedule);

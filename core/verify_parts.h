@@ -38,6 +38,10 @@ using Found = std::optional<Violation>;
 /// nothing.
 [[nodiscard]] Found check_contingencies(const Graph& graph, const Program& program, const TaskOrder& order);
 
+/// Every section that may run in chunks, alone and with the others, and the limit the program states for it. REQUIRES:
+/// everything above found nothing.
+[[nodiscard]] Found check_sections(const Graph& graph, const Program& program, const TaskOrder& order);
+
 /// `storage mlp.experts.fc1_in (chunk 0, layer 5, micro-batch 3)`; by number where there is no graph.
 [[nodiscard]] std::string name_of(const Graph* graph, StorageId storage);
 /// `task 17 (recompute attention.key, chunk 0, layer 5, micro-batch 3)`.

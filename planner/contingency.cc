@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/spare_host.h"
+#include "planner/chunk_search.h"
 #include "planner/contingency_drafts.h"
 #include "planner/dynamic_bound.h"
 #include "planner/layout/packer.h"
@@ -63,6 +64,10 @@ class LevelSearch {
   [[nodiscard]] double limit() const { return limit_; }
   /// Moves what was accepted into the program.
   void write(Program& program);
+  /// Whether host memory serves the load, with what was accepted.
+  [[nodiscard]] bool host_fits(double load) const { return pack_host(load).has_value(); }
+  /// Makes room for larger storages in what was written. REQUIRES: host_fits(limit).
+  void enlarge(double limit, Program& program);
 
  private:
   /// The class not yet tried whose storages take most beyond the limit at a half-step inside their gaps.
@@ -97,6 +102,8 @@ class LevelSearch {
   /// Raises the limit as far as the dynamic region and the host memory go with what is accepted, and completes the
   /// level if it rose. False: there is not even host memory at the limit so far.
   bool raise_limit();
+  /// Host offsets and freed bytes of what was accepted, at the limit.
+  void write_sizes(Program& program);
   /// Offsets of all copies accepted, with room for storages at `load`; nothing if they, and what planned copies take
   /// beyond their slots, do not fit the host memory.
   [[nodiscard]] std::optional<Packing> pack_host(double load) const;
@@ -191,7 +198,7 @@ void LevelSearch::drop(std::size_t count) {
   accepted_.resize(count);
 }
 
-void LevelSearch::write(Program& program) {
+void LevelSearch::write_sizes(Program& program) {
   if (host_.height_bytes > 0) {
     Arena& host = program.layout.arenas[1];
     host.dynamic_bytes = host_base_ + host_.height_bytes - host.height_bytes;
@@ -201,6 +208,18 @@ void LevelSearch::write(Program& program) {
     c.freed_bytes = bound_.extra(c.residency, limit_) * kPlanGranule;
     if (c.kind == Contingency::Kind::swap) c.host_offset = host_base_ + host_.offsets[i];
   }
+}
+
+void LevelSearch::enlarge(double limit, Program& program) {
+  limit_ = limit;
+  host_ = *pack_host(limit);
+  write_sizes(program);
+  for (std::size_t i = 0; i < accepted_.size(); ++i) program.contingencies[i] = accepted_[i].contingency;
+  program.collective_limit_f = limit;
+}
+
+void LevelSearch::write(Program& program) {
+  write_sizes(program);
   std::sort(accepted_.begin(), accepted_.end(), [](const ContingencyDraft& a, const ContingencyDraft& b) {
     return std::pair(a.contingency.trigger, a.contingency.residency) <
            std::pair(b.contingency.trigger, b.contingency.residency);
@@ -213,14 +232,14 @@ void LevelSearch::write(Program& program) {
     }
     program.contingencies.push_back(d.contingency);
   }
-  program.contingency_limit_f = limit_;
+  program.contingency_limit_f = program.collective_limit_f = limit_;
 }
 
 }  // namespace
 
 void add_contingencies(const DecisionProblem& problem, const Choice& choice, double load, Bytes host_budget,
                        Program& program) {
-  program.contingency_limit_f = load;
+  program.contingency_limit_f = program.collective_limit_f = load;
   if (program.routed.empty()) return;
   // Sites keep their load as a float, which may be a hair below `load`, and planned bytes go by theirs.
   double least = load;
@@ -230,6 +249,11 @@ void add_contingencies(const DecisionProblem& problem, const Choice& choice, dou
   LevelSearch search(problem, choice, host_budget, load, program);
   search.run();
   search.write(program);
+  ChunkChoice chunks = choose_chunks(*problem.graph, program, [&](double f) { return search.host_fits(f); });
+  if (chunks.sections.empty()) return;
+  search.enlarge(chunks.limit, program);
+  program.sections = std::move(chunks.sections);
+  program.chunk_buffers = std::move(chunks.buffers);
 }
 
 }  // namespace tidemark

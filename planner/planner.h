@@ -63,7 +63,8 @@ struct RankFigures {
   std::int64_t added_ns = 0;          ///< the sum of the four lines above
   std::int64_t lower_bound_ns = 0;    ///< no plan that fits adds less (proven, see docs/design/decision.md)
   double lower_bound_percent = 0;     ///< of the keep-all step
-  double contingency_limit_f = 1;
+  double contingency_limit_f = 1;     ///< Program::contingency_limit_f
+  double collective_limit_f = 1;      ///< Program::collective_limit_f
   bool fits = false;
   std::string peak_op;              ///< name of the op at the peak, with chunk, layer and micro-batch
   std::string reason;               ///< why it does not fit; empty otherwise

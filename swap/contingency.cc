@@ -37,6 +37,7 @@ void ContingencyEngine::restart() {
   next_entry_ = 0;
   loads_.clear();
   actual_.assign(p_.bound.program->routed.size(), 0);
+  placed_.assign(p_.bound.program->routed.size(), 0);
   active_.clear();
   before_.clear();
   joins_.clear();
@@ -44,6 +45,7 @@ void ContingencyEngine::restart() {
   host_.clear();
   oversized_.clear();
   records_.clear();
+  sections_.clear();
   order_first_touch_ = false;
   if (p_.region != nullptr) p_.region->restart();
   if (p_.spare_host != kNone<ArenaId>) spare_.emplace(0, p_.spare_host_pieces);
@@ -78,6 +80,8 @@ Status ContingencyEngine::place(const Entry& entry, TaskId task) {
   const Program& program = *p_.bound.program;
   const RoutedResidency& routed = program.routed[static_cast<std::size_t>(entry.routed)];
   const Residency& r = program.schedule.residencies[row(routed.residency)];
+  if (placed_[static_cast<std::size_t>(entry.routed)] != 0) return {};
+  placed_[static_cast<std::size_t>(entry.routed)] = 1;
   const Result<double> told = load_of(routed.site);
   if (!told) return told.error();
   const double load = told.value();
@@ -118,11 +122,68 @@ Status ContingencyEngine::take(ResidencyId residency, Bytes actual, std::int32_t
     return infeasible(fmt::format(
         "{}: a storage of {} instead of {} does not fit, {} of the dynamic region are free; the plan holds up to load "
         "{:.4g}",
-        who(site, load), format_bytes(actual), format_bytes(r.bytes), format_bytes(free), program.contingency_limit_f));
+        who(site, load), format_bytes(actual), format_bytes(r.bytes), format_bytes(free), limit()));
   }
   p_.addresses[row(residency)] = stay.address;
   p_.bytes[row(residency)] = p_.bound.scaled(actual);
   return {};
+}
+
+ChunkWish ContingencyEngine::wish_for(const DispatchSection& section, double load) const {
+  const Program& program = *p_.bound.program;
+  ChunkWish wish = ChunkWish::none;
+  for (const ChunkBuffer& buffer : buffers_of(program, section)) {
+    const RoutedResidency& routed = program.routed[static_cast<std::size_t>(p_.bound.routed[row(buffer.residency)])];
+    const Bytes planned = program.schedule.residencies[row(buffer.residency)].bytes;
+    const Bytes actual = routed_bytes(routed, load);
+    if (actual <= planned) continue;
+    wish = ChunkWish::wanted;
+    if (chunk_bytes(routed, actual, section.chunks) >
+        buffer_bytes(routed, planned, program.collective_limit_f, section.chunks))
+      return ChunkWish::impossible;
+  }
+  return wish;
+}
+
+Bytes ContingencyEngine::true_bytes(ResidencyId residency) const {
+  const Bytes planned = p_.bound.program->schedule.residencies[row(residency)].bytes;
+  const std::int32_t routed = p_.bound.routed[row(residency)];
+  return routed < 0 ? planned : std::max(planned, actual_[static_cast<std::size_t>(routed)]);
+}
+
+Result<bool> ContingencyEngine::enter(std::int32_t index, const SectionParts& parts) {
+  if (!p_.options.load) return false;
+  const Program& program = *p_.bound.program;
+  const DispatchSection& section = program.sections[static_cast<std::size_t>(index)];
+  const SiteId site = program.routed[static_cast<std::size_t>(p_.bound.routed[row(parts.inside.front())])].site;
+  const Result<double> load = load_of(site);
+  if (!load) return load.error();
+  const ChunkWish wish = wish_for(section, load.value());
+  const bool agreed = p_.options.agree && p_.options.agree(program.schedule.rank, index, wish);
+  if (agreed || wish != ChunkWish::none)
+    sections_.push_back({.section = index,
+                         .outcome = agreed ? SectionRecord::Outcome::applied : SectionRecord::Outcome::not_agreed,
+                         .site = site,
+                         .load = load.value(),
+                         .chunks = section.chunks,
+                         .wanted = wish != ChunkWish::none});
+  if (!agreed) return false;
+  if (wish == ChunkWish::impossible)
+    return infeasible(
+        fmt::format("{}: the group agreed to run section {} in chunks, which are planned up to load {:.4g}",
+                    who(site, load.value()), index, program.collective_limit_f));
+  for (const ChunkBuffer& buffer : buffers_of(program, section)) {
+    const auto routed = static_cast<std::size_t>(p_.bound.routed[row(buffer.residency)]);
+    placed_[routed] = 1;
+    actual_[routed] = routed_bytes(program.routed[routed], load.value());
+    p_.addresses[row(buffer.residency)] = p_.memory.at(id_of<ArenaId>(0), buffer.offset / p_.bound.scale);
+  }
+  for (const ResidencyId kept : parts.kept) {
+    const std::int32_t routed = p_.bound.routed[row(kept)];
+    if (routed < 0) continue;
+    if (Status s = place({.first = parts.first, .routed = routed}, parts.first); !s) return s.error();
+  }
+  return true;
 }
 
 std::optional<std::int32_t> ContingencyEngine::contingency_of(ResidencyId residency, TaskId after, Bytes actual) const {
@@ -150,7 +211,6 @@ void ContingencyEngine::follow(ResidencyId residency, Bytes actual, double load,
   active_.push_back({.index = *index, .stay = stay, .record = records_.size()});
   records_.push_back({.contingency = *index,
                       .kind = c.kind,
-                      .outcome = ContingencyRecord::Outcome::applied,
                       .site = site,
                       .storage = r.storage,
                       .load = load,
@@ -176,16 +236,17 @@ Status ContingencyEngine::after_task(TaskId task) {
 }
 
 Status ContingencyEngine::perform_due(std::multimap<TaskId, Due>& due, TaskId task) {
-  while (!due.empty() && due.begin()->first == task) {
-    const Due now = due.begin()->second;
-    due.erase(due.begin());
+  // Not the earliest due: a section's tasks in front are joined ahead of their turn.
+  for (auto next = due.lower_bound(task); next != due.end() && next->first == task; next = due.lower_bound(task)) {
+    const Due now = next->second;
+    due.erase(next);
     // By value: following a stay may add to active_.
     Active active = active_[static_cast<std::size_t>(now.active)];
     const Status status = perform(active, now.point, task);
     active_[static_cast<std::size_t>(now.active)] = active;
     if (!status) return status;
     const Contingency& c = p_.bound.program->contingencies[static_cast<std::size_t>(active.index)];
-    if (now.point == Point::trigger && records_[active.record].outcome == ContingencyRecord::Outcome::applied) {
+    if (now.point == Point::trigger) {
       joins_.emplace(c.release_at, Due{.point = Point::release, .active = now.active});
       after_.emplace(c.prefetch_at, Due{.point = Point::prefetch, .active = now.active});
       joins_.emplace(c.needed_at, Due{.point = Point::need, .active = now.active});
@@ -227,19 +288,12 @@ std::vector<HostPiece> ContingencyEngine::contingency_pieces(const Contingency& 
 Status ContingencyEngine::trigger(Active& active) {
   const Program& program = *p_.bound.program;
   const Contingency& c = program.contingencies[static_cast<std::size_t>(active.index)];
-  ContingencyRecord& record = records_[active.record];
-  if (c.collective && !(p_.options.agree && p_.options.agree(program.schedule.rank, active.index))) {
-    record.outcome = ContingencyRecord::Outcome::not_agreed;
-    record.freed_bytes = 0;
-    const ContingencyRecord kept = record;
-    follow(c.residency, kept.actual_bytes, kept.load, kept.site, next(c.trigger), active.stay);
-    return {};
-  }
+  const ContingencyRecord& record = records_[active.record];
   if (c.kind == Contingency::Kind::swap) {
     const auto routed = static_cast<std::size_t>(p_.bound.routed[row(c.residency)]);
-    if (record.actual_bytes > routed_bytes(program.routed[routed], program.contingency_limit_f))
+    if (record.actual_bytes > routed_bytes(program.routed[routed], program.collective_limit_f))
       return infeasible(fmt::format("{}: host memory for contingency {} is planned up to load {:.4g}",
-                                    who(record.site, record.load), active.index, program.contingency_limit_f));
+                                    who(record.site, record.load), active.index, program.collective_limit_f));
     const std::int64_t id = static_cast<std::int64_t>(program.schedule.tasks.size()) + active.index;
     DeviceCode code = p_.streams.order(p_.bound.streams.stream[row(c.trigger)], StreamRole::d2h);
     if (code == DeviceCode::ok)
@@ -318,7 +372,7 @@ Status ContingencyEngine::enlarge_host(TaskId task) {
   if (!spare_ || !spare_->take(spare_pieces(r.bytes, actual), std::max(0, 2 * clock - 1), taken))
     return infeasible(
         fmt::format("{}: needs {} more pinned host memory than the plan set aside; it holds up to load {:.4g}",
-                    who(site, load), format_bytes(actual - r.bytes), p_.bound.program->contingency_limit_f));
+                    who(site, load), format_bytes(actual - r.bytes), limit()));
   spare_->give_back(taken, r.release);
   order_first_touch_ = order_first_touch_ || clock > 0;
   const Place& place = p_.bound.places[row(host)];

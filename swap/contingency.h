@@ -13,6 +13,9 @@
 // compute task submitted last (core/dynamic_region.h). Swapped copies of oversized storages keep their host slot and
 // put the rest into spare pinned memory (core/spare_host.h).
 //
+// A section that the expert group agrees to run in chunks (core/dispatch_section.h) gets its room at once, before its
+// first task: buffers for what is inside, and the extras of what its tasks touch first.
+//
 // Threads: none.
 
 #include <cstdint>
@@ -24,6 +27,7 @@
 #include <string>
 #include <vector>
 
+#include "core/dispatch_section.h"
 #include "core/result.h"
 #include "swap/arena_memory.h"
 #include "swap/bound_program.h"
@@ -64,11 +68,18 @@ class ContingencyEngine {
   [[nodiscard]] Status join_before(TaskId task);
   [[nodiscard]] Status after_task(TaskId task);
 
+  /// Before before_task() of a section's first task: asks the group. True: inside storages are in their buffers, room
+  /// for kept ones is taken, and the section is to run in chunks.
+  [[nodiscard]] Result<bool> enter(std::int32_t section, const SectionParts& parts);
+  /// What a device residency takes at its site's load, in true size: at least the planned bytes.
+  [[nodiscard]] Bytes true_bytes(ResidencyId residency) const;
+
   /// The host side of a planned copy.
   [[nodiscard]] std::span<const HostPiece> host_pieces(ResidencyId host, Bytes scaled_bytes);
 
   [[nodiscard]] const std::vector<OversizedRecord>& oversized() const { return oversized_; }
   [[nodiscard]] const std::vector<ContingencyRecord>& records() const { return records_; }
+  [[nodiscard]] const std::vector<SectionRecord>& sections() const { return sections_; }
 
  private:
   /// A contingency in force.
@@ -91,6 +102,7 @@ class ContingencyEngine {
   /// Asked once a step. Errors (bad_input): no number, or outside [0, 1000].
   [[nodiscard]] Result<double> load_of(SiteId site);
   [[nodiscard]] Status place(const Entry& entry, TaskId task);
+  [[nodiscard]] ChunkWish wish_for(const DispatchSection& section, double load) const;
   [[nodiscard]] Status take(ResidencyId residency, Bytes actual, std::int32_t acquire, double load, SiteId site,
                             OversizedStay& stay);
   [[nodiscard]] std::optional<std::int32_t> contingency_of(ResidencyId residency, TaskId after, Bytes actual) const;
@@ -103,6 +115,11 @@ class ContingencyEngine {
   [[nodiscard]] Status perform(Active& active, Point point, TaskId task);
   [[nodiscard]] Status perform_due(std::multimap<TaskId, Due>& due, TaskId task);
   [[nodiscard]] std::vector<HostPiece> contingency_pieces(const Contingency& c, Bytes actual) const;
+  /// What the plan promises, as far as sections may be agreed on.
+  [[nodiscard]] double limit() const {
+    const Program& program = *p_.bound.program;
+    return p_.options.agree ? program.collective_limit_f : program.contingency_limit_f;
+  }
   [[nodiscard]] std::string who(SiteId site, double load) const;
   [[nodiscard]] Status check(DeviceCode code, const Active& active, const char* what);
 
@@ -114,6 +131,7 @@ class ContingencyEngine {
   std::vector<std::int32_t> first_contingency_;
   std::vector<double> loads_;  ///< per site; below 0: not asked
   std::vector<Bytes> actual_;  ///< per routed; 0: as planned
+  std::vector<char> placed_;   ///< per routed: this step
   std::vector<Active> active_;
   std::multimap<TaskId, Due> before_, joins_, after_;
   bool order_first_touch_ = false;
@@ -122,6 +140,7 @@ class ContingencyEngine {
   HostPiece planned_piece_;
   std::vector<OversizedRecord> oversized_;
   std::vector<ContingencyRecord> records_;
+  std::vector<SectionRecord> sections_;
 };
 
 }  // namespace tidemark

@@ -13,6 +13,7 @@
 #include "swap/bound_program.h"
 #include "swap/contingency.h"
 #include "swap/device_error.h"
+#include "swap/dispatch_chunks.h"
 #include "swap/dynamic_region.h"
 #include "swap/storage_versions.h"
 #include "swap/stream_set.h"
@@ -41,10 +42,13 @@ struct Executor::State {
   void make_contingencies();
   [[nodiscard]] Status issue();
   [[nodiscard]] Status issue_task(TaskId task);
+  [[nodiscard]] Status begin_section(TaskId task);
+  [[nodiscard]] Status run_chunk_in_front(std::int32_t section, std::int32_t chunk);
   [[nodiscard]] DeviceCode submit_task(TaskId task, StreamRole role);
   [[nodiscard]] DeviceCode submit_work(TaskId task, StreamRole role);
   [[nodiscard]] DeviceCode submit_copy(TaskId task);
-  [[nodiscard]] DeviceCode launch(StreamRole role, std::span<const Schedule::Touch> accesses, Work work, bool restores);
+  [[nodiscard]] DeviceCode launch(StreamRole role, std::span<const Schedule::Touch> accesses, Work work, bool restores,
+                                  std::int32_t section = -1);
   [[nodiscard]] DeviceCode fill(StreamRole role, ResidencyId residency);
   [[nodiscard]] DeviceCode fill_first();
   [[nodiscard]] DeviceCode fill_late(TaskId task, StreamRole role);
@@ -56,11 +60,15 @@ struct Executor::State {
   [[nodiscard]] const BoundMessage* message_of(TaskId task);
   [[nodiscard]] std::string name_of_task(TaskId task) const;
   [[nodiscard]] std::string who() const { return fmt::format("rank {}", schedule.rank); }
-  [[nodiscard]] Touch touch_of(ResidencyId residency, AccessKind kind) {
-    return {.address = addresses[row(residency)],
-            .bytes = bytes[row(residency)],
+  /// `section`: whose chunk is touched; -1: all of it.
+  [[nodiscard]] Touch touch_of(ResidencyId residency, AccessKind kind, std::int32_t section = -1) {
+    DispatchChunks::Part part{.bytes = bytes[row(residency)]};
+    if (section >= 0) part = chunks->part_of(section, residency, part.bytes);
+    return {.address = addresses[row(residency)] + static_cast<Address>(part.offset),
+            .bytes = part.bytes,
             .kind = kind,
-            .seed = versions.seed(schedule.residencies[row(residency)].storage)};
+            .seed = versions.seed(schedule.residencies[row(residency)].storage) ^ part.mark,
+            .place = part.place};
   }
 
   const Program& program;
@@ -79,7 +87,9 @@ struct Executor::State {
   TransferEngine transfers;
   StorageVersions versions;
   std::optional<ContingencyEngine> contingencies;
-  std::vector<char> filled;  ///< per residency: late fills done this step
+  std::optional<DispatchChunks> chunks;
+  std::vector<Bytes> true_bytes;  ///< per residency, of storages in chunks
+  std::vector<char> filled;       ///< per residency: late fills done this step
   std::vector<Touch> touches;
   std::size_t next_message = 0;
   std::int64_t verified_reads = 0;
@@ -101,6 +111,7 @@ Status Executor::State::open() {
   if (const DeviceCode code = streams.open(); code != DeviceCode::ok)
     return device_error(device, code, who() + ": streams");
   make_contingencies();
+  chunks.emplace(bound);
   return {};
 }
 
@@ -124,7 +135,7 @@ Status Executor::State::take_memory() {
     }
   }
   if (may_exceed)
-    spare_pieces = std::min(spare_host_demand(program, program.contingency_limit_f), spare_host_room(program.layout));
+    spare_pieces = std::min(spare_host_demand(program, program.collective_limit_f), spare_host_room(program.layout));
   if (spare_pieces > 0) {
     spare_host = id_of<ArenaId>(needs.size());
     needs.push_back({.on_host = true, .bytes = spare_pieces * kHostPiece / options.scale});
@@ -168,6 +179,7 @@ Status Executor::State::issue() {
   streams.begin_step(schedule.tasks.size());
   transfers.restart();
   contingencies->restart();
+  chunks->restart();
   filled.assign(schedule.residencies.size(), 0);
   next_message = 0;
   verified_reads = 0;
@@ -177,8 +189,56 @@ Status Executor::State::issue() {
   if (code == DeviceCode::ok && !device.traits().simulated) code = device.synchronize_device();
   if (code != DeviceCode::ok) return device_error(device, code, who() + ": filling what the step starts with");
   started_ns = device.now_ns();
-  for (std::size_t t = 0; t < schedule.tasks.size(); ++t)
+  for (std::size_t t = 0; t < schedule.tasks.size(); ++t) {
+    if (Status s = begin_section(id_of<TaskId>(t)); !s) return s;
     if (Status s = issue_task(id_of<TaskId>(t)); !s) return s;
+  }
+  return {};
+}
+
+/// If the section that starts here is to run in chunks: all of them but the last, which the tasks at their own places
+/// are.
+Status Executor::State::begin_section(TaskId task) {
+  const std::int32_t section = chunks->starting_at(task);
+  if (section < 0) return {};
+  const SectionParts& parts = chunks->parts(section);
+  const Result<bool> in_chunks = contingencies->enter(section, parts);
+  if (!in_chunks) return in_chunks.error();
+  if (!in_chunks.value()) return {};
+  true_bytes.resize(schedule.residencies.size());
+  for (const auto* list : {&parts.inside, &parts.kept})
+    for (const ResidencyId r : *list) true_bytes[row(r)] = contingencies->true_bytes(r);
+  const StreamRole first = bound.streams.stream[row(parts.first)];
+  const StreamRole last = bound.streams.stream[row(parts.tasks.back())];
+  DeviceCode code = DeviceCode::ok;
+  for (const Lane lane : parts.follows)
+    if (code == DeviceCode::ok) code = streams.order(stream_of_lane(lane), first);
+  if (code != DeviceCode::ok) return device_error(device, code, name_of_task(task));
+  const std::int32_t count = chunks->chunks(section);
+  for (std::int32_t chunk = 0; chunk + 1 < count; ++chunk)
+    if (Status s = run_chunk_in_front(section, chunk); !s) return s;
+  for (const TaskId member : parts.tasks)
+    if (code == DeviceCode::ok) code = streams.order(last, bound.streams.stream[row(member)]);
+  if (code != DeviceCode::ok) return device_error(device, code, name_of_task(task));
+  chunks->begin(section, count - 1, true_bytes, versions);
+  return {};
+}
+
+/// One task after the other, across lanes too.
+Status Executor::State::run_chunk_in_front(std::int32_t section, std::int32_t chunk) {
+  const SectionParts& parts = chunks->parts(section);
+  chunks->begin(section, chunk, true_bytes, versions);
+  TaskId before = chunk > 0 ? parts.tasks.back() : parts.first;
+  for (const TaskId task : parts.tasks) {
+    const StreamRole role = bound.streams.stream[row(task)];
+    DeviceCode code = streams.order(bound.streams.stream[row(before)], role);
+    before = task;
+    if (code != DeviceCode::ok) return device_error(device, code, name_of_task(task));
+    // What a contingency brings for this task is needed here already.
+    if (Status s = contingencies->join_before(task); !s) return s;
+    code = submit_task(task, role);
+    if (code != DeviceCode::ok) return device_error(device, code, name_of_task(task));
+  }
   return {};
 }
 
@@ -209,23 +269,29 @@ DeviceCode Executor::State::submit_work(TaskId task, StreamRole role) {
   Work work{.id = static_cast<std::int64_t>(task),
             .estimate_ns = program.estimate_ns.empty() ? 0 : program.estimate_ns[row(task)]};
   if (role == StreamRole::receive) work.estimate_ns = 0;
+  const std::int32_t section = chunks->running(task);
+  if (section >= 0) work.estimate_ns = chunks->share_of(section, work.estimate_ns);
   if (const BoundMessage* message = message_of(task); message != nullptr && options.match_messages)
     work.message = {.peer_rank = message->peer_rank, .tag = message->tag, .is_send = message->is_send};
-  return launch(role, schedule.touches_of(task), work, schedule.tasks[row(task)].kind == TaskKind::recompute);
+  return launch(role, schedule.touches_of(task), work, schedule.tasks[row(task)].kind == TaskKind::recompute, section);
 }
 
 /// Reads first: a task that changes a storage in place reads the version before.
-DeviceCode Executor::State::launch(StreamRole role, std::span<const Schedule::Touch> accesses, Work work,
-                                   bool restores) {
+DeviceCode Executor::State::launch(StreamRole role, std::span<const Schedule::Touch> accesses, Work work, bool restores,
+                                   std::int32_t section) {
   touches.clear();
+  const auto add = [&](ResidencyId residency, AccessKind kind) {
+    const Touch touch = touch_of(residency, kind, section);
+    if (section < 0 || touch.bytes > 0) touches.push_back(touch);
+  };
   for (const Schedule::Touch& access : accesses)
-    if (access.kind == AccessKind::read) touches.push_back(touch_of(access.residency, AccessKind::read));
+    if (access.kind == AccessKind::read) add(access.residency, AccessKind::read);
   verified_reads += options.verify ? static_cast<std::int64_t>(touches.size()) : 0;
   for (const Schedule::Touch& access : accesses) {
     if (access.kind != AccessKind::write) continue;
     const StorageId storage = schedule.residencies[row(access.residency)].storage;
     restores ? versions.restored(storage) : versions.new_write(storage);
-    touches.push_back(touch_of(access.residency, AccessKind::write));
+    add(access.residency, AccessKind::write);
   }
   work.touches = touches;
   work.verify = options.verify;
@@ -325,7 +391,8 @@ Result<RunReport> Executor::State::report() {
               .waits_added = bound.streams.added,
               .verified_reads = verified_reads,
               .oversized = contingencies->oversized(),
-              .contingencies = contingencies->records()};
+              .contingencies = contingencies->records(),
+              .sections = contingencies->sections()};
   for (std::size_t a = 0; a < bound.arena_bytes.size(); ++a) {
     const bool on_host = program.layout.arenas[a].space == MemorySpace::host;
     (on_host ? r.planned_host_bytes : r.planned_bytes) += bound.arena_bytes[a];

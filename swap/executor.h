@@ -32,8 +32,17 @@ namespace tidemark {
 /// touches one of them is issued.
 using LoadSource = std::function<double(SiteId)>;
 
-/// Whether every rank of the group carries out the collective contingencies of this level. May block.
-using Agree = std::function<bool(std::int32_t group, std::int32_t level)>;
+/// What a rank says of running a section in chunks.
+enum class ChunkWish : std::uint8_t {
+  none,        ///< it fits whole; chunks are as good
+  wanted,      ///< whole it exceeds its slots
+  impossible,  ///< not even in chunks: its load is above Program::collective_limit_f
+};
+
+/// Whether the expert group runs a section in chunks. `group` is the pipeline rank, `level` the section's index in
+/// Program::sections. Every rank of the group asks once for each section, in the same order, and must be given the same
+/// answer: yes at most if none says impossible, and best only if one wants it. May block.
+using Agree = std::function<bool(std::int32_t group, std::int32_t level, ChunkWish wish)>;
 
 /// Names for messages; empty functions: ids.
 struct RunNames {
@@ -48,7 +57,7 @@ struct RunOptions {
   bool verify = false;          ///< fill what is written, check what is read and what was copied in
   bool match_messages = false;  ///< needs traits().messages; otherwise receives complete at once
   LoadSource load;              ///< empty: as planned
-  Agree agree;                  ///< empty: collective contingencies are not applied
+  Agree agree;                  ///< asked where loads are given; empty: every section runs whole
   RunNames names;
 };
 

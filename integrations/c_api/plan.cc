@@ -54,7 +54,8 @@ tidemark_rank_figures to_c(const RankFigures& f) {
           .host_bytes = f.host_bytes,
           .swapped_bytes_per_step = f.swapped_bytes_per_step,
           .recompute_ns = f.recompute_ns,
-          .added_ns = f.added_ns};
+          .added_ns = f.added_ns,
+          .collective_limit_f = f.collective_limit_f};
 }
 
 tidemark_run_report to_c(const RunReport& r) {

@@ -77,7 +77,7 @@ struct PlanFile {
   friend bool operator==(const PlanFile&, const PlanFile&) = default;
 };
 
-inline constexpr std::int64_t kPlanSchemaVersion = 2;
+inline constexpr std::int64_t kPlanSchemaVersion = 3;
 
 /// The text of plan.json; ends with a newline. Ranks are written in parallel; same values, same bytes.
 [[nodiscard]] std::string write_plan_file(const PlanFile& file);

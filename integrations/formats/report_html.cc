@@ -121,7 +121,8 @@ void add_rank_row(std::string& page, const RankPlan& rank, Bytes full) {
        {f.recompute_ns, f.exposed_communication_ns, f.exposed_copy_ns, f.copy_overhead_ns, f.lower_bound_ns}) {
     add(page, "<td>{}</td>", ms_text(ns));
   }
-  add(page, "<td>{:.2f}</td><td class=\"l\">{}</td></tr>\n", f.contingency_limit_f, html_text(f.peak_op));
+  add(page, "<td>{:.2f}<small>{:.2f}</small></td><td class=\"l\">{}</td></tr>\n", f.contingency_limit_f,
+      f.collective_limit_f, html_text(f.peak_op));
 }
 
 void add_ranks(std::string& page, const PlanRequest& request, const PlanOutcome& outcome) {
@@ -138,7 +139,8 @@ void add_ranks(std::string& page, const PlanRequest& request, const PlanOutcome&
       "<th class=\"l\">held at the peak<small>red: budget</small></th><th>peak</th><th>spare</th><th>static</th>"
       "<th>activations</th><th>reserve</th><th>host<small>pinned</small></th><th>swapped<small>one way</small></th>"
       "<th>added<small>ms</small></th><th>recompute</th><th>comm</th><th>copies<small>exposed</small></th>"
-      "<th>copies<small>overhead</small></th><th>lower<small>bound, ms</small></th><th>f limit</th>"
+      "<th>copies<small>overhead</small></th><th>lower<small>bound, ms</small></th><th>f "
+      "limit<small>agreed</small></th>"
       "<th class=\"l\">peak is at</th></tr></thead><tbody>\n";
   for (const RankPlan& rank : outcome.ranks) add_rank_row(page, rank, full + full / 20);
   page += "</tbody></table></div>\n";

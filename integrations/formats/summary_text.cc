@@ -29,8 +29,8 @@ std::string parameters_line(const PlanOutcome& outcome) {
 
 std::string rank_table(const PlanOutcome& outcome) {
   TextTable table({"rank", "f", "peak", "spare", "static", "activations", "reserve", "host", "swap", "added ms",
-                   "recompute", "comm", "exposed copy", "copy cost", "bound ms", "bound %", "f limit", ""},
-                  {17});
+                   "recompute", "comm", "exposed copy", "copy cost", "bound ms", "bound %", "f limit", "agreed", ""},
+                  {18});
   for (const RankPlan& rank : outcome.ranks) {
     const RankFigures& f = rank.figures;
     table.add({fmt::format("{}", f.rank), fmt::format("{:.2f}", f.load), gib_text(f.peak_bytes),
@@ -39,7 +39,7 @@ std::string rank_table(const PlanOutcome& outcome) {
                ms_text(f.added_ns), ms_text(f.recompute_ns), ms_text(f.exposed_communication_ns),
                ms_text(f.exposed_copy_ns), ms_text(f.copy_overhead_ns), ms_text(f.lower_bound_ns),
                fmt::format("{:.3f}", f.lower_bound_percent), fmt::format("{:.2f}", f.contingency_limit_f),
-               f.fits ? "fits" : "OVER"});
+               fmt::format("{:.2f}", f.collective_limit_f), f.fits ? "fits" : "OVER"});
   }
   return "\nRanks (sizes in GiB; times in ms per step, modelled)\n" + table.text();
 }

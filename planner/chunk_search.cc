@@ -1,0 +1,190 @@
+#include "planner/chunk_search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "core/dynamic_region.h"
+#include "planner/dynamic_bound.h"
+#include "planner/section_drafts.h"
+
+namespace tidemark {
+namespace {
+
+/// Less than this above the first limit is not worth agreeing on.
+constexpr double kLeastGain = 1.0 / 128;
+/// No farther beyond the first limit is looked: buffers are sized for the load that is looked for.
+constexpr double kMostGain = 1.5;
+constexpr int kHalvings = 8;
+constexpr int kAttempts = 1;
+
+using Granules = std::vector<std::int64_t>;
+
+/// Granules that a load takes of each routed storage beyond its slot, per residency.
+Granules extras(const Program& program, double load) {
+  Granules extra(program.schedule.residencies.size(), 0);
+  for (const RoutedResidency& routed : program.routed)
+    extra[row(routed.residency)] = extra_granules(program.layout.offset_of[row(routed.residency)],
+                                                  program.schedule.residencies[row(routed.residency)].bytes,
+                                                  routed_bytes(routed, load), kPlanGranule);
+  return extra;
+}
+
+class ChunkSearch {
+ public:
+  ChunkSearch(const Program& program, std::span<const SectionDraft> drafts)
+      : program_(program),
+        drafts_(drafts),
+        region_(dynamic_region(program.layout.arenas.front(), kPlanGranule).count),
+        local_extra_(extras(program, program.contingency_limit_f)),
+        local_(dynamic_demand(program, program.contingency_limit_f)) {}
+
+  /// The sections needed for `load`; nothing if all of them do not help. At each half-step with too little room, the
+  /// section that takes most there whole is taken.
+  [[nodiscard]] std::optional<std::vector<std::size_t>> needed(double load) const {
+    Granules demand = dynamic_demand(program_, load), local = local_;
+    const Granules extra = extras(program_, load);
+    std::vector<std::int32_t> from(extra.size());
+    for (std::size_t r = 0; r < from.size(); ++r) from[r] = program_.schedule.residencies[r].acquire;
+    std::vector<char> tried(drafts_.size(), 0);
+    std::vector<std::size_t> taken;
+    for (std::size_t at = 0; at < demand.size();) {
+      if (demand[at] <= region_) {
+        ++at;
+        continue;
+      }
+      const std::optional<std::size_t> best = most_inside(static_cast<std::int32_t>(at), extra, tried);
+      if (!best) return std::nullopt;
+      tried[*best] = 1;
+      const SectionParts& parts = drafts_[*best].parts;
+      if (!keeps_first_limit(parts, local)) continue;
+      take(parts, extra, demand, from);
+      taken.push_back(*best);
+      at = std::min(at, static_cast<std::size_t>(parts.begin));
+    }
+    std::sort(taken.begin(), taken.end());
+    return taken;
+  }
+
+ private:
+  [[nodiscard]] const Residency& stay(ResidencyId r) const { return program_.schedule.residencies[row(r)]; }
+  [[nodiscard]] bool lives(ResidencyId r, std::int32_t at) const {
+    return stay(r).acquire <= at && at < stay(r).release;
+  }
+
+  [[nodiscard]] std::optional<std::size_t> most_inside(std::int32_t at, const Granules& extra,
+                                                       const std::vector<char>& tried) const {
+    std::optional<std::size_t> best;
+    std::int64_t most = 0;
+    for (std::size_t i = 0; i < drafts_.size() && drafts_[i].parts.begin <= at; ++i) {
+      if (tried[i] != 0) continue;
+      std::int64_t granules = 0;
+      for (const ResidencyId r : drafts_[i].parts.inside) granules += lives(r, at) ? extra[row(r)] : 0;
+      if (granules <= most) continue;
+      most = granules;
+      best = i;
+    }
+    return best;
+  }
+
+  /// Adds to `local` what the section takes more in chunks than whole, up to the first limit; that must stay within the
+  /// region, whatever the groups of the other sections say. False: it does not, and `local` is as it was.
+  [[nodiscard]] bool keeps_first_limit(const SectionParts& parts, Granules& local) const {
+    std::int32_t end = parts.begin;
+    for (const ResidencyId r : parts.kept)
+      if (local_extra_[row(r)] > 0) end = std::max(end, stay(r).acquire);
+    Granules more;
+    for (std::int32_t at = parts.begin; at < end; ++at) {
+      std::int64_t granules = 0;
+      for (const ResidencyId r : parts.kept) granules += at < stay(r).acquire ? local_extra_[row(r)] : 0;
+      for (const ResidencyId r : parts.inside) granules -= lives(r, at) ? local_extra_[row(r)] : 0;
+      more.push_back(std::max<std::int64_t>(0, granules));
+      if (local[static_cast<std::size_t>(at)] + more.back() > region_) return false;
+    }
+    for (std::size_t i = 0; i < more.size(); ++i) local[static_cast<std::size_t>(parts.begin) + i] += more[i];
+    return true;
+  }
+
+  void take(const SectionParts& parts, const Granules& extra, Granules& demand, std::vector<std::int32_t>& from) const {
+    const auto add = [&](std::int32_t begin, std::int32_t end, std::int64_t granules) {
+      for (std::int32_t at = begin; at < end; ++at) demand[static_cast<std::size_t>(at)] += granules;
+    };
+    for (const ResidencyId r : parts.inside) add(stay(r).acquire, stay(r).release, -extra[row(r)]);
+    for (const ResidencyId r : parts.kept) {
+      if (from[row(r)] <= parts.begin) continue;
+      add(parts.begin, from[row(r)], extra[row(r)]);
+      from[row(r)] = parts.begin;
+    }
+  }
+
+  const Program& program_;
+  std::span<const SectionDraft> drafts_;
+  std::int64_t region_;
+  Granules local_extra_, local_;
+};
+
+/// Whether the region would hold the load if every candidate took nothing of it.
+bool could_hold(const Program& program, const std::vector<char>& candidates, double load) {
+  Granules demand = dynamic_demand(program, load);
+  const Granules extra = extras(program, load);
+  for (const RoutedResidency& routed : program.routed) {
+    if (candidates[row(routed.residency)] == 0) continue;
+    const Residency& r = program.schedule.residencies[row(routed.residency)];
+    for (std::int32_t at = r.acquire; at < r.release; ++at)
+      demand[static_cast<std::size_t>(at)] -= extra[row(routed.residency)];
+  }
+  const std::int64_t region = dynamic_region(program.layout.arenas.front(), kPlanGranule).count;
+  return std::all_of(demand.begin(), demand.end(), [&](std::int64_t granules) { return granules <= region; });
+}
+
+/// Largest load in [least, most) that `holds`, in steps of DynamicBound; `least` is taken to hold.
+template <class Holds>
+double largest(double least, double most, const Holds& holds) {
+  for (int i = 0; i < kHalvings; ++i) {
+    const double middle = std::floor((least + most) / 2 * DynamicBound::kSteps) / DynamicBound::kSteps;
+    if (middle <= least) break;
+    (holds(middle) ? least : most) = middle;
+  }
+  return least;
+}
+
+/// With buffers for loads up to `most`.
+ChunkChoice choose_up_to(const Graph& graph, const Program& program, const std::vector<char>& candidates,
+                         const std::function<bool(double)>& host_fits, double most) {
+  const std::vector<SectionDraft> drafts = draft_sections(graph, program, candidates, most);
+  const ChunkSearch search(program, drafts);
+  const auto holds = [&](double load) { return load <= most && search.needed(load) && host_fits(load); };
+  ChunkChoice choice{.limit = holds(most) ? most : largest(program.contingency_limit_f, most, holds)};
+  const std::optional<std::vector<std::size_t>> needed = search.needed(choice.limit);
+  if (!needed || needed->empty()) return {.limit = program.contingency_limit_f};
+  for (const std::size_t i : *needed) {
+    const std::vector<ChunkBuffer>& buffers = drafts[i].buffers;
+    choice.sections.push_back({.chunks = kPlannedChunks,
+                               .first_buffer = static_cast<std::int32_t>(choice.buffers.size()),
+                               .buffer_count = static_cast<std::int32_t>(buffers.size())});
+    choice.buffers.insert(choice.buffers.end(), buffers.begin(), buffers.end());
+  }
+  return choice;
+}
+
+}  // namespace
+
+ChunkChoice choose_chunks(const Graph& graph, const Program& program, const std::function<bool(double)>& host_fits) {
+  ChunkChoice choice{.limit = program.contingency_limit_f};
+  const double least = program.contingency_limit_f, worth = least * (1 + kLeastGain);
+  const std::vector<char> candidates = inside_candidates(graph, program);
+  if (std::none_of(candidates.begin(), candidates.end(), [](char c) { return c != 0; })) return choice;
+  if (!could_hold(program, candidates, worth) || !host_fits(worth)) return choice;
+  double most = largest(worth, least * kMostGain, [&](double load) { return could_hold(program, candidates, load); });
+  // Buffers for less load find more places, but then there is no more load than that.
+  for (int attempt = 0; attempt < kAttempts && most > choice.limit && most >= worth; ++attempt) {
+    ChunkChoice found = choose_up_to(graph, program, candidates, host_fits, most);
+    if (found.limit > choice.limit && found.limit >= worth) choice = std::move(found);
+    most = least + (most - least) / 2;
+  }
+  return choice;
+}
+
+}  // namespace tidemark
