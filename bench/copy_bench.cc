@@ -5,11 +5,18 @@
 //
 // Workloads: copies out and copies in of equal size on a d2h and an h2d stream, in pieces, with 1 and 2 threads a
 // copy engine. Bounds of the same run, interleaved with it, each first as often: memcpy by as many threads, on the same
-// buffers and on ordinary memory (private, huge pages). The compute thread runs in all of them; how much it got done is
-// shown, since a copy that starves it would look fast. Medians; a share is the median of the shares of the repeats.
+// buffers and on ordinary memory (private, huge pages). Medians; a share is the median of the shares of the repeats.
+//
+// The compute thread is the same in all of them and competes for the cores. Where there are fewer cores than threads,
+// what the copies do not take it gets, and the other way round: a copy that starves it would look fast, one that leaves
+// it more would look slow. So its rate is shown as a share of its rate beside memcpy, and so is what the copies move in
+// a second of processor time: the copy rate at an equal share of the cores. A machine that others use as well shows in
+// `cores`, the processor time all threads got a second.
 // Below: what a verifying launch costs, against memset and a plain read of the same bytes.
 
 #include <fmt/format.h>
+#include <pthread.h>
+#include <time.h>
 
 #include <algorithm>
 #include <array>
@@ -49,6 +56,12 @@ void must(DeviceCode code, const Device& device) {
   std::exit(3);
 }
 
+double processor_seconds(clockid_t clock) {
+  timespec time{};
+  clock_gettime(clock, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
 /// Arithmetic in registers and a little cache until told to stop.
 class ComputeThread {
  public:
@@ -58,6 +71,10 @@ class ComputeThread {
     thread_.join();
   }
   [[nodiscard]] std::int64_t rounds() const { return rounds_; }
+  [[nodiscard]] double processor_seconds() {
+    clockid_t clock{};
+    return pthread_getcpuclockid(thread_.native_handle(), &clock) == 0 ? ::processor_seconds(clock) : 0;
+  }
 
  private:
   void run() {
@@ -131,20 +148,29 @@ struct Setup {
   Buffers buffers;
 };
 
-/// GB/s and rounds of the compute thread a second, by repeat.
+/// By repeat.
 struct Series {
-  std::vector<double> rate, rounds;
+  std::vector<double> rate;      ///< of the copies, GB/s
+  std::vector<double> compute;   ///< rounds of the compute thread a second
+  std::vector<double> per_core;  ///< what the copies move in a second of processor time, GB
+  std::vector<double> cores;     ///< processor time of all threads a second
+
   void add(double gigabytes, const std::function<void()>& work) {
-    const ComputeThread compute;
+    ComputeThread thread;
+    const double all_before = processor_seconds(CLOCK_PROCESS_CPUTIME_ID), computing = thread.processor_seconds();
+    const std::int64_t rounds = thread.rounds();
     const double seconds = seconds_of(work);
+    const double all = processor_seconds(CLOCK_PROCESS_CPUTIME_ID) - all_before;
     rate.push_back(gigabytes / seconds);
-    rounds.push_back(static_cast<double>(compute.rounds()) / seconds);
+    compute.push_back(static_cast<double>(thread.rounds() - rounds) / seconds);
+    per_core.push_back(gigabytes / (all - (thread.processor_seconds() - computing)));
+    cores.push_back(all / seconds);
   }
 };
 
-double share(const Series& ours, const Series& bound) {
+double percent(const std::vector<double>& ours, const std::vector<double>& bound) {
   std::vector<double> shares;
-  for (std::size_t i = 0; i < ours.rate.size(); ++i) shares.push_back(100 * ours.rate[i] / bound.rate[i]);
+  for (std::size_t i = 0; i < ours.size(); ++i) shares.push_back(100 * ours[i] / bound[i]);
   return median(shares);
 }
 
@@ -162,9 +188,13 @@ void compare(Bytes bytes, Bytes piece, int threads, int repeats, const Buffers& 
     for (int turn = 0; turn < 3; ++turn)
       rivals[static_cast<std::size_t>((i + turn) % 3)]();  // each goes first as often
   }
-  fmt::print("{:>7} {:>10} {:>10.2f} {:>14.2f} {:>14.2f} {:>10.1f} {:>10.1f} {:>12.0f} {:>12.0f}\n", threads,
-             format_bytes(piece), median(ours.rate), median(same.rate), median(plain.rate), share(ours, same),
-             share(ours, plain), median(ours.rounds), median(plain.rounds));
+  fmt::print("{:>7} {:>10}", threads, format_bytes(piece));
+  for (const Series* series : {&ours, &same, &plain}) fmt::print(" {:>6.2f}", median(series->rate));
+  for (const Series* bound : {&same, &plain}) {
+    fmt::print(" {:>10.1f} {:>9.1f} {:>9.1f}", percent(ours.rate, bound->rate), percent(ours.compute, bound->compute),
+               percent(ours.per_core, bound->per_core));
+  }
+  fmt::print(" {:>7.2f} {:>6.2f}\n", median(ours.cores), median(plain.cores));
 }
 
 void measure_verification(Bytes bytes, int repeats, char* data) {
@@ -213,10 +243,11 @@ int main(int argc, char** argv) {
       "host copies out and in at once, {} each way, one compute thread beside them; {} cores; measured, medians "
       "of {}\n",
       format_bytes(bytes), std::thread::hardware_concurrency(), repeats);
-  fmt::print("{:>7} {:>10} {:>10} {:>14} {:>14} {:>10} {:>10} {:>12} {:>12}\n", "threads", "piece", "ours",
-             "memcpy same", "memcpy plain", "% of same", "% of plain", "compute", "compute");
-  fmt::print("{:>7} {:>10} {:>10} {:>14} {:>14} {:>10} {:>10} {:>12} {:>12}\n", "a way", "", "GB/s", "GB/s", "GB/s", "",
-             "", "rounds/s", "in plain");
+  fmt::print("{:>18} {:>20} {:^30} {:^30} {:>14}\n", "", "GB/s: memcpy on", "% of memcpy on the same",
+             "% of plain memcpy", "cores");
+  fmt::print("{:>7} {:>10} {:>6} {:>6} {:>6} {:>10} {:>9} {:>9} {:>10} {:>9} {:>9} {:>7} {:>6}\n", "threads", "piece",
+             "ours", "same", "plain", "copied", "computed", "per core", "copied", "computed", "per core", "ours",
+             "plain");
   for (const int threads : {1, 2}) {
     for (const Bytes piece : {4 * kMiB, 64 * kMiB}) compare(bytes, piece, threads, repeats, ordinary);
   }

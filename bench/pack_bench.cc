@@ -20,24 +20,24 @@ using namespace tidemark;
 
 constexpr Bytes kAlignment = 512;
 
-double milliseconds_of(const Packer& packer, std::span<const PackItem> items, Packing& packing) {
+double milliseconds_of(const Packer& packer, const PackProblem& problem, PackAnswer& answer) {
   double best = 1e300;
   for (int repeat = 0; repeat < 3; ++repeat) {
     const std::clock_t start = std::clock();
-    packing = packer.pack(items, kAlignment);
+    answer = packer.pack(problem, {});
     best = std::min(best, 1000.0 * static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC);
   }
   return best;
 }
 
 void report(const std::string& instance, const std::vector<PackItem>& items) {
-  const Bytes load = packing_load(items, kAlignment);
+  const PackProblem problem{.items = items, .alignment = kAlignment};
   for (const Packer& packer : packers()) {
-    Packing packing;
-    const double ms = milliseconds_of(packer, items, packing);
-    const double excess = 100.0 * (static_cast<double>(packing.height_bytes) / static_cast<double>(load) - 1.0);
+    PackAnswer answer;
+    const double ms = milliseconds_of(packer, problem, answer);
     fmt::print("{:<26} {:<24} {:>7} {:>12} {:>12} {:>8.2f} {:>9.2f}\n", instance, packer.name, items.size(),
-               format_bytes(load), format_bytes(packing.height_bytes), excess, ms);
+               format_bytes(answer.bound_bytes), format_bytes(answer.packing.height_bytes), answer.excess_percent(),
+               ms);
   }
 }
 
@@ -61,7 +61,7 @@ int report_plan(const char* path) {
 }
 
 void print_head() {
-  fmt::print("{:<26} {:<24} {:>7} {:>12} {:>12} {:>8} {:>9}\n", "instance", "packer", "items", "load", "height",
+  fmt::print("{:<26} {:<24} {:>7} {:>12} {:>12} {:>8} {:>9}\n", "instance", "packer", "items", "bound", "height",
              "excess %", "ms");
 }
 

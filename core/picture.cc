@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 namespace tidemark {
@@ -14,6 +15,7 @@ constexpr char kShared = '#';
 constexpr char kConflict = '!';
 
 bool overlap(const PictureItem& a, const PictureItem& b) {
+  if (a.owner >= 0 && a.owner == b.owner) return false;
   return a.begin < b.end && b.begin < a.end && a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
 }
 
@@ -52,7 +54,10 @@ class Canvas {
   static std::pair<int, int> span_of(Number begin, Number end, Number length, int cells) {
     const double scale = static_cast<double>(cells) / static_cast<double>(length);
     const int first = std::clamp(static_cast<int>(static_cast<double>(begin) * scale), 0, cells - 1);
-    const int last = std::clamp(static_cast<int>(static_cast<double>(end - 1) * scale), first, cells - 1);
+    // The cell of the last moment, or a later one that the end still reaches into: a step may be wider than a cell.
+    const double end_cell = std::ceil(static_cast<double>(end) * scale - 1e-9) - 1;
+    const double last_cell = std::max(std::floor(static_cast<double>(end - 1) * scale), end_cell);
+    const int last = std::clamp(static_cast<int>(last_cell), first, cells - 1);
     return {first, last};
   }
 
@@ -68,13 +73,24 @@ class Canvas {
 
   [[nodiscard]] char letter(const Cell& cell) const {
     if (cell.items.empty()) return kFree;
-    if (cell.items.size() == 1) return kLetters[cell.items.front() % kLetters.size()];
+    const char first = letter_of(cell.items.front());
+    bool alike = true;
     for (std::size_t a = 0; a < cell.items.size(); ++a) {
+      alike = alike && is_of(cell.items[a], cell.items.front()) && letter_of(cell.items[a]) == first;
       for (std::size_t b = 0; b < a; ++b) {
         if (overlap(items_[cell.items[a]], items_[cell.items[b]])) return kConflict;
       }
     }
-    return kShared;
+    return alike ? first : kShared;
+  }
+
+  [[nodiscard]] char letter_of(std::size_t i) const {
+    const std::int32_t named = items_[i].letter;
+    return kLetters[(named < 0 ? i : static_cast<std::size_t>(named)) % kLetters.size()];
+  }
+  /// The same item, or two of one owner.
+  [[nodiscard]] bool is_of(std::size_t a, std::size_t b) const {
+    return a == b || (items_[a].owner >= 0 && items_[a].owner == items_[b].owner);
   }
 
   std::span<const PictureItem> items_;
@@ -86,6 +102,10 @@ class Canvas {
 };
 
 }  // namespace
+
+std::string_view picture_letters() {
+  return kLetters;
+}
 
 std::string picture(std::span<const PictureItem> items, int columns, int rows) {
   return Canvas(items, columns, rows).text();

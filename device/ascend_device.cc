@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
-#include <chrono>
 #include <limits>
 #include <map>
 #include <mutex>
@@ -13,12 +11,7 @@
 
 #include "device/acl_runtime.h"
 #include "device/ascend_verifier.h"
-#include "device/copy_sides.h"
-#include "device/error_texts.h"
-#include "device/host_pages.h"
-#include "device/mapped_memory.h"
-#include "device/outstanding.h"
-#include "device/pinned_blocks.h"
+#include "device/vendor_device.h"
 
 namespace tidemark {
 namespace {
@@ -41,41 +34,44 @@ Address address_of(const void* pointer) {
   return reinterpret_cast<Address>(pointer);
 }
 
-class AscendDevice final : public Device, private GranuleVendor {
+struct AscendVendor {
+  using Library = acl::Runtime;
+  using Context = acl::Context;
+  using ContextScope = acl::ContextScope;
+  static constexpr bool kAliasing = false;
+  static constexpr const char* kNoMapping = "this ACL has no virtual memory functions";
+  static constexpr const char* kSetContext = "aclrtSetCurrentContext";
+  static constexpr const char* kAllocatePinned = "aclrtMallocHost";
+  static constexpr const char* kFreePinned = "aclrtFreeHost";
+
+  static DeviceCode meaning_of(acl::Code code, VendorCall purpose) { return acl::device_code_of(code, purpose); }
+  static std::string text_of(const acl::Runtime& runtime, const char* call, acl::Code code) {
+    return runtime.text_of(call, code);
+  }
+  static void wait_for_all(const acl::Runtime& runtime) { (void)runtime.synchronize_device(); }
+  static PinnedCalls pinned_calls(const acl::Runtime& runtime) {
+    return {.register_pages =
+                [&runtime](void* pages, std::size_t bytes) {
+                  return runtime.host_register(pages, bytes, acl::kRegisterPinned);
+                },
+            .unregister_pages = [&runtime](void* pages) { return runtime.host_unregister(pages); },
+            .allocate = [&runtime](void** pages, std::size_t bytes) { return runtime.host_allocate(pages, bytes); },
+            .free = [&runtime](void* pages) { return runtime.host_free(pages); },
+            .no_memory = acl::kOutOfMemory};
+  }
+};
+
+class AscendDevice final : public VendorDevice<AscendVendor> {
  public:
   AscendDevice(acl::Runtime runtime, AscendOptions options)
-      : runtime_(std::move(runtime)), options_(std::move(options)), pinned_(pinned_calls()) {}
+      : VendorDevice(std::move(runtime), options.touch_threads), options_(std::move(options)) {}
   ~AscendDevice() override;
   [[nodiscard]] Status open();
 
-  [[nodiscard]] const DeviceTraits& traits() const override { return traits_; }
-  [[nodiscard]] std::string last_error() const override { return errors_.get(); }
   [[nodiscard]] DeviceCode memory_info(MemoryInfo& info) override;
-
-  [[nodiscard]] DeviceCode reserve(Bytes bytes, Address& base) override {
-    return mapping([&] { return mapped_.reserve(bytes, base); });
-  }
-  [[nodiscard]] DeviceCode release(Address base, Bytes bytes) override {
-    return unmapping([&] { return mapped_.release(base, bytes); });
-  }
-  [[nodiscard]] DeviceCode map(Address at, Bytes bytes) override {
-    return mapping([&] { return mapped_.map(at, bytes); });
-  }
-  [[nodiscard]] DeviceCode unmap(Address at, Bytes bytes) override {
-    return unmapping([&] { return mapped_.unmap(at, bytes); });
-  }
-  [[nodiscard]] DeviceCode alias(Address at, Address source, Bytes bytes) override {
-    return mapping([&] { return mapped_.alias(at, source, bytes); });
-  }
-  [[nodiscard]] DeviceCode remap(Address at, Address source, Bytes bytes) override {
-    return mapping([&] { return mapped_.remap(at, source, bytes); });
-  }
 
   [[nodiscard]] DeviceCode allocate_plain(Bytes bytes, Address& address) override;
   [[nodiscard]] DeviceCode free_plain(Address address) override;
-  [[nodiscard]] DeviceCode allocate_pinned(Bytes bytes, Address& address) override;
-  [[nodiscard]] DeviceCode free_pinned(Address address) override;
-  [[nodiscard]] PinnedFacts pinned_facts(Address address) override { return pinned_.facts(address); }
 
   [[nodiscard]] DeviceCode create_stream(StreamRole role, StreamHandle& stream) override;
   [[nodiscard]] DeviceCode destroy_stream(StreamHandle stream) override;
@@ -92,7 +88,6 @@ class AscendDevice final : public Device, private GranuleVendor {
                                 std::int64_t id) override;
   [[nodiscard]] DeviceCode launch(StreamHandle stream, const Work& work) override;
   [[nodiscard]] std::int64_t mismatches(Mismatch& first) override { return verifier_.mismatches(first); }
-  [[nodiscard]] std::int64_t now_ns() override;
 
  private:
   // GranuleVendor: the context is current.
@@ -104,28 +99,7 @@ class AscendDevice final : public Device, private GranuleVendor {
   DeviceCode detach_granule(Address at) override;
   /// ACL gives access with the mapping.
   DeviceCode allow_range(Address /*at*/, Bytes /*bytes*/) override { return DeviceCode::ok; }
-  DeviceCode refuse(DeviceCode code, std::string text) override;
-  DeviceCode answer_lost();
 
-  /// The outcome of an ACL call: keeps the text of a failure and notices a lost device.
-  DeviceCode outcome(acl::Code code, VendorCall purpose, const char* call);
-  template <class Body>
-  DeviceCode in_context(VendorCall purpose, const char* call, Body&& body);
-  /// On a lost device, waits for what may still run. The context is current.
-  void drain_if_lost();
-  /// Also on a lost device, where the answer is ok whatever the vendor says: everything can be given back.
-  template <class Body>
-  DeviceCode give_back(const char* call, Body&& body);
-  DeviceCode given_back(acl::Code code, const char* call);
-  /// The same for a handle that is in `books`, where it stays if the vendor refuses.
-  template <class Body>
-  DeviceCode give_back_of(Outstanding& books, std::uint64_t handle, const char* call, Body&& body);
-  template <class Body>
-  DeviceCode mapping(Body&& body);
-  template <class Body>
-  DeviceCode unmapping(Body&& body);
-
-  [[nodiscard]] PinnedCalls pinned_calls();
   void read_traits();
   [[nodiscard]] acl::Code read_granule();
   [[nodiscard]] acl::Code allocate_padded(Bytes bytes, void*& pointer);
@@ -133,108 +107,18 @@ class AscendDevice final : public Device, private GranuleVendor {
   void free_strays();
   void give_back_all();
 
-  acl::Runtime runtime_;
   const AscendOptions options_;
-  DeviceTraits traits_;
-  acl::Context context_ = nullptr;
   acl::PhysicalProperties granule_properties_;
-  std::atomic<bool> lost_ = false;
-  std::once_flag drained_;
-  ErrorTexts errors_;
-  MappedMemory mapped_{*this, false};
-  PinnedBlocks pinned_;
-  Outstanding streams_, events_;
   Outstanding strays_;  ///< memory ACL would not take back, and nobody has
   std::mutex plain_mutex_;
   std::map<Address, void*> plain_;  ///< what the caller got, and what ACL gave
-  acl::Verifier verifier_{runtime_};
+  acl::Verifier verifier_{library_};
 };
-
-DeviceCode AscendDevice::outcome(acl::Code code, VendorCall purpose, const char* call) {
-  const DeviceCode meaning = acl::device_code_of(code, purpose);
-  if (meaning == DeviceCode::ok || meaning == DeviceCode::not_ready) return meaning;
-  return refuse(meaning, runtime_.text_of(call, code));
-}
-
-DeviceCode AscendDevice::refuse(DeviceCode code, std::string text) {
-  if (code == DeviceCode::lost) lost_ = true;
-  errors_.set(std::move(text));
-  return code;
-}
-
-/// A thread that saw the failure itself keeps its text.
-DeviceCode AscendDevice::answer_lost() {
-  if (errors_.get().empty()) errors_.set("the device is lost since an earlier failure");
-  return DeviceCode::lost;
-}
-
-template <class Body>
-DeviceCode AscendDevice::in_context(VendorCall purpose, const char* call, Body&& body) {
-  if (lost_) return answer_lost();
-  const acl::ContextScope scope(runtime_, context_);
-  return outcome(scope.code() == acl::kSuccess ? body() : scope.code(), purpose, call);
-}
-
-DeviceCode AscendDevice::given_back(acl::Code code, const char* call) {
-  return lost_ ? DeviceCode::ok : outcome(code, VendorCall::give_back, call);
-}
-
-/// A device that is lost only because its books no longer hold may well be at work. Nobody passes before it has ended.
-void AscendDevice::drain_if_lost() {
-  if (lost_) std::call_once(drained_, [this] { (void)runtime_.synchronize_device(); });
-}
-
-template <class Body>
-DeviceCode AscendDevice::give_back(const char* call, Body&& body) {
-  const acl::ContextScope scope(runtime_, context_);
-  drain_if_lost();
-  return given_back(scope.code() == acl::kSuccess ? body() : scope.code(), call);
-}
-
-/// Out of the books before the call: the vendor may give the handle to another thread before this one is back.
-template <class Body>
-DeviceCode AscendDevice::give_back_of(Outstanding& books, std::uint64_t handle, const char* call, Body&& body) {
-  Outstanding::Node node = books.remove(handle);
-  if (node.empty()) return refuse(DeviceCode::invalid, fmt::format("{}: there is no {:#x}", call, handle));
-  const DeviceCode code = give_back(call, body);
-  if (code != DeviceCode::ok) books.put_back(std::move(node));
-  return code;
-}
-
-template <class Body>
-DeviceCode AscendDevice::mapping(Body&& body) {
-  if (!traits_.mapping) return refuse(DeviceCode::unsupported, "this ACL has no virtual memory functions");
-  if (lost_) return answer_lost();
-  const acl::ContextScope scope(runtime_, context_);
-  if (scope.code() != acl::kSuccess) return outcome(scope.code(), VendorCall::other, "aclrtSetCurrentContext");
-  return body();
-}
-
-template <class Body>
-DeviceCode AscendDevice::unmapping(Body&& body) {
-  if (!traits_.mapping) return refuse(DeviceCode::unsupported, "this ACL has no virtual memory functions");
-  const acl::ContextScope scope(runtime_, context_);
-  if (scope.code() != acl::kSuccess && !lost_) {
-    return outcome(scope.code(), VendorCall::other, "making the context current");
-  }
-  drain_if_lost();
-  return body();
-}
-
-PinnedCalls AscendDevice::pinned_calls() {
-  return {
-      .register_pages =
-          [this](void* pages, std::size_t bytes) { return runtime_.host_register(pages, bytes, acl::kRegisterPinned); },
-      .unregister_pages = [this](void* pages) { return runtime_.host_unregister(pages); },
-      .allocate = [this](void** pages, std::size_t bytes) { return runtime_.host_allocate(pages, bytes); },
-      .free = [this](void* pages) { return runtime_.host_free(pages); },
-      .no_memory = acl::kOutOfMemory};
-}
 
 acl::Code AscendDevice::read_granule() {
   granule_properties_.location_id = static_cast<std::uint32_t>(options_.ordinal);
   std::size_t bytes = 0;
-  const acl::Code code = runtime_.granularity(&granule_properties_, acl::kGranularityMinimum, &bytes);
+  const acl::Code code = library_.granularity(&granule_properties_, acl::kGranularityMinimum, &bytes);
   traits_.granule_bytes = static_cast<Bytes>(bytes);
   mapped_.set_granule(traits_.granule_bytes);
   return code;
@@ -242,11 +126,11 @@ acl::Code AscendDevice::read_granule() {
 
 void AscendDevice::read_traits() {
   acl::PackageVersion version;
-  if (runtime_.package_version != nullptr) (void)runtime_.package_version(acl::kPackageCann, &version);
-  const char* const chip = runtime_.soc_name != nullptr ? runtime_.soc_name() : nullptr;
-  const bool can_map = runtime_.granularity && runtime_.address_reserve && runtime_.address_release &&
-                       runtime_.physical_allocate && runtime_.physical_free && runtime_.map && runtime_.unmap;
-  const bool can_register = runtime_.host_register != nullptr && runtime_.host_unregister != nullptr;
+  if (library_.package_version != nullptr) (void)library_.package_version(acl::kPackageCann, &version);
+  const char* const chip = library_.soc_name != nullptr ? library_.soc_name() : nullptr;
+  const bool can_map = library_.granularity && library_.address_reserve && library_.address_release &&
+                       library_.physical_allocate && library_.physical_free && library_.map && library_.unmap;
+  const bool can_register = library_.host_register != nullptr && library_.host_unregister != nullptr;
   traits_.name = "ascend";
   traits_.product = chip != nullptr ? chip : "Ascend NPU";
   traits_.mapping = can_map;
@@ -260,36 +144,36 @@ void AscendDevice::read_traits() {
 
 Status AscendDevice::open() {
   std::uint32_t count = 0;
-  if (const acl::Code code = runtime_.device_count(&count); code != acl::kSuccess) {
-    return infeasible(runtime_.text_of("aclrtGetDeviceCount", code));
+  if (const acl::Code code = library_.device_count(&count); code != acl::kSuccess) {
+    return infeasible(library_.text_of("aclrtGetDeviceCount", code));
   }
   if (options_.ordinal >= static_cast<std::int64_t>(count)) {
     return infeasible(fmt::format("no Ascend device {}: ACL sees {}", options_.ordinal, count));
   }
   acl::Context before = nullptr;
-  if (runtime_.get_context(&before) != acl::kSuccess) before = nullptr;
-  acl::Code code = runtime_.set_device(options_.ordinal);
-  if (code == acl::kSuccess) code = runtime_.get_context(&context_);
+  if (library_.get_context(&before) != acl::kSuccess) before = nullptr;
+  acl::Code code = library_.set_device(options_.ordinal);
+  if (code == acl::kSuccess) code = library_.get_context(&context_);
   if (code == acl::kSuccess) read_traits();
   if (code == acl::kSuccess && traits_.mapping) code = read_granule();
-  if (before != nullptr) (void)runtime_.set_context(before);
-  if (code != acl::kSuccess) return infeasible("cannot use the Ascend device: " + runtime_.text_of("opening it", code));
+  if (before != nullptr) (void)library_.set_context(before);
+  if (code != acl::kSuccess) return infeasible("cannot use the Ascend device: " + library_.text_of("opening it", code));
   return {};
 }
 
 AscendDevice::~AscendDevice() {
   if (context_ == nullptr) return;
-  const acl::ContextScope scope(runtime_, context_);
-  (void)runtime_.synchronize_device();
+  const acl::ContextScope scope(library_, context_);
+  (void)library_.synchronize_device();
   give_back_all();
 }
 
 void AscendDevice::give_back_all() {
-  for (const std::uint64_t event : events_.take_all()) (void)runtime_.event_destroy(event_of(EventHandle{event}));
-  for (const std::uint64_t stream : streams_.take_all()) (void)runtime_.stream_destroy(stream_of(StreamHandle{stream}));
+  for (const std::uint64_t event : events_.take_all()) (void)library_.event_destroy(event_of(EventHandle{event}));
+  for (const std::uint64_t stream : streams_.take_all()) (void)library_.stream_destroy(stream_of(StreamHandle{stream}));
   verifier_.drop_all();
   mapped_.clear();
-  for (const auto& [address, pointer] : plain_) (void)runtime_.free(pointer);
+  for (const auto& [address, pointer] : plain_) (void)library_.free(pointer);
   free_strays();
   pinned_.clear();
 }
@@ -297,7 +181,7 @@ void AscendDevice::give_back_all() {
 DeviceCode AscendDevice::memory_info(MemoryInfo& info) {
   std::size_t free = 0, total = 0;
   const DeviceCode code =
-      in_context(VendorCall::other, "aclrtGetMemInfo", [&] { return runtime_.memory_info(acl::kHbm, &free, &total); });
+      in_context(VendorCall::other, "aclrtGetMemInfo", [&] { return library_.memory_info(acl::kHbm, &free, &total); });
   if (code == DeviceCode::ok) info = {.total_bytes = static_cast<Bytes>(total), .free_bytes = static_cast<Bytes>(free)};
   return code;
 }
@@ -305,42 +189,42 @@ DeviceCode AscendDevice::memory_info(MemoryInfo& info) {
 DeviceCode AscendDevice::reserve_range(Bytes bytes, Address& base) {
   void* pointer = nullptr;
   const acl::Code code =
-      runtime_.address_reserve(&pointer, static_cast<std::size_t>(bytes), 0, nullptr, acl::kReserveHugePages);
+      library_.address_reserve(&pointer, static_cast<std::size_t>(bytes), 0, nullptr, acl::kReserveHugePages);
   base = address_of(pointer);
   return outcome(code, VendorCall::memory, "aclrtReserveMemAddress");
 }
 
 DeviceCode AscendDevice::release_range(Address base, Bytes /*bytes*/) {
-  return given_back(runtime_.address_release(pointer_of(base)), "aclrtReleaseMemAddress");
+  return given_back(library_.address_release(pointer_of(base)), "aclrtReleaseMemAddress");
 }
 
 DeviceCode AscendDevice::create_granule(std::uint64_t& handle) {
   acl::PhysicalHandle made = nullptr;
   const auto bytes = static_cast<std::size_t>(traits_.granule_bytes);
-  const acl::Code code = runtime_.physical_allocate(&made, bytes, &granule_properties_, 0);
+  const acl::Code code = library_.physical_allocate(&made, bytes, &granule_properties_, 0);
   handle = reinterpret_cast<std::uint64_t>(made);
   return outcome(code, VendorCall::memory, "aclrtMallocPhysical");
 }
 
 DeviceCode AscendDevice::destroy_granule(std::uint64_t handle) {
-  return given_back(runtime_.physical_free(reinterpret_cast<acl::PhysicalHandle>(handle)), "aclrtFreePhysical");
+  return given_back(library_.physical_free(reinterpret_cast<acl::PhysicalHandle>(handle)), "aclrtFreePhysical");
 }
 
 DeviceCode AscendDevice::attach_granule(Address at, std::uint64_t handle) {
   const auto bytes = static_cast<std::size_t>(traits_.granule_bytes);
   const auto physical = reinterpret_cast<acl::PhysicalHandle>(handle);
-  return outcome(runtime_.map(pointer_of(at), bytes, 0, physical, 0), VendorCall::memory, "aclrtMapMem");
+  return outcome(library_.map(pointer_of(at), bytes, 0, physical, 0), VendorCall::memory, "aclrtMapMem");
 }
 
 DeviceCode AscendDevice::detach_granule(Address at) {
-  return given_back(runtime_.unmap(pointer_of(at)), "aclrtUnmapMem");
+  return given_back(library_.unmap(pointer_of(at)), "aclrtUnmapMem");
 }
 
 /// aclrtMalloc adds the pad itself; aclrtMallocAlign32 leaves it to the caller, which we prefer: nothing is added
 /// twice.
 acl::Code AscendDevice::allocate_padded(Bytes bytes, void*& pointer) {
   const auto size = static_cast<std::size_t>(round_up(bytes, kPadAlignment) + traits_.tail_pad_bytes);
-  const auto call = runtime_.allocate_exact != nullptr ? runtime_.allocate_exact : runtime_.allocate;
+  const auto call = library_.allocate_exact != nullptr ? library_.allocate_exact : library_.allocate;
   return call(&pointer, size, acl::kHugeFirst);
 }
 
@@ -370,7 +254,7 @@ void AscendDevice::free_strays() {
   std::set<std::uint64_t> strays = strays_.take_all();
   while (!strays.empty()) {
     Outstanding::Node stray = strays.extract(strays.begin());
-    if (runtime_.free(pointer_of(stray.value())) != acl::kSuccess) strays_.put_back(std::move(stray));
+    if (library_.free(pointer_of(stray.value())) != acl::kSuccess) strays_.put_back(std::move(stray));
   }
 }
 
@@ -380,34 +264,17 @@ DeviceCode AscendDevice::free_plain(Address address) {
   auto node = plain_.extract(address);
   lock.unlock();
   if (node.empty()) return refuse(DeviceCode::invalid, fmt::format("{:#x} is no plain block", address));
-  const DeviceCode code = give_back("aclrtFree", [&] { return runtime_.free(node.mapped()); });
+  const DeviceCode code = give_back("aclrtFree", [&] { return library_.free(node.mapped()); });
   lock.lock();
   if (code != DeviceCode::ok) plain_.insert(std::move(node));
   return code;
-}
-
-DeviceCode AscendDevice::allocate_pinned(Bytes bytes, Address& address) {
-  if (bytes <= 0) return refuse(DeviceCode::invalid, "cannot allocate no bytes");
-  if (bytes > kLargestPinned) return refuse(DeviceCode::unsupported, "one piece of pinned memory is at most 64 GiB");
-  const HostPagesOptions wish{.bytes = bytes, .numa_node = traits_.numa_node, .touch_threads = options_.touch_threads};
-  if (lost_) return answer_lost();
-  if (std::string text = PinnedBlocks::no_room(wish); !text.empty()) {
-    return refuse(DeviceCode::out_of_memory, std::move(text));
-  }
-  return in_context(VendorCall::memory, "aclrtMallocHost",
-                    [&] { return pinned_.allocate(wish, traits_.host_register, address); });
-}
-
-DeviceCode AscendDevice::free_pinned(Address address) {
-  if (!pinned_.has(address)) return refuse(DeviceCode::invalid, fmt::format("{:#x} is no pinned block", address));
-  return give_back("aclrtFreeHost", [&] { return pinned_.free(address, lost_); });
 }
 
 /// ACL's priorities are reserved, so the role makes no difference.
 DeviceCode AscendDevice::create_stream(StreamRole /*role*/, StreamHandle& stream) {
   acl::Stream made = nullptr;
   const DeviceCode code =
-      in_context(VendorCall::slot, "aclrtCreateStream", [&] { return runtime_.stream_create(&made); });
+      in_context(VendorCall::slot, "aclrtCreateStream", [&] { return library_.stream_create(&made); });
   if (code != DeviceCode::ok) return code;
   stream = StreamHandle{address_of(made)};
   streams_.add(address_of(made));
@@ -418,10 +285,10 @@ DeviceCode AscendDevice::create_stream(StreamRole /*role*/, StreamHandle& stream
 DeviceCode AscendDevice::destroy_stream(StreamHandle stream) {
   acl::Code waited = acl::kSuccess;
   const DeviceCode code = give_back_of(streams_, static_cast<std::uint64_t>(stream), "aclrtDestroyStream", [&] {
-    if (!lost_) waited = runtime_.stream_synchronize(stream_of(stream));
+    if (!lost_) waited = library_.stream_synchronize(stream_of(stream));
     // Before the call as well: its key may be another thread's stream right after it.
     acl::Verifier::Buffer buffer = verifier_.take(stream_of(stream));
-    const acl::Code destroyed = runtime_.stream_destroy(stream_of(stream));
+    const acl::Code destroyed = library_.stream_destroy(stream_of(stream));
     if (destroyed == acl::kSuccess || lost_) {
       verifier_.drop(std::move(buffer));
     } else {
@@ -436,7 +303,7 @@ DeviceCode AscendDevice::destroy_stream(StreamHandle stream) {
 DeviceCode AscendDevice::create_event(EventHandle& event) {
   acl::Event made = nullptr;
   const DeviceCode code = in_context(VendorCall::slot, "aclrtCreateEventExWithFlag",
-                                     [&] { return runtime_.event_create(&made, acl::kEventSync); });
+                                     [&] { return library_.event_create(&made, acl::kEventSync); });
   if (code != DeviceCode::ok) return code;
   event = EventHandle{address_of(made)};
   events_.add(address_of(made));
@@ -445,23 +312,23 @@ DeviceCode AscendDevice::create_event(EventHandle& event) {
 
 DeviceCode AscendDevice::destroy_event(EventHandle event) {
   return give_back_of(events_, static_cast<std::uint64_t>(event), "aclrtDestroyEvent",
-                      [&] { return runtime_.event_destroy(event_of(event)); });
+                      [&] { return library_.event_destroy(event_of(event)); });
 }
 
 DeviceCode AscendDevice::record_event(EventHandle event, StreamHandle stream) {
   return in_context(VendorCall::slot, "aclrtRecordEvent",
-                    [&] { return runtime_.event_record(event_of(event), stream_of(stream)); });
+                    [&] { return library_.event_record(event_of(event), stream_of(stream)); });
 }
 
 DeviceCode AscendDevice::wait_event(StreamHandle stream, EventHandle event) {
   return in_context(VendorCall::slot, "aclrtStreamWaitEvent",
-                    [&] { return runtime_.stream_wait_event(stream_of(stream), event_of(event)); });
+                    [&] { return library_.stream_wait_event(stream_of(stream), event_of(event)); });
 }
 
 DeviceCode AscendDevice::query_event(EventHandle event) {
   int status = 0;
   const DeviceCode code = in_context(VendorCall::wait, "aclrtQueryEventStatus",
-                                     [&] { return runtime_.event_status(event_of(event), &status); });
+                                     [&] { return library_.event_status(event_of(event), &status); });
   if (code != DeviceCode::ok) return code;
   return status == acl::kEventComplete ? DeviceCode::ok : DeviceCode::not_ready;
 }
@@ -470,7 +337,7 @@ DeviceCode AscendDevice::query_event(EventHandle event) {
 DeviceCode AscendDevice::synchronize_event(EventHandle event, std::int64_t timeout_ns) {
   if (timeout_ns < 0) {
     return in_context(VendorCall::wait, "aclrtSynchronizeEvent",
-                      [&] { return runtime_.event_synchronize(event_of(event)); });
+                      [&] { return library_.event_synchronize(event_of(event)); });
   }
   const DeviceCode now = query_event(event);
   if (now != DeviceCode::not_ready || timeout_ns == 0) return now;
@@ -478,50 +345,36 @@ DeviceCode AscendDevice::synchronize_event(EventHandle event, std::int64_t timeo
   const auto timeout_ms =
       static_cast<std::int32_t>(std::min<std::int64_t>(wanted_ms, std::numeric_limits<std::int32_t>::max()));
   return in_context(VendorCall::wait, "aclrtSynchronizeEventWithTimeout",
-                    [&] { return runtime_.event_synchronize_limit(event_of(event), timeout_ms); });
+                    [&] { return library_.event_synchronize_limit(event_of(event), timeout_ms); });
 }
 
 DeviceCode AscendDevice::synchronize_stream(StreamHandle stream) {
   return in_context(VendorCall::wait, "aclrtSynchronizeStream",
-                    [&] { return runtime_.stream_synchronize(stream_of(stream)); });
+                    [&] { return library_.stream_synchronize(stream_of(stream)); });
 }
 
 DeviceCode AscendDevice::synchronize_device() {
-  return in_context(VendorCall::wait, "aclrtSynchronizeDevice", [&] { return runtime_.synchronize_device(); });
+  return in_context(VendorCall::wait, "aclrtSynchronizeDevice", [&] { return library_.synchronize_device(); });
 }
 
 DeviceCode AscendDevice::copy(StreamHandle stream, Address to, Address from, Bytes bytes, CopyKind kind,
                               std::int64_t /*id*/) {
-  if (lost_) return answer_lost();
-  const auto pinned = [this](Address at, Bytes size) { return pinned_.covers(at, size); };
-  if (std::string why = wrong_side_of_copy(to, from, bytes, kind, pinned); !why.empty()) {
-    return refuse(DeviceCode::invalid, std::move(why));
-  }
+  if (const DeviceCode code = check_copy(to, from, bytes, kind); code != DeviceCode::ok) return code;
   const auto size = static_cast<std::size_t>(bytes);
   const int direction = kind == CopyKind::device_to_host   ? acl::kDeviceToHost
                         : kind == CopyKind::host_to_device ? acl::kHostToDevice
                                                            : acl::kDeviceToDevice;
   return in_context(VendorCall::work, "aclrtMemcpyAsync", [&] {
     if (size == 0) return acl::kSuccess;
-    return runtime_.copy(pointer_of(to), size, pointer_of(from), size, direction, stream_of(stream));
+    return library_.copy(pointer_of(to), size, pointer_of(from), size, direction, stream_of(stream));
   });
 }
 
-/// Checks what is read, lets the time pass, then fills what is written.
 acl::Code AscendDevice::launch_all(acl::Stream stream, const Work& work) {
-  acl::Code code = acl::kSuccess;
-  const auto touch_all = [&](AccessKind kind) {
-    for (const Touch& touch : work.touches) {
-      if (code != acl::kSuccess || touch.kind != kind || touch.bytes == 0) continue;
-      code = kind == AccessKind::read ? verifier_.check(stream, touch, work.id) : verifier_.fill(stream, touch);
-    }
-  };
-  if (work.verify) touch_all(AccessKind::read);
-  if (code == acl::kSuccess && options_.play_estimates && work.estimate_ns > 0) {
-    code = acl::sleep_on(runtime_, stream, work.estimate_ns);
-  }
-  if (work.verify) touch_all(AccessKind::write);
-  return code;
+  return carry_out(
+      work, options_.play_estimates, [&](const Touch& touch) { return verifier_.check(stream, touch, work.id); },
+      [&] { return acl::sleep_on(library_, stream, work.estimate_ns); },
+      [&](const Touch& touch) { return verifier_.fill(stream, touch); });
 }
 
 DeviceCode AscendDevice::launch(StreamHandle stream, const Work& work) {
@@ -529,11 +382,6 @@ DeviceCode AscendDevice::launch(StreamHandle stream, const Work& work) {
   if (work.message.peer_rank >= 0) return refuse(DeviceCode::unsupported, "no messages between ranks on ascend");
   if (!work.verify && !options_.play_estimates) return DeviceCode::ok;
   return in_context(VendorCall::work, "aclrtLaunchHostFunc", [&] { return launch_all(stream_of(stream), work); });
-}
-
-std::int64_t AscendDevice::now_ns() {
-  const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
 }
 
 }  // namespace

@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace tidemark {
 namespace {
 
-constexpr Bytes kShared = 4 * kMiB;      ///< copies from here on are worth several threads
-constexpr Bytes kShareUnit = 64 * kKiB;  ///< shares start at multiples of this
+constexpr Bytes kShared = 4 * kMiB;   ///< copies from here on are worth several threads
+constexpr Bytes kSlice = 512 * kKiB;  ///< what a thread takes at a time: few enough wake-ups, and nobody waits long
 /// A link idle for no longer was waited for by somebody who woke up late.
 constexpr auto kLate = std::chrono::milliseconds(2);
 
@@ -26,73 +27,72 @@ HostLink::Clock::time_point HostLink::book(Bytes bytes, Clock::time_point now) {
 }
 
 HostCopyEngine::HostCopyEngine(int threads, Bytes bytes_per_s) : link_(bytes_per_s) {
-  for (int i = 1; i < threads; ++i) {
-    helpers_.emplace_back([this, index = static_cast<std::size_t>(i)] { help(index); });
-  }
+  for (int i = 0; i < threads && threads > 1; ++i) workers_.emplace_back([this] { work(); });
 }
 
 HostCopyEngine::~HostCopyEngine() {
   {
     const std::lock_guard lock(mutex_);
     ending_ = true;
-    changed_.notify_all();
+    begun_.notify_all();
   }
-  for (std::thread& helper : helpers_) helper.join();
+  for (std::thread& worker : workers_) worker.join();
 }
 
-void HostCopyEngine::copy(void* to, const void* from, Bytes bytes) {
-  const Share whole{.to = static_cast<char*>(to), .from = static_cast<const char*>(from), .bytes = bytes};
-  std::unique_lock crew(crew_, std::defer_lock);
-  if (helpers_.empty() || bytes < kShared || !crew.try_lock()) return copy_share(whole);
-  copy_together(whole);
+void HostCopyEngine::begin(void* to, const void* from, Bytes bytes, std::function<void()> done) {
+  const Slice whole{.to = static_cast<char*>(to), .from = static_cast<const char*>(from), .bytes = bytes};
+  if (workers_.empty() || bytes < kShared) {
+    copy_alone(whole);
+    return done();
+  }
+  auto copy = std::make_shared<Copy>(Copy{.left = whole, .done = std::move(done)});
+  const std::lock_guard lock(mutex_);
+  copies_.push_back(std::move(copy));
+  begun_.notify_all();
 }
 
-HostCopyEngine::Share HostCopyEngine::share_of(const Share& whole, std::size_t index, std::size_t count) {
-  const auto parts = static_cast<Bytes>(count), part = static_cast<Bytes>(index);
-  const Bytes units = whole.bytes / kShareUnit;
-  const Bytes begin = units * part / parts * kShareUnit;
-  const Bytes end = part + 1 == parts ? whole.bytes : units * (part + 1) / parts * kShareUnit;
-  return {.to = whole.to + begin, .from = whole.from + begin, .bytes = end - begin};
-}
-
-void HostCopyEngine::copy_share(const Share& share) {
+void HostCopyEngine::copy_alone(const Slice& whole) {
   if (!link_.limited()) {
-    std::memcpy(share.to, share.from, static_cast<std::size_t>(share.bytes));
+    std::memcpy(whole.to, whole.from, static_cast<std::size_t>(whole.bytes));
     return;
   }
-  for (Bytes at = 0, piece = 0; at < share.bytes; at += piece) {
-    piece = std::min(link_.piece_bytes(), share.bytes - at);
+  for (Bytes at = 0, piece = 0; at < whole.bytes; at += piece) {
+    piece = std::min(link_.piece_bytes(), whole.bytes - at);
     const HostLink::Clock::time_point end = link_.book(piece, HostLink::Clock::now());
-    std::memcpy(share.to + at, share.from + at, static_cast<std::size_t>(piece));
+    std::memcpy(whole.to + at, whole.from + at, static_cast<std::size_t>(piece));
     std::this_thread::sleep_until(end);
   }
 }
 
-/// REQUIRES: crew_ is held.
-void HostCopyEngine::copy_together(const Share& whole) {
-  {
-    const std::lock_guard lock(mutex_);
-    whole_ = whole;
-    busy_ = helpers_.size();
-    ++turn_;
-    changed_.notify_all();
-  }
-  copy_share(share_of(whole, 0, helpers_.size() + 1));
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return busy_ == 0; });
+HostCopyEngine::Slice HostCopyEngine::claim(const std::shared_ptr<Copy>& copy) {
+  Slice& left = copy->left;
+  const Slice slice{.to = left.to, .from = left.from, .bytes = std::min(kSlice, left.bytes)};
+  left = {.to = left.to + slice.bytes, .from = left.from + slice.bytes, .bytes = left.bytes - slice.bytes};
+  if (left.bytes == 0) std::erase(copies_, copy);
+  return slice;
 }
 
-void HostCopyEngine::help(std::size_t index) {
-  std::unique_lock lock(mutex_);
-  for (std::uint64_t seen = 0;;) {
-    changed_.wait(lock, [&] { return ending_ || turn_ != seen; });
-    if (turn_ == seen) return;
-    seen = turn_;
-    const Share share = share_of(whole_, index, helpers_.size() + 1);
+void HostCopyEngine::copy_slices(const std::shared_ptr<Copy>& copy, Lock& lock) {
+  while (copy->left.bytes > 0) {
+    const Slice slice = claim(copy);
+    ++copy->busy;
     lock.unlock();
-    copy_share(share);
+    copy_alone(slice);
     lock.lock();
-    if (--busy_ == 0) changed_.notify_all();
+    if (--copy->busy > 0 || copy->left.bytes > 0) continue;
+    lock.unlock();
+    copy->done();
+    lock.lock();
+  }
+}
+
+void HostCopyEngine::work() {
+  Lock lock(mutex_);
+  for (;;) {
+    begun_.wait(lock, [this] { return ending_ || !copies_.empty(); });
+    if (copies_.empty()) return;
+    const std::shared_ptr<Copy> oldest = copies_.front();
+    copy_slices(oldest, lock);
   }
 }
 

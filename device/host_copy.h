@@ -1,15 +1,19 @@
 #pragma once
 // The copy engines of the host back end: memcpy by one or several threads, slowed down to a given rate if asked.
 //
-// One engine a direction. Rate: pieces book time on the engine's clock (bytes / rate each, one after the other) and
-// wait for the end of their booking, so copies of several streams share the rate. A booking that comes a little after
-// the one before has ended counts as a late wake-up and follows it without a gap; idle time is not saved up. Without a
-// rate a copy is a single memcpy a thread. Threads: any; a second copy at the same time gets no helpers, it copies
-// alone.
+// One engine a direction. Of several threads each takes slices of large copies, the oldest copy first: one that finds
+// nothing left of a copy goes on with the next and does not wait for the others, of which one may be away from its core
+// for several copies. Small copies, and all of a single thread, are done by who begins them.
+// Rate: pieces book time on the engine's clock (bytes / rate each, one after the other) and wait for the end of their
+// booking, so copies of several streams share the rate. A booking that comes a little after the one before has ended
+// counts as a late wake-up and follows it without a gap; idle time is not saved up. Threads: any.
 
 #include <chrono>
 #include <condition_variable>
-#include <cstdint>
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -45,30 +49,36 @@ class HostCopyEngine {
   HostCopyEngine(const HostCopyEngine&) = delete;
   HostCopyEngine& operator=(const HostCopyEngine&) = delete;
 
-  /// Returns when the bytes are there.
-  void copy(void* to, const void* from, Bytes bytes);
+  /// Calls `done` once, when the bytes are there, from any thread and perhaps before this returns; it must not call the
+  /// engine.
+  void begin(void* to, const void* from, Bytes bytes, std::function<void()> done);
 
  private:
-  struct Share {
+  struct Slice {
     char* to = nullptr;
     const char* from = nullptr;
     Bytes bytes = 0;
   };
+  struct Copy {
+    Slice left;            ///< what nobody has claimed
+    std::size_t busy = 0;  ///< threads at a slice
+    std::function<void()> done;
+  };
+  using Lock = std::unique_lock<std::mutex>;
 
-  [[nodiscard]] static Share share_of(const Share& whole, std::size_t index, std::size_t count);
-  void copy_share(const Share& share);
-  void copy_together(const Share& whole);
-  void help(std::size_t index);
+  void copy_alone(const Slice& slice);
+  /// Takes a copy of which nothing is left from the list. REQUIRES: mutex_ is held, something is left.
+  [[nodiscard]] Slice claim(const std::shared_ptr<Copy>& copy);
+  /// Until nothing is left to claim. `lock` is of mutex_, held before and after.
+  void copy_slices(const std::shared_ptr<Copy>& copy, Lock& lock);
+  void work();
 
   HostLink link_;
-  std::mutex crew_;  ///< held by the copy that has the helpers
   std::mutex mutex_;
-  std::condition_variable changed_;
-  Share whole_;             ///< what the helpers are at
-  std::uint64_t turn_ = 0;  ///< counts the copies done together
-  std::size_t busy_ = 0;    ///< helpers not done with this turn
+  std::condition_variable begun_;
+  std::deque<std::shared_ptr<Copy>> copies_;  ///< of which something is left, oldest first
   bool ending_ = false;
-  std::vector<std::thread> helpers_;
+  std::vector<std::thread> workers_;
 };
 
 }  // namespace tidemark

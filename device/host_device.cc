@@ -123,6 +123,7 @@ class HostDevice final : public Device {
   DeviceTraits traits_;
   ErrorTexts errors_;
   std::atomic<bool> lost_{false};
+  std::atomic<bool> aliased_{false};  ///< some bytes have had two addresses
   HostArena arena_;
   MappedMemory mapped_;
   std::array<HostCopyEngine, 3> engines_;  ///< by CopyKind
@@ -236,8 +237,9 @@ DeviceCode HostDevice::unmap(Address at, Bytes bytes) {
 }
 
 DeviceCode HostDevice::alias(Address at, Address source, Bytes bytes) {
-  const DeviceCode code = enter(HostCall::alias);
-  return code != DeviceCode::ok ? code : mapped_.alias(at, source, bytes);
+  if (const DeviceCode code = enter(HostCall::alias); code != DeviceCode::ok) return code;
+  aliased_ = true;
+  return mapped_.alias(at, source, bytes);
 }
 
 DeviceCode HostDevice::remap(Address at, Address source, Bytes bytes) {
@@ -463,10 +465,12 @@ DeviceCode HostDevice::copy(StreamHandle handle, Address to, Address from, Bytes
   if (const std::string why = wrong_copy(to, from, bytes, kind); !why.empty()) {
     return refuse(DeviceCode::invalid, fmt::format("copy {}: {}", id, why));
   }
-  stream->submit([this, to, from, bytes, kind, id]() -> HostFailure {
+  const HostTransfer transfer{.to = to, .from = from, .bytes = bytes, .alone = aliased_};
+  stream->copy(transfer, [this, transfer, kind, id](std::function<void()> done) -> HostFailure {
     HostFailure failure = start(HostCall::run_copy, id);
     if (failure.code == DeviceCode::ok) {
-      engines_[static_cast<std::size_t>(kind)].copy(pointer_to(to), pointer_to(from), bytes);
+      engines_[static_cast<std::size_t>(kind)].begin(pointer_to(transfer.to), pointer_to(transfer.from), transfer.bytes,
+                                                     std::move(done));
     }
     return failure;
   });

@@ -1,41 +1,8 @@
 #include "device/host_stream.h"
 
-#include <algorithm>
-#include <chrono>
 #include <utility>
 
 namespace tidemark {
-namespace {
-
-constexpr std::int64_t kLongestWaitNs = 1'000'000'000'000'000'000;  ///< 30 years; more would overflow the clock
-
-}  // namespace
-
-void HostRecord::complete(HostFailure failure) {
-  const std::lock_guard lock(mutex_);
-  failure_ = std::move(failure);
-  complete_ = true;
-  changed_.notify_all();
-}
-
-bool HostRecord::is_complete() const {
-  const std::lock_guard lock(mutex_);
-  return complete_;
-}
-
-bool HostRecord::await(std::int64_t timeout_ns) const {
-  std::unique_lock lock(mutex_);
-  const auto done = [this] { return complete_; };
-  if (timeout_ns >= 0)
-    return changed_.wait_for(lock, std::chrono::nanoseconds(std::min(timeout_ns, kLongestWaitNs)), done);
-  changed_.wait(lock, done);
-  return true;
-}
-
-HostFailure HostRecord::failure() const {
-  const std::lock_guard lock(mutex_);
-  return failure_;
-}
 
 HostStream::HostStream(StreamRole role) : role_(role), thread_([this] { run(); }) {}
 
@@ -58,6 +25,10 @@ void HostStream::submit(Job job) {
   push(std::move(job));
 }
 
+void HostStream::copy(const HostTransfer& transfer, Begin begin) {
+  push(Copy{.transfer = transfer, .begin = std::move(begin)});
+}
+
 void HostStream::wait(std::shared_ptr<const HostRecord> record) {
   push(std::move(record));
 }
@@ -77,14 +48,24 @@ bool HostStream::pop(Item& item) {
   return true;
 }
 
+void HostStream::begin(Copy& copy) {
+  const HostTransfers::Ticket ticket = transfers_.begin(copy.transfer);
+  failure_ = copy.begin([this, ticket] { transfers_.finish(ticket); });
+  if (failure_.code != DeviceCode::ok) transfers_.finish(ticket);
+}
+
+/// Waits hold nothing up but what is queued behind them: copies under way end without this thread.
 void HostStream::carry_out(Item& item) {
-  if (const Mark* mark = std::get_if<Mark>(&item)) return (*mark)->complete(failure_);
+  if (const Mark* mark = std::get_if<Mark>(&item)) return transfers_.mark(*mark, failure_);
   if (const Wait* wait = std::get_if<Wait>(&item)) {
     static_cast<void>((*wait)->await(-1));
     if (failure_.code == DeviceCode::ok) failure_ = (*wait)->failure();
     return;
   }
-  if (failure_.code == DeviceCode::ok) failure_ = std::get<Job>(item)();
+  if (failure_.code != DeviceCode::ok) return;
+  if (Copy* copy = std::get_if<Copy>(&item)) return begin(*copy);
+  transfers_.settle();
+  failure_ = std::get<Job>(item)();
 }
 
 void HostStream::run() {

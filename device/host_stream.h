@@ -5,51 +5,33 @@
 // record. A wait holds the record it was submitted for, so recording the event anew does not move it. A record is
 // complete only after everything queued before it, and waits refer to records queued earlier, so no wait is for ever.
 //
+// Copies are begun in order and may be under way together where they touch different bytes (device/host_transfers.h).
+//
 // Failures. The first failure stays with the stream: work behind it is skipped, records complete and carry it, and a
 // stream that waits for such a record takes it over. So nobody works with bytes that were never written.
 //
 // Threads: any; the queue is locked.
 
 #include <condition_variable>
-#include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <string>
 #include <thread>
 #include <variant>
 
 #include "device/device.h"
+#include "device/host_record.h"
+#include "device/host_transfers.h"
 
 namespace tidemark {
-
-/// How work ended.
-struct HostFailure {
-  DeviceCode code = DeviceCode::ok;
-  std::string text;
-};
-
-class HostRecord {
- public:
-  void complete(HostFailure failure);
-  [[nodiscard]] bool is_complete() const;
-  /// Blocks; timeout_ns < 0: for ever. False: the timeout passed.
-  [[nodiscard]] bool await(std::int64_t timeout_ns) const;
-  /// REQUIRES: complete.
-  [[nodiscard]] HostFailure failure() const;
-
- private:
-  mutable std::mutex mutex_;
-  mutable std::condition_variable changed_;
-  bool complete_ = false;
-  HostFailure failure_;
-};
 
 class HostStream {
  public:
   /// Work answers how it went. It is not started after a failure of the stream.
   using Job = std::function<HostFailure()>;
+  /// Starts a copy; calls `done` once, from any thread, when the bytes are there, unless it answers a failure.
+  using Begin = std::function<HostFailure(std::function<void()> done)>;
 
   explicit HostStream(StreamRole role);
   /// Carries out what is queued, then ends the thread.
@@ -59,18 +41,24 @@ class HostStream {
 
   [[nodiscard]] StreamRole role() const { return role_; }
   void submit(Job job);
+  void copy(const HostTransfer& transfer, Begin begin);
   void wait(std::shared_ptr<const HostRecord> record);
   [[nodiscard]] std::shared_ptr<const HostRecord> record();
 
  private:
   using Wait = std::shared_ptr<const HostRecord>;
   using Mark = std::shared_ptr<HostRecord>;
-  using Item = std::variant<Job, Wait, Mark>;
+  struct Copy {
+    HostTransfer transfer;
+    Begin begin;
+  };
+  using Item = std::variant<Job, Copy, Wait, Mark>;
 
   void push(Item item);
   /// False: the stream ends.
   [[nodiscard]] bool pop(Item& item);
   void carry_out(Item& item);
+  void begin(Copy& copy);
   void run();
 
   const StreamRole role_;
@@ -79,6 +67,7 @@ class HostStream {
   std::deque<Item> queue_;
   bool ending_ = false;
   HostFailure failure_;  ///< of the thread alone
+  HostTransfers transfers_;
   std::thread thread_;
 };
 

@@ -11,7 +11,7 @@
 #include "planner/chunk_search.h"
 #include "planner/contingency_drafts.h"
 #include "planner/dynamic_bound.h"
-#include "planner/layout/packer.h"
+#include "planner/layout/lay_out.h"
 
 namespace tidemark {
 namespace {
@@ -121,19 +121,19 @@ class LevelSearch {
 };
 
 std::optional<Packing> LevelSearch::pack_host(double load) const {
-  std::vector<PackItem> items;
+  PackProblem problem{.alignment = host_alignment_};
   bool any = false;
   for (const ContingencyDraft& d : accepted_) {
     const bool swap = d.contingency.kind == Contingency::Kind::swap;
     any = any || swap;
-    items.push_back(
+    problem.items.push_back(
         {.begin = d.host_from, .end = d.host_until, .bytes = swap ? bound_.bytes(d.contingency.residency, load) : 0});
   }
   const std::int64_t pieces = spare_.demand(load);
   const Bytes room = std::max<Bytes>(0, host_room_) - pieces * kHostPiece;
   if (room < 0 && pieces > 0) return std::nullopt;
-  Packing packing{.offsets = std::vector<Bytes>(items.size(), 0), .height_bytes = 0};
-  if (any) packing = pack_best(items, host_alignment_, room).packing;
+  Packing packing{.offsets = std::vector<Bytes>(problem.items.size(), 0), .height_bytes = 0};
+  if (any) packing = pack_to_fit(problem, room).packing;
   if (packing.height_bytes > room) return std::nullopt;
   return packing;
 }

@@ -9,7 +9,7 @@
 #include "planner/decision/bound.h"
 #include "planner/decision/evaluator.h"
 #include "planner/decision/search.h"
-#include "planner/layout/packer.h"
+#include "planner/layout/lay_out.h"
 #include "planner/liveness.h"
 #include "planner/program_rows.h"
 #include "planner/scheduler.h"

@@ -18,7 +18,6 @@ namespace tidemark::cli {
 namespace {
 
 constexpr double kLargestScale = 1000;
-constexpr int kMostThreads = 1024;
 
 std::vector<std::string> policy_names() {
   std::vector<std::string> names;
@@ -88,9 +87,9 @@ void add_what_if_options(CLI::App& app, JobOptions& options) {
                "scale compute times so that forward and backward of one layer and micro-batch take this many "
                "milliseconds on average");
   app.get_option("--op-time-scale")->excludes(app.get_option("--layer-ms"));
-  add_count(app, "--threads", options.threads, 0, kMostThreads, "threads, 0 for all cores; never changes the result");
+  add_threads(app, options.threads);
   add_format(app, options.format);
-  app.add_flag("-q,--quiet", options.quiet, "no logs and no progress on stderr");
+  add_quiet(app, options.quiet);
 }
 
 void add_job_options(CLI::App& app, JobOptions& options) {

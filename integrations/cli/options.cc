@@ -8,6 +8,7 @@
 
 #include "integrations/formats/field_ranges.h"
 #include "integrations/formats/near_miss.h"
+#include "integrations/formats/quantity.h"
 #include "integrations/formats/shown.h"
 
 namespace tidemark::cli {
@@ -61,6 +62,47 @@ void add_size(CLI::App& app, const std::string& name, std::optional<Bytes>& valu
     value = bytes.value();
     return {};
   });
+}
+
+void add_bytes(CLI::App& app, const std::string& name, std::optional<Bytes>& value, Bytes least,
+               const std::string& help) {
+  constexpr Bytes kMost = std::int64_t{1} << 50;
+  add_read(app, name, "SIZE|N", help, [&value, least](const std::string& text) -> Status {
+    Bytes bytes = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), bytes);
+    if (error != std::errc{} || end != text.data() + text.size()) {
+      const Result<Bytes> size = parse_bytes(text);
+      if (!size) return size.error();
+      bytes = size.value();
+    }
+    if (bytes < least || bytes > kMost)
+      return bad_input(fmt::format("{} is out of range; it must be from {} to 2^50 bytes", shown(text), least));
+    value = bytes;
+    return {};
+  });
+}
+
+void add_duration(CLI::App& app, const std::string& name, std::optional<std::int64_t>& value_ns,
+                  const std::string& help) {
+  constexpr double kMostNs = 86'400e9;
+  add_read(app, name, "TIME", help, [&value_ns](const std::string& text) -> Status {
+    const Result<double> ns = parse_duration_ns(text);
+    if (!ns)
+      return bad_input(fmt::format("{} is not a time; write a number and a unit, like 10s or 500ms", shown(text)));
+    if (ns.value() < 1 || ns.value() > kMostNs)
+      return bad_input(fmt::format("{} is out of range; it must be above 0s and at most 86400s", shown(text)));
+    value_ns = static_cast<std::int64_t>(ns.value());
+    return {};
+  });
+}
+
+void add_quiet(CLI::App& app, bool& quiet) {
+  app.add_flag("-q,--quiet", quiet, "no logs and no progress on stderr");
+}
+
+void add_threads(CLI::App& app, int& threads) {
+  constexpr int kMostThreads = 1024;
+  add_count(app, "--threads", threads, 0, kMostThreads, "threads, 0 for all cores; never changes the result");
 }
 
 void add_count(CLI::App& app, const std::string& name, int& value, int least, int most, const std::string& help) {

@@ -20,6 +20,21 @@ enum class Format : std::uint8_t { text, json };
 /// `--budget 60GiB`.
 void add_size(CLI::App& app, const std::string& name, std::optional<Bytes>& value, const std::string& help);
 
+/// `--capacity 1MiB`, or a bare number of bytes: where tables of bare bytes are meant, their sizes may be, too. From
+/// `least` to 2^50.
+void add_bytes(CLI::App& app, const std::string& name, std::optional<Bytes>& value, Bytes least,
+               const std::string& help);
+
+/// `--time-limit 10s`: nanoseconds, above 0 and at most a day.
+void add_duration(CLI::App& app, const std::string& name, std::optional<std::int64_t>& value_ns,
+                  const std::string& help);
+
+/// `-q,--quiet`.
+void add_quiet(CLI::App& app, bool& quiet);
+
+/// `--threads N`, 0 for all cores.
+void add_threads(CLI::App& app, int& threads);
+
 /// A whole number in [least, most].
 void add_count(CLI::App& app, const std::string& name, int& value, int least, int most, const std::string& help);
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cassert>
 #include <charconv>
 
 #include "core/bytes.h"
@@ -74,13 +75,31 @@ Status split(std::string_view line, std::vector<std::string_view>& fields) {
   }
 }
 
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+
+/// Where field `column` of a line begins and ends, between its commas.
+std::pair<std::size_t, std::size_t> raw_field(std::string_view line, std::size_t column) {
+  std::size_t begin = 0;
+  for (;; --column) {
+    const std::size_t first = std::min(line.find_first_not_of(" \t", begin), line.size());
+    const bool quoted = first < line.size() && line[first] == '"';
+    const std::size_t from = quoted ? first + end_of_quoted(line.substr(first)) : begin;
+    const std::size_t end = std::min(line.find(',', from), line.size());
+    if (column == 0) return {begin, end};
+    begin = end + 1;
+  }
+}
+
 }  // namespace
 
 Result<CsvTable> CsvTable::open(std::string_view text, std::string_view file) {
-  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
-  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   CsvTable table;
   table.file_ = file;
+  if (const std::size_t nul = text.find('\0'); nul != std::string_view::npos) {
+    const auto lines = std::ranges::count(text.substr(0, nul), '\n');
+    return table.wrong(static_cast<int>(lines) + 1, "there is a NUL byte; a table is UTF-8 text without any");
+  }
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   int line_number = 0;
   const std::string_view line = take_row(text, line_number);
   if (line.empty()) return table.wrong(1, "the file is empty; the first line names the columns");
@@ -124,6 +143,35 @@ Status CsvTable::for_each(const std::function<Status(const CsvRow&)>& visit) con
 
 Error CsvTable::wrong(int line, std::string_view what) const {
   return bad_input(fmt::format("{}:{}: {}", file_, line, what));
+}
+
+std::string with_column(std::string_view text, std::string_view name, std::span<const std::int64_t> numbers) {
+  const Result<CsvTable> table = CsvTable::open(text, "");
+  assert(table);
+  const std::optional<std::size_t> column = table.value().find(name);
+  std::string result;
+  result.reserve(text.size() + 8 * numbers.size() + 16);
+  if (text.starts_with(kByteOrderMark)) result += kByteOrderMark;
+  text.remove_prefix(result.size());
+  bool in_header = true;
+  for (std::size_t row = 0; !text.empty();) {
+    const std::size_t end = std::min(text.find('\n'), text.size() - 1) + 1;
+    const std::string_view whole = text.substr(0, end);
+    text.remove_prefix(end);
+    const std::string_view line = trimmed(whole.substr(0, whole.find('\n')));
+    if (line.empty() || line.front() == '#') {
+      result += whole;
+      continue;
+    }
+    const std::string value = in_header ? std::string(name) : std::to_string(numbers[row]);
+    if (!in_header) ++row;
+    in_header = false;
+    const auto line_begin = static_cast<std::size_t>(line.data() - whole.data());
+    const auto [from, to] = column ? raw_field(line, *column) : std::pair(line.size(), line.size());
+    result.append(whole.substr(0, line_begin + from)).append(column ? "" : ",").append(value);
+    result += whole.substr(line_begin + to);
+  }
+  return result;
 }
 
 Result<std::int64_t> read_whole(std::string_view name, std::string_view text, std::int64_t least, std::int64_t most) {

@@ -23,10 +23,11 @@ struct CsvRow {
 class CsvTable {
  public:
   /// Reads the header; rows are checked by for_each. `text` and `file` must outlive the table. Errors (bad_input): no
-  /// header line, more than 10,000 columns.
+  /// header line, more than 10,000 columns, a NUL byte anywhere.
   [[nodiscard]] static Result<CsvTable> open(std::string_view text, std::string_view file);
 
   [[nodiscard]] std::span<const std::string_view> header() const { return header_; }
+  [[nodiscard]] int header_line() const { return header_line_; }
   /// Position of a column, or nothing.
   [[nodiscard]] std::optional<std::size_t> find(std::string_view name) const;
   /// Errors (bad_input): no such column, and the nearest one is suggested; more than one.
@@ -45,6 +46,12 @@ class CsvTable {
   int header_line_ = 1;
   std::vector<std::string_view> header_;
 };
+
+/// The table once more with a column of numbers, one per row: where a column of that name is, its fields are replaced,
+/// or else it becomes the last. Everything else, line ends and comments included, stays as it is. REQUIRES: a text that
+/// CsvTable::open and for_each accept.
+[[nodiscard]] std::string with_column(std::string_view text, std::string_view name,
+                                      std::span<const std::int64_t> numbers);
 
 /// A whole number in [least, most]: the whole text, decimal, or hexadecimal after `0x`. Errors (bad_input), without a
 /// place: `name is 'text'; it must be ...`.

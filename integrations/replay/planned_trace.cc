@@ -1,11 +1,13 @@
 #include "integrations/replay/planned_trace.h"
 
-#include "planner/layout/packer.h"
+#include "planner/layout/lay_out.h"
 
 namespace tidemark {
 
 PlannedTrace plan_trace(const AllocationTrace& trace, Bytes alignment, Bytes tail_pad_bytes) {
-  std::vector<PackItem> items(trace.blocks.size());
+  PackProblem problem{.alignment = alignment};
+  std::vector<PackItem>& items = problem.items;
+  items.resize(trace.blocks.size());
   const auto never = static_cast<std::int32_t>(trace.events.size()) + 1;
   for (std::size_t block = 0; block < items.size(); ++block)
     items[block] = {.begin = 0, .end = never, .bytes = trace.blocks[block].bytes + tail_pad_bytes};
@@ -14,9 +16,9 @@ PlannedTrace plan_trace(const AllocationTrace& trace, Bytes alignment, Bytes tai
     PackItem& item = items[static_cast<std::size_t>(event.block)];
     (event.action == AllocationTrace::Action::alloc ? item.begin : item.end) = static_cast<std::int32_t>(i) + 1;
   }
-  const BestPacking best = pack_best(items, alignment);
+  const PackAnswer best = pack_to_fit(problem, 0);
   PlannedTrace planned{
-      .packer = std::string(best.packer), .height_bytes = best.packing.height_bytes, .load_bytes = best.load_bytes};
+      .packer = std::string(best.packer), .height_bytes = best.packing.height_bytes, .load_bytes = best.bound_bytes};
   for (std::size_t block = 0; block < items.size(); ++block)
     planned.blocks.push_back({.bytes = trace.blocks[block].bytes, .offset = best.packing.offsets[block]});
   return planned;

@@ -1,12 +1,16 @@
 # A packer is one file: <name>.cc defines `extern const Packer k<Name>` (CamelCase). Listing it here is all: the table
-# behind packers() is generated from this list, in this order (ties between packers go to the first).
+# behind packers() is generated from this list, in this order (ties between orders go to the first).
 set(TIDEMARK_PACKERS
+  auto
   first_fit_by_size
   first_fit_start_order
-  long_lives_first)
+  long_lives_first
+  exact)
 
 set(TIDEMARK_LAYOUT_FILES
-  layout/free_list.cc layout/lay_out.cc layout/order.cc layout/pack_best.cc layout/time_tree.cc
+  layout/blocks.cc layout/check_packing.cc layout/exact_cause.cc layout/exact_parts.cc
+  layout/exact_search.cc layout/exact_sections.cc layout/exact_state.cc layout/exact_tree.cc layout/free_list.cc layout/lay_out.cc layout/order.cc
+  layout/pack_problem.cc layout/packing_load.cc layout/placer.cc layout/time_tree.cc
   ${CMAKE_CURRENT_BINARY_DIR}/packer_table.cc)
 
 set(TIDEMARK_PACKER_DECLARATIONS "")

@@ -1,16 +1,16 @@
 // First fit by decreasing size: large items see an empty arena, small ones fill what is left between them. Among equal
-// sizes the longer life goes first, then the earlier start.
+// sizes the earlier start goes first.
 
-#include "planner/layout/order.h"
+#include "planner/layout/placer.h"
 
 namespace tidemark {
 namespace {
 
-Packing pack(std::span<const PackItem> items, Bytes alignment) {
-  const auto order = sorted_rows(items, [alignment](const PackItem& item) {
-    return SortKey{.first = -round_up(item.bytes, alignment), .second = item.begin};
-  });
-  return place_in_order(items, order, alignment);
+PackAnswer pack(const PackProblem& problem, const PackLimits& /*limits*/) {
+  const Blocks blocks(problem);
+  const auto order = sorted_rows(
+      blocks.hulls(), [](const PackItem& block) { return SortKey{.first = -block.bytes, .second = block.begin}; });
+  return answer_of(problem, place_in_order(blocks, order), "first_fit_by_size");
 }
 
 }  // namespace
@@ -18,6 +18,7 @@ Packing pack(std::span<const PackItem> items, Bytes alignment) {
 extern const Packer kFirstFitBySize;
 const Packer kFirstFitBySize = {.name = "first_fit_by_size",
                                 .help = "largest first, each at the lowest offset that is free all its life",
+                                .is_order = true,
                                 .pack = pack};
 
 }  // namespace tidemark

@@ -1,11 +1,13 @@
-// Residencies to items, items to addresses.
+#include "planner/layout/lay_out.h"
 
 #include <algorithm>
 
-#include "planner/layout/packer.h"
-
 namespace tidemark {
 namespace {
+
+// Shares of the load above it.
+constexpr Bytes kPerfect = 1024;
+constexpr Bytes kGoodWhereItFits = 64;
 
 constexpr ArenaId kDeviceArena = id_of<ArenaId>(0);
 constexpr ArenaId kHostArena = id_of<ArenaId>(1);
@@ -27,17 +29,17 @@ Bytes lay_out_static(const Schedule& schedule, Layout& layout, Bytes alignment) 
 }
 
 struct Selection {
-  std::vector<PackItem> items;
+  PackProblem problem;
   std::vector<std::size_t> residencies;
 };
 
 template <class Wanted>
-Selection select(const Schedule& schedule, Wanted wanted) {
-  Selection selection;
+Selection select(const Schedule& schedule, Bytes alignment, Wanted wanted) {
+  Selection selection{.problem = {.alignment = alignment}};
   for (std::size_t r = 0; r < schedule.residencies.size(); ++r) {
     const Residency& residency = schedule.residencies[r];
     if (!wanted(residency)) continue;
-    selection.items.push_back({residency.acquire, residency.release, residency.bytes});
+    selection.problem.items.push_back({residency.acquire, residency.release, residency.bytes});
     selection.residencies.push_back(r);
   }
   return selection;
@@ -51,6 +53,12 @@ void place(const Selection& selection, const Packing& packing, Bytes base, Layou
 
 }  // namespace
 
+PackAnswer pack_to_fit(const PackProblem& problem, Bytes room_bytes) {
+  const Bytes load = packing_load(problem);
+  const Bytes enough = std::max(load + load / kPerfect, std::min(room_bytes, load + load / kGoodWhereItFits));
+  return find_packer("auto")->pack(problem, {.work = 0, .enough_bytes = enough});
+}
+
 Layout lay_out(const Schedule& schedule, Bytes capacity_bytes, Bytes host_capacity_bytes, Bytes alignment) {
   Layout layout;
   const std::size_t count = schedule.residencies.size();
@@ -61,13 +69,14 @@ Layout lay_out(const Schedule& schedule, Bytes capacity_bytes, Bytes host_capaci
   }
 
   const Bytes base = lay_out_static(schedule, layout, alignment);
-  const Selection device = select(
-      schedule, [&](const Residency& r) { return r.space == MemorySpace::device && !lives_all_step(r, schedule); });
-  const BestPacking best = pack_best(device.items, alignment, capacity_bytes - base);
+  const Selection device = select(schedule, alignment, [&](const Residency& r) {
+    return r.space == MemorySpace::device && !lives_all_step(r, schedule);
+  });
+  const PackAnswer best = pack_to_fit(device.problem, capacity_bytes - base);
   place(device, best.packing, base, layout);
 
-  const Selection host = select(schedule, [](const Residency& r) { return r.space == MemorySpace::host; });
-  const BestPacking host_best = pack_best(host.items, alignment, host_capacity_bytes);
+  const Selection host = select(schedule, alignment, [](const Residency& r) { return r.space == MemorySpace::host; });
+  const PackAnswer host_best = pack_to_fit(host.problem, host_capacity_bytes);
   place(host, host_best.packing, 0, layout);
 
   layout.arenas = {
@@ -82,7 +91,7 @@ Layout lay_out(const Schedule& schedule, Bytes capacity_bytes, Bytes host_capaci
        .alignment_bytes = alignment,
        .height_bytes = host_best.packing.height_bytes},
   };
-  layout.device_load_bytes = base + best.load_bytes;
+  layout.device_load_bytes = base + best.bound_bytes;
   layout.packer = best.packer;
   return layout;
 }

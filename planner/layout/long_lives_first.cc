@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "planner/layout/order.h"
+#include "planner/layout/placer.h"
 
 namespace tidemark {
 namespace {
@@ -16,15 +16,17 @@ std::int64_t mean_life(std::span<const PackItem> items) {
   return items.empty() ? 0 : total / static_cast<std::int64_t>(items.size());
 }
 
-Packing pack(std::span<const PackItem> items, Bytes alignment) {
-  const std::int64_t long_life = mean_life(items);
+PackAnswer pack(const PackProblem& problem, const PackLimits& /*limits*/) {
+  const Blocks blocks(problem);
+  const std::span<const PackItem> hulls = blocks.hulls();
+  const std::int64_t long_life = mean_life(hulls);
   std::vector<SortKey> order = sorted_rows(
-      items, [](const PackItem& item) { return SortKey{.first = item.begin, .second = -std::int64_t{item.end}}; });
-  const auto is_long = [&](const SortKey& key) { return items[key.row].end - items[key.row].begin >= long_life; };
+      hulls, [](const PackItem& block) { return SortKey{.first = block.begin, .second = -std::int64_t{block.end}}; });
+  const auto is_long = [&](const SortKey& key) { return hulls[key.row].end - hulls[key.row].begin >= long_life; };
   const auto rest = std::stable_partition(order.begin(), order.end(), is_long);
   std::stable_sort(rest, order.end(),
-                   [&](const SortKey& a, const SortKey& b) { return items[a.row].bytes > items[b.row].bytes; });
-  return place_in_order(items, order, alignment);
+                   [&](const SortKey& a, const SortKey& b) { return hulls[a.row].bytes > hulls[b.row].bytes; });
+  return answer_of(problem, place_in_order(blocks, order), "long_lives_first");
 }
 
 }  // namespace
@@ -32,6 +34,7 @@ Packing pack(std::span<const PackItem> items, Bytes alignment) {
 extern const Packer kLongLivesFirst;
 const Packer kLongLivesFirst = {.name = "long_lives_first",
                                 .help = "long lives in start order from the bottom, then the rest, largest first",
+                                .is_order = true,
                                 .pack = pack};
 
 }  // namespace tidemark

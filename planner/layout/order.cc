@@ -1,9 +1,6 @@
 #include "planner/layout/order.h"
 
-#include <algorithm>
 #include <array>
-
-#include "planner/layout/time_tree.h"
 
 namespace tidemark {
 
@@ -35,21 +32,6 @@ void sort_keys(std::vector<SortKey>& keys) {
   std::vector<SortKey> scratch(keys.size());
   radix_sort(keys, scratch, [](const SortKey& row) { return unsigned_key(row.second); });
   radix_sort(keys, scratch, [](const SortKey& row) { return unsigned_key(row.first); });
-}
-
-Packing place_in_order(std::span<const PackItem> items, std::span<const SortKey> order, Bytes alignment) {
-  Packing packing;
-  packing.offsets.assign(items.size(), 0);
-  TimeTree tree(items);
-  for (const SortKey& key : order) {
-    PackItem item = items[key.row];
-    item.bytes = round_up(item.bytes, alignment);
-    const Bytes offset = tree.lowest_fit(item);
-    tree.place(item, offset);
-    packing.offsets[key.row] = offset;
-    packing.height_bytes = std::max(packing.height_bytes, offset + item.bytes);
-  }
-  return packing;
 }
 
 }  // namespace tidemark

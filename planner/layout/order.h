@@ -1,12 +1,12 @@
 #pragma once
-// Orders of items, and placing in an order: what packers share.
+// Orders of items: what packers share.
 
 #include <cstdint>
 #include <span>
 #include <vector>
 
 #include "core/bytes.h"
-#include "planner/layout/packer.h"
+#include "planner/layout/pack_problem.h"
 
 namespace tidemark {
 
@@ -23,9 +23,6 @@ template <class Key>
 
 /// Radix sort: O(n) for each byte in which the keys differ. REQUIRES: ascending rows.
 void sort_keys(std::vector<SortKey>& keys);
-
-/// Places every row of `order` in turn at the lowest offset that is free all its life.
-[[nodiscard]] Packing place_in_order(std::span<const PackItem> items, std::span<const SortKey> order, Bytes alignment);
 
 template <class Key>
 std::vector<SortKey> sorted_rows(std::span<const PackItem> items, Key key) {

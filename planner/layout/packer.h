@@ -2,55 +2,68 @@
 // Addresses for intervals: the seam behind which packers live, one a file. A packer sees numbers only.
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string_view>
 #include <vector>
 
 #include "core/bytes.h"
-#include "core/layout.h"
-#include "core/schedule.h"
+#include "planner/layout/pack_problem.h"
 
 namespace tidemark {
 
-/// A block of bytes needed on the half-open interval [begin, end) of some clock.
-struct PackItem {
-  std::int32_t begin = 0;
-  std::int32_t end = 0;
-  Bytes bytes = 0;
-};
-
 struct Packing {
-  std::vector<Bytes> offsets;  ///< per item, multiples of `alignment`
-  Bytes height_bytes = 0;
+  std::vector<Bytes> offsets;  ///< per item; 0 for items that take part in no packing
+  Bytes height_bytes = 0;      ///< the highest byte used, sizes rounded up to the alignment
 };
 
-/// Max over the clock of the bytes needed (rounded to alignment): no packing is lower.
-[[nodiscard]] Bytes packing_load(std::span<const PackItem> items, Bytes alignment);
+/// How far a packer may go. The result depends on nothing else: with the same work, and nobody stopping it, the same
+/// bytes come out whatever the thread count.
+struct PackLimits {
+  /// Placements of one block and nodes of a search, about a microsecond each on a current core. Orders always run.
+  std::int64_t work = 100'000;
+  /// Asked every few hundred units, from any thread. The best so far is returned; asking later never makes it higher.
+  std::function<bool()> should_stop;
+  /// A height that satisfies: the search ends there. 0: as low as possible.
+  Bytes enough_bytes = 0;
+};
 
+enum class PackStatus : std::uint8_t {
+  optimal,     ///< the height is the lower bound
+  best_found,  ///< the least height lies between the bound and this one
+  infeasible,  ///< no packing is as low as `enough_bytes`: `cannot_fit` are items that cannot fit together
+};
+
+struct PackAnswer {
+  Packing packing;        ///< valid whatever the status
+  Bytes bound_bytes = 0;  ///< no packing is lower
+  PackStatus status = PackStatus::best_found;
+  std::string_view packer;  ///< whose packing it is
+  std::vector<std::int32_t> cannot_fit;
+
+  [[nodiscard]] double excess_percent() const {
+    return bound_bytes > 0
+               ? 100.0 * static_cast<double>(packing.height_bytes - bound_bytes) / static_cast<double>(bound_bytes)
+               : 0.0;
+  }
+};
+
+/// REQUIRES of every packer: no find_contradiction(problem).
 struct Packer {
   std::string_view name;
   std::string_view help;
-  Packing (*pack)(std::span<const PackItem> items, Bytes alignment);
+  bool is_order = false;  ///< one pass over the blocks in a fixed order; ignores the limits
+  PackAnswer (*pack)(const PackProblem& problem, const PackLimits& limits);
 };
 
 /// Every packer, in the order of planner/layout/files.cmake.
 [[nodiscard]] std::span<const Packer> packers();
+[[nodiscard]] const Packer* find_packer(std::string_view name);
 
-struct BestPacking {
-  Packing packing;
-  std::string_view packer;
-  Bytes load_bytes = 0;  ///< packing_load of the items
-};
+/// Max over the clock of the bytes needed (rounded to the alignment): no packing is lower.
+[[nodiscard]] Bytes packing_load(const PackProblem& problem);
 
-/// The first packer in the table that comes close enough, or else the lowest of all results (ties: the first). Close
-/// enough is within 1/1024 of the load, or within 1/64 of it where that still leaves the height within `room_bytes`:
-/// a packing that fits need not be the lowest. Runs packers in parallel; the result does not depend on the thread
-/// count.
-[[nodiscard]] BestPacking pack_best(std::span<const PackItem> items, Bytes alignment, Bytes room_bytes = 0);
-
-/// Lays out the residencies of a schedule: one device arena of `capacity_bytes`, one pinned host arena. The height may
-/// exceed the capacity: the caller compares.
-[[nodiscard]] Layout lay_out(const Schedule& schedule, Bytes capacity_bytes, Bytes host_capacity_bytes,
-                             Bytes alignment);
+/// An answer whose bound is the load.
+[[nodiscard]] PackAnswer answer_of(const PackProblem& problem, Packing packing, std::string_view packer);
 
 }  // namespace tidemark

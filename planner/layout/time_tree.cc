@@ -11,12 +11,12 @@ constexpr std::size_t kItemsPerLeaf = 224;
 constexpr std::size_t kSamples = 4096;
 
 // Cuts the clock where a sample of the items' ends says that equally many fall on both sides.
-std::vector<std::int32_t> cut_clock(std::span<const PackItem> items, std::size_t leaves) {
+std::vector<std::int32_t> cut_clock(std::span<const BlockPart> parts, std::size_t leaves) {
   std::vector<std::int32_t> sample;
-  const std::size_t step = items.size() / kSamples + 1;
-  for (std::size_t i = 0; i < items.size(); i += step) {
-    sample.push_back(items[i].begin);
-    sample.push_back(items[i].end);
+  const std::size_t step = parts.size() / kSamples + 1;
+  for (std::size_t i = 0; i < parts.size(); i += step) {
+    sample.push_back(parts[i].begin);
+    sample.push_back(parts[i].end);
   }
   std::sort(sample.begin(), sample.end());
   std::vector<std::int32_t> starts{std::numeric_limits<std::int32_t>::min()};
@@ -29,24 +29,24 @@ std::vector<std::int32_t> cut_clock(std::span<const PackItem> items, std::size_t
 
 }  // namespace
 
-TimeTree::TimeTree(std::span<const PackItem> items) {
-  const std::size_t leaves = std::bit_ceil(items.size() / kItemsPerLeaf + 1);
-  starts_ = cut_clock(items, leaves);
+TimeTree::TimeTree(std::span<const BlockPart> parts) {
+  const std::size_t leaves = std::bit_ceil(parts.size() / kItemsPerLeaf + 1);
+  starts_ = cut_clock(parts, leaves);
   covered_.resize(2 * leaves);
   touched_.resize(2 * leaves);
   partial_.resize(leaves);
 }
 
-Bytes TimeTree::lowest_fit(const PackItem& item) {
+Bytes TimeTree::lowest_fit(const BlockPart& part, Bytes from) {
   cursors_.clear();
   partial_cursors_.clear();
-  gather(1, 0, partial_.size(), item);
-  Bytes offset = 0;
+  gather(1, 0, partial_.size(), part);
+  Bytes offset = from;
   // Every list pushes the candidate up past what it has in the way; done when a full round pushes nothing.
   for (bool moved = true; moved;) {
     moved = false;
-    for (auto& cursor : cursors_) moved |= push_up(cursor, item.bytes, offset);
-    for (auto& cursor : partial_cursors_) moved |= push_up(cursor, item, offset);
+    for (auto& cursor : cursors_) moved |= push_up(cursor, part.bytes, offset);
+    for (auto& cursor : partial_cursors_) moved |= push_up(cursor, part, offset);
   }
   return offset;
 }
@@ -61,11 +61,11 @@ bool TimeTree::push_up(Cursor<Interval>& cursor, Bytes bytes, Bytes& offset) {
 }
 
 // Placed items are in order of offset, and those that live at other times may overlap one another.
-bool TimeTree::push_up(Cursor<Placed>& cursor, const PackItem& item, Bytes& offset) {
+bool TimeTree::push_up(Cursor<Placed>& cursor, const BlockPart& part, Bytes& offset) {
   bool moved = false;
   const Placed* next = cursor.next;
-  for (; next != cursor.end && next->bytes.begin < offset + item.bytes; ++next) {
-    if (next->bytes.end <= offset || next->begin >= item.end || next->end <= item.begin) continue;
+  for (; next != cursor.end && next->bytes.begin < offset + part.bytes; ++next) {
+    if (next->bytes.end <= offset || next->begin >= part.end || next->end <= part.begin) continue;
     offset = next->bytes.end;
     moved = true;
   }
@@ -73,14 +73,14 @@ bool TimeTree::push_up(Cursor<Placed>& cursor, const PackItem& item, Bytes& offs
   return moved;
 }
 
-void TimeTree::place(const PackItem& item, Bytes offset) {
-  place_in(1, 0, partial_.size(), item, {offset, offset + item.bytes});
+void TimeTree::place(const BlockPart& part, Bytes offset) {
+  place_in(1, 0, partial_.size(), part, {offset, offset + part.bytes});
 }
 
-void TimeTree::place_in(std::size_t node, std::size_t first, std::size_t last, const PackItem& item, Interval bytes) {
-  if (item.end <= starts_[first] || item.begin >= starts_[last]) return;
+void TimeTree::place_in(std::size_t node, std::size_t first, std::size_t last, const BlockPart& part, Interval bytes) {
+  if (part.end <= starts_[first] || part.begin >= starts_[last]) return;
   add(touched_[node], bytes);
-  if (item.begin <= starts_[first] && item.end >= starts_[last]) {
+  if (part.begin <= starts_[first] && part.end >= starts_[last]) {
     add(covered_[node], bytes);
     return;
   }
@@ -88,17 +88,17 @@ void TimeTree::place_in(std::size_t node, std::size_t first, std::size_t last, c
     auto& list = partial_[first];
     const auto at = std::upper_bound(list.begin(), list.end(), bytes.begin,
                                      [](Bytes begin, const Placed& placed) { return begin < placed.bytes.begin; });
-    list.insert(at, {bytes, item.begin, item.end});
+    list.insert(at, {bytes, part.begin, part.end});
     return;
   }
   const std::size_t middle = first + (last - first) / 2;
-  place_in(2 * node, first, middle, item, bytes);
-  place_in(2 * node + 1, middle, last, item, bytes);
+  place_in(2 * node, first, middle, part, bytes);
+  place_in(2 * node + 1, middle, last, part, bytes);
 }
 
-void TimeTree::gather(std::size_t node, std::size_t first, std::size_t last, const PackItem& item) {
-  if (item.end <= starts_[first] || item.begin >= starts_[last]) return;
-  const bool covers = item.begin <= starts_[first] && item.end >= starts_[last];
+void TimeTree::gather(std::size_t node, std::size_t first, std::size_t last, const BlockPart& part) {
+  if (part.end <= starts_[first] || part.begin >= starts_[last]) return;
+  const bool covers = part.begin <= starts_[first] && part.end >= starts_[last];
   const Intervals& intervals = covers ? touched_[node] : covered_[node];
   if (!intervals.empty()) cursors_.push_back({intervals.data(), intervals.data() + intervals.size()});
   if (covers) return;
@@ -108,8 +108,8 @@ void TimeTree::gather(std::size_t node, std::size_t first, std::size_t last, con
     return;
   }
   const std::size_t middle = first + (last - first) / 2;
-  gather(2 * node, first, middle, item);
-  gather(2 * node + 1, middle, last, item);
+  gather(2 * node, first, middle, part);
+  gather(2 * node + 1, middle, last, part);
 }
 
 // Unites `bytes` with what it overlaps or touches.

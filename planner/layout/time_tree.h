@@ -14,18 +14,18 @@
 #include <vector>
 
 #include "core/bytes.h"
-#include "planner/layout/packer.h"
+#include "planner/layout/blocks.h"
 
 namespace tidemark {
 
 class TimeTree {
  public:
-  /// Prepares for items of this set (only their times matter).
-  explicit TimeTree(std::span<const PackItem> items);
+  /// Prepares for parts of this set (only their times matter).
+  explicit TimeTree(std::span<const BlockPart> parts);
 
-  /// REQUIRES: item.begin < item.end, within the times of the set.
-  [[nodiscard]] Bytes lowest_fit(const PackItem& item);
-  void place(const PackItem& item, Bytes offset);
+  /// The lowest offset from `from` on. REQUIRES: part.begin < part.end, within the times of the set.
+  [[nodiscard]] Bytes lowest_fit(const BlockPart& part, Bytes from);
+  void place(const BlockPart& part, Bytes offset);
 
  private:
   struct Interval {
@@ -44,10 +44,10 @@ class TimeTree {
     const Entry* end = nullptr;
   };
 
-  void place_in(std::size_t node, std::size_t first, std::size_t last, const PackItem& item, Interval bytes);
-  void gather(std::size_t node, std::size_t first, std::size_t last, const PackItem& item);
+  void place_in(std::size_t node, std::size_t first, std::size_t last, const BlockPart& part, Interval bytes);
+  void gather(std::size_t node, std::size_t first, std::size_t last, const BlockPart& part);
   static bool push_up(Cursor<Interval>& cursor, Bytes bytes, Bytes& offset);
-  static bool push_up(Cursor<Placed>& cursor, const PackItem& item, Bytes& offset);
+  static bool push_up(Cursor<Placed>& cursor, const BlockPart& part, Bytes& offset);
   static void add(Intervals& intervals, Interval bytes);
 
   std::vector<std::int32_t> starts_;  // first time of each leaf, ascending; one more than leaves

@@ -14,10 +14,10 @@
 #include <vector>
 
 #include "allocator/caching_allocator.h"
-#include "device/forwarding_device.h"
 #include "device/host_device.h"
 #include "device/sim_device.h"
 #include "device/sim_world.h"
+#include "tests/support/forwarding_device.h"
 
 namespace tidemark {
 namespace {

@@ -6,7 +6,7 @@
 #include <random>
 
 #include "core/verify.h"
-#include "planner/layout/packer.h"
+#include "planner/layout/lay_out.h"
 #include "tests/support/tiny_outcome.h"
 
 namespace tidemark {

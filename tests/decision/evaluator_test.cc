@@ -8,7 +8,7 @@
 
 #include "core/verify.h"
 #include "planner/decision/uniform.h"
-#include "planner/layout/packer.h"
+#include "planner/layout/lay_out.h"
 #include "planner/scheduler.h"
 #include "tests/support/rank_fixture.h"
 #include "tests/support/tiny_graph.h"

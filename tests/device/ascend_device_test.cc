@@ -13,81 +13,15 @@
 #include "device/acl_runtime.h"
 #include "device/ascend_verifier.h"
 #include "device/pattern.h"
-#include "tests/support/stand_ins.h"
+#include "tests/device/vendor_fixture.h"
 
 namespace tidemark {
 namespace {
 
-/// A bit of everything, stopping at the first call that fails.
-DeviceCode use_everything(Device& device) {
-  const Bytes granule = device.traits().granule_bytes;
-  Address base = 0, plain = 0, host = 0;
-  StreamHandle first{}, second{};
-  EventHandle event{};
-  DeviceCode code = DeviceCode::ok;
-  const auto then = [&](auto&& call) { code = code == DeviceCode::ok ? call() : code; };
-  then([&] { return device.reserve(4 * granule, base); });
-  then([&] { return device.map(base, 2 * granule); });
-  then([&] { return device.allocate_plain(70'000, plain); });
-  then([&] { return device.allocate_pinned(2 * granule, host); });
-  then([&] { return device.create_stream(StreamRole::compute, first); });
-  then([&] { return device.create_stream(StreamRole::d2h, second); });
-  then([&] { return device.create_event(event); });
-  const Bytes bytes = 2 * granule - device.traits().tail_pad_bytes;
-  const Touch touches[] = {{base, bytes, AccessKind::write, 1}, {plain, 70'000, AccessKind::write, 2}};
-  then([&] { return device.launch(first, {.id = 1, .touches = touches, .verify = true}); });
-  then([&] { return device.record_event(event, first); });
-  then([&] { return device.wait_event(second, event); });
-  then([&] { return device.copy(second, host, base, bytes, CopyKind::device_to_host); });
-  then([&] { return device.synchronize_event(event); });
-  then([&] { return device.synchronize_stream(second); });
-  then([&] { return device.remap(base + 2 * static_cast<Address>(granule), base, granule); });
-  return code;
-}
-
-class AscendOnStandIn : public ::testing::Test {
+class AscendOnStandIn : public OnStandIn {
  protected:
-  AscendOnStandIn() { controls_.reset(); }
-  ~AscendOnStandIn() override {
-    device_.reset();
-    controls_.reset();
-  }
-
-  Device& open(AscendOptions options = ascend_stand_in_options()) {
-    auto opened = open_ascend_device(options);
-    EXPECT_TRUE(opened.ok()) << (opened.ok() ? "" : opened.error().message);
-    device_ = std::move(opened).value();
-    return *device_;
-  }
-  Address reserve(Bytes bytes) {
-    Address base = 0;
-    EXPECT_EQ(device_->reserve(bytes, base), DeviceCode::ok) << device_->last_error();
-    return base;
-  }
-  StreamHandle stream() {
-    StreamHandle made{};
-    EXPECT_EQ(device_->create_stream(StreamRole::compute, made), DeviceCode::ok);
-    return made;
-  }
-  EventHandle event() {
-    EventHandle made{};
-    EXPECT_EQ(device_->create_event(made), DeviceCode::ok);
-    return made;
-  }
-  Address pinned(Bytes bytes) {
-    Address address = 0;
-    EXPECT_EQ(device_->allocate_pinned(bytes, address), DeviceCode::ok);
-    return address;
-  }
-  Address plain(Bytes bytes) {
-    Address address = 0;
-    EXPECT_EQ(device_->allocate_plain(bytes, address), DeviceCode::ok);
-    return address;
-  }
-  [[nodiscard]] Bytes granule() const { return device_->traits().granule_bytes; }
-
-  StandInControls controls_{TIDEMARK_ACL_STAND_IN};
-  std::unique_ptr<Device> device_;
+  AscendOnStandIn() : OnStandIn(TIDEMARK_ACL_STAND_IN) {}
+  Device& open(const AscendOptions& options = ascend_stand_in_options()) { return use(open_ascend_device(options)); }
 };
 
 TEST_F(AscendOnStandIn, SaysThatItIsNoNpu) {
@@ -389,10 +323,7 @@ TEST_F(AscendOnStandIn, WhatAclWouldNotTakeBackIsTriedAgain) {
   EXPECT_EQ(device_->free_pinned(own), DeviceCode::invalid);
   EXPECT_EQ(device_->free_pinned(own), DeviceCode::ok);
   twice("aclrtFreeHost", 0, [&] { return device_->free_pinned(vendors); });
-  for (const char* const count : {"blocks", "reservations", "mappings", "physicals", "events", "device_bytes"}) {
-    EXPECT_EQ(controls_.get(count), 0) << count;
-  }
-  EXPECT_EQ(controls_.get("streams"), streams);
+  expect_nothing_left(streams);
 }
 
 TEST_F(AscendOnStandIn, AMisalignedAttemptThatAclKeepsIsNotForgotten) {
@@ -469,14 +400,7 @@ TEST_F(AscendOnStandIn, EveryThreadWaitsForALostDevice) {
 
 TEST_F(AscendOnStandIn, ARefusedDestroyDoesNotHideFailedWork) {
   open();
-  StreamHandle on{};
-  ASSERT_EQ(device_->create_stream(StreamRole::compute, on), DeviceCode::ok);
-  controls_.fail_call("aclrtSynchronizeStream", 0, 207'003);
-  controls_.fail_call("aclrtDestroyStream", 0, acl::kMemoryFree);
-  EXPECT_EQ(device_->destroy_stream(on), DeviceCode::copy_failed);
-  EXPECT_NE(device_->last_error().find("aclrtSynchronizeStream"), std::string::npos) << device_->last_error();
-  EXPECT_EQ(device_->destroy_stream(on), DeviceCode::ok) << "it was still there";
-  EXPECT_EQ(device_->destroy_stream(on), DeviceCode::invalid);
+  expect_failed_work_told("aclrtSynchronizeStream", 207'003, "aclrtDestroyStream", acl::kMemoryFree);
 }
 
 /// The verifier's buffer goes with its stream, and stays with one that ACL keeps.
@@ -534,35 +458,16 @@ TEST_F(AscendOnStandIn, GivesBackWhatTheCallerForgot) {
   pinned(1000);
   event();
   device_.reset();
-  for (const char* const count :
-       {"blocks", "reservations", "mappings", "physicals", "streams", "events", "device_bytes", "violations"}) {
-    EXPECT_EQ(controls_.get(count), 0) << count;
-  }
+  expect_nothing_left(0);
 }
 
 TEST_F(AscendOnStandIn, NothingIsLeftAfterAFaultAtAnyCall) {
-  controls_.set("granule_bytes", 64 * kKiB);  // quicker
-  open();
-  const std::int64_t streams = controls_.get("streams");
-  int faults = 0;
-  for (const char* const call :
-       {"aclrtReserveMemAddress", "aclrtMallocPhysical", "aclrtMapMem", "aclrtUnmapMem", "aclrtMallocAlign32",
-        "aclrtMallocHost", "aclrtCreateStream", "aclrtCreateEventExWithFlag", "aclrtLaunchHostFunc", "aclrtMemcpyAsync",
-        "aclrtRecordEvent", "aclrtStreamWaitEvent", "aclrtSynchronizeEvent", "aclrtSynchronizeStream",
-        "aclrtSetCurrentContext"}) {
-    for (std::int64_t skip = 0; skip < 4; ++skip) {
-      if (device_ == nullptr) open();
-      controls_.fail_call(call, skip, acl::kOutOfMemory);
-      faults += use_everything(*device_) == DeviceCode::ok ? 0 : 1;
-      controls_.fail_call(call, 1'000'000, 0);  // not while giving back
-      device_.reset();
-      for (const char* const count :
-           {"blocks", "reservations", "mappings", "physicals", "events", "operations", "violations"}) {
-        ASSERT_EQ(controls_.get(count), 0) << count << " after " << call << " " << skip;
-      }
-      ASSERT_EQ(controls_.get("streams"), streams) << call << " " << skip;
-    }
-  }
+  const int faults =
+      fail_everywhere({"aclrtReserveMemAddress", "aclrtMallocPhysical", "aclrtMapMem", "aclrtUnmapMem",
+                       "aclrtMallocAlign32", "aclrtMallocHost", "aclrtCreateStream", "aclrtCreateEventExWithFlag",
+                       "aclrtLaunchHostFunc", "aclrtMemcpyAsync", "aclrtRecordEvent", "aclrtStreamWaitEvent",
+                       "aclrtSynchronizeEvent", "aclrtSynchronizeStream", "aclrtSetCurrentContext"},
+                      acl::kOutOfMemory, [this] { open(); });
   EXPECT_GT(faults, 15);
 }
 

@@ -13,60 +13,15 @@
 #include "device/cuda_driver.h"
 #include "device/host_pages.h"
 #include "device/pattern.h"
-#include "tests/support/stand_ins.h"
+#include "tests/device/vendor_fixture.h"
 
 namespace tidemark {
 namespace {
 
-/// A bit of everything, stopping at the first call that fails.
-DeviceCode use_everything(Device& device) {
-  const Bytes granule = device.traits().granule_bytes;
-  Address base = 0, plain = 0, host = 0;
-  StreamHandle first{}, second{};
-  EventHandle event{};
-  DeviceCode code = DeviceCode::ok;
-  const auto then = [&](auto&& call) { code = code == DeviceCode::ok ? call() : code; };
-  then([&] { return device.reserve(4 * granule, base); });
-  then([&] { return device.map(base, 2 * granule); });
-  then([&] { return device.allocate_plain(70'000, plain); });
-  then([&] { return device.allocate_pinned(2 * granule, host); });
-  then([&] { return device.create_stream(StreamRole::compute, first); });
-  then([&] { return device.create_stream(StreamRole::d2h, second); });
-  then([&] { return device.create_event(event); });
-  const Touch touches[] = {{base, 2 * granule, AccessKind::write, 1}, {plain, 70'000, AccessKind::write, 2}};
-  then([&] { return device.launch(first, {.id = 1, .touches = touches, .verify = true}); });
-  then([&] { return device.record_event(event, first); });
-  then([&] { return device.wait_event(second, event); });
-  then([&] { return device.copy(second, host, base, 2 * granule, CopyKind::device_to_host); });
-  then([&] { return device.synchronize_event(event); });
-  then([&] { return device.synchronize_stream(second); });
-  then([&] { return device.remap(base + 2 * static_cast<Address>(granule), base, granule); });
-  return code;
-}
-
-class CudaOnStandIn : public ::testing::Test {
+class CudaOnStandIn : public OnStandIn {
  protected:
-  CudaOnStandIn() { controls_.reset(); }
-  ~CudaOnStandIn() override {
-    device_.reset();
-    controls_.reset();
-  }
-
-  Device& open(CudaOptions options = cuda_stand_in_options()) {
-    auto opened = open_cuda_device(options);
-    EXPECT_TRUE(opened.ok()) << (opened.ok() ? "" : opened.error().message);
-    device_ = std::move(opened).value();
-    return *device_;
-  }
-  Address reserve(Bytes bytes) {
-    Address base = 0;
-    EXPECT_EQ(device_->reserve(bytes, base), DeviceCode::ok) << device_->last_error();
-    return base;
-  }
-  [[nodiscard]] std::int64_t granule() const { return device_->traits().granule_bytes; }
-
-  StandInControls controls_{TIDEMARK_CUDA_STAND_IN};
-  std::unique_ptr<Device> device_;
+  CudaOnStandIn() : OnStandIn(TIDEMARK_CUDA_STAND_IN) {}
+  Device& open(const CudaOptions& options = cuda_stand_in_options()) { return use(open_cuda_device(options)); }
 };
 
 TEST_F(CudaOnStandIn, SaysThatItIsNoGpu) {
@@ -221,10 +176,9 @@ TEST_F(CudaOnStandIn, CodesMeanWhatTheCallWasFor) {
     EXPECT_EQ(device_code_of(cuda::kInvalidValue, call), DeviceCode::invalid);
   }
   open();
-  StreamHandle stream{};
-  ASSERT_EQ(device_->create_stream(StreamRole::d2h, stream), DeviceCode::ok);
+  const StreamHandle on = stream(StreamRole::d2h);
   controls_.fail_call("cuStreamSynchronize", 0, cuda::kOutOfMemory);
-  EXPECT_EQ(device_->synchronize_stream(stream), DeviceCode::copy_failed) << "not to be tried again";
+  EXPECT_EQ(device_->synchronize_stream(on), DeviceCode::copy_failed) << "not to be tried again";
 }
 
 /// Each call that gives back fails once: what it was to give back is still there, and the second attempt works.
@@ -254,34 +208,30 @@ TEST_F(CudaOnStandIn, WhatTheDriverWouldNotTakeBackIsTriedAgain) {
   twice("cuMemFree", 0, [&] { return device_->free_plain(block); });
   twice("cuMemHostUnregister", 0, [&] { return device_->free_pinned(own); });
   twice("cuMemFreeHost", 0, [&] { return device_->free_pinned(drivers); });
-  for (const char* const count : {"blocks", "reservations", "mappings", "physicals", "events", "device_bytes"}) {
-    EXPECT_EQ(controls_.get(count), 0) << count;
-  }
-  EXPECT_EQ(controls_.get("streams"), streams);
+  expect_nothing_left(streams);
 }
 
 TEST_F(CudaOnStandIn, TailsAndSingleBytesAreChecked) {
   open();
-  StreamHandle stream{};
   Address device = 0, host = 0;
-  ASSERT_EQ(device_->create_stream(StreamRole::compute, stream), DeviceCode::ok);
+  const StreamHandle on = stream();
   ASSERT_EQ(device_->allocate_plain(4096, device), DeviceCode::ok);
   ASSERT_EQ(device_->allocate_pinned(4096, host), DeviceCode::ok);
   Mismatch first;
   for (const Bytes bytes : {1, 7, 8, 9, 1021}) {
     const Touch write{device, bytes, AccessKind::write, 5}, read{device, bytes, AccessKind::read, 5};
-    ASSERT_EQ(device_->launch(stream, {.id = 1, .touches = {&write, 1}, .verify = true}), DeviceCode::ok);
-    ASSERT_EQ(device_->launch(stream, {.id = 2, .touches = {&read, 1}, .verify = true}), DeviceCode::ok);
-    ASSERT_EQ(device_->copy(stream, host, device, bytes, CopyKind::device_to_host), DeviceCode::ok);
-    ASSERT_EQ(device_->synchronize_stream(stream), DeviceCode::ok);
+    ASSERT_EQ(device_->launch(on, {.id = 1, .touches = {&write, 1}, .verify = true}), DeviceCode::ok);
+    ASSERT_EQ(device_->launch(on, {.id = 2, .touches = {&read, 1}, .verify = true}), DeviceCode::ok);
+    ASSERT_EQ(device_->copy(on, host, device, bytes, CopyKind::device_to_host), DeviceCode::ok);
+    ASSERT_EQ(device_->synchronize_stream(on), DeviceCode::ok);
     EXPECT_TRUE(holds_pattern(reinterpret_cast<const void*>(host), bytes, 5)) << bytes;
     EXPECT_EQ(device_->mismatches(first), 0) << bytes;
   }
   reinterpret_cast<unsigned char*>(host)[1020] ^= 1;  // the last byte of the last tail
   const Touch read{device, 1021, AccessKind::read, 5};
-  ASSERT_EQ(device_->copy(stream, device, host, 1021, CopyKind::host_to_device), DeviceCode::ok);
-  ASSERT_EQ(device_->launch(stream, {.id = 77, .touches = {&read, 1}, .verify = true}), DeviceCode::ok);
-  ASSERT_EQ(device_->launch(stream, {.id = 78, .touches = {&read, 1}, .verify = true}), DeviceCode::ok);
+  ASSERT_EQ(device_->copy(on, device, host, 1021, CopyKind::host_to_device), DeviceCode::ok);
+  ASSERT_EQ(device_->launch(on, {.id = 77, .touches = {&read, 1}, .verify = true}), DeviceCode::ok);
+  ASSERT_EQ(device_->launch(on, {.id = 78, .touches = {&read, 1}, .verify = true}), DeviceCode::ok);
   ASSERT_EQ(device_->synchronize_device(), DeviceCode::ok);
   EXPECT_EQ(device_->mismatches(first), 2);
   EXPECT_EQ(first.work_id, 77);
@@ -299,13 +249,12 @@ TEST_F(CudaOnStandIn, MisplacedTouchesAndMessagesAreRefused) {
 
 TEST_F(CudaOnStandIn, FaultOnTheDeviceIsStickyAndToldOnce) {
   open();
-  StreamHandle stream{};
-  ASSERT_EQ(device_->create_stream(StreamRole::compute, stream), DeviceCode::ok);
+  const StreamHandle on = stream();
   const Address base = reserve(granule());
   Address host = 0;
   ASSERT_EQ(device_->allocate_pinned(4096, host), DeviceCode::ok);
-  ASSERT_EQ(device_->copy(stream, base, host, 4096, CopyKind::host_to_device), DeviceCode::ok);  // nothing mapped there
-  EXPECT_EQ(device_->synchronize_stream(stream), DeviceCode::lost);
+  ASSERT_EQ(device_->copy(on, base, host, 4096, CopyKind::host_to_device), DeviceCode::ok);  // nothing mapped there
+  EXPECT_EQ(device_->synchronize_stream(on), DeviceCode::lost);
   EXPECT_NE(device_->last_error().find("stand-in"), std::string::npos);
   EXPECT_EQ(device_->map(base, granule()), DeviceCode::lost);
   EXPECT_EQ(device_->query_event({}), DeviceCode::lost);
@@ -318,14 +267,13 @@ TEST_F(CudaOnStandIn, FaultOnTheDeviceIsStickyAndToldOnce) {
 
 TEST_F(CudaOnStandIn, UnmappingUnderACopyIsCaught) {
   open();
-  StreamHandle stream{};
-  ASSERT_EQ(device_->create_stream(StreamRole::d2h, stream), DeviceCode::ok);
+  const StreamHandle on = stream(StreamRole::d2h);
   const Address base = reserve(granule());
   Address host = 0;
   ASSERT_EQ(device_->map(base, granule()), DeviceCode::ok);
   ASSERT_EQ(device_->allocate_pinned(granule(), host), DeviceCode::ok);
   controls_.set("delay_us", 300'000);
-  ASSERT_EQ(device_->copy(stream, host, base, granule(), CopyKind::device_to_host), DeviceCode::ok);
+  ASSERT_EQ(device_->copy(on, host, base, granule(), CopyKind::device_to_host), DeviceCode::ok);
   EXPECT_EQ(device_->unmap(base, granule()), DeviceCode::lost);
   EXPECT_EQ(controls_.get("violations"), 1);
 }
@@ -334,14 +282,13 @@ TEST_F(CudaOnStandIn, EstimatesTakeTimeOnTheStream) {
   CudaOptions options = cuda_stand_in_options();
   options.play_estimates = true;
   open(options);
-  StreamHandle stream{};
   EventHandle event{};
-  ASSERT_EQ(device_->create_stream(StreamRole::compute, stream), DeviceCode::ok);
+  const StreamHandle on = stream();
   ASSERT_EQ(device_->create_event(event), DeviceCode::ok);
   EXPECT_EQ(device_->query_event(event), DeviceCode::ok);
   const std::int64_t before = device_->now_ns();
-  ASSERT_EQ(device_->launch(stream, {.estimate_ns = 300'000'000}), DeviceCode::ok);
-  ASSERT_EQ(device_->record_event(event, stream), DeviceCode::ok);
+  ASSERT_EQ(device_->launch(on, {.estimate_ns = 300'000'000}), DeviceCode::ok);
+  ASSERT_EQ(device_->record_event(event, on), DeviceCode::ok);
   EXPECT_EQ(device_->synchronize_event(event, 1000), DeviceCode::not_ready);
   EXPECT_EQ(device_->synchronize_event(event, -1), DeviceCode::ok);
   EXPECT_GE(device_->now_ns() - before, 300'000'000);
@@ -398,58 +345,31 @@ TEST_F(CudaOnStandIn, EveryThreadWaitsForALostDevice) {
 
 TEST_F(CudaOnStandIn, ARefusedDestroyDoesNotHideFailedWork) {
   open();
-  StreamHandle on{};
-  ASSERT_EQ(device_->create_stream(StreamRole::compute, on), DeviceCode::ok);
-  controls_.fail_call("cuStreamSynchronize", 0, cuda::kOutOfMemory);
-  controls_.fail_call("cuStreamDestroy", 0, cuda::kInvalidValue);
-  EXPECT_EQ(device_->destroy_stream(on), DeviceCode::copy_failed);
-  EXPECT_NE(device_->last_error().find("cuStreamSynchronize"), std::string::npos) << device_->last_error();
-  EXPECT_EQ(device_->destroy_stream(on), DeviceCode::ok) << "it was still there";
-  EXPECT_EQ(device_->destroy_stream(on), DeviceCode::invalid);
+  expect_failed_work_told("cuStreamSynchronize", cuda::kOutOfMemory, "cuStreamDestroy", cuda::kInvalidValue);
 }
 
 TEST_F(CudaOnStandIn, GivesBackWhatTheCallerForgot) {
   open();
   const std::int64_t streams = controls_.get("streams");
   Address address = 0;
-  StreamHandle stream{};
   EventHandle event{};
   ASSERT_EQ(device_->map(reserve(2 * granule()), granule()), DeviceCode::ok);
   ASSERT_EQ(device_->allocate_plain(1000, address), DeviceCode::ok);
   ASSERT_EQ(device_->allocate_pinned(1000, address), DeviceCode::ok);
-  ASSERT_EQ(device_->create_stream(StreamRole::h2d, stream), DeviceCode::ok);
+  const StreamHandle on = stream(StreamRole::h2d);
   ASSERT_EQ(device_->create_event(event), DeviceCode::ok);
-  ASSERT_EQ(device_->launch(stream, {.verify = true}), DeviceCode::ok);  // loads the kernels
+  ASSERT_EQ(device_->launch(on, {.verify = true}), DeviceCode::ok);  // loads the kernels
   device_.reset();
-  for (const char* const count : {"blocks", "reservations", "mappings", "physicals", "events", "device_bytes"}) {
-    EXPECT_EQ(controls_.get(count), 0) << count;
-  }
-  EXPECT_EQ(controls_.get("streams"), streams);
+  expect_nothing_left(streams);
 }
 
 TEST_F(CudaOnStandIn, NothingIsLeftAfterAFaultAtAnyCall) {
-  controls_.set("granule_bytes", 64 * kKiB);  // quicker
-  open();
-  const std::int64_t streams = controls_.get("streams");
-  int faults = 0;
-  for (const char* const call :
-       {"cuMemAddressReserve", "cuMemCreate", "cuMemMap", "cuMemSetAccess", "cuMemAlloc", "cuMemHostAlloc",
-        "cuMemHostRegister", "cuStreamCreateWithPriority", "cuEventCreate", "cuModuleLoadData", "cuModuleGetFunction",
-        "cuMemsetD8", "cuLaunchKernel", "cuEventRecord", "cuStreamWaitEvent", "cuMemcpyDtoHAsync", "cuEventSynchronize",
-        "cuStreamSynchronize"}) {
-    for (std::int64_t skip = 0; skip < 4; ++skip) {
-      if (device_ == nullptr) open();
-      controls_.fail_call(call, skip, cuda::kOutOfMemory);
-      faults += use_everything(*device_) == DeviceCode::ok ? 0 : 1;
-      controls_.fail_call(call, 1'000'000, 0);  // not while giving back
-      device_.reset();
-      for (const char* const count :
-           {"blocks", "reservations", "mappings", "physicals", "events", "operations", "violations"}) {
-        ASSERT_EQ(controls_.get(count), 0) << count << " after " << call << " " << skip;
-      }
-      ASSERT_EQ(controls_.get("streams"), streams) << call << " " << skip;
-    }
-  }
+  const int faults =
+      fail_everywhere({"cuMemAddressReserve", "cuMemCreate", "cuMemMap", "cuMemSetAccess", "cuMemAlloc",
+                       "cuMemHostAlloc", "cuMemHostRegister", "cuStreamCreateWithPriority", "cuEventCreate",
+                       "cuModuleLoadData", "cuModuleGetFunction", "cuMemsetD8", "cuLaunchKernel", "cuEventRecord",
+                       "cuStreamWaitEvent", "cuMemcpyDtoHAsync", "cuEventSynchronize", "cuStreamSynchronize"},
+                      cuda::kOutOfMemory, [this] { open(); });
   EXPECT_GT(faults, 18);
 }
 

@@ -286,10 +286,10 @@ TEST_P(EveryVerb, NamesTheFormatsItKnows) {
   expect_refused(place, words("x", {"--format", "yaml"}), "--format: .*text or json");
 }
 
-const std::vector<VerbInput> kFileVerbs = {{"plan", {"FILE"}, "--op-time-scale"}, {"estimate", {"FILE"}, "--top"},
-                                           {"simulate", {"FILE"}, "--layer-ms"},  {"run", {"FILE"}, "--schedules"},
-                                           {"replay", {"FILE"}, "--capacity"},    {"check", {"FILE"}, "--top"},
-                                           {"show", {"FILE"}, "--rank"},          {"diff", {"FILE", "FILE"}, "--top"}};
+const std::vector<VerbInput> kFileVerbs = {
+    {"plan", {"FILE"}, "--op-time-scale"}, {"estimate", {"FILE"}, "--top"}, {"simulate", {"FILE"}, "--layer-ms"},
+    {"run", {"FILE"}, "--schedules"},      {"pack", {"FILE"}, "--work"},    {"replay", {"FILE"}, "--capacity"},
+    {"check", {"FILE"}, "--top"},          {"show", {"FILE"}, "--rank"},    {"diff", {"FILE", "FILE"}, "--top"}};
 const auto kVerbName = [](const auto& test) { return test.param.verb; };
 
 INSTANTIATE_TEST_SUITE_P(Verbs, EveryVerbWithAFile, ::testing::ValuesIn(kFileVerbs), kVerbName);

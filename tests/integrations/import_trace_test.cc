@@ -160,12 +160,23 @@ TEST(Minimalloc, IntervalsBecomeEvents) {
 
 TEST(Minimalloc, OptionalColumnsAndTheInclusiveForm) {
   const auto table = read_minimalloc_csv(
-      "\xef\xbb\xbf# from somewhere\r\nsize,id,alignment,hint,offset,gaps,start,end\r\n4,a,512,,1024,1-2,0,2\r\n", "f");
+      "\xef\xbb\xbf# from somewhere\r\nsize,id,alignment,hint,offset,color,start,end\r\n4,a,512,,1024,1-2,0,2\r\n",
+      "f");
   ASSERT_TRUE(table) << table.error().message;
   EXPECT_EQ(table.value().rows,
             (std::vector<IntervalTable::Row>{
-                {.id = "a", .lower = 0, .upper = 3, .bytes = 4, .alignment_bytes = 512, .offset = 1024}}));
-  EXPECT_EQ(table.value().notes, std::vector<std::string>{"column 'gaps' is not used"});
+                {.id = "a", .line = 3, .lower = 0, .upper = 3, .bytes = 4, .alignment_bytes = 512, .offset = 1024}}));
+  EXPECT_EQ(table.value().notes, std::vector<std::string>{"column 'color' is not used"});
+}
+
+TEST(Minimalloc, InAGapABufferIsAway) {
+  const auto table = read_minimalloc_csv("id,lower,upper,size,gaps\na,0,9,8,2-4 6-7@0:3\nb,2,4,5,\nc,0,3,1,0-3\n", "f");
+  ASSERT_TRUE(table) << table.error().message;
+  const AllocationTrace trace = good(trace_of(table.value()));
+  EXPECT_EQ(trace.blocks, (std::vector<Block>{{.bytes = 8}, {.bytes = 5}, {.bytes = 8}, {.bytes = 3}, {.bytes = 8}}));
+  EXPECT_EQ(events_of(trace), "+0 -0 +1 -1 +2 -2 +3 -3 +4 -4 ");
+  EXPECT_EQ(figures_of(trace).peak_bytes, 8);
+  EXPECT_EQ(trace.notes, std::vector<std::string>{"1 gaps keep a window, which is replayed as a block"});
 }
 
 TEST(Minimalloc, ManyUnknownColumnsAreOneShortNote) {
@@ -197,7 +208,7 @@ TEST(Minimalloc, WrongRowsAreNamed) {
   EXPECT_EQ(wrong("b,0,3,0").substr(0, 20), "m.csv:3: size is '0'");
   EXPECT_EQ(wrong("b,0,3,1.5").substr(0, 22), "m.csv:3: size is '1.5'");
   EXPECT_EQ(wrong("b,-1,3,1").substr(0, 22), "m.csv:3: lower is '-1'");
-  EXPECT_EQ(wrong("a,0,3,1"), "m.csv:3: id 'a' is there twice");
+  EXPECT_EQ(wrong("a,0,3,1"), "m.csv:3: id 'a' is there twice, first in line 2");
   EXPECT_EQ(wrong(",0,3,1"), "m.csv:3: id is empty; every buffer has a name");
   EXPECT_EQ(wrong("b,0,3"), "m.csv:3: there are 3 fields; the header has 4");
 }

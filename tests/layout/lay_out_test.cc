@@ -1,6 +1,6 @@
-#include <gtest/gtest.h>
+#include "planner/layout/lay_out.h"
 
-#include "planner/layout/packer.h"
+#include <gtest/gtest.h>
 
 namespace tidemark {
 namespace {

@@ -23,13 +23,13 @@ std::vector<std::vector<std::string>> read_csv(const std::filesystem::path& path
   return rows;
 }
 
-std::vector<PackItem> read_items(const std::filesystem::path& path) {
-  std::vector<PackItem> items;
+PackProblem read_problem(const std::filesystem::path& path) {
+  PackProblem problem;
   const auto rows = read_csv(path);
   for (std::size_t r = 1; r < rows.size(); ++r) {
-    items.push_back({std::stoi(rows[r][1]), std::stoi(rows[r][2]), std::stoll(rows[r][3])});
+    problem.items.push_back({std::stoi(rows[r][1]), std::stoi(rows[r][2]), std::stoll(rows[r][3])});
   }
-  return items;
+  return problem;
 }
 
 double excess_percent(Bytes height, Bytes load) {
@@ -43,12 +43,12 @@ TEST(ReferenceInstances, MinimallocHeightsMatchFirstFitAsMeasuredElsewhere) {
   ASSERT_GT(reference.size(), 5U);
   for (std::size_t r = 1; r < reference.size(); ++r) {
     const auto& row = reference[r];
-    const auto items = read_items(*folder / (row[0] + ".1048576.csv"));
-    EXPECT_EQ(static_cast<int>(items.size()), std::stoi(row[1]));
-    const Bytes load = packing_load(items, 1);
+    const PackProblem problem = read_problem(*folder / (row[0] + ".1048576.csv"));
+    EXPECT_EQ(static_cast<int>(problem.items.size()), std::stoi(row[1]));
+    const Bytes load = packing_load(problem);
     EXPECT_EQ(load, std::stoll(row[3])) << row[0];
     for (const Packer& packer : packers()) {
-      const Bytes height = packer.pack(items, 1).height_bytes;
+      const Bytes height = packer.pack(problem, {.work = 1000}).packing.height_bytes;
       EXPECT_GE(height, load) << row[0] << " " << packer.name;
       EXPECT_LE(excess_percent(height, load), 135.0) << row[0] << " " << packer.name;
       // Ties in the order are broken in more than one sensible way, hence the margin.
@@ -64,9 +64,10 @@ TEST(ReferenceInstances, TrainingTracesCostAFewPercent) {
   if (!folder) GTEST_SKIP() << "no reference data (set TIDEMARK_DATA)";
   for (const auto& [name, load, most] : {std::tuple{"resnet50.csv", Bytes{1'515'472'556}, 1.0},
                                          std::tuple{"pangu_2.6B.csv", Bytes{5'530'099'775}, 4.0}}) {
-    const auto items = read_items(*folder / name);
-    EXPECT_EQ(packing_load(items, 1), load);
-    EXPECT_LE(excess_percent(pack_best(items, 1).packing.height_bytes, load), most) << name;
+    const PackProblem problem = read_problem(*folder / name);
+    EXPECT_EQ(packing_load(problem), load);
+    EXPECT_LE(excess_percent(find_packer("auto")->pack(problem, {.work = 1000}).packing.height_bytes, load), most)
+        << name;
   }
 }
 

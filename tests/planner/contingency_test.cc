@@ -9,7 +9,7 @@
 #include "core/verify.h"
 #include "planner/decision/evaluator.h"
 #include "planner/dynamic_bound.h"
-#include "planner/layout/packer.h"
+#include "planner/layout/lay_out.h"
 #include "planner/program_rows.h"
 #include "planner/scheduler.h"
 #include "tests/support/rank_fixture.h"

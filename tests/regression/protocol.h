@@ -55,10 +55,10 @@ class Stage {
 };
 
 struct Protocol {
-  const char* name;        ///< of the test
-  const char* source;      ///< where it shipped
-  void (*broken)(Stage&);  ///< one step; run twice
-  void (*right)(Stage&);
+  const char* name;    ///< of the test
+  const char* source;  ///< where it shipped
+  /// One step, broken or right; run twice.
+  void (*step)(Stage& stage, bool right);
   // What the report of the broken one must say.
   const char* earlier;  ///< stream of the side submitted first
   const char* later;    ///< stream of the other side, or "host"

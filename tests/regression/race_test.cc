@@ -34,7 +34,7 @@ TEST_P(ShippedRace, IsCaughtAndItsCorrectionIsClean) {
   std::uint64_t garbled = 0;
   for (std::uint64_t seed = 0; seed < kBrokenSchedules; ++seed) {
     Stage stage(seed);
-    for (int step = 0; step < 2; ++step) p.broken(stage);
+    for (int i = 0; i < 2; ++i) p.step(stage, false);
     garbled += stage.rig().mismatches() > 0 ? 1U : 0U;
     ASSERT_GT(stage.device().race_count(), 0) << "seed " << seed;
     const std::vector<RaceReport> reports = stage.device().races();
@@ -49,7 +49,7 @@ TEST_P(ShippedRace, IsCaughtAndItsCorrectionIsClean) {
   }
   for (std::uint64_t seed = 0; seed < kSchedules; ++seed) {
     Stage stage(seed);
-    for (int step = 0; step < 2; ++step) p.right(stage);
+    for (int i = 0; i < 2; ++i) p.step(stage, true);
     ASSERT_EQ(stage.device().race_count(), 0) << "seed " << seed << ": " << to_string(stage.device().races().front());
     ASSERT_EQ(stage.rig().mismatches(), 0) << "seed " << seed;
   }

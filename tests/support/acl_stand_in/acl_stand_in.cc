@@ -31,6 +31,7 @@
 namespace {
 
 using namespace tidemark::acl;  // NOLINT: the constants and types of the API
+using stand_in::machine;
 using stand_in::Machine;
 using stand_in::MemoryKind;
 using stand_in::Operation;
@@ -65,9 +66,13 @@ State& state() {
 thread_local StandInContext* current = nullptr;
 thread_local std::string message;
 
-Machine& machine() {
+}  // namespace
+
+stand_in::Machine& stand_in::machine() {
   return state().machine;
 }
+
+namespace {
 
 Code begin(const char* call, bool needs_context = true) {
   message.clear();
@@ -116,11 +121,6 @@ Place place_of(const void* pointer) {
   return reinterpret_cast<Place>(pointer);
 }
 
-bool is_granular(std::size_t bytes) {
-  const auto granule = static_cast<std::size_t>(machine().get("granule_bytes"));
-  return bytes > 0 && bytes % granule == 0;
-}
-
 bool is_on_device(const PhysicalProperties* properties) {
   return properties != nullptr && properties->handle_type == 0 && properties->allocation_type == 0 &&
          properties->location_type == kLocationDevice && properties->location_id < kDevices;
@@ -142,15 +142,6 @@ Code create_event(Event* event, unsigned flags) {
 
 extern "C" {
 
-void stand_in_fail_call(const char* call, std::int64_t skip, int code) {
-  machine().fail_call(call, skip, code);
-}
-void stand_in_set(const char* key, std::int64_t value) {
-  machine().set(key, value);
-}
-std::int64_t stand_in_get(const char* key) {
-  return machine().get(key);
-}
 void stand_in_reset() {
   machine().reset();
   const std::lock_guard lock(state().mutex);
@@ -274,7 +265,7 @@ Code aclrtMemGetAllocationGranularity(const PhysicalProperties* properties, int 
 
 Code aclrtReserveMemAddress(void** base, std::size_t bytes, std::size_t alignment, void* wish, std::uint64_t flags) {
   BEGIN("aclrtReserveMemAddress");
-  if (!is_granular(bytes) || alignment != 0 || wish != nullptr || flags > 1) return kRuntimeParameter;
+  if (!machine().is_granular(bytes) || alignment != 0 || wish != nullptr || flags > 1) return kRuntimeParameter;
   *base = machine().reserve(bytes, static_cast<std::size_t>(machine().get("granule_bytes")));
   return *base != nullptr ? kSuccess : kOutOfMemory;
 }
@@ -287,7 +278,7 @@ Code aclrtReleaseMemAddress(void* base) {
 Code aclrtMallocPhysical(PhysicalHandle* handle, std::size_t bytes, const PhysicalProperties* properties,
                          std::uint64_t flags) {
   BEGIN("aclrtMallocPhysical");
-  if (!is_granular(bytes) || !is_on_device(properties) || flags != 0) return kRuntimeParameter;
+  if (!machine().is_granular(bytes) || !is_on_device(properties) || flags != 0) return kRuntimeParameter;
   *handle = machine().create_physical(bytes);
   return *handle != nullptr ? kSuccess : kDeviceOutOfMemory;
 }
@@ -299,7 +290,8 @@ Code aclrtFreePhysical(PhysicalHandle handle) {
 
 Code aclrtMapMem(void* at, std::size_t bytes, std::size_t offset, PhysicalHandle handle, std::uint64_t flags) {
   BEGIN("aclrtMapMem");
-  if (!is_granular(bytes) || !is_granular(place_of(at)) || offset != 0 || flags != 0) return kRuntimeParameter;
+  if (!machine().is_granular(bytes) || !machine().is_granular(place_of(at)) || offset != 0 || flags != 0)
+    return kRuntimeParameter;
   auto* const physical = static_cast<stand_in::Physical*>(handle);
   return machine().map(place_of(at), bytes, physical, true, true) ? kSuccess : kRuntimeParameter;
 }

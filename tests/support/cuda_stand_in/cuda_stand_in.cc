@@ -22,6 +22,7 @@
 namespace {
 
 using namespace tidemark::cuda;  // NOLINT: the constants and types of the API
+using stand_in::machine;
 using stand_in::Machine;
 using stand_in::MemoryKind;
 using stand_in::Operation;
@@ -55,9 +56,13 @@ State& state() {
 
 thread_local StandInContext* current = nullptr;
 
-Machine& machine() {
+}  // namespace
+
+stand_in::Machine& stand_in::machine() {
   return state().machine;
 }
+
+namespace {
 
 /// What every call answers before it does anything: an injected fault, a sticky error, no cuInit, no context.
 Code begin(const char* call, bool needs_context = true) {
@@ -76,11 +81,6 @@ stand_in::Stream* stream_of(Stream stream) {
   const std::lock_guard lock(state().mutex);
   if (state().default_stream == nullptr) state().default_stream = machine().create_stream();
   return state().default_stream;
-}
-
-bool is_granular(std::size_t bytes) {
-  const auto granule = static_cast<std::size_t>(machine().get("granule_bytes"));
-  return bytes > 0 && bytes % granule == 0;
 }
 
 void* pointer(Pointer at) {
@@ -183,15 +183,6 @@ bool is_on_device(const AllocationProperties* properties) {
 
 extern "C" {
 
-void stand_in_fail_call(const char* call, std::int64_t skip, int code) {
-  machine().fail_call(call, skip, code);
-}
-void stand_in_set(const char* key, std::int64_t value) {
-  machine().set(key, value);
-}
-std::int64_t stand_in_get(const char* key) {
-  return machine().get(key);
-}
 void stand_in_reset() {
   machine().reset();
   state().default_stream = nullptr;
@@ -350,7 +341,7 @@ Code cuMemGetAllocationGranularity(std::size_t* bytes, const AllocationPropertie
 
 Code cuMemAddressReserve(Pointer* base, std::size_t bytes, std::size_t alignment, Pointer, unsigned long long flags) {
   BEGIN("cuMemAddressReserve");
-  if (!is_granular(bytes) || (alignment & (alignment - 1)) != 0 || flags != 0) return kInvalidValue;
+  if (!machine().is_granular(bytes) || (alignment & (alignment - 1)) != 0 || flags != 0) return kInvalidValue;
   const auto granule = static_cast<std::size_t>(machine().get("granule_bytes"));
   void* const got = machine().reserve(bytes, std::max(alignment, granule));
   *base = reinterpret_cast<Place>(got);
@@ -364,7 +355,7 @@ Code cuMemAddressFree(Pointer base, std::size_t bytes) {
 
 Code cuMemCreate(Handle* handle, std::size_t bytes, const AllocationProperties* properties, unsigned long long flags) {
   BEGIN("cuMemCreate");
-  if (!is_granular(bytes) || !is_on_device(properties) || flags != 0) return kInvalidValue;
+  if (!machine().is_granular(bytes) || !is_on_device(properties) || flags != 0) return kInvalidValue;
   stand_in::Physical* const physical = machine().create_physical(bytes);
   *handle = reinterpret_cast<Place>(physical);
   return physical != nullptr ? kSuccess : kOutOfMemory;
@@ -378,7 +369,8 @@ Code cuMemRelease(Handle handle) {
 
 Code cuMemMap(Pointer at, std::size_t bytes, std::size_t offset, Handle handle, unsigned long long flags) {
   BEGIN("cuMemMap");
-  if (!is_granular(bytes) || !is_granular(static_cast<std::size_t>(at)) || offset != 0 || flags != 0) {
+  if (!machine().is_granular(bytes) || !machine().is_granular(static_cast<std::size_t>(at)) || offset != 0 ||
+      flags != 0) {
     return kInvalidValue;
   }
   auto* const physical = static_cast<stand_in::Physical*>(pointer(handle));

@@ -25,6 +25,12 @@ bool touches(const Operation& operation, Range range) {
          std::any_of(operation.host_ranges.begin(), operation.host_ranges.end(), hit);
 }
 
+template <class Thing>
+Thing* find_in(const std::map<void*, std::unique_ptr<Thing>>& things, void* handle) {
+  const auto found = things.find(handle);
+  return found == things.end() ? nullptr : found->second.get();
+}
+
 /// Settings by name; what is not set has these values.
 std::int64_t preset(const std::string& key) {
   if (key == "capacity_bytes") return std::int64_t{1} << 32;
@@ -390,8 +396,7 @@ Stream* Machine::create_stream() {
 
 Stream* Machine::find_stream(void* handle) {
   const std::lock_guard lock(mutex_);
-  const auto found = streams_.find(handle);
-  return found == streams_.end() ? nullptr : found->second.get();
+  return find_in(streams_, handle);
 }
 
 void Machine::destroy_stream(Stream* stream) {
@@ -417,8 +422,7 @@ Event* Machine::create_event(unsigned flags) {
 
 Event* Machine::find_event(void* handle) {
   const std::lock_guard lock(mutex_);
-  const auto found = events_.find(handle);
-  return found == events_.end() ? nullptr : found->second.get();
+  return find_in(events_, handle);
 }
 
 void Machine::destroy_event(Event* event) {

@@ -98,7 +98,7 @@ class Machine {
   explicit Machine(int violation_code, std::int64_t tail_pad_bytes = 0)
       : violation_code_(violation_code), tail_pad_bytes_(tail_pad_bytes) {}
 
-  // Faults and settings, for tests (stand_in_* below).
+  // Faults and settings, for tests (stand_in_* in controls.h).
   void fail_call(const std::string& call, std::int64_t skip, int code);
   /// The code that this call shall fail with now, or 0.
   [[nodiscard]] int injected(const char* call);
@@ -120,6 +120,9 @@ class Machine {
   [[nodiscard]] bool is_pinned(Range range);
 
   // Mapped memory.
+  [[nodiscard]] bool is_granular(std::size_t bytes) {
+    return bytes > 0 && bytes % static_cast<std::size_t>(get("granule_bytes")) == 0;
+  }
   [[nodiscard]] void* reserve(std::size_t bytes, std::size_t alignment);
   [[nodiscard]] bool release_range(Place base, std::size_t bytes);  ///< bytes 0: whatever was reserved
   [[nodiscard]] Physical* create_physical(std::size_t bytes);
@@ -192,5 +195,8 @@ class Machine {
   std::map<void*, std::unique_ptr<Event>> events_;
   std::int64_t event_slots_ = 0;
 };
+
+/// The library's own, for as long as the process lives. Each stand-in defines it.
+Machine& machine();
 
 }  // namespace stand_in

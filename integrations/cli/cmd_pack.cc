@@ -1,0 +1,174 @@
+#include <fmt/format.h>
+#include <tbb/global_control.h>
+
+#include <chrono>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "integrations/cli/console.h"
+#include "integrations/cli/options.h"
+#include "integrations/cli/output_set.h"
+#include "integrations/cli/verb.h"
+#include "integrations/formats/csv_table.h"
+#include "integrations/formats/file.h"
+#include "integrations/formats/import_minimalloc_csv.h"
+#include "integrations/formats/interval_problem.h"
+#include "integrations/formats/pack_picture.h"
+#include "integrations/formats/pack_report.h"
+#include "planner/layout/check_packing.h"
+#include "planner/layout/packer.h"
+
+namespace tidemark::cli {
+namespace {
+
+constexpr int kDefaultWork = 10'000'000, kMostWork = 2'000'000'000;
+constexpr std::int64_t kWorkUnderTimeLimit = 1'000'000'000'000'000;  // the clock decides
+constexpr Bytes kMostAlignment = kGiB;
+
+std::vector<std::string> packer_names() {
+  std::vector<std::string> names;
+  for (const Packer& packer : packers()) names.emplace_back(packer.name);
+  return names;
+}
+
+/// A table and what it comes to, for as long as the command runs.
+struct Input {
+  std::string text;
+  IntervalTable table;
+  IntervalProblem problem;
+};
+
+class PackCommand final : public Command {
+ public:
+  void declare(CLI::App& app) override {
+    app.add_option("FILE", file_, "buffers with their life times, minimalloc CSV (docs/formats.md)")
+        ->required()
+        ->type_name("FILE");
+    add_bytes(app, "--capacity", capacity_bytes_, 1,
+              "what the packing must not be higher than; stops as soon as it is not (default: as low as possible)");
+    add_duration(app, "--time-limit", time_limit_ns_,
+                 "for packing, such as 10s or 500ms; results then vary with speed");
+    add_count(app, "--work", work_, 1, kMostWork,
+              fmt::format("effort instead of time, about a microsecond a unit (default {})", kDefaultWork));
+    add_word(app, "--packer", packer_, "packer", packer_names(),
+             fmt::format("who packs ({}; default {})", join_words(packer_names()), packer_));
+    add_bytes(app, "--alignment", alignment_bytes_, 1,
+              "of every address; sizes are rounded up to it (default 1, and the file's own)");
+    app.add_flag("--repack", repack_, "the column 'offset' is where buffers might lie, not where they must");
+    add_output_file(app, "--out", out_, "write the file again with the addresses in the column 'offset'");
+    app.add_flag("--picture", picture_, "draw time x addresses as text");
+    add_threads(app, threads_);
+    add_format(app, format_);
+    add_quiet(app, quiet_);
+  }
+
+  Result<ExitStatus> run(Console& console) override {
+    console.set_quiet(quiet_);
+    if (alignment_bytes_.value_or(1) > kMostAlignment) return bad_input("--alignment: must be at most 1GiB");
+    Input input;
+    OutputSet outputs;
+    std::vector<Bytes> addresses;
+    Status status = outputs.add(out_, {file_}, [&](std::ostream& stream) -> Status {
+      stream << with_column(input.text, "offset", addresses);
+      return {};
+    });
+    if (!status) return status.error();
+    if (status = read(input); !status) return status.error();
+    for (const std::string& note : input.table.notes) console.note(fmt::format("{}: {}", file_.string(), note));
+
+    const auto [answer, seconds] = pack(input.problem);
+    if (const std::optional<std::string> fault = find_fault(input.problem.problem, answer.packing))
+      return internal_fault(fmt::format("{}: packer {}: {}", file_.string(), answer.packer, *fault));
+    PackReport report{.file = file_.string(),
+                      .table = &input.table,
+                      .problem = &input.problem,
+                      .answer = &answer,
+                      .verdict = judge(input.problem, answer, capacity_bytes_),
+                      .capacity_bytes = capacity_bytes_,
+                      .seconds = seconds};
+    if (picture_) report.picture = pack_picture(input.table, input.problem, answer.packing);
+    if (report.verdict.fits) {
+      addresses = addresses_of(input.table, input.problem, answer.packing, rules());
+      if (status = outputs.write(); !status) return status.error();
+      for (const auto& path : outputs.paths()) console.note(fmt::format("wrote {}", path.string()));
+    } else if (!out_.empty()) {
+      console.note(fmt::format("{} is not written, since the packing is higher than --capacity", out_.string()));
+    }
+    status = console.print(format_ == Format::json ? pack_json(report) : pack_text(report));
+    if (!status) return status.error();
+    return report.verdict.fits ? ExitStatus::done : ExitStatus::answer_is_no;
+  }
+
+ private:
+  struct Packed {
+    PackAnswer answer;
+    double seconds = 0;
+  };
+
+  [[nodiscard]] IntervalRules rules() const {
+    return {.alignment_bytes = alignment_bytes_.value_or(1), .repack = repack_};
+  }
+
+  Status read(Input& input) const {
+    Result<std::string> text = read_file(file_);
+    if (!text) return text.error();
+    input.text = std::move(text).value();
+    Result<IntervalTable> table = read_minimalloc_csv(input.text, file_.string());
+    if (!table) return table.error();
+    input.table = std::move(table).value();
+    if (input.table.rows.empty())
+      return bad_input(fmt::format("{}:1: there is no buffer; every line below the header is one", file_.string()));
+    Result<IntervalProblem> problem = problem_of(input.table, rules(), file_.string());
+    if (!problem) return problem.error();
+    input.problem = std::move(problem).value();
+    return {};
+  }
+
+  [[nodiscard]] Packed pack(const IntervalProblem& problem) const {
+    using Clock = std::chrono::steady_clock;
+    const Clock::time_point begin = Clock::now();
+    const auto seconds = [begin] { return std::chrono::duration<double>(Clock::now() - begin).count(); };
+    if (std::optional<Packing> given = given_packing(problem)) {
+      PackAnswer answer = answer_of(problem.problem, *std::move(given), "the file's own offsets");
+      return {.answer = std::move(answer), .seconds = seconds()};
+    }
+    PackLimits limits{.work = work_ > 0 ? work_ : kDefaultWork, .enough_bytes = capacity_bytes_.value_or(0)};
+    if (time_limit_ns_) {
+      if (work_ == 0) limits.work = kWorkUnderTimeLimit;
+      limits.should_stop = [end = begin + std::chrono::nanoseconds(*time_limit_ns_)] { return Clock::now() >= end; };
+    }
+    std::optional<tbb::global_control> threads;
+    if (threads_ > 0) threads.emplace(tbb::global_control::max_allowed_parallelism, static_cast<std::size_t>(threads_));
+    PackAnswer answer = find_packer(packer_)->pack(problem.problem, limits);
+    return {.answer = std::move(answer), .seconds = seconds()};
+  }
+
+  std::filesystem::path file_, out_;
+  std::optional<Bytes> capacity_bytes_, alignment_bytes_;
+  std::optional<std::int64_t> time_limit_ns_;
+  int work_ = 0, threads_ = 0;  // work 0: the default, or as much as the time limit allows
+  std::string packer_ = "auto";
+  bool repack_ = false, picture_ = false, quiet_ = false;
+  Format format_ = Format::text;
+};
+
+}  // namespace
+
+extern const Verb kCmdPack;
+const Verb kCmdPack = {
+    .name = "pack",
+    .summary = "Pack buffers with known life times into as few bytes as possible, with a proof of how few",
+    .examples =
+        "  tidemark pack buffers.csv\n"
+        "  tidemark pack buffers.csv --capacity 1MiB --time-limit 10s --out packed.csv\n"
+        "  tidemark pack buffers.csv --alignment 512 --picture --format json\n",
+    .statuses =
+        "  0  packed, within --capacity where it is given\n"
+        "  1  no packing within --capacity was found, or there is none: the output says which buffers cannot fit\n"
+        "  2  bad usage or input; one line on stderr, nothing written\n"
+        "  3  a fault in Tidemark\n",
+    .make = make_command<PackCommand>};
+
+}  // namespace tidemark::cli

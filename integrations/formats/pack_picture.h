@@ -1,0 +1,16 @@
+#pragma once
+// Time x address of a packed table, as text.
+
+#include <string>
+
+#include "integrations/formats/interval_problem.h"
+
+namespace tidemark {
+
+/// Up to a thousand buffers have letters (core/picture.h), with their ids below where letters are enough for them all.
+/// Of more, every cell shows how much of its addresses is in use at the middle of its time: `.` nothing, `1` to `9`
+/// tenths, `#` all of it. O(columns x items).
+[[nodiscard]] std::string pack_picture(const IntervalTable& table, const IntervalProblem& problem,
+                                       const Packing& packing);
+
+}  // namespace tidemark
