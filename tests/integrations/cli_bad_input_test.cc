@@ -427,6 +427,7 @@ TEST_F(BadPlanFile, FiguresOfSomethingElse) {
   expect_wrong("/ranks/0/program/arenas/0/capacity_bytes", more("/ranks/0/program/arenas/0/capacity_bytes"),
                "rank 0 .*\\(capacity_bytes\\)");
   expect_wrong("/ranks/0/figures/contingency_limit_f", 0.5, "rank 0 .*\\(contingency_limit_f\\)");
+  expect_wrong("/ranks/0/figures/collective_limit_f", 0.5, "rank 0 .*\\(collective_limit_f\\)");
   expect_wrong("/machine/d2h/bytes_per_s", 1e6, "rank 0 was planned for another machine than the file describes");
   expect_wrong("/ranks/1/sites/loads/0", 3, "names, sites or loads of rank 1 are not those of its job", false);
   expect_wrong("/templates/0/storage_templates/0/1", "other", "names, sites or loads of rank ", false);

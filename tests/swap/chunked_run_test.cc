@@ -1,0 +1,291 @@
+// Sections in chunks: all or none of a group run them, between the two limits every step completes, and every byte is
+// where it belongs.
+
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <random>
+#include <thread>
+
+#include "integrations/run/run_plan.h"
+#include "tests/support/planned_step.h"
+
+namespace tidemark {
+namespace {
+
+using testing::expect_clean;
+using testing::PlannedStep;
+using testing::run_of;
+using testing::StepGenerator;
+
+const Program& program_of(const PlannedStep& step, std::int32_t rank) {
+  return step.outcome.ranks[static_cast<std::size_t>(rank)].program;
+}
+
+std::size_t sections_of(const PlannedStep& step) {
+  std::size_t count = 0;
+  for (const RankPlan& rank : step.outcome.ranks) count += rank.program.sections.size();
+  return count;
+}
+
+/// Steps that have sections, planned once for all tests.
+const std::vector<PlannedStep>& chunked_steps() {
+  static const std::vector<PlannedStep> steps = [] {
+    constexpr std::size_t kSteps = 4;
+    StepGenerator generator(41);
+    std::vector<PlannedStep> found;
+    for (int i = 0; found.size() < kSteps; ++i) {
+      PlannedStep step = generator.next_routed(1.0 + 0.1 * (i % 4), 50 + 5 * (i % 14));
+      if (sections_of(step) > 3) found.push_back(std::move(step));
+    }
+    return found;
+  }();
+  return steps;
+}
+
+bool yes_if_wanted(std::int32_t /*group*/, std::int32_t /*level*/, ChunkWish wish) {
+  return wish == ChunkWish::wanted;
+}
+
+std::size_t applied(const SimRun& run) {
+  std::size_t count = 0;
+  for (const SimRankRun& rank : run.ranks)
+    for (const SectionRecord& s : rank.report.sections) count += s.outcome == SectionRecord::Outcome::applied ? 1 : 0;
+  return count;
+}
+
+/// Each site its own load, some exactly at the second limit.
+TEST(ChunkedRun, AnyLoadsUpToTheSecondLimitComplete) {
+  std::size_t in_chunks = 0;
+  for (const PlannedStep& step : chunked_steps()) {
+    for (std::uint32_t trial = 0; trial < 4; ++trial) {
+      SimRunRequest request = run_of(step, trial);
+      request.verify = true;
+      request.agree = yes_if_wanted;
+      std::mt19937 random(trial + 100);
+      request.load = [&](std::int32_t rank, SiteId) {
+        const double limit = program_of(step, rank).collective_limit_f;
+        return trial == 0 || random() % 4 == 0 ? limit : limit * static_cast<double>(random() % 1001) / 1000;
+      };
+      const Result<SimRun> run = run_on_sim(request);
+      const std::string what = step.request.job.model.name + ", trial " + std::to_string(trial);
+      ASSERT_TRUE(run.ok()) << what << ": " << run.error().message;
+      expect_clean(step, run.value(), what);
+      in_chunks += applied(run.value());
+    }
+  }
+  EXPECT_GT(in_chunks, 200U);
+}
+
+/// Whatever the group says, and to whichever sections: the first limit holds.
+TEST(ChunkedRun, UpToTheFirstLimitAnyAnswersDo) {
+  std::size_t in_chunks = 0, refused = 0;
+  for (const PlannedStep& step : chunked_steps()) {
+    for (std::uint32_t trial = 0; trial < 4; ++trial) {
+      SimRunRequest request = run_of(step, trial);
+      request.verify = true;
+      // Also where nobody here wants it: another rank of the group may.
+      request.agree = [&](std::int32_t rank, std::int32_t level, ChunkWish wish) {
+        return wish != ChunkWish::impossible && (level * 7 + rank + static_cast<std::int32_t>(trial)) % 3 != 0;
+      };
+      std::mt19937 random(trial + 200);
+      request.load = [&](std::int32_t rank, SiteId) {
+        const double limit = program_of(step, rank).contingency_limit_f;
+        return trial == 0 || random() % 2 == 0 ? limit : limit * static_cast<double>(random() % 1001) / 1000;
+      };
+      const Result<SimRun> run = run_on_sim(request);
+      const std::string what = step.request.job.model.name + ", trial " + std::to_string(trial);
+      ASSERT_TRUE(run.ok()) << what << ": " << run.error().message;
+      expect_clean(step, run.value(), what);
+      in_chunks += applied(run.value());
+      for (const SimRankRun& rank : run.value().ranks)
+        for (const SectionRecord& s : rank.report.sections)
+          refused += s.outcome == SectionRecord::Outcome::not_agreed ? 1 : 0;
+    }
+  }
+  EXPECT_GT(in_chunks, 200U);
+  EXPECT_GT(refused, 50U);
+}
+
+/// Without agreement what is above the first limit runs as long as it fits, and is refused before anything is
+/// overwritten.
+TEST(ChunkedRun, WithoutAgreementAboveTheFirstLimitIsRefusedCleanly) {
+  int refused = 0;
+  for (const PlannedStep& step : chunked_steps()) {
+    for (const RankPlan& plan : step.outcome.ranks) {
+      const std::unique_ptr<SimDevice> device = make_sim_device(sim_options_for(plan, step.request.machine));
+      {
+        RunOptions options{.verify = true,
+                           .load = [&](SiteId) { return plan.program.collective_limit_f; },
+                           .agree = [](std::int32_t, std::int32_t, ChunkWish) { return false; }};
+        Result<std::unique_ptr<Executor>> executor = Executor::open(plan.program, *device, options);
+        ASSERT_TRUE(executor.ok()) << executor.error().message;
+        const Status status = executor.value()->issue();
+        if (!status.ok()) {
+          ++refused;
+          EXPECT_EQ(status.error().code, Error::Code::infeasible);
+          EXPECT_NE(status.error().message.find("up to load"), std::string::npos) << status.error().message;
+        }
+        ASSERT_EQ(device->synchronize_device(), DeviceCode::ok);
+        Mismatch first;
+        EXPECT_EQ(device->mismatches(first), 0);
+      }
+      EXPECT_EQ(device->race_count(), 0) << to_string(device->races().front());
+      EXPECT_EQ(device->leaks(), "");
+    }
+  }
+  EXPECT_GT(refused, 4);
+}
+
+/// The ranks of an expert group, each in a thread of its own: yes if one wants it and all can. A rank that says no to
+/// a level does so by saying impossible.
+class Group {
+ public:
+  explicit Group(int members) : members_(members) {}
+
+  bool ask(std::int32_t level, ChunkWish wish) {
+    std::unique_lock lock(mutex_);
+    Vote& vote = votes_[level];
+    ++vote.cast;
+    vote.wanted = vote.wanted || wish == ChunkWish::wanted;
+    vote.impossible = vote.impossible || wish == ChunkWish::impossible;
+    all_cast_.notify_all();
+    all_cast_.wait(lock, [&] { return vote.cast >= members_ - gone_; });
+    return gone_ == 0 && vote.wanted && !vote.impossible;
+  }
+  /// A member whose step was refused asks no more.
+  void leave() {
+    const std::lock_guard lock(mutex_);
+    ++gone_;
+    all_cast_.notify_all();
+  }
+
+ private:
+  struct Vote {
+    int cast = 0;
+    bool wanted = false, impossible = false;
+  };
+  int members_, gone_ = 0;
+  std::map<std::int32_t, Vote> votes_;
+  std::mutex mutex_;
+  std::condition_variable all_cast_;
+};
+
+struct Member {
+  std::map<std::int32_t, bool> in_chunks;  ///< per section recorded
+  std::size_t wanted = 0;
+};
+
+/// Three ranks of one group with loads of their own; `says_no(member, level)`.
+template <class SaysNo>
+std::vector<Member> run_group(const PlannedStep& step, const RankPlan& plan, double most, SaysNo says_no) {
+  constexpr int kMembers = 3;
+  Group group(kMembers);
+  std::vector<Member> members(kMembers);
+  std::vector<std::thread> threads;
+  for (int m = 0; m < kMembers; ++m) {
+    threads.emplace_back([&, m] {
+      const std::unique_ptr<SimDevice> device = make_sim_device(sim_options_for(plan, step.request.machine));
+      RunOptions options{.verify = true,
+                         .load =
+                             [&, m](SiteId site) {
+                               const bool loaded = static_cast<int>(row(site)) % kMembers == m;
+                               return loaded ? most : 0.7 + 0.1 * m;
+                             },
+                         .agree =
+                             [&, m](std::int32_t, std::int32_t level, ChunkWish wish) {
+                               return group.ask(level, says_no(m, level) ? ChunkWish::impossible : wish);
+                             }};
+      {
+        Result<std::unique_ptr<Executor>> executor = Executor::open(plan.program, *device, std::move(options));
+        ASSERT_TRUE(executor.ok()) << executor.error().message;
+        const Status status = executor.value()->issue();
+        if (!status.ok()) {
+          group.leave();
+          ADD_FAILURE() << status.error().message;
+          return;
+        }
+        const Result<RunReport> report = executor.value()->finish();
+        ASSERT_TRUE(report.ok()) << report.error().message;
+        EXPECT_EQ(report.value().mismatches, 0) << report.value().first_mismatch;
+        for (const SectionRecord& s : report.value().sections) {
+          members[static_cast<std::size_t>(m)].in_chunks[s.section] = s.outcome == SectionRecord::Outcome::applied;
+          members[static_cast<std::size_t>(m)].wanted += s.wanted ? 1 : 0;
+        }
+      }
+      EXPECT_EQ(device->race_count(), 0) << to_string(device->races().front());
+      EXPECT_EQ(device->leaks(), "");
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return members;
+}
+
+/// Per section, what all members did; one that ran it whole need not have wanted it.
+std::size_t expect_all_or_none(const std::vector<Member>& members) {
+  std::map<std::int32_t, std::vector<bool>> did;
+  for (const Member& member : members)
+    for (const auto& [section, in_chunks] : member.in_chunks) did[section].push_back(in_chunks);
+  std::size_t in_chunks = 0;
+  for (const auto& [section, all] : did) {
+    const auto yes = static_cast<std::size_t>(std::count(all.begin(), all.end(), true));
+    EXPECT_TRUE(yes == 0 || yes == members.size()) << "section " << section << ": " << yes << " of " << members.size();
+    in_chunks += yes > 0 ? 1 : 0;
+  }
+  return in_chunks;
+}
+
+const RankPlan& rank_with_sections(const PlannedStep& step) {
+  return *std::find_if(step.outcome.ranks.begin(), step.outcome.ranks.end(),
+                       [](const RankPlan& r) { return !r.program.sections.empty(); });
+}
+
+TEST(ChunkedRun, AGroupRunsASectionInChunksIfOneWantsIt) {
+  std::size_t in_chunks = 0, wanted = 0;
+  for (const PlannedStep& step : chunked_steps()) {
+    const RankPlan& plan = rank_with_sections(step);
+    const std::vector<Member> members =
+        run_group(step, plan, plan.program.collective_limit_f, [](int, std::int32_t) { return false; });
+    in_chunks += expect_all_or_none(members);
+    for (const Member& member : members) wanted += member.wanted;
+  }
+  EXPECT_GT(in_chunks, 10U);
+  EXPECT_GE(wanted, in_chunks);
+}
+
+TEST(ChunkedRun, OneRankThatCannotKeepsTheGroupWhole) {
+  std::size_t in_chunks = 0, whole = 0;
+  for (const PlannedStep& step : chunked_steps()) {
+    const RankPlan& plan = rank_with_sections(step);
+    // Within the first limit, so that whole sections fit.
+    const std::vector<Member> members = run_group(step, plan, plan.program.contingency_limit_f,
+                                                  [](int member, std::int32_t level) { return member == level % 5; });
+    in_chunks += expect_all_or_none(members);
+    for (const Member& member : members)
+      for (const auto& [_, chunked] : member.in_chunks) whole += chunked ? 0 : 1;
+  }
+  EXPECT_GT(in_chunks, 2U);
+  EXPECT_GT(whole, 2U);
+}
+
+/// On memory with bytes, in streams that are threads.
+TEST(ChunkedRun, EveryByteIsRightOnTheHost) {
+  const PlannedStep& step = chunked_steps().front();
+  const RankPlan& plan = rank_with_sections(step);
+  const Result<RunOutcome> run = run_plan(step.outcome, step.request.machine,
+                                          {.device = RunDevice::host,
+                                           .rank = plan.figures.rank,
+                                           .scale = 64,
+                                           .verify = true,
+                                           .load = LoadChange{.load = plan.program.collective_limit_f}});
+  ASSERT_TRUE(run.ok()) << run.error().message;
+  EXPECT_TRUE(run.value().problems.empty()) << run.value().problems.front();
+  const RunReport& report = run.value().ranks.front().report;
+  EXPECT_EQ(report.sections.size(), plan.program.sections.size());
+  for (const SectionRecord& s : report.sections) EXPECT_EQ(s.outcome, SectionRecord::Outcome::applied);
+}
+
+}  // namespace
+}  // namespace tidemark
