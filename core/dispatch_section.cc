@@ -55,6 +55,45 @@ SectionParts parts_of(const Schedule& schedule, std::span<const ChunkBuffer> buf
   return parts;
 }
 
+std::vector<std::int32_t> in_use_from(const Program& program) {
+  std::vector<std::int32_t> from(program.schedule.residencies.size());
+  for (std::size_t r = 0; r < from.size(); ++r) from[r] = program.schedule.residencies[r].acquire;
+  if (program.sections.empty()) return from;
+  const std::vector<std::int32_t> clock = compute_clock(program.schedule);
+  for (const DispatchSection& section : program.sections) {
+    const SectionParts parts = parts_of(program.schedule, buffers_of(program, section), clock);
+    for (const ResidencyId r : parts.kept) from[row(r)] = std::min(from[row(r)], parts.begin);
+  }
+  return from;
+}
+
+std::vector<char> inside_sections(const Program& program) {
+  std::vector<char> inside(program.schedule.residencies.size(), 0);
+  for (const ChunkBuffer& buffer : program.chunk_buffers) inside[row(buffer.residency)] = 1;
+  return inside;
+}
+
+std::vector<BufferUse> buffer_uses(const Program& program) {
+  if (program.sections.empty()) return {};
+  std::vector<const RoutedResidency*> routed(program.schedule.residencies.size(), nullptr);
+  for (const RoutedResidency& r : program.routed) routed[row(r.residency)] = &r;
+  const std::vector<std::int32_t> clock = compute_clock(program.schedule);
+  std::vector<BufferUse> uses;
+  for (const DispatchSection& section : program.sections) {
+    const std::int32_t begin = parts_of(program.schedule, buffers_of(program, section), clock).begin;
+    for (const ChunkBuffer& buffer : buffers_of(program, section)) {
+      const Residency& stay = program.schedule.residencies[row(buffer.residency)];
+      uses.push_back({.residency = buffer.residency,
+                      .from = begin,
+                      .until = stay.release,
+                      .offset = buffer.offset,
+                      .bytes = buffer_bytes(*routed[row(buffer.residency)], stay.bytes, program.collective_limit_f,
+                                            section.chunks)});
+    }
+  }
+  return uses;
+}
+
 RowRange rows_of_chunk(std::int64_t rows, std::int32_t chunks, std::int32_t chunk) {
   const std::int64_t each = (rows + chunks - 1) / chunks;
   return {.begin = std::min(rows, each * chunk), .end = std::min(rows, each * (chunk + 1))};

@@ -49,6 +49,19 @@ struct SectionParts {
                                     const std::vector<std::int32_t>& clock);
 [[nodiscard]] std::span<const ChunkBuffer> buffers_of(const Program& program, const DispatchSection& section);
 
+/// Per residency, the half-step from which it may be in use: its acquire, or the begin of a section that keeps it.
+[[nodiscard]] std::vector<std::int32_t> in_use_from(const Program& program);
+/// Per residency, whether it is inside a section.
+[[nodiscard]] std::vector<char> inside_sections(const Program& program);
+
+/// When and where chunks of a storage stand.
+struct BufferUse {
+  ResidencyId residency = kNone<ResidencyId>;
+  std::int32_t from = 0, until = 0;  ///< half-steps
+  Bytes offset = 0, bytes = 0;
+};
+[[nodiscard]] std::vector<BufferUse> buffer_uses(const Program& program);
+
 /// Rows [begin, end) of a chunk.
 struct RowRange {
   std::int64_t begin = 0, end = 0;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
 #include "core/dispatch_section.h"
 
@@ -38,93 +37,32 @@ std::vector<std::int32_t> compute_clock(const Schedule& schedule) {
   return clock;
 }
 
-namespace {
-
-/// Granules taken of the dynamic region, as changes at half-steps.
-class Demand {
- public:
-  Demand(const Program& program, double load, Bytes granule)
-      : program_(program),
-        clock_(compute_clock(program.schedule)),
-        change_(static_cast<std::size_t>(program.schedule.compute_tasks) * 2 + 2, 0),
-        extra_(program.schedule.residencies.size(), 0) {
-    for (const RoutedResidency& routed : program.routed)
-      extra_[row(routed.residency)] = granules(routed.residency, routed_bytes(routed, load), granule);
-    for (const RoutedResidency& routed : program.routed)
-      add(stay(routed.residency).acquire, stay(routed.residency).release, extra_[row(routed.residency)]);
-    for (const Contingency& c : program.contingencies) {
-      const std::int64_t kept = std::min(extra_[row(c.residency)], granules(c.residency, c.trigger_bytes, granule));
-      add(2 * clock_[row(c.release_at)], 2 * clock_[row(c.prefetch_at)] + 1, kept - extra_[row(c.residency)]);
-    }
-  }
-
-  /// Inside storages take nothing, kept ones theirs from the section's begin on.
-  void run_in_chunks() {
-    std::vector<std::int32_t> from(extra_.size());
-    for (std::size_t r = 0; r < from.size(); ++r) from[r] = program_.schedule.residencies[r].acquire;
-    for (const DispatchSection& section : program_.sections) {
-      const SectionParts parts = parts_of(program_.schedule, buffers_of(program_, section), clock_);
-      for (const ResidencyId r : parts.inside) add(stay(r).acquire, stay(r).release, -extra_[row(r)]);
-      for (const ResidencyId r : parts.kept) {
-        if (from[row(r)] <= parts.begin) continue;
-        add(parts.begin, from[row(r)], extra_[row(r)]);
-        from[row(r)] = parts.begin;
-      }
-    }
-  }
-
-  /// Where a section in chunks takes more than whole: what it takes early, less what it does without.
-  void run_either_way() {
-    for (const DispatchSection& section : program_.sections) {
-      const SectionParts parts = parts_of(program_.schedule, buffers_of(program_, section), clock_);
-      std::int32_t end = parts.begin;
-      for (const ResidencyId r : parts.kept)
-        if (extra_[row(r)] > 0) end = std::max(end, stay(r).acquire);
-      for (std::int32_t at = parts.begin; at < end; ++at) add(at, at + 1, std::max<std::int64_t>(0, more(parts, at)));
-    }
-  }
-
-  std::vector<std::int64_t> sums() && {
-    for (std::size_t t = 1; t < change_.size(); ++t) change_[t] += change_[t - 1];
-    change_.pop_back();
-    return std::move(change_);
-  }
-
- private:
-  [[nodiscard]] const Residency& stay(ResidencyId r) const { return program_.schedule.residencies[row(r)]; }
-  [[nodiscard]] std::int64_t granules(ResidencyId r, Bytes actual, Bytes granule) const {
-    return extra_granules(program_.layout.offset_of[row(r)], stay(r).bytes, actual, granule);
-  }
-  void add(std::int32_t from, std::int32_t until, std::int64_t granules) {
-    change_[static_cast<std::size_t>(from)] += granules;
-    change_[static_cast<std::size_t>(until)] -= granules;
-  }
-  [[nodiscard]] std::int64_t more(const SectionParts& parts, std::int32_t at) const {
-    std::int64_t granules = 0;
-    for (const ResidencyId r : parts.kept) granules += at < stay(r).acquire ? extra_[row(r)] : 0;
-    for (const ResidencyId r : parts.inside)
-      granules -= stay(r).acquire <= at && at < stay(r).release ? extra_[row(r)] : 0;
-    return granules;
-  }
-
-  const Program& program_;
-  std::vector<std::int32_t> clock_;
-  std::vector<std::int64_t> change_;
-  std::vector<std::int64_t> extra_;  ///< per residency
-};
-
-}  // namespace
-
 std::vector<std::int64_t> dynamic_demand(const Program& program, double load, Bytes granule) {
-  Demand demand(program, load, granule);
-  demand.run_either_way();
-  return std::move(demand).sums();
-}
-
-std::vector<std::int64_t> collective_demand(const Program& program, double load, Bytes granule) {
-  Demand demand(program, load, granule);
-  demand.run_in_chunks();
-  return std::move(demand).sums();
+  const Schedule& schedule = program.schedule;
+  const std::vector<std::int32_t> clock = compute_clock(schedule);
+  std::vector<std::int64_t> demand(static_cast<std::size_t>(schedule.compute_tasks) * 2 + 2, 0);
+  const auto add = [&](std::int32_t from, std::int32_t until, std::int64_t granules) {
+    demand[static_cast<std::size_t>(from)] += granules;
+    demand[static_cast<std::size_t>(until)] -= granules;
+  };
+  const std::vector<std::int32_t> from = in_use_from(program);
+  std::vector<std::int64_t> extra(schedule.residencies.size(), 0);
+  for (const RoutedResidency& routed : program.routed) {
+    const Residency& r = schedule.residencies[row(routed.residency)];
+    extra[row(routed.residency)] =
+        extra_granules(program.layout.offset_of[row(routed.residency)], r.bytes, routed_bytes(routed, load), granule);
+    add(from[row(routed.residency)], r.release, extra[row(routed.residency)]);
+  }
+  for (const Contingency& c : program.contingencies) {
+    const Residency& r = schedule.residencies[row(c.residency)];
+    const std::int64_t kept =
+        std::min(extra[row(c.residency)],
+                 extra_granules(program.layout.offset_of[row(c.residency)], r.bytes, c.trigger_bytes, granule));
+    add(2 * clock[row(c.release_at)], 2 * clock[row(c.prefetch_at)] + 1, kept - extra[row(c.residency)]);
+  }
+  for (std::size_t t = 1; t < demand.size(); ++t) demand[t] += demand[t - 1];
+  demand.pop_back();
+  return demand;
 }
 
 }  // namespace tidemark

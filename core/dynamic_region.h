@@ -5,7 +5,8 @@
 // The device arena is mapped memory in granules, and granules are permanent and interchangeable: only addresses change.
 // A residency whose actual bytes exceed its planned bytes is *oversized*. It then stands in a fresh window of addresses
 // made of the whole granules inside its own slot [offset, offset + planned bytes) and of as many granules of the
-// *dynamic region* as are missing, its *extra*; the rest of its slot, granules it shares with neighbours, stays unused.
+// *dynamic region* as are missing, its *extra*, less those that stand in holes of the plan (core/hole_granules.h); the
+// rest of its slot, granules it shares with neighbours, stays unused.
 //
 //   height_bytes                       capacity
 //   |  rounded up to a granule         |
@@ -58,14 +59,10 @@ struct GranuleRange {
 [[nodiscard]] Bytes routed_bytes(const RoutedResidency& routed, double load);
 
 /// Per half-step of the compute clock (2 * compute_tasks + 1 of them): the most granules of the dynamic region that can
-/// be taken there while no site's load exceeds `load`, with all contingencies of the program and whichever of its
-/// sections run in chunks. O(routed + contingencies + tasks).
+/// be taken there while no site's load exceeds `load`, with all contingencies of the program and no holes,
+/// and what its sections keep taken from their begin on. O(routed + contingencies + tasks).
 [[nodiscard]] std::vector<std::int64_t> dynamic_demand(const Program& program, double load,
                                                        Bytes granule = kPlanGranule);
-
-/// The same where every section with a storage above its slot runs in chunks.
-[[nodiscard]] std::vector<std::int64_t> collective_demand(const Program& program, double load,
-                                                          Bytes granule = kPlanGranule);
 
 /// Per task of a schedule: the compute tasks before it in issue order.
 [[nodiscard]] std::vector<std::int32_t> compute_clock(const Schedule& schedule);

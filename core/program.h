@@ -24,15 +24,15 @@ struct RoutedResidency {
 };
 
 /// An answer to expert load above the planned bound: this routed storage gives its bytes back across its gap after all,
-/// by a swap or by recomputing it. No other residency of the plan moves; what it gives back is its own slot and the
-/// granules of the dynamic region that it took beyond it.
+/// by a swap or by recomputing it. No other residency of the plan moves; what it gives back are the granules that it
+/// took beyond its slot.
 struct Contingency {
   enum class Kind : std::uint8_t { swap, recompute };
   Kind kind = Kind::swap;
   std::int64_t trigger_bytes = 0;  ///< applied when the storage's actual bytes exceed this
   TaskId trigger = kNone<TaskId>;  ///< decision point: the last task that touches the storage before its gap
   ResidencyId residency = kNone<ResidencyId>;  ///< the device residency that is split
-  Bytes freed_bytes = 0;                       ///< granules of the dynamic region given back at the limit, in bytes
+  Bytes freed_bytes = 0;                       ///< granules beyond its slot, given back at the limit, in bytes
   TaskId release_at = kNone<TaskId>;           ///< compute task that waits for the copy out; bytes are free from it
   TaskId prefetch_at = kNone<TaskId>;  ///< compute task after which the bytes are taken again and the copy in may start
   TaskId needed_at = kNone<TaskId>;    ///< task that waits for the copy in; the steps run just before it
@@ -96,7 +96,8 @@ struct Program {
   std::vector<ContingencyStep> contingency_steps;
   std::vector<DispatchSection> sections;  ///< ascending first task
   std::vector<ChunkBuffer> chunk_buffers;
-  /// Whatever the loads of the sites do, as long as none exceeds this, the dynamic region holds what exceeds the slots.
+  /// Whatever the loads of the sites do, as long as none exceeds this, the dynamic region and the holes of the
+  /// plan (core/hole_granules.h) hold what exceeds the slots.
   double contingency_limit_f = 1;
   /// The same where the expert group agrees to every section that is asked for; at least contingency_limit_f.
   double collective_limit_f = 1;

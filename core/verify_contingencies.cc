@@ -367,7 +367,7 @@ Found ContingencyCheck::check_host() const {
   return {};
 }
 
-// At the limit, the most that can be taken of the dynamic region is there.
+// At the limit, the most that can be taken of spare host memory and of the dynamic region is there.
 Found ContingencyCheck::check_limit() const {
   if (program_.routed.empty()) return {};
   for (const RoutedResidency& routed : program_.routed) {
@@ -377,8 +377,6 @@ Found ContingencyCheck::check_limit() const {
           .detail = fmt::format("routed residency {} is not in the first arena, which has the dynamic region",
                                 row(routed.residency))};
   }
-  const std::int64_t region = dynamic_region(program_.layout.arenas.front(), kPlanGranule).count;
-  const std::vector<std::int64_t> demand = dynamic_demand(program_, program_.contingency_limit_f);
   const std::int64_t spare = spare_host_demand(program_, program_.collective_limit_f);
   if (spare > 0 && spare > spare_host_room(program_.layout)) {
     return Violation{
@@ -387,12 +385,7 @@ Found ContingencyCheck::check_limit() const {
                               "is room for {}",
                               program_.collective_limit_f, spare, spare_host_room(program_.layout))};
   }
-  const auto most = std::ranges::max_element(demand);
-  if (most == demand.end() || *most <= region) return {};
-  return Violation{.rule = Violation::Rule::contingency,
-                   .detail = fmt::format("at expert load {} up to {} granules of the dynamic region are taken at "
-                                         "half-step {}, which has {}",
-                                         program_.contingency_limit_f, *most, most - demand.begin(), region)};
+  return check_holes(program_);
 }
 
 }  // namespace

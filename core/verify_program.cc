@@ -105,6 +105,7 @@ std::optional<Violation> verify_program(const Graph& graph, const Program& progr
   if (Found found = verify::check_clock(&graph, program.schedule, order)) return found;
   if (Found found = verify::check_arenas(program.schedule, program.layout)) return found;
   if (Found found = verify::check_overlap(&graph, program.schedule, program.layout, order)) return found;
+  if (Found found = verify::check_section_lists(graph, program, order)) return found;
   if (Found found = verify::check_contingencies(graph, program, order)) return found;
   return verify::check_sections(graph, program, order);
 }

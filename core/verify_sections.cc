@@ -11,6 +11,7 @@
 
 #include "core/dispatch_section.h"
 #include "core/dynamic_region.h"
+#include "core/hole_granules.h"
 #include "core/verify_parts.h"
 
 namespace tidemark::verify {
@@ -37,11 +38,16 @@ class SectionCheck {
         touching_(schedule_.residencies.size()),
         in_use_from_(schedule_.residencies.size(), 0) {}
 
-  Found run() {
+  Found run_lists() {
     index();
     for (std::size_t i = 0; i < program_.sections.size(); ++i) {
       if (std::string why = enter(i); !why.empty()) return broken(i, why);
     }
+    return {};
+  }
+
+  Found run() {
+    if (Found found = run_lists()) return found;
     for (std::size_t i = 0; i < parts_.size(); ++i) {
       for (const auto rule : {&SectionCheck::check_tasks, &SectionCheck::check_inside, &SectionCheck::check_overtaken,
                               &SectionCheck::check_older, &SectionCheck::check_contingencies}) {
@@ -152,6 +158,8 @@ std::string SectionCheck::enter(std::size_t i) {
       return name(b.residency) + " is not in the first arena";
   }
   SectionParts parts = parts_of(schedule_, buffers_of(program_, section), clock_);
+  if (i + 1 == program_.sections.size() && end != static_cast<std::int64_t>(program_.chunk_buffers.size()))
+    return "buffers are listed behind its own";
   if (!parts_.empty() && parts.first <= parts_.back().first) return "it begins before the one listed before it";
   for (const TaskId task : parts.tasks) {
     std::int32_t& owner = section_of_task_[row(task)];
@@ -308,7 +316,9 @@ std::vector<SectionCheck::Use> SectionCheck::in_use_between(std::size_t i, std::
 Found SectionCheck::check_limit() const {
   if (program_.routed.empty()) return {};
   const std::int64_t region = dynamic_region(program_.layout.arenas.front(), kPlanGranule).count;
-  const std::vector<std::int64_t> demand = collective_demand(program_, program_.collective_limit_f);
+  HoleGranules holes(program_);
+  (void)holes.assign(program_.contingency_limit_f);
+  const std::vector<std::int64_t> demand = collective_demand(program_, holes, program_.collective_limit_f);
   const auto most = std::ranges::max_element(demand);
   if (most == demand.end() || *most <= region) return {};
   return Violation{
@@ -320,12 +330,15 @@ Found SectionCheck::check_limit() const {
 
 }  // namespace
 
+Found check_section_lists(const Graph& graph, const Program& program, const TaskOrder& order) {
+  if (!program.sections.empty()) return SectionCheck(graph, program, order).run_lists();
+  if (program.chunk_buffers.empty() && program.collective_limit_f == program.contingency_limit_f) return {};
+  return Violation{.rule = Violation::Rule::contingency,
+                   .detail = "without sections there are no chunk buffers and no second limit"};
+}
+
 Found check_sections(const Graph& graph, const Program& program, const TaskOrder& order) {
-  if (program.sections.empty()) {
-    if (program.chunk_buffers.empty() && program.collective_limit_f == program.contingency_limit_f) return {};
-    return Violation{.rule = Violation::Rule::contingency,
-                     .detail = "without sections there are no chunk buffers and no second limit"};
-  }
+  if (program.sections.empty()) return {};
   return SectionCheck(graph, program, order).run();
 }
 

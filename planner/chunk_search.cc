@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/dynamic_region.h"
+#include "core/hole_granules.h"
 #include "planner/dynamic_bound.h"
 #include "planner/section_drafts.h"
 
@@ -22,30 +23,36 @@ constexpr int kAttempts = 1;
 
 using Granules = std::vector<std::int64_t>;
 
-/// Granules that a load takes of each routed storage beyond its slot, per residency.
-Granules extras(const Program& program, double load) {
+/// Granules of the dynamic region that a load takes of each routed storage from its acquire on, per residency.
+Granules extras(const Program& program, const HoleGranules& holes, double load) {
   Granules extra(program.schedule.residencies.size(), 0);
-  for (const RoutedResidency& routed : program.routed)
-    extra[row(routed.residency)] = extra_granules(program.layout.offset_of[row(routed.residency)],
-                                                  program.schedule.residencies[row(routed.residency)].bytes,
-                                                  routed_bytes(routed, load), kPlanGranule);
+  for (std::size_t i = 0; i < program.routed.size(); ++i) {
+    const RoutedResidency& routed = program.routed[i];
+    const Residency& r = program.schedule.residencies[row(routed.residency)];
+    const std::int32_t stay = holes.find(static_cast<std::int32_t>(i), r.acquire);
+    const std::int64_t wanted = extra_granules(program.layout.offset_of[row(routed.residency)], r.bytes,
+                                               routed_bytes(routed, load), kPlanGranule);
+    const std::int64_t in_holes = stay < 0 ? 0 : holes.count(static_cast<std::size_t>(stay));
+    extra[row(routed.residency)] = std::max<std::int64_t>(0, wanted - in_holes);
+  }
   return extra;
 }
 
 class ChunkSearch {
  public:
-  ChunkSearch(const Program& program, std::span<const SectionDraft> drafts)
+  ChunkSearch(const Program& program, const HoleGranules& holes, std::span<const SectionDraft> drafts)
       : program_(program),
+        holes_(holes),
         drafts_(drafts),
         region_(dynamic_region(program.layout.arenas.front(), kPlanGranule).count),
-        local_extra_(extras(program, program.contingency_limit_f)),
-        local_(dynamic_demand(program, program.contingency_limit_f)) {}
+        local_extra_(extras(program, holes, program.contingency_limit_f)),
+        local_(collective_demand(program, holes, program.contingency_limit_f)) {}
 
   /// The sections needed for `load`; nothing if all of them do not help. At each half-step with too little room, the
   /// section that takes most there whole is taken.
   [[nodiscard]] std::optional<std::vector<std::size_t>> needed(double load) const {
-    Granules demand = dynamic_demand(program_, load), local = local_;
-    const Granules extra = extras(program_, load);
+    Granules demand = collective_demand(program_, holes_, load), local = local_;
+    const Granules extra = extras(program_, holes_, load);
     std::vector<std::int32_t> from(extra.size());
     for (std::size_t r = 0; r < from.size(); ++r) from[r] = program_.schedule.residencies[r].acquire;
     std::vector<char> tried(drafts_.size(), 0);
@@ -89,8 +96,8 @@ class ChunkSearch {
     return best;
   }
 
-  /// Adds to `local` what the section takes more in chunks than whole, up to the first limit; that must stay within the
-  /// region, whatever the groups of the other sections say. False: it does not, and `local` is as it was.
+  /// Adds to `local` what the section keeps early, at the first limit; that must stay within the region, whatever the
+  /// groups say. False: it does not, and `local` is as it was.
   [[nodiscard]] bool keeps_first_limit(const SectionParts& parts, Granules& local) const {
     std::int32_t end = parts.begin;
     for (const ResidencyId r : parts.kept)
@@ -99,8 +106,7 @@ class ChunkSearch {
     for (std::int32_t at = parts.begin; at < end; ++at) {
       std::int64_t granules = 0;
       for (const ResidencyId r : parts.kept) granules += at < stay(r).acquire ? local_extra_[row(r)] : 0;
-      for (const ResidencyId r : parts.inside) granules -= lives(r, at) ? local_extra_[row(r)] : 0;
-      more.push_back(std::max<std::int64_t>(0, granules));
+      more.push_back(granules);
       if (local[static_cast<std::size_t>(at)] + more.back() > region_) return false;
     }
     for (std::size_t i = 0; i < more.size(); ++i) local[static_cast<std::size_t>(parts.begin) + i] += more[i];
@@ -120,15 +126,16 @@ class ChunkSearch {
   }
 
   const Program& program_;
+  const HoleGranules& holes_;
   std::span<const SectionDraft> drafts_;
   std::int64_t region_;
   Granules local_extra_, local_;
 };
 
 /// Whether the region would hold the load if every candidate took nothing of it.
-bool could_hold(const Program& program, const std::vector<char>& candidates, double load) {
-  Granules demand = dynamic_demand(program, load);
-  const Granules extra = extras(program, load);
+bool could_hold(const Program& program, const HoleGranules& holes, const std::vector<char>& candidates, double load) {
+  Granules demand = collective_demand(program, holes, load);
+  const Granules extra = extras(program, holes, load);
   for (const RoutedResidency& routed : program.routed) {
     if (candidates[row(routed.residency)] == 0) continue;
     const Residency& r = program.schedule.residencies[row(routed.residency)];
@@ -151,10 +158,11 @@ double largest(double least, double most, const Holds& holds) {
 }
 
 /// With buffers for loads up to `most`.
-ChunkChoice choose_up_to(const Graph& graph, const Program& program, const std::vector<char>& candidates,
-                         const std::function<bool(double)>& host_fits, double most) {
+ChunkChoice choose_up_to(const Graph& graph, const Program& program, const HoleGranules& holes,
+                         const std::vector<char>& candidates, const std::function<bool(double)>& host_fits,
+                         double most) {
   const std::vector<SectionDraft> drafts = draft_sections(graph, program, candidates, most);
-  const ChunkSearch search(program, drafts);
+  const ChunkSearch search(program, holes, drafts);
   const auto holds = [&](double load) { return load <= most && search.needed(load) && host_fits(load); };
   ChunkChoice choice{.limit = holds(most) ? most : largest(program.contingency_limit_f, most, holds)};
   const std::optional<std::vector<std::size_t>> needed = search.needed(choice.limit);
@@ -169,6 +177,19 @@ ChunkChoice choose_up_to(const Graph& graph, const Program& program, const std::
   return choice;
 }
 
+/// With the sections, other holes are left: both limits must hold all the same.
+bool holds_with(const ChunkChoice& choice, const Program& program) {
+  Program with = program;
+  with.sections = choice.sections;
+  with.chunk_buffers = choice.buffers;
+  with.collective_limit_f = choice.limit;
+  HoleGranules holes(with);
+  if (!holes.assign(with.contingency_limit_f)) return false;
+  const std::int64_t region = dynamic_region(with.layout.arenas.front(), kPlanGranule).count;
+  const Granules demand = collective_demand(with, holes, choice.limit);
+  return std::all_of(demand.begin(), demand.end(), [&](std::int64_t granules) { return granules <= region; });
+}
+
 }  // namespace
 
 ChunkChoice choose_chunks(const Graph& graph, const Program& program, const std::function<bool(double)>& host_fits) {
@@ -176,12 +197,15 @@ ChunkChoice choose_chunks(const Graph& graph, const Program& program, const std:
   const double least = program.contingency_limit_f, worth = least * (1 + kLeastGain);
   const std::vector<char> candidates = inside_candidates(graph, program);
   if (std::none_of(candidates.begin(), candidates.end(), [](char c) { return c != 0; })) return choice;
-  if (!could_hold(program, candidates, worth) || !host_fits(worth)) return choice;
-  double most = largest(worth, least * kMostGain, [&](double load) { return could_hold(program, candidates, load); });
+  HoleGranules holes(program);
+  (void)holes.assign(least);
+  if (!could_hold(program, holes, candidates, worth) || !host_fits(worth)) return choice;
+  double most =
+      largest(worth, least * kMostGain, [&](double load) { return could_hold(program, holes, candidates, load); });
   // Buffers for less load find more places, but then there is no more load than that.
   for (int attempt = 0; attempt < kAttempts && most > choice.limit && most >= worth; ++attempt) {
-    ChunkChoice found = choose_up_to(graph, program, candidates, host_fits, most);
-    if (found.limit > choice.limit && found.limit >= worth) choice = std::move(found);
+    ChunkChoice found = choose_up_to(graph, program, holes, candidates, host_fits, most);
+    if (found.limit > choice.limit && found.limit >= worth && holds_with(found, program)) choice = std::move(found);
     most = least + (most - least) / 2;
   }
   return choice;

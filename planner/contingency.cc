@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/hole_granules.h"
 #include "core/spare_host.h"
 #include "planner/chunk_search.h"
 #include "planner/contingency_drafts.h"
@@ -23,6 +24,8 @@ constexpr int kHostBisections = 8;
 constexpr double kLinkShare = 0.8;
 /// How far beyond the limit so far the worth of a class is looked at.
 constexpr double kLookAhead = 1.25;
+/// With holes, a first try is this share of the limit above it.
+constexpr std::int64_t kFirstHoleStride = 64;
 
 class LevelSearch {
  public:
@@ -62,6 +65,8 @@ class LevelSearch {
   }
 
   [[nodiscard]] double limit() const { return limit_; }
+  /// Raises the limit as far as the holes of the layout carry it on top.
+  void offer_holes(const Program& program);
   /// Moves what was accepted into the program.
   void write(Program& program);
   /// Whether host memory serves the load, with what was accepted.
@@ -198,6 +203,33 @@ void LevelSearch::drop(std::size_t count) {
   accepted_.resize(count);
 }
 
+void LevelSearch::offer_holes(const Program& program) {
+  Program with;  // the rule reads no more than this
+  with.schedule = program.schedule;
+  with.layout = program.layout;
+  with.routed = program.routed;
+  for (const ContingencyDraft& d : accepted_) with.contingencies.push_back(d.contingency);
+  HoleGranules holes(with);
+  const auto carries = [&](std::int64_t steps) {
+    const double load = static_cast<double>(steps) / DynamicBound::kSteps;
+    if (!holes.assign(load)) return false;
+    std::optional<Packing> host = pack_host(load);
+    if (!host) return false;
+    limit_ = load;
+    host_ = std::move(*host);
+    return true;
+  };
+  const auto most = static_cast<std::int64_t>(DynamicBound::kMostLoad * DynamicBound::kSteps);
+  auto low = static_cast<std::int64_t>(std::floor(limit_ * DynamicBound::kSteps));
+  std::int64_t stride = std::max<std::int64_t>(1, low / kFirstHoleStride);
+  for (; low + stride <= most && carries(low + stride); stride *= 2) low += stride;
+  std::int64_t high = std::min(most + 1, low + stride);
+  while (high - low > 1) {
+    const std::int64_t middle = low + (high - low) / 2;
+    (carries(middle) ? low : high) = middle;
+  }
+}
+
 void LevelSearch::write_sizes(Program& program) {
   if (host_.height_bytes > 0) {
     Arena& host = program.layout.arenas[1];
@@ -248,6 +280,7 @@ void add_contingencies(const DecisionProblem& problem, const Choice& choice, dou
   if (DynamicBound(program).first_overflow(load) || SpareHostBound(program).demand(load) > 0) load = least;
   LevelSearch search(problem, choice, host_budget, load, program);
   search.run();
+  search.offer_holes(program);
   search.write(program);
   ChunkChoice chunks = choose_chunks(*problem.graph, program, [&](double f) { return search.host_fits(f); });
   if (chunks.sections.empty()) return;

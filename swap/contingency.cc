@@ -25,6 +25,7 @@ ContingencyEngine::ContingencyEngine(const Parts& parts, Hooks hooks) : p_(parts
       entries_.push_back({.first = r.first_task, .routed = static_cast<std::int32_t>(i)});
   }
   std::stable_sort(entries_.begin(), entries_.end(), [](const Entry& a, const Entry& b) { return a.first < b.first; });
+  in_use_from_ = in_use_from(program);
   contingencies_of_.resize(program.routed.size());
   for (std::size_t c = 0; c < program.contingencies.size(); ++c) {
     const std::int32_t routed = p_.bound.routed[row(program.contingencies[c].residency)];
@@ -91,8 +92,8 @@ Status ContingencyEngine::place(const Entry& entry, TaskId task) {
   const bool on_compute = program.schedule.tasks[row(task)].lane == Lane::compute;
   const std::int32_t clock = p_.bound.clock[row(task)];
   OversizedStay stay;
-  if (Status s =
-          take(routed.residency, actual, on_compute ? 2 * clock : std::max(0, 2 * clock - 1), load, routed.site, stay);
+  if (Status s = take(routed.residency, actual, in_use_from_[row(routed.residency)],
+                      on_compute ? 2 * clock : std::max(0, 2 * clock - 1), load, routed.site, stay);
       !s)
     return s;
   order_first_touch_ = order_first_touch_ || (!on_compute && clock > 0);
@@ -107,14 +108,15 @@ Status ContingencyEngine::place(const Entry& entry, TaskId task) {
 }
 
 /// Room for a stay, and the address that tasks see from now on.
-Status ContingencyEngine::take(ResidencyId residency, Bytes actual, std::int32_t acquire, double load, SiteId site,
-                               OversizedStay& stay) {
+Status ContingencyEngine::take(ResidencyId residency, Bytes actual, std::int32_t begin, std::int32_t acquire,
+                               double load, SiteId site, OversizedStay& stay) {
   const Program& program = *p_.bound.program;
   const Residency& r = program.schedule.residencies[row(residency)];
   const Bytes offset = program.layout.offset_of[row(residency)];
   const bool served = p_.region != nullptr && program.layout.arena_of[row(residency)] == p_.region_arena;
   const DynamicRegion::Taken taken =
-      served ? p_.region->take(offset, r.bytes, actual, acquire, stay) : DynamicRegion::Taken::no_room;
+      served ? p_.region->take(offset, r.bytes, actual, acquire, holes_of(residency, begin), stay)
+             : DynamicRegion::Taken::no_room;
   if (taken == DynamicRegion::Taken::device_failed)
     return device_error(p_.streams.device(), p_.region->code(), who(site, load) + ": memory for an oversized storage");
   if (taken == DynamicRegion::Taken::no_room) {
@@ -184,6 +186,17 @@ Result<bool> ContingencyEngine::enter(std::int32_t index, const SectionParts& pa
     if (Status s = place({.first = parts.first, .routed = routed}, parts.first); !s) return s.error();
   }
   return true;
+}
+
+std::span<const GranuleRange> ContingencyEngine::holes_of(ResidencyId residency, std::int32_t begin) {
+  if (p_.region_arena != id_of<ArenaId>(0) || !p_.region->promises_limit()) return {};
+  if (!holes_) {
+    holes_.emplace(*p_.bound.program);
+    // What the checker found: false is a plan that promises too much, and the region says so when it is empty.
+    (void)holes_->assign(p_.bound.program->contingency_limit_f);
+  }
+  const std::int32_t stay = holes_->find(p_.bound.routed[row(residency)], begin);
+  return stay < 0 ? std::span<const GranuleRange>{} : holes_->of(static_cast<std::size_t>(stay));
 }
 
 std::optional<std::int32_t> ContingencyEngine::contingency_of(ResidencyId residency, TaskId after, Bytes actual) const {
@@ -315,9 +328,8 @@ Status ContingencyEngine::prefetch(Active& active) {
   const Program& program = *p_.bound.program;
   const Contingency& c = program.contingencies[static_cast<std::size_t>(active.index)];
   const ContingencyRecord record = records_[active.record];
-  if (Status s = take(c.residency, record.actual_bytes, 2 * p_.bound.clock[row(c.prefetch_at)] + 1, record.load,
-                      record.site, active.stay);
-      !s)
+  const std::int32_t begin = 2 * p_.bound.clock[row(c.prefetch_at)] + 1;
+  if (Status s = take(c.residency, record.actual_bytes, begin, begin, record.load, record.site, active.stay); !s)
     return s;
   follow(c.residency, record.actual_bytes, record.load, record.site, c.needed_at, active.stay);
   if (c.kind != Contingency::Kind::swap) return {};

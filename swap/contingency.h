@@ -28,6 +28,7 @@
 #include <vector>
 
 #include "core/dispatch_section.h"
+#include "core/hole_granules.h"
 #include "core/result.h"
 #include "swap/arena_memory.h"
 #include "swap/bound_program.h"
@@ -103,8 +104,10 @@ class ContingencyEngine {
   [[nodiscard]] Result<double> load_of(SiteId site);
   [[nodiscard]] Status place(const Entry& entry, TaskId task);
   [[nodiscard]] ChunkWish wish_for(const DispatchSection& section, double load) const;
-  [[nodiscard]] Status take(ResidencyId residency, Bytes actual, std::int32_t acquire, double load, SiteId site,
-                            OversizedStay& stay);
+  /// `begin`: of the stay by the plan; `acquire`: where it is taken, no earlier.
+  [[nodiscard]] Status take(ResidencyId residency, Bytes actual, std::int32_t begin, std::int32_t acquire, double load,
+                            SiteId site, OversizedStay& stay);
+  [[nodiscard]] std::span<const GranuleRange> holes_of(ResidencyId residency, std::int32_t begin);
   [[nodiscard]] std::optional<std::int32_t> contingency_of(ResidencyId residency, TaskId after, Bytes actual) const;
   void follow(ResidencyId residency, Bytes actual, double load, SiteId site, TaskId after, const OversizedStay& stay);
   [[nodiscard]] Status enlarge_host(TaskId task);
@@ -129,12 +132,14 @@ class ContingencyEngine {
   std::size_t next_entry_ = 0;
   std::vector<std::vector<std::int32_t>> contingencies_of_;  ///< per routed: indices, ascending trigger
   std::vector<std::int32_t> first_contingency_;
-  std::vector<double> loads_;  ///< per site; below 0: not asked
-  std::vector<Bytes> actual_;  ///< per routed; 0: as planned
-  std::vector<char> placed_;   ///< per routed: this step
+  std::vector<std::int32_t> in_use_from_;  ///< per residency
+  std::vector<double> loads_;              ///< per site; below 0: not asked
+  std::vector<Bytes> actual_;              ///< per routed; 0: as planned
+  std::vector<char> placed_;               ///< per routed: this step
   std::vector<Active> active_;
   std::multimap<TaskId, Due> before_, joins_, after_;
   bool order_first_touch_ = false;
+  std::optional<HoleGranules> holes_;  ///< assigned for the program's limit when first asked for
   std::optional<GranulePool> spare_;
   std::map<ResidencyId, std::vector<HostPiece>> host_;  ///< enlarged host residencies
   HostPiece planned_piece_;

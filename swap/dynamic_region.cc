@@ -50,19 +50,24 @@ DynamicRegion::~DynamicRegion() {
 }
 
 DynamicRegion::Taken DynamicRegion::take(Bytes slot_offset, Bytes planned_bytes, Bytes actual_bytes,
-                                         std::int32_t acquire, OversizedStay& stay) {
+                                         std::int32_t acquire, std::span<const GranuleRange> holes,
+                                         OversizedStay& stay) {
   stay = {};
-  return aliasing_ ? take_window(slot_offset, planned_bytes, actual_bytes, acquire, stay)
+  return aliasing_ ? take_window(slot_offset, planned_bytes, actual_bytes, acquire, holes, stay)
                    : take_block(actual_bytes, acquire, stay);
 }
 
 DynamicRegion::Taken DynamicRegion::take_window(Bytes slot_offset, Bytes planned_bytes, Bytes actual_bytes,
-                                                std::int32_t acquire, OversizedStay& stay) {
-  const std::int64_t extra = extra_granules(slot_offset, planned_bytes, actual_bytes, granule_);
-  if (!pool_.take(extra, acquire, stay.granules)) return Taken::no_room;
+                                                std::int32_t acquire, std::span<const GranuleRange> holes,
+                                                OversizedStay& stay) {
+  std::int64_t extra = extra_granules(slot_offset, planned_bytes, actual_bytes, granule_);
   const GranuleRange slot = granules_inside(slot_offset, planned_bytes, granule_);
   std::vector<std::int64_t> parts(static_cast<std::size_t>(slot.count));
   std::iota(parts.begin(), parts.end(), slot.first);
+  for (const GranuleRange& hole : promises_limit() ? holes : std::span<const GranuleRange>{}) {
+    for (std::int64_t g = hole.first; g < hole.first + hole.count && extra > 0; ++g, --extra) parts.push_back(g);
+  }
+  if (!pool_.take(extra, acquire, stay.granules)) return Taken::no_room;
   parts.insert(parts.end(), stay.granules.begin(), stay.granules.end());
   auto found = windows_.find(parts);
   if (found == windows_.end()) {

@@ -1,10 +1,11 @@
 #pragma once
 // Serves routed storages that are larger than their slot, by the rule of core/dynamic_region.h.
 //
-// With aliasing: a window of addresses of its own, made of the slot's whole granules and of extra granules of the
-// dynamic region. Granules get memory when first taken. Windows are kept and found again by what they are made of.
-// Without aliasing: one contiguous block of the region holds the whole storage and its slot stands empty. That needs
-// more room and can fragment, so the contingency limit is not promised then (promises_limit()).
+// With aliasing: a window of addresses of its own, made of the slot's whole granules, of holes of the plan that are the
+// stay's own (core/hole_granules.h), and of extra granules of the dynamic region. Granules get memory when first taken.
+// Windows are kept and found again by what they are made of. Without aliasing: one contiguous block of the region holds
+// the whole storage and its slot stands empty. That needs more room and can fragment, so the contingency limit is not
+// promised then (promises_limit()).
 //
 // Everything is in true sizes; addresses are scaled. A refusal changes nothing.
 //
@@ -13,10 +14,12 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "allocator/offset_allocator.h"
+#include "core/dynamic_region.h"
 #include "core/layout.h"
 #include "device/device.h"
 #include "swap/arena_memory.h"
@@ -42,8 +45,9 @@ class DynamicRegion {
   DynamicRegion& operator=(const DynamicRegion&) = delete;
 
   /// A place for `actual_bytes` from half-step `acquire` on. REQUIRES: actual_bytes > planned_bytes; acquire ascends.
+  /// `holes`: granules of kPlanGranule that are the stay's own; used where the region keeps the plan's promise.
   [[nodiscard]] Taken take(Bytes slot_offset, Bytes planned_bytes, Bytes actual_bytes, std::int32_t acquire,
-                           OversizedStay& stay);
+                           std::span<const GranuleRange> holes, OversizedStay& stay);
   void give_back(const OversizedStay& stay, std::int32_t release);
   /// A new step; nothing is in flight. Drops windows if there are very many.
   void restart();
@@ -68,7 +72,7 @@ class DynamicRegion {
     RangeId block = kNoRange;
   };
   Taken take_window(Bytes slot_offset, Bytes planned_bytes, Bytes actual_bytes, std::int32_t acquire,
-                    OversizedStay& stay);
+                    std::span<const GranuleRange> holes, OversizedStay& stay);
   Taken take_block(Bytes actual_bytes, std::int32_t acquire, OversizedStay& stay);
   [[nodiscard]] bool ensure_mapped(Bytes offset, Bytes bytes);
   [[nodiscard]] bool compose(const std::vector<std::int64_t>& parts, Window& window);

@@ -33,7 +33,6 @@ class CheckCommand final : public Command {
   }
 
   Result<ExitStatus> run(Console& console) override {
-    console.set_quiet(job_.quiet);
     Result<Checked> checked = is_plan_file() ? from_plan() : from_config(console);
     if (!checked) return checked.error();
     const auto& [request, outcome, what] = checked.value();
@@ -97,7 +96,7 @@ class CheckCommand final : public Command {
   Result<Checked> from_config(const Console& console) const {
     const Result<PlanRequest> request = read_request(job_);
     if (!request) return request.error();
-    Result<Planned> planned = plan_with_progress(request.value(), console);
+    Result<Planned> planned = plan_with_progress(request.value(), job_.model, console);
     if (!planned) return planned.error();
     return Checked{.request = request.value(),
                    .outcome = std::move(planned).value().outcome,
@@ -129,7 +128,7 @@ class CheckCommand final : public Command {
     request.budget_bytes = budget;
     if (job_.host_budget_bytes) request.host_budget_bytes = job_.host_budget_bytes;
     request.threads = job_.threads;
-    Result<Planned> planned = plan_with_progress(request, console);
+    Result<Planned> planned = plan_with_progress(request, job_.model, console);
     if (!planned) return planned.error();
     return Remedy{.request = std::move(request), .outcome = std::move(planned).value().outcome};
   }

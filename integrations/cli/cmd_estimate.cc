@@ -18,10 +18,9 @@ class EstimateCommand final : public Command {
   }
 
   Result<ExitStatus> run(Console& console) override {
-    console.set_quiet(job_.quiet);
     const Result<PlanRequest> request = read_request(job_);
     if (!request) return request.error();
-    const Result<Planned> planned = plan_with_progress(request.value(), console);
+    const Result<Planned> planned = plan_with_progress(request.value(), job_.model, console);
     if (!planned) return planned.error();
     const auto& [outcome, seconds] = planned.value();
     const Status status = console.print(

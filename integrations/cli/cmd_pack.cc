@@ -61,11 +61,9 @@ class PackCommand final : public Command {
     app.add_flag("--picture", picture_, "draw time x addresses as text");
     add_threads(app, threads_);
     add_format(app, format_);
-    add_quiet(app, quiet_);
   }
 
   Result<ExitStatus> run(Console& console) override {
-    console.set_quiet(quiet_);
     if (alignment_bytes_.value_or(1) > kMostAlignment) return bad_input("--alignment: must be at most 1GiB");
     Input input;
     OutputSet outputs;
@@ -150,7 +148,7 @@ class PackCommand final : public Command {
   std::optional<std::int64_t> time_limit_ns_;
   int work_ = 0, threads_ = 0;  // work 0: the default, or as much as the time limit allows
   std::string packer_ = "auto";
-  bool repack_ = false, picture_ = false, quiet_ = false;
+  bool repack_ = false, picture_ = false;
   Format format_ = Format::text;
 };
 

@@ -22,7 +22,6 @@ class SimulateCommand final : public Command {
   }
 
   Result<ExitStatus> run(Console& console) override {
-    console.set_quiet(job_.quiet);
     const bool compares = !against_.empty();
     if (compares && !job_.ranks.empty()) return bad_input("--against: needs every rank; drop --ranks");
     if (compares && app_->count("--policy") == 0) job_.policy = "published-recipe";
@@ -34,7 +33,7 @@ class SimulateCommand final : public Command {
       return bad_input(fmt::format("--against: nothing is published for {}; known: {}", request.value().job.model.name,
                                    join_words({known.begin(), known.end()})));
     }
-    const Result<Planned> planned = plan_with_progress(request.value(), console);
+    const Result<Planned> planned = plan_with_progress(request.value(), job_.model, console);
     if (!planned) return planned.error();
     const auto& [outcome, seconds] = planned.value();
     std::optional<Against> against;

@@ -11,6 +11,7 @@
 #include "integrations/formats/file.h"
 #include "integrations/formats/import_expert_counts.h"
 #include "integrations/formats/import_yaml.h"
+#include "integrations/formats/plan_ranges.h"
 #include "planner/layer_time.h"
 #include "policies/policies.h"
 
@@ -89,7 +90,6 @@ void add_what_if_options(CLI::App& app, JobOptions& options) {
   app.get_option("--op-time-scale")->excludes(app.get_option("--layer-ms"));
   add_threads(app, options.threads);
   add_format(app, options.format);
-  add_quiet(app, options.quiet);
 }
 
 void add_job_options(CLI::App& app, JobOptions& options) {
@@ -134,7 +134,8 @@ std::vector<std::filesystem::path> inputs_of(const JobOptions& options) {
   return inputs;
 }
 
-Result<Planned> plan_with_progress(const PlanRequest& request, const Console& console) {
+Result<Planned> plan_with_progress(const PlanRequest& request, const std::filesystem::path& input,
+                                   const Console& console) {
   using Clock = std::chrono::steady_clock;
   const Clock::time_point begin = Clock::now();
   Progress progress("planning", console.draws_progress());
@@ -142,6 +143,8 @@ Result<Planned> plan_with_progress(const PlanRequest& request, const Console& co
   watched.progress = [&progress](int done, int total) { progress.update(done, total); };
   Result<PlanOutcome> outcome = plan_step(watched);
   if (!outcome) return outcome.error();
+  if (const std::string wrong = number_out_of_range(request, outcome.value()); !wrong.empty())
+    return bad_input(fmt::format("{}: {}; is a number in it or in the device file far off?", input.string(), wrong));
   return Planned{.outcome = std::move(outcome).value(),
                  .seconds = std::chrono::duration<double>(Clock::now() - begin).count()};
 }

@@ -25,7 +25,6 @@ struct JobOptions {
   std::optional<double> op_time_scale;
   std::optional<double> layer_ms;
   int threads = 0;
-  bool quiet = false;
   Format format = Format::text;
 };
 
@@ -45,6 +44,9 @@ struct Planned {
   PlanOutcome outcome;
   double seconds = 0;
 };
-[[nodiscard]] Result<Planned> plan_with_progress(const PlanRequest& request, const Console& console);
+/// `input`: the file to name. Errors: those of plan_step; and bad_input where totals leave what a plan holds, since a
+/// number of the job or the device is far off.
+[[nodiscard]] Result<Planned> plan_with_progress(const PlanRequest& request, const std::filesystem::path& input,
+                                                 const Console& console);
 
 }  // namespace tidemark::cli

@@ -99,12 +99,15 @@ ExitStatus run_verb(const Verb& verb, const std::vector<std::string>& arguments,
   app.allow_extras();
   app.set_help_flag("-h,--help", "print this help");
   command->declare(app);
+  bool quiet = false;
+  app.add_flag("-q,--quiet", quiet, "no logs and no progress on stderr");
   try {
     if (Status status = parse(app, arguments); !status) return report(where, status.error(), asked);
   } catch (const CLI::CallForHelp&) {
     const Status status = console.print(verb_help(verb, app));
     return status ? ExitStatus::done : report(where, status.error(), asked);
   }
+  console.set_quiet(quiet);
   const Result<ExitStatus> status = command->run(console);
   if (status) return status.value();
   // A message about a file starts with its name, for editors to find; one about an option or a fault with the verb.

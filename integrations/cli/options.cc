@@ -96,10 +96,6 @@ void add_duration(CLI::App& app, const std::string& name, std::optional<std::int
   });
 }
 
-void add_quiet(CLI::App& app, bool& quiet) {
-  app.add_flag("-q,--quiet", quiet, "no logs and no progress on stderr");
-}
-
 void add_threads(CLI::App& app, int& threads) {
   constexpr int kMostThreads = 1024;
   add_count(app, "--threads", threads, 0, kMostThreads, "threads, 0 for all cores; never changes the result");

@@ -29,9 +29,6 @@ void add_bytes(CLI::App& app, const std::string& name, std::optional<Bytes>& val
 void add_duration(CLI::App& app, const std::string& name, std::optional<std::int64_t>& value_ns,
                   const std::string& help);
 
-/// `-q,--quiet`.
-void add_quiet(CLI::App& app, bool& quiet);
-
 /// `--threads N`, 0 for all cores.
 void add_threads(CLI::App& app, int& threads);
 

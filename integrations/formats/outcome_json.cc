@@ -67,7 +67,8 @@ Json outcome_json(const PlanRequest& request, const PlanOutcome& outcome, double
                {"model", request.job.model.name},
                {"device", request.machine.name},
                {"host_budget_bytes", host_budget_of(request)},
-               {"verdict", verdict_text(request, outcome)},
+               {"verdict", outcome.fits() ? "FITS" : "OVER"},
+               {"line", verdict_text(request, outcome)},
                {"times", "modelled"}});
   return json;
 }

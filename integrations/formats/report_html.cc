@@ -121,8 +121,9 @@ void add_rank_row(std::string& page, const RankPlan& rank, Bytes full) {
        {f.recompute_ns, f.exposed_communication_ns, f.exposed_copy_ns, f.copy_overhead_ns, f.lower_bound_ns}) {
     add(page, "<td>{}</td>", ms_text(ns));
   }
-  add(page, "<td>{:.2f}<small>{:.2f}</small></td><td class=\"l\">{}</td></tr>\n", f.contingency_limit_f,
-      f.collective_limit_f, html_text(f.peak_op));
+  add(page, "<td>{}<small>{}</small></td><td class=\"l\">{}</td></tr>\n",
+      html_text(load_limit_text(f.contingency_limit_f)), html_text(load_limit_text(f.collective_limit_f)),
+      html_text(f.peak_op));
 }
 
 void add_ranks(std::string& page, const PlanRequest& request, const PlanOutcome& outcome) {

@@ -38,8 +38,8 @@ std::string rank_table(const PlanOutcome& outcome) {
                gib_text(f.reserve_bytes), gib_text(f.host_bytes), gib_text(f.swapped_bytes_per_step),
                ms_text(f.added_ns), ms_text(f.recompute_ns), ms_text(f.exposed_communication_ns),
                ms_text(f.exposed_copy_ns), ms_text(f.copy_overhead_ns), ms_text(f.lower_bound_ns),
-               fmt::format("{:.3f}", f.lower_bound_percent), fmt::format("{:.2f}", f.contingency_limit_f),
-               fmt::format("{:.2f}", f.collective_limit_f), f.fits ? "fits" : "OVER"});
+               fmt::format("{:.3f}", f.lower_bound_percent), load_limit_text(f.contingency_limit_f),
+               load_limit_text(f.collective_limit_f), f.fits ? "fits" : "OVER"});
   }
   return "\nRanks (sizes in GiB; times in ms per step, modelled)\n" + table.text();
 }

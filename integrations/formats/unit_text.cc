@@ -5,6 +5,8 @@
 #include <array>
 #include <cstdlib>
 
+#include "planner/dynamic_bound.h"
+
 namespace tidemark {
 
 std::string gib_text(Bytes bytes) {
@@ -43,6 +45,11 @@ std::string ranges_text(const std::vector<std::int32_t>& numbers) {
     i = last + 1;
   }
   return text;
+}
+
+std::string load_limit_text(double contingency_limit_f) {
+  const double most = DynamicBound::kMostLoad;
+  return contingency_limit_f >= most ? fmt::format(">= {:.0f}", most) : fmt::format("{:.2f}", contingency_limit_f);
 }
 
 std::string_view lane_text(Lane lane) {

@@ -111,4 +111,13 @@ Packing Blocks::packing(std::span<const Bytes> addresses) const {
   return packing;
 }
 
+std::vector<Bytes> Blocks::addresses(const Packing& packing) const {
+  std::vector<Bytes> addresses;
+  for (std::size_t block = 0; block < size(); ++block) {
+    const std::uint32_t part = first_part_[block];
+    addresses.push_back(packing.offsets[static_cast<std::size_t>(item_of_part_[part])] - parts_[part].shift);
+  }
+  return addresses;
+}
+
 }  // namespace tidemark

@@ -2,13 +2,15 @@
 # behind packers() is generated from this list, in this order (ties between orders go to the first).
 set(TIDEMARK_PACKERS
   auto
+  die_together
   first_fit_by_size
   first_fit_start_order
   long_lives_first
   exact)
 
 set(TIDEMARK_LAYOUT_FILES
-  layout/blocks.cc layout/check_packing.cc layout/exact_cause.cc layout/exact_parts.cc
+  layout/blocks.cc layout/check_packing.cc layout/clock_walk.cc layout/core_first.cc layout/exact_cause.cc
+  layout/exact_parts.cc layout/improve.cc layout/load_profile.cc layout/repair.cc layout/standing.cc
   layout/exact_search.cc layout/exact_sections.cc layout/exact_state.cc layout/exact_tree.cc layout/free_list.cc layout/lay_out.cc layout/order.cc
   layout/pack_problem.cc layout/packing_load.cc layout/placer.cc layout/time_tree.cc
   ${CMAKE_CURRENT_BINARY_DIR}/packer_table.cc)

@@ -24,6 +24,24 @@ TEST(Picture, TellsSharingFromConflict) {
   EXPECT_NE(picture(at_once, 8, 1).find("|aaaa!bbb"), std::string::npos);
 }
 
+TEST(Picture, FillsCellsNarrowerThanAStep) {
+  const std::vector<PictureItem> items = {{0, 2, 0, 1}, {2, 3, 1, 1}};
+  EXPECT_NE(picture(items, 9, 4)
+                .find("|......bbb\n         1 B |......bbb\n         0 B |aaaaaa...\n         0 B |aaaaaa..."),
+            std::string::npos)
+      << picture(items, 9, 4);
+}
+
+TEST(Picture, NamedLettersAndOwners) {
+  // Two stays of one owner, drawn alike, and another letter of the same owner on the same bytes: no conflict.
+  const std::vector<PictureItem> items = {{.begin = 0, .end = 2, .bytes = 4, .letter = 2, .owner = 7},
+                                          {.begin = 1, .end = 4, .bytes = 4, .letter = 2, .owner = 7},
+                                          {.begin = 3, .end = 6, .bytes = 4, .letter = 3, .owner = 7},
+                                          {.begin = 5, .end = 8, .bytes = 4, .letter = 4, .owner = 8}};
+  EXPECT_NE(picture(items, 8, 1).find("|ccc#d!ee"), std::string::npos) << picture(items, 8, 1);
+  EXPECT_EQ(picture_letters()[2], 'c');
+}
+
 TEST(Picture, ShowsDeviceResidenciesOnly) {
   Schedule schedule;
   schedule.residencies = {{.bytes = 8, .acquire = 0, .release = 2},

@@ -269,13 +269,15 @@ TEST(HostDevice, ThrottledCopiesAreExactAndTheEndWaitsForThem) {
 
 /// A stream on its way out still counts: a lost device frees nothing under its work.
 TEST(HostDevice, ALostDeviceWaitsForAStreamThatIsBeingDestroyed) {
-  std::atomic<bool> open_gate{false}, lose{false};
+  std::atomic<bool> at_gate{false}, open_gate{false}, lose{false};
   Bench bench({.fault = [&](HostCall call) {
+    if (call == HostCall::run_copy) at_gate = true;
     while (call == HostCall::run_copy && !open_gate) std::this_thread::yield();
     return call == HostCall::reserve && lose ? DeviceCode::lost : DeviceCode::ok;
   }});
   Device& device = *bench.device;
   ASSERT_EQ(bench.copy_out(), DeviceCode::ok);
+  while (!at_gate) std::this_thread::yield();  // work that starts on a lost device ends at once
   auto destroyed = std::async(std::launch::async, [&] { return device.destroy_stream(bench.stream); });
   while (device.record_event(bench.event, bench.stream) == DeviceCode::ok) std::this_thread::yield();
   EXPECT_EQ(device.destroy_stream(bench.stream), DeviceCode::invalid) << "somebody is at it";

@@ -149,7 +149,7 @@ class CopyChain {
   }
 
  private:
-  static constexpr Bytes kArea = 12_MiB;
+  static constexpr Bytes kArea = 10_MiB;
   [[nodiscard]] std::size_t place(std::size_t area) const { return aliased_ && area == 2 ? 0 : area; }
 
   std::mt19937 random_;
@@ -165,7 +165,7 @@ TEST(HostTransfers, AChainOfCopiesComesOutAsIfCopiedOneByOne) {
   for (const bool aliased : {false, true}) {
     for (const int threads : {2, 4}) {
       CopyChain chain(threads, aliased, 10 + static_cast<unsigned>(threads));
-      for (int i = 0; i < 150; ++i) ASSERT_NO_FATAL_FAILURE(chain.copy_at_random());
+      for (int i = 0; i < 40; ++i) ASSERT_NO_FATAL_FAILURE(chain.copy_at_random());
       chain.expect_as_copied_one_by_one();
     }
   }

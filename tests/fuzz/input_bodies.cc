@@ -5,11 +5,15 @@
 #include <utility>
 
 #include "core/fingerprint.h"
+#include "integrations/formats/csv_table.h"
 #include "integrations/formats/export_snapshot.h"
 #include "integrations/formats/import_trace.h"
 #include "integrations/formats/import_yaml.h"
+#include "integrations/formats/pack_picture.h"
+#include "integrations/formats/pack_verdict.h"
 #include "integrations/formats/program_file.h"
 #include "integrations/replay/replay.h"
+#include "planner/layout/check_packing.h"
 #include "planner/workload/static_memory.h"
 #include "tests/support/data.h"
 #include "tests/support/plan_figures.h"
@@ -70,6 +74,88 @@ std::vector<std::string> table_seeds() {
       "Thread,Time,Action,Pointer,Size,Stream\n1,12:00:00:000001,allocate,0x10,100,0\n"
       "1,12:00:00:000002,free,0x99,7,0x2\n1,12:00:00:000003,free,0x10,100,0\n",
   };
+}
+
+std::vector<std::string> pack_seeds() {
+  return {
+      "id,lower,upper,size\nb1,0,3,4\nb2,3,9,4\nb3,0,9,4\nb4,9,21,4\nb5,0,21,4\n",
+      "id,lower,upper,size,gaps,apart\nb1,0,9,4,1-3 5-7@1:2,\nb2,3,9,4,,b4\nb3,0,9,4,0-9,\nb4,9,21,4,9-10,b1\n",
+      "buffer_id,begin,end,size,alignment,hint,fixed,group\nb1,0,3,4,4,8,,g\nb2,4,9,4,2,,,g\nb3,0,9,4,,,16,\n",
+      "id,start,upper,size,offset\r\n\"b,1\",0,3,4,0\r\n# not a row\r\nb2,3,9,4,2\r\nb3,0,9,4,8\r\n",
+  };
+}
+
+/// What was read is packed as the format says, and what is written reads as that packing.
+std::optional<std::string> check_packed(std::string_view bytes, const IntervalTable& table,
+                                        const IntervalProblem& problem, Reached& reached) {
+  const PackAnswer answer = find_packer("first_fit_by_size")->pack(problem.problem, {});
+  if (const std::optional<std::string> fault = find_fault(problem.problem, answer.packing)) return fault;
+  ++reached["packed"];
+  if (!table.gaps.empty()) ++reached["gaps"];
+  if (!table.groups.empty()) ++reached["groups"];
+  if (!table.apart.empty()) ++reached["apart"];
+  if (given_packing(problem)) ++reached["given"];
+  const PackVerdict verdict = judge(problem, answer, answer.packing.height_bytes - 1);
+  if (verdict.fits) return "what is higher than the capacity is said to fit";
+  if (!verdict.cannot_fit.empty()) ++reached["infeasible"];
+  if (pack_picture(table, problem, answer.packing).find('!') != std::string::npos)
+    return "the picture shows a conflict";
+  const std::vector<Bytes> at = addresses_of(table, problem, answer.packing, {});
+  const Result<IntervalTable> again = read_minimalloc_csv(with_column(bytes, "offset", at), kFile);
+  if (!again) return "what was written is refused: " + again.error().message;
+  const Result<IntervalProblem> given = problem_of(again.value(), {}, kFile);
+  if (!given) return "what was written is no packing: " + given.error().message;
+  if (addresses_of(again.value(), given.value(), answer.packing, {}) != at) return "the addresses read as others";
+  return std::nullopt;
+}
+
+std::optional<std::string> run_pack(std::string_view bytes, Reached& reached) {
+  const Result<IntervalTable> table = read_minimalloc_csv(bytes, kFile);
+  if (table) {
+    const Result<IntervalProblem> problem = problem_of(table.value(), {}, kFile);
+    ++reached[problem ? "accepted" : "refused"];
+    if (!problem) ++reached["contradiction"];
+    if (problem) return check_packed(bytes, table.value(), problem.value(), reached);
+    return check_error(problem.error());
+  }
+  ++reached["refused"];
+  return check_error(table.error());
+}
+
+std::vector<std::string> pack_words() {
+  return {",",
+          "\n",
+          "\"",
+          "0",
+          "-1",
+          "9223372036854775807",
+          "4611686018427387904",
+          "0x",
+          "-",
+          "@",
+          ":",
+          " ",
+          "1-3",
+          "@0:2",
+          "b1",
+          "b2",
+          "g",
+          "gaps",
+          "fixed",
+          "group",
+          "apart",
+          "offset",
+          "hint",
+          "alignment",
+          "size",
+          "end",
+          "1125899906842624",
+          "1099511627776",
+          "1099511627775",
+          "\xef\xbb\xbf",
+          "#",
+          "\r\n",
+          std::string("\0", 1)};
 }
 
 std::vector<std::string> table_words() {
@@ -236,6 +322,12 @@ const std::vector<FuzzTarget>& fuzz_targets() {
        .places = {"operator_memory", "minimalloc", "rmm_log", "live at the start", "noted", "caching", "planned",
                   "baseline", "does not fit"},
        .rounds = 30'000},
+      {.name = "pack",
+       .seeds = pack_seeds,
+       .words = pack_words,
+       .run = run_pack,
+       .places = {"packed", "gaps", "groups", "apart", "given", "infeasible", "contradiction"},
+       .rounds = 20'000},
       {.name = "snapshot",
        .seeds = snapshot_seeds,
        .words = snapshot_words,

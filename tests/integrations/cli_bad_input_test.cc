@@ -111,6 +111,8 @@ TEST(BadDevice, TotalsThatNoPlanFileHoldsAreRefused) {
   const auto expect_wrong = [&](const std::string& from, const std::string& to, const std::string& says) {
     place.write("own.yaml", replaced(device, from, to));
     expect_refused(place, {"plan", small_model(), "--device", "own.yaml", "--out", "plan.json"}, says);
+    for (const char* verb : {"estimate", "simulate", "check"})
+      expect_refused(place, {verb, small_model(), "--device", "own.yaml"}, says);
   };
   expect_wrong("collective_buffer: 400MiB", "collective_buffer: 500TiB",
                "^.*small-mla-moe\\.yaml: peak_bytes of rank 0 comes to [0-9]+; a plan holds 0 to 1125899906842624");
@@ -280,6 +282,13 @@ TEST_P(EveryVerb, NamesAnOptionItCannotUse) {
   for (const char* bad : {"x", "-1", "1e400", ""})
     expect_two(words("x", {GetParam().number, bad}), "^tidemark " + GetParam().verb + ": " + GetParam().number + ": ");
   expect_two(words("x", {GetParam().number}), GetParam().number + ": needs a value, ");
+}
+
+TEST_P(EveryVerb, TakesQuiet) {
+  for (const char* quiet : {"-q", "--quiet"}) {
+    const Ran ran = place.run(words("missing.json", {quiet}));
+    EXPECT_EQ(ran.err.find("unknown option"), std::string::npos) << ran.err;
+  }
 }
 
 TEST_P(EveryVerb, NamesTheFormatsItKnows) {

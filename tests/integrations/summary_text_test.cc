@@ -34,6 +34,12 @@ TEST(UnitText, DurationsTakeTheLargestUnitThatLeavesOne) {
   EXPECT_EQ(count_text(504.5), "504");
 }
 
+TEST(UnitText, TheHighestLoadLookedForIsAtLeastThat) {
+  EXPECT_EQ(load_limit_text(1.5), "1.50");
+  EXPECT_EQ(load_limit_text(63.999), "64.00");
+  EXPECT_EQ(load_limit_text(64), ">= 64");
+}
+
 TEST(DecisionTable, HasOneRowPerSavedStorageInTheOrderOfTheLayer) {
   const auto rows = decision_rows(tiny_request(), tiny_outcome());
   std::vector<std::string> names;

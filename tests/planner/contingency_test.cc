@@ -7,6 +7,7 @@
 
 #include "core/dispatch_section.h"
 #include "core/dynamic_region.h"
+#include "core/hole_granules.h"
 #include "core/verify.h"
 #include "planner/decision/evaluator.h"
 #include "planner/dynamic_bound.h"
@@ -90,9 +91,10 @@ Program keep_all(RankFixture& f, Bytes dynamic_bytes, Bytes host) {
   return program;
 }
 
-/// What a storage takes beyond its slot at one half-step, straight from the rule: with a contingency, nothing in its
-/// gap.
-std::int64_t taken(const Program& program, const RoutedResidency& routed, double load, std::int32_t half_step) {
+/// What a storage takes of the region at one half-step, straight from the rule: with a contingency, nothing in its gap,
+/// and what its holes hold it does not take.
+std::int64_t taken(const Program& program, const HoleGranules& holes, const RoutedResidency& routed, double load,
+                   std::int32_t half_step) {
   const Residency& r = program.schedule.residencies[row(routed.residency)];
   if (half_step < r.acquire || half_step >= r.release) return 0;
   const Bytes actual = routed_bytes(routed, load);
@@ -105,16 +107,25 @@ std::int64_t taken(const Program& program, const RoutedResidency& routed, double
   const Bytes offset = program.layout.offset_of[row(routed.residency)];
   std::int64_t inside = 0;
   for (Bytes at = 0; at + kPlanGranule <= offset + r.bytes; at += kPlanGranule) inside += at >= offset ? 1 : 0;
-  return (actual + kPlanGranule - 1) / kPlanGranule - inside;
+  std::int64_t in_holes = 0;
+  for (std::size_t s = 0; s < holes.stays().size(); ++s) {
+    const RoutedStay& stay = holes.stays()[s];
+    if (program.routed[static_cast<std::size_t>(stay.routed)] == routed && stay.begin <= half_step &&
+        half_step < stay.end)
+      in_holes = holes.count(s);
+  }
+  return std::max<std::int64_t>(0, (actual + kPlanGranule - 1) / kPlanGranule - inside - in_holes);
 }
 
 /// Every half-step, every storage. `load_of` gives each site's load.
 template <class LoadOf>
 std::int64_t most_taken(const Program& program, LoadOf load_of) {
+  HoleGranules holes(program);
+  EXPECT_TRUE(holes.assign(program.contingency_limit_f));
   std::int64_t most = 0;
   for (std::int32_t t = 0; t < 2 * program.schedule.compute_tasks; ++t) {
     std::int64_t sum = 0;
-    for (const RoutedResidency& routed : program.routed) sum += taken(program, routed, load_of(routed.site), t);
+    for (const RoutedResidency& routed : program.routed) sum += taken(program, holes, routed, load_of(routed.site), t);
     most = std::max(most, sum);
   }
   return most;
@@ -130,7 +141,9 @@ void expect_exact(const RankFixture& f, const Program& program, bool host_binds 
   const auto all = [](double load) { return [load](SiteId) { return load; }; };
   EXPECT_LE(most_taken(program, all(limit)), region(program));
   if (limit < DynamicBound::kMostLoad && !host_binds) {
-    EXPECT_GT(most_taken(program, all(limit + 1.0 / DynamicBound::kSteps)), region(program));
+    const double beyond = limit + 1.0 / DynamicBound::kSteps;
+    EXPECT_GT(most_taken(program, all(beyond)), region(program));
+    EXPECT_FALSE(HoleGranules(program).assign(beyond));
   }
   const auto found = verify_program(f.graph, program);
   EXPECT_FALSE(found.has_value()) << found->detail;
@@ -144,6 +157,26 @@ TEST(Contingency, WithoutHostMemoryTheLimitIsTheDynamicRegion) {
   EXPECT_TRUE(program.contingencies.empty());
   EXPECT_DOUBLE_EQ(program.contingency_limit_f, 2.0);
   expect_exact(*f, program);
+}
+
+// What a larger storage will take later is a hole while the routed one is there.
+TEST(Contingency, HolesRaiseTheLimit) {
+  testing::GraphBuilder b;
+  const OpTemplateId work = b.timed_op("work", kMsNs);
+  const BlockId routed = b.block("routed", {{.name = "rows", .routed_rows = 32, .routed_row_bytes = kMiB}});
+  const BlockId plain = b.block("plain", {{.name = "plain", .fixed_bytes = 64 * kMiB}});
+  const SiteId early = b.site(routed, {.layer = 0}), late = b.site(plain, {.layer = 1});
+  b.run(work, early, {}, {b.at(early, 0)});
+  b.run(work, early, {b.at(early, 0)}, {});
+  b.run(work, late, {}, {b.at(late, 0)});
+  b.run(work, late, {b.at(late, 0)}, {});
+  const auto f = RankFixture::of(std::move(b).finish(), testing::tiny_machine());
+  ASSERT_NE(f, nullptr);
+  // 32 MiB of 64 MiB are a hole while `rows` is there, and 8 MiB more are the region.
+  const Program program = keep_all(*f, 8 * kMiB, 0);
+  EXPECT_DOUBLE_EQ(program.contingency_limit_f, (32 + 32 + 8) / 32.0);
+  expect_exact(*f, program);
+  EXPECT_DOUBLE_EQ(keep_all(*f, 0, 0).contingency_limit_f, 1.0);
 }
 
 TEST(Contingency, SwapsRaiseTheLimit) {
@@ -220,13 +253,13 @@ std::unique_ptr<RankFixture> dispatches(int micro_batches, Bytes row_kib, bool a
       "layer", {{.name = "home", .fixed_bytes = 8 * kMiB},
                 {.name = "received", .routed_rows = 32, .routed_row_bytes = kMiB},
                 {.name = "rows", .routed_rows = 32, .routed_row_bytes = row_kib * kKiB, .saved_for_backward = true},
-                {.name = "gradient", .routed_rows = 32, .routed_row_bytes = kMiB},
+                {.name = "gradient", .routed_rows = 32, .routed_row_bytes = 3 * kMiB},
                 {.name = "sum", .fixed_bytes = 8 * kMiB}});
   const SiteId idle_site = b.site(b.block("idle", {}), {});
   std::vector<SiteId> sites;
   for (int mb = 0; mb < micro_batches; ++mb) {
     const SiteId site = sites.emplace_back(b.site(block, {.layer = 0, .micro_batch = mb}));
-    b.run(pack, site, {}, {b.at(site, 0)});
+    b.run(pack, site, {}, {b.at(site, 0), b.at(site, 4)});
     b.run(exchange, site, {b.at(site, 0)}, {b.at(site, 1)});
     if (apart) b.run(idle, idle_site, {}, {});
     b.run(sort, site, {b.at(site, 1)}, {b.at(site, 2)});
@@ -237,7 +270,7 @@ std::unique_ptr<RankFixture> dispatches(int micro_batches, Bytes row_kib, bool a
     if (apart) b.run(idle, idle_site, {}, {});
     b.run(add, site, {b.at(site, 3)}, {b.at(site, 4)});
   }
-  // Home and sum stay to the end, so that what is kept finds its place free when chunks begin.
+  // Home and sum stay all the time, so that what is kept finds its place free when chunks begin.
   for (const SiteId site : sites) b.run(close, site, {b.at(site, 0), b.at(site, 4)}, {});
   Graph graph = std::move(b).finish();
   for (const OpTemplateId op : {exchange, sort, back, add}) graph.op_templates[row(op)].routed = true;
@@ -247,6 +280,8 @@ std::unique_ptr<RankFixture> dispatches(int micro_batches, Bytes row_kib, bool a
 /// Every half-step, every storage, straight from the rule; `in_chunks[i]`: section i is.
 template <class LoadOf>
 std::int64_t most_taken_in_chunks(const Program& program, LoadOf load_of, const std::vector<char>& in_chunks) {
+  HoleGranules holes(program);
+  EXPECT_TRUE(holes.assign(program.contingency_limit_f));
   const std::vector<std::int32_t> clock = compute_clock(program.schedule);
   std::vector<char> inside(program.schedule.residencies.size(), 0);
   std::vector<std::int32_t> from(program.schedule.residencies.size());
@@ -264,7 +299,7 @@ std::int64_t most_taken_in_chunks(const Program& program, LoadOf load_of, const 
       if (inside[row(routed.residency)] != 0) continue;
       const std::int32_t acquire = program.schedule.residencies[row(routed.residency)].acquire;
       const bool early = from[row(routed.residency)] <= t && t < acquire;
-      sum += taken(program, routed, load_of(routed.site), early ? acquire : t);
+      sum += taken(program, holes, routed, load_of(routed.site), early ? acquire : t);
     }
     most = std::max(most, sum);
   }

@@ -219,7 +219,7 @@ TEST(DynamicRegion, MapsNoGranuleTwiceBehindATailPad) {
               .ok());
       DynamicRegion region(*device, memory, arena, id_of<ArenaId>(0), 1);
       OversizedStay stay;
-      EXPECT_EQ(region.take(0, 2 * kMiB, 3 * kMiB, 0, stay), DynamicRegion::Taken::ok)
+      EXPECT_EQ(region.take(0, 2 * kMiB, 3 * kMiB, 0, {}, stay), DynamicRegion::Taken::ok)
           << height << ": " << device->last_error();
     }
     EXPECT_EQ(device->leaks(), "");

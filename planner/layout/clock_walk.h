@@ -1,0 +1,23 @@
+#pragma once
+// Places long lives in the order of the clock, each in the gap whose neighbours end when it does, and short lives into
+// what is left. Bytes that are given back together become one gap again; where sizes differ from layer to layer and
+// from micro-batch to micro-batch that is what keeps an arena in one piece.
+
+#include <vector>
+
+#include "planner/layout/blocks.h"
+
+namespace tidemark {
+
+struct ClockWalk {
+  double long_share = 0.75;  ///< long: at least this share of the mean life
+  double tightness = 10;     ///< worth of a tight gap against ends that match; any positive number
+  bool backward = true;      ///< from the end of the clock to its beginning, "ends" being begins
+  bool both_sides = false;   ///< a gap filled exactly has two neighbours
+};
+
+/// Addresses per block; `load` is only a scale. REQUIRES: blocks.plain(), load > 0. O(long lives x those alive
+/// together) and first fit of the others.
+[[nodiscard]] std::vector<Bytes> walk_clock(const Blocks& blocks, const ClockWalk& walk, Bytes load);
+
+}  // namespace tidemark

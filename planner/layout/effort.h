@@ -1,0 +1,34 @@
+#pragma once
+// What is left of a packer's limits.
+
+#include <cstdint>
+#include <functional>
+
+namespace tidemark {
+
+class Effort {
+ public:
+  /// Keeps a reference to `should_stop`.
+  Effort(std::int64_t work, const std::function<bool()>& should_stop) : should_stop_(should_stop), left_(work) {}
+
+  void spend(std::int64_t units) {
+    left_ -= units;
+    unasked_ += units;
+    if (unasked_ < kAskEvery || !should_stop_) return;
+    unasked_ = 0;
+    stopped_ = stopped_ || should_stop_();
+  }
+  [[nodiscard]] bool over() const { return stopped_ || left_ <= 0; }
+  [[nodiscard]] bool stopped() const { return stopped_; }
+  [[nodiscard]] std::int64_t left() const { return left_; }
+  void add(std::int64_t units) { left_ += units; }
+
+ private:
+  static constexpr std::int64_t kAskEvery = 300;
+  const std::function<bool()>& should_stop_;
+  std::int64_t left_ = 0;
+  std::int64_t unasked_ = 0;
+  bool stopped_ = false;
+};
+
+}  // namespace tidemark
