@@ -50,6 +50,24 @@ class HalfStepSet {
   std::vector<std::uint64_t> words_, groups_;
 };
 
+// Ascending, each once, up to `end`. Marks instead of sorting where granules are not many more than edges.
+void keep_distinct(std::vector<std::int64_t>& edges, std::int64_t end) {
+  if (end / 4 > std::ssize(edges)) {
+    std::sort(edges.begin(), edges.end());
+    edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
+    edges.erase(std::upper_bound(edges.begin(), edges.end(), end), edges.end());
+    return;
+  }
+  std::vector<char> marked(static_cast<std::size_t>(end) + 1, 0);
+  for (const std::int64_t edge : edges) {
+    if (edge <= end) marked[static_cast<std::size_t>(edge)] = 1;
+  }
+  edges.clear();
+  for (std::int64_t granule = 0; granule <= end; ++granule) {
+    if (marked[static_cast<std::size_t>(granule)] != 0) edges.push_back(granule);
+  }
+}
+
 }  // namespace
 
 std::vector<RoutedStay> routed_stays(const Program& program) {
@@ -129,9 +147,7 @@ void HoleGranules::find_holes() {
   for (const BufferUse& buffer : buffer_uses(program_)) use(buffer.from, buffer.until, buffer.offset, buffer.bytes);
   const std::int64_t end = edges[1];
   std::stable_sort(uses.begin(), uses.end(), [](const Use& a, const Use& b) { return a.from < b.from; });
-  std::sort(edges.begin(), edges.end());
-  edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
-  edges.erase(std::upper_bound(edges.begin(), edges.end(), end), edges.end());
+  keep_distinct(edges, end);
   const auto cell_of = [&](std::int64_t granule) {
     return static_cast<std::size_t>(std::lower_bound(edges.begin(), edges.end(), granule) - edges.begin());
   };

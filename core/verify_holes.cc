@@ -64,6 +64,7 @@ std::vector<Stand> all_stands(const Program& program, const HoleGranules& holes)
 // neighbouring edges have the same occupants.
 Found check_apart(const Program& program, const HoleGranules& holes) {
   const std::vector<Stand> stands = all_stands(program, holes);
+  if (std::ranges::none_of(stands, &Stand::in_hole)) return {};
   std::vector<std::int64_t> edges;
   for (const Stand& stand : stands) edges.insert(edges.end(), {stand.first, stand.last});
   std::sort(edges.begin(), edges.end());
@@ -95,7 +96,6 @@ Found check_holes(const Program& program) {
   const double limit = program.contingency_limit_f;
   const std::int64_t region = dynamic_region(program.layout.arenas.front(), kPlanGranule).count;
   std::vector<std::int64_t> demand = dynamic_demand(program, limit);
-  if (std::ranges::all_of(demand, [&](std::int64_t d) { return d <= region; })) return {};
   HoleGranules holes(program);
   (void)holes.assign(limit);
   if (Found found = check_apart(program, holes)) return found;

@@ -66,10 +66,14 @@ class SectionCheck {
   /// Bytes that are in use for a time.
   struct Use {
     ResidencyId residency = kNone<ResidencyId>;
+    ArenaId arena = kNone<ArenaId>;
     std::int32_t from = 0, until = 0;
     Bytes begin = 0, end = 0;
+    /// Before the first compute task the clock stands still; what is in use there is so for a while all the same.
+    [[nodiscard]] std::int32_t last() const { return std::max(until, from + 1); }
     [[nodiscard]] bool meets(const Use& other) const {
-      return from < other.until && other.from < until && begin < other.end && other.begin < end;
+      return arena == other.arena && from < other.last() && other.from < last() && begin < other.end &&
+             other.begin < end;
     }
   };
 
@@ -86,9 +90,24 @@ class SectionCheck {
 
   /// One after the other within a chunk, two buffers may share bytes.
   [[nodiscard]] bool at_once(ResidencyId a, ResidencyId b) const {
-    const Residency& one = schedule_.residencies[row(a)];
-    const Residency& other = schedule_.residencies[row(b)];
-    return one.release > other.acquire && other.release > one.acquire;
+    const Use one = slot(a, schedule_.residencies[row(a)].acquire),
+              other = slot(b, schedule_.residencies[row(b)].acquire);
+    return one.last() > other.from && other.last() > one.from;
+  }
+  /// Sums of one lane may be added up in another order: gradients, to which backward ops that write them add.
+  [[nodiscard]] bool both_add(ResidencyId r, TaskId a, TaskId b) const {
+    return graph_.template_of(schedule_.residencies[row(r)].storage).role == StorageRole::gradient &&
+           order_.lane(a) == order_.lane(b) && adds(a, r) && adds(b, r);
+  }
+  [[nodiscard]] bool adds(TaskId task, ResidencyId r) const {
+    const Task& t = schedule_.tasks[row(task)];
+    if (t.kind != TaskKind::op || !writes(task, r)) return false;
+    const OpPhase phase = graph_.op_templates[row(t.op_template)].phase;
+    return phase == OpPhase::backward || phase == OpPhase::weight_gradient;
+  }
+  [[nodiscard]] bool writes(TaskId task, ResidencyId r) const {
+    return std::ranges::any_of(touching_[row(r)],
+                               [&](const Touching& t) { return t.task == task && t.kind == AccessKind::write; });
   }
   [[nodiscard]] bool is_known(const LaneClock& known, TaskId task) const {
     return order_.position(task) < known[order_.lane(task)];
@@ -99,13 +118,19 @@ class SectionCheck {
   [[nodiscard]] Use slot(ResidencyId r, std::int32_t from) const {
     const Residency& stay = schedule_.residencies[row(r)];
     const Bytes offset = program_.layout.offset_of[row(r)];
-    return {.residency = r, .from = from, .until = stay.release, .begin = offset, .end = offset + stay.bytes};
+    return {.residency = r,
+            .arena = program_.layout.arena_of[row(r)],
+            .from = from,
+            .until = stay.release,
+            .begin = offset,
+            .end = offset + stay.bytes};
   }
   [[nodiscard]] Use buffer(std::size_t section, const ChunkBuffer& b) const {
     const Residency& stay = schedule_.residencies[row(b.residency)];
     const Bytes bytes = buffer_bytes(*routed_[row(b.residency)], stay.bytes, program_.collective_limit_f,
                                      program_.sections[section].chunks);
     return {.residency = b.residency,
+            .arena = id_of<ArenaId>(0),
             .from = parts_[section].begin,
             .until = stay.release,
             .begin = b.offset,
@@ -129,6 +154,7 @@ class SectionCheck {
   std::vector<std::vector<Touching>> touching_;  // per residency, in issue order
   std::vector<std::int32_t> in_use_from_;        // per residency: acquire, or the begin of a section that keeps it
   std::vector<SectionParts> parts_;
+  std::int64_t next_buffer_ = 0;
 };
 
 void SectionCheck::index() {
@@ -149,6 +175,10 @@ std::string SectionCheck::enter(std::size_t i) {
   if (section.first_buffer < 0 || section.buffer_count < 1 ||
       end > static_cast<std::int64_t>(program_.chunk_buffers.size()))
     return fmt::format("its buffers {} to {} do not exist", section.first_buffer, end);
+  if (section.first_buffer != next_buffer_)
+    return fmt::format("its buffers begin at {}; those of the section before it end at {}", section.first_buffer,
+                       next_buffer_);
+  next_buffer_ = end;
   for (const ChunkBuffer& b : buffers_of(program_, section)) {
     if (!within(static_cast<std::int32_t>(b.residency), schedule_.residencies.size()))
       return "a residency of its buffers does not exist";
@@ -171,7 +201,8 @@ std::string SectionCheck::enter(std::size_t i) {
   return {};
 }
 
-// Ops on rows of one site; what is not rows can be written again with every chunk, if none reads it in between.
+// Ops on rows of one site; what is not rows can be written again with every chunk, if none reads it in between, and
+// read and written at once where it is a sum.
 std::string SectionCheck::check_tasks(const SectionParts& parts) const {
   const SiteId site = routed_[row(parts.inside.front())]->site;
   for (const TaskId id : parts.tasks) {
@@ -190,7 +221,7 @@ std::string SectionCheck::check_tasks(const SectionParts& parts) const {
       if (in_section(parts, task)) (kind == AccessKind::read ? reads : writes).push_back(task);
     if (writes.empty()) continue;
     for (const TaskId task : reads)
-      if (!std::ranges::binary_search(writes, task))
+      if (!std::ranges::binary_search(writes, task) || !both_add(r, task, task))
         return fmt::format("{} reads {}, which is written with every chunk", name(task), name(r));
   }
   return {};
@@ -213,19 +244,17 @@ std::string SectionCheck::check_inside(const SectionParts& parts) const {
   return {};
 }
 
-// The chunks in front overtake the tasks of others between the first and the last of the section.
+// The chunks in front overtake the tasks of others between the first and the last of the section. A residency's first
+// task counts as writing: where nobody writes what is read first, it is filled there.
 std::string SectionCheck::check_overtaken(const SectionParts& parts) const {
   for (const ResidencyId r : parts.kept) {
     const Residency& stay = schedule_.residencies[row(r)];
-    const bool gradient = graph_.template_of(stay.storage).role == StorageRole::gradient;
     for (const auto& [other, other_kind] : touching_[row(r)]) {
       if (other < parts.first || other > parts.last || in_section(parts, other)) continue;
       for (const auto& [task, kind] : touching_[row(r)]) {
         if (task < other || !in_section(parts, task)) continue;
-        // Sums of one lane may be added up in another order.
-        if (gradient && order_.lane(task) == order_.lane(other)) continue;
+        if (both_add(r, task, other)) continue;
         const bool reads = kind == AccessKind::read && other_kind == AccessKind::read;
-        // Nobody writes what is read first: its first task fills it.
         if (!reads || stay.first_task == other)
           return fmt::format("a chunk of {} would overtake {} on {}", name(task), name(other), name(r));
       }
@@ -242,7 +271,8 @@ std::string SectionCheck::check_older(const SectionParts& parts) const {
         touching_[row(r)], [&](const Touching& t) { return t.kind == AccessKind::write && in_section(parts, t.task); });
     for (const auto& [task, kind] : touching_[row(r)]) {
       if (task >= parts.first) break;
-      if ((written || kind == AccessKind::write) && !is_known(known, task))
+      const bool fills = task == schedule_.residencies[row(r)].first_task;
+      if ((written || fills || kind == AccessKind::write) && !is_known(known, task))
         return fmt::format("its chunks do not wait for {}, which touches {}", name(task), name(r));
     }
   }
@@ -266,7 +296,7 @@ std::string SectionCheck::check_contingencies(const SectionParts& parts) const {
   return {};
 }
 
-// Buffers, and kept storages before the plan has them in use, share no byte with anything in use at the time.
+// Buffers and kept storages share no byte with anything in use from the section's begin on.
 std::string SectionCheck::check_bytes(std::size_t i) const {
   const SectionParts& parts = parts_[i];
   const Arena& arena = program_.layout.arenas.front();
@@ -281,13 +311,10 @@ std::string SectionCheck::check_bytes(std::size_t i) const {
         return fmt::format("the buffers of {} and {} share bytes", name(b.residency), name(other.residency));
     uses.push_back(use);
   }
-  for (const ResidencyId r : parts.kept) {
-    Use early = slot(r, in_use_from_[row(r)]);
-    early.until = schedule_.residencies[row(r)].acquire;
-    if (early.from < early.until) uses.push_back(early);
-  }
+  // Until their release: where lanes alone order two stays within the same half-steps, chunks in front do not.
+  for (const ResidencyId r : parts.kept) uses.push_back(slot(r, parts.begin));
   std::int32_t until = parts.begin;
-  for (const Use& use : uses) until = std::max(until, use.until);
+  for (const Use& use : uses) until = std::max(until, use.last());
   for (const Use& other : in_use_between(i, until))
     for (const Use& use : uses)
       if (use.residency != other.residency && use.meets(other))
@@ -302,10 +329,10 @@ std::vector<SectionCheck::Use> SectionCheck::in_use_between(std::size_t i, std::
   const SectionParts& parts = parts_[i];
   std::vector<Use> found;
   for (std::size_t r = 0; r < schedule_.residencies.size(); ++r) {
-    if (schedule_.residencies[r].release <= parts.begin || in_use_from_[r] >= until) continue;
     const auto id = id_of<ResidencyId>(r);
-    if (program_.layout.arena_of[r] == id_of<ArenaId>(0) && !contains(parts.inside, id))
-      found.push_back(slot(id, in_use_from_[r]));
+    const Use use = slot(id, in_use_from_[r]);
+    if (use.last() <= parts.begin || use.from >= until) continue;
+    if (schedule_.residencies[r].space == MemorySpace::device && !contains(parts.inside, id)) found.push_back(use);
   }
   for (std::size_t other = 0; other < parts_.size(); ++other)
     if (other != i)
@@ -313,19 +340,49 @@ std::vector<SectionCheck::Use> SectionCheck::in_use_between(std::size_t i, std::
   return found;
 }
 
+// At the second limit nothing inside takes of the region, whatever is kept takes from the section's begin on, and holes
+// are those of the first limit. Counted storage by storage from the rule in core/dynamic_region.h.
 Found SectionCheck::check_limit() const {
-  if (program_.routed.empty()) return {};
   const std::int64_t region = dynamic_region(program_.layout.arenas.front(), kPlanGranule).count;
+  std::vector<std::int64_t> taken(2 * static_cast<std::size_t>(schedule_.compute_tasks) + 2, 0);
+  const auto add = [&](std::int32_t from, std::int32_t until, std::int64_t granules) {
+    for (std::int32_t t = from; t < until; ++t) taken[static_cast<std::size_t>(t)] += granules;
+  };
+  const auto lacks = [&](ResidencyId r, Bytes bytes) {
+    return extra_granules(program_.layout.offset_of[row(r)], schedule_.residencies[row(r)].bytes, bytes, kPlanGranule);
+  };
+  const auto is_inside = [&](ResidencyId r) {
+    return std::ranges::any_of(parts_, [&](const SectionParts& parts) { return contains(parts.inside, r); });
+  };
+  std::vector<char> inside(schedule_.residencies.size(), 0);
+  for (const RoutedResidency& routed : program_.routed) {
+    inside[row(routed.residency)] = is_inside(routed.residency) ? 1 : 0;
+    if (inside[row(routed.residency)] != 0) continue;
+    add(in_use_from_[row(routed.residency)], schedule_.residencies[row(routed.residency)].release,
+        lacks(routed.residency, routed_bytes(routed, program_.collective_limit_f)));
+  }
+  for (const Contingency& c : program_.contingencies) {
+    if (inside[row(c.residency)] != 0) continue;
+    const std::int64_t whole =
+        lacks(c.residency, routed_bytes(*routed_[row(c.residency)], program_.collective_limit_f));
+    add(2 * clock_[row(c.release_at)], 2 * clock_[row(c.prefetch_at)] + 1,
+        std::min(whole, lacks(c.residency, c.trigger_bytes)) - whole);
+  }
   HoleGranules holes(program_);
   (void)holes.assign(program_.contingency_limit_f);
-  const std::vector<std::int64_t> demand = collective_demand(program_, holes, program_.collective_limit_f);
-  const auto most = std::ranges::max_element(demand);
-  if (most == demand.end() || *most <= region) return {};
+  for (std::size_t s = 0; s < holes.stays().size(); ++s) {
+    const RoutedStay& stay = holes.stays()[s];
+    const ResidencyId r = program_.routed[static_cast<std::size_t>(stay.routed)].residency;
+    if (inside[row(r)] != 0) continue;
+    for (const GranuleRange& run : holes.of(s)) add(stay.begin, stay.end, -run.count);
+  }
+  const auto most = std::ranges::max_element(taken);
+  if (*most <= region) return {};
   return Violation{
       .rule = Violation::Rule::contingency,
       .detail = fmt::format("in chunks, at expert load {} up to {} granules of the dynamic region are taken "
                             "at half-step {}, which has {}",
-                            program_.collective_limit_f, *most, most - demand.begin(), region)};
+                            program_.collective_limit_f, *most, most - taken.begin(), region)};
 }
 
 }  // namespace

@@ -19,7 +19,6 @@ constexpr double kLeastGain = 1.0 / 128;
 /// No farther beyond the first limit is looked: buffers are sized for the load that is looked for.
 constexpr double kMostGain = 1.5;
 constexpr int kHalvings = 8;
-constexpr int kAttempts = 1;
 
 using Granules = std::vector<std::int64_t>;
 
@@ -200,14 +199,10 @@ ChunkChoice choose_chunks(const Graph& graph, const Program& program, const std:
   HoleGranules holes(program);
   (void)holes.assign(least);
   if (!could_hold(program, holes, candidates, worth) || !host_fits(worth)) return choice;
-  double most =
+  const double most =
       largest(worth, least * kMostGain, [&](double load) { return could_hold(program, holes, candidates, load); });
-  // Buffers for less load find more places, but then there is no more load than that.
-  for (int attempt = 0; attempt < kAttempts && most > choice.limit && most >= worth; ++attempt) {
-    ChunkChoice found = choose_up_to(graph, program, holes, candidates, host_fits, most);
-    if (found.limit > choice.limit && found.limit >= worth && holds_with(found, program)) choice = std::move(found);
-    most = least + (most - least) / 2;
-  }
+  ChunkChoice found = choose_up_to(graph, program, holes, candidates, host_fits, most);
+  if (found.limit >= worth && holds_with(found, program)) choice = std::move(found);
   return choice;
 }
 

@@ -269,8 +269,9 @@ void LevelSearch::write(Program& program) {
 
 }  // namespace
 
-void add_contingencies(const DecisionProblem& problem, const Choice& choice, double load, Bytes host_budget,
+void add_contingencies(const DecisionProblem& problem, const Choice& choice, const ContingencyRequest& request,
                        Program& program) {
+  double load = request.load;
   program.contingency_limit_f = program.collective_limit_f = load;
   if (program.routed.empty()) return;
   // Sites keep their load as a float, which may be a hair below `load`, and planned bytes go by theirs.
@@ -278,10 +279,11 @@ void add_contingencies(const DecisionProblem& problem, const Choice& choice, dou
   for (const RoutedResidency& routed : program.routed)
     least = std::min(least, static_cast<double>(problem.graph->sites[row(routed.site)].load));
   if (DynamicBound(program).first_overflow(load) || SpareHostBound(program).demand(load) > 0) load = least;
-  LevelSearch search(problem, choice, host_budget, load, program);
+  LevelSearch search(problem, choice, request.host_budget, load, program);
   search.run();
   search.offer_holes(program);
   search.write(program);
+  if (!request.chunk_dispatch) return;
   ChunkChoice chunks = choose_chunks(*problem.graph, program, [&](double f) { return search.host_fits(f); });
   if (chunks.sections.empty()) return;
   search.enlarge(chunks.limit, program);

@@ -33,6 +33,8 @@ struct PlanRequest {
   std::optional<double> load;
   std::vector<std::int32_t> ranks;  ///< empty: all
   double time_scale = 1.0;          ///< multiplies compute times (what-if against a measured layer time)
+  double pack_effort = 1;           ///< of looking for addresses, > 0; up to 1: only the quick orders
+  bool chunk_dispatch = false;      ///< looks for sections that may run in chunks (core/dispatch_section.h)
   int threads = 0;                  ///< 0: all cores; does not change the result
   std::function<void(int done, int total)> progress;  ///< called from any thread; may be empty
 };

@@ -25,6 +25,9 @@ constexpr Bytes kStrideShare = 400;
 constexpr Bytes kRoomyShare = 80;
 constexpr std::size_t kSmallProblem = 1000;  ///< gaps; up to here more targets are tried
 constexpr int kBoundSteps = 160;
+/// Units of packing work (about a microsecond each) on top of the orders, for each layout and step of effort beyond 1:
+/// for the reference job up to 50,000 change nothing.
+constexpr double kPackWork = 3'000;
 
 /// Budgets of one rank with everything nobody's allocator owns taken off.
 struct Budgets {
@@ -50,7 +53,13 @@ struct Built {
   [[nodiscard]] Bytes host_height() const { return layout.arenas.size() > 1 ? layout.arenas[1].height_bytes : 0; }
 };
 
-Result<Built> build(const DecisionProblem& problem, Evaluator& evaluator, Choice choice, const Budgets& budgets) {
+/// Work for one layout. `effort` may be any positive number; up to 1 the orders alone are asked.
+std::int64_t pack_work(double effort) {
+  return static_cast<std::int64_t>(std::clamp(kPackWork * (effort - 1), 0.0, 1e15));
+}
+
+Result<Built> build(const DecisionProblem& problem, Evaluator& evaluator, Choice choice, const Budgets& budgets,
+                    double effort) {
   const Placement placement = evaluator.placement(choice);
   Built built{.evaluation = evaluator.evaluate(choice)};
   Result<Schedule> schedule = build_schedule(
@@ -58,7 +67,10 @@ Result<Built> build(const DecisionProblem& problem, Evaluator& evaluator, Choice
   if (!schedule) return schedule.error();
   built.choice = std::move(choice);
   built.schedule = std::move(schedule).value();
-  built.layout = lay_out(built.schedule, budgets.device, budgets.host, problem.machine->alignment_bytes);
+  built.layout = lay_out(built.schedule,
+                         {.arenas = device_and_host(budgets.device, budgets.host, problem.machine->alignment_bytes),
+                          .arena_of = {},
+                          .work = pack_work(effort)});
   return built;
 }
 
@@ -128,7 +140,7 @@ Status explain_misfit(const RankRequest& in, const DecisionProblem& problem, Eva
   // What the rule comes to when asked for the least it can.
   const PolicyAnswer answer =
       in.request.policy->decide({.problem = problem, .device_budget_bytes = 0, .host_budget_bytes = budgets.host});
-  Result<Built> smallest = build(problem, evaluator, to_choice(problem, answer.plan), budgets);
+  Result<Built> smallest = build(problem, evaluator, to_choice(problem, answer.plan), budgets, in.request.pack_effort);
   if (!smallest) return smallest.error();
   const Bytes least = std::min(built.height(), smallest.value().height());
   f.smallest_budget_bytes = least + budgets.reserve;
@@ -270,7 +282,7 @@ class TargetLoop {
     p.last_choice = choice;
     if (p.dearer) return {};
 
-    Result<Built> built = build(problem_, evaluator_, std::move(choice), budgets_);
+    Result<Built> built = build(problem_, evaluator_, std::move(choice), budgets_, in_.request.pack_effort);
     if (!built) return built.error();
     Built& now = built.value();
     plan_.attempts.push_back({.target_bytes = device,
@@ -346,7 +358,9 @@ Result<RankPlan> plan_rank(Graph graph, const RankRequest& in) {
   program.machine_fingerprint = fingerprint(in.request.machine);
   add_program_rows(plan.graph, program);
   if (plan.figures.fits)
-    add_contingencies(problem, best.choice, in.load, budgets.host, program);
+    add_contingencies(problem, best.choice,
+                      {.load = in.load, .host_budget = budgets.host, .chunk_dispatch = in.request.chunk_dispatch},
+                      program);
   else
     program.contingency_limit_f = program.collective_limit_f = 0;
   plan.figures.host_bytes += program.layout.arenas[1].dynamic_bytes;

@@ -29,8 +29,10 @@ struct Use {
   ResidencyId residency = kNone<ResidencyId>;
   std::int32_t from = 0, until = 0;
   Bytes begin = 0, end = 0;
+  /// Before the first compute task the clock stands still; what is in use there is so for a while all the same.
+  [[nodiscard]] std::int32_t last() const { return std::max(until, from + 1); }
   [[nodiscard]] bool meets(const Use& other) const {
-    return from < other.until && other.from < until && begin < other.end && other.begin < end;
+    return from < other.last() && other.from < last() && begin < other.end && other.begin < end;
   }
 };
 
@@ -119,6 +121,7 @@ class SectionDrafter {
   /// What others have in use between the section's begin and `until`, and what it keeps.
   [[nodiscard]] std::vector<Use> in_use(const SectionParts& parts, std::int32_t until) const;
   [[nodiscard]] bool only_added_to(TaskId task, TaskId other, ResidencyId r) const;
+  [[nodiscard]] bool adds(TaskId task, ResidencyId r) const;
   [[nodiscard]] bool touches(TaskId task, ResidencyId r, AccessKind kind) const;
 
   [[nodiscard]] const Residency& stay(ResidencyId r) const { return schedule_.residencies[row(r)]; }
@@ -233,9 +236,17 @@ bool SectionDrafter::touches(TaskId task, ResidencyId r, AccessKind kind) const 
   return std::find(of.begin(), of.end(), Schedule::Touch{r, kind}) != of.end();
 }
 
-/// Sums of one lane may be added up in another order.
+/// Sums of one lane may be added up in another order: gradients, to which backward ops that write them add.
 bool SectionDrafter::only_added_to(TaskId task, TaskId other, ResidencyId r) const {
-  return graph_.template_of(stay(r).storage).role == StorageRole::gradient && order_.lane(task) == order_.lane(other);
+  return graph_.template_of(stay(r).storage).role == StorageRole::gradient && order_.lane(task) == order_.lane(other) &&
+         adds(task, r) && adds(other, r);
+}
+
+bool SectionDrafter::adds(TaskId task, ResidencyId r) const {
+  const Task& t = schedule_.tasks[row(task)];
+  if (t.kind != TaskKind::op || !touches(task, r, AccessKind::write)) return false;
+  const OpPhase phase = graph_.op_templates[row(t.op_template)].phase;
+  return phase == OpPhase::backward || phase == OpPhase::weight_gradient;
 }
 
 bool SectionDrafter::is_stuck(const SectionParts& parts, const LaneClock& known, TaskId task,
@@ -245,11 +256,12 @@ bool SectionDrafter::is_stuck(const SectionParts& parts, const LaneClock& known,
   for (const TouchTable::Entry& other : touches_.of(r)) {
     const bool both_read = touch.kind == AccessKind::read && other.kind == AccessKind::read;
     if (other.task < parts.first) {
-      if (!both_read && order_.position(other.task) >= known[order_.lane(other.task)]) return true;
+      const bool fills = stay(r).first_task == other.task;
+      if ((!both_read || fills) && order_.position(other.task) >= known[order_.lane(other.task)]) return true;
     } else if (is_member(parts, other.task)) {
       // What is not rows is written again with every chunk.
       const bool in_between = touch.kind == AccessKind::read && other.kind == AccessKind::write;
-      if (in_between && routed_[row(r)] == nullptr && !touches(task, r, AccessKind::write)) return true;
+      if (in_between && routed_[row(r)] == nullptr && !only_added_to(task, task, r)) return true;
     } else if (other.task < task && !only_added_to(task, other.task, r) &&
                (!both_read || stay(r).first_task == other.task)) {
       return true;
@@ -274,6 +286,8 @@ bool SectionDrafter::is_out(const SectionParts& parts, const LaneClock& known, T
 bool SectionDrafter::comes_too_early(const SectionParts& parts, ResidencyId kept) const {
   const Use use = early(parts, kept);
   if (use.from >= use.until) return false;
+  // Of other arenas it is not known here who has what when.
+  if (program_.layout.arena_of[row(kept)] != id_of<ArenaId>(0)) return true;
   const std::vector<Use> others = in_use(parts, use.until);
   return std::any_of(others.begin(), others.end(),
                      [&](const Use& other) { return other.residency != kept && other.meets(use); });
@@ -287,7 +301,7 @@ std::vector<Use> SectionDrafter::in_use(const SectionParts& parts, std::int32_t 
     if (program_.layout.arena_of[row(r)] == id_of<ArenaId>(0))
       uses.push_back(slot(r, std::min(parts.begin, stay(r).acquire)));
   for (const Use& use : taken_)
-    if (use.from < until && use.until > parts.begin) uses.push_back(use);
+    if (use.from < until && use.last() > parts.begin) uses.push_back(use);
   return uses;
 }
 
@@ -298,7 +312,7 @@ std::optional<Bytes> SectionDrafter::place(const SectionParts& parts, ResidencyI
   Use use{.residency = inside, .from = parts.begin, .until = stay(inside).release};
   std::vector<Use> busy;
   for (const Use& other : in_use(parts, use.until))
-    if (other.from < use.until && other.until > use.from) busy.push_back(other);
+    if (other.from < use.last() && other.last() > use.from) busy.push_back(other);
   for (const ChunkBuffer& b : placed)
     if (stay(b.residency).release > stay(inside).acquire && stay(inside).release > stay(b.residency).acquire)
       busy.push_back({.residency = b.residency,

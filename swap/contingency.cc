@@ -48,6 +48,7 @@ void ContingencyEngine::restart() {
   records_.clear();
   sections_.clear();
   order_first_touch_ = false;
+  declined_ = false;
   if (p_.region != nullptr) p_.region->restart();
   if (p_.spare_host != kNone<ArenaId>) spare_.emplace(0, p_.spare_host_pieces);
 }
@@ -89,14 +90,13 @@ Status ContingencyEngine::place(const Entry& entry, TaskId task) {
   const Bytes actual = routed_bytes(routed, load);
   if (actual <= r.bytes) return {};
   actual_[static_cast<std::size_t>(entry.routed)] = actual;
-  const bool on_compute = program.schedule.tasks[row(task)].lane == Lane::compute;
-  const std::int32_t clock = p_.bound.clock[row(task)];
   OversizedStay stay;
-  if (Status s = take(routed.residency, actual, in_use_from_[row(routed.residency)],
-                      on_compute ? 2 * clock : std::max(0, 2 * clock - 1), load, routed.site, stay);
+  if (Status s =
+          take(routed.residency, actual, in_use_from_[row(routed.residency)], half_step(task), load, routed.site, stay);
       !s)
     return s;
-  order_first_touch_ = order_first_touch_ || (!on_compute && clock > 0);
+  const bool on_compute = program.schedule.tasks[row(task)].lane == Lane::compute;
+  order_first_touch_ = order_first_touch_ || (!on_compute && p_.bound.clock[row(task)] > 0);
   oversized_.push_back({.residency = routed.residency,
                         .site = routed.site,
                         .load = load,
@@ -105,6 +105,11 @@ Status ContingencyEngine::place(const Entry& entry, TaskId task) {
                         .extra_bytes = stay.extra_bytes});
   follow(routed.residency, actual, load, routed.site, kNone<TaskId>, stay);
   return {};
+}
+
+std::int32_t ContingencyEngine::half_step(TaskId task) const {
+  const std::int32_t clock = p_.bound.clock[row(task)];
+  return p_.bound.program->schedule.tasks[row(task)].lane == Lane::compute ? 2 * clock : std::max(0, 2 * clock - 1);
 }
 
 /// Room for a stay, and the address that tasks see from now on.
@@ -122,70 +127,12 @@ Status ContingencyEngine::take(ResidencyId residency, Bytes actual, std::int32_t
   if (taken == DynamicRegion::Taken::no_room) {
     const Bytes free = served ? p_.region->capacity_bytes() - p_.region->used_bytes() : 0;
     return infeasible(fmt::format(
-        "{}: a storage of {} instead of {} does not fit, {} of the dynamic region are free; the plan holds up to load "
-        "{:.4g}",
-        who(site, load), format_bytes(actual), format_bytes(r.bytes), format_bytes(free), limit()));
+        "{}: a storage of {} instead of {} does not fit, {} of the dynamic region are free; the plan holds {}",
+        who(site, load), format_bytes(actual), format_bytes(r.bytes), format_bytes(free), promise()));
   }
   p_.addresses[row(residency)] = stay.address;
   p_.bytes[row(residency)] = p_.bound.scaled(actual);
   return {};
-}
-
-ChunkWish ContingencyEngine::wish_for(const DispatchSection& section, double load) const {
-  const Program& program = *p_.bound.program;
-  ChunkWish wish = ChunkWish::none;
-  for (const ChunkBuffer& buffer : buffers_of(program, section)) {
-    const RoutedResidency& routed = program.routed[static_cast<std::size_t>(p_.bound.routed[row(buffer.residency)])];
-    const Bytes planned = program.schedule.residencies[row(buffer.residency)].bytes;
-    const Bytes actual = routed_bytes(routed, load);
-    if (actual <= planned) continue;
-    wish = ChunkWish::wanted;
-    if (chunk_bytes(routed, actual, section.chunks) >
-        buffer_bytes(routed, planned, program.collective_limit_f, section.chunks))
-      return ChunkWish::impossible;
-  }
-  return wish;
-}
-
-Bytes ContingencyEngine::true_bytes(ResidencyId residency) const {
-  const Bytes planned = p_.bound.program->schedule.residencies[row(residency)].bytes;
-  const std::int32_t routed = p_.bound.routed[row(residency)];
-  return routed < 0 ? planned : std::max(planned, actual_[static_cast<std::size_t>(routed)]);
-}
-
-Result<bool> ContingencyEngine::enter(std::int32_t index, const SectionParts& parts) {
-  if (!p_.options.load) return false;
-  const Program& program = *p_.bound.program;
-  const DispatchSection& section = program.sections[static_cast<std::size_t>(index)];
-  const SiteId site = program.routed[static_cast<std::size_t>(p_.bound.routed[row(parts.inside.front())])].site;
-  const Result<double> load = load_of(site);
-  if (!load) return load.error();
-  const ChunkWish wish = wish_for(section, load.value());
-  const bool agreed = p_.options.agree && p_.options.agree(program.schedule.rank, index, wish);
-  if (agreed || wish != ChunkWish::none)
-    sections_.push_back({.section = index,
-                         .outcome = agreed ? SectionRecord::Outcome::applied : SectionRecord::Outcome::not_agreed,
-                         .site = site,
-                         .load = load.value(),
-                         .chunks = section.chunks,
-                         .wanted = wish != ChunkWish::none});
-  if (!agreed) return false;
-  if (wish == ChunkWish::impossible)
-    return infeasible(
-        fmt::format("{}: the group agreed to run section {} in chunks, which are planned up to load {:.4g}",
-                    who(site, load.value()), index, program.collective_limit_f));
-  for (const ChunkBuffer& buffer : buffers_of(program, section)) {
-    const auto routed = static_cast<std::size_t>(p_.bound.routed[row(buffer.residency)]);
-    placed_[routed] = 1;
-    actual_[routed] = routed_bytes(program.routed[routed], load.value());
-    p_.addresses[row(buffer.residency)] = p_.memory.at(id_of<ArenaId>(0), buffer.offset / p_.bound.scale);
-  }
-  for (const ResidencyId kept : parts.kept) {
-    const std::int32_t routed = p_.bound.routed[row(kept)];
-    if (routed < 0) continue;
-    if (Status s = place({.first = parts.first, .routed = routed}, parts.first); !s) return s.error();
-  }
-  return true;
 }
 
 std::span<const GranuleRange> ContingencyEngine::holes_of(ResidencyId residency, std::int32_t begin) {
@@ -382,9 +329,8 @@ Status ContingencyEngine::enlarge_host(TaskId task) {
   const std::int32_t clock = p_.bound.clock[row(task)];
   std::vector<std::int64_t> taken;
   if (!spare_ || !spare_->take(spare_pieces(r.bytes, actual), std::max(0, 2 * clock - 1), taken))
-    return infeasible(
-        fmt::format("{}: needs {} more pinned host memory than the plan set aside; it holds up to load {:.4g}",
-                    who(site, load), format_bytes(actual - r.bytes), limit()));
+    return infeasible(fmt::format("{}: needs {} more pinned host memory than the plan set aside; it holds {}",
+                                  who(site, load), format_bytes(actual - r.bytes), promise()));
   spare_->give_back(taken, r.release);
   order_first_touch_ = order_first_touch_ || clock > 0;
   const Place& place = p_.bound.places[row(host)];

@@ -103,7 +103,11 @@ class ContingencyEngine {
   /// Asked once a step. Errors (bad_input): no number, or outside [0, 1000].
   [[nodiscard]] Result<double> load_of(SiteId site);
   [[nodiscard]] Status place(const Entry& entry, TaskId task);
-  [[nodiscard]] ChunkWish wish_for(const DispatchSection& section, double load) const;
+  /// From which a storage is in use that this task touches first.
+  [[nodiscard]] std::int32_t half_step(TaskId task) const;
+  [[nodiscard]] ChunkWish wish_for(const DispatchSection& section, const SectionParts& parts, double load);
+  /// Whether what the section keeps and is not placed yet finds room now.
+  [[nodiscard]] bool has_room(const SectionParts& parts, double load);
   /// `begin`: of the stay by the plan; `acquire`: where it is taken, no earlier.
   [[nodiscard]] Status take(ResidencyId residency, Bytes actual, std::int32_t begin, std::int32_t acquire, double load,
                             SiteId site, OversizedStay& stay);
@@ -118,11 +122,8 @@ class ContingencyEngine {
   [[nodiscard]] Status perform(Active& active, Point point, TaskId task);
   [[nodiscard]] Status perform_due(std::multimap<TaskId, Due>& due, TaskId task);
   [[nodiscard]] std::vector<HostPiece> contingency_pieces(const Contingency& c, Bytes actual) const;
-  /// What the plan promises, as far as sections may be agreed on.
-  [[nodiscard]] double limit() const {
-    const Program& program = *p_.bound.program;
-    return p_.options.agree ? program.collective_limit_f : program.contingency_limit_f;
-  }
+  /// `up to load 1.2`: what the plan promises, with what the group has answered so far.
+  [[nodiscard]] std::string promise() const;
   [[nodiscard]] std::string who(SiteId site, double load) const;
   [[nodiscard]] Status check(DeviceCode code, const Active& active, const char* what);
 
@@ -139,6 +140,7 @@ class ContingencyEngine {
   std::vector<Active> active_;
   std::multimap<TaskId, Due> before_, joins_, after_;
   bool order_first_touch_ = false;
+  bool declined_ = false;              ///< a section that was asked for runs whole: the second limit is not promised
   std::optional<HoleGranules> holes_;  ///< assigned for the program's limit when first asked for
   std::optional<GranulePool> spare_;
   std::map<ResidencyId, std::vector<HostPiece>> host_;  ///< enlarged host residencies

@@ -74,12 +74,15 @@ void DispatchChunks::begin(std::int32_t section, std::int32_t chunk, const std::
       versions.set_version(bound_.program->schedule.residencies[row(range.residency)].storage, *range.version);
 }
 
+const RoutedResidency& DispatchChunks::rule_of(const Range& range) const {
+  return bound_.program->routed[static_cast<std::size_t>(bound_.routed[row(range.residency)])];
+}
+
 /// Scaled bytes before a row, at a word; all of them behind the last.
 Bytes DispatchChunks::cut(const Range& range, std::int64_t row_number) const {
   if (row_number >= range.rows) return bound_.scaled(range.true_bytes);
   if (row_number == 0) return 0;
-  const auto routed = static_cast<std::size_t>(bound_.routed[row(range.residency)]);
-  const RoutedResidency& rule = bound_.program->routed[routed];
+  const RoutedResidency& rule = rule_of(range);
   return (rule.fixed_bytes + row_number * rule.row_bytes) / bound_.scale / kWord * kWord;
 }
 
@@ -89,9 +92,14 @@ DispatchChunks::Part DispatchChunks::part_of(std::int32_t section, ResidencyId r
                                   [&](const Range& r) { return r.residency == residency; });
   if (range == running.ranges.end()) return {.bytes = bytes};
   const RowRange rows = rows_of_chunk(range->rows, chunks(section), running.chunk);
-  const Bytes begin = cut(*range, rows.begin), end = cut(*range, rows.end);
-  if (!range->inside) return {.offset = begin, .bytes = end - begin, .place = begin};
-  return {.bytes = end - begin, .mark = static_cast<std::uint64_t>(running.chunk + 1) << kMarkShift};
+  if (!range->inside) {
+    const Bytes begin = cut(*range, rows.begin);
+    return {.offset = begin, .bytes = cut(*range, rows.end) - begin, .place = begin};
+  }
+  const RoutedResidency& rule = rule_of(*range);
+  const std::int64_t count = rows.end - rows.begin;
+  const Bytes whole = count == 0 && running.chunk > 0 ? 0 : rule.fixed_bytes + count * rule.row_bytes;
+  return {.bytes = bound_.scaled(whole), .mark = static_cast<std::uint64_t>(running.chunk + 1) << kMarkShift};
 }
 
 std::int64_t DispatchChunks::share_of(std::int32_t section, std::int64_t duration) const {

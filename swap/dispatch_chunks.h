@@ -21,7 +21,6 @@ class DispatchChunks {
 
   void restart();
 
-  [[nodiscard]] std::size_t count() const { return parts_.size(); }
   [[nodiscard]] const SectionParts& parts(std::int32_t section) const {
     return parts_[static_cast<std::size_t>(section)];
   }
@@ -62,6 +61,7 @@ class DispatchChunks {
   };
   void start(std::int32_t section, const std::vector<Bytes>& true_bytes, StorageVersions& versions);
   [[nodiscard]] bool writes(const SectionParts& parts, ResidencyId residency) const;
+  [[nodiscard]] const RoutedResidency& rule_of(const Range& range) const;
   [[nodiscard]] Bytes cut(const Range& range, std::int64_t row) const;
 
   const BoundProgram& bound_;

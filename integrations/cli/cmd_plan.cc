@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -18,6 +19,9 @@
 namespace tidemark::cli {
 namespace {
 
+/// Packs for minutes; beyond it nothing is found any more.
+constexpr double kMostPackEffort = 10'000;
+
 class PlanCommand final : public Command {
  public:
   void declare(CLI::App& app) override {
@@ -25,12 +29,21 @@ class PlanCommand final : public Command {
     add_output_file(app, "--out", out_, "write the plan with every rank's program, JSON (docs/formats.md)");
     add_output_file(app, "--report", report_, "write a self-contained HTML report");
     add_output_file(app, "--trace", trace_, "write the modelled step for ui.perfetto.dev, JSON");
+    add_positive(app, "--pack-effort", pack_effort_, kMostPackEffort,
+                 "work for looking for lower addresses than the quick orders find; more fits tighter, the result never "
+                 "depends on the machine's speed; default 1: the quick orders alone");
+    app.add_flag(
+        "--chunk-dispatch", chunk_dispatch_,
+        "prepare to run expert dispatches in chunks where load exceeds the f limit and the expert group agrees "
+        "to it; never lowers the f limit, takes about half as long again to plan");
     app.add_flag("--compare", compare_, "plan with every policy and print them side by side");
   }
 
   Result<ExitStatus> run(Console& console) override {
-    const Result<PlanRequest> request = read_request(job_);
+    Result<PlanRequest> request = read_request(job_);
     if (!request) return request.error();
+    request.value().pack_effort = pack_effort_.value_or(1);
+    request.value().chunk_dispatch = chunk_dispatch_;
     Material made;  // filled before the outputs are written
     OutputSet outputs;
     if (Status status = add_outputs(request.value(), made, outputs); !status) return status.error();
@@ -90,7 +103,8 @@ class PlanCommand final : public Command {
 
   JobOptions job_;
   std::filesystem::path out_, report_, trace_;
-  bool compare_ = false;
+  std::optional<double> pack_effort_;
+  bool compare_ = false, chunk_dispatch_ = false;
 };
 
 }  // namespace

@@ -104,6 +104,8 @@ Result<CsvTable> CsvTable::open(std::string_view text, std::string_view file) {
   const std::string_view line = take_row(text, line_number);
   if (line.empty()) return table.wrong(1, "the file is empty; the first line names the columns");
   if (Status status = split(line, table.header_); !status) return table.wrong(line_number, status.error().message);
+  if (line.find('\r') != std::string_view::npos)
+    return table.wrong(line_number, "lines end in a carriage return alone; they must end in a line feed");
   table.header_line_ = line_number;
   table.rest_ = text;
   return table;
@@ -119,6 +121,10 @@ Result<std::size_t> CsvTable::get(std::string_view name) const {
   if (std::ranges::count(header_, name) > 1)
     return wrong(header_line_, fmt::format("column {} is there twice", shown(name)));
   if (const std::optional<std::size_t> column = find(name)) return *column;
+  if (header_.size() == 1 && header_.front().find_first_of(";\t|") != std::string_view::npos)
+    return wrong(header_line_,
+                 fmt::format("there is no column {}; the header is one field, {}: commas must separate them",
+                             shown(name), shown(header_.front())));
   const std::vector<std::string> names(header_.begin(), header_.end());
   const std::optional<std::string> near = find_near_miss(name, names);
   return wrong(header_line_, fmt::format("there is no column {}{}", shown(name),

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -21,8 +22,50 @@ std::optional<Bytes> address_of(const IntervalTable::Row& row, const IntervalRul
   return rules.repack ? std::nullopt : row.offset;
 }
 
+/// Per group the row that says where it lies, or -1. Errors: two rows that say different addresses, even where one of
+/// them is away all its life and holds no bytes.
+Result<std::vector<std::int32_t>> fixed_groups(const IntervalTable& table, const IntervalRules& rules,
+                                               std::string_view file_name) {
+  std::vector<std::int32_t> fixed(table.groups.size(), -1);
+  for (std::size_t r = 0; r < table.rows.size(); ++r) {
+    const IntervalTable::Row& row = table.rows[r];
+    const std::optional<Bytes> address = address_of(row, rules);
+    if (row.group < 0 || !address) continue;
+    std::int32_t& says = fixed[static_cast<std::size_t>(row.group)];
+    if (says < 0) says = static_cast<std::int32_t>(r);
+    const IntervalTable::Row& other = table.rows[static_cast<std::size_t>(says)];
+    if (address_of(other, rules) != address)
+      return bad_input(
+          fmt::format("{}:{}: buffers {} (line {}) and {} (line {}) are fixed to different addresses of one group",
+                      file_name, row.line, shown(other.id), other.line, shown(row.id), row.line));
+  }
+  return fixed;
+}
+
+/// Where the row must lie: as it says itself, or as another one of its group does.
+std::optional<Bytes> bound_address(const IntervalTable& table, const IntervalTable::Row& row,
+                                   const IntervalRules& rules, const std::vector<std::int32_t>& fixed) {
+  const std::int32_t says = row.group < 0 ? -1 : fixed[static_cast<std::size_t>(row.group)];
+  return says < 0 ? address_of(row, rules) : address_of(table.rows[static_cast<std::size_t>(says)], rules);
+}
+
 std::optional<Bytes> hint_of(const IntervalTable::Row& row, const IntervalRules& rules) {
   return rules.repack && row.offset ? row.offset : row.hint;
+}
+
+/// Per group the alignment that suits every row of it, even those away all their lives; 0: beyond what is packed, which
+/// is found, and told, row by row.
+std::vector<Bytes> group_alignments(const IntervalTable& table) {
+  constexpr Bytes kMost = Bytes{1} << 40;
+  std::vector<Bytes> alignments(table.groups.size(), 1);
+  for (const IntervalTable::Row& row : table.rows) {
+    if (row.group < 0) continue;
+    Bytes& alignment = alignments[static_cast<std::size_t>(row.group)];
+    if (alignment == 0) continue;
+    const Bytes factor = row.alignment_bytes / std::gcd(alignment, row.alignment_bytes);
+    alignment = alignment > kMost / factor ? 0 : alignment * factor;
+  }
+  return alignments;
 }
 
 /// Begins (even) and ends (odd) of the stays as ranks, and the time of every rank.
@@ -57,7 +100,7 @@ std::vector<Value> column_of(const IntervalTable& table, const std::vector<Inter
 
 /// The part of the problem that most tables do without.
 void add_needs(const IntervalTable& table, const std::vector<IntervalStay>& stays, const IntervalRules& rules,
-               PackProblem& problem) {
+               const std::vector<std::int32_t>& fixed, PackProblem& problem) {
   using Row = IntervalTable::Row;
   const auto any = [&](auto has) { return std::ranges::any_of(table.rows, has); };
   const Bytes unit = rules.alignment_bytes;
@@ -73,12 +116,17 @@ void add_needs(const IntervalTable& table, const std::vector<IntervalStay>& stay
   const auto shifted = [unit](std::optional<Bytes> address, const IntervalStay& stay) {
     return address ? *address + stay.shift / unit * unit : kAnywhere;
   };
-  if (any([](const Row& row) { return row.alignment_bytes != 1; }))
-    problem.own_alignment =
-        column_of<Bytes>(table, stays, [](const Row& row, const IntervalStay&) { return row.alignment_bytes; });
+  if (any([](const Row& row) { return row.alignment_bytes != 1; })) {
+    const std::vector<Bytes> of_group = group_alignments(table);
+    problem.own_alignment = column_of<Bytes>(table, stays, [&](const Row& row, const IntervalStay&) {
+      const Bytes group = row.group < 0 ? 0 : of_group[static_cast<std::size_t>(row.group)];
+      return group > 0 ? group : row.alignment_bytes;
+    });
+  }
   if (any([&](const Row& row) { return address_of(row, rules).has_value(); }))
-    problem.fixed_offset = column_of<Bytes>(
-        table, stays, [&](const Row& row, const IntervalStay& stay) { return shifted(address_of(row, rules), stay); });
+    problem.fixed_offset = column_of<Bytes>(table, stays, [&](const Row& row, const IntervalStay& stay) {
+      return shifted(bound_address(table, row, rules, fixed), stay);
+    });
   if (any([&](const Row& row) { return hint_of(row, rules).has_value(); }))
     problem.hint = column_of<Bytes>(
         table, stays, [&](const Row& row, const IntervalStay& stay) { return shifted(hint_of(row, rules), stay); });
@@ -172,6 +220,8 @@ Result<IntervalProblem> problem_of(const IntervalTable& table, const IntervalRul
     if (!rules.repack && row.fixed && row.offset && row.fixed != row.offset)
       return bad_input(fmt::format("{}:{}: fixed is {} and offset {}; both say where {} must lie", file_name, row.line,
                                    *row.fixed, *row.offset, shown(row.id)));
+  const Result<std::vector<std::int32_t>> fixed = fixed_groups(table, rules, file_name);
+  if (!fixed) return fixed.error();
   const std::vector<IntervalStay> stays = stays_of(table);
   Ranks ranks = ranks_of(stays);
   IntervalProblem result{.times = std::move(ranks.times)};
@@ -185,7 +235,7 @@ Result<IntervalProblem> problem_of(const IntervalTable& table, const IntervalRul
                                     .bytes = stays[i].bytes + stays[i].shift % unit});
     result.row_of.push_back(stays[i].row);
   }
-  add_needs(table, stays, rules, result.problem);
+  add_needs(table, stays, rules, fixed.value(), result.problem);
   if (!add_apart(table, result.row_of, result.problem))
     return bad_input(fmt::format("{}:1: apart and gaps come to more than {} pairs", file_name, kMostPairs));
   if (const std::optional<std::string> found = contradiction_in(result))
@@ -205,12 +255,22 @@ std::optional<Packing> given_packing(const IntervalProblem& problem) {
 
 std::vector<Bytes> addresses_of(const IntervalTable& table, const IntervalProblem& problem, const Packing& packing,
                                 const IntervalRules& rules) {
-  std::vector<Bytes> addresses;
-  addresses.reserve(table.rows.size());
-  for (const IntervalTable::Row& row : table.rows) addresses.push_back(address_of(row, rules).value_or(0));
+  constexpr Bytes kUnknown = -1;
+  std::vector<Bytes> addresses(table.rows.size(), kUnknown);
+  std::vector<Bytes> of_group(table.groups.size(), kUnknown);
   for (std::size_t i = 0; i < problem.row_of.size(); ++i) {
     const Bytes shift = problem.problem.shift.empty() ? 0 : problem.problem.shift[i];
-    addresses[static_cast<std::size_t>(problem.row_of[i])] = packing.offsets[i] - shift;
+    const auto row = static_cast<std::size_t>(problem.row_of[i]);
+    addresses[row] = packing.offsets[i] - shift;
+    if (table.rows[row].group >= 0) of_group[static_cast<std::size_t>(table.rows[row].group)] = addresses[row];
+  }
+  // What is away all its life holds no bytes; it lies where it says, or with its group.
+  for (std::size_t r = 0; r < table.rows.size(); ++r) {
+    const IntervalTable::Row& row = table.rows[r];
+    if (addresses[r] != kUnknown) continue;
+    if (const std::optional<Bytes> own = address_of(row, rules)) addresses[r] = *own;
+    if (addresses[r] == kUnknown && row.group >= 0) addresses[r] = of_group[static_cast<std::size_t>(row.group)];
+    addresses[r] = std::max<Bytes>(addresses[r], 0);
   }
   return addresses;
 }

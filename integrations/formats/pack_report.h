@@ -22,7 +22,7 @@ struct PackReport {
 
 [[nodiscard]] std::string pack_text(const PackReport& report);
 
-/// An object with the fields of docs/formats.md, and a newline.
+/// An object with the fields of docs/cli.md, and a newline.
 [[nodiscard]] std::string pack_json(const PackReport& report);
 
 }  // namespace tidemark

@@ -73,6 +73,7 @@ void check_addresses(RangeVisitor& visitor, const Program& program) {
     visitor.whole("trigger_bytes", step.trigger_bytes, kSize);
     visitor.whole("freed_bytes", step.freed_bytes, kSize);
   }
+  visitor("collective_limit_f", program.collective_limit_f);
   for (const ChunkBuffer& buffer : program.chunk_buffers) visitor.whole("offset", buffer.offset, kSize);
 }
 

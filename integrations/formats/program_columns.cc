@@ -107,6 +107,8 @@ void write_contingencies(JsonText& json, const std::vector<Contingency>& rows) {
   column(json, "release_at", count, Coding::delta, [&](std::size_t i) { return rows[i].release_at; });
   column(json, "prefetch_at", count, Coding::delta, [&](std::size_t i) { return rows[i].prefetch_at; });
   column(json, "needed_at", count, Coding::delta, [&](std::size_t i) { return rows[i].needed_at; });
+  // None is: those that a group agrees to are `sections`.
+  column(json, "collective", count, Coding::plain, [](std::size_t) { return false; });
   column(json, "kind", count, Coding::plain, [&](std::size_t i) { return rows[i].kind; });
   column(
       json, "host_offset", count, Coding::plain, [&](std::size_t i) { return rows[i].host_offset; }, Scaled::yes);
@@ -132,7 +134,10 @@ void write_steps(JsonText& json, const std::vector<ContingencyStep>& rows) {
 
 void write_sections(JsonText& json, const Program& program) {
   const auto& rows = program.sections;
+  if (rows.empty()) return;
   json.line();
+  json.key("collective_limit_f");
+  json.value(program.collective_limit_f);
   json.key("sections");
   json.open_object();
   column(json, "chunks", rows.size(), Coding::plain, [&](std::size_t i) { return rows[i].chunks; });
@@ -345,6 +350,7 @@ void read_contingencies(const JsonNode& node, Program& program) {
   fill(node.at("release_at"), -1, tasks - 1, rows, &Contingency::release_at);
   fill(node.at("prefetch_at"), -1, tasks - 1, rows, &Contingency::prefetch_at);
   fill(node.at("needed_at"), -1, tasks - 1, rows, &Contingency::needed_at);
+  (void)node.at("collective").column(rows.size(), 0, 0);
   fill(node.at("kind"), 0, 1, rows, &Contingency::kind);
   fill(node.at("host_offset"), -1, kMostBytes, rows, &Contingency::host_offset);
   const auto steps = static_cast<std::int64_t>(program.contingency_steps.size());
@@ -356,8 +362,12 @@ void read_contingencies(const JsonNode& node, Program& program) {
   }
 }
 
-/// Sections have their buffers one behind the other.
-void read_sections(const JsonNode& sections, const JsonNode& buffers, Program& program) {
+/// Not in a plan without them. They have their buffers one behind the other.
+void read_sections(const JsonNode& node, Program& program) {
+  program.collective_limit_f = program.contingency_limit_f;
+  if (!node.has("sections")) return;
+  program.collective_limit_f = node.at("collective_limit_f").number(real_range_of("collective_limit_f"));
+  const JsonNode sections = node.at("sections"), buffers = node.at("chunk_buffers");
   auto& rows = program.sections;
   rows.resize(sections.at("chunks").column(JsonNode::kAnyCount, 2, kMostChunks).size());
   fill(sections.at("chunks"), 2, kMostChunks, rows, &DispatchSection::chunks);
@@ -457,8 +467,6 @@ void write_program(JsonText& json, const Program& program) {
   json.value(hexadecimal(program.machine_fingerprint));
   json.key("contingency_limit_f");
   json.value(program.contingency_limit_f);
-  json.key("collective_limit_f");
-  json.value(program.collective_limit_f);
   json.key("rank");
   json.value(s.rank);
   json.key("compute_tasks");
@@ -494,7 +502,6 @@ Program read_program(const JsonNode& node, const GraphOutline& outline) {
   program.graph_fingerprint = read_hexadecimal(node.at("graph_fingerprint"));
   program.machine_fingerprint = read_hexadecimal(node.at("machine_fingerprint"));
   program.contingency_limit_f = node.at("contingency_limit_f").number(real_range_of("contingency_limit_f"));
-  program.collective_limit_f = node.at("collective_limit_f").number(real_range_of("collective_limit_f"));
   s.rank = static_cast<std::int32_t>(node.at("rank").integer(0, kMost));
   s.compute_tasks = static_cast<std::int32_t>(node.at("compute_tasks").integer(0, kMost));
   program.layout.packer = node.at("packer").text();
@@ -528,7 +535,7 @@ Program read_program(const JsonNode& node, const GraphOutline& outline) {
   program.routing_slots = ids<ResidencyId>(slots, JsonNode::kAnyCount, static_cast<std::int64_t>(s.residencies.size()));
   read_steps(node.at("contingency_steps"), outline, program);
   read_contingencies(node.at("contingencies"), program);
-  read_sections(node.at("sections"), node.at("chunk_buffers"), program);
+  read_sections(node, program);
   if (!node.clean()) return {};
   if (const auto found = verify::check_shape(s)) node.at("tasks").wrong(found->detail);
   return program;

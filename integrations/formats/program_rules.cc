@@ -83,7 +83,6 @@ std::string_view wrong_figure(const PlanFile& file, const PlanFile::Rank& rank) 
   if (f.peak_bytes != f.reserve_bytes + layout.arenas.front().height_bytes) return "peak_bytes";
   if (f.budget_bytes != file.budget_bytes.value_or(file.machine.visible_bytes)) return "budget_bytes";
   if (f.contingency_limit_f != rank.program.contingency_limit_f) return "contingency_limit_f";
-  if (f.collective_limit_f != rank.program.collective_limit_f) return "collective_limit_f";
   // `check` answers from it where a host budget is given.
   if (f.host_bytes != host_bytes(layout)) return "host_bytes";
   if (f.static_bytes + f.activation_peak_bytes != f.peak_bytes - f.reserve_bytes) return "static_bytes";

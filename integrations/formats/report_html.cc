@@ -121,8 +121,11 @@ void add_rank_row(std::string& page, const RankPlan& rank, Bytes full) {
        {f.recompute_ns, f.exposed_communication_ns, f.exposed_copy_ns, f.copy_overhead_ns, f.lower_bound_ns}) {
     add(page, "<td>{}</td>", ms_text(ns));
   }
-  add(page, "<td>{}<small>{}</small></td><td class=\"l\">{}</td></tr>\n",
-      html_text(load_limit_text(f.contingency_limit_f)), html_text(load_limit_text(f.collective_limit_f)),
+  const std::string agreed =
+      rank.program.sections.empty()
+          ? ""
+          : fmt::format("<small>{} agreed</small>", html_text(load_limit_text(f.collective_limit_f)));
+  add(page, "<td>{}{}</td><td class=\"l\">{}</td></tr>\n", html_text(load_limit_text(f.contingency_limit_f)), agreed,
       html_text(f.peak_op));
 }
 
@@ -140,8 +143,7 @@ void add_ranks(std::string& page, const PlanRequest& request, const PlanOutcome&
       "<th class=\"l\">held at the peak<small>red: budget</small></th><th>peak</th><th>spare</th><th>static</th>"
       "<th>activations</th><th>reserve</th><th>host<small>pinned</small></th><th>swapped<small>one way</small></th>"
       "<th>added<small>ms</small></th><th>recompute</th><th>comm</th><th>copies<small>exposed</small></th>"
-      "<th>copies<small>overhead</small></th><th>lower<small>bound, ms</small></th><th>f "
-      "limit<small>agreed</small></th>"
+      "<th>copies<small>overhead</small></th><th>lower<small>bound, ms</small></th><th>f limit</th>"
       "<th class=\"l\">peak is at</th></tr></thead><tbody>\n";
   for (const RankPlan& rank : outcome.ranks) add_rank_row(page, rank, full + full / 20);
   page += "</tbody></table></div>\n";

@@ -166,7 +166,6 @@ void walk(V& v, Maybe<RankFigures> auto& f) {
   v("lower_bound_ns", f.lower_bound_ns);
   v("lower_bound_percent", f.lower_bound_percent);
   v("contingency_limit_f", f.contingency_limit_f);
-  v("collective_limit_f", f.collective_limit_f);
   v("fits", f.fits);
   v("peak_op", f.peak_op);
   v("reason", f.reason);

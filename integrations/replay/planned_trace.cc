@@ -1,8 +1,14 @@
 #include "integrations/replay/planned_trace.h"
 
-#include "planner/layout/lay_out.h"
+#include "planner/layout/packer.h"
 
 namespace tidemark {
+namespace {
+
+// A trace is packed once, so it gets about a second where the orders alone do not reach the load.
+constexpr std::int64_t kPackWork = 1'000'000;
+
+}  // namespace
 
 PlannedTrace plan_trace(const AllocationTrace& trace, Bytes alignment, Bytes tail_pad_bytes) {
   PackProblem problem{.alignment = alignment};
@@ -16,7 +22,7 @@ PlannedTrace plan_trace(const AllocationTrace& trace, Bytes alignment, Bytes tai
     PackItem& item = items[static_cast<std::size_t>(event.block)];
     (event.action == AllocationTrace::Action::alloc ? item.begin : item.end) = static_cast<std::int32_t>(i) + 1;
   }
-  const PackAnswer best = pack_to_fit(problem, 0);
+  const PackAnswer best = find_packer("auto")->pack(problem, {.work = kPackWork});
   PlannedTrace planned{
       .packer = std::string(best.packer), .height_bytes = best.packing.height_bytes, .load_bytes = best.bound_bytes};
   for (std::size_t block = 0; block < items.size(); ++block)

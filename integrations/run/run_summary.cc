@@ -123,7 +123,7 @@ std::string load_text(const RunOutcome& run) {
   std::string text;
   for (const RankOutcome& rank : run.ranks) {
     const RunReport& r = rank.report;
-    if (r.oversized.empty()) continue;
+    if (r.oversized.empty() && r.sections.empty()) continue;
     std::int64_t swaps = 0, recomputes = 0, in_chunks = 0, refused = 0;
     for (const ContingencyRecord& c : r.contingencies) ++(c.kind == Contingency::Kind::swap ? swaps : recomputes);
     for (const SectionRecord& s : r.sections) ++(s.outcome == SectionRecord::Outcome::applied ? in_chunks : refused);

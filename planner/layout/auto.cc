@@ -1,45 +1,42 @@
 // The default: orders side by side, then each independent piece that is still too high improved on its own.
 
 #include <algorithm>
-#include <atomic>
 #include <map>
+#include <optional>
 #include <tuple>
 
+#include "planner/layout/check_packing.h"
 #include "planner/layout/exact_cause.h"
 #include "planner/layout/exact_parts.h"
 #include "planner/layout/improve.h"
 #include "planner/layout/packer.h"
-#include "planner/parallel.h"
 
 namespace tidemark {
 namespace {
+
+constexpr Bytes kMostHint = Bytes{1} << 60;  // beyond this an item could end out of range
 
 bool low_enough(const PackAnswer& answer, const PackLimits& limits) {
   return answer.status == PackStatus::optimal || answer.packing.height_bytes <= limits.enough_bytes;
 }
 
-PackAnswer best_order(const PackProblem& problem, const PackLimits& limits) {
-  std::vector<const Packer*> orders;
-  for (const Packer& packer : packers()) {
-    if (packer.is_order) orders.push_back(&packer);
+// Every item where its hint says, if that is a packing.
+std::optional<Packing> hinted(const PackProblem& problem) {
+  if (problem.hint.empty()) return std::nullopt;
+  Packing packing{.offsets = problem.hint};
+  for (std::size_t i = 0; i < problem.items.size(); ++i) {
+    const PackItem& item = problem.items[i];
+    const bool takes_part = item.takes_part();
+    Bytes& offset = packing.offsets[i];
+    // What is fixed needs no hint, and lies where it is fixed whatever that says.
+    if (!problem.fixed_offset.empty() && problem.fixed_offset[i] != kAnywhere) offset = problem.fixed_offset[i];
+    if (takes_part && (offset < 0 || offset > kMostHint)) return std::nullopt;
+    if (!takes_part) offset = 0;
+    if (takes_part)
+      packing.height_bytes = std::max(packing.height_bytes, offset + round_up(item.bytes, problem.alignment));
   }
-  std::vector<PackAnswer> answers(orders.size());
-  // The first order that is low enough wins, so whatever stands behind it in the table need not run. The first one runs
-  // alone: where it is, as it mostly is, nobody else's time is spent.
-  std::atomic<std::size_t> winner{orders.size()};
-  const auto run = [&](std::size_t o) {
-    if (winner.load() < o) return;
-    answers[o] = orders[o]->pack(problem, limits);
-    if (!low_enough(answers[o], limits)) return;
-    for (std::size_t seen = winner.load(); o < seen && !winner.compare_exchange_weak(seen, o);) {
-    }
-  };
-  run(0);
-  parallel_for_each(1, orders.size(), run);
-  if (winner.load() < orders.size()) return std::move(answers[winner.load()]);
-  return std::move(*std::min_element(answers.begin(), answers.end(), [](const PackAnswer& a, const PackAnswer& b) {
-    return a.packing.height_bytes < b.packing.height_bytes;
-  }));
+  if (find_fault(problem, packing)) return std::nullopt;
+  return packing;
 }
 
 // A piece that looks like another is packed like it.
@@ -147,6 +144,8 @@ class Pieces {
 
 PackAnswer pack(const PackProblem& problem, const PackLimits& limits) {
   PackAnswer answer = best_order(problem, limits);
+  if (std::optional<Packing> packing = hinted(problem); packing && packing->height_bytes < answer.packing.height_bytes)
+    answer = answer_of(problem, *std::move(packing), "hint");
   if (limits.enough_bytes > 0 && answer.bound_bytes > limits.enough_bytes) {
     answer.cannot_fit =
         cannot_fit(problem, limits.enough_bytes, {.work = limits.work, .should_stop = limits.should_stop});
@@ -155,7 +154,7 @@ PackAnswer pack(const PackProblem& problem, const PackLimits& limits) {
       return answer;
     }
   }
-  if (low_enough(answer, limits) || limits.work <= 0) return answer;
+  if (low_enough(answer, limits) || limits.work <= 0 || (limits.should_stop && limits.should_stop())) return answer;
   return Pieces(problem, limits, std::move(answer)).pack();
 }
 

@@ -4,13 +4,6 @@
 #include <numeric>
 
 namespace tidemark {
-namespace {
-
-bool takes_part(const PackItem& item) {
-  return item.bytes > 0 && item.begin < item.end;
-}
-
-}  // namespace
 
 Blocks::Blocks(const PackProblem& problem) : plain_(problem.plain()), items_(problem.items.size()) {
   if (plain_) {
@@ -18,7 +11,7 @@ Blocks::Blocks(const PackProblem& problem) : plain_(problem.plain()), items_(pro
     first_part_.push_back(0);
     for (std::size_t i = 0; i < items_; ++i) {
       const PackItem& item = problem.items[i];
-      if (!takes_part(item)) continue;
+      if (!item.takes_part()) continue;
       const Bytes bytes = round_up(item.bytes, problem.alignment);
       hulls_.push_back({item.begin, item.end, bytes});
       parts_.push_back({.begin = item.begin, .end = item.end, .shift = 0, .bytes = bytes});
@@ -35,7 +28,7 @@ void Blocks::join(const PackProblem& problem) {
   // Blocks in the order of their first items: a stable sort by number, then numbers by first item.
   std::vector<std::int32_t> rows;
   for (std::size_t i = 0; i < items_; ++i) {
-    if (takes_part(problem.items[i])) rows.push_back(static_cast<std::int32_t>(i));
+    if (problem.items[i].takes_part()) rows.push_back(static_cast<std::int32_t>(i));
   }
   const auto number = [&](std::int32_t row) {
     return problem.block_of.empty() ? row : problem.block_of[static_cast<std::size_t>(row)];

@@ -12,10 +12,6 @@ namespace {
 
 using Found = std::optional<std::string>;
 
-bool takes_part(const PackItem& item) {
-  return item.bytes > 0 && item.begin < item.end;
-}
-
 Bytes aligned(const PackProblem& problem, std::size_t i) {
   const Bytes bytes = problem.items[i].bytes;
   return (bytes + problem.alignment - 1) / problem.alignment * problem.alignment;
@@ -30,7 +26,7 @@ Found check_places(const PackProblem& problem, const Packing& packing) {
   Bytes height = 0;
   for (std::size_t i = 0; i < problem.items.size(); ++i) {
     const Bytes offset = packing.offsets[i];
-    if (!takes_part(problem.items[i])) continue;
+    if (!problem.items[i].takes_part()) continue;
     if (offset < 0 || offset % problem.alignment != 0) return fmt::format("item {} is misaligned, at {}", i, offset);
     if (!problem.fixed_offset.empty() && problem.fixed_offset[i] != kAnywhere && offset != problem.fixed_offset[i])
       return fmt::format("item {} is fixed to {} and lies at {}", i, problem.fixed_offset[i], offset);
@@ -99,7 +95,7 @@ Found check_lives(const PackProblem& problem, const Packing& packing) {
   };
   std::vector<Moment> moments;
   for (std::size_t i = 0; i < problem.items.size(); ++i) {
-    if (!takes_part(problem.items[i])) continue;
+    if (!problem.items[i].takes_part()) continue;
     moments.push_back({.time = problem.items[i].begin, .enters = true, .item = i});
     moments.push_back({.time = problem.items[i].end, .enters = false, .item = i});
   }
@@ -119,7 +115,7 @@ Found check_apart(const PackProblem& problem, const Packing& packing) {
   for (const auto& [a, b] : problem.apart) {
     const auto i = static_cast<std::size_t>(a);
     const auto j = static_cast<std::size_t>(b);
-    if (!takes_part(problem.items[i]) || !takes_part(problem.items[j])) continue;
+    if (!problem.items[i].takes_part() || !problem.items[j].takes_part()) continue;
     if (packing.offsets[i] < packing.offsets[j] + aligned(problem, j) &&
         packing.offsets[j] < packing.offsets[i] + aligned(problem, i))
       return fmt::format("items {} and {} must be apart and share bytes", a, b);

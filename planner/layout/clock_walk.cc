@@ -4,11 +4,14 @@
 #include <cmath>
 #include <limits>
 
+#include "planner/layout/effort.h"
 #include "planner/layout/order.h"
 #include "planner/layout/placer.h"
 
 namespace tidemark {
 namespace {
+
+constexpr std::int64_t kAliveAUnit = 256;  // gaps looked at in about a microsecond
 
 struct Living {
   Bytes begin = 0;
@@ -46,6 +49,7 @@ class Arena {
     next_end_ = std::min(next_end_, item.end);
     return address;
   }
+  [[nodiscard]] std::size_t alive() const { return living_.size(); }
 
  private:
   void give_back(std::int32_t now) {
@@ -97,7 +101,8 @@ double mean_life(std::span<const PackItem> items) {
 
 }  // namespace
 
-std::vector<Bytes> walk_clock(const Blocks& blocks, const ClockWalk& walk, Bytes load) {
+std::vector<Bytes> walk_clock(const Blocks& blocks, const ClockWalk& walk, Bytes load,
+                              const std::function<bool()>& should_stop) {
   const double shortest = mean_life(blocks.hulls()) * walk.long_share;
   std::vector<PackItem> lasting(blocks.hulls().begin(), blocks.hulls().end());
   std::vector<PackItem> passing = lasting;
@@ -112,17 +117,24 @@ std::vector<Bytes> walk_clock(const Blocks& blocks, const ClockWalk& walk, Bytes
     sum += life;
     ++count;
   }
+  const auto first = sorted_rows(
+      lasting, [](const PackItem& item) { return SortKey{.first = item.begin, .second = -std::int64_t{item.end}}; });
+  const auto rest =
+      sorted_rows(passing, [](const PackItem& item) { return SortKey{.first = -item.bytes, .second = item.begin}; });
   Placer placer(blocks);
-  if (count > 0) {
-    Arena arena(walk, sum / static_cast<double>(count), load);
-    for (const SortKey& key : sorted_rows(lasting, [](const PackItem& item) {
-           return SortKey{.first = item.begin, .second = -std::int64_t{item.end}};
-         }))
-      placer.place(key.row, arena.take(lasting[key.row]));
+  Arena arena(walk, count > 0 ? sum / static_cast<double>(count) : 1, load);
+  Effort effort(std::numeric_limits<std::int64_t>::max(), should_stop);
+  for (std::size_t k = 0; k < first.size(); ++k) {
+    if (effort.over()) {
+      std::vector<SortKey> left(first.begin() + static_cast<std::ptrdiff_t>(k), first.end());
+      left.insert(left.end(), rest.begin(), rest.end());
+      placer.pile_above(left);
+      return {placer.addresses().begin(), placer.addresses().end()};
+    }
+    placer.place(first[k].row, arena.take(lasting[first[k].row]));
+    effort.spend(1 + static_cast<std::int64_t>(arena.alive()) / kAliveAUnit);
   }
-  for (const SortKey& key :
-       sorted_rows(passing, [](const PackItem& item) { return SortKey{.first = -item.bytes, .second = item.begin}; }))
-    placer.place(key.row, placer.lowest_fit(key.row));
+  placer.place_all(rest, should_stop);
   return {placer.addresses().begin(), placer.addresses().end()};
 }
 

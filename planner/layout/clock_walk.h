@@ -3,6 +3,7 @@
 // what is left. Bytes that are given back together become one gap again; where sizes differ from layer to layer and
 // from micro-batch to micro-batch that is what keeps an arena in one piece.
 
+#include <functional>
 #include <vector>
 
 #include "planner/layout/blocks.h"
@@ -16,8 +17,9 @@ struct ClockWalk {
   bool both_sides = false;   ///< a gap filled exactly has two neighbours
 };
 
-/// Addresses per block; `load` is only a scale. REQUIRES: blocks.plain(), load > 0. O(long lives x those alive
-/// together) and first fit of the others.
-[[nodiscard]] std::vector<Bytes> walk_clock(const Blocks& blocks, const ClockWalk& walk, Bytes load);
+/// Addresses per block; `load` is only a scale. O(long lives x those alive together) and first fit of the others; when
+/// asked to stop, what is left stands above all (Placer::pile_above). REQUIRES: blocks.plain(), load > 0.
+[[nodiscard]] std::vector<Bytes> walk_clock(const Blocks& blocks, const ClockWalk& walk, Bytes load,
+                                            const std::function<bool()>& should_stop);
 
 }  // namespace tidemark

@@ -33,7 +33,8 @@ FitAnswer fit_core(const Blocks& blocks, const Rows& core, Bytes capacity, const
   return fit(Blocks(problem), capacity, limits);
 }
 
-std::vector<Bytes> place_rest(const Blocks& blocks, Rows core, const std::vector<Bytes>& at, bool by_life) {
+std::vector<Bytes> place_rest(const Blocks& blocks, Rows core, const std::vector<Bytes>& at, bool by_life,
+                              const std::function<bool()>& should_stop) {
   std::vector<PackItem> rest(blocks.hulls().begin(), blocks.hulls().end());
   Placer placer(blocks);
   std::vector<Bytes> address(blocks.size(), 0);
@@ -48,7 +49,7 @@ std::vector<Bytes> place_rest(const Blocks& blocks, Rows core, const std::vector
     const std::int64_t life = std::int64_t{item.end} - item.begin;
     return by_life ? SortKey{.first = -life, .second = -item.bytes} : SortKey{.first = -item.bytes, .second = -life};
   });
-  for (const SortKey& key : order) placer.place(key.row, placer.lowest_fit(key.row));
+  placer.place_all(order, should_stop);
   return {placer.addresses().begin(), placer.addresses().end()};
 }
 
@@ -82,7 +83,7 @@ bool pack_core_first(const Blocks& blocks, Bytes capacity, Effort& effort, const
     if (fitted.status != FitStatus::placed) break;
     for (const bool by_life : {false, true}) {
       if (height <= capacity || effort.over()) break;
-      std::vector<Bytes> found = place_rest(blocks, core, fitted.addresses, by_life);
+      std::vector<Bytes> found = place_rest(blocks, core, fitted.addresses, by_life, should_stop);
       effort.spend(pass_cost);
       const Bytes found_height = height_of(blocks, found);
       if (found_height >= height) continue;

@@ -16,7 +16,7 @@ PackAnswer pack(const PackProblem& problem, const PackLimits& limits) {
   }
   const Bytes load = packing_load(problem);
   std::vector<Bytes> addresses;
-  if (load > 0) addresses = walk_clock(blocks, {}, load);
+  if (load > 0) addresses = walk_clock(blocks, {}, load, limits.should_stop);
   return answer_of(problem, blocks.packing(addresses), "die_together");
 }
 

@@ -3,13 +3,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <utility>
 
 namespace tidemark {
 
 class Effort {
  public:
-  /// Keeps a reference to `should_stop`.
-  Effort(std::int64_t work, const std::function<bool()>& should_stop) : should_stop_(should_stop), left_(work) {}
+  Effort(std::int64_t work, std::function<bool()> should_stop) : should_stop_(std::move(should_stop)), left_(work) {}
 
   void spend(std::int64_t units) {
     left_ -= units;
@@ -19,13 +19,11 @@ class Effort {
     stopped_ = stopped_ || should_stop_();
   }
   [[nodiscard]] bool over() const { return stopped_ || left_ <= 0; }
-  [[nodiscard]] bool stopped() const { return stopped_; }
   [[nodiscard]] std::int64_t left() const { return left_; }
-  void add(std::int64_t units) { left_ += units; }
 
  private:
   static constexpr std::int64_t kAskEvery = 300;
-  const std::function<bool()>& should_stop_;
+  std::function<bool()> should_stop_;
   std::int64_t left_ = 0;
   std::int64_t unasked_ = 0;
   bool stopped_ = false;

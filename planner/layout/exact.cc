@@ -11,21 +11,17 @@ namespace {
 
 constexpr std::string_view kName = "exact";
 constexpr std::int64_t kFirstWork = 20'000;
-
-PackAnswer best_order(const PackProblem& problem) {
-  PackAnswer best;
-  for (const Packer& packer : packers()) {
-    if (!packer.is_order) continue;
-    PackAnswer answer = packer.pack(problem, {});
-    if (best.packer.empty() || answer.packing.height_bytes < best.packing.height_bytes) best = std::move(answer);
-  }
-  return best;
-}
+// Of one try: what is undecided for other reasons than its work is tried again and again.
+constexpr std::int64_t kMostWork = std::int64_t{1} << 50;
 
 class Descent {
  public:
   Descent(const PackProblem& problem, const PackLimits& limits)
-      : problem_(problem), limits_(limits), blocks_(problem), best_(best_order(problem)), work_left_(limits.work) {
+      : problem_(problem),
+        limits_(limits),
+        blocks_(problem),
+        best_(best_order(problem, {.should_stop = limits.should_stop})),
+        work_left_(limits.work) {
     for (const BlockPart& part : blocks_.parts()) unit_ = std::gcd(unit_, part.shift + part.bytes);
     for (std::size_t b = 0; b < blocks_.size(); ++b) {
       unit_ = std::gcd(unit_, blocks_.alignment(b));
@@ -47,7 +43,7 @@ class Descent {
   /// The bound again and again, each time for longer, and between two tries heights half way to the best so far. What
   /// is tried does not depend on how much work is left, so more of it never ends higher.
   PackAnswer minimise() {
-    for (std::int64_t work = kFirstWork; may_go_on(); work *= 2) {
+    for (std::int64_t work = kFirstWork; may_go_on(); work = std::min(2 * work, kMostWork)) {
       try_height(best_.bound_bytes, work);
       for (Bytes low = best_.bound_bytes; may_go_on();) {
         const Bytes middle = low + (best_.packing.height_bytes - low) / 2 / unit_ * unit_;

@@ -12,14 +12,19 @@ namespace {
 
 // Beyond this a tree of blocks hardly ever comes to an end, and its conflicts fill the memory.
 constexpr std::size_t kMostBlocks = 2000;
-constexpr std::int64_t kStepsPerUnit = 300;
+constexpr std::size_t kMostParts = 8 * kMostBlocks;
+constexpr std::int64_t kStepsPerUnit = 200;
 constexpr std::size_t kPairsPerUnit = 200;
+// Of a restart: enough to come to the end a few times, but not to stay with a bad beginning.
 constexpr std::int64_t kFirstNodes = 1000;
+constexpr std::int64_t kNodesPerBlock = 3;
 constexpr double kGrowth = 1.1;
 
-// Orders to begin with, best first as measured on instances without slack.
-enum class Worth : std::uint8_t { life, sections, load };
-constexpr std::array kWorths = {Worth::life, Worth::sections, Worth::load};
+// What a block is worth, and how that is weighed: every pair in turn.
+enum class Worth : std::uint8_t { life, sections, area };
+constexpr std::array kWorths = {Worth::area, Worth::sections, Worth::life};
+constexpr std::size_t kWays = 4;
+constexpr std::size_t kTurns = kWays * kWorths.size();
 
 // Our own, so that the same numbers come everywhere.
 class Random {
@@ -40,20 +45,18 @@ class Random {
 class Restarts {
  public:
   Restarts(const ExactSections& sections, std::span<const PackItem> hulls, Bytes capacity)
-      : sections_(sections), hulls_(hulls.begin(), hulls.end()), state_(sections, capacity), possible_(state_.start()) {
-    for (std::size_t s = 0; s < sections.sections(); ++s) {
-      Bytes load = 0;
-      for (const auto& member : sections.members(s)) load += member.bytes;
-      loads_.push_back(load);
-    }
-  }
+      : sections_(sections),
+        hulls_(hulls.begin(), hulls.end()),
+        state_(sections, capacity),
+        possible_(state_.start()) {}
 
   FitStatus run(std::size_t round, std::int64_t nodes, std::int64_t steps, const std::function<bool()>& should_stop) {
     if (!possible_) return FitStatus::infeasible;
-    ExactTree::Choice choice{.worth = {}, .over_slack = round % 2 == 1};
-    const Worth kind = kWorths[round / 2 % kWorths.size()];
+    const std::size_t way = round / kWorths.size() % kWays;
+    const Worth kind = kWorths[round % kWorths.size()];
+    ExactTree::Choice choice{.worth = {}, .over_slack = way % 2 == 1, .few_first = way >= 2};
     for (std::uint32_t block = 0; block < sections_.blocks(); ++block) {
-      const double shake = round < 2 * kWorths.size() ? 1.0 : 0.7 + 0.6 * random_.next();
+      const double shake = round < kTurns ? 1.0 : 0.7 + 0.6 * random_.next();
       choice.worth.push_back(worth(kind, block) * shake);
     }
     const FitStatus status = ExactTree(state_, choice, should_stop).run(nodes, steps);
@@ -68,11 +71,7 @@ class Restarts {
     const double life = static_cast<double>(hulls_[block].end) - static_cast<double>(hulls_[block].begin);
     if (kind == Worth::life) return life;
     if (kind == Worth::sections) return runs.back().last - runs.front().first;
-    Bytes load = 0;
-    for (const auto& run : runs) {
-      for (std::uint32_t s = run.first; s < run.last; ++s) load = std::max(load, loads_[s]);
-    }
-    return static_cast<double>(load) * (1.0 + 1e-7 * life);
+    return life * static_cast<double>(sections_.height(block));
   }
   void forget() {
     for (double& blame : state_.blame.sections) blame = 0.5 + 0.5 * blame;
@@ -83,7 +82,6 @@ class Restarts {
   std::vector<PackItem> hulls_;
   ExactState state_;
   bool possible_ = false;
-  std::vector<Bytes> loads_;
   Random random_{88172645463325252ULL};
 };
 
@@ -93,12 +91,12 @@ FitAnswer fit_group(const Blocks& blocks, const ExactSections& sections, std::sp
   for (const std::uint32_t row : rows) hulls.push_back(blocks.hulls()[row]);
   Restarts restarts(sections, hulls, capacity);
   FitAnswer answer;
-  double nodes = kFirstNodes;
+  double nodes = static_cast<double>(std::max(kFirstNodes, kNodesPerBlock * static_cast<std::int64_t>(rows.size())));
   for (std::size_t round = 0; answer.status == FitStatus::undecided; ++round) {
     const std::int64_t left = limits.work * kStepsPerUnit - restarts.state().steps();
     if (left <= 0 || (limits.should_stop && limits.should_stop())) break;
     answer.status = restarts.run(round, static_cast<std::int64_t>(nodes), left, limits.should_stop);
-    if (round % (2 * kWorths.size()) == 2 * kWorths.size() - 1) nodes *= kGrowth;
+    if (round % kTurns == kTurns - 1) nodes *= kGrowth;
   }
   answer.work = restarts.state().steps() / kStepsPerUnit + 1;
   if (answer.status == FitStatus::placed) answer.addresses = restarts.state().addresses();
@@ -130,12 +128,15 @@ std::vector<std::uint32_t> in_order_of_time(const Blocks& blocks, std::vector<st
 FitAnswer fit(const Blocks& blocks, Bytes capacity, const FitLimits& limits) {
   FitAnswer answer{.status = FitStatus::placed, .addresses = std::vector<Bytes>(blocks.size(), 0), .work = 0};
   const auto groups = independent_groups(blocks);
+  const FitAnswer given_up{.status = FitStatus::undecided, .addresses = {}, .work = limits.work};
   std::int64_t work = 0;  // to find out who conflicts with whom
   for (const auto& rows : groups) {
-    if (rows.size() > kMostBlocks) return {};
-    work += static_cast<std::int64_t>(rows.size() * rows.size() / kPairsPerUnit);
+    std::size_t parts = 0;  // there are as many sections, each with most of the blocks
+    for (const std::uint32_t row : rows) parts += blocks.parts(row).size();
+    if (rows.size() > kMostBlocks || parts > kMostParts) return given_up;
+    work += static_cast<std::int64_t>(parts * rows.size() / kPairsPerUnit);
   }
-  if (work > limits.work) return {};
+  if (work > limits.work) return given_up;
   answer.work = work;
   std::map<std::vector<Bytes>, std::vector<Bytes>> seen;
   for (const auto& group : groups) {

@@ -20,7 +20,7 @@ struct FitLimits {
 struct FitAnswer {
   FitStatus status = FitStatus::undecided;
   std::vector<Bytes> addresses;  ///< per block, if placed
-  std::int64_t work = 0;         ///< spent
+  std::int64_t work = 0;         ///< spent; all there was, where a set is too large to begin with
 };
 
 /// What never meets, directly or through others, is packed on its own, and what looks the same once.

@@ -44,18 +44,17 @@ bool alike(std::span<const BlockPart> parts) {
 ExactSections::ExactSections(const Blocks& blocks, std::span<const std::uint32_t> rows) {
   Bytes sizes = 0;
   Bytes alignments = 0;
-  Bytes widest = 1;
   for (const std::uint32_t row : rows) {
     height_.push_back(blocks.hulls()[row].bytes);
     alignment_.push_back(blocks.alignment(row));
     fixed_.push_back(blocks.fixed(row));
     alignments = std::gcd(alignments, alignment_.back());
-    widest = std::lcm(widest, alignment_.back());
     if (fixed_.back() != kAnywhere) sizes = std::gcd(sizes, fixed_.back());
     for (const BlockPart& part : blocks.parts(row)) sizes = std::gcd(sizes, part.shift + part.bytes);
   }
   // Addresses are sums of sizes where rounding up never changes one.
-  unit_ = sizes % widest == 0 ? sizes : std::gcd(sizes, alignments);
+  const bool never_rounds = std::ranges::all_of(alignment_, [&](Bytes alignment) { return sizes % alignment == 0; });
+  unit_ = never_rounds ? sizes : std::gcd(sizes, alignments);
   add_sections(blocks, rows);
   add_pairs(blocks, rows);
   add_runs();

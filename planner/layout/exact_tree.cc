@@ -6,7 +6,7 @@ namespace tidemark {
 namespace {
 
 constexpr std::uint32_t kNobody = ExactSections::kNone;
-constexpr std::int64_t kNodesBetweenQuestions = 256;
+constexpr std::int64_t kStepsBetweenQuestions = 50'000;
 
 }  // namespace
 
@@ -21,8 +21,11 @@ FitStatus ExactTree::run(std::int64_t nodes, std::int64_t steps) {
 }
 
 bool ExactTree::exhausted() {
-  stopped_ = stopped_ || ++nodes_ > last_node_ || state_.steps() >= last_step_ ||
-             (nodes_ % kNodesBetweenQuestions == 0 && should_stop_ && should_stop_());
+  if (++nodes_ > last_node_ || state_.steps() >= last_step_) stopped_ = true;
+  if (should_stop_ && state_.steps() >= next_question_) {
+    next_question_ = state_.steps() + kStepsBetweenQuestions;
+    stopped_ = stopped_ || should_stop_();
+  }
   return stopped_;
 }
 
@@ -75,18 +78,41 @@ bool ExactTree::lift(Range range, Bytes& lowest) {
   return true;
 }
 
+ExactTree::AtFloor ExactTree::at_floor(std::uint32_t section, Bytes lowest) const {
+  AtFloor found;
+  Bytes next = ExactState::kPlaced;
+  for (const auto& member : state_.unplaced(section)) {
+    const Bytes low = state_.low(member.block);
+    if (low != lowest) {
+      next = std::min(next, low);
+    } else if (comes_now(member.block)) {
+      ++found.count;
+      found.block = member.block;
+    }
+  }
+  found.one_must = next - lowest > state_.slack(section);
+  return found;
+}
+
+bool ExactTree::comes_now(std::uint32_t block) const {
+  const std::uint32_t twin = state_.sections().twin_before(block);
+  return twin == kNobody || state_.placed(twin);
+}
+
 std::uint32_t ExactTree::choose(Range range) {
   Bytes lowest = 0;
   if (!lift(range, lowest)) return kNobody;
   std::uint32_t best = kNobody;
   double best_score = -1.0;
+  ++round_;
   for (std::uint32_t s = range.first; s < range.last; ++s) {
     if (state_.floor(s) != lowest) continue;
+    const AtFloor here = at_floor(s, lowest);
+    if (here.one_must && here.count == 1) return here.block;
+    const double share = choice_.few_first && here.one_must ? 1.0 / here.count : 1.0;
     for (const auto& member : state_.unplaced(s)) {
-      if (state_.low(member.block) != lowest || member.block == best) continue;
-      const std::uint32_t twin = state_.sections().twin_before(member.block);
-      if (twin != kNobody && !state_.placed(twin)) continue;
-      const double now = score(member.block);
+      if (state_.low(member.block) != lowest || !comes_now(member.block)) continue;
+      const double now = score(member.block) * share;
       if (now <= best_score) continue;
       best = member.block;
       best_score = now;
@@ -95,7 +121,9 @@ std::uint32_t ExactTree::choose(Range range) {
   return best;
 }
 
-double ExactTree::score(std::uint32_t block) const {
+double ExactTree::score(std::uint32_t block) {
+  Score& known = scores_[block];
+  if (known.round == round_) return known.score;
   double blame = state_.blame.blocks[block];
   Bytes slack = ExactState::kPlaced;
   for (const auto& run : state_.sections().runs(block)) {
@@ -104,8 +132,9 @@ double ExactTree::score(std::uint32_t block) const {
       slack = std::min(slack, state_.slack(s));
     }
   }
-  const double score = choice_.worth[block] * blame;
-  return choice_.over_slack ? score / (1.0 + static_cast<double>(slack / state_.sections().unit())) : score;
+  const double over = choice_.over_slack ? 1.0 + static_cast<double>(slack / state_.sections().unit()) : 1.0;
+  known = {.round = round_, .score = choice_.worth[block] * blame / over};
+  return known.score;
 }
 
 }  // namespace tidemark

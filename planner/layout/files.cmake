@@ -9,10 +9,11 @@ set(TIDEMARK_PACKERS
   exact)
 
 set(TIDEMARK_LAYOUT_FILES
-  layout/blocks.cc layout/check_packing.cc layout/clock_walk.cc layout/core_first.cc layout/exact_cause.cc
-  layout/exact_parts.cc layout/improve.cc layout/load_profile.cc layout/repair.cc layout/standing.cc
-  layout/exact_search.cc layout/exact_sections.cc layout/exact_state.cc layout/exact_tree.cc layout/free_list.cc layout/lay_out.cc layout/order.cc
-  layout/pack_problem.cc layout/packing_load.cc layout/placer.cc layout/time_tree.cc
+  layout/best_order.cc layout/blocks.cc layout/check_packing.cc layout/clock_walk.cc layout/core_first.cc
+  layout/exact_cause.cc layout/exact_parts.cc layout/improve.cc layout/load_profile.cc layout/repair.cc
+  layout/standing.cc
+  layout/exact_search.cc layout/exact_sections.cc layout/exact_state.cc layout/exact_tree.cc layout/free_list.cc
+  layout/lay_out.cc layout/order.cc layout/pack_problem.cc layout/packing_load.cc layout/placer.cc layout/time_tree.cc
   ${CMAKE_CURRENT_BINARY_DIR}/packer_table.cc)
 
 set(TIDEMARK_PACKER_DECLARATIONS "")
@@ -31,3 +32,6 @@ foreach(name ${TIDEMARK_PACKERS})
   string(APPEND TIDEMARK_PACKER_TABLE "${symbol}, ")
 endforeach()
 configure_file(${CMAKE_CURRENT_LIST_DIR}/packer_table.cc.in ${CMAKE_CURRENT_BINARY_DIR}/packer_table.cc @ONLY)
+
+# Packers weigh with floating point numbers: the same on machines that could multiply and add in one step.
+set_source_files_properties(${TIDEMARK_LAYOUT_FILES} PROPERTIES COMPILE_OPTIONS -ffp-contract=off)

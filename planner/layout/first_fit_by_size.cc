@@ -6,11 +6,11 @@
 namespace tidemark {
 namespace {
 
-PackAnswer pack(const PackProblem& problem, const PackLimits& /*limits*/) {
+PackAnswer pack(const PackProblem& problem, const PackLimits& limits) {
   const Blocks blocks(problem);
   const auto order = sorted_rows(
       blocks.hulls(), [](const PackItem& block) { return SortKey{.first = -block.bytes, .second = block.begin}; });
-  return answer_of(problem, place_in_order(blocks, order), "first_fit_by_size");
+  return answer_of(problem, place_in_order(blocks, order, limits.should_stop), "first_fit_by_size");
 }
 
 }  // namespace

@@ -1,32 +1,19 @@
 // First fit in start order: walks the clock as an allocator would, gives back what has ended and takes the lowest gap
 // that fits. Fast, and close to the load where lives nest as in a pipeline.
 
-#include "planner/layout/free_list.h"
 #include "planner/layout/placer.h"
 
 namespace tidemark {
 namespace {
 
-std::vector<Bytes> walk_clock(std::span<const PackItem> items, std::span<const SortKey> starts) {
-  const auto ends = sorted_rows(items, [](const PackItem& item) { return SortKey{.first = item.end}; });
-  std::vector<Bytes> addresses(items.size(), 0);
-  FreeList free;
-  auto ended = ends.begin();
-  for (const SortKey& start : starts) {
-    for (; ended->first <= start.first; ++ended) free.give_back(addresses[ended->row], items[ended->row].bytes);
-    addresses[start.row] = free.take_lowest(items[start.row].bytes);
-  }
-  return addresses;
-}
-
-PackAnswer pack(const PackProblem& problem, const PackLimits& /*limits*/) {
+PackAnswer pack(const PackProblem& problem, const PackLimits& limits) {
   const Blocks blocks(problem);
+  if (blocks.plain())
+    return answer_of(problem, blocks.packing(first_fit_by_birth(blocks.hulls())), "first_fit_start_order");
   const auto starts = sorted_rows(blocks.hulls(), [](const PackItem& block) {
     return SortKey{.first = block.begin, .second = -std::int64_t{block.end}};
   });
-  Packing packing =
-      blocks.plain() ? blocks.packing(walk_clock(blocks.hulls(), starts)) : place_in_order(blocks, starts);
-  return answer_of(problem, std::move(packing), "first_fit_start_order");
+  return answer_of(problem, place_in_order(blocks, starts, limits.should_stop), "first_fit_start_order");
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ constexpr std::size_t kExactFirst = 600;
 constexpr std::int64_t kExactWork = 400'000;
 // A piece with fewer blocks has no structure for the clock walks to find.
 constexpr std::size_t kFewestToWalk = 500;
-constexpr std::int64_t kFirstRepair = 20'000;
+constexpr std::int64_t kFirstRepair = 60'000;
 constexpr std::int64_t kRepairSlice = 30'000;
 constexpr int kMostDoublings = 3;
 constexpr std::size_t kChains = 4;
@@ -78,7 +78,7 @@ class Improvement {
     Repair repair(piece_.blocks, piece_.addresses, 0);
     effort_.spend(static_cast<std::int64_t>(piece_.blocks.size() / 8));
     Effort slice(std::min(kFirstRepair, effort_.left()), piece_.should_stop);
-    repair.lower_to(piece_.goal(), slice);
+    repair.lower_to(piece_.bound_bytes, piece_.goal(), slice);
     effort_.spend(kFirstRepair);
     offer({repair.addresses().begin(), repair.addresses().end()}, "repair");
   }
@@ -87,7 +87,7 @@ class Improvement {
     for (const ClockWalk& walk : kWalks) {
       if (over()) return;
       effort_.spend(static_cast<std::int64_t>(piece_.blocks.size() * 3 / 2));
-      offer(walk_clock(piece_.blocks, walk, piece_.bound_bytes), "clock_walk");
+      offer(walk_clock(piece_.blocks, walk, piece_.bound_bytes, piece_.should_stop), "clock_walk");
     }
   }
 
@@ -107,7 +107,7 @@ class Improvement {
     const Bytes goal = piece_.goal();
     parallel_for_each(0, kChains, [&](std::size_t c) {
       Effort effort(each, piece_.should_stop);
-      chains_[c]->lower_to(goal, effort);
+      chains_[c]->lower_to(piece_.bound_bytes, goal, effort);
     });
     effort_.spend(slice * static_cast<std::int64_t>(kChains));
     const auto lower = [](const auto& a, const auto& b) { return a->height() < b->height(); };

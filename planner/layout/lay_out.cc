@@ -9,91 +9,86 @@ namespace {
 constexpr Bytes kPerfect = 1024;
 constexpr Bytes kGoodWhereItFits = 64;
 
-constexpr ArenaId kDeviceArena = id_of<ArenaId>(0);
-constexpr ArenaId kHostArena = id_of<ArenaId>(1);
-
 bool lives_all_step(const Residency& residency, const Schedule& schedule) {
   return residency.acquire <= 0 && residency.release >= 2 * schedule.compute_tasks - 1;
 }
 
-// Whatever lives all step lies at the bottom, in order of id: it costs nobody a gap.
-Bytes lay_out_static(const Schedule& schedule, Layout& layout, Bytes alignment) {
-  Bytes top = 0;
-  for (std::size_t r = 0; r < schedule.residencies.size(); ++r) {
-    const Residency& residency = schedule.residencies[r];
-    if (residency.space != MemorySpace::device || !lives_all_step(residency, schedule)) continue;
-    layout.offset_of[r] = top;
-    top += round_up(residency.bytes, alignment);
-  }
-  return top;
+std::size_t first_of(const std::vector<Arena>& arenas, MemorySpace space) {
+  return static_cast<std::size_t>(std::ranges::find(arenas, space, [](const Arena& arena) { return arena.space; }) -
+                                  arenas.begin());
 }
 
-struct Selection {
-  PackProblem problem;
+std::vector<ArenaId> arenas_of(const Schedule& schedule, const LayoutRequest& request) {
+  const std::size_t device = first_of(request.arenas, MemorySpace::device);
+  const std::size_t host = first_of(request.arenas, MemorySpace::host);
+  std::vector<ArenaId> arena_of(schedule.residencies.size());
+  for (std::size_t r = 0; r < arena_of.size(); ++r) {
+    const std::size_t usual = schedule.residencies[r].space == MemorySpace::device ? device : host;
+    arena_of[r] = id_of<ArenaId>(request.arena_of ? request.arena_of(id_of<ResidencyId>(r)) : usual);
+  }
+  return arena_of;
+}
+
+/// Places the residencies of one arena and sets its height. What lives all step lies at the bottom of device memory, in
+/// order of id: it costs nobody a gap.
+PackAnswer lay_out_arena(const Schedule& schedule, ArenaId id, std::int64_t work, Layout& layout) {
+  Arena& arena = layout.arenas[row(id)];
+  PackProblem problem{.alignment = arena.alignment_bytes};
   std::vector<std::size_t> residencies;
-};
-
-template <class Wanted>
-Selection select(const Schedule& schedule, Bytes alignment, Wanted wanted) {
-  Selection selection{.problem = {.alignment = alignment}};
+  Bytes base = 0;
   for (std::size_t r = 0; r < schedule.residencies.size(); ++r) {
+    if (layout.arena_of[r] != id) continue;
     const Residency& residency = schedule.residencies[r];
-    if (!wanted(residency)) continue;
-    selection.problem.items.push_back({residency.acquire, residency.release, residency.bytes});
-    selection.residencies.push_back(r);
+    if (arena.space == MemorySpace::device && lives_all_step(residency, schedule)) {
+      layout.offset_of[r] = base;
+      base += round_up(residency.bytes, arena.alignment_bytes);
+      continue;
+    }
+    problem.items.push_back({residency.acquire, residency.release, residency.bytes});
+    residencies.push_back(r);
   }
-  return selection;
-}
-
-void place(const Selection& selection, const Packing& packing, Bytes base, Layout& layout) {
-  for (std::size_t i = 0; i < selection.residencies.size(); ++i) {
-    layout.offset_of[selection.residencies[i]] = base + packing.offsets[i];
-  }
+  PackAnswer answer = pack_to_fit(problem, arena.capacity_bytes - base, work);
+  for (std::size_t i = 0; i < residencies.size(); ++i)
+    layout.offset_of[residencies[i]] = base + answer.packing.offsets[i];
+  arena.height_bytes = base + answer.packing.height_bytes;
+  answer.bound_bytes += base;
+  return answer;
 }
 
 }  // namespace
 
-PackAnswer pack_to_fit(const PackProblem& problem, Bytes room_bytes) {
+PackAnswer pack_to_fit(const PackProblem& problem, Bytes room_bytes, std::int64_t work) {
   const Bytes load = packing_load(problem);
   const Bytes enough = std::max(load + load / kPerfect, std::min(room_bytes, load + load / kGoodWhereItFits));
-  return find_packer("auto")->pack(problem, {.work = 0, .enough_bytes = enough});
+  return find_packer("auto")->pack(problem, {.work = work, .enough_bytes = enough});
+}
+
+std::vector<Arena> device_and_host(Bytes capacity_bytes, Bytes host_capacity_bytes, Bytes alignment) {
+  return {{.space = MemorySpace::device,
+           .kind = Arena::Kind::mapped,
+           .capacity_bytes = capacity_bytes,
+           .alignment_bytes = alignment},
+          {.space = MemorySpace::host,
+           .kind = Arena::Kind::pinned,
+           .capacity_bytes = host_capacity_bytes,
+           .alignment_bytes = alignment}};
+}
+
+Layout lay_out(const Schedule& schedule, const LayoutRequest& request) {
+  Layout layout{.arenas = request.arenas, .arena_of = arenas_of(schedule, request)};
+  layout.offset_of.resize(schedule.residencies.size(), 0);
+  for (std::size_t a = 0; a < layout.arenas.size(); ++a) {
+    layout.arenas[a].dynamic_bytes = 0;
+    const PackAnswer answer = lay_out_arena(schedule, id_of<ArenaId>(a), request.work, layout);
+    if (a > 0) continue;
+    layout.device_load_bytes = answer.bound_bytes;
+    layout.packer = answer.packer;
+  }
+  return layout;
 }
 
 Layout lay_out(const Schedule& schedule, Bytes capacity_bytes, Bytes host_capacity_bytes, Bytes alignment) {
-  Layout layout;
-  const std::size_t count = schedule.residencies.size();
-  layout.arena_of.resize(count, kDeviceArena);
-  layout.offset_of.resize(count, 0);
-  for (std::size_t r = 0; r < count; ++r) {
-    if (schedule.residencies[r].space == MemorySpace::host) layout.arena_of[r] = kHostArena;
-  }
-
-  const Bytes base = lay_out_static(schedule, layout, alignment);
-  const Selection device = select(schedule, alignment, [&](const Residency& r) {
-    return r.space == MemorySpace::device && !lives_all_step(r, schedule);
-  });
-  const PackAnswer best = pack_to_fit(device.problem, capacity_bytes - base);
-  place(device, best.packing, base, layout);
-
-  const Selection host = select(schedule, alignment, [](const Residency& r) { return r.space == MemorySpace::host; });
-  const PackAnswer host_best = pack_to_fit(host.problem, host_capacity_bytes);
-  place(host, host_best.packing, 0, layout);
-
-  layout.arenas = {
-      {.space = MemorySpace::device,
-       .kind = Arena::Kind::mapped,
-       .capacity_bytes = capacity_bytes,
-       .alignment_bytes = alignment,
-       .height_bytes = base + best.packing.height_bytes},
-      {.space = MemorySpace::host,
-       .kind = Arena::Kind::pinned,
-       .capacity_bytes = host_capacity_bytes,
-       .alignment_bytes = alignment,
-       .height_bytes = host_best.packing.height_bytes},
-  };
-  layout.device_load_bytes = base + best.bound_bytes;
-  layout.packer = best.packer;
-  return layout;
+  return lay_out(schedule, {.arenas = device_and_host(capacity_bytes, host_capacity_bytes, alignment), .arena_of = {}});
 }
 
 }  // namespace tidemark

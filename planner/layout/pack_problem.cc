@@ -3,8 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <numeric>
+#include <tuple>
+#include <utility>
+#include <vector>
 
 namespace tidemark {
 namespace {
@@ -16,10 +20,6 @@ constexpr Bytes kMostAlignment = std::int64_t{1} << 40;
 
 Bytes shift_of(const PackProblem& problem, std::size_t i) {
   return problem.shift.empty() ? 0 : problem.shift[i];
-}
-
-bool takes_part(const PackItem& item) {
-  return item.bytes > 0 && item.begin < item.end;
 }
 
 Found check_shape(const PackProblem& problem) {
@@ -40,6 +40,7 @@ Found check_shape(const PackProblem& problem) {
 
 Found check_sizes(const PackProblem& problem) {
   Bytes sum = 0;
+  Bytes highest = 0;
   for (std::size_t i = 0; i < problem.items.size(); ++i) {
     const Bytes bytes = problem.items[i].bytes;
     const Bytes shift = shift_of(problem, i);
@@ -54,9 +55,11 @@ Found check_sizes(const PackProblem& problem) {
       return fmt::format("item {} is fixed to offset {}, it must be {} to 2^60", i, fixed, shift);
     if (bytes > kMostBytes || sum > kMostBytes) return std::string("the sizes add up to more than 2^60 bytes");
     // An alignment of its own may cost an item that much room once more.
-    sum += round_up(bytes, problem.alignment) + std::max(own, shift);
+    sum += round_up(bytes, problem.alignment) + own + shift;
+    highest = std::max(highest, fixed);
     if (sum > kMostBytes) return std::string("the sizes add up to more than 2^60 bytes");
   }
+  if (sum + highest > kMostBytes) return std::string("sizes above the highest fixed address exceed 2^60 bytes");
   return {};
 }
 
@@ -76,7 +79,7 @@ Bytes common_alignment(Bytes a, Bytes b) {
 Found check_blocks(const PackProblem& problem) {
   std::map<std::int32_t, BlockFacts> blocks;
   for (std::size_t i = 0; i < problem.items.size(); ++i) {
-    if (!takes_part(problem.items[i])) continue;
+    if (!problem.items[i].takes_part()) continue;
     const auto row = static_cast<std::int32_t>(i);
     BlockFacts& facts = blocks[problem.block_of.empty() ? row : problem.block_of[i]];
     if (!problem.own_alignment.empty()) {
@@ -92,8 +95,12 @@ Found check_blocks(const PackProblem& problem) {
     facts.fixed = address;
     facts.item = row;
   }
+  Bytes sum = 0;
   for (const auto& [number, facts] : blocks) {
     const Bytes alignment = common_alignment(problem.alignment, facts.alignment);
+    // As much may be lost in front of every block, and addresses are to stay in range.
+    sum += problem.own_alignment.empty() ? 0 : alignment;
+    if (sum > kMostBytes) return std::string("the alignments add up to more than 2^60 bytes");
     if (facts.fixed != kAnywhere && facts.fixed % alignment != 0)
       return fmt::format("item {} is fixed to an address that is no multiple of {}", facts.item, alignment);
   }
@@ -113,13 +120,13 @@ std::vector<Fixed> fixed_items(const PackProblem& problem) {
     return problem.block_of.empty() ? static_cast<std::int32_t>(i) : problem.block_of[i];
   };
   for (std::size_t i = 0; i < problem.items.size(); ++i) {
-    if (takes_part(problem.items[i]) && problem.fixed_offset[i] != kAnywhere)
+    if (problem.items[i].takes_part() && problem.fixed_offset[i] != kAnywhere)
       address[number(i)] = problem.fixed_offset[i] - shift_of(problem, i);
   }
   std::vector<Fixed> fixed;
   for (std::size_t i = 0; i < problem.items.size(); ++i) {
     const auto at = address.find(number(i));
-    if (!takes_part(problem.items[i]) || at == address.end()) continue;
+    if (!problem.items[i].takes_part() || at == address.end()) continue;
     PackItem life = problem.items[i];
     life.bytes = round_up(life.bytes, problem.alignment);
     fixed.push_back({.item = static_cast<std::int32_t>(i), .life = life, .begin = at->second + shift_of(problem, i)});
@@ -127,24 +134,69 @@ std::vector<Fixed> fixed_items(const PackProblem& problem) {
   return fixed;
 }
 
-// Fixed items are few, or the caller has packed them already: a sweep over their addresses by begin of life.
+// Fixed items in use at one moment, by where they begin. Those of one block may hold the same bytes.
+class FixedInUse {
+ public:
+  FixedInUse(const PackProblem& problem, const std::vector<Fixed>& fixed) : problem_(problem), fixed_(fixed) {
+    if (problem.block_of.empty()) return;
+    for (const Fixed& f : fixed) largest_ = std::max(largest_, f.life.bytes);
+  }
+
+  // The row of another block's that holds bytes of this one, or nothing.
+  std::optional<std::size_t> enter(std::size_t row) {
+    const Fixed& now = fixed_[row];
+    // Only the one just below can reach up into this one, but for those of one block.
+    auto at = by_begin_.lower_bound(now.begin);
+    while (at != by_begin_.begin() &&
+           (fixed_[std::prev(at)->second].end() > now.begin || std::prev(at)->first > now.begin - largest_))
+      --at;
+    for (; at != by_begin_.end() && at->first < now.end(); ++at) {
+      const Fixed& other = fixed_[at->second];
+      if (other.end() > now.begin && number(other.item) != number(now.item)) return at->second;
+    }
+    by_begin_.emplace(now.begin, row);
+    return {};
+  }
+  void leave(std::size_t row) {
+    auto [at, last] = by_begin_.equal_range(fixed_[row].begin);
+    while (at != last && at->second != row) ++at;
+    if (at != last) by_begin_.erase(at);
+  }
+
+ private:
+  [[nodiscard]] std::int32_t number(std::int32_t item) const {
+    return problem_.block_of.empty() ? item : problem_.block_of[static_cast<std::size_t>(item)];
+  }
+  const PackProblem& problem_;
+  const std::vector<Fixed>& fixed_;
+  Bytes largest_ = 0;
+  std::multimap<Bytes, std::size_t> by_begin_;
+};
+
+// A whole table may be fixed but for one item: a sweep over the clock, not every pair.
 Found check_fixed(const PackProblem& problem) {
   if (problem.fixed_offset.empty()) return {};
-  std::vector<Fixed> fixed = fixed_items(problem);
-  const auto number = [&](std::int32_t item) {
-    return problem.block_of.empty() ? item : problem.block_of[static_cast<std::size_t>(item)];
+  const std::vector<Fixed> fixed = fixed_items(problem);
+  struct Moment {
+    std::int32_t time = 0;
+    bool enters = false;  // what leaves comes first
+    std::size_t row = 0;
+    [[nodiscard]] auto key() const { return std::tuple(time, enters, row); }
   };
-  std::sort(fixed.begin(), fixed.end(), [](const Fixed& a, const Fixed& b) { return a.begin < b.begin; });
-  std::vector<Fixed> open;
-  for (const Fixed& now : fixed) {
-    std::erase_if(open, [&](const Fixed& other) { return other.end() <= now.begin; });
-    for (const Fixed& other : open) {
-      if (other.life.end <= now.life.begin || now.life.end <= other.life.begin) continue;
-      if (number(other.item) == number(now.item)) continue;
-      return fmt::format("items {} and {} are fixed to bytes that they would share", std::min(other.item, now.item),
-                         std::max(other.item, now.item));
+  std::vector<Moment> moments;
+  for (std::size_t row = 0; row < fixed.size(); ++row) {
+    moments.push_back({.time = fixed[row].life.begin, .enters = true, .row = row});
+    moments.push_back({.time = fixed[row].life.end, .enters = false, .row = row});
+  }
+  std::ranges::sort(moments, {}, &Moment::key);
+  FixedInUse in_use(problem, fixed);
+  for (const Moment& moment : moments) {
+    if (!moment.enters) {
+      in_use.leave(moment.row);
+    } else if (const std::optional<std::size_t> other = in_use.enter(moment.row)) {
+      const auto [first, second] = std::minmax(fixed[*other].item, fixed[moment.row].item);
+      return fmt::format("items {} and {} are fixed to bytes that they would share", first, second);
     }
-    open.push_back(now);
   }
   return {};
 }
@@ -160,7 +212,7 @@ Found check_apart(const PackProblem& problem) {
     const auto i = static_cast<std::size_t>(a);
     const auto j = static_cast<std::size_t>(b);
     if (a == b) return fmt::format("item {} is to be apart from itself", a);
-    if (!takes_part(problem.items[i]) || !takes_part(problem.items[j])) continue;
+    if (!problem.items[i].takes_part() || !problem.items[j].takes_part()) continue;
     if (!problem.block_of.empty() && problem.block_of[i] == problem.block_of[j])
       return fmt::format("items {} and {} are to be apart and in one block", a, b);
     const auto one = fixed.find(a);

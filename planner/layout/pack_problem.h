@@ -17,6 +17,7 @@ struct PackItem {
   std::int32_t begin = 0;
   std::int32_t end = 0;
   Bytes bytes = 0;
+  [[nodiscard]] bool takes_part() const { return bytes > 0 && begin < end; }
   friend bool operator==(const PackItem&, const PackItem&) = default;
 };
 
@@ -35,7 +36,8 @@ struct PackProblem {
   std::vector<Bytes> shift;
   std::vector<Bytes> own_alignment;  ///< > 0; of the block's address, on top of `alignment`
   std::vector<Bytes> fixed_offset;   ///< of the item; kAnywhere: free to move
-  std::vector<Bytes> hint;           ///< where the item might lie; kAnywhere: no idea. Never binding.
+  /// Where the item might lie; kAnywhere: no idea. Never binding: `auto` begins with hints that are a valid packing.
+  std::vector<Bytes> hint;
   /// Pairs of items that must not share bytes although their lives do not meet, because nothing orders the two.
   std::vector<std::pair<std::int32_t, std::int32_t>> apart;
 

@@ -20,9 +20,10 @@ struct Packing {
 /// How far a packer may go. The result depends on nothing else: with the same work, and nobody stopping it, the same
 /// bytes come out whatever the thread count.
 struct PackLimits {
-  /// Placements of one block and nodes of a search, about a microsecond each on a current core. Orders always run.
+  /// Placements of one block and nodes of a search, about a microsecond each on a current core. Orders spend none.
   std::int64_t work = 100'000;
-  /// Asked every few hundred units, from any thread. The best so far is returned; asking later never makes it higher.
+  /// Asked every few hundred units, from any thread. The best so far is returned; being stopped later never makes it
+  /// higher. An order that is stopped piles up what is left in O(n log n).
   std::function<bool()> should_stop;
   /// A height that satisfies: the search ends there. 0: as low as possible.
   Bytes enough_bytes = 0;
@@ -52,7 +53,7 @@ struct PackAnswer {
 struct Packer {
   std::string_view name;
   std::string_view help;
-  bool is_order = false;  ///< one pass over the blocks in a fixed order; ignores the limits
+  bool is_order = false;  ///< one pass over the blocks in a fixed order; of the limits, heeds should_stop alone
   PackAnswer (*pack)(const PackProblem& problem, const PackLimits& limits);
 };
 
@@ -60,8 +61,14 @@ struct Packer {
 [[nodiscard]] std::span<const Packer> packers();
 [[nodiscard]] const Packer* find_packer(std::string_view name);
 
-/// Max over the clock of the bytes needed (rounded to the alignment): no packing is lower.
+/// Max over the clock of the bytes needed (rounded to the alignment), or where the highest fixed block ends: no packing
+/// is lower.
 [[nodiscard]] Bytes packing_load(const PackProblem& problem);
+
+/// The lowest packing of all orders, or of the first in the table that is as low as the load or `enough_bytes`.
+/// Never asks to stop where the set is so small that orders take some tens of milliseconds. In larger ones the cheapest
+/// order goes first, and whatever has no time left is missing.
+[[nodiscard]] PackAnswer best_order(const PackProblem& problem, const PackLimits& limits);
 
 /// An answer whose bound is the load.
 [[nodiscard]] PackAnswer answer_of(const PackProblem& problem, Packing packing, std::string_view packer);

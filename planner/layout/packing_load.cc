@@ -1,4 +1,7 @@
 #include <algorithm>
+#include <limits>
+#include <set>
+#include <tuple>
 #include <utility>
 
 #include "planner/layout/blocks.h"
@@ -7,31 +10,77 @@
 namespace tidemark {
 namespace {
 
-// Bytes of one block that live together may be the same bytes: only the most of them count.
-Bytes block_load(std::span<const BlockPart> parts, std::int32_t begin, std::int32_t end) {
-  Bytes most = 0;
+// Adds what one block needs from moment to moment: bytes of it that live together may be the same bytes, so only the
+// most of them count. A sweep, since a block may have as many parts as a table has lines.
+void add_block(std::span<const BlockPart> parts, std::vector<PackItem>& items) {
+  struct Moment {
+    std::int32_t time = 0;
+    bool begins = false;
+    Bytes bytes = 0;
+  };
+  std::vector<Moment> moments;
   for (const BlockPart& part : parts) {
-    if (part.begin < end && begin < part.end) most = std::max(most, part.bytes);
+    moments.push_back({.time = part.begin, .begins = true, .bytes = part.bytes});
+    moments.push_back({.time = part.end, .begins = false, .bytes = part.bytes});
   }
-  return most;
+  std::ranges::sort(moments, {}, [](const Moment& m) { return std::tuple(m.time, m.begins); });
+  std::multiset<Bytes> alive;
+  for (std::size_t m = 0; m < moments.size(); ++m) {
+    if (m > 0 && moments[m - 1].time < moments[m].time && !alive.empty())
+      items.push_back({moments[m - 1].time, moments[m].time, *alive.rbegin()});
+    if (moments[m].begins) {
+      alive.insert(moments[m].bytes);
+    } else {
+      alive.erase(alive.find(moments[m].bytes));
+    }
+  }
 }
 
 // Parts such that no two of one block live at the same time, none needing more bytes than the block does there.
 std::vector<PackItem> separate_parts(const Blocks& blocks) {
   std::vector<PackItem> items;
-  std::vector<std::int32_t> times;
   for (std::size_t block = 0; block < blocks.size(); ++block) {
     const auto parts = blocks.parts(block);
-    times.clear();
-    for (const BlockPart& part : parts) times.insert(times.end(), {part.begin, part.end});
-    std::sort(times.begin(), times.end());
-    times.erase(std::unique(times.begin(), times.end()), times.end());
-    for (std::size_t t = 1; t < times.size(); ++t) {
-      const Bytes bytes = block_load(parts, times[t - 1], times[t]);
-      if (bytes > 0) items.push_back({times[t - 1], times[t], bytes});
+    if (parts.size() == 1) {
+      items.push_back({parts.front().begin, parts.front().end, parts.front().bytes});
+    } else {
+      add_block(parts, items);
     }
   }
   return items;
+}
+
+// Most steps have about as many moments as items: then what comes and goes at each is added up without sorting.
+constexpr std::int64_t kMomentsPerItem = 8;
+
+struct Clock {
+  std::int32_t begin = std::numeric_limits<std::int32_t>::max();
+  std::int32_t end = std::numeric_limits<std::int32_t>::min();
+  [[nodiscard]] std::int64_t moments() const { return std::int64_t{end} - begin; }
+};
+
+Clock clock_of(std::span<const PackItem> items) {
+  Clock clock;
+  for (const PackItem& item : items) {
+    if (!item.takes_part()) continue;
+    clock.begin = std::min(clock.begin, item.begin);
+    clock.end = std::max(clock.end, item.end);
+  }
+  return clock;
+}
+
+Bytes load_by_moment(std::span<const PackItem> items, Bytes alignment, const Clock& clock) {
+  std::vector<Bytes> change(static_cast<std::size_t>(clock.moments()) + 1, 0);
+  for (const PackItem& item : items) {
+    if (!item.takes_part()) continue;
+    const Bytes bytes = round_up(item.bytes, alignment);
+    change[static_cast<std::size_t>(std::int64_t{item.begin} - clock.begin)] += bytes;
+    change[static_cast<std::size_t>(std::int64_t{item.end} - clock.begin)] -= bytes;
+  }
+  Bytes load = 0;
+  Bytes live = 0;
+  for (const Bytes bytes : change) load = std::max(load, live += bytes);
+  return load;
 }
 
 Bytes load_of(std::span<const PackItem> items) {
@@ -51,8 +100,19 @@ Bytes load_of(std::span<const PackItem> items) {
 }  // namespace
 
 Bytes packing_load(const PackProblem& problem) {
+  if (problem.plain()) {
+    const Clock clock = clock_of(problem.items);
+    if (clock.moments() <= 0) return 0;
+    if (clock.moments() <= kMomentsPerItem * std::ssize(problem.items))
+      return load_by_moment(problem.items, problem.alignment, clock);
+  }
   const Blocks blocks(problem);
-  return blocks.plain() ? load_of(blocks.hulls()) : load_of(separate_parts(blocks));
+  if (blocks.plain()) return load_of(blocks.hulls());
+  Bytes load = load_of(separate_parts(blocks));
+  for (std::size_t block = 0; block < blocks.size(); ++block) {
+    if (blocks.fixed(block) != kAnywhere) load = std::max(load, blocks.fixed(block) + blocks.hulls()[block].bytes);
+  }
+  return load;
 }
 
 PackAnswer answer_of(const PackProblem& problem, Packing packing, std::string_view packer) {

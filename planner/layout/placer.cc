@@ -1,6 +1,10 @@
 #include "planner/layout/placer.h"
 
 #include <algorithm>
+#include <limits>
+
+#include "planner/layout/effort.h"
+#include "planner/layout/free_list.h"
 
 namespace tidemark {
 
@@ -51,10 +55,67 @@ void Placer::place(std::size_t block, Bytes address) {
   for (const BlockPart& part : blocks_.parts(block)) tree_.place(part, address + part.shift);
 }
 
-Packing place_in_order(const Blocks& blocks, std::span<const SortKey> order) {
+bool Placer::place_all(std::span<const SortKey> order, const std::function<bool()>& should_stop) {
+  Effort effort(std::numeric_limits<std::int64_t>::max(), should_stop);
+  for (std::size_t k = 0; k < order.size(); ++k) {
+    if (effort.over()) {
+      pile_above(order.subspan(k));
+      return false;
+    }
+    place(order[k].row, lowest_fit(order[k].row));
+    effort.spend(1);
+  }
+  return true;
+}
+
+void Placer::pile_above(std::span<const SortKey> left) {
+  std::vector<char> stands(blocks_.size(), 1);
+  for (const SortKey& key : left) stands[key.row] = blocks_.fixed(key.row) != kAnywhere ? 1 : 0;
+  Bytes base = 0;
+  std::vector<PackItem> pile(blocks_.size());
+  std::vector<std::size_t> alone;  // what is kept apart by name, from others that the clock does not show
+  for (std::size_t block = 0; block < blocks_.size(); ++block) {
+    const PackItem& hull = blocks_.hulls()[block];
+    if (stands[block] != 0) {
+      base = std::max(base, addresses_[block] + hull.bytes);
+    } else if (!blocks_.apart(block).empty()) {
+      alone.push_back(block);
+    } else {
+      pile[block] = hull;
+      if (!blocks_.plain()) pile[block].bytes += blocks_.alignment(block) - 1;  // room to round the address up
+    }
+  }
+  const std::vector<Bytes> offsets = first_fit_by_birth(pile);
+  Bytes top = base;
+  for (std::size_t block = 0; block < pile.size(); ++block) {
+    if (pile[block].bytes == 0) continue;
+    addresses_[block] = round_up(base + offsets[block], blocks_.alignment(block));
+    top = std::max(top, addresses_[block] + blocks_.hulls()[block].bytes);
+  }
+  for (const std::size_t block : alone) {
+    addresses_[block] = round_up(top, blocks_.alignment(block));
+    top = addresses_[block] + blocks_.hulls()[block].bytes;
+  }
+}
+
+Packing place_in_order(const Blocks& blocks, std::span<const SortKey> order, const std::function<bool()>& should_stop) {
   Placer placer(blocks);
-  for (const SortKey& key : order) placer.place(key.row, placer.lowest_fit(key.row));
+  placer.place_all(order, should_stop);
   return blocks.packing(placer.addresses());
+}
+
+std::vector<Bytes> first_fit_by_birth(std::span<const PackItem> items) {
+  const auto starts = sorted_rows(
+      items, [](const PackItem& item) { return SortKey{.first = item.begin, .second = -std::int64_t{item.end}}; });
+  const auto ends = sorted_rows(items, [](const PackItem& item) { return SortKey{.first = item.end}; });
+  std::vector<Bytes> offsets(items.size(), 0);
+  FreeList free;
+  auto ended = ends.begin();
+  for (const SortKey& start : starts) {
+    for (; ended->first <= start.first; ++ended) free.give_back(offsets[ended->row], items[ended->row].bytes);
+    offsets[start.row] = free.take_lowest(items[start.row].bytes);
+  }
+  return offsets;
 }
 
 }  // namespace tidemark

@@ -1,6 +1,7 @@
 #pragma once
 // Places blocks one after another. What is fixed stands from the start.
 
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -19,6 +20,12 @@ class Placer {
   /// is fixed.
   [[nodiscard]] Bytes lowest_fit(std::size_t block);
   void place(std::size_t block, Bytes address);
+  /// Places every row of `order` in turn at the lowest address that is free. When asked to stop, the rest by
+  /// pile_above: nothing can be placed afterwards. False: it was stopped.
+  bool place_all(std::span<const SortKey> order, const std::function<bool()>& should_stop);
+  /// Places `left` above everything that stands: a valid packing in O(n log n), but a high one. REQUIRES: the others
+  /// are placed.
+  void pile_above(std::span<const SortKey> left);
   [[nodiscard]] std::span<const Bytes> addresses() const { return addresses_; }
 
  private:
@@ -30,7 +37,12 @@ class Placer {
   std::vector<char> placed_;  // only where blocks are not plain
 };
 
-/// Places every row of `order` (blocks) in turn at the lowest address that is free.
-[[nodiscard]] Packing place_in_order(const Blocks& blocks, std::span<const SortKey> order);
+/// Placer::place_all from the start, for every block there is.
+[[nodiscard]] Packing place_in_order(const Blocks& blocks, std::span<const SortKey> order,
+                                     const std::function<bool()>& should_stop);
+
+/// Offsets of items with bytes and a life, by first fit in order of birth; the longest of one birth first. O(n log n)
+/// whatever the lives.
+[[nodiscard]] std::vector<Bytes> first_fit_by_birth(std::span<const PackItem> items);
 
 }  // namespace tidemark

@@ -69,8 +69,8 @@ std::uint64_t Repair::random(std::uint64_t below) {
 }
 
 // A ceiling half way down to the target. What resists for long has the ceiling raised, what gives way has it lowered.
-void Repair::lower_to(Bytes target, Effort& effort) {
-  while (height_ > target && !effort.over()) {
+void Repair::lower_to(Bytes target, Bytes enough, Effort& effort) {
+  while (height_ > enough && !effort.over()) {
     if (high_.empty()) {
       ceiling_ = height_ - std::max<Bytes>(1, (height_ - target) / share_);
       failed_ = 0;

@@ -1,7 +1,7 @@
 #pragma once
 // Lowers a packing piece by piece: takes out one block that stands too high and those around it, leaves all others
-// where they are, and packs the few again in many orders, until fewer bytes stand above a ceiling. A step costs a part
-// of a millisecond where packing everything again costs tens.
+// where they are, and packs the few again in many orders, until fewer bytes stand above a ceiling. A step costs a
+// millisecond or so where packing everything again costs tens.
 
 #include <cstdint>
 #include <span>
@@ -19,8 +19,9 @@ class Repair {
   /// Keeps a reference to `blocks`. `addresses`: a valid packing. Equal seeds walk equal ways.
   Repair(const Blocks& blocks, std::span<const Bytes> addresses, std::uint64_t seed);
 
-  /// Goes on where it stopped, for as long as the effort lasts, towards `target` and no further.
-  void lower_to(Bytes target, Effort& effort);
+  /// Goes on where it stopped towards `target`, for as long as the effort lasts or until the height is `enough`
+  /// (>= target), which changes nothing about the way.
+  void lower_to(Bytes target, Bytes enough, Effort& effort);
   /// The lowest packing so far.
   [[nodiscard]] std::span<const Bytes> addresses() const { return best_; }
   [[nodiscard]] Bytes height() const { return height_; }

@@ -10,6 +10,19 @@ namespace {
 
 constexpr std::size_t kPartsPerSlot = 256;
 constexpr std::int64_t kStepsPerUnit = 256;
+// Where most lives are long, every slot holds most of the parts: fewer slots then, so that memory stays in bounds.
+constexpr std::size_t kMostEntries = 8'000'000;
+
+std::size_t slot_of(const std::vector<std::int32_t>& starts, std::int32_t moment) {
+  return static_cast<std::size_t>(std::upper_bound(starts.begin(), starts.end(), moment) - starts.begin()) - 1;
+}
+
+bool too_many_entries(std::span<const BlockPart> parts, const std::vector<std::int32_t>& starts) {
+  if (parts.size() * starts.size() <= kMostEntries) return false;
+  std::size_t entries = 0;
+  for (const BlockPart& part : parts) entries += slot_of(starts, part.end) - slot_of(starts, part.begin) + 1;
+  return entries > kMostEntries;
+}
 
 // A slot begins where a 256th part begins or ends.
 std::vector<std::int32_t> cut_clock(std::span<const BlockPart> parts) {
@@ -23,6 +36,10 @@ std::vector<std::int32_t> cut_clock(std::span<const BlockPart> parts) {
     std::nth_element(from, at, times.end());
     starts.push_back(*at);
     from = at;
+  }
+  while (starts.size() > 1 && too_many_entries(parts, starts)) {
+    for (std::size_t slot = 0; slot < starts.size() / 2; ++slot) starts[slot] = starts[2 * slot];
+    starts.resize(starts.size() / 2);
   }
   return starts;
 }
@@ -75,7 +92,7 @@ Bytes Standing::height() const {
 }
 
 std::size_t Standing::slot_at(std::int32_t moment) const {
-  return static_cast<std::size_t>(std::upper_bound(starts_.begin(), starts_.end(), moment) - starts_.begin()) - 1;
+  return slot_of(starts_, moment);
 }
 
 std::int32_t Standing::slot_end(std::size_t slot) const {

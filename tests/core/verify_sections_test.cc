@@ -125,6 +125,10 @@ TEST_F(SectionRules, ListsAndIds) {
   expect("65 chunks", [&] { section().chunks = 65; });
   expect("buffers 1 to 3 do not exist", [&] { section().buffer_count = 2; });
   expect("buffers -1 to 0 do not exist", [&] { section().first_buffer = -1; });
+  expect("its buffers begin at 0; those of the section before it end at 1", [&] { section().first_buffer = 0; });
+  expect("its buffers begin at 1; those of the section before it end at 0",
+         [&] { program_.sections.erase(program_.sections.begin()); });
+  expect("buffers are listed behind its own", [&] { program_.chunk_buffers.push_back(buffer()); });
   expect("does not exist", [&] { buffer().residency = id_of<ResidencyId>(99); });
   expect("is not routed", [&] { buffer().residency = id_of<ResidencyId>(4); });
   expect("begins before", [&] { buffer().residency = id_of<ResidencyId>(1); });
@@ -178,11 +182,29 @@ TEST_F(SectionRules, BuffersShareNoBytes) {
   expect("not within the arena", good.layout.arenas[0].height_bytes);
   expect("not within the arena", -kPlanGranule);
   expect("not within the arena, or not aligned", buffer().offset + 1);
-  expect("shares bytes with storage rows", good.layout.offset_of[2]);  // of the other micro-batch, kept
-  expect("shares bytes with storage rows", good.layout.offset_of[6]);  // its own, written early
+  expect("shares bytes with storage received", good.layout.offset_of[2]);  // rows of the other micro-batch, kept
+  expect("shares bytes with storage rows", good.layout.offset_of[6]);      // its own, written early
   program_ = good;
   buffer().offset = good.layout.offset_of[1] + kPlanGranule;  // over by then
   EXPECT_FALSE(verify_program(graph_, program_).has_value());
+}
+
+// Another device arena has offsets of its own.
+TEST_F(SectionRules, KeptStoragesOfOtherArenasShareNothingWithBuffers) {
+  Layout& layout = program_.layout;
+  layout.arenas.push_back({.space = MemorySpace::device,
+                           .kind = Arena::Kind::plain,
+                           .capacity_bytes = layout.arenas[0].height_bytes,
+                           .alignment_bytes = 512,
+                           .height_bytes = layout.arenas[0].height_bytes});
+  layout.arena_of[4] = id_of<ArenaId>(2);
+  layout.offset_of[4] = buffer().offset;
+  const auto found = verify_program(graph_, program_);
+  EXPECT_FALSE(found.has_value()) << found->detail;
+  layout.arena_of[6] = id_of<ArenaId>(0);
+  layout.arena_of[7] = id_of<ArenaId>(2);
+  layout.offset_of[7] = layout.offset_of[4];
+  EXPECT_TRUE(verify_program(graph_, program_).has_value());
 }
 
 // rows comes into bytes of home, which the plan has over by then; for the chunks in front it is not.

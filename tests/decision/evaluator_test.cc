@@ -19,10 +19,10 @@ namespace {
 using testing::RankFixture;
 
 Bytes device_load(const Schedule& schedule) {
-  std::vector<PackItem> items;
+  PackProblem problem;
   for (const Residency& r : schedule.residencies)
-    if (r.space == MemorySpace::device) items.push_back({r.acquire, r.release, r.bytes});
-  return packing_load(items, 1);
+    if (r.space == MemorySpace::device) problem.items.push_back({r.acquire, r.release, r.bytes});
+  return packing_load(problem);
 }
 
 /// A random choice that obeys the rules of units.

@@ -23,17 +23,6 @@ std::string replaced(std::string text, const std::string& from, const std::strin
   return text.replace(at, from.size(), to);
 }
 
-/// Exit 2, one line on stderr that matches, nothing else anywhere.
-void expect_refused(const Workplace& place, const std::vector<std::string>& arguments, const std::string& pattern) {
-  const std::set<std::string> before = place.files();
-  const Ran ran = place.run(arguments);
-  EXPECT_EQ(ran.status, 2) << ran.err;
-  EXPECT_EQ(ran.out, "");
-  EXPECT_TRUE(is_one_line(ran.err)) << ran.err;
-  EXPECT_TRUE(std::regex_search(ran.err, std::regex(pattern))) << ran.err << "does not match " << pattern;
-  EXPECT_EQ(place.files(), before);
-}
-
 // ---- descriptions ---------------------------------------------------------------------------------------------------
 
 struct BadModel {
@@ -190,6 +179,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadUsage{"RanksEmptyPart", {"plan", "MODEL", "--ranks", "0,,1"}, "--ranks: "},
         BadUsage{"ThreadsNegative", {"plan", "MODEL", "--threads", "-1"}, "--threads: .*0 to 1024"},
         BadUsage{"ThreadsMany", {"plan", "MODEL", "--threads", "1025"}, "--threads: .*0 to 1024"},
+        BadUsage{"PackEffortZero", {"plan", "MODEL", "--pack-effort", "0"}, "--pack-effort: .*range"},
         BadUsage{"ScaleZero", {"plan", "MODEL", "--op-time-scale", "0"}, "--op-time-scale: .*range"},
         BadUsage{"LayerTimeNegative", {"plan", "MODEL", "--layer-ms", "-2"}, "--layer-ms: .*range"},
         BadUsage{"ScaleAndLayerTime",
@@ -436,7 +426,6 @@ TEST_F(BadPlanFile, FiguresOfSomethingElse) {
   expect_wrong("/ranks/0/program/arenas/0/capacity_bytes", more("/ranks/0/program/arenas/0/capacity_bytes"),
                "rank 0 .*\\(capacity_bytes\\)");
   expect_wrong("/ranks/0/figures/contingency_limit_f", 0.5, "rank 0 .*\\(contingency_limit_f\\)");
-  expect_wrong("/ranks/0/figures/collective_limit_f", 0.5, "rank 0 .*\\(collective_limit_f\\)");
   expect_wrong("/machine/d2h/bytes_per_s", 1e6, "rank 0 was planned for another machine than the file describes");
   expect_wrong("/ranks/1/sites/loads/0", 3, "names, sites or loads of rank 1 are not those of its job", false);
   expect_wrong("/templates/0/storage_templates/0/1", "other", "names, sites or loads of rank ", false);

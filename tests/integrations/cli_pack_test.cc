@@ -14,16 +14,6 @@ namespace {
 
 const std::string kBuffers = "id,lower,upper,size\nb1,0,3,4\nb2,3,9,4\nb3,0,9,4\nb4,9,21,4\nb5,0,21,4\n";
 
-void expect_refused(const Workplace& place, const std::vector<std::string>& arguments, const std::string& pattern) {
-  const std::set<std::string> before = place.files();
-  const Ran ran = place.run(arguments);
-  EXPECT_EQ(ran.status, 2) << ran.err;
-  EXPECT_EQ(ran.out, "");
-  EXPECT_TRUE(is_one_line(ran.err)) << ran.err;
-  EXPECT_TRUE(std::regex_search(ran.err, std::regex(pattern))) << ran.err << "does not match " << pattern;
-  EXPECT_EQ(place.files(), before);
-}
-
 TEST(CliPack, PrintsWhatItProved) {
   const Workplace place;
   place.write("b.csv", kBuffers);
@@ -117,6 +107,9 @@ TEST(CliPack, BadInput) {
   refused(head, "^b\\.csv:1: there is no buffer; every line below the header is one");
   refused("\xef\xbb\xbf\r\n" + head, "^b\\.csv:1: there is no buffer");
   refused("0,3,9,4\n", "^b\\.csv:1: there is no column 'id'");
+  refused("id;lower;upper;size\na;0;1;4\n",
+          "^b\\.csv:1: there is no column 'id'; the header is one field, 'id;lower;upper;size': commas must separate");
+  refused("id,lower,upper,size\ra,0,1,4\r", "^b\\.csv:1: lines end in a carriage return alone");
   refused("id,lower,upper\na,0,1\n", "^b\\.csv:1: there is no column 'size'");
   refused(head + "a,3,3,4\n", "^b\\.csv:2: upper is 3; it must be above lower, 3");
   refused(head + "a,0,1,-4\n", "^b\\.csv:2: size is '-4'; it must be a whole number from 1");

@@ -152,6 +152,25 @@ TEST(Plan, SameBytesWhateverTheThreads) {
   }
 }
 
+TEST(Plan, WorkForAddressesIsCountedAndNotTimed) {
+  const Workplace place;
+  const Words asked = with(with({"plan"}, tight()), {"--pack-effort", "20"});
+  const Json one = without_seconds(json_of(place, with(asked, {"--threads", "1"})));
+  EXPECT_EQ(one, without_seconds(json_of(place, with(asked, {"--threads", "2"}))));
+  EXPECT_EQ(one.at("verdict"), "FITS");
+}
+
+// Nothing of it is in a plan that was not asked for it, or that it gains nothing.
+TEST(Plan, ChunkedDispatchesAreAskedFor) {
+  const Workplace place;
+  const Ran without = place.run(with(with({"plan"}, tight()), {"--out", "without.json", "--quiet"}));
+  const Ran asked = place.run(with(with({"plan"}, tight()), {"--out", "asked.json", "--chunk-dispatch", "--quiet"}));
+  EXPECT_EQ(without.status, 0);
+  EXPECT_EQ(asked.out, without.out);
+  EXPECT_EQ(place.read("asked.json"), place.read("without.json"));
+  EXPECT_EQ(place.read("without.json").find("chunk_buffers"), std::string::npos);
+}
+
 TEST(Plan, WritesWhatIsAskedForAndSaysSo) {
   const Workplace place;
   place.write("plan.json", "old");

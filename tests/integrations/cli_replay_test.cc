@@ -14,14 +14,6 @@ namespace {
 
 const std::string kTrace = "id,lower,upper,size\na,0,1,31457280\nb,1,3,12582912\nc,2,3,15728640\n";
 
-void expect_refused(const Workplace& place, const std::vector<std::string>& arguments, const std::string& pattern) {
-  const Ran ran = place.run(arguments);
-  EXPECT_EQ(ran.status, 2) << ran.err;
-  EXPECT_EQ(ran.out, "");
-  EXPECT_TRUE(is_one_line(ran.err)) << ran.err;
-  EXPECT_TRUE(std::regex_search(ran.err, std::regex(pattern))) << ran.err << "does not match " << pattern;
-}
-
 TEST(CliReplay, ComparesAllAllocators) {
   const Workplace place;
   place.write("t.csv", kTrace);

@@ -173,6 +173,24 @@ TEST(IntervalProblem, OffsetsAreFixedUnlessRepacked) {
   EXPECT_FALSE(given_packing(good_problem(table_of("id,lower,upper,size,offset\na,0,4,8,8\nb,2,6,8,\n"))));
 }
 
+TEST(IntervalProblem, WhatIsAwayAllItsLifeStillSaysWhereItsGroupLies) {
+  const IntervalTable table = table_of(
+      "id,lower,upper,size,gaps,group,fixed\n"
+      "away,5,6,4,5-6,g,8\n"
+      "here,1,2,2,,g,\n"
+      "also,3,4,2,3-4,h,\n"
+      "there,3,4,2,,h,\n"
+      "alone,3,4,2,3-4,,\n");
+  const IntervalProblem problem = good_problem(table);
+  EXPECT_EQ(problem.problem.fixed_offset, (std::vector<Bytes>{8, kAnywhere}));
+  EXPECT_EQ(addresses_of(table, problem, {.offsets = {8, 16}, .height_bytes = 18}, {}),
+            (std::vector<Bytes>{8, 8, 16, 16, 0}));
+  EXPECT_EQ(refusal("id,lower,upper,size,gaps,group,fixed\n"
+                    "away,5,6,4,5-6,g,8\n"
+                    "here,1,2,2,,g,16\n"),
+            "f.csv:3: buffers 'away' (line 2) and 'here' (line 3) are fixed to different addresses of one group");
+}
+
 TEST(IntervalProblem, ContradictionsNameBuffersAndLines) {
   const std::string head = "id,lower,upper,size,alignment,fixed,group,apart\n";
   const std::string shared = "f.csv:4: buffers 'a' (line 3) and 'b' (line 4) ";
@@ -181,7 +199,7 @@ TEST(IntervalProblem, ContradictionsNameBuffersAndLines) {
             shared + "are fixed to bytes that they would share");
   EXPECT_EQ(refusal(head + "x,8,9,1,,0,,\na,0,4,8,,0,,\nb,2,6,8,,4,,\n"), shared + "live together and share bytes");
   EXPECT_EQ(refusal(head + "x,0,1,1,,,,\na,0,1,1,,0,g,\nb,2,6,8,,4,g,\n"),
-            shared + "are fixed to different addresses of one block");
+            shared + "are fixed to different addresses of one group");
   EXPECT_EQ(refusal(head + "x,0,1,1,,,,\na,0,1,1,,,g,\nb,2,6,8,,,g,a\n"), shared + "are to be apart and in one block");
   EXPECT_EQ(refusal(head + "x,0,1,1,,,,\na,0,1,1,,0,,\nb,2,6,8,,0,,a\n"),
             shared + "are to be apart and fixed to bytes that they would share");
@@ -194,6 +212,39 @@ TEST(IntervalProblem, ContradictionsNameBuffersAndLines) {
   EXPECT_EQ(refusal(head + "x,0,1,1,1099511627775,,g,\na,0,1,1,1099511627776,,g,\n").substr(0, 27),
             "f.csv:3: buffer 'a' (line 3");
   EXPECT_EQ(refusal(head + "x,0,1,1,1099511627777,,,\n").substr(0, 18), "f.csv:2: alignment");
+}
+
+TEST(IntervalProblem, FixedBuffersContradictExactlyWhereTwoShareBytes) {
+  std::mt19937 random(23);
+  int refused = 0;
+  for (int round = 0; round < 500; ++round) {
+    std::string text = "id,lower,upper,size,fixed,group\nfree,0,1,1,,\n";
+    struct Placed {
+      unsigned lower, upper, begin, end, group;
+    };
+    std::vector<Placed> placed;
+    const auto below = [&](unsigned most) { return static_cast<unsigned>(random() % most); };
+    const unsigned count = 2 + below(6);
+    for (unsigned i = 0; i < count; ++i) {
+      const unsigned lower = below(20), begin = below(30), group = below(3);
+      // A group is fixed to one address.
+      placed.push_back({lower, lower + 1 + below(6), group > 0 ? 7 * group : begin, 0, group});
+      Placed& p = placed.back();
+      p.end = p.begin + 1 + below(9);
+      text += "b" + std::to_string(i) + "," + std::to_string(p.lower) + "," + std::to_string(p.upper) + "," +
+              std::to_string(p.end - p.begin) + "," + std::to_string(p.begin) + "," +
+              (group > 0 ? std::to_string(group) : "") + "\n";
+    }
+    bool conflict = false;
+    for (const Placed& a : placed)
+      for (const Placed& b : placed)
+        conflict |= &a != &b && a.lower < b.upper && b.lower < a.upper && a.begin < b.end && b.begin < a.end &&
+                    (a.group == 0 || a.group != b.group);
+    EXPECT_EQ(refusal(text).find("are fixed to bytes that they would share") != std::string::npos, conflict) << text;
+    refused += conflict ? 1 : 0;
+  }
+  EXPECT_GT(refused, 50);
+  EXPECT_LT(refused, 450);
 }
 
 /// Bytes that a row holds at a time, said of the table alone.

@@ -92,6 +92,7 @@ PlanFile::Rank tiny_rank(std::int32_t number) {
   program.graph_fingerprint = fingerprint(graph);
   rank.figures.rank = number;
   rank.figures.load = 1.1;
+  rank.figures.collective_limit_f = program.collective_limit_f;
   rank.figures.added_ns = 77;
   rank.figures.fits = true;
   rank.figures.peak_op = "out, chunk 0";
@@ -235,7 +236,7 @@ TEST(ProgramFile, EveryMemberIsInTheTables) {
   EXPECT_EQ(walked<ExpertLoadSpec>(), members<ExpertLoadSpec>());
   EXPECT_EQ(walked<JobSpec>(), members<JobSpec>());
   EXPECT_EQ(walked<Machine>(), members<Machine>());
-  EXPECT_EQ(walked<RankFigures>(), members<RankFigures>());
+  EXPECT_EQ(walked<RankFigures>() + 1, members<RankFigures>()) << "collective_limit_f is read from the program";
   EXPECT_EQ(walked<PlanAttempt>(), members<PlanAttempt>());
   EXPECT_EQ(walked<StepFigures>(), members<StepFigures>());
   EXPECT_EQ(walked<ParameterCount>(), members<ParameterCount>());
@@ -293,6 +294,25 @@ TEST(ProgramFile, SaysWhereTheTextIsNoJson) {
   expect_error("{\"schema\":1e999}", "plan.json:1:1: a number in the file is too large");
 }
 
+/// Readers that know no sections read every plan that has none.
+TEST(ProgramFile, PlansWithoutSectionsAreOfTheFirstVersion) {
+  PlanFile file = tiny_file();
+  for (PlanFile::Rank& rank : file.ranks) {
+    rank.program.sections.clear();
+    rank.program.chunk_buffers.clear();
+    rank.program.collective_limit_f = rank.figures.collective_limit_f = rank.program.contingency_limit_f;
+  }
+  const std::string text = write_plan_file(file);
+  EXPECT_NE(text.find("\"schema_version\":2"), std::string::npos);
+  for (const char* word : {"sections", "chunk_buffers", "collective_limit_f"})
+    EXPECT_EQ(text.find(word), std::string::npos) << word;
+  const Result<PlanFile> read = read_plan_file(text, "plan.json");
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  EXPECT_EQ(read.value(), file);
+  expect_error(replaced(text, "\"collective\":{\"count\":2,\"data\":[0", "\"collective\":{\"count\":2,\"data\":[1"),
+               "contingencies/collective");
+}
+
 TEST(ProgramFile, SaysWhatIsNoPlan) {
   const std::string text = write_plan_file(tiny_file());
   PlanFile twice = tiny_file();
@@ -301,7 +321,7 @@ TEST(ProgramFile, SaysWhatIsNoPlan) {
   expect_error("[]", "plan.json: /: must be an object with a member 'schema'");
   expect_error("{}", "plan.json: /: has no member 'schema'");
   expect_error(replaced(text, "tidemark.plan", "tidemark.plum"), "plan.json: /schema: must be 'tidemark.plan'");
-  expect_error(replaced(text, "\"schema_version\":3", "\"schema_version\":4"), "reads only 3");
+  expect_error(replaced(text, "\"schema_version\":3", "\"schema_version\":4"), "reads only 2 and 3");
   expect_error(replaced(text, "\"schema_version\":3", "\"schema_version\":1"), "plan again");
   expect_error(replaced(text, "\"schema_version\":3", "\"schema_version\":\"2\""),
                "/schema_version: must be a whole number");

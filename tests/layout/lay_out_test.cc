@@ -44,6 +44,36 @@ TEST(LayOut, SeparatesDeviceFromHost) {
   EXPECT_EQ(layout.arenas[1].capacity_bytes, 9000);
 }
 
+TEST(LayOut, PacksEachArenaOnItsOwn) {
+  Schedule schedule;
+  schedule.compute_tasks = 10;
+  schedule.residencies = {device(1000, 2, 7), device(700, 0, 20), device(500, 3, 9),
+                          device(600, 9, 12), host(800, 1, 20),   device(300, 0, 21)};
+  const std::vector<Arena> arenas = {
+      {.space = MemorySpace::device, .kind = Arena::Kind::mapped, .capacity_bytes = 9000, .alignment_bytes = 512},
+      {.space = MemorySpace::host, .kind = Arena::Kind::pinned, .capacity_bytes = 900, .alignment_bytes = 64},
+      {.space = MemorySpace::device, .kind = Arena::Kind::plain, .capacity_bytes = 4000, .alignment_bytes = 256}};
+  const auto arena_of = [&](ResidencyId r) -> std::size_t {
+    if (schedule.residencies[row(r)].space == MemorySpace::host) return 1;
+    return row(r) == 1 || row(r) == 2 || row(r) == 3 ? 2 : 0;
+  };
+  const Layout layout = lay_out(schedule, {.arenas = arenas, .arena_of = arena_of});
+  ASSERT_EQ(layout.arenas.size(), 3U);
+  EXPECT_EQ(layout.arenas[0].height_bytes, 512 + 1024);
+  EXPECT_EQ(layout.arenas[1].height_bytes, 832);
+  EXPECT_EQ(layout.arenas[2].height_bytes, 768 + 768);  // 500 and 600 follow each other above what lives all step
+  EXPECT_EQ(layout.offset_of, (std::vector<Bytes>{512, 0, 768, 768, 0, 0}));
+  for (std::size_t a = 0; a < 3; ++a) {
+    EXPECT_EQ(layout.arenas[a].kind, arenas[a].kind);
+    EXPECT_EQ(layout.arenas[a].alignment_bytes, arenas[a].alignment_bytes);
+  }
+  EXPECT_EQ(layout.device_load_bytes, 512 + 1024);
+  // Without a function the first of each space takes all of it.
+  const Layout usual = lay_out(schedule, {.arenas = arenas, .arena_of = {}});
+  EXPECT_EQ(usual.arenas[2].height_bytes, 0);
+  EXPECT_EQ(usual.arena_of[2], id_of<ArenaId>(0));
+}
+
 TEST(LayOut, ReportsAHeightBeyondTheCapacity) {
   Schedule schedule;
   schedule.compute_tasks = 4;

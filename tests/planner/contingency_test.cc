@@ -77,7 +77,7 @@ std::unique_ptr<RankFixture> routed_pair(int micro_batches, double recipe_ns, do
   return RankFixture::of(std::move(b).finish(), machine);
 }
 
-Program keep_all(RankFixture& f, Bytes dynamic_bytes, Bytes host) {
+Program keep_all(RankFixture& f, Bytes dynamic_bytes, Bytes host, bool chunk_dispatch = false) {
   const Placement nothing;
   Program program;
   program.schedule =
@@ -87,7 +87,8 @@ Program keep_all(RankFixture& f, Bytes dynamic_bytes, Bytes host) {
   device.dynamic_bytes = dynamic_bytes;
   device.capacity_bytes = device.height_bytes + dynamic_bytes;
   add_program_rows(f.graph, program);
-  add_contingencies(f.problem, Choice(f.problem.gaps.size(), Action::keep), 1.0, host, program);
+  add_contingencies(f.problem, Choice(f.problem.gaps.size(), Action::keep),
+                    {.load = 1.0, .host_budget = host, .chunk_dispatch = chunk_dispatch}, program);
   return program;
 }
 
@@ -327,7 +328,7 @@ TEST(Contingency, BothLimitsHoldWhateverTheLoadsAndTheGroups) {
     const auto f = dispatches(2 + static_cast<int>(random() % 4), 64 << random() % 5, round % 2 == 0);
     ASSERT_NE(f, nullptr);
     const Bytes room = (2 + static_cast<Bytes>(random() % 60)) * kMiB;
-    const Program program = keep_all(*f, room, static_cast<Bytes>(random() % 3) * 200 * kMiB);
+    const Program program = keep_all(*f, room, static_cast<Bytes>(random() % 3) * 200 * kMiB, true);
     const auto found = verify_program(f->graph, program);
     ASSERT_FALSE(found.has_value()) << found->detail;
     EXPECT_GE(program.collective_limit_f, program.contingency_limit_f);
@@ -355,7 +356,7 @@ TEST(Contingency, BothLimitsHoldWhateverTheLoadsAndTheGroups) {
 TEST(Contingency, NothingInsideMeansNoSections) {
   const auto f = routed_chain(4, 64, 200, 1e12);
   ASSERT_NE(f, nullptr);
-  const Program program = keep_all(*f, 64 * kMiB, kGiB);
+  const Program program = keep_all(*f, 64 * kMiB, kGiB, true);
   EXPECT_TRUE(program.sections.empty());
   EXPECT_DOUBLE_EQ(program.collective_limit_f, program.contingency_limit_f);
 }

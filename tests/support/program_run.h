@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <regex>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -114,6 +115,18 @@ class Workplace {
  private:
   std::filesystem::path root_;
 };
+
+/// Exit 2, one line on stderr that matches, nothing else anywhere.
+inline void expect_refused(const Workplace& place, const std::vector<std::string>& arguments,
+                           const std::string& pattern) {
+  const std::set<std::string> before = place.files();
+  const Ran ran = place.run(arguments);
+  EXPECT_EQ(ran.status, 2) << ran.err;
+  EXPECT_EQ(ran.out, "");
+  EXPECT_TRUE(is_one_line(ran.err)) << ran.err;
+  EXPECT_TRUE(std::regex_search(ran.err, std::regex(pattern))) << ran.err << "does not match " << pattern;
+  EXPECT_EQ(place.files(), before);
+}
 
 /// The shipped small model.
 [[nodiscard]] inline std::string small_model() {

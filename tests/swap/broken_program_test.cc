@@ -17,7 +17,7 @@ using testing::PlannedStep;
 using testing::run_of;
 using testing::StepGenerator;
 
-constexpr int kJobs = 6, kMutations = 15;
+constexpr int kJobs = 8, kMutations = 15;
 
 /// Races and mismatches of a step, a failure counted as one. Messages order nothing, so that each rank stands alone.
 std::int64_t findings(const PlannedStep& step) {

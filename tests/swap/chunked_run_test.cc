@@ -1,6 +1,7 @@
 // Sections in chunks: all or none of a group run them, between the two limits every step completes, and every byte is
 // where it belongs.
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <condition_variable>
@@ -9,7 +10,11 @@
 #include <random>
 #include <thread>
 
+#include "core/dispatch_section.h"
+#include "core/dynamic_region.h"
 #include "integrations/run/run_plan.h"
+#include "swap/bound_program.h"
+#include "swap/dispatch_chunks.h"
 #include "tests/support/planned_step.h"
 
 namespace tidemark {
@@ -37,7 +42,7 @@ const std::vector<PlannedStep>& chunked_steps() {
     StepGenerator generator(55);
     std::vector<PlannedStep> found;
     for (int i = 0; found.size() < kSteps; ++i) {
-      PlannedStep step = generator.next_routed(1.0 + 0.1 * (i % 4), 50 + 5 * (i % 14));
+      PlannedStep step = generator.next_routed(1.0 + 0.1 * (i % 4), 50 + 5 * (i % 14), true);
       if (sections_of(step) > 3) found.push_back(std::move(step));
     }
     return found;
@@ -126,7 +131,11 @@ TEST(ChunkedRun, WithoutAgreementAboveTheFirstLimitIsRefusedCleanly) {
         if (!status.ok()) {
           ++refused;
           EXPECT_EQ(status.error().code, Error::Code::infeasible);
-          EXPECT_NE(status.error().message.find("up to load"), std::string::npos) << status.error().message;
+          EXPECT_NE(status.error().message.find(fmt::format("up to load {:.4g}, and up to {:.4g} where",
+                                                            plan.program.contingency_limit_f,
+                                                            plan.program.collective_limit_f)),
+                    std::string::npos)
+              << status.error().message;
         }
         ASSERT_EQ(device->synchronize_device(), DeviceCode::ok);
         Mismatch first;
@@ -137,6 +146,56 @@ TEST(ChunkedRun, WithoutAgreementAboveTheFirstLimitIsRefusedCleanly) {
     }
   }
   EXPECT_GT(refused, 0);
+}
+
+/// A load that no buffer is planned for is never run in chunks, even where its rows are as many as at the limit.
+TEST(ChunkedRun, AboveTheSecondLimitARankSaysItCannot) {
+  std::size_t asked = 0;
+  for (const PlannedStep& step : chunked_steps()) {
+    for (const RankPlan& plan : step.outcome.ranks) {
+      const std::unique_ptr<SimDevice> device = make_sim_device(sim_options_for(plan, step.request.machine));
+      RunOptions options{.load = [&](SiteId) { return plan.program.collective_limit_f * (1 + 1e-9); },
+                         .agree =
+                             [&](std::int32_t, std::int32_t, ChunkWish wish) {
+                               ++asked;
+                               EXPECT_EQ(wish, ChunkWish::impossible);
+                               return false;
+                             }};
+      Result<std::unique_ptr<Executor>> executor = Executor::open(plan.program, *device, options);
+      ASSERT_TRUE(executor.ok()) << executor.error().message;
+      (void)executor.value()->issue();
+    }
+  }
+  EXPECT_GE(asked, chunked_steps().size());
+}
+
+/// Some sections agreed to and some not, above the first limit: what is refused is not what was just agreed to.
+TEST(ChunkedRun, WhoSaysItCanIsNotRefusedAfterYes) {
+  std::size_t refused = 0, agreed = 0;
+  for (const PlannedStep& step : chunked_steps()) {
+    for (std::uint32_t trial = 0; trial < 12; ++trial) {
+      for (const RankPlan& plan : step.outcome.ranks) {
+        std::mt19937 random(trial * 100 + static_cast<std::uint32_t>(plan.figures.rank));
+        const std::unique_ptr<SimDevice> device = make_sim_device(sim_options_for(plan, step.request.machine));
+        RunOptions options{
+            .load = [&](SiteId) { return plan.program.collective_limit_f * (random() % 3 == 0 ? 0.9 : 1.0); },
+            .agree =
+                [&](std::int32_t, std::int32_t, ChunkWish wish) {
+                  const bool yes = wish != ChunkWish::impossible && random() % 3 > 0;
+                  agreed += yes ? 1 : 0;
+                  return yes;
+                }};
+        Result<std::unique_ptr<Executor>> executor = Executor::open(plan.program, *device, options);
+        ASSERT_TRUE(executor.ok()) << executor.error().message;
+        const Status status = executor.value()->issue();
+        if (status.ok()) continue;
+        ++refused;
+        EXPECT_EQ(status.error().message.find("had agreed"), std::string::npos) << status.error().message;
+      }
+    }
+  }
+  EXPECT_GT(refused, 5U);
+  EXPECT_GT(agreed, 30U);
 }
 
 /// The ranks of an expert group, each in a thread of its own: yes if one wants it and all can. A rank that says no to
@@ -176,12 +235,14 @@ class Group {
 struct Member {
   std::map<std::int32_t, bool> in_chunks;  ///< per section recorded
   std::size_t wanted = 0;
+  std::string refused;
 };
 
+constexpr int kMembers = 3;
+
 /// Three ranks of one group with loads of their own; `says_no(member, level)`.
-template <class SaysNo>
-std::vector<Member> run_group(const PlannedStep& step, const RankPlan& plan, double most, SaysNo says_no) {
-  constexpr int kMembers = 3;
+template <class LoadOf, class SaysNo>
+std::vector<Member> run_group(const PlannedStep& step, const RankPlan& plan, LoadOf load_of, SaysNo says_no) {
   Group group(kMembers);
   std::vector<Member> members(kMembers);
   std::vector<std::thread> threads;
@@ -189,22 +250,18 @@ std::vector<Member> run_group(const PlannedStep& step, const RankPlan& plan, dou
     threads.emplace_back([&, m] {
       const std::unique_ptr<SimDevice> device = make_sim_device(sim_options_for(plan, step.request.machine));
       RunOptions options{.verify = true,
-                         .load =
-                             [&, m](SiteId site) {
-                               const bool loaded = static_cast<int>(row(site)) % kMembers == m;
-                               return loaded ? most : 0.7 + 0.1 * m;
-                             },
+                         .load = [&, m](SiteId site) { return load_of(m, site); },
                          .agree =
                              [&, m](std::int32_t, std::int32_t level, ChunkWish wish) {
                                return group.ask(level, says_no(m, level) ? ChunkWish::impossible : wish);
-                             }};
+                             },
+                         .leave = [&](std::int32_t) { group.leave(); }};
       {
         Result<std::unique_ptr<Executor>> executor = Executor::open(plan.program, *device, std::move(options));
         ASSERT_TRUE(executor.ok()) << executor.error().message;
         const Status status = executor.value()->issue();
         if (!status.ok()) {
-          group.leave();
-          ADD_FAILURE() << status.error().message;
+          members[static_cast<std::size_t>(m)].refused = status.error().message;
           return;
         }
         const Result<RunReport> report = executor.value()->finish();
@@ -237,6 +294,14 @@ std::size_t expect_all_or_none(const std::vector<Member>& members) {
   return in_chunks;
 }
 
+/// Each site is loaded on one member.
+auto loads_up_to(double most) {
+  return [most](int member, SiteId site) {
+    const bool loaded = static_cast<int>(row(site)) % kMembers == member;
+    return loaded ? most : 0.7 + 0.1 * member;
+  };
+}
+
 const RankPlan& rank_with_sections(const PlannedStep& step) {
   return *std::find_if(step.outcome.ranks.begin(), step.outcome.ranks.end(),
                        [](const RankPlan& r) { return !r.program.sections.empty(); });
@@ -247,9 +312,12 @@ TEST(ChunkedRun, AGroupRunsASectionInChunksIfOneWantsIt) {
   for (const PlannedStep& step : chunked_steps()) {
     const RankPlan& plan = rank_with_sections(step);
     const std::vector<Member> members =
-        run_group(step, plan, plan.program.collective_limit_f, [](int, std::int32_t) { return false; });
+        run_group(step, plan, loads_up_to(plan.program.collective_limit_f), [](int, std::int32_t) { return false; });
     in_chunks += expect_all_or_none(members);
-    for (const Member& member : members) wanted += member.wanted;
+    for (const Member& member : members) {
+      EXPECT_EQ(member.refused, "");
+      wanted += member.wanted;
+    }
   }
   EXPECT_GT(in_chunks, 10U);
   EXPECT_GE(wanted, in_chunks);
@@ -260,9 +328,10 @@ TEST(ChunkedRun, OneRankThatCannotKeepsTheGroupWhole) {
   for (const PlannedStep& step : chunked_steps()) {
     const RankPlan& plan = rank_with_sections(step);
     // Within the first limit, so that whole sections fit.
-    const std::vector<Member> members = run_group(step, plan, plan.program.contingency_limit_f,
+    const std::vector<Member> members = run_group(step, plan, loads_up_to(plan.program.contingency_limit_f),
                                                   [](int member, std::int32_t level) { return member == level % 5; });
     in_chunks += expect_all_or_none(members);
+    for (const Member& member : members) EXPECT_EQ(member.refused, "");
     for (const Member& member : members)
       for (const auto& [_, chunked] : member.in_chunks) whole += chunked ? 0 : 1;
   }
@@ -270,21 +339,80 @@ TEST(ChunkedRun, OneRankThatCannotKeepsTheGroupWhole) {
   EXPECT_GT(whole, 2U);
 }
 
+/// The others do not wait for it, and run whole.
+TEST(ChunkedRun, ARankThatStopsLeavesTheGroup) {
+  for (const PlannedStep& step : chunked_steps()) {
+    const RankPlan& plan = rank_with_sections(step);
+    const auto load_of = [&](int member, SiteId) { return member == 1 ? 900.0 : plan.program.contingency_limit_f; };
+    const std::vector<Member> members = run_group(step, plan, load_of, [](int, std::int32_t) { return false; });
+    EXPECT_NE(members[1].refused, "");
+    for (const int m : {0, 2}) {
+      EXPECT_EQ(members[static_cast<std::size_t>(m)].refused, "");
+      for (const auto& [section, in_chunks] : members[static_cast<std::size_t>(m)].in_chunks)
+        EXPECT_FALSE(in_chunks) << "section " << section;
+    }
+  }
+}
+
+/// Parts of rows whose bytes are no multiple of anything, at scales that round them.
+TEST(ChunkedRun, PartsStayWithinTheirBufferAndMeetInTheirSlot) {
+  for (const PlannedStep& step : chunked_steps()) {
+    const Program& program = rank_with_sections(step).program;
+    for (const Bytes row_bytes : {7, 1000, 4100, 4636})
+      for (const std::int64_t scale : {1, 8, 64}) {
+        Program odd = program;
+        for (RoutedResidency& routed : odd.routed) routed.row_bytes = row_bytes;
+        const Result<BoundProgram> bound = bind_program(odd, scale);
+        ASSERT_TRUE(bound.ok()) << bound.error().message;
+        DispatchChunks chunks(bound.value());
+        StorageVersions versions(odd.schedule.rank);
+        versions.restart();
+        const DispatchSection& section = odd.sections.front();
+        const SectionParts& parts = chunks.parts(0);
+        std::vector<Bytes> true_bytes(odd.schedule.residencies.size());
+        for (const RoutedResidency& routed : odd.routed)
+          true_bytes[row(routed.residency)] = routed_bytes(routed, odd.collective_limit_f);
+        std::map<ResidencyId, Bytes> next;
+        for (std::int32_t c = 0; c < section.chunks; ++c) {
+          chunks.begin(0, c, true_bytes, versions);
+          for (const ResidencyId r : parts.inside) {
+            const RoutedResidency& rule = odd.routed[static_cast<std::size_t>(bound.value().routed[row(r)])];
+            const Bytes room = buffer_bytes(rule, 0, odd.collective_limit_f, section.chunks);
+            const DispatchChunks::Part part = chunks.part_of(0, r, 0);
+            EXPECT_EQ(part.offset, 0);
+            EXPECT_LE(part.bytes, bound.value().scaled(room)) << "rows of " << row_bytes << " at 1/" << scale;
+          }
+          for (const ResidencyId r : parts.kept) {
+            if (bound.value().routed[row(r)] < 0) continue;
+            const DispatchChunks::Part part = chunks.part_of(0, r, 0);
+            EXPECT_EQ(part.offset, next[r]);
+            EXPECT_EQ(part.place, part.offset);
+            next[r] = part.offset + part.bytes;
+          }
+        }
+        for (const auto& [r, end] : next) EXPECT_EQ(end, bound.value().scaled(true_bytes[row(r)]));
+      }
+  }
+}
+
 /// On memory with bytes, in streams that are threads.
 TEST(ChunkedRun, EveryByteIsRightOnTheHost) {
-  const PlannedStep& step = chunked_steps().front();
-  const RankPlan& plan = rank_with_sections(step);
-  const Result<RunOutcome> run = run_plan(step.outcome, step.request.machine,
-                                          {.device = RunDevice::host,
-                                           .rank = plan.figures.rank,
-                                           .scale = 64,
-                                           .verify = true,
-                                           .load = LoadChange{.load = plan.program.collective_limit_f}});
-  ASSERT_TRUE(run.ok()) << run.error().message;
-  EXPECT_TRUE(run.value().problems.empty()) << run.value().problems.front();
-  const RunReport& report = run.value().ranks.front().report;
-  EXPECT_EQ(report.sections.size(), plan.program.sections.size());
-  for (const SectionRecord& s : report.sections) EXPECT_EQ(s.outcome, SectionRecord::Outcome::applied);
+  for (const PlannedStep& step : chunked_steps()) {
+    const RankPlan& plan = rank_with_sections(step);
+    for (const std::int64_t scale : {8, 64}) {
+      const Result<RunOutcome> run = run_plan(step.outcome, step.request.machine,
+                                              {.device = RunDevice::host,
+                                               .rank = plan.figures.rank,
+                                               .scale = scale,
+                                               .verify = true,
+                                               .load = LoadChange{.load = plan.program.collective_limit_f}});
+      ASSERT_TRUE(run.ok()) << run.error().message;
+      EXPECT_TRUE(run.value().problems.empty()) << run.value().problems.front();
+      const RunReport& report = run.value().ranks.front().report;
+      EXPECT_EQ(report.sections.size(), plan.program.sections.size());
+      for (const SectionRecord& s : report.sections) EXPECT_EQ(s.outcome, SectionRecord::Outcome::applied);
+    }
+  }
 }
 
 }  // namespace

@@ -37,7 +37,7 @@ TEST(ContingencyRun, AnyLoadsUpToTheLimitComplete) {
   StepGenerator generator(21);
   Seen seen;
   int above = 0;
-  for (int i = 0; i < 12; ++i) {
+  for (int i = 0; i < 15; ++i) {
     const PlannedStep step = generator.next_routed(1.0 + 0.1 * generator.below(4), 50 + 5 * i);
     for (std::uint32_t trial = 0; trial < 3; ++trial) {
       SimRunRequest request = run_of(step, trial);
