@@ -1,37 +1,19 @@
 #include "allocator/pinned_pool.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <array>
 #include <cassert>
 #include <chrono>
-#include <condition_variable>
-#include <deque>
-#include <mutex>
 #include <optional>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "allocator/give_back.h"
-#include "allocator/offset_allocator.h"
-#include "allocator/pinned_pool_pending.h"
+#include "allocator/pinned_pool_state.h"
 
 namespace tidemark {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr std::int64_t kLongestWaitNs = 1'000'000'000'000'000'000;  ///< 30 years; more would overflow the clock
-
-struct Chunk {
-  Address base = 0;  ///< 0: given back, the place in the list is free
-  OffsetAllocator space{0};
-  bool stays = false;  ///< the device refused to take it back: not offered again while the same request looks for room
-
-  [[nodiscard]] bool can_leave() const { return base != 0 && !stays && space.used_bytes() == 0; }
-};
 
 }  // namespace
 
@@ -49,100 +31,6 @@ const char* name_of(PinnedReport::Kind kind) {
       return "not locked";
   }
   return "unknown";
-}
-
-struct PinnedPool::State {
-  State(Device& the_device, PinnedPoolOptions the_options);
-
-  // All of these: REQUIRES mutex is held.
-  [[nodiscard]] bool take(Bytes bytes, PinnedBlock& block);
-  [[nodiscard]] bool take_from(std::size_t index, Bytes bytes, OffsetAllocator::Search search, PinnedBlock& block);
-  void put_back(const PinnedBlock& block);
-  void set_pending(const PinnedBlock& block, EventHandle event, const PinnedPending::Lane& lane);
-  void retire(std::uint64_t ticket);
-  [[nodiscard]] Bytes rounded(const PinnedBlock& block) const;
-  [[nodiscard]] Bytes largest_free() const;
-  /// What to answer when nothing fits. Orders a chunk if there may be one.
-  [[nodiscard]] PinnedAllocation refuse(Bytes need);
-  [[nodiscard]] bool order(Bytes need);
-  [[nodiscard]] bool make_room(Bytes need);
-  void give_back_free_chunks(Bytes need);
-  [[nodiscard]] Bytes room() const { return bound_bytes - held_bytes - in_flight_bytes - ordered_bytes; }
-  [[nodiscard]] Bytes largest_ever() const { return std::min({bound_bytes, largest_bytes, refused_bytes - 1}); }
-  [[nodiscard]] bool building() const { return !ordered.empty() || in_flight_bytes > 0; }
-
-  using Lock = std::unique_lock<std::mutex>;
-  // These unlock while they ask the device. REQUIRES: the mutex is held by `lock`.
-  /// Asks about an entry; taken back if it is complete and nobody else is at it. False: not complete.
-  [[nodiscard]] bool look_at(Lock& lock, PinnedPending::Entry& entry);
-  /// Takes back what is complete; the number of bytes.
-  Bytes reclaim(Lock& lock);
-  Bytes reclaim_lane(Lock& lock, const PinnedPending::Lane& lane);
-  [[nodiscard]] DeviceCode own_event(Lock& lock, StreamHandle stream, EventHandle& event);
-  [[nodiscard]] bool spare_event(EventHandle& event);
-  /// Until nobody else waits for the entry's event. The entry, now this caller's to wait for within the time left;
-  /// nullptr: it is gone, or the time is over.
-  [[nodiscard]] PinnedPending::Entry* claim(Lock& lock, std::uint64_t ticket, std::int64_t& timeout_ns);
-  /// Ends a use that began with ++users: takes the entry back if it was the last and the work is done.
-  void let_go(PinnedPending::Entry& entry);
-
-  /// Carries out the first order: gives back what is to go, asks the device, reports before the answer counts. Unlocks
-  /// while it does. REQUIRES: orders.
-  void acquire(std::unique_lock<std::mutex>& lock);
-  /// Without the mutex: gives chunks back; those that the device refused stay in the list. The bytes that are gone.
-  [[nodiscard]] Bytes send_off(std::vector<Chunk>& going);
-  /// Asks the device for a chunk. REQUIRES: not locked; afterwards it is.
-  void take_in(Lock& lock, Bytes bytes, Bytes gone_bytes);
-  void add_chunk(Chunk chunk);
-  /// Those that the device refused to take back are chunks again, and what they were to make way for is not ordered.
-  void keep(std::vector<Chunk> refused);
-  void note_refusal(DeviceCode code, Bytes bytes, Bytes gone_bytes);
-  void note_time();
-  void report(PinnedReport::Kind kind, const std::string& text);
-  void report_facts(const PinnedFacts& facts);
-  void report_refusal(DeviceCode code, Bytes bytes, Bytes gone_bytes);
-  void run();
-  void give_all_back();
-
-  Device& device;
-  PinnedPoolOptions options;
-  const Bytes largest_bytes;  ///< of one chunk, by the device
-  const Clock::time_point born = Clock::now();
-
-  mutable std::mutex mutex;
-  std::condition_variable changed;
-  std::vector<Chunk> chunks;
-  PinnedPending pending;
-  std::vector<EventHandle> spare_events;
-  std::vector<EventHandle> waited_for;  ///< that somebody synchronises with now: one at a time for each
-  std::condition_variable waited;       ///< one of these waits is over
-  std::deque<Bytes> ordered;            ///< chunks to ask the device for
-  std::vector<Chunk> leaving;           ///< to give back before the next one comes
-  Bytes refused_bytes = INT64_MAX;      ///< pieces from this size on were refused although others made way for them
-  Bytes bound_bytes = 0, held_bytes = 0, in_flight_bytes = 0, ordered_bytes = 0;
-  std::int64_t arrivals = 0;  ///< answers of the device
-  std::int64_t returns = 0;   ///< blocks put back
-  bool lost = false, ending = false;
-  PinnedPoolStatistics counts;  ///< what is counted as it happens
-
-  std::mutex report_mutex;
-  std::array<bool, 5> reported = {};  ///< by kind
-  std::thread thread;                 ///< last: uses all of the above
-};
-
-PinnedPool::State::State(Device& the_device, PinnedPoolOptions the_options)
-    : device(the_device),
-      options(std::move(the_options)),
-      largest_bytes(device.traits().largest_pinned_bytes > 0 ? device.traits().largest_pinned_bytes : INT64_MAX),
-      bound_bytes(options.bound_bytes / options.class_bytes * options.class_bytes) {
-  const Bytes limit = std::min(bound_bytes, largest_bytes) / options.class_bytes * options.class_bytes;
-  options.chunk_bytes = std::min(round_up(options.chunk_bytes, options.class_bytes), limit);
-  const Bytes initial = options.initial_bytes < 0 ? bound_bytes : std::min(options.initial_bytes, bound_bytes);
-  while (ordered_bytes < initial && options.chunk_bytes > 0) {
-    ordered.push_back(std::min(options.chunk_bytes, bound_bytes - ordered_bytes));
-    ordered_bytes += ordered.back();
-  }
-  if (options.background) thread = std::thread([this] { run(); });
 }
 
 Bytes PinnedPool::State::rounded(const PinnedBlock& block) const {
@@ -260,42 +148,6 @@ Bytes PinnedPool::State::reclaim(Lock& lock) {
   return taken_back;
 }
 
-/// Drops orders not begun and chunks without blocks, as far as needed. False, and nothing changed: that is not enough.
-bool PinnedPool::State::make_room(Bytes need) {
-  Bytes possible = room() + ordered_bytes;
-  for (const Chunk& chunk : chunks) possible += chunk.can_leave() ? chunk.space.capacity() : 0;
-  if (possible < need) return false;
-  while (room() < need && !ordered.empty()) {
-    ordered_bytes -= ordered.back();
-    ordered.pop_back();
-  }
-  give_back_free_chunks(need);
-  return true;
-}
-
-void PinnedPool::State::give_back_free_chunks(Bytes need) {
-  for (Chunk& chunk : chunks) {
-    if (room() >= need) return;
-    if (!chunk.can_leave()) continue;
-    held_bytes -= chunk.space.capacity();
-    leaving.push_back(std::exchange(chunk, {}));
-  }
-}
-
-/// True: a chunk that can hold the block is on its way.
-bool PinnedPool::State::order(Bytes need) {
-  const auto holds = [need](Bytes bytes) { return bytes >= need; };
-  if (in_flight_bytes >= need || std::any_of(ordered.begin(), ordered.end(), holds)) return true;
-  if (need > largest_ever()) return false;
-  if (room() < need && !make_room(need)) {
-    return in_flight_bytes > 0;  // that one may be given back again
-  }
-  ordered.push_back(std::max(need, std::min({options.chunk_bytes, room(), refused_bytes - options.class_bytes})));
-  ordered_bytes += ordered.back();
-  changed.notify_all();
-  return true;
-}
-
 PinnedAllocation PinnedPool::State::refuse(Bytes need) {
   if (lost) return {.outcome = PinnedOutcome::lost};
   if (order(need)) return {.outcome = PinnedOutcome::wait_chunk, .arrivals = arrivals};
@@ -325,136 +177,6 @@ DeviceCode PinnedPool::State::own_event(Lock& lock, StreamHandle stream, EventHa
   if (code != DeviceCode::no_resource) return code;
   static_cast<void>(reclaim(lock));
   return spare_event(event) ? DeviceCode::ok : code;
-}
-
-void PinnedPool::State::add_chunk(Chunk chunk) {
-  const auto hole = std::find_if(chunks.begin(), chunks.end(), [](const Chunk& old) { return old.base == 0; });
-  held_bytes += chunk.space.capacity();
-  if (hole == chunks.end()) {
-    chunks.push_back(std::move(chunk));
-  } else {
-    *hole = std::move(chunk);
-  }
-}
-
-void PinnedPool::State::keep(std::vector<Chunk> refused) {
-  for (Chunk& chunk : refused) {
-    chunk.stays = true;
-    add_chunk(std::move(chunk));
-  }
-  ordered.clear();
-  ordered_bytes = 0;
-}
-
-/// What the device refuses once it is not asked for again. Chunks that had made way come back on demand: only the large
-/// piece was refused, not them.
-void PinnedPool::State::note_refusal(DeviceCode code, Bytes bytes, Bytes gone_bytes) {
-  ++counts.refusals;
-  lost = lost || code == DeviceCode::lost;
-  if (gone_bytes > 0) refused_bytes = std::min(refused_bytes, bytes);
-  bound_bytes = held_bytes + gone_bytes;
-  ordered.clear();
-  ordered_bytes = 0;
-}
-
-void PinnedPool::State::note_time() {
-  const auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - born).count();
-  if (counts.first_chunk_ns < 0 && held_bytes > 0) counts.first_chunk_ns = ns;
-  if (counts.all_chunks_ns < 0 && !building()) counts.all_chunks_ns = ns;
-}
-
-Bytes PinnedPool::State::send_off(std::vector<Chunk>& going) {
-  Bytes gone_bytes = 0;
-  std::erase_if(going, [&](const Chunk& chunk) {
-    if (give_back([&] { return device.free_pinned(chunk.base); }) != DeviceCode::ok) return false;
-    gone_bytes += chunk.space.capacity();
-    return true;
-  });
-  return gone_bytes;
-}
-
-void PinnedPool::State::take_in(Lock& lock, Bytes bytes, Bytes gone_bytes) {
-  Address base = 0;
-  const DeviceCode code = device.allocate_pinned(bytes, base);
-  if (code == DeviceCode::ok) {
-    report_facts(device.pinned_facts(base));
-  } else {
-    report_refusal(code, bytes, gone_bytes);
-  }
-  lock.lock();
-  if (code == DeviceCode::ok) {
-    add_chunk({.base = base, .space = OffsetAllocator(bytes, options.class_bytes)});
-  } else {
-    note_refusal(code, bytes, gone_bytes);
-  }
-}
-
-void PinnedPool::State::acquire(std::unique_lock<std::mutex>& lock) {
-  assert(!ordered.empty());
-  const Bytes bytes = ordered.front();
-  ordered.pop_front();
-  ordered_bytes -= bytes;
-  in_flight_bytes += bytes;
-  std::vector<Chunk> going = std::exchange(leaving, {});
-  lock.unlock();
-  const Bytes gone_bytes = send_off(going);
-  if (going.empty()) {
-    take_in(lock, bytes, gone_bytes);
-  } else {
-    lock.lock();
-    keep(std::move(going));  // a new one as well would be more than the bound
-  }
-  in_flight_bytes -= bytes;
-  ++arrivals;
-  note_time();
-  changed.notify_all();
-}
-
-void PinnedPool::State::report(PinnedReport::Kind kind, const std::string& text) {
-  const std::lock_guard lock(report_mutex);
-  bool& done = reported[static_cast<std::size_t>(kind)];
-  if (!done && options.report) options.report({.kind = kind, .text = text});
-  done = true;
-}
-
-/// REQUIRES: called by the thread that was refused.
-void PinnedPool::State::report_refusal(DeviceCode code, Bytes bytes, Bytes gone_bytes) {
-  const std::string refusal = device.last_error();
-  std::unique_lock lock(mutex);
-  const Bytes held = held_bytes + gone_bytes;
-  lock.unlock();
-  report(PinnedReport::Kind::refused,
-         fmt::format("{} more of pinned memory refused ({}: {}); going on with {} instead of {}", format_bytes(bytes),
-                     name_of(code), refusal, format_bytes(held), format_bytes(options.bound_bytes)));
-}
-
-void PinnedPool::State::report_facts(const PinnedFacts& facts) {
-  const auto tell = [&](bool good, PinnedReport::Kind kind, const char* consequence) {
-    if (!good) report(kind, fmt::format("pinned memory: {} ({})", consequence, facts.explanation));
-  };
-  tell(facts.registered, PinnedReport::Kind::pageable, "not registered, copies block and nothing overlaps");
-  tell(facts.numa_bound, PinnedReport::Kind::numa_unbound, "not on the device's NUMA node, copies may be slow");
-  tell(facts.huge_pages, PinnedReport::Kind::no_huge_pages, "small pages, copies and registration are slower");
-  tell(facts.locked, PinnedReport::Kind::not_locked, "not locked, the system may swap it out");
-}
-
-void PinnedPool::State::run() {
-  std::unique_lock lock(mutex);
-  while (true) {
-    changed.wait(lock, [this] { return ending || !ordered.empty(); });
-    if (ending) return;
-    acquire(lock);
-  }
-}
-
-/// At the end. Takes no memory for its own books.
-void PinnedPool::State::give_all_back() {
-  for (const EventHandle event : spare_events) give_back([&] { return device.destroy_event(event); });
-  for (const std::vector<Chunk>* list : {&chunks, &leaving}) {
-    for (const Chunk& chunk : *list) {
-      if (chunk.base != 0) give_back([&] { return device.free_pinned(chunk.base); });
-    }
-  }
 }
 
 PinnedPool::PinnedPool(Device& device, PinnedPoolOptions options)
@@ -592,7 +314,7 @@ PinnedPoolStatistics PinnedPool::statistics() const {
   all.bound_bytes = state_->bound_bytes;
   all.held_bytes = state_->held_bytes;
   all.largest_free_bytes = state_->largest_free();
-  for (const Chunk& chunk : state_->chunks) all.chunks += chunk.base != 0;
+  for (const PinnedChunk& chunk : state_->chunks) all.chunks += chunk.base != 0;
   return all;
 }
 

@@ -4,6 +4,7 @@
 #include <bit>
 #include <limits>
 #include <map>
+#include <utility>
 
 #include "core/dispatch_section.h"
 
@@ -16,10 +17,10 @@ GranuleRange granules_touched(Bytes offset, Bytes bytes) {
   return {.first = first, .count = (offset + bytes + kPlanGranule - 1) / kPlanGranule - first};
 }
 
-/// Ascending half-steps, of which the first at or after another is found in a few words.
-class HalfStepSet {
+/// Small numbers, of which the neighbours of another are found in a few words.
+class NumberSet {
  public:
-  explicit HalfStepSet(std::size_t size) : words_(size / 64 + 1), groups_(words_.size() / 64 + 1) {}
+  explicit NumberSet(std::size_t size) : words_(size / 64 + 1), groups_(words_.size() / 64 + 1) {}
   void insert(std::size_t i) {
     words_[i / 64] |= std::uint64_t{1} << i % 64;
     groups_[i / 4096] |= std::uint64_t{1} << i / 64 % 64;
@@ -44,29 +45,77 @@ class HalfStepSet {
     const std::size_t word = group * 64 + static_cast<std::size_t>(std::countr_zero(bits));
     return word * 64 + static_cast<std::size_t>(std::countr_zero(words_[word]));
   }
+  /// REQUIRES: there is one.
+  [[nodiscard]] std::size_t last_to(std::size_t i) const {
+    if (const std::uint64_t word = words_[i / 64] << (63 - i % 64); word != 0)
+      return i - static_cast<std::size_t>(std::countl_zero(word));
+    std::size_t word = i / 64 - 1;
+    while (words_[word] == 0) --word;
+    return word * 64 + 63 - static_cast<std::size_t>(std::countl_zero(words_[word]));
+  }
   static constexpr std::size_t kNowhere = std::numeric_limits<std::size_t>::max();
 
  private:
   std::vector<std::uint64_t> words_, groups_;
 };
 
-// Ascending, each once, up to `end`. Marks instead of sorting where granules are not many more than edges.
-void keep_distinct(std::vector<std::int64_t>& edges, std::int64_t end) {
-  if (end / 4 > std::ssize(edges)) {
+/// Granules [0, end) in cells: one each, or where that would be many more than edges, what lies between neighbouring
+/// edges.
+class Cells {
+ public:
+  Cells(std::int64_t end, std::vector<std::int64_t> edges) : end_(end) {
+    if (end / 16 <= std::ssize(edges)) return;
+    edges.insert(edges.end(), {0, end});
     std::sort(edges.begin(), edges.end());
     edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
     edges.erase(std::upper_bound(edges.begin(), edges.end(), end), edges.end());
-    return;
+    edges_ = std::move(edges);
   }
-  std::vector<char> marked(static_cast<std::size_t>(end) + 1, 0);
-  for (const std::int64_t edge : edges) {
-    if (edge <= end) marked[static_cast<std::size_t>(edge)] = 1;
+  [[nodiscard]] std::size_t count() const {
+    return edges_.empty() ? static_cast<std::size_t>(end_) : edges_.size() - 1;
   }
-  edges.clear();
-  for (std::int64_t granule = 0; granule <= end; ++granule) {
-    if (marked[static_cast<std::size_t>(granule)] != 0) edges.push_back(granule);
+  /// Of the granule that is an edge, or beyond the last cell.
+  [[nodiscard]] std::size_t of(std::int64_t granule) const {
+    granule = std::min(granule, end_);
+    if (edges_.empty()) return static_cast<std::size_t>(granule);
+    return static_cast<std::size_t>(std::lower_bound(edges_.begin(), edges_.end(), granule) - edges_.begin());
   }
-}
+  [[nodiscard]] std::int64_t first_granule(std::size_t cell) const {
+    return edges_.empty() ? static_cast<std::int64_t>(cell) : edges_[cell];
+  }
+
+ private:
+  std::int64_t end_ = 0;
+  std::vector<std::int64_t> edges_;
+};
+
+/// A half-step per cell, 0 at first, in runs of the same.
+class HalfStepRuns {
+ public:
+  explicit HalfStepRuns(std::size_t cells) : starts_(cells), value_(cells + 1, 0) { starts_.insert(0); }
+
+  /// Raises cells [first, last) to at least `least`; tells visit(first, last, value) what each run there was.
+  template <class Visit>
+  void raise(std::size_t first, std::size_t last, std::int32_t least, const Visit& visit) {
+    if (first >= last) return;
+    std::int32_t old = value_[starts_.last_to(first)], before = -1;
+    for (std::size_t cell = first, next = first; cell < last; cell = next) {
+      if (cell > first) old = value_[cell];
+      next = std::min(last, starts_.first_from(cell + 1));
+      visit(cell, next, old);
+      value_[cell] = std::max(old, least);
+      (cell > first && value_[cell] == before) ? starts_.erase(cell) : starts_.insert(cell);
+      before = value_[cell];
+    }
+    if (last == value_.size() - 1 || starts_.first_from(last) == last) return;
+    starts_.insert(last);
+    value_[last] = old;
+  }
+
+ private:
+  NumberSet starts_;
+  std::vector<std::int32_t> value_;  // where a run starts
+};
 
 }  // namespace
 
@@ -124,7 +173,7 @@ HoleGranules::HoleGranules(const Program& program, std::vector<RoutedStay> stays
   });
 }
 
-/// Residencies in order of their acquire; per run of granules that all touch alike, until when the last ones stay.
+/// What stands in the arena in order of its begin; per cell, until when the last ones stay.
 void HoleGranules::find_holes() {
   struct Use {
     std::int32_t from = 0, until = 0;
@@ -132,7 +181,7 @@ void HoleGranules::find_holes() {
   };
   const auto& residencies = program_.schedule.residencies;
   std::vector<Use> uses;
-  std::vector<std::int64_t> edges{0, program_.layout.arenas.front().height_bytes / kPlanGranule};
+  std::vector<std::int64_t> edges;
   const auto use = [&](std::int32_t first, std::int32_t until, Bytes offset, Bytes bytes) {
     const GranuleRange range = granules_touched(offset, bytes);
     uses.push_back({.from = first, .until = until, .granules = range});
@@ -145,43 +194,34 @@ void HoleGranules::find_holes() {
     use(in_use[r], residencies[r].release, program_.layout.offset_of[r], residencies[r].bytes);
   }
   for (const BufferUse& buffer : buffer_uses(program_)) use(buffer.from, buffer.until, buffer.offset, buffer.bytes);
-  const std::int64_t end = edges[1];
   std::stable_sort(uses.begin(), uses.end(), [](const Use& a, const Use& b) { return a.from < b.from; });
-  keep_distinct(edges, end);
-  const auto cell_of = [&](std::int64_t granule) {
-    return static_cast<std::size_t>(std::lower_bound(edges.begin(), edges.end(), granule) - edges.begin());
+  const Cells cells(program_.layout.arenas.front().height_bytes / kPlanGranule, std::move(edges));
+  const std::vector<std::int32_t> ends = earliest_ends();
+  HalfStepRuns until(cells.count());
+  const auto keep = [&](const Hole& hole) {
+    if (hole.granules.count > 0 && ends[static_cast<std::size_t>(hole.from)] <= hole.until) holes_.push_back(hole);
   };
-  const std::size_t cells = edges.size() - 1;
-  std::vector<std::int32_t> until(cells, 0);
-  std::vector<Hole> holes;
   const auto occupy = [&](std::size_t first, std::size_t last, std::int32_t from, std::int32_t release) {
-    Hole hole;
-    for (std::size_t c = first; c < last; ++c) {
-      if (until[c] < from) {
-        if (hole.granules.count == 0 || hole.from != until[c]) {
-          if (hole.granules.count > 0) holes.push_back(hole);
-          hole = {.from = until[c], .until = from, .granules = {.first = edges[c], .count = 0}};
-        }
-        hole.granules.count += edges[c + 1] - edges[c];
-      } else if (hole.granules.count > 0) {
-        holes.push_back(hole);
-        hole.granules.count = 0;
+    Hole hole{.from = 0, .until = from, .granules = {}};
+    until.raise(first, last, release, [&](std::size_t begin, std::size_t end, std::int32_t free_from) {
+      const bool is_free = free_from < from;
+      if (!is_free || hole.from != free_from || hole.granules.count == 0) {
+        keep(hole);
+        hole.from = free_from;
+        hole.granules = {.first = cells.first_granule(begin), .count = 0};
       }
-      until[c] = std::max(until[c], release);
-    }
-    if (hole.granules.count > 0) holes.push_back(hole);
+      if (is_free) hole.granules.count += cells.first_granule(end) - cells.first_granule(begin);
+    });
+    keep(hole);
   };
-  for (const Use& u : uses) {
-    const std::size_t last = std::min(cells, cell_of(std::min(end, u.granules.first + u.granules.count)));
-    occupy(std::min(last, cell_of(u.granules.first)), last, u.from, u.until);
-  }
-  occupy(0, cells, clock_end_, clock_end_);
-  keep_useful_holes(std::move(holes));
+  for (const Use& u : uses)
+    occupy(cells.of(u.granules.first), cells.of(u.granules.first + u.granules.count), u.from, u.until);
+  occupy(0, cells.count(), clock_end_, clock_end_);
+  std::stable_sort(holes_.begin(), holes_.end(), [](const Hole& a, const Hole& b) { return a.from < b.from; });
 }
 
-/// In order of `from`; those in which some stay fits.
-void HoleGranules::keep_useful_holes(std::vector<Hole> holes) {
-  // Per half-step: the earliest end of a stay that begins at it or later.
+/// Per half-step: the earliest end of a stay that begins at it or later. A hole that is over before is of no use.
+std::vector<std::int32_t> HoleGranules::earliest_ends() const {
   std::vector<std::int32_t> ends(static_cast<std::size_t>(clock_end_) + 1, std::numeric_limits<std::int32_t>::max());
   for (const std::int32_t s : order_) {
     const RoutedStay& stay = stays_[static_cast<std::size_t>(s)];
@@ -189,9 +229,7 @@ void HoleGranules::keep_useful_holes(std::vector<Hole> holes) {
     least = std::min(least, stay.end);
   }
   for (std::size_t t = ends.size() - 1; t-- > 0;) ends[t] = std::min(ends[t], ends[t + 1]);
-  std::erase_if(holes, [&](const Hole& hole) { return ends[static_cast<std::size_t>(hole.from)] > hole.until; });
-  std::stable_sort(holes.begin(), holes.end(), [](const Hole& a, const Hole& b) { return a.from < b.from; });
-  holes_ = std::move(holes);
+  return ends;
 }
 
 /// One pass over the compute clock: holes open, stays take and give back.
@@ -210,7 +248,7 @@ class HoleGranules::Sweep {
     std::int64_t taken = 0;
     while (taken < wanted) {
       const std::size_t until = open_.first_from(static_cast<std::size_t>(stay.end));
-      if (until == HalfStepSet::kNowhere) break;
+      if (until == NumberSet::kNowhere) break;
       const auto index = static_cast<std::size_t>(open_head_[until]);
       GranuleRange& granules = pieces_[index].granules;
       const GranuleRange run{.first = granules.first, .count = std::min(granules.count, wanted - taken)};
@@ -265,7 +303,7 @@ class HoleGranules::Sweep {
   std::size_t next_hole_ = 0;
   std::int32_t next_back_ = 0;
   std::vector<Piece> pieces_;
-  HalfStepSet open_;                     // half-steps at which something open now ends
+  NumberSet open_;                       // half-steps at which something open now ends
   std::vector<std::int32_t> open_head_;  // per such half-step: pieces, newest first
   std::vector<std::int32_t> back_head_;  // per half-step: pieces that come back
 };
@@ -292,34 +330,60 @@ bool HoleGranules::find_wanted(double load) {
 }
 
 bool HoleGranules::assign(double load) {
+  runs_.clear();
+  ends_.clear();
   std::fill(taken_.begin(), taken_.end(), 0);
   std::fill(first_run_.begin(), first_run_.end(), 0);
-  runs_.clear();
   if (!find_wanted(load)) return true;
-  if (order_.empty() || region_ == 0) return false;
+  const bool suffices = !order_.empty() && region_ > 0 && serve_stays(false);
+  group_runs();
+  return suffices;
+}
+
+bool HoleGranules::suffices(double load) {
+  runs_.clear();
+  ends_.clear();
+  return !find_wanted(load) || (!order_.empty() && region_ > 0 && serve_stays(true));
+}
+
+/// Lets the stays take in the order of the clock. True: the region does for what they lack. Up to the begin of a stay
+/// what the region serves is settled once those before it have taken: there a first shortage may end it.
+bool HoleGranules::serve_stays(bool stop_when_short) {
   if (!searched_) find_holes();
   searched_ = true;
-
   Sweep sweep(holes_, clock_end_);
-  std::vector<GranuleRange> runs;
-  std::vector<std::int32_t> ends;  // per stay of the order: of its part of `runs`
+  std::int64_t used = 0;
+  std::size_t now = 0;
+  bool is_short = false;
+  const auto settle = [&](std::size_t until) {
+    for (; now < until; ++now) is_short = (used += demand_[now]) > region_ || is_short;
+  };
   for (const std::int32_t index : order_) {
     const auto s = static_cast<std::size_t>(index);
     const auto begin = static_cast<std::size_t>(stays_[s].begin), end = static_cast<std::size_t>(stays_[s].end);
-    const std::size_t before = runs.size();
-    if (wanted_[s] > 0 && shortage_[end] > shortage_[begin]) taken_[s] = sweep.take(stays_[s], wanted_[s], runs);
-    demand_[begin] -= taken_[s];
-    demand_[end] += taken_[s];
-    ends.push_back(static_cast<std::int32_t>(runs.size()));
-    first_run_[s + 1] = static_cast<std::int32_t>(runs.size() - before);
+    settle(begin);
+    if (is_short && stop_when_short) return false;
+    std::int64_t taken = 0;
+    if (wanted_[s] > 0 && shortage_[end] > shortage_[begin]) taken = sweep.take(stays_[s], wanted_[s], runs_);
+    demand_[begin] -= taken;
+    demand_[end] += taken;
+    taken_[s] = taken;
+    ends_.push_back(static_cast<std::int32_t>(runs_.size()));
   }
+  settle(demand_.size());
+  return !is_short;
+}
+
+/// Runs in the order in which they were taken become runs by stay.
+void HoleGranules::group_runs() {
+  const auto first_of = [&](std::size_t i) { return i == 0 ? 0 : ends_[i - 1]; };
+  for (std::size_t i = 0; i < ends_.size(); ++i)
+    first_run_[static_cast<std::size_t>(order_[i]) + 1] = ends_[i] - first_of(i);
   for (std::size_t s = 1; s < first_run_.size(); ++s) first_run_[s] += first_run_[s - 1];
-  runs_.resize(runs.size());
-  for (std::size_t i = 0; i < order_.size(); ++i)
-    std::copy(runs.begin() + (i == 0 ? 0 : ends[i - 1]), runs.begin() + ends[i],
+  const std::vector<GranuleRange> taken = std::exchange(runs_, std::vector<GranuleRange>(runs_.size()));
+  for (std::size_t i = 0; i < ends_.size(); ++i)
+    std::copy(taken.begin() + first_of(i), taken.begin() + ends_[i],
               runs_.begin() + first_run_[static_cast<std::size_t>(order_[i])]);
-  std::int64_t sum = 0;
-  return std::all_of(demand_.begin(), demand_.end(), [&](std::int64_t change) { return (sum += change) <= region_; });
 }
 
 std::span<const GranuleRange> HoleGranules::of(std::size_t stay) const {

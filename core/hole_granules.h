@@ -57,6 +57,8 @@ class HoleGranules {
 
   /// Assigns holes for `load`. True: with them the dynamic region suffices at it everywhere.
   [[nodiscard]] bool assign(double load);
+  /// What assign(load) would say, sooner; nothing is assigned afterwards.
+  [[nodiscard]] bool suffices(double load);
 
   [[nodiscard]] const std::vector<RoutedStay>& stays() const { return stays_; }
   /// Of the last assignment: the granules of a stay, kPlanGranule each, in no particular order.
@@ -76,7 +78,9 @@ class HoleGranules {
 
   [[nodiscard]] bool find_wanted(double load);
   void find_holes();
-  void keep_useful_holes(std::vector<Hole> holes);
+  bool serve_stays(bool stop_when_short);
+  void group_runs();
+  [[nodiscard]] std::vector<std::int32_t> earliest_ends() const;
 
   const Program& program_;
   std::vector<RoutedStay> stays_;
@@ -92,6 +96,7 @@ class HoleGranules {
   std::vector<std::int64_t> taken_;      ///< per stay
   std::vector<std::int32_t> first_run_;  ///< CSR per stay
   std::vector<GranuleRange> runs_;
+  std::vector<std::int32_t> ends_;  ///< per stay of the order: of what it took, while stays take
 };
 
 }  // namespace tidemark

@@ -26,8 +26,24 @@ struct Stand {
   bool in_hole = false;
 };
 
-std::vector<Stand> all_stands(const Program& program, const HoleGranules& holes) {
+std::vector<Stand> stands_in_holes(const Program& program, const HoleGranules& holes) {
   std::vector<Stand> stands;
+  for (std::size_t s = 0; s < holes.stays().size(); ++s) {
+    const RoutedStay& stay = holes.stays()[s];
+    const ResidencyId residency = program.routed[static_cast<std::size_t>(stay.routed)].residency;
+    for (const GranuleRange& run : holes.of(s))
+      stands.push_back({.begin = stay.begin,
+                        .end = stay.end,
+                        .first = run.first,
+                        .last = run.first + run.count,
+                        .residency = static_cast<std::int32_t>(residency),
+                        .in_hole = true});
+  }
+  return stands;
+}
+
+/// And chunks of sections, which stand where the plan has nothing at the time.
+void add_planned(const Program& program, std::vector<Stand>& stands) {
   const std::vector<std::int32_t> from = in_use_from(program);
   for (const BufferUse& use : buffer_uses(program))
     stands.push_back({.begin = use.from,
@@ -45,30 +61,19 @@ std::vector<Stand> all_stands(const Program& program, const HoleGranules& holes)
                       .last = (offset + stay.bytes - 1) / kPlanGranule + 1,
                       .residency = static_cast<std::int32_t>(r)});
   }
-  for (std::size_t s = 0; s < holes.stays().size(); ++s) {
-    const RoutedStay& stay = holes.stays()[s];
-    const ResidencyId residency = program.routed[static_cast<std::size_t>(stay.routed)].residency;
-    for (const GranuleRange& run : holes.of(s))
-      stands.push_back({.begin = stay.begin,
-                        .end = stay.end,
-                        .first = run.first,
-                        .last = run.first + run.count,
-                        .residency = static_cast<std::int32_t>(residency),
-                        .in_hole = true});
-  }
-  std::stable_sort(stands.begin(), stands.end(), [](const Stand& a, const Stand& b) { return a.begin < b.begin; });
-  return stands;
 }
 
 // In order of begin, so that two meet in a granule if the earlier one ends after the later one begins. Granules between
-// neighbouring edges have the same occupants.
+// neighbouring edges of holes are in the same holes.
 Found check_apart(const Program& program, const HoleGranules& holes) {
-  const std::vector<Stand> stands = all_stands(program, holes);
-  if (std::ranges::none_of(stands, &Stand::in_hole)) return {};
-  std::vector<std::int64_t> edges;
+  std::vector<Stand> stands = stands_in_holes(program, holes);
+  if (stands.empty()) return {};
+  std::vector<std::int64_t> edges{0};
   for (const Stand& stand : stands) edges.insert(edges.end(), {stand.first, stand.last});
   std::sort(edges.begin(), edges.end());
   edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
+  add_planned(program, stands);
+  std::stable_sort(stands.begin(), stands.end(), [](const Stand& a, const Stand& b) { return a.begin < b.begin; });
   struct Until {
     std::int32_t end = 0;
     std::int32_t hole_end = 0;
@@ -78,11 +83,11 @@ Found check_apart(const Program& program, const HoleGranules& holes) {
   for (const Stand& stand : stands) {
     if (stand.in_hole && (stand.first < 0 || stand.last > whole))
       return wrong(fmt::format("residency {} stands in a hole above the height", stand.residency));
-    const auto from = std::lower_bound(edges.begin(), edges.end(), stand.first) - edges.begin();
-    for (auto e = static_cast<std::size_t>(from); edges[e] < stand.last; ++e) {
+    const auto above = std::upper_bound(edges.begin(), edges.end(), stand.first) - edges.begin();
+    for (auto e = static_cast<std::size_t>(above) - 1; e + 1 < edges.size() && edges[e] < stand.last; ++e) {
       if ((stand.in_hole ? until[e].end : until[e].hole_end) > stand.begin)
         return wrong(fmt::format("residency {} meets another in granule {}, which one of them has as a hole",
-                                 stand.residency, edges[e]));
+                                 stand.residency, std::max(edges[e], stand.first)));
       until[e].end = std::max(until[e].end, stand.end);
       if (stand.in_hole) until[e].hole_end = std::max(until[e].hole_end, stand.end);
     }

@@ -66,7 +66,7 @@ class LevelSearch {
 
   [[nodiscard]] double limit() const { return limit_; }
   /// Raises the limit as far as the holes of the layout carry it on top.
-  void offer_holes(const Program& program);
+  void offer_holes(Program& program);
   /// Moves what was accepted into the program.
   void write(Program& program);
   /// Whether host memory serves the load, with what was accepted.
@@ -203,16 +203,14 @@ void LevelSearch::drop(std::size_t count) {
   accepted_.resize(count);
 }
 
-void LevelSearch::offer_holes(const Program& program) {
-  Program with;  // the rule reads no more than this
-  with.schedule = program.schedule;
-  with.layout = program.layout;
-  with.routed = program.routed;
-  for (const ContingencyDraft& d : accepted_) with.contingencies.push_back(d.contingency);
-  HoleGranules holes(with);
+void LevelSearch::offer_holes(Program& program) {
+  // Only the stays go by contingencies; they are written when their sizes are known.
+  for (const ContingencyDraft& d : accepted_) program.contingencies.push_back(d.contingency);
+  HoleGranules holes(program);
+  program.contingencies.clear();
   const auto carries = [&](std::int64_t steps) {
     const double load = static_cast<double>(steps) / DynamicBound::kSteps;
-    if (!holes.assign(load)) return false;
+    if (!holes.suffices(load)) return false;
     std::optional<Packing> host = pack_host(load);
     if (!host) return false;
     limit_ = load;

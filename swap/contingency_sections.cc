@@ -39,13 +39,13 @@ bool ContingencyEngine::has_room(const SectionParts& parts, double load) {
     const Residency& r = program.schedule.residencies[row(kept)];
     const Bytes actual = routed_bytes(program.routed[static_cast<std::size_t>(routed)], load);
     if (actual <= r.bytes) continue;
+    if (p_.region == nullptr || program.layout.arena_of[row(kept)] != p_.region_arena) return false;
     needs.push_back({.slot_offset = program.layout.offset_of[row(kept)],
                      .planned_bytes = r.bytes,
                      .actual_bytes = actual,
                      .holes = holes_of(kept, in_use_from_[row(kept)])});
   }
-  if (needs.empty()) return true;
-  return p_.region != nullptr && p_.region->has_room(needs, half_step(parts.first));
+  return needs.empty() || p_.region->has_room(needs, half_step(parts.first));
 }
 
 Bytes ContingencyEngine::true_bytes(ResidencyId residency) const {

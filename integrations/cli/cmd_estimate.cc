@@ -1,8 +1,13 @@
+#include <vector>
+
 #include "integrations/cli/console.h"
 #include "integrations/cli/job_request.h"
 #include "integrations/cli/verb.h"
+#include "integrations/formats/accuracy_report.h"
+#include "integrations/formats/file.h"
 #include "integrations/formats/outcome_json.h"
 #include "integrations/formats/summary_text.h"
+#include "integrations/formats/truth_file.h"
 
 namespace tidemark::cli {
 namespace {
@@ -15,9 +20,19 @@ class EstimateCommand final : public Command {
     job_.policy = "keep-all";
     add_job_options(app, job_);
     add_count(app, "--top", top_, 0, kMostTop, "contributors listed per rank (default 8; JSON lists all)");
+    app.get_option("MODEL")->required(false);
+    app.add_option("--truth", truth_, "measured runs with their arguments: predict each and print the errors")
+        ->type_name("FILE")
+        ->excludes(app.get_option("MODEL"));
+    app.add_flag("--rival", rival_, "with --truth: errors of Megatron-LM's own formula beside")->needs("--truth");
+    app.add_flag("--calibrate-per-model", per_model_,
+                 "with --truth: the first rank of every model corrects the predictions of its others")
+        ->needs("--truth");
   }
 
   Result<ExitStatus> run(Console& console) override {
+    if (!truth_.empty()) return score(console);
+    if (job_.model.empty()) return bad_input("MODEL: needs a value, FILE");
     const Result<PlanRequest> request = read_request(job_);
     if (!request) return request.error();
     const Result<Planned> planned = plan_with_progress(request.value(), job_.model, console);
@@ -31,7 +46,23 @@ class EstimateCommand final : public Command {
   }
 
  private:
+  Result<ExitStatus> score(Console& console) const {
+    const Result<std::string> text = read_file(truth_);
+    if (!text) return text.error();
+    const Result<std::vector<framework::MeasuredRun>> runs = read_truth(text.value(), truth_.string());
+    if (!runs) return runs.error();
+    const std::vector<framework::ScoredRank> ranks =
+        framework::score_runs(runs.value(), {.calibrate_per_model = per_model_, .rival = rival_});
+    const AccuracyReport report{.what = truth_.string(), .runs = runs.value(), .ranks = ranks};
+    const Status status = console.print(job_.format == Format::json ? accuracy_json(report) : accuracy_text(report));
+    if (!status) return status.error();
+    return ExitStatus::done;
+  }
+
   JobOptions job_;
+  std::filesystem::path truth_;
+  bool rival_ = false;
+  bool per_model_ = false;
   int top_ = 8;
 };
 

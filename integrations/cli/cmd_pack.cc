@@ -25,6 +25,7 @@ namespace {
 
 constexpr int kDefaultWork = 10'000'000, kMostWork = 2'000'000'000;
 constexpr std::int64_t kWorkUnderTimeLimit = 1'000'000'000'000'000;  // the clock decides
+constexpr Bytes kMostCapacity = std::int64_t{1} << 50;               // as the sum of all sizes
 constexpr Bytes kMostAlignment = kGiB;
 
 std::vector<std::string> packer_names() {
@@ -46,7 +47,7 @@ class PackCommand final : public Command {
     app.add_option("FILE", file_, "buffers with their life times, minimalloc CSV (docs/formats.md)")
         ->required()
         ->type_name("FILE");
-    add_bytes(app, "--capacity", capacity_bytes_, 1,
+    add_bytes(app, "--capacity", capacity_bytes_, 1, kMostCapacity,
               "what the packing must not be higher than; stops as soon as it is not (default: as low as possible)");
     add_duration(app, "--time-limit", time_limit_ns_,
                  "for packing, such as 10s or 500ms; results then vary with speed");
@@ -54,7 +55,7 @@ class PackCommand final : public Command {
               fmt::format("effort instead of time, about a microsecond a unit (default {})", kDefaultWork));
     add_word(app, "--packer", packer_, "packer", packer_names(),
              fmt::format("who packs ({}; default {})", join_words(packer_names()), packer_));
-    add_bytes(app, "--alignment", alignment_bytes_, 1,
+    add_bytes(app, "--alignment", alignment_bytes_, 1, kMostAlignment,
               "of every address; sizes are rounded up to it (default 1, and the file's own)");
     app.add_flag("--repack", repack_, "the column 'offset' is where buffers might lie, not where they must");
     add_output_file(app, "--out", out_, "write the file again with the addresses in the column 'offset'");
@@ -64,7 +65,6 @@ class PackCommand final : public Command {
   }
 
   Result<ExitStatus> run(Console& console) override {
-    if (alignment_bytes_.value_or(1) > kMostAlignment) return bad_input("--alignment: must be at most 1GiB");
     Input input;
     OutputSet outputs;
     std::vector<Bytes> addresses;

@@ -19,6 +19,7 @@ namespace tidemark::cli {
 namespace {
 
 constexpr double kLargestScale = 1000;
+constexpr int kMostWorldSize = 1 << 24;
 
 std::vector<std::string> policy_names() {
   std::vector<std::string> names;
@@ -92,12 +93,30 @@ void add_what_if_options(CLI::App& app, JobOptions& options) {
   add_format(app, options.format);
 }
 
+void add_argument_options(CLI::App& app, JobOptions& options) {
+  app.add_option("--megatron-args", options.megatron_args,
+                 "instead of the model file: the arguments of a Megatron-LM or MindSpeed-LLM job as its launch script, "
+                 "YAML or JSON (docs/formats.md)")
+      ->type_name("FILE");
+  add_count(app, "--world-size", options.world_size, 1, kMostWorldSize,
+            "with --megatron-args: devices of the job, where the file does not say");
+  app.add_flag("--strict", options.strict, "with --megatron-args: an argument that is not understood is an error");
+  for (const char* name : {"--world-size", "--strict"}) app.get_option(name)->needs("--megatron-args");
+}
+
 void add_job_options(CLI::App& app, JobOptions& options) {
-  app.add_option("MODEL", options.model, "model and layout, YAML (docs/formats.md)")->required()->type_name("FILE");
+  app.add_option("MODEL", options.model, "model and layout, YAML (docs/formats.md)")->type_name("FILE");
+  add_argument_options(app, options);
+  app.get_option("--megatron-args")->excludes(app.get_option("MODEL"));
   add_what_if_options(app, options);
 }
 
-Result<PlanRequest> read_request(const JobOptions& options) {
+const std::filesystem::path& subject_of(const JobOptions& options) {
+  return options.megatron_args.empty() ? options.model : options.megatron_args;
+}
+
+Result<PlanRequest> read_request(const JobOptions& options, const Console* /*console*/) {
+  if (options.model.empty()) return bad_input("MODEL is required, a FILE; or give --megatron-args FILE");
   const Result<std::string> text = read_file(options.model);
   if (!text) return text.error();
   Result<JobSpec> job = read_job(text.value(), options.model.string());
@@ -128,7 +147,7 @@ Result<PlanRequest> read_request(const JobOptions& options) {
 }
 
 std::vector<std::filesystem::path> inputs_of(const JobOptions& options) {
-  std::vector<std::filesystem::path> inputs = {options.model};
+  std::vector<std::filesystem::path> inputs = {subject_of(options)};
   if (!options.imbalance_from.empty()) inputs.push_back(options.imbalance_from);
   if (!options.device.empty()) inputs.emplace_back(options.device);
   return inputs;

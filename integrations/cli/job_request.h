@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "integrations/cli/options.h"
+#include "planner/framework/argument_table.h"
 #include "planner/planner.h"
 
 namespace tidemark::cli {
@@ -15,7 +16,10 @@ class Console;
 
 struct JobOptions {
   std::filesystem::path model;
-  std::string device;  ///< empty: the model file's
+  std::filesystem::path megatron_args;  ///< in place of `model`; empty: not given
+  int world_size = 0;                   ///< devices of that job; 0: as its file says
+  bool strict = false;                  ///< an argument not understood is an error
+  std::string device;                   ///< empty: the model file's
   std::string policy = "optimal";
   Imbalance imbalance;
   std::filesystem::path imbalance_from;
@@ -28,13 +32,29 @@ struct JobOptions {
   Format format = Format::text;
 };
 
-/// The positional MODEL and every option of JobOptions. What `options` holds are the defaults shown in the help.
+/// The positional MODEL, --megatron-args in its place, and every option of JobOptions. What `options` holds are the
+/// defaults shown in the help.
 void add_job_options(CLI::App& app, JobOptions& options);
 /// All of them but the positional: for a verb whose file may be something else.
 void add_what_if_options(CLI::App& app, JobOptions& options);
 
-/// Reads the model, the device and the measured counts. Errors (bad_input): one line.
-[[nodiscard]] Result<PlanRequest> read_request(const JobOptions& options);
+/// --megatron-args, --world-size and --strict, for a verb that takes them beside a positional of its own.
+void add_argument_options(CLI::App& app, JobOptions& options);
+
+/// Reads the model, the device and the measured counts. With --megatron-args, what is left out is noted on `console`.
+/// Errors (bad_input): one line.
+[[nodiscard]] Result<PlanRequest> read_request(const JobOptions& options, const Console* console = nullptr);
+
+/// The job of --megatron-args. The device (--device, else what the file's framework runs on) decides the accelerator.
+/// `notes` of the result hold what the file left open. Errors (bad_input): one line; with --strict every argument that
+/// is not understood, with its place.
+[[nodiscard]] Result<framework::ImportedRun> read_training_run(const JobOptions& options);
+
+/// A line for each argument not understood (with a near miss) and each assumption.
+[[nodiscard]] std::vector<std::string> import_remarks(const framework::ImportedRun& imported);
+
+/// The file that names the job in messages.
+[[nodiscard]] const std::filesystem::path& subject_of(const JobOptions& options);
 
 /// The files named by the options, so that no output replaces an input.
 [[nodiscard]] std::vector<std::filesystem::path> inputs_of(const JobOptions& options);

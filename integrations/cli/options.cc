@@ -64,19 +64,17 @@ void add_size(CLI::App& app, const std::string& name, std::optional<Bytes>& valu
   });
 }
 
-void add_bytes(CLI::App& app, const std::string& name, std::optional<Bytes>& value, Bytes least,
+void add_bytes(CLI::App& app, const std::string& name, std::optional<Bytes>& value, Bytes least, Bytes most,
                const std::string& help) {
-  constexpr Bytes kMost = std::int64_t{1} << 50;
-  add_read(app, name, "SIZE|N", help, [&value, least](const std::string& text) -> Status {
-    Bytes bytes = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), bytes);
-    if (error != std::errc{} || end != text.data() + text.size()) {
-      const Result<Bytes> size = parse_bytes(text);
-      if (!size) return size.error();
-      bytes = size.value();
+  add_read(app, name, "SIZE|N", help, [&value, least, most](const std::string& text) -> Status {
+    const bool bare = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+    const Result<Bytes> size = parse_bytes(bare ? text + "B" : text);
+    if (!size && !bare) return size.error();
+    if (!size || size.value() < least || size.value() > most) {
+      return bad_input(fmt::format("{} is out of range; it must be from {} to {} bytes ({})", shown(text), least, most,
+                                   format_bytes(most)));
     }
-    if (bytes < least || bytes > kMost)
-      return bad_input(fmt::format("{} is out of range; it must be from {} to 2^50 bytes", shown(text), least));
+    const Bytes bytes = size.value();
     value = bytes;
     return {};
   });

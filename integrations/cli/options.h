@@ -21,8 +21,8 @@ enum class Format : std::uint8_t { text, json };
 void add_size(CLI::App& app, const std::string& name, std::optional<Bytes>& value, const std::string& help);
 
 /// `--capacity 1MiB`, or a bare number of bytes: where tables of bare bytes are meant, their sizes may be, too. From
-/// `least` to 2^50.
-void add_bytes(CLI::App& app, const std::string& name, std::optional<Bytes>& value, Bytes least,
+/// `least` to `most`.
+void add_bytes(CLI::App& app, const std::string& name, std::optional<Bytes>& value, Bytes least, Bytes most,
                const std::string& help);
 
 /// `--time-limit 10s`: nanoseconds, above 0 and at most a day.

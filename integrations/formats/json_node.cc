@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "integrations/formats/int_column.h"
 #include "integrations/formats/shown.h"
 
@@ -10,7 +12,29 @@ namespace {
 
 const nlohmann::json kNothing;
 
+// Line and column of a byte of the text, both from 1.
+std::string place_of(std::string_view text, std::size_t byte) {
+  const std::string_view before = text.substr(0, std::min(byte, text.size()));
+  const auto line = std::ranges::count(before, '\n') + 1;
+  const std::size_t start = before.rfind('\n');
+  const std::size_t column = start == std::string_view::npos ? before.size() : before.size() - start - 1;
+  return fmt::format("{}:{}", line, std::max<std::size_t>(column, 1));
+}
+
 }  // namespace
+
+Result<nlohmann::json> parse_json(std::string_view text, std::string_view file_name, std::string_view what) {
+  try {
+    return nlohmann::json::parse(text);
+  } catch (const nlohmann::json::parse_error& error) {
+    const bool cut = error.byte > text.size();
+    return bad_input(fmt::format(
+        "{}:{}: {}", file_name, place_of(text, error.byte),
+        cut ? fmt::format("the text ends in the middle of {}; is the file cut short?", what) : "not valid JSON here"));
+  } catch (const nlohmann::json::exception&) {
+    return bad_input(fmt::format("{}:1:1: a number in the file is too large", file_name));
+  }
+}
 
 void JsonNode::wrong(const std::string& message) const {
   if (!mistake_->empty()) return;
@@ -33,6 +57,16 @@ JsonNode JsonNode::at(std::string_view key) const {
 
 bool JsonNode::has(std::string_view key) const {
   return value_->is_object() && value_->contains(std::string(key));
+}
+
+std::vector<std::string> JsonNode::keys() const {
+  std::vector<std::string> keys;
+  if (!value_->is_object()) {
+    wrong("must be an object");
+    return keys;
+  }
+  for (const auto& [key, value] : value_->items()) keys.push_back(key);
+  return keys;
 }
 
 std::size_t JsonNode::size() const {

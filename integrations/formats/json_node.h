@@ -15,6 +15,11 @@
 
 namespace tidemark {
 
+/// The document a text holds. `what` it is, for the message: "the plan". Errors (bad_input): `file:line:column: what`
+/// where the text is no JSON.
+[[nodiscard]] Result<nlohmann::json> parse_json(std::string_view text, std::string_view file_name,
+                                                std::string_view what);
+
 class JsonNode {
  public:
   /// The first mistake found anywhere in the document; empty: none yet.
@@ -26,7 +31,8 @@ class JsonNode {
   [[nodiscard]] JsonNode at(std::string_view key) const;
   [[nodiscard]] bool is_null() const { return value_->is_null(); }
   [[nodiscard]] bool has(std::string_view key) const;
-  [[nodiscard]] std::size_t size() const;  ///< of a list; a mistake if it is none
+  [[nodiscard]] std::vector<std::string> keys() const;  ///< of an object, in byte order; a mistake if it is none
+  [[nodiscard]] std::size_t size() const;               ///< of a list; a mistake if it is none
   [[nodiscard]] JsonNode item(std::size_t index) const;
 
   [[nodiscard]] std::int64_t integer(std::int64_t least = std::numeric_limits<std::int64_t>::min(),
@@ -40,6 +46,11 @@ class JsonNode {
   /// A folded column (int_column.h) of values from `least` to `most`; `count` as given unless kAnyCount.
   static constexpr std::size_t kAnyCount = std::numeric_limits<std::size_t>::max();
   [[nodiscard]] std::vector<std::int64_t> column(std::size_t count, std::int64_t least, std::int64_t most) const;
+
+  /// The value as it is, for what no reader here describes.
+  [[nodiscard]] const nlohmann::json& json() const { return *value_; }
+  /// `/rows/3/args`; empty at the top.
+  [[nodiscard]] const std::string& pointer() const { return pointer_; }
 
   void wrong(const std::string& message) const;
   [[nodiscard]] bool clean() const { return mistake_->empty(); }

@@ -399,15 +399,6 @@ PlanFile read_root(const JsonNode& root) {
   return file;
 }
 
-// Line and column of a byte of the text, both from 1.
-std::string place_of(std::string_view text, std::size_t byte) {
-  const std::string_view before = text.substr(0, std::min(byte, text.size()));
-  const auto line = std::ranges::count(before, '\n') + 1;
-  const std::size_t start = before.rfind('\n');
-  const std::size_t column = start == std::string_view::npos ? before.size() : before.size() - start - 1;
-  return fmt::format("{}:{}", line, std::max<std::size_t>(column, 1));
-}
-
 }  // namespace
 
 const Site& GraphOutline::site_of(StorageId storage) const {
@@ -476,19 +467,10 @@ std::string write_plan_file(const PlanRequest& request, const PlanOutcome& outco
 }
 
 Result<PlanFile> read_plan_file(std::string_view text, std::string_view file_name) {
-  nlohmann::json document;
-  try {
-    document = nlohmann::json::parse(text);
-  } catch (const nlohmann::json::parse_error& error) {
-    const bool cut = error.byte > text.size();
-    return bad_input(
-        fmt::format("{}:{}: {}", file_name, place_of(text, error.byte),
-                    cut ? "the text ends in the middle of the plan; is the file cut short?" : "not valid JSON here"));
-  } catch (const nlohmann::json::exception&) {
-    return bad_input(fmt::format("{}:1:1: a number in the file is too large", file_name));
-  }
+  const Result<nlohmann::json> document = parse_json(text, file_name, "the plan");
+  if (!document) return document.error();
   JsonNode::Mistake mistake;
-  const JsonNode root(document, mistake);
+  const JsonNode root(document.value(), mistake);
   PlanFile file = read_root(root);
   check_rules(root, file);
   if (mistake.empty()) check_messages(root, file);

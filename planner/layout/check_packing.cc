@@ -27,13 +27,15 @@ Found check_places(const PackProblem& problem, const Packing& packing) {
   for (std::size_t i = 0; i < problem.items.size(); ++i) {
     const Bytes offset = packing.offsets[i];
     if (!problem.items[i].takes_part()) continue;
-    if (offset < 0 || offset % problem.alignment != 0) return fmt::format("item {} is misaligned, at {}", i, offset);
+    if (offset < 0 || offset % problem.alignment != 0)
+      return fmt::format("item {} is misaligned, at {}, no multiple of {}", i, offset, problem.alignment);
     if (!problem.fixed_offset.empty() && problem.fixed_offset[i] != kAnywhere && offset != problem.fixed_offset[i])
       return fmt::format("item {} is fixed to {} and lies at {}", i, problem.fixed_offset[i], offset);
     const Bytes start = offset - (problem.shift.empty() ? 0 : problem.shift[i]);
     const auto [at, first] = address.try_emplace(number_of(problem, i), i, start);
-    if (start < 0 || (!problem.own_alignment.empty() && start % problem.own_alignment[i] != 0))
-      return fmt::format("item {} is misaligned, its block at {}", i, start);
+    const Bytes own = problem.own_alignment.empty() ? 1 : problem.own_alignment[i];
+    if (start < 0 || start % own != 0)
+      return fmt::format("item {} is misaligned, its block at {}, no multiple of {}", i, start, own);
     if (!first && at->second.second != start)
       return fmt::format("items {} and {} are one block at two addresses", at->second.first, i);
     height = std::max(height, offset + aligned(problem, i));

@@ -139,6 +139,7 @@ TEST(HoleGranules, MatchesTheRuleCellByCell) {
     const double load = 1.01 + static_cast<double>(random() % 150) / (round % 2 == 0 ? 1000 : 100);
     HoleGranules holes(program);
     const bool carried = holes.assign(load);
+    EXPECT_EQ(HoleGranules(program).suffices(load), carried) << "round " << round;
     Table table(program, program.layout.arenas.front().height_bytes / kG);
     const auto region = dynamic_region(program.layout.arenas.front(), kG).count;
     std::vector<std::int64_t> demand = dynamic_demand(program, load);
@@ -171,6 +172,31 @@ TEST(HoleGranules, MatchesTheRuleCellByCell) {
   EXPECT_GT(taken, 1000);
   EXPECT_GT(suffices, 30);
   EXPECT_GT(short_of, 30);
+}
+
+// A tall arena is looked at by what stands in it, not granule by granule.
+TEST(HoleGranules, AreTheSameAboveMuchThatIsTaken) {
+  constexpr std::int64_t kBelow = 5000;
+  std::mt19937 random(5);
+  std::int64_t taken = 0;
+  for (int round = 0; round < 100; ++round) {
+    const Program low = random_program(random);
+    Program high = low;
+    for (Bytes& offset : high.layout.offset_of) offset += kBelow * kG;
+    high.layout.arenas.front().capacity_bytes += kBelow * kG;
+    high.layout.arenas.front().height_bytes += kBelow * kG;
+    add(high, 0, 2 * low.schedule.compute_tasks + 1, 0, kBelow * kG, false);
+    HoleGranules below(low), above(high);
+    EXPECT_EQ(below.assign(1.2), above.assign(1.2));
+    ASSERT_EQ(below.stays(), above.stays());
+    for (std::size_t s = 0; s < below.stays().size(); ++s) {
+      std::vector<GranuleRange> wanted(below.of(s).begin(), below.of(s).end());
+      for (GranuleRange& run : wanted) run.first += kBelow;
+      EXPECT_EQ(std::vector<GranuleRange>(above.of(s).begin(), above.of(s).end()), wanted) << "round " << round;
+      taken += below.count(s);
+    }
+  }
+  EXPECT_GT(taken, 300);
 }
 
 }  // namespace

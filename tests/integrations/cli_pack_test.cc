@@ -136,7 +136,8 @@ TEST(CliPack, BadUsage) {
   expect_refused(place, {"pack", "b.csv", "--time-limit", "10"}, "--time-limit: '10' is not a time; .* like 10s");
   expect_refused(place, {"pack", "b.csv", "--time-limit", "0s"}, "--time-limit: '0s' is out of range");
   expect_refused(place, {"pack", "b.csv", "--packer", "atuo"}, "unknown packer 'atuo'; did you mean 'auto'");
-  expect_refused(place, {"pack", "b.csv", "--alignment", "2GiB"}, "--alignment: must be at most 1GiB");
+  expect_refused(place, {"pack", "b.csv", "--alignment", "2GiB"}, "--alignment: '2GiB' is out of range; .* 1073741824");
+  expect_refused(place, {"pack", "b.csv", "--capacity", "99999999999999999999"}, "--capacity: .* is out of range");
   expect_refused(place, {"pack", "b.csv", "--work", "0"}, "--work: '0' is not a whole number from 1");
 }
 

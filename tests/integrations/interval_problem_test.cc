@@ -208,7 +208,7 @@ TEST(IntervalProblem, ContradictionsNameBuffersAndLines) {
   EXPECT_EQ(refusal(head + "x,0,1,1,,,,\na,0,1,1,,4,,\n", {.alignment_bytes = 512}),
             "f.csv:3: buffer 'a' (line 3) is fixed to an address that is no multiple of 512");
   EXPECT_EQ(refusal(head + "x,0,1,1,,0,,\na,0,1,1,8,4,,\n"),
-            "f.csv:3: buffer 'a' (line 3) is misaligned, its block at 4");
+            "f.csv:3: buffer 'a' (line 3) is misaligned, its block at 4, no multiple of 8");
   EXPECT_EQ(refusal(head + "x,0,1,1,1099511627775,,g,\na,0,1,1,1099511627776,,g,\n").substr(0, 27),
             "f.csv:3: buffer 'a' (line 3");
   EXPECT_EQ(refusal(head + "x,0,1,1,1099511627777,,,\n").substr(0, 18), "f.csv:2: alignment");

@@ -3,12 +3,15 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cstring>
 #include <limits>
 #include <random>
 #include <set>
 
 #include "core/dynamic_region.h"
 #include "core/spare_host.h"
+#include "device/host_device.h"
 #include "swap/arena_memory.h"
 #include "swap/bound_program.h"
 #include "swap/dynamic_region.h"
@@ -223,6 +226,47 @@ TEST(DynamicRegion, MapsNoGranuleTwiceBehindATailPad) {
           << height << ": " << device->last_error();
     }
     EXPECT_EQ(device->leaks(), "");
+  }
+}
+
+/// A window of a slot, a hole of the plan and the dynamic region: its bytes are those of the arena's granules.
+TEST(DynamicRegion, AWindowUsesTheHoleItWasGiven) {
+  const Result<std::unique_ptr<Device>> device = open_host_device({.capacity_bytes = 64 * kMiB});
+  ASSERT_TRUE(device.ok()) << device.error().message;
+  Arena arena{.space = MemorySpace::device, .kind = Arena::Kind::mapped, .capacity_bytes = 40 * kMiB};
+  arena.alignment_bytes = 512;
+  arena.height_bytes = 16 * kMiB;
+  arena.dynamic_bytes = 4 * kMiB;
+  {
+    const auto id = id_of<ArenaId>(0);
+    ArenaMemory memory(*device.value());
+    ASSERT_TRUE(memory
+                    .take({{.mapped = true,
+                            .bytes = arena.height_bytes,
+                            .region_begin = arena.height_bytes,
+                            .region_end = arena.height_bytes + arena.dynamic_bytes}},
+                          "test")
+                    .ok());
+    DynamicRegion region(*device.value(), memory, arena, id, 1);
+    ASSERT_TRUE(region.promises_limit());
+    const std::array holes{GranuleRange{.first = 6, .count = 1}, GranuleRange{.first = 3, .count = 1}};
+    OversizedStay stay;
+    ASSERT_EQ(region.take(2 * kMiB, 4 * kMiB, 10 * kMiB, 0, holes, stay), DynamicRegion::Taken::ok);
+    EXPECT_EQ(stay.extra_bytes, 2 * kMiB) << "two of the three granules beyond the slot are holes";
+    ASSERT_EQ(stay.granules.size(), 1U);
+    const std::array<std::int64_t, 5> granules{1, 2, 6, 3, stay.granules.front()};
+    for (std::size_t i = 0; i < granules.size(); ++i) {
+      auto* window = reinterpret_cast<unsigned char*>(stay.address) + i * static_cast<std::size_t>(2 * kMiB);
+      std::memset(window, static_cast<int>(i + 1), static_cast<std::size_t>(2 * kMiB));
+    }
+    for (std::size_t i = 0; i < granules.size(); ++i) {
+      const auto* bytes = reinterpret_cast<const unsigned char*>(memory.at(id, granules[i] * 2 * kMiB));
+      EXPECT_EQ(bytes[0], i + 1) << "granule " << granules[i];
+      EXPECT_EQ(bytes[2 * kMiB - 1], i + 1) << "granule " << granules[i];
+    }
+    const auto* untouched = reinterpret_cast<const unsigned char*>(memory.at(id, 8 * kMiB));
+    EXPECT_EQ(untouched[0], 0);
+    region.give_back(stay, 2);
   }
 }
 

@@ -1,0 +1,114 @@
+#pragma once
+// What a pinned pool knows, and how its parts work on it: pinned_pool.cc hands blocks out and takes them back,
+// pinned_pool_build.cc gets chunks from the device and gives them back.
+//
+// Threads: one mutex over everything but the reports; no call of the device is made with it held.
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "allocator/offset_allocator.h"
+#include "allocator/pinned_pool.h"
+#include "allocator/pinned_pool_pending.h"
+
+namespace tidemark {
+
+struct PinnedChunk {
+  Address base = 0;  ///< 0: given back, the place in the list is free
+  OffsetAllocator space{0};
+  bool stays = false;  ///< the device refused to take it back: not offered again while the same request looks for room
+
+  [[nodiscard]] bool can_leave() const { return base != 0 && !stays && space.used_bytes() == 0; }
+};
+
+struct PinnedPool::State {
+  using Chunk = PinnedChunk;
+  using Clock = std::chrono::steady_clock;
+  using Lock = std::unique_lock<std::mutex>;
+
+  State(Device& the_device, PinnedPoolOptions the_options);
+
+  // All of these: REQUIRES mutex is held.
+  [[nodiscard]] bool take(Bytes bytes, PinnedBlock& block);
+  [[nodiscard]] bool take_from(std::size_t index, Bytes bytes, OffsetAllocator::Search search, PinnedBlock& block);
+  void put_back(const PinnedBlock& block);
+  void set_pending(const PinnedBlock& block, EventHandle event, const PinnedPending::Lane& lane);
+  void retire(std::uint64_t ticket);
+  [[nodiscard]] Bytes rounded(const PinnedBlock& block) const;
+  [[nodiscard]] Bytes largest_free() const;
+  /// What to answer when nothing fits. Orders a chunk if there may be one.
+  [[nodiscard]] PinnedAllocation refuse(Bytes need);
+  [[nodiscard]] bool order(Bytes need);
+  [[nodiscard]] bool make_room(Bytes need);
+  void give_back_free_chunks(Bytes need);
+  [[nodiscard]] Bytes room() const { return bound_bytes - held_bytes - in_flight_bytes - ordered_bytes; }
+  [[nodiscard]] Bytes largest_ever() const { return std::min({bound_bytes, largest_bytes, refused_bytes - 1}); }
+  [[nodiscard]] bool building() const { return !ordered.empty() || in_flight_bytes > 0; }
+
+  // These unlock while they ask the device. REQUIRES: the mutex is held by `lock`.
+  /// Asks about an entry; taken back if it is complete and nobody else is at it. False: not complete.
+  [[nodiscard]] bool look_at(Lock& lock, PinnedPending::Entry& entry);
+  /// Takes back what is complete; the number of bytes.
+  Bytes reclaim(Lock& lock);
+  Bytes reclaim_lane(Lock& lock, const PinnedPending::Lane& lane);
+  [[nodiscard]] DeviceCode own_event(Lock& lock, StreamHandle stream, EventHandle& event);
+  [[nodiscard]] bool spare_event(EventHandle& event);
+  /// Until nobody else waits for the entry's event. The entry, now this caller's to wait for within the time left;
+  /// nullptr: it is gone, or the time is over.
+  [[nodiscard]] PinnedPending::Entry* claim(Lock& lock, std::uint64_t ticket, std::int64_t& timeout_ns);
+  /// Ends a use that began with ++users: takes the entry back if it was the last and the work is done.
+  void let_go(PinnedPending::Entry& entry);
+
+  /// Carries out the first order: gives back what is to go, asks the device, reports before the answer counts. Unlocks
+  /// while it does. REQUIRES: orders.
+  void acquire(std::unique_lock<std::mutex>& lock);
+  /// Without the mutex: gives chunks back; those that the device refused stay in the list. The bytes that are gone.
+  [[nodiscard]] Bytes send_off(std::vector<Chunk>& going);
+  /// Asks the device for a chunk. REQUIRES: not locked; afterwards it is.
+  void take_in(Lock& lock, Bytes bytes, Bytes gone_bytes);
+  void add_chunk(Chunk chunk);
+  /// Those that the device refused to take back are chunks again, and what they were to make way for is not ordered.
+  void keep(std::vector<Chunk> refused);
+  void note_refusal(DeviceCode code, Bytes bytes, Bytes gone_bytes);
+  void note_time();
+  void report(PinnedReport::Kind kind, const std::string& text);
+  void report_facts(const PinnedFacts& facts);
+  void report_refusal(DeviceCode code, Bytes bytes, Bytes gone_bytes);
+  void run();
+  void give_all_back();
+
+  Device& device;
+  PinnedPoolOptions options;
+  const Bytes largest_bytes;  ///< of one chunk, by the device
+  const Clock::time_point born = Clock::now();
+
+  mutable std::mutex mutex;
+  std::condition_variable changed;
+  std::vector<Chunk> chunks;
+  PinnedPending pending;
+  std::vector<EventHandle> spare_events;
+  std::vector<EventHandle> waited_for;  ///< that somebody synchronises with now: one at a time for each
+  std::condition_variable waited;       ///< one of these waits is over
+  std::deque<Bytes> ordered;            ///< chunks to ask the device for
+  std::vector<Chunk> leaving;           ///< to give back before the next one comes
+  Bytes refused_bytes = INT64_MAX;      ///< pieces from this size on were refused although others made way for them
+  Bytes bound_bytes = 0, held_bytes = 0, in_flight_bytes = 0, ordered_bytes = 0;
+  std::int64_t arrivals = 0;  ///< answers of the device
+  std::int64_t returns = 0;   ///< blocks put back
+  bool lost = false, ending = false;
+  PinnedPoolStatistics counts;  ///< what is counted as it happens
+
+  std::mutex report_mutex;
+  std::array<bool, 5> reported = {};  ///< by kind
+  std::thread thread;                 ///< last: uses all of the above
+};
+
+}  // namespace tidemark

@@ -1,0 +1,109 @@
+// The jobs of --megatron-args.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <string_view>
+
+#include "integrations/cli/job_request.h"
+#include "integrations/cli/locations.h"
+#include "integrations/formats/file.h"
+#include "integrations/formats/import_arguments.h"
+#include "integrations/formats/import_yaml.h"
+
+namespace tidemark::cli {
+namespace {
+
+using framework::Accelerator;
+using framework::ImportedRun;
+using framework::JudgedArgument;
+using framework::Standing;
+
+/// The generation a device's name tells; nothing: another one.
+std::optional<Accelerator> accelerator_of(std::string name) {
+  std::ranges::transform(name, name.begin(),
+                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+  constexpr std::array<std::pair<std::string_view, Accelerator>, 9> kParts = {{{"ascend", Accelerator::ascend},
+                                                                               {"910", Accelerator::ascend},
+                                                                               {"a100", Accelerator::a100},
+                                                                               {"a800", Accelerator::a100},
+                                                                               {"gb200", Accelerator::gb200},
+                                                                               {"b200", Accelerator::gb200},
+                                                                               {"h100", Accelerator::h100},
+                                                                               {"h200", Accelerator::h100},
+                                                                               {"h800", Accelerator::h100}}};
+  for (const auto& [part, accelerator] : kParts)
+    if (name.find(part) != std::string::npos) return accelerator;
+  return std::nullopt;
+}
+
+/// A device named on the command line decides what the job runs on.
+Status choose_accelerator(const JobOptions& options, framework::Platform& platform) {
+  if (options.device.empty()) return {};
+  const Result<std::filesystem::path> device = find_device(options.device, options.megatron_args);
+  if (!device) return bad_input("--device: " + device.error().message);
+  const Result<std::string> text = read_file(device.value());
+  if (!text) return text.error();
+  const Result<Machine> machine = read_machine(text.value(), device.value().string());
+  if (!machine) return machine.error();
+  const std::optional<Accelerator> accelerator = accelerator_of(machine.value().name);
+  if (!accelerator)
+    return bad_input(
+        fmt::format("--device: {} is none of the accelerators whose frameworks are modelled (A100, H100, "
+                    "H200, GB200, Ascend)",
+                    machine.value().name));
+  platform.accelerator = *accelerator;
+  platform.framework =
+      *accelerator == Accelerator::ascend ? framework::Framework::mindspeed_llm : framework::Framework::megatron_lm;
+  return {};
+}
+
+std::string remark_on(const JudgedArgument& argument) {
+  return fmt::format("{}{}--{} is not understood: {}{}", argument.place, argument.place.empty() ? "" : ": ",
+                     argument.name, argument.reason, argument_hint(argument.name));
+}
+
+Status refuse_not_understood(const ImportedRun& imported) {
+  std::string all;
+  for (const JudgedArgument& argument : imported.judged) {
+    if (argument.standing != Standing::not_understood) continue;
+    all += (all.empty() ? "" : "; ") + remark_on(argument);
+  }
+  return all.empty() ? Status() : bad_input(all);
+}
+
+}  // namespace
+
+Result<ImportedRun> read_training_run(const JobOptions& options) {
+  const Result<std::string> text = read_file(options.megatron_args);
+  if (!text) return text.error();
+  Result<ArgumentFile> file = read_arguments(text.value(), options.megatron_args.string());
+  if (!file) return file.error();
+  framework::RunHints& hints = file.value().hints;
+  if (Status status = choose_accelerator(options, hints.platform); !status) return status.error();
+  if (options.world_size > 0) hints.platform.devices = options.world_size;
+  Result<ImportedRun> imported = framework::import_run(file.value().set, hints);
+  if (!imported) {
+    const std::string& message = imported.error().message;
+    const std::string name = options.megatron_args.string();
+    return message.starts_with(name) ? imported.error() : bad_input(fmt::format("{}: {}", name, message));
+  }
+  std::vector<std::string>& notes = imported.value().notes;
+  for (std::string& note : notes) note = fmt::format("{}: {}", options.megatron_args.string(), note);
+  notes.insert(notes.begin(), file.value().notes.begin(), file.value().notes.end());
+  if (options.strict) {
+    if (Status status = refuse_not_understood(imported.value()); !status) return status.error();
+  }
+  return imported;
+}
+
+std::vector<std::string> import_remarks(const ImportedRun& imported) {
+  std::vector<std::string> remarks;
+  for (const JudgedArgument& argument : imported.judged)
+    if (argument.standing == Standing::not_understood) remarks.push_back("warning: " + remark_on(argument));
+  for (const std::string& note : imported.notes) remarks.push_back("note: " + note);
+  return remarks;
+}
+
+}  // namespace tidemark::cli

@@ -1,0 +1,93 @@
+#include "integrations/formats/calibration_file.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "integrations/formats/json_node.h"
+#include "integrations/formats/near_miss.h"
+#include "integrations/formats/shown.h"
+
+namespace tidemark {
+namespace {
+
+using framework::Calibration;
+using framework::MemoryCorrection;
+using Json = nlohmann::ordered_json;
+
+constexpr std::string_view kFormat = "tidemark.calibration";
+constexpr std::int64_t kVersion = 1;
+constexpr double kMostBytes = static_cast<double>(kMostPlanBytes);
+constexpr double kMostScale = 1000;
+constexpr RealRange kOffset = {.least = -kMostBytes, .most = kMostBytes};
+constexpr RealRange kFactor = {.least = framework::kLeastActivationFactor, .most = framework::kMostActivationFactor};
+constexpr RealRange kScale = {.least = 0, .most = kMostScale, .open = true};
+
+template <class T>
+Json json_of(const std::optional<T>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
+/// An unknown member is a misspelt one: it would be silently without effect.
+void expect_members(const JsonNode& node, const std::vector<std::string>& known) {
+  for (const std::string& key : node.keys()) {
+    if (std::ranges::find(known, key) != known.end()) continue;
+    const std::optional<std::string> near = find_near_miss(key, known);
+    node.wrong(fmt::format("has an unknown member {}{}", shown(key),
+                           near ? fmt::format("; did you mean '{}'?", *near) : std::string()));
+  }
+}
+
+std::optional<double> number_of(const JsonNode& root, std::string_view key, const RealRange& range) {
+  if (!root.has(key) || root.at(key).is_null()) return std::nullopt;
+  return root.at(key).number(range);
+}
+
+std::optional<MemoryCorrection> read_memory(const JsonNode& root) {
+  if (!root.has("memory") || root.at("memory").is_null()) return std::nullopt;
+  const JsonNode memory = root.at("memory");
+  expect_members(memory, {"model", "static_offset_bytes", "activation_factor"});
+  return MemoryCorrection{.model = memory.at("model").text(),
+                          .static_offset_bytes = memory.at("static_offset_bytes").number(kOffset),
+                          .activation_factor = memory.at("activation_factor").number(kFactor)};
+}
+
+}  // namespace
+
+std::string write_calibration(const Calibration& calibration) {
+  Json json = {{"format", kFormat}, {"version", kVersion}, {"sources", calibration.sources}, {"memory", nullptr}};
+  if (calibration.memory)
+    json["memory"] = {{"model", calibration.memory->model},
+                      {"static_offset_bytes", calibration.memory->static_offset_bytes},
+                      {"activation_factor", calibration.memory->activation_factor}};
+  json["op_time_scale"] = json_of(calibration.op_time_scale);
+  json["d2h_bytes_per_s"] = json_of(calibration.d2h_bytes_per_s);
+  json["h2d_bytes_per_s"] = json_of(calibration.h2d_bytes_per_s);
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+Result<Calibration> read_calibration(std::string_view text, std::string_view file_name) {
+  const Result<nlohmann::json> document = parse_json(text, file_name, "the calibration");
+  if (!document) return document.error();
+  JsonNode::Mistake mistake;
+  const JsonNode root(document.value(), mistake);
+  constexpr std::array<std::string_view, 1> kFormats = {kFormat};
+  (void)root.at("format").word(kFormats);
+  (void)root.at("version").integer(kVersion, kVersion);
+  expect_members(root,
+                 {"format", "version", "sources", "memory", "op_time_scale", "d2h_bytes_per_s", "h2d_bytes_per_s"});
+  Calibration calibration;
+  if (root.has("sources")) {
+    const JsonNode sources = root.at("sources");
+    for (std::size_t i = 0; i < sources.size(); ++i) calibration.sources.push_back(sources.item(i).text());
+  }
+  calibration.memory = read_memory(root);
+  calibration.op_time_scale = number_of(root, "op_time_scale", kScale);
+  calibration.d2h_bytes_per_s = number_of(root, "d2h_bytes_per_s", real_range_of("bytes_per_s"));
+  calibration.h2d_bytes_per_s = number_of(root, "h2d_bytes_per_s", real_range_of("bytes_per_s"));
+  if (!mistake.empty()) return bad_input(fmt::format("{}: {}", file_name, mistake));
+  return calibration;
+}
+
+}  // namespace tidemark

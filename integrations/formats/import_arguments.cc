@@ -1,0 +1,259 @@
+#include "integrations/formats/import_arguments.h"
+
+#include <fmt/format.h>
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+#include "integrations/formats/near_miss.h"
+#include "integrations/formats/shell_script.h"
+#include "integrations/formats/shown.h"
+
+namespace tidemark {
+namespace {
+
+using framework::Argument;
+
+constexpr std::size_t kLongestFile = std::size_t{4} << 20;
+constexpr std::size_t kMostArguments = 10'000;
+constexpr int kDeepest = 20;
+
+std::string at(std::string_view file, int line) {
+  return fmt::format("{}:{}", file, line);
+}
+
+// ---- YAML and JSON ------------------------------------------------------------------------------------------------
+
+int line_of(const YAML::Node& node) {
+  return node.Mark().line + 1;
+}
+
+/// A scalar, or the scalars of a list joined by blanks; false: there is something else in it.
+bool value_text(const YAML::Node& node, int depth, std::string& out) {
+  constexpr std::size_t kLongestValue = 1 << 20;
+  if (node.IsScalar() || node.IsNull()) {
+    if (!out.empty()) out += ' ';
+    out += node.IsNull() ? std::string("null") : node.Scalar();
+    return out.size() < kLongestValue;
+  }
+  if (!node.IsSequence() || depth > kDeepest) return false;
+  for (const YAML::Node& item : node)
+    if (!value_text(item, depth + 1, out)) return false;
+  return true;
+}
+
+class MapReader {
+ public:
+  MapReader(std::string_view file, ArgumentFile& out) : file_(file), out_(out) {}
+
+  /// Entries of a map; maps inside it are sections whose keys count alike.
+  Status arguments(const YAML::Node& map, int depth) {
+    for (const auto& pair : map) {
+      if (!pair.first.IsScalar()) return wrong(pair.first, "a key is not a name; write --argument: value");
+      const std::string name = plain_name(pair.first.Scalar());
+      if (pair.second.IsMap() && depth < kDeepest) {
+        if (Status status = arguments(pair.second, depth + 1); !status) return status;
+        continue;
+      }
+      std::string value;
+      if (!value_text(pair.second, 0, value))
+        return wrong(pair.second, fmt::format("the value of {} is neither a value nor a list of values", shown(name)));
+      if (out_.set.arguments.size() == kMostArguments)
+        return wrong(pair.first, fmt::format("more than {} arguments", kMostArguments));
+      out_.set.arguments.push_back({.name = name, .value = std::move(value), .place = at(file_, line_of(pair.first))});
+    }
+    return {};
+  }
+
+  Status environment(const YAML::Node& map) {
+    if (!map.IsMap()) return map.IsNull() ? Status() : wrong(map, "the environment is not a map of NAME: value");
+    for (const auto& pair : map) {
+      std::string value;
+      if (!pair.first.IsScalar() || !value_text(pair.second, 0, value))
+        return wrong(pair.first, "the environment is a map of NAME: value");
+      out_.set.environment.push_back(
+          {.name = pair.first.Scalar(), .value = std::move(value), .place = at(file_, line_of(pair.first))});
+    }
+    return {};
+  }
+
+  Status devices(const YAML::Node& node) {
+    std::int64_t count = 0;
+    const std::string text = node.IsScalar() ? node.Scalar() : "";
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+    if (error != std::errc{} || end != text.data() + text.size() || count < 1 || count > (1 << 24))
+      return node.IsNull() ? Status() : wrong(node, "the number of devices is a whole number from 1 to 16777216");
+    out_.hints.platform.devices = count;
+    return {};
+  }
+
+ private:
+  Status wrong(const YAML::Node& node, const std::string& message) const {
+    return bad_input(fmt::format("{}: {}", at(file_, line_of(node)), message));
+  }
+  static std::string plain_name(std::string_view name) {
+    name.remove_prefix(std::min(name.find_first_not_of('-'), name.size()));
+    return std::string(name);
+  }
+
+  std::string_view file_;
+  ArgumentFile& out_;
+};
+
+/// The member of a map under the first of `names` it has.
+YAML::Node member(const YAML::Node& map, std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    if (const YAML::Node node = map[name]) return node;
+  }
+  return YAML::Node(YAML::NodeType::Undefined);
+}
+
+Status read_map(const YAML::Node& root, MapReader& reader) {
+  const YAML::Node arguments = member(root, {"MODEL_ARGS", "args", "arguments"});
+  if (!arguments) return reader.arguments(root, 0);
+  if (Status status = reader.arguments(arguments, 0); !status) return status;
+  if (const YAML::Node environment = member(root, {"ENV_VARS", "env", "environment"})) {
+    if (Status status = reader.environment(environment); !status) return status;
+  }
+  const YAML::Node devices = member(root, {"devices", "gpus", "npus", "world_size"});
+  return devices ? reader.devices(devices) : Status();
+}
+
+Result<ArgumentFile> read_yaml(std::string_view text, std::string_view file) {
+  ArgumentFile out;
+  try {
+    const YAML::Node root = YAML::Load(std::string(text));
+    if (!root.IsMap())
+      return bad_input(
+          fmt::format("{}: the file is not a map of arguments; write `--num-layers: 32` lines, a JSON "
+                      "object, or give the launch script",
+                      file));
+    const YAML::Node arguments = member(root, {"MODEL_ARGS", "args", "arguments"});
+    if (arguments && !arguments.IsMap())
+      return bad_input(fmt::format("{}: the arguments are not a map of name: value", at(file, line_of(arguments))));
+    MapReader reader(file, out);
+    if (Status status = read_map(root, reader); !status) return status.error();
+  } catch (const YAML::Exception& error) {
+    return bad_input(fmt::format("{}: this is neither valid YAML nor JSON ({})",
+                                 at(file, std::max(error.mark.line, 0) + 1), error.msg));
+  }
+  return out;
+}
+
+// ---- launch scripts -----------------------------------------------------------------------------------------------
+
+bool is_option(const std::string& text) {
+  return text.size() > 2 && text.starts_with("--");
+}
+
+/// Words as options with their values.
+void collect(const std::vector<ShellText>& words, std::string_view file, ArgumentFile& out) {
+  for (const ShellText& word : words) {
+    const std::string& text = word.characters;
+    std::vector<Argument>& arguments = out.set.arguments;
+    if (is_option(text)) {
+      const std::size_t sign = text.find('=');
+      arguments.push_back({.name = text.substr(2, sign == std::string::npos ? sign : sign - 2),
+                           .value = sign == std::string::npos ? "" : text.substr(sign + 1),
+                           .is_switch = sign == std::string::npos,
+                           .place = at(file, word.line(1))});
+    } else if (arguments.empty()) {
+      continue;
+    } else if (word.unresolved && text.starts_with('$') &&
+               (!arguments.back().value.empty() || framework::is_switch(arguments.back().name))) {
+      out.notes.push_back(fmt::format("{}: nothing in the file says what {} holds; it is left out",
+                                      at(file, word.line(1)), shown(text)));
+    } else {
+      Argument& argument = arguments.back();
+      argument.value += (argument.value.empty() ? "" : " ") + text;
+      argument.is_switch = false;
+    }
+  }
+}
+
+/// Options of torchrun that say how many devices there are; others are the launcher's own.
+void collect_launcher(const std::vector<ShellText>& words, std::string_view file, ArgumentFile& out) {
+  ArgumentFile all;
+  collect(words, file, all);
+  for (Argument& argument : all.set.arguments) {
+    std::ranges::replace(argument.name, '_', '-');
+    if ((argument.name == "nnodes" || argument.name == "nproc-per-node") &&
+        argument.value.find('$') == std::string::npos)
+      out.set.arguments.push_back(std::move(argument));
+  }
+}
+
+void take_variables(const ShellScript& script, std::string_view file, ArgumentFile& out) {
+  for (const ShellScript::Variable& variable : script.variables) {
+    constexpr std::array<std::string_view, 5> kCounts = {"NNODES", "NPUS_PER_NODE", "GPUS_PER_NODE", "NPROC_PER_NODE",
+                                                         "WORLD_SIZE"};
+    const bool counts = std::ranges::find(kCounts, variable.name) != kCounts.end();
+    if (variable.value.unresolved || (!variable.exported && !counts)) continue;
+    out.set.environment.push_back(
+        {.name = variable.name, .value = variable.value.characters, .place = at(file, variable.value.line(1))});
+  }
+}
+
+Result<ArgumentFile> read_script(std::string_view text, std::string_view file) {
+  Result<ShellScript> script = read_shell_script(text, file);
+  if (!script) return script.error();
+  ArgumentFile out{.notes = std::move(script.value().notes)};
+  collect_launcher(script.value().launcher, file, out);
+  collect(script.value().arguments, file, out);
+  if (out.set.arguments.size() > kMostArguments)
+    return bad_input(fmt::format("{}: more than {} arguments", file, kMostArguments));
+  take_variables(script.value(), file, out);
+  const std::string& program = script.value().program;
+  out.hints.bert = program.substr(program.find_last_of('/') + 1).find("bert") != std::string::npos;
+  return out;
+}
+
+// ---- which form ---------------------------------------------------------------------------------------------------
+
+bool is_script(std::string_view text, std::string_view file) {
+  for (const std::string_view extension : {".yaml", ".yml", ".json"})
+    if (file.ends_with(extension)) return false;
+  if (file.ends_with(".sh") || file.ends_with(".bash")) return true;
+  if (text.starts_with("#!")) return true;
+  return text.find("torchrun") != std::string_view::npos || text.find(".py") != std::string_view::npos;
+}
+
+/// Options only MindSpeed has, or devices only it runs on.
+bool is_mindspeed(std::string_view text) {
+  for (const std::string_view sign : {"mindspeed", "MindSpeed", "NPUS_PER_NODE", "ASCEND", "torch_npu", "PYTORCH_NPU",
+                                      "HCCL_", "reuse-fp32-param", "reuse_fp32_param", "\"npus\""})
+    if (text.find(sign) != std::string_view::npos) return true;
+  return false;
+}
+
+}  // namespace
+
+Result<ArgumentFile> read_arguments(std::string_view text, std::string_view file_name) {
+  if (text.size() > kLongestFile)
+    return bad_input(fmt::format("{}: the file has {} bytes; a launch script or a map of arguments has at most {}",
+                                 file_name, text.size(), kLongestFile));
+  Result<ArgumentFile> read = is_script(text, file_name) ? read_script(text, file_name) : read_yaml(text, file_name);
+  if (!read) return read;
+  if (read.value().set.arguments.empty())
+    return bad_input(
+        fmt::format("{}: it holds no argument; write `--num-layers: 32` lines or give the launch script", file_name));
+  if (is_mindspeed(text)) {
+    read.value().hints.platform.framework = framework::Framework::mindspeed_llm;
+    read.value().hints.platform.accelerator = framework::Accelerator::ascend;
+  }
+  return read;
+}
+
+std::string argument_hint(std::string_view name) {
+  static const std::vector<std::string> known = [] {
+    std::vector<std::string> names;
+    for (const std::string_view known_name : framework::known_arguments()) names.emplace_back(known_name);
+    return names;
+  }();
+  const auto near = find_near_miss(name, known);
+  return near ? fmt::format(" (did you mean --{}?)", *near) : "";
+}
+
+}  // namespace tidemark

@@ -1,0 +1,27 @@
+#pragma once
+// The arguments of a Megatron-LM or MindSpeed-LLM job out of what a user has: the launch shell script, or a map of
+// arguments as YAML or JSON. Nothing is executed. docs/formats.md describes the forms.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/result.h"
+#include "planner/framework/argument_table.h"
+
+namespace tidemark {
+
+struct ArgumentFile {
+  framework::ArgumentSet set;
+  framework::RunHints hints;       ///< what the file itself says: the framework, the script, the number of devices
+  std::vector<std::string> notes;  ///< what was left out, each with `file:line: `
+};
+
+/// The form is told by the file's extension (.sh, .bash, .yaml, .yml, .json), otherwise by its text. Errors
+/// (bad_input): one line `file:line: what, and what would be right`.
+[[nodiscard]] Result<ArgumentFile> read_arguments(std::string_view text, std::string_view file_name);
+
+/// ` (did you mean --num-layers?)`, or nothing.
+[[nodiscard]] std::string argument_hint(std::string_view name);
+
+}  // namespace tidemark

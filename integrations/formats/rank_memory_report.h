@@ -1,0 +1,49 @@
+#pragma once
+// What the ranks of a framework's run hold, term by term, and whether that fits: `tidemark estimate` and
+// `tidemark check` with --megatron-args. JSON members are a contract with scripts (docs/cli.md).
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/bytes.h"
+#include "planner/framework/argument_table.h"
+#include "planner/framework/error_band.h"
+#include "planner/framework/rank_memory.h"
+
+namespace tidemark {
+
+struct RankMemoryReport {
+  std::string what;  ///< the file
+  const framework::ImportedRun* imported = nullptr;
+  std::vector<framework::RankMemory> stages;
+  std::vector<std::string> notes;  ///< one line each: calibrations that were used
+};
+
+/// `most`: terms listed per stage.
+[[nodiscard]] std::string rank_memory_text(const RankMemoryReport& report, std::size_t most);
+/// Every term.
+[[nodiscard]] std::string rank_memory_json(const RankMemoryReport& report);
+
+enum class BandVerdict : std::uint8_t {
+  pass,  ///< the highest peak and the band above it are within the budget
+  near,  ///< the peak is, the band is not: it may not fit
+  fail,
+};
+
+struct BandCheck {
+  BandVerdict verdict = BandVerdict::pass;
+  std::size_t worst = 0;  ///< of the stages
+  Bytes peak_bytes = 0;   ///< of the worst, without the band
+  Bytes band_bytes = 0;
+  Bytes budget_bytes = 0;
+};
+
+/// REQUIRES: at least one stage. `stages` are of a cautious run (error_band.h).
+[[nodiscard]] BandCheck check_band(const std::vector<framework::RankMemory>& stages, const framework::ErrorBand& band,
+                                   Bytes budget_bytes);
+
+[[nodiscard]] std::string band_check_text(const RankMemoryReport& report, const BandCheck& check, std::size_t most);
+[[nodiscard]] std::string band_check_json(const RankMemoryReport& report, const BandCheck& check);
+
+}  // namespace tidemark

@@ -1,0 +1,200 @@
+#include "planner/framework/argument_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "planner/framework/argument_rows.h"
+#include "planner/framework/argument_value.h"
+#include "planner/framework/run_derive.h"
+
+namespace tidemark::framework {
+namespace {
+
+using Groups = std::span<const ArgumentRow> (*)();
+constexpr std::array<Groups, 10> kGroups = {
+    model_arguments,     attention_arguments, expert_arguments,  parallel_arguments, optimizer_arguments,
+    recompute_arguments, mindspeed_arguments, refused_arguments, training_arguments, numerics_arguments};
+
+using Index = std::map<std::string_view, const ArgumentRow*>;
+
+const Index& index() {
+  static const Index by_name = [] {
+    Index made;
+    for (const Groups group : kGroups)
+      for (const ArgumentRow& row : group()) made.emplace(row.name, &row);
+    return made;
+  }();
+  return by_name;
+}
+
+/// `--Some_name` as the table spells it.
+std::string table_name(std::string_view given) {
+  given.remove_prefix(std::min(given.find_first_not_of('-'), given.size()));
+  std::string name(given);
+  std::ranges::replace(name, '_', '-');
+  return name;
+}
+
+/// One argument on its way through the table.
+struct Judge {
+  Draft& draft;
+  std::vector<JudgedArgument>& judged;
+
+  Status judge(const Argument& argument, const std::string& name);
+
+ private:
+  Status use(const Argument& argument, const ArgumentRow& row, bool inverted);
+  void note(const Argument& argument, const std::string& name, Standing standing, std::string_view reason = {}) {
+    judged.push_back({.name = name, .place = argument.place, .standing = standing, .reason = reason});
+  }
+};
+
+Error at_place(std::string_view place, std::string_view name, std::string_view message) {
+  return bad_input(fmt::format("{}{}--{}: {}", place, place.empty() ? "" : ": ", name, message));
+}
+
+Status bad_value(const Argument& argument, std::string_view name, std::string_view expected) {
+  if (argument.value.find('$') != std::string::npos)
+    return at_place(argument.place, name,
+                    fmt::format("nothing in the file says what {} is; {}", quoted(argument.value), expected));
+  return at_place(argument.place, name,
+                  fmt::format("{} is not a value it takes; {}", quoted(argument.value), expected));
+}
+
+std::string range_of(const ArgumentRow& row) {
+  return fmt::format("write {} from {} to {}",
+                     std::holds_alternative<SetCount>(row.set) ? "a whole number" : "a number", row.least, row.most);
+}
+
+Status Judge::use(const Argument& argument, const ArgumentRow& row, bool inverted) {
+  const std::string& value = argument.value;
+  if (const auto* turn = std::get_if<SetSwitch>(&row.set)) {
+    // Tools that cut command lines leave an unresolved variable behind a switch.
+    const std::optional<bool> on = value.starts_with('$') ? std::optional(true) : switch_value(value);
+    if (!on) return bad_value(argument, row.name, "it is a switch: write it without a value, or true or false");
+    (*turn)(draft, *on != inverted);
+  } else if (const auto* take = std::get_if<SetText>(&row.set)) {
+    if (const std::string_view expected = (*take)(draft, value); !expected.empty())
+      return bad_value(argument, row.name, expected);
+  } else {
+    const std::optional<double> number = real_number(value);
+    const std::optional<std::int64_t> whole = whole_number(value);
+    const auto* count = std::get_if<SetCount>(&row.set);
+    if (!number || *number < row.least || *number > row.most || (count != nullptr && !whole))
+      return bad_value(argument, row.name, range_of(row));
+    if (count != nullptr) {
+      (*count)(draft, *whole);
+    } else {
+      std::get<SetReal>(row.set)(draft, *number);
+    }
+  }
+  return {};
+}
+
+/// A switch that is off, or a count of nothing: the same as leaving the argument out.
+bool is_off(const Argument& argument) {
+  return !argument.value.empty() && (switch_value(argument.value) == false || is_unset(argument.value));
+}
+
+Status Judge::judge(const Argument& argument, const std::string& name) {
+  const ArgumentRow* row = find_argument(name);
+  bool inverted = false;
+  if (row == nullptr && name.starts_with("no-")) {
+    row = find_argument(std::string_view(name).substr(3));
+    inverted = row != nullptr && std::holds_alternative<SetSwitch>(row->set);
+    if (!inverted && row != nullptr && row->effect == Effect::used) row = nullptr;
+  }
+  if (row == nullptr) {
+    note(argument, name, Standing::not_understood, "unknown argument");
+    return {};
+  }
+  if (!argument.is_switch && is_unset(argument.value)) {
+    note(argument, name, Standing::no_effect, "left at its default");
+    return {};
+  }
+  switch (row->effect) {
+    case Effect::none:
+      note(argument, name, Standing::no_effect, row->reason);
+      return {};
+    case Effect::not_modelled:
+      if (is_off(argument)) {
+        note(argument, name, Standing::no_effect, "switched off");
+      } else {
+        note(argument, name, Standing::not_understood, row->reason);
+      }
+      return {};
+    case Effect::refused:
+      if (!is_off(argument)) return at_place(argument.place, name, row->reason);
+      note(argument, name, Standing::no_effect, "switched off");
+      return {};
+    case Effect::used:
+      note(argument, name, Standing::used);
+      return use(argument, *row, inverted);
+  }
+  return {};
+}
+
+/// The place of the argument a problem blames; of equal names the last, which counts.
+Error error_of(const RunProblem& problem, const ArgumentSet& set) {
+  if (problem.argument.empty()) return bad_input(problem.message);
+  for (const std::vector<Argument>* list : {&set.arguments, &set.environment}) {
+    for (auto given = list->rbegin(); given != list->rend(); ++given) {
+      if (list == &set.environment ? given->name != problem.argument : table_name(given->name) != problem.argument)
+        continue;
+      if (list == &set.arguments) return at_place(given->place, problem.argument, problem.message);
+      return bad_input(
+          fmt::format("{}{}{}: {}", given->place, given->place.empty() ? "" : ": ", problem.argument, problem.message));
+    }
+  }
+  return at_place("", problem.argument, problem.message);
+}
+
+}  // namespace
+
+const ArgumentRow* find_argument(std::string_view name) {
+  if (const auto found = index().find(name); found != index().end()) return found->second;
+  for (const ArgumentRow& family : argument_families())
+    if (name.starts_with(family.name)) return &family;
+  return nullptr;
+}
+
+bool is_switch(std::string_view name) {
+  const ArgumentRow* row = find_argument(table_name(name));
+  return row != nullptr && std::holds_alternative<SetSwitch>(row->set);
+}
+
+std::vector<std::string_view> known_arguments() {
+  std::vector<std::string_view> names;
+  for (const auto& [name, row] : index()) names.push_back(name);
+  return names;
+}
+
+Result<ImportedRun> import_run(const ArgumentSet& set, const RunHints& hints) {
+  if (set.arguments.empty()) return bad_input("no arguments are given");
+  Draft draft;
+  draft.run.platform = hints.platform;
+  ImportedRun imported;
+  std::map<std::string, std::size_t> last;  // position of the one that counts
+  for (std::size_t i = 0; i < set.arguments.size(); ++i) last[table_name(set.arguments[i].name)] = i;
+  Judge judge{draft, imported.judged};
+  for (std::size_t i = 0; i < set.arguments.size(); ++i) {
+    const Argument& argument = set.arguments[i];
+    const std::string name = table_name(argument.name);
+    if (last[name] != i) {
+      imported.judged.push_back(
+          {.name = name, .place = argument.place, .standing = Standing::no_effect, .reason = "given again further on"});
+      continue;
+    }
+    if (Status status = judge.judge(argument, name); !status) return status.error();
+  }
+  if (const Problem problem = read_environment(draft, set.environment)) return error_of(*problem, set);
+  if (const Problem problem = derive(draft, hints, imported.notes)) return error_of(*problem, set);
+  if (const Problem problem = find_problem(draft.run)) return error_of(*problem, set);
+  imported.run = std::move(draft.run);
+  return imported;
+}
+
+}  // namespace tidemark::framework

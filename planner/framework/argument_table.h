@@ -1,0 +1,61 @@
+#pragma once
+// From an argument set as the frameworks take it to a TrainingRun: every argument is used, known not to matter for
+// memory, or reported.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/result.h"
+#include "planner/framework/training_run.h"
+
+namespace tidemark::framework {
+
+/// One argument as given: `--num-layers 32` is {"num-layers", "32"}; a switch without value has an empty `value` and
+/// `is_switch`. Lists keep their items joined with one space. `place`: `file:line`, for messages.
+struct Argument {
+  std::string name;  ///< without leading dashes, underscores as dashes
+  std::string value;
+  bool is_switch = false;
+  std::string place;
+};
+
+struct ArgumentSet {
+  std::vector<Argument> arguments;    ///< as they come; of equal names the last counts, as in argparse
+  std::vector<Argument> environment;  ///< NAME and value of environment variables set beside them
+};
+
+/// Hints that are not arguments.
+struct RunHints {
+  Platform platform;  ///< framework, accelerator, devices, software line; environment is added to it
+  bool bert = false;  ///< the script is pretrain_bert.py (no argument tells it from GPT)
+};
+
+enum class Standing : std::uint8_t { used, no_effect, not_understood };
+
+/// One argument and what was made of it, with the reason where it has no effect or is not understood.
+struct JudgedArgument {
+  std::string name;
+  std::string place;
+  Standing standing = Standing::used;
+  std::string_view reason;
+};
+
+struct ImportedRun {
+  TrainingRun run;
+  std::vector<JudgedArgument> judged;  ///< in the order given
+  std::vector<std::string> notes;      ///< assumptions made, e.g. the vocabulary of a tokenizer no argument sizes
+};
+
+/// Errors (bad_input): an argument with a value that is none of its own (`place: what, and what would be right`), sizes
+/// that do not divide, a job whose memory is not modelled, with the argument that says so. Thread-safe, pure.
+[[nodiscard]] Result<ImportedRun> import_run(const ArgumentSet& set, const RunHints& hints);
+
+/// The argument is known to take no value.
+[[nodiscard]] bool is_switch(std::string_view name);
+
+/// Every argument known, for docs and near-miss suggestions, in byte order.
+[[nodiscard]] std::vector<std::string_view> known_arguments();
+
+}  // namespace tidemark::framework

@@ -1,0 +1,21 @@
+#pragma once
+// What the frameworks make of several arguments together: defaults that are computed, switches that imply others, the
+// number of devices and how they are shared out.
+
+#include "planner/framework/argument_draft.h"
+#include "planner/framework/argument_table.h"
+#include "planner/framework/run_problem.h"
+
+namespace tidemark::framework {
+
+/// Takes what an environment says about memory.
+[[nodiscard]] Problem read_environment(Draft& draft, const std::vector<Argument>& environment);
+
+/// Completes draft.run. Problems: sizes missing or at odds with each other.
+[[nodiscard]] Problem derive(Draft& draft, const RunHints& hints, Notes& notes);
+
+/// The rules sizes must obey: parts divide wholes, and products stay below 2^53, where doubles are exact. REQUIRES:
+/// derive found no problem.
+[[nodiscard]] Problem find_problem(const TrainingRun& run);
+
+}  // namespace tidemark::framework

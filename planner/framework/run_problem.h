@@ -1,0 +1,18 @@
+#pragma once
+// What is wrong with a run, and the argument to blame: import_run adds the place it was given at.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tidemark::framework {
+
+struct RunProblem {
+  std::string argument;  ///< without dashes; empty: none in particular
+  std::string message;   ///< what, and what would be right
+};
+
+using Problem = std::optional<RunProblem>;
+using Notes = std::vector<std::string>;
+
+}  // namespace tidemark::framework

@@ -1,0 +1,29 @@
+#pragma once
+// What a layer of Megatron-LM on CUDA keeps for backward.
+
+#include "planner/framework/local_sizes.h"
+#include "planner/framework/saved_layer.h"
+
+namespace tidemark::framework {
+
+/// Everything, before recomputation or offload takes any of it.
+[[nodiscard]] SavedAttention saved_attention_cuda(const TrainingRun& run, const LocalSizes& sizes);
+/// Attention of decoder tokens (`sizes`) over the output of an encoder of `encoder` sizes.
+[[nodiscard]] SavedAttention saved_cross_attention_cuda(const TrainingRun& run, const LocalSizes& sizes,
+                                                        const LocalSizes& encoder);
+[[nodiscard]] SavedMlp saved_mlp_cuda(const TrainingRun& run, const LocalSizes& sizes);
+[[nodiscard]] SavedMlp saved_experts_cuda(const TrainingRun& run, const LocalSizes& sizes);
+
+/// What selective recomputation leaves.
+[[nodiscard]] SavedAttention without_recomputed(const TrainingRun& run, SavedAttention saved);
+[[nodiscard]] SavedMlp without_recomputed(const TrainingRun& run, SavedMlp saved);
+
+/// Takes out what fine-grained activation offload moves to the host.
+[[nodiscard]] SavedLayer without_offloaded(const TrainingRun& run, SavedLayer saved);
+
+/// `stays`: the layer whose backward comes first is not offloaded.
+[[nodiscard]] LayerCost layer_cost_cuda(const TrainingRun& run, const LocalSizes& sizes, bool experts, bool stays);
+[[nodiscard]] LayerCost attention_cost_cuda(const TrainingRun& run, const LocalSizes& sizes);
+[[nodiscard]] LayerCost mlp_cost_cuda(const TrainingRun& run, const LocalSizes& sizes, bool experts);
+
+}  // namespace tidemark::framework

@@ -1,0 +1,189 @@
+// What layers keep for backward, and how many micro-batches of them.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+#include "planner/framework/in_flight.h"
+#include "planner/framework/recompute_rule.h"
+#include "planner/framework/saved_ascend.h"
+#include "planner/framework/saved_cuda.h"
+#include "tests/planner/framework/memory_runs.h"
+
+namespace tidemark::framework::testing {
+namespace {
+
+double kept_by(const TrainingRun& run) {
+  return layer_cost_cuda(run, local_sizes(run, {}), false, true).kept;
+}
+
+/// arXiv 2205.05198: s b h (10 + 24/t) + 5 a s^2 b / t without sequence parallelism, s b h 34/t + 5 a s^2 b / t with
+/// it.
+TEST(SavedLayer, FollowsThePublishedForm) {
+  TrainingRun run = gpt_run();
+  const double s = 1024;
+  const double b = 4;
+  const double h = 512;
+  const double a = 8;
+  for (const std::int64_t t : {1, 2, 4, 8}) {
+    run.parallel.tensor = t;
+    const auto ranks = static_cast<double>(t);
+    run.parallel.sequence_parallel = false;
+    EXPECT_DOUBLE_EQ(kept_by(run), s * b * h * (10 + 24 / ranks) + 5 * a * s * s * b / ranks) << t;
+    run.parallel.sequence_parallel = true;
+    EXPECT_DOUBLE_EQ(kept_by(run), s * b * h * 34 / ranks + 5 * a * s * s * b / ranks) << t;
+    run.recompute.granularity = Recompute::Granularity::selective;
+    EXPECT_DOUBLE_EQ(kept_by(run), s * b * h * 34 / ranks) << t;
+    run.recompute.granularity = Recompute::Granularity::none;
+  }
+}
+
+TEST(SavedLayer, FusedCoresKeepStatistics) {
+  TrainingRun run = gpt_run();
+  run.model.attention.backend = AttentionBackend::fused;
+  const double fused = kept_by(run);
+  EXPECT_DOUBLE_EQ(fused, 1024.0 * 4 * 512 * 34 + 4.0 * 8 * 1024 * 4);
+  run.model.attention.backend = AttentionBackend::flash;
+  EXPECT_DOUBLE_EQ(kept_by(run), fused + 1024.0 * 4 * 512 * 2);
+}
+
+TEST(SavedLayer, ContextParallelismDividesTokensAndScoreRows) {
+  TrainingRun run = gpt_run();
+  const double one = kept_by(run);
+  run.parallel.context = 4;
+  EXPECT_DOUBLE_EQ(kept_by(run), one / 4);
+}
+
+TEST(SavedLayer, OffloadTakesWhatItNames) {
+  TrainingRun run = gpt_run();
+  const LocalSizes sizes = local_sizes(run, {});
+  const double all = layer_cost_cuda(run, sizes, false, false).kept;
+  run.offload.modules = {"core_attn"};
+  EXPECT_DOUBLE_EQ(all - layer_cost_cuda(run, sizes, false, false).kept, 1024.0 * 4 * 512 * 6);
+  EXPECT_DOUBLE_EQ(all, layer_cost_cuda(run, sizes, false, true).kept);
+}
+
+TEST(SavedLayer, AscendCopiesWhatRotaryEmbeddingTurns) {
+  TrainingRun run = ascend_run();
+  const LocalSizes sizes = local_sizes(run, {});
+  const double s = 4096;
+  const double h = 4096;
+  const double turned = saved_attention_ascend(run, sizes).total();
+  EXPECT_DOUBLE_EQ(turned, 2 * s * h * (2 + 3 + 2 + 1) + 64 * 32 * s);
+  run.model.positions = PositionEmbedding::none;
+  EXPECT_DOUBLE_EQ(turned - saved_attention_ascend(run, sizes).total(), 2 * 2 * s * h);
+}
+
+TEST(SavedLayer, AscendOptionsActOnTheFirstLayersOfARank) {
+  TrainingRun run = ascend_run();
+  const LocalSizes sizes = local_sizes(run, {});
+  const double all = saved_layer_ascend(run, sizes, false, 0).total();
+  run.recompute.activation_function = true;
+  run.recompute.activation_function_layers = 2;
+  EXPECT_DOUBLE_EQ(all - saved_layer_ascend(run, sizes, false, 1).total(), 2.0 * 4096 * 11008);
+  EXPECT_DOUBLE_EQ(saved_layer_ascend(run, sizes, false, 2).total(), all);
+  run.recompute.norms = true;
+  EXPECT_DOUBLE_EQ(all - saved_layer_ascend(run, sizes, false, 2).total(), 2 * 2.0 * 4096 * 4096);
+}
+
+TEST(Recompute, UniformKeepsOneInputAGroup) {
+  TrainingRun run = gpt_run();
+  run.recompute = {.granularity = Recompute::Granularity::full, .method = Recompute::Method::uniform, .layers = 3};
+  const std::vector<LayerCost> layers(7, {.kept = 100, .rebuilt = 100, .backward = 10});
+  ActivationSum sum(run, 8);
+  sum.add_chunk(layers, 2);
+  EXPECT_DOUBLE_EQ(sum.result().kept, 2 * 3 * 8);
+  EXPECT_DOUBLE_EQ(sum.result().working, 3 * 100 - 8 + 10);
+}
+
+TEST(Recompute, BlockTakesTheFirstLayersOfAChunkOrOfARank) {
+  TrainingRun run = gpt_run();
+  run.recompute = {.granularity = Recompute::Granularity::full, .method = Recompute::Method::block, .layers = 3};
+  const std::vector<LayerCost> layers(2, {.kept = 100, .rebuilt = 100, .backward = 10});
+  ActivationSum each(run, 8);
+  ActivationSum over_rank(run, 8);
+  each.add_chunk(layers, 1);
+  each.add_chunk(layers, 1);
+  EXPECT_DOUBLE_EQ(each.result().kept, 4 * 8);
+  run.recompute.layers_per_rank = true;
+  over_rank.add_chunk(layers, 1);
+  over_rank.add_chunk(layers, 1);
+  EXPECT_DOUBLE_EQ(over_rank.result().kept, 3 * 8 + 100);
+}
+
+/// Runs a pipeline rank's order of passes, one forward or backward at a time, and records the most it keeps.
+class OrderOfPasses {
+ public:
+  OrderOfPasses(std::int64_t pipeline, std::int64_t chunks, std::int64_t micro_batches)
+      : pipeline_(pipeline), chunks_(chunks), total_(micro_batches * chunks), kept_(static_cast<std::size_t>(chunks)) {}
+
+  std::vector<std::int64_t> most(std::int64_t warm_up) {
+    std::int64_t backward = 0;
+    for (std::int64_t forward = 0; forward < total_; ++forward) {
+      ++kept_[chunk_of(forward)];
+      record();
+      if (forward >= warm_up) --kept_[static_cast<std::size_t>(chunks_) - 1 - chunk_of(backward++)];
+    }
+    return most_;
+  }
+
+ private:
+  /// Groups of `pipeline` micro-batches go through all chunks.
+  [[nodiscard]] std::size_t chunk_of(std::int64_t pass) const {
+    return static_cast<std::size_t>(pass / pipeline_ % chunks_);
+  }
+  void record() {
+    std::int64_t sum = 0;
+    for (const std::int64_t kept : kept_) sum += kept;
+    if (sum <= most_sum_) return;
+    most_sum_ = sum;
+    most_ = kept_;
+  }
+
+  std::int64_t pipeline_;
+  std::int64_t chunks_;
+  std::int64_t total_;
+  std::int64_t most_sum_ = 0;
+  std::vector<std::int64_t> kept_;
+  std::vector<std::int64_t> most_;
+};
+
+TEST(InFlight, EqualsTheMostOfTheOrderItself) {
+  std::mt19937 random(7);
+  const auto draw = [&](std::int64_t low, std::int64_t high) {
+    return std::uniform_int_distribution<std::int64_t>(low, high)(random);
+  };
+  for (int i = 0; i < 300; ++i) {
+    TrainingRun run = gpt_run();
+    run.parallel.pipeline = draw(1, 8);
+    const std::int64_t chunks = run.parallel.pipeline == 1 ? 1 : draw(1, 4);
+    run.batch.micro_batches = chunks == 1 ? draw(1, 20) : draw(1, 5) * run.parallel.pipeline;
+    const std::int64_t stage = draw(0, run.parallel.pipeline - 1);
+    const std::int64_t later = run.parallel.pipeline - stage - 1;
+    const std::int64_t warm_up = chunks == 1 ? later : 2 * later + (chunks - 1) * run.parallel.pipeline;
+    OrderOfPasses order(run.parallel.pipeline, chunks, run.batch.micro_batches);
+    EXPECT_EQ(in_flight(run, stage, static_cast<std::size_t>(chunks)), order.most(warm_up))
+        << run.parallel.pipeline << " " << chunks << " " << run.batch.micro_batches << " " << stage;
+  }
+}
+
+TEST(InFlight, LastOfFourStagesWithThreeChunksKeepsNine) {
+  TrainingRun run = gpt_run();
+  run.parallel.pipeline = 4;
+  EXPECT_EQ(in_flight(run, 3, 3), (std::vector<std::int64_t>{4, 4, 1}));
+}
+
+TEST(InFlight, FoldedPipelineKeepsTheSameOnEveryRank) {
+  TrainingRun run = gpt_run();
+  run.parallel.pipeline = 4;
+  run.parallel.schedule = Schedule::dualpipev;
+  run.batch.micro_batches = 16;
+  for (std::int64_t stage = 0; stage < 4; ++stage) {
+    const std::vector<std::int64_t> kept = in_flight(run, stage, 2);
+    EXPECT_EQ(kept[0] + kept[1], 2 * 4 + 1);
+  }
+}
+
+}  // namespace
+}  // namespace tidemark::framework::testing
