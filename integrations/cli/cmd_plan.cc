@@ -35,7 +35,7 @@ class PlanCommand final : public Command {
     app.add_flag(
         "--chunk-dispatch", chunk_dispatch_,
         "prepare to run expert dispatches in chunks where load exceeds the f limit and the expert group agrees "
-        "to it; never lowers the f limit, takes about half as long again to plan");
+        "to it; never lowers the f limit, takes a third longer to plan");
     app.add_flag("--compare", compare_, "plan with every policy and print them side by side");
   }
 

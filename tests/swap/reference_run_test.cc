@@ -103,31 +103,5 @@ TEST(ReferenceRun, BeyondTheLimitIsRefused) {
   EXPECT_NE(run.error().message.find("load 8"), std::string::npos) << run.error().message;
 }
 
-/// The ranks that gain by chunked dispatches, everything at the second limit, in some orders of execution.
-TEST(ReferenceRun, InChunksTheSecondLimitCompletes) {
-  PlannedStep step{.request = {.job = testing::pangu_job(),
-                               .machine = testing::ascend_910b(),
-                               .policy = find_policy("optimal"),
-                               .ranks = {13, 14},
-                               .chunk_dispatch = true}};
-  step.outcome = plan_step(step.request).value();
-  for (const RankPlan& rank : step.outcome.ranks)
-    EXPECT_GT(rank.figures.collective_limit_f, 1.02 * rank.figures.contingency_limit_f);
-  for (std::uint64_t seed = 0; seed < 8; ++seed) {
-    SimRunRequest request = run_of(step, seed);
-    request.match_messages = false;
-    request.verify = true;
-    request.load = [&](std::int32_t rank, SiteId site) {
-      const double limit = step.outcome.ranks[static_cast<std::size_t>(rank - 13)].program.collective_limit_f;
-      return seed % 2 == 0 || row(site) % 3 == seed % 3 ? limit : 1.0;
-    };
-    request.agree = [](std::int32_t, std::int32_t, ChunkWish wish) { return wish == ChunkWish::wanted; };
-    const Result<SimRun> run = run_on_sim(request);
-    ASSERT_TRUE(run.ok()) << run.error().message;
-    expect_clean(step, run.value(), "seed " + std::to_string(seed));
-    for (const SimRankRun& rank : run.value().ranks) EXPECT_FALSE(rank.report.sections.empty());
-  }
-}
-
 }  // namespace
 }  // namespace tidemark
