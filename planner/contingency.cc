@@ -144,16 +144,12 @@ std::optional<Packing> LevelSearch::pack_host(double load) const {
 }
 
 bool LevelSearch::raise_limit() {
-  std::optional<Packing> host = pack_host(limit_);
-  if (!host) return false;
   double limit = bound_.limit(limit_);
-  if (limit <= limit_) return true;
-  if (std::optional<Packing> all = pack_host(limit)) {
-    host = std::move(all);
-  } else {
-    double too_much = limit;
-    limit = limit_;
-    for (int i = 0; i < kHostBisections; ++i) {
+  std::optional<Packing> host = pack_host(limit);
+  if (!host && limit > limit_) {
+    double too_much = std::exchange(limit, limit_);
+    host = pack_host(limit);
+    for (int i = 0; host && i < kHostBisections; ++i) {
       const double middle = std::floor((limit + too_much) / 2 * DynamicBound::kSteps) / DynamicBound::kSteps;
       if (middle <= limit) break;
       std::optional<Packing> packed = pack_host(middle);
@@ -161,6 +157,7 @@ bool LevelSearch::raise_limit() {
       if (packed) host = std::move(packed);
     }
   }
+  if (!host) return false;
   if (limit <= limit_) return true;
   limit_ = limit;
   host_ = std::move(*host);

@@ -135,24 +135,23 @@ double lagrangian(const Relaxation& r, const std::vector<double>& device, const 
   return value;
 }
 
-/// One price for all positions that exceed the budget: the best of a few, by golden ratio steps on the scale.
+/// One price for all positions that exceed the budget: the best of a few. The value is concave in it, so it rises up to
+/// the best and falls from there.
 double best_uniform_price(const Relaxation& r, Minimiser& m) {
   const std::size_t n = r.excess.size();
-  double total = 0;
-  for (const double e : r.excess) total += e;
-  const auto value_at = [&](double price) {
-    return lagrangian(r, std::vector<double>(n, price), std::vector<double>(n, 0), m);
-  };
-  double best_price = 0, best_value = 0;
+  const double total = std::accumulate(r.excess.begin(), r.excess.end(), 0.0);
   // From a picosecond to a second for all excess bytes together, in steps of a third.
-  for (double price = 1e-3 / total; price < 1e9 / total; price *= 1.33) {
-    const double value = value_at(price);
-    if (value > best_value) {
-      best_value = value;
-      best_price = price;
-    }
+  std::vector<double> prices{0};
+  for (double price = 1e-3 / total; price < 1e9 / total; price *= 1.33) prices.push_back(price);
+  const auto value_at = [&](std::size_t i) {
+    return lagrangian(r, std::vector<double>(n, prices[i]), std::vector<double>(n, 0), m);
+  };
+  std::size_t best = 0, falls = prices.size();
+  while (falls - best > 1) {
+    const std::size_t middle = best + (falls - best) / 2;
+    (value_at(middle) > value_at(middle - 1) ? best : falls) = middle;
   }
-  return best_price;
+  return prices[best];
 }
 
 /// Averages the minimisers seen so far into a fractional plan.
@@ -236,8 +235,9 @@ double bound_of(const DecisionProblem& problem, Bytes device_budget, Bytes host_
   }
   const auto worth = [&](const GapRow& gap, bool swap) {
     double sum = 0;
-    for (std::size_t t = 0; t < prices.clock.size(); ++t) {
-      if (prices.clock[t] < gap.free_from || prices.clock[t] >= gap.taken_from) continue;
+    const auto first = std::lower_bound(prices.clock.begin(), prices.clock.end(), gap.free_from);
+    for (auto t = static_cast<std::size_t>(first - prices.clock.begin());
+         t < prices.clock.size() && prices.clock[t] < gap.taken_from; ++t) {
       sum += prices.device[t];
       if (swap && prices.clock[t] < gap.host_until) sum -= prices.host[t];
     }

@@ -7,10 +7,19 @@
 namespace tidemark {
 namespace {
 
-/// First compute op (as a position of the compute lane) that nominally starts at or after `ns`.
-std::size_t first_compute_at(const DecisionProblem& p, std::int64_t ns) {
-  return static_cast<std::size_t>(std::lower_bound(p.clock_start_ns.begin(), p.clock_start_ns.end(), ns) -
-                                  p.clock_start_ns.begin());
+/// First compute op from `from` on (as a position of the compute lane) that nominally starts at or after `ns`: mostly
+/// not far from `from`.
+std::size_t first_compute_at(const DecisionProblem& p, std::int64_t ns, std::size_t from) {
+  const auto begin = p.clock_start_ns.begin();
+  std::size_t low = std::min(from, p.clock_start_ns.size()), stride = 1;
+  while (low + stride < p.clock_start_ns.size() && p.clock_start_ns[low + stride] < ns) {
+    low += stride;
+    stride *= 2;
+  }
+  const std::size_t high = std::min(low + stride, p.clock_start_ns.size());
+  return static_cast<std::size_t>(
+      std::lower_bound(begin + static_cast<std::ptrdiff_t>(low), begin + static_cast<std::ptrdiff_t>(high), ns) -
+      begin);
 }
 
 /// Bytes that live only while a recipe runs.
@@ -120,10 +129,9 @@ void Evaluator::apply_copies(Evaluation& result) {
     const GapRow& gap = p.gaps[g];
     const auto needed = static_cast<std::size_t>(p.clock_of[row(s.needed)]);
     const auto after_ready = static_cast<std::size_t>(p.clock_of[row(gap.gap.before)]) + 1;
-    const std::size_t released =
-        std::min(std::max(first_compute_at(p, plan.copies[i].out_end_ns), after_ready), needed);
+    const std::size_t released = std::min(first_compute_at(p, plan.copies[i].out_end_ns, after_ready), needed);
     // The last compute op that has started when the copy in should begin: waiting for its predecessor is never late.
-    std::size_t prefetch = first_compute_at(p, plan.copies[i].in_start_ns + 1);
+    std::size_t prefetch = first_compute_at(p, plan.copies[i].in_start_ns + 1, released);
     prefetch = std::clamp(prefetch == 0 ? 0 : prefetch - 1, released, needed);
     s.in_start_ns = plan.copies[i].in_start_ns;
     s.released = p.compute_op[std::min(released, p.compute_op.size() - 1)];

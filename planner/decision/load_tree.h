@@ -29,12 +29,34 @@ class LoadTree {
 
   /// Adds `bytes` on [begin, end).
   void add(std::int32_t begin, std::int32_t end, Bytes bytes) {
-    if (begin < end) add(1, 0, leaves_, static_cast<std::size_t>(begin), static_cast<std::size_t>(end), bytes);
+    if (begin >= end) return;
+    // Both ends upward; whole nodes between them on the way, until they meet.
+    std::size_t left = leaf(begin), right = leaf(end - 1);
+    raise(left, bytes);
+    if (left != right) raise(right, bytes);
+    for (; left / 2 != right / 2; sum_up(left), sum_up(right)) {
+      if (left % 2 == 0) raise(left + 1, bytes);
+      if (right % 2 == 1) raise(right - 1, bytes);
+      left /= 2;
+      right /= 2;
+    }
+    while ((left /= 2) > 0) sum_up(left);
   }
 
   /// Largest value on [begin, end); very small if empty.
   [[nodiscard]] Bytes max(std::int32_t begin, std::int32_t end) const {
-    return begin < end ? max(1, 0, leaves_, static_cast<std::size_t>(begin), static_cast<std::size_t>(end)) : kNothing;
+    if (begin >= end) return kNothing;
+    std::size_t left = leaf(begin), right = leaf(end - 1);
+    Bytes most_left = top_[left], most_right = top_[right];
+    while (left / 2 != right / 2) {
+      if (left % 2 == 0) most_left = std::max(most_left, top_[left + 1]);
+      if (right % 2 == 1) most_right = std::max(most_right, top_[right - 1]);
+      most_left += add_[left /= 2];
+      most_right += add_[right /= 2];
+    }
+    Bytes most = std::max(most_left, most_right);
+    while ((left /= 2) > 0) most += add_[left];
+    return most;
   }
 
   [[nodiscard]] Bytes max() const { return top_[1]; }
@@ -49,25 +71,13 @@ class LoadTree {
  private:
   static constexpr Bytes kNothing = -(Bytes{1} << 62);
 
-  void add(std::size_t node, std::size_t lo, std::size_t hi, std::size_t begin, std::size_t end, Bytes bytes) {
-    if (end <= lo || hi <= begin) return;
-    if (begin <= lo && hi <= end) {
-      top_[node] += bytes;
-      add_[node] += bytes;
-      return;
-    }
-    const std::size_t middle = (lo + hi) / 2;
-    add(2 * node, lo, middle, begin, end, bytes);
-    add(2 * node + 1, middle, hi, begin, end, bytes);
-    top_[node] = std::max(top_[2 * node], top_[2 * node + 1]) + add_[node];
-  }
+  [[nodiscard]] std::size_t leaf(std::int32_t position) const { return leaves_ + static_cast<std::size_t>(position); }
 
-  [[nodiscard]] Bytes max(std::size_t node, std::size_t lo, std::size_t hi, std::size_t begin, std::size_t end) const {
-    if (end <= lo || hi <= begin) return kNothing;
-    if (begin <= lo && hi <= end) return top_[node];
-    const std::size_t middle = (lo + hi) / 2;
-    return std::max(max(2 * node, lo, middle, begin, end), max(2 * node + 1, middle, hi, begin, end)) + add_[node];
+  void raise(std::size_t node, Bytes bytes) {
+    top_[node] += bytes;
+    add_[node] += bytes;
   }
+  void sum_up(std::size_t node) { top_[node] = std::max(top_[2 * node], top_[2 * node + 1]) + add_[node]; }
 
   std::size_t size_, leaves_ = 1;
   std::vector<Bytes> top_, add_;  ///< top_ of a node includes its own add_, not its ancestors'

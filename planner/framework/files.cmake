@@ -20,6 +20,7 @@ list(APPEND TIDEMARK_FRAMEWORK_FILES
   framework/run_validity.cc
   framework/run_vocabulary.cc)
 list(APPEND TIDEMARK_FRAMEWORK_FILES
+  framework/activation_offload.cc
   framework/attention_backend.cc
   framework/estimable.cc
   framework/hybrid.cc
@@ -27,6 +28,7 @@ list(APPEND TIDEMARK_FRAMEWORK_FILES
   framework/layer_parameters.cc
   framework/local_sizes.cc
   framework/loss_spike.cc
+  framework/memory_options_ascend.cc
   framework/optimizer_step.cc
   framework/parameter_list.cc
   framework/peak_ascend.cc
@@ -36,6 +38,7 @@ list(APPEND TIDEMARK_FRAMEWORK_FILES
   framework/recompute_rule.cc
   framework/saved_ascend.cc
   framework/saved_cuda.cc
+  framework/selective_recompute.cc
   framework/state_bytes.cc
   framework/static_ascend.cc
   framework/static_cuda.cc

@@ -13,7 +13,7 @@ double number(std::int64_t value) {
 /// Rows of this rank over an even share.
 double routing_load(const TrainingRun& run, const MemoryKnobs& knobs) {
   const Experts& moe = run.model.moe;
-  double dropless = on_ascend(run) ? knobs.ascend_routing_load : knobs.routing_load;
+  double dropless = knobs.routing_load;
   if (moe.forced_balance || run.parallel.expert == 1) dropless = 1;
   if (moe.capacity_factor <= 0) return dropless;
   return moe.pad_to_capacity ? moe.capacity_factor : std::min(moe.capacity_factor, dropless);

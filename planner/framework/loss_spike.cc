@@ -73,7 +73,10 @@ std::vector<Term> loss_spike_cuda(const RankView& view) {
 std::vector<Term> loss_spike_ascend(const RankView& view) {
   const Loss& loss = view.run.loss;
   const LocalSizes& sizes = view.sizes;
-  const double logits = sizes.tokens * sizes.vocabulary;
+  // A chunked loss never sees more than its chunk of every sequence.
+  const double chunk = number(loss.chunk_tokens) * sizes.sequences;
+  const double tokens = loss.chunk_tokens > 0 ? std::min(sizes.tokens, chunk) : sizes.tokens;
+  const double logits = tokens * sizes.vocabulary;
   const double slices = number(std::max<std::int64_t>(1, loss.output_slices));
   const double bytes = loss.preference ? view.knobs.preference_bytes_per_logit : 2 + 4;
   const double mtp_softmax = number(view.run.model.mtp_layers) * logits * 4;

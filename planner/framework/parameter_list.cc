@@ -138,6 +138,7 @@ std::vector<List> chunk_parameters(const TrainingRun& run, std::int64_t stage) {
   const std::vector<Chunk>& chunks = run.parallel.chunks[static_cast<std::size_t>(stage)];
   const bool embeds = std::any_of(chunks.begin(), chunks.end(), [](const Chunk& chunk) { return chunk.embedding; });
   std::vector<List> lists;
+  lists.reserve(chunks.size());
   for (const Chunk& chunk : chunks) lists.push_back(parameters_of_chunk(run, chunk, embeds));
   return lists;
 }

@@ -10,24 +10,28 @@
 namespace tidemark::framework {
 namespace {
 
-/// Decoder layers and multi-token-prediction depths of a chunk; `index` counts layers over the rank.
-std::vector<LayerCost> chunk_layers(const RankView& view, const Chunk& chunk, std::int64_t& index) {
+/// Decoder layers and multi-token-prediction depths of a chunk.
+std::vector<LayerCost> chunk_layers(const RankView& view, const Chunk& chunk, LayerPlace place) {
   const TrainingRun& run = view.run;
   std::vector<LayerCost> layers;
-  for (const std::int64_t layer : chunk.layers)
-    layers.push_back(layer_cost_ascend(run, view.sizes, has_experts(run, layer), index++));
-  for (std::int64_t depth = 0; depth < chunk.mtp; ++depth)
-    layers.push_back(layer_cost_ascend(run, view.sizes, has_experts(run, run.model.layers - 1), index++));
+  const auto add = [&](std::int64_t layer) {
+    layers.push_back(layer_cost_ascend(run, view.sizes, has_experts(run, layer), place));
+    ++place.in_chunk;
+  };
+  for (const std::int64_t layer : chunk.layers) add(layer);
+  for (std::int64_t depth = 0; depth < chunk.mtp; ++depth) add(run.model.layers - 1);
   return layers;
 }
 
 Activations activations_of(const RankView& view) {
   const std::vector<Chunk>& chunks = view.run.parallel.chunks[static_cast<std::size_t>(view.place.stage)];
   const std::vector<std::int64_t> kept = in_flight(view.run, view.place.stage, chunks.size());
-  ActivationSum sum(view.run, view.sizes.boundary_bytes);
-  std::int64_t index = 0;
-  for (std::size_t i = 0; i < chunks.size(); ++i)
-    sum.add_chunk(chunk_layers(view, chunks[i], index), static_cast<double>(kept[i]));
+  ActivationSum sum(view.run, view.sizes.boundary_bytes, chunks.size());
+  LayerPlace place{.chunks = static_cast<std::int64_t>(chunks.size())};
+  for (std::size_t i = 0; i < chunks.size(); ++i) {
+    place.chunk = static_cast<std::int64_t>(i);
+    sum.add_chunk(chunk_layers(view, chunks[i], place), static_cast<double>(kept[i]));
+  }
   return sum.result();
 }
 

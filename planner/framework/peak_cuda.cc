@@ -7,6 +7,7 @@
 #include "planner/framework/loss_spike.h"
 #include "planner/framework/recompute_rule.h"
 #include "planner/framework/saved_cuda.h"
+#include "planner/framework/selective_recompute.h"
 
 namespace tidemark::framework {
 namespace {
@@ -40,12 +41,22 @@ std::vector<LayerCost> chunk_layers(const RankView& view, const Chunk& chunk, bo
   return layers;
 }
 
+/// The layer of a depth; where whole layers are recomputed it keeps its input and is rebuilt in backward.
+LayerCost mtp_layer(const RankView& view) {
+  const TrainingRun& run = view.run;
+  LayerCost layer = layer_cost_cuda(run, view.sizes, has_experts(run, run.model.layers - 1), true);
+  if (!recomputes_layers(run) || run.recompute.method == Recompute::Method::block) return layer;
+  layer.kept = view.sizes.boundary_bytes;
+  layer.backward += layer.rebuilt - layer.kept;
+  return layer;
+}
+
 Pass decoder_pass(const RankView& view) {
   const TrainingRun& run = view.run;
   const std::vector<Chunk>& chunks = run.parallel.chunks[static_cast<std::size_t>(view.place.stage)];
   const std::vector<std::int64_t> kept = in_flight(run, view.place.stage, chunks.size());
-  const LayerCost mtp = layer_cost_cuda(run, view.sizes, has_experts(run, run.model.layers - 1), true);
-  ActivationSum sum(run, view.sizes.boundary_bytes);
+  const LayerCost mtp = mtp_layer(view);
+  ActivationSum sum(run, view.sizes.boundary_bytes, chunks.size());
   Pass pass;
   for (std::size_t i = 0; i < chunks.size(); ++i) {
     sum.add_chunk(chunk_layers(view, chunks[i], i + 1 == chunks.size()), number(kept[i]));
@@ -53,6 +64,7 @@ Pass decoder_pass(const RankView& view) {
     pass.mtp += number(kept[i] * chunks[i].mtp) * (mtp.kept + mtp_entry(view));
   }
   pass.layers = sum.result();
+  if (pass.mtp > 0) pass.layers.working = std::max(pass.layers.working, mtp.backward);
   return pass;
 }
 
@@ -72,7 +84,7 @@ std::vector<LayerCost> hybrid_layers(const RankView& view, const std::string& le
 Pass hybrid_pass(const RankView& view) {
   const std::vector<std::string> chunks = hybrid_chunks(view.run, view.place.stage);
   const std::vector<std::int64_t> kept = in_flight(view.run, view.place.stage, chunks.size());
-  ActivationSum sum(view.run, view.sizes.boundary_bytes);
+  ActivationSum sum(view.run, view.sizes.boundary_bytes, chunks.size());
   for (std::size_t i = 0; i < chunks.size(); ++i) sum.add_chunk(hybrid_layers(view, chunks[i]), number(kept[i]));
   Pass pass{.layers = sum.result()};
   if (view.place.stage == 0) pass.embedding_masks = number(kept.front()) * embedding_mask(view, view.sizes);
@@ -98,9 +110,9 @@ Pass t5_pass(const RankView& view) {
   const LocalSizes decoder = local_sizes(view.run, view.knobs, model.decoder_sequence);
   const LayerCost of_encoder = layer_cost_cuda(view.run, encoder, false, true);
   const LayerCost of_decoder = decoder_layer(view, encoder, decoder);
-  ActivationSum below(view.run, encoder.boundary_bytes);
+  ActivationSum below(view.run, encoder.boundary_bytes, 1);
   below.add_chunk(std::vector(static_cast<std::size_t>(model.encoder_layers), of_encoder), 1);
-  ActivationSum above(view.run, decoder.boundary_bytes);
+  ActivationSum above(view.run, decoder.boundary_bytes, 1);
   above.add_chunk(std::vector(static_cast<std::size_t>(model.layers), of_decoder), 1);
   const double final_norms = 2 * (encoder.boundary_bytes + decoder.boundary_bytes);
   return {.layers = {.kept = below.result().kept + above.result().kept + final_norms,

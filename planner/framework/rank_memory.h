@@ -25,7 +25,6 @@ struct Term {
 /// Values with no derivation from the arguments, each overridable by calibration. Documented in docs/ACCURACY.md.
 struct MemoryKnobs {
   double routing_load = 1.1;            ///< dropless rows of a full rank over the mean
-  double ascend_routing_load = 1;       ///< the same where memory is logged after one step: routers are still even
   double flex_buffers = 3;              ///< of rows * hidden * 2 bytes, in the flex dispatcher
   double split_slack_bytes = 3 << 20;   ///< unsplittable rest of cached blocks, pipeline > 1, no expandable segments
   double variable_length_share = 0.35;  ///< of the sequence, where batches are padded to their longest sample

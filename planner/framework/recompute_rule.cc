@@ -4,15 +4,8 @@
 
 namespace tidemark::framework {
 
-bool recomputes(const TrainingRun& run, std::string_view module) {
-  const Recompute& recompute = run.recompute;
-  if (recompute.granularity != Recompute::Granularity::selective) return false;
-  if (recompute.modules.empty()) return module == "core_attn";
-  return std::find(recompute.modules.begin(), recompute.modules.end(), module) != recompute.modules.end();
-}
-
-ActivationSum::ActivationSum(const TrainingRun& run, double boundary_bytes)
-    : run_(run), boundary_bytes_(boundary_bytes), left_(run.recompute.layers) {}
+ActivationSum::ActivationSum(const TrainingRun& run, double boundary_bytes, std::size_t chunks)
+    : run_(run), boundary_bytes_(boundary_bytes), chunks_(static_cast<std::int64_t>(chunks)) {}
 
 void ActivationSum::add_chunk(const std::vector<LayerCost>& layers, double micro_batches) {
   if (!recomputes_layers(run_)) {
@@ -22,6 +15,7 @@ void ActivationSum::add_chunk(const std::vector<LayerCost>& layers, double micro
   } else {
     add_uniform(layers, micro_batches);
   }
+  ++chunk_;
 }
 
 void ActivationSum::add_kept(const LayerCost& layer, double micro_batches) {
@@ -46,13 +40,14 @@ void ActivationSum::add_uniform(const std::vector<LayerCost>& layers, double mic
 
 /// The first layers are recomputed one by one, the others keep everything.
 void ActivationSum::add_block(const std::vector<LayerCost>& layers, double micro_batches) {
-  if (!run_.recompute.layers_per_rank) left_ = run_.recompute.layers;
+  LayerPlace place{.chunk = chunk_, .chunks = chunks_};
   for (const LayerCost& layer : layers) {
-    if (left_ <= 0) {
+    const bool first = place.turn(run_.recompute.layers_per_rank) < run_.recompute.layers;
+    ++place.in_chunk;
+    if (!first) {
       add_kept(layer, micro_batches);
       continue;
     }
-    --left_;
     sum_.kept += micro_batches * boundary_bytes_;
     sum_.working = std::max(sum_.working, layer.rebuilt - boundary_bytes_ + layer.backward);
   }

@@ -2,7 +2,6 @@
 // What recomputation of whole layers leaves of a chunk.
 
 #include <cstdint>
-#include <string_view>
 #include <vector>
 
 #include "planner/framework/saved_layer.h"
@@ -10,8 +9,6 @@
 
 namespace tidemark::framework {
 
-/// Selective recomputation names `module`; without names it means core_attn.
-[[nodiscard]] bool recomputes(const TrainingRun& run, std::string_view module);
 [[nodiscard]] inline bool recomputes_layers(const TrainingRun& run) {
   return run.recompute.granularity == Recompute::Granularity::full;
 }
@@ -21,11 +18,12 @@ struct Activations {
   double working = 0;  ///< most that the backward of one layer, or of one recomputed group, needs beside it
 };
 
-/// Adds up the chunks of a rank in order.
+/// Adds up the chunks of a rank. MindSpeed counts layers to recompute over a rank in turn: the first of every chunk,
+/// then the second of every chunk.
 class ActivationSum {
  public:
   /// REQUIRES: `run` outlives this. `boundary_bytes`: input of a layer, all that a recomputed one keeps.
-  ActivationSum(const TrainingRun& run, double boundary_bytes);
+  ActivationSum(const TrainingRun& run, double boundary_bytes, std::size_t chunks);
   void add_chunk(const std::vector<LayerCost>& layers, double micro_batches);
   [[nodiscard]] const Activations& result() const { return sum_; }
 
@@ -36,7 +34,8 @@ class ActivationSum {
 
   const TrainingRun& run_;
   double boundary_bytes_;
-  std::int64_t left_;  ///< layers still to recompute, where they are counted over the rank
+  std::int64_t chunks_;
+  std::int64_t chunk_ = 0;  ///< the next
   Activations sum_;
 };
 

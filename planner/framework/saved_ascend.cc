@@ -1,21 +1,14 @@
 #include "planner/framework/saved_ascend.h"
 
 #include <algorithm>
-#include <optional>
+
+#include "planner/framework/memory_options_ascend.h"
 
 namespace tidemark::framework {
 namespace {
 
 double number(std::int64_t value) {
   return static_cast<double>(value);
-}
-
-bool among_first(const std::optional<std::int64_t>& layers, std::int64_t index) {
-  return !layers || index < *layers;
-}
-
-bool drops_rows(const TrainingRun& run, std::int64_t index) {
-  return run.model.moe.zero_memory != ZeroMemory::off && among_first(run.model.moe.zero_memory_layers, index);
 }
 
 /// The fused kernel keeps maximum and sum of each row, fp32 and eight wide; without it the scores stay.
@@ -83,23 +76,6 @@ double experts_backward(const TrainingRun& run, const LocalSizes& sizes, const S
   return bytes;
 }
 
-void drop_recomputed(const TrainingRun& run, std::int64_t index, SavedLayer& saved) {
-  const Recompute& recompute = run.recompute;
-  if (recompute.activation_function && among_first(recompute.activation_function_layers, index))
-    saved.mlp.activated = saved.mlp.expert_activated = 0;
-  if (recompute.norms && among_first(recompute.norm_layers, index)) saved.attention.norm = saved.mlp.norm = 0;
-  if (!drops_rows(run, index)) return;
-  saved.mlp.rows = saved.mlp.expert_activated = 0;
-  if (run.model.moe.zero_memory == ZeroMemory::level1) saved.mlp.expert_projected = 0;
-}
-
-void drop_swapped(const TrainingRun& run, SavedLayer& saved) {
-  if (!run.offload.attention) return;
-  SavedAttention& attention = saved.attention;
-  attention.norm = attention.qkv = attention.rope = attention.context = attention.core = 0;
-  saved.mlp.norm = 0;
-}
-
 SavedLayer full_layer(const TrainingRun& run, const LocalSizes& sizes, bool experts) {
   return {.attention = saved_attention_ascend(run, sizes),
           .mlp = experts ? saved_experts_ascend(run, sizes) : saved_mlp_ascend(run, sizes)};
@@ -138,21 +114,19 @@ SavedMlp saved_experts_ascend(const TrainingRun& run, const LocalSizes& sizes) {
   return saved;
 }
 
-SavedLayer saved_layer_ascend(const TrainingRun& run, const LocalSizes& sizes, bool experts, std::int64_t index) {
-  SavedLayer saved = full_layer(run, sizes, experts);
-  drop_recomputed(run, index, saved);
-  drop_swapped(run, saved);
-  return saved;
+SavedLayer saved_layer_ascend(const TrainingRun& run, const LocalSizes& sizes, bool experts, const LayerPlace& place) {
+  return without_swapped(run, place, without_rebuilt(run, place, full_layer(run, sizes, experts)));
 }
 
-LayerCost layer_cost_ascend(const TrainingRun& run, const LocalSizes& sizes, bool experts, std::int64_t index) {
+LayerCost layer_cost_ascend(const TrainingRun& run, const LocalSizes& sizes, bool experts, const LayerPlace& place) {
   const SavedLayer full = full_layer(run, sizes, experts);
-  const SavedLayer kept = saved_layer_ascend(run, sizes, experts, index);
-  SavedLayer recomputed = full;  // before swapping: what comes back by running again
-  drop_recomputed(run, index, recomputed);
-  const double rebuilt = full.mlp.total() - recomputed.mlp.total();
+  const SavedLayer rebuilt = without_rebuilt(run, place, full);
+  const SavedLayer kept = without_swapped(run, place, rebuilt);
+  const double mlp_rebuilt = full.mlp.total() - rebuilt.mlp.total();
+  const double attention_rebuilt = full.attention.total() - rebuilt.attention.total() - kept.mlp.total();
   const double backward = experts ? experts_backward(run, sizes, full.mlp) : mlp_backward(run, sizes);
-  return {.kept = kept.total(), .rebuilt = kept.total(), .backward = backward + rebuilt};
+  return {
+      .kept = kept.total(), .rebuilt = kept.total(), .backward = std::max(backward + mlp_rebuilt, attention_rebuilt)};
 }
 
 }  // namespace tidemark::framework

@@ -10,10 +10,10 @@ namespace tidemark::framework {
 [[nodiscard]] SavedMlp saved_mlp_ascend(const TrainingRun& run, const LocalSizes& sizes);
 [[nodiscard]] SavedMlp saved_experts_ascend(const TrainingRun& run, const LocalSizes& sizes);
 
-/// `index`: of the layer on its rank. MindSpeed's options with a number of layers act on a rank's first ones.
+/// After recomputation of single modules and swapping.
 [[nodiscard]] SavedLayer saved_layer_ascend(const TrainingRun& run, const LocalSizes& sizes, bool experts,
-                                            std::int64_t index);
+                                            const LayerPlace& place);
 [[nodiscard]] LayerCost layer_cost_ascend(const TrainingRun& run, const LocalSizes& sizes, bool experts,
-                                          std::int64_t index);
+                                          const LayerPlace& place);
 
 }  // namespace tidemark::framework

@@ -2,8 +2,9 @@
 
 #include <algorithm>
 
+#include "planner/framework/activation_offload.h"
 #include "planner/framework/attention_backend.h"
-#include "planner/framework/recompute_rule.h"
+#include "planner/framework/selective_recompute.h"
 
 namespace tidemark::framework {
 namespace {
@@ -79,12 +80,20 @@ double experts_backward(const LocalSizes& sizes) {
   return sizes.expert_rows * widths * sizes.element_bytes;
 }
 
-LayerCost cost_of(const TrainingRun& run, const SavedLayer& full, double mlp_backward_bytes, bool stays) {
+/// Bytes that stay on the device when the groups that may go do.
+double kept_of(const TrainingRun& run, const LocalSizes& sizes, const SavedLayer& saved) {
+  const double all = saved.total();
+  const double gone = all - without_offloaded(run, sizes, saved).total();
+  return all - std::clamp(run.offload.share, 0.0, 1.0) * gone;
+}
+
+LayerCost cost_of(const TrainingRun& run, const LocalSizes& sizes, const SavedLayer& full, double mlp_backward_bytes,
+                  bool stays) {
   const SavedLayer kept{.attention = without_recomputed(run, full.attention), .mlp = without_recomputed(run, full.mlp)};
   const double mlp_rebuilt = full.mlp.total() - kept.mlp.total();
   // When attention is rebuilt, the feed-forward part above it has gone.
   const double attention_rebuilt = full.attention.total() - kept.attention.total() - kept.mlp.total();
-  return {.kept = stays ? kept.total() : without_offloaded(run, kept).total(),
+  return {.kept = stays ? kept.total() : kept_of(run, sizes, kept),
           .rebuilt = full.total(),
           .backward = std::max(mlp_backward_bytes + mlp_rebuilt, attention_rebuilt)};
 }
@@ -139,49 +148,19 @@ SavedMlp saved_experts_cuda(const TrainingRun& run, const LocalSizes& sizes) {
   return saved;
 }
 
-SavedAttention without_recomputed(const TrainingRun& run, SavedAttention saved) {
-  if (recomputes(run, "core_attn")) saved.core = 0;
-  if (recomputes(run, "layernorm")) saved.norm = 0;
-  if (recomputes(run, "mla_up_proj") && run.model.attention.multi_latent) saved.qkv = 0;
-  return saved;
-}
-
-SavedMlp without_recomputed(const TrainingRun& run, SavedMlp saved) {
-  const bool experts = saved.router > 0;
-  if (experts && recomputes(run, "moe")) return {.input = saved.input, .norm = saved.norm};
-  if (recomputes(run, "layernorm")) saved.norm = 0;
-  if (!experts && recomputes(run, "mlp")) saved.projected = saved.activated = 0;
-  if (recomputes(run, "moe_act")) saved.expert_activated = saved.weighted = 0;
-  if (recomputes(run, "shared_experts")) saved.shared_projected = saved.shared_activated = 0;
-  return saved;
-}
-
-SavedLayer without_offloaded(const TrainingRun& run, SavedLayer saved) {
-  for (const std::string& module : run.offload.modules) {
-    if (module == "attn_norm") saved.attention.input = 0;
-    if (module == "qkv_linear") saved.attention.norm = 0;
-    if (module == "core_attn") saved.attention.qkv = saved.attention.qk_norm = 0;
-    if (module == "attn_proj") saved.attention.context = 0;
-    if (module == "mlp_norm") saved.mlp.input = 0;
-    if (module == "expert_fc1") saved.mlp.rows = 0;
-    if (module == "moe_act") saved.mlp.expert_projected = 0;
-  }
-  return saved;
-}
-
 LayerCost layer_cost_cuda(const TrainingRun& run, const LocalSizes& sizes, bool experts, bool stays) {
   const SavedLayer full{.attention = saved_attention_cuda(run, sizes),
                         .mlp = experts ? saved_experts_cuda(run, sizes) : saved_mlp_cuda(run, sizes)};
-  return cost_of(run, full, experts ? experts_backward(sizes) : mlp_backward(run, sizes), stays);
+  return cost_of(run, sizes, full, experts ? experts_backward(sizes) : mlp_backward(run, sizes), stays);
 }
 
 LayerCost attention_cost_cuda(const TrainingRun& run, const LocalSizes& sizes) {
-  return cost_of(run, {.attention = saved_attention_cuda(run, sizes)}, 0, true);
+  return cost_of(run, sizes, {.attention = saved_attention_cuda(run, sizes)}, 0, true);
 }
 
 LayerCost mlp_cost_cuda(const TrainingRun& run, const LocalSizes& sizes, bool experts) {
   const SavedLayer full{.mlp = experts ? saved_experts_cuda(run, sizes) : saved_mlp_cuda(run, sizes)};
-  return cost_of(run, full, experts ? experts_backward(sizes) : mlp_backward(run, sizes), true);
+  return cost_of(run, sizes, full, experts ? experts_backward(sizes) : mlp_backward(run, sizes), true);
 }
 
 }  // namespace tidemark::framework

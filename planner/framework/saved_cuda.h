@@ -14,13 +14,6 @@ namespace tidemark::framework {
 [[nodiscard]] SavedMlp saved_mlp_cuda(const TrainingRun& run, const LocalSizes& sizes);
 [[nodiscard]] SavedMlp saved_experts_cuda(const TrainingRun& run, const LocalSizes& sizes);
 
-/// What selective recomputation leaves.
-[[nodiscard]] SavedAttention without_recomputed(const TrainingRun& run, SavedAttention saved);
-[[nodiscard]] SavedMlp without_recomputed(const TrainingRun& run, SavedMlp saved);
-
-/// Takes out what fine-grained activation offload moves to the host.
-[[nodiscard]] SavedLayer without_offloaded(const TrainingRun& run, SavedLayer saved);
-
 /// `stays`: the layer whose backward comes first is not offloaded.
 [[nodiscard]] LayerCost layer_cost_cuda(const TrainingRun& run, const LocalSizes& sizes, bool experts, bool stays);
 [[nodiscard]] LayerCost attention_cost_cuda(const TrainingRun& run, const LocalSizes& sizes);

@@ -2,7 +2,7 @@
 // Bytes one layer keeps for the backward of one micro-batch, part by part, so that recomputation, offload and swap each
 // take out what they take out.
 
-#include <algorithm>
+#include <cstdint>
 
 namespace tidemark::framework {
 
@@ -52,7 +52,18 @@ struct SavedLayer {
   [[nodiscard]] double total() const { return attention.total() + mlp.total(); }
 };
 
-/// What chunk_activations needs to know about a layer.
+/// Where a layer stands on its rank.
+struct LayerPlace {
+  std::int64_t chunk = 0;
+  std::int64_t chunks = 1;  ///< on the rank
+  std::int64_t in_chunk = 0;
+
+  /// Its turn where options act on a number of layers: within its chunk, or over the rank, one layer of every chunk at
+  /// a time.
+  [[nodiscard]] std::int64_t turn(bool over_rank) const { return over_rank ? in_chunk * chunks + chunk : in_chunk; }
+};
+
+/// What ActivationSum needs to know about a layer.
 struct LayerCost {
   double kept = 0;      ///< for backward
   double rebuilt = 0;   ///< all a whole recomputation brings back

@@ -19,9 +19,18 @@ double moment_bytes(const TrainingRun& run, const Parameter& parameter) {
   return half ? kMoment : 2 * kMoment;
 }
 
-double main_bytes(const TrainingRun& run) {
+/// Beside a bf16 weight the precision-aware optimizer keeps only the lower half of an fp32 master copy. Weights held in
+/// 8 bits have no upper half to share, and the long-term line's Transformer Engine (before 2.1) cannot.
+bool keeps_remainder_only(const TrainingRun& run, const Parameter& parameter) {
+  const bool eight_bit =
+      run.quantization.used && run.quantization.parameters && parameter.role == ParameterRole::linear;
+  return run.optimizer.main_bytes == 4 && run.precision == Precision::bf16 && !eight_bit && !run.platform.lts;
+}
+
+double main_bytes(const TrainingRun& run, const Parameter& parameter) {
   if (run.precision == Precision::fp32) return 0;
-  if (run.optimizer.precision_aware) return static_cast<double>(run.optimizer.main_bytes);
+  if (run.optimizer.precision_aware)
+    return keeps_remainder_only(run, parameter) ? 2 : static_cast<double>(run.optimizer.main_bytes);
   return run.optimizer.reuse_fp32_parameter ? 2 : 4;  // reuse: the bf16 weight is the upper half of the master copy
 }
 
@@ -54,7 +63,7 @@ StateBytes state_of(const TrainingRun& run, const Parameter& parameter) {
     state.weight /= shards;
     state.gradient /= shards;
   }
-  state.main = main_bytes(run) / shards * on_device;
+  state.main = main_bytes(run, parameter) / shards * on_device;
   state.moments = moment_bytes(run, parameter) / shards * on_device;
   state.gradient_copy = copies_gradient(run) ? 4 / shards * on_device : 0;
   state.reference = optimizer.frozen_reference ? state.weight : 0;

@@ -106,29 +106,29 @@ enum class Norm : std::uint8_t { layer_norm, rms_norm };
 
 struct Model {
   ModelClass kind = ModelClass::gpt;
+  Norm norm = Norm::layer_norm;
+  PositionEmbedding positions = PositionEmbedding::learned_absolute;
+  bool gated = false;             ///< swiglu or geglu: the first projection is twice as wide
+  bool variable_lengths = false;  ///< batches padded to their longest sample (no-pad-to-seq-lengths)
+  bool output_norms = false;      ///< post-norm / sandwich-norm
+  bool linear_bias = true;
+  bool tied_embedding = true;
+  bool mtp_repeated = false;            ///< mtp-use-repeated-layer
+  bool transformer_impl_local = false;  ///< transformer-impl or spec local: not Transformer Engine
   std::int64_t hidden = 0;
   std::int64_t ffn = 0;               ///< dense feed-forward width
-  bool gated = false;                 ///< swiglu or geglu: the first projection is twice as wide
   std::int64_t layers = 0;            ///< decoder layers
   std::int64_t encoder_layers = 0;    ///< t5
   std::int64_t sequence = 0;          ///< t5: of the encoder
   std::int64_t decoder_sequence = 0;  ///< t5
-  bool variable_lengths = false;      ///< batches padded to their longest sample (no-pad-to-seq-lengths)
   std::int64_t max_positions = 0;
-  PositionEmbedding positions = PositionEmbedding::learned_absolute;
-  Norm norm = Norm::layer_norm;
-  bool output_norms = false;  ///< post-norm / sandwich-norm
-  bool linear_bias = true;
-  double hidden_dropout = 0.1;
-  bool tied_embedding = true;
   std::int64_t mtp_layers = 0;
-  bool mtp_repeated = false;   ///< mtp-use-repeated-layer
+  double hidden_dropout = 0.1;
   std::string hybrid_pattern;  ///< M * - E, `|` between stages, `/` before each MTP depth
   Vocabulary vocabulary;
   Attention attention;
   Experts moe;
   Mamba mamba;
-  bool transformer_impl_local = false;  ///< transformer-impl or spec local: not Transformer Engine
 };
 
 /// Decoder layers of one chunk on one pipeline rank.
@@ -155,6 +155,7 @@ struct Parallel {
   std::int64_t world = 1;
   Schedule schedule = Schedule::one_f_one_b;
   bool pipeline_inside_data = false;          ///< use-tp-pp-dp-mapping: ranks of a stage are not consecutive
+  std::int64_t micro_batch_group = 0;         ///< microbatch-group-size-per-virtual-pipeline-stage; 0: pipeline
   bool overlap_forward_backward = false;      ///< moe-fb-overlap
   bool overlap_expert_communication = false;  ///< overlap-moe-expert-parallel-comm
   /// chunks[pipeline rank][virtual stage]; empty for t5 and hybrid models.
@@ -208,11 +209,15 @@ struct Recompute {
   std::optional<std::int64_t> activation_function_layers;
   bool norms = false;  ///< recompute-norm
   std::optional<std::int64_t> norm_layers;
+  bool mla_up_projection = false;  ///< MindSpeed recompute-mla-up-proj: queries, keys and values are rebuilt
+  bool mla_attention = false;      ///< MindSpeed mla-zero-memory: all between the norm and the output projection
 };
 
 struct Offload {
   std::vector<std::string> modules;  ///< fine-grained-activation-offloading with offload-modules; empty: off
+  double share = 1;                  ///< activation-offload-fraction: of the groups that could go
   bool attention = false;            ///< MindSpeed swap-attention
+  bool attention_output = false;     ///< MindSpeed mla-swap-core-attn-out
 };
 
 struct Loss {
@@ -221,6 +226,7 @@ struct Loss {
   bool deferred_embedding_gradient = false;  ///< defer-embedding-wgrad-compute
   std::int64_t deferral_limit = 0;           ///< wgrad-deferral-limit; 0: every micro-batch
   std::int64_t output_slices = 1;            ///< output-layer-slice-num
+  std::int64_t chunk_tokens = 0;             ///< loss-chunk-size with loss-compute-mode chunk; 0: the loss is whole
   bool preference = false;                   ///< DPO: chosen and rejected in one forward: twice Batch::micro sequences
 };
 

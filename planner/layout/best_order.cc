@@ -28,7 +28,7 @@ std::vector<const Packer*> orders_to_run(bool may_be_stopped) {
 
 PackAnswer best_order(const PackProblem& problem, const PackLimits& limits) {
   const bool may_be_stopped = limits.should_stop && problem.items.size() > kAlwaysRun;
-  const PackLimits within = may_be_stopped ? limits : PackLimits{};
+  PackLimits within = may_be_stopped ? limits : PackLimits{};
   const std::vector<const Packer*> orders = orders_to_run(may_be_stopped);
   std::vector<std::optional<PackAnswer>> answers(orders.size());
   // The first order that is low enough wins, so whatever stands behind it need not run. The first one runs alone: where
@@ -42,6 +42,7 @@ PackAnswer best_order(const PackProblem& problem, const PackLimits& limits) {
     }
   };
   run(0);
+  within.useless_bytes = answers[0]->packing.height_bytes;  // of equals the first wins
   parallel_for_each(1, orders.size(), run);
   if (winner.load() < orders.size()) return *std::move(answers[winner.load()]);
   return *std::move(*std::ranges::min_element(answers, {}, [](const std::optional<PackAnswer>& answer) {

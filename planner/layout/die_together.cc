@@ -17,7 +17,7 @@ PackAnswer pack(const PackProblem& problem, const PackLimits& limits) {
   const Bytes load = packing_load(problem);
   std::vector<Bytes> addresses;
   if (load > 0) addresses = walk_clock(blocks, {}, load, limits.should_stop);
-  return answer_of(problem, blocks.packing(addresses), "die_together");
+  return answer_of(load, blocks.packing(addresses), "die_together");
 }
 
 }  // namespace

@@ -10,7 +10,7 @@ PackAnswer pack(const PackProblem& problem, const PackLimits& limits) {
   const Blocks blocks(problem);
   const auto order = sorted_rows(
       blocks.hulls(), [](const PackItem& block) { return SortKey{.first = -block.bytes, .second = block.begin}; });
-  return answer_of(problem, place_in_order(blocks, order, limits.should_stop), "first_fit_by_size");
+  return answer_of(problem, place_in_order(blocks, order, limits), "first_fit_by_size");
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ PackAnswer pack(const PackProblem& problem, const PackLimits& limits) {
   const auto starts = sorted_rows(blocks.hulls(), [](const PackItem& block) {
     return SortKey{.first = block.begin, .second = -std::int64_t{block.end}};
   });
-  return answer_of(problem, place_in_order(blocks, starts, limits.should_stop), "first_fit_start_order");
+  return answer_of(problem, place_in_order(blocks, starts, limits), "first_fit_start_order");
 }
 
 }  // namespace

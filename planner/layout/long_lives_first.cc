@@ -28,7 +28,7 @@ PackAnswer pack(const PackProblem& problem, const PackLimits& limits) {
   const auto rest = std::stable_partition(order.begin(), order.end(), is_long);
   std::stable_sort(rest, order.end(),
                    [&](const SortKey& a, const SortKey& b) { return hulls[a.row].bytes > hulls[b.row].bytes; });
-  return answer_of(problem, place_in_order(blocks, order, limits.should_stop), "long_lives_first");
+  return answer_of(problem, place_in_order(blocks, order, limits), "long_lives_first");
 }
 
 }  // namespace

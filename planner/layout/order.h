@@ -26,14 +26,14 @@ void sort_keys(std::vector<SortKey>& keys);
 
 template <class Key>
 std::vector<SortKey> sorted_rows(std::span<const PackItem> items, Key key) {
-  std::vector<SortKey> keys;
-  keys.reserve(items.size());
+  std::vector<SortKey> keys(items.size());
+  std::size_t count = 0;
   for (std::size_t i = 0; i < items.size(); ++i) {
-    if (items[i].bytes <= 0 || items[i].begin >= items[i].end) continue;
-    SortKey k = key(items[i]);
-    k.row = static_cast<std::uint32_t>(i);
-    keys.push_back(k);
+    if (!items[i].takes_part()) continue;
+    keys[count] = key(items[i]);
+    keys[count++].row = static_cast<std::uint32_t>(i);
   }
+  keys.resize(count);
   sort_keys(keys);
   return keys;
 }

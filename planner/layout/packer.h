@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -27,6 +28,8 @@ struct PackLimits {
   std::function<bool()> should_stop;
   /// A height that satisfies: the search ends there. 0: as low as possible.
   Bytes enough_bytes = 0;
+  /// From here on a height is of no use: an order that comes there piles up what is left.
+  Bytes useless_bytes = std::numeric_limits<Bytes>::max();
 };
 
 enum class PackStatus : std::uint8_t {
@@ -53,7 +56,7 @@ struct PackAnswer {
 struct Packer {
   std::string_view name;
   std::string_view help;
-  bool is_order = false;  ///< one pass over the blocks in a fixed order; of the limits, heeds should_stop alone
+  bool is_order = false;  ///< one pass over the blocks in a fixed order; of the limits, heeds when to stop alone
   PackAnswer (*pack)(const PackProblem& problem, const PackLimits& limits);
 };
 
@@ -70,7 +73,8 @@ struct Packer {
 /// order goes first, and whatever has no time left is missing.
 [[nodiscard]] PackAnswer best_order(const PackProblem& problem, const PackLimits& limits);
 
-/// An answer whose bound is the load.
+/// An answer whose bound is the load: packing_load of the problem.
+[[nodiscard]] PackAnswer answer_of(Bytes load_bytes, Packing packing, std::string_view packer);
 [[nodiscard]] PackAnswer answer_of(const PackProblem& problem, Packing packing, std::string_view packer);
 
 }  // namespace tidemark

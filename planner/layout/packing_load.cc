@@ -115,10 +115,14 @@ Bytes packing_load(const PackProblem& problem) {
   return load;
 }
 
-PackAnswer answer_of(const PackProblem& problem, Packing packing, std::string_view packer) {
-  PackAnswer answer{.packing = std::move(packing), .bound_bytes = packing_load(problem), .packer = packer};
+PackAnswer answer_of(Bytes load_bytes, Packing packing, std::string_view packer) {
+  PackAnswer answer{.packing = std::move(packing), .bound_bytes = load_bytes, .packer = packer};
   if (answer.packing.height_bytes == answer.bound_bytes) answer.status = PackStatus::optimal;
   return answer;
+}
+
+PackAnswer answer_of(const PackProblem& problem, Packing packing, std::string_view packer) {
+  return answer_of(packing_load(problem), std::move(packing), packer);
 }
 
 }  // namespace tidemark

@@ -55,14 +55,17 @@ void Placer::place(std::size_t block, Bytes address) {
   for (const BlockPart& part : blocks_.parts(block)) tree_.place(part, address + part.shift);
 }
 
-bool Placer::place_all(std::span<const SortKey> order, const std::function<bool()>& should_stop) {
+bool Placer::place_all(std::span<const SortKey> order, const std::function<bool()>& should_stop, Bytes useless_bytes) {
   Effort effort(std::numeric_limits<std::int64_t>::max(), should_stop);
+  Bytes height = 0;
   for (std::size_t k = 0; k < order.size(); ++k) {
-    if (effort.over()) {
+    if (effort.over() || height >= useless_bytes) {
       pile_above(order.subspan(k));
       return false;
     }
-    place(order[k].row, lowest_fit(order[k].row));
+    const std::size_t block = order[k].row;
+    place(block, lowest_fit(block));
+    height = std::max(height, addresses_[block] + blocks_.hulls()[block].bytes);
     effort.spend(1);
   }
   return true;
@@ -98,9 +101,9 @@ void Placer::pile_above(std::span<const SortKey> left) {
   }
 }
 
-Packing place_in_order(const Blocks& blocks, std::span<const SortKey> order, const std::function<bool()>& should_stop) {
+Packing place_in_order(const Blocks& blocks, std::span<const SortKey> order, const PackLimits& limits) {
   Placer placer(blocks);
-  placer.place_all(order, should_stop);
+  placer.place_all(order, limits.should_stop, limits.useless_bytes);
   return blocks.packing(placer.addresses());
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
+#include <utility>
 
 namespace tidemark {
 namespace {
@@ -62,15 +63,15 @@ bool TimeTree::push_up(Cursor<Interval>& cursor, Bytes bytes, Bytes& offset) {
 
 // Placed items are in order of offset, and those that live at other times may overlap one another.
 bool TimeTree::push_up(Cursor<Placed>& cursor, const BlockPart& part, Bytes& offset) {
-  bool moved = false;
+  const auto [begin, end, shift, bytes] = part;
+  Bytes at = offset;
   const Placed* next = cursor.next;
-  for (; next != cursor.end && next->bytes.begin < offset + part.bytes; ++next) {
-    if (next->bytes.end <= offset || next->begin >= part.end || next->end <= part.begin) continue;
-    offset = next->bytes.end;
-    moved = true;
+  for (; next != cursor.end && next->bytes.begin < at + bytes; ++next) {
+    // Hardly any is in the way, each of the others for a reason of its own: one branch is foreseen, three are not.
+    if (((next->bytes.end > at) & (next->begin < end) & (next->end > begin)) != 0) at = next->bytes.end;
   }
   cursor.next = next;
-  return moved;
+  return at != std::exchange(offset, at);
 }
 
 void TimeTree::place(const BlockPart& part, Bytes offset) {

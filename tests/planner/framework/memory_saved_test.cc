@@ -55,13 +55,30 @@ TEST(SavedLayer, ContextParallelismDividesTokensAndScoreRows) {
   EXPECT_DOUBLE_EQ(kept_by(run), one / 4);
 }
 
-TEST(SavedLayer, OffloadTakesWhatItNames) {
-  TrainingRun run = gpt_run();
+double offloaded(const TrainingRun& run) {
   const LocalSizes sizes = local_sizes(run, {});
-  const double all = layer_cost_cuda(run, sizes, false, false).kept;
-  run.offload.modules = {"core_attn"};
-  EXPECT_DOUBLE_EQ(all - layer_cost_cuda(run, sizes, false, false).kept, 1024.0 * 4 * 512 * 6);
-  EXPECT_DOUBLE_EQ(all, layer_cost_cuda(run, sizes, false, true).kept);
+  return layer_cost_cuda(run, sizes, false, true).kept - layer_cost_cuda(run, sizes, false, false).kept;
+}
+
+TEST(SavedLayer, OffloadTakesWhatNobodyElseKeeps) {
+  TrainingRun run = gpt_run();
+  const double wide = 1024.0 * 4 * 512 * 2;  // one tensor over tokens and hidden width
+  run.offload.modules = {"qkv_linear"};
+  EXPECT_DOUBLE_EQ(offloaded(run), 2 * wide);  // the norm is part of the product: both save
+  run.offload.modules = {"attn_norm", "mlp_norm"};
+  EXPECT_DOUBLE_EQ(offloaded(run), 0);  // no modules of their own
+  run.model.transformer_impl_local = true;
+  EXPECT_DOUBLE_EQ(offloaded(run), 2 * wide);
+  run = gpt_run();
+  run.model.attention.backend = AttentionBackend::fused;
+  run.offload.modules = {"attn_proj"};
+  EXPECT_DOUBLE_EQ(offloaded(run), 0);  // the kernel keeps its output too
+  run.offload.modules = {"attn_proj", "core_attn"};
+  EXPECT_DOUBLE_EQ(offloaded(run), 4 * wide);
+  run.offload.share = 0.5;
+  EXPECT_DOUBLE_EQ(offloaded(run), 2 * wide);
+  run.batch.micro = 1;
+  EXPECT_DOUBLE_EQ(offloaded(run), 0.5 * 3.0 * 1024 * 512 * 2);  // below a million elements: the output stays
 }
 
 TEST(SavedLayer, AscendCopiesWhatRotaryEmbeddingTurns) {
@@ -75,23 +92,85 @@ TEST(SavedLayer, AscendCopiesWhatRotaryEmbeddingTurns) {
   EXPECT_DOUBLE_EQ(turned - saved_attention_ascend(run, sizes).total(), 2 * 2 * s * h);
 }
 
-TEST(SavedLayer, AscendOptionsActOnTheFirstLayersOfARank) {
+TEST(SavedLayer, AscendOptionsActOnTheFirstLayers) {
   TrainingRun run = ascend_run();
   const LocalSizes sizes = local_sizes(run, {});
-  const double all = saved_layer_ascend(run, sizes, false, 0).total();
+  const auto kept = [&](const LayerPlace& place) { return saved_layer_ascend(run, sizes, false, place).total(); };
+  const double all = kept({});
   run.recompute.activation_function = true;
   run.recompute.activation_function_layers = 2;
-  EXPECT_DOUBLE_EQ(all - saved_layer_ascend(run, sizes, false, 1).total(), 2.0 * 4096 * 11008);
-  EXPECT_DOUBLE_EQ(saved_layer_ascend(run, sizes, false, 2).total(), all);
+  EXPECT_DOUBLE_EQ(all - kept({.in_chunk = 1}), 2.0 * 4096 * 11008);
+  EXPECT_DOUBLE_EQ(kept({.in_chunk = 2}), all);
+  run.recompute.layers_per_rank = true;  // the first layer of either chunk, then the second
+  EXPECT_DOUBLE_EQ(all - kept({.chunk = 1, .chunks = 2}), 2.0 * 4096 * 11008);
+  EXPECT_DOUBLE_EQ(kept({.chunks = 2, .in_chunk = 1}), all);
+  run.recompute.layers = 1;  // whole recomputation has the first
+  EXPECT_DOUBLE_EQ(kept({.chunks = 2}), all);
   run.recompute.norms = true;
-  EXPECT_DOUBLE_EQ(all - saved_layer_ascend(run, sizes, false, 2).total(), 2 * 2.0 * 4096 * 4096);
+  EXPECT_DOUBLE_EQ(all - kept({.chunks = 2, .in_chunk = 2}), 2 * 2.0 * 4096 * 4096);
+}
+
+TEST(SavedLayer, ZeroMemoryDropsByLevel) {
+  TrainingRun run = ascend_run();
+  run.model.moe = {.experts = 8, .top_k = 2, .width = 1024, .shared_width = 512};
+  const LocalSizes sizes = local_sizes(run, {});
+  const auto gone = [&](std::int64_t layer) {
+    const double all = saved_experts_ascend(run, sizes).total();
+    return all - saved_layer_ascend(run, sizes, true, {.in_chunk = layer}).mlp.total();
+  };
+  const double rows = 2 * 4096 * 2.0;  // bytes of one column of all rows
+  const double shared = 4096 * 2.0;
+  run.model.moe.zero_memory = ZeroMemory::level0;
+  EXPECT_DOUBLE_EQ(gone(0), rows * (4096 + 1024) + shared * 512);
+  run.model.moe.zero_memory = ZeroMemory::level1;
+  EXPECT_DOUBLE_EQ(gone(0), rows * (4096 + 3 * 1024) + shared * 3 * 512);
+  run.model.moe.zero_memory_layers = 1;
+  EXPECT_DOUBLE_EQ(gone(0), rows * (4096 + 3 * 1024) + shared * 3 * 512);
+  EXPECT_DOUBLE_EQ(gone(1), rows * (4096 + 1024) + shared * 512);
+}
+
+TEST(SavedLayer, LatentAttentionIsRebuiltInPartOrWhole) {
+  TrainingRun run = ascend_run();
+  run.model.attention = {.heads = 32,
+                         .groups = 32,
+                         .head_dim = 128,
+                         .multi_latent = true,
+                         .q_lora_rank = 1024,
+                         .kv_lora_rank = 512,
+                         .use_flash = true,
+                         .v_without_padding = true};
+  const LocalSizes sizes = local_sizes(run, {});
+  const auto attention = [&](const LayerPlace& place = {}) {
+    return saved_layer_ascend(run, sizes, false, place).attention;
+  };
+  const double all = attention().total();
+  run.recompute.mla_up_projection = true;
+  const double heads = 4096 * 32 * 2.0;
+  EXPECT_DOUBLE_EQ(all - attention().total(), heads * (192 + 192 + 128 + 64) + 4096 * 2.0 * (1024 + 512));
+  run.parallel.schedule = Schedule::dualpipev;
+  EXPECT_DOUBLE_EQ(attention({.chunk = 1, .chunks = 2}).total(), all);
+  run.recompute = {.mla_attention = true};
+  EXPECT_DOUBLE_EQ(attention().total(), 2 * 4096.0 * 4096 * 2);
+  run.recompute = {};
+  run.offload.attention_output = true;
+  EXPECT_DOUBLE_EQ(all - attention().total(), heads * 128);
+}
+
+TEST(SavedLayer, SwappedAttentionMayComeWithRecomputedFeedForwardParts) {
+  TrainingRun run = ascend_run();
+  run.offload.attention = true;
+  const LocalSizes sizes = local_sizes(run, {});
+  EXPECT_GT(saved_layer_ascend(run, sizes, false, {}).mlp.projected, 0);
+  run.recompute.layers = 1;
+  EXPECT_EQ(saved_layer_ascend(run, sizes, false, {}).total(), 3 * 4096.0 * 4096 * 2);
+  EXPECT_GT(saved_layer_ascend(run, sizes, false, {.in_chunk = 1}).mlp.projected, 0);
 }
 
 TEST(Recompute, UniformKeepsOneInputAGroup) {
   TrainingRun run = gpt_run();
   run.recompute = {.granularity = Recompute::Granularity::full, .method = Recompute::Method::uniform, .layers = 3};
   const std::vector<LayerCost> layers(7, {.kept = 100, .rebuilt = 100, .backward = 10});
-  ActivationSum sum(run, 8);
+  ActivationSum sum(run, 8, 1);
   sum.add_chunk(layers, 2);
   EXPECT_DOUBLE_EQ(sum.result().kept, 2 * 3 * 8);
   EXPECT_DOUBLE_EQ(sum.result().working, 3 * 100 - 8 + 10);
@@ -101,8 +180,8 @@ TEST(Recompute, BlockTakesTheFirstLayersOfAChunkOrOfARank) {
   TrainingRun run = gpt_run();
   run.recompute = {.granularity = Recompute::Granularity::full, .method = Recompute::Method::block, .layers = 3};
   const std::vector<LayerCost> layers(2, {.kept = 100, .rebuilt = 100, .backward = 10});
-  ActivationSum each(run, 8);
-  ActivationSum over_rank(run, 8);
+  ActivationSum each(run, 8, 2);
+  ActivationSum over_rank(run, 8, 2);
   each.add_chunk(layers, 1);
   each.add_chunk(layers, 1);
   EXPECT_DOUBLE_EQ(each.result().kept, 4 * 8);
@@ -115,8 +194,8 @@ TEST(Recompute, BlockTakesTheFirstLayersOfAChunkOrOfARank) {
 /// Runs a pipeline rank's order of passes, one forward or backward at a time, and records the most it keeps.
 class OrderOfPasses {
  public:
-  OrderOfPasses(std::int64_t pipeline, std::int64_t chunks, std::int64_t micro_batches)
-      : pipeline_(pipeline), chunks_(chunks), total_(micro_batches * chunks), kept_(static_cast<std::size_t>(chunks)) {}
+  OrderOfPasses(std::int64_t group, std::int64_t chunks, std::int64_t micro_batches)
+      : group_(group), chunks_(chunks), total_(micro_batches * chunks), kept_(static_cast<std::size_t>(chunks)) {}
 
   std::vector<std::int64_t> most(std::int64_t warm_up) {
     std::int64_t backward = 0;
@@ -129,9 +208,9 @@ class OrderOfPasses {
   }
 
  private:
-  /// Groups of `pipeline` micro-batches go through all chunks.
+  /// Groups of micro-batches go through all chunks.
   [[nodiscard]] std::size_t chunk_of(std::int64_t pass) const {
-    return static_cast<std::size_t>(pass / pipeline_ % chunks_);
+    return static_cast<std::size_t>(pass / group_ % chunks_);
   }
   void record() {
     std::int64_t sum = 0;
@@ -141,7 +220,7 @@ class OrderOfPasses {
     most_ = kept_;
   }
 
-  std::int64_t pipeline_;
+  std::int64_t group_;
   std::int64_t chunks_;
   std::int64_t total_;
   std::int64_t most_sum_ = 0;
@@ -158,11 +237,14 @@ TEST(InFlight, EqualsTheMostOfTheOrderItself) {
     TrainingRun run = gpt_run();
     run.parallel.pipeline = draw(1, 8);
     const std::int64_t chunks = run.parallel.pipeline == 1 ? 1 : draw(1, 4);
-    run.batch.micro_batches = chunks == 1 ? draw(1, 20) : draw(1, 5) * run.parallel.pipeline;
+    run.parallel.micro_batch_group = draw(0, 1) * (run.parallel.pipeline + draw(0, 3));
+    const std::int64_t group =
+        run.parallel.micro_batch_group > 0 ? run.parallel.micro_batch_group : run.parallel.pipeline;
+    run.batch.micro_batches = chunks == 1 ? draw(1, 20) : draw(1, 5) * group;
     const std::int64_t stage = draw(0, run.parallel.pipeline - 1);
     const std::int64_t later = run.parallel.pipeline - stage - 1;
-    const std::int64_t warm_up = chunks == 1 ? later : 2 * later + (chunks - 1) * run.parallel.pipeline;
-    OrderOfPasses order(run.parallel.pipeline, chunks, run.batch.micro_batches);
+    const std::int64_t warm_up = chunks == 1 ? later : 2 * later + (chunks - 1) * group;
+    OrderOfPasses order(group, chunks, run.batch.micro_batches);
     EXPECT_EQ(in_flight(run, stage, static_cast<std::size_t>(chunks)), order.most(warm_up))
         << run.parallel.pipeline << " " << chunks << " " << run.batch.micro_batches << " " << stage;
   }

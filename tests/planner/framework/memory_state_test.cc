@@ -120,7 +120,13 @@ TEST(StateBytes, EveryMode) {
   EXPECT_DOUBLE_EQ(bytes_each(run), 4 + 16.0 / 8);
   optimizer.precision_aware = true;
   optimizer.exp_avg_bytes = optimizer.exp_avg_sq_bytes = 1;
+  EXPECT_DOUBLE_EQ(bytes_each(run), 4 + 4.0 / 8);  // of the master copy only what the bf16 weight lacks
+  run.platform.lts = true;
   EXPECT_DOUBLE_EQ(bytes_each(run), 4 + 6.0 / 8);
+  run.platform.lts = false;
+  run.quantization = {.used = true, .parameters = true};
+  EXPECT_DOUBLE_EQ(bytes_each(run), 4 + 6.0 / 8);
+  run.quantization = {};
   optimizer = {.distributed = true, .host_share = 0.5};
   EXPECT_DOUBLE_EQ(bytes_each(run), 6 + 6.0 / 8);
   optimizer = {.distributed = true, .fsdp = true};
