@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/dispatch_section.h"
+
 namespace tidemark {
 
 GranuleRange granules_inside(Bytes offset, Bytes bytes, Bytes granule) {
@@ -43,12 +45,13 @@ std::vector<std::int64_t> dynamic_demand(const Program& program, double load, By
     demand[static_cast<std::size_t>(from)] += granules;
     demand[static_cast<std::size_t>(until)] -= granules;
   };
+  const std::vector<std::int32_t> from = in_use_from(program);
   std::vector<std::int64_t> extra(schedule.residencies.size(), 0);
   for (const RoutedResidency& routed : program.routed) {
     const Residency& r = schedule.residencies[row(routed.residency)];
     extra[row(routed.residency)] =
         extra_granules(program.layout.offset_of[row(routed.residency)], r.bytes, routed_bytes(routed, load), granule);
-    add(r.acquire, r.release, extra[row(routed.residency)]);
+    add(from[row(routed.residency)], r.release, extra[row(routed.residency)]);
   }
   for (const Contingency& c : program.contingencies) {
     const Residency& r = schedule.residencies[row(c.residency)];

@@ -59,9 +59,8 @@ struct GranuleRange {
 [[nodiscard]] Bytes routed_bytes(const RoutedResidency& routed, double load);
 
 /// Per half-step of the compute clock (2 * compute_tasks + 1 of them): the most granules of the dynamic region that can
-/// be taken there while no site's load exceeds `load`, with all contingencies of the program and no holes. O(routed +
-/// contingencies
-/// + tasks).
+/// be taken there while no site's load exceeds `load`, with all contingencies of the program and no holes,
+/// and what its sections keep taken from their begin on. O(routed + contingencies + tasks).
 [[nodiscard]] std::vector<std::int64_t> dynamic_demand(const Program& program, double load,
                                                        Bytes granule = kPlanGranule);
 

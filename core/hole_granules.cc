@@ -6,6 +6,8 @@
 #include <map>
 #include <utility>
 
+#include "core/dispatch_section.h"
+
 namespace tidemark {
 namespace {
 
@@ -129,15 +131,17 @@ std::vector<RoutedStay> routed_stays(const Program& program) {
   };
   std::multimap<std::int32_t, Window> windows;  // per routed, in the order of the list: of triggers
   for (const Contingency& c : program.contingencies) {
-    const bool usual = !c.collective && c.trigger_bytes <= schedule.residencies[row(c.residency)].bytes;
+    const bool usual = c.trigger_bytes <= schedule.residencies[row(c.residency)].bytes;
     windows.emplace(routed_of[row(c.residency)],
                     Window{2 * clock[row(c.release_at)], 2 * clock[row(c.prefetch_at)] + 1, usual});
   }
+  const std::vector<std::int32_t> from = in_use_from(program);
   std::vector<RoutedStay> stays;
   stays.reserve(program.routed.size() + windows.size());
   for (std::size_t i = 0; i < program.routed.size(); ++i) {
     const Residency& r = schedule.residencies[row(program.routed[i].residency)];
-    RoutedStay stay{.routed = static_cast<std::int32_t>(i), .begin = r.acquire, .end = r.release};
+    RoutedStay stay{
+        .routed = static_cast<std::int32_t>(i), .begin = from[row(program.routed[i].residency)], .end = r.release};
     const auto [first, last] = windows.equal_range(stay.routed);
     for (auto it = first; it != last; ++it) stay.takes_holes = stay.takes_holes && it->second.usual;
     for (auto it = first; it != last && stay.takes_holes; ++it) {
@@ -178,13 +182,18 @@ void HoleGranules::find_holes() {
   const auto& residencies = program_.schedule.residencies;
   std::vector<Use> uses;
   std::vector<std::int64_t> edges;
-  for (std::size_t r = 0; r < residencies.size(); ++r) {
-    if (program_.layout.arena_of[r] != id_of<ArenaId>(0) || residencies[r].bytes <= 0) continue;
-    const GranuleRange range = granules_touched(program_.layout.offset_of[r], residencies[r].bytes);
-    uses.push_back({.from = residencies[r].acquire, .until = residencies[r].release, .granules = range});
+  const auto use = [&](std::int32_t first, std::int32_t until, Bytes offset, Bytes bytes) {
+    const GranuleRange range = granules_touched(offset, bytes);
+    uses.push_back({.from = first, .until = until, .granules = range});
     edges.push_back(range.first);
     edges.push_back(range.first + range.count);
+  };
+  const std::vector<std::int32_t> in_use = in_use_from(program_);
+  for (std::size_t r = 0; r < residencies.size(); ++r) {
+    if (program_.layout.arena_of[r] != id_of<ArenaId>(0) || residencies[r].bytes <= 0) continue;
+    use(in_use[r], residencies[r].release, program_.layout.offset_of[r], residencies[r].bytes);
   }
+  for (const BufferUse& buffer : buffer_uses(program_)) use(buffer.from, buffer.until, buffer.offset, buffer.bytes);
   std::stable_sort(uses.begin(), uses.end(), [](const Use& a, const Use& b) { return a.from < b.from; });
   const Cells cells(program_.layout.arenas.front().height_bytes / kPlanGranule, std::move(edges));
   const std::vector<std::int32_t> ends = earliest_ends();
@@ -205,8 +214,8 @@ void HoleGranules::find_holes() {
     });
     keep(hole);
   };
-  for (const Use& use : uses)
-    occupy(cells.of(use.granules.first), cells.of(use.granules.first + use.granules.count), use.from, use.until);
+  for (const Use& u : uses)
+    occupy(cells.of(u.granules.first), cells.of(u.granules.first + u.granules.count), u.from, u.until);
   occupy(0, cells.count(), clock_end_, clock_end_);
   std::stable_sort(holes_.begin(), holes_.end(), [](const Hole& a, const Hole& b) { return a.from < b.from; });
 }
@@ -386,6 +395,25 @@ std::int32_t HoleGranules::find(std::int32_t routed, std::int32_t begin) const {
        s < first_stay_[static_cast<std::size_t>(routed) + 1]; ++s)
     if (stays_[static_cast<std::size_t>(s)].begin == begin) return s;
   return -1;
+}
+
+std::vector<std::int64_t> collective_demand(const Program& program, const HoleGranules& holes, double load) {
+  const std::vector<char> inside = inside_sections(program);
+  std::vector<std::int64_t> demand(static_cast<std::size_t>(program.schedule.compute_tasks) * 2 + 2, 0);
+  for (std::size_t s = 0; s < holes.stays().size(); ++s) {
+    const RoutedStay& stay = holes.stays()[s];
+    const RoutedResidency& routed = program.routed[static_cast<std::size_t>(stay.routed)];
+    const std::size_t r = row(routed.residency);
+    if (inside[r] != 0) continue;
+    const std::int64_t extra = extra_granules(program.layout.offset_of[r], program.schedule.residencies[r].bytes,
+                                              routed_bytes(routed, load), kPlanGranule);
+    const std::int64_t taken = std::max<std::int64_t>(0, extra - holes.count(s));
+    demand[static_cast<std::size_t>(stay.begin)] += taken;
+    demand[static_cast<std::size_t>(stay.end)] -= taken;
+  }
+  for (std::size_t t = 1; t < demand.size(); ++t) demand[t] += demand[t - 1];
+  demand.pop_back();
+  return demand;
 }
 
 }  // namespace tidemark

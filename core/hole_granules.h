@@ -13,7 +13,8 @@
 // alone would be too small somewhere during their life, free granules whose hole ends soonest after them.
 // A Program does not list them: planner, checker and runtime assign them alike at Program::contingency_limit_f.
 //
-// Stays. A routed residency is one stay, [acquire, release); every contingency on it ends one and begins another. Holes
+// Stays. A routed residency is one stay, [acquire, release), or from the begin of a section that keeps it
+// (core/dispatch_section.h), which may run in chunks or not; every contingency on it ends one and begins another. Holes
 // go only to residencies whose contingencies all are local and triggered by the planned size: an oversized storage
 // then always has the stays they were assigned for.
 //
@@ -38,13 +39,19 @@ struct RoutedStay {
   friend bool operator==(const RoutedStay&, const RoutedStay&) = default;
 };
 
+/// Per half-step: the most granules of the dynamic region that can be taken there while no site's load exceeds `load`
+/// and every section runs in chunks that asks for it. `holes` are assigned.
+class HoleGranules;
+[[nodiscard]] std::vector<std::int64_t> collective_demand(const Program& program, const HoleGranules& holes,
+                                                          double load);
+
 /// Stays of all routed residencies, ascending (routed, begin).
 [[nodiscard]] std::vector<RoutedStay> routed_stays(const Program& program);
 
 class HoleGranules {
  public:
   /// REQUIRES: routed residencies are in the first arena, ids are in range. Keeps a reference to the program, but reads
-  /// no more of it than rows of `routed` and the layout.
+  /// no more of it than schedule, layout, rows of `routed`, sections and their buffers, and collective_limit_f.
   HoleGranules(const Program& program, std::vector<RoutedStay> stays);
   explicit HoleGranules(const Program& program) : HoleGranules(program, routed_stays(program)) {}
 

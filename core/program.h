@@ -36,10 +36,9 @@ struct Contingency {
   TaskId release_at = kNone<TaskId>;           ///< compute task that waits for the copy out; bytes are free from it
   TaskId prefetch_at = kNone<TaskId>;  ///< compute task after which the bytes are taken again and the copy in may start
   TaskId needed_at = kNone<TaskId>;    ///< task that waits for the copy in; the steps run just before it
-  Bytes host_offset = -1;              ///< swap: in the pinned arena, with room for the storage at contingency_limit_f
+  Bytes host_offset = -1;              ///< swap: in the pinned arena, with room for the storage at collective_limit_f
   std::int32_t first_step = 0;         ///< recompute: Program::contingency_steps [first_step, first_step + step_count)
   std::int32_t step_count = 0;
-  bool collective = false;  ///< true: only after agree(group, level)
   friend bool operator==(const Contingency&, const Contingency&) = default;
 };
 
@@ -49,6 +48,23 @@ struct ContingencyStep {
   std::int64_t estimate_ns = 0;
   std::vector<Schedule::Touch> touches;
   friend bool operator==(const ContingencyStep&, const ContingencyStep&) = default;
+};
+
+/// Where a chunk of a storage stands while its DispatchSection runs in chunks; room for one at collective_limit_f.
+struct ChunkBuffer {
+  ResidencyId residency = kNone<ResidencyId>;  ///< routed, of the first arena, touched by the section alone
+  Bytes offset = 0;                            ///< in the first arena
+  friend bool operator==(const ChunkBuffer&, const ChunkBuffer&) = default;
+};
+
+/// The collective answer to expert load above the planned bound: the tasks of one (chunk, layer, micro-batch) that
+/// touch the storages named run `chunks` times on as many parts of their rows, once the whole expert group has agreed
+/// to it. The rule is in core/dispatch_section.h.
+struct DispatchSection {
+  std::int32_t chunks = 2;
+  std::int32_t first_buffer = 0;  ///< Program::chunk_buffers [first_buffer, first_buffer + buffer_count)
+  std::int32_t buffer_count = 0;
+  friend bool operator==(const DispatchSection&, const DispatchSection&) = default;
 };
 
 /// A message to another pipeline rank: sends and receives of equal tag match.
@@ -78,9 +94,13 @@ struct Program {
   std::vector<ResidencyId> routing_slots;  ///< recorded routing that recipes replay
   std::vector<Contingency> contingencies;  ///< ascending trigger
   std::vector<ContingencyStep> contingency_steps;
+  std::vector<DispatchSection> sections;  ///< ascending first task
+  std::vector<ChunkBuffer> chunk_buffers;
   /// Whatever the loads of the sites do, as long as none exceeds this, the dynamic region and the holes of the
   /// plan (core/hole_granules.h) hold what exceeds the slots.
   double contingency_limit_f = 1;
+  /// The same where the expert group agrees to every section that is asked for; at least contingency_limit_f.
+  double collective_limit_f = 1;
   std::uint64_t graph_fingerprint = 0;
   std::uint64_t machine_fingerprint = 0;
   friend bool operator==(const Program&, const Program&) = default;

@@ -1,6 +1,7 @@
 #include "core/task_order.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace tidemark {
 namespace {
@@ -30,7 +31,22 @@ TaskOrder::TaskOrder(const Schedule& schedule) {
     lane_[t] = static_cast<std::uint8_t>(l);
     ++clock[l];
     lane_clock[l] = clock;
+    on_lane_[l].push_back(id_of<TaskId>(t));
   }
+}
+
+LaneClock TaskOrder::behind(std::span<const Lane> lanes, TaskId task) const {
+  LaneClock known{};
+  for (const Lane lane : lanes) {
+    const std::vector<TaskId>& tasks = on_lane_[static_cast<std::size_t>(lane)];
+    const auto end = std::lower_bound(tasks.begin(), tasks.end(), task);
+    if (end == tasks.begin()) continue;
+    const TaskId last = *std::prev(end);
+    join(known, at_start(last));
+    std::int32_t& completed = known[static_cast<std::size_t>(lane)];
+    completed = std::max(completed, position(last) + 1);
+  }
+  return known;
 }
 
 }  // namespace tidemark

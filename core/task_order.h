@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "core/schedule.h"
@@ -25,11 +26,14 @@ class TaskOrder {
   [[nodiscard]] std::size_t lane(TaskId task) const { return lane_[row(task)]; }
   /// `a` has completed whenever `b` starts.
   [[nodiscard]] bool before(TaskId a, TaskId b) const { return position(a) < at_start(b)[lane(a)]; }
+  /// What has completed when everything that was issued before `task` on these lanes has.
+  [[nodiscard]] LaneClock behind(std::span<const Lane> lanes, TaskId task) const;
 
  private:
   std::vector<LaneClock> at_start_;
   std::vector<std::int32_t> position_;
   std::vector<std::uint8_t> lane_;
+  std::array<std::vector<TaskId>, kLaneCount> on_lane_;
 };
 
 }  // namespace tidemark

@@ -142,7 +142,6 @@ std::string ContingencyCheck::check_ids(const Contingency& c) const {
   const Residency& residency = schedule_.residencies[row(c.residency)];
   if (residency.space != MemorySpace::device) return "only device memory can be given back";
   if (graph_.template_of(residency.storage).routed_rows == 0) return "the storage does not grow with expert load";
-  if (c.collective) return "collective contingencies are not supported";
   if (c.trigger_bytes < residency.bytes) {
     return fmt::format("it is applied beyond {} bytes, fewer than the {} planned", c.trigger_bytes, residency.bytes);
   }
@@ -191,7 +190,7 @@ std::string ContingencyCheck::check_after(const Contingency& c) const {
 // What is given back at the limit, and how the content comes back.
 std::string ContingencyCheck::check_means(const Contingency& c) const {
   const Residency& residency = schedule_.residencies[row(c.residency)];
-  const Bytes actual = storage_bytes(graph_.template_of(residency.storage), program_.contingency_limit_f);
+  const Bytes actual = storage_bytes(graph_.template_of(residency.storage), program_.collective_limit_f);
   const Bytes freed =
       kPlanGranule * extra_granules(program_.layout.offset_of[row(c.residency)], residency.bytes, actual, kPlanGranule);
   if (c.freed_bytes != freed) {
@@ -213,7 +212,7 @@ std::string ContingencyCheck::check_copy(const Contingency& c) const {
   const auto& arenas = program_.layout.arenas;
   const auto host = std::ranges::find(arenas, MemorySpace::host, &Arena::space);
   if (host == arenas.end()) return "there is no host memory to swap it to";
-  const Bytes bytes = storage_bytes(storage, program_.contingency_limit_f);
+  const Bytes bytes = storage_bytes(storage, program_.collective_limit_f);
   const Bytes top = host->height_bytes + host->dynamic_bytes;
   if (c.host_offset < host->height_bytes || c.host_offset > top - bytes || c.host_offset % host->alignment_bytes != 0) {
     return fmt::format("its copy of {} bytes at offset {} is not within the host memory for copies, [{}, {})", bytes,
@@ -350,7 +349,7 @@ Found ContingencyCheck::check_host() const {
     if (c.kind != Contingency::Kind::swap) continue;
     const StorageId storage = schedule_.residencies[row(c.residency)].storage;
     const Bytes begin = c.host_offset;
-    const Bytes end = begin + storage_bytes(graph_.template_of(storage), program_.contingency_limit_f);
+    const Bytes end = begin + storage_bytes(graph_.template_of(storage), program_.collective_limit_f);
     auto it = held.lower_bound(begin);
     if (it != held.begin() && std::prev(it)->second.end > begin) --it;
     while (it != held.end() && it->first < end) {
@@ -378,13 +377,13 @@ Found ContingencyCheck::check_limit() const {
           .detail = fmt::format("routed residency {} is not in the first arena, which has the dynamic region",
                                 row(routed.residency))};
   }
-  const std::int64_t spare = spare_host_demand(program_, program_.contingency_limit_f);
+  const std::int64_t spare = spare_host_demand(program_, program_.collective_limit_f);
   if (spare > 0 && spare > spare_host_room(program_.layout)) {
     return Violation{
         .rule = Violation::Rule::contingency,
         .detail = fmt::format("at expert load {} planned copies take {} pieces of spare host memory, there "
                               "is room for {}",
-                              program_.contingency_limit_f, spare, spare_host_room(program_.layout))};
+                              program_.collective_limit_f, spare, spare_host_room(program_.layout))};
   }
   return check_holes(program_);
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "core/dispatch_section.h"
 #include "core/dynamic_region.h"
 #include "core/hole_granules.h"
 #include "core/verify_parts.h"
@@ -41,12 +42,20 @@ std::vector<Stand> stands_in_holes(const Program& program, const HoleGranules& h
   return stands;
 }
 
+/// And chunks of sections, which stand where the plan has nothing at the time.
 void add_planned(const Program& program, std::vector<Stand>& stands) {
+  const std::vector<std::int32_t> from = in_use_from(program);
+  for (const BufferUse& use : buffer_uses(program))
+    stands.push_back({.begin = use.from,
+                      .end = use.until,
+                      .first = use.offset / kPlanGranule,
+                      .last = (use.offset + use.bytes - 1) / kPlanGranule + 1,
+                      .residency = static_cast<std::int32_t>(use.residency)});
   for (std::size_t r = 0; r < program.schedule.residencies.size(); ++r) {
     const Residency& stay = program.schedule.residencies[r];
     if (program.layout.arena_of[r] != id_of<ArenaId>(0) || stay.bytes == 0) continue;
     const Bytes offset = program.layout.offset_of[r];
-    stands.push_back({.begin = stay.acquire,
+    stands.push_back({.begin = from[r],
                       .end = stay.release,
                       .first = offset / kPlanGranule,
                       .last = (offset + stay.bytes - 1) / kPlanGranule + 1,

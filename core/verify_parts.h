@@ -38,6 +38,14 @@ using Found = std::optional<Violation>;
 /// nothing.
 [[nodiscard]] Found check_contingencies(const Graph& graph, const Program& program, const TaskOrder& order);
 
+/// Ids and lists of sections: what reads sections is safe after it. REQUIRES: check_clock and check_arenas found
+/// nothing.
+[[nodiscard]] Found check_section_lists(const Graph& graph, const Program& program, const TaskOrder& order);
+
+/// Every section that may run in chunks, alone and with the others, and the limit the program states for it. REQUIRES:
+/// everything above found nothing.
+[[nodiscard]] Found check_sections(const Graph& graph, const Program& program, const TaskOrder& order);
+
 /// At the limit that the program states, the dynamic region and the holes hold what exceeds the slots. REQUIRES:
 /// check_clock and check_arenas found nothing, routed residencies are in the first arena, contingencies name what
 /// exists.

@@ -87,6 +87,9 @@ Found check_columns(const Graph& graph, const Program& program) {
   if (!(program.contingency_limit_f >= 0 && program.contingency_limit_f <= kMostLoad)) {
     return shape("the contingency limit is not an expert load");
   }
+  if (!(program.collective_limit_f >= program.contingency_limit_f && program.collective_limit_f <= kMostLoad)) {
+    return shape("the collective limit is not an expert load, or below the contingency limit");
+  }
   return {};
 }
 
@@ -102,7 +105,9 @@ std::optional<Violation> verify_program(const Graph& graph, const Program& progr
   if (Found found = verify::check_clock(&graph, program.schedule, order)) return found;
   if (Found found = verify::check_arenas(program.schedule, program.layout)) return found;
   if (Found found = verify::check_overlap(&graph, program.schedule, program.layout, order)) return found;
-  return verify::check_contingencies(graph, program, order);
+  if (Found found = verify::check_section_lists(graph, program, order)) return found;
+  if (Found found = verify::check_contingencies(graph, program, order)) return found;
+  return verify::check_sections(graph, program, order);
 }
 
 }  // namespace tidemark

@@ -85,7 +85,7 @@ template <class Body>
 Code for_each_piece(const Touch& touch, void* buffer, Body&& body) {
   Code code = kSuccess;
   for (Bytes done = 0; done < touch.bytes && code == kSuccess; done += kPieceBytes) {
-    const std::uint64_t words = static_cast<std::uint64_t>(done / kWord);
+    const std::uint64_t words = static_cast<std::uint64_t>((touch.place + done) / kWord);
     const Piece piece{buffer, std::min(kPieceBytes, touch.bytes - done), pattern_word(touch.seed, words)};
     code = body(reinterpret_cast<void*>(touch.address + static_cast<Address>(done)), piece);
   }

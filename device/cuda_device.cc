@@ -359,9 +359,12 @@ DeviceCode CudaDevice::launch(StreamHandle stream, const Work& work) {
   if (lost_) return answer_lost();
   if (work.message.peer_rank >= 0) return refuse(DeviceCode::unsupported, "no messages between ranks on cuda");
   if (!work.verify && !options_.play_estimates) return DeviceCode::ok;
-  const auto misplaced = [](const Touch& touch) { return touch.address % 8 != 0 || touch.bytes < 0; };
+  const auto misplaced = [](const Touch& touch) {
+    return touch.address % 8 != 0 || touch.place % 8 != 0 || touch.bytes < 0;
+  };
   if (work.verify && std::any_of(work.touches.begin(), work.touches.end(), misplaced)) {
-    return refuse(DeviceCode::invalid, "a verifying launch needs touches that start at multiples of 8 bytes");
+    return refuse(DeviceCode::invalid,
+                  "a verifying launch needs touches that start at multiples of 8 bytes, in memory and in the pattern");
   }
   return in_context(VendorCall::work, "cuLaunchKernel", [&] { return launch_all(stream_of(stream), work); });
 }

@@ -196,7 +196,7 @@ Code Kernels::launch(Function function, Stream stream, std::uint64_t words, void
 
 Code Kernels::fill(Stream stream, const Touch& touch) {
   std::uint64_t address = touch.address, words = static_cast<std::uint64_t>(touch.bytes) / 8;
-  std::uint64_t first = pattern_base(touch.seed);
+  std::uint64_t first = pattern_word(touch.seed, static_cast<std::uint64_t>(touch.place / 8));
   auto tail = static_cast<std::uint32_t>(touch.bytes % 8);
   void* parameters[] = {&address, &words, &first, &tail};
   return launch(fill_, stream, words, parameters);
@@ -204,7 +204,8 @@ Code Kernels::fill(Stream stream, const Touch& touch) {
 
 Code Kernels::check(Stream stream, const Touch& touch, std::int64_t work_id) {
   std::uint64_t address = touch.address, words = static_cast<std::uint64_t>(touch.bytes) / 8;
-  std::uint64_t first = pattern_base(touch.seed), report = report_, serial = ++serial_, seed = touch.seed;
+  std::uint64_t first = pattern_word(touch.seed, static_cast<std::uint64_t>(touch.place / 8)), report = report_,
+                serial = ++serial_, seed = touch.seed;
   auto tail = static_cast<std::uint32_t>(touch.bytes % 8);
   Bytes bytes = touch.bytes;
   void* parameters[] = {&address, &words, &first, &tail, &report, &serial, &work_id, &bytes, &seed};

@@ -91,13 +91,14 @@ enum class CopyKind : std::uint8_t { device_to_host, host_to_device, device_to_d
 enum class StreamRole : std::uint8_t { compute, intra_comm, inter_comm, send, receive, d2h, h2d };
 inline constexpr std::size_t kStreamRoleCount = 7;
 
-/// Bytes a launch touches. With Work::verify, a read checks that they hold pattern(seed), a write fills them with it
-/// (device/pattern.h); otherwise the seed is ignored.
+/// Bytes a launch touches. With Work::verify, a read checks that they hold pattern(seed) from `place` on, a write fills
+/// them with it (device/pattern.h); otherwise both are ignored.
 struct Touch {
   Address address = 0;
   Bytes bytes = 0;
   AccessKind kind = AccessKind::read;
   std::uint64_t seed = 0;
+  Bytes place = 0;  ///< of the first byte in the pattern, a multiple of 8: part of a storage, where it is not 0
 };
 
 /// A launch that stands for one end of a message between pipeline ranks.

@@ -504,14 +504,14 @@ HostFailure HostDevice::run_launch(const HostLaunch& launch) {
     if (touch.kind == AccessKind::read) check(launch, touch);
   }
   for (const Touch& touch : launch.touches) {
-    if (touch.kind == AccessKind::write) fill_pattern(pointer_to(touch.address), touch.bytes, touch.seed);
+    if (touch.kind == AccessKind::write) fill_pattern(pointer_to(touch.address), touch.bytes, touch.seed, touch.place);
   }
   if (launch.takes.count() > 0) pass_until(end);
   return failure;
 }
 
 void HostDevice::check(const HostLaunch& launch, const Touch& touch) {
-  if (holds_pattern(pointer_to(touch.address), touch.bytes, touch.seed)) return;
+  if (holds_pattern(pointer_to(touch.address), touch.bytes, touch.seed, touch.place)) return;
   const std::lock_guard lock(mismatch_mutex_);
   if (mismatch_count_++ > 0) return;
   first_mismatch_ = {.work_id = launch.id, .address = touch.address, .bytes = touch.bytes, .expected_seed = touch.seed};

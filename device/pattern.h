@@ -24,8 +24,9 @@ constexpr std::uint64_t pattern_word(std::uint64_t seed, std::uint64_t i) {
   return pattern_base(seed) + i * kPatternStep;
 }
 
-void fill_pattern(void* to, Bytes bytes, std::uint64_t seed);
+/// `place`: of the first byte in the pattern, a multiple of 8.
+void fill_pattern(void* to, Bytes bytes, std::uint64_t seed, Bytes place = 0);
 /// Whether every byte is as fill_pattern() left it.
-[[nodiscard]] bool holds_pattern(const void* from, Bytes bytes, std::uint64_t seed);
+[[nodiscard]] bool holds_pattern(const void* from, Bytes bytes, std::uint64_t seed, Bytes place = 0);
 
 }  // namespace tidemark

@@ -89,7 +89,7 @@ class SimDeviceImpl final : public SimDevice {
   DeviceCode free_whole(Address address, SimMemoryKind kind);
   void give_back(const std::vector<SimPiece>& pieces, std::uint16_t what);
   void touch(const SimStream& stream, Address at, Bytes bytes, AccessKind kind, RaceLabel label);
-  void add_touches(SimPayload& payload, Address at, Bytes bytes, AccessKind kind, std::uint64_t seed);
+  void add_touches(SimPayload& payload, const Touch& touch);
   void mark_overwritten_reads(SimPayload& payload) const;
   [[nodiscard]] std::uint32_t payload_of(const Work& work);
   [[nodiscard]] DeviceCode check_copy(Address to, Address from, Bytes bytes, CopyKind kind) const;
@@ -502,15 +502,15 @@ void SimDeviceImpl::touch_piece(RaceActor actor, const SimPiece& piece, AccessKi
   }
 }
 
-void SimDeviceImpl::add_touches(SimPayload& payload, Address at, Bytes bytes, AccessKind kind, std::uint64_t seed) {
-  memory_.translate(at, bytes, pieces_);
+void SimDeviceImpl::add_touches(SimPayload& payload, const Touch& touch) {
+  memory_.translate(touch.address, touch.bytes, pieces_);
   for (const SimPiece& piece : pieces_)
     payload.touches.push_back({.address = piece.address,
                                .memory = piece.memory,
                                .bytes = piece.bytes,
-                               .place = static_cast<Bytes>(piece.address - at),
-                               .seed = seed,
-                               .is_write = kind == AccessKind::write,
+                               .place = touch.place + static_cast<Bytes>(piece.address - touch.address),
+                               .seed = touch.seed,
+                               .is_write = touch.kind == AccessKind::write,
                                .present = piece.present});
 }
 
@@ -531,7 +531,7 @@ std::uint32_t SimDeviceImpl::payload_of(const Work& work) {
   SimPayload& payload = engine_->payload(slot);
   payload.message = work.message;
   if (!work.verify) return slot;
-  for (const Touch& t : work.touches) add_touches(payload, t.address, t.bytes, t.kind, t.seed);
+  for (const Touch& t : work.touches) add_touches(payload, t);
   mark_overwritten_reads(payload);
   return slot;
 }
@@ -604,8 +604,8 @@ DeviceCode SimDeviceImpl::copy(StreamHandle on, Address to, Address from, Bytes 
                .fails_with = strike.code};
   if (contents_tracked_) {
     item.slot = engine_->take_payload();
-    add_touches(engine_->payload(item.slot), from, bytes, AccessKind::read, 0);
-    add_touches(engine_->payload(item.slot), to, bytes, AccessKind::write, 0);
+    add_touches(engine_->payload(item.slot), {.address = from, .bytes = bytes, .kind = AccessKind::read});
+    add_touches(engine_->payload(item.slot), {.address = to, .bytes = bytes, .kind = AccessKind::write});
   }
   ++counted_.copies[static_cast<std::size_t>(kind)];
   counted_.copied_bytes[static_cast<std::size_t>(kind)] += bytes;

@@ -9,6 +9,7 @@
 
 #include "core/hole_granules.h"
 #include "core/spare_host.h"
+#include "planner/chunk_search.h"
 #include "planner/contingency_drafts.h"
 #include "planner/dynamic_bound.h"
 #include "planner/layout/lay_out.h"
@@ -68,6 +69,10 @@ class LevelSearch {
   void offer_holes(Program& program);
   /// Moves what was accepted into the program.
   void write(Program& program);
+  /// Whether host memory serves the load, with what was accepted.
+  [[nodiscard]] bool host_fits(double load) const { return pack_host(load).has_value(); }
+  /// Makes room for larger storages in what was written. REQUIRES: host_fits(limit).
+  void enlarge(double limit, Program& program);
 
  private:
   /// The class not yet tried whose storages take most beyond the limit at a half-step inside their gaps.
@@ -102,6 +107,8 @@ class LevelSearch {
   /// Raises the limit as far as the dynamic region and the host memory go with what is accepted, and completes the
   /// level if it rose. False: there is not even host memory at the limit so far.
   bool raise_limit();
+  /// Host offsets and freed bytes of what was accepted, at the limit.
+  void write_sizes(Program& program);
   /// Offsets of all copies accepted, with room for storages at `load`; nothing if they, and what planned copies take
   /// beyond their slots, do not fit the host memory.
   [[nodiscard]] std::optional<Packing> pack_host(double load) const;
@@ -218,7 +225,7 @@ void LevelSearch::offer_holes(Program& program) {
   }
 }
 
-void LevelSearch::write(Program& program) {
+void LevelSearch::write_sizes(Program& program) {
   if (host_.height_bytes > 0) {
     Arena& host = program.layout.arenas[1];
     host.dynamic_bytes = host_base_ + host_.height_bytes - host.height_bytes;
@@ -228,6 +235,18 @@ void LevelSearch::write(Program& program) {
     c.freed_bytes = bound_.extra(c.residency, limit_) * kPlanGranule;
     if (c.kind == Contingency::Kind::swap) c.host_offset = host_base_ + host_.offsets[i];
   }
+}
+
+void LevelSearch::enlarge(double limit, Program& program) {
+  limit_ = limit;
+  host_ = *pack_host(limit);
+  write_sizes(program);
+  for (std::size_t i = 0; i < accepted_.size(); ++i) program.contingencies[i] = accepted_[i].contingency;
+  program.collective_limit_f = limit;
+}
+
+void LevelSearch::write(Program& program) {
+  write_sizes(program);
   std::sort(accepted_.begin(), accepted_.end(), [](const ContingencyDraft& a, const ContingencyDraft& b) {
     return std::pair(a.contingency.trigger, a.contingency.residency) <
            std::pair(b.contingency.trigger, b.contingency.residency);
@@ -240,24 +259,31 @@ void LevelSearch::write(Program& program) {
     }
     program.contingencies.push_back(d.contingency);
   }
-  program.contingency_limit_f = limit_;
+  program.contingency_limit_f = program.collective_limit_f = limit_;
 }
 
 }  // namespace
 
-void add_contingencies(const DecisionProblem& problem, const Choice& choice, double load, Bytes host_budget,
+void add_contingencies(const DecisionProblem& problem, const Choice& choice, const ContingencyRequest& request,
                        Program& program) {
-  program.contingency_limit_f = load;
+  double load = request.load;
+  program.contingency_limit_f = program.collective_limit_f = load;
   if (program.routed.empty()) return;
   // Sites keep their load as a float, which may be a hair below `load`, and planned bytes go by theirs.
   double least = load;
   for (const RoutedResidency& routed : program.routed)
     least = std::min(least, static_cast<double>(problem.graph->sites[row(routed.site)].load));
   if (DynamicBound(program).first_overflow(load) || SpareHostBound(program).demand(load) > 0) load = least;
-  LevelSearch search(problem, choice, host_budget, load, program);
+  LevelSearch search(problem, choice, request.host_budget, load, program);
   search.run();
   search.offer_holes(program);
   search.write(program);
+  if (!request.chunk_dispatch) return;
+  ChunkChoice chunks = choose_chunks(*problem.graph, program, [&](double f) { return search.host_fits(f); });
+  if (chunks.sections.empty()) return;
+  search.enlarge(chunks.limit, program);
+  program.sections = std::move(chunks.sections);
+  program.chunk_buffers = std::move(chunks.buffers);
 }
 
 }  // namespace tidemark

@@ -24,10 +24,16 @@
 
 namespace tidemark {
 
-/// Fills program.contingencies, contingency_steps and contingency_limit_f, and the dynamic bytes of the pinned arena.
-/// `choice` is what the program carries out, `load` what it was planned at. REQUIRES: program.routed is filled, the
-/// device arena's dynamic region is set, and the plan fits.
-void add_contingencies(const DecisionProblem& problem, const Choice& choice, double load, Bytes host_budget,
+struct ContingencyRequest {
+  double load = 1;  ///< what the program was planned at
+  Bytes host_budget = 0;
+  bool chunk_dispatch = false;  ///< also looks for sections that may run in chunks (planner/chunk_search.h)
+};
+
+/// Fills program.contingencies, contingency_steps, contingency_limit_f and collective_limit_f, sections and their
+/// buffers where asked for, and the dynamic bytes of the pinned arena. `choice` is what the program carries out.
+/// REQUIRES: program.routed is filled, the device arena's dynamic region is set, and the plan fits.
+void add_contingencies(const DecisionProblem& problem, const Choice& choice, const ContingencyRequest& request,
                        Program& program);
 
 }  // namespace tidemark

@@ -2,6 +2,7 @@ set(TIDEMARK_PLANNER_FILES
   budget_check.cc
   contingency.cc
   contingency_drafts.cc
+  chunk_search.cc
   cost_model.cc
   dynamic_bound.cc
   expert_load.cc
@@ -14,5 +15,6 @@ set(TIDEMARK_PLANNER_FILES
   program_rows.cc
   rank_planner.cc
   scheduler.cc
+  section_drafts.cc
   simulator.cc
   time_split.cc)

@@ -34,6 +34,7 @@ struct PlanRequest {
   std::vector<std::int32_t> ranks;  ///< empty: all
   double time_scale = 1.0;          ///< multiplies compute times (what-if against a measured layer time)
   double pack_effort = 1;           ///< of looking for addresses, > 0; up to 1: only the quick orders
+  bool chunk_dispatch = false;      ///< looks for sections that may run in chunks (core/dispatch_section.h)
   int threads = 0;                  ///< 0: all cores; does not change the result
   std::function<void(int done, int total)> progress;  ///< called from any thread; may be empty
 };
@@ -64,7 +65,8 @@ struct RankFigures {
   std::int64_t added_ns = 0;          ///< the sum of the four lines above
   std::int64_t lower_bound_ns = 0;    ///< no plan that fits adds less (proven, see docs/design/decision.md)
   double lower_bound_percent = 0;     ///< of the keep-all step
-  double contingency_limit_f = 1;
+  double contingency_limit_f = 1;     ///< Program::contingency_limit_f
+  double collective_limit_f = 1;      ///< Program::collective_limit_f
   bool fits = false;
   std::string peak_op;              ///< name of the op at the peak, with chunk, layer and micro-batch
   std::string reason;               ///< why it does not fit; empty otherwise

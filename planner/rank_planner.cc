@@ -358,11 +358,14 @@ Result<RankPlan> plan_rank(Graph graph, const RankRequest& in) {
   program.machine_fingerprint = fingerprint(in.request.machine);
   add_program_rows(plan.graph, program);
   if (plan.figures.fits)
-    add_contingencies(problem, best.choice, in.load, budgets.host, program);
+    add_contingencies(problem, best.choice,
+                      {.load = in.load, .host_budget = budgets.host, .chunk_dispatch = in.request.chunk_dispatch},
+                      program);
   else
-    program.contingency_limit_f = 0;
+    program.contingency_limit_f = program.collective_limit_f = 0;
   plan.figures.host_bytes += program.layout.arenas[1].dynamic_bytes;
   plan.figures.contingency_limit_f = program.contingency_limit_f;
+  plan.figures.collective_limit_f = program.collective_limit_f;
   if (Status s = verify(plan.graph, program); !s) return s.error();
   return plan;
 }

@@ -25,6 +25,7 @@ ContingencyEngine::ContingencyEngine(const Parts& parts, Hooks hooks) : p_(parts
       entries_.push_back({.first = r.first_task, .routed = static_cast<std::int32_t>(i)});
   }
   std::stable_sort(entries_.begin(), entries_.end(), [](const Entry& a, const Entry& b) { return a.first < b.first; });
+  in_use_from_ = in_use_from(program);
   contingencies_of_.resize(program.routed.size());
   for (std::size_t c = 0; c < program.contingencies.size(); ++c) {
     const std::int32_t routed = p_.bound.routed[row(program.contingencies[c].residency)];
@@ -37,6 +38,7 @@ void ContingencyEngine::restart() {
   next_entry_ = 0;
   loads_.clear();
   actual_.assign(p_.bound.program->routed.size(), 0);
+  placed_.assign(p_.bound.program->routed.size(), 0);
   active_.clear();
   before_.clear();
   joins_.clear();
@@ -44,7 +46,9 @@ void ContingencyEngine::restart() {
   host_.clear();
   oversized_.clear();
   records_.clear();
+  sections_.clear();
   order_first_touch_ = false;
+  declined_ = false;
   if (p_.region != nullptr) p_.region->restart();
   if (p_.spare_host != kNone<ArenaId>) spare_.emplace(0, p_.spare_host_pieces);
 }
@@ -78,20 +82,21 @@ Status ContingencyEngine::place(const Entry& entry, TaskId task) {
   const Program& program = *p_.bound.program;
   const RoutedResidency& routed = program.routed[static_cast<std::size_t>(entry.routed)];
   const Residency& r = program.schedule.residencies[row(routed.residency)];
+  if (placed_[static_cast<std::size_t>(entry.routed)] != 0) return {};
+  placed_[static_cast<std::size_t>(entry.routed)] = 1;
   const Result<double> told = load_of(routed.site);
   if (!told) return told.error();
   const double load = told.value();
   const Bytes actual = routed_bytes(routed, load);
   if (actual <= r.bytes) return {};
   actual_[static_cast<std::size_t>(entry.routed)] = actual;
-  const bool on_compute = program.schedule.tasks[row(task)].lane == Lane::compute;
-  const std::int32_t clock = p_.bound.clock[row(task)];
   OversizedStay stay;
-  if (Status s = take(routed.residency, actual, r.acquire, on_compute ? 2 * clock : std::max(0, 2 * clock - 1), load,
-                      routed.site, stay);
+  if (Status s =
+          take(routed.residency, actual, in_use_from_[row(routed.residency)], half_step(task), load, routed.site, stay);
       !s)
     return s;
-  order_first_touch_ = order_first_touch_ || (!on_compute && clock > 0);
+  const bool on_compute = program.schedule.tasks[row(task)].lane == Lane::compute;
+  order_first_touch_ = order_first_touch_ || (!on_compute && p_.bound.clock[row(task)] > 0);
   oversized_.push_back({.residency = routed.residency,
                         .site = routed.site,
                         .load = load,
@@ -100,6 +105,11 @@ Status ContingencyEngine::place(const Entry& entry, TaskId task) {
                         .extra_bytes = stay.extra_bytes});
   follow(routed.residency, actual, load, routed.site, kNone<TaskId>, stay);
   return {};
+}
+
+std::int32_t ContingencyEngine::half_step(TaskId task) const {
+  const std::int32_t clock = p_.bound.clock[row(task)];
+  return p_.bound.program->schedule.tasks[row(task)].lane == Lane::compute ? 2 * clock : std::max(0, 2 * clock - 1);
 }
 
 /// Room for a stay, and the address that tasks see from now on.
@@ -117,9 +127,8 @@ Status ContingencyEngine::take(ResidencyId residency, Bytes actual, std::int32_t
   if (taken == DynamicRegion::Taken::no_room) {
     const Bytes free = served ? p_.region->capacity_bytes() - p_.region->used_bytes() : 0;
     return infeasible(fmt::format(
-        "{}: a storage of {} instead of {} does not fit, {} of the dynamic region are free; the plan holds up to load "
-        "{:.4g}",
-        who(site, load), format_bytes(actual), format_bytes(r.bytes), format_bytes(free), program.contingency_limit_f));
+        "{}: a storage of {} instead of {} does not fit, {} of the dynamic region are free; the plan holds {}",
+        who(site, load), format_bytes(actual), format_bytes(r.bytes), format_bytes(free), promise()));
   }
   p_.addresses[row(residency)] = stay.address;
   p_.bytes[row(residency)] = p_.bound.scaled(actual);
@@ -162,7 +171,6 @@ void ContingencyEngine::follow(ResidencyId residency, Bytes actual, double load,
   active_.push_back({.index = *index, .stay = stay, .record = records_.size()});
   records_.push_back({.contingency = *index,
                       .kind = c.kind,
-                      .outcome = ContingencyRecord::Outcome::applied,
                       .site = site,
                       .storage = r.storage,
                       .load = load,
@@ -188,16 +196,17 @@ Status ContingencyEngine::after_task(TaskId task) {
 }
 
 Status ContingencyEngine::perform_due(std::multimap<TaskId, Due>& due, TaskId task) {
-  while (!due.empty() && due.begin()->first == task) {
-    const Due now = due.begin()->second;
-    due.erase(due.begin());
+  // Not the earliest due: a section's tasks in front are joined ahead of their turn.
+  for (auto next = due.lower_bound(task); next != due.end() && next->first == task; next = due.lower_bound(task)) {
+    const Due now = next->second;
+    due.erase(next);
     // By value: following a stay may add to active_.
     Active active = active_[static_cast<std::size_t>(now.active)];
     const Status status = perform(active, now.point, task);
     active_[static_cast<std::size_t>(now.active)] = active;
     if (!status) return status;
     const Contingency& c = p_.bound.program->contingencies[static_cast<std::size_t>(active.index)];
-    if (now.point == Point::trigger && records_[active.record].outcome == ContingencyRecord::Outcome::applied) {
+    if (now.point == Point::trigger) {
       joins_.emplace(c.release_at, Due{.point = Point::release, .active = now.active});
       after_.emplace(c.prefetch_at, Due{.point = Point::prefetch, .active = now.active});
       joins_.emplace(c.needed_at, Due{.point = Point::need, .active = now.active});
@@ -239,19 +248,12 @@ std::vector<HostPiece> ContingencyEngine::contingency_pieces(const Contingency& 
 Status ContingencyEngine::trigger(Active& active) {
   const Program& program = *p_.bound.program;
   const Contingency& c = program.contingencies[static_cast<std::size_t>(active.index)];
-  ContingencyRecord& record = records_[active.record];
-  if (c.collective && !(p_.options.agree && p_.options.agree(program.schedule.rank, active.index))) {
-    record.outcome = ContingencyRecord::Outcome::not_agreed;
-    record.freed_bytes = 0;
-    const ContingencyRecord kept = record;
-    follow(c.residency, kept.actual_bytes, kept.load, kept.site, next(c.trigger), active.stay);
-    return {};
-  }
+  const ContingencyRecord& record = records_[active.record];
   if (c.kind == Contingency::Kind::swap) {
     const auto routed = static_cast<std::size_t>(p_.bound.routed[row(c.residency)]);
-    if (record.actual_bytes > routed_bytes(program.routed[routed], program.contingency_limit_f))
+    if (record.actual_bytes > routed_bytes(program.routed[routed], program.collective_limit_f))
       return infeasible(fmt::format("{}: host memory for contingency {} is planned up to load {:.4g}",
-                                    who(record.site, record.load), active.index, program.contingency_limit_f));
+                                    who(record.site, record.load), active.index, program.collective_limit_f));
     const std::int64_t id = static_cast<std::int64_t>(program.schedule.tasks.size()) + active.index;
     DeviceCode code = p_.streams.order(p_.bound.streams.stream[row(c.trigger)], StreamRole::d2h);
     if (code == DeviceCode::ok)
@@ -327,9 +329,8 @@ Status ContingencyEngine::enlarge_host(TaskId task) {
   const std::int32_t clock = p_.bound.clock[row(task)];
   std::vector<std::int64_t> taken;
   if (!spare_ || !spare_->take(spare_pieces(r.bytes, actual), std::max(0, 2 * clock - 1), taken))
-    return infeasible(
-        fmt::format("{}: needs {} more pinned host memory than the plan set aside; it holds up to load {:.4g}",
-                    who(site, load), format_bytes(actual - r.bytes), p_.bound.program->contingency_limit_f));
+    return infeasible(fmt::format("{}: needs {} more pinned host memory than the plan set aside; it holds {}",
+                                  who(site, load), format_bytes(actual - r.bytes), promise()));
   spare_->give_back(taken, r.release);
   order_first_touch_ = order_first_touch_ || clock > 0;
   const Place& place = p_.bound.places[row(host)];

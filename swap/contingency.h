@@ -13,6 +13,9 @@
 // compute task submitted last (core/dynamic_region.h). Swapped copies of oversized storages keep their host slot and
 // put the rest into spare pinned memory (core/spare_host.h).
 //
+// A section that the expert group agrees to run in chunks (core/dispatch_section.h) gets its room at once, before its
+// first task: buffers for what is inside, and the extras of what its tasks touch first.
+//
 // Threads: none.
 
 #include <cstdint>
@@ -24,6 +27,7 @@
 #include <string>
 #include <vector>
 
+#include "core/dispatch_section.h"
 #include "core/hole_granules.h"
 #include "core/result.h"
 #include "swap/arena_memory.h"
@@ -65,11 +69,18 @@ class ContingencyEngine {
   [[nodiscard]] Status join_before(TaskId task);
   [[nodiscard]] Status after_task(TaskId task);
 
+  /// Before before_task() of a section's first task: asks the group. True: inside storages are in their buffers, room
+  /// for kept ones is taken, and the section is to run in chunks.
+  [[nodiscard]] Result<bool> enter(std::int32_t section, const SectionParts& parts);
+  /// What a device residency takes at its site's load, in true size: at least the planned bytes.
+  [[nodiscard]] Bytes true_bytes(ResidencyId residency) const;
+
   /// The host side of a planned copy.
   [[nodiscard]] std::span<const HostPiece> host_pieces(ResidencyId host, Bytes scaled_bytes);
 
   [[nodiscard]] const std::vector<OversizedRecord>& oversized() const { return oversized_; }
   [[nodiscard]] const std::vector<ContingencyRecord>& records() const { return records_; }
+  [[nodiscard]] const std::vector<SectionRecord>& sections() const { return sections_; }
 
  private:
   /// A contingency in force.
@@ -92,6 +103,11 @@ class ContingencyEngine {
   /// Asked once a step. Errors (bad_input): no number, or outside [0, 1000].
   [[nodiscard]] Result<double> load_of(SiteId site);
   [[nodiscard]] Status place(const Entry& entry, TaskId task);
+  /// From which a storage is in use that this task touches first.
+  [[nodiscard]] std::int32_t half_step(TaskId task) const;
+  [[nodiscard]] ChunkWish wish_for(const DispatchSection& section, const SectionParts& parts, double load);
+  /// Whether what the section keeps and is not placed yet finds room now.
+  [[nodiscard]] bool has_room(const SectionParts& parts, double load);
   /// `begin`: of the stay by the plan; `acquire`: where it is taken, no earlier.
   [[nodiscard]] Status take(ResidencyId residency, Bytes actual, std::int32_t begin, std::int32_t acquire, double load,
                             SiteId site, OversizedStay& stay);
@@ -106,6 +122,8 @@ class ContingencyEngine {
   [[nodiscard]] Status perform(Active& active, Point point, TaskId task);
   [[nodiscard]] Status perform_due(std::multimap<TaskId, Due>& due, TaskId task);
   [[nodiscard]] std::vector<HostPiece> contingency_pieces(const Contingency& c, Bytes actual) const;
+  /// `up to load 1.2`: what the plan promises, with what the group has answered so far.
+  [[nodiscard]] std::string promise() const;
   [[nodiscard]] std::string who(SiteId site, double load) const;
   [[nodiscard]] Status check(DeviceCode code, const Active& active, const char* what);
 
@@ -115,17 +133,21 @@ class ContingencyEngine {
   std::size_t next_entry_ = 0;
   std::vector<std::vector<std::int32_t>> contingencies_of_;  ///< per routed: indices, ascending trigger
   std::vector<std::int32_t> first_contingency_;
-  std::vector<double> loads_;  ///< per site; below 0: not asked
-  std::vector<Bytes> actual_;  ///< per routed; 0: as planned
+  std::vector<std::int32_t> in_use_from_;  ///< per residency
+  std::vector<double> loads_;              ///< per site; below 0: not asked
+  std::vector<Bytes> actual_;              ///< per routed; 0: as planned
+  std::vector<char> placed_;               ///< per routed: this step
   std::vector<Active> active_;
   std::multimap<TaskId, Due> before_, joins_, after_;
   bool order_first_touch_ = false;
+  bool declined_ = false;              ///< a section that was asked for runs whole: the second limit is not promised
   std::optional<HoleGranules> holes_;  ///< assigned for the program's limit when first asked for
   std::optional<GranulePool> spare_;
   std::map<ResidencyId, std::vector<HostPiece>> host_;  ///< enlarged host residencies
   HostPiece planned_piece_;
   std::vector<OversizedRecord> oversized_;
   std::vector<ContingencyRecord> records_;
+  std::vector<SectionRecord> sections_;
 };
 
 }  // namespace tidemark

@@ -85,12 +85,31 @@ DynamicRegion::Taken DynamicRegion::take_window(Bytes slot_offset, Bytes planned
   return Taken::ok;
 }
 
-DynamicRegion::Taken DynamicRegion::take_block(Bytes actual_bytes, std::int32_t acquire, OversizedStay& stay) {
+bool DynamicRegion::has_room(std::span<const Need> needs, std::int32_t acquire) {
+  std::int64_t granules = 0;
+  Bytes bytes = 0;
+  for (const Need& need : needs) {
+    std::int64_t extra = extra_granules(need.slot_offset, need.planned_bytes, need.actual_bytes, granule_);
+    if (promises_limit())
+      for (const GranuleRange& hole : need.holes) extra -= std::min(extra, hole.count);
+    granules += extra;
+    bytes += (need.actual_bytes + scale_ - 1) / scale_ + device_.traits().tail_pad_bytes;
+  }
+  if (aliasing_) return pool_.has(granules, acquire);
+  free_blocks(acquire);
+  return bytes <= blocks_.free_bytes();
+}
+
+void DynamicRegion::free_blocks(std::int32_t acquire) {
   std::erase_if(returning_, [&](const Returning& r) {
     if (r.release > acquire) return false;
     blocks_.free(r.block);
     return true;
   });
+}
+
+DynamicRegion::Taken DynamicRegion::take_block(Bytes actual_bytes, std::int32_t acquire, OversizedStay& stay) {
+  free_blocks(acquire);
   const Bytes bytes = std::max<Bytes>(1, (actual_bytes + scale_ - 1) / scale_);
   const std::optional<RangeInfo> range =
       blocks_.allocate(bytes + device_.traits().tail_pad_bytes, 0, kDefaultDomain, OffsetAllocator::Search::thorough);

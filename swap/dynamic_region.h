@@ -49,6 +49,14 @@ class DynamicRegion {
   [[nodiscard]] Taken take(Bytes slot_offset, Bytes planned_bytes, Bytes actual_bytes, std::int32_t acquire,
                            std::span<const GranuleRange> holes, OversizedStay& stay);
   void give_back(const OversizedStay& stay, std::int32_t release);
+  /// What take() is to be asked for.
+  struct Need {
+    Bytes slot_offset = 0, planned_bytes = 0, actual_bytes = 0;
+    std::span<const GranuleRange> holes;
+  };
+  /// Whether take() would find room for all of these at `acquire`, one after the other; without aliasing, whether there
+  /// are bytes enough, which need not be in one piece. REQUIRES: as take().
+  [[nodiscard]] bool has_room(std::span<const Need> needs, std::int32_t acquire);
   /// A new step; nothing is in flight. Drops windows if there are very many.
   void restart();
 
@@ -74,6 +82,7 @@ class DynamicRegion {
   Taken take_window(Bytes slot_offset, Bytes planned_bytes, Bytes actual_bytes, std::int32_t acquire,
                     std::span<const GranuleRange> holes, OversizedStay& stay);
   Taken take_block(Bytes actual_bytes, std::int32_t acquire, OversizedStay& stay);
+  void free_blocks(std::int32_t acquire);
   [[nodiscard]] bool ensure_mapped(Bytes offset, Bytes bytes);
   [[nodiscard]] bool compose(const std::vector<std::int64_t>& parts, Window& window);
   void drop(const Window& window);

@@ -4,89 +4,14 @@
 
 #include <algorithm>
 #include <cassert>
-#include <optional>
 #include <utility>
 #include <vector>
 
 #include "core/spare_host.h"
-#include "swap/arena_memory.h"
-#include "swap/bound_program.h"
-#include "swap/contingency.h"
 #include "swap/device_error.h"
-#include "swap/dynamic_region.h"
-#include "swap/storage_versions.h"
-#include "swap/stream_set.h"
-#include "swap/transfer_engine.h"
+#include "swap/executor_state.h"
 
 namespace tidemark {
-
-/// Members are destroyed last to first: streams wait for their work before windows and memory go.
-struct Executor::State {
-  State(const Program& p, Device& d, RunOptions o)
-      : program(p),
-        schedule(p.schedule),
-        device(d),
-        options(std::move(o)),
-        memory(d),
-        streams(d),
-        transfers(streams, memory),
-        versions(p.schedule.rank) {}
-  ~State() {
-    // Nothing may be in flight when memory goes. A failure changes nothing: everything is given back all the same.
-    if (submitted) (void)device.synchronize_device();
-  }
-
-  [[nodiscard]] Status open();
-  [[nodiscard]] Status take_memory();
-  void make_contingencies();
-  [[nodiscard]] Status issue();
-  [[nodiscard]] Status issue_task(TaskId task);
-  [[nodiscard]] DeviceCode submit_task(TaskId task, StreamRole role);
-  [[nodiscard]] DeviceCode submit_work(TaskId task, StreamRole role);
-  [[nodiscard]] DeviceCode submit_copy(TaskId task);
-  [[nodiscard]] DeviceCode launch(StreamRole role, std::span<const Schedule::Touch> accesses, Work work, bool restores);
-  [[nodiscard]] DeviceCode fill(StreamRole role, ResidencyId residency);
-  [[nodiscard]] DeviceCode fill_first();
-  [[nodiscard]] DeviceCode fill_late(TaskId task, StreamRole role);
-  [[nodiscard]] DeviceCode check_copy_in(ResidencyId residency, std::int64_t id);
-  [[nodiscard]] DeviceCode run_step(const ContingencyStep& step, std::int64_t id);
-  [[nodiscard]] Result<RunReport> finish();
-  [[nodiscard]] Result<RunReport> report();
-  void add_warnings(RunReport& r) const;
-  [[nodiscard]] const BoundMessage* message_of(TaskId task);
-  [[nodiscard]] std::string name_of_task(TaskId task) const;
-  [[nodiscard]] std::string who() const { return fmt::format("rank {}", schedule.rank); }
-  [[nodiscard]] Touch touch_of(ResidencyId residency, AccessKind kind) {
-    return {.address = addresses[row(residency)],
-            .bytes = bytes[row(residency)],
-            .kind = kind,
-            .seed = versions.seed(schedule.residencies[row(residency)].storage)};
-  }
-
-  const Program& program;
-  const Schedule& schedule;
-  Device& device;
-  RunOptions options;
-  BoundProgram bound;
-  std::vector<Address> addresses;  ///< per residency, now
-  std::vector<Bytes> bytes;        ///< per residency, scaled, now
-  ArenaMemory memory;
-  std::optional<DynamicRegion> region;
-  ArenaId region_arena = kNone<ArenaId>;
-  ArenaId spare_host = kNone<ArenaId>;
-  std::int64_t spare_pieces = 0;
-  StreamSet streams;
-  TransferEngine transfers;
-  StorageVersions versions;
-  std::optional<ContingencyEngine> contingencies;
-  std::vector<char> filled;  ///< per residency: late fills done this step
-  std::vector<Touch> touches;
-  std::size_t next_message = 0;
-  std::int64_t verified_reads = 0;
-  std::int64_t started_ns = 0;
-  bool submitted = false;
-  bool failed = false;
-};
 
 // --- taking
 // -----------------------------------------------------------------------------------------------------------
@@ -101,6 +26,7 @@ Status Executor::State::open() {
   if (const DeviceCode code = streams.open(); code != DeviceCode::ok)
     return device_error(device, code, who() + ": streams");
   make_contingencies();
+  chunks.emplace(bound);
   return {};
 }
 
@@ -124,7 +50,7 @@ Status Executor::State::take_memory() {
     }
   }
   if (may_exceed)
-    spare_pieces = std::min(spare_host_demand(program, program.contingency_limit_f), spare_host_room(program.layout));
+    spare_pieces = std::min(spare_host_demand(program, program.collective_limit_f), spare_host_room(program.layout));
   if (spare_pieces > 0) {
     spare_host = id_of<ArenaId>(needs.size());
     needs.push_back({.on_host = true, .bytes = spare_pieces * kHostPiece / options.scale});
@@ -151,149 +77,6 @@ void Executor::State::make_contingencies() {
       ContingencyEngine::Hooks{
           .check_copy_in = [this](ResidencyId residency, std::int64_t id) { return check_copy_in(residency, id); },
           .run_step = [this](const ContingencyStep& step, std::int64_t id) { return run_step(step, id); }});
-}
-
-// --- submitting
-// -------------------------------------------------------------------------------------------------------
-
-Status Executor::State::issue() {
-  addresses.clear();
-  bytes.clear();
-  for (const Place& place : bound.places) {
-    const bool on_host = program.layout.arenas[row(place.arena)].space == MemorySpace::host;
-    addresses.push_back(on_host ? 0 : memory.at(place.arena, place.offset));
-    bytes.push_back(place.bytes);
-  }
-  versions.restart();
-  streams.begin_step(schedule.tasks.size());
-  transfers.restart();
-  contingencies->restart();
-  filled.assign(schedule.residencies.size(), 0);
-  next_message = 0;
-  verified_reads = 0;
-  submitted = true;
-  DeviceCode code = fill_first();
-  // What the step starts with is there before its time begins.
-  if (code == DeviceCode::ok && !device.traits().simulated) code = device.synchronize_device();
-  if (code != DeviceCode::ok) return device_error(device, code, who() + ": filling what the step starts with");
-  started_ns = device.now_ns();
-  for (std::size_t t = 0; t < schedule.tasks.size(); ++t)
-    if (Status s = issue_task(id_of<TaskId>(t)); !s) return s;
-  return {};
-}
-
-Status Executor::State::issue_task(TaskId task) {
-  const StreamRole role = bound.streams.stream[row(task)];
-  if (Status s = contingencies->before_task(task); !s) return s;
-  DeviceCode code = DeviceCode::ok;
-  for (const TaskId wait : bound.streams.waits_of(task)) {
-    code = streams.wait_task(role, wait);
-    if (code != DeviceCode::ok) return device_error(device, code, name_of_task(task));
-  }
-  if (Status s = contingencies->join_before(task); !s) return s;
-  code = submit_task(task, role);
-  if (code == DeviceCode::ok && bound.streams.waiters[row(task)] > 0)
-    code = streams.record_task(task, role, bound.streams.waiters[row(task)]);
-  if (code != DeviceCode::ok) return device_error(device, code, name_of_task(task));
-  return contingencies->after_task(task);
-}
-
-DeviceCode Executor::State::submit_task(TaskId task, StreamRole role) {
-  const TaskKind kind = schedule.tasks[row(task)].kind;
-  if (kind == TaskKind::swap_out || kind == TaskKind::swap_in) return submit_copy(task);
-  if (const DeviceCode code = fill_late(task, role); code != DeviceCode::ok) return code;
-  return submit_work(task, role);
-}
-
-DeviceCode Executor::State::submit_work(TaskId task, StreamRole role) {
-  Work work{.id = static_cast<std::int64_t>(task),
-            .estimate_ns = program.estimate_ns.empty() ? 0 : program.estimate_ns[row(task)]};
-  if (role == StreamRole::receive) work.estimate_ns = 0;
-  if (const BoundMessage* message = message_of(task); message != nullptr && options.match_messages)
-    work.message = {.peer_rank = message->peer_rank, .tag = message->tag, .is_send = message->is_send};
-  return launch(role, schedule.touches_of(task), work, schedule.tasks[row(task)].kind == TaskKind::recompute);
-}
-
-/// Reads first: a task that changes a storage in place reads the version before.
-DeviceCode Executor::State::launch(StreamRole role, std::span<const Schedule::Touch> accesses, Work work,
-                                   bool restores) {
-  touches.clear();
-  for (const Schedule::Touch& access : accesses)
-    if (access.kind == AccessKind::read) touches.push_back(touch_of(access.residency, AccessKind::read));
-  verified_reads += options.verify ? static_cast<std::int64_t>(touches.size()) : 0;
-  for (const Schedule::Touch& access : accesses) {
-    if (access.kind != AccessKind::write) continue;
-    const StorageId storage = schedule.residencies[row(access.residency)].storage;
-    restores ? versions.restored(storage) : versions.new_write(storage);
-    touches.push_back(touch_of(access.residency, AccessKind::write));
-  }
-  work.touches = touches;
-  work.verify = options.verify;
-  return streams.submit(role, [&](StreamHandle stream) { return device.launch(stream, work); });
-}
-
-DeviceCode Executor::State::submit_copy(TaskId task) {
-  const bool out = schedule.tasks[row(task)].kind == TaskKind::swap_out;
-  ResidencyId on_device = kNone<ResidencyId>, on_host = kNone<ResidencyId>;
-  for (const Schedule::Touch& touch : schedule.touches_of(task))
-    (schedule.residencies[row(touch.residency)].space == MemorySpace::host ? on_host : on_device) = touch.residency;
-  if (on_host == kNone<ResidencyId> || on_device == kNone<ResidencyId>) return DeviceCode::invalid;
-  const auto id = static_cast<std::int64_t>(task);
-  const auto pieces = contingencies->host_pieces(on_host, bound.places[row(on_host)].bytes);
-  const Address address = addresses[row(on_device)];
-  if (out) return transfers.copy_out(pieces, address, id, TransferEngine::Cause::planned);
-  const DeviceCode code = transfers.copy_in(address, pieces, id, TransferEngine::Cause::planned);
-  return code == DeviceCode::ok ? check_copy_in(on_device, id) : code;
-}
-
-DeviceCode Executor::State::check_copy_in(ResidencyId residency, std::int64_t id) {
-  if (!options.verify) return DeviceCode::ok;
-  ++verified_reads;
-  const Touch touch = touch_of(residency, AccessKind::read);
-  const Work work{.id = id, .touches = {&touch, 1}, .verify = true};
-  return streams.submit(StreamRole::h2d, [&](StreamHandle stream) { return device.launch(stream, work); });
-}
-
-DeviceCode Executor::State::run_step(const ContingencyStep& step, std::int64_t id) {
-  return launch(StreamRole::compute, step.touches, {.id = id, .estimate_ns = step.estimate_ns}, true);
-}
-
-/// What a storage holds that nobody wrote this step.
-DeviceCode Executor::State::fill(StreamRole role, ResidencyId residency) {
-  const Touch touch = touch_of(residency, AccessKind::write);
-  const Work work{.touches = {&touch, 1}, .verify = options.verify};
-  return streams.submit(role, [&](StreamHandle stream) { return device.launch(stream, work); });
-}
-
-DeviceCode Executor::State::fill_first() {
-  for (const ResidencyId residency : bound.filled_first)
-    if (const DeviceCode code = fill(StreamRole::compute, residency); code != DeviceCode::ok) return code;
-  for (std::size_t s = 0; s < kStreamRoleCount; ++s)
-    if (const DeviceCode code = streams.order(StreamRole::compute, static_cast<StreamRole>(s)); code != DeviceCode::ok)
-      return code;
-  return DeviceCode::ok;
-}
-
-DeviceCode Executor::State::fill_late(TaskId task, StreamRole role) {
-  for (const Schedule::Touch& touch : schedule.touches_of(task)) {
-    char& done = filled[row(touch.residency)];
-    if (bound.filled_late[row(touch.residency)] == 0 || done != 0) continue;
-    done = 1;
-    // Somebody wrote it: what is here now was to be brought, and the read shows whether it was.
-    if (!versions.unwritten(schedule.residencies[row(touch.residency)].storage)) continue;
-    if (const DeviceCode code = fill(role, touch.residency); code != DeviceCode::ok) return code;
-  }
-  return DeviceCode::ok;
-}
-
-const BoundMessage* Executor::State::message_of(TaskId task) {
-  if (next_message == bound.messages.size() || bound.messages[next_message].task != task) return nullptr;
-  return &bound.messages[next_message++];
-}
-
-std::string Executor::State::name_of_task(TaskId task) const {
-  const std::string name = options.names.task ? options.names.task(task) : std::string();
-  return fmt::format("{}: task {}{}", who(), static_cast<std::int32_t>(task), name.empty() ? "" : " (" + name + ")");
 }
 
 // --- finishing
@@ -325,7 +108,8 @@ Result<RunReport> Executor::State::report() {
               .waits_added = bound.streams.added,
               .verified_reads = verified_reads,
               .oversized = contingencies->oversized(),
-              .contingencies = contingencies->records()};
+              .contingencies = contingencies->records(),
+              .sections = contingencies->sections()};
   for (std::size_t a = 0; a < bound.arena_bytes.size(); ++a) {
     const bool on_host = program.layout.arenas[a].space == MemorySpace::host;
     (on_host ? r.planned_host_bytes : r.planned_bytes) += bound.arena_bytes[a];
@@ -388,6 +172,8 @@ Status Executor::issue() {
   assert(!state_->failed && "after an error only destruction is meaningful");
   Status status = state_->issue();
   state_->failed = !status.ok();
+  const RunOptions& options = state_->options;
+  if (state_->failed && options.load && options.agree && options.leave) options.leave(state_->schedule.rank);
   return status;
 }
 

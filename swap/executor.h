@@ -32,8 +32,29 @@ namespace tidemark {
 /// touches one of them is issued.
 using LoadSource = std::function<double(SiteId)>;
 
-/// Whether every rank of the group carries out the collective contingencies of this level. May block.
-using Agree = std::function<bool(std::int32_t group, std::int32_t level)>;
+/// What a rank says of running a section in chunks.
+enum class ChunkWish : std::uint8_t {
+  none,        ///< it fits whole; chunks are as good
+  wanted,      ///< whole it exceeds its slots
+  impossible,  ///< not even in chunks: its load is above Program::collective_limit_f, or there is no room now
+};
+
+/// Whether the expert group runs a section in chunks. `group` is the pipeline rank, `level` the section's index in
+/// Program::sections. May block.
+///
+/// The group: all ranks that take part in a collective of ops on rows, and those that take part in one with them, and
+/// so on. That is the expert-parallel group of the all-to-alls; where experts are not split over tensor parallelism
+/// (tensor_extends_expert: false), rows are also gathered over it, and the expert-parallel groups of all its ranks are
+/// one group. All of them have the same Program.
+///
+/// Every rank of the group asks once for each section, in the same order, and must be given the same answer: yes only
+/// if none says impossible, and best only if one wants it. A rank that has said anything but impossible will not refuse
+/// for want of memory after yes, as long as its device maps granules one by one (else the report warns).
+using Agree = std::function<bool(std::int32_t group, std::int32_t level, ChunkWish wish)>;
+
+/// A rank whose step has ended before it asked for every section: it was refused, or its device failed. Called once,
+/// within issue(). Whoever waits for its answers must be told no from now on, for this and every later section.
+using LeaveGroup = std::function<void(std::int32_t group)>;
 
 /// Names for messages; empty functions: ids.
 struct RunNames {
@@ -48,7 +69,8 @@ struct RunOptions {
   bool verify = false;          ///< fill what is written, check what is read and what was copied in
   bool match_messages = false;  ///< needs traits().messages; otherwise receives complete at once
   LoadSource load;              ///< empty: as planned
-  Agree agree;                  ///< empty: collective contingencies are not applied
+  Agree agree;                  ///< asked where loads are given; empty: every section runs whole
+  LeaveGroup leave;             ///< told where agree is asked; empty: nobody waits
   RunNames names;
 };
 

@@ -22,13 +22,17 @@ class GranulePool {
     for (std::int64_t i = 0; i < count; ++i) free_.push(first + i);
   }
 
-  /// False, and nothing changed but the clock, if fewer are free. REQUIRES: acquire is not below that of earlier calls.
-  [[nodiscard]] bool take(std::int64_t granules, std::int32_t acquire, std::vector<std::int64_t>& taken) {
+  /// Whether so many are free. REQUIRES: acquire is not below that of earlier calls.
+  [[nodiscard]] bool has(std::int64_t granules, std::int32_t acquire) {
     while (!returning_.empty() && returning_.top().release <= acquire) {
       free_.push(returning_.top().granule);
       returning_.pop();
     }
-    if (static_cast<std::int64_t>(free_.size()) < granules) return false;
+    return static_cast<std::int64_t>(free_.size()) >= granules;
+  }
+  /// False, and nothing changed but the clock, if fewer are free. REQUIRES: acquire is not below that of earlier calls.
+  [[nodiscard]] bool take(std::int64_t granules, std::int32_t acquire, std::vector<std::int64_t>& taken) {
+    if (!has(granules, acquire)) return false;
     for (std::int64_t i = 0; i < granules; ++i) {
       taken.push_back(free_.top());
       free_.pop();

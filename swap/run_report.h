@@ -13,16 +13,26 @@ namespace tidemark {
 
 /// One entry of Program::contingencies that was asked for, because a site's load was above its trigger.
 struct ContingencyRecord {
-  enum class Outcome : std::uint8_t { applied, not_agreed };
   std::int32_t contingency = -1;  ///< index into Program::contingencies
   Contingency::Kind kind = Contingency::Kind::swap;
-  Outcome outcome = Outcome::applied;
   SiteId site = kNone<SiteId>;
   StorageId storage = kNone<StorageId>;
   double load = 1;         ///< of the site, as told
   Bytes actual_bytes = 0;  ///< of the storage at that load
   Bytes freed_bytes = 0;   ///< of the dynamic region, given back across the gap
   friend bool operator==(const ContingencyRecord&, const ContingencyRecord&) = default;
+};
+
+/// One entry of Program::sections that was asked for, here or by another rank of the group.
+struct SectionRecord {
+  enum class Outcome : std::uint8_t { applied, not_agreed };
+  std::int32_t section = -1;  ///< index into Program::sections
+  Outcome outcome = Outcome::applied;
+  SiteId site = kNone<SiteId>;
+  double load = 1;          ///< of the site, as told
+  std::int32_t chunks = 0;  ///< it ran in, or would have
+  bool wanted = false;      ///< here: a storage inside it exceeds its slot
+  friend bool operator==(const SectionRecord&, const SectionRecord&) = default;
 };
 
 /// A routed storage that stood outside its slot.
@@ -87,6 +97,7 @@ struct RunReport {
 
   std::vector<OversizedRecord> oversized;
   std::vector<ContingencyRecord> contingencies;
+  std::vector<SectionRecord> sections;
   std::vector<RunWarning> warnings;
 };
 

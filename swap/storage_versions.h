@@ -17,6 +17,9 @@ class StorageVersions {
 
   void new_write(StorageId storage) { ++version(storage); }
   void restored(StorageId storage) { version(storage) = std::max(version(storage), 1); }
+  [[nodiscard]] std::int32_t version_of(StorageId storage) { return version(storage); }
+  /// Back to a version it had: rows still to be written were not written since.
+  void set_version(StorageId storage, std::int32_t known) { version(storage) = known; }
   /// Nothing wrote it this step.
   [[nodiscard]] bool unwritten(StorageId storage) { return version(storage) == 0; }
   /// Of the pattern it holds now: differs between ranks, storages, versions and steps.

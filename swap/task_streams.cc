@@ -12,26 +12,6 @@ constexpr std::size_t index_of(StreamRole role) {
   return static_cast<std::size_t>(role);
 }
 
-StreamRole stream_of_lane(Lane lane) {
-  switch (lane) {
-    case Lane::compute:
-      return StreamRole::compute;
-    case Lane::intra_comm:
-      return StreamRole::intra_comm;
-    case Lane::inter_comm:
-      return StreamRole::inter_comm;
-    case Lane::send:
-      return StreamRole::send;
-    case Lane::receive:
-      return StreamRole::receive;
-    case Lane::d2h:
-      return StreamRole::d2h;
-    case Lane::h2d:
-      return StreamRole::h2d;
-  }
-  return StreamRole::compute;
-}
-
 class Binder {
  public:
   Binder(const Program& program, const std::vector<char>& filled_late)
@@ -102,6 +82,26 @@ class Binder {
 };
 
 }  // namespace
+
+StreamRole stream_of_lane(Lane lane) {
+  switch (lane) {
+    case Lane::compute:
+      return StreamRole::compute;
+    case Lane::intra_comm:
+      return StreamRole::intra_comm;
+    case Lane::inter_comm:
+      return StreamRole::inter_comm;
+    case Lane::send:
+      return StreamRole::send;
+    case Lane::receive:
+      return StreamRole::receive;
+    case Lane::d2h:
+      return StreamRole::d2h;
+    case Lane::h2d:
+      return StreamRole::h2d;
+  }
+  return StreamRole::compute;
+}
 
 TaskStreams bind_streams(const Program& program, const std::vector<char>& filled_late) {
   return Binder(program, filled_late).run();

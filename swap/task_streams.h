@@ -33,6 +33,8 @@ struct TaskStreams {
   }
 };
 
+[[nodiscard]] StreamRole stream_of_lane(Lane lane);
+
 /// `filled_late[residency]`: the first task that touches it fills it first, so that every other task that touches it
 /// must follow that one, although the Program has them all read.
 [[nodiscard]] TaskStreams bind_streams(const Program& program, const std::vector<char>& filled_late);

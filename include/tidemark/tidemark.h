@@ -307,7 +307,8 @@ typedef struct tidemark_rank_figures {
   int64_t host_bytes; /* pinned */
   int64_t swapped_bytes_per_step;
   int64_t recompute_ns;
-  int64_t added_ns; /* to a step with everything kept */
+  int64_t added_ns;          /* to a step with everything kept */
+  double collective_limit_f; /* the same limit where the expert group agrees to run dispatches in chunks */
 } tidemark_rank_figures;
 TIDEMARK_API tidemark_status tidemark_plan_rank_figures(const tidemark_plan* plan, int32_t position,
                                                         tidemark_rank_figures* figures,

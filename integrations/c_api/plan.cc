@@ -54,12 +54,11 @@ tidemark_rank_figures to_c(const RankFigures& f) {
           .host_bytes = f.host_bytes,
           .swapped_bytes_per_step = f.swapped_bytes_per_step,
           .recompute_ns = f.recompute_ns,
-          .added_ns = f.added_ns};
+          .added_ns = f.added_ns,
+          .collective_limit_f = f.collective_limit_f};
 }
 
 tidemark_run_report to_c(const RunReport& r) {
-  const auto applied =
-      std::ranges::count(r.contingencies, ContingencyRecord::Outcome::applied, &ContingencyRecord::outcome);
   return {.struct_size = 0,
           .rank = r.rank,
           .simulated = r.simulated ? 1 : 0,
@@ -72,7 +71,7 @@ tidemark_run_report to_c(const RunReport& r) {
           .pinned_bytes = r.pinned_bytes,
           .copied_out_bytes = r.out.bytes + r.out.extra_bytes,
           .copied_in_bytes = r.in.bytes + r.in.extra_bytes,
-          .contingencies = applied,
+          .contingencies = std::ssize(r.contingencies),
           .verified_reads = r.verified_reads,
           .mismatches = r.mismatches};
 }

@@ -76,6 +76,8 @@ class RunCommand final : public Command {
     app.add_option("--load-rise", load_rise_,
                    "load F for expert layers that begin at op number OP of their rank or later, the others as planned")
         ->type_name("F@OP");
+    add_word(app, "--agree", agree_, "answer", {"yes", "no"},
+             "what the expert group says where a load asks to run dispatches in chunks (default yes)");
     add_format(app, format_);
   }
 
@@ -114,6 +116,7 @@ class RunCommand final : public Command {
     const Result<std::optional<LoadChange>> load = read_load();
     if (!load) return load.error();
     ask.load = load.value();
+    ask.agree = agree_ == "yes";
     return ask;
   }
 
@@ -148,7 +151,7 @@ class RunCommand final : public Command {
   }
 
   std::filesystem::path plan_;
-  std::string device_ = "sim", rank_ = "all", scale_ = "1", load_, load_rise_;
+  std::string device_ = "sim", rank_ = "all", scale_ = "1", load_, load_rise_, agree_ = "yes";
   bool verify_ = false;
   int seed_ = 0, schedules_ = 1;
   Format format_ = Format::text;

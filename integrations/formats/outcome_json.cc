@@ -35,6 +35,7 @@ Json rank_json(const RankFigures& f, const StepFigures& step) {
           {"added_ms", to_ms(f.added_ns)},
           {"lower_bound_percent", f.lower_bound_percent},
           {"contingency_limit_f", f.contingency_limit_f},
+          {"collective_limit_f", f.collective_limit_f},
           {"fits", f.fits},
           {"exposed_communication_ms", to_ms(f.exposed_communication_ns)},
           {"copy_overhead_ms", to_ms(f.copy_overhead_ns)},

@@ -73,6 +73,8 @@ void check_addresses(RangeVisitor& visitor, const Program& program) {
     visitor.whole("trigger_bytes", step.trigger_bytes, kSize);
     visitor.whole("freed_bytes", step.freed_bytes, kSize);
   }
+  visitor("collective_limit_f", program.collective_limit_f);
+  for (const ChunkBuffer& buffer : program.chunk_buffers) visitor.whole("offset", buffer.offset, kSize);
 }
 
 /// `all_ns`: of the ranks before; a step of all tasks one after the other must still be a time.

@@ -1,7 +1,9 @@
 #include "integrations/formats/program_columns.h"
 
+#include <algorithm>
 #include <limits>
 
+#include "core/dispatch_section.h"
 #include "core/verify_parts.h"
 #include "integrations/formats/field_visitors.h"
 #include "integrations/formats/int_column.h"
@@ -105,7 +107,8 @@ void write_contingencies(JsonText& json, const std::vector<Contingency>& rows) {
   column(json, "release_at", count, Coding::delta, [&](std::size_t i) { return rows[i].release_at; });
   column(json, "prefetch_at", count, Coding::delta, [&](std::size_t i) { return rows[i].prefetch_at; });
   column(json, "needed_at", count, Coding::delta, [&](std::size_t i) { return rows[i].needed_at; });
-  column(json, "collective", count, Coding::plain, [&](std::size_t i) { return rows[i].collective; });
+  // None is: those that a group agrees to are `sections`.
+  column(json, "collective", count, Coding::plain, [](std::size_t) { return false; });
   column(json, "kind", count, Coding::plain, [&](std::size_t i) { return rows[i].kind; });
   column(
       json, "host_offset", count, Coding::plain, [&](std::size_t i) { return rows[i].host_offset; }, Scaled::yes);
@@ -126,6 +129,27 @@ void write_steps(JsonText& json, const std::vector<ContingencyStep>& rows) {
   column(json, "touches", count, Coding::plain, [&](std::size_t i) { return rows[i].touches.size(); });
   column(json, "touch_residency", touches.size(), Coding::delta, [&](std::size_t i) { return touches[i].residency; });
   column(json, "touch_kind", touches.size(), Coding::plain, [&](std::size_t i) { return touches[i].kind; });
+  json.close_object();
+}
+
+void write_sections(JsonText& json, const Program& program) {
+  const auto& rows = program.sections;
+  if (rows.empty()) return;
+  json.line();
+  json.key("collective_limit_f");
+  json.value(program.collective_limit_f);
+  json.key("sections");
+  json.open_object();
+  column(json, "chunks", rows.size(), Coding::plain, [&](std::size_t i) { return rows[i].chunks; });
+  column(json, "buffers", rows.size(), Coding::plain, [&](std::size_t i) { return rows[i].buffer_count; });
+  json.close_object();
+  const auto& buffers = program.chunk_buffers;
+  json.line();
+  json.key("chunk_buffers");
+  json.open_object();
+  column(json, "residency", buffers.size(), Coding::delta, [&](std::size_t i) { return buffers[i].residency; });
+  column(
+      json, "offset", buffers.size(), Coding::recall, [&](std::size_t i) { return buffers[i].offset; }, Scaled::yes);
   json.close_object();
 }
 
@@ -326,7 +350,7 @@ void read_contingencies(const JsonNode& node, Program& program) {
   fill(node.at("release_at"), -1, tasks - 1, rows, &Contingency::release_at);
   fill(node.at("prefetch_at"), -1, tasks - 1, rows, &Contingency::prefetch_at);
   fill(node.at("needed_at"), -1, tasks - 1, rows, &Contingency::needed_at);
-  fill(node.at("collective"), 0, 1, rows, &Contingency::collective);
+  (void)node.at("collective").column(rows.size(), 0, 0);
   fill(node.at("kind"), 0, 1, rows, &Contingency::kind);
   fill(node.at("host_offset"), -1, kMostBytes, rows, &Contingency::host_offset);
   const auto steps = static_cast<std::int64_t>(program.contingency_steps.size());
@@ -336,6 +360,30 @@ void read_contingencies(const JsonNode& node, Program& program) {
     if (rows[i].first_step + std::int64_t{rows[i].step_count} > steps)
       node.at("step_count").wrong(fmt::format("row {} ends beyond the {} steps", i, steps));
   }
+}
+
+/// Not in a plan without them. They have their buffers one behind the other.
+void read_sections(const JsonNode& node, Program& program) {
+  program.collective_limit_f = program.contingency_limit_f;
+  if (!node.has("sections")) return;
+  program.collective_limit_f = node.at("collective_limit_f").number(real_range_of("collective_limit_f"));
+  const JsonNode sections = node.at("sections"), buffers = node.at("chunk_buffers");
+  auto& rows = program.sections;
+  rows.resize(sections.at("chunks").column(JsonNode::kAnyCount, 2, kMostChunks).size());
+  fill(sections.at("chunks"), 2, kMostChunks, rows, &DispatchSection::chunks);
+  fill(sections.at("buffers"), 1, kMost, rows, &DispatchSection::buffer_count);
+  const auto residencies = static_cast<std::int64_t>(program.schedule.residencies.size());
+  program.chunk_buffers.resize(buffers.at("residency").column(JsonNode::kAnyCount, 0, residencies - 1).size());
+  fill(buffers.at("residency"), 0, residencies - 1, program.chunk_buffers, &ChunkBuffer::residency);
+  fill(buffers.at("offset"), 0, kMostBytes, program.chunk_buffers, &ChunkBuffer::offset);
+  if (!sections.clean()) return;
+  std::int64_t at = 0;
+  for (DispatchSection& section : rows) {
+    section.first_buffer = static_cast<std::int32_t>(std::min(at, kMost));
+    at += section.buffer_count;
+  }
+  if (at != static_cast<std::int64_t>(program.chunk_buffers.size()))
+    sections.at("buffers").wrong(fmt::format("counts {} buffers, there are {}", at, program.chunk_buffers.size()));
 }
 
 void read_steps(const JsonNode& node, const GraphOutline& outline, Program& program) {
@@ -444,6 +492,7 @@ void write_program(JsonText& json, const Program& program) {
   column(json, "routing_slots", slots.size(), Coding::delta, [&](std::size_t i) { return slots[i]; });
   write_contingencies(json, program.contingencies);
   write_steps(json, program.contingency_steps);
+  write_sections(json, program);
   json.close_object();
 }
 
@@ -486,6 +535,7 @@ Program read_program(const JsonNode& node, const GraphOutline& outline) {
   program.routing_slots = ids<ResidencyId>(slots, JsonNode::kAnyCount, static_cast<std::int64_t>(s.residencies.size()));
   read_steps(node.at("contingency_steps"), outline, program);
   read_contingencies(node.at("contingencies"), program);
+  read_sections(node, program);
   if (!node.clean()) return {};
   if (const auto found = verify::check_shape(s)) node.at("tasks").wrong(found->detail);
   return program;

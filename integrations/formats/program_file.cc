@@ -198,7 +198,8 @@ void write_head(JsonText& json, const FileView& file) {
   json.key("schema");
   json.value(kSchema);
   json.key("schema_version");
-  json.value(kPlanSchemaVersion);
+  const bool chunked = std::ranges::any_of(file.ranks, [](const RankView& r) { return !r.program->sections.empty(); });
+  json.value(chunked ? kChunkedPlanSchemaVersion : kPlanSchemaVersion);
   json.line();
   json.key("times");
   json.value("modelled");
@@ -362,6 +363,7 @@ PlanFile::Rank read_rank(const JsonNode& node, const std::vector<GraphOutline>& 
   if (!node.clean()) return rank;
   check_ascending(decisions, rank.plan);
   rank.program = read_program(node.at("program"), rank.outline);
+  rank.figures.collective_limit_f = rank.program.collective_limit_f;
   return rank;
 }
 
@@ -376,9 +378,10 @@ PlanFile read_root(const JsonNode& root) {
   PlanFile file;
   if (root.at("schema").text() != kSchema) root.at("schema").wrong("must be 'tidemark.plan'");
   const std::int64_t version = root.at("schema_version").integer(1);
-  if (version != kPlanSchemaVersion) {
+  if (version != kPlanSchemaVersion && version != kChunkedPlanSchemaVersion) {
     root.at("schema_version")
-        .wrong(fmt::format("is {}; this version of Tidemark reads only {}: plan again", version, kPlanSchemaVersion));
+        .wrong(fmt::format("is {}; this version of Tidemark reads only {} and {}: plan again", version,
+                           kPlanSchemaVersion, kChunkedPlanSchemaVersion));
   }
   if (!root.clean()) return file;
   file.policy = root.at("policy").text();

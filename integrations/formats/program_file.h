@@ -77,7 +77,9 @@ struct PlanFile {
   friend bool operator==(const PlanFile&, const PlanFile&) = default;
 };
 
-inline constexpr std::int64_t kPlanSchemaVersion = 2;
+/// Plans that run dispatches in chunks (Program::sections) are of the second: a reader of the first alone would miss
+/// what their limits rest on.
+inline constexpr std::int64_t kPlanSchemaVersion = 2, kChunkedPlanSchemaVersion = 3;
 
 /// The text of plan.json; ends with a newline. Ranks are written in parallel; same values, same bytes.
 [[nodiscard]] std::string write_plan_file(const PlanFile& file);

@@ -121,7 +121,11 @@ void add_rank_row(std::string& page, const RankPlan& rank, Bytes full) {
        {f.recompute_ns, f.exposed_communication_ns, f.exposed_copy_ns, f.copy_overhead_ns, f.lower_bound_ns}) {
     add(page, "<td>{}</td>", ms_text(ns));
   }
-  add(page, "<td>{}</td><td class=\"l\">{}</td></tr>\n", html_text(load_limit_text(f.contingency_limit_f)),
+  const std::string agreed =
+      rank.program.sections.empty()
+          ? ""
+          : fmt::format("<small>{} agreed</small>", html_text(load_limit_text(f.collective_limit_f)));
+  add(page, "<td>{}{}</td><td class=\"l\">{}</td></tr>\n", html_text(load_limit_text(f.contingency_limit_f)), agreed,
       html_text(f.peak_op));
 }
 

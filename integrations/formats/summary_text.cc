@@ -27,19 +27,39 @@ std::string parameters_line(const PlanOutcome& outcome) {
                      count_text(outcome.parameters.active));
 }
 
+/// With a column of the limits that hold where groups agree, if there are any.
 std::string rank_table(const PlanOutcome& outcome) {
-  TextTable table({"rank", "f", "peak", "spare", "static", "activations", "reserve", "host", "swap", "added ms",
-                   "recompute", "comm", "exposed copy", "copy cost", "bound ms", "bound %", "f limit", ""},
-                  {17});
+  std::vector<std::string> head{"rank",         "f",         "peak",     "spare",    "static",    "activations",
+                                "reserve",      "host",      "swap",     "added ms", "recompute", "comm",
+                                "exposed copy", "copy cost", "bound ms", "bound %",  "f limit"};
+  const bool agreed =
+      std::ranges::any_of(outcome.ranks, [](const RankPlan& rank) { return !rank.program.sections.empty(); });
+  if (agreed) head.emplace_back("agreed");
+  head.emplace_back("");
+  const std::size_t last = head.size() - 1;
+  TextTable table(std::move(head), {last});
   for (const RankPlan& rank : outcome.ranks) {
     const RankFigures& f = rank.figures;
-    table.add({fmt::format("{}", f.rank), fmt::format("{:.2f}", f.load), gib_text(f.peak_bytes),
-               gib_text(f.budget_bytes - f.peak_bytes), gib_text(f.static_bytes), gib_text(f.activation_peak_bytes),
-               gib_text(f.reserve_bytes), gib_text(f.host_bytes), gib_text(f.swapped_bytes_per_step),
-               ms_text(f.added_ns), ms_text(f.recompute_ns), ms_text(f.exposed_communication_ns),
-               ms_text(f.exposed_copy_ns), ms_text(f.copy_overhead_ns), ms_text(f.lower_bound_ns),
-               fmt::format("{:.3f}", f.lower_bound_percent), load_limit_text(f.contingency_limit_f),
-               f.fits ? "fits" : "OVER"});
+    std::vector<std::string> cells{fmt::format("{}", f.rank),
+                                   fmt::format("{:.2f}", f.load),
+                                   gib_text(f.peak_bytes),
+                                   gib_text(f.budget_bytes - f.peak_bytes),
+                                   gib_text(f.static_bytes),
+                                   gib_text(f.activation_peak_bytes),
+                                   gib_text(f.reserve_bytes),
+                                   gib_text(f.host_bytes),
+                                   gib_text(f.swapped_bytes_per_step),
+                                   ms_text(f.added_ns),
+                                   ms_text(f.recompute_ns),
+                                   ms_text(f.exposed_communication_ns),
+                                   ms_text(f.exposed_copy_ns),
+                                   ms_text(f.copy_overhead_ns),
+                                   ms_text(f.lower_bound_ns),
+                                   fmt::format("{:.3f}", f.lower_bound_percent),
+                                   load_limit_text(f.contingency_limit_f)};
+    if (agreed) cells.push_back(load_limit_text(f.collective_limit_f));
+    cells.emplace_back(f.fits ? "fits" : "OVER");
+    table.add(std::move(cells));
   }
   return "\nRanks (sizes in GiB; times in ms per step, modelled)\n" + table.text();
 }

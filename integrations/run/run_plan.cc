@@ -17,6 +17,7 @@
 #include "integrations/run/sim_run.h"
 #include "planner/scheduler.h"
 #include "planner/simulator.h"
+#include "swap/executor.h"
 
 namespace tidemark {
 namespace {
@@ -98,6 +99,11 @@ RankOutcome outcome_of(const RankPlan& plan, RunReport report, const std::option
     rank.plan_copy_stall_ns = timeline.copy_wait_ns;
   }
   return rank;
+}
+
+/// All ranks of the group wish the same, since they are loaded the same.
+bool agree_if_wanted(std::int32_t /*group*/, std::int32_t /*level*/, ChunkWish wish) {
+  return wish == ChunkWish::wanted;
 }
 
 /// Everything that makes the answer no.
@@ -189,6 +195,7 @@ Result<RunOutcome> run_sim(const PlanOutcome& plan, const Machine& machine, cons
     }
     request.load = [&](std::int32_t rank, SiteId site) { return loads[static_cast<std::size_t>(rank)][row(site)]; };
   }
+  if (ask.agree) request.agree = agree_if_wanted;
   for (std::int64_t k = 0; k < ask.schedules; ++k) {
     request.schedule.seed = ask.seed + static_cast<std::uint64_t>(k);
     request.measure_stall = k == 0;
@@ -216,6 +223,7 @@ Result<std::unique_ptr<Device>> open_device(const RankPlan& rank, const RunAsk& 
 
 Result<RunReport> run_alone(const RankPlan& rank, const RunAsk& ask, Device& device) {
   RunOptions options{.scale = ask.scale, .verify = ask.verify, .names = names_of(rank)};
+  if (ask.agree) options.agree = agree_if_wanted;
   if (ask.load) options.load = [loads = loads_of(rank, *ask.load)](SiteId site) { return loads[row(site)]; };
   Result<std::unique_ptr<Executor>> executor = Executor::open(rank.program, device, std::move(options));
   if (!executor) return executor.error();

@@ -123,16 +123,13 @@ std::string load_text(const RunOutcome& run) {
   std::string text;
   for (const RankOutcome& rank : run.ranks) {
     const RunReport& r = rank.report;
-    if (r.oversized.empty()) continue;
-    std::int64_t swaps = 0, recomputes = 0, refused = 0;
-    for (const ContingencyRecord& c : r.contingencies) {
-      if (c.outcome == ContingencyRecord::Outcome::not_agreed)
-        ++refused;
-      else
-        ++(c.kind == Contingency::Kind::swap ? swaps : recomputes);
-    }
+    if (r.oversized.empty() && r.sections.empty()) continue;
+    std::int64_t swaps = 0, recomputes = 0, in_chunks = 0, refused = 0;
+    for (const ContingencyRecord& c : r.contingencies) ++(c.kind == Contingency::Kind::swap ? swaps : recomputes);
+    for (const SectionRecord& s : r.sections) ++(s.outcome == SectionRecord::Outcome::applied ? in_chunks : refused);
     text += fmt::format("  rank {}: {} storages above plan, at most {} of the dynamic region; {} swaps, {} recomputes",
                         r.rank, r.oversized.size(), format_bytes(r.extra_peak_bytes), swaps, recomputes);
+    if (in_chunks > 0) text += fmt::format(", {} dispatch sections in chunks", in_chunks);
     text += refused > 0 ? fmt::format(", {} not agreed to\n", refused) : "\n";
   }
   return text.empty() ? "" : "\nExpert load above the plan\n" + text;
@@ -172,12 +169,22 @@ Json copies_json(const CopyFigures& figures) {
 Json contingency_json(const ContingencyRecord& c) {
   return {{"contingency", c.contingency},
           {"kind", kind_text(c.kind)},
-          {"outcome", c.outcome == ContingencyRecord::Outcome::applied ? "applied" : "not_agreed"},
+          {"outcome", "applied"},
           {"site", static_cast<std::int32_t>(c.site)},
           {"storage", static_cast<std::int32_t>(c.storage)},
           {"load", c.load},
           {"actual_bytes", c.actual_bytes},
           {"freed_bytes", c.freed_bytes}};
+}
+
+Json section_json(const SectionRecord& s) {
+  return {{"section", s.section},
+          {"kind", "chunks"},
+          {"outcome", s.outcome == SectionRecord::Outcome::applied ? "applied" : "not_agreed"},
+          {"site", static_cast<std::int32_t>(s.site)},
+          {"load", s.load},
+          {"chunks", s.chunks},
+          {"wanted", s.wanted}};
 }
 
 Json rank_json(const RunOutcome& run, const RankOutcome& rank) {
@@ -212,6 +219,8 @@ Json rank_json(const RunOutcome& run, const RankOutcome& rank) {
   }
   json["contingencies"] = Json::array();
   for (const ContingencyRecord& c : r.contingencies) json["contingencies"].push_back(contingency_json(c));
+  json["sections"] = Json::array();
+  for (const SectionRecord& s : r.sections) json["sections"].push_back(section_json(s));
   json["warnings"] = Json::array();
   for (const RunWarning& w : r.warnings) json["warnings"].push_back(w.text);
   return json;

@@ -28,6 +28,7 @@ struct SimRunRequest {
   bool measure_stall = true;   ///< keeps the timeline: how long the compute lane stood still for copies
   SimSchedule schedule;        ///< seed 0: durations as estimated
   std::function<double(std::int32_t rank, SiteId)> load;  ///< empty: as planned
+  Agree agree;                                            ///< for the expert group of every rank
   std::vector<Fault> faults;                              ///< of every device
 };
 

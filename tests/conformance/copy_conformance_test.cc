@@ -58,6 +58,29 @@ TEST_P(CopyConformance, DeviceToDevice) {
   expect_no_mismatch();
 }
 
+/// Parts of one pattern, wherever they begin in it, written or read.
+TEST_P(CopyConformance, PartsOfAPattern) {
+  const StreamHandle s = stream();
+  constexpr Bytes kBytes = 9 * kMiB + 3, kCut = 5 * kMiB + 24;
+  const Address whole = block(kBytes), parts = block(kBytes);
+  const auto touch = [&](Address at, Bytes from, Bytes until, AccessKind kind) {
+    const Touch part{
+        .address = at + static_cast<Address>(from), .bytes = until - from, .kind = kind, .seed = 8, .place = from};
+    ASSERT_OK(device().launch(s, {.id = 5, .touches = {&part, 1}, .verify = true}));
+  };
+  ASSERT_OK(fill(s, whole, kBytes, 8));
+  touch(whole, 0, kCut, AccessKind::read);
+  touch(whole, kCut, kBytes, AccessKind::read);
+  touch(parts, kCut, kBytes, AccessKind::write);
+  touch(parts, 0, kCut, AccessKind::write);
+  ASSERT_OK(check(s, parts, kBytes, 8));
+  expect_no_mismatch();
+  ASSERT_OK(check(s, whole + kCut, 4096, 8));  // the beginning of the pattern, which is elsewhere
+  ASSERT_OK(device().synchronize_device());
+  Mismatch first;
+  EXPECT_EQ(device().mismatches(first), 1);
+}
+
 TEST_P(CopyConformance, CopiesWaitForOtherStreams) {
   const StreamHandle compute = stream(), out = stream(StreamRole::d2h), in = stream(StreamRole::h2d);
   const Address a = block(kMiB), host = pinned(kMiB);

@@ -72,11 +72,8 @@ TEST(HoleGranules, AContingencyMakesTwoStays) {
   EXPECT_EQ(routed_stays(program), two);
   EXPECT_EQ(HoleGranules(program).find(0, 13), 1);
   EXPECT_EQ(HoleGranules(program).find(0, 12), -1);
-  // One that may not be carried out, or only from some size on, promises nothing about the stays.
-  program.contingencies.front().collective = true;
+  // One that is carried out only from some size on promises nothing about the stays.
   const std::vector<RoutedStay> one = {{.routed = 0, .begin = 0, .end = 20, .takes_holes = false}};
-  EXPECT_EQ(routed_stays(program), one);
-  program.contingencies.front().collective = false;
   program.contingencies.front().trigger_bytes = kG + 1;
   EXPECT_EQ(routed_stays(program), one);
 }

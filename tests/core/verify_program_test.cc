@@ -62,7 +62,7 @@ class ContingencyRules : public ::testing::Test {
     device.capacity_bytes = device.height_bytes + device.dynamic_bytes;
     Arena& host = program_.layout.arenas[1];
     host.dynamic_bytes = host.capacity_bytes = 8 * kMiB;
-    program_.contingency_limit_f = 2;
+    program_.contingency_limit_f = program_.collective_limit_f = 2;
     program_.contingencies = {{.trigger_bytes = 4 * kMiB,
                                .trigger = id_of<TaskId>(1),
                                .residency = id_of<ResidencyId>(0),
@@ -121,7 +121,6 @@ TEST_F(ContingencyRules, IdsAndBytes) {
   expect("task 999 does not exist", [](auto& c) { c.prefetch_at = id_of<TaskId>(999); });
   expect("fewer than the", [](auto& c) { --c.trigger_bytes; });
   expect("at the limit it frees", [](auto& c) { c.freed_bytes += 1; });
-  expect("collective", [](auto& c) { c.collective = true; });
   expect("no steps", [](auto& c) { c.step_count = 1; });
   expect("kind 7", [](auto& c) { c.kind = static_cast<Contingency::Kind>(7); });
   swap() = good;
@@ -274,7 +273,7 @@ TEST_F(ContingencyRules, TheStatedLimitIsCarried) {
   program_.layout.arenas[0].dynamic_bytes -= 1;
   expect_broken("at expert load 2 up to 6 granules of the dynamic region are taken at half-step");
   program_.layout.arenas[0].dynamic_bytes += 1;
-  program_.contingency_limit_f = 2.01;
+  program_.contingency_limit_f = program_.collective_limit_f = 2.01;
   swap().freed_bytes += kPlanGranule;
   recompute().freed_bytes += kPlanGranule;
   program_.layout.arenas[1].dynamic_bytes = program_.layout.arenas[1].capacity_bytes = 16 * kMiB;

@@ -270,6 +270,8 @@ PlanFile::Rank small_rank() {
   program.contingency_steps = {{.op_template = id_of<OpTemplateId>(1),
                                 .estimate_ns = 8,
                                 .touches = {{id_of<ResidencyId>(2), AccessKind::read}}}};
+  program.sections = {{.chunks = 2, .first_buffer = 0, .buffer_count = 1}};
+  program.chunk_buffers = {{.residency = id_of<ResidencyId>(3), .offset = 512}};
   rank.attempts = {{.target_bytes = 3, .height_bytes = 5, .load_bytes = 4, .packer = "x"}};
   return rank;
 }

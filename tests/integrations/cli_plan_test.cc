@@ -160,6 +160,17 @@ TEST(Plan, WorkForAddressesIsCountedAndNotTimed) {
   EXPECT_EQ(one.at("verdict"), "FITS");
 }
 
+// Nothing of it is in a plan that was not asked for it, or that it gains nothing.
+TEST(Plan, ChunkedDispatchesAreAskedFor) {
+  const Workplace place;
+  const Ran without = place.run(with(with({"plan"}, tight()), {"--out", "without.json", "--quiet"}));
+  const Ran asked = place.run(with(with({"plan"}, tight()), {"--out", "asked.json", "--chunk-dispatch", "--quiet"}));
+  EXPECT_EQ(without.status, 0);
+  EXPECT_EQ(asked.out, without.out);
+  EXPECT_EQ(place.read("asked.json"), place.read("without.json"));
+  EXPECT_EQ(place.read("without.json").find("chunk_buffers"), std::string::npos);
+}
+
 TEST(Plan, WritesWhatIsAskedForAndSaysSo) {
   const Workplace place;
   place.write("plan.json", "old");

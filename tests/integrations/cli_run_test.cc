@@ -163,6 +163,47 @@ TEST_F(CliRun, LoadsAboveThePlanAreServedOrRefused) {
   EXPECT_NE(refused.err.find("load 900"), std::string::npos) << refused.err;
 }
 
+/// The reference job's ranks whose dispatches in chunks carry more than the plan alone.
+TEST_F(CliRun, ChunkedDispatchesNeedTheGroup) {
+  const std::string model = testing::source_path("models/pangu-ultra-moe-718b.yaml").string();
+  const Ran planned =
+      place.run({"plan", model, "--ranks", "13,14", "--chunk-dispatch", "--out", "plan.json", "--quiet"});
+  ASSERT_EQ(planned.status, 0) << planned.err;
+  EXPECT_NE(planned.out.find("agreed"), std::string::npos) << planned.out;
+  const auto plan = nlohmann::json::parse(place.read("plan.json"));
+  for (const std::size_t at : {0U, 1U}) {
+    const auto& program = plan["ranks"][at]["program"];
+    const double first = program["contingency_limit_f"], second = program["collective_limit_f"];
+    ASSERT_GT(second, first * 1.01);
+    const std::vector<std::string> loaded = {"--rank", std::to_string(13 + at), "--load"};
+    const auto run_at = [&](double load, std::vector<std::string> more) {
+      more.insert(more.begin(), loaded.begin(), loaded.end());
+      more.insert(more.begin() + 3, std::to_string(load));
+      return run(more);
+    };
+    const Ran text = run_at(second, {"--verify", "--seed", "3"});
+    EXPECT_EQ(text.status, 0) << text.out << text.err;
+    EXPECT_NE(text.out.find(" dispatch sections in chunks"), std::string::npos) << text.out;
+    const Ran refused = run_at(second, {"--agree", "no"});
+    EXPECT_EQ(refused.status, 1);
+    EXPECT_TRUE(is_one_line(refused.err)) << refused.err;
+    EXPECT_NE(refused.err.find("where the expert group agrees"), std::string::npos) << refused.err;
+    const Ran whole = run_at(first, {"--agree", "no"});
+    EXPECT_EQ(whole.status, 0) << whole.err;
+    EXPECT_NE(whole.out.find(" not agreed to"), std::string::npos) << whole.out;
+    const auto json = nlohmann::json::parse(run_at(second, {"--agree", "yes", "--format", "json"}).out);
+    const auto& sections = json["ranks"][0]["sections"];
+    EXPECT_EQ(sections.size(), program["sections"]["chunks"]["count"].get<std::size_t>());
+    ASSERT_GT(sections.size(), 0U);
+    for (const auto& section : sections) {
+      EXPECT_EQ(section["outcome"], "applied");
+      EXPECT_EQ(section["chunks"], 4);
+      EXPECT_EQ(section["wanted"], true);
+    }
+  }
+  EXPECT_EQ(run({"--agree", "perhaps"}).status, 2);
+}
+
 /// Ranks that do not run may well have experts.
 TEST_F(CliRun, ALoadThatChangesNothingIsRefused) {
   const Ran planned = place.run({"plan", testing::source_path("models/llama-3-70b.yaml").string(), "--ranks", "0",

@@ -75,8 +75,7 @@ PlanFile::Rank tiny_rank(std::int32_t number) {
                             .release_at = id_of<TaskId>(2),
                             .prefetch_at = id_of<TaskId>(3),
                             .needed_at = id_of<TaskId>(4),
-                            .host_offset = 1024,
-                            .collective = true},
+                            .host_offset = 1024},
                            {.kind = Contingency::Kind::recompute, .first_step = 1, .step_count = 1}};
   program.contingency_steps = {
       {.op_template = id_of<OpTemplateId>(2), .estimate_ns = 9},
@@ -84,9 +83,16 @@ PlanFile::Rank tiny_rank(std::int32_t number) {
        .estimate_ns = 8,
        .touches = {{id_of<ResidencyId>(2), AccessKind::read}, {id_of<ResidencyId>(3), AccessKind::write}}}};
   program.contingency_limit_f = 1.0 / 3;
+  program.collective_limit_f = 2.0 / 3;
+  program.sections = {{.chunks = 3, .first_buffer = 0, .buffer_count = 2},
+                      {.chunks = 64, .first_buffer = 2, .buffer_count = 1}};
+  program.chunk_buffers = {{.residency = id_of<ResidencyId>(3), .offset = 512},
+                           {.residency = id_of<ResidencyId>(2), .offset = 0},
+                           {.residency = id_of<ResidencyId>(7), .offset = 1536}};
   program.graph_fingerprint = fingerprint(graph);
   rank.figures.rank = number;
   rank.figures.load = 1.1;
+  rank.figures.collective_limit_f = program.collective_limit_f;
   rank.figures.added_ns = 77;
   rank.figures.fits = true;
   rank.figures.peak_op = "out, chunk 0";
@@ -230,7 +236,7 @@ TEST(ProgramFile, EveryMemberIsInTheTables) {
   EXPECT_EQ(walked<ExpertLoadSpec>(), members<ExpertLoadSpec>());
   EXPECT_EQ(walked<JobSpec>(), members<JobSpec>());
   EXPECT_EQ(walked<Machine>(), members<Machine>());
-  EXPECT_EQ(walked<RankFigures>(), members<RankFigures>());
+  EXPECT_EQ(walked<RankFigures>() + 1, members<RankFigures>()) << "collective_limit_f is read from the program";
   EXPECT_EQ(walked<PlanAttempt>(), members<PlanAttempt>());
   EXPECT_EQ(walked<StepFigures>(), members<StepFigures>());
   EXPECT_EQ(walked<ParameterCount>(), members<ParameterCount>());
@@ -288,6 +294,25 @@ TEST(ProgramFile, SaysWhereTheTextIsNoJson) {
   expect_error("{\"schema\":1e999}", "plan.json:1:1: a number in the file is too large");
 }
 
+/// Readers that know no sections read every plan that has none.
+TEST(ProgramFile, PlansWithoutSectionsAreOfTheFirstVersion) {
+  PlanFile file = tiny_file();
+  for (PlanFile::Rank& rank : file.ranks) {
+    rank.program.sections.clear();
+    rank.program.chunk_buffers.clear();
+    rank.program.collective_limit_f = rank.figures.collective_limit_f = rank.program.contingency_limit_f;
+  }
+  const std::string text = write_plan_file(file);
+  EXPECT_NE(text.find("\"schema_version\":2"), std::string::npos);
+  for (const char* word : {"sections", "chunk_buffers", "collective_limit_f"})
+    EXPECT_EQ(text.find(word), std::string::npos) << word;
+  const Result<PlanFile> read = read_plan_file(text, "plan.json");
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  EXPECT_EQ(read.value(), file);
+  expect_error(replaced(text, "\"collective\":{\"count\":2,\"data\":[0", "\"collective\":{\"count\":2,\"data\":[1"),
+               "contingencies/collective");
+}
+
 TEST(ProgramFile, SaysWhatIsNoPlan) {
   const std::string text = write_plan_file(tiny_file());
   PlanFile twice = tiny_file();
@@ -296,9 +321,9 @@ TEST(ProgramFile, SaysWhatIsNoPlan) {
   expect_error("[]", "plan.json: /: must be an object with a member 'schema'");
   expect_error("{}", "plan.json: /: has no member 'schema'");
   expect_error(replaced(text, "tidemark.plan", "tidemark.plum"), "plan.json: /schema: must be 'tidemark.plan'");
-  expect_error(replaced(text, "\"schema_version\":2", "\"schema_version\":3"), "reads only 2");
-  expect_error(replaced(text, "\"schema_version\":2", "\"schema_version\":1"), "plan again");
-  expect_error(replaced(text, "\"schema_version\":2", "\"schema_version\":\"2\""),
+  expect_error(replaced(text, "\"schema_version\":3", "\"schema_version\":4"), "reads only 2 and 3");
+  expect_error(replaced(text, "\"schema_version\":3", "\"schema_version\":1"), "plan again");
+  expect_error(replaced(text, "\"schema_version\":3", "\"schema_version\":\"2\""),
                "/schema_version: must be a whole number");
   expect_error(replaced(text, "\"heads\":", "\"haeds\":"), "/job/model/attention: has no member 'heads'");
   expect_error(replaced(text, "\"heads\":", "\"heads\":-"), "/job: model.attention.heads");
@@ -354,16 +379,19 @@ TEST(ProgramFile, IdsAndSizesMustBeInRange) {
                              "contingencies/kind",
                              "contingencies/first_step",
                              "contingencies/step_count",
+                             "sections/chunks",
+                             "sections/buffers",
+                             "chunk_buffers/residency",
                              "contingency_steps/op_template",
                              "contingency_steps/touch_residency",
                              "contingency_steps/touch_kind"}) {
     expect_refused(program + column, 1000);
     expect_refused(program + column, -2);
   }
-  for (const char* column :
-       {"residencies/bytes", "residencies/offset", "residencies/acquire", "contingencies/freed_bytes",
-        "contingencies/trigger_bytes", "wait_back", "tasks/touches", "tasks/waits", "routed/fixed_bytes", "routed/rows",
-        "routed/row_bytes", "sends/peer_rank", "contingency_steps/estimate_ns", "contingency_steps/touches"}) {
+  for (const char* column : {"residencies/bytes", "residencies/offset", "residencies/acquire",
+                             "contingencies/freed_bytes", "contingencies/trigger_bytes", "wait_back", "tasks/touches",
+                             "tasks/waits", "routed/fixed_bytes", "routed/rows", "routed/row_bytes", "sends/peer_rank",
+                             "contingency_steps/estimate_ns", "contingency_steps/touches", "chunk_buffers/offset"}) {
     expect_refused(program + column, -1);
   }
   expect_refused(program + "contingencies/host_offset", -2);

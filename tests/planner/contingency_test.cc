@@ -5,6 +5,7 @@
 #include <optional>
 #include <random>
 
+#include "core/dispatch_section.h"
 #include "core/dynamic_region.h"
 #include "core/hole_granules.h"
 #include "core/verify.h"
@@ -76,7 +77,7 @@ std::unique_ptr<RankFixture> routed_pair(int micro_batches, double recipe_ns, do
   return RankFixture::of(std::move(b).finish(), machine);
 }
 
-Program keep_all(RankFixture& f, Bytes dynamic_bytes, Bytes host) {
+Program keep_all(RankFixture& f, Bytes dynamic_bytes, Bytes host, bool chunk_dispatch = false) {
   const Placement nothing;
   Program program;
   program.schedule =
@@ -86,7 +87,8 @@ Program keep_all(RankFixture& f, Bytes dynamic_bytes, Bytes host) {
   device.dynamic_bytes = dynamic_bytes;
   device.capacity_bytes = device.height_bytes + dynamic_bytes;
   add_program_rows(f.graph, program);
-  add_contingencies(f.problem, Choice(f.problem.gaps.size(), Action::keep), 1.0, host, program);
+  add_contingencies(f.problem, Choice(f.problem.gaps.size(), Action::keep),
+                    {.load = 1.0, .host_budget = host, .chunk_dispatch = chunk_dispatch}, program);
   return program;
 }
 
@@ -237,6 +239,126 @@ TEST(Contingency, TheCheaperWayIsTaken) {
   };
   EXPECT_EQ(kind_of_out(10 * kMsNs), Contingency::Kind::swap);
   EXPECT_EQ(kind_of_out(1), Contingency::Kind::recompute);
+}
+
+/// A dispatch per micro-batch, `received` routed and inside, `rows` routed and kept, and back again at the end with
+/// `gradient` inside. Idle ops in between where `apart`.
+std::unique_ptr<RankFixture> dispatches(int micro_batches, Bytes row_kib, bool apart) {
+  testing::GraphBuilder b;
+  const OpTemplateId pack = b.timed_op("pack", kMsNs), idle = b.timed_op("idle", kMsNs);
+  const OpTemplateId exchange = b.timed_op("exchange", kMsNs, Lane::intra_comm), sort = b.timed_op("sort", kMsNs);
+  const OpTemplateId back = b.timed_op("back", kMsNs, Lane::compute, OpPhase::backward);
+  const OpTemplateId add = b.timed_op("add", kMsNs, Lane::compute, OpPhase::backward);
+  const OpTemplateId close = b.timed_op("close", kMsNs, Lane::compute, OpPhase::backward);
+  const BlockId block = b.block(
+      "layer", {{.name = "home", .fixed_bytes = 8 * kMiB},
+                {.name = "received", .routed_rows = 32, .routed_row_bytes = kMiB},
+                {.name = "rows", .routed_rows = 32, .routed_row_bytes = row_kib * kKiB, .saved_for_backward = true},
+                {.name = "gradient", .routed_rows = 32, .routed_row_bytes = 3 * kMiB},
+                {.name = "sum", .fixed_bytes = 8 * kMiB}});
+  const SiteId idle_site = b.site(b.block("idle", {}), {});
+  std::vector<SiteId> sites;
+  for (int mb = 0; mb < micro_batches; ++mb) {
+    const SiteId site = sites.emplace_back(b.site(block, {.layer = 0, .micro_batch = mb}));
+    b.run(pack, site, {}, {b.at(site, 0), b.at(site, 4)});
+    b.run(exchange, site, {b.at(site, 0)}, {b.at(site, 1)});
+    if (apart) b.run(idle, idle_site, {}, {});
+    b.run(sort, site, {b.at(site, 1)}, {b.at(site, 2)});
+  }
+  for (int mb = micro_batches - 1; mb >= 0; --mb) {
+    const SiteId site = sites[static_cast<std::size_t>(mb)];
+    b.run(back, site, {b.at(site, 2)}, {b.at(site, 3)});
+    if (apart) b.run(idle, idle_site, {}, {});
+    b.run(add, site, {b.at(site, 3)}, {b.at(site, 4)});
+  }
+  // Home and sum stay all the time, so that what is kept finds its place free when chunks begin.
+  for (const SiteId site : sites) b.run(close, site, {b.at(site, 0), b.at(site, 4)}, {});
+  Graph graph = std::move(b).finish();
+  for (const OpTemplateId op : {exchange, sort, back, add}) graph.op_templates[row(op)].routed = true;
+  return RankFixture::of(std::move(graph), testing::tiny_machine());
+}
+
+/// Every half-step, every storage, straight from the rule; `in_chunks[i]`: section i is.
+template <class LoadOf>
+std::int64_t most_taken_in_chunks(const Program& program, LoadOf load_of, const std::vector<char>& in_chunks) {
+  HoleGranules holes(program);
+  EXPECT_TRUE(holes.assign(program.contingency_limit_f));
+  const std::vector<std::int32_t> clock = compute_clock(program.schedule);
+  std::vector<char> inside(program.schedule.residencies.size(), 0);
+  std::vector<std::int32_t> from(program.schedule.residencies.size());
+  for (std::size_t r = 0; r < from.size(); ++r) from[r] = program.schedule.residencies[r].acquire;
+  for (std::size_t i = 0; i < in_chunks.size(); ++i) {
+    if (in_chunks[i] == 0) continue;
+    const SectionParts parts = parts_of(program.schedule, buffers_of(program, program.sections[i]), clock);
+    for (const ResidencyId r : parts.inside) inside[row(r)] = 1;
+    for (const ResidencyId r : parts.kept) from[row(r)] = std::min(from[row(r)], parts.begin);
+  }
+  std::int64_t most = 0;
+  for (std::int32_t t = 0; t < 2 * program.schedule.compute_tasks; ++t) {
+    std::int64_t sum = 0;
+    for (const RoutedResidency& routed : program.routed) {
+      if (inside[row(routed.residency)] != 0) continue;
+      const std::int32_t acquire = program.schedule.residencies[row(routed.residency)].acquire;
+      const bool early = from[row(routed.residency)] <= t && t < acquire;
+      sum += taken(program, holes, routed, load_of(routed.site), early ? acquire : t);
+    }
+    most = std::max(most, sum);
+  }
+  return most;
+}
+
+/// Whether the section asks for chunks at these loads: a storage inside it does not fit its slot.
+template <class LoadOf>
+bool asks(const Program& program, const DispatchSection& section, LoadOf load_of) {
+  for (const ChunkBuffer& b : buffers_of(program, section))
+    for (const RoutedResidency& routed : program.routed)
+      if (routed.residency == b.residency &&
+          routed_bytes(routed, load_of(routed.site)) > program.schedule.residencies[row(b.residency)].bytes)
+        return true;
+  return false;
+}
+
+// In chunks where a section asks for it, and wherever else another rank has the group do so; below the first limit,
+// whichever way the group decides.
+TEST(Contingency, BothLimitsHoldWhateverTheLoadsAndTheGroups) {
+  std::mt19937 random(12);
+  std::size_t sections = 0;
+  double gain = 1;
+  for (int round = 0; round < 40; ++round) {
+    const auto f = dispatches(2 + static_cast<int>(random() % 4), 64 << random() % 5, round % 2 == 0);
+    ASSERT_NE(f, nullptr);
+    const Bytes room = (2 + static_cast<Bytes>(random() % 60)) * kMiB;
+    const Program program = keep_all(*f, room, static_cast<Bytes>(random() % 3) * 200 * kMiB, true);
+    const auto found = verify_program(f->graph, program);
+    ASSERT_FALSE(found.has_value()) << found->detail;
+    EXPECT_GE(program.collective_limit_f, program.contingency_limit_f);
+    sections += program.sections.size();
+    gain = std::max(gain, program.collective_limit_f / program.contingency_limit_f);
+    for (int trial = 0; trial < 8; ++trial) {
+      const bool agreed = trial % 2 == 0;
+      const double most = agreed ? program.collective_limit_f : program.contingency_limit_f;
+      std::vector<double> loads;
+      for (std::size_t s = 0; s < f->graph.sites.size(); ++s)
+        loads.push_back(trial < 2 ? most : most * static_cast<double>(random() % 5) / 4);
+      const auto load_of = [&](SiteId site) { return loads[row(site)]; };
+      std::vector<char> in_chunks;
+      for (const DispatchSection& section : program.sections)
+        in_chunks.push_back((agreed && asks(program, section, load_of)) || random() % 2 == 0 ? 1 : 0);
+      EXPECT_LE(most_taken_in_chunks(program, load_of, in_chunks), region(program))
+          << "round " << round << ", trial " << trial;
+    }
+  }
+  EXPECT_GT(sections, 40U);
+  EXPECT_GT(gain, 1.2);
+}
+
+// Chunks are worth it only where inside storages bind: without them the one limit is the other.
+TEST(Contingency, NothingInsideMeansNoSections) {
+  const auto f = routed_chain(4, 64, 200, 1e12);
+  ASSERT_NE(f, nullptr);
+  const Program program = keep_all(*f, 64 * kMiB, kGiB, true);
+  EXPECT_TRUE(program.sections.empty());
+  EXPECT_DOUBLE_EQ(program.collective_limit_f, program.contingency_limit_f);
 }
 
 // Whatever the loads of the sites are, none above the limit.

@@ -22,7 +22,8 @@ struct PlannedStep {
 };
 
 /// A job planned at `percent` of what keep-all takes above the static memory; nothing if that does not fit.
-[[nodiscard]] inline std::optional<PlannedStep> squeeze(const JobSpec& job, double load, int percent) {
+[[nodiscard]] inline std::optional<PlannedStep> squeeze(const JobSpec& job, double load, int percent,
+                                                        bool chunk_dispatch = false) {
   PlannedStep step{.request = {.job = job, .machine = ascend_910b(), .policy = find_policy("keep-all"), .load = load}};
   Result<PlanOutcome> kept = plan_step(step.request);
   if (!kept) return std::nullopt;
@@ -32,6 +33,7 @@ struct PlannedStep {
     peak = std::max(peak, r.figures.peak_bytes);
   }
   step.request.policy = find_policy("optimal");
+  step.request.chunk_dispatch = chunk_dispatch;
   step.request.budget_bytes = floor + (peak - floor) * percent / 100;
   Result<PlanOutcome> outcome = plan_step(step.request);
   if (!outcome || !outcome.value().fits()) return std::nullopt;
@@ -51,11 +53,11 @@ class StepGenerator {
     }
   }
   /// With experts, at a given pressure.
-  PlannedStep next_routed(double load, int percent) {
+  PlannedStep next_routed(double load, int percent, bool chunk_dispatch = false) {
     for (;;) {
       const JobSpec job = jobs_.next();
       if (job.model.moe.experts == 0) continue;
-      std::optional<PlannedStep> step = squeeze(job, load, percent);
+      std::optional<PlannedStep> step = squeeze(job, load, percent, chunk_dispatch);
       if (!step) continue;
       const auto& ranks = step->outcome.ranks;
       if (std::any_of(ranks.begin(), ranks.end(), [](const RankPlan& r) { return !r.program.routed.empty(); }))

@@ -270,6 +270,51 @@ TEST(DynamicRegion, AWindowUsesTheHoleItWasGiven) {
   }
 }
 
+/// Room for several at once is there exactly if one after the other gets it.
+TEST(DynamicRegion, HasRoomForWhatItThenServes) {
+  std::mt19937 random(6);
+  int served = 0, refused = 0;
+  for (int round = 0; round < 300; ++round) {
+    const bool aliasing = round % 2 == 0;
+    const std::unique_ptr<SimDevice> device = make_sim_device({.capacity_bytes = kGiB, .aliasing = aliasing});
+    Arena arena{.space = MemorySpace::device, .kind = Arena::Kind::mapped, .capacity_bytes = 80 * kMiB};
+    arena.alignment_bytes = 512;
+    arena.height_bytes = 40 * kMiB;
+    arena.dynamic_bytes = 40 * kMiB;
+    ArenaMemory memory(*device);
+    ASSERT_TRUE(memory
+                    .take({{.mapped = true,
+                            .bytes = arena.height_bytes,
+                            .region_begin = arena.height_bytes,
+                            .region_end = arena.height_bytes + arena.dynamic_bytes}},
+                          "test")
+                    .ok());
+    DynamicRegion region(*device, memory, arena, id_of<ArenaId>(0), 1);
+    const std::vector<GranuleRange> hole{{.first = 0, .count = 1}};
+    for (std::int32_t t = 0; t < 10; ++t) {
+      std::vector<DynamicRegion::Need> needs;
+      for (auto n = random() % 3; n > 0; --n)
+        needs.push_back({.slot_offset = static_cast<Bytes>(random() % 30) * kMiB,
+                         .planned_bytes = 5 * kMiB,
+                         .actual_bytes = (6 + static_cast<Bytes>(random() % 12)) * kMiB,
+                         .holes = n % 2 == 0 ? std::span<const GranuleRange>(hole) : std::span<const GranuleRange>()});
+      const bool room = region.has_room(needs, t);
+      bool all = true;
+      for (const DynamicRegion::Need& need : needs) {
+        OversizedStay stay;
+        all = all && region.take(need.slot_offset, need.planned_bytes, need.actual_bytes, t, need.holes, stay) ==
+                         DynamicRegion::Taken::ok;
+        if (all) region.give_back(stay, t + 1 + static_cast<std::int32_t>(random() % 4));
+      }
+      // In one piece there may be no room where there are bytes enough.
+      EXPECT_TRUE(room == all || (!aliasing && room)) << "round " << round;
+      ++(room ? served : refused);
+    }
+  }
+  EXPECT_GT(served, 500);
+  EXPECT_GT(refused, 100);
+}
+
 TEST(RoutedBytes, SaturateInsteadOfOverflowing) {
   const RoutedResidency routed{.fixed_bytes = 100, .rows = 8192, .row_bytes = 15360};
   EXPECT_EQ(routed_bytes(routed, 1), 100 + Bytes{8192} * 15360);

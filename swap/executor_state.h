@@ -1,0 +1,101 @@
+#pragma once
+// What an Executor holds. Private to swap/executor*.cc.
+
+#include <fmt/format.h>
+
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "swap/arena_memory.h"
+#include "swap/bound_program.h"
+#include "swap/contingency.h"
+#include "swap/dispatch_chunks.h"
+#include "swap/dynamic_region.h"
+#include "swap/executor.h"
+#include "swap/storage_versions.h"
+#include "swap/stream_set.h"
+#include "swap/transfer_engine.h"
+
+namespace tidemark {
+
+/// Members are destroyed last to first: streams wait for their work before windows and memory go.
+struct Executor::State {
+  State(const Program& p, Device& d, RunOptions o)
+      : program(p),
+        schedule(p.schedule),
+        device(d),
+        options(std::move(o)),
+        memory(d),
+        streams(d),
+        transfers(streams, memory),
+        versions(p.schedule.rank) {}
+  ~State() {
+    // Nothing may be in flight when memory goes. A failure changes nothing: everything is given back all the same.
+    if (submitted) (void)device.synchronize_device();
+  }
+
+  [[nodiscard]] Status open();
+  [[nodiscard]] Status take_memory();
+  void make_contingencies();
+  [[nodiscard]] Status issue();
+  [[nodiscard]] Status issue_task(TaskId task);
+  [[nodiscard]] Status begin_section(TaskId task);
+  [[nodiscard]] Status run_chunk_in_front(std::int32_t section, std::int32_t chunk);
+  [[nodiscard]] DeviceCode submit_task(TaskId task, StreamRole role);
+  [[nodiscard]] DeviceCode submit_work(TaskId task, StreamRole role);
+  [[nodiscard]] DeviceCode submit_copy(TaskId task);
+  [[nodiscard]] DeviceCode launch(StreamRole role, std::span<const Schedule::Touch> accesses, Work work, bool restores,
+                                  std::int32_t section = -1);
+  [[nodiscard]] DeviceCode fill(StreamRole role, ResidencyId residency);
+  [[nodiscard]] DeviceCode fill_first();
+  [[nodiscard]] DeviceCode fill_late(TaskId task, StreamRole role);
+  [[nodiscard]] DeviceCode check_copy_in(ResidencyId residency, std::int64_t id);
+  [[nodiscard]] DeviceCode run_step(const ContingencyStep& step, std::int64_t id);
+  [[nodiscard]] Result<RunReport> finish();
+  [[nodiscard]] Result<RunReport> report();
+  void add_warnings(RunReport& r) const;
+  [[nodiscard]] const BoundMessage* message_of(TaskId task);
+  [[nodiscard]] std::string name_of_task(TaskId task) const;
+  [[nodiscard]] std::string who() const { return fmt::format("rank {}", schedule.rank); }
+  /// `section`: whose chunk is touched; -1: all of it.
+  [[nodiscard]] Touch touch_of(ResidencyId residency, AccessKind kind, std::int32_t section = -1) {
+    DispatchChunks::Part part{.bytes = bytes[row(residency)]};
+    if (section >= 0) part = chunks->part_of(section, residency, part.bytes);
+    return {.address = addresses[row(residency)] + static_cast<Address>(part.offset),
+            .bytes = part.bytes,
+            .kind = kind,
+            .seed = versions.seed(schedule.residencies[row(residency)].storage) ^ part.mark,
+            .place = part.place};
+  }
+
+  const Program& program;
+  const Schedule& schedule;
+  Device& device;
+  RunOptions options;
+  BoundProgram bound;
+  std::vector<Address> addresses;  ///< per residency, now
+  std::vector<Bytes> bytes;        ///< per residency, scaled, now
+  ArenaMemory memory;
+  std::optional<DynamicRegion> region;
+  ArenaId region_arena = kNone<ArenaId>;
+  ArenaId spare_host = kNone<ArenaId>;
+  std::int64_t spare_pieces = 0;
+  StreamSet streams;
+  TransferEngine transfers;
+  StorageVersions versions;
+  std::optional<ContingencyEngine> contingencies;
+  std::optional<DispatchChunks> chunks;
+  std::vector<Bytes> true_bytes;  ///< per residency, of storages in chunks
+  std::vector<char> filled;       ///< per residency: late fills done this step
+  std::vector<Touch> touches;
+  std::size_t next_message = 0;
+  std::int64_t verified_reads = 0;
+  std::int64_t started_ns = 0;
+  bool submitted = false;
+  bool failed = false;
+};
+
+}  // namespace tidemark

@@ -1,0 +1,205 @@
+// A step's tasks in issue order: what each touches now, its waits, and the chunks of sections that run in front.
+
+#include <algorithm>
+
+#include "swap/device_error.h"
+#include "swap/executor_state.h"
+
+namespace tidemark {
+
+Status Executor::State::issue() {
+  addresses.clear();
+  bytes.clear();
+  for (const Place& place : bound.places) {
+    const bool on_host = program.layout.arenas[row(place.arena)].space == MemorySpace::host;
+    addresses.push_back(on_host ? 0 : memory.at(place.arena, place.offset));
+    bytes.push_back(place.bytes);
+  }
+  versions.restart();
+  streams.begin_step(schedule.tasks.size());
+  transfers.restart();
+  contingencies->restart();
+  chunks->restart();
+  filled.assign(schedule.residencies.size(), 0);
+  next_message = 0;
+  verified_reads = 0;
+  submitted = true;
+  DeviceCode code = fill_first();
+  // What the step starts with is there before its time begins.
+  if (code == DeviceCode::ok && !device.traits().simulated) code = device.synchronize_device();
+  if (code != DeviceCode::ok) return device_error(device, code, who() + ": filling what the step starts with");
+  started_ns = device.now_ns();
+  for (std::size_t t = 0; t < schedule.tasks.size(); ++t) {
+    if (Status s = begin_section(id_of<TaskId>(t)); !s) return s;
+    if (Status s = issue_task(id_of<TaskId>(t)); !s) return s;
+  }
+  return {};
+}
+
+/// If the section that starts here is to run in chunks: all of them but the last, which the tasks at their own places
+/// are.
+Status Executor::State::begin_section(TaskId task) {
+  const std::int32_t section = chunks->starting_at(task);
+  if (section < 0) return {};
+  const SectionParts& parts = chunks->parts(section);
+  const Result<bool> in_chunks = contingencies->enter(section, parts);
+  if (!in_chunks) return in_chunks.error();
+  if (!in_chunks.value()) return {};
+  true_bytes.resize(schedule.residencies.size());
+  for (const auto* list : {&parts.inside, &parts.kept})
+    for (const ResidencyId r : *list) true_bytes[row(r)] = contingencies->true_bytes(r);
+  const StreamRole first = bound.streams.stream[row(parts.first)];
+  const StreamRole last = bound.streams.stream[row(parts.tasks.back())];
+  DeviceCode code = DeviceCode::ok;
+  for (const Lane lane : parts.follows)
+    if (code == DeviceCode::ok) code = streams.order(stream_of_lane(lane), first);
+  if (code != DeviceCode::ok) return device_error(device, code, name_of_task(task));
+  const std::int32_t count = chunks->chunks(section);
+  for (std::int32_t chunk = 0; chunk + 1 < count; ++chunk)
+    if (Status s = run_chunk_in_front(section, chunk); !s) return s;
+  for (const TaskId member : parts.tasks)
+    if (code == DeviceCode::ok) code = streams.order(last, bound.streams.stream[row(member)]);
+  if (code != DeviceCode::ok) return device_error(device, code, name_of_task(task));
+  chunks->begin(section, count - 1, true_bytes, versions);
+  return {};
+}
+
+/// One task after the other, across lanes too.
+Status Executor::State::run_chunk_in_front(std::int32_t section, std::int32_t chunk) {
+  const SectionParts& parts = chunks->parts(section);
+  chunks->begin(section, chunk, true_bytes, versions);
+  TaskId before = chunk > 0 ? parts.tasks.back() : parts.first;
+  for (const TaskId task : parts.tasks) {
+    const StreamRole role = bound.streams.stream[row(task)];
+    DeviceCode code = streams.order(bound.streams.stream[row(before)], role);
+    before = task;
+    if (code != DeviceCode::ok) return device_error(device, code, name_of_task(task));
+    // What a contingency brings for this task is needed here already.
+    if (Status s = contingencies->join_before(task); !s) return s;
+    code = submit_task(task, role);
+    if (code != DeviceCode::ok) return device_error(device, code, name_of_task(task));
+  }
+  return {};
+}
+
+Status Executor::State::issue_task(TaskId task) {
+  const StreamRole role = bound.streams.stream[row(task)];
+  if (Status s = contingencies->before_task(task); !s) return s;
+  DeviceCode code = DeviceCode::ok;
+  for (const TaskId wait : bound.streams.waits_of(task)) {
+    code = streams.wait_task(role, wait);
+    if (code != DeviceCode::ok) return device_error(device, code, name_of_task(task));
+  }
+  if (Status s = contingencies->join_before(task); !s) return s;
+  code = submit_task(task, role);
+  if (code == DeviceCode::ok && bound.streams.waiters[row(task)] > 0)
+    code = streams.record_task(task, role, bound.streams.waiters[row(task)]);
+  if (code != DeviceCode::ok) return device_error(device, code, name_of_task(task));
+  return contingencies->after_task(task);
+}
+
+DeviceCode Executor::State::submit_task(TaskId task, StreamRole role) {
+  const TaskKind kind = schedule.tasks[row(task)].kind;
+  if (kind == TaskKind::swap_out || kind == TaskKind::swap_in) return submit_copy(task);
+  if (const DeviceCode code = fill_late(task, role); code != DeviceCode::ok) return code;
+  return submit_work(task, role);
+}
+
+DeviceCode Executor::State::submit_work(TaskId task, StreamRole role) {
+  Work work{.id = static_cast<std::int64_t>(task),
+            .estimate_ns = program.estimate_ns.empty() ? 0 : program.estimate_ns[row(task)]};
+  if (role == StreamRole::receive) work.estimate_ns = 0;
+  const std::int32_t section = chunks->running(task);
+  if (section >= 0) work.estimate_ns = chunks->share_of(section, work.estimate_ns);
+  if (const BoundMessage* message = message_of(task); message != nullptr && options.match_messages)
+    work.message = {.peer_rank = message->peer_rank, .tag = message->tag, .is_send = message->is_send};
+  return launch(role, schedule.touches_of(task), work, schedule.tasks[row(task)].kind == TaskKind::recompute, section);
+}
+
+/// Reads first: a task that changes a storage in place reads the version before.
+DeviceCode Executor::State::launch(StreamRole role, std::span<const Schedule::Touch> accesses, Work work, bool restores,
+                                   std::int32_t section) {
+  touches.clear();
+  const auto add = [&](ResidencyId residency, AccessKind kind) {
+    const Touch touch = touch_of(residency, kind, section);
+    if (section < 0 || touch.bytes > 0) touches.push_back(touch);
+  };
+  for (const Schedule::Touch& access : accesses)
+    if (access.kind == AccessKind::read) add(access.residency, AccessKind::read);
+  verified_reads += options.verify ? static_cast<std::int64_t>(touches.size()) : 0;
+  for (const Schedule::Touch& access : accesses) {
+    if (access.kind != AccessKind::write) continue;
+    const StorageId storage = schedule.residencies[row(access.residency)].storage;
+    restores ? versions.restored(storage) : versions.new_write(storage);
+    add(access.residency, AccessKind::write);
+  }
+  work.touches = touches;
+  work.verify = options.verify;
+  return streams.submit(role, [&](StreamHandle stream) { return device.launch(stream, work); });
+}
+
+DeviceCode Executor::State::submit_copy(TaskId task) {
+  const bool out = schedule.tasks[row(task)].kind == TaskKind::swap_out;
+  ResidencyId on_device = kNone<ResidencyId>, on_host = kNone<ResidencyId>;
+  for (const Schedule::Touch& touch : schedule.touches_of(task))
+    (schedule.residencies[row(touch.residency)].space == MemorySpace::host ? on_host : on_device) = touch.residency;
+  if (on_host == kNone<ResidencyId> || on_device == kNone<ResidencyId>) return DeviceCode::invalid;
+  const auto id = static_cast<std::int64_t>(task);
+  const auto pieces = contingencies->host_pieces(on_host, bound.places[row(on_host)].bytes);
+  const Address address = addresses[row(on_device)];
+  if (out) return transfers.copy_out(pieces, address, id, TransferEngine::Cause::planned);
+  const DeviceCode code = transfers.copy_in(address, pieces, id, TransferEngine::Cause::planned);
+  return code == DeviceCode::ok ? check_copy_in(on_device, id) : code;
+}
+
+DeviceCode Executor::State::check_copy_in(ResidencyId residency, std::int64_t id) {
+  if (!options.verify) return DeviceCode::ok;
+  ++verified_reads;
+  const Touch touch = touch_of(residency, AccessKind::read);
+  const Work work{.id = id, .touches = {&touch, 1}, .verify = true};
+  return streams.submit(StreamRole::h2d, [&](StreamHandle stream) { return device.launch(stream, work); });
+}
+
+DeviceCode Executor::State::run_step(const ContingencyStep& step, std::int64_t id) {
+  return launch(StreamRole::compute, step.touches, {.id = id, .estimate_ns = step.estimate_ns}, true);
+}
+
+/// What a storage holds that nobody wrote this step.
+DeviceCode Executor::State::fill(StreamRole role, ResidencyId residency) {
+  const Touch touch = touch_of(residency, AccessKind::write);
+  const Work work{.touches = {&touch, 1}, .verify = options.verify};
+  return streams.submit(role, [&](StreamHandle stream) { return device.launch(stream, work); });
+}
+
+DeviceCode Executor::State::fill_first() {
+  for (const ResidencyId residency : bound.filled_first)
+    if (const DeviceCode code = fill(StreamRole::compute, residency); code != DeviceCode::ok) return code;
+  for (std::size_t s = 0; s < kStreamRoleCount; ++s)
+    if (const DeviceCode code = streams.order(StreamRole::compute, static_cast<StreamRole>(s)); code != DeviceCode::ok)
+      return code;
+  return DeviceCode::ok;
+}
+
+DeviceCode Executor::State::fill_late(TaskId task, StreamRole role) {
+  for (const Schedule::Touch& touch : schedule.touches_of(task)) {
+    char& done = filled[row(touch.residency)];
+    if (bound.filled_late[row(touch.residency)] == 0 || done != 0) continue;
+    done = 1;
+    // Somebody wrote it: what is here now was to be brought, and the read shows whether it was.
+    if (!versions.unwritten(schedule.residencies[row(touch.residency)].storage)) continue;
+    if (const DeviceCode code = fill(role, touch.residency); code != DeviceCode::ok) return code;
+  }
+  return DeviceCode::ok;
+}
+
+const BoundMessage* Executor::State::message_of(TaskId task) {
+  if (next_message == bound.messages.size() || bound.messages[next_message].task != task) return nullptr;
+  return &bound.messages[next_message++];
+}
+
+std::string Executor::State::name_of_task(TaskId task) const {
+  const std::string name = options.names.task ? options.names.task(task) : std::string();
+  return fmt::format("{}: task {}{}", who(), static_cast<std::int32_t>(task), name.empty() ? "" : " (" + name + ")");
+}
+
+}  // namespace tidemark
