@@ -38,6 +38,10 @@ class FieldWriter {
     json_.key(name);
     write_object(json_, value);
   }
+  template <class T>
+  void later(std::string_view name, const T& value) {
+    (*this)(name, value);
+  }
   void layers(std::string_view name, const std::vector<LayerKind>& layers) {
     json_.key(name);
     json_.open_list();
@@ -96,6 +100,11 @@ class FieldReader {
   template <class T>
   void object(std::string_view name, T& value) {
     read_object(node_.at(name), value);
+  }
+  /// A member younger than the format: plans written before it lack it and keep the default.
+  template <class T>
+  void later(std::string_view name, T& value) {
+    if (node_.has(name)) (*this)(name, value);
   }
   void layers(std::string_view name, std::vector<LayerKind>& layers) {
     const JsonNode list = node_.at(name);

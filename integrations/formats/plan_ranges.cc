@@ -37,6 +37,10 @@ class RangeVisitor {
     walk(inner, value);
   }
   template <class T>
+  void later(std::string_view name, const T& value) {
+    (*this)(name, value);
+  }
+  template <class T>
   void layers(std::string_view /*name*/, const T& /*value*/) {}
   template <class T>
   void slots(std::string_view /*name*/, const T& /*value*/) {}

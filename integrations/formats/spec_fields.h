@@ -96,7 +96,7 @@ void walk(V& v, Maybe<ParallelSpec> auto& p) {
   v("distributed_optimizer", p.distributed_optimizer);
   v("reuse_fp32_parameter", p.reuse_fp32_parameter);
   v("communicators", p.communicators);
-  v("framework_bytes", p.framework_bytes);
+  v.later("framework_bytes", p.framework_bytes);
 }
 
 template <class V>

@@ -211,6 +211,10 @@ struct MemberCounter {
     ++count;
   }
   template <class T>
+  void later(std::string_view, const T&) {
+    ++count;
+  }
+  template <class T>
   void layers(std::string_view, const T&) {
     ++count;
   }
@@ -311,6 +315,17 @@ TEST(ProgramFile, PlansWithoutSectionsAreOfTheFirstVersion) {
   EXPECT_EQ(read.value(), file);
   expect_error(replaced(text, "\"collective\":{\"count\":2,\"data\":[0", "\"collective\":{\"count\":2,\"data\":[1"),
                "contingencies/collective");
+}
+
+TEST(ProgramFile, PlansOlderThanTheFrameworksReserveHaveNone) {
+  PlanFile file = tiny_file();
+  file.job.parallel.framework_bytes = 7;
+  const std::string text = write_plan_file(file);
+  const Result<PlanFile> older = read_plan_file(replaced(text, ",\"framework_bytes\":7", ""), "plan.json");
+  ASSERT_TRUE(older.ok()) << older.error().message;
+  file.job.parallel.framework_bytes = 0;
+  EXPECT_EQ(older.value(), file);
+  expect_error(replaced(text, "\"framework_bytes\":7", "\"framework_bytes\":-7"), "/job/parallel/framework_bytes");
 }
 
 TEST(ProgramFile, SaysWhatIsNoPlan) {
