@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "planner/framework/training_run.h"
@@ -13,6 +14,7 @@ namespace tidemark::framework {
 /// Setters of arguments write here and nothing else, so their order does not matter.
 struct Draft {
   TrainingRun run;
+  std::string_view doubt;  ///< set by a setter: why the value it took is not modelled in full
 
   // Sizes with a default made of others.
   std::optional<std::int64_t> layers, encoder_layers, decoder_layers;
@@ -35,6 +37,15 @@ struct Draft {
   bool reset_mask = false;
   bool image = false;
   std::string spec;
+  bool swiglu = false;
+  bool gate_fusion = true;                       ///< no-bias-swiglu-fusion: false
+  bool fused_gate = false;                       ///< MindSpeed use-fused-swiglu
+  std::string kv_cache;                          ///< context-parallel-kv-cache-policy: full or half
+  std::int64_t kv_cache_gap = 0;                 ///< context-parallel-cache-interval: layers without between those with
+  std::string context_algorithm;                 ///< context-parallel-algo
+  std::int64_t ulysses = 1;                      ///< ulysses-degree-in-cp, of hybrid algorithms
+  bool gathers_keys = false;                     ///< use-ulysses-allgather-kv
+  std::optional<std::int64_t> evaluation_batch;  ///< eval-micro-batch-size
 
   // Experts by layer.
   std::string moe_pattern;  ///< moe-layer-freq: a number or a list expression
@@ -47,6 +58,7 @@ struct Draft {
   std::string noop_layers;
   std::optional<std::int64_t> first_stage_layers, last_stage_layers;
   std::optional<std::int64_t> layers_per_virtual_stage, virtual_stages;
+  bool recorded = false;          ///< RunHints::recorded
   bool embedding_counts = false;  ///< account-for-embedding-in-pipeline-split
   bool loss_counts = false;       ///< account-for-loss-in-pipeline-split
 
@@ -54,6 +66,10 @@ struct Draft {
   bool bf16 = false;
   bool fp16 = false;
   bool reduce_in_bf16 = false;
+  bool accumulate_in_fp32 = false;       ///< accumulate-allreduce-grads-in-fp32
+  std::int64_t main_gradient_bytes = 4;  ///< main-grads-dtype
+  std::int64_t fsdp_gradient_bytes = 0;  ///< megatron-fsdp-main-grads-dtype; 0: not given
+  bool layer_wise = false;               ///< dist_muon: sharded by layers without asking
   bool fsdp = false;
   std::string sharding;  ///< data-parallel-sharding-strategy
   bool offload_optimizer = false;

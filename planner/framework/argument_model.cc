@@ -50,7 +50,13 @@ constexpr std::array kRows = {
     on_off("no-position-embedding", [](Draft& d, bool on) { d.no_positions = on; }),
     on_off("add-position-embedding", [](Draft& d, bool on) { d.no_positions = !on; }),
     text("normalization", set_norm),
-    on_off("swiglu", [](Draft& d, bool on) { d.run.model.gated |= on; }),
+    on_off("swiglu",
+           [](Draft& d, bool on) {
+             d.run.model.gated |= on;
+             d.swiglu = on;
+           }),
+    on_off("bias-swiglu-fusion", [](Draft& d, bool on) { d.gate_fusion = on; }),
+    on_off("no-bias-swiglu-fusion", [](Draft& d, bool on) { d.gate_fusion = !on; }),
     on_off("geglu", [](Draft& d, bool on) { d.run.model.gated |= on; }),
     on_off("quick-geglu", [](Draft& d, bool on) { d.run.model.gated |= on; }),
     on_off("gated-linear-unit", [](Draft& d, bool on) { d.run.model.gated |= on; }),

@@ -20,8 +20,9 @@ std::string_view set_optimizer(Draft& draft, std::string_view word) {
     draft.run.optimizer.kind = Optimizer::adam;
   } else if (word == "sgd") {
     draft.run.optimizer.kind = Optimizer::sgd;
-  } else if (word.find("muon") != std::string_view::npos) {
+  } else if (word == "muon" || word == "dist_muon") {
     draft.run.optimizer.kind = Optimizer::muon;
+    draft.layer_wise = word == "dist_muon";
   } else {
     return "adam, sgd and muon are modelled";
   }
@@ -43,9 +44,45 @@ std::string_view set_bytes(Draft& draft, std::string_view word) {
   return {};
 }
 
-std::string_view set_quantized(Draft& draft, std::string_view word) {
-  if (word.empty()) return "write hybrid, e4m3 or e2m1";
+/// A type of MindSpeed's 8-bit runs says nothing about what its kernels keep.
+std::string_view doubt_of_quantized(const Draft& draft) {
+  const bool ascend = draft.run.platform.framework == Framework::mindspeed_llm;
+  return ascend ? "8-bit training of MindSpeed-LLM is taken as 16-bit: what it keeps is not modelled"
+                : std::string_view();
+}
+
+std::string_view set_fp8(Draft& draft, std::string_view word) {
+  if (word.empty()) return "write hybrid or e4m3";
   draft.quantized = true;
+  draft.doubt = doubt_of_quantized(draft);
+  return {};
+}
+
+std::string_view set_fp4(Draft& draft, std::string_view word) {
+  if (word.empty()) return "write e2m1";
+  draft.quantized = draft.run.quantization.four_bit = true;
+  draft.doubt = doubt_of_quantized(draft);
+  return {};
+}
+
+std::string_view set_main_gradients(Draft& draft, std::string_view word) {
+  const std::int64_t bytes = bytes_of(word);
+  if (bytes != 2 && bytes != 4) return "write fp32 or bf16";
+  draft.main_gradient_bytes = bytes;
+  return {};
+}
+
+std::string_view set_fsdp_gradients(Draft& draft, std::string_view word) {
+  if (word == "auto") return {};
+  const std::int64_t bytes = bytes_of(word);
+  if (bytes != 2 && bytes != 4) return "write fp32, bf16, fp16 or auto";
+  draft.fsdp_gradient_bytes = bytes;
+  return {};
+}
+
+std::string_view set_fsdp_parameters(Draft& draft, std::string_view word) {
+  if (word != "auto" && bytes_of(word) < 2) return "write fp32, bf16, fp16 or auto";
+  if (word == "auto" || bytes_of(word) != 4) draft.doubt = "FSDP's main parameters are taken in fp32";
   return {};
 }
 
@@ -64,11 +101,19 @@ constexpr std::array kRows = {
     on_off("optimizer-cpu-offload", [](Draft& d, bool on) { d.offload_optimizer = on; }),
     real("optimizer-offload-fraction", 0, 1, [](Draft& d, double x) { d.offload_share = x; }),
     on_off("grad-reduce-in-bf16", [](Draft& d, bool on) { d.reduce_in_bf16 = on; }),
+    on_off("accumulate-allreduce-grads-in-fp32", [](Draft& d, bool on) { d.accumulate_in_fp32 = on; }),
+    text("main-grads-dtype", set_main_gradients),
+    text("megatron-fsdp-main-grads-dtype", set_fsdp_gradients),
+    text("megatron-fsdp-main-params-dtype", set_fsdp_parameters),
+    count("ddp-bucket-size", 1, 1e15, [](Draft& d, std::int64_t n) { d.run.optimizer.bucket_elements = n; }),
+    count("ddp-num-buckets", 1, kMostDegree, [](Draft& d, std::int64_t n) { d.run.optimizer.buckets = n; }),
+    on_off("no-load-optim", [](Draft& d, bool on) { d.run.platform.resumed &= !on; }),
+    count("eval-micro-batch-size", 1, kMostDegree, [](Draft& d, std::int64_t n) { d.evaluation_batch = n; }),
     on_off("overlap-grad-reduce", [](Draft& d, bool on) { d.run.optimizer.overlap_grad_reduce = on; }),
     on_off("no-gradient-accumulation-fusion", [](Draft& d, bool on) { d.run.optimizer.gradient_fusion = !on; }),
     on_off("gradient-accumulation-fusion", [](Draft& d, bool on) { d.run.optimizer.gradient_fusion = on; }),
-    text("fp8-format", set_quantized),
-    text("fp4-format", set_quantized),
+    text("fp8-format", set_fp8),
+    text("fp4-format", set_fp4),
     text("fp8-recipe",
          [](Draft& d, std::string_view t) -> std::string_view {
            d.fp8_recipe = t;

@@ -133,7 +133,7 @@ constexpr std::array kFamilies = {
     no_effect("one-logger-", "logging"),
     no_effect("inference-", "only inference"),
     no_effect("profile-", "profiling"),
-    no_effect("megatron-fsdp-", "types of FSDP's buffers; the defaults are modelled"),
+    no_effect("megatron-fsdp-", "types of FSDP's communication; the defaults are modelled"),
     no_effect("tensorboard-", "logging"),
     no_effect("wandb-", "logging"),
     no_effect("log-", "logging"),

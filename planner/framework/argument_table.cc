@@ -146,7 +146,12 @@ Status Judge::judge(const Argument& argument, const std::string& name) {
       return {};
     case Effect::used:
       note(argument, name, Standing::used);
-      return use(without_rest(argument, name), *row, inverted);
+      draft.doubt = {};
+      if (Status status = use(without_rest(argument, name), *row, inverted); !status) return status;
+      if (draft.doubt.empty()) return {};
+      judged.back().standing = Standing::not_understood;
+      judged.back().reason = draft.doubt;
+      return {};
   }
   return {};
 }

@@ -21,6 +21,10 @@ double routing_load(const TrainingRun& run, const MemoryKnobs& knobs) {
 
 }  // namespace
 
+double quantized_bytes(const Quantization& quantization) {
+  return quantization.four_bit ? 0.5 + 1.0 / 16 : 1;
+}
+
 std::int64_t padded_vocabulary(const TrainingRun& run) {
   const Vocabulary& vocabulary = run.model.vocabulary;
   if (vocabulary.padded > 0) return vocabulary.padded;

@@ -37,6 +37,8 @@ struct LocalSizes {
 /// Sequence length a batch really has, variable lengths counted at their mean share.
 [[nodiscard]] double effective_sequence(const TrainingRun& run, const MemoryKnobs& knobs, std::int64_t sequence);
 
+/// Bytes an element of a quantised tensor takes, with the scales of its blocks.
+[[nodiscard]] double quantized_bytes(const Quantization& quantization);
 [[nodiscard]] inline bool on_ascend(const TrainingRun& run) {
   return run.platform.accelerator == Accelerator::ascend;
 }

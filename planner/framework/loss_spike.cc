@@ -78,16 +78,18 @@ std::vector<Term> loss_spike_ascend(const RankView& view) {
   const double tokens = loss.chunk_tokens > 0 ? std::min(sizes.tokens, chunk) : sizes.tokens;
   const double logits = tokens * sizes.vocabulary;
   const double slices = number(std::max<std::int64_t>(1, loss.output_slices));
-  const double bytes = loss.preference ? view.knobs.preference_bytes_per_logit : 2 + 4;
-  const double mtp_softmax = number(view.run.model.mtp_layers) * logits * 4;
+  // One option turns 16-bit logits into their softmax in place; without it an fp32 copy becomes the softmax.
+  const double at_logits = loss.in_16bit_logits ? 2 : 2 + 4;
+  const double bytes = loss.preference ? view.knobs.preference_bytes_per_logit : at_logits;
+  const double mtp_softmax = number(view.run.model.mtp_layers) * logits * (loss.in_16bit_logits ? 2 : 4);
   const double sliced_input = slices > 1 ? sizes.tokens * sizes.hidden * sizes.element_bytes : 0;
   const double at_loss = logits * bytes / slices + mtp_softmax + sliced_input;
   const double head_gradients = two_head_gradients(view);
-  const double at_head = head_gradients > 0 ? logits * (2 + 4) + head_gradients : 0;
+  const double at_head = head_gradients > 0 ? logits * at_logits + head_gradients : 0;
   TermList terms;
   terms.add(final_norm(view));
   if (at_head > at_loss) {
-    terms.add({"logits", logits * (2 + 4), Origin::code, "megatron/core/tensor_parallel/cross_entropy.py"});
+    terms.add({"logits", logits * at_logits, Origin::code, "megatron/core/tensor_parallel/cross_entropy.py"});
     terms.add({"shared_head_gradients", head_gradients, Origin::code,
                "mindspeed_llm multi-token prediction: the output matrix is used twice"});
     return std::move(terms).take();
@@ -95,7 +97,7 @@ std::vector<Term> loss_spike_ascend(const RankView& view) {
   terms.add({"logits", logits * bytes / slices, loss.preference ? Origin::fitted : Origin::code,
              loss.preference ? "measured: policy and reference log-probabilities in fp32"
                              : "megatron/core/tensor_parallel/cross_entropy.py"});
-  terms.add({"mtp_softmax", mtp_softmax, Origin::code, "one fp32 softmax a depth stays until backward"});
+  terms.add({"mtp_softmax", mtp_softmax, Origin::code, "one softmax a depth stays until backward"});
   terms.add({"sliced_output_input", sliced_input, Origin::code, "mindspeed_llm output-layer-slice-num"});
   return std::move(terms).take();
 }

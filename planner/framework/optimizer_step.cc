@@ -46,8 +46,24 @@ std::int64_t largest_in_buckets(const Pieces& parameters, std::int64_t size, std
 std::int64_t bucket_elements(const RankView& view, std::size_t chunk, std::int64_t shards) {
   constexpr std::int64_t kLeast = 40'000'000;
   constexpr std::int64_t kEach = 1'000'000;
-  const bool bucketed = view.run.optimizer.overlap_grad_reduce && view.place.stage == 0 && chunk == 0;
-  return bucketed ? std::max(kLeast, kEach * shards) : std::numeric_limits<std::int64_t>::max();
+  const OptimizerState& optimizer = view.run.optimizer;
+  const bool bucketed = optimizer.overlap_grad_reduce && view.place.stage == 0 && chunk == 0;
+  if (!bucketed) return std::numeric_limits<std::int64_t>::max();
+  if (optimizer.bucket_elements > 0) return optimizer.bucket_elements;
+  if (optimizer.buckets > 0)
+    return std::max<std::int64_t>(1, static_cast<std::int64_t>(count_elements(view.chunks[chunk])) / optimizer.buckets);
+  return std::max(kLeast, kEach * shards);
+}
+
+/// State on the host comes back in parts: master copy and two moments of a share of the rank's elements at once.
+double swapped_part(const RankView& view) {
+  constexpr double kState = 4 + 4 + 4;
+  const OptimizerState& optimizer = view.run.optimizer;
+  if (!optimizer.on_host) return 0;
+  double elements = 0;
+  for (const Parameter& parameter : view.parameters)
+    elements += static_cast<double>(parameter.elements) / optimizer_shards(view.run, parameter.expert);
+  return kState * elements / static_cast<double>(std::max<std::int64_t>(1, optimizer.swap_times));
 }
 
 /// The bf16 weights are rebuilt from the master copy: at once where it is whole, through three work tensors otherwise.
@@ -80,11 +96,20 @@ double largest_piece(const RankView& view) {
 }
 
 Term optimizer_step_ascend(const RankView& view) {
-  if (view.run.optimizer.reuse_fp32_parameter)
-    return {"optimizer_step", std::max(view.knobs.step_floor_bytes, reuse_step_bytes(view)), Origin::code,
-            "mindspeed/core/memory/reuse_param/reuse_distrib_optimizer.py: TRANSPOSE_BF16_BLOCK_SIZE"};
-  return {"optimizer_step", std::max(view.knobs.step_floor_bytes, 4 * largest_piece(view)), Origin::fitted,
-          "measured: fp32 temporary of the largest piece of a parameter in the rank's shard"};
+  const bool reuse = view.run.optimizer.reuse_fp32_parameter;
+  const double rule = reuse ? reuse_step_bytes(view) : 4 * largest_piece(view);
+  Term term{"optimizer_step", std::max(view.knobs.step_floor_bytes, rule), Origin::fitted,
+            "measured: fp32 temporary of the largest piece of a parameter in the rank's shard"};
+  if (reuse) {
+    term.origin = Origin::code;
+    term.source = "mindspeed/core/memory/reuse_param/reuse_distrib_optimizer.py: TRANSPOSE_BF16_BLOCK_SIZE";
+  }
+  if (const double swapped = swapped_part(view); swapped > term.bytes) {
+    term.bytes = swapped;
+    term.origin = Origin::code;
+    term.source = "mindspeed/core/optimizer/swap_optimizer: elements over swap-optimizer-times at once";
+  }
+  return term;
 }
 
 }  // namespace tidemark::framework

@@ -70,7 +70,8 @@ List parameters_of_chunk(const TrainingRun& run, const Chunk& chunk, bool rank_e
   List list;
   if (chunk.embedding) append_embedding(run, list);
   for (const std::int64_t layer : chunk.layers) append_layer(run, layer, has_experts(run, layer), list);
-  for (std::int64_t depth = 0; depth < chunk.mtp; ++depth) append_mtp(run, list);
+  const std::int64_t depths = run.model.mtp_repeated ? std::min<std::int64_t>(chunk.mtp, 1) : chunk.mtp;
+  for (std::int64_t depth = 0; depth < depths; ++depth) append_mtp(run, list);
   // Multi-token prediction embeds the next tokens itself; a tied head then shares that copy.
   const bool mtp_embeds = chunk.mtp > 0 && !rank_embeds;
   if (mtp_embeds) append_vocabulary(run, list);
@@ -100,8 +101,10 @@ List t5_parameters(const TrainingRun& run) {
 
 void append_hybrid_end(const TrainingRun& run, bool embeds, List& list) {
   append_norm(run, list);
-  if (!(run.model.tied_embedding && embeds)) append_vocabulary(run, list);
   std::vector<std::string> depths = hybrid_pattern(run).depths;
+  const bool mtp_embeds = !depths.empty() && !embeds;  // as in parameters_of_chunk
+  if (mtp_embeds) append_vocabulary(run, list);
+  if (!(run.model.tied_embedding && (embeds || mtp_embeds))) append_vocabulary(run, list);
   if (run.model.mtp_repeated && depths.size() > 1) depths.resize(1);  // one layer, run again for each depth
   for (const std::string& depth : depths) {
     append_mtp_entry(run, list);

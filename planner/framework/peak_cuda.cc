@@ -90,8 +90,8 @@ Pass hybrid_pass(const RankView& view) {
   if (view.place.stage == 0) pass.embedding_masks = number(kept.front()) * embedding_mask(view, view.sizes);
   if (!view.last_stage()) return pass;
   for (const std::string& depth : hybrid_pattern(view.run).depths) {
-    pass.mtp += mtp_entry(view);
-    for (const LayerCost& layer : hybrid_layers(view, depth)) pass.mtp += layer.kept;
+    pass.mtp += number(kept.back()) * mtp_entry(view);
+    for (const LayerCost& layer : hybrid_layers(view, depth)) pass.mtp += number(kept.back()) * layer.kept;
   }
   return pass;
 }

@@ -162,6 +162,9 @@ Problem derive_batch(Draft& draft, Notes& notes) {
     notes.push_back(fmt::format(
         "global batch size {} is not a multiple of micro-batch size {} x {} data-parallel ranks: rounded down",
         batch.global, *draft.micro_batch, draft.run.parallel.data));
+  if (draft.evaluation_batch.value_or(0) > *draft.micro_batch)
+    notes.push_back(fmt::format("evaluation runs micro-batches of {}, training of {}: the figures are of training",
+                                *draft.evaluation_batch, *draft.micro_batch));
   batch.micro = *draft.micro_batch;
   batch.micro_batches = std::max<std::int64_t>(1, batch.global / (batch.micro * draft.run.parallel.data));
   return std::nullopt;
@@ -185,7 +188,10 @@ Problem derive_precision(Draft& draft) {
   TrainingRun& run = draft.run;
   if (draft.bf16 && draft.fp16) return wrong("fp16", "bf16 and fp16 exclude each other; drop one");
   run.precision = draft.bf16 ? Precision::bf16 : draft.fp16 ? Precision::fp16 : Precision::fp32;
-  run.optimizer.gradient_16bit = draft.fp16 || draft.reduce_in_bf16;
+  // In bf16 main gradients become fp32 unless one of two arguments keeps them; in fp16 only where one asks for it.
+  const bool narrow = draft.fp16 || (draft.bf16 && (draft.reduce_in_bf16 || draft.main_gradient_bytes == 2));
+  run.optimizer.gradient_16bit = narrow && !draft.accumulate_in_fp32;
+  run.optimizer.distributed |= draft.layer_wise;
   run.optimizer.host_share = draft.offload_optimizer ? draft.offload_share : 0;
   run.quantization.used = draft.quantized;
   run.quantization.both_layouts = draft.fp8_recipe == "blockwise" || draft.fp8_recipe == "mxfp8";
@@ -206,10 +212,11 @@ Problem derive_fsdp(Draft& draft) {
                  "optim_grads is not modelled; optim_grads_params, optim and no_shard are");
   optimizer.fsdp = draft.sharding == "optim_grads_params";
   optimizer.distributed |= optimizer.fsdp || draft.sharding == "optim";
+  if (draft.fsdp_gradient_bytes > 0) optimizer.gradient_16bit = draft.fsdp_gradient_bytes == 2;
   return std::nullopt;
 }
 
-void derive_recompute(Draft& draft) {
+void derive_recompute(Draft& draft, Notes& notes) {
   Recompute& recompute = draft.run.recompute;
   std::vector<std::string> implied;
   if (draft.recompute_activations) implied.emplace_back("core_attn");
@@ -217,6 +224,12 @@ void derive_recompute(Draft& draft) {
   if (!draft.granularity_given && !implied.empty()) {
     recompute.granularity = Recompute::Granularity::selective;
     recompute.modules = implied;
+  } else if (draft.recompute_moe && recompute.granularity == Recompute::Granularity::full) {
+    notes.emplace_back("--moe-layer-recompute: whole layers are recomputed already; newer software refuses both");
+  } else if (draft.recompute_moe) {
+    // Beside the modules given, or the one that is the default.
+    if (recompute.modules.empty()) recompute.modules = {"core_attn"};
+    recompute.modules.emplace_back("moe");
   }
   if (recompute.granularity != Recompute::Granularity::selective) {
     recompute.modules.clear();
@@ -225,7 +238,20 @@ void derive_recompute(Draft& draft) {
   }
 }
 
+/// Keys and values of the other context ranks that stay for backward. Exchanging heads instead of keys, nothing does.
+void derive_key_cache(Draft& draft) {
+  if (draft.kv_cache.empty()) return;
+  const std::int64_t context = draft.run.parallel.context;
+  const bool hybrid = draft.context_algorithm.starts_with("hybrid");
+  const bool ulysses = draft.context_algorithm.starts_with("ulysses") && !draft.gathers_keys;
+  const std::int64_t ring = ulysses ? 1 : hybrid ? std::max<std::int64_t>(1, context / draft.ulysses) : context;
+  const double copies = static_cast<double>(ring - 1) / static_cast<double>(draft.kv_cache_gap + 1);
+  draft.run.model.attention.cached_keys = copies;
+  draft.run.model.attention.cached_values = draft.kv_cache == "full" ? copies : 0;
+}
+
 void derive_switches(Draft& draft) {
+  draft.run.model.unfused_gate = draft.swiglu && !draft.gate_fusion && !draft.fused_gate;
   if (draft.offload_activations) draft.run.offload.modules = draft.offload_modules;
   draft.run.loss.chunk_tokens = draft.chunked_loss ? draft.loss_chunk : 0;
   draft.run.loss.fused = draft.fused_loss;
@@ -247,7 +273,8 @@ Problem derive(Draft& draft, const RunHints& hints, Notes& notes) {
   if (Problem problem = settle_vocabulary(draft, notes)) return problem;
   if (Problem problem = derive_precision(draft)) return problem;
   if (Problem problem = derive_fsdp(draft)) return problem;
-  derive_recompute(draft);
+  derive_recompute(draft, notes);
+  derive_key_cache(draft);
   derive_switches(draft);
   return std::nullopt;
 }

@@ -35,6 +35,7 @@ SavedAttention saved_latent_attention(const TrainingRun& run, const LocalSizes& 
   saved.qkv = head_tokens * (2 * query_dim + padded);
   saved.context = head_tokens * (padded + (pads ? value_dim : 0));
   saved.rope = head_tokens * number(attention.qk_rope_dim);
+  saved.qkv += head_tokens * (attention.cached_keys * query_dim + attention.cached_values * padded);
   return saved;
 }
 
@@ -42,11 +43,17 @@ SavedAttention saved_grouped_attention(const TrainingRun& run, const LocalSizes&
   const double query_bytes = sizes.tokens * sizes.query_width * sizes.element_bytes;
   const double key_bytes = sizes.tokens * sizes.key_width * sizes.element_bytes;
   SavedAttention saved;
-  saved.qkv = query_bytes + 2 * key_bytes;
+  const double cached = run.model.attention.cached_keys + run.model.attention.cached_values;
+  saved.qkv = query_bytes + (2 + cached) * key_bytes;
   if (run.model.positions == PositionEmbedding::rope) saved.rope = query_bytes + key_bytes;
   if (run.model.attention.qk_norm) saved.qk_norm = query_bytes + key_bytes;
   saved.context = query_bytes;
   return saved;
+}
+
+/// A gated unit of several kernels keeps its activated half for the product with the other one.
+double activated_bytes(const TrainingRun& run, const LocalSizes& sizes) {
+  return (run.model.unfused_gate ? 2 : 1) * sizes.element_bytes;
 }
 
 double gathered_input(const TrainingRun& run, const LocalSizes& sizes) {
@@ -92,11 +99,11 @@ SavedAttention saved_attention_ascend(const TrainingRun& run, const LocalSizes& 
   return saved;
 }
 
-SavedMlp saved_mlp_ascend(const TrainingRun&, const LocalSizes& sizes) {
+SavedMlp saved_mlp_ascend(const TrainingRun& run, const LocalSizes& sizes) {
   SavedMlp saved;
   saved.input = saved.norm = sizes.boundary_bytes;
   saved.projected = sizes.tokens * sizes.ffn * sizes.gate * sizes.element_bytes;
-  saved.activated = sizes.tokens * sizes.ffn * sizes.element_bytes;
+  saved.activated = sizes.tokens * sizes.ffn * activated_bytes(run, sizes);
   return saved;
 }
 
@@ -106,10 +113,10 @@ SavedMlp saved_experts_ascend(const TrainingRun& run, const LocalSizes& sizes) {
   saved.input = saved.norm = sizes.boundary_bytes;
   saved.rows = row * sizes.expert_hidden;
   saved.expert_projected = row * sizes.expert_width * sizes.gate;
-  saved.expert_activated = row * sizes.expert_width;
+  saved.expert_activated = sizes.expert_rows * sizes.expert_width * activated_bytes(run, sizes);
   saved.expert_output = row * sizes.expert_hidden;  // un-permute needs it for the gradient of the router
   saved.shared_projected = sizes.tokens * sizes.shared_width * sizes.gate * sizes.element_bytes;
-  saved.shared_activated = sizes.tokens * sizes.shared_width * sizes.element_bytes;
+  saved.shared_activated = sizes.tokens * sizes.shared_width * activated_bytes(run, sizes);
   saved.router = sizes.shard_tokens * number(run.model.moe.experts) * 13;
   return saved;
 }

@@ -13,9 +13,15 @@ double number(std::int64_t value) {
   return static_cast<double>(value);
 }
 
-/// Width of a saved input of a matrix product: 8-bit runs keep the quantised one.
+/// Width of a saved input of a matrix product: runs in 8 or 4 bits keep the quantised one.
 double input_bytes(const TrainingRun& run, const LocalSizes& sizes) {
-  return run.quantization.used ? 1 : sizes.element_bytes;
+  return run.quantization.used ? quantized_bytes(run.quantization) : sizes.element_bytes;
+}
+
+/// What a gated unit keeps beside the input of the next product: unfused, its activated half is multiplied by the
+/// other.
+double gate_bytes(const TrainingRun& run, const LocalSizes& sizes) {
+  return run.model.unfused_gate ? sizes.element_bytes : 0;
 }
 
 double dropout_mask(const TrainingRun& run, const LocalSizes& sizes) {
@@ -123,7 +129,7 @@ SavedMlp saved_mlp_cuda(const TrainingRun& run, const LocalSizes& sizes) {
   saved.input = sizes.boundary_bytes;
   saved.norm = sizes.shard_tokens * sizes.hidden * input_bytes(run, sizes);
   saved.projected = sizes.tokens * sizes.ffn * sizes.gate * sizes.element_bytes;
-  saved.activated = sizes.tokens * sizes.ffn * input_bytes(run, sizes);
+  saved.activated = sizes.tokens * sizes.ffn * (input_bytes(run, sizes) + gate_bytes(run, sizes));
   saved.mask = dropout_mask(run, sizes);
   return saved;
 }
@@ -136,12 +142,13 @@ SavedMlp saved_experts_cuda(const TrainingRun& run, const LocalSizes& sizes) {
   saved.norm = sizes.boundary_bytes;  // the router reads it too: never only in 8 bits
   saved.rows = sizes.expert_rows * sizes.expert_hidden * input;
   saved.expert_projected = sizes.expert_rows * sizes.expert_width * sizes.gate * sizes.element_bytes;
-  saved.expert_activated = sizes.expert_rows * sizes.expert_width * input;
+  const double activated = sizes.expert_rows * sizes.expert_width * input;
+  saved.expert_activated = activated + sizes.expert_rows * sizes.expert_width * gate_bytes(run, sizes);
   // Router probabilities multiply the activation; only the fused kernels of gated units keep their input alone.
-  const bool fused = run.model.gated || moe.fused_weighted_squared_relu;
-  if (!fused) saved.weighted = saved.expert_activated;
+  const bool fused = (run.model.gated && !run.model.unfused_gate) || moe.fused_weighted_squared_relu;
+  if (!fused) saved.weighted = activated;
   saved.shared_projected = sizes.tokens * sizes.shared_width * sizes.gate * sizes.element_bytes;
-  saved.shared_activated = sizes.tokens * sizes.shared_width * input;
+  saved.shared_activated = sizes.tokens * sizes.shared_width * (input + gate_bytes(run, sizes));
   // Logits, scores and probabilities in fp32, and the routing map.
   saved.router = sizes.shard_tokens * number(moe.experts) * 13;
   saved.mask = dropout_mask(run, sizes);

@@ -43,7 +43,7 @@ bool copies_gradient(const TrainingRun& run) {
 
 double optimizer_shards(const TrainingRun& run, bool expert) {
   const OptimizerState& optimizer = run.optimizer;
-  if (!optimizer.distributed && !optimizer.fsdp && optimizer.kind != Optimizer::muon) return 1;
+  if (!optimizer.distributed && !optimizer.fsdp) return 1;
   const Parallel& parallel = run.parallel;
   // Context-parallel ranks hold the same weights: they shard dense state together.
   const std::int64_t group = expert ? parallel.expert_data : parallel.data * parallel.context;

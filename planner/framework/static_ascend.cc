@@ -12,10 +12,11 @@ double number(std::int64_t value) {
 }
 
 /// The fused kernel takes a causal mask compressed to 2048 x 2048 booleans; a general one is as long as the sequence.
+/// Kept on the host it comes over in parts.
 Term attention_mask(const RankView& view) {
   constexpr double kCompressed = 2048;
   const double side = view.run.model.attention.general_mask ? number(view.run.model.sequence) : kCompressed;
-  return {"attention_mask", side * side, Origin::code,
+  return {"attention_mask", view.run.model.attention.mask_on_host ? 0 : side * side, Origin::code,
           "mindspeed/core/transformer/flash_attention/generate_mask/generate_mask.py"};
 }
 

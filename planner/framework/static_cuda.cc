@@ -34,12 +34,12 @@ Term quantized_weights(const RankView& view) {
   if (view.run.optimizer.fsdp) {
     term.origin = Origin::fitted;
     term.source = "measured: gathered 8-bit weight and transpose stay";
-    if (quantization.parameters) term.bytes = 2 * linear_elements(view);
+    if (quantization.parameters) term.bytes = 2 * quantized_bytes(quantization) * linear_elements(view);
     return term;
   }
   const bool both = view.run.platform.accelerator != Accelerator::gb200 || quantization.both_layouts;
   const double instead_of_weight = quantization.parameters ? 2 : 0;
-  term.bytes = ((both ? 2 : 1) - instead_of_weight) * linear_elements(view);
+  term.bytes = ((both ? 2 : 1) * quantized_bytes(quantization) - instead_of_weight) * linear_elements(view);
   return term;
 }
 
@@ -63,7 +63,7 @@ Term te_workspace(const RankView& view) {
 Term te_grouped_workspaces(const RankView& view) {
   constexpr double kStreams = 4;
   const Experts& moe = view.run.model.moe;
-  const bool used = moe.experts > 0 && moe.grouped_gemm;
+  const bool used = moe.experts > 0 && moe.grouped_gemm && !moe.legacy_grouped_gemm;
   return {"te_grouped_gemm_workspaces", used ? kStreams * te_workspace_bytes(view.run.platform) : 0, Origin::code,
           "transformer_engine/pytorch/module/base.py: get_multi_stream_cublas_workspace"};
 }

@@ -68,6 +68,11 @@ struct Attention {
   std::int64_t share_factor = 1;      ///< cla-share-factor: only every n-th layer has keys and values of its own
   bool general_mask = false;          ///< attention-mask-type general, unless reset-attention-mask
   bool v_without_padding = false;     ///< mla-fa-without-pad
+  bool mask_on_host = false;          ///< MindSpeed attention-mask-on-cpu
+  /// Keys and values of other context ranks kept for backward, in copies of a layer's own, the mean of all layers:
+  /// MindSpeed context-parallel-kv-cache-policy.
+  double cached_keys = 0;
+  double cached_values = 0;
 };
 
 enum class Dispatcher : std::uint8_t { allgather, alltoall, flex };
@@ -81,6 +86,7 @@ struct Experts {
   bool shared_gate = false;
   std::int64_t latent = 0;  ///< moe-latent-size; 0: experts work on the hidden width
   bool grouped_gemm = false;
+  bool legacy_grouped_gemm = false;  ///< moe-use-legacy-grouped-gemm: CUTLASS, not Transformer Engine
   Dispatcher dispatcher = Dispatcher::allgather;
   double capacity_factor = 0;  ///< 0: dropless
   bool pad_to_capacity = false;
@@ -109,6 +115,7 @@ struct Model {
   Norm norm = Norm::layer_norm;
   PositionEmbedding positions = PositionEmbedding::learned_absolute;
   bool gated = false;             ///< swiglu or geglu: the first projection is twice as wide
+  bool unfused_gate = false;      ///< of swiglu: no kernel does the activation and the product at once
   bool variable_lengths = false;  ///< batches padded to their longest sample (no-pad-to-seq-lengths)
   bool output_norms = false;      ///< post-norm / sandwich-norm
   bool linear_bias = true;
@@ -179,18 +186,22 @@ struct OptimizerState {
   std::int64_t exp_avg_bytes = 4;
   std::int64_t exp_avg_sq_bytes = 4;
   double host_share = 0;        ///< optimizer-cpu-offload: share of the state in host memory, 0..1
-  bool gradient_16bit = false;  ///< fp16, or grad-reduce-in-bf16
+  bool gradient_16bit = false;  ///< fp16, grad-reduce-in-bf16 or a 16-bit type of the main gradients
   bool overlap_grad_reduce = false;
+  std::int64_t bucket_elements = 0;   ///< ddp-bucket-size; 0: the framework's rule
+  std::int64_t buckets = 0;           ///< ddp-num-buckets; 0: by size
   bool gradient_fusion = true;        ///< no-gradient-accumulation-fusion: false (CUDA)
   bool npu_gradient_fusion = false;   ///< gemm-gradient-accumulation-fusion (MindSpeed)
   bool reuse_fp32_parameter = false;  ///< MindSpeed reuse-fp32-param
   bool moments_16bit = false;         ///< MindSpeed o2-optimizer (needs reuse)
   bool on_host = false;               ///< MindSpeed swap-optimizer
+  std::int64_t swap_times = 16;       ///< swap-optimizer-times: parts the state comes back in, step by step
   bool frozen_reference = false;      ///< DPO: a second, frozen model
 };
 
 struct Quantization {
   bool used = false;          ///< fp8-format or fp4-format
+  bool four_bit = false;      ///< fp4-format: half a byte, and an 8-bit scale for every 16 elements
   bool both_layouts = false;  ///< blockwise, mxfp8
   bool parameters = false;    ///< fp8-param-gather
 };
@@ -226,6 +237,7 @@ struct Loss {
   bool deferred_embedding_gradient = false;  ///< defer-embedding-wgrad-compute
   std::int64_t deferral_limit = 0;           ///< wgrad-deferral-limit; 0: every micro-batch
   std::int64_t output_slices = 1;            ///< output-layer-slice-num
+  bool in_16bit_logits = false;              ///< MindSpeed mtp-mem-efficient-logits: no fp32 copy, also without MTP
   std::int64_t chunk_tokens = 0;             ///< loss-chunk-size with loss-compute-mode chunk; 0: the loss is whole
   bool preference = false;                   ///< DPO: chosen and rejected in one forward: twice Batch::micro sequences
 };

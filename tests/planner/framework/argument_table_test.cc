@@ -516,5 +516,74 @@ TEST(MeasuredRows, OfMindSpeedAreImportedButForWhatIsNotModelled) {
   EXPECT_EQ(by_reason.count("number of devices"), 0U);
 }
 
+bool narrow_gradients(const std::string& more) {
+  return small_run(more).optimizer.gradient_16bit;
+}
+
+TEST(ArgumentNumerics, GradientsAreNarrowOnlyWhereAnArgumentKeepsThem) {
+  EXPECT_FALSE(narrow_gradients(""));
+  EXPECT_TRUE(narrow_gradients("--grad-reduce-in-bf16"));
+  EXPECT_TRUE(narrow_gradients("--use-precision-aware-optimizer --main-grads-dtype bf16"));
+  EXPECT_FALSE(narrow_gradients("--use-precision-aware-optimizer --main-grads-dtype fp32"));
+  EXPECT_TRUE(narrow_gradients("--bf16 False --fp16"));
+  EXPECT_FALSE(narrow_gradients("--bf16 False --fp16 --accumulate-allreduce-grads-in-fp32"));
+  const std::string fsdp = "--use-megatron-fsdp --data-parallel-sharding-strategy optim_grads_params ";
+  EXPECT_TRUE(narrow_gradients(fsdp + "--megatron-fsdp-main-grads-dtype bf16"));
+  EXPECT_FALSE(narrow_gradients(fsdp + "--megatron-fsdp-main-grads-dtype fp32"));
+}
+
+TEST(ArgumentNumerics, ValuesThatAreNotModelledAreReported) {
+  for (const std::string value : {"auto", "bf16", "fp16"}) {
+    const auto imported = import_small("--megatron-fsdp-main-params-dtype " + value);
+    ASSERT_TRUE(imported.ok()) << imported.error().message;
+    EXPECT_EQ(imported.value().judged.back().standing, Standing::not_understood) << value;
+  }
+  EXPECT_EQ(import_small("--megatron-fsdp-main-params-dtype fp32").value().judged.back().standing, Standing::used);
+  EXPECT_EQ(import_small("--fp8-format hybrid", on_ascend()).value().judged.back().standing, Standing::not_understood);
+}
+
+TEST(ArgumentOptimizer, OnlyDistMuonIsShardedUnasked) {
+  EXPECT_FALSE(small_run("--optimizer muon").optimizer.distributed);
+  EXPECT_TRUE(small_run("--optimizer dist_muon").optimizer.distributed);
+  EXPECT_FALSE(import_small("--optimizer adaptive_muon").ok());  // it has a second moment
+}
+
+TEST(ArgumentRecompute, ExpertsJoinTheModulesGivenOrTheDefaultOne) {
+  using Modules = std::vector<std::string>;
+  const auto modules = [](const std::string& more) {
+    return small_run("--moe-layer-recompute " + more).recompute.modules;
+  };
+  EXPECT_EQ(modules(""), Modules({"moe"}));
+  EXPECT_EQ(modules("--recompute-granularity selective"), Modules({"core_attn", "moe"}));
+  EXPECT_EQ(modules("--recompute-granularity selective --recompute-modules mlp"), Modules({"mlp", "moe"}));
+  EXPECT_TRUE(modules("--recompute-granularity full --recompute-method uniform").empty());
+}
+
+TEST(ArgumentNumerics, AGateIsUnfusedOnlyWhereEveryKernelIsOff) {
+  EXPECT_FALSE(small_run("--swiglu").model.unfused_gate);
+  EXPECT_TRUE(small_run("--swiglu --no-bias-swiglu-fusion").model.unfused_gate);
+  EXPECT_FALSE(small_run("--no-bias-swiglu-fusion").model.unfused_gate);
+  EXPECT_FALSE(small_run("--swiglu --no-bias-swiglu-fusion --use-fused-swiglu", on_ascend()).model.unfused_gate);
+}
+
+TEST(ArgumentParallel, CachedKeysFollowTheRing) {
+  const auto cached = [](const std::string& more) {
+    const TrainingRun run =
+        small_run("--context-parallel-size 4 --context-parallel-kv-cache-policy " + more, on_ascend());
+    return std::pair(run.model.attention.cached_keys, run.model.attention.cached_values);
+  };
+  EXPECT_EQ(cached("full"), std::pair(3.0, 3.0));
+  EXPECT_EQ(cached("half --context-parallel-cache-interval 1"), std::pair(1.5, 0.0));
+  EXPECT_EQ(cached("full --context-parallel-algo ulysses_cp_algo"), std::pair(0.0, 0.0));
+  EXPECT_EQ(cached("full --context-parallel-algo hybrid_cp_algo --ulysses-degree-in-cp 2"), std::pair(1.0, 1.0));
+}
+
+TEST(ArgumentTraining, StateThatIsNotLoadedIsNotThere) {
+  RunHints hints = on_ascend();
+  hints.platform.resumed = true;
+  EXPECT_TRUE(small_run("", hints).platform.resumed);
+  EXPECT_FALSE(small_run("--no-load-optim", hints).platform.resumed);
+}
+
 }  // namespace
 }  // namespace tidemark::framework

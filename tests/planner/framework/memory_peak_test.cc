@@ -231,5 +231,61 @@ TEST(Refusal, SaysWhatIsNotModelled) {
   EXPECT_EQ(refusal(run), "hybrid-layer-pattern has 'x', not one of M * - E");
 }
 
+double bytes_of(const std::vector<Term>& terms, std::string_view name) {
+  double bytes = 0;
+  for (const Term& term : terms)
+    if (term.name == name) bytes += term.bytes;
+  return bytes;
+}
+
+/// 16-bit logits become their softmax in place: a third of the bytes.
+TEST(RankMemoryAscend, LogitsInPlaceHaveNoFp32Copy) {
+  TrainingRun run = ascend_run();
+  run.model.vocabulary.padded = 1 << 17;  // the loss decides the peak
+  run.batch.micro = 8;
+  run.platform.resumed = true;
+  fill_layout(run, 1);
+  fill_world(run);
+  const double logits = bytes_of(estimate(run).at_peak, "logits");
+  run.loss.in_16bit_logits = true;
+  EXPECT_GT(logits, 0);
+  EXPECT_DOUBLE_EQ(bytes_of(estimate(run).at_peak, "logits"), logits / 3);
+}
+
+TEST(RankMemoryAscend, AMaskOnTheHostTakesNoDeviceMemory) {
+  TrainingRun run = ascend_run();
+  run.model.attention.general_mask = true;
+  fill_layout(run, 1);
+  fill_world(run);
+  const double with = estimate(run).steady_bytes;
+  run.model.attention.mask_on_host = true;
+  EXPECT_DOUBLE_EQ(with - estimate(run).steady_bytes, 4096.0 * 4096);
+}
+
+/// The whole state at once peaks in the step; a sixteenth of it does not.
+TEST(RankMemoryAscend, SwappedStateComesBackInParts) {
+  TrainingRun run = ascend_run();
+  run.model.sequence = 16;
+  run.optimizer.on_host = true;
+  fill_layout(run, 1);
+  fill_world(run);
+  run.optimizer.swap_times = 1;
+  const RankMemory at_once = estimate(run);
+  EXPECT_DOUBLE_EQ(bytes_of(at_once.at_peak, "optimizer_step"), 12 * at_once.parameters);
+  run.optimizer.swap_times = 1000;
+  EXPECT_LT(estimate(run).peak_bytes, at_once.peak_bytes);
+}
+
+TEST(RankMemoryCuda, LegacyGroupedProductsHaveNoWorkspacesOfTransformerEngine) {
+  TrainingRun run = gpt_run();
+  run.model.moe = {.experts = 8, .top_k = 2, .width = 2048, .grouped_gemm = true};
+  run.model.moe.is_moe.assign(12, true);
+  fill_world(run);
+  const double with = bytes_of(estimate(run).steady, "te_grouped_gemm_workspaces");
+  run.model.moe.legacy_grouped_gemm = true;
+  EXPECT_DOUBLE_EQ(with, 4 * 4 * kMiB);
+  EXPECT_EQ(bytes_of(estimate(run).steady, "te_grouped_gemm_workspaces"), 0);
+}
+
 }  // namespace
 }  // namespace tidemark::framework::testing

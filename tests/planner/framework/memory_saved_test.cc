@@ -267,5 +267,35 @@ TEST(InFlight, FoldedPipelineKeepsTheSameOnEveryRank) {
   }
 }
 
+TEST(SavedLayer, AGateOfSeveralKernelsKeepsItsActivatedHalf) {
+  TrainingRun run = ascend_run();
+  fill_layout(run, 2);
+  const LocalSizes sizes = local_sizes(run, {});
+  const double half = sizes.tokens * sizes.ffn * 2;
+  const double fused_ascend = saved_mlp_ascend(run, sizes).total();
+  const double fused_cuda = saved_mlp_cuda(run, sizes).total();
+  run.model.unfused_gate = true;
+  EXPECT_DOUBLE_EQ(saved_mlp_ascend(run, sizes).total() - fused_ascend, half);
+  EXPECT_DOUBLE_EQ(saved_mlp_cuda(run, sizes).total() - fused_cuda, half);
+}
+
+/// Half a byte, and an 8-bit scale for 16 elements.
+TEST(SavedLayer, FourBitInputsTakeMoreThanHalfOfEightBits) {
+  TrainingRun run = gpt_run();
+  const LocalSizes sizes = local_sizes(run, {});
+  run.quantization.used = true;
+  const double eight = saved_mlp_cuda(run, sizes).activated;
+  run.quantization.four_bit = true;
+  EXPECT_DOUBLE_EQ(saved_mlp_cuda(run, sizes).activated, eight * 9 / 16);
+}
+
+TEST(SavedLayer, CachedKeysOfOtherContextRanksStay) {
+  TrainingRun run = ascend_run();
+  const LocalSizes sizes = local_sizes(run, {});
+  const double own = saved_attention_ascend(run, sizes).qkv;
+  run.model.attention.cached_keys = 3;
+  EXPECT_DOUBLE_EQ(saved_attention_ascend(run, sizes).qkv, 2 * own);  // query, key and value are as wide here
+}
+
 }  // namespace
 }  // namespace tidemark::framework::testing

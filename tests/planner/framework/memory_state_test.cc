@@ -199,5 +199,44 @@ TEST(StateBytes, LatentAttentionWithExpertsOnTwoStages) {
   EXPECT_NEAR(estimate(run, 4).steady_bytes / kMiB, 20535.76, 0.01);
 }
 
+/// Only the layer-wise optimizer shards, and it comes with the distributed one.
+TEST(StateBytes, MuonIsShardedOnlyWithTheDistributedOptimizer) {
+  TrainingRun run = gpt_run();
+  run.parallel.data = 8;
+  run.optimizer.kind = Optimizer::muon;
+  EXPECT_DOUBLE_EQ(bytes_each(run), 14);
+  run.optimizer.distributed = true;
+  EXPECT_DOUBLE_EQ(bytes_each(run), 6 + 8.0 / 8);
+}
+
+TEST(RankParameters, ARepeatedPredictionLayerIsHeldOnce) {
+  TrainingRun run = gpt_run();
+  const double none = count_elements(rank_parameters(run, 0));
+  run.model.mtp_layers = 1;
+  fill_layout(run, 12);
+  const double one = count_elements(rank_parameters(run, 0)) - none;
+  run.model.mtp_layers = 3;
+  fill_layout(run, 12);
+  EXPECT_EQ(count_elements(rank_parameters(run, 0)) - none, 3 * one);
+  run.model.mtp_repeated = true;
+  EXPECT_EQ(count_elements(rank_parameters(run, 0)) - none, one);
+}
+
+/// A stage that predicts further tokens embeds them itself, whatever its layers are.
+TEST(RankParameters, TheLastHybridStageEmbedsForPrediction) {
+  TrainingRun run = gpt_run();
+  run.model.kind = ModelClass::hybrid;
+  run.parallel.chunks.clear();
+  run.parallel.pipeline = 2;
+  const auto last_stage = [&](const char* pattern, bool tied) {
+    run.model.hybrid_pattern = pattern;
+    run.model.tied_embedding = tied;
+    return count_elements(rank_parameters(run, 1));
+  };
+  const double matrix = 50304 * 512;
+  const double depth = last_stage("--|--/-", true) - last_stage("--|--", true);  // a tied head shares the copy
+  EXPECT_EQ(last_stage("--|--/-", false) - last_stage("--|--", false), depth + matrix);
+}
+
 }  // namespace
 }  // namespace tidemark::framework::testing
