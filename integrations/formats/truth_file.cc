@@ -142,6 +142,7 @@ void read_megatron(const JsonNode& row, MeasuredRun& run) {
   run.hints.platform = platform_of(run.variant);
   run.hints.platform.devices = devices_of(row, {"gpus", "gpus_inferred"});
   run.hints.bert = run.suite == "bert";
+  run.hints.recorded = true;
   run.iterations = iterations_of(row);
   run.ranks.push_back({.steady_bytes = bytes_of(row, "mem_allocated_end_bytes", 1),
                        .peak_bytes = bytes_of(row, "mem_peak_bytes_final", 1)});
@@ -160,6 +161,7 @@ void read_mindspeed(const JsonNode& row, MeasuredRun& run) {
   if (run.suite.empty()) run.suite = suite_of(text_or_empty(row, "baseline_path"));
   run.hints.platform = {.framework = Framework::mindspeed_llm, .accelerator = Accelerator::ascend};
   run.hints.platform.devices = devices_of(row, {"npus"});
+  run.hints.recorded = true;
   const JsonNode ranks = row.at("ranks");
   for (std::size_t i = 0; i < ranks.size() && ranks.clean(); ++i) {
     const JsonNode at = ranks.item(i);

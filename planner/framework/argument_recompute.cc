@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <array>
+#include <span>
 
 #include "planner/framework/argument_rows.h"
 #include "planner/framework/argument_value.h"
@@ -25,13 +27,27 @@ std::string_view set_loss_implementation(Draft& draft, std::string_view word) {
   return {};
 }
 
+bool are_among(const std::vector<std::string>& modules, std::span<const std::string_view> known) {
+  return std::ranges::all_of(modules,
+                             [known](const std::string& m) { return std::ranges::find(known, m) != known.end(); });
+}
+
 std::string_view set_recompute_modules(Draft& draft, std::string_view list) {
+  constexpr std::array<std::string_view, 7> kModelled = {"core_attn", "layernorm", "mla_up_proj",   "mlp",
+                                                         "moe",       "moe_act",   "shared_experts"};
   draft.run.recompute.modules = list_items(list);
+  if (!are_among(draft.run.recompute.modules, kModelled))
+    draft.doubt = "of modules core_attn, layernorm, mla_up_proj, mlp, moe, moe_act and shared_experts are modelled";
   return {};
 }
 
 std::string_view set_offload_modules(Draft& draft, std::string_view list) {
+  constexpr std::array<std::string_view, 7> kModelled = {"attn_norm", "attn_proj",  "core_attn", "expert_fc1",
+                                                         "mlp_norm",  "qkv_linear", "moe_act"};
   draft.offload_modules = list_items(list);
+  if (!are_among(draft.offload_modules, kModelled))
+    draft.doubt =
+        "of modules attn_norm, attn_proj, core_attn, expert_fc1, mlp_norm, moe_act and qkv_linear are modelled";
   return {};
 }
 

@@ -122,7 +122,12 @@ Status Judge::judge(const Argument& argument, const std::string& name) {
     if (!inverted && row != nullptr && row->effect == Effect::used) row = nullptr;
   }
   if (row == nullptr) {
-    note(argument, name, Standing::not_understood, "unknown argument");
+    note(argument, name, Standing::not_understood, kUnknownArgument);
+    return {};
+  }
+  if (row->effect == Effect::used && draft.run.platform.framework == Framework::megatron_lm && is_of_mindspeed(name) &&
+      !is_off(argument)) {
+    note(argument, name, Standing::not_understood, "an option of MindSpeed-LLM, and the job is taken as Megatron-LM's");
     return {};
   }
   if (!argument.is_switch && is_unset(argument.value)) {
@@ -185,6 +190,30 @@ bool is_switch(std::string_view name) {
   return row != nullptr && std::holds_alternative<SetSwitch>(row->set);
 }
 
+bool is_of_mindspeed(std::string_view name) {
+  // Those that are described beside arguments of both frameworks.
+  constexpr std::array<std::string_view, 17> kOthers = {"noop-layers",
+                                                        "num-layer-list",
+                                                        "schedules-method",
+                                                        "moe-fb-overlap",
+                                                        "moe-tp-extend-ep",
+                                                        "moe-zero-memory",
+                                                        "moe-zero-memory-num-layers",
+                                                        "moe-allgather-overlap-comm",
+                                                        "moe-alltoall-overlap-comm",
+                                                        "use-fused-rmsnorm",
+                                                        "use-fused-swiglu",
+                                                        "use-fused-rotary-pos-emb",
+                                                        "use-fused-ring-attention-update",
+                                                        "use-cp-send-recv-overlap",
+                                                        "context-parallel-algo",
+                                                        "first-k-dense-replace",
+                                                        "n-shared-experts"};
+  const std::string of_table = table_name(name);
+  return std::ranges::find(kOthers, of_table) != kOthers.end() ||
+         std::ranges::find(mindspeed_arguments(), of_table, &ArgumentRow::name) != mindspeed_arguments().end();
+}
+
 std::vector<std::string_view> known_arguments() {
   std::vector<std::string_view> names;
   for (const auto& [name, row] : index()) names.push_back(name);
@@ -195,6 +224,7 @@ Result<ImportedRun> import_run(const ArgumentSet& set, const RunHints& hints) {
   if (set.arguments.empty()) return bad_input("no arguments are given");
   Draft draft;
   draft.run.platform = hints.platform;
+  draft.recorded = hints.recorded;
   ImportedRun imported;
   std::map<std::string, std::size_t> last;  // position of the one that counts
   for (std::size_t i = 0; i < set.arguments.size(); ++i) last[table_name(set.arguments[i].name)] = i;
@@ -209,6 +239,7 @@ Result<ImportedRun> import_run(const ArgumentSet& set, const RunHints& hints) {
     }
     if (Status status = judge.judge(argument, name); !status) return status.error();
   }
+  imported.lost = imported.notes.size();
   if (const Problem problem = read_environment(draft, set.environment)) return error_of(*problem, set);
   if (const Problem problem = derive(draft, hints, imported.notes)) return error_of(*problem, set);
   if (const Problem problem = find_problem(draft.run)) return error_of(*problem, set);

@@ -30,6 +30,10 @@ struct ArgumentSet {
 struct RunHints {
   Platform platform;  ///< framework, accelerator, devices, software line; environment is added to it
   bool bert = false;  ///< the script is pretrain_bert.py (no argument tells it from GPT)
+  bool t5 = false;    ///< the script is pretrain_t5.py
+  /// The arguments are the record of a run that did start: where layers do not divide over stages, what makes them
+  /// divide was left out of the record and is inferred; a number of devices that eight cannot be is not.
+  bool recorded = false;
 };
 
 enum class Standing : std::uint8_t { used, no_effect, not_understood };
@@ -46,7 +50,11 @@ struct ImportedRun {
   TrainingRun run;
   std::vector<JudgedArgument> judged;  ///< in the order given
   std::vector<std::string> notes;      ///< assumptions made, e.g. the vocabulary of a tokenizer no argument sizes
+  std::size_t lost = 0;                ///< the first notes: text that may hold arguments and was left out
 };
+
+/// Why an argument is not understood that no row of the table describes.
+inline constexpr std::string_view kUnknownArgument = "unknown argument";
 
 /// Errors (bad_input): an argument with a value that is none of its own (`place: what, and what would be right`), sizes
 /// that do not divide, a job whose memory is not modelled, with the argument that says so. Thread-safe, pure.
@@ -54,6 +62,9 @@ struct ImportedRun {
 
 /// The argument is known to take no value.
 [[nodiscard]] bool is_switch(std::string_view name);
+
+/// MindSpeed-LLM has the argument, Megatron-LM has not.
+[[nodiscard]] bool is_of_mindspeed(std::string_view name);
 
 /// Every argument known, for docs and near-miss suggestions, in byte order.
 [[nodiscard]] std::vector<std::string_view> known_arguments();

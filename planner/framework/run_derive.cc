@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "planner/framework/run_layout.h"
 #include "planner/framework/run_vocabulary.h"
@@ -11,6 +12,7 @@ namespace tidemark::framework {
 namespace {
 
 constexpr std::int64_t kAssumedDevices = 8;
+constexpr std::int64_t kMostDevices = std::int64_t{1} << 24;
 
 Problem wrong(std::string argument, std::string message) {
   return RunProblem{std::move(argument), std::move(message)};
@@ -37,7 +39,7 @@ Problem derive_kind(Draft& draft, const RunHints& hints) {
     model.kind = ModelClass::hybrid;
   } else if (hints.bert) {
     model.kind = ModelClass::bert;
-  } else if (draft.encoder_layers.value_or(0) > 0 && (draft.decoder_layers || draft.decoder_sequence)) {
+  } else if (hints.t5 || draft.decoder_sequence || (draft.encoder_layers.value_or(0) > 0 && draft.decoder_layers)) {
     model.kind = ModelClass::t5;
   }
   return std::nullopt;
@@ -62,7 +64,9 @@ Problem derive_lengths(Draft& draft) {
   }
   if (!draft.decoder_sequence) return missing("decoder-seq-length");
   model.decoder_sequence = *draft.decoder_sequence;
-  model.encoder_layers = *draft.encoder_layers;
+  const auto encoder = draft.encoder_layers.value_or(0) > 0 ? draft.encoder_layers : draft.layers;
+  if (!encoder) return missing("encoder-num-layers");
+  model.encoder_layers = *encoder;
   model.layers = draft.decoder_layers.value_or(model.encoder_layers);
   return std::nullopt;
 }
@@ -132,13 +136,25 @@ Problem derive_world(Draft& draft, Notes& notes) {
   const std::int64_t expert_copy = parallel.expert_tensor * parallel.expert * parallel.pipeline;
   parallel.world = draft.run.platform.devices;
   if (parallel.world == 0) {
-    if (kAssumedDevices % copy != 0 || kAssumedDevices % expert_copy != 0)
+    const std::int64_t least = copy / std::gcd(copy, expert_copy);
+    if (least > kMostDevices / expert_copy)
+      return wrong(
+          "", fmt::format("tensor {} x pipeline {} x context {} with expert {} x {} exceeds the {} devices that "
+                          "are modelled",
+                          parallel.tensor, parallel.pipeline, parallel.context, parallel.expert, parallel.expert_tensor,
+                          kMostDevices));
+    const bool node = kAssumedDevices % (least * expert_copy) == 0;
+    // A recorded run was measured on as many devices as it had, not on the fewest.
+    if (!node && draft.recorded)
       return wrong("", fmt::format("the number of devices is not given, and one node of {} does not fit tensor {} x "
                                    "pipeline {} x context {} with expert {} x {}; say how many",
                                    kAssumedDevices, parallel.tensor, parallel.pipeline, parallel.context,
                                    parallel.expert, parallel.expert_tensor));
-    parallel.world = kAssumedDevices;
-    notes.push_back(fmt::format("number of devices not given: one node of {} is assumed", kAssumedDevices));
+    parallel.world = node ? kAssumedDevices : least * expert_copy;
+    notes.push_back(node ? fmt::format("number of devices not given: one node of {} is assumed", kAssumedDevices)
+                         : fmt::format("number of devices not given: {} are assumed, the least that the parallel sizes "
+                                       "allow",
+                                       parallel.world));
   }
   if (parallel.world % copy != 0)
     return wrong("tensor-model-parallel-size",

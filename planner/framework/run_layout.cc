@@ -25,11 +25,11 @@ struct Share {
   bool loss = false;
 };
 
-/// What counts as a layer: as asked for, or, where the layers do not divide evenly, what makes them divide.
+/// What counts as a layer: as asked for, or, in the record of a run whose layers do not divide, what makes them divide.
 Share share_of(const Draft& draft, std::int64_t stages) {
   const std::int64_t layers = draft.run.model.layers;
   Share share{.embedding = draft.embedding_counts, .loss = draft.loss_counts};
-  if (!share.embedding && !share.loss && stages > 1 && layers % stages != 0) {
+  if (draft.recorded && !share.embedding && !share.loss && stages > 1 && layers % stages != 0) {
     share.embedding = (layers + 2) % stages == 0;
     share.loss = share.embedding || (layers + 1) % stages == 0;
   }
@@ -51,6 +51,10 @@ Problem count_chunks(Draft& draft) {
                                per_rank));
     chunks = std::max<std::int64_t>(1, per_rank / *draft.layers_per_virtual_stage);
   }
+  if (chunks > 1 && parallel.pipeline == 1)
+    return wrong(
+        draft.virtual_stages ? "num-virtual-stages-per-pipeline-rank" : "num-layers-per-virtual-pipeline-stage",
+        "chunks need more than one pipeline rank; drop it");
   if (parallel.schedule == Schedule::dualpipev) chunks = 2;
   if (chunks > kMostStages / parallel.pipeline)
     return wrong("pipeline-model-parallel-size",
@@ -95,7 +99,11 @@ Problem even_stages(const Draft& draft, Counts& counts, Notes& notes) {
                     "split would say",
                     draft.run.model.layers, stages, share.embedding ? "the embedding and " : ""));
   if (share.layers % stages != 0)
-    return wrong("num-layers", fmt::format("{} layers do not divide into {} pipeline stages", share.layers, stages));
+    return wrong("num-layers", fmt::format("{} layers do not divide into {} pipeline stages{}", share.layers, stages,
+                                           share.embedding || share.loss
+                                               ? ""
+                                               : "; --account-for-embedding-in-pipeline-split and --account-for-loss-"
+                                                 "in-pipeline-split make those count as layers"));
   counts.assign(static_cast<std::size_t>(stages), share.layers / stages);
   if (share.embedding) --counts.front();
   if (share.loss) --counts.back();

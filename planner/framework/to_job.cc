@@ -61,13 +61,17 @@ std::vector<std::string> left_out(const TrainingRun& run) {
   const bool recomputes = run.recompute.granularity != Recompute::Granularity::none ||
                           run.recompute.activation_function || run.recompute.norms;
   const bool offloads = !run.offload.modules.empty() || run.offload.attention || run.optimizer.on_host;
-  const std::array<std::pair<bool, const char*>, 8> options = {{
+  const std::array<std::pair<bool, const char*>, 12> options = {{
       {recomputes, "recompute options of the run: the policy decides what is recomputed"},
       {offloads, "offload and swap options of the run: the policy decides what is swapped"},
       {run.quantization.used, "8-bit and 4-bit training: planned in 16 bits"},
       {run.model.hidden_dropout > 0, "masks of hidden dropout"},
       {run.model.positions == PositionEmbedding::learned_absolute, "the table of learned positions"},
       {run.model.variable_lengths, "shorter samples: planned at the full sequence length"},
+      {run.model.attention.qk_norm, "the norms of queries and keys"},
+      {run.model.linear_bias || run.model.attention.qkv_bias, "biases of linear layers"},
+      {run.model.moe.experts > 0 && run.model.moe.shared_gate, "the gate of the shared experts"},
+      {run.loss.fused || run.loss.chunk_tokens > 0, "loss fusion and chunks: planned as one unfused loss"},
       {run.optimizer.kind == Optimizer::muon, "muon: its state is planned as Adam's"},
       {run.model.attention.groups < run.parallel.tensor && !run.model.attention.multi_latent,
        "fewer query groups than tensor ranks: planned as one a rank"},
