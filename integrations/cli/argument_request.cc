@@ -11,6 +11,7 @@
 #include "integrations/formats/file.h"
 #include "integrations/formats/import_arguments.h"
 #include "integrations/formats/import_yaml.h"
+#include "integrations/formats/rank_memory_report.h"
 #include "planner/framework/to_job.h"
 
 namespace tidemark::cli {
@@ -39,8 +40,18 @@ std::optional<Accelerator> accelerator_of(std::string name) {
   return std::nullopt;
 }
 
-/// A device named on the command line decides what the job runs on.
+void run_on(Accelerator accelerator, framework::Platform& platform) {
+  platform.accelerator = accelerator;
+  platform.framework =
+      accelerator == Accelerator::ascend ? framework::Framework::mindspeed_llm : framework::Framework::megatron_lm;
+}
+
+/// The generation or the device named on the command line decides what the job runs on.
 Status choose_accelerator(const JobOptions& options, framework::Platform& platform) {
+  if (const std::optional<Accelerator> named = accelerator_of(options.accelerator)) {
+    run_on(*named, platform);
+    return {};
+  }
   if (options.device.empty()) return {};
   const Result<std::filesystem::path> device = find_device(options.device, options.megatron_args);
   if (!device) return bad_input("--device: " + device.error().message);
@@ -52,17 +63,16 @@ Status choose_accelerator(const JobOptions& options, framework::Platform& platfo
   if (!accelerator)
     return bad_input(
         fmt::format("--device: {} is none of the accelerators whose frameworks are modelled (A100, H100, "
-                    "H200, GB200, Ascend)",
+                    "H200, GB200, Ascend); say with --accelerator which it is like",
                     machine.value().name));
-  platform.accelerator = *accelerator;
-  platform.framework =
-      *accelerator == Accelerator::ascend ? framework::Framework::mindspeed_llm : framework::Framework::megatron_lm;
+  run_on(*accelerator, platform);
   return {};
 }
 
 std::string remark_on(const JudgedArgument& argument) {
   return fmt::format("{}{}--{} is not understood: {}{}", argument.place, argument.place.empty() ? "" : ": ",
-                     argument.name, argument.reason, argument_hint(argument.name));
+                     argument.name, argument.reason,
+                     argument.reason == framework::kUnknownArgument ? argument_hint(argument.name) : "");
 }
 
 Status refuse_not_understood(const ImportedRun& imported) {
@@ -71,6 +81,7 @@ Status refuse_not_understood(const ImportedRun& imported) {
     if (argument.standing != Standing::not_understood) continue;
     all += (all.empty() ? "" : "; ") + remark_on(argument);
   }
+  for (std::size_t i = 0; i < imported.lost; ++i) all += (all.empty() ? "" : "; ") + imported.notes[i];
   return all.empty() ? Status() : bad_input(all);
 }
 
@@ -93,6 +104,13 @@ Result<ImportedRun> read_training_run(const JobOptions& options) {
   std::vector<std::string>& notes = imported.value().notes;
   for (std::string& note : notes) note = fmt::format("{}: {}", options.megatron_args.string(), note);
   notes.insert(notes.begin(), file.value().notes.begin(), file.value().notes.end());
+  imported.value().lost += file.value().notes.size();
+  if (options.accelerator.empty() && options.device.empty())
+    notes.push_back(fmt::format("{}: accelerator taken as {}, {}; --accelerator or --device would say",
+                                options.megatron_args.string(), accelerator_text(hints.platform.accelerator),
+                                hints.platform.accelerator == Accelerator::ascend
+                                    ? "since the file speaks of MindSpeed or NPUs"
+                                    : "which nothing says"));
   if (options.strict) {
     if (Status status = refuse_not_understood(imported.value()); !status) return status.error();
   }

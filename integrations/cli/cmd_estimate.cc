@@ -71,7 +71,7 @@ class EstimateCommand final : public Command {
     const auto& [imported, knobs, notes] = job.value();
     for (const std::string& remark : import_remarks(imported)) console.note(remark);
     Result<std::vector<framework::RankMemory>> stages = framework::estimate_stages(imported.run, knobs);
-    if (!stages) return stages.error();
+    if (!stages) return bad_input(job_.megatron_args.string() + ": " + stages.error().message);
     const RankMemoryReport report{.what = job_.megatron_args.string(),
                                   .imported = &imported,
                                   .stages = std::move(stages).value(),

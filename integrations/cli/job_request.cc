@@ -128,8 +128,13 @@ void add_argument_options(CLI::App& app, JobOptions& options) {
       ->type_name("FILE");
   add_count(app, "--world-size", options.world_size, 1, kMostWorldSize,
             "with --megatron-args: devices of the job, where the file does not say");
-  app.add_flag("--strict", options.strict, "with --megatron-args: an argument that is not understood is an error");
-  for (const char* name : {"--world-size", "--strict"}) app.get_option(name)->needs("--megatron-args");
+  add_word(
+      app, "--accelerator", options.accelerator, "accelerator", {"a100", "h100", "gb200", "ascend"},
+      "with --megatron-args: the generation whose kernels and workspaces count (default: --device's, else what the "
+      "file speaks of)");
+  app.add_flag("--strict", options.strict,
+               "with --megatron-args: an argument that is not understood, or lines that are left out, are an error");
+  for (const char* name : {"--world-size", "--accelerator", "--strict"}) app.get_option(name)->needs("--megatron-args");
 }
 
 void add_job_options(CLI::App& app, JobOptions& options) {

@@ -18,8 +18,9 @@ struct JobOptions {
   std::filesystem::path model;
   std::filesystem::path megatron_args;  ///< in place of `model`; empty: not given
   int world_size = 0;                   ///< devices of that job; 0: as its file says
-  bool strict = false;                  ///< an argument not understood is an error
-  std::string device;                   ///< empty: the model file's
+  std::string accelerator;              ///< of that job; empty: as --device or its file says
+  bool strict = false;  ///< an argument not understood, or text that may hold some and was left out, is an error
+  std::string device;   ///< empty: the model file's
   std::string policy = "optimal";
   Imbalance imbalance;
   std::filesystem::path imbalance_from;

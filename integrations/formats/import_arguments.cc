@@ -159,6 +159,10 @@ void collect(const std::vector<ShellText>& words, std::string_view file, Argumen
                            .value = sign == std::string::npos ? "" : text.substr(sign + 1),
                            .is_switch = sign == std::string::npos,
                            .place = at(file, word.line(1))});
+    } else if (text.starts_with('@') &&
+               (arguments.empty() || !arguments.back().value.empty() || framework::is_switch(arguments.back().name))) {
+      out.notes.push_back(
+          fmt::format("{}: the arguments in {} are left out; give them here", at(file, word.line(1)), shown(text)));
     } else if (arguments.empty()) {
       continue;
     } else if (word.unresolved && text.starts_with('$') &&
@@ -206,7 +210,9 @@ Result<ArgumentFile> read_script(std::string_view text, std::string_view file) {
     return bad_input(fmt::format("{}: more than {} arguments", file, kMostArguments));
   take_variables(script.value(), file, out);
   const std::string& program = script.value().program;
-  out.hints.bert = program.substr(program.find_last_of('/') + 1).find("bert") != std::string::npos;
+  const std::string name = program.substr(program.find_last_of('/') + 1);
+  out.hints.bert = name.find("bert") != std::string::npos;
+  out.hints.t5 = !out.hints.bert && name.find("t5") != std::string::npos;
   return out;
 }
 
@@ -220,11 +226,29 @@ bool is_script(std::string_view text, std::string_view file) {
   return text.find("torchrun") != std::string_view::npos || text.find(".py") != std::string_view::npos;
 }
 
-/// Options only MindSpeed has, or devices only it runs on.
-bool is_mindspeed(std::string_view text) {
-  for (const std::string_view sign : {"mindspeed", "MindSpeed", "NPUS_PER_NODE", "ASCEND", "torch_npu", "PYTORCH_NPU",
-                                      "HCCL_", "reuse-fp32-param", "reuse_fp32_param", "\"npus\""})
-    if (text.find(sign) != std::string_view::npos) return true;
+/// The text without comments: what they speak of decides nothing.
+std::string without_comments(std::string_view text) {
+  std::string kept;
+  kept.reserve(text.size());
+  bool comment = false;
+  char before = '\n';
+  for (const char c : text) {
+    if (c == '\n') comment = false;
+    if (c == '#' && (before == '\n' || before == ' ' || before == '\t')) comment = true;
+    if (!comment) kept += c;
+    before = c;
+  }
+  return kept;
+}
+
+/// An option only MindSpeed has, or a word for devices only it runs on.
+bool is_mindspeed(const framework::ArgumentSet& set, std::string_view text) {
+  for (const Argument& argument : set.arguments)
+    if (framework::is_of_mindspeed(argument.name)) return true;
+  const std::string read = without_comments(text);
+  for (const std::string_view sign :
+       {"mindspeed", "MindSpeed", "NPUS_PER_NODE", "ASCEND", "torch_npu", "PYTORCH_NPU", "HCCL_", "\"npus\""})
+    if (read.find(sign) != std::string::npos) return true;
   return false;
 }
 
@@ -239,7 +263,7 @@ Result<ArgumentFile> read_arguments(std::string_view text, std::string_view file
   if (read.value().set.arguments.empty())
     return bad_input(
         fmt::format("{}: it holds no argument; write `--num-layers: 32` lines or give the launch script", file_name));
-  if (is_mindspeed(text)) {
+  if (is_mindspeed(read.value().set, text)) {
     read.value().hints.platform.framework = framework::Framework::mindspeed_llm;
     read.value().hints.platform.accelerator = framework::Accelerator::ascend;
   }

@@ -114,7 +114,14 @@ Json stages_json(const RankMemoryReport& report) {
   return stages;
 }
 
+/// What the figures hold for: with another accelerator or world size they are others.
+std::string platform_line(const framework::TrainingRun& run) {
+  return fmt::format("modelled on {}, {} devices\n", accelerator_text(run.platform.accelerator), run.parallel.world);
+}
+
 void add_common(Json& json, const RankMemoryReport& report) {
+  json["accelerator"] = accelerator_text(report.imported->run.platform.accelerator);
+  json["world_size"] = report.imported->run.parallel.world;
   json["stages"] = stages_json(report);
   json["assumed"] = report.imported->notes;
   json["not_understood"] = not_understood(report);
@@ -153,10 +160,15 @@ std::string band_line(const framework::TrainingRun& run) {
 
 }  // namespace
 
+std::string_view accelerator_text(framework::Accelerator accelerator) {
+  constexpr std::array<std::string_view, 4> kNames = {"A100", "H100", "GB200", "Ascend"};
+  return kNames[static_cast<std::size_t>(accelerator)];
+}
+
 std::string rank_memory_text(const RankMemoryReport& report, std::size_t most) {
   std::string text = report.what +
                      ": predicted memory of the framework's allocator, one rank per pipeline stage (modelled)\n" +
-                     stage_table(report) + note_lines(report);
+                     platform_line(report.imported->run) + stage_table(report) + note_lines(report);
   for (const RankMemory& at : report.stages) text += term_table(at, most);
   return text;
 }
@@ -180,8 +192,8 @@ BandCheck check_band(const std::vector<RankMemory>& stages, const framework::Err
 }
 
 std::string band_check_text(const RankMemoryReport& report, const BandCheck& check, std::size_t most) {
-  return verdict_line(report, check) + band_line(report.imported->run) + stage_table(report) + note_lines(report) +
-         term_table(report.stages[check.worst], most);
+  return verdict_line(report, check) + platform_line(report.imported->run) + band_line(report.imported->run) +
+         stage_table(report) + note_lines(report) + term_table(report.stages[check.worst], most);
 }
 
 std::string band_check_json(const RankMemoryReport& report, const BandCheck& check) {

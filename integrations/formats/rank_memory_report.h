@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/bytes.h"
@@ -19,6 +20,9 @@ struct RankMemoryReport {
   std::vector<framework::RankMemory> stages;
   std::vector<std::string> notes;  ///< one line each: calibrations that were used
 };
+
+/// `H100`, as reports name it.
+[[nodiscard]] std::string_view accelerator_text(framework::Accelerator accelerator);
 
 /// `most`: terms listed per stage.
 [[nodiscard]] std::string rank_memory_text(const RankMemoryReport& report, std::size_t most);

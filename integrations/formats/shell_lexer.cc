@@ -52,9 +52,15 @@ std::size_t end_of_unit(std::string_view script, std::size_t at, int depth) {
   return at + 1;
 }
 
+/// A quotation that begins at `at` and nothing ends.
+bool is_open(std::string_view script, std::size_t at, std::size_t end) {
+  return is_one_of(script[at], "'\"`") && end == script.size() && (end - at < 2 || script.back() != script[at]);
+}
+
 class Lexer {
  public:
   explicit Lexer(std::string_view script) : script_(script) {}
+  [[nodiscard]] std::size_t open_quote() const { return open_quote_; }
 
   std::vector<ShellCommand> run() {
     while (at_ < script_.size()) step();
@@ -158,7 +164,9 @@ class Lexer {
         if (skip_continuation()) continue;
         at_ = std::min(at_ + 2, script_.size());
       } else {
-        at_ = end_of_unit(script_, at_, 0);
+        const std::size_t begin = at_;
+        at_ = end_of_unit(script_, begin, 0);
+        if (is_open(script_, begin, at_)) open_quote_ = std::min(open_quote_, begin);
       }
       word.end = at_;
       if (script_[at_ - 1] == '=' && peek() == '(') {
@@ -188,6 +196,7 @@ class Lexer {
 
   std::string_view script_;
   std::size_t at_ = 0;
+  std::size_t open_quote_ = std::string_view::npos;
   ShellCommand command_;
   std::vector<ShellCommand> commands_;
   std::vector<std::string> here_;
@@ -201,6 +210,12 @@ std::size_t end_of_shell_unit(std::string_view script, std::size_t at) {
 
 std::vector<ShellCommand> shell_commands(std::string_view script) {
   return Lexer(script).run();
+}
+
+std::size_t open_shell_quote(std::string_view script) {
+  Lexer lexer(script);
+  lexer.run();
+  return lexer.open_quote();
 }
 
 }  // namespace tidemark

@@ -28,6 +28,9 @@ struct ShellCommand {
 /// brackets that are never closed reach to the end of the script.
 [[nodiscard]] std::vector<ShellCommand> shell_commands(std::string_view script);
 
+/// Where a quotation begins that nothing ends; npos: nowhere.
+[[nodiscard]] std::size_t open_shell_quote(std::string_view script);
+
 /// One past what begins at `at` with a quote, `${`, `$(` or a backquote; at + 1 for anything else.
 [[nodiscard]] std::size_t end_of_shell_unit(std::string_view script, std::size_t at);
 

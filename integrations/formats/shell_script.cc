@@ -306,6 +306,9 @@ class Reader {
 }  // namespace
 
 Result<ShellScript> read_shell_script(std::string_view text, std::string_view file_name) {
+  if (const std::size_t quote = open_shell_quote(text); quote != std::string_view::npos)
+    return bad_input(fmt::format("{}:{}: this quotation never ends; close it", file_name,
+                                 1 + std::ranges::count(text.substr(0, quote), '\n')));
   Reader reader(text, file_name);
   reader.follow(shell_commands(text));
   return reader.finish();

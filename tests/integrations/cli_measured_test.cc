@@ -67,6 +67,33 @@ TEST_F(Measured, TermsOfAStageAddUpToItsFigures) {
   EXPECT_NEAR(steady + peak, stage.at("peak_bytes").get<double>(), 64);
 }
 
+TEST_F(Measured, TheAcceleratorTakenIsNamed) {
+  const Ran assumed = place.run(estimate);
+  EXPECT_NE(assumed.out.find("modelled on H100, 8 devices\n"), std::string::npos) << assumed.out;
+  EXPECT_NE(assumed.err.find("accelerator taken as H100, which nothing says; --accelerator or --device would say"),
+            std::string::npos)
+      << assumed.err;
+  const json other = answer(with(estimate, {"--accelerator", "ascend"}));
+  EXPECT_EQ(other.at("accelerator"), "Ascend");
+  EXPECT_EQ(other.at("world_size"), 8);
+  EXPECT_NE(peak_of(other), peak_of(answer(estimate)));
+  const Ran verdict = place.run(with(check, {"--accelerator", "a100", "--budget", "8GiB"}));
+  EXPECT_NE(verdict.out.find("modelled on A100, 8 devices\n"), std::string::npos) << verdict.out;
+  EXPECT_EQ(verdict.err.find("accelerator"), std::string::npos) << verdict.err;
+  expect_refused(place, with(estimate, {"--accelerator", "h10"}), "unknown accelerator 'h10'.*did you mean 'h100'");
+}
+
+TEST_F(Measured, LinesLeftOutAreAnErrorWhereAskedFor) {
+  place.write("run.sh",
+              "torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 2 --hidden-size 512 --num-attention-heads 8 "
+              "--seq-length 64 --micro-batch-size 1 --fp32-residual-connection --bf16 $MORE\n");
+  const Ran lax = place.run({"estimate", "--megatron-args", "run.sh"});
+  EXPECT_EQ(lax.status, 0) << lax.err;
+  EXPECT_EQ(lax.err.find("did you mean"), std::string::npos) << lax.err;
+  expect_refused(place, {"estimate", "--megatron-args", "run.sh", "--strict"},
+                 "nothing in the file says what .* holds; it is left out");
+}
+
 TEST_F(Measured, AVerdictHoldsTheBandAgainstTheBudget) {
   const json pass = answer(with(check, {"--budget", "1TiB"}));
   EXPECT_EQ(pass["verdict"], "PASS");

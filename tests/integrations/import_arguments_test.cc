@@ -146,6 +146,33 @@ TEST(LaunchScript, LeavesUnknownVariablesBehindSwitchesOut) {
   EXPECT_NE(file.notes[0].find("run.sh:1: nothing in the file says what '$MORE' holds"), std::string::npos);
 }
 
+TEST(LaunchScript, NamesAQuotationThatNeverEnds) {
+  const auto file = read_arguments("A=1 # it's\ntorchrun pretrain.py --x \"8\n --y 1\n", "run.sh");
+  ASSERT_FALSE(file.ok());
+  EXPECT_EQ(file.error().message, "run.sh:2: this quotation never ends; close it");
+  EXPECT_EQ(x_of("A='it is'\necho \"it's\" <<E\ndon't\nE", "--x \"8\""), "8");
+}
+
+TEST(LaunchScript, LeavesFilesOfArgumentsOutWithANote) {
+  const ArgumentFile file = read("torchrun pretrain.py --bf16 @more.txt --x 1\n");
+  ASSERT_EQ(file.notes.size(), 1U);
+  EXPECT_NE(file.notes.front().find("run.sh:1: the arguments in '@more.txt'"), std::string::npos);
+  EXPECT_EQ(value_of(file, "bf16"), "switch");
+}
+
+TEST(LaunchScript, SaysTheFrameworkByItsArgumentsNotItsComments) {
+  const auto framework_of = [](std::string_view text, std::string_view name) {
+    return read(text, name).hints.platform.framework;
+  };
+  using framework::Framework;
+  EXPECT_EQ(framework_of("--num-layers: 8 # not for ASCEND\n# mindspeed\n", "a.yaml"), Framework::megatron_lm);
+  EXPECT_EQ(framework_of("--num-layers: 8\n--swap_attention: true\n", "a.yaml"), Framework::mindspeed_llm);
+  EXPECT_EQ(framework_of("{\"noop_layers\": \"1,2\"}", "a.json"), Framework::mindspeed_llm);
+  EXPECT_EQ(framework_of("export HCCL_BUFFSIZE=1\npython p.py --x 1", "a.sh"), Framework::mindspeed_llm);
+  EXPECT_TRUE(read("python pretrain_t5.py --x 1").hints.t5);
+  EXPECT_FALSE(read("python pretrain_gpt.py --x 1").hints.t5);
+}
+
 TEST(LaunchScript, ThatNeverEndsIsRefused) {
   std::string text = "A=--x\n";
   for (int i = 0; i < 64; ++i) text += "A=\"$A $A\"\n";
