@@ -20,6 +20,7 @@ constexpr std::string_view kAdaptive =
 constexpr std::string_view kHyper = "hyper-connections: their widened residual stream is not modelled";
 
 constexpr std::array kRows = {
+    refused("yaml-cfg", "the file replaces all arguments here; give it instead"),
     refused("img-h", kImages),
     refused("img-w", kImages),
     refused("patch-dim", kImages),

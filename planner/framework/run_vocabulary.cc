@@ -25,7 +25,8 @@ constexpr std::array kTokenizers = {
     Known{"TikTokenizer", 131072, "Megatron-LM's default size of a tiktoken vocabulary"},
 };
 
-/// Parts of a tokenizer's path, in lower case, by which a published model is known; the first that is found counts.
+/// Parts of a tokenizer's path, in lower case, by which a published model is known: in the last folder or file that
+/// holds one, the longest.
 constexpr std::array kPaths = {
     Known{"baichuan2", 125696, "config.json of Baichuan2"},
     Known{"llama-2", 32000, "config.json of Llama 2"},
@@ -48,6 +49,8 @@ constexpr std::array kPaths = {
     Known{"phi-3.5-moe", 32064, "config.json of Phi-3.5-MoE"},
     Known{"phi35", 32064, "config.json of Phi-3.5-MoE"},
     Known{"gemma", 256000, "config.json of Gemma"},
+    Known{"gemma-3", 262144, "config.json of Gemma 3"},
+    Known{"gemma3", 262144, "config.json of Gemma 3"},
     Known{"yi-", 64000, "config.json of Yi"},
     Known{"mamba2", 50288, "config.json of Mamba2"},
     Known{"mamba-2", 50288, "config.json of Mamba2"},
@@ -69,11 +72,24 @@ constexpr std::array<std::int64_t, 9> kPublished = {128256, 151936, 152064, 1292
 constexpr std::int64_t kOrdinaryMultiple = 4096;
 constexpr std::int64_t kUnknownModel = 32000;
 
+/// The published model that a path names; size 0: none.
+Known named_by(std::string_view path) {
+  while (!path.empty()) {
+    const std::size_t slash = path.rfind('/');
+    const std::string_view part = slash == std::string_view::npos ? path : path.substr(slash);
+    Known best{};
+    for (const Known& known : kPaths)
+      if (known.key.size() > best.key.size() && part.find(known.key) != std::string_view::npos) best = known;
+    if (best.size > 0) return best;
+    path.remove_suffix(part.size());
+  }
+  return {};
+}
+
 Known looked_up(const Draft& draft, std::string_view tokenizer) {
   const Vocabulary& vocabulary = draft.run.model.vocabulary;
   const std::string path = lower_case(vocabulary.tokenizer_path);
-  for (const Known& known : kPaths)
-    if (path.find(known.key) != std::string::npos) return known;
+  if (const Known named = named_by(path); named.size > 0) return named;
   for (const Known& known : kTokenizers)
     if (known.key == tokenizer) return known;
   const std::int64_t multiple = vocabulary.multiple * draft.run.parallel.tensor;

@@ -153,8 +153,9 @@ INSTANTIATE_TEST_SUITE_P(
                     "is a number far off?"},
         BadArgument{"Tensors", "--num-layers 99996 --num-experts 65536 --moe-ffn-hidden-size 1 --hidden-size 8",
                     "far off"},
-        BadArgument{"Image", "--img-h 336", "multimodal"}, BadArgument{"Rl", "--rl-partial-rollouts", "reinforcement"},
-        BadArgument{"Lora", "--lora-r 16", "LoRA"},
+        BadArgument{"Image", "--img-h 336", "multimodal"},
+        BadArgument{"OtherFile", "--yaml-cfg job.yaml", "replaces all arguments"},
+        BadArgument{"Rl", "--rl-partial-rollouts", "reinforcement"}, BadArgument{"Lora", "--lora-r 16", "LoRA"},
         BadArgument{"Distillation", "--export-kd-cfg x.yaml", "distillation"},
         BadArgument{"Sparse", "--enable-dsa-indexer", "sparse attention"},
         BadArgument{"Mamba", "--spec some.mamba_spec layer", "--hybrid-layer-pattern"},
@@ -221,6 +222,19 @@ TEST(DerivedSizes, AssumeTheLeastDevicesThatFit) {
   const auto recorded = import_small("--pipeline-model-parallel-size 12", {.recorded = true});
   ASSERT_FALSE(recorded.ok());
   EXPECT_NE(recorded.error().message.find("the number of devices is not given"), std::string::npos);
+}
+
+TEST(DerivedSizes, TakeTheVocabularyOfTheLastNameInAPath) {
+  const auto size_of = [](const std::string& path) {
+    return small_run("--make-vocab-size-divisible-by 1 --tokenizer-type PretrainedFromHF --tokenizer-name-or-path " +
+                     path)
+        .model.vocabulary.padded;
+  };
+  EXPECT_EQ(size_of("/models/Qwen/gemma-3/tokenizer"), 262144);
+  EXPECT_EQ(size_of("/models/gemma"), 256000);
+  EXPECT_EQ(size_of("/baichuan2/hf"), 125696);
+  EXPECT_EQ(size_of("codellama-2"), 32016);
+  EXPECT_EQ(size_of("/models/unheard-of/"), 32000);
 }
 
 TEST(DerivedSizes, TellT5ByItsScriptOrItsDecoder) {
