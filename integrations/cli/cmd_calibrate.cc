@@ -20,6 +20,9 @@ namespace {
 
 using framework::Calibration;
 
+/// A job that takes a hundred times as long as modelled is not the job that was modelled.
+constexpr double kMostTimesOff = 100;
+
 /// Modelled time on the compute lane of a rank's step.
 double compute_ns(const RankPlan& rank) {
   double total = 0;
@@ -94,7 +97,14 @@ class CalibrateCommand final : public Command {
     if (!measured) return measured.error();
     const Result<double> modelled = modelled_ns(console);
     if (!modelled) return modelled.error();
-    calibration.op_time_scale = measured.value().step_ns / modelled.value();
+    const double scale = measured.value().step_ns / modelled.value();
+    if (scale < 1 / kMostTimesOff || scale > kMostTimesOff) {
+      return bad_input(
+          fmt::format("{}: a step of {:.3f} ms where {:.3f} ms are modelled is that of another job, device or "
+                      "rank; name the MODEL, --device and --ranks it was measured with",
+                      file.string(), measured.value().step_ns / 1e6, modelled.value() / 1e6));
+    }
+    calibration.op_time_scale = scale;
     calibration.sources.push_back(
         fmt::format("compute time of a step of {}: {:.3f} ms measured over {} steps, {:.3f} "
                     "ms modelled",

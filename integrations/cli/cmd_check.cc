@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -20,6 +21,12 @@ namespace tidemark::cli {
 namespace {
 
 constexpr int kMostTop = 10'000;
+
+bool is_understood(const framework::ImportedRun& imported) {
+  return std::ranges::none_of(imported.judged, [](const framework::JudgedArgument& argument) {
+    return argument.standing == framework::Standing::not_understood;
+  });
+}
 
 class CheckCommand final : public Command {
  public:
@@ -85,7 +92,8 @@ class CheckCommand final : public Command {
                                   .imported = &imported,
                                   .stages = std::move(stages).value(),
                                   .notes = notes};
-    const BandCheck check = check_band(report.stages, framework::band_of(imported.run), budget.value());
+    const BandCheck check =
+        check_band(report.stages, framework::band_of(imported.run), budget.value(), is_understood(imported));
     const Status status =
         console.print(job_.format == Format::json ? band_check_json(report, check)
                                                   : band_check_text(report, check, static_cast<std::size_t>(top_)));

@@ -138,6 +138,10 @@ std::string verdict_line(const RankMemoryReport& report, const BandCheck& check)
       return fmt::format("{} and {} of error band are within budget {}\n", head, format_bytes(check.band_bytes),
                          format_bytes(check.budget_bytes));
     case BandVerdict::near:
+      if (needed <= check.budget_bytes)
+        return fmt::format("{} is within budget {}, but with arguments that are not understood no error band holds: it "
+                           "may not fit\n",
+                           head, format_bytes(check.budget_bytes));
       return fmt::format("{} is within budget {}, but with {} of error band it exceeds it by {}: it may not fit\n",
                          head, format_bytes(check.budget_bytes), format_bytes(check.band_bytes),
                          format_bytes(needed - check.budget_bytes));
@@ -179,15 +183,17 @@ std::string rank_memory_json(const RankMemoryReport& report) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-BandCheck check_band(const std::vector<RankMemory>& stages, const framework::ErrorBand& band, Bytes budget_bytes) {
+BandCheck check_band(const std::vector<RankMemory>& stages, const framework::ErrorBand& band, Bytes budget_bytes,
+                     bool understood) {
   const auto worst = std::ranges::max_element(stages, {}, &RankMemory::running_peak_bytes);
   BandCheck check{.worst = static_cast<std::size_t>(worst - stages.begin()),
                   .peak_bytes = whole(worst->running_peak_bytes),
                   .band_bytes = whole(worst->running_peak_bytes * band.percent / 100),
                   .budget_bytes = budget_bytes};
-  check.verdict = check.peak_bytes > budget_bytes                      ? BandVerdict::fail
-                  : check.peak_bytes + check.band_bytes > budget_bytes ? BandVerdict::near
-                                                                       : BandVerdict::pass;
+  const bool within_band = check.peak_bytes + check.band_bytes <= budget_bytes;
+  check.verdict = check.peak_bytes > budget_bytes ? BandVerdict::fail
+                  : within_band && understood     ? BandVerdict::pass
+                                                  : BandVerdict::near;
   return check;
 }
 

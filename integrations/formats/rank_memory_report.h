@@ -44,8 +44,9 @@ struct BandCheck {
 };
 
 /// REQUIRES: at least one stage. `stages` are of a cautious run (error_band.h).
+/// `understood`: every argument is. Where one is not, nothing measured says how far off the prediction is: no PASS.
 [[nodiscard]] BandCheck check_band(const std::vector<framework::RankMemory>& stages, const framework::ErrorBand& band,
-                                   Bytes budget_bytes);
+                                   Bytes budget_bytes, bool understood);
 
 [[nodiscard]] std::string band_check_text(const RankMemoryReport& report, const BandCheck& check, std::size_t most);
 [[nodiscard]] std::string band_check_json(const RankMemoryReport& report, const BandCheck& check);

@@ -1,8 +1,10 @@
 // Measured memory on the command line: scores, verdicts with an error band, and corrections that come back.
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -179,7 +181,7 @@ TEST_F(Measured, ASnapshotOfAnotherRunIsRefused) {
 }
 
 TEST_F(Measured, TimesAndLinksReachThePlan) {
-  place.write("steps.csv", "Step,Computing,Free\n1,9000000,1\n2,11000000,1\n");
+  place.write("steps.csv", "Step,Computing,Free\n1,90000,1\n2,110000,1\n");
   const Ran calibrate = place.run(
       {"calibrate", small_model(), "--step-trace-time", "steps.csv", "--d2h", "7.5GB/s", "--out", "mine.json"});
   ASSERT_EQ(calibrate.status, 0) << calibrate.err;
@@ -199,6 +201,23 @@ TEST_F(Measured, TimesAndLinksReachThePlan) {
   const auto step_ms = [](const Ran& ran) { return json::parse(ran.out).at("step_ms").get<double>(); };
   EXPECT_NEAR(step_ms(corrected), step_ms(scaled), 1e-4 * step_ms(scaled));
   EXPECT_NE(step_ms(corrected), step_ms(step({})));
+}
+
+/// Nothing measured says how far off a prediction is that leaves an argument out.
+TEST_F(Measured, NoPassWhereAnArgumentIsNotUnderstood) {
+  place.write("odd.yaml", text_of(place.path("run.yaml")) + "\nfp32-residual-connection: true\n");
+  const json odd = answer({"check", "--megatron-args", "odd.yaml", "--world-size", "8", "--budget", "1TiB"});
+  EXPECT_EQ(odd["verdict"], "NEAR");
+  EXPECT_NE(odd["line"].get<std::string>().find("not understood"), std::string::npos) << odd["line"];
+}
+
+TEST_F(Measured, AStepOfAnotherJobCorrectsNothing) {
+  for (const char* computing : {"90000000000", "1"}) {
+    place.write("steps.csv", fmt::format("Step,Computing,Free\n1,{0},1\n2,{0},1\n", computing));
+    expect_refused(place, {"calibrate", small_model(), "--step-trace-time", "steps.csv", "--out", "mine.json"},
+                   "^steps\\.csv: a step of .* ms where .* is that of another job");
+    EXPECT_FALSE(std::filesystem::exists(place.path("mine.json")));
+  }
 }
 
 TEST_F(Measured, WhatCannotBeReadIsNamedAndNothingIsWritten) {
