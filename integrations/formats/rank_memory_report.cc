@@ -139,9 +139,10 @@ std::string verdict_line(const RankMemoryReport& report, const BandCheck& check)
                          format_bytes(check.budget_bytes));
     case BandVerdict::near:
       if (needed <= check.budget_bytes)
-        return fmt::format("{} is within budget {}, but with arguments that are not understood no error band holds: it "
-                           "may not fit\n",
-                           head, format_bytes(check.budget_bytes));
+        return fmt::format(
+            "{} is within budget {}, but with arguments that are not understood no error band holds: it "
+            "may not fit\n",
+            head, format_bytes(check.budget_bytes));
       return fmt::format("{} is within budget {}, but with {} of error band it exceeds it by {}: it may not fit\n",
                          head, format_bytes(check.budget_bytes), format_bytes(check.band_bytes),
                          format_bytes(needed - check.budget_bytes));
