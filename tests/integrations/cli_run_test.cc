@@ -127,16 +127,19 @@ TEST_F(CliRun, SignalsEndItAtOnceWhileMemoryIsTaken) {
   plan();
   const pid_t process =
       place.start({TIDEMARK_PROGRAM, "run", "plan.json", "--device", "host", "--scale", "1/2", "--verify"}, "");
+  // With a sanitizer, reading the plan alone takes that much: signals are still caught then.
   constexpr long kTakenKib = 100 * 1024;
+  const auto catches_none = [&] {
+    const std::uint64_t caught = std::stoull(status_line(process, "SigCgt"), nullptr, 16);
+    return (caught >> (SIGINT - 1) & 1) + (caught >> (SIGTERM - 1) & 1) + (caught >> (SIGHUP - 1) & 1) == 0;
+  };
   std::string resident;
   do {
     ::usleep(1000);
     const std::string state = status_line(process, "State");
-    ASSERT_TRUE(!state.empty() && state.find('Z') == std::string::npos) << "over before it was looked at";
+    ASSERT_TRUE(!state.empty() && state.find('Z') == std::string::npos) << "over before signals ended it at once";
     resident = status_line(process, "VmRSS");
-  } while (resident.empty() || std::stol(resident) < kTakenKib);
-  const std::uint64_t caught = std::stoull(status_line(process, "SigCgt"), nullptr, 16);
-  for (const int number : {SIGINT, SIGTERM, SIGHUP}) EXPECT_EQ(caught >> (number - 1) & 1, 0U) << number;
+  } while (resident.empty() || std::stol(resident) < kTakenKib || !catches_none());
   ::kill(process, SIGTERM);
   const Ran ran = place.finish(process, "");
   EXPECT_EQ(ran.status, 128 + SIGTERM) << ran.out << ran.err;
