@@ -186,6 +186,9 @@ std::string SectionCheck::enter(std::size_t i) {
       return name(b.residency) + " is not routed, or nothing touches it";
     if (program_.layout.arena_of[row(b.residency)] != id_of<ArenaId>(0))
       return name(b.residency) + " is not in the first arena";
+    if (b.offset < 0 || b.offset > program_.layout.arenas.front().height_bytes)
+      return fmt::format("the buffer of {} at offset {} is not within the arena, or not aligned", name(b.residency),
+                         b.offset);
   }
   SectionParts parts = parts_of(schedule_, buffers_of(program_, section), clock_);
   if (i + 1 == program_.sections.size() && end != static_cast<std::int64_t>(program_.chunk_buffers.size()))
@@ -212,6 +215,8 @@ std::string SectionCheck::check_tasks(const SectionParts& parts) const {
       return name(id) + " touches an inside storage and is no op on rows";
     if (task.site != site) return name(id) + " is of another layer or micro-batch";
   }
+  for (const ResidencyId r : parts.inside)
+    if (routed_[row(r)]->site != site) return name(r) + " is of another layer or micro-batch";
   for (const ResidencyId r : parts.kept) {
     if (routed_[row(r)] != nullptr && routed_[row(r)]->site != site)
       return name(r) + " is of another layer or micro-batch";

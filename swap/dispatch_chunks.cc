@@ -80,8 +80,8 @@ const RoutedResidency& DispatchChunks::rule_of(const Range& range) const {
 
 /// Scaled bytes before a row, at a word; all of them behind the last.
 Bytes DispatchChunks::cut(const Range& range, std::int64_t row_number) const {
-  if (row_number >= range.rows) return bound_.scaled(range.true_bytes);
   if (row_number == 0) return 0;
+  if (row_number >= range.rows) return bound_.scaled(range.true_bytes);
   const RoutedResidency& rule = rule_of(range);
   return (rule.fixed_bytes + row_number * rule.row_bytes) / bound_.scale / kWord * kWord;
 }
@@ -93,8 +93,11 @@ DispatchChunks::Part DispatchChunks::part_of(std::int32_t section, ResidencyId r
   if (range == running.ranges.end()) return {.bytes = bytes};
   const RowRange rows = rows_of_chunk(range->rows, chunks(section), running.chunk);
   if (!range->inside) {
+    // The last chunk touches what is left even where there is no row: the fixed part.
+    const bool last = running.chunk + 1 == chunks(section);
     const Bytes begin = cut(*range, rows.begin);
-    return {.offset = begin, .bytes = cut(*range, rows.end) - begin, .place = begin};
+    const Bytes end = last ? bound_.scaled(range->true_bytes) : cut(*range, rows.end);
+    return {.offset = begin, .bytes = end - begin, .place = begin};
   }
   const RoutedResidency& rule = rule_of(*range);
   const std::int64_t count = rows.end - rows.begin;

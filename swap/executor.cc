@@ -171,15 +171,13 @@ Result<std::unique_ptr<Executor>> Executor::open(const Program& program, Device&
 Status Executor::issue() {
   assert(!state_->failed && "after an error only destruction is meaningful");
   Status status = state_->issue();
-  state_->failed = !status.ok();
-  const RunOptions& options = state_->options;
-  if (state_->failed && options.load && options.agree && options.leave) options.leave(state_->schedule.rank);
+  if (!status) state_->fail();
   return status;
 }
 
 Result<RunReport> Executor::finish() {
   Result<RunReport> report = state_->finish();
-  state_->failed = state_->failed || !report.ok();
+  if (!report) state_->fail();
   return report;
 }
 

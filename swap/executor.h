@@ -40,7 +40,7 @@ enum class ChunkWish : std::uint8_t {
 };
 
 /// Whether the expert group runs a section in chunks. `group` is the pipeline rank, `level` the section's index in
-/// Program::sections. May block.
+/// Program::sections, from 0 again in every step. May block.
 ///
 /// The group: all ranks that take part in a collective of ops on rows, and those that take part in one with them, and
 /// so on. That is the expert-parallel group of the all-to-alls; where experts are not split over tensor parallelism
@@ -52,8 +52,11 @@ enum class ChunkWish : std::uint8_t {
 /// for want of memory after yes, as long as its device maps granules one by one (else the report warns).
 using Agree = std::function<bool(std::int32_t group, std::int32_t level, ChunkWish wish)>;
 
-/// A rank whose step has ended before it asked for every section: it was refused, or its device failed. Called once,
-/// within issue(). Whoever waits for its answers must be told no from now on, for this and every later section.
+/// A rank that asks no more: its step was refused, or its device failed. Called once, within the issue() or finish()
+/// that fails; who cannot open() an Executor says it himself. Whoever waits for its answers must be told no from now
+/// on, for this and every later section and step. Where the group had said yes to a section before, the collectives of
+/// its chunks may already wait for this rank on the other devices: the communicators have to be aborted, as after any
+/// failure in the middle of a step.
 using LeaveGroup = std::function<void(std::int32_t group)>;
 
 /// Names for messages; empty functions: ids.

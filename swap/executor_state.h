@@ -96,6 +96,12 @@ struct Executor::State {
   std::int64_t started_ns = 0;
   bool submitted = false;
   bool failed = false;
+
+  /// The group is told once, whichever call of the step fails.
+  void fail() {
+    if (!failed && options.load && options.agree && options.leave) options.leave(schedule.rank);
+    failed = true;
+  }
 };
 
 }  // namespace tidemark

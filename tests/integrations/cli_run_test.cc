@@ -1,5 +1,6 @@
 // `tidemark run` as a user runs it.
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -181,7 +182,7 @@ TEST_F(CliRun, ChunkedDispatchesNeedTheGroup) {
     const std::vector<std::string> loaded = {"--rank", std::to_string(13 + at), "--load"};
     const auto run_at = [&](double load, std::vector<std::string> more) {
       more.insert(more.begin(), loaded.begin(), loaded.end());
-      more.insert(more.begin() + 3, std::to_string(load));
+      more.insert(more.begin() + 3, fmt::format("{:.17g}", load));
       return run(more);
     };
     const Ran text = run_at(second, {"--verify", "--seed", "3"});

@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <random>
 #include <thread>
 
@@ -211,8 +212,10 @@ class Group {
     vote.wanted = vote.wanted || wish == ChunkWish::wanted;
     vote.impossible = vote.impossible || wish == ChunkWish::impossible;
     all_cast_.notify_all();
-    all_cast_.wait(lock, [&] { return vote.cast >= members_ - gone_; });
-    return gone_ == 0 && vote.wanted && !vote.impossible;
+    // Who finds the vote complete first settles it for all: somebody may leave between two of them.
+    all_cast_.wait(lock, [&] { return vote.answer || vote.cast >= members_ - gone_; });
+    if (!vote.answer) vote.answer = gone_ == 0 && vote.wanted && !vote.impossible;
+    return *vote.answer;
   }
   /// A member whose step was refused asks no more.
   void leave() {
@@ -225,6 +228,7 @@ class Group {
   struct Vote {
     int cast = 0;
     bool wanted = false, impossible = false;
+    std::optional<bool> answer;
   };
   int members_, gone_ = 0;
   std::map<std::int32_t, Vote> votes_;
