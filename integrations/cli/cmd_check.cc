@@ -75,10 +75,11 @@ class CheckCommand final : public Command {
  private:
   /// A run of a framework: its own figures, with the error band that measurements give them.
   Result<ExitStatus> check_arguments(const Console& console) const {
-    for (const char* option : {"--policy", "--margin", "--host-budget", "--ranks"})
-      if (app_->count(option) > 0)
-        return bad_input(
-            fmt::format("{}: says nothing about --megatron-args, whose framework decides; drop it", option));
+    const Status given = refuse_given(*app_,
+                                      {"--policy", "--margin", "--host-budget", "--ranks", "--imbalance",
+                                       "--imbalance-from", "--op-time-scale", "--layer-ms"},
+                                      "says nothing about --megatron-args, whose framework decides");
+    if (!given) return given.error();
     const Result<Bytes> budget = allocator_budget(job_);
     if (!budget) return budget.error();
     const Result<ArgumentJob> job = read_argument_job(job_);

@@ -32,6 +32,7 @@ class EstimateCommand final : public Command {
                  "with --truth: the first rank of every model corrects the predictions of its others")
         ->needs("--truth")
         ->excludes(app.get_option("--calibration"));
+    app_ = &app;
   }
 
   Result<ExitStatus> run(Console& console) override {
@@ -47,7 +48,17 @@ class EstimateCommand final : public Command {
  private:
   [[nodiscard]] bool is_json() const { return job_.format == Format::json; }
 
+  /// What only a step that is planned can be asked.
+  static std::vector<std::string> of_a_plan() {
+    return {"--policy",    "--budget",         "--host-budget",   "--ranks",
+            "--imbalance", "--imbalance-from", "--op-time-scale", "--layer-ms"};
+  }
+
   Result<std::string> score() const {
+    std::vector<std::string> of_a_job = of_a_plan();
+    of_a_job.insert(of_a_job.end(), {"--device", "--world-size", "--accelerator", "--strict"});
+    const Status given = refuse_given(*app_, of_a_job, "says nothing about --truth, whose rows say it");
+    if (!given) return given.error();
     const Result<std::string> text = read_file(truth_);
     if (!text) return text.error();
     const Result<std::vector<framework::MeasuredRun>> runs = read_truth(text.value(), truth_.string());
@@ -66,6 +77,9 @@ class EstimateCommand final : public Command {
   }
 
   Result<std::string> arguments(const Console& console) const {
+    const Status given =
+        refuse_given(*app_, of_a_plan(), "says nothing about --megatron-args, whose framework decides");
+    if (!given) return given.error();
     const Result<ArgumentJob> job = read_argument_job(job_);
     if (!job) return job.error();
     const auto& [imported, knobs, notes] = job.value();
@@ -94,6 +108,7 @@ class EstimateCommand final : public Command {
   bool rival_ = false;
   bool per_model_ = false;
   int top_ = 8;
+  const CLI::App* app_ = nullptr;
 };
 
 }  // namespace

@@ -95,6 +95,12 @@ Status read_time_scale(const JobOptions& options, PlanRequest& request) {
 
 }  // namespace
 
+Status refuse_given(const CLI::App& app, const std::vector<std::string>& options, std::string_view why) {
+  for (const std::string& option : options)
+    if (app.count(option) > 0) return bad_input(fmt::format("{}: {}; drop it", option, why));
+  return {};
+}
+
 void add_what_if_options(CLI::App& app, JobOptions& options) {
   app.add_option("--device", options.device, "device to plan for instead of the model file's: a name or a file")
       ->type_name("NAME|FILE");

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "integrations/cli/options.h"
@@ -62,6 +63,10 @@ void add_argument_options(CLI::App& app, JobOptions& options);
 
 /// The file that names the job in messages.
 [[nodiscard]] const std::filesystem::path& subject_of(const JobOptions& options);
+
+/// Options that would be read and then count for nothing. Errors (bad_input): the first that was given, `why`, to be
+/// dropped.
+[[nodiscard]] Status refuse_given(const CLI::App& app, const std::vector<std::string>& options, std::string_view why);
 
 /// The files named by the options, so that no output replaces an input.
 [[nodiscard]] std::vector<std::filesystem::path> inputs_of(const JobOptions& options);

@@ -232,6 +232,10 @@ TEST_F(Measured, WhatCannotBeReadIsNamedAndNothingIsWritten) {
   expect_refused(place, {"estimate", "--rival", small_model()}, "--truth");
   expect_refused(place, check, "^tidemark check: --budget: needed with --megatron-args");
   expect_refused(place, with(check, {"--budget", "8GiB", "--margin", "3%"}), "--margin: says nothing about");
+  expect_refused(place, with(check, {"--budget", "8GiB", "--imbalance", "8"}), "--imbalance: says nothing about");
+  expect_refused(place, with(estimate, {"--ranks", "0"}), "--ranks: says nothing about --megatron-args");
+  expect_refused(place, with(estimate, {"--imbalance-from", "none.csv"}), "--imbalance-from: says nothing about");
+  expect_refused(place, {"estimate", "--truth", "runs.json", "--device", "h100-80g"}, "--device: says nothing about");
   expect_refused(place, with(estimate, {"--calibration", "runs.json"}), "^runs\\.json: /: has no member 'format'");
   expect_refused(place, calibrate, "nothing to calibrate with");
   expect_refused(place, {"calibrate", "--d2h", "7GB/s"}, "--out");
