@@ -232,7 +232,7 @@ std::string SectionCheck::check_tasks(const SectionParts& parts) const {
   return {};
 }
 
-// Listed once, and every chunk is written before it is read.
+// Listed once, every chunk is written before it is read, and nobody looks for the content outside the step.
 std::string SectionCheck::check_inside(const SectionParts& parts) const {
   for (const ResidencyId r : parts.inside) {
     if (std::ranges::count(parts.inside, r) > 1) return name(r) + " is listed twice";
@@ -240,6 +240,8 @@ std::string SectionCheck::check_inside(const SectionParts& parts) const {
     for (const auto& [task, kind] : touching)
       if (task == touching.front().task && kind == AccessKind::read)
         return fmt::format("{} reads {} before a chunk of it is written", name(task), name(r));
+    if (graph_.template_of(schedule_.residencies[row(r)].storage).role < StorageRole::activation)
+      return name(r) + " is not made and used up by the step";
     for (const Contingency& c : program_.contingencies)
       if (c.residency == r) return name(r) + " is also given back by a contingency";
     for (const ContingencyStep& step : program_.contingency_steps)
