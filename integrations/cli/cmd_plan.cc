@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "integrations/cli/console.h"
+#include "integrations/cli/graph_job.h"
 #include "integrations/cli/job_request.h"
 #include "integrations/cli/output_set.h"
 #include "integrations/cli/verb.h"
@@ -37,9 +38,11 @@ class PlanCommand final : public Command {
         "prepare to run expert dispatches in chunks where load exceeds the f limit and the expert group agrees "
         "to it; never lowers the f limit, takes a third longer to plan");
     app.add_flag("--compare", compare_, "plan with every policy and print them side by side");
+    add_graph_options(app, graph_);
   }
 
   Result<ExitStatus> run(Console& console) override {
+    if (!graph_.graph.empty()) return run_graph_job(graph_, job_.budget_bytes, job_.format, console);
     Result<PlanRequest> request = read_request(job_, &console);
     if (!request) return request.error();
     request.value().pack_effort = pack_effort_.value_or(1);
@@ -102,6 +105,7 @@ class PlanCommand final : public Command {
   }
 
   JobOptions job_;
+  GraphJob graph_;
   std::filesystem::path out_, report_, trace_;
   std::optional<double> pack_effort_;
   bool compare_ = false, chunk_dispatch_ = false;
@@ -118,7 +122,8 @@ const Verb kCmdPlan = {
         "  tidemark plan models/pangu-ultra-moe-718b.yaml --out plan.json --report plan.html --trace plan.trace.json\n"
         "  tidemark plan models/pangu-ultra-moe-718b.yaml --imbalance 1.5 --host-budget 32GiB --compare\n"
         "  tidemark plan models/small-mla-moe.yaml --budget 3GiB --ranks 0 --format json\n"
-        "  tidemark plan --megatron-args pretrain_llama.sh --device ascend-910b-64g --strict\n",
+        "  tidemark plan --megatron-args pretrain_llama.sh --device ascend-910b-64g --strict\n"
+        "  tidemark plan --graph resnet50.graph --budget 18MiB --schedule-out order.txt\n",
     .statuses =
         "  0  every rank fits its budget\n"
         "  1  some rank does not fit; the output says why and the smallest budget that would do\n"

@@ -1,0 +1,125 @@
+#include "integrations/formats/op_list_json.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <vector>
+
+#include "integrations/formats/cost_column.h"
+#include "integrations/formats/json_node.h"
+
+namespace tidemark {
+namespace {
+
+constexpr std::array<std::string_view, 3> kUnits = {"one", "ns", "joule"};
+constexpr std::array<std::string_view, 5> kKinds = {"pure", "random", "routing", "collective", "never"};
+constexpr std::array<std::string_view, 3> kPhases = {"forward", "backward", "optimizer"};
+constexpr RealRange kCostRange{.least = 0, .most = 1e18};
+
+class JsonReader {
+ public:
+  explicit JsonReader(const JsonNode& top) : top_(top) {}
+
+  OpList read() {
+    static_cast<void>(top_.at("tidemark_graph").integer(1, 1));
+    if (top_.has("name")) list_.name = top_.at("name").text();
+    if (top_.has("cost_unit")) list_.cost_unit = static_cast<OpList::CostUnit>(top_.at("cost_unit").word(kUnits));
+    const JsonNode storages = top_.at("storages"), ops = top_.at("ops");
+    op_count_ = static_cast<std::int64_t>(ops.size());
+    if (op_count_ == 0) ops.wrong("there is no op; a step has at least one");
+    for (std::size_t s = 0; s < storages.size() && top_.clean(); ++s) read_storage(storages.item(s));
+    for (std::size_t v = 0; v < ops.size() && top_.clean(); ++v) read_op(ops.item(v));
+    if (top_.clean()) set_costs();
+    return std::move(list_);
+  }
+
+ private:
+  void read_storage(const JsonNode& node) {
+    OpList::Storage row{.bytes = node.at("bytes").integer(0, kMostPlanBytes)};
+    if (node.has("name")) row.name = node.at("name").text();
+    if (node.has("module") && !node.at("module").is_null()) row.module = node.at("module").text();
+    // A bound is what must be there whatever the data.
+    if (node.has("bound_bytes")) row.bytes = node.at("bound_bytes").integer(row.bytes, kMostPlanBytes);
+    if (node.has("pinned_until"))
+      row.pinned_until = static_cast<std::int32_t>(node.at("pinned_until").integer(0, op_count_ - 1));
+    if (node.has("until_end")) row.until_end = node.at("until_end").boolean();
+    const bool may_swap = !node.has("swappable") || node.at("swappable").boolean();
+    // Without a price nobody can say what paging costs, so it is not offered.
+    row.swappable = may_swap && node.has("page_out_cost") && node.has("page_in_cost");
+    page_costs_.push_back({number(node, "page_out_cost"), number(node, "page_in_cost")});
+    sum_bytes_ += row.bytes;
+    if (sum_bytes_ > kMostPlanBytes) node.wrong("the bytes up to here are more than a plan can hold");
+    list_.storages.push_back(std::move(row));
+  }
+
+  void read_op(const JsonNode& node) {
+    OpList::Op op{.recompute = OpList::Recompute::pure};
+    if (node.has("name")) op.name = node.at("name").text();
+    if (node.has("module") && !node.at("module").is_null()) op.module = node.at("module").text();
+    costs_.push_back(number(node, "cost"));
+    if (node.has("transient_bytes")) op.transient_bytes = node.at("transient_bytes").integer(0, kMostPlanBytes);
+    if (node.has("phase")) op.phase = static_cast<OpList::Phase>(node.at("phase").word(kPhases));
+    if (node.has("recompute")) op.recompute = static_cast<OpList::Recompute>(node.at("recompute").word(kKinds));
+    op.reads = ids(node.at("reads"));
+    op.writes = ids(node.at("writes"));
+    list_.ops.push_back(std::move(op));
+  }
+
+  [[nodiscard]] std::vector<std::int32_t> ids(const JsonNode& node) const {
+    std::vector<std::int32_t> ids;
+    for (std::size_t i = 0; i < node.size() && top_.clean(); ++i)
+      ids.push_back(static_cast<std::int32_t>(node.item(i).integer(0, std::ssize(list_.storages) - 1)));
+    std::ranges::sort(ids);
+    const auto again = std::ranges::unique(ids);
+    ids.erase(again.begin(), again.end());
+    return ids;
+  }
+
+  /// 0 where the key is not there.
+  static double number(const JsonNode& node, std::string_view key) {
+    return node.has(key) ? node.at(key).number(kCostRange) : 0;
+  }
+
+  void set_costs() {
+    CostColumn column;
+    for (const double cost : costs_) column.add(cost);
+    for (const auto& pages : page_costs_)
+      for (const double cost : pages) column.add(cost);
+    list_.cost_quantum = column.quantum();
+    for (std::size_t v = 0; v < costs_.size(); ++v)
+      list_.ops[v].cost = CostColumn::quanta(costs_[v], list_.cost_quantum);
+    for (std::size_t s = 0; s < page_costs_.size(); ++s) {
+      list_.storages[s].page_out_cost = CostColumn::quanta(page_costs_[s][0], list_.cost_quantum);
+      list_.storages[s].page_in_cost = CostColumn::quanta(page_costs_[s][1], list_.cost_quantum);
+    }
+  }
+
+  JsonNode top_;
+  OpList list_;
+  std::int64_t op_count_ = 0;
+  Bytes sum_bytes_ = 0;
+  std::vector<double> costs_;
+  std::vector<std::array<double, 2>> page_costs_;
+};
+
+}  // namespace
+
+Result<OpList> read_op_list_json(std::string_view text, std::string_view file_name, StepObjective objective) {
+  const Result<nlohmann::json> document = parse_json(text, file_name, "the graph");
+  if (!document) return document.error();
+  JsonNode::Mistake mistake;
+  const JsonNode top(document.value(), mistake);
+  OpList list = JsonReader(top).read();
+  if (!mistake.empty()) return bad_input(fmt::format("{}: {}", file_name, mistake));
+  const OpList::CostUnit needed = objective == StepObjective::time ? OpList::CostUnit::ns : OpList::CostUnit::joule;
+  if (objective != StepObjective::cost && list.cost_unit != needed)
+    return bad_input(fmt::format("{}: /cost_unit: costs are in '{}'; --objective {} needs '{}'", file_name,
+                                 kUnits[static_cast<std::size_t>(list.cost_unit)],
+                                 objective == StepObjective::time ? "time" : "energy",
+                                 kUnits[static_cast<std::size_t>(needed)]));
+  return list;
+}
+
+}  // namespace tidemark

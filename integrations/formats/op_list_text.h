@@ -1,0 +1,21 @@
+#pragma once
+// The text formats `.graph` and `.swapgraph`: a line each for the counts, the nodes and the edges. Private to formats.
+//
+//   G n m
+//   N idx cost bytes backward name                                               (.graph)
+//   N idx runtime_s bytes backward name compute_J pagein_J pageout_J             (.swapgraph)
+//   E src dst                                                                    src < dst
+
+#include <string_view>
+
+#include "core/op_list.h"
+#include "core/result.h"
+#include "integrations/formats/import_op_list.h"
+
+namespace tidemark {
+
+/// Every node is an op with one storage; storages of a .swapgraph may be paged out where the objective is energy.
+[[nodiscard]] Result<OpList> read_op_list_text(std::string_view text, std::string_view file_name,
+                                               StepObjective objective);
+
+}  // namespace tidemark

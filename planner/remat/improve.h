@@ -1,0 +1,58 @@
+#pragma once
+// Local search on a State at one budget: take back some second runs, repair what is then above the budget with the
+// moves that free most for their cost, keep the outcome if it is not much dearer. Deterministic: seeded, and bounded by
+// counted work.
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "planner/remat/random.h"
+#include "planner/remat/state.h"
+
+namespace tidemark::remat {
+
+/// Solutions none of which is both lower and cheaper than another; by ascending peak, so by descending cost.
+class Archive {
+ public:
+  [[nodiscard]] bool wants(Bytes peak, std::int64_t cost) const;
+  void add(Solution solution);
+  /// The cheapest that fits; nullptr: none does.
+  [[nodiscard]] const Solution* best_within(Bytes budget) const;
+  [[nodiscard]] const std::vector<Solution>& all() const { return solutions_; }
+
+ private:
+  std::vector<Solution> solutions_;
+};
+
+class Improver {
+ public:
+  Improver(State& state, Archive& archive, std::uint64_t seed) : state_(state), archive_(archive), random_(seed) {}
+
+  /// Brings the state below its budget. False: it did not get there; the state is then as before.
+  bool repair(std::int64_t work);
+  /// Searches from the state, which must fit, and leaves the cheapest schedule found in it.
+  void improve(std::int64_t work, const std::function<bool()>& should_stop);
+
+ private:
+  struct Candidate {
+    std::int32_t storage = 0;
+    Key until = 0;
+    bool swap = false;
+    double score = 0;
+  };
+  bool repair_to_fit(int most_steps);
+  bool repair_step();
+  bool find_candidate(Key position, Candidate& candidate);
+  bool apply(const Candidate& candidate, double recreate);
+  bool rerun(std::int32_t op, std::int32_t stage, double recreate, int depth);
+  void ruin();
+  void erase_with_idle(Key rerun);
+  void record();
+
+  State& state_;
+  Archive& archive_;
+  Random random_;
+};
+
+}  // namespace tidemark::remat

@@ -1,0 +1,60 @@
+#pragma once
+// Plans an OpList: which storages leave memory, and run or page back, so that the peak is within a budget at the least
+// added cost. Deterministic: same input, same answer, whatever the machine; bounded by counted work.
+//
+// Budgets down, peaks never go up and costs never down: the answer is the best of all schedules met on a fixed ladder
+// of budgets from the tightest to the first at or above the one asked for, so a looser budget chooses from a superset.
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "core/op_schedule.h"
+
+namespace tidemark::remat {
+
+struct PlanLimits {
+  double effort = 1;                  ///< more looks longer; > 0
+  std::function<bool()> should_stop;  ///< asked now and then; the answer is then what was found so far
+};
+
+enum class PlanStatus : std::uint8_t {
+  optimal,     ///< proven: no schedule that fits adds less
+  within,      ///< at most one percent of the whole step's cost above the proven bound
+  best_found,  ///< fits; the bound is further away
+  infeasible,  ///< proven, or none was found: see StepPlan::proven
+};
+
+struct StepPlan {
+  PlanStatus status = PlanStatus::infeasible;
+  bool proven = false;  ///< infeasible: no schedule has a peak that low
+  Bytes budget_bytes = 0, keep_all_peak_bytes = 0;
+  Bytes lower_bound_bytes = 0;        ///< no schedule has a lower peak
+  std::int32_t lower_bound_op = 0;    ///< because of what this op touches and what must be there with it
+  Bytes smallest_known_peak = 0;      ///< of any schedule found
+  std::int64_t keep_all_cost = 0;     ///< in cost quanta, as all costs here
+  std::int64_t lower_bound_cost = 0;  ///< no schedule that fits adds less
+  OpSchedule schedule;                ///< where it fits
+  ScheduleReplay replay;              ///< the independent check of it
+
+  [[nodiscard]] bool fits() const { return status != PlanStatus::infeasible; }
+  [[nodiscard]] double percent(std::int64_t cost) const {
+    return keep_all_cost == 0 ? 0 : 100.0 * static_cast<double>(cost) / static_cast<double>(keep_all_cost);
+  }
+};
+
+/// REQUIRES: at least one op.
+[[nodiscard]] StepPlan plan_step_within(const OpList& list, Bytes budget, RecomputeRules rules = {},
+                                        const PlanLimits& limits = {});
+
+/// The memory-time frontier.
+struct FrontierPoint {
+  Bytes peak_bytes = 0;
+  std::int64_t added_cost = 0;
+  friend bool operator==(const FrontierPoint&, const FrontierPoint&) = default;
+};
+/// Ascending peaks, descending costs; from the tightest found to keeping everything.
+[[nodiscard]] std::vector<FrontierPoint> frontier_of(const OpList& list, RecomputeRules rules = {},
+                                                     const PlanLimits& limits = {});
+
+}  // namespace tidemark::remat

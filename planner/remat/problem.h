@@ -1,0 +1,71 @@
+#pragma once
+// An OpList in flat arrays, with what follows from it alone: who writes what, what may run again and until when, and
+// the touches that hold storages in memory. Built once, then read-only.
+//
+// Position of a run: its *key*, (stage << 32) | op. The first run of op t is key (t, t); a second run of v in stage t,
+// just before op t, is key (t, v). So keys order all runs, and within a stage second runs go in list order.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/op_list.h"
+
+namespace tidemark::remat {
+
+using Key = std::uint64_t;
+
+constexpr Key key_of(std::int32_t stage, std::int32_t op) {
+  return (static_cast<Key>(static_cast<std::uint32_t>(stage)) << 32) | static_cast<std::uint32_t>(op);
+}
+constexpr std::int32_t stage_of(Key key) {
+  return static_cast<std::int32_t>(key >> 32);
+}
+constexpr std::int32_t op_of(Key key) {
+  return static_cast<std::int32_t>(key & 0xffffffffU);
+}
+constexpr bool is_first_run(Key key) {
+  return stage_of(key) == op_of(key);
+}
+
+/// Rows of a list of lists in one array.
+struct Rows {
+  std::vector<std::int32_t> first{0};
+  std::vector<std::int32_t> items;
+  [[nodiscard]] std::span<const std::int32_t> operator[](std::int32_t row) const {
+    const auto begin = static_cast<std::size_t>(first[static_cast<std::size_t>(row)]);
+    const auto end = static_cast<std::size_t>(first[static_cast<std::size_t>(row) + 1]);
+    return {items.data() + begin, end - begin};
+  }
+};
+
+struct Problem {
+  explicit Problem(const OpList& list, RecomputeRules rules = {});
+
+  const OpList* list;
+  RecomputeRules rules;
+  std::int32_t op_count = 0, storage_count = 0;
+  // per op
+  Rows reads, writes;
+  std::vector<std::int64_t> cost;
+  std::vector<Bytes> transient;
+  /// Stages in which the op may run again: rerun_from <= stage <= rerun_until; empty where it may not.
+  std::vector<std::int32_t> rerun_from, rerun_until;
+  // per storage
+  std::vector<Bytes> bytes;
+  std::vector<std::int32_t> producer;  ///< of a result; -1: changed in place, or resident from the start
+  std::vector<Key> begin;              ///< first touch; 0: resident from the start
+  std::vector<std::vector<Key>> uses;  ///< keep-all: reads, pins, and writes in place, ascending
+  std::vector<Key> hold_until;         ///< a pin: no drop before it; 0: none
+  std::vector<std::uint8_t> swappable;
+  std::vector<std::uint8_t> changed;  ///< more than one version over the step
+  std::vector<std::int64_t> page_in, page_out;
+
+  [[nodiscard]] bool may_rerun(std::int32_t op, std::int32_t stage) const {
+    const auto v = static_cast<std::size_t>(op);
+    return rerun_from[v] <= stage && stage <= rerun_until[v];
+  }
+  [[nodiscard]] std::int64_t total_cost() const;
+};
+
+}  // namespace tidemark::remat

@@ -1,0 +1,272 @@
+#include "planner/remat/state.h"
+
+#include <algorithm>
+#include <cassert>
+#include <limits>
+#include <tuple>
+
+namespace tidemark::remat {
+namespace {
+
+constexpr Key kNever = std::numeric_limits<Key>::max();
+
+void insert_sorted(std::vector<Key>& keys, Key key) {
+  keys.insert(std::ranges::lower_bound(keys, key), key);
+}
+
+void erase_sorted(std::vector<Key>& keys, Key key) {
+  const auto place = std::ranges::lower_bound(keys, key);
+  assert(place != keys.end() && *place == key);
+  keys.erase(place);
+}
+
+/// The last use below `limit`, but not before `start`.
+Key last_use(const std::vector<Key>& uses, Key start, Key limit) {
+  const auto after = std::ranges::lower_bound(uses, limit);
+  return after == uses.begin() ? start : std::max(start, *(after - 1));
+}
+
+bool before(const Swap& a, const Swap& b) {
+  return std::tie(a.storage, a.use) < std::tie(b.storage, b.use);
+}
+
+}  // namespace
+
+State::State(const Problem& problem, Bytes budget) : problem_(&problem) {
+  reset(budget);
+}
+
+void State::reset(Bytes budget) {
+  const Problem& p = *problem_;
+  uses_ = p.uses;
+  starts_.assign(index(p.storage_count), {});
+  swaps_of_.assign(index(p.storage_count), 0);
+  reruns_.clear();
+  swaps_.clear();
+  log_.clear();
+  added_cost_ = 0;
+  std::vector<Bytes> bytes(index(p.op_count) + 1);
+  for (std::int32_t s = 0; s < p.storage_count; ++s) {
+    starts_[index(s)] = {p.begin[index(s)]};
+    const Key end = last_use(uses_[index(s)], p.begin[index(s)], kNever);
+    bytes[index(stage_of(p.begin[index(s)]))] += p.bytes[index(s)];
+    bytes[index(stage_of(end)) + 1] -= p.bytes[index(s)];
+  }
+  std::vector<Key> keys;
+  Bytes sum = 0;
+  for (std::int32_t v = 0; v < p.op_count; ++v) {
+    keys.push_back(key_of(v, v));
+    sum += bytes[index(v)];
+    bytes[index(v)] = sum + p.transient[index(v)];
+  }
+  bytes.pop_back();
+  profile_.assign(keys, bytes, budget);
+}
+
+bool State::runs_at(Key key) const {
+  return is_first_run(key) || std::ranges::binary_search(reruns_, key);
+}
+
+void State::insert_start(std::int32_t storage, Key key) {
+  std::vector<Key>& starts = starts_[index(storage)];
+  const auto next = std::ranges::lower_bound(starts, key);
+  const Key limit = next == starts.end() ? kNever : *next;
+  const Key previous = *(next - 1);
+  const std::vector<Key>& uses = uses_[index(storage)];
+  const Key end = last_use(uses, previous, limit);
+  const Bytes bytes = problem_->bytes[index(storage)];
+  if (end >= key)
+    profile_.add(last_use(uses, previous, key) + 1, key, -bytes);
+  else
+    profile_.add(key, key + 1, bytes);
+  starts.insert(next, key);
+}
+
+void State::erase_start(std::int32_t storage, Key key) {
+  std::vector<Key>& starts = starts_[index(storage)];
+  const auto place = std::ranges::lower_bound(starts, key);
+  assert(place != starts.end() && *place == key && place != starts.begin());
+  const Key previous = *(place - 1);
+  const auto next = starts.erase(place);
+  const Key limit = next == starts.end() ? kNever : *next;
+  const std::vector<Key>& uses = uses_[index(storage)];
+  const Key end = last_use(uses, previous, limit);
+  const Bytes bytes = problem_->bytes[index(storage)];
+  if (end >= key)
+    profile_.add(last_use(uses, previous, key) + 1, key, bytes);
+  else
+    profile_.add(key, key + 1, -bytes);
+}
+
+void State::insert_use(std::int32_t storage, Key key) {
+  const std::vector<Key>& starts = starts_[index(storage)];
+  const auto next = std::ranges::upper_bound(starts, key);
+  const Key end = last_use(uses_[index(storage)], *(next - 1), next == starts.end() ? kNever : *next);
+  if (key > end) profile_.add(end + 1, key + 1, problem_->bytes[index(storage)]);
+  insert_sorted(uses_[index(storage)], key);
+}
+
+void State::erase_use(std::int32_t storage, Key key) {
+  erase_sorted(uses_[index(storage)], key);
+  const std::vector<Key>& starts = starts_[index(storage)];
+  const auto next = std::ranges::upper_bound(starts, key);
+  const Key end = last_use(uses_[index(storage)], *(next - 1), next == starts.end() ? kNever : *next);
+  if (key > end) profile_.add(end + 1, key + 1, -problem_->bytes[index(storage)]);
+}
+
+/// What is in memory between two runs, just before the run behind `key`.
+Bytes State::bytes_between(Key key) const {
+  const Problem& p = *problem_;
+  const Key next = profile_.next_after(key);
+  const std::int32_t op = op_of(next);
+  Bytes bytes = profile_.at(next) - p.transient[index(op)];
+  const auto subtract = [&](std::int32_t s) {
+    const auto& starts = starts_[index(s)];
+    if (std::ranges::binary_search(starts, next)) bytes -= p.bytes[index(s)];
+  };
+  for (const std::int32_t s : p.writes[op]) subtract(s);
+  if (!swaps_.empty())
+    for (const std::int32_t s : p.reads[op])
+      if (p.producer[index(s)] != op && p.begin[index(s)] != next) subtract(s);
+  return bytes;
+}
+
+void State::do_insert_rerun(Key key) {
+  const Problem& p = *problem_;
+  const std::int32_t v = op_of(key);
+  profile_.insert(key, bytes_between(key) + p.transient[index(v)]);
+  for (const std::int32_t s : p.writes[v]) insert_start(s, key);
+  for (const std::int32_t s : p.reads[v]) insert_use(s, key);
+  insert_sorted(reruns_, key);
+  added_cost_ += p.cost[index(v)];
+}
+
+void State::do_erase_rerun(Key key) {
+  const Problem& p = *problem_;
+  const std::int32_t v = op_of(key);
+  for (const std::int32_t s : p.reads[v]) erase_use(s, key);
+  for (const std::int32_t s : p.writes[v]) erase_start(s, key);
+  profile_.erase(key);
+  erase_sorted(reruns_, key);
+  added_cost_ -= p.cost[index(v)];
+}
+
+void State::do_insert_swap(const Swap& swap) {
+  const Problem& p = *problem_;
+  const std::size_t s = index(swap.storage);
+  insert_start(swap.storage, swap.use);
+  swaps_.insert(std::ranges::lower_bound(swaps_, swap, before), swap);
+  if (swaps_of_[s]++ == 0 || p.changed[s] != 0) added_cost_ += p.page_out[s];
+  added_cost_ += p.page_in[s];
+}
+
+void State::do_erase_swap(const Swap& swap) {
+  const Problem& p = *problem_;
+  const std::size_t s = index(swap.storage);
+  erase_start(swap.storage, swap.use);
+  swaps_.erase(std::ranges::lower_bound(swaps_, swap, before));
+  if (--swaps_of_[s] == 0 || p.changed[s] != 0) added_cost_ -= p.page_out[s];
+  added_cost_ -= p.page_in[s];
+}
+
+void State::insert_rerun(Key key) {
+  assert(problem_->may_rerun(op_of(key), stage_of(key)));
+  do_insert_rerun(key);
+  log_.push_back({.inserted = true, .key = key});
+}
+
+void State::erase_rerun(Key key) {
+  if (!swaps_.empty())
+    for (const std::int32_t s : problem_->reads[op_of(key)])
+      if (swaps_of_[index(s)] > 0 && std::ranges::binary_search(starts_[index(s)], key))
+        erase_swap({.storage = s, .use = key});
+  do_erase_rerun(key);
+  log_.push_back({.inserted = false, .key = key});
+}
+
+void State::insert_swap(const Swap& swap) {
+  assert(may_swap(swap));
+  do_insert_swap(swap);
+  log_.push_back({.inserted = true, .is_swap = true, .storage = swap.storage, .key = swap.use});
+}
+
+void State::erase_swap(const Swap& swap) {
+  do_erase_swap(swap);
+  log_.push_back({.inserted = false, .is_swap = true, .storage = swap.storage, .key = swap.use});
+}
+
+bool State::may_swap(const Swap& swap) const {
+  const Problem& p = *problem_;
+  const std::size_t s = index(swap.storage);
+  if (p.swappable[s] == 0 || swap.use <= p.begin[s] || swap.use <= p.hold_until[s]) return false;
+  return std::ranges::binary_search(p.reads[op_of(swap.use)], swap.storage) &&
+         !std::ranges::binary_search(starts_[s], swap.use);
+}
+
+bool State::is_useless(Key rerun) const {
+  for (const std::int32_t s : problem_->writes[op_of(rerun)]) {
+    const std::vector<Key>& starts = starts_[index(s)];
+    const auto next = std::ranges::upper_bound(starts, rerun);
+    const auto use = std::ranges::lower_bound(uses_[index(s)], rerun);
+    if (use != uses_[index(s)].end() && (next == starts.end() || *use < *next)) return false;
+  }
+  return true;
+}
+
+State::Gap State::gap_around(std::int32_t storage, Key key) const {
+  const std::vector<Key>& starts = starts_[index(storage)];
+  const std::vector<Key>& uses = uses_[index(storage)];
+  const auto start = std::ranges::upper_bound(starts, key);
+  const auto use = std::ranges::lower_bound(uses, key);
+  Gap gap;
+  if (start != starts.begin()) gap.from = *(start - 1);
+  if (use != uses.begin()) gap.from = std::max(gap.from, *(use - 1));
+  if (use != uses.end() && (start == starts.end() || *use < *start)) gap.until = *use;
+  return gap;
+}
+
+void State::roll_back(std::size_t size) {
+  for (; log_.size() > size; log_.pop_back()) {
+    const Change& change = log_.back();
+    const Swap swap{.storage = change.storage, .use = change.key};
+    if (change.is_swap)
+      change.inserted ? do_erase_swap(swap) : do_insert_swap(swap);
+    else
+      change.inserted ? do_erase_rerun(change.key) : do_insert_rerun(change.key);
+  }
+}
+
+Solution State::solution() const {
+  return {.reruns = reruns_, .swaps = swaps_, .peak_bytes = profile_.peak(), .added_cost = added_cost_};
+}
+
+void State::load(const Solution& solution) {
+  reset(profile_.budget());
+  for (const Key key : solution.reruns) do_insert_rerun(key);
+  for (const Swap& swap : solution.swaps) do_insert_swap(swap);
+}
+
+OpSchedule schedule_of(const Problem& problem, const Solution& solution) {
+  std::vector<Key> keys = solution.reruns;
+  for (std::int32_t v = 0; v < problem.op_count; ++v) keys.push_back(key_of(v, v));
+  std::ranges::sort(keys);
+  OpSchedule schedule;
+  for (const Key key : keys) schedule.order.push_back(op_of(key));
+  const auto position = [&](Key key) {
+    return static_cast<std::int32_t>(std::ranges::lower_bound(keys, key) - keys.begin());
+  };
+  State state(problem, 0);
+  state.load({.reruns = solution.reruns});
+  for (const Swap& swap : solution.swaps) {
+    // It leaves after the touch before, whether that is a use or a start.
+    const std::vector<Key>& uses = state.uses(swap.storage);
+    const std::vector<Key>& starts = state.starts(swap.storage);
+    const auto use = std::ranges::lower_bound(uses, swap.use);
+    const auto start = std::ranges::lower_bound(starts, swap.use);
+    const Key from = std::max(*(start - 1), use == uses.begin() ? Key{0} : *(use - 1));
+    schedule.swaps.push_back({.storage = swap.storage, .after = position(from), .before = position(swap.use)});
+  }
+  return schedule;
+}
+
+}  // namespace tidemark::remat
