@@ -94,6 +94,17 @@ std::vector<BufferUse> buffer_uses(const Program& program) {
   return uses;
 }
 
+ByteUse slot_use(const Program& program, ResidencyId residency, std::int32_t from) {
+  const Residency& stay = program.schedule.residencies[row(residency)];
+  const Bytes offset = program.layout.offset_of[row(residency)];
+  return {.residency = residency,
+          .arena = program.layout.arena_of[row(residency)],
+          .from = from,
+          .until = stay.release,
+          .begin = offset,
+          .end = offset + stay.bytes};
+}
+
 RowRange rows_of_chunk(std::int64_t rows, std::int32_t chunks, std::int32_t chunk) {
   const std::int64_t each = (rows + chunks - 1) / chunks;
   return {.begin = std::min(rows, each * chunk), .end = std::min(rows, each * (chunk + 1))};

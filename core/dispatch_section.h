@@ -13,6 +13,11 @@
 //   kept     routed and touched by others as well: the rows of the chunk, range by range, of the whole storage;
 //   others   (parameters, gradients, rows at home): whole, in every chunk.
 //
+// What an op must do. It works on the rows it is given. What it writes that is not rows, it adds up over the chunks:
+// the first one writes it as the whole op would, each later one adds its share (rows at home: sums over experts); sums
+// of gradients it adds to anyway. That it does so nobody can check here. What is checked: one task of the section alone
+// writes such a storage, and no other reads it before the last chunk is through, sums of one lane apart.
+//
 // The chunks in front are one sequence: each task follows the one before it, the first follows everything submitted
 // so far on the lanes that the section's tasks wait for and on the compute lane, and the last chunk follows them all.
 //
@@ -24,6 +29,7 @@
 // group must do the same, since all-to-alls match: each asks agree() for every section in issue order, and all get the
 // same answer. Without agreement the section runs whole, which contingency_limit_f has counted.
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -61,6 +67,25 @@ struct BufferUse {
   Bytes offset = 0, bytes = 0;
 };
 [[nodiscard]] std::vector<BufferUse> buffer_uses(const Program& program);
+
+/// Bytes of an arena that are in use from one half-step until another.
+struct ByteUse {
+  ResidencyId residency = kNone<ResidencyId>;
+  ArenaId arena = kNone<ArenaId>;
+  std::int32_t from = 0, until = 0;
+  Bytes begin = 0, end = 0;
+  /// Before the first compute task the clock stands still; what is in use there is so for a while all the same.
+  [[nodiscard]] std::int32_t last() const { return std::max(until, from + 1); }
+  [[nodiscard]] bool at_once(const ByteUse& other) const { return from < other.last() && other.from < last(); }
+  [[nodiscard]] bool meets(const ByteUse& other) const {
+    return arena == other.arena && at_once(other) && begin < other.end && other.begin < end;
+  }
+};
+
+/// A storage in its slot, from a half-step until its release. What a section keeps, it has in use from the section's
+/// begin: until the release, since where lanes alone order two stays within the same half-steps, chunks in front do
+/// not.
+[[nodiscard]] ByteUse slot_use(const Program& program, ResidencyId residency, std::int32_t from);
 
 /// Rows [begin, end) of a chunk.
 struct RowRange {

@@ -63,20 +63,6 @@ class SectionCheck {
     TaskId task = kNone<TaskId>;
     AccessKind kind = AccessKind::read;
   };
-  /// Bytes that are in use for a time.
-  struct Use {
-    ResidencyId residency = kNone<ResidencyId>;
-    ArenaId arena = kNone<ArenaId>;
-    std::int32_t from = 0, until = 0;
-    Bytes begin = 0, end = 0;
-    /// Before the first compute task the clock stands still; what is in use there is so for a while all the same.
-    [[nodiscard]] std::int32_t last() const { return std::max(until, from + 1); }
-    [[nodiscard]] bool meets(const Use& other) const {
-      return arena == other.arena && from < other.last() && other.from < last() && begin < other.end &&
-             other.begin < end;
-    }
-  };
-
   void index();
   [[nodiscard]] std::string enter(std::size_t i);
   [[nodiscard]] std::string check_tasks(const SectionParts& parts) const;
@@ -85,14 +71,12 @@ class SectionCheck {
   [[nodiscard]] std::string check_older(const SectionParts& parts) const;
   [[nodiscard]] std::string check_contingencies(const SectionParts& parts) const;
   [[nodiscard]] std::string check_bytes(std::size_t i) const;
-  [[nodiscard]] std::vector<Use> in_use_between(std::size_t i, std::int32_t until) const;
+  [[nodiscard]] std::vector<ByteUse> in_use_between(std::size_t i, std::int32_t until) const;
   [[nodiscard]] Found check_limit() const;
 
   /// One after the other within a chunk, two buffers may share bytes.
   [[nodiscard]] bool at_once(ResidencyId a, ResidencyId b) const {
-    const Use one = slot(a, schedule_.residencies[row(a)].acquire),
-              other = slot(b, schedule_.residencies[row(b)].acquire);
-    return one.last() > other.from && other.last() > one.from;
+    return slot(a, schedule_.residencies[row(a)].acquire).at_once(slot(b, schedule_.residencies[row(b)].acquire));
   }
   /// Sums of one lane may be added up in another order: gradients, to which backward ops that write them add.
   [[nodiscard]] bool both_add(ResidencyId r, TaskId a, TaskId b) const {
@@ -115,17 +99,8 @@ class SectionCheck {
   [[nodiscard]] bool in_section(const SectionParts& parts, TaskId task) const {
     return std::ranges::binary_search(parts.tasks, task);
   }
-  [[nodiscard]] Use slot(ResidencyId r, std::int32_t from) const {
-    const Residency& stay = schedule_.residencies[row(r)];
-    const Bytes offset = program_.layout.offset_of[row(r)];
-    return {.residency = r,
-            .arena = program_.layout.arena_of[row(r)],
-            .from = from,
-            .until = stay.release,
-            .begin = offset,
-            .end = offset + stay.bytes};
-  }
-  [[nodiscard]] Use buffer(std::size_t section, const ChunkBuffer& b) const {
+  [[nodiscard]] ByteUse slot(ResidencyId r, std::int32_t from) const { return slot_use(program_, r, from); }
+  [[nodiscard]] ByteUse buffer(std::size_t section, const ChunkBuffer& b) const {
     const Residency& stay = schedule_.residencies[row(b.residency)];
     const Bytes bytes = buffer_bytes(*routed_[row(b.residency)], stay.bytes, program_.collective_limit_f,
                                      program_.sections[section].chunks);
@@ -204,8 +179,8 @@ std::string SectionCheck::enter(std::size_t i) {
   return {};
 }
 
-// Ops on rows of one site; what is not rows can be written again with every chunk, if none reads it in between, and
-// read and written at once where it is a sum.
+// Ops on rows of one site, none of them a message: its other end has no chunks. What is not rows is added up over the
+// chunks by one task, if none reads it in between; by several, and read as well, where it is a sum of gradients.
 std::string SectionCheck::check_tasks(const SectionParts& parts) const {
   const SiteId site = routed_[row(parts.inside.front())]->site;
   for (const TaskId id : parts.tasks) {
@@ -214,6 +189,8 @@ std::string SectionCheck::check_tasks(const SectionParts& parts) const {
     if (!op || !graph_.op_templates[row(task.op_template)].routed)
       return name(id) + " touches an inside storage and is no op on rows";
     if (task.site != site) return name(id) + " is of another layer or micro-batch";
+    if (task.lane == Lane::send || task.lane == Lane::receive)
+      return name(id) + " is a message to another rank, which is sent once";
   }
   for (const ResidencyId r : parts.inside)
     if (routed_[row(r)]->site != site) return name(r) + " is of another layer or micro-batch";
@@ -228,6 +205,10 @@ std::string SectionCheck::check_tasks(const SectionParts& parts) const {
     for (const TaskId task : reads)
       if (!std::ranges::binary_search(writes, task) || !both_add(r, task, task))
         return fmt::format("{} reads {}, which is written with every chunk", name(task), name(r));
+    for (const TaskId task : writes)
+      if (task != writes.front() && !both_add(r, task, writes.front()))
+        return fmt::format("{} and {} write {}, to which one alone may add with every chunk", name(writes.front()),
+                           name(task), name(r));
   }
   return {};
 }
@@ -307,23 +288,22 @@ std::string SectionCheck::check_contingencies(const SectionParts& parts) const {
 std::string SectionCheck::check_bytes(std::size_t i) const {
   const SectionParts& parts = parts_[i];
   const Arena& arena = program_.layout.arenas.front();
-  std::vector<Use> uses;
+  std::vector<ByteUse> uses;
   for (const ChunkBuffer& b : buffers_of(program_, program_.sections[i])) {
-    const Use use = buffer(i, b);
+    const ByteUse use = buffer(i, b);
     if (use.begin < 0 || use.end > arena.height_bytes || use.begin % arena.alignment_bytes != 0)
       return fmt::format("the buffer of {} at offset {} is not within the arena, or not aligned", name(b.residency),
                          use.begin);
-    for (const Use& other : uses)
+    for (const ByteUse& other : uses)
       if (at_once(b.residency, other.residency) && use.meets(other))
         return fmt::format("the buffers of {} and {} share bytes", name(b.residency), name(other.residency));
     uses.push_back(use);
   }
-  // Until their release: where lanes alone order two stays within the same half-steps, chunks in front do not.
   for (const ResidencyId r : parts.kept) uses.push_back(slot(r, parts.begin));
   std::int32_t until = parts.begin;
-  for (const Use& use : uses) until = std::max(until, use.last());
-  for (const Use& other : in_use_between(i, until))
-    for (const Use& use : uses)
+  for (const ByteUse& use : uses) until = std::max(until, use.last());
+  for (const ByteUse& other : in_use_between(i, until))
+    for (const ByteUse& use : uses)
       if (use.residency != other.residency && use.meets(other))
         return fmt::format("{} shares bytes with {} while it runs in chunks", name(use.residency),
                            name(other.residency));
@@ -332,12 +312,12 @@ std::string SectionCheck::check_bytes(std::size_t i) const {
 
 // What others have in use from the section's begin until a half-step, in chunks or not. Its own inside storages are in
 // their buffers then.
-std::vector<SectionCheck::Use> SectionCheck::in_use_between(std::size_t i, std::int32_t until) const {
+std::vector<ByteUse> SectionCheck::in_use_between(std::size_t i, std::int32_t until) const {
   const SectionParts& parts = parts_[i];
-  std::vector<Use> found;
+  std::vector<ByteUse> found;
   for (std::size_t r = 0; r < schedule_.residencies.size(); ++r) {
     const auto id = id_of<ResidencyId>(r);
-    const Use use = slot(id, in_use_from_[r]);
+    const ByteUse use = slot(id, in_use_from_[r]);
     if (use.last() <= parts.begin || use.from >= until) continue;
     if (schedule_.residencies[r].space == MemorySpace::device && !contains(parts.inside, id)) found.push_back(use);
   }

@@ -8,6 +8,7 @@
 
 #include "core/dynamic_region.h"
 #include "core/hole_granules.h"
+#include "core/verify.h"
 #include "planner/dynamic_bound.h"
 #include "planner/section_drafts.h"
 
@@ -204,6 +205,12 @@ ChunkChoice choose_chunks(const Graph& graph, const Program& program, const std:
   ChunkChoice found = choose_up_to(graph, program, holes, candidates, host_fits, most);
   if (found.limit >= worth && holds_with(found, program)) choice = std::move(found);
   return choice;
+}
+
+bool adopt_chunks(const Graph& graph, ChunkChoice choice, Program& program) {
+  program.sections = std::move(choice.sections);
+  program.chunk_buffers = std::move(choice.buffers);
+  return !verify_program(graph, program);
 }
 
 }  // namespace tidemark

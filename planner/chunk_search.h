@@ -21,4 +21,8 @@ struct ChunkChoice {
 [[nodiscard]] ChunkChoice choose_chunks(const Graph& graph, const Program& program,
                                         const std::function<bool(double)>& host_fits);
 
+/// Takes the sections over, for the second limit that the program states already. False: the checker finds fault with
+/// it then, and a plan without sections is to be kept.
+[[nodiscard]] bool adopt_chunks(const Graph& graph, ChunkChoice choice, Program& program);
+
 }  // namespace tidemark

@@ -281,9 +281,9 @@ void add_contingencies(const DecisionProblem& problem, const Choice& choice, con
   if (!request.chunk_dispatch) return;
   ChunkChoice chunks = choose_chunks(*problem.graph, program, [&](double f) { return search.host_fits(f); });
   if (chunks.sections.empty()) return;
-  search.enlarge(chunks.limit, program);
-  program.sections = std::move(chunks.sections);
-  program.chunk_buffers = std::move(chunks.buffers);
+  Program chunked = program;
+  search.enlarge(chunks.limit, chunked);
+  if (adopt_chunks(*problem.graph, std::move(chunks), chunked)) program = std::move(chunked);
 }
 
 }  // namespace tidemark

@@ -16,25 +16,14 @@ namespace {
 
 bool on_rows(const Graph& graph, const Task& task) {
   const bool op = task.kind == TaskKind::op || task.kind == TaskKind::recompute;
-  return op && graph.op_templates[row(task.op_template)].routed;
+  const bool message = task.lane == Lane::send || task.lane == Lane::receive;
+  return op && !message && graph.op_templates[row(task.op_template)].routed;
 }
 
 /// Forward, or anything behind it; a recompute belongs to the op it is placed before.
 bool is_forward(const Graph& graph, const Task& task) {
   return graph.template_of(task.op).phase == OpPhase::forward;
 }
-
-/// Bytes in use from `from` to `until`.
-struct Use {
-  ResidencyId residency = kNone<ResidencyId>;
-  std::int32_t from = 0, until = 0;
-  Bytes begin = 0, end = 0;
-  /// Before the first compute task the clock stands still; what is in use there is so for a while all the same.
-  [[nodiscard]] std::int32_t last() const { return std::max(until, from + 1); }
-  [[nodiscard]] bool meets(const Use& other) const {
-    return from < other.last() && other.from < last() && begin < other.end && other.begin < end;
-  }
-};
 
 /// Stays of the first arena, found by time.
 class StayTable {
@@ -43,8 +32,8 @@ class StayTable {
     pages_.resize(static_cast<std::size_t>(2 * schedule_.compute_tasks / kPage + 1));
     for (std::size_t i = 0; i < schedule_.residencies.size(); ++i) {
       const Residency& r = schedule_.residencies[i];
-      if (program.layout.arena_of[i] != id_of<ArenaId>(0) || r.bytes == 0 || r.acquire >= r.release) continue;
-      for (std::int32_t page = r.acquire / kPage; page <= (r.release - 1) / kPage; ++page)
+      if (program.layout.arena_of[i] != id_of<ArenaId>(0) || r.bytes == 0) continue;
+      for (std::int32_t page = r.acquire / kPage; page <= (end_of(r) - 1) / kPage; ++page)
         pages_[static_cast<std::size_t>(page)].push_back(id_of<ResidencyId>(i));
     }
   }
@@ -56,13 +45,14 @@ class StayTable {
     for (std::int32_t page = from / kPage; page <= last; ++page)
       for (const ResidencyId id : pages_[static_cast<std::size_t>(page)]) {
         const Residency& r = schedule_.residencies[row(id)];
-        if (r.acquire < until && r.release > from && std::max(r.acquire, from) / kPage == page) found.push_back(id);
+        if (r.acquire < until && end_of(r) > from && std::max(r.acquire, from) / kPage == page) found.push_back(id);
       }
     return found;
   }
 
  private:
   static constexpr std::int32_t kPage = 64;
+  static std::int32_t end_of(const Residency& r) { return std::max(r.release, r.acquire + 1); }
   const Schedule& schedule_;
   std::vector<std::vector<ResidencyId>> pages_;
 };
@@ -115,26 +105,18 @@ class SectionDrafter {
   [[nodiscard]] bool is_stuck(const SectionParts& parts, const LaneClock& known, TaskId task,
                               const Schedule::Touch& touch) const;
   [[nodiscard]] bool is_out(const SectionParts& parts, const LaneClock& known, TaskId task, ResidencyId r) const;
-  [[nodiscard]] bool comes_too_early(const SectionParts& parts, ResidencyId kept) const;
+  /// Kept storages whose bytes others have between the section's begin and their release; ascending.
+  [[nodiscard]] std::vector<ResidencyId> too_early(const SectionParts& parts) const;
   [[nodiscard]] std::optional<Bytes> place(const SectionParts& parts, ResidencyId inside,
                                            const std::vector<ChunkBuffer>& placed) const;
   /// What others have in use between the section's begin and `until`, and what it keeps.
-  [[nodiscard]] std::vector<Use> in_use(const SectionParts& parts, std::int32_t until) const;
+  [[nodiscard]] std::vector<ByteUse> in_use(const SectionParts& parts, std::int32_t until) const;
   [[nodiscard]] bool only_added_to(TaskId task, TaskId other, ResidencyId r) const;
   [[nodiscard]] bool adds(TaskId task, ResidencyId r) const;
   [[nodiscard]] bool touches(TaskId task, ResidencyId r, AccessKind kind) const;
 
   [[nodiscard]] const Residency& stay(ResidencyId r) const { return schedule_.residencies[row(r)]; }
-  [[nodiscard]] Use slot(ResidencyId r, std::int32_t from) const {
-    const Bytes offset = program_.layout.offset_of[row(r)];
-    return {.residency = r, .from = from, .until = stay(r).release, .begin = offset, .end = offset + stay(r).bytes};
-  }
-  /// A kept storage between the section's begin and its stay.
-  [[nodiscard]] Use early(const SectionParts& parts, ResidencyId kept) const {
-    Use use = slot(kept, parts.begin);
-    use.until = stay(kept).acquire;
-    return use;
-  }
+  [[nodiscard]] ByteUse slot(ResidencyId r, std::int32_t from) const { return slot_use(program_, r, from); }
   [[nodiscard]] Bytes room_for(ResidencyId r) const {
     return buffer_bytes(*routed_[row(r)], stay(r).bytes, load_, kPlannedChunks);
   }
@@ -158,7 +140,7 @@ class SectionDrafter {
   StayTable stays_;
   std::vector<const RoutedResidency*> routed_;  // per residency
   std::vector<std::vector<const Contingency*>> contingency_of_;
-  std::vector<Use> taken_;  // by the sections drafted so far: buffers, and kept storages before their stays
+  std::vector<ByteUse> taken_;  // by the sections drafted so far: buffers, and kept storages from their begin on
 };
 
 /// Storages that a common task connects, directly or through others; each part in the order of ids.
@@ -212,22 +194,27 @@ std::set<ResidencyId> SectionDrafter::try_section(const std::vector<ResidencyId>
   for (const ChunkBuffer& b : draft.buffers) {
     draft.parts.inside.push_back(b.residency);
     taken_.push_back({.residency = b.residency,
+                      .arena = id_of<ArenaId>(0),
                       .from = draft.parts.begin,
                       .until = stay(b.residency).release,
                       .begin = b.offset,
                       .end = b.offset + room_for(b.residency)});
   }
   for (const ResidencyId r : draft.parts.kept)
-    if (const Use use = early(draft.parts, r); use.from < use.until) taken_.push_back(use);
+    if (draft.parts.begin < stay(r).acquire) taken_.push_back(slot(r, draft.parts.begin));
   drafts.push_back(std::move(draft));
   return {};
 }
 
 TaskId SectionDrafter::stuck(const SectionParts& parts) const {
   const LaneClock known = order_.behind(parts.follows, parts.first);
+  const std::vector<ResidencyId> early = too_early(parts);
   for (const TaskId task : parts.tasks)
-    for (const Schedule::Touch& touch : schedule_.touches_of(task))
-      if (is_kept(parts, touch.residency) && is_stuck(parts, known, task, touch)) return task;
+    for (const Schedule::Touch& touch : schedule_.touches_of(task)) {
+      if (!is_kept(parts, touch.residency)) continue;
+      if (std::binary_search(early.begin(), early.end(), touch.residency)) return task;
+      if (is_stuck(parts, known, task, touch)) return task;
+    }
   return kNone<TaskId>;
 }
 
@@ -259,15 +246,16 @@ bool SectionDrafter::is_stuck(const SectionParts& parts, const LaneClock& known,
       const bool fills = stay(r).first_task == other.task;
       if ((!both_read || fills) && order_.position(other.task) >= known[order_.lane(other.task)]) return true;
     } else if (is_member(parts, other.task)) {
-      // What is not rows is written again with every chunk.
-      const bool in_between = touch.kind == AccessKind::read && other.kind == AccessKind::write;
-      if (in_between && routed_[row(r)] == nullptr && !only_added_to(task, task, r)) return true;
+      // What is not rows is added up over the chunks, by one task.
+      const bool written = other.kind == AccessKind::write &&
+                           (touch.kind == AccessKind::read || (touch.kind == AccessKind::write && other.task != task));
+      if (written && routed_[row(r)] == nullptr && !only_added_to(task, other.task, r)) return true;
     } else if (other.task < task && !only_added_to(task, other.task, r) &&
                (!both_read || stay(r).first_task == other.task)) {
       return true;
     }
   }
-  return is_out(parts, known, task, r) || comes_too_early(parts, r);
+  return is_out(parts, known, task, r);
 }
 
 /// A contingency may have it out, or not be known to have brought it back.
@@ -282,25 +270,36 @@ bool SectionDrafter::is_out(const SectionParts& parts, const LaneClock& known, T
   return false;
 }
 
-/// Others have its bytes between the section's begin and where the plan has it in use.
-bool SectionDrafter::comes_too_early(const SectionParts& parts, ResidencyId kept) const {
-  const Use use = early(parts, kept);
-  if (use.from >= use.until) return false;
-  // Of other arenas it is not known here who has what when.
-  if (program_.layout.arena_of[row(kept)] != id_of<ArenaId>(0)) return true;
-  const std::vector<Use> others = in_use(parts, use.until);
-  return std::any_of(others.begin(), others.end(),
-                     [&](const Use& other) { return other.residency != kept && other.meets(use); });
+// What the plan has in use by the section's begin is apart from all others already: packers go by half-steps.
+std::vector<ResidencyId> SectionDrafter::too_early(const SectionParts& parts) const {
+  std::vector<ResidencyId> early, found;
+  std::int32_t until = parts.begin;
+  for (const ResidencyId r : parts.kept) {
+    if (stay(r).acquire <= parts.begin) continue;
+    early.push_back(r);
+    until = std::max(until, slot(r, parts.begin).last());
+  }
+  if (early.empty()) return found;
+  const std::vector<ByteUse> others = in_use(parts, until);
+  for (const ResidencyId r : early) {
+    const ByteUse use = slot(r, parts.begin);
+    // Of other arenas it is not known here who has what when.
+    if (use.arena != id_of<ArenaId>(0) || std::any_of(others.begin(), others.end(), [&](const ByteUse& other) {
+          return other.residency != r && other.meets(use);
+        }))
+      found.push_back(r);
+  }
+  return found;
 }
 
-std::vector<Use> SectionDrafter::in_use(const SectionParts& parts, std::int32_t until) const {
-  std::vector<Use> uses;
+std::vector<ByteUse> SectionDrafter::in_use(const SectionParts& parts, std::int32_t until) const {
+  std::vector<ByteUse> uses;
   for (const ResidencyId r : stays_.between(parts.begin, until))
     if (!is_inside(parts, r) && !is_kept(parts, r)) uses.push_back(slot(r, stay(r).acquire));
   for (const ResidencyId r : parts.kept)
     if (program_.layout.arena_of[row(r)] == id_of<ArenaId>(0))
       uses.push_back(slot(r, std::min(parts.begin, stay(r).acquire)));
-  for (const Use& use : taken_)
+  for (const ByteUse& use : taken_)
     if (use.from < until && use.last() > parts.begin) uses.push_back(use);
   return uses;
 }
@@ -309,28 +308,29 @@ std::vector<Use> SectionDrafter::in_use(const SectionParts& parts, std::int32_t 
 std::optional<Bytes> SectionDrafter::place(const SectionParts& parts, ResidencyId inside,
                                            const std::vector<ChunkBuffer>& placed) const {
   const Arena& arena = program_.layout.arenas.front();
-  Use use{.residency = inside, .from = parts.begin, .until = stay(inside).release};
-  std::vector<Use> busy;
-  for (const Use& other : in_use(parts, use.until))
+  ByteUse use{.residency = inside, .arena = id_of<ArenaId>(0), .from = parts.begin, .until = stay(inside).release};
+  std::vector<ByteUse> busy;
+  for (const ByteUse& other : in_use(parts, use.until))
     if (other.from < use.last() && other.last() > use.from) busy.push_back(other);
   for (const ChunkBuffer& b : placed)
-    if (stay(b.residency).release > stay(inside).acquire && stay(inside).release > stay(b.residency).acquire)
+    if (slot(b.residency, stay(b.residency).acquire).at_once(slot(inside, stay(inside).acquire)))
       busy.push_back({.residency = b.residency,
+                      .arena = id_of<ArenaId>(0),
                       .from = use.from,
                       .until = use.until,
                       .begin = b.offset,
                       .end = b.offset + room_for(b.residency)});
-  std::sort(busy.begin(), busy.end(), [](const Use& a, const Use& b) { return a.begin < b.begin; });
+  std::sort(busy.begin(), busy.end(), [](const ByteUse& a, const ByteUse& b) { return a.begin < b.begin; });
   const auto fits = [&](Bytes offset) {
     use.begin = offset;
     use.end = offset + room_for(inside);
     return use.end <= arena.height_bytes &&
-           std::none_of(busy.begin(), busy.end(), [&](const Use& other) { return use.meets(other); });
+           std::none_of(busy.begin(), busy.end(), [&](const ByteUse& other) { return use.meets(other); });
   };
   const Bytes own = program_.layout.offset_of[row(inside)];
   if (fits(own)) return own;
   Bytes lowest = 0;
-  for (const Use& other : busy) {
+  for (const ByteUse& other : busy) {
     if (other.begin >= lowest + room_for(inside)) break;
     lowest = std::max(lowest, round_up(other.end, arena.alignment_bytes));
   }

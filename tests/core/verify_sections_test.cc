@@ -25,6 +25,8 @@ struct Quirks {
   bool sort_is_on_rows = true;
   bool use_is_on_rows = false;
   bool exchange_writes_home = false;
+  bool two_write_home = false;
+  Lane exchange_lane = Lane::intra_comm;
 };
 
 /// Two micro-batches: pack writes home and mark stat, exchange brings home rows to received, peek looks at stat, sort
@@ -38,7 +40,7 @@ class SectionRules : public ::testing::Test {
   void build(Quirks quirks) {
     testing::GraphBuilder b;
     const OpTemplateId pack = b.timed_op("pack", 1), mark = b.timed_op("mark", 1, Lane::inter_comm);
-    const OpTemplateId exchange = b.timed_op("exchange", 1, Lane::intra_comm), peek = b.timed_op("peek", 1);
+    const OpTemplateId exchange = b.timed_op("exchange", 1, quirks.exchange_lane), peek = b.timed_op("peek", 1);
     const OpTemplateId sort = b.timed_op("sort", 1);
     const OpTemplateId use = b.timed_op("use", 1, Lane::compute, OpPhase::backward);
     const BlockId layer = b.block(
@@ -52,7 +54,9 @@ class SectionRules : public ::testing::Test {
       sites.push_back(site);
       b.run(pack, site, {}, {b.at(site, 0)});
       b.run(mark, site, {}, {b.at(site, 3)});
-      if (quirks.exchange_writes_home)
+      if (quirks.two_write_home)
+        b.run(exchange, site, {}, {b.at(site, 1), b.at(site, 0)});
+      else if (quirks.exchange_writes_home)
         b.run(exchange, site, {b.at(site, 0)}, {b.at(site, 1), b.at(site, 0)});
       else
         b.run(exchange, site, {b.at(site, 0)}, {b.at(site, 1)});
@@ -60,7 +64,9 @@ class SectionRules : public ::testing::Test {
         b.run(peek, site, {b.at(site, 3)}, {b.at(site, 0)});
       else
         b.run(peek, site, {b.at(site, 3)}, {});
-      if (quirks.sort_reads_home)
+      if (quirks.two_write_home)
+        b.run(sort, site, {b.at(site, 1)}, {b.at(site, 2), b.at(site, 0)});
+      else if (quirks.sort_reads_home)
         b.run(sort, site, {b.at(site, 1), b.at(site, 3), b.at(site, 0)}, {b.at(site, 2)});
       else
         b.run(sort, site, {b.at(site, 1), b.at(site, 3)}, {b.at(site, 2)});
@@ -231,6 +237,13 @@ TEST_F(SectionRules, KeptStoragesDoNotComeTooEarly) {
   EXPECT_FALSE(found.has_value()) << found->detail;
 }
 
+TEST_F(SectionRules, MessagesAreNotSentInChunks) {
+  for (const Lane lane : {Lane::send, Lane::receive}) {
+    build({.exchange_lane = lane});
+    expect_broken("task 2 (exchange, chunk 0, layer 0, micro-batch 0) is a message to another rank");
+  }
+}
+
 // The tasks of rows are sort, of the second section already, and use.
 TEST_F(SectionRules, ATaskBelongsToOneSection) {
   build({.use_is_on_rows = true});
@@ -254,6 +267,12 @@ TEST_F(SectionRules, BuffersOfOneSectionShareNoBytes) {
 TEST_F(SectionRules, WhatEveryChunkWritesIsNotReadInBetween) {
   build({.exchange_writes_home = true});
   expect_broken("reads storage home (chunk 0, layer 0, micro-batch 0), which is written with every chunk");
+}
+
+// The second chunk of exchange would add to what sort has written.
+TEST_F(SectionRules, OneTaskAddsToWhatEveryChunkWrites) {
+  build({.two_write_home = true});
+  expect_broken("write storage home (chunk 0, layer 0, micro-batch 0), to which one alone may add");
 }
 
 TEST_F(SectionRules, BuffersAreOfTheFirstArena) {

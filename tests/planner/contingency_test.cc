@@ -9,6 +9,7 @@
 #include "core/dynamic_region.h"
 #include "core/hole_granules.h"
 #include "core/verify.h"
+#include "planner/chunk_search.h"
 #include "planner/decision/evaluator.h"
 #include "planner/dynamic_bound.h"
 #include "planner/layout/lay_out.h"
@@ -350,6 +351,25 @@ TEST(Contingency, BothLimitsHoldWhateverTheLoadsAndTheGroups) {
   }
   EXPECT_GT(sections, 40U);
   EXPECT_GT(gain, 1.2);
+}
+
+// A draft that does not hold costs the second limit, never the plan.
+TEST(Contingency, SectionsThatDoNotVerifyAreNotTaken) {
+  std::mt19937 random(12);
+  int taken = 0;
+  for (int round = 0; round < 20; ++round) {
+    const auto f = dispatches(2 + static_cast<int>(random() % 4), 64 << random() % 5, round % 2 == 0);
+    ASSERT_NE(f, nullptr);
+    Program program = keep_all(*f, (2 + static_cast<Bytes>(random() % 60)) * kMiB, kGiB, true);
+    if (program.sections.empty()) continue;
+    ++taken;
+    ChunkChoice choice{
+        .limit = program.collective_limit_f, .sections = program.sections, .buffers = program.chunk_buffers};
+    EXPECT_TRUE(adopt_chunks(f->graph, choice, program));
+    choice.buffers.front().offset = program.layout.arenas.front().height_bytes;
+    EXPECT_FALSE(adopt_chunks(f->graph, choice, program));
+  }
+  EXPECT_GT(taken, 5);
 }
 
 // Chunks are worth it only where inside storages bind: without them the one limit is the other.
