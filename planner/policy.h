@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "core/bytes.h"
 #include "core/plan.h"
@@ -14,10 +15,13 @@
 
 namespace tidemark {
 
+struct PlacedAction;
+
 struct PolicyRequest {
   const DecisionProblem& problem;
   Bytes device_budget_bytes = 0;  ///< for everything in the graph (static, activations); reserves already subtracted
   Bytes host_budget_bytes = 0;    ///< pinned host memory of this device
+  const std::vector<PlacedAction>* rules = nullptr;  ///< Policy::rules
 };
 
 struct PolicyAnswer {
@@ -35,6 +39,8 @@ struct Policy {
   DecideFunction decide;
   /// Simpler rules whose plans pack differently: tried when the plan of `decide` ended up well above its bound.
   std::span<const DecideFunction> fallbacks = {};
+  /// What `decide` is given to carry out, where it does not decide itself (search/placed_action.h); borrowed.
+  const std::vector<PlacedAction>* rules = nullptr;
 };
 
 }  // namespace tidemark

@@ -138,8 +138,10 @@ Status explain_misfit(const RankRequest& in, const DecisionProblem& problem, Eva
                       const Budgets& budgets, const Built& built, RankPlan& plan) {
   RankFigures& f = plan.figures;
   // What the rule comes to when asked for the least it can.
-  const PolicyAnswer answer =
-      in.request.policy->decide({.problem = problem, .device_budget_bytes = 0, .host_budget_bytes = budgets.host});
+  const PolicyAnswer answer = in.request.policy->decide({.problem = problem,
+                                                         .device_budget_bytes = 0,
+                                                         .host_budget_bytes = budgets.host,
+                                                         .rules = in.request.policy->rules});
   Result<Built> smallest = build(problem, evaluator, to_choice(problem, answer.plan), budgets, in.request.pack_effort);
   if (!smallest) return smallest.error();
   const Bytes least = std::min(built.height(), smallest.value().height());
@@ -270,7 +272,10 @@ class TargetLoop {
   /// Asks a rule, carries its plan to addresses, and keeps it if it is the best so far.
   Status attempt(Progress& p, Bytes device, Bytes host) {
     ++p.attempts;
-    PolicyAnswer answer = p.rule({.problem = problem_, .device_budget_bytes = device, .host_budget_bytes = host});
+    PolicyAnswer answer = p.rule({.problem = problem_,
+                                  .device_budget_bytes = device,
+                                  .host_budget_bytes = host,
+                                  .rules = in_.request.policy->rules});
     if (answer.prices) raise_bound(bound_of(problem_, budgets_.device, budgets_.host, *answer.prices));
     Choice choice = to_choice(problem_, answer.plan);
     const Evaluation evaluation = evaluator_.evaluate(choice);

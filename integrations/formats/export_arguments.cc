@@ -1,0 +1,194 @@
+#include "integrations/formats/export_arguments.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+
+#include "integrations/formats/export_words.h"
+
+namespace tidemark {
+namespace {
+
+/// Micro-batches by what happens to a storage.
+struct Moves {
+  std::int64_t instances = 0, recomputed = 0, swapped = 0;
+  [[nodiscard]] std::int64_t moved() const { return recomputed + swapped; }
+};
+
+/// By module path and name; `order` as first met.
+struct MoveTable {
+  std::vector<std::string> order;
+  std::map<std::string, Moves> moves;
+
+  Moves& of(const std::string& storage) {
+    const auto [found, is_new] = moves.try_emplace(storage);
+    if (is_new) order.push_back(storage);
+    return found->second;
+  }
+};
+
+std::int64_t count(const Plan& plan, const GapKey& key, Action action, std::int64_t micro_batches) {
+  const Decision* decision = plan.find(key);
+  if (decision == nullptr) return 0;
+  std::int64_t times = decision->action == action ? micro_batches : 0;
+  for (const Decision::Exception& exception : decision->exceptions) {
+    if (decision->action == action) --times;
+    if (exception.action == action) ++times;
+  }
+  return times;
+}
+
+/// Adds one rank: every activation of every (block, chunk, layer).
+void add_rank(const GraphOutline& outline, const Plan& plan, MoveTable& table) {
+  std::map<std::tuple<std::size_t, std::int32_t, std::int32_t>, std::int64_t> classes;
+  for (const Site& site : outline.sites)
+    if (site.micro_batch >= 0) ++classes[{row(site.block), site.chunk, site.layer}];
+  std::map<std::tuple<StorageTemplateId, std::int32_t, std::int32_t>, std::vector<GapKey>> gaps;
+  for (const Decision& d : plan.decisions) gaps[{d.key.storage_template, d.key.chunk, d.key.layer}].push_back(d.key);
+  for (const auto& [place, micro_batches] : classes) {
+    const auto& [block, chunk, layer] = place;
+    const GraphOutline::BlockRange& range = outline.blocks[block];
+    for (std::int32_t i = 0; i < range.storage_count; ++i) {
+      const auto index = static_cast<std::size_t>(range.first_storage_template + i);
+      const GraphOutline::StorageName& storage = outline.storage_templates[index];
+      if (storage.role != StorageRole::activation) continue;
+      Moves& moves = table.of(storage.module_path + "." + storage.name);
+      moves.instances += micro_batches;
+      const auto found = gaps.find({id_of<StorageTemplateId>(index), chunk, layer});
+      if (found == gaps.end()) continue;
+      for (const GapKey& key : found->second) {
+        moves.recomputed += count(plan, key, Action::recompute, micro_batches);
+        moves.swapped += count(plan, key, Action::swap, micro_batches);
+      }
+    }
+  }
+}
+
+MoveTable moves_of(const PlanFile& plan) {
+  MoveTable table;
+  for (const PlanFile::Rank& rank : plan.ranks) add_rank(rank.outline, rank.plan, table);
+  return table;
+}
+
+/// At least half of the instances of a word's storages move in the plan.
+bool is_mostly_moved(const ExportWord& word, MoveTable& table) {
+  std::int64_t instances = 0, moved = 0;
+  for (const std::string& storage : word.storages) {
+    const Moves& moves = table.of(storage);
+    instances += moves.instances;
+    moved += moves.moved();
+  }
+  return instances > 0 && 2 * moved >= instances;
+}
+
+/// As much as goes together; whole layers first or last.
+SettingValues everything(const ExportVocabulary& vocabulary, bool layers_first) {
+  SettingValues values(vocabulary.words.size(), 0);
+  for (const bool layers : {layers_first, !layers_first})
+    for (std::size_t w = 0; w < values.size(); ++w) {
+      if (vocabulary.words[w].storages.empty() != layers) continue;
+      SettingValues tried = values;
+      tried[w] = vocabulary.settings[w].most();
+      if (are_consistent(vocabulary.settings, tried)) values = std::move(tried);
+    }
+  return values;
+}
+
+}  // namespace
+
+ExportVocabulary vocabulary_of(Framework framework, const PlanFile& plan) {
+  ExportVocabulary vocabulary{.framework = framework, .words = {}, .settings = {}, .remarks = {}};
+  switch (framework) {
+    case Framework::megatron:
+      add_megatron_words(vocabulary, plan);
+      break;
+    case Framework::mindspeed:
+      add_mindspeed_words(vocabulary, plan);
+      break;
+    case Framework::mindformers:
+      add_mindformers_words(vocabulary, plan);
+      break;
+  }
+  return vocabulary;
+}
+
+std::vector<SettingValues> starts_of(const ExportVocabulary& vocabulary, const PlanFile& plan) {
+  MoveTable table = moves_of(plan);
+  const SettingValues nothing(vocabulary.words.size(), 0);
+  SettingValues like_plan = nothing;
+  for (std::size_t w = 0; w < like_plan.size(); ++w) {
+    if (vocabulary.words[w].storages.empty() || !is_mostly_moved(vocabulary.words[w], table)) continue;
+    SettingValues tried = like_plan;
+    tried[w] = vocabulary.settings[w].most();
+    if (are_consistent(vocabulary.settings, tried)) like_plan = std::move(tried);
+  }
+  return {like_plan, nothing, everything(vocabulary, false), everything(vocabulary, true)};
+}
+
+std::string argument_lines(const ExportVocabulary& vocabulary, const SettingValues& values, const PlanFile& plan) {
+  std::map<std::string, std::vector<std::string>> lists;
+  std::string flags;
+  bool layers = false;
+  for (std::size_t w = 0; w < values.size(); ++w) {
+    const ExportWord& word = vocabulary.words[w];
+    if (values[w] == 0) continue;
+    if (word.option.ends_with("-modules")) {
+      lists[word.option].push_back(word.value);
+      continue;
+    }
+    if (word.storages.empty()) {
+      layers = true;
+      flags += fmt::format("--recompute-granularity full\n--recompute-method block\n{} {}\n", word.option, values[w]);
+      continue;
+    }
+    flags += word.option + (word.value.empty() ? "" : " " + word.value) + "\n";
+    if (values[w] < vocabulary.settings[w].most()) flags += fmt::format("{}-num-layers {}\n", word.option, values[w]);
+    if (word.option == "--recompute-mla-up-proj" && plan.job.parallel.tensor > 1) flags += "--mla-up-proj-tp-overlap\n";
+    if (word.option.starts_with("--moe-"))
+      flags += plan.job.parallel.overlap_forward_backward ? "--moe-fb-overlap\n" : "--moe-alltoall-overlap-comm\n";
+  }
+  if (const auto modules = lists.find("--recompute-modules"); modules != lists.end() && !layers)
+    flags +=
+        fmt::format("--recompute-granularity selective\n--recompute-modules {}\n", fmt::join(modules->second, " "));
+  if (const auto modules = lists.find("--offload-modules"); modules != lists.end())
+    flags +=
+        fmt::format("--fine-grained-activation-offloading\n--offload-modules {}\n", fmt::join(modules->second, " "));
+  return flags;
+}
+
+std::string settings_text(const ExportVocabulary& vocabulary, const SettingValues& values, const PlanFile& plan) {
+  if (vocabulary.framework == Framework::mindformers) return mindformers_yaml(vocabulary, values, plan);
+  std::string lines = argument_lines(vocabulary, values, plan);
+  // The same switch may be needed by two words.
+  std::string text;
+  for (std::size_t begin = 0; begin < lines.size();) {
+    const std::size_t end = lines.find('\n', begin) + 1;
+    const std::string line = lines.substr(begin, end - begin);
+    if (!text.starts_with(line) && text.find("\n" + line) == std::string::npos) text += line;
+    begin = end;
+  }
+  return text.empty() ? "# nothing to set: everything is kept\n" : text;
+}
+
+std::vector<ExportDifference> differences(const PlanFile& plan, const PlanOutcome& outcome) {
+  MoveTable before = moves_of(plan);
+  MoveTable after;
+  for (const RankPlan& rank : outcome.ranks) add_rank(outline_of(rank.graph), rank.plan, after);
+  std::vector<ExportDifference> list;
+  for (const std::string& storage : before.order) {
+    const Moves& was = before.of(storage);
+    const Moves& is = after.of(storage);
+    if (was.recomputed == is.recomputed && was.swapped == is.swapped) continue;
+    list.push_back({.storage = storage,
+                    .instances = was.instances,
+                    .plan_recomputed = was.recomputed,
+                    .plan_swapped = was.swapped,
+                    .settings_recomputed = is.recomputed,
+                    .settings_swapped = is.swapped});
+  }
+  return list;
+}
+
+}  // namespace tidemark

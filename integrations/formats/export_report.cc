@@ -1,0 +1,140 @@
+#include "integrations/formats/export_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "integrations/formats/text_table.h"
+#include "integrations/formats/unit_text.h"
+
+namespace tidemark {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::array<std::string_view, 3> kWords = {"megatron", "mindspeed", "mindformers"};
+constexpr std::array<std::string_view, 3> kTitles = {"Megatron-LM", "MindSpeed", "MindFormers"};
+
+std::size_t index_of(const ExportReport& report) {
+  return static_cast<std::size_t>(report.vocabulary.framework);
+}
+
+double percent_more(std::int64_t now, std::int64_t before) {
+  return before > 0 ? 100.0 * static_cast<double>(now - before) / static_cast<double>(before) : 0;
+}
+
+/// Pinned memory of what is swapped: settings keep no room for contingencies.
+Bytes host_bytes(const RankPlan& rank) {
+  const std::vector<Arena>& arenas = rank.program.layout.arenas;
+  return arenas.size() > 1 ? arenas[1].height_bytes : 0;
+}
+
+std::string verdict(const ExportReport& report) {
+  const std::vector<RankPlan>& ranks = report.settings.outcome.ranks;
+  const auto fit = std::ranges::count_if(ranks, [](const RankPlan& r) { return r.figures.fits; });
+  std::string text = fmt::format("{}  {} of {} ranks fit {} with these settings of {}\n",
+                                 report.settings.outcome.fits() ? "FITS" : "DOES NOT FIT", fit, ranks.size(),
+                                 format_bytes(ranks.front().figures.budget_bytes), kTitles[index_of(report)]);
+  for (const RankPlan& rank : ranks)
+    if (!rank.figures.fits) text += fmt::format("  rank {}: {}\n", rank.figures.rank, rank.figures.reason);
+  return text;
+}
+
+std::string rank_lines(const ExportReport& report) {
+  TextTable table({"rank", "plan: peak", "added ms", "settings: peak", "spare", "host", "added ms", ""}, {7});
+  for (std::size_t i = 0; i < report.plan.ranks.size(); ++i) {
+    const RankFigures& before = report.plan.ranks[i].figures;
+    const RankFigures& after = report.settings.outcome.ranks[i].figures;
+    table.add({fmt::format("{}", after.rank), gib_text(before.peak_bytes), ms_text(before.added_ns),
+               gib_text(after.peak_bytes), gib_text(after.budget_bytes - after.peak_bytes),
+               gib_text(host_bytes(report.settings.outcome.ranks[i])), ms_text(after.added_ns),
+               after.fits ? "fits" : "does not fit"});
+  }
+  const std::int64_t before = report.plan.step.step_ns, after = report.settings.outcome.step.step_ns;
+  return "\nEvaluated anew (GiB; ms per step, modelled)\n" + table.text() +
+         fmt::format("Step (modelled)  plan {}, settings {} ({:+.2f} %)\n", duration_text(before), duration_text(after),
+                     percent_more(after, before));
+}
+
+std::string share_text(std::int64_t recomputed, std::int64_t swapped, std::int64_t instances) {
+  std::string text;
+  const auto add = [&](std::string_view verb, std::int64_t times) {
+    if (times == 0) return;
+    text += (text.empty() ? "" : ", ") + std::string(verb);
+    if (times != instances)
+      text += fmt::format(" {:.0f} %", 100.0 * static_cast<double>(times) / static_cast<double>(instances));
+  };
+  add("recompute", recomputed);
+  add("swap", swapped);
+  return text.empty() ? "keep" : text;
+}
+
+std::string difference_lines(const ExportReport& report) {
+  const std::vector<ExportDifference> list = differences(report.plan, report.settings.outcome);
+  if (list.empty()) return "\nThe settings say all that the plan decides.\n";
+  TextTable table({"storage", "plan", "settings"}, {0, 1, 2});
+  for (const ExportDifference& d : list)
+    table.add({d.storage, share_text(d.plan_recomputed, d.plan_swapped, d.instances),
+               share_text(d.settings_recomputed, d.settings_swapped, d.instances)});
+  return "\nNot expressed as planned (shares of layers x micro-batches on the ranks planned)\n" + table.text();
+}
+
+/// Where the options written are defined.
+std::vector<std::string> sources_of(const ExportReport& report) {
+  std::set<std::string> sources;
+  for (std::size_t w = 0; w < report.vocabulary.words.size(); ++w)
+    if (report.settings.values[w] > 0) sources.insert(report.vocabulary.words[w].source);
+  return {sources.begin(), sources.end()};
+}
+
+Json rank_json(const RankFigures& before, const RankPlan& plan) {
+  const RankFigures& after = plan.figures;
+  const auto ms = [](std::int64_t ns) { return static_cast<double>(ns) / 1e6; };
+  return {{"rank", after.rank},
+          {"plan", {{"peak_bytes", before.peak_bytes}, {"added_ms", ms(before.added_ns)}}},
+          {"peak_bytes", after.peak_bytes},
+          {"budget_bytes", after.budget_bytes},
+          {"host_bytes", host_bytes(plan)},
+          {"swapped_bytes_per_step", after.swapped_bytes_per_step},
+          {"added_ms", ms(after.added_ns)},
+          {"fits", after.fits},
+          {"reason", after.reason}};
+}
+
+}  // namespace
+
+std::string export_text(const ExportReport& report) {
+  std::string text = verdict(report) + "\n";
+  text += settings_text(report.vocabulary, report.settings.values, report.plan);
+  text += rank_lines(report) + difference_lines(report) + "\nMind\n";
+  for (const std::string& remark : report.vocabulary.remarks) text += "  " + remark + "\n";
+  for (const std::string& source : sources_of(report)) text += "  source: " + source + "\n";
+  return text;
+}
+
+std::string export_json(const ExportReport& report) {
+  const auto ms = [](std::int64_t ns) { return static_cast<double>(ns) / 1e6; };
+  Json json = {{"to", kWords[index_of(report)]},
+               {"fits", report.settings.outcome.fits()},
+               {"settings", settings_text(report.vocabulary, report.settings.values, report.plan)},
+               {"step_ms", ms(report.settings.outcome.step.step_ns)},
+               {"plan_step_ms", ms(report.plan.step.step_ns)},
+               {"ranks", Json::array()},
+               {"not_expressed", Json::array()},
+               {"remarks", report.vocabulary.remarks},
+               {"sources", sources_of(report)}};
+  for (std::size_t i = 0; i < report.plan.ranks.size(); ++i)
+    json["ranks"].push_back(rank_json(report.plan.ranks[i].figures, report.settings.outcome.ranks[i]));
+  for (const ExportDifference& d : differences(report.plan, report.settings.outcome))
+    json["not_expressed"].push_back(
+        {{"storage", d.storage},
+         {"instances", d.instances},
+         {"plan", {{"recompute", d.plan_recomputed}, {"swap", d.plan_swapped}}},
+         {"settings", {{"recompute", d.settings_recomputed}, {"swap", d.settings_swapped}}}});
+  return json.dump(2) + "\n";
+}
+
+}  // namespace tidemark
