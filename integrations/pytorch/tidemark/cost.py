@@ -1,0 +1,35 @@
+"""What a kernel costs: a model of two rates. `Graph` figures from here are modelled, never measured."""
+
+import dataclasses
+
+import torch
+from torch.utils.flop_counter import flop_registry
+
+from .kernels import tensors
+
+_DISPATCH_NS = 2000
+
+
+@dataclasses.dataclass(frozen=True)
+class DeviceRates:
+    """What one device does in a second; the defaults are those of two desktop processor cores."""
+
+    flops_per_s: float = 60e9
+    bytes_per_s: float = 8e9
+
+
+def cost_ns(func, args, kwargs, out, rates):
+    """The slower of arithmetic and traffic, and what it takes to get there."""
+    bytes_ = sum(t.numel() * t.element_size() for t in (*tensors(args), *tensors(kwargs), *tensors(out)))
+    ns = 1e9 * bytes_ / rates.bytes_per_s
+    count = flop_registry.get(func._overloadpacket)
+    if count is not None:
+        try:
+            ns = max(ns, 1e9 * count(*args, **kwargs, out_val=out) / rates.flops_per_s)
+        except (TypeError, ValueError, AssertionError):
+            pass  # a form of the kernel that the counter does not know
+    return _DISPATCH_NS + int(ns)
+
+
+def saved_geometry(tensor: torch.Tensor):
+    return tuple(tensor.shape), tensor.stride(), tensor.storage_offset(), tensor.dtype

@@ -1,0 +1,96 @@
+"""Where in the model the program is: the stack of module calls of one micro-batch's forward.
+
+Capture and session number what they see in the same way, so that a plan finds its places again by module path, however
+many calls went before elsewhere. Module calls during backward (checkpointing runs forward again there) do not count.
+
+Thread rule: belongs to the thread that runs forward.
+"""
+
+import torch
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+
+from .graph import Site
+
+OUTSIDE = "<loss>"
+
+
+class Frame:
+    __slots__ = ("path", "call", "calls", "saves", "departed")
+
+    def __init__(self, path, call):
+        self.path = path
+        self.call = call
+        self.calls = 0  # kernels called so far
+        self.saves = 0  # tensors saved so far
+        self.departed = False
+
+
+def in_backward():
+    return torch._C._current_graph_task_id() != -1
+
+
+class ModuleFrames:
+    """`on_begin(micro_batch)` is called before each forward of the root module."""
+
+    def __init__(self, root, on_begin=None):
+        self._root = root
+        self._names = {}
+        for name, module in root.named_modules():
+            self._names.setdefault(id(module), name)
+        self._on_begin = on_begin
+        self._handles = []
+        self._seen = {}
+        self.micro_batch = 0
+        self.stack = [Frame(OUTSIDE, 0)]
+
+    @property
+    def top(self):
+        return self.stack[-1]
+
+    def __enter__(self):
+        self._handles = [
+            register_module_forward_pre_hook(self._enter_module),
+            register_module_forward_hook(self._leave_module, always_call=True),
+        ]
+        return self
+
+    def __exit__(self, *_):
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
+
+    def next_call(self):
+        """The site of a kernel call that is about to be made."""
+        frame = self.stack[-1]
+        site = Site(self.micro_batch, frame.path, frame.call, frame.calls)
+        frame.calls += 1
+        return site
+
+    def next_save(self):
+        frame = self.stack[-1]
+        site = Site(self.micro_batch, frame.path, frame.call, frame.saves)
+        frame.saves += 1
+        return site
+
+    def _enter_module(self, module, _args):
+        name = self._names.get(id(module))
+        if name is None or in_backward() or not torch.is_grad_enabled():
+            return
+        if module is self._root:
+            self._seen = {}
+            self.stack = [Frame(OUTSIDE, 0)]
+            if self._on_begin is not None:
+                self._on_begin()
+        call = self._seen.get(name, 0)
+        self._seen[name] = call + 1
+        self.stack.append(Frame(name, call))
+
+    def _leave_module(self, module, _args, _output):
+        name = self._names.get(id(module))
+        if name is None or in_backward() or not torch.is_grad_enabled():
+            return
+        while len(self.stack) > 1:
+            if self.stack.pop().path == name:
+                break
+        if module is self._root:
+            self.stack = [Frame(OUTSIDE, 1)]

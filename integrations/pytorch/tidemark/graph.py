@@ -1,0 +1,159 @@
+"""One training step as a value: operations in program order and the storages they read and write.
+
+Storages, not tensors: views are folded. A storage lives from its first write to its last touch, or to the operation
+until which the framework itself holds it (`pinned_until`), whichever is later. Times are nanoseconds, sizes bytes.
+"""
+
+import dataclasses
+import json
+
+FORMAT = 1
+RESIDENT_ROLES = ("parameter", "input", "optimizer_state")
+
+
+@dataclasses.dataclass
+class Storage:
+    name: str
+    bytes: int
+    role: str = "activation"
+    module: str = ""
+    bound_bytes: int | None = None  # most it can need, where its size depends on data
+    pinned_until: int | None = None  # operation until which the framework holds it
+    until_end: bool = False
+
+    @property
+    def resident(self):
+        """There from before the step to after it."""
+        return self.role in RESIDENT_ROLES
+
+
+@dataclasses.dataclass
+class Op:
+    name: str
+    cost: int  # ns
+    reads: list[int]
+    writes: list[int]
+    phase: str  # forward, backward or optimizer
+    recompute: str = "pure"  # pure, random, collective or never
+    module: str = ""
+    micro_batch: int = 0
+    transient_bytes: int = 0
+    calls: list["Call"] = dataclasses.field(default_factory=list, repr=False)
+    holds: list[int] = dataclasses.field(default_factory=list)  # read by no kernel, held by the running backward node
+
+
+@dataclasses.dataclass(frozen=True)
+class Site:
+    """A place in a micro-batch's forward: the n-th event during the n-th call of a module. The path of the root module
+    is "", that of what runs behind it "<loss>"."""
+
+    micro_batch: int
+    path: str
+    call: int
+    ordinal: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Call:
+    """One call of a kernel. `site` is None in backward and optimizer."""
+
+    func: str
+    site: Site | None
+    outputs: tuple[int | None, ...]  # storage of each tensor returned, None for a view of an argument
+    index: int  # among all calls of the step
+
+
+@dataclasses.dataclass
+class Save:
+    """One tensor that autograd keeps for backward."""
+
+    site: Site
+    storage: int
+    bytes: int  # of its storage
+    uses: list[int] = dataclasses.field(default_factory=list)  # operations before which backward asks for it
+
+
+@dataclasses.dataclass
+class Graph:
+    name: str
+    ops: list[Op]
+    storages: list[Storage]
+    saves: list[Save]
+    fingerprint: str = ""  # of the model: parameter paths, shapes and types
+    micro_batches: int = 1
+    cost_unit: str = "ns"
+    unit_bytes: int = 512  # blocks are multiples of it
+    model: object = dataclasses.field(default=lambda: None, repr=False)  # weak reference to what was captured
+
+    def rounded(self, bytes_):
+        """What a block of so many bytes takes."""
+        return -(-bytes_ // self.unit_bytes) * self.unit_bytes
+
+    def as_dict(self):
+        storages = []
+        for s in self.storages:
+            entry = {"name": s.name, "bytes": self.rounded(s.bytes), "role": s.role}
+            if s.module:
+                entry["module"] = s.module
+            if s.bound_bytes is not None:
+                entry["bound_bytes"] = self.rounded(s.bound_bytes)
+            if s.pinned_until is not None:
+                entry["pinned_until"] = s.pinned_until
+            if s.until_end or s.resident:
+                entry["until_end"] = True
+            storages.append(entry)
+        ops = []
+        for op in self.ops:
+            entry = {"name": op.name, "cost": op.cost, "reads": sorted({*op.reads, *op.holds}), "writes": op.writes}
+            entry |= {"phase": op.phase, "recompute": op.recompute}
+            if op.module:
+                entry["module"] = op.module
+            if op.transient_bytes:
+                entry["transient_bytes"] = self.rounded(op.transient_bytes)
+            ops.append(entry)
+        return {
+            "tidemark_graph": FORMAT,
+            "name": self.name,
+            "cost_unit": self.cost_unit,
+            "storages": storages,
+            "ops": ops,
+        }
+
+    def to_json(self):
+        return json.dumps(self.as_dict(), separators=(",", ":"))
+
+    def live_ranges(self):
+        """First and last operation of every storage with everything kept; (0, last) for what is always there."""
+        last = len(self.ops) - 1
+        ranges = [[None, None] for _ in self.storages]
+        for i, op in enumerate(self.ops):
+            for s in (*op.reads, *op.holds, *op.writes):
+                if ranges[s][0] is None:
+                    ranges[s][0] = i if s in op.writes and s not in op.reads else 0
+                ranges[s][1] = i
+        for s, storage in enumerate(self.storages):
+            if ranges[s][0] is None:
+                ranges[s] = [0, last if storage.resident or storage.until_end else 0]
+                continue
+            if storage.resident:
+                ranges[s][0] = 0
+            if storage.resident or storage.until_end:
+                ranges[s][1] = last
+            elif storage.pinned_until is not None:
+                ranges[s][1] = max(ranges[s][1], storage.pinned_until)
+        return [tuple(r) for r in ranges]
+
+    def keep_all_live_bytes(self):
+        """Live bytes during every operation with everything kept, its own workspace included."""
+        change = [0] * (len(self.ops) + 1)
+        for s, (first, last) in enumerate(self.live_ranges()):
+            change[first] += self.rounded(self.storages[s].bytes)
+            change[last + 1] -= self.rounded(self.storages[s].bytes)
+        live, out = 0, []
+        for i, op in enumerate(self.ops):
+            live += change[i]
+            out.append(live + self.rounded(op.transient_bytes))
+        return out
+
+    def keep_all_peak_bytes(self):
+        return max(self.keep_all_live_bytes(), default=0)

@@ -1,0 +1,131 @@
+"""From what a capture saw to a Graph: calls become operations, weak references become live ranges.
+
+A storage that is made and then changed by the very next calls (empty_like and bernoulli_ of a dropout) is one operation:
+together they can be recomputed, apart they cannot.
+"""
+
+from . import kernels
+from .graph import Call, Graph, Op, Save, Storage
+
+_HARDEST = ("never", "collective", "random", "pure")
+
+
+def build_graph(recorder, name, fingerprint, micro_batches):
+    groups = _groups(recorder.calls)
+    op_of = {}
+    for i, group in enumerate(groups):
+        for call in group:
+            op_of[call] = i
+    ops = [_op(recorder.calls, group) for group in groups]
+    _forbid_unsafe(ops, groups, recorder)
+    storages = [_storage(s, seen, op_of, ops) for s, seen in enumerate(recorder.storages)]
+    saves = _saves(recorder, ops, op_of)
+    graph = Graph(name, ops, storages, saves, fingerprint, micro_batches)
+    _pin(graph, recorder, op_of)
+    return graph
+
+
+def _groups(calls):
+    """Consecutive calls that make one storage and bring it to its first value."""
+    groups, i = [], 0
+    while i < len(calls):
+        group = [i]
+        fresh = [o for o in calls[i].outputs if o is not None]
+        if calls[i].phase == "forward" and not calls[i].in_place and len(fresh) == 1:
+            while group[-1] + 1 < len(calls):
+                follower = calls[group[-1] + 1]
+                if follower.phase != "forward" or not follower.in_place or follower.writes != fresh:
+                    break
+                if follower.site.path != calls[i].site.path or follower.site.call != calls[i].site.call:
+                    break
+                group.append(group[-1] + 1)
+        groups.append(group)
+        i = group[-1] + 1
+    return groups
+
+
+def _op(calls, group):
+    first = calls[group[0]]
+    writes = list(dict.fromkeys(w for c in group for w in calls[c].writes))
+    made = set(o for o in first.outputs if o is not None)
+    reads = list(dict.fromkeys(r for c in group for r in calls[c].reads if not (len(group) > 1 and r in made)))
+    classes = [kernels.recompute_class(calls[c].func) for c in group]
+    if len(group) > 1:  # mutates only what it has made
+        classes = ["random" if kernels.is_random(calls[c].func) else "pure" for c in group]
+    recompute = next(k for k in _HARDEST if k in classes)
+    if first.phase != "forward" or not writes:
+        recompute = "never"
+    return Op(
+        name="+".join(calls[c].func._schema.name.replace("::", ".") for c in group),
+        cost=sum(calls[c].cost for c in group),
+        reads=reads,
+        writes=writes,
+        phase=first.phase,
+        recompute=recompute,
+        module=first.module,
+        micro_batch=first.micro_batch,
+        calls=[Call(str(calls[c].func), calls[c].site, calls[c].outputs, c) for c in group],
+    )
+
+
+def _forbid_unsafe(ops, groups, recorder):
+    """What reads or writes a version that is changed later cannot be rebuilt from its sources."""
+    changes = {}  # storage -> operations that change it in place
+    for i, op in enumerate(ops):
+        made = {o for c in groups[i] for o in recorder.calls[c].outputs if o is not None}
+        for w in op.writes:
+            if w not in made:
+                changes.setdefault(w, []).append(i)
+    for i, op in enumerate(ops):
+        if op.recompute == "never":
+            continue
+        later = [
+            s for s in (*op.reads, *op.writes) if any(c > i for c in changes.get(s, ()) if ops[c].phase != "optimizer")
+        ]
+        if later:
+            op.recompute = "never"
+
+
+def _storage(number, seen, op_of, ops):
+    module = seen.module
+    return Storage(seen.name, seen.bytes, seen.role, module)
+
+
+def _saves(recorder, ops, op_of):
+    """Backward holds what it has unpacked from before the first kernel of a node to after its last."""
+    calls = recorder.calls
+    saves = []
+    for seen in recorder.saves:
+        save = Save(seen.site, seen.storage, seen.bytes)
+        for use in seen.uses:
+            if use >= len(calls):
+                continue
+            last = use
+            while (
+                last + 1 < len(calls) and calls[last + 1].node is not None and calls[last + 1].node == calls[use].node
+            ):
+                last += 1
+            save.uses.append(op_of[use])
+            for op in (op_of[use], op_of[last]):
+                if seen.storage not in ops[op].holds:
+                    ops[op].holds.append(seen.storage)
+        saves.append(save)
+    return saves
+
+
+def _pin(graph, recorder, op_of):
+    """The framework's own hold, where it goes beyond the last touch before."""
+    last_touch = {}
+    for i, op in enumerate(graph.ops):
+        for s in (*op.reads, *op.writes):
+            if op.phase == "forward":
+                last_touch[s] = i
+    for s, (storage, seen) in enumerate(zip(graph.storages, recorder.storages)):
+        if storage.resident:
+            continue
+        if seen.died is None:
+            storage.until_end = True
+            continue
+        pinned = op_of[max(seen.died, 0)]
+        if pinned > last_touch.get(s, -1):
+            storage.pinned_until = pinned

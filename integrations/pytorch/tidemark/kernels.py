@@ -1,0 +1,76 @@
+"""What is known of a kernel from its schema and name: does it mutate, view, draw random numbers."""
+
+import functools
+
+import torch
+
+# Mutates running statistics without saying so in the schema. Recomputed without them, the output is the same.
+_RUNNING_STATISTICS = {"aten::native_batch_norm": (3, 4, 5)}  # arguments: running mean, running variance, training
+_COLLECTIVE_NAMESPACES = ("c10d", "_c10d_functional", "_c10d_functional_autograd", "c10d_functional")
+_DATA_DEPENDENT = ("aten::_local_scalar_dense", "aten::equal", "aten::is_nonzero")
+
+
+@functools.cache
+def is_query(func):
+    """Asks for a property and touches no bytes."""
+    return func.namespace in ("prim", "profiler")
+
+
+@functools.cache
+def is_view(func):
+    """Returns nothing but other views of its arguments, and changes nothing."""
+    schema = func._schema
+    returned = [r.alias_info for r in schema.returns]
+    return bool(returned) and not schema.is_mutable and all(a is not None and not a.is_write for a in returned)
+
+
+@functools.cache
+def recompute_class(func):
+    if func.namespace in _COLLECTIVE_NAMESPACES:
+        return "collective"
+    if func._schema.is_mutable or func._schema.name in _DATA_DEPENDENT:
+        return "never"
+    return "random" if is_random(func) else "pure"
+
+
+@functools.cache
+def is_random(func):
+    return torch.Tag.nondeterministic_seeded in func.tags
+
+
+@functools.cache
+def _mutable_positions(func):
+    arguments = func._schema.arguments
+    positions = [i for i, a in enumerate(arguments) if a.alias_info is not None and a.alias_info.is_write]
+    return tuple(positions), tuple(arguments[i].name for i in positions)
+
+
+def mutated(func, args, kwargs):
+    """The arguments that a call writes to, lists flattened."""
+    if not func._schema.is_mutable:
+        return []
+    positions, names = _mutable_positions(func)
+    found = [args[i] for i in positions if i < len(args)] + [kwargs[n] for n in names if n in kwargs]
+    out = []
+    for value in found:
+        out.extend(value if isinstance(value, (list, tuple)) else [value])
+    return [v for v in out if isinstance(v, torch.Tensor)]
+
+
+def without_side_effects(func, args):
+    """The same call without what it changes beside its outputs."""
+    positions = _RUNNING_STATISTICS.get(func._schema.name)
+    if positions is None or len(args) <= positions[2] or not args[positions[2]]:
+        return args
+    return tuple(None if i in positions[:2] else a for i, a in enumerate(args))
+
+
+def tensors(value):
+    """Tensors in arguments or results, in order."""
+    if isinstance(value, torch.Tensor):
+        return [value]
+    if isinstance(value, (list, tuple)):
+        return [t for v in value for t in tensors(v)]
+    if isinstance(value, dict):
+        return [t for v in value.values() for t in tensors(v)]
+    return []

@@ -1,0 +1,230 @@
+"""What is to be done with every storage, as a schedule, and that schedule as instructions for a session."""
+
+import dataclasses
+
+from .graph import Graph
+
+RUN, DROP, BACK = "run", "drop", "back"
+
+
+@dataclasses.dataclass
+class Plan:
+    """`schedule`: operations in order of execution, recomputed ones again; `swaps`: (storage, after, before): in host
+    memory between two operations. Figures in bytes and the graph's cost unit are predicted."""
+
+    graph: Graph
+    budget_bytes: int
+    schedule: list[int]
+    swaps: list[tuple[int, int, int]] = dataclasses.field(default_factory=list)
+    status: str = ""
+    peak_bytes: int = 0
+    keep_all_peak_bytes: int = 0
+    added_cost_percent: float = 0.0
+    answer: dict = dataclasses.field(default_factory=dict, repr=False)
+
+    def model(self):
+        """What was captured, or None if it is gone."""
+        return self.graph.model()
+
+    @property
+    def keeps_all(self):
+        return len(self.schedule) == len(self.graph.ops) and not self.swaps
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """One instruction, due before the original operation `before`."""
+
+    before: int
+    kind: str
+    target: int  # operation to run again, or storage
+    last: bool = False  # DROP: not needed again. RUN: unused
+    kept: tuple[int, ...] = ()  # RUN: outputs that are needed
+    to_host: bool = False  # DROP
+
+
+@dataclasses.dataclass
+class PlannedCall:
+    func: str
+    op: int
+    first: bool  # of its operation
+    recorded: bool  # its operation runs again
+    outputs: tuple[int | None, ...]  # storages the session looks after, by tensor returned
+    due: bool = False  # there is an instruction before it
+
+
+@dataclasses.dataclass
+class PlannedSave:
+    storage: int
+    bytes: int
+    use: int | None  # operation before which backward asks for it
+
+
+@dataclasses.dataclass
+class PlannedBatch:
+    """All of one micro-batch's forward, by (path, call) of the module, and its instructions in order."""
+
+    calls: dict = dataclasses.field(default_factory=dict)
+    saves: dict = dataclasses.field(default_factory=dict)
+    steps: list = dataclasses.field(default_factory=list)
+    uses: list = dataclasses.field(default_factory=list)  # operations before which managed storages are asked for
+
+
+class Timeline:
+    """Stays of storages in device memory over a schedule: from a write to the last touch before it is written anew."""
+
+    def __init__(self, graph, schedule):
+        self.graph = graph
+        self.schedule = schedule
+        self.again = self._reoccurring()
+        self.stays = self._stays()
+
+    def _reoccurring(self):
+        seen, again = set(), []
+        for op in self.schedule:
+            again.append(op in seen)
+            seen.add(op)
+        return again
+
+    def _stays(self):
+        """Storage -> list of [first position, last position]."""
+        stays = {}
+        for position, i in enumerate(self.schedule):
+            op = self.graph.ops[i]
+            held = () if self.again[position] else op.holds
+            for s in (*op.reads, *held):
+                stays.setdefault(s, [[0, 0]])[-1][1] = position
+            for s in op.writes:
+                if s not in stays or self.again[position]:
+                    stays.setdefault(s, []).append([position, position])
+                else:
+                    stays[s][-1][1] = position
+        return stays
+
+    def position_of(self):
+        """Original operation -> its position."""
+        return {op: position for position, op in enumerate(self.schedule) if not self.again[position]}
+
+    def live_bytes(self):
+        """At every position of the schedule, workspace included."""
+        graph, end = self.graph, len(self.schedule)
+        at = self.position_of()
+        change = [0] * (end + 1)
+        for s, storage in enumerate(graph.storages):
+            stays = [list(stay) for stay in self.stays.get(s, [])]
+            if storage.resident:
+                stays = [[0, end - 1]]
+            elif stays and storage.until_end:
+                stays[-1][1] = end - 1
+            if stays and storage.pinned_until is not None:
+                pinned = at[storage.pinned_until]
+                stays = [stay for stay in stays if stay[0] > pinned or stay is stays[0]]
+                stays[0][1] = max(stays[0][1], pinned)
+            for first, last in stays:
+                change[first] += graph.rounded(storage.bytes)
+                change[last + 1] -= graph.rounded(storage.bytes)
+        live, out = 0, []
+        for position, op in enumerate(self.schedule):
+            live += change[position]
+            out.append(live + graph.rounded(graph.ops[op].transient_bytes))
+        return out
+
+
+def compile_plan(plan):
+    """One PlannedBatch for each micro-batch of the graph."""
+    graph = plan.graph
+    timeline = Timeline(graph, plan.schedule)
+    managed = _managed(plan, timeline)
+    batches = [PlannedBatch() for _ in range(graph.micro_batches)]
+    repeated = {op for op, again in zip(plan.schedule, timeline.again) if again}
+    for i, op in enumerate(graph.ops):
+        if op.phase != "forward":
+            continue
+        calls = batches[op.micro_batch].calls
+        for n, call in enumerate(op.calls):
+            outputs = tuple(o if o in managed else None for o in call.outputs)
+            planned = PlannedCall(call.func, i, n == 0, i in repeated, outputs)
+            _put(calls.setdefault((call.site.path, call.site.call), []), call.site.ordinal, planned)
+    for save in graph.saves:
+        batch = batches[save.site.micro_batch]
+        planned = PlannedSave(
+            save.storage if save.storage in managed else None, save.bytes, min(save.uses, default=None)
+        )
+        _put(batch.saves.setdefault((save.site.path, save.site.call), []), save.site.ordinal, planned)
+        if save.storage in managed:
+            batch.uses.extend(save.uses)
+    for batch, steps in zip(batches, _steps(plan, timeline, managed)):
+        batch.steps = steps
+        batch.uses = sorted(set(batch.uses))
+        due = {step.before for step in steps}
+        for calls in batch.calls.values():
+            for call in filter(None, calls):
+                call.due = call.first and call.op in due
+    return batches
+
+
+def _put(places, ordinal, value):
+    while len(places) <= ordinal:
+        places.append(None)
+    places[ordinal] = value
+
+
+def _managed(plan, timeline):
+    """What the session holds and gives up itself: what is rebuilt or copied, and what that is rebuilt from."""
+    graph = plan.graph
+    managed = {s for s, _, _ in plan.swaps}
+    for position, i in enumerate(plan.schedule):
+        if timeline.again[position]:
+            managed.update(graph.ops[i].reads)
+            managed.update(graph.ops[i].writes)
+    return {s for s in managed if not graph.storages[s].resident}
+
+
+def _steps(plan, timeline, managed):
+    graph = plan.graph
+    ends = {}  # position -> stays of managed storages that end there
+    for s in managed:
+        for n, (first, last) in enumerate(timeline.stays.get(s, [])):
+            ends.setdefault(last, []).append((s, n + 1 == len(timeline.stays[s]), first))
+    out_after, in_before = {}, {}
+    for s, after, before in plan.swaps:
+        out_after.setdefault(after, []).append(s)
+        in_before.setdefault(before, []).append(s)
+    owner = _micro_batch_of(graph)
+    steps = [[] for _ in range(graph.micro_batches)]
+    following = _following_originals(plan.schedule, timeline.again)
+    for position, i in enumerate(plan.schedule):
+        before = following[position]
+        if timeline.again[position]:
+            kept = tuple(
+                s for s in graph.ops[i].writes if any(a == position and b > position for a, b in timeline.stays[s])
+            )
+            steps[graph.ops[i].micro_batch].append(Step(before, RUN, i, kept=kept))
+        else:
+            for s in in_before.get(i, ()):
+                steps[owner[s]].append(Step(i, BACK, s))
+            for s in out_after.get(i, ()):
+                steps[owner[s]].append(Step(i + 1, DROP, s, to_host=True))
+        following_stage = before if timeline.again[position] else i + 1
+        for s, last, first in ends.get(position, ()):
+            if first == position and timeline.again[position]:
+                continue  # never taken into the table
+            steps[owner[s]].append(Step(following_stage, DROP, s, last=last))
+    return steps
+
+
+def _following_originals(schedule, again):
+    following, out = None, [None] * len(schedule)
+    for position in range(len(schedule) - 1, -1, -1):
+        if not again[position]:
+            following = schedule[position]
+        out[position] = following
+    return out
+
+
+def _micro_batch_of(graph):
+    owner = [0] * len(graph.storages)
+    for op in reversed(graph.ops):
+        for s in op.writes:
+            owner[s] = op.micro_batch
+    return owner

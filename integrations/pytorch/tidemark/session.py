@@ -1,0 +1,252 @@
+"""Runs a training loop by a plan: per tensor, whatever the loop looks like around it.
+
+    with tidemark.session(plan, model):
+        for batch in data: ...                      # as ever
+
+Where the plan rebuilds storages, a dispatch mode below autograd counts kernels by module call, as capture did, and
+records those that will run again. Departures (another shape of the forward, a step that only evaluates, a module that
+is not called) leave the tensors concerned where they are, with one warning. Bits are never at stake: what is rebuilt is
+made by the same kernels from the same bytes.
+
+Thread rule: one session in a process, in the thread that runs forward and backward.
+"""
+
+import functools
+import os
+import warnings
+import weakref
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from . import kernels
+from .errors import SessionError
+from .frames import OUTSIDE, ModuleFrames, in_backward
+from .host_memory import HostMemory
+from .plan import compile_plan
+from .rebuild import record
+from .stand_in import fingerprint
+from .step_state import KeptTensor, StepState
+
+_active = None
+
+
+class Counters:
+    """What a session did, since it began."""
+
+    def __init__(self):
+        self.recomputed = 0
+        self.swapped = 0
+        self.off_plan = 0  # rebuilt or kept where the plan says otherwise
+        self.micro_batches = 0
+
+
+class Session:
+    def __init__(self, plan, model=None, host=None):
+        model = model if model is not None else plan.model()
+        if model is None:
+            raise SessionError(
+                "the model the plan was made for is gone; give the model to tidemark.session(plan, model)"
+            )
+        if fingerprint(model) != plan.graph.fingerprint:
+            raise SessionError(
+                f"the plan is for {plan.graph.name}, and the parameters of this {type(model).__name__} are others; "
+                f"capture and plan this model"
+            )
+        self.plan = plan
+        self.model = model
+        self.counters = Counters()
+        self._host = host
+        self._pid = None
+        self._warned = False
+
+    def __enter__(self):
+        global _active
+        if _active is not None:
+            raise SessionError("a session is active already; leave it before the next begins")
+        self._pid = os.getpid()
+        _active = self
+        if self.plan.keeps_all:
+            return self
+        self._own_host = self._host is None
+        self._host = self._host or HostMemory()
+        self._batches = compile_plan(self.plan)
+        self._next_batch = 0
+        self._marked = None
+        self._state = None
+        self._backward_state = lambda: None
+        self._next_op = 0
+        self._frames = ModuleFrames(self.model, self._begin)
+        self._frames.__enter__()
+        torch._C._autograd._push_saved_tensors_default_hooks(self._pack, self._unpack)
+        self._mode = _Mode(self)
+        self._mode.__enter__()
+        return self
+
+    def __exit__(self, *error):
+        global _active
+        _active = None
+        if self.plan.keeps_all:
+            return
+        self._mode.__exit__(*error)
+        torch._C._autograd._pop_saved_tensors_default_hooks()
+        self._frames.__exit__()
+        self._state = None
+        if self._own_host:
+            self._host.close()
+            self._host = None
+
+    def __call__(self, function):
+        """As a decorator: every call of the function is a session."""
+
+        @functools.wraps(function)
+        def wrapped(*args, **kwargs):
+            with Session(self.plan, self.model):
+                return function(*args, **kwargs)
+
+        return wrapped
+
+    # Forward
+
+    def _begin(self):
+        if os.getpid() != self._pid:
+            raise SessionError("the session was begun in another process; begin one in each process after the fork")
+        number = self._next_batch if self._marked is None else self._marked
+        self._next_batch = (number + 1) % len(self._batches)
+        self._frames.micro_batch = number
+        self._state = StepState(self._batches[number % len(self._batches)], self._host, self.counters)
+        self.counters.micro_batches += 1
+
+    def _depart(self, frame, what):
+        frame.departed = True
+        self.counters.off_plan += 1
+        if not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"tidemark: in module {frame.path or 'root'!r}, call {frame.call + 1}, {what}; what it saves is kept",
+                stacklevel=2,
+            )
+
+    def _planned_call(self, frame, func):
+        """What the plan says of the kernel about to be called, or None: not on the plan."""
+        calls = self._state.batch.calls.get((frame.path, frame.call), ())
+        n, frame.calls = frame.calls, frame.calls + 1
+        if frame.departed:
+            return None
+        if n >= len(calls) and frame.path == OUTSIDE:
+            return None  # behind the loss: backward begins, metrics are taken
+        if n >= len(calls) or calls[n] is None:
+            self._depart(frame, f"{func} was not captured")
+            return None
+        if calls[n].func != _name(func):
+            self._depart(frame, f"{func} is called where {calls[n].func} was captured")
+            return None
+        return calls[n]
+
+    def forward_call(self, func, args, kwargs):
+        state = self._state
+        planned = self._planned_call(self._frames.top, func)
+        if func._schema.is_mutable:
+            for tensor in kernels.mutated(func, args, kwargs):
+                state.before_change(tensor, planned is not None)
+        if planned is None:
+            return func(*args, **kwargs)
+        if planned.due:
+            state.advance_to(planned.op)
+        if planned.recorded:
+            if planned.first:
+                state.recorded[planned.op] = []
+            state.recorded[planned.op].append(record(func, args, kwargs, planned.outputs, state.storage_of))
+        out = func(*args, **kwargs)
+        if any(o is not None for o in planned.outputs):
+            for storage, tensor in zip(planned.outputs, kernels.tensors(out)):
+                if storage is not None:
+                    state.take(storage, tensor)
+                    state.makers[storage] = planned.op
+        return out
+
+    # Saved tensors
+
+    def _pack(self, tensor):
+        frame, state = self._frames.top, self._state
+        n, frame.saves = frame.saves, frame.saves + 1
+        if tensor.is_leaf and tensor.requires_grad:
+            return tensor
+        if state is not None and not in_backward() and not frame.departed:
+            storage = state.storage_of(tensor)
+            saves = state.batch.saves.get((frame.path, frame.call), ())
+            if storage is not None and n < len(saves) and saves[n] is not None and saves[n].storage == storage:
+                return state.save(tensor, storage, saves[n].use)
+        return KeptTensor(tensor)
+
+    def _unpack(self, packed):
+        if isinstance(packed, torch.Tensor):
+            return packed
+        if isinstance(packed, KeptTensor):
+            return packed.get()
+        with self._mode.paused():
+            state = packed.state
+            out = state.unpack(packed)
+        if state is self._state:
+            self._state = None  # from now on it lives as long as what autograd saved
+        if packed.use is not None:
+            self._backward_state = weakref.ref(state)
+            self._next_op = packed.use
+            self._bound = state.next_bound(packed.use)
+        return out
+
+    def backward_call(self):
+        state = self._backward_state()
+        if state is None:
+            return
+        if self._bound is None or self._next_op < self._bound:
+            with self._mode.paused():
+                state.advance_to(self._next_op)
+            self._next_op += 1
+
+
+@functools.cache
+def _name(func):
+    return str(func)
+
+
+class _Mode(TorchDispatchMode):
+    """Passes every kernel on, and tells the session before those that count."""
+
+    def __init__(self, session):
+        super().__init__()
+        self._session = session
+        self._pauses = 0
+
+    def paused(self):
+        return _Pause(self)
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if self._pauses or kernels.is_query(func) or kernels.is_view(func):
+            return func(*args, **kwargs)
+        session = self._session
+        if in_backward():
+            session.backward_call()
+            return func(*args, **kwargs)
+        if session._state is None or not torch.is_grad_enabled():
+            return func(*args, **kwargs)
+        return session.forward_call(func, args, kwargs)
+
+
+class _Pause:
+    __slots__ = ("_mode",)
+
+    def __init__(self, mode):
+        self._mode = mode
+
+    def __enter__(self):
+        self._mode._pauses += 1
+
+    def __exit__(self, *_):
+        self._mode._pauses -= 1
+
+
+def session(plan, model=None):
+    """A context manager, and a decorator, that applies `plan`. See Session."""
+    return Session(plan, model)

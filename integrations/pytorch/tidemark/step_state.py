@@ -1,0 +1,179 @@
+"""One micro-batch on its way through forward and backward: what of it is in device memory, in host memory, or to be
+rebuilt. Lives as long as autograd's graph of the micro-batch, whose saved tensors refer to it.
+
+Correct whatever the plan says: a storage that cannot be rebuilt is given up only when nothing can ask for it any more.
+"""
+
+import torch
+
+from .plan import BACK, RUN
+from .rebuild import Geometry, run_again, sources
+
+
+class SavedHandle:
+    """What autograd keeps in the place of a tensor."""
+
+    __slots__ = ("state", "storage", "geometry", "use", "version")
+
+    def __init__(self, state, storage, geometry, use):
+        self.state = state
+        self.storage = storage
+        self.geometry = geometry
+        self.use = use
+        self.version = state.versions.get(storage, 0)
+
+
+class KeptTensor:
+    """A tensor that stays, and the version it had. Without its history: autograd's graph must not hold itself."""
+
+    __slots__ = ("tensor", "version")
+
+    def __init__(self, tensor):
+        self.tensor = tensor.detach()
+        self.version = tensor._version
+
+    def get(self):
+        check_version(tuple(self.tensor.shape), self.tensor._version, self.version)
+        return self.tensor
+
+
+def check_version(shape, version, expected):
+    """As autograd does for what it saves without hooks."""
+    if version != expected:
+        raise RuntimeError(
+            f"a tensor of shape {shape} needed for gradient computation has been modified in place: it is at version "
+            f"{version}, expected version {expected}"
+        )
+
+
+class StepState:
+    def __init__(self, batch, host, counters):
+        self.batch = batch
+        self.host = host
+        self.counters = counters
+        self.table = {}  # storage -> tensor over it
+        self.versions = {}  # storage -> changes in place since it was made
+        self.spared = set()  # storages that can no longer be rebuilt
+        self.by_address = {}
+        self.in_host = {}
+        self.makers = {}  # storage -> operation that made it
+        self.recorded = {}  # operation -> calls
+        self.outstanding = {}  # storage -> saved tensors not asked for yet
+        self.cursor = 0  # in batch.steps
+        self.position = -1  # last original operation before which all instructions are done
+        self.bound = len(batch.uses) and batch.uses[-1]
+        self.finished = False
+
+    # Forward
+
+    def storage_of(self, tensor):
+        return self.by_address.get(tensor.untyped_storage()._cdata)
+
+    def take(self, storage, tensor):
+        """Looks after a storage from now on."""
+        self.table[storage] = tensor.detach()
+        self.by_address[tensor.untyped_storage()._cdata] = storage
+
+    def before_change(self, tensor, planned):
+        """A kernel is about to change `tensor` in place. Where the plan does not know, what would be rebuilt from the
+        old bytes is rebuilt now and stays."""
+        storage = self.storage_of(tensor)
+        if storage is None:
+            return
+        self.versions[storage] = self.versions.get(storage, 0) + 1
+        if planned:
+            return
+        self.spared.add(storage)
+        for calls in self.recorded.values():
+            if any(storage in sources(call.args) or storage in sources(call.kwargs) for call in calls):
+                for s in {o for call in calls for o in call.outputs if o is not None}:
+                    self.get(s)
+                    self.spared.add(s)
+
+    def save(self, tensor, storage, use):
+        self.outstanding[storage] = self.outstanding.get(storage, 0) + 1
+        return SavedHandle(self, storage, Geometry.of(tensor), use)
+
+    # Progress
+
+    def advance_to(self, op):
+        """Carries out every instruction that is due before the original operation `op`."""
+        steps = self.batch.steps
+        while self.cursor < len(steps) and steps[self.cursor].before <= op:
+            step = steps[self.cursor]
+            self.cursor += 1
+            if step.kind == RUN:
+                self._run(step.target, step.kept)
+            elif step.kind == BACK:
+                if step.target in self.in_host:
+                    self._from_host(step.target)
+            else:
+                self._drop(step)
+        self.position = max(self.position, op)
+
+    def _run(self, op, kept):
+        calls = self.recorded.get(op)
+        if calls is None:
+            return
+        wanted = [s for s in kept if s not in self.table]
+        if not wanted:
+            return
+        made = run_again(calls, self.get)
+        self.counters.recomputed += 1
+        for s in wanted:
+            if s in made:
+                self.take(s, made[s])
+
+    def _drop(self, step):
+        s = step.target
+        if s not in self.table:
+            return
+        if step.to_host:
+            self.in_host[s] = self.host.copy_out(self.table[s])
+            self.counters.swapped += 1
+        elif step.last:
+            if self.outstanding.get(s, 0) > 0:
+                return  # off the plan: somebody still asks for it
+            self.in_host.pop(s, None)
+        elif self.makers.get(s) not in self.recorded or s in self.spared:
+            return
+        self._forget(s)
+
+    def _forget(self, storage):
+        tensor = self.table.pop(storage)
+        self.by_address.pop(tensor.untyped_storage()._cdata, None)
+
+    def _from_host(self, storage):
+        self.take(storage, self.host.copy_in(self.in_host.pop(storage)))
+
+    # Backward
+
+    def get(self, storage):
+        """A tensor over the storage, rebuilt where it is not there."""
+        tensor = self.table.get(storage)
+        if tensor is not None:
+            return tensor
+        if storage in self.in_host:
+            self._from_host(storage)
+        else:
+            self.counters.off_plan += 1
+            op = self.makers[storage]
+            made = run_again(self.recorded[op], self.get)
+            self.counters.recomputed += 1
+            self.take(storage, made[storage])
+        return self.table[storage]
+
+    def unpack(self, handle):
+        if not torch._C._autograd._get_current_graph_task_keep_graph():
+            self.outstanding[handle.storage] -= 1
+        if handle.use is not None:
+            self.advance_to(handle.use)
+        check_version(handle.geometry.size, self.versions.get(handle.storage, 0), handle.version)
+        return handle.geometry.over(self.get(handle.storage))
+
+    def next_bound(self, op):
+        """The kernels of backward are counted up to the next operation that asks for a managed storage, not beyond."""
+        import bisect
+
+        at = bisect.bisect_right(self.batch.uses, op)
+        return self.batch.uses[at] if at < len(self.batch.uses) else None

@@ -1,0 +1,124 @@
+"""A captured graph says what really happens."""
+
+import json
+
+import pytest
+import tidemark
+import torch
+from torch import nn
+
+from models import MODELS, transformer
+
+
+def really_saved(model, inputs, loss_fn):
+    """(number of the storage in order of first sight, its bytes) of every tensor autograd saves."""
+    numbers, saved, alive = {}, [], []
+
+    def pack(tensor):
+        storage = tensor.untyped_storage()
+        alive.append(storage)
+        saved.append((numbers.setdefault(storage._cdata, len(numbers)), storage.nbytes()))
+        return tensor.detach()
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
+        loss_fn(model(*inputs))
+    return saved
+
+
+def captured_saves(graph):
+    numbers = {}
+    return [(numbers.setdefault(s.storage, len(numbers)), s.bytes) for s in graph.saves]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_saves_what_autograd_saves_storage_by_storage(name):
+    model, inputs, loss_fn = MODELS[name]()
+    graph = tidemark.capture(model, inputs, loss_fn)
+    real = really_saved(model, inputs, loss_fn)
+    assert len(real) > 10
+    assert captured_saves(graph) == real
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_leaves_the_model_as_it_was(name):
+    model, inputs, loss_fn = MODELS[name]()
+    before = {k: v.clone() for k, v in model.state_dict().items()}
+    objects = {k: id(v) for k, v in model.named_parameters()}
+    state = torch.random.get_rng_state()
+    tidemark.capture(model, inputs, loss_fn, optimizer=torch.optim.AdamW(model.parameters()))
+    assert all(torch.equal(v, before[k]) for k, v in model.state_dict().items())
+    assert {k: id(v) for k, v in model.named_parameters()} == objects
+    assert all(p.grad is None for p in model.parameters())
+    assert torch.equal(torch.random.get_rng_state(), state)
+
+
+def test_captures_a_model_larger_than_the_machine():
+    with torch.device("meta"):
+        model = nn.Sequential(nn.Linear(1 << 20, 1 << 20), nn.GELU(), nn.Linear(1 << 20, 8))
+    graph = tidemark.capture(model, (torch.empty(1 << 18, 1 << 20, device="meta"),), lambda out: out.sum())
+    assert graph.keep_all_peak_bytes() > 1 << 42
+
+
+def test_dropout_noise_is_one_operation_that_can_run_again():
+    model, inputs, loss_fn = transformer(dropout=0.5)
+    graph = tidemark.capture(model, inputs, loss_fn)
+    random = [op for op in graph.ops if op.recompute == "random"]
+    assert len(random) == 12
+    assert all(op.phase == "forward" and len(op.writes) == 1 for op in random)
+
+
+def test_what_is_changed_in_place_is_not_rebuilt():
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(8, 8)
+
+        def forward(self, x):
+            a = self.linear(x)
+            b = a * 2  # reads a version of `a` that is gone afterwards
+            a.add_(1)
+            return torch.tanh(a) + b
+
+    graph = tidemark.capture(Model(), (torch.randn(4, 8),), lambda out: out.sum())
+    by_name = {op.name: op for op in graph.ops if op.phase == "forward"}
+    assert by_name["aten.mul"].recompute == "never"
+    assert by_name["aten.add_"].recompute == "never"
+    assert by_name["aten.tanh"].recompute == "pure"
+
+
+def test_numbers_read_off_tensors_need_bounds():
+    class Router(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.experts = nn.ModuleList(nn.Linear(8, 8) for _ in range(3))
+
+        def forward(self, x):
+            counts = torch.bincount(x[:, 0].abs().long() % 3, minlength=3).tolist()
+            return torch.cat([e(part) for e, part in zip(self.experts, x.split(counts))])
+
+    x = torch.randn(10, 8)
+    with pytest.raises(tidemark.CaptureError, match="reads a number off a tensor.*Routed"):
+        tidemark.capture(Router(), (x,), lambda out: out.sum())
+    graph = tidemark.capture(Router(), (x,), lambda out: out.sum(), bounds={"": tidemark.Routed(total=10, parts=3)})
+    parts = [graph.storages[op.writes[0]].bytes for op in graph.ops if op.name == "aten.addmm"]
+    assert parts == [3 * 32, 3 * 32, 4 * 32]
+
+
+def test_json_has_the_fields_of_the_format():
+    model, inputs, loss_fn = transformer()
+    graph = tidemark.capture(model, inputs, loss_fn, optimizer=torch.optim.AdamW(model.parameters()))
+    value = json.loads(graph.to_json())
+    assert value["tidemark_graph"] == 1 and value["cost_unit"] == "ns"
+    for op in value["ops"]:
+        assert all(0 <= s < len(value["storages"]) for s in (*op["reads"], *op["writes"]))
+        assert op["cost"] > 0 and op["phase"] in ("forward", "backward", "optimizer")
+    assert {s["role"] for s in value["storages"]} >= {"parameter", "input", "activation", "gradient", "optimizer_state"}
+    assert all(s["bytes"] % 512 == 0 for s in value["storages"])
+
+
+def test_gradient_accumulation_is_several_micro_batches():
+    model, inputs, loss_fn = transformer(layers=1)
+    one = tidemark.capture(model, inputs, loss_fn)
+    two = tidemark.capture(model, inputs, loss_fn, micro_batches=2)
+    assert len(two.saves) == 2 * len(one.saves)
+    assert {op.micro_batch for op in two.ops} == {0, 1}

@@ -1,0 +1,263 @@
+"""Whatever a plan gives up and whenever: losses and gradients do not change by a bit."""
+
+import contextlib
+import gc
+import os
+import warnings
+
+import pytest
+import tidemark
+import torch
+from random_plans import random_plan, rebuildable
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+from training import same, train
+
+from models import MODELS, transformer
+
+
+def session_of(plan):
+    return lambda model: tidemark.session(plan, model)
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("name", MODELS)
+def test_random_plans_change_nothing(name, seed):
+    build = MODELS[name]
+    graph = tidemark.capture(*build())
+    plan = random_plan(graph, seed)
+    held = []
+
+    def context(model):
+        held.append(tidemark.session(plan, model))
+        return held[0]
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert same(train(build, context), train(build))
+    assert held[0].counters.off_plan == 0
+    repeated = len(plan.schedule) - len(graph.ops)
+    assert held[0].counters.recomputed <= 3 * repeated and (held[0].counters.recomputed > 0) == (repeated > 0)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_several_micro_batches_and_evaluation_between_steps(seed):
+    graph = tidemark.capture(*transformer(), micro_batches=2)
+    plan = random_plan(graph, seed, share=0.9)
+    with_plan = train(transformer, session_of(plan), micro_batches=2, evaluate=True)
+    assert same(with_plan, train(transformer, micro_batches=2, evaluate=True))
+
+
+def test_micro_batches_in_flight():
+    """All forwards, then all backwards in the opposite order."""
+    model, inputs, loss_fn = transformer()
+    graph = tidemark.capture(model, inputs, loss_fn)
+
+    def run(context):
+        torch.manual_seed(2)
+        model.zero_grad()
+        with context:
+            losses = [loss_fn(model(*inputs)) for _ in range(3)]
+            for loss in reversed(losses):
+                loss.backward()
+        return [p.grad.clone() for p in model.parameters()]
+
+    plan = random_plan(graph, 0, share=1.0)
+    assert len(plan.schedule) > len(graph.ops)
+    assert same(run(tidemark.session(plan)), run(contextlib.nullcontext()))
+
+
+def test_backward_twice_through_one_graph():
+    model, inputs, loss_fn = transformer(dropout=0.0)
+    plan = random_plan(tidemark.capture(model, inputs, loss_fn), 3, share=1.0)
+
+    def gradients(times, context):
+        model.zero_grad()
+        with context:
+            loss = loss_fn(model(*inputs))
+            for i in range(times):
+                loss.backward(retain_graph=i + 1 < times)
+        return [p.grad.clone() for p in model.parameters()]
+
+    assert same(gradients(2, tidemark.session(plan)), gradients(2, contextlib.nullcontext()))
+
+
+def test_an_exception_in_the_middle_leaves_nothing_behind():
+    model, inputs, loss_fn = transformer()
+    plan = random_plan(tidemark.capture(model, inputs, loss_fn), 0, share=1.0)
+
+    class Interrupt(Exception):
+        pass
+
+    def interrupt(*_):
+        raise Interrupt
+
+    with tidemark.session(plan):
+        handle = model[1].register_forward_hook(interrupt)
+        with pytest.raises(Interrupt):
+            model(*inputs)
+        handle.remove()
+        broken = model[0].linear1.weight.register_hook(interrupt)
+        with pytest.raises(Interrupt):
+            loss_fn(model(*inputs)).backward()
+        broken.remove()
+        model.zero_grad()
+        torch.manual_seed(3)
+        loss_fn(model(*inputs)).backward()
+        planned = [p.grad.clone() for p in model.parameters()]
+    model.zero_grad()
+    torch.manual_seed(3)
+    loss_fn(model(*inputs)).backward()
+    assert same(planned, [p.grad for p in model.parameters()])
+
+
+class Checkpointed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = transformer()[0]
+
+    def forward(self, x):
+        x = self.layers[0](x)
+        x = checkpoint(self.layers[1], x, use_reentrant=False)
+        return self.layers[2](x)
+
+
+def checkpointed():
+    torch.manual_seed(0)
+    return Checkpointed(), (torch.randn(4, 16, 32),), lambda out: out.square().mean()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_checkpointing_inside_the_model(seed):
+    plan = random_plan(tidemark.capture(*checkpointed()), seed, share=0.9)
+    assert same(train(checkpointed, session_of(plan)), train(checkpointed))
+
+
+def autocast_transformer():
+    model, inputs, loss_fn = transformer()
+
+    class Autocast(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.model = model
+
+        def forward(self, x):
+            with torch.autocast("cpu", torch.bfloat16):
+                return self.model(x).float()
+
+    return Autocast(), inputs, loss_fn
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_autocast(seed):
+    plan = random_plan(tidemark.capture(*autocast_transformer()), seed, share=0.9)
+    assert same(train(autocast_transformer, session_of(plan)), train(autocast_transformer))
+
+
+class Wandering(nn.Module):
+    """Now and then another way through the model."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = transformer()[0]
+        self.steps = 0
+
+    def forward(self, x):
+        self.steps += 1
+        x = self.layers[0](x)
+        if self.steps % 2 == 0:
+            x = torch.sin(x) * 2
+            x = self.layers[1](x)
+        return self.layers[2](torch.tanh(x))
+
+
+def wandering():
+    torch.manual_seed(0)
+    return Wandering(), (torch.randn(4, 16, 32),), lambda out: out.square().mean()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_departures_are_safe_and_said_once(seed):
+    plan = random_plan(tidemark.capture(*wandering()), seed, share=1.0)
+    with pytest.warns(UserWarning, match="tidemark: in module") as warned:
+        planned = train(wandering, session_of(plan), steps=5)
+    assert len(warned) == 1
+    assert same(planned, train(wandering, steps=5))
+
+
+def test_other_shapes_than_captured():
+    graph = tidemark.capture(*transformer())
+    plan = random_plan(graph, 0, share=1.0)
+
+    def longer():
+        model, _, loss_fn = transformer()
+        return model, (torch.randn(3, 23, 32, generator=torch.Generator().manual_seed(5)),), loss_fn
+
+    assert same(train(longer, session_of(plan)), train(longer))
+
+
+def swap_plan(graph):
+    """Everything that backward asks for once goes to host memory between its last touch in forward and that."""
+    last_forward = {}
+    for i, op in enumerate(graph.ops):
+        if op.phase == "forward":
+            last_forward |= {s: i for s in (*op.reads, *op.writes)}
+    swaps = []
+    for save in graph.saves:
+        storage = graph.storages[save.storage]
+        if storage.resident or storage.until_end or not save.uses or any(s == save.storage for s, _, _ in swaps):
+            continue
+        after = max(last_forward[save.storage], storage.pinned_until or 0)
+        uses = [u for other in graph.saves if other.storage == save.storage for u in other.uses]
+        if after < min(uses) and save.storage in rebuildable(graph):
+            swaps.append((save.storage, after, min(uses)))
+    return tidemark.Plan(graph, 0, list(range(len(graph.ops))), swaps=swaps)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_swapping_changes_nothing(name):
+    build = MODELS[name]
+    plan = swap_plan(tidemark.capture(*build()))
+    assert len(plan.swaps) > 3
+    held = []
+
+    def context(model):
+        held.append(tidemark.session(plan, model))
+        return held[0]
+
+    assert same(train(build, context), train(build))
+    assert held[0].counters.swapped == 3 * len(plan.swaps)
+    assert held[0].counters.off_plan == 0
+
+
+def test_a_plan_that_keeps_everything_touches_nothing():
+    model, inputs, loss_fn = transformer()
+    graph = tidemark.capture(model, inputs, loss_fn)
+    plan = tidemark.Plan(graph, 0, list(range(len(graph.ops))))
+    with tidemark.session(plan):
+        assert torch._C._len_torch_dispatch_stack() == 0
+        assert not torch.nn.modules.module._global_forward_hooks
+        loss = loss_fn(model(*inputs))
+        assert loss.grad_fn.next_functions[0][0]._saved_self is not None  # by autograd itself: there are no hooks
+
+
+def test_wrong_use_is_said_in_one_sentence():
+    model, inputs, loss_fn = transformer()
+    plan = random_plan(tidemark.capture(model, inputs, loss_fn), 0, share=1.0)
+    with pytest.raises(tidemark.SessionError, match="the plan is for Sequential"):
+        tidemark.session(plan, nn.Linear(2, 2))
+    with tidemark.session(plan), pytest.raises(tidemark.SessionError, match="active already"):
+        tidemark.session(plan).__enter__()
+    with tidemark.session(plan):
+        child = os.fork()
+        if child == 0:
+            try:
+                model(*inputs)
+            except tidemark.SessionError as error:
+                os._exit(0 if "another process" in str(error) else 1)
+            os._exit(2)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    del model
+    gc.collect()
+    with pytest.raises(tidemark.SessionError, match="is gone"):
+        tidemark.session(plan)
