@@ -105,6 +105,9 @@ class ContingencyEngine {
   [[nodiscard]] Status place(const Entry& entry, TaskId task);
   /// From which a storage is in use that this task touches first.
   [[nodiscard]] std::int32_t half_step(TaskId task) const;
+  [[nodiscard]] Result<double> section_load(const SectionParts& parts);
+  /// Buffers for what is inside, and room for what is kept.
+  [[nodiscard]] Status take_places(std::int32_t section, const SectionParts& parts, double load);
   [[nodiscard]] ChunkWish wish_for(const DispatchSection& section, const SectionParts& parts, double load);
   /// Whether what the section keeps and is not placed yet finds room now.
   [[nodiscard]] bool has_room(const SectionParts& parts, double load);

@@ -54,14 +54,25 @@ Bytes ContingencyEngine::true_bytes(ResidencyId residency) const {
   return routed < 0 ? planned : std::max(planned, actual_[static_cast<std::size_t>(routed)]);
 }
 
+/// Without loads a site has that of its planned sizes.
+Result<double> ContingencyEngine::section_load(const SectionParts& parts) {
+  const Program& program = *p_.bound.program;
+  const ResidencyId inside = parts.inside.front();
+  const RoutedResidency& routed = program.routed[static_cast<std::size_t>(p_.bound.routed[row(inside)])];
+  if (p_.options.load) return load_of(routed.site);
+  const auto rows = static_cast<double>(rows_in(routed, program.schedule.residencies[row(inside)].bytes));
+  return routed.rows > 0 ? rows / static_cast<double>(routed.rows) : 1;
+}
+
 Result<bool> ContingencyEngine::enter(std::int32_t index, const SectionParts& parts) {
-  if (!p_.options.load) return false;
+  if (!p_.options.load && !p_.options.agree) return false;
   const Program& program = *p_.bound.program;
   const DispatchSection& section = program.sections[static_cast<std::size_t>(index)];
   const SiteId site = program.routed[static_cast<std::size_t>(p_.bound.routed[row(parts.inside.front())])].site;
-  const Result<double> load = load_of(site);
+  const Result<double> load = section_load(parts);
   if (!load) return load.error();
-  const ChunkWish wish = wish_for(section, parts, load.value());
+  // As planned, what is inside fits its slots and its buffers.
+  const ChunkWish wish = p_.options.load ? wish_for(section, parts, load.value()) : ChunkWish::none;
   const bool agreed = p_.options.agree && p_.options.agree(program.schedule.rank, index, wish);
   if (agreed || wish != ChunkWish::none)
     sections_.push_back({.section = index,
@@ -75,12 +86,19 @@ Result<bool> ContingencyEngine::enter(std::int32_t index, const SectionParts& pa
   if (wish == ChunkWish::impossible)
     return infeasible(fmt::format("{}: the group agreed to run section {} in chunks, which this rank said it cannot",
                                   who(site, load.value()), index));
-  for (const ChunkBuffer& buffer : buffers_of(program, section)) {
+  if (Status s = take_places(index, parts, load.value()); !s) return s.error();
+  return true;
+}
+
+Status ContingencyEngine::take_places(std::int32_t index, const SectionParts& parts, double load) {
+  const Program& program = *p_.bound.program;
+  for (const ChunkBuffer& buffer : buffers_of(program, program.sections[static_cast<std::size_t>(index)])) {
     const auto routed = static_cast<std::size_t>(p_.bound.routed[row(buffer.residency)]);
     placed_[routed] = 1;
-    actual_[routed] = routed_bytes(program.routed[routed], load.value());
+    if (p_.options.load) actual_[routed] = routed_bytes(program.routed[routed], load);
     p_.addresses[row(buffer.residency)] = p_.memory.at(id_of<ArenaId>(0), buffer.offset / p_.bound.scale);
   }
+  if (!p_.options.load) return {};
   for (const ResidencyId kept : parts.kept) {
     const std::int32_t routed = p_.bound.routed[row(kept)];
     if (routed < 0) continue;
@@ -88,7 +106,7 @@ Result<bool> ContingencyEngine::enter(std::int32_t index, const SectionParts& pa
       return Error{s.error().code,
                    fmt::format("{}; the group had agreed to run section {} in chunks", s.error().message, index)};
   }
-  return true;
+  return {};
 }
 
 }  // namespace tidemark

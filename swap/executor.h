@@ -48,8 +48,9 @@ enum class ChunkWish : std::uint8_t {
 /// one group. All of them have the same Program.
 ///
 /// Every rank of the group asks once for each section, in the same order, and must be given the same answer: yes only
-/// if none says impossible, and best only if one wants it. A rank that has said anything but impossible will not refuse
-/// for want of memory after yes, as long as its device maps granules one by one (else the report warns).
+/// if none says impossible, and best only if one wants it. One without loads (RunOptions::load) asks as well, with
+/// none: what is as planned runs whole or in chunks. A rank that has said anything but impossible will not refuse for
+/// want of memory after yes, as long as its device maps granules one by one (else the report warns).
 using Agree = std::function<bool(std::int32_t group, std::int32_t level, ChunkWish wish)>;
 
 /// A rank that asks no more: its step was refused, or its device failed. Called once, within the issue() or finish()
@@ -72,7 +73,7 @@ struct RunOptions {
   bool verify = false;          ///< fill what is written, check what is read and what was copied in
   bool match_messages = false;  ///< needs traits().messages; otherwise receives complete at once
   LoadSource load;              ///< empty: as planned
-  Agree agree;                  ///< asked where loads are given; empty: every section runs whole
+  Agree agree;                  ///< asked with and without loads; empty: every section runs whole
   LeaveGroup leave;             ///< told where agree is asked; empty: nobody waits
   RunNames names;
 };

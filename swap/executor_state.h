@@ -99,7 +99,7 @@ struct Executor::State {
 
   /// The group is told once, whichever call of the step fails.
   void fail() {
-    if (!failed && options.load && options.agree && options.leave) options.leave(schedule.rank);
+    if (!failed && options.agree && options.leave) options.leave(schedule.rank);
     failed = true;
   }
 };

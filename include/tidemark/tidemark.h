@@ -298,7 +298,7 @@ typedef struct tidemark_rank_figures {
   int32_t rank; /* pipeline rank */
   int32_t fits;
   double load;                /* expert load planned for */
-  double contingency_limit_f; /* expert load up to which the step completes within the budget */
+  double contingency_limit_f; /* expert load up to which the step completes within the budget, whatever others do */
   int64_t budget_bytes;
   int64_t peak_bytes; /* reserve included */
   int64_t reserve_bytes;
@@ -308,7 +308,7 @@ typedef struct tidemark_rank_figures {
   int64_t swapped_bytes_per_step;
   int64_t recompute_ns;
   int64_t added_ns;          /* to a step with everything kept */
-  double collective_limit_f; /* the same limit where the expert group agrees to run dispatches in chunks */
+  double collective_limit_f; /* the same where the expert group agrees to every dispatch that is asked for in chunks */
 } tidemark_rank_figures;
 TIDEMARK_API tidemark_status tidemark_plan_rank_figures(const tidemark_plan* plan, int32_t position,
                                                         tidemark_rank_figures* figures,
@@ -338,13 +338,31 @@ TIDEMARK_API tidemark_status tidemark_plan_check_budget(const tidemark_plan* pla
 
 /* Expert load of a site of the plan, by its number. Must answer the same during one run. */
 typedef double (*tidemark_load)(void* user, int32_t site);
+/* What a rank says of running a section of its step, the dispatch of one layer and micro-batch, in chunks. */
+enum {
+  TIDEMARK_CHUNKS_NONE = 0,      /* it fits whole; chunks are as good */
+  TIDEMARK_CHUNKS_WANTED = 1,    /* whole it exceeds what is planned for it */
+  TIDEMARK_CHUNKS_IMPOSSIBLE = 2 /* not even in chunks: the load is above collective_limit_f, or there is no room now */
+};
+/* Whether the expert group runs a section in chunks: not 0 is yes. `group` is the pipeline rank, `section` counts from
+ * 0 in every step. Every rank of the group asks once for each section, in the same order, `load` given or not, and must
+ * be told the same: yes only if none says IMPOSSIBLE, and best only if one says WANTED. May block until all have asked.
+ * The group: all ranks that take part in a collective on routed rows, those that take part in one with them, and so on;
+ * all have the same plan. */
+typedef int32_t (*tidemark_agree)(void* user, int32_t group, int32_t section, int32_t wish);
+/* This rank asks no more: its run fails. Called once, before the run returns with its error. Who waits for it must be
+ * told no from now on, and where the group had said yes to a section, its communicators must be aborted. A run that is
+ * refused before it begins (INVALID, BAD_INPUT, memory refused) does not call: then its caller knows. */
+typedef void (*tidemark_leave)(void* user, int32_t group);
 typedef struct tidemark_run_options {
   size_t struct_size;
   int64_t scale;  /* sizes are divided by this power of two, to 2^20 and what the plan's alignment allows; default 1 */
   int32_t verify; /* not 0: fill what is written, check what is read */
   int32_t steps;  /* to 2^20; default 1 */
-  tidemark_load load; /* default: as planned */
-  void* user;
+  tidemark_load load;   /* default: as planned */
+  void* user;           /* of all callbacks */
+  tidemark_agree agree; /* default: every section runs whole */
+  tidemark_leave leave; /* default: nobody waits */
 } tidemark_run_options;
 typedef struct tidemark_run_report {
   size_t struct_size;
@@ -363,9 +381,10 @@ typedef struct tidemark_run_report {
   int64_t verified_reads;
   int64_t mismatches;
 } tidemark_run_report;
-/* Carries one rank's step out on a device; messages to other ranks complete at once. INFEASIBLE: memory refused, or a
- * load beyond what the plan carries, before anything is overwritten. The device must not be used by others meanwhile.
- */
+/* Carries one rank's step out on a device; messages to other ranks complete at once. Whatever the loads of the sites,
+ * it completes while none is above contingency_limit_f; with `agree`, and yes to every section that says WANTED, while
+ * none is above collective_limit_f. Without `agree` only the first is promised. INFEASIBLE: memory refused, or a load
+ * beyond what the plan carries, before anything is overwritten. The device must not be used by others meanwhile. */
 TIDEMARK_API tidemark_status tidemark_plan_run_rank(const tidemark_plan* plan, int32_t position,
                                                     tidemark_device* device, const tidemark_run_options* options,
                                                     tidemark_run_report* report,

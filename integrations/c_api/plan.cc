@@ -76,6 +76,18 @@ tidemark_run_report to_c(const RunReport& r) {
           .mismatches = r.mismatches};
 }
 
+std::int32_t to_c(ChunkWish wish) {
+  switch (wish) {
+    case ChunkWish::none:
+      return TIDEMARK_CHUNKS_NONE;
+    case ChunkWish::wanted:
+      return TIDEMARK_CHUNKS_WANTED;
+    case ChunkWish::impossible:
+      break;
+  }
+  return TIDEMARK_CHUNKS_IMPOSSIBLE;
+}
+
 tidemark_budget_result to_c(const BudgetCheck& check, const RankFigures& worst) {
   return {.struct_size = 0,
           .verdict = check.verdict == BudgetVerdict::pass   ? TIDEMARK_BUDGET_PASS
@@ -121,6 +133,12 @@ RunOptions options_of(const tidemark_run_options& o) {
   if (o.load != nullptr) {
     options.load = [call = o.load, user = o.user](SiteId site) { return call(user, static_cast<int32_t>(site)); };
   }
+  if (o.agree != nullptr) {
+    options.agree = [call = o.agree, user = o.user](std::int32_t group, std::int32_t section, ChunkWish wish) {
+      return call(user, group, section, to_c(wish)) != 0;
+    };
+  }
+  if (o.leave != nullptr) options.leave = [call = o.leave, user = o.user](std::int32_t group) { call(user, group); };
   return options;
 }
 

@@ -7,6 +7,7 @@
 #include <initializer_list>
 #include <string>
 
+#include "include/tidemark/tidemark.h"
 #include "integrations/c_api/outcome.h"
 
 namespace tidemark::c_api {
@@ -18,6 +19,10 @@ inline constexpr std::size_t kMostStructBytes = 1024;
 /// that is its size.
 template <class T>
 inline constexpr std::size_t kFirstBytes = sizeof(T);
+template <>
+inline constexpr std::size_t kFirstBytes<tidemark_rank_figures> = offsetof(tidemark_rank_figures, collective_limit_f);
+template <>
+inline constexpr std::size_t kFirstBytes<tidemark_run_options> = offsetof(tidemark_run_options, agree);
 
 /// The caller's size of the struct, checked: what it has behind what this version knows must be zero. Nothing behind
 /// what is known is ever written, so that a size that is wrong does not become a write into somebody's stack.
@@ -25,7 +30,8 @@ template <class T>
 [[nodiscard]] Outcome check_struct(const T* given, const char* name, std::size_t& size) {
   static_assert(sizeof(T) <= kMostStructBytes);
   std::memcpy(&size, given, sizeof(size));
-  if (size < kFirstBytes<T> || size > kMostStructBytes)
+  // Between two versions there is none: half a member would be read.
+  if ((size != kFirstBytes<T> && size < sizeof(T)) || size > kMostStructBytes)
     return invalid(std::string(name) + ": struct_size is " + std::to_string(size) + ", must be sizeof the struct (" +
                    std::to_string(sizeof(T)) + ")");
   const auto* bytes = reinterpret_cast<const unsigned char*>(given);

@@ -1,5 +1,5 @@
 /* The C interface from C: every group of functions, every way to be refused, two threads on one allocator.
- * Usage: c_api_test PLAN, a plan file of a small job. */
+ * Usage: c_api_test PLAN CHUNKED, plan files of a small job and of a rank with dispatches that may run in chunks. */
 #define _DEFAULT_SOURCE
 
 #include <math.h>
@@ -205,6 +205,7 @@ static void test_number_limits(void) {
 /* One struct of the interface: its size, and a call that takes one. */
 struct Shape {
   const char* name;
+  size_t first; /* in the first version of the interface */
   size_t bytes;
   int is_result;
   tidemark_status (*call)(const void* context, void* given);
@@ -255,7 +256,7 @@ static tidemark_status take_budget_result(const void* context, void* given) {
 static void try_size(const struct Shape* shape, const struct Context* context, unsigned char* page_end, size_t size,
                      unsigned char tail) {
   const size_t room = size < 8 ? 8 : (size + 7) / 8 * 8;
-  const int fits = size >= shape->bytes && size <= 1024;
+  const int fits = (size == shape->first || size >= shape->bytes) && size <= 1024;
   const int clean = tail == 0 || size <= shape->bytes;
   unsigned char* given = page_end - room;
   tidemark_status status;
@@ -295,10 +296,11 @@ static void fuzz_sizes(const struct Shape* shapes, size_t count, const struct Co
 
 static void test_any_struct_size(void) {
   static const struct Shape kShapes[] = {
-      {"device_options", sizeof(tidemark_device_options), 0, take_device_options},
-      {"traits", sizeof(tidemark_device_traits), 1, take_traits},
-      {"allocator_options", sizeof(tidemark_allocator_options), 0, take_allocator_options},
-      {"statistics", sizeof(tidemark_allocator_statistics), 1, take_statistics},
+      {"device_options", sizeof(tidemark_device_options), sizeof(tidemark_device_options), 0, take_device_options},
+      {"traits", sizeof(tidemark_device_traits), sizeof(tidemark_device_traits), 1, take_traits},
+      {"allocator_options", sizeof(tidemark_allocator_options), sizeof(tidemark_allocator_options), 0,
+       take_allocator_options},
+      {"statistics", sizeof(tidemark_allocator_statistics), sizeof(tidemark_allocator_statistics), 1, take_statistics},
   };
   tidemark_device* device = open_device("sim", 0);
   tidemark_allocator* allocator = NULL;
@@ -312,9 +314,9 @@ static void test_any_struct_size(void) {
 
 static void fuzz_plan_structs(const tidemark_plan* plan, tidemark_device* device) {
   static const struct Shape kShapes[] = {
-      {"figures", sizeof(tidemark_rank_figures), 1, take_figures},
-      {"budget_options", sizeof(tidemark_budget_options), 0, take_budget_options},
-      {"budget_result", sizeof(tidemark_budget_result), 1, take_budget_result},
+      {"figures", offsetof(tidemark_rank_figures, collective_limit_f), sizeof(tidemark_rank_figures), 1, take_figures},
+      {"budget_options", sizeof(tidemark_budget_options), sizeof(tidemark_budget_options), 0, take_budget_options},
+      {"budget_result", sizeof(tidemark_budget_result), sizeof(tidemark_budget_result), 1, take_budget_result},
   };
   const struct Context context = {device, NULL, plan};
   struct {
@@ -337,6 +339,14 @@ static void fuzz_plan_structs(const tidemark_plan* plan, tidemark_device* device
   CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "report: struct_size",
                 tidemark_plan_run_rank(plan, 0, device, &run.known, &report.known, error));
   CHECK(report.later == 7);
+  /* A program from before there were chunks. */
+  run.known.struct_size = offsetof(tidemark_run_options, agree);
+  report.later = 0;
+  CHECK_OK(tidemark_plan_run_rank(plan, 0, device, &run.known, &report.known, error));
+  run.known.struct_size += 4;
+  CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "tidemark_run_options: struct_size",
+                tidemark_plan_run_rank(plan, 0, device, &run.known, &report.known, error));
+  run.known.struct_size = sizeof run;
   run.later = 7;
   CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "tidemark_run_options: struct_size",
                 tidemark_plan_run_rank(plan, 0, device, &run.known, &report.known, error));
@@ -659,8 +669,78 @@ static void test_plan(const char* path) {
   CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "plan is NULL", tidemark_plan_rank_count(NULL, &count, error));
 }
 
+/* A rank of an expert group: how loaded, what the group answers, and what was asked. */
+struct Member {
+  double load;
+  int32_t answer; /* to who wants it */
+  int32_t group, asked, wanted, impossible, left, in_order;
+};
+static double load_of_member(void* user, int32_t site) {
+  CHECK(site >= 0);
+  return ((const struct Member*)user)->load;
+}
+static int32_t agree_if_wanted(void* user, int32_t group, int32_t section, int32_t wish) {
+  struct Member* member = user;
+  member->in_order += section == member->asked;
+  member->group = group;
+  ++member->asked;
+  member->wanted += wish == TIDEMARK_CHUNKS_WANTED;
+  member->impossible += wish == TIDEMARK_CHUNKS_IMPOSSIBLE;
+  return wish == TIDEMARK_CHUNKS_WANTED ? member->answer : 0;
+}
+static void leave_group(void* user, int32_t group) {
+  struct Member* member = user;
+  CHECK(member->asked == 0 || group == member->group);
+  ++member->left;
+}
+
+/* Between the two limits a step completes where the group agrees, and only there it is promised. */
+static void test_chunks(const char* path) {
+  tidemark_plan* plan = NULL;
+  tidemark_device* device = open_device("sim", 64 * 1024 * kMiB);
+  tidemark_rank_figures figures = {.struct_size = sizeof figures};
+  tidemark_run_options run = {.struct_size = sizeof run, .verify = 1};
+  tidemark_run_report report = {.struct_size = sizeof report};
+  struct Member member = {0};
+  CHECK_OK(tidemark_plan_read(path, &plan, error));
+  CHECK_OK(tidemark_plan_rank_figures(plan, 0, &figures, error));
+  CHECK(figures.collective_limit_f > figures.contingency_limit_f);
+  run.load = load_of_member;
+  run.agree = agree_if_wanted;
+  run.leave = leave_group;
+  run.user = &member;
+  member.load = figures.collective_limit_f;
+  member.answer = 1;
+  CHECK_OK(tidemark_plan_run_rank(plan, 0, device, &run, &report, error));
+  CHECK(member.asked > 0 && member.in_order == member.asked && member.wanted == member.asked);
+  CHECK(member.group == figures.rank && member.left == 0 && member.impossible == 0);
+  CHECK(report.mismatches == 0 && report.verified_reads > 0);
+
+  /* Told no, and without anybody to ask: a clear refusal, the group is told, once. */
+  member = (struct Member){.load = figures.collective_limit_f};
+  CHECK_REFUSED(TIDEMARK_STATUS_INFEASIBLE, "where the expert group agrees",
+                tidemark_plan_run_rank(plan, 0, device, &run, &report, error));
+  CHECK(member.wanted > 0 && member.left == 2); /* the call above is made twice */
+  run.agree = NULL;
+  member = (struct Member){.load = figures.collective_limit_f};
+  CHECK_REFUSED(TIDEMARK_STATUS_INFEASIBLE, "where the expert group agrees",
+                tidemark_plan_run_rank(plan, 0, device, &run, &report, error));
+  CHECK(member.asked == 0 && member.left == 0);
+  member.load = figures.contingency_limit_f;
+  CHECK_OK(tidemark_plan_run_rank(plan, 0, device, &run, &report, error));
+
+  /* Who has no loads is asked all the same: others wait for its answer. */
+  run.load = NULL;
+  run.agree = agree_if_wanted;
+  member = (struct Member){.answer = 1};
+  CHECK_OK(tidemark_plan_run_rank(plan, 0, device, &run, &report, error));
+  CHECK(member.asked > 0 && member.in_order == member.asked && member.wanted == 0 && member.impossible == 0);
+  tidemark_plan_free(plan);
+  tidemark_device_close(device);
+}
+
 int main(int argc, char** argv) {
-  if (argc != 2) return 2;
+  if (argc != 3) return 2;
   test_version_and_names();
   test_devices();
   test_struct_sizes();
@@ -672,6 +752,7 @@ int main(int argc, char** argv) {
   test_two_threads();
   test_plan(argv[1]);
   test_edited_plan(argv[1]);
+  test_chunks(argv[2]);
   if (failures == 0) printf("all well\n");
   return failures == 0 ? 0 : 1;
 }

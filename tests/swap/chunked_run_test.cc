@@ -244,9 +244,10 @@ struct Member {
 
 constexpr int kMembers = 3;
 
-/// Three ranks of one group with loads of their own; `says_no(member, level)`.
+/// Three ranks of one group with loads of their own; `says_no(member, level)`. `as_planned`: is told no loads.
 template <class LoadOf, class SaysNo>
-std::vector<Member> run_group(const PlannedStep& step, const RankPlan& plan, LoadOf load_of, SaysNo says_no) {
+std::vector<Member> run_group(const PlannedStep& step, const RankPlan& plan, LoadOf load_of, SaysNo says_no,
+                              int as_planned = -1) {
   Group group(kMembers);
   std::vector<Member> members(kMembers);
   std::vector<std::thread> threads;
@@ -260,6 +261,7 @@ std::vector<Member> run_group(const PlannedStep& step, const RankPlan& plan, Loa
                                return group.ask(level, says_no(m, level) ? ChunkWish::impossible : wish);
                              },
                          .leave = [&](std::int32_t) { group.leave(); }};
+      if (m == as_planned) options.load = {};
       {
         Result<std::unique_ptr<Executor>> executor = Executor::open(plan.program, *device, std::move(options));
         ASSERT_TRUE(executor.ok()) << executor.error().message;
@@ -327,6 +329,20 @@ TEST(ChunkedRun, AGroupRunsASectionInChunksIfOneWantsIt) {
   EXPECT_GE(wanted, in_chunks);
 }
 
+/// Who is told no loads is asked all the same, and runs in chunks what others want so: else they would wait for it.
+TEST(ChunkedRun, AMemberWithoutLoadsRunsInChunksWithItsGroup) {
+  std::size_t in_chunks = 0;
+  for (const PlannedStep& step : chunked_steps()) {
+    const RankPlan& plan = rank_with_sections(step);
+    const std::vector<Member> members = run_group(
+        step, plan, loads_up_to(plan.program.collective_limit_f), [](int, std::int32_t) { return false; }, 2);
+    in_chunks += expect_all_or_none(members);
+    for (const Member& member : members) EXPECT_EQ(member.refused, "");
+    EXPECT_EQ(members[2].wanted, 0U);
+  }
+  EXPECT_GT(in_chunks, 5U);
+}
+
 TEST(ChunkedRun, OneRankThatCannotKeepsTheGroupWhole) {
   std::size_t in_chunks = 0, whole = 0;
   for (const PlannedStep& step : chunked_steps()) {
@@ -360,6 +376,7 @@ TEST(ChunkedRun, ARankThatStopsLeavesTheGroup) {
 
 /// Parts of rows whose bytes are no multiple of anything, at scales that round them.
 TEST(ChunkedRun, PartsStayWithinTheirBufferAndMeetInTheirSlot) {
+  std::size_t met = 0, buffered = 0;
   for (const PlannedStep& step : chunked_steps()) {
     const Program& program = rank_with_sections(step).program;
     for (const Bytes row_bytes : {7, 1000, 4100, 4636})
@@ -385,6 +402,7 @@ TEST(ChunkedRun, PartsStayWithinTheirBufferAndMeetInTheirSlot) {
             const DispatchChunks::Part part = chunks.part_of(0, r, 0);
             EXPECT_EQ(part.offset, 0);
             EXPECT_LE(part.bytes, bound.value().scaled(room)) << "rows of " << row_bytes << " at 1/" << scale;
+            buffered += part.bytes > 0 ? 1 : 0;
           }
           for (const ResidencyId r : parts.kept) {
             if (bound.value().routed[row(r)] < 0) continue;
@@ -395,8 +413,11 @@ TEST(ChunkedRun, PartsStayWithinTheirBufferAndMeetInTheirSlot) {
           }
         }
         for (const auto& [r, end] : next) EXPECT_EQ(end, bound.value().scaled(true_bytes[row(r)]));
+        met += next.size();
       }
   }
+  EXPECT_GT(buffered, 0U);
+  EXPECT_GT(met, 0U);
 }
 
 /// On memory with bytes, in streams that are threads.
