@@ -13,29 +13,101 @@ Arena::Arena(Taste taste, std::vector<Room> rooms, Bytes capacity) : taste_(tast
 }
 
 Bytes Arena::take(const PackItem& item) {
-  if (!living_.empty() && next_end_ <= item.begin) give_back(item.begin);
+  give_back(item.begin);
   for (; known_ < clears_.size() && clears_[known_].room.begin < item.end; ++known_)
     find_place(clears_[known_], item.begin);
   bool placed = false;
   Bytes address = 0;
   if (keep_clear_of(item)) {
-    address = best_gap(blocked_, item);
+    address = best_gap(unblocked_, item);
     placed = address + item.bytes <= capacity_;
   }
-  if (!placed) address = best_gap(living_, item);
-  const auto at = std::upper_bound(living_.begin(), living_.end(), address,
-                                   [](Bytes begin, const Living& one) { return begin < one.begin; });
-  living_.insert(at, {address, address + item.bytes, item.end});
-  next_end_ = std::min(next_end_, item.end);
+  if (!placed) address = best_gap(gaps_, item);
+  stand({address, address + item.bytes, item.end});
   return address;
 }
 
+void Arena::stand(const Living& one) {
+  const auto at = std::upper_bound(living_.begin(), living_.end(), one.begin,
+                                   [](Bytes begin, const Living& other) { return begin < other.begin; });
+  living_.insert(at, one);
+  ends_.emplace(one.ends, one.begin);
+  fill(one);
+}
+
+// What is left of the gap it stands in, on either side.
+void Arena::fill(const Living& one) {
+  if (one.begin >= gaps_.top) {
+    gaps_.add(one);
+    return;
+  }
+  auto& list = gaps_.list;
+  const auto after = std::upper_bound(list.begin(), list.end(), one.begin,
+                                      [](Bytes begin, const Gap& gap) { return begin < gap.begin; });
+  const auto gap = after - 1;
+  const Gap high{.begin = one.end, .end = gap->end, .below = one.ends, .above = gap->above};
+  gap->end = one.begin;
+  gap->above = one.ends;
+  if (gap->begin == gap->end) {
+    if (high.begin < high.end)
+      *gap = high;
+    else
+      list.erase(gap);
+  } else if (high.begin < high.end) {
+    list.insert(after, high);
+  }
+}
+
+void Arena::Gaps::clear() {
+  list.clear();
+  top = 0;
+  below_top = kFloor;
+}
+
+// Rooms may cover some of the living.
+void Arena::Gaps::add(const Living& one) {
+  if (one.end <= top) return;
+  if (one.begin > top) list.push_back({.begin = top, .end = one.begin, .below = below_top, .above = one.ends});
+  top = one.end;
+  below_top = one.ends;
+}
+
 void Arena::give_back(std::int32_t now) {
-  next_end_ = std::numeric_limits<std::int32_t>::max();
-  std::erase_if(living_, [&](const Living& one) {
-    if (one.ends > now) next_end_ = std::min(next_end_, one.ends);
-    return one.ends <= now;
-  });
+  auto first = living_.end();
+  for (; !ends_.empty() && ends_.top().first <= now; ends_.pop()) {
+    const auto one = std::lower_bound(living_.begin(), living_.end(), ends_.top().second,
+                                      [](const Living& other, Bytes begin) { return other.begin < begin; });
+    open(one);
+    first = std::min(first, one);
+  }
+  living_.erase(std::remove_if(first, living_.end(), [&](const Living& one) { return one.ends <= now; }),
+                living_.end());
+}
+
+// One gap of its bytes and of those on either side. Where there is none its neighbour lives, or is yet to be opened.
+void Arena::open(std::vector<Living>::const_iterator one) {
+  auto& list = gaps_.list;
+  auto at = std::lower_bound(list.begin(), list.end(), one->begin,
+                             [](const Gap& other, Bytes begin) { return other.begin < begin; });
+  Gap gap{.begin = one->begin, .end = one->end};
+  if (at != list.begin() && (at - 1)->end == one->begin) {
+    --at;
+    gap.begin = at->begin;
+    gap.below = at->below;
+    at = list.erase(at);
+  } else if (one != living_.begin()) {
+    gap.below = (one - 1)->ends;
+  }
+  if (one->end == gaps_.top) {
+    gaps_.top = gap.begin;
+    gaps_.below_top = gap.below;
+  } else if (at != list.end() && at->begin == one->end) {
+    at->begin = gap.begin;
+    at->below = gap.below;
+  } else {
+    gap.above = (one + 1)->ends;
+    list.insert(at, gap);
+  }
 }
 
 // A room lies where what lives there now ends last, but before the room is wanted: nobody else could have had the bytes
@@ -72,7 +144,7 @@ double Arena::waste(const Clear& clear, std::int32_t now) const {
   return wasted + static_cast<double>(free) * wait_from(now);
 }
 
-// Makes `blocked_`. A room is for what passes: who lives but half as long as it is wanted may stand in it.
+// Makes `unblocked_`. A room is for what passes: who lives but half as long as it is wanted may stand in it.
 bool Arena::keep_clear_of(const PackItem& item) {
   while (wanted_ < known_ && clears_[wanted_].room.end <= item.begin) ++wanted_;
   standing_.clear();
@@ -87,21 +159,18 @@ bool Arena::keep_clear_of(const PackItem& item) {
   std::sort(standing_.begin(), standing_.end(), lower);
   blocked_.clear();
   std::merge(living_.begin(), living_.end(), standing_.begin(), standing_.end(), std::back_inserter(blocked_), lower);
+  unblocked_.clear();
+  for (const Living& one : blocked_) unblocked_.add(one);
   return true;
 }
 
-// What is open is taken only where nothing else fits. Rooms may cover some of the living.
-Bytes Arena::best_gap(const std::vector<Living>& living, const PackItem& item) {
+// What is open is taken only where nothing else fits.
+Bytes Arena::best_gap(const Gaps& gaps, const PackItem& item) {
   best_ = std::numeric_limits<double>::max();
-  Gap gap;
-  for (const Living& one : living) {
-    if (one.end <= gap.begin) continue;
-    gap.end = one.begin;
-    gap.above = &one;
+  for (const Gap& gap : gaps.list) {
     if (gap.end - gap.begin >= item.bytes) try_gap(gap, item);
-    gap = {.begin = one.end, .end = 0, .below = &one, .above = nullptr};
   }
-  return best_ < std::numeric_limits<double>::max() ? address_ : gap.begin;
+  return best_ < std::numeric_limits<double>::max() ? address_ : gaps.top;
 }
 
 void Arena::try_gap(const Gap& gap, const PackItem& item) {
@@ -117,8 +186,8 @@ void Arena::try_gap(const Gap& gap, const PackItem& item) {
   }
 }
 
-double Arena::mismatch(const Living* neighbour, const PackItem& item) const {
-  return neighbour == nullptr ? 0 : std::abs(static_cast<double>(neighbour->ends) - item.end) * taste_.per_tick;
+double Arena::mismatch(std::int32_t neighbour_ends, const PackItem& item) const {
+  return neighbour_ends == kFloor ? 0 : std::abs(static_cast<double>(neighbour_ends) - item.end) * taste_.per_tick;
 }
 
 void Arena::offer(Bytes address, double cost) {

@@ -2,7 +2,10 @@
 // The bytes of one moment, for packers that go along the clock: who lives there, and which gap suits the next one best.
 
 #include <cstdint>
+#include <functional>
 #include <limits>
+#include <queue>
+#include <utility>
 #include <vector>
 
 #include "planner/layout/pack_problem.h"
@@ -32,11 +35,20 @@ class Arena {
     Bytes end = 0;
     std::int32_t ends = 0;  // on the clock
   };
+  static constexpr std::int32_t kFloor = std::numeric_limits<std::int32_t>::min();
   struct Gap {
     Bytes begin = 0;
     Bytes end = 0;
-    const Living* below = nullptr;  // null: the floor
-    const Living* above = nullptr;  // null: nothing, the gap is open
+    std::int32_t below = kFloor;  // when the neighbour there ends
+    std::int32_t above = kFloor;
+  };
+  // What is free below the highest of the living, by address; from `top` on everything is.
+  struct Gaps {
+    std::vector<Gap> list;
+    Bytes top = 0;
+    std::int32_t below_top = kFloor;
+    void clear();
+    void add(const Living& one);  // in order of address
   };
   struct Clear {
     Room room;
@@ -47,19 +59,25 @@ class Arena {
   void find_place(Clear& clear, std::int32_t now) const;
   [[nodiscard]] double waste(const Clear& clear, std::int32_t now) const;
   [[nodiscard]] bool keep_clear_of(const PackItem& item);
-  [[nodiscard]] Bytes best_gap(const std::vector<Living>& living, const PackItem& item);
+  [[nodiscard]] Bytes best_gap(const Gaps& gaps, const PackItem& item);
   void try_gap(const Gap& gap, const PackItem& item);
-  [[nodiscard]] double mismatch(const Living* neighbour, const PackItem& item) const;
+  [[nodiscard]] double mismatch(std::int32_t neighbour_ends, const PackItem& item) const;
   void offer(Bytes address, double cost);
+  void stand(const Living& one);
+  void fill(const Living& one);
+  void open(std::vector<Living>::const_iterator one);
 
   Taste taste_;
   Bytes capacity_ = 0;
   std::vector<Living> living_;  // by address
-  std::int32_t next_end_ = std::numeric_limits<std::int32_t>::max();
+  Gaps gaps_;                   // between them
+  std::priority_queue<std::pair<std::int32_t, Bytes>, std::vector<std::pair<std::int32_t, Bytes>>, std::greater<>>
+      ends_;  // of the living: when, and where they begin
   std::vector<Clear> clears_;
   std::size_t known_ = 0;                   // clears_ before it have their place
   std::size_t wanted_ = 0;                  // clears_ before it are no longer wanted
   std::vector<Living> standing_, blocked_;  // rooms as if somebody lived there, alone and among the living
+  Gaps unblocked_;
   double best_ = 0;
   Bytes address_ = 0;
 };

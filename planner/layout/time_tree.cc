@@ -35,6 +35,7 @@ TimeTree::TimeTree(std::span<const BlockPart> parts) {
   starts_ = cut_clock(parts, leaves);
   covered_.resize(2 * leaves);
   touched_.resize(2 * leaves);
+  is_read_.resize(2 * leaves, 0);
   partial_.resize(leaves);
 }
 
@@ -80,7 +81,7 @@ void TimeTree::place(const BlockPart& part, Bytes offset) {
 
 void TimeTree::place_in(std::size_t node, std::size_t first, std::size_t last, const BlockPart& part, Interval bytes) {
   if (part.end <= starts_[first] || part.begin >= starts_[last]) return;
-  add(touched_[node], bytes);
+  if (is_read_[node] != 0) add(touched_[node], bytes);
   if (part.begin <= starts_[first] && part.end >= starts_[last]) {
     add(covered_[node], bytes);
     return;
@@ -100,6 +101,7 @@ void TimeTree::place_in(std::size_t node, std::size_t first, std::size_t last, c
 void TimeTree::gather(std::size_t node, std::size_t first, std::size_t last, const BlockPart& part) {
   if (part.end <= starts_[first] || part.begin >= starts_[last]) return;
   const bool covers = part.begin <= starts_[first] && part.end >= starts_[last];
+  if (covers && is_read_[node] == 0) begin_to_touch(node, first, last);
   const Intervals& intervals = covers ? touched_[node] : covered_[node];
   if (!intervals.empty()) cursors_.push_back({intervals.data(), intervals.data() + intervals.size()});
   if (covers) return;
@@ -111,6 +113,34 @@ void TimeTree::gather(std::size_t node, std::size_t first, std::size_t last, con
   const std::size_t middle = first + (last - first) / 2;
   gather(2 * node, first, middle, part);
   gather(2 * node + 1, middle, last, part);
+}
+
+// Lives that pass ask for short spans alone, so that most of what they place need not be told to the long ones.
+void TimeTree::begin_to_touch(std::size_t node, std::size_t first, std::size_t last) {
+  is_read_[node] = 1;
+  Intervals all;
+  list_all(node, first, last, all);
+  std::sort(all.begin(), all.end(), [](const Interval& a, const Interval& b) { return a.begin < b.begin; });
+  Intervals& united = touched_[node];
+  for (const Interval& one : all) {
+    if (united.empty() || united.back().end < one.begin)
+      united.push_back(one);
+    else
+      united.back().end = std::max(united.back().end, one.end);
+  }
+}
+
+void TimeTree::list_all(std::size_t node, std::size_t first, std::size_t last, Intervals& all) const {
+  const Intervals& known = is_read_[node] != 0 && !touched_[node].empty() ? touched_[node] : covered_[node];
+  all.insert(all.end(), known.begin(), known.end());
+  if (&known == &touched_[node]) return;
+  if (last - first == 1) {
+    for (const Placed& placed : partial_[first]) all.push_back(placed.bytes);
+    return;
+  }
+  const std::size_t middle = first + (last - first) / 2;
+  list_all(2 * node, first, middle, all);
+  list_all(2 * node + 1, middle, last, all);
 }
 
 // Unites `bytes` with what it overlaps or touches.
