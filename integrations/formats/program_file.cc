@@ -396,6 +396,10 @@ PlanFile read_root(const JsonNode& root) {
   read_object(root.at("parameters"), file.parameters);
   const auto templates = read_list<GraphOutline>(root.at("templates"), read_templates);
   file.ranks = read_list<PlanFile::Rank>(root.at("ranks"), [&](const JsonNode& n) { return read_rank(n, templates); });
+  const bool chunked = std::ranges::any_of(file.ranks, [](const auto& rank) { return !rank.program.sections.empty(); });
+  if (root.clean() && chunked && version != kChunkedPlanSchemaVersion)
+    root.at("schema_version")
+        .wrong(fmt::format("is {}; plans with sections are {}", version, kChunkedPlanSchemaVersion));
   return file;
 }
 

@@ -313,6 +313,10 @@ TEST(ProgramFile, PlansWithoutSectionsAreOfTheFirstVersion) {
   const Result<PlanFile> read = read_plan_file(text, "plan.json");
   ASSERT_TRUE(read.ok()) << read.error().message;
   EXPECT_EQ(read.value(), file);
+  const Result<PlanFile> later =
+      read_plan_file(replaced(text, "\"schema_version\":2", "\"schema_version\":3"), "plan.json");
+  ASSERT_TRUE(later.ok()) << later.error().message;
+  EXPECT_EQ(later.value(), file);
   expect_error(replaced(text, "\"collective\":{\"count\":2,\"data\":[0", "\"collective\":{\"count\":2,\"data\":[1"),
                "contingencies/collective");
 }
@@ -338,6 +342,8 @@ TEST(ProgramFile, SaysWhatIsNoPlan) {
   expect_error(replaced(text, "tidemark.plan", "tidemark.plum"), "plan.json: /schema: must be 'tidemark.plan'");
   expect_error(replaced(text, "\"schema_version\":3", "\"schema_version\":4"), "reads only 2 and 3");
   expect_error(replaced(text, "\"schema_version\":3", "\"schema_version\":1"), "plan again");
+  expect_error(replaced(text, "\"schema_version\":3", "\"schema_version\":2"),
+               "plan.json: /schema_version: is 2; plans with sections are 3");
   expect_error(replaced(text, "\"schema_version\":3", "\"schema_version\":\"2\""),
                "/schema_version: must be a whole number");
   expect_error(replaced(text, "\"heads\":", "\"haeds\":"), "/job/model/attention: has no member 'heads'");
