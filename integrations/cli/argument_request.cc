@@ -48,10 +48,8 @@ void run_on(Accelerator accelerator, framework::Platform& platform) {
 
 /// The generation or the device named on the command line decides what the job runs on.
 Status choose_accelerator(const JobOptions& options, framework::Platform& platform) {
-  if (const std::optional<Accelerator> named = accelerator_of(options.accelerator)) {
-    run_on(*named, platform);
-    return {};
-  }
+  const std::optional<Accelerator> named = accelerator_of(options.accelerator);
+  if (named) run_on(*named, platform);
   if (options.device.empty()) return {};
   const Result<std::filesystem::path> device = find_device(options.device, options.megatron_args);
   if (!device) return bad_input("--device: " + device.error().message);
@@ -60,6 +58,10 @@ Status choose_accelerator(const JobOptions& options, framework::Platform& platfo
   const Result<Machine> machine = read_machine(text.value(), device.value().string());
   if (!machine) return machine.error();
   const std::optional<Accelerator> accelerator = accelerator_of(machine.value().name);
+  if (named && accelerator.value_or(*named) != *named)
+    return bad_input(fmt::format("--accelerator: {} beside --device {}, which is another; drop one",
+                                 options.accelerator, machine.value().name));
+  if (named) return {};
   if (!accelerator)
     return bad_input(
         fmt::format("--device: {} is none of the accelerators whose frameworks are modelled (A100, H100, "
@@ -105,6 +107,11 @@ Result<ImportedRun> read_training_run(const JobOptions& options) {
   for (std::string& note : notes) note = fmt::format("{}: {}", options.megatron_args.string(), note);
   notes.insert(notes.begin(), file.value().notes.begin(), file.value().notes.end());
   imported.value().lost += file.value().notes.size();
+  if (options.world_size == 0) {
+    const std::vector<std::string>& devices = file.value().device_notes;
+    notes.insert(notes.begin(), devices.begin(), devices.end());
+    imported.value().lost += devices.size();
+  }
   if (options.accelerator.empty() && options.device.empty())
     notes.push_back(fmt::format("{}: accelerator taken as {}, {}; --accelerator or --device would say",
                                 options.megatron_args.string(), accelerator_text(hints.platform.accelerator),
@@ -124,8 +131,17 @@ Result<JobSpec> job_of(const ImportedRun& imported, const JobOptions& options, s
   if (!planned) return bad_input(fmt::format("{}: {}", file, planned.error().message));
   JobSpec& job = planned.value().job;
   job.device = std::filesystem::path(options.device).stem().string();
-  if (const std::vector<SpecProblem> problems = find_problems(job); !problems.empty())
+  if (const std::vector<SpecProblem> problems = find_problems(job); !problems.empty()) {
+    const auto layout =
+        std::ranges::find(imported.judged, "pipeline-model-parallel-layout", &framework::JudgedArgument::name);
+    if (problems.front().key == "parallel.placement" && imported.run.model.mtp_layers > 0 &&
+        layout != imported.judged.end())
+      return bad_input(
+          fmt::format("{}{}--pipeline-model-parallel-layout: {}; plans have it in the stage of the loss: "
+                      "end the layout in mL",
+                      layout->place, layout->place.empty() ? "" : ": ", problems.front().message));
     return bad_input(fmt::format("{}: as a plan's job, {}: {}", file, problems.front().key, problems.front().message));
+  }
   for (const std::string& line : planned.value().left_out) left_out.push_back(fmt::format("note: {}: {}", file, line));
   return std::move(job);
 }

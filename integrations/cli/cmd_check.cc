@@ -88,7 +88,7 @@ class CheckCommand final : public Command {
     for (const std::string& remark : import_remarks(imported)) console.note(remark);
     Result<std::vector<framework::RankMemory>> stages =
         framework::estimate_stages(framework::cautious(imported.run), framework::cautious(knobs));
-    if (!stages) return stages.error();
+    if (!stages) return bad_input(job_.megatron_args.string() + ": " + stages.error().message);
     const RankMemoryReport report{.what = job_.megatron_args.string(),
                                   .imported = &imported,
                                   .stages = std::move(stages).value(),

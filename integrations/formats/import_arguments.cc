@@ -53,7 +53,7 @@ class MapReader {
     for (const auto& pair : map) {
       if (!pair.first.IsScalar()) return wrong(pair.first, "a key is not a name; write --argument: value");
       const std::string name = plain_name(pair.first.Scalar());
-      if (pair.second.IsMap() && depth < kDeepest) {
+      if (pair.second.IsMap() && pair.second.size() > 0 && depth < kDeepest) {
         if (Status status = arguments(pair.second, depth + 1); !status) return status;
         continue;
       }
@@ -132,7 +132,9 @@ Result<ArgumentFile> read_yaml(std::string_view text, std::string_view file) {
                       file));
     const YAML::Node arguments = member(root, {"MODEL_ARGS", "args", "arguments"});
     if (arguments && !arguments.IsMap())
-      return bad_input(fmt::format("{}: the arguments are not a map of name: value", at(file, line_of(arguments))));
+      return bad_input(
+          fmt::format("{}: the arguments are not a map of name: value; write `--num-layers: 32` lines under it",
+                      at(file, line_of(arguments))));
     MapReader reader(file, out);
     if (Status status = read_map(root, reader); !status) return status.error();
   } catch (const YAML::Exception& error) {
@@ -144,48 +146,134 @@ Result<ArgumentFile> read_yaml(std::string_view text, std::string_view file) {
 
 // ---- launch scripts -----------------------------------------------------------------------------------------------
 
-bool is_option(const std::string& text) {
+bool is_option(std::string_view text) {
   return text.size() > 2 && text.starts_with("--");
 }
 
+/// The bytes a dash that is no hyphen begins with: U+2010 to U+2015, U+2212. 0: none.
+std::size_t typographic_dash(std::string_view text) {
+  for (const std::string_view dash :
+       {"\xe2\x80\x90", "\xe2\x80\x91", "\xe2\x80\x92", "\xe2\x80\x93", "\xe2\x80\x94", "\xe2\x80\x95", "\xe2\x88\x92"})
+    if (text.starts_with(dash)) return dash.size();
+  return 0;
+}
+
+/// `--num-layers`, if that is an argument; otherwise what options look like.
+std::string option_meant(std::string_view name) {
+  while (const std::size_t dash = typographic_dash(name)) name.remove_prefix(dash);
+  name.remove_prefix(std::min(name.find_first_not_of('-'), name.size()));
+  const std::string plain(name.substr(0, name.find('=')));
+  const bool known = framework::is_known(plain);
+  return known ? fmt::format("is it --{}?", plain) : "an option begins with -- and its name";
+}
+
+/// What no program that takes options would take as a value: nothing, or why.
+std::string not_a_value(std::string_view text) {
+  const std::size_t first = std::min(text.find_first_not_of(" \t\r\n"), text.size());
+  const std::string_view trimmed = text.substr(first);
+  const std::size_t blank = trimmed.find_first_of(" \t\r\n");
+  if (is_option(trimmed) && (first > 0 || blank < trimmed.find('=')))
+    return fmt::format("{} is one word in quotes; leave them off, so that its options count", shown(trimmed));
+  if (text == "--") return "'--' is no option; write its name right behind it";
+  const bool letter = text.size() > 1 && ((text[1] >= 'a' && text[1] <= 'z') || (text[1] >= 'A' && text[1] <= 'Z'));
+  if (typographic_dash(text) > 0 || (text.starts_with('-') && letter))
+    return fmt::format("{} is no option; {}", shown(text), option_meant(text));
+  return {};
+}
+
 /// Words as options with their values.
-void collect(const std::vector<ShellText>& words, std::string_view file, ArgumentFile& out) {
-  for (const ShellText& word : words) {
+class OptionReader {
+ public:
+  OptionReader(std::string_view file, ArgumentFile& out) : file_(file), out_(out) {}
+
+  /// Of a launcher, whose options are its own, only what is asked for matters.
+  Status read(const std::vector<ShellText>& words, bool launcher) {
+    for (const ShellText& word : words) {
+      const std::string& text = word.characters;
+      if (!launcher && !out_.set.arguments.empty()) {
+        if (const std::string wrong = not_a_value(text); !wrong.empty())
+          return bad_input(fmt::format("{}: {}", at(file_, word.line(1)), wrong));
+      }
+      if (is_option(text)) {
+        begin(word);
+      } else if (!out_.set.arguments.empty()) {
+        add_value(word);
+      } else if (text.starts_with('@')) {
+        leave_out_file(word);
+      }
+    }
+    return {};
+  }
+
+ private:
+  void begin(const ShellText& word) {
     const std::string& text = word.characters;
-    std::vector<Argument>& arguments = out.set.arguments;
-    if (is_option(text)) {
-      const std::size_t sign = text.find('=');
-      arguments.push_back({.name = text.substr(2, sign == std::string::npos ? sign : sign - 2),
-                           .value = sign == std::string::npos ? "" : text.substr(sign + 1),
-                           .is_switch = sign == std::string::npos,
-                           .place = at(file, word.line(1))});
-    } else if (text.starts_with('@') &&
-               (arguments.empty() || !arguments.back().value.empty() || framework::is_switch(arguments.back().name))) {
-      out.notes.push_back(
-          fmt::format("{}: the arguments in {} are left out; give them here", at(file, word.line(1)), shown(text)));
-    } else if (arguments.empty()) {
-      continue;
-    } else if (word.unresolved && text.starts_with('$') &&
-               (!arguments.back().value.empty() || framework::is_switch(arguments.back().name))) {
-      out.notes.push_back(fmt::format("{}: nothing in the file says what {} holds; it is left out",
-                                      at(file, word.line(1)), shown(text)));
-    } else {
-      Argument& argument = arguments.back();
+    const std::size_t sign = text.find('=');
+    const bool alone = sign == std::string::npos;
+    out_.set.arguments.push_back({.name = text.substr(2, alone ? sign : sign - 2),
+                                  .value = alone ? "" : text.substr(sign + 1),
+                                  .is_switch = alone,
+                                  .place = at(file_, word.line(1))});
+  }
+
+  /// The last argument takes the word as a value of its own.
+  [[nodiscard]] bool has_room(const std::string& text) const {
+    const Argument& argument = out_.set.arguments.back();
+    switch (framework::takes(argument.name)) {
+      case framework::Takes::nothing:
+        return argument.is_switch && (text == "true" || text == "false" || text == "True" || text == "False");
+      case framework::Takes::value:
+        return argument.is_switch;
+      case framework::Takes::list:
+        return true;
+    }
+    return true;
+  }
+
+  void add_value(const ShellText& word) {
+    Argument& argument = out_.set.arguments.back();
+    const std::string& text = word.characters;
+    const bool unknown = word.unresolved && text.starts_with('$');
+    const bool room = has_room(text);
+    if (text.starts_with('@') && (!room || !argument.is_switch)) {
+      leave_out_file(word);
+    } else if (unknown && (!room || !argument.is_switch)) {
+      out_.notes.push_back(fmt::format("{}: nothing in the file says what {} holds; it is left out",
+                                       at(file_, word.line(1)), shown(text)));
+    } else if (framework::takes(argument.name) == framework::Takes::nothing && !room &&
+               !framework::is_used(argument.name)) {
+      out_.notes.push_back(
+          fmt::format("{}: {} is neither an option nor a value of the switch before it; it is left out",
+                      at(file_, word.line(1)), shown(text)));
+    } else {  // a path with blanks in it is no reason for doubt; too much for an argument in use is refused with its
+              // name
       argument.value += (argument.value.empty() ? "" : " ") + text;
       argument.is_switch = false;
     }
   }
-}
+
+  void leave_out_file(const ShellText& word) {
+    out_.notes.push_back(fmt::format("{}: the arguments in {} are left out; give them here", at(file_, word.line(1)),
+                                     shown(word.characters)));
+  }
+
+  std::string_view file_;
+  ArgumentFile& out_;
+};
 
 /// Options of torchrun that say how many devices there are; others are the launcher's own.
 void collect_launcher(const std::vector<ShellText>& words, std::string_view file, ArgumentFile& out) {
   ArgumentFile all;
-  collect(words, file, all);
+  (void)OptionReader(file, all).read(words, true);
   for (Argument& argument : all.set.arguments) {
     std::ranges::replace(argument.name, '_', '-');
-    if ((argument.name == "nnodes" || argument.name == "nproc-per-node") &&
-        argument.value.find('$') == std::string::npos)
+    if (argument.name != "nnodes" && argument.name != "nproc-per-node") continue;
+    if (argument.value.find('$') == std::string::npos) {
       out.set.arguments.push_back(std::move(argument));
+    } else if (argument.name == "nnodes") {
+      out.device_notes.push_back(fmt::format("{}: --nnodes: nothing says what {} is; 1 taken, --world-size would say",
+                                             argument.place, shown(argument.value)));
+    }
   }
 }
 
@@ -205,7 +293,7 @@ Result<ArgumentFile> read_script(std::string_view text, std::string_view file) {
   if (!script) return script.error();
   ArgumentFile out{.notes = std::move(script.value().notes)};
   collect_launcher(script.value().launcher, file, out);
-  collect(script.value().arguments, file, out);
+  if (Status status = OptionReader(file, out).read(script.value().arguments, false); !status) return status.error();
   if (out.set.arguments.size() > kMostArguments)
     return bad_input(fmt::format("{}: more than {} arguments", file, kMostArguments));
   take_variables(script.value(), file, out);

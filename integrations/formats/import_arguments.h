@@ -15,6 +15,8 @@ struct ArgumentFile {
   framework::ArgumentSet set;
   framework::RunHints hints;       ///< what the file itself says: the framework, the script, the number of devices
   std::vector<std::string> notes;  ///< what was left out, each with `file:line: `
+  /// What was left out and would have said the number of devices: moot where something else says it.
+  std::vector<std::string> device_notes;
 };
 
 /// The form is told by the file's extension (.sh, .bash, .yaml, .yml, .json), otherwise by its text. Errors

@@ -57,10 +57,17 @@ bool is_open(std::string_view script, std::size_t at, std::size_t end) {
   return is_one_of(script[at], "'\"`") && end == script.size() && (end - at < 2 || script.back() != script[at]);
 }
 
+/// The same of `${` and `$(`.
+bool is_open_bracket(std::string_view script, std::size_t at, std::size_t end) {
+  if (script[at] != '$' || end != script.size() || end - at < 2) return false;
+  const char open = script[at + 1];
+  return (open == '{' && script.back() != '}') || (open == '(' && script.back() != ')');
+}
+
 class Lexer {
  public:
   explicit Lexer(std::string_view script) : script_(script) {}
-  [[nodiscard]] std::size_t open_quote() const { return open_quote_; }
+  [[nodiscard]] const ShellUnended& unended() const { return unended_; }
 
   std::vector<ShellCommand> run() {
     while (at_ < script_.size()) step();
@@ -131,6 +138,7 @@ class Lexer {
       const std::string_view text = script_.substr(last.begin, last.end - last.begin);
       if (last.end == at_ && text.find_first_not_of("0123456789") == std::string_view::npos) command_.words.pop_back();
     }
+    const std::size_t begin = at_;
     const bool here = peek() == '<' && peek(1) == '<' && peek(2) != '<';
     while (is_one_of(peek(), "<>&|-") && at_ < script_.size()) ++at_;
     while (is_one_of(peek(), kBlank) && at_ < script_.size()) ++at_;
@@ -140,19 +148,21 @@ class Lexer {
     std::string delimiter;
     for (const char c : script_.substr(target.begin, target.end - target.begin))
       if (!is_one_of(c, "'\"\\")) delimiter += c;
-    here_.push_back(std::move(delimiter));
+    here_.push_back({.begin = begin, .delimiter = std::move(delimiter)});
   }
 
   void skip_here_documents() {
-    for (const std::string& delimiter : here_) {
-      while (at_ < script_.size()) {
+    for (const HereDocument& document : here_) {
+      bool ended = false;
+      while (at_ < script_.size() && !ended) {
         const std::size_t end = std::min(script_.find('\n', at_), script_.size());
         std::string_view line = script_.substr(at_, end - at_);
         at_ = std::min(end + 1, script_.size());
         line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
         if (line.ends_with('\r')) line.remove_suffix(1);
-        if (line == delimiter) break;
+        ended = line == document.delimiter;
       }
+      if (!ended) unended_.here_document = std::min(unended_.here_document, document.begin);
     }
     here_.clear();
   }
@@ -166,7 +176,8 @@ class Lexer {
       } else {
         const std::size_t begin = at_;
         at_ = end_of_unit(script_, begin, 0);
-        if (is_open(script_, begin, at_)) open_quote_ = std::min(open_quote_, begin);
+        if (is_open(script_, begin, at_)) unended_.quote = std::min(unended_.quote, begin);
+        if (is_open_bracket(script_, begin, at_)) unended_.bracket = std::min(unended_.bracket, begin);
       }
       word.end = at_;
       if (script_[at_ - 1] == '=' && peek() == '(') {
@@ -180,6 +191,7 @@ class Lexer {
 
   void read_items(ShellWord& array) {
     array.is_array = true;
+    const std::size_t begin = array.begin;
     ++at_;
     while (at_ < script_.size() && peek() != ')') {
       if (skip_continuation()) continue;
@@ -191,15 +203,20 @@ class Lexer {
         array.items.push_back(word());
       }
     }
+    if (at_ >= script_.size()) unended_.array = std::min(unended_.array, begin);
     at_ = std::min(at_ + 1, script_.size());
   }
 
   std::string_view script_;
   std::size_t at_ = 0;
-  std::size_t open_quote_ = std::string_view::npos;
+  ShellUnended unended_;
   ShellCommand command_;
   std::vector<ShellCommand> commands_;
-  std::vector<std::string> here_;
+  struct HereDocument {
+    std::size_t begin = 0;
+    std::string delimiter;
+  };
+  std::vector<HereDocument> here_;
 };
 
 }  // namespace
@@ -212,10 +229,10 @@ std::vector<ShellCommand> shell_commands(std::string_view script) {
   return Lexer(script).run();
 }
 
-std::size_t open_shell_quote(std::string_view script) {
+ShellUnended find_unended(std::string_view script) {
   Lexer lexer(script);
   lexer.run();
-  return lexer.open_quote();
+  return lexer.unended();
 }
 
 }  // namespace tidemark

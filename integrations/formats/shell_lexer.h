@@ -28,8 +28,14 @@ struct ShellCommand {
 /// brackets that are never closed reach to the end of the script.
 [[nodiscard]] std::vector<ShellCommand> shell_commands(std::string_view script);
 
-/// Where a quotation begins that nothing ends; npos: nowhere.
-[[nodiscard]] std::size_t open_shell_quote(std::string_view script);
+/// What begins and nothing ends: the first of each kind, npos where there is none.
+struct ShellUnended {
+  std::size_t quote = std::string_view::npos;
+  std::size_t bracket = std::string_view::npos;        ///< `${` or `$(`
+  std::size_t array = std::string_view::npos;          ///< `NAME=(`
+  std::size_t here_document = std::string_view::npos;  ///< its `<<`; to the shell it ends with the script
+};
+[[nodiscard]] ShellUnended find_unended(std::string_view script);
 
 /// One past what begins at `at` with a quote, `${`, `$(` or a backquote; at + 1 for anything else.
 [[nodiscard]] std::size_t end_of_shell_unit(std::string_view script, std::size_t at);

@@ -90,6 +90,11 @@ class Reader {
     return std::move(best_);
   }
 
+  void note(std::size_t offset, const std::string& what) {
+    constexpr std::size_t kMost = 20;
+    if (notes_.size() < kMost) notes_.push_back(fmt::format("{}:{}: {}", file_, variables_.line_at(offset), what));
+  }
+
  private:
   struct Block {
     enum class Kind : std::uint8_t { decided, left_out };
@@ -101,11 +106,6 @@ class Reader {
 
   [[nodiscard]] bool active() const {
     return std::ranges::all_of(blocks_, [](const Block& block) { return block.active || block.in_condition; });
-  }
-
-  void note(std::size_t offset, const std::string& what) {
-    constexpr std::size_t kMost = 20;
-    if (notes_.size() < kMost) notes_.push_back(fmt::format("{}:{}: {}", file_, variables_.line_at(offset), what));
   }
 
   /// Control words first; what is left is a command.
@@ -231,10 +231,13 @@ class Reader {
     const bool alone = command == words.end();
     for (auto word = words.begin(); word != command; ++word) variables_.assign(*word, !alone);
     if (alone) return;
+    if (variables_.raw(*command).starts_with("--"))
+      note(command->begin, fmt::format("a line begins with {}; did the one before lose its backslash?",
+                                       shown(variables_.raw(*command))));
     std::vector<ShellText> texts;
     for (auto word = command; word != words.end(); ++word)
       for (ShellText& field : variables_.expand(*word)) append(std::move(field), texts);
-    launch(std::move(texts));
+    launch(std::move(texts), command->begin);
   }
 
   /// A quoted command line, as for `bash -c`, becomes words.
@@ -252,7 +255,14 @@ class Reader {
     }
   }
 
-  void launch(std::vector<ShellText> texts) {
+  /// A tool's run beside the training's is no reason for doubt.
+  static bool is_training(const std::vector<ShellText>& words) {
+    return std::ranges::any_of(words, [](const ShellText& word) {
+      return is_word(word.characters, {"--num-layers", "--micro-batch-size"});
+    });
+  }
+
+  void launch(std::vector<ShellText> texts, std::size_t at) {
     if (texts.empty() ||
         is_word(texts.front().characters, {"echo", "printf", "cp", "mv", "rm", "ls", "cat", "sed", "grep"}))
       return;
@@ -261,7 +271,11 @@ class Reader {
     if (script == texts.end()) return;
     const auto is_option = [](const ShellText& text) { return text.characters.starts_with("--"); };
     const auto options = std::count_if(script + 1, texts.end(), is_option);
-    if (options == 0 || options < best_options_) return;
+    if (options == 0) return;
+    if (best_options_ > 0 && is_training(texts) && is_training(best_.arguments))
+      note(at, fmt::format("a second Python script is started, {}; the one with the most options counts",
+                           shown(script->characters)));
+    if (options < best_options_) return;
     best_options_ = options;
     best_.program = script->characters;
     best_.launcher.assign(texts.begin(), script);
@@ -306,10 +320,21 @@ class Reader {
 }  // namespace
 
 Result<ShellScript> read_shell_script(std::string_view text, std::string_view file_name) {
-  if (const std::size_t quote = open_shell_quote(text); quote != std::string_view::npos)
-    return bad_input(fmt::format("{}:{}: this quotation never ends; close it", file_name,
-                                 1 + std::ranges::count(text.substr(0, quote), '\n')));
+  const auto line_of = [text](std::size_t at) { return 1 + std::ranges::count(text.substr(0, at), '\n'); };
+  const ShellUnended unended = find_unended(text);
+  if (unended.quote != std::string_view::npos)
+    return bad_input(fmt::format("{}:{}: this quotation never ends; close it", file_name, line_of(unended.quote)));
+  if (unended.bracket != std::string_view::npos)
+    return bad_input(fmt::format("{}:{}: this {} never ends; close it", file_name, line_of(unended.bracket),
+                                 shown(text.substr(unended.bracket, 8))));
+  if (unended.array != std::string_view::npos) {
+    const std::string_view name = text.substr(unended.array, text.find_first_of("=+", unended.array) - unended.array);
+    return bad_input(
+        fmt::format("{}:{}: the array {} is never closed; add )", file_name, line_of(unended.array), shown(name)));
+  }
   Reader reader(text, file_name);
+  if (unended.here_document != std::string_view::npos)
+    reader.note(unended.here_document, "this here-document never ends; what follows is left out");
   reader.follow(shell_commands(text));
   return reader.finish();
 }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 #include <variant>
 
@@ -73,6 +74,9 @@ inline constexpr double kMostTokens = 1 << 27;
 [[nodiscard]] std::span<const ArgumentRow> numerics_arguments();  ///< kernels, rotary tables, routing, communication
 /// Rows of whole families, by the beginning of the name.
 [[nodiscard]] std::span<const ArgumentRow> argument_families();
+
+/// `--Some_name` as the table spells it.
+[[nodiscard]] std::string table_name(std::string_view given);
 
 /// The row of an argument, by name or else by family; nullptr: unknown.
 [[nodiscard]] const ArgumentRow* find_argument(std::string_view name);

@@ -30,16 +30,6 @@ const Index& index() {
   return by_name;
 }
 
-/// `--Some_name` as the table spells it.
-std::string table_name(std::string_view given) {
-  given.remove_prefix(std::min(given.find_first_not_of('-'), given.size()));
-  constexpr std::size_t kLongest = 80;  // of what reaches messages
-  std::string name(given.substr(0, kLongest));
-  for (char& c : name)
-    if (c == '_' || static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '-';
-  return name;
-}
-
 /// One argument on its way through the table.
 struct Judge {
   Draft& draft;
@@ -176,7 +166,30 @@ Error error_of(const RunProblem& problem, const ArgumentSet& set) {
   return at_place("", problem.argument, problem.message);
 }
 
+/// `; unknown here: --hiden-size (run.sh:21)`: one of them may be what is missing.
+std::string unknown_ones(const std::vector<JudgedArgument>& judged) {
+  constexpr int kMost = 3;
+  std::string list;
+  int count = 0;
+  for (const JudgedArgument& argument : judged) {
+    if (argument.reason != kUnknownArgument) continue;
+    list += fmt::format("{}--{}{}", list.empty() ? "; unknown here: " : ", ", argument.name,
+                        argument.place.empty() ? "" : fmt::format(" ({})", argument.place));
+    if (++count == kMost) break;
+  }
+  return list;
+}
+
 }  // namespace
+
+std::string table_name(std::string_view given) {
+  given.remove_prefix(std::min(given.find_first_not_of('-'), given.size()));
+  constexpr std::size_t kLongest = 80;  // of what reaches messages
+  std::string name(given.substr(0, kLongest));
+  for (char& c : name)
+    if (c == '_' || static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '-';
+  return name;
+}
 
 const ArgumentRow* find_argument(std::string_view name) {
   if (const auto found = index().find(name); found != index().end()) return found->second;
@@ -185,9 +198,13 @@ const ArgumentRow* find_argument(std::string_view name) {
   return nullptr;
 }
 
-bool is_switch(std::string_view name) {
+bool is_known(std::string_view name) {
+  return find_argument(table_name(name)) != nullptr;
+}
+
+bool is_used(std::string_view name) {
   const ArgumentRow* row = find_argument(table_name(name));
-  return row != nullptr && std::holds_alternative<SetSwitch>(row->set);
+  return row != nullptr && row->effect == Effect::used;
 }
 
 bool is_of_mindspeed(std::string_view name) {
@@ -241,7 +258,11 @@ Result<ImportedRun> import_run(const ArgumentSet& set, const RunHints& hints) {
   }
   imported.lost = imported.notes.size();
   if (const Problem problem = read_environment(draft, set.environment)) return error_of(*problem, set);
-  if (const Problem problem = derive(draft, hints, imported.notes)) return error_of(*problem, set);
+  if (const Problem problem = derive(draft, hints, imported.notes)) {
+    Error error = error_of(*problem, set);
+    if (problem->is_missing) error.message += unknown_ones(imported.judged);
+    return error;
+  }
   if (const Problem problem = find_problem(draft.run)) return error_of(*problem, set);
   imported.run = std::move(draft.run);
   return imported;

@@ -60,8 +60,15 @@ inline constexpr std::string_view kUnknownArgument = "unknown argument";
 /// that do not divide, a job whose memory is not modelled, with the argument that says so. Thread-safe, pure.
 [[nodiscard]] Result<ImportedRun> import_run(const ArgumentSet& set, const RunHints& hints);
 
-/// The argument is known to take no value.
-[[nodiscard]] bool is_switch(std::string_view name);
+/// What may follow an argument on a command line. Of an unknown one nobody knows: a list.
+enum class Takes : std::uint8_t { nothing, value, list };
+[[nodiscard]] Takes takes(std::string_view name);
+
+/// The table has the argument, by its name or as one of a family.
+[[nodiscard]] bool is_known(std::string_view name);
+
+/// Its value decides bytes.
+[[nodiscard]] bool is_used(std::string_view name);
 
 /// MindSpeed-LLM has the argument, Megatron-LM has not.
 [[nodiscard]] bool is_of_mindspeed(std::string_view name);

@@ -1,6 +1,7 @@
 # What a training framework's own run of a job holds: arguments in (argument_*, run_*), memory of a rank out (the rest).
 set(TIDEMARK_FRAMEWORK_FILES)
 list(APPEND TIDEMARK_FRAMEWORK_FILES
+  framework/argument_arity.cc
   framework/argument_attention.cc
   framework/argument_experts.cc
   framework/argument_mindspeed.cc
@@ -13,6 +14,7 @@ list(APPEND TIDEMARK_FRAMEWORK_FILES
   framework/argument_table.cc
   framework/argument_training.cc
   framework/argument_value.cc
+  framework/run_combinations.cc
   framework/run_derive.cc
   framework/run_environment.cc
   framework/run_expressions.cc

@@ -18,7 +18,7 @@ Problem wrong(std::string argument, std::string message) {
   return RunProblem{std::move(argument), std::move(message)};
 }
 Problem missing(std::string argument) {
-  return wrong(std::move(argument), "it is not given, and nothing else says it");
+  return RunProblem{std::move(argument), "it is not given, and nothing else says it", true};
 }
 
 bool is_ascend(const Draft& draft) {
@@ -277,6 +277,10 @@ void derive_switches(Draft& draft) {
 }  // namespace
 
 Problem derive(Draft& draft, const RunHints& hints, Notes& notes) {
+  if (!draft.recorded) {
+    if (Problem problem = refuse_combinations(draft)) return problem;
+  }
+  note_unused(draft, notes);
   if (draft.run.model.hidden == 0) return missing("hidden-size");
   if (Problem problem = derive_kind(draft, hints)) return problem;
   if (Problem problem = derive_lengths(draft)) return problem;

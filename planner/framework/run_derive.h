@@ -14,6 +14,12 @@ namespace tidemark::framework {
 /// Completes draft.run. Problems: sizes missing or at odds with each other.
 [[nodiscard]] Problem derive(Draft& draft, const RunHints& hints, Notes& notes);
 
+/// Arguments the frameworks refuse beside each other. REQUIRES: every argument is in the draft, and nothing is derived.
+[[nodiscard]] Problem refuse_combinations(const Draft& draft);
+
+/// Names arguments that others leave without effect.
+void note_unused(const Draft& draft, Notes& notes);
+
 /// The rules sizes must obey: parts divide wholes, and products stay below 2^53, where doubles are exact. REQUIRES:
 /// derive found no problem.
 [[nodiscard]] Problem find_problem(const TrainingRun& run);

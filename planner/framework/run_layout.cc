@@ -71,6 +71,10 @@ Problem uneven_ends(const Draft& draft, Counts& counts) {
   const std::int64_t rest =
       draft.run.model.layers - draft.first_stage_layers.value_or(0) - draft.last_stage_layers.value_or(0);
   const std::int64_t middle = ranks - given;
+  if (given == 2 && middle == 0 && rest != 0)
+    return wrong("decoder-first-pipeline-num-layers",
+                 fmt::format("{} + {} layers of the first and the last stage are not the model's {}",
+                             *draft.first_stage_layers, *draft.last_stage_layers, draft.run.model.layers));
   if (middle < 0 || rest < 0 || (middle == 0 ? rest != 0 : rest % middle != 0))
     return wrong(draft.first_stage_layers ? "decoder-first-pipeline-num-layers" : "decoder-last-pipeline-num-layers",
                  fmt::format("{} layers are left for {} ranks; they have to divide evenly", rest, middle));
@@ -217,6 +221,8 @@ Problem mark_moe_layers(Draft& draft) {
   if (is_list && std::ssize(pattern) != layers)
     return wrong("moe-layer-freq",
                  fmt::format("the list has {} entries; the model has {} layers", pattern.size(), layers));
+  if (!is_list && pattern.front() == 0 && !draft.recorded)
+    return wrong("moe-layer-freq", "every how many layers is a number from 1; or write a list like ([0]*3+[1]*11)");
   const std::int64_t every = !is_list && pattern.front() > 0 ? pattern.front() : 1;
   for (std::int64_t layer = 0; layer < layers; ++layer) {
     const auto i = static_cast<std::size_t>(layer);

@@ -8,8 +8,9 @@
 namespace tidemark::framework {
 
 struct RunProblem {
-  std::string argument;  ///< without dashes; empty: none in particular
-  std::string message;   ///< what, and what would be right
+  std::string argument;     ///< without dashes; empty: none in particular
+  std::string message;      ///< what, and what would be right
+  bool is_missing = false;  ///< the argument is not there, perhaps for a misspelt name
 };
 
 using Problem = std::optional<RunProblem>;

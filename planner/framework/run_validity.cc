@@ -68,6 +68,7 @@ struct Product {
   const char* what;
   double value;
   double most = kLargestProduct;
+  const char* unit = "bytes";
 };
 
 double real(std::int64_t n) {
@@ -115,12 +116,12 @@ Problem check_products(const TrainingRun& run) {
            {"moe-router-topk", "rows sent to experts", rows * 64 * (hidden + 3 * real(model.moe.width)) * passes},
            {"expert-model-parallel-size", "gathered tokens",
             tokens * real(parallel.expert) * real(parallel.expert_tensor) * hidden * 8},
-           {"num-layers", "tensors of one rank", layers * 16 * (1 + experts / real(parallel.expert)),
-            kMostTensors * 16},
+           {"num-layers", "tensors of one rank", layers * 16 * (1 + experts / real(parallel.expert)), kMostTensors * 16,
+            "tensors"},
        }) {
     if (!(product.value <= product.most))
-      return RunProblem{product.argument,
-                        fmt::format("{} come to {:.3g}; is a number far off?", product.what, product.value)};
+      return RunProblem{product.argument, fmt::format("{} come to {:.3g} {}; is a number far off?", product.what,
+                                                      product.value, product.unit)};
   }
   return std::nullopt;
 }

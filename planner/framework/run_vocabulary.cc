@@ -110,6 +110,9 @@ Problem settle_vocabulary(Draft& draft, Notes& notes) {
     if (vocabulary.padded % tensor != 0)
       return RunProblem{"padded-vocab-size",
                         fmt::format("{} does not divide over {} tensor ranks", vocabulary.padded, tensor)};
+    if (vocabulary.padded < vocabulary.size && !draft.recorded)
+      return RunProblem{"padded-vocab-size",
+                        fmt::format("{} are fewer than the {} of --vocab-size", vocabulary.padded, vocabulary.size)};
     return std::nullopt;
   }
   std::int64_t size = vocabulary.size;
@@ -126,6 +129,8 @@ Problem settle_vocabulary(Draft& draft, Notes& notes) {
     notes.push_back(fmt::format("vocabulary of {} taken as {} ({}); --vocab-size would say", quoted(tokenizer), size,
                                 known.source));
   }
+  // It adds the end of a document to the ids it is given.
+  if (vocabulary.size > 0 && vocabulary.tokenizer == "NullTokenizer") ++size;
   const std::int64_t multiple = vocabulary.multiple * tensor;  // at most 2^44
   vocabulary.padded = (size + vocabulary.extra_ids + multiple - 1) / multiple * multiple;
   return std::nullopt;

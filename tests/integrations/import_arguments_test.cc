@@ -146,6 +146,65 @@ TEST(LaunchScript, LeavesUnknownVariablesBehindSwitchesOut) {
   EXPECT_NE(file.notes[0].find("run.sh:1: nothing in the file says what '$MORE' holds"), std::string::npos);
 }
 
+/// The message of a script whose last line starts pretrain.py with `arguments`.
+std::string refusal_of(const std::string& lines, const std::string& arguments) {
+  const auto file = read_arguments(lines + "torchrun pretrain.py --num-layers 4 " + arguments + "\n", "run.sh");
+  EXPECT_FALSE(file.ok()) << arguments;
+  return file.ok() ? "" : file.error().message;
+}
+
+TEST(LaunchScript, RefusesWordsThatAreNoOptionWhateverIsBeforeThem) {
+  for (const char* before : {"--lr 1e-4", "--overlap-param-gather", "--data-path a b", "--frobnicate", "--bf16"}) {
+    const std::string words = before;
+    EXPECT_EQ(refusal_of("", words + " \xe2\x80\x93swiglu"),
+              "run.sh:1: '\xe2\x80\x93swiglu' is no option; is it --swiglu?");
+    EXPECT_EQ(refusal_of("", words + " -recompute_granularity full"),
+              "run.sh:1: '-recompute_granularity' is no option; is it --recompute_granularity?");
+    EXPECT_EQ(refusal_of("", words + " -- swiglu"), "run.sh:1: '--' is no option; write its name right behind it");
+    EXPECT_NE(refusal_of("A='--num-experts 8'\n", words + " \"$A\"").find("run.sh:1: '--num-experts 8' is one word"),
+              std::string::npos);
+  }
+  EXPECT_EQ(value_of(read("torchrun pretrain.py --a -1 --b -.5e3 --c -"), "c"), "-");
+}
+
+TEST(LaunchScript, NamesEveryUnknownVariableThatMayHoldOptions) {
+  for (const char* before : {"--overlap-param-gather", "--lr 1e-4", "--no-load-rng", "--use-mcore-models",
+                             "--log-throughput", "--bf16", "--num-layers 4", "--data-path a"}) {
+    const ArgumentFile file = read(std::string("torchrun pretrain.py ") + before + " $SP --seed 1");
+    ASSERT_EQ(file.notes.size(), 1U) << before;
+    EXPECT_NE(file.notes.front().find("run.sh:1: nothing in the file says what '$SP' holds"), std::string::npos);
+  }
+  EXPECT_TRUE(read("torchrun pretrain.py --lr $LR --data-path $DATA --bf16").notes.empty());
+  EXPECT_EQ(read("torchrun pretrain.py --overlap-param-gather stray --bf16").notes.size(), 1U);
+}
+
+TEST(LaunchScript, NamesAnUnknownNumberOfNodes) {
+  const ArgumentFile file = read("N=$SLURM_NNODES\ntorchrun --nproc_per_node 8 --nnodes $N pretrain.py --x 1");
+  ASSERT_EQ(file.device_notes.size(), 1U);
+  EXPECT_EQ(file.device_notes.front(),
+            "run.sh:2: --nnodes: nothing says what '$SLURM_NNODES' is; 1 taken, --world-size would say");
+  EXPECT_TRUE(read("torchrun --nproc_per_node 8 --nnodes ${N:-2} pretrain.py --x 1").device_notes.empty());
+}
+
+TEST(LaunchScript, NamesLinesThatWereCutOff) {
+  for (const char* cut : {"\n", " \\\n # --y \\\n", " \\ \n"}) {
+    const ArgumentFile file = read(std::string("torchrun pretrain.py --bf16") + cut + "  --x 3\n");
+    EXPECT_EQ(value_of(file, "x"), "absent") << cut;
+    ASSERT_EQ(file.notes.size(), 1U) << cut;
+    EXPECT_NE(file.notes.front().find("a line begins with '--x'; did the one before lose"), std::string::npos);
+  }
+}
+
+TEST(LaunchScript, NamesWhatNeverEndsAndWhatIsStartedTwice) {
+  EXPECT_EQ(refusal_of("A=(--y 1\nB=2\n", "${A[@]}"), "run.sh:1: the array 'A' is never closed; add )");
+  EXPECT_NE(refusal_of("A=1\nB=${A\n", "").find("run.sh:2: this '${A"), std::string::npos);
+  ASSERT_EQ(read("torchrun pretrain.py --x 1\ncat <<E\nnothing\n").notes.size(), 1U);
+  EXPECT_TRUE(read("torchrun pretrain.py --x 1\ncat <<E\nnothing\nE\n").notes.empty());
+  const std::string tool = "python tool.py --input a\n";
+  EXPECT_TRUE(read(tool + "python p.py --num-layers 1 --y\n").notes.empty());
+  EXPECT_EQ(read("python p.py --num-layers 1\npython p.py --num-layers 2 --y\n").notes.size(), 1U);
+}
+
 TEST(LaunchScript, NamesAQuotationThatNeverEnds) {
   const auto file = read_arguments("A=1 # it's\ntorchrun pretrain.py --x \"8\n --y 1\n", "run.sh");
   ASSERT_FALSE(file.ok());
@@ -246,7 +305,7 @@ TEST(ArgumentMap, SaysTheSameInEveryForm) {
 
 TEST(ArgumentMap, ThatIsNoneIsRefusedInOneLine) {
   for (const char* text : {"", "- 1\n- 2\n", "just text", "a: [b", "{", "{\"a\": {1: [{\"b\": 2}]}}", "MODEL_ARGS: 3",
-                           "args:\n  a: 1\ngpus: many\n", "args: {a: 1}\nenv: [x]\n", "? [1]\n: 2\n"}) {
+                           "bf16: {}", "args:\n  a: 1\ngpus: many\n", "args: {a: 1}\nenv: [x]\n", "? [1]\n: 2\n"}) {
     const auto file = read_arguments(text, "a.yaml");
     ASSERT_FALSE(file.ok()) << text;
     EXPECT_TRUE(file.error().message.starts_with("a.yaml")) << file.error().message;

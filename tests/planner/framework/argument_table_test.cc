@@ -89,6 +89,48 @@ TEST(ArgumentTable, InvertsSwitchesWithNo) {
   EXPECT_FALSE(small_run("--no-gradient-accumulation-fusion").optimizer.gradient_fusion);
 }
 
+TEST(ArgumentTable, SaysWhatMayFollowAnArgument) {
+  for (const char* name : {"bf16", "overlap_param_gather", "no-load-rng", "use-mcore-models", "disable-bias-linear",
+                           "no-qk-layernorm", "log-throughput", "log-timers-to-tensorboard", "finetune"})
+    EXPECT_EQ(takes(name), Takes::nothing) << name;
+  for (const char* name : {"num-layers", "lr", "save", "log-interval", "wandb-project", "optimizer", "norm-epsilon"})
+    EXPECT_EQ(takes(name), Takes::value) << name;
+  for (const char* name : {"data-path", "recompute-modules", "rampup-batch-size", "frobnicate", "profile-ranks"})
+    EXPECT_EQ(takes(name), Takes::list) << name;
+}
+
+TEST(ArgumentTable, ARecordOfARunThatStartedIsNotRefused) {
+  RunHints hints;
+  hints.recorded = true;
+  for (const char* more : {"--expert-model-parallel-size 2", "--recompute-granularity full",
+                           "--max-position-embeddings 512", "--use-precision-aware-optimizer"})
+    EXPECT_TRUE(import_small(more, hints).ok()) << more;
+}
+
+TEST(ArgumentTable, NamesUnknownArgumentsWhereOneIsMissing) {
+  const auto imported = import_run(arguments("--num-layers 4 --hiden-size 512 --lr 1"), {});
+  ASSERT_FALSE(imported.ok());
+  EXPECT_NE(imported.error().message.find("--hidden-size: it is not given"), std::string::npos);
+  EXPECT_NE(imported.error().message.find("unknown here: --hiden-size (run.sh:2)"), std::string::npos);
+}
+
+TEST(ArgumentTable, CountsTheIdANullTokenizerAdds) {
+  const std::string null = "--tokenizer-type NullTokenizer --make-vocab-size-divisible-by 128 --vocab-size ";
+  EXPECT_EQ(small_run(null + "128255").model.vocabulary.padded, 128256);
+  EXPECT_EQ(small_run(null + "128256").model.vocabulary.padded, 128384);
+  EXPECT_EQ(small_run("--vocab-size 128256").model.vocabulary.padded, 128256);
+}
+
+TEST(ArgumentTable, NotesArgumentsWithoutEffectBesideOthers) {
+  for (const char* more : {"--num-query-groups 2", "--recompute-num-layers 1"}) {
+    const auto imported = import_small(more);
+    ASSERT_TRUE(imported.ok()) << imported.error().message;
+    EXPECT_TRUE(std::ranges::any_of(imported.value().notes, [](const std::string& note) {
+      return note.find("has no effect without") != std::string::npos;
+    })) << more;
+  }
+}
+
 struct BadArgument {
   const char* name;
   const char* more;
@@ -145,6 +187,19 @@ INSTANTIATE_TEST_SUITE_P(
                     "account-for-loss-in-pipeline-split make those count as layers"},
         BadArgument{"ChunksOfOneRank", "--num-virtual-stages-per-pipeline-rank 2", "more than one pipeline rank"},
         BadArgument{"UnknownVocabulary", "--tokenizer-type NullTokenizer", "give --vocab-size"},
+        BadArgument{"ExpertsOfNoModel", "--expert-model-parallel-size 2", "2 needs --num-experts"},
+        BadArgument{"FullWithoutMethod", "--recompute-granularity full", "full needs --recompute-method"},
+        BadArgument{"MethodOfSelective", "--recompute-granularity selective --recompute-method block", "takes none"},
+        BadArgument{"FewPositions", "--max-position-embeddings 512", "fewer than the 1024 of a sequence"},
+        BadArgument{"CapacityOfAllgather", "--num-experts 8 --moe-expert-capacity-factor 1.5", "has no capacity"},
+        BadArgument{"PaddingToNothing", "--num-experts 8 --moe-pad-expert-input-to-capacity", "needs --moe-expert-cap"},
+        BadArgument{"PrecisionAwareAlone", "--use-precision-aware-optimizer", "needs --use-distributed-optimizer"},
+        BadArgument{"NoLayerHasExperts", "--num-experts 8 --moe-layer-freq 0", "a number from 1"},
+        BadArgument{"PaddedBelow", "--vocab-size 3000 --padded-vocab-size 100", "fewer than the 3000"},
+        BadArgument{"EndsOfAll",
+                    "--pipeline-model-parallel-size 2 --decoder-first-pipeline-num-layers 5 "
+                    "--decoder-last-pipeline-num-layers 6",
+                    "5 + 6 layers of the first and the last stage are not the model's 12"},
         BadArgument{"TwoPrecisions", "--fp16", "exclude each other"},
         BadArgument{"NoWorld", "--tensor-model-parallel-size 1048576 --context-parallel-size 1048576",
                     "exceeds the 16777216 devices"},
@@ -590,8 +645,8 @@ bool narrow_gradients(const std::string& more) {
 TEST(ArgumentNumerics, GradientsAreNarrowOnlyWhereAnArgumentKeepsThem) {
   EXPECT_FALSE(narrow_gradients(""));
   EXPECT_TRUE(narrow_gradients("--grad-reduce-in-bf16"));
-  EXPECT_TRUE(narrow_gradients("--use-precision-aware-optimizer --main-grads-dtype bf16"));
-  EXPECT_FALSE(narrow_gradients("--use-precision-aware-optimizer --main-grads-dtype fp32"));
+  EXPECT_TRUE(narrow_gradients("--use-distributed-optimizer --use-precision-aware-optimizer --main-grads-dtype bf16"));
+  EXPECT_FALSE(narrow_gradients("--use-distributed-optimizer --use-precision-aware-optimizer --main-grads-dtype fp32"));
   EXPECT_TRUE(narrow_gradients("--bf16 False --fp16"));
   EXPECT_FALSE(narrow_gradients("--bf16 False --fp16 --accumulate-allreduce-grads-in-fp32"));
   const std::string fsdp = "--use-megatron-fsdp --data-parallel-sharding-strategy optim_grads_params ";
