@@ -63,20 +63,23 @@ Result<MeasuredRun> find_row(const MemorySources& sources) {
   const Result<std::vector<MeasuredRun>> runs = read_truth(text.value(), sources.truth.string());
   if (!runs) return runs.error();
   std::vector<const MeasuredRun*> found;
-  std::vector<std::string> names, variants;
+  std::vector<std::string> names, variants, cases;
   for (const MeasuredRun& run : runs.value()) {
     names.push_back(run.name);
     if (!sources.case_name.empty() && run.name != sources.case_name) continue;
     variants.push_back(run.variant);
-    if (sources.variant.empty() || run.variant == sources.variant) found.push_back(&run);
+    if (!sources.variant.empty() && run.variant != sources.variant) continue;
+    found.push_back(&run);
+    if (cases.empty() || cases.back() != run.name) cases.push_back(run.name);
   }
   if (found.size() == 1) return *found.front();
   if (variants.empty())
     return bad_input(fmt::format("--case: {} has no row {}{}", sources.truth.string(), shown(sources.case_name),
                                  hint_for(sources.case_name, names)));
-  return bad_input(fmt::format("{}: {} of {} rows {}; name one with --case and --variant, such as {}",
-                               sources.truth.string(), found.size(), runs.value().size(),
-                               sources.case_name.empty() ? "are left" : "match", shown_some(variants)));
+  const bool by_case = sources.case_name.empty() && cases.size() > 1;
+  return bad_input(fmt::format("{}: {} of {} rows {}; name one with {}, such as {}", sources.truth.string(),
+                               found.size(), runs.value().size(), sources.case_name.empty() ? "are left" : "match",
+                               by_case ? "--case" : "--variant", shown_some(by_case ? cases : variants)));
 }
 
 Result<MeasuredMemory> from_truth(const MemorySources& sources) {
@@ -132,6 +135,7 @@ Result<std::optional<MeasuredMemory>> read_measured(const MemorySources& sources
   if (given > 1) return bad_input("--measured: give one of --measured, --operator-memory, --snapshot and --truth");
   if (sources.truth.empty() && !(sources.case_name + sources.variant).empty())
     return bad_input("--case: names a row of --truth, which is not given");
+  if (given == 0 && sources.rank >= 0) return bad_input("--rank: names a rank of a measurement, and none is given");
   if (given == 0) return std::optional<MeasuredMemory>();
   Result<MeasuredMemory> memory = sources.truth.empty() ? from_own_run(sources, job) : from_truth(sources);
   if (!memory) return memory.error();

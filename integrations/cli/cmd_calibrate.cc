@@ -1,8 +1,11 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <optional>
+#include <vector>
 
 #include "integrations/cli/calibration_sources.h"
 #include "integrations/cli/console.h"
@@ -71,16 +74,31 @@ class CalibrateCommand final : public Command {
   }
 
  private:
-  Status add_memory(Calibration& calibration) const {
+  Status add_memory(Calibration& calibration) {
     const Result<std::optional<MeasuredMemory>> measured = read_measured(memory_, job_);
     if (!measured) return measured.error();
     if (!measured.value()) return {};
     const auto& [run, ranks, source] = *measured.value();
+    const std::string file = inputs_of(memory_).front().string();
     const Result<framework::MemoryCorrection> correction = framework::fit_memory(run, ranks);
-    if (!correction) return correction.error();
+    if (!correction) return bad_input(fmt::format("{}: {}", file, correction.error().message));
+    for (const framework::MeasuredRank& rank : ranks) {
+      const Result<framework::Remainder> remainder = framework::remainder_of(run, rank, correction.value());
+      if (!remainder) return remainder.error();
+      remainders_.push_back(remainder.value());
+    }
     calibration.memory = correction.value();
     calibration.sources.push_back(source);
     return {};
+  }
+
+  /// What is left of a measured rank; a peak far off is that of another run, or of something that is not modelled.
+  static std::string remainder_text(const framework::Remainder& remainder) {
+    constexpr double kFar = 0.1;
+    std::string text = fmt::format("rank {}: {:+.2f} % between steps", remainder.rank, 100 * remainder.steady);
+    if (remainder.peak) text += fmt::format(", {:+.2f} % at the peak", 100 * *remainder.peak);
+    const double most = std::max(std::abs(remainder.steady), std::abs(remainder.peak.value_or(0)));
+    return text + (most > kFar ? "; no correction explains that: is it the run of these arguments?" : "");
   }
 
   Status add_times(Calibration& calibration, const Console& console) const {
@@ -145,6 +163,7 @@ class CalibrateCommand final : public Command {
     std::string text = fmt::format("{}: corrections from measurements; use with --calibration\n", out_.string());
     for (const std::string& source : calibration.sources) text += "measured: " + source + "\n";
     for (const std::string& line : framework::describe(calibration)) text += "corrects: " + line + "\n";
+    for (const framework::Remainder& remainder : remainders_) text += "leaves: " + remainder_text(remainder) + "\n";
     return text;
   }
 
@@ -152,6 +171,7 @@ class CalibrateCommand final : public Command {
   MemorySources memory_;
   std::filesystem::path out_, kernel_details_, step_trace_time_;
   std::optional<double> d2h_, h2d_;
+  std::vector<framework::Remainder> remainders_;
 };
 
 }  // namespace

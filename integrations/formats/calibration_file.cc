@@ -52,7 +52,7 @@ std::optional<MemoryCorrection> read_memory(const JsonNode& root) {
   return MemoryCorrection{.model = memory.at("model").text(),
                           .static_offset_bytes = memory.at("static_offset_bytes").number(kOffset),
                           .static_factor = memory.at("static_factor").number(kShare),
-                          .activation_factor = memory.at("activation_factor").number(kFactor)};
+                          .activation_factor = number_of(memory, "activation_factor", kFactor)};
 }
 
 }  // namespace
@@ -63,7 +63,7 @@ std::string write_calibration(const Calibration& calibration) {
     json["memory"] = {{"model", calibration.memory->model},
                       {"static_offset_bytes", calibration.memory->static_offset_bytes},
                       {"static_factor", calibration.memory->static_factor},
-                      {"activation_factor", calibration.memory->activation_factor}};
+                      {"activation_factor", json_of(calibration.memory->activation_factor)}};
   json["op_time_scale"] = json_of(calibration.op_time_scale);
   json["d2h_bytes_per_s"] = json_of(calibration.d2h_bytes_per_s);
   json["h2d_bytes_per_s"] = json_of(calibration.h2d_bytes_per_s);

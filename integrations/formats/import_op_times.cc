@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <optional>
 #include <set>
+#include <string>
 
 #include "integrations/formats/csv_table.h"
+#include "integrations/formats/shown.h"
 
 namespace tidemark {
 namespace {
@@ -58,11 +60,17 @@ Result<ComputeTime> read_step_trace_time(std::string_view text, std::string_view
   if (!csv) return csv.error();
   const Result<std::size_t> computing = csv.value().get("Computing");
   if (!computing) return computing.error();
+  const std::optional<std::size_t> device = csv.value().find("Device_id");
+  std::string first_device;
   double total_ns = 0;
   std::int64_t rows = 0;
   const Status status = csv.value().for_each([&](const CsvRow& row) -> Status {
     const Result<std::int64_t> ns = read_scaled("Computing", row.fields[computing.value()], kNsPerUs);
     if (!ns) return ns.error();
+    if (device && rows == 0) first_device = row.fields[*device];
+    if (device && row.fields[*device] != first_device)
+      return bad_input(fmt::format("device {} beside device {}: a profile is of one; keep the rows of one Device_id",
+                                   shown(row.fields[*device]), shown(first_device)));
     total_ns += static_cast<double>(ns.value());
     ++rows;
     return {};

@@ -172,6 +172,8 @@ void read_mindspeed(const JsonNode& row, MeasuredRun& run) {
       rank.rank = whole(at.at("rank"), 0, kMostDevices);
     else
       run.unusable = "a rank has no number";
+    if (rank.rank && std::ranges::find(run.ranks, rank.rank, &MeasuredRank::rank) != run.ranks.end())
+      at.at("rank").wrong(fmt::format("rank {} is there twice; one figure per rank is needed", *rank.rank));
     run.ranks.push_back(rank);
   }
   if (run.ranks.empty()) run.ranks.emplace_back();
@@ -186,6 +188,9 @@ MeasuredRun read_row(const JsonNode& row) {
     read_megatron(row, run);
   if (is_given(row, "args")) run.arguments.arguments = read_arguments(row.at("args"));
   if (is_given(row, "env")) run.arguments.environment = read_environment(row.at("env"));
+  for (const MeasuredRank& rank : run.ranks)
+    if (rank.steady_bytes && rank.peak_bytes && *rank.peak_bytes < *rank.steady_bytes)
+      run.unusable = "its peak is below what is measured between steps";
   if (run.arguments.arguments.empty()) run.unusable = "no arguments are stored";
   return run;
 }
@@ -200,6 +205,7 @@ Result<std::vector<MeasuredRun>> read_truth(std::string_view text, std::string_v
   std::vector<MeasuredRun> runs;
   for (std::size_t i = 0; i < rows.size() && rows.clean(); ++i) runs.push_back(read_row(rows.item(i)));
   if (!mistake.empty()) return bad_input(fmt::format("{}: {}", file_name, mistake));
+  if (runs.empty()) return bad_input(fmt::format("{}: /rows: holds no row", file_name));
   return runs;
 }
 

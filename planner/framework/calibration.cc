@@ -102,18 +102,31 @@ Result<MemoryCorrection> fit_memory(const TrainingRun& run, std::span<const Meas
     if (!one) return one.error();
     offsets.push_back(one.value().static_offset_bytes);
     shares.push_back(one.value().static_factor);
-    if (rank.peak_bytes) factors.push_back(one.value().activation_factor);
+    if (one.value().activation_factor) factors.push_back(*one.value().activation_factor);
   }
-  return MemoryCorrection{.model = model_text(run),
-                          .static_offset_bytes = median(std::move(offsets)),
-                          .static_factor = median(std::move(shares)),
-                          .activation_factor = factors.empty() ? 1 : median(std::move(factors))};
+  return MemoryCorrection{
+      .model = model_text(run),
+      .static_offset_bytes = median(std::move(offsets)),
+      .static_factor = median(std::move(shares)),
+      .activation_factor = factors.empty() ? std::nullopt : std::optional(median(std::move(factors)))};
+}
+
+Result<Remainder> remainder_of(const TrainingRun& run, const MeasuredRank& measured, const MemoryCorrection& correction,
+                               const MemoryKnobs& knobs) {
+  const Result<RankMemory> memory = estimate_rank(run, *measured.rank, corrected(knobs, correction));
+  if (!memory) return memory.error();
+  Remainder remainder{.rank = *measured.rank, .steady = *measured.steady_bytes / memory.value().steady_bytes - 1};
+  if (measured.peak_bytes)
+    remainder.peak = *measured.peak_bytes /
+                         (measured.is_later_step ? memory.value().running_peak_bytes : memory.value().peak_bytes) -
+                     1;
+  return remainder;
 }
 
 MemoryKnobs corrected(MemoryKnobs knobs, const MemoryCorrection& correction) {
   knobs.static_offset_bytes += correction.static_offset_bytes;
   knobs.static_factor *= correction.static_factor;
-  knobs.activation_factor *= correction.activation_factor;
+  knobs.activation_factor *= correction.activation_factor.value_or(1);
   return knobs;
 }
 
@@ -127,9 +140,12 @@ Machine corrected(Machine machine, const Calibration& calibration) {
 std::vector<std::string> describe(const Calibration& calibration) {
   std::vector<std::string> lines;
   if (calibration.memory)
-    lines.push_back(fmt::format("memory between steps x {:.4f} + {}, activations x {:.4f} ({})",
+    lines.push_back(fmt::format("memory between steps x {:.4f} + {}, activations {} ({})",
                                 calibration.memory->static_factor, bytes_text(calibration.memory->static_offset_bytes),
-                                calibration.memory->activation_factor, calibration.memory->model));
+                                calibration.memory->activation_factor
+                                    ? fmt::format("x {:.4f}", *calibration.memory->activation_factor)
+                                    : "not measured",
+                                calibration.memory->model));
   if (calibration.op_time_scale) lines.push_back(fmt::format("compute times x {:.4f}", *calibration.op_time_scale));
   if (calibration.d2h_bytes_per_s) lines.push_back(fmt::format("D2H {:.2f} GB/s", *calibration.d2h_bytes_per_s / 1e9));
   if (calibration.h2d_bytes_per_s) lines.push_back(fmt::format("H2D {:.2f} GB/s", *calibration.h2d_bytes_per_s / 1e9));

@@ -20,10 +20,10 @@
 namespace tidemark::framework {
 
 struct MemoryCorrection {
-  std::string model;               ///< model_text of the run it was measured with
-  double static_offset_bytes = 0;  ///< added between steps and at the peak; not negative
-  double static_factor = 1;        ///< of what is predicted between steps; at most 1
-  double activation_factor = 1;    ///< of what a step holds above that
+  std::string model;                        ///< model_text of the run it was measured with
+  double static_offset_bytes = 0;           ///< added between steps and at the peak; not negative
+  double static_factor = 1;                 ///< of what is predicted between steps; at most 1
+  std::optional<double> activation_factor;  ///< of what a step holds above that; none: no peak was measured
   friend bool operator==(const MemoryCorrection&, const MemoryCorrection&) = default;
 };
 
@@ -39,7 +39,8 @@ struct Calibration {
 /// What was measured between steps lies within this factor of the prediction, or it was another run than described.
 inline constexpr double kMostSteadyFactor = 2;
 
-/// Factors of activations are looked for in this range; a measurement beyond it says that the run was another one.
+/// Factors of activations are looked for in this range; a measurement beyond it says that the run was another one, and
+/// leaves a remainder (remainder_of).
 inline constexpr double kLeastActivationFactor = 0.5;
 inline constexpr double kMostActivationFactor = 2;
 
@@ -56,6 +57,16 @@ inline constexpr double kMostActivationFactor = 2;
 /// Of several ranks: the medians. REQUIRES: not empty, and each as above.
 [[nodiscard]] Result<MemoryCorrection> fit_memory(const TrainingRun& run, std::span<const MeasuredRank> measured,
                                                   const MemoryKnobs& knobs = {});
+
+/// What a correction leaves unexplained of a measured rank: measured over corrected, less one.
+struct Remainder {
+  std::int64_t rank = 0;
+  double steady = 0;
+  std::optional<double> peak;
+};
+/// REQUIRES: what fit_memory asks of `measured`. Errors: those of estimate_rank.
+[[nodiscard]] Result<Remainder> remainder_of(const TrainingRun& run, const MeasuredRank& measured,
+                                             const MemoryCorrection& correction, const MemoryKnobs& knobs = {});
 
 /// `knobs` with the correction in them.
 [[nodiscard]] MemoryKnobs corrected(MemoryKnobs knobs, const MemoryCorrection& correction);

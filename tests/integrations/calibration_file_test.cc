@@ -38,7 +38,7 @@ TEST(CalibrationFile, ReadsBackAsItWasWritten) {
       calibration.memory = {.model = "gpt, \"12\" layers\n",
                             .static_offset_bytes = std::uniform_real_distribution(0.0, 1e11)(random),
                             .static_factor = std::uniform_real_distribution(0.5, 1.0)(random),
-                            .activation_factor = std::uniform_real_distribution(0.5, 2.0)(random)};
+                            .activation_factor = maybe(0.5, 2.0)};
     for (std::uint64_t i = random() % 3; i > 0; --i) calibration.sources.push_back("a measurement");
     const Result<Calibration> back = read_calibration(write_calibration(calibration), "c.json");
     ASSERT_TRUE(back.ok()) << back.error().message;
@@ -109,7 +109,14 @@ TEST(MeasuredMemory, WhatIsWrongIsNamed) {
   EXPECT_NE(complaint("rank,alocated_mib\n0,1\n").find("allocated_mib"), std::string::npos);
   EXPECT_NE(complaint("rank,allocated_mib\n-1,1\n").find("m:2: rank is '-1'"), std::string::npos);
   EXPECT_NE(complaint("rank,allocated_mib\n0,0\n").find("m:2: allocated_mib is 0"), std::string::npos);
-  EXPECT_NE(complaint("rank,allocated_mib,max_allocated_mib\n0,5,4\n").find("must not be below"), std::string::npos);
+  EXPECT_NE(complaint("rank,allocated_mib,max_allocated_mib\n0,5,4\n")
+                .find("m:2: rank 0: max_allocated_mib must not be below"),
+            std::string::npos);
+  EXPECT_EQ(complaint("rank,allocated_mib\n0,5\n1,5\n0,6\n"),
+            "m:4: rank 0 is there twice; one figure per rank is needed");
+  EXPECT_NE(complaint(R"({"ranks": [{"rank": 0, "allocated_mib": 5}, {"rank": 0, "allocated_mib": 5}]})")
+                .find("/ranks/1: rank 0 is there twice"),
+            std::string::npos);
   EXPECT_NE(complaint(R"({"ranks": [{"rank": 0}]})").find("m: /ranks/0: has no member 'allocated_mib'"),
             std::string::npos);
   EXPECT_NE(complaint(R"({"ranks": []})").find("holds no rank"), std::string::npos);
@@ -144,6 +151,13 @@ TEST(OpTimes, StepTraceIsAveraged) {
   ASSERT_TRUE(time.ok()) << time.error().message;
   EXPECT_EQ(time.value().steps, 2);
   EXPECT_DOUBLE_EQ(time.value().step_ns, 2e6);
+}
+
+TEST(OpTimes, StepsOfTwoDevicesAreNotAveraged) {
+  EXPECT_TRUE(read_step_trace_time("Device_id,Step,Computing\n3,1,1000\n3,2,3000\n", "s.csv").ok());
+  EXPECT_NE(message_of(read_step_trace_time("Device_id,Step,Computing\n0,1,1000\n1,1,3000\n", "s.csv"))
+                .find("s.csv:3: device '1' beside device '0'"),
+            std::string::npos);
 }
 
 TEST(OpTimes, WhatIsWrongIsNamed) {

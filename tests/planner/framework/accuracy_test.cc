@@ -228,7 +228,7 @@ TEST(FitMemory, GivesBackWhatWasMeasured) {
     ASSERT_TRUE(found.ok()) << found.error().message;
     EXPECT_NEAR(found.value().static_offset_bytes, truth.static_offset_bytes, 1);
     EXPECT_NEAR(found.value().static_factor, truth.static_factor, 1e-9);
-    EXPECT_NEAR(found.value().activation_factor, truth.activation_factor, 1e-6);
+    EXPECT_NEAR(found.value().activation_factor.value(), truth.activation_factor, 1e-6);
     EXPECT_EQ(found.value().model, model_text(run));
   }
 }
@@ -248,10 +248,24 @@ TEST(FitMemory, StaysInRangeWhateverWasMeasured) {
   const auto factor_at = [&](double peak) {
     return fit_memory(run, MeasuredRank{.rank = 7, .steady_bytes = steady, .peak_bytes = peak})
         .value()
-        .activation_factor;
+        .activation_factor.value();
   };
   EXPECT_NEAR(factor_at(1e15), kMostActivationFactor, 1e-6);
   EXPECT_NEAR(factor_at(steady), kLeastActivationFactor, 1e-6);
+}
+
+TEST(FitMemory, LeavesWhatNoFactorInRangeExplains) {
+  const TrainingRun run = understood(dense_run());
+  const RankMemory memory = estimate_rank(run, 7).value();
+  const auto left = [&run](const MeasuredRank& measured) {
+    return remainder_of(run, measured, fit_memory(run, measured).value()).value();
+  };
+  const Remainder none = left({.rank = 7, .steady_bytes = memory.steady_bytes, .peak_bytes = memory.peak_bytes * 1.2});
+  EXPECT_NEAR(none.steady, 0, 1e-9);
+  EXPECT_NEAR(none.peak.value(), 0, 1e-6);
+  const Remainder half = left({.rank = 7, .steady_bytes = memory.steady_bytes, .peak_bytes = memory.peak_bytes * 4});
+  EXPECT_GT(half.peak.value(), 0.5);
+  EXPECT_FALSE(left({.rank = 7, .steady_bytes = memory.steady_bytes}).peak.has_value());
 }
 
 TEST(FitMemory, OfSeveralRanksIsTheirMedian) {
@@ -261,7 +275,7 @@ TEST(FitMemory, OfSeveralRanksIsTheirMedian) {
   for (const double offset : {9e6, 1e6, 5e6}) ranks.push_back({.rank = 7, .steady_bytes = steady + offset});
   const Result<MemoryCorrection> found = fit_memory(run, ranks);
   EXPECT_NEAR(found.value().static_offset_bytes, 5e6, 1);
-  EXPECT_EQ(found.value().activation_factor, 1);
+  EXPECT_FALSE(found.value().activation_factor.has_value()) << "no peak was measured";
 }
 
 TEST(ModelText, TellsModelsApartAndNotLayouts) {
