@@ -31,6 +31,10 @@ class Blocks {
     return {parts_.data() + first_part_[block], parts_.data() + first_part_[block + 1]};
   }
   [[nodiscard]] std::span<const BlockPart> parts() const { return parts_; }
+  /// Rows of the problem, one for every part.
+  [[nodiscard]] std::span<const std::int32_t> items(std::size_t block) const {
+    return {item_of_part_.data() + first_part_[block], item_of_part_.data() + first_part_[block + 1]};
+  }
   /// Blocks that must not share bytes with this one although no parts of theirs meet in time.
   [[nodiscard]] std::span<const std::uint32_t> apart(std::size_t block) const {
     if (apart_.empty()) return {};

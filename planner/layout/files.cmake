@@ -6,6 +6,7 @@ set(TIDEMARK_PACKERS
   first_fit_by_size
   first_fit_start_order
   long_lives_first
+  cut_at_minima
   exact)
 
 set(TIDEMARK_LAYOUT_FILES

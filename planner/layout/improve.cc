@@ -6,6 +6,7 @@
 
 #include "planner/layout/clock_walk.h"
 #include "planner/layout/core_first.h"
+#include "planner/layout/cut_at_minima.h"
 #include "planner/layout/repair.h"
 #include "planner/layout/rooms.h"
 #include "planner/parallel.h"
@@ -19,6 +20,7 @@ constexpr std::size_t kExactFirst = 600;
 constexpr std::int64_t kExactWork = 400'000;
 // A piece with fewer blocks has no structure for the clock walks to find.
 constexpr std::size_t kFewestToWalk = 500;
+constexpr std::int64_t kCutWork = 40'000;
 constexpr std::int64_t kFirstRepair = 60'000;
 constexpr std::int64_t kRepairSlice = 30'000;
 constexpr int kMostDoublings = 3;
@@ -52,6 +54,7 @@ class Improvement {
     const bool small = piece_.blocks.size() <= kMostExact;
     if (piece_.blocks.size() <= kExactFirst) search(kExactWork);
     if (!over() && piece_.blocks.plain()) find_core();
+    if (!over() && piece_.blocks.size() > kExactFirst) cut();
     if (!over()) first_repair();
     if (!over() && piece_.blocks.plain() && piece_.blocks.size() >= kFewestToWalk) walk();
     start_chains();
@@ -84,6 +87,17 @@ class Improvement {
     std::vector<Bytes> addresses = piece_.addresses;
     if (pack_core_first(piece_.blocks, piece_.goal(), effort_, piece_.should_stop, addresses))
       offer(std::move(addresses), "core_first");
+  }
+
+  // Where little lives across, sections are small enough for the search although all of them are not.
+  void cut() {
+    effort_.spend(static_cast<std::int64_t>(piece_.blocks.size() / 8));
+    if (over() || cuts_at_minima(piece_.blocks.hulls()).empty()) return;
+    Packing packing = piece_.blocks.packing(piece_.addresses);
+    const PackLimits limits{.work = std::min(kCutWork, effort_.left()), .should_stop = piece_.should_stop};
+    if (pack_between_cuts(piece_.problem, piece_.blocks, piece_.goal(), limits, packing))
+      offer(piece_.blocks.addresses(packing), "cut_at_minima");
+    effort_.spend(kCutWork + static_cast<std::int64_t>(4 * piece_.blocks.size()));
   }
 
   // The cheapest improvement of what there is, before anything else is tried.

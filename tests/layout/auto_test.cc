@@ -10,6 +10,7 @@
 #include <random>
 
 #include "planner/layout/check_packing.h"
+#include "planner/layout/cut_at_minima.h"
 #include "tests/support/pipeline_items.h"
 
 namespace tidemark {
@@ -26,6 +27,19 @@ std::vector<PackItem> random_items(std::mt19937& random, std::size_t count, std:
     const auto begin = static_cast<std::int32_t>(random() % clock);
     const auto length = static_cast<std::int32_t>(1 + random() % clock);
     items.push_back({begin, begin + length, static_cast<Bytes>(1 + random() % largest)});
+  }
+  return items;
+}
+
+// Crowds, one after the other, and a thin item that ties them together.
+std::vector<PackItem> crowds(std::mt19937& random, std::int32_t count) {
+  std::vector<PackItem> items{{0, 100 * count, 3}};
+  for (std::int32_t crowd = 0; crowd < count; ++crowd) {
+    for (PackItem item : random_items(random, 60, 40, 900)) {
+      item.begin += 100 * crowd;
+      item.end += 100 * crowd;
+      items.push_back(item);
+    }
   }
   return items;
 }
@@ -92,7 +106,8 @@ TEST(Auto, IsNeverHigherForMoreWork) {
   std::vector<PackProblem> problems = {{.items = small_step(false), .alignment = 512},
                                        {.items = small_step(true), .alignment = 512},
                                        {.items = random_items(random, 900, 300, 5000)},
-                                       {.items = random_items(random, 120, 40, 5000)}};
+                                       {.items = random_items(random, 120, 40, 5000)},
+                                       {.items = crowds(random, 16)}};
   for (int many = 0; many < 12; ++many)
     problems.push_back({.items = random_items(random, 20 + random() % 60, 30, 200), .alignment = 4});
   for (const PackProblem& problem : problems) {
@@ -169,6 +184,66 @@ TEST(Auto, BeginsWithHintsThatAreAPacking) {
     ASSERT_EQ(find_fault(problem, without.packing).value_or(""), "") << wrong;
     EXPECT_LE(without.packing.height_bytes, orders.packing.height_bytes);
   }
+}
+
+// Least lives across where one crowd has left and the next has not come.
+TEST(CutAtMinima, IsLowerThanOrdersWhereSectionsAreSmall) {
+  std::mt19937 random(38);
+  const PackProblem problem{.items = crowds(random, 16)};
+  const std::vector<std::int32_t> cuts = cuts_at_minima(problem.items);
+  ASSERT_FALSE(cuts.empty());
+  for (const std::int32_t cut : cuts) {
+    const auto across = [&](const PackItem& item) { return item.begin < cut && cut < item.end; };
+    EXPECT_EQ(std::ranges::count_if(problem.items, across), 1) << cut;
+  }
+  const Packer& packer = *find_packer("cut_at_minima");
+  Bytes last = best_order(problem);
+  const Bytes orders = last;
+  for (const std::int64_t work : {0, 20'000, 100'000, 400'000}) {
+    const PackAnswer answer = packer.pack(problem, {.work = work});
+    ASSERT_EQ(find_fault(problem, answer.packing).value_or(""), "");
+    EXPECT_LE(answer.packing.height_bytes, last);
+    last = answer.packing.height_bytes;
+  }
+  EXPECT_LT(last, orders);
+}
+
+// Every cut is where few bytes live across; whatever is not cut is small or has no such moment in its middle.
+TEST(CutAtMinima, CutsAsItSays) {
+  std::mt19937 random(39);
+  int cut = 0;
+  for (int round = 0; round < 20; ++round) {
+    const auto longest = static_cast<std::uint32_t>(1 + random() % 60);
+    std::vector<PackItem> hulls;
+    for (const PackItem& item : random_items(random, 600 + random() % 900, longest, 1000)) {
+      const auto shift = static_cast<std::int32_t>(random() % 2000);
+      hulls.push_back({item.begin + shift, item.end + shift, item.bytes});
+    }
+    const auto across = [&](std::int32_t moment) {
+      Bytes bytes = 0;
+      for (const PackItem& hull : hulls) bytes += hull.begin < moment && moment < hull.end ? hull.bytes : 0;
+      return bytes;
+    };
+    const Bytes load = packing_load({.items = hulls});
+    std::vector<std::int32_t> ends = cuts_at_minima(hulls);
+    for (const std::int32_t moment : ends) EXPECT_LE(2 * across(moment), load);
+    cut += static_cast<int>(ends.size());
+    ends.insert(ends.begin(), -1);
+    ends.push_back(3000);
+    for (std::size_t s = 1; s < ends.size(); ++s) {
+      ASSERT_LT(ends[s - 1], ends[s]);
+      const auto begun = [&](std::int32_t from, std::int32_t to) {
+        return std::ranges::count_if(hulls,
+                                     [&](const PackItem& hull) { return from <= hull.begin && hull.begin < to; });
+      };
+      const auto count = begun(ends[s - 1], ends[s]);
+      for (std::int32_t moment = ends[s - 1] + 1; count > 250 && moment < ends[s]; ++moment) {
+        const bool middle = 4 * begun(ends[s - 1], moment) >= count && 4 * begun(moment, ends[s]) >= count;
+        EXPECT_FALSE(middle && 2 * across(moment) <= load) << moment;
+      }
+    }
+  }
+  EXPECT_GT(cut, 10);
 }
 
 TEST(Auto, StopsWhereItIsEnough) {

@@ -5,19 +5,22 @@
 
 #include <algorithm>
 #include <atomic>
+#include <limits>
 #include <map>
 #include <random>
 
 #include "planner/layout/check_packing.h"
+#include "planner/layout/cut_at_minima.h"
 
 namespace tidemark {
 namespace {
 
-PackProblem random_problem(std::mt19937& random, std::size_t fewest = 2, std::size_t range = 40) {
+PackProblem random_problem(std::mt19937& random, std::size_t fewest = 2, std::size_t range = 40,
+                           std::uint32_t clock = 30) {
   const std::size_t count = fewest + random() % range;
   PackProblem problem{.alignment = Bytes{1} << (random() % 4)};
   for (std::size_t i = 0; i < count; ++i) {
-    const auto begin = static_cast<std::int32_t>(random() % 30);
+    const auto begin = static_cast<std::int32_t>(random() % clock);
     problem.items.push_back(
         {begin, begin + static_cast<std::int32_t>(random() % 12), static_cast<Bytes>(random() % 40)});
   }
@@ -128,6 +131,30 @@ TEST_P(EveryPackerInGeneral, KeepsEveryRuleWhenStopped) {
 
 INSTANTIATE_TEST_SUITE_P(Packers, EveryPackerInGeneral, ::testing::ValuesIn(packers().begin(), packers().end()),
                          [](const auto& test) { return std::string(test.param.name); });
+
+// Blocks with parts, addresses given, pairs apart: those of several sections too.
+TEST(CutAtMinima, KeepsEveryRuleBetweenCuts) {
+  std::mt19937 random(47);
+  int packed = 0;
+  for (int round = 0; round < 80; ++round) {
+    PackProblem problem = random_problem(random, 500, 400, 1500);
+    // Blocks of far-off parts live everywhere: those of neighbours do not.
+    for (std::size_t i = 0; i < problem.block_of.size(); ++i) {
+      problem.block_of[i] = static_cast<std::int32_t>(i / 2);
+      problem.items[i].begin = problem.items[i / 2 * 2].begin + static_cast<std::int32_t>(i % 2) * 20;
+      problem.items[i].end = problem.items[i].begin + static_cast<std::int32_t>(random() % 12);
+    }
+    if (find_contradiction(problem)) continue;
+    const Blocks blocks(problem);
+    if (cuts_at_minima(blocks.hulls()).empty()) continue;
+    ++packed;
+    Packing packing{.height_bytes = std::numeric_limits<Bytes>::max()};
+    ASSERT_TRUE(pack_between_cuts(problem, blocks, packing_load(problem), {.work = 20'000}, packing));
+    ASSERT_EQ(find_fault(problem, packing).value_or(""), "") << "round " << round;
+    ASSERT_TRUE(is_valid(problem, packing)) << "round " << round;
+  }
+  EXPECT_GT(packed, 30);
+}
 
 // The bytes of a block count once at every moment, and thousands of parts of one block take no square of them.
 TEST(PackingLoad, CountsTheBytesOfABlockOnce) {
