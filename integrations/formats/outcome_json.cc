@@ -58,6 +58,7 @@ Json outcome_json(const PlanRequest& request, const PlanOutcome& outcome, double
                {"tokens_per_s", step.tokens_per_s},
                {"parameters", outcome.parameters.total},
                {"active_parameters", outcome.parameters.active},
+               {"parameters_with_input_embedding", outcome.parameters.total_both},
                {"seconds", seconds},
                {"keep_all_step_ms", to_ms(step.keep_all_step_ns)},
                {"exposed_communication_percent", step.exposed_communication_percent},

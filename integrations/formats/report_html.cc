@@ -75,8 +75,9 @@ void add_step(std::string& page, const PlanRequest& request, const PlanOutcome& 
   add_figure(page, "Exposed communication", fmt::format("{:.2f} %", s.exposed_communication_percent), "of the step");
   add_figure(page, "Exposed copies", fmt::format("{:.2f} %", s.exposed_copy_percent), "of the step");
   add_figure(page, "Recompute", fmt::format("{:.2f} %", s.recompute_percent), "of the step");
-  add_figure(page, "Parameters", count_text(outcome.parameters.total),
-             count_text(outcome.parameters.active) + " active per token");
+  add_figure(page, "Parameters", count_text(outcome.parameters.total_both),
+             count_text(outcome.parameters.active) + " active per token" +
+                 (outcome.parameters.total_both > outcome.parameters.total ? ", without the input embedding" : ""));
   page += "</div>\n";
 }
 

@@ -23,8 +23,11 @@ std::string head(const PlanRequest& request, const PlanOutcome& outcome, std::st
 }
 
 std::string parameters_line(const PlanOutcome& outcome) {
-  return fmt::format("{} parameters, {} active per token\n", count_text(outcome.parameters.total),
-                     count_text(outcome.parameters.active));
+  const ParameterCount& count = outcome.parameters;
+  if (count.total_both == count.total)
+    return fmt::format("{} parameters, {} active per token\n", count_text(count.total), count_text(count.active));
+  return fmt::format("{} parameters; without the input embedding {}, of which {} active per token\n",
+                     count_text(count.total_both), count_text(count.total), count_text(count.active));
 }
 
 /// With a column of the limits that hold where groups agree, if there are any.

@@ -40,6 +40,7 @@ TEST(PlanJson, KeepsUnits) {
   EXPECT_DOUBLE_EQ(out["step_ms"], 1015.5);
   EXPECT_DOUBLE_EQ(out["parameters"], 7.5e9);
   EXPECT_DOUBLE_EQ(out["active_parameters"], 1.25e9);
+  EXPECT_DOUBLE_EQ(out["parameters_with_input_embedding"], 8e9);
   EXPECT_DOUBLE_EQ(out["seconds"], 0.75);
 }
 

@@ -99,6 +99,16 @@ TEST(PlanSummary, SaysTheVerdictFirst) {
             "FITS  2 of 2 ranks fit 1.00 MiB; the tightest is rank 0 with 908.34 KiB to spare");
 }
 
+TEST(PlanSummary, CountsParametersAsPublishedAndWithoutTheInputEmbedding) {
+  PlanOutcome outcome = tiny_outcome();
+  EXPECT_NE(plan_summary(tiny_request(), outcome)
+                .find("\n8.00 B parameters; without the input embedding 7.50 B, of which 1.25 B active per token\n"),
+            std::string::npos);
+  outcome.parameters.total_both = outcome.parameters.total;
+  EXPECT_NE(plan_summary(tiny_request(), outcome).find("\n7.50 B parameters, 1.25 B active per token\n"),
+            std::string::npos);
+}
+
 TEST(PlanSummary, NamesRankPeakExcessOpAndTheBudgetThatWouldDo) {
   PlanOutcome outcome = tiny_outcome();
   RankFigures& f = outcome.ranks[1].figures;
