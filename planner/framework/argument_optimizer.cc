@@ -18,13 +18,13 @@ constexpr std::string_view kTypes = "write fp32, bf16, fp16 or fp8";
 std::string_view set_optimizer(Draft& draft, std::string_view word) {
   if (word == "adam" || word == "adamw") {
     draft.run.optimizer.kind = Optimizer::adam;
-  } else if (word == "sgd") {
+  } else if (word == "sgd" || word == "lion") {  // one moment each
     draft.run.optimizer.kind = Optimizer::sgd;
   } else if (word == "muon" || word == "dist_muon") {
     draft.run.optimizer.kind = Optimizer::muon;
     draft.layer_wise = word == "dist_muon";
   } else {
-    return "adam, sgd and muon are modelled";
+    return "adam, sgd, lion and muon are modelled";
   }
   return {};
 }
@@ -33,6 +33,7 @@ std::string_view set_sharding(Draft& draft, std::string_view word) {
   if (word != "no_shard" && word != "optim" && word != "optim_grads" && word != "optim_grads_params")
     return "write no_shard, optim, optim_grads or optim_grads_params";
   draft.sharding = word;
+  if (word == "optim_grads") draft.doubt = "what is held of gradients until they are shared out is not modelled";
   return {};
 }
 

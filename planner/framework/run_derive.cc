@@ -220,16 +220,13 @@ Problem derive_precision(Draft& draft) {
 }
 
 /// What FSDP shards: of its strategies two are the plain ones, the default among them.
-Problem derive_fsdp(Draft& draft) {
-  if (!draft.fsdp) return std::nullopt;
+void derive_fsdp(Draft& draft) {
+  if (!draft.fsdp) return;
   OptimizerState& optimizer = draft.run.optimizer;
-  if (draft.sharding == "optim_grads")
-    return wrong("data-parallel-sharding-strategy",
-                 "optim_grads is not modelled; optim_grads_params, optim and no_shard are");
   optimizer.fsdp = draft.sharding == "optim_grads_params";
-  optimizer.distributed |= optimizer.fsdp || draft.sharding == "optim";
+  optimizer.sharded_gradients = draft.sharding == "optim_grads";
+  optimizer.distributed |= optimizer.fsdp || optimizer.sharded_gradients || draft.sharding == "optim";
   if (draft.fsdp_gradient_bytes > 0) optimizer.gradient_16bit = draft.fsdp_gradient_bytes == 2;
-  return std::nullopt;
 }
 
 void derive_recompute(Draft& draft, Notes& notes) {
@@ -292,7 +289,7 @@ Problem derive(Draft& draft, const RunHints& hints, Notes& notes) {
   if (Problem problem = place(draft, notes)) return problem;
   if (Problem problem = settle_vocabulary(draft, notes)) return problem;
   if (Problem problem = derive_precision(draft)) return problem;
-  if (Problem problem = derive_fsdp(draft)) return problem;
+  derive_fsdp(draft);
   derive_recompute(draft, notes);
   derive_key_cache(draft);
   derive_switches(draft);

@@ -59,10 +59,8 @@ StateBytes state_of(const TrainingRun& run, const Parameter& parameter) {
   StateBytes state;
   state.weight = fp32 ? 4 : 2;
   state.gradient = optimizer.gradient_16bit && !fp32 ? 2 : 4;
-  if (optimizer.fsdp) {
-    state.weight /= shards;
-    state.gradient /= shards;
-  }
+  if (optimizer.fsdp) state.weight /= shards;
+  if (optimizer.fsdp || optimizer.sharded_gradients) state.gradient /= shards;
   state.main = main_bytes(run, parameter) / shards * on_device;
   state.moments = moment_bytes(run, parameter) / shards * on_device;
   state.gradient_copy = copies_gradient(run) ? 4 / shards * on_device : 0;

@@ -39,7 +39,7 @@ std::optional<std::string> reason_against(const TrainingRun& run) {
       {model.kind == ModelClass::t5, "T5"},
       {model.kind == ModelClass::bert, "BERT"},
       {model.kind == ModelClass::hybrid, "a model with state-space layers"},
-      {run.optimizer.fsdp, "Megatron FSDP"},
+      {run.optimizer.fsdp || run.optimizer.sharded_gradients, "Megatron FSDP"},
       {run.precision == Precision::fp32, "training in fp32"},
       {keeps_scores(run),
        "attention that keeps its scores (give --attention-backend flash or fused, or --use-flash-attn)"},
@@ -147,7 +147,7 @@ std::int32_t optimizer_bytes_of(const TrainingRun& run) {
   if (state.precision_aware)
     bytes = static_cast<double>(state.main_bytes + state.exp_avg_bytes + state.exp_avg_sq_bytes);
   if (state.moments_16bit && state.reuse_fp32_parameter) bytes = 8;
-  if (state.kind == Optimizer::sgd) bytes = 4;
+  if (state.kind == Optimizer::sgd) bytes = 8;  // the master copy and one moment
   return static_cast<std::int32_t>(std::ceil(bytes * (1 - state.host_share)));
 }
 

@@ -175,12 +175,13 @@ struct Batch {
   std::int64_t micro_batches = 1;  ///< a step and pipeline
 };
 
-enum class Optimizer : std::uint8_t { adam, sgd, muon };
+enum class Optimizer : std::uint8_t { adam, sgd, muon };  ///< sgd: any with one moment, lion too
 
 struct OptimizerState {
   Optimizer kind = Optimizer::adam;
   bool distributed = false;
-  bool fsdp = false;  ///< use-megatron-fsdp: parameters, gradients and state sharded
+  bool fsdp = false;               ///< use-megatron-fsdp: parameters, gradients and state sharded
+  bool sharded_gradients = false;  ///< data-parallel-sharding-strategy optim_grads: like fsdp, less the parameters
   bool precision_aware = false;
   std::int64_t main_bytes = 4;  ///< main-params-dtype
   std::int64_t exp_avg_bytes = 4;

@@ -114,6 +114,26 @@ TEST(ArgumentTable, NamesUnknownArgumentsWhereOneIsMissing) {
   EXPECT_NE(imported.error().message.find("unknown here: --hiden-size (run.sh:2)"), std::string::npos);
 }
 
+TEST(ArgumentTable, OptimizersOfOneMomentHoldLess) {
+  const auto state_of = [](const std::string& optimizer) {
+    return estimate_rank(small_run("--swiglu --optimizer " + optimizer), 0).value().steady_bytes;
+  };
+  EXPECT_EQ(state_of("lion"), state_of("sgd"));
+  const double parameters = estimate_rank(small_run("--swiglu"), 0).value().parameters;
+  EXPECT_NEAR(state_of("adam") - state_of("lion"), 4 * parameters, 0.02 * parameters);
+}
+
+TEST(ArgumentTable, ShardedGradientsHoldLessThanWholeOnesAndMoreThanShardedWeights) {
+  const auto steady = [](const std::string& strategy) {
+    const std::string fsdp = "--use-megatron-fsdp --data-parallel-sharding-strategy ";
+    return estimate_rank(small_run(fsdp + strategy), 0).value().steady_bytes;
+  };
+  EXPECT_GT(steady("optim"), steady("optim_grads"));
+  EXPECT_GT(steady("optim_grads"), steady("optim_grads_params"));
+  const auto judged = import_small("--use-megatron-fsdp --data-parallel-sharding-strategy optim_grads").value().judged;
+  EXPECT_EQ(judged.back().standing, Standing::not_understood);
+}
+
 TEST(ArgumentTable, CountsTheIdANullTokenizerAdds) {
   const std::string null = "--tokenizer-type NullTokenizer --make-vocab-size-divisible-by 128 --vocab-size ";
   EXPECT_EQ(small_run(null + "128255").model.vocabulary.padded, 128256);
