@@ -1,11 +1,20 @@
-"""The package from the checkout, and one thread: other load on the machine must not turn into waiting."""
+"""One thread: other load on the machine must not turn into waiting. Tidemark's allocator serves from the start, so that
+every test runs on it. Without an installed package the checkout's is tested (TIDEMARK_LIBRARY_DIR says where the
+libraries are)."""
 
+import importlib.util
 import pathlib
 import sys
 
 import torch
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "integrations" / "pytorch"))
+if importlib.util.find_spec("tidemark") is None:
+    sys.path.insert(0, str(ROOT / "integrations" / "pytorch"))
+sys.path.insert(0, str(ROOT / "integrations" / "pytorch" / "examples" / "mla_moe"))
 
 torch.set_num_threads(1)
+
+import tidemark.allocator  # noqa: E402
+
+tidemark.allocator.install()

@@ -6,7 +6,8 @@ from .cost import DeviceRates
 from .errors import CaptureError, InfeasibleError, SessionError, TidemarkError
 from .graph import Graph
 from .plan import Plan
-from .session import session
+from .report import Report
+from .session import report, session
 
 __all__ = [
     "CaptureError",
@@ -14,10 +15,12 @@ __all__ = [
     "Graph",
     "InfeasibleError",
     "Plan",
+    "Report",
     "Routed",
     "Rows",
     "SessionError",
     "TidemarkError",
     "capture",
+    "report",
     "session",
 ]

@@ -41,11 +41,9 @@ class DataDependent:
                 return bound
         return None
 
-    def answer(self, func, args, kwargs, module, site):
+    def answer(self, func, args, kwargs, module):
         """The result of the call, or None: let it run."""
         name = func._schema.name
-        if name == "aten::_local_scalar_dense":
-            return self._scalar(args[0], module, site)
         if name == "aten::nonzero":
             rows = self._rows(func, module)
             return torch.empty((rows, args[0].dim()), dtype=torch.int64, device=args[0].device)
@@ -60,18 +58,19 @@ class DataDependent:
             return torch.empty((smallest,), dtype=torch.int64, device=args[0].device)
         return None
 
-    def _scalar(self, tensor, module, site):
-        if module == "optimizer" or site is None:
+    def number(self, tensor, forward, place):
+        """What reading a number off `tensor` gives. `place`: micro-batch, module path and number of its call."""
+        if not forward:  # an optimizer counts its steps
             return 1.0 if tensor.dtype.is_floating_point else 1
+        module = place[1]
         bound = self._find(module, Routed)
         if bound is None:
             raise CaptureError(
                 f"module {module!r} reads a number off a tensor, and there are no data at capture; say what it will be, "
                 f"for instance bounds={{{module!r}: tidemark.Routed(total=ROWS, parts=EXPERTS)}}"
             )
-        key = (site.micro_batch, site.path, site.call)
-        index = self._reads.get(key, 0)
-        self._reads[key] = index + 1
+        index = self._reads.get(place, 0)
+        self._reads[place] = index + 1
         return bound.share(index)
 
     def _rows(self, func, module):

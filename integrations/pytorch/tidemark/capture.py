@@ -12,16 +12,22 @@ import dataclasses
 import weakref
 
 import torch
-from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensorMode
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensor,
+    FakeTensorMode,
+)
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from . import kernels
+from . import kernels, measure
 from .bounds import DataDependent
-from .cost import DeviceRates, cost_ns
+from .cost import DEFAULT_RATES, cost_ns
 from .errors import CaptureError
 from .frames import ModuleFrames, in_backward
 from .grouping import build_graph
+from .rebuild import replace_tensors
 from .stand_in import FakeTensors, fake_model, fingerprint
 
 
@@ -49,6 +55,8 @@ class SeenCall:
     micro_batch: int
     node: object = None  # of autograd's graph, in backward
     in_place: bool = False
+    description: tuple | None = None  # for measuring
+    transient_bytes: int = 0
 
 
 @dataclasses.dataclass
@@ -63,12 +71,14 @@ class SeenSave:
 class Recorder(TorchDispatchMode):
     """What happened, call by call. Storage numbers are in order of first sight."""
 
-    def __init__(self, fake_mode, frames, data, rates):
+    def __init__(self, fake_mode, fakes, frames, data, rates, describes):
         super().__init__()
         self.fake_mode = fake_mode
+        self.fakes = fakes
         self.frames = frames
         self.data = data
         self.rates = rates
+        self.describes = describes
         self.phase = "forward"
         self.calls = []
         self.storages = []
@@ -117,7 +127,11 @@ class Recorder(TorchDispatchMode):
             self._paused = before
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        kwargs = kwargs or {}
+        args, kwargs = self._faked(args), self._faked(kwargs or {})
+        if kernels.is_read(func):
+            top = self.frames.top
+            forward = self.phase == "forward" and not in_backward()
+            return self.data.number(args[0], forward, (self.frames.micro_batch, top.path, top.call))
         if self._paused or kernels.is_query(func) or kernels.is_view(func):
             return func(*args, **kwargs)
         self.bury()
@@ -125,9 +139,10 @@ class Recorder(TorchDispatchMode):
         phase = "backward" if backward else self.phase
         site = self.frames.next_call() if phase == "forward" else None
         module = self.frames.top.path if phase == "forward" else ""
+        description = measure.describe(func, args, kwargs) if self.describes else None
         shown = kernels.without_side_effects(func, args)
         reads = list(dict.fromkeys(self.id_of(t) for t in (*kernels.tensors(shown), *kernels.tensors(kwargs))))
-        out = self.data.answer(func, args, kwargs, module, site)
+        out = self.data.answer(func, args, kwargs, module)
         if out is None:
             out = self._call(func, args, kwargs, module)
         writes = list(dict.fromkeys(self.id_of(t) for t in kernels.mutated(func, args, kwargs)))
@@ -157,9 +172,16 @@ class Recorder(TorchDispatchMode):
                 self.frames.micro_batch,
                 self._node() if backward else None,
                 in_place,
+                description,
             )
         )
         return out
+
+    def _faked(self, value):
+        """A loss function may close over real targets."""
+        if all(isinstance(t, FakeTensor) for t in kernels.tensors(value)):
+            return value
+        return replace_tensors(value, lambda t: t if isinstance(t, FakeTensor) else self.fakes.of(t))
 
     @staticmethod
     def _call(func, args, kwargs, module):
@@ -211,7 +233,16 @@ class Recorder(TorchDispatchMode):
 
 
 def capture(
-    model, inputs, loss_fn=None, *, optimizer=None, bounds=None, micro_batches=1, rates=DeviceRates(), name=None
+    model,
+    inputs,
+    loss_fn=None,
+    *,
+    optimizer=None,
+    bounds=None,
+    micro_batches=1,
+    rates=DEFAULT_RATES,
+    measured=False,
+    name=None,
 ):
     """Records one training step of `model` without running it.
 
@@ -220,6 +251,8 @@ def capture(
     optimizer     the one that will step, or nothing: the step ends with backward.
     bounds        answers to what only data can say, by module path: see bounds.Routed and bounds.Rows.
     micro_batches forward and backward are run so often, gradients add up.
+    rates         what the device can do: costs are modelled from it.
+    measured      costs and workspaces are measured instead, on this machine, one distinct kernel call at a time.
 
     Returns a Graph. Raises CaptureError where the step depends on data that `bounds` does not give.
     """
@@ -228,7 +261,7 @@ def capture(
     fake_mode = FakeTensorMode()
     fakes = FakeTensors(fake_mode, device)
     frames = ModuleFrames(model)
-    recorder = Recorder(fake_mode, frames, DataDependent(bounds), rates)
+    recorder = Recorder(fake_mode, fakes, frames, DataDependent(bounds), rates, measured)
     recorder._stand_ins = []
     rng = torch.random.get_rng_state()
     try:
@@ -240,9 +273,19 @@ def capture(
                 _run_step(recorder, model, fake_inputs, loss_fn, fake_optimizer)
     finally:
         torch.random.set_rng_state(rng)
-    graph = build_graph(recorder, name or type(model).__name__, fingerprint(model), micro_batches)
+    if measured:
+        _measure(recorder.calls)
+    graph = build_graph(recorder, name or type(model).__name__, fingerprint(model), device, micro_batches)
     graph.model = weakref.ref(model)
     return graph
+
+
+def _measure(calls):
+    bench = measure.Bench()
+    for call in calls:
+        found = bench.measure(call.func, call.description)
+        if found is not None:
+            call.cost, call.transient_bytes = max(found[0], 1), found[1]
 
 
 def _know_residents(recorder, model, inputs, optimizer):
@@ -283,8 +326,9 @@ class _Scalars(TorchDispatchMode):
         self._data = data
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        out = self._data.answer(func, args, kwargs or {}, "optimizer", None)
-        return func(*args, **(kwargs or {})) if out is None else out
+        if kernels.is_read(func):
+            return self._data.number(args[0], False, None)
+        return func(*args, **(kwargs or {}))
 
 
 def _run_step(recorder, model, inputs, loss_fn, optimizer):

@@ -2,7 +2,6 @@
 
 import dataclasses
 
-import torch
 from torch.utils.flop_counter import flop_registry
 
 from .kernels import tensors
@@ -18,6 +17,9 @@ class DeviceRates:
     bytes_per_s: float = 8e9
 
 
+DEFAULT_RATES = DeviceRates()
+
+
 def cost_ns(func, args, kwargs, out, rates):
     """The slower of arithmetic and traffic, and what it takes to get there."""
     bytes_ = sum(t.numel() * t.element_size() for t in (*tensors(args), *tensors(kwargs), *tensors(out)))
@@ -29,7 +31,3 @@ def cost_ns(func, args, kwargs, out, rates):
         except (TypeError, ValueError, AssertionError):
             pass  # a form of the kernel that the counter does not know
     return _DISPATCH_NS + int(ns)
-
-
-def saved_geometry(tensor: torch.Tensor):
-    return tuple(tensor.shape), tensor.stride(), tensor.storage_offset(), tensor.dtype

@@ -80,6 +80,7 @@ class Graph:
     storages: list[Storage]
     saves: list[Save]
     fingerprint: str = ""  # of the model: parameter paths, shapes and types
+    device: str = "cpu"
     micro_batches: int = 1
     cost_unit: str = "ns"
     unit_bytes: int = 512  # blocks are multiples of it

@@ -10,7 +10,7 @@ from .graph import Call, Graph, Op, Save, Storage
 _HARDEST = ("never", "collective", "random", "pure")
 
 
-def build_graph(recorder, name, fingerprint, micro_batches):
+def build_graph(recorder, name, fingerprint, device, micro_batches):
     groups = _groups(recorder.calls)
     op_of = {}
     for i, group in enumerate(groups):
@@ -20,7 +20,7 @@ def build_graph(recorder, name, fingerprint, micro_batches):
     _forbid_unsafe(ops, groups, recorder)
     storages = [_storage(s, seen, op_of, ops) for s, seen in enumerate(recorder.storages)]
     saves = _saves(recorder, ops, op_of)
-    graph = Graph(name, ops, storages, saves, fingerprint, micro_batches)
+    graph = Graph(name, ops, storages, saves, fingerprint, device, micro_batches)
     _pin(graph, recorder, op_of)
     return graph
 
@@ -64,6 +64,7 @@ def _op(calls, group):
         recompute=recompute,
         module=first.module,
         micro_batch=first.micro_batch,
+        transient_bytes=max(calls[c].transient_bytes for c in group),
         calls=[Call(str(calls[c].func), calls[c].site, calls[c].outputs, c) for c in group],
     )
 
@@ -106,7 +107,7 @@ def _saves(recorder, ops, op_of):
             ):
                 last += 1
             save.uses.append(op_of[use])
-            for op in (op_of[use], op_of[last]):
+            for op in range(op_of[use], op_of[last] + 1):
                 if seen.storage not in ops[op].holds:
                     ops[op].holds.append(seen.storage)
         saves.append(save)

@@ -7,13 +7,19 @@ import torch
 # Mutates running statistics without saying so in the schema. Recomputed without them, the output is the same.
 _RUNNING_STATISTICS = {"aten::native_batch_norm": (3, 4, 5)}  # arguments: running mean, running variance, training
 _COLLECTIVE_NAMESPACES = ("c10d", "_c10d_functional", "_c10d_functional_autograd", "c10d_functional")
-_DATA_DEPENDENT = ("aten::_local_scalar_dense", "aten::equal", "aten::is_nonzero")
+_DATA_DEPENDENT = ("aten::equal", "aten::is_nonzero")
 
 
 @functools.cache
 def is_query(func):
-    """Asks for a property and touches no bytes."""
-    return func.namespace in ("prim", "profiler")
+    """Makes no tensor and changes none: asks for a property, or reads a number, which not every way to read it shows."""
+    return func.namespace in ("prim", "profiler") or is_read(func)
+
+
+@functools.cache
+def is_read(func):
+    """Reads a number off a tensor."""
+    return func._schema.name == "aten::_local_scalar_dense"
 
 
 @functools.cache

@@ -105,11 +105,10 @@ class Timeline:
         """Original operation -> its position."""
         return {op: position for position, op in enumerate(self.schedule) if not self.again[position]}
 
-    def live_bytes(self):
-        """At every position of the schedule, workspace included."""
+    def residencies(self):
+        """(storage, first position, last position) of every stay in memory, with what the framework itself holds."""
         graph, end = self.graph, len(self.schedule)
         at = self.position_of()
-        change = [0] * (end + 1)
         for s, storage in enumerate(graph.storages):
             stays = [list(stay) for stay in self.stays.get(s, [])]
             if storage.resident:
@@ -121,8 +120,15 @@ class Timeline:
                 stays = [stay for stay in stays if stay[0] > pinned or stay is stays[0]]
                 stays[0][1] = max(stays[0][1], pinned)
             for first, last in stays:
-                change[first] += graph.rounded(storage.bytes)
-                change[last + 1] -= graph.rounded(storage.bytes)
+                yield s, first, last
+
+    def live_bytes(self):
+        """At every position of the schedule, workspace included."""
+        graph = self.graph
+        change = [0] * (len(self.schedule) + 1)
+        for s, first, last in self.residencies():
+            change[first] += graph.rounded(graph.storages[s].bytes)
+            change[last + 1] -= graph.rounded(graph.storages[s].bytes)
         live, out = 0, []
         for position, op in enumerate(self.schedule):
             live += change[position]

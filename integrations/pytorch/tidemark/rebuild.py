@@ -96,7 +96,7 @@ class RecordedCall:
     args: tuple
     kwargs: dict
     outputs: tuple  # storages by tensor returned, None: not looked after
-    random_state: torch.Tensor | None = None
+    random_state: bytearray | None = None  # not a tensor: those count against the budget
     generator: torch.Generator | None = None
 
 
@@ -115,7 +115,7 @@ def record(func, args, kwargs, outputs, storage_of):
     )
     if kernels.is_random(func):
         call.generator = kwargs.get("generator") or torch.default_generator
-        call.random_state = call.generator.get_state()
+        call.random_state = bytearray(call.generator.get_state().numpy())
     return call
 
 
@@ -125,7 +125,7 @@ def _random_state(call):
         yield
         return
     now = call.generator.get_state()
-    call.generator.set_state(call.random_state)
+    call.generator.set_state(torch.frombuffer(call.random_state, dtype=torch.uint8))
     try:
         yield
     finally:

@@ -19,12 +19,13 @@ import weakref
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from . import kernels
+from . import allocator, kernels
 from .errors import SessionError
 from .frames import OUTSIDE, ModuleFrames, in_backward
 from .host_memory import HostMemory
 from .plan import compile_plan
 from .rebuild import record
+from .report import Report
 from .stand_in import fingerprint
 from .step_state import KeptTensor, StepState
 
@@ -53,10 +54,15 @@ class Session:
                 f"the plan is for {plan.graph.name}, and the parameters of this {type(model).__name__} are others; "
                 f"capture and plan this model"
             )
+        device = next((p.device.type for p in model.parameters()), plan.graph.device)
+        if device != plan.graph.device:
+            raise SessionError(f"the plan is for {plan.graph.device!r} and the model is on {device!r}")
         self.plan = plan
         self.model = model
         self.counters = Counters()
         self._host = host
+        self._limit = None
+        self._measured = None
         self._pid = None
         self._warned = False
 
@@ -66,6 +72,7 @@ class Session:
             raise SessionError("a session is active already; leave it before the next begins")
         self._pid = os.getpid()
         _active = self
+        self._limit = self._limit_memory()
         if self.plan.keeps_all:
             return self
         self._own_host = self._host is None
@@ -86,6 +93,9 @@ class Session:
     def __exit__(self, *error):
         global _active
         _active = None
+        if self._limit is not None:
+            self._measured = allocator.statistics().as_dict()
+            allocator.set_limit(self._limit)
         if self.plan.keeps_all:
             return
         self._mode.__exit__(*error)
@@ -95,6 +105,27 @@ class Session:
         if self._own_host:
             self._host.close()
             self._host = None
+
+    def _limit_memory(self):
+        """The budget becomes a limit where Tidemark's allocator serves the device. Returns the limit before."""
+        if self.plan.graph.device != "cpu" or not allocator.installed():
+            return None
+        before = allocator.statistics().limit_bytes
+        if self.plan.budget_bytes:
+            allocator.empty_cache()
+            allocator.set_limit(self.plan.budget_bytes)
+        allocator.reset_peaks()
+        return before
+
+    def report(self):
+        """Predicted against measured, since the session began (or reset_peaks()); see Report."""
+        if self._limit is None:
+            measured = None
+        elif _active is self:
+            measured = allocator.statistics().as_dict()
+        else:
+            measured = self._measured
+        return Report.of(self.plan, self.model, measured, self.counters)
 
     def __call__(self, function):
         """As a decorator: every call of the function is a session."""
@@ -245,6 +276,13 @@ class _Pause:
 
     def __exit__(self, *_):
         self._mode._pauses -= 1
+
+
+def report():
+    """Of the session that is active."""
+    if _active is None:
+        raise SessionError("no session is active; ask the session itself: its report() answers afterwards too")
+    return _active.report()
 
 
 def session(plan, model=None):

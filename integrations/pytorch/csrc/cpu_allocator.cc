@@ -1,0 +1,129 @@
+// Tidemark's caching allocator as PyTorch's CPU allocator, so that a budget is a limit and not an estimate. What does
+// not fit is torch.OutOfMemoryError with the names of the holders.
+//
+// Memory that PyTorch took before goes back to where it came from: every block remembers who frees it. Once installed,
+// the allocator serves until the process ends.
+//
+// Called from Python through ctypes, hence C functions. Thread rule: any thread; installing and removing while nobody
+// allocates.
+
+#include <c10/core/Allocator.h>
+#include <c10/core/CPUAllocator.h>
+#include <c10/util/Exception.h>
+#include <tidemark/tidemark.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace {
+
+tidemark_device* device = nullptr;
+tidemark_allocator* allocator = nullptr;
+c10::Allocator* before = nullptr;  // PyTorch's own
+
+std::mutex names_mutex;
+std::vector<std::string>& owner_names() {
+  static auto* names = new std::vector<std::string>{"nobody"};  // asked for until the very end of the process
+  return *names;
+}
+
+thread_local std::uint32_t current_owner = 0;
+
+void write_owner_name(void*, std::uint32_t owner, char* name, std::size_t capacity) {
+  const std::lock_guard lock(names_mutex);
+  const auto& names = owner_names();
+  std::snprintf(name, capacity, "%s", owner < names.size() ? names[owner].c_str() : "unknown");
+}
+
+void release(void* pointer) {
+  // A block that is not live is a fault of PyTorch's, which the allocator survives.
+  (void)tidemark_allocator_release(allocator, reinterpret_cast<tidemark_address>(pointer), nullptr);
+}
+
+struct CpuAllocator final : c10::Allocator {
+  c10::DataPtr allocate(std::size_t bytes) override {
+    if (bytes == 0) return {nullptr, nullptr, &release_nothing, c10::Device(c10::DeviceType::CPU)};
+    tidemark_address address = 0;
+    tidemark_error* error = nullptr;
+    const auto status =
+        tidemark_allocator_allocate(allocator, static_cast<std::int64_t>(bytes), 0, current_owner, &address, &error);
+    if (status != TIDEMARK_STATUS_OK) {
+      const std::string text = tidemark_error_message(error);
+      tidemark_error_free(error);
+      TORCH_CHECK_WITH(OutOfMemoryError, false, "tidemark: ", text);
+    }
+    void* pointer = reinterpret_cast<void*>(address);
+    return {pointer, pointer, &release, c10::Device(c10::DeviceType::CPU)};
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return &release; }
+  void copy_data(void* to, const void* from, std::size_t bytes) const override { default_copy_data(to, from, bytes); }
+
+  static void release_nothing(void*) {}
+};
+
+CpuAllocator& cpu_allocator() {
+  static auto* instance = new CpuAllocator;
+  return *instance;
+}
+
+void write_text(const char* text, char* out, std::size_t capacity) { std::snprintf(out, capacity, "%s", text); }
+
+}  // namespace
+
+extern "C" {
+
+/// Opens the host device and the allocator at the first call; makes it PyTorch's. `limit_bytes` may be reserved at
+/// most. Returns the allocator for the functions of the C interface, or NULL with the reason in `reason`.
+__attribute__((visibility("default"))) tidemark_allocator* tidemark_torch_install(std::int64_t capacity_bytes,
+                                                                                 std::int64_t limit_bytes,
+                                                                                 char* reason,
+                                                                                 std::size_t reason_capacity) noexcept {
+  tidemark_error* error = nullptr;
+  if (allocator == nullptr) {
+    tidemark_device_options device_options{};
+    device_options.struct_size = sizeof(device_options);
+    device_options.capacity_bytes = capacity_bytes;
+    if (tidemark_device_open("host", &device_options, &device, &error) == TIDEMARK_STATUS_OK) {
+      tidemark_allocator_options options{};
+      options.struct_size = sizeof(options);
+      options.owner_name = &write_owner_name;
+      (void)tidemark_allocator_create(device, &options, &allocator, &error);
+    }
+  }
+  if (allocator != nullptr) (void)tidemark_allocator_set_limit(allocator, limit_bytes, &error);
+  if (error != nullptr) {
+    write_text(tidemark_error_message(error), reason, reason_capacity);
+    tidemark_error_free(error);
+    return nullptr;
+  }
+  if (before == nullptr) {
+    before = c10::GetAllocator(c10::DeviceType::CPU);
+    c10::SetAllocator(c10::DeviceType::CPU, &cpu_allocator(), /*priority=*/100);
+  }
+  return allocator;
+}
+
+/// What is allocated from now on comes from PyTorch's own allocator again; blocks in use stay.
+__attribute__((visibility("default"))) void tidemark_torch_remove() noexcept {
+  if (before == nullptr) return;
+  c10::SetAllocator(c10::DeviceType::CPU, before, /*priority=*/100);
+  before = nullptr;
+}
+
+/// Blocks of the calling thread are counted to `owner` from now on. Returns the owner before.
+__attribute__((visibility("default"))) std::uint32_t tidemark_torch_set_owner(std::uint32_t owner) noexcept {
+  const auto last = current_owner;
+  current_owner = owner;
+  return last;
+}
+
+/// A number for a name.
+__attribute__((visibility("default"))) std::uint32_t tidemark_torch_add_owner(const char* name) noexcept {
+  const std::lock_guard lock(names_mutex);
+  owner_names().emplace_back(name);
+  return static_cast<std::uint32_t>(owner_names().size() - 1);
+}
+}

@@ -1,0 +1,131 @@
+"""Tidemark's caching allocator under PyTorch.
+
+On a machine without an accelerator it serves the CPU: install() before the model is built, and a budget is a limit that
+memory cannot exceed; what does not fit is torch.OutOfMemoryError that names the holders. On CUDA and NPU the same
+library is a pluggable allocator.
+
+Thread rule: any thread, install() and remove() while nobody allocates.
+"""
+
+import contextlib
+import ctypes
+import os
+
+from . import library
+from .errors import TidemarkError
+
+_handle = None
+
+
+def install(limit_bytes=0):
+    """Makes it PyTorch's CPU allocator. `limit_bytes`: most that may be reserved; 0: what the machine has."""
+    global _handle
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    reason = ctypes.create_string_buffer(4096)
+    handle = library.extension().tidemark_torch_install(memory, limit_bytes, reason, len(reason))
+    if not handle:
+        raise TidemarkError(f"the CPU allocator cannot be installed: {reason.value.decode()}")
+    _handle = ctypes.c_void_p(handle)
+
+
+def remove():
+    """PyTorch's own allocator serves again; what is in use stays where it is."""
+    global _handle
+    if _handle is not None:
+        library.extension().tidemark_torch_remove()
+    _handle = None
+
+
+def installed():
+    return _handle is not None
+
+
+def _required():
+    if _handle is None:
+        raise TidemarkError("the CPU allocator is not installed; call tidemark.allocator.install() first")
+    return _handle
+
+
+def set_limit(limit_bytes):
+    """Most that may be reserved from now on; 0: what the machine has."""
+    library.call("tidemark_allocator_set_limit", _required(), ctypes.c_int64(limit_bytes))
+
+
+def statistics():
+    """As PyTorch counts: see library.Statistics."""
+    out = library.Statistics(struct_size=ctypes.sizeof(library.Statistics))
+    library.call("tidemark_allocator_get_statistics", _required(), ctypes.byref(out))
+    return out
+
+
+def reset_peaks():
+    library.call("tidemark_allocator_reset_peaks", _required())
+
+
+def empty_cache():
+    """Gives idle memory back; returns bytes."""
+    given = ctypes.c_int64()
+    library.call("tidemark_allocator_empty_cache", _required(), ctypes.byref(given))
+    return given.value
+
+
+def snapshot(path):
+    """Writes the state for PyTorch's memory viewer."""
+    buffer = ctypes.c_void_p()
+    library.call("tidemark_allocator_snapshot", _required(), ctypes.byref(buffer))
+    with open(path, "wb") as out:
+        out.write(library.take_buffer(buffer))
+
+
+def holders():
+    """Who holds the memory now, in one paragraph."""
+    buffer = ctypes.c_void_p()
+    library.call("tidemark_allocator_report", _required(), ctypes.byref(buffer))
+    return library.take_buffer(buffer).decode()
+
+
+@contextlib.contextmanager
+def budget(limit_bytes):
+    """A limit for a while."""
+    before = statistics().limit_bytes
+    set_limit(limit_bytes)
+    try:
+        yield
+    finally:
+        set_limit(before)
+
+
+def cuda():
+    """What torch.cuda.memory.change_current_allocator() takes, before CUDA is first used."""
+    import torch
+
+    path = library.core()._name
+    pluggable = torch.cuda.memory.CUDAPluggableAllocator(path, "tidemark_cuda_malloc", "tidemark_cuda_free")
+    _set_hooks(pluggable.allocator(), "cuda", ("init", "reset", "memory_fraction", "base_alloc", "record_stream"))
+    return pluggable
+
+
+def npu():
+    """The same for torch_npu, whose C++ hooks are in integrations/npu_shim."""
+    import torch_npu
+
+    path = library.core()._name
+    pluggable = torch_npu.npu.memory.NPUPluggableAllocator(path, "tidemark_npu_malloc", "tidemark_npu_free")
+    _set_hooks(pluggable.allocator(), "npu", ("init", "reset", "memory_fraction", "base_alloc"))
+    return pluggable
+
+
+_SETTERS = {
+    "init": ("set_init_fn", "init"),
+    "reset": ("set_reset_fn", "reset"),
+    "memory_fraction": ("set_memory_fraction_fn", "set_memory_fraction"),
+    "base_alloc": ("set_base_alloc_fn", "base_alloc"),
+    "record_stream": ("set_record_stream_fn", "record_stream"),
+}
+
+
+def _set_hooks(allocator, family, names):
+    for name in names:
+        setter, function = _SETTERS[name]
+        address = ctypes.cast(getattr(library.core(), f"tidemark_{family}_{function}"), ctypes.c_void_p).value
+        getattr(allocator, setter)(address)

@@ -1,0 +1,94 @@
+"""libtidemark.so and the extension beside it, through ctypes."""
+
+import ctypes
+import functools
+import os
+import pathlib
+
+from .errors import InfeasibleError, TidemarkError
+
+ABI_VERSION = 1
+_INFEASIBLE = 3
+
+
+def _directories():
+    given = os.environ.get("TIDEMARK_LIBRARY_DIR")
+    here = pathlib.Path(__file__).resolve().parent
+    return [pathlib.Path(given)] if given else [here / "_lib"]
+
+
+def _load(name):
+    for directory in _directories():
+        if (directory / name).exists():
+            return ctypes.CDLL(str(directory / name))
+    places = ", ".join(str(d) for d in _directories())
+    raise TidemarkError(
+        f"{name} is not in {places}; install the package (docs/pytorch.md), or say where it is in TIDEMARK_LIBRARY_DIR"
+    )
+
+
+class Statistics(ctypes.Structure):
+    """Bytes and counts of the allocator: current, and peak since the last reset_peaks()."""
+
+    _names = (
+        "requested_bytes requested_peak_bytes allocated_bytes allocated_peak_bytes active_bytes active_peak_bytes "
+        "reserved_bytes reserved_peak_bytes allocations allocations_total frees_total allocation_retries "
+        "out_of_memory_count limit_bytes"
+    ).split()
+    _fields_ = [("struct_size", ctypes.c_size_t)] + [(name, ctypes.c_int64) for name in _names]
+
+    def as_dict(self):
+        return {name: getattr(self, name) for name in self._names}
+
+
+@functools.cache
+def core():
+    """libtidemark.so, its version looked at."""
+    library = _load("libtidemark.so.1")
+    library.tidemark_version.restype = ctypes.c_char_p
+    if library.tidemark_abi_version() != ABI_VERSION:
+        raise TidemarkError(
+            f"libtidemark.so speaks version {library.tidemark_abi_version()} of the C interface, this package version "
+            f"{ABI_VERSION}; install both from the same checkout"
+        )
+    library.tidemark_error_message.restype = ctypes.c_char_p
+    library.tidemark_error_message.argtypes = [ctypes.c_void_p]
+    library.tidemark_error_free.argtypes = [ctypes.c_void_p]
+    library.tidemark_buffer_data.restype = ctypes.c_void_p
+    library.tidemark_buffer_data.argtypes = [ctypes.c_void_p]
+    library.tidemark_buffer_size.restype = ctypes.c_int64
+    library.tidemark_buffer_size.argtypes = [ctypes.c_void_p]
+    library.tidemark_buffer_free.argtypes = [ctypes.c_void_p]
+    return library
+
+
+@functools.cache
+def extension():
+    """The CPU allocator's entry points."""
+    core()
+    library = _load("libtidemark_torch.so")
+    library.tidemark_torch_install.restype = ctypes.c_void_p
+    library.tidemark_torch_install.argtypes = [ctypes.c_int64, ctypes.c_int64, ctypes.c_char_p, ctypes.c_size_t]
+    library.tidemark_torch_set_owner.restype = ctypes.c_uint32
+    library.tidemark_torch_set_owner.argtypes = [ctypes.c_uint32]
+    library.tidemark_torch_add_owner.restype = ctypes.c_uint32
+    library.tidemark_torch_add_owner.argtypes = [ctypes.c_char_p]
+    return library
+
+
+def call(name, *args):
+    """A function of the C interface whose last parameter is the error; raises what it says."""
+    error = ctypes.c_void_p()
+    status = getattr(core(), name)(*args, ctypes.byref(error))
+    if status == 0:
+        return
+    text = core().tidemark_error_message(error).decode()
+    core().tidemark_error_free(error)
+    raise (InfeasibleError if status == _INFEASIBLE else TidemarkError)(text)
+
+
+def take_buffer(buffer):
+    """The bytes of a buffer object, which is freed."""
+    data = ctypes.string_at(core().tidemark_buffer_data(buffer), core().tidemark_buffer_size(buffer))
+    core().tidemark_buffer_free(buffer)
+    return data

@@ -1,0 +1,106 @@
+"""Times and workspaces of kernels, measured: every distinct call of a step is made for real, one at a time, on made-up
+values. Needs memory for one call, not for the step.
+
+Workspaces are seen through Tidemark's allocator; without it installed they count as none.
+"""
+
+import time
+
+import torch
+
+from . import allocator, kernels
+from .rebuild import Geometry, replace_tensors
+
+_REPEATS = 2
+
+
+def describe(func, args, kwargs):
+    """What tells one call's cost from another's; tensors become (geometry, bytes of the storage)."""
+
+    def shape(tensor):
+        return Sample(Geometry.of(tensor), tensor.untyped_storage().nbytes(), tensor.device.type)
+
+    return str(func), replace_tensors(args, shape), replace_tensors(kwargs, shape)
+
+
+class Sample:
+    """A tensor to be made up: the storage a view lies in is made whole."""
+
+    __slots__ = ("geometry", "bytes", "device")
+
+    def __init__(self, geometry, bytes_, device):
+        self.geometry = geometry
+        self.bytes = bytes_
+        self.device = device
+
+    def __repr__(self):
+        return f"{self.geometry}/{self.bytes}"
+
+    def make(self):
+        with torch.no_grad():
+            flat = torch.zeros(self.bytes, dtype=torch.uint8, device=self.device)
+            tensor = self.geometry.over(flat)
+            return tensor.fill_(0.5) if tensor.dtype.is_floating_point and 0 not in tensor.stride() else tensor
+
+
+def _make(value):
+    if isinstance(value, Sample):
+        return value.make()
+    if isinstance(value, (list, tuple)):
+        return type(value)(_make(v) for v in value)
+    if isinstance(value, dict):
+        return {k: _make(v) for k, v in value.items()}
+    return value
+
+
+class Bench:
+    """Remembers what it has measured."""
+
+    def __init__(self):
+        self._known = {}
+
+    def measure(self, func, description):
+        """(ns, bytes of workspace) of a call, or None where it cannot be made on made-up values."""
+        key = repr(description)
+        if key not in self._known:
+            try:
+                self._known[key] = self._run(func, description)
+            except (RuntimeError, IndexError, ValueError):
+                self._known[key] = None
+        return self._known[key]
+
+    def _run(self, func, description):
+        best, workspace = None, 0
+        state = torch.random.get_rng_state()
+        for _ in range(_REPEATS):
+            args, kwargs = _make(description[1]), _make(description[2])
+            held = self._allocated()
+            begin = time.perf_counter_ns()
+            with torch.no_grad():
+                out = func(*args, **kwargs)
+            took = time.perf_counter_ns() - begin
+            best = took if best is None else min(best, took)
+            if allocator.installed():
+                kept = sum({t.untyped_storage()._cdata: self._rounded(t) for t in kernels.tensors(out)}.values())
+                kept -= sum(
+                    self._rounded(t) for t in kernels.tensors([args, list(kwargs.values())]) if self._among(t, out)
+                )
+                workspace = max(workspace, allocator.statistics().allocated_peak_bytes - held - kept)
+            del args, kwargs, out
+        torch.random.set_rng_state(state)
+        return best, max(workspace, 0)
+
+    @staticmethod
+    def _among(tensor, out):
+        return any(t.untyped_storage()._cdata == tensor.untyped_storage()._cdata for t in kernels.tensors(out))
+
+    @staticmethod
+    def _rounded(tensor):
+        return -(-tensor.untyped_storage().nbytes() // 512) * 512
+
+    @staticmethod
+    def _allocated():
+        if not allocator.installed():
+            return 0
+        allocator.reset_peaks()
+        return allocator.statistics().allocated_bytes

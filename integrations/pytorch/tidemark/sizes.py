@@ -1,0 +1,31 @@
+"""Sizes as people write them."""
+
+import re
+
+from .errors import TidemarkError
+
+_UNITS = {"B": 1}
+for _n, _letter in enumerate("KMGT", start=1):
+    _UNITS |= {f"{_letter}B": 1000**_n, f"{_letter}iB": 1024**_n}
+
+
+def parse_bytes(size):
+    """Bytes of "512MiB", "60.97GiB", "4096B", or of a number of bytes."""
+    if isinstance(size, int) and not isinstance(size, bool) and size > 0:
+        return size
+    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([KMGT]i?B|B)", size) if isinstance(size, str) else None
+    if not found or found[1].count(".") and found[2] == "B":
+        raise TidemarkError(
+            f"{size!r} is not a size; right would be a number of bytes, or for instance '512MiB' or '8GB'"
+        )
+    whole = int(float(found[1]) * _UNITS[found[2]])
+    if whole <= 0:
+        raise TidemarkError(f"{size!r} is not a size above zero")
+    return whole
+
+
+def format_bytes(bytes_):
+    for unit, scale in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if bytes_ >= scale:
+            return f"{bytes_ / scale:.2f} {unit}"
+    return f"{bytes_} B"

@@ -1,0 +1,110 @@
+"""Memory as measured by the allocator against memory as predicted."""
+
+import gc
+import pickle
+
+import pytest
+import tidemark
+import torch
+from random_plans import random_plan
+from tidemark import allocator
+from torch import nn
+
+from models import ResNet
+
+
+def transformer():
+    torch.manual_seed(0)
+    layers = [nn.TransformerEncoderLayer(96, 4, 384, 0.1, batch_first=True, norm_first=True) for _ in range(4)]
+    return nn.Sequential(*layers), (torch.randn(8, 48, 96),), lambda out: out.square().mean()
+
+
+def resnet():
+    torch.manual_seed(0)
+    target = torch.arange(16) % 10
+    return ResNet(16, 4), (torch.randn(16, 3, 48, 48),), lambda out: nn.functional.cross_entropy(out, target)
+
+
+BUILDS = {"transformer": transformer, "resnet": resnet}
+
+
+def peak_of(build, plan, steps=3):
+    """Largest sum of blocks in a step after the first, of what the step itself needs."""
+    gc.collect()
+    before = allocator.statistics().allocated_bytes
+    model, inputs, loss_fn = build()
+    stepper = torch.optim.AdamW(model.parameters())
+    with tidemark.session(plan, model) as session:
+        for step in range(steps):
+            if step == 1:
+                allocator.reset_peaks()
+            loss_fn(model(*inputs)).backward()
+            stepper.step()
+            stepper.zero_grad()
+        assert session.counters.off_plan == 0
+        return allocator.statistics().allocated_peak_bytes - before
+
+
+def captured(build):
+    model, inputs, loss_fn = build()
+    return tidemark.capture(model, inputs, loss_fn, optimizer=torch.optim.AdamW(model.parameters()), measured=True)
+
+
+@pytest.mark.parametrize("seed", [None, 0, 1, 2, 3])
+@pytest.mark.parametrize("name", BUILDS)
+def test_measured_peak_is_the_predicted_one(name, seed):
+    graph = captured(BUILDS[name])
+    if seed is None:
+        plan = tidemark.Plan(graph, 0, list(range(len(graph.ops))), peak_bytes=graph.keep_all_peak_bytes())
+    else:
+        plan = random_plan(graph, seed)
+    measured = peak_of(BUILDS[name], plan)
+    assert 0.97 * plan.peak_bytes <= measured <= plan.peak_bytes
+
+
+def test_a_limit_is_an_exception_that_names_the_holders():
+    with allocator.budget(allocator.statistics().reserved_bytes + (4 << 20)):
+        with pytest.raises(
+            torch.OutOfMemoryError, match="(?s)tidemark: .*tried to allocate 64.00 MiB.*Largest holders"
+        ):
+            torch.empty(64 << 20, dtype=torch.uint8)
+        assert torch.ones(1000).sum() == 1000  # what fits still does
+    assert torch.empty(64 << 20, dtype=torch.uint8).numel() == 64 << 20
+
+
+def test_memory_of_before_and_after_goes_back_to_where_it_came_from():
+    inside = torch.ones(1 << 20)
+    allocator.remove()
+    try:
+        outside = torch.ones(1 << 20)
+        del inside
+    finally:
+        allocator.install()
+    before = allocator.statistics()
+    del outside
+    after = allocator.statistics()
+    assert (after.allocated_bytes, after.frees_total) == (before.allocated_bytes, before.frees_total)
+
+
+def test_snapshot_is_what_the_memory_viewer_reads(tmp_path):
+    held = torch.ones(3 << 20)
+    allocator.snapshot(tmp_path / "memory.pickle")
+    value = pickle.loads((tmp_path / "memory.pickle").read_bytes())
+    blocks = [b["size"] for segment in value["segments"] for b in segment["blocks"] if b["state"] == "active_allocated"]
+    assert held.untyped_storage().nbytes() in blocks
+
+
+def test_report_has_both_sides():
+    plan = random_plan(captured(transformer), 1)
+    model, inputs, loss_fn = transformer()
+    with tidemark.session(plan, model) as session:
+        loss_fn(model(*inputs)).backward()
+        inner = tidemark.report()
+    after = session.report()
+    assert inner.predicted_peak_bytes == plan.peak_bytes == sum(inner.predicted.values())
+    assert inner.measured_peak_bytes == after.measured_peak_bytes > 0
+    parameters = sum(p.numel() * 4 for p in model.parameters())
+    assert inner.measured_parameter_bytes == inner.measured_gradient_bytes >= parameters
+    assert "% of predicted" in str(after)
+    with pytest.raises(tidemark.SessionError, match="no session is active"):
+        tidemark.report()
