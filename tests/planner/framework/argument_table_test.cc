@@ -114,6 +114,43 @@ TEST(ArgumentTable, NamesUnknownArgumentsWhereOneIsMissing) {
   EXPECT_NE(imported.error().message.find("unknown here: --hiden-size (run.sh:2)"), std::string::npos);
 }
 
+/// Random jobs of every dispatcher and layout; what one argument more does to them.
+TEST(ArgumentTable, CausesMoveFiguresTheirWay) {
+  struct Cause {
+    const char* more;
+    int steady;  ///< -1: no more than without, 1: no less
+    int peak;
+  };
+  constexpr std::array<Cause, 8> kCauses = {{{"--micro-batch-size 8", 1, 1},
+                                             {"--seq-length 2048", 1, 1},
+                                             {"--use-distributed-optimizer", -1, -1},
+                                             {"--optimizer sgd", -1, -1},
+                                             {"--optimizer lion", -1, -1},
+                                             {"--recompute-granularity full --recompute-method uniform", -1, -1},
+                                             {"--tokenizer-type NullTokenizer --vocab-size 200000", 1, 1},
+                                             {"--mtp-num-layers 1", 1, 1}}};
+  constexpr std::array<const char*, 3> kModels = {"", "--num-experts 8 --moe-token-dispatcher-type alltoall ",
+                                                  "--num-experts 8 --moe-token-dispatcher-type flex "};
+  std::array<int, kCauses.size()> moved{};  // rounds in which the peak is another
+  std::mt19937 random(31);
+  const auto draw = [&random](int most) { return std::to_string(1 << std::uniform_int_distribution(0, most)(random)); };
+  for (int round = 0; round < 60; ++round) {
+    std::string job = kModels[static_cast<std::size_t>(round) % kModels.size()];
+    job += "--tensor-model-parallel-size " + draw(1) + " --sequence-parallel --pipeline-model-parallel-size " +
+           draw(1) + " --context-parallel-size " + draw(1) + " --expert-model-parallel-size " +
+           (round % 3 == 0 ? "1" : draw(1)) + " --transformer-impl transformer_engine --attention-backend flash ";
+    const RankMemory before = estimate_rank(small_run(job), 0).value();
+    for (std::size_t i = 0; i < kCauses.size(); ++i) {
+      const Cause& cause = kCauses[i];
+      const RankMemory after = estimate_rank(small_run(job + cause.more), 0).value();
+      EXPECT_GE((after.steady_bytes - before.steady_bytes) * cause.steady, 0) << job << cause.more;
+      EXPECT_GE((after.peak_bytes - before.peak_bytes) * cause.peak, 0) << job << cause.more;
+      moved[i] += after.peak_bytes != before.peak_bytes ? 1 : 0;
+    }
+  }
+  for (std::size_t i = 0; i < kCauses.size(); ++i) EXPECT_GT(moved[i], 20) << kCauses[i].more;
+}
+
 TEST(ArgumentTable, OptimizersOfOneMomentHoldLess) {
   const auto state_of = [](const std::string& optimizer) {
     return estimate_rank(small_run("--swiglu --optimizer " + optimizer), 0).value().steady_bytes;
