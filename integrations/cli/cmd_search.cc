@@ -1,0 +1,158 @@
+#include <fmt/format.h>
+
+#include <fstream>
+
+#include "integrations/cli/console.h"
+#include "integrations/cli/job_request.h"
+#include "integrations/cli/progress.h"
+#include "integrations/cli/verb.h"
+#include "integrations/cli/version.h"
+#include "integrations/formats/file.h"
+#include "integrations/formats/search_log.h"
+#include "integrations/formats/search_report.h"
+
+namespace tidemark::cli {
+namespace {
+
+constexpr int kMostDevices = 1 << 24;
+constexpr int kMostShown = 10'000;
+constexpr int kMostPlanned = 1'000'000;
+constexpr int kMostTokens = 1 << 27;
+constexpr int kMostBatch = 1 << 30;
+
+/// The file of --resume: what it knows, and where new lines go.
+class ResumeFile {
+ public:
+  /// Errors (bad_input): it cannot be read or written, or is another search's.
+  Status open(const std::filesystem::path& path, const std::string& header) {
+    if (path.empty()) return {};
+    path_ = path;
+    std::string text;
+    if (std::filesystem::exists(path)) {
+      Result<std::string> read = read_file(path);
+      if (!read) return read.error();
+      text = std::move(read).value();
+    }
+    Result<SearchLog> log = read_search_log(text, path.string(), header);
+    if (!log) return log.error();
+    known_ = std::move(log.value().known);
+    if (log.value().whole_bytes < text.size()) {
+      std::error_code error;
+      std::filesystem::resize_file(path, log.value().whole_bytes, error);
+      if (error) return bad_input(fmt::format("{}: cannot write: {}", path.string(), error.message()));
+    }
+    stream_.open(path, std::ios::binary | std::ios::app);
+    if (log.value().whole_bytes == 0) stream_ << header << std::flush;
+    return state();
+  }
+
+  void add(const SearchLayout& layout, const LayoutFigures& figures) {
+    if (path_.empty() || known_.contains(layout_text(layout))) return;
+    stream_ << search_line(layout, figures) << std::flush;
+  }
+
+  [[nodiscard]] const std::map<std::string, LayoutFigures>& known() const { return known_; }
+  [[nodiscard]] Status state() const {
+    if (path_.empty() || stream_.good()) return {};
+    return bad_input(fmt::format("{}: cannot write", path_.string()));
+  }
+
+ private:
+  std::filesystem::path path_;
+  std::map<std::string, LayoutFigures> known_;
+  std::ofstream stream_;
+};
+
+class SearchCommand final : public Command {
+ public:
+  void declare(CLI::App& app) override {
+    app_ = &app;
+    add_job_options(app, job_);
+    add_count(app, "--devices", devices_, 1, kMostDevices, "devices to lay the job out on; default: as many as it has");
+    add_count(app, "--sequence", sequence_, 1, kMostTokens, "tokens of a sequence, instead of the model file's");
+    add_count(app, "--global-batch", global_batch_, 1, kMostBatch, "sequences of a step, instead of the model file's");
+    add_count(app, "--top", top_, 1, kMostShown, "layouts ranked (default 10)");
+    add_count(
+        app, "--most-planned", most_planned_, 1, kMostPlanned,
+        "layouts carried through the planner, in the order of their bounds (default 96); the result never depends "
+        "on the machine's speed");
+    app.add_option("--resume", resume_, "append finished layouts to this file, and take from it what it has")
+        ->type_name("FILE");
+  }
+
+  Result<ExitStatus> run(Console& console) override {
+    if (Status status = refuse_what_does_not_count(); !status) return status.error();
+    Result<PlanRequest> read = read_request(job_, &console);
+    if (!read) return read.error();
+    PlanRequest& request = read.value();
+    if (sequence_ > 0) request.job.model.sequence = sequence_;
+    if (global_batch_ > 0) request.job.parallel.global_batch = global_batch_;
+    const std::int64_t devices = devices_ > 0 ? devices_ : request.job.parallel.devices();
+    const LayoutSpace space = enumerate_layouts(request.job, request.machine, devices);
+    if (space.layouts.empty()) return bad_input(none_is_legal(space, devices));
+    ResumeFile file;
+    if (Status status = file.open(resume_, search_header(request, version_text())); !status) return status.error();
+
+    const Result<LayoutSearchResult> result = search(request, space, file, console);
+    if (!result) return result.error();
+    if (Status status = file.state(); !status) return status.error();
+    const SearchReport report{.request = request, .space = space, .result = result.value(), .devices = devices};
+    const Status status = console.print(job_.format == Format::json ? search_json(report) : search_text(report));
+    if (!status) return status.error();
+    return result.value().best.empty() ? ExitStatus::answer_is_no : ExitStatus::done;
+  }
+
+ private:
+  [[nodiscard]] Status refuse_what_does_not_count() const {
+    if (Status status = refuse_given(*app_, {"--ranks"}, "a search plans every rank"); !status) return status;
+    if (Status status = refuse_given(*app_, {"--imbalance-from"}, "a search plans at one load, --imbalance F"); !status)
+      return status;
+    if (!job_.imbalance.quantile) return {};
+    return bad_input("--imbalance: a search plans every layout at one load; give a number such as 1.2");
+  }
+
+  [[nodiscard]] std::string none_is_legal(const LayoutSpace& space, std::int64_t devices) const {
+    std::string keys;
+    for (const auto& [key, count] : space.refused)
+      keys += fmt::format("{}{} ({})", keys.empty() ? "" : ", ", key, count);
+    return fmt::format("{}: no legal layout on {} devices; rules broken: {}", subject_of(job_).string(), devices,
+                       keys.empty() ? "no degrees divide them" : keys);
+  }
+
+  [[nodiscard]] Result<LayoutSearchResult> search(const PlanRequest& request, const LayoutSpace& space,
+                                                  ResumeFile& file, const Console& console) const {
+    Progress progress("planning", console.draws_progress());
+    return search_layouts({.plan = request,
+                           .space = space,
+                           .top = static_cast<std::size_t>(top_),
+                           .most_planned = static_cast<std::size_t>(most_planned_),
+                           .known = file.known(),
+                           .finished = [&](const SearchLayout& layout, const LayoutFigures& f) { file.add(layout, f); },
+                           .progress = [&](int done, int total) { progress.update(done, total); }});
+  }
+
+  const CLI::App* app_ = nullptr;
+  JobOptions job_;
+  int devices_ = 0, sequence_ = 0, global_batch_ = 0;
+  int top_ = 10, most_planned_ = 96;
+  std::filesystem::path resume_;
+};
+
+}  // namespace
+
+extern const Verb kCmdSearch;
+const Verb kCmdSearch = {
+    .name = "search",
+    .summary = "Rank layouts of a job on a number of devices by modelled step time, those that fit",
+    .examples =
+        "  tidemark search models/pangu-ultra-moe-718b.yaml --devices 6144\n"
+        "  tidemark search models/pangu-ultra-moe-718b.yaml --devices 6144 --imbalance 1.15 --resume search.log\n"
+        "  tidemark search models/llama-3-70b.yaml --devices 256 --global-batch 512 --top 20 --format json\n",
+    .statuses =
+        "  0  at least one layout fits; the fastest found are ranked\n"
+        "  1  no layout that was planned fits\n"
+        "  2  bad usage or input; one line on stderr\n"
+        "  3  a fault in Tidemark\n",
+    .make = make_command<SearchCommand>};
+
+}  // namespace tidemark::cli

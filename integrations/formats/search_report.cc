@@ -1,0 +1,192 @@
+#include "integrations/formats/search_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "integrations/formats/text_table.h"
+#include "integrations/formats/unit_text.h"
+
+namespace tidemark {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Parts = std::array<std::pair<const char*, std::int64_t>, 5>;
+
+Parts parts_of(const LayoutFigures& f) {
+  return {{{"compute", f.compute_ns},
+           {"bubble", f.bubble_ns},
+           {"communication", f.communication_ns},
+           {"imbalance", f.imbalance_ns},
+           {"memory", f.memory_ns}}};
+}
+
+std::string seconds(std::int64_t ns) {
+  return fmt::format("{:.2f}", static_cast<double>(ns) * 1e-9);
+}
+
+double tokens_per_s(const SearchReport& report, const LayoutFigures& f) {
+  const auto tokens = static_cast<double>(report.request.job.parallel.global_batch) *
+                      static_cast<double>(report.request.job.model.sequence);
+  return f.step_ns > 0 ? tokens / (static_cast<double>(f.step_ns) * 1e-9) : 0;
+}
+
+std::size_t bounded_away(const SearchReport& report) {
+  const LayoutSearchResult& r = report.result;
+  return report.space.layouts.size() - r.over_static - r.planned - r.below;
+}
+
+std::string counts(const SearchReport& report) {
+  const LayoutSearchResult& r = report.result;
+  std::string text =
+      fmt::format("{} layouts of {} on {} x {}: {} legal", report.space.tried, report.request.job.model.name,
+                  report.devices, report.request.machine.name, report.space.layouts.size());
+  if (!report.space.refused.empty()) text += "\n  against a rule:";
+  for (const auto& [key, count] : report.space.refused) text += fmt::format(" {} {};", key, count);
+  if (text.back() == ';') text.pop_back();
+  return text + fmt::format(
+                    "\n  {} without room for static memory, {} with a bound above what was found, {} planned, of "
+                    "which {} do not fit\n",
+                    r.over_static, bounded_away(report), r.planned, r.misfit);
+}
+
+std::string verdict(const SearchReport& report) {
+  const LayoutSearchResult& r = report.result;
+  if (r.best.empty()) return "NONE FITS  no layout that was planned fits\n";
+  if (r.proven())
+    return fmt::format("PROVEN  no layout is faster than the {} below, under this model\n", r.best.size());
+  return fmt::format(
+      "BEST FOUND  {} layouts were not planned whose bound is below the last one shown; --most-planned "
+      "looks further\n",
+      r.below);
+}
+
+std::string table_of(const SearchReport& report) {
+  TextTable table({"", "step", "compute", "bubble", "comm", "imbalance", "memory", "bound", "peak", "M tokens/s",
+                   "binds", "layout"},
+                  {10, 11});
+  for (std::size_t i = 0; i < report.result.best.size(); ++i) {
+    const RankedLayout& ranked = report.result.best[i];
+    const LayoutFigures& f = ranked.figures;
+    table.add({fmt::format("{}", i + 1), seconds(f.step_ns), seconds(f.compute_ns), seconds(f.bubble_ns),
+               seconds(f.communication_ns), seconds(f.imbalance_ns), seconds(f.memory_ns), seconds(ranked.bound_ns),
+               gib_text(f.peak_bytes), fmt::format("{:.2f}", tokens_per_s(report, f) * 1e-6), binding_of(f),
+               layout_text(ranked.layout)});
+  }
+  return "\nFastest (s per step, modelled, means over ranks; peak in GiB)\n" + table.text();
+}
+
+/// How one layout's degrees differ from another's: `PP16 -> PP8`.
+std::string changes(const SearchLayout& from, const SearchLayout& to) {
+  const ParallelSpec &a = from.parallel, &b = to.parallel;
+  std::string text;
+  const auto degree = [&](std::string_view name, std::int64_t was, std::int64_t is) {
+    if (was != is) text += fmt::format("{}{}{} for {}", text.empty() ? "" : ", ", name, is, was);
+  };
+  const auto flag = [&](std::string_view name, bool was, bool is) {
+    if (was != is) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", is ? "with" : "without", name);
+  };
+  degree("TP", a.tensor, b.tensor);
+  degree("CP", a.context, b.context);
+  degree("PP", a.pipeline, b.pipeline);
+  degree("VPP", a.virtual_pipeline, b.virtual_pipeline);
+  degree("EP", a.expert, b.expert);
+  degree("MBS", a.micro_batch, b.micro_batch);
+  flag("TP-extend-EP", a.tensor_extends_expert, b.tensor_extends_expert);
+  flag("hierarchical exchange", a.hierarchical_expert_communication, b.hierarchical_expert_communication);
+  flag("overlap", a.overlap_forward_backward, b.overlap_forward_backward);
+  return text.empty() ? "other empty slots" : text;
+}
+
+std::string given_lines(const SearchReport& report) {
+  const LayoutSearchResult& r = report.result;
+  if (!r.given) return "";
+  const LayoutFigures& f = r.given->figures;
+  std::string text = fmt::format("\nThe job's own layout, {}\n", layout_text(r.given->layout));
+  if (!f.fits) return text + "  does not fit: " + f.reason + "\n";
+  text +=
+      fmt::format("  rank {} of {} planned that fit: {} s per step ({}), bound {} s, {:.2f} M tokens/s, binds: {}\n",
+                  r.given_rank, r.planned - r.misfit, seconds(f.step_ns), difference_text(f, LayoutFigures{}),
+                  seconds(r.given->bound_ns), tokens_per_s(report, f) * 1e-6, binding_of(f));
+  if (r.faster_than_given > 0)
+    text += fmt::format("  {} more layouts were not planned whose bound is below its step\n", r.faster_than_given);
+  for (std::size_t i = 0; i < r.best.size() && r.best[i].figures.step_ns < f.step_ns; ++i)
+    text += fmt::format("  {} beats it by {} s: {}\n     {}\n", i + 1, seconds(f.step_ns - r.best[i].figures.step_ns),
+                        changes(r.given->layout, r.best[i].layout), difference_text(r.best[i].figures, f));
+  return text;
+}
+
+Json layout_json(const SearchReport& report, const RankedLayout& ranked) {
+  const ParallelSpec& p = ranked.layout.parallel;
+  const LayoutFigures& f = ranked.figures;
+  const auto ms = [](std::int64_t ns) { return static_cast<double>(ns) / 1e6; };
+  Json json = {{"layout", layout_text(ranked.layout)},
+               {"tensor", p.tensor},
+               {"context", p.context},
+               {"pipeline", p.pipeline},
+               {"virtual_pipeline", p.virtual_pipeline},
+               {"expert", p.expert},
+               {"tensor_extends_expert", p.tensor_extends_expert},
+               {"hierarchical_expert_communication", p.hierarchical_expert_communication},
+               {"overlap_forward_backward", p.overlap_forward_backward},
+               {"data", p.data},
+               {"micro_batch", p.micro_batch},
+               {"placement", name_of(ranked.layout.spread)},
+               {"fits", f.fits},
+               {"reason", f.reason},
+               {"peak_bytes", f.peak_bytes},
+               {"step_ms", ms(f.step_ns)},
+               {"bound_ms", ms(ranked.bound_ns)},
+               {"tokens_per_s", tokens_per_s(report, f)},
+               {"binds", f.fits ? binding_of(f) : "memory"}};
+  for (const auto& [name, ns] : parts_of(f)) json[std::string(name) + "_ms"] = ms(ns);
+  return json;
+}
+
+}  // namespace
+
+std::string difference_text(const LayoutFigures& layout, const LayoutFigures& other) {
+  Parts parts = parts_of(layout);
+  const Parts others = parts_of(other);
+  for (std::size_t i = 0; i < parts.size(); ++i) parts[i].second -= others[i].second;
+  std::ranges::stable_sort(parts, std::greater<>{}, [](const auto& part) { return std::abs(part.second); });
+  std::string text;
+  for (const auto& [name, ns] : parts)
+    if (std::abs(ns) >= 5'000'000)
+      text += fmt::format("{}{} {:+.2f} s", text.empty() ? "" : ", ", name, static_cast<double>(ns) * 1e-9);
+  return text.empty() ? "no difference above 5 ms" : text;
+}
+
+std::string search_text(const SearchReport& report) {
+  std::string text = verdict(report) + counts(report);
+  if (!report.result.best.empty()) text += table_of(report);
+  return text + given_lines(report);
+}
+
+std::string search_json(const SearchReport& report) {
+  const LayoutSearchResult& r = report.result;
+  Json json = {{"devices", report.devices},
+               {"tried", report.space.tried},
+               {"legal", report.space.layouts.size()},
+               {"refused", report.space.refused},
+               {"over_static", r.over_static},
+               {"bounded_away", bounded_away(report)},
+               {"planned", r.planned},
+               {"misfit", r.misfit},
+               {"below", r.below},
+               {"proven", r.proven()},
+               {"best", Json::array()},
+               {"given", nullptr}};
+  for (const RankedLayout& ranked : r.best) json["best"].push_back(layout_json(report, ranked));
+  if (r.given) {
+    json["given"] = layout_json(report, *r.given);
+    json["given"]["rank"] = r.given_rank;
+    json["given"]["faster_unplanned"] = r.faster_than_given;
+  }
+  return json.dump(2) + "\n";
+}
+
+}  // namespace tidemark

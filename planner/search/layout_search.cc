@@ -1,0 +1,317 @@
+#include "planner/search/layout_search.h"
+
+#include <tbb/global_control.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "planner/parallel.h"
+#include "planner/search/pass_times.h"
+#include "planner/time_split.h"
+#include "planner/workload/pipeline_schedule.h"
+#include "planner/workload/static_memory.h"
+
+namespace tidemark {
+namespace {
+
+constexpr std::size_t kBatch = 8;         ///< layouts planned side by side: the same for every thread count
+constexpr std::size_t kSharpened = 2048;  ///< layouts whose passes are played side by side
+constexpr std::int32_t kFewRanks = 4;     ///< up to here all ranks are planned at once
+
+/// A layout in the queue, which goes by estimate.
+struct Entry {
+  std::int64_t estimate_ns = 0;
+  std::size_t id = 0;
+  friend auto operator<=>(const Entry&, const Entry&) = default;
+};
+
+/// Runs body(i) in parallel; the first error in order wins.
+template <class Body>
+Status for_each(std::size_t count, const Body& body) {
+  std::vector<std::optional<Error>> errors(count);
+  parallel_for_each(0, count, [&](std::size_t i) {
+    if (Status status = body(i); !status) errors[i] = status.error();
+  });
+  for (const auto& error : errors)
+    if (error) return *error;
+  return {};
+}
+
+std::int64_t layers_of(const ParallelSpec& parallel, std::int32_t rank) {
+  std::int64_t layers = 0;
+  for (const auto& chunk : parallel.slots[static_cast<std::size_t>(rank)])
+    layers += std::ranges::count_if(chunk, [](const Slot& slot) { return slot.kind != Slot::Kind::noop; });
+  return layers;
+}
+
+/// Ranks likely to be short of memory: most layers in flight, most static memory, the output head.
+std::vector<std::int32_t> worst_ranks(const JobSpec& job) {
+  const ParallelSpec& p = job.parallel;
+  const PipelineShape shape{.ranks = p.pipeline,
+                            .chunks = p.virtual_pipeline,
+                            .micro_batches = static_cast<std::int32_t>(p.micro_batches()),
+                            .overlap = p.overlap_forward_backward};
+  std::int64_t most_flight = -1;
+  Bytes most_static = -1;
+  std::set<std::int32_t> ranks = {p.pipeline - 1};
+  std::int32_t by_flight = 0, by_static = 0;
+  for (std::int32_t rank = 0; rank < p.pipeline; ++rank) {
+    const std::int64_t flight = in_flight_passes(shape, rank) * layers_of(p, rank);
+    const Bytes bytes = static_memory(job, rank).total();
+    if (flight > most_flight) by_flight = rank;
+    if (bytes > most_static) by_static = rank;
+    most_flight = std::max(most_flight, flight);
+    most_static = std::max(most_static, bytes);
+  }
+  ranks.insert({by_flight, by_static});
+  return {ranks.begin(), ranks.end()};
+}
+
+LayoutFigures figures_of(const PlanOutcome& outcome) {
+  LayoutFigures f{.fits = outcome.fits()};
+  std::vector<TimeSplit> splits;
+  std::int64_t busiest = 0;
+  for (const RankPlan& rank : outcome.ranks) {
+    f.peak_bytes = std::max(f.peak_bytes, rank.figures.peak_bytes);
+    if (!rank.figures.fits && f.reason.empty())
+      f.reason = "rank " + std::to_string(rank.figures.rank) + ": " + rank.figures.reason;
+    splits.push_back(split_time(rank, outcome.step.step_ns));
+    busiest = std::max(busiest, splits.back().compute_ns);
+  }
+  if (!f.fits) return f;
+  const TimeSplit mean = mean_split(splits);
+  f.step_ns = outcome.step.step_ns;
+  f.compute_ns = mean.compute_ns;
+  f.memory_ns = mean.recompute_ns + mean.copy_overhead_ns + mean.exposed_copy_ns;
+  f.communication_ns = mean.exposed_communication_ns;
+  f.imbalance_ns = std::min(busiest - mean.compute_ns, mean.bubble_ns);
+  f.bubble_ns = mean.bubble_ns - f.imbalance_ns;
+  return f;
+}
+
+/// Plans the worst ranks, and where they fit all of them.
+Result<LayoutFigures> plan_layout(const PlanRequest& plan, const SearchLayout& layout) {
+  PlanRequest request = plan;
+  request.job = with_layout(plan.job, layout);
+  request.threads = 0;
+  request.progress = nullptr;
+  request.ranks.clear();
+  if (!request.load) request.load = request.job.expert_load.mean;
+  if (request.job.parallel.pipeline > kFewRanks) {
+    request.ranks = worst_ranks(request.job);
+    const Result<PlanOutcome> worst = plan_step(request);
+    if (!worst) return worst.error();
+    if (!worst.value().fits()) return figures_of(worst.value());
+    request.ranks.clear();
+  }
+  const Result<PlanOutcome> outcome = plan_step(request);
+  if (!outcome) return outcome.error();
+  return figures_of(outcome.value());
+}
+
+class LayoutSearcher {
+ public:
+  explicit LayoutSearcher(const LayoutSearchRequest& request)
+      : request_(request),
+        times_(request.plan.machine, request.plan.load.value_or(request.plan.job.expert_load.mean),
+               request.plan.time_scale) {}
+
+  Result<LayoutSearchResult> run() {
+    if (Status status = enqueue(); !status) return status.error();
+    if (request_.space.has_given) {
+      if (Status status = guess_given(); !status) return status.error();
+      if (Status status = plan({0}); !status) return status.error();
+    }
+    while (true) {
+      if (ready_.empty())
+        if (Status status = sharpen(); !status) return status.error();
+      const std::vector<std::size_t> batch = take_batch();
+      if (batch.empty() && (ready_.empty() && waiting_.empty())) break;
+      if (planned_in_order_ >= request_.most_planned && batch.empty()) break;
+      if (Status status = plan(batch); !status) return status.error();
+    }
+    return finish();
+  }
+
+ private:
+  [[nodiscard]] JobSpec job_of(std::size_t id) const {
+    return with_layout(request_.plan.job, request_.space.layouts[id]);
+  }
+
+  /// Guesses for all layouts whose static memory leaves room.
+  Status enqueue() {
+    const std::vector<SearchLayout>& layouts = request_.space.layouts;
+    const std::vector<char> room = groups_with_room();
+    bounds_.assign(layouts.size(), 0);
+    std::vector<std::int64_t> estimates(layouts.size(), 0);
+    Status status = for_each(layouts.size(), [&](std::size_t id) -> Status {
+      if (room[layouts[id].group] == 0) return {};
+      const JobSpec job = job_of(id);
+      const Result<LayerTimes> times = times_.layers_of(job);
+      if (!times) return times.error();
+      const StepGuess guess = guess_by_layers(times.value(), job);
+      bounds_[id] = guess.bound_ns;
+      estimates[id] = guess.estimate_ns;
+      return {};
+    });
+    if (!status) return status;
+    for (std::size_t id = 0; id < layouts.size(); ++id) {
+      if (room[layouts[id].group] == 0) ++result_.over_static;
+      if (room[layouts[id].group] != 0 && !(id == 0 && request_.space.has_given))
+        waiting_.insert({.estimate_ns = estimates[id], .id = id});
+    }
+    return {};
+  }
+
+  Status guess_given() {
+    const JobSpec job = job_of(0);
+    const Result<StageTimes> times = times_.times_of(job);
+    if (!times) return times.error();
+    const Result<StepGuess> guess = guess_by_passes(times.value(), job.parallel);
+    if (!guess) return guess.error();
+    bounds_[0] = guess.value().bound_ns;
+    return {};
+  }
+
+  [[nodiscard]] std::vector<char> groups_with_room() const {
+    std::vector<std::size_t> first(request_.space.groups, 0);
+    for (std::size_t id = request_.space.layouts.size(); id-- > 0;) first[request_.space.layouts[id].group] = id;
+    std::vector<char> room(first.size(), 0);
+    parallel_for_each(0, first.size(), [&](std::size_t g) { room[g] = leaves_room(job_of(first[g])) ? 1 : 0; });
+    return room;
+  }
+
+  [[nodiscard]] bool leaves_room(const JobSpec& job) const {
+    const Bytes budget = request_.plan.budget_bytes.value_or(request_.plan.machine.visible_bytes) -
+                         reserve_memory(request_.plan.machine, job.parallel).total();
+    for (std::int32_t rank = 0; rank < job.parallel.pipeline; ++rank)
+      if (static_memory(job, rank).total() > budget) return false;
+    return true;
+  }
+
+  /// Plays the passes of the next layouts in line that are not bounded away.
+  Status sharpen() {
+    std::vector<std::size_t> ids;
+    while (ids.size() < kSharpened && !waiting_.empty()) {
+      const std::size_t id = waiting_.begin()->id;
+      waiting_.erase(waiting_.begin());
+      if (!is_over(bounds_[id])) ids.push_back(id);
+    }
+    std::vector<StepGuess> guesses(ids.size());
+    Status status = for_each(ids.size(), [&](std::size_t i) -> Status {
+      const JobSpec job = job_of(ids[i]);
+      const Result<StageTimes> times = times_.times_of(job);
+      if (!times) return times.error();
+      const Result<StepGuess> guess = guess_by_passes(times.value(), job.parallel);
+      if (!guess) return guess.error();
+      guesses[i] = guess.value();
+      return {};
+    });
+    if (!status) return status;
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      bounds_[ids[i]] = std::max(bounds_[ids[i]], guesses[i].bound_ns);
+      ready_.insert({.estimate_ns = guesses[i].estimate_ns, .id = ids[i]});
+    }
+    return {};
+  }
+
+  /// Slower than all that will be shown.
+  [[nodiscard]] bool is_over(std::int64_t bound_ns) const {
+    return request_.prune && fitting_.size() >= request_.top && bound_ns >= kth_ns();
+  }
+  [[nodiscard]] std::int64_t kth_ns() const {
+    return std::next(fitting_.begin(), static_cast<std::ptrdiff_t>(request_.top) - 1)->first;
+  }
+
+  std::vector<std::size_t> take_batch() {
+    std::vector<std::size_t> batch;
+    while (batch.size() < kBatch && !ready_.empty() && planned_in_order_ < request_.most_planned) {
+      const std::size_t id = ready_.begin()->id;
+      ready_.erase(ready_.begin());
+      if (is_over(bounds_[id])) continue;
+      batch.push_back(id);
+      ++planned_in_order_;
+    }
+    return batch;
+  }
+
+  Status plan(const std::vector<std::size_t>& batch) {
+    std::vector<LayoutFigures> figures(batch.size());
+    Status status = for_each(batch.size(), [&](std::size_t i) -> Status {
+      const SearchLayout& layout = request_.space.layouts[batch[i]];
+      const auto known = request_.known.find(layout_text(layout));
+      if (known != request_.known.end()) {
+        figures[i] = known->second;
+        return {};
+      }
+      Result<LayoutFigures> planned = plan_layout(request_.plan, layout);
+      if (!planned) return planned.error();
+      figures[i] = std::move(planned).value();
+      return {};
+    });
+    if (!status) return status;
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      if (request_.finished) request_.finished(request_.space.layouts[batch[i]], figures[i]);
+      ++result_.planned;
+      if (!figures[i].fits) ++result_.misfit;
+      if (figures[i].fits) fitting_.insert({figures[i].step_ns, batch[i]});
+      figures_[batch[i]] = std::move(figures[i]);
+    }
+    if (request_.progress)
+      request_.progress(static_cast<int>(result_.planned), static_cast<int>(request_.most_planned) + 1);
+    return {};
+  }
+
+  [[nodiscard]] RankedLayout ranked(std::size_t id) const {
+    return {.id = id, .layout = request_.space.layouts[id], .bound_ns = bounds_[id], .figures = figures_.at(id)};
+  }
+
+  Result<LayoutSearchResult> finish() {
+    for (const auto& [step_ns, id] : fitting_) {
+      if (result_.best.size() < request_.top) result_.best.push_back(ranked(id));
+    }
+    for (const std::set<Entry>* left : {&ready_, &waiting_})
+      for (const Entry& entry : *left)
+        if (fitting_.size() < request_.top || bounds_[entry.id] < kth_ns()) ++result_.below;
+    if (!request_.space.has_given) return std::move(result_);
+    result_.given = ranked(0);
+    const LayoutFigures& given = result_.given->figures;
+    if (!given.fits) return std::move(result_);
+    const auto at = fitting_.find({given.step_ns, 0});
+    result_.given_rank = static_cast<std::size_t>(std::distance(fitting_.begin(), at)) + 1;
+    for (const std::set<Entry>* left : {&ready_, &waiting_})
+      for (const Entry& entry : *left)
+        if (bounds_[entry.id] < given.step_ns) ++result_.faster_than_given;
+    return std::move(result_);
+  }
+
+  const LayoutSearchRequest& request_;
+  PassTimeTable times_;
+  std::vector<std::int64_t> bounds_;  ///< by id; the sharpest known
+  std::set<Entry> waiting_, ready_;   ///< guessed by layers, and by passes
+  std::map<std::size_t, LayoutFigures> figures_;
+  std::set<std::pair<std::int64_t, std::size_t>> fitting_;  ///< step and id of those that fit
+  std::size_t planned_in_order_ = 0;
+  LayoutSearchResult result_;
+};
+
+}  // namespace
+
+Result<LayoutSearchResult> search_layouts(const LayoutSearchRequest& request) {
+  std::optional<tbb::global_control> limit;
+  if (request.plan.threads > 0)
+    limit.emplace(tbb::global_control::max_allowed_parallelism, static_cast<std::size_t>(request.plan.threads));
+  return LayoutSearcher(request).run();
+}
+
+std::string binding_of(const LayoutFigures& figures) {
+  const std::array<std::pair<std::int64_t, const char*>, 4> parts = {
+      std::pair(figures.bubble_ns, "bubble"), std::pair(figures.communication_ns, "communication"),
+      std::pair(figures.imbalance_ns, "imbalance"), std::pair(figures.memory_ns, "memory")};
+  return std::ranges::max_element(parts, {}, &std::pair<std::int64_t, const char*>::first)->second;
+}
+
+}  // namespace tidemark

@@ -1,0 +1,235 @@
+// Layouts of small random jobs: the enumeration against loops over everything, bounds against simulated steps, and the
+// pruned search against one that plans every layout.
+
+#include "planner/search/layout_search.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <set>
+
+#include "planner/search/pass_times.h"
+#include "policies/policies.h"
+#include "tests/support/random_job.h"
+
+namespace tidemark {
+namespace {
+
+constexpr std::int64_t kDevices = 8;
+
+LayoutRanges small_ranges() {
+  return {.tensor = {1, 2},
+          .context = {1},
+          .pipeline = {1, 2, 4},
+          .virtual_pipeline = {1, 2},
+          .expert = {1, 2},
+          .micro_batch = {1, 2}};
+}
+
+JobSpec job_on_devices(testing::JobGenerator& random) {
+  JobSpec job = random.next();
+  job.parallel.global_batch = 16;
+  return job;
+}
+
+std::set<std::string> texts_of(const LayoutSpace& space) {
+  std::set<std::string> texts;
+  for (const SearchLayout& layout : space.layouts) texts.insert(layout_text(layout));
+  return texts;
+}
+
+/// `TP2 PP4 VPP1 EP1 MBS2` of layouts that were enumerated; chunks of one rank are one chunk.
+std::set<std::string> degrees_of(const std::set<std::string>& texts) {
+  std::set<std::string> list;
+  for (const std::string& text : texts)
+    if (!text.ends_with("as given") && text.find("PP1 VPP2") == std::string::npos)
+      list.insert(text.substr(0, text.find(" DP")));
+  return list;
+}
+
+/// Every combination there is, each asked of the rules of a job.
+std::set<std::string> legal_by_loops(const JobSpec& job, const LayoutRanges& ranges) {
+  std::set<std::string> texts;
+  for (const auto t : ranges.tensor)
+    for (const auto p : ranges.pipeline)
+      for (const auto v : ranges.virtual_pipeline)
+        for (const auto e : ranges.expert)
+          for (const auto size : ranges.micro_batch)
+            for (int flags = 0; flags < 8; ++flags)
+              for (const Spread spread : {Spread::tail, Spread::back, Spread::front}) {
+                if (kDevices % (t * p) != 0) continue;
+                SearchLayout layout{.parallel = job.parallel, .spread = spread};
+                ParallelSpec& parallel = layout.parallel;
+                parallel.slots.clear();
+                parallel.tensor = t;
+                parallel.context = 1;
+                parallel.pipeline = p;
+                parallel.virtual_pipeline = v;
+                parallel.expert = e;
+                parallel.data = static_cast<std::int32_t>(kDevices / (t * p));
+                parallel.micro_batch = size;
+                parallel.sequence_parallel = t > 1;
+                parallel.tensor_extends_expert = (flags & 1) != 0;
+                parallel.hierarchical_expert_communication = (flags & 2) != 0;
+                parallel.overlap_forward_backward = (flags & 4) != 0;
+                const JobSpec placed = with_layout(job, layout);
+                if (!placed.parallel.slots.empty() && find_problems(placed).empty()) texts.insert(layout_text(layout));
+              }
+  return texts;
+}
+
+TEST(LayoutSpace, HoldsOnlyLegalLayoutsOnceEach) {
+  testing::JobGenerator random(11);
+  for (int i = 0; i < 20; ++i) {
+    const JobSpec job = job_on_devices(random);
+    const LayoutSpace space = enumerate_layouts(job, testing::ascend_910b(), kDevices, small_ranges());
+    EXPECT_EQ(texts_of(space).size(), space.layouts.size());
+    std::int64_t refused = 0;
+    for (const auto& [key, count] : space.refused) refused += count;
+    EXPECT_EQ(space.tried, refused + static_cast<std::int64_t>(space.layouts.size()));
+    for (const SearchLayout& layout : space.layouts) {
+      EXPECT_LT(layout.group, space.groups);
+      const JobSpec placed = with_layout(job, layout);
+      EXPECT_TRUE(find_problems(placed).empty()) << layout_text(layout);
+      EXPECT_EQ(placed.parallel.devices(), kDevices);
+    }
+  }
+}
+
+TEST(LayoutSpace, MissesNoLegalDegrees) {
+  testing::JobGenerator random(12);
+  for (int i = 0; i < 20; ++i) {
+    const JobSpec job = job_on_devices(random);
+    const LayoutSpace space = enumerate_layouts(job, testing::ascend_910b(), kDevices, small_ranges());
+    std::set<std::string> found = degrees_of(texts_of(space));
+    // A spread or a flag that changes nothing is left out, so what is compared are the degrees. The job's own layout
+    // stands for itself.
+    if (space.has_given)
+      for (const std::string& text : degrees_of({layout_text({.parallel = job.parallel, .spread = Spread::tail})}))
+        if (text.find("CP") == std::string::npos && job.parallel.tensor <= 2) found.insert(text);
+    EXPECT_EQ(found, degrees_of(legal_by_loops(job, small_ranges()))) << "job " << i;
+  }
+}
+
+TEST(PassTimes, BoundsAreBelowTheSimulatedStep) {
+  testing::JobGenerator random(13);
+  const Machine machine = testing::ascend_910b();
+  int layouts = 0;
+  for (int i = 0; i < 12; ++i) {
+    const JobSpec job = job_on_devices(random);
+    const LayoutSpace space = enumerate_layouts(job, machine, kDevices, small_ranges());
+    PassTimeTable table(machine, 1.2, 1.0);
+    for (std::size_t id = 0; id < space.layouts.size(); id += 7) {
+      const JobSpec placed = with_layout(job, space.layouts[id]);
+      const PlanRequest request{
+          .job = placed, .machine = machine, .policy = find_policy("keep-all"), .load = 1.2, .ranks = {0}};
+      const auto planned = plan_step(request);
+      ASSERT_TRUE(planned.ok()) << planned.error().message;
+      const auto stages = table.times_of(placed);
+      const auto layers = table.layers_of(placed);
+      ASSERT_TRUE(stages.ok() && layers.ok());
+      const auto by_passes = guess_by_passes(stages.value(), placed.parallel);
+      ASSERT_TRUE(by_passes.ok());
+      const StepGuess by_layers = guess_by_layers(layers.value(), placed);
+      const std::string where = "job " + std::to_string(i) + ", " + layout_text(space.layouts[id]);
+      EXPECT_LE(by_passes.value().bound_ns, planned.value().step.keep_all_step_ns) << where;
+      EXPECT_LE(by_layers.bound_ns, by_passes.value().bound_ns) << where;
+      EXPECT_GT(2 * by_passes.value().bound_ns, planned.value().step.keep_all_step_ns / 4) << where;
+      ++layouts;
+    }
+  }
+  EXPECT_GT(layouts, 50);
+}
+
+class SmallSearch {
+ public:
+  SmallSearch(std::uint32_t seed, const char* policy) {
+    testing::JobGenerator random(seed);
+    plan_ = {
+        .job = job_on_devices(random), .machine = testing::ascend_910b(), .policy = find_policy(policy), .load = 1.1};
+    LayoutRanges ranges = small_ranges();
+    ranges.micro_batch = {1};
+    space_ = enumerate_layouts(plan_.job, plan_.machine, kDevices, ranges);
+    std::vector<SearchLayout> some;
+    for (std::size_t id = 0; id < space_.layouts.size(); id += 3) some.push_back(space_.layouts[id]);
+    space_.layouts = std::move(some);
+  }
+
+  LayoutSearchResult run(bool prune, int threads, const std::map<std::string, LayoutFigures>& known = {}) {
+    plan_.threads = threads;
+    lines_.clear();
+    const auto result = search_layouts({.plan = plan_,
+                                        .space = space_,
+                                        .top = 3,
+                                        .most_planned = 100'000,
+                                        .prune = prune,
+                                        .known = known,
+                                        .finished = [&](const SearchLayout& layout, const LayoutFigures& f) {
+                                          lines_.emplace_back(layout_text(layout), f);
+                                        }});
+    EXPECT_TRUE(result.ok()) << (result.ok() ? "" : result.error().message);
+    return result.value();
+  }
+
+  /// So that some layouts do not fit.
+  void set_budget(Bytes bytes) { plan_.budget_bytes = bytes; }
+  [[nodiscard]] const std::vector<std::pair<std::string, LayoutFigures>>& lines() const { return lines_; }
+
+ private:
+  PlanRequest plan_;
+  LayoutSpace space_;
+  std::vector<std::pair<std::string, LayoutFigures>> lines_;
+};
+
+void expect_same(const LayoutSearchResult& a, const LayoutSearchResult& b) {
+  ASSERT_EQ(a.best.size(), b.best.size());
+  for (std::size_t i = 0; i < a.best.size(); ++i) {
+    EXPECT_EQ(a.best[i].id, b.best[i].id) << i;
+    EXPECT_EQ(a.best[i].figures, b.best[i].figures) << i;
+  }
+}
+
+TEST(LayoutSearch, PruningKeepsTheFastest) {
+  std::size_t pruned = 0, misfits = 0;
+  for (std::uint32_t seed = 1; seed <= 3; ++seed) {
+    SmallSearch search(seed, "keep-all");
+    LayoutSearchResult all = search.run(false, 0);
+    ASSERT_FALSE(all.best.empty());
+    // With everything kept, the fastest no longer fits.
+    search.set_budget(all.best.front().figures.peak_bytes - 1);
+    all = search.run(false, 0);
+    const LayoutSearchResult fast = search.run(true, 0);
+    expect_same(all, fast);
+    EXPECT_TRUE(fast.proven());
+    pruned += all.planned - fast.planned;
+    misfits += all.misfit + all.over_static;
+  }
+  EXPECT_GT(pruned, 0U);
+  EXPECT_GT(misfits, 0U);
+}
+
+TEST(LayoutSearch, ThreadsAndWhatWasKnownChangeNothing) {
+  SmallSearch search(5, "greedy");
+  const LayoutSearchResult one = search.run(true, 1);
+  const auto lines = search.lines();
+  ASSERT_GT(lines.size(), 3U);
+  const LayoutSearchResult four = search.run(true, 4);
+  EXPECT_EQ(search.lines(), lines);
+  expect_same(one, four);
+  std::map<std::string, LayoutFigures> half;
+  for (std::size_t i = 0; i < lines.size() / 2; ++i) half.insert(lines[i]);
+  const LayoutSearchResult resumed = search.run(true, 2, half);
+  EXPECT_EQ(search.lines(), lines);
+  expect_same(one, resumed);
+  EXPECT_EQ(one.planned, resumed.planned);
+}
+
+TEST(LayoutSearch, TheLargestPartBinds) {
+  EXPECT_EQ(binding_of({.memory_ns = 4, .communication_ns = 1, .imbalance_ns = 2, .bubble_ns = 3}), "memory");
+  EXPECT_EQ(binding_of({.memory_ns = 1, .communication_ns = 5, .imbalance_ns = 2, .bubble_ns = 3}), "communication");
+  EXPECT_EQ(binding_of({.imbalance_ns = 2, .bubble_ns = 1}), "imbalance");
+  EXPECT_EQ(binding_of({.bubble_ns = 1}), "bubble");
+}
+
+}  // namespace
+}  // namespace tidemark
