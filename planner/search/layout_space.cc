@@ -1,7 +1,7 @@
 #include "planner/search/layout_space.h"
 
 #include <algorithm>
-#include <tuple>
+#include <utility>
 
 #include "planner/workload/layer_placement.h"
 
@@ -67,6 +67,13 @@ Slots spread_layers(const ModelSpec& model, const ParallelSpec& parallel, Spread
   return place_layers(model, parallel, choice).slots;
 }
 
+/// Empty slots do nothing, so layouts that differ in them alone are one.
+Slots without_empty(Slots slots) {
+  for (auto& rank : slots)
+    for (auto& chunk : rank) std::erase_if(chunk, [](const Slot& slot) { return slot.kind == Slot::Kind::noop; });
+  return slots;
+}
+
 class Enumerator {
  public:
   Enumerator(const JobSpec& job, std::int64_t devices, const LayoutRanges& ranges)
@@ -77,6 +84,7 @@ class Enumerator {
         layers_(static_cast<std::int64_t>(job.model.layers.size())) {}
 
   LayoutSpace run(const Machine& machine) {
+    given_.slots = without_empty(given_.slots);
     if (given_.devices() == devices_) {
       space_.groups = 1;
       consider(Spread::given);
@@ -102,9 +110,13 @@ class Enumerator {
     parallel.sequence_parallel = tensor > 1;
     for (const std::int32_t v : chosen(ranges_.virtual_pipeline, chunks(pipeline))) {
       parallel.virtual_pipeline = v;
+      std::vector<Slots> seen;
       for (const Spread spread : spreads(parallel)) {
         parallel.slots = spread_layers(job_.model, parallel, spread);
-        if (!parallel.slots.empty()) micro_batches(spread);
+        Slots filled = without_empty(parallel.slots);
+        if (parallel.slots.empty() || std::ranges::find(seen, filled) != seen.end()) continue;
+        micro_batches(spread, filled == given_.slots);
+        seen.push_back(std::move(filled));
       }
     }
   }
@@ -131,7 +143,8 @@ class Enumerator {
     return list;
   }
 
-  void micro_batches(Spread spread) {
+  /// `as_given`: layers sit where the job has them.
+  void micro_batches(Spread spread, bool as_given) {
     ParallelSpec& parallel = job_.parallel;
     std::vector<std::int64_t> sizes = ranges_.micro_batch;
     for (std::int64_t size = 1; ranges_.micro_batch.empty() && size <= kMostMicroBatch; size *= 2)
@@ -145,11 +158,11 @@ class Enumerator {
         ++space_.groups;
         parallel.expert = expert;
         parallel.tensor_extends_expert = extends;
-        for (const std::int64_t size : sizes) passes(spread, size);
+        for (const std::int64_t size : sizes) passes(spread, size, as_given);
       }
   }
 
-  void passes(Spread spread, std::int64_t micro_batch) {
+  void passes(Spread spread, std::int64_t micro_batch, bool as_given) {
     ParallelSpec& parallel = job_.parallel;
     parallel.micro_batch = micro_batch;
     for (const bool hierarchical : {false, true})
@@ -158,13 +171,21 @@ class Enumerator {
         if (overlap && parallel.pipeline == 1) continue;
         parallel.hierarchical_expert_communication = hierarchical;
         parallel.overlap_forward_backward = overlap;
-        consider(spread);
+        if (!(as_given && is_given())) consider(spread);
       }
   }
 
+  /// But for the slots.
+  [[nodiscard]] bool is_given() {
+    if (!space_.has_given) return false;
+    Slots slots = given_.slots;
+    std::swap(slots, job_.parallel.slots);
+    const bool same = job_.parallel == given_;
+    std::swap(slots, job_.parallel.slots);
+    return same;
+  }
+
   void consider(Spread spread) {
-    const bool again = space_.has_given && job_.parallel == given_;
-    if (again) return;
     ++space_.tried;
     const std::vector<SpecProblem> problems = find_problems(job_);
     if (!problems.empty()) {

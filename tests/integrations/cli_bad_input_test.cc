@@ -325,6 +325,29 @@ INSTANTIATE_TEST_SUITE_P(VerbsWithoutFiles, EveryVerb,
 
 // ---- outputs --------------------------------------------------------------------------------------------------------
 
+TEST(BadExport, IsOneLine) {
+  const Workplace place;
+  place.write("none.json", "{}\n");
+  expect_refused(place, {"export", "none.json", "--to", "megatrno"}, "did you mean 'megatron'");
+  expect_refused(place, {"export", "none.json"}, "--to is required");
+  expect_refused(place, {"export", "none.json", "--to", "megatron"}, "none.json: ");
+  expect_refused(place, {"export", "missing.json", "--to", "megatron"}, "missing.json: ");
+}
+
+TEST(BadSearch, IsOneLine) {
+  const Workplace place;
+  const auto search = [](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"search", small_model()};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  };
+  expect_refused(place, search({"--devices", "0"}), "--devices");
+  expect_refused(place, search({"--devices", "7"}), "no legal layout on 7 devices");
+  expect_refused(place, search({"--imbalance", "p99"}), "--imbalance: a search plans every layout at one load");
+  expect_refused(place, search({"--ranks", "0"}), "--ranks: a search plans every rank");
+  expect_refused(place, search({"--resume", "no/such/log"}), "no/such/log: cannot write");
+}
+
 TEST(BadOutput, LeavesNothingBehind) {
   const Workplace place;
   place.write("d/inside", "");

@@ -496,5 +496,89 @@ TEST(PlanFiles, AreReadBackAtBothEndsOfEveryOption) {
   }
 }
 
+/// Settings are evaluated by planning with them, and the file holds them alone.
+TEST(Export, SettingsFitAndAreWrittenWhole) {
+  const Workplace place;
+  ASSERT_EQ(place.run(with({"plan", "--quiet", "--out", "plan.json"}, tight())).status, 0);
+  for (const char* framework : {"megatron", "mindspeed", "mindformers"}) {
+    SCOPED_TRACE(framework);
+    const Ran ran =
+        place.run({"export", "plan.json", "--to", framework, "--out", "settings", "--quiet", "--format", "json"});
+    const Json json = Json::parse(ran.out);
+    EXPECT_EQ(ran.status, json.at("fits").get<bool>() ? 0 : 1);
+    EXPECT_EQ(place.read("settings"), json.at("settings").get<std::string>());
+    for (const Json& rank : json.at("ranks"))
+      EXPECT_EQ(rank.at("fits").get<bool>(), rank.at("peak_bytes") <= rank.at("budget_bytes"));
+    EXPECT_FALSE(json.at("remarks").empty());
+    const std::string text = place.run({"export", "plan.json", "--to", framework, "--threads", "1"}).out;
+    EXPECT_NE(text.find(json.at("settings").get<std::string>()), std::string::npos);
+  }
+}
+
+TEST(Export, NothingIsSetWhereEverythingFits) {
+  const Workplace place;
+  ASSERT_EQ(place.run({"plan", small_model(), "--quiet", "--imbalance", "1", "--out", "plan.json"}).status, 0);
+  const Json json = json_of(place, {"export", "plan.json", "--to", "megatron"});
+  EXPECT_EQ(json.at("settings"), "# nothing to set: everything is kept\n");
+  EXPECT_EQ(json.at("step_ms"), json.at("plan_step_ms"));
+  EXPECT_TRUE(json.at("not_expressed").empty());
+}
+
+TEST(Export, BelowTheLeastNothingFits) {
+  const Workplace place;
+  ASSERT_EQ(
+      place.run({"plan", small_model(), "--quiet", "--imbalance", "1", "--budget", "1B", "--out", "plan.json"}).status,
+      1);
+  const Json json = json_of(place, {"export", "plan.json", "--to", "mindspeed"}, 1);
+  EXPECT_FALSE(json.at("fits").get<bool>());
+  EXPECT_FALSE(json.at("ranks").at(0).at("reason").get<std::string>().empty());
+}
+
+Words small_search() {
+  return {"search", small_model(), "--devices", "4", "--top", "3", "--most-planned", "20", "--imbalance", "1"};
+}
+
+TEST(Search, RanksTheJobsOwnLayoutAndOthers) {
+  const Workplace place;
+  const Json json = json_of(place, {"search", small_model(), "--most-planned", "12", "--imbalance", "1"});
+  EXPECT_EQ(json.at("devices"), 8);
+  ASSERT_FALSE(json.at("best").empty());
+  double last = 0;
+  for (const Json& layout : json.at("best")) {
+    EXPECT_GE(layout.at("step_ms").get<double>(), last);
+    last = layout.at("step_ms").get<double>();
+    EXPECT_LE(layout.at("bound_ms").get<double>(), last);
+  }
+  const Json given = json.at("given");
+  EXPECT_GT(given.at("rank").get<int>(), 0);
+  // The same figures as the plan of the job itself.
+  const Json plan = json_of(place, {"plan", small_model(), "--imbalance", "1"});
+  EXPECT_DOUBLE_EQ(given.at("step_ms").get<double>(), plan.at("step_ms").get<double>());
+  EXPECT_EQ(given.at("peak_bytes").get<Bytes>(), largest(plan, "peak_bytes"));
+  EXPECT_EQ(json.at("legal").get<int>(), json.at("over_static").get<int>() + json.at("bounded_away").get<int>() +
+                                             json.at("planned").get<int>() + json.at("below").get<int>());
+}
+
+TEST(Search, GoesOnWhereItWasStopped) {
+  const Workplace place;
+  const Words command = with(small_search(), {"--resume", "log", "--quiet"});
+  const Ran whole = place.run(command);
+  ASSERT_EQ(whole.status, 0) << whole.err;
+  const std::string log = place.read("log");
+  ASSERT_GT(std::ranges::count(log, '\n'), 5);
+  EXPECT_EQ(place.run(with(small_search(), {"--threads", "1"})).out, whole.out);
+  // Cut off in a line, after the header, in the header, and before anything was written.
+  for (const std::size_t bytes : {log.size() - 7, log.find('\n') + 1, std::size_t{5}, std::size_t{0}}) {
+    place.write("log", log.substr(0, bytes));
+    EXPECT_EQ(place.run(command).out, whole.out) << bytes;
+    EXPECT_EQ(place.read("log"), log) << bytes;
+  }
+  expect_refused(place, with(small_search(), {"--resume", "log", "--budget", "8GiB"}), "log:1: written by a search of");
+  place.write("log", log.substr(0, log.find('\n') + 1) + "TP1\tfits\t1\n");
+  expect_refused(place, command, "log:2: not a layout with its figures");
+  place.write("log", "something else\n");
+  expect_refused(place, command, "log:1: not the file of a search");
+}
+
 }  // namespace
 }  // namespace tidemark::testing
