@@ -1,8 +1,11 @@
 set(TIDEMARK_REMAT_FILES
   remat/bound.cc
   remat/decisions.cc
+  remat/exact.cc
   remat/improve.cc
   remat/plan.cc
   remat/problem.cc
   remat/profile.cc
-  remat/state.cc)
+  remat/seeds.cc
+  remat/state.cc
+  remat/treeverse.cc)

@@ -3,8 +3,12 @@
 #include <algorithm>
 #include <cmath>
 
+#include "planner/remat/rerun.h"
+
 namespace tidemark::remat {
 namespace {
+
+constexpr std::int64_t kRoundWork = 300;  // of a round, besides what profiles count
 
 constexpr int kSamples = 24;       // storages looked at for a candidate
 constexpr int kCandidates = 5;     // of which that many are tried
@@ -74,31 +78,7 @@ bool Improver::find_candidate(Key position, Candidate& candidate) {
   return found;
 }
 
-/// Runs an op again in a stage; inputs that are dead there are brought back with it or kept alive until then.
-bool Improver::rerun(std::int32_t op, std::int32_t stage, double recreate, int depth) {
-  const Problem& p = state_.problem();
-  const Key key = key_of(stage, op);
-  if (state_.runs_at(key)) return true;
-  if (!p.may_rerun(op, stage)) return false;
-  for (const std::int32_t r : p.reads[op]) {
-    if (state_.gap_around(r, key).until != 0) continue;  // alive anyway
-    const std::int32_t producer = p.producer[at(r)];
-    if (producer < 0 || depth >= kMostDepth || random_.unit() >= recreate) continue;
-    static_cast<void>(rerun(producer, stage, recreate, depth + 1));
-  }
-  state_.insert_rerun(key);
-  // It may serve what a later rerun was for.
-  for (const std::int32_t s : p.writes[op]) {
-    const std::vector<Key>& starts = state_.starts(s);
-    const auto later = std::ranges::upper_bound(starts, key);
-    if (later == starts.end() || op_of(*later) != op || is_first_run(*later) || random_.below(4) == 0) break;
-    erase_with_idle(*later);
-    break;
-  }
-  return true;
-}
-
-bool Improver::apply(const Candidate& candidate, double recreate) {
+bool Improver::apply(const Candidate& candidate, const Way& way) {
   if (candidate.swap) {
     const Swap swap{.storage = candidate.storage, .use = candidate.until};
     if (!state_.may_swap(swap)) return false;
@@ -106,33 +86,53 @@ bool Improver::apply(const Candidate& candidate, double recreate) {
     return true;
   }
   const std::int32_t op = state_.problem().producer[at(candidate.storage)];
-  return rerun(op, stage_of(candidate.until), recreate, 0);
+  int inputs = 0;
+  return rerun_with_inputs(
+      state_, op, stage_of(candidate.until),
+      [&] { return random_.unit() < way.recreate && ++inputs <= way.most_inputs; },
+      [&] { return random_.unit() < way.drop_later; });
+}
+
+Improver::Way Improver::random_way() {
+  constexpr Way kWays[] = {{.recreate = 0, .drop_later = 0.8}, {.recreate = 0.5, .drop_later = 0.8},
+                           {.recreate = 1, .drop_later = 1},   {.recreate = 1, .drop_later = 0},
+                           {.recreate = 1, .drop_later = 0.8}, {.recreate = 0.5, .drop_later = 0}};
+  constexpr int kMost[] = {4, 32, 256, 1024};
+  Way way = kWays[random_.below(std::ssize(kWays))];
+  way.most_inputs = kMost[random_.below(std::ssize(kMost))];
+  return way;
+}
+
+/// One move at a run above the budget, whatever it does to the rest.
+void Improver::kick() {
+  const Key position = state_.profile().at_overflow(random_.below(state_.profile().overflow()));
+  Candidate candidate;
+  if (find_candidate(position, candidate)) static_cast<void>(apply(candidate, random_way()));
 }
 
 /// Of a few moves at a run above the budget the one that takes off most for its cost.
 bool Improver::repair_step() {
-  constexpr double kModes[] = {0.0, 0.5, 1.0, 1.0};
   const Key position = state_.profile().at_overflow(random_.below(state_.profile().overflow()));
   const std::size_t mark = state_.changes();
   const Bytes overflow = state_.profile().overflow();
   const std::int64_t cost = state_.added_cost();
   double best = 0;
   Candidate chosen;
-  double chosen_mode = 0;
+  Way chosen_way;
   Random before = random_;
   for (int i = 0; i < kCandidates; ++i) {
     Candidate candidate;
     if (!find_candidate(position, candidate)) continue;
-    const double mode = kModes[random_.below(4)];
+    const Way way = random_way();
     const Random here = random_;
-    if (apply(candidate, mode) && state_.profile().overflow() < overflow) {
+    if (apply(candidate, way) && state_.profile().overflow() < overflow) {
       const auto less = static_cast<double>(overflow - state_.profile().overflow());
       const auto more = static_cast<double>(state_.added_cost() - cost);
       const double gain = more <= 0 ? less * 1e6 : less / more;
       if (gain > best) {
         best = gain;
         chosen = candidate;
-        chosen_mode = mode;
+        chosen_way = way;
         before = here;
       }
     }
@@ -141,7 +141,7 @@ bool Improver::repair_step() {
   if (best == 0) return false;
   const Random after = random_;
   random_ = before;  // the same choices of inputs once more
-  static_cast<void>(apply(chosen, chosen_mode));
+  static_cast<void>(apply(chosen, chosen_way));
   random_ = after;
   return true;
 }
@@ -157,19 +157,6 @@ bool Improver::repair_to_fit(int most_steps) {
     }
   }
   return true;
-}
-
-void Improver::erase_with_idle(Key rerun) {
-  const Problem& p = state_.problem();
-  state_.erase_rerun(rerun);
-  // What ran only to feed it has nothing to do now.
-  for (const std::int32_t r : p.reads[op_of(rerun)]) {
-    const std::vector<Key>& starts = state_.starts(r);
-    const auto after = std::ranges::upper_bound(starts, rerun);
-    if (after == starts.begin()) continue;
-    const Key start = *(after - 1);
-    if (op_of(start) == p.producer[at(r)] && !is_first_run(start) && state_.is_useless(start)) erase_with_idle(start);
-  }
 }
 
 /// Takes back some reruns that lie together in one sense or another.
@@ -208,33 +195,39 @@ void Improver::ruin() {
   }
   std::ranges::sort(chosen, std::greater<>());
   for (const Key key : chosen)
-    if (state_.runs_at(key) && !is_first_run(key)) erase_with_idle(key);
+    if (state_.runs_at(key) && !is_first_run(key)) erase_with_idle(state_, key);
 }
 
 bool Improver::repair(std::int64_t work) {
   state_.mark();
   const Solution start = state_.solution();
-  const std::int64_t end = state_.profile().work() + work;
+  const std::int64_t begin = state_.profile().work();
   Solution lowest = start;
   Bytes least = state_.profile().overflow();
-  while (state_.profile().overflow() > 0 && state_.profile().work() < end) {
-    const bool fits = repair_to_fit(kMostRepairs);
-    if (fits) break;
+  // First straight down, then by changes that may make it a little worse.
+  static_cast<void>(repair_to_fit(kMostRepairs));
+  state_.mark();
+  while (state_.profile().overflow() > 0 && state_.profile().work() < begin + work) {
     const Bytes overflow = state_.profile().overflow();
     if (overflow < least) {
       least = overflow;
       lowest = state_.solution();
-    } else if (random_.below(8) == 0) {
-      state_.load(lowest);
     }
-    ruin();
+    const double done = static_cast<double>(state_.profile().work() - begin) / static_cast<double>(work);
+    if (random_.below(2) == 0)
+      ruin();
+    else
+      kick();
+    static_cast<void>(repair_to_fit(60));
+    const double heat = 0.1 * std::pow(0.05, done);
+    const double allowed = static_cast<double>(overflow) * (1 - heat * std::log(1 - random_.unit()));
+    if (static_cast<double>(state_.profile().overflow()) > allowed) state_.roll_back();
     state_.mark();
   }
   if (state_.profile().overflow() > 0) {
     state_.load(start);
     return false;
   }
-  state_.mark();
   record();
   return true;
 }
@@ -244,9 +237,10 @@ void Improver::improve(std::int64_t work, const std::function<bool()>& should_st
   const std::int64_t begin = state_.profile().work();
   Solution best = state_.solution();
   record();
-  for (int round = 0; state_.profile().work() < begin + work && best.added_cost > 0; ++round) {
+  const auto spent = [&](int round) { return state_.profile().work() - begin + kRoundWork * round; };
+  for (int round = 0; spent(round) < work && best.added_cost > 0; ++round) {
     if (round % 64 == 0 && should_stop && should_stop()) break;
-    const double done = static_cast<double>(state_.profile().work() - begin) / static_cast<double>(work);
+    const double done = static_cast<double>(spent(round)) / static_cast<double>(work);
     const double heat = 0.02 * std::pow(0.01, done) * static_cast<double>(best.added_cost);
     const std::int64_t cost = state_.added_cost();
     ruin();

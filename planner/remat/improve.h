@@ -41,13 +41,18 @@ class Improver {
     bool swap = false;
     double score = 0;
   };
+  /// How often dead inputs run again rather than live on, and later reruns of the same ops go.
+  struct Way {
+    double recreate = 0, drop_later = 0;
+    int most_inputs = 0;  ///< that run again
+  };
   bool repair_to_fit(int most_steps);
   bool repair_step();
+  Way random_way();
+  void kick();
   bool find_candidate(Key position, Candidate& candidate);
-  bool apply(const Candidate& candidate, double recreate);
-  bool rerun(std::int32_t op, std::int32_t stage, double recreate, int depth);
+  bool apply(const Candidate& candidate, const Way& way);
   void ruin();
-  void erase_with_idle(Key rerun);
   void record();
 
   State& state_;

@@ -3,71 +3,100 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <limits>
+#include <optional>
 
+#include "planner/parallel.h"
 #include "planner/remat/bound.h"
+#include "planner/remat/exact.h"
 #include "planner/remat/improve.h"
+#include "planner/remat/seeds.h"
 #include "planner/remat/state.h"
 
 namespace tidemark::remat {
 namespace {
 
-constexpr int kRungs = 32;
-constexpr double kRungWork = 20e6;    // entries of the profile, about 5 ns each
-constexpr double kRepairWork = 10e6;  // per rung on the way down
+constexpr int kRungs = 40;             // on each of two scales
+constexpr std::size_t kWindow = 6;     // rungs that are searched for one budget
+constexpr double kRungWork = 40e6;     // entries of profiles looked at, 10 to 20 ns each
+constexpr double kFrontierWork = 6e6;  // where all rungs are searched
+constexpr double kRepairWork = 60e6;   // at most, per rung on the way down
+constexpr double kPolishWork = 1e6;    // per rung on the way down
+constexpr std::int64_t kSeedReruns = 600'000;
 constexpr std::uint64_t kSeed = 1;
 
-/// Schedules for a ladder of budgets from the least possible peak to keeping everything.
+/// Schedules for a ladder of budgets from the least possible peak to keeping everything. What a rung's search finds
+/// depends on the way down and on the rung alone, not on the budget asked for, so that budgets can be compared.
 class Ladder {
  public:
   Ladder(const Problem& problem, Bytes least, const PlanLimits& limits)
-      : limits_(limits), state_(problem, 0), improver_(state_, archive_, kSeed) {
+      : problem_(problem), limits_(limits), state_(problem, 0) {
     const Bytes most = state_.profile().peak();
+    const auto low = static_cast<double>(std::max<Bytes>(least, 1)), high = static_cast<double>(most);
     for (int i = 0; i < kRungs; ++i) {
-      const double share = std::pow(static_cast<double>(most) / static_cast<double>(std::max<Bytes>(least, 1)),
-                                    static_cast<double>(i) / kRungs);
-      rungs_.push_back(std::clamp(static_cast<Bytes>(static_cast<double>(least) * share), least, most));
+      const double share = static_cast<double>(i) / kRungs;
+      rungs_.push_back(static_cast<Bytes>(low * std::pow(high / low, share)));                // dense where it is tight
+      rungs_.push_back(static_cast<Bytes>(high - (high - low) * (1 - share) * (1 - share)));  // and where it is loose
     }
     rungs_.push_back(most);
+    for (Bytes& rung : rungs_) rung = std::clamp(rung, least, most);
+    std::ranges::sort(rungs_);
+    const auto again = std::ranges::unique(rungs_);
+    rungs_.erase(again.begin(), again.end());
     archive_.add(state_.solution());
+    for (Solution& seed : checkpoint_seeds(problem, kSeedReruns)) archive_.add(std::move(seed));
+    descend();
   }
 
-  /// Searches for budgets up to the first rung that is not below `budget`.
+  /// Searches the rungs around a budget: the first that is not below it, and some below that.
   const Archive& search(Bytes budget) {
-    descend();
-    for (const Bytes rung : rungs_) {
-      climb(rung);
-      if (rung >= budget || stopped()) break;
-    }
+    const auto above = std::ranges::lower_bound(rungs_, budget);
+    const auto last = static_cast<std::size_t>(above - rungs_.begin()) + 1;
+    search_rungs(last - std::min(kWindow, last), std::min(last, rungs_.size()), kRungWork);
+    return archive_;
+  }
+
+  const Archive& search_all() {
+    search_rungs(0, rungs_.size(), kFrontierWork);
     return archive_;
   }
 
  private:
   [[nodiscard]] bool stopped() const { return limits_.should_stop && limits_.should_stop(); }
+  [[nodiscard]] std::int64_t work(double units) const { return std::llround(units * limits_.effort); }
 
-  /// From keeping everything down, rung by rung, as far as repairs reach.
+  /// From keeping everything down, rung by rung, as far as repairs reach; where a schedule is known that is cheaper
+  /// than the repaired one, on from there.
   void descend() {
+    Improver improver(state_, archive_, kSeed);
     for (auto rung = rungs_.rbegin(); rung != rungs_.rend() && !stopped(); ++rung) {
       state_.set_budget(*rung);
-      if (!improver_.repair(work(kRepairWork))) return;
-      improver_.improve(work(kRepairWork / 8), limits_.should_stop);
+      const bool repaired = improver.repair(work(kRepairWork));
+      const Solution* known = archive_.best_within(*rung);
+      if (!repaired && known == nullptr) return;
+      if (known != nullptr && (!repaired || known->added_cost < state_.added_cost())) state_.load(Solution(*known));
+      improver.improve(work(kPolishWork), limits_.should_stop);
     }
   }
 
-  void climb(Bytes rung) {
-    const Solution* start = archive_.best_within(rung);
-    if (start == nullptr || start->added_cost == 0) return;
-    const Solution from = *start;  // the archive changes
-    state_.set_budget(rung);
-    state_.load(from);
-    improver_.improve(work(kRungWork), limits_.should_stop);
+  void search_rungs(std::size_t begin, std::size_t end, double units) {
+    std::vector<Archive> found(end - begin, archive_);
+    parallel_for_each(begin, end, [&](std::size_t i) {
+      Archive& archive = found[i - begin];
+      const Solution* start = archive.best_within(rungs_[i]);
+      if (start == nullptr || start->added_cost == 0 || stopped()) return;
+      State state(problem_, rungs_[i]);
+      state.load(Solution(*start));
+      Improver(state, archive, kSeed + i).improve(work(units), limits_.should_stop);
+    });
+    for (const Archive& archive : found)
+      for (const Solution& solution : archive.all()) archive_.add(solution);
   }
 
-  [[nodiscard]] std::int64_t work(double units) const { return std::llround(units * limits_.effort); }
-
+  const Problem& problem_;
   const PlanLimits& limits_;
   State state_;
   Archive archive_;
-  Improver improver_;
   std::vector<Bytes> rungs_;
 };
 
@@ -83,6 +112,30 @@ void accept(StepPlan& plan, const OpList& list, OpSchedule schedule, RecomputeRu
   plan.replay = replay_schedule(list, plan.schedule, rules);
   assert(plan.replay.fault.empty());
   plan.status = judge(plan);
+}
+
+constexpr std::int32_t kMostExactOps = 32;
+constexpr std::int64_t kExactWork = 300'000;  // ways to make room, about 1 us each
+
+/// Of a small list: proves what the search found, or betters it.
+void solve_small(StepPlan& plan, const Problem& problem, Bytes budget) {
+  if (problem.op_count > kMostExactOps || plan.status == PlanStatus::optimal) return;
+  const bool found = plan.fits();
+  std::int64_t most = found ? plan.replay.added_cost : std::numeric_limits<std::int64_t>::max();
+  for (;;) {
+    const std::optional<ExactAnswer> answer = solve_exactly(problem, budget, most, kExactWork);
+    if (!answer) return;
+    if (!answer->feasible) {
+      if (!plan.fits()) plan.proven = true;
+      return;
+    }
+    most = answer->added_cost;
+    accept(plan, *problem.list, answer->schedule, problem.rules);
+    plan.lower_bound_cost = answer->added_cost;
+    plan.status = PlanStatus::optimal;
+    plan.smallest_known_peak = std::min(plan.smallest_known_peak, plan.replay.peak_bytes);
+    budget = plan.replay.peak_bytes - 1;  // of all that cost as little, the lowest
+  }
 }
 
 }  // namespace
@@ -106,6 +159,7 @@ StepPlan plan_step_within(const OpList& list, Bytes budget, RecomputeRules rules
   const Archive& archive = ladder.search(budget);
   plan.smallest_known_peak = archive.all().front().peak_bytes;
   if (const Solution* best = archive.best_within(budget)) accept(plan, list, schedule_of(problem, *best), rules);
+  if (limits.prove_small) solve_small(plan, problem, budget);
   return plan;
 }
 
@@ -113,7 +167,7 @@ std::vector<FrontierPoint> frontier_of(const OpList& list, RecomputeRules rules,
   const Problem problem(list, rules);
   Ladder ladder(problem, least_peak(problem).bytes, limits);
   std::vector<FrontierPoint> points;
-  for (const Solution& solution : ladder.search(State(problem, 0).profile().peak()).all())
+  for (const Solution& solution : ladder.search_all().all())
     points.push_back({.peak_bytes = solution.peak_bytes, .added_cost = solution.added_cost});
   return points;
 }

@@ -2,8 +2,8 @@
 // Plans an OpList: which storages leave memory, and run or page back, so that the peak is within a budget at the least
 // added cost. Deterministic: same input, same answer, whatever the machine; bounded by counted work.
 //
-// Budgets down, peaks never go up and costs never down: the answer is the best of all schedules met on a fixed ladder
-// of budgets from the tightest to the first at or above the one asked for, so a looser budget chooses from a superset.
+// Budgets down, peaks never go up and costs never down: answers are chosen among schedules for a fixed ladder of
+// budgets, and a looser budget chooses from what tighter ones near it chose from.
 
 #include <cstdint>
 #include <functional>
@@ -15,7 +15,8 @@ namespace tidemark::remat {
 
 struct PlanLimits {
   double effort = 1;                  ///< more looks longer; > 0
-  std::function<bool()> should_stop;  ///< asked now and then; the answer is then what was found so far
+  bool prove_small = true;            ///< small lists are solved exactly
+  std::function<bool()> should_stop;  ///< asked now and then, by several threads; the answer is what was found so far
 };
 
 enum class PlanStatus : std::uint8_t {

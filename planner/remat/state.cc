@@ -127,7 +127,7 @@ Bytes State::bytes_between(Key key) const {
   for (const std::int32_t s : p.writes[op]) subtract(s);
   if (!swaps_.empty())
     for (const std::int32_t s : p.reads[op])
-      if (p.producer[index(s)] != op && p.begin[index(s)] != next) subtract(s);
+      if (!std::ranges::binary_search(p.writes[op], s)) subtract(s);
   return bytes;
 }
 

@@ -1,0 +1,51 @@
+#pragma once
+// The one step that seeds and search share: run an op again in a stage, with what it needs there.
+
+#include <algorithm>
+
+#include "planner/remat/state.h"
+
+namespace tidemark::remat {
+
+/// Takes a rerun back, and with it what ran only to feed it.
+inline void erase_with_idle(State& state, Key rerun) {
+  const Problem& p = state.problem();
+  state.erase_rerun(rerun);
+  for (const std::int32_t r : p.reads[op_of(rerun)]) {
+    const std::vector<Key>& starts = state.starts(r);
+    const auto after = std::ranges::upper_bound(starts, rerun);
+    if (after == starts.begin()) continue;
+    const Key start = *(after - 1);
+    const bool reran = op_of(start) == p.producer[static_cast<std::size_t>(r)] && !is_first_run(start);
+    if (reran && state.is_useless(start)) erase_with_idle(state, start);
+  }
+}
+
+/// Inputs that are dead there are run again as well where `wants_input()`, or else kept alive until then. A later rerun
+/// of the same op is taken back where `drops_later()`: this one may serve what it was for. False: not allowed.
+template <class WantsInput, class DropsLater>
+bool rerun_with_inputs(State& state, std::int32_t op, std::int32_t stage, WantsInput&& wants_input,
+                       DropsLater&& drops_later, int depth = 0) {
+  constexpr int kMostDepth = 2000;  // of the stack
+  const Problem& p = state.problem();
+  const Key key = key_of(stage, op);
+  if (state.runs_at(key)) return true;
+  if (!p.may_rerun(op, stage)) return false;
+  for (const std::int32_t r : p.reads[op]) {
+    if (state.gap_around(r, key).until != 0) continue;  // alive anyway
+    const std::int32_t producer = p.producer[static_cast<std::size_t>(r)];
+    if (producer < 0 || depth >= kMostDepth || !wants_input()) continue;
+    static_cast<void>(rerun_with_inputs(state, producer, stage, wants_input, drops_later, depth + 1));
+  }
+  state.insert_rerun(key);
+  for (const std::int32_t s : p.writes[op]) {
+    const std::vector<Key>& starts = state.starts(s);
+    const auto later = std::ranges::upper_bound(starts, key);
+    if (later != starts.end() && op_of(*later) == op && !is_first_run(*later) && drops_later())
+      erase_with_idle(state, *later);
+    break;
+  }
+  return true;
+}
+
+}  // namespace tidemark::remat

@@ -1,0 +1,214 @@
+#include "planner/remat/seeds.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "planner/remat/rerun.h"
+#include "planner/remat/treeverse.h"
+
+namespace tidemark::remat {
+namespace {
+
+constexpr int kSizes = 22;
+constexpr std::int32_t kMostStored = 24;
+constexpr std::size_t kMostCuts = 1500;
+
+std::size_t at(std::int32_t i) {
+  return static_cast<std::size_t>(i);
+}
+
+/// A storage that idles over the peak.
+struct Idle {
+  std::int32_t storage = 0;
+  std::int32_t made = 0;  ///< op
+  std::int32_t near = 0;  ///< the last op before the peak that touches it
+  std::int32_t back = 0;  ///< the first op behind the peak that does
+};
+
+std::vector<Idle> idle_over(const State& state, Key peak) {
+  const Problem& p = state.problem();
+  std::vector<Idle> idle;
+  for (std::int32_t s = 0; s < p.storage_count; ++s) {
+    const std::int32_t v = p.producer[at(s)];
+    if (v < 0 || p.bytes[at(s)] == 0 || key_of(v, v) >= peak) continue;
+    const State::Gap gap = state.gap_around(s, peak);
+    if (gap.until == 0 || gap.until == peak || !p.may_rerun(v, stage_of(gap.until))) continue;
+    idle.push_back({.storage = s, .made = v, .near = stage_of(gap.from), .back = stage_of(gap.until)});
+  }
+  // The last to come back first: what is dropped for it is then gone where those before it need it, and comes back
+  // there.
+  std::ranges::stable_sort(idle, std::greater<>(), &Idle::back);
+  return idle;
+}
+
+class Cuts {
+ public:
+  Cuts(const Problem& p, const std::vector<Idle>& idle, std::int32_t end) : idle_(idle), p_(p) {
+    // A cut behind op c holds what is made up to c and needed soon after.
+    std::vector<Bytes> held(at(end) + 2), made(at(end) + 2);
+    for (const Idle& i : idle) {
+      made[at(i.made) + 1] += p.bytes[at(i.storage)];
+      held[at(i.made)] += p.bytes[at(i.storage)];
+      held[at(i.near)] -= p.bytes[at(i.storage)];
+    }
+    for (std::int32_t c = 0; c <= end; ++c) {
+      if (c > 0) held[at(c)] += held[at(c - 1)];
+      made[at(c) + 1] += made[at(c)];
+    }
+    total_ = made[at(end) + 1];
+    choose(held, made, end);
+  }
+
+  [[nodiscard]] Bytes total() const { return total_; }
+
+  /// Cuts (ops behind which to cut) with at most `most` bytes made between two of them, holding least.
+  [[nodiscard]] std::vector<std::int32_t> within(Bytes most) const {
+    const std::size_t count = op_.size();
+    std::vector<Bytes> best(count + 1, std::numeric_limits<Bytes>::max());
+    std::vector<std::size_t> from(count + 1, 0);
+    best[0] = 0;  // the beginning; cut i is entry i + 1
+    for (std::size_t i = 1; i <= count; ++i) {
+      for (std::size_t j = i; j-- > 0;) {
+        const Bytes before = j == 0 ? 0 : made_[j - 1];
+        if (made_[i - 1] - before > most && j + 1 < i) break;
+        if (best[j] == std::numeric_limits<Bytes>::max() || best[j] + held_[i - 1] >= best[i]) continue;
+        best[i] = best[j] + held_[i - 1];
+        from[i] = j;
+      }
+    }
+    std::size_t last = count;
+    for (std::size_t i = count; i > 0 && total_ - made_[i - 1] <= most; --i)
+      if (best[i] < best[last]) last = i;
+    std::vector<std::int32_t> cuts;
+    for (std::size_t i = last; i > 0; i = from[i]) cuts.push_back(op_[i - 1]);
+    std::ranges::reverse(cuts);
+    return cuts;
+  }
+
+  /// What checkpoints at these cuts keep.
+  [[nodiscard]] std::vector<std::uint8_t> kept(const std::vector<std::int32_t>& cuts) const {
+    std::vector<std::uint8_t> kept(at(p_.storage_count));
+    for (const Idle& i : idle_) {
+      const auto cut = std::ranges::lower_bound(cuts, i.made);
+      if (cut != cuts.end() && *cut < i.near) kept[at(i.storage)] = 1;
+    }
+    return kept;
+  }
+
+ private:
+  /// Places where little is held: of long lists the best of every stretch.
+  void choose(const std::vector<Bytes>& held, const std::vector<Bytes>& made, std::int32_t end) {
+    const std::size_t stretch = at(end) / kMostCuts + 1;
+    for (std::size_t begin = 0; begin < at(end); begin += stretch) {
+      std::size_t best = begin;
+      for (std::size_t c = begin; c < std::min(begin + stretch, at(end)); ++c)
+        if (held[c] < held[best]) best = c;
+      op_.push_back(static_cast<std::int32_t>(best));
+      held_.push_back(held[best]);
+      made_.push_back(made[best + 1]);
+    }
+  }
+
+  const std::vector<Idle>& idle_;
+  const Problem& p_;
+  std::vector<std::int32_t> op_;
+  std::vector<Bytes> held_, made_;  ///< per cut; made up to and with its op
+  Bytes total_ = 0;
+};
+
+/// Schedules for one choice of cuts.
+class Segments {
+ public:
+  Segments(const Problem& p, const std::vector<Idle>& idle, Key peak, const Cuts& cuts,
+           std::vector<std::int32_t> chosen)
+      : p_(p), idle_(idle), peak_(peak), kept_(cuts.kept(chosen)), ends_(std::move(chosen)) {
+    if (const std::int32_t end = stage_of(peak) - 1; ends_.empty() || ends_.back() < end) ends_.push_back(end);
+    need_.assign(ends_.size(), -1);
+    for (const Idle& i : idle) {
+      const auto segment = std::ranges::lower_bound(ends_, i.made) - ends_.begin();
+      if (segment >= std::ssize(ends_)) continue;
+      std::int32_t& need = need_[static_cast<std::size_t>(segment)];
+      need = need < 0 ? i.back : std::min(need, i.back);
+    }
+  }
+  [[nodiscard]] std::int32_t count() const { return static_cast<std::int32_t>(ends_.size()); }
+
+  [[nodiscard]] Solution one_level() const {
+    State state(p_, 0);
+    const auto always = [] { return true; };
+    for (const Idle& gone : idle_)
+      if (kept_[at(gone.storage)] == 0 && state.gap_around(gone.storage, peak_).until != 0)
+        static_cast<void>(rerun_with_inputs(state, gone.made, gone.back, always, always));
+    return state.solution();
+  }
+
+  /// Empty: it would take more than `most` reruns. `first_again`: the first segment runs again too, not held.
+  [[nodiscard]] std::optional<Solution> several_levels(std::int32_t stored, bool first_again, std::int64_t most) const {
+    std::vector<Key> keys;
+    bool over = false;
+    Treeverse(count(), stored).for_each_advance([&](std::int32_t begin, std::int32_t end, std::int32_t state) {
+      const std::int32_t stage = need_[at(state)];
+      if (stage < 0 || over) return;
+      const std::int32_t from = begin == 0 && first_again ? 0 : ends_[at(begin)] + 1;
+      for (std::int32_t v = from; v <= ends_[at(end)]; ++v)
+        if (p_.may_rerun(v, stage)) keys.push_back(key_of(stage, v));
+      over = std::ssize(keys) > most;
+    });
+    if (over) return std::nullopt;
+    for (std::int32_t v = 0; first_again && need_[0] >= 0 && v <= ends_[0]; ++v)
+      if (p_.may_rerun(v, need_[0])) keys.push_back(key_of(need_[0], v));
+    std::ranges::sort(keys);
+    const auto again = std::ranges::unique(keys);
+    keys.erase(again.begin(), again.end());
+    State state(p_, 0);
+    state.load({.reruns = keys});
+    for (auto key = keys.rbegin(); key != keys.rend(); ++key)
+      if (state.runs_at(*key) && state.is_useless(*key)) erase_with_idle(state, *key);
+    return state.solution();
+  }
+
+ private:
+  const Problem& p_;
+  const std::vector<Idle>& idle_;
+  Key peak_;
+  std::vector<std::uint8_t> kept_;
+  std::vector<std::int32_t> ends_;  ///< last op of each segment
+  std::vector<std::int32_t> need_;  ///< the first op behind the peak that needs something of it; -1: none
+};
+
+}  // namespace
+
+std::vector<Solution> checkpoint_seeds(const Problem& problem, std::int64_t most_reruns) {
+  const State keep_all(problem, 0);
+  const Key peak = keep_all.profile().peak_key();
+  const std::vector<Idle> idle = idle_over(keep_all, peak);
+  std::vector<Solution> seeds;
+  if (idle.empty()) return seeds;
+  const Cuts cuts(problem, idle, stage_of(peak));
+  std::vector<std::int32_t> previous{-1};
+  std::int64_t allowance = 0;  // of one choice of cuts
+  const auto add = [&](std::optional<Solution> seed) {
+    if (!seed) return;
+    most_reruns -= std::ssize(seed->reruns);
+    allowance -= std::ssize(seed->reruns);
+    seeds.push_back(*std::move(seed));
+  };
+  for (int i = kSizes - 1; i >= 0 && most_reruns > 0; --i) {  // small segments first: they take most reruns
+    const double share = std::pow(2.0, -static_cast<double>(i) / 2);
+    std::vector<std::int32_t> chosen = cuts.within(static_cast<Bytes>(static_cast<double>(cuts.total()) * share));
+    if (chosen == previous) continue;
+    previous = chosen;
+    allowance = std::min(most_reruns, most_reruns / 4 + 1000);
+    const Segments segments(problem, idle, peak, cuts, std::move(chosen));
+    add(segments.one_level());
+    for (std::int32_t stored = 1; stored < segments.count() && stored <= kMostStored;
+         stored += i + 1 == kSizes ? 1 : 1 + stored / 6)
+      for (const bool first_again : {false, true}) add(segments.several_levels(stored, first_again, allowance / 2));
+  }
+  return seeds;
+}
+
+}  // namespace tidemark::remat

@@ -1,0 +1,85 @@
+#include "planner/remat/plan.h"
+
+#include <gtest/gtest.h>
+
+#include "planner/remat/decisions.h"
+#include "tests/remat/random_list.h"
+
+namespace tidemark::remat {
+namespace {
+
+using testing::random_list;
+
+TEST(PlanStep, FitsAndIsChecked) {
+  for (std::uint64_t seed = 0; seed < 12; ++seed) {
+    const OpList list = random_list(seed, {.ops = 24, .pages = seed % 2 == 0});
+    const Bytes keep = replay_schedule(list, keep_all_schedule(list), {}).peak_bytes;
+    for (const Bytes budget : {keep, keep * 9 / 10, keep * 7 / 10}) {
+      const StepPlan plan = plan_step_within(list, budget, {}, {.effort = 0.01});
+      if (!plan.fits()) {
+        EXPECT_GE(plan.smallest_known_peak, budget);
+        continue;
+      }
+      const ScheduleReplay replay = replay_schedule(list, plan.schedule, {});
+      EXPECT_EQ(replay.fault, "") << seed;
+      EXPECT_LE(replay.peak_bytes, budget) << seed;
+      EXPECT_GE(replay.peak_bytes, plan.lower_bound_bytes) << seed;
+      EXPECT_GE(replay.added_cost, plan.lower_bound_cost) << seed;
+      if (budget == keep) {
+        EXPECT_EQ(plan.schedule, keep_all_schedule(list));
+      }
+    }
+  }
+}
+
+TEST(PlanStep, SameBytesEveryTime) {
+  const OpList list = random_list(5, {.ops = 60, .pages = true});
+  const Bytes keep = replay_schedule(list, keep_all_schedule(list), {}).peak_bytes;
+  const StepPlan once = plan_step_within(list, keep * 8 / 10, {}, {.effort = 0.05});
+  const StepPlan again = plan_step_within(list, keep * 8 / 10, {}, {.effort = 0.05});
+  EXPECT_EQ(once.schedule, again.schedule);
+}
+
+TEST(PlanStep, TighterIsNeverCheaperNorHigher) {
+  for (const std::uint64_t seed : {1U, 2U, 3U}) {
+    const OpList list = random_list(seed, {.ops = 45, .pages = seed == 2, .awkward = seed != 3});
+    const Bytes keep = replay_schedule(list, keep_all_schedule(list), {}).peak_bytes;
+    std::int64_t cost = 0;
+    Bytes peak = keep;
+    for (Bytes budget = keep; budget > keep / 2; budget -= std::max<Bytes>(1, keep / 40)) {
+      const StepPlan plan = plan_step_within(list, budget, {}, {.effort = 0.01});
+      if (!plan.fits()) break;
+      EXPECT_GE(plan.replay.added_cost, cost) << seed << " at " << budget;
+      EXPECT_LE(plan.replay.peak_bytes, peak) << seed << " at " << budget;
+      cost = plan.replay.added_cost;
+      peak = plan.replay.peak_bytes;
+    }
+    EXPECT_GT(cost, 0);
+  }
+}
+
+TEST(PlanStep, BelowTheLeastPeakIsProvenInfeasible) {
+  const OpList list = random_list(4, {.ops = 20});
+  const StepPlan plan = plan_step_within(list, 1);
+  EXPECT_FALSE(plan.fits());
+  EXPECT_TRUE(plan.proven);
+  EXPECT_GE(plan.smallest_known_peak, plan.lower_bound_bytes);
+  EXPECT_TRUE(plan_step_within(list, plan.smallest_known_peak).fits());
+}
+
+TEST(PlanStep, DecisionsCoverEveryAbsence) {
+  const OpList list = testing::uniform_chain(12);
+  const StepPlan plan = plan_step_within(list, 6, {}, {.effort = 0.05});
+  ASSERT_TRUE(plan.fits());
+  const std::vector<Decision> decisions = decisions_of(list, plan.schedule);
+  std::int64_t cost = 0;
+  for (const Decision& d : decisions) {
+    EXPECT_FALSE(d.swap);
+    EXPECT_LT(d.after_op, d.before_op);
+    cost += d.cost;
+  }
+  EXPECT_EQ(cost, plan.replay.added_cost);
+}
+
+}  // namespace
+}  // namespace tidemark::remat

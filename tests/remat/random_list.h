@@ -1,0 +1,82 @@
+#pragma once
+// Small random steps with everything a step can have: several outputs, changes in place, pins, ops that must not run
+// again, pages.
+
+#include <algorithm>
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "core/op_list.h"
+
+namespace tidemark::testing {
+
+struct ListShape {
+  int ops = 10;
+  bool pages = false;
+  bool awkward = true;  ///< more than one pure op per storage
+};
+
+/// A portable draw from [0, count).
+inline std::int32_t draw(std::mt19937_64& random, std::int32_t count) {
+  return static_cast<std::int32_t>(random() % static_cast<std::uint64_t>(count));
+}
+
+inline OpList random_list(std::uint64_t seed, const ListShape& shape) {
+  std::mt19937_64 random(seed);
+  OpList list{.name = "random"};
+  const auto add_storage = [&] {
+    list.storages.push_back({.name = "s" + std::to_string(list.storages.size()), .bytes = 1 + draw(random, 9)});
+    OpList::Storage& row = list.storages.back();
+    if (shape.pages && draw(random, 3) > 0) {
+      row.swappable = true;
+      row.page_out_cost = draw(random, 6);
+      row.page_in_cost = draw(random, 6);
+    }
+    return static_cast<std::int32_t>(list.storages.size()) - 1;
+  };
+  if (shape.awkward) add_storage();  // may be read before it is written
+  for (int v = 0; v < shape.ops; ++v) {
+    OpList::Op op{.name = "o" + std::to_string(v), .cost = draw(random, 10)};
+    const auto known = static_cast<std::int32_t>(list.storages.size());
+    for (int i = 0; i < 3 && known > 0; ++i)
+      if (draw(random, 3) > 0) op.reads.push_back(i == 0 ? known - 1 : draw(random, known));
+    op.writes.push_back(add_storage());
+    if (shape.awkward) {
+      if (draw(random, 6) == 0) op.writes.push_back(add_storage());
+      if (draw(random, 8) == 0) op.writes.push_back(draw(random, known));
+      if (draw(random, 8) == 0) op.recompute = OpList::Recompute::never;
+      if (draw(random, 8) == 0) op.transient_bytes = 1 + draw(random, 4);
+    }
+    for (auto* touched : {&op.reads, &op.writes}) {
+      std::ranges::sort(*touched);
+      const auto again = std::ranges::unique(*touched);
+      touched->erase(again.begin(), again.end());
+    }
+    list.ops.push_back(std::move(op));
+  }
+  if (shape.awkward)
+    for (OpList::Storage& row : list.storages) {
+      if (draw(random, 12) == 0) row.until_end = true;
+      if (draw(random, 12) == 0) row.pinned_until = draw(random, shape.ops);
+    }
+  return list;
+}
+
+/// x_0 .. x_{steps-1}, a loss, and the way back; all of a byte, forward steps of cost 1, the input and the way back
+/// free.
+inline OpList uniform_chain(std::int32_t steps) {
+  OpList list{.name = "chain"};
+  for (std::int32_t v = 0; v <= 2 * steps; ++v) {
+    list.storages.push_back({.name = std::to_string(v), .bytes = 1});
+    OpList::Op op{.name = std::to_string(v), .cost = v > 0 && v < steps ? 1 : 0, .writes = {v}};
+    if (v > steps) op.reads = {2 * steps - v, v - 1};
+    if (v > 0 && v <= steps) op.reads = {v - 1};
+    std::ranges::sort(op.reads);
+    list.ops.push_back(std::move(op));
+  }
+  return list;
+}
+
+}  // namespace tidemark::testing

@@ -1,0 +1,111 @@
+// The state under change against the independent check of the whole schedule.
+
+#include "planner/remat/state.h"
+
+#include <gtest/gtest.h>
+
+#include "planner/remat/bound.h"
+#include "tests/remat/random_list.h"
+
+namespace tidemark::remat {
+namespace {
+
+using testing::draw;
+using testing::random_list;
+
+/// Peak, cost and overflow of the state are those of its schedule.
+void expect_agrees(const OpList& list, const State& state) {
+  const Solution solution = state.solution();
+  const ScheduleReplay replay = replay_schedule(list, schedule_of(state.problem(), solution), {});
+  ASSERT_EQ(replay.fault, "");
+  EXPECT_EQ(solution.peak_bytes, replay.peak_bytes);
+  EXPECT_EQ(solution.added_cost, replay.added_cost);
+  Bytes overflow = 0;
+  for (const Bytes bytes : replay.profile) overflow += std::max<Bytes>(0, bytes - state.profile().budget());
+  EXPECT_EQ(state.profile().overflow(), overflow);
+}
+
+/// One random change, if there is one to make.
+void change(State& state, std::mt19937_64& random) {
+  const Problem& p = state.problem();
+  if (!state.reruns().empty() && draw(random, 3) == 0) {
+    state.erase_rerun(
+        state.reruns()[static_cast<std::size_t>(draw(random, static_cast<std::int32_t>(state.reruns().size())))]);
+    return;
+  }
+  if (!state.swaps().empty() && draw(random, 4) == 0) {
+    const Swap swap =
+        state.swaps()[static_cast<std::size_t>(draw(random, static_cast<std::int32_t>(state.swaps().size())))];
+    state.erase_swap(swap);
+    return;
+  }
+  const std::int32_t v = draw(random, p.op_count), stage = draw(random, p.op_count);
+  if (stage > v && p.may_rerun(v, stage) && !state.runs_at(key_of(stage, v))) state.insert_rerun(key_of(stage, v));
+  const std::int32_t s = draw(random, p.storage_count);
+  if (state.uses(s).empty()) return;
+  const auto pick = static_cast<std::size_t>(draw(random, static_cast<std::int32_t>(state.uses(s).size())));
+  const Swap swap{.storage = s, .use = state.uses(s)[pick]};
+  if (state.may_swap(swap)) state.insert_swap(swap);
+}
+
+TEST(RematState, AgreesWithTheCheckAfterEveryChange) {
+  for (std::uint64_t seed = 0; seed < 150; ++seed) {
+    const OpList list = random_list(seed, {.ops = 6 + static_cast<int>(seed % 20), .pages = seed % 2 == 0});
+    const Problem problem(list);
+    State state(problem, 12);
+    std::mt19937_64 random(seed);
+    expect_agrees(list, state);
+    for (int i = 0; i < 25; ++i) {
+      state.mark();
+      const Solution before = state.solution();
+      const Bytes overflow = state.profile().overflow();
+      for (int k = 0; k < 3; ++k) change(state, random);
+      if (::testing::Test::HasFatalFailure()) return;
+      expect_agrees(list, state);
+      if (i % 3 != 0) continue;
+      state.roll_back();
+      EXPECT_EQ(state.solution().reruns, before.reruns);
+      EXPECT_EQ(state.solution().swaps, before.swaps);
+      EXPECT_EQ(state.solution().peak_bytes, before.peak_bytes);
+      EXPECT_EQ(state.added_cost(), before.added_cost);
+      EXPECT_EQ(state.profile().overflow(), overflow);
+    }
+    const Solution end = state.solution();
+    state.load(end);
+    expect_agrees(list, state);
+  }
+}
+
+TEST(RematState, BlocksOfTheProfileSplitAndVanish) {
+  const OpList list = testing::uniform_chain(300);
+  const Problem problem(list);
+  State state(problem, 50);
+  std::mt19937_64 random(3);
+  for (int round = 0; round < 4; ++round) {
+    for (int i = 0; i < 600; ++i) change(state, random);
+    expect_agrees(list, state);
+    for (int i = 0; i < 900 && !state.reruns().empty(); ++i)
+      state.erase_rerun(
+          state.reruns()[static_cast<std::size_t>(draw(random, static_cast<std::int32_t>(state.reruns().size())))]);
+    expect_agrees(list, state);
+  }
+}
+
+TEST(RematBound, NoScheduleIsBelowIt) {
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    const OpList list = random_list(seed, {.ops = 12, .pages = seed % 2 == 0});
+    const Problem problem(list);
+    State state(problem, 0);
+    std::mt19937_64 random(seed);
+    const Bytes least = least_peak(problem).bytes;
+    for (int i = 0; i < 40; ++i) {
+      change(state, random);
+      const Solution solution = state.solution();
+      EXPECT_GE(solution.peak_bytes, least) << seed;
+      EXPECT_GE(solution.added_cost, least_added_cost(problem, solution.peak_bytes)) << seed;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tidemark::remat
