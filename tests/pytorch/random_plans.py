@@ -2,7 +2,7 @@
 
 import random
 
-from tidemark.plan import Plan, Timeline
+from tidemark.schedule import Plan, Timeline
 
 
 def makers(graph):

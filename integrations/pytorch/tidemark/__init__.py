@@ -1,13 +1,28 @@
-"""Tidemark in PyTorch: capture a training step, plan it, run it within a memory budget."""
+"""Tidemark in PyTorch: capture a training step, plan it, run it within a memory budget.
 
+graph = tidemark.capture(model, inputs, loss_fn, optimizer=optimizer)
+plan = tidemark.plan(graph, budget="24GiB")
+with tidemark.session(plan):
+    ...  # the training loop
+"""
+
+import torch
+
+from .requirements import check_torch
+
+check_torch(torch.__version__)
+
+# ruff: noqa: E402  what follows would fail in an old PyTorch, with another message
+from . import allocator
 from .bounds import Routed, Rows
-from .capture import capture
+from .capturing import capture
 from .cost import DeviceRates
 from .errors import CaptureError, InfeasibleError, SessionError, TidemarkError
 from .graph import Graph
-from .plan import Plan
-from .report import Report
-from .session import report, session
+from .memory_report import Report
+from .planning import plan
+from .running import micro_batch, report, session
+from .schedule import Plan
 
 __all__ = [
     "CaptureError",
@@ -20,7 +35,10 @@ __all__ = [
     "Rows",
     "SessionError",
     "TidemarkError",
+    "allocator",
     "capture",
+    "micro_batch",
+    "plan",
     "report",
     "session",
 ]

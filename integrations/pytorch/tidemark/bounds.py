@@ -66,7 +66,7 @@ class DataDependent:
         bound = self._find(module, Routed)
         if bound is None:
             raise CaptureError(
-                f"module {module!r} reads a number off a tensor, and there are no data at capture; say what it will be, "
+                f"module {module!r} reads a number off a tensor, and capture has no data; say what it will be, "
                 f"for instance bounds={{{module!r}: tidemark.Routed(total=ROWS, parts=EXPERTS)}}"
             )
         index = self._reads.get(place, 0)
@@ -77,7 +77,7 @@ class DataDependent:
         bound = self._find(module, Rows)
         if bound is None:
             raise CaptureError(
-                f"module {module!r} calls {func._schema.name}, whose size only data can say; say how many rows to expect, "
+                f"module {module!r} calls {func._schema.name}, whose size depends on data; say how many rows, "
                 f"for instance bounds={{{module!r}: tidemark.Rows(expected=ROWS)}}"
             )
         return bound.expected

@@ -1,7 +1,7 @@
 """From what a capture saw to a Graph: calls become operations, weak references become live ranges.
 
-A storage that is made and then changed by the very next calls (empty_like and bernoulli_ of a dropout) is one operation:
-together they can be recomputed, apart they cannot.
+A storage that is made and then changed by the very next calls (empty_like and bernoulli_ of a dropout) is one
+operation: together they can be recomputed, apart they cannot.
 """
 
 from . import kernels

@@ -12,7 +12,7 @@ _DATA_DEPENDENT = ("aten::equal", "aten::is_nonzero")
 
 @functools.cache
 def is_query(func):
-    """Makes no tensor and changes none: asks for a property, or reads a number, which not every way to read it shows."""
+    """Makes no tensor and changes none: asks for a property, or reads a number (which tolist() does unseen)."""
     return func.namespace in ("prim", "profiler") or is_read(func)
 
 

@@ -4,6 +4,7 @@ import ctypes
 import functools
 import os
 import pathlib
+import shutil
 
 from .errors import InfeasibleError, TidemarkError
 
@@ -25,6 +26,18 @@ def _load(name):
     raise TidemarkError(
         f"{name} is not in {places}; install the package (docs/pytorch.md), or say where it is in TIDEMARK_LIBRARY_DIR"
     )
+
+
+def tool():
+    """Path of the command line tool: what TIDEMARK_TOOL says, the package's own, or the one on PATH."""
+    given = os.environ.get("TIDEMARK_TOOL")
+    here = [d / "tidemark" for d in _directories() if (d / "tidemark").exists()]
+    found = given or (str(here[0]) if here else shutil.which("tidemark"))
+    if not found:
+        raise TidemarkError(
+            "the tool `tidemark` is not found; install the package, or say where it is in TIDEMARK_TOOL"
+        )
+    return found
 
 
 class Statistics(ctypes.Structure):

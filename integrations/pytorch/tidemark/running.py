@@ -23,9 +23,9 @@ from . import allocator, kernels
 from .errors import SessionError
 from .frames import OUTSIDE, ModuleFrames, in_backward
 from .host_memory import HostMemory
-from .plan import compile_plan
+from .memory_report import Report
 from .rebuild import record
-from .report import Report
+from .schedule import compile_plan
 from .stand_in import fingerprint
 from .step_state import KeptTensor, StepState
 
@@ -64,6 +64,7 @@ class Session:
         self._limit = None
         self._measured = None
         self._pid = None
+        self.marked = None
         self._warned = False
 
     def __enter__(self):
@@ -79,7 +80,6 @@ class Session:
         self._host = self._host or HostMemory()
         self._batches = compile_plan(self.plan)
         self._next_batch = 0
-        self._marked = None
         self._state = None
         self._backward_state = lambda: None
         self._next_op = 0
@@ -142,10 +142,11 @@ class Session:
     def _begin(self):
         if os.getpid() != self._pid:
             raise SessionError("the session was begun in another process; begin one in each process after the fork")
-        number = self._next_batch if self._marked is None else self._marked
-        self._next_batch = (number + 1) % len(self._batches)
+        number = self._next_batch if self.marked is None else self.marked
+        number %= len(self._batches)
+        self._next_batch = number + 1
         self._frames.micro_batch = number
-        self._state = StepState(self._batches[number % len(self._batches)], self._host, self.counters)
+        self._state = StepState(self._batches[number], self._host, self.counters)
         self.counters.micro_batches += 1
 
     def _depart(self, frame, what):
@@ -276,6 +277,25 @@ class _Pause:
 
     def __exit__(self, *_):
         self._mode._pauses -= 1
+
+
+class micro_batch:
+    """Says which micro-batch the forwards inside belong to, for loops that do not run them in order:
+
+    with tidemark.micro_batch(i): loss = model(...)
+    """
+
+    def __init__(self, index):
+        self._index = index
+
+    def __enter__(self):
+        self._session = _active
+        if self._session is not None:
+            self._session.marked = self._index
+
+    def __exit__(self, *_):
+        if self._session is not None:
+            self._session.marked = None
 
 
 def report():

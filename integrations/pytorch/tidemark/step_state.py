@@ -6,8 +6,8 @@ Correct whatever the plan says: a storage that cannot be rebuilt is given up onl
 
 import torch
 
-from .plan import BACK, RUN
 from .rebuild import Geometry, run_again, sources
+from .schedule import BACK, RUN
 
 
 class SavedHandle:

@@ -1,0 +1,361 @@
+"""One training step as a Graph, from a run on fake tensors.
+
+Every kernel passes through a dispatch mode below autograd. While it runs, nothing holds what autograd saves: packing a
+tensor notes its storage and keeps nothing, unpacking hands out a fake of the same geometry. When a storage dies in such
+a run is therefore when the framework itself, local variables included, lets go of it; from then on it is the plan's.
+
+Thread rule: capture runs forward and backward in the calling thread and changes the model meanwhile.
+"""
+
+import contextlib
+import dataclasses
+import weakref
+
+import torch
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensor,
+    FakeTensorMode,
+)
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from . import kernels, measure
+from .bounds import DataDependent
+from .cost import DEFAULT_RATES, cost_ns
+from .errors import CaptureError
+from .frames import ModuleFrames, in_backward
+from .grouping import build_graph
+from .rebuild import replace_tensors
+from .stand_in import FakeTensors, fake_model, fingerprint
+
+
+@dataclasses.dataclass
+class SeenStorage:
+    name: str
+    bytes: int
+    role: str
+    module: str
+    born: int  # call that wrote it first, -1: there before
+    died: int | None = None  # last call before it was gone
+    ref: StorageWeakRef | None = None
+
+
+@dataclasses.dataclass
+class SeenCall:
+    func: object
+    site: object
+    reads: list
+    writes: list
+    outputs: tuple
+    phase: str
+    module: str
+    cost: int
+    micro_batch: int
+    node: object = None  # of autograd's graph, in backward
+    in_place: bool = False
+    description: tuple | None = None  # for measuring
+    transient_bytes: int = 0
+
+
+@dataclasses.dataclass
+class SeenSave:
+    site: object
+    storage: int
+    bytes: int
+    after: int  # calls so far
+    uses: list = dataclasses.field(default_factory=list)  # calls so far at each unpacking
+
+
+class Recorder(TorchDispatchMode):
+    """What happened, call by call. Storage numbers are in order of first sight."""
+
+    def __init__(self, fake_mode, fakes, frames, data, rates, describes):
+        super().__init__()
+        self.fake_mode = fake_mode
+        self.fakes = fakes
+        self.frames = frames
+        self.data = data
+        self.rates = rates
+        self.describes = describes
+        self.phase = "forward"
+        self.calls = []
+        self.storages = []
+        self.saves = []
+        self._ids = {}
+        self._live = []
+        self._paused = False
+
+    def know(self, tensor, name, role):
+        """A storage that is there before the step."""
+        storage = tensor.untyped_storage()
+        if storage._cdata in self._ids:
+            return
+        self._add(storage, SeenStorage(name, storage.nbytes(), role, "", -1))
+
+    def _add(self, storage, seen):
+        seen.ref = StorageWeakRef(storage)  # also keeps the number from being used again
+        self._ids[storage._cdata] = len(self.storages)
+        self.storages.append(seen)
+        return len(self.storages) - 1
+
+    def id_of(self, tensor):
+        storage = tensor.untyped_storage()
+        found = self._ids.get(storage._cdata)
+        if found is None:  # made outside: a constant
+            found = self._add(storage, SeenStorage(f"constant.{len(self.storages)}", storage.nbytes(), "input", "", -1))
+        return found
+
+    def bury(self):
+        """Notes which storages have gone since the last call."""
+        alive = []
+        for s in self._live:
+            seen = self.storages[s]
+            if seen.ref.expired():
+                seen.died = len(self.calls) - 1
+            else:
+                alive.append(s)
+        self._live = alive
+
+    @contextlib.contextmanager
+    def paused(self):
+        before, self._paused = self._paused, True
+        try:
+            yield
+        finally:
+            self._paused = before
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        args, kwargs = self._faked(args), self._faked(kwargs or {})
+        if kernels.is_read(func):
+            top = self.frames.top
+            forward = self.phase == "forward" and not in_backward()
+            return self.data.number(args[0], forward, (self.frames.micro_batch, top.path, top.call))
+        if self._paused or kernels.is_query(func) or kernels.is_view(func):
+            return func(*args, **kwargs)
+        self.bury()
+        backward = in_backward()
+        phase = "backward" if backward else self.phase
+        site = self.frames.next_call() if phase == "forward" else None
+        module = self.frames.top.path if phase == "forward" else ""
+        description = measure.describe(func, args, kwargs) if self.describes else None
+        shown = kernels.without_side_effects(func, args)
+        reads = list(dict.fromkeys(self.id_of(t) for t in (*kernels.tensors(shown), *kernels.tensors(kwargs))))
+        out = self.data.answer(func, args, kwargs, module)
+        if out is None:
+            out = self._call(func, args, kwargs, module)
+        writes = list(dict.fromkeys(self.id_of(t) for t in kernels.mutated(func, args, kwargs)))
+        outputs = []
+        for tensor in kernels.tensors(out):
+            storage = tensor.untyped_storage()
+            if storage._cdata in self._ids:
+                outputs.append(None)
+                continue
+            seen = SeenStorage(
+                self._storage_name(func, module, phase), storage.nbytes(), self._role(phase), module, len(self.calls)
+            )
+            outputs.append(self._add(storage, seen))
+            self._live.append(outputs[-1])
+        in_place = bool(writes)
+        writes += [o for o in outputs if o is not None]
+        self.calls.append(
+            SeenCall(
+                func,
+                site,
+                reads,
+                writes,
+                tuple(outputs),
+                phase,
+                module,
+                cost_ns(func, args, kwargs, out, self.rates),
+                self.frames.micro_batch,
+                self._node() if backward else None,
+                in_place,
+                description,
+            )
+        )
+        return out
+
+    def _faked(self, value):
+        """A loss function may close over real targets."""
+        if all(isinstance(t, FakeTensor) for t in kernels.tensors(value)):
+            return value
+        return replace_tensors(value, lambda t: t if isinstance(t, FakeTensor) else self.fakes.of(t))
+
+    @staticmethod
+    def _call(func, args, kwargs, module):
+        try:
+            return func(*args, **kwargs)
+        except (DataDependentOutputException, DynamicOutputShapeException) as error:
+            raise CaptureError(
+                f"module {module!r} calls {func}, whose result's size depends on data; that cannot be captured"
+            ) from error
+
+    @staticmethod
+    def _node():
+        node = torch._C._current_autograd_node()
+        return None if node is None else (node.name(), node._sequence_nr())
+
+    @staticmethod
+    def _role(phase):
+        return {"forward": "activation", "backward": "temporary", "optimizer": "temporary"}[phase]
+
+    def _storage_name(self, func, module, phase):
+        place = module or phase
+        return f"{place}.{func._overloadpacket.__name__}.{len(self.storages)}"
+
+    def pack(self, tensor):
+        """Keeps nothing of the tensor but its geometry."""
+        with self.paused():
+            storage = self.id_of(tensor)
+            save = SeenSave(self.frames.next_save(), storage, tensor.untyped_storage().nbytes(), len(self.calls))
+            self.saves.append(save)
+            return save, tuple(tensor.shape), tensor.stride(), tensor.storage_offset(), tensor.dtype, tensor.device
+
+    def unpack(self, packed):
+        save, size, stride, offset, dtype, device = packed
+        save.uses.append(len(self.calls))
+        with self.paused(), self.fake_mode, torch.no_grad():
+            base = torch.empty(save.bytes, dtype=torch.uint8, device=device)
+            storage = base.untyped_storage()
+            self._ids[storage._cdata] = save.storage
+            self._stand_ins.append(StorageWeakRef(storage))
+            return torch.empty(0, dtype=dtype, device=device).set_(storage, offset, size, stride)
+
+    _stand_ins = []
+
+    def mark_role(self, tensor, role, name):
+        seen = self.storages[self.id_of(tensor)]
+        if seen.role in ("activation", "temporary"):
+            seen.role = role
+            seen.name = name
+
+
+def capture(
+    model,
+    inputs,
+    loss_fn=None,
+    *,
+    optimizer=None,
+    bounds=None,
+    micro_batches=1,
+    rates=DEFAULT_RATES,
+    measured=False,
+    name=None,
+):
+    """Records one training step of `model` without running it.
+
+    inputs        arguments of the model: a tuple, a dict, or one tensor. Real or meta; values are not read.
+    loss_fn       takes the model's output and returns the loss; by default the output is the loss.
+    optimizer     the one that will step, or nothing: the step ends with backward.
+    bounds        answers to what only data can say, by module path: see bounds.Routed and bounds.Rows.
+    micro_batches forward and backward are run so often, gradients add up.
+    rates         what the device can do: costs are modelled from it.
+    measured      costs and workspaces are measured instead, on this machine, one distinct kernel call at a time.
+
+    Returns a Graph. Raises CaptureError where the step depends on data that `bounds` does not give.
+    """
+    device = next((p.device.type for p in model.parameters()), "cpu")
+    device = "cpu" if device == "meta" else device
+    fake_mode = FakeTensorMode()
+    fakes = FakeTensors(fake_mode, device)
+    frames = ModuleFrames(model)
+    recorder = Recorder(fake_mode, fakes, frames, DataDependent(bounds), rates, measured)
+    recorder._stand_ins = []
+    rng = torch.random.get_rng_state()
+    try:
+        with fake_model(model, fakes), fake_mode:
+            fake_inputs = [fakes.of_tree(inputs) for _ in range(micro_batches)]
+            fake_optimizer = _fake_optimizer(optimizer, fakes, recorder)
+            _know_residents(recorder, model, fake_inputs, fake_optimizer)
+            with frames, recorder:
+                _run_step(recorder, model, fake_inputs, loss_fn, fake_optimizer)
+    finally:
+        torch.random.set_rng_state(rng)
+    if measured:
+        _measure(recorder.calls)
+    graph = build_graph(recorder, name or type(model).__name__, fingerprint(model), device, micro_batches)
+    graph.model = weakref.ref(model)
+    return graph
+
+
+def _measure(calls):
+    bench = measure.Bench()
+    for call in calls:
+        found = bench.measure(call.func, call.description)
+        if found is not None:
+            call.cost, call.transient_bytes = max(found[0], 1), found[1]
+
+
+def _know_residents(recorder, model, inputs, optimizer):
+    for path, parameter in model.named_parameters():
+        recorder.know(parameter, path, "parameter")
+    for path, buffer in model.named_buffers():
+        recorder.know(buffer, path, "parameter")
+    for batch in inputs:
+        for i, tensor in enumerate(kernels.tensors(batch)):
+            recorder.know(tensor, f"input.{i}", "input")
+    if optimizer is not None:
+        for i, state in enumerate(optimizer.state.values()):
+            for key, value in state.items():
+                if isinstance(value, torch.Tensor):
+                    recorder.know(value, f"{key}.{i}", "optimizer_state")
+
+
+def _fake_optimizer(optimizer, fakes, recorder):
+    """The same optimizer over the fakes, its state there as after a first step."""
+    if optimizer is None:
+        return None
+    groups = [{**g, "params": [fakes.of(p) for p in g["params"]]} for g in optimizer.param_groups]
+    fake = type(optimizer)(groups)
+    for group in fake.param_groups:
+        for p in group["params"]:
+            p.grad = torch.empty_like(p) if p.requires_grad else None
+    with _Scalars(recorder.data):
+        fake.step()
+    for group in fake.param_groups:
+        for p in group["params"]:
+            p.grad = None
+    return fake
+
+
+class _Scalars(TorchDispatchMode):
+    def __init__(self, data):
+        super().__init__()
+        self._data = data
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if kernels.is_read(func):
+            return self._data.number(args[0], False, None)
+        return func(*args, **(kwargs or {}))
+
+
+def _run_step(recorder, model, inputs, loss_fn, optimizer):
+    hooks = torch.autograd.graph.saved_tensors_hooks(recorder.pack, recorder.unpack)
+    for i, batch in enumerate(inputs):
+        recorder.frames.micro_batch = i
+        recorder.phase = "forward"
+        with hooks:
+            if isinstance(batch, dict):
+                output = model(**batch)
+            elif isinstance(batch, (tuple, list)):
+                output = model(*batch)
+            else:
+                output = model(batch)
+            loss = output if loss_fn is None else loss_fn(output)
+        if not isinstance(loss, torch.Tensor) or loss.numel() != 1:
+            raise CaptureError(
+                "the loss must be a tensor of one element; give capture a loss_fn that makes one of the output"
+            )
+        recorder.phase = "backward"
+        loss.backward()
+        for path, parameter in model.named_parameters():
+            if parameter.grad is not None:
+                recorder.mark_role(parameter.grad, "gradient", f"{path}.grad")
+        if i + 1 < len(inputs):
+            del output, loss
+    recorder.phase = "optimizer"
+    if optimizer is not None:
+        optimizer.step()
+    recorder.bury()

@@ -1,0 +1,73 @@
+"""From a captured step and a budget to a plan, by the planner of `tidemark plan --graph`."""
+
+import json
+import subprocess
+import tempfile
+
+from . import library
+from .errors import InfeasibleError, TidemarkError
+from .schedule import Plan
+from .sizes import format_bytes, parse_bytes
+
+
+def plan(graph, budget, device=None):
+    """What to recompute and swap so that one step of `graph` peaks at `budget` bytes at most, at the least added cost.
+
+    budget  bytes, or text such as "512MiB": all that the step needs, parameters and optimizer state included.
+    device  where the plan is for, "cpu" or "cuda"; by default where the model was captured.
+
+    Raises InfeasibleError, with the smallest budget that is known to do, where nothing fits.
+    """
+    if device is not None and device != graph.device:
+        raise TidemarkError(f"the step was captured on {graph.device!r}; a plan for {device!r} needs a capture there")
+    budget_bytes = parse_bytes(budget)
+    answer = solve(graph.to_json(), budget_bytes - allocator_share(budget_bytes))
+    if answer["status"] == "infeasible":
+        raise _infeasible(graph, budget_bytes, answer)
+    swaps = [(d["storage"], d["after_op"], d["before_op"]) for d in answer["decisions"] if d["action"] == "swap"]
+    return Plan(
+        graph,
+        budget_bytes,
+        answer["schedule"],
+        swaps,
+        answer["status"],
+        answer["peak_bytes"],
+        answer["keep_all_peak_bytes"],
+        answer["added_cost_percent"],
+        answer,
+    )
+
+
+def allocator_share(budget_bytes):
+    """What of a budget is left to the allocator: it takes memory in granules of 2 MiB and leaves gaps in them."""
+    return min(6 * 2**20 + budget_bytes // 256, budget_bytes // 2)
+
+
+def solve(text, budget_bytes):
+    """The planner's answer to a step in JSON, parsed."""
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as graph:
+        graph.write(text)
+        graph.flush()
+        command = [library.tool(), "plan", "--graph", graph.name, "--budget", f"{budget_bytes}B", "--format", "json"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode > 1 or not done.stdout:  # 1: the answer is no
+        raise TidemarkError(f"the planner did not answer: {done.stderr.strip()}")
+    return json.loads(done.stdout)
+
+
+def _infeasible(graph, budget_bytes, answer):
+    smallest = _with_share(answer.get("smallest_known_peak_bytes") or 0)
+    would_do = f"{format_bytes(smallest)} ({smallest} bytes) would do" if smallest else "no budget is known that would"
+    return InfeasibleError(
+        f"{graph.name} does not fit {format_bytes(budget_bytes)}: no schedule peaks below "
+        f"{format_bytes(_with_share(answer['lower_bound_bytes']))}, and {would_do}",
+        smallest,
+    )
+
+
+def _with_share(peak_bytes):
+    """The smallest budget that leaves so much to the step."""
+    budget = peak_bytes
+    while budget and budget - allocator_share(budget) < peak_bytes:
+        budget += peak_bytes - (budget - allocator_share(budget))
+    return budget

@@ -1,0 +1,136 @@
+"""From a budget to training within it: the example and two other models, from everything kept to the least there is."""
+
+import contextlib
+import gc
+import hashlib
+
+import model as example
+import pytest
+import tidemark
+import torch
+from tidemark import allocator
+from torch import nn
+
+from models import ResNet, transformer
+
+
+def decoder():
+    torch.manual_seed(0)
+    config = example.Config(layers=2)
+    tokens = torch.randint(0, config.vocabulary, (6, 48))
+    bounds = example.routed_rows(config, 6, 48)
+    return example.Decoder(config), (tokens,), lambda out: example.loss_of(out, tokens), bounds
+
+
+def resnet():
+    torch.manual_seed(0)
+    target = torch.arange(16) % 10
+    loss_fn = lambda out: nn.functional.cross_entropy(out, target)  # noqa: E731
+    return ResNet(16, 4), (torch.randn(16, 3, 48, 48),), loss_fn, None
+
+
+def encoder():
+    torch.manual_seed(0)
+    layers = [nn.TransformerEncoderLayer(96, 4, 384, 0.1, batch_first=True, norm_first=True) for _ in range(6)]
+    return nn.Sequential(*layers), (torch.randn(8, 48, 96),), lambda out: out.square().mean(), None
+
+
+BUILDS = {"decoder": decoder, "resnet": resnet, "encoder": encoder}
+
+
+def train(build, context, steps=20):
+    """(loss, digest of all gradients) of every step, and the allocator's statistics of all steps but the first."""
+    gc.collect()
+    model, inputs, loss_fn, _ = build()
+    stepper = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    torch.manual_seed(1)
+    seen = []
+    with context(model):
+        for step in range(steps):
+            if step == 1:
+                allocator.reset_peaks()
+            loss = loss_fn(model(*inputs))
+            loss.backward()
+            digest = hashlib.sha256()
+            for p in model.parameters():
+                digest.update(memoryview(p.grad.numpy()).cast("B"))
+            stepper.step()
+            seen.append((loss.item(), digest.hexdigest()))
+            del loss
+            stepper.zero_grad()
+    return seen, allocator.statistics()
+
+
+def captured(build):
+    model, inputs, loss_fn, bounds = build()
+    stepper = torch.optim.AdamW(model.parameters())
+    return tidemark.capture(model, inputs, loss_fn, optimizer=stepper, bounds=bounds, measured=True)
+
+
+@pytest.mark.parametrize("name", BUILDS)
+def test_same_bits_within_every_budget(name):
+    build = BUILDS[name]
+    reference, _ = train(build, lambda _: contextlib.nullcontext())
+    graph = captured(build)
+    with pytest.raises(tidemark.InfeasibleError) as refusal:
+        tidemark.plan(graph, graph.keep_all_peak_bytes() // 8)
+    smallest = refusal.value.smallest_bytes
+    everything = int(1.01 * graph.keep_all_peak_bytes()) + (6 << 20)
+    assert 0 < smallest < 0.95 * everything
+    recomputed = []
+    for budget in (everything, (2 * everything + smallest) // 3, (everything + 2 * smallest) // 3, smallest):
+        plan = tidemark.plan(graph, budget)
+        sessions = []
+
+        def context(model, plan=plan, sessions=sessions):
+            sessions.append(tidemark.session(plan, model))
+            return sessions[0]
+
+        planned, statistics = train(build, context)
+        report = sessions[0].report()
+        assert planned == reference
+        assert report.measured_reserved_bytes <= budget
+        assert abs(report.measured_peak_bytes - plan.peak_bytes) <= 0.03 * plan.peak_bytes
+        assert report.off_plan == 0
+        assert statistics.out_of_memory_count == 0
+        recomputed.append(report.recomputed)
+    assert recomputed[0] == 0 and recomputed[-1] == max(recomputed) > 0
+
+
+def test_refused_before_the_first_step_with_what_would_do():
+    graph = captured(encoder)
+    with pytest.raises(tidemark.InfeasibleError, match="does not fit 2.00 MiB: no schedule peaks below .* would do"):
+        tidemark.plan(graph, "2MiB")
+
+
+@pytest.mark.parametrize("size", ["12", "1.5B", "-4MiB", "4 mib", 0, -1, True, 1.5, None])
+def test_what_is_no_size_is_refused(size):
+    with pytest.raises(tidemark.TidemarkError, match="is not a size"):
+        tidemark.plan(tidemark.capture(*transformer(layers=1)), size)
+
+
+def test_wrong_device_is_refused():
+    with pytest.raises(tidemark.TidemarkError, match="captured on 'cpu'; a plan for 'cuda'"):
+        tidemark.plan(tidemark.capture(*transformer(layers=1)), "1GiB", device="cuda")
+
+
+@pytest.mark.parametrize("version", ["1.13.1", "2.3.0", "0.4", "unknown"])
+def test_an_old_pytorch_is_refused(version):
+    from tidemark.requirements import check_torch
+
+    with pytest.raises(ImportError, match="needs PyTorch 2.4 or later"):
+        check_torch(version)
+    check_torch(torch.__version__)
+
+
+def test_a_plan_that_keeps_everything_allocates_nothing_of_its_own():
+    plan = tidemark.plan(captured(encoder), "1GiB")
+    assert plan.keeps_all
+
+    def count(context):
+        before = allocator.statistics()
+        _, after = train(encoder, context, steps=4)
+        return after.allocations_total - before.allocations_total, after.allocated_peak_bytes - before.allocated_bytes
+
+    count(lambda _: contextlib.nullcontext())
+    assert count(lambda model: tidemark.session(plan, model)) == count(lambda _: contextlib.nullcontext())
