@@ -4,53 +4,15 @@
 
 #include <algorithm>
 #include <cassert>
-#include <cmath>
 #include <functional>
 #include <utility>
 
+#include "device/sim_effects.h"
+
 namespace tidemark {
 
-void SimRing::grow() {
-  std::vector<SimItem> larger(std::max<std::size_t>(16, 2 * items_.size()));
-  const std::size_t count = size();
-  for (std::size_t i = 0; i < count; ++i) larger[i] = items_[(head_ + i) & mask()];
-  items_ = std::move(larger);
-  head_ = 0;
-  tail_ = count;
-}
-
-std::size_t SimEngine::ChannelHash::operator()(const ChannelKey& key) const {
-  const auto ranks =
-      static_cast<std::uint64_t>(static_cast<std::uint32_t>(key.from)) << 32 | static_cast<std::uint32_t>(key.to);
-  std::uint64_t x = ranks * 0x9E3779B97F4A7C15ULL ^ static_cast<std::uint64_t>(key.tag);
-  x = (x ^ x >> 32) * 0xD6E8FEB86659FD93ULL;
-  return static_cast<std::size_t>(x ^ x >> 32);
-}
-
-SimEngine::SimEngine(const SimSchedule& schedule) : schedule_(schedule), random_(schedule.seed) {}
+SimEngine::SimEngine(const SimSchedule& schedule) : chance_(schedule) {}
 SimEngine::~SimEngine() = default;
-
-// ---- chance ----
-
-std::uint64_t SimEngine::draw() {  // a counter through a mixer: any seed is a good one
-  std::uint64_t x = random_ += 0x9E3779B97F4A7C15ULL;
-  x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9ULL;
-  x = (x ^ x >> 27) * 0x94D049BB133111EBULL;
-  return x ^ x >> 31;
-}
-
-double SimEngine::draw_unit() {
-  return static_cast<double>(draw() >> 11) * 0x1p-53;
-}
-
-std::int64_t SimEngine::stretched(std::int64_t ns) {
-  if (schedule_.seed == 0) return ns;
-  const double factor = schedule_.shortest * std::pow(schedule_.longest / schedule_.shortest, draw_unit());
-  auto result = std::llround(static_cast<double>(ns) * factor);
-  if (draw_unit() < schedule_.stall_probability)
-    result += std::llround(static_cast<double>(schedule_.stall_ns) * draw_unit());
-  return result;
-}
 
 // ---- ports and streams ----
 
@@ -119,8 +81,7 @@ void SimEngine::free_payload(std::uint32_t slot) {
 }
 
 void SimEngine::make_due(std::uint32_t index, std::int64_t time) {
-  const std::uint32_t key = schedule_.seed == 0 ? index : static_cast<std::uint32_t>(draw());
-  heap_.push_back({time, key, index});
+  heap_.push_back({time, chance_.key_of(index), index});
   std::push_heap(heap_.begin(), heap_.end(), std::greater<>());
 }
 
@@ -262,7 +223,7 @@ void SimEngine::release_link(std::uint32_t index, SimStream& stream) {
   (void)index;
   link.owner = kNoSlot;
   if (link.waiting.empty()) return;
-  const std::size_t pick = schedule_.seed == 0 ? 0 : draw() % link.waiting.size();
+  const std::size_t pick = chance_.pick(link.waiting.size());
   link.owner = link.waiting[pick];
   link.waiting.erase(link.waiting.begin() + static_cast<std::ptrdiff_t>(pick));
   streams_[link.owner]->place = SimStream::Place::due;
@@ -271,27 +232,28 @@ void SimEngine::release_link(std::uint32_t index, SimStream& stream) {
 
 bool SimEngine::receive_ready(std::uint32_t index, SimStream& stream) {
   if (std::exchange(stream.message_arrived, false)) return true;
-  const WorkMessage& message = payloads_[stream.items.front().slot].message;
-  Channel& channel = channels_[{message.peer_rank, stream.port->rank, message.tag}];
-  const std::int64_t number = channel.received++;
-  if (number < channel.sent) {
-    if (channel.failed.erase(number) > 0) stream.items.front().fails_with = DeviceCode::copy_failed;
-    return true;
+  SimItem& item = stream.items.front();
+  switch (channels_.receive(channel_of_receive(stream), index)) {
+    case SimChannels::Message::failed:
+      item.fails_with = DeviceCode::copy_failed;
+      return true;
+    case SimChannels::Message::arrived:
+      return true;
+    case SimChannels::Message::not_sent:
+      break;
   }
-  channel.waiting.push_back(index);
   stream.place = SimStream::Place::on_message;
   return false;
 }
 
+SimChannels::Key SimEngine::channel_of_receive(SimStream& stream) const {
+  const WorkMessage& message = payloads_[stream.items.front().slot].message;
+  return {message.peer_rank, stream.port->rank, message.tag};
+}
+
 void SimEngine::deliver(const SimPort& from, const WorkMessage& message, bool failed) {
-  Channel& channel = channels_[{from.rank, message.peer_rank, message.tag}];
-  const std::int64_t number = channel.sent++;
-  if (channel.waiting.empty()) {
-    if (failed) channel.failed.insert(number);
-    return;
-  }
-  const std::uint32_t receiver = channel.waiting.front();
-  channel.waiting.erase(channel.waiting.begin());
+  const std::uint32_t receiver = channels_.send({from.rank, message.peer_rank, message.tag}, failed);
+  if (receiver == kNoSlot) return;
   SimStream& stream = *streams_[receiver];
   stream.message_arrived = true;
   if (failed) stream.items.front().fails_with = DeviceCode::copy_failed;
@@ -305,8 +267,8 @@ void SimEngine::run_now(std::uint32_t index, SimStream& stream) {
   stream.start_ns = now_;
   stream.place = SimStream::Place::running;
   if (stream.port->first_start_ns < 0) stream.port->first_start_ns = now_;
-  if (stream.running.slot != kNoSlot) begin_effects(stream);
-  const std::int64_t ns = stream.running.kind == SimItemKind::receive ? 0 : stretched(stream.running.ns);
+  if (stream.running.slot != kNoSlot) begin_effects(stream, payloads_[stream.running.slot]);
+  const std::int64_t ns = stream.running.kind == SimItemKind::receive ? 0 : chance_.stretched(stream.running.ns);
   if (ns > 0) {
     make_due(index, now_ + ns);
   } else {
@@ -334,7 +296,7 @@ void SimEngine::end(std::uint32_t index, SimStream& stream) {
         fmt::format("{} {} on {} failed", item.kind == SimItemKind::copy ? "copy" : "launch", item.id, stream.name)};
   if (item.kind == SimItemKind::copy) release_link(index, stream);
   if (item.slot != kNoSlot) {
-    end_effects(stream);
+    end_effects(stream, payloads_[item.slot]);
     if (item.kind == SimItemKind::send && item.fails_with != DeviceCode::lost)
       deliver(port, payloads_[item.slot].message, fails);
     free_payload(item.slot);
@@ -368,221 +330,13 @@ void SimEngine::drop_items(std::uint32_t index) {
     *link = stream.next_waiter;
     stream.next_waiter = kNoSlot;
   } else if (stream.place == SimStream::Place::on_message) {
-    const WorkMessage& message = payloads_[stream.items.front().slot].message;
-    Channel& channel = channels_[{message.peer_rank, stream.port->rank, message.tag}];
-    std::erase(channel.waiting, index);
-    --channel.received;
+    channels_.withdraw(channel_of_receive(stream), index);
   }
   const bool in_heap = stream.place == SimStream::Place::due || stream.place == SimStream::Place::running;
   if (stream.place == SimStream::Place::running) drop(stream.running);
   for (; !stream.items.empty(); stream.items.pop()) drop(stream.items.front());
   stream.message_arrived = false;
   stream.place = in_heap ? SimStream::Place::due : SimStream::Place::idle;
-}
-
-// ---- contents ----
-
-void SimEngine::check_touch(SimStream& stream, SimTouch& touch) {
-  SimPort& port = *stream.port;
-  if (touch.wrong || (touch.present && port.contents.holds(touch.memory, touch.bytes, touch.seed, touch.place))) return;
-  touch.wrong = true;
-  if (port.mismatches++ == 0)
-    port.first_mismatch = {
-        .work_id = stream.running.id, .address = touch.address, .bytes = touch.bytes, .expected_seed = touch.seed};
-}
-
-// Reads look; what is going to be written holds nothing known until the end.
-void SimEngine::begin_effects(SimStream& stream) {
-  SimPayload& payload = payloads_[stream.running.slot];
-  SimContents& contents = stream.port->contents;
-  const bool copies = stream.running.kind == SimItemKind::copy;
-  for (SimTouch& touch : payload.touches) {
-    if (touch.is_write) continue;
-    if (copies) {
-      if (touch.present) contents.read(touch.memory, touch.bytes, touch.place, payload.carried);
-    } else {
-      check_touch(stream, touch);
-    }
-  }
-  for (const SimTouch& touch : payload.touches)
-    if (touch.is_write && touch.present) contents.forget(touch.memory, touch.bytes);
-}
-
-void SimEngine::end_effects(SimStream& stream) {
-  SimPayload& payload = payloads_[stream.running.slot];
-  SimContents& contents = stream.port->contents;
-  if (stream.running.kind != SimItemKind::copy) {
-    for (SimTouch& touch : payload.touches) {
-      if (!touch.is_write && touch.look_again) check_touch(stream, touch);
-      if (touch.is_write && touch.present && stream.running.fails_with == DeviceCode::ok)
-        contents.set(touch.memory, touch.bytes, touch.seed, touch.place);
-    }
-    return;
-  }
-  if (stream.running.fails_with != DeviceCode::ok) return;
-  std::vector<SimContent> now;
-  for (const SimTouch& touch : payload.touches)
-    if (!touch.is_write && touch.present) contents.read(touch.memory, touch.bytes, touch.place, now);
-  for (const SimContent& part : now) {  // only what stood still under the copy arrives
-    if (std::find(payload.carried.begin(), payload.carried.end(), part) == payload.carried.end()) continue;
-    for (const SimTouch& touch : payload.touches) {
-      if (!touch.is_write || !touch.present) continue;
-      const Bytes from = std::max(part.offset, touch.place);
-      const Bytes to = std::min(part.offset + part.bytes, touch.place + touch.bytes);
-      if (from < to)
-        contents.set(touch.memory + static_cast<Address>(from - touch.place), to - from, part.seed,
-                     part.place + (from - part.offset));
-    }
-  }
-}
-
-// ---- hosts ----
-
-bool SimEngine::reached(const Goal& goal) const {
-  switch (goal.kind) {
-    case Goal::Kind::record:
-      return records_[goal.index].time_ns >= 0;
-    case Goal::Kind::stream: {
-      const SimStream& stream = *streams_[goal.index];
-      return stream.port == nullptr || stream.port->lost ||
-             (stream.items.empty() && stream.place != SimStream::Place::running);
-    }
-    case Goal::Kind::port:
-      return goal.port->lost || goal.port->pending == 0;
-    case Goal::Kind::everything:
-      return pending_ == 0;
-  }
-  return true;
-}
-
-void SimEngine::release_reached() {
-  wake_ = false;
-  for (Waiter* waiter : waiters_) {
-    if (waiter->outcome != Outcome::pending || !reached(waiter->goal)) continue;
-    waiter->outcome = Outcome::reached;
-    --blocked_;
-  }
-  woken_.notify_all();
-}
-
-void SimEngine::release_all(Outcome outcome) {
-  for (Waiter* waiter : waiters_) {
-    if (waiter->outcome != Outcome::pending) continue;
-    if (outcome == Outcome::timed_out && (waiter->deadline < 0 || waiter->deadline > now_)) continue;
-    waiter->outcome = outcome;
-    --blocked_;
-  }
-  woken_.notify_all();
-}
-
-SimEngine::Outcome SimEngine::wait_for(std::unique_lock<std::mutex>& lock, const Goal& goal, std::int64_t timeout_ns) {
-  stop_polling();
-  if (reached(goal)) return Outcome::reached;
-  if (goal.kind == Goal::Kind::record) records_[goal.index].host_waits = true;
-  const bool ends = timeout_ns >= 0 && timeout_ns < INT64_MAX - now_;
-  Waiter own{.goal = goal, .deadline = ends ? now_ + timeout_ns : -1};
-  waiters_.push_back(&own);
-  ++blocked_;
-  while (own.outcome == Outcome::pending) lead(lock, own);
-  std::erase(waiters_, &own);
-  return own.outcome;
-}
-
-// Advances time until some host is released, or waits while a host that is not blocked may still submit.
-void SimEngine::lead(std::unique_lock<std::mutex>& lock, const Waiter& own) {
-  if (blocked_ < hosts_) {
-    woken_.wait(lock, [&] { return own.outcome != Outcome::pending || blocked_ >= hosts_; });
-    return;
-  }
-  std::int64_t deadline = INT64_MAX;
-  for (const Waiter* waiter : waiters_)
-    if (waiter->outcome == Outcome::pending && waiter->deadline >= 0) deadline = std::min(deadline, waiter->deadline);
-  while (!wake_ && !heap_.empty() && heap_.front().time <= deadline) turn();
-  if (wake_) {
-    release_reached();
-  } else if (deadline != INT64_MAX) {
-    now_ = std::max(now_, deadline);
-    release_all(Outcome::timed_out);
-  } else {
-    release_all(Outcome::deadlock);
-  }
-}
-
-void SimEngine::detach_host() {
-  --hosts_;
-  woken_.notify_all();
-}
-
-void SimEngine::stop_polling() {
-  if (polling_.empty()) return;
-  std::erase_if(polling_, [self = std::this_thread::get_id()](const auto& host) { return host.first == self; });
-}
-
-void SimEngine::poll(std::int64_t ns) {
-  std::erase_if(polling_, [&](const auto& host) { return host.second <= now_; });  // time passed otherwise
-  const auto self = std::this_thread::get_id();
-  if (std::none_of(polling_.begin(), polling_.end(), [&](const auto& host) { return host.first == self; }))
-    polling_.emplace_back(self, now_ + ns);
-  if (blocked_ + static_cast<std::int64_t>(polling_.size()) < hosts_) return;
-  std::int64_t until = INT64_MAX;
-  for (const auto& host : polling_) until = std::min(until, host.second);
-  while (!heap_.empty() && heap_.front().time <= until) turn();
-  now_ = until;
-  std::erase_if(polling_, [&](const auto& host) { return host.second <= now_; });
-  if (wake_) release_reached();
-}
-
-void SimEngine::host_pause() {
-  if (schedule_.seed == 0 || heap_.empty() || !may_advance()) return;
-  if (draw_unit() >= schedule_.host_pause_probability) return;
-  turn();
-  if (wake_) release_reached();
-}
-
-// ---- texts ----
-
-std::string SimEngine::describe(std::uint32_t index) const {
-  SimStream& stream = *streams_[index];
-  const std::string who = fmt::format("rank {} {}", stream.port->rank, stream.name);
-  const SimItem& item = stream.items.front();
-  switch (stream.place) {
-    case SimStream::Place::on_record: {
-      const SimRecord& record = records_[item.slot];
-      const SimStream& other = *streams_[record.stream];
-      return fmt::format("{} waits for an event recorded on {} after work {}", who, other.name, record.after_id);
-    }
-    case SimStream::Place::on_message: {
-      const WorkMessage& message = payloads_[item.slot].message;
-      const bool known = std::any_of(ports_.begin(), ports_.end(), [&](const SimPort* port) {
-        return port->rank == message.peer_rank && !port->lost;
-      });
-      return fmt::format("{} (work {}) waits for message {} from rank {}, which {}", who, item.id, message.tag,
-                         message.peer_rank, known ? "has not sent it" : "is not there");
-    }
-    case SimStream::Place::on_link:
-      return fmt::format("{} waits for its link", who);
-    case SimStream::Place::idle:
-    case SimStream::Place::due:
-    case SimStream::Place::running:
-      break;
-  }
-  return {};
-}
-
-std::string SimEngine::describe_blocked() const {
-  constexpr std::size_t kMost = 12;
-  std::string text = "deadlock: ";
-  std::size_t told = 0, more = 0;
-  for (std::uint32_t index = 0; index < streams_.size(); ++index) {
-    if (streams_[index]->port == nullptr || streams_[index]->items.empty()) continue;
-    if (told == kMost) {
-      ++more;
-      continue;
-    }
-    text += (told++ == 0 ? "" : "; ") + describe(index);
-  }
-  if (more > 0) text += fmt::format("; and {} more streams", more);
-  return text;
 }
 
 }  // namespace tidemark

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "device/device.h"
-#include "device/sim_engine.h"
+#include "device/sim_ring.h"
 
 namespace tidemark {
 
