@@ -74,7 +74,7 @@ class SearchCommand final : public Command {
     add_count(app, "--top", top_, 1, kMostShown, "layouts ranked (default 10)");
     add_count(
         app, "--most-planned", most_planned_, 1, kMostPlanned,
-        "layouts carried through the planner, in the order of their bounds (default 64); the result never depends "
+        "layouts carried through the planner, in the order of their bounds (default 48); the result never depends "
         "on the machine's speed");
     app.add_option("--resume", resume_, "append finished layouts to this file, and take from it what it has")
         ->type_name("FILE");
@@ -134,7 +134,7 @@ class SearchCommand final : public Command {
   const CLI::App* app_ = nullptr;
   JobOptions job_;
   int devices_ = 0, sequence_ = 0, global_batch_ = 0;
-  int top_ = 10, most_planned_ = 64;
+  int top_ = 10, most_planned_ = 48;
   std::filesystem::path resume_;
 };
 

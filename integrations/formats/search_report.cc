@@ -24,8 +24,23 @@ Parts parts_of(const LayoutFigures& f) {
            {"memory", f.memory_ns}}};
 }
 
-std::string seconds(std::int64_t ns) {
-  return fmt::format("{:.2f}", static_cast<double>(ns) * 1e-9);
+/// One unit for all times of a report.
+struct Unit {
+  const char* name;
+  double ns;
+};
+
+Unit unit_for(std::int64_t step_ns) {
+  return step_ns >= 1'000'000'000 ? Unit{.name = "s", .ns = 1e9} : Unit{.name = "ms", .ns = 1e6};
+}
+
+Unit unit_of(const SearchReport& report) {
+  if (!report.result.best.empty()) return unit_for(report.result.best.front().figures.step_ns);
+  return unit_for(report.result.given ? report.result.given->figures.step_ns : 0);
+}
+
+std::string text_of(std::int64_t ns, const Unit& unit) {
+  return fmt::format("{:.2f}", static_cast<double>(ns) / unit.ns);
 }
 
 double tokens_per_s(const SearchReport& report, const LayoutFigures& f) {
@@ -65,18 +80,20 @@ std::string verdict(const SearchReport& report) {
 }
 
 std::string table_of(const SearchReport& report) {
+  const Unit unit = unit_of(report);
   TextTable table({"", "step", "compute", "bubble", "comm", "imbalance", "memory", "bound", "peak", "M tokens/s",
                    "binds", "layout"},
                   {10, 11});
   for (std::size_t i = 0; i < report.result.best.size(); ++i) {
     const RankedLayout& ranked = report.result.best[i];
     const LayoutFigures& f = ranked.figures;
+    const auto seconds = [&](std::int64_t ns) { return text_of(ns, unit); };
     table.add({fmt::format("{}", i + 1), seconds(f.step_ns), seconds(f.compute_ns), seconds(f.bubble_ns),
                seconds(f.communication_ns), seconds(f.imbalance_ns), seconds(f.memory_ns), seconds(ranked.bound_ns),
                gib_text(f.peak_bytes), fmt::format("{:.2f}", tokens_per_s(report, f) * 1e-6), binding_of(f),
                layout_text(ranked.layout)});
   }
-  return "\nFastest (s per step, modelled, means over ranks; peak in GiB)\n" + table.text();
+  return fmt::format("\nFastest ({} per step, modelled, means over ranks; peak in GiB)\n", unit.name) + table.text();
 }
 
 /// How one layout's degrees differ from another's: `PP16 -> PP8`.
@@ -104,17 +121,18 @@ std::string changes(const SearchLayout& from, const SearchLayout& to) {
 std::string given_lines(const SearchReport& report) {
   const LayoutSearchResult& r = report.result;
   if (!r.given) return "";
+  const Unit unit = unit_of(report);
+  const auto seconds = [&](std::int64_t ns) { return text_of(ns, unit) + " " + unit.name; };
   const LayoutFigures& f = r.given->figures;
   std::string text = fmt::format("\nThe job's own layout, {}\n", layout_text(r.given->layout));
   if (!f.fits) return text + "  does not fit: " + f.reason + "\n";
-  text +=
-      fmt::format("  rank {} of {} planned that fit: {} s per step ({}), bound {} s, {:.2f} M tokens/s, binds: {}\n",
-                  r.given_rank, r.planned - r.misfit, seconds(f.step_ns), difference_text(f, LayoutFigures{}),
-                  seconds(r.given->bound_ns), tokens_per_s(report, f) * 1e-6, binding_of(f));
+  text += fmt::format("  rank {} of {} planned that fit: {} per step ({}), bound {}, {:.2f} M tokens/s, binds: {}\n",
+                      r.given_rank, r.planned - r.misfit, seconds(f.step_ns), difference_text(f, LayoutFigures{}),
+                      seconds(r.given->bound_ns), tokens_per_s(report, f) * 1e-6, binding_of(f));
   if (r.faster_than_given > 0)
     text += fmt::format("  {} more layouts were not planned whose bound is below its step\n", r.faster_than_given);
   for (std::size_t i = 0; i < r.best.size() && r.best[i].figures.step_ns < f.step_ns; ++i)
-    text += fmt::format("  {} beats it by {} s: {}\n     {}\n", i + 1, seconds(f.step_ns - r.best[i].figures.step_ns),
+    text += fmt::format("  {} beats it by {}: {}\n     {}\n", i + 1, seconds(f.step_ns - r.best[i].figures.step_ns),
                         changes(r.given->layout, r.best[i].layout), difference_text(r.best[i].figures, f));
   return text;
 }
@@ -149,15 +167,17 @@ Json layout_json(const SearchReport& report, const RankedLayout& ranked) {
 }  // namespace
 
 std::string difference_text(const LayoutFigures& layout, const LayoutFigures& other) {
+  const Unit unit = unit_for(std::max(layout.step_ns, other.step_ns));
   Parts parts = parts_of(layout);
   const Parts others = parts_of(other);
   for (std::size_t i = 0; i < parts.size(); ++i) parts[i].second -= others[i].second;
   std::ranges::stable_sort(parts, std::greater<>{}, [](const auto& part) { return std::abs(part.second); });
   std::string text;
   for (const auto& [name, ns] : parts)
-    if (std::abs(ns) >= 5'000'000)
-      text += fmt::format("{}{} {:+.2f} s", text.empty() ? "" : ", ", name, static_cast<double>(ns) * 1e-9);
-  return text.empty() ? "no difference above 5 ms" : text;
+    if (std::abs(static_cast<double>(ns)) >= unit.ns / 200)
+      text +=
+          fmt::format("{}{} {:+.2f} {}", text.empty() ? "" : ", ", name, static_cast<double>(ns) / unit.ns, unit.name);
+  return text.empty() ? "no part differs by as much as 0.005 " + std::string(unit.name) : text;
 }
 
 std::string search_text(const SearchReport& report) {

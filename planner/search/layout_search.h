@@ -43,7 +43,7 @@ struct LayoutSearchRequest {
   const PlanRequest& plan;  ///< its layout is replaced; its load, or the mean of its job, is every layout's
   const LayoutSpace& space;
   std::size_t top = 10;           ///< ranked
-  std::size_t most_planned = 64;  ///< layouts carried through the planner; the job's own comes on top
+  std::size_t most_planned = 48;  ///< layouts carried through the planner; the job's own comes on top
   bool prune = true;              ///< false: plans every layout (tests)
   /// Figures of an earlier search with the same request, by layout_text.
   std::map<std::string, LayoutFigures> known;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "planner/workload/device_shapes.h"
 #include "planner/workload/layer_placement.h"
 
 namespace tidemark {
@@ -76,21 +77,22 @@ Slots without_empty(Slots slots) {
 
 class Enumerator {
  public:
-  Enumerator(const JobSpec& job, std::int64_t devices, const LayoutRanges& ranges)
-      : job_(job),
+  Enumerator(const JobSpec& job, const Machine& machine, std::int64_t devices, const LayoutRanges& ranges)
+      : machine_(machine),
+        job_(job),
         given_(job.parallel),
         devices_(devices),
         ranges_(ranges),
         layers_(static_cast<std::int64_t>(job.model.layers.size())) {}
 
-  LayoutSpace run(const Machine& machine) {
+  LayoutSpace run() {
     given_.slots = without_empty(given_.slots);
     if (given_.devices() == devices_) {
       space_.groups = 1;
       consider(Spread::given);
       space_.has_given = !space_.layouts.empty();
     }
-    const std::int64_t tensor = std::min<std::int64_t>(kMostTensor, std::max(1, 2 * machine.devices_per_node));
+    const std::int64_t tensor = std::min<std::int64_t>(kMostTensor, std::max(1, 2 * machine_.devices_per_node));
     for (const std::int32_t t : chosen(ranges_.tensor, powers_of_two(std::min(tensor, devices_))))
       for (const std::int32_t c :
            chosen(ranges_.context, powers_of_two(std::min<std::int64_t>(kMostContext, devices_))))
@@ -192,12 +194,22 @@ class Enumerator {
       ++space_.refused[problems.front().key];
       return;
     }
+    if (spread != Spread::given && is_flat_by_nature()) {
+      --space_.tried;
+      return;
+    }
     Slots slots = std::move(job_.parallel.slots);
     job_.parallel.slots.clear();
     space_.layouts.push_back({.parallel = job_.parallel, .spread = spread, .group = space_.groups - 1});
     job_.parallel.slots = std::move(slots);
   }
 
+  /// Hierarchical exchange of a group within one node is the flat one. REQUIRES: job_ is legal.
+  [[nodiscard]] bool is_flat_by_nature() const {
+    return job_.parallel.hierarchical_expert_communication && device_shapes(job_, machine_).expert_group.nodes == 1;
+  }
+
+  const Machine& machine_;
   JobSpec job_;  ///< its layout is the one under way
   ParallelSpec given_;
   std::int64_t devices_;
@@ -224,7 +236,7 @@ const char* name_of(Spread spread) {
 
 LayoutSpace enumerate_layouts(const JobSpec& job, const Machine& machine, std::int64_t devices,
                               const LayoutRanges& ranges) {
-  return Enumerator(job, devices, ranges).run(machine);
+  return Enumerator(job, machine, devices, ranges).run();
 }
 
 JobSpec with_layout(const JobSpec& job, const SearchLayout& layout) {
