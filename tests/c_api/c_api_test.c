@@ -739,6 +739,29 @@ static void test_chunks(const char* path) {
   tidemark_device_close(device);
 }
 
+static void test_graph(void) {
+  const char* text = "G 3 3
+N 0 1 10 0 a
+N 1 1 20 0 b
+N 2 1 10 0 c
+E 0 1
+E 1 2
+E 0 2
+";
+  tidemark_graph_options options = {.struct_size = sizeof options, .budget_bytes = 40};
+  tidemark_buffer* answer = NULL;
+  CHECK_OK(tidemark_graph_plan(text, (int64_t)strlen(text), NULL, &options, &answer, error));
+  CHECK(strstr((const char*)tidemark_buffer_data(answer), "\"status\": \"optimal\"") != NULL);
+  tidemark_buffer_free(answer);
+  options.budget_bytes = 39; /* what c touches and makes with b there */
+  CHECK_OK(tidemark_graph_plan(text, (int64_t)strlen(text), NULL, &options, &answer, error));
+  CHECK(strstr((const char*)tidemark_buffer_data(answer), "\"status\": \"infeasible\"") != NULL);
+  tidemark_buffer_free(answer);
+  CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "budget_bytes", tidemark_graph_plan(text, 5, NULL, NULL, &answer, error));
+  CHECK_REFUSED(TIDEMARK_STATUS_BAD_INPUT, "step.graph:1:",
+                tidemark_graph_plan("hello", 5, "step.graph", &options, &answer, error));
+}
+
 int main(int argc, char** argv) {
   if (argc != 3) return 2;
   test_version_and_names();
@@ -753,6 +776,7 @@ int main(int argc, char** argv) {
   test_plan(argv[1]);
   test_edited_plan(argv[1]);
   test_chunks(argv[2]);
+  test_graph();
   if (failures == 0) printf("all well\n");
   return failures == 0 ? 0 : 1;
 }
