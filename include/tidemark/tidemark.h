@@ -336,7 +336,9 @@ TIDEMARK_API tidemark_status tidemark_plan_check_budget(const tidemark_plan* pla
                                                         tidemark_budget_result* result,
                                                         tidemark_error** error) TIDEMARK_NOEXCEPT;
 
-/* Expert load of a site of the plan, by its number. Must answer the same during one run. */
+/* Expert load of a site of the plan: a layer and micro-batch on its rank, numbered as in the rank's `sites` in the plan
+ * file (docs/formats.md). From 0 to 1000, else the run is BAD_INPUT. Asked once a step for each site that has routed
+ * storages, when the first task that touches one of them is issued; each step may have loads of its own. */
 typedef double (*tidemark_load)(void* user, int32_t site);
 /* What a rank says of running a section of its step, the dispatch of one layer and micro-batch, in chunks. */
 enum {
@@ -347,12 +349,13 @@ enum {
 /* Whether the expert group runs a section in chunks: not 0 is yes. `group` is the pipeline rank, `section` counts from
  * 0 in every step. Every rank of the group asks once for each section, in the same order, `load` given or not, and must
  * be told the same: yes only if none says IMPOSSIBLE, and best only if one says WANTED. May block until all have asked.
- * The group: all ranks that take part in a collective on routed rows, those that take part in one with them, and so on;
- * all have the same plan. */
+ * The group: all ranks that take part in a collective on routed rows, those that take part in one with them, and so on.
+ * All have the same plan and the same number of steps, and either all have `agree` or none: who does not ask is waited
+ * for. */
 typedef int32_t (*tidemark_agree)(void* user, int32_t group, int32_t section, int32_t wish);
-/* This rank asks no more: its run fails. Called once, before the run returns with its error. Who waits for it must be
- * told no from now on, and where the group had said yes to a section, its communicators must be aborted. A run that is
- * refused before it begins (INVALID, BAD_INPUT, memory refused) does not call: then its caller knows. */
+/* This rank asks no more: its run fails. Called once by every run that has `agree` and returns neither OK nor INVALID,
+ * before it returns. Who waits for it must be told no from now on, and where the group had said yes to a section, its
+ * communicators must be aborted. */
 typedef void (*tidemark_leave)(void* user, int32_t group);
 typedef struct tidemark_run_options {
   size_t struct_size;
@@ -384,7 +387,9 @@ typedef struct tidemark_run_report {
 /* Carries one rank's step out on a device; messages to other ranks complete at once. Whatever the loads of the sites,
  * it completes while none is above contingency_limit_f; with `agree`, and yes to every section that says WANTED, while
  * none is above collective_limit_f. Without `agree` only the first is promised. INFEASIBLE: memory refused, or a load
- * beyond what the plan carries, before anything is overwritten. The device must not be used by others meanwhile. */
+ * beyond what the plan carries, before anything is overwritten; or the device failed on the way (the text says how).
+ * BAD_INPUT: the plan is not sound, cannot run at this scale, or a load is none. The device must not be used by others
+ * meanwhile. */
 TIDEMARK_API tidemark_status tidemark_plan_run_rank(const tidemark_plan* plan, int32_t position,
                                                     tidemark_device* device, const tidemark_run_options* options,
                                                     tidemark_run_report* report,

@@ -128,7 +128,30 @@ Outcome check_options(const tidemark_budget_options& o) {
                         {.name = "margin_bytes", .value = o.margin_bytes, .least = 0, .most = kMostBytes}});
 }
 
-RunOptions options_of(const tidemark_run_options& o) {
+/// This rank's seat in its expert group. A run that does not end well leaves it, whatever ended it, an exception too:
+/// others may wait for this rank's answer.
+class GroupSeat {
+ public:
+  GroupSeat(const tidemark_run_options& options, std::int32_t group) : options_(options), group_(group) {}
+  ~GroupSeat() { leave(); }
+  GroupSeat(const GroupSeat&) = delete;
+  GroupSeat& operator=(const GroupSeat&) = delete;
+
+  void leave() {
+    if (done_) return;
+    done_ = true;
+    if (options_.agree != nullptr && options_.leave != nullptr) options_.leave(options_.user, group_);
+  }
+  void run_ended_well() { done_ = true; }
+
+ private:
+  const tidemark_run_options& options_;
+  std::int32_t group_;
+  bool done_ = false;
+};
+
+/// `seat` outlives what runs by them.
+RunOptions options_of(const tidemark_run_options& o, GroupSeat& seat) {
   RunOptions options{.scale = std::max<std::int64_t>(1, o.scale), .verify = o.verify != 0};
   if (o.load != nullptr) {
     options.load = [call = o.load, user = o.user](SiteId site) { return call(user, static_cast<int32_t>(site)); };
@@ -138,12 +161,12 @@ RunOptions options_of(const tidemark_run_options& o) {
       return call(user, group, section, to_c(wish)) != 0;
     };
   }
-  if (o.leave != nullptr) options.leave = [call = o.leave, user = o.user](std::int32_t group) { call(user, group); };
+  options.leave = [&seat](std::int32_t) { seat.leave(); };
   return options;
 }
 
-Outcome run(const RankPlan& rank, Device& device, const tidemark_run_options& o, RunReport& report) {
-  Result<std::unique_ptr<Executor>> executor = Executor::open(rank.program, device, options_of(o));
+Outcome run(const RankPlan& rank, Device& device, const tidemark_run_options& o, GroupSeat& seat, RunReport& report) {
+  Result<std::unique_ptr<Executor>> executor = Executor::open(rank.program, device, options_of(o, seat));
   if (!executor) return outcome_of(executor.error());
   for (std::int32_t step = 0; step < std::max(1, o.steps); ++step) {
     if (Status s = executor.value()->issue(); !s) return outcome_of(s.error());
@@ -226,10 +249,12 @@ tidemark_status tidemark_plan_run_rank(const tidemark_plan* plan, int32_t positi
     if (Outcome o = check_options(known); !o.ok()) return o;
     // Whether the report can be written is seen before a step is run.
     if (Outcome o = check_result(report, "report"); !o.ok()) return o;
+    GroupSeat seat(known, rank.figures.rank);
     Result<std::unique_ptr<RankPlan>> sound = sound_rank(*plan, rank);
     if (!sound) return outcome_of(sound.error());
     RunReport ran;
-    if (Outcome o = run(*sound.value(), *device->device, known, ran); !o.ok()) return o;
+    if (Outcome o = run(*sound.value(), *device->device, known, seat, ran); !o.ok()) return o;
+    seat.run_ended_well();
     return write_result(to_c(ran), "report", report);
   });
 }

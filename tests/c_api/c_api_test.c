@@ -672,7 +672,8 @@ static void test_plan(const char* path) {
 /* A rank of an expert group: how loaded, what the group answers, and what was asked. */
 struct Member {
   double load;
-  int32_t answer; /* to who wants it */
+  int32_t answer;      /* to who wants it */
+  int32_t others_want; /* then to who does not, as well */
   int32_t group, asked, wanted, impossible, left, in_order;
 };
 static double load_of_member(void* user, int32_t site) {
@@ -686,12 +687,58 @@ static int32_t agree_if_wanted(void* user, int32_t group, int32_t section, int32
   ++member->asked;
   member->wanted += wish == TIDEMARK_CHUNKS_WANTED;
   member->impossible += wish == TIDEMARK_CHUNKS_IMPOSSIBLE;
-  return wish == TIDEMARK_CHUNKS_WANTED ? member->answer : 0;
+  return wish == TIDEMARK_CHUNKS_WANTED || member->others_want ? member->answer : 0;
 }
 static void leave_group(void* user, int32_t group) {
   struct Member* member = user;
   CHECK(member->asked == 0 || group == member->group);
   ++member->left;
+}
+
+/* Who has no loads is asked all the same, in every step, since others wait for its answer; and runs in chunks with
+ * them, which takes it longer and no more memory. */
+static void test_chunks_as_planned(const tidemark_plan* plan, tidemark_device* device) {
+  struct Member member = {.answer = 1};
+  tidemark_run_options run = {
+      .struct_size = sizeof run, .verify = 1, .user = &member, .agree = agree_if_wanted, .leave = leave_group};
+  tidemark_run_report whole = {.struct_size = sizeof whole}, chunked = {.struct_size = sizeof chunked};
+  int32_t sections;
+  CHECK_OK(tidemark_plan_run_rank(plan, 0, device, &run, &whole, error));
+  sections = member.asked;
+  CHECK(sections > 0 && member.in_order == sections && member.wanted == 0 && member.impossible == 0);
+  member = (struct Member){.answer = 1, .others_want = 1};
+  run.steps = 2;
+  CHECK_OK(tidemark_plan_run_rank(plan, 0, device, &run, &chunked, error));
+  CHECK(member.asked == 2 * sections && member.in_order == sections); /* from 0 again in the second step */
+  CHECK(member.wanted == 0 && member.impossible == 0 && member.left == 0);
+  CHECK(chunked.step_ns > whole.step_ns && chunked.peak_bytes == whole.peak_bytes);
+  CHECK(chunked.mismatches == 0 && chunked.verified_reads > whole.verified_reads);
+}
+
+/* Every run that does not end well leaves its group once, also one that never began; one that is called wrong does not.
+ * CHECK_REFUSED calls twice. */
+static void test_leaving(const tidemark_plan* plan, tidemark_device* device) {
+  tidemark_device* small = open_device("sim", 1024 * kMiB);
+  tidemark_run_report report = {.struct_size = sizeof report};
+  struct Member member = {.answer = 1, .load = NAN};
+  tidemark_run_options run = {
+      .struct_size = sizeof run, .user = &member, .agree = agree_if_wanted, .leave = leave_group};
+  CHECK_REFUSED(TIDEMARK_STATUS_INFEASIBLE, "", tidemark_plan_run_rank(plan, 0, small, &run, &report, error));
+  CHECK(member.left == 2 && member.asked == 0);
+  run.scale = 1 << 20;
+  CHECK_REFUSED(TIDEMARK_STATUS_BAD_INPUT, "scale", tidemark_plan_run_rank(plan, 0, device, &run, &report, error));
+  CHECK(member.left == 4 && member.asked == 0);
+  run.scale = 3;
+  CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "scale", tidemark_plan_run_rank(plan, 0, device, &run, &report, error));
+  CHECK(member.left == 4);
+  run.scale = 1;
+  run.load = load_of_member;
+  CHECK_REFUSED(TIDEMARK_STATUS_BAD_INPUT, "loads are", tidemark_plan_run_rank(plan, 0, device, &run, &report, error));
+  CHECK(member.left == 6);
+
+  run.leave = NULL; /* nobody waits */
+  CHECK_REFUSED(TIDEMARK_STATUS_BAD_INPUT, "loads are", tidemark_plan_run_rank(plan, 0, device, &run, &report, error));
+  tidemark_device_close(small);
 }
 
 /* Between the two limits a step completes where the group agrees, and only there it is promised. */
@@ -729,25 +776,14 @@ static void test_chunks(const char* path) {
   member.load = figures.contingency_limit_f;
   CHECK_OK(tidemark_plan_run_rank(plan, 0, device, &run, &report, error));
 
-  /* Who has no loads is asked all the same: others wait for its answer. */
-  run.load = NULL;
-  run.agree = agree_if_wanted;
-  member = (struct Member){.answer = 1};
-  CHECK_OK(tidemark_plan_run_rank(plan, 0, device, &run, &report, error));
-  CHECK(member.asked > 0 && member.in_order == member.asked && member.wanted == 0 && member.impossible == 0);
+  test_chunks_as_planned(plan, device);
+  test_leaving(plan, device);
   tidemark_plan_free(plan);
   tidemark_device_close(device);
 }
 
 static void test_graph(void) {
-  const char* text = "G 3 3
-N 0 1 10 0 a
-N 1 1 20 0 b
-N 2 1 10 0 c
-E 0 1
-E 1 2
-E 0 2
-";
+  const char* text = "G 3 3\nN 0 1 10 0 a\nN 1 1 20 0 b\nN 2 1 10 0 c\nE 0 1\nE 1 2\nE 0 2\n";
   tidemark_graph_options options = {.struct_size = sizeof options, .budget_bytes = 40};
   tidemark_buffer* answer = NULL;
   CHECK_OK(tidemark_graph_plan(text, (int64_t)strlen(text), NULL, &options, &answer, error));
@@ -758,8 +794,8 @@ E 0 2
   CHECK(strstr((const char*)tidemark_buffer_data(answer), "\"status\": \"infeasible\"") != NULL);
   tidemark_buffer_free(answer);
   CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "budget_bytes", tidemark_graph_plan(text, 5, NULL, NULL, &answer, error));
-  CHECK_REFUSED(TIDEMARK_STATUS_BAD_INPUT, "step.graph:1:",
-                tidemark_graph_plan("hello", 5, "step.graph", &options, &answer, error));
+  CHECK_REFUSED(TIDEMARK_STATUS_BAD_INPUT,
+                "step.graph:1:", tidemark_graph_plan("hello", 5, "step.graph", &options, &answer, error));
 }
 
 int main(int argc, char** argv) {
