@@ -28,7 +28,7 @@ class ResumeFile {
     if (path.empty()) return {};
     path_ = path;
     std::string text;
-    if (std::filesystem::exists(path)) {
+    if (std::error_code error; std::filesystem::exists(path, error)) {
       Result<std::string> read = read_file(path);
       if (!read) return read.error();
       text = std::move(read).value();

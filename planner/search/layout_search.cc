@@ -220,7 +220,7 @@ class LayoutSearcher {
 
   /// Slower than all that will be shown.
   [[nodiscard]] bool is_over(std::int64_t bound_ns) const {
-    return request_.prune && fitting_.size() >= request_.top && bound_ns >= kth_ns();
+    return request_.prune && fitting_.size() >= request_.top && bound_ns > kth_ns();
   }
   [[nodiscard]] std::int64_t kth_ns() const {
     return std::next(fitting_.begin(), static_cast<std::ptrdiff_t>(request_.top) - 1)->first;
