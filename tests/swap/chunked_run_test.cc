@@ -51,6 +51,11 @@ const std::vector<PlannedStep>& chunked_steps() {
   return steps;
 }
 
+const RankPlan& rank_with_sections(const PlannedStep& step) {
+  return *std::find_if(step.outcome.ranks.begin(), step.outcome.ranks.end(),
+                       [](const RankPlan& r) { return !r.program.sections.empty(); });
+}
+
 bool yes_if_wanted(std::int32_t /*group*/, std::int32_t /*level*/, ChunkWish wish) {
   return wish == ChunkWish::wanted;
 }
@@ -168,6 +173,95 @@ TEST(ChunkedRun, AboveTheSecondLimitARankSaysItCannot) {
     }
   }
   EXPECT_GE(asked, chunked_steps().size());
+}
+
+/// A step alone, and what it told its group.
+struct Alone {
+  std::string error;  ///< empty: none
+  std::size_t in_chunks = 0;
+  int left = 0;
+};
+
+/// Everything is given back, however it ends. `agree`: answers of the group.
+Alone run_alone(const PlannedStep& step, const RankPlan& plan, double load, const Agree& agree,
+                const std::vector<Fault>& faults = {}) {
+  SimOptions sim = sim_options_for(plan, step.request.machine);
+  sim.faults = faults;
+  const std::unique_ptr<SimDevice> device = make_sim_device(sim);
+  Alone alone;
+  {
+    RunOptions options{.verify = true, .load = [&](SiteId) { return load; }};
+    options.agree = [&](std::int32_t group, std::int32_t level, ChunkWish wish) {
+      EXPECT_EQ(alone.left, 0) << "asks after it left";
+      const bool yes = agree(group, level, wish);
+      alone.in_chunks += yes ? 1 : 0;
+      return yes;
+    };
+    options.leave = [&](std::int32_t group) {
+      EXPECT_EQ(group, plan.figures.rank);
+      ++alone.left;
+    };
+    Result<std::unique_ptr<Executor>> executor = Executor::open(plan.program, *device, std::move(options));
+    if (!executor.ok()) {
+      alone.error = executor.error().message;
+    } else if (const Status issued = executor.value()->issue(); !issued.ok()) {
+      alone.error = issued.error().message;
+    } else {
+      const Result<RunReport> report = executor.value()->finish();
+      if (report.ok()) {
+        EXPECT_EQ(report.value().mismatches, 0) << report.value().first_mismatch;
+      } else {
+        alone.error = report.error().message;
+      }
+    }
+    EXPECT_EQ(alone.left, executor.ok() && !alone.error.empty() ? 1 : 0) << alone.error;
+  }
+  EXPECT_EQ(device->leaks(), "");
+  return alone;
+}
+
+/// A group that says yes to what was said to be impossible is told so, and nothing is overwritten.
+TEST(ChunkedRun, YesToTheImpossibleIsRefused) {
+  std::size_t refused = 0;
+  for (const PlannedStep& step : chunked_steps())
+    for (const RankPlan& plan : step.outcome.ranks) {
+      bool impossible = false;
+      const Alone alone = run_alone(step, plan, plan.program.collective_limit_f * (1 + 1e-9),
+                                    [&](std::int32_t, std::int32_t, ChunkWish wish) {
+                                      impossible = impossible || wish == ChunkWish::impossible;
+                                      return true;
+                                    });
+      const bool said = alone.error.find("which this rank said it cannot") != std::string::npos;
+      EXPECT_EQ(said, impossible) << alone.error;
+      refused += said ? 1 : 0;
+    }
+  EXPECT_GE(refused, chunked_steps().size());
+}
+
+/// A step that runs in chunks and fails somewhere is one error, told to the group once, and leaves nothing behind.
+TEST(ChunkedRun, FailuresAtEveryPlaceAreToldToTheGroupOnce) {
+  const PlannedStep& step = chunked_steps().front();
+  const RankPlan& plan = rank_with_sections(step);
+  std::size_t after_yes = 0;
+  for (const FaultPoint point : {FaultPoint::launch, FaultPoint::map, FaultPoint::record_event,
+                                 FaultPoint::create_event, FaultPoint::synchronize})
+    for (const bool late : {false, true}) {
+      if (late && point != FaultPoint::launch) continue;
+      std::size_t failures = 0;
+      for (std::int64_t call = 1;; call += 1 + call / 4) {
+        const Fault fault{.point = point,
+                          .first_call = call,
+                          .code = point == FaultPoint::map ? DeviceCode::out_of_memory : DeviceCode::lost,
+                          .late = late};
+        const Alone alone = run_alone(step, plan, plan.program.collective_limit_f, yes_if_wanted, {fault});
+        if (alone.error.empty()) break;  // there are no more calls of this kind
+        ++failures;
+        after_yes += alone.in_chunks > 0 && alone.left > 0 ? 1 : 0;
+        ASSERT_LT(call, 1'000'000);
+      }
+      EXPECT_GT(failures, 0U) << "point " << static_cast<int>(point);
+    }
+  EXPECT_GT(after_yes, 10U);
 }
 
 /// Some sections agreed to and some not, above the first limit: what is refused is not what was just agreed to.
@@ -306,11 +400,6 @@ auto loads_up_to(double most) {
     const bool loaded = static_cast<int>(row(site)) % kMembers == member;
     return loaded ? most : 0.7 + 0.1 * member;
   };
-}
-
-const RankPlan& rank_with_sections(const PlannedStep& step) {
-  return *std::find_if(step.outcome.ranks.begin(), step.outcome.ranks.end(),
-                       [](const RankPlan& r) { return !r.program.sections.empty(); });
 }
 
 TEST(ChunkedRun, AGroupRunsASectionInChunksIfOneWantsIt) {
