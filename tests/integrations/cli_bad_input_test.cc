@@ -159,7 +159,7 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         BadUsage{"NoVerb", {}, "^tidemark: no verb"},
         BadUsage{"UnknownVerb", {"paln", "MODEL"}, "unknown verb 'paln'; did you mean 'plan'"},
-        BadUsage{"VerbOfLater", {"search"}, "unknown verb 'search'"},
+        BadUsage{"VerbOfLater", {"defragment"}, "unknown verb 'defragment'"},
         BadUsage{"ControlCharacters", {"pl\nan\x1b[31m"}, "unknown verb 'pl\\?an\\?\\[31m'"},
         BadUsage{"OptionForVerb", {"--plan"}, "unknown option '--plan'"},
         BadUsage{"UnknownOption",
