@@ -101,7 +101,9 @@ Result<ImportedRun> read_training_run(const JobOptions& options) {
   if (!imported) {
     const std::string& message = imported.error().message;
     const std::string name = options.megatron_args.string();
-    return message.starts_with(name) ? imported.error() : bad_input(fmt::format("{}: {}", name, message));
+    const std::vector<std::string>& before = file.value().notes;  // what was left out may be what is missing
+    return bad_input(fmt::format("{}{}{}", message.starts_with(name) ? "" : name + ": ", message,
+                                 before.empty() ? "" : fmt::format(" ({})", before.front())));
   }
   std::vector<std::string>& notes = imported.value().notes;
   for (std::string& note : notes) note = fmt::format("{}: {}", options.megatron_args.string(), note);

@@ -136,6 +136,8 @@ Result<std::optional<MeasuredMemory>> read_measured(const MemorySources& sources
   if (sources.truth.empty() && !(sources.case_name + sources.variant).empty())
     return bad_input("--case: names a row of --truth, which is not given");
   if (given == 0 && sources.rank >= 0) return bad_input("--rank: names a rank of a measurement, and none is given");
+  if (!sources.measured.empty() && sources.rank >= 0)
+    return bad_input(fmt::format("--rank: {} names its ranks itself; drop it", sources.measured.string()));
   if (given == 0) return std::optional<MeasuredMemory>();
   Result<MeasuredMemory> memory = sources.truth.empty() ? from_own_run(sources, job) : from_truth(sources);
   if (!memory) return memory.error();

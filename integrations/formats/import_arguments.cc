@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <map>
 
 #include "integrations/formats/near_miss.h"
 #include "integrations/formats/shell_script.h"
+#include "integrations/formats/shell_variables.h"
 #include "integrations/formats/shown.h"
 
 namespace tidemark {
@@ -44,6 +46,14 @@ bool value_text(const YAML::Node& node, int depth, std::string& out) {
   return true;
 }
 
+/// `${NAME:-8}` and the like as a shell that knows no NAME has it; what it leaves open stays as it is written.
+std::string with_defaults(std::string value) {
+  if (value.find("${") == std::string::npos) return value;
+  ShellVariables variables(value);
+  const ShellText text = variables.expand_whole(0, value.size());
+  return text.unresolved || variables.overgrown() ? value : text.characters;
+}
+
 class MapReader {
  public:
   MapReader(std::string_view file, ArgumentFile& out) : file_(file), out_(out) {}
@@ -62,7 +72,9 @@ class MapReader {
         return wrong(pair.second, fmt::format("the value of {} is neither a value nor a list of values", shown(name)));
       if (out_.set.arguments.size() == kMostArguments)
         return wrong(pair.first, fmt::format("more than {} arguments", kMostArguments));
-      out_.set.arguments.push_back({.name = name, .value = std::move(value), .place = at(file_, line_of(pair.first))});
+      note_other_value(name, value, pair.first);
+      out_.set.arguments.push_back(
+          {.name = name, .value = with_defaults(std::move(value)), .place = at(file_, line_of(pair.first))});
     }
     return {};
   }
@@ -90,6 +102,18 @@ class MapReader {
   }
 
  private:
+  /// Of equal names the last counts, as in Python; which of two values was meant is the user's to say.
+  void note_other_value(const std::string& name, const std::string& value, const YAML::Node& key) {
+    std::string plain = name;
+    std::ranges::replace(plain, '_', '-');
+    const auto [before, is_new] = values_.try_emplace(std::move(plain), value);
+    if (is_new || before->second == value) return;
+    if (framework::is_used(name))
+      out_.notes.push_back(fmt::format("{}: --{} is there twice, {} before and {} here; the last counts",
+                                       at(file_, line_of(key)), before->first, shown(before->second), shown(value)));
+    before->second = value;
+  }
+
   Status wrong(const YAML::Node& node, const std::string& message) const {
     return bad_input(fmt::format("{}: {}", at(file_, line_of(node)), message));
   }
@@ -100,6 +124,7 @@ class MapReader {
 
   std::string_view file_;
   ArgumentFile& out_;
+  std::map<std::string, std::string> values_;  ///< of arguments read, by plain name
 };
 
 /// The member of a map under the first of `names` it has.
@@ -108,6 +133,22 @@ YAML::Node member(const YAML::Node& map, std::initializer_list<const char*> name
     if (const YAML::Node node = map[name]) return node;
   }
   return YAML::Node(YAML::NodeType::Undefined);
+}
+
+/// Sections are looked up by name: of two of one name, one would count and the other would not.
+Status refuse_second_section(const YAML::Node& root, std::string_view file) {
+  std::map<std::string, int> lines;
+  for (const auto& pair : root) {
+    if (!pair.first.IsScalar()) continue;
+    const std::string& name = pair.first.Scalar();
+    const auto [first, is_new] = lines.try_emplace(name, line_of(pair.first));
+    constexpr std::array<std::string_view, 10> kSections = {
+        "MODEL_ARGS", "args", "arguments", "ENV_VARS", "env", "environment", "devices", "gpus", "npus", "world_size"};
+    if (!is_new && std::ranges::find(kSections, name) != kSections.end())
+      return bad_input(fmt::format("{}: {} is there twice, first in line {}; keep one", at(file, line_of(pair.first)),
+                                   shown(name), first->second));
+  }
+  return {};
 }
 
 Status read_map(const YAML::Node& root, MapReader& reader) {
@@ -135,6 +176,7 @@ Result<ArgumentFile> read_yaml(std::string_view text, std::string_view file) {
       return bad_input(
           fmt::format("{}: the arguments are not a map of name: value; write `--num-layers: 32` lines under it",
                       at(file, line_of(arguments))));
+    if (Status status = refuse_second_section(root, file); !status) return status.error();
     MapReader reader(file, out);
     if (Status status = read_map(root, reader); !status) return status.error();
   } catch (const YAML::Exception& error) {
@@ -193,6 +235,9 @@ class OptionReader {
       if (!launcher && !out_.set.arguments.empty()) {
         if (const std::string wrong = not_a_value(text); !wrong.empty())
           return bad_input(fmt::format("{}: {}", at(file_, word.line(1)), wrong));
+        if (!text.empty() && text.find_first_not_of(" \t\r") == std::string::npos && !has_room(text))
+          return bad_input(fmt::format("{}: a blank behind the backslash ends the command here; remove the blank",
+                                       at(file_, word.line(1))));
       }
       if (is_option(text)) {
         begin(word);

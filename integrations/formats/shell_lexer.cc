@@ -109,8 +109,17 @@ class Lexer {
     }
   }
 
+  /// An option, as far as its first letter: no word of a test or of arithmetic.
+  [[nodiscard]] bool holds_option(const std::vector<ShellWord>& words) const {
+    return std::ranges::any_of(words, [this](const ShellWord& word) {
+      const std::string_view text = script_.substr(word.begin, word.end - word.begin);
+      return text.size() > 2 && text.starts_with("--") && text[2] >= 'a' && text[2] <= 'z';
+    });
+  }
+
   void separate() {
     const char c = peek();
+    if (c == '(' && holds_option(command_.words)) unended_.parenthesis = std::min(unended_.parenthesis, at_);
     if (c == '&' && (peek(1) == '>')) {  // &> file
       ++at_;
       redirect();
@@ -196,6 +205,7 @@ class Lexer {
     while (at_ < script_.size() && peek() != ')') {
       if (skip_continuation()) continue;
       if (is_one_of(peek(), " \t\r\n;&|<>(")) {
+        if (peek() == '(' && holds_option(array.items)) unended_.parenthesis = std::min(unended_.parenthesis, at_);
         ++at_;
       } else if (peek() == '#') {
         at_ = std::min(script_.find('\n', at_), script_.size());

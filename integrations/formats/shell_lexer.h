@@ -34,6 +34,7 @@ struct ShellUnended {
   std::size_t bracket = std::string_view::npos;        ///< `${` or `$(`
   std::size_t array = std::string_view::npos;          ///< `NAME=(`
   std::size_t here_document = std::string_view::npos;  ///< its `<<`; to the shell it ends with the script
+  std::size_t parenthesis = std::string_view::npos;    ///< a `(` among options: no shell runs that
 };
 [[nodiscard]] ShellUnended find_unended(std::string_view script);
 

@@ -81,8 +81,8 @@ class Reader {
     if (best_.arguments.empty())
       return bad_input(
           fmt::format("{}: no command starts a Python script with options like --num-layers, and no "
-                      "variable holds such options",
-                      file_));
+                      "variable holds such options; here-documents, loops and other scripts do not count{}",
+                      file_, notes_.empty() ? "" : fmt::format(" ({})", notes_.front())));
     for (const auto& [name, variable] : variables_.all())
       if (variable.items.size() == 1)
         best_.variables.push_back({.name = name, .value = variable.items.front(), .exported = variable.exported});
@@ -327,6 +327,9 @@ Result<ShellScript> read_shell_script(std::string_view text, std::string_view fi
   if (unended.bracket != std::string_view::npos)
     return bad_input(fmt::format("{}:{}: this {} never ends; close it", file_name, line_of(unended.bracket),
                                  shown(text.substr(unended.bracket, 8))));
+  if (unended.parenthesis != std::string_view::npos)
+    return bad_input(fmt::format("{}:{}: a shell refuses this ( among options; put the value in quotes", file_name,
+                                 line_of(unended.parenthesis)));
   if (unended.array != std::string_view::npos) {
     const std::string_view name = text.substr(unended.array, text.find_first_of("=+", unended.array) - unended.array);
     return bad_input(

@@ -26,6 +26,14 @@ std::size_t name_length(std::string_view text) {
   return length;
 }
 
+/// Between quotes, `$@` and `${NAME[@]}` are as many words as they hold: of none, no word.
+bool is_list(std::string_view quoted) {
+  if (quoted.starts_with("$@") || quoted.starts_with("${@")) return true;
+  if (!quoted.starts_with("${")) return false;
+  const std::string_view inner = quoted.substr(2);
+  return inner.substr(name_length(inner)).starts_with("[@]");
+}
+
 }  // namespace
 
 /// Fields under construction.
@@ -116,8 +124,9 @@ void ShellVariables::expand_into(std::size_t begin, std::size_t end, bool quoted
       for (std::size_t i = at + 1; i + 1 < unit; ++i) out.add(script_[i], line_at(i));
       at = unit;
     } else if (c == '"' && !quoted) {
-      out.started = true;
-      expand_into(at + 1, std::max(at + 1, unit - 1), true, out, depth + 1);
+      const std::size_t stop = std::max(at + 1, unit - 1);
+      out.started |= !is_list(script_.substr(at + 1, stop - at - 1));
+      expand_into(at + 1, stop, true, out, depth + 1);
       at = unit;
     } else if (c == '$') {
       at = expand_dollar(at, end, quoted, out, depth);
@@ -193,7 +202,7 @@ void ShellVariables::expand_braces(std::size_t begin, std::size_t end, bool quot
     rest.remove_prefix(index.size());
   }
   if (length == 0) {
-    if (inner != "@" && inner != "*") leave(begin - 2, end + 1, out);
+    if (!inner.starts_with('@') && !inner.starts_with('*')) leave(begin - 2, end + 1, out);
     return;
   }
   if (rest.empty()) {

@@ -15,6 +15,17 @@ bool is_one_of(std::string_view text, const std::array<std::string_view, N>& wor
   return std::ranges::find(words, text) != words.end();
 }
 
+/// Python's numbers may have a `_` between two digits, 4_096.
+std::string without_bars(std::string_view text) {
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  std::string plain;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool between = i > 0 && i + 1 < text.size() && is_digit(text[i - 1]) && is_digit(text[i + 1]);
+    if (text[i] != '_' || !between) plain += text[i];
+  }
+  return plain;
+}
+
 }  // namespace
 
 std::optional<std::int64_t> whole_number(std::string_view text) {
@@ -24,9 +35,10 @@ std::optional<std::int64_t> whole_number(std::string_view text) {
 }
 
 std::optional<double> real_number(std::string_view text) {
+  const std::string plain = without_bars(text);
   double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size() || !std::isfinite(value)) return std::nullopt;
+  const auto [end, error] = std::from_chars(plain.data(), plain.data() + plain.size(), value);
+  if (error != std::errc{} || end != plain.data() + plain.size() || !std::isfinite(value)) return std::nullopt;
   return value;
 }
 

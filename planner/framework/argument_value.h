@@ -10,7 +10,7 @@
 
 namespace tidemark::framework {
 
-/// A whole number, also as `1.0` or `1e3`. Nothing: it is none, or its magnitude is 2^53 or more.
+/// A whole number, also as `1.0`, `1e3` or `4_096`. Nothing: it is none, or its magnitude is 2^53 or more.
 [[nodiscard]] std::optional<std::int64_t> whole_number(std::string_view text);
 
 /// A finite number.

@@ -18,6 +18,9 @@ Problem refuse_experts(const Draft& draft) {
   const std::int64_t expert = draft.run.parallel.expert;
   if (expert > 1 && moe.experts == 0 && draft.run.model.hybrid_pattern.empty())
     return wrong("expert-model-parallel-size", fmt::format("{} needs --num-experts", expert));
+  if (moe.experts > 0 && draft.run.parallel.tensor > 1 && !draft.run.parallel.sequence_parallel)
+    return wrong("tensor-model-parallel-size",
+                 fmt::format("{} beside --num-experts needs --sequence-parallel", draft.run.parallel.tensor));
   if (moe.capacity_factor > 0 && moe.experts > 0 && moe.dispatcher == Dispatcher::allgather)
     return wrong("moe-expert-capacity-factor",
                  "the allgather dispatcher, the default, has no capacity; add --moe-token-dispatcher-type alltoall");

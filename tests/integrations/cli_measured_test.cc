@@ -243,6 +243,11 @@ TEST_F(Measured, WhatCannotBeReadIsNamedAndNothingIsWritten) {
   expect_refused(place, with(calibrate, {"--measured", "few.csv"}), "--megatron-args: measured memory needs");
   expect_refused(place, with(calibrate, {"--megatron-args", "run.yaml", "--measured", "few.csv"}),
                  "^few\\.csv: holds no rank");
+  expect_refused(place, with(calibrate, {"--megatron-args", "run.yaml", "--measured", "few.csv", "--rank", "3"}),
+                 "--rank: few\\.csv names its ranks itself; drop it");
+  place.write("cut.sh", "torchrun p.py --num-layers 2 --hidden-size 512 \\\n # --bf16 \\\n  --seq-length 64\n");
+  expect_refused(place, {"estimate", "--megatron-args", "cut.sh"},
+                 "it is not given.* \\(cut.sh:3: a line begins with '--seq-length'");
   expect_refused(place, with(calibrate, {"--truth", "runs.json", "--case", "smal"}), "did you mean 'small'");
   expect_refused(place, with(calibrate, {"--truth", "runs.json", "--case", "small"}), "--variant");
   expect_refused(place, with(calibrate, {"--truth", "runs.json", "--case", "npu", "--rank", "3"}), "holds no rank 3");

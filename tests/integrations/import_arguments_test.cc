@@ -123,7 +123,8 @@ INSTANTIATE_TEST_SUITE_P(
         Expansion{"Function", "f() {\n A=6\n}", "--x $A", "6"},
         Expansion{"HereDocument", "A=5\ncat <<'END'\nA=6\nEND", "--x $A", "5"},
         Expansion{"Command", "", "--x $(date)", "$(date)"}, Expansion{"Unknown", "", "--x $A", "$A"},
-        Expansion{"OwnArguments", "", "--x \"$@\"", ""}),
+        Expansion{"OwnArguments", "", "--x 3 \"$@\" \"${@:2}\" ${@}", "3"},
+        Expansion{"EmptyArray", "A=()", "--x 3 \"${A[@]}\"", "3"}, Expansion{"EmptyText", "A=", "--x \"$A\"", ""}),
     [](const auto& test) { return std::string(test.param.name); });
 
 TEST(LaunchScript, IsFoundInsideOtherCommands) {
@@ -187,7 +188,7 @@ TEST(LaunchScript, NamesAnUnknownNumberOfNodes) {
 }
 
 TEST(LaunchScript, NamesLinesThatWereCutOff) {
-  for (const char* cut : {"\n", " \\\n # --y \\\n", " \\ \n"}) {
+  for (const char* cut : {"\n", " \\\n # --y \\\n"}) {
     const ArgumentFile file = read(std::string("torchrun pretrain.py --bf16") + cut + "  --x 3\n");
     EXPECT_EQ(value_of(file, "x"), "absent") << cut;
     ASSERT_EQ(file.notes.size(), 1U) << cut;
@@ -203,6 +204,26 @@ TEST(LaunchScript, NamesWhatNeverEndsAndWhatIsStartedTwice) {
   const std::string tool = "python tool.py --input a\n";
   EXPECT_TRUE(read(tool + "python p.py --num-layers 1 --y\n").notes.empty());
   EXPECT_EQ(read("python p.py --num-layers 1\npython p.py --num-layers 2 --y\n").notes.size(), 1U);
+}
+
+TEST(LaunchScript, RefusesParenthesesAmongOptions) {
+  const std::string line = "a shell refuses this ( among options; put the value in quotes";
+  EXPECT_EQ(refusal_of("", "--moe-layer-freq ([0]*3+[1]*5) --swiglu"), "run.sh:1: " + line);
+  EXPECT_EQ(refusal_of("A=(--moe-layer-freq ([0]*3+[1]*5) --swiglu)\n", "${A[@]}"), "run.sh:1: " + line);
+  EXPECT_EQ(x_of("f() { true; }\nif [[ $1 == --a* ]]; then (cd b && ls --all); fi", "--x '([0]*3)'"), "([0]*3)");
+}
+
+TEST(LaunchScript, RefusesABlankBehindABackslash) {
+  EXPECT_EQ(refusal_of("", "--hidden-size 16 \\ \n  --swiglu"),
+            "run.sh:1: a blank behind the backslash ends the command here; remove the blank");
+  EXPECT_EQ(refusal_of("", "--bf16 \\ \n"), refusal_of("", "--hidden-size 16 \\ \n"));
+  EXPECT_EQ(x_of("", "--x ' '"), " ");
+}
+
+TEST(LaunchScript, WithoutACommandSaysWhatWasLeftOut) {
+  const auto file = read_arguments("for T in 1 2; do\ntorchrun pretrain.py --num-layers 4\ndone\n", "run.sh");
+  ASSERT_FALSE(file.ok());
+  EXPECT_NE(file.error().message.find("(run.sh:1: `for` is not followed"), std::string::npos) << file.error().message;
 }
 
 TEST(LaunchScript, NamesAQuotationThatNeverEnds) {
@@ -311,6 +332,24 @@ TEST(ArgumentMap, ThatIsNoneIsRefusedInOneLine) {
     EXPECT_TRUE(file.error().message.starts_with("a.yaml")) << file.error().message;
     EXPECT_EQ(file.error().message.find('\n'), std::string::npos);
   }
+}
+
+TEST(ArgumentMap, TakesTheDefaultsOfVariables) {
+  const ArgumentFile file =
+      read("--num-layers: ${L:-4}\n--seq-length: ${S}\n--x: [\"${A:-1}\", \"${B-2}\"]\n", "a.yaml");
+  EXPECT_EQ(value_of(file, "num-layers"), "4");
+  EXPECT_EQ(value_of(file, "seq-length"), "${S}");
+  EXPECT_EQ(value_of(file, "x"), "1 2");
+}
+
+TEST(ArgumentMap, NamesMembersThatAreThereTwice) {
+  const ArgumentFile file = read("{\"num-layers\": 4,\n\"bf16\": true, \"bf16\": true,\n\"num_layers\": 8}", "a.json");
+  EXPECT_EQ(value_of(file, "num_layers"), "8");
+  ASSERT_EQ(file.notes.size(), 1U);
+  EXPECT_EQ(file.notes[0], "a.json:3: --num-layers is there twice, '4' before and '8' here; the last counts");
+  const auto sections = read_arguments("args: {num-layers: 4}\ngpus: 8\ngpus: 16\n", "a.yaml");
+  ASSERT_FALSE(sections.ok());
+  EXPECT_EQ(sections.error().message, "a.yaml:3: 'gpus' is there twice, first in line 2; keep one");
 }
 
 TEST(ArgumentMap, SuggestsWhatWasMeant) {

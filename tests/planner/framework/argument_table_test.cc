@@ -102,8 +102,9 @@ TEST(ArgumentTable, SaysWhatMayFollowAnArgument) {
 TEST(ArgumentTable, ARecordOfARunThatStartedIsNotRefused) {
   RunHints hints;
   hints.recorded = true;
-  for (const char* more : {"--expert-model-parallel-size 2", "--recompute-granularity full",
-                           "--max-position-embeddings 512", "--use-precision-aware-optimizer"})
+  for (const char* more :
+       {"--expert-model-parallel-size 2", "--recompute-granularity full", "--max-position-embeddings 512",
+        "--use-precision-aware-optimizer", "--num-experts 8 --tensor-model-parallel-size 2"})
     EXPECT_TRUE(import_small(more, hints).ok()) << more;
 }
 
@@ -171,6 +172,11 @@ TEST(ArgumentTable, ShardedGradientsHoldLessThanWholeOnesAndMoreThanShardedWeigh
   EXPECT_EQ(judged.back().standing, Standing::not_understood);
 }
 
+TEST(ArgumentTable, ReadsWholeNumbersAsPythonDoes) {
+  for (const char* layers : {"1_0", "1e1", "10.0", "010"})
+    EXPECT_EQ(small_run(std::string("--num-layers ") + layers).model.layers, 10) << layers;
+}
+
 TEST(ArgumentTable, CountsTheIdANullTokenizerAdds) {
   const std::string null = "--tokenizer-type NullTokenizer --make-vocab-size-divisible-by 128 --vocab-size ";
   EXPECT_EQ(small_run(null + "128255").model.vocabulary.padded, 128256);
@@ -216,6 +222,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadArgument{"Zero", "--hidden-size 0", "from 1 to"},
         BadArgument{"Negative", "--micro-batch-size -1", "from 1 to"},
         BadArgument{"Fraction", "--num-layers 1.5", "whole number"},
+        BadArgument{"TwoBars", "--num-layers 1__2", "whole number"},
         BadArgument{"Huge", "--hidden-size 99999999999999999999", "--hidden-size"},
         BadArgument{"NotFinite", "--hidden-dropout nan", "--hidden-dropout"},
         BadArgument{"SwitchWithText", "--swiglu maybe", "it is a switch"},
@@ -245,6 +252,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadArgument{"ChunksOfOneRank", "--num-virtual-stages-per-pipeline-rank 2", "more than one pipeline rank"},
         BadArgument{"UnknownVocabulary", "--tokenizer-type NullTokenizer", "give --vocab-size"},
         BadArgument{"ExpertsOfNoModel", "--expert-model-parallel-size 2", "2 needs --num-experts"},
+        BadArgument{"ExpertsOfWholeSequences", "--num-experts 8 --tensor-model-parallel-size 2",
+                    "2 beside --num-experts needs --sequence-parallel"},
         BadArgument{"FullWithoutMethod", "--recompute-granularity full", "full needs --recompute-method"},
         BadArgument{"MethodOfSelective", "--recompute-granularity selective --recompute-method block", "takes none"},
         BadArgument{"FewPositions", "--max-position-embeddings 512", "fewer than the 1024 of a sequence"},
@@ -309,14 +318,15 @@ TEST(DerivedSizes, FollowTheFrameworksDefaults) {
 TEST(DerivedSizes, SplitDevicesBetweenDenseAndExpertGroups) {
   const TrainingRun run = small_run(
       "--tensor-model-parallel-size 2 --context-parallel-size 2 --pipeline-model-parallel-size 2 --num-experts 8 "
-      "--expert-model-parallel-size 4 --expert-tensor-parallel-size 1 --nproc_per_node 8 --nnodes 4");
+      "--expert-model-parallel-size 4 --expert-tensor-parallel-size 1 --nproc_per_node 8 --nnodes 4 "
+      "--sequence-parallel");
   EXPECT_EQ(run.parallel.world, 32);
   EXPECT_EQ(run.parallel.data, 4);
   EXPECT_EQ(run.parallel.expert_data, 4);
   EXPECT_EQ(run.batch.micro_batches, 2);
   const TrainingRun extended = small_run(
       "--tensor-model-parallel-size 2 --num-experts 8 --expert-model-parallel-size 2 "
-      "--moe-tp-extend-ep",
+      "--moe-tp-extend-ep --sequence-parallel",
       on_ascend());
   EXPECT_EQ(extended.parallel.expert, 4);
   EXPECT_EQ(extended.parallel.expert_tensor, 1);
@@ -327,7 +337,7 @@ TEST(DerivedSizes, AssumeTheLeastDevicesThatFit) {
   EXPECT_EQ(small_run("--tensor-model-parallel-size 2").parallel.world, 8);
   const TrainingRun run = small_run(
       "--num-experts 12 --expert-model-parallel-size 6 --expert-tensor-parallel-size 1 "
-      "--tensor-model-parallel-size 4 --pipeline-model-parallel-size 2");
+      "--tensor-model-parallel-size 4 --pipeline-model-parallel-size 2 --sequence-parallel");
   EXPECT_EQ(run.parallel.world, 24);
   EXPECT_EQ(run.parallel.data, 3);
   EXPECT_EQ(run.parallel.expert_data, 2);
@@ -567,7 +577,7 @@ Result<PlannedRun> small_job(std::string_view more, const RunHints& hints = {}) 
 TEST(ToJob, SaysWhatARunSays) {
   auto planned = small_job(
       "--tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 --num-experts 8 --expert-model-parallel-size 4 "
-      "--expert-tensor-parallel-size 1 --moe-layer-freq ([0]*2+[1]*10) --mtp-num-layers 1 --swiglu "
+      "--expert-tensor-parallel-size 1 --moe-layer-freq ([0]*2+[1]*10) --mtp-num-layers 1 --swiglu --sequence-parallel "
       "--untie-embeddings-and-output-weights --use-distributed-optimizer --micro-batch-size 1 --recompute-activations "
       "--pipeline-model-parallel-layout Et*7|t*5mL --multi-latent-attention --q-lora-rank 64 --kv-lora-rank 32");
   ASSERT_TRUE(planned.ok()) << planned.error().message;
