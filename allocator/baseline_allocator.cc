@@ -1,72 +1,30 @@
 #include "allocator/baseline_allocator.h"
 
 #include <algorithm>
-#include <array>
 #include <cassert>
 #include <deque>
 #include <map>
-#include <set>
-#include <tuple>
-#include <unordered_map>
 #include <utility>
 #include <vector>
+
+#include "allocator/baseline_pieces.h"
 
 namespace tidemark {
 namespace {
 
 constexpr Bytes kMinBlock = 512;
-constexpr Bytes kSmallRequest = kMiB;       // up to this: small pool
-constexpr Bytes kSmallSegment = 2 * kMiB;   // also the granule of the small pool's expandable segments
-constexpr Bytes kLargeSegment = 20 * kMiB;  // of the large pool
-constexpr Bytes kOwnSegment = 10 * kMiB;    // from this on a request gets a segment of its own size
+constexpr Bytes kSmallRequest = kMiB;     // up to this: small pool
+constexpr Bytes kOwnSegment = 10 * kMiB;  // from this on a request gets a segment of its own size
 constexpr Bytes kSegmentRounding = 2 * kMiB;
 constexpr Bytes kMostUnsplit = 20 * kMiB;  // a block of max_split or more may be this much too large
-
-struct Pool;
-
-/// A piece of a segment. Neighbours are linked; address space without memory (expandable) is a piece too.
-struct Piece {
-  Pool* pool = nullptr;
-  StreamHandle stream{};
-  Address address = 0;
-  Bytes size = 0;
-  bool in_use = false;  // in the caller's hands
-  bool mapped = true;
-  Address segment = 0;  // start of its segment
-  Piece* previous = nullptr;
-  Piece* next = nullptr;
-  std::set<StreamHandle> uses;  // by record_stream
-  int events = 0;               // not complete yet
-
-  [[nodiscard]] bool is_idle() const { return !in_use && events == 0 && uses.empty(); }
-};
-
-struct BySize {
-  static auto key(const Piece* block) { return std::tuple(block->stream, block->size, block->address); }
-  bool operator()(const Piece* a, const Piece* b) const { return key(a) < key(b); }
-};
-using PieceSet = std::set<Piece*, BySize>;
-
-struct Pool {
-  bool small = false;
-  PieceSet idle;      // with memory
-  PieceSet unmapped;  // expandable only
-
-  [[nodiscard]] Bytes granule() const { return small ? kSmallSegment : kLargeSegment; }
-};
-
-/// Least element a search by size may answer with.
-Piece probe(StreamHandle stream, Bytes size) {
-  Piece block;
-  block.stream = stream;
-  block.size = size;
-  return block;
-}
 
 }  // namespace
 
 struct BaselineAllocator::State {
-  State(Device& on, const Options& given) : device(on), options(given) { pools[0].small = true; }
+  using Piece = BaselinePiece;
+  using Pool = BaselinePool;
+
+  State(Device& on, const Options& given) : device(on), options(given) {}
 
   ~State() {
     for (auto& [stream, waiting] : parked)
@@ -83,13 +41,13 @@ struct BaselineAllocator::State {
   DeviceCode allocate(Bytes bytes, StreamHandle stream, Address& address) {
     process_events();
     const Bytes size = round_up(bytes + device.traits().tail_pad_bytes, kMinBlock);
-    Pool& pool = pools[size <= kSmallRequest ? 0 : 1];
+    Pool& pool = pieces.pools[size <= kSmallRequest ? 0 : 1];
     Piece* block = find_idle(pool, stream, size);
     if (block == nullptr) {
       const DeviceCode code = grow_or_make_room(pool, stream, size, block);
       if (code != DeviceCode::ok) return code;
     }
-    if (should_split(*block, size)) split(*block, size);
+    if (should_split(*block, size)) pieces.split(*block, size);
     block->in_use = true;
     change(counts.allocated_bytes, counts.peak_allocated_bytes, block->size);
     change(counts.active_bytes, counts.peak_active_bytes, block->size);
@@ -98,7 +56,7 @@ struct BaselineAllocator::State {
   }
 
   void free(Address address) {
-    Piece& block = get(address);
+    Piece& block = pieces.get(address);
     assert(block.in_use);
     block.in_use = false;
     counts.allocated_bytes -= block.size;
@@ -123,7 +81,7 @@ struct BaselineAllocator::State {
 
   /// Best fit, taken out of the idle set; nullptr: none.
   Piece* find_idle(Pool& pool, StreamHandle stream, Bytes size) {
-    Piece least = probe(stream, size);
+    Piece least = Pool::probe(stream, size);
     auto found = pool.idle.lower_bound(&least);
     if (found == pool.idle.end() || (*found)->stream != stream) return nullptr;
     if (options.expandable) found = prefer_less_room(pool, found);
@@ -136,7 +94,7 @@ struct BaselineAllocator::State {
   }
 
   /// A block that could grow counts with what it could grow to: the tail of the segment is used last.
-  static PieceSet::iterator prefer_less_room(const Pool& pool, PieceSet::iterator found) {
+  static Pool::Pieces::iterator prefer_less_room(const Pool& pool, Pool::Pieces::iterator found) {
     const auto room = [](const Piece* block) {
       return block->size + (block->next != nullptr && !block->next->mapped ? block->next->size : 0);
     };
@@ -152,56 +110,12 @@ struct BaselineAllocator::State {
     return size < options.max_split_bytes && rest > kSmallRequest;
   }
 
-  /// Cuts the block to `size`; the rest becomes an idle block behind it.
-  void split(Piece& block, Bytes size) {
-    Piece& rest = insert_behind(block, size);
-    set_of(rest).insert(&rest);
-  }
-
-  Piece& insert_behind(Piece& block, Bytes size) {
-    Piece& rest = add_block(*block.pool, block.stream, block.address + static_cast<Address>(size), block.size - size);
-    rest.segment = block.segment;
-    rest.mapped = block.mapped;
-    rest.previous = &block;
-    rest.next = block.next;
-    if (rest.next != nullptr) rest.next->previous = &rest;
-    block.next = &rest;
-    block.size = size;
-    return rest;
-  }
-
   // ---- free and merge -----------------------------------------------------------------------------------------------
 
   void make_idle(Piece& block) {
     counts.active_bytes -= block.size;
-    join_neighbours(block);
-    set_of(block).insert(&block);
-  }
-
-  void join_neighbours(Piece& block) {
-    for (Piece* neighbour : {block.previous, block.next})
-      if (neighbour != nullptr && neighbour->is_idle() && neighbour->mapped == block.mapped) absorb(block, *neighbour);
-  }
-
-  /// `other`, idle and beside it, becomes part of the block.
-  void absorb(Piece& block, Piece& other) {
-    set_of(other).erase(&other);
-    Piece& left = &other == block.previous ? other : block;
-    Piece& right = &other == block.previous ? block : other;
-    const Address start = left.address;
-    Piece* const previous = left.previous;
-    Piece* const next = right.next;
-    const Bytes size = left.size + right.size;
-    auto kept = blocks.extract(block.address);
-    blocks.erase(other.address);
-    block.address = start;
-    block.size = size;
-    block.previous = previous;
-    block.next = next;
-    if (previous != nullptr) previous->next = &block;
-    if (next != nullptr) next->previous = &block;
-    kept.key() = start;
-    blocks.insert(std::move(kept));
+    pieces.join_neighbours(block);
+    BaselinePieces::set_of(block).insert(&block);
   }
 
   // ---- growth -------------------------------------------------------------------------------------------------------
@@ -224,15 +138,15 @@ struct BaselineAllocator::State {
 
   DeviceCode add_segment(Pool& pool, StreamHandle stream, Bytes size, Piece*& block) {
     Bytes bytes = round_up(size, kSegmentRounding);
-    if (size < kOwnSegment) bytes = kLargeSegment;
-    if (size <= kSmallRequest) bytes = kSmallSegment;
+    if (size < kOwnSegment) bytes = Pool::kLargeSegment;
+    if (size <= kSmallRequest) bytes = Pool::kSmallSegment;
     Address address = 0;
     const DeviceCode code = device.allocate_plain(bytes, address);
     if (code != DeviceCode::ok) return code;
     segments[address] = bytes;
     ++counts.segments;
     change(counts.reserved_bytes, counts.peak_reserved_bytes, bytes);
-    block = &add_block(pool, stream, address, bytes);
+    block = &pieces.add(pool, stream, address, bytes);
     return DeviceCode::ok;
   }
 
@@ -262,7 +176,7 @@ struct BaselineAllocator::State {
 
   /// An idle run of `size` that ends in unmapped space; nullptr: none in this pool and stream.
   Piece* find_room(Pool& pool, StreamHandle stream, Bytes size) {
-    Piece least = probe(stream, 0);
+    Piece least = Pool::probe(stream, 0);
     for (auto at = pool.unmapped.lower_bound(&least); at != pool.unmapped.end() && (*at)->stream == stream; ++at) {
       Piece* first = *at;
       if (first->previous != nullptr && first->previous->is_idle()) first = first->previous;
@@ -284,7 +198,7 @@ struct BaselineAllocator::State {
     code = device.reserve(bytes, address);
     if (code != DeviceCode::ok) return code;
     segments[address] = bytes;
-    block = &add_block(pool, stream, address, bytes);
+    block = &pieces.add(pool, stream, address, bytes);
     block->mapped = false;
     pool.unmapped.insert(block);
     return DeviceCode::ok;
@@ -299,9 +213,9 @@ struct BaselineAllocator::State {
     counts.segments += bytes / block.pool->granule();
     change(counts.reserved_bytes, counts.peak_reserved_bytes, bytes);
     block.pool->unmapped.erase(&block);
-    if (bytes < block.size) split(block, bytes);
+    if (bytes < block.size) pieces.split(block, bytes);
     block.mapped = true;
-    join_neighbours(block);
+    pieces.join_neighbours(block);
     block.pool->idle.insert(&block);
     return DeviceCode::ok;
   }
@@ -311,7 +225,7 @@ struct BaselineAllocator::State {
   /// With a split limit, large segments are given back one by one first. true: enough went.
   bool release_some(Pool& pool, StreamHandle stream, Bytes size) {
     if (options.expandable || options.max_split_bytes == Options{}.max_split_bytes) return false;
-    Piece least = probe(stream, std::max(size, options.max_split_bytes));
+    Piece least = Pool::probe(stream, std::max(size, options.max_split_bytes));
     auto found = pool.idle.lower_bound(&least);
     if (found != pool.idle.end() && (*found)->stream == stream) {
       release_segment(**found);
@@ -330,7 +244,7 @@ struct BaselineAllocator::State {
 
   void release_cached() {
     wait_for_parked();
-    for (Pool& pool : pools) {
+    for (Pool& pool : pieces.pools) {
       const std::vector<Piece*> idle(pool.idle.begin(), pool.idle.end());
       for (Piece* block : idle) {
         if (options.expandable)
@@ -348,7 +262,7 @@ struct BaselineAllocator::State {
     counts.reserved_bytes -= block.size;
     block.pool->idle.erase(&block);
     segments.erase(block.address);
-    blocks.erase(block.address);
+    pieces.erase(block.address);
   }
 
   /// Takes the memory behind the whole granules of an idle block away.
@@ -364,19 +278,19 @@ struct BaselineAllocator::State {
     pool.idle.erase(&block);
     Piece* gone = &block;
     if (first > begin) {
-      gone = &insert_behind(block, first - begin);
+      gone = &pieces.insert_behind(block, first - begin);
       pool.idle.insert(&block);
     }
-    if (gone->size > last - first) split(*gone, last - first);
+    if (gone->size > last - first) pieces.split(*gone, last - first);
     gone->mapped = false;
-    join_neighbours(*gone);
+    pieces.join_neighbours(*gone);
     pool.unmapped.insert(gone);
   }
 
   /// Takes the memory behind a whole segment away, whoever uses it.
   void unmap_all(Address segment) {
     Address begin = segment;  // of the run of mapped pieces up to here
-    for (const Piece* piece = &get(segment); piece != nullptr; piece = piece->next) {
+    for (const Piece* piece = &pieces.get(segment); piece != nullptr; piece = piece->next) {
       const Address end = piece->address + static_cast<Address>(piece->size);
       if (!piece->mapped) begin = end;
       const bool run_ends = piece->next == nullptr || !piece->next->mapped;
@@ -428,30 +342,10 @@ struct BaselineAllocator::State {
     peak = std::max(peak, current);
   }
 
-  static PieceSet& set_of(const Piece& block) { return block.mapped ? block.pool->idle : block.pool->unmapped; }
-
-  Piece& get(Address address) {
-    const auto found = blocks.find(address);
-    assert(found != blocks.end());
-    return *found->second;
-  }
-
-  Piece& add_block(Pool& pool, StreamHandle stream, Address address, Bytes size) {
-    auto block = std::make_unique<Piece>();
-    block->pool = &pool;
-    block->stream = stream;
-    block->address = block->segment = address;
-    block->size = size;
-    Piece& added = *block;
-    blocks.emplace(address, std::move(block));
-    return added;
-  }
-
   Device& device;
   Options options;
   Counts counts;
-  std::array<Pool, 2> pools;  // small, large
-  std::unordered_map<Address, std::unique_ptr<Piece>> blocks;
+  BaselinePieces pieces;
   std::map<Address, Bytes> segments;  // as taken from the device
   std::map<StreamHandle, std::deque<Parked>> parked;
   std::vector<EventHandle> spare_events;
@@ -471,7 +365,7 @@ void BaselineAllocator::free(Address address) {
 }
 
 void BaselineAllocator::record_stream(Address address, StreamHandle stream) {
-  Piece& block = state_->get(address);
+  BaselinePiece& block = state_->pieces.get(address);
   if (stream != block.stream) block.uses.insert(stream);
 }
 
