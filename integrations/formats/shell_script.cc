@@ -45,6 +45,16 @@ Truth compare(const ShellText& a, std::string_view operation, const ShellText& b
   return answers[static_cast<std::size_t>(found - kOrders.begin())];
 }
 
+/// `$TP` or `${TP}`, which the script never sets.
+bool is_never_set(const ShellText& text) {
+  std::string_view name = text.characters;
+  if (!text.unresolved || !name.starts_with('$')) return false;
+  name.remove_prefix(1);
+  if (name.starts_with('{') && name.ends_with('}')) name = name.substr(1, name.size() - 2);
+  return !name.empty() && name.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_") ==
+                              std::string_view::npos;
+}
+
 /// The words between `[` and `]`.
 Truth test(std::span<const ShellText> words) {
   if (!words.empty() && words.front().characters == "!") {
@@ -52,6 +62,8 @@ Truth test(std::span<const ShellText> words) {
     return truth ? Truth(!*truth) : truth;
   }
   if (words.size() == 3) return compare(words[0], words[1].characters, words[2]);
+  // The other way to write a default, `[ -z "$TP" ] && TP=8`; what is to happen where one is set stays open.
+  if (words.size() == 2 && words[0].characters == "-z" && is_never_set(words[1])) return true;
   if (words.size() == 2 && !words[1].unresolved) {
     if (words[0].characters == "-z") return words[1].characters.empty();
     if (words[0].characters == "-n") return !words[1].characters.empty();

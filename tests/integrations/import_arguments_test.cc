@@ -116,6 +116,8 @@ INSTANTIATE_TEST_SUITE_P(
         Expansion{"Elif", "A=5\nif [ $A = 4 ]; then B=1; elif [ $A -le 5 ]; then B=3; else B=2; fi", "--x $B", "3"},
         Expansion{"Nested", "A=5\nif [ $A = 5 ]; then if [ $A = 6 ]; then B=1; else B=2; fi; fi", "--x $B", "2"},
         Expansion{"NotDecided", "B=1\nif [ $U = 5 ]; then B=2; else B=3; fi", "--x $B", "1"},
+        Expansion{"DefaultByTest", "if [ -z \"${U}\" ]; then B=2; fi; [[ -z $U ]] && A=1", "--x $A$B", "12"},
+        Expansion{"DefaultNotTaken", "U=5; [ -z \"$U\" ] && U=2; [ -z \"$(date)\" ] && U=3", "--x $U", "5"},
         Expansion{"And", "A=5; B=1; [ $A = 5 ] && B=2", "--x $B", "2"},
         Expansion{"Or", "A=5; B=1; [ $A = 5 ] || B=2", "--x $B", "1"},
         Expansion{"Loop", "A=5\nfor A in 1 2; do A=7; done", "--x $A", "5"},
