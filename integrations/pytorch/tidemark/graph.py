@@ -71,6 +71,7 @@ class Save:
     storage: int
     bytes: int  # of its storage
     uses: list[int] = dataclasses.field(default_factory=list)  # operations before which backward asks for it
+    until: list[int] = dataclasses.field(default_factory=list)  # last operations of the nodes that ask
 
 
 @dataclasses.dataclass

@@ -107,6 +107,7 @@ def _saves(recorder, ops, op_of):
             ):
                 last += 1
             save.uses.append(op_of[use])
+            save.until.append(op_of[last])
             for op in range(op_of[use], op_of[last] + 1):
                 if seen.storage not in ops[op].holds:
                     ops[op].holds.append(seen.storage)

@@ -10,6 +10,28 @@ _COLLECTIVE_NAMESPACES = ("c10d", "_c10d_functional", "_c10d_functional_autograd
 _DATA_DEPENDENT = ("aten::equal", "aten::is_nonzero")
 
 
+PASSES, COUNTS, CHANGES = range(3)
+
+_kinds = {}  # by id, which is quicker to look up than the kernel; kernels live as long as the process
+_names = {}
+
+
+def kind(func):
+    """PASSES: is neither counted nor recorded. CHANGES: an argument, in place; counts too."""
+    found = _kinds.get(id(func))
+    if found is None:
+        passes = is_query(func) or is_view(func)
+        found = _kinds[id(func)] = PASSES if passes else CHANGES if func._schema.is_mutable else COUNTS
+    return found
+
+
+def name(func):
+    found = _names.get(id(func))
+    if found is None:
+        found = _names[id(func)] = str(func)
+    return found
+
+
 @functools.cache
 def is_query(func):
     """Makes no tensor and changes none: asks for a property, or reads a number (which tolist() does unseen)."""

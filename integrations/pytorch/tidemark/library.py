@@ -4,7 +4,6 @@ import ctypes
 import functools
 import os
 import pathlib
-import shutil
 
 from .errors import InfeasibleError, TidemarkError
 
@@ -28,16 +27,15 @@ def _load(name):
     )
 
 
-def tool():
-    """Path of the command line tool: what TIDEMARK_TOOL says, the package's own, or the one on PATH."""
-    given = os.environ.get("TIDEMARK_TOOL")
-    here = [d / "tidemark" for d in _directories() if (d / "tidemark").exists()]
-    found = given or (str(here[0]) if here else shutil.which("tidemark"))
-    if not found:
-        raise TidemarkError(
-            "the tool `tidemark` is not found; install the package, or say where it is in TIDEMARK_TOOL"
-        )
-    return found
+class GraphOptions(ctypes.Structure):
+    """Of tidemark_graph_plan()."""
+
+    _fields_ = [
+        ("struct_size", ctypes.c_size_t),
+        ("budget_bytes", ctypes.c_int64),
+        ("effort_percent", ctypes.c_int32),
+        ("group_recompute", ctypes.c_int32),
+    ]
 
 
 class Statistics(ctypes.Structure):

@@ -1,8 +1,7 @@
-"""From a captured step and a budget to a plan, by the planner of `tidemark plan --graph`."""
+"""From a captured step and a budget to a plan, by the planner behind the C interface."""
 
+import ctypes
 import json
-import subprocess
-import tempfile
 
 from . import library
 from .errors import InfeasibleError, TidemarkError
@@ -45,14 +44,12 @@ def allocator_share(budget_bytes):
 
 def solve(text, budget_bytes):
     """The planner's answer to a step in JSON, parsed."""
-    with tempfile.NamedTemporaryFile("w", suffix=".json") as graph:
-        graph.write(text)
-        graph.flush()
-        command = [library.tool(), "plan", "--graph", graph.name, "--budget", f"{budget_bytes}B", "--format", "json"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode > 1 or not done.stdout:  # 1: the answer is no
-        raise TidemarkError(f"the planner did not answer: {done.stderr.strip()}")
-    return json.loads(done.stdout)
+    data = text.encode()
+    options = library.GraphOptions(struct_size=ctypes.sizeof(library.GraphOptions), budget_bytes=budget_bytes)
+    answer = ctypes.c_void_p()
+    size = ctypes.c_int64(len(data))
+    library.call("tidemark_graph_plan", data, size, b"the captured step", ctypes.byref(options), ctypes.byref(answer))
+    return json.loads(library.take_buffer(answer))
 
 
 def _infeasible(graph, budget_bytes, answer):

@@ -14,10 +14,10 @@ Thread rule: one session in a process, in the thread that runs forward and backw
 import functools
 import os
 import warnings
-import weakref
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode
 
 from . import allocator, kernels
 from .errors import SessionError
@@ -81,13 +81,13 @@ class Session:
         self._batches = compile_plan(self.plan)
         self._next_batch = 0
         self._state = None
-        self._backward_state = lambda: None
-        self._next_op = 0
+        self._lifted = False
         self._frames = ModuleFrames(self.model, self._begin)
         self._frames.__enter__()
         torch._C._autograd._push_saved_tensors_default_hooks(self._pack, self._unpack)
         self._mode = _Mode(self)
         self._mode.__enter__()
+        self._watch_the_loop()
         return self
 
     def __exit__(self, *error):
@@ -98,6 +98,8 @@ class Session:
             allocator.set_limit(self._limit)
         if self.plan.keeps_all:
             return
+        self._leave_the_loop()
+        self._lower()  # an optimizer that failed has not
         self._mode.__exit__(*error)
         torch._C._autograd._pop_saved_tensors_default_hooks()
         self._frames.__exit__()
@@ -140,6 +142,7 @@ class Session:
     # Forward
 
     def _begin(self):
+        self._lower()
         if os.getpid() != self._pid:
             raise SessionError("the session was begun in another process; begin one in each process after the fork")
         number = self._next_batch if self.marked is None else self.marked
@@ -170,7 +173,7 @@ class Session:
         if n >= len(calls) or calls[n] is None:
             self._depart(frame, f"{func} was not captured")
             return None
-        if calls[n].func != _name(func):
+        if calls[n].func != kernels.name(func):
             self._depart(frame, f"{func} is called where {calls[n].func} was captured")
             return None
         return calls[n]
@@ -178,7 +181,7 @@ class Session:
     def forward_call(self, func, args, kwargs):
         state = self._state
         planned = self._planned_call(self._frames.top, func)
-        if func._schema.is_mutable:
+        if kernels.kind(func) == kernels.CHANGES:
             for tensor in kernels.mutated(func, args, kwargs):
                 state.before_change(tensor, planned is not None)
         if planned is None:
@@ -208,7 +211,7 @@ class Session:
             storage = state.storage_of(tensor)
             saves = state.batch.saves.get((frame.path, frame.call), ())
             if storage is not None and n < len(saves) and saves[n] is not None and saves[n].storage == storage:
-                return state.save(tensor, storage, saves[n].use)
+                return state.save(tensor, saves[n])
         return KeptTensor(tensor)
 
     def _unpack(self, packed):
@@ -221,25 +224,45 @@ class Session:
             out = state.unpack(packed)
         if state is self._state:
             self._state = None  # from now on it lives as long as what autograd saved
-        if packed.use is not None:
-            self._backward_state = weakref.ref(state)
-            self._next_op = packed.use
-            self._bound = state.next_bound(packed.use)
         return out
 
-    def backward_call(self):
-        state = self._backward_state()
-        if state is None:
-            return
-        if self._bound is None or self._next_op < self._bound:
-            with self._mode.paused():
-                state.advance_to(self._next_op)
-            self._next_op += 1
+    # While backward or the optimizer runs, kernels need not pass through Python
 
+    def _lift(self):
+        if _get_current_dispatch_mode() is self._mode:
+            self._mode.__exit__(None, None, None)
+            self._lifted = True
 
-@functools.cache
-def _name(func):
-    return str(func)
+    def _lower(self):
+        if self._lifted:
+            self._lifted = False
+            self._mode.__enter__()
+
+    def _watch_the_loop(self):
+        self._hooks = [
+            register_optimizer_step_pre_hook(lambda *_: self._lift()),
+            register_optimizer_step_post_hook(lambda *_: self._lower()),
+        ]
+        self._engine = {name: getattr(torch.autograd, name) for name in ("backward", "grad")}
+        for name, function in self._engine.items():
+            setattr(torch.autograd, name, self._without_mode(function))
+
+    def _without_mode(self, function):
+        @functools.wraps(function)
+        def wrapped(*args, **kwargs):
+            self._lift()
+            try:
+                return function(*args, **kwargs)
+            finally:
+                self._lower()
+
+        return wrapped
+
+    def _leave_the_loop(self):
+        for name, function in self._engine.items():
+            setattr(torch.autograd, name, function)
+        for hook in self._hooks:
+            hook.remove()
 
 
 class _Mode(TorchDispatchMode):
@@ -255,13 +278,10 @@ class _Mode(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        if self._pauses or kernels.is_query(func) or kernels.is_view(func):
-            return func(*args, **kwargs)
         session = self._session
-        if in_backward():
-            session.backward_call()
+        if self._pauses or session._state is None or kernels.kind(func) == kernels.PASSES:
             return func(*args, **kwargs)
-        if session._state is None or not torch.is_grad_enabled():
+        if in_backward() or not torch.is_grad_enabled():
             return func(*args, **kwargs)
         return session.forward_call(func, args, kwargs)
 

@@ -1,6 +1,7 @@
 """What is to be done with every storage, as a schedule, and that schedule as instructions for a session."""
 
 import dataclasses
+import functools
 
 from .graph import Graph
 
@@ -58,6 +59,8 @@ class PlannedSave:
     storage: int
     bytes: int
     use: int | None  # operation before which backward asks for it
+    leaves: bool = False  # with the node of autograd's graph that asks: nobody needs it behind
+    last: bool = False  # not even rebuilt
 
 
 @dataclasses.dataclass
@@ -67,7 +70,6 @@ class PlannedBatch:
     calls: dict = dataclasses.field(default_factory=dict)
     saves: dict = dataclasses.field(default_factory=dict)
     steps: list = dataclasses.field(default_factory=list)
-    uses: list = dataclasses.field(default_factory=list)  # operations before which managed storages are asked for
 
 
 class Timeline:
@@ -101,9 +103,13 @@ class Timeline:
                     stays[s][-1][1] = position
         return stays
 
+    @functools.cached_property
+    def _positions(self):
+        return {op: position for position, op in enumerate(self.schedule) if not self.again[position]}
+
     def position_of(self):
         """Original operation -> its position."""
-        return {op: position for position, op in enumerate(self.schedule) if not self.again[position]}
+        return self._positions
 
     def residencies(self):
         """(storage, first position, last position) of every stay in memory, with what the framework itself holds."""
@@ -157,16 +163,22 @@ def compile_plan(plan):
             save.storage if save.storage in managed else None, save.bytes, min(save.uses, default=None)
         )
         _put(batch.saves.setdefault((save.site.path, save.site.call), []), save.site.ordinal, planned)
-        if save.storage in managed:
-            batch.uses.extend(save.uses)
     for batch, steps in zip(batches, _steps(plan, timeline, managed)):
         batch.steps = steps
-        batch.uses = sorted(set(batch.uses))
         due = {step.before for step in steps}
         for calls in batch.calls.values():
             for call in filter(None, calls):
                 call.due = call.first and call.op in due
     return batches
+
+
+def _say_whether_it_leaves(planned, save, timeline):
+    at = timeline.position_of()
+    until = max(until for use, until in zip(save.uses, save.until) if use == planned.use)
+    stays = timeline.stays[save.storage]
+    n = next(n for n, (first, last) in enumerate(stays) if first <= at[planned.use] <= last)
+    planned.leaves = stays[n][1] <= at[until]
+    planned.last = n + 1 == len(stays)
 
 
 def _put(places, ordinal, value):

@@ -13,13 +13,13 @@ from .schedule import BACK, RUN
 class SavedHandle:
     """What autograd keeps in the place of a tensor."""
 
-    __slots__ = ("state", "storage", "geometry", "use", "version")
+    __slots__ = ("state", "storage", "geometry", "planned", "version")
 
-    def __init__(self, state, storage, geometry, use):
+    def __init__(self, state, storage, geometry, planned):
         self.state = state
         self.storage = storage
         self.geometry = geometry
-        self.use = use
+        self.planned = planned
         self.version = state.versions.get(storage, 0)
 
 
@@ -60,9 +60,7 @@ class StepState:
         self.recorded = {}  # operation -> calls
         self.outstanding = {}  # storage -> saved tensors not asked for yet
         self.cursor = 0  # in batch.steps
-        self.position = -1  # last original operation before which all instructions are done
-        self.bound = len(batch.uses) and batch.uses[-1]
-        self.finished = False
+        self.sharing = {}  # (storage, operation): saved tensors that the node before it will ask for
 
     # Forward
 
@@ -90,9 +88,11 @@ class StepState:
                     self.get(s)
                     self.spared.add(s)
 
-    def save(self, tensor, storage, use):
+    def save(self, tensor, planned):
+        storage, key = planned.storage, (planned.storage, planned.use)
         self.outstanding[storage] = self.outstanding.get(storage, 0) + 1
-        return SavedHandle(self, storage, Geometry.of(tensor), use)
+        self.sharing[key] = self.sharing.get(key, 0) + 1
+        return SavedHandle(self, storage, Geometry.of(tensor), planned)
 
     # Progress
 
@@ -109,7 +109,6 @@ class StepState:
                     self._from_host(step.target)
             else:
                 self._drop(step)
-        self.position = max(self.position, op)
 
     def _run(self, op, kept):
         calls = self.recorded.get(op)
@@ -164,16 +163,25 @@ class StepState:
         return self.table[storage]
 
     def unpack(self, handle):
-        if not torch._C._autograd._get_current_graph_task_keep_graph():
-            self.outstanding[handle.storage] -= 1
-        if handle.use is not None:
-            self.advance_to(handle.use)
-        check_version(handle.geometry.size, self.versions.get(handle.storage, 0), handle.version)
-        return handle.geometry.over(self.get(handle.storage))
+        keep_graph = torch._C._autograd._get_current_graph_task_keep_graph()
+        storage, planned = handle.storage, handle.planned
+        if not keep_graph:
+            self.outstanding[storage] -= 1
+            self.sharing[storage, planned.use] -= 1
+        if planned.use is not None:
+            self.advance_to(planned.use)
+        check_version(handle.geometry.size, self.versions.get(storage, 0), handle.version)
+        out = handle.geometry.over(self.get(storage))
+        if planned.leaves and not keep_graph and self.sharing[storage, planned.use] == 0:
+            self._leave(storage, planned.last)
+        return out
 
-    def next_bound(self, op):
-        """The kernels of backward are counted up to the next operation that asks for a managed storage, not beyond."""
-        import bisect
-
-        at = bisect.bisect_right(self.batch.uses, op)
-        return self.batch.uses[at] if at < len(self.batch.uses) else None
+    def _leave(self, storage, last):
+        """The running node holds it, and nobody will after that."""
+        if (
+            self.outstanding[storage] > 0
+            if last
+            else self.makers.get(storage) not in self.recorded or storage in self.spared
+        ):
+            return
+        self._forget(storage)
