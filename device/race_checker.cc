@@ -1,13 +1,11 @@
 #include "device/race_checker.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cassert>
-#include <deque>
 #include <iterator>
 #include <utility>
 
+#include "device/race_reports.h"
 #include "device/race_shadow.h"
 
 namespace tidemark {
@@ -21,7 +19,6 @@ void join(Clock& into, const Clock& from) {
 }
 
 struct Actor {
-  std::string name;
   Clock clock;
   std::uint64_t host_version = 0;  ///< of the host's clock joined last
   bool alive = true;
@@ -33,39 +30,18 @@ struct EventClock {
   std::uint32_t epoch = 0;  ///< 0: never recorded
 };
 
-struct Freed {  ///< by address, not by memory
-  Address begin = 0, end = 0;
-  RaceTouch by;
-};
-constexpr std::size_t kRememberedFrees = 64;
-
 }  // namespace
 
-const char* name_of(RaceAccess access) {
-  switch (access) {
-    case RaceAccess::read:
-      return "reads";
-    case RaceAccess::write:
-      return "writes";
-    case RaceAccess::free:
-      return "frees";
-  }
-  return "touches";
-}
-
 struct RaceChecker::State {
-  std::size_t report_limit = 0;
-  std::vector<std::string> names{""};
+  explicit State(std::size_t report_limit) : reports(report_limit) {}
+
   std::vector<Actor> actors;
   std::vector<std::int16_t> dead_actors;
   std::uint64_t host_version = 1;
   std::vector<EventClock> events;
   std::vector<std::int32_t> dead_events;
   RaceShadow shadow;
-  std::deque<Freed> freed;
-  std::int64_t count = 0;
-  std::vector<RaceReport> reports;
-  std::vector<std::pair<std::int16_t, std::uint32_t>> told;  ///< earlier sides reported for the access at hand
+  RaceReports reports;
 
   [[nodiscard]] Actor& host() { return actors[0]; }
   [[nodiscard]] Actor& of(RaceActor actor) { return actors[static_cast<std::size_t>(actor)]; }
@@ -91,89 +67,24 @@ struct RaceChecker::State {
             .what = label.what};
   }
 
-  // What one access is checked with: who, what, and the piece of the shadow at hand.
-  struct Later {
+  // What one access is checked with: what it is, and what its actor knows.
+  struct Later : RaceReports::Later {
     const Actor& actor;
-    RaceTouch touch;
-    RaceRange range;
-    RaceAccess access;
   };
+  [[nodiscard]] Later later_of(RaceActor actor, const RaceRange& range, RaceAccess access, RaceLabel label) {
+    return {{.touch = touch_of(actor, range, label), .range = range, .access = access}, of(actor)};
+  }
   void check(const Later& later, const RaceTouch& earlier, RaceAccess how, Address begin, Address end);
   void check_all(const Later& later, const RaceSegment& segment, Address begin);
-  void report_conflict(const Later& later, const RaceTouch& earlier, RaceAccess how, Address begin, Address end);
-  void report_gap(const Later& later, Address begin, Address end);
-  [[nodiscard]] RaceSide side_of(const RaceTouch& touch, RaceAccess access, Address begin, Bytes bytes) const;
-  [[nodiscard]] std::string edge(const RaceSide& earlier, const Later& later) const;
 
   void read(const Later& later, RaceSegment& segment);
-  void remember_free(const RaceRange& range, const RaceTouch& by);
   template <class Visit>
   void walk(const Later& later, const Visit& visit);
 };
 
-RaceSide RaceChecker::State::side_of(const RaceTouch& touch, RaceAccess access, Address begin, Bytes bytes) const {
-  return {.what = names[touch.what],
-          .id = touch.id,
-          .actor = actors[static_cast<std::size_t>(touch.actor)].name,
-          .access = access,
-          .begin = begin + static_cast<Address>(touch.view),
-          .bytes = bytes};
-}
-
-namespace {
-
-std::string name_of_work(const RaceSide& side) {
-  return side.id < 0 ? side.what : fmt::format("{} {}", side.what, side.id);
-}
-
-}  // namespace
-
-std::string RaceChecker::State::edge(const RaceSide& earlier, const Later& later) const {
-  const std::string event = fmt::format("an event recorded on {} after {}", earlier.actor, name_of_work(earlier));
-  if (later.touch.actor != 0) return fmt::format("{} must wait for {}", later.actor.name, event);
-  return fmt::format("the host must synchronise with {} before {}", event, names[later.touch.what]);
-}
-
-void RaceChecker::State::report_conflict(const Later& later, const RaceTouch& earlier, RaceAccess how, Address begin,
-                                         Address end) {
-  const std::pair key{earlier.actor, earlier.clock};
-  if (std::find(told.begin(), told.end(), key) != told.end()) return;
-  told.push_back(key);
-  ++count;
-  if (reports.size() >= report_limit) return;
-  const auto bytes = static_cast<Bytes>(end - begin);
-  RaceReport report{.kind = RaceReport::Kind::conflict,
-                    .earlier = side_of(earlier, how, begin, bytes),
-                    .later = side_of(later.touch, later.access, later.range.begin, later.range.bytes),
-                    .begin = begin + static_cast<Address>(later.range.view),
-                    .bytes = bytes};
-  report.missing_edge = edge(report.earlier, later);
-  reports.push_back(std::move(report));
-}
-
-void RaceChecker::State::report_gap(const Later& later, Address begin, Address end) {
-  ++count;
-  if (reports.size() >= report_limit) return;
-  const auto bytes = static_cast<Bytes>(end - begin);
-  RaceReport report{.kind = RaceReport::Kind::not_allocated,
-                    .later = side_of(later.touch, later.access, later.range.begin, later.range.bytes),
-                    .begin = begin + static_cast<Address>(later.range.view),
-                    .bytes = bytes};
-  report.missing_edge = "these bytes were never allocated";
-  for (auto past = freed.rbegin(); past != freed.rend(); ++past) {
-    if (past->end <= report.begin || past->begin >= report.begin + static_cast<Address>(bytes)) continue;
-    report.earlier = side_of(past->by, RaceAccess::free, past->begin - static_cast<Address>(past->by.view),
-                             static_cast<Bytes>(past->end - past->begin));
-    report.missing_edge =
-        fmt::format("{} must come after {} has completed", report.earlier.what, name_of_work(report.later));
-    break;
-  }
-  reports.push_back(std::move(report));
-}
-
 inline void RaceChecker::State::check(const Later& later, const RaceTouch& earlier, RaceAccess how, Address begin,
                                       Address end) {
-  if (!knows(later.actor, earlier)) report_conflict(later, earlier, how, begin, end);
+  if (!knows(later.actor, earlier)) reports.conflict(later, earlier, how, begin, end);
 }
 
 void RaceChecker::State::check_all(const Later& later, const RaceSegment& segment, Address begin) {
@@ -190,24 +101,18 @@ void RaceChecker::State::read(const Later& later, RaceSegment& segment) {
   segment.reads.push(later.touch);
 }
 
-void RaceChecker::State::remember_free(const RaceRange& range, const RaceTouch& by) {
-  if (freed.size() == kRememberedFrees) freed.pop_front();
-  const Address begin = range.begin + static_cast<Address>(range.view);
-  freed.push_back({begin, begin + static_cast<Address>(range.bytes), by});
-}
-
 // Visits the allocated pieces of the range, cut to it, in order; visit(segment) gives the segment to go on with.
 // What is not allocated is reported.
 template <class Visit>
 void RaceChecker::State::walk(const Later& later, const Visit& visit) {
-  told.clear();
+  reports.begin_access();
   const Address end = later.range.begin + static_cast<Address>(later.range.bytes);
   Address cursor = later.range.begin;
   for (RaceShadow::Iterator segment = shadow.find(cursor); cursor < end;) {
     const bool gap = segment == shadow.end() || segment->first > cursor;
     if (gap) {
       const Address until = segment == shadow.end() ? end : std::min(end, segment->first);
-      report_gap(later, cursor, until);
+      reports.gap(later, cursor, until);
       cursor = until;
       continue;
     }
@@ -218,17 +123,14 @@ void RaceChecker::State::walk(const Later& later, const Visit& visit) {
   }
 }
 
-RaceChecker::RaceChecker(std::size_t report_limit) : state_(std::make_unique<State>()) {
-  state_->report_limit = report_limit;
-  state_->actors.push_back({.name = "host", .clock = {1}});
+RaceChecker::RaceChecker(std::size_t report_limit) : state_(std::make_unique<State>(report_limit)) {
+  state_->actors.push_back({.clock = {1}});
+  state_->reports.name_actor(0, "host");
 }
 RaceChecker::~RaceChecker() = default;
 
 std::uint16_t RaceChecker::intern(std::string_view name) {
-  auto& names = state_->names;
-  const auto index = static_cast<std::size_t>(std::find(names.begin(), names.end(), name) - names.begin());
-  if (index == names.size()) names.emplace_back(name);
-  return static_cast<std::uint16_t>(index);
+  return state_->reports.intern(name);
 }
 
 RaceActor RaceChecker::add_stream(std::string name) {
@@ -241,7 +143,7 @@ RaceActor RaceChecker::add_stream(std::string name) {
     s.dead_actors.pop_back();
   }
   Actor& actor = s.actors[slot];
-  actor.name = std::move(name);
+  s.reports.name_actor(slot, std::move(name));
   actor.alive = true;
   if (actor.clock.size() <= slot) actor.clock.resize(slot + 1);  // its own component never goes back
   return static_cast<RaceActor>(static_cast<std::int32_t>(slot));
@@ -278,7 +180,7 @@ void RaceChecker::begin_work(RaceActor stream) {
 void RaceChecker::access(RaceActor actor, RaceRange range, RaceAccess access, RaceLabel label) {
   State& s = *state_;
   if (actor == RaceActor::host) s.tick_host();
-  const State::Later later{s.of(actor), s.touch_of(actor, range, label), range, access};
+  const State::Later later = s.later_of(actor, range, access, label);
   if (access == RaceAccess::read) {
     s.walk(later, [&](RaceShadow::Iterator segment) {
       s.check(later, segment->second.write, RaceAccess::write, segment->first, segment->second.end);
@@ -312,8 +214,8 @@ void RaceChecker::access(RaceActor actor, RaceRange range, RaceAccess access, Ra
 void RaceChecker::access_nothing(RaceActor actor, RaceRange range, RaceAccess access, RaceLabel label) {
   State& s = *state_;
   if (actor == RaceActor::host) s.tick_host();
-  const State::Later later{s.of(actor), s.touch_of(actor, range, label), range, access};
-  s.report_gap(later, range.begin, range.begin + static_cast<Address>(range.bytes));
+  const State::Later later = s.later_of(actor, range, access, label);
+  s.reports.gap(later, range.begin, range.begin + static_cast<Address>(range.bytes));
 }
 
 void RaceChecker::record(std::int32_t event, RaceActor stream) {
@@ -373,18 +275,18 @@ void RaceChecker::allocate(RaceRange range) {
 void RaceChecker::free(RaceRange range, RaceLabel label) {
   State& s = *state_;
   s.tick_host();
-  const State::Later later{s.host(), s.touch_of(RaceActor::host, range, label), range, RaceAccess::free};
+  const State::Later later = s.later_of(RaceActor::host, range, RaceAccess::free, label);
   s.walk(later, [&](RaceShadow::Iterator segment) {
     s.check_all(later, segment->second, segment->first);
     return s.shadow.erase(segment);
   });
-  s.remember_free(range, later.touch);
+  s.reports.remember_free(range, later.touch);
 }
 
 void RaceChecker::retire_view(RaceRange range, RaceLabel label) {
   State& s = *state_;
   s.tick_host();
-  const State::Later later{s.host(), s.touch_of(RaceActor::host, range, label), range, RaceAccess::free};
+  const State::Later later = s.later_of(RaceActor::host, range, RaceAccess::free, label);
   s.walk(later, [&](RaceShadow::Iterator segment) {
     RaceSegment& here = segment->second;
     const auto check = [&](const RaceTouch& touch, RaceAccess how) {
@@ -394,36 +296,20 @@ void RaceChecker::retire_view(RaceRange range, RaceLabel label) {
     for (std::size_t i = 0; i < here.reads.size(); ++i) check(here.reads[i], RaceAccess::read);
     return std::next(segment);
   });
-  s.remember_free(range, later.touch);
+  s.reports.remember_free(range, later.touch);
 }
 
 std::int64_t RaceChecker::count() const {
-  return state_->count;
+  return state_->reports.count();
 }
 const std::vector<RaceReport>& RaceChecker::reports() const {
-  return state_->reports;
+  return state_->reports.all();
 }
 std::int64_t RaceChecker::segment_count() const {
   return static_cast<std::int64_t>(state_->shadow.size());
 }
 void RaceChecker::clear_reports() {
-  state_->count = 0;
   state_->reports.clear();
-}
-
-std::string to_string(const RaceReport& report) {
-  const auto side = [](const RaceSide& s) {
-    return fmt::format("{} on {} {} {} at {:#x}", name_of_work(s), s.actor, name_of(s.access), format_bytes(s.bytes),
-                       s.begin);
-  };
-  const std::string bytes = fmt::format("{} at {:#x}", format_bytes(report.bytes), report.begin);
-  if (report.kind == RaceReport::Kind::conflict)
-    return fmt::format("race over {}: {}; {}, unordered with it; missing: {}", bytes, side(report.earlier),
-                       side(report.later), report.missing_edge);
-  if (report.earlier.what.empty())
-    return fmt::format("{}, of which {} are not allocated: {}", side(report.later), bytes, report.missing_edge);
-  return fmt::format("{}, of which {} are given back already by {}; missing: {}", side(report.later), bytes,
-                     name_of_work(report.earlier), report.missing_edge);
 }
 
 }  // namespace tidemark
