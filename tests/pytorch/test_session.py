@@ -112,25 +112,55 @@ def test_an_exception_in_the_middle_leaves_nothing_behind():
 
 
 class Checkpointed(nn.Module):
-    def __init__(self):
+    def __init__(self, reentrant):
         super().__init__()
         self.layers = transformer()[0]
+        self.reentrant = reentrant
 
     def forward(self, x):
         x = self.layers[0](x)
-        x = checkpoint(self.layers[1], x, use_reentrant=False)
+        x = checkpoint(self.layers[1], x, use_reentrant=self.reentrant)
         return self.layers[2](x)
 
 
-def checkpointed():
-    torch.manual_seed(0)
-    return Checkpointed(), (torch.randn(4, 16, 32),), lambda out: out.square().mean()
-
-
 @pytest.mark.parametrize("seed", range(3))
-def test_checkpointing_inside_the_model(seed):
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_checkpointing_inside_the_model(reentrant, seed):
+    def checkpointed():
+        torch.manual_seed(0)
+        return Checkpointed(reentrant), (torch.randn(4, 16, 32),), lambda out: out.square().mean()
+
     plan = random_plan(tidemark.capture(*checkpointed()), seed, share=0.9)
     assert same(train(checkpointed, session_of(plan)), train(checkpointed))
+
+
+def test_an_optimizer_that_steps_during_backward():
+    """Each parameter is stepped as soon as its gradient is there, and plans go on being followed."""
+    model, inputs, loss_fn = transformer()
+    plan = random_plan(tidemark.capture(model, inputs, loss_fn), 0, share=1.0)
+
+    def run(context):
+        model, inputs, loss_fn = transformer()
+        torch.manual_seed(4)
+        losses = []
+        steppers = {p: torch.optim.SGD([p], lr=1e-3) for p in model.parameters()}
+
+        def step(p):
+            steppers[p].step()
+            p.grad = None
+
+        for p in model.parameters():
+            p.register_post_accumulate_grad_hook(step)
+        with context(model) as session:
+            for _ in range(3):
+                loss = loss_fn(model(*inputs))
+                loss.backward()
+                losses.append(loss.detach())
+        return losses, session
+
+    planned, session = run(session_of(plan))
+    assert same(planned, run(lambda _: contextlib.nullcontext())[0])
+    assert session.counters.recomputed == 3 * (len(plan.schedule) - len(plan.graph.ops))
 
 
 def autocast_transformer():

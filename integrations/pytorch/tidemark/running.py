@@ -81,7 +81,7 @@ class Session:
         self._batches = compile_plan(self.plan)
         self._next_batch = 0
         self._state = None
-        self._lifted = False
+        self._lifts = []
         self._frames = ModuleFrames(self.model, self._begin)
         self._frames.__enter__()
         torch._C._autograd._push_saved_tensors_default_hooks(self._pack, self._unpack)
@@ -99,7 +99,7 @@ class Session:
         if self.plan.keeps_all:
             return
         self._leave_the_loop()
-        self._lower()  # an optimizer that failed has not
+        self._lower_all()
         self._mode.__exit__(*error)
         torch._C._autograd._pop_saved_tensors_default_hooks()
         self._frames.__exit__()
@@ -142,7 +142,7 @@ class Session:
     # Forward
 
     def _begin(self):
-        self._lower()
+        self._lower_all()
         if os.getpid() != self._pid:
             raise SessionError("the session was begun in another process; begin one in each process after the fork")
         number = self._next_batch if self.marked is None else self.marked
@@ -229,14 +229,20 @@ class Session:
     # While backward or the optimizer runs, kernels need not pass through Python
 
     def _lift(self):
-        if _get_current_dispatch_mode() is self._mode:
+        """May nest: an optimizer that steps in a hook of backward, a checkpoint that runs backward in backward."""
+        lifted = _get_current_dispatch_mode() is self._mode
+        if lifted:
             self._mode.__exit__(None, None, None)
-            self._lifted = True
+        self._lifts.append(lifted)
 
     def _lower(self):
-        if self._lifted:
-            self._lifted = False
+        if self._lifts and self._lifts.pop():
             self._mode.__enter__()
+
+    def _lower_all(self):
+        """An optimizer that failed has not lowered what it lifted."""
+        while self._lifts:
+            self._lower()
 
     def _watch_the_loop(self):
         self._hooks = [
