@@ -45,6 +45,11 @@ const Solution* Archive::best_within(Bytes budget) const {
 }
 
 void Improver::record() {
+  constexpr std::size_t kMostOnTheWay = 2000;  // larger schedules are kept at the end of a search only
+  if (state_.reruns().size() <= kMostOnTheWay) keep();
+}
+
+void Improver::keep() {
   const Bytes peak = state_.profile().peak();
   if (archive_.wants(peak, state_.added_cost())) archive_.add(state_.solution());
 }
@@ -228,7 +233,7 @@ bool Improver::repair(std::int64_t work) {
     state_.load(start);
     return false;
   }
-  record();
+  keep();
   return true;
 }
 
@@ -255,6 +260,7 @@ void Improver::improve(std::int64_t work, const std::function<bool()>& should_st
     if (state_.added_cost() < best.added_cost) best = state_.solution();
   }
   if (state_.added_cost() != best.added_cost) state_.load(best);
+  keep();
   state_.mark();
 }
 

@@ -54,6 +54,7 @@ class Improver {
   bool apply(const Candidate& candidate, const Way& way);
   void ruin();
   void record();
+  void keep();
 
   State& state_;
   Archive& archive_;

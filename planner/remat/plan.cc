@@ -16,8 +16,11 @@
 namespace tidemark::remat {
 namespace {
 
-constexpr int kRungs = 40;             // on each of two scales
-constexpr std::size_t kWindow = 6;     // rungs that are searched for one budget
+constexpr int kRungs = 40;               // on each of two scales
+constexpr std::int32_t kManyOps = 5000;  // where every rung takes seconds
+constexpr int kFewRungs = 5;
+constexpr std::size_t kWindow = 6;  // rungs that are searched for one budget
+constexpr std::size_t kFewWindow = 2;
 constexpr double kRungWork = 40e6;     // entries of profiles looked at, 10 to 20 ns each
 constexpr double kFrontierWork = 6e6;  // where all rungs are searched
 constexpr double kRepairWork = 60e6;   // at most, per rung on the way down
@@ -33,8 +36,9 @@ class Ladder {
       : problem_(problem), limits_(limits), state_(problem, 0) {
     const Bytes most = state_.profile().peak();
     const auto low = static_cast<double>(std::max<Bytes>(least, 1)), high = static_cast<double>(most);
-    for (int i = 0; i < kRungs; ++i) {
-      const double share = static_cast<double>(i) / kRungs;
+    const int rungs = problem.op_count > kManyOps ? kFewRungs : kRungs;
+    for (int i = 0; i < rungs; ++i) {
+      const double share = static_cast<double>(i) / rungs;
       rungs_.push_back(static_cast<Bytes>(low * std::pow(high / low, share)));                // dense where it is tight
       rungs_.push_back(static_cast<Bytes>(high - (high - low) * (1 - share) * (1 - share)));  // and where it is loose
     }
@@ -52,7 +56,8 @@ class Ladder {
   const Archive& search(Bytes budget) {
     const auto above = std::ranges::lower_bound(rungs_, budget);
     const auto last = static_cast<std::size_t>(above - rungs_.begin()) + 1;
-    search_rungs(last - std::min(kWindow, last), std::min(last, rungs_.size()), kRungWork);
+    search_rungs(last - std::min(problem_.op_count > kManyOps ? kFewWindow : kWindow, last),
+                 std::min(last, rungs_.size()), kRungWork);
     return archive_;
   }
 

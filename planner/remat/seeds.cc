@@ -15,6 +15,7 @@ namespace {
 constexpr int kSizes = 22;
 constexpr std::int32_t kMostStored = 24;
 constexpr std::size_t kMostCuts = 1500;
+constexpr std::int32_t kManyOps = 5000;  // where every third size will do
 
 std::size_t at(std::int32_t i) {
   return static_cast<std::size_t>(i);
@@ -124,7 +125,7 @@ class Segments {
  public:
   Segments(const Problem& p, const std::vector<Idle>& idle, Key peak, const Cuts& cuts,
            std::vector<std::int32_t> chosen)
-      : p_(p), idle_(idle), peak_(peak), kept_(cuts.kept(chosen)), ends_(std::move(chosen)) {
+      : p_(p), kept_(cuts.kept(chosen)), ends_(std::move(chosen)) {
     if (const std::int32_t end = stage_of(peak) - 1; ends_.empty() || ends_.back() < end) ends_.push_back(end);
     need_.assign(ends_.size(), -1);
     for (const Idle& i : idle) {
@@ -136,13 +137,18 @@ class Segments {
   }
   [[nodiscard]] std::int32_t count() const { return static_cast<std::int32_t>(ends_.size()); }
 
+  /// Every segment runs again once, but for what is held.
   [[nodiscard]] Solution one_level() const {
-    State state(p_, 0);
-    const auto always = [] { return true; };
-    for (const Idle& gone : idle_)
-      if (kept_[at(gone.storage)] == 0 && state.gap_around(gone.storage, peak_).until != 0)
-        static_cast<void>(rerun_with_inputs(state, gone.made, gone.back, always, always));
-    return state.solution();
+    std::vector<Key> keys;
+    std::int32_t begin = 0;
+    for (std::size_t segment = 0; segment < ends_.size(); ++segment) {
+      for (std::int32_t v = begin; need_[segment] >= 0 && v <= ends_[segment]; ++v) {
+        const bool held = std::ranges::all_of(p_.writes[v], [&](std::int32_t s) { return kept_[at(s)] != 0; });
+        if (!held && p_.may_rerun(v, need_[segment])) keys.push_back(key_of(need_[segment], v));
+      }
+      begin = ends_[segment] + 1;
+    }
+    return without_useless(std::move(keys));
   }
 
   /// Empty: it would take more than `most` reruns. `first_again`: the first segment runs again too, not held.
@@ -160,6 +166,11 @@ class Segments {
     if (over) return std::nullopt;
     for (std::int32_t v = 0; first_again && need_[0] >= 0 && v <= ends_[0]; ++v)
       if (p_.may_rerun(v, need_[0])) keys.push_back(key_of(need_[0], v));
+    return without_useless(std::move(keys));
+  }
+
+ private:
+  [[nodiscard]] Solution without_useless(std::vector<Key> keys) const {
     std::ranges::sort(keys);
     const auto again = std::ranges::unique(keys);
     keys.erase(again.begin(), again.end());
@@ -170,10 +181,7 @@ class Segments {
     return state.solution();
   }
 
- private:
   const Problem& p_;
-  const std::vector<Idle>& idle_;
-  Key peak_;
   std::vector<std::uint8_t> kept_;
   std::vector<std::int32_t> ends_;  ///< last op of each segment
   std::vector<std::int32_t> need_;  ///< the first op behind the peak that needs something of it; -1: none
@@ -196,7 +204,8 @@ std::vector<Solution> checkpoint_seeds(const Problem& problem, std::int64_t most
     allowance -= std::ssize(seed->reruns);
     seeds.push_back(*std::move(seed));
   };
-  for (int i = kSizes - 1; i >= 0 && most_reruns > 0; --i) {  // small segments first: they take most reruns
+  for (int i = kSizes - 1; i >= 0 && most_reruns > 0;
+       i -= problem.op_count > kManyOps ? 3 : 1) {  // small segments first: they take most reruns
     const double share = std::pow(2.0, -static_cast<double>(i) / 2);
     std::vector<std::int32_t> chosen = cuts.within(static_cast<Bytes>(static_cast<double>(cuts.total()) * share));
     if (chosen == previous) continue;
@@ -204,6 +213,7 @@ std::vector<Solution> checkpoint_seeds(const Problem& problem, std::int64_t most
     allowance = std::min(most_reruns, most_reruns / 4 + 1000);
     const Segments segments(problem, idle, peak, cuts, std::move(chosen));
     add(segments.one_level());
+    if (problem.op_count > kManyOps) continue;  // of more than one level the reruns are too many
     for (std::int32_t stored = 1; stored < segments.count() && stored <= kMostStored;
          stored += i + 1 == kSizes ? 1 : 1 + stored / 6)
       for (const bool first_again : {false, true}) add(segments.several_levels(stored, first_again, allowance / 2));
