@@ -183,11 +183,11 @@ class ScheduleClock {
   [[nodiscard]] std::int64_t start_of(std::size_t rank, const Pass& pass) const {
     return std::max(lane_free_[rank], ready_ns(rank, pass) - time_of(rank, pass).early_ns);
   }
-  void send(std::size_t rank, const Pass& pass, std::int64_t start) {
+  void send(std::size_t rank, const Pass& pass, std::int64_t sent_ns) {
     const std::int64_t to =
         std::int64_t{pass.chunk} * ranks_ + static_cast<std::int64_t>(rank) + (pass.forward ? 1 : -1);
     if (to < 0 || to >= std::int64_t{ranks_} * chunks_) return;
-    ready_[pass.forward ? 0 : 1][index(rank, pass, pass.forward ? 1 : -1)] = start + time_of(rank, pass).out_ns;
+    ready_[pass.forward ? 0 : 1][index(rank, pass, pass.forward ? 1 : -1)] = sent_ns;
   }
 
   [[nodiscard]] std::int64_t together_ns(const PassTime& a, const PassTime& b) const {
@@ -202,17 +202,22 @@ class ScheduleClock {
     if (ready_ns(rank, pass) == kNever) return false;
     if (pair && ready_ns(rank, passes[next_[rank] + 1]) == kNever) return false;
     const std::int64_t start = start_of(rank, pass);
-    std::int64_t free = start + time_of(rank, pass).lane_ns;
-    send(rank, pass, start);
-    if (pair) {
-      const Pass& other = passes[next_[rank] + 1];
-      const std::int64_t other_start = start_of(rank, other);
-      send(rank, other, other_start);
-      const std::int64_t both = together_ns(time_of(rank, pass), time_of(rank, other));
-      free = std::max({free, other_start + time_of(rank, other).lane_ns, std::min(start, other_start) + both});
+    if (!pair) {
+      send(rank, pass, start + time_of(rank, pass).out_ns);
+      lane_free_[rank] = start + time_of(rank, pass).lane_ns;
+      ++next_[rank];
+      return true;
     }
-    lane_free_[rank] = free;
-    next_[rank] += pair ? 2 : 1;
+    const Pass& other = passes[next_[rank] + 1];
+    const PassTime &time = time_of(rank, pass), &other_time = time_of(rank, other);
+    const std::int64_t other_start = start_of(rank, other);
+    const std::int64_t both_end = std::min(start, other_start) + together_ns(time, other_time);
+    // Interleaved to their ends, both rather send when both are done.
+    const std::int64_t earliest = proven_ ? 0 : both_end;
+    send(rank, pass, std::max(start + time.out_ns, earliest));
+    send(rank, other, std::max(other_start + other_time.out_ns, earliest));
+    lane_free_[rank] = std::max({start + time.lane_ns, other_start + other_time.lane_ns, both_end});
+    next_[rank] += 2;
     return true;
   }
 
