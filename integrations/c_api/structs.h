@@ -30,7 +30,7 @@ template <class T>
 [[nodiscard]] Outcome check_struct(const T* given, const char* name, std::size_t& size) {
   static_assert(sizeof(T) <= kMostStructBytes);
   std::memcpy(&size, given, sizeof(size));
-  // Between two versions there is none: half a member would be read.
+  // Between two versions there is none: half a member would be read. A struct that grows once more needs a list here.
   if ((size != kFirstBytes<T> && size < sizeof(T)) || size > kMostStructBytes)
     return invalid(std::string(name) + ": struct_size is " + std::to_string(size) + ", must be sizeof the struct (" +
                    std::to_string(sizeof(T)) + ")");
