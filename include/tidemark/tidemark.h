@@ -436,8 +436,8 @@ typedef struct tidemark_graph_options {
   int32_t effort_percent;  /* work for searching; default 100 */
   int32_t group_recompute; /* not 0: collectives may run again, since all devices follow the same schedule */
 } tidemark_graph_options;
-/* What to compute again, and to page out, so that a captured step stays within a budget. `text` is a graph in one of the
- * formats of `tidemark plan --graph` (docs/formats.md), `name` stands for the file in messages and may be NULL.
+/* What to compute again, and to page out, so that a captured step stays within a budget. `text` is a graph in one of
+ * the formats of `tidemark plan --graph` (docs/formats.md), `name` stands for the file in messages and may be NULL.
  * `answer` is the JSON of that command; that no schedule fits is an answer too (its `status`). The caller frees it.
  * Thread rule: any thread; uses oneTBB's threads. */
 TIDEMARK_API tidemark_status tidemark_graph_plan(const char* text, int64_t bytes, const char* name,

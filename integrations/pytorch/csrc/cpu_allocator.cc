@@ -69,7 +69,9 @@ CpuAllocator& cpu_allocator() {
   return *instance;
 }
 
-void write_text(const char* text, char* out, std::size_t capacity) { std::snprintf(out, capacity, "%s", text); }
+void write_text(const char* text, char* out, std::size_t capacity) {
+  std::snprintf(out, capacity, "%s", text);
+}
 
 }  // namespace
 
@@ -77,10 +79,8 @@ extern "C" {
 
 /// Opens the host device and the allocator at the first call; makes it PyTorch's. `limit_bytes` may be reserved at
 /// most. Returns the allocator for the functions of the C interface, or NULL with the reason in `reason`.
-__attribute__((visibility("default"))) tidemark_allocator* tidemark_torch_install(std::int64_t capacity_bytes,
-                                                                                 std::int64_t limit_bytes,
-                                                                                 char* reason,
-                                                                                 std::size_t reason_capacity) noexcept {
+__attribute__((visibility("default"))) tidemark_allocator* tidemark_torch_install(
+    std::int64_t capacity_bytes, std::int64_t limit_bytes, char* reason, std::size_t reason_capacity) noexcept {
   tidemark_error* error = nullptr;
   if (allocator == nullptr) {
     tidemark_device_options device_options{};
