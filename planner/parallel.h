@@ -10,6 +10,10 @@
 
 #include <atomic>
 #include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "core/result.h"
 
 namespace tidemark {
 
@@ -42,6 +46,19 @@ void parallel_for_each(std::size_t begin, std::size_t end, const Body& body) {
   order.started.store(1, std::memory_order_release);
   tbb::parallel_for(begin, end, HandedOver<Body>(body, order));
   static_cast<void>(order.finished.load(std::memory_order_acquire));
+}
+
+/// body(i) for every i < count as above; the error of the lowest i that has one, so the outcome does not depend on
+/// timing.
+template <class Body>
+[[nodiscard]] Status parallel_try_each(std::size_t count, const Body& body) {
+  std::vector<std::optional<Error>> errors(count);
+  parallel_for_each(0, count, [&](std::size_t i) {
+    if (Status status = body(i); !status) errors[i] = status.error();
+  });
+  for (const auto& error : errors)
+    if (error) return *error;
+  return {};
 }
 
 }  // namespace tidemark

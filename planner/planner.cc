@@ -32,26 +32,13 @@ struct NominalStep {
   StepTiming timing;
 };
 
-/// Runs body(i) for i < count in parallel; the first error in index order wins, so the outcome does not depend on
-/// timing.
-template <class Body>
-Status for_each_rank(std::size_t count, const Body& body) {
-  std::vector<std::optional<Error>> errors(count);
-  parallel_for_each(0, count, [&](std::size_t i) {
-    if (Status status = body(i); !status) errors[i] = status.error();
-  });
-  for (const auto& error : errors)
-    if (error) return *error;
-  return {};
-}
-
 Result<NominalStep> build_nominal(const PlanRequest& request, const std::vector<double>& loads) {
   const auto ranks = static_cast<std::size_t>(request.job.parallel.pipeline);
   NominalStep nominal;
   nominal.graphs.resize(ranks);
   nominal.op_ns.resize(ranks);
   std::vector<RankWork> work(ranks);
-  Status status = for_each_rank(ranks, [&](std::size_t rank) -> Status {
+  Status status = parallel_try_each(ranks, [&](std::size_t rank) -> Status {
     Result<Graph> graph = build_step_graph(request.job, request.machine, static_cast<std::int32_t>(rank), loads[rank]);
     if (!graph) return graph.error();
     nominal.graphs[rank] = std::move(graph).value();
@@ -116,7 +103,7 @@ Result<std::vector<double>> first_loads(const PlanRequest& request) {
   const ExpertLoadSpec& spec = request.job.expert_load;
   std::vector<double> loads(static_cast<std::size_t>(request.job.parallel.pipeline), request.load.value_or(spec.mean));
   if (request.load || spec.coefficient_of_variation <= 0) return loads;
-  Status status = for_each_rank(loads.size(), [&](std::size_t r) -> Status {
+  Status status = parallel_try_each(loads.size(), [&](std::size_t r) -> Status {
     Result<Graph> graph = build_step_graph(request.job, request.machine, static_cast<std::int32_t>(r), spec.mean);
     if (!graph) return graph.error();
     loads[r] = equivalent_load(graph.value(), analyse_liveness(graph.value()), spec) + kLoadMargin;
@@ -130,7 +117,7 @@ Result<std::vector<double>> first_loads(const PlanRequest& request) {
 Status plan_ranks(const PlanRequest& request, const std::vector<std::int32_t>& ranks, const std::vector<double>& loads,
                   const std::vector<char>& todo, NominalStep& nominal, std::vector<RankPlan>& plans) {
   std::atomic<int> done{static_cast<int>(std::count(todo.begin(), todo.end(), 0))};
-  return for_each_rank(ranks.size(), [&](std::size_t i) -> Status {
+  return parallel_try_each(ranks.size(), [&](std::size_t i) -> Status {
     if (todo[i] == 0) return {};
     const auto r = static_cast<std::size_t>(ranks[i]);
     const RankRequest in{

@@ -28,18 +28,6 @@ struct Entry {
   friend auto operator<=>(const Entry&, const Entry&) = default;
 };
 
-/// Runs body(i) in parallel; the first error in order wins.
-template <class Body>
-Status for_each(std::size_t count, const Body& body) {
-  std::vector<std::optional<Error>> errors(count);
-  parallel_for_each(0, count, [&](std::size_t i) {
-    if (Status status = body(i); !status) errors[i] = status.error();
-  });
-  for (const auto& error : errors)
-    if (error) return *error;
-  return {};
-}
-
 std::int64_t layers_of(const ParallelSpec& parallel, std::int32_t rank) {
   std::int64_t layers = 0;
   for (const auto& chunk : parallel.slots[static_cast<std::size_t>(rank)])
@@ -147,7 +135,7 @@ class LayoutSearcher {
     const std::vector<char> room = groups_with_room();
     bounds_.assign(layouts.size(), 0);
     std::vector<std::int64_t> estimates(layouts.size(), 0);
-    Status status = for_each(layouts.size(), [&](std::size_t id) -> Status {
+    Status status = parallel_try_each(layouts.size(), [&](std::size_t id) -> Status {
       if (room[layouts[id].group] == 0) return {};
       const JobSpec job = job_of(id);
       const Result<LayerTimes> times = times_.layers_of(job);
@@ -201,7 +189,7 @@ class LayoutSearcher {
       if (!is_over(bounds_[id])) ids.push_back(id);
     }
     std::vector<StepGuess> guesses(ids.size());
-    Status status = for_each(ids.size(), [&](std::size_t i) -> Status {
+    Status status = parallel_try_each(ids.size(), [&](std::size_t i) -> Status {
       const JobSpec job = job_of(ids[i]);
       const Result<StageTimes> times = times_.times_of(job);
       if (!times) return times.error();
@@ -240,7 +228,7 @@ class LayoutSearcher {
 
   Status plan(const std::vector<std::size_t>& batch) {
     std::vector<LayoutFigures> figures(batch.size());
-    Status status = for_each(batch.size(), [&](std::size_t i) -> Status {
+    Status status = parallel_try_each(batch.size(), [&](std::size_t i) -> Status {
       const SearchLayout& layout = request_.space.layouts[batch[i]];
       const auto known = request_.known.find(layout_text(layout));
       if (known != request_.known.end()) {
