@@ -1,6 +1,7 @@
 set(TIDEMARK_REMAT_FILES
   remat/bound.cc
   remat/decisions.cc
+  remat/eviction.cc
   remat/exact.cc
   remat/improve.cc
   remat/plan.cc
@@ -8,4 +9,5 @@ set(TIDEMARK_REMAT_FILES
   remat/profile.cc
   remat/seeds.cc
   remat/state.cc
-  remat/treeverse.cc)
+  remat/treeverse.cc
+  remat/ways.cc)

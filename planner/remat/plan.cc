@@ -12,6 +12,7 @@
 #include "planner/remat/improve.h"
 #include "planner/remat/seeds.h"
 #include "planner/remat/state.h"
+#include "planner/remat/ways.h"
 
 namespace tidemark::remat {
 namespace {
@@ -22,9 +23,11 @@ constexpr int kFewRungs = 5;
 constexpr std::size_t kWindow = 6;  // rungs that are searched for one budget
 constexpr std::size_t kFewWindow = 2;
 constexpr double kRungWork = 40e6;     // entries of profiles looked at, 10 to 20 ns each
+constexpr double kWaysShare = 2;       // of that, besides: storages looked at in passes
 constexpr double kFrontierWork = 6e6;  // where all rungs are searched
 constexpr double kRepairWork = 60e6;   // at most, per rung on the way down
 constexpr double kPolishWork = 1e6;    // per rung on the way down
+constexpr double kPassWork = 5000;     // per op, of one pass on the way down
 constexpr std::int64_t kSeedReruns = 600'000;
 constexpr std::uint64_t kSeed = 1;
 
@@ -74,8 +77,10 @@ class Ladder {
   /// than the repaired one, on from there.
   void descend() {
     Improver improver(state_, archive_, kSeed);
+    bool passes = true;
     for (auto rung = rungs_.rbegin(); rung != rungs_.rend() && !stopped(); ++rung) {
       state_.set_budget(*rung);
+      if (passes) passes = try_common_ways(problem_, *rung, work(kPassWork * problem_.op_count), archive_);
       const bool repaired = improver.repair(work(kRepairWork));
       const Solution* known = archive_.best_within(*rung);
       if (!repaired && known == nullptr) return;
@@ -88,6 +93,8 @@ class Ladder {
     std::vector<Archive> found(end - begin, archive_);
     parallel_for_each(begin, end, [&](std::size_t i) {
       Archive& archive = found[i - begin];
+      if (!stopped())
+        search_ways(problem_, rungs_[i], work(units * kWaysShare), kSeed + i, limits_.should_stop, archive);
       const Solution* start = archive.best_within(rungs_[i]);
       if (start == nullptr || start->added_cost == 0 || stopped()) return;
       State state(problem_, rungs_[i]);

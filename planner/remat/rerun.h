@@ -2,6 +2,8 @@
 // The one step that seeds and search share: run an op again in a stage, with what it needs there.
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "planner/remat/state.h"
 
@@ -46,6 +48,18 @@ bool rerun_with_inputs(State& state, std::int32_t op, std::int32_t stage, WantsI
     break;
   }
   return true;
+}
+
+/// The schedule of these reruns but for those that serve nothing.
+inline Solution without_useless(const Problem& problem, std::vector<Key> keys) {
+  std::ranges::sort(keys);
+  const auto again = std::ranges::unique(keys);
+  keys.erase(again.begin(), again.end());
+  State state(problem, 0);
+  state.load({.reruns = keys});
+  for (auto key = keys.rbegin(); key != keys.rend(); ++key)
+    if (state.runs_at(*key) && state.is_useless(*key)) erase_with_idle(state, *key);
+  return state.solution();
 }
 
 }  // namespace tidemark::remat

@@ -148,7 +148,7 @@ class Segments {
       }
       begin = ends_[segment] + 1;
     }
-    return without_useless(std::move(keys));
+    return without_useless(p_, std::move(keys));
   }
 
   /// Empty: it would take more than `most` reruns. `first_again`: the first segment runs again too, not held.
@@ -166,21 +166,10 @@ class Segments {
     if (over) return std::nullopt;
     for (std::int32_t v = 0; first_again && need_[0] >= 0 && v <= ends_[0]; ++v)
       if (p_.may_rerun(v, need_[0])) keys.push_back(key_of(need_[0], v));
-    return without_useless(std::move(keys));
+    return without_useless(p_, std::move(keys));
   }
 
  private:
-  [[nodiscard]] Solution without_useless(std::vector<Key> keys) const {
-    std::ranges::sort(keys);
-    const auto again = std::ranges::unique(keys);
-    keys.erase(again.begin(), again.end());
-    State state(p_, 0);
-    state.load({.reruns = keys});
-    for (auto key = keys.rbegin(); key != keys.rend(); ++key)
-      if (state.runs_at(*key) && state.is_useless(*key)) erase_with_idle(state, *key);
-    return state.solution();
-  }
-
   const Problem& p_;
   std::vector<std::uint8_t> kept_;
   std::vector<std::int32_t> ends_;  ///< last op of each segment

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "planner/remat/bound.h"
+#include "planner/remat/eviction.h"
 #include "tests/remat/random_list.h"
 
 namespace tidemark::remat {
@@ -105,6 +106,39 @@ TEST(RematBound, NoScheduleIsBelowIt) {
       EXPECT_GE(solution.added_cost, least_added_cost(problem, solution.peak_bytes)) << seed;
     }
   }
+}
+
+/// What a pass makes is a schedule as it says, and mostly fits.
+TEST(RematEviction, PassesKeepTheRules) {
+  int fitted = 0;
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    const OpList list = random_list(seed, {.ops = 60, .awkward = seed % 2 == 0});
+    const Problem problem(list);
+    const State keep_all(problem, 0);
+    const Bytes keep = keep_all.profile().peak();
+    for (const Bytes budget : {keep, keep * 9 / 10, keep * 7 / 10}) {
+      std::int64_t work = 0;
+      const auto solution = evict_on_the_way(problem, budget, {.hold = 0.5}, 1'000'000, work);
+      if (!solution) continue;
+      const ScheduleReplay replay = replay_schedule(list, schedule_of(problem, *solution), {});
+      ASSERT_EQ(replay.fault, "") << seed;
+      EXPECT_EQ(replay.peak_bytes, solution->peak_bytes) << seed;
+      EXPECT_EQ(replay.added_cost, solution->added_cost) << seed;
+      if (budget == keep) {
+        EXPECT_TRUE(solution->reruns.empty()) << seed;
+      }
+      fitted += solution->peak_bytes <= budget ? 1 : 0;
+    }
+  }
+  EXPECT_GE(fitted, 120);
+}
+
+TEST(RematEviction, StopsWhereItWouldTakeTooLong) {
+  const OpList list = testing::uniform_chain(400);
+  const Problem problem(list);
+  std::int64_t work = 0;
+  EXPECT_FALSE(evict_on_the_way(problem, 5, {}, 20'000, work).has_value());
+  EXPECT_GT(work, 0);
 }
 
 }  // namespace

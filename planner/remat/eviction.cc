@@ -1,0 +1,236 @@
+#include "planner/remat/eviction.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "planner/remat/random.h"
+#include "planner/remat/rerun.h"
+
+namespace tidemark::remat {
+namespace {
+
+constexpr std::int32_t kNever = std::numeric_limits<std::int32_t>::max();
+constexpr std::int32_t kSamples = 400;  // of what is in memory, where that is more
+constexpr int kMostMissing = 64;        // runs looked at for what a storage costs to bring back
+constexpr int kMostDepth = 16;
+constexpr std::int64_t kRunWork = 20;  // besides the storages looked at
+
+std::size_t at(std::int32_t i) {
+  return static_cast<std::size_t>(i);
+}
+
+class Pass {
+ public:
+  Pass(const Problem& p, Bytes budget, const EvictionWay& way)
+      : p_(p),
+        way_(way),
+        budget_(budget),
+        place_(at(p.storage_count), -1),
+        next_(at(p.storage_count)),
+        wanted_(at(p.storage_count), kNever),
+        wanted_last_(at(p.storage_count), -1),
+        pending_(at(p.storage_count)),
+        seen_(at(p.op_count)) {
+    for (std::int32_t s = 0; s < p.storage_count; ++s)
+      if (p.begin[at(s)] == 0 && p.producer[at(s)] < 0 && !p.uses[at(s)].empty()) arrive(s);
+  }
+
+  /// False: it would take more than that.
+  bool run(std::int64_t most_work) {
+    for (now_ = 0; now_ < p_.op_count; ++now_) {
+      if (work_ > most_work) return false;
+      const std::vector<std::int32_t> again = missing_for(now_);
+      for (const std::int32_t r : p_.reads[now_]) ++pending_[at(r)];
+      for (const std::int32_t v : again)
+        for (const std::int32_t r : p_.reads[v]) ++pending_[at(r)];
+      for (const std::int32_t v : again) run_op(v);
+      run_op(now_);
+    }
+    return true;
+  }
+
+  [[nodiscard]] const std::vector<Key>& reruns() const { return keys_; }
+  [[nodiscard]] std::int64_t work() const { return work_; }
+
+ private:
+  [[nodiscard]] bool here(std::int32_t s) const { return place_[at(s)] >= 0; }
+
+  void arrive(std::int32_t s) {
+    if (here(s)) return;
+    place_[at(s)] = static_cast<std::int32_t>(residents_.size());
+    residents_.push_back(s);
+    memory_ += p_.bytes[at(s)];
+  }
+
+  void leave(std::int32_t s) {
+    const std::int32_t last = residents_.back();
+    residents_[at(place_[at(s)])] = last;
+    place_[at(last)] = place_[at(s)];
+    place_[at(s)] = -1;
+    residents_.pop_back();
+    memory_ -= p_.bytes[at(s)];
+  }
+
+  /// The next op of the list behind the present one that uses it.
+  std::int32_t next_use(std::int32_t s) {
+    const std::vector<Key>& uses = p_.uses[at(s)];
+    std::size_t& next = next_[at(s)];
+    while (next < uses.size() && stage_of(uses[next]) <= now_) ++next;
+    return next < uses.size() ? stage_of(uses[next]) : kNever;
+  }
+
+  /// When it is next needed, be it to run something again that left.
+  std::int32_t need(std::int32_t s, int depth = 0) {
+    const std::int32_t use = next_use(s);
+    if (wanted_[at(s)] <= now_ && depth < kMostDepth) {
+      wanted_[at(s)] = kNever;
+      for (const Key key : p_.uses[at(s)]) {
+        const std::int32_t v = op_of(key);
+        if (v > now_) break;
+        for (const std::int32_t out : p_.writes[v])
+          if (!here(out) && p_.producer[at(out)] == v) wanted_[at(s)] = std::min(wanted_[at(s)], need(out, depth + 1));
+        ++work_;
+      }
+    }
+    return std::min(use, wanted_[at(s)] > now_ ? wanted_[at(s)] : kNever);
+  }
+
+  /// What running an op again needs is wanted then.
+  void want_inputs(std::int32_t v, std::int32_t when, int depth = 0) {
+    for (const std::int32_t r : p_.reads[v]) {
+      if (wanted_[at(r)] <= now_ || when < wanted_[at(r)]) wanted_[at(r)] = when;
+      wanted_last_[at(r)] = std::max(wanted_last_[at(r)], when);
+      if (!here(r) && p_.producer[at(r)] >= 0 && depth < kMostDepth) want_inputs(p_.producer[at(r)], when, depth + 1);
+    }
+  }
+
+  /// Ops to run again before one can run, in list order.
+  std::vector<std::int32_t> missing_for(std::int32_t op) {
+    ++stamp_;
+    std::vector<std::int32_t> found, open{op};
+    while (!open.empty()) {
+      const std::int32_t v = open.back();
+      open.pop_back();
+      for (const std::int32_t r : p_.reads[v]) {
+        if (here(r)) continue;
+        const std::int32_t w = p_.producer[at(r)];
+        if (w < 0 || !p_.may_rerun(w, op)) {
+          arrive(r);  // it must have stayed
+        } else if (seen_[at(w)] != stamp_) {
+          seen_[at(w)] = stamp_;
+          found.push_back(w);
+          open.push_back(w);
+        }
+      }
+    }
+    std::ranges::sort(found);
+    return found;
+  }
+
+  void run_op(std::int32_t v) {
+    work_ += kRunWork;
+    Bytes more = p_.transient[at(v)];
+    for (const std::int32_t s : p_.writes[v])
+      if (!here(s)) more += p_.bytes[at(s)];
+    make_room(more);
+    for (const std::int32_t s : p_.writes[v]) arrive(s);
+    if (v != now_) keys_.push_back(key_of(now_, v));
+    for (const std::int32_t r : p_.reads[v]) --pending_[at(r)];
+    for (const std::int32_t r : p_.reads[v]) drop_if_dead(r);
+    for (const std::int32_t s : p_.writes[v]) drop_if_dead(s);
+  }
+
+  void drop_if_dead(std::int32_t s) {
+    if (here(s) && pending_[at(s)] == 0 && need(s) == kNever) leave(s);
+  }
+
+  void make_room(Bytes more) {
+    while (memory_ + more > budget_) {
+      std::int32_t best = -1;
+      double best_score = -1;
+      const auto count = static_cast<std::int32_t>(residents_.size());
+      for (std::int32_t i = 0; i < std::min(count, kSamples); ++i) {
+        const std::int32_t s = residents_[at(count <= kSamples ? i : static_cast<std::int32_t>(random_.below(count)))];
+        const double score = score_of(s);
+        if (score > best_score || (score == best_score && s < best)) {
+          best = s;
+          best_score = score;
+        }
+      }
+      if (best < 0) return;
+      const std::int32_t when = need(best);
+      leave(best);
+      if (when != kNever) want_inputs(p_.producer[at(best)], when);
+    }
+  }
+
+  /// What its absence is worth; < 0: it must stay.
+  double score_of(std::int32_t s) {
+    ++work_;
+    if (pending_[at(s)] > 0) return -1;
+    const std::int32_t when = need(s);
+    if (when == kNever) return std::numeric_limits<double>::infinity();
+    const std::int32_t v = p_.producer[at(s)];
+    if (v < 0 || p_.bytes[at(s)] == 0 || stage_of(p_.hold_until[at(s)]) >= now_ || !p_.may_rerun(v, when)) return -1;
+    if (when == next_use(s) && !std::ranges::binary_search(p_.reads[when], s)) return -1;
+    ++stamp_;
+    int looked = 0;
+    const double cost = cost_of(v, when, looked);
+    if (!std::isfinite(cost)) return -1;
+    double held = 0;
+    for (const std::int32_t r : p_.reads[v]) {
+      if (!here(r)) continue;
+      const std::int32_t last =
+          std::max({now_, wanted_last_[at(r)], p_.uses[at(r)].empty() ? -1 : stage_of(p_.uses[at(r)].back())});
+      held += static_cast<double>(p_.bytes[at(r)]) * std::max(0, when - last);
+    }
+    const double length = when - now_;
+    const double freed = static_cast<double>(p_.bytes[at(s)]) * length;
+    const double left = std::max(freed - way_.hold * held, freed * 1e-6);
+    const double weight = way_.weight == nullptr ? 1 : (*way_.weight)[at(s)];
+    return weight * left * std::pow(length, way_.distance - 1) / (cost + 0.01);
+  }
+
+  /// Of running an op again with what is missing now.
+  double cost_of(std::int32_t v, std::int32_t when, int& looked) {
+    if (seen_[at(v)] == stamp_) return 0;
+    seen_[at(v)] = stamp_;
+    ++work_;
+    if (++looked > kMostMissing || !p_.may_rerun(v, when)) return std::numeric_limits<double>::infinity();
+    auto cost = static_cast<double>(p_.cost[at(v)]);
+    for (const std::int32_t r : p_.reads[v]) {
+      if (here(r)) continue;
+      const std::int32_t w = p_.producer[at(r)];
+      if (w < 0) return std::numeric_limits<double>::infinity();
+      cost += cost_of(w, when, looked);
+    }
+    return cost;
+  }
+
+  const Problem& p_;
+  const EvictionWay way_;
+  const Bytes budget_;
+  std::int32_t now_ = 0;
+  Bytes memory_ = 0;
+  std::vector<std::int32_t> residents_, place_;
+  std::vector<std::size_t> next_;
+  std::vector<std::int32_t> wanted_, wanted_last_, pending_;
+  std::vector<std::int64_t> seen_;
+  std::int64_t stamp_ = 0, work_ = 0;
+  std::vector<Key> keys_;
+  Random random_{1};
+};
+
+}  // namespace
+
+std::optional<Solution> evict_on_the_way(const Problem& problem, Bytes budget, const EvictionWay& way,
+                                         std::int64_t most_work, std::int64_t& work) {
+  Pass pass(problem, budget, way);
+  const bool ended = pass.run(most_work);
+  work += pass.work();
+  if (!ended) return std::nullopt;
+  return without_useless(problem, pass.reruns());
+}
+
+}  // namespace tidemark::remat

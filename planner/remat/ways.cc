@@ -1,0 +1,105 @@
+#include "planner/remat/ways.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "planner/remat/random.h"
+
+namespace tidemark::remat {
+namespace {
+
+constexpr EvictionWay kCommon[] = {
+    {.hold = 0.5, .distance = 1}, {.hold = 1, .distance = 1}, {.hold = 0.5, .distance = 1.4}};
+
+/// A way, and at which share of the budget it is used.
+struct Attempt {
+  EvictionWay way;
+  std::vector<double> weight;
+  double share = 1;
+};
+
+void stretch(double& weight, Random& random, double most) {
+  weight *= std::exp(most * (2 * random.unit() - 1));
+}
+
+/// A neighbour: other weights of a few storages, of a run of them, or of all a little; or other terms.
+Attempt varied(Attempt attempt, Random& random) {
+  std::vector<double>& weight = attempt.weight;
+  const auto count = std::ssize(weight);
+  const auto any = [&] { return static_cast<std::size_t>(random.below(count)); };
+  switch (random.below(4)) {
+    case 0:
+      attempt.way.hold = 2 * random.unit();
+      if (random.below(2) == 0) attempt.way.distance = 0.3 + 1.2 * random.unit();
+      if (random.below(2) == 0) attempt.share = 1 + 0.1 * random.unit();
+      break;
+    case 1:
+      for (std::int64_t left = 1 + random.below(3); left > 0; --left) stretch(weight[any()], random, 3);
+      break;
+    case 2: {
+      const std::size_t first = any(),
+                        end = std::min(first + 1 + static_cast<std::size_t>(random.below(30)), weight.size());
+      for (std::size_t s = first; s < end; ++s) stretch(weight[s], random, 3);
+      break;
+    }
+    default: {
+      const double most = random.unit() / 2;
+      for (double& w : weight) stretch(w, random, most);
+    }
+  }
+  return attempt;
+}
+
+std::optional<Solution> pass_of(const Problem& problem, Bytes budget, const Attempt& attempt, std::int64_t most_work,
+                                std::int64_t& work) {
+  EvictionWay way = attempt.way;
+  way.weight = &attempt.weight;
+  const auto room = static_cast<Bytes>(static_cast<double>(budget) * attempt.share);
+  return evict_on_the_way(problem, room, way, most_work, work);
+}
+
+}  // namespace
+
+bool try_common_ways(const Problem& problem, Bytes budget, std::int64_t most_work, Archive& archive) {
+  bool any = false;
+  for (const EvictionWay& way : kCommon) {
+    std::int64_t work = 0;
+    std::optional<Solution> solution = evict_on_the_way(problem, budget, way, most_work, work);
+    if (!solution) continue;
+    any = true;
+    archive.add(*std::move(solution));
+  }
+  return any;
+}
+
+void search_ways(const Problem& problem, Bytes budget, std::int64_t work, std::uint64_t seed,
+                 const std::function<bool()>& should_stop, Archive& archive) {
+  constexpr double kOverflowCost = 20;  // of being above the budget by all of it, in costs of the whole step
+  constexpr double kHeat = 0.02;        // of the best cost, at first
+  const double total = std::max(1.0, static_cast<double>(problem.total_cost()));
+  Random random(seed);
+  Attempt present{.way = kCommon[0], .weight = std::vector<double>(static_cast<std::size_t>(problem.storage_count), 1)};
+  double present_value = INFINITY, best_value = INFINITY;
+  std::int64_t spent = 0;
+  for (int round = 0; spent < work; ++round) {
+    if (should_stop && should_stop()) return;
+    const double done = static_cast<double>(spent) / static_cast<double>(work);
+    Attempt next = round == 0 ? present : varied(present, random);
+    std::optional<Solution> solution = pass_of(problem, budget, next, work / 16, spent);
+    if (!solution) continue;
+    const double above =
+        static_cast<double>(solution->peak_bytes) / static_cast<double>(std::max<Bytes>(budget, 1)) - 1;
+    const double value = static_cast<double>(solution->added_cost) / total + kOverflowCost * std::max(0.0, above);
+    archive.add(*std::move(solution));
+    const double heat = kHeat * std::pow(kHeat, done) * std::min(best_value, 10.0);
+    if (value <= present_value - heat * std::log(1 - random.unit())) {
+      present = std::move(next);
+      present_value = value;
+    }
+    best_value = std::min(best_value, value);
+  }
+}
+
+}  // namespace tidemark::remat

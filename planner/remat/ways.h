@@ -1,0 +1,21 @@
+#pragma once
+// Search over ways to evict (eviction.h): how willingly each storage goes is perturbed, the pass made anew, and the
+// change kept if the schedule got better, by simulated annealing. A pass is one sweep over the step, so steps of a
+// few hundred ops see thousands of whole schedules a second. Deterministic: seeded, and bounded by counted work.
+
+#include <cstdint>
+#include <functional>
+
+#include "planner/remat/eviction.h"
+#include "planner/remat/improve.h"
+
+namespace tidemark::remat {
+
+/// A few passes at ways that serve most steps. False: none stayed within `most_work`.
+bool try_common_ways(const Problem& problem, Bytes budget, std::int64_t most_work, Archive& archive);
+
+/// What it meets goes to the archive.
+void search_ways(const Problem& problem, Bytes budget, std::int64_t work, std::uint64_t seed,
+                 const std::function<bool()>& should_stop, Archive& archive);
+
+}  // namespace tidemark::remat
