@@ -58,3 +58,27 @@ def random_plan(graph, seed, share=None):
     plan = Plan(graph, 0, schedule)
     plan.peak_bytes = max(Timeline(graph, schedule).live_bytes())
     return plan
+
+
+def with_swaps(plan, seed, share=0.7):
+    """The same schedule, and storages in host memory between touches of backward, at random."""
+    rng, graph = random.Random(seed), plan.graph
+    timeline = Timeline(graph, plan.schedule)
+    at, touches, last_forward = timeline.position_of(), {}, {}
+    for position, i in enumerate(plan.schedule):
+        op = graph.ops[i]
+        for s in {*op.reads, *op.writes, *(() if timeline.again[position] else op.holds)}:
+            touches.setdefault(s, []).append(position)
+            if op.phase == "forward" and not timeline.again[position]:
+                last_forward[s] = position
+    swaps = []
+    for s in sorted(graph.swappable()):
+        pinned = graph.storages[s].pinned_until
+        held = max(last_forward[s], at[pinned] if pinned is not None else 0)
+        for a, b in zip(touches[s], touches[s][1:]):
+            together = any(first <= a and b <= last for first, last in timeline.stays[s])
+            if together and held <= a < b - 1 and rng.random() < share:
+                swaps.append((s, a, b))
+    swapped = Plan(graph, 0, plan.schedule, swaps)
+    swapped.peak_bytes = max(timeline.live_bytes(swaps))
+    return swapped

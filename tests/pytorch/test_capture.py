@@ -2,6 +2,7 @@
 
 import json
 
+import model as example
 import pytest
 import tidemark
 import torch
@@ -37,6 +38,37 @@ def test_saves_what_autograd_saves_storage_by_storage(name):
     real = really_saved(model, inputs, loss_fn)
     assert len(real) > 10
     assert captured_saves(graph) == real
+
+
+def test_the_example_saves_what_was_captured_as_far_as_data_can_be_known():
+    """Which expert gets how many rows is up to the data: where the router happens to deal them out evenly, every storage
+    has the captured size; with any routing the storages are the same, and those of all experts together as large."""
+    config = example.Config(layers=2)
+    torch.manual_seed(0)
+    model = example.Decoder(config)
+    tokens = torch.randint(0, config.vocabulary, (4, 32))
+    loss_fn = lambda out: example.loss_of(out, tokens)  # noqa: E731
+    graph = tidemark.capture(model, (tokens,), loss_fn, bounds=example.routed_rows(config, 4, 32))
+    captured = captured_saves(graph)
+
+    anyhow = really_saved(model, (tokens,), loss_fn)
+    assert [storage for storage, _ in anyhow] == [storage for storage, _ in captured]
+    by_experts = ["experts." in save.site.path for save in graph.saves]
+    assert sum(by_experts) > 50 and not all(by_experts)
+    assert anyhow != captured
+    assert [r for r, e in zip(anyhow, by_experts) if not e] == [c for c, e in zip(captured, by_experts) if not e]
+    assert sum(b for _, b in dict(anyhow).items()) == sum(b for _, b in dict(captured).items())
+
+    evenly = torch.arange(config.experts).repeat(4 * 32 * config.top_k // config.experts).view(-1, config.top_k)
+    scores = torch.zeros(4 * 32, config.experts).scatter(1, evenly, 1.0)
+
+    def deal(_module, _inputs, out):
+        out.data.copy_(scores)
+
+    for path, module in model.named_modules():
+        if path.endswith("router"):
+            module.register_forward_hook(deal)
+    assert really_saved(model, (tokens,), loss_fn) == captured
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -28,13 +28,13 @@ def resnet():
 BUILDS = {"transformer": transformer, "resnet": resnet}
 
 
-def peak_of(build, plan, steps=3):
+def peak_of(build, plan, steps=3, host=None):
     """Largest sum of blocks in a step after the first, of what the step itself needs."""
     gc.collect()
     before = allocator.statistics().allocated_bytes
     model, inputs, loss_fn = build()
     stepper = torch.optim.AdamW(model.parameters())
-    with tidemark.session(plan, model) as session:
+    with tidemark.session(plan, model, host) as session:
         for step in range(steps):
             if step == 1:
                 allocator.reset_peaks()

@@ -8,7 +8,7 @@ import warnings
 import pytest
 import tidemark
 import torch
-from random_plans import random_plan, rebuildable
+from random_plans import random_plan
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 from training import same, train
@@ -224,40 +224,6 @@ def test_other_shapes_than_captured():
         return model, (torch.randn(3, 23, 32, generator=torch.Generator().manual_seed(5)),), loss_fn
 
     assert same(train(longer, session_of(plan)), train(longer))
-
-
-def swap_plan(graph):
-    """Everything that backward asks for once goes to host memory between its last touch in forward and that."""
-    last_forward = {}
-    for i, op in enumerate(graph.ops):
-        if op.phase == "forward":
-            last_forward |= {s: i for s in (*op.reads, *op.writes)}
-    swaps = []
-    for save in graph.saves:
-        storage = graph.storages[save.storage]
-        if storage.resident or storage.until_end or not save.uses or any(s == save.storage for s, _, _ in swaps):
-            continue
-        after = max(last_forward[save.storage], storage.pinned_until or 0)
-        uses = [u for other in graph.saves if other.storage == save.storage for u in other.uses]
-        if after < min(uses) and save.storage in rebuildable(graph):
-            swaps.append((save.storage, after, min(uses)))
-    return tidemark.Plan(graph, 0, list(range(len(graph.ops))), swaps=swaps)
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_swapping_changes_nothing(name):
-    build = MODELS[name]
-    plan = swap_plan(tidemark.capture(*build()))
-    assert len(plan.swaps) > 3
-    held = []
-
-    def context(model):
-        held.append(tidemark.session(plan, model))
-        return held[0]
-
-    assert same(train(build, context), train(build))
-    assert held[0].counters.swapped == 3 * len(plan.swaps)
-    assert held[0].counters.off_plan == 0
 
 
 def test_a_plan_that_keeps_everything_touches_nothing():

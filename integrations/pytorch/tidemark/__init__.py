@@ -18,7 +18,8 @@ from .bounds import Routed, Rows
 from .capturing import capture
 from .cost import DeviceRates
 from .errors import CaptureError, InfeasibleError, SessionError, TidemarkError
-from .graph import Graph
+from .graph import Graph, HostLink
+from .host_memory import HostMemory
 from .memory_report import Report
 from .planning import plan
 from .running import micro_batch, report, session
@@ -28,6 +29,8 @@ __all__ = [
     "CaptureError",
     "DeviceRates",
     "Graph",
+    "HostLink",
+    "HostMemory",
     "InfeasibleError",
     "Plan",
     "Report",

@@ -26,6 +26,7 @@ from .bounds import DataDependent
 from .cost import DEFAULT_RATES, cost_ns
 from .errors import CaptureError
 from .frames import ModuleFrames, in_backward
+from .graph import HostLink
 from .grouping import build_graph
 from .rebuild import replace_tensors
 from .stand_in import FakeTensors, fake_model, fingerprint
@@ -242,6 +243,7 @@ def capture(
     micro_batches=1,
     rates=DEFAULT_RATES,
     measured=False,
+    host_link=None,
     name=None,
 ):
     """Records one training step of `model` without running it.
@@ -253,6 +255,8 @@ def capture(
     micro_batches forward and backward are run so often, gradients add up.
     rates         what the device can do: costs are modelled from it.
     measured      costs and workspaces are measured instead, on this machine, one distinct kernel call at a time.
+    host_link     how quick copies to host memory are, a HostLink: plans may swap. By default measured or modelled as all
+                  else, but on the CPU, whose memory is the host's, nothing is swapped unless a link is given.
 
     Returns a Graph. Raises CaptureError where the step depends on data that `bounds` does not give.
     """
@@ -276,6 +280,9 @@ def capture(
     if measured:
         _measure(recorder.calls)
     graph = build_graph(recorder, name or type(model).__name__, fingerprint(model), device, micro_batches)
+    graph.host_link = host_link
+    if host_link is None and device != "cpu":
+        graph.host_link = measure.host_link(device) if measured else HostLink()
     graph.model = weakref.ref(model)
     return graph
 

@@ -11,6 +11,21 @@ FORMAT = 1
 RESIDENT_ROLES = ("parameter", "input", "optimizer_state")
 
 
+@dataclasses.dataclass(frozen=True)
+class HostLink:
+    """How quick copies between device and host memory are, one direction at a time."""
+
+    out_bytes_per_s: float = 12e9
+    in_bytes_per_s: float = 12e9
+    latency_ns: int = 20_000
+
+    def out_ns(self, bytes_):
+        return self.latency_ns + int(1e9 * bytes_ / self.out_bytes_per_s)
+
+    def in_ns(self, bytes_):
+        return self.latency_ns + int(1e9 * bytes_ / self.in_bytes_per_s)
+
+
 @dataclasses.dataclass
 class Storage:
     name: str
@@ -85,15 +100,35 @@ class Graph:
     micro_batches: int = 1
     cost_unit: str = "ns"
     unit_bytes: int = 512  # blocks are multiples of it
+    host_link: HostLink | None = None  # None: plans do not swap
     model: object = dataclasses.field(default=lambda: None, repr=False)  # weak reference to what was captured
 
     def rounded(self, bytes_):
         """What a block of so many bytes takes."""
         return -(-bytes_ // self.unit_bytes) * self.unit_bytes
 
+    def block_bytes(self, storage):
+        return self.rounded(self.storages[storage].bytes)
+
+    def page_in_cost(self, storage):
+        return (self.host_link or HostLink()).in_ns(self.block_bytes(storage))
+
+    def swappable(self):
+        """Storages that a session can fetch: made in forward and asked for through what autograd saves."""
+        made = {s for op in self.ops if op.phase != "forward" for s in op.writes}
+        return {
+            save.storage
+            for save in self.saves
+            if save.uses and save.storage not in made and not self._is_always_there(self.storages[save.storage])
+        }
+
+    @staticmethod
+    def _is_always_there(storage):
+        return storage.resident or storage.until_end
+
     def as_dict(self):
-        storages = []
-        for s in self.storages:
+        storages, swappable = [], self.swappable() if self.host_link is not None else ()
+        for number, s in enumerate(self.storages):
             entry = {"name": s.name, "bytes": self.rounded(s.bytes), "role": s.role}
             if s.module:
                 entry["module"] = s.module
@@ -103,6 +138,9 @@ class Graph:
                 entry["pinned_until"] = s.pinned_until
             if s.until_end or s.resident:
                 entry["until_end"] = True
+            if number in swappable:
+                entry["page_out_cost"] = self.host_link.out_ns(entry["bytes"])
+                entry["page_in_cost"] = self.host_link.in_ns(entry["bytes"])
             storages.append(entry)
         ops = []
         for op in self.ops:

@@ -9,6 +9,7 @@ import time
 import torch
 
 from . import allocator, kernels
+from .graph import HostLink
 from .rebuild import Geometry, replace_tensors
 
 _REPEATS = 2
@@ -104,3 +105,18 @@ class Bench:
             return 0
         allocator.reset_peaks()
         return allocator.statistics().allocated_bytes
+
+
+def host_link(device, bytes_=64 << 20):
+    """Rates of copies between `device` and host memory, measured on blocks of `bytes_`."""
+    there = torch.empty(bytes_, dtype=torch.uint8, device=device)
+    here = torch.zeros(bytes_, dtype=torch.uint8)
+
+    def seconds(copy):
+        copy()
+        begin = time.perf_counter()
+        copy()
+        there[0].item()  # after all that was asked of the device
+        return max(time.perf_counter() - begin, 1e-9)
+
+    return HostLink(bytes_ / seconds(lambda: here.copy_(there)), bytes_ / seconds(lambda: there.copy_(here)))

@@ -69,13 +69,9 @@ class Report:
 def at_peak(plan):
     """Bytes by role where the plan peaks, and the operation that runs there."""
     graph, timeline = plan.graph, Timeline(plan.graph, plan.schedule)
-    out = [(timeline.position_of()[after], timeline.position_of()[before], s) for s, after, before in plan.swaps]
-    live = timeline.live_bytes()
-    for after, before, s in out:
-        for position in range(after + 1, before):
-            live[position] -= graph.rounded(graph.storages[s].bytes)
+    live = timeline.live_bytes(plan.swaps)
     peak = max(range(len(live)), key=live.__getitem__)
-    gone = {s for after, before, s in out if after < peak < before}
+    gone = {s for s, after, before in plan.swaps if after < peak < before}
     roles = {}
     for s, first, last in timeline.residencies():
         if first <= peak <= last and s not in gone:

@@ -23,18 +23,38 @@ def plan(graph, budget, device=None):
     answer = solve(graph.to_json(), budget_bytes - allocator_share(budget_bytes))
     if answer["status"] == "infeasible":
         raise _infeasible(graph, budget_bytes, answer)
-    swaps = [(d["storage"], d["after_op"], d["before_op"]) for d in answer["decisions"] if d["action"] == "swap"]
     return Plan(
         graph,
         budget_bytes,
         answer["schedule"],
-        swaps,
+        _swaps(graph, answer["schedule"], answer["decisions"]),
         answer["status"],
         answer["peak_bytes"],
         answer["keep_all_peak_bytes"],
         answer["added_cost_percent"],
         answer,
     )
+
+
+def _swaps(graph, schedule, decisions):
+    """(storage, position it leaves after, position of the touch it is back for). Decisions speak of operations of the
+    step, before each of which others may run again."""
+    wanted, position_of = {}, {}
+    for d in decisions:
+        if d["action"] == "swap":
+            wanted.setdefault(d["storage"], []).append((d["after_op"], d["before_op"]))
+    swaps, next_op, last_touch, done = [], 0, {}, {}
+    for position, i in enumerate(schedule):
+        op, first = graph.ops[i], i == next_op
+        if first:
+            position_of[i] = position
+        for s in {*op.reads, *op.writes, *op.holds} & wanted.keys():
+            if wanted[s] and wanted[s][0][1] == next_op and wanted[s][0][0] >= done.get(s, next_op):
+                after = wanted[s].pop(0)[0]
+                swaps.append((s, max(last_touch[s], position_of[after]), position))
+            last_touch[s], done[s] = position, next_op if first else next_op - 1
+        next_op += first
+    return sorted(swaps)
 
 
 def allocator_share(budget_bytes):

@@ -104,6 +104,7 @@ class Session:
         torch._C._autograd._pop_saved_tensors_default_hooks()
         self._frames.__exit__()
         self._state = None
+        self._host.finish()
         if self._own_host:
             self._host.close()
             self._host = None
@@ -134,7 +135,7 @@ class Session:
 
         @functools.wraps(function)
         def wrapped(*args, **kwargs):
-            with Session(self.plan, self.model):
+            with Session(self.plan, self.model, self._host):
                 return function(*args, **kwargs)
 
         return wrapped
@@ -212,16 +213,22 @@ class Session:
             saves = state.batch.saves.get((frame.path, frame.call), ())
             if storage is not None and n < len(saves) and saves[n] is not None and saves[n].storage == storage:
                 return state.save(tensor, saves[n])
+            if n < len(saves) and saves[n] is not None and saves[n].storage is None:
+                return KeptTensor(tensor, state if saves[n].use is not None else None, saves[n].use)
         return KeptTensor(tensor)
 
     def _unpack(self, packed):
         if isinstance(packed, torch.Tensor):
             return packed
-        if isinstance(packed, KeptTensor):
+        state = packed.state
+        if state is None:
             return packed.get()
         with self._mode.paused():
-            state = packed.state
-            out = state.unpack(packed)
+            if isinstance(packed, KeptTensor):
+                state.advance_to(packed.use)
+                out = packed.get()
+            else:
+                out = state.unpack(packed)
         if state is self._state:
             self._state = None  # from now on it lives as long as what autograd saved
         return out
@@ -285,6 +292,9 @@ class _Mode(TorchDispatchMode):
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         session = self._session
+        if session._host.leaving and kernels.kind(func) == kernels.CHANGES:
+            for tensor in kernels.mutated(func, args, kwargs):
+                session._host.settle(tensor)
         if self._pauses or session._state is None or kernels.kind(func) == kernels.PASSES:
             return func(*args, **kwargs)
         if in_backward() or not torch.is_grad_enabled():
@@ -331,6 +341,7 @@ def report():
     return _active.report()
 
 
-def session(plan, model=None):
-    """A context manager, and a decorator, that applies `plan`. See Session."""
-    return Session(plan, model)
+def session(plan, model=None, host=None):
+    """A context manager, and a decorator, that applies `plan`. `host`: a HostMemory to swap to, which is left open; by
+    default one of its own. See Session."""
+    return Session(plan, model, host)

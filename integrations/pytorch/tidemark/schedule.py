@@ -1,17 +1,19 @@
 """What is to be done with every storage, as a schedule, and that schedule as instructions for a session."""
 
+import bisect
 import dataclasses
 import functools
 
+from .copies import time_copies
 from .graph import Graph
 
-RUN, DROP, BACK = "run", "drop", "back"
+RUN, DROP, WAIT, BEGIN, BACK = "run", "drop", "wait", "begin", "back"
 
 
 @dataclasses.dataclass
 class Plan:
     """`schedule`: operations in order of execution, recomputed ones again; `swaps`: (storage, after, before): in host
-    memory between two operations. Figures in bytes and the graph's cost unit are predicted."""
+    memory between two positions of the schedule. Figures in bytes and the graph's cost unit are predicted."""
 
     graph: Graph
     budget_bytes: int
@@ -70,6 +72,7 @@ class PlannedBatch:
     calls: dict = dataclasses.field(default_factory=dict)
     saves: dict = dataclasses.field(default_factory=dict)
     steps: list = dataclasses.field(default_factory=list)
+    copied_once: set = dataclasses.field(default_factory=set)  # storages whose copies in host memory serve again
 
 
 class Timeline:
@@ -128,13 +131,16 @@ class Timeline:
             for first, last in stays:
                 yield s, first, last
 
-    def live_bytes(self):
+    def live_bytes(self, swaps=()):
         """At every position of the schedule, workspace included."""
         graph = self.graph
         change = [0] * (len(self.schedule) + 1)
         for s, first, last in self.residencies():
             change[first] += graph.rounded(graph.storages[s].bytes)
             change[last + 1] -= graph.rounded(graph.storages[s].bytes)
+        for s, after, before in swaps:
+            change[after + 1] -= graph.block_bytes(s)
+            change[before] += graph.block_bytes(s)
         live, out = 0, []
         for position, op in enumerate(self.schedule):
             live += change[position]
@@ -162,14 +168,44 @@ def compile_plan(plan):
         planned = PlannedSave(
             save.storage if save.storage in managed else None, save.bytes, min(save.uses, default=None)
         )
+        if planned.storage is not None and save.uses:
+            _say_whether_it_leaves(planned, save, timeline)
         _put(batch.saves.setdefault((save.site.path, save.site.call), []), save.site.ordinal, planned)
-    for batch, steps in zip(batches, _steps(plan, timeline, managed)):
+    told = _told(graph)
+    for batch, steps, places in zip(batches, _steps(plan, timeline, managed, told), told):
         batch.steps = steps
-        due = {step.before for step in steps}
+        batch.copied_once = _copied_once(plan, timeline)
+        due = {places[bisect.bisect_left(places, step.before)] for step in steps if step.before <= places[-1]}
         for calls in batch.calls.values():
             for call in filter(None, calls):
                 call.due = call.first and call.op in due
     return batches
+
+
+def _told(graph):
+    """For each micro-batch: original operations, ascending, before which a session has its say."""
+    told = [{-1} for _ in range(graph.micro_batches)]
+    for i, op in enumerate(graph.ops):
+        if op.phase == "forward":
+            told[op.micro_batch].add(i)
+    for save in graph.saves:
+        if save.uses:
+            told[save.site.micro_batch].add(min(save.uses))
+    return [sorted(places) for places in told]
+
+
+def _copied_once(plan, timeline):
+    """Storages that are not written between the first time they leave and the last time they are back."""
+    spans = {}
+    for s, after, before in plan.swaps:
+        first, last = spans.get(s, (after, before))
+        spans[s] = (min(first, after), max(last, before))
+    written = {}
+    for position, i in enumerate(plan.schedule):
+        for s in plan.graph.ops[i].writes:
+            if s in spans:
+                written.setdefault(s, []).append(position)
+    return {s for s, (first, last) in spans.items() if not any(first < w < last for w in written.get(s, ()))}
 
 
 def _say_whether_it_leaves(planned, save, timeline):
@@ -177,7 +213,10 @@ def _say_whether_it_leaves(planned, save, timeline):
     until = max(until for use, until in zip(save.uses, save.until) if use == planned.use)
     stays = timeline.stays[save.storage]
     n = next(n for n, (first, last) in enumerate(stays) if first <= at[planned.use] <= last)
-    planned.leaves = stays[n][1] <= at[until]
+    # What runs again between the kernels of the node may run later, as nobody asks for anything meanwhile.
+    between = range(at[planned.use] + 1, at[until] + 1)
+    read_again = any(timeline.again[p] and save.storage in timeline.graph.ops[timeline.schedule[p]].reads for p in between)
+    planned.leaves = stays[n][1] <= at[until] and not read_again
     planned.last = n + 1 == len(stays)
 
 
@@ -198,7 +237,8 @@ def _managed(plan, timeline):
     return {s for s in managed if not graph.storages[s].resident}
 
 
-def _steps(plan, timeline, managed):
+def _steps(plan, timeline, managed, told):
+    """For each micro-batch: what is to be done, in order."""
     graph = plan.graph
     ends = {}  # position -> stays of managed storages that end there
     for s in managed:
@@ -209,26 +249,46 @@ def _steps(plan, timeline, managed):
         out_after.setdefault(after, []).append(s)
         in_before.setdefault(before, []).append(s)
     owner = _micro_batch_of(graph)
+    at = timeline.position_of()
+    places = [[at[op] for op in ops if op >= 0] for ops in told]
+    copies = time_copies(plan, timeline, {s: places[owner[s]] for s, _, _ in plan.swaps})
     steps = [[] for _ in range(graph.micro_batches)]
     following = _following_originals(plan.schedule, timeline.again)
     for position, i in enumerate(plan.schedule):
-        before = following[position]
-        if timeline.again[position]:
+        before, again = following[position], timeline.again[position]
+        for s in copies.waits.get(position, ()):
+            last_told = told[owner[s]][bisect.bisect_right(told[owner[s]], before) - 1]
+            steps[owner[s]].append(Step(max(last_told, 0), WAIT, s))
+        for s in copies.begins.get(position, ()):
+            steps[owner[s]].append(Step(before, BEGIN, s))
+        for s in in_before.get(position, ()):
+            steps[owner[s]].append(Step(before, BACK, s))
+        if again:
             kept = tuple(
                 s for s in graph.ops[i].writes if any(a == position and b > position for a, b in timeline.stays[s])
             )
             steps[graph.ops[i].micro_batch].append(Step(before, RUN, i, kept=kept))
-        else:
-            for s in in_before.get(i, ()):
-                steps[owner[s]].append(Step(i, BACK, s))
-            for s in out_after.get(i, ()):
-                steps[owner[s]].append(Step(i + 1, DROP, s, to_host=True))
-        following_stage = before if timeline.again[position] else i + 1
+        following_stage = before if again else i + 1
+        for s in out_after.get(position, ()):
+            steps[owner[s]].append(Step(following_stage, DROP, s, to_host=True))
         for s, last, first in ends.get(position, ()):
-            if first == position and timeline.again[position]:
+            if first == position and again:
                 continue  # never taken into the table
             steps[owner[s]].append(Step(following_stage, DROP, s, last=last))
-    return steps
+    return [_in_order(batch) for batch in steps]
+
+
+def _in_order(steps):
+    """A wait that is told of earlier than it is due comes first, but after the copy that it is for."""
+    left, out = {}, []
+    for number, step in enumerate(steps):
+        due = (step.before, number)
+        if step.kind == DROP and step.to_host:
+            left[step.target] = due
+        elif step.kind == WAIT:
+            due = max(due, left[step.target])
+        out.append((due, step))
+    return [dataclasses.replace(step, before=due[0]) for due, step in sorted(out, key=lambda pair: pair[0])]
 
 
 def _following_originals(schedule, again):

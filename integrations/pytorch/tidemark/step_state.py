@@ -7,7 +7,7 @@ Correct whatever the plan says: a storage that cannot be rebuilt is given up onl
 import torch
 
 from .rebuild import Geometry, run_again, sources
-from .schedule import BACK, RUN
+from .schedule import BACK, BEGIN, RUN, WAIT
 
 
 class SavedHandle:
@@ -24,13 +24,16 @@ class SavedHandle:
 
 
 class KeptTensor:
-    """A tensor that stays, and the version it had. Without its history: autograd's graph must not hold itself."""
+    """A tensor that stays, and the version it had. Without its history: autograd's graph must not hold itself. Where the
+    plan knows it, asking for it says how far backward is."""
 
-    __slots__ = ("tensor", "version")
+    __slots__ = ("tensor", "version", "state", "use")
 
-    def __init__(self, tensor):
+    def __init__(self, tensor, state=None, use=None):
         self.tensor = tensor.detach()
         self.version = tensor._version
+        self.state = state
+        self.use = use
 
     def get(self):
         check_version(tuple(self.tensor.shape), self.tensor._version, self.version)
@@ -55,7 +58,8 @@ class StepState:
         self.versions = {}  # storage -> changes in place since it was made
         self.spared = set()  # storages that can no longer be rebuilt
         self.by_address = {}
-        self.in_host = {}
+        self.in_host = {}  # storage -> copy, on its way or there
+        self.coming = {}  # storage -> on its way back
         self.makers = {}  # storage -> operation that made it
         self.recorded = {}  # operation -> calls
         self.outstanding = {}  # storage -> saved tensors not asked for yet
@@ -79,6 +83,7 @@ class StepState:
         if storage is None:
             return
         self.versions[storage] = self.versions.get(storage, 0) + 1
+        self.in_host.pop(storage, None)
         if planned:
             return
         self.spared.add(storage)
@@ -104,9 +109,14 @@ class StepState:
             self.cursor += 1
             if step.kind == RUN:
                 self._run(step.target, step.kept)
-            elif step.kind == BACK:
+            elif step.kind == WAIT:
                 if step.target in self.in_host:
-                    self._from_host(step.target)
+                    self.host.wait(self.in_host[step.target])
+            elif step.kind in (BEGIN, BACK):
+                if step.target in self.in_host and step.target not in self.table:
+                    self._begin(step.target)
+                    if step.kind == BACK:
+                        self._from_host(step.target)
             else:
                 self._drop(step)
 
@@ -125,10 +135,14 @@ class StepState:
 
     def _drop(self, step):
         s = step.target
+        if step.last and s not in self.table and self.outstanding.get(s, 0) == 0:
+            self.in_host.pop(s, None)
+            self.coming.pop(s, None)
         if s not in self.table:
             return
         if step.to_host:
-            self.in_host[s] = self.host.copy_out(self.table[s])
+            if s not in self.in_host:
+                self.in_host[s] = self.host.copy_out(self.table[s])
             self.counters.swapped += 1
         elif step.last:
             if self.outstanding.get(s, 0) > 0:
@@ -142,8 +156,15 @@ class StepState:
         tensor = self.table.pop(storage)
         self.by_address.pop(tensor.untyped_storage()._cdata, None)
 
+    def _begin(self, storage):
+        if storage not in self.coming:
+            self.coming[storage] = self.host.copy_in(self.in_host[storage])
+
     def _from_host(self, storage):
-        self.take(storage, self.host.copy_in(self.in_host.pop(storage)))
+        self._begin(storage)
+        self.take(storage, self.coming.pop(storage).wait())
+        if storage not in self.batch.copied_once:
+            del self.in_host[storage]
 
     # Backward
 
