@@ -42,18 +42,20 @@ std::size_t Profile::place_of(const Block& block, Key key) {
 
 /// Works out `most` and `overflow` of a block anew, and the total with them.
 void Profile::renew(Block& block) {
-  Bytes most = block.bytes[0];
+  Bytes most = block.bytes[0], least = most;
   Bytes above = 0;
   const Bytes limit = budget_ - block.lazy;
   for (std::size_t i = 0; i < block.count; ++i) {
     const Bytes bytes = block.bytes[i];
     most = std::max(most, bytes);
+    least = std::min(least, bytes);
     above += std::max<Bytes>(bytes - limit, 0);
   }
   work_ += static_cast<std::int64_t>(block.count);
   overflow_ += above - block.overflow;
   block.overflow = above;
   block.most = most + block.lazy;
+  block.least = least + block.lazy;
 }
 
 void Profile::add_to_part(Block& block, std::size_t begin, std::size_t end, Bytes delta) {
@@ -74,10 +76,19 @@ void Profile::add(Key lo, Key hi, Bytes delta) {
       continue;
     }
     block.lazy += delta;
-    if (block.most <= budget_ && block.most + delta <= budget_)
-      block.most += delta;  // no overflow before or after
-    else
+    const bool below = std::max(block.most, block.most + delta) <= budget_;
+    const bool above = std::min(block.least, block.least + delta) >= budget_;
+    if (!below && !above) {
       renew(block);
+      continue;
+    }
+    // All on one side, before and after: no need to look at each.
+    block.most += delta;
+    block.least += delta;
+    if (below) continue;
+    const Bytes more = delta * static_cast<Bytes>(block.count);
+    block.overflow += more;
+    overflow_ += more;
   }
 }
 
@@ -103,6 +114,7 @@ void Profile::insert(Key key, Bytes bytes) {
   first_[b] = block.key.front();
   const Bytes above = std::max<Bytes>(bytes - budget_, 0);
   block.most = std::max(block.most, bytes);
+  block.least = std::min(block.least, bytes);
   block.overflow += above;
   overflow_ += above;
   work_ += 8;

@@ -45,7 +45,7 @@ class Profile {
     std::array<Key, kCapacity> key;
     std::array<Bytes, kCapacity> bytes;  ///< without `lazy`
     std::size_t count = 0;
-    Bytes lazy = 0, most = 0, overflow = 0;
+    Bytes lazy = 0, most = 0, least = 0, overflow = 0;
   };
   [[nodiscard]] std::size_t block_of(Key key) const;
   static std::size_t place_of(const Block& block, Key key);

@@ -2,6 +2,7 @@
 // The one step that seeds and search share: run an op again in a stage, with what it needs there.
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -55,8 +56,9 @@ inline Solution without_useless(const Problem& problem, std::vector<Key> keys) {
   std::ranges::sort(keys);
   const auto again = std::ranges::unique(keys);
   keys.erase(again.begin(), again.end());
-  State state(problem, 0);
-  state.load({.reruns = keys});
+  constexpr Bytes kNoBudget = std::numeric_limits<Bytes>::max() / 4;  // nothing above it to keep count of
+  State state(problem, kNoBudget);
+  state.load({.reruns = keys, .swaps = {}});
   for (auto key = keys.rbegin(); key != keys.rend(); ++key)
     if (state.runs_at(*key) && state.is_useless(*key)) erase_with_idle(state, *key);
   return state.solution();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <iterator>
 #include <limits>
 #include <tuple>
 
@@ -33,31 +34,60 @@ bool before(const Swap& a, const Swap& b) {
 }  // namespace
 
 State::State(const Problem& problem, Bytes budget) : problem_(&problem) {
-  reset(budget);
+  rebuild({}, budget);
 }
 
-void State::reset(Bytes budget) {
+/// From nothing, in time linear in the schedule but for sorting.
+void State::rebuild(const Solution& solution, Bytes budget) {
   const Problem& p = *problem_;
-  uses_ = p.uses;
-  starts_.assign(index(p.storage_count), {});
-  swaps_of_.assign(index(p.storage_count), 0);
-  reruns_.clear();
-  swaps_.clear();
   log_.clear();
+  reruns_ = solution.reruns;
+  swaps_ = solution.swaps;
+  uses_ = p.uses;
+  starts_.resize(index(p.storage_count));
+  for (std::int32_t s = 0; s < p.storage_count; ++s) starts_[index(s)].assign(1, p.begin[index(s)]);
+  swaps_of_.assign(index(p.storage_count), 0);
   added_cost_ = 0;
-  std::vector<Bytes> bytes(index(p.op_count) + 1);
-  for (std::int32_t s = 0; s < p.storage_count; ++s) {
-    starts_[index(s)] = {p.begin[index(s)]};
-    const Key end = last_use(uses_[index(s)], p.begin[index(s)], kNever);
-    bytes[index(stage_of(p.begin[index(s)]))] += p.bytes[index(s)];
-    bytes[index(stage_of(end)) + 1] -= p.bytes[index(s)];
+  for (const Key key : reruns_) {
+    for (const std::int32_t s : p.writes[op_of(key)]) starts_[index(s)].push_back(key);
+    for (const std::int32_t s : p.reads[op_of(key)]) uses_[index(s)].push_back(key);
+    added_cost_ += p.cost[index(op_of(key))];
   }
-  std::vector<Key> keys;
+  for (const Swap& swap : swaps_) {
+    const std::size_t s = index(swap.storage);
+    starts_[s].push_back(swap.use);
+    if (swaps_of_[s]++ == 0 || p.changed[s] != 0) added_cost_ += p.page_out[s];
+    added_cost_ += p.page_in[s];
+  }
+  if (!reruns_.empty() || !swaps_.empty())
+    for (std::int32_t s = 0; s < p.storage_count; ++s) {
+      std::ranges::sort(starts_[index(s)]);
+      std::ranges::sort(uses_[index(s)]);
+    }
+  rebuild_profile(budget);
+}
+
+void State::rebuild_profile(Bytes budget) {
+  const Problem& p = *problem_;
+  std::vector<Key> first, keys;
+  for (std::int32_t v = 0; v < p.op_count; ++v) first.push_back(key_of(v, v));
+  std::ranges::merge(first, reruns_, std::back_inserter(keys));
+  const auto position = [&](Key key) {
+    return static_cast<std::size_t>(std::ranges::lower_bound(keys, key) - keys.begin());
+  };
+  std::vector<Bytes> bytes(keys.size() + 1);
+  for (std::int32_t s = 0; s < p.storage_count; ++s) {
+    const std::vector<Key>& starts = starts_[index(s)];
+    for (std::size_t i = 0; i < starts.size(); ++i) {
+      const Key end = last_use(uses_[index(s)], starts[i], i + 1 < starts.size() ? starts[i + 1] : kNever);
+      bytes[position(starts[i])] += p.bytes[index(s)];
+      bytes[position(end) + 1] -= p.bytes[index(s)];
+    }
+  }
   Bytes sum = 0;
-  for (std::int32_t v = 0; v < p.op_count; ++v) {
-    keys.push_back(key_of(v, v));
-    sum += bytes[index(v)];
-    bytes[index(v)] = sum + p.transient[index(v)];
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    sum += bytes[i];
+    bytes[i] = sum + p.transient[index(op_of(keys[i]))];
   }
   bytes.pop_back();
   profile_.assign(keys, bytes, budget);
@@ -241,9 +271,7 @@ Solution State::solution() const {
 }
 
 void State::load(const Solution& solution) {
-  reset(profile_.budget());
-  for (const Key key : solution.reruns) do_insert_rerun(key);
-  for (const Swap& swap : solution.swaps) do_insert_swap(swap);
+  rebuild(solution, profile_.budget());
 }
 
 OpSchedule schedule_of(const Problem& problem, const Solution& solution) {

@@ -76,7 +76,8 @@ class State {
     Key key = 0;
   };
   static std::size_t index(std::int32_t i) { return static_cast<std::size_t>(i); }
-  void reset(Bytes budget);
+  void rebuild(const Solution& solution, Bytes budget);
+  void rebuild_profile(Bytes budget);
   void do_insert_rerun(Key key);
   void do_erase_rerun(Key key);
   void do_insert_swap(const Swap& swap);
