@@ -28,6 +28,7 @@ from .errors import CaptureError
 from .frames import ModuleFrames, in_backward
 from .graph import HostLink
 from .grouping import build_graph
+from .one_step import run_pipeline, run_step
 from .rebuild import replace_tensors
 from .stand_in import FakeTensors, fake_model, fingerprint
 
@@ -140,7 +141,8 @@ class Recorder(TorchDispatchMode):
         phase = "backward" if backward else self.phase
         site = self.frames.next_call() if phase == "forward" else None
         module = self.frames.top.path if phase == "forward" else ""
-        description = measure.describe(func, args, kwargs) if self.describes else None
+        describes = self.describes and not kernels.is_collective(func)  # others would have to take part
+        description = measure.describe(func, args, kwargs) if describes else None
         shown = kernels.without_side_effects(func, args)
         reads = list(dict.fromkeys(self.id_of(t) for t in (*kernels.tensors(shown), *kernels.tensors(kwargs))))
         out = self.data.answer(func, args, kwargs, module)
@@ -186,6 +188,8 @@ class Recorder(TorchDispatchMode):
 
     @staticmethod
     def _call(func, args, kwargs, module):
+        if kernels.is_process_group_call(func):
+            return _as_if_communicated(func, args)
         try:
             return func(*args, **kwargs)
         except (DataDependentOutputException, DynamicOutputShapeException) as error:
@@ -233,6 +237,16 @@ class Recorder(TorchDispatchMode):
             seen.name = name
 
 
+def _as_if_communicated(func, args):
+    """What a call of a process group returns, its first argument and a handle, without the others' taking part."""
+    from torch._C._distributed_c10d import _create_work_from_future
+
+    future = torch.futures.Future()
+    future.set_result(kernels.tensors(args[0]))
+    handle = _create_work_from_future(future).boxed()
+    return handle if len(func._schema.returns) == 1 else (args[0], handle)
+
+
 def capture(
     model,
     inputs,
@@ -241,6 +255,8 @@ def capture(
     optimizer=None,
     bounds=None,
     micro_batches=1,
+    chunks=1,
+    order=None,
     rates=DEFAULT_RATES,
     measured=False,
     host_link=None,
@@ -253,6 +269,10 @@ def capture(
     optimizer     the one that will step, or nothing: the step ends with backward.
     bounds        answers to what only data can say, by module path: see bounds.Routed and bounds.Rows.
     micro_batches forward and backward are run so often, gradients add up.
+    chunks, order for pipelines. `order` is what this process does in a step: ("forward", i, chunk) and
+                  ("backward", i, chunk). The model is called with the chunk as one more argument, and its inputs,
+                  outputs that are no loss and their gradients come and go as in a pipeline; `loss_fn` is given the
+                  chunk as well and returns what is not a loss as it is.
     rates         what the device can do: costs are modelled from it.
     measured      costs and workspaces are measured instead, on this machine, one distinct kernel call at a time.
     host_link     how quick copies to host memory are, a HostLink: plans may swap. By default measured or modelled as all
@@ -274,12 +294,16 @@ def capture(
             fake_optimizer = _fake_optimizer(optimizer, fakes, recorder)
             _know_residents(recorder, model, fake_inputs, fake_optimizer)
             with frames, recorder:
-                _run_step(recorder, model, fake_inputs, loss_fn, fake_optimizer)
+                if order is None:
+                    run_step(recorder, model, fake_inputs, loss_fn, fake_optimizer)
+                else:
+                    run_pipeline(recorder, model, fake_inputs[0], loss_fn, fake_optimizer, chunks, order)
     finally:
         torch.random.set_rng_state(rng)
     if measured:
         _measure(recorder.calls)
-    graph = build_graph(recorder, name or type(model).__name__, fingerprint(model), device, micro_batches)
+    graph = build_graph(recorder, name or type(model).__name__, fingerprint(model), device, micro_batches * chunks)
+    graph.chunks = chunks
     graph.host_link = host_link
     if host_link is None and device != "cpu":
         graph.host_link = measure.host_link(device) if measured else HostLink()
@@ -336,33 +360,3 @@ class _Scalars(TorchDispatchMode):
         if kernels.is_read(func):
             return self._data.number(args[0], False, None)
         return func(*args, **(kwargs or {}))
-
-
-def _run_step(recorder, model, inputs, loss_fn, optimizer):
-    hooks = torch.autograd.graph.saved_tensors_hooks(recorder.pack, recorder.unpack)
-    for i, batch in enumerate(inputs):
-        recorder.frames.micro_batch = i
-        recorder.phase = "forward"
-        with hooks:
-            if isinstance(batch, dict):
-                output = model(**batch)
-            elif isinstance(batch, (tuple, list)):
-                output = model(*batch)
-            else:
-                output = model(batch)
-            loss = output if loss_fn is None else loss_fn(output)
-        if not isinstance(loss, torch.Tensor) or loss.numel() != 1:
-            raise CaptureError(
-                "the loss must be a tensor of one element; give capture a loss_fn that makes one of the output"
-            )
-        recorder.phase = "backward"
-        loss.backward()
-        for path, parameter in model.named_parameters():
-            if parameter.grad is not None:
-                recorder.mark_role(parameter.grad, "gradient", f"{path}.grad")
-        if i + 1 < len(inputs):
-            del output, loss
-    recorder.phase = "optimizer"
-    if optimizer is not None:
-        optimizer.step()
-    recorder.bury()

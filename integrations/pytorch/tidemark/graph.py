@@ -97,7 +97,8 @@ class Graph:
     saves: list[Save]
     fingerprint: str = ""  # of the model: parameter paths, shapes and types
     device: str = "cpu"
-    micro_batches: int = 1
+    micro_batches: int = 1  # times chunks
+    chunks: int = 1
     cost_unit: str = "ns"
     unit_bytes: int = 512  # blocks are multiples of it
     host_link: HostLink | None = None  # None: plans do not swap

@@ -51,7 +51,7 @@ def _op(calls, group):
     reads = list(dict.fromkeys(r for c in group for r in calls[c].reads if not (len(group) > 1 and r in made)))
     classes = [kernels.recompute_class(calls[c].func) for c in group]
     if len(group) > 1:  # mutates only what it has made
-        classes = ["random" if kernels.is_random(calls[c].func) else "pure" for c in group]
+        classes = [_class_within(calls[c].func) for c in group]
     recompute = next(k for k in _HARDEST if k in classes)
     if first.phase != "forward" or not writes:
         recompute = "never"
@@ -67,6 +67,12 @@ def _op(calls, group):
         transient_bytes=max(calls[c].transient_bytes for c in group),
         calls=[Call(str(calls[c].func), calls[c].site, calls[c].outputs, c) for c in group],
     )
+
+
+def _class_within(func):
+    if kernels.is_collective(func):
+        return "collective"
+    return "random" if kernels.is_random(func) else "pure"
 
 
 def _forbid_unsafe(ops, groups, recorder):

@@ -7,6 +7,7 @@ import torch
 # Mutates running statistics without saying so in the schema. Recomputed without them, the output is the same.
 _RUNNING_STATISTICS = {"aten::native_batch_norm": (3, 4, 5)}  # arguments: running mean, running variance, training
 _COLLECTIVE_NAMESPACES = ("c10d", "_c10d_functional", "_c10d_functional_autograd", "c10d_functional")
+_ONLY_READING = ("c10d::send", "c10d::barrier", "c10d::monitored_barrier_")
 _DATA_DEPENDENT = ("aten::equal", "aten::is_nonzero")
 
 
@@ -21,7 +22,8 @@ def kind(func):
     found = _kinds.get(id(func))
     if found is None:
         passes = is_query(func) or is_view(func)
-        found = _kinds[id(func)] = PASSES if passes else CHANGES if func._schema.is_mutable else COUNTS
+        changes = func._schema.is_mutable or is_process_group_call(func)
+        found = _kinds[id(func)] = PASSES if passes else CHANGES if changes else COUNTS
     return found
 
 
@@ -53,6 +55,17 @@ def is_view(func):
 
 
 @functools.cache
+def is_process_group_call(func):
+    """Of a process group, on its first argument in place, which the schema does not say. Returns it and a handle."""
+    return func.namespace == "c10d"
+
+
+@functools.cache
+def is_collective(func):
+    return func.namespace in _COLLECTIVE_NAMESPACES
+
+
+@functools.cache
 def recompute_class(func):
     if func.namespace in _COLLECTIVE_NAMESPACES:
         return "collective"
@@ -75,6 +88,8 @@ def _mutable_positions(func):
 
 def mutated(func, args, kwargs):
     """The arguments that a call writes to, lists flattened."""
+    if is_process_group_call(func):
+        return [] if func._schema.name in _ONLY_READING else tensors(args[0])
     if not func._schema.is_mutable:
         return []
     positions, names = _mutable_positions(func)

@@ -9,18 +9,19 @@ from .schedule import Plan
 from .sizes import format_bytes, parse_bytes
 
 
-def plan(graph, budget, device=None):
+def plan(graph, budget, device=None, recompute_collectives=False):
     """What to recompute and swap so that one step of `graph` peaks at `budget` bytes at most, at the least added cost.
 
     budget  bytes, or text such as "512MiB": all that the step needs, parameters and optimizer state included.
     device  where the plan is for, "cpu" or "cuda"; by default where the model was captured.
+    recompute_collectives  collectives may run again too: every process of their groups must then follow the same plan.
 
     Raises InfeasibleError, with the smallest budget that is known to do, where nothing fits.
     """
     if device is not None and device != graph.device:
         raise TidemarkError(f"the step was captured on {graph.device!r}; a plan for {device!r} needs a capture there")
     budget_bytes = parse_bytes(budget)
-    answer = solve(graph.to_json(), budget_bytes - allocator_share(budget_bytes))
+    answer = solve(graph.to_json(), budget_bytes - allocator_share(budget_bytes), recompute_collectives)
     if answer["status"] == "infeasible":
         raise _infeasible(graph, budget_bytes, answer)
     return Plan(
@@ -62,10 +63,14 @@ def allocator_share(budget_bytes):
     return min(6 * 2**20 + budget_bytes // 256, budget_bytes // 2)
 
 
-def solve(text, budget_bytes):
+def solve(text, budget_bytes, recompute_collectives=False):
     """The planner's answer to a step in JSON, parsed."""
     data = text.encode()
-    options = library.GraphOptions(struct_size=ctypes.sizeof(library.GraphOptions), budget_bytes=budget_bytes)
+    options = library.GraphOptions(
+        struct_size=ctypes.sizeof(library.GraphOptions),
+        budget_bytes=budget_bytes,
+        group_recompute=int(recompute_collectives),
+    )
     answer = ctypes.c_void_p()
     size = ctypes.c_int64(len(data))
     library.call("tidemark_graph_plan", data, size, b"the captured step", ctypes.byref(options), ctypes.byref(answer))

@@ -5,6 +5,11 @@ import dataclasses
 
 import torch
 
+try:
+    from torch._C._distributed_c10d import Work
+except ImportError:
+    Work = None  # a PyTorch without process groups has no calls of them
+
 from . import kernels
 from .errors import TidemarkError
 
@@ -147,6 +152,8 @@ def run_again(calls, find):
                 args, kwargs = restore_tensors(call.args, look), restore_tensors(call.kwargs, look)
                 with _random_state(call):
                     out = call.func(*args, **kwargs)
+                if kernels.is_process_group_call(call.func):
+                    Work.unbox(out[-1]).wait()
                 for storage, tensor in zip(call.outputs, kernels.tensors(out)):
                     if storage is not None:
                         made[storage] = tensor

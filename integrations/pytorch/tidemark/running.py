@@ -297,8 +297,10 @@ class _Mode(TorchDispatchMode):
                 session._host.settle(tensor)
         if self._pauses or session._state is None or kernels.kind(func) == kernels.PASSES:
             return func(*args, **kwargs)
-        if in_backward() or not torch.is_grad_enabled():
+        if in_backward():
             return func(*args, **kwargs)
+        if not torch.is_grad_enabled() and session._frames.top.path == OUTSIDE:
+            return func(*args, **kwargs)  # evaluation; inside a module it is the forward of an autograd function
         return session.forward_call(func, args, kwargs)
 
 
@@ -316,18 +318,23 @@ class _Pause:
 
 
 class micro_batch:
-    """Says which micro-batch the forwards inside belong to, for loops that do not run them in order:
+    """Says which micro-batch, and which chunk of the model, the forwards inside belong to, for loops that do not run
+    them in order:
 
-    with tidemark.micro_batch(i): loss = model(...)
+    with tidemark.micro_batch(i, chunk): loss = model(...)
     """
 
-    def __init__(self, index):
+    def __init__(self, index, chunk=0):
         self._index = index
+        self._chunk = chunk
 
     def __enter__(self):
         self._session = _active
         if self._session is not None:
-            self._session.marked = self._index
+            chunks = self._session.plan.graph.chunks
+            if not 0 <= self._chunk < chunks:
+                raise SessionError(f"chunk {self._chunk} of a step captured with {chunks}")
+            self._session.marked = self._index * chunks + self._chunk
 
     def __exit__(self, *_):
         if self._session is not None:

@@ -1,0 +1,67 @@
+"""One training step as a loop would run it, under capture's recorder: the whole model, or the part of it that one process
+of a pipeline has."""
+
+import torch
+
+from .errors import CaptureError
+
+
+def run_step(recorder, model, inputs, loss_fn, optimizer):
+    hooks = torch.autograd.graph.saved_tensors_hooks(recorder.pack, recorder.unpack)
+    for i, batch in enumerate(inputs):
+        recorder.frames.micro_batch = i
+        recorder.phase = "forward"
+        with hooks:
+            if isinstance(batch, dict):
+                output = model(**batch)
+            elif isinstance(batch, (tuple, list)):
+                output = model(*batch)
+            else:
+                output = model(batch)
+            loss = output if loss_fn is None else loss_fn(output)
+        if not isinstance(loss, torch.Tensor) or loss.numel() != 1:
+            raise CaptureError(
+                "the loss must be a tensor of one element; give capture a loss_fn that makes one of the output"
+            )
+        recorder.phase = "backward"
+        loss.backward()
+        for path, parameter in model.named_parameters():
+            if parameter.grad is not None:
+                recorder.mark_role(parameter.grad, "gradient", f"{path}.grad")
+        if i + 1 < len(inputs):
+            del output, loss
+    recorder.phase = "optimizer"
+    if optimizer is not None:
+        optimizer.step()
+    recorder.bury()
+
+
+def run_pipeline(recorder, model, inputs, loss_fn, optimizer, chunks, order):
+    hooks = torch.autograd.graph.saved_tensors_hooks(recorder.pack, recorder.unpack)
+    received, outputs = {}, {}
+    for kind, i, chunk in order:
+        recorder.frames.micro_batch = i * chunks + chunk
+        recorder.phase = "backward"  # what is received is no work of the model's
+        if kind == "forward":
+            received[i, chunk] = [_received(t) for t in inputs]
+            recorder.phase = "forward"
+            with hooks:
+                outputs[i, chunk] = loss_fn(model(*received[i, chunk], chunk), chunk)
+            continue
+        output = outputs.pop((i, chunk))
+        output.backward(None if output.numel() == 1 else torch.empty_like(output))
+        del output, received[i, chunk]
+        for path, parameter in model.named_parameters():
+            if parameter.grad is not None:
+                recorder.mark_role(parameter.grad, "gradient", f"{path}.grad")
+    recorder.phase = "optimizer"
+    if optimizer is not None:
+        optimizer.step()
+    recorder.bury()
+
+
+def _received(value):
+    """What has a gradient comes from another process; the rest is there from the start."""
+    if not isinstance(value, torch.Tensor) or not value.requires_grad:
+        return value
+    return torch.empty_like(value).requires_grad_()
