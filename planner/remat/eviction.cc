@@ -11,8 +11,10 @@ namespace tidemark::remat {
 namespace {
 
 constexpr std::int32_t kNever = std::numeric_limits<std::int32_t>::max();
-constexpr std::int32_t kSamples = 400;  // of what is in memory, where that is more
-constexpr int kMostMissing = 64;        // runs looked at for what a storage costs to bring back
+constexpr std::int32_t kSamples = 400;    // of what is in memory, where that is more
+constexpr std::int32_t kFewSamples = 64;  // for long lists
+constexpr std::int32_t kManyOps = 5000;
+constexpr int kMostMissing = 64;  // runs looked at for what a storage costs to bring back
 constexpr int kMostDepth = 16;
 constexpr std::int64_t kRunWork = 20;  // besides the storages looked at
 
@@ -146,12 +148,13 @@ class Pass {
   }
 
   void make_room(Bytes more) {
+    const std::int32_t samples = p_.op_count > kManyOps ? kFewSamples : kSamples;
     while (memory_ + more > budget_) {
       std::int32_t best = -1;
       double best_score = -1;
       const auto count = static_cast<std::int32_t>(residents_.size());
-      for (std::int32_t i = 0; i < std::min(count, kSamples); ++i) {
-        const std::int32_t s = residents_[at(count <= kSamples ? i : static_cast<std::int32_t>(random_.below(count)))];
+      for (std::int32_t i = 0; i < std::min(count, samples); ++i) {
+        const std::int32_t s = residents_[at(count <= samples ? i : static_cast<std::int32_t>(random_.below(count)))];
         const double score = score_of(s);
         if (score > best_score || (score == best_score && s < best)) {
           best = s;

@@ -22,12 +22,14 @@ constexpr std::int32_t kManyOps = 5000;  // where every rung takes seconds
 constexpr int kFewRungs = 5;
 constexpr std::size_t kWindow = 6;  // rungs that are searched for one budget
 constexpr std::size_t kFewWindow = 2;
-constexpr double kRungWork = 40e6;     // entries of profiles looked at, 10 to 20 ns each
-constexpr double kWaysShare = 2;       // of that, besides: storages looked at in passes
-constexpr double kFrontierWork = 6e6;  // where all rungs are searched
-constexpr double kRepairWork = 60e6;   // at most, per rung on the way down
-constexpr double kPolishWork = 1e6;    // per rung on the way down
-constexpr double kPassWork = 5000;     // per op, of one pass on the way down
+constexpr double kRungWork = 40e6;        // entries of profiles looked at, 10 to 20 ns each
+constexpr double kWaysShare = 4;          // of that, besides: storages looked at in passes
+constexpr double kFrontierWork = 6e6;     // where all rungs are searched
+constexpr double kRepairWork = 60e6;      // at most, per rung on the way down
+constexpr double kPolishWork = 1e6;       // per rung on the way down
+constexpr std::int64_t kPassWork = 5000;  // per op, of one pass on the way down
+constexpr std::int64_t kPassWorkOfMany = 3000;
+constexpr int kRungsPerPass = 4;
 constexpr std::int64_t kSeedReruns = 600'000;
 constexpr std::uint64_t kSeed = 1;
 
@@ -77,10 +79,12 @@ class Ladder {
   /// than the repaired one, on from there.
   void descend() {
     Improver improver(state_, archive_, kSeed);
+    const bool many = problem_.op_count > kManyOps;
     bool passes = true;
     for (auto rung = rungs_.rbegin(); rung != rungs_.rend() && !stopped(); ++rung) {
       state_.set_budget(*rung);
-      if (passes) passes = try_common_ways(problem_, *rung, work(kPassWork * problem_.op_count), archive_);
+      if (passes && (rung - rungs_.rbegin()) % (many ? 1 : kRungsPerPass) == 0)
+        passes = try_common_ways(problem_, *rung, (many ? kPassWorkOfMany : kPassWork) * problem_.op_count, archive_);
       const bool repaired = improver.repair(work(kRepairWork));
       const Solution* known = archive_.best_within(*rung);
       if (!repaired && known == nullptr) return;

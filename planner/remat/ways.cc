@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "planner/remat/random.h"
@@ -63,12 +64,15 @@ std::optional<Solution> pass_of(const Problem& problem, Bytes budget, const Atte
 }  // namespace
 
 bool try_common_ways(const Problem& problem, Bytes budget, std::int64_t most_work, Archive& archive) {
+  constexpr double kAlmost = 1.03;
   bool any = false;
-  for (const EvictionWay& way : kCommon) {
+  constexpr std::int32_t kManyOps = 5000;  // where one way has to do
+  const std::size_t count = problem.op_count > kManyOps ? 1 : std::size(kCommon);
+  for (const EvictionWay& way : std::span(kCommon).first(count)) {
     std::int64_t work = 0;
     std::optional<Solution> solution = evict_on_the_way(problem, budget, way, most_work, work);
     if (!solution) continue;
-    any = true;
+    any |= static_cast<double>(solution->peak_bytes) <= kAlmost * static_cast<double>(budget);
     archive.add(*std::move(solution));
   }
   return any;
@@ -87,7 +91,7 @@ void search_ways(const Problem& problem, Bytes budget, std::int64_t work, std::u
     if (should_stop && should_stop()) return;
     const double done = static_cast<double>(spent) / static_cast<double>(work);
     Attempt next = round == 0 ? present : varied(present, random);
-    std::optional<Solution> solution = pass_of(problem, budget, next, work / 16, spent);
+    std::optional<Solution> solution = pass_of(problem, budget, next, round == 0 ? work : work / 8, spent);
     if (!solution) continue;
     const double above =
         static_cast<double>(solution->peak_bytes) / static_cast<double>(std::max<Bytes>(budget, 1)) - 1;

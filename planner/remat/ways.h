@@ -11,7 +11,7 @@
 
 namespace tidemark::remat {
 
-/// A few passes at ways that serve most steps. False: none stayed within `most_work`.
+/// A few passes at ways that serve most steps. False: none stayed within `most_work` and came near the budget.
 bool try_common_ways(const Problem& problem, Bytes budget, std::int64_t most_work, Archive& archive);
 
 /// What it meets goes to the archive.
