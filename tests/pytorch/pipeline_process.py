@@ -1,5 +1,5 @@
-"""One process of a pipeline of two, two chunks each, interleaved; every stage is split over a tensor-parallel group that
-adds up partial results in forward and in backward. Run by test_pipeline.py:
+"""One process of a pipeline of two, two chunks each, interleaved; every stage is split over a tensor-parallel group
+that adds up partial results in forward and in backward. Run by test_pipeline.py:
 
 pipeline_process.py RANK STORE TENSOR_PARALLEL
 """

@@ -41,8 +41,8 @@ def test_saves_what_autograd_saves_storage_by_storage(name):
 
 
 def test_the_example_saves_what_was_captured_as_far_as_data_can_be_known():
-    """Which expert gets how many rows is up to the data: where the router happens to deal them out evenly, every storage
-    has the captured size; with any routing the storages are the same, and those of all experts together as large."""
+    """Which expert gets how many rows is up to the data: where the router happens to deal them out evenly, every
+    storage has the captured size; with any routing the storages are the same, and together as large."""
     config = example.Config(layers=2)
     torch.manual_seed(0)
     model = example.Decoder(config)

@@ -74,6 +74,22 @@ def test_a_limit_is_an_exception_that_names_the_holders():
     assert torch.empty(64 << 20, dtype=torch.uint8).numel() > held.numel()
 
 
+def test_where_memory_runs_out_the_holders_are_modules():
+    graph = captured(transformer)
+    plan = random_plan(graph, 0, share=0.1)
+    model, inputs, loss_fn = transformer()
+    inputs = (torch.randn(64, 48, 96),)
+    with tidemark.session(plan, model) as session:
+        loss_fn(model(*inputs)).backward()
+        allocator.empty_cache()
+        with allocator.budget(allocator.statistics().reserved_bytes + (24 << 20)):
+            with pytest.raises(torch.OutOfMemoryError, match=r"(?s)Largest holders: .* MiB 0\.self_attn \("):
+                loss_fn(model(*inputs))
+        assert session.counters.off_plan == 0
+    held = torch.empty(3 << 20, dtype=torch.uint8)
+    assert held.numel() and "nobody" in allocator.holders()
+
+
 def test_memory_of_before_and_after_goes_back_to_where_it_came_from():
     inside = torch.ones(1 << 20)
     allocator.remove()

@@ -1,5 +1,5 @@
-"""Copies to host memory and back run beside the kernels: however long each takes, nothing changes by a bit, and memory is
-what the plan says."""
+"""Copies to host memory and back run beside the kernels: however long each takes, nothing changes by a bit, and memory
+is what the plan says."""
 
 import random
 

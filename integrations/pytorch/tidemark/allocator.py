@@ -84,6 +84,20 @@ def holders():
     return library.take_buffer(buffer).decode()
 
 
+_owners = {}
+
+
+def count_to(name):
+    """What the calling thread allocates from now on counts to `name` in holders() and where memory runs out; None:
+    nobody."""
+    number = 0
+    if name is not None:
+        number = _owners.get(name)
+        if number is None:
+            number = _owners[name] = library.extension().tidemark_torch_add_owner(name.encode())
+    library.extension().tidemark_torch_set_owner(number)
+
+
 @contextlib.contextmanager
 def budget(limit_bytes):
     """A limit for a while."""

@@ -275,8 +275,8 @@ def capture(
                   chunk as well and returns what is not a loss as it is.
     rates         what the device can do: costs are modelled from it.
     measured      costs and workspaces are measured instead, on this machine, one distinct kernel call at a time.
-    host_link     how quick copies to host memory are, a HostLink: plans may swap. By default measured or modelled as all
-                  else, but on the CPU, whose memory is the host's, nothing is swapped unless a link is given.
+    host_link     how quick copies to host memory are, a HostLink: plans may swap. By default measured or modelled as
+                  all else, but on the CPU, whose memory is the host's, nothing is swapped unless a link is given.
 
     Returns a Graph. Raises CaptureError where the step depends on data that `bounds` does not give.
     """

@@ -14,7 +14,7 @@ import itertools
 
 @dataclasses.dataclass
 class Copies:
-    waits: dict = dataclasses.field(default_factory=dict)  # position -> storages whose copies out must be done before it
+    waits: dict = dataclasses.field(default_factory=dict)  # position -> storages whose copies out are done before it
     begins: dict = dataclasses.field(default_factory=dict)  # position -> storages whose copies in begin before it
 
 

@@ -30,14 +30,15 @@ def in_backward():
 
 
 class ModuleFrames:
-    """`on_begin(micro_batch)` is called before each forward of the root module."""
+    """`on_begin()` is called before each forward of the root module, `on_place(path)` whenever another module runs."""
 
-    def __init__(self, root, on_begin=None):
+    def __init__(self, root, on_begin=None, on_place=None):
         self._root = root
         self._names = {}
         for name, module in root.named_modules():
             self._names.setdefault(id(module), name)
         self._on_begin = on_begin
+        self._on_place = on_place
         self._handles = []
         self._seen = {}
         self.micro_batch = 0
@@ -84,6 +85,7 @@ class ModuleFrames:
         call = self._seen.get(name, 0)
         self._seen[name] = call + 1
         self.stack.append(Frame(name, call))
+        self._tell()
 
     def _leave_module(self, module, _args, _output):
         name = self._names.get(id(module))
@@ -94,3 +96,8 @@ class ModuleFrames:
                 break
         if module is self._root:
             self.stack = [Frame(OUTSIDE, 1)]
+        self._tell()
+
+    def _tell(self):
+        if self._on_place is not None:
+            self._on_place(self.top.path)

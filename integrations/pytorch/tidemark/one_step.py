@@ -1,5 +1,5 @@
-"""One training step as a loop would run it, under capture's recorder: the whole model, or the part of it that one process
-of a pipeline has."""
+"""One training step as a loop would run it, under capture's recorder: the whole model, or the part of it that one
+process of a pipeline has."""
 
 import torch
 

@@ -82,7 +82,7 @@ class Session:
         self._next_batch = 0
         self._state = None
         self._lifts = []
-        self._frames = ModuleFrames(self.model, self._begin)
+        self._frames = ModuleFrames(self.model, self._begin, self._count_to if self._limit is not None else None)
         self._frames.__enter__()
         torch._C._autograd._push_saved_tensors_default_hooks(self._pack, self._unpack)
         self._mode = _Mode(self)
@@ -103,6 +103,8 @@ class Session:
         self._mode.__exit__(*error)
         torch._C._autograd._pop_saved_tensors_default_hooks()
         self._frames.__exit__()
+        if self._limit is not None:
+            allocator.count_to(None)
         self._state = None
         self._host.finish()
         if self._own_host:
@@ -152,6 +154,11 @@ class Session:
         self._frames.micro_batch = number
         self._state = StepState(self._batches[number], self._host, self.counters)
         self.counters.micro_batches += 1
+
+    @staticmethod
+    def _count_to(path):
+        """Who holds the memory is said by module."""
+        allocator.count_to({OUTSIDE: None, "": "the model"}.get(path, path))
 
     def _depart(self, frame, what):
         frame.departed = True

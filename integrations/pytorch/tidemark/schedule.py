@@ -215,7 +215,8 @@ def _say_whether_it_leaves(planned, save, timeline):
     n = next(n for n, (first, last) in enumerate(stays) if first <= at[planned.use] <= last)
     # What runs again between the kernels of the node may run later, as nobody asks for anything meanwhile.
     between = range(at[planned.use] + 1, at[until] + 1)
-    read_again = any(timeline.again[p] and save.storage in timeline.graph.ops[timeline.schedule[p]].reads for p in between)
+    ops, schedule = timeline.graph.ops, timeline.schedule
+    read_again = any(timeline.again[p] and save.storage in ops[schedule[p]].reads for p in between)
     planned.leaves = stays[n][1] <= at[until] and not read_again
     planned.last = n + 1 == len(stays)
 

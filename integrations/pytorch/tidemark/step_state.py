@@ -24,8 +24,8 @@ class SavedHandle:
 
 
 class KeptTensor:
-    """A tensor that stays, and the version it had. Without its history: autograd's graph must not hold itself. Where the
-    plan knows it, asking for it says how far backward is."""
+    """A tensor that stays, and the version it had. Without its history: autograd's graph must not hold itself. Where
+    the plan knows it, asking for it says how far backward is."""
 
     __slots__ = ("tensor", "version", "state", "use")
 
