@@ -23,7 +23,7 @@ constexpr int kFewRungs = 5;
 constexpr std::size_t kWindow = 6;  // rungs that are searched for one budget
 constexpr std::size_t kFewWindow = 2;
 constexpr double kRungWork = 40e6;        // entries of profiles looked at, 10 to 20 ns each
-constexpr double kWaysShare = 4;          // of that, besides: storages looked at in passes
+constexpr double kWaysShare = 2;          // of that, besides: storages looked at in passes
 constexpr double kFrontierWork = 6e6;     // where all rungs are searched
 constexpr double kRepairWork = 60e6;      // at most, per rung on the way down
 constexpr double kPolishWork = 1e6;       // per rung on the way down
@@ -72,6 +72,10 @@ class Ladder {
   }
 
  private:
+  [[nodiscard]] static bool fits_for_nothing(const Archive& archive, Bytes budget) {
+    const Solution* best = archive.best_within(budget);
+    return best != nullptr && best->added_cost == 0;
+  }
   [[nodiscard]] bool stopped() const { return limits_.should_stop && limits_.should_stop(); }
   [[nodiscard]] std::int64_t work(double units) const { return std::llround(units * limits_.effort); }
 
@@ -97,13 +101,17 @@ class Ladder {
     std::vector<Archive> found(end - begin, archive_);
     parallel_for_each(begin, end, [&](std::size_t i) {
       Archive& archive = found[i - begin];
-      if (!stopped())
-        search_ways(problem_, rungs_[i], work(units * kWaysShare), kSeed + i, limits_.should_stop, archive);
-      const Solution* start = archive.best_within(rungs_[i]);
-      if (start == nullptr || start->added_cost == 0 || stopped()) return;
-      State state(problem_, rungs_[i]);
-      state.load(Solution(*start));
-      Improver(state, archive, kSeed + i).improve(work(units), limits_.should_stop);
+      const auto improve_best = [&] {
+        const Solution* start = archive.best_within(rungs_[i]);
+        if (start == nullptr || start->added_cost == 0 || stopped()) return;
+        State state(problem_, rungs_[i]);
+        state.load(Solution(*start));
+        Improver(state, archive, kSeed + i).improve(work(units), limits_.should_stop);
+      };
+      improve_best();
+      if (stopped() || fits_for_nothing(archive, rungs_[i])) return;
+      search_ways(problem_, rungs_[i], work(units * kWaysShare), kSeed + i, limits_.should_stop, archive);
+      improve_best();
     });
     for (const Archive& archive : found)
       for (const Solution& solution : archive.all()) archive_.add(solution);
