@@ -58,28 +58,24 @@ TEST(PlanStep, TighterIsNeverCheaperNorHigher) {
   }
 }
 
-/// Layers of ten ops that each read five storages, near and far: every rerun wants much that is gone, so that repairs
-/// alone run things again by the hundred.
-TEST(PlanStep, LayeredStepsAreServedByPasses) {
-  for (const std::uint64_t seed : {1U}) {
-    std::mt19937_64 random(seed);
-    OpList list{.name = "layered"};
-    for (std::int32_t v = 0; v < 300; ++v) {
-      list.storages.push_back({.name = std::to_string(v), .bytes = 1 + testing::draw(random, 99)});
-      OpList::Op op{.name = std::to_string(v), .cost = 1 + testing::draw(random, 99), .writes = {v}};
-      for (int i = 0; v >= 10 && i < 5; ++i)
-        op.reads.push_back(testing::draw(random, 4) == 0 ? testing::draw(random, v)
-                                                         : v - 1 - testing::draw(random, 10));
-      std::ranges::sort(op.reads);
-      const auto again = std::ranges::unique(op.reads);
-      op.reads.erase(again.begin(), again.end());
-      list.ops.push_back(std::move(op));
-    }
-    const Bytes keep = replay_schedule(list, keep_all_schedule(list), {}).peak_bytes;
-    const StepPlan plan = plan_step_within(list, keep * 9 / 10, {}, {.effort = 0.005});
-    ASSERT_TRUE(plan.fits()) << seed;
-    EXPECT_LE(plan.percent(plan.replay.added_cost), 15) << seed;
+/// Layers of ten ops that each read five storages, near and far: every rerun wants much that is gone.
+TEST(PlanStep, LayeredStepsFitAtALowCostWithLittleEffort) {
+  std::mt19937_64 random(1);
+  OpList list{.name = "layered"};
+  for (std::int32_t v = 0; v < 300; ++v) {
+    list.storages.push_back({.name = std::to_string(v), .bytes = 1 + testing::draw(random, 99)});
+    OpList::Op op{.name = std::to_string(v), .cost = 1 + testing::draw(random, 99), .writes = {v}};
+    for (int i = 0; v >= 10 && i < 5; ++i)
+      op.reads.push_back(testing::draw(random, 4) == 0 ? testing::draw(random, v) : v - 1 - testing::draw(random, 10));
+    std::ranges::sort(op.reads);
+    const auto again = std::ranges::unique(op.reads);
+    op.reads.erase(again.begin(), again.end());
+    list.ops.push_back(std::move(op));
   }
+  const Bytes keep = replay_schedule(list, keep_all_schedule(list), {}).peak_bytes;
+  const StepPlan plan = plan_step_within(list, keep * 9 / 10, {}, {.effort = 0.005});
+  ASSERT_TRUE(plan.fits());
+  EXPECT_LE(plan.percent(plan.replay.added_cost), 15);
 }
 
 TEST(PlanStep, BelowTheLeastPeakIsProvenInfeasible) {
