@@ -8,7 +8,7 @@ import tidemark
 import torch
 from random_plans import random_plan, with_swaps
 from test_memory import BUILDS, captured, peak_of
-from training import same, train
+from training import gradients_in_flight, same, train
 
 from models import MODELS, transformer
 
@@ -54,21 +54,12 @@ def test_memory_is_the_plans_however_late_copies_are(name, seed):
 
 
 def test_several_micro_batches_in_flight():
-    model, inputs, loss_fn = transformer()
-    plan = swapped(tidemark.capture(model, inputs, loss_fn), 1)
-
-    def gradients(context):
-        torch.manual_seed(2)
-        model.zero_grad()
-        with context:
-            losses = [loss_fn(model(*inputs)) for _ in range(3)]
-            for loss in reversed(losses):
-                loss.backward()
-        return [p.grad.clone() for p in model.parameters()]
-
+    built = transformer()
+    plan = swapped(tidemark.capture(*built), 1)
     host = tidemark.HostMemory(delays(7))
     everything = tidemark.Plan(plan.graph, 0, list(range(len(plan.graph.ops))))
-    assert same(gradients(tidemark.session(plan, model, host)), gradients(tidemark.session(everything, model)))
+    kept = gradients_in_flight(built, tidemark.session(everything, built[0]))
+    assert same(gradients_in_flight(built, tidemark.session(plan, built[0], host)), kept)
     host.close()
 
 

@@ -29,5 +29,17 @@ def train(build, context=None, steps=3, micro_batches=1, optimizer=torch.optim.A
     return seen
 
 
+def gradients_in_flight(build, context):
+    """Of three micro-batches at once: all forwards, then all backwards in the opposite order."""
+    model, inputs, loss_fn = build
+    torch.manual_seed(2)
+    model.zero_grad()
+    with context:
+        losses = [loss_fn(model(*inputs)) for _ in range(3)]
+        for loss in reversed(losses):
+            loss.backward()
+    return [p.grad.clone() for p in model.parameters()]
+
+
 def same(a, b):
     return len(a) == len(b) and all(torch.equal(x, y) for x, y in zip(a, b, strict=True))
