@@ -2,8 +2,9 @@
 // Plans an OpList: which storages leave memory, and run or page back, so that the peak is within a budget at the least
 // added cost. Deterministic: same input, same answer, whatever the machine; bounded by counted work.
 //
-// Budgets down, peaks never go up and costs never down: answers are chosen among schedules for a fixed ladder of
-// budgets, and a looser budget chooses from what tighter ones near it chose from.
+// Budgets can be compared: answers are chosen among schedules for a fixed ladder of budgets, each found whatever budget
+// is asked for. Where two budgets search the same rungs, the lower one's answer has no higher peak and no lower cost;
+// that this holds between budgets further apart is tested on small lists and not proven.
 
 #include <cstdint>
 #include <functional>
