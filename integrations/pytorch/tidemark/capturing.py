@@ -26,10 +26,10 @@ from .bounds import DataDependent
 from .cost import DEFAULT_RATES, cost_ns
 from .errors import CaptureError
 from .frames import ModuleFrames, in_backward
+from .geometry import replace_tensors
 from .graph import HostLink
 from .grouping import build_graph
 from .one_step import run_pipeline, run_step
-from .rebuild import replace_tensors
 from .stand_in import FakeTensors, fake_model, fingerprint
 
 

@@ -30,19 +30,21 @@ def in_backward():
 
 
 class ModuleFrames:
-    """`on_begin()` is called before each forward of the root module, `on_place(path)` whenever another module runs."""
+    """`on_begin()` is called before each forward of the root module, `on_place(frame)` whenever another module runs.
+    `make_frame(path, call)` makes what is to be on the stack."""
 
-    def __init__(self, root, on_begin=None, on_place=None):
+    def __init__(self, root, on_begin=None, on_place=None, make_frame=Frame):
         self._root = root
         self._names = {}
         for name, module in root.named_modules():
             self._names.setdefault(id(module), name)
         self._on_begin = on_begin
         self._on_place = on_place
+        self._make_frame = make_frame
         self._handles = []
         self._seen = {}
         self.micro_batch = 0
-        self.stack = [Frame(OUTSIDE, 0)]
+        self.stack = [make_frame(OUTSIDE, 0)]
 
     @property
     def top(self):
@@ -78,13 +80,13 @@ class ModuleFrames:
         if name is None or in_backward() or not torch.is_grad_enabled():
             return
         if module is self._root:
-            self._seen = {}
-            self.stack = [Frame(OUTSIDE, 0)]
             if self._on_begin is not None:
                 self._on_begin()
+            self._seen = {}
+            self.stack = [self._make_frame(OUTSIDE, 0)]
         call = self._seen.get(name, 0)
         self._seen[name] = call + 1
-        self.stack.append(Frame(name, call))
+        self.stack.append(self._make_frame(name, call))
         self._tell()
 
     def _leave_module(self, module, _args, _output):
@@ -95,9 +97,9 @@ class ModuleFrames:
             if self.stack.pop().path == name:
                 break
         if module is self._root:
-            self.stack = [Frame(OUTSIDE, 1)]
+            self.stack = [self._make_frame(OUTSIDE, 1)]
         self._tell()
 
     def _tell(self):
         if self._on_place is not None:
-            self._on_place(self.top.path)
+            self._on_place(self.top)

@@ -13,25 +13,24 @@ _DATA_DEPENDENT = ("aten::equal", "aten::is_nonzero")
 
 PASSES, COUNTS, CHANGES = range(3)
 
-_kinds = {}  # by id, which is quicker to look up than the kernel; kernels live as long as the process
-_names = {}
-
 
 def kind(func):
     """PASSES: is neither counted nor recorded. CHANGES: an argument, in place; counts too."""
-    found = _kinds.get(id(func))
-    if found is None:
-        passes = is_query(func) or is_view(func)
-        changes = func._schema.is_mutable or is_process_group_call(func)
-        found = _kinds[id(func)] = PASSES if passes else CHANGES if changes else COUNTS
-    return found
+    if is_query(func) or is_view(func):
+        return PASSES
+    return CHANGES if func._schema.is_mutable or is_process_group_call(func) else COUNTS
 
 
-def name(func):
-    found = _names.get(id(func))
-    if found is None:
-        found = _names[id(func)] = str(func)
-    return found
+def traits(name, overload):
+    """What csrc/kernel_traits.h wants to know of the kernel `name`, such as "aten::add"."""
+    namespace, operator = name.split("::")
+    func = getattr(getattr(getattr(torch.ops, namespace), operator), overload or "default")
+    if is_process_group_call(func):
+        changed = () if func._schema.name in _ONLY_READING else (0,)
+    else:
+        changed = _mutable_positions(func)[0]
+    statistics = _RUNNING_STATISTICS.get(func._schema.name)
+    return kind(func), str(func), changed, is_random(func), is_process_group_call(func), statistics
 
 
 @functools.cache

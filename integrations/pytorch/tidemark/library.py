@@ -1,7 +1,9 @@
-"""libtidemark.so and the extension beside it, through ctypes."""
+"""libtidemark.so and the extensions beside it."""
 
 import ctypes
 import functools
+import importlib.machinery
+import importlib.util
 import os
 import pathlib
 
@@ -17,10 +19,10 @@ def _directories():
     return [pathlib.Path(given)] if given else [here / "_lib"]
 
 
-def _load(name):
+def _path_of(name):
     for directory in _directories():
         if (directory / name).exists():
-            return ctypes.CDLL(str(directory / name))
+            return str(directory / name)
     places = ", ".join(str(d) for d in _directories())
     raise TidemarkError(
         f"{name} is not in {places}; install the package (docs/pytorch.md), or say where it is in TIDEMARK_LIBRARY_DIR"
@@ -55,7 +57,7 @@ class Statistics(ctypes.Structure):
 @functools.cache
 def core():
     """libtidemark.so, its version looked at."""
-    library = _load("libtidemark.so.1")
+    library = ctypes.CDLL(_path_of("libtidemark.so.1"))
     library.tidemark_version.restype = ctypes.c_char_p
     if library.tidemark_abi_version() != ABI_VERSION:
         raise TidemarkError(
@@ -77,7 +79,7 @@ def core():
 def extension():
     """The CPU allocator's entry points."""
     core()
-    library = _load("libtidemark_torch.so")
+    library = ctypes.CDLL(_path_of("libtidemark_torch.so"))
     library.tidemark_torch_install.restype = ctypes.c_void_p
     library.tidemark_torch_install.argtypes = [ctypes.c_int64, ctypes.c_int64, ctypes.c_char_p, ctypes.c_size_t]
     library.tidemark_torch_set_owner.restype = ctypes.c_uint32
@@ -85,6 +87,15 @@ def extension():
     library.tidemark_torch_add_owner.restype = ctypes.c_uint32
     library.tidemark_torch_add_owner.argtypes = [ctypes.c_char_p]
     return library
+
+
+@functools.cache
+def engine():
+    """The module of csrc/session_module.cc."""
+    loader = importlib.machinery.ExtensionFileLoader("tidemark_session", _path_of("tidemark_session.so"))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
+    loader.exec_module(module)
+    return module
 
 
 def call(name, *args):

@@ -10,7 +10,7 @@ import torch
 
 from . import allocator, kernels
 from .graph import HostLink
-from .rebuild import Geometry, replace_tensors
+from .geometry import Geometry, replace_tensors
 
 _REPEATS = 2
 

@@ -1,0 +1,32 @@
+// Where in its storage a tensor lies.
+
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Storage.h>
+#include <c10/core/TensorImpl.h>
+#include <c10/util/DimVector.h>
+
+namespace tidemark_torch {
+
+struct Geometry {
+  c10::DimVector sizes;
+  c10::DimVector strides;
+  std::int64_t offset = 0;
+  caffe2::TypeMeta dtype;
+  c10::DispatchKeySet keys;  // conjugated and negated views are known by them
+
+  [[nodiscard]] static Geometry of(const at::Tensor& tensor) {
+    return {c10::DimVector(tensor.sizes()), c10::DimVector(tensor.strides()), tensor.storage_offset(), tensor.dtype(),
+            tensor.key_set()};
+  }
+
+  /// A tensor of this geometry over another storage, without history.
+  [[nodiscard]] at::Tensor over(const c10::Storage& storage) const {
+    auto tensor = at::detail::make_tensor<c10::TensorImpl>(c10::TensorImpl::VIEW, c10::Storage(storage), keys, dtype);
+    tensor.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides, offset);
+    return tensor;
+  }
+};
+
+}  // namespace tidemark_torch

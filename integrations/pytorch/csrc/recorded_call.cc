@@ -1,0 +1,204 @@
+#include "recorded_call.h"
+
+#include <ATen/Context.h>
+#include <ATen/core/List.h>
+#include <c10/core/GradMode.h>
+
+#include <algorithm>
+#include <mutex>
+#include <sstream>
+#include <torch/csrc/distributed/c10d/Work.hpp>
+#include <unordered_map>
+#include <utility>
+
+#include "kernel_watch.h"
+
+namespace tidemark_torch {
+
+namespace {
+
+/// The same bytes and no gradient function, which would keep the graph alive.
+at::Tensor without_history(const at::Tensor& tensor) {
+  return tensor.grad_fn() == nullptr && !tensor.is_inference() ? tensor : tensor.detach();
+}
+
+std::uint32_t version_of(const at::Tensor& tensor) {
+  return tensor.is_inference() ? 0 : static_cast<std::uint32_t>(tensor._version());
+}
+
+Source source_of(const at::Tensor& tensor, const StorageOf& storage_of) {
+  const int storage = storage_of(tensor);
+  if (storage != kNone) return {storage, Geometry::of(tensor), {}, 0};
+  auto held = without_history(tensor);
+  const auto version = version_of(held);
+  return {kNone, {}, std::move(held), version};
+}
+
+Argument argument_of(const c10::IValue& value, const StorageOf& storage_of) {
+  if (value.isTensor() && value.toTensor().defined()) return source_of(value.toTensor(), storage_of);
+  if (!value.isTensorList() && !value.isOptionalTensorList()) return value;
+  SourceList list;
+  list.optional = !value.isTensorList();
+  for (const c10::IValue& item : value.toListRef()) {
+    if (item.isTensor() && item.toTensor().defined()) {
+      list.items.emplace_back(source_of(item.toTensor(), storage_of));
+    } else {
+      list.items.emplace_back(std::nullopt);
+    }
+  }
+  return list;
+}
+
+at::Tensor tensor_of(const Source& source, const FindStorage& find) {
+  if (source.storage != kNone) return source.geometry.over(find(source.storage));
+  if (version_of(source.held) != source.version) {
+    std::ostringstream text;
+    text << "a tensor of shape " << source.held.sizes()
+         << " from which the plan rebuilds activations was changed in place between forward and backward; step the "
+            "optimizer after backward, or plan without recomputation";
+    throw Error(text.str());
+  }
+  return source.held;
+}
+
+struct Restore {
+  const FindStorage& find;
+
+  c10::IValue operator()(const c10::IValue& value) const { return value; }
+  c10::IValue operator()(const Source& source) const { return tensor_of(source, find); }
+  c10::IValue operator()(const SourceList& list) const {
+    if (list.optional) {
+      c10::List<std::optional<at::Tensor>> out;
+      for (const auto& item : list.items) {
+        out.push_back(item ? std::optional(tensor_of(*item, find)) : std::nullopt);
+      }
+      return out;
+    }
+    c10::List<at::Tensor> out;
+    for (const auto& item : list.items) out.push_back(item ? tensor_of(*item, find) : at::Tensor());
+    return out;
+  }
+};
+
+at::Generator generator_of(const torch::jit::Stack& stack, std::size_t count) {
+  c10::Device device = c10::kCPU;
+  for (auto value = stack.end() - static_cast<std::ptrdiff_t>(count); value != stack.end(); ++value) {
+    if (value->isGenerator()) return value->toGenerator();
+    if (value->isDevice()) device = value->toDevice();
+    if (value->isTensor() && value->toTensor().defined()) device = value->toTensor().device();
+  }
+  return at::globalContext().defaultGenerator(device);
+}
+
+std::vector<std::uint8_t> state_of(at::Generator& generator) {
+  const std::lock_guard lock(generator.mutex());
+  const auto state = generator.get_state();
+  const auto* bytes = state.data_ptr<std::uint8_t>();
+  return {bytes, bytes + state.numel()};
+}
+
+/// The generator as it was at the recorded call, for a while.
+class RandomState {
+ public:
+  explicit RandomState(const RecordedCall& call) {
+    if (!call.generator) return;
+    generator_ = *call.generator;
+    now_ = state_of(generator_);
+    set(call.random_state);
+  }
+  RandomState(const RandomState&) = delete;
+  RandomState& operator=(const RandomState&) = delete;
+  ~RandomState() {
+    if (generator_.defined()) set(now_);
+  }
+
+ private:
+  void set(const std::vector<std::uint8_t>& bytes) {
+    const auto state = at::empty({static_cast<std::int64_t>(bytes.size())}, at::kByte);
+    std::copy(bytes.begin(), bytes.end(), state.data_ptr<std::uint8_t>());
+    const std::lock_guard lock(generator_.mutex());
+    generator_.set_state(state);
+  }
+
+  at::Generator generator_;
+  std::vector<std::uint8_t> now_;
+};
+
+}  // namespace
+
+bool RecordedCall::reads(int storage) const {
+  const auto is_it = [&](const Argument& argument) {
+    if (const auto* source = std::get_if<Source>(&argument)) return source->storage == storage;
+    const auto* list = std::get_if<SourceList>(&argument);
+    return list != nullptr && std::any_of(list->items.begin(), list->items.end(),
+                                          [&](const auto& item) { return item && item->storage == storage; });
+  };
+  return std::any_of(arguments.begin(), arguments.end(), is_it);
+}
+
+RecordedCall record(const c10::OperatorHandle& op, const KernelTraits& traits, const torch::jit::Stack& stack,
+                    const std::vector<int>& outputs, const StorageOf& storage_of) {
+  const auto count = op.schema().arguments().size();
+  const auto first = stack.end() - static_cast<std::ptrdiff_t>(count);
+  RecordedCall call{op, &traits, {}, &outputs, std::nullopt, {}};
+  call.arguments.reserve(count);
+  const auto& statistics = traits.running_statistics;
+  const bool forgets = statistics && first[static_cast<std::ptrdiff_t>((*statistics)[2])].toBool();
+  for (std::size_t i = 0; i < count; ++i) {
+    if (forgets && (i == (*statistics)[0] || i == (*statistics)[1])) {
+      call.arguments.emplace_back(c10::IValue());
+    } else {
+      call.arguments.push_back(argument_of(first[static_cast<std::ptrdiff_t>(i)], storage_of));
+    }
+  }
+  if (traits.is_random) {
+    call.generator = generator_of(stack, count);
+    call.random_state = state_of(*call.generator);
+  }
+  return call;
+}
+
+void run_again(const std::vector<RecordedCall>& calls, const FindStorage& find, const Made& made) {
+  const Unseen unseen;
+  const c10::AutoGradMode no_gradients(false);
+  const c10::impl::ExcludeDispatchKeyGuard below_autograd(c10::autograd_dispatch_keyset_with_ADInplaceOrView |
+                                                          c10::autocast_dispatch_keyset);
+  std::unordered_map<int, at::Tensor> fresh;  // what the first of several calls makes, the others change
+  const FindStorage look = [&](int storage) {
+    const auto found = fresh.find(storage);
+    return found == fresh.end() ? find(storage) : found->second.storage();
+  };
+  torch::jit::Stack stack;
+  for (const auto& call : calls) {
+    stack.clear();
+    for (const auto& argument : call.arguments) stack.push_back(std::visit(Restore{look}, argument));
+    {
+      const RandomState state(call);
+      call.op.callBoxed(stack);
+    }
+    if (call.traits->is_process_group_call) stack.back().toCustomClass<c10d::Work>()->wait();
+    std::size_t n = 0;
+    for_each_tensor(stack, stack.size(), [&](const at::Tensor& tensor) {
+      if (n < call.outputs->size() && (*call.outputs)[n] != kNone) fresh.insert_or_assign((*call.outputs)[n], tensor);
+      ++n;
+    });
+  }
+  for (const auto& [storage, tensor] : fresh) made(storage, tensor);
+}
+
+void for_each_tensor(const c10::IValue& value, const std::function<void(const at::Tensor&)>& use) {
+  if (value.isTensor()) {
+    if (value.toTensor().defined()) use(value.toTensor());
+  } else if (value.isList()) {
+    for (const c10::IValue& item : value.toListRef()) for_each_tensor(item, use);
+  }
+}
+
+void for_each_tensor(const torch::jit::Stack& stack, std::size_t count,
+                     const std::function<void(const at::Tensor&)>& use) {
+  for (auto value = stack.end() - static_cast<std::ptrdiff_t>(count); value != stack.end(); ++value) {
+    for_each_tensor(*value, use);
+  }
+}
+
+}  // namespace tidemark_torch

@@ -1,0 +1,73 @@
+// A kernel call that can be made again: its arguments, with their tensors replaced by where to find them.
+
+#pragma once
+
+#include <ATen/core/Generator.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <stdexcept>
+#include <variant>
+#include <vector>
+
+#include "geometry.h"
+#include "kernel_traits.h"
+#include "planned_batch.h"
+
+namespace tidemark_torch {
+
+/// Becomes TidemarkError.
+struct Error : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// A tensor in a storage that the session looks after, or one that is there anyway: a parameter, an input.
+struct Source {
+  int storage = kNone;
+  Geometry geometry;
+  at::Tensor held;
+  std::uint32_t version = 0;  // of `held`
+};
+
+struct SourceList {
+  std::vector<std::optional<Source>> items;
+  bool optional = false;  // a list of optional tensors
+};
+
+using Argument = std::variant<c10::IValue, Source, SourceList>;
+
+struct RecordedCall {
+  c10::OperatorHandle op;
+  const KernelTraits* traits;
+  std::vector<Argument> arguments;
+  const std::vector<int>* outputs;  // storages by tensor returned
+  std::optional<at::Generator> generator;
+  std::vector<std::uint8_t> random_state;  // not a tensor: those count against the budget
+
+  [[nodiscard]] bool reads(int storage) const;
+};
+
+/// Number of the storage a tensor lies in, or kNone.
+using StorageOf = std::function<int(const at::Tensor&)>;
+using FindStorage = std::function<c10::Storage(int)>;
+/// A storage that was made.
+using Made = std::function<void(int, const at::Tensor&)>;
+
+/// Before the call is made: its arguments are the last of `stack`.
+[[nodiscard]] RecordedCall record(const c10::OperatorHandle& op, const KernelTraits& traits,
+                                  const torch::jit::Stack& stack, const std::vector<int>& outputs,
+                                  const StorageOf& storage_of);
+
+/// Makes the calls of one operation again, below autograd and autocast, as they were recorded: the same kernels on the
+/// same bits. Throws Error where a tensor that should be there was changed meanwhile.
+void run_again(const std::vector<RecordedCall>& calls, const FindStorage& find, const Made& made);
+
+/// Defined tensors among the last `count` values of a stack, in order, lists flattened.
+void for_each_tensor(const torch::jit::Stack& stack, std::size_t count,
+                     const std::function<void(const at::Tensor&)>& use);
+void for_each_tensor(const c10::IValue& value, const std::function<void(const at::Tensor&)>& use);
+
+}  // namespace tidemark_torch

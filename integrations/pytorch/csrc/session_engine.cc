@@ -1,0 +1,200 @@
+#include "session_engine.h"
+
+#include <c10/core/GradMode.h>
+#include <pybind11/stl.h>
+#include <torch/csrc/autograd/graph_task.h>
+#include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include <utility>
+
+namespace tidemark_torch {
+
+namespace py = pybind11;
+
+namespace {
+
+constexpr const char* kOutside = "<loss>";  // frames.OUTSIDE
+
+bool in_backward() {
+  return torch::autograd::get_current_graph_task_id() != -1;
+}
+
+template <class Planned>
+const std::vector<std::optional<Planned>>* find(
+    const std::map<PlaceInModel, std::vector<std::optional<Planned>>>& planned, const PlaceInModel& place) {
+  const auto found = planned.find(place);
+  return found == planned.end() ? nullptr : &found->second;
+}
+
+/// The n-th of what is planned, or nothing.
+template <class Planned>
+const Planned* nth(const std::vector<std::optional<Planned>>* planned, int n) {
+  if (planned == nullptr || static_cast<std::size_t>(n) >= planned->size()) return nullptr;
+  const auto& found = (*planned)[static_cast<std::size_t>(n)];
+  return found ? &*found : nullptr;
+}
+
+/// What a call changes in place, before it is made.
+template <class Use>
+void for_each_changed(const KernelTraits& traits, const c10::OperatorHandle& op, const torch::jit::Stack& stack,
+                      const Use& use) {
+  const auto first = stack.size() - op.schema().arguments().size();
+  for (const auto i : traits.changed) for_each_tensor(stack[first + i], use);
+}
+
+}  // namespace
+
+const std::string* intern(const std::string& text) {
+  static auto* known = new std::set<std::string>;  // under Python's lock
+  return &*known->insert(text).first;
+}
+
+SessionEngine::SessionEngine(std::vector<std::shared_ptr<PlannedBatch>> batches, py::object host, py::object classify,
+                             py::object depart, std::shared_ptr<Counters> counters)
+    : batches_(std::move(batches)),
+      host_(std::move(host)),
+      classify_(std::move(classify)),
+      depart_(std::move(depart)),
+      counters_(std::move(counters)),
+      top_(std::make_shared<Frame>()) {}
+
+void SessionEngine::begin(std::size_t batch) {
+  batch_ = batches_.at(batch);
+  state_ = std::make_shared<StepState>(batch_, host_, counters_);
+  ++counters_->micro_batches;
+}
+
+std::shared_ptr<Frame> SessionEngine::frame(const std::string& path, int call) const {
+  auto frame = std::make_shared<Frame>();
+  frame->path = path;
+  frame->call = call;
+  frame->outside = path == kOutside;
+  if (batch_ != nullptr) {
+    frame->planned_calls = find(batch_->calls, {path, call});
+    frame->planned_saves = find(batch_->saves, {path, call});
+  }
+  return frame;
+}
+
+const KernelTraits& SessionEngine::traits_of(const c10::OperatorHandle& op) {
+  const auto* key = &op.operator_name();
+  const auto known = traits_.find(key);
+  if (known != traits_.end()) return known->second;
+  const py::gil_scoped_acquire lock;
+  KernelTraits traits;
+  const auto said = classify_(key->name, key->overload_name).cast<py::tuple>();
+  traits.kind = static_cast<KernelKind>(said[0].cast<int>());
+  traits.name = intern(said[1].cast<std::string>());
+  traits.changed = said[2].cast<std::vector<std::size_t>>();
+  traits.is_random = said[3].cast<bool>();
+  traits.is_process_group_call = said[4].cast<bool>();
+  if (!said[5].is_none()) traits.running_statistics = said[5].cast<std::array<std::size_t, 3>>();
+  return traits_.emplace(key, std::move(traits)).first->second;
+}
+
+void SessionEngine::on_call(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
+  const auto& traits = traits_of(op);
+  if (traits.kind == KernelKind::changes && !host_.is_none()) {
+    for_each_changed(traits, op, stack, [this](const at::Tensor& tensor) {
+      const py::gil_scoped_acquire lock;
+      const Unseen unseen;
+      host_.attr("settle")(tensor);
+    });
+  }
+  // In evaluation there is no gradient; inside a module that is the forward of an autograd function.
+  const bool counts = state_ != nullptr && traits.kind != KernelKind::passes && !in_backward() &&
+                      (c10::GradMode::is_enabled() || !top_->outside);
+  if (counts) {
+    forward_call(op, traits, stack);
+  } else {
+    op.callBoxed(stack);
+  }
+}
+
+void SessionEngine::forward_call(const c10::OperatorHandle& op, const KernelTraits& traits, torch::jit::Stack& stack) {
+  const auto state = state_;
+  const auto* planned = planned_call(*top_, traits);
+  if (traits.kind == KernelKind::changes) {
+    for_each_changed(traits, op, stack,
+                     [&](const at::Tensor& tensor) { state->before_change(tensor, planned != nullptr); });
+  }
+  if (planned == nullptr) return op.callBoxed(stack);
+  if (planned->due) state->advance_to(planned->place);
+  if (planned->rebuild != kNone) state->record_call(*planned, op, traits, stack);
+  op.callBoxed(stack);
+  if (planned->outputs.empty()) return;
+  std::size_t n = 0;
+  for_each_tensor(stack, op.schema().returns().size(), [&](const at::Tensor& tensor) {
+    if (n < planned->outputs.size() && planned->outputs[n] != kNone) {
+      state->take_output(*planned, planned->outputs[n], tensor);
+    }
+    ++n;
+  });
+}
+
+/// What the plan says of the kernel about to be called, or nothing: not on the plan.
+const PlannedCall* SessionEngine::planned_call(Frame& frame, const KernelTraits& traits) {
+  const int n = frame.calls++;
+  if (frame.departed) return nullptr;
+  const bool is_behind = frame.planned_calls == nullptr || static_cast<std::size_t>(n) >= frame.planned_calls->size();
+  if (is_behind && frame.outside) return nullptr;  // behind the loss: backward begins, metrics are taken
+  const auto* planned = nth(frame.planned_calls, n);
+  if (planned == nullptr) {
+    depart(frame, *traits.name + " was not captured");
+  } else if (planned->kernel != traits.name) {
+    depart(frame, *traits.name + " is called where " + *planned->kernel + " was captured");
+    planned = nullptr;
+  }
+  return planned;
+}
+
+void SessionEngine::depart(Frame& frame, const std::string& what) {
+  frame.departed = true;
+  ++counters_->off_plan;
+  const py::gil_scoped_acquire lock;
+  depart_(frame.path, frame.call, what);
+}
+
+py::object SessionEngine::pack(const py::object& object) {
+  const auto& tensor = THPVariable_Unpack(object.ptr());
+  auto& frame = *top_;
+  const int n = frame.saves++;
+  if (tensor.is_leaf() && tensor.requires_grad()) return object;
+  Saved saved;
+  if (state_ != nullptr && !in_backward() && !frame.departed) {
+    if (const auto* planned = nth(frame.planned_saves, n)) {
+      const int storage = state_->storage_of(tensor);
+      if (storage != kNone && planned->storage == storage) {
+        state_->count_save(*planned);
+        return py::cast(Saved{state_, *planned, {}, Geometry::of(tensor), state_->changes_of(storage)});
+      }
+      if (planned->storage == kNone && planned->use != kNone) {
+        saved.state = state_;
+        saved.planned = *planned;
+      }
+    }
+  }
+  const Unseen unseen;
+  saved.kept = tensor.detach();
+  saved.version = saved.kept._version();
+  return py::cast(std::move(saved));
+}
+
+py::object SessionEngine::unpack(const py::object& packed) {
+  if (THPVariable_Check(packed.ptr())) return packed;
+  const auto& saved = packed.cast<const Saved&>();
+  auto tensor = found(saved);
+  if (saved.state == state_) let_go();
+  return py::cast(std::move(tensor));
+}
+
+at::Tensor SessionEngine::found(const Saved& saved) {
+  const Unseen unseen;
+  if (!saved.kept.defined()) return saved.state->unpack(saved.planned, saved.geometry, saved.version);
+  if (saved.state != nullptr) saved.state->advance_to(saved.planned.use);
+  check_unchanged(saved.kept.sizes(), saved.kept._version(), saved.version);
+  return saved.kept;
+}
+
+}  // namespace tidemark_torch

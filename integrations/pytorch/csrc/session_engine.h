@@ -1,0 +1,85 @@
+// What of a session happens at every kernel and every saved tensor. Python says where in the model forward is, module
+// by module, and hears of departures from the plan.
+//
+// Thread rule: one engine in a process, used by the thread that runs forward; unpack() also by those that run backward.
+
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <memory>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "kernel_traits.h"
+#include "kernel_watch.h"
+#include "planned_batch.h"
+#include "step_state.h"
+
+namespace tidemark_torch {
+
+/// One call of a module in a micro-batch's forward.
+struct Frame {
+  std::string path;
+  int call = 0;
+  bool outside = false;  // behind the model, where the loss is made
+  int calls = 0;         // kernels called so far
+  int saves = 0;         // tensors saved so far
+  bool departed = false;
+  const std::vector<std::optional<PlannedCall>>* planned_calls = nullptr;
+  const std::vector<std::optional<PlannedSave>>* planned_saves = nullptr;
+};
+
+/// What autograd keeps in the place of a tensor: where to find it, or itself, without its history, as autograd's graph
+/// must not hold itself. Where the plan knows it, asking for it says how far backward is.
+struct Saved {
+  std::shared_ptr<StepState> state;
+  PlannedSave planned;
+  at::Tensor kept;
+  Geometry geometry;         // where nothing is kept
+  std::int64_t version = 0;  // of `kept`, or changes of the storage
+};
+
+class SessionEngine final : public KernelWatch {
+ public:
+  /// `classify(name, overload)` is kernels.traits; `depart(frame, what)` hears of departures; `host` is the HostMemory
+  /// to swap to, None where the plan swaps nothing.
+  SessionEngine(std::vector<std::shared_ptr<PlannedBatch>> batches, pybind11::object host, pybind11::object classify,
+                pybind11::object depart, std::shared_ptr<Counters> counters);
+
+  void on_call(const c10::OperatorHandle& op, torch::jit::Stack& stack) override;
+
+  /// A micro-batch begins.
+  void begin(std::size_t batch);
+  /// It lives on as long as what autograd saved of it.
+  void let_go() { state_.reset(); }
+  [[nodiscard]] std::shared_ptr<Frame> frame(const std::string& path, int call) const;
+  void enter(std::shared_ptr<Frame> frame) { top_ = std::move(frame); }
+
+  // Hooks of saved tensors
+  [[nodiscard]] pybind11::object pack(const pybind11::object& tensor);
+  [[nodiscard]] pybind11::object unpack(const pybind11::object& packed);
+
+ private:
+  const KernelTraits& traits_of(const c10::OperatorHandle& op);
+  const PlannedCall* planned_call(Frame& frame, const KernelTraits& traits);
+  void depart(Frame& frame, const std::string& what);
+  void settle_copies(const KernelTraits& traits, const torch::jit::Stack& arguments);
+  void forward_call(const c10::OperatorHandle& op, const KernelTraits& traits, torch::jit::Stack& stack);
+  at::Tensor found(const Saved& saved);
+
+  std::vector<std::shared_ptr<PlannedBatch>> batches_;
+  pybind11::object host_, classify_, depart_;
+  std::shared_ptr<Counters> counters_;
+  std::unordered_map<const c10::OperatorName*, KernelTraits> traits_;
+  std::shared_ptr<PlannedBatch> batch_;
+  std::shared_ptr<StepState> state_;
+  std::shared_ptr<Frame> top_;
+};
+
+/// Equal texts have equal addresses.
+[[nodiscard]] const std::string* intern(const std::string& text);
+
+}  // namespace tidemark_torch

@@ -1,0 +1,103 @@
+// One micro-batch on its way through forward and backward: what of it is in device memory, in host memory, or to be
+// rebuilt. Lives as long as autograd's graph of the micro-batch, whose saved tensors refer to it.
+//
+// Correct whatever the plan says: a storage that cannot be rebuilt is given up only when nothing can ask for it any
+// more.
+//
+// Thread rule: the thread that runs forward, or the one that runs backward, not both at once; with or without Python's
+// lock. Destroyed with it.
+
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <memory>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "geometry.h"
+#include "planned_batch.h"
+#include "recorded_call.h"
+
+namespace tidemark_torch {
+
+/// What a session did, since it began.
+struct Counters {
+  std::int64_t recomputed = 0;
+  std::int64_t swapped = 0;
+  std::int64_t off_plan = 0;  // rebuilt or kept where the plan says otherwise
+  std::int64_t micro_batches = 0;
+};
+
+class StepState {
+ public:
+  /// `host` is a HostMemory of the Python package.
+  StepState(std::shared_ptr<const PlannedBatch> batch, pybind11::object host, std::shared_ptr<Counters> counters);
+
+  // Forward
+
+  [[nodiscard]] int storage_of(const at::Tensor& tensor) const;
+
+  /// A kernel is about to change `tensor` in place. Where the plan does not know, what would be rebuilt from the old
+  /// bytes is rebuilt now and stays.
+  void before_change(const at::Tensor& tensor, bool planned);
+
+  /// Before a call of an operation that will run again is made.
+  void record_call(const PlannedCall& planned, const c10::OperatorHandle& op, const KernelTraits& traits,
+                   const torch::jit::Stack& stack);
+
+  /// A storage that `planned` made.
+  void take_output(const PlannedCall& planned, int storage, const at::Tensor& tensor);
+
+  void count_save(const PlannedSave& planned);
+  [[nodiscard]] std::int64_t changes_of(int storage) const { return storages_[at(storage)].changes; }
+
+  // Progress
+
+  /// Carries out every instruction that is due before `place`.
+  void advance_to(int place);
+
+  /// A saved tensor that backward asks for. `changes`: of its storage when it was saved.
+  [[nodiscard]] at::Tensor unpack(const PlannedSave& planned, const Geometry& geometry, std::int64_t changes);
+
+ private:
+  struct Storage {
+    c10::Storage there;        // in device memory, or nothing
+    std::int64_t changes = 0;  // in place, since it was made
+    int rebuild = kNone;       // operation that can make it again
+    int outstanding = 0;       // saved tensors not asked for yet
+    bool spared = false;       // can no longer be rebuilt
+  };
+
+  static std::size_t at(int number) { return static_cast<std::size_t>(number); }
+  [[nodiscard]] bool is_there(int storage) const { return storages_[at(storage)].there; }
+  [[nodiscard]] bool can_be_rebuilt(int storage) const;
+  void take(int storage, const c10::Storage& there);
+  void forget(int storage);
+  [[nodiscard]] c10::Storage get(int storage);
+  void rebuild(int operation, const std::vector<int>& wanted);
+  void drop(const Instruction& instruction);
+  void leave(int storage, bool last);
+  void wait_for_copy_out(int storage);
+  void copy_out(int storage);
+  void begin_copy_in(int storage);
+  void from_host(int storage);
+  void forget_copies(int storage);
+
+  std::shared_ptr<const PlannedBatch> batch_;
+  pybind11::object host_;
+  std::shared_ptr<Counters> counters_;
+  std::vector<Storage> storages_;
+  std::vector<std::optional<std::vector<RecordedCall>>> recorded_;
+  std::vector<int> shared_;  // saved tensors not asked for yet, by node and storage
+  std::unordered_map<const void*, int> by_address_;
+  std::unordered_map<int, pybind11::object> in_host_;  // copies, on their way or there
+  std::unordered_map<int, pybind11::object> coming_;   // on their way back
+  std::size_t next_ = 0;                               // instruction
+};
+
+/// As autograd does for what it saves without hooks. Throws std::runtime_error.
+void check_unchanged(at::IntArrayRef sizes, std::int64_t version, std::int64_t expected);
+
+}  // namespace tidemark_torch

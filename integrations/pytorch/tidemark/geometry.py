@@ -1,0 +1,32 @@
+"""Tensors as values: where in its storage one lies, and arguments with something else in their place."""
+
+import dataclasses
+
+import torch
+
+
+@dataclasses.dataclass(frozen=True)
+class Geometry:
+    size: tuple
+    stride: tuple
+    offset: int
+    dtype: torch.dtype
+
+    @staticmethod
+    def of(tensor):
+        return Geometry(tuple(tensor.shape), tensor.stride(), tensor.storage_offset(), tensor.dtype)
+
+    def over(self, tensor):
+        """A tensor of this geometry over the storage of another."""
+        out = torch.empty(0, dtype=self.dtype, device=tensor.device)
+        return out.set_(tensor.untyped_storage(), self.offset, self.size, self.stride)
+
+
+def replace_tensors(value, replace):
+    if isinstance(value, torch.Tensor):
+        return replace(value)
+    if isinstance(value, (list, tuple)):
+        return type(value)(replace_tensors(v, replace) for v in value)
+    if isinstance(value, dict):
+        return {k: replace_tensors(v, replace) for k, v in value.items()}
+    return value
