@@ -124,5 +124,30 @@ def test_report_has_both_sides():
     parameters = sum(p.numel() * 4 for p in model.parameters())
     assert inner.measured_parameter_bytes == inner.measured_gradient_bytes >= parameters
     assert "% of predicted" in str(after)
+    assert sum(inner.predicted_by_phase.values()) == inner.predicted_peak_bytes
+    assert sum(inner.measured_by_phase.values()) == inner.measured_peak_bytes
+    assert "made in forward, or again, at the peak (predicted" in str(after)
     with pytest.raises(tidemark.SessionError, match="no session is active"):
         tidemark.report()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_the_peak_is_made_of_is_the_predicted_phase_by_phase(seed):
+    """Whoever else holds memory in this process was there before."""
+    plan = random_plan(captured(transformer), seed)
+    gc.collect()
+    others = allocator.statistics().allocated_bytes
+    model, inputs, loss_fn = transformer()
+    stepper = torch.optim.AdamW(model.parameters())
+    with tidemark.session(plan, model) as session:
+        for step in range(3):
+            if step == 1:
+                allocator.reset_peaks()
+            loss_fn(model(*inputs)).backward()
+            stepper.step()
+            stepper.zero_grad()
+        report = session.report()
+    measured = report.measured_by_phase | {"standing": report.measured_by_phase["standing"] - others}
+    assert measured["forward"] > 0
+    for phase, bytes_ in report.predicted_by_phase.items():
+        assert abs(measured[phase] - bytes_) <= 0.03 * report.predicted_peak_bytes, phase

@@ -12,13 +12,23 @@
 #include <c10/util/Exception.h>
 #include <tidemark/tidemark.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <mutex>
 #include <string>
 #include <vector>
 
+#include "phase_bytes.h"
+
 namespace {
+
+constexpr std::int64_t kUnitBytes = 512;  // blocks are multiples of it
+
+tidemark_torch::PhaseBytes& phase_bytes() {
+  static auto* instance = new tidemark_torch::PhaseBytes;  // asked for until the very end of the process
+  return *instance;
+}
 
 tidemark_device* device = nullptr;
 tidemark_allocator* allocator = nullptr;
@@ -39,6 +49,7 @@ void write_owner_name(void*, std::uint32_t owner, char* name, std::size_t capaci
 }
 
 void release(void* pointer) {
+  phase_bytes().released(pointer);
   // A block that is not live is a fault of PyTorch's, which the allocator survives.
   (void)tidemark_allocator_release(allocator, reinterpret_cast<tidemark_address>(pointer), nullptr);
 }
@@ -56,6 +67,8 @@ struct CpuAllocator final : c10::Allocator {
       TORCH_CHECK_WITH(OutOfMemoryError, false, "tidemark: ", text);
     }
     void* pointer = reinterpret_cast<void*>(address);
+    const auto units = (static_cast<std::int64_t>(bytes) + kUnitBytes - 1) / kUnitBytes;
+    phase_bytes().allocated(pointer, units * kUnitBytes);
     return {pointer, pointer, &release, c10::Device(c10::DeviceType::CPU)};
   }
   c10::DeleterFnPtr raw_deleter() const override { return &release; }
@@ -125,5 +138,20 @@ __attribute__((visibility("default"))) std::uint32_t tidemark_torch_add_owner(co
   const std::lock_guard lock(names_mutex);
   owner_names().emplace_back(name);
   return static_cast<std::uint32_t>(owner_names().size() - 1);
+}
+
+/// What is allocated from now on belongs to `phase`, a tidemark_torch::Phase. Returns the phase before.
+__attribute__((visibility("default"))) std::int32_t tidemark_torch_set_phase(std::int32_t phase) noexcept {
+  return static_cast<std::int32_t>(phase_bytes().set(static_cast<tidemark_torch::Phase>(phase)));
+}
+
+/// Live bytes by phase when their sum was largest, since the last reset; `bytes` has room for every phase.
+__attribute__((visibility("default"))) void tidemark_torch_phases_at_peak(std::int64_t* bytes) noexcept {
+  const auto peak = phase_bytes().at_peak();
+  std::copy(peak.begin(), peak.end(), bytes);
+}
+
+__attribute__((visibility("default"))) void tidemark_torch_reset_phases() noexcept {
+  phase_bytes().reset_peak();
 }
 }

@@ -74,6 +74,7 @@ PYBIND11_MODULE(tidemark_session, module) {
       .def("add_instruction", &add_instruction);
   py::class_<Frame, std::shared_ptr<Frame>>(module, "Frame").def_readonly("path", &Frame::path);
   py::class_<Saved>(module, "Saved");
+  module.def("count_phases", [](std::uintptr_t function) { count_phases(reinterpret_cast<SetPhase>(function)); });
   py::class_<SessionEngine>(module, "SessionEngine")
       .def(py::init<std::vector<std::shared_ptr<PlannedBatch>>, py::object, py::object, py::object,
                     std::shared_ptr<Counters>>())

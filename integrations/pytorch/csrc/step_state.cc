@@ -10,12 +10,28 @@
 #include <utility>
 
 #include "kernel_watch.h"
+#include "phase_bytes.h"
 
 namespace tidemark_torch {
 
 namespace py = pybind11;
 
 namespace {
+
+SetPhase set_phase = nullptr;
+
+class InForward {
+ public:
+  InForward() : before_(set_phase == nullptr ? 0 : set_phase(static_cast<std::int32_t>(Phase::forward))) {}
+  InForward(const InForward&) = delete;
+  InForward& operator=(const InForward&) = delete;
+  ~InForward() {
+    if (set_phase != nullptr) set_phase(before_);
+  }
+
+ private:
+  std::int32_t before_;
+};
 
 /// All bytes of a storage.
 at::Tensor flat(const c10::Storage& storage) {
@@ -24,6 +40,10 @@ at::Tensor flat(const c10::Storage& storage) {
 }
 
 }  // namespace
+
+void count_phases(SetPhase function) {
+  set_phase = function;
+}
 
 void check_unchanged(at::IntArrayRef sizes, std::int64_t version, std::int64_t expected) {
   if (version == expected) return;
@@ -133,6 +153,7 @@ void StepState::rebuild(int operation, const std::vector<int>& wanted) {
   if (!calls || std::none_of(wanted.begin(), wanted.end(), missing)) return;
   std::optional<py::gil_scoped_release> others_may_run;
   if (PyGILState_Check() != 0) others_may_run.emplace();
+  const InForward phase;
   run_again(
       *calls, [this](int storage) { return get(storage); },
       [&](int storage, const at::Tensor& tensor) {
@@ -212,6 +233,7 @@ void StepState::begin_copy_in(int storage) {
   if (coming_.count(storage) != 0) return;
   const py::gil_scoped_acquire lock;
   const Unseen unseen;
+  const InForward phase;
   coming_[storage] = host_.attr("copy_in")(in_host_.at(storage));
 }
 

@@ -97,6 +97,11 @@ class StepState {
   std::size_t next_ = 0;                               // instruction
 };
 
+/// tidemark_torch_set_phase() of the CPU allocator, or nothing: what is rebuilt or fetched counts to forward, where it
+/// was made.
+using SetPhase = std::int32_t (*)(std::int32_t);
+void count_phases(SetPhase set_phase);
+
 /// As autograd does for what it saves without hooks. Throws std::runtime_error.
 void check_unchanged(at::IntArrayRef sizes, std::int64_t version, std::int64_t expected);
 

@@ -26,6 +26,7 @@ def install(limit_bytes=0):
     if not handle:
         raise TidemarkError(f"the CPU allocator cannot be installed: {reason.value.decode()}")
     _handle = ctypes.c_void_p(handle)
+    library.engine().count_phases(ctypes.cast(library.extension().tidemark_torch_set_phase, ctypes.c_void_p).value)
 
 
 def remove():
@@ -60,6 +61,22 @@ def statistics():
 
 def reset_peaks():
     library.call("tidemark_allocator_reset_peaks", _required())
+    library.extension().tidemark_torch_reset_phases()
+
+
+PHASES = ("none", "forward", "backward", "optimizer")  # csrc/phase_bytes.h
+
+
+def set_phase(name):
+    """What is allocated from now on, by any thread, counts to this phase of a step."""
+    library.extension().tidemark_torch_set_phase(PHASES.index(name))
+
+
+def phases_at_peak():
+    """Bytes by the phase they were allocated in, as they were when their sum was largest since reset_peaks()."""
+    bytes_ = (ctypes.c_int64 * len(PHASES))()
+    library.extension().tidemark_torch_phases_at_peak(bytes_)
+    return dict(zip(PHASES, bytes_, strict=True))
 
 
 def empty_cache():

@@ -82,6 +82,7 @@ def extension():
     library = ctypes.CDLL(_path_of("libtidemark_torch.so"))
     library.tidemark_torch_install.restype = ctypes.c_void_p
     library.tidemark_torch_install.argtypes = [ctypes.c_int64, ctypes.c_int64, ctypes.c_char_p, ctypes.c_size_t]
+    library.tidemark_torch_phases_at_peak.argtypes = [ctypes.c_void_p]
     library.tidemark_torch_set_owner.restype = ctypes.c_uint32
     library.tidemark_torch_set_owner.argtypes = [ctypes.c_uint32]
     library.tidemark_torch_add_owner.restype = ctypes.c_uint32

@@ -7,6 +7,12 @@ from .sizes import format_bytes
 
 _ORDER = ("parameter", "optimizer_state", "gradient", "input", "activation", "temporary", "workspace")
 
+_PHASES = {
+    "standing": "parameters, inputs, optimizer",
+    "forward": "made in forward, or again",
+    "backward": "gradients and temporaries",
+}
+
 
 @dataclasses.dataclass
 class Report:
@@ -21,13 +27,15 @@ class Report:
     measured_reserved_bytes: int | None
     measured_parameter_bytes: int
     measured_gradient_bytes: int
+    predicted_by_phase: dict  # bytes at the peak by when they were allocated: standing, forward, backward
+    measured_by_phase: dict | None  # None too where the plan keeps everything: nothing is installed then
     recomputed: int  # operations run again, so far
     swapped: int  # storages copied out, so far
     off_plan: int  # departures from the plan, so far
 
     @staticmethod
     def of(plan, model, measured, counters):
-        predicted, peak_at = at_peak(plan)
+        predicted, by_phase, peak_at = at_peak(plan)
         gradients = [p.grad for p in model.parameters() if p.grad is not None]
         return Report(
             plan.budget_bytes,
@@ -38,6 +46,8 @@ class Report:
             None if measured is None else measured["reserved_peak_bytes"],
             _storage_bytes(plan.graph, model.parameters()),
             _storage_bytes(plan.graph, gradients),
+            by_phase,
+            None if measured is None else _joined(measured["phases"]),
             counters.recomputed,
             counters.swapped,
             counters.off_plan,
@@ -59,6 +69,9 @@ class Report:
                 f"measured    {format_bytes(self.measured_peak_bytes)} in blocks ({share:.1f} % of predicted), "
                 f"{format_bytes(self.measured_reserved_bytes)} taken from the machine"
             )
+        for phase, what in _PHASES.items() if self.measured_by_phase else ():
+            sides = [format_bytes(side[phase]) for side in (self.measured_by_phase, self.predicted_by_phase)]
+            lines.append(f"            {sides[0]:>12}  {what}, at the peak (predicted {sides[1]})")
         lines.append(f"            {format_bytes(self.measured_parameter_bytes):>12}  parameter, now")
         lines.append(f"            {format_bytes(self.measured_gradient_bytes):>12}  gradient, now")
         done = f"{self.recomputed} operations run again, {self.swapped} storages swapped"
@@ -67,19 +80,34 @@ class Report:
 
 
 def at_peak(plan):
-    """Bytes by role where the plan peaks, and the operation that runs there."""
+    """Where the plan peaks: bytes by role, bytes by phase of allocation, and the operation that runs there."""
     graph, timeline = plan.graph, Timeline(plan.graph, plan.schedule)
     live = timeline.live_bytes(plan.swaps)
     peak = max(range(len(live)), key=live.__getitem__)
     gone = {s for s, after, before in plan.swaps if after < peak < before}
-    roles = {}
+    op = graph.ops[plan.schedule[peak]]
+    workspace = graph.rounded(op.transient_bytes)
+    made_in = {s: op.phase for op in reversed(graph.ops) for s in op.writes}
+    roles, phases = {"workspace": workspace}, dict.fromkeys(_PHASES, 0)
+    phases[_phase(op.phase)] += workspace
     for s, first, last in timeline.residencies():
         if first <= peak <= last and s not in gone:
-            role = graph.storages[s].role
-            roles[role] = roles.get(role, 0) + graph.rounded(graph.storages[s].bytes)
-    op = graph.ops[plan.schedule[peak]]
-    roles["workspace"] = graph.rounded(op.transient_bytes)
-    return roles, f"{op.name} ({op.phase}{' of ' + op.module if op.module else ''})"
+            storage, bytes_ = graph.storages[s], graph.block_bytes(s)
+            roles[storage.role] = roles.get(storage.role, 0) + bytes_
+            phases["standing" if storage.resident else _phase(made_in.get(s))] += bytes_
+    return roles, phases, f"{op.name} ({op.phase}{' of ' + op.module if op.module else ''})"
+
+
+def _phase(name):
+    return name if name in _PHASES else "standing"
+
+
+def _joined(measured):
+    """What stands from step to step may be there before the session or come with the optimizer's first step."""
+    if measured is None:
+        return None
+    standing = measured["none"] + measured["optimizer"]
+    return {"standing": standing, "forward": measured["forward"], "backward": measured["backward"]}
 
 
 def _storage_bytes(graph, tensors):

@@ -67,7 +67,7 @@ class Session:
         self._own_host = self._host is None
         self._host = self._host or HostMemory()
         batches = compile_plan(self.plan)
-        self._micro_batches, self._next_batch, self._lifts = len(batches), 0, []
+        self._micro_batches, self._next_batch, self._lifts, self._phase = len(batches), 0, [], "none"
         self._engine = make_engine(batches, self._host if self.plan.swaps else None, self._depart, self.counters)
         self._frames = ModuleFrames(self.model, self._begin, self._enter_frame, self._engine.frame)
         self._frames.__enter__()
@@ -80,7 +80,7 @@ class Session:
         global _active
         _active = None
         if self._limit is not None:
-            self._measured = allocator.statistics().as_dict()
+            self._measured = self._measure()
             allocator.set_limit(self._limit)
         if self.plan.keeps_all:
             return
@@ -91,6 +91,7 @@ class Session:
         self._frames.__exit__()
         if self._limit is not None:
             allocator.count_to(None)
+            allocator.set_phase("none")
         self._engine.let_go()
         self._engine = self._frames = None  # the engine calls back, and Python's collector does not see through it
         self._host.finish()
@@ -109,12 +110,17 @@ class Session:
         allocator.reset_peaks()
         return before
 
+    def _measure(self):
+        """What is allocated in which phase is known only where the loop is watched."""
+        phases = None if self.plan.keeps_all else allocator.phases_at_peak()
+        return allocator.statistics().as_dict() | {"phases": phases}
+
     def report(self):
         """Predicted against measured, since the session began (or reset_peaks()); see Report."""
         if self._limit is None:
             measured = None
         elif _active is self:
-            measured = allocator.statistics().as_dict()
+            measured = self._measure()
         else:
             measured = self._measured
         return Report.of(self.plan, self.model, measured, self.counters)
@@ -140,6 +146,7 @@ class Session:
         self._next_batch = number + 1
         self._frames.micro_batch = number
         self._engine.begin(number)
+        self._set_phase("forward")
 
     def _enter_frame(self, frame):
         self._engine.enter(frame)
@@ -156,16 +163,26 @@ class Session:
 
     # While backward or the optimizer runs, kernels need not be seen
 
-    def _lift(self):
+    def _set_phase(self, name):
+        if self._limit is not None:
+            self._phase = name
+            allocator.set_phase(name)
+
+    def _lift(self, phase):
         """May nest: an optimizer that steps in a hook of backward, a checkpoint that runs backward in backward."""
         lifted = self._engine.is_on_top()
         if lifted:
             self._engine.pop()
-        self._lifts.append(lifted)
+        self._lifts.append((lifted, self._phase))
+        self._set_phase(phase)
 
     def _lower(self):
-        if self._lifts and self._lifts.pop():
+        if not self._lifts:
+            return
+        lifted, phase = self._lifts.pop()
+        if lifted:
             self._engine.push()
+        self._set_phase(phase if self._lifts else "none")
 
     def _lower_all(self):
         """An optimizer that failed has not lowered what it lifted."""
@@ -174,7 +191,7 @@ class Session:
 
     def _watch_the_loop(self):
         self._hooks = [
-            register_optimizer_step_pre_hook(lambda *_: self._lift()),
+            register_optimizer_step_pre_hook(lambda *_: self._lift("optimizer")),
             register_optimizer_step_post_hook(lambda *_: self._lower()),
         ]
         self._originals = {name: getattr(torch.autograd, name) for name in ("backward", "grad")}
@@ -184,7 +201,7 @@ class Session:
     def _unseen(self, function):
         @functools.wraps(function)
         def wrapped(*args, **kwargs):
-            self._lift()
+            self._lift("backward")
             try:
                 return function(*args, **kwargs)
             finally:
