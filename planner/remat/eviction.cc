@@ -35,7 +35,7 @@ class Pass {
         pending_(at(p.storage_count)),
         seen_(at(p.op_count)) {
     for (std::int32_t s = 0; s < p.storage_count; ++s)
-      if (p.begin[at(s)] == 0 && p.producer[at(s)] < 0 && !p.uses[at(s)].empty()) arrive(s);
+      if (p.begin[at(s)] == kStart && p.producer[at(s)] < 0 && !p.uses[at(s)].empty()) arrive(s);
   }
 
   /// False: it would take more than that.

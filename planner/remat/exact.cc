@@ -58,8 +58,7 @@ class Exact {
   std::optional<ExactAnswer> solve() {
     Place start;
     for (std::int32_t s = 0; s < p_.storage_count; ++s)
-      if (p_.begin[at(s)] == 0 && p_.producer[at(s)] < 0 && !(p_.begin[at(s)] == 0 && written_first(s)))
-        start.resident |= bit(s);
+      if (p_.begin[at(s)] == kStart && p_.producer[at(s)] < 0 && !written_first(s)) start.resident |= bit(s);
     reach(start, {});
     while (!queue_.empty()) {
       const auto [cost, place] = queue_.top();

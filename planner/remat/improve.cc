@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "planner/remat/rerun.h"
 
@@ -65,37 +66,69 @@ bool Improver::find_candidate(Key position, Candidate& candidate) {
       continue;
     const State::Gap gap = state_.gap_around(s, position);
     if (gap.until == 0 || gap.until <= position || gap.from >= position) continue;
-    const std::int32_t v = p.producer[at(s)];
-    const bool reruns = v >= 0 && p.may_rerun(v, stage_of(gap.until)) && op_of(gap.until) > v &&
-                        key_of(stage_of(gap.until), v) > position && gap.from > p.hold_until[at(s)] &&
-                        !(gap.from == p.hold_until[at(s)]);
+    const Key rerun = rerun_for(s, position, gap.until);
     const bool swaps = state_.may_swap({.storage = s, .use = gap.until});
-    if (!reruns && !swaps) continue;
-    const bool swap = swaps && (!reruns || random_.below(2) == 0);
-    const double cost = static_cast<double>(swap ? p.page_in[at(s)] + p.page_out[at(s)] : p.cost[at(v)]);
+    if (rerun == 0 && !swaps) continue;
+    const bool swap = swaps && (rerun == 0 || random_.below(2) == 0);
+    const double cost =
+        static_cast<double>(swap ? p.page_in[at(s)] + p.page_out[at(s)] : p.cost[at(p.producer[at(s)])]);
     const double length = static_cast<double>(stage_of(gap.until) - stage_of(gap.from) + 1);
     const double score = (static_cast<double>(bytes) * std::sqrt(length)) / (cost + 1) * (0.25 + random_.unit());
     if (found && score <= candidate.score) continue;
-    candidate = {.storage = s, .until = gap.until, .swap = swap, .score = score};
+    candidate = {.storage = s, .until = gap.until, .rerun = swap ? 0 : rerun, .score = score};
     found = true;
     if (i > kSamples / 2) break;
   }
   return found;
 }
 
-bool Improver::apply(const Candidate& candidate, const Way& way) {
-  if (candidate.swap) {
-    const Swap swap{.storage = candidate.storage, .use = candidate.until};
-    if (!state_.may_swap(swap)) return false;
-    state_.insert_swap(swap);
-    return true;
+/// Where its writer may run behind `position` to serve a use: as a rule right before it, in the same round; now and
+/// then in another round, at the last use of something it reads or right behind that, or anywhere between. 0: nowhere.
+Key Improver::rerun_for(std::int32_t storage, Key position, Key until) {
+  const Problem& p = state_.problem();
+  const std::int32_t v = p.producer[at(storage)];
+  if (v < 0) return 0;
+  const auto usual_round = [](Key key) { return is_first_run(key) ? kUsualRound : round_of(key); };
+  std::int32_t stage = stage_of(until), round = usual_round(until);
+  const std::int64_t kind = random_.below(16);
+  if (kind == 0) {
+    round = static_cast<std::int32_t>(random_.below(is_first_run(until) ? 2 * kUsualRound + 1 : round + 1));
+  } else if (kind == 1) {
+    stage -= static_cast<std::int32_t>(random_.below(stage - stage_of(position) + 1));
+    if (stage < stage_of(until)) round = kUsualRound;
+  } else if (kind <= 3 && !p.reads[v].empty()) {
+    const std::int32_t input = p.reads[v][static_cast<std::size_t>(random_.below(std::ssize(p.reads[v])))];
+    const std::vector<Key>& uses = state_.uses(input);
+    const auto behind = std::ranges::lower_bound(uses, until);
+    if (behind != uses.begin() && *(behind - 1) > position) {
+      const Key use = *(behind - 1);
+      stage = stage_of(use);
+      round = usual_round(use);
+      if (kind == 3 && is_first_run(use))
+        ++stage;
+      else if (kind == 3)
+        ++round;
+    }
   }
-  const std::int32_t op = state_.problem().producer[at(candidate.storage)];
+  const Key key = key_of(stage, v, std::min(round, kFirstRunRound - 1));
+  return v < stage && p.may_rerun(v, stage) && position < key && key < until ? key : 0;
+}
+
+bool Improver::apply(const Candidate& candidate, const Way& way) {
+  if (candidate.rerun != 0) return rerun(candidate.rerun, way);
+  const Swap swap{.storage = candidate.storage, .use = candidate.until};
+  if (!state_.may_swap(swap)) return false;
+  state_.insert_swap(swap);
+  return true;
+}
+
+bool Improver::rerun(Key key, const Way& way) {
   int inputs = 0;
-  return rerun_with_inputs(
-      state_, op, stage_of(candidate.until),
-      [&] { return random_.unit() < way.recreate && ++inputs <= way.most_inputs; },
-      [&] { return random_.unit() < way.drop_later; });
+  const auto choose = [&](bool pageable) {
+    if (random_.unit() >= way.recreate || ++inputs > way.most_inputs) return Input::lives_on;
+    return pageable && random_.below(2) == 0 ? Input::is_paged_in : Input::runs_again;
+  };
+  return rerun_with_inputs(state_, key, choose, [&] { return random_.unit() < way.drop_later; });
 }
 
 Improver::Way Improver::random_way() {
@@ -164,6 +197,67 @@ bool Improver::repair_to_fit(int most_steps) {
   return true;
 }
 
+/// A page instead of a run, a run instead of a page, or the run elsewhere.
+void Improver::exchange() {
+  const Problem& p = state_.problem();
+  const auto count = std::ssize(state_.reruns()), total = count + std::ssize(state_.swaps());
+  if (total == 0) return;
+  const std::int64_t pick = random_.below(total);
+  if (pick >= count) {
+    const Swap swap = state_.swaps()[static_cast<std::size_t>(pick - count)];
+    const State::Gap gap = state_.gap_around(swap.storage, swap.use - 1);
+    state_.erase_swap(swap);
+    if (const Key key = rerun_for(swap.storage, gap.from, swap.use); key != 0)
+      static_cast<void>(rerun(key, random_way()));
+    return;
+  }
+  const Key key = state_.reruns()[static_cast<std::size_t>(pick)];
+  const std::span<const std::int32_t> writes = p.writes[op_of(key)];
+  const std::int32_t s = writes[static_cast<std::size_t>(random_.below(std::ssize(writes)))];
+  const Key from = state_.gap_around(s, key - 1).from, until = state_.gap_around(s, key + 1).until;
+  erase_with_idle(state_, key);
+  if (until == 0) return;
+  const Swap swap{.storage = s, .use = until};
+  if (state_.may_swap(swap) && random_.below(3) > 0) {
+    state_.insert_swap(swap);
+  } else if (const Key other = rerun_for(s, from, until); other != 0) {
+    static_cast<void>(rerun(other, random_way()));
+  }
+}
+
+/// Some reruns of a stage go to another one, or to another round, just as they are.
+void Improver::shift() {
+  const Problem& p = state_.problem();
+  const std::vector<Key>& reruns = state_.reruns();
+  if (reruns.empty()) return;
+  const std::int64_t pick = random_.below(std::ssize(reruns));
+  const auto first = reruns.begin() + pick;
+  auto last = first + 1;
+  for (std::int64_t count = random_.below(2) * random_.below(8); count > 0; --count)
+    if (last != reruns.end() && stage_of(*last) == stage_of(*first)) ++last;
+  const std::vector<Key> chosen(first, last);
+  const auto by = random_.below(2) == 0 ? 0 : static_cast<std::int32_t>(1 + random_.below(3));
+  const std::int32_t stage = stage_of(chosen.front()) + (random_.below(2) == 0 ? by : -by);
+  const auto round = static_cast<std::int32_t>(random_.below(2 * kUsualRound + 1));
+  for (const Key key : chosen) state_.erase_rerun(key);
+  for (const Key key : chosen) {
+    const std::int32_t v = op_of(key);
+    if (v >= stage || stage >= p.op_count || !p.may_rerun(v, stage)) continue;
+    const Key moved = key_of(stage, v, by == 0 ? round : round_of(key));
+    if (!state_.runs_at(moved)) state_.insert_rerun(moved);
+  }
+}
+
+void Improver::change_some() {
+  const std::int64_t kind = random_.below(8);
+  if (kind < 1)
+    exchange();
+  else if (kind < 2)
+    shift();
+  else
+    ruin();
+}
+
 /// Takes back some reruns that lie together in one sense or another.
 void Improver::ruin() {
   const auto& reruns = state_.reruns();
@@ -191,7 +285,7 @@ void Improver::ruin() {
     for (std::int64_t i = pick; i < std::ssize(reruns) && count > 0; ++i, --count)
       chosen.push_back(reruns[static_cast<std::size_t>(i)]);
   } else if (kind == 2) {  // a stage
-    for (std::int64_t i = std::ranges::lower_bound(reruns, key_of(stage_of(seed), 0)) - reruns.begin();
+    for (std::int64_t i = std::ranges::lower_bound(reruns, stage_begin(stage_of(seed))) - reruns.begin();
          i < std::ssize(reruns) && stage_of(reruns[static_cast<std::size_t>(i)]) == stage_of(seed); ++i)
       chosen.push_back(reruns[static_cast<std::size_t>(i)]);
   } else {  // neighbours in the list, whatever the stage
@@ -238,6 +332,10 @@ bool Improver::repair(std::int64_t work) {
 }
 
 void Improver::improve(std::int64_t work, const std::function<bool()>& should_stop) {
+  constexpr double kHeat = 0.02;         // at first, of the cost
+  constexpr double kChangeHeat = 1;      // of what one decision costs: few decisions make for large steps
+  constexpr std::int32_t kFewOps = 100;  // which are searched from hot several times
+  const int cycles = state_.problem().op_count <= kFewOps ? 6 : 1;
   state_.mark();
   const std::int64_t begin = state_.profile().work();
   Solution best = state_.solution();
@@ -245,10 +343,12 @@ void Improver::improve(std::int64_t work, const std::function<bool()>& should_st
   const auto spent = [&](int round) { return state_.profile().work() - begin + kRoundWork * round; };
   for (int round = 0; spent(round) < work && best.added_cost > 0; ++round) {
     if (round % 64 == 0 && should_stop && should_stop()) break;
-    const double done = static_cast<double>(spent(round)) / static_cast<double>(work);
-    const double heat = 0.02 * std::pow(0.01, done) * static_cast<double>(best.added_cost);
+    const double done = static_cast<double>(spent(round)) / static_cast<double>(work) * cycles;
+    const auto decisions = static_cast<double>(best.reruns.size() + best.swaps.size());
+    const double heat = std::max(kHeat, kChangeHeat / decisions) * std::pow(0.01, done - std::floor(done)) *
+                        static_cast<double>(best.added_cost);
     const std::int64_t cost = state_.added_cost();
-    ruin();
+    change_some();
     const bool fits = repair_to_fit(40);
     const double allowed = static_cast<double>(cost) - heat * std::log(1 - random_.unit());
     if (!fits || static_cast<double>(state_.added_cost()) > allowed) {

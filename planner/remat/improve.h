@@ -37,8 +37,8 @@ class Improver {
  private:
   struct Candidate {
     std::int32_t storage = 0;
-    Key until = 0;
-    bool swap = false;
+    Key until = 0;  ///< the use it is back for
+    Key rerun = 0;  ///< of its writer; 0: it is paged in
     double score = 0;
   };
   /// How often dead inputs run again rather than live on, and later reruns of the same ops go.
@@ -51,7 +51,12 @@ class Improver {
   Way random_way();
   void kick();
   bool find_candidate(Key position, Candidate& candidate);
+  [[nodiscard]] Key rerun_for(std::int32_t storage, Key position, Key until);
   bool apply(const Candidate& candidate, const Way& way);
+  bool rerun(Key key, const Way& way);
+  void change_some();
+  void exchange();
+  void shift();
   void ruin();
   void record();
   void keep();

@@ -56,7 +56,7 @@ Problem::Problem(const OpList& list_, RecomputeRules rules_)
   const Touches touches = touches_of(list_);
   const std::size_t count = list_.storages.size();
   producer.assign(count, -1);
-  begin.assign(count, 0);
+  begin.assign(count, kStart);
   uses.resize(count);
   hold_until.assign(count, 0);
   changed.assign(count, 0);

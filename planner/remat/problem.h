@@ -2,8 +2,9 @@
 // An OpList in flat arrays, with what follows from it alone: who writes what, what may run again and until when, and
 // the touches that hold storages in memory. Built once, then read-only.
 //
-// Position of a run: its *key*, (stage << 32) | op. The first run of op t is key (t, t); a second run of v in stage t,
-// just before op t, is key (t, v). So keys order all runs, and within a stage second runs go in list order.
+// Position of a run: its *key* (stage, round, op). The first run of op t ends stage t; a second run of v in stage t
+// comes before it, in one of some rounds: within a round second runs go in list order, and what wants another order, or
+// the same op twice, takes another round. So keys order all runs, and every schedule can be written with them.
 
 #include <cstdint>
 #include <span>
@@ -15,14 +16,32 @@ namespace tidemark::remat {
 
 using Key = std::uint64_t;
 
-constexpr Key key_of(std::int32_t stage, std::int32_t op) {
-  return (static_cast<Key>(static_cast<std::uint32_t>(stage)) << 32) | static_cast<std::uint32_t>(op);
+constexpr int kOpBits = 28, kRoundBits = 8;
+constexpr std::int32_t kMostKeyedOps = std::int32_t{1} << kOpBits;
+constexpr std::int32_t kFirstRunRound = (1 << kRoundBits) - 1;
+/// Of second runs, where nothing asks for another; in the middle, so that others can come before and behind.
+constexpr std::int32_t kUsualRound = 4;
+
+/// The round counts for second runs only. REQUIRES: op <= stage < kMostKeyedOps, 0 <= round < kFirstRunRound.
+constexpr Key key_of(std::int32_t stage, std::int32_t op, std::int32_t round = kUsualRound) {
+  const Key in_stage = static_cast<std::uint32_t>(op == stage ? kFirstRunRound : round);
+  return (((static_cast<Key>(static_cast<std::uint32_t>(stage)) << kRoundBits) | in_stage) << kOpBits) |
+         static_cast<std::uint32_t>(op);
+}
+/// The first of all runs: what is resident from the start is there from then on.
+constexpr Key kStart = key_of(0, 0);
+/// Not above any run of the stage.
+constexpr Key stage_begin(std::int32_t stage) {
+  return static_cast<Key>(static_cast<std::uint32_t>(stage)) << (kRoundBits + kOpBits);
 }
 constexpr std::int32_t stage_of(Key key) {
-  return static_cast<std::int32_t>(key >> 32);
+  return static_cast<std::int32_t>(key >> (kRoundBits + kOpBits));
+}
+constexpr std::int32_t round_of(Key key) {
+  return static_cast<std::int32_t>((key >> kOpBits) & ((Key{1} << kRoundBits) - 1));
 }
 constexpr std::int32_t op_of(Key key) {
-  return static_cast<std::int32_t>(key & 0xffffffffU);
+  return static_cast<std::int32_t>(key & ((Key{1} << kOpBits) - 1));
 }
 constexpr bool is_first_run(Key key) {
   return stage_of(key) == op_of(key);
@@ -54,7 +73,7 @@ struct Problem {
   // per storage
   std::vector<Bytes> bytes;
   std::vector<std::int32_t> producer;  ///< of a result; -1: changed in place, or resident from the start
-  std::vector<Key> begin;              ///< first touch; 0: resident from the start
+  std::vector<Key> begin;              ///< first touch; kStart: that, or resident from the start
   std::vector<std::vector<Key>> uses;  ///< keep-all: reads, pins, and writes in place, ascending
   std::vector<Key> hold_until;         ///< a pin: no drop before it; 0: none
   std::vector<std::uint8_t> swappable;

@@ -2,6 +2,7 @@
 // The one step that seeds and search share: run an op again in a stage, with what it needs there.
 
 #include <algorithm>
+#include <cstdint>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -24,23 +25,35 @@ inline void erase_with_idle(State& state, Key rerun) {
   }
 }
 
-/// Inputs that are dead there are run again as well where `wants_input()`, or else kept alive until then. A later rerun
-/// of the same op is taken back where `drops_later()`: this one may serve what it was for. False: not allowed.
-template <class WantsInput, class DropsLater>
-bool rerun_with_inputs(State& state, std::int32_t op, std::int32_t stage, WantsInput&& wants_input,
-                       DropsLater&& drops_later, int depth = 0) {
+/// What becomes of an input that is dead where it is needed again.
+enum class Input : std::uint8_t { lives_on, runs_again, is_paged_in };
+
+/// Inputs that are dead there become what `choose_input()` says where that can be, running again in the same round, and
+/// live on otherwise. A later rerun of the same op is taken back where `drops_later()`: this one may serve what it was
+/// for. False: not allowed.
+template <class ChooseInput, class DropsLater>
+bool rerun_with_inputs(State& state, Key key, ChooseInput&& choose_input, DropsLater&& drops_later, int depth = 0) {
   constexpr int kMostDepth = 2000;  // of the stack
   const Problem& p = state.problem();
-  const Key key = key_of(stage, op);
+  const std::int32_t op = op_of(key), stage = stage_of(key);
   if (state.runs_at(key)) return true;
   if (!p.may_rerun(op, stage)) return false;
+  std::vector<Swap> pages;
   for (const std::int32_t r : p.reads[op]) {
     if (state.gap_around(r, key).until != 0) continue;  // alive anyway
     const std::int32_t producer = p.producer[static_cast<std::size_t>(r)];
-    if (producer < 0 || depth >= kMostDepth || !wants_input()) continue;
-    static_cast<void>(rerun_with_inputs(state, producer, stage, wants_input, drops_later, depth + 1));
+    const bool pageable = p.swappable[static_cast<std::size_t>(r)] != 0;
+    if ((producer < 0 && !pageable) || depth >= kMostDepth) continue;
+    const Input input = choose_input(pageable);
+    if (input == Input::is_paged_in && pageable)
+      pages.push_back({.storage = r, .use = key});
+    else if (input == Input::runs_again && producer >= 0)
+      static_cast<void>(
+          rerun_with_inputs(state, key_of(stage, producer, round_of(key)), choose_input, drops_later, depth + 1));
   }
   state.insert_rerun(key);
+  for (const Swap& page : pages)
+    if (state.may_swap(page)) state.insert_swap(page);
   for (const std::int32_t s : p.writes[op]) {
     const std::vector<Key>& starts = state.starts(s);
     const auto later = std::ranges::upper_bound(starts, key);

@@ -80,8 +80,9 @@ bool try_common_ways(const Problem& problem, Bytes budget, std::int64_t most_wor
 
 void search_ways(const Problem& problem, Bytes budget, std::int64_t work, std::uint64_t seed,
                  const std::function<bool()>& should_stop, Archive& archive) {
-  constexpr double kOverflowCost = 20;  // of being above the budget by all of it, in costs of the whole step
-  constexpr double kHeat = 0.02;        // of the best cost, at first
+  constexpr double kOverflowCost = 20;    // of being above the budget by all of it, in costs of the whole step
+  constexpr double kHeat = 0.02;          // of the best cost, at first
+  constexpr std::int64_t kLoadWork = 60;  // per op, of telling what a pass came to: most of the time on short lists
   const double total = std::max(1.0, static_cast<double>(problem.total_cost()));
   Random random(seed);
   Attempt present{.way = kCommon[0], .weight = std::vector<double>(static_cast<std::size_t>(problem.storage_count), 1)};
@@ -92,6 +93,7 @@ void search_ways(const Problem& problem, Bytes budget, std::int64_t work, std::u
     const double done = static_cast<double>(spent) / static_cast<double>(work);
     Attempt next = round == 0 ? present : varied(present, random);
     std::optional<Solution> solution = pass_of(problem, budget, next, round == 0 ? work : work / 8, spent);
+    spent += kLoadWork * problem.op_count;
     if (!solution) continue;
     const double above =
         static_cast<double>(solution->peak_bytes) / static_cast<double>(std::max<Bytes>(budget, 1)) - 1;
