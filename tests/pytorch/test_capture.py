@@ -154,3 +154,58 @@ def test_gradient_accumulation_is_several_micro_batches():
     two = tidemark.capture(model, inputs, loss_fn, micro_batches=2)
     assert len(two.saves) == 2 * len(one.saves)
     assert {op.micro_batch for op in two.ops} == {0, 1}
+
+
+class ByRule(nn.Module):
+    """`rule` says which expert takes a row."""
+
+    def __init__(self, experts=4, wide=64):
+        super().__init__()
+        self.experts = nn.ModuleList(nn.Linear(8, wide) for _ in range(experts))
+        self.rule = lambda x: torch.arange(len(x)) % experts
+
+    def forward(self, x):
+        chosen = self.rule(x)
+        counts = torch.bincount(chosen, minlength=len(self.experts)).tolist()
+        rows = x.index_select(0, chosen.argsort(stable=True))
+        return torch.cat([torch.tanh(e(part)) for e, part in zip(self.experts, rows.split(counts), strict=True)])
+
+
+@pytest.mark.parametrize("most", [16, 20, 40, 64])
+def test_what_routing_may_need_at_most_is_planned_for(most):
+    x, loss_fn = torch.randn(64, 8), lambda out: out.square().sum()
+    bounds = {"": tidemark.Routed(total=64, parts=4, most=most)}
+    graph = tidemark.capture(ByRule(), (x,), loss_fn, bounds=bounds)
+    outputs = [graph.storages[op.writes[0]] for op in graph.ops if op.name == "aten.addmm"]
+    assert [s.bytes for s in outputs] == [16 * 256] * 4
+    assert [s.bound_bytes or s.bytes for s in outputs] == [most * 256] * 4
+    entries = [s for s in json.loads(graph.to_json())["storages"] if "bound_bytes" in s]
+    assert (len(entries) > 0) == (most > 16) and all(e["bound_bytes"] > e["bytes"] for e in entries)
+    plain = tidemark.capture(ByRule(), (x,), loss_fn, bounds={"": tidemark.Routed(total=64, parts=4)})
+    assert (graph.keep_all_peak_bytes() > plain.keep_all_peak_bytes()) == (most > 16)
+    planned = tidemark.planning.solve(graph.to_json(), 1 << 30)
+    assert planned["keep_all_peak_bytes"] == graph.keep_all_peak_bytes()
+    assert captured_saves(graph) == captured_saves(plain)
+
+
+def test_rows_that_a_mask_may_select_at_most():
+    class Masked(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(8, 8)
+
+        def forward(self, x):
+            return self.linear(x.index_select(0, (x[:, 0] > 0).nonzero()[:, 0]))
+
+    bounds = {"": tidemark.Rows(expected=16, most=48)}
+    graph = tidemark.capture(Masked(), (torch.randn(64, 8),), lambda out: out.sum(), bounds=bounds)
+    (out,) = [graph.storages[op.writes[0]] for op in graph.ops if op.name == "aten.addmm"]
+    assert (out.bytes, out.bound_bytes) == (16 * 32, 48 * 32)
+
+
+@pytest.mark.parametrize("make", [lambda: tidemark.Routed(64, 4, 15), lambda: tidemark.Routed(64, 4, 65)])
+def test_a_most_that_cannot_be_is_refused(make):
+    with pytest.raises(tidemark.CaptureError, match="has at least 16 and at most 64"):
+        make()
+    with pytest.raises(tidemark.CaptureError, match="at most 3 rows, and 4 are expected"):
+        tidemark.Rows(4, 3)

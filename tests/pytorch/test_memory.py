@@ -7,6 +7,7 @@ import pytest
 import tidemark
 import torch
 from random_plans import random_plan
+from test_capture import ByRule
 from tidemark import allocator
 from torch import nn
 
@@ -151,3 +152,21 @@ def test_what_the_peak_is_made_of_is_the_predicted_phase_by_phase(seed):
     assert measured["forward"] > 0
     for phase, bytes_ in report.predicted_by_phase.items():
         assert abs(measured[phase] - bytes_) <= 0.03 * report.predicted_peak_bytes, phase
+
+
+def test_rows_dealt_out_as_unevenly_as_allowed_need_no_more_than_predicted():
+    def build():
+        torch.manual_seed(0)
+        model = ByRule(wide=512)
+        model.rule = lambda x: torch.zeros(len(x), dtype=torch.int64)
+        return model, (torch.randn(2048, 8),), lambda out: out.square().mean()
+
+    def planned(**most):
+        model, inputs, loss_fn = build()
+        bounds = {"": tidemark.Routed(total=2048, parts=4, **most)}
+        stepper = torch.optim.AdamW(model.parameters())
+        graph = tidemark.capture(model, inputs, loss_fn, optimizer=stepper, bounds=bounds, measured=True)
+        return tidemark.Plan(graph, 0, list(range(len(graph.ops))), peak_bytes=graph.keep_all_peak_bytes())
+
+    measured = peak_of(build, planned())
+    assert measured <= planned(most=2048).peak_bytes

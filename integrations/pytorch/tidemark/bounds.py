@@ -11,29 +11,77 @@ from .errors import CaptureError
 @dataclasses.dataclass(frozen=True)
 class Routed:
     """`total` rows are divided among `parts`: the numbers a module reads off a tensor of counts. Captured as equal
-    shares."""
+    shares. With `most`, memory is planned for any part having up to so many rows."""
 
     total: int
     parts: int
+    most: int | None = None
 
-    def share(self, index):
+    def __post_init__(self):
+        if self.most is not None and not -(-self.total // self.parts) <= self.most <= self.total:
+            raise CaptureError(
+                f"{self} has no sense: the largest of {self.parts} shares of {self.total} rows has at least "
+                f"{-(-self.total // self.parts)} and at most {self.total}"
+            )
+
+    @property
+    def _at_once(self):
+        """Parts that can have the most at the same time."""
+        return max(self.total // self.most, 1)
+
+    @property
+    def variants(self):
+        """Ways to deal the rows out after which every part has had the most once."""
+        return 0 if self.most is None else -(-self.parts // self._at_once)
+
+    def share(self, index, variant=None):
         index %= self.parts
-        return self.total * (index + 1) // self.parts - self.total * index // self.parts
+        if variant is None or self.most is None:
+            return self._part_of(self.total, index, self.parts)
+        first = variant % self.variants * self._at_once
+        full = range(first, min(first + self._at_once, self.parts))
+        if index in full:
+            return self.most
+        rest = self.total - len(full) * self.most
+        return self._part_of(rest, index if index < first else index - len(full), self.parts - len(full))
+
+    @staticmethod
+    def _part_of(rows, index, parts):
+        return rows * (index + 1) // parts - rows * index // parts
 
 
 @dataclasses.dataclass(frozen=True)
 class Rows:
-    """A mask selects so many rows."""
+    """A mask selects so many rows. With `most`, memory is planned for up to so many."""
 
     expected: int
+    most: int | None = None
+
+    def __post_init__(self):
+        if self.most is not None and self.most < self.expected:
+            raise CaptureError(f"{self} has no sense: at most {self.most} rows, and {self.expected} are expected")
+
+    @property
+    def variants(self):
+        return 0 if self.most is None else 1
+
+    def rows(self, variant=None):
+        return self.expected if variant is None or self.most is None else self.most
 
 
 class DataDependent:
-    """Answers in the place of kernels whose result, or its size, depends on data."""
+    """Answers in the place of kernels whose result, or its size, depends on data: what is expected or, in a variant,
+    the most of some of it."""
 
-    def __init__(self, bounds):
+    def __init__(self, bounds, variant=None):
         self._bounds = dict(bounds or {})
+        self._variant = variant
         self._reads = {}
+
+    @staticmethod
+    def variants(bounds):
+        """Variants that show the most of everything."""
+        return range(max((bound.variants for bound in (bounds or {}).values()), default=0))
 
     def _find(self, module, kind):
         for pattern, bound in self._bounds.items():
@@ -71,7 +119,7 @@ class DataDependent:
             )
         index = self._reads.get(place, 0)
         self._reads[place] = index + 1
-        return bound.share(index)
+        return bound.share(index, self._variant)
 
     def _rows(self, func, module):
         bound = self._find(module, Rows)
@@ -80,4 +128,4 @@ class DataDependent:
                 f"module {module!r} calls {func._schema.name}, whose size depends on data; say how many rows, "
                 f"for instance bounds={{{module!r}: tidemark.Rows(expected=ROWS)}}"
             )
-        return bound.expected
+        return bound.rows(self._variant)

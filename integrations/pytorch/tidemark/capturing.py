@@ -282,33 +282,69 @@ def capture(
     """
     device = next((p.device.type for p in model.parameters()), "cpu")
     device = "cpu" if device == "meta" else device
-    fake_mode = FakeTensorMode()
-    fakes = FakeTensors(fake_mode, device)
-    frames = ModuleFrames(model)
-    recorder = Recorder(fake_mode, fakes, frames, DataDependent(bounds), rates, measured)
-    recorder._stand_ins = []
-    rng = torch.random.get_rng_state()
-    try:
-        with fake_model(model, fakes), fake_mode:
-            fake_inputs = [fakes.of_tree(inputs) for _ in range(micro_batches)]
-            fake_optimizer = _fake_optimizer(optimizer, fakes, recorder)
-            _know_residents(recorder, model, fake_inputs, fake_optimizer)
-            with frames, recorder:
-                if order is None:
-                    run_step(recorder, model, fake_inputs, loss_fn, fake_optimizer)
-                else:
-                    run_pipeline(recorder, model, fake_inputs[0], loss_fn, fake_optimizer, chunks, order)
-    finally:
-        torch.random.set_rng_state(rng)
+    step = _Step(model, inputs, loss_fn, optimizer, micro_batches, chunks, order, device)
+    recorder = step.record(DataDependent(bounds), rates, measured)
     if measured:
         _measure(recorder.calls)
     graph = build_graph(recorder, name or type(model).__name__, fingerprint(model), device, micro_batches * chunks)
+    for variant in DataDependent.variants(bounds):
+        _bound(graph, step.record(DataDependent(bounds, variant), rates, False))
     graph.chunks = chunks
     graph.host_link = host_link
     if host_link is None and device != "cpu":
         graph.host_link = measure.host_link(device) if measured else HostLink()
     graph.model = weakref.ref(model)
     return graph
+
+
+@dataclasses.dataclass(frozen=True)
+class _Step:
+    """What is to be recorded."""
+
+    model: object
+    inputs: object
+    loss_fn: object
+    optimizer: object
+    micro_batches: int
+    chunks: int
+    order: list | None
+    device: str
+
+    def record(self, data, rates, describes):
+        """Runs the step on fakes once; nothing of it stays in the model."""
+        fake_mode = FakeTensorMode()
+        fakes = FakeTensors(fake_mode, self.device)
+        frames = ModuleFrames(self.model)
+        recorder = Recorder(fake_mode, fakes, frames, data, rates, describes)
+        recorder._stand_ins = []
+        rng = torch.random.get_rng_state()
+        try:
+            with fake_model(self.model, fakes), fake_mode:
+                inputs = [fakes.of_tree(self.inputs) for _ in range(self.micro_batches)]
+                optimizer = _fake_optimizer(self.optimizer, fakes, recorder)
+                _know_residents(recorder, self.model, inputs, optimizer)
+                with frames, recorder:
+                    if self.order is None:
+                        run_step(recorder, self.model, inputs, self.loss_fn, optimizer)
+                    else:
+                        run_pipeline(
+                            recorder, self.model, inputs[0], self.loss_fn, optimizer, self.chunks, self.order
+                        )
+        finally:
+            torch.random.set_rng_state(rng)
+        return recorder
+
+
+def _bound(graph, recorder):
+    """Takes over what storages need in a variant of what is expected."""
+    if len(recorder.storages) != len(graph.storages) or len(recorder.calls) != sum(len(op.calls) for op in graph.ops):
+        raise CaptureError(
+            "with the most that `bounds` allow the model calls other kernels than with what is expected, so that no "
+            "plan would serve both; give bounds without `most`"
+        )
+    for storage, seen in zip(graph.storages, recorder.storages, strict=True):
+        if seen.bytes > max(storage.bytes, storage.bound_bytes or 0):
+            storage.bound_bytes = seen.bytes
 
 
 def _measure(calls):

@@ -109,7 +109,9 @@ class Graph:
         return -(-bytes_ // self.unit_bytes) * self.unit_bytes
 
     def block_bytes(self, storage):
-        return self.rounded(self.storages[storage].bytes)
+        """What is planned for it: the most it can need, where that is known."""
+        found = self.storages[storage]
+        return self.rounded(max(found.bytes, found.bound_bytes or 0))
 
     def page_in_cost(self, storage):
         return (self.host_link or HostLink()).in_ns(self.block_bytes(storage))
@@ -188,8 +190,8 @@ class Graph:
         """Live bytes during every operation with everything kept, its own workspace included."""
         change = [0] * (len(self.ops) + 1)
         for s, (first, last) in enumerate(self.live_ranges()):
-            change[first] += self.rounded(self.storages[s].bytes)
-            change[last + 1] -= self.rounded(self.storages[s].bytes)
+            change[first] += self.block_bytes(s)
+            change[last + 1] -= self.block_bytes(s)
         live, out = 0, []
         for i, op in enumerate(self.ops):
             live += change[i]

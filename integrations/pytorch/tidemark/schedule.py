@@ -136,8 +136,8 @@ class Timeline:
         graph = self.graph
         change = [0] * (len(self.schedule) + 1)
         for s, first, last in self.residencies():
-            change[first] += graph.rounded(graph.storages[s].bytes)
-            change[last + 1] -= graph.rounded(graph.storages[s].bytes)
+            change[first] += graph.block_bytes(s)
+            change[last + 1] -= graph.block_bytes(s)
         for s, after, before in swaps:
             change[after + 1] -= graph.block_bytes(s)
             change[before] += graph.block_bytes(s)
