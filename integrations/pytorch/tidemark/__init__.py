@@ -20,6 +20,7 @@ from .cost import DeviceRates
 from .errors import CaptureError, InfeasibleError, SessionError, TidemarkError
 from .graph import Graph, HostLink
 from .host_memory import HostMemory
+from .layer_names import layer_names
 from .memory_report import Report
 from .planning import plan
 from .running import micro_batch, report, session
@@ -40,6 +41,7 @@ __all__ = [
     "TidemarkError",
     "allocator",
     "capture",
+    "layer_names",
     "micro_batch",
     "plan",
     "report",

@@ -4,9 +4,9 @@
         for batch in data: ...                      # as ever
 
 Where the plan rebuilds or swaps storages, an engine in C++ (csrc/session_engine.h) counts kernels below autograd by
-module call, as capture did, and records those that will run again. Departures (another shape of the forward, a step that only evaluates, a module that
-is not called) leave the tensors concerned where they are, with one warning. Bits are never at stake: what is rebuilt is
-made by the same kernels from the same bytes.
+module call, as capture did, and records those that will run again. Departures (another shape of the forward, a step
+that only evaluates, a module that is not called) leave the tensors concerned where they are, with one warning. Bits are
+never at stake: what is rebuilt is made by the same kernels from the same bytes.
 
 Thread rule: one session in a process, in the thread that runs forward and backward.
 """
