@@ -8,6 +8,7 @@
 #include "planner/layout/core_first.h"
 #include "planner/layout/cut_at_minima.h"
 #include "planner/layout/repair.h"
+#include "planner/layout/ring_first.h"
 #include "planner/layout/rooms.h"
 #include "planner/parallel.h"
 
@@ -20,6 +21,9 @@ constexpr std::size_t kExactFirst = 600;
 constexpr std::int64_t kExactWork = 400'000;
 // A piece with fewer blocks has no structure for the clock walks to find.
 constexpr std::size_t kFewestToWalk = 500;
+// And with more windows there is no end to them in the time somebody waits.
+constexpr std::size_t kMostToGoRound = 60'000;
+constexpr std::int64_t kRoundUnits = 120;  // a block
 constexpr std::int64_t kCutWork = 40'000;
 constexpr std::int64_t kFirstRepair = 60'000;
 constexpr std::int64_t kRepairSlice = 30'000;
@@ -55,11 +59,17 @@ class Improvement {
     if (piece_.blocks.size() <= kExactFirst) search(kExactWork);
     if (!over() && piece_.blocks.plain()) find_core();
     if (!over() && piece_.blocks.size() > kExactFirst) cut();
+    const bool pipeline = piece_.blocks.plain() && piece_.blocks.size() >= kFewestToWalk;
+    // Where large storages pass hardly anything but a ring leaves the bytes for them in one piece.
+    const bool rooms = pipeline && !over() && !rooms_for_passing(piece_.blocks, piece_.bound_bytes).empty();
+    if (rooms) go_round(true, 0);
     if (!over()) first_repair();
-    if (!over() && piece_.blocks.plain() && piece_.blocks.size() >= kFewestToWalk) walk();
+    if (pipeline) walk(rooms);
+    if (pipeline && !rooms) go_round(false, 0);
     start_chains();
     for (int round = 0; !over(); ++round) {
       if (small) search(kExactWork << std::min(round, 20));
+      if (rooms && round > 0) go_round(true, round);
       if (!over()) run_chains(kRepairSlice << std::min(round, kMostDoublings));
     }
   }
@@ -100,6 +110,18 @@ class Improvement {
     effort_.spend(kCutWork + static_cast<std::int64_t>(4 * piece_.blocks.size()));
   }
 
+  // In every round twice as far, from the start.
+  void go_round(bool persist, int round) {
+    if (over() || piece_.blocks.size() > kMostToGoRound) return;
+    const std::int64_t work = (kRoundUnits * std::ssize(piece_.blocks.hulls())) << std::min(round, 20);
+    Effort slice(std::min(work, effort_.left()), piece_.should_stop);
+    std::vector<Bytes> addresses = piece_.addresses;
+    if (pack_ring_first(piece_.blocks, piece_.bound_bytes, piece_.goal(), persist, slice, piece_.should_stop,
+                        addresses))
+      offer(std::move(addresses), "ring_first");
+    effort_.spend(work - slice.left());
+  }
+
   // The cheapest improvement of what there is, before anything else is tried.
   void first_repair() {
     Repair repair(piece_.blocks, piece_.addresses, 0);
@@ -110,10 +132,9 @@ class Improvement {
     offer({repair.addresses().begin(), repair.addresses().end()}, "repair");
   }
 
-  void walk() {
+  void walk(bool rooms) {
     for (const ClockWalk& one : kWalks) walk(one);
-    if (over() || rooms_for_passing(piece_.blocks, piece_.bound_bytes).empty()) return;
-    for (const ClockWalk& one : kWalksAroundRooms) walk(one);
+    for (std::size_t w = 0; rooms && w < kWalksAroundRooms.size(); ++w) walk(kWalksAroundRooms[w]);
   }
   void walk(const ClockWalk& walk) {
     if (over()) return;

@@ -1,0 +1,213 @@
+#include "planner/layout/clock_windows.h"
+
+#include <algorithm>
+#include <array>
+#include <span>
+
+#include "planner/layout/order.h"
+#include "planner/layout/placer.h"
+#include "planner/layout/repair.h"
+
+namespace tidemark {
+namespace {
+
+constexpr std::int64_t kOrderUnits = 2;  // a block: the orders tried before that
+
+// What is tried for one window, in turn: how many steps to go back, and how wide it is.
+struct Try {
+  std::size_t back = 0;
+  std::size_t thirds = 3;  // of the width
+};
+constexpr std::array kTries = {Try{.back = 0, .thirds = 3}, Try{.back = 2, .thirds = 3},  Try{.back = 0, .thirds = 2},
+                               Try{.back = 4, .thirds = 3}, Try{.back = 8, .thirds = 3},  Try{.back = 6, .thirds = 4},
+                               Try{.back = 3, .thirds = 2}, Try{.back = 12, .thirds = 3}, Try{.back = 5, .thirds = 3},
+                               Try{.back = 16, .thirds = 3}};
+constexpr std::size_t kMostBack = 16;
+
+class Horizon {
+ public:
+  Horizon(const Blocks& blocks, Bytes height, const ClockWindow& window, const Patience& patience,
+          const std::function<bool()>& should_stop, std::vector<Bytes>& addresses)
+      : blocks_(blocks),
+        height_(height),
+        window_(window),
+        patience_(patience),
+        should_stop_(should_stop),
+        addresses_(addresses),
+        is_deferred_(blocks.size(), 0) {
+    std::vector<PackItem> standing(blocks.hulls().begin(), blocks.hulls().end());
+    std::vector<PackItem> passing = standing;
+    for (std::size_t b = 0; b < blocks.size(); ++b) (addresses[b] == kAnywhere ? standing : passing)[b].bytes = 0;
+    const auto by_birth = [](const PackItem& item) { return SortKey{.first = item.begin, .second = item.end}; };
+    for (const SortKey& key : sorted_rows(passing, by_birth)) {
+      passing_.push_back(key.row);
+      const PackItem& hull = blocks.hulls()[key.row];
+      longest_ = std::max(longest_, std::int64_t{hull.end} - hull.begin);
+    }
+    for (const SortKey& key : sorted_rows(standing, by_birth)) standing_.push_back(key.row);
+  }
+
+  bool place(Effort& effort) {
+    std::size_t stuck = 0;
+    for (std::size_t at = 0; at < passing_.size(); at += window_.kept) {
+      if (effort.over()) return false;
+      forget_before(at);
+      if (place_window(at, effort)) continue;
+      if (++stuck > patience_.without_place) return false;
+      keep_what_fits(at);
+    }
+    place_deferred();
+    return true;
+  }
+
+ private:
+  struct Part {
+    PackProblem problem;              // free blocks first
+    std::vector<std::uint32_t> rows;  // of the free ones
+  };
+
+  bool place_window(std::size_t at, Effort& effort) {
+    for (const Try& one : std::span(kTries).first(std::min(patience_.tries, kTries.size()))) {
+      if (effort.over()) return false;
+      const std::size_t from = at - std::min(at, one.back * window_.kept);
+      const std::size_t to = std::min(passing_.size(), at + std::max(window_.kept, window_.width * one.thirds / 3));
+      const Part part = part_of(from, to);
+      if (part.rows.empty()) return true;
+      const std::vector<Bytes> found = lower(part, effort);
+      if (found.empty()) continue;
+      const std::size_t kept = std::min(to, at + window_.kept);
+      for (std::size_t k = from, row = 0; k < kept; ++k) {
+        if (!is_deferred_[passing_[k]]) addresses_[passing_[k]] = found[row++];
+      }
+      return true;
+    }
+    return false;
+  }
+
+  // Offsets below the height, the free rows first; empty: none found.
+  std::vector<Bytes> lower(const Part& part, Effort& effort) const {
+    PackAnswer order = best_order(part.problem, PackLimits{.enough_bytes = height_});
+    effort.spend(std::ssize(part.problem.items) * kOrderUnits);
+    if (order.packing.height_bytes <= height_) return std::move(order.packing.offsets);
+    const Blocks blocks(part.problem);
+    Repair repair(blocks, blocks.addresses(order.packing), 0);
+    Effort slice(patience_.work, should_stop_);
+    repair.lower_to(order.bound_bytes, height_, slice);
+    effort.spend(patience_.work - slice.left());
+    if (repair.height() > height_) return {};
+    return blocks.packing(repair.addresses()).offsets;
+  }
+
+  // As much of what was to be kept as an order places below the height; the others wait until all else has its place.
+  void keep_what_fits(std::size_t at) {
+    const Part part = part_of(at, std::min(passing_.size(), at + window_.kept));
+    const PackAnswer answer = best_order(part.problem, {.enough_bytes = height_});
+    for (std::size_t row = 0; row < part.rows.size(); ++row) {
+      const std::uint32_t block = part.rows[row];
+      const Bytes address = answer.packing.offsets[row];
+      if (address + blocks_.hulls()[block].bytes <= height_) {
+        addresses_[block] = address;
+      } else {
+        deferred_.push_back(block);
+        is_deferred_[block] = 1;
+      }
+    }
+  }
+
+  void place_deferred() {
+    if (deferred_.empty()) return;
+    Placer placer(blocks_);
+    for (std::uint32_t block = 0; block < blocks_.size(); ++block) {
+      if (addresses_[block] != kAnywhere) placer.place(block, addresses_[block]);
+    }
+    for (const std::uint32_t block : deferred_) {
+      addresses_[block] = placer.lowest_fit(block);
+      placer.place(block, addresses_[block]);
+    }
+  }
+
+  // Rows [from, to) free, among all that has a place and meets them; what does so all the while as one.
+  Part part_of(std::size_t from, std::size_t to) {
+    Part part{.problem = {.alignment = blocks_.alignment(0)}};
+    PackItem span{.begin = blocks_.hulls()[passing_[from]].begin, .end = 0};
+    for (std::size_t k = from; k < to; ++k) {
+      if (is_deferred_[passing_[k]]) continue;
+      part.rows.push_back(passing_[k]);
+      part.problem.items.push_back(blocks_.hulls()[passing_[k]]);
+      span.end = std::max(span.end, part.problem.items.back().end);
+    }
+    part.problem.fixed_offset.assign(part.rows.size(), kAnywhere);
+    throughout_.clear();
+    for (std::size_t k = first_that_meets(span.begin); k < from; ++k) fix(passing_[k], span, part.problem);
+    go_to(span.end);
+    for (const std::uint32_t block : near_) fix(block, span, part.problem);
+    fix_throughout(span, part.problem);
+    return part;
+  }
+
+  void fix(std::uint32_t block, const PackItem& span, PackProblem& problem) {
+    const PackItem& hull = blocks_.hulls()[block];
+    const PackItem meets{std::max(hull.begin, span.begin), std::min(hull.end, span.end), hull.bytes};
+    const Bytes address = addresses_[block];
+    if (!meets.takes_part() || address == kAnywhere || address >= height_) return;
+    const Bytes end = std::min(address + hull.bytes, height_);
+    if (meets.begin == span.begin && meets.end == span.end) {
+      throughout_.emplace_back(address, end);
+    } else {
+      problem.items.push_back({meets.begin, meets.end, end - address});
+      problem.fixed_offset.push_back(address);
+    }
+  }
+  void fix_throughout(const PackItem& span, PackProblem& problem) {
+    std::sort(throughout_.begin(), throughout_.end());
+    for (std::size_t i = 0; i < throughout_.size();) {
+      auto [begin, end] = throughout_[i];
+      for (++i; i < throughout_.size() && throughout_[i].first <= end; ++i) end = std::max(end, throughout_[i].second);
+      problem.items.push_back({span.begin, span.end, end - begin});
+      problem.fixed_offset.push_back(begin);
+    }
+  }
+
+  // The first of the passing that can live on at a moment.
+  [[nodiscard]] std::size_t first_that_meets(std::int32_t moment) const {
+    const auto born_before = [&](std::uint32_t block, std::int64_t time) {
+      return blocks_.hulls()[block].begin < time;
+    };
+    return static_cast<std::size_t>(std::lower_bound(passing_.begin(), passing_.end(), moment - longest_, born_before) -
+                                    passing_.begin());
+  }
+  // What ends before all that is still searched anew.
+  void forget_before(std::size_t at) {
+    const std::size_t back = std::min(at, kMostBack * window_.kept);
+    const std::int32_t begin = blocks_.hulls()[passing_[at - back]].begin;
+    std::erase_if(near_, [&](std::uint32_t block) { return blocks_.hulls()[block].end <= begin; });
+  }
+  // Who stands and is born before `end` is near.
+  void go_to(std::int32_t end) {
+    while (born_ < standing_.size() && blocks_.hulls()[standing_[born_]].begin < end)
+      near_.push_back(standing_[born_++]);
+  }
+
+  const Blocks& blocks_;
+  Bytes height_;
+  const ClockWindow& window_;
+  const Patience& patience_;
+  const std::function<bool()>& should_stop_;
+  std::vector<Bytes>& addresses_;
+  std::vector<std::uint32_t> passing_, standing_;  // by birth
+  std::vector<std::uint32_t> near_;                // of the standing: those a window may meet
+  std::size_t born_ = 0;
+  std::int64_t longest_ = 0;  // life of the passing
+  std::vector<std::uint32_t> deferred_;
+  std::vector<char> is_deferred_;                    // per block
+  std::vector<std::pair<Bytes, Bytes>> throughout_;  // bytes taken for the whole of a window
+};
+
+}  // namespace
+
+bool place_by_windows(const Blocks& blocks, Bytes height, const ClockWindow& window, const Patience& patience,
+                      Effort& effort, const std::function<bool()>& should_stop, std::vector<Bytes>& addresses) {
+  return Horizon(blocks, height, window, patience, should_stop, addresses).place(effort);
+}
+
+}  // namespace tidemark

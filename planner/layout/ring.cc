@@ -1,0 +1,159 @@
+#include "planner/layout/ring.h"
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <map>
+#include <queue>
+#include <utility>
+
+#include "planner/layout/load_profile.h"
+#include "planner/layout/order.h"
+
+namespace tidemark {
+namespace {
+
+constexpr double kLeastRatio = 2;
+constexpr Bytes kLeastShare = 3;        // of the load, over this
+constexpr Bytes kSeamShare = 20;        // of the ring, over this: from here on a seam is left behind
+constexpr double kStandingShare = 0.9;  // of the clock
+
+std::int64_t life_of(const PackItem& item) {
+  return std::int64_t{item.end} - item.begin;
+}
+
+Bytes load_of_longer(const Blocks& blocks, std::int64_t life) {
+  std::vector<BlockPart> longer;
+  for (const PackItem& hull : blocks.hulls()) {
+    if (life_of(hull) >= life) longer.push_back({.begin = hull.begin, .end = hull.end, .bytes = hull.bytes});
+  }
+  return longer.empty() ? 0 : LoadProfile(longer).peak();
+}
+
+// Who lives, by address.
+class Living {
+ public:
+  /// Forgets who ended.
+  void go_to(std::int32_t now) {
+    for (; !ends_.empty() && ends_.top().first <= now; ends_.pop()) end_of_.erase(ends_.top().second);
+  }
+  void add(Bytes address, const PackItem& item) {
+    end_of_[address] = address + item.bytes;
+    ends_.emplace(item.end, address);
+  }
+
+  /// The lowest address from `from` on with the bytes free.
+  [[nodiscard]] Bytes next_fit(Bytes from, Bytes bytes) const {
+    auto next = end_of_.upper_bound(from);
+    if (next != end_of_.begin()) from = std::max(from, std::prev(next)->second);
+    for (; next != end_of_.end() && next->first < from + bytes; ++next) from = std::max(from, next->second);
+    return from;
+  }
+
+ private:
+  using Ends = std::pair<std::int32_t, Bytes>;  // on the clock; its address
+  std::map<Bytes, Bytes> end_of_;
+  std::priority_queue<Ends, std::vector<Ends>, std::greater<>> ends_;
+};
+
+// Where the next long life goes. At the top of the ring both sides of the seam are filled for a while, so that what is
+// too large for the rest of the top leaves it to smaller ones. Where somebody of the lap before still lives, the next
+// ones go on behind it, and what is small enough fills the bytes left in front.
+class Cursor {
+ public:
+  Cursor(Bytes floor, Bytes height) : floor_(floor), height_(height), upper_(floor), lower_(floor) {}
+
+  /// An address for an item that lives from now on; `displaced` is counted up where its place is taken.
+  [[nodiscard]] Bytes take(const PackItem& item, const Living& living, std::size_t& displaced) {
+    for (Stretch& stretch : left_) {
+      const Bytes at = living.next_fit(stretch.begin, item.bytes);
+      if (at + item.bytes > stretch.end) continue;
+      if (at == stretch.begin) stretch.begin += item.bytes;
+      return at;
+    }
+    for (Bytes* cursor : {&upper_, &lower_}) {
+      const Bytes at = living.next_fit(*cursor, item.bytes);
+      if (at + item.bytes > height_) continue;
+      displaced += at != *cursor ? 1 : 0;
+      advance(*cursor, at, at + item.bytes);
+      return at;
+    }
+    ++displaced;
+    return living.next_fit(height_, item.bytes);
+  }
+
+ private:
+  struct Stretch {
+    Bytes begin = 0;
+    Bytes end = 0;
+  };
+
+  void advance(Bytes& cursor, Bytes at, Bytes end) {
+    std::erase_if(left_, [&](const Stretch& stretch) {
+      return stretch.begin >= stretch.end || (cursor <= stretch.begin && stretch.begin < end);
+    });
+    if (at > cursor) left_.push_back({cursor, at});
+    cursor = end;
+    if (lower_ - floor_ <= (height_ - floor_) / kSeamShare) return;
+    left_.push_back({upper_, height_});
+    upper_ = lower_;
+    lower_ = floor_;
+  }
+
+  Bytes floor_, height_, upper_, lower_;
+  std::vector<Stretch> left_;
+};
+
+}  // namespace
+
+std::int64_t shortest_long_life(const Blocks& blocks, Bytes load) {
+  std::vector<std::int64_t> lives;
+  for (const PackItem& hull : blocks.hulls()) lives.push_back(life_of(hull));
+  std::sort(lives.begin(), lives.end());
+  lives.erase(std::unique(lives.begin(), lives.end()), lives.end());
+  std::int64_t widest = 0;
+  double widest_ratio = 0;
+  for (std::size_t i = 1; i < lives.size(); ++i) {
+    const double ratio = static_cast<double>(lives[i]) / static_cast<double>(lives[i - 1]);
+    if (ratio < std::max(kLeastRatio, widest_ratio)) continue;
+    if (ratio == widest_ratio || load_of_longer(blocks, lives[i]) < load / kLeastShare) continue;
+    widest = lives[i];
+    widest_ratio = ratio;
+  }
+  return widest;
+}
+
+Ring lay_in_ring(const Blocks& blocks, std::int64_t shortest_long_life, Bytes height) {
+  std::int32_t first = std::numeric_limits<std::int32_t>::max();
+  std::int32_t last = std::numeric_limits<std::int32_t>::min();
+  for (const PackItem& hull : blocks.hulls()) {
+    first = std::min(first, hull.begin);
+    last = std::max(last, hull.end);
+  }
+  const std::int64_t clock = std::int64_t{last} - first;
+  Ring ring{.addresses = std::vector<Bytes>(blocks.size(), kAnywhere)};
+  std::vector<PackItem> turning(blocks.hulls().begin(), blocks.hulls().end());
+  Bytes floor = 0;
+  for (std::size_t b = 0; b < blocks.size(); ++b) {
+    const std::int64_t life = life_of(turning[b]);
+    if (life >= shortest_long_life && static_cast<double>(life) < kStandingShare * static_cast<double>(clock)) continue;
+    if (life >= shortest_long_life) {
+      ring.addresses[b] = floor;
+      floor += turning[b].bytes;
+    }
+    turning[b].bytes = 0;
+  }
+  const auto order = sorted_rows(
+      turning, [](const PackItem& item) { return SortKey{.first = item.begin, .second = -std::int64_t{item.end}}; });
+  Living living;
+  Cursor cursor(floor, height);
+  for (const SortKey& key : order) {
+    const PackItem& item = turning[key.row];
+    living.go_to(item.begin);
+    ring.addresses[key.row] = cursor.take(item, living, ring.displaced);
+    living.add(ring.addresses[key.row], item);
+  }
+  return ring;
+}
+
+}  // namespace tidemark
