@@ -18,6 +18,7 @@ from .bounds import Routed, Rows
 from .capturing import capture
 from .cost import DeviceRates
 from .errors import CaptureError, InfeasibleError, SessionError, TidemarkError
+from .execution_trace import import_execution_trace
 from .graph import Graph, HostLink
 from .host_memory import HostMemory
 from .layer_names import layer_names
@@ -41,6 +42,7 @@ __all__ = [
     "TidemarkError",
     "allocator",
     "capture",
+    "import_execution_trace",
     "layer_names",
     "micro_batch",
     "plan",

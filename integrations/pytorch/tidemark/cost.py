@@ -23,11 +23,16 @@ DEFAULT_RATES = DeviceRates()
 def cost_ns(func, args, kwargs, out, rates):
     """The slower of arithmetic and traffic, and what it takes to get there."""
     bytes_ = sum(t.numel() * t.element_size() for t in (*tensors(args), *tensors(kwargs), *tensors(out)))
+    return modelled_ns(func, args, kwargs, out, bytes_, rates)
+
+
+def modelled_ns(func, args, kwargs, out, bytes_, rates):
+    """The same of a call that moves so many bytes; tensors may be given as their shapes. `func` None: not known."""
     ns = 1e9 * bytes_ / rates.bytes_per_s
-    count = flop_registry.get(func._overloadpacket)
+    count = None if func is None else flop_registry.get(func._overloadpacket)
     if count is not None:
         try:
             ns = max(ns, 1e9 * count(*args, **kwargs, out_val=out) / rates.flops_per_s)
-        except (TypeError, ValueError, AssertionError):
+        except (TypeError, ValueError, IndexError, AssertionError):
             pass  # a form of the kernel that the counter does not know
     return _DISPATCH_NS + int(ns)
