@@ -103,10 +103,12 @@ class Ladder {
       Archive& archive = found[i - begin];
       const auto improve_best = [&] {
         const Solution* start = archive.best_within(rungs_[i]);
-        if (start == nullptr || start->added_cost == 0 || stopped()) return;
+        if (stopped() || (start != nullptr && start->added_cost == 0)) return;
         State state(problem_, rungs_[i]);
-        state.load(Solution(*start));
-        Improver(state, archive, kSeed + i).improve(work(units), limits_.should_stop);
+        state.load(Solution(start != nullptr ? *start : archive.all().front()));
+        Improver improver(state, archive, kSeed + i);
+        if (start == nullptr && !improver.repair(work(units))) return;
+        improver.improve(work(units), limits_.should_stop);
       };
       improve_best();
       if (stopped() || fits_for_nothing(archive, rungs_[i])) return;

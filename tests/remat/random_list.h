@@ -23,6 +23,12 @@ inline std::int32_t draw(std::mt19937_64& random, std::int32_t count) {
   return static_cast<std::int32_t>(random() % static_cast<std::uint64_t>(count));
 }
 
+inline void sort_once_each(std::vector<std::int32_t>& items) {
+  std::ranges::sort(items);
+  const auto again = std::ranges::unique(items);
+  items.erase(again.begin(), again.end());
+}
+
 inline OpList random_list(std::uint64_t seed, const ListShape& shape) {
   std::mt19937_64 random(seed);
   OpList list{.name = "random"};
@@ -49,11 +55,8 @@ inline OpList random_list(std::uint64_t seed, const ListShape& shape) {
       if (draw(random, 8) == 0) op.recompute = OpList::Recompute::never;
       if (draw(random, 8) == 0) op.transient_bytes = 1 + draw(random, 4);
     }
-    for (auto* touched : {&op.reads, &op.writes}) {
-      std::ranges::sort(*touched);
-      const auto again = std::ranges::unique(*touched);
-      touched->erase(again.begin(), again.end());
-    }
+    sort_once_each(op.reads);
+    sort_once_each(op.writes);
     list.ops.push_back(std::move(op));
   }
   if (shape.awkward)
@@ -61,6 +64,69 @@ inline OpList random_list(std::uint64_t seed, const ListShape& shape) {
       if (draw(random, 12) == 0) row.until_end = true;
       if (draw(random, 12) == 0) row.pinned_until = draw(random, shape.ops);
     }
+  return list;
+}
+
+inline OpList::Storage random_row(std::mt19937_64& random, std::int32_t most_bytes, bool pages) {
+  OpList::Storage row{.name = "s", .bytes = 1 + draw(random, most_bytes)};
+  if (pages && draw(random, 3) > 0) {
+    row.swappable = true;
+    row.page_out_cost = draw(random, 6);
+    row.page_in_cost = draw(random, 6);
+  }
+  return row;
+}
+
+/// A chain of layers with some skips, and the way back over the same edges.
+inline OpList forward_and_back(std::uint64_t seed, std::int32_t layers, bool pages) {
+  std::mt19937_64 random(seed * 77 + 5);
+  OpList list{.name = "forward and back"};
+  const auto count = static_cast<std::size_t>(layers);
+  std::vector<std::vector<std::int32_t>> inputs(count), readers(count);
+  for (std::int32_t v = 1; v < layers; ++v) {
+    inputs[static_cast<std::size_t>(v)].push_back(v - 1);
+    if (v > 1 && draw(random, 3) == 0) inputs[static_cast<std::size_t>(v)].push_back(draw(random, v - 1));
+    sort_once_each(inputs[static_cast<std::size_t>(v)]);
+    for (const std::int32_t i : inputs[static_cast<std::size_t>(v)]) readers[static_cast<std::size_t>(i)].push_back(v);
+  }
+  for (std::int32_t v = 0; v < 2 * layers; ++v) {
+    list.storages.push_back(random_row(random, 12, pages));
+    const std::int32_t layer = v < layers ? v : 2 * layers - 1 - v;
+    OpList::Op op{.name = "o" + std::to_string(v), .cost = draw(random, 20), .writes = {v}};
+    op.reads = inputs[static_cast<std::size_t>(layer)];
+    if (v >= layers) {
+      op.phase = OpList::Phase::backward;
+      op.reads.push_back(layer);
+      for (const std::int32_t reader : readers[static_cast<std::size_t>(layer)])
+        op.reads.push_back(2 * layers - 1 - reader);
+    }
+    sort_once_each(op.reads);
+    list.ops.push_back(std::move(op));
+  }
+  return list;
+}
+
+struct LayeredShape {
+  std::int32_t layers = 4, wide = 3;
+  int degree = 3;          ///< reads of an op; three of four from the layer before
+  std::int32_t most = 15;  ///< bytes and costs
+  bool pages = false;
+};
+
+/// Layers of ops that read from the layer before, and now and then from any earlier one.
+inline OpList layered_list(std::uint64_t seed, const LayeredShape& shape) {
+  std::mt19937_64 random(seed * 131 + 9);
+  OpList list{.name = "layered"};
+  for (std::int32_t v = 0; v < shape.layers * shape.wide; ++v) {
+    list.storages.push_back(random_row(random, shape.most, shape.pages));
+    OpList::Op op{.name = "o" + std::to_string(v), .cost = 1 + draw(random, shape.most), .writes = {v}};
+    const std::int32_t layer = v / shape.wide;
+    for (int i = 0; layer > 0 && i < shape.degree; ++i)
+      op.reads.push_back(draw(random, 4) == 0 ? draw(random, layer * shape.wide)
+                                              : (layer - 1) * shape.wide + draw(random, shape.wide));
+    sort_once_each(op.reads);
+    list.ops.push_back(std::move(op));
+  }
   return list;
 }
 
