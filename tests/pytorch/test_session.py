@@ -232,6 +232,10 @@ def test_wrong_use_is_said_in_one_sentence():
     plan = random_plan(tidemark.capture(model, inputs, loss_fn), 0, share=1.0)
     with pytest.raises(tidemark.SessionError, match="the plan is for Sequential"):
         tidemark.session(plan, nn.Linear(2, 2))
+    with torch.device("meta"):
+        elsewhere = transformer()[0]
+    with pytest.raises(tidemark.SessionError, match="the plan is for 'cpu' and the model is on 'meta'"):
+        tidemark.session(plan, elsewhere)
     with tidemark.session(plan), pytest.raises(tidemark.SessionError, match="active already"):
         tidemark.session(plan).__enter__()
     with tidemark.session(plan):

@@ -19,8 +19,8 @@ from .graph import Graph, Op, Storage
 
 
 def import_execution_trace(path, rates=DEFAULT_RATES):
-    """A Graph of the step in the file, for tidemark.plan() and, as JSON, for `tidemark plan --graph`. Raises TidemarkError
-    with the file's name where it is no such trace."""
+    """A Graph of the step in the file, for tidemark.plan() and, as JSON, for `tidemark plan --graph`. Raises
+    TidemarkError with the file's name where it is no such trace."""
     try:
         with open(path, encoding="utf-8") as file:
             nodes = _nodes_of(json.load(file))
@@ -87,7 +87,8 @@ class _Import:
 
     def graph(self, name):
         known = {node.id for node in self._nodes}
-        pending = [(node, "forward") for node in reversed(self._nodes) if node.parent == node.id or node.parent not in known]
+        roots = [node for node in self._nodes if node.parent == node.id or node.parent not in known]
+        pending = [(node, "forward") for node in reversed(roots)]
         while pending:
             node, phase = pending.pop()
             if node.name.startswith("autograd::engine::evaluate_function"):
