@@ -1,0 +1,120 @@
+// Question: what does deciding recompute and swap together gain over recompute alone and swap alone?
+// Workload: the 718B job as shipped, all 16 ranks, at budgets from what is visible downward. Rules: `optimal`; the same
+// search without host memory; the same search without recipes. Times are modelled; the bound is that the joint choice
+// is nowhere dearer than either alone where that fits. Deterministic: one run says all.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "integrations/formats/file.h"
+#include "integrations/formats/import_yaml.h"
+#include "planner/decision/search.h"
+#include "planner/planner.h"
+#include "policies/policies.h"
+
+namespace tidemark {
+namespace {
+
+PolicyAnswer recompute_alone(const PolicyRequest& request) {
+  const SearchResult result = search_optimal(request.problem, request.device_budget_bytes, 0);
+  return {.plan = to_plan(request.problem, result.choice, "recompute alone")};
+}
+
+// Every storage for itself, none with a recipe.
+DecisionProblem without_recipes(DecisionProblem problem) {
+  for (SiteClass& site_class : problem.classes) {
+    site_class.units.assign(site_class.slots.size(), {});
+    site_class.unit_order.clear();
+    for (std::size_t slot = 0; slot < site_class.slots.size(); ++slot) {
+      site_class.units[slot].slots = {static_cast<std::int32_t>(slot)};
+      site_class.slots[slot].unit = static_cast<std::int32_t>(slot);
+    }
+  }
+  return problem;
+}
+
+PolicyAnswer swap_alone(const PolicyRequest& request) {
+  const DecisionProblem problem = without_recipes(request.problem);
+  const SearchResult result = search_optimal(problem, request.device_budget_bytes, request.host_budget_bytes);
+  return {.plan = to_plan(request.problem, result.choice, "swap alone")};
+}
+
+template <class T>
+T value_or_exit(Result<T> result) {
+  if (result) return std::move(result).value();
+  fmt::print(stderr, "{}\n", result.error().message);
+  std::exit(2);
+}
+
+PlanOutcome planned(const JobSpec& job, const Machine& machine, const Policy& policy, Bytes budget) {
+  return value_or_exit(plan_step({.job = job, .machine = machine, .policy = &policy, .budget_bytes = budget}));
+}
+
+// Ranks that fit, the added time of those and of the dearest, the modelled step where all do.
+void print_row(Bytes budget, const char* rule, const PlanOutcome& outcome) {
+  int fit = 0;
+  double sum = 0;
+  double most = 0;
+  for (const RankPlan& rank : outcome.ranks) {
+    if (!rank.figures.fits) continue;
+    const double added = 1e-6 * static_cast<double>(rank.figures.added_ns);
+    ++fit;
+    sum += added;
+    most = std::max(most, added);
+  }
+  const std::string step =
+      outcome.fits() ? fmt::format("{:.2f}", 1e-9 * static_cast<double>(outcome.step.step_ns)) : "-";
+  fmt::print("{:>10}  {:<16} {:>3} of {:>2} {:>12.1f} {:>12.1f} {:>8}\n", format_bytes(budget), rule, fit,
+             outcome.ranks.size(), sum, most, step);
+  std::fflush(stdout);
+}
+
+// On how many ranks the rule is cheaper than the joint choice, and by how much at most.
+std::string dearer(const PlanOutcome& joint, const PlanOutcome& alone) {
+  int ranks = 0;
+  double most = 0;
+  for (std::size_t r = 0; r < joint.ranks.size(); ++r) {
+    const RankFigures& ours = joint.ranks[r].figures;
+    const RankFigures& other = alone.ranks[r].figures;
+    if (!ours.fits || !other.fits || ours.added_ns <= other.added_ns) continue;
+    ++ranks;
+    most = std::max(most, 1e-6 * static_cast<double>(ours.added_ns - other.added_ns));
+  }
+  return ranks == 0 ? "nowhere dearer" : fmt::format("dearer on {} ranks, by {:.1f} ms at most", ranks, most);
+}
+
+int run() {
+  const std::string root = TIDEMARK_SOURCE_DIR;
+  const std::string model = root + "/models/pangu-ultra-moe-718b.yaml";
+  const std::string device = root + "/devices/ascend-910b-64g.yaml";
+  const JobSpec job = value_or_exit(read_job(value_or_exit(read_file(model)), model));
+  const Machine machine = value_or_exit(read_machine(value_or_exit(read_file(device)), device));
+  const Policy recompute{.name = "recompute alone", .help = "", .decide = recompute_alone};
+  const Policy swap{.name = "swap alone", .help = "", .decide = swap_alone};
+  fmt::print("{:>10}  {:<16} {:>9} {:>12} {:>12} {:>8}\n", "budget", "rule", "fit", "added ms", "dearest ms", "step s");
+  for (const Bytes budget : {machine.visible_bytes, 56 * kGiB, 52 * kGiB, 48 * kGiB}) {
+    const PlanOutcome joint = planned(job, machine, *find_policy("optimal"), budget);
+    const PlanOutcome recomputed = planned(job, machine, recompute, budget);
+    const PlanOutcome swapped = planned(job, machine, swap, budget);
+    print_row(budget, "recompute alone", recomputed);
+    print_row(budget, "swap alone", swapped);
+    print_row(budget, "both", joint);
+    fmt::print("{:>10}  both against recompute alone: {}; against swap alone: {}\n", "", dearer(joint, recomputed),
+               dearer(joint, swapped));
+  }
+  fmt::print("modelled; added: sum over the ranks that fit, ms a step; step: only where all ranks fit\n");
+  return 0;
+}
+
+}  // namespace
+}  // namespace tidemark
+
+int main() {
+  return tidemark::run();
+}
