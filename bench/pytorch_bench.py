@@ -1,25 +1,36 @@
 """One decoder, one budget, several ways to stay within it: peak and step time of each, in one run on the CPU.
 
-    .cache/pytorch-*/bin/python bench/pytorch_bench.py [--rounds N] [--steps N]
+    .cache/pytorch-*/bin/python bench/pytorch_bench.py [--rounds N] [--dense]
 
-Every way is measured in the same process on Tidemark's CPU allocator: the peak is the largest sum of live blocks in a
-step, the time is processor time of the process and its threads (the machine may be shared), the best step of N rounds
-taken in turn. Ours is planned for the measured peaks of the others. Exit 1 where the losses are not all the same.
+Every way is measured in the same process on Tidemark's CPU allocator. The peak is the largest sum of live blocks in a
+step. Time is processor time of the process and its threads; all ways take one step in turn, round by round, and what is
+compared is the median over the rounds of a way's step against the step with nothing of the same round, as the machine
+may be shared. Ours is planned for the measured peaks of the others. Exit 1 where eager losses are not all the same.
 
-PyTorch's ways and where they do not apply here:
-- activation_memory_budget is an option of torch.compile's partitioner: it needs a compiled joint graph, which data-
-  dependent routing breaks into pieces, and a C++ compiler at run time for the CPU. Here the eager form is measured, a
-  selective checkpoint policy that keeps matrix products.
+By default the decoder is the worked example with its mixtures of experts:
+- activation_memory_budget is an option of torch.compile's partitioner, which divides one graph of forward and backward.
+  Data-dependent routing leaves no such graph: see --dense. Here the eager form is measured, a selective checkpoint
+  policy that keeps matrix products.
 - save_on_cpu copies to the CPU, where the tensors are already: on the CPU it keeps everything. Shown for its time.
+
+--dense: the same decoder with dense layers throughout, which torch.compile takes as one graph (inductor, which needs a
+C++ compiler), against activation_memory_budget. Compiled kernels differ from eager ones and so do the last bits of
+losses; ours runs the eager kernels.
+
+At the peak of nothing the plan keeps everything: that row is the overhead of a session.
 """
 
 import argparse
 import contextlib
+import dataclasses
 import functools
 import gc
+import operator
 import pathlib
+import statistics
 import sys
 import time
+import types
 
 import torch
 from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
@@ -32,6 +43,7 @@ import tidemark  # noqa: E402
 from tidemark import allocator  # noqa: E402
 
 CONFIG = example.Config(hidden=256, layers=4, heads=8, kv_rank=96, query_rank=128, dense_hidden=512)
+DENSE_CONFIG = dataclasses.replace(CONFIG, first_dense=CONFIG.layers)
 BATCH, LENGTH = 16, 128
 PRODUCTS = (torch.ops.aten.mm.default, torch.ops.aten.bmm.default, torch.ops.aten.addmm.default)
 
@@ -43,51 +55,70 @@ def keep_products(_context, func, *_args, **_kwargs):
 def checkpoint_layers(model, **options):
     for layer in [*model.layers, model.second_layer]:
         layer.forward = functools.partial(checkpoint, layer.forward, use_reentrant=False, **options)
+    return contextlib.nullcontext
 
 
 def selective():
     return create_selective_checkpoint_contexts(keep_products)
 
 
+def compiled(share):
+    """torch.compile with this share of the activation memory that it would keep otherwise; read at the first step."""
+
+    def way(model):
+        torch._functorch.config.activation_memory_budget = share
+        forward = type(model).forward
+        code = forward.__code__.replace(co_name=f"forward_{share}")  # what is compiled is remembered by code
+        own = types.FunctionType(code, forward.__globals__)
+        model.forward = torch.compile(types.MethodType(own, model), fullgraph=True)
+        return contextlib.nullcontext
+
+    return way
+
+
+# What to do to a model; returns what makes the context of a step.
 WAYS = {
-    "nothing": lambda model: contextlib.nullcontext(),
-    "full checkpointing": lambda model: checkpoint_layers(model) or contextlib.nullcontext(),
-    "selective checkpointing": lambda model: checkpoint_layers(model, context_fn=selective) or contextlib.nullcontext(),
-    "save_on_cpu": lambda model: torch.autograd.graph.save_on_cpu(),
+    "nothing": lambda model: contextlib.nullcontext,
+    "full checkpointing": checkpoint_layers,
+    "selective checkpointing": lambda model: checkpoint_layers(model, context_fn=selective),
+    "save_on_cpu": lambda model: torch.autograd.graph.save_on_cpu,
 }
+COMPILED = {f"torch.compile, activation_memory_budget {share}": compiled(share) for share in (1.0, 0.5, 0.2)}
+DENSE_WAYS = {"nothing": WAYS["nothing"], "full checkpointing": WAYS["full checkpointing"], **COMPILED}
 
 
 class Run:
     """A model on its way through training; step() may be called in turn with those of others."""
 
+    dense = False
+
     def __init__(self, way):
+        gc.collect()
+        others = allocator.statistics().allocated_bytes
         torch.manual_seed(0)
-        self.model = example.Decoder(CONFIG)
+        self.model = example.Decoder(DENSE_CONFIG if self.dense else CONFIG)
+        if self.dense:
+            self.model.second_layer = example.Layer(CONFIG, dense=True)
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-3)
         self.tokens = torch.randint(0, CONFIG.vocabulary, (BATCH, LENGTH))
         self.context = way(self.model)
+        self.losses, self.seconds = [], []
+        self.step()
+        self.step()
+        self.peak_bytes = allocator.statistics().allocated_peak_bytes - others
+        self.seconds.clear()
 
     def step(self):
-        loss = example.loss_of(self.model(self.tokens), self.tokens)
-        loss.backward()
-        self.optimizer.step()
-        self.optimizer.zero_grad()
-        return loss.item()
-
-
-def measure(way, steps):
-    """(peak bytes, processor seconds of the best step, losses), first step left out."""
-    gc.collect()
-    before = allocator.statistics().allocated_bytes
-    run, seconds, losses = Run(way), [], []
-    with run.context:
-        losses.append(run.step())
-        allocator.reset_peaks()
-        for _ in range(steps):
+        with self.context():
+            allocator.reset_peaks()
             begin = time.process_time()
-            losses.append(run.step())
-            seconds.append(time.process_time() - begin)
-    return allocator.statistics().allocated_peak_bytes - before, min(seconds), losses
+            loss = example.loss_of(self.model(self.tokens), self.tokens)
+            loss.backward()
+            self.optimizer.step()
+            self.optimizer.zero_grad()
+            self.losses.append(loss.item())
+            del loss
+            self.seconds.append(time.process_time() - begin)
 
 
 def capture():
@@ -110,40 +141,42 @@ def plan_for(graph, peak_bytes):
     return plan
 
 
+def add_ours(runs, graph):
+    everything = graph.keep_all_peak_bytes()
+    for name, run in list(runs.items()):
+        if name != "nothing" and run.peak_bytes > 0.99 * everything:
+            continue  # as nothing
+        plan = plan_for(graph, everything if name == "nothing" else run.peak_bytes)
+        label = f"Tidemark, peak of {name} ({plan.added_cost_percent:.1f} % more kernel time planned)"
+        runs[label] = Run(lambda model, plan=plan: lambda: tidemark.session(plan, model))
+
+
+def show(runs):
+    """Returns whether all losses of eager ways are the same."""
+    nothing = runs["nothing"]
+    print("| | peak MiB | best step ms | against nothing | losses |\n|---|---|---|---|---|")
+    for name, run in runs.items():
+        same = "equal" if run.losses == nothing.losses else "other kernels" if name in COMPILED else "DIFFERENT"
+        extra = 100 * (statistics.median(map(operator.truediv, run.seconds, nothing.seconds)) - 1)
+        print(f"| {name} | {run.peak_bytes / 2**20:.1f} | {1e3 * min(run.seconds):.0f} | {extra:+.1f} % | {same} |")
+    return all(run.losses == nothing.losses for name, run in runs.items() if name not in COMPILED)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=4)
+    parser.add_argument("--rounds", type=int, default=12)
+    parser.add_argument("--dense", action="store_true", help="without experts, against activation_memory_budget")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     allocator.install()
+    Run.dense = arguments.dense
     graph = capture()
-    found = {}
-
-    def note(name, way):
-        peak, seconds, losses = measure(way, arguments.steps)
-        known = found.get(name)
-        found[name] = (peak, min(seconds, known[1]) if known else seconds, losses)
-
-    for name, way in WAYS.items():
-        note(name, way)
-    ours = {}
-    for name in ("nothing", "selective checkpointing", "full checkpointing"):
-        peak = found[name][0] if name != "nothing" else graph.keep_all_peak_bytes()
-        plan = plan_for(graph, peak)
-        planned = f"{plan.added_cost_percent:.1f} % more kernel time planned"
-        ours[f"tidemark, peak of {name} ({planned})"] = lambda model, plan=plan: tidemark.session(plan, model)
-    for round_ in range(arguments.rounds):
-        for name, way in {**WAYS, **ours}.items():
-            note(name, way)
-
-    reference = found["nothing"]
-    print("| | peak MiB | step ms | against nothing | losses |\n|---|---|---|---|---|")
-    for name, (peak, seconds, losses) in found.items():
-        same = "equal" if losses == reference[2] else "DIFFERENT"
-        extra = 100 * (seconds / reference[1] - 1)
-        print(f"| {name} | {peak / 2**20:.1f} | {1e3 * seconds:.1f} | {extra:+.1f} % | {same} |")
-    return 0 if all(losses == reference[2] for _, _, losses in found.values()) else 1
+    runs = {name: Run(way) for name, way in (DENSE_WAYS if arguments.dense else WAYS).items()}
+    add_ours(runs, graph)
+    for _ in range(arguments.rounds):
+        for run in runs.values():
+            run.step()
+    return 0 if show(runs) else 1
 
 
 if __name__ == "__main__":
