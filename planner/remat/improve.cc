@@ -11,10 +11,11 @@ namespace {
 
 constexpr std::int64_t kRoundWork = 300;  // of a round, besides what profiles count
 
-constexpr int kSamples = 24;       // storages looked at for a candidate
-constexpr int kCandidates = 5;     // of which that many are tried
-constexpr int kMostDepth = 64;     // of dead inputs brought back for one rerun
-constexpr int kMostRepairs = 400;  // per round
+constexpr int kSamples = 24;           // storages looked at for a candidate
+constexpr int kCandidates = 5;         // of which that many are tried
+constexpr int kMostDepth = 64;         // of dead inputs brought back for one rerun
+constexpr int kMostRepairs = 400;      // per round
+constexpr std::int32_t kFewOps = 100;  // which are searched from hot several times
 
 std::size_t at(std::int32_t i) {
   return static_cast<std::size_t>(i);
@@ -248,7 +249,22 @@ void Improver::shift() {
   }
 }
 
+/// Of a short list, half of all or all: what little changes do not lead out of is made anew.
+void Improver::ruin_most() {
+  const std::int64_t of_four = 2 + 2 * random_.below(2);
+  const std::vector<Swap> swaps = state_.swaps();
+  for (const Swap& swap : swaps)
+    if (random_.below(4) < of_four) state_.erase_swap(swap);
+  const std::vector<Key> reruns = state_.reruns();
+  for (auto key = reruns.rbegin(); key != reruns.rend(); ++key)
+    if (random_.below(4) < of_four && state_.runs_at(*key)) erase_with_idle(state_, *key);
+}
+
 void Improver::change_some() {
+  if (state_.problem().op_count <= kFewOps && random_.below(16) == 0) {
+    ruin_most();
+    return;
+  }
   const std::int64_t kind = random_.below(8);
   if (kind < 1)
     exchange();
@@ -332,9 +348,8 @@ bool Improver::repair(std::int64_t work) {
 }
 
 void Improver::improve(std::int64_t work, const std::function<bool()>& should_stop) {
-  constexpr double kHeat = 0.02;         // at first, of the cost
-  constexpr double kChangeHeat = 1;      // of what one decision costs: few decisions make for large steps
-  constexpr std::int32_t kFewOps = 100;  // which are searched from hot several times
+  constexpr double kHeat = 0.02;     // at first, of the cost
+  constexpr double kChangeHeat = 3;  // of what one decision costs: few decisions make for large steps
   const int cycles = state_.problem().op_count <= kFewOps ? 6 : 1;
   state_.mark();
   const std::int64_t begin = state_.profile().work();

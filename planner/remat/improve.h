@@ -58,6 +58,7 @@ class Improver {
   void exchange();
   void shift();
   void ruin();
+  void ruin_most();
   void record();
   void keep();
 

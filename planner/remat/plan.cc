@@ -37,8 +37,10 @@ constexpr std::uint64_t kSeed = 1;
 /// depends on the way down and on the rung alone, not on the budget asked for, so that budgets can be compared.
 class Ladder {
  public:
-  Ladder(const Problem& problem, Bytes least, const PlanLimits& limits)
-      : problem_(problem), limits_(limits), state_(problem, 0) {
+  /// `known`: schedules to set out from besides its own seeds.
+  Ladder(const Problem& problem, const PlanLimits& limits, const Archive& known)
+      : problem_(problem), limits_(limits), state_(problem, 0), archive_(known) {
+    const Bytes least = least_peak(problem).bytes;
     const Bytes most = state_.profile().peak();
     const auto low = static_cast<double>(std::max<Bytes>(least, 1)), high = static_cast<double>(most);
     const int rungs = problem.op_count > kManyOps ? kFewRungs : kRungs;
@@ -57,18 +59,17 @@ class Ladder {
     descend();
   }
 
-  /// Searches the rungs around a budget: the first that is not below it, and some below that.
-  const Archive& search(Bytes budget) {
-    const auto above = std::ranges::lower_bound(rungs_, budget);
+  /// Searches the rungs around a budget: the first that is not below it, and some below that; or all, each a little.
+  Archive search(std::optional<Bytes> budget) {
+    if (!budget) {
+      search_rungs(0, rungs_.size(), kFrontierWork);
+      return std::move(archive_);
+    }
+    const auto above = std::ranges::lower_bound(rungs_, *budget);
     const auto last = static_cast<std::size_t>(above - rungs_.begin()) + 1;
     search_rungs(last - std::min(problem_.op_count > kManyOps ? kFewWindow : kWindow, last),
                  std::min(last, rungs_.size()), kRungWork);
-    return archive_;
-  }
-
-  const Archive& search_all() {
-    search_rungs(0, rungs_.size(), kFrontierWork);
-    return archive_;
+    return std::move(archive_);
   }
 
  private:
@@ -126,6 +127,29 @@ class Ladder {
   std::vector<Bytes> rungs_;
 };
 
+/// The same step with runs again only, and with pages only; none where it does not have both.
+std::vector<Problem> one_way_only(const Problem& problem) {
+  const bool pages = std::ranges::count(problem.swappable, 0) < std::ssize(problem.swappable);
+  const bool reruns = std::ranges::count(problem.rerun_until, -1) < std::ssize(problem.rerun_until);
+  if (!pages || !reruns || problem.op_count > kManyOps) return {};
+  std::vector<Problem> alone(2, problem);
+  std::ranges::fill(alone[0].swappable, 0);
+  std::ranges::fill(alone[1].rerun_until, -1);
+  return alone;
+}
+
+/// What was found for a budget; nothing: for all. Either way alone is searched first, as it would be by itself, so that
+/// both together are never worse than one.
+Archive schedules_for(const Problem& problem, std::optional<Bytes> budget, const PlanLimits& limits) {
+  const std::vector<Problem> alone = one_way_only(problem);
+  std::vector<Archive> found(alone.size());
+  parallel_for_each(0, alone.size(), [&](std::size_t i) { found[i] = Ladder(alone[i], limits, {}).search(budget); });
+  Archive known;
+  for (const Archive& archive : found)
+    for (const Solution& solution : archive.all()) known.add(solution);
+  return Ladder(problem, limits, known).search(budget);
+}
+
 PlanStatus judge(const StepPlan& plan) {
   if (plan.replay.added_cost <= plan.lower_bound_cost) return PlanStatus::optimal;
   constexpr double kNear = 1;
@@ -143,7 +167,7 @@ void accept(StepPlan& plan, const OpList& list, OpSchedule schedule, RecomputeRu
 constexpr std::int32_t kMostExactOps = 32;
 constexpr std::int64_t kExactWork = 300'000;  // ways to make room, about 1 us each
 
-/// Of a small list: proves what the search found, or betters it.
+/// Of a small list: finds the best, or proves or betters what the search found.
 void solve_small(StepPlan& plan, const Problem& problem, Bytes budget) {
   if (problem.op_count > kMostExactOps || plan.status == PlanStatus::optimal) return;
   const bool found = plan.fits();
@@ -181,8 +205,12 @@ StepPlan plan_step_within(const OpList& list, Bytes budget, RecomputeRules rules
   }
   plan.proven = budget < least.bytes;
   if (!plan.proven) plan.lower_bound_cost = least_added_cost(problem, budget);
-  Ladder ladder(problem, least.bytes, limits);
-  const Archive& archive = ladder.search(budget);
+  if (limits.prove_small) solve_small(plan, problem, budget);
+  if (plan.fits()) return plan;
+  constexpr double kLittle = 0.02;  // where it is known that nothing fits, and asked only what would
+  PlanLimits search_limits = limits;
+  if (plan.proven) search_limits.effort *= kLittle;
+  const Archive archive = schedules_for(problem, budget, search_limits);
   plan.smallest_known_peak = archive.all().front().peak_bytes;
   if (const Solution* best = archive.best_within(budget)) accept(plan, list, schedule_of(problem, *best), rules);
   if (limits.prove_small) solve_small(plan, problem, budget);
@@ -191,9 +219,9 @@ StepPlan plan_step_within(const OpList& list, Bytes budget, RecomputeRules rules
 
 std::vector<FrontierPoint> frontier_of(const OpList& list, RecomputeRules rules, const PlanLimits& limits) {
   const Problem problem(list, rules);
-  Ladder ladder(problem, least_peak(problem).bytes, limits);
   std::vector<FrontierPoint> points;
-  for (const Solution& solution : ladder.search_all().all())
+  const Archive archive = schedules_for(problem, std::nullopt, limits);
+  for (const Solution& solution : archive.all())
     points.push_back({.peak_bytes = solution.peak_bytes, .added_cost = solution.added_cost});
   return points;
 }

@@ -35,28 +35,87 @@ TEST(PlanStep, LargestBatches) {
   }
 }
 
+/// What a frontier costs within a budget; -1: it does not reach it.
+std::int64_t cost_within(const std::vector<FrontierPoint>& frontier, Bytes budget) {
+  std::int64_t cost = -1;
+  for (const FrontierPoint& point : frontier)
+    if (point.peak_bytes <= budget) cost = point.added_cost;
+  return cost;
+}
+
 TEST(PlanStep, PagesAndRerunsTogetherBeatEitherAlone) {
   const auto path = testing::data_path("graphs/poet_resnet18cifar_a72.swapgraph");
   if (!path) GTEST_SKIP() << "the reference data is not there";
   const OpList list = data_list(*path);
   const StepPlan loose = plan_step_within(list, 3'000'000);
   EXPECT_EQ(loose.replay.added_cost, 0);
+  EXPECT_NEAR(list.to_units(loose.replay.cost), 7.88951, 5e-6);
   EXPECT_TRUE(loose.schedule.swaps.empty());
   OpList pages = list, reruns = list;
   for (OpList::Op& op : pages.ops) op.recompute = OpList::Recompute::never;
   for (OpList::Storage& row : reruns.storages) row.swappable = false;
-  for (const Bytes budget : {2'000'000, 1'200'000, 700'000}) {
-    const PlanLimits limits{.effort = 0.3};
-    const StepPlan joint = plan_step_within(list, budget, {}, limits);
-    ASSERT_TRUE(joint.fits()) << budget;
+  const PlanLimits limits{.effort = 0.1};
+  const std::vector<FrontierPoint> joint = frontier_of(list, {}, limits);
+  int better = 0, compared = 0;
+  for (const OpList* alone : {&pages, &reruns})
+    for (const FrontierPoint& point : frontier_of(*alone, {}, limits)) {
+      const std::int64_t cost = cost_within(joint, point.peak_bytes);
+      ASSERT_GE(cost, 0) << point.peak_bytes;
+      EXPECT_LE(cost, point.added_cost) << point.peak_bytes;
+      ++compared;
+      better += cost < point.added_cost ? 1 : 0;
+    }
+  EXPECT_GT(compared, 100);
+  EXPECT_GT(better, compared / 2);
+  for (const Bytes budget : {1'200'000, 700'000}) {
+    const StepPlan plan = plan_step_within(list, budget, {}, {.effort = 0.05});
+    ASSERT_TRUE(plan.fits()) << budget;
     for (const OpList* alone : {&pages, &reruns}) {
-      const StepPlan plan = plan_step_within(*alone, budget, {}, limits);
-      if (plan.fits()) {
-        EXPECT_LE(joint.replay.added_cost, plan.replay.added_cost) << budget;
+      const StepPlan other = plan_step_within(*alone, budget, {}, {.effort = 0.05});
+      if (other.fits()) {
+        EXPECT_LT(plan.replay.added_cost, other.replay.added_cost) << budget;
       }
     }
   }
 }
+
+/// A hundred calls, each of which knows its own budget alone.
+class BudgetDown : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(BudgetDown, PeaksNeverUpAndCostsNeverDown) {
+  const auto path = testing::data_path(std::string("graphs/") + GetParam());
+  if (!path) GTEST_SKIP() << "the reference data is not there";
+  const OpList list = data_list(*path);
+  const Bytes keep = replay_schedule(list, keep_all_schedule(list), {}).peak_bytes;
+  const Bytes least = plan_step_within(list, keep).lower_bound_bytes;
+  constexpr int kBudgets = 100;
+  // Of the step: calls search different rungs, and with a hundredth of the usual work that shows on POET.
+  const double tolerated = list.cost_unit == OpList::CostUnit::joule ? 0.01 : 0;
+  StepPlan last = plan_step_within(list, keep);
+  int fitted = 0;
+  for (int i = 0; i < kBudgets; ++i) {
+    const Bytes budget = keep - (keep - least) * i / (kBudgets - 1);
+    StepPlan plan = plan_step_within(list, budget, {}, {.effort = 0.01});
+    if (!plan.fits()) {
+      last = plan;
+      continue;
+    }
+    ASSERT_TRUE(last.fits()) << budget << " fits, and a looser budget did not";
+    EXPECT_LE(plan.replay.peak_bytes, last.replay.peak_bytes) << budget;
+    EXPECT_LE(plan.percent(last.replay.added_cost - plan.replay.added_cost), tolerated) << budget;
+    last = std::move(plan);
+    ++fitted;
+  }
+  EXPECT_GE(fitted, 90);
+}
+
+INSTANTIATE_TEST_SUITE_P(ReferenceGraphs, BudgetDown,
+                         ::testing::Values("vgg16_flops.graph", "vgg19_flops.graph", "mobilenet_flops.graph",
+                                           "resnet50_flops.graph", "poet_resnet18cifar_a72.swapgraph"),
+                         [](const auto& test) {
+                           const std::string name = test.param;
+                           return name.substr(0, name.find('_'));
+                         });
 
 }  // namespace
 }  // namespace tidemark::remat

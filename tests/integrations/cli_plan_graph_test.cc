@@ -1,0 +1,121 @@
+// `plan --graph`: what a user gives and gets, on steps small enough to be planned at once.
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/support/program_run.h"
+
+namespace tidemark::testing {
+namespace {
+
+using Json = nlohmann::json;
+
+/// Three steps there and back over a byte each: 4 B keep all, 3 B take runs again.
+constexpr const char* kChain =
+    "G 7 9\nN 0 0 1 0 input\nN 1 2 1 0 a\nN 2 3 1 0 b\nN 3 0 1 0 loss\nN 4 1 1 1 gb\nN 5 1 1 1 ga\nN 6 1 1 1 gi\n"
+    "E 0 1\nE 1 2\nE 2 3\nE 3 4\nE 2 4\nE 4 5\nE 1 5\nE 5 6\nE 0 6\n";
+
+/// Seconds to compute, then joules to compute, to page in and out.
+constexpr const char* kSwaps =
+    "G 4 4\nN 0 2.0 10 0 a 5.0 0.5 0.25\nN 1 1.0 20 0 b 1.0 0.5 0.25\nN 2 1.0 20 0 c 1.0 0.5 0.25\n"
+    "N 3 1.0 10 1 d 1.0 0.5 0.25\nE 0 1\nE 1 2\nE 2 3\nE 0 3\n";
+
+Json json_of(const Workplace& place, std::vector<std::string> arguments, int status = 0) {
+  arguments.insert(arguments.begin(), "plan");
+  arguments.insert(arguments.end(), {"--format", "json"});
+  const Ran ran = place.run(arguments);
+  EXPECT_EQ(ran.status, status) << ran.err;
+  return Json::parse(ran.out);
+}
+
+TEST(PlanGraph, BadInputIsNamedByLine) {
+  const Workplace place;
+  const auto refused = [&](const std::string& text, const std::string& pattern) {
+    place.write("bad.graph", text);
+    expect_refused(place, {"plan", "--graph", "bad.graph", "--budget", "3B", "--schedule-out", "order"}, pattern);
+  };
+  refused("", "^bad\\.graph:1: there is no line `G nodes edges`");
+  refused("G 1 0\n", "^bad\\.graph:1: line G states 1 nodes, the file has 0");
+  refused("G 1 0\nN 0 1 -5 0 a\n", "^bad\\.graph:2: .*bytes.*-5");
+  refused("G 1 0\nN 0 nan 5 0 a\n", "^bad\\.graph:2: .*cost.*nan");
+  refused("G 2 1\nN 0 1 1 0 a\nN 1 1 1 0 b\nE 1 0\n", "^bad\\.graph:4: .*");
+  refused("G 2 1\nN 0 1 1 0 a\nN 5 1 1 0 b\nE 0 1\n", "^bad\\.graph:3: .*idx");
+  refused("{\"ops\": [", "^bad\\.graph:1(:[0-9]+)?: ");
+  expect_refused(place, {"plan", "--graph", "nowhere.graph", "--budget", "3B"},
+                 "^nowhere\\.graph: cannot read: No such file");
+}
+
+TEST(PlanGraph, OptionsThatMakeNoSenseAreRefused) {
+  const Workplace place;
+  place.write("chain.graph", kChain);
+  expect_refused(place, {"plan", "--graph", "chain.graph"}, "--budget SIZE or --frontier");
+  expect_refused(place, {"plan", "--graph", "chain.graph", "--budget", "3"}, "budget");
+  expect_refused(place, {"plan", "--graph", "chain.graph", "--budget", "3B", "--objective", "money"}, "objective");
+  expect_refused(place, {"plan", "--graph", "chain.graph", "--budget", "3B", "--objective", "energy"},
+                 "^chain\\.graph:2: .*--objective");
+  expect_refused(place, {"plan", "--graph", "chain.graph", "--frontier", "--schedule-out", "order"},
+                 "--schedule-out needs --budget");
+  expect_refused(place, {"plan", "--graph", "chain.graph", "--budget", "3B", "--effort", "0"}, "effort");
+  expect_refused(place, {"plan", "--graph", "chain.graph", "--budget", "3B", "--schedule-out", "chain.graph"},
+                 "chain\\.graph");
+  EXPECT_EQ(place.read("chain.graph"), kChain);
+}
+
+TEST(PlanGraph, TheScheduleOutIsTheOrderOfTheAnswer) {
+  const Workplace place;
+  place.write("chain.graph", kChain);
+  const Json json = json_of(place, {"--graph", "chain.graph", "--budget", "3B", "--schedule-out", "order"});
+  EXPECT_EQ(json["status"], "optimal");
+  EXPECT_LE(json["peak_bytes"], 3);
+  std::istringstream lines(place.read("order"));
+  std::vector<int> order;
+  for (int op = 0; lines >> op;) order.push_back(op);
+  EXPECT_EQ(json["schedule"].get<std::vector<int>>(), order);
+  EXPECT_EQ(json["recomputed"], order.size() - 7);
+  EXPECT_GT(order.size(), 7U);
+}
+
+TEST(PlanGraph, NoScheduleIsWrittenWhereNoneFits) {
+  const Workplace place;
+  place.write("chain.graph", kChain);
+  const Json json = json_of(place, {"--graph", "chain.graph", "--budget", "2B", "--schedule-out", "order"}, 1);
+  EXPECT_EQ(json["status"], "infeasible");
+  EXPECT_FALSE(place.files().contains("order"));
+}
+
+TEST(PlanGraph, ObjectivesCountWhatTheySay) {
+  const Workplace place;
+  place.write("s.swapgraph", kSwaps);
+  // In joules a page of `a` is cheaper than its run; in seconds pages have no cost to go by, and there are none.
+  const Json energy = json_of(place, {"--graph", "s.swapgraph", "--budget", "40B", "--objective", "energy"});
+  EXPECT_EQ(energy["swapped"], 1);
+  EXPECT_EQ(energy["recomputed"], 0);
+  EXPECT_NEAR(energy["added_cost"].get<double>(), 0.75, 1e-6);
+  const Json time = json_of(place, {"--graph", "s.swapgraph", "--budget", "40B", "--objective", "time"});
+  EXPECT_EQ(time["swapped"], 0);
+  EXPECT_EQ(time["recomputed"], 1);
+  EXPECT_NEAR(time["added_cost_percent"].get<double>(), 40, 1e-6);
+}
+
+TEST(PlanGraph, FrontiersFallAndEndAtKeepingAll) {
+  const Workplace place;
+  place.write("chain.graph", kChain);
+  const Json json = json_of(place, {"--graph", "chain.graph", "--frontier"});
+  const Json& points = json.at("frontier");
+  ASSERT_GE(points.size(), 2U);
+  for (std::size_t i = 1; i < points.size(); ++i) {
+    EXPECT_GT(points[i]["peak_bytes"], points[i - 1]["peak_bytes"]);
+    EXPECT_LT(points[i]["added_cost"], points[i - 1]["added_cost"]);
+  }
+  EXPECT_EQ(points.back()["added_cost"], 0);
+  const Ran text = place.run({"plan", "--graph", "chain.graph", "--frontier"});
+  EXPECT_EQ(text.status, 0);
+  EXPECT_NE(text.out.find("3 B"), std::string::npos) << text.out;
+}
+
+}  // namespace
+}  // namespace tidemark::testing
