@@ -348,8 +348,9 @@ bool Improver::repair(std::int64_t work) {
 }
 
 void Improver::improve(std::int64_t work, const std::function<bool()>& should_stop) {
-  constexpr double kHeat = 0.02;     // at first, of the cost
-  constexpr double kChangeHeat = 3;  // of what one decision costs: few decisions make for large steps
+  constexpr double kHeat = 0.02;  // at first, of the cost
+  const double change_heat =
+      state_.problem().op_count <= kFewOps ? 3 : 1;  // of what one decision costs: few decisions make for large steps
   const int cycles = state_.problem().op_count <= kFewOps ? 6 : 1;
   state_.mark();
   const std::int64_t begin = state_.profile().work();
@@ -360,7 +361,7 @@ void Improver::improve(std::int64_t work, const std::function<bool()>& should_st
     if (round % 64 == 0 && should_stop && should_stop()) break;
     const double done = static_cast<double>(spent(round)) / static_cast<double>(work) * cycles;
     const auto decisions = static_cast<double>(best.reruns.size() + best.swaps.size());
-    const double heat = std::max(kHeat, kChangeHeat / decisions) * std::pow(0.01, done - std::floor(done)) *
+    const double heat = std::max(kHeat, change_heat / decisions) * std::pow(0.01, done - std::floor(done)) *
                         static_cast<double>(best.added_cost);
     const std::int64_t cost = state_.added_cost();
     change_some();
