@@ -11,6 +11,7 @@
 namespace tidemark {
 namespace {
 
+constexpr std::int64_t kNearAUnit = 64;  // looked at for a window
 constexpr std::int64_t kOrderUnits = 2;  // a block: the orders tried before that
 
 // What is tried for one window, in turn: how many steps to go back, and how wide it is.
@@ -86,8 +87,8 @@ class Horizon {
 
   // Offsets below the height, the free rows first; empty: none found.
   std::vector<Bytes> lower(const Part& part, Effort& effort) const {
-    PackAnswer order = best_order(part.problem, PackLimits{.enough_bytes = height_});
-    effort.spend(std::ssize(part.problem.items) * kOrderUnits);
+    PackAnswer order = best_order(part.problem, {.should_stop = should_stop_, .enough_bytes = height_});
+    effort.spend(std::ssize(part.problem.items) * kOrderUnits + std::ssize(near_) / kNearAUnit);
     if (order.packing.height_bytes <= height_) return std::move(order.packing.offsets);
     const Blocks blocks(part.problem);
     Repair repair(blocks, blocks.addresses(order.packing), 0);
@@ -101,7 +102,7 @@ class Horizon {
   // As much of what was to be kept as an order places below the height; the others wait until all else has its place.
   void keep_what_fits(std::size_t at) {
     const Part part = part_of(at, std::min(passing_.size(), at + window_.kept));
-    const PackAnswer answer = best_order(part.problem, {.enough_bytes = height_});
+    const PackAnswer answer = best_order(part.problem, {.should_stop = should_stop_, .enough_bytes = height_});
     for (std::size_t row = 0; row < part.rows.size(); ++row) {
       const std::uint32_t block = part.rows[row];
       const Bytes address = answer.packing.offsets[row];
@@ -129,7 +130,8 @@ class Horizon {
   // Rows [from, to) free, among all that has a place and meets them; what does so all the while as one.
   Part part_of(std::size_t from, std::size_t to) {
     Part part{.problem = {.alignment = blocks_.alignment(0)}};
-    PackItem span{.begin = blocks_.hulls()[passing_[from]].begin, .end = 0};
+    PackItem span{.begin = blocks_.hulls()[passing_[from]].begin};
+    span.end = span.begin;
     for (std::size_t k = from; k < to; ++k) {
       if (is_deferred_[passing_[k]]) continue;
       part.rows.push_back(passing_[k]);

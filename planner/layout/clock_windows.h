@@ -28,7 +28,8 @@ struct Patience {
 
 /// Gives an address below `height` to every block that has none (kAnywhere); those for which the search finds none
 /// stand at the lowest free one above. False, and addresses unspecified: too many have none, or the effort is over.
-/// REQUIRES: blocks.plain(); those with an address share no bytes; a height that is a multiple of the alignment.
+/// REQUIRES: blocks.plain(); those with an address share no bytes; a height that is a multiple of
+/// the alignment.
 bool place_by_windows(const Blocks& blocks, Bytes height, const ClockWindow& window, const Patience& patience,
                       Effort& effort, const std::function<bool()>& should_stop, std::vector<Bytes>& addresses);
 

@@ -21,7 +21,7 @@ constexpr std::size_t kExactFirst = 600;
 constexpr std::int64_t kExactWork = 400'000;
 // A piece with fewer blocks has no structure for the clock walks to find.
 constexpr std::size_t kFewestToWalk = 500;
-// And with more windows there is no end to them in the time somebody waits.
+// With more blocks there are more windows than anybody waits for.
 constexpr std::size_t kMostToGoRound = 60'000;
 constexpr std::int64_t kRoundUnits = 120;  // a block
 constexpr std::int64_t kCutWork = 40'000;

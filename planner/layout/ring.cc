@@ -14,8 +14,9 @@ namespace tidemark {
 namespace {
 
 constexpr double kLeastRatio = 2;
-constexpr Bytes kLeastShare = 3;        // of the load, over this
-constexpr Bytes kSeamShare = 20;        // of the ring, over this: from here on a seam is left behind
+constexpr Bytes kLeastShare = 3;  // of the load, over this
+constexpr Bytes kSeamShare = 20;  // of the ring, over this: from here on a seam is left behind
+constexpr std::size_t kMostLeft = 64;
 constexpr double kStandingShare = 0.9;  // of the clock
 
 std::int64_t life_of(const PackItem& item) {
@@ -42,12 +43,13 @@ class Living {
     ends_.emplace(item.end, address);
   }
 
-  /// The lowest address from `from` on with the bytes free.
-  [[nodiscard]] Bytes next_fit(Bytes from, Bytes bytes) const {
+  /// The lowest address from `from` on with the bytes free below `most`, or kAnywhere.
+  [[nodiscard]] Bytes next_fit(Bytes from, Bytes bytes, Bytes most) const {
     auto next = end_of_.upper_bound(from);
     if (next != end_of_.begin()) from = std::max(from, std::prev(next)->second);
-    for (; next != end_of_.end() && next->first < from + bytes; ++next) from = std::max(from, next->second);
-    return from;
+    for (; next != end_of_.end() && next->first < from + bytes && from + bytes <= most; ++next)
+      from = std::max(from, next->second);
+    return from + bytes <= most ? from : kAnywhere;
   }
 
  private:
@@ -66,20 +68,20 @@ class Cursor {
   /// An address for an item that lives from now on; `displaced` is counted up where its place is taken.
   [[nodiscard]] Bytes take(const PackItem& item, const Living& living, std::size_t& displaced) {
     for (Stretch& stretch : left_) {
-      const Bytes at = living.next_fit(stretch.begin, item.bytes);
-      if (at + item.bytes > stretch.end) continue;
+      const Bytes at = living.next_fit(stretch.begin, item.bytes, stretch.end);
+      if (at == kAnywhere) continue;
       if (at == stretch.begin) stretch.begin += item.bytes;
       return at;
     }
     for (Bytes* cursor : {&upper_, &lower_}) {
-      const Bytes at = living.next_fit(*cursor, item.bytes);
-      if (at + item.bytes > height_) continue;
+      const Bytes at = living.next_fit(*cursor, item.bytes, height_);
+      if (at == kAnywhere) continue;
       displaced += at != *cursor ? 1 : 0;
       advance(*cursor, at, at + item.bytes);
       return at;
     }
     ++displaced;
-    return living.next_fit(height_, item.bytes);
+    return living.next_fit(height_, item.bytes, std::numeric_limits<Bytes>::max());
   }
 
  private:
@@ -92,12 +94,18 @@ class Cursor {
     std::erase_if(left_, [&](const Stretch& stretch) {
       return stretch.begin >= stretch.end || (cursor <= stretch.begin && stretch.begin < end);
     });
-    if (at > cursor) left_.push_back({cursor, at});
+    if (at > cursor) leave({cursor, at});
     cursor = end;
     if (lower_ - floor_ <= (height_ - floor_) / kSeamShare) return;
-    left_.push_back({upper_, height_});
+    leave({upper_, height_});
     upper_ = lower_;
     lower_ = floor_;
+  }
+
+  // The oldest are the first that the ring comes to again.
+  void leave(const Stretch& stretch) {
+    if (left_.size() == kMostLeft) left_.erase(left_.begin());
+    left_.push_back(stretch);
   }
 
   Bytes floor_, height_, upper_, lower_;
@@ -123,7 +131,7 @@ std::int64_t shortest_long_life(const Blocks& blocks, Bytes load) {
   return widest;
 }
 
-Ring lay_in_ring(const Blocks& blocks, std::int64_t shortest_long_life, Bytes height) {
+Ring lay_in_ring(const Blocks& blocks, std::int64_t shortest_long_life, Bytes height, std::size_t most_displaced) {
   std::int32_t first = std::numeric_limits<std::int32_t>::max();
   std::int32_t last = std::numeric_limits<std::int32_t>::min();
   for (const PackItem& hull : blocks.hulls()) {
@@ -152,6 +160,7 @@ Ring lay_in_ring(const Blocks& blocks, std::int64_t shortest_long_life, Bytes he
     living.go_to(item.begin);
     ring.addresses[key.row] = cursor.take(item, living, ring.displaced);
     living.add(ring.addresses[key.row], item);
+    if (ring.displaced > most_displaced) break;
   }
   return ring;
 }

@@ -25,8 +25,10 @@ struct Ring {
 };
 
 /// Long blocks in a ring of `height` bytes; what lives for nine tenths of the clock or more stands below it. Those
-/// displaced take the next place along the ring, and what finds none stands on top. O(long lives x those alive
-/// together). REQUIRES: blocks.plain().
-[[nodiscard]] Ring lay_in_ring(const Blocks& blocks, std::int64_t shortest_long_life, Bytes height);
+/// displaced take the next place along the ring, and what finds none stands on top. Beyond `most_displaced` it is no
+/// ring: it ends there, and addresses are unspecified. O(long lives x those alive together), with a constant below 100.
+/// REQUIRES: blocks.plain(), a height not below the load.
+[[nodiscard]] Ring lay_in_ring(const Blocks& blocks, std::int64_t shortest_long_life, Bytes height,
+                               std::size_t most_displaced);
 
 }  // namespace tidemark

@@ -16,7 +16,7 @@ constexpr std::string_view kName = "ring_first";
 constexpr double kFirstExcess = 0.0096;
 constexpr double kLeastExcess = 0.0005;
 constexpr double kMostExcess = 0.02;
-// A ring in which more of the long lives find their place taken is none.
+// A ring in which more of the long lives than this, as one in so many, find their place taken is none.
 constexpr std::size_t kDisplacedShare = 20;
 constexpr std::int64_t kRepairWork = 60'000;
 constexpr std::array kWindows = {ClockWindow{.kept = 27, .width = 107}, ClockWindow{.kept = 27, .width = 160},
@@ -43,19 +43,34 @@ class RingFirst {
     effort_.spend(static_cast<std::int64_t>(blocks_.size() / 4));
     long_life_ = shortest_long_life(blocks_, load_);
     if (long_life_ == 0) return false;
-    double excess = lower_from(kFirstExcess, kBrief);
+    const auto is_long = [&](const PackItem& hull) { return std::int64_t{hull.end} - hull.begin >= long_life_; };
+    most_displaced_ = static_cast<std::size_t>(std::ranges::count_if(blocks_.hulls(), is_long)) / kDisplacedShare;
+    double excess = kFirstExcess;
+    while (may_gain(excess / 2) && height_at(excess) >= height_) excess /= 2;
+    const bool from_the_first = excess == kFirstExcess;
+    excess = lower_from(excess, kBrief);
     if (persist) excess = lower_from(excess, kLong);
-    for (; persist && excess >= kFirstExcess && 2 * excess <= kMostExcess && !effort_.over(); excess *= 2) {
-      if (reach(2 * excess, kLong)) break;
-    }
+    if (persist && from_the_first && excess == kFirstExcess) raise_from(2 * excess);
     return height_ < before;
   }
 
  private:
+  [[nodiscard]] bool may_gain(double excess) const {
+    return excess >= kLeastExcess && height_ > goal_ && !effort_.over();
+  }
   // Half as far above the load, again and again; the first excess that is out of reach.
   double lower_from(double excess, const Patience& patience) {
-    while (excess >= kLeastExcess && !effort_.over() && reach(excess, patience) && height_ > goal_) excess /= 2;
+    while (may_gain(excess) && reach(excess, patience)) excess /= 2;
     return excess;
+  }
+  void raise_from(double excess) {
+    while (excess <= kMostExcess && height_at(excess) < height_ && !effort_.over() && !reach(excess, kLong))
+      excess *= 2;
+  }
+  [[nodiscard]] Bytes height_at(double excess) const {
+    const Bytes unit = blocks_.alignment(0);
+    const Bytes over = static_cast<Bytes>(static_cast<double>(load_) * excess);
+    return std::max(goal_ / unit * unit, round_up(load_ + over, unit));
   }
   [[nodiscard]] Bytes height_of(const std::vector<Bytes>& addresses) const {
     Bytes height = 0;
@@ -65,12 +80,10 @@ class RingFirst {
   }
 
   bool reach(double excess, const Patience& patience) {
-    const Bytes unit = blocks_.alignment(0);
-    const Bytes over = static_cast<Bytes>(static_cast<double>(load_) * excess);
-    const Bytes height = std::max(goal_ / unit * unit, round_up(load_ + over, unit));
-    const Ring ring = lay_in_ring(blocks_, long_life_, height);
+    const Bytes height = height_at(excess);
+    const Ring ring = lay_in_ring(blocks_, long_life_, height, most_displaced_);
     effort_.spend(static_cast<std::int64_t>(blocks_.size() / 4));
-    if (kDisplacedShare * ring.displaced > blocks_.size()) return false;
+    if (ring.displaced > most_displaced_) return false;
     for (const ClockWindow& window : kWindows) {
       std::vector<Bytes> addresses = ring.addresses;
       if (place_by_windows(blocks_, height, window, patience, effort_, should_stop_, addresses)) {
@@ -101,6 +114,7 @@ class RingFirst {
   std::vector<Bytes>& best_;
   Bytes height_ = 0;
   std::int64_t long_life_ = 0;
+  std::size_t most_displaced_ = 0;
 };
 
 PackAnswer pack(const PackProblem& problem, const PackLimits& limits) {

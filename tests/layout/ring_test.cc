@@ -53,7 +53,7 @@ TEST(Ring, LeavesWhatIsFreeInOnePieceButForTheSeam) {
     const std::vector<PackItem> items = micro_batches(random, 60, 5 + static_cast<int>(random() % 20));
     const PackProblem problem{.items = items};
     const Bytes height = packing_load(problem) * 18 / 16;
-    const Ring ring = lay_in_ring(Blocks(problem), 1, height);
+    const Ring ring = lay_in_ring(Blocks(problem), 1, height, items.size());
     EXPECT_EQ(ring.displaced, 0U);
     Packing packing{.offsets = ring.addresses};
     for (std::size_t i = 0; i < items.size(); ++i)
@@ -75,15 +75,29 @@ TEST(Ring, GoesRoundThoseWhoStayAndStandsOnTopWhereThereIsNoPlace) {
   const std::vector<PackItem> items = {{0, 50, 10},   {0, 300, 10}, {1, 51, 60},  {60, 200, 15}, {61, 200, 20},
                                        {62, 200, 30}, {63, 200, 9}, {64, 99, 80}, {600, 700, 1}};
   const PackProblem problem{.items = items};
-  const Ring ring = lay_in_ring(Blocks(problem), 1, 100);
+  const Ring ring = lay_in_ring(Blocks(problem), 1, 100, items.size());
   EXPECT_EQ(ring.addresses, (std::vector<Bytes>{10, 0, 20, 80, 10, 30, 60, 100, 0}));
   EXPECT_EQ(ring.displaced, 2U);
 }
 
 TEST(Ring, StandsOnWhatLivesAllTheWhile) {
   const PackProblem problem{.items = {{0, 1000, 7}, {5, 995, 5}, {0, 400, 3}, {500, 900, 3}, {10, 12, 1}}};
-  const Ring ring = lay_in_ring(Blocks(problem), 300, 16);
+  const Ring ring = lay_in_ring(Blocks(problem), 300, 16, 4);
   EXPECT_EQ(ring.addresses, (std::vector<Bytes>{0, 7, 12, 12, kAnywhere}));
+}
+
+// Lives of all lengths are no ring: it says so soon, however many there are.
+TEST(Ring, EndsWhereTooManyAreDisplaced) {
+  std::mt19937 random(4);
+  PackProblem problem;
+  for (int i = 0; i < 30'000; ++i) {
+    const auto begin = static_cast<std::int32_t>(random() % 1'000'000);
+    problem.items.push_back(
+        {begin, begin + 1000 + static_cast<std::int32_t>(random() % 400'000), 1 + static_cast<Bytes>(random() % 1000)});
+  }
+  const Ring ring = lay_in_ring(Blocks(problem), 1000, packing_load(problem), 100);
+  EXPECT_EQ(ring.displaced, 101U);
+  EXPECT_GT(std::ranges::count(ring.addresses, kAnywhere), 15'000);
 }
 
 TEST(Ring, FindsWhereLongLivesBegin) {
@@ -109,7 +123,8 @@ TEST(ClockWindows, PlaceEveryoneAmongThoseWhoStand) {
   for (int round = 0; round < 60; ++round) {
     PackProblem problem{.items = micro_batches(random, 30, 8), .alignment = Bytes{1} << (random() % 4)};
     const std::size_t standing = problem.items.size();
-    const Ring ring = lay_in_ring(Blocks(problem), 1, round_up(packing_load(problem) * 9 / 8, problem.alignment));
+    const Ring ring =
+        lay_in_ring(Blocks(problem), 1, round_up(packing_load(problem) * 9 / 8, problem.alignment), standing);
     for (int i = 0; i < 400; ++i) {
       const auto begin = static_cast<std::int32_t>(random() % 4000);
       problem.items.push_back(
@@ -193,6 +208,38 @@ TEST(RingFirst, IsLowerThanOrdersAndWalksWhereALossPasses) {
     EXPECT_GT(order.excess_percent(), 1.0);
     EXPECT_LT(find_packer("auto")->pack(problem, {.work = 1'000'000}).excess_percent(), 0.3);
   }
+}
+
+// What is low enough is not laid again, and nothing above what there is already.
+TEST(RingFirst, SpendsNothingOnHeightsThatCannotHelp) {
+  std::mt19937 random(11);
+  const PackProblem problem{.items = last_stage(random), .alignment = 512};
+  const Blocks blocks(problem);
+  const Bytes load = packing_load(problem);
+  const Bytes goal = load + load / 100;
+  const auto spent = [&](bool persist, std::vector<Bytes>& addresses) {
+    Effort effort(10'000'000, nullptr);
+    pack_ring_first(blocks, load, goal, persist, effort, nullptr, addresses);
+    return 10'000'000 - effort.left();
+  };
+  std::vector<Bytes> brief = blocks.addresses(best_order(problem, {}).packing);
+  std::vector<Bytes> persistent = brief;
+  EXPECT_EQ(spent(false, brief), spent(true, persistent));
+  EXPECT_EQ(brief, persistent);
+  EXPECT_LE(blocks.packing(brief).height_bytes, goal);
+  EXPECT_LT(spent(true, brief), std::ssize(problem.items));
+}
+
+// Whatever the clock counts from.
+TEST(RingFirst, IsTheSameOnAnyClock) {
+  std::mt19937 random(13);
+  PackProblem problem{.items = last_stage(random), .alignment = 512};
+  const PackAnswer answer = find_packer("ring_first")->pack(problem, {.work = 300'000});
+  for (PackItem& item : problem.items) {
+    item.begin -= 2'000'000'000;
+    item.end -= 2'000'000'000;
+  }
+  EXPECT_EQ(find_packer("ring_first")->pack(problem, {.work = 300'000}).packing.offsets, answer.packing.offsets);
 }
 
 // A prefix of one sequence: more work never ends higher.
