@@ -26,7 +26,7 @@ from .bounds import DataDependent
 from .cost import DEFAULT_RATES, cost_ns
 from .errors import CaptureError
 from .frames import ModuleFrames, in_backward
-from .geometry import replace_tensors
+from .geometry import replace_tensors, storage_of
 from .graph import HostLink
 from .grouping import build_graph
 from .one_step import run_pipeline, run_step
@@ -103,7 +103,7 @@ class Recorder(TorchDispatchMode):
         return len(self.storages) - 1
 
     def id_of(self, tensor):
-        storage = tensor.untyped_storage()
+        storage = storage_of(tensor)
         found = self._ids.get(storage._cdata)
         if found is None:  # made outside: a constant
             found = self._add(storage, SeenStorage(f"constant.{len(self.storages)}", storage.nbytes(), "input", "", -1))
@@ -151,7 +151,7 @@ class Recorder(TorchDispatchMode):
         writes = list(dict.fromkeys(self.id_of(t) for t in kernels.mutated(func, args, kwargs)))
         outputs = []
         for tensor in kernels.tensors(out):
-            storage = tensor.untyped_storage()
+            storage = storage_of(tensor)
             if storage._cdata in self._ids:
                 outputs.append(None)
                 continue
@@ -280,6 +280,11 @@ def capture(
 
     Returns a Graph. Raises CaptureError where the step depends on data that `bounds` does not give.
     """
+    if not isinstance(model, torch.nn.Module):
+        raise CaptureError(f"a {type(model).__name__} is no model; give a torch.nn.Module")
+    for what, number in (("micro_batches", micro_batches), ("chunks", chunks)):
+        if not isinstance(number, int) or number < 1:
+            raise CaptureError(f"{what} is {number!r}; right would be a whole number, 1 at least")
     device = next((p.device.type for p in model.parameters()), "cpu")
     device = "cpu" if device == "meta" else device
     step = _Step(model, inputs, loss_fn, optimizer, micro_batches, chunks, order, device)

@@ -3,6 +3,9 @@
 import dataclasses
 
 import torch
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+
+from .errors import CaptureError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,6 +23,17 @@ class Geometry:
         """A tensor of this geometry over the storage of another."""
         out = torch.empty(0, dtype=self.dtype, device=tensor.device)
         return out.set_(tensor.untyped_storage(), self.offset, self.size, self.stride)
+
+
+def storage_of(tensor):
+    """What capture knows a tensor by."""
+    if tensor.layout != torch.strided or is_traceable_wrapper_subclass(tensor):
+        kind = type(tensor).__name__ if tensor.layout == torch.strided else tensor.layout
+        raise CaptureError(
+            f"a tensor of shape {tuple(tensor.shape)} is {kind}, which cannot be captured; capture the step with dense "
+            f"tensors"
+        )
+    return tensor.untyped_storage()
 
 
 def replace_tensors(value, replace):

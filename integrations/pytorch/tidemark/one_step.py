@@ -23,6 +23,11 @@ def run_step(recorder, model, inputs, loss_fn, optimizer):
             raise CaptureError(
                 "the loss must be a tensor of one element; give capture a loss_fn that makes one of the output"
             )
+        if not loss.requires_grad:
+            raise CaptureError(
+                "the loss has no gradient: no parameter with one takes part in it; give capture a loss_fn whose result "
+                "can be differentiated"
+            )
         recorder.phase = "backward"
         loss.backward()
         for path, parameter in model.named_parameters():

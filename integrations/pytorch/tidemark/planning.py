@@ -5,6 +5,7 @@ import json
 
 from . import library
 from .errors import InfeasibleError, TidemarkError
+from .graph import Graph
 from .schedule import Plan
 from .sizes import format_bytes, parse_bytes
 
@@ -18,6 +19,8 @@ def plan(graph, budget, device=None, recompute_collectives=False):
 
     Raises InfeasibleError, with the smallest budget that is known to do, where nothing fits.
     """
+    if not isinstance(graph, Graph):
+        raise TidemarkError(f"a {type(graph).__name__} is no captured step; give what tidemark.capture() returned")
     if device is not None and device != graph.device:
         raise TidemarkError(f"the step was captured on {graph.device!r}; a plan for {device!r} needs a capture there")
     budget_bytes = parse_bytes(budget)

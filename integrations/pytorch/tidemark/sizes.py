@@ -12,7 +12,7 @@ for _n, _letter in enumerate("KMGT", start=1):
 def parse_bytes(size):
     """Bytes of "512MiB", "60.97GiB", "4096B", or of a number of bytes."""
     if isinstance(size, int) and not isinstance(size, bool) and size > 0:
-        return size
+        return _within_the_format(size, size)
     found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([KMGT]i?B|B)", size) if isinstance(size, str) else None
     if not found or found[1].count(".") and found[2] == "B":
         raise TidemarkError(
@@ -21,7 +21,13 @@ def parse_bytes(size):
     whole = int(float(found[1]) * _UNITS[found[2]])
     if whole <= 0:
         raise TidemarkError(f"{size!r} is not a size above zero")
-    return whole
+    return _within_the_format(whole, size)
+
+
+def _within_the_format(bytes_, size):
+    if bytes_ >= 2**63:
+        raise TidemarkError(f"{size!r} is not a size below 2^63 bytes")
+    return bytes_
 
 
 def format_bytes(bytes_):

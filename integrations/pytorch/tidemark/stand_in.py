@@ -5,6 +5,8 @@ import contextlib
 import torch
 from torch.utils._pytree import tree_map
 
+from .geometry import storage_of
+
 
 class FakeTensors:
     """Fakes of real (or meta) tensors: one for each, sharing storage where the originals do. `device`: where the fakes
@@ -25,7 +27,7 @@ class FakeTensors:
         return self._fakes[key]
 
     def _make(self, tensor):
-        storage = tensor.untyped_storage()
+        storage = storage_of(tensor)
         with self._mode, torch.no_grad():
             base = self._bases.get(storage._cdata)
             if base is None:
