@@ -4,97 +4,167 @@
 #include <c10/core/TensorImpl.h>
 #include <c10/core/impl/PyInterpreter.h>
 #include <c10/core/impl/TorchDispatchModeTLS.h>
+#include <pybind11/pybind11.h>
+#include <torch/csrc/PyInterpreter.h>
 
+#include <atomic>
 #include <memory>
 #include <utility>
+#include <vector>
 
 namespace tidemark_torch {
 
 namespace {
 
+using c10::impl::PyInterpreterVTable;
 using c10::impl::PyObject_TorchDispatchMode;
 using c10::impl::TorchDispatchModeTLS;
+using Mode = std::shared_ptr<PyObject_TorchDispatchMode>;
 
-KernelWatch* active = nullptr;
+std::atomic<KernelWatch*> active{nullptr};
+PyObject* mode_object = nullptr;  // a Python mode: PyTorch's Python code takes modes off the stack and puts them back
 
-/// PyTorch asks the interpreter of the mode on top to make each call, and to detach tensors. This one belongs to no
-/// tensor and has no Python object, so that nothing else is ever asked of it.
-struct WatchInterpreter final : c10::impl::PyInterpreterVTable {
-  [[noreturn]] static void never() { TORCH_CHECK(false, "tidemark: this interpreter owns no tensor"); }
-
-  void dispatch(const c10::OperatorHandle& op, torch::jit::Stack* stack) const override;
-  c10::intrusive_ptr<c10::TensorImpl> detach(const c10::TensorImpl*) const override { return {}; }  // as without modes
-
-  // What follows is not marked as overriding: versions of PyTorch differ in which of it there is.
-  std::string name() const { return "tidemark"; }
-  void incref(PyObject*) const {}
-  void decref(PyObject*, bool) const {}
-  void reportErrorCallback(PyObject*, c10::DispatchKey) const { never(); }
-  void python_op_registration_trampoline(const c10::OperatorHandle&, c10::DispatchKey, c10::DispatchKeySet,
-                                         torch::jit::Stack*, bool, bool) const {
-    never();
-  }
-  void throw_abstract_impl_not_imported_error(std::string, const char*, const char*) const { never(); }
-  void python_dispatcher(const c10::OperatorHandle&, c10::DispatchKeySet, torch::jit::Stack*) const { never(); }
-  bool is_contiguous(const c10::TensorImpl*, at::MemoryFormat) const { never(); }
-  bool is_strides_like(const c10::TensorImpl*, at::MemoryFormat) const { never(); }
-  bool is_non_overlapping_and_dense(const c10::TensorImpl*) const { never(); }
-  c10::Device device(const c10::TensorImpl*) const { never(); }
-  int64_t dim(const c10::TensorImpl*) const { never(); }
-  c10::IntArrayRef strides(const c10::TensorImpl*) const { never(); }
-  c10::IntArrayRef sizes(const c10::TensorImpl*) const { never(); }
-  c10::SymIntArrayRef sym_sizes(const c10::TensorImpl*) const { never(); }
-  c10::Layout layout(const c10::TensorImpl*) const { never(); }
-  int64_t numel(const c10::TensorImpl*) const { never(); }
-  c10::SymInt sym_numel(const c10::TensorImpl*) const { never(); }
-  c10::SymIntArrayRef sym_strides(const c10::TensorImpl*) const { never(); }
-  c10::SymInt sym_storage_offset(const c10::TensorImpl*) const { never(); }
-  void trace_gpu_event_creation(c10::DeviceType, uintptr_t) const {}
-  void trace_gpu_event_deletion(c10::DeviceType, uintptr_t) const {}
-  void trace_gpu_event_record(c10::DeviceType, uintptr_t, uintptr_t) const {}
-  void trace_gpu_event_wait(c10::DeviceType, uintptr_t, uintptr_t) const {}
-  void trace_gpu_memory_allocation(c10::DeviceType, uintptr_t) const {}
-  void trace_gpu_memory_deallocation(c10::DeviceType, uintptr_t) const {}
-  void trace_gpu_stream_creation(c10::DeviceType, uintptr_t) const {}
-  void trace_gpu_device_synchronization(c10::DeviceType) const {}
-  void trace_gpu_stream_synchronization(c10::DeviceType, uintptr_t) const {}
-  void trace_gpu_event_synchronization(c10::DeviceType, uintptr_t) const {}
-  void reset_backward_hooks(const c10::TensorImpl*) const { never(); }
-};
-
-/// Never destroyed: PyTorch may hold the mode longer than the session.
-const std::shared_ptr<PyObject_TorchDispatchMode>& mode() {
-  static auto* interpreter = new c10::impl::PyInterpreter(new WatchInterpreter);
-  static auto* instance = new auto(std::make_shared<PyObject_TorchDispatchMode>(nullptr, interpreter));
-  return *instance;
+bool is_watch(const Mode& mode) {
+  return mode_object != nullptr && mode->ptr(getPyInterpreter()) == mode_object;
 }
 
-void WatchInterpreter::dispatch(const c10::OperatorHandle& op, torch::jit::Stack* stack) const {
-  struct Stashed {
-    std::shared_ptr<PyObject_TorchDispatchMode> mode = TorchDispatchModeTLS::pop_stack();
-    ~Stashed() { TorchDispatchModeTLS::push_non_infra_mode_onto_stack(std::move(mode)); }
-  } stashed;
-  if (active != nullptr) {
-    active->on_call(op, *stack);
-  } else {
-    op.callBoxed(stack);
+/// Off the stack while the call is made.
+struct Stashed {
+  Mode mode = TorchDispatchModeTLS::pop_stack();
+  ~Stashed() { TorchDispatchModeTLS::push_non_infra_mode_onto_stack(std::move(mode)); }
+};
+
+/// Python's interpreter, but for calls that reach the watch's mode first: those never enter Python. PyTorch asks the
+/// interpreter of the mode on top to make each call, and to detach tensors.
+struct WatchInterpreter final : PyInterpreterVTable {
+  explicit WatchInterpreter(const PyInterpreterVTable& python) : python(python) {}
+  const PyInterpreterVTable& python;
+
+  void dispatch(const c10::OperatorHandle& op, torch::jit::Stack* stack) const override {
+    if (!is_watch_on_top()) return python.dispatch(op, stack);
+    const Stashed stashed;
+    KernelWatch* watch = active.load(std::memory_order_acquire);
+    if (watch != nullptr) {
+      watch->on_call(op, *stack);
+    } else {
+      op.callBoxed(stack);
+    }
   }
+  c10::intrusive_ptr<c10::TensorImpl> detach(const c10::TensorImpl* self) const override {
+    if (!is_watch_on_top()) return python.detach(self);
+    const Stashed stashed;
+    const bool seen = self->key_set().has(c10::DispatchKey::Python) || TorchDispatchModeTLS::stack_len() > 0;
+    return seen ? python.detach(self) : c10::intrusive_ptr<c10::TensorImpl>();  // nothing: as without modes
+  }
+
+  // Nothing below is the watch's.
+  std::string name() const override { return python.name(); }
+  void incref(PyObject* object) const override { python.incref(object); }
+  void decref(PyObject* object, bool has_slot) const override { python.decref(object, has_slot); }
+  void reportErrorCallback(PyObject* callback, c10::DispatchKey key) const override {
+    python.reportErrorCallback(callback, key);
+  }
+  void python_op_registration_trampoline(const c10::OperatorHandle& op, c10::DispatchKey key, c10::DispatchKeySet keys,
+                                         torch::jit::Stack* stack, bool with_keyset, bool with_op) const override {
+    python.python_op_registration_trampoline(op, key, keys, stack, with_keyset, with_op);
+  }
+  void throw_abstract_impl_not_imported_error(std::string op, const char* module, const char* context) const override {
+    python.throw_abstract_impl_not_imported_error(std::move(op), module, context);
+  }
+  void python_dispatcher(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
+                         torch::jit::Stack* stack) const override {
+    python.python_dispatcher(op, keys, stack);
+  }
+  bool is_contiguous(const c10::TensorImpl* self, at::MemoryFormat format) const override {
+    return python.is_contiguous(self, format);
+  }
+  bool is_strides_like(const c10::TensorImpl* self, at::MemoryFormat format) const override {
+    return python.is_strides_like(self, format);
+  }
+  bool is_non_overlapping_and_dense(const c10::TensorImpl* self) const override {
+    return python.is_non_overlapping_and_dense(self);
+  }
+  c10::Device device(const c10::TensorImpl* self) const override { return python.device(self); }
+  int64_t dim(const c10::TensorImpl* self) const override { return python.dim(self); }
+  c10::IntArrayRef strides(const c10::TensorImpl* self) const override { return python.strides(self); }
+  c10::IntArrayRef sizes(const c10::TensorImpl* self) const override { return python.sizes(self); }
+  c10::SymIntArrayRef sym_sizes(const c10::TensorImpl* self) const override { return python.sym_sizes(self); }
+  c10::Layout layout(const c10::TensorImpl* self) const override { return python.layout(self); }
+  int64_t numel(const c10::TensorImpl* self) const override { return python.numel(self); }
+  c10::SymInt sym_numel(const c10::TensorImpl* self) const override { return python.sym_numel(self); }
+  c10::SymIntArrayRef sym_strides(const c10::TensorImpl* self) const override { return python.sym_strides(self); }
+  c10::SymInt sym_storage_offset(const c10::TensorImpl* self) const override { return python.sym_storage_offset(self); }
+  void trace_gpu_event_creation(c10::DeviceType type, uintptr_t event) const override {
+    python.trace_gpu_event_creation(type, event);
+  }
+  void trace_gpu_event_deletion(c10::DeviceType type, uintptr_t event) const override {
+    python.trace_gpu_event_deletion(type, event);
+  }
+  void trace_gpu_event_record(c10::DeviceType type, uintptr_t event, uintptr_t stream) const override {
+    python.trace_gpu_event_record(type, event, stream);
+  }
+  void trace_gpu_event_wait(c10::DeviceType type, uintptr_t event, uintptr_t stream) const override {
+    python.trace_gpu_event_wait(type, event, stream);
+  }
+  void trace_gpu_memory_allocation(c10::DeviceType type, uintptr_t address) const override {
+    python.trace_gpu_memory_allocation(type, address);
+  }
+  void trace_gpu_memory_deallocation(c10::DeviceType type, uintptr_t address) const override {
+    python.trace_gpu_memory_deallocation(type, address);
+  }
+  void trace_gpu_stream_creation(c10::DeviceType type, uintptr_t stream) const override {
+    python.trace_gpu_stream_creation(type, stream);
+  }
+  void trace_gpu_device_synchronization(c10::DeviceType type) const override {
+    python.trace_gpu_device_synchronization(type);
+  }
+  void trace_gpu_stream_synchronization(c10::DeviceType type, uintptr_t stream) const override {
+    python.trace_gpu_stream_synchronization(type, stream);
+  }
+  void trace_gpu_event_synchronization(c10::DeviceType type, uintptr_t event) const override {
+    python.trace_gpu_event_synchronization(type, event);
+  }
+  void reset_backward_hooks(const c10::TensorImpl* self) const override { python.reset_backward_hooks(self); }
+};
+
+/// Once in a process, and never undone: modes may outlive a session.
+void install() {
+  if (mode_object != nullptr) return;
+  mode_object = pybind11::module_::import("tidemark.watch_mode").attr("WatchMode")().release().ptr();
+  c10::impl::PyInterpreter* interpreter = getPyInterpreter();
+  interpreter->vtable_ = new WatchInterpreter(*interpreter->vtable_);
 }
 
 }  // namespace
 
+KernelWatch::~KernelWatch() {
+  KernelWatch* self = this;
+  active.compare_exchange_strong(self, nullptr);
+}
+
 void push_watch(KernelWatch& watch) {
-  active = &watch;
-  TorchDispatchModeTLS::push_non_infra_mode_onto_stack(mode());
+  install();
+  active.store(&watch, std::memory_order_release);
+  Py_INCREF(mode_object);
+  TorchDispatchModeTLS::push_non_infra_mode_onto_stack(
+      std::make_shared<PyObject_TorchDispatchMode>(mode_object, getPyInterpreter()));
 }
 
 void pop_watch() {
+  active.store(nullptr, std::memory_order_release);
+  const std::int64_t length = TorchDispatchModeTLS::stack_len();
+  std::int64_t at = length - 1;
+  while (at >= 0 && !is_watch(TorchDispatchModeTLS::get_stack_at(at))) --at;
+  if (at < 0) return;
+  std::vector<Mode> above;
+  for (std::int64_t i = length - 1; i > at; --i) above.push_back(TorchDispatchModeTLS::pop_stack());
   (void)TorchDispatchModeTLS::pop_stack();
+  for (; !above.empty(); above.pop_back()) TorchDispatchModeTLS::push_non_infra_mode_onto_stack(above.back());
 }
 
 bool is_watch_on_top() {
-  const auto length = TorchDispatchModeTLS::stack_len();
-  return length > 0 && TorchDispatchModeTLS::get_stack_at(length - 1) == mode();
+  const std::int64_t length = TorchDispatchModeTLS::stack_len();
+  return length > 0 && is_watch(TorchDispatchModeTLS::get_stack_at(length - 1));
 }
 
 }  // namespace tidemark_torch

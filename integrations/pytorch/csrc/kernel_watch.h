@@ -1,7 +1,8 @@
 // A dispatch mode in C++: sees every kernel that is called below autograd and autocast, as a TorchDispatchMode does,
 // for a tenth of a microsecond instead of ten.
 //
-// Thread rule: one watch in a process, pushed and popped by the thread that runs forward.
+// Thread rule: one watch in a process, pushed and popped by the thread that runs forward. Popped by another thread, it
+// stays among the first one's modes and sees nothing.
 
 #pragma once
 
@@ -12,17 +13,20 @@ namespace tidemark_torch {
 
 class KernelWatch {
  public:
-  virtual ~KernelWatch() = default;
+  KernelWatch() = default;
+  KernelWatch(const KernelWatch&) = delete;
+  KernelWatch& operator=(const KernelWatch&) = delete;
+  virtual ~KernelWatch();
 
   /// Makes the call, in whatever way; `stack` as for OperatorHandle::callBoxed(). What is called meanwhile is seen by
   /// the modes beneath, not by the watch. Without Python's lock.
   virtual void on_call(const c10::OperatorHandle& op, torch::jit::Stack& stack) = 0;
 };
 
-/// Puts the watch on top of the calling thread's modes.
+/// Puts the watch on top of the calling thread's modes. With Python's lock.
 void push_watch(KernelWatch& watch);
 
-/// REQUIRES: is_watch_on_top().
+/// Takes the watch from among the calling thread's modes, wherever it is. With Python's lock.
 void pop_watch();
 
 [[nodiscard]] bool is_watch_on_top();

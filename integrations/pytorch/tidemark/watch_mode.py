@@ -1,0 +1,12 @@
+"""The mode that stands for the session's engine among PyTorch's dispatch modes.
+
+Kernels called under it go straight to the engine (csrc/kernel_watch.h). PyTorch's own code in Python, though, takes the
+modes off their stack to print a tensor or to compile, and puts them back: what it handles is this object.
+"""
+
+from torch.utils._python_dispatch import TorchDispatchMode
+
+
+class WatchMode(TorchDispatchMode):
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        return func(*args, **(kwargs or {}))
