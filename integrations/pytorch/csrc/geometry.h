@@ -9,6 +9,17 @@
 
 namespace tidemark_torch {
 
+/// As a subclass's that says what each kernel does.
+[[nodiscard]] inline bool has_python_kernels(const at::Tensor& tensor) {
+  return tensor.key_set().has(c10::DispatchKey::Python);
+}
+
+/// Whether a tensor is a storage and a place in it, and nothing else: no sparse tensor, no subclass. Only of such a
+/// tensor another can be made over the same bytes.
+[[nodiscard]] inline bool is_plain(const at::Tensor& tensor) {
+  return tensor.has_storage() && tensor.layout() == at::kStrided && !has_python_kernels(tensor);
+}
+
 struct Geometry {
   c10::DimVector sizes;
   c10::DimVector strides;

@@ -6,6 +6,7 @@
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/pybind.h>
 
+#include <optional>
 #include <utility>
 
 namespace tidemark_torch {
@@ -59,6 +60,15 @@ SessionEngine::SessionEngine(std::vector<std::shared_ptr<PlannedBatch>> batches,
       counters_(std::move(counters)),
       top_(std::make_shared<Frame>()) {}
 
+void SessionEngine::close() {
+  batches_.clear();
+  batch_.reset();
+  state_.reset();
+  top_ = std::make_shared<Frame>();
+  host_ = classify_ = depart_ = py::none();
+  closed_ = true;
+}
+
 void SessionEngine::begin(std::size_t batch) {
   batch_ = batches_.at(batch);
   state_ = std::make_shared<StepState>(batch_, host_, counters_);
@@ -94,9 +104,11 @@ const KernelTraits& SessionEngine::traits_of(const c10::OperatorHandle& op) {
 }
 
 void SessionEngine::on_call(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
+  if (closed_) return op.callBoxed(stack);
   const auto& traits = traits_of(op);
   if (traits.kind == KernelKind::changes && !host_.is_none()) {
     for_each_changed(traits, op, stack, [this](const at::Tensor& tensor) {
+      if (!is_plain(tensor)) return;
       const py::gil_scoped_acquire lock;
       const Unseen unseen;
       host_.attr("settle")(tensor);
@@ -160,8 +172,12 @@ py::object SessionEngine::pack(const py::object& object) {
   const auto& tensor = THPVariable_Unpack(object.ptr());
   auto& frame = *top_;
   const int n = frame.saves++;
-  if (tensor.is_leaf() && tensor.requires_grad()) return object;
   Saved saved;
+  if (tensor.is_leaf() && tensor.requires_grad()) {  // the leaf itself, which has no history
+    saved.kept = tensor;
+    saved.version = tensor._version();
+    return py::cast(std::move(saved));
+  }
   if (state_ != nullptr && !in_backward() && !frame.departed) {
     if (const auto* planned = nth(frame.planned_saves, n)) {
       const int storage = state_->storage_of(tensor);
@@ -175,14 +191,14 @@ py::object SessionEngine::pack(const py::object& object) {
       }
     }
   }
-  const Unseen unseen;
+  std::optional<Unseen> unseen;
+  if (!has_python_kernels(tensor)) unseen.emplace();
   saved.kept = tensor.detach();
   saved.version = saved.kept._version();
   return py::cast(std::move(saved));
 }
 
 py::object SessionEngine::unpack(const py::object& packed) {
-  if (THPVariable_Check(packed.ptr())) return packed;
   const auto& saved = packed.cast<const Saved&>();
   auto tensor = found(saved);
   if (saved.state == state_) let_go();

@@ -51,6 +51,10 @@ class SessionEngine final : public KernelWatch {
 
   void on_call(const c10::OperatorHandle& op, torch::jit::Stack& stack) override;
 
+  /// The session ends: what Python gave is let go of, as autograd's graphs hold the hooks, so the engine, for longer,
+  /// and Python's collector does not see through it. What was saved can still be asked for.
+  void close();
+
   /// A micro-batch begins.
   void begin(std::size_t batch);
   /// It lives on as long as what autograd saved of it.
@@ -77,6 +81,7 @@ class SessionEngine final : public KernelWatch {
   std::shared_ptr<PlannedBatch> batch_;
   std::shared_ptr<StepState> state_;
   std::shared_ptr<Frame> top_;
+  bool closed_ = false;
 };
 
 /// Equal texts have equal addresses.

@@ -78,6 +78,7 @@ PYBIND11_MODULE(tidemark_session, module) {
   py::class_<SessionEngine>(module, "SessionEngine")
       .def(py::init<std::vector<std::shared_ptr<PlannedBatch>>, py::object, py::object, py::object,
                     std::shared_ptr<Counters>>())
+      .def("close", &SessionEngine::close)
       .def("begin", &SessionEngine::begin)
       .def("let_go", &SessionEngine::let_go)
       .def("frame", &SessionEngine::frame)

@@ -63,6 +63,7 @@ StepState::StepState(std::shared_ptr<const PlannedBatch> batch, py::object host,
       shared_(at(batch_->shared)) {}
 
 int StepState::storage_of(const at::Tensor& tensor) const {
+  if (!is_plain(tensor)) return kNone;
   const auto found = by_address_.find(tensor.storage().unsafeGetStorageImpl());
   return found == by_address_.end() ? kNone : found->second;
 }
@@ -107,12 +108,17 @@ void StepState::before_change(const at::Tensor& tensor, bool planned) {
 void StepState::record_call(const PlannedCall& planned, const c10::OperatorHandle& op, const KernelTraits& traits,
                             const torch::jit::Stack& stack) {
   auto& calls = recorded_[at(planned.rebuild)];
-  if (planned.first || !calls) calls.emplace();
+  if (planned.first) calls.emplace();
+  if (!calls) return;
   calls->push_back(
       record(op, traits, stack, planned.outputs, [this](const at::Tensor& tensor) { return storage_of(tensor); }));
 }
 
 void StepState::take_output(const PlannedCall& planned, int storage, const at::Tensor& tensor) {
+  if (!is_plain(tensor)) {  // stays with whoever holds it, and so does all that the operation made
+    if (planned.rebuild != kNone) recorded_[at(planned.rebuild)].reset();
+    return;
+  }
   take(storage, tensor.storage());
   storages_[at(storage)].rebuild = planned.rebuild;
 }

@@ -57,6 +57,7 @@ class HostMemory:
         self._out_thread = concurrent.futures.ThreadPoolExecutor(max_workers=1, thread_name_prefix="tidemark-out")
         self._in_thread = concurrent.futures.ThreadPoolExecutor(max_workers=1, thread_name_prefix="tidemark-in")
         self._delay = delay
+        self._closed = False
         self.bytes_out = 0
         self.bytes_in = 0
         self.leaving = {}  # storages that are read by copies not done yet, by address of their description
@@ -68,7 +69,7 @@ class HostMemory:
         flat = torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(storage, 0, (storage.nbytes(),), (1,))
         self.bytes_out += storage.nbytes()
         source = [flat]  # emptied by wait(): what a thread has been asked to do, it forgets too late
-        copy = HostCopy(self._out_thread.submit(self._out, source), source, storage.nbytes(), tensor.device)
+        copy = HostCopy(self._do(self._out_thread, self._out, source), source, storage.nbytes(), tensor.device)
         self.leaving[storage._cdata] = copy
         return copy
 
@@ -81,7 +82,7 @@ class HostMemory:
         """Takes device memory now, and fills it beside the kernels."""
         out = torch.empty(copy.bytes, dtype=torch.uint8, device=copy.device)
         self.bytes_in += copy.bytes
-        return Arrival(self._in_thread.submit(self._in, out, copy), out)
+        return Arrival(self._do(self._in_thread, self._in, out, copy), out)
 
     def settle(self, tensor):
         """Before `tensor` is changed: a copy that reads it comes first."""
@@ -100,9 +101,18 @@ class HostMemory:
         self.leaving.clear()
 
     def close(self):
+        """Ends the threads. What is asked for afterwards, as by a backward behind its session, is copied at once."""
         self.finish()
+        self._closed = True
         self._out_thread.shutdown()
         self._in_thread.shutdown()
+
+    def _do(self, thread, function, *args):
+        if not self._closed:
+            return thread.submit(function, *args)
+        done = concurrent.futures.Future()
+        done.set_result(function(*args))
+        return done
 
     def _out(self, source):
         if self._delay:

@@ -11,8 +11,11 @@ never at stake: what is rebuilt is made by the same kernels from the same bytes.
 Thread rule: one session in a process, in the thread that runs forward and backward.
 """
 
+import contextlib
 import functools
+import operator
 import os
+import threading
 import warnings
 
 import torch
@@ -24,7 +27,7 @@ from .errors import SessionError
 from .frames import OUTSIDE, ModuleFrames
 from .host_memory import HostMemory
 from .memory_report import Report
-from .schedule import compile_plan
+from .schedule import Plan, compile_plan
 from .stand_in import fingerprint
 
 _active = None
@@ -32,11 +35,15 @@ _active = None
 
 class Session:
     def __init__(self, plan, model=None, host=None):
+        if not isinstance(plan, Plan):
+            raise SessionError(f"a {type(plan).__name__} is no plan; give what tidemark.plan() returned")
         model = model if model is not None else plan.model()
         if model is None:
             raise SessionError(
                 "the model the plan was made for is gone; give the model to tidemark.session(plan, model)"
             )
+        if not isinstance(model, torch.nn.Module):
+            raise SessionError(f"a {type(model).__name__} is no model; give the torch.nn.Module the plan was made for")
         if fingerprint(model) != plan.graph.fingerprint:
             raise SessionError(
                 f"the plan is for {plan.graph.name}, and the parameters of this {type(model).__name__} are others; "
@@ -51,53 +58,81 @@ class Session:
         self._host = host
         self._limit = None
         self._measured = None
-        self._pid = None
+        self._pid = self._thread = None
+        self._undo = contextlib.ExitStack()
         self.marked = None
         self._warned = False
 
     def __enter__(self):
         global _active
+        if _active is not None and _active._pid != os.getpid():
+            _active._leave()  # it is the parent's
         if _active is not None:
             raise SessionError("a session is active already; leave it before the next begins")
-        self._pid = os.getpid()
+        self._pid, self._thread = os.getpid(), threading.get_ident()
+        with contextlib.ExitStack() as undo:
+            self._limit = self._limit_memory()
+            undo.callback(self._restore_limit)
+            if not self.plan.keeps_all:
+                self._watch(undo)
+            undo.callback(self._take_measure)
+            self._undo = undo.pop_all()
         _active = self
-        self._limit = self._limit_memory()
-        if self.plan.keeps_all:
-            return self
-        self._own_host = self._host is None
-        self._host = self._host or HostMemory()
-        batches = compile_plan(self.plan)
-        self._micro_batches, self._next_batch, self._lifts, self._phase = len(batches), 0, [], "none"
-        self._engine = make_engine(batches, self._host if self.plan.swaps else None, self._depart, self.counters)
-        self._frames = ModuleFrames(self.model, self._begin, self._enter_frame, self._engine.frame)
-        self._frames.__enter__()
-        torch._C._autograd._push_saved_tensors_default_hooks(self._engine.pack, self._engine.unpack)
-        self._engine.push()
-        self._watch_the_loop()
         return self
 
     def __exit__(self, *error):
+        if self._pid == os.getpid() and self._thread != threading.get_ident():
+            raise SessionError("a session is left in another thread than it was begun in; leave it where it was begun")
+        self._leave()
+
+    def _leave(self):
+        """All of it is undone, whatever part of that fails."""
         global _active
-        _active = None
-        if self._limit is not None:
-            self._measured = self._measure()
-            allocator.set_limit(self._limit)
-        if self.plan.keeps_all:
-            return
-        self._leave_the_loop()
-        self._lower_all()
-        self._engine.pop()
-        torch._C._autograd._pop_saved_tensors_default_hooks()
-        self._frames.__exit__()
+        try:
+            self._undo.close()
+        finally:
+            if _active is self:
+                _active = None
+
+    def _watch(self, undo):
+        batches = compile_plan(self.plan)
+        self._micro_batches, self._next_batch, self._lifts, self._phase = len(batches), 0, [], "none"
+        self._own_host = self._host is None
+        self._host = self._host or HostMemory()
+        undo.callback(self._leave_host)
+        self._engine = make_engine(batches, self._host if self.plan.swaps else None, self._depart, self.counters)
+        undo.callback(self._leave_engine)
+        self._frames = ModuleFrames(self.model, self._begin, self._enter_frame, self._engine.frame)
+        undo.enter_context(self._frames)
+        torch._C._autograd._push_saved_tensors_default_hooks(self._engine.pack, self._engine.unpack)
+        undo.callback(self._pop_hooks)
+        self._engine.push()
+        undo.callback(self._engine.pop)
+        self._watch_the_loop(undo)
+        undo.callback(self._lower_all)
+
+    def _pop_hooks(self):
+        if self._thread == threading.get_ident():  # a child may have been forked in another
+            torch._C._autograd._pop_saved_tensors_default_hooks()
+
+    def _leave_engine(self):
         if self._limit is not None:
             allocator.count_to(None)
             allocator.set_phase("none")
-        self._engine.let_go()
-        self._engine = self._frames = None  # the engine calls back, and Python's collector does not see through it
-        self._host.finish()
+        self._engine.close()
+        self._engine = self._frames = None
+
+    def _leave_host(self):
+        host = self._host
         if self._own_host:
-            self._host.close()
             self._host = None
+        if self._pid != os.getpid():
+            return  # its threads are the parent's
+        try:
+            host.finish()
+        finally:
+            if self._own_host:
+                host.close()
 
     def _limit_memory(self):
         """The budget becomes a limit where Tidemark's allocator serves the device. Returns the limit before."""
@@ -109,6 +144,14 @@ class Session:
             allocator.set_limit(self.plan.budget_bytes)
         allocator.reset_peaks()
         return before
+
+    def _restore_limit(self):
+        if self._limit is not None:
+            allocator.set_limit(self._limit)
+
+    def _take_measure(self):
+        if self._limit is not None:
+            self._measured = self._measure()
 
     def _measure(self):
         """What is allocated in which phase is known only where the loop is watched."""
@@ -186,16 +229,17 @@ class Session:
 
     def _lower_all(self):
         """An optimizer that failed has not lowered what it lifted."""
+        if self._pid != os.getpid():
+            self._lifts = []
         while self._lifts:
             self._lower()
 
-    def _watch_the_loop(self):
-        self._hooks = [
-            register_optimizer_step_pre_hook(lambda *_: self._lift("optimizer")),
-            register_optimizer_step_post_hook(lambda *_: self._lower()),
-        ]
-        self._originals = {name: getattr(torch.autograd, name) for name in ("backward", "grad")}
-        for name, function in self._originals.items():
+    def _watch_the_loop(self, undo):
+        undo.callback(register_optimizer_step_pre_hook(lambda *_: self._lift("optimizer")).remove)
+        undo.callback(register_optimizer_step_post_hook(lambda *_: self._lower()).remove)
+        for name in ("backward", "grad"):
+            function = getattr(torch.autograd, name)
+            undo.callback(setattr, torch.autograd, name, function)
             setattr(torch.autograd, name, self._unseen(function))
 
     def _unseen(self, function):
@@ -209,12 +253,6 @@ class Session:
 
         return wrapped
 
-    def _leave_the_loop(self):
-        for name, function in self._originals.items():
-            setattr(torch.autograd, name, function)
-        for hook in self._hooks:
-            hook.remove()
-
 
 class micro_batch:
     """Says which micro-batch, and which chunk of the model, the forwards inside belong to, for loops that do not run
@@ -224,8 +262,8 @@ class micro_batch:
     """
 
     def __init__(self, index, chunk=0):
-        self._index = index
-        self._chunk = chunk
+        self._index = _number(index, "micro-batch")
+        self._chunk = _number(chunk, "chunk")
 
     def __enter__(self):
         self._session = _active
@@ -238,6 +276,16 @@ class micro_batch:
     def __exit__(self, *_):
         if self._session is not None:
             self._session.marked = None
+
+
+def _number(value, what):
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = -1
+    if number < 0:
+        raise SessionError(f"{value!r} is no number of a {what}; they are counted from 0")
+    return number
 
 
 def report():
