@@ -118,6 +118,22 @@ def test_sparse_tensors_where_dense_ones_were_captured(build, plan_of):
     assert works(model, (x,), mean_square, plan)
 
 
+@pytest.mark.parametrize("plan_of", PLANS.values(), ids=PLANS)
+def test_tensors_with_kernels_in_python(plan_of):
+    """A subclass's kernels are called as without a session, and what autograd saves of it is it."""
+    model, (x,), loss_fn, plan = planned_transformer(plan_of)
+    pair = (TwoTensor(x, x.clone()),)
+
+    def both(context):
+        model.zero_grad()
+        torch.manual_seed(6)
+        with context:
+            loss_fn(model(*pair)).backward()
+        return [half for p in model.parameters() for half in (p.grad.a.clone(), p.grad.b.clone())]
+
+    assert same(both(tidemark.session(plan, model)), both(contextlib.nullcontext()))
+
+
 class MakesSparse(nn.Module):
     def __init__(self):
         super().__init__()
