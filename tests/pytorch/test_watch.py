@@ -57,6 +57,17 @@ def test_tensors_may_be_printed():
     assert equal and recomputed > 0
 
 
+def detached_sparse(x):
+    eye = torch.eye(x.shape[-1]).to_sparse()
+    assert torch.equal(eye.detach().to_dense(), eye.to_dense()) and eye.detach().is_sparse
+    return x
+
+
+def test_sparse_tensors_may_be_detached():
+    _, equal = same_with_plan(detached_sparse)
+    assert equal
+
+
 @torch.library.custom_op("tidemark_test::halved", mutates_args=())
 def halved(x: torch.Tensor) -> torch.Tensor:
     return x / 2

@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "phase_bytes.h"
+#include "integrations/pytorch/csrc/phase_bytes.h"
 
 namespace {
 

@@ -1,4 +1,4 @@
-#include "kernel_watch.h"
+#include "integrations/pytorch/csrc/kernel_watch.h"
 
 #include <c10/core/SafePyObject.h>
 #include <c10/core/TensorImpl.h>
@@ -54,7 +54,9 @@ struct WatchInterpreter final : PyInterpreterVTable {
     if (!is_watch_on_top()) return python.detach(self);
     const Stashed stashed;
     const bool seen = self->key_set().has(c10::DispatchKey::Python) || TorchDispatchModeTLS::stack_len() > 0;
-    return seen ? python.detach(self) : c10::intrusive_ptr<c10::TensorImpl>();  // nothing: as without modes
+    if (seen) return python.detach(self);
+    if (self->has_storage()) return {};                                   // nothing: as without modes
+    return self->shallow_copy_and_detach(c10::VariableVersion(0), true);  // sparse tensors take nothing for an answer
   }
 
   // Nothing below is the watch's.

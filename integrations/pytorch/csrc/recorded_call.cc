@@ -1,4 +1,4 @@
-#include "recorded_call.h"
+#include "integrations/pytorch/csrc/recorded_call.h"
 
 #include <ATen/Context.h>
 #include <ATen/core/List.h>
@@ -11,7 +11,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "kernel_watch.h"
+#include "integrations/pytorch/csrc/kernel_watch.h"
 
 namespace tidemark_torch {
 

@@ -13,9 +13,9 @@
 #include <variant>
 #include <vector>
 
-#include "geometry.h"
-#include "kernel_traits.h"
-#include "planned_batch.h"
+#include "integrations/pytorch/csrc/geometry.h"
+#include "integrations/pytorch/csrc/kernel_traits.h"
+#include "integrations/pytorch/csrc/planned_batch.h"
 
 namespace tidemark_torch {
 

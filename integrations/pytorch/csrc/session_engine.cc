@@ -1,4 +1,4 @@
-#include "session_engine.h"
+#include "integrations/pytorch/csrc/session_engine.h"
 
 #include <c10/core/GradMode.h>
 #include <pybind11/stl.h>

@@ -13,10 +13,10 @@
 #include <unordered_map>
 #include <vector>
 
-#include "kernel_traits.h"
-#include "kernel_watch.h"
-#include "planned_batch.h"
-#include "step_state.h"
+#include "integrations/pytorch/csrc/kernel_traits.h"
+#include "integrations/pytorch/csrc/kernel_watch.h"
+#include "integrations/pytorch/csrc/planned_batch.h"
+#include "integrations/pytorch/csrc/step_state.h"
 
 namespace tidemark_torch {
 

@@ -6,7 +6,7 @@
 #include <memory>
 #include <utility>
 
-#include "session_engine.h"
+#include "integrations/pytorch/csrc/session_engine.h"
 
 namespace py = pybind11;
 using namespace tidemark_torch;

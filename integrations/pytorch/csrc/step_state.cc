@@ -1,4 +1,4 @@
-#include "step_state.h"
+#include "integrations/pytorch/csrc/step_state.h"
 
 #include <ATen/ops/empty.h>
 #include <c10/core/GradMode.h>
@@ -9,8 +9,8 @@
 #include <sstream>
 #include <utility>
 
-#include "kernel_watch.h"
-#include "phase_bytes.h"
+#include "integrations/pytorch/csrc/kernel_watch.h"
+#include "integrations/pytorch/csrc/phase_bytes.h"
 
 namespace tidemark_torch {
 

@@ -16,9 +16,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "geometry.h"
-#include "planned_batch.h"
-#include "recorded_call.h"
+#include "integrations/pytorch/csrc/geometry.h"
+#include "integrations/pytorch/csrc/planned_batch.h"
+#include "integrations/pytorch/csrc/recorded_call.h"
 
 namespace tidemark_torch {
 
