@@ -104,6 +104,12 @@ Packing Blocks::packing(std::span<const Bytes> addresses) const {
   return packing;
 }
 
+Bytes Blocks::height(std::span<const Bytes> addresses) const {
+  Bytes height = 0;
+  for (std::size_t b = 0; b < addresses.size(); ++b) height = std::max(height, addresses[b] + hulls_[b].bytes);
+  return height;
+}
+
 std::vector<Bytes> Blocks::addresses(const Packing& packing) const {
   std::vector<Bytes> addresses;
   for (std::size_t block = 0; block < size(); ++block) {

@@ -47,6 +47,8 @@ class Blocks {
 
   /// Offsets of items from addresses of blocks, with the height.
   [[nodiscard]] Packing packing(std::span<const Bytes> addresses) const;
+  /// The highest byte used by blocks at these addresses.
+  [[nodiscard]] Bytes height(std::span<const Bytes> addresses) const;
   /// Addresses of blocks from offsets of items.
   [[nodiscard]] std::vector<Bytes> addresses(const Packing& packing) const;
 

@@ -53,12 +53,6 @@ std::vector<Bytes> place_rest(const Blocks& blocks, Rows core, const std::vector
   return {placer.addresses().begin(), placer.addresses().end()};
 }
 
-Bytes height_of(const Blocks& blocks, const std::vector<Bytes>& addresses) {
-  Bytes height = 0;
-  for (std::size_t b = 0; b < blocks.size(); ++b) height = std::max(height, addresses[b] + blocks.hulls()[b].bytes);
-  return height;
-}
-
 }  // namespace
 
 bool pack_core_first(const Blocks& blocks, Bytes capacity, Effort& effort, const std::function<bool()>& should_stop,
@@ -69,7 +63,7 @@ bool pack_core_first(const Blocks& blocks, Bytes capacity, Effort& effort, const
   if (busier_than(peaks, kCrowdedShare, capacity).size() > kMostBlocks) return false;
   const auto pass_cost = static_cast<std::int64_t>(blocks.size());
   effort.spend(pass_cost / 4);
-  Bytes height = height_of(blocks, addresses);
+  Bytes height = blocks.height(addresses);
   bool lower = false;
   std::size_t last_size = 0;
   for (const double share : kShares) {
@@ -85,7 +79,7 @@ bool pack_core_first(const Blocks& blocks, Bytes capacity, Effort& effort, const
       if (height <= capacity || effort.over()) break;
       std::vector<Bytes> found = place_rest(blocks, core, fitted.addresses, by_life, should_stop);
       effort.spend(pass_cost);
-      const Bytes found_height = height_of(blocks, found);
+      const Bytes found_height = blocks.height(found);
       if (found_height >= height) continue;
       height = found_height;
       addresses = std::move(found);

@@ -170,9 +170,7 @@ class Improvement {
   }
 
   void offer(std::vector<Bytes> addresses, std::string_view packer) {
-    Bytes height = 0;
-    for (std::size_t b = 0; b < addresses.size(); ++b)
-      height = std::max(height, addresses[b] + piece_.blocks.hulls()[b].bytes);
+    const Bytes height = piece_.blocks.height(addresses);
     if (height < piece_.height_bytes) {
       adopt(std::move(addresses), height, packer);
     } else if (chains_.empty()) {

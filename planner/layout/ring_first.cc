@@ -36,7 +36,7 @@ class RingFirst {
         effort_(effort),
         should_stop_(should_stop),
         best_(best),
-        height_(height_of(best)) {}
+        height_(blocks.height(best)) {}
 
   bool run(bool persist) {
     const Bytes before = height_;
@@ -72,12 +72,6 @@ class RingFirst {
     const Bytes over = static_cast<Bytes>(static_cast<double>(load_) * excess);
     return std::max(goal_ / unit * unit, round_up(load_ + over, unit));
   }
-  [[nodiscard]] Bytes height_of(const std::vector<Bytes>& addresses) const {
-    Bytes height = 0;
-    for (std::size_t b = 0; b < addresses.size(); ++b)
-      height = std::max(height, addresses[b] + blocks_.hulls()[b].bytes);
-    return height;
-  }
 
   bool reach(double excess, const Patience& patience) {
     const Bytes height = height_at(excess);
@@ -87,8 +81,8 @@ class RingFirst {
     for (const ClockWindow& window : kWindows) {
       std::vector<Bytes> addresses = ring.addresses;
       if (place_by_windows(blocks_, height, window, patience, effort_, should_stop_, addresses)) {
-        if (height_of(addresses) > height) repair(addresses, height);
-        const Bytes found = height_of(addresses);
+        if (blocks_.height(addresses) > height) repair(addresses, height);
+        const Bytes found = blocks_.height(addresses);
         if (found < height_) best_ = std::move(addresses);
         height_ = std::min(height_, found);
         if (found <= height) return true;
@@ -137,6 +131,8 @@ bool pack_ring_first(const Blocks& blocks, Bytes load, Bytes goal, bool persist,
 
 extern const Packer kRingFirst;
 const Packer kRingFirst = {
-    .name = kName, .help = "what lives long in a ring, what passes by search, window after window", .pack = pack};
+    .name = kName,
+    .help = "what lives long in a ring, what passes window after window, repaired where orders fail",
+    .pack = pack};
 
 }  // namespace tidemark
