@@ -67,13 +67,16 @@ TEST(PlanStep, PagesAndRerunsTogetherBeatEitherAlone) {
     }
   EXPECT_GT(compared, 100);
   EXPECT_GT(better, compared / 2);
-  for (const Bytes budget : {1'200'000, 700'000}) {
+  for (const Bytes budget : {2'000'000, 1'200'000, 700'000}) {
     const StepPlan plan = plan_step_within(list, budget, {}, {.effort = 0.05});
     ASSERT_TRUE(plan.fits()) << budget;
     for (const OpList* alone : {&pages, &reruns}) {
       const StepPlan other = plan_step_within(*alone, budget, {}, {.effort = 0.05});
       if (other.fits()) {
-        EXPECT_LT(plan.replay.added_cost, other.replay.added_cost) << budget;
+        EXPECT_LE(plan.replay.added_cost, other.replay.added_cost) << budget;
+        if (budget < 2'000'000) {
+          EXPECT_LT(plan.replay.added_cost, other.replay.added_cost) << budget;
+        }
       }
     }
   }
@@ -89,7 +92,8 @@ TEST_P(BudgetDown, PeaksNeverUpAndCostsNeverDown) {
   const Bytes keep = replay_schedule(list, keep_all_schedule(list), {}).peak_bytes;
   const Bytes least = plan_step_within(list, keep).lower_bound_bytes;
   constexpr int kBudgets = 100;
-  // Of the step: calls search different rungs, and with a hundredth of the usual work that shows on POET.
+  // Percent of the step. None is asked for; with a hundredth of the usual work calls on POET's graph were up to 0.0053
+  // off, since they search different rungs.
   const double tolerated = list.cost_unit == OpList::CostUnit::joule ? 0.01 : 0;
   StepPlan last = plan_step_within(list, keep);
   int fitted = 0;
