@@ -71,12 +71,13 @@ Result<ExitStatus> run_graph_job(const GraphJob& job, std::optional<Bytes> budge
   const RecomputeRules rules{.collective = job.group_recompute};
   const remat::PlanLimits limits{.effort = job.effort.value_or(1)};
   StepPlanReport report{.file = job.graph.string(), .list = &list.value()};
+  remat::StepPlanner planner(list.value(), rules, limits);
   if (budget_bytes) {
-    plan = remat::plan_step_within(list.value(), *budget_bytes, rules, limits);
+    plan = planner.within(*budget_bytes);
     if (!plan.replay.fault.empty()) return internal_fault(fmt::format("{}: {}", report.file, plan.replay.fault));
     report.plan = &plan;
   }
-  if (job.frontier) report.frontier = remat::frontier_of(list.value(), rules, limits);
+  if (job.frontier) report.frontier = planner.frontier();
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 
   const bool fits = !budget_bytes || plan.fits();

@@ -73,6 +73,8 @@ class Exact {
     return ExactAnswer{};
   }
 
+  [[nodiscard]] std::int64_t work() const { return work_; }
+
  private:
   using Entry = std::pair<std::int64_t, const Place*>;
   struct Later {
@@ -205,9 +207,12 @@ class Exact {
 }  // namespace
 
 std::optional<ExactAnswer> solve_exactly(const Problem& problem, Bytes budget, std::int64_t most_added,
-                                         std::int64_t most_work) {
+                                         std::int64_t most_work, std::int64_t* work) {
   if (problem.storage_count > 64) return std::nullopt;
-  return Exact(problem, budget, most_added, most_work).solve();
+  Exact exact(problem, budget, most_added, most_work);
+  std::optional<ExactAnswer> answer = exact.solve();
+  if (work != nullptr) *work += exact.work();
+  return answer;
 }
 
 }  // namespace tidemark::remat

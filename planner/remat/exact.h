@@ -18,8 +18,8 @@ struct ExactAnswer {
 };
 
 /// Nothing: more than 64 storages, or more than `most_work` ways to make room to look at. `most_added`: a cost that is
-/// known to do; dearer states are not looked at.
+/// known to do; dearer states are not looked at. `work`: what was looked at is added.
 [[nodiscard]] std::optional<ExactAnswer> solve_exactly(const Problem& problem, Bytes budget, std::int64_t most_added,
-                                                       std::int64_t most_work);
+                                                       std::int64_t most_work, std::int64_t* work = nullptr);
 
 }  // namespace tidemark::remat

@@ -3,10 +3,12 @@ set(TIDEMARK_REMAT_FILES
   remat/decisions.cc
   remat/eviction.cc
   remat/exact.cc
+  remat/exact_frontier.cc
   remat/improve.cc
   remat/plan.cc
   remat/problem.cc
   remat/profile.cc
+  remat/search.cc
   remat/seeds.cc
   remat/state.cc
   remat/treeverse.cc

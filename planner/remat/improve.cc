@@ -25,7 +25,8 @@ std::size_t at(std::int32_t i) {
 
 bool Archive::wants(Bytes peak, std::int64_t cost) const {
   const auto after = std::ranges::upper_bound(solutions_, peak, {}, &Solution::peak_bytes);
-  return after == solutions_.begin() || (after - 1)->added_cost > cost;
+  return (after == solutions_.begin() || (after - 1)->added_cost > cost) &&
+         (base_ == nullptr || base_->wants(peak, cost));
 }
 
 void Archive::add(Solution solution) {
@@ -43,7 +44,10 @@ void Archive::add(Solution solution) {
 
 const Solution* Archive::best_within(Bytes budget) const {
   const auto after = std::ranges::upper_bound(solutions_, budget, {}, &Solution::peak_bytes);
-  return after == solutions_.begin() ? nullptr : &*(after - 1);
+  const Solution* own = after == solutions_.begin() ? nullptr : &*(after - 1);
+  const Solution* other = base_ == nullptr ? nullptr : base_->best_within(budget);
+  if (own == nullptr || other == nullptr) return own == nullptr ? other : own;
+  return other->added_cost < own->added_cost ? other : own;
 }
 
 void Improver::record() {
@@ -291,8 +295,9 @@ void Improver::ruin() {
   }
   const Key seed = reruns[static_cast<std::size_t>(pick)];
   const std::int64_t kind = random_.below(4);
-  const auto width = static_cast<std::int32_t>(1 + random_.below(8));
-  std::int64_t count = 1 + random_.below(kind == 0 ? 3 : 8);
+  const std::int64_t scale = random_.below(4) == 0 ? 8 : 1;
+  const auto width = static_cast<std::int32_t>(1 + random_.below(8 * scale));
+  std::int64_t count = 1 + random_.below(kind == 0 ? 3 : 8 * scale);
   std::vector<Key> chosen;
   if (kind == 0) {
     chosen.push_back(seed);
@@ -347,7 +352,7 @@ bool Improver::repair(std::int64_t work) {
   return true;
 }
 
-void Improver::improve(std::int64_t work, const std::function<bool()>& should_stop) {
+void Improver::improve(std::int64_t work, double heat_share, const std::function<bool()>& should_stop) {
   constexpr double kHeat = 0.02;  // at first, of the cost
   const double change_heat =
       state_.problem().op_count <= kFewOps ? 3 : 1;  // of what one decision costs: few decisions make for large steps
@@ -361,8 +366,8 @@ void Improver::improve(std::int64_t work, const std::function<bool()>& should_st
     if (round % 64 == 0 && should_stop && should_stop()) break;
     const double done = static_cast<double>(spent(round)) / static_cast<double>(work) * cycles;
     const auto decisions = static_cast<double>(best.reruns.size() + best.swaps.size());
-    const double heat = std::max(kHeat, change_heat / decisions) * std::pow(0.01, done - std::floor(done)) *
-                        static_cast<double>(best.added_cost);
+    const double heat = heat_share * std::max(kHeat, change_heat / decisions) *
+                        std::pow(0.01, done - std::floor(done)) * static_cast<double>(best.added_cost);
     const std::int64_t cost = state_.added_cost();
     change_some();
     const bool fits = repair_to_fit(40);

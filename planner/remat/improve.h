@@ -15,13 +15,18 @@ namespace tidemark::remat {
 /// Solutions none of which is both lower and cheaper than another; by ascending peak, so by descending cost.
 class Archive {
  public:
+  Archive() = default;
+  /// What is found besides another archive, which is not changed and must outlive this one.
+  explicit Archive(const Archive* base) : base_(base) {}
   [[nodiscard]] bool wants(Bytes peak, std::int64_t cost) const;
   void add(Solution solution);
-  /// The cheapest that fits; nullptr: none does.
+  /// The cheapest that fits, of the base too; nullptr: none does.
   [[nodiscard]] const Solution* best_within(Bytes budget) const;
+  /// Without those of the base.
   [[nodiscard]] const std::vector<Solution>& all() const { return solutions_; }
 
  private:
+  const Archive* base_ = nullptr;
   std::vector<Solution> solutions_;
 };
 
@@ -31,8 +36,9 @@ class Improver {
 
   /// Brings the state below its budget. False: it did not get there; the state is then as before.
   bool repair(std::int64_t work);
-  /// Searches from the state, which must fit, and leaves the cheapest schedule found in it.
-  void improve(std::int64_t work, const std::function<bool()>& should_stop);
+  /// Searches from the state, which must fit, and leaves the cheapest schedule found in it. `heat`: of what is usual
+  /// for long searches; short ones from a good start do better colder.
+  void improve(std::int64_t work, double heat, const std::function<bool()>& should_stop);
 
  private:
   struct Candidate {

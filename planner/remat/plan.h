@@ -2,12 +2,12 @@
 // Plans an OpList: which storages leave memory, and run or page back, so that the peak is within a budget at the least
 // added cost. Deterministic: same input, same answer, whatever the machine; bounded by counted work.
 //
-// Budgets can be compared: answers are chosen among schedules for a fixed ladder of budgets, each found whatever budget
-// is asked for. Where two budgets search the same rungs, the lower one's answer has no higher peak and no lower cost;
-// that this holds between budgets further apart is tested on small lists and not proven.
+// Budgets can be compared: one search answers them all (search.h), so a lower budget's answer has no higher peak and no
+// lower cost, whether both are asked of one StepPlanner or each in a call of its own with the same limits.
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <vector>
 
 #include "core/op_schedule.h"
@@ -45,17 +45,32 @@ struct StepPlan {
   }
 };
 
-/// REQUIRES: at least one op.
-[[nodiscard]] StepPlan plan_step_within(const OpList& list, Bytes budget, RecomputeRules rules = {},
-                                        const PlanLimits& limits = {});
-
 /// The memory-time frontier.
 struct FrontierPoint {
   Bytes peak_bytes = 0;
   std::int64_t added_cost = 0;
   friend bool operator==(const FrontierPoint&, const FrontierPoint&) = default;
 };
-/// Ascending peaks, descending costs; from the tightest found to keeping everything.
+
+/// Plans of one step within any budget. Searches when a budget first needs it, once. Not to be shared by threads.
+class StepPlanner {
+ public:
+  /// The list must outlive this. REQUIRES: at least one op.
+  explicit StepPlanner(const OpList& list, RecomputeRules rules = {}, const PlanLimits& limits = {});
+  ~StepPlanner();
+
+  [[nodiscard]] StepPlan within(Bytes budget);
+  /// Ascending peaks, descending costs; from the tightest found to keeping everything.
+  [[nodiscard]] std::vector<FrontierPoint> frontier();
+
+ private:
+  class Known;
+  std::unique_ptr<Known> known_;
+};
+
+/// As of a StepPlanner. REQUIRES: at least one op.
+[[nodiscard]] StepPlan plan_step_within(const OpList& list, Bytes budget, RecomputeRules rules = {},
+                                        const PlanLimits& limits = {});
 [[nodiscard]] std::vector<FrontierPoint> frontier_of(const OpList& list, RecomputeRules rules = {},
                                                      const PlanLimits& limits = {});
 

@@ -40,7 +40,7 @@ class Profile {
   [[nodiscard]] std::int64_t work() const { return work_; }
 
  private:
-  static constexpr std::size_t kCapacity = 96;
+  static constexpr std::size_t kCapacity = 32;
   struct Block {
     std::array<Key, kCapacity> key;
     std::array<Bytes, kCapacity> bytes;  ///< without `lazy`

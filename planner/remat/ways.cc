@@ -14,13 +14,6 @@ namespace {
 constexpr EvictionWay kCommon[] = {
     {.hold = 0.5, .distance = 1}, {.hold = 1, .distance = 1}, {.hold = 0.5, .distance = 1.4}};
 
-/// A way, and at which share of the budget it is used.
-struct Attempt {
-  EvictionWay way;
-  std::vector<double> weight;
-  double share = 1;
-};
-
 void stretch(double& weight, Random& random, double most) {
   weight *= std::exp(most * (2 * random.unit() - 1));
 }
@@ -78,34 +71,50 @@ bool try_common_ways(const Problem& problem, Bytes budget, std::int64_t most_wor
   return any;
 }
 
-void search_ways(const Problem& problem, Bytes budget, std::int64_t work, std::uint64_t seed,
-                 const std::function<bool()>& should_stop, Archive& archive) {
+std::optional<Attempt> search_ways(const Problem& problem, Bytes budget, std::span<const Attempt* const> starts,
+                                   std::int64_t work, std::uint64_t seed, const std::function<bool()>& should_stop,
+                                   Archive& archive) {
   constexpr double kOverflowCost = 20;    // of being above the budget by all of it, in costs of the whole step
   constexpr double kHeat = 0.02;          // of the best cost, at first
   constexpr std::int64_t kLoadWork = 60;  // per op, of telling what a pass came to: most of the time on short lists
   const double total = std::max(1.0, static_cast<double>(problem.total_cost()));
   Random random(seed);
-  Attempt present{.way = kCommon[0], .weight = std::vector<double>(static_cast<std::size_t>(problem.storage_count), 1)};
-  double present_value = INFINITY, best_value = INFINITY;
   std::int64_t spent = 0;
-  for (int round = 0; spent < work; ++round) {
-    if (should_stop && should_stop()) return;
-    const double done = static_cast<double>(spent) / static_cast<double>(work);
-    Attempt next = round == 0 ? present : varied(present, random);
-    std::optional<Solution> solution = pass_of(problem, budget, next, round == 0 ? work : work / 8, spent);
+  const auto value_of = [&](const Attempt& attempt, std::int64_t most_work) {
+    std::optional<Solution> solution = pass_of(problem, budget, attempt, most_work, spent);
     spent += kLoadWork * problem.op_count;
-    if (!solution) continue;
+    if (!solution) return static_cast<double>(INFINITY);
     const double above =
         static_cast<double>(solution->peak_bytes) / static_cast<double>(std::max<Bytes>(budget, 1)) - 1;
     const double value = static_cast<double>(solution->added_cost) / total + kOverflowCost * std::max(0.0, above);
     archive.add(*std::move(solution));
-    const double heat = kHeat * std::pow(kHeat, done) * std::min(best_value, 10.0);
-    if (value <= present_value - heat * std::log(1 - random.unit())) {
-      present = std::move(next);
+    return value;
+  };
+  Attempt present{.way = kCommon[0], .weight = std::vector<double>(static_cast<std::size_t>(problem.storage_count), 1)};
+  double present_value = INFINITY;
+  for (const Attempt* start : starts)
+    if (const double value = value_of(*start, work); value < present_value) {
+      present = *start;
       present_value = value;
     }
-    best_value = std::min(best_value, value);
+  if (starts.empty()) present_value = value_of(present, work);
+  Attempt best = present;
+  double best_value = present_value;
+  while (spent < work) {
+    if (should_stop && should_stop()) break;
+    const double done = static_cast<double>(spent) / static_cast<double>(work);
+    Attempt next = varied(present, random);
+    const double value = value_of(next, work / 8);
+    const double heat = kHeat * std::pow(kHeat, done) * std::min(best_value, 10.0);
+    if (value > present_value - heat * std::log(1 - random.unit())) continue;
+    present = std::move(next);
+    present_value = value;
+    if (value >= best_value) continue;
+    best = present;
+    best_value = value;
   }
+  if (!std::isfinite(best_value)) return std::nullopt;
+  return best;
 }
 
 }  // namespace tidemark::remat

@@ -5,17 +5,29 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
+#include <span>
+#include <vector>
 
 #include "planner/remat/eviction.h"
 #include "planner/remat/improve.h"
 
 namespace tidemark::remat {
 
+/// A way, and at which share of the budget it is used.
+struct Attempt {
+  EvictionWay way;             ///< its weights are those below
+  std::vector<double> weight;  ///< per storage
+  double share = 1;
+};
+
 /// A few passes at ways that serve most steps. False: none stayed within `most_work` and came near the budget.
 bool try_common_ways(const Problem& problem, Bytes budget, std::int64_t most_work, Archive& archive);
 
-/// What it meets goes to the archive.
-void search_ways(const Problem& problem, Bytes budget, std::int64_t work, std::uint64_t seed,
-                 const std::function<bool()>& should_stop, Archive& archive);
+/// Sets out from the best of `starts`, as they do at this budget; none: from a common way. What it meets goes to the
+/// archive; returns the best attempt, nothing if no pass ended.
+std::optional<Attempt> search_ways(const Problem& problem, Bytes budget, std::span<const Attempt* const> starts,
+                                   std::int64_t work, std::uint64_t seed, const std::function<bool()>& should_stop,
+                                   Archive& archive);
 
 }  // namespace tidemark::remat

@@ -1,0 +1,254 @@
+#include "planner/remat/search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "planner/parallel.h"
+#include "planner/remat/bound.h"
+#include "planner/remat/seeds.h"
+#include "planner/remat/state.h"
+#include "planner/remat/ways.h"
+
+namespace tidemark::remat {
+namespace {
+
+constexpr int kRungs = 40;               // on each of two scales
+constexpr std::int32_t kManyOps = 5000;  // where every rung takes seconds
+constexpr int kFewRungs = 5;
+constexpr int kRounds = 6;
+constexpr double kDecisionWork = 20e3;  // in the first round, per decision of a schedule; then twice as much ...
+constexpr double kFirstHeat = 0.03;     // ... and as hot, up to the usual
+constexpr double kRoundWork = 1200e6;   // of all rungs: entries of profiles looked at, 5 to 20 ns each
+constexpr double kLeastDecisions = 10;
+constexpr double kRepairWork = 60e6;      // at most, per rung on the way down
+constexpr double kPolishWork = 1e6;       // per rung on the way down
+constexpr std::int64_t kPassWork = 5000;  // per op, of one pass on the way down
+constexpr std::int64_t kPassWorkOfMany = 3000;
+constexpr int kRungsPerPass = 4;
+constexpr std::int64_t kSeedReruns = 600'000;
+constexpr std::uint64_t kSeed = 1;
+constexpr int kPatience = 2;        // rounds without gain
+constexpr double kGain = 1e-3;      // of the cost, that counts
+constexpr std::size_t kBeyond = 3;  // rungs below all that is known that are tried
+
+/// Of a series that fills (0, 1] evenly wherever it is broken off: 0, 1/2, 1/4, 3/4, 1/8, ...
+double spread(unsigned i) {
+  double share = 0;
+  for (double bit = 0.5; i != 0; i /= 2, bit /= 2) share += i % 2 == 0 ? 0 : bit;
+  return share;
+}
+
+/// What is known of the stretch of budgets from the rung below up to this one.
+struct Rung {
+  Bytes bytes = 0;
+  std::int64_t seen_cost = -1;     ///< when it was looked at last; -1: nothing fitted
+  int idle = 0;                    ///< rounds in a row without gain
+  bool passes_help = true;         ///< beside local search
+  std::optional<Attempt> attempt;  ///< the best that passes came to
+};
+
+/// One rung's part of a round.
+struct Task {
+  std::size_t rung = 0;
+  Bytes budget = 0;
+  double units = 0;  ///< of work, for local search, and as much for passes
+  double heat = 1;
+  std::uint64_t seed = 0;
+  std::int64_t cost_before = -1;
+  Archive found;
+  std::optional<Attempt> attempt;
+  bool passes_helped = false;
+};
+
+class Ladder {
+ public:
+  /// `known`: schedules to set out from besides its own seeds.
+  Ladder(const Problem& problem, const SearchLimits& limits, const Archive& known)
+      : problem_(problem), limits_(limits), state_(problem, 0), archive_(known) {
+    const Bytes least = least_peak(problem).bytes;
+    const Bytes most = state_.profile().peak();
+    const auto low = static_cast<double>(std::max<Bytes>(least, 1)), high = static_cast<double>(most);
+    const int rungs = problem.op_count > kManyOps ? kFewRungs : kRungs;
+    std::vector<Bytes> scale{most};
+    for (int i = 0; i < rungs; ++i) {
+      const double share = static_cast<double>(i) / rungs;
+      scale.push_back(static_cast<Bytes>(low * std::pow(high / low, share)));                // dense where it is tight
+      scale.push_back(static_cast<Bytes>(high - (high - low) * (1 - share) * (1 - share)));  // and where it is loose
+    }
+    for (Bytes& bytes : scale) bytes = std::clamp(bytes, least, most);
+    std::ranges::sort(scale);
+    const auto again = std::ranges::unique(scale);
+    scale.erase(again.begin(), again.end());
+    for (const Bytes bytes : scale) rungs_.push_back({.bytes = bytes});
+    archive_.add(state_.solution());
+    for (Solution& seed : checkpoint_seeds(problem, kSeedReruns)) archive_.add(std::move(seed));
+    descend();
+    for (Rung& rung : rungs_) rung.seen_cost = cost_at(rung.bytes);
+  }
+
+  Archive search() {
+    for (unsigned round = 0; !limits_.first_look && round < kRounds && !stopped(); ++round)
+      if (!search_round(round)) break;
+    return std::move(archive_);
+  }
+
+ private:
+  [[nodiscard]] bool stopped() const { return limits_.should_stop && limits_.should_stop(); }
+  [[nodiscard]] std::int64_t work(double units) const { return std::llround(units * limits_.effort); }
+
+  /// From keeping everything down, rung by rung, as far as repairs reach; where a schedule is known that is cheaper
+  /// than the repaired one, on from there.
+  void descend() {
+    Improver improver(state_, archive_, kSeed);
+    const bool many = problem_.op_count > kManyOps;
+    bool passes = true;
+    for (auto rung = rungs_.rbegin(); rung != rungs_.rend() && !stopped(); ++rung) {
+      state_.set_budget(rung->bytes);
+      if (passes && (rung - rungs_.rbegin()) % (many ? 1 : kRungsPerPass) == 0)
+        passes =
+            try_common_ways(problem_, rung->bytes, (many ? kPassWorkOfMany : kPassWork) * problem_.op_count, archive_);
+      const bool repaired = improver.repair(work(kRepairWork));
+      const Solution* known = archive_.best_within(rung->bytes);
+      if (!repaired && known == nullptr) return;
+      if (known != nullptr && (!repaired || known->added_cost < state_.added_cost())) state_.load(Solution(*known));
+      improver.improve(work(kPolishWork), 1, limits_.should_stop);
+    }
+  }
+
+  [[nodiscard]] std::int64_t cost_at(Bytes budget) const {
+    const Solution* best = archive_.best_within(budget);
+    return best == nullptr ? -1 : best->added_cost;
+  }
+
+  /// Rungs where something may be gained yet.
+  [[nodiscard]] std::vector<std::size_t> worthwhile() const {
+    std::vector<std::size_t> chosen;
+    std::size_t beyond = 0;
+    for (std::size_t i = rungs_.size(); i-- > 0;) {
+      const std::int64_t cost = cost_at(rungs_[i].bytes);
+      if (cost == 0 || rungs_[i].idle >= kPatience) continue;
+      if (cost < 0 && ++beyond > kBeyond) break;
+      chosen.push_back(i);
+    }
+    return chosen;
+  }
+
+  /// What is to be done for the rungs where it may help. Work goes by the decisions there are to make and by what they
+  /// cost, doubled from round to round, within what all may take.
+  [[nodiscard]] std::vector<Task> tasks_of(unsigned round) const {
+    std::vector<Task> tasks;
+    double sum = 0;
+    const auto dearest = static_cast<double>(std::max<std::int64_t>(1, archive_.all().front().added_cost));
+    for (const std::size_t i : worthwhile()) {
+      const Solution* best = archive_.best_within(rungs_[i].bytes);
+      if (best == nullptr) best = &archive_.all().front();
+      const auto decisions = static_cast<double>(best->reruns.size() + best->swaps.size());
+      const double units = (decisions + kLeastDecisions) * kDecisionWork * std::pow(2, round) *
+                           (0.1 + 0.9 * std::sqrt(static_cast<double>(best->added_cost) / dearest));
+      // Elsewhere in the stretch every time, so that budgets between two rungs have answers of their own.
+      const Bytes stretch = i > 0 ? rungs_[i].bytes - rungs_[i - 1].bytes : 0;
+      const Bytes budget = rungs_[i].bytes - static_cast<Bytes>(spread(round) * static_cast<double>(stretch));
+      tasks.push_back({.rung = i,
+                       .budget = budget,
+                       .units = units,
+                       .heat = std::min(1.0, kFirstHeat * std::pow(2, round)),
+                       .seed = kSeed + i + 1000 * round,
+                       .cost_before = cost_at(budget),
+                       .found = Archive(&archive_)});
+      sum += units;
+    }
+    for (Task& task : tasks) task.units *= std::min(1.0, kRoundWork / sum);
+    return tasks;
+  }
+
+  /// All rungs at once, each on its own; then they share what they found. False: there is nothing left to do.
+  bool search_round(unsigned round) {
+    std::vector<Task> tasks = tasks_of(round);
+    parallel_for_each(0, tasks.size(), [&](std::size_t i) { carry_out(tasks[i]); });
+    for (const Task& task : tasks)
+      for (const Solution& solution : task.found.all()) archive_.add(solution);
+    for (Task& task : tasks) {
+      Rung& rung = rungs_[task.rung];
+      rung.idle = gained(task.cost_before, cost_at(task.budget)) ? 0 : rung.idle + 1;
+      rung.passes_help = task.passes_helped;
+      if (task.attempt) rung.attempt = std::move(task.attempt);
+    }
+    // What others found may be a better start.
+    for (Rung& rung : rungs_)
+      if (const std::int64_t cost = cost_at(rung.bytes); gained(std::exchange(rung.seen_cost, cost), cost))
+        rung.idle = 0;
+    return !tasks.empty();
+  }
+
+  static bool gained(std::int64_t before, std::int64_t now) {
+    if (before < 0 || now < 0) return before != now;
+    return static_cast<double>(now) < static_cast<double>(before) * (1 - kGain);
+  }
+
+  /// What passes came to here and nearby.
+  [[nodiscard]] std::vector<const Attempt*> attempts_near(std::size_t rung) const {
+    constexpr std::ptrdiff_t kNear[] = {0, -1, 1, -2, 2, -4, 4};
+    std::vector<const Attempt*> attempts;
+    for (const std::ptrdiff_t by : kNear) {
+      const std::ptrdiff_t other = static_cast<std::ptrdiff_t>(rung) + by;
+      if (other < 0 || other >= std::ssize(rungs_)) continue;
+      const std::optional<Attempt>& attempt = rungs_[static_cast<std::size_t>(other)].attempt;
+      if (attempt) attempts.push_back(&*attempt);
+    }
+    return attempts;
+  }
+
+  void carry_out(Task& task) const {
+    if (stopped()) return;
+    const Solution* start = archive_.best_within(task.budget);
+    if (start != nullptr && start->added_cost == 0) return;
+    State state(problem_, task.budget);
+    state.load(Solution(start != nullptr ? *start : archive_.all().front()));
+    Improver improver(state, task.found, task.seed);
+    if (start != nullptr || improver.repair(work(task.units)))
+      improver.improve(work(task.units), task.heat, limits_.should_stop);
+    const auto cost = [&] {
+      const Solution* best = task.found.best_within(task.budget);
+      return best == nullptr ? -1 : best->added_cost;
+    };
+    const std::int64_t improved = cost();
+    if (!rungs_[task.rung].passes_help || stopped() || improved == 0) return;
+    task.attempt = search_ways(problem_, task.budget, attempts_near(task.rung), work(task.units), task.seed,
+                               limits_.should_stop, task.found);
+    task.passes_helped = gained(improved, cost());
+  }
+
+  const Problem& problem_;
+  const SearchLimits& limits_;
+  State state_;
+  Archive archive_;
+  std::vector<Rung> rungs_;  ///< ascending
+};
+
+/// The same step with runs again only, and with pages only; none where it does not have both.
+std::vector<Problem> one_way_only(const Problem& problem) {
+  const bool pages = std::ranges::count(problem.swappable, 0) < std::ssize(problem.swappable);
+  const bool reruns = std::ranges::count(problem.rerun_until, -1) < std::ssize(problem.rerun_until);
+  if (!pages || !reruns || problem.op_count > kManyOps) return {};
+  std::vector<Problem> alone(2, problem);
+  std::ranges::fill(alone[0].swappable, 0);
+  std::ranges::fill(alone[1].rerun_until, -1);
+  return alone;
+}
+
+}  // namespace
+
+Archive find_schedules(const Problem& problem, const SearchLimits& limits) {
+  const std::vector<Problem> alone = one_way_only(problem);
+  std::vector<Archive> found(alone.size());
+  parallel_for_each(0, alone.size(), [&](std::size_t i) { found[i] = Ladder(alone[i], limits, {}).search(); });
+  Archive known;
+  for (const Archive& archive : found)
+    for (const Solution& solution : archive.all()) known.add(solution);
+  return Ladder(problem, limits, known).search();
+}
+
+}  // namespace tidemark::remat

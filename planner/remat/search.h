@@ -1,0 +1,24 @@
+#pragma once
+// Schedules for every budget, from one search. What is found depends on the step and the work alone, never on a budget
+// somebody asks for: so of two budgets answered from the same archive the lower one has no higher peak and no lower
+// cost, by construction, and also where each is asked for in a call of its own.
+
+#include <cstdint>
+#include <functional>
+
+#include "planner/remat/improve.h"
+#include "planner/remat/problem.h"
+
+namespace tidemark::remat {
+
+struct SearchLimits {
+  double effort = 1;                  ///< > 0
+  bool first_look = false;            ///< only what a whole search begins with
+  std::function<bool()> should_stop;  ///< called by several threads
+};
+
+/// Where a step has both pages and second runs, either alone is searched first, as it would be by itself, so that both
+/// together are never worse than one at the same effort.
+[[nodiscard]] Archive find_schedules(const Problem& problem, const SearchLimits& limits);
+
+}  // namespace tidemark::remat
