@@ -8,6 +8,8 @@
 // other storage is changed in place, and no op brings an older version of it back.
 
 #include <cstdint>
+#include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,7 +37,12 @@ struct OpList {
     std::int32_t pinned_until = -1;  ///< the framework holds it until that op has run; -1: no
     bool until_end = false;          ///< resident to the end of the step
     bool swappable = false;
-    std::int64_t page_out_cost = 0, page_in_cost = 0;  ///< in cost quanta
+    std::int64_t page_out_cost = 0, page_in_cost = 0;  ///< what ops lose to a copy, in cost quanta
+    std::int64_t page_out_time = 0, page_in_time = 0;  ///< on the link, in cost quanta; 0 without one
+  };
+  /// Carries pages beside the ops, in each direction one copy at a time.
+  struct Link {
+    Bytes host_bytes = std::numeric_limits<Bytes>::max();  ///< for what is paged out, at any time
   };
   struct Op {
     std::string name;
@@ -50,11 +57,16 @@ struct OpList {
   std::string name;
   CostUnit cost_unit = CostUnit::one;
   double cost_quantum = 1;  ///< > 0
+  /// None: a page costs what it costs, wherever it is. REQUIRES: costs are times.
+  std::optional<Link> link;
   std::vector<Storage> storages;
   std::vector<Op> ops;
 
   [[nodiscard]] double to_units(std::int64_t cost) const { return static_cast<double>(cost) * cost_quantum; }
 };
+
+/// Per storage: whether more than one version of it is ever there, so that a copy made of it may be of an older one.
+[[nodiscard]] std::vector<std::uint8_t> changed_storages(const OpList& list);
 
 /// What a runtime can do beyond running pure ops again.
 struct RecomputeRules {

@@ -7,6 +7,8 @@
 #include <optional>
 #include <utility>
 
+#include "core/link_replay.h"
+
 namespace tidemark {
 namespace {
 
@@ -70,7 +72,8 @@ class Replayer {
     for (std::size_t s = 0; s < list_.storages.size(); ++s) {
       const auto storage = static_cast<std::int32_t>(s);
       const OpList::Storage& row = list_.storages[s];
-      const std::int32_t pin = row.until_end ? last : row.pinned_until >= 0 ? first_run_[at(row.pinned_until)] : -1;
+      const std::int32_t held = row.pinned_until >= 0 ? first_run_[at(row.pinned_until)] : -1;
+      const std::int32_t pin = row.until_end ? last : held;
       if (touches_[s].empty()) {
         if (pin >= 0) stays.push_back({.storage = storage, .begin = 0, .end = pin});
         continue;
@@ -80,8 +83,7 @@ class Replayer {
       for (const std::int32_t p : touches_[s]) {
         if (facts_[s].is_result() && p > begin && schedule_.order[at(p)] == facts_[s].writers.front()) {
           // A pin holds whatever run made it: an earlier run is gone only once the pin is over (check_run).
-          stays.push_back(
-              {.storage = storage, .begin = begin, .end = row.until_end ? end : std::max(end, std::min(pin, p - 1))});
+          stays.push_back({.storage = storage, .begin = begin, .end = std::max(end, std::min(held, p - 1))});
           begin = p;
         }
         end = p;
@@ -99,8 +101,8 @@ class Replayer {
       change[at(stay.end) + 1] -= bytes;
     }
     for (const OpSchedule::Swap& swap : schedule_.swaps) {
-      change[at(swap.after) + 1] -= list_.storages[at(swap.storage)].bytes;
-      change[at(swap.before)] += list_.storages[at(swap.storage)].bytes;
+      change[at(swap.gone)] -= list_.storages[at(swap.storage)].bytes;
+      change[at(swap.back)] += list_.storages[at(swap.storage)].bytes;
     }
     std::partial_sum(change.begin(), change.end(), change.begin());
     change.pop_back();
@@ -111,12 +113,12 @@ class Replayer {
   [[nodiscard]] std::int64_t cost() const {
     std::int64_t cost = 0;
     for (const std::int32_t v : schedule_.order) cost += list_.ops[at(v)].cost;
+    const std::vector<std::uint8_t> changed = changed_storages(list_);
     std::int32_t copied_out = -1;
     for (const OpSchedule::Swap& swap : schedule_.swaps) {
       const OpList::Storage& row = list_.storages[at(swap.storage)];
       cost += row.page_in_cost;
-      const bool unchanged = facts_[at(swap.storage)].writers.size() <= 1;
-      if (swap.storage != copied_out || !unchanged) cost += row.page_out_cost;
+      if (swap.storage != copied_out || changed[at(swap.storage)] != 0) cost += row.page_out_cost;
       copied_out = swap.storage;
     }
     return cost;
@@ -176,6 +178,8 @@ class Replayer {
     if (!row.swappable) return "it must stay";
     if (swap.after < 0 || swap.after >= swap.before || at(swap.before) >= schedule_.order.size())
       return "it does not come back later";
+    if (swap.gone <= swap.after || swap.gone > swap.back || swap.back > swap.before)
+      return "it is gone before it is out of use, or back before it is gone or behind its next use";
     if (row.pinned_until >= 0 && first_run_[at(row.pinned_until)] > swap.after) return "it is held";
     const auto next = std::ranges::upper_bound(touches, swap.after);
     if (next == touches.begin() && !facts.from_start) return "it is not there yet";
@@ -212,22 +216,53 @@ ScheduleReplay replay_schedule(const OpList& list, const OpSchedule& schedule, R
     replay.peak_position = static_cast<std::int32_t>(peak - replay.profile.begin());
   }
   replay.cost = replayer.cost();
+  if (list.link) {
+    const LinkReplay link = replay_link(list, schedule);
+    replay.waited = link.waited;
+    replay.cost += link.waited;
+    replay.host_peak_bytes = link.host_peak_bytes;
+    if (link.host_peak_bytes > list.link->host_bytes) {
+      replay.fault = fmt::format("host memory: {} B are paged out at once, {} B may be", link.host_peak_bytes,
+                                 list.link->host_bytes);
+      return replay;
+    }
+  }
   replay.added_cost = replay.cost;
   for (const OpList::Op& op : list.ops) replay.added_cost -= op.cost;
   return replay;
 }
 
-std::vector<std::int32_t> residents_at(const OpList& list, const OpSchedule& schedule, std::int32_t position) {
+std::vector<StepResidency> residencies_of(const OpList& list, const OpSchedule& schedule) {
   Replayer replayer(list, schedule, {.random = true, .collective = true});
+  std::vector<StepResidency> residencies;
+  if (!replayer.check().empty()) return residencies;
+  auto swap = schedule.swaps.begin();
+  for (const Stay& stay : replayer.stays()) {
+    const Bytes bytes = list.storages[at(stay.storage)].bytes;
+    const auto add = [&](std::int32_t begin, std::int32_t end) {
+      if (begin < end) residencies.push_back({.storage = stay.storage, .begin = begin, .end = end, .bytes = bytes});
+    };
+    std::int32_t begin = stay.begin;
+    while (swap != schedule.swaps.end() && swap->storage < stay.storage) ++swap;
+    for (; swap != schedule.swaps.end() && swap->storage == stay.storage && swap->after <= stay.end; ++swap) {
+      if (swap->gone == swap->back) continue;
+      add(begin, swap->gone);
+      begin = swap->back;
+    }
+    add(begin, stay.end + 1);
+  }
+  for (std::size_t p = 0; p < schedule.order.size(); ++p) {
+    const Bytes bytes = list.ops[at(schedule.order[p])].transient_bytes;
+    const auto position = static_cast<std::int32_t>(p);
+    if (bytes > 0) residencies.push_back({.begin = position, .end = position + 1, .bytes = bytes});
+  }
+  return residencies;
+}
+
+std::vector<std::int32_t> residents_at(const OpList& list, const OpSchedule& schedule, std::int32_t position) {
   std::vector<std::int32_t> residents;
-  if (!replayer.check().empty()) return residents;
-  const auto in_hole = [&](std::int32_t storage) {
-    return std::ranges::any_of(schedule.swaps, [&](const OpSchedule::Swap& swap) {
-      return swap.storage == storage && swap.after < position && position < swap.before;
-    });
-  };
-  for (const Stay& stay : replayer.stays())
-    if (stay.begin <= position && position <= stay.end && !in_hole(stay.storage)) residents.push_back(stay.storage);
+  for (const StepResidency& one : residencies_of(list, schedule))
+    if (one.storage >= 0 && one.begin <= position && position < one.end) residents.push_back(one.storage);
   return residents;
 }
 

@@ -20,7 +20,7 @@ constexpr double kMostEffort = 10'000;
 /// Options of `plan` that --graph goes with, besides its own.
 const std::set<std::string> kWithGraph = {"--help",     "--quiet",           "--graph",     "--budget",
                                           "--threads",  "--format",          "--objective", "--schedule-out",
-                                          "--frontier", "--group-recompute", "--effort"};
+                                          "--frontier", "--group-recompute", "--addresses", "--effort"};
 
 Result<OpList> read_list(const GraphJob& job) {
   Result<std::string> text = read_file(job.graph);
@@ -42,9 +42,11 @@ void add_graph_options(CLI::App& app, GraphJob& job) {
   app.add_flag("--frontier", job.frontier, "with --graph: what any budget would cost");
   app.add_flag("--group-recompute", job.group_recompute,
                "with --graph: collectives may run again, since every device of a group follows the same schedule");
+  app.add_flag("--addresses", job.addresses, "with --graph: addresses fit the budget, not only the bytes resident");
   add_positive(app, "--effort", job.effort, kMostEffort,
                "with --graph: work for searching, counted, not timed (default 1)");
-  for (const char* name : {"--objective", "--schedule-out", "--frontier", "--group-recompute", "--effort"})
+  for (const char* name :
+       {"--objective", "--schedule-out", "--frontier", "--group-recompute", "--addresses", "--effort"})
     app.get_option(name)->needs("--graph");
   // What describes a job of our own says nothing about a step from elsewhere.
   for (const CLI::Option* option : app.get_options()) {
@@ -57,6 +59,7 @@ Result<ExitStatus> run_graph_job(const GraphJob& job, std::optional<Bytes> budge
                                  Console& console) {
   if (!budget_bytes && !job.frontier) return bad_input("--graph needs --budget SIZE or --frontier");
   if (!budget_bytes && !job.schedule_out.empty()) return bad_input("--schedule-out needs --budget SIZE");
+  if (!budget_bytes && job.addresses) return bad_input("--addresses needs --budget SIZE");
   remat::StepPlan plan;
   OutputSet outputs;
   Status status = outputs.add(job.schedule_out, {job.graph}, [&](std::ostream& stream) -> Status {
@@ -69,7 +72,7 @@ Result<ExitStatus> run_graph_job(const GraphJob& job, std::optional<Bytes> budge
 
   const auto begin = std::chrono::steady_clock::now();
   const RecomputeRules rules{.collective = job.group_recompute};
-  const remat::PlanLimits limits{.effort = job.effort.value_or(1)};
+  const remat::PlanLimits limits{.effort = job.effort.value_or(1), .addresses = job.addresses};
   StepPlanReport report{.file = job.graph.string(), .list = &list.value()};
   remat::StepPlanner planner(list.value(), rules, limits);
   if (budget_bytes) {

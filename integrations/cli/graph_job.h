@@ -20,6 +20,7 @@ struct GraphJob {
   std::optional<double> effort;
   bool frontier = false;
   bool group_recompute = false;
+  bool addresses = false;
 };
 
 /// --graph and what goes with it alone. After all other options of the verb: it excludes them.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@ constexpr std::array<std::string_view, 3> kUnits = {"one", "ns", "joule"};
 constexpr std::array<std::string_view, 5> kKinds = {"pure", "random", "routing", "collective", "never"};
 constexpr std::array<std::string_view, 3> kPhases = {"forward", "backward", "optimizer"};
 constexpr RealRange kCostRange{.least = 0, .most = 1e18};
+constexpr RealRange kRateRange{.least = 1, .most = 1e18};  // bytes a second
 
 class JsonReader {
  public:
@@ -26,6 +28,7 @@ class JsonReader {
     static_cast<void>(top_.at("tidemark_graph").integer(1, 1));
     if (top_.has("name")) list_.name = top_.at("name").text();
     if (top_.has("cost_unit")) list_.cost_unit = static_cast<OpList::CostUnit>(top_.at("cost_unit").word(kUnits));
+    if (top_.has("link")) read_link(top_.at("link"));
     const JsonNode storages = top_.at("storages"), ops = top_.at("ops");
     op_count_ = static_cast<std::int64_t>(ops.size());
     if (op_count_ == 0) ops.wrong("there is no op; a step has at least one");
@@ -36,6 +39,15 @@ class JsonReader {
   }
 
  private:
+  void read_link(const JsonNode& node) {
+    if (list_.cost_unit != OpList::CostUnit::ns) node.wrong("a link takes time; \"cost_unit\" must be \"ns\"");
+    OpList::Link& link = list_.link.emplace();
+    out_ns_per_byte_ = 1e9 / node.at("out_bytes_per_second").number(kRateRange);
+    in_ns_per_byte_ = 1e9 / node.at("in_bytes_per_second").number(kRateRange);
+    latency_ns_ = number(node, "latency_ns");
+    if (node.has("host_bytes")) link.host_bytes = node.at("host_bytes").integer(0, kMostPlanBytes);
+  }
+
   void read_storage(const JsonNode& node) {
     OpList::Storage row{.bytes = node.at("bytes").integer(0, kMostPlanBytes)};
     if (node.has("name")) row.name = node.at("name").text();
@@ -47,7 +59,7 @@ class JsonReader {
     if (node.has("until_end")) row.until_end = node.at("until_end").boolean();
     const bool may_swap = !node.has("swappable") || node.at("swappable").boolean();
     // Without a price nobody can say what paging costs, so it is not offered.
-    row.swappable = may_swap && node.has("page_out_cost") && node.has("page_in_cost");
+    row.swappable = may_swap && (list_.link || (node.has("page_out_cost") && node.has("page_in_cost")));
     page_costs_.push_back({number(node, "page_out_cost"), number(node, "page_in_cost")});
     sum_bytes_ += row.bytes;
     if (sum_bytes_ > kMostPlanBytes) node.wrong("the bytes up to here are more than a plan can hold");
@@ -87,19 +99,33 @@ class JsonReader {
     for (const double cost : costs_) column.add(cost);
     for (const auto& pages : page_costs_)
       for (const double cost : pages) column.add(cost);
+    if (list_.link)
+      for (const OpList::Storage& row : list_.storages)
+        for (const double ns_per_byte : {out_ns_per_byte_, in_ns_per_byte_}) column.add(page_ns(row, ns_per_byte));
     list_.cost_quantum = column.quantum();
     for (std::size_t v = 0; v < costs_.size(); ++v)
       list_.ops[v].cost = CostColumn::quanta(costs_[v], list_.cost_quantum);
     for (std::size_t s = 0; s < page_costs_.size(); ++s) {
       list_.storages[s].page_out_cost = CostColumn::quanta(page_costs_[s][0], list_.cost_quantum);
       list_.storages[s].page_in_cost = CostColumn::quanta(page_costs_[s][1], list_.cost_quantum);
+      if (list_.link) set_page_times(list_.storages[s]);
     }
+  }
+
+  [[nodiscard]] double page_ns(const OpList::Storage& row, double ns_per_byte) const {
+    return std::ceil(latency_ns_ + ns_per_byte * static_cast<double>(row.bytes));
+  }
+
+  void set_page_times(OpList::Storage& row) const {
+    row.page_out_time = CostColumn::quanta(page_ns(row, out_ns_per_byte_), list_.cost_quantum);
+    row.page_in_time = CostColumn::quanta(page_ns(row, in_ns_per_byte_), list_.cost_quantum);
   }
 
   JsonNode top_;
   OpList list_;
   std::int64_t op_count_ = 0;
   Bytes sum_bytes_ = 0;
+  double out_ns_per_byte_ = 0, in_ns_per_byte_ = 0, latency_ns_ = 0;  // of the link
   std::vector<double> costs_;
   std::vector<std::array<double, 2>> page_costs_;
 };

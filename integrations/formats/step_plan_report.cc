@@ -141,10 +141,16 @@ std::string plan_text(const OpList& list, const StepPlan& plan) {
   const Counts counts = counts_of(list, plan.schedule);
   text += fmt::format("peak        {}; keeping all {}; no schedule below {}\n", exact_text(plan.replay.peak_bytes),
                       exact_text(plan.keep_all_peak_bytes), exact_text(plan.lower_bound_bytes));
+  if (plan.addresses)
+    text += fmt::format("addresses   {}; {} more than what is resident\n", exact_text(plan.addresses->height_bytes),
+                        exact_text(plan.addresses->height_bytes - plan.replay.peak_bytes));
   text += fmt::format("added cost  {} (+{:.4f} %); no schedule that fits adds less than {:.4f} %\n",
                       cost_text(list, plan.replay.added_cost), plan.percent(plan.replay.added_cost),
                       rounded_down(plan.percent(plan.lower_bound_cost)));
   text += fmt::format("recomputed  {} runs of {} ops; {} pages\n", counts.recomputed, counts.ops, counts.swapped);
+  if (list.link)
+    text += fmt::format("pages       ops wait {} for them (simulated); {} of host memory\n",
+                        cost_text(list, plan.replay.waited), exact_text(plan.replay.host_peak_bytes));
   return text + residents_text(list, plan) + decisions_text(list, remat::decisions_of(list, plan.schedule));
 }
 
@@ -162,6 +168,31 @@ std::string frontier_text(const StepPlanReport& report) {
                         std::string(static_cast<std::size_t>(std::lround(60 * std::min(1.0, share))), '#'));
   }
   return text;
+}
+
+/// Where copies of pages begin and end: positions of the schedule.
+Json pages_json(const OpSchedule& schedule) {
+  Json rows = Json::array();
+  for (const OpSchedule::Swap& swap : schedule.swaps)
+    rows.push_back({{"storage", swap.storage},
+                    {"after", swap.after},
+                    {"gone", swap.gone},
+                    {"back", swap.back},
+                    {"before", swap.before}});
+  return rows;
+}
+
+Json addresses_json(const remat::StepAddresses& addresses) {
+  Json rows = Json::array();
+  for (std::size_t i = 0; i < addresses.residencies.size(); ++i) {
+    const StepResidency& one = addresses.residencies[i];
+    rows.push_back({{"storage", one.storage < 0 ? Json() : Json(one.storage)},
+                    {"begin", one.begin},
+                    {"end", one.end},
+                    {"offset", addresses.offsets[i]},
+                    {"bytes", one.bytes}});
+  }
+  return rows;
 }
 
 Json decisions_json(const OpList& list, const OpSchedule& schedule) {
@@ -193,6 +224,15 @@ void add_plan(Json& json, const OpList& list, const StepPlan& plan) {
   json["lower_bound_percent"] = rounded_down(plan.percent(plan.lower_bound_cost));
   json["recomputed"] = counts.recomputed;
   json["swapped"] = counts.swapped;
+  if (list.link) {
+    json["waited_cost"] = list.to_units(plan.replay.waited);
+    json["host_peak_bytes"] = plan.replay.host_peak_bytes;
+    json["pages"] = pages_json(plan.schedule);
+  }
+  if (plan.addresses) {
+    json["packed_bytes"] = plan.addresses->height_bytes;
+    json["addresses"] = addresses_json(*plan.addresses);
+  }
   json["decisions"] = decisions_json(list, plan.schedule);
   json["schedule"] = plan.schedule.order;
 }

@@ -1,10 +1,13 @@
 set(TIDEMARK_REMAT_FILES
+  remat/addresses.cc
   remat/bound.cc
+  remat/copy_times.cc
   remat/decisions.cc
   remat/eviction.cc
   remat/exact.cc
   remat/exact_frontier.cc
   remat/improve.cc
+  remat/link_schedules.cc
   remat/plan.cc
   remat/problem.cc
   remat/profile.cc

@@ -327,13 +327,14 @@ bool Improver::repair(std::int64_t work) {
   // First straight down, then by changes that may make it a little worse.
   static_cast<void>(repair_to_fit(kMostRepairs));
   state_.mark();
-  while (state_.profile().overflow() > 0 && state_.profile().work() < begin + work) {
+  const auto spent = [&](int round) { return state_.profile().work() - begin + kRoundWork * round; };
+  for (int round = 0; state_.profile().overflow() > 0 && spent(round) < work; ++round) {
     const Bytes overflow = state_.profile().overflow();
     if (overflow < least) {
       least = overflow;
       lowest = state_.solution();
     }
-    const double done = static_cast<double>(state_.profile().work() - begin) / static_cast<double>(work);
+    const double done = static_cast<double>(spent(round)) / static_cast<double>(work);
     if (random_.below(2) == 0)
       ruin();
     else

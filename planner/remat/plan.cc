@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cassert>
+#include <limits>
 #include <optional>
 #include <utility>
 
 #include "planner/remat/bound.h"
 #include "planner/remat/exact_frontier.h"
+#include "planner/remat/link_schedules.h"
 #include "planner/remat/search.h"
 #include "planner/remat/state.h"
 
@@ -30,7 +32,34 @@ class StepPlanner::Known {
         limits_(limits),
         least_(least_peak(problem_)),
         keep_all_peak_(State(problem_, 0).profile().peak()),
-        exact_(problem_, limits.prove_small ? keep_all_peak_ : 0) {}
+        exact_(problem_, limits.prove_small && !list.link ? keep_all_peak_ : 0) {}
+
+  StepPlan answer(Bytes budget) { return limits_.addresses ? with_addresses(budget) : within(budget); }
+
+  /// Asks for less until what is lost between storages has room as well.
+  StepPlan with_addresses(Bytes budget) {
+    constexpr int kMostTries = 16;
+    StepPlan plan = within(budget);
+    Bytes lowest = std::numeric_limits<Bytes>::max();
+    for (int i = 0; i < kMostTries && plan.fits(); ++i) {
+      StepAddresses addresses = addresses_of(*problem_.list, plan.schedule, budget);
+      lowest = std::min(lowest, addresses.height_bytes);
+      if (addresses.height_bytes <= budget) {
+        const StepPlan asked = within(budget);  // what is known of the budget itself
+        plan.budget_bytes = budget;
+        plan.lower_bound_cost = asked.lower_bound_cost;
+        plan.status = judge(plan);
+        plan.addresses = std::move(addresses);
+        return plan;
+      }
+      plan = within(plan.replay.peak_bytes - std::max<Bytes>(1, (addresses.height_bytes - budget) / 2));
+    }
+    plan = within(budget);
+    if (!plan.fits()) return plan;
+    plan.status = PlanStatus::infeasible;
+    plan.smallest_known_peak = lowest;
+    return plan;
+  }
 
   StepPlan within(Bytes budget) {
     StepPlan plan{.budget_bytes = budget,
@@ -54,7 +83,11 @@ class StepPlanner::Known {
     const auto add = [&](Bytes peak, std::int64_t cost) { points.add({.peak_bytes = peak, .added_cost = cost}); };
     exact_.look_at_all();
     for (const ExactFrontier::Point& point : exact_.points()) add(point.peak_bytes, point.added_cost);
-    for (const Solution& solution : searched().all()) add(solution.peak_bytes, solution.added_cost);
+    if (problem_.list->link) {
+      for (const LinkSchedule& one : link_schedules()) add(one.peak_bytes, one.added_cost);
+    } else {
+      for (const Solution& solution : searched().all()) add(solution.peak_bytes, solution.added_cost);
+    }
     std::vector<FrontierPoint> frontier;
     for (const Solution& point : points.all())
       frontier.push_back({.peak_bytes = point.peak_bytes, .added_cost = point.added_cost});
@@ -62,6 +95,12 @@ class StepPlanner::Known {
   }
 
  private:
+  const std::vector<LinkSchedule>& link_schedules() {
+    if (!linked_)
+      linked_ = find_link_schedules(problem_, {.effort = limits_.effort, .should_stop = limits_.should_stop});
+    return *linked_;
+  }
+
   const Archive& searched() {
     if (!searched_)
       searched_ = find_schedules(problem_, {.effort = limits_.effort, .should_stop = limits_.should_stop});
@@ -90,6 +129,12 @@ class StepPlanner::Known {
 
   /// The cheapest of all that was found; of those that cost as little the lowest.
   void choose(StepPlan& plan) {
+    if (problem_.list->link) {
+      const auto& known = link_schedules();
+      const auto above = std::ranges::upper_bound(known, plan.budget_bytes, {}, &LinkSchedule::peak_bytes);
+      if (above != known.begin()) accept(plan, (above - 1)->schedule);
+      return;
+    }
     const Solution* found = searched().best_within(plan.budget_bytes);
     plan.smallest_known_peak = searched().all().front().peak_bytes;
     const ExactFrontier::Point* exact = exact_.cheapest_known(plan.budget_bytes);
@@ -103,6 +148,7 @@ class StepPlanner::Known {
   /// Of what is known where nothing fits. `first_look`: that is proven, and nobody needs a long search.
   Bytes smallest_peak(bool first_look) {
     Bytes peak = keep_all_peak_;
+    if (problem_.list->link) return std::min(peak, link_schedules().front().peak_bytes);
     if (!exact_.points().empty()) peak = std::min(peak, exact_.points().back().peak_bytes);
     if (first_look && !searched_ && !looked_at_)
       looked_at_ =
@@ -117,6 +163,7 @@ class StepPlanner::Known {
   Bytes keep_all_peak_;
   ExactFrontier exact_;
   std::optional<Archive> searched_, looked_at_;
+  std::optional<std::vector<LinkSchedule>> linked_;  ///< of a list with a link, in their place
 };
 
 StepPlanner::StepPlanner(const OpList& list, RecomputeRules rules, const PlanLimits& limits)
@@ -124,7 +171,7 @@ StepPlanner::StepPlanner(const OpList& list, RecomputeRules rules, const PlanLim
 StepPlanner::~StepPlanner() = default;
 
 StepPlan StepPlanner::within(Bytes budget) {
-  return known_->within(budget);
+  return known_->answer(budget);
 }
 
 std::vector<FrontierPoint> StepPlanner::frontier() {

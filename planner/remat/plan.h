@@ -3,20 +3,24 @@
 // added cost. Deterministic: same input, same answer, whatever the machine; bounded by counted work.
 //
 // Budgets can be compared: one search answers them all (search.h), so a lower budget's answer has no higher peak and no
-// lower cost, whether both are asked of one StepPlanner or each in a call of its own with the same limits.
+// lower cost, whether both are asked of one StepPlanner or each in a call of its own with the same limits. With
+// addresses that need not hold: what a schedule loses between its storages is known only once they are packed.
 
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "core/op_schedule.h"
+#include "planner/remat/addresses.h"
 
 namespace tidemark::remat {
 
 struct PlanLimits {
   double effort = 1;                  ///< more looks longer; > 0
   bool prove_small = true;            ///< small lists are solved exactly
+  bool addresses = false;             ///< what fits has addresses within the budget, not only bytes
   std::function<bool()> should_stop;  ///< asked now and then, by several threads; the answer is what was found so far
 };
 
@@ -31,13 +35,14 @@ struct StepPlan {
   PlanStatus status = PlanStatus::infeasible;
   bool proven = false;  ///< infeasible: no schedule has a peak that low
   Bytes budget_bytes = 0, keep_all_peak_bytes = 0;
-  Bytes lower_bound_bytes = 0;        ///< no schedule has a lower peak
-  std::int32_t lower_bound_op = 0;    ///< because of what this op touches and what must be there with it
-  Bytes smallest_known_peak = 0;      ///< of any schedule found
-  std::int64_t keep_all_cost = 0;     ///< in cost quanta, as all costs here
-  std::int64_t lower_bound_cost = 0;  ///< no schedule that fits adds less
-  OpSchedule schedule;                ///< where it fits
-  ScheduleReplay replay;              ///< the independent check of it
+  Bytes lower_bound_bytes = 0;             ///< no schedule has a lower peak
+  std::int32_t lower_bound_op = 0;         ///< because of what this op touches and what must be there with it
+  Bytes smallest_known_peak = 0;           ///< of any schedule found
+  std::int64_t keep_all_cost = 0;          ///< in cost quanta, as all costs here
+  std::int64_t lower_bound_cost = 0;       ///< no schedule that fits adds less
+  OpSchedule schedule;                     ///< where it fits
+  ScheduleReplay replay;                   ///< the independent check of it
+  std::optional<StepAddresses> addresses;  ///< where they were asked for and it fits
 
   [[nodiscard]] bool fits() const { return status != PlanStatus::infeasible; }
   [[nodiscard]] double percent(std::int64_t cost) const {

@@ -67,7 +67,7 @@ Problem::Problem(const OpList& list_, RecomputeRules rules_)
     page_in.push_back(row.page_in_cost);
     page_out.push_back(row.page_out_cost);
     const std::vector<std::int32_t>& writers = touches.writers[s];
-    changed[s] = writers.size() > 1 ? 1 : 0;
+    changed[s] = writers.size() + (touches.from_start[s] != 0 ? 1 : 0) > 1 ? 1 : 0;
     if (touches.from_start[s] == 0) {
       begin[s] = key_of(writers.front(), writers.front());
       if (writers.size() == 1) producer[s] = writers.front();
@@ -100,10 +100,27 @@ Problem::Problem(const OpList& list_, RecomputeRules rules_)
   for (std::size_t s = 0; s < count; ++s) {
     const Key hold = list_.storages[s].until_end ? end : hold_until[s];
     if (uses[s].empty() && hold == 0 && producer[s] < 0) bytes[s] = 0;
-    if (hold <= begin[s]) continue;
-    const auto place = std::ranges::lower_bound(uses[s], hold);
-    if (place == uses[s].end() || *place != hold) uses[s].insert(place, hold);
+    for (const Key held : {hold_until[s], hold}) {
+      if (held <= begin[s]) continue;
+      const auto place = std::ranges::lower_bound(uses[s], held);
+      if (place == uses[s].end() || *place != held) uses[s].insert(place, held);
+    }
   }
+}
+
+Key Problem::gone_from(std::int32_t storage, Key from) const {
+  const std::int32_t stage = stage_of(from);
+  std::int64_t over = stage_start[at(stage)] + out_time[at(storage)];
+  if (is_first_run(from)) over += cost[at(stage)];
+  const auto first = std::lower_bound(stage_start.begin() + stage + 1, stage_start.end(), over);
+  return stage_begin(static_cast<std::int32_t>(first - stage_start.begin()));
+}
+
+Key Problem::back_from(std::int32_t storage, Key use) const {
+  const std::int32_t stage = stage_of(use);
+  const std::int64_t latest = stage_start[at(stage)] - in_time[at(storage)];
+  const auto behind = std::upper_bound(stage_start.begin(), stage_start.begin() + stage + 1, latest);
+  return stage_begin(std::max(static_cast<std::int32_t>(behind - stage_start.begin()) - 1, 0));
 }
 
 std::int64_t Problem::total_cost() const {

@@ -79,11 +79,21 @@ struct Problem {
   std::vector<std::uint8_t> swappable;
   std::vector<std::uint8_t> changed;  ///< more than one version over the step
   std::vector<std::int64_t> page_in, page_out;
+  /// How long copies of pages take, and when ops begin with everything kept and nothing run again, which is when there
+  /// is least time for them. Empty: copies take no time (planner/remat/link_windows.h).
+  std::vector<std::int64_t> out_time, in_time;  // per storage
+  std::vector<std::int64_t> stage_start;        // per op
 
   [[nodiscard]] bool may_rerun(std::int32_t op, std::int32_t stage) const {
     const auto v = static_cast<std::size_t>(op);
     return rerun_from[v] <= stage && stage <= rerun_until[v];
   }
+  [[nodiscard]] bool has_windows() const { return !stage_start.empty(); }
+  /// Where a page out of what was last touched at `from` is over. REQUIRES: has_windows(). Ascends with `from`.
+  [[nodiscard]] Key gone_from(std::int32_t storage, Key from) const;
+  /// Where a page in for `use` has to begin; not behind the begin of its stage. REQUIRES: has_windows(). kStart:
+  /// nowhere late enough.
+  [[nodiscard]] Key back_from(std::int32_t storage, Key use) const;
   [[nodiscard]] std::int64_t total_cost() const;
 };
 

@@ -78,10 +78,13 @@ void State::rebuild_profile(Bytes budget) {
   std::vector<Bytes> bytes(keys.size() + 1);
   for (std::int32_t s = 0; s < p.storage_count; ++s) {
     const std::vector<Key>& starts = starts_[index(s)];
+    bytes[position(starts.front())] += p.bytes[index(s)];
     for (std::size_t i = 0; i < starts.size(); ++i) {
-      const Key end = last_use(uses_[index(s)], starts[i], i + 1 < starts.size() ? starts[i + 1] : kNever);
-      bytes[position(starts[i])] += p.bytes[index(s)];
-      bytes[position(end) + 1] -= p.bytes[index(s)];
+      const Key next = i + 1 < starts.size() ? starts[i + 1] : kNever;
+      const Absence gone = absence(s, last_use(uses_[index(s)], starts[i], next), next);
+      if (gone.lo >= gone.hi) continue;
+      bytes[position(gone.lo)] -= p.bytes[index(s)];
+      if (next != kNever) bytes[position(gone.hi)] += p.bytes[index(s)];
     }
   }
   Bytes sum = 0;
@@ -97,18 +100,42 @@ bool State::runs_at(Key key) const {
   return is_first_run(key) || std::ranges::binary_search(reruns_, key);
 }
 
+/// Between two starts, once it has been touched for the last time.
+State::Absence State::absence(std::int32_t storage, Key last_touch, Key next_start) const {
+  const Problem& p = *problem_;
+  const bool is_page = p.has_windows() && next_start != kNever && op_of(next_start) != p.producer[index(storage)];
+  if (!is_page) return {.lo = last_touch + 1, .hi = next_start};
+  return {.lo = p.gone_from(storage, last_touch), .hi = p.back_from(storage, next_start)};
+}
+
+void State::add(const Absence& absence, Bytes delta) {
+  if (absence.lo < absence.hi) profile_.add(absence.lo, absence.hi, delta);
+}
+
+/// What a start between two others changes: `bytes` of its storage, or less that where it is taken back.
+void State::add_for_start(std::int32_t storage, Key key, Key previous, Key limit, Bytes bytes) {
+  const std::vector<Key>& uses = uses_[index(storage)];
+  const Key end = last_use(uses, previous, limit);
+  const Absence gap = absence(storage, last_use(uses, previous, key), key);
+  if (end >= key) {
+    add(gap, -bytes);
+    return;
+  }
+  // Nothing used it behind the key: the stay is new.
+  const Absence before = absence(storage, end, limit);
+  const Key until = std::min(absence(storage, key, limit).lo, before.hi);
+  if (gap.lo == before.lo && gap.lo < gap.hi && gap.hi <= until) {
+    add({.lo = gap.hi, .hi = until}, bytes);
+  } else {
+    add({.lo = before.lo, .hi = until}, bytes);
+    add(gap, -bytes);
+  }
+}
+
 void State::insert_start(std::int32_t storage, Key key) {
   std::vector<Key>& starts = starts_[index(storage)];
   const auto next = std::ranges::lower_bound(starts, key);
-  const Key limit = next == starts.end() ? kNever : *next;
-  const Key previous = *(next - 1);
-  const std::vector<Key>& uses = uses_[index(storage)];
-  const Key end = last_use(uses, previous, limit);
-  const Bytes bytes = problem_->bytes[index(storage)];
-  if (end >= key)
-    profile_.add(last_use(uses, previous, key) + 1, key, -bytes);
-  else
-    profile_.add(key, key + 1, bytes);
+  add_for_start(storage, key, *(next - 1), next == starts.end() ? kNever : *next, problem_->bytes[index(storage)]);
   starts.insert(next, key);
 }
 
@@ -118,30 +145,28 @@ void State::erase_start(std::int32_t storage, Key key) {
   assert(place != starts.end() && *place == key && place != starts.begin());
   const Key previous = *(place - 1);
   const auto next = starts.erase(place);
+  add_for_start(storage, key, previous, next == starts.end() ? kNever : *next, -problem_->bytes[index(storage)]);
+}
+
+/// What a use changes that is not in `uses_` now.
+void State::add_for_use(std::int32_t storage, Key key, Bytes bytes) {
+  const std::vector<Key>& starts = starts_[index(storage)];
+  const auto next = std::ranges::upper_bound(starts, key);
   const Key limit = next == starts.end() ? kNever : *next;
-  const std::vector<Key>& uses = uses_[index(storage)];
-  const Key end = last_use(uses, previous, limit);
-  const Bytes bytes = problem_->bytes[index(storage)];
-  if (end >= key)
-    profile_.add(last_use(uses, previous, key) + 1, key, bytes);
-  else
-    profile_.add(key, key + 1, -bytes);
+  const Key end = last_use(uses_[index(storage)], *(next - 1), limit);
+  if (key <= end) return;
+  const Absence before = absence(storage, end, limit);
+  add({.lo = before.lo, .hi = std::min(absence(storage, key, limit).lo, before.hi)}, bytes);
 }
 
 void State::insert_use(std::int32_t storage, Key key) {
-  const std::vector<Key>& starts = starts_[index(storage)];
-  const auto next = std::ranges::upper_bound(starts, key);
-  const Key end = last_use(uses_[index(storage)], *(next - 1), next == starts.end() ? kNever : *next);
-  if (key > end) profile_.add(end + 1, key + 1, problem_->bytes[index(storage)]);
+  add_for_use(storage, key, problem_->bytes[index(storage)]);
   insert_sorted(uses_[index(storage)], key);
 }
 
 void State::erase_use(std::int32_t storage, Key key) {
   erase_sorted(uses_[index(storage)], key);
-  const std::vector<Key>& starts = starts_[index(storage)];
-  const auto next = std::ranges::upper_bound(starts, key);
-  const Key end = last_use(uses_[index(storage)], *(next - 1), next == starts.end() ? kNever : *next);
-  if (key > end) profile_.add(end + 1, key + 1, -problem_->bytes[index(storage)]);
+  add_for_use(storage, key, -problem_->bytes[index(storage)]);
 }
 
 /// What is in memory between two runs, just before the run behind `key`.
@@ -151,11 +176,13 @@ Bytes State::bytes_between(Key key) const {
   const std::int32_t op = op_of(next);
   Bytes bytes = profile_.at(next) - p.transient[index(op)];
   const auto subtract = [&](std::int32_t s) {
+    // Where pages take time, a page in begins with the stage, if not before.
+    if (p.has_windows() && p.producer[index(s)] != op && p.begin[index(s)] != next) return;
     const auto& starts = starts_[index(s)];
     if (std::ranges::binary_search(starts, next)) bytes -= p.bytes[index(s)];
   };
   for (const std::int32_t s : p.writes[op]) subtract(s);
-  if (!swaps_.empty())
+  if (!swaps_.empty() && !p.has_windows())
     for (const std::int32_t s : p.reads[op])
       if (!std::ranges::binary_search(p.writes[op], s)) subtract(s);
   return bytes;
@@ -292,7 +319,11 @@ OpSchedule schedule_of(const Problem& problem, const Solution& solution) {
     const auto use = std::ranges::lower_bound(uses, swap.use);
     const auto start = std::ranges::lower_bound(starts, swap.use);
     const Key from = std::max(*(start - 1), use == uses.begin() ? Key{0} : *(use - 1));
-    schedule.swaps.push_back({.storage = swap.storage, .after = position(from), .before = position(swap.use)});
+    OpSchedule::Swap& row = schedule.swaps.emplace_back(
+        OpSchedule::Swap{.storage = swap.storage, .after = position(from), .before = position(swap.use)});
+    if (!problem.has_windows()) continue;
+    row.back = std::max(position(problem.back_from(swap.storage, swap.use)), row.after + 1);
+    row.gone = std::min(position(problem.gone_from(swap.storage, from)), row.back);
   }
   return schedule;
 }

@@ -3,7 +3,7 @@
 // date with every change, the memory profile and the cost. Every change can be taken back.
 //
 // A storage has *starts* (runs of its writer, pages in, or its one begin) and *uses* (runs that read it, pins). It is
-// resident from each start to the last use before the next start.
+// resident from each start to the last use before the next start; where pages take time, also while they are copied.
 
 #include <cstdint>
 #include <vector>
@@ -76,6 +76,14 @@ class State {
     Key key = 0;
   };
   static std::size_t index(std::int32_t i) { return static_cast<std::size_t>(i); }
+  /// A storage is not in memory at lo <= key < hi; lo >= hi: it is there all the time.
+  struct Absence {
+    Key lo = 0, hi = 0;
+  };
+  [[nodiscard]] Absence absence(std::int32_t storage, Key last_touch, Key next_start) const;
+  void add(const Absence& absence, Bytes delta);
+  void add_for_start(std::int32_t storage, Key key, Key previous, Key limit, Bytes bytes);
+  void add_for_use(std::int32_t storage, Key key, Bytes bytes);
   void rebuild(const Solution& solution, Bytes budget);
   void rebuild_profile(Bytes budget);
   void do_insert_rerun(Key key);

@@ -67,6 +67,26 @@ TEST(ImportOpList, Json) {
   EXPECT_EQ(list.ops[1].recompute, OpList::Recompute::random);
 }
 
+TEST(ImportOpList, JsonWithALink) {
+  const std::string text = with(
+      with(kJson, R"("cost_unit": "ns",)",
+           R"("cost_unit": "ns", "link": {"out_bytes_per_second": 2e9, "in_bytes_per_second": 1e9, "latency_ns": 10,
+              "host_bytes": 99},)"),
+      R"("bytes": 8,)", R"("bytes": 8, "swappable": false,)");
+  const OpList list = read_op_list(text, "f", StepObjective::time).value();
+  ASSERT_TRUE(list.link.has_value());
+  EXPECT_EQ(list.link->host_bytes, 99);
+  EXPECT_FALSE(list.storages[0].swappable);
+  EXPECT_TRUE(list.storages[1].swappable);  // its 32 B take 10 + 16 ns out, 10 + 32 ns in
+  EXPECT_NEAR(list.to_units(list.storages[1].page_out_time), 26, 1e-9);
+  EXPECT_NEAR(list.to_units(list.storages[1].page_in_time), 42, 1e-9);
+  EXPECT_EQ(list.storages[1].page_in_cost, 0);
+  EXPECT_NEAR(list.to_units(list.storages[2].page_in_cost), 5, 1e-9);
+  EXPECT_NE(message(with(text, "\"ns\"", "\"one\"")).find("f: /link: a link takes time"), std::string::npos);
+  EXPECT_NE(message(with(text, "2e9", "0")).find("f: /link/out_bytes_per_second"), std::string::npos);
+  EXPECT_NE(message(with(text, "\"in_bytes_per_second\": 1e9,", "")).find("in_bytes_per_second"), std::string::npos);
+}
+
 TEST(ImportOpList, WrongTextsSayWhere) {
   EXPECT_EQ(message("hello\n"), "f:1: the line begins with 'hello'; it must be G, N or E");
   EXPECT_NE(message("").find("f:1: there is no line `G nodes edges`"), std::string::npos);

@@ -77,6 +77,20 @@ inline OpList::Storage random_row(std::mt19937_64& random, std::int32_t most_byt
   return row;
 }
 
+/// The same with a link: pages take time, and ops lose a little to each.
+inline OpList with_link(OpList list, std::uint64_t seed, std::int32_t most_time) {
+  std::mt19937_64 random(seed * 31 + 7);
+  list.cost_unit = OpList::CostUnit::ns;
+  list.link.emplace();
+  for (OpList::Storage& row : list.storages) {
+    row.page_out_time = draw(random, most_time + 1);
+    row.page_in_time = draw(random, most_time + 1);
+    row.page_out_cost = std::min<std::int64_t>(row.page_out_cost, 1);
+    row.page_in_cost = std::min<std::int64_t>(row.page_in_cost, 1);
+  }
+  return list;
+}
+
 /// A chain of layers with some skips, and the way back over the same edges.
 inline OpList forward_and_back(std::uint64_t seed, std::int32_t layers, bool pages) {
   std::mt19937_64 random(seed * 77 + 5);
@@ -127,6 +141,50 @@ inline OpList layered_list(std::uint64_t seed, const LayeredShape& shape) {
     sort_once_each(op.reads);
     list.ops.push_back(std::move(op));
   }
+  return list;
+}
+
+/// Once it is full, memory stays full for so many ops: two storages go, one or two take their bytes, wherever those
+/// were.
+inline OpList always_full(std::uint64_t seed, std::int32_t ops) {
+  std::mt19937_64 random(seed);
+  OpList list{.name = "full"};
+  std::vector<std::int32_t> alive;
+  const auto add = [&](OpList::Op& op, Bytes bytes) {
+    alive.push_back(static_cast<std::int32_t>(list.storages.size()));
+    op.writes.push_back(alive.back());
+    list.storages.push_back({.name = "s",
+                             .bytes = bytes,
+                             .swappable = true,
+                             .page_out_cost = draw(random, 6),
+                             .page_in_cost = draw(random, 6)});
+  };
+  const auto leave = [&](OpList::Op& op) {
+    const auto old = static_cast<std::int32_t>(alive.size() - op.writes.size());
+    if (old == 0) return Bytes{0};
+    const auto one = alive.begin() + draw(random, old);
+    op.reads.push_back(*one);
+    alive.erase(one);
+    return list.storages[static_cast<std::size_t>(op.reads.back())].bytes;
+  };
+  OpList::Op op;
+  for (int i = 0; i < 6; ++i) {
+    op = {.name = "in", .cost = 1};
+    add(op, 2 + draw(random, 4));
+    list.ops.push_back(std::move(op));
+  }
+  op = {.name = "o", .cost = 1};
+  for (std::int32_t v = 1; v < ops; ++v) {
+    const Bytes room = leave(op) + leave(op);
+    std::ranges::sort(op.reads);
+    list.ops.push_back(std::move(op));
+    op = {.name = "o", .cost = 1 + draw(random, 9)};
+    const Bytes first = room < 2 || draw(random, 3) == 0 ? room : 1 + draw(random, static_cast<std::int32_t>(room) - 1);
+    add(op, first);
+    if (first < room) add(op, room - first);
+  }
+  list.ops.push_back(std::move(op));
+  for (const std::int32_t s : alive) list.ops.push_back({.name = "out", .cost = 1, .reads = {s}});
   return list;
 }
 

@@ -24,6 +24,10 @@ void expect_agrees(const OpList& list, const State& state) {
   Bytes overflow = 0;
   for (const Bytes bytes : replay.profile) overflow += std::max<Bytes>(0, bytes - state.profile().budget());
   EXPECT_EQ(state.profile().overflow(), overflow);
+  std::vector<Bytes> sum(replay.profile.size());
+  for (const StepResidency& one : residencies_of(list, schedule_of(state.problem(), solution)))
+    for (std::int32_t p = one.begin; p < one.end; ++p) sum[static_cast<std::size_t>(p)] += one.bytes;
+  EXPECT_EQ(sum, replay.profile);
 }
 
 /// One random change, if there is one to make.
@@ -50,10 +54,30 @@ void change(State& state, std::mt19937_64& random) {
   if (state.may_swap(swap)) state.insert_swap(swap);
 }
 
+/// Pages take time, as the search sees it: each as if it had the link to itself.
+Problem with_windows(const OpList& list) {
+  Problem problem(list);
+  for (const OpList::Storage& row : list.storages) {
+    problem.out_time.push_back(row.page_out_time);
+    problem.in_time.push_back(row.page_in_time);
+  }
+  std::int64_t start = 0;
+  for (const std::int64_t cost : problem.cost) {
+    problem.stage_start.push_back(start);
+    start += cost;
+  }
+  return problem;
+}
+
 TEST(RematState, AgreesWithTheCheckAfterEveryChange) {
-  for (std::uint64_t seed = 0; seed < 150; ++seed) {
-    const OpList list = random_list(seed, {.ops = 6 + static_cast<int>(seed % 20), .pages = seed % 2 == 0});
-    const Problem problem(list);
+  for (std::uint64_t seed = 0; seed < 225; ++seed) {
+    OpList list = random_list(seed, {.ops = 6 + static_cast<int>(seed % 20), .pages = seed % 2 == 0 || seed >= 150});
+    const bool windows = seed >= 150;
+    if (windows) {
+      list = testing::with_link(std::move(list), seed, 25);
+      list.link.reset();  // what is waited for is not the state's
+    }
+    const Problem problem = windows ? with_windows(list) : Problem(list);
     State state(problem, 12);
     std::mt19937_64 random(seed);
     expect_agrees(list, state);

@@ -1,0 +1,110 @@
+#include "planner/remat/copy_times.h"
+
+#include <algorithm>
+#include <numeric>
+#include <tuple>
+
+namespace tidemark::remat {
+namespace {
+
+std::size_t at(std::int32_t i) {
+  return static_cast<std::size_t>(i);
+}
+
+class CopyTimes {
+ public:
+  CopyTimes(const OpList& list, OpSchedule schedule, Bytes limit)
+      : list_(list), schedule_(std::move(schedule)), limit_(limit), begin_(schedule_.order.size() + 1) {
+    for (OpSchedule::Swap& swap : schedule_.swaps) {
+      swap.gone = swap.after + 1;
+      swap.back = swap.before;
+    }
+    live_ = replay_schedule(list, schedule_, {.random = true, .collective = true}).profile;
+    const std::vector<std::uint8_t> changed = changed_storages(list);
+    for (std::size_t i = 0; i < schedule_.swaps.size(); ++i) {
+      const std::int32_t s = schedule_.swaps[i].storage;
+      const bool first = i == 0 || schedule_.swaps[i - 1].storage != s;
+      out_time_.push_back(first || changed[at(s)] != 0 ? list.storages[at(s)].page_out_time : 0);
+    }
+  }
+
+  OpSchedule run() {
+    let_go();
+    take_back();
+    return std::move(schedule_);
+  }
+
+ private:
+  [[nodiscard]] Bytes bytes_of(std::size_t i) const { return list_.storages[at(schedule_.swaps[i].storage)].bytes; }
+
+  /// Pages out, first come first served: each is gone once it is over, or where its room is needed.
+  void let_go() {
+    const std::vector<std::size_t> ready =
+        sorted([](const OpSchedule::Swap& s) { return std::tuple(s.after, s.before); });
+    std::vector<std::int64_t> over(ready.size());  // by place in `ready`
+    std::vector<std::size_t> due(live_.size());    // how many of `ready` are over when an op begins, whatever it takes
+    for (std::size_t i = 0; i < ready.size(); ++i) due[at(schedule_.swaps[ready[i]].before)] = i + 1;
+    std::size_t seen = 0, gone = 0;
+    std::int64_t now = 0, link_free = 0;
+    Bytes held = 0;
+    for (std::int32_t p = 0; at(p) < live_.size(); ++p) {
+      while (gone < seen && (over[gone] <= now || live_[at(p)] + held > limit_ || gone < due[at(p)])) {
+        OpSchedule::Swap& swap = schedule_.swaps[ready[gone]];
+        held -= bytes_of(ready[gone]);
+        now = std::max(now, over[gone]);
+        swap.gone = p;
+        ++gone;
+      }
+      live_[at(p)] += held;
+      begin_[at(p)] = now;
+      now += list_.ops[at(schedule_.order[at(p)])].cost;
+      for (; seen < ready.size() && schedule_.swaps[ready[seen]].after == p; ++seen) {
+        link_free = std::max(link_free, now) + out_time_[ready[seen]];
+        over[seen] = link_free;
+        held += bytes_of(ready[seen]);
+      }
+    }
+    begin_.back() = now;
+  }
+
+  /// Pages in, from the last that is needed backwards.
+  void take_back() {
+    const std::vector<std::size_t> needed =
+        sorted([](const OpSchedule::Swap& s) { return std::tuple(s.before, s.storage); });
+    std::int64_t link_free = begin_.back();
+    for (auto place = needed.rbegin(); place != needed.rend(); ++place) {
+      OpSchedule::Swap& swap = schedule_.swaps[*place];
+      const Bytes bytes = bytes_of(*place);
+      const std::int64_t latest =
+          std::min(begin_[at(swap.before)], link_free) - list_.storages[at(swap.storage)].page_in_time;
+      while (swap.back > swap.gone && begin_[at(swap.back)] > latest && live_[at(swap.back - 1)] + bytes <= limit_) {
+        --swap.back;
+        live_[at(swap.back)] += bytes;
+      }
+      link_free = std::min(link_free, std::max(latest, begin_[at(swap.back)]));
+    }
+  }
+
+  template <class Key>
+  [[nodiscard]] std::vector<std::size_t> sorted(Key key) const {
+    std::vector<std::size_t> order(schedule_.swaps.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::ranges::stable_sort(order, {}, [&](std::size_t i) { return key(schedule_.swaps[i]); });
+    return order;
+  }
+
+  const OpList& list_;
+  OpSchedule schedule_;
+  const Bytes limit_;
+  std::vector<Bytes> live_;             ///< per position
+  std::vector<std::int64_t> begin_;     ///< per position: when it runs, all pages in being in time; and the end
+  std::vector<std::int64_t> out_time_;  ///< per page
+};
+
+}  // namespace
+
+OpSchedule time_copies(const OpList& list, OpSchedule schedule, Bytes limit) {
+  return CopyTimes(list, std::move(schedule), limit).run();
+}
+
+}  // namespace tidemark::remat

@@ -1,0 +1,142 @@
+#include "planner/remat/link_schedules.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <limits>
+#include <numeric>
+#include <tuple>
+
+#include "planner/decision/load_tree.h"
+#include "planner/parallel.h"
+#include "planner/remat/copy_times.h"
+#include "planner/remat/state.h"
+
+namespace tidemark::remat {
+namespace {
+
+std::size_t at(std::int32_t i) {
+  return static_cast<std::size_t>(i);
+}
+
+/// How a search sees the link.
+struct View {
+  double stretch = 0;  ///< of what copies take; 0: they take no time
+  double price = 0;    ///< of time on the link, in costs of ops
+};
+/// Ops that stop for every copy; then copies beside them, from an idle link to one that is taken half of the time.
+constexpr View kViews[] = {{.stretch = 0, .price = 1},
+                           {.stretch = 1, .price = 0.01},
+                           {.stretch = 1, .price = 0.2},
+                           {.stretch = 2, .price = 0.05}};
+constexpr double kEffortOfView = 0.4;
+
+/// Room above a schedule's own peak that its pages are timed in as well.
+constexpr double kRooms[] = {1, 1.005, 1.02, 1.05, 1.1, 1.2, 1.4};
+constexpr double kTimingWork = 5e7;  // positions and touches looked at, for all schedules of a view together
+
+Problem as_seen(const Problem& problem, const View& view) {
+  Problem seen = problem;
+  const OpList& list = *problem.list;
+  for (std::size_t s = 0; s < list.storages.size(); ++s) {
+    const auto time = [&](std::int64_t alone, double share) {
+      return std::llround(static_cast<double>(alone) * share);
+    };
+    seen.page_out[s] += time(list.storages[s].page_out_time, view.price);
+    seen.page_in[s] += time(list.storages[s].page_in_time, view.price);
+    if (view.stretch == 0) continue;
+    seen.out_time.push_back(time(list.storages[s].page_out_time, view.stretch));
+    seen.in_time.push_back(time(list.storages[s].page_in_time, view.stretch));
+  }
+  if (view.stretch == 0) return seen;
+  seen.stage_start.resize(problem.cost.size());
+  std::exclusive_scan(problem.cost.begin(), problem.cost.end(), seen.stage_start.begin(), std::int64_t{0});
+  return seen;
+}
+
+/// Leaves as many storages swappable as host memory holds if all of them are out from their first touch to their last:
+/// those first that cost most to compute again.
+void fit_host(Problem& problem) {
+  const Bytes host = problem.list->link->host_bytes;
+  const auto cost_per_byte = [&](std::int32_t s) {
+    const std::int32_t v = problem.producer[at(s)];
+    if (v < 0 || problem.rerun_until[at(v)] < 0) return std::numeric_limits<double>::infinity();
+    return static_cast<double>(problem.cost[at(v)]) / static_cast<double>(std::max<Bytes>(problem.bytes[at(s)], 1));
+  };
+  std::vector<std::int32_t> order;
+  for (std::int32_t s = 0; s < problem.storage_count; ++s)
+    if (problem.swappable[at(s)] != 0) order.push_back(s);
+  std::ranges::stable_sort(order, std::greater<>(), cost_per_byte);
+  LoadTree load(std::vector<Bytes>(at(problem.op_count), 0));
+  for (const std::int32_t s : order) {
+    const std::vector<Key>& uses = problem.uses[at(s)];
+    const std::int32_t first = stage_of(problem.begin[at(s)]);
+    const std::int32_t end = uses.empty() ? first : stage_of(uses.back()) + 1;
+    const Bytes bytes = problem.bytes[at(s)];
+    if (bytes > host || load.max(first, end) > host - bytes)
+      problem.swappable[at(s)] = 0;
+    else
+      load.add(first, end, bytes);
+  }
+}
+
+/// Those that others make useless are dropped.
+std::vector<LinkSchedule> best_of(std::vector<LinkSchedule> all) {
+  std::ranges::stable_sort(all, {}, [](const LinkSchedule& one) { return std::tuple(one.peak_bytes, one.added_cost); });
+  std::vector<LinkSchedule> best;
+  for (LinkSchedule& one : all)
+    if (best.empty() || one.added_cost < best.back().added_cost) best.push_back(std::move(one));
+  return best;
+}
+
+/// A schedule in the room of its own peak and in more, until nothing waits.
+std::vector<LinkSchedule> timed(const Problem& problem, const Solution& solution) {
+  const OpList& list = *problem.list;
+  OpSchedule untimed = schedule_of(problem, solution);
+  for (OpSchedule::Swap& swap : untimed.swaps)
+    swap = {.storage = swap.storage, .after = swap.after, .before = swap.before};
+  const Bytes peak = replay_schedule(list, untimed, problem.rules).peak_bytes;
+  std::vector<LinkSchedule> found;
+  for (const double room : kRooms) {
+    const auto limit = static_cast<Bytes>(std::ceil(static_cast<double>(peak) * room));
+    OpSchedule schedule = untimed.swaps.empty() ? untimed : time_copies(list, untimed, std::max(limit, peak));
+    const ScheduleReplay replay = replay_schedule(list, schedule, problem.rules);
+    if (!replay.fault.empty()) return {};
+    found.push_back(
+        {.peak_bytes = replay.peak_bytes, .added_cost = replay.added_cost, .schedule = std::move(schedule)});
+    if (replay.waited == 0) break;
+  }
+  return found;
+}
+
+/// Of many, so many that timing them takes no longer than finding them; the lowest and the highest are among them.
+std::vector<Solution> some_of(const std::vector<Solution>& all, std::int32_t ops) {
+  const auto most = static_cast<std::size_t>(
+      std::max(20.0, kTimingWork / static_cast<double>(std::size(kRooms)) / std::max(1.0, static_cast<double>(ops))));
+  if (all.size() <= most) return all;
+  std::vector<Solution> some;
+  for (std::size_t i = 0; i < most; ++i) some.push_back(all[i * (all.size() - 1) / (most - 1)]);
+  return some;
+}
+
+}  // namespace
+
+std::vector<LinkSchedule> find_link_schedules(const Problem& problem, const SearchLimits& limits) {
+  Problem offered = problem;
+  fit_host(offered);
+  SearchLimits limits_of_view = limits;
+  limits_of_view.effort *= kEffortOfView;
+  std::vector<LinkSchedule> found;
+  for (const View& view : kViews) {
+    const Problem seen = as_seen(offered, view);
+    const Archive archive = find_schedules(seen, limits_of_view);
+    const std::vector<Solution> solutions = some_of(archive.all(), problem.op_count);
+    std::vector<std::vector<LinkSchedule>> of_solution(solutions.size());
+    parallel_for_each(0, solutions.size(), [&](std::size_t i) { of_solution[i] = timed(seen, solutions[i]); });
+    for (std::vector<LinkSchedule>& schedules : of_solution) std::ranges::move(schedules, std::back_inserter(found));
+    found = best_of(std::move(found));
+  }
+  return found;
+}
+
+}  // namespace tidemark::remat

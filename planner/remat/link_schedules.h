@@ -1,0 +1,29 @@
+#pragma once
+// Schedules of a step whose pages go over a link beside its ops (OpList::link), for every budget.
+//
+// The search knows a page by its cost and by the room it takes while it is copied, as if it had the link to itself; it
+// is asked several times, with the link priced and stretched differently, since what a page costs depends on which
+// others there are. Every schedule found is then timed for real, in the room of its own peak and in more, and priced by
+// core/op_schedule.h, so that the answers are exact although the search is not. What may be paged at all is chosen so
+// that host memory holds it whatever the search does. No budget is asked for: see search.h.
+
+#include <cstdint>
+#include <vector>
+
+#include "core/op_schedule.h"
+#include "planner/remat/problem.h"
+#include "planner/remat/search.h"
+
+namespace tidemark::remat {
+
+struct LinkSchedule {
+  Bytes peak_bytes = 0;
+  std::int64_t added_cost = 0;  ///< with what ops wait for pages
+  OpSchedule schedule;
+};
+
+/// None of them is both lower and cheaper than another; ascending peaks, descending costs. REQUIRES: the problem's list
+/// has a link.
+[[nodiscard]] std::vector<LinkSchedule> find_link_schedules(const Problem& problem, const SearchLimits& limits);
+
+}  // namespace tidemark::remat
