@@ -3,12 +3,14 @@
 import contextlib
 import gc
 import hashlib
+import pathlib
 
 import model as example
 import pytest
 import tidemark
 import torch
 from tidemark import allocator
+from tidemark.requirements import SERIES, check_torch
 from torch import nn
 
 from models import ResNet, transformer
@@ -115,13 +117,21 @@ def test_wrong_device_is_refused():
         tidemark.plan(tidemark.capture(*transformer(layers=1)), "1GiB", device="cuda")
 
 
-@pytest.mark.parametrize("version", ["1.13.1", "2.3.0", "0.4", "unknown"])
-def test_an_old_pytorch_is_refused(version):
-    from tidemark.requirements import check_torch
-
-    with pytest.raises(ImportError, match="needs PyTorch 2.4 or later"):
+@pytest.mark.parametrize("version", ["1.13.1", "2.4.1", "2.6.0", "0.4", "unknown"])
+def test_another_pytorch_is_refused(version):
+    with pytest.raises(ImportError, match=f"needs PyTorch 2.5, and this is {version}"):
         check_torch(version)
-    check_torch(torch.__version__)
+    with pytest.raises(ImportError, match="was built for PyTorch 2.5.0, and this is 2.5.1; install it again"):
+        check_torch("2.5.1", "2.5.0")
+    check_torch("2.5.1+cu124", "2.5.1+cpu")
+    check_torch(torch.__version__, tidemark.library.torch_built_for())
+
+
+def test_pip_and_cmake_are_told_the_same_pytorch():
+    package = pathlib.Path(__file__).resolve().parents[2] / "integrations" / "pytorch"
+    major, minor = SERIES
+    assert f'"torch>={major}.{minor},<{major}.{minor + 1}"' in (package / "pyproject.toml").read_text()
+    assert f'MATCHES "^{major}\\\\.{minor}\\\\."' in (package / "CMakeLists.txt").read_text()
 
 
 def test_a_plan_that_keeps_everything_allocates_nothing_of_its_own():

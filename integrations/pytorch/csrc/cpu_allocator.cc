@@ -4,12 +4,15 @@
 // Memory that PyTorch took before goes back to where it came from: every block remembers who frees it. Once installed,
 // the allocator serves until the process ends.
 //
+// A forked process, as a worker of a DataLoader, goes on with an allocator and memory of its own (device/host_arena.h).
+//
 // Called from Python through ctypes, hence C functions. Thread rule: any thread; installing and removing while nobody
 // allocates.
 
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
 #include <c10/util/Exception.h>
+#include <pthread.h>
 #include <tidemark/tidemark.h>
 
 #include <algorithm>
@@ -48,7 +51,14 @@ void write_owner_name(void*, std::uint32_t owner, char* name, std::size_t capaci
   std::snprintf(name, capacity, "%s", owner < names.size() ? names[owner].c_str() : "unknown");
 }
 
+/// Held by who allocates or releases, and during a fork: the child must not find the allocator in the middle of that.
+std::mutex& no_fork() {
+  static auto* instance = new std::mutex;  // asked for until the very end of the process
+  return *instance;
+}
+
 void release(void* pointer) {
+  const std::lock_guard lock(no_fork());
   phase_bytes().released(pointer);
   // A block that is not live is a fault of PyTorch's, which the allocator survives.
   (void)tidemark_allocator_release(allocator, reinterpret_cast<tidemark_address>(pointer), nullptr);
@@ -59,6 +69,7 @@ struct CpuAllocator final : c10::Allocator {
     if (bytes == 0) return {nullptr, nullptr, &release_nothing, c10::Device(c10::DeviceType::CPU)};
     tidemark_address address = 0;
     tidemark_error* error = nullptr;
+    const std::lock_guard lock(no_fork());
     const auto status =
         tidemark_allocator_allocate(allocator, static_cast<std::int64_t>(bytes), 0, current_owner, &address, &error);
     if (status != TIDEMARK_STATUS_OK) {
@@ -103,6 +114,7 @@ __attribute__((visibility("default"))) tidemark_allocator* tidemark_torch_instal
       tidemark_allocator_options options{};
       options.struct_size = sizeof(options);
       options.owner_name = &write_owner_name;
+      pthread_atfork([] { no_fork().lock(); }, [] { no_fork().unlock(); }, [] { no_fork().unlock(); });
       (void)tidemark_allocator_create(device, &options, &allocator, &error);
     }
   }

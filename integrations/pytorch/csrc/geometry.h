@@ -14,11 +14,30 @@ namespace tidemark_torch {
   return tensor.key_set().has(c10::DispatchKey::Python);
 }
 
-/// Whether a tensor is a storage and a place in it, and nothing else: no sparse tensor, no subclass. Only of such a
-/// tensor another can be made over the same bytes.
+/// Whether a tensor is a storage and a place in it, and nothing else: no sparse or nested tensor, no subclass. Only of
+/// such a tensor another can be made over the same bytes.
 [[nodiscard]] inline bool is_plain(const at::Tensor& tensor) {
-  return tensor.has_storage() && tensor.layout() == at::kStrided && !has_python_kernels(tensor);
+  return tensor.has_storage() && tensor.layout() == at::kStrided && !tensor.is_nested() && !has_python_kernels(tensor);
 }
+
+/// How often the bytes behind a tensor had been changed in place, as autograd counts: views share the counter, and it
+/// outlives them. Keeps no bytes.
+class VersionSeen {
+ public:
+  VersionSeen() = default;
+  explicit VersionSeen(const at::Tensor& tensor) {
+    if (tensor.is_inference()) return;  // is not counted
+    counter_ = tensor.unsafeGetTensorImpl()->version_counter();
+    seen_ = counter_.current_version();
+  }
+  [[nodiscard]] std::uint32_t seen() const { return seen_; }
+  [[nodiscard]] std::uint32_t now() const { return counter_.enabled() ? counter_.current_version() : 0; }
+  [[nodiscard]] bool is_current() const { return now() == seen_; }
+
+ private:
+  c10::VariableVersion counter_{c10::VariableVersion::DISABLED};
+  std::uint32_t seen_ = 0;
+};
 
 struct Geometry {
   c10::DimVector sizes;

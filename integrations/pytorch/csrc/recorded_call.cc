@@ -22,15 +22,11 @@ at::Tensor without_history(const at::Tensor& tensor) {
   return tensor.grad_fn() == nullptr && !tensor.is_inference() ? tensor : tensor.detach();
 }
 
-std::uint32_t version_of(const at::Tensor& tensor) {
-  return tensor.is_inference() ? 0 : static_cast<std::uint32_t>(tensor._version());
-}
-
 Source source_of(const at::Tensor& tensor, const StorageOf& storage_of) {
   const int storage = storage_of(tensor);
-  if (storage != kNone) return {storage, Geometry::of(tensor), {}, 0};
+  if (storage != kNone) return {storage, Geometry::of(tensor), {}, VersionSeen(tensor)};
   auto held = without_history(tensor);
-  const auto version = version_of(held);
+  const VersionSeen version(held);
   return {kNone, {}, std::move(held), version};
 }
 
@@ -51,13 +47,7 @@ Argument argument_of(const c10::IValue& value, const StorageOf& storage_of) {
 
 at::Tensor tensor_of(const Source& source, const FindStorage& find) {
   if (source.storage != kNone) return source.geometry.over(find(source.storage));
-  if (version_of(source.held) != source.version) {
-    std::ostringstream text;
-    text << "a tensor of shape " << source.held.sizes()
-         << " from which the plan rebuilds activations was changed in place between forward and backward; step the "
-            "optimizer after backward, or plan without recomputation";
-    throw Error(text.str());
-  }
+  check_source(source, source.held.sizes());
   return source.held;
 }
 
@@ -90,50 +80,74 @@ at::Generator generator_of(const torch::jit::Stack& stack, std::size_t count) {
   return at::globalContext().defaultGenerator(device);
 }
 
-std::vector<std::uint8_t> state_of(at::Generator& generator) {
+at::Tensor state_of(at::Generator& generator) {
   const std::lock_guard lock(generator.mutex());
-  const auto state = generator.get_state();
+  return generator.get_state();
+}
+
+void set_state(at::Generator& generator, const at::Tensor& state) {
+  const std::lock_guard lock(generator.mutex());
+  generator.set_state(state);
+}
+
+std::vector<std::uint8_t> bytes_of(const at::Tensor& state) {
   const auto* bytes = state.data_ptr<std::uint8_t>();
   return {bytes, bytes + state.numel()};
 }
 
-/// The generator as it was at the recorded call, for a while.
+at::Tensor as_tensor(const std::vector<std::uint8_t>& bytes) {
+  auto state = at::empty({static_cast<std::int64_t>(bytes.size())}, at::kByte);
+  std::copy(bytes.begin(), bytes.end(), state.data_ptr<std::uint8_t>());
+  return state;
+}
+
+/// The generator as it was at the recorded call, for a while. Putting it back takes no memory: there may be none.
 class RandomState {
  public:
   explicit RandomState(const RecordedCall& call) {
     if (!call.generator) return;
     generator_ = *call.generator;
+    const auto recorded = as_tensor(call.random_state);
     now_ = state_of(generator_);
-    set(call.random_state);
+    set_state(generator_, recorded);
   }
   RandomState(const RandomState&) = delete;
   RandomState& operator=(const RandomState&) = delete;
   ~RandomState() {
-    if (generator_.defined()) set(now_);
+    if (now_.defined()) set_state(generator_, now_);
   }
 
  private:
-  void set(const std::vector<std::uint8_t>& bytes) {
-    const auto state = at::empty({static_cast<std::int64_t>(bytes.size())}, at::kByte);
-    std::copy(bytes.begin(), bytes.end(), state.data_ptr<std::uint8_t>());
-    const std::lock_guard lock(generator_.mutex());
-    generator_.set_state(state);
-  }
-
   at::Generator generator_;
-  std::vector<std::uint8_t> now_;
+  at::Tensor now_;
 };
 
 }  // namespace
 
 bool RecordedCall::reads(int storage) const {
-  const auto is_it = [&](const Argument& argument) {
-    if (const auto* source = std::get_if<Source>(&argument)) return source->storage == storage;
+  bool found = false;
+  for_each_source([&](const Source& source) { found = found || source.storage == storage; });
+  return found;
+}
+
+void RecordedCall::for_each_source(const std::function<void(const Source&)>& use) const {
+  for (const auto& argument : arguments) {
+    if (const auto* source = std::get_if<Source>(&argument)) use(*source);
     const auto* list = std::get_if<SourceList>(&argument);
-    return list != nullptr && std::any_of(list->items.begin(), list->items.end(),
-                                          [&](const auto& item) { return item && item->storage == storage; });
-  };
-  return std::any_of(arguments.begin(), arguments.end(), is_it);
+    if (list == nullptr) continue;
+    for (const auto& item : list->items) {
+      if (item) use(*item);
+    }
+  }
+}
+
+void check_source(const Source& source, at::IntArrayRef sizes) {
+  if (source.version.is_current()) return;
+  std::ostringstream text;
+  text << "a tensor of shape " << sizes
+       << " from which the plan rebuilds activations was changed in place between forward and backward; step the "
+          "optimizer after backward, or plan without recomputation";
+  throw Error(text.str());
 }
 
 RecordedCall record(const c10::OperatorHandle& op, const KernelTraits& traits, const torch::jit::Stack& stack,
@@ -153,7 +167,7 @@ RecordedCall record(const c10::OperatorHandle& op, const KernelTraits& traits, c
   }
   if (traits.is_random) {
     call.generator = generator_of(stack, count);
-    call.random_state = state_of(*call.generator);
+    call.random_state = bytes_of(state_of(*call.generator));
   }
   return call;
 }

@@ -29,7 +29,7 @@ struct Source {
   int storage = kNone;
   Geometry geometry;
   at::Tensor held;
-  std::uint32_t version = 0;  // of `held`
+  VersionSeen version;
 };
 
 struct SourceList {
@@ -48,7 +48,11 @@ struct RecordedCall {
   std::vector<std::uint8_t> random_state;  // not a tensor: those count against the budget
 
   [[nodiscard]] bool reads(int storage) const;
+  void for_each_source(const std::function<void(const Source&)>& use) const;
 };
+
+/// Throws Error where what `source` was read from has been changed in place since.
+void check_source(const Source& source, at::IntArrayRef sizes);
 
 /// Number of the storage a tensor lies in, or kNone.
 using StorageOf = std::function<int(const at::Tensor&)>;

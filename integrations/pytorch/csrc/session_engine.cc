@@ -6,6 +6,7 @@
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/pybind.h>
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -46,6 +47,11 @@ void for_each_changed(const KernelTraits& traits, const c10::OperatorHandle& op,
 
 }  // namespace
 
+void set_python_error(const Error& error) {
+  const auto type = py::module_::import("tidemark.errors").attr("TidemarkError");
+  PyErr_SetString(type.ptr(), error.what());
+}
+
 const std::string* intern(const std::string& text) {
   static auto* known = new std::set<std::string>;  // under Python's lock
   return &*known->insert(text).first;
@@ -64,6 +70,7 @@ void SessionEngine::close() {
   batches_.clear();
   batch_.reset();
   state_.reset();
+  in_flight_.clear();
   top_ = std::make_shared<Frame>();
   host_ = classify_ = depart_ = py::none();
   closed_ = true;
@@ -71,7 +78,10 @@ void SessionEngine::close() {
 
 void SessionEngine::begin(std::size_t batch) {
   batch_ = batches_.at(batch);
-  state_ = std::make_shared<StepState>(batch_, host_, counters_);
+  state_ = StepState::make(batch_, host_, counters_);
+  const auto is_over = [](const std::weak_ptr<StepState>& state) { return state.expired(); };
+  in_flight_.erase(std::remove_if(in_flight_.begin(), in_flight_.end(), is_over), in_flight_.end());
+  in_flight_.push_back(state_);
   ++counters_->micro_batches;
 }
 
@@ -89,9 +99,12 @@ std::shared_ptr<Frame> SessionEngine::frame(const std::string& path, int call) c
 
 const KernelTraits& SessionEngine::traits_of(const c10::OperatorHandle& op) {
   const auto* key = &op.operator_name();
-  const auto known = traits_.find(key);
-  if (known != traits_.end()) return known->second;
-  const py::gil_scoped_acquire lock;
+  {
+    const std::lock_guard lock(traits_mutex_);
+    const auto known = traits_.find(key);
+    if (known != traits_.end()) return known->second;
+  }
+  const py::gil_scoped_acquire python;
   KernelTraits traits;
   const auto said = classify_(key->name, key->overload_name).cast<py::tuple>();
   traits.kind = static_cast<KernelKind>(said[0].cast<int>());
@@ -100,27 +113,49 @@ const KernelTraits& SessionEngine::traits_of(const c10::OperatorHandle& op) {
   traits.is_random = said[3].cast<bool>();
   traits.is_process_group_call = said[4].cast<bool>();
   if (!said[5].is_none()) traits.running_statistics = said[5].cast<std::array<std::size_t, 3>>();
+  const std::lock_guard lock(traits_mutex_);
   return traits_.emplace(key, std::move(traits)).first->second;
 }
 
 void SessionEngine::on_call(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
   if (closed_) return op.callBoxed(stack);
-  const auto& traits = traits_of(op);
-  if (traits.kind == KernelKind::changes && !host_.is_none()) {
-    for_each_changed(traits, op, stack, [this](const at::Tensor& tensor) {
-      if (!is_plain(tensor)) return;
-      const py::gil_scoped_acquire lock;
-      const Unseen unseen;
-      host_.attr("settle")(tensor);
-    });
+  try {
+    watched_call(op, stack);
+  } catch (const Error& error) {
+    const py::gil_scoped_acquire lock;
+    set_python_error(error);
+    throw py::error_already_set();
   }
-  // In evaluation there is no gradient; inside a module that is the forward of an autograd function.
-  const bool counts = state_ != nullptr && traits.kind != KernelKind::passes && !in_backward() &&
-                      (c10::GradMode::is_enabled() || !top_->outside);
-  if (counts) {
-    forward_call(op, traits, stack);
-  } else {
-    op.callBoxed(stack);
+}
+
+void SessionEngine::watched_call(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
+  const auto& traits = traits_of(op);
+  if (traits.kind != KernelKind::passes && is_forward()) return forward_call(op, traits, stack);
+  if (traits.kind == KernelKind::changes) {
+    for_each_changed(traits, op, stack, [this](const at::Tensor& tensor) { before_change(tensor, false); });
+  }
+  op.callBoxed(stack);
+}
+
+/// In evaluation there is no gradient; inside a module that is the forward of an autograd function.
+bool SessionEngine::is_forward() const {
+  return std::this_thread::get_id() == thread_ && state_ != nullptr && !in_backward() &&
+         (c10::GradMode::is_enabled() || !top_->outside);
+}
+
+void SessionEngine::settle_copies(const at::Tensor& changed) {
+  if (host_.is_none() || !is_plain(changed)) return;
+  const py::gil_scoped_acquire lock;
+  const Unseen unseen;
+  host_.attr("settle")(changed);
+}
+
+/// `planned`: the plan of the micro-batch that runs knows of it.
+void SessionEngine::before_change(const at::Tensor& changed, bool planned) {
+  settle_copies(changed);
+  if (std::this_thread::get_id() != thread_) return;  // the list is of this thread
+  for (const auto& each : in_flight_) {
+    if (const auto state = each.lock()) state->before_change(changed, planned && state == state_);
   }
 }
 
@@ -128,8 +163,7 @@ void SessionEngine::forward_call(const c10::OperatorHandle& op, const KernelTrai
   const auto state = state_;
   const auto* planned = planned_call(*top_, traits);
   if (traits.kind == KernelKind::changes) {
-    for_each_changed(traits, op, stack,
-                     [&](const at::Tensor& tensor) { state->before_change(tensor, planned != nullptr); });
+    for_each_changed(traits, op, stack, [&](const at::Tensor& tensor) { before_change(tensor, planned != nullptr); });
   }
   if (planned == nullptr) return op.callBoxed(stack);
   if (planned->due) state->advance_to(planned->place);
@@ -175,15 +209,16 @@ py::object SessionEngine::pack(const py::object& object) {
   Saved saved;
   if (tensor.is_leaf() && tensor.requires_grad()) {  // the leaf itself, which has no history
     saved.kept = tensor;
-    saved.version = tensor._version();
+    saved.version = VersionSeen(tensor);
     return py::cast(std::move(saved));
   }
-  if (state_ != nullptr && !in_backward() && !frame.departed) {
+  const bool follows = std::this_thread::get_id() == thread_ && state_ != nullptr && !in_backward() && !frame.departed;
+  if (follows) {
     if (const auto* planned = nth(frame.planned_saves, n)) {
       const int storage = state_->storage_of(tensor);
       if (storage != kNone && planned->storage == storage) {
         state_->count_save(*planned);
-        return py::cast(Saved{state_, *planned, {}, Geometry::of(tensor), state_->changes_of(storage)});
+        return py::cast(Saved{state_, *planned, {}, Geometry::of(tensor), VersionSeen(tensor)});
       }
       if (planned->storage == kNone && planned->use != kNone) {
         saved.state = state_;
@@ -194,14 +229,14 @@ py::object SessionEngine::pack(const py::object& object) {
   std::optional<Unseen> unseen;
   if (!has_python_kernels(tensor)) unseen.emplace();
   saved.kept = tensor.detach();
-  saved.version = saved.kept._version();
+  saved.version = VersionSeen(saved.kept);
   return py::cast(std::move(saved));
 }
 
 py::object SessionEngine::unpack(const py::object& packed) {
   const auto& saved = packed.cast<const Saved&>();
   auto tensor = found(saved);
-  if (saved.state == state_) let_go();
+  if (saved.state == state_ && top_->outside) let_go();  // else a gradient is taken within forward
   return py::cast(std::move(tensor));
 }
 
@@ -209,7 +244,7 @@ at::Tensor SessionEngine::found(const Saved& saved) {
   const Unseen unseen;
   if (!saved.kept.defined()) return saved.state->unpack(saved.planned, saved.geometry, saved.version);
   if (saved.state != nullptr) saved.state->advance_to(saved.planned.use);
-  check_unchanged(saved.kept.sizes(), saved.kept._version(), saved.version);
+  check_unchanged(saved.kept.sizes(), saved.version);
   return saved.kept;
 }
 

@@ -1,15 +1,19 @@
 // What of a session happens at every kernel and every saved tensor. Python says where in the model forward is, module
 // by module, and hears of departures from the plan.
 //
-// Thread rule: one engine in a process, used by the thread that runs forward; unpack() also by those that run backward.
+// Thread rule: one engine in a process, made by the thread that runs forward. Of what other threads call, which PyTorch
+// may have handed the modes of this one, only changes in place matter. unpack() is for any thread.
 
 #pragma once
 
 #include <pybind11/pybind11.h>
 
+#include <atomic>
 #include <memory>
+#include <mutex>
 #include <set>
 #include <string>
+#include <thread>
 #include <unordered_map>
 #include <vector>
 
@@ -38,8 +42,8 @@ struct Saved {
   std::shared_ptr<StepState> state;
   PlannedSave planned;
   at::Tensor kept;
-  Geometry geometry;         // where nothing is kept
-  std::int64_t version = 0;  // of `kept`, or changes of the storage
+  Geometry geometry;  // where nothing is kept
+  VersionSeen version;
 };
 
 class SessionEngine final : public KernelWatch {
@@ -70,19 +74,28 @@ class SessionEngine final : public KernelWatch {
   const KernelTraits& traits_of(const c10::OperatorHandle& op);
   const PlannedCall* planned_call(Frame& frame, const KernelTraits& traits);
   void depart(Frame& frame, const std::string& what);
-  void settle_copies(const KernelTraits& traits, const torch::jit::Stack& arguments);
+  void watched_call(const c10::OperatorHandle& op, torch::jit::Stack& stack);
+  void settle_copies(const at::Tensor& changed);
+  void before_change(const at::Tensor& changed, bool planned);
+  [[nodiscard]] bool is_forward() const;
   void forward_call(const c10::OperatorHandle& op, const KernelTraits& traits, torch::jit::Stack& stack);
   at::Tensor found(const Saved& saved);
 
   std::vector<std::shared_ptr<PlannedBatch>> batches_;
   pybind11::object host_, classify_, depart_;
   std::shared_ptr<Counters> counters_;
+  std::mutex traits_mutex_;  // never held while Python's lock is waited for
   std::unordered_map<const c10::OperatorName*, KernelTraits> traits_;
   std::shared_ptr<PlannedBatch> batch_;
   std::shared_ptr<StepState> state_;
+  std::vector<std::weak_ptr<StepState>> in_flight_;  // micro-batches, this one too
   std::shared_ptr<Frame> top_;
-  bool closed_ = false;
+  const std::thread::id thread_ = std::this_thread::get_id();
+  std::atomic<bool> closed_{false};
 };
+
+/// What Error becomes in Python. With Python's lock.
+void set_python_error(const Error& error);
 
 /// Equal texts have equal addresses.
 [[nodiscard]] const std::string* intern(const std::string& text);

@@ -49,8 +49,7 @@ void translate(std::exception_ptr error) {
   try {
     if (error) std::rethrow_exception(error);
   } catch (const Error& found) {
-    const auto type = py::module_::import("tidemark.errors").attr("TidemarkError");
-    PyErr_SetString(type.ptr(), found.what());
+    set_python_error(found);
   }
 }
 

@@ -45,13 +45,36 @@ void count_phases(SetPhase function) {
   set_phase = function;
 }
 
-void check_unchanged(at::IntArrayRef sizes, std::int64_t version, std::int64_t expected) {
-  if (version == expected) return;
+void check_unchanged(at::IntArrayRef sizes, const VersionSeen& version) {
+  if (version.is_current()) return;
   std::ostringstream text;
   text << "a tensor of shape " << sizes
-       << " needed for gradient computation has been modified in place: it is at version " << version
-       << ", expected version " << expected;
+       << " needed for gradient computation has been modified in place: it is at version " << version.now()
+       << ", expected version " << version.seen();
   throw std::runtime_error(text.str());
+}
+
+/// Whoever has the lock may be waiting for Python's, so that must not be held by who waits.
+class StepState::Locked {
+ public:
+  explicit Locked(const StepState& state) : lock_(state.mutex_, std::try_to_lock) {
+    if (lock_.owns_lock()) return;
+    std::optional<py::gil_scoped_release> others_may_run;
+    if (PyGILState_Check() != 0) others_may_run.emplace();
+    lock_.lock();
+  }
+
+ private:
+  std::unique_lock<std::recursive_mutex> lock_;
+};
+
+std::shared_ptr<StepState> StepState::make(std::shared_ptr<const PlannedBatch> batch, py::object host,
+                                           std::shared_ptr<Counters> counters) {
+  const auto destroy = [](const StepState* state) {
+    const py::gil_scoped_acquire lock;
+    delete state;
+  };
+  return {new StepState(std::move(batch), std::move(host), std::move(counters)), destroy};
 }
 
 StepState::StepState(std::shared_ptr<const PlannedBatch> batch, py::object host, std::shared_ptr<Counters> counters)
@@ -64,13 +87,15 @@ StepState::StepState(std::shared_ptr<const PlannedBatch> batch, py::object host,
 
 int StepState::storage_of(const at::Tensor& tensor) const {
   if (!is_plain(tensor)) return kNone;
+  const Locked lock(*this);
   const auto found = by_address_.find(tensor.storage().unsafeGetStorageImpl());
   return found == by_address_.end() ? kNone : found->second;
 }
 
-void StepState::take(int storage, const c10::Storage& there) {
+void StepState::take(int storage, const c10::Storage& there, bool is_original) {
   if (is_there(storage)) forget(storage);
   storages_[at(storage)].there = there;
+  storages_[at(storage)].is_original = is_original;
   by_address_[there.unsafeGetStorageImpl()] = storage;
 }
 
@@ -86,9 +111,9 @@ bool StepState::can_be_rebuilt(int storage) const {
 }
 
 void StepState::before_change(const at::Tensor& tensor, bool planned) {
+  const Locked lock(*this);
   const int storage = storage_of(tensor);
   if (storage == kNone) return;
-  ++storages_[at(storage)].changes;
   forget_copies(storage);
   if (planned) return;
   storages_[at(storage)].spared = true;
@@ -97,7 +122,7 @@ void StepState::before_change(const at::Tensor& tensor, bool planned) {
     if (std::none_of(calls->begin(), calls->end(), [&](const auto& call) { return call.reads(storage); })) continue;
     for (const auto& call : *calls) {
       for (const int output : *call.outputs) {
-        if (output == kNone) continue;
+        if (output == kNone || storages_[at(output)].rebuild == kNone) continue;  // a call that failed made none
         (void)get(output);
         storages_[at(output)].spared = true;
       }
@@ -107,6 +132,7 @@ void StepState::before_change(const at::Tensor& tensor, bool planned) {
 
 void StepState::record_call(const PlannedCall& planned, const c10::OperatorHandle& op, const KernelTraits& traits,
                             const torch::jit::Stack& stack) {
+  const Locked lock(*this);
   auto& calls = recorded_[at(planned.rebuild)];
   if (planned.first) calls.emplace();
   if (!calls) return;
@@ -115,20 +141,23 @@ void StepState::record_call(const PlannedCall& planned, const c10::OperatorHandl
 }
 
 void StepState::take_output(const PlannedCall& planned, int storage, const at::Tensor& tensor) {
+  const Locked lock(*this);
   if (!is_plain(tensor)) {  // stays with whoever holds it, and so does all that the operation made
     if (planned.rebuild != kNone) recorded_[at(planned.rebuild)].reset();
     return;
   }
-  take(storage, tensor.storage());
+  take(storage, tensor.storage(), true);
   storages_[at(storage)].rebuild = planned.rebuild;
 }
 
 void StepState::count_save(const PlannedSave& planned) {
+  const Locked lock(*this);
   ++storages_[at(planned.storage)].outstanding;
   ++shared_[at(planned.shared)];
 }
 
 void StepState::advance_to(int place) {
+  const Locked lock(*this);
   const auto& instructions = batch_->instructions;
   while (next_ < instructions.size() && instructions[next_].before <= place) {
     const auto& instruction = instructions[next_++];
@@ -157,6 +186,7 @@ void StepState::rebuild(int operation, const std::vector<int>& wanted) {
   const auto& calls = recorded_[at(operation)];
   const auto missing = [&](int storage) { return !is_there(storage); };
   if (!calls || std::none_of(wanted.begin(), wanted.end(), missing)) return;
+  check_sources(*calls);
   std::optional<py::gil_scoped_release> others_may_run;
   if (PyGILState_Check() != 0) others_may_run.emplace();
   const InForward phase;
@@ -164,9 +194,22 @@ void StepState::rebuild(int operation, const std::vector<int>& wanted) {
       *calls, [this](int storage) { return get(storage); },
       [&](int storage, const at::Tensor& tensor) {
         const bool is_wanted = std::find(wanted.begin(), wanted.end(), storage) != wanted.end();
-        if (is_wanted && missing(storage)) take(storage, tensor.storage());
+        if (is_wanted && missing(storage)) take(storage, tensor.storage(), false);
       });
   ++counters_->recomputed;
+}
+
+/// What is rebuilt from must be as it was. The session hears of changes in forward; others may have been made since.
+void StepState::check_sources(const std::vector<RecordedCall>& calls) const {
+  std::vector<int> made;
+  for (const auto& call : calls) {
+    call.for_each_source([&](const Source& source) {
+      if (source.storage == kNone || std::find(made.begin(), made.end(), source.storage) != made.end()) return;
+      const auto& known = storages_[at(source.storage)];
+      if (known.there && known.is_original) check_source(source, source.geometry.sizes);
+    });
+    made.insert(made.end(), call.outputs->begin(), call.outputs->end());
+  }
 }
 
 c10::Storage StepState::get(int storage) {
@@ -200,7 +243,8 @@ void StepState::drop(const Instruction& instruction) {
   forget(storage);
 }
 
-at::Tensor StepState::unpack(const PlannedSave& planned, const Geometry& geometry, std::int64_t changes) {
+at::Tensor StepState::unpack(const PlannedSave& planned, const Geometry& geometry, const VersionSeen& version) {
+  const Locked lock(*this);
   const bool keeps_graph = torch::autograd::get_current_graph_task_keep_graph();
   const int storage = planned.storage;
   if (!keeps_graph) {
@@ -208,7 +252,7 @@ at::Tensor StepState::unpack(const PlannedSave& planned, const Geometry& geometr
     --shared_[at(planned.shared)];
   }
   if (planned.use != kNone) advance_to(planned.use);
-  check_unchanged(geometry.sizes, changes_of(storage), changes);
+  check_unchanged(geometry.sizes, version);
   auto tensor = geometry.over(get(storage));
   if (planned.leaves && !keeps_graph && shared_[at(planned.shared)] == 0) leave(storage, planned.last);
   return tensor;
@@ -247,7 +291,7 @@ void StepState::from_host(int storage) {
   begin_copy_in(storage);
   const py::gil_scoped_acquire lock;
   const Unseen unseen;
-  take(storage, coming_.at(storage).attr("wait")().cast<at::Tensor>().storage());
+  take(storage, coming_.at(storage).attr("wait")().cast<at::Tensor>().storage(), false);
   coming_.erase(storage);
   if (!batch_->copied_once[at(storage)]) in_host_.erase(storage);
 }

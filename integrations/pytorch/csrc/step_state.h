@@ -4,14 +4,15 @@
 // Correct whatever the plan says: a storage that cannot be rebuilt is given up only when nothing can ask for it any
 // more.
 //
-// Thread rule: the thread that runs forward, or the one that runs backward, not both at once; with or without Python's
-// lock. Destroyed with it.
+// Thread rule: any thread, with or without Python's lock: autograd may run the nodes of one graph in several. One lock
+// over all of it, which is never waited for with Python's. Destroyed with Python's.
 
 #pragma once
 
 #include <pybind11/pybind11.h>
 
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <unordered_map>
 #include <vector>
@@ -32,8 +33,9 @@ struct Counters {
 
 class StepState {
  public:
-  /// `host` is a HostMemory of the Python package.
-  StepState(std::shared_ptr<const PlannedBatch> batch, pybind11::object host, std::shared_ptr<Counters> counters);
+  /// `host` is a HostMemory of the Python package. Whoever lets go of it last, it is destroyed with Python's lock.
+  [[nodiscard]] static std::shared_ptr<StepState> make(std::shared_ptr<const PlannedBatch> batch,
+                                                       pybind11::object host, std::shared_ptr<Counters> counters);
 
   // Forward
 
@@ -51,32 +53,35 @@ class StepState {
   void take_output(const PlannedCall& planned, int storage, const at::Tensor& tensor);
 
   void count_save(const PlannedSave& planned);
-  [[nodiscard]] std::int64_t changes_of(int storage) const { return storages_[at(storage)].changes; }
 
   // Progress
 
   /// Carries out every instruction that is due before `place`.
   void advance_to(int place);
 
-  /// A saved tensor that backward asks for. `changes`: of its storage when it was saved.
-  [[nodiscard]] at::Tensor unpack(const PlannedSave& planned, const Geometry& geometry, std::int64_t changes);
+  /// A saved tensor that backward asks for.
+  [[nodiscard]] at::Tensor unpack(const PlannedSave& planned, const Geometry& geometry, const VersionSeen& version);
 
  private:
   struct Storage {
-    c10::Storage there;        // in device memory, or nothing
-    std::int64_t changes = 0;  // in place, since it was made
-    int rebuild = kNone;       // operation that can make it again
-    int outstanding = 0;       // saved tensors not asked for yet
-    bool spared = false;       // can no longer be rebuilt
+    c10::Storage there;       // in device memory, or nothing
+    bool is_original = false;  // what is there, forward made: others may have it too
+    int rebuild = kNone;      // operation that can make it again
+    int outstanding = 0;      // saved tensors not asked for yet
+    bool spared = false;      // can no longer be rebuilt
   };
+  class Locked;
+
+  StepState(std::shared_ptr<const PlannedBatch> batch, pybind11::object host, std::shared_ptr<Counters> counters);
 
   static std::size_t at(int number) { return static_cast<std::size_t>(number); }
   [[nodiscard]] bool is_there(int storage) const { return storages_[at(storage)].there; }
   [[nodiscard]] bool can_be_rebuilt(int storage) const;
-  void take(int storage, const c10::Storage& there);
+  void take(int storage, const c10::Storage& there, bool is_original);
   void forget(int storage);
   [[nodiscard]] c10::Storage get(int storage);
   void rebuild(int operation, const std::vector<int>& wanted);
+  void check_sources(const std::vector<RecordedCall>& calls) const;
   void drop(const Instruction& instruction);
   void leave(int storage, bool last);
   void wait_for_copy_out(int storage);
@@ -85,6 +90,7 @@ class StepState {
   void from_host(int storage);
   void forget_copies(int storage);
 
+  mutable std::recursive_mutex mutex_;
   std::shared_ptr<const PlannedBatch> batch_;
   pybind11::object host_;
   std::shared_ptr<Counters> counters_;
@@ -103,6 +109,6 @@ using SetPhase = std::int32_t (*)(std::int32_t);
 void count_phases(SetPhase set_phase);
 
 /// As autograd does for what it saves without hooks. Throws std::runtime_error.
-void check_unchanged(at::IntArrayRef sizes, std::int64_t version, std::int64_t expected);
+void check_unchanged(at::IntArrayRef sizes, const VersionSeen& version);
 
 }  // namespace tidemark_torch

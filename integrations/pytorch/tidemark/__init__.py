@@ -8,11 +8,12 @@ with tidemark.session(plan):
 
 import torch
 
+from .library import torch_built_for
 from .requirements import check_torch
 
-check_torch(torch.__version__)
+check_torch(torch.__version__, torch_built_for())
 
-# ruff: noqa: E402  what follows would fail in an old PyTorch, with another message
+# ruff: noqa: E402  what follows would fail in another PyTorch, with another message
 from . import allocator
 from .bounds import Routed, Rows
 from .capturing import capture

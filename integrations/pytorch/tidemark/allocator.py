@@ -13,13 +13,20 @@ import os
 
 from . import library
 from .errors import TidemarkError
+from .sizes import parse_bytes
 
 _handle = None
 
 
+def _limit(limit_bytes):
+    return 0 if limit_bytes == 0 and isinstance(limit_bytes, int) else parse_bytes(limit_bytes)
+
+
 def install(limit_bytes=0):
-    """Makes it PyTorch's CPU allocator. `limit_bytes`: most that may be reserved; 0: what the machine has."""
+    """Makes it PyTorch's CPU allocator. `limit_bytes`: most that may be reserved, as number or text such as "8GiB"; 0:
+    what the machine has."""
     global _handle
+    limit_bytes = _limit(limit_bytes)
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     reason = ctypes.create_string_buffer(4096)
     handle = library.extension().tidemark_torch_install(memory, limit_bytes, reason, len(reason))
@@ -49,7 +56,7 @@ def _required():
 
 def set_limit(limit_bytes):
     """Most that may be reserved from now on; 0: what the machine has."""
-    library.call("tidemark_allocator_set_limit", _required(), ctypes.c_int64(limit_bytes))
+    library.call("tidemark_allocator_set_limit", _required(), ctypes.c_int64(_limit(limit_bytes)))
 
 
 def statistics():
@@ -69,6 +76,8 @@ PHASES = ("none", "forward", "backward", "optimizer")  # csrc/phase_bytes.h
 
 def set_phase(name):
     """What is allocated from now on, by any thread, counts to this phase of a step."""
+    if name not in PHASES:
+        raise TidemarkError(f"{name!r} is no phase of a step; right would be one of {', '.join(PHASES)}")
     library.extension().tidemark_torch_set_phase(PHASES.index(name))
 
 

@@ -8,6 +8,12 @@ import torch
 from .errors import CaptureError
 
 
+def _check_counts(bound, **counts):
+    for name, count in counts.items():
+        if not isinstance(count, int) or count < (1 if name == "parts" else 0):
+            raise CaptureError(f"{bound} has no sense: {name} is {count!r}; right would be a whole number")
+
+
 @dataclasses.dataclass(frozen=True)
 class Routed:
     """`total` rows are divided among `parts`: the numbers a module reads off a tensor of counts. Captured as equal
@@ -18,6 +24,7 @@ class Routed:
     most: int | None = None
 
     def __post_init__(self):
+        _check_counts(self, total=self.total, parts=self.parts)
         if self.most is not None and not -(-self.total // self.parts) <= self.most <= self.total:
             raise CaptureError(
                 f"{self} has no sense: the largest of {self.parts} shares of {self.total} rows has at least "
@@ -58,6 +65,7 @@ class Rows:
     most: int | None = None
 
     def __post_init__(self):
+        _check_counts(self, expected=self.expected)
         if self.most is not None and self.most < self.expected:
             raise CaptureError(f"{self} has no sense: at most {self.most} rows, and {self.expected} are expected")
 

@@ -9,6 +9,7 @@ Thread rule: capture runs forward and backward in the calling thread and changes
 
 import contextlib
 import dataclasses
+import functools
 import weakref
 
 import torch
@@ -22,8 +23,8 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from . import kernels, measure
-from .bounds import DataDependent
-from .cost import DEFAULT_RATES, cost_ns
+from .bounds import DataDependent, Routed, Rows
+from .cost import DEFAULT_RATES, DeviceRates, cost_ns
 from .errors import CaptureError
 from .frames import ModuleFrames, in_backward
 from .geometry import replace_tensors, storage_of
@@ -280,11 +281,7 @@ def capture(
 
     Returns a Graph. Raises CaptureError where the step depends on data that `bounds` does not give.
     """
-    if not isinstance(model, torch.nn.Module):
-        raise CaptureError(f"a {type(model).__name__} is no model; give a torch.nn.Module")
-    for what, number in (("micro_batches", micro_batches), ("chunks", chunks)):
-        if not isinstance(number, int) or number < 1:
-            raise CaptureError(f"{what} is {number!r}; right would be a whole number, 1 at least")
+    _check_arguments(model, loss_fn, optimizer, bounds, micro_batches, chunks, order, rates, host_link)
     device = next((p.device.type for p in model.parameters()), "cpu")
     device = "cpu" if device == "meta" else device
     step = _Step(model, inputs, loss_fn, optimizer, micro_batches, chunks, order, device)
@@ -300,6 +297,34 @@ def capture(
         graph.host_link = measure.host_link(device) if measured else HostLink()
     graph.model = weakref.ref(model)
     return graph
+
+
+def _check_arguments(model, loss_fn, optimizer, bounds, micro_batches, chunks, order, rates, host_link):
+    if not isinstance(model, torch.nn.Module):
+        raise CaptureError(f"a {type(model).__name__} is no model; give a torch.nn.Module")
+    if loss_fn is not None and not callable(loss_fn):
+        raise CaptureError(f"loss_fn is a {type(loss_fn).__name__}; give a function of the model's output")
+    for what, number in (("micro_batches", micro_batches), ("chunks", chunks)):
+        if not isinstance(number, int) or number < 1:
+            raise CaptureError(f"{what} is {number!r}; right would be a whole number, 1 at least")
+    for what, value, kinds in (
+        ("optimizer", optimizer, (torch.optim.Optimizer, type(None))),
+        ("bounds", bounds, (dict, type(None))),
+        ("rates", rates, DeviceRates),
+        ("host_link", host_link, (HostLink, type(None))),
+    ):
+        if not isinstance(value, kinds):
+            kind = (kinds[0] if isinstance(kinds, tuple) else kinds).__name__
+            raise CaptureError(f"{what} is a {type(value).__name__}; right would be a {kind}")
+    for pattern, bound in (bounds or {}).items():
+        if not isinstance(pattern, str) or not isinstance(bound, (Routed, Rows)):
+            raise CaptureError(
+                f"bounds has {pattern!r}: {bound!r}; right would be the path of a module and tidemark.Routed or "
+                f"tidemark.Rows"
+            )
+    for step in order or ():
+        if not isinstance(step, (tuple, list)) or len(step) != 3 or step[0] not in ("forward", "backward"):
+            raise CaptureError(f'order has {step!r}; right would be ("forward", micro-batch, chunk) or ("backward", ...)')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -319,7 +344,8 @@ class _Step:
         """Runs the step on fakes once; nothing of it stays in the model."""
         fake_mode = FakeTensorMode()
         fakes = FakeTensors(fake_mode, self.device)
-        frames = ModuleFrames(self.model)
+        begun = set()
+        frames = ModuleFrames(self.model, on_begin=lambda: _begin_once(begun, frames.micro_batch))
         recorder = Recorder(fake_mode, fakes, frames, data, rates, describes)
         recorder._stand_ins = []
         rng = torch.random.get_rng_state()
@@ -328,7 +354,7 @@ class _Step:
                 inputs = [fakes.of_tree(self.inputs) for _ in range(self.micro_batches)]
                 optimizer = _fake_optimizer(self.optimizer, fakes, recorder)
                 _know_residents(recorder, self.model, inputs, optimizer)
-                with frames, recorder:
+                with frames, recorder, _gradients_are_backward(recorder):
                     if self.order is None:
                         run_step(recorder, self.model, inputs, self.loss_fn, optimizer)
                     else:
@@ -338,6 +364,41 @@ class _Step:
         finally:
             torch.random.set_rng_state(rng)
         return recorder
+
+
+@contextlib.contextmanager
+def _gradients_are_backward(recorder):
+    """What torch.autograd.grad() calls itself, within forward too, is no work of the model's: a session does not look
+    at it either."""
+    before = {name: getattr(torch.autograd, name) for name in ("backward", "grad")}
+
+    def as_backward(function):
+        @functools.wraps(function)
+        def wrapped(*args, **kwargs):
+            phase, recorder.phase = recorder.phase, "backward"
+            try:
+                return function(*args, **kwargs)
+            finally:
+                recorder.phase = phase
+
+        return wrapped
+
+    for name, function in before.items():
+        setattr(torch.autograd, name, as_backward(function))
+    try:
+        yield
+    finally:
+        for name, function in before.items():
+            setattr(torch.autograd, name, function)
+
+
+def _begin_once(begun, micro_batch):
+    if micro_batch in begun:
+        raise CaptureError(
+            "the model is called a second time for one loss; capture a module around it whose forward makes all of "
+            "the calls"
+        )
+    begun.add(micro_batch)
 
 
 def _bound(graph, recorder):
@@ -380,12 +441,18 @@ def _fake_optimizer(optimizer, fakes, recorder):
     if optimizer is None:
         return None
     groups = [{**g, "params": [fakes.of(p) for p in g["params"]]} for g in optimizer.param_groups]
-    fake = type(optimizer)(groups)
-    for group in fake.param_groups:
-        for p in group["params"]:
-            p.grad = torch.empty_like(p) if p.requires_grad else None
-    with _Scalars(recorder.data):
-        fake.step()
+    try:
+        fake = type(optimizer)(groups)
+        for group in fake.param_groups:
+            for p in group["params"]:
+                p.grad = torch.empty_like(p) if p.requires_grad else None
+        with _Scalars(recorder.data):
+            fake.step()
+    except (TypeError, AttributeError, KeyError, RuntimeError) as error:
+        raise CaptureError(
+            f"{type(optimizer).__name__} cannot be captured, as it is not made of parameter groups and stepped without "
+            f"a closure ({error}); capture without it, and leave room for its state in the budget"
+        ) from error
     for group in fake.param_groups:
         for p in group["params"]:
             p.grad = None

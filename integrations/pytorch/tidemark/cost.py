@@ -4,6 +4,7 @@ import dataclasses
 
 from torch.utils.flop_counter import flop_registry
 
+from .errors import CaptureError
 from .kernels import tensors
 
 _DISPATCH_NS = 2000
@@ -15,6 +16,10 @@ class DeviceRates:
 
     flops_per_s: float = 60e9
     bytes_per_s: float = 8e9
+
+    def __post_init__(self):
+        if not (self.flops_per_s > 0 and self.bytes_per_s > 0):
+            raise CaptureError(f"{self} has no sense: rates are above zero")
 
 
 DEFAULT_RATES = DeviceRates()

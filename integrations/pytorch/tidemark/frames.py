@@ -3,8 +3,10 @@
 Capture and session number what they see in the same way, so that a plan finds its places again by module path, however
 many calls went before elsewhere. Module calls during backward (checkpointing runs forward again there) do not count.
 
-Thread rule: belongs to the thread that runs forward.
+Thread rule: belongs to the thread that enters it; module calls of others do not count.
 """
+
+import threading
 
 import torch
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
@@ -42,6 +44,7 @@ class ModuleFrames:
         self._on_place = on_place
         self._make_frame = make_frame
         self._handles = []
+        self._thread = None
         self._seen = {}
         self.micro_batch = 0
         self.stack = [make_frame(OUTSIDE, 0)]
@@ -51,6 +54,7 @@ class ModuleFrames:
         return self.stack[-1]
 
     def __enter__(self):
+        self._thread = threading.get_ident()
         self._handles = [
             register_module_forward_pre_hook(self._enter_module),
             register_module_forward_hook(self._leave_module, always_call=True),
@@ -75,9 +79,16 @@ class ModuleFrames:
         frame.saves += 1
         return site
 
-    def _enter_module(self, module, _args):
+    def _name_of(self, module):
+        """None where the call does not count."""
         name = self._names.get(id(module))
-        if name is None or in_backward() or not torch.is_grad_enabled():
+        if name is None or in_backward() or not torch.is_grad_enabled() or threading.get_ident() != self._thread:
+            return None
+        return name
+
+    def _enter_module(self, module, _args):
+        name = self._name_of(module)
+        if name is None:
             return
         if module is self._root:
             if self._on_begin is not None:
@@ -90,8 +101,8 @@ class ModuleFrames:
         self._tell()
 
     def _leave_module(self, module, _args, _output):
-        name = self._names.get(id(module))
-        if name is None or in_backward() or not torch.is_grad_enabled():
+        name = self._name_of(module)
+        if name is None:
             return
         while len(self.stack) > 1:
             if self.stack.pop().path == name:

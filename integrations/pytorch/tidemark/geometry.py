@@ -27,6 +27,8 @@ class Geometry:
 
 def storage_of(tensor):
     """What capture knows a tensor by."""
+    if tensor.is_nested:
+        raise CaptureError("a tensor is nested, which cannot be captured; capture the step with dense tensors")
     if tensor.layout != torch.strided or is_traceable_wrapper_subclass(tensor):
         kind = type(tensor).__name__ if tensor.layout == torch.strided else tensor.layout
         raise CaptureError(

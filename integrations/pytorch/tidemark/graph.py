@@ -7,6 +7,8 @@ until which the framework itself holds it (`pinned_until`), whichever is later. 
 import dataclasses
 import json
 
+from .errors import CaptureError
+
 FORMAT = 1
 RESIDENT_ROLES = ("parameter", "input", "optimizer_state")
 
@@ -18,6 +20,10 @@ class HostLink:
     out_bytes_per_s: float = 12e9
     in_bytes_per_s: float = 12e9
     latency_ns: int = 20_000
+
+    def __post_init__(self):
+        if not (self.out_bytes_per_s > 0 and self.in_bytes_per_s > 0 and self.latency_ns >= 0):
+            raise CaptureError(f"{self} has no sense: rates are above zero")
 
     def out_ns(self, bytes_):
         return self.latency_ns + int(1e9 * bytes_ / self.out_bytes_per_s)

@@ -53,6 +53,8 @@ def _op(calls, group):
     if len(group) > 1:  # mutates only what it has made
         classes = [_class_within(calls[c].func) for c in group]
     recompute = next(k for k in _HARDEST if k in classes)
+    if len(group) == 1 and kernels.leaves_unwritten(first.func):
+        recompute = "never"
     if first.phase != "forward" or not writes:
         recompute = "never"
     return Op(

@@ -4,8 +4,16 @@ import functools
 
 import torch
 
-# Mutates running statistics without saying so in the schema. Recomputed without them, the output is the same.
-_RUNNING_STATISTICS = {"aten::native_batch_norm": (3, 4, 5)}  # arguments: running mean, running variance, training
+# Mutate running statistics without saying so in the schema. Recomputed without them, the output is the same.
+_RUNNING_STATISTICS = {  # arguments: running mean, running variance, training
+    "aten::native_batch_norm": (3, 4, 5),
+    "aten::cudnn_batch_norm": (3, 4, 5),
+    "aten::miopen_batch_norm": (3, 4, 5),
+}
+# The same, where the output is the statistics': synchronised batch normalisation.
+_NEVER_AGAIN = ("aten::batch_norm_gather_stats", "aten::batch_norm_gather_stats_with_counts")
+# Say in their tags whether they draw random numbers. Operators of others need not know of tags.
+_TAGGED_NAMESPACES = ("aten", "prims", "prim", "profiler")
 _COLLECTIVE_NAMESPACES = ("c10d", "_c10d_functional", "_c10d_functional_autograd", "c10d_functional")
 _ONLY_READING = ("c10d::send", "c10d::barrier", "c10d::monitored_barrier_")
 _DATA_DEPENDENT = ("aten::equal", "aten::is_nonzero")
@@ -68,14 +76,24 @@ def is_collective(func):
 def recompute_class(func):
     if func.namespace in _COLLECTIVE_NAMESPACES:
         return "collective"
-    if func._schema.is_mutable or func._schema.name in _DATA_DEPENDENT:
+    if func._schema.is_mutable or func._schema.name in (*_DATA_DEPENDENT, *_NEVER_AGAIN):
         return "never"
     return "random" if is_random(func) else "pure"
 
 
 @functools.cache
+def leaves_unwritten(func):
+    """Makes a tensor for others to write to, which they may do without saying so in the schema."""
+    name = func._schema.name
+    return name.startswith(("aten::empty", "aten::new_empty", "aten::_empty"))
+
+
+@functools.cache
 def is_random(func):
-    return torch.Tag.nondeterministic_seeded in func.tags
+    """Draws random numbers, or may."""
+    if func.namespace in _TAGGED_NAMESPACES or is_collective(func):
+        return torch.Tag.nondeterministic_seeded in func.tags
+    return True
 
 
 @functools.cache

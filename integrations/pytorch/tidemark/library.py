@@ -29,6 +29,12 @@ def _path_of(name):
     )
 
 
+def torch_built_for():
+    """The version of PyTorch that the extensions were built for; None where that is not known."""
+    places = [directory / "torch_version" for directory in _directories()]
+    return next((place.read_text().strip() for place in places if place.exists()), None)
+
+
 class GraphOptions(ctypes.Structure):
     """Of tidemark_graph_plan()."""
 

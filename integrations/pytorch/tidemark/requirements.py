@@ -1,12 +1,21 @@
-"""What the package needs of PyTorch."""
+"""Which PyTorch the package runs in. pyproject.toml and CMakeLists.txt say the same, to pip and where it is built.
+
+The engine stands in PyTorch's dispatcher, whose interface in C++ changes from one minor version to the next.
+"""
 
 import re
 
-OLDEST = (2, 4)
+SERIES = (2, 5)
 
 
-def check_torch(version):
-    """ImportError where `version` of PyTorch is too old."""
+def check_torch(version, built_for=None):
+    """ImportError where `version` of PyTorch is not one that the package can be built for, or, given, not the one that
+    it was built for."""
     found = re.match(r"(\d+)\.(\d+)", version)
-    if not found or (int(found[1]), int(found[2])) < OLDEST:
-        raise ImportError(f"tidemark needs PyTorch {OLDEST[0]}.{OLDEST[1]} or later, and this is {version}")
+    if not found or (int(found[1]), int(found[2])) != SERIES:
+        raise ImportError(f"tidemark needs PyTorch {SERIES[0]}.{SERIES[1]}, and this is {version}")
+    if built_for is not None and built_for.partition("+")[0] != version.partition("+")[0]:
+        raise ImportError(
+            f"tidemark was built for PyTorch {built_for}, and this is {version}; install it again: "
+            f"pip install --force-reinstall --no-deps --no-build-isolation integrations/pytorch"
+        )

@@ -235,8 +235,8 @@ class Session:
             self._lower()
 
     def _watch_the_loop(self, undo):
-        undo.callback(register_optimizer_step_pre_hook(lambda *_: self._lift("optimizer")).remove)
-        undo.callback(register_optimizer_step_post_hook(lambda *_: self._lower()).remove)
+        undo.callback(register_optimizer_step_pre_hook(lambda *_: self._is_here() and self._lift("optimizer")).remove)
+        undo.callback(register_optimizer_step_post_hook(lambda *_: self._is_here() and self._lower()).remove)
         for name in ("backward", "grad"):
             function = getattr(torch.autograd, name)
             undo.callback(setattr, torch.autograd, name, function)
@@ -245,6 +245,8 @@ class Session:
     def _unseen(self, function):
         @functools.wraps(function)
         def wrapped(*args, **kwargs):
+            if not self._is_here():
+                return function(*args, **kwargs)
             self._lift("backward")
             try:
                 return function(*args, **kwargs)
@@ -252,6 +254,10 @@ class Session:
                 self._lower()
 
         return wrapped
+
+    def _is_here(self):
+        """In the session's own thread, and before its end, which what was imported meanwhile outlives."""
+        return _active is self and self._thread == threading.get_ident()
 
 
 class micro_batch:
@@ -271,11 +277,12 @@ class micro_batch:
             chunks = self._session.plan.graph.chunks
             if not 0 <= self._chunk < chunks:
                 raise SessionError(f"chunk {self._chunk} of a step captured with {chunks}")
+            self._before = self._session.marked
             self._session.marked = self._index * chunks + self._chunk
 
     def __exit__(self, *_):
         if self._session is not None:
-            self._session.marked = None
+            self._session.marked = self._before
 
 
 def _number(value, what):
