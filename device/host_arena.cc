@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <pthread.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -47,21 +48,88 @@ int back_with_pages(int file, off_t offset, Bytes bytes) {
   return error == EOPNOTSUPP ? 0 : error;  // then they come with the first touch
 }
 
+/// The arenas of the process, for the handlers of forks.
+struct Arenas {
+  std::mutex mutex;
+  std::vector<HostArena*> all;
+
+  static Arenas& get() {
+    static auto* const instance = new Arenas;  // forks happen until the very end of the process
+    return *instance;
+  }
+};
+
+void before_any_fork() {
+  Arenas::get().mutex.lock();
+  for (HostArena* arena : Arenas::get().all) arena->before_fork();
+}
+
+void after_any_fork() {
+  for (HostArena* arena : Arenas::get().all) arena->after_fork();
+  Arenas::get().mutex.unlock();
+}
+
+int make_file(Bytes bytes) {
+  const int file = memfd_create("tidemark_host_device", MFD_CLOEXEC);
+  if (file >= 0 && ftruncate(file, bytes) == 0) return file;
+  const int error = errno;
+  if (file >= 0) close(file);
+  errno = error;
+  return -1;
+}
+
 }  // namespace
 
 HostArena::HostArena(Bytes capacity_bytes, Bytes granule_bytes, ErrorTexts& errors)
     : capacity_bytes_(capacity_bytes), granule_bytes_(granule_bytes), errors_(errors) {}
 
 HostArena::~HostArena() {
+  {
+    const std::lock_guard lock(Arenas::get().mutex);
+    std::erase(Arenas::get().all, this);
+  }
   for (const auto& [address, bytes] : plain_) munmap(pointer_to(address), size_of(bytes));
   if (file_ >= 0) close(file_);
 }
 
 Status HostArena::open() {
-  file_ = memfd_create("tidemark_host_device", MFD_CLOEXEC);
-  if (file_ < 0) return infeasible(fmt::format("cannot make a memory file: {}", reason()));
-  if (ftruncate(file_, capacity_bytes_) == 0) return {};
-  return infeasible(fmt::format("cannot make a memory file of {}: {}", format_bytes(capacity_bytes_), reason()));
+  file_ = make_file(capacity_bytes_);
+  if (file_ < 0) {
+    return infeasible(fmt::format("cannot make a memory file of {}: {}", format_bytes(capacity_bytes_), reason()));
+  }
+  static const int watches_forks = pthread_atfork(&before_any_fork, &after_any_fork, &after_any_fork);
+  if (watches_forks != 0) return infeasible("cannot make memory private to forked processes");
+  const std::lock_guard lock(Arenas::get().mutex);
+  Arenas::get().all.push_back(this);
+  return {};
+}
+
+/// Other threads may be writing: a page has what was written before, wherever it is mapped.
+void HostArena::before_fork() {
+  mutex_.lock();
+  for (auto& [at, granule] : attached_) {
+    if (granule.is_private) continue;
+    const auto offset = static_cast<off_t>(granule.handle) * granule_bytes_;
+    constexpr int kPrivate = MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE;
+    granule.is_private =
+        mmap(pointer_to(at), size_of(granule_bytes_), PROT_READ | PROT_WRITE, kPrivate, file_, offset) != MAP_FAILED;
+  }
+}
+
+/// Without a file there is no more memory to be had, and what is there stays.
+void HostArena::after_fork() {
+  close(file_);
+  file_ = make_file(capacity_bytes_);
+  mutex_.unlock();
+}
+
+/// An address that shows its bytes, where the file does not have them; 0: the file has.
+/// REQUIRES: mutex_ is held.
+Address HostArena::find_private(std::uint64_t handle) const {
+  for (const auto& [at, granule] : attached_) {
+    if (granule.is_private && granule.handle == handle) return at;
+  }
+  return 0;
 }
 
 DeviceCode HostArena::refuse(DeviceCode code, std::string text) {
@@ -135,12 +203,18 @@ DeviceCode HostArena::destroy_granule(std::uint64_t handle) {
 
 DeviceCode HostArena::attach_granule(Address at, std::uint64_t handle) {
   const auto offset = static_cast<off_t>(handle) * granule_bytes_;
+  std::unique_lock lock(mutex_);
+  const Address before = find_private(handle);
+  lock.unlock();
+  if (before != 0 && pwrite(file_, pointer_to(before), size_of(granule_bytes_), offset) != granule_bytes_) {
+    return refuse(DeviceCode::out_of_memory, "cannot move a granule: " + reason());
+  }
   if (mmap(pointer_to(at), size_of(granule_bytes_), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file_, offset) ==
       MAP_FAILED) {
     return refuse(DeviceCode::out_of_memory, "cannot map a granule: " + reason());
   }
-  const std::lock_guard lock(mutex_);
-  attached_.insert(at);
+  lock.lock();
+  attached_[at] = {.handle = handle};
   return DeviceCode::ok;
 }
 

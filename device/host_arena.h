@@ -6,13 +6,17 @@
 // then, so that a machine without memory answers out_of_memory instead of killing the process later) until its last
 // address is gone (the hole is punched, so the next user finds zeros).
 //
+// A forked process has the bytes as they were, and neither process sees what the other writes from then on, as with any
+// memory: before a fork every granule's mapping becomes a private one (pages are copied as they are written), and
+// behind it both processes go on with a file of their own. What an alias of such a granule shows is no longer the same
+// bytes. The old file's pages stay until both have let go of what they had.
+//
 // Cost: a system call or three a granule at map and unmap. Threads: any; one lock of its own over the books.
 
 #include <cstdint>
 #include <map>
 #include <mutex>
 #include <string>
-#include <unordered_set>
 #include <vector>
 
 #include "core/result.h"
@@ -49,8 +53,18 @@ class HostArena final : public GranuleVendor {
   /// Whether work may touch the range: all of it mapped, or inside one plain allocation.
   [[nodiscard]] bool accessible(Address at, Bytes bytes) const;
 
+  // Around a fork, for every arena. The lock is held from the first to the second.
+  void before_fork();
+  void after_fork();
+
  private:
+  struct Attached {
+    std::uint64_t handle = 0;
+    bool is_private = false;  ///< its bytes are there, and not in the file
+  };
+
   [[nodiscard]] bool take_room(Bytes bytes);
+  [[nodiscard]] Address find_private(std::uint64_t handle) const;
   [[nodiscard]] bool granules_attached(Address at, Bytes bytes) const;
 
   const Bytes capacity_bytes_;
@@ -58,10 +72,10 @@ class HostArena final : public GranuleVendor {
   ErrorTexts& errors_;
   int file_ = -1;
   mutable std::mutex mutex_;
-  std::vector<std::uint64_t> spare_;      ///< granules given back; the last one is used first
-  std::uint64_t fresh_ = 0;               ///< the first granule of the file that was never used
-  std::unordered_set<Address> attached_;  ///< where a granule is
-  std::map<Address, Bytes> plain_;        ///< whole pages
+  std::vector<std::uint64_t> spare_;  ///< granules given back; the last one is used first
+  std::uint64_t fresh_ = 0;           ///< the first granule of the file that was never used
+  std::map<Address, Attached> attached_;
+  std::map<Address, Bytes> plain_;  ///< whole pages
   Bytes used_bytes_ = 0;
   Bytes room_bytes_ = 0;  ///< what may be taken before the machine is asked again
 };

@@ -8,6 +8,7 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -340,6 +341,65 @@ TEST(HostDevice, AKernelThatCannotPopulateHasNobodyWriteThroughAnAlias) {
     EXPECT_EQ(present_pages(base + 4_MiB, 2_MiB), 0) << "touched";
     EXPECT_EQ(file_bytes(), 2_MiB) << "the file has its pages all the same";
   }).join();
+}
+
+/// The exit status of a fork that answers `check`.
+template <class Check>
+int in_a_fork(const Check& check) {
+  const pid_t child = fork();
+  if (child == 0) _exit(check() ? 0 : 1);
+  int status = -1;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+bool all_are(Address at, Bytes bytes, char value) {
+  const char* begin = reinterpret_cast<const char*>(at);
+  return std::all_of(begin, begin + bytes, [&](char c) { return c == value; });
+}
+
+void fill(Address at, Bytes bytes, char value) {
+  std::fill_n(reinterpret_cast<char*>(at), bytes, value);
+}
+
+/// A worker that writes to what it has inherited, or maps memory of its own, writes nothing of its parent's.
+TEST(HostDevice, AForkHasTheBytesAsTheyWereAndItsWritesToItself) {
+  const auto device = open({.capacity_bytes = 16_MiB});
+  Address base = 0;
+  ASSERT_EQ(device->reserve(16_MiB, base), DeviceCode::ok);
+  ASSERT_EQ(device->map(base, 4_MiB), DeviceCode::ok);
+  fill(base, 4_MiB, 'p');
+  std::array<int, 2> parent_has_written{};
+  ASSERT_EQ(pipe(parent_has_written.data()), 0);
+  for (int generation = 0; generation < 2; ++generation) {
+    const auto writes_to_itself = [&] {
+      if (device->map(base + 4_MiB, 2_MiB) != DeviceCode::ok) return false;
+      fill(base + 4_MiB, 2_MiB, 'c');
+      fill(base, 2_MiB, 'c');
+      return all_are(base, 2_MiB, 'c') && all_are(base + 2_MiB, 2_MiB, 'p') && all_are(base + 4_MiB, 2_MiB, 'c');
+    };
+    EXPECT_EQ(in_a_fork(writes_to_itself), 0);
+    EXPECT_TRUE(all_are(base, 4_MiB, 'p'));
+  }
+  const pid_t child = fork();
+  if (child == 0) {
+    char go = 0;
+    _exit(read(parent_has_written[0], &go, 1) == 1 && all_are(base, 4_MiB, 'p') ? 0 : 1);
+  }
+  fill(base, 4_MiB, 'q');
+  ASSERT_EQ(device->remap(base + 8_MiB, base, 4_MiB), DeviceCode::ok);
+  EXPECT_TRUE(all_are(base + 8_MiB, 4_MiB, 'q')) << "contents are kept";
+  ASSERT_EQ(device->map(base, 4_MiB), DeviceCode::ok);
+  EXPECT_TRUE(all_are(base, 4_MiB, 0)) << "the next user finds zeros";
+  fill(base, 4_MiB, 'r');
+  EXPECT_EQ(write(parent_has_written[1], "g", 1), 1);
+  int status = -1;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0) << "the child saw what the parent wrote";
+  EXPECT_EQ(device->unmap(base, 4_MiB), DeviceCode::ok);
+  EXPECT_EQ(device->unmap(base + 8_MiB, 4_MiB), DeviceCode::ok);
+  close(parent_has_written[0]);
+  close(parent_has_written[1]);
 }
 
 TEST(NullDevice, AnswersUnsupportedAndSaysWhatItHasNot) {

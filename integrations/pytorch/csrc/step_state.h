@@ -34,8 +34,8 @@ struct Counters {
 class StepState {
  public:
   /// `host` is a HostMemory of the Python package. Whoever lets go of it last, it is destroyed with Python's lock.
-  [[nodiscard]] static std::shared_ptr<StepState> make(std::shared_ptr<const PlannedBatch> batch,
-                                                       pybind11::object host, std::shared_ptr<Counters> counters);
+  [[nodiscard]] static std::shared_ptr<StepState> make(std::shared_ptr<const PlannedBatch> batch, pybind11::object host,
+                                                       std::shared_ptr<Counters> counters);
 
   // Forward
 
@@ -64,11 +64,11 @@ class StepState {
 
  private:
   struct Storage {
-    c10::Storage there;       // in device memory, or nothing
+    c10::Storage there;        // in device memory, or nothing
     bool is_original = false;  // what is there, forward made: others may have it too
-    int rebuild = kNone;      // operation that can make it again
-    int outstanding = 0;      // saved tensors not asked for yet
-    bool spared = false;      // can no longer be rebuilt
+    int rebuild = kNone;       // operation that can make it again
+    int outstanding = 0;       // saved tensors not asked for yet
+    bool spared = false;       // can no longer be rebuilt
   };
   class Locked;
 
