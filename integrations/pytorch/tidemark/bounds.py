@@ -6,6 +6,9 @@ import fnmatch
 import torch
 
 from .errors import CaptureError
+from .kernels import tensors
+
+_MASKS = (torch.bool, torch.uint8)
 
 
 def _check_counts(bound, **counts):
@@ -103,6 +106,8 @@ class DataDependent:
         if name == "aten::nonzero":
             rows = self._rows(func, module)
             return torch.empty((rows, args[0].dim()), dtype=torch.int64, device=args[0].device)
+        if name == "aten::index" and any(mask.dtype in _MASKS for mask in tensors(args[1])):
+            return func(args[0], self._positions(args[1], self._rows(func, module)), **kwargs)
         if name == "aten::masked_select":
             return torch.empty((self._rows(func, module),), dtype=args[0].dtype, device=args[0].device)
         if name == "aten::bincount":
@@ -116,10 +121,14 @@ class DataDependent:
 
     def number(self, tensor, forward, place):
         """What reading a number off `tensor` gives. `place`: micro-batch, module path and number of its call."""
-        if not forward:  # an optimizer counts its steps
-            return 1.0 if tensor.dtype.is_floating_point else 1
+        if not forward:  # an optimizer counts its steps, or multiplies factors below one
+            return 0.5 if tensor.dtype.is_floating_point else 1
         module = place[1]
         bound = self._find(module, Routed)
+        if bound is None and tensor.dtype == torch.bool:
+            raise CaptureError(
+                f"module {module!r} decides by the value of a tensor, and capture has no data; decide outside the model"
+            )
         if bound is None:
             raise CaptureError(
                 f"module {module!r} reads a number off a tensor, and capture has no data; say what it will be, "
@@ -128,6 +137,18 @@ class DataDependent:
         index = self._reads.get(place, 0)
         self._reads[place] = index + 1
         return bound.share(index, self._variant)
+
+    @staticmethod
+    def _positions(indices, rows):
+        """What masks among `indices` select, as one list of positions for each of their dimensions."""
+        out = []
+        for index in indices:
+            if index is not None and index.dtype in _MASKS:
+                where = torch.empty((rows,), dtype=torch.int64, device=index.device)
+                out.extend([where] * index.dim())
+            else:
+                out.append(index)
+        return out
 
     def _rows(self, func, module):
         bound = self._find(module, Rows)

@@ -302,8 +302,10 @@ def capture(
 def _check_arguments(model, loss_fn, optimizer, bounds, micro_batches, chunks, order, rates, host_link):
     if not isinstance(model, torch.nn.Module):
         raise CaptureError(f"a {type(model).__name__} is no model; give a torch.nn.Module")
+    if not torch.is_grad_enabled():
+        raise CaptureError("gradients are switched off here, as by torch.no_grad(); capture where they are on")
     if loss_fn is not None and not callable(loss_fn):
-        raise CaptureError(f"loss_fn is a {type(loss_fn).__name__}; give a function of the model's output")
+        raise CaptureError(f"loss_fn is of type {type(loss_fn).__name__}; give a function of the model's output")
     for what, number in (("micro_batches", micro_batches), ("chunks", chunks)):
         if not isinstance(number, int) or number < 1:
             raise CaptureError(f"{what} is {number!r}; right would be a whole number, 1 at least")
@@ -315,16 +317,28 @@ def _check_arguments(model, loss_fn, optimizer, bounds, micro_batches, chunks, o
     ):
         if not isinstance(value, kinds):
             kind = (kinds[0] if isinstance(kinds, tuple) else kinds).__name__
-            raise CaptureError(f"{what} is a {type(value).__name__}; right would be a {kind}")
+            raise CaptureError(f"{what} is of type {type(value).__name__}; right would be {kind}")
     for pattern, bound in (bounds or {}).items():
         if not isinstance(pattern, str) or not isinstance(bound, (Routed, Rows)):
             raise CaptureError(
                 f"bounds has {pattern!r}: {bound!r}; right would be the path of a module and tidemark.Routed or "
                 f"tidemark.Rows"
             )
-    for step in order or ():
+    if order is not None:
+        _check_order(order, micro_batches, chunks)
+
+
+def _check_order(order, micro_batches, chunks):
+    open_ = set()
+    for step in order:
         if not isinstance(step, (tuple, list)) or len(step) != 3 or step[0] not in ("forward", "backward"):
             raise CaptureError(f'order has {step!r}; right would be ("forward", micro-batch, chunk) or ("backward", ...)')
+        kind, *place = step
+        if place[0] not in range(micro_batches) or place[1] not in range(chunks):
+            raise CaptureError(f"order has {step!r}, and there are {micro_batches} micro-batches and {chunks} chunks")
+        if (kind == "backward") != (tuple(place) in open_):
+            raise CaptureError(f"order has {step!r}; each backward follows its own forward, once")
+        open_ ^= {tuple(place)}
 
 
 @dataclasses.dataclass(frozen=True)

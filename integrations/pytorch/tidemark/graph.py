@@ -8,6 +8,7 @@ import dataclasses
 import json
 
 from .errors import CaptureError
+from .sizes import format_bytes
 
 FORMAT = 1
 RESIDENT_ROLES = ("parameter", "input", "optimizer_state")
@@ -95,7 +96,11 @@ class Save:
     until: list[int] = dataclasses.field(default_factory=list)  # last operations of the nodes that ask
 
 
-@dataclasses.dataclass
+def _gone():
+    return None
+
+
+@dataclasses.dataclass(repr=False)
 class Graph:
     name: str
     ops: list[Op]
@@ -108,7 +113,15 @@ class Graph:
     cost_unit: str = "ns"
     unit_bytes: int = 512  # blocks are multiples of it
     host_link: HostLink | None = None  # None: plans do not swap
-    model: object = dataclasses.field(default=lambda: None, repr=False)  # weak reference to what was captured
+    model: object = _gone  # weak reference to what was captured
+
+    def __repr__(self):
+        peak = format_bytes(self.keep_all_peak_bytes())
+        return f"<Graph of {self.name}: {len(self.ops)} operations, {len(self.storages)} storages, peak {peak}>"
+
+    def __getstate__(self):
+        """A copy on file, or in another process, is of no model until a session is given one."""
+        return self.__dict__ | {"model": _gone}
 
     def rounded(self, bytes_):
         """What a block of so many bytes takes."""

@@ -15,6 +15,8 @@ mindspeed_llm/tasks/models/transformer/multi_head_latent_attention.py, whose lay
 import dataclasses
 import re
 
+import torch
+
 from .errors import TidemarkError
 
 # Path within a layer -> module and storages that it makes.
@@ -74,6 +76,8 @@ class LayerNames:
     def __init__(self, model, stack):
         if stack not in _LATENT:
             raise TidemarkError(f"the names of {stack!r} are not known; right would be 'megatron' or 'mindspeed'")
+        if not isinstance(model, torch.nn.Module):
+            raise TidemarkError(f"a {type(model).__name__} is no model; give a torch.nn.Module")
         self._places = {}
         modules = dict(model.named_modules())
         for path, module in modules.items():

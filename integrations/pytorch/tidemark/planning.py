@@ -21,6 +21,7 @@ def plan(graph, budget, device=None, recompute_collectives=False):
     """
     if not isinstance(graph, Graph):
         raise TidemarkError(f"a {type(graph).__name__} is no captured step; give what tidemark.capture() returned")
+    device = getattr(device, "type", device)  # of a torch.device
     if device is not None and device != graph.device:
         raise TidemarkError(f"the step was captured on {graph.device!r}; a plan for {device!r} needs a capture there")
     budget_bytes = parse_bytes(budget)

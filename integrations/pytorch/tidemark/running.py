@@ -44,6 +44,8 @@ class Session:
             )
         if not isinstance(model, torch.nn.Module):
             raise SessionError(f"a {type(model).__name__} is no model; give the torch.nn.Module the plan was made for")
+        if host is not None and not isinstance(host, HostMemory):
+            raise SessionError(f"a {type(host).__name__} is no host memory; give a tidemark.HostMemory, or nothing")
         if fingerprint(model) != plan.graph.fingerprint:
             raise SessionError(
                 f"the plan is for {plan.graph.name}, and the parameters of this {type(model).__name__} are others; "

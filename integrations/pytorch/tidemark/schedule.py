@@ -6,11 +6,12 @@ import functools
 
 from .copies import time_copies
 from .graph import Graph
+from .sizes import format_bytes
 
 RUN, DROP, WAIT, BEGIN, BACK = "run", "drop", "wait", "begin", "back"
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(repr=False)
 class Plan:
     """`schedule`: operations in order of execution, recomputed ones again; `swaps`: (storage, after, before): in host
     memory between two positions of the schedule. Figures in bytes and the graph's cost unit are predicted."""
@@ -23,7 +24,15 @@ class Plan:
     peak_bytes: int = 0
     keep_all_peak_bytes: int = 0
     added_cost_percent: float = 0.0
-    answer: dict = dataclasses.field(default_factory=dict, repr=False)
+    answer: dict = dataclasses.field(default_factory=dict)
+
+    def __repr__(self):
+        again = len(self.schedule) - len(self.graph.ops)
+        peak, budget = format_bytes(self.peak_bytes), format_bytes(self.budget_bytes)
+        return (
+            f"<Plan for {self.graph.name}: peak {peak} of {budget}, {again} operations run again, {len(self.swaps)} "
+            f"storages swapped, {self.status or 'status unknown'}>"
+        )
 
     def model(self):
         """What was captured, or None if it is gone."""
