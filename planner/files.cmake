@@ -1,5 +1,6 @@
 set(TIDEMARK_PLANNER_FILES
   budget_check.cc
+  budget_frontier.cc
   contingency.cc
   contingency_drafts.cc
   chunk_search.cc

@@ -10,6 +10,7 @@
 #include "integrations/cli/output_set.h"
 #include "integrations/cli/verb.h"
 #include "integrations/formats/export_perfetto.h"
+#include "integrations/formats/frontier_report.h"
 #include "integrations/formats/outcome_json.h"
 #include "integrations/formats/policy_comparison.h"
 #include "integrations/formats/program_file.h"
@@ -63,6 +64,7 @@ class PlanCommand final : public Command {
   struct Material {
     Planned planned;
     std::vector<PolicyResult> results;
+    std::vector<BudgetPoint> frontier;
   };
 
   Status add_outputs(const PlanRequest& request, const Material& made, OutputSet& outputs) {
@@ -73,7 +75,7 @@ class PlanCommand final : public Command {
     });
     if (!status) return status;
     status = outputs.add(report_, inputs, [&](std::ostream& stream) -> Status {
-      stream << report_html(request, made.planned.outcome, made.results);
+      stream << report_html(request, made.planned.outcome, made.results, made.frontier);
       return {};
     });
     if (!status) return status;
@@ -91,6 +93,16 @@ class PlanCommand final : public Command {
       if (compare_) made.results.push_back(result_of(policy.name, planned.value().outcome));
       if (&policy == chosen) made.planned = std::move(planned).value();
     }
+    if (!graph_.frontier) return {};
+    request.policy = chosen;
+    Result<std::vector<BudgetPoint>> frontier =
+        budget_frontier(request, made.planned.outcome, [&](const PlanRequest& other) -> Result<PlanOutcome> {
+          Result<Planned> planned = plan_with_progress(other, subject_of(job_), console);
+          if (!planned) return planned.error();
+          return std::move(planned).value().outcome;
+        });
+    if (!frontier) return frontier.error();
+    made.frontier = std::move(frontier).value();
     return {};
   }
 
@@ -98,10 +110,12 @@ class PlanCommand final : public Command {
     const auto& [outcome, seconds] = made.planned;
     if (job_.format == Format::json) {
       std::string json = plan_json(request, outcome, seconds);
-      return compare_ ? with_comparison(json, request, made.results) : json;
+      if (compare_) json = with_comparison(json, request, made.results);
+      return graph_.frontier ? with_frontier(json, made.frontier) : json;
     }
     std::string summary = plan_summary(request, outcome);
-    return compare_ ? summary + comparison_text(made.results) : summary;
+    if (compare_) summary += comparison_text(made.results);
+    return graph_.frontier ? summary + frontier_text(made.frontier, budget_of(request)) : summary;
   }
 
   JobOptions job_;

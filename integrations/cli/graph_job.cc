@@ -39,14 +39,13 @@ void add_graph_options(CLI::App& app, GraphJob& job) {
   add_word(app, "--objective", job.objective, "objective", {"cost", "time", "energy"},
            "with --graph: what is to be least (cost, time, energy; default: what the file's costs are)");
   add_output_file(app, "--schedule-out", job.schedule_out, "with --graph: write the execution order, one op a line");
-  app.add_flag("--frontier", job.frontier, "with --graph: what any budget would cost");
+  app.add_flag("--frontier", job.frontier, "what other budgets would cost");
   app.add_flag("--group-recompute", job.group_recompute,
                "with --graph: collectives may run again, since every device of a group follows the same schedule");
   app.add_flag("--addresses", job.addresses, "with --graph: addresses fit the budget, not only the bytes resident");
   add_positive(app, "--effort", job.effort, kMostEffort,
                "with --graph: work for searching, counted, not timed (default 1)");
-  for (const char* name :
-       {"--objective", "--schedule-out", "--frontier", "--group-recompute", "--addresses", "--effort"})
+  for (const char* name : {"--objective", "--schedule-out", "--group-recompute", "--addresses", "--effort"})
     app.get_option(name)->needs("--graph");
   // What describes a job of our own says nothing about a step from elsewhere.
   for (const CLI::Option* option : app.get_options()) {

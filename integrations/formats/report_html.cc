@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <iterator>
 
+#include "integrations/formats/frontier_report.h"
 #include "integrations/formats/html_text.h"
 #include "integrations/formats/job_text.h"
 #include "integrations/formats/report_choices.h"
@@ -226,7 +227,7 @@ void add_comparison(std::string& page, std::span<const PolicyResult> comparison)
 }  // namespace
 
 std::string report_html(const PlanRequest& request, const PlanOutcome& outcome,
-                        std::span<const PolicyResult> comparison) {
+                        std::span<const PolicyResult> comparison, std::span<const BudgetPoint> frontier) {
   std::string page;
   add_head(page, request, outcome);
   add_problems(page, outcome);
@@ -234,6 +235,7 @@ std::string report_html(const PlanRequest& request, const PlanOutcome& outcome,
   add_ranks(page, request, outcome);
   add_memory(page);
   page += choices_html(request, outcome);
+  page += frontier_html(frontier, budget_of(request));
   add_comparison(page, comparison);
   add_attempts(page, outcome);
   page +=

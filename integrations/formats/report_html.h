@@ -1,6 +1,7 @@
 #pragma once
 // A planned step as one HTML file that a training engineer reads without Tidemark: verdict and inputs, the modelled
-// step, every rank, memory over the step, what was chosen and why, layout attempts, and policies side by side.
+// step, every rank, memory over the step, what was chosen and why, what memory buys, layout attempts, and policies side
+// by side.
 // Self-contained: no network, no fonts, light and dark; a few kilobytes of script draw the memory picture and answer to
 // hovering.
 
@@ -8,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "planner/budget_frontier.h"
 #include "planner/planner.h"
 
 namespace tidemark {
@@ -21,6 +23,7 @@ struct PolicyResult {
 
 /// Deterministic. Every name from the job is escaped. About 100 KB a rank.
 [[nodiscard]] std::string report_html(const PlanRequest& request, const PlanOutcome& outcome,
-                                      std::span<const PolicyResult> comparison = {});
+                                      std::span<const PolicyResult> comparison = {},
+                                      std::span<const BudgetPoint> frontier = {});
 
 }  // namespace tidemark

@@ -213,6 +213,36 @@ TEST(Plan, DefaultIsNeverDearerWhereOthersFit) {
     EXPECT_NE(text.out.find(name), std::string::npos) << name;
 }
 
+TEST(Plan, FrontierIsWhatOtherBudgetsAnswer) {
+  const Workplace place;
+  const Words words = with({"plan", "--quiet", "--format", "json"}, tight());
+  const Ran ran = place.run(with(words, {"--frontier", "--report", "page.html"}));
+  ASSERT_LT(ran.status, 2) << ran.err;
+  const Json json = Json::parse(ran.out);
+  const Json& points = json["frontier"];
+  ASSERT_GE(points.size(), 3U);
+  int asked = 0;
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    const Json& point = points[i];
+    asked += point["budget_bytes"] == json["ranks"][0]["budget_bytes"] ? 1 : 0;
+    if (i == 0) continue;
+    EXPECT_GT(point["budget_bytes"].get<std::int64_t>(), points[i - 1]["budget_bytes"].get<std::int64_t>());
+    EXPECT_TRUE(point["fits"].get<bool>() || i == 0) << i;
+    if (!points[i - 1]["fits"].get<bool>()) continue;
+    EXPECT_LE(point["added_ms"].get<double>(), points[i - 1]["added_ms"].get<double>() + 1e-9) << i;
+  }
+  EXPECT_EQ(asked, 1);
+  EXPECT_EQ(points.back()["added_ms"], 0);  // it ends where nothing is added
+  const Json& other = points[points.size() - 2];
+  const std::string budget = std::to_string(other["budget_bytes"].get<std::int64_t>()) + "B";
+  Words alone = words;
+  *(std::ranges::find(alone, "--budget") + 1) = budget;
+  const Json again = Json::parse(place.run(alone).out);
+  EXPECT_EQ(again["step_ms"], other["step_ms"]);
+  EXPECT_NE(place.read("page.html").find("What memory buys"), std::string::npos);
+  EXPECT_NE(place.run(with({"plan", "--frontier"}, tight())).out.find("a GiB more saves"), std::string::npos);
+}
+
 TEST(Plan, MeasuredCountsChangeTheLoad) {
   const Workplace place;
   std::string csv = "layer,micro_batch,device,rows\n";

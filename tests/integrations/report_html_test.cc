@@ -105,6 +105,23 @@ TEST(Report, OfKeepAllHasNoMap) {
   EXPECT_FALSE(contains(page, "class=\"scroll map\""));
 }
 
+TEST(Report, ShowsWhatMemoryBuysWhereGiven) {
+  const PlanOutcome outcome = tiny_outcome();
+  EXPECT_FALSE(contains(report_html(tiny_request(), outcome), "What memory buys"));
+  std::vector<BudgetPoint> points(2);
+  for (BudgetPoint& point : points) {
+    for (const RankPlan& rank : outcome.ranks) point.ranks.push_back(rank.figures);
+    point.step = outcome.step;
+  }
+  points[0].budget_bytes = kGiB;
+  points[0].ranks[0].fits = false;
+  points[1].budget_bytes = budget_of(tiny_request());
+  const std::string page = report_html(tiny_request(), outcome, {}, points);
+  EXPECT_EQ(first_unbalanced(page), "");
+  EXPECT_TRUE(contains(page, "<td>1.00</td><td class=\"no\">1 of 2</td>"));
+  EXPECT_TRUE(contains(page, " (this plan)</td><td class=\"yes\">2 of 2</td>"));
+}
+
 TEST(Report, ComparesPoliciesWhereGiven) {
   const PlanOutcome outcome = tiny_outcome();
   EXPECT_FALSE(contains(report_html(tiny_request(), outcome), "Policies side by side"));

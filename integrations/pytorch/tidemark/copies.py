@@ -21,7 +21,7 @@ class Copies:
 def time_copies(plan, timeline, told):
     """`told[storage]`: positions, ascending, at which a session can do something for it."""
     live = timeline.live_bytes(plan.swaps)
-    limit = max(live, default=0)
+    limit = max(plan.peak_bytes, *live) if live else 0  # the plan has room for copies under way
     copies = Copies()
     done = _wait(plan, live, limit, copies)
     _begin(plan, live, limit, done, told, copies)

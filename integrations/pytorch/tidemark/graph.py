@@ -26,8 +26,12 @@ class HostLink:
         if not (self.out_bytes_per_s > 0 and self.in_bytes_per_s > 0 and self.latency_ns >= 0):
             raise CaptureError(f"{self} has no sense: rates are above zero")
 
-    def out_ns(self, bytes_):
-        return self.latency_ns + int(1e9 * bytes_ / self.out_bytes_per_s)
+    def as_dict(self):
+        return {
+            "out_bytes_per_second": self.out_bytes_per_s,
+            "in_bytes_per_second": self.in_bytes_per_s,
+            "latency_ns": self.latency_ns,
+        }
 
     def in_ns(self, bytes_):
         return self.latency_ns + int(1e9 * bytes_ / self.in_bytes_per_s)
@@ -160,9 +164,8 @@ class Graph:
                 entry["pinned_until"] = s.pinned_until
             if s.until_end or s.resident:
                 entry["until_end"] = True
-            if number in swappable:
-                entry["page_out_cost"] = self.host_link.out_ns(entry["bytes"])
-                entry["page_in_cost"] = self.host_link.in_ns(entry["bytes"])
+            if self.host_link is not None:
+                entry["swappable"] = number in swappable
             storages.append(entry)
         ops = []
         for op in self.ops:
@@ -173,10 +176,12 @@ class Graph:
             if op.transient_bytes:
                 entry["transient_bytes"] = self.rounded(op.transient_bytes)
             ops.append(entry)
+        link = {} if self.host_link is None else {"link": self.host_link.as_dict()}
         return {
             "tidemark_graph": FORMAT,
             "name": self.name,
             "cost_unit": self.cost_unit,
+            **link,
             "storages": storages,
             "ops": ops,
         }

@@ -1,0 +1,21 @@
+#pragma once
+// What memory buys a job (planner/budget_frontier.h), for people, as JSON and in the HTML report.
+
+#include <span>
+#include <string>
+
+#include "planner/budget_frontier.h"
+
+namespace tidemark {
+
+/// One line a budget, with a bar; `asked` is marked.
+[[nodiscard]] std::string frontier_text(std::span<const BudgetPoint> points, Bytes asked);
+
+/// `json` (an object as plan_json writes it) with `frontier`: [{budget_bytes, fits, ranks_fit, step_ms,
+/// keep_all_step_ms, added_ms, recompute_ms, swapped_bytes}], figures of the slowest rank where they are of one.
+[[nodiscard]] std::string with_frontier(const std::string& json, std::span<const BudgetPoint> points);
+
+/// A section with a table and a picture; nothing without points.
+[[nodiscard]] std::string frontier_html(std::span<const BudgetPoint> points, Bytes asked);
+
+}  // namespace tidemark
