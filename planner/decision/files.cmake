@@ -5,5 +5,6 @@ set(TIDEMARK_DECISION_FILES
   decision/link_window.cc
   decision/moves.cc
   decision/problem.cc
+  decision/relaxation.cc
   decision/search.cc
   decision/uniform.cc)

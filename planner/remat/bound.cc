@@ -6,6 +6,8 @@
 #include <optional>
 #include <span>
 
+#include "planner/decision/relaxation.h"
+
 namespace tidemark::remat {
 namespace {
 
@@ -73,96 +75,30 @@ std::vector<Bytes> kept_bytes(const Problem& p) {
   return bytes;
 }
 
-/// Subgradient ascent on the prices of memory, with a step of its own per op (Adam).
-class Ascent {
- public:
-  Ascent(const Problem& p, const std::vector<Gap>& gaps, std::vector<Bytes> kept, Bytes budget)
-      : p_(p),
-        kept_(std::move(kept)),
-        budget_(budget),
-        price_(kept_.size()),
-        slope_(kept_.size()),
-        speed_(kept_.size()),
-        swing_(kept_.size()),
-        sum_(kept_.size() + 1) {
-    for (const Gap& gap : gaps)
-      if (gap.gone_last >= gap.first && std::isfinite(gap.cost)) gaps_.push_back(gap);
+/// The covering problem at the ops that are above the budget: each gap, by itself, may be given up at its cost.
+Relaxation relax(const Problem& p, const std::vector<Gap>& gaps, const std::vector<Bytes>& kept, Bytes budget) {
+  Relaxation r;
+  std::vector<std::int32_t> ops;
+  for (std::int32_t v = 0; v < p.op_count; ++v) {
+    if (kept[at(v)] <= budget) continue;
+    ops.push_back(v);
+    r.excess.push_back(static_cast<double>(kept[at(v)] - budget));
   }
-
-  double run(int iterations) {
-    double best = 0;
-    std::vector<double> best_price = price_;
-    const double unit = unit_price();
-    for (int i = 0; i < iterations; ++i) {
-      const double bound = look();
-      if (bound > best) {
-        best = bound;
-        best_price = price_;
-      } else if (i % 64 == 63) {
-        price_ = best_price;
-      }
-      step(unit * std::pow(0.003, static_cast<double>(i) / iterations), i + 1);
-    }
-    return best;
+  for (const Gap& gap : gaps) {
+    const auto lo = std::ranges::lower_bound(ops, gap.first), hi = std::ranges::upper_bound(ops, gap.gone_last);
+    if (lo >= hi || !std::isfinite(gap.cost)) continue;
+    const auto row = static_cast<std::int32_t>(r.gaps.size()), end = static_cast<std::int32_t>(hi - ops.begin());
+    r.gaps.push_back({.lo = static_cast<std::int32_t>(lo - ops.begin()),
+                      .hi = end,
+                      .host_hi = end,
+                      .bytes = static_cast<double>(p.bytes[at(gap.storage)]),
+                      .swap_cost = gap.cost});
+    r.unit_gaps.push_back(row);
+    r.units.push_back({.first = row, .count = 1});
+    r.host_budget += r.gaps.back().bytes;  // enough for all: host memory is left out
   }
-
- private:
-  /// The bound at the present prices, and its slope in each.
-  double look() {
-    for (std::size_t t = 0; t < price_.size(); ++t) sum_[t + 1] = sum_[t] + price_[t];
-    std::vector<double>& change = swing_now_;
-    change.assign(price_.size() + 1, 0);
-    double bound = 0;
-    for (const Gap& gap : gaps_) {
-      const auto bytes = static_cast<double>(p_.bytes[at(gap.storage)]);
-      const double value = bytes * (sum_[at(gap.gone_last) + 1] - sum_[at(gap.first)]);
-      if (value <= gap.cost) continue;
-      bound += gap.cost - value;
-      change[at(gap.first)] -= bytes;
-      change[at(gap.gone_last) + 1] += bytes;
-    }
-    double gone = 0;
-    for (std::size_t t = 0; t < price_.size(); ++t) {
-      gone += change[t];
-      const auto above = static_cast<double>(kept_[t] - budget_);
-      bound += price_[t] * above;
-      slope_[t] = above + gone;
-    }
-    return bound;
-  }
-
-  /// A price at which a typical gap is worth its cost.
-  [[nodiscard]] double unit_price() const {
-    std::vector<double> prices;
-    for (const Gap& gap : gaps_)
-      if (gap.cost > 0)
-        prices.push_back(gap.cost / static_cast<double>(p_.bytes[at(gap.storage)]) /
-                         static_cast<double>(gap.gone_last - gap.first + 1));
-    if (prices.empty()) return 0;
-    const auto middle = prices.begin() + std::ssize(prices) / 2;
-    std::nth_element(prices.begin(), middle, prices.end());
-    return *middle;
-  }
-
-  void step(double rate, int round) {
-    constexpr double kSlow = 0.9, kSlower = 0.99;
-    const double first = 1 - std::pow(kSlow, round), second = 1 - std::pow(kSlower, round);
-    for (std::size_t t = 0; t < price_.size(); ++t) {
-      if (kept_[t] <= budget_) continue;
-      const double slope = slope_[t] / static_cast<double>(std::max<Bytes>(budget_, 1));
-      speed_[t] = kSlow * speed_[t] + (1 - kSlow) * slope;
-      swing_[t] = kSlower * swing_[t] + (1 - kSlower) * slope * slope;
-      const double by = rate * (speed_[t] / first) / (std::sqrt(swing_[t] / second) + 1e-12);
-      price_[t] = std::max(0.0, price_[t] + by);
-    }
-  }
-
-  const Problem& p_;
-  std::vector<Gap> gaps_;
-  std::vector<Bytes> kept_;
-  Bytes budget_;
-  std::vector<double> price_, slope_, speed_, swing_, sum_, swing_now_;
-};
+  return r;
+}
 
 }  // namespace
 
@@ -186,11 +122,13 @@ LeastPeak least_peak(const Problem& problem) {
 std::int64_t least_added_cost(const Problem& problem, Bytes budget) {
   std::vector<Bytes> kept = kept_bytes(problem);
   if (std::ranges::max(kept) <= budget) return 0;
-  const std::vector<Gap> gaps = gaps_of(problem);
-  constexpr double kMostWork = 4e7;
-  const double size = static_cast<double>(gaps.size() + kept.size());
-  const int iterations = static_cast<int>(std::clamp(kMostWork / size, 60.0, 1500.0));
-  const double bound = Ascent(problem, gaps, std::move(kept), budget).run(iterations);
+  const Relaxation relaxation = relax(problem, gaps_of(problem), kept, budget);
+  double all = 1;  // what giving up every gap costs
+  for (const Relaxation::Gap& gap : relaxation.gaps) all += gap.swap_cost;
+  constexpr double kMostWork = 1e8;
+  const double size = static_cast<double>(relaxation.gaps.size() + relaxation.excess.size());
+  const int iterations = static_cast<int>(std::clamp(kMostWork / size, 60.0, 5000.0));
+  const double bound = ascend(relaxation, {.least_worth = 1e-8 * all, .most_worth = 1e4 * all}, iterations).bound;
   // Rounded in floating point: a millionth less is safe, and costs are whole.
   return static_cast<std::int64_t>(std::ceil(std::max(0.0, bound * (1 - 1e-6) - 1e-6)));
 }
