@@ -1,5 +1,6 @@
 """The engine's dispatch mode among PyTorch's own: what takes modes off the stack, calls back into Python or outlives it."""
 
+import pytest
 import tidemark
 import torch
 from random_plans import random_plan
@@ -114,3 +115,41 @@ def test_a_mode_that_outlives_the_session_leaves_nothing_behind():
     with tidemark.session(plan, model) as session:
         loss_fn(model(*inputs)).backward()
     assert session.counters.recomputed > 0
+
+
+class Wave(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(32, 32)
+        self.outer = nn.Linear(32, 32)
+
+    def forward(self, x):
+        return self.outer(self.inner(x).sin()).cos()
+
+
+def test_a_compiled_module_runs_uncompiled_and_is_compiled_again_afterwards():
+    compiled = []
+
+    def backend(graph, _inputs):
+        compiled.append(1)
+        return graph.forward
+
+    x, loss_fn = torch.randn(8, 32), lambda out: out.square().mean()
+    for compile_of in (lambda m: torch.compile(m, backend=backend), lambda m: m.compile(backend=backend) or m):
+        compiled.clear()
+        torch._dynamo.reset()  # what was compiled for one serves the other
+        model = nn.Sequential(nn.Tanh(), compile_of(Wave()))
+        graph = tidemark.capture(model, (x,), loss_fn)
+        with tidemark.session(random_plan(graph, 0, share=1.0), model) as session:
+            loss_fn(model(x)).backward()
+        assert not compiled and session.counters.recomputed > 0 and session.counters.off_plan == 0
+        loss_fn(model(x)).backward()
+        assert compiled
+
+
+def test_torchscript_is_not_captured_and_left_as_it_was():
+    model = nn.Sequential(nn.Linear(32, 32), torch.jit.script(nn.Linear(32, 32)))
+    x = torch.randn(8, 32)
+    with pytest.raises(tidemark.CaptureError, match="module '1' is TorchScript"):
+        tidemark.capture(model, (x,), lambda out: out.square().mean())
+    model(x).sum().backward()

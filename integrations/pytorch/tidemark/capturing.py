@@ -32,6 +32,7 @@ from .graph import HostLink
 from .grouping import build_graph
 from .one_step import run_pipeline, run_step
 from .stand_in import FakeTensors, fake_model, fingerprint
+from .uncompiled import uncompiled
 
 
 @dataclasses.dataclass
@@ -302,6 +303,9 @@ def capture(
 def _check_arguments(model, loss_fn, optimizer, bounds, micro_batches, chunks, order, rates, host_link):
     if not isinstance(model, torch.nn.Module):
         raise CaptureError(f"a {type(model).__name__} is no model; give a torch.nn.Module")
+    for path, module in model.named_modules():
+        if isinstance(module, torch.jit.ScriptModule):
+            raise CaptureError(f"module {path!r} is TorchScript, which cannot be captured; give the module it was made of")
     if not torch.is_grad_enabled():
         raise CaptureError("gradients are switched off here, as by torch.no_grad(); capture where they are on")
     if loss_fn is not None and not callable(loss_fn):
@@ -364,7 +368,7 @@ class _Step:
         recorder._stand_ins = []
         rng = torch.random.get_rng_state()
         try:
-            with fake_model(self.model, fakes), fake_mode:
+            with uncompiled(), fake_model(self.model, fakes), fake_mode:
                 inputs = [fakes.of_tree(self.inputs) for _ in range(self.micro_batches)]
                 optimizer = _fake_optimizer(self.optimizer, fakes, recorder)
                 _know_residents(recorder, self.model, inputs, optimizer)

@@ -29,6 +29,7 @@ from .host_memory import HostMemory
 from .memory_report import Report
 from .schedule import Plan, compile_plan
 from .stand_in import fingerprint
+from .uncompiled import uncompiled
 
 _active = None
 
@@ -106,6 +107,7 @@ class Session:
         undo.callback(self._leave_engine)
         self._frames = ModuleFrames(self.model, self._begin, self._enter_frame, self._engine.frame)
         undo.enter_context(self._frames)
+        undo.enter_context(uncompiled())
         torch._C._autograd._push_saved_tensors_default_hooks(self._engine.pack, self._engine.unpack)
         undo.callback(self._pop_hooks)
         self._engine.push()
