@@ -1,7 +1,11 @@
 """Memory as measured by the allocator against memory as predicted."""
 
 import gc
+import os
 import pickle
+import re
+import subprocess
+import sys
 
 import pytest
 import tidemark
@@ -170,3 +174,26 @@ def test_rows_dealt_out_as_unevenly_as_allowed_need_no_more_than_predicted():
 
     measured = peak_of(build, planned())
     assert measured <= planned(most=2048).peak_bytes
+
+
+def under_address_space(bytes_):
+    """What a process says that installs the allocator with so much address space beyond what PyTorch took."""
+    program = f"""
+import resource, tidemark, torch
+taken = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (taken + {bytes_}, taken + {bytes_}))
+try:
+    tidemark.allocator.install()
+    print(torch.ones(1 << 20).sum().item())
+    torch.empty({bytes_})
+except (tidemark.TidemarkError, torch.OutOfMemoryError) as error:
+    print(error)
+"""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    return subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+
+
+def test_where_address_space_is_limited_so_is_memory():
+    said = under_address_space(8 << 30).stdout
+    assert "1048576.0" in said and re.search(r"The device has (1\.00 GiB|10[12]\d\.\d\d MiB)", said), said
+    assert "(ulimit -v) leaves too little" in under_address_space(256 << 20).stdout

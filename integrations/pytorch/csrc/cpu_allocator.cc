@@ -13,11 +13,14 @@
 #include <c10/core/CPUAllocator.h>
 #include <c10/util/Exception.h>
 #include <pthread.h>
+#include <sys/resource.h>
 #include <tidemark/tidemark.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
+#include <fstream>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -93,6 +96,21 @@ CpuAllocator& cpu_allocator() {
   return *instance;
 }
 
+/// What `ulimit -v` leaves of address space; INT64_MAX without such a limit.
+std::int64_t address_space_left() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return INT64_MAX;
+  std::ifstream file("/proc/self/statm");
+  std::int64_t pages = 0;
+  file >> pages;
+  return static_cast<std::int64_t>(limit.rlim_cur) - pages * sysconf(_SC_PAGESIZE);
+}
+
+/// The allocator lays blocks out in several times as many addresses as there is memory. Where those are limited, so is
+/// the memory that it has to give: half of what is left is for it.
+constexpr std::int64_t kAddressesPerByte = 2, kRegions = 2;
+constexpr std::int64_t kLeastBytes = 64 << 20;
+
 void write_text(const char* text, char* out, std::size_t capacity) {
   std::snprintf(out, capacity, "%s", text);
 }
@@ -107,6 +125,13 @@ __attribute__((visibility("default"))) tidemark_allocator* tidemark_torch_instal
     std::int64_t capacity_bytes, std::int64_t limit_bytes, char* reason, std::size_t reason_capacity) noexcept {
   tidemark_error* error = nullptr;
   if (allocator == nullptr) {
+    const std::int64_t left = address_space_left();
+    if (left != INT64_MAX) capacity_bytes = std::min(capacity_bytes, left / 2 / kRegions / kAddressesPerByte);
+    if (capacity_bytes < kLeastBytes) {
+      write_text("the limit of address space (ulimit -v) leaves too little; raise it by a GiB at least, or remove it",
+                 reason, reason_capacity);
+      return nullptr;
+    }
     tidemark_device_options device_options{};
     device_options.struct_size = sizeof(device_options);
     device_options.capacity_bytes = capacity_bytes;
@@ -114,6 +139,7 @@ __attribute__((visibility("default"))) tidemark_allocator* tidemark_torch_instal
       tidemark_allocator_options options{};
       options.struct_size = sizeof(options);
       options.owner_name = &write_owner_name;
+      if (left != INT64_MAX) options.address_space_bytes = kAddressesPerByte * capacity_bytes;
       pthread_atfork([] { no_fork().lock(); }, [] { no_fork().unlock(); }, [] { no_fork().unlock(); });
       (void)tidemark_allocator_create(device, &options, &allocator, &error);
     }
