@@ -1,5 +1,6 @@
 """Memory as measured by the allocator against memory as predicted."""
 
+import contextlib
 import gc
 import os
 import pickle
@@ -197,3 +198,30 @@ def test_where_address_space_is_limited_so_is_memory():
     said = under_address_space(8 << 30).stdout
     assert "1048576.0" in said and re.search(r"The device has (1\.00 GiB|10[12]\d\.\d\d MiB)", said), said
     assert "(ulimit -v) leaves too little" in under_address_space(256 << 20).stdout
+
+
+def test_memory_that_runs_out_while_noise_is_made_again_leaves_the_generator_as_it_was():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(512, 512), nn.Dropout(0.5), nn.Tanh(), nn.Linear(512, 512), nn.Dropout(0.5), nn.Tanh())
+    inputs, loss_fn = (torch.randn(4096, 512),), lambda out: out.square().mean()
+    plan = random_plan(tidemark.capture(model, inputs, loss_fn), 0, share=1.0)
+
+    def backward(context):
+        torch.manual_seed(6)
+        model.zero_grad()
+        with context:
+            loss_fn(model(*inputs)).backward()
+        return [p.grad.clone() for p in model.parameters()]
+
+    plain = backward(contextlib.nullcontext())
+    with tidemark.session(plan, model):
+        for room in range(0, 40, 4):  # MiB: runs out now here, now there
+            loss = loss_fn(model(*inputs))
+            state = torch.get_rng_state()
+            allocator.empty_cache()
+            with allocator.budget(allocator.statistics().reserved_bytes + (room << 20) + (2 << 20)):
+                with pytest.raises(torch.OutOfMemoryError):
+                    loss.backward()
+            assert torch.equal(torch.get_rng_state(), state)
+            del loss
+    assert all(torch.equal(a, b) for a, b in zip(plain, backward(tidemark.session(plan, model)), strict=True))

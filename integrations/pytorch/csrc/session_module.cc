@@ -2,6 +2,7 @@
 
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
+#include <torch/csrc/Exceptions.h>
 
 #include <memory>
 #include <utility>
@@ -45,18 +46,21 @@ void add_instruction(PlannedBatch& batch, int before, int action, int target, bo
   batch.instructions.push_back({before, static_cast<Action>(action), target, last, to_host, std::move(kept)});
 }
 
+/// PyTorch's own exceptions are the same as from its own functions: memory may run out while something is rebuilt.
 void translate(std::exception_ptr error) {
   try {
     if (error) std::rethrow_exception(error);
   } catch (const Error& found) {
     set_python_error(found);
+  } catch (const c10::Error&) {
+    torch::translate_exception_to_python(error);
   }
 }
 
 }  // namespace
 
 PYBIND11_MODULE(tidemark_session, module) {
-  py::register_exception_translator(&translate);
+  py::register_local_exception_translator(&translate);
   py::class_<Counters, std::shared_ptr<Counters>>(module, "Counters")
       .def(py::init<>())
       .def_readwrite("recomputed", &Counters::recomputed)
