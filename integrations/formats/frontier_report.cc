@@ -51,7 +51,8 @@ std::string saved_text(std::span<const BudgetPoint> points, std::size_t i) {
   if (i + 1 >= points.size() || !points[i].fits()) return "";
   const double gib =
       static_cast<double>(points[i + 1].budget_bytes - points[i].budget_bytes) / static_cast<double>(kGiB);
-  return fmt::format("{:.2f}", static_cast<double>(above_ns(points[i]) - above_ns(points[i + 1])) / 1e6 / gib);
+  const double ms = static_cast<double>(above_ns(points[i]) - above_ns(points[i + 1])) / 1e6 / gib;
+  return fmt::format("{:.2f}", std::abs(ms) < 0.005 ? 0 : ms);
 }
 
 double percent_above(const BudgetPoint& point) {
