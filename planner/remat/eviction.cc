@@ -99,11 +99,20 @@ class Pass {
   }
 
   /// What running an op again needs is wanted then.
-  void want_inputs(std::int32_t v, std::int32_t when, int depth = 0) {
+  void want_inputs(std::int32_t v, std::int32_t when) {
+    ++stamp_;
+    want_inputs_of(v, when, 0);
+  }
+
+  void want_inputs_of(std::int32_t v, std::int32_t when, int depth) {
+    if (seen_[at(v)] == stamp_) return;
+    seen_[at(v)] = stamp_;
+    ++work_;
     for (const std::int32_t r : p_.reads[v]) {
       if (wanted_[at(r)] <= now_ || when < wanted_[at(r)]) wanted_[at(r)] = when;
       wanted_last_[at(r)] = std::max(wanted_last_[at(r)], when);
-      if (!here(r) && p_.producer[at(r)] >= 0 && depth < kMostDepth) want_inputs(p_.producer[at(r)], when, depth + 1);
+      if (!here(r) && p_.producer[at(r)] >= 0 && depth < kMostDepth)
+        want_inputs_of(p_.producer[at(r)], when, depth + 1);
     }
   }
 

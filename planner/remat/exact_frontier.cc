@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int32_t kMostOps = 32, kMostStorages = 64;
 constexpr std::int64_t kWork = 300'000;        // of one budget: ways to make room, about 1 us each
-constexpr std::int64_t kMostWork = 3'000'000;  // of all
+constexpr std::int64_t kMostWork = 1'000'000;  // of all
 constexpr Bytes kStep = 32;                    // where a budget is too hard, a 32nd is left out
 
 }  // namespace

@@ -95,7 +95,7 @@ Key Improver::rerun_for(std::int32_t storage, Key position, Key until) {
   if (v < 0) return 0;
   const auto usual_round = [](Key key) { return is_first_run(key) ? kUsualRound : round_of(key); };
   std::int32_t stage = stage_of(until), round = usual_round(until);
-  const std::int64_t kind = random_.below(16);
+  const std::int64_t kind = random_.below(p.op_count <= kFewOps ? 8 : 16);
   if (kind == 0) {
     round = static_cast<std::int32_t>(random_.below(is_first_run(until) ? 2 * kUsualRound + 1 : round + 1));
   } else if (kind == 1) {
@@ -105,13 +105,14 @@ Key Improver::rerun_for(std::int32_t storage, Key position, Key until) {
     const std::int32_t input = p.reads[v][static_cast<std::size_t>(random_.below(std::ssize(p.reads[v])))];
     const std::vector<Key>& uses = state_.uses(input);
     const auto behind = std::ranges::lower_bound(uses, until);
-    if (behind != uses.begin() && *(behind - 1) > position) {
+    if (behind != uses.begin() && *(behind - 1) >= position + (kind == 3 ? 0 : 1)) {
       const Key use = *(behind - 1);
       stage = stage_of(use);
       round = usual_round(use);
-      if (kind == 3 && is_first_run(use))
+      if (kind == 3 && is_first_run(use)) {
         ++stage;
-      else if (kind == 3)
+        round = static_cast<std::int32_t>(random_.below(kUsualRound + 1));
+      } else if (kind == 3)
         ++round;
     }
   }
@@ -189,10 +190,11 @@ bool Improver::repair_step() {
   return true;
 }
 
-bool Improver::repair_to_fit(int most_steps) {
+bool Improver::repair_to_fit(int most_steps, std::int64_t most_work) {
+  const std::int64_t end = state_.profile().work() + most_work;
   int failures = 0;
   for (int step = 0; state_.profile().overflow() > 0; ++step) {
-    if (step >= most_steps) return false;
+    if (step >= most_steps || state_.profile().work() > end) return false;
     if (repair_step()) {
       failures = 0;
     } else if (++failures > 6) {
@@ -324,8 +326,9 @@ bool Improver::repair(std::int64_t work) {
   const std::int64_t begin = state_.profile().work();
   Solution lowest = start;
   Bytes least = state_.profile().overflow();
+  constexpr std::int64_t kStraightWork = 8;  // times as much: what does not get there goes on from where it is
   // First straight down, then by changes that may make it a little worse.
-  static_cast<void>(repair_to_fit(kMostRepairs));
+  static_cast<void>(repair_to_fit(kMostRepairs, kStraightWork * work));
   state_.mark();
   const auto spent = [&](int round) { return state_.profile().work() - begin + kRoundWork * round; };
   for (int round = 0; state_.profile().overflow() > 0 && spent(round) < work; ++round) {
@@ -339,7 +342,7 @@ bool Improver::repair(std::int64_t work) {
       ruin();
     else
       kick();
-    static_cast<void>(repair_to_fit(60));
+    static_cast<void>(repair_to_fit(60, work));
     const double heat = 0.1 * std::pow(0.05, done);
     const double allowed = static_cast<double>(overflow) * (1 - heat * std::log(1 - random_.unit()));
     if (static_cast<double>(state_.profile().overflow()) > allowed) state_.roll_back();
@@ -371,7 +374,7 @@ void Improver::improve(std::int64_t work, double heat_share, const std::function
                         std::pow(0.01, done - std::floor(done)) * static_cast<double>(best.added_cost);
     const std::int64_t cost = state_.added_cost();
     change_some();
-    const bool fits = repair_to_fit(40);
+    const bool fits = repair_to_fit(40, work);
     const double allowed = static_cast<double>(cost) - heat * std::log(1 - random_.unit());
     if (!fits || static_cast<double>(state_.added_cost()) > allowed) {
       state_.roll_back();

@@ -52,7 +52,7 @@ class Improver {
     double recreate = 0, drop_later = 0;
     int most_inputs = 0;  ///< that run again
   };
-  bool repair_to_fit(int most_steps);
+  bool repair_to_fit(int most_steps, std::int64_t most_work);
   bool repair_step();
   Way random_way();
   void kick();

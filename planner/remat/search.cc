@@ -18,21 +18,21 @@ namespace {
 constexpr int kRungs = 40;               // on each of two scales
 constexpr std::int32_t kManyOps = 5000;  // where every rung takes seconds
 constexpr int kFewRungs = 5;
-constexpr int kRounds = 6;
-constexpr double kDecisionWork = 20e3;  // in the first round, per decision of a schedule; then twice as much ...
-constexpr double kFirstHeat = 0.03;     // ... and as hot, up to the usual
-constexpr double kRoundWork = 1200e6;   // of all rungs: entries of profiles looked at, 5 to 20 ns each
+constexpr std::int32_t kFewOps = 100;  // where work is cheap
+constexpr unsigned kRounds = 6, kRoundsOfMany = 1;
+constexpr double kDecisionWork = 20e3;        // in the first round, per decision of a schedule; then twice as much ...
+constexpr double kFirstHeat = 0.03;           // ... and as hot, up to the usual
+constexpr double kRoundWork = 1200e6;         // of all rungs: entries of profiles looked at, 5 to 20 ns each
+constexpr std::int64_t kLeastTaskWork = 300;  // per op, of a rung in a round
 constexpr double kLeastDecisions = 10;
 constexpr double kRepairWork = 60e6;      // at most, per rung on the way down
 constexpr double kPolishWork = 1e6;       // per rung on the way down
-constexpr std::int64_t kPassWork = 5000;  // per op, of one pass on the way down
-constexpr std::int64_t kPassWorkOfMany = 3000;
-constexpr int kRungsPerPass = 4;
+constexpr std::int64_t kPassWork = 3000;  // per op, of one pass on the way down
 constexpr std::int64_t kSeedReruns = 600'000;
 constexpr std::uint64_t kSeed = 1;
-constexpr int kPatience = 2;        // rounds without gain
-constexpr double kGain = 1e-3;      // of the cost, that counts
-constexpr std::size_t kBeyond = 3;  // rungs below all that is known that are tried
+constexpr int kPatience = 2, kPatienceOfFew = 3;  // rounds without gain
+constexpr double kGain = 1e-3;                    // of the cost, that counts
+constexpr std::size_t kBeyond = 3;                // rungs below all that is known that are tried
 
 /// Of a series that fills (0, 1] evenly wherever it is broken off: 0, 1/2, 1/4, 3/4, 1/8, ...
 double spread(unsigned i) {
@@ -90,7 +90,8 @@ class Ladder {
   }
 
   Archive search() {
-    for (unsigned round = 0; !limits_.first_look && round < kRounds && !stopped(); ++round)
+    const unsigned rounds = problem_.op_count > kManyOps ? kRoundsOfMany : kRounds;
+    for (unsigned round = 0; !limits_.first_look && round < rounds && !stopped(); ++round)
       if (!search_round(round)) break;
     return std::move(archive_);
   }
@@ -103,13 +104,10 @@ class Ladder {
   /// than the repaired one, on from there.
   void descend() {
     Improver improver(state_, archive_, kSeed);
-    const bool many = problem_.op_count > kManyOps;
     bool passes = true;
     for (auto rung = rungs_.rbegin(); rung != rungs_.rend() && !stopped(); ++rung) {
       state_.set_budget(rung->bytes);
-      if (passes && (rung - rungs_.rbegin()) % (many ? 1 : kRungsPerPass) == 0)
-        passes =
-            try_common_ways(problem_, rung->bytes, (many ? kPassWorkOfMany : kPassWork) * problem_.op_count, archive_);
+      if (passes) passes = try_common_ways(problem_, rung->bytes, kPassWork * problem_.op_count, archive_);
       const bool repaired = improver.repair(work(kRepairWork));
       const Solution* known = archive_.best_within(rung->bytes);
       if (!repaired && known == nullptr) return;
@@ -129,7 +127,7 @@ class Ladder {
     std::size_t beyond = 0;
     for (std::size_t i = rungs_.size(); i-- > 0;) {
       const std::int64_t cost = cost_at(rungs_[i].bytes);
-      if (cost == 0 || rungs_[i].idle >= kPatience) continue;
+      if (cost == 0 || rungs_[i].idle >= (problem_.op_count <= kFewOps ? kPatienceOfFew : kPatience)) continue;
       if (cost < 0 && ++beyond > kBeyond) break;
       chosen.push_back(i);
     }
@@ -141,12 +139,13 @@ class Ladder {
   [[nodiscard]] std::vector<Task> tasks_of(unsigned round) const {
     std::vector<Task> tasks;
     double sum = 0;
+    const bool few = problem_.op_count <= kFewOps;
     const auto dearest = static_cast<double>(std::max<std::int64_t>(1, archive_.all().front().added_cost));
     for (const std::size_t i : worthwhile()) {
       const Solution* best = archive_.best_within(rungs_[i].bytes);
       if (best == nullptr) best = &archive_.all().front();
       const auto decisions = static_cast<double>(best->reruns.size() + best->swaps.size());
-      const double units = (decisions + kLeastDecisions) * kDecisionWork * std::pow(2, round) *
+      const double units = (decisions + kLeastDecisions) * (few ? 4 : 1) * kDecisionWork * std::pow(2, round) *
                            (0.1 + 0.9 * std::sqrt(static_cast<double>(best->added_cost) / dearest));
       // Elsewhere in the stretch every time, so that budgets between two rungs have answers of their own.
       const Bytes stretch = i > 0 ? rungs_[i].bytes - rungs_[i - 1].bytes : 0;
@@ -154,11 +153,23 @@ class Ladder {
       tasks.push_back({.rung = i,
                        .budget = budget,
                        .units = units,
-                       .heat = std::min(1.0, kFirstHeat * std::pow(2, round)),
+                       .heat = few ? 1 : std::min(1.0, kFirstHeat * std::pow(2, round)),
                        .seed = kSeed + i + 1000 * round,
                        .cost_before = cost_at(budget),
                        .found = Archive(&archive_)});
       sum += units;
+    }
+    const auto least = static_cast<double>(kLeastTaskWork * problem_.op_count) / limits_.effort;
+    const auto stride = static_cast<std::size_t>(
+        std::ceil(least * static_cast<double>(tasks.size()) / std::max(1.0, std::min(sum, kRoundWork))));
+    if (stride > 1) {  // too little work for all: some do more, others next time
+      std::vector<Task> some;
+      sum = 0;
+      for (std::size_t i = round % stride; i < tasks.size(); i += stride) {
+        sum += tasks[i].units;
+        some.push_back(std::move(tasks[i]));
+      }
+      tasks = std::move(some);
     }
     for (Task& task : tasks) task.units *= std::min(1.0, kRoundWork / sum);
     return tasks;

@@ -58,6 +58,7 @@ std::optional<Solution> pass_of(const Problem& problem, Bytes budget, const Atte
 
 bool try_common_ways(const Problem& problem, Bytes budget, std::int64_t most_work, Archive& archive) {
   constexpr double kAlmost = 1.03;
+  constexpr std::int64_t kEasy = 3;  // where one takes more than that part, the others take too long
   bool any = false;
   constexpr std::int32_t kManyOps = 5000;  // where one way has to do
   const std::size_t count = problem.op_count > kManyOps ? 1 : std::size(kCommon);
@@ -67,6 +68,7 @@ bool try_common_ways(const Problem& problem, Bytes budget, std::int64_t most_wor
     if (!solution) continue;
     any |= static_cast<double>(solution->peak_bytes) <= kAlmost * static_cast<double>(budget);
     archive.add(*std::move(solution));
+    if (work > most_work / kEasy) break;
   }
   return any;
 }
@@ -97,7 +99,14 @@ std::optional<Attempt> search_ways(const Problem& problem, Bytes budget, std::sp
       present = *start;
       present_value = value;
     }
-  if (starts.empty()) present_value = value_of(present, work);
+  for (std::size_t i = 0; starts.empty() && i < std::size(kCommon); ++i) {
+    Attempt common = present;
+    common.way = kCommon[i];
+    if (const double value = value_of(common, work); value < present_value) {
+      present = std::move(common);
+      present_value = value;
+    }
+  }
   Attempt best = present;
   double best_value = present_value;
   while (spent < work) {

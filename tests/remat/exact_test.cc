@@ -113,6 +113,9 @@ struct Distances {
     }
     EXPECT_GE(plan.replay.added_cost, exact->added_cost) << what;
     gaps.push_back(plan.percent(plan.replay.added_cost - exact->added_cost));
+    if (gaps.back() == 0) return;
+    const StepPlan usual = plan_step_within(list, budget, {}, {.prove_small = false});
+    EXPECT_LT(usual.percent(usual.replay.added_cost - exact->added_cost), 2) << what;
   }
 };
 
@@ -135,10 +138,11 @@ TEST(RematExact, TheSearchIsCloseToTheBest) {
   RecordProperty("missed", distances.missed);
   RecordProperty("above_the_best", static_cast<int>(std::ranges::count_if(gaps, [](double gap) { return gap > 0; })));
   RecordProperty("worst_in_thousandths", static_cast<int>(gaps.back() * 1000));
-  EXPECT_LE(distances.missed, 2);  // nearly the tightest budgets, where plans are proven as a rule
+  // With a sixteenth of the usual work; what is above the best then is looked at with all of it.
+  EXPECT_EQ(distances.missed, 0);
   EXPECT_EQ(gaps[gaps.size() * 95 / 100], 0);
-  EXPECT_LE(std::ranges::count_if(gaps, [](double gap) { return gap >= 2; }), 2);  // with a sixteenth of the usual work
-  EXPECT_LT(gaps.back(), 10);
+  EXPECT_LE(std::ranges::count_if(gaps, [](double gap) { return gap >= 2; }), 1);
+  EXPECT_LT(gaps.back(), 3);
 }
 
 TEST(RematExact, NothingBeyondItsLimits) {

@@ -82,7 +82,7 @@ TEST(PlanStep, PagesAndRerunsTogetherBeatEitherAlone) {
   }
 }
 
-/// A hundred calls, each of which knows its own budget alone.
+/// A hundred budgets, and every tenth in a call of its own, which knows no other.
 class BudgetDown : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(BudgetDown, PeaksNeverUpAndCostsNeverDown) {
@@ -92,11 +92,16 @@ TEST_P(BudgetDown, PeaksNeverUpAndCostsNeverDown) {
   const Bytes keep = replay_schedule(list, keep_all_schedule(list), {}).peak_bytes;
   const Bytes least = plan_step_within(list, keep).lower_bound_bytes;
   constexpr int kBudgets = 100;
+  const PlanLimits limits{.effort = 0.01};
+  StepPlanner planner(list, {}, limits);
   StepPlan last = plan_step_within(list, keep);
   int fitted = 0;
   for (int i = 0; i < kBudgets; ++i) {
     const Bytes budget = keep - (keep - least) * i / (kBudgets - 1);
-    StepPlan plan = plan_step_within(list, budget, {}, {.effort = 0.01});
+    StepPlan plan = planner.within(budget);
+    if (i % 10 == 5) {
+      EXPECT_EQ(plan_step_within(list, budget, {}, limits).schedule, plan.schedule) << budget;
+    }
     if (!plan.fits()) {
       last = plan;
       continue;
