@@ -137,14 +137,17 @@ TEST(LinkSchedules, HostMemoryHoldsWhatIsPagedOut) {
 
 TEST(LinkSchedules, BudgetsCanBeCompared) {
   const OpList list = testing::with_link(testing::forward_and_back(7, 14, true), 7, 20);
-  const std::vector<FrontierPoint> frontier = frontier_of(list, {}, {.effort = 0.05});
+  StepPlanner planner(list, {}, {.effort = 0.05});
+  const std::vector<FrontierPoint> frontier = planner.frontier();
   ASSERT_GT(frontier.size(), 3U);
   for (const FrontierPoint& point : frontier) {
-    const StepPlan plan = plan_step_within(list, point.peak_bytes, {}, {.effort = 0.05});
+    const StepPlan plan = planner.within(point.peak_bytes);
     ASSERT_TRUE(plan.fits());
     EXPECT_EQ(plan.replay.added_cost, point.added_cost);
     EXPECT_EQ(plan.replay.peak_bytes, point.peak_bytes);
   }
+  const FrontierPoint& middle = frontier[frontier.size() / 2];
+  EXPECT_EQ(plan_step_within(list, middle.peak_bytes, {}, {.effort = 0.05}).replay.added_cost, middle.added_cost);
 }
 
 }  // namespace
