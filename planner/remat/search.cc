@@ -140,6 +140,7 @@ class Ladder {
     std::vector<Task> tasks;
     double sum = 0;
     const bool few = problem_.op_count <= kFewOps;
+    const bool hot = few || std::ranges::all_of(problem_.rerun_until, [](std::int32_t until) { return until < 0; });
     const auto dearest = static_cast<double>(std::max<std::int64_t>(1, archive_.all().front().added_cost));
     for (const std::size_t i : worthwhile()) {
       const Solution* best = archive_.best_within(rungs_[i].bytes);
@@ -153,7 +154,7 @@ class Ladder {
       tasks.push_back({.rung = i,
                        .budget = budget,
                        .units = units,
-                       .heat = few ? 1 : std::min(1.0, kFirstHeat * std::pow(2, round)),
+                       .heat = hot ? 1 : std::min(1.0, kFirstHeat * std::pow(2, round)),
                        .seed = kSeed + i + 1000 * round,
                        .cost_before = cost_at(budget),
                        .found = Archive(&archive_)});
