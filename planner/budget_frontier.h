@@ -19,11 +19,11 @@ struct BudgetPoint {
 /// Plans at one budget: plan_step, or that with progress.
 using PlanAtBudget = std::function<Result<PlanOutcome>(const PlanRequest& request)>;
 
-/// Ascending budgets: that of `request`, whose plan is `planned`, and away from it by a unit, two, four and so on:
-/// upwards until nothing is added any more, downwards to the first that does not fit (that is the first point; none
-/// below it is looked at), both at most kMostDoublings times. Where nothing is added at the budget asked for, it goes
-/// down from the highest peak instead. The unit is a power of two, at least a sixty-fourth of where it sets out: 1 GiB
-/// up to 64 GiB. Errors: those of plan_step.
+/// Ascending budgets: that of `request`, whose plan is `planned`, and others, away by a unit, two, four and so on from
+/// where memory begins to matter: the budget asked for; where nothing is added there the highest peak; where it does
+/// not fit, the smallest budget that is known to do. Upwards until nothing is added or more memory changes nothing,
+/// downwards to the first that does not fit, either way at most kMostDoublings times. The unit is a power of two, from
+/// a sixty-fourth of where it sets out to twice that. Errors: those of plan_step.
 [[nodiscard]] Result<std::vector<BudgetPoint>> budget_frontier(const PlanRequest& request, const PlanOutcome& planned,
                                                                const PlanAtBudget& plan);
 /// The budget that a request asks for.

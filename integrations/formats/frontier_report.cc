@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Of all ranks of a point: the most a rank adds, and what the ranks move together.
+/// Of all ranks of a point: what the rank that adds most adds, and what the ranks move together.
 struct Line {
   std::ptrdiff_t fitting = 0;
   std::int64_t added_ns = 0, recompute_ns = 0;
@@ -26,8 +26,8 @@ Line line_of(const BudgetPoint& point) {
   Line line;
   for (const RankFigures& rank : point.ranks) {
     line.fitting += rank.fits ? 1 : 0;
+    if (rank.added_ns > line.added_ns) line.recompute_ns = rank.recompute_ns;
     line.added_ns = std::max(line.added_ns, rank.added_ns);
-    line.recompute_ns = std::max(line.recompute_ns, rank.recompute_ns);
     line.swapped_bytes += rank.swapped_bytes_per_step;
   }
   return line;

@@ -12,7 +12,7 @@ namespace tidemark {
 [[nodiscard]] std::string frontier_text(std::span<const BudgetPoint> points, Bytes asked);
 
 /// `json` (an object as plan_json writes it) with `frontier`: [{budget_bytes, fits, ranks_fit, step_ms,
-/// keep_all_step_ms, added_ms, recompute_ms, swapped_bytes}], figures of the slowest rank where they are of one.
+/// keep_all_step_ms, added_ms, recompute_ms, swapped_bytes}], times added and recomputed of the rank that adds most.
 [[nodiscard]] std::string with_frontier(const std::string& json, std::span<const BudgetPoint> points);
 
 /// A section with a table and a picture; nothing without points.

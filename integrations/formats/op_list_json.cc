@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -46,6 +47,9 @@ class JsonReader {
     in_ns_per_byte_ = 1e9 / node.at("in_bytes_per_second").number(kRateRange);
     latency_ns_ = number(node, "latency_ns");
     if (node.has("host_bytes")) link.host_bytes = node.at("host_bytes").integer(0, kMostPlanBytes);
+    const std::size_t known = 2U + (node.has("latency_ns") ? 1U : 0U) + (node.has("host_bytes") ? 1U : 0U);
+    if (top_.clean() && node.size() != known)
+      node.wrong("a link has the keys out_bytes_per_second, in_bytes_per_second, latency_ns and host_bytes only");
   }
 
   void read_storage(const JsonNode& node) {
@@ -99,17 +103,28 @@ class JsonReader {
     for (const double cost : costs_) column.add(cost);
     for (const auto& pages : page_costs_)
       for (const double cost : pages) column.add(cost);
-    if (list_.link)
+    if (list_.link) {
+      offer_quick_pages();
       for (const OpList::Storage& row : list_.storages)
-        for (const double ns_per_byte : {out_ns_per_byte_, in_ns_per_byte_}) column.add(page_ns(row, ns_per_byte));
+        for (const double ns_per_byte : {out_ns_per_byte_, in_ns_per_byte_})
+          if (row.swappable) column.add(page_ns(row, ns_per_byte));
+    }
     list_.cost_quantum = column.quantum();
     for (std::size_t v = 0; v < costs_.size(); ++v)
       list_.ops[v].cost = CostColumn::quanta(costs_[v], list_.cost_quantum);
     for (std::size_t s = 0; s < page_costs_.size(); ++s) {
       list_.storages[s].page_out_cost = CostColumn::quanta(page_costs_[s][0], list_.cost_quantum);
       list_.storages[s].page_in_cost = CostColumn::quanta(page_costs_[s][1], list_.cost_quantum);
-      if (list_.link) set_page_times(list_.storages[s]);
+      if (list_.link && list_.storages[s].swappable) set_page_times(list_.storages[s]);
     }
+  }
+
+  /// A page that takes far longer than the step helps nobody, and would leave no digits for the costs of ops.
+  void offer_quick_pages() {
+    constexpr double kSteps = 100;
+    const double most = kSteps * std::accumulate(costs_.begin(), costs_.end(), 0.0);
+    for (OpList::Storage& row : list_.storages)
+      row.swappable = row.swappable && page_ns(row, std::max(out_ns_per_byte_, in_ns_per_byte_)) <= most;
   }
 
   [[nodiscard]] double page_ns(const OpList::Storage& row, double ns_per_byte) const {

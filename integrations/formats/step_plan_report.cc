@@ -111,9 +111,12 @@ std::string decisions_text(const OpList& list, std::vector<Decision> decisions) 
   std::string text = "\nwhat frees most (bytes times ops):\n";
   for (std::size_t i = 0; i < std::min(decisions.size(), kMostDecisions); ++i) {
     const Decision& d = decisions[i];
-    text += fmt::format("  {:>14}  for {:>14}  {} storage {}: gone after op {}, back before op {}\n",
-                        format_bytes(list.storages[at(d.storage)].bytes), cost_text(list, d.cost),
-                        d.swap ? "page     " : "recompute", storage_name(list, d.storage), d.after_op, d.before_op);
+    const bool beside = d.swap && list.link;  // what ops wait for it is not its own alone
+    text += fmt::format("  {:>14}  for {:>14}  {} storage {}: {} after op {}, {} before op {}\n",
+                        format_bytes(list.storages[at(d.storage)].bytes),
+                        beside ? "what ops wait" : cost_text(list, d.cost), d.swap ? "page     " : "recompute",
+                        storage_name(list, d.storage), beside ? "copied out" : "gone", d.after_op,
+                        beside ? "needed" : "back", d.before_op);
   }
   if (decisions.size() > kMostDecisions)
     text += fmt::format("  and {} more (--format json lists all)\n", decisions.size() - kMostDecisions);

@@ -52,6 +52,7 @@ std::vector<Decision> decisions_of(const OpList& list, const OpSchedule& schedul
                            .cost = list.ops[at(v)].cost});
     }
   }
+  const std::vector<std::uint8_t> changed = changed_storages(list);
   std::int32_t previous = -1;
   for (const OpSchedule::Swap& swap : schedule.swaps) {
     const OpList::Storage& row = list.storages[at(swap.storage)];
@@ -59,7 +60,8 @@ std::vector<Decision> decisions_of(const OpList& list, const OpSchedule& schedul
                          .swap = true,
                          .after_op = stages.done_after(swap.after),
                          .before_op = stages.stage[at(swap.before)],
-                         .cost = row.page_in_cost + (swap.storage == previous ? 0 : row.page_out_cost)});
+                         .cost = row.page_in_cost +
+                                 (swap.storage == previous && changed[at(swap.storage)] == 0 ? 0 : row.page_out_cost)});
     previous = swap.storage;
   }
   std::ranges::sort(decisions, {},

@@ -54,9 +54,17 @@ Problem as_seen(const Problem& problem, const View& view) {
   return seen;
 }
 
+/// The op of the list before which a storage is touched for the last time whatever runs again.
+std::int32_t last_possible_touch(const Problem& problem, std::int32_t storage) {
+  std::int32_t last = 0;
+  for (const Key use : problem.uses[at(storage)])
+    last = std::max({last, stage_of(use), std::min(problem.rerun_until[at(op_of(use))], problem.op_count - 1)});
+  return last;
+}
+
 /// Leaves as many storages swappable as host memory holds if all of them are out from their first touch to their last:
-/// those first that cost most to compute again.
-void fit_host(Problem& problem) {
+/// those first that cost most to compute again. `whatever_runs`: where second runs touch them later, also then.
+void fit_host(Problem& problem, bool whatever_runs) {
   const Bytes host = problem.list->link->host_bytes;
   const auto cost_per_byte = [&](std::int32_t s) {
     const std::int32_t v = problem.producer[at(s)];
@@ -71,7 +79,8 @@ void fit_host(Problem& problem) {
   for (const std::int32_t s : order) {
     const std::vector<Key>& uses = problem.uses[at(s)];
     const std::int32_t first = stage_of(problem.begin[at(s)]);
-    const std::int32_t end = uses.empty() ? first : stage_of(uses.back()) + 1;
+    const std::int32_t end =
+        uses.empty() ? first : (whatever_runs ? last_possible_touch(problem, s) : stage_of(uses.back())) + 1;
     const Bytes bytes = problem.bytes[at(s)];
     if (bytes > host || load.max(first, end) > host - bytes)
       problem.swappable[at(s)] = 0;
@@ -89,6 +98,17 @@ std::vector<LinkSchedule> best_of(std::vector<LinkSchedule> all) {
   return best;
 }
 
+/// Pages that are back as soon as they are gone, where ops wait no longer without them.
+void drop_idle_pages(const Problem& problem, OpSchedule& schedule, ScheduleReplay& replay) {
+  OpSchedule other = schedule;
+  if (std::erase_if(other.swaps, [](const OpSchedule::Swap& swap) { return swap.gone == swap.back; }) == 0) return;
+  ScheduleReplay without = replay_schedule(*problem.list, other, problem.rules);
+  if (!without.fault.empty() || without.added_cost > replay.added_cost || without.peak_bytes > replay.peak_bytes)
+    return;
+  schedule = std::move(other);
+  replay = std::move(without);
+}
+
 /// A schedule in the room of its own peak and in more, until nothing waits.
 std::vector<LinkSchedule> timed(const Problem& problem, const Solution& solution) {
   const OpList& list = *problem.list;
@@ -100,8 +120,9 @@ std::vector<LinkSchedule> timed(const Problem& problem, const Solution& solution
   for (const double room : kRooms) {
     const auto limit = static_cast<Bytes>(std::ceil(static_cast<double>(peak) * room));
     OpSchedule schedule = untimed.swaps.empty() ? untimed : time_copies(list, untimed, std::max(limit, peak));
-    const ScheduleReplay replay = replay_schedule(list, schedule, problem.rules);
-    if (!replay.fault.empty()) return {};
+    ScheduleReplay replay = replay_schedule(list, schedule, problem.rules);
+    if (!replay.fault.empty()) return {};  // host memory
+    drop_idle_pages(problem, schedule, replay);
     found.push_back(
         {.peak_bytes = replay.peak_bytes, .added_cost = replay.added_cost, .schedule = std::move(schedule)});
     if (replay.waited == 0) break;
@@ -122,20 +143,23 @@ std::vector<Solution> some_of(const std::vector<Solution>& all, std::int32_t ops
 }  // namespace
 
 std::vector<LinkSchedule> find_link_schedules(const Problem& problem, const SearchLimits& limits) {
-  Problem offered = problem;
-  fit_host(offered);
+  std::vector<Problem> offered(2, problem);
+  fit_host(offered[0], false);
+  fit_host(offered[1], true);
+  if (offered[0].swappable == offered[1].swappable) offered.pop_back();
   SearchLimits limits_of_view = limits;
-  limits_of_view.effort *= kEffortOfView;
+  limits_of_view.effort *= kEffortOfView / static_cast<double>(offered.size());
   std::vector<LinkSchedule> found;
-  for (const View& view : kViews) {
-    const Problem seen = as_seen(offered, view);
-    const Archive archive = find_schedules(seen, limits_of_view);
-    const std::vector<Solution> solutions = some_of(archive.all(), problem.op_count);
-    std::vector<std::vector<LinkSchedule>> of_solution(solutions.size());
-    parallel_for_each(0, solutions.size(), [&](std::size_t i) { of_solution[i] = timed(seen, solutions[i]); });
-    for (std::vector<LinkSchedule>& schedules : of_solution) std::ranges::move(schedules, std::back_inserter(found));
-    found = best_of(std::move(found));
-  }
+  for (const Problem& offer : offered)
+    for (const View& view : kViews) {
+      const Problem seen = as_seen(offer, view);
+      const Archive archive = find_schedules(seen, limits_of_view);
+      const std::vector<Solution> solutions = some_of(archive.all(), problem.op_count);
+      std::vector<std::vector<LinkSchedule>> of_solution(solutions.size());
+      parallel_for_each(0, solutions.size(), [&](std::size_t i) { of_solution[i] = timed(seen, solutions[i]); });
+      for (std::vector<LinkSchedule>& schedules : of_solution) std::ranges::move(schedules, std::back_inserter(found));
+      found = best_of(std::move(found));
+    }
   return found;
 }
 

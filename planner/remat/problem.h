@@ -80,7 +80,7 @@ struct Problem {
   std::vector<std::uint8_t> changed;  ///< more than one version over the step
   std::vector<std::int64_t> page_in, page_out;
   /// How long copies of pages take, and when ops begin with everything kept and nothing run again, which is when there
-  /// is least time for them. Empty: copies take no time (planner/remat/link_windows.h).
+  /// is least time for them. Empty: copies take no time (planner/remat/link_schedules.h).
   std::vector<std::int64_t> out_time, in_time;  // per storage
   std::vector<std::int64_t> stage_start;        // per op
 
