@@ -47,9 +47,11 @@ class JsonReader {
     in_ns_per_byte_ = 1e9 / node.at("in_bytes_per_second").number(kRateRange);
     latency_ns_ = number(node, "latency_ns");
     if (node.has("host_bytes")) link.host_bytes = node.at("host_bytes").integer(0, kMostPlanBytes);
-    const std::size_t known = 2U + (node.has("latency_ns") ? 1U : 0U) + (node.has("host_bytes") ? 1U : 0U);
-    if (top_.clean() && node.size() != known)
-      node.wrong("a link has the keys out_bytes_per_second, in_bytes_per_second, latency_ns and host_bytes only");
+    constexpr std::array<std::string_view, 4> kKeys = {"host_bytes", "in_bytes_per_second", "latency_ns",
+                                                       "out_bytes_per_second"};
+    for (const std::string& key : node.keys())
+      if (std::ranges::find(kKeys, key) == kKeys.end())
+        node.wrong("a link has the keys out_bytes_per_second, in_bytes_per_second, latency_ns and host_bytes only");
   }
 
   void read_storage(const JsonNode& node) {

@@ -85,7 +85,7 @@ TEST(ImportOpList, JsonWithALink) {
   EXPECT_NE(message(with(text, "\"ns\"", "\"one\"")).find("f: /link: a link takes time"), std::string::npos);
   EXPECT_NE(message(with(text, "\"latency_ns\"", "\"latency\"")).find("f: /link: a link has the keys"),
             std::string::npos);
-  const OpList slow = read_op_list(with(text, "\"latency_ns\": 10", "\"latency_ns\": 1e18"), "f").value();
+  const OpList slow = read_op_list(with(text, "\"latency_ns\": 10,", "\"latency_ns\": 1e18,"), "f").value();
   EXPECT_FALSE(slow.storages[1].swappable);  // a page would take longer than any step
   EXPECT_NEAR(slow.to_units(slow.ops[0].cost), 2.5, 1e-9);
   EXPECT_NE(message(with(text, "2e9", "0")).find("f: /link/out_bytes_per_second"), std::string::npos);

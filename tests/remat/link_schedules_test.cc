@@ -130,9 +130,34 @@ TEST(LinkSchedules, HostMemoryHoldsWhatIsPagedOut) {
     if (!plan.fits()) continue;
     EXPECT_EQ(plan.replay.fault, "");
     EXPECT_LE(plan.replay.host_peak_bytes, list.link->host_bytes) << seed;
+    list.link->host_bytes = 0;
+    const StepPlan without = plan_step_within(list, keep * 8 / 10, {}, {.effort = 0.01});
+    EXPECT_TRUE(!without.fits() || plan.replay.added_cost <= without.replay.added_cost) << seed;
     paged += plan.schedule.swaps.empty() ? 0 : 1;
   }
   EXPECT_GT(paged, 3);
+}
+
+/// Host memory for one of two inputs: by the list their lives are apart, by the second runs that read them late they
+/// are not, and then one of them is made anew instead.
+TEST(LinkSchedules, HostMemoryHoldsWhatSecondRunsReadLate) {
+  OpList list{.cost_unit = OpList::CostUnit::ns, .link = OpList::Link{.host_bytes = 100}};
+  for (const bool input : {true, true, false, false})
+    list.storages.push_back({.bytes = input ? 100 : 60, .swappable = input, .page_out_time = 100, .page_in_time = 100});
+  list.ops = {{.cost = 10000, .recompute = OpList::Recompute::never, .writes = {0}},
+              {.cost = 10, .reads = {0}, .writes = {2}},
+              {.cost = 10000, .reads = {2}},
+              {.cost = 5000, .writes = {1}},
+              {.cost = 10, .reads = {1}, .writes = {3}},
+              {.cost = 10000, .reads = {3}},
+              {.cost = 10000, .transient_bytes = 400},
+              {.cost = 10000, .reads = {2}},
+              {.cost = 10000},
+              {.cost = 10000, .reads = {3}}};
+  const StepPlan plan = plan_step_within(list, 400, {}, {.effort = 0.05});
+  ASSERT_TRUE(plan.fits());
+  EXPECT_LE(plan.replay.added_cost, 5000 + 10 + 10 + 200);
+  EXPECT_EQ(plan.replay.host_peak_bytes, 100);
 }
 
 TEST(LinkSchedules, BudgetsCanBeCompared) {
