@@ -26,6 +26,19 @@ PolicyAnswer recompute_alone(const PolicyRequest& request) {
   return {.plan = to_plan(request.problem, result.choice, "recompute alone")};
 }
 
+// Every storage for itself, none with a recipe.
+DecisionProblem without_recipes(DecisionProblem problem) {
+  for (SiteClass& site_class : problem.classes) {
+    site_class.units.assign(site_class.slots.size(), {});
+    site_class.unit_order.clear();
+    for (std::size_t slot = 0; slot < site_class.slots.size(); ++slot) {
+      site_class.units[slot].slots = {static_cast<std::int32_t>(slot)};
+      site_class.slots[slot].unit = static_cast<std::int32_t>(slot);
+    }
+  }
+  return problem;
+}
+
 PolicyAnswer swap_alone(const PolicyRequest& request) {
   const DecisionProblem problem = without_recipes(request.problem);
   const SearchResult result = search_optimal(problem, request.device_budget_bytes, request.host_budget_bytes);

@@ -263,18 +263,6 @@ Result<DecisionProblem> build_problem(const Graph& graph, const Liveness& livene
   return p;
 }
 
-DecisionProblem without_recipes(DecisionProblem problem) {
-  for (SiteClass& site_class : problem.classes) {
-    site_class.units.assign(site_class.slots.size(), {});
-    site_class.unit_order.clear();
-    for (std::size_t slot = 0; slot < site_class.slots.size(); ++slot) {
-      site_class.units[slot].slots = {static_cast<std::int32_t>(slot)};
-      site_class.slots[slot].unit = static_cast<std::int32_t>(slot);
-    }
-  }
-  return problem;
-}
-
 Plan to_plan(const DecisionProblem& problem, const Choice& choice, std::string policy) {
   // Sites of one layer may fall into several classes (a first or last micro-batch with gaps of its own); a key gathers
   // them all.

@@ -101,9 +101,6 @@ struct DecisionProblem {
                                                     const Machine& machine, const Timeline& nominal,
                                                     std::vector<std::int64_t> op_ns, std::int32_t min_gap_ops = 2);
 
-/// The same with every storage for itself and none that can be recomputed.
-[[nodiscard]] DecisionProblem without_recipes(DecisionProblem problem);
-
 /// One action per row of DecisionProblem::gaps.
 using Choice = std::vector<Action>;
 

@@ -25,7 +25,6 @@ constexpr std::size_t kSmallProblem = 1000;  ///< gaps; up to here extra starts 
 constexpr std::size_t kMostRefinements = 300;
 constexpr std::size_t kRefinementWork = 1'500'000;  ///< gaps and half-steps looked at
 constexpr double kEnumerationLimit = 20000;
-constexpr std::int64_t kMostlySwaps = 5;  ///< recomputes are at most a fifth of what is added: swaps alone are tried
 
 /// A choice that fits beats one that does not, then less added time; among those that do not fit, less host memory over
 /// the budget, then the lower device peak.
@@ -471,16 +470,7 @@ SearchResult search_exhaustively(const DecisionProblem& problem, Bytes device_bu
 
 SearchResult search_optimal(const DecisionProblem& problem, Bytes device_budget, Bytes host_budget) {
   if (count_choices(problem) <= kEnumerationLimit) return search_exhaustively(problem, device_budget, host_budget);
-  SearchResult best = Solver(problem, device_budget, host_budget).optimal();
-  if (best.proven_optimal || !best.fits) return best;
-  // With less to choose from, what is nearly all swaps may come out cheaper.
-  if (best.evaluation.recompute_ns * kMostlySwaps > best.evaluation.added_ns()) return best;
-  const DecisionProblem swaps_alone = without_recipes(problem);
-  SearchResult other = Solver(swaps_alone, device_budget, host_budget).optimal();
-  if (!other.fits || !better(other, best, host_budget)) return best;
-  best.evaluation = Evaluator(problem).evaluate(other.choice);
-  best.choice = std::move(other.choice);
-  return best;
+  return Solver(problem, device_budget, host_budget).optimal();
 }
 
 SearchResult search_greedy(const DecisionProblem& problem, Bytes device_budget, Bytes host_budget) {
