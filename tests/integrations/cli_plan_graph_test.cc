@@ -59,6 +59,8 @@ TEST(PlanGraph, OptionsThatMakeNoSenseAreRefused) {
                  "^chain\\.graph:2: .*--objective");
   expect_refused(place, {"plan", "--graph", "chain.graph", "--frontier", "--schedule-out", "order"},
                  "--schedule-out needs --budget");
+  expect_refused(place, {"plan", "--graph", "chain.graph", "--frontier", "--addresses"}, "--addresses needs --budget");
+  expect_refused(place, {"plan", "model.yaml", "--addresses"}, "--addresses requires --graph");
   expect_refused(place, {"plan", "--graph", "chain.graph", "--budget", "3B", "--effort", "0"}, "effort");
   expect_refused(place, {"plan", "--graph", "chain.graph", "--budget", "3B", "--schedule-out", "chain.graph"},
                  "chain\\.graph");
@@ -77,6 +79,33 @@ TEST(PlanGraph, TheScheduleOutIsTheOrderOfTheAnswer) {
   EXPECT_EQ(json["schedule"].get<std::vector<int>>(), order);
   EXPECT_EQ(json["recomputed"], order.size() - 7);
   EXPECT_GT(order.size(), 7U);
+}
+
+/// Four layers of 1,000 B there and back, 600 ns each; a copy takes 500 ns either way.
+constexpr const char* kLinked = R"({"tidemark_graph": 1, "cost_unit": "ns",
+ "link": {"out_bytes_per_second": 2e9, "in_bytes_per_second": 2e9},
+ "storages": [{"bytes": 1000}, {"bytes": 1000}, {"bytes": 1000}, {"bytes": 1000},
+              {"bytes": 10}, {"bytes": 10}, {"bytes": 10}, {"bytes": 10}],
+ "ops": [{"cost": 600, "reads": [], "writes": [0]}, {"cost": 600, "reads": [0], "writes": [1]},
+         {"cost": 600, "reads": [1], "writes": [2]}, {"cost": 600, "reads": [2], "writes": [3]},
+         {"cost": 600, "reads": [3], "writes": [4]}, {"cost": 600, "reads": [2, 4], "writes": [5]},
+         {"cost": 600, "reads": [1, 5], "writes": [6]}, {"cost": 600, "reads": [0, 6], "writes": [7]}]})";
+
+TEST(PlanGraph, PagesOfALinkAndAddressesAreTold) {
+  const Workplace place;
+  place.write("step.json", kLinked);
+  const Json json = json_of(place, {"--graph", "step.json", "--budget", "3010B", "--addresses"});
+  EXPECT_EQ(json["status"], "optimal");  // the copies run beside the ops
+  EXPECT_EQ(json["waited_cost"], 0);
+  EXPECT_EQ(json["host_peak_bytes"], 1000);
+  ASSERT_EQ(json["pages"].size(), 1U);
+  EXPECT_EQ(json["pages"][0]["storage"], 0);
+  EXPECT_LT(json["pages"][0]["gone"], json["pages"][0]["back"]);
+  EXPECT_LE(json["packed_bytes"], 3010);
+  EXPECT_EQ(json["addresses"].size(), 9U);  // eight storages, one of them twice
+  const Ran text = place.run({"plan", "--graph", "step.json", "--budget", "2020B", "--addresses"});
+  for (const char* said : {"addresses ", "(simulated)", "what ops wait", "copied out after op"})
+    EXPECT_NE(text.out.find(said), std::string::npos) << said;
 }
 
 TEST(PlanGraph, NoScheduleIsWrittenWhereNoneFits) {
