@@ -16,13 +16,16 @@
 #include "integrations/formats/import_yaml.h"
 #include "planner/decision/search.h"
 #include "planner/planner.h"
+#include "planner/sites/evaluator.h"
+#include "planner/sites/gaps.h"
 #include "policies/policies.h"
 
 namespace tidemark {
 namespace {
 
 PolicyAnswer recompute_alone(const PolicyRequest& request) {
-  const SearchResult result = search_optimal(request.problem, request.device_budget_bytes, 0);
+  Evaluator evaluator(request.problem);
+  const SearchResult result = search_optimal(request.gaps, evaluator, request.device_budget_bytes, 0);
   return {.plan = to_plan(request.problem, result.choice, "recompute alone")};
 }
 
@@ -41,7 +44,9 @@ DecisionProblem without_recipes(DecisionProblem problem) {
 
 PolicyAnswer swap_alone(const PolicyRequest& request) {
   const DecisionProblem problem = without_recipes(request.problem);
-  const SearchResult result = search_optimal(problem, request.device_budget_bytes, request.host_budget_bytes);
+  Evaluator evaluator(problem);
+  const SearchResult result =
+      search_optimal(gap_problem_of(problem), evaluator, request.device_budget_bytes, request.host_budget_bytes);
   return {.plan = to_plan(request.problem, result.choice, "swap alone")};
 }
 

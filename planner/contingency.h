@@ -19,8 +19,8 @@
 // runs. Recipes with communication are never used: every rank of the group would have to run them.
 
 #include "core/program.h"
-#include "planner/decision/evaluator.h"
-#include "planner/decision/problem.h"
+#include "planner/sites/evaluator.h"
+#include "planner/sites/problem.h"
 
 namespace tidemark {
 

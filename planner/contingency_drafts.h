@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "core/program.h"
-#include "planner/decision/evaluator.h"
-#include "planner/decision/problem.h"
+#include "planner/sites/evaluator.h"
+#include "planner/sites/problem.h"
 
 namespace tidemark {
 

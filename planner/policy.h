@@ -10,8 +10,8 @@
 
 #include "core/bytes.h"
 #include "core/plan.h"
-#include "planner/decision/bound.h"
-#include "planner/decision/problem.h"
+#include "planner/decision/prices.h"
+#include "planner/sites/problem.h"
 
 namespace tidemark {
 
@@ -19,6 +19,7 @@ struct PlacedAction;
 
 struct PolicyRequest {
   const DecisionProblem& problem;
+  const GapProblem& gaps;         ///< of the problem, for rules that search
   Bytes device_budget_bytes = 0;  ///< for everything in the graph (static, activations); reserves already subtracted
   Bytes host_budget_bytes = 0;    ///< pinned host memory of this device
   const std::vector<PlacedAction>* rules = nullptr;  ///< Policy::rules
@@ -27,7 +28,7 @@ struct PolicyRequest {
 struct PolicyAnswer {
   Plan plan;
   /// Prices of memory found on the way, if any: they prove a lower bound of `added` at this and any other budget
-  /// (bound.h).
+  /// (decision/prices.h).
   std::optional<Prices> prices;
 };
 

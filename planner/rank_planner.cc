@@ -6,13 +6,13 @@
 #include "core/fingerprint.h"
 #include "core/verify.h"
 #include "planner/contingency.h"
-#include "planner/decision/bound.h"
-#include "planner/decision/evaluator.h"
-#include "planner/decision/search.h"
+#include "planner/decision/prices.h"
 #include "planner/layout/lay_out.h"
 #include "planner/liveness.h"
 #include "planner/program_rows.h"
 #include "planner/scheduler.h"
+#include "planner/sites/evaluator.h"
+#include "planner/sites/gaps.h"
 
 namespace tidemark {
 namespace {
@@ -134,11 +134,12 @@ void fill_figures(const RankRequest& in, const DecisionProblem& problem, const B
 }
 
 /// Why a rank does not fit and the smallest budget its policy could meet.
-Status explain_misfit(const RankRequest& in, const DecisionProblem& problem, Evaluator& evaluator,
-                      const Budgets& budgets, const Built& built, RankPlan& plan) {
+Status explain_misfit(const RankRequest& in, const DecisionProblem& problem, const GapProblem& gaps,
+                      Evaluator& evaluator, const Budgets& budgets, const Built& built, RankPlan& plan) {
   RankFigures& f = plan.figures;
   // What the rule comes to when asked for the least it can.
   const PolicyAnswer answer = in.request.policy->decide({.problem = problem,
+                                                         .gaps = gaps,
                                                          .device_budget_bytes = 0,
                                                          .host_budget_bytes = budgets.host,
                                                          .rules = in.request.policy->rules});
@@ -175,9 +176,9 @@ Status explain_misfit(const RankRequest& in, const DecisionProblem& problem, Eva
 /// for less. The best try stays: one that fits, then the one that adds least, then the lowest.
 class TargetLoop {
  public:
-  TargetLoop(const RankRequest& in, const DecisionProblem& problem, Evaluator& evaluator, const Budgets& budgets,
-             RankPlan& plan)
-      : in_(in), problem_(problem), evaluator_(evaluator), budgets_(budgets), plan_(plan) {}
+  TargetLoop(const RankRequest& in, const DecisionProblem& problem, const GapProblem& gaps, Evaluator& evaluator,
+             const Budgets& budgets, RankPlan& plan)
+      : in_(in), problem_(problem), gaps_(gaps), evaluator_(evaluator), budgets_(budgets), plan_(plan) {}
 
   Status run() {
     if (Status s = search_targets(in_.request.policy->decide); !s) return s;
@@ -273,10 +274,11 @@ class TargetLoop {
   Status attempt(Progress& p, Bytes device, Bytes host) {
     ++p.attempts;
     PolicyAnswer answer = p.rule({.problem = problem_,
+                                  .gaps = gaps_,
                                   .device_budget_bytes = device,
                                   .host_budget_bytes = host,
                                   .rules = in_.request.policy->rules});
-    if (answer.prices) raise_bound(bound_of(problem_, budgets_.device, budgets_.host, *answer.prices));
+    if (answer.prices) raise_bound(bound_of(gaps_, budgets_.device, budgets_.host, *answer.prices));
     Choice choice = to_choice(problem_, answer.plan);
     const Evaluation evaluation = evaluator_.evaluate(choice);
     // A lower target mostly costs more, so a large problem's time is not spent on what is dearer already.
@@ -310,6 +312,7 @@ class TargetLoop {
 
   const RankRequest& in_;
   const DecisionProblem& problem_;
+  const GapProblem& gaps_;
   Evaluator& evaluator_;
   const Budgets& budgets_;
   RankPlan& plan_;
@@ -343,14 +346,17 @@ Result<RankPlan> plan_rank(Graph graph, const RankRequest& in) {
   const Budgets budgets = budgets_of(in.request);
   Evaluator evaluator(problem);
 
-  TargetLoop loop(in, problem, evaluator, budgets, plan);
+  const GapProblem gaps = gap_problem_of(problem);
+  TargetLoop loop(in, problem, gaps, evaluator, budgets, plan);
   if (Status s = loop.run(); !s) return s.error();
   Built& best = loop.best();
-  const double bound_ns =
-      loop.bound_ns() ? *loop.bound_ns() : find_prices(problem, budgets.device, budgets.host, kBoundSteps).bound_ns;
+  const double bound_ns = loop.bound_ns() ? *loop.bound_ns()
+                                          : find_prices(gaps, critical_positions(gaps, budgets.device), budgets.device,
+                                                        budgets.host, kBoundSteps)
+                                                .bound;
   fill_figures(in, problem, best, budgets, bound_ns, plan);
   if (!plan.figures.fits)
-    if (Status s = explain_misfit(in, problem, evaluator, budgets, best, plan); !s) return s.error();
+    if (Status s = explain_misfit(in, problem, gaps, evaluator, budgets, best, plan); !s) return s.error();
 
   Program& program = plan.program;
   program.schedule = std::move(best.schedule);

@@ -13,8 +13,8 @@
 #include "core/machine.h"
 #include "core/result.h"
 #include "core/schedule.h"
-#include "planner/decision/placement.h"
 #include "planner/simulator.h"
+#include "planner/sites/placement.h"
 
 namespace tidemark {
 

@@ -1,11 +1,10 @@
-#include "planner/decision/uniform.h"
 #include "planner/policy.h"
 
 namespace tidemark {
 namespace {
 
 PolicyAnswer decide(const PolicyRequest& request) {
-  return {.plan = to_plan(request.problem, choose_full_recompute(request.problem), "full-recompute")};
+  return {.plan = to_plan(request.problem, recompute_all(request.gaps), "full-recompute")};
 }
 
 }  // namespace

@@ -1,11 +1,14 @@
 #include "planner/decision/search.h"
 #include "planner/policy.h"
+#include "planner/sites/evaluator.h"
 
 namespace tidemark {
 namespace {
 
 PolicyAnswer decide(const PolicyRequest& request) {
-  const SearchResult result = search_greedy(request.problem, request.device_budget_bytes, request.host_budget_bytes);
+  Evaluator evaluator(request.problem);
+  const SearchResult result =
+      search_greedy(request.gaps, evaluator, request.device_budget_bytes, request.host_budget_bytes);
   return {.plan = to_plan(request.problem, result.choice, "greedy")};
 }
 

@@ -1,25 +1,27 @@
 #include <utility>
 
 #include "planner/decision/search.h"
-#include "planner/decision/uniform.h"
 #include "planner/policy.h"
+#include "planner/sites/evaluator.h"
 
 namespace tidemark {
 namespace {
 
 PolicyAnswer decide(const PolicyRequest& request) {
-  SearchResult result = search_optimal(request.problem, request.device_budget_bytes, request.host_budget_bytes);
-  PolicyAnswer answer{.plan = to_plan(request.problem, result.choice, "optimal"), .prices = std::move(result.prices)};
-  return answer;
+  Evaluator evaluator(request.problem);
+  SearchResult result = search_optimal(request.gaps, evaluator, request.device_budget_bytes, request.host_budget_bytes);
+  return {.plan = to_plan(request.problem, result.choice, "optimal"), .prices = std::move(result.prices)};
 }
 
 PolicyAnswer decide_greedily(const PolicyRequest& request) {
-  const SearchResult result = search_greedy(request.problem, request.device_budget_bytes, request.host_budget_bytes);
+  Evaluator evaluator(request.problem);
+  const SearchResult result =
+      search_greedy(request.gaps, evaluator, request.device_budget_bytes, request.host_budget_bytes);
   return {.plan = to_plan(request.problem, result.choice, "optimal")};
 }
 
 PolicyAnswer recompute_everything(const PolicyRequest& request) {
-  return {.plan = to_plan(request.problem, choose_full_recompute(request.problem), "optimal")};
+  return {.plan = to_plan(request.problem, recompute_all(request.gaps), "optimal")};
 }
 
 constexpr DecideFunction kFallbacks[] = {decide_greedily, recompute_everything};

@@ -1,10 +1,7 @@
 set(TIDEMARK_DECISION_FILES
-  decision/bound.cc
-  decision/effect.cc
-  decision/evaluator.cc
-  decision/link_window.cc
-  decision/moves.cc
-  decision/problem.cc
+  decision/enumeration.cc
+  decision/gap_problem.cc
+  decision/greedy.cc
+  decision/prices.cc
   decision/relaxation.cc
-  decision/search.cc
-  decision/uniform.cc)
+  decision/search.cc)

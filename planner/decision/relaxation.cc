@@ -90,12 +90,18 @@ double best_uniform_price(const Relaxation& r, const AscentStart& start, Minimis
   return prices[best];
 }
 
-/// At which the middle gap of those that cost something is worth its cost.
+/// At which the middle unit of those that cost something is worth its cost.
 double typical_price(const Relaxation& r) {
   std::vector<double> prices;
-  for (const Relaxation::Gap& gap : r.gaps)
-    if (gap.swap_cost > 0 && gap.bytes > 0 && gap.lo < gap.hi)
-      prices.push_back(gap.swap_cost / gap.bytes / static_cast<double>(gap.hi - gap.lo));
+  for (const Relaxation::Unit& unit : r.units) {
+    double room = 0, cost = unit.recompute_cost;
+    for (std::int32_t i = 0; i < unit.count; ++i) {
+      const auto& gap = r.gaps[static_cast<std::size_t>(r.unit_gaps[static_cast<std::size_t>(unit.first + i)])];
+      room += gap.bytes * static_cast<double>(gap.hi - gap.lo);
+      if (gap.swap_cost >= 0 && (cost < 0 || gap.swap_cost < cost)) cost = gap.swap_cost;
+    }
+    if (cost > 0 && room > 0) prices.push_back(cost / room);
+  }
   if (prices.empty()) return 0;
   const auto middle = prices.begin() + std::ssize(prices) / 2;
   std::nth_element(prices.begin(), middle, prices.end());

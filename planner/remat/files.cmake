@@ -6,6 +6,8 @@ set(TIDEMARK_REMAT_FILES
   remat/eviction.cc
   remat/exact.cc
   remat/exact_frontier.cc
+  remat/gap_pricer.cc
+  remat/gaps.cc
   remat/improve.cc
   remat/link_schedules.cc
   remat/plan.cc

@@ -2,12 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "planner/decision/search.h"
 #include "planner/parallel.h"
 #include "planner/remat/bound.h"
+#include "planner/remat/gap_pricer.h"
+#include "planner/remat/gaps.h"
 #include "planner/remat/seeds.h"
 #include "planner/remat/state.h"
 #include "planner/remat/ways.h"
@@ -67,7 +71,13 @@ class Ladder {
  public:
   /// `known`: schedules to set out from besides its own seeds.
   Ladder(const Problem& problem, const SearchLimits& limits, const Archive& known)
-      : problem_(problem), limits_(limits), state_(problem, 0), archive_(known) {
+      : problem_(problem),
+        limits_(limits),
+        gaps_(list_gaps(problem)),
+        pricer_(problem, gaps_),
+        state_(problem, 0),
+        archive_(known) {
+    add_moves(problem, gaps_);
     const Bytes least = least_peak(problem).bytes;
     const Bytes most = state_.profile().peak();
     const auto low = static_cast<double>(std::max<Bytes>(least, 1)), high = static_cast<double>(most);
@@ -107,6 +117,7 @@ class Ladder {
     bool passes = true;
     for (auto rung = rungs_.rbegin(); rung != rungs_.rend() && !stopped(); ++rung) {
       state_.set_budget(rung->bytes);
+      decide_gaps(rung->bytes);
       if (passes) passes = try_common_ways(problem_, rung->bytes, kPassWork * problem_.op_count, archive_);
       const bool repaired = improver.repair(work(kRepairWork));
       const Solution* known = archive_.best_within(rung->bytes);
@@ -114,6 +125,14 @@ class Ladder {
       if (known != nullptr && (!repaired || known->added_cost < state_.added_cost())) state_.load(Solution(*known));
       improver.improve(work(kPolishWork), 1, limits_.should_stop);
     }
+  }
+
+  /// The decision core's choice over all gaps of keeping everything: close to the least where nothing has to run twice.
+  void decide_gaps(Bytes budget) {
+    constexpr Bytes kNoLimit = std::numeric_limits<Bytes>::max() / 4;  // host memory is seen to elsewhere
+    const SearchResult found = search_optimal(gaps_.problem, pricer_, budget, kNoLimit, SearchDepth::rounding);
+    pricer_.price(found.choice);
+    archive_.add(pricer_.solution());
   }
 
   [[nodiscard]] std::int64_t cost_at(Bytes budget) const {
@@ -235,6 +254,8 @@ class Ladder {
 
   const Problem& problem_;
   const SearchLimits& limits_;
+  ListGaps gaps_;
+  GapPricer pricer_;
   State state_;
   Archive archive_;
   std::vector<Rung> rungs_;  ///< ascending

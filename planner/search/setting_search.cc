@@ -9,10 +9,10 @@
 #include <set>
 #include <utility>
 
-#include "planner/decision/evaluator.h"
 #include "planner/liveness.h"
 #include "planner/parallel.h"
 #include "planner/search/keep_all_step.h"
+#include "planner/sites/evaluator.h"
 
 namespace tidemark {
 namespace {

@@ -4,8 +4,9 @@
 
 #include <functional>
 
-#include "planner/decision/bound.h"
-#include "planner/decision/uniform.h"
+#include "planner/decision/prices.h"
+#include "planner/sites/evaluator.h"
+#include "planner/sites/gaps.h"
 #include "tests/support/rank_fixture.h"
 #include "tests/support/tiny_graph.h"
 
@@ -59,6 +60,11 @@ Best brute_force(const DecisionProblem& p, Bytes device, Bytes host) {
   return best;
 }
 
+SearchResult optimal_of(const DecisionProblem& p, Bytes device, Bytes host) {
+  Evaluator evaluator(p);
+  return search_optimal(gap_problem_of(p), evaluator, device, host);
+}
+
 struct Case {
   ChainShape shape;
   const char* what;
@@ -76,18 +82,20 @@ TEST(SearchOptimal, AgreesWithBruteForceOnSmallLayers) {
     const auto f = RankFixture::of(testing::chain_graph(c.shape));
     ASSERT_NE(f, nullptr);
     const DecisionProblem& p = f->problem;
+    const GapProblem gaps = gap_problem_of(p);
+    Evaluator evaluator(p);
     const Bytes keep_all = Evaluator(p).evaluate(Choice(p.gaps.size(), Action::keep)).peak_bytes;
     int feasible = 0;
     for (const Bytes host : {Bytes{0}, Bytes{5000}, kGiB})
       for (Bytes budget = keep_all; budget > keep_all * 7 / 10; budget -= keep_all / 60) {
         const Best best = brute_force(p, budget, host);
-        const SearchResult found = search_optimal(p, budget, host);
+        const SearchResult found = search_optimal(gaps, evaluator, budget, host);
         EXPECT_EQ(found.fits, best.fits) << c.what << " at " << budget;
         if (!best.fits) continue;
         ++feasible;
-        EXPECT_EQ(found.evaluation.added_ns(), best.added_ns) << c.what << " at " << budget << ", host " << host;
-        EXPECT_LE(found.evaluation.peak_bytes, budget);
-        EXPECT_LE(found.lower_bound_ns, static_cast<double>(best.added_ns) + 0.5);
+        EXPECT_EQ(found.pricing.added_cost, best.added_ns) << c.what << " at " << budget << ", host " << host;
+        EXPECT_LE(found.pricing.peak_bytes, budget);
+        EXPECT_LE(found.lower_bound, static_cast<double>(best.added_ns) + 0.5);
       }
     EXPECT_GT(feasible, 5) << c.what;
   }
@@ -97,13 +105,14 @@ TEST(FindPrices, BoundIsBelowEveryChoiceThatFitsAndProvenByItsPrices) {
   for (const Case& c : small_layers()) {
     const auto f = RankFixture::of(testing::chain_graph(c.shape));
     ASSERT_NE(f, nullptr);
+    const GapProblem gaps = gap_problem_of(f->problem);
     const Bytes keep_all = Evaluator(f->problem).evaluate(Choice(f->problem.gaps.size(), Action::keep)).peak_bytes;
     for (const Bytes budget : {keep_all * 95 / 100, keep_all * 9 / 10, keep_all * 85 / 100}) {
       const Best best = brute_force(f->problem, budget, 6000);
-      const Prices prices = find_prices(f->problem, budget, 6000, 200);
-      EXPECT_NEAR(prices.bound_ns, bound_of(f->problem, budget, 6000, prices), 1e-6 * (1 + prices.bound_ns)) << c.what;
+      const Prices prices = find_prices(gaps, critical_positions(gaps, budget), budget, 6000, 200);
+      EXPECT_NEAR(prices.bound, bound_of(gaps, budget, 6000, prices), 1e-6 * (1 + prices.bound)) << c.what;
       if (best.fits) {
-        EXPECT_LE(prices.bound_ns, static_cast<double>(best.added_ns) + 0.5) << c.what;
+        EXPECT_LE(prices.bound, static_cast<double>(best.added_ns) + 0.5) << c.what;
       }
     }
   }
@@ -112,9 +121,9 @@ TEST(FindPrices, BoundIsBelowEveryChoiceThatFitsAndProvenByItsPrices) {
 TEST(SearchOptimal, KeepsEverythingWhereItFits) {
   const auto f = RankFixture::of(testing::chain_graph({.layers = 4, .micro_batches = 6, .warm_up = 3}));
   ASSERT_NE(f, nullptr);
-  const SearchResult found = search_optimal(f->problem, kGiB, kGiB);
+  const SearchResult found = optimal_of(f->problem, kGiB, kGiB);
   EXPECT_TRUE(found.fits);
-  EXPECT_EQ(found.evaluation.added_ns(), 0);
+  EXPECT_EQ(found.pricing.added_cost, 0);
   EXPECT_EQ(found.choice, Choice(f->problem.gaps.size(), Action::keep));
 }
 
@@ -123,27 +132,28 @@ TEST(SearchOptimal, OnLargerChainsBeatsOrEqualsTheOtherRulesAndRespectsItsBound)
       testing::chain_graph({.layers = 6, .micro_batches = 12, .warm_up = 6, .chunks = 2, .op_ns = 4000}));
   ASSERT_NE(f, nullptr);
   const DecisionProblem& p = f->problem;
+  const GapProblem gaps = gap_problem_of(p);
   Evaluator evaluator(p);
   const Bytes keep_all = evaluator.evaluate(Choice(p.gaps.size(), Action::keep)).peak_bytes;
-  const Evaluation full = evaluator.evaluate(choose_full_recompute(p));
+  const Evaluation full = evaluator.evaluate(recompute_all(gaps));
   for (const Bytes host : {Bytes{0}, 40 * kKiB, kGiB})
     for (int percent = 98; percent >= 50; percent -= 6) {
       const Bytes budget = keep_all * percent / 100;
-      const SearchResult optimal = search_optimal(p, budget, host);
-      const SearchResult greedy = search_greedy(p, budget, host);
+      const SearchResult optimal = search_optimal(gaps, evaluator, budget, host);
+      const SearchResult greedy = search_greedy(gaps, evaluator, budget, host);
       if (!optimal.fits) {
         EXPECT_FALSE(greedy.fits) << percent;
         EXPECT_GT(full.peak_bytes, budget) << percent;
         continue;
       }
-      EXPECT_LE(optimal.lower_bound_ns, static_cast<double>(optimal.evaluation.added_ns()) + 0.5) << percent;
-      EXPECT_LE(optimal.evaluation.peak_bytes, budget);
-      EXPECT_LE(optimal.evaluation.host_peak_bytes, host);
+      EXPECT_LE(optimal.lower_bound, static_cast<double>(optimal.pricing.added_cost) + 0.5) << percent;
+      EXPECT_LE(optimal.pricing.peak_bytes, budget);
+      EXPECT_LE(optimal.pricing.host_peak_bytes, host);
       if (greedy.fits) {
-        EXPECT_LE(optimal.evaluation.added_ns(), greedy.evaluation.added_ns()) << percent << " host " << host;
+        EXPECT_LE(optimal.pricing.added_cost, greedy.pricing.added_cost) << percent << " host " << host;
       }
       if (full.peak_bytes <= budget) {
-        EXPECT_LT(optimal.evaluation.added_ns(), full.added_ns()) << percent;
+        EXPECT_LT(optimal.pricing.added_cost, full.added_ns()) << percent;
       }
     }
 }
@@ -151,7 +161,7 @@ TEST(SearchOptimal, OnLargerChainsBeatsOrEqualsTheOtherRulesAndRespectsItsBound)
 TEST(Plan, FoldsAndUnfoldsAChoice) {
   const auto f = RankFixture::of(testing::chain_graph({.layers = 4, .micro_batches = 8, .warm_up = 3, .chunks = 2}));
   ASSERT_NE(f, nullptr);
-  const SearchResult found = search_optimal(
+  const SearchResult found = optimal_of(
       f->problem, Evaluator(f->problem).evaluate(Choice(f->problem.gaps.size(), Action::keep)).peak_bytes * 8 / 10,
       kGiB);
   const Plan plan = to_plan(f->problem, found.choice, "optimal");

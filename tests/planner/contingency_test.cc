@@ -10,11 +10,11 @@
 #include "core/hole_granules.h"
 #include "core/verify.h"
 #include "planner/chunk_search.h"
-#include "planner/decision/evaluator.h"
 #include "planner/dynamic_bound.h"
 #include "planner/layout/lay_out.h"
 #include "planner/program_rows.h"
 #include "planner/scheduler.h"
+#include "planner/sites/evaluator.h"
 #include "tests/support/rank_fixture.h"
 #include "tests/support/tiny_graph.h"
 

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "planner/cost_model.h"
-#include "planner/decision/problem.h"
 #include "planner/liveness.h"
 #include "planner/simulator.h"
+#include "planner/sites/problem.h"
 
 namespace tidemark::testing {
 

@@ -7,7 +7,7 @@
 #include <map>
 #include <vector>
 
-#include "planner/decision/problem.h"
+#include "planner/sites/problem.h"
 
 namespace tidemark {
 

@@ -1,4 +1,4 @@
-#include "planner/decision/uniform.h"
+#include "planner/sites/uniform.h"
 
 #include <algorithm>
 
@@ -37,12 +37,6 @@ Choice choose_by_name(const DecisionProblem& problem, std::span<const NamedActio
                      std::all_of(actions.begin(), actions.end(), [](Action a) { return a == Action::recompute; });
     if (!all) std::replace(actions.begin(), actions.end(), Action::recompute, Action::keep);
     return actions;
-  });
-}
-
-Choice choose_full_recompute(const DecisionProblem& problem) {
-  return choose(problem, [](const SiteClass&, const SiteClass::Unit& unit) {
-    return std::vector<Action>(unit.slots.size(), unit.recipe == kNone<RecipeId> ? Action::keep : Action::recompute);
   });
 }
 

@@ -1,8 +1,8 @@
-#include "planner/decision/evaluator.h"
+#include "planner/sites/evaluator.h"
 
 #include <algorithm>
 
-#include "planner/decision/link_window.h"
+#include "planner/sites/link_window.h"
 
 namespace tidemark {
 namespace {
@@ -173,6 +173,14 @@ Evaluation Evaluator::evaluate(const Choice& choice) {
     result.host_peak_bytes = std::max(result.host_peak_bytes, host);
   }
   return result;
+}
+
+Pricing Evaluator::price(const Choice& choice) {
+  const Evaluation evaluation = evaluate(choice);
+  return {.peak_bytes = evaluation.peak_bytes,
+          .host_peak_bytes = evaluation.host_peak_bytes,
+          .added_cost = evaluation.added_ns(),
+          .exposed_copy_cost = evaluation.exposed_copy_ns};
 }
 
 Placement Evaluator::placement(const Choice& choice) {

@@ -1,4 +1,4 @@
-#include "planner/decision/effect.h"
+#include "planner/sites/effect.h"
 
 #include <algorithm>
 #include <array>

@@ -1,15 +1,16 @@
 // The evaluator against what the scheduler really does with the same choice.
 
-#include "planner/decision/evaluator.h"
+#include "planner/sites/evaluator.h"
 
 #include <gtest/gtest.h>
 
 #include <random>
 
 #include "core/verify.h"
-#include "planner/decision/uniform.h"
 #include "planner/layout/lay_out.h"
 #include "planner/scheduler.h"
+#include "planner/sites/gaps.h"
+#include "planner/sites/uniform.h"
 #include "tests/support/rank_fixture.h"
 #include "tests/support/tiny_graph.h"
 
@@ -56,7 +57,7 @@ TEST(Evaluator, PeakCoversTheScheduleAndTheScheduleVerifies) {
       Evaluator evaluator(f->problem);
       for (int round = 0; round < 40; ++round) {
         const Choice choice = round == 0   ? Choice(f->problem.gaps.size(), Action::keep)
-                              : round == 1 ? choose_full_recompute(f->problem)
+                              : round == 1 ? recompute_all(gap_problem_of(f->problem))
                                            : random_choice(f->problem, random);
         const Placement placement = evaluator.placement(choice);
         const Evaluation e = evaluator.evaluate(choice);
@@ -80,7 +81,7 @@ TEST(Evaluator, AddedTimeIsRecomputeAndCopiesCountedOneByOne) {
   const auto f = RankFixture::of(testing::chain_graph({.layers = 2, .micro_batches = 3, .warm_up = 2, .op_ns = 40000}));
   ASSERT_NE(f, nullptr);
   Evaluator evaluator(f->problem);
-  const Evaluation full = evaluator.evaluate(choose_full_recompute(f->problem));
+  const Evaluation full = evaluator.evaluate(recompute_all(gap_problem_of(f->problem)));
   EXPECT_EQ(full.recompute_ns, 2 * 3 * 3 * 40000);  // layers x micro-batches x (up, key, value)
   EXPECT_EQ(full.copy_overhead_ns, 0);
 

@@ -1,4 +1,4 @@
-#include "planner/decision/link_window.h"
+#include "planner/sites/link_window.h"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 #include <span>
 #include <string_view>
 
-#include "planner/decision/problem.h"
+#include "planner/sites/problem.h"
 
 namespace tidemark {
 
@@ -17,8 +17,5 @@ struct NamedAction {
 /// Applies each rule where it can be applied: recompute only to units all of whose storages are named for it, swap only
 /// to swappable storages. What no rule names is kept.
 [[nodiscard]] Choice choose_by_name(const DecisionProblem& problem, std::span<const NamedAction> rules);
-
-/// Recompute everything that has a recipe.
-[[nodiscard]] Choice choose_full_recompute(const DecisionProblem& problem);
 
 }  // namespace tidemark

@@ -1,4 +1,4 @@
-#include "planner/decision/problem.h"
+#include "planner/sites/problem.h"
 
 #include <algorithm>
 #include <array>

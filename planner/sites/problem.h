@@ -17,6 +17,7 @@
 #include "core/plan.h"
 #include "core/result.h"
 #include "planner/cost_model.h"
+#include "planner/decision/gap_problem.h"
 #include "planner/simulator.h"
 
 namespace tidemark {
@@ -101,11 +102,8 @@ struct DecisionProblem {
                                                     const Machine& machine, const Timeline& nominal,
                                                     std::vector<std::int64_t> op_ns, std::int32_t min_gap_ops = 2);
 
-/// One action per row of DecisionProblem::gaps.
-using Choice = std::vector<Action>;
-
-/// The same decisions as a Plan, folded by class with exceptions per micro-batch (the most frequent action is the
-/// rule).
+/// A choice (one action per row of DecisionProblem::gaps) as a Plan, folded by class with exceptions per micro-batch
+/// (the most frequent action is the rule).
 [[nodiscard]] Plan to_plan(const DecisionProblem& problem, const Choice& choice, std::string policy);
 [[nodiscard]] Choice to_choice(const DecisionProblem& problem, const Plan& plan);
 

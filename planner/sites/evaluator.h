@@ -1,13 +1,14 @@
 #pragma once
 // Prices a choice exactly: where everything is in memory at every half-step, what it adds to the step, what the links
-// and the host carry. The one definition of "fits" and of `added` that every rule, bound and report uses.
+// and the host carry. The one definition of "fits" and of `added` that every rule, bound and report of transformer
+// steps uses. Positions are half-steps.
 
 #include <cstdint>
 #include <vector>
 
-#include "planner/decision/effect.h"
-#include "planner/decision/placement.h"
-#include "planner/decision/problem.h"
+#include "planner/sites/effect.h"
+#include "planner/sites/placement.h"
+#include "planner/sites/problem.h"
 
 namespace tidemark {
 
@@ -26,23 +27,23 @@ struct Evaluation {
 };
 
 /// Reusable buffers and cached effects for many evaluations of one problem. Not thread-safe.
-class Evaluator {
+class Evaluator final : public Pricer {
  public:
   explicit Evaluator(const DecisionProblem& problem) : problem_(problem), effects_(problem) {}
 
   /// REQUIRES: choice has one entry per gap; recompute only for gaps of units with a recipe, and then for the whole
   /// unit.
   Evaluation evaluate(const Choice& choice);
+  /// The same for the decision core, in ns.
+  Pricing price(const Choice& choice) override;
 
   /// What the last evaluated choice means for the scheduler.
   [[nodiscard]] Placement placement(const Choice& choice);
 
-  /// Half-steps at which the bytes of each gap left and came back in the last evaluation (kept gaps: undefined).
-  [[nodiscard]] const std::vector<std::int32_t>& freed_from() const { return freed_from_; }
-  [[nodiscard]] const std::vector<std::int32_t>& freed_until() const { return freed_until_; }
-  /// Device bytes per half-step in the last evaluation.
-  [[nodiscard]] const std::vector<Bytes>& profile() const { return profile_; }
-  [[nodiscard]] const std::vector<Bytes>& host_profile() const { return host_profile_; }
+  [[nodiscard]] const std::vector<std::int32_t>& freed_from() const override { return freed_from_; }
+  [[nodiscard]] const std::vector<std::int32_t>& freed_until() const override { return freed_until_; }
+  [[nodiscard]] const std::vector<Bytes>& profile() const override { return profile_; }
+  [[nodiscard]] const std::vector<Bytes>& host_profile() const override { return host_profile_; }
   [[nodiscard]] const DecisionProblem& problem() const { return problem_; }
 
  private:
