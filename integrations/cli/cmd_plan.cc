@@ -43,7 +43,7 @@ class PlanCommand final : public Command {
   }
 
   Result<ExitStatus> run(Console& console) override {
-    if (!graph_.graph.empty()) return run_graph_job(graph_, job_.budget_bytes, job_.format, console);
+    if (!graph_.graph.empty()) return run_graph_job(graph_, job_.policy, job_.budget_bytes, job_.format, console);
     Result<PlanRequest> request = read_request(job_, &console);
     if (!request) return request.error();
     request.value().pack_effort = pack_effort_.value_or(1);

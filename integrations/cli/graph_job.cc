@@ -18,9 +18,9 @@ namespace {
 
 constexpr double kMostEffort = 10'000;
 /// Options of `plan` that --graph goes with, besides its own.
-const std::set<std::string> kWithGraph = {"--help",     "--quiet",           "--graph",     "--budget",
-                                          "--threads",  "--format",          "--objective", "--schedule-out",
-                                          "--frontier", "--group-recompute", "--addresses", "--effort"};
+const std::set<std::string> kWithGraph = {
+    "--help",         "--quiet",    "--graph",           "--budget",    "--threads", "--format", "--objective",
+    "--schedule-out", "--frontier", "--group-recompute", "--addresses", "--effort",  "--policy"};
 
 Result<OpList> read_list(const GraphJob& job) {
   Result<std::string> text = read_file(job.graph);
@@ -54,8 +54,10 @@ void add_graph_options(CLI::App& app, GraphJob& job) {
   }
 }
 
-Result<ExitStatus> run_graph_job(const GraphJob& job, std::optional<Bytes> budget_bytes, Format format,
-                                 Console& console) {
+Result<ExitStatus> run_graph_job(const GraphJob& job, const std::string& policy, std::optional<Bytes> budget_bytes,
+                                 Format format, Console& console) {
+  if (policy != "optimal" && policy != "greedy")
+    return bad_input(fmt::format("--policy {}: with --graph it is one of optimal, greedy", policy));
   if (!budget_bytes && !job.frontier) return bad_input("--graph needs --budget SIZE or --frontier");
   if (!budget_bytes && !job.schedule_out.empty()) return bad_input("--schedule-out needs --budget SIZE");
   if (!budget_bytes && job.addresses) return bad_input("--addresses needs --budget SIZE");
@@ -71,7 +73,9 @@ Result<ExitStatus> run_graph_job(const GraphJob& job, std::optional<Bytes> budge
 
   const auto begin = std::chrono::steady_clock::now();
   const RecomputeRules rules{.collective = job.group_recompute};
-  const remat::PlanLimits limits{.effort = job.effort.value_or(1), .addresses = job.addresses};
+  const remat::PlanLimits limits{.rule = policy == "greedy" ? remat::StepRule::greedy : remat::StepRule::optimal,
+                                 .effort = job.effort.value_or(1),
+                                 .addresses = job.addresses};
   StepPlanReport report{.file = job.graph.string(), .list = &list.value()};
   remat::StepPlanner planner(list.value(), rules, limits);
   if (budget_bytes) {

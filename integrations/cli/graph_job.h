@@ -27,7 +27,7 @@ struct GraphJob {
 void add_graph_options(CLI::App& app, GraphJob& job);
 
 /// Reads, plans, checks, writes and prints. Errors (bad_input): one line; (internal): a schedule the checker refuses.
-[[nodiscard]] Result<ExitStatus> run_graph_job(const GraphJob& job, std::optional<Bytes> budget_bytes, Format format,
-                                               Console& console);
+[[nodiscard]] Result<ExitStatus> run_graph_job(const GraphJob& job, const std::string& policy,
+                                               std::optional<Bytes> budget_bytes, Format format, Console& console);
 
 }  // namespace tidemark::cli

@@ -51,7 +51,8 @@ bool take(const GapProblem& problem, const Group& group, Choice& choice) {
 
 }  // namespace
 
-SearchResult search_greedy(const GapProblem& problem, Pricer& pricer, Bytes device_budget, Bytes host_budget) {
+SearchResult search_greedy(const GapProblem& problem, Pricer& pricer, Bytes device_budget, Bytes host_budget,
+                           const std::function<void()>& taken) {
   SearchResult now = priced(Choice(problem.gaps.size(), Action::keep), pricer, device_budget, host_budget);
   std::vector<Group> groups = group_by_kind(problem);
   std::stable_sort(groups.begin(), groups.end(),
@@ -61,8 +62,9 @@ SearchResult search_greedy(const GapProblem& problem, Pricer& pricer, Bytes devi
     Choice choice = now.choice;
     if (!take(problem, group, choice)) continue;
     SearchResult next = priced(std::move(choice), pricer, device_budget, host_budget);
-    if (next.pricing.host_peak_bytes <= host_budget && next.pricing.peak_bytes <= now.pricing.peak_bytes)
-      now = std::move(next);
+    if (next.pricing.host_peak_bytes > host_budget || next.pricing.peak_bytes > now.pricing.peak_bytes) continue;
+    now = std::move(next);
+    if (taken) taken();
   }
   return now;
 }

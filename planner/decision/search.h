@@ -6,6 +6,7 @@
 // the Pricer. Small problems are enumerated and proven. Deterministic: bounded by rounds, never by the clock.
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 
 #include "planner/decision/gap_problem.h"
@@ -30,9 +31,10 @@ enum class SearchDepth : std::uint8_t {
 [[nodiscard]] SearchResult search_optimal(const GapProblem& problem, Pricer& pricer, Bytes device_budget,
                                           Bytes host_budget, SearchDepth depth = SearchDepth::full);
 
-/// Whole kinds of moves at a time, most bytes per added cost first, until it fits.
+/// Whole kinds of moves at a time, most bytes per added cost first, until it fits. `taken` is called after each that
+/// was taken, while the pricer holds the choice so far.
 [[nodiscard]] SearchResult search_greedy(const GapProblem& problem, Pricer& pricer, Bytes device_budget,
-                                         Bytes host_budget);
+                                         Bytes host_budget, const std::function<void()>& taken = {});
 
 /// Every choice, priced exactly by depth-first search with pruning on cost. REQUIRES: count_choices is small.
 [[nodiscard]] SearchResult search_exhaustively(const GapProblem& problem, Pricer& pricer, Bytes device_budget,

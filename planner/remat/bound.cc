@@ -10,7 +10,7 @@
 namespace tidemark::remat {
 
 LeastPeak least_peak(const Problem& problem) {
-  const GapProblem gaps = list_gaps(problem).problem;
+  const GapProblem gaps = list_gaps(problem, GapUse::bound).problem;
   std::vector<Bytes> bytes = gaps.base_bytes;
   std::vector<Bytes> change(bytes.size() + 1);
   for (const GapProblem::Gap& gap : gaps.gaps) {
@@ -27,7 +27,7 @@ LeastPeak least_peak(const Problem& problem) {
 }
 
 std::int64_t least_added_cost(const Problem& problem, Bytes budget) {
-  const GapProblem gaps = list_gaps(problem).problem;
+  const GapProblem gaps = list_gaps(problem, GapUse::bound).problem;
   std::vector<std::int32_t> positions = positions_above(gaps, budget);
   if (positions.empty()) return 0;
   constexpr double kMostWork = 1e8;

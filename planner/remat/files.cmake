@@ -8,6 +8,7 @@ set(TIDEMARK_REMAT_FILES
   remat/exact_frontier.cc
   remat/gap_pricer.cc
   remat/gaps.cc
+  remat/greedy.cc
   remat/improve.cc
   remat/link_schedules.cc
   remat/plan.cc

@@ -16,7 +16,7 @@ Key last_touch(const Problem& p, std::int32_t s) {
 }
 
 /// The gap between two touches, if anything brings it back.
-void add_gap(const Problem& p, const ListGaps::Place& touches, std::size_t gaps_of_storage, ListGaps& out) {
+void add_gap(const Problem& p, GapUse use, const ListGaps::Place& touches, std::size_t gaps_of_storage, ListGaps& out) {
   ListGaps::Place place = touches;
   const auto s = at(place.storage);
   const std::int32_t first = stage_of(place.from) + 1, until = stage_of(place.until);
@@ -34,8 +34,8 @@ void add_gap(const Problem& p, const ListGaps::Place& touches, std::size_t gaps_
       unit.recompute_cost = static_cast<double>(p.cost[at(v)]) / static_cast<double>(p.writes[v].size());
     }
   }
-  if (p.swappable[s] != 0 && std::ranges::binary_search(p.reads[op_of(place.until)], place.storage) &&
-      place.from >= p.hold_until[s]) {
+  const bool reads = std::ranges::binary_search(p.reads[op_of(place.until)], place.storage);
+  if (p.swappable[s] != 0 && place.from >= p.hold_until[s] && (reads || use == GapUse::bound)) {
     gap.taken_from = until;
     gap.swap_cost =
         static_cast<double>(p.page_in[s]) + static_cast<double>(p.page_out[s]) / static_cast<double>(gaps_of_storage);
@@ -90,17 +90,17 @@ std::vector<Bytes> kept_bytes(const Problem& p) {
   return bytes;
 }
 
-ListGaps list_gaps(const Problem& p) {
+ListGaps list_gaps(const Problem& p, GapUse use) {
   ListGaps gaps;
   gaps.problem.base_bytes = kept_bytes(p);
   for (std::int32_t s = 0; s < p.storage_count; ++s) {
     gaps.first_of.push_back(static_cast<std::int32_t>(gaps.places.size()));
     if (p.bytes[at(s)] == 0) continue;
     Key from = p.begin[at(s)];
-    for (const Key use : p.uses[at(s)]) {
-      if (use <= from) continue;
-      add_gap(p, {.storage = s, .from = from, .until = use}, p.uses[at(s)].size(), gaps);
-      from = use;
+    for (const Key touch : p.uses[at(s)]) {
+      if (touch <= from) continue;
+      add_gap(p, use, {.storage = s, .from = from, .until = touch}, p.uses[at(s)].size(), gaps);
+      from = touch;
     }
   }
   gaps.first_of.push_back(static_cast<std::int32_t>(gaps.places.size()));

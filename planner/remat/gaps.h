@@ -22,9 +22,17 @@ struct ListGaps {
   std::vector<std::int32_t> first_of;  ///< per storage, first gap; one more at the end
 };
 
+enum class GapUse : std::uint8_t {
+  /// Pages only where the touch that ends the gap reads.
+  choice,
+  /// Pages wherever a schedule may have one. A gap that ends in a pin or a write can be paged as well: a second run of
+  /// any reader brings it back.
+  bound,
+};
+
 /// Gaps that neither a run nor a page brings back are left out. What a gap costs at least: its share of a run of its
 /// writer, of a page in and of a page out.
-[[nodiscard]] ListGaps list_gaps(const Problem& problem);
+[[nodiscard]] ListGaps list_gaps(const Problem& problem, GapUse use);
 
 /// The moves of a search: a run of the writer with those of all it needs that is dead by then, or a page, with what
 /// its copies keep in memory.

@@ -32,7 +32,7 @@ class StepPlanner::Known {
         limits_(limits),
         least_(least_peak(problem_)),
         keep_all_peak_(State(problem_, 0).profile().peak()),
-        exact_(problem_, limits.prove_small && !list.link ? keep_all_peak_ : 0) {}
+        exact_(problem_, limits.prove_small && limits.rule == StepRule::optimal && !list.link ? keep_all_peak_ : 0) {}
 
   StepPlan answer(Bytes budget) { return limits_.addresses ? with_addresses(budget) : within(budget); }
 
@@ -95,15 +95,18 @@ class StepPlanner::Known {
   }
 
  private:
+  [[nodiscard]] SearchLimits search_limits(bool first_look = false) const {
+    return {
+        .rule = limits_.rule, .effort = limits_.effort, .first_look = first_look, .should_stop = limits_.should_stop};
+  }
+
   const std::vector<LinkSchedule>& link_schedules() {
-    if (!linked_)
-      linked_ = find_link_schedules(problem_, {.effort = limits_.effort, .should_stop = limits_.should_stop});
+    if (!linked_) linked_ = find_link_schedules(problem_, search_limits());
     return *linked_;
   }
 
   const Archive& searched() {
-    if (!searched_)
-      searched_ = find_schedules(problem_, {.effort = limits_.effort, .should_stop = limits_.should_stop});
+    if (!searched_) searched_ = find_schedules(problem_, search_limits());
     return *searched_;
   }
 
@@ -150,9 +153,7 @@ class StepPlanner::Known {
     Bytes peak = keep_all_peak_;
     if (problem_.list->link) return std::min(peak, link_schedules().front().peak_bytes);
     if (!exact_.points().empty()) peak = std::min(peak, exact_.points().back().peak_bytes);
-    if (first_look && !searched_ && !looked_at_)
-      looked_at_ =
-          find_schedules(problem_, {.effort = limits_.effort, .first_look = true, .should_stop = limits_.should_stop});
+    if (first_look && !searched_ && !looked_at_) looked_at_ = find_schedules(problem_, search_limits(true));
     const Archive& archive = searched_ || !first_look ? searched() : *looked_at_;
     return std::min(peak, archive.all().front().peak_bytes);
   }

@@ -14,10 +14,12 @@
 
 #include "core/op_schedule.h"
 #include "planner/remat/addresses.h"
+#include "planner/remat/search.h"
 
 namespace tidemark::remat {
 
 struct PlanLimits {
+  StepRule rule = StepRule::optimal;
   double effort = 1;                  ///< more looks longer; > 0
   bool prove_small = true;            ///< small lists are solved exactly
   bool addresses = false;             ///< what fits has addresses within the budget, not only bytes

@@ -12,6 +12,7 @@
 #include "planner/remat/bound.h"
 #include "planner/remat/gap_pricer.h"
 #include "planner/remat/gaps.h"
+#include "planner/remat/greedy.h"
 #include "planner/remat/seeds.h"
 #include "planner/remat/state.h"
 #include "planner/remat/ways.h"
@@ -73,7 +74,7 @@ class Ladder {
   Ladder(const Problem& problem, const SearchLimits& limits, const Archive& known)
       : problem_(problem),
         limits_(limits),
-        gaps_(list_gaps(problem)),
+        gaps_(list_gaps(problem, GapUse::choice)),
         pricer_(problem, gaps_),
         state_(problem, 0),
         archive_(known) {
@@ -275,6 +276,7 @@ std::vector<Problem> one_way_only(const Problem& problem) {
 }  // namespace
 
 Archive find_schedules(const Problem& problem, const SearchLimits& limits) {
+  if (limits.rule == StepRule::greedy) return greedy_schedules(problem);
   const std::vector<Problem> alone = one_way_only(problem);
   std::vector<Archive> found(alone.size());
   parallel_for_each(0, alone.size(), [&](std::size_t i) { found[i] = Ladder(alone[i], limits, {}).search(); });

@@ -11,7 +11,13 @@
 
 namespace tidemark::remat {
 
+enum class StepRule : std::uint8_t {
+  optimal,  ///< searched for
+  greedy,   ///< what frees most bytes for its cost goes first (greedy.h)
+};
+
 struct SearchLimits {
+  StepRule rule = StepRule::optimal;
   double effort = 1;                  ///< > 0
   bool first_look = false;            ///< only what a whole search begins with
   std::function<bool()> should_stop;  ///< called by several threads

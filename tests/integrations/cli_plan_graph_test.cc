@@ -49,6 +49,18 @@ TEST(PlanGraph, BadInputIsNamedByLine) {
                  "^nowhere\\.graph: cannot read: No such file");
 }
 
+TEST(PlanGraph, GreedyFitsAndIsNoBetterThanOptimal) {
+  const Workplace place;
+  place.write("chain.graph", kChain);
+  const Json greedy =
+      json_of(place, {"--graph", "chain.graph", "--budget", "4B", "--policy", "greedy", "--schedule-out", "order"});
+  const Json optimal = json_of(place, {"--graph", "chain.graph", "--budget", "4B"});
+  EXPECT_LE(greedy.at("peak_bytes"), 4);
+  EXPECT_GE(greedy.at("added_cost"), optimal.at("added_cost"));
+  EXPECT_GE(greedy.at("added_cost_percent"), greedy.at("lower_bound_percent"));
+  EXPECT_FALSE(place.read("order").empty());
+}
+
 TEST(PlanGraph, OptionsThatMakeNoSenseAreRefused) {
   const Workplace place;
   place.write("chain.graph", kChain);
@@ -57,6 +69,8 @@ TEST(PlanGraph, OptionsThatMakeNoSenseAreRefused) {
   expect_refused(place, {"plan", "--graph", "chain.graph", "--budget", "3B", "--objective", "money"}, "objective");
   expect_refused(place, {"plan", "--graph", "chain.graph", "--budget", "3B", "--objective", "energy"},
                  "^chain\\.graph:2: .*--objective");
+  expect_refused(place, {"plan", "--graph", "chain.graph", "--budget", "3B", "--policy", "full-recompute"},
+                 "^tidemark plan: --policy full-recompute: with --graph .*optimal, greedy");
   expect_refused(place, {"plan", "--graph", "chain.graph", "--frontier", "--schedule-out", "order"},
                  "--schedule-out needs --budget");
   expect_refused(place, {"plan", "--graph", "chain.graph", "--frontier", "--addresses"}, "--addresses needs --budget");

@@ -1,0 +1,135 @@
+// Choices of the decision core over the gaps of a list, held against the independent check of schedules.
+
+#include "planner/remat/gap_pricer.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <random>
+
+#include "planner/decision/search.h"
+#include "planner/remat/bound.h"
+#include "planner/remat/exact_frontier.h"
+#include "planner/remat/greedy.h"
+#include "tests/remat/random_list.h"
+
+namespace tidemark::remat {
+namespace {
+
+using testing::forward_and_back;
+using testing::layered_list;
+using testing::random_list;
+
+std::vector<OpList> lists_of(std::uint64_t seed) {
+  return {random_list(seed, {.ops = 30, .pages = seed % 2 == 0}), forward_and_back(seed, 12, seed % 3 == 0),
+          layered_list(seed, {.layers = 8, .wide = 4})};
+}
+
+Choice any_choice(const GapProblem& gaps, std::mt19937_64& random) {
+  Choice choice(gaps.gaps.size(), Action::keep);
+  for (std::size_t g = 0; g < choice.size(); ++g) {
+    const std::uint64_t draw = random() % 4;
+    if (draw == 0 && gaps.units[g].recompute_cost >= 0) choice[g] = Action::recompute;
+    if (draw == 1 && gaps.gaps[g].swap_cost >= 0) choice[g] = Action::swap;
+  }
+  return choice;
+}
+
+TEST(GapPricer, PricesWhatTheIndependentCheckSees) {
+  std::mt19937_64 random(1);
+  int moved = 0;
+  for (std::uint64_t seed = 0; seed < 60; ++seed)
+    for (const OpList& list : lists_of(seed)) {
+      const Problem problem(list);
+      const ListGaps gaps = list_gaps(problem, GapUse::choice);
+      GapPricer pricer(problem, gaps);
+      for (int i = 0; i < 20; ++i) {
+        const Pricing pricing = pricer.price(any_choice(gaps.problem, random));
+        const Solution solution = pricer.solution();
+        const ScheduleReplay replay = replay_schedule(list, schedule_of(problem, solution), {});
+        ASSERT_EQ(replay.fault, "") << list.name << seed;
+        EXPECT_EQ(replay.peak_bytes, pricing.peak_bytes) << list.name << seed;
+        EXPECT_EQ(replay.added_cost, pricing.added_cost) << list.name << seed;
+        EXPECT_EQ(std::ranges::max(pricer.profile()), pricing.peak_bytes);
+        if (!solution.reruns.empty() || !solution.swaps.empty()) ++moved;
+      }
+    }
+  EXPECT_GT(moved, 1000);
+}
+
+TEST(GapPricer, AGapGivenUpLeavesItsBytesFreeWhereItSays) {
+  int compared = 0;
+  for (std::uint64_t seed = 0; seed < 60; ++seed)
+    for (const OpList& list : lists_of(seed)) {
+      const Problem problem(list);
+      const ListGaps gaps = list_gaps(problem, GapUse::choice);
+      GapPricer pricer(problem, gaps);
+      for (std::size_t g = 0; g < gaps.places.size(); ++g) {
+        if (gaps.problem.gaps[g].swap_cost < 0) continue;  // a run may keep what it reads alive
+        Choice choice(gaps.places.size(), Action::keep);
+        choice[g] = Action::swap;
+        pricer.price(choice);
+        for (std::size_t t = 0; t < pricer.profile().size(); ++t) {
+          const auto op = static_cast<std::int32_t>(t);
+          const bool free = pricer.freed_from()[g] <= op && op < pricer.freed_until()[g];
+          EXPECT_EQ(pricer.profile()[t], gaps.problem.base_bytes[t] - (free ? gaps.problem.gaps[g].bytes : 0));
+          ++compared;
+        }
+      }
+    }
+  EXPECT_GT(compared, 1000);
+}
+
+TEST(SearchOptimal, OnListsIsAboveTheExactOptimumAndBoundsBelow) {
+  int compared = 0, equal = 0;
+  for (std::uint64_t seed = 0; seed < 150; ++seed) {
+    const OpList list = random_list(seed, {.ops = 12, .pages = seed % 2 == 0});
+    const Problem problem(list);
+    ListGaps gaps = list_gaps(problem, GapUse::choice);
+    add_moves(problem, gaps);
+    GapPricer pricer(problem, gaps);
+    const Bytes keep = std::ranges::max(gaps.problem.base_bytes);
+    ExactFrontier exact(problem, keep);
+    for (const Bytes budget : {keep * 9 / 10, keep * 8 / 10, keep * 7 / 10}) {
+      const SearchResult found =
+          search_optimal(gaps.problem, pricer, budget, std::numeric_limits<Bytes>::max() / 4, SearchDepth::rounding);
+      exact.look_down_to(budget);
+      const ExactFrontier::Point* best = exact.best_within(budget);
+      if (best == nullptr) continue;
+      EXPECT_LE(least_added_cost(problem, budget), best->added_cost) << seed;
+      EXPECT_LE(least_peak(problem).bytes, best->peak_bytes) << seed;
+      if (!found.fits) continue;
+      EXPECT_GE(found.pricing.added_cost, best->added_cost) << seed;
+      ++compared;
+      if (found.pricing.added_cost == best->added_cost) ++equal;
+    }
+  }
+  EXPECT_GT(compared, 100);
+  EXPECT_GT(equal, compared / 2);
+}
+
+TEST(Greedy, EveryScheduleReplaysAndTheyTradeBytesForCost) {
+  std::size_t most = 0;
+  for (std::uint64_t seed = 0; seed < 40; ++seed)
+    for (const OpList& list : lists_of(seed)) {
+      const Problem problem(list);
+      const std::vector<Solution> found = greedy_schedules(problem).all();
+      ASSERT_FALSE(found.empty());
+      EXPECT_EQ(found.back().added_cost, 0);
+      most = std::max(most, found.size());
+      for (std::size_t i = 0; i < found.size(); ++i) {
+        const ScheduleReplay replay = replay_schedule(list, schedule_of(problem, found[i]), {});
+        ASSERT_EQ(replay.fault, "") << list.name << seed;
+        EXPECT_EQ(replay.peak_bytes, found[i].peak_bytes);
+        EXPECT_EQ(replay.added_cost, found[i].added_cost);
+        if (i > 0) {
+          EXPECT_LT(found[i].added_cost, found[i - 1].added_cost);
+        }
+      }
+    }
+  EXPECT_GT(most, 5U);
+}
+
+}  // namespace
+}  // namespace tidemark::remat
