@@ -12,6 +12,7 @@ set(TIDEMARK_REMAT_FILES
   remat/improve.cc
   remat/link_schedules.cc
   remat/plan.cc
+  remat/priced_inputs.cc
   remat/problem.cc
   remat/profile.cc
   remat/search.cc

@@ -10,10 +10,11 @@ namespace tidemark::remat {
 namespace {
 
 constexpr std::int64_t kRoundWork = 300;  // of a round, besides what profiles count
+constexpr std::int64_t kLookWork = 10;    // of an input looked at
 
 constexpr int kSamples = 24;           // storages looked at for a candidate
-constexpr int kCandidates = 5;         // of which that many are tried
-constexpr int kMostDepth = 64;         // of dead inputs brought back for one rerun
+constexpr int kCandidates = 18;        // of which that many are tried, ...
+constexpr int kFewCandidates = 5;      // ... fewer where pages make repairs short, and where any repair will do
 constexpr int kMostRepairs = 400;      // per round
 constexpr std::int32_t kFewOps = 100;  // which are searched from hot several times
 
@@ -129,12 +130,27 @@ bool Improver::apply(const Candidate& candidate, const Way& way) {
 }
 
 bool Improver::rerun(Key key, const Way& way) {
+  const auto drops_later = [&] { return random_.unit() < way.drop_later; };
+  if (way.price > 0) {
+    inputs_.begin(key, way.price);
+    const auto cheapest = [&](std::int32_t r, bool) { return too_dear() ? Input::lives_on : inputs_.choose(r).input; };
+    return rerun_with_inputs(state_, key, cheapest, drops_later);
+  }
   int inputs = 0;
-  const auto choose = [&](bool pageable) {
+  const auto choose = [&](std::int32_t, bool pageable) {
+    if (too_dear()) return Input::lives_on;
     if (random_.unit() >= way.recreate || ++inputs > way.most_inputs) return Input::lives_on;
     return pageable && random_.below(2) == 0 ? Input::is_paged_in : Input::runs_again;
   };
-  return rerun_with_inputs(state_, key, choose, [&] { return random_.unit() < way.drop_later; });
+  return rerun_with_inputs(state_, key, choose, drops_later);
+}
+
+bool Improver::too_dear(std::int64_t more) const {
+  return static_cast<double>(state_.added_cost() + more) > most_cost_;
+}
+
+std::int64_t Improver::work() const {
+  return state_.profile().work() + kLookWork * inputs_.looked();
 }
 
 Improver::Way Improver::random_way() {
@@ -144,6 +160,10 @@ Improver::Way Improver::random_way() {
   constexpr int kMost[] = {4, 32, 256, 1024};
   Way way = kWays[random_.below(std::ssize(kWays))];
   way.most_inputs = kMost[random_.below(std::ssize(kMost))];
+  if (random_.below(2) == 0) {
+    way.price = inputs_.draw_price(random_);
+    way.drop_later = random_.below(3) == 0 ? 0 : 0.8;
+  }
   return way;
 }
 
@@ -164,12 +184,14 @@ bool Improver::repair_step() {
   Candidate chosen;
   Way chosen_way;
   Random before = random_;
-  for (int i = 0; i < kCandidates; ++i) {
+  const int count = std::isfinite(most_cost_) && !inputs_.has_pages() ? kCandidates : kFewCandidates;
+  for (int i = 0; i < count; ++i) {
     Candidate candidate;
     if (!find_candidate(position, candidate)) continue;
+    if (candidate.rerun != 0 && too_dear(state_.problem().cost[at(op_of(candidate.rerun))])) continue;
     const Way way = random_way();
     const Random here = random_;
-    if (apply(candidate, way) && state_.profile().overflow() < overflow) {
+    if (apply(candidate, way) && state_.profile().overflow() < overflow && !too_dear()) {
       const auto less = static_cast<double>(overflow - state_.profile().overflow());
       const auto more = static_cast<double>(state_.added_cost() - cost);
       const double gain = more <= 0 ? less * 1e6 : less / more;
@@ -190,18 +212,20 @@ bool Improver::repair_step() {
   return true;
 }
 
-bool Improver::repair_to_fit(int most_steps, std::int64_t most_work) {
-  const std::int64_t end = state_.profile().work() + most_work;
+bool Improver::repair_to_fit(int most_steps, std::int64_t most_work, double most_cost) {
+  const std::int64_t end = work() + most_work;
+  most_cost_ = most_cost;
   int failures = 0;
   for (int step = 0; state_.profile().overflow() > 0; ++step) {
-    if (step >= most_steps || state_.profile().work() > end) return false;
+    if (step >= most_steps || work() > end || too_dear()) break;
     if (repair_step()) {
       failures = 0;
     } else if (++failures > 6) {
-      return false;
+      break;
     }
   }
-  return true;
+  most_cost_ = INFINITY;
+  return state_.profile().overflow() == 0;
 }
 
 /// A page instead of a run, a run instead of a page, or the run elsewhere.
@@ -271,10 +295,10 @@ void Improver::change_some() {
     ruin_most();
     return;
   }
-  const std::int64_t kind = random_.below(8);
-  if (kind < 1)
+  const std::int64_t kind = random_.below(24);  // shares by what they gained for their work
+  if (kind < 5)
     exchange();
-  else if (kind < 2)
+  else if (kind < 6)
     shift();
   else
     ruin();
@@ -296,8 +320,9 @@ void Improver::ruin() {
     return;
   }
   const Key seed = reruns[static_cast<std::size_t>(pick)];
-  const std::int64_t kind = random_.below(4);
-  const std::int64_t scale = random_.below(4) == 0 ? 8 : 1;
+  constexpr std::int64_t kKinds[] = {0, 0, 0, 1, 1, 2, 2, 3};
+  const std::int64_t kind = kKinds[random_.below(std::ssize(kKinds))];
+  const std::int64_t scale = random_.below(kind % 2 == 0 ? 4 : 16) == 0 ? 8 : 1;
   const auto width = static_cast<std::int32_t>(1 + random_.below(8 * scale));
   std::int64_t count = 1 + random_.below(kind == 0 ? 3 : 8 * scale);
   std::vector<Key> chosen;
@@ -323,14 +348,14 @@ void Improver::ruin() {
 bool Improver::repair(std::int64_t work) {
   state_.mark();
   const Solution start = state_.solution();
-  const std::int64_t begin = state_.profile().work();
+  const std::int64_t begin = this->work();
   Solution lowest = start;
   Bytes least = state_.profile().overflow();
   constexpr std::int64_t kStraightWork = 8;  // times as much: what does not get there goes on from where it is
   // First straight down, then by changes that may make it a little worse.
   static_cast<void>(repair_to_fit(kMostRepairs, kStraightWork * work));
   state_.mark();
-  const auto spent = [&](int round) { return state_.profile().work() - begin + kRoundWork * round; };
+  const auto spent = [&](int round) { return this->work() - begin + kRoundWork * round; };
   for (int round = 0; state_.profile().overflow() > 0 && spent(round) < work; ++round) {
     const Bytes overflow = state_.profile().overflow();
     if (overflow < least) {
@@ -362,10 +387,10 @@ void Improver::improve(std::int64_t work, double heat_share, const std::function
       state_.problem().op_count <= kFewOps ? 3 : 1;  // of what one decision costs: few decisions make for large steps
   const int cycles = state_.problem().op_count <= kFewOps ? 6 : 1;
   state_.mark();
-  const std::int64_t begin = state_.profile().work();
+  const std::int64_t begin = this->work();
   Solution best = state_.solution();
   record();
-  const auto spent = [&](int round) { return state_.profile().work() - begin + kRoundWork * round; };
+  const auto spent = [&](int round) { return this->work() - begin + kRoundWork * round; };
   for (int round = 0; spent(round) < work && best.added_cost > 0; ++round) {
     if (round % 64 == 0 && should_stop && should_stop()) break;
     const double done = static_cast<double>(spent(round)) / static_cast<double>(work) * cycles;
@@ -374,8 +399,8 @@ void Improver::improve(std::int64_t work, double heat_share, const std::function
                         std::pow(0.01, done - std::floor(done)) * static_cast<double>(best.added_cost);
     const std::int64_t cost = state_.added_cost();
     change_some();
-    const bool fits = repair_to_fit(40, work);
     const double allowed = static_cast<double>(cost) - heat * std::log(1 - random_.unit());
+    const bool fits = repair_to_fit(40, work, allowed);
     if (!fits || static_cast<double>(state_.added_cost()) > allowed) {
       state_.roll_back();
       continue;

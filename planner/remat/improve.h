@@ -3,10 +3,12 @@
 // moves that free most for their cost, keep the outcome if it is not much dearer. Deterministic: seeded, and bounded by
 // counted work.
 
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <vector>
 
+#include "planner/remat/priced_inputs.h"
 #include "planner/remat/random.h"
 #include "planner/remat/state.h"
 
@@ -32,7 +34,8 @@ class Archive {
 
 class Improver {
  public:
-  Improver(State& state, Archive& archive, std::uint64_t seed) : state_(state), archive_(archive), random_(seed) {}
+  Improver(State& state, Archive& archive, std::uint64_t seed)
+      : state_(state), archive_(archive), random_(seed), inputs_(state) {}
 
   /// Brings the state below its budget. False: it did not get there; the state is then as before.
   bool repair(std::int64_t work);
@@ -51,8 +54,10 @@ class Improver {
   struct Way {
     double recreate = 0, drop_later = 0;
     int most_inputs = 0;  ///< that run again
+    double price = 0;     ///< of a byte that lives on, which then decides instead; 0: none
   };
-  bool repair_to_fit(int most_steps, std::int64_t most_work);
+  /// `most_cost`: what ends above it is of no use, so nothing that leads there is gone through with.
+  bool repair_to_fit(int most_steps, std::int64_t most_work, double most_cost = INFINITY);
   bool repair_step();
   Way random_way();
   void kick();
@@ -60,6 +65,8 @@ class Improver {
   [[nodiscard]] Key rerun_for(std::int32_t storage, Key position, Key until);
   bool apply(const Candidate& candidate, const Way& way);
   bool rerun(Key key, const Way& way);
+  [[nodiscard]] bool too_dear(std::int64_t more = 0) const;
+  [[nodiscard]] std::int64_t work() const;
   void change_some();
   void exchange();
   void shift();
@@ -71,6 +78,8 @@ class Improver {
   State& state_;
   Archive& archive_;
   Random random_;
+  PricedInputs inputs_;
+  double most_cost_ = INFINITY;
 };
 
 }  // namespace tidemark::remat

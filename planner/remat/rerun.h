@@ -28,8 +28,8 @@ inline void erase_with_idle(State& state, Key rerun) {
 /// What becomes of an input that is dead where it is needed again.
 enum class Input : std::uint8_t { lives_on, runs_again, is_paged_in };
 
-/// Inputs that are dead there become what `choose_input()` says where that can be, running again in the same round, and
-/// live on otherwise. A later rerun of the same op is taken back where `drops_later()`: this one may serve what it was
+/// Inputs that are dead there become what `choose_input(storage, can be paged)` says where that can be, running again in
+/// the same round, and live on otherwise. A later rerun of the same op is taken back where `drops_later()`: this one may serve what it was
 /// for. False: not allowed.
 template <class ChooseInput, class DropsLater>
 bool rerun_with_inputs(State& state, Key key, ChooseInput&& choose_input, DropsLater&& drops_later, int depth = 0) {
@@ -44,7 +44,7 @@ bool rerun_with_inputs(State& state, Key key, ChooseInput&& choose_input, DropsL
     const std::int32_t producer = p.producer[static_cast<std::size_t>(r)];
     const bool pageable = p.swappable[static_cast<std::size_t>(r)] != 0;
     if ((producer < 0 && !pageable) || depth >= kMostDepth) continue;
-    const Input input = choose_input(pageable);
+    const Input input = choose_input(r, pageable);
     if (input == Input::is_paged_in && pageable)
       pages.push_back({.storage = r, .use = key});
     else if (input == Input::runs_again && producer >= 0)
