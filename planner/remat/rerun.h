@@ -28,9 +28,9 @@ inline void erase_with_idle(State& state, Key rerun) {
 /// What becomes of an input that is dead where it is needed again.
 enum class Input : std::uint8_t { lives_on, runs_again, is_paged_in };
 
-/// Inputs that are dead there become what `choose_input(storage, can be paged)` says where that can be, running again in
-/// the same round, and live on otherwise. A later rerun of the same op is taken back where `drops_later()`: this one may serve what it was
-/// for. False: not allowed.
+/// Inputs that are dead there become what `choose_input(storage, can be paged)` says where that can be, running again
+/// in the same round, and live on otherwise. A later rerun of the same op is taken back where `drops_later()`: this one
+/// may serve what it was for. False: not allowed.
 template <class ChooseInput, class DropsLater>
 bool rerun_with_inputs(State& state, Key key, ChooseInput&& choose_input, DropsLater&& drops_later, int depth = 0) {
   constexpr int kMostDepth = 2000;  // of the stack
