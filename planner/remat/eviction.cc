@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
+#include <vector>
 
 #include "planner/remat/random.h"
 #include "planner/remat/rerun.h"
@@ -11,10 +13,13 @@ namespace tidemark::remat {
 namespace {
 
 constexpr std::int32_t kNever = std::numeric_limits<std::int32_t>::max();
-constexpr std::int32_t kSamples = 400;    // of what is in memory, where that is more
-constexpr std::int32_t kFewSamples = 64;  // for long lists
+constexpr std::int32_t kSamples = 400;   // of what is in memory, where that is more
+constexpr std::int32_t kSomeOps = 600;   // above that all of it is indexed
+constexpr double kAlmost = 0.95;         // of the best score does as well
+constexpr std::int32_t kRefreshes = 32;  // of the index, over the list
+constexpr int kMostMissing = 64;         // runs looked at for what a storage costs to bring back
+constexpr int kMostMissingOfMany = 300;  // of long lists, which run full where they see no way
 constexpr std::int32_t kManyOps = 5000;
-constexpr int kMostMissing = 64;  // runs looked at for what a storage costs to bring back
 constexpr int kMostDepth = 16;
 constexpr std::int64_t kRunWork = 20;  // besides the storages looked at
 
@@ -33,9 +38,12 @@ class Pass {
         wanted_(at(p.storage_count), kNever),
         wanted_last_(at(p.storage_count), -1),
         pending_(at(p.storage_count)),
-        seen_(at(p.op_count)) {
+        seen_(at(p.op_count)),
+        counted_(at(p.storage_count)),
+        listed_(at(p.storage_count), -1) {
     for (std::int32_t s = 0; s < p.storage_count; ++s)
       if (p.begin[at(s)] == kStart && p.producer[at(s)] < 0 && !p.uses[at(s)].empty()) arrive(s);
+    if (way.slack < 1) measure_time();
   }
 
   /// False: it would take more than that.
@@ -63,6 +71,7 @@ class Pass {
     place_[at(s)] = static_cast<std::int32_t>(residents_.size());
     residents_.push_back(s);
     memory_ += p_.bytes[at(s)];
+    if (indexed_) list(s);
   }
 
   void leave(std::int32_t s) {
@@ -150,6 +159,8 @@ class Pass {
     for (const std::int32_t r : p_.reads[v]) --pending_[at(r)];
     for (const std::int32_t r : p_.reads[v]) drop_if_dead(r);
     for (const std::int32_t s : p_.writes[v]) drop_if_dead(s);
+    for (const std::int32_t r : p_.reads[v])  // its next use is another
+      if (indexed_ && here(r)) list(r);
   }
 
   void drop_if_dead(std::int32_t s) {
@@ -157,24 +168,94 @@ class Pass {
   }
 
   void make_room(Bytes more) {
-    const std::int32_t samples = p_.op_count > kManyOps ? kFewSamples : kSamples;
     while (memory_ + more > budget_) {
-      std::int32_t best = -1;
-      double best_score = -1;
-      const auto count = static_cast<std::int32_t>(residents_.size());
-      for (std::int32_t i = 0; i < std::min(count, samples); ++i) {
-        const std::int32_t s = residents_[at(count <= samples ? i : static_cast<std::int32_t>(random_.below(count)))];
-        const double score = score_of(s);
-        if (score > best_score || (score == best_score && s < best)) {
-          best = s;
-          best_score = score;
-        }
-      }
+      const std::int32_t best = p_.op_count > kSomeOps ? best_of_index() : best_of_samples();
       if (best < 0) return;
       const std::int32_t when = need(best);
       leave(best);
       if (when != kNever) want_inputs(p_.producer[at(best)], when);
     }
+  }
+
+  std::int32_t best_of_samples() {
+    std::int32_t best = -1;
+    double best_score = -1;
+    const auto count = static_cast<std::int32_t>(residents_.size());
+    for (std::int32_t i = 0; i < std::min(count, kSamples); ++i) {
+      const std::int32_t s = residents_[at(count <= kSamples ? i : static_cast<std::int32_t>(random_.below(count)))];
+      const double score = score_of(s);
+      if (score > best_score || (score == best_score && s < best)) {
+        best = s;
+        best_score = score;
+      }
+    }
+    return best;
+  }
+
+  void list(std::int32_t s) {
+    const double score = score_of(s);
+    listed_[at(s)] = score;
+    if (score < 0) return;
+    index_.emplace_back(score, s);
+    std::ranges::push_heap(index_);
+  }
+
+  void list_all() {
+    indexed_ = true;
+    listed_at_ = now_;
+    index_.clear();
+    for (const std::int32_t s : residents_) list(s);
+  }
+
+  /// Scores fall as time goes by, and rise where a use is over, which lists the storage anew, or what it needs comes
+  /// back, which waits for the next refresh: so the first that is still what it was listed as is the best, or nearly.
+  std::int32_t best_of_index() {
+    if (!indexed_ || listed_at_ + std::max(1, p_.op_count / kRefreshes) <= now_) list_all();
+    for (;;) {
+      while (!index_.empty()) {
+        std::ranges::pop_heap(index_);
+        const auto [known, s] = index_.back();
+        index_.pop_back();
+        if (!here(s) || known != listed_[at(s)]) continue;  // gone, or listed anew
+        const double score = score_of(s);
+        listed_[at(s)] = score;
+        if (score < 0) continue;
+        if (index_.empty() || score >= kAlmost * index_.front().first) return s;
+        index_.emplace_back(score, s);
+        std::ranges::push_heap(index_);
+      }
+      if (listed_at_ == now_) return -1;
+      list_all();
+    }
+  }
+
+  /// Time by what it is worth to be absent.
+  void measure_time() {
+    std::vector<Bytes> change(at(p_.op_count) + 1);
+    for (std::int32_t s = 0; s < p_.storage_count; ++s) {
+      const Key begin = p_.begin[at(s)], end = p_.uses[at(s)].empty() ? begin : std::max(begin, p_.uses[at(s)].back());
+      change[at(stage_of(begin))] += p_.bytes[at(s)];
+      change[at(stage_of(end)) + 1] -= p_.bytes[at(s)];
+    }
+    Bytes kept = 0;
+    double time = 0;
+    for (std::int32_t v = 0; v < p_.op_count; ++v) {
+      time_.push_back(time);
+      kept += change[at(v)];
+      time += kept + p_.transient[at(v)] > budget_ ? 1 : way_.slack;
+    }
+  }
+
+  [[nodiscard]] double between(std::int32_t from, std::int32_t until) const {
+    if (from >= until) return 0;
+    return time_.empty() ? until - from : time_[at(until)] - time_[at(from)];
+  }
+
+  /// What keeping an input until then takes that would have gone earlier.
+  [[nodiscard]] double held_for(std::int32_t r, std::int32_t when) const {
+    const std::int32_t last =
+        std::max({now_, wanted_last_[at(r)], p_.uses[at(r)].empty() ? -1 : stage_of(p_.uses[at(r)].back())});
+    return static_cast<double>(p_.bytes[at(r)]) * between(last, when);
   }
 
   /// What its absence is worth; < 0: it must stay.
@@ -188,31 +269,31 @@ class Pass {
     if (when == next_use(s) && !std::ranges::binary_search(p_.reads[when], s)) return -1;
     ++stamp_;
     int looked = 0;
+    held_ = 0;
     const double cost = cost_of(v, when, looked);
     if (!std::isfinite(cost)) return -1;
-    double held = 0;
-    for (const std::int32_t r : p_.reads[v]) {
-      if (!here(r)) continue;
-      const std::int32_t last =
-          std::max({now_, wanted_last_[at(r)], p_.uses[at(r)].empty() ? -1 : stage_of(p_.uses[at(r)].back())});
-      held += static_cast<double>(p_.bytes[at(r)]) * std::max(0, when - last);
-    }
-    const double length = when - now_;
+    double held = held_;
+    for (const std::int32_t r : p_.reads[v])
+      if (!way_.deep && here(r)) held += held_for(r, when);
+    const double length = between(now_, when);
     const double freed = static_cast<double>(p_.bytes[at(s)]) * length;
     const double left = std::max(freed - way_.hold * held, freed * 1e-6);
     const double weight = way_.weight == nullptr ? 1 : (*way_.weight)[at(s)];
     return weight * left * std::pow(length, way_.distance - 1) / (cost + 0.01);
   }
 
-  /// Of running an op again with what is missing now.
+  /// Of running an op again with what is missing now; adds to `held_` what that holds.
   double cost_of(std::int32_t v, std::int32_t when, int& looked) {
     if (seen_[at(v)] == stamp_) return 0;
     seen_[at(v)] = stamp_;
     ++work_;
-    if (++looked > kMostMissing || !p_.may_rerun(v, when)) return std::numeric_limits<double>::infinity();
+    if (++looked > most_missing_ || !p_.may_rerun(v, when)) return std::numeric_limits<double>::infinity();
     auto cost = static_cast<double>(p_.cost[at(v)]);
     for (const std::int32_t r : p_.reads[v]) {
-      if (here(r)) continue;
+      if (here(r)) {
+        if (way_.deep && std::exchange(counted_[at(r)], stamp_) != stamp_) held_ += held_for(r, when);
+        continue;
+      }
       const std::int32_t w = p_.producer[at(r)];
       if (w < 0) return std::numeric_limits<double>::infinity();
       cost += cost_of(w, when, looked);
@@ -228,8 +309,15 @@ class Pass {
   std::vector<std::int32_t> residents_, place_;
   std::vector<std::size_t> next_;
   std::vector<std::int32_t> wanted_, wanted_last_, pending_;
-  std::vector<std::int64_t> seen_;
+  std::vector<std::int64_t> seen_, counted_;
   std::int64_t stamp_ = 0, work_ = 0;
+  int most_missing_ = p_.op_count > kManyOps ? kMostMissingOfMany : kMostMissing;
+  double held_ = 0;
+  std::vector<double> time_;                            ///< per op, from the first on; empty: each counts one
+  std::vector<double> listed_;                          ///< per storage: the score that counts in the index
+  std::vector<std::pair<double, std::int32_t>> index_;  ///< a heap
+  bool indexed_ = false;
+  std::int32_t listed_at_ = 0;
   std::vector<Key> keys_;
   Random random_{1};
 };

@@ -14,6 +14,8 @@ namespace tidemark::remat {
 struct EvictionWay {
   double hold = 1;      ///< how much what must stay for a rerun takes off what leaves for it; >= 0
   double distance = 1;  ///< exponent of the time until the next use; >= 0
+  double slack = 1;     ///< what an op counts in that time where everything would fit if it stayed; 0 to 1
+  bool deep = false;    ///< what missing inputs in turn need is held as well; few see further than one step else
   const std::vector<double>* weight = nullptr;  ///< per storage: how willingly it goes; none: all alike
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -23,6 +24,7 @@ namespace {
 constexpr int kRungs = 40;               // on each of two scales
 constexpr std::int32_t kManyOps = 5000;  // where every rung takes seconds
 constexpr int kFewRungs = 5;
+constexpr int kLooseRungsOfPasses = 50;
 constexpr std::int32_t kFewOps = 100;  // where work is cheap
 constexpr unsigned kRounds = 6, kRoundsOfMany = 1;
 constexpr double kDecisionWork = 20e3;        // in the first round, per decision of a schedule; then twice as much ...
@@ -74,20 +76,25 @@ class Ladder {
   Ladder(const Problem& problem, const SearchLimits& limits, const Archive& known)
       : problem_(problem),
         limits_(limits),
+        only_passes_(problem.op_count > kManyOps && std::ranges::count(problem.swappable, 1) == 0),
         gaps_(list_gaps(problem, GapUse::choice)),
         pricer_(problem, gaps_),
         state_(problem, 0),
         archive_(known) {
-    add_moves(problem, gaps_);
+    if (problem.op_count <= kManyOps) add_moves(problem, gaps_);
     const Bytes least = least_peak(problem).bytes;
     const Bytes most = state_.profile().peak();
     const auto low = static_cast<double>(std::max<Bytes>(least, 1)), high = static_cast<double>(most);
-    const int rungs = problem.op_count > kManyOps ? kFewRungs : kRungs;
     std::vector<Bytes> scale{most};
-    for (int i = 0; i < rungs; ++i) {
-      const double share = static_cast<double>(i) / rungs;
-      scale.push_back(static_cast<Bytes>(low * std::pow(high / low, share)));                // dense where it is tight
-      scale.push_back(static_cast<Bytes>(high - (high - low) * (1 - share) * (1 - share)));  // and where it is loose
+    const int tight = problem.op_count > kManyOps ? kFewRungs : kRungs;
+    const int loose = only_passes_ ? kLooseRungsOfPasses : tight;
+    for (int i = 0; i < tight; ++i)
+      scale.push_back(static_cast<Bytes>(low * std::pow(high / low, static_cast<double>(i) / tight)));
+    for (int i = 0; i < loose; ++i) {
+      const double share = static_cast<double>(i) / loose;
+      // Of a long list each is looked at once: evenly, and at the shares people ask for.
+      scale.push_back(
+          static_cast<Bytes>(only_passes_ ? high * share : high - (high - low) * (1 - share) * (1 - share)));
     }
     for (Bytes& bytes : scale) bytes = std::clamp(bytes, least, most);
     std::ranges::sort(scale);
@@ -101,7 +108,7 @@ class Ladder {
   }
 
   Archive search() {
-    const unsigned rounds = problem_.op_count > kManyOps ? kRoundsOfMany : kRounds;
+    const unsigned rounds = only_passes_ ? 0 : problem_.op_count > kManyOps ? kRoundsOfMany : kRounds;
     for (unsigned round = 0; !limits_.first_look && round < rounds && !stopped(); ++round)
       if (!search_round(round)) break;
     return std::move(archive_);
@@ -118,9 +125,14 @@ class Ladder {
     bool passes = true;
     for (auto rung = rungs_.rbegin(); rung != rungs_.rend() && !stopped(); ++rung) {
       state_.set_budget(rung->bytes);
-      decide_gaps(rung->bytes);
-      if (passes) passes = try_common_ways(problem_, rung->bytes, kPassWork * problem_.op_count, archive_);
-      const bool repaired = improver.repair(work(kRepairWork));
+      if (problem_.op_count <= kManyOps) decide_gaps(rung->bytes);
+      if (passes) {
+        passes = try_common_ways(problem_, rung->bytes, kPassWork * problem_.op_count, archive_);
+        if (!passes && only_passes_ && rung != rungs_.rbegin())
+          static_cast<void>(try_common_ways(problem_, std::midpoint(rung->bytes, (rung - 1)->bytes),
+                                            kPassWork * problem_.op_count, archive_));
+      }
+      const bool repaired = !only_passes_ && improver.repair(work(kRepairWork));
       const Solution* known = archive_.best_within(rung->bytes);
       if (!repaired && known == nullptr) return;
       if (known != nullptr && (!repaired || known->added_cost < state_.added_cost())) state_.load(Solution(*known));
@@ -255,6 +267,7 @@ class Ladder {
 
   const Problem& problem_;
   const SearchLimits& limits_;
+  const bool only_passes_;  ///< of a long list they take less than repairs, and come to more; but know of no pages
   ListGaps gaps_;
   GapPricer pricer_;
   State state_;

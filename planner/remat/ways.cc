@@ -13,6 +13,16 @@ namespace {
 
 constexpr EvictionWay kCommon[] = {
     {.hold = 0.5, .distance = 1}, {.hold = 1, .distance = 1}, {.hold = 0.5, .distance = 1.4}};
+/// Of lists whose passes are indexed, and cost little.
+constexpr EvictionWay kCommonOfMany[] = {{.hold = 0.75, .distance = 1.4, .slack = 0.05, .deep = true},
+                                         {.hold = 1, .distance = 1, .slack = 0.3, .deep = true},
+                                         {.hold = 0.5, .distance = 1}};
+constexpr std::int32_t kSomeOps = 600, kManyOps = 5000;  // where one way has to do
+
+std::span<const EvictionWay> common_ways(const Problem& problem) {
+  if (problem.op_count <= kSomeOps) return kCommon;
+  return std::span(kCommonOfMany).first(problem.op_count > kManyOps ? 1 : std::size(kCommonOfMany));
+}
 
 void stretch(double& weight, Random& random, double most) {
   weight *= std::exp(most * (2 * random.unit() - 1));
@@ -60,9 +70,7 @@ bool try_common_ways(const Problem& problem, Bytes budget, std::int64_t most_wor
   constexpr double kAlmost = 1.03;
   constexpr std::int64_t kEasy = 3;  // where one takes more than that part, the others take too long
   bool any = false;
-  constexpr std::int32_t kManyOps = 5000;  // where one way has to do
-  const std::size_t count = problem.op_count > kManyOps ? 1 : std::size(kCommon);
-  for (const EvictionWay& way : std::span(kCommon).first(count)) {
+  for (const EvictionWay& way : common_ways(problem)) {
     std::int64_t work = 0;
     std::optional<Solution> solution = evict_on_the_way(problem, budget, way, most_work, work);
     if (!solution) continue;
@@ -92,16 +100,18 @@ std::optional<Attempt> search_ways(const Problem& problem, Bytes budget, std::sp
     archive.add(*std::move(solution));
     return value;
   };
-  Attempt present{.way = kCommon[0], .weight = std::vector<double>(static_cast<std::size_t>(problem.storage_count), 1)};
+  Attempt present{.way = common_ways(problem)[0],
+                  .weight = std::vector<double>(static_cast<std::size_t>(problem.storage_count), 1)};
   double present_value = INFINITY;
   for (const Attempt* start : starts)
     if (const double value = value_of(*start, work); value < present_value) {
       present = *start;
       present_value = value;
     }
-  for (std::size_t i = 0; starts.empty() && i < std::size(kCommon); ++i) {
+  for (const EvictionWay& way : common_ways(problem)) {
+    if (!starts.empty()) break;
     Attempt common = present;
-    common.way = kCommon[i];
+    common.way = way;
     if (const double value = value_of(common, work); value < present_value) {
       present = std::move(common);
       present_value = value;

@@ -63,6 +63,29 @@ TEST(PlanStep, TighterIsNeverCheaperNorHigher) {
   }
 }
 
+/// Passes over an index of what is in memory (more than 600 ops), and nothing but passes (more than 5,000).
+TEST(PlanStep, LongListsFitAndAreChecked) {
+  for (const bool training : {false, true})
+    for (const std::int32_t ops : {700, 5020}) {
+      const OpList list = training
+                              ? testing::training_list(3, {.layers = ops / 20, .wide = 10, .degree = 4, .most = 99})
+                              : testing::layered_list(3, {.layers = ops / 10, .wide = 10, .degree = 6, .most = 99});
+      const Bytes keep = replay_schedule(list, keep_all_schedule(list), {}).peak_bytes;
+      StepPlanner planner(list, {}, {.effort = 0.001});
+      std::int64_t cost = 0;
+      for (const Bytes percent : {98, 95, 75, 60}) {
+        if (!training && percent < 95) break;
+        const StepPlan plan = planner.within(keep * percent / 100);
+        ASSERT_TRUE(plan.fits()) << training << ' ' << ops << " at " << percent;
+        EXPECT_EQ(replay_schedule(list, plan.schedule, {}).fault, "");
+        EXPECT_LE(plan.replay.peak_bytes, keep * percent / 100);
+        EXPECT_GE(plan.replay.added_cost, cost);
+        EXPECT_LT(plan.percent(plan.replay.added_cost), training ? 15 : 10) << ops << " at " << percent;
+        cost = plan.replay.added_cost;
+      }
+    }
+}
+
 /// Below thirty ops some budgets are too hard to be solved exactly: what is answered for them must go with the rest.
 TEST(PlanStep, SolvedExactlyOrNotTighterIsNeverCheaperNorHigher) {
   for (const std::uint64_t seed : {11U, 12U, 13U, 14U}) {

@@ -144,6 +144,50 @@ inline OpList layered_list(std::uint64_t seed, const LayeredShape& shape) {
   return list;
 }
 
+struct TrainingShape {
+  std::int32_t layers = 5, wide = 4;  ///< of forward ops
+  int degree = 3;                     ///< reads of a forward op from others
+  int skips = 8;                      ///< one in so many of them is a skip connection ...
+  std::int32_t reach = 1 << 20;       ///< ... to an op at most so many layers earlier
+  std::int32_t most = 15;             ///< bytes and costs
+};
+
+/// Layers of forward ops, and the way back: every backward op reads what its forward op read and wrote, and the
+/// gradients of all that read it. Gradients are as large as what they belong to.
+inline OpList training_list(std::uint64_t seed, const TrainingShape& shape) {
+  std::mt19937_64 random(seed * 59 + 3);
+  OpList list{.name = "training"};
+  const std::int32_t forward = shape.layers * shape.wide;
+  std::vector<std::vector<std::int32_t>> readers(static_cast<std::size_t>(forward));
+  const auto add = [&](std::int32_t v, OpList::Op op, Bytes bytes) {
+    op.name = "o" + std::to_string(v);
+    op.cost = 1 + draw(random, shape.most);
+    op.writes = {v};
+    sort_once_each(op.reads);
+    list.storages.push_back({.name = "s" + std::to_string(v), .bytes = bytes});
+    list.ops.push_back(std::move(op));
+  };
+  for (std::int32_t v = 0; v < forward; ++v) {
+    OpList::Op op;
+    const std::int32_t layer = v / shape.wide;
+    for (int i = 0; layer > 0 && i < shape.degree; ++i) {
+      const std::int32_t back = draw(random, shape.skips) == 0 ? 1 + draw(random, std::min(layer, shape.reach)) : 1;
+      op.reads.push_back((layer - back) * shape.wide + draw(random, shape.wide));
+    }
+    add(v, std::move(op), 1 + draw(random, shape.most));
+    for (const std::int32_t r : list.ops.back().reads) readers[static_cast<std::size_t>(r)].push_back(v);
+  }
+  for (std::int32_t v = forward; v < 2 * forward; ++v) {
+    const std::int32_t of = 2 * forward - 1 - v;
+    OpList::Op op{.phase = OpList::Phase::backward, .reads = list.ops[static_cast<std::size_t>(of)].reads};
+    op.reads.push_back(of);
+    for (const std::int32_t reader : readers[static_cast<std::size_t>(of)])
+      op.reads.push_back(2 * forward - 1 - reader);
+    add(v, std::move(op), list.storages[static_cast<std::size_t>(of)].bytes);
+  }
+  return list;
+}
+
 /// Once it is full, memory stays full for so many ops: two storages go, one or two take their bytes, wherever those
 /// were.
 inline OpList always_full(std::uint64_t seed, std::int32_t ops) {
