@@ -14,7 +14,6 @@ namespace {
 
 constexpr std::int32_t kNever = std::numeric_limits<std::int32_t>::max();
 constexpr std::int32_t kSamples = 400;   // of what is in memory, where that is more
-constexpr std::int32_t kSomeOps = 600;   // above that all of it is indexed
 constexpr double kAlmost = 0.95;         // of the best score does as well
 constexpr std::int32_t kRefreshes = 32;  // of the index, over the list
 constexpr int kMostMissing = 64;         // runs looked at for what a storage costs to bring back
@@ -169,7 +168,7 @@ class Pass {
 
   void make_room(Bytes more) {
     while (memory_ + more > budget_) {
-      const std::int32_t best = p_.op_count > kSomeOps ? best_of_index() : best_of_samples();
+      const std::int32_t best = p_.op_count > kMostSampledOps ? best_of_index() : best_of_samples();
       if (best < 0) return;
       const std::int32_t when = need(best);
       leave(best);

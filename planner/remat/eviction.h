@@ -11,6 +11,9 @@
 
 namespace tidemark::remat {
 
+/// Longer lists see all that is in memory at every eviction, by an index; up to that a sample of it.
+constexpr std::int32_t kMostSampledOps = 600;
+
 struct EvictionWay {
   double hold = 1;      ///< how much what must stay for a rerun takes off what leaves for it; >= 0
   double distance = 1;  ///< exponent of the time until the next use; >= 0

@@ -17,10 +17,10 @@ constexpr EvictionWay kCommon[] = {
 constexpr EvictionWay kCommonOfMany[] = {{.hold = 0.75, .distance = 1.4, .slack = 0.05, .deep = true},
                                          {.hold = 1, .distance = 1, .slack = 0.3, .deep = true},
                                          {.hold = 0.5, .distance = 1}};
-constexpr std::int32_t kSomeOps = 600, kManyOps = 5000;  // where one way has to do
+constexpr std::int32_t kManyOps = 5000;  // where one way has to do
 
 std::span<const EvictionWay> common_ways(const Problem& problem) {
-  if (problem.op_count <= kSomeOps) return kCommon;
+  if (problem.op_count <= kMostSampledOps) return kCommon;
   return std::span(kCommonOfMany).first(problem.op_count > kManyOps ? 1 : std::size(kCommonOfMany));
 }
 
