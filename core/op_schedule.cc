@@ -135,6 +135,8 @@ class Replayer {
       if (v == next) first_run_[at(next++)] = static_cast<std::int32_t>(p);
     }
     if (at(next) != list_.ops.size()) return fmt::format("op {} is never run", next);
+    if (!first_run_.empty() && at(first_run_.back()) + 1 != schedule_.order.size())
+      return fmt::format("position {}: a run behind the last op", first_run_.back() + 1);
     return {};
   }
 

@@ -2,10 +2,11 @@
 // An execution order of an OpList with ops run more than once and storages paged out, and its independent check: peak
 // and cost worked out anew from the definition, sharing only the nouns with whoever made the schedule.
 //
-// Rules. First runs come in list order. Reads are served by the latest run of the writer. A result is resident from a
-// run of its writer to the last read before the next run of it; other storages from their first touch (or the start) to
-// their last. Pins extend that. A page-out leaves a hole strictly between two touches. While an op runs, what it reads
-// and writes, its transient bytes and everything else resident count together.
+// Rules. First runs come in list order, and the last run is the first of the last op: the step is over then. Reads are
+// served by the latest run of the writer. A result is resident from a run of its writer to the last read before the
+// next run of it; other storages from their first touch (or the start) to their last. Pins extend that. A page-out
+// leaves a hole strictly between two touches. While an op runs, what it reads and writes, its transient bytes and
+// everything else resident count together.
 //
 // With a link a page takes time: core/link_replay.h says what waits for what.
 

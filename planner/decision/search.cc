@@ -350,7 +350,9 @@ SearchResult Solver::optimal(SearchDepth depth) {
     use_prices(tighter, 0);
     try_from(rounded(tighter));
   }
+  const bool linked = std::any_of(moves_.begin(), moves_.end(), [](const Move& move) { return move.link_time > 0; });
   for (const double link_price : {0.02, 0.2, 1.0}) {
+    if (!linked) break;
     if (best.fits && best.pricing.exposed_copy_cost == 0) break;
     use_prices(prices, link_price);
     try_from(fractional);

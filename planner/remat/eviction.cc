@@ -126,6 +126,8 @@ class Pass {
 
   /// Ops to run again before one can run, in list order.
   std::vector<std::int32_t> missing_for(std::int32_t op) {
+    const bool indexed =
+        std::exchange(indexed_, false);  // what arrives is listed when it is run for: listing marks ops
     ++stamp_;
     std::vector<std::int32_t> found, open{op};
     while (!open.empty()) {
@@ -143,6 +145,7 @@ class Pass {
         }
       }
     }
+    indexed_ = indexed;
     std::ranges::sort(found);
     return found;
   }

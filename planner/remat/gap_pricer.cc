@@ -6,6 +6,8 @@
 namespace tidemark::remat {
 namespace {
 
+constexpr std::int64_t kMostBrought = 10'000'000;  // runs of dead inputs; beyond, inputs live on instead
+
 std::size_t at(std::int32_t i) {
   return static_cast<std::size_t>(i);
 }
@@ -41,7 +43,10 @@ void GapPricer::bring_inputs(std::int32_t op, std::int32_t stage, const Choice& 
     const std::int32_t gap = gap_over(s, stage), writer = problem_.producer[at(s)];
     if (gap < 0) {
       const bool dead = problem_.uses[at(s)].empty() || stage_of(problem_.uses[at(s)].back()) < stage;
-      if (dead && writer >= 0 && problem_.may_rerun(writer, stage)) wanted_[at(writer)].push_back(stage);
+      if (dead && writer >= 0 && problem_.may_rerun(writer, stage) && brought_ < kMostBrought) {
+        ++brought_;
+        wanted_[at(writer)].push_back(stage);
+      }
       continue;
     }
     Key& back = back_[at(gap)];
@@ -53,6 +58,7 @@ void GapPricer::bring_inputs(std::int32_t op, std::int32_t stage, const Choice& 
 
 Solution GapPricer::schedule(const Choice& choice) {
   for (auto& stages : wanted_) stages.clear();
+  brought_ = 0;
   for (std::size_t g = 0; g < choice.size(); ++g) {
     const ListGaps::Place& place = gaps_.places[g];
     back_[g] =

@@ -37,6 +37,7 @@ class GapPricer final : public Pricer {
   const ListGaps& gaps_;
   State state_;
   std::vector<std::vector<std::int32_t>> wanted_;  ///< per op, stages in which it runs again
+  std::int64_t brought_ = 0;                       ///< runs of inputs that are dead by then
   std::vector<Key> back_;                          ///< per gap: where it is back
   std::vector<std::int32_t> freed_from_, freed_until_;
   std::vector<Bytes> profile_, host_profile_;

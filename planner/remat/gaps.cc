@@ -116,7 +116,7 @@ void add_moves(const Problem& p, ListGaps& gaps) {
   ChainCost chain(p);
   for (std::size_t g = 0; g < gaps.places.size(); ++g) {
     const ListGaps::Place& place = gaps.places[g];
-    const GapProblem::Gap& gap = gaps.problem.gaps[g];
+    GapProblem::Gap& gap = gaps.problem.gaps[g];
     Move move{.unit = static_cast<std::int32_t>(g),
               .gap = static_cast<std::int32_t>(g),
               .from = gap.free_from,
@@ -135,7 +135,10 @@ void add_moves(const Problem& p, ListGaps& gaps) {
       move.from = std::max(move.from, stage_of(gone));
       move.until = std::min(move.until, stage_of(back));
     }
-    if (move.from < move.until) gaps.problem.moves.push_back(move);
+    if (move.from < move.until)
+      gaps.problem.moves.push_back(move);
+    else
+      gap.swap_cost = -1;  // its copies take all the time there is
   }
 }
 

@@ -12,7 +12,8 @@
 namespace tidemark::remat {
 namespace {
 
-constexpr std::size_t kWork = 100'000'000;  // entries looked at: a pricing looks at every op and gap
+constexpr std::size_t kWork =
+    100'000'000;  // entries looked at: a pricing looks at every op and gap, and at what runs again
 constexpr std::size_t kFewestSteps = 100;
 
 /// Cheapest per byte first, gaps in as many kinds as there may be steps: those of a kind are given up together.

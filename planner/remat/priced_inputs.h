@@ -15,7 +15,7 @@ namespace tidemark::remat {
 
 class PricedInputs {
  public:
-  /// The state must outlive this; it may change between calls of begin().
+  /// The state must outlive this; choices are not renewed as it changes.
   explicit PricedInputs(const State& state);
 
   [[nodiscard]] bool has_pages() const { return page_price_ > 0; }

@@ -54,6 +54,7 @@ TEST(OpSchedule, EveryRuleBrokenAlone) {
   };
   EXPECT_NE(fault(diamond(), {.order = {0, 1, 2}}).find("never run"), std::string::npos);
   EXPECT_NE(fault(diamond(), {.order = {0, 2, 1, 3}}).find("before op 1"), std::string::npos);
+  EXPECT_NE(fault(diamond(), {.order = {0, 1, 2, 3, 0}}).find("behind the last op"), std::string::npos);
   EXPECT_NE(fault(diamond(), {.order = {0, 1, 2, 3, 4}}).find("no op 4"), std::string::npos);
   EXPECT_NE(
       fault(diamond(), {.order = {0, 1, 2, 3}, .swaps = {{.storage = 0, .after = 1, .before = 3}}}).find("must stay"),
