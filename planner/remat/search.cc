@@ -21,8 +21,9 @@
 namespace tidemark::remat {
 namespace {
 
-constexpr int kRungs = 40;               // on each of two scales
-constexpr std::int32_t kManyOps = 5000;  // where every rung takes seconds
+constexpr int kRungs = 40;                 // on each of two scales
+constexpr std::int32_t kManyOps = 5000;    // where every rung takes seconds
+constexpr std::int32_t kDecidedOps = 600;  // beyond, one choice over all gaps takes longer than a first look may
 constexpr int kFewRungs = 5;
 constexpr int kLooseRungsOfPasses = 50;
 constexpr std::int32_t kFewOps = 100;  // where work is cheap
@@ -81,7 +82,7 @@ class Ladder {
         pricer_(problem, gaps_),
         state_(problem, 0),
         archive_(known) {
-    if (problem.op_count <= kManyOps) add_moves(problem, gaps_);
+    if (problem.op_count <= kDecidedOps) add_moves(problem, gaps_);
     const Bytes least = least_peak(problem).bytes;
     const Bytes most = state_.profile().peak();
     const auto low = static_cast<double>(std::max<Bytes>(least, 1)), high = static_cast<double>(most);
@@ -125,7 +126,7 @@ class Ladder {
     bool passes = true;
     for (auto rung = rungs_.rbegin(); rung != rungs_.rend() && !stopped(); ++rung) {
       state_.set_budget(rung->bytes);
-      if (problem_.op_count <= kManyOps) decide_gaps(rung->bytes);
+      if (problem_.op_count <= kDecidedOps) decide_gaps(rung->bytes);
       if (passes) {
         passes = try_common_ways(problem_, rung->bytes, kPassWork * problem_.op_count, archive_);
         if (!passes && only_passes_ && rung != rungs_.rbegin())
