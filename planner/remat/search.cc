@@ -30,12 +30,14 @@ constexpr std::int32_t kFewOps = 100;  // where work is cheap
 constexpr unsigned kRounds = 6, kRoundsOfMany = 1;
 constexpr double kDecisionWork = 20e3;        // in the first round, per decision of a schedule; then twice as much ...
 constexpr double kFirstHeat = 0.03;           // ... and as hot, up to the usual
-constexpr double kRoundWork = 1200e6;         // of all rungs: entries of profiles looked at, 5 to 20 ns each
+constexpr double kRoundWork = 1200e6;         // of all rungs: entries of profiles looked at, 5 to 20 ns each ...
+constexpr double kRoundWorkOfLong = 500e6;    // ... and beyond kDecidedOps: a thousand ops in half a minute
 constexpr std::int64_t kLeastTaskWork = 300;  // per op, of a rung in a round
 constexpr double kLeastDecisions = 10;
 constexpr double kRepairWork = 60e6;      // at most, per rung on the way down
 constexpr double kPolishWork = 1e6;       // per rung on the way down
 constexpr std::int64_t kPassWork = 3000;  // per op, of one pass on the way down
+constexpr std::size_t kRungsAtOnce = 4;   // of passes on the way down
 constexpr std::int64_t kSeedReruns = 600'000;
 constexpr std::uint64_t kSeed = 1;
 constexpr int kPatience = 2, kPatienceOfFew = 3;  // rounds without gain
@@ -71,6 +73,31 @@ struct Task {
   bool passes_helped = false;
 };
 
+/// What passes at one rung came to on the way down.
+struct RungPasses {
+  Archive found;
+  bool close = false;  ///< to what is asked for, or there
+};
+
+/// The decision core's choices over all gaps of keeping everything: close to the least where nothing has to run twice.
+class CoreChoices {
+ public:
+  explicit CoreChoices(const Problem& problem) : gaps_(list_gaps(problem, GapUse::choice)), pricer_(problem, gaps_) {
+    add_moves(problem, gaps_);
+  }
+
+  [[nodiscard]] Solution within(Bytes budget) {
+    constexpr Bytes kNoLimit = std::numeric_limits<Bytes>::max() / 4;  // host memory is seen to elsewhere
+    const SearchResult found = search_optimal(gaps_.problem, pricer_, budget, kNoLimit, SearchDepth::rounding);
+    pricer_.price(found.choice);
+    return pricer_.solution();
+  }
+
+ private:
+  ListGaps gaps_;
+  GapPricer pricer_;
+};
+
 class Ladder {
  public:
   /// `known`: schedules to set out from besides its own seeds.
@@ -78,11 +105,9 @@ class Ladder {
       : problem_(problem),
         limits_(limits),
         only_passes_(problem.op_count > kManyOps && std::ranges::count(problem.swappable, 1) == 0),
-        gaps_(list_gaps(problem, GapUse::choice)),
-        pricer_(problem, gaps_),
+        round_work_(problem.op_count > kDecidedOps ? kRoundWorkOfLong : kRoundWork),
         state_(problem, 0),
         archive_(known) {
-    if (problem.op_count <= kDecidedOps) add_moves(problem, gaps_);
     const Bytes least = least_peak(problem).bytes;
     const Bytes most = state_.profile().peak();
     const auto low = static_cast<double>(std::max<Bytes>(least, 1)), high = static_cast<double>(most);
@@ -123,30 +148,39 @@ class Ladder {
   /// than the repaired one, on from there.
   void descend() {
     Improver improver(state_, archive_, kSeed);
+    std::optional<CoreChoices> core;
+    if (problem_.op_count <= kDecidedOps) core.emplace(problem_);
     bool passes = true;
-    for (auto rung = rungs_.rbegin(); rung != rungs_.rend() && !stopped(); ++rung) {
-      state_.set_budget(rung->bytes);
-      if (problem_.op_count <= kDecidedOps) decide_gaps(rung->bytes);
+    std::vector<RungPasses> ahead;  // the next rung's last
+    for (std::size_t i = rungs_.size(); i-- > 0 && !stopped();) {
+      const Bytes budget = rungs_[i].bytes;
+      state_.set_budget(budget);
+      if (core) archive_.add(core->within(budget));
       if (passes) {
-        passes = try_common_ways(problem_, rung->bytes, kPassWork * problem_.op_count, archive_);
-        if (!passes && only_passes_ && rung != rungs_.rbegin())
-          static_cast<void>(try_common_ways(problem_, std::midpoint(rung->bytes, (rung - 1)->bytes),
+        if (ahead.empty()) ahead = passes_down_from(i);
+        for (const Solution& solution : ahead.back().found.all()) archive_.add(solution);
+        passes = ahead.back().close;
+        ahead.pop_back();
+        if (!passes && only_passes_ && i + 1 < rungs_.size())
+          static_cast<void>(try_common_ways(problem_, std::midpoint(budget, rungs_[i + 1].bytes),
                                             kPassWork * problem_.op_count, archive_));
       }
       const bool repaired = !only_passes_ && improver.repair(work(kRepairWork));
-      const Solution* known = archive_.best_within(rung->bytes);
+      const Solution* known = archive_.best_within(budget);
       if (!repaired && known == nullptr) return;
       if (known != nullptr && (!repaired || known->added_cost < state_.added_cost())) state_.load(Solution(*known));
       improver.improve(work(kPolishWork), 1, limits_.should_stop);
     }
   }
 
-  /// The decision core's choice over all gaps of keeping everything: close to the least where nothing has to run twice.
-  void decide_gaps(Bytes budget) {
-    constexpr Bytes kNoLimit = std::numeric_limits<Bytes>::max() / 4;  // host memory is seen to elsewhere
-    const SearchResult found = search_optimal(gaps_.problem, pricer_, budget, kNoLimit, SearchDepth::rounding);
-    pricer_.price(found.choice);
-    archive_.add(pricer_.solution());
+  /// At this rung and those below it, at once: none needs what another found. The lowest first.
+  [[nodiscard]] std::vector<RungPasses> passes_down_from(std::size_t rung) const {
+    std::vector<RungPasses> passes(std::min(kRungsAtOnce, rung + 1));
+    parallel_for_each(0, passes.size(), [&](std::size_t i) {
+      const Bytes budget = rungs_[rung + 1 + i - passes.size()].bytes;
+      passes[i].close = try_common_ways(problem_, budget, kPassWork * problem_.op_count, passes[i].found);
+    });
+    return passes;
   }
 
   [[nodiscard]] std::int64_t cost_at(Bytes budget) const {
@@ -195,7 +229,7 @@ class Ladder {
     }
     const auto least = static_cast<double>(kLeastTaskWork * problem_.op_count) / limits_.effort;
     const auto stride = static_cast<std::size_t>(
-        std::ceil(least * static_cast<double>(tasks.size()) / std::max(1.0, std::min(sum, kRoundWork))));
+        std::ceil(least * static_cast<double>(tasks.size()) / std::max(1.0, std::min(sum, round_work_))));
     if (stride > 1) {  // too little work for all: some do more, others next time
       std::vector<Task> some;
       sum = 0;
@@ -205,7 +239,7 @@ class Ladder {
       }
       tasks = std::move(some);
     }
-    for (Task& task : tasks) task.units *= std::min(1.0, kRoundWork / sum);
+    for (Task& task : tasks) task.units *= std::min(1.0, round_work_ / sum);
     return tasks;
   }
 
@@ -269,8 +303,7 @@ class Ladder {
   const Problem& problem_;
   const SearchLimits& limits_;
   const bool only_passes_;  ///< of a long list they take less than repairs, and come to more; but know of no pages
-  ListGaps gaps_;
-  GapPricer pricer_;
+  const double round_work_;
   State state_;
   Archive archive_;
   std::vector<Rung> rungs_;  ///< ascending

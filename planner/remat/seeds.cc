@@ -1,11 +1,13 @@
 #include "planner/remat/seeds.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <optional>
 #include <utility>
 
+#include "planner/parallel.h"
 #include "planner/remat/rerun.h"
 #include "planner/remat/treeverse.h"
 
@@ -13,6 +15,7 @@ namespace tidemark::remat {
 namespace {
 
 constexpr int kSizes = 22;
+constexpr int kMostInVain = 2;  // sizes of segments that take as much as keeping everything, with any number of levels
 constexpr std::int32_t kMostStored = 24;
 constexpr std::size_t kMostCuts = 1500;
 constexpr std::int32_t kManyOps = 5000;  // where every third size will do
@@ -187,25 +190,39 @@ std::vector<Solution> checkpoint_seeds(const Problem& problem, std::int64_t most
   const Cuts cuts(problem, idle, stage_of(peak));
   std::vector<std::int32_t> previous{-1};
   std::int64_t allowance = 0;  // of one choice of cuts
+  // False: it needs as much as keeping everything, which is cheaper.
   const auto add = [&](std::optional<Solution> seed) {
-    if (!seed) return;
+    if (!seed) return true;
     most_reruns -= std::ssize(seed->reruns);
     allowance -= std::ssize(seed->reruns);
-    seeds.push_back(*std::move(seed));
+    const bool lower = seed->peak_bytes < keep_all.profile().peak();
+    if (lower) seeds.push_back(*std::move(seed));
+    return lower;
   };
-  for (int i = kSizes - 1; i >= 0 && most_reruns > 0;
-       i -= problem.op_count > kManyOps ? 3 : 1) {  // small segments first: they take most reruns
+  int in_vain = 0;
+  for (int i = kSizes - 1; i >= 0 && most_reruns > 0 && in_vain<kMostInVain; i -= problem.op_count> kManyOps
+                               ? 3
+                               : 1) {  // small segments first: they take most reruns
     const double share = std::pow(2.0, -static_cast<double>(i) / 2);
     std::vector<std::int32_t> chosen = cuts.within(static_cast<Bytes>(static_cast<double>(cuts.total()) * share));
     if (chosen == previous) continue;
     previous = chosen;
     allowance = std::min(most_reruns, most_reruns / 4 + 1000);
     const Segments segments(problem, idle, peak, cuts, std::move(chosen));
-    add(segments.one_level());
+    static_cast<void>(add(segments.one_level()));
     if (problem.op_count > kManyOps) continue;  // of more than one level the reruns are too many
-    for (std::int32_t stored = 1; stored < segments.count() && stored <= kMostStored;
-         stored += i + 1 == kSizes ? 1 : 1 + stored / 6)
-      for (const bool first_again : {false, true}) add(segments.several_levels(stored, first_again, allowance / 2));
+    // The more is stored, the higher the peak.
+    bool lower = true;
+    for (std::int32_t stored = 1; lower && stored < segments.count() && stored <= kMostStored;
+         stored += i + 1 == kSizes ? 1 : 1 + stored / 6) {
+      std::array<std::optional<Solution>, 2> levels;
+      parallel_for_each(0, levels.size(), [&](std::size_t first_again) {
+        levels[first_again] = segments.several_levels(stored, first_again != 0, allowance / 2);
+      });
+      lower = add(std::move(levels[0]));
+      lower |= add(std::move(levels[1]));
+    }
+    in_vain += lower ? 0 : 1;
   }
   return seeds;
 }
