@@ -24,6 +24,14 @@ std::size_t at(std::int32_t i) {
   return static_cast<std::size_t>(i);
 }
 
+/// How many states to hold so that no segment runs more than twice again: C(s + 2, 2) reaches the number of segments
+/// (Griewank and Walther 2000). From there on holding one more saves one run, which local search finds.
+std::int32_t held_for_two_runs(std::int32_t segments) {
+  std::int64_t held = 1;
+  while ((held + 2) * (held + 1) / 2 < segments) ++held;
+  return static_cast<std::int32_t>(held);
+}
+
 /// A storage that idles over the peak.
 struct Idle {
   std::int32_t storage = 0;
@@ -179,52 +187,80 @@ class Segments {
   std::vector<std::int32_t> need_;  ///< the first op behind the peak that needs something of it; -1: none
 };
 
-}  // namespace
+/// Seeds for one choice of cuts after the other, while there are runs left to give to them.
+class Seeding {
+ public:
+  Seeding(const Problem& problem, std::int64_t most_reruns)
+      : p_(problem),
+        keep_all_(problem, 0),
+        peak_(keep_all_.profile().peak_key()),
+        idle_(idle_over(keep_all_, peak_)),
+        lowest_(keep_all_.profile().peak()),
+        left_(most_reruns) {}
 
-std::vector<Solution> checkpoint_seeds(const Problem& problem, std::int64_t most_reruns) {
-  const State keep_all(problem, 0);
-  const Key peak = keep_all.profile().peak_key();
-  const std::vector<Idle> idle = idle_over(keep_all, peak);
-  std::vector<Solution> seeds;
-  if (idle.empty()) return seeds;
-  const Cuts cuts(problem, idle, stage_of(peak));
-  std::vector<std::int32_t> previous{-1};
-  std::int64_t allowance = 0;  // of one choice of cuts
-  // False: it needs as much as keeping everything, which is cheaper.
-  const auto add = [&](std::optional<Solution> seed) {
-    if (!seed) return true;
-    most_reruns -= std::ssize(seed->reruns);
-    allowance -= std::ssize(seed->reruns);
-    const bool lower = seed->peak_bytes < keep_all.profile().peak();
-    if (lower) seeds.push_back(*std::move(seed));
-    return lower;
-  };
-  int in_vain = 0;
-  for (int i = kSizes - 1; i >= 0 && most_reruns > 0 && in_vain<kMostInVain; i -= problem.op_count> kManyOps
-                               ? 3
-                               : 1) {  // small segments first: they take most reruns
-    const double share = std::pow(2.0, -static_cast<double>(i) / 2);
-    std::vector<std::int32_t> chosen = cuts.within(static_cast<Bytes>(static_cast<double>(cuts.total()) * share));
-    if (chosen == previous) continue;
-    previous = chosen;
-    allowance = std::min(most_reruns, most_reruns / 4 + 1000);
-    const Segments segments(problem, idle, peak, cuts, std::move(chosen));
+  [[nodiscard]] std::vector<Solution> seeds() {
+    if (idle_.empty()) return {};
+    const Cuts cuts(p_, idle_, stage_of(peak_));
+    std::vector<std::int32_t> previous{-1};
+    // Small segments first: they take most reruns.
+    const int stride = p_.op_count > kManyOps ? 3 : 1;
+    for (int i = kSizes - 1; i >= 0 && left_ > 0 && in_vain_ < kMostInVain; i -= stride) {
+      const double share = std::pow(2.0, -static_cast<double>(i) / 2);
+      std::vector<std::int32_t> chosen = cuts.within(static_cast<Bytes>(static_cast<double>(cuts.total()) * share));
+      if (chosen == previous) continue;
+      previous = chosen;
+      add_all(Segments(p_, idle_, peak_, cuts, std::move(chosen)), i + 1 == kSizes);
+    }
+    return std::move(seeds_);
+  }
+
+ private:
+  void add_all(const Segments& segments, bool finest) {
+    allowance_ = std::min(left_, left_ / 4 + 1000);
     static_cast<void>(add(segments.one_level()));
-    if (problem.op_count > kManyOps) continue;  // of more than one level the reruns are too many
-    // The more is stored, the higher the peak.
-    bool lower = true;
-    for (std::int32_t stored = 1; lower && stored < segments.count() && stored <= kMostStored;
-         stored += i + 1 == kSizes ? 1 : 1 + stored / 6) {
+    if (p_.op_count > kManyOps) return;  // of more than one level the reruns are too many
+    const std::int32_t most_stored = std::max(kMostStored, held_for_two_runs(segments.count()));
+    bool lower = true;  // the more is stored, the higher the peak
+    for (std::int32_t stored = 1; lower && stored < segments.count() && stored <= most_stored;
+         stored += finest ? 1 : 1 + stored / 6) {
       std::array<std::optional<Solution>, 2> levels;
       parallel_for_each(0, levels.size(), [&](std::size_t first_again) {
-        levels[first_again] = segments.several_levels(stored, first_again != 0, allowance / 2);
+        levels[first_again] = segments.several_levels(stored, first_again != 0, allowance_ / 2);
       });
       lower = add(std::move(levels[0]));
       lower |= add(std::move(levels[1]));
+      // A long chain, for which these are the answers.
+      if (finest && most_stored > kMostStored && lowest_ < keep_all_.profile().peak() / 4)
+        allowance_ = std::max(allowance_, left_ * 3 / 4);
     }
-    in_vain += lower ? 0 : 1;
+    in_vain_ += lower ? 0 : 1;
   }
-  return seeds;
+
+  /// False: it needs as much as keeping everything, which is cheaper.
+  bool add(std::optional<Solution> seed) {
+    if (!seed) return true;
+    left_ -= std::ssize(seed->reruns);
+    allowance_ -= std::ssize(seed->reruns);
+    lowest_ = std::min(lowest_, seed->peak_bytes);
+    const bool lower = seed->peak_bytes < keep_all_.profile().peak();
+    if (lower) seeds_.push_back(*std::move(seed));
+    return lower;
+  }
+
+  const Problem& p_;
+  const State keep_all_;
+  const Key peak_;
+  const std::vector<Idle> idle_;
+  Bytes lowest_;                       ///< peak of any
+  std::int64_t left_, allowance_ = 0;  ///< reruns for all, and for one choice of cuts
+  int in_vain_ = 0;                    ///< choices of cuts that came to nothing
+  std::vector<Solution> seeds_;
+};
+
+}  // namespace
+
+std::vector<Solution> checkpoint_seeds(const Problem& problem, std::int64_t most_reruns) {
+  return Seeding(problem, most_reruns).seeds();
 }
 
 }  // namespace tidemark::remat

@@ -69,23 +69,6 @@ TEST(RematExact, EqualsTryingEverything) {
   EXPECT_GT(feasible, 50);
 }
 
-OpList small_step(int shape, std::uint64_t seed, bool pages) {
-  switch (shape) {
-    case 0:
-      return random_list(seed, {.ops = 12, .pages = pages, .awkward = false});
-    case 1:
-      return random_list(seed, {.ops = 12, .pages = pages});
-    case 2:
-      return random_list(seed, {.ops = 16, .pages = pages, .awkward = false});
-    case 3:
-      return testing::forward_and_back(seed, 7, pages);
-    case 4:
-      return testing::layered_list(seed, {.layers = 5, .wide = 3, .pages = pages});
-    default:
-      return testing::layered_list(seed, {.layers = 3, .wide = 5, .degree = 2, .pages = pages});
-  }
-}
-
 /// How far the search alone is from the best.
 struct Distances {
   /// In percent of the step with everything kept.
@@ -122,9 +105,9 @@ struct Distances {
 TEST(RematExact, TheSearchIsCloseToTheBest) {
   Distances distances;
   for (std::uint64_t seed = 3000; seed < 3004; ++seed)
-    for (int shape = 0; shape < 6; ++shape)
+    for (int shape = 0; shape < testing::kSmallSteps; ++shape)
       for (const bool pages : {false, true}) {
-        const OpList list = small_step(shape, seed, pages);
+        const OpList list = testing::small_step(shape, seed, pages);
         const Bytes keep = replay_schedule(list, keep_all_schedule(list), {}).peak_bytes;
         for (const Bytes percent : {92, 82, 72})
           distances.measure(list, keep * percent / 100,

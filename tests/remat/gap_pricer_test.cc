@@ -5,8 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <random>
+#include <string>
 
 #include "planner/decision/search.h"
 #include "planner/remat/bound.h"
@@ -36,48 +38,51 @@ Choice any_choice(const GapProblem& gaps, std::mt19937_64& random) {
   return choice;
 }
 
-TEST(GapPricer, PricesWhatTheIndependentCheckSees) {
-  std::mt19937_64 random(1);
-  int moved = 0;
+void for_each_list(const std::function<void(const OpList&, const Problem&, const ListGaps&, GapPricer&)>& body) {
   for (std::uint64_t seed = 0; seed < 60; ++seed)
     for (const OpList& list : lists_of(seed)) {
+      SCOPED_TRACE(list.name + " " + std::to_string(seed));
       const Problem problem(list);
       const ListGaps gaps = list_gaps(problem, GapUse::choice);
       GapPricer pricer(problem, gaps);
-      for (int i = 0; i < 20; ++i) {
-        const Pricing pricing = pricer.price(any_choice(gaps.problem, random));
-        const Solution solution = pricer.solution();
-        const ScheduleReplay replay = replay_schedule(list, schedule_of(problem, solution), {});
-        ASSERT_EQ(replay.fault, "") << list.name << seed;
-        EXPECT_EQ(replay.peak_bytes, pricing.peak_bytes) << list.name << seed;
-        EXPECT_EQ(replay.added_cost, pricing.added_cost) << list.name << seed;
-        EXPECT_EQ(std::ranges::max(pricer.profile()), pricing.peak_bytes);
-        if (!solution.reruns.empty() || !solution.swaps.empty()) ++moved;
-      }
+      body(list, problem, gaps, pricer);
     }
+}
+
+TEST(GapPricer, PricesWhatTheIndependentCheckSees) {
+  std::mt19937_64 random(1);
+  int moved = 0;
+  for_each_list([&](const OpList& list, const Problem& problem, const ListGaps& gaps, GapPricer& pricer) {
+    for (int i = 0; i < 20; ++i) {
+      const Pricing pricing = pricer.price(any_choice(gaps.problem, random));
+      const Solution solution = pricer.solution();
+      const ScheduleReplay replay = replay_schedule(list, schedule_of(problem, solution), {});
+      ASSERT_EQ(replay.fault, "");
+      EXPECT_EQ(replay.peak_bytes, pricing.peak_bytes);
+      EXPECT_EQ(replay.added_cost, pricing.added_cost);
+      EXPECT_EQ(std::ranges::max(pricer.profile()), pricing.peak_bytes);
+      if (!solution.reruns.empty() || !solution.swaps.empty()) ++moved;
+    }
+  });
   EXPECT_GT(moved, 1000);
 }
 
 TEST(GapPricer, AGapGivenUpLeavesItsBytesFreeWhereItSays) {
   int compared = 0;
-  for (std::uint64_t seed = 0; seed < 60; ++seed)
-    for (const OpList& list : lists_of(seed)) {
-      const Problem problem(list);
-      const ListGaps gaps = list_gaps(problem, GapUse::choice);
-      GapPricer pricer(problem, gaps);
-      for (std::size_t g = 0; g < gaps.places.size(); ++g) {
-        if (gaps.problem.gaps[g].swap_cost < 0) continue;  // a run may keep what it reads alive
-        Choice choice(gaps.places.size(), Action::keep);
-        choice[g] = Action::swap;
-        pricer.price(choice);
-        for (std::size_t t = 0; t < pricer.profile().size(); ++t) {
-          const auto op = static_cast<std::int32_t>(t);
-          const bool free = pricer.freed_from()[g] <= op && op < pricer.freed_until()[g];
-          EXPECT_EQ(pricer.profile()[t], gaps.problem.base_bytes[t] - (free ? gaps.problem.gaps[g].bytes : 0));
-          ++compared;
-        }
+  for_each_list([&](const OpList&, const Problem&, const ListGaps& gaps, GapPricer& pricer) {
+    for (std::size_t g = 0; g < gaps.places.size(); ++g) {
+      if (gaps.problem.gaps[g].swap_cost < 0) continue;  // a run may keep what it reads alive
+      Choice choice(gaps.places.size(), Action::keep);
+      choice[g] = Action::swap;
+      pricer.price(choice);
+      for (std::size_t t = 0; t < pricer.profile().size(); ++t) {
+        const auto op = static_cast<std::int32_t>(t);
+        const bool free = pricer.freed_from()[g] <= op && op < pricer.freed_until()[g];
+        EXPECT_EQ(pricer.profile()[t], gaps.problem.base_bytes[t] - (free ? gaps.problem.gaps[g].bytes : 0));
+        ++compared;
       }
     }
+  });
   EXPECT_GT(compared, 1000);
 }
 

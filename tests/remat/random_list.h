@@ -247,4 +247,24 @@ inline OpList uniform_chain(std::int32_t steps) {
   return list;
 }
 
+constexpr int kSmallSteps = 6;
+
+/// Of one of so many shapes, small enough for the exact path.
+inline OpList small_step(int shape, std::uint64_t seed, bool pages) {
+  switch (shape) {
+    case 0:
+      return random_list(seed, {.ops = 12, .pages = pages, .awkward = false});
+    case 1:
+      return random_list(seed, {.ops = 12, .pages = pages});
+    case 2:
+      return random_list(seed, {.ops = 16, .pages = pages, .awkward = false});
+    case 3:
+      return forward_and_back(seed, 7, pages);
+    case 4:
+      return layered_list(seed, {.layers = 5, .wide = 3, .pages = pages});
+    default:
+      return layered_list(seed, {.layers = 3, .wide = 5, .degree = 2, .pages = pages});
+  }
+}
+
 }  // namespace tidemark::testing
