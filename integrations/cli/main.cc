@@ -6,9 +6,12 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
+#include <memory>
 #include <new>
 #include <string>
 #include <vector>
@@ -166,23 +169,53 @@ ExitStatus complain_of_memory(const std::vector<std::string>& arguments) noexcep
   return ExitStatus::bad_input;
 }
 
+/// For the words about memory that is short.
+constexpr std::size_t kReserveBytes = 64 << 10;
+std::unique_ptr<char[]> reserve;
+
+/// What is in flight, told. REQUIRES: called in a handler, or by std::terminate.
+ExitStatus complain_of_exception(const std::vector<std::string>& arguments) noexcept {
+  reserve.reset();
+  try {
+    if (const std::exception_ptr thrown = std::current_exception()) std::rethrow_exception(thrown);
+  } catch (const std::bad_alloc&) {
+    return complain_of_memory(arguments);
+  } catch (const std::exception& error) {
+    complain_of_fault(arguments, error.what());
+    return ExitStatus::fault;
+  } catch (...) {
+  }
+  complain_of_fault(arguments, "of unknown kind");
+  return ExitStatus::fault;
+}
+
+const std::vector<std::string>* given_arguments = nullptr;  // for a handler that is given none
+
+/// Where an exception may not go on: destructors of large JSON documents allocate. One line and a status as well.
+[[noreturn]] void end_on_terminate() noexcept {
+  static std::atomic<bool> ending{false};
+  static thread_local bool here = false;
+  if (here) std::_Exit(static_cast<int>(ExitStatus::bad_input));  // not even enough to say so
+  here = true;
+  while (ending.exchange(true)) ::pause();  // another thread is saying it
+  remove_temporaries();
+  std::_Exit(static_cast<int>(complain_of_exception(*given_arguments)));
+}
+
 }  // namespace
 }  // namespace tidemark::cli
 
 int main(int argc, char** argv) {
-  using tidemark::cli::ExitStatus;
-  ExitStatus status = ExitStatus::fault;
-  tidemark::cli::occupy_closed_streams();
+  namespace cli = tidemark::cli;
+  cli::occupy_closed_streams();
   tidemark::remove_temporaries_on_signals();
   const std::vector<std::string> arguments(argv + 1, argv + argc);
+  cli::given_arguments = &arguments;
+  cli::reserve = std::make_unique<char[]>(cli::kReserveBytes);
+  std::set_terminate(cli::end_on_terminate);
   try {
-    status = tidemark::cli::run(arguments);
-  } catch (const std::bad_alloc&) {
-    status = tidemark::cli::complain_of_memory(arguments);
-  } catch (const std::exception& error) {
-    tidemark::cli::complain_of_fault(arguments, error.what());
+    return static_cast<int>(cli::run(arguments));
   } catch (...) {
-    tidemark::cli::complain_of_fault(arguments, "of unknown kind");
+    return static_cast<int>(cli::complain_of_exception(arguments));
   }
-  return static_cast<int>(status);
 }

@@ -140,8 +140,7 @@ class SignalsHeld {
 
 /// Async-signal-safe. The default action is back in place (SA_RESETHAND) and takes effect when this returns.
 extern "C" void unlink_and_end(int number) {
-  for (const Slot& slot : slots())
-    if (slot.state == Slot::live) ::unlink(slot.name.data());
+  remove_temporaries();
   ::raise(number);
 }
 
@@ -210,6 +209,11 @@ Temporary create_temporary(const std::filesystem::path& target) {
 void forget_temporary(const std::filesystem::path& path) {
   for (Slot& slot : slots())
     if (slot.state == Slot::live && path.native() == slot.name.data()) slot.state = Slot::unused;
+}
+
+void remove_temporaries() noexcept {
+  for (const Slot& slot : slots())
+    if (slot.state == Slot::live) ::unlink(slot.name.data());
 }
 
 void remove_temporaries_on_signals() {

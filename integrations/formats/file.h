@@ -35,6 +35,9 @@ struct Temporary {
 /// The file was renamed or unlinked: signals leave its name alone.
 void forget_temporary(const std::filesystem::path& path);
 
+/// Unlinks the temporary files in use, for a process that ends without unwinding. Async-signal-safe.
+void remove_temporaries() noexcept;
+
 /// From now on the signals that ask a process to end (SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGXCPU) unlink the
 /// temporary files in use and then end it as they would have done. A signal that is ignored stays ignored. SIGXFSZ is
 /// ignored: a write beyond the file size limit fails with its errno, like one to a full disk, and cleans up after

@@ -49,6 +49,28 @@ TEST(PlanGraph, BadInputIsNamedByLine) {
                  "^nowhere\\.graph: cannot read: No such file");
 }
 
+/// Wherever memory ends, in the parser, in what takes its document apart or behind it: one line, and no crash.
+TEST(PlanGraph, ShortMemoryIsOneLine) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer needs all of the address space";
+#endif
+  const Workplace place;
+  std::string text = R"({"tidemark_graph": 1, "ops": [], "storages": [{"bytes": 1})";
+  for (int i = 1; i < 300'000; ++i) text += R"(,{"bytes":1})";
+  place.write("step.json", text + "]}");
+  int short_of = 0;
+  for (std::int64_t mib = 64; mib <= 160; mib += 8) {
+    const Ran ran = place.run_limited(
+        {"plan", "--graph", "step.json", "--budget", "1GiB", "--schedule-out", "order", "--format", "json"}, mib << 20);
+    EXPECT_EQ(ran.status, 2) << mib << " MiB: " << ran.err;
+    EXPECT_TRUE(is_one_line(ran.err)) << mib << " MiB: " << ran.err;
+    EXPECT_EQ(Json::parse(ran.out)["kind"], "bad_input") << mib << " MiB";
+    if (ran.err.starts_with("tidemark: not enough memory")) ++short_of;
+  }
+  EXPECT_GT(short_of, 0);
+  EXPECT_EQ(place.files(), std::set<std::string>{"step.json"});
+}
+
 TEST(PlanGraph, GreedyFitsAndIsNoBetterThanOptimal) {
   const Workplace place;
   place.write("chain.graph", kChain);
