@@ -173,7 +173,7 @@ std::string frontier_text(const StepPlanReport& report) {
   return text;
 }
 
-/// Where copies of pages begin and end: positions of the schedule.
+/// What is not resident and when: positions of the schedule.
 Json pages_json(const OpSchedule& schedule) {
   Json rows = Json::array();
   for (const OpSchedule::Swap& swap : schedule.swaps)
@@ -230,13 +230,13 @@ void add_plan(Json& json, const OpList& list, const StepPlan& plan) {
   if (list.link) {
     json["waited_cost"] = list.to_units(plan.replay.waited);
     json["host_peak_bytes"] = plan.replay.host_peak_bytes;
-    json["pages"] = pages_json(plan.schedule);
   }
   if (plan.addresses) {
     json["packed_bytes"] = plan.addresses->height_bytes;
     json["addresses"] = addresses_json(*plan.addresses);
   }
   json["decisions"] = decisions_json(list, plan.schedule);
+  json["pages"] = pages_json(plan.schedule);
   json["schedule"] = plan.schedule.order;
 }
 

@@ -2,9 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <regex>
+#include <set>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/support/program_run.h"
@@ -142,6 +146,47 @@ TEST(PlanGraph, PagesOfALinkAndAddressesAreTold) {
   const Ran text = place.run({"plan", "--graph", "step.json", "--budget", "2020B", "--addresses"});
   for (const char* said : {"addresses ", "(simulated)", "what ops wait", "copied out after op"})
     EXPECT_NE(text.out.find(said), std::string::npos) << said;
+}
+
+/// `x` is out of the way of `a` and of `c`. CHANGED is what the op between them writes of it.
+constexpr const char* kPaged = R"({"tidemark_graph": 1,
+ "storages": [{"bytes": 100, "page_out_cost": 3, "page_in_cost": 2}, {"bytes": 100}, {"bytes": 10}, {"bytes": 10},
+              {"bytes": 100}, {"bytes": 10}, {"bytes": 10}],
+ "ops": [{"cost": 10, "recompute": "never", "reads": [], "writes": [0]}, {"cost": 10, "reads": [], "writes": [1]},
+         {"cost": 10, "reads": [1], "writes": [2]}, {"cost": 10, "reads": [0, 2], "writes": [CHANGED 3]},
+         {"cost": 10, "reads": [3], "writes": [4]}, {"cost": 10, "reads": [4], "writes": [5]},
+         {"cost": 10, "reads": [0, 5], "writes": [6]}]})";
+
+/// From what is printed alone: what each storage occupies, less its pages. REQUIRES: storages with one run of a writer.
+std::int64_t peak_of(const Json& step, const Json& plan) {
+  std::vector<std::int64_t> live(plan.at("schedule").size());
+  for (std::size_t s = 0; s < step.at("storages").size(); ++s) {
+    std::vector<std::size_t> touched;
+    for (std::size_t p = 0; p < live.size(); ++p)
+      for (const char* list : {"reads", "writes"})
+        for (const Json& one : step.at("ops").at(plan["schedule"][p].get<std::size_t>()).at(list))
+          if (one == s) touched.push_back(p);
+    const std::int64_t bytes = step["storages"][s]["bytes"];
+    for (std::size_t p = touched.front(); p <= touched.back(); ++p) live[p] += bytes;
+    for (const Json& page : plan.at("pages"))
+      for (std::size_t p = page.at("gone"); page.at("storage") == s && p < page.at("back"); ++p) live[p] -= bytes;
+  }
+  return *std::ranges::max_element(live);
+}
+
+TEST(PlanGraph, PagesAreToldWithoutALinkAndPayForEveryVersion) {
+  const Workplace place;
+  for (const auto& [changed, added] : {std::pair("", 3 + 2 + 2), std::pair("0,", 3 + 2 + 3 + 2)}) {
+    const std::string text = std::regex_replace(kPaged, std::regex("CHANGED"), changed);
+    place.write("step.json", text);
+    const Json json = json_of(place, {"--graph", "step.json", "--budget", "130B"});
+    EXPECT_EQ(json["status"], "optimal");
+    EXPECT_EQ(json["added_cost"], added);
+    EXPECT_EQ(json["pages"], Json::parse(R"([{"storage": 0, "after": 0, "gone": 1, "back": 3, "before": 3},
+                                             {"storage": 0, "after": 3, "gone": 4, "back": 6, "before": 6}])"));
+    EXPECT_EQ(json["peak_bytes"], peak_of(Json::parse(text), json));
+    EXPECT_FALSE(json.contains("waited_cost"));
+  }
 }
 
 TEST(PlanGraph, NoScheduleIsWrittenWhereNoneFits) {
