@@ -9,6 +9,7 @@
 #include <set>
 
 #include "integrations/formats/shown.h"
+#include "integrations/formats/text_table.h"
 #include "planner/remat/decisions.h"
 
 namespace tidemark {
@@ -158,19 +159,25 @@ std::string plan_text(const OpList& list, const StepPlan& plan) {
 }
 
 std::string frontier_text(const StepPlanReport& report) {
-  std::int64_t cost = 0;
+  constexpr double kWidth = 40;
+  std::int64_t cost = 0, most = 1;
   for (const OpList::Op& op : report.list->ops) cost += op.cost;
-  const auto count = report.frontier.size();
-  std::string text =
-      fmt::format("\nfrontier ({} schedules found):\n  {:>14}  {:>14}  {:>10}\n", count, "peak", "added", "");
-  for (std::size_t i = 0; i < std::min(count, kMostPoints); ++i) {
+  for (const remat::FrontierPoint& point : report.frontier) most = std::max(most, point.added_cost);
+  const std::size_t count = report.frontier.size(), shown_count = std::min(count, kMostPoints);
+  TextTable table({"peak", "added", "on keep-all", ""}, {3});
+  for (std::size_t i = 0; i < shown_count; ++i) {
     const auto& point = report.frontier[count <= kMostPoints ? i : i * (count - 1) / (kMostPoints - 1)];
-    const double share = cost == 0 ? 0 : static_cast<double>(point.added_cost) / static_cast<double>(cost);
-    text += fmt::format("  {:>14}  {:>14}  {:>9.4f} %  {}\n", format_bytes(point.peak_bytes),
-                        cost_text(*report.list, point.added_cost), 100 * share,
-                        std::string(static_cast<std::size_t>(std::lround(60 * std::min(1.0, share))), '#'));
+    const auto added = static_cast<double>(point.added_cost);
+    table.add({format_bytes(point.peak_bytes), cost_text(*report.list, point.added_cost),
+               fmt::format("+{:.4f} %", cost == 0 ? 0 : 100 * added / static_cast<double>(cost)),
+               std::string(static_cast<std::size_t>(std::lround(kWidth * added / static_cast<double>(most))), '#')});
   }
-  return text;
+  const std::string selection =
+      count <= kMostPoints
+          ? fmt::format("{} schedule{} found", count, count == 1 ? "" : "s")
+          : fmt::format("{} of {} schedules found, from the tightest to keeping all; --format json lists every one",
+                        shown_count, count);
+  return fmt::format("\nWhat memory buys ({}; bars: added cost)\n{}", selection, table.text());
 }
 
 /// What is not resident and when: positions of the schedule.
