@@ -6,8 +6,6 @@
 #include <nlohmann/json.hpp>
 
 #include "integrations/formats/json_node.h"
-#include "integrations/formats/near_miss.h"
-#include "integrations/formats/shown.h"
 
 namespace tidemark {
 namespace {
@@ -30,16 +28,6 @@ Json json_of(const std::optional<T>& value) {
   return value ? Json(*value) : Json(nullptr);
 }
 
-/// An unknown member is a misspelt one: it would be silently without effect.
-void expect_members(const JsonNode& node, const std::vector<std::string>& known) {
-  for (const std::string& key : node.keys()) {
-    if (std::ranges::find(known, key) != known.end()) continue;
-    const std::optional<std::string> near = find_near_miss(key, known);
-    node.wrong(fmt::format("has an unknown member {}{}", shown(key),
-                           near ? fmt::format("; did you mean '{}'?", *near) : std::string()));
-  }
-}
-
 std::optional<double> number_of(const JsonNode& root, std::string_view key, const RealRange& range) {
   if (!root.has(key) || root.at(key).is_null()) return std::nullopt;
   return root.at(key).number(range);
@@ -48,7 +36,7 @@ std::optional<double> number_of(const JsonNode& root, std::string_view key, cons
 std::optional<MemoryCorrection> read_memory(const JsonNode& root) {
   if (!root.has("memory") || root.at("memory").is_null()) return std::nullopt;
   const JsonNode memory = root.at("memory");
-  expect_members(memory, {"model", "static_offset_bytes", "static_factor", "activation_factor"});
+  memory.expect_members({"model", "static_offset_bytes", "static_factor", "activation_factor"});
   return MemoryCorrection{.model = memory.at("model").text(),
                           .static_offset_bytes = memory.at("static_offset_bytes").number(kOffset),
                           .static_factor = memory.at("static_factor").number(kShare),
@@ -78,8 +66,8 @@ Result<Calibration> read_calibration(std::string_view text, std::string_view fil
   constexpr std::array<std::string_view, 1> kFormats = {kFormat};
   (void)root.at("format").word(kFormats);
   (void)root.at("version").integer(kVersion, kVersion);
-  expect_members(root,
-                 {"format", "version", "sources", "memory", "op_time_scale", "d2h_bytes_per_s", "h2d_bytes_per_s"});
+  root.expect_members(
+      {"format", "version", "sources", "memory", "op_time_scale", "d2h_bytes_per_s", "h2d_bytes_per_s"});
   Calibration calibration;
   if (root.has("sources")) {
     const JsonNode sources = root.at("sources");

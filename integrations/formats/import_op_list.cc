@@ -1,13 +1,21 @@
 #include "integrations/formats/import_op_list.h"
 
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
 #include "integrations/formats/op_list_json.h"
 #include "integrations/formats/op_list_text.h"
 
 namespace tidemark {
 
 Result<OpList> read_op_list(std::string_view text, std::string_view file_name, StepObjective objective) {
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   if (first != std::string_view::npos && text[first] == '{') return read_op_list_json(text, file_name, objective);
+  if (nlohmann::json::accept(text))
+    return bad_input(fmt::format("{}: neither a JSON object nor a .graph or .swapgraph", file_name));
   return read_op_list_text(text, file_name, objective);
 }
 

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "integrations/formats/int_column.h"
+#include "integrations/formats/near_miss.h"
 #include "integrations/formats/shown.h"
 
 namespace tidemark {
@@ -21,6 +23,55 @@ std::string place_of(std::string_view text, std::size_t byte) {
   return fmt::format("{}:{}", line, std::max<std::size_t>(column, 1));
 }
 
+/// Where in a document the parser is, and the first key that an object has twice.
+class KeyWatch final : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  [[nodiscard]] const std::string& repeated() const { return repeated_; }  ///< `/rows/3/args`; empty: none
+
+  bool null() override { return item(); }
+  bool boolean(bool) override { return item(); }
+  bool number_integer(number_integer_t) override { return item(); }
+  bool number_unsigned(number_unsigned_t) override { return item(); }
+  bool number_float(number_float_t, const string_t&) override { return item(); }
+  bool string(string_t&) override { return item(); }
+  bool binary(binary_t&) override { return item(); }
+  bool start_object(std::size_t) override { return begin({.is_list = false}); }
+  bool start_array(std::size_t) override { return begin({.is_list = true}); }
+  bool end_object() override { return end(); }
+  bool end_array() override { return end(); }
+  bool parse_error(std::size_t, const std::string&, const nlohmann::json::exception&) override { return false; }
+  bool key(string_t& name) override {
+    Level& level = levels_.back();
+    level.key = name;
+    if (level.keys.insert(name).second) return true;
+    for (const Level& one : levels_) repeated_ += "/" + (one.is_list ? std::to_string(one.items) : one.key);
+    return false;
+  }
+
+ private:
+  struct Level {
+    bool is_list = false;
+    std::size_t items = 0;  ///< of a list, before the present one
+    std::string key;
+    std::set<std::string> keys;
+  };
+  bool begin(Level level) {
+    levels_.push_back(std::move(level));
+    return true;
+  }
+  bool end() {
+    levels_.pop_back();
+    return item();
+  }
+  bool item() {
+    if (!levels_.empty()) ++levels_.back().items;
+    return true;
+  }
+
+  std::vector<Level> levels_;
+  std::string repeated_;
+};
+
 }  // namespace
 
 Result<nlohmann::json> parse_json(std::string_view text, std::string_view file_name, std::string_view what) {
@@ -34,6 +85,12 @@ Result<nlohmann::json> parse_json(std::string_view text, std::string_view file_n
   } catch (const nlohmann::json::exception&) {
     return bad_input(fmt::format("{}:1:1: a number in the file is too large", file_name));
   }
+}
+
+Status refuse_repeated_keys(std::string_view text, std::string_view file_name) {
+  KeyWatch watch;
+  if (nlohmann::json::sax_parse(text, &watch) || watch.repeated().empty()) return {};
+  return bad_input(fmt::format("{}: {}: is given twice", file_name, watch.repeated()));
 }
 
 void JsonNode::wrong(const std::string& message) const {
@@ -67,6 +124,18 @@ std::vector<std::string> JsonNode::keys() const {
   }
   for (const auto& [key, value] : value_->items()) keys.push_back(key);
   return keys;
+}
+
+void JsonNode::expect_members(std::initializer_list<std::string_view> known) const {
+  if (!value_->is_object()) return wrong("must be an object");
+  for (const auto& [key, value] : value_->items()) {
+    if (std::ranges::find(known, std::string_view(key)) != known.end()) continue;
+    const std::vector<std::string> candidates(known.begin(), known.end());
+    const std::optional<std::string> near = find_near_miss(key, candidates);
+    return wrong(fmt::format(
+        "has an unknown member {}; {}", shown(key),
+        near ? fmt::format("did you mean '{}'?", *near) : fmt::format("it knows {}", fmt::join(known, ", "))));
+  }
 }
 
 std::size_t JsonNode::size() const {

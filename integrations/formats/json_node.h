@@ -3,6 +3,7 @@
 // `file: /json/pointer: what, and what would be right`, and later reads give harmless values. Private to formats.
 
 #include <cstdint>
+#include <initializer_list>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <span>
@@ -20,6 +21,9 @@ namespace tidemark {
 [[nodiscard]] Result<nlohmann::json> parse_json(std::string_view text, std::string_view file_name,
                                                 std::string_view what);
 
+/// Errors (bad_input): a key that an object has twice, of which a document keeps one. REQUIRES: JSON.
+[[nodiscard]] Status refuse_repeated_keys(std::string_view text, std::string_view file_name);
+
 class JsonNode {
  public:
   /// The first mistake found anywhere in the document; empty: none yet.
@@ -32,7 +36,9 @@ class JsonNode {
   [[nodiscard]] bool is_null() const { return value_->is_null(); }
   [[nodiscard]] bool has(std::string_view key) const;
   [[nodiscard]] std::vector<std::string> keys() const;  ///< of an object, in byte order; a mistake if it is none
-  [[nodiscard]] std::size_t size() const;               ///< of a list; a mistake if it is none
+  /// A mistake where an object has others: an unknown member is a misspelt one, and would be silently without effect.
+  void expect_members(std::initializer_list<std::string_view> known) const;
+  [[nodiscard]] std::size_t size() const;  ///< of a list; a mistake if it is none
   [[nodiscard]] JsonNode item(std::size_t index) const;
 
   [[nodiscard]] std::int64_t integer(std::int64_t least = std::numeric_limits<std::int64_t>::min(),

@@ -27,6 +27,7 @@ class JsonReader {
 
   OpList read() {
     static_cast<void>(top_.at("tidemark_graph").integer(1, 1));
+    top_.expect_members({"tidemark_graph", "name", "cost_unit", "link", "storages", "ops"});
     if (top_.has("name")) list_.name = top_.at("name").text();
     if (top_.has("cost_unit")) list_.cost_unit = static_cast<OpList::CostUnit>(top_.at("cost_unit").word(kUnits));
     if (top_.has("link")) read_link(top_.at("link"));
@@ -66,6 +67,10 @@ class JsonReader {
     const bool may_swap = !node.has("swappable") || node.at("swappable").boolean();
     // Without a price nobody can say what paging costs, so it is not offered.
     row.swappable = may_swap && (list_.link || (node.has("page_out_cost") && node.has("page_in_cost")));
+    if (!list_.link && node.has("page_out_cost") != node.has("page_in_cost"))
+      node.wrong("has one of page_out_cost and page_in_cost; what may be paged out needs both");
+    node.expect_members({"name", "module", "role", "bytes", "bound_bytes", "pinned_until", "until_end", "swappable",
+                         "page_out_cost", "page_in_cost"});
     page_costs_.push_back({number(node, "page_out_cost"), number(node, "page_in_cost")});
     sum_bytes_ += row.bytes;
     if (sum_bytes_ > kMostPlanBytes) node.wrong("the bytes up to here are more than a plan can hold");
@@ -76,12 +81,13 @@ class JsonReader {
     OpList::Op op{.recompute = OpList::Recompute::pure};
     if (node.has("name")) op.name = node.at("name").text();
     if (node.has("module") && !node.at("module").is_null()) op.module = node.at("module").text();
-    costs_.push_back(number(node, "cost"));
+    costs_.push_back(node.at("cost").number(kCostRange));
     if (node.has("transient_bytes")) op.transient_bytes = node.at("transient_bytes").integer(0, kMostPlanBytes);
     if (node.has("phase")) op.phase = static_cast<OpList::Phase>(node.at("phase").word(kPhases));
     if (node.has("recompute")) op.recompute = static_cast<OpList::Recompute>(node.at("recompute").word(kKinds));
     op.reads = ids(node.at("reads"));
     op.writes = ids(node.at("writes"));
+    node.expect_members({"name", "module", "role", "cost", "reads", "writes", "transient_bytes", "phase", "recompute"});
     list_.ops.push_back(std::move(op));
   }
 
@@ -152,6 +158,7 @@ class JsonReader {
 Result<OpList> read_op_list_json(std::string_view text, std::string_view file_name, StepObjective objective) {
   const Result<nlohmann::json> document = parse_json(text, file_name, "the graph");
   if (!document) return document.error();
+  if (Status status = refuse_repeated_keys(text, file_name); !status) return status.error();
   JsonNode::Mistake mistake;
   const JsonNode top(document.value(), mistake);
   OpList list = JsonReader(top).read();

@@ -1,0 +1,80 @@
+// What is wrong with a step from elsewhere, in words that say what would be right.
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "integrations/formats/import_op_list.h"
+
+namespace tidemark {
+namespace {
+
+struct Case {
+  const char* name;
+  std::string text;
+  std::string complaint;  ///< begins so; empty: none
+};
+
+const std::string kGraph = "G 3 2\nN 0 1 10 0 a\nN 1 1 10 0 b\nN 2 1 10 1 c\nE 0 1\nE 1 2\n";
+const std::string kHead = R"({"tidemark_graph": 1, "storages": [{"bytes": 8}], "ops": [)";
+
+std::string json(const std::string& storage, const std::string& op, const std::string& top = "") {
+  return R"({"tidemark_graph": 1, )" + top + R"("storages": [{)" + storage + R"(}], "ops": [{)" + op + "}]}";
+}
+const std::string kBytes = R"("bytes": 8)", kOp = R"("cost": 1, "reads": [], "writes": [0])";
+
+std::string name_of(const ::testing::TestParamInfo<Case>& one) {
+  return one.param.name;
+}
+
+class OpListText : public ::testing::TestWithParam<Case> {};
+
+TEST_P(OpListText, IsReadOrSaysWhy) {
+  const Result<OpList> list = read_op_list(GetParam().text, "f");
+  const std::string complaint = list ? "" : list.error().message;
+  if (GetParam().complaint.empty())
+    EXPECT_EQ(complaint, "");
+  else
+    EXPECT_TRUE(complaint.starts_with("f:" + GetParam().complaint)) << complaint;
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, OpListText,
+                         ::testing::Values(Case{"Graph", kGraph, ""},
+                                           Case{"GraphBehindAMark", "\xef\xbb\xbf" + kGraph, ""},
+                                           Case{"Json", json(kBytes, kOp), ""},
+                                           Case{"JsonBehindAMark", "\xef\xbb\xbf" + json(kBytes, kOp), ""},
+                                           Case{"List", "[]\n", " neither a JSON object nor a .graph or .swapgraph"},
+                                           Case{"Number", "3", " neither a JSON object nor a .graph or .swapgraph"},
+                                           Case{"Null", " null", " neither a JSON object nor a .graph or .swapgraph"}),
+                         name_of);
+
+INSTANTIATE_TEST_SUITE_P(
+    Json, OpListText,
+    ::testing::Values(
+        Case{"EveryKey",
+             json(R"("name": "s", "module": null, "role": "saved", "bytes": 8, "bound_bytes": 9, "pinned_until": 0,
+                     "until_end": false, "swappable": true, "page_out_cost": 1, "page_in_cost": 1)",
+                  R"("name": "o", "module": "m", "cost": 1, "reads": [], "writes": [0], "transient_bytes": 1,
+                     "phase": "forward", "recompute": "pure")",
+                  R"("name": "n", "cost_unit": "one", )"),
+             ""},
+        Case{"NoCost", json(kBytes, R"("reads": [], "writes": [0])"), " /ops/0: has no member 'cost'"},
+        Case{"PageOutAlone", json(kBytes + R"(, "page_out_cost": 1)", kOp), " /storages/0: has one of page_out_cost"},
+        Case{"PageInAlone", json(kBytes + R"(, "page_in_cost": 1)", kOp), " /storages/0: has one of page_out_cost"},
+        Case{"OneOfThemWithALink",
+             json(kBytes + R"(, "page_in_cost": 1)", kOp,
+                  R"("cost_unit": "ns", "link": {"out_bytes_per_second": 1e9, "in_bytes_per_second": 1e9}, )"),
+             ""},
+        Case{"MisspeltInAStorage", json(kBytes + R"(, "untilend": true)", kOp),
+             " /storages/0: has an unknown member 'untilend'; did you mean 'until_end'?"},
+        Case{"MisspeltInAnOp", json(kBytes, kOp + R"(, "phases": "forward")"),
+             " /ops/0: has an unknown member 'phases'; did you mean 'phase'?"},
+        Case{"UnknownAtTheTop", json(kBytes, kOp, R"("budget": 3, )"),
+             " /: has an unknown member 'budget'; it knows tidemark_graph, name"},
+        Case{"TwiceAtTheTop", json(kBytes, kOp, R"("cost_unit": "ns", "cost_unit": "joule", )"),
+             " /cost_unit: is given twice"},
+        Case{"TwiceInAnOp", kHead + "{" + kOp + "}, {" + kOp + R"(, "cost": 2}]})", " /ops/1/cost: is given twice"}),
+    name_of);
+
+}  // namespace
+}  // namespace tidemark
