@@ -41,7 +41,7 @@ class CalibrateCommand final : public Command {
     add_job_options(app, job_);
     app.get_option("MODEL")->required(false);
     app.remove_option(app.get_option("--calibration"));
-    add_output_file(app, "--out", out_, "where the corrections are written");
+    add_file(app, "--out", out_, "where the corrections are written");
     app.get_option("--out")->required();
     add_memory_sources(app, memory_);
     app.add_option("--kernel-details", kernel_details_,

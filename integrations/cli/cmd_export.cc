@@ -33,7 +33,7 @@ class ExportCommand final : public Command {
     add_word(app, "--to", to_, "framework", frameworks(),
              "framework whose settings are wanted (required): " + join_words(frameworks()));
     app.get_option("--to")->required();
-    add_output_file(app, "--out", out_, "write the settings alone: arguments, one option a line, or YAML");
+    add_file(app, "--out", out_, "write the settings alone: arguments, one option a line, or YAML");
     add_threads(app, threads_);
     add_format(app, format_);
   }

@@ -58,7 +58,7 @@ class PackCommand final : public Command {
     add_bytes(app, "--alignment", alignment_bytes_, 1, kMostAlignment,
               "of every address; sizes are rounded up to it (default 1, and the file's own)");
     app.add_flag("--repack", repack_, "the column 'offset' is where buffers might lie, not where they must");
-    add_output_file(app, "--out", out_, "write the file again with the addresses in the column 'offset'");
+    add_file(app, "--out", out_, "write the file again with the addresses in the column 'offset'");
     app.add_flag("--picture", picture_, "draw time x addresses as text");
     add_threads(app, threads_);
     add_format(app, format_);

@@ -28,9 +28,9 @@ class PlanCommand final : public Command {
  public:
   void declare(CLI::App& app) override {
     add_job_options(app, job_);
-    add_output_file(app, "--out", out_, "write the plan with every rank's program, JSON (docs/formats.md)");
-    add_output_file(app, "--report", report_, "write a self-contained HTML report");
-    add_output_file(app, "--trace", trace_, "write the modelled step for ui.perfetto.dev, JSON");
+    add_file(app, "--out", out_, "write the plan with every rank's program, JSON (docs/formats.md)");
+    add_file(app, "--report", report_, "write a self-contained HTML report");
+    add_file(app, "--trace", trace_, "write the modelled step for ui.perfetto.dev, JSON");
     add_positive(app, "--pack-effort", pack_effort_, kMostPackEffort,
                  "work for looking for lower addresses than the quick orders find; more fits tighter, the result never "
                  "depends on the machine's speed; default 1: the quick orders alone");

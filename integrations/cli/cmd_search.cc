@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 
 #include "integrations/cli/console.h"
@@ -41,26 +43,35 @@ class ResumeFile {
       std::filesystem::resize_file(path, log.value().whole_bytes, error);
       if (error) return bad_input(fmt::format("{}: cannot write: {}", path.string(), error.message()));
     }
+    errno = 0;
     stream_.open(path, std::ios::binary | std::ios::app);
-    if (log.value().whole_bytes == 0) stream_ << header << std::flush;
+    write(log.value().whole_bytes == 0 ? header : "");
     return state();
   }
 
   void add(const SearchLayout& layout, const LayoutFigures& figures) {
     if (path_.empty() || known_.contains(layout_text(layout))) return;
-    stream_ << search_line(layout, figures) << std::flush;
+    errno = 0;
+    write(search_line(layout, figures));
   }
 
   [[nodiscard]] const std::map<std::string, LayoutFigures>& known() const { return known_; }
   [[nodiscard]] Status state() const {
     if (path_.empty() || stream_.good()) return {};
-    return bad_input(fmt::format("{}: cannot write", path_.string()));
+    return bad_input(fmt::format("{}: cannot write: {}", path_.string(), std::strerror(error_)));
   }
 
  private:
+  /// What went wrong first is kept; nothing is written behind it.
+  void write(const std::string& text) {
+    stream_ << text << std::flush;
+    if (!stream_.good() && error_ == 0) error_ = errno != 0 ? errno : EIO;
+  }
+
   std::filesystem::path path_;
   std::map<std::string, LayoutFigures> known_;
   std::ofstream stream_;
+  int error_ = 0;  ///< errno of the first failure
 };
 
 class SearchCommand final : public Command {
@@ -76,8 +87,7 @@ class SearchCommand final : public Command {
         app, "--most-planned", most_planned_, 1, kMostPlanned,
         "layouts carried through the planner, in the order of their bounds (default 48); the result never depends "
         "on the machine's speed");
-    app.add_option("--resume", resume_, "append finished layouts to this file, and take from it what it has")
-        ->type_name("FILE");
+    add_file(app, "--resume", resume_, "append finished layouts to this file, and take from it what it has");
   }
 
   Result<ExitStatus> run(Console& console) override {

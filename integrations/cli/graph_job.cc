@@ -34,11 +34,10 @@ Result<OpList> read_list(const GraphJob& job) {
 }  // namespace
 
 void add_graph_options(CLI::App& app, GraphJob& job) {
-  app.add_option("--graph", job.graph, "a step from elsewhere in place of MODEL: .graph, .swapgraph or JSON")
-      ->type_name("FILE");
+  add_file(app, "--graph", job.graph, "a step from elsewhere in place of MODEL: .graph, .swapgraph or JSON");
   add_word(app, "--objective", job.objective, "objective", {"cost", "time", "energy"},
            "with --graph: what is to be least (cost, time, energy; default: what the file's costs are)");
-  add_output_file(app, "--schedule-out", job.schedule_out, "with --graph: write the execution order, one op a line");
+  add_file(app, "--schedule-out", job.schedule_out, "with --graph: write the execution order, one op a line");
   app.add_flag("--frontier", job.frontier, "what other budgets would cost");
   app.add_flag("--group-recompute", job.group_recompute,
                "with --graph: collectives may run again, since every device of a group follows the same schedule");

@@ -155,9 +155,9 @@ void add_format(CLI::App& app, Format& format) {
   });
 }
 
-void add_output_file(CLI::App& app, const std::string& name, std::filesystem::path& value, const std::string& help) {
+void add_file(CLI::App& app, const std::string& name, std::filesystem::path& value, const std::string& help) {
   add_read(app, name, "FILE", help, [&value](const std::string& text) -> Status {
-    if (text.empty()) return bad_input("no file name is given");
+    if (text.empty()) return bad_input("the file name is empty");
     value = text;
     return {};
   });

@@ -50,8 +50,8 @@ void add_word(CLI::App& app, const std::string& name, std::string& value, std::s
 /// `--format text|json`.
 void add_format(CLI::App& app, Format& format);
 
-/// A file to be written. An empty name is refused.
-void add_output_file(CLI::App& app, const std::string& name, std::filesystem::path& value, const std::string& help);
+/// A file to be read or written. An empty name is refused.
+void add_file(CLI::App& app, const std::string& name, std::filesystem::path& value, const std::string& help);
 
 /// `0-3,15`.
 void add_ranks(CLI::App& app, const std::string& name, std::vector<std::int32_t>& value, const std::string& help);

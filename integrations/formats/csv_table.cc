@@ -7,6 +7,7 @@
 #include <charconv>
 
 #include "core/bytes.h"
+#include "integrations/formats/field_ranges.h"
 #include "integrations/formats/near_miss.h"
 #include "integrations/formats/shown.h"
 
@@ -187,7 +188,7 @@ Result<std::int64_t> read_whole(std::string_view name, std::string_view text, st
   const auto [end, error] =
       std::from_chars(digits.data(), digits.data() + digits.size(), number, hexadecimal ? 16 : 10);
   if (digits.empty() || error != std::errc{} || end != digits.data() + digits.size() || number < least || number > most)
-    return bad_input(fmt::format("{} is {}; it must be a whole number from {} to {}", name, shown(text), least, most));
+    return bad_input(fmt::format("{} is {}; it must be {}", name, shown(text), whole_range_text(least, most)));
   return number;
 }
 

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <string>
 #include <string_view>
 
 #include "core/bytes.h"
@@ -52,6 +53,12 @@ struct RealRange {
 struct WholeRange {
   std::int64_t least = 0, most = 0;
 };
+
+/// What a message says a number must be.
+[[nodiscard]] inline std::string whole_range_text(std::int64_t least, std::int64_t most) {
+  if (least == most) return std::to_string(least);
+  return "a whole number from " + std::to_string(least) + " to " + std::to_string(most);
+}
 
 /// Of numbers that nothing else judges; those of a job have rules of their own (find_problems).
 [[nodiscard]] constexpr WholeRange whole_range_of(std::string_view name) {

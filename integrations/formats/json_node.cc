@@ -158,7 +158,7 @@ std::int64_t JsonNode::integer(std::int64_t least, std::int64_t most) const {
     const auto value = too_large ? std::int64_t{0} : value_->get<std::int64_t>();
     if (!too_large && value >= least && value <= most) return value;
   }
-  wrong(fmt::format("must be a whole number from {} to {}", least, most));
+  wrong("must be " + whole_range_text(least, most));
   return least > 0 ? least : 0;
 }
 

@@ -145,10 +145,19 @@ class TextReader {
 
   Status read_edge(const std::vector<std::string_view>& words) {
     if (words.size() != 3) return bad_input("a line E has two node numbers, `E src dst`");
-    const Result<std::int64_t> dst = read_whole("dst", words[2], 0, static_cast<std::int64_t>(list_.ops.size()) - 1);
-    if (!dst) return dst.error();
-    const Result<std::int64_t> src = read_whole("src", words[1], 0, dst.value() - 1);
+    if (read_edges_ == edges_) return bad_input(fmt::format("more than the {} edges that line G states", edges_));
+    const Result<std::int64_t> src = read_whole("src", words[1], 0, nodes_ - 1);
     if (!src) return src.error();
+    const Result<std::int64_t> dst = read_whole("dst", words[2], 0, nodes_ - 1);
+    if (!dst) return dst.error();
+    if (src.value() >= dst.value())
+      return bad_input(
+          fmt::format("src is {}, dst is {}; it must be src < dst: edges point forward in the execution order",
+                      src.value(), dst.value()));
+    if (dst.value() >= std::ssize(list_.ops))
+      return bad_input(
+          fmt::format("dst is {}, and there is no node {} yet; nodes stand before the edges that name them",
+                      dst.value(), dst.value()));
     list_.ops[static_cast<std::size_t>(dst.value())].reads.push_back(static_cast<std::int32_t>(src.value()));
     ++read_edges_;
     return {};

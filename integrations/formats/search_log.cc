@@ -37,6 +37,12 @@ std::array<std::int64_t*, kFields - 3> numbers_of(LayoutFigures& f) {
   return {&f.peak_bytes, &f.step_ns, &f.compute_ns, &f.memory_ns, &f.communication_ns, &f.imbalance_ns, &f.bubble_ns};
 }
 
+/// Without the end that an editor or a transfer gave it.
+std::string_view stripped(std::string_view line) {
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  return line;
+}
+
 bool read_line(std::string_view line, SearchLog& log) {
   const std::vector<std::string_view> fields = fields_of(line);
   if (fields.size() != kFields || fields[0].empty() || (fields[1] != "fits" && fields[1] != "over")) return false;
@@ -74,14 +80,16 @@ Result<SearchLog> read_search_log(std::string_view text, std::string_view file_n
   if (!text.starts_with(kTitle))
     return bad_input(
         fmt::format("{}:1: not the file of a search; give a file that --resume wrote, or a new name", file_name));
-  if (!text.starts_with(header))
+  const std::size_t first = std::min(text.find('\n'), text.size());
+  if (stripped(text.substr(0, first)) != header.substr(0, header.size() - 1))
     return bad_input(
         fmt::format("{}:1: written by a search of another job, device, budget or version; give a new name", file_name));
-  log.whole_bytes = header.size();
+  if (first == text.size()) return log;
+  log.whole_bytes = first + 1;
   for (int number = 2;; ++number) {
     const std::size_t end = text.find('\n', log.whole_bytes);
     if (end == std::string_view::npos) return log;
-    if (!read_line(text.substr(log.whole_bytes, end - log.whole_bytes), log))
+    if (!read_line(stripped(text.substr(log.whole_bytes, end - log.whole_bytes)), log))
       return bad_input(
           fmt::format("{}:{}: not a layout with its figures; drop this line and what follows it", file_name, number));
     log.whole_bytes = end + 1;

@@ -158,6 +158,11 @@ INSTANTIATE_TEST_SUITE_P(
     Usage, BadUsageTest,
     ::testing::Values(
         BadUsage{"NoVerb", {}, "^tidemark: no verb"},
+        BadUsage{"GraphWithoutAName", {"plan", "--graph", "", "--budget", "1GiB"}, "--graph: the file name is empty"},
+        BadUsage{"ResumeWithoutAName", {"search", "MODEL", "--resume", ""}, "--resume: the file name is empty"},
+        BadUsage{"ResumeInNoFolder",
+                 {"search", "MODEL", "--resume", "nowhere/log"},
+                 "^nowhere/log: cannot write: No such file or directory"},
         BadUsage{"UnknownVerb", {"paln", "MODEL"}, "unknown verb 'paln'; did you mean 'plan'"},
         BadUsage{"VerbOfLater", {"defragment"}, "unknown verb 'defragment'"},
         BadUsage{"ControlCharacters", {"pl\nan\x1b[31m"}, "unknown verb 'pl\\?an\\?\\[31m'"},

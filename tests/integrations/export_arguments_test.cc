@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <map>
+#include <regex>
 #include <set>
 
 #include "integrations/formats/import_yaml.h"
@@ -161,16 +162,18 @@ TEST(SearchLog, ReadsBackWhatItWrites) {
   const LayoutFigures over{.reason = "rank 3: too\tmuch", .peak_bytes = 9};
   const std::string header = "tidemark-search 1 00ff\n";
   const std::string text = header + search_line(one, fits) + search_line(other, over);
-  for (std::size_t cut = 0; cut <= text.size(); ++cut) {
-    const auto log = read_search_log(std::string_view(text).substr(0, cut), "log", header);
-    ASSERT_TRUE(log.ok()) << cut;
-    EXPECT_LE(log.value().whole_bytes, cut);
-    const auto lines = static_cast<std::size_t>(std::ranges::count(text.substr(0, cut), '\n'));
-    EXPECT_EQ(log.value().known.size(), lines == 0 ? 0 : lines - 1) << cut;
+  for (const std::string& ended : {text, std::regex_replace(text, std::regex("\n"), "\r\n")}) {
+    for (std::size_t cut = 0; cut <= ended.size(); ++cut) {
+      const auto log = read_search_log(std::string_view(ended).substr(0, cut), "log", header);
+      ASSERT_TRUE(log.ok()) << cut;
+      EXPECT_LE(log.value().whole_bytes, cut);
+      const auto lines = static_cast<std::size_t>(std::ranges::count(ended.substr(0, cut), '\n'));
+      EXPECT_EQ(log.value().known.size(), lines == 0 ? 0 : lines - 1) << cut;
+    }
+    const auto log = read_search_log(ended, "log", header);
+    EXPECT_EQ(log.value().known.at(layout_text(one)), fits);
+    EXPECT_EQ(log.value().known.at(layout_text(other)).reason, "rank 3: too much");
   }
-  const auto log = read_search_log(text, "log", header);
-  EXPECT_EQ(log.value().known.at(layout_text(one)), fits);
-  EXPECT_EQ(log.value().known.at(layout_text(other)).reason, "rank 3: too much");
   EXPECT_FALSE(read_search_log(text, "log", "tidemark-search 1 0100\n").ok());
   EXPECT_FALSE(read_search_log(header + "TP2\tfits\t-1\t2\t3\t4\t5\t6\t7\t\n", "log", header).ok());
 }

@@ -48,6 +48,24 @@ INSTANTIATE_TEST_SUITE_P(Kinds, OpListText,
                                            Case{"Null", " null", " neither a JSON object nor a .graph or .swapgraph"}),
                          name_of);
 
+const std::string kNodes = "G 3 2\nN 0 1 10 0 a\nN 1 1 10 0 b\nN 2 1 10 1 c\n";
+const std::string kForward = "it must be src < dst: edges point forward";
+
+INSTANTIATE_TEST_SUITE_P(
+    Edges, OpListText,
+    ::testing::Values(Case{"BeforeTheNodes", "G 2 1\nE 0 1\nN 0 1 10 0 a\nN 1 1 10 0 b\n",
+                           "2: dst is 1, and there is no node 1 yet; nodes stand before the edges that name them"},
+                      Case{"Backward", kNodes + "E 2 1\n", "5: src is 2, dst is 1; " + kForward},
+                      Case{"ToItself", kNodes + "E 1 1\n", "5: src is 1, dst is 1; " + kForward},
+                      Case{"ToNoNode", kNodes + "E 1 3\n", "5: dst is '3'; it must be a whole number from 0 to 2"},
+                      Case{"FromNoNode", kNodes + "E -1 2\n", "5: src is '-1'; it must be a whole number from 0 to 2"},
+                      Case{"OfOneNode", "G 1 1\nN 0 1 10 0 a\nE 1 0\n", "3: src is '1'; it must be 0"},
+                      Case{"TooMany", kNodes + "E 0 1\nE 1 2\nE 0 2\n", "7: more than the 2 edges that line G states"},
+                      Case{"TooFew", kNodes + "E 0 1\n", "5: line G states 2 edges, the file has 1; is it cut short?"},
+                      Case{"NumbersOutOfOrder", "G 1 0\nN 1 1 10 0 a\n", "2: idx is '1'; it must be 0"},
+                      Case{"OtherVersion", R"({"tidemark_graph": 2})", " /tidemark_graph: must be 1"}),
+    name_of);
+
 INSTANTIATE_TEST_SUITE_P(
     Json, OpListText,
     ::testing::Values(
