@@ -79,14 +79,20 @@ class SearchCommand final : public Command {
   void declare(CLI::App& app) override {
     app_ = &app;
     add_job_options(app, job_);
+    for (const char* refused : {"--ranks", "--imbalance-from"}) app.get_option(refused)->group("");  // not in --help
+    app.get_option("--imbalance")
+        ->type_name("F")
+        ->description(
+            "expert load of every layer and micro-batch (rows on a device over the mean); default: the mean "
+            "of the job's distribution");
     add_count(app, "--devices", devices_, 1, kMostDevices, "devices to lay the job out on; default: as many as it has");
     add_count(app, "--sequence", sequence_, 1, kMostTokens, "tokens of a sequence, instead of the model file's");
     add_count(app, "--global-batch", global_batch_, 1, kMostBatch, "sequences of a step, instead of the model file's");
     add_count(app, "--top", top_, 1, kMostShown, "layouts ranked (default 10)");
     add_count(
         app, "--most-planned", most_planned_, 1, kMostPlanned,
-        "layouts carried through the planner, in the order of their bounds (default 48); the result never depends "
-        "on the machine's speed");
+        "layouts carried through the planner, in the order of their bounds (default 48), and on top of them the job's "
+        "own where it is one of them; the result never depends on the machine's speed");
     add_file(app, "--resume", resume_, "append finished layouts to this file, and take from it what it has");
   }
 

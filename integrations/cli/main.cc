@@ -56,7 +56,7 @@ ExitStatus report(std::string_view where, const Error& error, const Asked& asked
 
 std::vector<std::string> option_names(const CLI::App& app) {
   std::vector<std::string> names;
-  for (const CLI::Option* option : app.get_options())
+  for (const CLI::Option* option : app.get_options([](const CLI::Option* o) { return !o->get_group().empty(); }))
     for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
   return names;
 }

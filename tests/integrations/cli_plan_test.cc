@@ -589,6 +589,27 @@ TEST(Search, RanksTheJobsOwnLayoutAndOthers) {
                                              json.at("planned").get<int>() + json.at("below").get<int>());
 }
 
+TEST(Search, PlansAsManyAsAskedAndTheJobsOwn) {
+  const Workplace place;
+  for (const int most : {1, 4}) {
+    const Words command = {"search", small_model(), "--most-planned", std::to_string(most), "--imbalance", "1"};
+    EXPECT_EQ(json_of(place, command).at("planned"), most + 1);  // its own on its own number of devices
+    const Json elsewhere = json_of(place, with(command, {"--devices", "4"}));
+    EXPECT_EQ(elsewhere.at("planned"), most + (elsewhere.at("given").is_null() ? 0 : 1));
+  }
+}
+
+TEST(Search, HelpHasNoOptionThatIsAlwaysRefused) {
+  const Workplace place;
+  const Ran help = place.run({"search", "--help"});
+  EXPECT_EQ(help.status, 0);
+  for (const char* refused : {"--ranks", "--imbalance-from", "pQ"})
+    EXPECT_EQ(help.out.find(refused), std::string::npos) << refused;
+  for (const char* refused : {"--ranks", "--imbalance-from"})
+    expect_refused(place, {"search", small_model(), refused, "0"},
+                   std::string("^tidemark search: ") + refused + ": .*; drop it");
+}
+
 TEST(Search, GoesOnWhereItWasStopped) {
   const Workplace place;
   const Words command = with(small_search(), {"--resume", "log", "--quiet"});
