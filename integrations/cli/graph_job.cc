@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <optional>
 #include <set>
 
 #include "integrations/cli/console.h"
 #include "integrations/cli/job_request.h"
 #include "integrations/cli/output_set.h"
+#include "integrations/cli/progress.h"
 #include "integrations/formats/file.h"
 #include "integrations/formats/import_op_list.h"
 #include "integrations/formats/step_plan_report.h"
@@ -72,9 +74,11 @@ Result<ExitStatus> run_graph_job(const GraphJob& job, const std::string& policy,
 
   const auto begin = std::chrono::steady_clock::now();
   const RecomputeRules rules{.collective = job.group_recompute};
+  std::optional<Progress> progress(std::in_place, "planning", console.draws_progress());
   const remat::PlanLimits limits{.rule = policy == "greedy" ? remat::StepRule::greedy : remat::StepRule::optimal,
                                  .effort = job.effort.value_or(1),
-                                 .addresses = job.addresses};
+                                 .addresses = job.addresses,
+                                 .on_progress = [&](double share) { progress->update_share(share); }};
   StepPlanReport report{.file = job.graph.string(), .list = &list.value()};
   remat::StepPlanner planner(list.value(), rules, limits);
   if (budget_bytes) {
@@ -83,6 +87,7 @@ Result<ExitStatus> run_graph_job(const GraphJob& job, const std::string& policy,
     report.plan = &plan;
   }
   if (job.frontier) report.frontier = planner.frontier();
+  progress.reset();  // wiped before anything is printed
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 
   const bool fits = !budget_bytes || plan.fits();

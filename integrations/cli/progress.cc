@@ -40,4 +40,11 @@ void Progress::update(int done, int total) {
   write(std::string(kWipe) + progress_line(label_, done, total));
 }
 
+void Progress::update_share(double share) {
+  const auto percent = static_cast<int>(100 * std::clamp(share, 0.0, 1.0));
+  int before = percent_;
+  while (percent > before)
+    if (percent_.compare_exchange_weak(before, percent)) return update(percent, 100);
+}
+
 }  // namespace tidemark::cli

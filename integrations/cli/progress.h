@@ -1,6 +1,7 @@
 #pragma once
 // A bar on stderr for work that takes more than a second. Drawn on a terminal only, wiped when the work is over.
 
+#include <atomic>
 #include <chrono>
 #include <mutex>
 #include <string>
@@ -17,6 +18,8 @@ class Progress {
 
   /// From any thread.
   void update(int done, int total);
+  /// In [0, 1], as `37/100`. From any thread; draws where the whole percent is above all before.
+  void update_share(double share);
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -24,7 +27,8 @@ class Progress {
   bool drawn_;
   bool visible_ = false;
   Clock::time_point begin_ = Clock::now();
-  std::mutex mutex_;  ///< guards visible_ and the stream
+  std::atomic<int> percent_{0};  ///< the highest of update_share
+  std::mutex mutex_;             ///< guards visible_ and the stream
 };
 
 /// `planning [#####.....] 5/10`. REQUIRES: total >= 1.

@@ -96,8 +96,11 @@ class StepPlanner::Known {
 
  private:
   [[nodiscard]] SearchLimits search_limits(bool first_look = false) const {
-    return {
-        .rule = limits_.rule, .effort = limits_.effort, .first_look = first_look, .should_stop = limits_.should_stop};
+    return {.rule = limits_.rule,
+            .effort = limits_.effort,
+            .first_look = first_look,
+            .should_stop = limits_.should_stop,
+            .on_progress = limits_.on_progress};
   }
 
   const std::vector<LinkSchedule>& link_schedules() {

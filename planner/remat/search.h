@@ -21,6 +21,8 @@ struct SearchLimits {
   double effort = 1;                  ///< > 0
   bool first_look = false;            ///< only what a whole search begins with
   std::function<bool()> should_stop;  ///< called by several threads
+  /// Share of the work done, in [0, 1], never less than before; may be called by several threads.
+  std::function<void(double share)> on_progress;
 };
 
 /// Where a step has both pages and second runs, either alone is searched first, as it would be by itself, so that both

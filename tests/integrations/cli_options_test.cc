@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
 
 #include "integrations/cli/options.h"
 #include "integrations/cli/progress.h"
@@ -93,6 +96,23 @@ TEST(HostRoom, LargestRankDecidesAndTheScaleThatFitsIsNamed) {
   says(8, 1 * kGiB, "; --scale 1/32 would fit");
   says(1, 600 * kMiB, "; no --scale down to 1/64 would fit");
   says(64, 600 * kMiB, "; no --scale down to 1/64 would fit");
+}
+
+TEST(Progress, SharesAreDrawnWhereTheyGrowAndOnATerminalOnly) {
+  for (const bool drawn : {false, true}) {
+    ::testing::internal::CaptureStderr();
+    {
+      Progress progress("planning", drawn);
+      progress.update_share(0.1);  // work that is over within a second has no bar
+      std::this_thread::sleep_for(std::chrono::milliseconds(1100));
+      for (const double share : {0.25, 0.254, 0.2, -1.0, 7.0, 1.0}) progress.update_share(share);
+    }
+    const std::string text = ::testing::internal::GetCapturedStderr();
+    const std::string wipe = "\r\x1b[K";
+    EXPECT_EQ(text, drawn
+                        ? wipe + progress_line("planning", 25, 100) + wipe + progress_line("planning", 100, 100) + wipe
+                        : "");
+  }
 }
 
 TEST(ProgressLine, KeepsItsWidth) {
