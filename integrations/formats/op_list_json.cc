@@ -56,6 +56,8 @@ class JsonReader {
   }
 
   void read_storage(const JsonNode& node) {
+    node.expect_members({"name", "module", "role", "bytes", "bound_bytes", "pinned_until", "until_end", "swappable",
+                         "page_out_cost", "page_in_cost"});
     OpList::Storage row{.bytes = node.at("bytes").integer(0, kMostPlanBytes)};
     if (node.has("name")) row.name = node.at("name").text();
     if (node.has("module") && !node.at("module").is_null()) row.module = node.at("module").text();
@@ -69,8 +71,6 @@ class JsonReader {
     row.swappable = may_swap && (list_.link || (node.has("page_out_cost") && node.has("page_in_cost")));
     if (!list_.link && node.has("page_out_cost") != node.has("page_in_cost"))
       node.wrong("has one of page_out_cost and page_in_cost; what may be paged out needs both");
-    node.expect_members({"name", "module", "role", "bytes", "bound_bytes", "pinned_until", "until_end", "swappable",
-                         "page_out_cost", "page_in_cost"});
     page_costs_.push_back({number(node, "page_out_cost"), number(node, "page_in_cost")});
     sum_bytes_ += row.bytes;
     if (sum_bytes_ > kMostPlanBytes) node.wrong("the bytes up to here are more than a plan can hold");
@@ -78,6 +78,7 @@ class JsonReader {
   }
 
   void read_op(const JsonNode& node) {
+    node.expect_members({"name", "module", "role", "cost", "reads", "writes", "transient_bytes", "phase", "recompute"});
     OpList::Op op{.recompute = OpList::Recompute::pure};
     if (node.has("name")) op.name = node.at("name").text();
     if (node.has("module") && !node.at("module").is_null()) op.module = node.at("module").text();
@@ -87,7 +88,6 @@ class JsonReader {
     if (node.has("recompute")) op.recompute = static_cast<OpList::Recompute>(node.at("recompute").word(kKinds));
     op.reads = ids(node.at("reads"));
     op.writes = ids(node.at("writes"));
-    node.expect_members({"name", "module", "role", "cost", "reads", "writes", "transient_bytes", "phase", "recompute"});
     list_.ops.push_back(std::move(op));
   }
 

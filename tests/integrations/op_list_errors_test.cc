@@ -87,6 +87,8 @@ INSTANTIATE_TEST_SUITE_P(
              " /storages/0: has an unknown member 'untilend'; did you mean 'until_end'?"},
         Case{"MisspeltInAnOp", json(kBytes, kOp + R"(, "phases": "forward")"),
              " /ops/0: has an unknown member 'phases'; did you mean 'phase'?"},
+        Case{"MisspeltThoughNeeded", json(kBytes, R"("cots": 1, "reads": [], "writes": [0])"),
+             " /ops/0: has an unknown member 'cots'; did you mean 'cost'?"},
         Case{"UnknownAtTheTop", json(kBytes, kOp, R"("budget": 3, )"),
              " /: has an unknown member 'budget'; it knows tidemark_graph, name"},
         Case{"TwiceAtTheTop", json(kBytes, kOp, R"("cost_unit": "ns", "cost_unit": "joule", )"),
