@@ -42,7 +42,7 @@ constexpr std::int64_t kSeedReruns = 600'000;
 constexpr std::uint64_t kSeed = 1;
 constexpr int kPatience = 2, kPatienceOfFew = 3;  // rounds without gain
 constexpr double kGain = 1e-3;                    // of the cost, that counts
-constexpr std::size_t kBeyond = 3;                // rungs below all that is known that are tried
+constexpr std::size_t kBeyond = 3, kBeyondOfFew = 10;  // rungs below all that is known that are tried
 
 /// Of a series that fills (0, 1] evenly wherever it is broken off: 0, 1/2, 1/4, 3/4, 1/8, ...
 double spread(unsigned i) {
@@ -66,6 +66,7 @@ struct Task {
   Bytes budget = 0;
   double units = 0;  ///< of work, for local search, and as much for passes
   double heat = 1;
+  bool anew = false;  ///< from keeping everything, not from the best known
   std::uint64_t seed = 0;
   std::int64_t cost_before = -1;
   Archive found;
@@ -195,7 +196,7 @@ class Ladder {
     for (std::size_t i = rungs_.size(); i-- > 0;) {
       const std::int64_t cost = cost_at(rungs_[i].bytes);
       if (cost == 0 || rungs_[i].idle >= (problem_.op_count <= kFewOps ? kPatienceOfFew : kPatience)) continue;
-      if (cost < 0 && ++beyond > kBeyond) break;
+      if (cost < 0 && ++beyond > (problem_.op_count <= kFewOps ? kBeyondOfFew : kBeyond)) break;
       chosen.push_back(i);
     }
     return chosen;
@@ -222,6 +223,7 @@ class Ladder {
                        .budget = budget,
                        .units = units,
                        .heat = hot ? 1 : std::min(1.0, kFirstHeat * std::pow(2, round)),
+                       .anew = few && round % 2 == 1,
                        .seed = kSeed + i + 1000 * round,
                        .cost_before = cost_at(budget),
                        .found = Archive(&archive_)});
@@ -285,9 +287,10 @@ class Ladder {
     const Solution* start = archive_.best_within(task.budget);
     if (start != nullptr && start->added_cost == 0) return;
     State state(problem_, task.budget);
-    state.load(Solution(start != nullptr ? *start : archive_.all().front()));
+    const bool anew = task.anew || start == nullptr;
+    state.load(Solution(!anew ? *start : task.anew ? archive_.all().back() : archive_.all().front()));
     Improver improver(state, task.found, task.seed);
-    if (start != nullptr || improver.repair(work(task.units)))
+    if (!anew || improver.repair(work(task.units)))
       improver.improve(work(task.units), task.heat, limits_.should_stop);
     const auto cost = [&] {
       const Solution* best = task.found.best_within(task.budget);
