@@ -39,7 +39,16 @@ class Pass {
         pending_(at(p.storage_count)),
         seen_(at(p.op_count)),
         counted_(at(p.storage_count)),
+        paged_(at(p.storage_count)),
+        by_page_(at(p.storage_count)),
+        incoming_(at(p.storage_count)),
+        was_paged_(at(p.storage_count)),
+        touched_(p.begin),
         listed_(at(p.storage_count), -1) {
+    if (p.has_windows()) {
+      gone_.resize(at(p.op_count));
+      due_.resize(at(p.op_count));
+    }
     for (std::int32_t s = 0; s < p.storage_count; ++s)
       if (p.begin[at(s)] == kStart && p.producer[at(s)] < 0 && !p.uses[at(s)].empty()) arrive(s);
     if (way.slack < 1) measure_time();
@@ -49,6 +58,7 @@ class Pass {
   bool run(std::int64_t most_work) {
     for (now_ = 0; now_ < p_.op_count; ++now_) {
       if (work_ > most_work) return false;
+      if (p_.has_windows()) move_pages();
       const std::vector<std::int32_t> again = missing_for(now_);
       for (const std::int32_t r : p_.reads[now_]) ++pending_[at(r)];
       for (const std::int32_t v : again)
@@ -59,14 +69,16 @@ class Pass {
     return true;
   }
 
-  [[nodiscard]] const std::vector<Key>& reruns() const { return keys_; }
+  [[nodiscard]] Solution solution() const { return without_useless(p_, {.reruns = keys_, .swaps = swaps_}); }
   [[nodiscard]] std::int64_t work() const { return work_; }
 
  private:
   [[nodiscard]] bool here(std::int32_t s) const { return place_[at(s)] >= 0; }
+  [[nodiscard]] bool is_dropped(std::int32_t s) const { return !here(s) && paged_[at(s)] == 0; }
 
   void arrive(std::int32_t s) {
     if (here(s)) return;
+    paged_[at(s)] = 0;
     place_[at(s)] = static_cast<std::int32_t>(residents_.size());
     residents_.push_back(s);
     memory_ += p_.bytes[at(s)];
@@ -99,7 +111,8 @@ class Pass {
         const std::int32_t v = op_of(key);
         if (v > now_) break;
         for (const std::int32_t out : p_.writes[v])
-          if (!here(out) && p_.producer[at(out)] == v) wanted_[at(s)] = std::min(wanted_[at(s)], need(out, depth + 1));
+          if (is_dropped(out) && p_.producer[at(out)] == v)
+            wanted_[at(s)] = std::min(wanted_[at(s)], need(out, depth + 1));
         ++work_;
       }
     }
@@ -119,7 +132,7 @@ class Pass {
     for (const std::int32_t r : p_.reads[v]) {
       if (wanted_[at(r)] <= now_ || when < wanted_[at(r)]) wanted_[at(r)] = when;
       wanted_last_[at(r)] = std::max(wanted_last_[at(r)], when);
-      if (!here(r) && p_.producer[at(r)] >= 0 && depth < kMostDepth)
+      if (is_dropped(r) && p_.producer[at(r)] >= 0 && depth < kMostDepth)
         want_inputs_of(p_.producer[at(r)], when, depth + 1);
     }
   }
@@ -134,10 +147,13 @@ class Pass {
       const std::int32_t v = open.back();
       open.pop_back();
       for (const std::int32_t r : p_.reads[v]) {
-        if (here(r)) continue;
+        if (!is_dropped(r)) continue;  // a page comes in with the run that reads it
         const std::int32_t w = p_.producer[at(r)];
         if (w < 0 || !p_.may_rerun(w, op)) {
-          arrive(r);  // it must have stayed
+          if (p_.swappable[at(r)] != 0)
+            paged_[at(r)] = 1;
+          else
+            arrive(r);  // it must have stayed
         } else if (seen_[at(w)] != stamp_) {
           seen_[at(w)] = stamp_;
           found.push_back(w);
@@ -152,17 +168,50 @@ class Pass {
 
   void run_op(std::int32_t v) {
     work_ += kRunWork;
+    const Key run = key_of(now_, v);
     Bytes more = p_.transient[at(v)];
+    for (const std::int32_t r : p_.reads[v])
+      if (paged_[at(r)] != 0) more += p_.bytes[at(r)];
     for (const std::int32_t s : p_.writes[v])
       if (!here(s)) more += p_.bytes[at(s)];
     make_room(more);
+    for (const std::int32_t r : p_.reads[v]) page_in(r, run);
     for (const std::int32_t s : p_.writes[v]) arrive(s);
-    if (v != now_) keys_.push_back(key_of(now_, v));
+    if (v != now_) keys_.push_back(run);
+    for (const std::int32_t r : p_.reads[v]) touch(r, run);
+    for (const std::int32_t s : p_.writes[v]) touch(s, run);
     for (const std::int32_t r : p_.reads[v]) --pending_[at(r)];
     for (const std::int32_t r : p_.reads[v]) drop_if_dead(r);
     for (const std::int32_t s : p_.writes[v]) drop_if_dead(s);
     for (const std::int32_t r : p_.reads[v])  // its next use is another
       if (indexed_ && here(r)) list(r);
+  }
+
+  void page_in(std::int32_t s, Key run) {
+    if (paged_[at(s)] == 0 && incoming_[at(s)] == 0) return;
+    arrive(s);
+    incoming_[at(s)] = 0;
+    was_paged_[at(s)] = 1;
+    swaps_.push_back({.storage = s, .use = run});
+  }
+
+  void touch(std::int32_t s, Key run) {
+    touched_[at(s)] = run;
+    if (!p_.has_windows() || p_.swappable[at(s)] == 0) return;
+    const std::int32_t gone = stage_of(p_.gone_from(s, run));
+    if (gone < p_.op_count) gone_[at(gone)].push_back(s);
+  }
+
+  /// Copying in begins where it is due; what is copied out by now may go.
+  void move_pages() {
+    for (const std::int32_t s : due_[at(now_)]) {
+      if (here(s) || paged_[at(s)] == 0) continue;
+      make_room(p_.bytes[at(s)]);
+      arrive(s);
+      incoming_[at(s)] = 1;
+    }
+    for (const std::int32_t s : gone_[at(now_)])
+      if (indexed_ && here(s)) list(s);
   }
 
   void drop_if_dead(std::int32_t s) {
@@ -175,7 +224,13 @@ class Pass {
       if (best < 0) return;
       const std::int32_t when = need(best);
       leave(best);
-      if (when != kNever) want_inputs(p_.producer[at(best)], when);
+      if (when == kNever) continue;
+      if (by_page_[at(best)] == 0) {
+        want_inputs(p_.producer[at(best)], when);
+        continue;
+      }
+      paged_[at(best)] = 1;
+      if (p_.has_windows()) due_[at(stage_of(p_.back_from(best, key_of(when, when))))].push_back(best);
     }
   }
 
@@ -260,28 +315,57 @@ class Pass {
     return static_cast<double>(p_.bytes[at(r)]) * between(last, when);
   }
 
-  /// What its absence is worth; < 0: it must stay.
+  /// What its absence is worth, whichever way it comes back; < 0: it must stay.
   double score_of(std::int32_t s) {
     ++work_;
-    if (pending_[at(s)] > 0) return -1;
+    if (pending_[at(s)] > 0 || incoming_[at(s)] != 0) return -1;
     const std::int32_t when = need(s);
     if (when == kNever) return std::numeric_limits<double>::infinity();
-    const std::int32_t v = p_.producer[at(s)];
-    if (v < 0 || p_.bytes[at(s)] == 0 || stage_of(p_.hold_until[at(s)]) >= now_ || !p_.may_rerun(v, when)) return -1;
+    if (p_.bytes[at(s)] == 0 || stage_of(p_.hold_until[at(s)]) >= now_) return -1;
     if (when == next_use(s) && !std::ranges::binary_search(p_.reads[when], s)) return -1;
+    const double page = score_of_page(s, when), run = score_of_run(s, when, page);
+    by_page_[at(s)] = page > run ? 1 : 0;
+    const double weight = way_.weight == nullptr ? 1 : (*way_.weight)[at(s)];
+    return weight * std::max(run, page);
+  }
+
+  /// `rival`: of less no more is asked than that it is less.
+  double score_of_run(std::int32_t s, std::int32_t when, double rival) {
+    const std::int32_t v = p_.producer[at(s)];
+    if (v < 0 || !p_.may_rerun(v, when)) return -1;
     ++stamp_;
     int looked = 0;
     held_ = 0;
+    most_cost_ = rival > 0 ? worth(p_.bytes[at(s)], between(now_, when), 0, 0) * 0.01 / rival
+                           : std::numeric_limits<double>::infinity();
+    spent_ = 0;
     const double cost = cost_of(v, when, looked);
     if (!std::isfinite(cost)) return -1;
     double held = held_;
     for (const std::int32_t r : p_.reads[v])
       if (!way_.deep && here(r)) held += held_for(r, when);
-    const double length = between(now_, when);
-    const double freed = static_cast<double>(p_.bytes[at(s)]) * length;
+    return worth(p_.bytes[at(s)], between(now_, when), held, cost);
+  }
+
+  [[nodiscard]] double score_of_page(std::int32_t s, std::int32_t when) const {
+    if (p_.swappable[at(s)] == 0) return -1;
+    std::int32_t back = when;
+    if (p_.has_windows()) {
+      if (stage_of(p_.gone_from(s, touched_[at(s)])) > now_) return -1;
+      back = stage_of(p_.back_from(s, key_of(when, when)));
+    }
+    return back <= now_ ? -1 : worth(p_.bytes[at(s)], between(now_, back), 0, page_cost(s));
+  }
+
+  [[nodiscard]] double worth(Bytes bytes, double length, double held, double cost) const {
+    const double freed = static_cast<double>(bytes) * length;
     const double left = std::max(freed - way_.hold * held, freed * 1e-6);
-    const double weight = way_.weight == nullptr ? 1 : (*way_.weight)[at(s)];
-    return weight * left * std::pow(length, way_.distance - 1) / (cost + 0.01);
+    return left * std::pow(length, way_.distance - 1) / (cost + 0.01);
+  }
+
+  [[nodiscard]] double page_cost(std::int32_t s) const {
+    const bool is_copied = was_paged_[at(s)] != 0 && p_.changed[at(s)] == 0;
+    return static_cast<double>(p_.page_in[at(s)] + (is_copied ? 0 : p_.page_out[at(s)]));
   }
 
   /// Of running an op again with what is missing now; adds to `held_` what that holds.
@@ -291,9 +375,15 @@ class Pass {
     ++work_;
     if (++looked > most_missing_ || !p_.may_rerun(v, when)) return std::numeric_limits<double>::infinity();
     auto cost = static_cast<double>(p_.cost[at(v)]);
+    spent_ += cost;
+    if (spent_ > most_cost_) return std::numeric_limits<double>::infinity();
     for (const std::int32_t r : p_.reads[v]) {
       if (here(r)) {
         if (way_.deep && std::exchange(counted_[at(r)], stamp_) != stamp_) held_ += held_for(r, when);
+        continue;
+      }
+      if (paged_[at(r)] != 0) {
+        cost += page_cost(r);
         continue;
       }
       const std::int32_t w = p_.producer[at(r)];
@@ -312,15 +402,23 @@ class Pass {
   std::vector<std::size_t> next_;
   std::vector<std::int32_t> wanted_, wanted_last_, pending_;
   std::vector<std::int64_t> seen_, counted_;
+  std::vector<std::uint8_t> paged_;                    ///< per storage: out, and comes back by a page
+  std::vector<std::uint8_t> by_page_;                  ///< ... would come back so, when its score was last looked at
+  std::vector<std::uint8_t> incoming_;                 ///< ... is on its way in
+  std::vector<std::uint8_t> was_paged_;                ///< ... has a copy in host memory
+  std::vector<Key> touched_;                           ///< ... last
+  std::vector<std::vector<std::int32_t>> gone_, due_;  ///< per op, with windows: copied out by then; to be copied in
   std::int64_t stamp_ = 0, work_ = 0;
   int most_missing_ = p_.op_count > kManyOps ? kMostMissingOfMany : kMostMissing;
   double held_ = 0;
+  double most_cost_ = 0, spent_ = 0;                    ///< of what costs more nothing is asked; looked at so far
   std::vector<double> time_;                            ///< per op, from the first on; empty: each counts one
   std::vector<double> listed_;                          ///< per storage: the score that counts in the index
   std::vector<std::pair<double, std::int32_t>> index_;  ///< a heap
   bool indexed_ = false;
   std::int32_t listed_at_ = 0;
   std::vector<Key> keys_;
+  std::vector<Swap> swaps_;
   Random random_{1};
 };
 
@@ -332,7 +430,7 @@ std::optional<Solution> evict_on_the_way(const Problem& problem, Bytes budget, c
   const bool ended = pass.run(most_work);
   work += pass.work();
   if (!ended) return std::nullopt;
-  return without_useless(problem, pass.reruns());
+  return pass.solution();
 }
 
 }  // namespace tidemark::remat

@@ -29,7 +29,7 @@ constexpr View kViews[] = {{.stretch = 0, .price = 1},
                            {.stretch = 1, .price = 0.01},
                            {.stretch = 1, .price = 0.2},
                            {.stretch = 2, .price = 0.05}};
-constexpr double kEffortOfView = 0.4;
+constexpr double kEffortOfView = 0.4, kEffortOfViewOfMany = 0.25;
 
 /// Room above a schedule's own peak that its pages are timed in as well.
 constexpr double kRooms[] = {1, 1.005, 1.02, 1.05, 1.1, 1.2, 1.4};
@@ -148,7 +148,8 @@ std::vector<LinkSchedule> find_link_schedules(const Problem& problem, const Sear
   fit_host(offered[1], true);
   if (offered[0].swappable == offered[1].swappable) offered.pop_back();
   SearchLimits limits_of_view = limits;
-  limits_of_view.effort *= kEffortOfView / static_cast<double>(offered.size());
+  limits_of_view.effort *=
+      (problem.op_count > kMostOpsInFull ? kEffortOfViewOfMany : kEffortOfView) / static_cast<double>(offered.size());
   std::vector<LinkSchedule> found;
   for (const Problem& offer : offered)
     for (const View& view : kViews) {

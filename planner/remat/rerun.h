@@ -64,14 +64,16 @@ bool rerun_with_inputs(State& state, Key key, ChooseInput&& choose_input, DropsL
   return true;
 }
 
-/// The schedule of these reruns but for those that serve nothing.
-inline Solution without_useless(const Problem& problem, std::vector<Key> keys) {
+/// That schedule but for reruns that serve nothing. Runs and pages may come in any order, runs more than once.
+inline Solution without_useless(const Problem& problem, Solution solution) {
+  std::vector<Key>& keys = solution.reruns;
   std::ranges::sort(keys);
   const auto again = std::ranges::unique(keys);
   keys.erase(again.begin(), again.end());
+  std::ranges::sort(solution.swaps, {}, [](const Swap& swap) { return std::pair(swap.storage, swap.use); });
   constexpr Bytes kNoBudget = std::numeric_limits<Bytes>::max() / 4;  // nothing above it to keep count of
   State state(problem, kNoBudget);
-  state.load({.reruns = keys, .swaps = {}});
+  state.load(solution);
   for (auto key = keys.rbegin(); key != keys.rend(); ++key)
     if (state.runs_at(*key) && state.is_useless(*key)) erase_with_idle(state, *key);
   return state.solution();

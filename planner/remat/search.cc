@@ -21,27 +21,27 @@
 namespace tidemark::remat {
 namespace {
 
-constexpr int kRungs = 40;                 // on each of two scales
-constexpr std::int32_t kManyOps = 5000;    // where every rung takes seconds
-constexpr std::int32_t kDecidedOps = 600;  // beyond, one choice over all gaps takes longer than a first look may
+constexpr int kRungs = 40;               // on each of two scales
+constexpr std::int32_t kManyOps = 5000;  // where every rung takes seconds
 constexpr int kFewRungs = 5;
 constexpr int kLooseRungsOfPasses = 50;
 constexpr std::int32_t kFewOps = 100;  // where work is cheap
-constexpr unsigned kRounds = 6, kRoundsOfMany = 1;
+constexpr unsigned kRounds = 6;
 constexpr double kDecisionWork = 20e3;        // in the first round, per decision of a schedule; then twice as much ...
 constexpr double kFirstHeat = 0.03;           // ... and as hot, up to the usual
 constexpr double kRoundWork = 1200e6;         // of all rungs: entries of profiles looked at, 5 to 20 ns each ...
-constexpr double kRoundWorkOfLong = 500e6;    // ... and beyond kDecidedOps: a thousand ops in half a minute
+constexpr double kRoundWorkOfLong = 500e6;    // ... and beyond kMostOpsInFull: a thousand ops in half a minute
 constexpr std::int64_t kLeastTaskWork = 300;  // per op, of a rung in a round
 constexpr double kLeastDecisions = 10;
-constexpr double kRepairWork = 60e6;      // at most, per rung on the way down
-constexpr double kPolishWork = 1e6;       // per rung on the way down
-constexpr std::int64_t kPassWork = 3000;  // per op, of one pass on the way down
-constexpr std::size_t kRungsAtOnce = 4;   // of passes on the way down
+constexpr double kRepairWork = 60e6;                             // at most, per rung on the way down
+constexpr double kPolishWork = 1e6;                              // per rung on the way down
+constexpr std::int64_t kPassWork = 3000;                         // per op, of one pass on the way down
+constexpr std::size_t kRungsAtOnce = 4;                          // of passes on the way down
+constexpr double kPassesWork = 2.5e9, kLeastPassesEffort = 0.1;  // of a long list, all passes together
 constexpr std::int64_t kSeedReruns = 600'000;
 constexpr std::uint64_t kSeed = 1;
-constexpr int kPatience = 2, kPatienceOfFew = 3;  // rounds without gain
-constexpr double kGain = 1e-3;                    // of the cost, that counts
+constexpr int kPatience = 2, kPatienceOfFew = 3;       // rounds without gain
+constexpr double kGain = 1e-3;                         // of the cost, that counts
 constexpr std::size_t kBeyond = 3, kBeyondOfFew = 10;  // rungs below all that is known that are tried
 
 /// Of a series that fills (0, 1] evenly wherever it is broken off: 0, 1/2, 1/4, 3/4, 1/8, ...
@@ -77,7 +77,7 @@ struct Task {
 /// What passes at one rung came to on the way down.
 struct RungPasses {
   Archive found;
-  bool close = false;  ///< to what is asked for, or there
+  CommonWays ways;
 };
 
 /// The decision core's choices over all gaps of keeping everything: close to the least where nothing has to run twice.
@@ -105,8 +105,8 @@ class Ladder {
   Ladder(const Problem& problem, const SearchLimits& limits, const Archive& known)
       : problem_(problem),
         limits_(limits),
-        only_passes_(problem.op_count > kManyOps && std::ranges::count(problem.swappable, 1) == 0),
-        round_work_(problem.op_count > kDecidedOps ? kRoundWorkOfLong : kRoundWork),
+        only_passes_(problem.op_count > kManyOps),
+        round_work_(problem.op_count > kMostOpsInFull ? kRoundWorkOfLong : kRoundWork),
         state_(problem, 0),
         archive_(known) {
     const Bytes least = least_peak(problem).bytes;
@@ -130,12 +130,12 @@ class Ladder {
     for (const Bytes bytes : scale) rungs_.push_back({.bytes = bytes});
     archive_.add(state_.solution());
     for (Solution& seed : checkpoint_seeds(problem, kSeedReruns)) archive_.add(std::move(seed));
-    descend();
+    only_passes_ ? descend_by_passes() : descend();
     for (Rung& rung : rungs_) rung.seen_cost = cost_at(rung.bytes);
   }
 
   Archive search() {
-    const unsigned rounds = only_passes_ ? 0 : problem_.op_count > kManyOps ? kRoundsOfMany : kRounds;
+    const unsigned rounds = only_passes_ ? 0 : kRounds;
     for (unsigned round = 0; !limits_.first_look && round < rounds && !stopped(); ++round)
       if (!search_round(round)) break;
     return std::move(archive_);
@@ -150,7 +150,7 @@ class Ladder {
   void descend() {
     Improver improver(state_, archive_, kSeed);
     std::optional<CoreChoices> core;
-    if (problem_.op_count <= kDecidedOps) core.emplace(problem_);
+    if (problem_.op_count <= kMostOpsInFull) core.emplace(problem_);
     bool passes = true;
     std::vector<RungPasses> ahead;  // the next rung's last
     for (std::size_t i = rungs_.size(); i-- > 0 && !stopped();) {
@@ -158,15 +158,17 @@ class Ladder {
       state_.set_budget(budget);
       if (core) archive_.add(core->within(budget));
       if (passes) {
-        if (ahead.empty()) ahead = passes_down_from(i);
-        for (const Solution& solution : ahead.back().found.all()) archive_.add(solution);
-        passes = ahead.back().close;
+        if (ahead.empty()) {
+          std::vector<std::size_t> next;
+          for (std::size_t j = i + 1; j-- > 0 && next.size() < kRungsAtOnce;) next.push_back(j);
+          ahead = passes_at(next);
+          std::ranges::reverse(ahead);
+        }
+        add_all(ahead.back().found);
+        passes = ahead.back().ways.close;
         ahead.pop_back();
-        if (!passes && only_passes_ && i + 1 < rungs_.size())
-          static_cast<void>(try_common_ways(problem_, std::midpoint(budget, rungs_[i + 1].bytes),
-                                            kPassWork * problem_.op_count, archive_));
       }
-      const bool repaired = !only_passes_ && improver.repair(work(kRepairWork));
+      const bool repaired = improver.repair(work(kRepairWork));
       const Solution* known = archive_.best_within(budget);
       if (!repaired && known == nullptr) return;
       if (known != nullptr && (!repaired || known->added_cost < state_.added_cost())) state_.load(Solution(*known));
@@ -174,14 +176,48 @@ class Ladder {
     }
   }
 
-  /// At this rung and those below it, at once: none needs what another found. The lowest first.
-  [[nodiscard]] std::vector<RungPasses> passes_down_from(std::size_t rung) const {
-    std::vector<RungPasses> passes(std::min(kRungsAtOnce, rung + 1));
+  /// A long list: first a few rungs, then those between, as far down as passes reach and as long as there is work left
+  /// for them; then what is known at each is polished.
+  void descend_by_passes() {
+    const auto most_work = static_cast<std::int64_t>(kPassesWork * std::max(limits_.effort, kLeastPassesEffort));
+    std::int64_t work_done = 0;
+    std::size_t floor = 0;  // no lower rung is tried
+    std::vector<std::uint8_t> tried(rungs_.size());
+    for (const std::size_t stride : {8U, 4U, 2U, 1U})
+      for (std::size_t top = rungs_.size(); top > floor;) {
+        std::vector<std::size_t> next;
+        for (; top > floor && next.size() < kRungsAtOnce; top -= std::min(top, stride))
+          if (std::exchange(tried[top - 1], std::uint8_t{1}) == 0) next.push_back(top - 1);
+        if (stopped() || work_done > most_work) break;
+        const std::vector<RungPasses> passes = passes_at(next);
+        for (std::size_t i = 0; i < next.size(); ++i) {
+          add_all(passes[i].found);
+          work_done += passes[i].ways.work;
+          if (!passes[i].ways.close) floor = std::max(floor, next[i] + 1);
+        }
+      }
+    Improver improver(state_, archive_, kSeed);
+    for (std::size_t i = rungs_.size(); i-- > floor && !stopped();) {
+      const Solution* known = archive_.best_within(rungs_[i].bytes);
+      if (known == nullptr) return;
+      state_.set_budget(rungs_[i].bytes);
+      state_.load(Solution(*known));
+      improver.improve(work(kPolishWork), 1, limits_.should_stop);
+    }
+  }
+
+  /// All at once: none needs what another found.
+  [[nodiscard]] std::vector<RungPasses> passes_at(const std::vector<std::size_t>& rungs) const {
+    std::vector<RungPasses> passes(rungs.size());
     parallel_for_each(0, passes.size(), [&](std::size_t i) {
-      const Bytes budget = rungs_[rung + 1 + i - passes.size()].bytes;
-      passes[i].close = try_common_ways(problem_, budget, kPassWork * problem_.op_count, passes[i].found);
+      passes[i].ways =
+          try_common_ways(problem_, rungs_[rungs[i]].bytes, kPassWork * problem_.op_count, passes[i].found);
     });
     return passes;
+  }
+
+  void add_all(const Archive& found) {
+    for (const Solution& solution : found.all()) archive_.add(solution);
   }
 
   [[nodiscard]] std::int64_t cost_at(Bytes budget) const {
@@ -249,8 +285,7 @@ class Ladder {
   bool search_round(unsigned round) {
     std::vector<Task> tasks = tasks_of(round);
     parallel_for_each(0, tasks.size(), [&](std::size_t i) { carry_out(tasks[i]); });
-    for (const Task& task : tasks)
-      for (const Solution& solution : task.found.all()) archive_.add(solution);
+    for (const Task& task : tasks) add_all(task.found);
     for (Task& task : tasks) {
       Rung& rung = rungs_[task.rung];
       rung.idle = gained(task.cost_before, cost_at(task.budget)) ? 0 : rung.idle + 1;
@@ -290,8 +325,7 @@ class Ladder {
     const bool anew = task.anew || start == nullptr;
     state.load(Solution(!anew ? *start : task.anew ? archive_.all().back() : archive_.all().front()));
     Improver improver(state, task.found, task.seed);
-    if (!anew || improver.repair(work(task.units)))
-      improver.improve(work(task.units), task.heat, limits_.should_stop);
+    if (!anew || improver.repair(work(task.units))) improver.improve(work(task.units), task.heat, limits_.should_stop);
     const auto cost = [&] {
       const Solution* best = task.found.best_within(task.budget);
       return best == nullptr ? -1 : best->added_cost;
@@ -305,7 +339,7 @@ class Ladder {
 
   const Problem& problem_;
   const SearchLimits& limits_;
-  const bool only_passes_;  ///< of a long list they take less than repairs, and come to more; but know of no pages
+  const bool only_passes_;  ///< of a long list they take less than repairs, and come to more
   const double round_work_;
   State state_;
   Archive archive_;
@@ -328,12 +362,14 @@ std::vector<Problem> one_way_only(const Problem& problem) {
 Archive find_schedules(const Problem& problem, const SearchLimits& limits) {
   if (limits.rule == StepRule::greedy) return greedy_schedules(problem);
   const std::vector<Problem> alone = one_way_only(problem);
+  SearchLimits each = limits;
+  if (problem.op_count > kMostOpsInFull) each.effort /= static_cast<double>(alone.size() + 1);
   std::vector<Archive> found(alone.size());
-  parallel_for_each(0, alone.size(), [&](std::size_t i) { found[i] = Ladder(alone[i], limits, {}).search(); });
+  parallel_for_each(0, alone.size(), [&](std::size_t i) { found[i] = Ladder(alone[i], each, {}).search(); });
   Archive known;
   for (const Archive& archive : found)
     for (const Solution& solution : archive.all()) known.add(solution);
-  return Ladder(problem, limits, known).search();
+  return Ladder(problem, each, known).search();
 }
 
 }  // namespace tidemark::remat

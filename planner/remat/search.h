@@ -16,6 +16,10 @@ enum class StepRule : std::uint8_t {
   greedy,   ///< what frees most bytes for its cost goes first (greedy.h)
 };
 
+/// Of longer lists the searches that one answer takes share the work that a shorter one gives to each, and the decision
+/// core's choice over all gaps takes longer than a first look may.
+inline constexpr std::int32_t kMostOpsInFull = 600;
+
 struct SearchLimits {
   StepRule rule = StepRule::optimal;
   double effort = 1;                  ///< > 0
@@ -25,8 +29,8 @@ struct SearchLimits {
   std::function<void(double share)> on_progress;
 };
 
-/// Where a step has both pages and second runs, either alone is searched first, as it would be by itself, so that both
-/// together are never worse than one at the same effort.
+/// Where a step of up to 5,000 ops has both pages and second runs, either alone is searched first, as it would be by
+/// itself with the work that it gets here, so that both together are never worse. Longer ones are searched once.
 [[nodiscard]] Archive find_schedules(const Problem& problem, const SearchLimits& limits);
 
 }  // namespace tidemark::remat

@@ -159,7 +159,7 @@ class Segments {
       }
       begin = ends_[segment] + 1;
     }
-    return without_useless(p_, std::move(keys));
+    return without_useless(p_, {.reruns = std::move(keys), .swaps = {}});
   }
 
   /// Empty: it would take more than `most` reruns. `first_again`: the first segment runs again too, not held.
@@ -177,7 +177,7 @@ class Segments {
     if (over) return std::nullopt;
     for (std::int32_t v = 0; first_again && need_[0] >= 0 && v <= ends_[0]; ++v)
       if (p_.may_rerun(v, need_[0])) keys.push_back(key_of(need_[0], v));
-    return without_useless(p_, std::move(keys));
+    return without_useless(p_, {.reruns = std::move(keys), .swaps = {}});
   }
 
  private:

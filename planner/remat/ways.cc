@@ -66,19 +66,20 @@ std::optional<Solution> pass_of(const Problem& problem, Bytes budget, const Atte
 
 }  // namespace
 
-bool try_common_ways(const Problem& problem, Bytes budget, std::int64_t most_work, Archive& archive) {
+CommonWays try_common_ways(const Problem& problem, Bytes budget, std::int64_t most_work, Archive& archive) {
   constexpr double kAlmost = 1.03;
   constexpr std::int64_t kEasy = 3;  // where one takes more than that part, the others take too long
-  bool any = false;
+  CommonWays tried;
   for (const EvictionWay& way : common_ways(problem)) {
     std::int64_t work = 0;
     std::optional<Solution> solution = evict_on_the_way(problem, budget, way, most_work, work);
+    tried.work += work;
     if (!solution) continue;
-    any |= static_cast<double>(solution->peak_bytes) <= kAlmost * static_cast<double>(budget);
+    tried.close |= static_cast<double>(solution->peak_bytes) <= kAlmost * static_cast<double>(budget);
     archive.add(*std::move(solution));
     if (work > most_work / kEasy) break;
   }
-  return any;
+  return tried;
 }
 
 std::optional<Attempt> search_ways(const Problem& problem, Bytes budget, std::span<const Attempt* const> starts,
