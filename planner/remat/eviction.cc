@@ -324,9 +324,10 @@ class Pass {
     if (p_.bytes[at(s)] == 0 || stage_of(p_.hold_until[at(s)]) >= now_) return -1;
     if (when == next_use(s) && !std::ranges::binary_search(p_.reads[when], s)) return -1;
     const double page = score_of_page(s, when), run = score_of_run(s, when, page);
+    const double best = std::max(run, page);
+    if (best < 0) return -1;
     by_page_[at(s)] = page > run ? 1 : 0;
-    const double weight = way_.weight == nullptr ? 1 : (*way_.weight)[at(s)];
-    return weight * std::max(run, page);
+    return way_.weight == nullptr ? best : (*way_.weight)[at(s)] * best;
   }
 
   /// `rival`: of less no more is asked than that it is less.

@@ -10,6 +10,7 @@
 #include "planner/decision/load_tree.h"
 #include "planner/parallel.h"
 #include "planner/remat/copy_times.h"
+#include "planner/remat/parted_progress.h"
 #include "planner/remat/state.h"
 
 namespace tidemark::remat {
@@ -29,7 +30,13 @@ constexpr View kViews[] = {{.stretch = 0, .price = 1},
                            {.stretch = 1, .price = 0.01},
                            {.stretch = 1, .price = 0.2},
                            {.stretch = 2, .price = 0.05}};
-constexpr double kEffortOfView = 0.4, kEffortOfViewOfMany = 0.25;
+
+/// Of a search without a link. Few ops are looked at so thoroughly each time that a part of it does; of many, time is
+/// short.
+double effort_of_view(std::int32_t ops) {
+  constexpr std::int32_t kFewOps = 100;
+  return ops <= kFewOps ? 0.1 : ops <= kMostOpsInFull ? 0.4 : 0.25;
+}
 
 /// Room above a schedule's own peak that its pages are timed in as well.
 constexpr double kRooms[] = {1, 1.005, 1.02, 1.05, 1.1, 1.2, 1.4};
@@ -148,11 +155,13 @@ std::vector<LinkSchedule> find_link_schedules(const Problem& problem, const Sear
   fit_host(offered[1], true);
   if (offered[0].swappable == offered[1].swappable) offered.pop_back();
   SearchLimits limits_of_view = limits;
-  limits_of_view.effort *=
-      (problem.op_count > kMostOpsInFull ? kEffortOfViewOfMany : kEffortOfView) / static_cast<double>(offered.size());
+  limits_of_view.effort *= effort_of_view(problem.op_count) / static_cast<double>(offered.size());
+  PartedProgress progress(limits.on_progress, offered.size() * std::size(kViews));
+  std::size_t part = 0;
   std::vector<LinkSchedule> found;
   for (const Problem& offer : offered)
     for (const View& view : kViews) {
+      limits_of_view.on_progress = progress.part(part++);
       const Problem seen = as_seen(offer, view);
       const Archive archive = find_schedules(seen, limits_of_view);
       const std::vector<Solution> solutions = some_of(archive.all(), problem.op_count);

@@ -1,7 +1,9 @@
 #include "planner/remat/search.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <numeric>
 #include <optional>
@@ -14,6 +16,7 @@
 #include "planner/remat/gap_pricer.h"
 #include "planner/remat/gaps.h"
 #include "planner/remat/greedy.h"
+#include "planner/remat/parted_progress.h"
 #include "planner/remat/seeds.h"
 #include "planner/remat/state.h"
 #include "planner/remat/ways.h"
@@ -27,6 +30,7 @@ constexpr int kFewRungs = 5;
 constexpr int kLooseRungsOfPasses = 50;
 constexpr std::int32_t kFewOps = 100;  // where work is cheap
 constexpr unsigned kRounds = 6;
+constexpr double kWayDown = 0.2;              // of the work, where rounds follow
 constexpr double kDecisionWork = 20e3;        // in the first round, per decision of a schedule; then twice as much ...
 constexpr double kFirstHeat = 0.03;           // ... and as hot, up to the usual
 constexpr double kRoundWork = 1200e6;         // of all rungs: entries of profiles looked at, 5 to 20 ns each ...
@@ -105,6 +109,8 @@ class Ladder {
   Ladder(const Problem& problem, const SearchLimits& limits, const Archive& known)
       : problem_(problem),
         limits_(limits),
+        progress_(limits.on_progress, 1),
+        tell_(progress_.part(0)),
         only_passes_(problem.op_count > kManyOps),
         round_work_(problem.op_count > kMostOpsInFull ? kRoundWorkOfLong : kRoundWork),
         state_(problem, 0),
@@ -135,15 +141,21 @@ class Ladder {
   }
 
   Archive search() {
-    const unsigned rounds = only_passes_ ? 0 : kRounds;
-    for (unsigned round = 0; !limits_.first_look && round < rounds && !stopped(); ++round)
+    for (unsigned round = 0; has_rounds() && round < kRounds && !stopped(); ++round)
       if (!search_round(round)) break;
+    tell(1);
     return std::move(archive_);
   }
 
  private:
   [[nodiscard]] bool stopped() const { return limits_.should_stop && limits_.should_stop(); }
+  [[nodiscard]] bool has_rounds() const { return !only_passes_ && !limits_.first_look; }
   [[nodiscard]] std::int64_t work(double units) const { return std::llround(units * limits_.effort); }
+
+  void tell(double share) const {
+    if (tell_) tell_(share);
+  }
+  void tell_way_down(double share) const { tell(share * (has_rounds() ? kWayDown : 1)); }
 
   /// From keeping everything down, rung by rung, as far as repairs reach; where a schedule is known that is cheaper
   /// than the repaired one, on from there.
@@ -155,6 +167,7 @@ class Ladder {
     std::vector<RungPasses> ahead;  // the next rung's last
     for (std::size_t i = rungs_.size(); i-- > 0 && !stopped();) {
       const Bytes budget = rungs_[i].bytes;
+      tell_way_down(1 - static_cast<double>(i + 1) / static_cast<double>(rungs_.size()));
       state_.set_budget(budget);
       if (core) archive_.add(core->within(budget));
       if (passes) {
@@ -195,6 +208,7 @@ class Ladder {
           work_done += passes[i].ways.work;
           if (!passes[i].ways.close) floor = std::max(floor, next[i] + 1);
         }
+        tell_way_down(std::min(1.0, static_cast<double>(work_done) / static_cast<double>(most_work)));
       }
     Improver improver(state_, archive_, kSeed);
     for (std::size_t i = rungs_.size(); i-- > floor && !stopped();) {
@@ -284,7 +298,12 @@ class Ladder {
   /// All rungs at once, each on its own; then they share what they found. False: there is nothing left to do.
   bool search_round(unsigned round) {
     std::vector<Task> tasks = tasks_of(round);
-    parallel_for_each(0, tasks.size(), [&](std::size_t i) { carry_out(tasks[i]); });
+    std::atomic<std::size_t> done{0};
+    parallel_for_each(0, tasks.size(), [&](std::size_t i) {
+      carry_out(tasks[i]);
+      const double share = static_cast<double>(++done) / static_cast<double>(tasks.size());
+      tell(kWayDown + (1 - kWayDown) * (round + share) / kRounds);
+    });
     for (const Task& task : tasks) add_all(task.found);
     for (Task& task : tasks) {
       Rung& rung = rungs_[task.rung];
@@ -339,6 +358,8 @@ class Ladder {
 
   const Problem& problem_;
   const SearchLimits& limits_;
+  PartedProgress progress_;  ///< a single part: whatever thread tells, and in any order
+  const std::function<void(double share)> tell_;
   const bool only_passes_;  ///< of a long list they take less than repairs, and come to more
   const double round_work_;
   State state_;
@@ -364,12 +385,18 @@ Archive find_schedules(const Problem& problem, const SearchLimits& limits) {
   const std::vector<Problem> alone = one_way_only(problem);
   SearchLimits each = limits;
   if (problem.op_count > kMostOpsInFull) each.effort /= static_cast<double>(alone.size() + 1);
+  PartedProgress progress(limits.on_progress, alone.size() + 1);
+  const auto search = [&](const Problem& some, std::size_t part, const Archive& known) {
+    SearchLimits limits_of_part = each;
+    limits_of_part.on_progress = progress.part(part);
+    return Ladder(some, limits_of_part, known).search();
+  };
   std::vector<Archive> found(alone.size());
-  parallel_for_each(0, alone.size(), [&](std::size_t i) { found[i] = Ladder(alone[i], each, {}).search(); });
+  parallel_for_each(0, alone.size(), [&](std::size_t i) { found[i] = search(alone[i], i, {}); });
   Archive known;
   for (const Archive& archive : found)
     for (const Solution& solution : archive.all()) known.add(solution);
-  return Ladder(problem, each, known).search();
+  return search(problem, alone.size(), known);
 }
 
 }  // namespace tidemark::remat

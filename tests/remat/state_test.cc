@@ -5,14 +5,15 @@
 #include <gtest/gtest.h>
 
 #include "planner/remat/bound.h"
-#include "planner/remat/eviction.h"
 #include "tests/remat/random_list.h"
+#include "tests/remat/windows.h"
 
 namespace tidemark::remat {
 namespace {
 
 using testing::draw;
 using testing::random_list;
+using testing::with_windows;
 
 /// Peak, cost and overflow of the state are those of its schedule.
 void expect_agrees(const OpList& list, const State& state) {
@@ -52,21 +53,6 @@ void change(State& state, std::mt19937_64& random) {
   const auto pick = static_cast<std::size_t>(draw(random, static_cast<std::int32_t>(state.uses(s).size())));
   const Swap swap{.storage = s, .use = state.uses(s)[pick]};
   if (state.may_swap(swap)) state.insert_swap(swap);
-}
-
-/// Pages take time, as the search sees it: each as if it had the link to itself.
-Problem with_windows(const OpList& list) {
-  Problem problem(list);
-  for (const OpList::Storage& row : list.storages) {
-    problem.out_time.push_back(row.page_out_time);
-    problem.in_time.push_back(row.page_in_time);
-  }
-  std::int64_t start = 0;
-  for (const std::int64_t cost : problem.cost) {
-    problem.stage_start.push_back(start);
-    start += cost;
-  }
-  return problem;
 }
 
 TEST(RematState, AgreesWithTheCheckAfterEveryChange) {
@@ -131,39 +117,6 @@ TEST(RematBound, NoScheduleIsBelowIt) {
       EXPECT_GE(solution.added_cost, least_added_cost(problem, solution.peak_bytes)) << seed;
     }
   }
-}
-
-/// What a pass makes is a schedule as it says, and mostly fits.
-TEST(RematEviction, PassesKeepTheRules) {
-  int fitted = 0;
-  for (std::uint64_t seed = 0; seed < 60; ++seed) {
-    const OpList list = random_list(seed, {.ops = 60, .awkward = seed % 2 == 0});
-    const Problem problem(list);
-    const State keep_all(problem, 0);
-    const Bytes keep = keep_all.profile().peak();
-    for (const Bytes budget : {keep, keep * 9 / 10, keep * 7 / 10}) {
-      std::int64_t work = 0;
-      const auto solution = evict_on_the_way(problem, budget, {.hold = 0.5}, 1'000'000, work);
-      if (!solution) continue;
-      const ScheduleReplay replay = replay_schedule(list, schedule_of(problem, *solution), {});
-      ASSERT_EQ(replay.fault, "") << seed;
-      EXPECT_EQ(replay.peak_bytes, solution->peak_bytes) << seed;
-      EXPECT_EQ(replay.added_cost, solution->added_cost) << seed;
-      if (budget == keep) {
-        EXPECT_TRUE(solution->reruns.empty()) << seed;
-      }
-      fitted += solution->peak_bytes <= budget ? 1 : 0;
-    }
-  }
-  EXPECT_GE(fitted, 120);
-}
-
-TEST(RematEviction, StopsWhereItWouldTakeTooLong) {
-  const OpList list = testing::uniform_chain(400);
-  const Problem problem(list);
-  std::int64_t work = 0;
-  EXPECT_FALSE(evict_on_the_way(problem, 5, {}, 20'000, work).has_value());
-  EXPECT_GT(work, 0);
 }
 
 }  // namespace
