@@ -24,40 +24,57 @@ namespace {
 constexpr std::int64_t kExactWork = 3'000'000;
 constexpr Bytes kPercents[] = {92, 82, 72};
 
+/// Where the search is above the exact path.
+struct Case {
+  std::size_t shape = 0, seed = 0;
+  bool pages = false;
+  Bytes percent = 0;
+  std::optional<double> gap;  ///< percent of the step's cost; none: nothing was found
+};
+
 struct Tally {
+  std::vector<Case> above;
   std::vector<double> gaps;                    ///< percent of the step's cost
   int missed = 0, none_fits = 0, unknown = 0;  ///< answered by the exact path alone; agreed on; too large for it
 };
 
-void compare(const OpList& list, double effort, Tally& tally) {
+void compare(Case one, double effort, Tally& tally) {
+  const OpList list = testing::small_step(static_cast<int>(one.shape), one.seed, one.pages);
   const remat::Problem problem(list);
   remat::StepPlanner planner(list, {}, {.effort = effort, .prove_small = false});
   const Bytes keep = replay_schedule(list, keep_all_schedule(list), {}).peak_bytes;
   for (const Bytes percent : kPercents) {
     const Bytes budget = keep * percent / 100;
+    one.percent = percent;
+    one.gap.reset();
     const remat::StepPlan plan = planner.within(budget);
     const std::int64_t most = plan.fits() ? plan.replay.added_cost : std::numeric_limits<std::int64_t>::max();
     const std::optional<remat::ExactAnswer> exact = solve_exactly(problem, budget, most, kExactWork);
-    if (!exact)
+    if (!exact) {
       ++tally.unknown;
-    else if (!exact->feasible)
+    } else if (!exact->feasible) {
       ++tally.none_fits;
-    else if (!plan.fits())
+    } else if (!plan.fits()) {
       ++tally.missed;
-    else
-      tally.gaps.push_back(plan.percent(plan.replay.added_cost - exact->added_cost));
+      tally.above.push_back(one);
+    } else {
+      one.gap = plan.percent(plan.replay.added_cost - exact->added_cost);
+      tally.gaps.push_back(*one.gap);
+      if (*one.gap > 0) tally.above.push_back(one);
+    }
   }
 }
 
-Tally tally_of(std::uint64_t seeds, double effort) {
+Tally tally_of(std::size_t first_seed, std::size_t seeds, double effort) {
   constexpr std::size_t kKinds = 2 * testing::kSmallSteps;
   std::vector<Tally> parts(seeds * kKinds);
   parallel_for_each(0, parts.size(), [&](std::size_t i) {
-    compare(testing::small_step(static_cast<int>(i % kKinds / 2), 5000 + i / kKinds, i % 2 == 1), effort, parts[i]);
+    compare({.shape = i % kKinds / 2, .seed = first_seed + i / kKinds, .pages = i % 2 == 1}, effort, parts[i]);
   });
   Tally sum;
   for (const Tally& part : parts) {
     sum.gaps.insert(sum.gaps.end(), part.gaps.begin(), part.gaps.end());
+    sum.above.insert(sum.above.end(), part.above.begin(), part.above.end());
     sum.missed += part.missed;
     sum.none_fits += part.none_fits;
     sum.unknown += part.unknown;
@@ -66,8 +83,8 @@ Tally tally_of(std::uint64_t seeds, double effort) {
   return sum;
 }
 
-void print_row(std::uint64_t seeds, double effort) {
-  const Tally tally = tally_of(seeds, effort);
+void print_row(std::size_t first_seed, std::size_t seeds, double effort) {
+  const Tally tally = tally_of(first_seed, seeds, effort);
   if (tally.gaps.empty()) return;
   const auto at = [&](double share) {
     return tally.gaps[static_cast<std::size_t>(share * static_cast<double>(tally.gaps.size() - 1))];
@@ -75,19 +92,28 @@ void print_row(std::uint64_t seeds, double effort) {
   fmt::print("{:>6} {:>8} {:>6} {:>9.3f} {:>9.3f} {:>9.3f} {:>9.3f} {:>7} {:>9} {:>8}\n", effort, tally.gaps.size(),
              std::ranges::count(tally.gaps, 0.0), at(0.5), at(0.99), at(0.999), tally.gaps.back(), tally.missed,
              tally.none_fits, tally.unknown);
+  for (const Case& one : tally.above)
+    fmt::print("       shape {} seed {}{} at {} %: {}\n", one.shape, one.seed, one.pages ? " with pages" : "",
+               one.percent, one.gap ? fmt::format("{:.3f} % above", *one.gap) : "nothing found");
 }
 
 }  // namespace
 }  // namespace tidemark
 
 int main(int argc, char** argv) {
-  const std::uint64_t seeds = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 24;
-  if (seeds == 0) {
-    fmt::print(stderr, "search_gap_bench: '{}' is no number of seeds; give one above 0\n", argv[1]);
-    return 2;
+  std::size_t numbers[] = {24, 5000};
+  for (int i = 1; i < argc; ++i) {
+    char* end = nullptr;
+    const std::size_t number = i < 3 ? std::strtoull(argv[i], &end, 10) : 0;
+    if (number == 0 || *end != 0) {
+      fmt::print(stderr, "search_gap_bench: '{}': give the number of seeds and the first of them, both above 0\n",
+                 argv[i]);
+      return 2;
+    }
+    numbers[i - 1] = number;
   }
   fmt::print("{:>6} {:>8} {:>6} {:>9} {:>9} {:>9} {:>9} {:>7} {:>9} {:>8}\n", "effort", "compared", "equal", "median %",
              "99 %", "99.9 %", "worst %", "missed", "none fits", "unsolved");
-  for (const double effort : {0.06, 1.0}) tidemark::print_row(seeds, effort);
+  for (const double effort : {0.06, 1.0}) tidemark::print_row(numbers[1], numbers[0], effort);
   return 0;
 }

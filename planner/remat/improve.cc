@@ -74,14 +74,16 @@ bool Improver::find_candidate(Key position, Candidate& candidate) {
     if (gap.until == 0 || gap.until <= position || gap.from >= position) continue;
     const Key rerun = rerun_for(s, position, gap.until);
     const bool swaps = state_.may_swap({.storage = s, .use = gap.until});
-    if (rerun == 0 && !swaps) continue;
-    const bool swap = swaps && (rerun == 0 || random_.below(2) == 0);
-    const double cost =
-        static_cast<double>(swap ? p.page_in[at(s)] + p.page_out[at(s)] : p.cost[at(p.producer[at(s)])]);
+    const Key carrier = swaps ? 0 : carrier_for(s, position, gap.until);
+    if (rerun == 0 && carrier == 0 && !swaps) continue;
+    const bool page = (swaps || carrier != 0) && (rerun == 0 || random_.below(2) == 0);
+    const Key run = page ? carrier : rerun;
+    const std::int64_t pages = page ? p.page_in[at(s)] + p.page_out[at(s)] : 0;
+    const auto cost = static_cast<double>(pages + (run != 0 ? p.cost[at(op_of(run))] : 0));
     const double length = static_cast<double>(stage_of(gap.until) - stage_of(gap.from) + 1);
     const double score = (static_cast<double>(bytes) * std::sqrt(length)) / (cost + 1) * (0.25 + random_.unit());
     if (found && score <= candidate.score) continue;
-    candidate = {.storage = s, .until = gap.until, .rerun = swap ? 0 : rerun, .score = score};
+    candidate = {.storage = s, .until = gap.until, .rerun = run, .carried = page && carrier != 0, .score = score};
     found = true;
     if (i > kSamples / 2) break;
   }
@@ -121,9 +123,22 @@ Key Improver::rerun_for(std::int32_t storage, Key position, Key until) {
   return v < stage && p.may_rerun(v, stage) && position < key && key < until ? key : 0;
 }
 
+/// Nothing can be paged in for a pin: a second run of some op that reads it, before the pin, can bring it. 0: none.
+Key Improver::carrier_for(std::int32_t storage, Key position, Key until) {
+  const Problem& p = state_.problem();
+  const std::vector<Key>& uses = p.uses[at(storage)];
+  if (p.swappable[at(storage)] == 0 || std::ranges::binary_search(p.reads[op_of(until)], storage)) return 0;
+  const std::int32_t v = op_of(uses[static_cast<std::size_t>(random_.below(std::ssize(uses)))]);
+  const std::int32_t stage = stage_of(until);
+  if (v >= stage || !p.may_rerun(v, stage) || !std::ranges::binary_search(p.reads[v], storage)) return 0;
+  const Key key = key_of(stage, v);
+  return position < key && key < until ? key : 0;
+}
+
 bool Improver::apply(const Candidate& candidate, const Way& way) {
-  if (candidate.rerun != 0) return rerun(candidate.rerun, way);
-  const Swap swap{.storage = candidate.storage, .use = candidate.until};
+  if (candidate.rerun != 0 && !rerun(candidate.rerun, way)) return false;
+  if (candidate.rerun != 0 && !candidate.carried) return true;
+  const Swap swap{.storage = candidate.storage, .use = candidate.carried ? candidate.rerun : candidate.until};
   if (!state_.may_swap(swap)) return false;
   state_.insert_swap(swap);
   return true;

@@ -47,7 +47,8 @@ class Improver {
   struct Candidate {
     std::int32_t storage = 0;
     Key until = 0;  ///< the use it is back for
-    Key rerun = 0;  ///< of its writer; 0: it is paged in
+    Key rerun = 0;  ///< of its writer; or, with `carried`, of a reader that it is paged in for; 0: it is paged in
+    bool carried = false;
     double score = 0;
   };
   /// How often dead inputs run again rather than live on, and later reruns of the same ops go.
@@ -63,6 +64,7 @@ class Improver {
   void kick();
   bool find_candidate(Key position, Candidate& candidate);
   [[nodiscard]] Key rerun_for(std::int32_t storage, Key position, Key until);
+  [[nodiscard]] Key carrier_for(std::int32_t storage, Key position, Key until);
   bool apply(const Candidate& candidate, const Way& way);
   bool rerun(Key key, const Way& way);
   [[nodiscard]] bool too_dear(std::int64_t more = 0) const;
