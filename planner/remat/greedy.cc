@@ -13,8 +13,8 @@ namespace tidemark::remat {
 namespace {
 
 constexpr std::size_t kWork =
-    100'000'000;  // entries looked at: a pricing looks at every op and gap, and at what runs again
-constexpr std::size_t kFewestSteps = 100;
+    20'000'000;  // entries looked at: a pricing looks at every op and gap, and at what runs again
+constexpr std::size_t kFewestSteps = 40;
 
 /// Cheapest per byte first, gaps in as many kinds as there may be steps: those of a kind are given up together.
 void form_kinds(GapProblem& gaps) {

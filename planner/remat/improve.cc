@@ -199,7 +199,9 @@ bool Improver::repair_step() {
   Candidate chosen;
   Way chosen_way;
   Random before = random_;
-  const int count = std::isfinite(most_cost_) && !inputs_.has_pages() ? kCandidates : kFewCandidates;
+  int count = std::isfinite(most_cost_) && !inputs_.has_pages() ? kCandidates : kFewCandidates;
+  // Of a short list the best of many would nearly always be the same.
+  if (state_.problem().op_count <= kFewOps) count = 1 + static_cast<int>(random_.below(count));
   for (int i = 0; i < count; ++i) {
     Candidate candidate;
     if (!find_candidate(position, candidate)) continue;

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <limits>
 #include <numeric>
+#include <span>
 #include <tuple>
 
 #include "planner/decision/load_tree.h"
@@ -30,6 +31,12 @@ constexpr View kViews[] = {{.stretch = 0, .price = 1},
                            {.stretch = 1, .price = 0.01},
                            {.stretch = 1, .price = 0.2},
                            {.stretch = 2, .price = 0.05}};
+constexpr View kViewsOfRule[] = {kViews[0], kViews[2]};  // a rule that is there for its speed has two, of long lists
+
+std::span<const View> views_for(std::int32_t ops, StepRule rule) {
+  if (rule == StepRule::greedy && ops > kMostOpsInFull) return kViewsOfRule;
+  return kViews;
+}
 
 /// Of a search without a link. Few ops are looked at so thoroughly each time that a part of it does; of many, time is
 /// short.
@@ -40,7 +47,7 @@ double effort_of_view(std::int32_t ops) {
 
 /// Room above a schedule's own peak that its pages are timed in as well.
 constexpr double kRooms[] = {1, 1.005, 1.02, 1.05, 1.1, 1.2, 1.4};
-constexpr double kTimingWork = 5e7;  // positions and touches looked at, for all schedules of a view together
+constexpr double kTimingWork = 4e5;  // ops of all schedules of a view together
 
 Problem as_seen(const Problem& problem, const View& view) {
   Problem seen = problem;
@@ -138,9 +145,9 @@ std::vector<LinkSchedule> timed(const Problem& problem, const Solution& solution
 }
 
 /// Of many, so many that timing them takes no longer than finding them; the lowest and the highest are among them.
-std::vector<Solution> some_of(const std::vector<Solution>& all, std::int32_t ops) {
-  const auto most = static_cast<std::size_t>(
-      std::max(20.0, kTimingWork / static_cast<double>(std::size(kRooms)) / std::max(1.0, static_cast<double>(ops))));
+std::vector<Solution> some_of(const std::vector<Solution>& all, std::int32_t ops, StepRule rule) {
+  const double fewest = rule == StepRule::greedy ? 20 : 50;
+  const auto most = static_cast<std::size_t>(std::max(fewest, kTimingWork / std::max(1.0, static_cast<double>(ops))));
   if (all.size() <= most) return all;
   std::vector<Solution> some;
   for (std::size_t i = 0; i < most; ++i) some.push_back(all[i * (all.size() - 1) / (most - 1)]);
@@ -156,15 +163,16 @@ std::vector<LinkSchedule> find_link_schedules(const Problem& problem, const Sear
   if (offered[0].swappable == offered[1].swappable) offered.pop_back();
   SearchLimits limits_of_view = limits;
   limits_of_view.effort *= effort_of_view(problem.op_count) / static_cast<double>(offered.size());
-  PartedProgress progress(limits.on_progress, offered.size() * std::size(kViews));
+  const std::span<const View> views = views_for(problem.op_count, limits.rule);
+  PartedProgress progress(limits.on_progress, offered.size() * views.size());
   std::size_t part = 0;
   std::vector<LinkSchedule> found;
   for (const Problem& offer : offered)
-    for (const View& view : kViews) {
+    for (const View& view : views) {
       limits_of_view.on_progress = progress.part(part++);
       const Problem seen = as_seen(offer, view);
       const Archive archive = find_schedules(seen, limits_of_view);
-      const std::vector<Solution> solutions = some_of(archive.all(), problem.op_count);
+      const std::vector<Solution> solutions = some_of(archive.all(), problem.op_count, limits.rule);
       std::vector<std::vector<LinkSchedule>> of_solution(solutions.size());
       parallel_for_each(0, solutions.size(), [&](std::size_t i) { of_solution[i] = timed(seen, solutions[i]); });
       for (std::vector<LinkSchedule>& schedules : of_solution) std::ranges::move(schedules, std::back_inserter(found));
