@@ -37,11 +37,11 @@ constexpr double kRoundWork = 1200e6;         // of all rungs: entries of profil
 constexpr double kRoundWorkOfLong = 500e6;    // ... and beyond kMostOpsInFull: a thousand ops in half a minute
 constexpr std::int64_t kLeastTaskWork = 300;  // per op, of a rung in a round
 constexpr double kLeastDecisions = 10;
-constexpr double kRepairWork = 60e6;                             // at most, per rung on the way down
-constexpr double kPolishWork = 1e6;                              // per rung on the way down
-constexpr std::int64_t kPassWork = 3000;                         // per op, of one pass on the way down
-constexpr std::size_t kRungsAtOnce = 4;                          // of passes on the way down
-constexpr double kPassesWork = 2.5e9, kLeastPassesEffort = 0.1;  // of a long list, all passes together
+constexpr double kRepairWork = 60e6;                           // at most, per rung on the way down
+constexpr double kPolishWork = 1e6;                            // per rung on the way down
+constexpr std::int64_t kPassWork = 3000;                       // per op, of one pass on the way down
+constexpr std::size_t kRungsAtOnce = 4;                        // of passes on the way down
+constexpr double kPassesWork = 2e9, kLeastPassesEffort = 0.1;  // of a long list, all passes together
 constexpr std::int64_t kSeedReruns = 600'000;
 constexpr std::uint64_t kSeed = 1;
 constexpr int kPatience = 2, kPatienceOfFew = 3;       // rounds without gain
@@ -174,7 +174,7 @@ class Ladder {
         if (ahead.empty()) {
           std::vector<std::size_t> next;
           for (std::size_t j = i + 1; j-- > 0 && next.size() < kRungsAtOnce;) next.push_back(j);
-          ahead = passes_at(next);
+          ahead = passes_at(next, kPassWork * problem_.op_count);
           std::ranges::reverse(ahead);
         }
         add_all(ahead.back().found);
@@ -193,6 +193,7 @@ class Ladder {
   /// for them; then what is known at each is polished.
   void descend_by_passes() {
     const auto most_work = static_cast<std::int64_t>(kPassesWork * std::max(limits_.effort, kLeastPassesEffort));
+    const std::int64_t pass_work = kPassWork * problem_.op_count;
     std::int64_t work_done = 0;
     std::size_t floor = 0;  // no lower rung is tried
     std::vector<std::uint8_t> tried(rungs_.size());
@@ -202,7 +203,7 @@ class Ladder {
         for (; top > floor && next.size() < kRungsAtOnce; top -= std::min(top, stride))
           if (std::exchange(tried[top - 1], std::uint8_t{1}) == 0) next.push_back(top - 1);
         if (stopped() || work_done > most_work) break;
-        const std::vector<RungPasses> passes = passes_at(next);
+        const std::vector<RungPasses> passes = passes_at(next, std::min(pass_work, most_work - work_done));
         for (std::size_t i = 0; i < next.size(); ++i) {
           add_all(passes[i].found);
           work_done += passes[i].ways.work;
@@ -220,12 +221,11 @@ class Ladder {
     }
   }
 
-  /// All at once: none needs what another found.
-  [[nodiscard]] std::vector<RungPasses> passes_at(const std::vector<std::size_t>& rungs) const {
+  /// All at once: none needs what another found. None takes more than `most_work`.
+  [[nodiscard]] std::vector<RungPasses> passes_at(const std::vector<std::size_t>& rungs, std::int64_t most_work) const {
     std::vector<RungPasses> passes(rungs.size());
     parallel_for_each(0, passes.size(), [&](std::size_t i) {
-      passes[i].ways =
-          try_common_ways(problem_, rungs_[rungs[i]].bytes, kPassWork * problem_.op_count, passes[i].found);
+      passes[i].ways = try_common_ways(problem_, rungs_[rungs[i]].bytes, most_work, passes[i].found);
     });
     return passes;
   }
