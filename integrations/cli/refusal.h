@@ -20,7 +20,8 @@ namespace tidemark::cli {
 /// `--format json` or `--format=json` stands in the arguments. Works where they could not be parsed, too.
 [[nodiscard]] bool asks_for_json(const std::vector<std::string>& arguments);
 
-/// The message with line breaks as blanks: one line on stderr whatever a file held.
+/// The message with line breaks as blanks and other control characters as `?`: one line on stderr whatever a file held
+/// or was called.
 [[nodiscard]] std::string one_line(std::string_view message);
 
 }  // namespace tidemark::cli

@@ -23,10 +23,19 @@ std::string place_of(std::string_view text, std::size_t byte) {
   return fmt::format("{}:{}", line, std::max<std::size_t>(column, 1));
 }
 
+/// A key as a step of a JSON pointer: `~` and `/` as RFC 6901 writes them, the rest as it may stand in a message.
+std::string pointer_step(std::string_view key) {
+  const std::string quoted = shown(key);
+  std::string step;
+  for (const char c : std::string_view(quoted).substr(1, quoted.size() - 2))
+    step += c == '~' ? "~0" : c == '/' ? "~1" : std::string(1, c);
+  return step;
+}
+
 /// Where in a document the parser is, and the first key that an object has twice.
 class KeyWatch final : public nlohmann::json_sax<nlohmann::json> {
  public:
-  [[nodiscard]] const std::string& repeated() const { return repeated_; }  ///< `/rows/3/args`; empty: none
+  [[nodiscard]] const std::string& repeated() const { return repeated_; }  ///< what is wrong, and where; empty: nothing
 
   bool null() override { return item(); }
   bool boolean(bool) override { return item(); }
@@ -44,7 +53,7 @@ class KeyWatch final : public nlohmann::json_sax<nlohmann::json> {
     Level& level = levels_.back();
     level.key = name;
     if (level.keys.insert(name).second) return true;
-    for (const Level& one : levels_) repeated_ += "/" + (one.is_list ? std::to_string(one.items) : one.key);
+    repeated_ = fmt::format("{}: has the member {} twice", pointer(), shown(name));
     return false;
   }
 
@@ -55,6 +64,16 @@ class KeyWatch final : public nlohmann::json_sax<nlohmann::json> {
     std::string key;
     std::set<std::string> keys;
   };
+  /// Of the innermost object. A line on a terminal holds no more than some levels.
+  [[nodiscard]] std::string pointer() const {
+    constexpr std::size_t kMostSteps = 16;
+    const std::size_t steps = levels_.size() - 1;
+    std::string pointer;
+    for (std::size_t i = 0; i < std::min(steps, kMostSteps); ++i)
+      pointer += "/" + (levels_[i].is_list ? std::to_string(levels_[i].items) : pointer_step(levels_[i].key));
+    if (steps > kMostSteps) pointer += "/...";
+    return pointer.empty() ? "/" : pointer;
+  }
   bool begin(Level level) {
     levels_.push_back(std::move(level));
     return true;
@@ -90,7 +109,7 @@ Result<nlohmann::json> parse_json(std::string_view text, std::string_view file_n
 Status refuse_repeated_keys(std::string_view text, std::string_view file_name) {
   KeyWatch watch;
   if (nlohmann::json::sax_parse(text, &watch) || watch.repeated().empty()) return {};
-  return bad_input(fmt::format("{}: {}: is given twice", file_name, watch.repeated()));
+  return bad_input(fmt::format("{}: {}", file_name, watch.repeated()));
 }
 
 void JsonNode::wrong(const std::string& message) const {
@@ -99,17 +118,17 @@ void JsonNode::wrong(const std::string& message) const {
 }
 
 JsonNode JsonNode::at(std::string_view key) const {
-  const std::string name(key);
+  const std::string step = pointer_step(key);
   if (!value_->is_object()) {
     wrong("must be an object with a member " + shown(key));
-    return {kNothing, *this, name};
+    return {kNothing, *this, step};
   }
-  const auto found = value_->find(name);
+  const auto found = value_->find(std::string(key));
   if (found == value_->end()) {
     wrong("has no member " + shown(key));
-    return {kNothing, *this, name};
+    return {kNothing, *this, step};
   }
-  return {*found, *this, name};
+  return {*found, *this, step};
 }
 
 bool JsonNode::has(std::string_view key) const {

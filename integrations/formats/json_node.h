@@ -55,15 +55,15 @@ class JsonNode {
 
   /// The value as it is, for what no reader here describes.
   [[nodiscard]] const nlohmann::json& json() const { return *value_; }
-  /// `/rows/3/args`; empty at the top.
+  /// `/rows/3/args`; empty at the top. Of a long key the beginning, control characters as `?`.
   [[nodiscard]] const std::string& pointer() const { return pointer_; }
 
   void wrong(const std::string& message) const;
   [[nodiscard]] bool clean() const { return mistake_->empty(); }
 
  private:
-  JsonNode(const nlohmann::json& value, const JsonNode& parent, std::string_view key)
-      : value_(&value), mistake_(parent.mistake_), pointer_(parent.pointer_ + "/" + std::string(key)) {}
+  JsonNode(const nlohmann::json& value, const JsonNode& parent, const std::string& step)
+      : value_(&value), mistake_(parent.mistake_), pointer_(parent.pointer_ + "/" + step) {}
 
   const nlohmann::json* value_;
   Mistake* mistake_;

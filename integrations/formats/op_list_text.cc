@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <optional>
@@ -104,13 +105,16 @@ class TextReader {
   }
 
   Status read_node(const std::vector<std::string_view>& words) {
-    if (words.size() < kGraphFields - 1) return bad_input("a line N has `N idx cost bytes backward name`");
     const auto next = static_cast<std::int64_t>(list_.ops.size());
     if (next >= nodes_) return bad_input(fmt::format("more than the {} nodes that line G states", nodes_));
+    if (next == 0) swaps_ = words.size() == kSwapFields;  // the first node tells for the file
+    if (words.size() != (swaps_ ? kSwapFields : kGraphFields))
+      return bad_input(
+          fmt::format("a node of a {} has {} columns, `N idx cost bytes backward name{}`; here are {}, and a "
+                      "name has no blanks",
+                      swaps_ ? ".swapgraph" : ".graph", swaps_ ? kSwapFields : kGraphFields,
+                      swaps_ ? " compute_J pagein_J pageout_J" : "", words.size()));
     if (const Result<std::int64_t> index = read_whole("idx", words[1], next, next); !index) return index.error();
-    const bool swaps = words.size() == kSwapFields && (swaps_ || next == 0);
-    if (next == 0) swaps_ = swaps;
-    if (swaps != swaps_) return bad_input("a node of a .swapgraph has three costs behind its name");
     if (!swaps_ && objective_ != StepObjective::cost)
       return bad_input("nodes have a cost without a unit; --objective time or energy needs a .swapgraph or JSON");
     return add_node(words);
@@ -125,14 +129,15 @@ class TextReader {
     if (!backward) return backward.error();
     Costs costs{.run = cost.value()};
     if (swaps_) {
+      constexpr std::array<std::string_view, 3> kNames = {"compute_J", "pagein_J", "pageout_J"};
       double* const joules[] = {&costs.run, &costs.page_in, &costs.page_out};
-      for (std::size_t i = 0; i < 3 && energy(); ++i) {
-        const Result<double> value = read_cost("a cost", words[6 + i]);
+      for (std::size_t i = 0; i < kNames.size(); ++i) {
+        const Result<double> value = read_cost(kNames[i], words[kGraphFields + i]);
         if (!value) return value.error();
-        *joules[i] = value.value();
+        if (energy()) *joules[i] = value.value();  // refused where it is none, whatever is asked for
       }
     }
-    std::string name = words.size() > 5 ? std::string(words[5]) : std::string(words[1]);
+    std::string name(words[5]);
     list_.storages.push_back({.name = name, .bytes = bytes.value(), .swappable = swaps_ && energy()});
     list_.ops.push_back({.name = std::move(name),
                          .phase = backward.value() != 0 ? OpList::Phase::backward : OpList::Phase::forward,

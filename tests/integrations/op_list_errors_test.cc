@@ -51,6 +51,47 @@ INSTANTIATE_TEST_SUITE_P(Kinds, OpListText,
 const std::string kNodes = "G 3 2\nN 0 1 10 0 a\nN 1 1 10 0 b\nN 2 1 10 1 c\n";
 const std::string kForward = "it must be src < dst: edges point forward";
 
+/// A file of two nodes with these many columns each.
+std::string columns(int first, int second) {
+  const auto node = [](int index, int count) {
+    std::string line = "N " + std::to_string(index) + " 1 10 0 a";
+    for (int i = 6; i < count; ++i) line += " 1";
+    return line.substr(0, count < 6 ? line.rfind(' ') : line.size()) + "\n";
+  };
+  return "G 2 0\n" + node(0, first) + node(1, second);
+}
+
+std::string wrong_columns(int line, int found, bool swaps) {
+  return std::to_string(line) + ": a node of a " +
+         (swaps ? ".swapgraph has 9 columns, `N idx cost bytes backward name compute_J pagein_J pageout_J`; here are "
+                : ".graph has 6 columns, `N idx cost bytes backward name`; here are ") +
+         std::to_string(found) + ", and a name has no blanks";
+}
+
+/// What would be without effect is refused: a name with blanks is not cut.
+INSTANTIATE_TEST_SUITE_P(Columns, OpListText,
+                         ::testing::Values(Case{"SixAsAGraph", columns(6, 6), ""},
+                                           Case{"NineAsASwapgraph", columns(9, 9), ""},
+                                           Case{"Five", columns(5, 6), wrong_columns(2, 5, false)},
+                                           Case{"Seven", columns(7, 6), wrong_columns(2, 7, false)},
+                                           Case{"Eight", columns(8, 8), wrong_columns(2, 8, false)},
+                                           Case{"Ten", columns(10, 10), wrong_columns(2, 10, false)},
+                                           Case{"FiveLater", columns(6, 5), wrong_columns(3, 5, false)},
+                                           Case{"SevenLater", columns(6, 7), wrong_columns(3, 7, false)},
+                                           Case{"NineInAGraph", columns(6, 9), wrong_columns(3, 9, false)},
+                                           Case{"SixInASwapgraph", columns(9, 6), wrong_columns(3, 6, true)},
+                                           Case{"TenInASwapgraph", columns(9, 10), wrong_columns(3, 10, true)},
+                                           Case{"NineWithABlankName", "G 1 0\nN 0 1 10 0 my name of three\n",
+                                                "2: compute_J is 'name'; it must be a number"}),
+                         name_of);
+
+/// Costs are read whatever is asked for: else a name with blanks would be cut where time is.
+TEST(OpListColumns, JoulesAreNumbersAlsoWhereTimeIsAsked) {
+  const Result<OpList> list = read_op_list("G 1 0\nN 0 1 10 0 my name of three\n", "f", StepObjective::time);
+  ASSERT_FALSE(list.ok());
+  EXPECT_TRUE(list.error().message.starts_with("f:2: compute_J is 'name'")) << list.error().message;
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Edges, OpListText,
     ::testing::Values(Case{"BeforeTheNodes", "G 2 1\nE 0 1\nN 0 1 10 0 a\nN 1 1 10 0 b\n",
@@ -65,6 +106,14 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"NumbersOutOfOrder", "G 1 0\nN 1 1 10 0 a\n", "2: idx is '1'; it must be 0"},
                       Case{"OtherVersion", R"({"tidemark_graph": 2})", " /tidemark_graph: must be 1"}),
     name_of);
+
+const std::string kLong(1000, 'k');
+
+std::string repeated(const std::string& text, int times) {
+  std::string all;
+  for (int i = 0; i < times; ++i) all += text;
+  return all;
+}
 
 INSTANTIATE_TEST_SUITE_P(
     Json, OpListText,
@@ -92,8 +141,18 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"UnknownAtTheTop", json(kBytes, kOp, R"("budget": 3, )"),
              " /: has an unknown member 'budget'; it knows tidemark_graph, name"},
         Case{"TwiceAtTheTop", json(kBytes, kOp, R"("cost_unit": "ns", "cost_unit": "joule", )"),
-             " /cost_unit: is given twice"},
-        Case{"TwiceInAnOp", kHead + "{" + kOp + "}, {" + kOp + R"(, "cost": 2}]})", " /ops/1/cost: is given twice"}),
+             " /: has the member 'cost_unit' twice"},
+        Case{"TwiceInAnOp", kHead + "{" + kOp + "}, {" + kOp + R"(, "cost": 2}]})",
+             " /ops/1: has the member 'cost' twice"},
+        Case{"EscapesTwice", R"({"\u001b[31m": 1, "\u001b[31m": 2})", " /: has the member '?[31m' twice"},
+        Case{"BelowEscapes", R"({"a\u001b[2J": {"b": 1, "b": 2}})", " /a?[2J: has the member 'b' twice"},
+        Case{"BelowSlashAndTilde", R"({"a/b~c": {"~/": 1, "~/": 2}})", " /a~1b~0c: has the member '~/' twice"},
+        Case{"LongTwice", "{\"" + kLong + "\": 1, \"" + kLong + "\": 2}",
+             " /: has the member '" + kLong.substr(0, 40) + "...' twice"},
+        Case{"BelowALong", "{\"" + kLong + R"(": [0, {"a": 1, "a": 2}]})",
+             " /" + kLong.substr(0, 40) + ".../1: has the member 'a' twice"},
+        Case{"FarBelow", R"({"k":)" + repeated("[", 99) + R"({"a": 1, "a": 2})" + repeated("]", 99) + "}",
+             " /k" + repeated("/0", 15) + "/...: has the member 'a' twice"}),
     name_of);
 
 }  // namespace
