@@ -5,6 +5,8 @@
 #include <chrono>
 #include <optional>
 #include <set>
+#include <utility>
+#include <vector>
 
 #include "integrations/cli/console.h"
 #include "integrations/cli/job_request.h"
@@ -33,6 +35,53 @@ Result<OpList> read_list(const GraphJob& job) {
   return read_op_list(text.value(), job.graph.string(), objective);
 }
 
+Status check_options(const GraphJob& job, const std::string& policy, bool has_budget) {
+  if (policy != "optimal" && policy != "greedy")
+    return bad_input(fmt::format("--policy {}: with --graph it is one of optimal, greedy", policy));
+  if (!has_budget && !job.frontier) return bad_input("--graph needs --budget SIZE or --frontier");
+  if (!has_budget && !job.schedule_out.empty()) return bad_input("--schedule-out needs --budget SIZE");
+  if (!has_budget && job.addresses) return bad_input("--addresses needs --budget SIZE");
+  return {};
+}
+
+/// What was asked for and no more. A bar is drawn meanwhile, and wiped.
+struct GraphAnswer {
+  std::optional<remat::StepPlan> plan;
+  std::vector<remat::FrontierPoint> frontier;
+  double seconds = 0;
+
+  [[nodiscard]] bool fits() const { return !plan || plan->fits(); }
+};
+
+GraphAnswer answer(const OpList& list, const GraphJob& job, remat::StepRule rule, std::optional<Bytes> budget_bytes,
+                   const Console& console) {
+  const auto begin = std::chrono::steady_clock::now();
+  Progress progress("planning", console.draws_progress());
+  remat::StepPlanner planner(
+      list, {.collective = job.group_recompute},
+      {.rule = rule, .effort = job.effort.value_or(1), .addresses = job.addresses, .on_progress = [&](double share) {
+         progress.update_share(share);
+       }});
+  GraphAnswer answer;
+  // First the frontier: of a budget that is proven too low the answer then names the lowest peak of the frontier, and
+  // one search, with one bar, is behind both. Asked the other way round a short look would come before the search.
+  if (job.frontier) answer.frontier = planner.frontier();
+  if (budget_bytes) answer.plan = planner.within(*budget_bytes);
+  answer.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return answer;
+}
+
+Status write_outputs(OutputSet& outputs, const GraphJob& job, bool fits, const Console& console) {
+  if (!fits) {
+    if (!job.schedule_out.empty())
+      console.note(fmt::format("{} is not written, since no schedule fits", job.schedule_out.string()));
+    return {};
+  }
+  if (Status status = outputs.write(); !status) return status;
+  for (const auto& path : outputs.paths()) console.note(fmt::format("wrote {}", path.string()));
+  return {};
+}
+
 }  // namespace
 
 void add_graph_options(CLI::App& app, GraphJob& job) {
@@ -57,49 +106,31 @@ void add_graph_options(CLI::App& app, GraphJob& job) {
 
 Result<ExitStatus> run_graph_job(const GraphJob& job, const std::string& policy, std::optional<Bytes> budget_bytes,
                                  Format format, Console& console) {
-  if (policy != "optimal" && policy != "greedy")
-    return bad_input(fmt::format("--policy {}: with --graph it is one of optimal, greedy", policy));
-  if (!budget_bytes && !job.frontier) return bad_input("--graph needs --budget SIZE or --frontier");
-  if (!budget_bytes && !job.schedule_out.empty()) return bad_input("--schedule-out needs --budget SIZE");
-  if (!budget_bytes && job.addresses) return bad_input("--addresses needs --budget SIZE");
-  remat::StepPlan plan;
+  if (Status status = check_options(job, policy, budget_bytes.has_value()); !status) return status.error();
+  GraphAnswer found;
   OutputSet outputs;
   Status status = outputs.add(job.schedule_out, {job.graph}, [&](std::ostream& stream) -> Status {
-    stream << schedule_text(plan.schedule);
+    stream << schedule_text(found.plan->schedule);
     return {};
   });
   if (!status) return status.error();
   const Result<OpList> list = read_list(job);
   if (!list) return list.error();
 
-  const auto begin = std::chrono::steady_clock::now();
-  const RecomputeRules rules{.collective = job.group_recompute};
-  std::optional<Progress> progress(std::in_place, "planning", console.draws_progress());
-  const remat::PlanLimits limits{.rule = policy == "greedy" ? remat::StepRule::greedy : remat::StepRule::optimal,
-                                 .effort = job.effort.value_or(1),
-                                 .addresses = job.addresses,
-                                 .on_progress = [&](double share) { progress->update_share(share); }};
-  StepPlanReport report{.file = job.graph.string(), .list = &list.value()};
-  remat::StepPlanner planner(list.value(), rules, limits);
-  if (budget_bytes) {
-    plan = planner.within(*budget_bytes);
-    if (!plan.replay.fault.empty()) return internal_fault(fmt::format("{}: {}", report.file, plan.replay.fault));
-    report.plan = &plan;
-  }
-  if (job.frontier) report.frontier = planner.frontier();
-  progress.reset();  // wiped before anything is printed
-  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  const remat::StepRule rule = policy == "greedy" ? remat::StepRule::greedy : remat::StepRule::optimal;
+  found = answer(list.value(), job, rule, budget_bytes, console);
+  if (found.plan && !found.plan->replay.fault.empty())
+    return internal_fault(fmt::format("{}: {}", job.graph.string(), found.plan->replay.fault));
 
-  const bool fits = !budget_bytes || plan.fits();
-  if (fits) {
-    if (status = outputs.write(); !status) return status.error();
-    for (const auto& path : outputs.paths()) console.note(fmt::format("wrote {}", path.string()));
-  } else if (!job.schedule_out.empty()) {
-    console.note(fmt::format("{} is not written, since no schedule fits", job.schedule_out.string()));
-  }
+  if (status = write_outputs(outputs, job, found.fits(), console); !status) return status.error();
+  const StepPlanReport report{.file = job.graph.string(),
+                              .list = &list.value(),
+                              .plan = found.plan ? &*found.plan : nullptr,
+                              .frontier = std::move(found.frontier),
+                              .seconds = found.seconds};
   status = console.print(format == Format::json ? step_plan_json(report) : step_plan_text(report));
   if (!status) return status.error();
-  return fits ? ExitStatus::done : ExitStatus::answer_is_no;
+  return found.fits() ? ExitStatus::done : ExitStatus::answer_is_no;
 }
 
 }  // namespace tidemark::cli

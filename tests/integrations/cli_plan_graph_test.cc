@@ -227,5 +227,50 @@ TEST(PlanGraph, FrontiersFallAndEndAtKeepingAll) {
   EXPECT_NE(text.out.find("3 B"), std::string::npos) << text.out;
 }
 
+/// `layers` there and back over sizes that differ, each forward output read by the next two: more than is solved
+/// exactly.
+std::string ladder(int layers) {
+  const int nodes = 2 * layers;
+  std::string text, edges;
+  int edge_count = 0;
+  const auto edge = [&](int from, int to) {
+    edges += "E " + std::to_string(from) + " " + std::to_string(to) + "\n";
+    ++edge_count;
+  };
+  for (int v = 0; v < nodes; ++v) {
+    const int layer = v < layers ? v : nodes - 1 - v;
+    text += "N " + std::to_string(v) + " " + std::to_string(1 + layer * 7 % 11) + " " +
+            std::to_string(10 + layer * 37 % 50) + (v < layers ? " 0 f" : " 1 b") + std::to_string(layer) + "\n";
+    if (v > 0) edge(v - 1, v);
+    if (v > 1 && v < layers) edge(v - 2, v);
+    if (v > layers) edge(layer, v);
+  }
+  return "G " + std::to_string(nodes) + " " + std::to_string(edge_count) + "\n" + text + edges;
+}
+
+/// With the frontier a budget has the answer it has without, but that of one too low the whole search knows more.
+TEST(PlanGraph, FrontiersAgreeWithTheAnswerBesideThem) {
+  const Workplace place;
+  place.write("ladder.graph", ladder(60));
+  const auto planned = [&](const std::string& budget, int status, bool frontier) {
+    std::vector<std::string> arguments{"--graph", "ladder.graph", "--budget", budget, "--effort", "0.02"};
+    if (frontier) arguments.emplace_back("--frontier");
+    Json json = json_of(place, arguments, status);
+    json.erase("seconds");
+    return json;
+  };
+  const Json too_low = planned("40B", 1, true), points = too_low["frontier"];
+  EXPECT_EQ(too_low["proven"], true);
+  EXPECT_EQ(too_low["smallest_known_peak_bytes"], points.front()["peak_bytes"]);
+  EXPECT_LE(too_low["smallest_known_peak_bytes"], planned("40B", 1, false)["smallest_known_peak_bytes"]);
+  const Json& point = points[points.size() / 2];
+  const std::string budget = std::to_string(point["peak_bytes"].get<std::int64_t>()) + "B";
+  Json with = planned(budget, 0, true);
+  EXPECT_EQ(with["added_cost"], point["added_cost"]);
+  EXPECT_EQ(with["frontier"], points);
+  with.erase("frontier");
+  EXPECT_EQ(with, planned(budget, 0, false));
+}
+
 }  // namespace
 }  // namespace tidemark::testing
