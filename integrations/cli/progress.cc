@@ -26,7 +26,8 @@ std::string progress_line(const std::string& label, int done, int total) {
   return fmt::format("{} [{:#<{}}{:.<{}}] {}/{}", label, "", filled, "", kWidth - filled, done, total);
 }
 
-Progress::Progress(std::string label, bool drawn) : label_(std::move(label)), drawn_(drawn) {}
+Progress::Progress(std::string label, bool drawn, Now now)
+    : label_(std::move(label)), drawn_(drawn), now_(std::move(now)) {}
 
 Progress::~Progress() {
   if (visible_) write(kWipe);
@@ -35,7 +36,7 @@ Progress::~Progress() {
 void Progress::update(int done, int total) {
   if (!drawn_ || total < 1) return;
   const std::lock_guard lock(mutex_);
-  if (Clock::now() - begin_ < kPatience) return;
+  if (now_() - begin_ < kPatience) return;
   visible_ = true;
   write(std::string(kWipe) + progress_line(label_, done, total));
 }

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <mutex>
 #include <string>
 
@@ -10,8 +11,11 @@ namespace tidemark::cli {
 
 class Progress {
  public:
-  /// `drawn` false: never prints anything.
-  Progress(std::string label, bool drawn);
+  using Clock = std::chrono::steady_clock;
+  using Now = std::function<Clock::time_point()>;
+
+  /// `drawn` false: never prints anything. `now` is asked once for the beginning and at each update, by any thread.
+  Progress(std::string label, bool drawn, Now now = Clock::now);
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
@@ -22,11 +26,11 @@ class Progress {
   void update_share(double share);
 
  private:
-  using Clock = std::chrono::steady_clock;
   std::string label_;
   bool drawn_;
   bool visible_ = false;
-  Clock::time_point begin_ = Clock::now();
+  Now now_;
+  Clock::time_point begin_ = now_();
   std::atomic<int> percent_{0};  ///< the highest of update_share
   std::mutex mutex_;             ///< guards visible_ and the stream
 };

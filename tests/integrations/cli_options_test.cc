@@ -5,7 +5,6 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <thread>
 
 #include "integrations/cli/options.h"
 #include "integrations/cli/progress.h"
@@ -55,6 +54,9 @@ TEST(Refusals, AreOneLineAndOneObject) {
   EXPECT_FALSE(asks_for_json({"run", "json", "--format"}));
   EXPECT_FALSE(asks_for_json({"run", "--format", "text", "json"}));
   EXPECT_EQ(one_line("a\nb\r"), "a b ");
+  EXPECT_EQ(one_line("\x1b[31m\t\x7f \xc2\x9b"
+                     "2J \xc2\xa0\xc3\xa9\xc2"),
+            "?[31m?? ?2J \xc2\xa0\xc3\xa9\xc2");
   const auto json = nlohmann::json::parse(refusal_json(infeasible("no \"room\"\n\xff")));
   EXPECT_EQ(json["verdict"], "REFUSED");
   EXPECT_EQ(json["exit_status"], 1);
@@ -102,9 +104,12 @@ TEST(Progress, SharesAreDrawnWhereTheyGrowAndOnATerminalOnly) {
   for (const bool drawn : {false, true}) {
     ::testing::internal::CaptureStderr();
     {
-      Progress progress("planning", drawn);
-      progress.update_share(0.1);  // work that is over within a second has no bar
-      std::this_thread::sleep_for(std::chrono::milliseconds(1100));
+      Progress::Clock::time_point now{};
+      Progress progress("planning", drawn, [&] { return now; });
+      progress.update_share(0.1);
+      now += std::chrono::milliseconds(999);
+      progress.update_share(0.2);  // work that is over within a second has no bar
+      now += std::chrono::milliseconds(1);
       for (const double share : {0.25, 0.254, 0.2, -1.0, 7.0, 1.0}) progress.update_share(share);
     }
     const std::string text = ::testing::internal::GetCapturedStderr();
