@@ -40,4 +40,8 @@ void Console::note(std::string_view line) const {
   spdlog::info("{}", line);
 }
 
+void complain(std::string_view text) noexcept {
+  if (std::fwrite(text.data(), 1, text.size(), stderr) == text.size()) std::fflush(stderr);
+}
+
 }  // namespace tidemark::cli

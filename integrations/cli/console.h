@@ -30,4 +30,7 @@ class Console {
   bool quiet_ = false;
 };
 
+/// To stderr if it can be written; if not, the exit status has to do. Any thread, also while the process ends.
+void complain(std::string_view text) noexcept;
+
 }  // namespace tidemark::cli

@@ -6,18 +6,14 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
-#include <cstdio>
-#include <cstdlib>
-#include <exception>
 #include <memory>
-#include <new>
 #include <string>
 #include <vector>
 
 #include "integrations/cli/console.h"
 #include "integrations/cli/help_text.h"
+#include "integrations/cli/last_exception.h"
 #include "integrations/cli/options.h"
 #include "integrations/cli/refusal.h"
 #include "integrations/cli/verb.h"
@@ -27,11 +23,6 @@
 
 namespace tidemark::cli {
 namespace {
-
-/// To stderr if it can be written; if not, the exit status has to do.
-void complain(std::string_view text) noexcept {
-  if (std::fwrite(text.data(), 1, text.size(), stderr) == text.size()) std::fflush(stderr);
-}
 
 /// A stream that the caller closed must not become the first file that is opened. Reads and writes still fail.
 void occupy_closed_streams() {
@@ -145,63 +136,6 @@ ExitStatus run(std::vector<std::string> arguments) {
                 asked);
 }
 
-/// An exception nobody was to throw. Memory may be short: nothing here may throw on.
-void complain_of_fault(const std::vector<std::string>& arguments, const char* what) noexcept {
-  complain("tidemark: fault: ");
-  complain(what);
-  complain("\n");
-  try {
-    if (asks_for_json(arguments)) (void)Console().print(refusal_json(internal_fault(what))).ok();
-  } catch (...) {
-  }
-}
-
-/// The input was too large for this machine, or for the limit it was run under.
-ExitStatus complain_of_memory(const std::vector<std::string>& arguments) noexcept {
-  constexpr const char* kWhat = "not enough memory on this machine for this input, or a limit on memory is too low";
-  complain("tidemark: ");
-  complain(kWhat);
-  complain("\n");
-  try {
-    if (asks_for_json(arguments)) (void)Console().print(refusal_json(bad_input(kWhat))).ok();
-  } catch (...) {
-  }
-  return ExitStatus::bad_input;
-}
-
-/// For the words about memory that is short.
-constexpr std::size_t kReserveBytes = 64 << 10;
-std::unique_ptr<char[]> reserve;
-
-/// What is in flight, told. REQUIRES: called in a handler, or by std::terminate.
-ExitStatus complain_of_exception(const std::vector<std::string>& arguments) noexcept {
-  reserve.reset();
-  try {
-    if (const std::exception_ptr thrown = std::current_exception()) std::rethrow_exception(thrown);
-  } catch (const std::bad_alloc&) {
-    return complain_of_memory(arguments);
-  } catch (const std::exception& error) {
-    complain_of_fault(arguments, error.what());
-    return ExitStatus::fault;
-  } catch (...) {
-  }
-  complain_of_fault(arguments, "of unknown kind");
-  return ExitStatus::fault;
-}
-
-const std::vector<std::string>* given_arguments = nullptr;  // for a handler that is given none
-
-/// Where an exception may not go on: destructors of large JSON documents allocate. One line and a status as well.
-[[noreturn]] void end_on_terminate() noexcept {
-  static std::atomic<bool> ending{false};
-  static thread_local bool here = false;
-  if (here) std::_Exit(static_cast<int>(ExitStatus::bad_input));  // not even enough to say so
-  here = true;
-  while (ending.exchange(true)) ::pause();  // another thread is saying it
-  remove_temporaries();
-  std::_Exit(static_cast<int>(complain_of_exception(*given_arguments)));
-}
-
 }  // namespace
 }  // namespace tidemark::cli
 
@@ -210,12 +144,10 @@ int main(int argc, char** argv) {
   cli::occupy_closed_streams();
   tidemark::remove_temporaries_on_signals();
   const std::vector<std::string> arguments(argv + 1, argv + argc);
-  cli::given_arguments = &arguments;
-  cli::reserve = std::make_unique<char[]>(cli::kReserveBytes);
-  std::set_terminate(cli::end_on_terminate);
+  cli::expect_last_exception(cli::asks_for_json(arguments));
   try {
     return static_cast<int>(cli::run(arguments));
   } catch (...) {
-    return static_cast<int>(cli::complain_of_exception(arguments));
+    cli::end_on_exception();
   }
 }
