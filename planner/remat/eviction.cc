@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "planner/remat/list_length.h"
 #include "planner/remat/random.h"
 #include "planner/remat/rerun.h"
 
@@ -18,9 +19,9 @@ constexpr double kAlmost = 0.95;         // of the best score does as well
 constexpr std::int32_t kRefreshes = 32;  // of the index, over the list
 constexpr int kMostMissing = 64;         // runs looked at for what a storage costs to bring back
 constexpr int kMostMissingOfMany = 300;  // of long lists, which run full where they see no way
-constexpr std::int32_t kManyOps = 5000;
 constexpr int kMostDepth = 16;
-constexpr std::int64_t kRunWork = 20;  // besides the storages looked at
+constexpr std::int64_t kRunWork = 20;        // besides the storages looked at
+constexpr std::int64_t kTakeBackWork = 100;  // per op, at most
 
 std::size_t at(std::int32_t i) {
   return static_cast<std::size_t>(i);
@@ -58,18 +59,26 @@ class Pass {
   bool run(std::int64_t most_work) {
     for (now_ = 0; now_ < p_.op_count; ++now_) {
       if (work_ > most_work) return false;
-      if (p_.has_windows()) move_pages();
       const std::vector<std::int32_t> again = missing_for(now_);
       for (const std::int32_t r : p_.reads[now_]) ++pending_[at(r)];
       for (const std::int32_t v : again)
         for (const std::int32_t r : p_.reads[v]) ++pending_[at(r)];
+      if (p_.has_windows()) move_pages();  // what is read now is pending by then, and stays
       for (const std::int32_t v : again) run_op(v);
       run_op(now_);
     }
     return true;
   }
 
-  [[nodiscard]] Solution solution() const { return without_useless(p_, {.reruns = keys_, .swaps = swaps_}); }
+  [[nodiscard]] Solution solution() {
+    return without_useless(p_, {.reruns = keys_, .swaps = swaps_}, budget_, [&](State& state) {
+      // Of a list without pages that is not long, local search finds it by itself, and more in the same time.
+      if (swaps_.empty() && p_.op_count <= kLongOps) return;
+      const std::int64_t before = state.profile().work();
+      take_back_idle(state, kTakeBackWork * p_.op_count);
+      work_ += state.profile().work() - before;
+    });
+  }
   [[nodiscard]] std::int64_t work() const { return work_; }
 
  private:
@@ -220,7 +229,7 @@ class Pass {
 
   void make_room(Bytes more) {
     while (memory_ + more > budget_) {
-      const std::int32_t best = p_.op_count > kMostSampledOps ? best_of_index() : best_of_samples();
+      const std::int32_t best = p_.op_count > kLongOps ? best_of_index() : best_of_samples();
       if (best < 0) return;
       const std::int32_t when = need(best);
       leave(best);
@@ -428,10 +437,10 @@ class Pass {
 std::optional<Solution> evict_on_the_way(const Problem& problem, Bytes budget, const EvictionWay& way,
                                          std::int64_t most_work, std::int64_t& work) {
   Pass pass(problem, budget, way);
-  const bool ended = pass.run(most_work);
+  std::optional<Solution> solution;
+  if (pass.run(most_work)) solution = pass.solution();
   work += pass.work();
-  if (!ended) return std::nullopt;
-  return pass.solution();
+  return solution;
 }
 
 }  // namespace tidemark::remat

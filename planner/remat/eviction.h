@@ -1,7 +1,10 @@
 #pragma once
 // Whole schedules to set out from, made on the way: one pass through the list with only the budget to live in. Where
 // there is no room, the storage goes that frees most bytes for longest at the least cost, knowing all uses to come;
-// what is needed and not there runs again just before. Unlike cuts (seeds.h) it asks for no shape of the step.
+// what is needed and not there runs again just before, or is paged in: where
+// pages take time, only what is copied out by then leaves so, and copying in begins early enough. Long lists see all
+// that is in memory at every eviction, by an index; others a sample of it. Unlike cuts (seeds.h) it asks for no shape
+// of the step.
 
 #include <cstdint>
 #include <optional>
@@ -10,9 +13,6 @@
 #include "planner/remat/state.h"
 
 namespace tidemark::remat {
-
-/// Longer lists see all that is in memory at every eviction, by an index; up to that a sample of it.
-constexpr std::int32_t kMostSampledOps = 600;
 
 struct EvictionWay {
   double hold = 1;      ///< how much what must stay for a rerun takes off what leaves for it; >= 0

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <span>
 
+#include "planner/remat/list_length.h"
 #include "planner/remat/rerun.h"
 
 namespace tidemark::remat {
@@ -12,11 +13,10 @@ namespace {
 constexpr std::int64_t kRoundWork = 300;  // of a round, besides what profiles count
 constexpr std::int64_t kLookWork = 10;    // of an input looked at
 
-constexpr int kSamples = 24;           // storages looked at for a candidate
-constexpr int kCandidates = 18;        // of which that many are tried, ...
-constexpr int kFewCandidates = 5;      // ... fewer where pages make repairs short, and where any repair will do
-constexpr int kMostRepairs = 400;      // per round
-constexpr std::int32_t kFewOps = 100;  // which are searched from hot several times
+constexpr int kSamples = 24;       // storages looked at for a candidate
+constexpr int kCandidates = 18;    // of which that many are tried, ...
+constexpr int kFewCandidates = 5;  // ... fewer where pages make repairs short, and where any repair will do
+constexpr int kMostRepairs = 400;  // per round
 
 std::size_t at(std::int32_t i) {
   return static_cast<std::size_t>(i);
@@ -123,7 +123,8 @@ Key Improver::rerun_for(std::int32_t storage, Key position, Key until) {
   return v < stage && p.may_rerun(v, stage) && position < key && key < until ? key : 0;
 }
 
-/// Nothing can be paged in for a pin: a second run of some op that reads it, before the pin, can bring it. 0: none.
+/// Nothing can be paged in for what must be there at the end: a second run of some op that reads it can bring it. 0:
+/// none.
 Key Improver::carrier_for(std::int32_t storage, Key position, Key until) {
   const Problem& p = state_.problem();
   const std::vector<Key>& uses = p.uses[at(storage)];
@@ -132,7 +133,7 @@ Key Improver::carrier_for(std::int32_t storage, Key position, Key until) {
   const std::int32_t stage = stage_of(until);
   if (v >= stage || !p.may_rerun(v, stage) || !std::ranges::binary_search(p.reads[v], storage)) return 0;
   const Key key = key_of(stage, v);
-  return position < key && key < until ? key : 0;
+  return position < key && key < until && key > p.hold_until[at(storage)] ? key : 0;
 }
 
 bool Improver::apply(const Candidate& candidate, const Way& way) {

@@ -23,6 +23,9 @@ class Archive {
   [[nodiscard]] bool wants(Bytes peak, std::int64_t cost) const;
   void add(Solution solution);
   /// The cheapest that fits, of the base too; nullptr: none does.
+  void add_all(const Archive& other) {
+    for (const Solution& solution : other.all()) add(solution);
+  }
   [[nodiscard]] const Solution* best_within(Bytes budget) const;
   /// Without those of the base.
   [[nodiscard]] const std::vector<Solution>& all() const { return solutions_; }

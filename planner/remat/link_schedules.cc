@@ -11,6 +11,7 @@
 #include "planner/decision/load_tree.h"
 #include "planner/parallel.h"
 #include "planner/remat/copy_times.h"
+#include "planner/remat/list_length.h"
 #include "planner/remat/parted_progress.h"
 #include "planner/remat/state.h"
 
@@ -34,15 +35,14 @@ constexpr View kViews[] = {{.stretch = 0, .price = 1},
 constexpr View kViewsOfRule[] = {kViews[0], kViews[2]};  // a rule that is there for its speed has two, of long lists
 
 std::span<const View> views_for(std::int32_t ops, StepRule rule) {
-  if (rule == StepRule::greedy && ops > kMostOpsInFull) return kViewsOfRule;
+  if (rule == StepRule::greedy && ops > kLongOps) return kViewsOfRule;
   return kViews;
 }
 
 /// Of a search without a link. Few ops are looked at so thoroughly each time that a part of it does; of many, time is
 /// short.
 double effort_of_view(std::int32_t ops) {
-  constexpr std::int32_t kFewOps = 100;
-  return ops <= kFewOps ? 0.1 : ops <= kMostOpsInFull ? 0.4 : 0.25;
+  return ops <= kFewOps ? 0.1 : ops <= kLongOps ? 0.4 : 0.25;
 }
 
 /// Room above a schedule's own peak that its pages are timed in as well.

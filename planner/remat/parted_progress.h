@@ -10,7 +10,8 @@
 
 namespace tidemark::remat {
 
-/// Parts count alike. From any thread; `report` is called by one at a time, never with less than before.
+/// Parts count alike. REQUIRES: at least one. From any thread; `report` is called by one at a time, never with less
+/// than before.
 class PartedProgress {
  public:
   PartedProgress(std::function<void(double share)> report, std::size_t parts)

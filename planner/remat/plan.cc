@@ -100,7 +100,7 @@ class StepPlanner::Known {
             .effort = limits_.effort,
             .first_look = first_look,
             .should_stop = limits_.should_stop,
-            .on_progress = limits_.on_progress};
+            .on_progress = first_look ? nullptr : limits_.on_progress};
   }
 
   const std::vector<LinkSchedule>& link_schedules() {

@@ -24,7 +24,8 @@ struct PlanLimits {
   bool prove_small = true;            ///< small lists are solved exactly
   bool addresses = false;             ///< what fits has addresses within the budget, not only bytes
   std::function<bool()> should_stop;  ///< asked now and then, by several threads; the answer is what was found so far
-  /// Share of the work done, in [0, 1], never less than before; may be called by several threads.
+  /// Share of the search done, in [0, 1], never less than before; called by several threads, one at a time. Proofs, and
+  /// the first look that is enough where no schedule fits, tell nothing.
   std::function<void(double share)> on_progress;
 };
 

@@ -64,19 +64,47 @@ bool rerun_with_inputs(State& state, Key key, ChooseInput&& choose_input, DropsL
   return true;
 }
 
-/// That schedule but for reruns that serve nothing. Runs and pages may come in any order, runs more than once.
-inline Solution without_useless(const Problem& problem, Solution solution) {
+/// Takes back pages and runs without which no run is further above the budget, the last first, while there is work left
+/// for it (entries of the profile looked at).
+inline void take_back_idle(State& state, std::int64_t most_work) {
+  const std::int64_t end = state.profile().work() + most_work;
+  Bytes overflow = state.profile().overflow();
+  const auto try_without = [&](auto&& erase) {
+    if (state.profile().work() > end) return;
+    state.mark();
+    const std::int64_t cost = state.added_cost();
+    erase();
+    if (state.profile().overflow() > overflow || state.added_cost() > cost) state.roll_back();
+    overflow = state.profile().overflow();
+  };
+  const std::vector<Swap> swaps = state.swaps();
+  for (auto swap = swaps.rbegin(); swap != swaps.rend(); ++swap) try_without([&] { state.erase_swap(*swap); });
+  const std::vector<Key> reruns = state.reruns();
+  for (auto key = reruns.rbegin(); key != reruns.rend(); ++key)
+    if (state.runs_at(*key)) try_without([&] { erase_with_idle(state, *key); });
+  state.mark();
+}
+
+/// That schedule but for second runs that serve nothing. Runs and pages may come in any order, runs more than once.
+/// `also(state)` may change it further.
+template <class Also>
+Solution without_useless(const Problem& problem, Solution solution, Bytes budget, Also&& also) {
   std::vector<Key>& keys = solution.reruns;
   std::ranges::sort(keys);
   const auto again = std::ranges::unique(keys);
   keys.erase(again.begin(), again.end());
   std::ranges::sort(solution.swaps, {}, [](const Swap& swap) { return std::pair(swap.storage, swap.use); });
-  constexpr Bytes kNoBudget = std::numeric_limits<Bytes>::max() / 4;  // nothing above it to keep count of
-  State state(problem, kNoBudget);
+  State state(problem, budget);
   state.load(solution);
   for (auto key = keys.rbegin(); key != keys.rend(); ++key)
     if (state.runs_at(*key) && state.is_useless(*key)) erase_with_idle(state, *key);
+  also(state);
   return state.solution();
+}
+
+inline Solution without_useless(const Problem& problem, Solution solution) {
+  constexpr Bytes kNoBudget = std::numeric_limits<Bytes>::max() / 4;  // nothing above it to keep count of
+  return without_useless(problem, std::move(solution), kNoBudget, [](State&) {});
 }
 
 }  // namespace tidemark::remat

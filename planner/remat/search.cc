@@ -16,6 +16,7 @@
 #include "planner/remat/gap_pricer.h"
 #include "planner/remat/gaps.h"
 #include "planner/remat/greedy.h"
+#include "planner/remat/list_length.h"
 #include "planner/remat/parted_progress.h"
 #include "planner/remat/seeds.h"
 #include "planner/remat/state.h"
@@ -24,17 +25,15 @@
 namespace tidemark::remat {
 namespace {
 
-constexpr int kRungs = 40;               // on each of two scales
-constexpr std::int32_t kManyOps = 5000;  // where every rung takes seconds
+constexpr int kRungs = 40;  // on each of two scales
 constexpr int kFewRungs = 5;
 constexpr int kLooseRungsOfPasses = 50;
-constexpr std::int32_t kFewOps = 100;  // where work is cheap
 constexpr unsigned kRounds = 6;
 constexpr double kWayDown = 0.2;              // of the work, where rounds follow
 constexpr double kDecisionWork = 20e3;        // in the first round, per decision of a schedule; then twice as much ...
 constexpr double kFirstHeat = 0.03;           // ... and as hot, up to the usual
-constexpr double kRoundWork = 1200e6;         // of all rungs: entries of profiles looked at, 5 to 20 ns each ...
-constexpr double kRoundWorkOfLong = 500e6;    // ... and beyond kMostOpsInFull: a thousand ops in half a minute
+constexpr double kRoundWork = 1200e6;         // of all rungs: entries of profiles looked at ...
+constexpr double kRoundWorkOfLong = 500e6;    // ... and of long lists
 constexpr std::int64_t kLeastTaskWork = 300;  // per op, of a rung in a round
 constexpr double kLeastDecisions = 10;
 constexpr double kRepairWork = 60e6;                           // at most, per rung on the way down
@@ -112,14 +111,14 @@ class Ladder {
         progress_(limits.on_progress, 1),
         tell_(progress_.part(0)),
         only_passes_(problem.op_count > kManyOps),
-        round_work_(problem.op_count > kMostOpsInFull ? kRoundWorkOfLong : kRoundWork),
+        round_work_(problem.op_count > kLongOps ? kRoundWorkOfLong : kRoundWork),
         state_(problem, 0),
         archive_(known) {
     const Bytes least = least_peak(problem).bytes;
     const Bytes most = state_.profile().peak();
     const auto low = static_cast<double>(std::max<Bytes>(least, 1)), high = static_cast<double>(most);
     std::vector<Bytes> scale{most};
-    const int tight = problem.op_count > kManyOps ? kFewRungs : kRungs;
+    const int tight = only_passes_ ? kFewRungs : kRungs;
     const int loose = only_passes_ ? kLooseRungsOfPasses : tight;
     for (int i = 0; i < tight; ++i)
       scale.push_back(static_cast<Bytes>(low * std::pow(high / low, static_cast<double>(i) / tight)));
@@ -162,7 +161,7 @@ class Ladder {
   void descend() {
     Improver improver(state_, archive_, kSeed);
     std::optional<CoreChoices> core;
-    if (problem_.op_count <= kMostOpsInFull) core.emplace(problem_);
+    if (problem_.op_count <= kLongOps) core.emplace(problem_);
     bool passes = true;
     std::vector<RungPasses> ahead;  // the next rung's last
     for (std::size_t i = rungs_.size(); i-- > 0 && !stopped();) {
@@ -177,16 +176,23 @@ class Ladder {
           ahead = passes_at(next, kPassWork * problem_.op_count);
           std::ranges::reverse(ahead);
         }
-        add_all(ahead.back().found);
+        archive_.add_all(ahead.back().found);
         passes = ahead.back().ways.close;
         ahead.pop_back();
       }
-      const bool repaired = improver.repair(work(kRepairWork));
-      const Solution* known = archive_.best_within(budget);
-      if (!repaired && known == nullptr) return;
-      if (known != nullptr && (!repaired || known->added_cost < state_.added_cost())) state_.load(Solution(*known));
-      improver.improve(work(kPolishWork), 1, limits_.should_stop);
+      static_cast<void>(improver.repair(work(kRepairWork)));  // what fits is in the archive then
+      if (!polish(improver, budget)) return;
     }
+  }
+
+  /// Goes on from the best known. False: nothing fits.
+  bool polish(Improver& improver, Bytes budget) {
+    const Solution* known = archive_.best_within(budget);
+    if (known == nullptr) return false;
+    state_.set_budget(budget);
+    if (state_.profile().overflow() > 0 || known->added_cost < state_.added_cost()) state_.load(Solution(*known));
+    improver.improve(work(kPolishWork), 1, limits_.should_stop);
+    return true;
   }
 
   /// A long list: first a few rungs, then those between, as far down as passes reach and as long as there is work left
@@ -205,20 +211,15 @@ class Ladder {
         if (stopped() || work_done > most_work) break;
         const std::vector<RungPasses> passes = passes_at(next, std::min(pass_work, most_work - work_done));
         for (std::size_t i = 0; i < next.size(); ++i) {
-          add_all(passes[i].found);
+          archive_.add_all(passes[i].found);
           work_done += passes[i].ways.work;
           if (!passes[i].ways.close) floor = std::max(floor, next[i] + 1);
         }
         tell_way_down(std::min(1.0, static_cast<double>(work_done) / static_cast<double>(most_work)));
       }
     Improver improver(state_, archive_, kSeed);
-    for (std::size_t i = rungs_.size(); i-- > floor && !stopped();) {
-      const Solution* known = archive_.best_within(rungs_[i].bytes);
-      if (known == nullptr) return;
-      state_.set_budget(rungs_[i].bytes);
-      state_.load(Solution(*known));
-      improver.improve(work(kPolishWork), 1, limits_.should_stop);
-    }
+    for (std::size_t i = rungs_.size(); i-- > floor && !stopped();)
+      if (!polish(improver, rungs_[i].bytes)) return;
   }
 
   /// All at once: none needs what another found. None takes more than `most_work`.
@@ -228,10 +229,6 @@ class Ladder {
       passes[i].ways = try_common_ways(problem_, rungs_[rungs[i]].bytes, most_work, passes[i].found);
     });
     return passes;
-  }
-
-  void add_all(const Archive& found) {
-    for (const Solution& solution : found.all()) archive_.add(solution);
   }
 
   [[nodiscard]] std::int64_t cost_at(Bytes budget) const {
@@ -280,9 +277,10 @@ class Ladder {
       sum += units;
     }
     const auto least = static_cast<double>(kLeastTaskWork * problem_.op_count) / limits_.effort;
-    const auto stride = static_cast<std::size_t>(
+    auto stride = static_cast<std::size_t>(
         std::ceil(least * static_cast<double>(tasks.size()) / std::max(1.0, std::min(sum, round_work_))));
-    if (stride > 1) {  // too little work for all: some do more, others next time
+    if (stride > 1 && tasks.size() > 1) {  // too little work for all: some do more, others next time
+      stride = std::min(stride, tasks.size());
       std::vector<Task> some;
       sum = 0;
       for (std::size_t i = round % stride; i < tasks.size(); i += stride) {
@@ -304,7 +302,7 @@ class Ladder {
       const double share = static_cast<double>(++done) / static_cast<double>(tasks.size());
       tell(kWayDown + (1 - kWayDown) * (round + share) / kRounds);
     });
-    for (const Task& task : tasks) add_all(task.found);
+    for (const Task& task : tasks) archive_.add_all(task.found);
     for (Task& task : tasks) {
       Rung& rung = rungs_[task.rung];
       rung.idle = gained(task.cost_before, cost_at(task.budget)) ? 0 : rung.idle + 1;
@@ -341,10 +339,10 @@ class Ladder {
     const Solution* start = archive_.best_within(task.budget);
     if (start != nullptr && start->added_cost == 0) return;
     State state(problem_, task.budget);
-    const bool anew = task.anew || start == nullptr;
-    state.load(Solution(!anew ? *start : task.anew ? archive_.all().back() : archive_.all().front()));
+    state.load(Solution(task.anew ? archive_.all().back() : start == nullptr ? archive_.all().front() : *start));
     Improver improver(state, task.found, task.seed);
-    if (!anew || improver.repair(work(task.units))) improver.improve(work(task.units), task.heat, limits_.should_stop);
+    if (state.profile().overflow() == 0 || improver.repair(work(task.units)))
+      improver.improve(work(task.units), task.heat, limits_.should_stop);
     const auto cost = [&] {
       const Solution* best = task.found.best_within(task.budget);
       return best == nullptr ? -1 : best->added_cost;
@@ -381,10 +379,14 @@ std::vector<Problem> one_way_only(const Problem& problem) {
 }  // namespace
 
 Archive find_schedules(const Problem& problem, const SearchLimits& limits) {
-  if (limits.rule == StepRule::greedy) return greedy_schedules(problem);
+  if (limits.rule == StepRule::greedy) {
+    Archive found = greedy_schedules(problem);
+    if (limits.on_progress) limits.on_progress(1);
+    return found;
+  }
   const std::vector<Problem> alone = one_way_only(problem);
   SearchLimits each = limits;
-  if (problem.op_count > kMostOpsInFull) each.effort /= static_cast<double>(alone.size() + 1);
+  if (problem.op_count > kLongOps) each.effort /= static_cast<double>(alone.size() + 1);
   PartedProgress progress(limits.on_progress, alone.size() + 1);
   const auto search = [&](const Problem& some, std::size_t part, const Archive& known) {
     SearchLimits limits_of_part = each;
@@ -394,8 +396,7 @@ Archive find_schedules(const Problem& problem, const SearchLimits& limits) {
   std::vector<Archive> found(alone.size());
   parallel_for_each(0, alone.size(), [&](std::size_t i) { found[i] = search(alone[i], i, {}); });
   Archive known;
-  for (const Archive& archive : found)
-    for (const Solution& solution : archive.all()) known.add(solution);
+  for (const Archive& archive : found) known.add_all(archive);
   return search(problem, alone.size(), known);
 }
 

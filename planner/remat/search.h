@@ -16,16 +16,12 @@ enum class StepRule : std::uint8_t {
   greedy,   ///< what frees most bytes for its cost goes first (greedy.h)
 };
 
-/// Of longer lists the searches that one answer takes share the work that a shorter one gives to each, and the decision
-/// core's choice over all gaps takes longer than a first look may.
-inline constexpr std::int32_t kMostOpsInFull = 600;
-
 struct SearchLimits {
   StepRule rule = StepRule::optimal;
   double effort = 1;                  ///< > 0
   bool first_look = false;            ///< only what a whole search begins with
   std::function<bool()> should_stop;  ///< called by several threads
-  /// Share of the work done, in [0, 1], never less than before; may be called by several threads.
+  /// Share of the work done, in [0, 1], never less than before; called by several threads, one at a time.
   std::function<void(double share)> on_progress;
 };
 

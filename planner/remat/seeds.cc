@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "planner/parallel.h"
+#include "planner/remat/list_length.h"
 #include "planner/remat/rerun.h"
 #include "planner/remat/treeverse.h"
 
@@ -18,7 +19,6 @@ constexpr int kSizes = 22;
 constexpr int kMostInVain = 2;  // sizes of segments that take as much as keeping everything, with any number of levels
 constexpr std::int32_t kMostStored = 24;
 constexpr std::size_t kMostCuts = 1500;
-constexpr std::int32_t kManyOps = 5000;  // where every third size will do
 
 std::size_t at(std::int32_t i) {
   return static_cast<std::size_t>(i);
@@ -209,19 +209,20 @@ class Seeding {
       std::vector<std::int32_t> chosen = cuts.within(static_cast<Bytes>(static_cast<double>(cuts.total()) * share));
       if (chosen == previous) continue;
       previous = chosen;
-      add_all(Segments(p_, idle_, peak_, cuts, std::move(chosen)), i + 1 == kSizes);
+      try_cuts(Segments(p_, idle_, peak_, cuts, std::move(chosen)), i + 1 == kSizes);
     }
     return std::move(seeds_);
   }
 
  private:
-  void add_all(const Segments& segments, bool finest) {
+  void try_cuts(const Segments& segments, bool finest) {
     allowance_ = std::min(left_, left_ / 4 + 1000);
+    const std::size_t known = seeds_.size();
     static_cast<void>(add(segments.one_level()));
     if (p_.op_count > kManyOps) return;  // of more than one level the reruns are too many
     const std::int32_t most_stored = std::max(kMostStored, held_for_two_runs(segments.count()));
     bool lower = true;  // the more is stored, the higher the peak
-    for (std::int32_t stored = 1; lower && stored < segments.count() && stored <= most_stored;
+    for (std::int32_t stored = 1; lower && allowance_ > 0 && stored < segments.count() && stored <= most_stored;
          stored += finest ? 1 : 1 + stored / 6) {
       std::array<std::optional<Solution>, 2> levels;
       parallel_for_each(0, levels.size(), [&](std::size_t first_again) {
@@ -233,7 +234,7 @@ class Seeding {
       if (finest && most_stored > kMostStored && lowest_ < keep_all_.profile().peak() / 4)
         allowance_ = std::max(allowance_, left_ * 3 / 4);
     }
-    in_vain_ += lower ? 0 : 1;
+    in_vain_ += !lower && seeds_.size() == known ? 1 : 0;
   }
 
   /// False: it needs as much as keeping everything, which is cheaper.
@@ -253,7 +254,7 @@ class Seeding {
   const std::vector<Idle> idle_;
   Bytes lowest_;                       ///< peak of any
   std::int64_t left_, allowance_ = 0;  ///< reruns for all, and for one choice of cuts
-  int in_vain_ = 0;                    ///< choices of cuts that came to nothing
+  int in_vain_ = 0;                    ///< choices of cuts with no seed below keeping everything
   std::vector<Solution> seeds_;
 };
 

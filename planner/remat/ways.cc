@@ -6,6 +6,7 @@
 #include <span>
 #include <utility>
 
+#include "planner/remat/list_length.h"
 #include "planner/remat/random.h"
 
 namespace tidemark::remat {
@@ -17,10 +18,9 @@ constexpr EvictionWay kCommon[] = {
 constexpr EvictionWay kCommonOfMany[] = {{.hold = 0.75, .distance = 1.4, .slack = 0.05, .deep = true},
                                          {.hold = 1, .distance = 1, .slack = 0.3, .deep = true},
                                          {.hold = 0.5, .distance = 1}};
-constexpr std::int32_t kManyOps = 5000;  // where one way has to do
 
 std::span<const EvictionWay> common_ways(const Problem& problem) {
-  if (problem.op_count <= kMostSampledOps) return kCommon;
+  if (problem.op_count <= kLongOps) return kCommon;
   return std::span(kCommonOfMany).first(problem.op_count > kManyOps ? 1 : std::size(kCommonOfMany));
 }
 

@@ -6,6 +6,7 @@
 
 #include <cmath>
 
+#include "planner/remat/list_length.h"
 #include "tests/remat/random_list.h"
 #include "tests/remat/windows.h"
 
@@ -88,7 +89,7 @@ TEST(RematEviction, OfLongListsKeepTheRules) {
       if (windows && !pages) continue;
       Passes passes;
       for (std::uint64_t seed = 0; seed < 4; ++seed) {
-        OpList list = random_list(seed, {.ops = kMostSampledOps + 50, .pages = pages, .awkward = seed % 2 == 0});
+        OpList list = random_list(seed, {.ops = kLongOps + 50, .pages = pages, .awkward = seed % 2 == 0});
         if (windows) list = testing::with_link(std::move(list), seed, 25);
         list.link.reset();
         const Problem problem = windows ? testing::with_windows(list) : Problem(list);
