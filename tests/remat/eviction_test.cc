@@ -17,6 +17,7 @@ using testing::draw;
 using testing::random_list;
 
 constexpr std::int64_t kNoLimit = 1'000'000'000;
+constexpr std::int64_t kWorkPerOp = 3000;
 
 /// What passes came to over several steps and budgets.
 struct Passes {
@@ -29,6 +30,7 @@ void expect_checked(const OpList& list, const Problem& problem, Bytes budget, co
   std::int64_t work = 0;
   const auto solution = evict_on_the_way(problem, budget, way, kNoLimit, work);
   ASSERT_TRUE(solution.has_value());
+  EXPECT_LT(work, kWorkPerOp * problem.op_count);
   const ScheduleReplay replay = replay_schedule(list, schedule_of(problem, *solution), {});
   ASSERT_EQ(replay.fault, "");
   EXPECT_EQ(replay.peak_bytes, solution->peak_bytes);
@@ -128,6 +130,32 @@ TEST(RematEviction, ACopyThatIsStillGoodCostsNothingMore) {
   EXPECT_LE(solution->peak_bytes, 14);
   EXPECT_EQ(solution->swaps.size(), 3);
   EXPECT_EQ(solution->added_cost, 20 + 3 * 5);
+}
+
+/// What an op is about to read for the last time is no room for what must be copied in by then.
+TEST(RematEviction, WhatIsReadNowStaysWhilePagesComeIn) {
+  OpList list{.name = "two at once"};
+  const auto add = [&](Bytes bytes, std::int64_t cost, std::vector<std::int32_t> reads) {
+    const auto s = static_cast<std::int32_t>(list.storages.size());
+    list.storages.push_back({.name = std::to_string(s), .bytes = bytes});
+    list.ops.push_back({.name = std::to_string(s), .cost = cost, .reads = std::move(reads), .writes = {s}});
+  };
+  add(10, 50, {});  // the page
+  list.storages[0].swappable = true;
+  list.storages[0].page_out_time = list.storages[0].page_in_time = 5;
+  add(1, 50, {0});
+  add(10, 50, {1});  // no room beside the page
+  add(10, 50, {2});  // ... nor beside this one
+  add(10, 50, {3});  // read by the next op, while the page comes in for the one behind it
+  add(1, 4, {4});
+  add(1, 50, {0, 5});
+  const Problem problem = testing::with_windows(list);
+  std::int64_t work = 0;
+  const auto solution = evict_on_the_way(problem, 21, {}, kNoLimit, work);
+  ASSERT_TRUE(solution.has_value());
+  EXPECT_EQ(solution->reruns.size(), 0);
+  EXPECT_EQ(solution->swaps.size(), 1);
+  EXPECT_LE(solution->peak_bytes, 21);
 }
 
 TEST(RematEviction, StopsWhereItWouldTakeTooLong) {

@@ -2,7 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <vector>
+
 #include "planner/remat/decisions.h"
+#include "tests/remat/chain_cost.h"
 #include "tests/remat/random_list.h"
 
 namespace tidemark::remat {
@@ -82,6 +86,67 @@ TEST(PlanStep, LongListsFitAndAreChecked) {
         EXPECT_GE(plan.replay.added_cost, cost);
         EXPECT_LT(plan.percent(plan.replay.added_cost), training ? 15 : 10) << ops << " at " << percent;
         cost = plan.replay.added_cost;
+      }
+    }
+}
+
+/// With pages as well: passes know them, and both ways together are no worse than the rule is.
+TEST(PlanStep, LongListsWithPagesFitAndAreChecked) {
+  for (const std::int32_t ops : {700, 5020}) {
+    const OpList list =
+        testing::layered_list(3, {.layers = ops / 10, .wide = 10, .degree = 6, .most = 99, .pages = true});
+    const Bytes keep = replay_schedule(list, keep_all_schedule(list), {}).peak_bytes;
+    StepPlanner planner(list, {}, {.effort = 0.001});
+    StepPlanner rule(list, {}, {.rule = StepRule::greedy});
+    std::int64_t cost = 0;
+    for (const Bytes percent : {98, 95, 90, 80}) {
+      const Bytes budget = keep * percent / 100;
+      const StepPlan plan = planner.within(budget);
+      ASSERT_TRUE(plan.fits()) << ops << " at " << percent;
+      EXPECT_EQ(replay_schedule(list, plan.schedule, {}).fault, "");
+      EXPECT_FALSE(plan.schedule.swaps.empty());
+      EXPECT_LE(plan.replay.peak_bytes, budget);
+      EXPECT_GE(plan.replay.added_cost, cost);
+      const StepPlan other = rule.within(budget);
+      if (other.fits()) {
+        EXPECT_LE(plan.replay.added_cost, other.replay.added_cost) << ops << " at " << percent;
+      }
+      cost = plan.replay.added_cost;
+    }
+    EXPECT_LT(planner.within(keep * 8 / 10).percent(cost), 10) << ops;
+  }
+}
+
+/// One of many (chain_test.cc): here also where memory and threads are watched.
+TEST(PlanStep, AShortChainEqualsTheClosedForm) {
+  const OpList list = testing::uniform_chain(30);
+  StepPlanner planner(list, {}, {.effort = 0.01});
+  for (const std::int32_t stored : {2, 4}) {
+    const StepPlan plan = planner.within(stored + 2);
+    ASSERT_TRUE(plan.fits()) << stored;
+    EXPECT_EQ(plan.replay.added_cost + 29, testing::chain_forward_steps(30, stored)) << stored;
+  }
+}
+
+/// A share of the work done is told, never less than before, and at the end all of it.
+TEST(PlanStep, ProgressRisesToOne) {
+  for (const bool link : {false, true})
+    for (const StepRule rule : {StepRule::optimal, StepRule::greedy}) {
+      OpList list = testing::forward_and_back(5, 20, true);
+      if (link) list = testing::with_link(std::move(list), 5, 20);
+      std::vector<double> told;
+      StepPlanner planner(list, {},
+                          {.rule = rule, .effort = 0.01, .prove_small = false, .on_progress = [&](double share) {
+                             told.push_back(share);
+                           }});
+      static_cast<void>(planner.within(1));  // proven that nothing fits: no more than a first look
+      EXPECT_TRUE(told.empty() || link);
+      EXPECT_FALSE(planner.frontier().empty());
+      ASSERT_FALSE(told.empty());
+      EXPECT_TRUE(std::ranges::is_sorted(told));
+      EXPECT_NEAR(told.back(), 1, 1e-9);
+      if (rule == StepRule::optimal) {
+        EXPECT_GT(told.size(), 10);
       }
     }
 }
