@@ -119,6 +119,9 @@ Key Improver::rerun_for(std::int32_t storage, Key position, Key until) {
         ++round;
     }
   }
+  // Among other second runs of the stage: the first place behind the position.
+  if (stage == stage_of(position) && !is_first_run(position) && key_of(stage, v, round) <= position)
+    round = round_of(position) + (v > op_of(position) ? 0 : 1);
   const Key key = key_of(stage, v, std::min(round, kFirstRunRound - 1));
   return v < stage && p.may_rerun(v, stage) && position < key && key < until ? key : 0;
 }
