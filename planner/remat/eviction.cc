@@ -20,6 +20,7 @@ constexpr std::int32_t kRefreshes = 32;  // of the index, over the list
 constexpr int kMostMissing = 64;         // runs looked at for what a storage costs to bring back
 constexpr int kMostMissingOfMany = 300;  // of long lists, which run full where they see no way
 constexpr int kMostDepth = 16;
+constexpr double kHopeless = 1.05;           // times the budget, where nothing may leave any more
 constexpr std::int64_t kRunWork = 20;        // besides the storages looked at
 constexpr std::int64_t kTakeBackWork = 100;  // per op, at most
 
@@ -58,7 +59,7 @@ class Pass {
   /// False: it would take more than that.
   bool run(std::int64_t most_work) {
     for (now_ = 0; now_ < p_.op_count; ++now_) {
-      if (work_ > most_work) return false;
+      if (work_ > most_work || is_hopeless_) return false;
       const std::vector<std::int32_t> again = missing_for(now_);
       for (const std::int32_t r : p_.reads[now_]) ++pending_[at(r)];
       for (const std::int32_t v : again)
@@ -230,7 +231,11 @@ class Pass {
   void make_room(Bytes more) {
     while (memory_ + more > budget_) {
       const std::int32_t best = p_.op_count > kLongOps ? best_of_index() : best_of_samples();
-      if (best < 0) return;
+      if (best < 0) {
+        is_hopeless_ =
+            p_.op_count > kManyOps && static_cast<double>(memory_ + more) > kHopeless * static_cast<double>(budget_);
+        return;
+      }
       const std::int32_t when = need(best);
       leave(best);
       if (when == kNever) continue;
@@ -426,6 +431,7 @@ class Pass {
   std::vector<double> listed_;                          ///< per storage: the score that counts in the index
   std::vector<std::pair<double, std::int32_t>> index_;  ///< a heap
   bool indexed_ = false;
+  bool is_hopeless_ = false;  ///< of a long list: what fits better comes from a pass for more room
   std::int32_t listed_at_ = 0;
   std::vector<Key> keys_;
   std::vector<Swap> swaps_;

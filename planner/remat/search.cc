@@ -36,11 +36,12 @@ constexpr double kRoundWork = 1200e6;         // of all rungs: entries of profil
 constexpr double kRoundWorkOfLong = 500e6;    // ... and of long lists
 constexpr std::int64_t kLeastTaskWork = 300;  // per op, of a rung in a round
 constexpr double kLeastDecisions = 10;
-constexpr double kRepairWork = 60e6;                           // at most, per rung on the way down
-constexpr double kPolishWork = 1e6;                            // per rung on the way down
-constexpr std::int64_t kPassWork = 3000;                       // per op, of one pass on the way down
-constexpr std::size_t kRungsAtOnce = 4;                        // of passes on the way down
-constexpr double kPassesWork = 2e9, kLeastPassesEffort = 0.1;  // of a long list, all passes together
+constexpr double kRepairWork = 60e6;         // at most, per rung on the way down
+constexpr double kPolishWork = 1e6;          // per rung on the way down
+constexpr std::int64_t kPassWork = 3000;     // per op, of one pass on the way down
+constexpr std::size_t kLongRungsAtOnce = 2;  // ... of a long list: where the first fails, so does the next, and dearly
+constexpr std::size_t kRungsAtOnce = 4;      // of passes on the way down
+constexpr double kPassesWork = 2.2e9, kLeastPassesEffort = 0.1;  // of a long list, all passes together
 constexpr std::int64_t kSeedReruns = 600'000;
 constexpr std::uint64_t kSeed = 1;
 constexpr int kPatience = 2, kPatienceOfFew = 3;       // rounds without gain
@@ -171,8 +172,8 @@ class Ladder {
       if (core) archive_.add(core->within(budget));
       if (passes) {
         if (ahead.empty()) {
-          std::vector<std::size_t> next;
-          for (std::size_t j = i + 1; j-- > 0 && next.size() < kRungsAtOnce;) next.push_back(j);
+          std::vector<Bytes> next;
+          for (std::size_t j = i + 1; j-- > 0 && next.size() < kRungsAtOnce;) next.push_back(rungs_[j].bytes);
           ahead = passes_at(next, kPassWork * problem_.op_count);
           std::ranges::reverse(ahead);
         }
@@ -195,38 +196,49 @@ class Ladder {
     return true;
   }
 
-  /// A long list: first a few rungs, then those between, as far down as passes reach and as long as there is work left
-  /// for them; then what is known at each is polished.
+  /// A long list: first a few rungs, then those between, as far down as passes reach; then a little further between the
+  /// last that one reached and the next. As long as there is work left; then what is known at each is polished.
   void descend_by_passes() {
     const auto most_work = static_cast<std::int64_t>(kPassesWork * std::max(limits_.effort, kLeastPassesEffort));
-    const std::int64_t pass_work = kPassWork * problem_.op_count;
     std::int64_t work_done = 0;
+    const auto try_at = [&](const std::vector<Bytes>& budgets) {
+      std::vector<RungPasses> passes =
+          passes_at(budgets, std::min(kPassWork * problem_.op_count, most_work - work_done));
+      for (const RungPasses& one : passes) {
+        archive_.add_all(one.found);
+        work_done += one.ways.work;
+      }
+      tell_way_down(std::min(1.0, static_cast<double>(work_done) / static_cast<double>(most_work)));
+      return passes;
+    };
+    const auto has_work = [&] { return !stopped() && work_done < most_work; };
     std::size_t floor = 0;  // no lower rung is tried
     std::vector<std::uint8_t> tried(rungs_.size());
     for (const std::size_t stride : {8U, 4U, 2U, 1U})
-      for (std::size_t top = rungs_.size(); top > floor;) {
+      for (std::size_t top = rungs_.size(); top > floor && has_work();) {
         std::vector<std::size_t> next;
-        for (; top > floor && next.size() < kRungsAtOnce; top -= std::min(top, stride))
+        for (; top > floor && next.size() < kLongRungsAtOnce; top -= std::min(top, stride))
           if (std::exchange(tried[top - 1], std::uint8_t{1}) == 0) next.push_back(top - 1);
-        if (stopped() || work_done > most_work) break;
-        const std::vector<RungPasses> passes = passes_at(next, std::min(pass_work, most_work - work_done));
-        for (std::size_t i = 0; i < next.size(); ++i) {
-          archive_.add_all(passes[i].found);
-          work_done += passes[i].ways.work;
+        std::vector<Bytes> budgets;
+        for (const std::size_t i : next) budgets.push_back(rungs_[i].bytes);
+        const std::vector<RungPasses> passes = try_at(budgets);
+        for (std::size_t i = 0; i < next.size(); ++i)
           if (!passes[i].ways.close) floor = std::max(floor, next[i] + 1);
-        }
-        tell_way_down(std::min(1.0, static_cast<double>(work_done) / static_cast<double>(most_work)));
       }
+    if (floor > 0 && floor < rungs_.size() && has_work()) {
+      const Bytes low = rungs_[floor - 1].bytes, high = rungs_[floor].bytes;
+      static_cast<void>(try_at({low + (high - low) / 2}));
+    }
     Improver improver(state_, archive_, kSeed);
     for (std::size_t i = rungs_.size(); i-- > floor && !stopped();)
       if (!polish(improver, rungs_[i].bytes)) return;
   }
 
   /// All at once: none needs what another found. None takes more than `most_work`.
-  [[nodiscard]] std::vector<RungPasses> passes_at(const std::vector<std::size_t>& rungs, std::int64_t most_work) const {
-    std::vector<RungPasses> passes(rungs.size());
+  [[nodiscard]] std::vector<RungPasses> passes_at(const std::vector<Bytes>& budgets, std::int64_t most_work) const {
+    std::vector<RungPasses> passes(budgets.size());
     parallel_for_each(0, passes.size(), [&](std::size_t i) {
-      passes[i].ways = try_common_ways(problem_, rungs_[rungs[i]].bytes, most_work, passes[i].found);
+      passes[i].ways = try_common_ways(problem_, budgets[i], most_work, passes[i].found);
     });
     return passes;
   }
