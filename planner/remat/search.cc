@@ -41,7 +41,7 @@ constexpr double kPolishWork = 1e6;          // per rung on the way down
 constexpr std::int64_t kPassWork = 3000;     // per op, of one pass on the way down
 constexpr std::size_t kLongRungsAtOnce = 2;  // ... of a long list: where the first fails, so does the next, and dearly
 constexpr std::size_t kRungsAtOnce = 4;      // of passes on the way down
-constexpr double kPassesWork = 2.2e9, kLeastPassesEffort = 0.1;  // of a long list, all passes together
+constexpr double kPassesWork = 2e9, kLeastPassesEffort = 0.1;  // of a long list, all passes together
 constexpr std::int64_t kSeedReruns = 600'000;
 constexpr std::uint64_t kSeed = 1;
 constexpr int kPatience = 2, kPatienceOfFew = 3;       // rounds without gain
