@@ -50,38 +50,27 @@ void expect_rules_kept(const OpList& list, const Problem& problem, const Evictio
   for (const Bytes budget : {keep * 9 / 10, keep * 7 / 10}) expect_checked(list, problem, budget, way, passes);
 }
 
-TEST(RematEviction, RunsKeepTheRules) {
-  Passes passes;
-  for (std::uint64_t seed = 0; seed < 60; ++seed) {
-    const OpList list = random_list(seed, {.ops = 60, .awkward = seed % 2 == 0});
-    expect_rules_kept(list, Problem(list), {.hold = 0.5}, passes);
+TEST(RematEviction, PassesKeepTheRules) {
+  struct Kind {
+    const char* name;
+    bool pages, timed;
+    std::size_t least_runs, least_pages;
+    int tenths;  ///< of the passes that fit at least
+  };
+  for (const Kind& kind : {Kind{"runs", false, false, 500, 0, 6}, Kind{"pages", true, false, 200, 200, 8},
+                           Kind{"pages that take time", true, true, 200, 100, 7}}) {
+    Passes passes;
+    for (std::uint64_t seed = 0; seed < 60; ++seed) {
+      OpList list = random_list(seed, {.ops = 60, .pages = kind.pages, .awkward = seed % 2 == 0});
+      if (kind.timed) list = testing::with_link(std::move(list), seed, 25);
+      list.link.reset();  // what is waited for is no matter of passes
+      expect_rules_kept(list, kind.timed ? testing::with_windows(list) : Problem(list), {.hold = 0.5}, passes);
+    }
+    EXPECT_GT(passes.runs, kind.least_runs) << kind.name;
+    EXPECT_GE(passes.pages, kind.least_pages) << kind.name;
+    EXPECT_EQ(passes.pages > 0, kind.pages) << kind.name;
+    EXPECT_GE(passes.fitted * 10, passes.made * kind.tenths) << kind.name;
   }
-  EXPECT_GT(passes.runs, 500);
-  EXPECT_EQ(passes.pages, 0);
-  EXPECT_GE(passes.fitted * 10, passes.made * 6);
-}
-
-TEST(RematEviction, PagesKeepTheRules) {
-  Passes passes;
-  for (std::uint64_t seed = 0; seed < 60; ++seed) {
-    const OpList list = random_list(seed, {.ops = 60, .pages = true, .awkward = seed % 2 == 0});
-    expect_rules_kept(list, Problem(list), {.hold = 0.5}, passes);
-  }
-  EXPECT_GT(passes.runs, 200);
-  EXPECT_GT(passes.pages, 200);
-  EXPECT_GE(passes.fitted * 10, passes.made * 8);
-}
-
-TEST(RematEviction, PagesThatTakeTimeKeepTheRules) {
-  Passes passes;
-  for (std::uint64_t seed = 0; seed < 60; ++seed) {
-    OpList list = testing::with_link(random_list(seed, {.ops = 60, .pages = true, .awkward = seed % 2 == 0}), seed, 25);
-    list.link.reset();  // what is waited for is no matter of passes
-    expect_rules_kept(list, testing::with_windows(list), {.hold = 0.5}, passes);
-  }
-  EXPECT_GT(passes.runs, 200);
-  EXPECT_GT(passes.pages, 100);
-  EXPECT_GE(passes.fitted * 10, passes.made * 6);
 }
 
 /// Over the index that longer lists have, and with weights of every size.
