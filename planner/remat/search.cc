@@ -273,7 +273,8 @@ class Ladder {
       const Solution* best = archive_.best_within(rungs_[i].bytes);
       if (best == nullptr) best = &archive_.all().front();
       const auto decisions = static_cast<double>(best->reruns.size() + best->swaps.size());
-      const double units = (decisions + kLeastDecisions) * (few ? 4 : 1) * kDecisionWork * std::pow(2, round) *
+      const double units = (decisions + (few ? 2 : 1) * kLeastDecisions) * (few ? 4 : 1) * kDecisionWork *
+                           std::pow(2, round) *
                            (0.1 + 0.9 * std::sqrt(static_cast<double>(best->added_cost) / dearest));
       // Elsewhere in the stretch every time, so that budgets between two rungs have answers of their own.
       const Bytes stretch = i > 0 ? rungs_[i].bytes - rungs_[i - 1].bytes : 0;
