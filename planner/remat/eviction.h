@@ -1,10 +1,9 @@
 #pragma once
 // Whole schedules to set out from, made on the way: one pass through the list with only the budget to live in. Where
 // there is no room, the storage goes that frees most bytes for longest at the least cost, knowing all uses to come;
-// what is needed and not there runs again just before, or is paged in: where
-// pages take time, only what is copied out by then leaves so, and copying in begins early enough. Long lists see all
-// that is in memory at every eviction, by an index; others a sample of it. Unlike cuts (seeds.h) it asks for no shape
-// of the step.
+// what is needed and not there runs again just before, or is paged in: where pages take time, only what is
+// copied out by then leaves so, and copying in begins early enough. Long lists see all that is in memory at every
+// eviction, by an index; others a sample of it. Unlike cuts (seeds.h) it asks for no shape of the step.
 
 #include <cstdint>
 #include <optional>

@@ -22,10 +22,10 @@ class Archive {
   explicit Archive(const Archive* base) : base_(base) {}
   [[nodiscard]] bool wants(Bytes peak, std::int64_t cost) const;
   void add(Solution solution);
-  /// The cheapest that fits, of the base too; nullptr: none does.
   void add_all(const Archive& other) {
     for (const Solution& solution : other.all()) add(solution);
   }
+  /// The cheapest that fits, of the base too; nullptr: none does.
   [[nodiscard]] const Solution* best_within(Bytes budget) const;
   /// Without those of the base.
   [[nodiscard]] const std::vector<Solution>& all() const { return solutions_; }

@@ -1,6 +1,5 @@
 #pragma once
-// Lengths of lists, in ops, at which the search goes about it in another way. Where they are was measured: the times of
-// docs/PERFORMANCE.md hold on either side.
+// Lengths of lists, in ops, at which the search goes about it in another way.
 
 #include <cstdint>
 

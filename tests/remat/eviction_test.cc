@@ -95,22 +95,24 @@ TEST(RematEviction, OfLongListsKeepTheRules) {
     }
 }
 
+/// An op that writes a storage of its own.
+void add(OpList& list, Bytes bytes, std::int64_t cost, std::vector<std::int32_t> reads) {
+  const auto s = static_cast<std::int32_t>(list.storages.size());
+  list.storages.push_back({.name = std::to_string(s), .bytes = bytes});
+  list.ops.push_back({.name = std::to_string(s), .cost = cost, .reads = std::move(reads), .writes = {s}});
+}
+
 /// What has one version is paid for once however often it is needed again.
 TEST(RematEviction, ACopyThatIsStillGoodCostsNothingMore) {
   OpList list{.name = "often"};
-  const auto add = [&](Bytes bytes, std::int64_t cost, std::vector<std::int32_t> reads) {
-    const auto s = static_cast<std::int32_t>(list.storages.size());
-    list.storages.push_back({.name = std::to_string(s), .bytes = bytes});
-    list.ops.push_back({.name = std::to_string(s), .cost = cost, .reads = std::move(reads), .writes = {s}});
-  };
-  add(10, 30, {});
+  add(list, 10, 30, {});
   list.storages[0].swappable = true;
   list.storages[0].page_out_cost = 20;
   list.storages[0].page_in_cost = 5;
   for (int i = 0; i < 3; ++i) {
-    add(10, 100, {});  // no room for both ...
-    add(1, 1, {static_cast<std::int32_t>(list.storages.size()) - 1});
-    add(1, 1, {0});  // ... and the first again
+    add(list, 10, 100, {});  // no room for both ...
+    add(list, 1, 1, {static_cast<std::int32_t>(list.storages.size()) - 1});
+    add(list, 1, 1, {0});  // ... and the first again
   }
   const Problem problem(list);
   std::int64_t work = 0;
@@ -124,21 +126,16 @@ TEST(RematEviction, ACopyThatIsStillGoodCostsNothingMore) {
 /// What an op is about to read for the last time is no room for what must be copied in by then.
 TEST(RematEviction, WhatIsReadNowStaysWhilePagesComeIn) {
   OpList list{.name = "two at once"};
-  const auto add = [&](Bytes bytes, std::int64_t cost, std::vector<std::int32_t> reads) {
-    const auto s = static_cast<std::int32_t>(list.storages.size());
-    list.storages.push_back({.name = std::to_string(s), .bytes = bytes});
-    list.ops.push_back({.name = std::to_string(s), .cost = cost, .reads = std::move(reads), .writes = {s}});
-  };
-  add(10, 50, {});  // a page
+  add(list, 10, 50, {});  // a page
   list.storages[0].swappable = true;
   list.storages[0].page_out_time = list.storages[0].page_in_time = 5;
-  add(1, 50, {0});
-  add(10, 50, {1});
-  add(9, 50, {2});  // no room beside the page from here ...
-  add(5, 1, {});    // cheap to have again
-  add(10, 50, {3});
-  add(1, 6, {5});  // ... to here, while it is copied in
-  add(1, 50, {0, 4, 6});
+  add(list, 1, 50, {0});
+  add(list, 10, 50, {1});
+  add(list, 9, 50, {2});  // no room beside the page from here ...
+  add(list, 5, 1, {});    // cheap to have again
+  add(list, 10, 50, {3});
+  add(list, 1, 6, {5});  // ... to here, while it is copied in
+  add(list, 1, 50, {0, 4, 6});
   const Problem problem = testing::with_windows(list);
   std::int64_t work = 0;
   const auto solution = evict_on_the_way(problem, 24, {}, kNoLimit, work);
