@@ -10,12 +10,13 @@ std::optional<RangeInfo> BlockPool::take(Bytes bytes, StreamSlot stream, OffsetA
   return take_from_others(bytes, stream, search);
 }
 
-std::optional<RangeInfo> BlockPool::cut(RangeId range, Bytes bytes) {
-  return space_.allocate_at(place_in(space_.info(range), bytes, grain_), bytes, range);
+RangeInfo BlockPool::cut(RangeId range, Bytes bytes) {
+  return space_.carve(range, place_in(space_.info(range), bytes, grain_), bytes);
 }
 
 std::optional<RangeInfo> BlockPool::take_from_others(Bytes bytes, StreamSlot stream, OffsetAllocator::Search search) {
   constexpr int kFastVisits = 32;
+  if (!space_.others_have_free(static_cast<FreeDomain>(stream))) return std::nullopt;
   const MetadataVector<Epoch> known = shared_.order.known_epochs(stream);
   const auto domains = static_cast<FreeDomain>(shared_.order.stream_count());
   for (FreeDomain domain = 0; domain < domains; ++domain) {
@@ -27,16 +28,10 @@ std::optional<RangeInfo> BlockPool::take_from_others(Bytes bytes, StreamSlot str
       return found || (search == OffsetAllocator::Search::fast && ++visits >= kFastVisits);
     });
     if (!found) continue;
-    ++shared_.statistics.cross_stream_reuses;
+    ++cross_stream_reuses_;
     return cut(range, bytes);
   }
   return std::nullopt;
-}
-
-void BlockPool::set_holder(RangeId range, BlockHeader* block) {
-  const auto index = static_cast<std::size_t>(range);
-  if (index >= holders_.size()) holders_.resize(std::max(index + 1, 2 * holders_.size()), nullptr);
-  holders_[index] = block;
 }
 
 void BlockPool::change_reserved(Bytes by, TraceAction action, Address address, StreamSlot stream) {

@@ -1,15 +1,15 @@
 #pragma once
-// The shared store behind the front caches: an offset space, the memory behind it, and who holds which range. Free
-// ranges belong to the stream they were freed on (the domain is its slot, the stamp its death epoch; 0: idle).
+// The store of a shard: an offset space and the memory behind it. Free ranges belong to the stream they were freed on
+// (the domain is its slot, the stamp its death epoch; 0: idle).
 //
 // Two kinds: MappedPool puts granules of one reserved address range behind what is used, PlainPool lines plain segments
 // up in the offset space. Errors leave the pool valid; what was already mapped stays as free memory.
-// Threads: none; the core lock.
+// Threads: the shard's lock; grow(), trim() and gather(), which also count, the core lock besides. reserved_bytes() is
+// safe under either.
 
 #include <cstdint>
 #include <optional>
 
-#include "allocator/block.h"
 #include "allocator/history.h"
 #include "allocator/offset_allocator.h"
 #include "allocator/placement.h"
@@ -47,6 +47,8 @@ class BlockPool {
                                         std::optional<RangeInfo>& range) = 0;
   /// Gives idle memory back to the device until at most `keep_bytes` stay. Returns what went.
   virtual Bytes trim(Bytes keep_bytes) = 0;
+  /// Moves idle granules together, where the pool has granules; see CachingAllocator::defragment().
+  virtual Bytes gather(StreamSlot, Bytes) { return 0; }
   /// Gives everything back; the device is idle. For the end.
   virtual void release() = 0;
   [[nodiscard]] virtual Address address_of(Bytes offset) const = 0;
@@ -57,14 +59,14 @@ class BlockPool {
   virtual void give(RangeId range, StreamSlot stream, Epoch stamp) {
     (void)space_.free(range, static_cast<FreeDomain>(stream), stamp);
   }
-  virtual void set_holder(RangeId range, BlockHeader* block);
   /// Where the block in a used range starts, and its size: those of the whole where the range is but a piece.
   [[nodiscard]] virtual Address start_of(const RangeInfo& range) const { return address_of(range.offset); }
   [[nodiscard]] virtual Bytes size_of(const RangeInfo& range) const { return range.bytes; }
   [[nodiscard]] virtual bool is_stitched(RangeId) const { return false; }
-  [[nodiscard]] BlockHeader* holder(RangeId range) const { return holders_[static_cast<std::size_t>(range)]; }
   [[nodiscard]] const OffsetAllocator& space() const { return space_; }
   [[nodiscard]] Bytes reserved_bytes() const { return reserved_bytes_; }
+  /// How often take() found a range that another stream had freed.
+  [[nodiscard]] std::int64_t cross_stream_reuses() const { return cross_stream_reuses_; }
   /// Free bytes in granules or segments that hold used ranges too. O(ranges).
   [[nodiscard]] virtual Bytes split_bytes() const = 0;
   [[nodiscard]] virtual std::string validate() const { return space_.validate(OffsetAllocator::Check::full); }
@@ -83,13 +85,14 @@ class BlockPool {
   Shared shared_;
   Bytes grain_;
   OffsetAllocator space_;
-  MetadataVector<BlockHeader*> holders_;  ///< by range id
   Bytes reserved_bytes_ = 0;
 
  private:
-  [[nodiscard]] std::optional<RangeInfo> cut(RangeId range, Bytes bytes);
+  [[nodiscard]] RangeInfo cut(RangeId range, Bytes bytes);
   [[nodiscard]] std::optional<RangeInfo> take_from_others(Bytes bytes, StreamSlot stream,
                                                           OffsetAllocator::Search search);
+
+  std::int64_t cross_stream_reuses_ = 0;
 };
 
 class MappedPool : public BlockPool {
@@ -102,14 +105,12 @@ class MappedPool : public BlockPool {
   void release() override;
   [[nodiscard]] Address address_of(Bytes offset) const override { return base_ + static_cast<Address>(offset); }
   void give(RangeId range, StreamSlot stream, Epoch stamp) override;
-  void set_holder(RangeId range, BlockHeader* block) override;
   [[nodiscard]] Address start_of(const RangeInfo& range) const override;
   [[nodiscard]] Bytes size_of(const RangeInfo& range) const override;
   [[nodiscard]] bool is_stitched(RangeId range) const override { return windows_.window_of(range) != nullptr; }
   [[nodiscard]] Bytes split_bytes() const override;
   [[nodiscard]] std::string validate() const override;
-  /// Moves idle granules together; see CachingAllocator::defragment().
-  Bytes gather(StreamSlot stream, Bytes bytes);
+  Bytes gather(StreamSlot stream, Bytes bytes) override;
 
  private:
   using Usable = std::function<bool(const RangeInfo&)>;

@@ -3,10 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cassert>
+#include <bit>
 #include <new>
 
 #include "allocator/caching_allocator_impl.h"
+#include "allocator/thread_number.h"
 
 namespace tidemark {
 
@@ -33,15 +34,10 @@ DeviceCode guarded(const Act& act) {
   }
 }
 
-unsigned thread_number() {
-  static std::atomic<unsigned> threads{0};
-  thread_local const unsigned number = threads.fetch_add(1, std::memory_order_relaxed);
-  return number;
-}
-
-/// A multiple of what the device wants.
+/// A power of two that is a multiple of what the device wants.
 Bytes block_unit(const AllocatorOptions& options, const DeviceTraits& traits) {
-  return round_up(options.unit_bytes, std::max<Bytes>(traits.alignment_bytes, 1));
+  const auto alignment = static_cast<std::uint64_t>(std::max<Bytes>(traits.alignment_bytes, 1));
+  return std::max(options.unit_bytes, static_cast<Bytes>(std::bit_ceil(alignment)));
 }
 
 }  // namespace
@@ -54,38 +50,88 @@ CachingAllocator::Impl::Impl(Device& the_device, StreamOrder& the_order, Allocat
       unit(block_unit(options, device.traits())),
       tail_pad(device.traits().tail_pad_bytes),
       history(options.trace_entries),
-      shards(std::make_unique<Shard[]>(options.shards)),
-      shard_count(options.shards),
+      front_limit(std::min(options.front_cache_bytes, kFrontLeast)),
       pending(device, order, counted) {
   MemoryInfo memory;
   if (device.memory_info(memory) != DeviceCode::ok) memory = {};
   limit_bytes = options.limit_bytes > 0 ? options.limit_bytes : memory.total_bytes;
-  const BlockPool::Shared shared{device, order, counted, history, unit};
   const bool mapping = device.traits().mapping;
-  if (mapping) {
-    const Bytes usual = default_address_space(memory.total_bytes, device.traits().granule_bytes);
-    const Bytes space = options.address_space_bytes > 0 ? options.address_space_bytes : usual;
-    auto pool = std::make_unique<MappedPool>(shared, space);
-    mapped = pool.get();
-    owned[kMain] = std::move(pool);
-  } else {
-    owned[kMain] = std::make_unique<PlainPool>(shared);
+  const Bytes usual = default_address_space(memory.total_bytes, device.traits().granule_bytes);
+  const Bytes space = options.address_space_bytes > 0 ? options.address_space_bytes : usual;
+  const BlockPool::Shared of_pools{device, order, counted, history, unit};
+  const Shard::Shared of_shards{order, map, std::countr_zero(static_cast<std::uint64_t>(unit)), front_limit};
+  for (std::size_t i = 0; i <= std::bit_ceil(options.shards); ++i) {
+    std::unique_ptr<BlockPool> pool;
+    if (mapping && i != kPlainShard) {
+      pool = std::make_unique<MappedPool>(of_pools, space);
+    } else {
+      pool = std::make_unique<PlainPool>(of_pools);
+    }
+    shards.push_back(std::make_unique<Shard>(of_shards, static_cast<std::uint16_t>(i), std::move(pool)));
   }
-  if (mapping) owned[kPlain] = std::make_unique<PlainPool>(shared);
-  pools[kMain] = owned[kMain].get();
-  pools[kPlain] = mapping ? owned[kPlain].get() : pools[kMain];
 }
 
 CachingAllocator::Impl::~Impl() {
-  if (used) (void)order.synchronize(device);  // a lost device has nothing in flight
+  const bool handed_out = std::any_of(shards.begin(), shards.end(), [](const auto& shard) {
+    return shard->credit.up.of[BlockSums::blocks] > 0;
+  });
+  if (handed_out) (void)order.synchronize(device);  // a lost device has nothing in flight
   pending.destroy_events();
-  for (auto& pool : owned) {
-    if (pool != nullptr) pool->release();
-  }
+  for (const auto& shard : shards) shard->pool().release();
 }
 
 Shard& CachingAllocator::Impl::my_shard() {
-  return shards[thread_number() % shard_count];
+  const std::size_t index = 1 + (thread_number() & (shards.size() - 2));
+  std::size_t used = used_shards.load(std::memory_order_acquire);
+  while (used <= index && !used_shards.compare_exchange_weak(used, index + 1, std::memory_order_acq_rel)) {
+  }
+  return *shards[index];
+}
+
+Bytes CachingAllocator::Impl::rounded(Bytes bytes) const {
+  return (std::clamp<Bytes>(bytes, 1, kLargestRequest) + tail_pad + unit - 1) & -unit;
+}
+
+/// All that were ever used. One used for the first time meanwhile has a higher index, so that the order is kept.
+void CachingAllocator::Impl::lock_shards() {
+  std::size_t locked = 0;
+  while (locked < used_shards.load(std::memory_order_acquire)) shards[locked++]->lock.lock();
+  locked_shards = locked;
+}
+
+void CachingAllocator::Impl::unlock_shards() {
+  for (std::size_t i = std::exchange(locked_shards, 0); i-- > 0;) shards[i]->lock.unlock();
+}
+
+BlockSums CachingAllocator::Impl::raise_peaks() {
+  BlockSums live, active = parked;
+  for (std::size_t i = 0; i < locked_shards; ++i) (live += shards[i]->credit.up) -= shards[i]->credit.down;
+  active += live;
+  for (std::size_t sum = 0; sum < BlockSums::kSums; ++sum) {
+    peaks.of[sum] = std::max(peaks.of[sum], live.of[sum]);
+    active_peaks.of[sum] = std::max(active_peaks.of[sum], active.of[sum]);
+  }
+  return live;
+}
+
+void CachingAllocator::Impl::settle(Shard& overdrawn) {
+  with_shards_locked([&] {
+    const BlockSums live = raise_peaks();
+    const bool greedy = std::exchange(overdrawn.credit.greedy, !overdrawn.credit.greedy);
+    for (std::size_t sum = 0; sum < BlockSums::kSums; ++sum) {
+      Bytes& own = overdrawn.credit.credit.of[sum];
+      if (own >= 0) continue;
+      // What all shards may have together; what is theirs already; the rest is nobody's.
+      Bytes left = std::min(peaks.of[sum] - live.of[sum], active_peaks.of[sum] - live.of[sum] - parked.of[sum]);
+      for (std::size_t i = 0; i < locked_shards; ++i) {
+        Bytes& credit = shards[i]->credit.credit.of[sum];
+        if (&credit == &own) continue;
+        credit = std::clamp<Bytes>(greedy ? credit / 2 : credit, 0, left);
+        left -= credit;
+      }
+      own = left;
+    }
+  });
 }
 
 void CachingAllocator::Impl::trace(TraceAction action, Address address, Bytes bytes, StreamHandle stream,
@@ -100,67 +146,51 @@ void CachingAllocator::Impl::trace(TraceAction action, Address address, Bytes by
 }
 
 DeviceCode CachingAllocator::Impl::allocate(Bytes bytes, StreamHandle stream, Address& address, std::uint32_t owner,
-                                            std::uint8_t pool) {
+                                            Kind kind) {
   address = 0;
   if (bytes < 0) return fail(DeviceCode::invalid, fmt::format("an allocation of {} bytes", bytes));
-  const Bytes sane = std::min(bytes, kLargestRequest);
-  const Request request{.bytes = bytes,
-                        .rounded = round_up(std::max<Bytes>(sane, 1) + tail_pad, unit),
-                        .stream = stream,
-                        .owner = owner,
-                        .pool = pools[pool] == pools[kMain] ? kMain : pool};
-  BlockHeader* block = nullptr;
-  if (request.pool == kMain) block = allocate_front(request);
+  const BlockRequest request{.bytes = bytes, .rounded = rounded(bytes), .stream = stream, .owner = owner};
+  Shard& mine = kind == Kind::plain && device.traits().mapping ? *shards[kPlainShard] : my_shard();
+  BlockHeader* block = allocate_in(mine, request);
   if (block == nullptr) {
-    if (const DeviceCode code = allocate_slow(request, block); code != DeviceCode::ok) return code;
+    const std::size_t lender = mine.lender.load(std::memory_order_relaxed);
+    if (lender != kPlainShard) block = allocate_in(*shards[lender], request);
   }
-  address = block->address;
+  if (block == nullptr) {
+    if (const DeviceCode code = allocate_slow(mine, request, block); code != DeviceCode::ok) return code;
+  }
+  address = block->address();
   trace(TraceAction::alloc, address, block->bytes, stream, owner);
   return DeviceCode::ok;
 }
 
-BlockHeader* CachingAllocator::Impl::allocate_front(const Request& request) {
-  Shard& shard = my_shard();
-  const std::lock_guard lock(shard.lock);
-  StreamLists& lists = shard.lists_of(request.stream, order);
+BlockHeader* CachingAllocator::Impl::allocate_in(Shard& shard, const BlockRequest& request) {
   BlockHeader* block = nullptr;
-  if (is_front_size(request.rounded)) {
-    if (shard.has_remote()) shard.drain_remote(unit);
-    block = shard.reuse(lists, size_class(request.rounded));
-    if (block == nullptr) return nullptr;
-  } else {
-    block = shard.reuse_held(lists.slot(), request.rounded);
-    if (block == nullptr) return nullptr;
-    block->shard = static_cast<std::uint16_t>(&shard - shards.get());
-    unpublished.fetch_or(bit_of(shard), std::memory_order_relaxed);
+  bool within = true;
+  {
+    const std::lock_guard lock(shard.lock);
+    block = shard.allocate(request);
+    if (block != nullptr) within = shard.credit.grow(sums_of(*block));
   }
-  block->requested_bytes = request.bytes;
-  block->owner = request.owner;
-  block->state.store(BlockState::live, std::memory_order_release);
-  shard.tally.add(*block);
-  ++shard.tally.front_hits;
+  if (!within) settle(shard);
   return block;
 }
 
 DeviceCode CachingAllocator::Impl::free(Address address, const StreamHandle* stream) {
   const StreamSlot named = stream == nullptr ? StreamSlot{} : order.slot_of(*stream);
   BlockHeader* block = map.find(address);
-  BlockState expected = BlockState::live;
-  if (block == nullptr ||
-      !block->state.compare_exchange_strong(expected, BlockState::freed, std::memory_order_acq_rel)) {
+  if (block == nullptr || !block->claim(address)) {
     return fail(DeviceCode::invalid, fmt::format("{:#x} is not the start of a live block", address));
   }
   const StreamSlot last = stream == nullptr ? block->stream : named;
-  Shard& mine = my_shard();
-  const bool simple = last == block->stream && !block->has_uses.load(std::memory_order_relaxed);
-  if (simple && block->pool == kMain) {
-    is_front_size(block->bytes) ? free_home(block, mine) : free_held(block, mine);
+  if (last == block->stream && !block->has_uses.load(std::memory_order_relaxed)) {
+    free_simple(block);
     return DeviceCode::ok;
   }
   try {
-    free_shared(block, last, mine);
+    free_shared(block, last);
   } catch (...) {  // nothing was done with it
-    block->state.store(BlockState::live, std::memory_order_release);
+    block->become(BlockState::live);
     throw;
   }
   return DeviceCode::ok;
@@ -169,53 +199,25 @@ DeviceCode CachingAllocator::Impl::free(Address address, const StreamHandle* str
 void CachingAllocator::Impl::trace_free(const BlockHeader& block, StreamSlot last) {
   if (!history.on()) return;
   const StreamHandle handle = order.handle_of(last);
-  trace(TraceAction::free_requested, block.address, block.bytes, handle, block.owner);
-  if (!block.has_uses) trace(TraceAction::free_completed, block.address, block.bytes, handle, block.owner);
+  trace(TraceAction::free_requested, block.address(), block.bytes, handle, block.owner);
+  if (!block.has_uses) trace(TraceAction::free_completed, block.address(), block.bytes, handle, block.owner);
 }
 
-/// To the shard that it came from: the caller's own lists, or another's lock-free stack. Cannot fail.
-void CachingAllocator::Impl::free_home(BlockHeader* block, Shard& mine) {
+/// To the shard that it came from, at once or over its stack. Cannot fail.
+void CachingAllocator::Impl::free_simple(BlockHeader* block) {
   trace_free(*block, block->stream);
-  Shard& home = shards[block->shard];
-  bool full = false;
-  {
-    const std::lock_guard lock(mine.lock);
-    mine.tally.remove(*block);
-    StreamLists* lists = &home == &mine ? mine.find_lists(block->stream) : nullptr;
-    if (lists != nullptr) {
-      block->death = lists->death_epoch();
-      mine.keep(*lists, size_class(block->bytes), block);
-      full = mine.cached_bytes() > front_limit.load(std::memory_order_relaxed);
-    } else {
-      block->death = order.death_epoch(block->stream);
-      ++mine.tally.remote_frees;
-      home.push_remote(block);
-    }
-    full |= mine.tally.allocated_bytes.current < -kTallyQuantum;
-  }
-  if (!full) return;
-  const std::lock_guard lock(core);
-  (void)flush(mine);
+  Shard& home = *shards[block->shard];
+  Shard& mine = my_shard();
+  const std::lock_guard lock(mine.lock);
+  mine.credit.shrink(sums_of(*block));
+  if (&home == &mine) return mine.keep(block);
+  ++mine.remote_frees;
+  block->death = order.death_epoch(block->stream);
+  home.push_remote(block);
 }
 
-/// Large blocks stay with the shard until the next one, so that a pair of calls need not go to the pool. Cannot fail.
-void CachingAllocator::Impl::free_held(BlockHeader* block, Shard& mine) {
-  trace_free(*block, block->stream);
-  BlockHeader* before = nullptr;
-  {
-    const std::lock_guard lock(mine.lock);
-    mine.tally.remove(*block);
-    block->death = order.death_epoch(block->stream);
-    before = mine.hold(block);
-  }
-  unpublished.fetch_or(bit_of(mine), std::memory_order_relaxed);
-  if (before == nullptr) return;
-  const std::lock_guard lock(core);
-  release(before, before->stream, before->death);
-}
-
-/// Those with other streams' uses, plain ones and frees on another stream go to the pool. What can fail comes first.
-void CachingAllocator::Impl::free_shared(BlockHeader* block, StreamSlot last, Shard& mine) {
+/// Those with other streams' uses and frees on another stream go to the space. What can fail comes first.
+void CachingAllocator::Impl::free_shared(BlockHeader* block, StreamSlot last) {
   Frontier frontier;
   const Epoch death = order.death_epoch(last);
   MetadataVector<StreamSlot> users;
@@ -229,34 +231,33 @@ void CachingAllocator::Impl::free_shared(BlockHeader* block, StreamSlot last, Sh
     frontier.add(use, order.tick());
   }
   const std::lock_guard lock(core);
-  prepare(last);
+  pending.prepare(last);
   for (const StreamSlot user : users) pending.prepare(user);
+  Shard& home = *shards[block->shard];
+  const std::lock_guard home_lock(home.lock);
+  home.pool().prepare(last);
   trace_free(*block, last);  // from here on nothing fails
   if (block->has_uses.exchange(false)) {
     const std::lock_guard uses_lock(uses_mutex);
     uses.erase(block);
   }
-  {
-    const std::lock_guard shard_lock(mine.lock);
-    mine.tally.remove(*block);
-  }
-  publish(mine);
-  pending.note_death({.stream = last, .epoch = death});
-  for (const StreamSlot user : users) pending.note_death({.stream = user, .epoch = order.death_epoch(user)});
   block->stream = last;
   if (users.empty() || order.dominated(frontier, last)) {
-    release(block, last, users.empty() ? death : order.death_epoch(last));
-  } else {
-    pending.park(block, frontier);
-    counted.active_bytes.peak =
-        std::max(counted.active_bytes.peak, counted.allocated_bytes.current + pending.parked_bytes());
+    home.credit.shrink(sums_of(*block));
+    home.release(block, last, users.empty() ? death : order.death_epoch(last));
+    return;
   }
+  home.credit.down += sums_of(*block);  // no credit: the block is still active; settle() finds it afterwards
+  parked += sums_of(*block);
+  pending.note_death({.stream = last, .epoch = death});
+  for (const StreamSlot user : users) pending.note_death({.stream = user, .epoch = order.death_epoch(user)});
+  pending.park(block, frontier);
 }
 
 DeviceCode CachingAllocator::Impl::note_use(Address address, StreamHandle stream) {
   BlockHeader* block = map.find(address);
   const std::lock_guard lock(uses_mutex);
-  if (block == nullptr || block->state.load(std::memory_order_acquire) != BlockState::live) {
+  if (block == nullptr || !block->is_live_at(address)) {
     return fail(DeviceCode::invalid, fmt::format("{:#x} is not the start of a live block", address));
   }
   const StreamSlot slot = order.slot_of(stream);
@@ -272,10 +273,10 @@ CachingAllocator::CachingAllocator(Device& device, StreamOrder& order, Allocator
 CachingAllocator::~CachingAllocator() = default;
 
 DeviceCode CachingAllocator::allocate(Bytes bytes, StreamHandle stream, Address& address, std::uint32_t owner) {
-  return guarded([&] { return impl_->allocate(bytes, stream, address, owner, Impl::kMain); });
+  return guarded([&] { return impl_->allocate(bytes, stream, address, owner, Impl::Kind::usual); });
 }
 DeviceCode CachingAllocator::allocate_plain(Bytes bytes, StreamHandle stream, Address& address, std::uint32_t owner) {
-  return guarded([&] { return impl_->allocate(bytes, stream, address, owner, Impl::kPlain); });
+  return guarded([&] { return impl_->allocate(bytes, stream, address, owner, Impl::Kind::plain); });
 }
 DeviceCode CachingAllocator::free(Address address) {
   return guarded([&] { return impl_->free(address, nullptr); });
@@ -289,11 +290,11 @@ DeviceCode CachingAllocator::note_use(Address address, StreamHandle stream) {
 
 Bytes CachingAllocator::block_bytes(Address address) const {
   const BlockHeader* block = impl_->map.find(address);
-  return block != nullptr && block->state.load(std::memory_order_acquire) == BlockState::live ? block->bytes : 0;
+  return block != nullptr && block->is_live_at(address) ? block->bytes : 0;
 }
 
 Bytes CachingAllocator::rounded_bytes(Bytes bytes) const {
-  return round_up(std::max<Bytes>(bytes, 1) + impl_->tail_pad, impl_->unit);
+  return impl_->rounded(bytes);
 }
 
 const std::string& CachingAllocator::last_error() const {

@@ -104,7 +104,6 @@ std::optional<RangeInfo> MappedPool::occupy(StitchedWindow& window, StreamSlot s
       const auto taken = space_.allocate_at(piece.offset, piece.bytes);
       assert(taken);
       ranges.push_back(taken->id);
-      BlockPool::set_holder(taken->id, nullptr);
     }
     windows_.bring_to_life(window, ranges);
   } catch (...) {
@@ -121,12 +120,6 @@ void MappedPool::give(RangeId range, StreamSlot stream, Epoch stamp) {
   if (window == nullptr) return BlockPool::give(range, stream, stamp);
   for (const RangeId piece : window->ranges) BlockPool::give(piece, stream, stamp);
   windows_.bury(*window, stream, stamp);
-}
-
-void MappedPool::set_holder(RangeId range, BlockHeader* block) {
-  const StitchedWindow* window = windows_.window_of(range);
-  if (window == nullptr) return BlockPool::set_holder(range, block);
-  for (const RangeId piece : window->ranges) BlockPool::set_holder(piece, block);
 }
 
 Address MappedPool::start_of(const RangeInfo& range) const {

@@ -19,7 +19,11 @@ constexpr RangeId as_id(std::uint32_t n) {
 
 }  // namespace
 
-OffsetAllocator::OffsetAllocator(Bytes capacity, Bytes unit, Initial initial) : unit_(unit) {
+OffsetAllocator::OffsetAllocator(Bytes capacity, Bytes unit, Initial initial)
+    : unit_(unit),
+      unit_shift_(std::has_single_bit(static_cast<std::uint64_t>(unit))
+                      ? std::countr_zero(static_cast<std::uint64_t>(unit))
+                      : -1) {
   assert(unit > 0 && capacity >= 0);
   if (capacity >= unit) grow(capacity, initial);
 }
@@ -27,8 +31,13 @@ OffsetAllocator::~OffsetAllocator() = default;
 OffsetAllocator::OffsetAllocator(OffsetAllocator&&) noexcept = default;
 OffsetAllocator& OffsetAllocator::operator=(OffsetAllocator&&) noexcept = default;
 
+std::uint64_t OffsetAllocator::units_of(Bytes bytes) const {
+  const auto all = static_cast<std::uint64_t>(bytes);
+  return unit_shift_ >= 0 ? all >> unit_shift_ : all / static_cast<std::uint64_t>(unit_);
+}
+
 OffsetAllocator::BinIndex OffsetAllocator::bin_of(Bytes bytes) const {
-  const auto units = static_cast<std::uint64_t>(bytes / unit_);
+  const std::uint64_t units = units_of(bytes);
   if (units < kSubBins) return {.row = 0, .column = static_cast<unsigned>(units)};
   const auto power = static_cast<unsigned>(std::bit_width(units)) - 1;
   return {.row = power - kSubBits + 1, .column = static_cast<unsigned>(units >> (power - kSubBits)) & (kSubBins - 1)};
@@ -40,6 +49,7 @@ const OffsetAllocator::Bins* OffsetAllocator::find_bins(FreeDomain domain) const
 
 /// Everything that can throw happens here, before anything changes.
 void OffsetAllocator::reserve_books(std::size_t nodes, FreeDomain domain) {
+  if (spare_count_ >= nodes && find_bins(domain) != nullptr) return;
   if (domain >= bins_.size()) bins_.resize(domain + 1);
   if (bins_[domain] == nullptr) bins_[domain] = std::make_unique<Bins>();
   if (spare_count_ >= nodes) return;
@@ -79,6 +89,7 @@ void OffsetAllocator::insert(std::uint32_t n) {
   bins.columns[row] |= 1U << column;
   bins.rows |= 1ULL << row;
   ++bins.count;
+  ++free_count_;
 }
 
 void OffsetAllocator::remove(std::uint32_t n) {
@@ -86,6 +97,7 @@ void OffsetAllocator::remove(std::uint32_t n) {
   if (node.state != RangeState::free) return;
   Bins& bins = *bins_[node.domain];
   --bins.count;
+  --free_count_;
   if (node.bin_after != kNone) nodes_[node.bin_after].bin_before = node.bin_before;
   if (node.bin_before != kNone) {
     nodes_[node.bin_before].bin_after = node.bin_after;
@@ -213,26 +225,35 @@ std::optional<RangeInfo> OffsetAllocator::allocate(Bytes bytes, Bytes alignment,
   assert(bytes > 0 && alignment % unit_ == 0);
   const Bins* bins = find_bins(domain);
   if (bins == nullptr || bytes > capacity_) return std::nullopt;
-  bytes = round_up(bytes, unit_);
+  bytes = rounded(bytes);
   std::uint32_t n = aligned_fit_in(*bins, bytes, alignment, search);
   if (n == kNone) return std::nullopt;
-  reserve_books(2, domain);
-  n = isolate(n, alignment > unit_ ? round_up(nodes_[n].offset, alignment) : nodes_[n].offset, bytes);
+  return use(n, alignment > unit_ ? round_up(nodes_[n].offset, alignment) : nodes_[n].offset, bytes);
+}
+
+RangeInfo OffsetAllocator::use(std::uint32_t n, Bytes offset, Bytes bytes) {
+  reserve_books(2, nodes_[n].domain);
+  n = isolate(n, offset, bytes);
   nodes_[n].state = RangeState::used;
   used_bytes_ += bytes;
   return info(as_id(n));
 }
 
+RangeInfo OffsetAllocator::carve(RangeId free_range, Bytes offset, Bytes bytes) {
+  [[maybe_unused]] const Node& node = nodes_[as_index(free_range)];
+  assert(node.state == RangeState::free && node.offset <= offset && offset + bytes <= node.offset + node.bytes);
+  return use(as_index(free_range), offset, bytes);
+}
+
 RangeId OffsetAllocator::find_fit(Bytes bytes, FreeDomain domain, Search search) const {
   const Bins* bins = find_bins(domain);
   if (bins == nullptr || bytes > capacity_) return kNoRange;
-  return as_id(fit_in(*bins, round_up(bytes, unit_), search));
+  return as_id(fit_in(*bins, rounded(bytes), search));
 }
 
-std::uint32_t OffsetAllocator::find_covered(Bytes offset, Bytes bytes, RangeId inside, RangeState state) const {
+std::uint32_t OffsetAllocator::find_covered(Bytes offset, Bytes bytes, RangeState state) const {
   if (offset < 0 || bytes <= 0 || offset > capacity_ - bytes || offset % unit_ != 0) return kNone;
-  const std::uint32_t start = as_index(inside == kNoRange ? find(offset) : inside);
-  assert(nodes_[start].offset <= offset && offset < nodes_[start].offset + nodes_[start].bytes);
+  const std::uint32_t start = as_index(find(offset));
   for (std::uint32_t n = start; n != kNone; n = nodes_[n].after) {
     if (nodes_[n].state != state) return kNone;
     if (nodes_[n].offset + nodes_[n].bytes >= offset + bytes) return start;
@@ -240,16 +261,12 @@ std::uint32_t OffsetAllocator::find_covered(Bytes offset, Bytes bytes, RangeId i
   return kNone;
 }
 
-std::optional<RangeInfo> OffsetAllocator::allocate_at(Bytes offset, Bytes bytes, RangeId inside) {
+std::optional<RangeInfo> OffsetAllocator::allocate_at(Bytes offset, Bytes bytes) {
   if (bytes > capacity_) return std::nullopt;
-  bytes = round_up(bytes, unit_);
-  std::uint32_t n = find_covered(offset, bytes, inside, RangeState::free);
+  bytes = rounded(bytes);
+  const std::uint32_t n = find_covered(offset, bytes, RangeState::free);
   if (n == kNone) return std::nullopt;
-  reserve_books(2, nodes_[n].domain);
-  n = isolate(n, offset, bytes);
-  nodes_[n].state = RangeState::used;
-  used_bytes_ += bytes;
-  return info(as_id(n));
+  return use(n, offset, bytes);
 }
 
 RangeId OffsetAllocator::free(RangeId used, FreeDomain domain, std::uint64_t stamp) {
@@ -263,18 +280,8 @@ RangeId OffsetAllocator::free(RangeId used, FreeDomain domain, std::uint64_t sta
   return as_id(settle(n));
 }
 
-RangeId OffsetAllocator::reassign(RangeId free_range, FreeDomain domain, std::uint64_t stamp) {
-  const std::uint32_t n = as_index(free_range);
-  assert(nodes_[n].state == RangeState::free);
-  reserve_books(0, domain);
-  remove(n);
-  nodes_[n].domain = domain;
-  nodes_[n].stamp = stamp;
-  return as_id(settle(n));
-}
-
-bool OffsetAllocator::mark_absent(Bytes offset, Bytes bytes, RangeId inside) {
-  std::uint32_t n = find_covered(offset, bytes, inside, RangeState::free);
+bool OffsetAllocator::mark_absent(Bytes offset, Bytes bytes) {
+  std::uint32_t n = find_covered(offset, bytes, RangeState::free);
   if (n == kNone || bytes % unit_ != 0) return false;
   reserve_books(2, nodes_[n].domain);
   n = isolate(n, offset, bytes);
@@ -285,8 +292,8 @@ bool OffsetAllocator::mark_absent(Bytes offset, Bytes bytes, RangeId inside) {
   return true;
 }
 
-bool OffsetAllocator::mark_present(Bytes offset, Bytes bytes, FreeDomain domain, std::uint64_t stamp, RangeId inside) {
-  std::uint32_t n = find_covered(offset, bytes, inside, RangeState::absent);
+bool OffsetAllocator::mark_present(Bytes offset, Bytes bytes, FreeDomain domain, std::uint64_t stamp) {
+  std::uint32_t n = find_covered(offset, bytes, RangeState::absent);
   if (n == kNone || bytes % unit_ != 0) return false;
   reserve_books(2, domain);
   n = isolate(n, offset, bytes);
@@ -315,28 +322,9 @@ void OffsetAllocator::grow(Bytes bytes, Initial initial, FreeDomain domain) {
   settle(n);
 }
 
-bool OffsetAllocator::shrink(Bytes bytes) {
-  if (bytes < 0 || bytes > capacity_ || bytes % unit_ != 0) return false;
-  const Bytes end = capacity_ - bytes;
-  for (std::uint32_t n = last_; n != kNone && nodes_[n].offset + nodes_[n].bytes > end; n = nodes_[n].before) {
-    if (nodes_[n].state == RangeState::used) return false;
-  }
-  while (capacity_ > end) {
-    const std::uint32_t n = last_;
-    const Bytes gone = std::min(capacity_ - end, nodes_[n].bytes);
-    remove(n);
-    if (nodes_[n].state == RangeState::absent) absent_bytes_ -= gone;
-    nodes_[n].bytes -= gone;
-    capacity_ -= gone;
-    if (nodes_[n].bytes > 0) {
-      insert(n);
-      break;
-    }
-    last_ = nodes_[n].before;
-    (last_ == kNone ? first_ : nodes_[last_].after) = kNone;
-    drop_node(n);
-  }
-  return true;
+bool OffsetAllocator::others_have_free(FreeDomain domain) const {
+  const Bins* bins = find_bins(domain);
+  return free_count_ > (bins == nullptr ? 0 : bins->count);
 }
 
 Bytes OffsetAllocator::largest_free_bound(FreeDomain domain) const {
@@ -373,7 +361,7 @@ RangeId OffsetAllocator::find_free(FreeDomain domain, Bytes bytes,
                                    const std::function<bool(const RangeInfo&)>& visit) const {
   const Bins* bins = find_bins(domain);
   if (bins == nullptr || bins->count == 0) return kNoRange;
-  auto [row, column] = bin_of(round_up(std::max<Bytes>(bytes, unit_), unit_));
+  auto [row, column] = bin_of(rounded(std::max<Bytes>(bytes, unit_)));
   for (; bins->next(row, column); ++column) {
     for (std::uint32_t n = bins->heads[row][column]; n != kNone; n = nodes_[n].bin_after) {
       if (nodes_[n].bytes >= bytes && visit(info(as_id(n)))) return as_id(n);

@@ -66,7 +66,7 @@ class OffsetAllocator {
   };
   enum class Initial : std::uint8_t { free, absent };
 
-  /// REQUIRES: unit > 0, capacity >= 0; capacity is rounded down to the unit.
+  /// REQUIRES: unit > 0 (a power of two is quickest), capacity >= 0; capacity is rounded down to the unit.
   explicit OffsetAllocator(Bytes capacity, Bytes unit = 1, Initial initial = Initial::free);
   ~OffsetAllocator();
   OffsetAllocator(OffsetAllocator&&) noexcept;
@@ -76,33 +76,33 @@ class OffsetAllocator {
   /// the offset. REQUIRES: bytes > 0.
   [[nodiscard]] std::optional<RangeInfo> allocate(Bytes bytes, Bytes alignment = 0, FreeDomain domain = kDefaultDomain,
                                                   Search search = Search::fast);
-  /// The range that allocate() would cut, for callers that choose the place in it (allocate_at). kNoRange: none fits.
+  /// The range that allocate() would cut, for callers that choose the place in it (carve). kNoRange: none fits.
   [[nodiscard]] RangeId find_fit(Bytes bytes, FreeDomain domain = kDefaultDomain, Search search = Search::fast) const;
+  /// [offset, offset + bytes) out of one free range, in O(1). REQUIRES: it lies in `free_range`, on the unit.
+  [[nodiscard]] RangeInfo carve(RangeId free_range, Bytes offset, Bytes bytes);
   /// Exactly [offset, offset + bytes), rounded up to the unit, from free ranges of any domain; empty if a byte of it is
-  /// used, absent or outside. O(1) when `inside` names the range that holds `offset`, else O(ranges).
-  [[nodiscard]] std::optional<RangeInfo> allocate_at(Bytes offset, Bytes bytes, RangeId inside = kNoRange);
+  /// used, absent or outside. O(ranges).
+  [[nodiscard]] std::optional<RangeInfo> allocate_at(Bytes offset, Bytes bytes);
   /// Makes the bins of a domain, so that free() to it cannot fail.
   void prepare(FreeDomain domain) { reserve_books(0, domain); }
   /// Gives a used range back to a domain. Returns the free range it ended up in.
   RangeId free(RangeId used, FreeDomain domain = kDefaultDomain, std::uint64_t stamp = 0);
-  /// Hands a free range to another domain, or gives it another stamp. Returns the range it ended up in.
-  RangeId reassign(RangeId free_range, FreeDomain domain, std::uint64_t stamp);
 
   /// Marks [offset, offset + bytes) absent, or an absent one free again. False, and nothing changed, unless all of it
-  /// is free (absent). `inside` as in allocate_at().
-  [[nodiscard]] bool mark_absent(Bytes offset, Bytes bytes, RangeId inside = kNoRange);
+  /// is free (absent). O(ranges).
+  [[nodiscard]] bool mark_absent(Bytes offset, Bytes bytes);
   [[nodiscard]] bool mark_present(Bytes offset, Bytes bytes, FreeDomain domain = kDefaultDomain,
-                                  std::uint64_t stamp = 0, RangeId inside = kNoRange);
+                                  std::uint64_t stamp = 0);
   /// New space at the end.
   void grow(Bytes bytes, Initial initial = Initial::free, FreeDomain domain = kDefaultDomain);
-  /// Drops space at the end. False, and nothing changed, if part of it is used.
-  [[nodiscard]] bool shrink(Bytes bytes);
 
   [[nodiscard]] Bytes capacity() const { return capacity_; }
   [[nodiscard]] Bytes unit() const { return unit_; }
   [[nodiscard]] Bytes used_bytes() const { return used_bytes_; }
   [[nodiscard]] Bytes free_bytes() const { return capacity_ - used_bytes_ - absent_bytes_; }
   [[nodiscard]] Bytes absent_bytes() const { return absent_bytes_; }
+  /// Whether a domain other than this one has a free range. O(1).
+  [[nodiscard]] bool others_have_free(FreeDomain domain) const;
   /// A lower bound within 1/32 of the largest free range of the domain, in O(1).
   [[nodiscard]] Bytes largest_free_bound(FreeDomain domain = kDefaultDomain) const;
 
@@ -143,6 +143,8 @@ class OffsetAllocator {
     unsigned row, column;
   };
 
+  [[nodiscard]] std::uint64_t units_of(Bytes bytes) const;  ///< rounded down
+  [[nodiscard]] Bytes rounded(Bytes bytes) const { return static_cast<Bytes>(units_of(bytes + unit_ - 1)) * unit_; }
   [[nodiscard]] BinIndex bin_of(Bytes bytes) const;
   [[nodiscard]] const Bins* find_bins(FreeDomain domain) const;
   void reserve_books(std::size_t nodes, FreeDomain domain);
@@ -159,11 +161,13 @@ class OffsetAllocator {
   [[nodiscard]] std::uint32_t fit_in(const Bins& bins, Bytes bytes, Search search) const;
   [[nodiscard]] std::uint32_t aligned_fit_in(const Bins& bins, Bytes bytes, Bytes alignment, Search search) const;
   /// The range that holds `offset` if all of [offset, offset + bytes) is in `state`.
-  [[nodiscard]] std::uint32_t find_covered(Bytes offset, Bytes bytes, RangeId inside, RangeState state) const;
+  [[nodiscard]] std::uint32_t find_covered(Bytes offset, Bytes bytes, RangeState state) const;
+  [[nodiscard]] RangeInfo use(std::uint32_t n, Bytes offset, Bytes bytes);
   [[nodiscard]] std::string validate_links() const;
   [[nodiscard]] std::string validate_bins() const;
 
   Bytes unit_ = 1;
+  int unit_shift_ = 0;  ///< of a unit that is a power of two, else -1
   Bytes capacity_ = 0;
   Bytes used_bytes_ = 0;
   Bytes absent_bytes_ = 0;
@@ -171,6 +175,7 @@ class OffsetAllocator {
   std::uint32_t last_ = kNone;
   std::uint32_t spare_ = kNone;
   std::size_t spare_count_ = 0;
+  std::size_t free_count_ = 0;  ///< free ranges of all domains
   MetadataVector<Node> nodes_;
   std::vector<std::unique_ptr<Bins>> bins_;
 };

@@ -74,25 +74,25 @@ OutOfMemory CachingAllocator::Impl::report() {
 /// All but the names, with what the device said filled in.
 void CachingAllocator::Impl::report_locked(OutOfMemory& report) {
   report.limit_bytes = limit_bytes;
-  report.allocated_bytes = counted.allocated_bytes.current;
-  report.pending_bytes = pending.parked_bytes();
-  report.reserved_bytes = counted.reserved_bytes.current;
-  report.cached_bytes = report.reserved_bytes - report.allocated_bytes - report.pending_bytes;
+  const AllocatorStatistics now = statistics_locked();
+  report.allocated_bytes = now.allocated_bytes.current;
+  report.pending_bytes = now.pending_bytes;
+  report.reserved_bytes = now.reserved_bytes.current;
+  report.cached_bytes = now.cached_bytes;
   report.foreign_bytes =
       std::max<Bytes>(report.device_total_bytes - report.device_free_bytes - report.reserved_bytes, 0);
   report.device_code = last_refusal;
 
   std::map<std::tuple<std::uint32_t, Bytes, StreamSlot>, std::int64_t> counts;
-  for (const auto& pool : owned) {
-    if (pool == nullptr) continue;
-    const OffsetAllocator& space = pool->space();
+  for (std::size_t i = 0; i < locked_shards; ++i) {
+    const OffsetAllocator& space = shards[i]->pool().space();
     for (RangeId id = space.first(); id != kNoRange; id = space.next(id)) {
       const RangeInfo range = space.info(id);
       if (range.state == RangeState::free) report.largest_free_bytes = std::max(report.largest_free_bytes, range.bytes);
       if (range.state != RangeState::used) continue;
-      const BlockHeader* block = pool->holder(id);
+      const BlockHeader* block = shards[i]->holder(range);
       if (block->range != id) continue;  // a further piece of a stitched block
-      if (block->state.load(std::memory_order_acquire) != BlockState::live) continue;
+      if (block->state() != BlockState::live) continue;
       ++counts[{block->owner, block->bytes, block->stream}];
     }
   }

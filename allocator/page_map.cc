@@ -27,6 +27,17 @@ void drop(void* memory) {
 #endif
 }
 
+/// The table behind an entry; made by the first thread that needs it.
+template <class Table>
+Table& ensure(std::atomic<Table*>& entry) {
+  Table* table = entry.load(std::memory_order_acquire);
+  if (table != nullptr) return *table;
+  Table* made = make_zeroed<Table>();
+  if (entry.compare_exchange_strong(table, made, std::memory_order_acq_rel)) return *made;
+  drop(made);
+  return *table;
+}
+
 }  // namespace
 
 PageMap::~PageMap() {
@@ -40,13 +51,9 @@ PageMap::~PageMap() {
 
 void PageMap::set(Address address, BlockHeader* block) {
   assert(address >> kAddressBits == 0);
-  auto& root = root_[address >> kMiddleShift];
-  Middle* middle = root.load(std::memory_order_relaxed);
-  if (middle == nullptr) root.store(middle = make_zeroed<Middle>(), std::memory_order_release);
-  auto& entry = (*middle)[(address >> kLeafShift) & (kMiddleSize - 1)];
-  Leaf* leaf = entry.load(std::memory_order_relaxed);
-  if (leaf == nullptr) entry.store(leaf = make_zeroed<Leaf>(), std::memory_order_release);
-  (*leaf)[(address >> kSlotBits) & (kLeafSize - 1)].store(block, std::memory_order_release);
+  Middle& middle = ensure(root_[address >> kMiddleShift]);
+  Leaf& leaf = ensure(middle[(address >> kLeafShift) & (kMiddleSize - 1)]);
+  leaf[(address >> kSlotBits) & (kLeafSize - 1)].store(block, std::memory_order_release);
 }
 
 }  // namespace tidemark

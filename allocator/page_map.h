@@ -1,9 +1,10 @@
 #pragma once
-// From an address to the header of the block that starts there: a radix tree of three levels over 48-bit addresses,
-// 512 B a slot, 2 MiB a leaf. Reading takes three dependent loads and no lock; leaves appear with their first block and
-// stay. A leaf's host pages are touched only where blocks start, so a granule that holds one block costs 4 KiB.
+// From an address to the header of the block that started there last: a radix tree of three levels over 48-bit
+// addresses, 512 B a slot, 2 MiB a leaf. Reading takes three dependent loads and no lock; leaves appear with their
+// first block and stay. A leaf's host pages are touched only where blocks start, so a granule that holds one block
+// costs 4 KiB. Entries are never cleared: whether the block still lives, its header says (block.h).
 //
-// Threads: find() any; set() one at a time (the core lock).
+// Threads: any; of one address, set() one at a time (the lock of the space that it lies in).
 
 #include <array>
 #include <atomic>
@@ -22,14 +23,14 @@ class PageMap {
   PageMap(const PageMap&) = delete;
   PageMap& operator=(const PageMap&) = delete;
 
+  /// nullptr: no block ever started there.
   [[nodiscard]] BlockHeader* find(Address address) const {
-    if (address >> kAddressBits != 0) return nullptr;
+    if (address >> kAddressBits != 0 || address % (Address{1} << kSlotBits) != 0) return nullptr;
     const Middle* middle = root_[address >> kMiddleShift].load(std::memory_order_acquire);
     if (middle == nullptr) return nullptr;
     const Leaf* leaf = (*middle)[(address >> kLeafShift) & (kMiddleSize - 1)].load(std::memory_order_acquire);
     if (leaf == nullptr) return nullptr;
-    BlockHeader* block = (*leaf)[(address >> kSlotBits) & (kLeafSize - 1)].load(std::memory_order_acquire);
-    return block != nullptr && block->address == address ? block : nullptr;
+    return (*leaf)[(address >> kSlotBits) & (kLeafSize - 1)].load(std::memory_order_acquire);
   }
   /// Throws std::bad_alloc, nothing changed. REQUIRES: address below 2^48.
   void set(Address address, BlockHeader* block);

@@ -20,7 +20,7 @@ void PendingBlocks::note_death(Death death) {
 
 void PendingBlocks::park(BlockHeader* block, const Frontier& frontier) {
   parked_.push_back({.block = block, .frontier = frontier});
-  block->state.store(BlockState::parked, std::memory_order_relaxed);
+  block->become(BlockState::parked);
   parked_bytes_ += block->bytes;
   seen_version_ = ~std::uint64_t{0};
 }

@@ -6,12 +6,16 @@
 namespace tidemark {
 namespace {
 
-constexpr Bytes round_down(Bytes bytes, Bytes alignment) {
-  return bytes / alignment * alignment;
+// Granules are powers of two: no division in the path of every allocation.
+constexpr Bytes align_down(Bytes bytes, Bytes granule) {
+  return bytes & -granule;
+}
+constexpr Bytes align_up(Bytes bytes, Bytes granule) {
+  return align_down(bytes + granule - 1, granule);
 }
 
 constexpr Bytes touched(Bytes offset, Bytes bytes, Bytes granule) {
-  return round_up(offset + bytes, granule) - round_down(offset, granule);
+  return align_up(offset + bytes, granule) - align_down(offset, granule);
 }
 
 /// One unbroken run of usable ranges and the best place in it.
@@ -30,7 +34,7 @@ class Run {
     const auto offer = [&](std::size_t near, Bytes offset) {
       const Placement place{.offset = offset,
                             .missing_bytes = missing_near(near, offset),
-                            .touched_bytes = bytes_ % granule_ == 0 ? touched(offset, bytes_, granule_) : 0};
+                            .touched_bytes = align_down(bytes_, granule_) == bytes_ ? touched(offset, bytes_, granule_) : 0};
       const auto key = [](const Placement& p, const Bytes& run) {
         return std::tie(p.missing_bytes, p.touched_bytes, run, p.offset);
       };
@@ -41,7 +45,7 @@ class Run {
     for (std::size_t i = 0; i < ranges_.size(); ++i) {
       if (ranges_[i].offset + bytes_ <= end) offer(i, ranges_[i].offset);
       if (ranges_[i].end() - bytes_ >= start) offer(i, ranges_[i].end() - bytes_);
-      const Bytes bound = round_up(ranges_[i].offset, granule_);
+      const Bytes bound = align_up(ranges_[i].offset, granule_);
       if (bound < ranges_[i].end() && bound + bytes_ <= end) offer(i, bound);
     }
   }
@@ -52,8 +56,8 @@ class Run {
     Bytes missing = 0;
     const auto touch = [&](const RangeInfo& range) {
       if (range.state != RangeState::absent) return;
-      const Bytes from = std::max(range.offset, round_down(offset, granule_));
-      missing += std::min(range.end(), round_up(offset + bytes_, granule_)) - from;
+      const Bytes from = std::max(range.offset, align_down(offset, granule_));
+      missing += std::min(range.end(), align_up(offset + bytes_, granule_)) - from;
     };
     for (std::size_t i = near; i < ranges_.size() && ranges_[i].offset < offset + bytes_; ++i) touch(ranges_[i]);
     for (std::size_t i = near; i-- > 0 && ranges_[i].end() > offset;) touch(ranges_[i]);
@@ -68,13 +72,13 @@ class Run {
 }  // namespace
 
 Bytes place_in(const RangeInfo& range, Bytes bytes, Bytes granule) {
-  const Bytes front = range.offset, back = range.end() - bytes, bound = round_up(front, granule);
+  const Bytes front = range.offset, back = range.end() - bytes, bound = align_up(front, granule);
   Bytes best = front;
   const auto key = [&](Bytes offset) {
     // Whole granules of the range that the block spoils by touching them.
-    const Bytes from = std::max(round_down(offset, granule), bound);
-    const Bytes to = std::min(round_up(offset + bytes, granule), round_down(range.end(), granule));
-    return std::tuple(std::max<Bytes>(to - from, 0), bytes % granule == 0 ? touched(offset, bytes, granule) : 0);
+    const Bytes from = std::max(align_down(offset, granule), bound);
+    const Bytes to = std::min(align_up(offset + bytes, granule), align_down(range.end(), granule));
+    return std::tuple(std::max<Bytes>(to - from, 0), align_down(bytes, granule) == bytes ? touched(offset, bytes, granule) : 0);
   };
   if (key(back) < key(best)) best = back;
   if (bound + bytes <= range.end() && key(bound) < key(best)) best = bound;
@@ -101,7 +105,7 @@ std::optional<Placement> find_placement(const OffsetAllocator& space, Bytes byte
 
 MetadataVector<Stretch> missing_stretches(const OffsetAllocator& space, Bytes offset, Bytes bytes, Bytes granule) {
   MetadataVector<Stretch> stretches;
-  const Bytes from = round_down(offset, granule), to = round_up(offset + bytes, granule);
+  const Bytes from = align_down(offset, granule), to = align_up(offset + bytes, granule);
   for (RangeId id = space.find(from); id != kNoRange; id = space.next(id)) {
     const RangeInfo range = space.info(id);
     if (range.offset >= to) break;
@@ -116,11 +120,11 @@ MetadataVector<Stretch> idle_stretches(const OffsetAllocator& space, Bytes granu
                                        const std::function<bool(const RangeInfo&)>& idle) {
   MetadataVector<Stretch> stretches;
   const auto add = [&](Bytes start, Bytes end) {
-    start = round_up(start, granule);
-    end = round_down(end, granule);
+    start = align_up(start, granule);
+    end = align_down(end, granule);
     if (start < end) stretches.push_back({.offset = start, .bytes = end - start});
   };
-  const Bytes keep_from = round_down(keep, granule), keep_to = round_up(keep + keep_bytes, granule);
+  const Bytes keep_from = align_down(keep, granule), keep_to = align_up(keep + keep_bytes, granule);
   Bytes from = 0, to = 0;  // idle neighbours of several domains, joined
   const auto flush = [&] {
     add(from, keep_bytes > 0 ? std::min(to, std::max(keep_from, from)) : to);

@@ -1,6 +1,6 @@
 #pragma once
 // Where to put a block that fits into no single free range: any unbroken run of ranges that the requester may use,
-// with or without memory behind them, at the cost of the granules that are missing.
+// with or without memory behind them, at the cost of the granules that are missing. Granules are powers of two.
 
 #include <functional>
 #include <optional>

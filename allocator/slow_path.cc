@@ -21,165 +21,69 @@ constexpr std::int64_t kAllocationsPerMove = 1024;
 
 }  // namespace
 
-void CachingAllocator::Impl::absorb(Tally& tally) {
-  const auto merge = [](Counter& into, Counter& from) {
-    into.peak = std::max(into.peak, into.current + from.peak);
-    into.current += from.current;
-    into.total_up += from.total_up;
-    into.total_down += from.total_down;
-    from = {};
-  };
-  const Bytes before = counted.allocated_bytes.current;
-  counted.active_bytes.peak =
-      std::max(counted.active_bytes.peak, before + tally.allocated_bytes.peak + pending.parked_bytes());
-  merge(counted.allocated_bytes, tally.allocated_bytes);
-  merge(counted.requested_bytes, tally.requested_bytes);
-  merge(counted.allocation, tally.allocation);
-  counted.front_hits += std::exchange(tally.front_hits, 0);
-  counted.remote_frees += std::exchange(tally.remote_frees, 0);
+Bytes CachingAllocator::Impl::reserved_bytes() const {
+  return counted.reserved_bytes.current;
 }
 
-void CachingAllocator::Impl::publish(Shard& shard) {
-  const std::lock_guard lock(shard.lock);
-  absorb(shard.tally);
-}
-
-void CachingAllocator::Impl::settle(Shard& mine) {
-  BlockHeader* held = nullptr;
-  {
-    const std::lock_guard lock(mine.lock);
-    absorb(mine.tally);
-    held = mine.hold(nullptr);
-  }
-  if (held != nullptr) release(held, held->stream, held->death);
-  const std::uint64_t changed = unpublished.exchange(0, std::memory_order_relaxed);  // a bit may be several shards'
-  for (std::size_t i = 0; changed != 0 && i < shard_count; ++i) {
-    if ((changed >> i % 64 & 1) != 0 && &shards[i] != &mine) publish(shards[i]);
-  }
-}
-
-void CachingAllocator::Impl::prepare(StreamSlot stream) {
-  pending.prepare(stream);
-  for (const auto& pool : owned) {
-    if (pool != nullptr) pool->prepare(stream);
-  }
-}
-
-/// A block goes back to its pool, free for `stream` at once and for others after `stamp`. Cannot fail:
-/// the stream is prepared.
-void CachingAllocator::Impl::release(BlockHeader* block, StreamSlot stream, Epoch stamp) {
-  BlockPool& pool = pool_of(block->pool);
-  pending.note_death({.stream = stream, .epoch = stamp});
-  map.set(block->address, nullptr);
-  pool.set_holder(block->range, nullptr);
-  pool.give(block->range, stream, stamp);
-  table.put(block);
+void CachingAllocator::Impl::flush_all() {
+  for_each_shard([](Shard& shard) { shard.flush(); });
 }
 
 void CachingAllocator::Impl::release_known(StreamSlot requester) {
   if (!pending.news()) return;
+  for_each_shard([&](Shard& shard) { shard.pool().prepare(requester); });
   pending.release_known(requester, [this](BlockHeader* block, StreamSlot stream, Epoch stamp) {
-    trace(TraceAction::free_completed, block->address, block->bytes, order.handle_of(stream), block->owner);
-    release(block, stream, stamp);
+    trace(TraceAction::free_completed, block->address(), block->bytes, order.handle_of(stream), block->owner);
+    Shard& home = *shards[block->shard];
+    const std::lock_guard lock(home.lock);
+    parked -= sums_of(*block);
+    home.release(block, stream, stamp);
   });
 }
 
-bool CachingAllocator::Impl::flush(Shard& shard) {
-  BlockHeader* block = nullptr;
-  {
-    const std::lock_guard lock(shard.lock);
-    absorb(shard.tally);
-    block = shard.take_all();
-  }
-  const bool any = block != nullptr;
-  while (block != nullptr) {
-    BlockHeader* next = block->next;
-    release(block, block->stream, block->death);
-    block = next;
-  }
-  return any;
+bool CachingAllocator::Impl::poll() {
+  for_each_shard([&](Shard& shard) {
+    const OffsetAllocator& space = shard.pool().space();
+    for (RangeId id = space.first(); id != kNoRange; id = space.next(id)) {
+      const RangeInfo range = space.info(id);
+      if (range.state == RangeState::free && range.stamp > 0)
+        pending.note_death({.stream = static_cast<StreamSlot>(range.domain), .epoch = range.stamp});
+    }
+  });
+  return pending.poll();
 }
 
-bool CachingAllocator::Impl::flush_all() {
-  bool any = false;
-  for (std::size_t i = 0; i < shard_count; ++i) any |= flush(shards[i]);
-  return any;
+Bytes CachingAllocator::Impl::trim(Bytes keep_bytes, const BlockPool* except) {
+  Bytes gone = 0;
+  for_each_shard([&](Shard& shard) {
+    const Bytes excess = reserved_bytes() - keep_bytes;
+    BlockPool& pool = shard.pool();
+    if (excess > 0 && &pool != except) gone += pool.trim(std::max<Bytes>(pool.reserved_bytes() - excess, 0));
+  });
+  return gone;
 }
 
-Bytes CachingAllocator::Impl::limit_of(const BlockPool& pool) const {
-  Bytes others = 0;
-  for (const auto& other : owned) {
-    if (other != nullptr && other.get() != &pool) others += other->reserved_bytes();
-  }
-  return limit_bytes - others;
-}
-
-bool CachingAllocator::Impl::search(const Request& request, StreamSlot stream, Search how,
-                                    std::optional<RangeInfo>& range) {
-  release_known(stream);
-  range = pool_of(request.pool).take(request.rounded, stream, how);
-  return range.has_value();
-}
-
-BlockHeader* CachingAllocator::Impl::make_block(const Request& request, StreamSlot stream, const RangeInfo& range) {
-  BlockPool& pool = pool_of(request.pool);
-  BlockHeader* block = nullptr;
-  const Address address = pool.start_of(range);
-  try {
-    block = table.take();
-    block->address = address;
-    pool.set_holder(range.id, block);
-    map.set(address, block);
-  } catch (...) {
-    if (block != nullptr) table.put(block);
-    pool.give(range.id, stream, order.death_epoch(stream));
-    throw;
-  }
-  block->bytes = range.bytes;
-  block->requested_bytes = request.bytes;
-  block->range = range.id;
-  block->stream = stream;
-  block->owner = request.owner;
-  block->pool = request.pool;
-  block->has_uses.store(false, std::memory_order_relaxed);
-  block->state.store(BlockState::live, std::memory_order_release);
-  used = true;
-  return block;
-}
-
-DeviceCode CachingAllocator::Impl::allocate_slow(const Request& request, BlockHeader*& block) {
+DeviceCode CachingAllocator::Impl::allocate_slow(Shard& mine, const BlockRequest& request, BlockHeader*& block) {
   if (!judged) {
     last_error_text() = judged.error().message;
     return DeviceCode::invalid;
   }
-  Shard& mine = my_shard();
-  const StreamSlot stream = order.slot_of(request.stream);
-  std::optional<RangeInfo> range;
-  DeviceCode code = DeviceCode::ok;
-  OutOfMemory report;
-  {
-    CoreLock lock(core);
-    prepare(stream);
-    settle(mine);
-    code = find_block(request, stream, lock, range);
-    front_limit.store(
-        std::min(options.front_cache_bytes, std::max(counted.reserved_bytes.current / kFrontShare, kFrontLeast)),
-        std::memory_order_relaxed);
-    if (code == DeviceCode::ok) {
-      block = make_block(request, stream, *range);
-      block->shard = static_cast<std::uint16_t>(&mine - shards.get());
-      Tally tally;
-      tally.add(*block);
-      absorb(tally);
-      return code;
-    }
-    if (code == DeviceCode::out_of_memory) ++counted.num_ooms;
-  }
+  CoreLock lock(core);
+  const DeviceCode code = find_block(mine, request, lock, block);
+  const Bytes share = std::max(reserved_bytes() / kFrontShare, kFrontLeast);
+  front_limit.store(std::min(options.front_cache_bytes, share), std::memory_order_relaxed);
+  if (code == DeviceCode::out_of_memory) ++counted.num_ooms;
+  if (code == DeviceCode::ok) return code;
+  lock.unlock();
+  return refuse(request, code);
+}
+
+DeviceCode CachingAllocator::Impl::refuse(const BlockRequest& request, DeviceCode code) {
   if (code != DeviceCode::out_of_memory) {
     last_error_text() = fmt::format("{}: {}", name_of(code), device.last_error());
     return code;
   }
-  report = this->report();
+  OutOfMemory report = this->report();
   report.requested_bytes = request.bytes;
   report.stream = request.stream;
   if (report.reserved_bytes + request.rounded > report.limit_bytes) report.device_code = DeviceCode::ok;
@@ -199,69 +103,136 @@ DeviceCode CachingAllocator::Impl::allocate_slow(const Request& request, BlockHe
   return code;
 }
 
-/// From cheap to dear. Every step that may have changed something is followed by a new search; nothing is released
-/// between a search that succeeded and the block made of it.
-DeviceCode CachingAllocator::Impl::find_block(const Request& request, StreamSlot stream, CoreLock& lock,
-                                              std::optional<RangeInfo>& range) {
-  if (search(request, stream, Search::fast, range)) return DeviceCode::ok;
-  (void)flush_all();
-  if (search(request, stream, Search::thorough, range)) return DeviceCode::ok;
-  if (pending.poll() && search(request, stream, Search::thorough, range)) return DeviceCode::ok;
-  const DeviceCode code = grow(request, stream, range);
-  return code == DeviceCode::out_of_memory ? squeeze(request, stream, lock, range) : code;
+/// Free memory of the thread's own shard, or else of any other. What the others keep goes back to their spaces, also
+/// where it may not serve: plain and mapped memory do not stand in for each other, but idle memory can be given up for
+/// either.
+BlockHeader* CachingAllocator::Impl::search(Shard& mine, const BlockRequest& request, bool others) {
+  const StreamSlot stream = order.slot_of(request.stream);
+  release_known(stream);
+  BlockHeader* block = nullptr;
+  Shard* overdrawn = nullptr;
+  const auto look = [&](Shard& shard) {
+    block = shard.search(request, stream);
+    if (block != nullptr && !shard.credit.grow(sums_of(*block))) overdrawn = &shard;
+  };
+  {
+    const std::lock_guard lock(mine.lock);
+    look(mine);
+  }
+  for_each_shard([&](Shard& shard) {
+    if (!others || block != nullptr || &shard == &mine) return;
+    if (shard.index() == kPlainShard || mine.index() == kPlainShard) return shard.flush();
+    look(shard);
+    if (block != nullptr) mine.lender.store(shard.index(), std::memory_order_relaxed);
+  });
+  if (overdrawn != nullptr) settle(*overdrawn);
+  return block;
 }
 
-DeviceCode CachingAllocator::Impl::grow(const Request& request, StreamSlot stream, std::optional<RangeInfo>& range) {
-  BlockPool& pool = pool_of(request.pool);
-  const Bytes live = counted.allocated_bytes.current + pending.parked_bytes() + request.rounded;
-  const Bytes peak = std::max(live, counted.allocated_bytes.peak);
+/// From cheap to dear. Every step that may have changed something is followed by a new search. Other shards lend only
+/// what cannot be had by growing to the wanted size: threads that share a space meet at its lock for ever.
+DeviceCode CachingAllocator::Impl::find_block(Shard& mine, const BlockRequest& request, CoreLock& lock,
+                                              BlockHeader*& block) {
+  if ((block = search(mine, request, false)) != nullptr) return DeviceCode::ok;
+  Shard* where = &mine;
+  if (!may_grow(mine.pool(), request.rounded)) {
+    if ((block = search(mine, request, true)) != nullptr) return DeviceCode::ok;
+    if (poll() && (block = search(mine, request, true)) != nullptr) return DeviceCode::ok;
+    where = &fullest(mine);
+  }
+  const DeviceCode code = grow(*where, request, block);
+  if (code == DeviceCode::ok) mine.lender.store(where->index(), std::memory_order_relaxed);
+  return code == DeviceCode::out_of_memory ? squeeze(mine, request, lock, block) : code;
+}
+
+bool CachingAllocator::Impl::may_grow(const BlockPool& pool, Bytes bytes) {
   const Bytes granule = std::max<Bytes>(device.traits().granule_bytes, 1);
-  const std::int64_t moves_allowed = kFreeMoves + counted.allocation.total_up / kAllocationsPerMove;
+  return pool.reserved_bytes() + round_up(bytes, granule) <= budget_for(pool, bytes).wanted_bytes;
+}
+
+/// The shard with the most free memory, which stitching and moved granules can make the most of.
+Shard& CachingAllocator::Impl::fullest(Shard& mine) {
+  if (mine.index() == kPlainShard) return mine;
+  Shard* fullest = &mine;
+  Bytes most = 0;
+  for_each_shard([&](Shard& shard) {
+    const Bytes free = shard.pool().space().free_bytes();
+    if (shard.index() == kPlainShard || free <= most) return;
+    most = free;
+    fullest = &shard;
+  });
+  return *fullest;
+}
+
+/// In bytes of one pool, the others' taken off.
+GrowthBudget CachingAllocator::Impl::budget_for(const BlockPool& pool, Bytes bytes) {
+  Bytes live = 0;
+  std::int64_t allocations = 0;
+  with_shards_locked([&] {
+    live = raise_peaks().of[BlockSums::bytes];
+    for (std::size_t i = 0; i < locked_shards; ++i) allocations += shards[i]->credit.up.of[BlockSums::blocks];
+  });
+  const Bytes peak = std::max(live + parked.of[BlockSums::bytes] + bytes, peaks.of[BlockSums::bytes]);
+  const Bytes granule = std::max<Bytes>(device.traits().granule_bytes, 1);
+  const std::int64_t moves_allowed = kFreeMoves + allocations / kAllocationsPerMove;
   const std::int64_t excess = std::min(counted.remaps / moves_allowed, kMostExcess);
   const Bytes share = excess == 0 ? peak / kSlackShare : peak / kRestlessSlackShare * excess;
-  const Bytes slack = options.growth_slack_bytes > 0 ? options.growth_slack_bytes : std::max(share, granule);
-  GrowthBudget budget{.wanted_bytes = peak + slack, .limit_bytes = limit_of(pool)};
+  const Bytes least = static_cast<Bytes>(std::max<std::size_t>(used_shards.load() - 1, 1)) * granule;  // one a thread
+  const Bytes slack = options.growth_slack_bytes > 0 ? options.growth_slack_bytes : std::max(share, least);
+  const Bytes others = reserved_bytes() - pool.reserved_bytes();
+  GrowthBudget budget{.wanted_bytes = peak + slack - others, .limit_bytes = limit_bytes - others};
   if (options.garbage_threshold > 0) {
     const auto threshold = static_cast<Bytes>(options.garbage_threshold * static_cast<double>(budget.limit_bytes));
-    if (pool.reserved_bytes() + request.rounded > threshold) {
-      budget.wanted_bytes = std::min(budget.wanted_bytes, threshold);
-    }
+    if (pool.reserved_bytes() + bytes > threshold) budget.wanted_bytes = std::min(budget.wanted_bytes, threshold);
   }
-  last_refusal = DeviceCode::ok;
-  const DeviceCode code = pool.grow(request.rounded, stream, budget, range);
-  if (code != DeviceCode::ok) last_refusal = code;
-  return code;
+  return budget;
+}
+
+DeviceCode CachingAllocator::Impl::grow(Shard& shard, const BlockRequest& request, BlockHeader*& block) {
+  const StreamSlot stream = order.slot_of(request.stream);
+  BlockPool& pool = shard.pool();
+  const GrowthBudget budget = budget_for(pool, request.rounded);
+  bool within = true;
+  {
+    const std::lock_guard lock(shard.lock);
+    std::optional<RangeInfo> range;
+    pool.prepare(stream);
+    last_refusal = pool.grow(request.rounded, stream, budget, range);
+    if (last_refusal != DeviceCode::ok) return last_refusal;
+    block = shard.make_block(request, stream, *range);
+    within = shard.credit.grow(sums_of(*block));
+  }
+  if (!within) settle(shard);
+  return DeviceCode::ok;
 }
 
 /// Memory is short: give back what other pools hold idle, then wait for one event after the other, looking again each
 /// time. A block that is merely pending never causes an out-of-memory.
-DeviceCode CachingAllocator::Impl::squeeze(const Request& request, StreamSlot stream, CoreLock& lock,
-                                           std::optional<RangeInfo>& range) {
+DeviceCode CachingAllocator::Impl::squeeze(Shard& mine, const BlockRequest& request, CoreLock& lock,
+                                           BlockHeader*& block) {
   ++counted.num_alloc_retries;
   DeviceCode code = DeviceCode::out_of_memory;
   const auto again = [&] {
-    (void)flush_all();
-    if (search(request, stream, Search::thorough, range)) return true;
-    for (const auto& pool : owned) {
-      if (pool != nullptr && pool.get() != &pool_of(request.pool)) pool->trim(0);
-    }
-    code = grow(request, stream, range);
+    code = DeviceCode::ok;
+    if ((block = search(mine, request, true)) != nullptr) return true;
+    (void)trim(0, &mine.pool());
+    code = grow(mine, request, block);
     return code != DeviceCode::out_of_memory;
   };
-  if (again()) return range ? DeviceCode::ok : code;
+  if (again()) return code;
   if (options.pending_wait == PendingWait::stream) {
-    if (pending.poll() && again()) return range ? DeviceCode::ok : code;
-    if (pending.order_behind(stream) && again()) return range ? DeviceCode::ok : code;
+    if (poll() && again()) return code;
+    if (pending.order_behind(order.slot_of(request.stream)) && again()) return code;
   }
   for (;;) {
-    if (pending.poll() && again()) return range ? DeviceCode::ok : code;
+    if (poll() && again()) return code;
     DeviceCode waited = pending.wait_one(lock);
     if (waited == DeviceCode::not_ready) {
       if (!pending.unfinished() && pending.parked_bytes() == 0) return DeviceCode::out_of_memory;
       waited = wait_for_device(lock);  // no event could be recorded
     }
     if (waited != DeviceCode::ok) return waited;
-    if (again()) return range ? DeviceCode::ok : code;
+    if (again()) return code;
   }
 }
 
@@ -281,18 +252,10 @@ void CachingAllocator::set_limit(Bytes bytes) {
 
 Bytes CachingAllocator::trim(Bytes keep_bytes) {
   const std::lock_guard lock(impl_->core);
-  impl_->prepare({});
-  (void)impl_->flush_all();
-  (void)impl_->pending.poll();
+  impl_->flush_all();
+  (void)impl_->poll();
   impl_->release_known({});
-  Bytes reserved = impl_->counted.reserved_bytes.current, gone = 0;
-  for (const auto& pool : impl_->owned) {
-    if (pool == nullptr || reserved <= keep_bytes) continue;
-    const Bytes went = pool->trim(std::max<Bytes>(keep_bytes - (reserved - pool->reserved_bytes()), 0));
-    reserved -= went;
-    gone += went;
-  }
-  return gone;
+  return impl_->trim(keep_bytes);
 }
 
 Bytes CachingAllocator::empty_cache() {
@@ -303,12 +266,16 @@ Bytes CachingAllocator::empty_cache() {
 Bytes CachingAllocator::defragment(StreamHandle stream, Bytes bytes) {
   const StreamSlot slot = impl_->order.slot_of(stream);
   const std::lock_guard lock(impl_->core);
-  if (impl_->mapped == nullptr) return 0;
-  impl_->prepare(slot);
-  (void)impl_->flush_all();
-  (void)impl_->pending.poll();
+  impl_->flush_all();
+  (void)impl_->poll();
   impl_->release_known(slot);
-  return impl_->mapped->gather(slot, bytes);
+  Bytes gathered = 0;
+  impl_->for_each_shard([&](Shard& shard) {
+    if (gathered > 0) return;
+    shard.pool().prepare(slot);
+    gathered = shard.pool().gather(slot, bytes);
+  });
+  return gathered;
 }
 
 }  // namespace tidemark

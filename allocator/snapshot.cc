@@ -10,18 +10,18 @@ namespace tidemark {
 namespace {
 
 /// Adds one range to the segment that it lies in.
-void add_range(SnapshotSegment& segment, const BlockPool& pool, const RangeInfo& range, StreamOrder& order) {
+void add_range(SnapshotSegment& segment, const Shard& shard, const RangeInfo& range, StreamOrder& order) {
+  const BlockPool& pool = shard.pool();
   const bool used = range.state == RangeState::used;
   SnapshotBlock block{.address = used ? pool.start_of(range) : pool.address_of(range.offset),
                       .size = used ? pool.size_of(range) : range.bytes};
-  if (used) {
-    const BlockHeader& held = *pool.holder(range.id);
-    const BlockState state = held.state.load(std::memory_order_acquire);
-    block.stream = order.handle_of(held.stream);
-    block.owner = held.owner;
+  if (const BlockHeader* held = used ? shard.holder(range) : nullptr; held != nullptr) {
+    const BlockState state = held->state();
+    block.stream = order.handle_of(held->stream);
+    block.owner = held->owner;
     if (state == BlockState::live) {
       block.state = SnapshotBlock::State::active_allocated;
-      block.requested_size = held.requested_bytes;
+      block.requested_size = held->requested_bytes;
       segment.allocated_size += block.size;
       segment.requested_size += block.requested_size;
     } else if (state == BlockState::parked) {
@@ -41,9 +41,9 @@ void add_range(SnapshotSegment& segment, const BlockPool& pool, const RangeInfo&
 
 /// One segment for every unbroken stretch with memory behind it. A stitched block is a segment of its own, at its
 /// window, and its pieces are left out where they come from: every byte and every block appears once.
-std::vector<SnapshotSegment> collect_segments(const BlockPool& pool, StreamOrder& order, int device, bool expandable) {
-  std::vector<SnapshotSegment> segments;
-  const OffsetAllocator& space = pool.space();
+void collect_segments(const Shard& shard, StreamOrder& order, const SnapshotSegment& blank,
+                      std::vector<SnapshotSegment>& segments) {
+  const OffsetAllocator& space = shard.pool().space();
   bool open = false;
   for (RangeId id = space.first(); id != kNoRange; id = space.next(id)) {
     const RangeInfo range = space.info(id);
@@ -51,18 +51,15 @@ std::vector<SnapshotSegment> collect_segments(const BlockPool& pool, StreamOrder
       open = false;
       continue;
     }
-    if (range.state == RangeState::used && pool.is_stitched(id)) {
+    if (range.state == RangeState::used && shard.pool().is_stitched(id)) {
       open = false;
-      if (pool.holder(id)->range != id) continue;
-      add_range(segments.emplace_back(SnapshotSegment{.device = device, .is_expandable = expandable}), pool, range,
-                order);
+      if (shard.holder(range)->range == id) add_range(segments.emplace_back(blank), shard, range, order);
       continue;
     }
-    if (!open) segments.push_back({.device = device, .is_expandable = expandable});
+    if (!open) segments.push_back(blank);
     open = true;
-    add_range(segments.back(), pool, range, order);
+    add_range(segments.back(), shard, range, order);
   }
-  return segments;
 }
 
 }  // namespace
@@ -94,11 +91,11 @@ const char* name_of(TraceAction action) {
 Snapshot CachingAllocator::snapshot() const {
   Snapshot snapshot;
   impl_->with_everything_locked([&] {
-    for (std::size_t i = 0; i < 2; ++i) {
-      if (impl_->owned[i] == nullptr) continue;
-      const bool expandable = impl_->owned[i].get() == impl_->mapped;
-      auto segments = collect_segments(*impl_->owned[i], impl_->order, impl_->options.device_index, expandable);
-      std::move(segments.begin(), segments.end(), std::back_inserter(snapshot.segments));
+    const bool mapping = impl_->device.traits().mapping;
+    for (std::size_t i = 0; i < impl_->locked_shards; ++i) {
+      const SnapshotSegment blank{.device = impl_->options.device_index,
+                                  .is_expandable = mapping && i != Impl::kPlainShard};
+      collect_segments(*impl_->shards[i], impl_->order, blank, snapshot.segments);
     }
     const auto& options = impl_->options;
     snapshot.settings = {
@@ -106,7 +103,7 @@ Snapshot CachingAllocator::snapshot() const {
         {"unit_bytes", fmt::format("{}", impl_->unit)},
         {"front_cache_bytes", fmt::format("{}", options.front_cache_bytes)},
         {"garbage_collection_threshold", fmt::format("{}", options.garbage_threshold)},
-        {"expandable_segments", impl_->mapped != nullptr ? "True" : "False"},
+        {"expandable_segments", mapping ? "True" : "False"},
         {"pending_wait", options.pending_wait == PendingWait::host ? "host" : "stream"},
     };
   });
@@ -117,31 +114,47 @@ Snapshot CachingAllocator::snapshot() const {
   return snapshot;
 }
 
+namespace {
+
+/// Compares the ranges of a shard with their blocks; adds the live bytes.
+std::string validate_blocks(const Shard& shard, Bytes& live) {
+  const BlockPool& pool = shard.pool();
+  const OffsetAllocator& space = pool.space();
+  for (RangeId id = space.first(); id != kNoRange; id = space.next(id)) {
+    const RangeInfo range = space.info(id);
+    if (range.state != RangeState::used) continue;
+    const std::string wrong = fmt::format("the range at {} and its block disagree", range.offset);
+    const BlockHeader* block = shard.holder(range);
+    if (block == nullptr) return wrong;
+    if (block->range != id && pool.is_stitched(id) && pool.is_stitched(block->range)) continue;
+    if (block->range != id || block->bytes != pool.size_of(range) || block->address() != pool.start_of(range) ||
+        block->state() == BlockState::unused || block->shard != shard.index())
+      return wrong;
+    if (block->state() == BlockState::live) live += block->bytes;
+  }
+  return {};
+}
+
+}  // namespace
+
 std::string CachingAllocator::validate() const {
   std::string wrong;
   impl_->with_everything_locked([&] {
     Bytes live = 0;
-    for (const auto& pool : impl_->owned) {
-      if (pool == nullptr || !wrong.empty()) continue;
-      wrong = pool->validate();
-      const OffsetAllocator& space = pool->space();
-      for (RangeId id = space.first(); id != kNoRange && wrong.empty(); id = space.next(id)) {
-        const RangeInfo range = space.info(id);
-        if (range.state != RangeState::used) continue;
-        const BlockHeader* block = pool->holder(id);
-        if (block != nullptr && block->range != id && pool->is_stitched(id) && pool->is_stitched(block->range))
-          continue;
-        if (block == nullptr || block->range != id || block->bytes != pool->size_of(range) ||
-            block->address != pool->start_of(range) || impl_->map.find(block->address) != block) {
-          wrong = fmt::format("the range at {} and its block disagree", range.offset);
-        } else if (block->state.load() == BlockState::live) {
-          live += block->bytes;
-        }
-      }
+    for (std::size_t i = 0; i < impl_->locked_shards && wrong.empty(); ++i) {
+      wrong = impl_->shards[i]->pool().validate();
+      if (wrong.empty()) wrong = validate_blocks(*impl_->shards[i], live);
     }
-    if (wrong.empty() && live != impl_->counted.allocated_bytes.current) {
-      wrong = fmt::format("{} bytes are live, {} are counted", live, impl_->counted.allocated_bytes.current);
-    }
+    if (!wrong.empty()) return;
+    const AllocatorStatistics now = impl_->statistics_locked();
+    if (live != now.allocated_bytes.current)
+      wrong = fmt::format("{} bytes are live, {} are counted", live, now.allocated_bytes.current);
+    BlockSums credit;
+    for (std::size_t i = 0; i < impl_->locked_shards; ++i) credit += impl_->shards[i]->credit.credit;
+    const Bytes room = std::min(now.allocated_bytes.peak - now.allocated_bytes.current,
+                                now.active_bytes.peak - now.active_bytes.current);
+    if (wrong.empty() && credit.of[BlockSums::bytes] > room)
+      wrong = fmt::format("credit of {} where peaks leave room for {}", credit.of[BlockSums::bytes], room);
   });
   return wrong;
 }

@@ -42,19 +42,35 @@ std::vector<NamedStatistic> name_statistics(const AllocatorStatistics& s) {
 
 /// The counters with what is computed on demand. Under all locks.
 AllocatorStatistics CachingAllocator::Impl::statistics_locked() {
+  (void)raise_peaks();  // some call may not have come to it yet
   Bytes split = 0;
-  for (const auto& pool : owned) split += pool == nullptr ? 0 : pool->split_bytes();
-  counted.inactive_split_bytes.change(split - counted.inactive_split_bytes.current);
+  BlockSums up, down;
   AllocatorStatistics now = counted;
-  now.pending_bytes = pending.parked_bytes();
-  now.cached_bytes = now.reserved_bytes.current - now.allocated_bytes.current - now.pending_bytes;
+  for (std::size_t i = 0; i < locked_shards; ++i) {
+    const Shard& shard = *shards[i];
+    up += shard.credit.up;
+    down += shard.credit.down;
+    now.front_hits += shard.front_hits();
+    now.remote_frees += shard.remote_frees;
+    now.cross_stream_reuses += shard.pool().cross_stream_reuses();
+    split += shard.pool().split_bytes();
+  }
+  const auto fill = [&](Counter& counter, BlockSums::Sum sum, const BlockSums& peak, std::int64_t kept_back) {
+    counter = {.current = up.of[sum] - down.of[sum] + kept_back,
+               .peak = peak.of[sum],
+               .total_up = up.of[sum],
+               .total_down = down.of[sum] - kept_back};
+  };
+  fill(now.allocated_bytes, BlockSums::bytes, peaks, 0);
+  fill(now.requested_bytes, BlockSums::requested_bytes, peaks, 0);
+  fill(now.allocation, BlockSums::blocks, peaks, 0);
+  fill(now.active_bytes, BlockSums::bytes, active_peaks, parked.of[BlockSums::bytes]);
+  fill(now.active, BlockSums::blocks, active_peaks, parked.of[BlockSums::blocks]);
+  counted.inactive_split_bytes.change(split - counted.inactive_split_bytes.current);
+  now.inactive_split_bytes = counted.inactive_split_bytes;
+  now.pending_bytes = parked.of[BlockSums::bytes];
+  now.cached_bytes = now.reserved_bytes.current - now.active_bytes.current;
   now.limit_bytes = limit_bytes;
-  now.active_bytes.current = now.allocated_bytes.current + now.pending_bytes;
-  now.active_bytes.total_up = now.allocated_bytes.total_up;
-  now.active_bytes.total_down = now.active_bytes.total_up - now.active_bytes.current;
-  now.active = now.allocation;
-  now.active.current += static_cast<std::int64_t>(pending.parked_count());
-  now.active.peak = std::max(now.active.peak, now.active.current);
   return now;
 }
 
@@ -66,12 +82,12 @@ AllocatorStatistics CachingAllocator::statistics() const {
 
 void CachingAllocator::reset_peaks() {
   impl_->with_everything_locked([&] {
-    AllocatorStatistics& counted = impl_->counted;
-    for (Counter* counter : {&counted.requested_bytes, &counted.allocated_bytes, &counted.reserved_bytes,
-                             &counted.inactive_split_bytes, &counted.allocation, &counted.segment}) {
+    impl_->peaks = impl_->active_peaks = {};
+    (void)impl_->raise_peaks();
+    for (std::size_t i = 0; i < impl_->locked_shards; ++i) impl_->shards[i]->credit.credit = {};
+    for (Counter* counter :
+         {&impl_->counted.reserved_bytes, &impl_->counted.inactive_split_bytes, &impl_->counted.segment})
       counter->reset_peak();
-    }
-    counted.active_bytes.peak = counted.allocated_bytes.current + impl_->pending.parked_bytes();
   });
 }
 

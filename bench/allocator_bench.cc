@@ -1,11 +1,12 @@
-// What one allocate + free pair costs on the host: the caching allocator, the model of PyTorch's allocator, and
+// What one allocate + free pair costs on the host: the caching allocator, the model of PyTorch's allocator, a two-level
+// segregated fit under one mutex (which knows no stream order and no map of pages: a block is known by its range), and
 // mimalloc handing out ordinary host memory, in one run on one machine. The device underneath is simulated (its calls
 // cost host time here, too; the columns show how many there were).
 //
-//   pair            one size, small or large, freed at once: what a thread keeps at hand
-//   freed far away  blocks freed by another thread than the one that allocated them, mostly
-//   live set        2,000 live blocks of random sizes, one replaced at a time, small (to 64 KiB) and mixed (to 16 MiB)
-//   threads         1, 2 and 4 with a stream each; ns are processor time over the pairs of the slowest thread
+//   pair             one size, small or large, freed at once: what a thread keeps at hand
+//   own              2,000 live blocks a thread of random sizes, one replaced at a time, small (to 64 KiB) and to 16 MiB
+//   freed by others  the same sizes; blocks go through boxes that all threads share, so most are freed by another thread
+//   threads          1, 2 and 4 with a stream each; ns are processor time over the pairs of the slowest thread
 //
 // What a trace takes per operation says `tidemark replay`.
 // The baseline model is not made for threads and takes one lock, as PyTorch's allocator does. Best of kRepeats.
@@ -27,6 +28,7 @@
 
 #include "allocator/baseline_allocator.h"
 #include "allocator/caching_allocator.h"
+#include "allocator/offset_allocator.h"
 #include "device/sim_device.h"
 
 namespace tidemark {
@@ -54,25 +56,33 @@ Pass one_size(Bytes bytes) {
   };
 }
 
-/// Blocks go through boxes that all threads share, so most are freed by another thread than the one they were made for.
-void far_frees(Subject& subject, std::size_t thread, int pairs) {
-  static std::array<std::atomic<Address>, kLive> boxes;
-  std::mt19937_64 random(thread + 1);
-  for (int i = 0; i < pairs; ++i) {
-    const Address mine = subject.allocate(thread, static_cast<Bytes>(random() % 64 + 1) * 512);
-    if (const Address other = boxes[random() % kLive].exchange(mine)) subject.free(other);
-  }
-  for (std::atomic<Address>& box : boxes) {
-    if (const Address other = box.exchange(0)) subject.free(other);
-  }
+/// Drawn beforehand: not what is measured. Log-uniform from 512 B.
+std::vector<Bytes> draw_sizes(std::mt19937_64& random, Bytes largest) {
+  std::vector<Bytes> sizes(4096);
+  std::uniform_real_distribution<double> power(9, std::log2(static_cast<double>(largest)));
+  for (Bytes& size : sizes) size = static_cast<Bytes>(std::exp2(power(random)));
+  return sizes;
 }
 
-Pass live_set(Bytes largest) {
+Pass freed_by_others(Bytes largest) {
+  return [largest](Subject& subject, std::size_t thread, int pairs) {
+    static std::array<std::atomic<Address>, kLive> boxes;
+    std::mt19937_64 random(thread + 1);
+    const std::vector<Bytes> sizes = draw_sizes(random, largest);
+    for (int i = 0; i < pairs; ++i) {
+      const Address mine = subject.allocate(thread, sizes[static_cast<std::size_t>(i) % sizes.size()]);
+      if (const Address other = boxes[random() % kLive].exchange(mine)) subject.free(other);
+    }
+    for (std::atomic<Address>& box : boxes) {
+      if (const Address other = box.exchange(0)) subject.free(other);
+    }
+  };
+}
+
+Pass own(Bytes largest) {
   return [largest](Subject& subject, std::size_t thread, int pairs) {
     std::mt19937_64 random(thread + 1);
-    std::vector<Bytes> sizes(4096);  // drawn beforehand: not what is measured; log-uniform
-    std::uniform_real_distribution<double> power(9, std::log2(static_cast<double>(largest)));
-    for (Bytes& size : sizes) size = static_cast<Bytes>(std::exp2(power(random)));
+    const std::vector<Bytes> sizes = draw_sizes(random, largest);
     std::vector<Address> live(kLive);
     for (std::size_t i = 0; i < kLive; ++i) live[i] = subject.allocate(thread, sizes[i % sizes.size()]);
     for (int i = 0; i < pairs; ++i) {
@@ -116,6 +126,7 @@ struct Setup {
   StreamOrder order;
   std::unique_ptr<CachingAllocator> caching;
   std::unique_ptr<BaselineAllocator> baseline;
+  OffsetAllocator space{256_GiB, 512};
   std::mutex mutex;
   Subject subject;
 
@@ -123,6 +134,7 @@ struct Setup {
     for (StreamHandle& stream : streams) (void)device->create_stream(StreamRole::compute, stream);
     if (name == "caching") use_caching();
     if (name == "baseline") use_baseline();
+    if (name == "one TLSF") use_tlsf();
     if (name == "mimalloc") use_mimalloc();
     subject.name = name;
   }
@@ -158,6 +170,16 @@ struct Setup {
                                                           static_cast<double>(counts.peak_allocated_bytes));
     };
   }
+  void use_tlsf() {
+    subject.allocate = [this](std::size_t, Bytes bytes) {
+      const std::lock_guard lock(mutex);
+      return static_cast<Address>(space.allocate(bytes)->id) + 1;
+    };
+    subject.free = [this](Address address) {
+      const std::lock_guard lock(mutex);
+      (void)space.free(static_cast<RangeId>(address - 1));
+    };
+  }
   void use_mimalloc() {
     subject.allocate = [](std::size_t, Bytes bytes) {
       return reinterpret_cast<Address>(mi_malloc(static_cast<std::size_t>(bytes)));
@@ -167,10 +189,10 @@ struct Setup {
 };
 
 void row(const char* what, const Pass& pass, std::size_t threads, int pairs) {
-  for (const char* name : {"caching", "baseline", "mimalloc"}) {
+  for (const char* name : {"caching", "baseline", "one TLSF", "mimalloc"}) {
     Setup setup(name);
     const double ns = measure(setup.subject, pass, threads, pairs);
-    fmt::print("{:<16} {:>7} {:<10} {:>10.1f}  {}\n", what, threads, name, ns, setup.subject.facts());
+    fmt::print("{:<23} {:>7} {:<10} {:>10.1f}  {}\n", what, threads, name, ns, setup.subject.facts());
   }
 }
 
@@ -181,10 +203,14 @@ int main() {
   using namespace tidemark;
   fmt::print("processor times measured on {} hardware threads; simulated device\n",
              std::thread::hardware_concurrency());
-  fmt::print("{:<16} {:>7} {:<10} {:>10}\n", "workload", "threads", "allocator", "ns/pair");
+  fmt::print("{:<23} {:>7} {:<10} {:>10}\n", "workload", "threads", "allocator", "ns/pair");
   for (const std::size_t threads : {1UL, 2UL, 4UL}) row("pair 4 KiB", one_size(4 * kKiB), threads, 1'000'000);
   for (const std::size_t threads : {1UL, 2UL, 4UL}) row("pair 8 MiB", one_size(8 * kMiB), threads, 200'000);
-  for (const std::size_t threads : {1UL, 2UL, 4UL}) row("freed far away", far_frees, threads, 300'000);
-  for (const std::size_t threads : {1UL, 2UL, 4UL}) row("live set 64 KiB", live_set(64 * kKiB), threads, 300'000);
-  for (const std::size_t threads : {1UL, 2UL, 4UL}) row("live set 16 MiB", live_set(16 * kMiB), threads, 100'000);
+  for (const Bytes largest : {64 * kKiB, 16 * kMiB}) {
+    const int pairs = largest > kMiB ? 100'000 : 300'000;
+    const std::string to = largest > kMiB ? "to 16 MiB" : "to 64 KiB";
+    for (const std::size_t threads : {1UL, 2UL, 4UL}) row(("own, " + to).c_str(), own(largest), threads, pairs);
+    for (const std::size_t threads : {1UL, 2UL, 4UL})
+      row(("freed by others, " + to).c_str(), freed_by_others(largest), threads, pairs);
+  }
 }

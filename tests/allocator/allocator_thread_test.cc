@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <barrier>
 #include <chrono>
 #include <cstdlib>
 #include <memory>
@@ -104,7 +105,14 @@ class AllocatorThreads : public testing::Test {
   }
   void run(int steps) {
     std::vector<std::thread> threads;
-    for (std::size_t me = 0; me < kThreads; ++me) threads.emplace_back([this, me, steps] { work(me, steps); });
+    std::barrier together(static_cast<std::ptrdiff_t>(kThreads));  // a thread that had ended would leave its shard
+    for (std::size_t me = 0; me < kThreads; ++me) {
+      threads.emplace_back([this, me, steps, &together] {
+        together.arrive_and_wait();
+        work(me, steps);
+        together.arrive_and_wait();
+      });
+    }
     for (std::thread& thread : threads) thread.join();
     EXPECT_EQ(allocator_->validate(), "");
     while (const Address address = exchange_.take(0)) EXPECT_EQ(allocator_->free(address), DeviceCode::ok);

@@ -38,7 +38,6 @@ TEST(OffsetAllocator, RefusesWhatDoesNotFitAndStaysAsItWas) {
   EXPECT_FALSE(space.allocate_at(3_KiB, 2_KiB));
   EXPECT_FALSE(space.mark_absent(1_KiB, 512));
   EXPECT_FALSE(space.mark_present(0, 512));
-  EXPECT_FALSE(space.shrink(3_KiB));
   EXPECT_EQ(space.validate(Check::full), "");
   EXPECT_EQ(space.used_bytes(), 512);
 }
@@ -64,17 +63,29 @@ TEST(OffsetAllocator, AlignmentOfTheOffset) {
   EXPECT_EQ(space.validate(Check::full), "");
 }
 
-TEST(OffsetAllocator, DomainsStayApartUntilReassigned) {
+TEST(OffsetAllocator, DomainsStayApartUntilTakenTogether) {
   OffsetAllocator space(8_KiB, 512, OffsetAllocator::Initial::absent);
   ASSERT_TRUE(space.mark_present(0, 4_KiB, 1, 7));
   ASSERT_TRUE(space.mark_present(4_KiB, 4_KiB, 2, 9));
   EXPECT_FALSE(space.allocate(8_KiB, 0, 1));
   EXPECT_FALSE(space.allocate(512, 0, 3));
-  const RangeId merged = space.reassign(space.find(4_KiB), 1, 3);
+  EXPECT_TRUE(space.others_have_free(1));
+  const auto both = space.allocate_at(0, 8_KiB);
+  ASSERT_TRUE(both);
+  EXPECT_FALSE(space.others_have_free(1));
+  const RangeId merged = space.free(both->id, 1, 3);
+  EXPECT_FALSE(space.others_have_free(1));
   EXPECT_EQ(space.info(merged).bytes, 8_KiB);
-  EXPECT_EQ(space.info(merged).stamp, 7U) << "the later death counts for both";
   EXPECT_EQ(space.validate(Check::full), "");
   EXPECT_TRUE(space.allocate(8_KiB, 0, 1));
+}
+
+TEST(OffsetAllocator, NeighboursOfOneDomainMergeWithTheLaterStamp) {
+  OffsetAllocator space(2_KiB, 512);
+  const auto first = space.allocate(1_KiB), second = space.allocate(1_KiB);
+  ASSERT_TRUE(first && second);
+  (void)space.free(first->id, 1, 7);
+  EXPECT_EQ(space.info(space.free(second->id, 1, 3)).stamp, 7U) << "the later death counts for both";
 }
 
 TEST(OffsetAllocator, ThoroughSearchMissesNothing) {
@@ -138,7 +149,7 @@ class Driver {
       case 8:
         return toggle_absent();
       default:
-        return resize();
+        return grow();
     }
   }
   void check(Check how) {
@@ -211,19 +222,13 @@ class Driver {
     ASSERT_TRUE(space_.mark_present(offset, bytes, 1, 5));
     model_.set(from, from + units, Model::free1);
   }
-  void resize() {
+  void grow() {
     const auto units = some(20);
     const std::size_t size = model_.cells().size();
-    if (random_() % 2 == 0 && size < 2 * kUnits) {
-      const auto initial = random_() % 2 == 0 ? OffsetAllocator::Initial::free : OffsetAllocator::Initial::absent;
-      space_.grow(static_cast<Bytes>(units) * kUnit, initial, 2);
-      model_.cells().resize(size + units, initial == OffsetAllocator::Initial::free ? Model::free2 : Model::absent);
-      return;
-    }
-    const bool possible =
-        units <= size && model_.all(size - units, size, [](std::uint8_t c) { return c != Model::used; });
-    ASSERT_EQ(space_.shrink(static_cast<Bytes>(units) * kUnit), possible);
-    if (possible) model_.cells().resize(size - units);
+    if (random_() % 2 == 0 || size >= 2 * kUnits) return;
+    const auto initial = random_() % 2 == 0 ? OffsetAllocator::Initial::free : OffsetAllocator::Initial::absent;
+    space_.grow(static_cast<Bytes>(units) * kUnit, initial, 2);
+    model_.cells().resize(size + units, initial == OffsetAllocator::Initial::free ? Model::free2 : Model::absent);
   }
 
   std::mt19937_64 random_;

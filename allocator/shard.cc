@@ -1,0 +1,159 @@
+#include "allocator/shard.h"
+
+#include <bit>
+
+namespace tidemark {
+
+BlockHeader* StreamLists::take_all() {
+  BlockHeader* all = nullptr;
+  for (std::size_t word = 0; word < filled_.size(); ++word) {
+    for (; filled_[word] != 0; filled_[word] &= filled_[word] - 1) {
+      const std::size_t size_class = word * 64 + static_cast<std::size_t>(std::countr_zero(filled_[word]));
+      for (BlockHeader* block = std::exchange(heads_[size_class], nullptr); block != nullptr;) {
+        BlockHeader* next = std::exchange(block->next, all);
+        all = block;
+        block = next;
+      }
+    }
+  }
+  return all;
+}
+
+/// Made at the first mention of a stream. A handle may mean another stream once streams were destroyed.
+StreamLists& Shard::lists_of(StreamHandle stream) {
+  if (generation_ != shared_.order.generation()) {
+    generation_ = shared_.order.generation();
+    for (const auto& lists : lists_) release_list(lists->take_all());
+    kept_bytes_ = 0;
+    lists_.clear();
+    last_ = nullptr;
+  }
+  if (last_ != nullptr && last_->handle() == stream) return *last_;
+  for (const auto& lists : lists_) {
+    if (lists->handle() == stream) return *(last_ = lists.get());
+  }
+  const StreamSlot slot = shared_.order.slot_of(stream);
+  pool_->prepare(slot);
+  lists_.push_back(std::make_unique<StreamLists>(stream, slot, shared_.order.epoch_cell(slot)));
+  return *(last_ = lists_.back().get());
+}
+
+StreamLists* Shard::find_lists(StreamSlot slot) {
+  if (last_ != nullptr && last_->slot() == slot) return last_;
+  for (const auto& lists : lists_) {
+    if (lists->slot() == slot) return lists.get();
+  }
+  return nullptr;
+}
+
+BlockHeader* Shard::allocate(const BlockRequest& request) {
+  StreamLists& lists = lists_of(request.stream);
+  if (remote_.load(std::memory_order_relaxed) != nullptr) drain_remote();
+  if (BlockHeader* block = reuse(lists, request); block != nullptr) return block;
+  auto range = pool_->take(request.rounded, lists.slot(), OffsetAllocator::Search::fast);
+  if (!range && (kept_bytes_ > 0 || held_ != nullptr)) {
+    flush();
+    range = pool_->take(request.rounded, lists.slot(), OffsetAllocator::Search::thorough);
+  }
+  return range ? make_block(request, lists.slot(), *range) : nullptr;
+}
+
+BlockHeader* Shard::reuse(StreamLists& lists, const BlockRequest& request) {
+  BlockHeader* block = nullptr;
+  if (request.rounded <= kFrontBytes) {
+    block = lists.pop(size_class(request.rounded));
+    if (block == nullptr) return nullptr;
+    kept_bytes_ -= block->bytes;
+  } else {
+    if (held_ == nullptr || held_->bytes != request.rounded || held_->stream != lists.slot()) return nullptr;
+    block = std::exchange(held_, nullptr);
+  }
+  ++front_hits_;
+  block->requested_bytes = request.bytes;
+  block->owner = request.owner;
+  block->become(BlockState::live);
+  return block;
+}
+
+BlockHeader* Shard::search(const BlockRequest& request, StreamSlot stream) {
+  flush();
+  pool_->prepare(stream);
+  const auto range = pool_->take(request.rounded, stream, OffsetAllocator::Search::thorough);
+  return range ? make_block(request, stream, *range) : nullptr;
+}
+
+BlockHeader* Shard::make_block(const BlockRequest& request, StreamSlot stream, const RangeInfo& range) {
+  const Address address = pool_->start_of(range);
+  BlockHeader* block = nullptr;
+  try {
+    block = table_.take();
+    shared_.map.set(address, block);
+  } catch (...) {
+    if (block != nullptr) table_.put(block);
+    pool_->give(range.id, stream, shared_.order.death_epoch(stream));
+    throw;
+  }
+  block->bytes = pool_->size_of(range);
+  block->requested_bytes = request.bytes;
+  block->range = range.id;
+  block->stream = stream;
+  block->owner = request.owner;
+  block->shard = index_;
+  block->has_uses.store(false, std::memory_order_relaxed);
+  block->become(address, BlockState::live);
+  return block;
+}
+
+void Shard::keep(BlockHeader* block) {
+  if (block->bytes <= kFrontBytes) {
+    StreamLists* lists = find_lists(block->stream);
+    if (lists == nullptr) return release(block, block->stream, shared_.order.death_epoch(block->stream));
+    block->death = lists->death_epoch();
+    return keep_small(*lists, block);
+  }
+  block->death = shared_.order.death_epoch(block->stream);
+  if (BlockHeader* before = std::exchange(held_, block); before != nullptr)
+    release(before, before->stream, before->death);
+}
+
+void Shard::keep_small(StreamLists& lists, BlockHeader* block) {
+  lists.push(size_class(block->bytes), block);
+  kept_bytes_ += block->bytes;
+  if (kept_bytes_ > shared_.front_limit.load(std::memory_order_relaxed)) flush();
+}
+
+void Shard::drain_remote() {
+  for (BlockHeader* block = remote_.exchange(nullptr, std::memory_order_acquire); block != nullptr;) {
+    BlockHeader* next = block->next;
+    StreamLists* lists = block->bytes <= kFrontBytes ? find_lists(block->stream) : nullptr;
+    if (lists != nullptr) {
+      keep_small(*lists, block);
+    } else {
+      release(block, block->stream, block->death);
+    }
+    block = next;
+  }
+}
+
+void Shard::release(BlockHeader* block, StreamSlot stream, Epoch stamp) {
+  pool_->give(block->range, stream, stamp);
+  table_.put(block);
+}
+
+void Shard::release_list(BlockHeader* block) {
+  while (block != nullptr) {
+    BlockHeader* next = block->next;
+    release(block, block->stream, block->death);
+    block = next;
+  }
+}
+
+void Shard::flush() {
+  release_list(remote_.exchange(nullptr, std::memory_order_acquire));
+  if (BlockHeader* block = std::exchange(held_, nullptr); block != nullptr)
+    release(block, block->stream, block->death);
+  for (const auto& lists : lists_) release_list(lists->take_all());
+  kept_bytes_ = 0;
+}
+
+}  // namespace tidemark

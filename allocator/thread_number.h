@@ -1,0 +1,12 @@
+#pragma once
+// A small number for every thread that runs: the least that no other running thread has. A thread that ends leaves its
+// number to the next new one, and with it the shard that is full of memory the old one gave back.
+
+#include <cstddef>
+
+namespace tidemark {
+
+/// Of the calling thread, from 0; the same until it ends. Any thread.
+[[nodiscard]] std::size_t thread_number();
+
+}  // namespace tidemark
