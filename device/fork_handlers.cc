@@ -1,0 +1,71 @@
+#include "device/fork_handlers.h"
+
+#include <pthread.h>
+
+#include <array>
+#include <mutex>
+#include <new>
+#include <ranges>
+#include <utility>
+#include <vector>
+
+namespace tidemark {
+
+/// The objects of the process. The lock is held from before a fork until after it, in both processes, so that nobody
+/// comes or goes in between.
+struct ForkRegistry {
+  using Step = std::function<void()> ForkSteps::*;
+
+  std::mutex mutex;
+  std::array<std::vector<const ForkHandlers*>, kForkLevelCount> levels;  ///< in order of registration
+
+  static ForkRegistry& get() {
+    static auto* const instance = new ForkRegistry;  // forks happen until the very end of the process
+    return *instance;
+  }
+
+  static void run(const ForkHandlers& object, Step step) {
+    if (object.steps_.*step) (object.steps_.*step)();
+  }
+
+  static void before_fork() {
+    get().mutex.lock();
+    for (const auto& level : get().levels) {
+      for (const ForkHandlers* object : level) run(*object, &ForkSteps::before_fork);
+    }
+  }
+
+  static void after_fork(Step step) {
+    for (const auto& level : std::views::reverse(get().levels)) {
+      for (const ForkHandlers* object : std::views::reverse(level)) run(*object, step);
+    }
+    get().mutex.unlock();
+  }
+
+  /// With the first object, once in the process.
+  static void watch() {
+    static const int answer =
+        pthread_atfork([] { before_fork(); }, [] { after_fork(&ForkSteps::after_fork_in_parent); },
+                       [] { after_fork(&ForkSteps::after_fork_in_child); });
+    if (answer != 0) throw std::bad_alloc();
+  }
+
+  std::vector<const ForkHandlers*>& level_of(const ForkHandlers& object) {
+    return levels[static_cast<std::size_t>(object.level_)];
+  }
+};
+
+ForkHandlers::ForkHandlers(ForkLevel level, ForkSteps steps) : level_(level), steps_(std::move(steps)) {
+  ForkRegistry::watch();
+  ForkRegistry& registry = ForkRegistry::get();
+  const std::lock_guard lock(registry.mutex);
+  registry.level_of(*this).push_back(this);
+}
+
+ForkHandlers::~ForkHandlers() {
+  ForkRegistry& registry = ForkRegistry::get();
+  const std::lock_guard lock(registry.mutex);
+  std::erase(registry.level_of(*this), this);
+}
+
+}  // namespace tidemark
