@@ -22,6 +22,9 @@ class ErrorTexts {
     const auto found = texts_.find(std::this_thread::get_id());
     return found == texts_.end() ? std::string() : found->second;
   }
+  // Around a fork.
+  void lock() { mutex_.lock(); }
+  void unlock() { mutex_.unlock(); }
 
  private:
   mutable std::mutex mutex_;

@@ -17,6 +17,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <utility>
+#include <vector>
 
 namespace tidemark {
 
@@ -55,5 +57,12 @@ class ForkHandlers {
   const ForkLevel level_;
   const ForkSteps steps_;
 };
+
+/// For after_fork_in_child: keeps for ever what cannot be destroyed there, because threads of the parent use it.
+template <class Object>
+void abandon(Object object) {
+  static auto* const kept = new std::vector<Object>;
+  kept->push_back(std::move(object));
+}
 
 }  // namespace tidemark

@@ -2,13 +2,15 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <pthread.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <system_error>
+#include <unordered_set>
 #include <utility>
 
 #include "device/host_pages.h"
@@ -48,25 +50,24 @@ int back_with_pages(int file, off_t offset, Bytes bytes) {
   return error == EOPNOTSUPP ? 0 : error;  // then they come with the first touch
 }
 
-/// The arenas of the process, for the handlers of forks.
-struct Arenas {
-  std::mutex mutex;
-  std::vector<HostArena*> all;
-
-  static Arenas& get() {
-    static auto* const instance = new Arenas;  // forks happen until the very end of the process
-    return *instance;
-  }
-};
-
-void before_any_fork() {
-  Arenas::get().mutex.lock();
-  for (HostArena* arena : Arenas::get().all) arena->before_fork();
+/// Other threads may be writing: each word is read once, and ThreadSanitizer is not asked.
+__attribute__((no_sanitize("thread"))) bool is_zero(const std::uint64_t* words, Bytes bytes) {
+  std::uint64_t any = 0;
+  for (Bytes i = 0; i < bytes / 8; ++i) any |= words[i];
+  return any == 0;
 }
 
-void after_any_fork() {
-  for (HostArena* arena : Arenas::get().all) arena->after_fork();
-  Arenas::get().mutex.unlock();
+/// By the system call itself, of which ThreadSanitizer knows nothing either.
+bool write_all(int file, const char* data, Bytes bytes, off_t offset) {
+  while (bytes > 0) {
+    const long written = syscall(SYS_pwrite64, file, data, bytes, offset);
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return false;
+    data += written;
+    bytes -= written;
+    offset += written;
+  }
+  return true;
 }
 
 int make_file(Bytes bytes) {
@@ -84,10 +85,6 @@ HostArena::HostArena(Bytes capacity_bytes, Bytes granule_bytes, ErrorTexts& erro
     : capacity_bytes_(capacity_bytes), granule_bytes_(granule_bytes), errors_(errors) {}
 
 HostArena::~HostArena() {
-  {
-    const std::lock_guard lock(Arenas::get().mutex);
-    std::erase(Arenas::get().all, this);
-  }
   for (const auto& [address, bytes] : plain_) munmap(pointer_to(address), size_of(bytes));
   if (file_ >= 0) close(file_);
 }
@@ -97,39 +94,73 @@ Status HostArena::open() {
   if (file_ < 0) {
     return infeasible(fmt::format("cannot make a memory file of {}: {}", format_bytes(capacity_bytes_), reason()));
   }
-  static const int watches_forks = pthread_atfork(&before_any_fork, &after_any_fork, &after_any_fork);
-  if (watches_forks != 0) return infeasible("cannot make memory private to forked processes");
-  const std::lock_guard lock(Arenas::get().mutex);
-  Arenas::get().all.push_back(this);
   return {};
 }
 
-/// Other threads may be writing: a page has what was written before, wherever it is mapped.
-void HostArena::before_fork() {
-  mutex_.lock();
-  for (auto& [at, granule] : attached_) {
-    if (granule.is_private) continue;
-    const auto offset = static_cast<off_t>(granule.handle) * granule_bytes_;
-    constexpr int kPrivate = MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE;
-    granule.is_private =
-        mmap(pointer_to(at), size_of(granule_bytes_), PROT_READ | PROT_WRITE, kPrivate, file_, offset) != MAP_FAILED;
-  }
+off_t HostArena::place_of(std::uint64_t handle) const {
+  return static_cast<off_t>(handle) * granule_bytes_;
 }
 
-/// Without a file there is no more memory to be had, and what is there stays.
-void HostArena::after_fork() {
-  close(file_);
-  file_ = make_file(capacity_bytes_);
+bool HostArena::map_granule(Address at, std::uint64_t handle) const {
+  return mmap(pointer_to(at), size_of(granule_bytes_), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file_,
+              place_of(handle)) != MAP_FAILED;
+}
+
+/// Pages of zeros stay holes: what was mapped and never written costs the child nothing.
+/// REQUIRES: mutex_ is held.
+bool HostArena::copy_granule(Address from, std::uint64_t handle) {
+  const Bytes page = sysconf(_SC_PAGESIZE);
+  const auto* const data = reinterpret_cast<const char*>(from);
+  const auto is_hole = [&](Bytes at) { return is_zero(reinterpret_cast<const std::uint64_t*>(data + at), page); };
+  for (Bytes at = 0; at < granule_bytes_;) {
+    Bytes end = at;
+    while (end < granule_bytes_ && !is_hole(end)) end += page;
+    if (end > at && (!take_room(end - at) || !write_all(childs_file_, data + at, end - at, place_of(handle) + at))) {
+      return false;
+    }
+    at = end + page;  // the one at the end is a hole
+  }
+  return true;
+}
+
+/// Other threads may be writing: a page has what was written before, as after any fork.
+/// REQUIRES: mutex_ is held.
+bool HostArena::copy_all() {
+  std::unordered_set<std::uint64_t> copied;
+  for (const auto& [at, handle] : attached_) {
+    if (copied.insert(handle).second && !copy_granule(at, handle)) return false;
+  }
+  return true;
+}
+
+void HostArena::before_fork() {
+  mutex_.lock();
+  childs_file_ = make_file(capacity_bytes_);
+  if (childs_file_ < 0 || copy_all()) return;
+  close(childs_file_);
+  childs_file_ = -1;
+}
+
+void HostArena::after_fork_in_parent() {
+  if (childs_file_ >= 0) close(childs_file_);
+  childs_file_ = -1;
+  room_bytes_ = 0;  // the child may have it
   mutex_.unlock();
 }
 
-/// An address that shows its bytes, where the file does not have them; 0: the file has.
-/// REQUIRES: mutex_ is held.
-Address HostArena::find_private(std::uint64_t handle) const {
-  for (const auto& [at, granule] : attached_) {
-    if (granule.is_private && granule.handle == handle) return at;
+bool HostArena::after_fork_in_child() {
+  close(file_);
+  file_ = std::exchange(childs_file_, -1);
+  room_bytes_ = 0;
+  for (const auto& [at, handle] : attached_) {
+    if (file_ >= 0 && map_granule(at, handle)) continue;
+    // Not even that: better no child than one that writes to its parent's memory.
+    if (!hide_granule(at)) std::abort();
+    if (file_ >= 0) close(file_);
+    file_ = -1;
   }
-  return 0;
+  mutex_.unlock();
+  return file_ >= 0;
 }
 
 DeviceCode HostArena::refuse(DeviceCode code, std::string text) {
@@ -181,7 +212,7 @@ DeviceCode HostArena::create_granule(std::uint64_t& handle) {
   }
   used_bytes_ += granule_bytes_;
   lock.unlock();
-  const int error = back_with_pages(file_, static_cast<off_t>(handle) * granule_bytes_, granule_bytes_);
+  const int error = back_with_pages(file_, place_of(handle), granule_bytes_);
   if (error == 0) return DeviceCode::ok;
   lock.lock();
   spare_.push_back(handle);
@@ -191,8 +222,7 @@ DeviceCode HostArena::create_granule(std::uint64_t& handle) {
 }
 
 DeviceCode HostArena::destroy_granule(std::uint64_t handle) {
-  const auto offset = static_cast<off_t>(handle) * granule_bytes_;
-  if (fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, granule_bytes_) != 0) {
+  if (fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, place_of(handle), granule_bytes_) != 0) {
     return refuse(DeviceCode::invalid, "cannot give a granule back: " + reason());
   }
   const std::lock_guard lock(mutex_);
@@ -202,27 +232,19 @@ DeviceCode HostArena::destroy_granule(std::uint64_t handle) {
 }
 
 DeviceCode HostArena::attach_granule(Address at, std::uint64_t handle) {
-  const auto offset = static_cast<off_t>(handle) * granule_bytes_;
-  std::unique_lock lock(mutex_);
-  const Address before = find_private(handle);
-  lock.unlock();
-  if (before != 0 && pwrite(file_, pointer_to(before), size_of(granule_bytes_), offset) != granule_bytes_) {
-    return refuse(DeviceCode::out_of_memory, "cannot move a granule: " + reason());
-  }
-  if (mmap(pointer_to(at), size_of(granule_bytes_), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file_, offset) ==
-      MAP_FAILED) {
-    return refuse(DeviceCode::out_of_memory, "cannot map a granule: " + reason());
-  }
-  lock.lock();
-  attached_[at] = {.handle = handle};
+  if (!map_granule(at, handle)) return refuse(DeviceCode::out_of_memory, "cannot map a granule: " + reason());
+  const std::lock_guard lock(mutex_);
+  attached_[at] = handle;
   return DeviceCode::ok;
 }
 
+/// The address space stays taken: a stray touch is a fault, and nobody else gets the addresses.
+bool HostArena::hide_granule(Address at) const {
+  return mmap(pointer_to(at), size_of(granule_bytes_), PROT_NONE, kNoAccess | MAP_FIXED, -1, 0) != MAP_FAILED;
+}
+
 DeviceCode HostArena::detach_granule(Address at) {
-  // The address space stays taken: a stray touch is a fault, and nobody else gets the addresses.
-  if (mmap(pointer_to(at), size_of(granule_bytes_), PROT_NONE, kNoAccess | MAP_FIXED, -1, 0) == MAP_FAILED) {
-    return refuse(DeviceCode::invalid, "cannot unmap a granule: " + reason());
-  }
+  if (!hide_granule(at)) return refuse(DeviceCode::invalid, "cannot unmap a granule: " + reason());
   const std::lock_guard lock(mutex_);
   attached_.erase(at);
   return DeviceCode::ok;

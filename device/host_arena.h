@@ -6,12 +6,18 @@
 // then, so that a machine without memory answers out_of_memory instead of killing the process later) until its last
 // address is gone (the hole is punched, so the next user finds zeros).
 //
-// A forked process has the bytes as they were, and neither process sees what the other writes from then on, as with any
-// memory: before a fork every granule's mapping becomes a private one (pages are copied as they are written), and
-// behind it both processes go on with a file of their own. What an alias of such a granule shows is no longer the same
-// bytes. The old file's pages stay until both have let go of what they had.
+// Forks. A mapping of the file is shared with forked processes, too: one would see what the other writes. So what lives
+// is copied before a fork into a second file, which the child maps in place of the first at the same addresses; aliases
+// show the same bytes there as well. The parent goes on with its own file as if there had been no fork. Private
+// mappings (copied page by page as either writes) would save the copy and lose bytes: no granule of the parent could
+// get a second address again, because bytes that other threads write cannot be carried back into a file. A fork costs
+// the time to copy what lives, and the child that much memory, without pages that hold zeros only. Where the machine
+// has too little, the child has no device: a touch is a fault and calls answer `lost`. Plain mappings are private, and
+// copied page by page.
 //
 // Cost: a system call or three a granule at map and unmap. Threads: any; one lock of its own over the books.
+
+#include <sys/types.h>
 
 #include <cstdint>
 #include <map>
@@ -53,29 +59,32 @@ class HostArena final : public GranuleVendor {
   /// Whether work may touch the range: all of it mapped, or inside one plain allocation.
   [[nodiscard]] bool accessible(Address at, Bytes bytes) const;
 
-  // Around a fork, for every arena. The lock is held from the first to the second.
+  // Around a fork; the lock is held from the first to one of the others. REQUIRES: no call of GranuleVendor is under
+  // way, which use the file without the lock (the lock of MappedMemory is held).
   void before_fork();
-  void after_fork();
+  void after_fork_in_parent();
+  /// False: there was too little memory to copy what lives, and nothing is accessible.
+  [[nodiscard]] bool after_fork_in_child();
 
  private:
-  struct Attached {
-    std::uint64_t handle = 0;
-    bool is_private = false;  ///< its bytes are there, and not in the file
-  };
-
   [[nodiscard]] bool take_room(Bytes bytes);
-  [[nodiscard]] Address find_private(std::uint64_t handle) const;
+  [[nodiscard]] off_t place_of(std::uint64_t handle) const;
+  [[nodiscard]] bool map_granule(Address at, std::uint64_t handle) const;
+  [[nodiscard]] bool hide_granule(Address at) const;
+  [[nodiscard]] bool copy_granule(Address from, std::uint64_t handle);
+  [[nodiscard]] bool copy_all();
   [[nodiscard]] bool granules_attached(Address at, Bytes bytes) const;
 
   const Bytes capacity_bytes_;
   const Bytes granule_bytes_;
   ErrorTexts& errors_;
   int file_ = -1;
+  int childs_file_ = -1;  ///< around a fork
   mutable std::mutex mutex_;
-  std::vector<std::uint64_t> spare_;  ///< granules given back; the last one is used first
-  std::uint64_t fresh_ = 0;           ///< the first granule of the file that was never used
-  std::map<Address, Attached> attached_;
-  std::map<Address, Bytes> plain_;  ///< whole pages
+  std::vector<std::uint64_t> spare_;           ///< granules given back; the last one is used first
+  std::uint64_t fresh_ = 0;                    ///< the first granule of the file that was never used
+  std::map<Address, std::uint64_t> attached_;  ///< the granule at each address
+  std::map<Address, Bytes> plain_;             ///< whole pages
   Bytes used_bytes_ = 0;
   Bytes room_bytes_ = 0;  ///< what may be taken before the machine is asked again
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <system_error>
 #include <utility>
 
 namespace tidemark {
@@ -26,10 +27,6 @@ HostLink::Clock::time_point HostLink::book(Bytes bytes, Clock::time_point now) {
   return free_at_;
 }
 
-HostCopyEngine::HostCopyEngine(int threads, Bytes bytes_per_s) : link_(bytes_per_s) {
-  for (int i = 0; i < threads && threads > 1; ++i) workers_.emplace_back([this] { work(); });
-}
-
 HostCopyEngine::~HostCopyEngine() {
   {
     const std::lock_guard lock(mutex_);
@@ -41,7 +38,7 @@ HostCopyEngine::~HostCopyEngine() {
 
 void HostCopyEngine::begin(void* to, const void* from, Bytes bytes, std::function<void()> done) {
   const Slice whole{.to = static_cast<char*>(to), .from = static_cast<const char*>(from), .bytes = bytes};
-  if (workers_.empty() || bytes < kShared) {
+  if (bytes < kShared || threads_ == 1 || !start_workers()) {
     copy_alone(whole);
     return done();
   }
@@ -49,6 +46,16 @@ void HostCopyEngine::begin(void* to, const void* from, Bytes bytes, std::functio
   const std::lock_guard lock(mutex_);
   copies_.push_back(std::move(copy));
   begun_.notify_all();
+}
+
+bool HostCopyEngine::start_workers() {
+  const std::lock_guard lock(mutex_);
+  try {
+    while (std::ssize(workers_) < threads_) workers_.emplace_back([this] { work(); });
+  } catch (const std::system_error&) {
+    // Those that started will do.
+  }
+  return !workers_.empty();
 }
 
 void HostCopyEngine::copy_alone(const Slice& whole) {

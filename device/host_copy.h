@@ -44,7 +44,8 @@ class HostLink {
 
 class HostCopyEngine {
  public:
-  HostCopyEngine(int threads, Bytes bytes_per_s);
+  /// Threads begin with the first large copy; without any to be had, whoever begins a copy does it.
+  HostCopyEngine(int threads, Bytes bytes_per_s) : threads_(threads), link_(bytes_per_s) {}
   ~HostCopyEngine();
   HostCopyEngine(const HostCopyEngine&) = delete;
   HostCopyEngine& operator=(const HostCopyEngine&) = delete;
@@ -67,12 +68,15 @@ class HostCopyEngine {
   using Lock = std::unique_lock<std::mutex>;
 
   void copy_alone(const Slice& slice);
+  /// False: there are no threads, and none are to be had.
+  [[nodiscard]] bool start_workers();
   /// Takes a copy of which nothing is left from the list. REQUIRES: mutex_ is held, something is left.
   [[nodiscard]] Slice claim(const std::shared_ptr<Copy>& copy);
   /// Until nothing is left to claim. `lock` is of mutex_, held before and after.
   void copy_slices(const std::shared_ptr<Copy>& copy, Lock& lock);
   void work();
 
+  const int threads_;
   HostLink link_;
   std::mutex mutex_;
   std::condition_variable begun_;

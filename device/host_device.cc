@@ -6,12 +6,14 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <optional>
 #include <system_error>
 #include <utility>
 #include <vector>
 
 #include "device/copy_sides.h"
 #include "device/error_texts.h"
+#include "device/fork_handlers.h"
 #include "device/host_arena.h"
 #include "device/host_copy.h"
 #include "device/host_handles.h"
@@ -36,7 +38,7 @@ class HostDevice final : public Device {
   explicit HostDevice(const HostDeviceOptions& options);
   ~HostDevice() override;
 
-  [[nodiscard]] Status open() { return arena_.open(); }
+  [[nodiscard]] Status open();
 
   [[nodiscard]] const DeviceTraits& traits() const override { return traits_; }
   [[nodiscard]] std::string last_error() const override { return errors_.get(); }
@@ -85,6 +87,14 @@ class HostDevice final : public Device {
   DeviceCode report(const HostFailure& failure);
   DeviceCode no_stream(StreamHandle handle);
   DeviceCode no_event(EventHandle handle);
+  /// The stream, ready to be given work.
+  DeviceCode find_working(StreamHandle handle, Stream& stream);
+
+  using Engines = std::array<std::unique_ptr<HostCopyEngine>, 3>;  ///< by CopyKind
+  [[nodiscard]] Engines make_engines() const;
+  void before_fork();
+  void after_fork_in_parent();
+  void after_fork_in_child();
 
   /// Of calls that give back: a lost device takes everything, once what still runs has ended.
   void drain_if_lost();
@@ -98,19 +108,18 @@ class HostDevice final : public Device {
   std::atomic<bool> aliased_{false};  ///< some bytes have had two addresses
   HostArena arena_;
   MappedMemory mapped_;
-  std::array<HostCopyEngine, 3> engines_;  ///< by CopyKind
+  Engines engines_;
   HostPinned pinned_;
   HostLaunches launches_;
-  HostHandles handles_;  ///< last: the threads of its streams use everything above
+  HostHandles handles_;  ///< the threads of its streams use everything above
+  std::optional<ForkHandlers> forks_;
 };
 
 HostDevice::HostDevice(const HostDeviceOptions& options)
     : options_(options),
       arena_(options.capacity_bytes / options.granule_bytes * options.granule_bytes, options.granule_bytes, errors_),
       mapped_(arena_, true),
-      engines_{{{options.copy_threads, options.d2h_bytes_per_s},
-                {options.copy_threads, options.h2d_bytes_per_s},
-                {options.copy_threads, 0}}},
+      engines_(make_engines()),
       pinned_({.capacity_bytes = options.pinned_capacity_bytes,
                .largest_bytes = options.largest_pinned_bytes,
                .numa_node = options.numa_node,
@@ -131,8 +140,52 @@ HostDevice::HostDevice(const HostDeviceOptions& options)
 }
 
 HostDevice::~HostDevice() {
+  forks_.reset();
   handles_.finish();
   mapped_.clear();
+}
+
+Status HostDevice::open() {
+  if (Status opened = arena_.open(); !opened) return opened;
+  forks_.emplace(ForkLevel::device, ForkSteps{.before_fork = [this] { before_fork(); },
+                                              .after_fork_in_parent = [this] { after_fork_in_parent(); },
+                                              .after_fork_in_child = [this] { after_fork_in_child(); }});
+  return {};
+}
+
+HostDevice::Engines HostDevice::make_engines() const {
+  const auto make = [this](Bytes rate) { return std::make_unique<HostCopyEngine>(options_.copy_threads, rate); };
+  return {make(options_.d2h_bytes_per_s), make(options_.h2d_bytes_per_s), make(0)};
+}
+
+/// Streams first: their work is done when memory is copied. Every lock of the device is held then, in the order in
+/// which calls take them.
+void HostDevice::before_fork() {
+  handles_.lock();
+  launches_.lock();
+  pinned_.lock();
+  mapped_.lock();
+  arena_.before_fork();
+  errors_.lock();
+}
+
+void HostDevice::after_fork_in_parent() {
+  errors_.unlock();
+  arena_.after_fork_in_parent();
+  mapped_.unlock();
+  pinned_.unlock();
+  launches_.unlock();
+  handles_.unlock();
+}
+
+void HostDevice::after_fork_in_child() {
+  errors_.unlock();
+  if (!arena_.after_fork_in_child()) lost_ = true;
+  mapped_.unlock();
+  pinned_.unlock();
+  launches_.unlock();
+  for (auto& engine : std::exchange(engines_, make_engines())) abandon(std::move(engine));
+  handles_.unlock_in_child();
 }
 
 DeviceCode HostDevice::refuse(DeviceCode code, std::string text) {
@@ -228,6 +281,18 @@ DeviceCode HostDevice::no_stream(StreamHandle handle) {
   return refuse(DeviceCode::invalid, fmt::format("there is no stream {}", static_cast<std::uint64_t>(handle)));
 }
 
+/// A stream of the parent's has no thread in a forked process until it is given work there.
+DeviceCode HostDevice::find_working(StreamHandle handle, Stream& stream) {
+  stream = handles_.find_stream(handle);
+  if (stream == nullptr) return no_stream(handle);
+  try {
+    stream->start();
+  } catch (const std::system_error& error) {
+    return refuse(DeviceCode::no_resource, fmt::format("cannot start a thread: {}", error.what()));
+  }
+  return DeviceCode::ok;
+}
+
 DeviceCode HostDevice::no_event(EventHandle handle) {
   return refuse(DeviceCode::invalid, fmt::format("there is no event {}", static_cast<std::uint64_t>(handle)));
 }
@@ -237,6 +302,7 @@ DeviceCode HostDevice::create_stream(StreamRole role, StreamHandle& stream) {
   Stream made;
   try {
     made = std::make_shared<HostStream>(role);
+    made->start();
   } catch (const std::system_error& error) {
     return refuse(DeviceCode::no_resource, fmt::format("cannot start a thread: {}", error.what()));
   }
@@ -273,8 +339,8 @@ DeviceCode HostDevice::record_event(EventHandle event, StreamHandle handle) {
 
 DeviceCode HostDevice::wait_event(StreamHandle handle, EventHandle event) {
   if (const DeviceCode code = enter(HostCall::wait_event); code != DeviceCode::ok) return code;
-  const Stream stream = handles_.find_stream(handle);
-  if (stream == nullptr) return no_stream(handle);
+  Stream stream;
+  if (const DeviceCode code = find_working(handle, stream); code != DeviceCode::ok) return code;
   Record record;
   if (!handles_.find_record(event, record)) return no_event(event);
   if (record != nullptr) stream->wait(std::move(record));
@@ -328,8 +394,8 @@ std::string HostDevice::wrong_copy(Address to, Address from, Bytes bytes, CopyKi
 DeviceCode HostDevice::copy(StreamHandle handle, Address to, Address from, Bytes bytes, CopyKind kind,
                             std::int64_t id) {
   if (const DeviceCode code = enter(HostCall::copy); code != DeviceCode::ok) return code;
-  const Stream stream = handles_.find_stream(handle);
-  if (stream == nullptr) return no_stream(handle);
+  Stream stream;
+  if (const DeviceCode code = find_working(handle, stream); code != DeviceCode::ok) return code;
   if (const std::string why = wrong_copy(to, from, bytes, kind); !why.empty()) {
     return refuse(DeviceCode::invalid, fmt::format("copy {}: {}", id, why));
   }
@@ -337,8 +403,8 @@ DeviceCode HostDevice::copy(StreamHandle handle, Address to, Address from, Bytes
   stream->copy(transfer, [this, transfer, kind, id](std::function<void()> done) -> HostFailure {
     HostFailure failure = start(HostCall::run_copy, id);
     if (failure.code == DeviceCode::ok) {
-      engines_[static_cast<std::size_t>(kind)].begin(pointer_to(transfer.to), pointer_to(transfer.from), transfer.bytes,
-                                                     std::move(done));
+      engines_[static_cast<std::size_t>(kind)]->begin(pointer_to(transfer.to), pointer_to(transfer.from),
+                                                      transfer.bytes, std::move(done));
     }
     return failure;
   });
@@ -347,8 +413,8 @@ DeviceCode HostDevice::copy(StreamHandle handle, Address to, Address from, Bytes
 
 DeviceCode HostDevice::launch(StreamHandle handle, const Work& work) {
   if (const DeviceCode code = enter(HostCall::launch); code != DeviceCode::ok) return code;
-  const Stream stream = handles_.find_stream(handle);
-  if (stream == nullptr) return no_stream(handle);
+  Stream stream;
+  if (const DeviceCode code = find_working(handle, stream); code != DeviceCode::ok) return code;
   if (work.message.peer_rank >= 0) return refuse(DeviceCode::unsupported, "no messages between ranks on host");
   HostLaunch launch{.id = work.id};
   const double ns = static_cast<double>(work.estimate_ns) * options_.play_estimates;

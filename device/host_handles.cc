@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "device/fork_handlers.h"
+
 namespace tidemark {
 
 StreamHandle HostHandles::add_stream(Stream stream) {
@@ -39,6 +41,22 @@ void HostHandles::finish() {
   // A stream may wait for another one's record: all of them carry on until each has come to its end.
   for (const auto& [handle, slot] : streams_) static_cast<void>(slot.stream->record()->await(-1));
   streams_.clear();
+}
+
+void HostHandles::lock() {
+  mutex_.lock();  // no work is added any more but by calls that have found their stream
+  for (const auto& [handle, slot] : streams_) slot.stream->lock();
+}
+
+void HostHandles::unlock() {
+  for (const auto& [handle, slot] : streams_) slot.stream->unlock();
+  mutex_.unlock();
+}
+
+void HostHandles::unlock_in_child() {
+  std::erase_if(streams_, [](const auto& entry) { return entry.second.closing; });  // by a thread of the parent's
+  for (auto& [handle, slot] : streams_) abandon(std::exchange(slot.stream, slot.stream->successor()));
+  mutex_.unlock();
 }
 
 bool HostHandles::add_event(EventHandle& event) {

@@ -42,6 +42,12 @@ class HostHandles {
   /// `record` null: never recorded.
   [[nodiscard]] bool find_record(EventHandle event, Record& record);
 
+  // Around a fork (device/host_stream.h). lock() waits until all streams rest.
+  void lock();
+  void unlock();
+  /// In the child, in place of unlock(): streams of its own under the same handles.
+  void unlock_in_child();
+
  private:
   struct StreamSlot {
     Stream stream;

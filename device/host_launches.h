@@ -26,6 +26,9 @@ class HostLaunches {
   void run(const HostLaunch& launch, Clock::time_point end);
   /// How many reads did not find what they should, and the first of them.
   [[nodiscard]] std::int64_t mismatches(Mismatch& first);
+  // Around a fork.
+  void lock() { mutex_.lock(); }
+  void unlock() { mutex_.unlock(); }
 
  private:
   void check(std::int64_t work_id, const Touch& touch);

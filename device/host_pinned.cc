@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <thread>
 #include <utility>
 
 namespace tidemark {
@@ -21,6 +23,7 @@ DeviceCode HostPinned::book(Bytes bytes, Bytes whole) {
                               format_bytes(used_bytes_), format_bytes(limit)));
   }
   used_bytes_ += whole;
+  ++under_way_;
   return DeviceCode::ok;
 }
 
@@ -36,6 +39,7 @@ DeviceCode HostPinned::allocate(Bytes bytes, Address& address) {
   Result<HostPages> pages = HostPages::allocate(
       {.bytes = bytes, .numa_node = limits_.numa_node, .touch_threads = limits_.touch_threads, .lock = true});
   const std::lock_guard lock(mutex_);
+  --under_way_;
   if (!pages) {
     used_bytes_ -= whole;
     return refuse(DeviceCode::out_of_memory, pages.error().message);
@@ -60,6 +64,14 @@ PinnedFacts HostPinned::facts(Address address) const {
   const std::lock_guard lock(mutex_);
   const auto found = blocks_.find(address);
   return found == blocks_.end() ? PinnedFacts{} : found->second.pages.facts();
+}
+
+/// Looks again and again: a condition variable would have to be mended in the child.
+void HostPinned::lock() {
+  for (mutex_.lock(); under_way_ > 0; mutex_.lock()) {
+    mutex_.unlock();
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
 }
 
 bool HostPinned::contains(Address at, Bytes bytes) const {

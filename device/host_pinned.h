@@ -29,6 +29,11 @@ class HostPinned {
   /// Whether all of [at, at + bytes) lies in one allocation.
   [[nodiscard]] bool contains(Address at, Bytes bytes) const;
 
+  // Around a fork. lock() waits for allocations that are under way: the child would have the pages and not know of
+  // them.
+  void lock();
+  void unlock() { mutex_.unlock(); }
+
  private:
   struct Block {
     Bytes bytes = 0;  ///< as asked for
@@ -42,6 +47,7 @@ class HostPinned {
   mutable std::mutex mutex_;
   std::map<Address, Block> blocks_;
   Bytes used_bytes_ = 0;  ///< whole pages
+  int under_way_ = 0;     ///< allocations that are booked and have no block yet
 };
 
 }  // namespace tidemark

@@ -4,44 +4,66 @@
 
 namespace tidemark {
 
-HostStream::HostStream(StreamRole role) : role_(role), thread_([this] { run(); }) {}
-
 HostStream::~HostStream() {
   {
     const std::lock_guard lock(mutex_);
     ending_ = true;
     changed_.notify_all();
   }
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
-void HostStream::push(Item item) {
+void HostStream::start() {
   const std::lock_guard lock(mutex_);
+  if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+}
+
+void HostStream::lock() {
+  for (;; std::this_thread::yield()) {
+    static_cast<void>(record()->await(-1));
+    mutex_.lock();
+    if (queue_.empty() && rests_) return;
+    mutex_.unlock();
+  }
+}
+
+/// REQUIRES: mutex_ is held, the thread was started.
+void HostStream::push(Item item) {
   queue_.push_back(std::move(item));
   changed_.notify_one();
 }
 
 void HostStream::submit(Job job) {
+  const std::lock_guard lock(mutex_);
   push(std::move(job));
 }
 
 void HostStream::copy(const HostTransfer& transfer, Begin begin) {
+  const std::lock_guard lock(mutex_);
   push(Copy{.transfer = transfer, .begin = std::move(begin)});
 }
 
 void HostStream::wait(std::shared_ptr<const HostRecord> record) {
+  const std::lock_guard lock(mutex_);
   push(std::move(record));
 }
 
 std::shared_ptr<const HostRecord> HostStream::record() {
   auto made = std::make_shared<HostRecord>();
-  push(made);
+  const std::lock_guard lock(mutex_);
+  if (thread_.joinable()) {
+    push(made);
+  } else {
+    made->complete(failure_);
+  }
   return made;
 }
 
 bool HostStream::pop(Item& item) {
   std::unique_lock lock(mutex_);
+  rests_ = true;
   changed_.wait(lock, [this] { return ending_ || !queue_.empty(); });
+  rests_ = false;
   if (queue_.empty()) return false;
   item = std::move(queue_.front());
   queue_.pop_front();

@@ -10,6 +10,10 @@
 // Failures. The first failure stays with the stream: work behind it is skipped, records complete and carry it, and a
 // stream that waits for such a record takes it over. So nobody works with bytes that were never written.
 //
+// Forks. A forked process has no threads but one. So a fork waits until the streams rest, with all that was queued
+// carried out, and the child goes on with new streams of the same roles and failures, whose threads begin with their
+// first work. The old ones are never destroyed there: their condition variables would wait for the parent's threads.
+//
 // Threads: any; the queue is locked.
 
 #include <condition_variable>
@@ -18,6 +22,7 @@
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <variant>
 
 #include "device/device.h"
@@ -33,17 +38,25 @@ class HostStream {
   /// Starts a copy; calls `done` once, from any thread, when the bytes are there, unless it answers a failure.
   using Begin = std::function<HostFailure(std::function<void()> done)>;
 
-  explicit HostStream(StreamRole role);
+  explicit HostStream(StreamRole role, HostFailure failure = {}) : role_(role), failure_(std::move(failure)) {}
   /// Carries out what is queued, then ends the thread.
   ~HostStream();
   HostStream(const HostStream&) = delete;
   HostStream& operator=(const HostStream&) = delete;
 
   [[nodiscard]] StreamRole role() const { return role_; }
+  /// Starts the thread, unless it runs. Before the first submit, copy or wait. Throws std::system_error.
+  void start();
   void submit(Job job);
   void copy(const HostTransfer& transfer, Begin begin);
   void wait(std::shared_ptr<const HostRecord> record);
   [[nodiscard]] std::shared_ptr<const HostRecord> record();
+
+  // Around a fork. lock() waits until the stream rests; the child has no use for unlock() and takes a successor().
+  void lock();
+  void unlock() { mutex_.unlock(); }
+  /// REQUIRES: locked.
+  [[nodiscard]] std::shared_ptr<HostStream> successor() const { return std::make_shared<HostStream>(role_, failure_); }
 
  private:
   using Wait = std::shared_ptr<const HostRecord>;
@@ -66,7 +79,8 @@ class HostStream {
   std::condition_variable changed_;
   std::deque<Item> queue_;
   bool ending_ = false;
-  HostFailure failure_;  ///< of the thread alone
+  bool rests_ = true;    ///< the thread waits for work, or there is none
+  HostFailure failure_;  ///< of the thread alone, while it does not rest
   HostTransfers transfers_;
   std::thread thread_;
 };

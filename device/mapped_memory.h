@@ -57,6 +57,10 @@ class MappedMemory {
   /// Gives everything back, whatever the vendor answers.
   void clear();
 
+  // Around a fork (device/fork_handlers.h): no call of the vendor is under way while the lock is held.
+  void lock() { mutex_.lock(); }
+  void unlock() { mutex_.unlock(); }
+
  private:
   struct Handle {
     std::uint64_t vendor = 0;
