@@ -19,6 +19,8 @@
 #include <thread>
 #include <vector>
 
+#include "device/memory_groups.h"
+
 namespace tidemark {
 namespace {
 
@@ -45,19 +47,6 @@ Bytes machine_available_bytes() {
     if (name == "MemAvailable:") return kib * kKiB;
   }
   return -1;
-}
-
-Bytes number_of_file(const char* path) {
-  std::ifstream file(path);
-  Bytes value = -1;
-  return file >> value ? value : -1;
-}
-
-/// What the memory controller still grants to a container whose group is mounted at its root; -1: no limit.
-Bytes container_available_bytes() {
-  const Bytes limit = number_of_file("/sys/fs/cgroup/memory.max");
-  const Bytes used = number_of_file("/sys/fs/cgroup/memory.current");
-  return limit < 0 || used < 0 ? -1 : std::max<Bytes>(0, limit - used);
 }
 
 /// An anonymous mapping whose start is a multiple of `alignment`. nullptr: refused, errno says why.
@@ -242,7 +231,7 @@ int populate_pages(void* data, Bytes bytes, int advice) {
 }
 
 Bytes available_host_bytes() {
-  const Bytes machine = machine_available_bytes(), container = container_available_bytes();
+  const Bytes machine = machine_available_bytes(), container = memory_left_by_groups();
   if (machine < 0) return container < 0 ? page_bytes() * sysconf(_SC_AVPHYS_PAGES) : container;
   return container < 0 ? machine : std::min(machine, container);
 }

@@ -69,7 +69,8 @@ class HostPages {
 /// is there a page where the kernel does not know that. 0, or the errno. `advice` is a parameter for tests.
 [[nodiscard]] int populate_pages(void* data, Bytes bytes, int advice = 23);
 
-/// Memory that can still be taken without swapping: of the machine, or of the container where that is less.
+/// Memory that can still be taken without swapping: of the machine, or of the process's groups (device/memory_groups.h)
+/// where that is less.
 [[nodiscard]] Bytes available_host_bytes();
 
 /// NUMA nodes with memory; 1 where the kernel knows none.
