@@ -140,6 +140,8 @@ void Executor::State::add_warnings(RunReport& r) const {
     warn(RunWarning::Kind::host_memory_pageable, "host memory is pageable, copies block and do not overlap" + why);
   if (r.pinned_bytes > 0 && !facts.numa_bound)
     warn(RunWarning::Kind::host_memory_not_local, "host memory is not on the device's NUMA node" + why);
+  if (r.pinned_bytes > 0 && !facts.locked)
+    warn(RunWarning::Kind::host_memory_not_locked, "host memory is not locked, the system may swap it out" + why);
   if (region && !region->promises_limit())
     warn(RunWarning::Kind::limit_not_promised,
          region->aliasing() ? "the device's granule is coarser than the plan's: the contingency limit is not promised"

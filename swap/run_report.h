@@ -51,6 +51,7 @@ struct RunWarning {
   enum class Kind : std::uint8_t {
     host_memory_pageable,    ///< copies block instead of overlapping
     host_memory_not_local,   ///< pinned memory is not placed on the device's NUMA node, or it is not known which
+    host_memory_not_locked,  ///< the system may swap pinned memory out
     limit_not_promised,      ///< oversized storages are served contiguously: the contingency limit is not promised
     no_mapping,              ///< the arena is one plain allocation
     messages_not_matched,    ///< receives complete at once: waiting for other ranks is not part of the time

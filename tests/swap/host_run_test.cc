@@ -1,6 +1,16 @@
 // Steps on real memory, with streams that are threads: the shipped small model at 1/64, every byte checked.
 
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <thread>
 
 #include "integrations/formats/file.h"
 #include "integrations/formats/import_yaml.h"
@@ -50,6 +60,40 @@ TEST(HostRun, EveryByteIsRightWithCopiesUnderPressure) {
 
 TEST(HostRun, EveryByteIsRightAboveThePlannedLoad) {
   expect_right(small_request(std::nullopt), LoadChange{.load = 1.5, .from_op = 200});
+}
+
+/// From here on mlock() is refused to this thread, as beyond `ulimit -l`. False: not possible here.
+bool forbid_locking() {
+  std::array<sock_filter, 4> code = {{{BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(seccomp_data, nr)},
+                                      {BPF_JMP | BPF_JEQ | BPF_K, 0, 1, SYS_mlock},
+                                      {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ERRNO | ENOMEM},
+                                      {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW}}};
+  const sock_fprog program{static_cast<unsigned short>(code.size()), code.data()};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+/// Pinned memory that the system may swap out is told of, once a rank.
+TEST(HostRun, MemoryThatCouldNotBeLockedIsTold) {
+  const PlanRequest request = small_request(5300 * kMiB);
+  const Result<PlanOutcome> plan = plan_step(request);
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  std::thread([&] {
+    if (!forbid_locking()) GTEST_SKIP() << "no system call filters here";
+    const Result<RunOutcome> run =
+        run_plan(plan.value(), request.machine, {.device = RunDevice::host, .rank = kRank, .scale = 64});
+    ASSERT_TRUE(run.ok()) << run.error().message;
+    int ranks = 0;
+    for (const RankOutcome& rank : run.value().ranks) {
+      if (rank.report.pinned_bytes == 0) continue;
+      ++ranks;
+      const auto is_told = [](const RunWarning& w) {
+        return w.kind == RunWarning::Kind::host_memory_not_locked &&
+               w.text.find("not locked: Cannot allocate memory") != std::string::npos;
+      };
+      EXPECT_EQ(std::ranges::count_if(rank.report.warnings, is_told), 1) << "rank " << rank.report.rank;
+    }
+    EXPECT_GT(ranks, 0);
+  }).join();
 }
 
 /// Memory that the plan's figure does not cover is found by what the device gave, on every back end.
