@@ -1,6 +1,7 @@
 // Forks of a process with a host device: both sides keep their bytes, neither sees the other's writes, memory is what
 // lives, and the child can do all that its parent can.
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -61,8 +62,9 @@ class Signal {
   Signal& operator=(const Signal&) = delete;
   void send() const { EXPECT_EQ(write(ends_[1], "g", 1), 1); }
   [[nodiscard]] bool await() const {
+    pollfd end{.fd = ends_[0], .events = POLLIN};
     char go = 0;
-    return read(ends_[0], &go, 1) == 1;
+    return poll(&end, 1, 20'000) == 1 && read(ends_[0], &go, 1) == 1;
   }
 
  private:

@@ -1,0 +1,266 @@
+// Random programs on the host device that fork at random places, on one to four threads: no byte is lost in the parent
+// or in a child, memory is what lives, nobody hangs. With TIDEMARK_FORK_PROGRAMS=N in the environment, N programs for
+// each number of threads; with TIDEMARK_FORK_SEED=N the seeds start there.
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "allocator/caching_allocator.h"
+#include "device/host_device.h"
+#include "device/pattern.h"
+
+namespace tidemark {
+namespace {
+
+using namespace literals;
+
+constexpr Bytes kCapacity = 96_MiB;
+constexpr std::size_t kThreads = 4;  ///< at most
+constexpr unsigned kHangSeconds = 30;
+
+int number_from_environment(const char* name, int otherwise) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? otherwise : std::atoi(text);
+}
+
+/// What the memory files of host devices have in pages, in this process.
+Bytes file_bytes() {
+  Bytes bytes = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    struct stat facts {};
+    std::error_code gone;
+    if (std::filesystem::read_symlink(entry, gone).string().find("tidemark_host_device") == std::string::npos) continue;
+    if (stat(entry.path().c_str(), &facts) == 0) bytes += static_cast<Bytes>(facts.st_blocks) * 512;
+  }
+  return bytes;
+}
+
+struct Block {
+  Address address = 0;
+  Bytes bytes = 0;
+  std::uint64_t seed = 0;
+
+  void fill() const { fill_pattern(reinterpret_cast<void*>(address), bytes, seed); }
+  [[nodiscard]] bool is_right() const { return holds_pattern(reinterpret_cast<const void*>(address), bytes, seed); }
+};
+
+/// One program: threads that allocate, fill, check, free and fork, each on a stream and with random numbers of its own.
+class Program {
+ public:
+  Program(std::uint64_t seed, std::size_t threads, int steps) : seed_(seed), threads_(threads), steps_(steps) {
+    Result<std::unique_ptr<Device>> opened = open_host_device({.capacity_bytes = kCapacity});
+    EXPECT_TRUE(opened.ok());
+    device_ = std::move(opened).value();
+    for (std::size_t i = 0; i < threads_; ++i) {
+      if (device_->create_stream(StreamRole::compute, streams_[i]) != DeviceCode::ok) fail("no stream");
+    }
+    allocator_ = std::make_unique<CachingAllocator>(*device_, order_);
+  }
+  ~Program() { allocator_.reset(); }
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+
+  /// What went wrong first; empty if nothing did.
+  std::string run() {
+    std::vector<std::thread> threads;
+    for (std::size_t i = 1; i < threads_; ++i) threads.emplace_back([this, i] { live(i); });
+    live(0);
+    for (std::thread& thread : threads) thread.join();
+    for (const pid_t child : children_) await(child);
+    children_.clear();
+    release_all();
+    return failure_;
+  }
+  [[nodiscard]] int forks() const { return forks_; }
+  [[nodiscard]] std::int64_t stitched() const { return allocator_->statistics().stitched_windows; }
+
+ private:
+  using Random = std::mt19937_64;
+
+  void fail(const std::string& why) {
+    const std::lock_guard lock(failure_mutex_);
+    if (failure_.empty()) failure_ = why;
+  }
+
+  /// From single bytes to a few granules, small ones mostly.
+  static Bytes random_bytes(Random& random) {
+    const int bits = std::array{12, 16, 20, 22, 23}[random() % 5];
+    return 1 + static_cast<Bytes>(random() % (std::uint64_t{1} << bits));
+  }
+
+  /// A block that is in the books is whole: it goes in after it was filled, and comes out before it is freed. Forks
+  /// hold the books' lock, so a child may believe them.
+  void allocate(std::size_t me, Random& random) {
+    Block block{.bytes = random_bytes(random), .seed = random()};
+    const DeviceCode code = allocator_->allocate(block.bytes, streams_[me], block.address);
+    if (code == DeviceCode::out_of_memory) return release(random);
+    if (code != DeviceCode::ok) return fail("allocate: " + allocator_->last_error());
+    block.fill();
+    const std::lock_guard lock(books_);
+    blocks_.push_back(block);
+  }
+
+  bool take(Random& random, Block& block) {
+    const std::lock_guard lock(books_);
+    if (blocks_.empty()) return false;
+    std::swap(blocks_[random() % blocks_.size()], blocks_.back());
+    block = blocks_.back();
+    blocks_.pop_back();
+    return true;
+  }
+
+  /// Of any thread's.
+  void release(Random& random) {
+    Block block;
+    if (!take(random, block)) return;
+    if (!block.is_right()) fail("bytes were lost");
+    if (allocator_->free(block.address) != DeviceCode::ok) fail("free: " + allocator_->last_error());
+  }
+
+  /// Another content, in place.
+  void rewrite(Random& random) {
+    Block block;
+    if (!take(random, block)) return;
+    if (!block.is_right()) fail("bytes were lost");
+    block.seed = random();
+    block.fill();
+    const std::lock_guard lock(books_);
+    blocks_.push_back(block);
+  }
+
+  void step(std::size_t me, Random& random) {
+    const std::uint64_t choice = random() % 100;
+    if (choice < 48) return allocate(me, random);
+    if (choice < 88) return release(random);
+    if (choice < 96) return rewrite(random);
+    if (choice == 96) allocator_->trim(8_MiB);
+    if (choice == 97) (void)allocator_->defragment(streams_[me]);
+    if (choice == 98) allocator_->empty_cache();
+    if (choice == 99) (void)allocator_->statistics();
+  }
+
+  void live(std::size_t me) {
+    Random random(seed_ * kThreads + me);
+    for (int i = 0; i < steps_ && is_well(); ++i) {
+      step(me, random);
+      if (random() % 60 == 0) fork_here(me, random);
+    }
+  }
+
+  bool is_well() {
+    const std::lock_guard lock(failure_mutex_);
+    return failure_.empty();
+  }
+
+  void fork_here(std::size_t me, Random& random) {
+    const std::uint64_t childs_seed = random();
+    std::unique_lock lock(books_), failure_lock(failure_mutex_);
+    const pid_t child = fork();
+    failure_lock.unlock();
+    if (child == 0) {
+      alarm(kHangSeconds);
+      lock.unlock();
+      live_as_child(me, childs_seed);
+    }
+    if (child < 0) return fail("fork");
+    ++forks_;
+    children_.push_back(child);
+    const pid_t oldest = children_.size() > 2 ? children_.front() : 0;
+    if (oldest != 0) children_.erase(children_.begin());
+    lock.unlock();
+    if (oldest != 0) await(oldest);
+  }
+
+  void await(pid_t child) {
+    int status = -1;
+    if (waitpid(child, &status, 0) != child) return fail("waitpid");
+    if (WIFSIGNALED(status)) {
+      return fail(WTERMSIG(status) == SIGALRM ? "a child hung"
+                                              : "a child died of signal " + std::to_string(WTERMSIG(status)));
+    }
+    if (WEXITSTATUS(status) != 0) fail("something was wrong in a child, see above");
+  }
+
+  /// The child is the thread that forked: it goes on with all blocks, forks again at times, and ends.
+  [[noreturn]] void live_as_child(std::size_t me, std::uint64_t seed) {
+    children_.clear();
+    failure_.clear();
+    for (const Block& block : blocks_) {
+      if (!block.is_right()) fail("bytes were lost in the fork");
+    }
+    Random random(seed);
+    for (int i = 0; i < steps_ / 8 && failure_.empty(); ++i) step(me, random);
+    if (generation_++ == 0 && random() % 8 == 0) fork_here(me, random);
+    for (const pid_t child : children_) await(child);
+    release_all();
+    if (!failure_.empty()) std::fprintf(stderr, "in a child: %s\n", failure_.c_str());
+    _exit(failure_.empty() ? 0 : 1);
+  }
+
+  /// To the last byte; a child cannot know of blocks that other threads were at, and of streams none but its own.
+  void release_all() {
+    Random random(seed_);
+    const std::string wrong = allocator_->validate();
+    if (!wrong.empty()) fail(wrong);
+    if (file_bytes() > allocator_->statistics().reserved_bytes.current) fail("more memory than is reserved");
+    while (!blocks_.empty()) release(random);
+    if (device_->synchronize_device() != DeviceCode::ok) fail("synchronize: " + device_->last_error());
+    allocator_->empty_cache();
+    const Bytes reserved = allocator_->statistics().reserved_bytes.current;
+    if (file_bytes() > reserved) fail("memory outlives its blocks");
+    if (threads_ == 1 && reserved != 0) fail("blocks outlive their release");
+  }
+
+  const std::uint64_t seed_;
+  const std::size_t threads_;
+  const int steps_;
+  std::unique_ptr<Device> device_;
+  StreamOrder order_;
+  std::array<StreamHandle, kThreads> streams_{};
+  std::unique_ptr<CachingAllocator> allocator_;
+  std::mutex books_;
+  std::vector<Block> blocks_;
+  std::vector<pid_t> children_;
+  std::mutex failure_mutex_;
+  std::string failure_;
+  std::atomic<int> forks_{0};
+  int generation_ = 0;
+};
+
+class ForkPrograms : public testing::TestWithParam<std::size_t> {};
+
+TEST_P(ForkPrograms, LoseNoByteAndHoldNoMoreThanLives) {
+  const int programs = number_from_environment("TIDEMARK_FORK_PROGRAMS", 6);
+  const int first = number_from_environment("TIDEMARK_FORK_SEED", 1);
+  int forks = 0;
+  std::int64_t stitched = 0;
+  for (int i = 0; i < programs; ++i) {
+    const auto seed = static_cast<std::uint64_t>(first + i);
+    Program program(seed, GetParam(), 400);
+    ASSERT_EQ(program.run(), "") << "seed " << seed << ", threads " << GetParam();
+    forks += program.forks();
+    stitched += program.stitched();
+  }
+  EXPECT_GT(forks, programs);
+  std::printf("%d programs, %d forks, %lld stitched blocks\n", programs, forks, static_cast<long long>(stitched));
+}
+
+INSTANTIATE_TEST_SUITE_P(Threads, ForkPrograms, testing::Values(1, 2, 3, 4));
+
+}  // namespace
+}  // namespace tidemark
