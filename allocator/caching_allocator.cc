@@ -28,6 +28,8 @@ template <class Act>
 DeviceCode guarded(const Act& act) {
   try {
     return act();
+  } catch (const TooManyStreams& many) {
+    return fail(DeviceCode::no_resource, many.what());
   } catch (const std::bad_alloc&) {
     last_error_text() = "no host memory";  // short enough to need none
     return DeviceCode::no_resource;
@@ -103,6 +105,29 @@ void CachingAllocator::Impl::unlock_shards() {
   for (std::size_t i = std::exchange(locked_shards, 0); i-- > 0;) shards[i]->lock.unlock();
 }
 
+/// Locks in the order in which calls take them. The child's threads are gone, and with them their waits.
+ForkSteps CachingAllocator::Impl::fork_steps() {
+  const auto unlock = [this] {
+    history.mutex().unlock();
+    uses_mutex.unlock();
+    unlock_shards();
+    core.unlock();
+  };
+  return {.before_fork =
+              [this] {
+                core.lock();
+                lock_shards();
+                uses_mutex.lock();
+                history.mutex().lock();
+              },
+          .after_fork_in_parent = unlock,
+          .after_fork_in_child =
+              [this, unlock] {
+                pending.forget_waits();
+                unlock();
+              }};
+}
+
 BlockSums CachingAllocator::Impl::raise_peaks() {
   BlockSums live, active = parked;
   for (std::size_t i = 0; i < locked_shards; ++i) (live += shards[i]->credit.up) -= shards[i]->credit.down;
@@ -176,24 +201,30 @@ BlockHeader* CachingAllocator::Impl::allocate_in(Shard& shard, const BlockReques
   return block;
 }
 
+namespace {
+
+DeviceCode fail_not_live(Address address) {
+  return fail(DeviceCode::invalid, fmt::format("{:#x} is not the start of a live block", address));
+}
+
+}  // namespace
+
+/// To the shard that it came from, at once or over its stack; what more than one stream has used goes the longer way.
+/// A block is claimed and counted under the same lock: a fork finds it live or free, never between.
 DeviceCode CachingAllocator::Impl::free(Address address, const StreamHandle* stream) {
   const StreamSlot named = stream == nullptr ? StreamSlot{} : order.slot_of(*stream);
-  BlockHeader* block = map.find(address);
-  if (block == nullptr || !block->claim(address)) {
-    return fail(DeviceCode::invalid, fmt::format("{:#x} is not the start of a live block", address));
-  }
-  const StreamSlot last = stream == nullptr ? block->stream : named;
-  if (last == block->stream && !block->has_uses.load(std::memory_order_relaxed)) {
-    free_simple(block);
-    return DeviceCode::ok;
-  }
-  try {
-    free_shared(block, last);
-  } catch (...) {  // nothing was done with it
+  Shard& mine = my_shard();
+  {
+    const std::lock_guard lock(mine.lock);
+    BlockHeader* block = map.find(address);
+    if (block == nullptr || !block->claim(address)) return fail_not_live(address);
+    if ((stream == nullptr || named == block->stream) && !block->has_uses.load(std::memory_order_relaxed)) {
+      free_simple(block, mine);
+      return DeviceCode::ok;
+    }
     block->become(BlockState::live);
-    throw;
   }
-  return DeviceCode::ok;
+  return free_shared(address, stream == nullptr ? nullptr : &named);
 }
 
 void CachingAllocator::Impl::trace_free(const BlockHeader& block, StreamSlot last) {
@@ -203,21 +234,33 @@ void CachingAllocator::Impl::trace_free(const BlockHeader& block, StreamSlot las
   if (!block.has_uses) trace(TraceAction::free_completed, block.address(), block.bytes, handle, block.owner);
 }
 
-/// To the shard that it came from, at once or over its stack. Cannot fail.
-void CachingAllocator::Impl::free_simple(BlockHeader* block) {
+/// Cannot fail.
+void CachingAllocator::Impl::free_simple(BlockHeader* block, Shard& mine) {
   trace_free(*block, block->stream);
-  Shard& home = *shards[block->shard];
-  Shard& mine = my_shard();
-  const std::lock_guard lock(mine.lock);
   mine.credit.shrink(sums_of(*block));
+  Shard& home = *shards[block->shard];
   if (&home == &mine) return mine.keep(block);
   ++mine.remote_frees;
   block->death = order.death_epoch(block->stream);
   home.push_remote(block);
 }
 
-/// Those with other streams' uses and frees on another stream go to the space. What can fail comes first.
-void CachingAllocator::Impl::free_shared(BlockHeader* block, StreamSlot last) {
+/// Of a block with other streams' uses, or freed on another stream than its own.
+DeviceCode CachingAllocator::Impl::free_shared(Address address, const StreamSlot* named) {
+  const std::lock_guard lock(core);
+  BlockHeader* block = map.find(address);
+  if (block == nullptr || !block->claim(address)) return fail_not_live(address);
+  try {
+    retire(block, named == nullptr ? block->stream : *named);
+  } catch (...) {  // nothing was done with it
+    block->become(BlockState::live);
+    throw;
+  }
+  return DeviceCode::ok;
+}
+
+/// To the space, or parked until every death is over. What can fail comes first. Under the core lock.
+void CachingAllocator::Impl::retire(BlockHeader* block, StreamSlot last) {
   Frontier frontier;
   const Epoch death = order.death_epoch(last);
   MetadataVector<StreamSlot> users;
@@ -226,11 +269,8 @@ void CachingAllocator::Impl::free_shared(BlockHeader* block, StreamSlot last) {
     users = uses[block];
   }
   frontier.add({.stream = last, .epoch = death}, order.tick());
-  for (const StreamSlot user : users) {
-    const Death use{.stream = user, .epoch = order.death_epoch(user)};
-    frontier.add(use, order.tick());
-  }
-  const std::lock_guard lock(core);
+  for (const StreamSlot user : users)
+    frontier.add({.stream = user, .epoch = order.death_epoch(user)}, order.tick());
   pending.prepare(last);
   for (const StreamSlot user : users) pending.prepare(user);
   Shard& home = *shards[block->shard];
@@ -257,9 +297,7 @@ void CachingAllocator::Impl::free_shared(BlockHeader* block, StreamSlot last) {
 DeviceCode CachingAllocator::Impl::note_use(Address address, StreamHandle stream) {
   BlockHeader* block = map.find(address);
   const std::lock_guard lock(uses_mutex);
-  if (block == nullptr || !block->is_live_at(address)) {
-    return fail(DeviceCode::invalid, fmt::format("{:#x} is not the start of a live block", address));
-  }
+  if (block == nullptr || !block->is_live_at(address)) return fail_not_live(address);
   const StreamSlot slot = order.slot_of(stream);
   if (slot == block->stream) return DeviceCode::ok;
   auto& users = uses[block];

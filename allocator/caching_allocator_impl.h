@@ -11,6 +11,7 @@
 #include "allocator/page_map.h"
 #include "allocator/pending_blocks.h"
 #include "allocator/shard.h"
+#include "device/fork_handlers.h"
 
 namespace tidemark {
 
@@ -29,8 +30,9 @@ struct CachingAllocator::Impl {
   [[nodiscard]] DeviceCode allocate(Bytes bytes, StreamHandle stream, Address& address, std::uint32_t owner, Kind kind);
   [[nodiscard]] BlockHeader* allocate_in(Shard& shard, const BlockRequest& request);
   [[nodiscard]] DeviceCode free(Address address, const StreamHandle* stream);
-  void free_simple(BlockHeader* block);
-  void free_shared(BlockHeader* block, StreamSlot stream);
+  void free_simple(BlockHeader* block, Shard& mine);
+  [[nodiscard]] DeviceCode free_shared(Address address, const StreamSlot* named);
+  void retire(BlockHeader* block, StreamSlot last);
   void trace_free(const BlockHeader& block, StreamSlot last);
   [[nodiscard]] DeviceCode note_use(Address address, StreamHandle stream);
   [[nodiscard]] Shard& my_shard();
@@ -68,6 +70,7 @@ struct CachingAllocator::Impl {
 
   void lock_shards();
   void unlock_shards();
+  [[nodiscard]] ForkSteps fork_steps();
   /// `act` may throw, but must call nothing that the caller of this library passed.
   template <class Do>
   void with_shards_locked(const Do& act);
@@ -103,6 +106,8 @@ struct CachingAllocator::Impl {
 
   std::mutex uses_mutex;
   std::unordered_map<const BlockHeader*, MetadataVector<StreamSlot>> uses;
+
+  const ForkHandlers at_fork{ForkLevel::allocator, fork_steps()};
 };
 
 /// The range to reserve where the options leave it open.

@@ -15,6 +15,8 @@ class History {
  public:
   explicit History(std::size_t length) : ring_(length) {}
 
+  /// For a fork only.
+  [[nodiscard]] std::mutex& mutex() const { return mutex_; }
   [[nodiscard]] bool on() const { return !ring_.empty(); }
   void add(const TraceEvent& event) {
     const std::lock_guard lock(mutex_);

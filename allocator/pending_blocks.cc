@@ -99,7 +99,10 @@ DeviceCode PendingBlocks::wait_one(std::unique_lock<std::mutex>& core) {
   }
   if (oldest == nullptr && !others_wait) return DeviceCode::not_ready;
   if (oldest == nullptr) {
-    waited_.wait(core);
+    const std::uint64_t seen = waits_over_.load();
+    core.unlock();
+    waits_over_.wait(seen);
+    core.lock();
     return DeviceCode::ok;
   }
   const auto slot = static_cast<std::size_t>(oldest - watches_.data());
@@ -111,7 +114,8 @@ DeviceCode PendingBlocks::wait_one(std::unique_lock<std::mutex>& core) {
   core.lock();
   watches_[slot].waited_for = watches_[slot].under_way = false;
   if (code == DeviceCode::ok) order_->note_synchronized(event);
-  waited_.notify_all();
+  waits_over_.fetch_add(1);
+  waits_over_.notify_all();
   return code;
 }
 
@@ -126,6 +130,10 @@ bool PendingBlocks::order_behind(StreamSlot stream) {
     any = true;
   }
   return any;
+}
+
+void PendingBlocks::forget_waits() {
+  for (Watch& watch : watches_) watch.waited_for = false;
 }
 
 void PendingBlocks::destroy_events() {

@@ -4,7 +4,7 @@
 //
 // Threads: the core lock, passed to wait_one(), which lets go of it while it waits.
 
-#include <condition_variable>
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <mutex>
@@ -46,6 +46,8 @@ class PendingBlocks {
   /// Lets `stream` wait for everything under way on other streams. True if it waits for anything new.
   bool order_behind(StreamSlot stream);
   void destroy_events();
+  /// In the child of a process: the threads that waited are not in it.
+  void forget_waits();
 
  private:
   struct Parked {
@@ -73,7 +75,7 @@ class PendingBlocks {
   std::uint64_t seen_version_ = 0;
   MetadataVector<Watch> watches_;  ///< by slot
   std::uint64_t sequence_ = 0;
-  std::condition_variable waited_;
+  std::atomic<std::uint64_t> waits_over_{0};  ///< no condition variable: a child of the process could not destroy it
 };
 
 }  // namespace tidemark

@@ -30,6 +30,11 @@ void Frontier::merge(const Frontier& other, std::uint64_t tick) {
   for (const Death& death : other.deaths()) add(death, tick);
 }
 
+static_assert(StreamOrder::kMaxStreams == 4096);
+const char* TooManyStreams::what() const noexcept {
+  return "4096 streams are alive, the most that an allocator follows; destroy those that are done with";
+}
+
 using Clock = MetadataVector<Epoch>;  ///< by slot; what is beyond its end is 0
 
 namespace {
@@ -71,7 +76,12 @@ struct StreamOrder::State {
 };
 
 StreamOrder::StreamOrder()
-    : state_(std::make_unique<State>()), table_(std::make_unique<std::atomic<Stream*>[]>(kMaxStreams)) {}
+    : state_(std::make_unique<State>()),
+      table_(std::make_unique<std::atomic<Stream*>[]>(kMaxStreams)),
+      at_fork_(std::make_unique<ForkHandlers>(
+          ForkLevel::stream_order, ForkSteps{.before_fork = [this] { state_->mutex.lock(); },
+                                             .after_fork_in_parent = [this] { state_->mutex.unlock(); },
+                                             .after_fork_in_child = [this] { state_->mutex.unlock(); }})) {}
 StreamOrder::~StreamOrder() = default;
 
 StreamOrder::Stream& StreamOrder::stream_at(StreamSlot slot) const {
@@ -95,7 +105,7 @@ StreamSlot StreamOrder::slot_locked(StreamHandle stream) {
 std::size_t StreamOrder::new_slot_locked(StreamHandle stream) {
   if (state_->spare.empty()) {
     const std::size_t slot = state_->streams.size();
-    if (slot == kMaxStreams) throw std::bad_alloc();
+    if (slot == kMaxStreams) throw TooManyStreams();
     state_->spare.reserve(slot + 1);  // destroying a stream must not fail
     state_->streams.push_back(std::make_unique<Stream>());
     table_[slot].store(state_->streams.back().get(), std::memory_order_release);

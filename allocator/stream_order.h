@@ -25,10 +25,12 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <span>
 
 #include "allocator/metadata_memory.h"
 #include "device/device.h"
+#include "device/fork_handlers.h"
 
 namespace tidemark {
 
@@ -66,6 +68,11 @@ class Frontier {
   std::uint64_t taint_tick_ = 0;
 };
 
+/// More streams are alive than a StreamOrder follows. Of the kind of exception that callers expect when books are full.
+struct TooManyStreams : std::bad_alloc {
+  [[nodiscard]] const char* what() const noexcept override;
+};
+
 class StreamOrder {
  public:
   static constexpr std::size_t kMaxStreams = 4096;  ///< alive at once
@@ -75,7 +82,7 @@ class StreamOrder {
   StreamOrder(const StreamOrder&) = delete;
   StreamOrder& operator=(const StreamOrder&) = delete;
 
-  /// The slot of a stream, made at its first mention. Throws std::bad_alloc when kMaxStreams are alive, as every note
+  /// The slot of a stream, made at its first mention. Throws TooManyStreams when kMaxStreams are alive, as every note
   /// about a stream does then; nothing is changed.
   [[nodiscard]] StreamSlot slot_of(StreamHandle stream);
   [[nodiscard]] StreamHandle handle_of(StreamSlot slot) const;
@@ -148,6 +155,7 @@ class StreamOrder {
   std::atomic<std::uint64_t> tick_{1};
   std::atomic<std::uint64_t> version_{0};
   std::atomic<std::uint64_t> generation_{0};
+  std::unique_ptr<ForkHandlers> at_fork_;
 };
 
 }  // namespace tidemark

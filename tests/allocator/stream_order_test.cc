@@ -134,7 +134,7 @@ TEST_F(StreamOrderTest, SlotsAreAsManyAsStreamsWereAliveAtOnce) {
 
 TEST_F(StreamOrderTest, TooManyStreamsAtOnceAreRefusedAndNothingChanges) {
   for (std::uint64_t n = 0; n < StreamOrder::kMaxStreams; ++n) (void)order_.slot_of(stream(n));
-  EXPECT_THROW((void)order_.slot_of(stream(StreamOrder::kMaxStreams)), std::bad_alloc);
+  EXPECT_THROW((void)order_.slot_of(stream(StreamOrder::kMaxStreams)), TooManyStreams);
   EXPECT_EQ(order_.stream_count(), StreamOrder::kMaxStreams);
   order_.note_stream_destroyed(stream(7));
   EXPECT_EQ(order_.handle_of(order_.slot_of(stream(StreamOrder::kMaxStreams))), stream(StreamOrder::kMaxStreams));
