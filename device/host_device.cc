@@ -339,11 +339,13 @@ DeviceCode HostDevice::record_event(EventHandle event, StreamHandle handle) {
 
 DeviceCode HostDevice::wait_event(StreamHandle handle, EventHandle event) {
   if (const DeviceCode code = enter(HostCall::wait_event); code != DeviceCode::ok) return code;
-  Stream stream;
-  if (const DeviceCode code = find_working(handle, stream); code != DeviceCode::ok) return code;
+  Stream stream = handles_.find_stream(handle);
+  if (stream == nullptr) return no_stream(handle);
   Record record;
   if (!handles_.find_record(event, record)) return no_event(event);
-  if (record != nullptr) stream->wait(std::move(record));
+  if (record == nullptr || stream->follow(*record)) return DeviceCode::ok;
+  if (const DeviceCode code = find_working(handle, stream); code != DeviceCode::ok) return code;
+  stream->wait(std::move(record));
   return DeviceCode::ok;
 }
 

@@ -19,8 +19,9 @@
 // destroy_stream answer the first failure. Fault plans count calls over all threads, so a given plan fails the same
 // call only if calls come from one thread.
 //
-// Forks. A child has the device as it was at the fork, with all submitted work done, and everything on it is its own from
-// then on (device/host_arena.h says at what cost). fork() waits for that work; it must not be called from a fault hook.
+// Forks. A child has the device as it was at the fork, with all submitted work done, and everything on it is its own
+// from then on (device/host_arena.h says at what cost). fork() waits for that work; it must not be called from a fault
+// hook.
 //
 // Blocks: destroy_stream (as everywhere); allocate_pinned (touches pages); map and unmap (system calls, microseconds a
 // granule). Threads: as device.h. The destructor finishes what was submitted, then ends the threads.

@@ -48,6 +48,13 @@ void HostStream::wait(std::shared_ptr<const HostRecord> record) {
   push(std::move(record));
 }
 
+bool HostStream::follow(const HostRecord& record) {
+  const std::lock_guard lock(mutex_);
+  if (thread_.joinable() || !record.is_complete()) return false;
+  if (failure_.code == DeviceCode::ok) failure_ = record.failure();
+  return true;
+}
+
 std::shared_ptr<const HostRecord> HostStream::record() {
   auto made = std::make_shared<HostRecord>();
   const std::lock_guard lock(mutex_);

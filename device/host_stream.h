@@ -50,6 +50,8 @@ class HostStream {
   void submit(Job job);
   void copy(const HostTransfer& transfer, Begin begin);
   void wait(std::shared_ptr<const HostRecord> record);
+  /// A wait that is over at once: there is no thread yet, and the record is complete. False: it needs wait().
+  [[nodiscard]] bool follow(const HostRecord& record);
   [[nodiscard]] std::shared_ptr<const HostRecord> record();
 
   // Around a fork. lock() waits until the stream rests; the child has no use for unlock() and takes a successor().
