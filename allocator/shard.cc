@@ -50,8 +50,9 @@ BlockHeader* Shard::allocate(const BlockRequest& request) {
   StreamLists& lists = lists_of(request.stream);
   if (remote_.load(std::memory_order_relaxed) != nullptr) drain_remote();
   if (BlockHeader* block = reuse(lists, request); block != nullptr) return block;
+  release_held();
   auto range = pool_->take(request.rounded, lists.slot(), OffsetAllocator::Search::fast);
-  if (!range && (kept_bytes_ > 0 || held_ != nullptr)) {
+  if (!range && kept_bytes_ > 0) {
     flush();
     range = pool_->take(request.rounded, lists.slot(), OffsetAllocator::Search::thorough);
   }
@@ -60,7 +61,7 @@ BlockHeader* Shard::allocate(const BlockRequest& request) {
 
 BlockHeader* Shard::reuse(StreamLists& lists, const BlockRequest& request) {
   BlockHeader* block = nullptr;
-  if (request.rounded <= kFrontBytes) {
+  if (request.rounded <= StreamLists::kMostBytes) {
     block = lists.pop(size_class(request.rounded));
     if (block == nullptr) return nullptr;
     kept_bytes_ -= block->bytes;
@@ -105,15 +106,19 @@ BlockHeader* Shard::make_block(const BlockRequest& request, StreamSlot stream, c
 }
 
 void Shard::keep(BlockHeader* block) {
-  if (block->bytes <= kFrontBytes) {
+  if (block->bytes <= StreamLists::kMostBytes) {
     StreamLists* lists = find_lists(block->stream);
     if (lists == nullptr) return release(block, block->stream, shared_.order.death_epoch(block->stream));
     block->death = lists->death_epoch();
     return keep_small(*lists, block);
   }
+  release_held();
   block->death = shared_.order.death_epoch(block->stream);
-  if (BlockHeader* before = std::exchange(held_, block); before != nullptr)
-    release(before, before->stream, before->death);
+  held_ = block;
+}
+
+void Shard::release_held() {
+  if (BlockHeader* block = std::exchange(held_, nullptr); block != nullptr) release(block, block->stream, block->death);
 }
 
 void Shard::keep_small(StreamLists& lists, BlockHeader* block) {
@@ -125,7 +130,7 @@ void Shard::keep_small(StreamLists& lists, BlockHeader* block) {
 void Shard::drain_remote() {
   for (BlockHeader* block = remote_.exchange(nullptr, std::memory_order_acquire); block != nullptr;) {
     BlockHeader* next = block->next;
-    StreamLists* lists = block->bytes <= kFrontBytes ? find_lists(block->stream) : nullptr;
+    StreamLists* lists = block->bytes <= StreamLists::kMostBytes ? find_lists(block->stream) : nullptr;
     if (lists != nullptr) {
       keep_small(*lists, block);
     } else {
@@ -150,8 +155,7 @@ void Shard::release_list(BlockHeader* block) {
 
 void Shard::flush() {
   release_list(remote_.exchange(nullptr, std::memory_order_acquire));
-  if (BlockHeader* block = std::exchange(held_, nullptr); block != nullptr)
-    release(block, block->stream, block->death);
+  release_held();
   for (const auto& lists : lists_) release_list(lists->take_all());
   kept_bytes_ = 0;
 }

@@ -35,7 +35,8 @@ struct BlockRequest {
 /// Freed blocks of one stream by size class (rounded size in units).
 class StreamLists {
  public:
-  static constexpr std::size_t kClasses = 2049;
+  static constexpr Bytes kMostBytes = 64 * kKiB;  ///< larger blocks are not kept by size
+  static constexpr std::size_t kClasses = static_cast<std::size_t>(kMostBytes >> PageMap::kSlotBits) + 1;
 
   StreamLists(StreamHandle handle, StreamSlot slot, const std::atomic<Epoch>& epoch)
       : handle_(handle), slot_(slot), epoch_(&epoch) {}
@@ -69,8 +70,6 @@ class StreamLists {
 
 class alignas(128) Shard {
  public:
-  static constexpr Bytes kFrontBytes = kMiB;  ///< larger blocks are not kept by size
-
   /// What all shards of an allocator have in common.
   struct Shared {
     StreamOrder& order;
@@ -122,6 +121,7 @@ class alignas(128) Shard {
   [[nodiscard]] BlockHeader* reuse(StreamLists& lists, const BlockRequest& request);
   void keep_small(StreamLists& lists, BlockHeader* block);
   void drain_remote();
+  void release_held();
   void release_list(BlockHeader* block);
   [[nodiscard]] std::size_t size_class(Bytes rounded) const {
     return static_cast<std::size_t>(rounded >> shared_.unit_shift);
