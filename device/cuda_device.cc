@@ -8,6 +8,7 @@
 #include <mutex>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "device/cuda_driver.h"
 #include "device/cuda_kernels.h"
@@ -99,6 +100,7 @@ class CudaDevice final : public VendorDevice<CudaVendor> {
   DeviceCode allow_range(Address at, Bytes bytes) override;
 
   void read_traits(cuda::DeviceNumber device);
+  void find_peers(int device_count);
   [[nodiscard]] cuda::Code read_granule();
   [[nodiscard]] cuda::Code poll_event(cuda::Event event, std::int64_t timeout_ns);
   [[nodiscard]] cuda::Code load_kernels();
@@ -108,6 +110,7 @@ class CudaDevice final : public VendorDevice<CudaVendor> {
   const CudaOptions options_;
   cuda::DeviceNumber device_ = 0;
   cuda::AllocationProperties granule_properties_;
+  std::vector<cuda::AccessDescription> access_;  ///< who may touch mapped memory: this device first
   int least_priority_ = 0, greatest_priority_ = 0;
   Outstanding plain_;
   cuda::Kernels kernels_{library_};
@@ -140,6 +143,18 @@ void CudaDevice::read_traits(cuda::DeviceNumber device) {
   traits_.numa_node = options_.numa_node >= 0 || !has_bus ? options_.numa_node : numa_node_of_pci(bus);
 }
 
+/// A device that cannot say whether it reaches this one is taken for one that does not.
+void CudaDevice::find_peers(int device_count) {
+  access_ = {{.location = {cuda::kLocationDevice, device_}}};
+  for (int ordinal = 0; options_.peer_access && ordinal < device_count; ++ordinal) {
+    cuda::DeviceNumber peer = 0;
+    int can = 0;
+    if (ordinal == options_.ordinal || library_.device_get(&peer, ordinal) != cuda::kSuccess) continue;
+    if (library_.can_access_peer(&can, peer, device_) != cuda::kSuccess || can == 0) continue;
+    access_.push_back({.location = {cuda::kLocationDevice, peer}});
+  }
+}
+
 Status CudaDevice::open() {
   int count = 0;
   cuda::Code code = library_.device_count(&count);
@@ -153,6 +168,7 @@ Status CudaDevice::open() {
   const cuda::ContextScope scope(library_, context_);
   code = scope.code();
   read_traits(device_);
+  find_peers(count);
   then([&] { return library_.stream_priorities(&least_priority_, &greatest_priority_); });
   if (traits_.mapping) then([&] { return read_granule(); });
   if (options_.play_estimates) then([&] { return load_kernels(); });  // the first launch takes no longer than others
@@ -222,9 +238,8 @@ DeviceCode CudaDevice::detach_granule(Address at) {
 }
 
 DeviceCode CudaDevice::allow_range(Address at, Bytes bytes) {
-  const cuda::AccessDescription access{.location = granule_properties_.location};
-  return outcome(library_.set_access(at, static_cast<std::size_t>(bytes), &access, 1), VendorCall::memory,
-                 "cuMemSetAccess");
+  return outcome(library_.set_access(at, static_cast<std::size_t>(bytes), access_.data(), access_.size()),
+                 VendorCall::memory, "cuMemSetAccess");
 }
 
 DeviceCode CudaDevice::allocate_plain(Bytes bytes, Address& address) {

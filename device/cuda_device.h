@@ -4,7 +4,9 @@
 //
 // Memory. Mapped memory is one physical handle (cuMemCreate) per granule, usually 2 MiB, because the driver unmaps
 // whole handles only; so any granule can be unmapped, aliased or moved on its own. map() grants access once over the
-// whole range. Plain memory is cuMemAlloc: what RDMA and collectives can export. Pinned memory is pages of our own
+// whole range, to the device itself and to every other one that can reach it (cuDeviceCanAccessPeer): a copy between GPUs
+// fails, or finds nothing, where only one of them may touch mapped memory. Granting to a further device costs the driver
+// one more page table for each map(), none when the memory is used; CudaOptions::peer_access turns it off. Plain memory is cuMemAlloc: what RDMA and collectives can export. Pinned memory is pages of our own
 // (huge, on the device's NUMA node, touched in parallel: device/host_pages.h) registered with the driver, or
 // cuMemHostAlloc where registering does not work. A registration holds a lock of the driver, about 0.1 s a GiB, so one
 // allocate_pinned() is limited (largest_pinned_bytes); ask for several.
@@ -19,7 +21,11 @@
 // Blocking. free_plain, unmap, remap and free_pinned may wait for the device inside the driver; the first verifying
 // launch compiles.
 //
-// Threads: as device.h. Cost: one look-up of the current context per call on top of the driver's own.
+// Graphs. Every call is made in the relaxed capture mode of the calling thread: a capture elsewhere in the process goes
+// on while memory is taken and given back.
+//
+// Threads: as device.h. Cost: one look-up of the current context and two exchanges of the capture mode per call on top of
+// the driver's own.
 
 #include <memory>
 #include <string>
@@ -35,6 +41,7 @@ struct CudaOptions {
   bool play_estimates = false;           ///< a launch takes estimate_ns on the device
   int touch_threads = 4;                 ///< that touch new pinned pages in parallel
   int numa_node = -1;                    ///< for pinned memory; -1: the one the device hangs on
+  bool peer_access = true;               ///< mapped memory is accessible to every device that can reach this one
 };
 
 /// Errors (infeasible): no driver, a driver without what is needed (10.2 and later have it), no such device.

@@ -16,11 +16,13 @@ void read_device_calls(SymbolReader& symbols, Driver& driver) {
   symbols.need(driver.device_name, "cuDeviceGetName");
   symbols.need(driver.device_attribute, "cuDeviceGetAttribute");
   symbols.need(driver.device_bus_id, "cuDeviceGetPCIBusId");
+  symbols.need(driver.can_access_peer, "cuDeviceCanAccessPeer");
   symbols.need(driver.context_retain, "cuDevicePrimaryCtxRetain");
   symbols.need(driver.context_release, "cuDevicePrimaryCtxRelease_v2");
   symbols.need(driver.context_get, "cuCtxGetCurrent");
   symbols.need(driver.context_set, "cuCtxSetCurrent");
   symbols.need(driver.context_synchronize, "cuCtxSynchronize");
+  symbols.need(driver.exchange_capture_mode, "cuThreadExchangeStreamCaptureMode");
   symbols.need(driver.stream_priorities, "cuCtxGetStreamPriorityRange");
 }
 
@@ -146,6 +148,7 @@ DeviceCode device_code_of(Code code, VendorCall call) {
 }
 
 ContextScope::ContextScope(const Driver& driver, Context context) : driver_(driver) {
+  exchanged_ = driver_.exchange_capture_mode(&capture_mode_) == kSuccess;
   code_ = driver_.context_get(&before_);
   if (code_ != kSuccess || before_ == context) return;
   code_ = driver_.context_set(context);
@@ -154,6 +157,7 @@ ContextScope::ContextScope(const Driver& driver, Context context) : driver_(driv
 
 ContextScope::~ContextScope() {
   if (changed_) driver_.context_set(before_);
+  if (exchanged_) driver_.exchange_capture_mode(&capture_mode_);
 }
 
 }  // namespace tidemark::cuda

@@ -42,6 +42,7 @@ inline constexpr int kAllocationPinned = 1;    ///< CU_MEM_ALLOCATION_TYPE_PINNE
 inline constexpr int kLocationDevice = 1;      ///< CU_MEM_LOCATION_TYPE_DEVICE
 inline constexpr int kAccessReadWrite = 3;     ///< CU_MEM_ACCESS_FLAGS_PROT_READWRITE
 inline constexpr int kGranularityMinimum = 0;  ///< CU_MEM_ALLOC_GRANULARITY_MINIMUM
+inline constexpr int kCaptureRelaxed = 2;      ///< CU_STREAM_CAPTURE_MODE_RELAXED
 
 struct Location {  ///< CUmemLocation
   int type = 0;
@@ -74,11 +75,13 @@ struct Driver {
   Code (*device_name)(char* name, int bytes, DeviceNumber device) = nullptr;
   Code (*device_attribute)(int* value, int attribute, DeviceNumber device) = nullptr;
   Code (*device_bus_id)(char* text, int bytes, DeviceNumber device) = nullptr;
+  Code (*can_access_peer)(int* can, DeviceNumber device, DeviceNumber peer) = nullptr;
   Code (*context_retain)(Context* context, DeviceNumber device) = nullptr;
   Code (*context_release)(DeviceNumber device) = nullptr;
   Code (*context_get)(Context* context) = nullptr;
   Code (*context_set)(Context context) = nullptr;
   Code (*context_synchronize)() = nullptr;
+  Code (*exchange_capture_mode)(int* mode) = nullptr;
   Code (*stream_priorities)(int* least, int* greatest) = nullptr;
 
   Code (*memory_info)(std::size_t* free, std::size_t* total) = nullptr;
@@ -134,7 +137,9 @@ struct Driver {
 /// `lost` whoever tells of them.
 [[nodiscard]] DeviceCode device_code_of(Code code, VendorCall call);
 
-/// Makes `context` current on the calling thread and restores what was there at the end of the scope.
+/// Makes `context` current on the calling thread and restores what was there at the end of the scope. Meanwhile the
+/// thread may make calls that are forbidden while a stream anywhere in the process is captured into a graph (cuMemAlloc
+/// and cuMemFree among them): ours have nothing to do with the capture, and it would end with them.
 class ContextScope {
  public:
   ContextScope(const Driver& driver, Context context);
@@ -147,7 +152,8 @@ class ContextScope {
  private:
   const Driver& driver_;
   Context before_ = nullptr;
-  bool changed_ = false;
+  int capture_mode_ = kCaptureRelaxed;  ///< the caller's, once exchanged
+  bool changed_ = false, exchanged_ = false;
   Code code_ = kSuccess;
 };
 

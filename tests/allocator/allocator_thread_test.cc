@@ -18,7 +18,7 @@
 #include "device/host_device.h"
 #include "device/sim_device.h"
 #include "device/sim_world.h"
-#include "tests/support/forwarding_device.h"
+#include "device/forwarding_device.h"
 
 namespace tidemark {
 namespace {

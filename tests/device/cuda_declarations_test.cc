@@ -38,6 +38,8 @@ TEST(CudaDeclarations, FunctionsTakeWhatTheHeaderSays) {
   EXPECT_SAME(device_name, cuDeviceGetName);
   EXPECT_SAME(device_attribute, cuDeviceGetAttribute);
   EXPECT_SAME(device_bus_id, cuDeviceGetPCIBusId);
+  EXPECT_SAME(can_access_peer, cuDeviceCanAccessPeer);
+  EXPECT_SAME(exchange_capture_mode, cuThreadExchangeStreamCaptureMode);
   EXPECT_SAME(context_retain, cuDevicePrimaryCtxRetain);
   EXPECT_SAME(context_release, cuDevicePrimaryCtxRelease);
   EXPECT_SAME(context_get, cuCtxGetCurrent);

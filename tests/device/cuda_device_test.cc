@@ -130,6 +130,69 @@ TEST_F(CudaOnStandIn, AliasFailureLeavesTheSourceAlone) {
   EXPECT_EQ(controls_.get("physicals"), 0);
 }
 
+/// A copy that the second device carries out, from mapped memory of the first, as a copy between GPUs does.
+class CopyBetweenDevices : public CudaOnStandIn {
+ protected:
+  /// What the second device says of it.
+  cuda::Code copy() {
+    cuda::Driver driver = cuda::load_driver(TIDEMARK_CUDA_STAND_IN).value();
+    cuda::Context second = nullptr;
+    EXPECT_EQ(driver.context_retain(&second, 1), cuda::kSuccess);
+    EXPECT_EQ(driver.context_set(second), cuda::kSuccess);
+    cuda::Pointer to = 0;
+    EXPECT_EQ(driver.allocate(&to, static_cast<std::size_t>(granule())), cuda::kSuccess);
+    EXPECT_EQ(driver.copy_in_device(to, source_, static_cast<std::size_t>(granule()), nullptr), cuda::kSuccess);
+    const cuda::Code code = driver.stream_synchronize(nullptr);
+    (void)driver.context_set(nullptr);  // refused after a fault, which is what some tests expect
+    (void)driver.context_release(1);
+    return code;
+  }
+  void map_on_the_first(const CudaOptions& options) {
+    open(options);
+    source_ = reserve(4 * granule());
+    ASSERT_EQ(device_->map(source_, granule()), DeviceCode::ok);
+  }
+  Address source_ = 0;
+};
+
+TEST_F(CopyBetweenDevices, MappedMemoryIsAccessibleToPeers) {
+  map_on_the_first(cuda_stand_in_options());
+  EXPECT_EQ(copy(), cuda::kSuccess);
+  const Address moved = source_ + static_cast<Address>(granule());
+  ASSERT_EQ(device_->remap(moved, source_, granule()), DeviceCode::ok);
+  source_ = moved;
+  EXPECT_EQ(copy(), cuda::kSuccess) << "moved";
+  const Address second = moved + static_cast<Address>(granule());
+  ASSERT_EQ(device_->alias(second, moved, granule()), DeviceCode::ok);
+  source_ = second;
+  EXPECT_EQ(copy(), cuda::kSuccess) << "at a second address";
+  EXPECT_EQ(controls_.get("violations"), 0);
+}
+
+TEST_F(CopyBetweenDevices, WithoutTheOptionItFails) {
+  CudaOptions options = cuda_stand_in_options();
+  options.peer_access = false;
+  map_on_the_first(options);
+  EXPECT_EQ(copy(), cuda::kIllegalAddress);
+}
+
+TEST_F(CopyBetweenDevices, DevicesThatDoNotReachEachOtherAreNotNamed) {
+  controls_.set("peer_access", 0);
+  map_on_the_first(cuda_stand_in_options());
+  EXPECT_EQ(copy(), cuda::kIllegalAddress);
+}
+
+TEST_F(CudaOnStandIn, MemoryIsTakenAndGivenBackDuringACapture) {
+  open();
+  controls_.set("capturing", 1);
+  const Address base = reserve(2 * granule());
+  EXPECT_EQ(device_->map(base, 2 * granule()), DeviceCode::ok);
+  EXPECT_EQ(device_->unmap(base, granule()), DeviceCode::ok);
+  EXPECT_EQ(device_->free_plain(plain(1000)), DeviceCode::ok);
+  EXPECT_EQ(controls_.get("violations"), 0);
+  controls_.set("capturing", 0);
+}
+
 TEST_F(CudaOnStandIn, RegistersItsOwnPagesOrSaysWhyNot) {
   open();
   Address address = 0;

@@ -79,6 +79,32 @@ TEST_F(CudaStandIn, AccessNeedsSetAccess) {
   EXPECT_EQ(cuda_.memory_info(&free, &total), kIllegalAddress);  // sticky
 }
 
+TEST_F(CudaStandIn, AnotherDeviceNeedsAccessOfItsOwn) {
+  const Pointer base = reserve(2);
+  ASSERT_EQ(cuda_.map(base, 2 * kGranule, 0, create(2), 0), kSuccess);
+  ASSERT_EQ(allow(base, 2), kSuccess);
+  Context second = nullptr;
+  ASSERT_EQ(cuda_.context_retain(&second, 1), kSuccess);
+  ASSERT_EQ(cuda_.context_set(second), kSuccess);
+  EXPECT_EQ(cuda_.copy_to_device(base, host(4096), 4096, stream_), kSuccess);
+  EXPECT_EQ(cuda_.stream_synchronize(stream_), kIllegalAddress);
+  EXPECT_EQ(controls_.get("violations"), 1);
+  ASSERT_EQ(cuda_.context_release(1), kSuccess);
+}
+
+TEST_F(CudaStandIn, WhatACaptureDoesNotSurviveIsAViolation) {
+  controls_.set("capturing", 1);
+  int mode = kCaptureRelaxed;
+  Pointer block = 0;
+  ASSERT_EQ(cuda_.exchange_capture_mode(&mode), kSuccess);
+  EXPECT_EQ(mode, 0) << "global, as every thread begins";
+  EXPECT_EQ(cuda_.allocate(&block, 4096), kSuccess);
+  EXPECT_EQ(controls_.get("violations"), 0);
+  ASSERT_EQ(cuda_.exchange_capture_mode(&mode), kSuccess);
+  EXPECT_EQ(cuda_.allocate(&block, 4096), kSuccess);
+  EXPECT_EQ(controls_.get("violations"), 1);
+}
+
 TEST_F(CudaStandIn, RemappedMemoryNeedsAccessAnew) {
   const Pointer base = reserve(1);
   const Handle handle = create(1);

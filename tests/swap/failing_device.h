@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "tests/support/forwarding_device.h"
+#include "device/forwarding_device.h"
 
 namespace tidemark::testing {
 

@@ -293,7 +293,7 @@ Code aclrtMapMem(void* at, std::size_t bytes, std::size_t offset, PhysicalHandle
   if (!machine().is_granular(bytes) || !machine().is_granular(place_of(at)) || offset != 0 || flags != 0)
     return kRuntimeParameter;
   auto* const physical = static_cast<stand_in::Physical*>(handle);
-  return machine().map(place_of(at), bytes, physical, true, true) ? kSuccess : kRuntimeParameter;
+  return machine().map(place_of(at), bytes, physical, 1, true) ? kSuccess : kRuntimeParameter;
 }
 
 Code aclrtUnmapMem(void* at) {

@@ -3,9 +3,10 @@
 //
 // Rules of the documentation that it enforces: cuInit first (else NOT_INITIALIZED); a current context where one is
 // needed (INVALID_CONTEXT); sizes, offsets and flags of the virtual memory functions, whole handles in map and unmap,
-// no access before cuMemSetAccess; registered memory registered once; sticky errors after a fault on the device.
+// no access before cuMemSetAccess, and from those devices only that it named; registered memory registered once; sticky errors after a fault on the device.
 // cuMemFree and cuMemFreeHost wait for the device; cuMemUnmap does not, so unmapping under an operation in flight is a
-// fault.
+// fault. While the setting `capturing` is not 0, a stream somewhere is captured in the global mode: calls that would end
+// the capture are violations unless the thread has gone to the relaxed mode, cuCtxSynchronize() in any mode.
 
 #include <algorithm>
 #include <atomic>
@@ -31,6 +32,7 @@ using stand_in::Range;
 
 constexpr int kDevices = 2;
 constexpr std::size_t kAlignment = 512;
+constexpr int kCaptureGlobal = 0;
 
 /// What the opaque handles point to.
 struct StandInContext {
@@ -55,6 +57,12 @@ State& state() {
 }
 
 thread_local StandInContext* current = nullptr;
+thread_local int capture_mode = kCaptureGlobal;
+
+/// The device of the calling thread's context, as a bit: what it submits runs there.
+unsigned device_bit() {
+  return 1U << (current - state().contexts);
+}
 
 }  // namespace
 
@@ -76,6 +84,12 @@ Code begin(const char* call, bool needs_context = true) {
 #define BEGIN(...) \
   if (const Code begun = begin(__VA_ARGS__); begun != kSuccess) return begun
 
+/// What a capture elsewhere does not survive.
+void endanger_capture(const char* call, bool in_any_mode = false) {
+  if (machine().get("capturing") == 0 || (capture_mode == kCaptureRelaxed && !in_any_mode)) return;
+  machine().violate(std::string(call) + " ended a capture");
+}
+
 stand_in::Stream* stream_of(Stream stream) {
   if (stream != nullptr) return machine().find_stream(stream);
   const std::lock_guard lock(state().mutex);
@@ -93,6 +107,7 @@ Code copy(Operation operation, Range host, Stream stream) {
   if (on == nullptr) return kInvalidHandle;
   const bool pinned = host.bytes == 0 || machine().is_pinned(host);
   if (pinned && host.bytes > 0) operation.host_ranges.push_back(host);
+  operation.runs_on = device_bit();
   machine().submit(on, std::move(operation));
   if (pinned) return kSuccess;  // a fault is told later, as on a GPU
   machine().synchronize(on);
@@ -244,6 +259,20 @@ Code cuDeviceGetPCIBusId(char* text, int bytes, DeviceNumber) {
   return kSuccess;
 }
 
+Code cuDeviceCanAccessPeer(int* can, DeviceNumber device, DeviceNumber peer) {
+  BEGIN("cuDeviceCanAccessPeer", false);
+  if (device < 0 || device >= kDevices || peer < 0 || peer >= kDevices) return kInvalidDevice;
+  *can = device != peer && machine().get("peer_access") != 0 ? 1 : 0;
+  return kSuccess;
+}
+
+Code cuThreadExchangeStreamCaptureMode(int* mode) {
+  BEGIN("cuThreadExchangeStreamCaptureMode", false);
+  if (*mode < kCaptureGlobal || *mode > kCaptureRelaxed) return kInvalidValue;
+  std::swap(capture_mode, *mode);
+  return kSuccess;
+}
+
 Code cuDevicePrimaryCtxRetain(Context* context, DeviceNumber device) {
   BEGIN("cuDevicePrimaryCtxRetain", false);
   if (device < 0 || device >= kDevices) return kInvalidDevice;
@@ -275,6 +304,7 @@ Code cuCtxSetCurrent(Context context) {
 
 Code cuCtxSynchronize() {
   BEGIN("cuCtxSynchronize");
+  endanger_capture("cuCtxSynchronize", true);
   machine().synchronize_all();
   return machine().sticky();
 }
@@ -295,6 +325,7 @@ Code cuMemGetInfo_v2(std::size_t* free, std::size_t* total) {
 
 Code cuMemAlloc_v2(Pointer* at, std::size_t bytes) {
   BEGIN("cuMemAlloc");
+  endanger_capture("cuMemAlloc");
   if (bytes == 0) return kInvalidValue;
   void* const got = machine().allocate(bytes, MemoryKind::device, kAlignment, 0, 0);
   *at = reinterpret_cast<Place>(got);
@@ -303,6 +334,7 @@ Code cuMemAlloc_v2(Pointer* at, std::size_t bytes) {
 
 Code cuMemFree_v2(Pointer at) {
   BEGIN("cuMemFree");
+  endanger_capture("cuMemFree");
   machine().synchronize_all();
   return machine().free(pointer(at), MemoryKind::device) ? kSuccess : kInvalidValue;
 }
@@ -374,7 +406,7 @@ Code cuMemMap(Pointer at, std::size_t bytes, std::size_t offset, Handle handle, 
     return kInvalidValue;
   }
   auto* const physical = static_cast<stand_in::Physical*>(pointer(handle));
-  return machine().map(static_cast<Place>(at), bytes, physical, false, false) ? kSuccess : kInvalidValue;
+  return machine().map(static_cast<Place>(at), bytes, physical, 0, false) ? kSuccess : kInvalidValue;
 }
 
 Code cuMemUnmap(Pointer at, std::size_t bytes) {
@@ -384,8 +416,15 @@ Code cuMemUnmap(Pointer at, std::size_t bytes) {
 
 Code cuMemSetAccess(Pointer at, std::size_t bytes, const AccessDescription* description, std::size_t count) {
   BEGIN("cuMemSetAccess");
-  if (count != 1 || description == nullptr || description->flags != kAccessReadWrite) return kInvalidValue;
-  return machine().allow(static_cast<Place>(at), bytes) ? kSuccess : kInvalidValue;
+  if (count == 0 || description == nullptr) return kInvalidValue;
+  unsigned access = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const Location where = description[i].location;
+    if (description[i].flags != kAccessReadWrite || where.type != kLocationDevice) return kInvalidValue;
+    if (where.id < 0 || where.id >= kDevices) return kInvalidDevice;
+    access |= 1U << where.id;
+  }
+  return machine().allow(static_cast<Place>(at), bytes, access) ? kSuccess : kInvalidValue;
 }
 
 Code cuStreamCreateWithPriority(Stream* stream, unsigned flags, int) {
@@ -492,7 +531,8 @@ Code cuMemsetD8_v2(Pointer to, unsigned char value, std::size_t bytes) {
   BEGIN("cuMemsetD8");
   void* const target = pointer(to);
   machine().submit(stream_of(nullptr), {.run = [=] { std::memset(target, value, bytes); },
-                                        .device_ranges = {{static_cast<Place>(to), bytes}}});
+                                        .device_ranges = {{static_cast<Place>(to), bytes}},
+                                        .runs_on = device_bit()});
   return cuStreamSynchronize(nullptr);
 }
 
@@ -537,9 +577,11 @@ Code cuLaunchKernel(Function function, unsigned grid_x, unsigned grid_y, unsigne
     machine().violate("a kernel's 8-byte access was misaligned");
     return kSuccess;  // found out later, as on a GPU
   }
-  machine().submit(on, name == kFillName    ? fill_operation(parameters)
-                       : name == kCheckName ? check_operation(parameters)
-                                            : spin_operation(parameters));
+  Operation operation = name == kFillName    ? fill_operation(parameters)
+                        : name == kCheckName ? check_operation(parameters)
+                                             : spin_operation(parameters);
+  operation.runs_on = device_bit();
+  machine().submit(on, std::move(operation));
   return kSuccess;
 }
 

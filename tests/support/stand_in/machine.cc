@@ -36,7 +36,7 @@ std::int64_t preset(const std::string& key) {
   if (key == "capacity_bytes") return std::int64_t{1} << 32;
   if (key == "granule_bytes") return std::int64_t{2} << 20;
   if (key == "event_limit") return 65'536;
-  if (key == "host_register" || key == "mapping") return 1;
+  if (key == "host_register" || key == "mapping" || key == "peer_access") return 1;
   return 0;
 }
 
@@ -61,12 +61,12 @@ void Stream::work() {
     Operation& operation = queue_.front();
     if (operation.awaits != nullptr) machine_.changed_.wait(lock, [&] { return operation.awaits->done; });
     for (const Range& range : operation.device_ranges) {
-      if (!operation.dropped && !machine_.covered(range, true)) {
+      if (!operation.dropped && !machine_.covered(range, operation.runs_on)) {
         machine_.violate_locked("an operation touched device memory that is not there, not accessible or too short");
       }
     }
     for (const Range& range : operation.host_ranges) {
-      if (!operation.dropped && !machine_.covered(range, false)) {
+      if (!operation.dropped && !machine_.covered(range, 0)) {
         machine_.violate_locked("an operation touched pinned memory beyond its end");
       }
     }
@@ -249,27 +249,28 @@ std::size_t Machine::tail_pad() const {
 }
 
 /// With the pad: blocks are cut out of mapped memory, and the last one needs as much behind it as any other.
-bool Machine::covered_by_mappings(Range range) const {
+bool Machine::covered_by_mappings(Range range, unsigned devices) const {
   range.bytes += tail_pad();
   auto found = mappings_.upper_bound(range.at);
   if (found == mappings_.begin()) return false;
   Place at = range.at;
   for (--found; found != mappings_.end() && at < range.at + range.bytes; ++found) {
     const Place end = found->first + found->second.bytes;
-    if (found->first > at || end <= at || !found->second.accessible) return false;
+    if (found->first > at || end <= at || (found->second.access & devices) != devices) return false;
     at = end;
   }
   return at >= range.at + range.bytes;
 }
 
-bool Machine::covered(Range range, bool device) const {
+bool Machine::covered(Range range, unsigned devices) const {
+  const bool device = devices != 0;
   auto found = blocks_.upper_bound(range.at);
   if (found != blocks_.begin()) {
     --found;
     const bool of_kind = (found->second.kind == MemoryKind::device) == device;
     if (of_kind && range.at + range.bytes <= found->first + found->second.usable_bytes) return true;
   }
-  return device && covered_by_mappings(range);
+  return device && covered_by_mappings(range, devices);
 }
 
 void* Machine::reserve(std::size_t bytes, std::size_t alignment) {
@@ -337,7 +338,7 @@ bool Machine::release_physical(Physical* physical) {
 }
 
 /// Whole handles at offset 0 only. `exclusive`: a handle has one mapping at a time.
-bool Machine::map(Place at, std::size_t bytes, Physical* physical, bool accessible, bool exclusive) {
+bool Machine::map(Place at, std::size_t bytes, Physical* physical, unsigned access, bool exclusive) {
   const std::lock_guard lock(mutex_);
   if (physicals_.count(physical) == 0 || physical->released || physical->bytes != bytes) return false;
   if (exclusive && physical->mappings > 0) return false;
@@ -354,7 +355,7 @@ bool Machine::map(Place at, std::size_t bytes, Physical* physical, bool accessib
     return false;
   }
   ++physical->mappings;
-  mappings_[at] = {bytes, physical, accessible};
+  mappings_[at] = {bytes, physical, access};
   return true;
 }
 
@@ -374,7 +375,7 @@ bool Machine::unmap(Place at, std::size_t bytes) {
   return true;
 }
 
-bool Machine::allow(Place at, std::size_t bytes) {
+bool Machine::allow(Place at, std::size_t bytes, unsigned access) {
   const std::lock_guard lock(mutex_);
   const auto first = mappings_.find(at);
   std::size_t found_bytes = 0;
@@ -382,7 +383,7 @@ bool Machine::allow(Place at, std::size_t bytes) {
     found_bytes += it->second.bytes;
   }
   if (found_bytes != bytes) return false;
-  for (auto it = first; it != mappings_.end() && it->first < at + bytes; ++it) it->second.accessible = true;
+  for (auto it = first; it != mappings_.end() && it->first < at + bytes; ++it) it->second.access |= access;
   return true;
 }
 

@@ -44,6 +44,7 @@ struct Operation {
   std::shared_ptr<Ticket> completes;  ///< this record is done afterwards
   std::vector<Range> device_ranges;   ///< device memory it touches
   std::vector<Range> host_ranges;     ///< pinned memory it touches
+  unsigned runs_on = 1;               ///< the device that carries it out, as a bit
   bool running = false;
   bool dropped = false;  ///< its memory was given back: does nothing
 };
@@ -127,9 +128,10 @@ class Machine {
   [[nodiscard]] bool release_range(Place base, std::size_t bytes);  ///< bytes 0: whatever was reserved
   [[nodiscard]] Physical* create_physical(std::size_t bytes);
   [[nodiscard]] bool release_physical(Physical* physical);
-  [[nodiscard]] bool map(Place at, std::size_t bytes, Physical* physical, bool accessible, bool exclusive);
+  /// `access`: the devices that may touch it, as bits.
+  [[nodiscard]] bool map(Place at, std::size_t bytes, Physical* physical, unsigned access, bool exclusive);
   [[nodiscard]] bool unmap(Place at, std::size_t bytes);  ///< bytes 0: the mapping that begins there
-  [[nodiscard]] bool allow(Place at, std::size_t bytes);
+  [[nodiscard]] bool allow(Place at, std::size_t bytes, unsigned access);
 
   // Streams and events. A handle that is not ours answers null.
   [[nodiscard]] Stream* create_stream();
@@ -156,11 +158,12 @@ class Machine {
   struct Mapping {
     std::size_t bytes = 0;
     Physical* physical = nullptr;
-    bool accessible = false;
+    unsigned access = 0;  ///< the devices that may touch it, as bits
   };
 
-  [[nodiscard]] bool covered(Range range, bool device) const;
-  [[nodiscard]] bool covered_by_mappings(Range range) const;
+  /// `devices`: that touch it, as bits; 0 for pinned memory.
+  [[nodiscard]] bool covered(Range range, unsigned devices) const;
+  [[nodiscard]] bool covered_by_mappings(Range range, unsigned devices) const;
   [[nodiscard]] std::size_t tail_pad() const;
   void drop_users(Lock& lock, Range range, const char* how);
   void give_up_physical(Physical* physical);
