@@ -53,6 +53,8 @@ class BlockPool {
   virtual void release() = 0;
   [[nodiscard]] virtual Address address_of(Bytes offset) const = 0;
 
+  /// Without memory until it is mapped again: take() finds nothing.
+  [[nodiscard]] bool is_suspended() const { return suspended_; }
   /// After this give() to the stream cannot fail.
   void prepare(StreamSlot stream) { space_.prepare(static_cast<FreeDomain>(stream)); }
   /// A used range, or all pieces of the stitched block whose first one it is.
@@ -86,6 +88,7 @@ class BlockPool {
   Bytes grain_;
   OffsetAllocator space_;
   Bytes reserved_bytes_ = 0;
+  bool suspended_ = false;
 
  private:
   [[nodiscard]] RangeInfo cut(RangeId range, Bytes bytes);
@@ -112,6 +115,14 @@ class MappedPool : public BlockPool {
   [[nodiscard]] std::string validate() const override;
   Bytes gather(StreamSlot stream, Bytes bytes) override;
 
+  // Memory that goes and comes back at the same addresses (mapped_pool_suspend.cc); CachingAllocator::suspend() says
+  // what that is for.
+  /// Unmaps everything, live blocks included. What the device would not take stays mapped. REQUIRES: nothing that
+  /// touches it is in flight, and no block is in a cache; from here to resume() nothing is allocated.
+  void suspend();
+  /// Maps what holds a used range. On failure nothing has changed.
+  [[nodiscard]] DeviceCode resume(Bytes limit_bytes);
+
  private:
   using Usable = std::function<bool(const RangeInfo&)>;
 
@@ -126,10 +137,17 @@ class MappedPool : public BlockPool {
   [[nodiscard]] DeviceCode move_granules(Bytes to, Bytes from, Bytes bytes, StreamSlot stream);
   [[nodiscard]] DeviceCode map(MetadataVector<Stretch>& missing, StreamSlot stream);
   [[nodiscard]] MetadataVector<Stretch> idle_granules(Bytes keep, Bytes keep_bytes) const;
+  /// visit(Stretch) for every unbroken run of granules with memory behind them. Takes no host memory.
+  template <class Visit>
+  void visit_present(const Visit& visit) const;
+  [[nodiscard]] MetadataVector<Stretch> used_granules(const MetadataVector<Stretch>& in) const;
+  void forget(const MetadataVector<Stretch>& idle);
+  void unmap_again(std::size_t count);
 
   Bytes address_space_bytes_;
   Address base_ = 0;
   StitchedWindows windows_;
+  MetadataVector<Stretch> away_;  ///< while suspended: present in the books, without memory; by offset
 };
 
 class PlainPool : public BlockPool {

@@ -7,6 +7,7 @@
 #include <new>
 
 #include "allocator/caching_allocator_impl.h"
+#include "allocator/kept_contents.h"
 #include "allocator/thread_number.h"
 
 namespace tidemark {

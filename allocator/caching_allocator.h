@@ -142,6 +142,23 @@ class CachingAllocator {
   /// device for more. Off the hot path. Returns the bytes of the range made ready, 0 where nothing could be gathered.
   Bytes defragment(StreamHandle stream, Bytes bytes = 0);
 
+  /// What becomes of the bytes of live blocks while the allocator is suspended.
+  enum class Contents : std::uint8_t {
+    drop,  ///< unspecified after resume()
+    keep,  ///< saved to pinned host memory, and back again
+  };
+  /// Gives all mapped memory back to the device, that of live blocks included; every block keeps its address, and
+  /// nothing may touch it until resume(). Waits for the device. Meanwhile allocations are refused (`invalid`) and frees
+  /// are taken. Plain blocks stay. `ok` also where it is suspended already. `unsupported`: the device does not map.
+  /// Whatever else goes wrong (no pinned memory for the contents) has changed nothing.
+  [[nodiscard]] DeviceCode suspend(Contents contents = Contents::drop);
+  /// Maps memory at the same addresses, for what is still live. `ok` also where it is not suspended. out_of_memory and
+  /// every other failure leave it suspended, whole: it may be tried again.
+  [[nodiscard]] DeviceCode resume();
+  [[nodiscard]] bool suspended() const;
+  /// Pinned host memory that holds contents meanwhile.
+  [[nodiscard]] Bytes kept_bytes() const;
+
   [[nodiscard]] AllocatorStatistics statistics() const;
   void reset_peaks();
   [[nodiscard]] Snapshot snapshot() const;

@@ -15,6 +15,8 @@
 
 namespace tidemark {
 
+class KeptContents;
+
 struct CachingAllocator::Impl {
   using CoreLock = std::unique_lock<std::mutex>;
   enum class Kind : std::uint8_t { usual, plain };
@@ -62,6 +64,15 @@ struct CachingAllocator::Impl {
   [[nodiscard]] DeviceCode refuse(const BlockRequest& request, DeviceCode code);
   [[nodiscard]] Bytes reserved_bytes() const;
 
+  // Without memory (suspend.cc).
+  [[nodiscard]] DeviceCode suspend(Contents contents);
+  [[nodiscard]] DeviceCode resume();
+  [[nodiscard]] DeviceCode save_contents();
+  void unmap_all();
+  [[nodiscard]] DeviceCode map_again();
+  template <class Do>
+  void for_each_mapped(const Do& act);
+
   // Reports (out_of_memory.cc, snapshot.cc, statistics.cc).
   [[nodiscard]] OutOfMemory report();
   void report_locked(OutOfMemory& report);
@@ -103,6 +114,8 @@ struct CachingAllocator::Impl {
   PendingBlocks pending;
   Bytes limit_bytes = 0;
   DeviceCode last_refusal = DeviceCode::ok;
+  bool is_suspended = false;
+  std::vector<std::unique_ptr<KeptContents>> kept;  ///< while suspended, if asked for; of one shard each
 
   std::mutex uses_mutex;
   std::unordered_map<const BlockHeader*, MetadataVector<StreamSlot>> uses;
@@ -116,6 +129,9 @@ struct CachingAllocator::Impl {
 [[nodiscard]] inline BlockSums sums_of(const BlockHeader& block) {
   return {{block.bytes, block.requested_bytes, 1}};
 }
+
+/// Why an allocation is refused while suspended.
+[[nodiscard]] const char* suspended_text();
 
 /// Where last_error() looks.
 std::string& last_error_text();

@@ -5,6 +5,7 @@
 
 #include "allocator/block_pool.h"
 #include "allocator/give_back.h"
+#include "allocator/mapped_pool_suspend.h"
 
 namespace tidemark {
 
@@ -224,6 +225,7 @@ DeviceCode MappedPool::map(MetadataVector<Stretch>& missing, StreamSlot stream) 
 
 Bytes MappedPool::trim(Bytes keep_bytes) {
   Bytes gone = 0;
+  if (suspended_) return gone;  // the rest goes with resume()
   const auto stretches = idle_granules(0, 0);
   for (auto stretch = stretches.rbegin(); stretch != stretches.rend() && reserved_bytes_ > keep_bytes; ++stretch) {
     const Bytes bytes = std::min(stretch->bytes, round_up(reserved_bytes_ - keep_bytes, grain_));
@@ -239,6 +241,7 @@ Bytes MappedPool::trim(Bytes keep_bytes) {
 }
 
 Bytes MappedPool::gather(StreamSlot stream, Bytes bytes) {
+  if (suspended_) return 0;
   if (bytes == 0) {
     for (const Stretch& stretch : idle_granules(0, 0)) bytes += stretch.bytes;
   }
@@ -259,17 +262,10 @@ Bytes MappedPool::gather(StreamSlot stream, Bytes bytes) {
 void MappedPool::release() {
   if (base_ == 0) return;
   windows_.release();
-  for (RangeId id = space_.first(); id != kNoRange; id = space_.next(id)) {
-    RangeInfo range = space_.info(id);
-    if (range.state == RangeState::absent) continue;
-    Bytes end = range.end();
-    for (; space_.next(id) != kNoRange && space_.info(space_.next(id)).state != RangeState::absent;) {
-      id = space_.next(id);
-      end = space_.info(id).end();
-    }
-    // At the end nobody is left to tell.
-    give_back([&] { return shared_.device.unmap(address_of(range.offset), end - range.offset); });
-  }
+  // At the end nobody is left to tell.
+  visit_present([&](const Stretch& stretch) {
+    give_back([&] { return shared_.device.unmap(address_of(stretch.offset), stretch.bytes); });
+  });
   give_back([&] { return shared_.device.release(base_, space_.capacity()); });
   base_ = 0;
 }
@@ -294,7 +290,8 @@ std::string MappedPool::validate() const {
       return fmt::format("absent range at {} is not made of granules", range.offset);
     }
   }
-  const Bytes present = space_.capacity() - space_.absent_bytes();
+  Bytes present = space_.capacity() - space_.absent_bytes();
+  for (const Stretch& stretch : away_) present -= stretch.bytes;
   return present == reserved_bytes_ ? std::string{} : "reserved bytes differ from what is present";
 }
 

@@ -47,6 +47,7 @@ StreamLists* Shard::find_lists(StreamSlot slot) {
 }
 
 BlockHeader* Shard::allocate(const BlockRequest& request) {
+  if (pool_->is_suspended()) return nullptr;
   StreamLists& lists = lists_of(request.stream);
   if (remote_.load(std::memory_order_relaxed) != nullptr) drain_remote();
   if (BlockHeader* block = reuse(lists, request); block != nullptr) return block;

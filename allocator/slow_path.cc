@@ -70,11 +70,16 @@ DeviceCode CachingAllocator::Impl::allocate_slow(Shard& mine, const BlockRequest
   }
   CoreLock lock(core);
   const DeviceCode code = find_block(mine, request, lock, block);
+  const bool was_suspended = is_suspended;
   const Bytes share = std::max(reserved_bytes() / kFrontShare, kFrontLeast);
   front_limit.store(std::min(options.front_cache_bytes, share), std::memory_order_relaxed);
   if (code == DeviceCode::out_of_memory) ++counted.num_ooms;
   if (code == DeviceCode::ok) return code;
   lock.unlock();
+  if (was_suspended) {
+    last_error_text() = suspended_text();
+    return code;
+  }
   return refuse(request, code);
 }
 
@@ -107,6 +112,7 @@ DeviceCode CachingAllocator::Impl::refuse(const BlockRequest& request, DeviceCod
 /// where it may not serve: plain and mapped memory do not stand in for each other, but idle memory can be given up for
 /// either.
 BlockHeader* CachingAllocator::Impl::search(Shard& mine, const BlockRequest& request, bool others) {
+  if (is_suspended) return nullptr;
   const StreamSlot stream = order.slot_of(request.stream);
   release_known(stream);
   BlockHeader* block = nullptr;
@@ -189,6 +195,7 @@ GrowthBudget CachingAllocator::Impl::budget_for(const BlockPool& pool, Bytes byt
 }
 
 DeviceCode CachingAllocator::Impl::grow(Shard& shard, const BlockRequest& request, BlockHeader*& block) {
+  if (is_suspended) return DeviceCode::invalid;  // from the start, or since the caller waited without the lock
   const StreamSlot stream = order.slot_of(request.stream);
   BlockPool& pool = shard.pool();
   const GrowthBudget budget = budget_for(pool, request.rounded);

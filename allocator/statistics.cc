@@ -1,5 +1,7 @@
 #include "allocator/statistics.h"
 
+#include <algorithm>
+
 #include "allocator/caching_allocator_impl.h"
 
 namespace tidemark {
@@ -69,7 +71,8 @@ AllocatorStatistics CachingAllocator::Impl::statistics_locked() {
   counted.inactive_split_bytes.change(split - counted.inactive_split_bytes.current);
   now.inactive_split_bytes = counted.inactive_split_bytes;
   now.pending_bytes = parked.of[BlockSums::bytes];
-  now.cached_bytes = now.reserved_bytes.current - now.active_bytes.current;
+  // Not below 0 while suspended, when blocks have no memory.
+  now.cached_bytes = std::max<Bytes>(now.reserved_bytes.current - now.active_bytes.current, 0);
   now.limit_bytes = limit_bytes;
   return now;
 }

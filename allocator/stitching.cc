@@ -11,6 +11,12 @@
 namespace tidemark {
 namespace {
 
+/// The granules that a window shows of a piece.
+Stretch shown_part(const Stretch& piece, Bytes granule) {
+  const Bytes first = piece.offset / granule * granule;
+  return {.offset = first, .bytes = round_up(piece.offset + piece.bytes, granule) - first};
+}
+
 /// What free ranges offer to a stitched block, by where it lies in its granules.
 struct Offers {
   MetadataVector<Stretch> tails;   ///< end with a granule
@@ -122,13 +128,9 @@ bool StitchedWindows::ready_for(Bytes window_bytes) {
 
 StitchedWindow* StitchedWindows::make(const MetadataVector<Stretch>& pieces, Bytes bytes, Address home) {
   auto window = std::make_unique<StitchedWindow>();
-  const auto first = [&](const Stretch& piece) { return piece.offset / granule_ * granule_; };
-  const auto length = [&](const Stretch& piece) {
-    return round_up(piece.offset + piece.bytes, granule_) - first(piece);
-  };
-  for (const Stretch& piece : pieces) window->window_bytes += length(piece);
+  for (const Stretch& piece : pieces) window->window_bytes += shown_part(piece, granule_).bytes;
   if (!ready_for(window->window_bytes)) return nullptr;
-  window->start = pieces.front().offset - first(pieces.front());
+  window->start = pieces.front().offset - shown_part(pieces.front(), granule_).offset;
   window->bytes = bytes;
   window->pieces = pieces;
   window->ranges.reserve(pieces.size());
@@ -140,16 +142,23 @@ StitchedWindow* StitchedWindows::make(const MetadataVector<Stretch>& pieces, Byt
   window->base = base_ + static_cast<Address>(addresses->offset);
   StitchedWindow& made = *window;
   windows_.push_back(std::move(window));
-  for (const Stretch& piece : pieces) {
-    const Address at = made.base + static_cast<Address>(made.aliased_bytes);
-    if (device_.alias(at, home + static_cast<Address>(first(piece)), length(piece)) != DeviceCode::ok) {
-      made.bytes = 0;  // never found again, should it not come down
-      (void)take_down(made);
-      return nullptr;
-    }
-    made.aliased_bytes += length(piece);
+  if (show(made, home) == DeviceCode::ok) return &made;
+  made.bytes = 0;  // never found again, should it not come down
+  (void)take_down(made);
+  return nullptr;
+}
+
+/// Aliases what is not yet; `aliased_bytes` says how far that came.
+DeviceCode StitchedWindows::show(StitchedWindow& window, Address home) {
+  window.aliased_bytes = 0;
+  for (const Stretch& piece : window.pieces) {
+    const Stretch shown = shown_part(piece, granule_);
+    const Address at = window.base + static_cast<Address>(window.aliased_bytes);
+    const DeviceCode code = device_.alias(at, home + static_cast<Address>(shown.offset), shown.bytes);
+    if (code != DeviceCode::ok) return code;
+    window.aliased_bytes += shown.bytes;
   }
-  return &made;
+  return DeviceCode::ok;
 }
 
 StitchedWindow* StitchedWindows::find_dead(Bytes bytes, const std::function<bool(const StitchedWindow&)>& ready) {
@@ -159,8 +168,36 @@ StitchedWindow* StitchedWindows::find_dead(Bytes bytes, const std::function<bool
   return nullptr;
 }
 
+bool StitchedWindows::put_away(StitchedWindow& window) {
+  if (window.away || window.aliased_bytes == 0) return true;
+  window.away = give_back([&] { return device_.unmap(window.base, window.aliased_bytes); }) == DeviceCode::ok;
+  return window.away;
+}
+
+void StitchedWindows::suspend() {
+  for (std::size_t i = windows_.size(); i-- > 0;) {
+    StitchedWindow& window = *windows_[i];
+    window.live ? (void)put_away(window) : (void)take_down(window);
+  }
+}
+
+DeviceCode StitchedWindows::resume(Address home) {
+  for (std::size_t i = windows_.size(); i-- > 0;) {  // those that were freed meanwhile
+    if (!windows_[i]->live) (void)take_down(*windows_[i]);
+  }
+  for (const auto& window : windows_) {
+    if (!window->live) continue;
+    const DeviceCode code = put_away(*window) ? show(*window, home) : DeviceCode::no_resource;
+    window->away = window->aliased_bytes == 0;
+    if (code == DeviceCode::ok) continue;
+    for (const auto& shown : windows_) (void)put_away(*shown);
+    return code;
+  }
+  return DeviceCode::ok;
+}
+
 bool StitchedWindows::take_down(StitchedWindow& window) {
-  if (window.aliased_bytes > 0 && device_.unmap(window.base, window.aliased_bytes) != DeviceCode::ok) return false;
+  if (!put_away(window)) return false;
   (void)space_.free(window.address_range);
   std::erase_if(windows_, [&](const auto& other) { return other.get() == &window; });
   return true;
@@ -194,7 +231,7 @@ void StitchedWindows::limit(const std::function<bool(const StitchedWindow&)>& ov
 void StitchedWindows::release() {
   if (base_ == 0) return;
   for (const auto& window : windows_) {
-    if (window->aliased_bytes > 0) give_back([&] { return device_.unmap(window->base, window->aliased_bytes); });
+    (void)put_away(*window);
   }
   give_back([&] { return device_.release(base_, space_bytes_); });  // at the end nobody is left to tell
   windows_.clear();
@@ -241,7 +278,7 @@ std::string StitchedWindows::validate(const OffsetAllocator& home) const {
       sum += range.bytes;
     }
     if (sum != window->bytes || window->ranges.size() != window->pieces.size() ||
-        window->aliased_bytes != window->window_bytes) {
+        (!window->away && window->aliased_bytes != window->window_bytes)) {
       return fmt::format("the stitched block at {:#x} has {} of {} bytes", window->base, sum, window->bytes);
     }
   }

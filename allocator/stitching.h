@@ -43,6 +43,7 @@ struct StitchedWindow {
   MetadataVector<Stretch> pieces;
   MetadataVector<RangeId> ranges;  ///< of the pieces at home; empty while dead
   bool live = false;
+  bool away = false;       ///< the pool is suspended: the addresses are kept and show nothing
   StreamSlot stream = {};  ///< of the death
   Epoch death = 0;
   std::uint64_t age = 0;
@@ -68,6 +69,13 @@ class StitchedWindows {
   /// All, at the end.
   void release();
 
+  // While the pool has no memory (mapped_pool_suspend.cc).
+  /// Takes the dead windows down and lets the live ones show nothing. A window that the device would not unmap goes on
+  /// showing what it did, until resume().
+  void suspend();
+  /// Every live window shows its pieces again, which are mapped. On failure none does.
+  [[nodiscard]] DeviceCode resume(Address home);
+
   void bring_to_life(StitchedWindow& window, MetadataVector<RangeId> ranges);
   void bury(StitchedWindow& window, StreamSlot stream, Epoch death);  ///< REQUIRES: live
   /// The live window that a home range is a piece of; nullptr for ordinary ranges. O(1).
@@ -79,6 +87,8 @@ class StitchedWindows {
 
  private:
   [[nodiscard]] bool take_down(StitchedWindow& window);
+  [[nodiscard]] bool put_away(StitchedWindow& window);
+  [[nodiscard]] DeviceCode show(StitchedWindow& window, Address home);
   [[nodiscard]] bool ready_for(Bytes window_bytes);
   void note(RangeId range, StitchedWindow* window);
 

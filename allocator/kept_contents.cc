@@ -1,0 +1,102 @@
+#include "allocator/kept_contents.h"
+
+#include <algorithm>
+
+#include "allocator/give_back.h"
+
+namespace tidemark {
+
+KeptContents::~KeptContents() {
+  release();
+}
+
+void KeptContents::release() {
+  for (const Address address : pinned_) give_back([&] { return device_.free_pinned(address); });
+  pinned_.clear();
+  pieces_.clear();
+  bytes_ = 0;
+}
+
+/// Pinned memory for every used range, in pieces.
+DeviceCode KeptContents::take_pinned(const BlockPool& pool) {
+  const OffsetAllocator& space = pool.space();
+  const Bytes largest = device_.traits().largest_pinned_bytes;
+  const Bytes most = largest > 0 ? std::min(largest, kPieceBytes) : kPieceBytes;
+  Bytes left = space.used_bytes(), room = 0;
+  Address host = 0;
+  for (RangeId id = space.first(); id != kNoRange; id = space.next(id)) {
+    const RangeInfo range = space.info(id);
+    if (range.state != RangeState::used) continue;
+    for (Bytes done = 0; done < range.bytes;) {
+      if (room == 0) {
+        room = std::min(most, left);
+        pinned_.reserve(pinned_.size() + 1);
+        if (const DeviceCode code = device_.allocate_pinned(room, host); code != DeviceCode::ok) return code;
+        pinned_.push_back(host);
+      }
+      const Bytes bytes = std::min(room, range.bytes - done);
+      pieces_.push_back({.offset = range.offset + done, .bytes = bytes, .host = host});
+      host += static_cast<Address>(bytes);
+      room -= bytes;
+      left -= bytes;
+      done += bytes;
+    }
+  }
+  bytes_ = space.used_bytes();
+  return DeviceCode::ok;
+}
+
+/// `copy` submits to the stream that it is given.
+template <class Copy>
+DeviceCode KeptContents::copy_all(StreamRole role, const Copy& copy) const {
+  StreamHandle stream = {};
+  if (const DeviceCode code = device_.create_stream(role, stream); code != DeviceCode::ok) return code;
+  DeviceCode code = copy(stream);
+  const DeviceCode waited = device_.synchronize_stream(stream);
+  if (code == DeviceCode::ok) code = waited;
+  (void)device_.destroy_stream(stream);
+  return code;
+}
+
+DeviceCode KeptContents::save(const BlockPool& pool) {
+  DeviceCode code = DeviceCode::ok;
+  try {
+    code = take_pinned(pool);
+  } catch (...) {
+    release();
+    throw;
+  }
+  if (code == DeviceCode::ok) {
+    code = copy_all(StreamRole::d2h, [&](StreamHandle stream) {
+      DeviceCode copied = DeviceCode::ok;
+      for (const Piece& piece : pieces_) {
+        if (copied != DeviceCode::ok) break;
+        copied = device_.copy(stream, piece.host, pool.address_of(piece.offset), piece.bytes, CopyKind::device_to_host);
+      }
+      return copied;
+    });
+  }
+  if (code != DeviceCode::ok) release();
+  return code;
+}
+
+/// Nothing is allocated while a pool is suspended, so what is used now was used then.
+DeviceCode KeptContents::restore(const BlockPool& pool) const {
+  const OffsetAllocator& space = pool.space();
+  return copy_all(StreamRole::h2d, [&](StreamHandle stream) {
+    auto piece = pieces_.begin();
+    for (RangeId id = space.first(); id != kNoRange; id = space.next(id)) {
+      const RangeInfo range = space.info(id);
+      if (range.state != RangeState::used) continue;
+      for (; piece != pieces_.end() && piece->offset < range.end(); ++piece) {
+        if (piece->offset < range.offset) continue;
+        const DeviceCode code =
+            device_.copy(stream, pool.address_of(piece->offset), piece->host, piece->bytes, CopyKind::host_to_device);
+        if (code != DeviceCode::ok) return code;
+      }
+    }
+    return DeviceCode::ok;
+  });
+}
+
+}  // namespace tidemark
