@@ -269,12 +269,73 @@ TIDEMARK_API tidemark_status tidemark_allocator_get_statistics(const tidemark_al
                                                                tidemark_error** error) TIDEMARK_NOEXCEPT;
 TIDEMARK_API tidemark_status tidemark_allocator_reset_peaks(tidemark_allocator* allocator,
                                                             tidemark_error** error) TIDEMARK_NOEXCEPT;
+/* All that is counted, as a JSON object: PyTorch's names (`allocated_bytes.all.peak`) with their numbers, and `pools`, a
+ * list with an object for each pool. Peaks of several pools are added: a bound of what was held at once. */
+TIDEMARK_API tidemark_status tidemark_allocator_memory_stats(const tidemark_allocator* allocator,
+                                                             tidemark_buffer** json,
+                                                             tidemark_error** error) TIDEMARK_NOEXCEPT;
 /* State and history as PyTorch pickles its own: a file for its memory viewer. */
 TIDEMARK_API tidemark_status tidemark_allocator_snapshot(const tidemark_allocator* allocator, tidemark_buffer** pickle,
                                                          tidemark_error** error) TIDEMARK_NOEXCEPT;
 /* Who holds the memory now, as one paragraph. What would help is in the text of a failed allocation. */
 TIDEMARK_API tidemark_status tidemark_allocator_report(const tidemark_allocator* allocator, tidemark_buffer** text,
                                                        tidemark_error** error) TIDEMARK_NOEXCEPT;
+
+/* ---- Pools ------------------------------------------------------------------------------------------------------ */
+
+/* Pools of an allocator: memory apart, with the same order of streams and one limit for all. Blocks are released, and
+ * their uses noted, by the functions above, which also count, empty and report pools. Where memory runs out, what other
+ * pools hold idle is given back first. Pools go with their allocator. Thread rule: any thread. */
+
+/* By tag, a text of 1 to 255 bytes. */
+typedef struct tidemark_pool_options {
+  size_t struct_size;
+  int32_t plain; /* not 0: memory that collectives or RDMA may register, never mapped in granules. No suspension then */
+  int32_t reserved;
+} tidemark_pool_options;
+/* OK also where the pool is there already; INVALID if it is of the other kind. */
+TIDEMARK_API tidemark_status tidemark_pool_create(tidemark_allocator* allocator, const char* tag,
+                                                  const tidemark_pool_options* options,
+                                                  tidemark_error** error) TIDEMARK_NOEXCEPT;
+/* INVALID while a block is live. */
+TIDEMARK_API tidemark_status tidemark_pool_destroy(tidemark_allocator* allocator, const char* tag,
+                                                   tidemark_error** error) TIDEMARK_NOEXCEPT;
+TIDEMARK_API tidemark_status tidemark_pool_allocate(tidemark_allocator* allocator, const char* tag, int64_t bytes,
+                                                    tidemark_stream stream, uint32_t owner, tidemark_address* address,
+                                                    tidemark_error** error) TIDEMARK_NOEXCEPT;
+/* Waits for the device, then gives all memory of the pool back to it, that of live blocks included. Blocks keep their
+ * addresses, and nothing may touch them until the pool is resumed; allocations are INVALID meanwhile, releases are
+ * taken. `keep_contents` not 0: what live blocks hold is saved to pinned host memory and comes back. OK also where the
+ * pool is suspended already. UNSUPPORTED: a plain pool, or a device that does not map. Any other failure has changed
+ * nothing. `given_back_bytes` may be NULL. */
+TIDEMARK_API tidemark_status tidemark_pool_suspend(tidemark_allocator* allocator, const char* tag,
+                                                   int32_t keep_contents, int64_t* given_back_bytes,
+                                                   tidemark_error** error) TIDEMARK_NOEXCEPT;
+/* Memory at the same addresses again, for what is still live. OK also where the pool is not suspended. OUT_OF_MEMORY and
+ * every other failure leave it suspended, whole: it may be tried again. */
+TIDEMARK_API tidemark_status tidemark_pool_resume(tidemark_allocator* allocator, const char* tag,
+                                                  tidemark_error** error) TIDEMARK_NOEXCEPT;
+
+/* Of captured graphs, by PyTorch's MempoolId_t. A graph that is replayed touches again what was released while it was
+ * captured, so the memory of its pool serves nobody else and stays where it is until the graph is gone.
+ * While a pool is open, allocations on streams for which the filter answers not 0 come from it; the allocator records no
+ * event of its own on such a stream, and does not wait for the device at all. */
+
+/* Whether the stream is captured. Called on threads that allocate; must not open, close or release pools. */
+typedef int32_t (*tidemark_stream_filter)(void* user, tidemark_stream stream);
+/* Called once, when nobody asks the filter any more. */
+typedef void (*tidemark_drop)(void* user);
+/* Makes the pool where there is none, and opens it. `drop` may be NULL. */
+TIDEMARK_API tidemark_status tidemark_graph_pool_begin(tidemark_allocator* allocator, uint64_t first, uint64_t second,
+                                                       tidemark_stream_filter filter, tidemark_drop drop, void* user,
+                                                       tidemark_error** error) TIDEMARK_NOEXCEPT;
+/* Closes it; what it holds stays. INVALID: it is not open. */
+TIDEMARK_API tidemark_status tidemark_graph_pool_end(tidemark_allocator* allocator, uint64_t first, uint64_t second,
+                                                     tidemark_error** error) TIDEMARK_NOEXCEPT;
+/* Once for every begin, when a graph is gone. After the last one the memory goes back to the device as soon as no block
+ * is live. INVALID: no begin is left. */
+TIDEMARK_API tidemark_status tidemark_graph_pool_release(tidemark_allocator* allocator, uint64_t first,
+                                                         uint64_t second, tidemark_error** error) TIDEMARK_NOEXCEPT;
 
 /* ---- Plans ------------------------------------------------------------------------------------------------------ */
 
@@ -402,8 +463,23 @@ TIDEMARK_API tidemark_status tidemark_plan_run_rank(const tidemark_plan* plan, i
  * `stream` is a cudaStream_t or aclrtStream. A failure is NULL, and the report goes to the log; a device that cannot be
  * opened and an index that is none are said once. Thread rule: any thread.
  *
- * The functions of the two families differ in the device they open and in `reset`. */
+ * The functions of the two families differ in the device they open and in `reset`.
+ *
+ * PyTorch does not look whether it was given NULL, and what throws cannot be C: integrations/pytorch has the functions
+ * to give it, made of `allocate` and of the functions of graph pools on the handle below. */
+/* Where the calling thread allocates by the hooks from now on: the pool of that tag, made on each device at its first
+ * allocation, `plain` or not (tidemark_pool_options). NULL: from no pool. */
+TIDEMARK_API void tidemark_hooks_set_pool(const char* tag, int32_t plain) TIDEMARK_NOEXCEPT;
+
 TIDEMARK_API void* tidemark_cuda_malloc(ssize_t size, int device, void* stream) TIDEMARK_NOEXCEPT;
+/* The same from memory that may be exported, for a pool of the framework's own (torch.cuda.MemPool). */
+TIDEMARK_API void* tidemark_cuda_malloc_plain(ssize_t size, int device, void* stream) TIDEMARK_NOEXCEPT;
+/* The same with a status and an error instead of NULL and a line in the log. */
+TIDEMARK_API tidemark_status tidemark_cuda_allocate(ssize_t size, int device, void* stream, void** pointer,
+                                                    tidemark_error** error) TIDEMARK_NOEXCEPT;
+/* The allocator behind the hooks, for all functions on allocators and pools. It is never freed; tidemark_allocator_free
+ * does nothing. NULL as above. */
+TIDEMARK_API tidemark_allocator* tidemark_cuda_allocator(int device) TIDEMARK_NOEXCEPT;
 TIDEMARK_API void tidemark_cuda_free(void* pointer, ssize_t size, int device, void* stream) TIDEMARK_NOEXCEPT;
 TIDEMARK_API void tidemark_cuda_init(int device_count) TIDEMARK_NOEXCEPT;
 TIDEMARK_API void tidemark_cuda_reset(void) TIDEMARK_NOEXCEPT; /* gives idle memory back */
@@ -412,6 +488,10 @@ TIDEMARK_API void* tidemark_cuda_base_alloc(void* pointer, size_t* size) TIDEMAR
 TIDEMARK_API void tidemark_cuda_record_stream(void* pointer, void* stream) TIDEMARK_NOEXCEPT;
 
 TIDEMARK_API void* tidemark_npu_malloc(ssize_t size, int device, void* stream) TIDEMARK_NOEXCEPT;
+TIDEMARK_API void* tidemark_npu_malloc_plain(ssize_t size, int device, void* stream) TIDEMARK_NOEXCEPT;
+TIDEMARK_API tidemark_status tidemark_npu_allocate(ssize_t size, int device, void* stream, void** pointer,
+                                                   tidemark_error** error) TIDEMARK_NOEXCEPT;
+TIDEMARK_API tidemark_allocator* tidemark_npu_allocator(int device) TIDEMARK_NOEXCEPT;
 TIDEMARK_API void tidemark_npu_free(void* pointer, size_t size, int device, void* stream) TIDEMARK_NOEXCEPT;
 TIDEMARK_API void tidemark_npu_init(int device_count) TIDEMARK_NOEXCEPT;
 #if defined(__cplusplus)

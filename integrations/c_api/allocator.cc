@@ -61,12 +61,11 @@ tidemark_status on_allocator(Handle* allocator, tidemark_error** error, Body bod
 }
 
 /// The text is only made where somebody asks for it.
-Outcome answer(const CachingAllocator& allocator, DeviceCode code, const char* what,
-               const tidemark_error* const* error) {
+Outcome answer(const AllocatorGroup& group, DeviceCode code, const char* what, const tidemark_error* const* error) {
   if (code == DeviceCode::ok) return {};
   if (error == nullptr) return {.status = status_of(code), .text = {}};
-  if (code == DeviceCode::out_of_memory) return {.status = status_of(code), .text = allocator.last_error()};
-  return outcome_of(code, what, allocator.last_error());
+  if (code == DeviceCode::out_of_memory) return {.status = status_of(code), .text = group.error_text(code)};
+  return outcome_of(code, what, group.error_text(code));
 }
 
 template <class Allocate>
@@ -76,9 +75,9 @@ tidemark_status allocate_with(tidemark_allocator* allocator, int64_t bytes, tide
     if (address == nullptr) return invalid("address is NULL");
     if (bytes < 0) return invalid("bytes is negative");
     Address made = 0;
-    const DeviceCode code = allocate(a.allocator, made);
+    const DeviceCode code = allocate(a.group, made);
     if (code == DeviceCode::ok) *address = made;
-    return answer(a.allocator, code, "allocation", error);
+    return answer(a.group, code, "allocation", error);
   });
 }
 
@@ -87,9 +86,9 @@ template <class Note>
 tidemark_status note(tidemark_allocator* allocator, tidemark_error** error, Note note) noexcept {
   return on_allocator(allocator, error, [&](tidemark_allocator& a) -> Outcome {
     try {
-      note(a.order);
+      note(a.group.order());
     } catch (const std::bad_alloc&) {
-      if (a.order.stream_count() < StreamOrder::kMaxStreams) throw;
+      if (a.group.order().stream_count() < StreamOrder::kMaxStreams) throw;
       return {.status = TIDEMARK_STATUS_NO_RESOURCE,
               .text = std::to_string(StreamOrder::kMaxStreams) +
                       " streams are alive; note those that were destroyed (note_stream_destroyed)"};
@@ -147,13 +146,13 @@ tidemark_status tidemark_allocator_create(tidemark_device* device, const tidemar
 }
 
 void tidemark_allocator_free(tidemark_allocator* allocator) noexcept {
-  delete allocator;
+  if (allocator != nullptr && !allocator->of_process) delete allocator;
 }
 
 tidemark_status tidemark_allocator_allocate(tidemark_allocator* allocator, int64_t bytes, tidemark_stream stream,
                                             uint32_t owner, tidemark_address* address,
                                             tidemark_error** error) noexcept {
-  return allocate_with(allocator, bytes, address, error, [&](CachingAllocator& a, Address& made) {
+  return allocate_with(allocator, bytes, address, error, [&](AllocatorGroup& a, Address& made) {
     return a.allocate(bytes, static_cast<StreamHandle>(stream), made, owner);
   });
 }
@@ -161,7 +160,7 @@ tidemark_status tidemark_allocator_allocate(tidemark_allocator* allocator, int64
 tidemark_status tidemark_allocator_allocate_plain(tidemark_allocator* allocator, int64_t bytes, tidemark_stream stream,
                                                   uint32_t owner, tidemark_address* address,
                                                   tidemark_error** error) noexcept {
-  return allocate_with(allocator, bytes, address, error, [&](CachingAllocator& a, Address& made) {
+  return allocate_with(allocator, bytes, address, error, [&](AllocatorGroup& a, Address& made) {
     return a.allocate_plain(bytes, static_cast<StreamHandle>(stream), made, owner);
   });
 }
@@ -169,14 +168,15 @@ tidemark_status tidemark_allocator_allocate_plain(tidemark_allocator* allocator,
 tidemark_status tidemark_allocator_release(tidemark_allocator* allocator, tidemark_address address,
                                            tidemark_error** error) noexcept {
   return on_allocator(allocator, error, [&](tidemark_allocator& a) {
-    return answer(a.allocator, a.allocator.free(address), "release", error);
+    return answer(a.group, a.group.free(address), "release", error);
   });
 }
 
 tidemark_status tidemark_allocator_release_on(tidemark_allocator* allocator, tidemark_address address,
                                               tidemark_stream stream, tidemark_error** error) noexcept {
   return on_allocator(allocator, error, [&](tidemark_allocator& a) {
-    return answer(a.allocator, a.allocator.free(address, static_cast<StreamHandle>(stream)), "release", error);
+    const auto last = static_cast<StreamHandle>(stream);
+    return answer(a.group, a.group.free(address, &last), "release", error);
   });
 }
 
@@ -184,7 +184,7 @@ tidemark_status tidemark_allocator_block_bytes(const tidemark_allocator* allocat
                                                int64_t* bytes, tidemark_error** error) noexcept {
   return on_allocator(allocator, error, [&](const tidemark_allocator& a) -> Outcome {
     if (bytes == nullptr) return invalid("bytes is NULL");
-    const Bytes found = a.allocator.block_bytes(address);
+    const Bytes found = a.group.block_bytes(address);
     if (found == 0) return invalid("there is no live block at this address");
     *bytes = found;
     return {};
@@ -194,7 +194,7 @@ tidemark_status tidemark_allocator_block_bytes(const tidemark_allocator* allocat
 tidemark_status tidemark_allocator_note_use(tidemark_allocator* allocator, tidemark_address address,
                                             tidemark_stream stream, tidemark_error** error) noexcept {
   return on_allocator(allocator, error, [&](tidemark_allocator& a) {
-    return answer(a.allocator, a.allocator.note_use(address, static_cast<StreamHandle>(stream)), "note_use", error);
+    return answer(a.group, a.group.note_use(address, static_cast<StreamHandle>(stream)), "note_use", error);
   });
 }
 
@@ -246,10 +246,10 @@ tidemark_status tidemark_allocator_set_limit(tidemark_allocator* allocator, int6
     if (bytes < 0) return invalid("bytes is negative");
     MemoryInfo info;
     if (bytes == 0) {
-      const DeviceCode code = a.device->memory_info(info);
-      if (code != DeviceCode::ok) return outcome_of(code, "memory of the device", a.device->last_error());
+      const DeviceCode code = a.group.device().memory_info(info);
+      if (code != DeviceCode::ok) return outcome_of(code, "memory of the device", a.group.device().last_error());
     }
-    a.allocator.set_limit(bytes > 0 ? bytes : info.total_bytes);
+    a.group.set_limit(bytes > 0 ? bytes : info.total_bytes);
     return {};
   });
 }
@@ -257,7 +257,7 @@ tidemark_status tidemark_allocator_set_limit(tidemark_allocator* allocator, int6
 tidemark_status tidemark_allocator_empty_cache(tidemark_allocator* allocator, int64_t* given_back_bytes,
                                                tidemark_error** error) noexcept {
   return on_allocator(allocator, error, [&](tidemark_allocator& a) -> Outcome {
-    const Bytes given_back = a.allocator.empty_cache();
+    const Bytes given_back = a.group.empty_cache();
     if (given_back_bytes != nullptr) *given_back_bytes = given_back;
     return {};
   });
@@ -267,13 +267,22 @@ tidemark_status tidemark_allocator_get_statistics(const tidemark_allocator* allo
                                                   tidemark_allocator_statistics* statistics,
                                                   tidemark_error** error) noexcept {
   return on_allocator(allocator, error, [&](const tidemark_allocator& a) {
-    return write_result(to_c(a.allocator.statistics()), "statistics", statistics);
+    return write_result(to_c(a.group.statistics()), "statistics", statistics);
+  });
+}
+
+tidemark_status tidemark_allocator_memory_stats(const tidemark_allocator* allocator, tidemark_buffer** json,
+                                                tidemark_error** error) noexcept {
+  if (json != nullptr) *json = nullptr;
+  return on_allocator(allocator, error, [&](const tidemark_allocator& a) -> Outcome {
+    if (json == nullptr) return invalid("json is NULL");
+    return give(memory_stats_json(a.group), json);
   });
 }
 
 tidemark_status tidemark_allocator_reset_peaks(tidemark_allocator* allocator, tidemark_error** error) noexcept {
   return on_allocator(allocator, error, [](tidemark_allocator& a) -> Outcome {
-    a.allocator.reset_peaks();
+    a.group.reset_peaks();
     return {};
   });
 }
@@ -283,7 +292,7 @@ tidemark_status tidemark_allocator_snapshot(const tidemark_allocator* allocator,
   if (pickle != nullptr) *pickle = nullptr;
   return on_allocator(allocator, error, [&](const tidemark_allocator& a) -> Outcome {
     if (pickle == nullptr) return invalid("pickle is NULL");
-    return give(snapshot_pickle(a.allocator.snapshot(), {.owner_name = a.owner_name}), pickle);
+    return give(snapshot_pickle(a.group.snapshot(), {.owner_name = a.owner_name}), pickle);
   });
 }
 
@@ -292,7 +301,9 @@ tidemark_status tidemark_allocator_report(const tidemark_allocator* allocator, t
   if (text != nullptr) *text = nullptr;
   return on_allocator(allocator, error, [&](const tidemark_allocator& a) -> Outcome {
     if (text == nullptr) return invalid("text is NULL");
-    return give(memory_report(a.allocator.report()), text);
+    std::string words = memory_report(a.group.main().report());
+    if (const std::string pools = a.group.describe_pools(); !pools.empty()) words += " Pools: " + pools + ".";
+    return give(std::move(words), text);
   });
 }
 

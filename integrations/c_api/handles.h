@@ -6,9 +6,9 @@
 #include <string>
 
 #include "allocator/caching_allocator.h"
-#include "allocator/stream_order.h"
 #include "device/device.h"
 #include "include/tidemark/tidemark.h"
+#include "integrations/c_api/allocator_group.h"
 #include "integrations/formats/program_file.h"
 
 struct tidemark_error {
@@ -25,14 +25,12 @@ struct tidemark_device {
 };
 
 struct tidemark_allocator {
-  /// Kept alive: the caller may have closed its handle. Members go in reverse order.
-  std::shared_ptr<tidemark::Device> device;
   std::function<std::string(std::uint32_t)> owner_name;
-  tidemark::StreamOrder order;
-  tidemark::CachingAllocator allocator;
+  bool of_process = false;  ///< behind the framework hooks: never freed
+  tidemark::c_api::AllocatorGroup group;
 
   tidemark_allocator(std::shared_ptr<tidemark::Device> on, tidemark::AllocatorOptions options)
-      : device(std::move(on)), owner_name(options.owner_name), allocator(*device, order, std::move(options)) {}
+      : owner_name(options.owner_name), group(std::move(on), std::move(options)) {}
 };
 
 struct tidemark_plan {

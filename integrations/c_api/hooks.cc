@@ -37,21 +37,75 @@ void hook(const char* name, Body body) noexcept {
   }
 }
 
-void* allocate(ProcessAllocators& family, ssize_t size, int device, void* stream) noexcept {
+/// Where the calling thread allocates, whatever the family. Empty: no pool.
+struct ThreadPool {
+  std::string tag;
+  bool plain = false;
+};
+
+ThreadPool& thread_pool() {
+  thread_local ThreadPool pool;
+  return pool;
+}
+
+Outcome take_block(AllocatorGroup& group, Bytes bytes, StreamHandle stream, Address& address) {
+  if (const ThreadPool& pool = thread_pool(); !pool.tag.empty()) {
+    if (Outcome made = group.create_pool(pool.tag, pool.plain); !made.ok()) return made;
+    return group.allocate_in(pool.tag, bytes, stream, address, 0);
+  }
+  const DeviceCode code = group.allocate(bytes, stream, address, 0);
+  if (code == DeviceCode::ok) return {};
+  return {.status = status_of(code), .text = group.error_text(code)};
+}
+
+Outcome allocate(ProcessAllocators& family, ssize_t size, int device, void* stream, void*& pointer) {
+  if (size < 0) return invalid("malloc of " + std::to_string(size) + " bytes");
+  tidemark_allocator* a = family.get(device);
+  if (a == nullptr) return invalid("there is no allocator for device " + std::to_string(device) + "; stderr says why");
+  Address address = 0;
+  Outcome taken = take_block(a->group, size, stream_of(stream), address);
+  if (taken.ok()) pointer = pointer_of(address);
+  return taken;
+}
+
+void* allocate_or_log(ProcessAllocators& family, ssize_t size, int device, void* stream) noexcept {
   void* result = nullptr;
   hook("malloc", [&] {
-    if (size < 0) return log_error("malloc of " + std::to_string(size) + " bytes");
+    if (size >= 0 && family.get(device) == nullptr) return;  // has been said
+    if (const Outcome taken = allocate(family, size, device, stream, result); !taken.ok()) log_error(taken.text);
+  });
+  return result;
+}
+
+tidemark_status allocate_or_tell(ProcessAllocators& family, ssize_t size, int device, void* stream, void** pointer,
+                                 tidemark_error** error) noexcept {
+  return guarded(error, [&]() -> Outcome {
+    if (pointer == nullptr) return invalid("pointer is NULL");
+    return allocate(family, size, device, stream, *pointer);
+  });
+}
+
+void* allocate_plain(ProcessAllocators& family, ssize_t size, int device, void* stream) noexcept {
+  void* result = nullptr;
+  hook("malloc_plain", [&] {
+    if (size < 0) return log_error("malloc_plain of " + std::to_string(size) + " bytes");
     tidemark_allocator* a = family.get(device);
     if (a == nullptr) return;
     Address address = 0;
-    const DeviceCode code = a->allocator.allocate(size, stream_of(stream), address);
+    const DeviceCode code = a->group.allocate_plain(size, stream_of(stream), address, 0);
     if (code == DeviceCode::ok) {
       result = pointer_of(address);
     } else {
-      log_error(a->allocator.last_error());
+      log_error(a->group.error_text(code));
     }
   });
   return result;
+}
+
+tidemark_allocator* behind(ProcessAllocators& family, int device) noexcept {
+  tidemark_allocator* found = nullptr;
+  hook("allocator", [&] { found = family.get(device); });
+  return found;
 }
 
 void give_back(ProcessAllocators& family, void* pointer, int device) noexcept {
@@ -59,7 +113,8 @@ void give_back(ProcessAllocators& family, void* pointer, int device) noexcept {
   hook("free", [&] {
     tidemark_allocator* a = family.get(device);
     if (a == nullptr) return;
-    if (a->allocator.free(address_of(pointer)) != DeviceCode::ok) log_error("free: " + a->allocator.last_error());
+    const DeviceCode code = a->group.free(address_of(pointer));
+    if (code != DeviceCode::ok) log_error("free: " + a->group.error_text(code));
   });
 }
 
@@ -70,7 +125,7 @@ void open(ProcessAllocators& family, int device_count) noexcept {
 }
 
 void empty_caches(const ProcessAllocators& family) noexcept {
-  hook("reset", [&] { family.for_each([](tidemark_allocator& a) { (void)a.allocator.empty_cache(); }); });
+  hook("reset", [&] { family.for_each([](tidemark_allocator& a) { (void)a.group.empty_cache(); }); });
 }
 
 void set_fraction(ProcessAllocators& family, double fraction, int device) noexcept {
@@ -79,8 +134,8 @@ void set_fraction(ProcessAllocators& family, double fraction, int device) noexce
     tidemark_allocator* a = family.get(device);
     if (a == nullptr) return;
     MemoryInfo info;
-    if (a->device->memory_info(info) != DeviceCode::ok) return log_error(a->device->last_error());
-    a->allocator.set_limit(static_cast<Bytes>(std::floor(fraction * static_cast<double>(info.total_bytes))));
+    if (a->group.device().memory_info(info) != DeviceCode::ok) return log_error(a->group.device().last_error());
+    a->group.set_limit(static_cast<Bytes>(std::floor(fraction * static_cast<double>(info.total_bytes))));
   });
 }
 
@@ -96,8 +151,8 @@ void note_use(const ProcessAllocators& family, void* pointer, void* stream) noex
   hook("record_stream", [&] {
     tidemark_allocator* a = family.owner_of(address_of(pointer));
     if (a == nullptr) return log_error("record_stream of memory that is not a block of this allocator");
-    if (a->allocator.note_use(address_of(pointer), stream_of(stream)) != DeviceCode::ok)
-      log_error("record_stream: " + a->allocator.last_error());
+    const DeviceCode code = a->group.note_use(address_of(pointer), stream_of(stream));
+    if (code != DeviceCode::ok) log_error("record_stream: " + a->group.error_text(code));
   });
 }
 
@@ -105,8 +160,22 @@ void note_use(const ProcessAllocators& family, void* pointer, void* stream) noex
 
 extern "C" {
 
+void tidemark_hooks_set_pool(const char* tag, int32_t plain) noexcept {
+  hook("set_pool", [&] { thread_pool() = {.tag = tag == nullptr ? "" : tag, .plain = plain != 0}; });
+}
+
 void* tidemark_cuda_malloc(ssize_t size, int device, void* stream) noexcept {
-  return allocate(cuda_allocators(), size, device, stream);
+  return allocate_or_log(cuda_allocators(), size, device, stream);
+}
+void* tidemark_cuda_malloc_plain(ssize_t size, int device, void* stream) noexcept {
+  return allocate_plain(cuda_allocators(), size, device, stream);
+}
+tidemark_status tidemark_cuda_allocate(ssize_t size, int device, void* stream, void** pointer,
+                                       tidemark_error** error) noexcept {
+  return allocate_or_tell(cuda_allocators(), size, device, stream, pointer, error);
+}
+tidemark_allocator* tidemark_cuda_allocator(int device) noexcept {
+  return behind(cuda_allocators(), device);
 }
 void tidemark_cuda_free(void* pointer, ssize_t, int device, void*) noexcept {
   give_back(cuda_allocators(), pointer, device);
@@ -128,7 +197,17 @@ void tidemark_cuda_record_stream(void* pointer, void* stream) noexcept {
 }
 
 void* tidemark_npu_malloc(ssize_t size, int device, void* stream) noexcept {
-  return allocate(npu_allocators(), size, device, stream);
+  return allocate_or_log(npu_allocators(), size, device, stream);
+}
+void* tidemark_npu_malloc_plain(ssize_t size, int device, void* stream) noexcept {
+  return allocate_plain(npu_allocators(), size, device, stream);
+}
+tidemark_status tidemark_npu_allocate(ssize_t size, int device, void* stream, void** pointer,
+                                      tidemark_error** error) noexcept {
+  return allocate_or_tell(npu_allocators(), size, device, stream, pointer, error);
+}
+tidemark_allocator* tidemark_npu_allocator(int device) noexcept {
+  return behind(npu_allocators(), device);
 }
 void tidemark_npu_free(void* pointer, size_t, int device, void*) noexcept {
   give_back(npu_allocators(), pointer, device);
@@ -152,14 +231,14 @@ void tidemark_npu_record_stream(void* pointer, void* stream) noexcept {
 void tidemark_npu_erase_stream(void*, void*) noexcept {}
 void tidemark_npu_reset_peaks(int device) noexcept {
   hook("reset_peak_status", [&] {
-    if (tidemark_allocator* a = npu_allocators().get(device)) a->allocator.reset_peaks();
+    if (tidemark_allocator* a = npu_allocators().get(device)) a->group.reset_peaks();
   });
 }
 tidemark_status tidemark_npu_get_statistics(int device, tidemark_allocator_statistics* statistics) noexcept {
   return guarded(nullptr, [&]() -> Outcome {
     const tidemark_allocator* a = npu_allocators().get(device);
     if (a == nullptr) return invalid("no such device");
-    return write_result(to_c(a->allocator.statistics()), "statistics", statistics);
+    return write_result(to_c(a->group.statistics()), "statistics", statistics);
   });
 }
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
+
 namespace tidemark::c_api {
 
 std::string memory_report(const OutOfMemory& now) {
@@ -19,6 +21,31 @@ std::string memory_report(const OutOfMemory& now) {
   }
   if (!now.holders.empty()) text += '.';
   return text;
+}
+
+std::string memory_stats_json(const AllocatorGroup& group) {
+  nlohmann::ordered_json stats = nlohmann::ordered_json::object();
+  for (const NamedStatistic& statistic : name_statistics(group.statistics())) stats[statistic.name] = statistic.value;
+  nlohmann::ordered_json pools = nlohmann::ordered_json::array();
+  group.visit_pools([&](const Pool& pool) {
+    const AllocatorStatistics s = pool.allocator.statistics();
+    nlohmann::ordered_json one;
+    if (pool.kind == Pool::Kind::graph) {
+      one["graph"] = {pool.id.first, pool.id.second};
+    } else {
+      one["tag"] = pool.tag;
+    }
+    one["plain"] = pool.kind == Pool::Kind::plain;
+    one["suspended"] = pool.allocator.suspended();
+    one["allocated_bytes"] = s.allocated_bytes.current;
+    one["allocated_peak_bytes"] = s.allocated_bytes.peak;
+    one["reserved_bytes"] = s.reserved_bytes.current;
+    one["kept_host_bytes"] = pool.allocator.kept_bytes();
+    one["allocations"] = s.allocation.current;
+    pools.push_back(std::move(one));
+  });
+  stats["pools"] = std::move(pools);
+  return stats.dump();
 }
 
 }  // namespace tidemark::c_api

@@ -3,6 +3,7 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
@@ -20,6 +21,14 @@ spdlog::logger& log() {
 const char* wanted_device(const char* family) {
   const char* named = std::getenv("TIDEMARK_ALLOCATOR_DEVICE");
   return named == nullptr || *named == '\0' ? family : named;
+}
+
+/// Length of the history in snapshots, which a framework has no hook for; none unless asked for.
+std::size_t wanted_trace_entries() {
+  constexpr long kMost = 1 << 24;
+  const char* wanted = std::getenv("TIDEMARK_ALLOCATOR_TRACE_ENTRIES");
+  const long entries = wanted == nullptr ? 0 : std::strtol(wanted, nullptr, 10);
+  return static_cast<std::size_t>(std::clamp(entries, 0L, kMost));
 }
 
 /// torch_npu hands out streams without draining its queue of launches, so an event recorded on one from here may come
@@ -63,7 +72,8 @@ tidemark_allocator* ProcessAllocators::open_slot(int index) {
     return nullptr;
   }
   if (std::strcmp(name, "ascend") == 0) warn_of_task_queue();
-  auto* made = new tidemark_allocator(std::shared_ptr<Device>(std::move(device).value()), {.device_index = index});
+  auto* made = new tidemark_allocator(std::shared_ptr<Device>(std::move(device).value()), {.trace_entries = wanted_trace_entries(), .device_index = index});
+  made->of_process = true;
   slots_[i].store(made, std::memory_order_release);
   return made;
 }
@@ -78,19 +88,19 @@ tidemark_allocator* ProcessAllocators::refuse_index(int index) {
 tidemark_allocator* ProcessAllocators::owner_of(Address address) const {
   tidemark_allocator* owner = nullptr;
   for_each([&](tidemark_allocator& a) {
-    if (owner == nullptr && a.allocator.block_bytes(address) > 0) owner = &a;
+    if (owner == nullptr && a.group.block_bytes(address) > 0) owner = &a;
   });
   return owner;
 }
 
 ProcessAllocators::Block ProcessAllocators::block_around(Address address) const {
   if (const tidemark_allocator* owner = owner_of(address)) {
-    return {.base = address, .bytes = owner->allocator.block_bytes(address)};
+    return {.base = address, .bytes = owner->group.block_bytes(address)};
   }
   Block found;
   for_each([&](const tidemark_allocator& a) {
     if (found.base != 0) return;
-    for (const SnapshotSegment& segment : a.allocator.snapshot().segments) {
+    for (const SnapshotSegment& segment : a.group.snapshot().segments) {
       for (const SnapshotBlock& block : segment.blocks) {
         const bool live = block.state == SnapshotBlock::State::active_allocated;
         if (live && block.address <= address && address - block.address < static_cast<Address>(block.size))

@@ -60,6 +60,24 @@ std::mutex& no_fork() {
   return *instance;
 }
 
+/// Where the calling thread allocates. Empty: from no pool.
+struct ThreadPool {
+  std::string tag;
+  std::int32_t plain = 0;
+};
+thread_local ThreadPool current_pool;
+
+tidemark_status take_block(std::int64_t bytes, tidemark_address* address, tidemark_error** error) {
+  if (current_pool.tag.empty()) return tidemark_allocator_allocate(allocator, bytes, 0, current_owner, address, error);
+  tidemark_pool_options options{};
+  options.struct_size = sizeof(options);
+  options.plain = current_pool.plain;
+  const char* tag = current_pool.tag.c_str();
+  const auto made = tidemark_pool_create(allocator, tag, &options, error);
+  if (made != TIDEMARK_STATUS_OK) return made;
+  return tidemark_pool_allocate(allocator, tag, bytes, 0, current_owner, address, error);
+}
+
 void release(void* pointer) {
   const std::lock_guard lock(no_fork());
   phase_bytes().released(pointer);
@@ -73,11 +91,11 @@ struct CpuAllocator final : c10::Allocator {
     tidemark_address address = 0;
     tidemark_error* error = nullptr;
     const std::lock_guard lock(no_fork());
-    const auto status =
-        tidemark_allocator_allocate(allocator, static_cast<std::int64_t>(bytes), 0, current_owner, &address, &error);
+    const auto status = take_block(static_cast<std::int64_t>(bytes), &address, &error);
     if (status != TIDEMARK_STATUS_OK) {
       const std::string text = tidemark_error_message(error);
       tidemark_error_free(error);
+      TORCH_CHECK(status != TIDEMARK_STATUS_INVALID, "tidemark: ", text);  // a pool that is released
       TORCH_CHECK_WITH(OutOfMemoryError, false, "tidemark: ", text);
     }
     void* pointer = reinterpret_cast<void*>(address);
@@ -169,6 +187,11 @@ __attribute__((visibility("default"))) std::uint32_t tidemark_torch_set_owner(st
   const auto last = current_owner;
   current_owner = owner;
   return last;
+}
+
+/// What the calling thread allocates from now on comes from the pool of this tag, `plain` or not. NULL: from none.
+__attribute__((visibility("default"))) void tidemark_torch_set_pool(const char* tag, std::int32_t plain) noexcept {
+  current_pool = {tag == nullptr ? "" : tag, plain};
 }
 
 /// A number for a name.

@@ -18,6 +18,18 @@ from . import allocator
 from .bounds import Routed, Rows
 from .capturing import capture
 from .cost import DeviceRates
+from .device_memory import (
+    max_memory_allocated,
+    max_memory_reserved,
+    memory_allocated,
+    memory_pools,
+    memory_reserved,
+    memory_snapshot,
+    memory_stats,
+    memory_summary,
+    reset_accumulated_memory_stats,
+    reset_peak_memory_stats,
+)
 from .errors import CaptureError, InfeasibleError, SessionError, TidemarkError
 from .execution_trace import import_execution_trace
 from .graph import Graph, HostLink
@@ -25,6 +37,7 @@ from .host_memory import HostMemory
 from .layer_names import layer_names
 from .memory_report import Report
 from .planning import plan
+from .pools import drop_pool, pool, release, restore
 from .running import micro_batch, report, session
 from .schedule import Plan
 
@@ -43,10 +56,24 @@ __all__ = [
     "TidemarkError",
     "allocator",
     "capture",
+    "drop_pool",
     "import_execution_trace",
     "layer_names",
+    "max_memory_allocated",
+    "max_memory_reserved",
+    "memory_allocated",
+    "memory_pools",
+    "memory_reserved",
+    "memory_snapshot",
+    "memory_stats",
+    "memory_summary",
     "micro_batch",
     "plan",
+    "pool",
+    "release",
     "report",
+    "reset_accumulated_memory_stats",
+    "reset_peak_memory_stats",
+    "restore",
     "session",
 ]

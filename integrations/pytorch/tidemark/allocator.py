@@ -2,14 +2,17 @@
 
 On a machine without an accelerator it serves the CPU: install() before the model is built, and a budget is a limit that
 memory cannot exceed; what does not fit is torch.OutOfMemoryError that names the holders. On CUDA and NPU the same
-library is a pluggable allocator.
+library is a pluggable allocator. Memory that can be released and restored: pools.py. Figures: device_memory.py.
 
 Thread rule: any thread, install() and remove() while nobody allocates.
 """
 
 import contextlib
 import ctypes
+import logging
 import os
+
+import torch
 
 from . import library
 from .errors import TidemarkError
@@ -135,20 +138,46 @@ def budget(limit_bytes):
         set_limit(before)
 
 
-def cuda():
-    """What torch.cuda.memory.change_current_allocator() takes, before CUDA is first used."""
-    import torch
+_family = None  # whose plug-in was made last: "cuda" or "npu"
 
-    path = library.core()._name
-    pluggable = torch.cuda.memory.CUDAPluggableAllocator(path, "tidemark_cuda_malloc", "tidemark_cuda_free")
-    _set_hooks(pluggable.allocator(), "cuda", ("init", "reset", "memory_fraction", "base_alloc", "record_stream"))
+_REFUSED = (
+    "PyTorch's wrapper of pluggable allocators refuses torch.cuda.memory_stats, memory_snapshot, "
+    "reset_peak_memory_stats and memory history (the functions of the same names in tidemark answer), CUDA IPC "
+    "(tensors sent to other processes), out-of-memory observers, and checkpoints of graph pools "
+    "(torch.compile(mode='reduce-overhead'); torch.cuda.graph and mode='default' work)"
+)
+
+
+def cuda():
+    """What torch.cuda.memory.change_current_allocator() takes, before CUDA is first used. Captured graphs get pools of
+    their own, and what does not fit is torch.OutOfMemoryError."""
+    global _family
+    pluggable = torch.cuda.memory.CUDAPluggableAllocator(
+        library.extension()._name, "tidemark_torch_cuda_malloc", "tidemark_cuda_free"
+    )
+    hooks = pluggable.allocator()
+    _set_hooks(hooks, "cuda", ("init", "reset", "memory_fraction", "base_alloc", "record_stream"))
+    for setter, function in _POOL_SETTERS.items():
+        getattr(hooks, setter)(_address(library.extension(), f"tidemark_torch_cuda_{function}"))
+    _family = "cuda"
+    logging.getLogger("tidemark").warning(_REFUSED)
     return pluggable
+
+
+def cuda_plain():
+    """The allocator of a pool whose memory collectives or RDMA may register, beside PyTorch's own allocator:
+    torch.cuda.MemPool(tidemark.allocator.cuda_plain().allocator()). Where Tidemark serves all of CUDA it is
+    tidemark.pool(tag, plain=True)."""
+    path = library.core()._name
+    return torch.cuda.memory.CUDAPluggableAllocator(path, "tidemark_cuda_malloc_plain", "tidemark_cuda_free")
 
 
 def npu():
     """The same for torch_npu, whose C++ hooks are in integrations/npu_shim."""
     import torch_npu
 
+    global _family
+    _family = "npu"
     path = library.core()._name
     pluggable = torch_npu.npu.memory.NPUPluggableAllocator(path, "tidemark_npu_malloc", "tidemark_npu_free")
     _set_hooks(pluggable.allocator(), "npu", ("init", "reset", "memory_fraction", "base_alloc"))
@@ -164,8 +193,46 @@ _SETTERS = {
 }
 
 
+_POOL_SETTERS = {
+    "set_begin_allocate_to_pool": "begin_allocate_to_pool",
+    "set_end_allocate_to_pool_fn": "end_allocate_to_pool",
+    "set_release_pool": "release_pool",
+}
+
+
+def _address(of, function):
+    return ctypes.cast(getattr(of, function), ctypes.c_void_p).value
+
+
 def _set_hooks(allocator, family, names):
     for name in names:
         setter, function = _SETTERS[name]
-        address = ctypes.cast(getattr(library.core(), f"tidemark_{family}_{function}"), ctypes.c_void_p).value
-        getattr(allocator, setter)(address)
+        getattr(allocator, setter)(_address(library.core(), f"tidemark_{family}_{function}"))
+
+
+def _place(device):
+    """Kind and index. None: the accelerator that Tidemark serves, else the CPU; a number is one of that accelerator's."""
+    if isinstance(device, int):
+        return _family or "cuda", device
+    kind, index = _family or "cpu", None
+    if device is not None:
+        device = torch.device(device)
+        kind, index = device.type, device.index
+    if kind != "cpu" and index is None:
+        index = getattr(torch, kind).current_device()
+    return kind, index
+
+
+def handle_of(device=None):
+    """The allocator of a device, for functions of the C interface."""
+    kind, index = _place(device)
+    if kind == "cpu":
+        return _required()
+    if kind not in ("cuda", "npu"):
+        raise TidemarkError(f"Tidemark serves no memory of {kind}; it does of cpu, cuda and npu")
+    function = getattr(library.core(), f"tidemark_{kind}_allocator")
+    function.restype = ctypes.c_void_p
+    handle = function(ctypes.c_int(index))
+    if not handle:
+        raise TidemarkError(f"there is no allocator for {kind}:{index}; stderr says why")
+    return ctypes.c_void_p(handle)

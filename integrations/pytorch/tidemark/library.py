@@ -7,10 +7,13 @@ import importlib.util
 import os
 import pathlib
 
+import torch
+
 from .errors import InfeasibleError, TidemarkError
 
 ABI_VERSION = 1
 _INFEASIBLE = 3
+_OUT_OF_MEMORY = 4
 
 
 def _directories():
@@ -83,7 +86,7 @@ def core():
 
 @functools.cache
 def extension():
-    """The CPU allocator's entry points."""
+    """The CPU allocator's entry points, and what CUDA's plug-in needs beyond C."""
     core()
     library = ctypes.CDLL(_path_of("libtidemark_torch.so"))
     library.tidemark_torch_install.restype = ctypes.c_void_p
@@ -106,13 +109,16 @@ def engine():
 
 
 def call(name, *args):
-    """A function of the C interface whose last parameter is the error; raises what it says."""
+    """A function of the C interface whose last parameter is the error; raises what it says. Where memory has run out,
+    that is PyTorch's own exception."""
     error = ctypes.c_void_p()
     status = getattr(core(), name)(*args, ctypes.byref(error))
     if status == 0:
         return
     text = core().tidemark_error_message(error).decode()
     core().tidemark_error_free(error)
+    if status == _OUT_OF_MEMORY:
+        raise torch.OutOfMemoryError(f"tidemark: {text}")
     raise (InfeasibleError if status == _INFEASIBLE else TidemarkError)(text)
 
 

@@ -1,0 +1,305 @@
+#include "integrations/c_api/allocator_group.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace tidemark::c_api {
+namespace {
+
+constexpr Bytes kAddressesPerByte = 2;  ///< of a pool: there may be many, and addresses end at 2^47
+
+/// What a pool needs beside the allocator's own options.
+AllocatorOptions pool_options(Device& device, AllocatorOptions options) {
+  MemoryInfo memory;
+  const Bytes granule = std::max<Bytes>(device.traits().granule_bytes, 1);
+  if (device.memory_info(memory) != DeviceCode::ok) return options;
+  const Bytes enough = round_up(kAddressesPerByte * memory.total_bytes, granule);
+  if (options.address_space_bytes == 0 || options.address_space_bytes > enough) options.address_space_bytes = enough;
+  return options;
+}
+
+void add(Counter& sum, const Counter& counter) {
+  sum.current += counter.current;
+  sum.peak += counter.peak;
+  sum.total_up += counter.total_up;
+  sum.total_down += counter.total_down;
+}
+
+void add(AllocatorStatistics& sum, const AllocatorStatistics& s) {
+  for (Counter AllocatorStatistics::*counter :
+       {&AllocatorStatistics::requested_bytes, &AllocatorStatistics::allocated_bytes, &AllocatorStatistics::active_bytes,
+        &AllocatorStatistics::reserved_bytes, &AllocatorStatistics::inactive_split_bytes,
+        &AllocatorStatistics::allocation, &AllocatorStatistics::active, &AllocatorStatistics::segment})
+    add(sum.*counter, s.*counter);
+  for (std::int64_t AllocatorStatistics::*number :
+       {&AllocatorStatistics::num_alloc_retries, &AllocatorStatistics::num_ooms, &AllocatorStatistics::num_device_alloc,
+        &AllocatorStatistics::num_device_free, &AllocatorStatistics::front_hits, &AllocatorStatistics::remote_frees,
+        &AllocatorStatistics::remaps, &AllocatorStatistics::harvested_granules, &AllocatorStatistics::stitched_windows,
+        &AllocatorStatistics::cross_stream_reuses, &AllocatorStatistics::events_recorded,
+        &AllocatorStatistics::host_waits, &AllocatorStatistics::stream_waits, &AllocatorStatistics::pending_bytes,
+        &AllocatorStatistics::cached_bytes})
+    sum.*number += s.*number;
+}
+
+Outcome no_pool(const std::string& tag) {
+  return invalid("there is no pool '" + tag + "'");
+}
+
+Outcome no_graph(GraphId id, const char* what) {
+  return invalid(fmt::format("no pool of graphs ({}, {}) {}", id.first, id.second, what));
+}
+
+std::string name_of(const Pool& pool) {
+  return pool.kind == Pool::Kind::graph ? fmt::format("graphs ({}, {})", pool.id.first, pool.id.second)
+                                        : "'" + pool.tag + "'";
+}
+
+}  // namespace
+
+AllocatorGroup::AllocatorGroup(std::shared_ptr<Device> device, AllocatorOptions options)
+    : device_(std::move(device)),
+      options_(pool_options(*device_, options)),
+      own_device_(*device_, budget_, captures_),
+      main_(own_device_, order_, std::move(options)) {
+  budget_.set_limit(options_.limit_bytes);
+}
+
+AllocatorGroup::~AllocatorGroup() {
+  for (const auto& pool : pools_) pool->own_device.set_fixed(false);
+}
+
+AllocatorGroup::Pools AllocatorGroup::copy_of_pools() const {
+  if (pool_count_ == 0) return {};
+  const std::shared_lock lock(mutex_);
+  return pools_;
+}
+
+std::shared_ptr<Pool> AllocatorGroup::find_pool(const std::string& tag) const {
+  const std::shared_lock lock(mutex_);
+  for (const auto& pool : pools_)
+    if (pool->kind != Pool::Kind::graph && pool->tag == tag) return pool;
+  return nullptr;
+}
+
+/// nullptr: the allocator itself, or nobody.
+std::shared_ptr<Pool> AllocatorGroup::find_owner(Address address) const {
+  if (pool_count_ == 0 || main_.block_bytes(address) > 0) return nullptr;
+  const std::shared_lock lock(mutex_);
+  for (const auto& pool : pools_)
+    if (pool->allocator.block_bytes(address) > 0) return pool;
+  return nullptr;
+}
+
+/// REQUIRES: mutex_ is held.
+std::shared_ptr<Pool> AllocatorGroup::make_pool(Pool::Kind kind) {
+  auto pool = std::make_shared<Pool>(kind, *device_, budget_, captures_, order_, options_);
+  pools_.push_back(pool);
+  ++pool_count_;
+  return pool;
+}
+
+/// Where memory runs out, what the others of the group hold idle is given back first.
+template <class Allocate>
+DeviceCode AllocatorGroup::with_relief(const CachingAllocator& of, const Allocate& allocate) {
+  const DeviceCode code = allocate();
+  if (code != DeviceCode::out_of_memory || pool_count_ == 0) return code;
+  Bytes gone = &of == &main_ ? 0 : main_.empty_cache();
+  for (const auto& pool : copy_of_pools()) gone += &of == &pool->allocator ? 0 : pool->allocator.empty_cache();
+  return gone > 0 ? allocate() : code;
+}
+
+DeviceCode AllocatorGroup::allocate(Bytes bytes, StreamHandle stream, Address& address, std::uint32_t owner) {
+  const std::shared_ptr<Pool> open = captures_.pool_for(stream);
+  CachingAllocator& from = open == nullptr ? main_ : open->allocator;
+  return with_relief(from, [&] { return from.allocate(bytes, stream, address, owner); });
+}
+
+DeviceCode AllocatorGroup::allocate_plain(Bytes bytes, StreamHandle stream, Address& address, std::uint32_t owner) {
+  const std::shared_ptr<Pool> open = captures_.pool_for(stream);
+  CachingAllocator& from = open == nullptr ? main_ : open->allocator;
+  return with_relief(from, [&] { return from.allocate_plain(bytes, stream, address, owner); });
+}
+
+Outcome AllocatorGroup::allocate_in(const std::string& tag, Bytes bytes, StreamHandle stream, Address& address,
+                                    std::uint32_t owner) {
+  const std::shared_ptr<Pool> pool = find_pool(tag);
+  if (pool == nullptr) return no_pool(tag);
+  const DeviceCode code =
+      with_relief(pool->allocator, [&] { return pool->allocate(bytes, stream, address, owner); });
+  if (code == DeviceCode::ok) return {};
+  return {.status = status_of(code), .text = "pool '" + tag + "': " + error_text(code)};
+}
+
+template <class Call>
+DeviceCode AllocatorGroup::on_owner(Address address, const Call& call) {
+  const std::shared_ptr<Pool> pool = find_owner(address);
+  if (pool == nullptr) return call(main_);
+  const DeviceCode code = call(pool->allocator);
+  if (pool->kind == Pool::Kind::graph) drop_released();
+  return code;
+}
+
+DeviceCode AllocatorGroup::free(Address address, const StreamHandle* stream) {
+  return on_owner(address, [&](CachingAllocator& owner) {
+    return stream == nullptr ? owner.free(address) : owner.free(address, *stream);
+  });
+}
+
+DeviceCode AllocatorGroup::note_use(Address address, StreamHandle stream) {
+  return on_owner(address, [&](CachingAllocator& owner) { return owner.note_use(address, stream); });
+}
+
+Bytes AllocatorGroup::block_bytes(Address address) const {
+  const std::shared_ptr<Pool> pool = find_owner(address);
+  return pool == nullptr ? main_.block_bytes(address) : pool->allocator.block_bytes(address);
+}
+
+std::string AllocatorGroup::error_text(DeviceCode code) const {
+  std::string text = main_.last_error();  // of the thread, whichever allocator it was
+  if (code != DeviceCode::out_of_memory) return text;
+  if (const std::string pools = describe_pools(); !pools.empty()) text += " Pools beside it hold: " + pools + ".";
+  return text;
+}
+
+Outcome AllocatorGroup::create_pool(const std::string& tag, bool plain) {
+  const std::unique_lock lock(mutex_);
+  for (const auto& pool : pools_) {
+    if (pool->kind == Pool::Kind::graph || pool->tag != tag) continue;
+    if ((pool->kind == Pool::Kind::plain) == plain) return {};
+    return invalid("the pool '" + tag + "' is there already, and " + (plain ? "is not plain" : "is plain"));
+  }
+  make_pool(plain ? Pool::Kind::plain : Pool::Kind::tagged)->tag = tag;
+  return {};
+}
+
+Outcome AllocatorGroup::destroy_pool(const std::string& tag) {
+  std::shared_ptr<Pool> gone = find_pool(tag);
+  if (gone == nullptr) return no_pool(tag);
+  const std::unique_lock lock(mutex_);
+  if (const auto live = gone->allocator.statistics().allocation.current; live > 0)
+    return invalid(fmt::format("the pool '{}' has {} live blocks", tag, live));
+  if (std::erase(pools_, gone) > 0) --pool_count_;
+  return {};
+}
+
+Outcome AllocatorGroup::suspend_pool(const std::string& tag, bool keep_contents, Bytes& given_back) {
+  const std::shared_ptr<Pool> pool = find_pool(tag);
+  if (pool == nullptr) return no_pool(tag);
+  if (pool->kind == Pool::Kind::plain)
+    return {.status = TIDEMARK_STATUS_UNSUPPORTED,
+            .text = "the pool '" + tag + "' is plain: its memory cannot come back at the same addresses"};
+  const Bytes before = pool->allocator.statistics().reserved_bytes.current;
+  using Contents = CachingAllocator::Contents;
+  const DeviceCode code = pool->allocator.suspend(keep_contents ? Contents::keep : Contents::drop);
+  if (code != DeviceCode::ok) return outcome_of(code, ("pool '" + tag + "'").c_str(), main_.last_error());
+  given_back = before - pool->allocator.statistics().reserved_bytes.current;
+  return {};
+}
+
+Outcome AllocatorGroup::resume_pool(const std::string& tag) {
+  const std::shared_ptr<Pool> pool = find_pool(tag);
+  if (pool == nullptr) return no_pool(tag);
+  const DeviceCode code = with_relief(pool->allocator, [&] { return pool->allocator.resume(); });
+  if (code == DeviceCode::ok) return {};
+  return {.status = status_of(code), .text = "pool '" + tag + "': " + error_text(code)};
+}
+
+void AllocatorGroup::begin_graph(GraphId id, Captures::Filter filter) {
+  const std::unique_lock lock(mutex_);
+  const auto is_it = [&](const auto& pool) { return pool->kind == Pool::Kind::graph && pool->id == id; };
+  const auto found = std::find_if(pools_.begin(), pools_.end(), is_it);
+  const std::shared_ptr<Pool> pool = found != pools_.end() ? *found : make_pool(Pool::Kind::graph);
+  pool->id = id;
+  pool->own_device.set_fixed(true);
+  captures_.open(id, pool, std::move(filter));
+  ++pool->uses;
+}
+
+Outcome AllocatorGroup::end_graph(GraphId id) {
+  if (!captures_.close(id)) return no_graph(id, "is open");
+  drop_released();
+  return {};
+}
+
+Outcome AllocatorGroup::release_graph(GraphId id) {
+  {
+    const std::unique_lock lock(mutex_);
+    const auto is_it = [&](const auto& pool) {
+      return pool->kind == Pool::Kind::graph && pool->id == id && pool->uses > 0;
+    };
+    const auto found = std::find_if(pools_.begin(), pools_.end(), is_it);
+    if (found == pools_.end()) return no_graph(id, "is in use");
+    if (--(*found)->uses == 0) (*found)->own_device.set_fixed(false);
+  }
+  drop_released();
+  return {};
+}
+
+/// Gives back the pools of graphs that are gone, as soon as none of their blocks is live. Not during a capture: the
+/// device is waited for.
+void AllocatorGroup::drop_released() {
+  if (captures_.any()) return;
+  Pools gone;
+  const std::unique_lock lock(mutex_);
+  std::erase_if(pools_, [&](const std::shared_ptr<Pool>& pool) {
+    const bool over = pool->kind == Pool::Kind::graph && pool->uses == 0 &&
+                      pool->allocator.statistics().allocation.current == 0;
+    if (over) gone.push_back(pool);
+    return over;
+  });
+  pool_count_ -= gone.size();
+}
+
+void AllocatorGroup::set_limit(Bytes bytes) {
+  budget_.set_limit(bytes);
+  main_.set_limit(bytes);
+  const std::unique_lock lock(mutex_);
+  options_.limit_bytes = bytes;
+  for (const auto& pool : pools_) pool->allocator.set_limit(bytes);
+}
+
+Bytes AllocatorGroup::empty_cache() {
+  drop_released();
+  Bytes gone = main_.empty_cache();
+  for (const auto& pool : copy_of_pools()) gone += pool->allocator.empty_cache();
+  return gone;
+}
+
+void AllocatorGroup::reset_peaks() {
+  main_.reset_peaks();
+  for (const auto& pool : copy_of_pools()) pool->allocator.reset_peaks();
+}
+
+AllocatorStatistics AllocatorGroup::statistics() const {
+  AllocatorStatistics sum = main_.statistics();
+  for (const auto& pool : copy_of_pools()) add(sum, pool->allocator.statistics());
+  return sum;
+}
+
+Snapshot AllocatorGroup::snapshot() const {
+  Snapshot sum = main_.snapshot();
+  for (const auto& pool : copy_of_pools()) {
+    Snapshot one = pool->allocator.snapshot();
+    if (!pool->allocator.suspended())
+      std::move(one.segments.begin(), one.segments.end(), std::back_inserter(sum.segments));
+    std::move(one.trace.begin(), one.trace.end(), std::back_inserter(sum.trace));
+    sum.trace_dropped += one.trace_dropped;
+  }
+  std::sort(sum.segments.begin(), sum.segments.end(), [](const auto& a, const auto& b) { return a.address < b.address; });
+  std::stable_sort(sum.trace.begin(), sum.trace.end(),
+                   [](const auto& a, const auto& b) { return a.time_ns < b.time_ns; });
+  return sum;
+}
+
+std::string AllocatorGroup::describe_pools() const {
+  std::string text;
+  for (const auto& pool : copy_of_pools()) {
+    text += fmt::format("{}{} {}{}", text.empty() ? "" : "; ", name_of(*pool),
+                        format_bytes(pool->allocator.statistics().reserved_bytes.current),
+                        pool->allocator.suspended() ? ", suspended" : "");
+  }
+  return text;
+}
+
+}  // namespace tidemark::c_api

@@ -1,0 +1,120 @@
+#pragma once
+// An allocator and the pools beside it: allocators of their own on the same device, with the same order of streams and
+// one limit for all. A block goes back to where it came from, whoever gives it back; no pool's memory serves another.
+//
+//   tagged  by name; may be suspended and resumed (CachingAllocator::suspend), or be plain: memory that collectives and
+//           RDMA may register, which cannot
+//   graph   by the two numbers of PyTorch's MempoolId_t; what is allocated on captured streams while it is open. A graph
+//           that is replayed uses memory again that was freed while it was captured: so a pool's memory serves nobody
+//           else, and stays mapped where it is, until the pool is released as often as it was begun
+//
+// Cost without pools: one load on top of the allocator's own; with pools, a free looks its block up first.
+// Threads: any.
+
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+#include <string>
+#include <vector>
+
+#include "allocator/caching_allocator.h"
+#include "allocator/stream_order.h"
+#include "integrations/c_api/captures.h"
+#include "integrations/c_api/outcome.h"
+#include "integrations/c_api/pool_device.h"
+
+namespace tidemark::c_api {
+
+struct Pool {
+  enum class Kind : std::uint8_t { tagged, plain, graph };
+
+  Pool(Kind the_kind, Device& device, SharedBudget& budget, const Captures& captures, StreamOrder& order,
+       AllocatorOptions options)
+      : kind(the_kind), own_device(device, budget, captures), allocator(own_device, order, std::move(options)) {}
+  [[nodiscard]] DeviceCode allocate(Bytes bytes, StreamHandle stream, Address& address, std::uint32_t owner) {
+    return kind == Kind::plain ? allocator.allocate_plain(bytes, stream, address, owner)
+                               : allocator.allocate(bytes, stream, address, owner);
+  }
+
+  Kind kind;
+  std::string tag;
+  GraphId id = {};
+  int uses = 0;  ///< of a graph pool; under the group's lock
+  PoolDevice own_device;
+  CachingAllocator allocator;
+};
+
+class AllocatorGroup {
+ public:
+  /// The device is kept alive.
+  AllocatorGroup(std::shared_ptr<Device> device, AllocatorOptions options);
+  ~AllocatorGroup();
+
+  [[nodiscard]] Device& device() const { return *device_; }
+  [[nodiscard]] StreamOrder& order() { return order_; }
+  /// The allocator without its pools.
+  [[nodiscard]] const CachingAllocator& main() const { return main_; }
+
+  /// From the graph pool that is open for the stream, else from the allocator itself.
+  [[nodiscard]] DeviceCode allocate(Bytes bytes, StreamHandle stream, Address& address, std::uint32_t owner);
+  [[nodiscard]] DeviceCode allocate_plain(Bytes bytes, StreamHandle stream, Address& address, std::uint32_t owner);
+  [[nodiscard]] Outcome allocate_in(const std::string& tag, Bytes bytes, StreamHandle stream, Address& address,
+                                    std::uint32_t owner);
+  [[nodiscard]] DeviceCode free(Address address, const StreamHandle* stream = nullptr);
+  [[nodiscard]] DeviceCode note_use(Address address, StreamHandle stream);
+  [[nodiscard]] Bytes block_bytes(Address address) const;
+  /// Of the calling thread's last failure, with what the pools hold where memory ran out.
+  [[nodiscard]] std::string error_text(DeviceCode code) const;
+
+  /// Makes the pool, where there is none of that tag.
+  [[nodiscard]] Outcome create_pool(const std::string& tag, bool plain);
+  [[nodiscard]] Outcome destroy_pool(const std::string& tag);
+  [[nodiscard]] Outcome suspend_pool(const std::string& tag, bool keep_contents, Bytes& given_back);
+  [[nodiscard]] Outcome resume_pool(const std::string& tag);
+
+  void begin_graph(GraphId id, Captures::Filter filter);
+  [[nodiscard]] Outcome end_graph(GraphId id);
+  [[nodiscard]] Outcome release_graph(GraphId id);
+
+  // Of all together. Peaks of several allocators are added: their sum was never exceeded, and perhaps not reached.
+  void set_limit(Bytes bytes);
+  Bytes empty_cache();
+  void reset_peaks();
+  [[nodiscard]] AllocatorStatistics statistics() const;
+  [[nodiscard]] Snapshot snapshot() const;
+  /// "'inference' 3.00 GiB, suspended; a captured graph 1.00 GiB"; empty without pools.
+  [[nodiscard]] std::string describe_pools() const;
+
+  /// visit(const Pool&) for every pool.
+  template <class Visit>
+  void visit_pools(const Visit& visit) const {
+    for (const auto& pool : copy_of_pools()) visit(*pool);
+  }
+
+ private:
+  using Pools = std::vector<std::shared_ptr<Pool>>;
+
+  [[nodiscard]] Pools copy_of_pools() const;
+  [[nodiscard]] std::shared_ptr<Pool> find_pool(const std::string& tag) const;
+  [[nodiscard]] std::shared_ptr<Pool> find_owner(Address address) const;
+  [[nodiscard]] std::shared_ptr<Pool> make_pool(Pool::Kind kind);
+  /// `call`(CachingAllocator&) on the allocator of the live block.
+  template <class Call>
+  DeviceCode on_owner(Address address, const Call& call);
+  template <class Allocate>
+  DeviceCode with_relief(const CachingAllocator& of, const Allocate& allocate);
+  void drop_released();
+
+  std::shared_ptr<Device> device_;
+  AllocatorOptions options_;  ///< of pools
+  StreamOrder order_;
+  SharedBudget budget_;
+  Captures captures_;
+  PoolDevice own_device_;
+  CachingAllocator main_;
+  mutable std::shared_mutex mutex_;
+  Pools pools_;
+  std::atomic<std::size_t> pool_count_{0};
+};
+
+}  // namespace tidemark::c_api

@@ -1,0 +1,71 @@
+#pragma once
+// Which pool the work of a stream allocates from while graphs are captured. A framework opens a pool before it begins to
+// capture, with a filter that tells the captured streams, and closes it afterwards.
+//
+// Cost while nothing is open: one load. Threads: any; filters are called under a shared lock, and must not open or
+// close pools.
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+#include <utility>
+#include <vector>
+
+#include "device/device.h"
+
+namespace tidemark::c_api {
+
+struct Pool;
+
+/// PyTorch's MempoolId_t.
+using GraphId = std::pair<std::uint64_t, std::uint64_t>;
+
+class Captures {
+ public:
+  using Filter = std::function<bool(StreamHandle)>;
+
+  [[nodiscard]] bool any() const { return count_.load(std::memory_order_acquire) > 0; }
+  /// nullptr: the stream is not captured. Of several, the pool that was opened last.
+  [[nodiscard]] std::shared_ptr<Pool> pool_for(StreamHandle stream) const {
+    if (!any()) return nullptr;
+    const std::shared_lock lock(mutex_);
+    for (auto open = open_.rbegin(); open != open_.rend(); ++open)
+      if (open->filter(stream)) return open->pool;
+    return nullptr;
+  }
+  [[nodiscard]] bool covers(StreamHandle stream) const { return pool_for(stream) != nullptr; }
+
+  void open(GraphId id, std::shared_ptr<Pool> pool, Filter filter) {
+    const std::unique_lock lock(mutex_);
+    open_.push_back({.id = id, .pool = std::move(pool), .filter = std::move(filter)});
+    ++count_;
+  }
+  /// The one opened last with this id. False: there is none. The filter goes when nobody is in it.
+  [[nodiscard]] bool close(GraphId id) {
+    Open closed;
+    const std::unique_lock lock(mutex_);
+    for (auto open = open_.end(); open != open_.begin();) {
+      if ((--open)->id != id) continue;
+      closed = std::move(*open);
+      open_.erase(open);
+      --count_;
+      return true;
+    }
+    return false;
+  }
+
+ private:
+  struct Open {
+    GraphId id;
+    std::shared_ptr<Pool> pool;
+    Filter filter;
+  };
+  mutable std::shared_mutex mutex_;
+  std::vector<Open> open_;
+  std::atomic<int> count_{0};
+};
+
+}  // namespace tidemark::c_api
