@@ -10,7 +10,8 @@ namespace tidemark {
 
 class KeptContents {
  public:
-  static constexpr Bytes kPieceBytes = 256 * kMiB;  ///< of pinned memory at once: registering holds a lock of the driver
+  static constexpr Bytes kPieceBytes =
+      256 * kMiB;  ///< of pinned memory at once: registering holds a lock of the driver
 
   explicit KeptContents(Device& device) : device_(device) {}
   ~KeptContents();

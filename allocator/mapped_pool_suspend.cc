@@ -1,11 +1,12 @@
 // A mapped pool without memory: its addresses stay, and what lives in it keeps its place in the books.
 
+#include "allocator/mapped_pool_suspend.h"
+
 #include <algorithm>
 #include <cassert>
 
 #include "allocator/block_pool.h"
 #include "allocator/give_back.h"
-#include "allocator/mapped_pool_suspend.h"
 
 namespace tidemark {
 namespace {
@@ -13,8 +14,7 @@ namespace {
 /// What of `from` lies in none of `holes`. Both by offset.
 MetadataVector<Stretch> without(const MetadataVector<Stretch>& from, const MetadataVector<Stretch>& holes) {
   MetadataVector<Stretch> left;
-  for (const Stretch& stretch : from)
-    visit_without(stretch, holes, [&](const Stretch& part) { left.push_back(part); });
+  for (const Stretch& stretch : from) visit_without(stretch, holes, [&](const Stretch& part) { left.push_back(part); });
   return left;
 }
 
@@ -38,8 +38,7 @@ MetadataVector<Stretch> MappedPool::used_granules(const MetadataVector<Stretch>&
   MetadataVector<Stretch> used;
   for (RangeId id = space_.first(); id != kNoRange; id = space_.next(id)) {
     const RangeInfo range = space_.info(id);
-    if (range.state == RangeState::used)
-      append(used, range.offset / grain_ * grain_, round_up(range.end(), grain_));
+    if (range.state == RangeState::used) append(used, range.offset / grain_ * grain_, round_up(range.end(), grain_));
   }
   return without(in, without(in, used));
 }

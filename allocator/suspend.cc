@@ -13,7 +13,7 @@ const char* suspended_text() {
 
 namespace {
 
-DeviceCode refuse(DeviceCode code, std::string text) {
+DeviceCode answer_failure(DeviceCode code, std::string text) {
   last_error_text() = std::move(text);
   return code;
 }
@@ -50,11 +50,11 @@ void CachingAllocator::Impl::unmap_all() {
 }
 
 DeviceCode CachingAllocator::Impl::suspend(Contents contents) {
-  if (!judged) return refuse(DeviceCode::invalid, judged.error().message);
+  if (!judged) return answer_failure(DeviceCode::invalid, judged.error().message);
   if (!device.traits().mapping)
-    return refuse(DeviceCode::unsupported, "a device without mapping cannot map memory at the same addresses again");
+    return answer_failure(DeviceCode::unsupported, "a device without mapping cannot map memory at the same addresses again");
   if (const DeviceCode code = order.synchronize(device); code != DeviceCode::ok)
-    return refuse(code, fmt::format("{}: {}", name_of(code), device.last_error()));
+    return answer_failure(code, fmt::format("{}: {}", name_of(code), device.last_error()));
   const std::lock_guard lock(core);
   if (is_suspended) return DeviceCode::ok;
   flush_all();
@@ -67,7 +67,7 @@ DeviceCode CachingAllocator::Impl::suspend(Contents contents) {
     if (code == DeviceCode::ok) unmap_all();
   });
   if (code == DeviceCode::ok) return code;
-  return refuse(
+  return answer_failure(
       code, fmt::format("the contents of live blocks cannot be kept: {}: {}", name_of(code), device.last_error()));
 }
 
@@ -94,7 +94,7 @@ DeviceCode CachingAllocator::Impl::resume() {
   DeviceCode code = DeviceCode::ok;
   with_shards_locked([&] { code = map_again(); });
   if (code != DeviceCode::ok)
-    return refuse(code, fmt::format("the allocator stays suspended: {}: {}", name_of(code), device.last_error()));
+    return answer_failure(code, fmt::format("the allocator stays suspended: {}: {}", name_of(code), device.last_error()));
   kept.clear();
   is_suspended = false;
   return code;
@@ -104,7 +104,7 @@ DeviceCode CachingAllocator::suspend(Contents contents) {
   try {
     return impl_->suspend(contents);
   } catch (const std::bad_alloc&) {
-    return refuse(DeviceCode::no_resource, "no host memory");
+    return answer_failure(DeviceCode::no_resource, "no host memory");
   }
 }
 
@@ -112,7 +112,7 @@ DeviceCode CachingAllocator::resume() {
   try {
     return impl_->resume();
   } catch (const std::bad_alloc&) {
-    return refuse(DeviceCode::no_resource, "no host memory");
+    return answer_failure(DeviceCode::no_resource, "no host memory");
   }
 }
 

@@ -4,12 +4,13 @@
 //
 // Memory. Mapped memory is one physical handle (cuMemCreate) per granule, usually 2 MiB, because the driver unmaps
 // whole handles only; so any granule can be unmapped, aliased or moved on its own. map() grants access once over the
-// whole range, to the device itself and to every other one that can reach it (cuDeviceCanAccessPeer): a copy between GPUs
-// fails, or finds nothing, where only one of them may touch mapped memory. Granting to a further device costs the driver
-// one more page table for each map(), none when the memory is used; CudaOptions::peer_access turns it off. Plain memory is cuMemAlloc: what RDMA and collectives can export. Pinned memory is pages of our own
-// (huge, on the device's NUMA node, touched in parallel: device/host_pages.h) registered with the driver, or
-// cuMemHostAlloc where registering does not work. A registration holds a lock of the driver, about 0.1 s a GiB, so one
-// allocate_pinned() is limited (largest_pinned_bytes); ask for several.
+// whole range, to the device itself and to every other one that can reach it (cuDeviceCanAccessPeer): a copy between
+// GPUs fails, or finds nothing, where only one of them may touch mapped memory. Granting to a further device costs the
+// driver one more page table for each map(), none when the memory is used; CudaOptions::peer_access turns it off. Plain
+// memory is cuMemAlloc: what RDMA and collectives can export. Pinned memory is pages of our own (huge, on the device's
+// NUMA node, touched in parallel: device/host_pages.h) registered with the driver, or cuMemHostAlloc where registering
+// does not work. A registration holds a lock of the driver, about 0.1 s a GiB, so one allocate_pinned() is limited
+// (largest_pinned_bytes); ask for several.
 //
 // Context. The device's primary context, which is also the one the CUDA runtime and the frameworks use. Every call
 // makes it current and restores what the calling thread had.
@@ -24,8 +25,8 @@
 // Graphs. Every call is made in the relaxed capture mode of the calling thread: a capture elsewhere in the process goes
 // on while memory is taken and given back.
 //
-// Threads: as device.h. Cost: one look-up of the current context and two exchanges of the capture mode per call on top of
-// the driver's own.
+// Threads: as device.h. Cost: one look-up of the current context and two exchanges of the capture mode per call on top
+// of the driver's own.
 
 #include <memory>
 #include <string>

@@ -269,8 +269,8 @@ TIDEMARK_API tidemark_status tidemark_allocator_get_statistics(const tidemark_al
                                                                tidemark_error** error) TIDEMARK_NOEXCEPT;
 TIDEMARK_API tidemark_status tidemark_allocator_reset_peaks(tidemark_allocator* allocator,
                                                             tidemark_error** error) TIDEMARK_NOEXCEPT;
-/* All that is counted, as a JSON object: PyTorch's names (`allocated_bytes.all.peak`) with their numbers, and `pools`, a
- * list with an object for each pool. Peaks of several pools are added: a bound of what was held at once. */
+/* All that is counted, as a JSON object: PyTorch's names (`allocated_bytes.all.peak`) with their numbers, and `pools`,
+ * a list with an object for each pool. Peaks of several pools are added: a bound of what was held at once. */
 TIDEMARK_API tidemark_status tidemark_allocator_memory_stats(const tidemark_allocator* allocator,
                                                              tidemark_buffer** json,
                                                              tidemark_error** error) TIDEMARK_NOEXCEPT;
@@ -311,15 +311,15 @@ TIDEMARK_API tidemark_status tidemark_pool_allocate(tidemark_allocator* allocato
 TIDEMARK_API tidemark_status tidemark_pool_suspend(tidemark_allocator* allocator, const char* tag,
                                                    int32_t keep_contents, int64_t* given_back_bytes,
                                                    tidemark_error** error) TIDEMARK_NOEXCEPT;
-/* Memory at the same addresses again, for what is still live. OK also where the pool is not suspended. OUT_OF_MEMORY and
- * every other failure leave it suspended, whole: it may be tried again. */
+/* Memory at the same addresses again, for what is still live. OK also where the pool is not suspended. OUT_OF_MEMORY
+ * and every other failure leave it suspended, whole: it may be tried again. */
 TIDEMARK_API tidemark_status tidemark_pool_resume(tidemark_allocator* allocator, const char* tag,
                                                   tidemark_error** error) TIDEMARK_NOEXCEPT;
 
 /* Of captured graphs, by PyTorch's MempoolId_t. A graph that is replayed touches again what was released while it was
  * captured, so the memory of its pool serves nobody else and stays where it is until the graph is gone.
- * While a pool is open, allocations on streams for which the filter answers not 0 come from it; the allocator records no
- * event of its own on such a stream, and does not wait for the device at all. */
+ * While a pool is open, allocations on streams for which the filter answers not 0 come from it; the allocator records
+ * no event of its own on such a stream, and does not wait for the device at all. */
 
 /* Whether the stream is captured. Called on threads that allocate; must not open, close or release pools. */
 typedef int32_t (*tidemark_stream_filter)(void* user, tidemark_stream stream);
@@ -334,8 +334,8 @@ TIDEMARK_API tidemark_status tidemark_graph_pool_end(tidemark_allocator* allocat
                                                      tidemark_error** error) TIDEMARK_NOEXCEPT;
 /* Once for every begin, when a graph is gone. After the last one the memory goes back to the device as soon as no block
  * is live. INVALID: no begin is left. */
-TIDEMARK_API tidemark_status tidemark_graph_pool_release(tidemark_allocator* allocator, uint64_t first,
-                                                         uint64_t second, tidemark_error** error) TIDEMARK_NOEXCEPT;
+TIDEMARK_API tidemark_status tidemark_graph_pool_release(tidemark_allocator* allocator, uint64_t first, uint64_t second,
+                                                         tidemark_error** error) TIDEMARK_NOEXCEPT;
 
 /* ---- Plans ------------------------------------------------------------------------------------------------------ */
 

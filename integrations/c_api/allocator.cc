@@ -167,9 +167,8 @@ tidemark_status tidemark_allocator_allocate_plain(tidemark_allocator* allocator,
 
 tidemark_status tidemark_allocator_release(tidemark_allocator* allocator, tidemark_address address,
                                            tidemark_error** error) noexcept {
-  return on_allocator(allocator, error, [&](tidemark_allocator& a) {
-    return answer(a.group, a.group.free(address), "release", error);
-  });
+  return on_allocator(allocator, error,
+                      [&](tidemark_allocator& a) { return answer(a.group, a.group.free(address), "release", error); });
 }
 
 tidemark_status tidemark_allocator_release_on(tidemark_allocator* allocator, tidemark_address address,

@@ -28,9 +28,10 @@ void add(Counter& sum, const Counter& counter) {
 
 void add(AllocatorStatistics& sum, const AllocatorStatistics& s) {
   for (Counter AllocatorStatistics::*counter :
-       {&AllocatorStatistics::requested_bytes, &AllocatorStatistics::allocated_bytes, &AllocatorStatistics::active_bytes,
-        &AllocatorStatistics::reserved_bytes, &AllocatorStatistics::inactive_split_bytes,
-        &AllocatorStatistics::allocation, &AllocatorStatistics::active, &AllocatorStatistics::segment})
+       {&AllocatorStatistics::requested_bytes, &AllocatorStatistics::allocated_bytes,
+        &AllocatorStatistics::active_bytes, &AllocatorStatistics::reserved_bytes,
+        &AllocatorStatistics::inactive_split_bytes, &AllocatorStatistics::allocation, &AllocatorStatistics::active,
+        &AllocatorStatistics::segment})
     add(sum.*counter, s.*counter);
   for (std::int64_t AllocatorStatistics::*number :
        {&AllocatorStatistics::num_alloc_retries, &AllocatorStatistics::num_ooms, &AllocatorStatistics::num_device_alloc,
@@ -75,11 +76,11 @@ AllocatorGroup::Pools AllocatorGroup::copy_of_pools() const {
   return pools_;
 }
 
-std::shared_ptr<Pool> AllocatorGroup::find_pool(const std::string& tag) const {
+Visit AllocatorGroup::visit_pool(const std::string& tag) const {
   const std::shared_lock lock(mutex_);
   for (const auto& pool : pools_)
-    if (pool->kind != Pool::Kind::graph && pool->tag == tag) return pool;
-  return nullptr;
+    if (pool->kind != Pool::Kind::graph && pool->tag == tag) return Visit(pool);
+  return {};
 }
 
 /// nullptr: the allocator itself, or nobody.
@@ -109,24 +110,35 @@ DeviceCode AllocatorGroup::with_relief(const CachingAllocator& of, const Allocat
   return gone > 0 ? allocate() : code;
 }
 
+template <class Allocate>
+DeviceCode AllocatorGroup::allocate_for(StreamHandle stream, const Allocate& allocate) {
+  if (!captures_.any()) return with_relief(main_, [&] { return allocate(main_); });
+  bool released = false;
+  DeviceCode code = DeviceCode::ok;
+  {
+    const Visit open = captures_.pool_for(stream);
+    CachingAllocator& from = open ? open->allocator : main_;
+    code = with_relief(from, [&] { return allocate(from); });
+    released = open && open->uses == 0;
+  }
+  if (released) drop_released();  // nobody else may come by
+  return code;
+}
+
 DeviceCode AllocatorGroup::allocate(Bytes bytes, StreamHandle stream, Address& address, std::uint32_t owner) {
-  const std::shared_ptr<Pool> open = captures_.pool_for(stream);
-  CachingAllocator& from = open == nullptr ? main_ : open->allocator;
-  return with_relief(from, [&] { return from.allocate(bytes, stream, address, owner); });
+  return allocate_for(stream, [&](CachingAllocator& from) { return from.allocate(bytes, stream, address, owner); });
 }
 
 DeviceCode AllocatorGroup::allocate_plain(Bytes bytes, StreamHandle stream, Address& address, std::uint32_t owner) {
-  const std::shared_ptr<Pool> open = captures_.pool_for(stream);
-  CachingAllocator& from = open == nullptr ? main_ : open->allocator;
-  return with_relief(from, [&] { return from.allocate_plain(bytes, stream, address, owner); });
+  return allocate_for(stream,
+                      [&](CachingAllocator& from) { return from.allocate_plain(bytes, stream, address, owner); });
 }
 
 Outcome AllocatorGroup::allocate_in(const std::string& tag, Bytes bytes, StreamHandle stream, Address& address,
                                     std::uint32_t owner) {
-  const std::shared_ptr<Pool> pool = find_pool(tag);
-  if (pool == nullptr) return no_pool(tag);
-  const DeviceCode code =
-      with_relief(pool->allocator, [&] { return pool->allocate(bytes, stream, address, owner); });
+  const Visit pool = visit_pool(tag);
+  if (!pool) return no_pool(tag);
+  const DeviceCode code = with_relief(pool->allocator, [&] { return pool->allocate(bytes, stream, address, owner); });
   if (code == DeviceCode::ok) return {};
   return {.status = status_of(code), .text = "pool '" + tag + "': " + error_text(code)};
 }
@@ -174,18 +186,23 @@ Outcome AllocatorGroup::create_pool(const std::string& tag, bool plain) {
 }
 
 Outcome AllocatorGroup::destroy_pool(const std::string& tag) {
-  std::shared_ptr<Pool> gone = find_pool(tag);
-  if (gone == nullptr) return no_pool(tag);
+  std::shared_ptr<Pool> gone;
   const std::unique_lock lock(mutex_);
-  if (const auto live = gone->allocator.statistics().allocation.current; live > 0)
+  const auto is_it = [&](const auto& pool) { return pool->kind != Pool::Kind::graph && pool->tag == tag; };
+  const auto found = std::find_if(pools_.begin(), pools_.end(), is_it);
+  if (found == pools_.end()) return no_pool(tag);
+  if ((*found)->visitors > 0) return invalid("the pool '" + tag + "' is being allocated from");
+  if (const auto live = (*found)->allocator.statistics().allocation.current; live > 0)
     return invalid(fmt::format("the pool '{}' has {} live blocks", tag, live));
-  if (std::erase(pools_, gone) > 0) --pool_count_;
+  gone = std::move(*found);
+  pools_.erase(found);
+  --pool_count_;
   return {};
 }
 
 Outcome AllocatorGroup::suspend_pool(const std::string& tag, bool keep_contents, Bytes& given_back) {
-  const std::shared_ptr<Pool> pool = find_pool(tag);
-  if (pool == nullptr) return no_pool(tag);
+  const Visit pool = visit_pool(tag);
+  if (!pool) return no_pool(tag);
   if (pool->kind == Pool::Kind::plain)
     return {.status = TIDEMARK_STATUS_UNSUPPORTED,
             .text = "the pool '" + tag + "' is plain: its memory cannot come back at the same addresses"};
@@ -198,8 +215,8 @@ Outcome AllocatorGroup::suspend_pool(const std::string& tag, bool keep_contents,
 }
 
 Outcome AllocatorGroup::resume_pool(const std::string& tag) {
-  const std::shared_ptr<Pool> pool = find_pool(tag);
-  if (pool == nullptr) return no_pool(tag);
+  const Visit pool = visit_pool(tag);
+  if (!pool) return no_pool(tag);
   const DeviceCode code = with_relief(pool->allocator, [&] { return pool->allocator.resume(); });
   if (code == DeviceCode::ok) return {};
   return {.status = status_of(code), .text = "pool '" + tag + "': " + error_text(code)};
@@ -243,7 +260,7 @@ void AllocatorGroup::drop_released() {
   Pools gone;
   const std::unique_lock lock(mutex_);
   std::erase_if(pools_, [&](const std::shared_ptr<Pool>& pool) {
-    const bool over = pool->kind == Pool::Kind::graph && pool->uses == 0 &&
+    const bool over = pool->kind == Pool::Kind::graph && pool->uses == 0 && pool->visitors == 0 &&
                       pool->allocator.statistics().allocation.current == 0;
     if (over) gone.push_back(pool);
     return over;
@@ -286,7 +303,8 @@ Snapshot AllocatorGroup::snapshot() const {
     std::move(one.trace.begin(), one.trace.end(), std::back_inserter(sum.trace));
     sum.trace_dropped += one.trace_dropped;
   }
-  std::sort(sum.segments.begin(), sum.segments.end(), [](const auto& a, const auto& b) { return a.address < b.address; });
+  std::sort(sum.segments.begin(), sum.segments.end(),
+            [](const auto& a, const auto& b) { return a.address < b.address; });
   std::stable_sort(sum.trace.begin(), sum.trace.end(),
                    [](const auto& a, const auto& b) { return a.time_ns < b.time_ns; });
   return sum;

@@ -4,7 +4,8 @@
 //
 //   tagged  by name; may be suspended and resumed (CachingAllocator::suspend), or be plain: memory that collectives and
 //           RDMA may register, which cannot
-//   graph   by the two numbers of PyTorch's MempoolId_t; what is allocated on captured streams while it is open. A graph
+//   graph   by the two numbers of PyTorch's MempoolId_t; what is allocated on captured streams while it is open. A
+//   graph
 //           that is replayed uses memory again that was freed while it was captured: so a pool's memory serves nobody
 //           else, and stays mapped where it is, until the pool is released as often as it was begun
 //
@@ -39,7 +40,8 @@ struct Pool {
   Kind kind;
   std::string tag;
   GraphId id = {};
-  int uses = 0;  ///< of a graph pool; under the group's lock
+  std::atomic<int> uses{0};      ///< of a graph pool: begins that are not released; changed under the group's lock
+  std::atomic<int> visitors{0};  ///< see Visit; begins under the lock under which the pool was found
   PoolDevice own_device;
   CachingAllocator allocator;
 };
@@ -95,7 +97,10 @@ class AllocatorGroup {
   using Pools = std::vector<std::shared_ptr<Pool>>;
 
   [[nodiscard]] Pools copy_of_pools() const;
-  [[nodiscard]] std::shared_ptr<Pool> find_pool(const std::string& tag) const;
+  [[nodiscard]] Visit visit_pool(const std::string& tag) const;
+  /// From the graph pool of the stream or the allocator itself: `allocate`(CachingAllocator&).
+  template <class Allocate>
+  DeviceCode allocate_for(StreamHandle stream, const Allocate& allocate);
   [[nodiscard]] std::shared_ptr<Pool> find_owner(Address address) const;
   [[nodiscard]] std::shared_ptr<Pool> make_pool(Pool::Kind kind);
   /// `call`(CachingAllocator&) on the allocator of the live block.

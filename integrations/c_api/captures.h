@@ -1,6 +1,6 @@
 #pragma once
-// Which pool the work of a stream allocates from while graphs are captured. A framework opens a pool before it begins to
-// capture, with a filter that tells the captured streams, and closes it afterwards.
+// Which pool the work of a stream allocates from while graphs are captured. A framework opens a pool before it begins
+// to capture, with a filter that tells the captured streams, and closes it afterwards.
 //
 // Cost while nothing is open: one load. Threads: any; filters are called under a shared lock, and must not open or
 // close pools.
@@ -20,6 +20,23 @@ namespace tidemark::c_api {
 
 struct Pool;
 
+/// Somebody who is about to allocate from a pool: as long as there is one the pool does not go, though no block is
+/// live.
+class Visit {
+ public:
+  Visit() = default;
+  explicit Visit(std::shared_ptr<Pool> pool);
+  Visit(Visit&& other) noexcept : pool_(std::move(other.pool_)) {}
+  Visit& operator=(Visit&&) = delete;
+  ~Visit();
+
+  [[nodiscard]] explicit operator bool() const { return pool_ != nullptr; }
+  [[nodiscard]] Pool* operator->() const { return pool_.get(); }
+
+ private:
+  std::shared_ptr<Pool> pool_;
+};
+
 /// PyTorch's MempoolId_t.
 using GraphId = std::pair<std::uint64_t, std::uint64_t>;
 
@@ -28,15 +45,13 @@ class Captures {
   using Filter = std::function<bool(StreamHandle)>;
 
   [[nodiscard]] bool any() const { return count_.load(std::memory_order_acquire) > 0; }
-  /// nullptr: the stream is not captured. Of several, the pool that was opened last.
-  [[nodiscard]] std::shared_ptr<Pool> pool_for(StreamHandle stream) const {
-    if (!any()) return nullptr;
+  /// Null: the stream is not captured. Of several, the pool that was opened last.
+  [[nodiscard]] Visit pool_for(StreamHandle stream) const;
+  [[nodiscard]] bool covers(StreamHandle stream) const {
+    if (!any()) return false;
     const std::shared_lock lock(mutex_);
-    for (auto open = open_.rbegin(); open != open_.rend(); ++open)
-      if (open->filter(stream)) return open->pool;
-    return nullptr;
+    return find(stream) != nullptr;
   }
-  [[nodiscard]] bool covers(StreamHandle stream) const { return pool_for(stream) != nullptr; }
 
   void open(GraphId id, std::shared_ptr<Pool> pool, Filter filter) {
     const std::unique_lock lock(mutex_);
@@ -63,6 +78,12 @@ class Captures {
     std::shared_ptr<Pool> pool;
     Filter filter;
   };
+  [[nodiscard]] const Open* find(StreamHandle stream) const {
+    for (auto open = open_.rbegin(); open != open_.rend(); ++open)
+      if (open->filter(stream)) return &*open;
+    return nullptr;
+  }
+
   mutable std::shared_mutex mutex_;
   std::vector<Open> open_;
   std::atomic<int> count_{0};

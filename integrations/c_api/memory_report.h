@@ -1,5 +1,6 @@
 #pragma once
-// Who holds the memory of an allocator now, in words and numbers: what a caller gets who asks without having been refused.
+// Who holds the memory of an allocator now, in words and numbers: what a caller gets who asks without having been
+// refused.
 
 #include <string>
 

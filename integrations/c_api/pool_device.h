@@ -73,8 +73,8 @@ class PoolDevice final : public ForwardingDevice {
   const Captures& captures_;
   std::atomic<bool> fixed_{false};
   std::mutex mutex_;
-  std::map<Address, Bytes> plain_;         ///< sizes of plain segments
-  std::map<Address, Bytes> aliases_;       ///< what is mapped without being taken
+  std::map<Address, Bytes> plain_;    ///< sizes of plain segments
+  std::map<Address, Bytes> aliases_;  ///< what is mapped without being taken
 };
 
 }  // namespace tidemark::c_api

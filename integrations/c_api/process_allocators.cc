@@ -72,7 +72,8 @@ tidemark_allocator* ProcessAllocators::open_slot(int index) {
     return nullptr;
   }
   if (std::strcmp(name, "ascend") == 0) warn_of_task_queue();
-  auto* made = new tidemark_allocator(std::shared_ptr<Device>(std::move(device).value()), {.trace_entries = wanted_trace_entries(), .device_index = index});
+  auto* made = new tidemark_allocator(std::shared_ptr<Device>(std::move(device).value()),
+                                      {.trace_entries = wanted_trace_entries(), .device_index = index});
   made->of_process = true;
   slots_[i].store(made, std::memory_order_release);
   return made;

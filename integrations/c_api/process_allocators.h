@@ -2,8 +2,8 @@
 // The allocators behind the framework hooks: one for each device index of a family, opened at the first use and kept
 // until the process ends (at exit the vendor's runtime may be gone before static objects are, so nothing is torn down).
 //
-// TIDEMARK_ALLOCATOR_DEVICE=sim or host replaces the family's device, for tests; TIDEMARK_ALLOCATOR_TRACE_ENTRIES is the
-// length of the history. Read here and nowhere else.
+// TIDEMARK_ALLOCATOR_DEVICE=sim or host replaces the family's device, for tests; TIDEMARK_ALLOCATOR_TRACE_ENTRIES is
+// the length of the history. Read here and nowhere else.
 //
 // Cost: one atomic load on top of the allocator's own. Threads: any.
 

@@ -7,6 +7,9 @@
 //   set_erase_stream_fn        void(void*, c10_npu::NPUStream)
 //   set_get_device_stats_fn    c10_npu::NPUCachingAllocator::DeviceStats(c10::DeviceIndex)
 //   set_reset_peak_status_fn   void(c10::DeviceIndex)
+//   set_begin_allocate_to_pool   void(int, c10_npu::MempoolId_t, std::function<bool(aclrtStream)>)
+//   set_end_allocate_to_pool_fn, set_release_pool    void(int, c10_npu::MempoolId_t)
+// and the allocation itself, which throws: like PyTorch, torch_npu takes NULL for memory.
 //
 // NPUStream::stream() drains torch_npu's queue of launches, so that what is noted on the stream here really follows the
 // kernels that use the block. The queue is also why TASK_QUEUE_ENABLE=0 is asked for: the allocator's own events do not
@@ -16,11 +19,15 @@
 #include <torch_npu/csrc/core/npu/NPUCachingAllocator.h>
 #include <torch_npu/csrc/core/npu/NPUStream.h>
 
+#include "integrations/pytorch/csrc/torch_hooks.h"
+
 #define TIDEMARK_SHIM_API __attribute__((visibility("default")))
 
 namespace {
 
 using c10_npu::NPUCachingAllocator::DeviceStats;
+using NpuGraphPool = tidemark_torch::GraphPool<void*>;  // an aclrtStream is a void*
+using tidemark_torch::MempoolId;
 
 // Tidemark has one pool for all sizes: everything is "all", and for those who add up, "large".
 template <class StatArray>
@@ -56,6 +63,27 @@ TIDEMARK_SHIM_API DeviceStats tidemark_npu_shim_get_device_stats(c10::DeviceInde
   stats.num_alloc_retries = counted.allocation_retries;
   stats.num_ooms = counted.out_of_memory_count;
   return stats;
+}
+
+TIDEMARK_SHIM_API void* tidemark_npu_shim_malloc(std::size_t size, int device, void* stream) {
+  void* pointer = nullptr;
+  tidemark_error* error = nullptr;
+  const auto status = tidemark_npu_allocate(static_cast<ssize_t>(size), device, stream, &pointer, &error);
+  tidemark_torch::throw_unless_ok(status, error);
+  return pointer;
+}
+
+TIDEMARK_SHIM_API void tidemark_npu_shim_begin_allocate_to_pool(int device, MempoolId id,
+                                                                std::function<bool(void*)> filter) {
+  NpuGraphPool::begin(tidemark_torch::needed(tidemark_npu_allocator(device), device), id, std::move(filter));
+}
+
+TIDEMARK_SHIM_API void tidemark_npu_shim_end_allocate_to_pool(int device, MempoolId id) {
+  NpuGraphPool::end(tidemark_torch::needed(tidemark_npu_allocator(device), device), id);
+}
+
+TIDEMARK_SHIM_API void tidemark_npu_shim_release_pool(int device, MempoolId id) {
+  NpuGraphPool::release(tidemark_npu_allocator(device), id);
 }
 
 TIDEMARK_SHIM_API void tidemark_npu_shim_reset_peak_status(c10::DeviceIndex device) {

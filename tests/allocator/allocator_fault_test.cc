@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "allocator/caching_allocator.h"
-#include "device/sim_device.h"
 #include "device/forwarding_device.h"
+#include "device/sim_device.h"
 
 namespace tidemark {
 namespace {

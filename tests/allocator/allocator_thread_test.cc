@@ -15,10 +15,10 @@
 #include <vector>
 
 #include "allocator/caching_allocator.h"
+#include "device/forwarding_device.h"
 #include "device/host_device.h"
 #include "device/sim_device.h"
 #include "device/sim_world.h"
-#include "device/forwarding_device.h"
 
 namespace tidemark {
 namespace {

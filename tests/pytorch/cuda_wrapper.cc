@@ -76,12 +76,10 @@ PyObject* wrapper_release(PyObject*, PyObject* args) {
   END_HANDLE_TH_ERRORS
 }
 
-PyMethodDef methods[] = {{"malloc", wrapper_malloc, METH_VARARGS, nullptr},
-                         {"free", wrapper_free, METH_VARARGS, nullptr},
-                         {"begin", wrapper_begin, METH_VARARGS, nullptr},
-                         {"end", wrapper_end, METH_VARARGS, nullptr},
-                         {"release", wrapper_release, METH_VARARGS, nullptr},
-                         {nullptr, nullptr, 0, nullptr}};
+PyMethodDef methods[] = {
+    {"malloc", wrapper_malloc, METH_VARARGS, nullptr},   {"free", wrapper_free, METH_VARARGS, nullptr},
+    {"begin", wrapper_begin, METH_VARARGS, nullptr},     {"end", wrapper_end, METH_VARARGS, nullptr},
+    {"release", wrapper_release, METH_VARARGS, nullptr}, {nullptr, nullptr, 0, nullptr}};
 PyModuleDef module = {PyModuleDef_HEAD_INIT, "cuda_wrapper", nullptr, -1, methods, nullptr, nullptr, nullptr, nullptr};
 
 }  // namespace

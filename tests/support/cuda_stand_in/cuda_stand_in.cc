@@ -3,10 +3,11 @@
 //
 // Rules of the documentation that it enforces: cuInit first (else NOT_INITIALIZED); a current context where one is
 // needed (INVALID_CONTEXT); sizes, offsets and flags of the virtual memory functions, whole handles in map and unmap,
-// no access before cuMemSetAccess, and from those devices only that it named; registered memory registered once; sticky errors after a fault on the device.
-// cuMemFree and cuMemFreeHost wait for the device; cuMemUnmap does not, so unmapping under an operation in flight is a
-// fault. While the setting `capturing` is not 0, a stream somewhere is captured in the global mode: calls that would end
-// the capture are violations unless the thread has gone to the relaxed mode, cuCtxSynchronize() in any mode.
+// no access before cuMemSetAccess, and from those devices only that it named; registered memory registered once; sticky
+// errors after a fault on the device. cuMemFree and cuMemFreeHost wait for the device; cuMemUnmap does not, so
+// unmapping under an operation in flight is a fault. While the setting `capturing` is not 0, a stream somewhere is
+// captured in the global mode: calls that would end the capture are violations unless the thread has gone to the
+// relaxed mode, cuCtxSynchronize() in any mode.
 
 #include <algorithm>
 #include <atomic>

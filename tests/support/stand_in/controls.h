@@ -2,10 +2,10 @@
 // What every stand-in library exports beside the vendor's functions, for tests: faults, settings, counts. A test gets
 // them with dlsym from the library it opened.
 //
-// Settings: capacity_bytes, granule_bytes, event_limit, host_register (0: refused), mapping (0: unsupported), peer_access
-// (cuda; 0: no device reaches another), capturing (cuda), delay_us (before every operation), chip (acl: 950), version (acl: major * 100 + minor),
-// tail_pad_bytes (readable behind mapped memory that is touched; acl: 32). Counts (get only): violations, blocks,
-// reservations, mappings, physicals, streams, events, operations, device_bytes.
+// Settings: capacity_bytes, granule_bytes, event_limit, host_register (0: refused), mapping (0: unsupported),
+// peer_access (cuda; 0: no device reaches another), capturing (cuda), delay_us (before every operation), chip (acl:
+// 950), version (acl: major * 100 + minor), tail_pad_bytes (readable behind mapped memory that is touched; acl: 32).
+// Counts (get only): violations, blocks, reservations, mappings, physicals, streams, events, operations, device_bytes.
 
 #include <cstdint>
 

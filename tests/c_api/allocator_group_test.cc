@@ -1,0 +1,218 @@
+// What a capture does not survive, and what threads do to pools: an allocator and its pools (integrations/c_api) on
+// devices that watch. No GPU takes part.
+
+#include "integrations/c_api/allocator_group.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "device/sim_device.h"
+#include "tests/support/stand_ins.h"
+
+namespace tidemark::c_api {
+namespace {
+
+using namespace literals;
+
+/// Counts the calls that would end a capture on one stream, or become part of it.
+class WatchedDevice : public ForwardingDevice {
+ public:
+  explicit WatchedDevice(std::unique_ptr<Device> device) : ForwardingDevice(*device), device_(std::move(device)) {}
+  DeviceCode record_event(EventHandle event, StreamHandle stream) override {
+    harm_ += stream == captured_ ? 1 : 0;
+    return ForwardingDevice::record_event(event, stream);
+  }
+  DeviceCode wait_event(StreamHandle stream, EventHandle event) override {
+    harm_ += stream == captured_ ? 1 : 0;
+    return ForwardingDevice::wait_event(stream, event);
+  }
+  DeviceCode synchronize_device() override {
+    harm_ += captured_ == StreamHandle{} ? 0 : 1;
+    return ForwardingDevice::synchronize_device();
+  }
+  DeviceCode unmap(Address at, Bytes bytes) override {
+    unmapped_ += bytes;
+    return ForwardingDevice::unmap(at, bytes);
+  }
+  DeviceCode remap(Address at, Address source, Bytes bytes) override {
+    ++moved_;
+    return ForwardingDevice::remap(at, source, bytes);
+  }
+  std::atomic<StreamHandle> captured_{};
+  std::atomic<int> harm_{0}, moved_{0};
+  std::atomic<Bytes> unmapped_{0};
+
+ private:
+  std::unique_ptr<Device> device_;
+};
+
+class AllocatorGroupTest : public testing::Test {
+ protected:
+  explicit AllocatorGroupTest(Bytes capacity = 64_MiB)
+      : device_(std::make_shared<WatchedDevice>(make_sim_device({.capacity_bytes = capacity}))),
+        group_(device_, {.growth_slack_bytes = 1}) {
+    for (StreamHandle& stream : streams_)
+      EXPECT_EQ(device_->create_stream(StreamRole::compute, stream), DeviceCode::ok);
+  }
+  void begin(std::size_t stream) {
+    group_.begin_graph(kGraph, [captured = streams_[stream]](StreamHandle asked) { return asked == captured; });
+    device_->captured_ = streams_[stream];
+  }
+  void end() {
+    device_->captured_ = StreamHandle{};
+    EXPECT_TRUE(group_.end_graph(kGraph).ok());
+  }
+  Address allocate(Bytes bytes, std::size_t stream) {
+    Address address = 0;
+    EXPECT_EQ(group_.allocate(bytes, streams_[stream], address, 0), DeviceCode::ok) << group_.error_text({});
+    return address;
+  }
+  static constexpr GraphId kGraph = {5, 0};
+
+  std::shared_ptr<WatchedDevice> device_;
+  AllocatorGroup group_;
+  StreamHandle streams_[3] = {};
+};
+
+TEST_F(AllocatorGroupTest, NothingThatACaptureWouldNotSurviveIsDoneMeanwhile) {
+  const Address used = allocate(4_MiB, 0);
+  EXPECT_EQ(group_.note_use(used, streams_[1]), DeviceCode::ok);
+  EXPECT_EQ(group_.free(used), DeviceCode::ok);
+  begin(0);
+  std::vector<Address> captured, eager;
+  for (int round = 0; round < 4; ++round) {  // from cheap to dear, until memory runs out on both sides
+    for (const Bytes bytes : {64_KiB, 3_MiB, 5_MiB}) {
+      captured.push_back(allocate(bytes, 0));
+      EXPECT_EQ(group_.note_use(captured.back(), streams_[1]), DeviceCode::ok);
+      if (round % 2 != 1) continue;
+      EXPECT_EQ(group_.free(captured[captured.size() - 2]), DeviceCode::ok);
+    }
+  }
+  Address none = 0;
+  for (const std::size_t stream : {0U, 1U, 2U}) {
+    EXPECT_EQ(group_.allocate(200_MiB, streams_[stream], none, 0), DeviceCode::out_of_memory);
+    Address address = 0;
+    while (group_.allocate(7_MiB, streams_[stream], address, 0) == DeviceCode::ok) eager.push_back(address);
+  }
+  EXPECT_EQ(group_.empty_cache(), 0) << "for that the device is waited for";
+  EXPECT_EQ(device_->harm_, 0);
+  end();
+  for (const Address address : eager) EXPECT_EQ(group_.free(address), DeviceCode::ok);
+  EXPECT_GT(group_.empty_cache(), 0);
+  EXPECT_TRUE(group_.release_graph(kGraph).ok());
+}
+
+TEST_F(AllocatorGroupTest, TheMemoryOfAGraphStaysWhereItIs) {
+  begin(0);
+  std::vector<Address> temporaries;
+  for (const Bytes bytes : {2_MiB, 6_MiB, 3_MiB, 8_MiB}) temporaries.push_back(allocate(bytes, 0));
+  for (const Address address : temporaries) EXPECT_EQ(group_.free(address), DeviceCode::ok);
+  end();
+  begin(0);  // another graph of the pool, whose blocks fit nowhere without moving idle granules
+  const Address larger = allocate(17_MiB, 0);
+  end();
+  EXPECT_EQ(group_.free(larger), DeviceCode::ok);
+  Address none = 0;
+  EXPECT_EQ(group_.allocate(60_MiB, streams_[1], none, 0), DeviceCode::out_of_memory);
+  (void)group_.empty_cache();
+  EXPECT_EQ(device_->moved_, 0);
+  EXPECT_EQ(device_->unmapped_, 0);
+  EXPECT_TRUE(group_.release_graph(kGraph).ok());
+  EXPECT_TRUE(group_.release_graph(kGraph).ok());
+  EXPECT_GE(device_->unmapped_, 19_MiB) << "once the graphs are gone";
+  EXPECT_EQ(group_.statistics().reserved_bytes.current, 0);
+}
+
+TEST_F(AllocatorGroupTest, AGraphThatGoesDuringACaptureIsGivenBackAfterwards) {
+  begin(0);
+  EXPECT_EQ(group_.free(allocate(4_MiB, 0)), DeviceCode::ok);
+  end();
+  group_.begin_graph({6, 0}, [](StreamHandle) { return false; });
+  device_->captured_ = streams_[2];
+  EXPECT_TRUE(group_.release_graph(kGraph).ok());
+  EXPECT_EQ(device_->harm_, 0);
+  device_->captured_ = StreamHandle{};
+  EXPECT_TRUE(group_.end_graph({6, 0}).ok());
+  EXPECT_EQ(group_.statistics().reserved_bytes.current, 0);
+  EXPECT_TRUE(group_.release_graph({6, 0}).ok());
+}
+
+TEST_F(AllocatorGroupTest, OneLimitHoldsForAll) {
+  group_.set_limit(32_MiB);
+  ASSERT_TRUE(group_.create_pool("a", false).ok());
+  Address in_pool = 0, other = 0;
+  ASSERT_TRUE(group_.allocate_in("a", 20_MiB, streams_[0], in_pool, 0).ok());
+  EXPECT_EQ(group_.allocate(20_MiB, streams_[0], other, 0), DeviceCode::out_of_memory);
+  EXPECT_NE(group_.error_text(DeviceCode::out_of_memory).find("Pools beside it hold: 'a' 20.00 MiB"),
+            std::string::npos);
+  EXPECT_EQ(group_.free(in_pool), DeviceCode::ok);
+  EXPECT_EQ(group_.allocate(20_MiB, streams_[0], other, 0), DeviceCode::ok) << "what the pool holds idle goes first";
+  EXPECT_EQ(group_.free(other), DeviceCode::ok);
+}
+
+TEST_F(AllocatorGroupTest, ThreadsAllocateWhilePoolsComeAndGo) {
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < 3; ++i) {
+    threads.emplace_back([&, i] {
+      Address address = 0;
+      while (!stop) {
+        bool taken = group_.allocate(64_KiB, streams_[i], address, 0) == DeviceCode::ok;
+        EXPECT_TRUE(!taken || group_.free(address) == DeviceCode::ok);
+        taken = group_.allocate_in("a", 3_MiB, streams_[i], address, 0).ok();
+        EXPECT_TRUE(!taken || group_.free(address) == DeviceCode::ok);
+      }
+    });
+  }
+  Bytes given = 0;
+  for (int round = 0; round < 100; ++round) {
+    EXPECT_TRUE(group_.create_pool("a", false).ok());
+    group_.begin_graph(kGraph, [this](StreamHandle stream) { return stream == streams_[0]; });
+    std::this_thread::yield();
+    EXPECT_TRUE(group_.end_graph(kGraph).ok());
+    EXPECT_TRUE(group_.release_graph(kGraph).ok());
+    EXPECT_TRUE(group_.suspend_pool("a", false, given).ok());
+    EXPECT_TRUE(group_.resume_pool("a").ok());
+  }
+  stop = true;
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(group_.statistics().allocated_bytes.current, 0);
+  EXPECT_TRUE(group_.destroy_pool("a").ok());
+}
+
+TEST(AllocatorGroupOnCudaStandIn, ACaptureSurvivesWhatTheAllocatorDoes) {
+  const StandInControls controls(TIDEMARK_CUDA_STAND_IN);
+  controls.reset();
+  controls.set("capacity_bytes", 64_MiB);
+  {
+    auto opened = open_cuda_device(cuda_stand_in_options());
+    ASSERT_TRUE(opened.ok());
+    AllocatorGroup group(std::shared_ptr<Device>(std::move(opened).value()), {});
+    StreamHandle captured{}, eager{};
+    ASSERT_EQ(group.device().create_stream(StreamRole::compute, captured), DeviceCode::ok);
+    ASSERT_EQ(group.device().create_stream(StreamRole::compute, eager), DeviceCode::ok);
+    group.begin_graph({1, 0}, [captured](StreamHandle stream) { return stream == captured; });
+    controls.set("capturing", 1);
+    for (const StreamHandle stream : {captured, eager}) {
+      Address address = 0, plain = 0;
+      EXPECT_EQ(group.allocate_plain(1_MiB, stream, plain, 0), DeviceCode::ok);
+      std::vector<Address> blocks;
+      while (group.allocate(5_MiB, stream, address, 0) == DeviceCode::ok) blocks.push_back(address);
+      for (const Address block : blocks) EXPECT_EQ(group.free(block), DeviceCode::ok);
+      EXPECT_EQ(group.free(plain), DeviceCode::ok);
+    }
+    EXPECT_EQ(controls.get("violations"), 0);
+    controls.set("capturing", 0);
+    EXPECT_TRUE(group.end_graph({1, 0}).ok());
+    EXPECT_TRUE(group.release_graph({1, 0}).ok());
+  }
+  EXPECT_EQ(controls.get("violations"), 0);
+  EXPECT_EQ(controls.get("device_bytes"), 0);
+  controls.reset();
+}
+
+}  // namespace
+}  // namespace tidemark::c_api
