@@ -1,6 +1,7 @@
 // The entry points that frameworks look up by name. Two families with the same bodies; where the signatures differ,
 // PyTorch's CUDAPluggableAllocator.h and torch_npu's NPUPluggableAllocator.h say why.
 
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <string>
@@ -68,11 +69,22 @@ Outcome allocate(ProcessAllocators& family, ssize_t size, int device, void* stre
   return taken;
 }
 
+void warn_of_null() {
+  static std::atomic<bool> said{false};
+  if (said.exchange(true)) return;
+  log_warning(
+      "malloc answers NULL, which PyTorch and torch_npu take for memory: give them tidemark_torch_cuda_malloc or "
+      "tidemark_npu_shim_malloc, which throw (docs/c_api.md)");
+}
+
 void* allocate_or_log(ProcessAllocators& family, ssize_t size, int device, void* stream) noexcept {
   void* result = nullptr;
   hook("malloc", [&] {
     if (size >= 0 && family.get(device) == nullptr) return;  // has been said
-    if (const Outcome taken = allocate(family, size, device, stream, result); !taken.ok()) log_error(taken.text);
+    const Outcome taken = allocate(family, size, device, stream, result);
+    if (taken.ok()) return;
+    log_error(taken.text);
+    if (taken.status == TIDEMARK_STATUS_OUT_OF_MEMORY) warn_of_null();
   });
   return result;
 }

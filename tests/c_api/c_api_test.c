@@ -237,6 +237,14 @@ static tidemark_status take_allocator_options(const void* context, void* given) 
   tidemark_allocator_free(allocator);
   return status;
 }
+static tidemark_status take_pool_options(const void* context, void* given) {
+  tidemark_allocator* allocator = NULL;
+  tidemark_status status;
+  CHECK_OK(tidemark_allocator_create(((const struct Context*)context)->device, NULL, &allocator, error));
+  status = tidemark_pool_create(allocator, "pool", given, NULL);
+  tidemark_allocator_free(allocator);
+  return status;
+}
 static tidemark_status take_statistics(const void* context, void* given) {
   return tidemark_allocator_get_statistics(((const struct Context*)context)->allocator, given, NULL);
 }
@@ -300,6 +308,7 @@ static void test_any_struct_size(void) {
       {"traits", sizeof(tidemark_device_traits), sizeof(tidemark_device_traits), 1, take_traits},
       {"allocator_options", sizeof(tidemark_allocator_options), sizeof(tidemark_allocator_options), 0,
        take_allocator_options},
+      {"pool_options", sizeof(tidemark_pool_options), sizeof(tidemark_pool_options), 0, take_pool_options},
       {"statistics", sizeof(tidemark_allocator_statistics), sizeof(tidemark_allocator_statistics), 1, take_statistics},
   };
   tidemark_device* device = open_device("sim", 0);

@@ -53,6 +53,21 @@ static void test_bad_index(void) {
   close(before);
 }
 
+/* PyTorch takes NULL for memory, so once it is said what to give it instead. */
+static void test_null_is_said_to_be_no_tensor(void) {
+  FILE* log = tmpfile();
+  const int before = dup(STDERR_FILENO);
+  CHECK(log != NULL && before >= 0 && dup2(fileno(log), STDERR_FILENO) == STDERR_FILENO);
+  CHECK(tidemark_cuda_malloc((ssize_t)1 << 40, 5, NULL) == NULL);
+  CHECK(tidemark_npu_malloc((ssize_t)1 << 40, 5, NULL) == NULL);
+  fflush(stderr);
+  CHECK(dup2(before, STDERR_FILENO) == STDERR_FILENO);
+  CHECK(count_in(log, "tried to allocate 1.00 TiB") == 2);
+  CHECK(count_in(log, "take for memory") == 1 && count_in(log, "tidemark_torch_cuda_malloc") == 1);
+  fclose(log);
+  close(before);
+}
+
 static void test_cuda(void) {
   void* stream = (void*)0;
   size_t size = 0;
@@ -109,6 +124,7 @@ static void test_npu(void) {
 
 int main(void) {
   test_bad_index();
+  test_null_is_said_to_be_no_tensor();
   test_cuda();
   test_npu();
   if (failures == 0) printf("all well\n");

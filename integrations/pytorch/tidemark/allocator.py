@@ -181,6 +181,10 @@ def npu():
     path = library.core()._name
     pluggable = torch_npu.npu.memory.NPUPluggableAllocator(path, "tidemark_npu_malloc", "tidemark_npu_free")
     _set_hooks(pluggable.allocator(), "npu", ("init", "reset", "memory_fraction", "base_alloc"))
+    logging.getLogger("tidemark").warning(
+        "without integrations/npu_shim (docs/c_api.md) torch_npu takes a failed allocation for memory, captured graphs "
+        "share memory with eager work, and blocks used on several streams are reused too early"
+    )
     return pluggable
 
 
