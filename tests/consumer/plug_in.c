@@ -5,6 +5,7 @@
  * and looks up the optional ones itself. Knows no header of Tidemark, only the signatures. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,10 @@ union symbol {
   void (*memory_fraction)(double fraction, int device);
   void* (*base_alloc)(void* pointer, size_t* size);
   void (*record_stream)(void* pointer, void* stream);
+  void (*set_pool)(const char* tag, int32_t plain);
+  void* (*allocator)(int device);
+  int32_t (*suspend)(void* allocator, const char* tag, int32_t keep, int64_t* bytes, void** error);
+  int32_t (*resume)(void* allocator, const char* tag, void** error);
 };
 
 static union symbol find(void* library, const char* name) {
@@ -65,6 +70,18 @@ int main(int argc, char** argv) {
     REQUIRE(((unsigned char*)blocks[i])[4095] == i);
     find(library, "tidemark_cuda_free").release(blocks[i], (ssize_t)4096 << (i % 12), device, NULL);
   }
+  /* A pool by tag, whose memory goes and comes back with what it held. */
+  find(library, "tidemark_hooks_set_pool").set_pool("inference", 0);
+  blocks[0] = find(library, "tidemark_cuda_malloc").alloc(1 << 20, device, NULL);
+  find(library, "tidemark_hooks_set_pool").set_pool(NULL, 0);
+  REQUIRE(blocks[0] != NULL);
+  memset(blocks[0], 7, 1 << 20);
+  found = find(library, "tidemark_cuda_allocator");
+  found.object = found.allocator(device);
+  REQUIRE(find(library, "tidemark_pool_suspend").suspend(found.object, "inference", 1, NULL, NULL) == 0);
+  REQUIRE(find(library, "tidemark_pool_resume").resume(found.object, "inference", NULL) == 0);
+  REQUIRE(((unsigned char*)blocks[0])[(1 << 20) - 1] == 7);
+  find(library, "tidemark_cuda_free").release(blocks[0], 1 << 20, device, NULL);
   find(library, "tidemark_cuda_set_memory_fraction").memory_fraction(0.5, device);
   find(library, "tidemark_cuda_reset").reset();
   /* Host metadata comes from a library of its own; the process keeps its malloc, and C++ code its operator new. */

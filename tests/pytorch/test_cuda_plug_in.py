@@ -41,17 +41,23 @@ def wrapper(tmp_path_factory):
     return place
 
 
-def run(wrapper, body):
+BARE = """
+        core = tidemark.allocator.library.core()._name
+        bare = torch.cuda.memory.CUDAPluggableAllocator(core, "tidemark_cuda_malloc", "tidemark_cuda_free")
+        torch.cuda.memory.change_current_allocator(bare)
+"""
+
+
+def run(wrapper, body, install="torch.cuda.memory.change_current_allocator(tidemark.allocator.cuda())"):
     """In a process of its own: an allocator is installed once and for all."""
     program = textwrap.dedent("""
         import os, sys
         os.environ["TIDEMARK_ALLOCATOR_DEVICE"] = "sim"
         sys.path[:0] = [{wrapper!r}] + {path!r}
         import torch, tidemark
-        torch.cuda.memory.change_current_allocator(tidemark.allocator.cuda())
         import cuda_wrapper as cuda
         MIB, GIB, CAPTURED, EAGER, POOL = 1 << 20, 1 << 30, 0x100, 0x200, (7, 0)
-    """).format(wrapper=str(wrapper), path=sys.path) + textwrap.dedent(body)
+    """).format(wrapper=str(wrapper), path=sys.path) + textwrap.dedent(install) + "\n" + textwrap.dedent(body)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stderr
@@ -119,6 +125,19 @@ def test_eager_work_never_gets_what_a_captured_graph_uses(wrapper):
         tidemark.allocator.library.core().tidemark_cuda_reset()
         assert tidemark.memory_reserved("cuda:0") == 0
     """)
+
+
+def test_the_wrapper_refuses_neither_null_nor_a_graph_without_pools(wrapper):
+    """Why functions of C alone will not do: what docs/c_api.md says of PyTorch."""
+    run(wrapper, """
+        assert cuda.malloc(100 * GIB, 0, EAGER) == 0, "no exception"
+        cuda.begin(0, *POOL, CAPTURED)
+        temporary = cuda.malloc(4 * MIB, 0, CAPTURED)
+        cuda.free(temporary)
+        cuda.end(0, *POOL)
+        assert cuda.malloc(4 * MIB, 0, CAPTURED) == temporary, "eager work has what a replay overwrites"
+        cuda.release(0, *POOL)
+    """, install=BARE)
 
 
 def test_broken_uses_of_pools_are_refused(wrapper):
