@@ -307,8 +307,8 @@ TIDEMARK_API tidemark_status tidemark_pool_allocate(tidemark_allocator* allocato
 /* Waits for the device, then gives all memory of the pool back to it, that of live blocks included. Blocks keep their
  * addresses, and nothing may touch them until the pool is resumed; allocations are INVALID meanwhile, releases are
  * taken. `keep_contents` not 0: what live blocks hold is saved to pinned host memory and comes back. OK also where the
- * pool is suspended already. UNSUPPORTED: a plain pool, or a device that does not map. Any other failure has changed
- * nothing. `given_back_bytes` may be NULL. */
+ * pool is suspended already. INVALID: a graph pool is open. UNSUPPORTED: a plain pool, or a device that does not map.
+ * Any other failure has changed nothing. `given_back_bytes` may be NULL. */
 TIDEMARK_API tidemark_status tidemark_pool_suspend(tidemark_allocator* allocator, const char* tag,
                                                    int32_t keep_contents, int64_t* given_back_bytes,
                                                    tidemark_error** error) TIDEMARK_NOEXCEPT;

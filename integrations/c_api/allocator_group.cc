@@ -206,6 +206,8 @@ Outcome AllocatorGroup::suspend_pool(const std::string& tag, bool keep_contents,
   if (pool->kind == Pool::Kind::plain)
     return {.status = TIDEMARK_STATUS_UNSUPPORTED,
             .text = "the pool '" + tag + "' is plain: its memory cannot come back at the same addresses"};
+  if (captures_.any())
+    return invalid("the pool '" + tag + "' cannot be suspended during a capture: the device is waited for");
   const Bytes before = pool->allocator.statistics().reserved_bytes.current;
   using Contents = CachingAllocator::Contents;
   const DeviceCode code = pool->allocator.suspend(keep_contents ? Contents::keep : Contents::drop);

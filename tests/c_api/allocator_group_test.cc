@@ -98,6 +98,9 @@ TEST_F(AllocatorGroupTest, NothingThatACaptureWouldNotSurviveIsDoneMeanwhile) {
     while (group_.allocate(7_MiB, streams_[stream], address, 0) == DeviceCode::ok) eager.push_back(address);
   }
   EXPECT_EQ(group_.empty_cache(), 0) << "for that the device is waited for";
+  Bytes given = 0;
+  ASSERT_TRUE(group_.create_pool("a", false).ok());
+  EXPECT_NE(group_.suspend_pool("a", false, given).text.find("during a capture"), std::string::npos);
   EXPECT_EQ(device_->harm_, 0);
   end();
   for (const Address address : eager) EXPECT_EQ(group_.free(address), DeviceCode::ok);
@@ -174,7 +177,7 @@ TEST_F(AllocatorGroupTest, ThreadsAllocateWhilePoolsComeAndGo) {
     std::this_thread::yield();
     EXPECT_TRUE(group_.end_graph(kGraph).ok());
     EXPECT_TRUE(group_.release_graph(kGraph).ok());
-    EXPECT_TRUE(group_.suspend_pool("a", false, given).ok());
+    EXPECT_TRUE(group_.suspend_pool("a", round % 2 == 0, given).ok());
     EXPECT_TRUE(group_.resume_pool("a").ok());
   }
   stop = true;
