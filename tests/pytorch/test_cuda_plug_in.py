@@ -32,11 +32,14 @@ def wrapper(tmp_path_factory):
         pytest.skip("no cuda_runtime_api.h: PyTorch's own headers cannot be compiled")
     place = tmp_path_factory.mktemp("wrapper")
     root = pathlib.Path(torch.__file__).parent
-    libraries = [f"-l:{name}.so" for name in ("libtorch_cuda", "libtorch_cpu", "libtorch_python", "libc10_cuda", "libc10")]
-    command = ["g++", "-std=c++17", "-O0", "-shared", "-fPIC", f"-D_GLIBCXX_USE_CXX11_ABI={int(torch._C._GLIBCXX_USE_CXX11_ABI)}",
-               str(HERE / "cuda_wrapper.cc"), "-o", str(place / "cuda_wrapper.so"), "-isystem", str(root / "include"),
-               "-isystem", str(root / "include/torch/csrc/api/include"), "-isystem", headers,
-               "-isystem", sysconfig.get_paths()["include"], f"-L{root / 'lib'}", *libraries]
+    names = ("torch_cuda", "torch_cpu", "torch_python", "c10_cuda", "c10")
+    libraries = [f"-l:lib{name}.so" for name in names]
+    new_abi = f"-D_GLIBCXX_USE_CXX11_ABI={int(torch._C._GLIBCXX_USE_CXX11_ABI)}"
+    includes = (root / "include", root / "include/torch/csrc/api/include", headers, sysconfig.get_paths()["include"])
+    command = ["g++", "-std=c++17", "-O0", "-shared", "-fPIC", new_abi]
+    command += [str(HERE / "cuda_wrapper.cc"), "-o", str(place / "cuda_wrapper.so")]
+    command += [part for folder in includes for part in ("-isystem", str(folder))]
+    command += [f"-L{root / 'lib'}", *libraries]
     subprocess.run(command, check=True)
     return place
 
@@ -142,7 +145,8 @@ def test_the_wrapper_refuses_neither_null_nor_a_graph_without_pools(wrapper):
 
 def test_broken_uses_of_pools_are_refused(wrapper):
     said = run(wrapper, """
-        for call, text in ((lambda: cuda.end(0, *POOL), "is open"), (lambda: cuda.begin(64, *POOL, CAPTURED), "no allocator")):
+        calls = ((lambda: cuda.end(0, *POOL), "is open"), (lambda: cuda.begin(64, *POOL, CAPTURED), "no allocator"))
+        for call, text in calls:
             try:
                 call()
             except RuntimeError as error:

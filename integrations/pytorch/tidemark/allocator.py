@@ -215,7 +215,7 @@ def _set_hooks(allocator, family, names):
 
 
 def _place(device):
-    """Kind and index. None: the accelerator that Tidemark serves, else the CPU; a number is one of that accelerator's."""
+    """Kind and index. None: the accelerator that Tidemark serves, else the CPU; a number is one of that accelerator."""
     if isinstance(device, int):
         return _family or "cuda", device
     kind, index = _family or "cpu", None

@@ -1,6 +1,6 @@
-"""What torch.cuda.memory refuses with a pluggable allocator, under the names it has there: statistics, snapshots, resets
-of peaks. `device` is a number, a text such as "cuda:1", a torch.device, or None: the accelerator that Tidemark serves,
-else the CPU."""
+"""What torch.cuda.memory refuses with a pluggable allocator, under the names it has there: statistics, snapshots,
+resets of peaks. `device` is a number, a text such as "cuda:1", a torch.device, or None: the accelerator that Tidemark
+serves, else the CPU."""
 
 import ctypes
 import json
@@ -45,8 +45,9 @@ def memory_pools(device=None):
 
 
 def memory_snapshot(device=None):
-    """The dict that torch.cuda.memory._snapshot() returns: pickled, it is a file for PyTorch's memory viewer. The history
-    (`device_traces`) is as long as TIDEMARK_ALLOCATOR_TRACE_ENTRIES said when the process began; without it, empty."""
+    """The dict that torch.cuda.memory._snapshot() returns: pickled, it is a file for PyTorch's memory viewer. The
+    history (`device_traces`) is as long as TIDEMARK_ALLOCATOR_TRACE_ENTRIES said when the process began; without it,
+    empty."""
     return pickle.loads(_buffer_of("tidemark_allocator_snapshot", device))  # noqa: S301  written by our own library
 
 

@@ -55,8 +55,8 @@ def release(tag, keep=False, device=None):
 
 
 def restore(tag, device=None):
-    """Maps memory at the same addresses. torch.OutOfMemoryError where there is too little: the pool stays released then,
-    whole, and restore() may be called again."""
+    """Maps memory at the same addresses. torch.OutOfMemoryError where there is too little: the pool stays released
+    then, whole, and restore() may be called again."""
     library.call("tidemark_pool_resume", allocator.handle_of(device), tag.encode())
 
 
