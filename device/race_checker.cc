@@ -33,7 +33,9 @@ struct EventClock {
 }  // namespace
 
 struct RaceChecker::State {
-  explicit State(std::size_t report_limit) : reports(report_limit) {}
+  State(std::size_t report_limit, Unwritten u) : unwritten(u), reports(report_limit) {}
+
+  const Unwritten unwritten;
 
   std::vector<Actor> actors;
   std::vector<std::int16_t> dead_actors;
@@ -77,6 +79,7 @@ struct RaceChecker::State {
   void check(const Later& later, const RaceTouch& earlier, RaceAccess how, Address begin, Address end);
   void check_all(const Later& later, const RaceSegment& segment, Address begin);
 
+  void check_read(const Later& later, const RaceSegment& segment, Address begin);
   void read(const Later& later, RaceSegment& segment);
   template <class Visit>
   void walk(const Later& later, const Visit& visit);
@@ -91,6 +94,11 @@ void RaceChecker::State::check_all(const Later& later, const RaceSegment& segmen
   check(later, segment.write, RaceAccess::write, begin, segment.end);
   for (std::size_t i = 0; i < segment.reads.size(); ++i)
     check(later, segment.reads[i], RaceAccess::read, begin, segment.end);
+}
+
+void RaceChecker::State::check_read(const Later& later, const RaceSegment& segment, Address begin) {
+  if (segment.write.clock == 0 && unwritten == Unwritten::is_reported) reports.unwritten(later, begin, segment.end);
+  check(later, segment.write, RaceAccess::write, begin, segment.end);
 }
 
 // A read ordered before this one is implied by it, unless it went through another view that may be taken away.
@@ -123,7 +131,8 @@ void RaceChecker::State::walk(const Later& later, const Visit& visit) {
   }
 }
 
-RaceChecker::RaceChecker(std::size_t report_limit) : state_(std::make_unique<State>(report_limit)) {
+RaceChecker::RaceChecker(std::size_t report_limit, Unwritten unwritten)
+    : state_(std::make_unique<State>(report_limit, unwritten)) {
   state_->actors.push_back({.clock = {1}});
   state_->reports.name_actor(0, "host");
 }
@@ -183,7 +192,7 @@ void RaceChecker::access(RaceActor actor, RaceRange range, RaceAccess access, Ra
   const State::Later later = s.later_of(actor, range, access, label);
   if (access == RaceAccess::read) {
     s.walk(later, [&](RaceShadow::Iterator segment) {
-      s.check(later, segment->second.write, RaceAccess::write, segment->first, segment->second.end);
+      s.check_read(later, segment->second, segment->first);
       s.read(later, segment->second);
       return std::next(segment);
     });

@@ -11,7 +11,7 @@
 // How. Vector clocks, one component per stream plus one for the host (all host threads count as one timeline), and a
 // shadow over byte ranges that keeps the last write and, per stream, the last read since (the FastTrack idea). A race
 // is reported at the access that closes it. Bytes exist between allocate() and free(); touching others is reported as
-// use of memory that is not allocated.
+// use of memory that is not allocated. On demand, so is a read of bytes that nothing has written since allocate().
 // Dropped reads are those ordered before a kept one, so: the first racy access of a program is always reported, every
 // reported pair is a race, and a program without reports has none (tests compare with a quadratic oracle).
 //
@@ -62,6 +62,7 @@ struct RaceReport {
   enum class Kind : std::uint8_t {
     conflict,       ///< `earlier` and `later` are unordered
     not_allocated,  ///< `later` touches bytes that are not allocated; `earlier` is the free, if one is remembered
+    unwritten,      ///< `later` reads bytes that nothing has written since they were allocated
   };
   Kind kind = Kind::conflict;
   RaceSide earlier;  ///< submitted first
@@ -75,8 +76,10 @@ struct RaceReport {
 
 class RaceChecker {
  public:
+  enum class Unwritten : std::uint8_t { may_be_read, is_reported };
+
   /// Keeps the text of the first `report_limit` reports; all are counted.
-  explicit RaceChecker(std::size_t report_limit = 64);
+  explicit RaceChecker(std::size_t report_limit = 64, Unwritten unwritten = Unwritten::may_be_read);
   ~RaceChecker();
   RaceChecker(const RaceChecker&) = delete;
   RaceChecker& operator=(const RaceChecker&) = delete;

@@ -74,6 +74,18 @@ void RaceReports::conflict(const Later& later, const RaceTouch& earlier, RaceAcc
   reports_.push_back(std::move(report));
 }
 
+void RaceReports::unwritten(const Later& later, Address begin, Address end) {
+  if (told_unwritten_) return;
+  told_unwritten_ = true;
+  ++count_;
+  if (reports_.size() >= limit_) return;
+  reports_.push_back({.kind = RaceReport::Kind::unwritten,
+                      .later = side_of(later),
+                      .begin = begin + static_cast<Address>(later.range.view),
+                      .bytes = static_cast<Bytes>(end - begin),
+                      .missing_edge = "a write of these bytes must come first"});
+}
+
 void RaceReports::gap(const Later& later, Address begin, Address end) {
   ++count_;
   if (reports_.size() >= limit_) return;
@@ -114,6 +126,9 @@ std::string to_string(const RaceReport& report) {
   if (report.kind == RaceReport::Kind::conflict)
     return fmt::format("race over {}: {}; {}, unordered with it; missing: {}", bytes, side(report.earlier),
                        side(report.later), report.missing_edge);
+  if (report.kind == RaceReport::Kind::unwritten)
+    return fmt::format("{}, of which {} were never written; missing: {}", side(report.later), bytes,
+                       report.missing_edge);
   if (report.earlier.what.empty())
     return fmt::format("{}, of which {} are not allocated: {}", side(report.later), bytes, report.missing_edge);
   return fmt::format("{}, of which {} are given back already by {}; missing: {}", side(report.later), bytes,

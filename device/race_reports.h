@@ -32,9 +32,14 @@ class RaceReports {
   void remember_free(const RaceRange& range, const RaceTouch& by);
 
   /// Conflicts are told once per earlier side from here on.
-  void begin_access() { told_.clear(); }
+  void begin_access() {
+    told_.clear();
+    told_unwritten_ = false;
+  }
   /// `earlier`, which did `how`, and `later` are unordered over [begin, end).
   void conflict(const Later& later, const RaceTouch& earlier, RaceAccess how, Address begin, Address end);
+  /// Nothing has written [begin, end); told once an access.
+  void unwritten(const Later& later, Address begin, Address end);
   /// [begin, end) is not allocated.
   void gap(const Later& later, Address begin, Address end);
 
@@ -58,6 +63,7 @@ class RaceReports {
   std::int64_t count_ = 0;
   std::vector<RaceReport> reports_;
   std::vector<std::pair<std::int16_t, std::uint32_t>> told_;  ///< earlier sides reported for the access at hand
+  bool told_unwritten_ = false;
 };
 
 }  // namespace tidemark

@@ -15,7 +15,8 @@ SimDeviceImpl::SimDeviceImpl(std::shared_ptr<SimEngine> engine, const SimOptions
                .pinned_capacity_bytes = options.pinned_capacity_bytes,
                .granule_bytes = options.granule_bytes,
                .alignment_bytes = options.alignment_bytes}),
-      races_(options.race_report_limit) {
+      races_(options.race_report_limit,
+             options.report_unwritten ? RaceChecker::Unwritten::is_reported : RaceChecker::Unwritten::may_be_read) {
   traits_ = {.name = "sim",
              .product = options.product,
              .simulated = true,

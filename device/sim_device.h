@@ -78,6 +78,7 @@ struct SimOptions {
   std::int64_t copy_launch_ns = 0;     ///< added to every copy
   std::int64_t poll_ns = 1'000;        ///< a query that answers not_ready costs the host this, so that polling ends
   bool check_races = true;
+  bool report_unwritten = false;  ///< the race checker also reports reads of bytes that nothing has written
   std::size_t race_report_limit = 64;
   bool record_timeline = false;
   std::vector<Fault> faults;

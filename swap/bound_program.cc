@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 
 #include "core/dynamic_region.h"
 
@@ -45,35 +44,16 @@ void place_residencies(BoundProgram& bound) {
   for (const Arena& arena : program.layout.arenas) bound.arena_bytes.push_back(bound.scaled(arena.height_bytes));
 }
 
-/// Storages that hold something before anything wrote them: parameters, inputs of an imported graph.
-void find_unwritten(BoundProgram& bound) {
+/// Stays of the whole step: what they hold was there before it and must be there behind it.
+void find_persistent(BoundProgram& bound) {
   const Schedule& schedule = bound.program->schedule;
-  enum class First : std::uint8_t { none, read, write };
-  std::vector<First> first(schedule.residencies.size(), First::none);
-  for (std::size_t t = 0; t < schedule.tasks.size(); ++t) {
-    const auto touches = schedule.touches_of(id_of<TaskId>(t));
-    // A task reads before it writes.
-    for (const AccessKind kind : {AccessKind::read, AccessKind::write})
-      for (const Schedule::Touch& touch : touches)
-        if (touch.kind == kind && first[row(touch.residency)] == First::none)
-          first[row(touch.residency)] = kind == AccessKind::read ? First::read : First::write;
-  }
-  // Later residencies are brought back by a copy or a recompute: filling those would hide that none did.
-  std::vector<std::int32_t> earliest;
-  for (const Residency& r : schedule.residencies) {
-    if (r.space != MemorySpace::device) continue;
-    if (row(r.storage) >= earliest.size())
-      earliest.resize(row(r.storage) + 1, std::numeric_limits<std::int32_t>::max());
-    earliest[row(r.storage)] = std::min(earliest[row(r.storage)], r.acquire);
-  }
-  bound.filled_late.assign(first.size(), 0);
-  for (std::size_t i = 0; i < first.size(); ++i) {
+  std::vector<char> routed(schedule.residencies.size(), 0);
+  for (const RoutedResidency& r : bound.program->routed) routed[row(r.residency)] = 1;
+  for (std::size_t i = 0; i < schedule.residencies.size(); ++i) {
     const Residency& r = schedule.residencies[i];
-    if (first[i] != First::read || r.space != MemorySpace::device) continue;
-    if (r.acquire == 0 && r.release == 2 * schedule.compute_tasks)
-      bound.filled_first.push_back(id_of<ResidencyId>(i));
-    else if (r.acquire == earliest[row(r.storage)])
-      bound.filled_late[i] = 1;
+    const bool all_step = r.first_task == id_of<TaskId>(0) && row(r.last_task) + 1 == schedule.tasks.size();
+    if (all_step && r.space == MemorySpace::device && r.bytes > 0 && routed[i] == 0)
+      bound.persistent.push_back(id_of<ResidencyId>(i));
   }
 }
 
@@ -92,8 +72,9 @@ Result<BoundProgram> bind_program(const Program& program, std::int64_t scale) {
   if (Status s = check_scale(program, scale); !s) return s.error();
   BoundProgram bound{.program = &program, .scale = scale};
   place_residencies(bound);
-  find_unwritten(bound);
-  bound.streams = bind_streams(program, bound.filled_late);
+  find_persistent(bound);
+  bound.versions = versions_of(program.schedule);
+  bound.streams = bind_streams(program.schedule);
   list_messages(bound);
   bound.routed.assign(program.schedule.residencies.size(), -1);
   for (std::size_t i = 0; i < program.routed.size(); ++i)

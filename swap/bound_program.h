@@ -10,6 +10,7 @@
 
 #include "core/program.h"
 #include "core/result.h"
+#include "swap/storage_versions.h"
 #include "swap/task_streams.h"
 
 namespace tidemark {
@@ -36,11 +37,11 @@ struct BoundProgram {
   std::vector<Bytes> arena_bytes;    ///< per arena, scaled: what planned residencies use (heights)
   std::vector<Bytes> touched_bytes;  ///< per arena, scaled: highest byte of any residency that is touched
   TaskStreams streams;
-  std::vector<ResidencyId> filled_first;  ///< hold something when the step begins and stay throughout
-  std::vector<char> filled_late;          ///< per residency: first of its storage, read before anything wrote it
-  std::vector<BoundMessage> messages;     ///< ascending task
-  std::vector<std::int32_t> routed;       ///< per residency: index into Program::routed, or -1
-  std::vector<std::int32_t> clock;        ///< per task: compute tasks before it
+  std::vector<ResidencyId> persistent;  ///< device memory from the first task to the last; everything else starts empty
+  TouchVersions versions;
+  std::vector<BoundMessage> messages;  ///< ascending task
+  std::vector<std::int32_t> routed;    ///< per residency: index into Program::routed, or -1
+  std::vector<std::int32_t> clock;     ///< per task: compute tasks before it
 
   [[nodiscard]] Bytes scaled(Bytes bytes) const { return (bytes + scale - 1) / scale; }
 };

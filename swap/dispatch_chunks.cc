@@ -37,16 +37,7 @@ std::int32_t DispatchChunks::running(TaskId task) const {
   return section >= 0 && running_[static_cast<std::size_t>(section)].chunk >= 0 ? section : -1;
 }
 
-bool DispatchChunks::writes(const SectionParts& parts, ResidencyId residency) const {
-  return std::any_of(parts.tasks.begin(), parts.tasks.end(), [&](TaskId task) {
-    const auto touches = bound_.program->schedule.touches_of(task);
-    return std::any_of(touches.begin(), touches.end(), [&](const Schedule::Touch& touch) {
-      return touch.residency == residency && touch.kind == AccessKind::write;
-    });
-  });
-}
-
-void DispatchChunks::start(std::int32_t section, const std::vector<Bytes>& true_bytes, StorageVersions& versions) {
+void DispatchChunks::start(std::int32_t section, const std::vector<Bytes>& true_bytes) {
   const Program& program = *bound_.program;
   const SectionParts& parts = parts_[static_cast<std::size_t>(section)];
   std::vector<Range>& ranges = running_[static_cast<std::size_t>(section)].ranges;
@@ -55,23 +46,16 @@ void DispatchChunks::start(std::int32_t section, const std::vector<Bytes>& true_
     if (routed < 0) return;
     Range range{.residency = residency, .inside = inside, .true_bytes = true_bytes[row(residency)]};
     range.rows = rows_in(program.routed[static_cast<std::size_t>(routed)], range.true_bytes);
-    if (!inside && writes(parts, residency))
-      range.version = versions.version_of(program.schedule.residencies[row(residency)].storage);
     ranges.push_back(range);
   };
   for (const ResidencyId r : parts.inside) add(r, true);
   for (const ResidencyId r : parts.kept) add(r, false);
 }
 
-void DispatchChunks::begin(std::int32_t section, std::int32_t chunk, const std::vector<Bytes>& true_bytes,
-                           StorageVersions& versions) {
+void DispatchChunks::begin(std::int32_t section, std::int32_t chunk, const std::vector<Bytes>& true_bytes) {
   Running& running = running_[static_cast<std::size_t>(section)];
-  if (running.chunk < 0) start(section, true_bytes, versions);
+  if (running.chunk < 0) start(section, true_bytes);
   running.chunk = chunk;
-  // Every chunk writes its rows of the same versions.
-  for (const Range& range : running.ranges)
-    if (range.version)
-      versions.set_version(bound_.program->schedule.residencies[row(range.residency)].storage, *range.version);
 }
 
 const RoutedResidency& DispatchChunks::rule_of(const Range& range) const {

@@ -5,12 +5,10 @@
 // Threads: none. Cost: O(tasks) once, O(storages of a section) for each that runs in chunks.
 
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "core/dispatch_section.h"
 #include "swap/bound_program.h"
-#include "swap/storage_versions.h"
 
 namespace tidemark {
 
@@ -33,7 +31,7 @@ class DispatchChunks {
   [[nodiscard]] std::int32_t running(TaskId task) const;
 
   /// The section's tasks are at this chunk from now on. `true_bytes`: per residency, what each storage really takes.
-  void begin(std::int32_t section, std::int32_t chunk, const std::vector<Bytes>& true_bytes, StorageVersions& versions);
+  void begin(std::int32_t section, std::int32_t chunk, const std::vector<Bytes>& true_bytes);
 
   /// Part of a storage, in scaled bytes from its address.
   struct Part {
@@ -53,14 +51,12 @@ class DispatchChunks {
     bool inside = false;
     std::int64_t rows = 0;
     Bytes true_bytes = 0;
-    std::optional<std::int32_t> version;  ///< written rows: the version before the first chunk
   };
   struct Running {
     std::int32_t chunk = -1;  ///< -1: runs whole
     std::vector<Range> ranges;
   };
-  void start(std::int32_t section, const std::vector<Bytes>& true_bytes, StorageVersions& versions);
-  [[nodiscard]] bool writes(const SectionParts& parts, ResidencyId residency) const;
+  void start(std::int32_t section, const std::vector<Bytes>& true_bytes);
   [[nodiscard]] const RoutedResidency& rule_of(const Range& range) const;
   [[nodiscard]] Bytes cut(const Range& range, std::int64_t row) const;
 

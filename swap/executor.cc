@@ -105,7 +105,6 @@ Result<RunReport> Executor::State::report() {
               .records = streams.records(),
               .waits = streams.waits(),
               .waits_implied = bound.streams.implied,
-              .waits_added = bound.streams.added,
               .verified_reads = verified_reads,
               .oversized = contingencies->oversized(),
               .contingencies = contingencies->records(),
@@ -123,7 +122,9 @@ Result<RunReport> Executor::State::report() {
     const bool known = task >= 0 && task < r.tasks;
     r.first_mismatch =
         fmt::format("{}: {} bytes at {:#x} do not hold what was written there",
-                    known ? name_of_task(static_cast<TaskId>(task)) : fmt::format("{}: work {}", who(), task),
+                    known      ? name_of_task(static_cast<TaskId>(task))
+                    : task < 0 ? who() + ": what outlives the step"
+                               : fmt::format("{}: work {}", who(), task),
                     first.bytes, first.address);
   }
   add_warnings(r);

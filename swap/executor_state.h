@@ -47,11 +47,12 @@ struct Executor::State {
   [[nodiscard]] DeviceCode submit_task(TaskId task, StreamRole role);
   [[nodiscard]] DeviceCode submit_work(TaskId task, StreamRole role);
   [[nodiscard]] DeviceCode submit_copy(TaskId task);
-  [[nodiscard]] DeviceCode launch(StreamRole role, std::span<const Schedule::Touch> accesses, Work work, bool restores,
-                                  std::int32_t section = -1);
-  [[nodiscard]] DeviceCode fill(StreamRole role, ResidencyId residency);
+  /// `wanted`: version of each access; empty: the storage's latest, which a write restores.
+  [[nodiscard]] DeviceCode launch(StreamRole role, std::span<const Schedule::Touch> accesses,
+                                  std::span<const std::int32_t> wanted, Work work, std::int32_t section = -1);
+  [[nodiscard]] DeviceCode touch_persistent(ResidencyId residency, AccessKind kind);
   [[nodiscard]] DeviceCode fill_first();
-  [[nodiscard]] DeviceCode fill_late(TaskId task, StreamRole role);
+  [[nodiscard]] DeviceCode check_last();
   [[nodiscard]] DeviceCode check_copy_in(ResidencyId residency, std::int64_t id);
   [[nodiscard]] DeviceCode run_step(const ContingencyStep& step, std::int64_t id);
   [[nodiscard]] Result<RunReport> finish();
@@ -89,7 +90,6 @@ struct Executor::State {
   std::optional<ContingencyEngine> contingencies;
   std::optional<DispatchChunks> chunks;
   std::vector<Bytes> true_bytes;  ///< per residency, of storages in chunks
-  std::vector<char> filled;       ///< per residency: late fills done this step
   std::vector<Touch> touches;
   std::size_t next_message = 0;
   std::int64_t verified_reads = 0;

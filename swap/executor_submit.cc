@@ -20,7 +20,6 @@ Status Executor::State::issue() {
   transfers.restart();
   contingencies->restart();
   chunks->restart();
-  filled.assign(schedule.residencies.size(), 0);
   next_message = 0;
   verified_reads = 0;
   submitted = true;
@@ -33,6 +32,8 @@ Status Executor::State::issue() {
     if (Status s = begin_section(id_of<TaskId>(t)); !s) return s;
     if (Status s = issue_task(id_of<TaskId>(t)); !s) return s;
   }
+  code = check_last();
+  if (code != DeviceCode::ok) return device_error(device, code, who() + ": checking what outlives the step");
   return {};
 }
 
@@ -60,14 +61,14 @@ Status Executor::State::begin_section(TaskId task) {
   for (const TaskId member : parts.tasks)
     if (code == DeviceCode::ok) code = streams.order(last, bound.streams.stream[row(member)]);
   if (code != DeviceCode::ok) return device_error(device, code, name_of_task(task));
-  chunks->begin(section, count - 1, true_bytes, versions);
+  chunks->begin(section, count - 1, true_bytes);
   return {};
 }
 
 /// One task after the other, across lanes too.
 Status Executor::State::run_chunk_in_front(std::int32_t section, std::int32_t chunk) {
   const SectionParts& parts = chunks->parts(section);
-  chunks->begin(section, chunk, true_bytes, versions);
+  chunks->begin(section, chunk, true_bytes);
   TaskId before = chunk > 0 ? parts.tasks.back() : parts.first;
   for (const TaskId task : parts.tasks) {
     const StreamRole role = bound.streams.stream[row(task)];
@@ -101,7 +102,6 @@ Status Executor::State::issue_task(TaskId task) {
 DeviceCode Executor::State::submit_task(TaskId task, StreamRole role) {
   const TaskKind kind = schedule.tasks[row(task)].kind;
   if (kind == TaskKind::swap_out || kind == TaskKind::swap_in) return submit_copy(task);
-  if (const DeviceCode code = fill_late(task, role); code != DeviceCode::ok) return code;
   return submit_work(task, role);
 }
 
@@ -113,25 +113,26 @@ DeviceCode Executor::State::submit_work(TaskId task, StreamRole role) {
   if (section >= 0) work.estimate_ns = chunks->share_of(section, work.estimate_ns);
   if (const BoundMessage* message = message_of(task); message != nullptr && options.match_messages)
     work.message = {.peer_rank = message->peer_rank, .tag = message->tag, .is_send = message->is_send};
-  return launch(role, schedule.touches_of(task), work, schedule.tasks[row(task)].kind == TaskKind::recompute, section);
+  return launch(role, schedule.touches_of(task), bound.versions.of_task(schedule, task), work, section);
 }
 
 /// Reads first: a task that changes a storage in place reads the version before.
-DeviceCode Executor::State::launch(StreamRole role, std::span<const Schedule::Touch> accesses, Work work, bool restores,
-                                   std::int32_t section) {
+DeviceCode Executor::State::launch(StreamRole role, std::span<const Schedule::Touch> accesses,
+                                   std::span<const std::int32_t> wanted, Work work, std::int32_t section) {
   touches.clear();
-  const auto add = [&](ResidencyId residency, AccessKind kind) {
-    const Touch touch = touch_of(residency, kind, section);
-    if (section < 0 || touch.bytes > 0) touches.push_back(touch);
-  };
-  for (const Schedule::Touch& access : accesses)
-    if (access.kind == AccessKind::read) add(access.residency, AccessKind::read);
-  verified_reads += options.verify ? static_cast<std::int64_t>(touches.size()) : 0;
-  for (const Schedule::Touch& access : accesses) {
-    if (access.kind != AccessKind::write) continue;
-    const StorageId storage = schedule.residencies[row(access.residency)].storage;
-    restores ? versions.restored(storage) : versions.new_write(storage);
-    add(access.residency, AccessKind::write);
+  for (const AccessKind kind : {AccessKind::read, AccessKind::write}) {
+    for (std::size_t k = 0; k < accesses.size(); ++k) {
+      if (accesses[k].kind != kind) continue;
+      const ResidencyId residency = accesses[k].residency;
+      const StorageId storage = schedule.residencies[row(residency)].storage;
+      if (!wanted.empty())
+        versions.set(storage, wanted[k]);
+      else if (kind == AccessKind::write)
+        versions.restored(storage);
+      const Touch touch = touch_of(residency, kind, section);
+      if (section < 0 || touch.bytes > 0) touches.push_back(touch);
+    }
+    if (kind == AccessKind::read) verified_reads += options.verify ? static_cast<std::int64_t>(touches.size()) : 0;
   }
   work.touches = touches;
   work.verify = options.verify;
@@ -161,34 +162,37 @@ DeviceCode Executor::State::check_copy_in(ResidencyId residency, std::int64_t id
 }
 
 DeviceCode Executor::State::run_step(const ContingencyStep& step, std::int64_t id) {
-  return launch(StreamRole::compute, step.touches, {.id = id, .estimate_ns = step.estimate_ns}, true);
+  return launch(StreamRole::compute, step.touches, {}, {.id = id, .estimate_ns = step.estimate_ns});
 }
 
-/// What a storage holds that nobody wrote this step.
-DeviceCode Executor::State::fill(StreamRole role, ResidencyId residency) {
-  const Touch touch = touch_of(residency, AccessKind::write);
+DeviceCode Executor::State::touch_persistent(ResidencyId residency, AccessKind kind) {
+  const Touch touch = touch_of(residency, kind);
   const Work work{.touches = {&touch, 1}, .verify = options.verify};
-  return streams.submit(role, [&](StreamHandle stream) { return device.launch(stream, work); });
+  return streams.submit(StreamRole::compute, [&](StreamHandle stream) { return device.launch(stream, work); });
 }
 
+/// What the step starts with. Nothing else is filled: a read of what no task has written must be found.
 DeviceCode Executor::State::fill_first() {
-  for (const ResidencyId residency : bound.filled_first)
-    if (const DeviceCode code = fill(StreamRole::compute, residency); code != DeviceCode::ok) return code;
+  for (const ResidencyId residency : bound.persistent)
+    if (const DeviceCode code = touch_persistent(residency, AccessKind::write); code != DeviceCode::ok) return code;
   for (std::size_t s = 0; s < kStreamRoleCount; ++s)
     if (const DeviceCode code = streams.order(StreamRole::compute, static_cast<StreamRole>(s)); code != DeviceCode::ok)
       return code;
   return DeviceCode::ok;
 }
 
-DeviceCode Executor::State::fill_late(TaskId task, StreamRole role) {
-  for (const Schedule::Touch& touch : schedule.touches_of(task)) {
-    char& done = filled[row(touch.residency)];
-    if (bound.filled_late[row(touch.residency)] == 0 || done != 0) continue;
-    done = 1;
-    // Somebody wrote it: what is here now was to be brought, and the read shows whether it was.
-    if (!versions.unwritten(schedule.residencies[row(touch.residency)].storage)) continue;
-    if (const DeviceCode code = fill(role, touch.residency); code != DeviceCode::ok) return code;
+/// What outlives the step holds its last version: no later task reads it, so that only this finds other bytes there.
+DeviceCode Executor::State::check_last() {
+  if (!options.verify) return DeviceCode::ok;
+  for (std::size_t s = 0; s < kStreamRoleCount; ++s)
+    if (const DeviceCode code = streams.order(static_cast<StreamRole>(s), StreamRole::compute); code != DeviceCode::ok)
+      return code;
+  for (const ResidencyId residency : bound.persistent) {
+    const StorageId storage = schedule.residencies[row(residency)].storage;
+    versions.set(storage, bound.versions.at_end[row(storage)]);
+    if (const DeviceCode code = touch_persistent(residency, AccessKind::read); code != DeviceCode::ok) return code;
   }
+  verified_reads += static_cast<std::int64_t>(bound.persistent.size());
   return DeviceCode::ok;
 }
 

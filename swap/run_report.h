@@ -91,7 +91,6 @@ struct RunReport {
   std::int64_t events_peak = 0;  ///< in use at once
   std::int64_t records = 0, waits = 0;
   std::int64_t waits_implied = 0;   ///< waits of the Program that others imply
-  std::int64_t waits_added = 0;     ///< waits for a task that fills what the Program never writes
   std::int64_t verified_reads = 0;  ///< with verify: ranges whose contents were checked
   std::int64_t mismatches = 0;
   std::string first_mismatch;  ///< in words; empty: none

@@ -1,27 +1,40 @@
 #pragma once
-// What each storage should hold while a step is submitted. Every write by an op makes a new version; a recompute writes
-// the version the storage had, since that is what it restores; copies change nothing. Submission order is an order in
-// which the step could run alone, so the version of a storage at submission is the one a task means.
+// What each storage should hold while a step runs, for verification. A storage holds version 0 before the step; every
+// write by an op makes the next version; a recompute writes the version the storage had, since that is what it restores;
+// copies change nothing.
+//
+// Which version a task means follows from the numbers of the ops alone, not from the order of submission: an op reads
+// what the ops of lower number have written. A Program that runs ops in another order is found out by its contents.
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
 #include <vector>
 
-#include "core/ids.h"
+#include "core/schedule.h"
 
 namespace tidemark {
 
+struct TouchVersions {
+  std::vector<std::int32_t> of_touch;  ///< per Schedule::touches: the version read or written; 0 for copies
+  std::vector<std::int32_t> at_end;    ///< per storage: when the step is over
+
+  [[nodiscard]] std::span<const std::int32_t> of_task(const Schedule& schedule, TaskId task) const {
+    const auto first = static_cast<std::size_t>(schedule.tasks[row(task)].first_touch);
+    return {of_touch.data() + first, schedule.touches_of(task).size()};
+  }
+};
+
+/// O(tasks log tasks + touches).
+[[nodiscard]] TouchVersions versions_of(const Schedule& schedule);
+
+/// The versions that tasks submitted last have met, as patterns.
 class StorageVersions {
  public:
   explicit StorageVersions(std::int32_t rank) : rank_(rank) {}
 
-  void new_write(StorageId storage) { ++version(storage); }
+  void set(StorageId storage, std::int32_t known) { version(storage) = known; }
   void restored(StorageId storage) { version(storage) = std::max(version(storage), 1); }
-  [[nodiscard]] std::int32_t version_of(StorageId storage) { return version(storage); }
-  /// Back to a version it had: rows still to be written were not written since.
-  void set_version(StorageId storage, std::int32_t known) { version(storage) = known; }
-  /// Nothing wrote it this step.
-  [[nodiscard]] bool unwritten(StorageId storage) { return version(storage) == 0; }
   /// Of the pattern it holds now: differs between ranks, storages, versions and steps.
   [[nodiscard]] std::uint64_t seed(StorageId storage) {
     const auto v = static_cast<std::uint64_t>(version(storage));

@@ -14,8 +14,7 @@ constexpr std::size_t index_of(StreamRole role) {
 
 class Binder {
  public:
-  Binder(const Program& program, const std::vector<char>& filled_late)
-      : schedule_(program.schedule), filled_late_(filled_late), filler_(schedule_.residencies.size(), kNone<TaskId>) {
+  explicit Binder(const Schedule& schedule) : schedule_(schedule) {
     const std::size_t tasks = schedule_.tasks.size();
     out_.stream.reserve(tasks);
     for (const Task& task : schedule_.tasks) out_.stream.push_back(stream_of_lane(task.lane));
@@ -29,7 +28,6 @@ class Binder {
       const auto task = id_of<TaskId>(t);
       out_.first_wait.push_back(static_cast<std::int32_t>(out_.waits.size()));
       begin(task);
-      for (const Schedule::Touch& touch : schedule_.touches_of(task)) follow_filler(touch.residency, task);
       finish(task);
     }
     out_.first_wait.push_back(static_cast<std::int32_t>(out_.waits.size()));
@@ -56,13 +54,6 @@ class Binder {
     return true;
   }
 
-  void follow_filler(ResidencyId residency, TaskId task) {
-    if (filled_late_[row(residency)] == 0) return;
-    TaskId& filler = filler_[row(residency)];
-    if (filler == kNone<TaskId>) filler = task;
-    if (filler != task && follow(filler)) ++out_.added;
-  }
-
   void finish(TaskId task) {
     position_[row(task)] = clock_[own_];
     ++clock_[own_];
@@ -71,9 +62,7 @@ class Binder {
   }
 
   const Schedule& schedule_;
-  const std::vector<char>& filled_late_;
   TaskStreams out_;
-  std::vector<TaskId> filler_;          ///< per residency
   std::size_t own_ = 0;                 ///< stream of the task at hand
   StreamClock clock_{};                 ///< known when it starts
   std::vector<StreamClock> known_;      ///< per task: known once it has completed
@@ -103,8 +92,8 @@ StreamRole stream_of_lane(Lane lane) {
   return StreamRole::compute;
 }
 
-TaskStreams bind_streams(const Program& program, const std::vector<char>& filled_late) {
-  return Binder(program, filled_late).run();
+TaskStreams bind_streams(const Schedule& schedule) {
+  return Binder(schedule).run();
 }
 
 }  // namespace tidemark

@@ -2,18 +2,17 @@
 // Which stream each task of a Program runs on and which waits it takes to keep the Program's order there.
 //
 // One stream a lane, and the waits of the Program: nothing else is needed, because the scheduler has added every wait
-// that an order relies on. The one addition is our own doing: where a residency is read before anything in the Program
-// writes it, its first task fills it, and the others must follow that.
+// that an order relies on.
 //
 // A wait that FIFO order and earlier waits imply is dropped: per stream, a clock of the tasks of every stream known to
-// have completed. O(tasks + waits + touches).
+// have completed. O(tasks + waits).
 
 #include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
 
-#include "core/program.h"
+#include "core/schedule.h"
 #include "device/device.h"
 
 namespace tidemark {
@@ -24,7 +23,6 @@ struct TaskStreams {
   std::vector<TaskId> waits;             ///< tasks on other streams whose event this one waits for
   std::vector<std::int32_t> waiters;     ///< per task: how many waits name it; above 0: needs an event
   std::int64_t implied = 0;              ///< waits of the Program that were dropped
-  std::int64_t added = 0;                ///< waits for a task that fills what the Program never writes
 
   [[nodiscard]] std::span<const TaskId> waits_of(TaskId task) const {
     const auto begin = static_cast<std::size_t>(first_wait[row(task)]);
@@ -35,8 +33,6 @@ struct TaskStreams {
 
 [[nodiscard]] StreamRole stream_of_lane(Lane lane);
 
-/// `filled_late[residency]`: the first task that touches it fills it first, so that every other task that touches it
-/// must follow that one, although the Program has them all read.
-[[nodiscard]] TaskStreams bind_streams(const Program& program, const std::vector<char>& filled_late);
+[[nodiscard]] TaskStreams bind_streams(const Schedule& schedule);
 
 }  // namespace tidemark

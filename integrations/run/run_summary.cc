@@ -206,7 +206,6 @@ Json rank_json(const RunOutcome& run, const RankOutcome& rank) {
             {"events", r.events_peak},
             {"waits", r.waits},
             {"waits_implied", r.waits_implied},
-            {"waits_added", r.waits_added},
             {"oversized", r.oversized.size()}};
   if (run.simulated) {
     json["copy_stall_ms"] = to_ms(rank.copy_stall_ns);

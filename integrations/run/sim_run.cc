@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "core/dynamic_region.h"
+#include "integrations/run/message_pairs.h"
 #include "swap/step_run.h"
 
 namespace tidemark {
@@ -44,6 +45,7 @@ struct Rig {
 Status open_rank(const SimRunRequest& request, const RankPlan& plan, Rig& rig) {
   SimOptions options = sim_options_for(plan, request.machine);
   options.check_races = request.check_races;
+  options.report_unwritten = true;
   options.record_timeline = request.measure_stall;
   options.faults = request.faults;
   rig.devices.push_back(rig.world->make_device(options));
@@ -125,6 +127,8 @@ std::int64_t copy_stall(const Schedule& schedule, std::span<const SimSpan> spans
 }
 
 Result<SimRun> run_on_sim(const SimRunRequest& request) {
+  if (request.match_messages)
+    if (Status s = check_message_pairs(request.ranks); !s) return s.error();
   Rig rig{.world = std::make_unique<SimWorld>(request.schedule)};
   for (const RankPlan& plan : request.ranks)
     if (Status s = open_rank(request, plan, rig); !s) return s.error();

@@ -48,7 +48,7 @@ struct SimRun {
   std::int64_t step_ns = 0;  ///< latest finish
 };
 
-/// Errors: as Executor; a deadlock of the step (infeasible).
+/// Errors: as Executor; a deadlock of the step, or a message of another micro-batch than its receive (infeasible).
 [[nodiscard]] Result<SimRun> run_on_sim(const SimRunRequest& request);
 
 /// The device a plan's rank is carried out on: as much memory as its arenas may take, the machine's links.

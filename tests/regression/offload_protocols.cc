@@ -212,6 +212,47 @@ void reload_into_fresh_block(Stage& s, bool right) {
   s.finish();
 }
 
+// DeepSpeed#8186, first race: optimizer states leave for the host on a stream that does not wait for the optimizer.
+void offload_states_after_the_optimizer(Stage& s, bool right) {
+  for (int part = 0; part < kLayers; ++part) s.write(s.compute(), s.block(part), 50);
+  if (!right) s.order(s.compute(), s.d2h());  // behind backward, in front of the optimizer
+  for (int part = 0; part < kLayers; ++part) s.write(s.compute(), s.block(part), seed_of(part));
+  if (right) s.order(s.compute(), s.d2h());
+  for (int part = 0; part < kLayers; ++part) s.copy_out(s.host(part), s.block(part));
+  s.finish();
+  reload_all(s, 4);
+}
+
+// DeepSpeed#8186, second race: a reload buffer of the compute stream's pool is dropped while the copy stream still
+// fills it (no record_stream), and the next kernel's temporary takes its bytes.
+void drop_a_reload_buffer(Stage& s, bool right) {
+  offload_all(s);
+  for (int part = 0; part < kLayers; ++part) {
+    s.order(s.compute(), s.h2d());
+    s.copy_in(s.block(8), s.host(part));
+    if (right) s.order(s.h2d(), s.compute());  // what record_stream has the allocator wait for
+    s.write(s.compute(), s.block(8), 30);
+    s.read(s.compute(), s.block(8), 30);
+  }
+  s.finish();
+}
+
+// DeepSpeed#8186, third race: states are reloaded in the middle of backward, into bytes that the host has freed but
+// whose last reader, a backward kernel, has not run yet.
+void reload_during_backward(Stage& s, bool right) {
+  offload_all(s);
+  for (int layer = 0; layer < kLayers; ++layer) s.write(s.compute(), s.block(8 + layer), 40);
+  s.order(s.compute(), s.h2d());  // at the end of forward
+  for (int layer = kLayers - 1; layer >= 0; --layer) {
+    s.read(s.compute(), s.block(8 + layer), 40);
+    if (right) s.order(s.compute(), s.h2d());
+    s.copy_in(s.block(8 + layer), s.host(layer));
+  }
+  s.order(s.h2d(), s.compute());
+  for (int layer = 0; layer < kLayers; ++layer) s.read(s.compute(), s.block(8 + layer), seed_of(layer));
+  s.finish();
+}
+
 constexpr Protocol kProtocols[] = {
     {"ReferenceDroppedBeforeCopyOut", "torchtune#1867", drop_before_copy_out, "d2h", "compute",
      "compute must wait for an event recorded on d2h after copy"},
@@ -238,6 +279,12 @@ constexpr Protocol kProtocols[] = {
     {"UseBeforeCopyIn", "the general case", use_prefetched, "h2d", "compute",
      "compute must wait for an event recorded on h2d after copy"},
     {"ReloadBufferAllocatedOnAnotherStream", "TransformerEngine cpu_offload", reload_into_fresh_block, "compute", "h2d",
+     "h2d must wait for an event recorded on compute after launch"},
+    {"StatesCopiedOutBeforeTheOptimizerHasWritten", "DeepSpeed#8186", offload_states_after_the_optimizer, "compute",
+     "d2h", "d2h must wait for an event recorded on compute after launch"},
+    {"ReloadBufferReusedUnderItsCopyIn", "DeepSpeed#8186", drop_a_reload_buffer, "h2d", "compute",
+     "compute must wait for an event recorded on h2d after copy"},
+    {"ReloadOverALiveActivation", "DeepSpeed#8186", reload_during_backward, "compute", "h2d",
      "h2d must wait for an event recorded on compute after launch"},
 };
 

@@ -32,61 +32,45 @@ std::int64_t findings(const PlannedStep& step) {
 }
 
 /// Says from the order of tasks alone whether a run must go wrong: two touches of the same bytes, one of them a write,
-/// that nothing orders; or a read whose bytes were written for another residency since they were for its own. Compares
-/// all pairs; shares no code with the checkers but the order of tasks.
+/// that nothing orders; a read whose bytes were written for another residency since they were for its own; or a read of
+/// what no task has written. What stays all step is written before it and read behind it. Compares all pairs; shares no
+/// code with the checkers but the order of tasks.
 class Wrong {
  public:
   explicit Wrong(const Program& program)
       : program_(program),
         bound_(bind_program(program, 1).value()),
-        order_(schedule_with_fills()),
+        order_(program.schedule),
         touches_(program.schedule.residencies.size()) {
-    int fills = 0;
-    for (const ResidencyId residency : bound_.filled_first)
-      touches_[row(residency)].push_back({.place = fills++, .kind = AccessKind::write});
+    int place = 0;
+    for (const ResidencyId residency : bound_.persistent)
+      touches_[row(residency)].push_back({.place = place++, .kind = AccessKind::write});
     for (std::size_t t = 0; t < program.schedule.tasks.size(); ++t) list(id_of<TaskId>(t));
+    for (const ResidencyId residency : bound_.persistent)
+      touches_[row(residency)].push_back({.task = behind(), .place = place++, .kind = AccessKind::read});
   }
 
   [[nodiscard]] bool anywhere() const {
-    for (std::size_t a = 0; a < touches_.size(); ++a)
+    for (std::size_t a = 0; a < touches_.size(); ++a) {
+      if (read_unwritten(a)) return true;
       for (std::size_t b = 0; b < touches_.size(); ++b)
         if (share_bytes(a, b) && (unordered(a, b) || (a != b && overwritten(a, b)))) return true;
+    }
     return false;
   }
 
  private:
   struct At {
-    TaskId task = kNone<TaskId>;  ///< none: before the step
-    int place = 0;                ///< within the task, or among what is filled first: reads come before writes
+    TaskId task = kNone<TaskId>;  ///< none: before the step; behind(): behind it
+    int place = 0;                ///< within the task, or among what stays all step: reads come before writes
     AccessKind kind = AccessKind::read;
   };
 
-  /// Who reads what the first task to touch it fills follows that task.
-  [[nodiscard]] Schedule schedule_with_fills() const {
-    Schedule schedule = program_.schedule;
-    schedule.waits.clear();
-    std::vector<TaskId> filler(schedule.residencies.size(), kNone<TaskId>);
-    for (std::size_t t = 0; t < schedule.tasks.size(); ++t) {
-      const auto task = id_of<TaskId>(t);
-      const auto waits = program_.schedule.waits_of(task);
-      schedule.tasks[t].first_wait = static_cast<std::int32_t>(schedule.waits.size());
-      schedule.waits.insert(schedule.waits.end(), waits.begin(), waits.end());
-      for (const Schedule::Touch& touch : program_.schedule.touches_of(task)) {
-        if (bound_.filled_late[row(touch.residency)] == 0) continue;
-        TaskId& first = filler[row(touch.residency)];
-        if (first == kNone<TaskId>) first = task;
-        if (first != task && schedule.tasks[row(first)].lane != schedule.tasks[t].lane) schedule.waits.push_back(first);
-      }
-    }
-    return schedule;
-  }
+  [[nodiscard]] TaskId behind() const { return id_of<TaskId>(program_.schedule.tasks.size()); }
 
   void list(TaskId task) {
     const auto touches = program_.schedule.touches_of(task);
     int place = 0;
-    for (const Schedule::Touch& touch : touches)
-      if (bound_.filled_late[row(touch.residency)] != 0 && touches_[row(touch.residency)].empty())
-        touches_[row(touch.residency)].push_back({.task = task, .place = place++, .kind = AccessKind::write});
     for (const AccessKind kind : {AccessKind::read, AccessKind::write})
       for (const Schedule::Touch& touch : touches)
         if (touch.kind == kind)
@@ -102,6 +86,7 @@ class Wrong {
   [[nodiscard]] bool before(const At& p, const At& q) const {
     if (p.task == q.task) return p.place < q.place;
     if (p.task == kNone<TaskId> || q.task == kNone<TaskId>) return p.task == kNone<TaskId>;
+    if (p.task == behind() || q.task == behind()) return q.task == behind();
     return order_.before(p.task, q.task);
   }
   [[nodiscard]] bool unordered(std::size_t a, std::size_t b) const {
@@ -111,6 +96,13 @@ class Wrong {
             !before(q, p))
           return true;
     return false;
+  }
+  [[nodiscard]] bool read_unwritten(std::size_t a) const {
+    return std::any_of(touches_[a].begin(), touches_[a].end(), [&](const At& read) {
+      return read.kind == AccessKind::read && std::none_of(touches_[a].begin(), touches_[a].end(), [&](const At& own) {
+               return own.kind == AccessKind::write && before(own, read);
+             });
+    });
   }
   [[nodiscard]] bool overwritten(std::size_t a, std::size_t b) const {
     for (const At& read : touches_[a]) {

@@ -475,8 +475,6 @@ TEST(ChunkedRun, PartsStayWithinTheirBufferAndMeetInTheirSlot) {
         const Result<BoundProgram> bound = bind_program(odd, scale);
         ASSERT_TRUE(bound.ok()) << bound.error().message;
         DispatchChunks chunks(bound.value());
-        StorageVersions versions(odd.schedule.rank);
-        versions.restart();
         const DispatchSection& section = odd.sections.front();
         const SectionParts& parts = chunks.parts(0);
         std::vector<Bytes> true_bytes(odd.schedule.residencies.size());
@@ -484,7 +482,7 @@ TEST(ChunkedRun, PartsStayWithinTheirBufferAndMeetInTheirSlot) {
           true_bytes[row(routed.residency)] = routed_bytes(routed, odd.collective_limit_f);
         std::map<ResidencyId, Bytes> next;
         for (std::int32_t c = 0; c < section.chunks; ++c) {
-          chunks.begin(0, c, true_bytes, versions);
+          chunks.begin(0, c, true_bytes);
           for (const ResidencyId r : parts.inside) {
             const RoutedResidency& rule = odd.routed[static_cast<std::size_t>(bound.value().routed[row(r)])];
             const Bytes room = buffer_bytes(rule, 0, odd.collective_limit_f, section.chunks);
