@@ -44,6 +44,28 @@ void place_residencies(BoundProgram& bound) {
   for (const Arena& arena : program.layout.arenas) bound.arena_bytes.push_back(bound.scaled(arena.height_bytes));
 }
 
+bool share_bytes(const Place& a, const Place& b) {
+  return a.arena == b.arena && a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
+}
+
+/// Nothing orders what one task does: it may change a residency in place, not write one over another that it touches.
+/// No device can tell the two apart, both are ranges.
+Status check_tasks(const BoundProgram& bound) {
+  const Schedule& schedule = bound.program->schedule;
+  for (std::size_t t = 0; t < schedule.tasks.size(); ++t) {
+    const auto touches = schedule.touches_of(id_of<TaskId>(t));
+    for (const Schedule::Touch& write : touches) {
+      if (write.kind != AccessKind::write) continue;
+      for (const Schedule::Touch& other : touches)
+        if (other.residency != write.residency &&
+            share_bytes(bound.places[row(write.residency)], bound.places[row(other.residency)]))
+          return bad_input(fmt::format("task {} writes residency {} over residency {}, which it touches, too", t,
+                                       row(write.residency), row(other.residency)));
+    }
+  }
+  return {};
+}
+
 /// Stays of the whole step: what they hold was there before it and must be there behind it.
 void find_persistent(BoundProgram& bound) {
   const Schedule& schedule = bound.program->schedule;
@@ -72,6 +94,7 @@ Result<BoundProgram> bind_program(const Program& program, std::int64_t scale) {
   if (Status s = check_scale(program, scale); !s) return s.error();
   BoundProgram bound{.program = &program, .scale = scale};
   place_residencies(bound);
+  if (Status s = check_tasks(bound); !s) return s.error();
   find_persistent(bound);
   bound.versions = versions_of(program.schedule);
   bound.streams = bind_streams(program.schedule);

@@ -120,12 +120,11 @@ Result<RunReport> Executor::State::report() {
   if (r.mismatches > 0) {
     const auto task = first.work_id;
     const bool known = task >= 0 && task < r.tasks;
-    r.first_mismatch =
-        fmt::format("{}: {} bytes at {:#x} do not hold what was written there",
-                    known      ? name_of_task(static_cast<TaskId>(task))
-                    : task < 0 ? who() + ": what outlives the step"
-                               : fmt::format("{}: work {}", who(), task),
-                    first.bytes, first.address);
+    r.first_mismatch = fmt::format("{}: {} bytes at {:#x} do not hold what was written there",
+                                   known      ? name_of_task(static_cast<TaskId>(task))
+                                   : task < 0 ? who() + ": what outlives the step"
+                                              : fmt::format("{}: work {}", who(), task),
+                                   first.bytes, first.address);
   }
   add_warnings(r);
   return r;

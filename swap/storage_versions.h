@@ -1,7 +1,7 @@
 #pragma once
 // What each storage should hold while a step runs, for verification. A storage holds version 0 before the step; every
-// write by an op makes the next version; a recompute writes the version the storage had, since that is what it restores;
-// copies change nothing.
+// write by an op makes the next version; a recompute writes the version the storage had, since that is what it
+// restores; copies change nothing.
 //
 // Which version a task means follows from the numbers of the ops alone, not from the order of submission: an op reads
 // what the ops of lower number have written. A Program that runs ops in another order is found out by its contents.

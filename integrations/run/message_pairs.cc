@@ -36,9 +36,10 @@ Status check_message_pairs(std::span<const RankPlan> ranks) {
       const std::int32_t wanted = micro_batch_of(rank, receive.task), got = send->second;
       sent.erase(send);
       if (got != wanted)
-        return infeasible(fmt::format("rank {}: task {} receives micro-batch {} by tag {}, but rank {} sends micro-batch "
-                                      "{} by it",
-                                      rank.figures.rank, row(receive.task), wanted, receive.tag, receive.peer_rank, got));
+        return infeasible(
+            fmt::format("rank {}: task {} receives micro-batch {} by tag {}, but rank {} sends micro-batch "
+                        "{} by it",
+                        rank.figures.rank, row(receive.task), wanted, receive.tag, receive.peer_rank, got));
     }
   }
   return {};

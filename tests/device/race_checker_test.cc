@@ -322,6 +322,31 @@ TEST(RaceChecker, RetiringAViewChecksThatViewOnly) {
   EXPECT_EQ(t.checker.reports()[0].begin, 0x5000U);
 }
 
+/// Told once a read, for the part that nothing wrote; by default it may be read.
+TEST(RaceChecker, NamesAReadOfWhatNothingWrote) {
+  for (const bool reported : {false, true}) {
+    RaceChecker checker(64, reported ? RaceChecker::Unwritten::is_reported : RaceChecker::Unwritten::may_be_read);
+    const RaceActor stream = checker.add_stream("compute");
+    const std::uint16_t kernel = checker.intern("launch");
+    const auto touch = [&](Address begin, Bytes bytes, RaceAccess access, std::int64_t id) {
+      checker.begin_work(stream);
+      checker.access(stream, {.begin = begin, .bytes = bytes}, access, {.what = kernel, .id = id});
+    };
+    checker.allocate({.begin = 0x1000, .bytes = 0x1000});
+    touch(0x1400, 0x400, RaceAccess::write, 1);
+    touch(0x1400, 0x400, RaceAccess::read, 2);
+    EXPECT_EQ(checker.count(), 0);
+    touch(0x1000, 0x1000, RaceAccess::read, 3);  // in front of what is written, and behind
+    ASSERT_EQ(checker.count(), reported ? 1 : 0);
+    if (!reported) continue;
+    const RaceReport& report = checker.reports().front();
+    EXPECT_EQ(report.kind, RaceReport::Kind::unwritten);
+    EXPECT_EQ(report.begin, 0x1000U);
+    EXPECT_EQ(report.bytes, 0x400);
+    EXPECT_NE(to_string(report).find("launch 3 on compute reads 4 KiB"), std::string::npos) << to_string(report);
+  }
+}
+
 TEST(RaceChecker, KeepsTheFirstReportsAndCountsAll) {
   RaceChecker checker(2);
   const RaceActor a = checker.add_stream("a"), b = checker.add_stream("b");

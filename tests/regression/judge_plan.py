@@ -177,6 +177,7 @@ class Play:
         for wait in task.waits:
             known = list(map(max, known, self.clock_behind[wait]))
         at = self.lane_clock[task.lane][task.lane] + 1
+        self.check_own(number, task)
         for residency, kind in task.touches:
             if kind == READ:
                 self.order_read(number, residency, known, task.lane, at)
@@ -189,6 +190,14 @@ class Play:
         known[task.lane] = at
         self.lane_clock[task.lane] = known
         self.clock_behind.append(known)
+
+    def check_own(self, number, task):
+        """Nothing orders what one task does: it may only change a residency in place."""
+        pieces = {residency: self.shadow.pieces_of.get(residency, range(0)) for residency, _ in task.touches}
+        for written in (residency for residency, kind in task.touches if kind == WRITE):
+            for other, there in pieces.items():
+                if other != written and max(there.start, pieces[written].start) < min(there.stop, pieces[written].stop):
+                    raise Wrong(f"race: task {number} writes residency {written} over {other}, which it touches, too")
 
     def read_contents(self, number, task):
         """Checks what an op reads; gives what a copy carries."""

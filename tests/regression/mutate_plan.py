@@ -90,7 +90,7 @@ def free_early(rank, random):
         a = random.choice(device)
         if len(tasks[a]) < 2 or rank.is_persistent(rank.residencies[a]):
             continue
-        after = [b for b in device if b != a and tasks[b] and tasks[a][-2] < tasks[b][0] <= tasks[a][-1]]
+        after = [b for b in device if b != a and tasks[b] and tasks[a][-2] < tasks[b][0] < tasks[a][-1]]
         b = pick(random, after)
         if b is not None and place(rank, b, rank.residencies[a].offset):
             return f"residency {b} takes the place of {a} before its last touch"

@@ -152,13 +152,35 @@ TEST(StorageVersions, NoPatternComesBackInALaterStep) {
   }
 }
 
+/// A task may change a residency in place, and touch its neighbour, but not write it over another.
+TEST(BoundProgram, RefusesATaskThatWritesOverWhatItReads) {
+  Program program;
+  program.layout.arenas.push_back({.capacity_bytes = 4096, .height_bytes = 4096});
+  for (const std::int32_t storage : {0, 1}) {
+    program.schedule.residencies.push_back({.storage = static_cast<StorageId>(storage),
+                                            .bytes = 1024,
+                                            .first_task = static_cast<TaskId>(0),
+                                            .last_task = static_cast<TaskId>(0)});
+    program.layout.arena_of.push_back(static_cast<ArenaId>(0));
+    program.layout.offset_of.push_back(storage * Bytes{1024});
+  }
+  program.schedule.tasks.push_back({});
+  program.schedule.touches = {{static_cast<ResidencyId>(0), AccessKind::read},
+                              {static_cast<ResidencyId>(0), AccessKind::write},
+                              {static_cast<ResidencyId>(1), AccessKind::read}};
+  EXPECT_TRUE(bind_program(program, 1).ok());
+  program.layout.offset_of[1] = 512;
+  const Result<BoundProgram> bound = bind_program(program, 1);
+  ASSERT_FALSE(bound.ok());
+  EXPECT_NE(bound.error().message.find("task 0 writes residency 0 over residency 1"), std::string::npos);
+}
+
 /// Ops listed in another order than that of their numbers mean the same versions as ever.
 TEST(StorageVersions, FollowTheNumbersOfOpsNotTheOrderOfSubmission) {
   Schedule s;
   const auto task = [&](TaskKind kind, std::int32_t op, std::vector<AccessKind> touches) {
-    s.tasks.push_back({.kind = kind,
-                       .op = static_cast<OpId>(op),
-                       .first_touch = static_cast<std::int32_t>(s.touches.size())});
+    s.tasks.push_back(
+        {.kind = kind, .op = static_cast<OpId>(op), .first_touch = static_cast<std::int32_t>(s.touches.size())});
     for (const AccessKind access : touches) s.touches.push_back({static_cast<ResidencyId>(0), access});
   };
   s.residencies.push_back({.storage = static_cast<StorageId>(0)});
