@@ -343,7 +343,7 @@ TEST(RaceChecker, NamesAReadOfWhatNothingWrote) {
     EXPECT_EQ(report.kind, RaceReport::Kind::unwritten);
     EXPECT_EQ(report.begin, 0x1000U);
     EXPECT_EQ(report.bytes, 0x400);
-    EXPECT_NE(to_string(report).find("launch 3 on compute reads 4 KiB"), std::string::npos) << to_string(report);
+    EXPECT_NE(to_string(report).find("launch 3 on compute reads 4.00 KiB"), std::string::npos) << to_string(report);
   }
 }
 
