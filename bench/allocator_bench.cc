@@ -8,7 +8,7 @@
 //   freed by others  the same sizes; blocks go through boxes that all threads share, so most are freed by another thread
 //   threads          1, 2 and 4 with a stream each; ns are processor time over the pairs of the slowest thread
 //
-// What a trace takes per operation says `tidemark replay`.
+// With an argument, only the rows that have it in their names. What a trace takes per operation says `tidemark replay`.
 // The baseline model is not made for threads and takes one lock, as PyTorch's allocator does. Best of kRepeats.
 
 #include <fmt/format.h>
@@ -188,7 +188,10 @@ struct Setup {
   }
 };
 
-void row(const char* what, const Pass& pass, std::size_t threads, int pairs) {
+std::string asked_for;  ///< only rows with this in their names
+
+void row(const std::string& what, const Pass& pass, std::size_t threads, int pairs) {
+  if (what.find(asked_for) == std::string::npos) return;
   for (const char* name : {"caching", "baseline", "one TLSF", "mimalloc"}) {
     Setup setup(name);
     const double ns = measure(setup.subject, pass, threads, pairs);
@@ -199,8 +202,9 @@ void row(const char* what, const Pass& pass, std::size_t threads, int pairs) {
 }  // namespace
 }  // namespace tidemark
 
-int main() {
+int main(int count, char** arguments) {
   using namespace tidemark;
+  if (count > 1) asked_for = arguments[1];
   fmt::print("processor times measured on {} hardware threads; simulated device\n",
              std::thread::hardware_concurrency());
   fmt::print("{:<23} {:>7} {:<10} {:>10}\n", "workload", "threads", "allocator", "ns/pair");
@@ -209,8 +213,8 @@ int main() {
   for (const Bytes largest : {64 * kKiB, 16 * kMiB}) {
     const int pairs = largest > kMiB ? 100'000 : 300'000;
     const std::string to = largest > kMiB ? "to 16 MiB" : "to 64 KiB";
-    for (const std::size_t threads : {1UL, 2UL, 4UL}) row(("own, " + to).c_str(), own(largest), threads, pairs);
+    for (const std::size_t threads : {1UL, 2UL, 4UL}) row("own, " + to, own(largest), threads, pairs);
     for (const std::size_t threads : {1UL, 2UL, 4UL})
-      row(("freed by others, " + to).c_str(), freed_by_others(largest), threads, pairs);
+      row("freed by others, " + to, freed_by_others(largest), threads, pairs);
   }
 }
