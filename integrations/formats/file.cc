@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 #include <climits>
 #include <csignal>
 #include <cstring>
+#include <utility>
 
 namespace tidemark {
 namespace {
@@ -93,6 +95,7 @@ std::filesystem::path resolved(const std::filesystem::path& path) {
 struct Slot {
   enum State : int { unused, changing, live };
   std::atomic<int> state{unused};
+  int lock = -1;  ///< the descriptor that holds the file's lock until it is forgotten
   std::array<char, PATH_MAX> name{};
 };
 static_assert(std::atomic<int>::is_always_lock_free);
@@ -102,15 +105,49 @@ std::array<Slot, 64>& slots() {
   return table;
 }
 
-void remember(const std::filesystem::path& path) {
+/// Takes the lock along. False: as many files are in use as have room.
+bool remember(const std::filesystem::path& path, int lock) {
   const std::string& name = path.native();
-  if (name.size() >= PATH_MAX) return;
+  if (name.size() >= PATH_MAX) return false;
   for (Slot& slot : slots()) {
     int expected = Slot::unused;
     if (!slot.state.compare_exchange_strong(expected, Slot::changing)) continue;
     std::memcpy(slot.name.data(), name.c_str(), name.size() + 1);
+    slot.lock = lock;
     slot.state = Slot::live;
-    return;
+    return true;
+  }
+  return false;
+}
+
+/// A lock that ends with the process, whatever ends it, or -1 and errno. A file without a name was taken for abandoned
+/// between its making and its locking.
+int lock_of(int fd) {
+  const int lock = ::fcntl(fd, F_DUPFD_CLOEXEC, 0);
+  struct stat facts {};
+  if (lock < 0) return lock;
+  const bool held = ::flock(lock, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;  // or the file system has no locks
+  if (held && ::fstat(lock, &facts) == 0 && facts.st_nlink > 0) return lock;
+  ::close(lock);
+  errno = EEXIST;
+  return -1;
+}
+
+bool is_temporary_name(std::string_view name) {
+  constexpr std::string_view kBegin = ".tidemark-", kEnd = ".tmp";
+  return name.size() > kBegin.size() + kEnd.size() && name.starts_with(kBegin) && name.ends_with(kEnd) &&
+         name.find_first_not_of("0123456789-", kBegin.size()) == name.size() - kEnd.size();
+}
+
+/// Unlinks the temporary files that no living process holds: those of processes that were killed.
+void remove_abandoned(const std::filesystem::path& folder) {
+  std::error_code error;
+  std::filesystem::directory_iterator entry(folder.empty() ? "." : folder, error);
+  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+    const std::filesystem::path& path = entry->path();
+    if (!is_temporary_name(path.filename().native())) continue;
+    const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+    if (file.open() && ::flock(file.get(), LOCK_EX | LOCK_NB) == 0) ::unlink(path.c_str());
   }
 }
 
@@ -190,25 +227,33 @@ Status write_file(const std::filesystem::path& path, std::string_view bytes) {
 
 Temporary create_temporary(const std::filesystem::path& target) {
   constexpr int kTries = 100;
+  remove_abandoned(target.parent_path());
+  const SignalsHeld held;
   Temporary temporary;
   int error = 0;
-  {
-    const SignalsHeld held;
-    for (int i = 0; i < kTries; ++i) {
-      temporary.path = target.parent_path() / fmt::format(".tidemark-{}-{}.tmp", ::getpid(), i);
-      temporary.fd = ::open(temporary.path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-      error = errno;
-      if (temporary.fd >= 0 || error != EEXIST) break;
-    }
-    if (temporary.fd >= 0) remember(temporary.path);
+  for (int i = 0; i < kTries; ++i) {
+    temporary.path = target.parent_path() / fmt::format(".tidemark-{}-{}.tmp", ::getpid(), i);
+    temporary.fd = ::open(temporary.path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    const int lock = temporary.fd < 0 ? -1 : lock_of(temporary.fd);
+    error = errno;
+    if (lock >= 0 && remember(temporary.path, lock)) return temporary;
+    if (lock >= 0) error = EMFILE;
+    if (temporary.fd >= 0 && error != EEXIST) ::unlink(temporary.path.c_str());
+    for (const int fd : {lock, std::exchange(temporary.fd, -1)})
+      if (fd >= 0) ::close(fd);
+    if (error != EEXIST) break;
   }
   errno = error;
   return temporary;
 }
 
 void forget_temporary(const std::filesystem::path& path) {
-  for (Slot& slot : slots())
-    if (slot.state == Slot::live && path.native() == slot.name.data()) slot.state = Slot::unused;
+  for (Slot& slot : slots()) {
+    if (slot.state != Slot::live || path.native() != slot.name.data()) continue;
+    slot.state = Slot::changing;
+    ::close(slot.lock);
+    slot.state = Slot::unused;
+  }
 }
 
 void remove_temporaries() noexcept {

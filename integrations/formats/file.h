@@ -29,7 +29,8 @@ struct Temporary {
 };
 
 /// A temporary file beside `target`: same directory, so that a rename is atomic. Until `forget_temporary`, a signal
-/// that ends the process unlinks it (see `remove_temporaries_on_signals`).
+/// that ends the process unlinks it (see `remove_temporaries_on_signals`). SIGKILL cannot be caught: what it leaves is
+/// told by its lock, which ended with the process, and unlinked when the next temporary is made in that directory.
 [[nodiscard]] Temporary create_temporary(const std::filesystem::path& target);
 
 /// The file was renamed or unlinked: signals leave its name alone.

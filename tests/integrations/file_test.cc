@@ -6,10 +6,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <functional>
 #include <iterator>
 #include <string>
+#include <vector>
 
 namespace tidemark {
 namespace {
@@ -142,6 +144,86 @@ TEST_F(FileTest, AnEndingSignalLeavesNoTemporary) {
     ASSERT_EQ(::waitpid(child, &status, 0), child);
     EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == number) << status;
     EXPECT_EQ(entries(), 0u);
+  }
+}
+
+/// A process that does `work` until it is killed; `work` must not return.
+template <class Work>
+pid_t start_child(Work work) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    work();
+    ::_exit(1);
+  }
+  return child;
+}
+
+void kill_child(pid_t child) {
+  ::kill(child, SIGKILL);
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFSIGNALED(status));
+}
+
+TEST_F(FileTest, AKilledWriterLeavesNoTemporaryForEver) {
+  const fs::path path = folder_ / "out.json", other = folder_ / "other.json";
+  const std::string bytes(4 << 20, 'x');
+  int left = 0;
+  for (int i = 0; i < 20; ++i) {
+    const pid_t child = start_child([&] {
+      for (;;) static_cast<void>(write_file(path, bytes).ok());
+    });
+    ::usleep(5'000 + 1'000 * static_cast<useconds_t>(i));
+    kill_child(child);
+    left += entries() > static_cast<std::size_t>(fs::exists(path)) ? 1 : 0;
+    if (fs::exists(path)) {
+      EXPECT_TRUE(fs::file_size(path) == bytes.size() || read_file(path).value() == "whole");
+    }
+    ASSERT_TRUE(write_file(path, "whole").ok());
+    EXPECT_EQ(entries(), 1U) << "after kill " << i;
+  }
+  EXPECT_GT(left, 0) << "no kill came in the middle of a write";
+  ASSERT_TRUE(write_file(other, "").ok());
+  EXPECT_EQ(entries(), 2U);
+}
+
+TEST_F(FileTest, ATemporaryInUseIsNobodyElsesToRemove) {
+  int ready[2] = {};
+  ASSERT_EQ(::pipe(ready), 0);
+  const pid_t child = start_child([&] {
+    const bool made = create_temporary(folder_ / "a").fd >= 0;
+    while (made && ::write(ready[1], "", 1) == 1) ::pause();
+  });
+  char byte = 0;
+  ASSERT_EQ(::read(ready[0], &byte, 1), 1);
+  for (const int fd : ready) ::close(fd);
+  ASSERT_TRUE(write_file(folder_ / "b", "x").ok());
+  EXPECT_EQ(entries(), 2U);
+  kill_child(child);
+  EXPECT_EQ(entries(), 2U);
+  ASSERT_TRUE(write_file(folder_ / "b", "y").ok());
+  EXPECT_EQ(entries(), 1U);
+}
+
+TEST_F(FileTest, OnlyNamesOfTemporariesAreRemoved) {
+  for (const char* name : {".tidemark-12-0.tmp", ".tidemark-notes.tmp", ".tidemark-1-0.tmp.bak", "tidemark-1-0.tmp"})
+    ASSERT_TRUE(write_file(folder_ / name, "x").ok());
+  ASSERT_TRUE(write_file(folder_ / "out", "x").ok());
+  EXPECT_EQ(entries(), 4U);
+  EXPECT_FALSE(fs::exists(folder_ / ".tidemark-12-0.tmp"));
+}
+
+TEST_F(FileTest, MoreTemporariesThanHaveRoomAreAnError) {
+  std::vector<Temporary> made;
+  for (Temporary next = create_temporary(folder_ / "a"); next.fd >= 0; next = create_temporary(folder_ / "a"))
+    made.push_back(next);
+  EXPECT_EQ(errno, EMFILE);
+  EXPECT_EQ(made.size(), 64U);
+  EXPECT_EQ(entries(), 64U);
+  for (const Temporary& temporary : made) {
+    ::close(temporary.fd);
+    ::unlink(temporary.path.c_str());
+    forget_temporary(temporary.path);
   }
 }
 
