@@ -1,24 +1,25 @@
 #include "integrations/formats/import_arguments.h"
 
 #include <fmt/format.h>
-#include <yaml-cpp/yaml.h>
 
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <map>
+#include <optional>
 
 #include "integrations/formats/near_miss.h"
 #include "integrations/formats/shell_script.h"
 #include "integrations/formats/shell_variables.h"
 #include "integrations/formats/shown.h"
+#include "integrations/formats/yaml_tree.h"
 
 namespace tidemark {
 namespace {
 
 using framework::Argument;
 
-constexpr std::size_t kLongestFile = std::size_t{4} << 20;
+constexpr std::size_t kLongestFile = std::size_t{1} << 20;
 constexpr std::size_t kMostArguments = 10'000;
 constexpr int kDeepest = 20;
 
@@ -28,30 +29,27 @@ std::string at(std::string_view file, int line) {
 
 // ---- YAML and JSON ------------------------------------------------------------------------------------------------
 
-int line_of(const YAML::Node& node) {
-  return node.Mark().line + 1;
-}
-
 /// A scalar, or the scalars of a list joined by blanks; false: there is something else in it.
-bool value_text(const YAML::Node& node, int depth, std::string& out) {
+bool value_text(const YamlNode& node, int depth, std::string& out) {
   constexpr std::size_t kLongestValue = 1 << 20;
-  if (node.IsScalar() || node.IsNull()) {
+  if (node.is_scalar() || node.is_empty()) {
     if (!out.empty()) out += ' ';
-    out += node.IsNull() ? std::string("null") : node.Scalar();
+    out += node.is_empty() ? "null" : node.text;
     return out.size() < kLongestValue;
   }
-  if (!node.IsSequence() || depth > kDeepest) return false;
-  for (const YAML::Node& item : node)
-    if (!value_text(item, depth + 1, out)) return false;
-  return true;
+  if (!node.is_list() || depth > kDeepest) return false;
+  return std::ranges::all_of(node.items,
+                             [&](const YamlNode::Item& item) { return value_text(*item.value, depth + 1, out); });
 }
 
-/// `${NAME:-8}` and the like as a shell that knows no NAME has it; what it leaves open stays as it is written.
-std::string with_defaults(std::string value) {
+/// `${NAME:-8}` and the like as a shell that knows no NAME has it; what it leaves open stays as it is written. Nothing:
+/// it grows beyond kMostShellCharacters.
+std::optional<std::string> with_defaults(std::string value) {
   if (value.find("${") == std::string::npos) return value;
   ShellVariables variables(value);
-  const ShellText text = variables.expand_whole(0, value.size());
-  return text.unresolved || variables.overgrown() ? value : text.characters;
+  ShellText text = variables.expand_whole(0, value.size());
+  if (variables.overgrown()) return std::nullopt;
+  return text.unresolved ? std::move(value) : std::move(text.characters);
 }
 
 class MapReader {
@@ -59,63 +57,67 @@ class MapReader {
   MapReader(std::string_view file, ArgumentFile& out) : file_(file), out_(out) {}
 
   /// Entries of a map; maps inside it are sections whose keys count alike.
-  Status arguments(const YAML::Node& map, int depth) {
-    for (const auto& pair : map) {
-      if (!pair.first.IsScalar()) return wrong(pair.first, "a key is not a name; write --argument: value");
-      const std::string name = plain_name(pair.first.Scalar());
-      if (pair.second.IsMap() && pair.second.size() > 0 && depth < kDeepest) {
-        if (Status status = arguments(pair.second, depth + 1); !status) return status;
-        continue;
-      }
-      std::string value;
-      if (!value_text(pair.second, 0, value))
-        return wrong(pair.second, fmt::format("the value of {} is neither a value nor a list of values", shown(name)));
-      if (out_.set.arguments.size() == kMostArguments)
-        return wrong(pair.first, fmt::format("more than {} arguments", kMostArguments));
-      note_other_value(name, value, pair.first);
-      out_.set.arguments.push_back(
-          {.name = name, .value = with_defaults(std::move(value)), .place = at(file_, line_of(pair.first))});
+  Status arguments(const YamlNode& map, int depth) {
+    for (const auto& [key, value] : map.items) {
+      if (!key->is_scalar()) return wrong(*key, "a key is not a name; write --argument: value");
+      const bool section = value->is_map() && !value->items.empty() && depth < kDeepest;
+      if (Status status = section ? arguments(*value, depth + 1) : argument(*key, *value); !status) return status;
     }
     return {};
   }
 
-  Status environment(const YAML::Node& map) {
-    if (!map.IsMap()) return map.IsNull() ? Status() : wrong(map, "the environment is not a map of NAME: value");
-    for (const auto& pair : map) {
+  Status environment(const YamlNode& map) {
+    if (!map.is_map()) return map.is_empty() ? Status() : wrong(map, "the environment is not a map of NAME: value");
+    for (const auto& [key, node] : map.items) {
       std::string value;
-      if (!pair.first.IsScalar() || !value_text(pair.second, 0, value))
-        return wrong(pair.first, "the environment is a map of NAME: value");
-      out_.set.environment.push_back(
-          {.name = pair.first.Scalar(), .value = std::move(value), .place = at(file_, line_of(pair.first))});
+      if (!key->is_scalar() || !value_text(*node, 0, value))
+        return wrong(*key, "the environment is a map of NAME: value");
+      out_.set.environment.push_back({.name = key->text, .value = std::move(value), .place = at(file_, key->line)});
     }
     return {};
   }
 
-  Status devices(const YAML::Node& node) {
+  Status devices(const YamlNode& node) {
     std::int64_t count = 0;
-    const std::string text = node.IsScalar() ? node.Scalar() : "";
+    const std::string& text = node.text;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
     if (error != std::errc{} || end != text.data() + text.size() || count < 1 || count > (1 << 24))
-      return node.IsNull() ? Status() : wrong(node, "the number of devices is a whole number from 1 to 16777216");
+      return node.is_empty() ? Status() : wrong(node, "the number of devices is a whole number from 1 to 16777216");
     out_.hints.platform.devices = count;
     return {};
   }
 
  private:
+  Status argument(const YamlNode& key, const YamlNode& node) {
+    const std::string name = plain_name(key.text);
+    std::string value;
+    if (!value_text(node, 0, value))
+      return wrong(node, fmt::format("the value of {} is neither a value nor a list of values", shown(name)));
+    if (out_.set.arguments.size() == kMostArguments)
+      return wrong(key, fmt::format("more than {} arguments", kMostArguments));
+    note_other_value(name, value, key);
+    std::optional<std::string> expanded = with_defaults(std::move(value));
+    value_bytes_ += expanded ? expanded->size() : kMostShellCharacters;
+    if (!expanded || value_bytes_ > kMostShellCharacters)
+      return wrong(key, fmt::format("the values up to here grow beyond {} characters", kMostShellCharacters));
+    out_.set.arguments.push_back({.name = name, .value = std::move(*expanded), .place = at(file_, key.line)});
+    return {};
+  }
+
   /// Of equal names the last counts, as in Python; which of two values was meant is the user's to say.
-  void note_other_value(const std::string& name, const std::string& value, const YAML::Node& key) {
+  void note_other_value(const std::string& name, const std::string& value, const YamlNode& key) {
     std::string plain = name;
     std::ranges::replace(plain, '_', '-');
     const auto [before, is_new] = values_.try_emplace(std::move(plain), value);
     if (is_new || before->second == value) return;
     if (framework::is_used(name))
       out_.notes.push_back(fmt::format("{}: --{} is there twice, {} before and {} here; the last counts",
-                                       at(file_, line_of(key)), before->first, shown(before->second), shown(value)));
+                                       at(file_, key.line), before->first, shown(before->second), shown(value)));
     before->second = value;
   }
 
-  Status wrong(const YAML::Node& node, const std::string& message) const {
-    return bad_input(fmt::format("{}: {}", at(file_, line_of(node)), message));
+  Status wrong(const YamlNode& node, const std::string& message) const {
+    return bad_input(fmt::format("{}: {}", at(file_, node.line), message));
   }
   static std::string plain_name(std::string_view name) {
     name.remove_prefix(std::min(name.find_first_not_of('-'), name.size()));
@@ -124,65 +126,63 @@ class MapReader {
 
   std::string_view file_;
   ArgumentFile& out_;
+  std::size_t value_bytes_ = 0;                ///< of arguments read
   std::map<std::string, std::string> values_;  ///< of arguments read, by plain name
 };
 
-/// The member of a map under the first of `names` it has.
-YAML::Node member(const YAML::Node& map, std::initializer_list<const char*> names) {
-  for (const char* name : names) {
-    if (const YAML::Node node = map[name]) return node;
-  }
-  return YAML::Node(YAML::NodeType::Undefined);
+/// The member of a map under the first of `names` it has, or nullptr.
+const YamlNode* member(const YamlNode& map, std::initializer_list<std::string_view> names) {
+  for (const std::string_view name : names)
+    if (const YamlNode* node = map.find(name)) return node;
+  return nullptr;
 }
 
 /// Sections are looked up by name: of two of one name, one would count and the other would not.
-Status refuse_second_section(const YAML::Node& root, std::string_view file) {
-  std::map<std::string, int> lines;
-  for (const auto& pair : root) {
-    if (!pair.first.IsScalar()) continue;
-    const std::string& name = pair.first.Scalar();
-    const auto [first, is_new] = lines.try_emplace(name, line_of(pair.first));
+Status refuse_second_section(const YamlNode& root, std::string_view file) {
+  std::map<std::string_view, int> lines;
+  for (const auto& [key, value] : root.items) {
+    if (!key->is_scalar()) continue;
+    const auto [first, is_new] = lines.try_emplace(key->text, key->line);
     constexpr std::array<std::string_view, 10> kSections = {
         "MODEL_ARGS", "args", "arguments", "ENV_VARS", "env", "environment", "devices", "gpus", "npus", "world_size"};
-    if (!is_new && std::ranges::find(kSections, name) != kSections.end())
-      return bad_input(fmt::format("{}: {} is there twice, first in line {}; keep one", at(file, line_of(pair.first)),
-                                   shown(name), first->second));
+    if (!is_new && std::ranges::find(kSections, key->text) != kSections.end())
+      return bad_input(fmt::format("{}: {} is there twice, first in line {}; keep one", at(file, key->line),
+                                   shown(key->text), first->second));
   }
   return {};
 }
 
-Status read_map(const YAML::Node& root, MapReader& reader) {
-  const YAML::Node arguments = member(root, {"MODEL_ARGS", "args", "arguments"});
-  if (!arguments) return reader.arguments(root, 0);
-  if (Status status = reader.arguments(arguments, 0); !status) return status;
-  if (const YAML::Node environment = member(root, {"ENV_VARS", "env", "environment"})) {
-    if (Status status = reader.environment(environment); !status) return status;
+Status read_map(const YamlNode& root, std::string_view file, MapReader& reader) {
+  const YamlNode* arguments = member(root, {"MODEL_ARGS", "args", "arguments"});
+  if (arguments != nullptr && !arguments->is_map())
+    return bad_input(
+        fmt::format("{}: the arguments are not a map of name: value; write `--num-layers: 32` lines under it",
+                    at(file, arguments->line)));
+  if (Status status = refuse_second_section(root, file); !status) return status;
+  if (arguments == nullptr) return reader.arguments(root, 0);
+  if (Status status = reader.arguments(*arguments, 0); !status) return status;
+  if (const YamlNode* environment = member(root, {"ENV_VARS", "env", "environment"})) {
+    if (Status status = reader.environment(*environment); !status) return status;
   }
-  const YAML::Node devices = member(root, {"devices", "gpus", "npus", "world_size"});
-  return devices ? reader.devices(devices) : Status();
+  const YamlNode* devices = member(root, {"devices", "gpus", "npus", "world_size"});
+  return devices != nullptr ? reader.devices(*devices) : Status();
 }
 
 Result<ArgumentFile> read_yaml(std::string_view text, std::string_view file) {
+  constexpr YamlUse kUse = {.most_bytes = kLongestFile,
+                            .what = "map of arguments",
+                            .invalid = "this is neither valid YAML nor JSON",
+                            .remedy = "write `--num-layers: 32` lines, a JSON object, or give the launch script"};
+  const Result<std::shared_ptr<const YamlNode>> root = read_yaml_tree(text, file, kUse);
+  if (!root) return root.error();
+  if (!root.value()->is_map())
+    return bad_input(
+        fmt::format("{}: the file is not a map of arguments; write `--num-layers: 32` lines, a JSON "
+                    "object, or give the launch script",
+                    file));
   ArgumentFile out;
-  try {
-    const YAML::Node root = YAML::Load(std::string(text));
-    if (!root.IsMap())
-      return bad_input(
-          fmt::format("{}: the file is not a map of arguments; write `--num-layers: 32` lines, a JSON "
-                      "object, or give the launch script",
-                      file));
-    const YAML::Node arguments = member(root, {"MODEL_ARGS", "args", "arguments"});
-    if (arguments && !arguments.IsMap())
-      return bad_input(
-          fmt::format("{}: the arguments are not a map of name: value; write `--num-layers: 32` lines under it",
-                      at(file, line_of(arguments))));
-    if (Status status = refuse_second_section(root, file); !status) return status.error();
-    MapReader reader(file, out);
-    if (Status status = read_map(root, reader); !status) return status.error();
-  } catch (const YAML::Exception& error) {
-    return bad_input(fmt::format("{}: this is neither valid YAML nor JSON: {}",
-                                 at(file, std::max(error.mark.line, 0) + 1), shown(error.msg)));
-  }
+  MapReader reader(file, out);
+  if (Status status = read_map(*root.value(), file, reader); !status) return status.error();
   return out;
 }
 

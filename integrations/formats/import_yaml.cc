@@ -53,13 +53,13 @@ void append_layers(YamlDocument& document, int line, std::string_view kind, std:
 }
 
 /// `moe` or `moe x58`.
-void append_run(YamlDocument& document, const YAML::Node& item, std::vector<LayerKind>& layers) {
-  const int line = line_of(item);
-  if (!item.IsScalar()) {
+void append_run(YamlDocument& document, const YamlNode& item, std::vector<LayerKind>& layers) {
+  const int line = item.line;
+  if (!item.is_scalar()) {
     document.wrong(line, fmt::format("an entry of layers is {}; write like [dense x3, moe x58]", described(item)));
     return;
   }
-  const std::string_view text = item.Scalar();
+  const std::string_view text = item.text;
   const std::size_t blank = text.find(" x");
   if (blank == std::string_view::npos) {
     append_layers(document, line, text, 1, layers);
@@ -69,16 +69,16 @@ void append_run(YamlDocument& document, const YAML::Node& item, std::vector<Laye
 }
 
 void read_layers(YamlDocument& document, YamlMap& model, std::vector<LayerKind>& layers) {
-  const YAML::Node* node = model.any("layers", kLayersExample, Need::required);
+  const YamlNode* node = model.any("layers", kLayersExample, Need::required);
   if (node == nullptr) return;
-  if (node->IsSequence()) {
-    for (const YAML::Node& item : *node) append_run(document, item, layers);
-  } else if (node->IsMap()) {
+  if (node->is_list()) {
+    for (const YamlNode::Item& item : node->items) append_run(document, *item.value, layers);
+  } else if (node->is_map()) {
     // Read by hand rather than as a section: here the order of the keys is the order of the layers.
     std::set<std::string> seen;
-    for (const auto& pair : *node) {
-      const std::string kind = pair.first.IsScalar() ? pair.first.Scalar() : described(pair.first);
-      const int line = line_of(pair.first);
+    for (const auto& [key, value] : node->items) {
+      const std::string kind = key->is_scalar() ? key->text : described(*key);
+      const int line = key->line;
       if (!seen.insert(kind).second) {
         document.wrong(line,
                        fmt::format("{} is given twice in layers; write kinds that alternate as a list, like [dense x3, "
@@ -86,8 +86,7 @@ void read_layers(YamlDocument& document, YamlMap& model, std::vector<LayerKind>&
                                    shown(kind)));
         continue;
       }
-      append_layers(document, line, kind, pair.second.IsScalar() ? integer_in(pair.second.Scalar()) : std::nullopt,
-                    layers);
+      append_layers(document, line, kind, value->is_scalar() ? integer_in(value->text) : std::nullopt, layers);
     }
   } else {
     model.wrong("layers", fmt::format("layers is {}; write the kinds and their number, like {} or [dense x3, moe x58]",
@@ -174,12 +173,20 @@ std::int32_t slot_number(std::string_view digits) {
   return value && *value >= 0 && *value < kMostLayers ? static_cast<std::int32_t>(*value) : -1;
 }
 
-/// `7`, `4-7`, `noop`, `mtp` or `mtp 1`.
-void append_slots(YamlDocument& document, const YAML::Node& item, std::vector<Slot>& chunk) {
-  const std::string_view text = item.IsScalar() ? std::string_view(item.Scalar()) : std::string_view();
+/// Of all ranks together: every layer, and as many slots without one.
+constexpr std::size_t kMostSlots = 2 * static_cast<std::size_t>(kMostLayers);
+
+/// `7`, `4-7`, `noop`, `mtp` or `mtp 1`, at most `room` of them, which shrinks.
+void append_slots(YamlDocument& document, const YamlNode& item, std::vector<Slot>& chunk, std::size_t& room) {
+  const std::string_view text = item.text;
   const std::size_t dash = text.find('-');
   const std::int32_t first = slot_number(text.substr(0, dash));
   const std::int32_t last = dash == std::string_view::npos ? first : slot_number(text.substr(dash + 1));
+  const std::size_t count = first >= 0 && first <= last ? static_cast<std::size_t>(last - first) + 1 : 1;
+  if (room < count)
+    return document.wrong(item.line,
+                          fmt::format("the slots up to here are more than {}; name every layer once", kMostSlots));
+  room -= count;
   const std::int32_t module = text == "mtp" ? 0 : text.starts_with("mtp ") ? slot_number(text.substr(4)) : -1;
   if (text == "noop") {
     chunk.push_back({.kind = Slot::Kind::noop, .layer = -1});
@@ -189,29 +196,31 @@ void append_slots(YamlDocument& document, const YAML::Node& item, std::vector<Sl
     for (std::int32_t layer = first; layer <= last; ++layer)
       chunk.push_back({.kind = Slot::Kind::layer, .layer = layer});
   } else {
-    document.wrong(line_of(item),
+    document.wrong(item.line,
                    fmt::format("a slot is {}; write a layer like 7, layers like 4-7, noop or mtp", described(item)));
   }
 }
 
 /// Calls `read` on each item of a list; `what` names it where it is none.
-void for_each_item(YamlDocument& document, const YAML::Node& node, std::string_view what,
-                   const std::function<void(const YAML::Node&)>& read) {
-  if (!node.IsSequence()) {
-    document.wrong(line_of(node),
+void for_each_item(YamlDocument& document, const YamlNode& node, std::string_view what,
+                   const std::function<void(const YamlNode&)>& read) {
+  if (!node.is_list()) {
+    document.wrong(node.line,
                    fmt::format("{} is {}; write a list of ranks, each a list of chunks, each a list of slots: {}", what,
                                described(node), kRanksExample));
     return;
   }
-  for (const YAML::Node& item : node) read(item);
+  for (const YamlNode::Item& item : node.items) read(*item.value);
 }
 
-void read_ranks(YamlDocument& document, const YAML::Node& ranks, ParallelSpec& parallel) {
-  for_each_item(document, ranks, "ranks", [&](const YAML::Node& rank) {
+void read_ranks(YamlDocument& document, const YamlNode& ranks, ParallelSpec& parallel) {
+  std::size_t room = kMostSlots;
+  for_each_item(document, ranks, "ranks", [&](const YamlNode& rank) {
     auto& chunks = parallel.slots.emplace_back();
-    for_each_item(document, rank, "a rank", [&](const YAML::Node& chunk) {
+    for_each_item(document, rank, "a rank", [&](const YamlNode& chunk) {
       auto& slots = chunks.emplace_back();
-      for_each_item(document, chunk, "a chunk", [&](const YAML::Node& item) { append_slots(document, item, slots); });
+      for_each_item(document, chunk, "a chunk",
+                    [&](const YamlNode& item) { append_slots(document, item, slots, room); });
     });
   });
 }
@@ -219,19 +228,19 @@ void read_ranks(YamlDocument& document, const YAML::Node& ranks, ParallelSpec& p
 /// What `placement:` asks for. Explicit ranks go to ParallelSpec::slots at once.
 SlotChoice read_placement(YamlDocument& document, YamlMap fields, ParallelSpec& parallel) {
   SlotChoice choice;
-  if (const auto ranks = fields.list("ranks", kRanksExample, Need::optional)) {
+  if (const YamlNode* ranks = fields.list("ranks", kRanksExample, Need::optional)) {
     read_ranks(document, *ranks, parallel);
     for (const char* key : {"noop_slots", "mtp_slot"})
       fields.forbid(key, "`ranks` lists every slot; drop one of the two");
   }
-  if (const auto noops = fields.list("noop_slots", "[61, 63]", Need::optional)) {
-    for (const YAML::Node& item : *noops) {
-      const auto slot = item.IsScalar() ? integer_in(item.Scalar()) : std::nullopt;
+  if (const YamlNode* noops = fields.list("noop_slots", "[61, 63]", Need::optional)) {
+    for (const auto& [key, value] : noops->items) {
+      const YamlNode& item = *value;
+      const auto slot = item.is_scalar() ? integer_in(item.text) : std::nullopt;
       if (slot) {
         choice.noop_slots.push_back(*slot);
       } else {
-        document.wrong(line_of(item),
-                       fmt::format("a no-op slot is {}; write slot numbers like [61, 63]", described(item)));
+        document.wrong(item.line, fmt::format("a no-op slot is {}; write slot numbers like [61, 63]", described(item)));
       }
     }
   }
@@ -419,9 +428,9 @@ void read_host(YamlMap fields, Machine& machine) {
 
 Result<JobSpec> read_job(std::string_view yaml_text, std::string_view file_name) {
   YamlDocument document(file_name);
-  const YAML::Node root = document.parse(yaml_text);
-  if (!document.clean()) return document.first_error();
-  YamlMap fields(document, root, "", 1);
+  const Result<std::shared_ptr<const YamlNode>> root = document.parse(yaml_text);
+  if (!root) return root.error();
+  YamlMap fields(document, *root.value(), "", 1);
   JobSpec job;
   SlotChoice choice;
   if (auto model = fields.section("model", Need::required)) read_model(document, *model, job.model);
@@ -438,9 +447,9 @@ Result<JobSpec> read_job(std::string_view yaml_text, std::string_view file_name)
 
 Result<Machine> read_machine(std::string_view yaml_text, std::string_view file_name) {
   YamlDocument document(file_name);
-  const YAML::Node root = document.parse(yaml_text);
-  if (!document.clean()) return document.first_error();
-  YamlMap fields(document, root, "", 1);
+  const Result<std::shared_ptr<const YamlNode>> root = document.parse(yaml_text);
+  if (!root) return root.error();
+  YamlMap fields(document, *root.value(), "", 1);
   Machine machine;
   fields.text("name", machine.name, Need::required);
   if (auto memory = fields.section("memory", Need::required)) read_memory(*memory, machine);

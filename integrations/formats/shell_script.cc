@@ -88,7 +88,8 @@ class Reader {
 
   Result<ShellScript> finish() {
     if (variables_.overgrown())
-      return bad_input(fmt::format("{}: its variables grow beyond 16 MiB; is one made of itself?", file_));
+      return bad_input(fmt::format("{}: its words and variables grow beyond {} characters; is one made of itself?",
+                                   file_, kMostShellCharacters));
     if (best_.arguments.empty()) gather_options();
     if (best_.arguments.empty())
       return bad_input(

@@ -63,6 +63,7 @@ std::int32_t ShellVariables::line_at(std::size_t offset) const {
 }
 
 std::vector<ShellText> ShellVariables::expand(const ShellWord& word) {
+  spend(kShellCharactersOfWord);
   Fields fields;
   expand_into(word.begin, word.end, false, fields, 0);
   fields.finish();
@@ -230,7 +231,8 @@ void ShellVariables::expand_braces(std::size_t begin, std::size_t end, bool quot
 }
 
 void ShellVariables::insert(const ShellVariable& variable, bool quoted, bool all, Fields& out) {
-  for (std::size_t i = 0; i < variable.items.size() && (all || i == 0); ++i) {
+  for (std::size_t i = 0; i < variable.items.size() && (all || i == 0) && !overgrown(); ++i) {
+    if (i > 0) spend(kShellCharactersOfWord);
     if (i > 0) out.finish();
     insert_text(variable.items[i], quoted, out);
     if (all && quoted) out.started = true;
@@ -243,6 +245,7 @@ void ShellVariables::insert_text(const ShellText& text, bool quoted, Fields& out
   for (std::size_t i = 0; i < text.characters.size(); ++i) {
     const char c = text.characters[i];
     if (!quoted && kBlank.find(c) != std::string_view::npos) {
+      if (out.started) spend(kShellCharactersOfWord);
       out.finish();
     } else {
       out.add(c, text.lines[i]);

@@ -15,6 +15,12 @@
 
 namespace tidemark {
 
+/// What the words of a script may come to with their variables replaced. Each character takes five bytes, in up to
+/// three places.
+inline constexpr std::size_t kMostShellCharacters = std::size_t{4} << 20;
+/// A word counts at least this many: it takes as much memory, however short it is.
+inline constexpr std::size_t kShellCharactersOfWord = 32;
+
 struct ShellVariable {
   std::vector<ShellText> items;  ///< one, unless it is an array
   bool exported = false;
@@ -38,7 +44,7 @@ class ShellVariables {
     return script_.substr(word.begin, word.end - word.begin);
   }
   [[nodiscard]] std::int32_t line_at(std::size_t offset) const;
-  /// Text grew beyond what a launch script holds: a variable that doubles itself.
+  /// Text grew beyond kMostShellCharacters: a variable that doubles itself.
   [[nodiscard]] bool overgrown() const { return budget_ == 0; }
 
  private:
@@ -54,7 +60,7 @@ class ShellVariables {
   std::string_view script_;
   std::vector<std::size_t> line_ends_;
   std::map<std::string, ShellVariable> variables_;
-  std::size_t budget_ = std::size_t{16} << 20;
+  std::size_t budget_ = kMostShellCharacters;
 };
 
 }  // namespace tidemark

@@ -6,14 +6,22 @@
 
 namespace tidemark {
 
-/// Control characters as `?`, those of two bytes (U+0080 to U+009F) too: nothing is a command to a terminal.
-[[nodiscard]] inline std::string printable(std::string_view text) {
+/// Bytes of the control character, or of the separator of lines, that begins at `at`; 0: something else begins there.
+[[nodiscard]] inline std::size_t control_size(std::string_view text, std::size_t at) {
   const auto code = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0; };
+  if (code(at) < 0x20 || code(at) == 0x7f) return 1;
+  if (code(at) == 0xc2 && code(at + 1) >= 0x80 && code(at + 1) < 0xa0) return 2;          // to U+009F
+  if (code(at) == 0xe2 && code(at + 1) == 0x80 && (code(at + 2) | 1) == 0xa9) return 3;  // U+2028 and U+2029
+  return 0;
+}
+
+/// Control characters and separators of lines as `?`: the text stays on its line, and is no command to a terminal.
+[[nodiscard]] inline std::string printable(std::string_view text) {
   std::string safe;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const bool of_two_bytes = code(i) == 0xc2 && code(i + 1) >= 0x80 && code(i + 1) < 0xa0;
-    safe += code(i) < 0x20 || code(i) == 0x7f || of_two_bytes ? '?' : text[i];
-    if (of_two_bytes) ++i;
+  for (std::size_t i = 0; i < text.size();) {
+    const std::size_t size = control_size(text, i);
+    safe += size > 0 ? '?' : text[i];
+    i += size > 0 ? size : 1;
   }
   return safe;
 }

@@ -21,30 +21,16 @@ std::string name_of(const std::string& path) {
 
 // ---- document -----------------------------------------------------------------------------------------------------
 
-YAML::Node YamlDocument::parse(std::string_view text) {
-  constexpr std::size_t kLongest = std::size_t{1} << 20;
-  if (text.size() > kLongest) {
-    wrong(1, fmt::format("the file has {} bytes; a description has at most {}", text.size(), kLongest));
-    return {};
-  }
-  try {
-    const std::vector<YAML::Node> documents = YAML::LoadAll(std::string(text));
-    if (documents.empty() || documents.front().IsNull()) {
-      wrong(1, "the file is empty; start from one of the files in models/ or devices/");
-    } else if (documents.size() > 1) {
-      wrong(tidemark::line_of(documents[1]), "a second document starts here; write one description a file");
-    } else if (!documents.front().IsMap()) {
-      wrong(tidemark::line_of(documents.front()),
-            "the file is not a list of `key: value` lines; start from one of the files in models/ or devices/");
-    } else {
-      return documents.front();
-    }
-  } catch (const YAML::Exception& error) {
-    wrong(std::max(error.mark.line, 0) + 1,
-          fmt::format("this is not valid YAML ({}); write `key: value`, with the keys of a section indented alike",
-                      error.msg));
-  }
-  return {};
+Result<std::shared_ptr<const YamlNode>> YamlDocument::parse(std::string_view text) const {
+  constexpr YamlUse kUse = {.most_bytes = std::size_t{1} << 20,
+                            .what = "description",
+                            .invalid = "this is not valid YAML",
+                            .remedy = "write `key: value`, with the keys of a section indented alike"};
+  Result<std::shared_ptr<const YamlNode>> root = read_yaml_tree(text, file_, kUse);
+  if (!root || root.value()->is_map()) return root;
+  const bool empty = root.value()->is_empty();
+  return bad_input(fmt::format("{}:{}: the file is {}; start from one of the files in models/ or devices/", file_,
+                               empty ? 1 : root.value()->line, empty ? "empty" : "not a list of `key: value` lines"));
 }
 
 int YamlDocument::line_of(std::string_view path) const {
@@ -67,10 +53,10 @@ Error YamlDocument::first_error() const {
 
 // ---- values -------------------------------------------------------------------------------------------------------
 
-std::string described(const YAML::Node& node) {
-  if (node.IsSequence()) return "a list";
-  if (node.IsMap()) return "a section";
-  if (node.IsScalar()) return shown(node.Scalar());
+std::string described(const YamlNode& node) {
+  if (node.is_list()) return "a list";
+  if (node.is_map()) return "a section";
+  if (node.is_scalar()) return shown(node.text);
   return "empty";
 }
 
@@ -83,30 +69,27 @@ std::optional<std::int64_t> integer_in(std::string_view text) {
 
 // ---- mapping ------------------------------------------------------------------------------------------------------
 
-YamlMap::YamlMap(YamlDocument& document, const YAML::Node& node, std::string path, int line)
+YamlMap::YamlMap(YamlDocument& document, const YamlNode& node, std::string path, int line)
     : document_(&document), path_(std::move(path)), line_(line) {
-  if (!node.IsMap()) {
-    if (node.IsDefined() && !path_.empty()) {
-      document.wrong(line, fmt::format("{} is {}; write its keys below it, indented", path_, described(node)));
-    }
-    return;
-  }
-  for (const auto& pair : node) add_entry(pair.first, pair.second);
+  if (!node.is_map())
+    document.wrong(line, fmt::format("{} is {}; write its keys below it, indented", path_, described(node)));
+  else
+    for (const YamlNode::Item& item : node.items) add_entry(*item.key, *item.value);
 }
 
-void YamlMap::add_entry(const YAML::Node& key, const YAML::Node& value) {
-  const int line = tidemark::line_of(key);
-  if (!key.IsScalar()) {
+void YamlMap::add_entry(const YamlNode& key, const YamlNode& value) {
+  const int line = key.line;
+  if (!key.is_scalar()) {
     document_->wrong(line, fmt::format("a key of {} is {}; write a plain word", name_of(path_), described(key)));
     return;
   }
-  if (const Entry* first = entry(key.Scalar())) {
-    document_->wrong(line, fmt::format("{} is given twice in {} (first on line {}); keep one", shown(key.Scalar()),
+  if (const Entry* first = entry(key.text)) {
+    document_->wrong(line, fmt::format("{} is given twice in {} (first on line {}); keep one", shown(key.text),
                                        name_of(path_), first->line));
     return;
   }
-  entries_.push_back({key.Scalar(), line, value});
-  document_->remember(path_of(key.Scalar()), line);
+  entries_.push_back({key.text, line, &value});
+  document_->remember(path_of(key.text), line);
 }
 
 const YamlMap::Entry* YamlMap::entry(std::string_view key) const {
@@ -132,22 +115,22 @@ const YamlMap::Entry* YamlMap::ask(std::string_view key, Need need, std::string_
   return found;
 }
 
-const YAML::Node* YamlMap::any(std::string_view key, std::string_view example, Need need) {
+const YamlNode* YamlMap::any(std::string_view key, std::string_view example, Need need) {
   const Entry* found = ask(key, need, fmt::format("`{}: {}`", key, example));
-  return found == nullptr ? nullptr : &found->node;
+  return found == nullptr ? nullptr : found->node;
 }
 
-const YAML::Node* YamlMap::scalar(std::string_view key, std::string_view example, Need need) {
-  const YAML::Node* node = any(key, example, need);
-  if (node == nullptr || node->IsScalar()) return node;
+const YamlNode* YamlMap::scalar(std::string_view key, std::string_view example, Need need) {
+  const YamlNode* node = any(key, example, need);
+  if (node == nullptr || node->is_scalar()) return node;
   wrong(key, fmt::format("{} is {}; write `{}: {}`", key, described(*node), key, example));
   return nullptr;
 }
 
 void YamlMap::integer(std::string_view key, std::int64_t& out, Need need) {
-  const YAML::Node* node = scalar(key, "<whole number>", need);
+  const YamlNode* node = scalar(key, "<whole number>", need);
   if (node == nullptr) return;
-  if (const auto value = integer_in(node->Scalar())) {
+  if (const auto value = integer_in(node->text)) {
     out = *value;
   } else {
     wrong(key, fmt::format("{} is {}; write a whole number of at most 19 digits", key, described(*node)));
@@ -165,9 +148,9 @@ void YamlMap::integer(std::string_view key, std::int32_t& out, Need need) {
 }
 
 void YamlMap::real(std::string_view key, double& out, Need need) {
-  const YAML::Node* node = scalar(key, "<number>", need);
+  const YamlNode* node = scalar(key, "<number>", need);
   if (node == nullptr) return;
-  const std::string& text = node->Scalar();
+  const std::string& text = node->text;
   double value = 0;
   const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || rest != text.data() + text.size() || !std::isfinite(value)) {
@@ -178,31 +161,31 @@ void YamlMap::real(std::string_view key, double& out, Need need) {
 }
 
 void YamlMap::boolean(std::string_view key, bool& out, Need need) {
-  const YAML::Node* node = scalar(key, "true", need);
+  const YamlNode* node = scalar(key, "true", need);
   if (node == nullptr) return;
-  if (node->Scalar() == "true" || node->Scalar() == "false") {
-    out = node->Scalar() == "true";
+  if (node->text == "true" || node->text == "false") {
+    out = node->text == "true";
   } else {
     wrong(key, fmt::format("{} is {}; write true or false", key, described(*node)));
   }
 }
 
 void YamlMap::text(std::string_view key, std::string& out, Need need) {
-  const YAML::Node* node = scalar(key, "<name>", need);
+  const YamlNode* node = scalar(key, "<name>", need);
   if (node == nullptr) return;
-  if (node->Scalar().empty()) {
+  if (node->text.empty()) {
     wrong(key, fmt::format("{} is empty; write a name", key));
   } else {
-    out = node->Scalar();
+    out = node->text;
   }
 }
 
 std::optional<std::size_t> YamlMap::find_word(std::string_view key, std::span<const std::string> words, Need need) {
-  const YAML::Node* node = scalar(key, fmt::format("{}", fmt::join(words, " | ")), need);
+  const YamlNode* node = scalar(key, fmt::format("{}", fmt::join(words, " | ")), need);
   if (node == nullptr) return std::nullopt;
-  const auto found = std::ranges::find(words, node->Scalar());
+  const auto found = std::ranges::find(words, node->text);
   if (found != words.end()) return static_cast<std::size_t>(found - words.begin());
-  const auto near = find_near_miss(node->Scalar(), words);
+  const auto near = find_near_miss(node->text, words);
   wrong(key, fmt::format("{} is {}; {}write one of {}", key, described(*node),
                          near ? fmt::format("did you mean '{}'? ", *near) : "", fmt::join(words, ", ")));
   return std::nullopt;
@@ -211,15 +194,14 @@ std::optional<std::size_t> YamlMap::find_word(std::string_view key, std::span<co
 std::optional<YamlMap> YamlMap::section(std::string_view key, Need need) {
   const Entry* found = ask(key, need, fmt::format("a section `{}:`", key));
   if (found == nullptr) return std::nullopt;
-  return YamlMap(*document_, found->node, path_of(key), found->line);
+  return YamlMap(*document_, *found->node, path_of(key), found->line);
 }
 
-std::optional<YAML::Node> YamlMap::list(std::string_view key, std::string_view example, Need need) {
-  const YAML::Node* node = any(key, example, need);
-  if (node == nullptr) return std::nullopt;
-  if (node->IsSequence()) return *node;
+const YamlNode* YamlMap::list(std::string_view key, std::string_view example, Need need) {
+  const YamlNode* node = any(key, example, need);
+  if (node == nullptr || node->is_list()) return node;
   wrong(key, fmt::format("{} is {}; write a list like `{}: {}`", key, described(*node), key, example));
-  return std::nullopt;
+  return nullptr;
 }
 
 void YamlMap::forbid(std::string_view key, std::string_view why) {

@@ -5,10 +5,9 @@
 // A YamlMap knows its keys only from the reads made of it, so `finish` must come last: what was never asked for is
 // unknown. Key paths are dotted ("model.attention.heads").
 
-#include <yaml-cpp/yaml.h>
-
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <span>
@@ -19,6 +18,7 @@
 
 #include "core/result.h"
 #include "integrations/formats/shown.h"
+#include "integrations/formats/yaml_tree.h"
 
 namespace tidemark {
 
@@ -29,8 +29,8 @@ class YamlDocument {
  public:
   explicit YamlDocument(std::string_view file_name) : file_(file_name) {}
 
-  /// Parses exactly one document whose root is a mapping; otherwise a null node and a mistake.
-  [[nodiscard]] YAML::Node parse(std::string_view text);
+  /// The one document of a text, a mapping. Errors (bad_input): those of read_yaml_tree, an empty file, another root.
+  [[nodiscard]] Result<std::shared_ptr<const YamlNode>> parse(std::string_view text) const;
 
   /// A mistake at a line (1 is the first).
   void wrong(int line, std::string message) { mistakes_.push_back({line, false, std::move(message)}); }
@@ -57,21 +57,17 @@ class YamlDocument {
   std::vector<Mistake> mistakes_;
 };
 
-/// 1-based line of a node.
-[[nodiscard]] inline int line_of(const YAML::Node& node) {
-  return node.Mark().line + 1;
-}
-
 /// What a node is, for "x is <described>": a quoted scalar, "a list", "a section" or "empty".
-[[nodiscard]] std::string described(const YAML::Node& node);
+[[nodiscard]] std::string described(const YamlNode& node);
 
 /// A whole number of at most 64 bits: digits, with a sign if negative.
 [[nodiscard]] std::optional<std::int64_t> integer_in(std::string_view text);
 
 class YamlMap {
  public:
-  /// `line`: where the section begins. A node that is no mapping is a mistake and reads as empty.
-  YamlMap(YamlDocument& document, const YAML::Node& node, std::string path, int line);
+  /// `line`: where the section begins. A node that is no mapping is a mistake and reads as empty. `node` must outlive
+  /// the reads.
+  YamlMap(YamlDocument& document, const YamlNode& node, std::string path, int line);
 
   [[nodiscard]] bool has(std::string_view key) const { return entry(key) != nullptr; }
   [[nodiscard]] int line() const { return line_; }
@@ -98,9 +94,9 @@ class YamlMap {
   template <class Value>
   void quantity(std::string_view key, Value& out, Result<Value> (*parse)(std::string_view), std::string_view example,
                 Need need) {
-    const YAML::Node* node = scalar(key, example, need);
+    const YamlNode* node = scalar(key, example, need);
     if (node == nullptr) return;
-    Result<Value> value = parse(node->Scalar());
+    Result<Value> value = parse(node->text);
     if (!value.ok()) {
       wrong(key, std::string(key) + ": " + value.error().message);
     } else {
@@ -110,10 +106,10 @@ class YamlMap {
 
   /// A nested mapping, or nothing.
   [[nodiscard]] std::optional<YamlMap> section(std::string_view key, Need need);
-  /// A list of any nodes, or nothing.
-  [[nodiscard]] std::optional<YAML::Node> list(std::string_view key, std::string_view example, Need need);
+  /// A list of any nodes, or nullptr.
+  [[nodiscard]] const YamlNode* list(std::string_view key, std::string_view example, Need need);
   /// Any node, or nullptr; `example` completes "add `key: `" where it is required.
-  [[nodiscard]] const YAML::Node* any(std::string_view key, std::string_view example, Need need);
+  [[nodiscard]] const YamlNode* any(std::string_view key, std::string_view example, Need need);
 
   /// A mistake at the line of a key.
   void wrong(std::string_view key, std::string message) { document_->wrong(line_of(key), std::move(message)); }
@@ -129,14 +125,14 @@ class YamlMap {
   struct Entry {
     std::string key;
     int line;
-    YAML::Node node;
+    const YamlNode* node;
   };
   [[nodiscard]] const Entry* entry(std::string_view key) const;
   [[nodiscard]] const Entry* ask(std::string_view key, Need need, std::string_view line_to_add);
-  [[nodiscard]] const YAML::Node* scalar(std::string_view key, std::string_view example, Need need);
+  [[nodiscard]] const YamlNode* scalar(std::string_view key, std::string_view example, Need need);
   [[nodiscard]] std::optional<std::size_t> find_word(std::string_view key, std::span<const std::string> words,
                                                      Need need);
-  void add_entry(const YAML::Node& key, const YAML::Node& value);
+  void add_entry(const YamlNode& key, const YamlNode& value);
 
   YamlDocument* document_;
   std::string path_;
