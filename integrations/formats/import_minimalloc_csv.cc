@@ -123,8 +123,7 @@ class Reader {
       table_.apart.emplace_back(std::min(row, *other), std::max(row, *other));
     }
     std::ranges::sort(table_.apart);
-    const auto again = std::ranges::unique(table_.apart);
-    table_.apart.erase(again.begin(), again.end());
+    table_.apart.erase(std::unique(table_.apart.begin(), table_.apart.end()), table_.apart.end());
     return {};
   }
 

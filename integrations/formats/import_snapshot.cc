@@ -134,6 +134,7 @@ Result<LiveBlocks> read_segments(const SnapshotFields& fields, PickleId root, st
   const auto segments = fields.list(root, "segments", "the snapshot");
   if (!segments) return segments.error();
   LiveBlocks live;
+  std::size_t blocks = 0;
   for (std::size_t i = 0; i < segments.value()->size(); ++i) {
     const PickleId segment = (*segments.value())[i];
     const std::string place = fmt::format("segments[{}]", i);
@@ -141,6 +142,10 @@ Result<LiveBlocks> read_segments(const SnapshotFields& fields, PickleId root, st
     if (!owner) return owner.error();
     if (owner.value() != device) continue;
     if (Status status = add_segment(fields, segment, place, live); !status) return status.error();
+    // Every block is a dict of its own. Lists that segments share would be walked once for each.
+    blocks += fields.list(segment, "blocks", place).value()->size();
+    if (blocks > fields.document().size())
+      return fields.wrong(place, "the blocks up to here are more than the values of the file; segments share a list");
   }
   Bytes sum = 0;
   for (const auto& [address, block] : live) {

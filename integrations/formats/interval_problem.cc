@@ -137,7 +137,7 @@ void add_needs(const IntervalTable& table, const std::vector<IntervalStay>& stay
                              PackProblem& problem) {
   if (table.apart.empty()) return true;
   const auto items_of = [&](std::int32_t row) {
-    const auto [first, last] = std::ranges::equal_range(row_of, row);
+    const auto [first, last] = std::equal_range(row_of.begin(), row_of.end(), row);
     return std::pair(static_cast<std::int32_t>(first - row_of.begin()),
                      static_cast<std::int32_t>(last - row_of.begin()));
   };

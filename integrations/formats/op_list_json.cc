@@ -43,7 +43,7 @@ class JsonReader {
  private:
   void read_link(const JsonNode& node) {
     if (list_.cost_unit != OpList::CostUnit::ns) node.wrong("a link takes time; \"cost_unit\" must be \"ns\"");
-    OpList::Link& link = list_.link.emplace();
+    OpList::Link& link = list_.link.emplace(OpList::Link{});
     out_ns_per_byte_ = 1e9 / node.at("out_bytes_per_second").number(kRateRange);
     in_ns_per_byte_ = 1e9 / node.at("in_bytes_per_second").number(kRateRange);
     latency_ns_ = number(node, "latency_ns");
@@ -96,8 +96,7 @@ class JsonReader {
     for (std::size_t i = 0; i < node.size() && top_.clean(); ++i)
       ids.push_back(static_cast<std::int32_t>(node.item(i).integer(0, std::ssize(list_.storages) - 1)));
     std::ranges::sort(ids);
-    const auto again = std::ranges::unique(ids);
-    ids.erase(again.begin(), again.end());
+    ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
     return ids;
   }
 

@@ -72,8 +72,7 @@ class TextReader {
     }
     for (OpList::Op& op : list_.ops) {
       std::ranges::sort(op.reads);
-      const auto again = std::ranges::unique(op.reads);
-      op.reads.erase(again.begin(), again.end());
+      op.reads.erase(std::unique(op.reads.begin(), op.reads.end()), op.reads.end());
     }
     return std::move(list_);
   }

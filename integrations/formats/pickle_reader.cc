@@ -18,6 +18,7 @@ using Kind = PickleValue::Kind;
 
 constexpr std::size_t kMostValues = std::size_t{1} << 26;
 constexpr std::size_t kMostMarks = 1000;  // as deep as Python itself nests
+constexpr std::size_t kMostKeys = 256;    // of a dict, which is searched from end to end wherever it is shared
 constexpr std::uint8_t kNewestProtocol = 5;
 
 /// Instructions that import, call or ask the environment for something.
@@ -205,16 +206,18 @@ class PickleMachine {
       fail("items are added to something that takes none of this kind");
       return;
     }
-    if (kind == Kind::dict && items.size() % 2 != 0) {
-      fail("a key has no value");
-      return;
-    }
     auto& held = std::get<Items>(document_.values_[static_cast<std::size_t>(stack_.back())].data);
     held.insert(held.end(), items.begin(), items.end());
+    if (kind == Kind::dict) check_dict(held);
+  }
+
+  void check_dict(const Items& items) {
+    if (items.size() % 2 != 0) fail("a key has no value");
+    if (items.size() > 2 * kMostKeys) fail(fmt::format("a dict has more than {} keys", kMostKeys));
   }
 
   void push_dict(Items items) {
-    if (items.size() % 2 != 0) fail("a key has no value");
+    check_dict(items);
     push(Kind::dict, std::move(items));
   }
 

@@ -5,7 +5,7 @@
 // reader knows only the instructions that build None, booleans, numbers, texts, bytes, lists, tuples, dicts and sets.
 // All others (GLOBAL, REDUCE, BUILD, persistent ids, extension codes, ...) are refused by name, so a file can at worst
 // be wrong. Nothing recurses, every length is checked against what is left of the input before it is used, and the
-// number of values and of open marks is bounded.
+// number of values, of open marks and of the keys of a dict is bounded.
 //
 // Values are rows of one table and refer to each other by row: shared parts (the memo) stay shared, and cycles, which
 // pickle can express, do no harm to whoever does not walk blindly.
@@ -35,6 +35,7 @@ class PickleDocument {
  public:
   [[nodiscard]] const PickleValue& get(PickleId id) const { return values_[static_cast<std::size_t>(id)]; }
   [[nodiscard]] PickleId root() const { return root_; }
+  [[nodiscard]] std::size_t size() const { return values_.size(); }
 
   /// The value under a text key; of equal keys the last. Nothing: not a dict, or no such key.
   [[nodiscard]] std::optional<PickleId> find(PickleId dict, std::string_view key) const;

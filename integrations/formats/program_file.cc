@@ -374,7 +374,30 @@ std::optional<T> optional_of(const JsonNode& node, std::string_view key, T (*rea
   return read(value);
 }
 
-PlanFile read_root(const JsonNode& root) {
+/// Rows that the columns below a value say they unfold to, at most `most` + 1. Columns lie few levels deep.
+std::uint64_t rows_in(const nlohmann::json& value, std::uint64_t most, int levels = 6) {
+  if (levels == 0 || !value.is_structured()) return 0;
+  const auto count = value.is_object() ? value.find("count") : value.end();
+  std::uint64_t rows = 0;
+  if (count != value.end() && count->is_number_unsigned()) rows = std::min(count->get<std::uint64_t>(), most + 1);
+  for (const nlohmann::json& item : value) {
+    if (rows > most) return most + 1;
+    rows += rows_in(item, most, levels - 1);
+  }
+  return std::min(rows, most + 1);
+}
+
+/// A few bytes may repeat a row for ever. Plans of 1024 micro-batches, which repeat the most, unfold to 11 rows a byte.
+void check_rows(const JsonNode& root, std::size_t file_bytes) {
+  constexpr std::uint64_t kRowsOfAny = std::uint64_t{1} << 20, kRowsOfByte = 64;
+  const std::uint64_t most = kRowsOfAny + kRowsOfByte * file_bytes;
+  const JsonNode ranks = root.at("ranks");
+  if (rows_in(ranks.json(), most) > most)
+    ranks.wrong(fmt::format("its columns have more than {} rows, which is {} and {} for each byte of the file", most,
+                            kRowsOfAny, kRowsOfByte));
+}
+
+PlanFile read_root(const JsonNode& root, std::size_t file_bytes) {
   PlanFile file;
   if (root.at("schema").text() != kSchema) root.at("schema").wrong("must be 'tidemark.plan'");
   const std::int64_t version = root.at("schema_version").integer(1);
@@ -383,6 +406,7 @@ PlanFile read_root(const JsonNode& root) {
         .wrong(fmt::format("is {}; this version of Tidemark reads only {} and {}: plan again", version,
                            kPlanSchemaVersion, kChunkedPlanSchemaVersion));
   }
+  if (root.clean()) check_rows(root, file_bytes);
   if (!root.clean()) return file;
   file.policy = root.at("policy").text();
   const auto bytes = [](const JsonNode& n) -> Bytes { return n.integer(0, kMostPlanBytes); };
@@ -475,7 +499,7 @@ Result<PlanFile> read_plan_file(std::string_view text, std::string_view file_nam
   if (!document) return document.error();
   JsonNode::Mistake mistake;
   const JsonNode root(document.value(), mistake);
-  PlanFile file = read_root(root);
+  PlanFile file = read_root(root, text.size());
   check_rules(root, file);
   if (mistake.empty()) check_messages(root, file);
   if (mistake.empty()) check_figures(root, file);

@@ -17,7 +17,7 @@ namespace tidemark {
 
 /// What the words of a script may come to with their variables replaced. Each character takes five bytes, in up to
 /// three places.
-inline constexpr std::size_t kMostShellCharacters = std::size_t{4} << 20;
+inline constexpr std::size_t kMostShellCharacters = std::size_t{1} << 20;
 /// A word counts at least this many: it takes as much memory, however short it is.
 inline constexpr std::size_t kShellCharactersOfWord = 32;
 

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -25,6 +26,7 @@ using framework::Platform;
 constexpr double kMostBytes = 1e15;
 constexpr RealRange kMeasured = {.least = 0, .most = kMostBytes};
 constexpr std::int64_t kMostDevices = 1 << 24;
+constexpr std::size_t kMostRows = 50'000;  // a run with its arguments each
 constexpr std::int64_t kMostIterations = std::int64_t{1} << 40;
 
 bool is_given(const JsonNode& row, std::string_view key) {
@@ -163,6 +165,7 @@ void read_mindspeed(const JsonNode& row, MeasuredRun& run) {
   run.hints.platform.devices = devices_of(row, {"npus"});
   run.hints.recorded = true;
   const JsonNode ranks = row.at("ranks");
+  std::set<std::int64_t> before;
   for (std::size_t i = 0; i < ranks.size() && ranks.clean(); ++i) {
     const JsonNode at = ranks.item(i);
     if (!at.json().is_object()) at.wrong("must be an object with rank, allocated_mib and max_allocated_mib");
@@ -172,7 +175,7 @@ void read_mindspeed(const JsonNode& row, MeasuredRun& run) {
       rank.rank = whole(at.at("rank"), 0, kMostDevices);
     else
       run.unusable = "a rank has no number";
-    if (rank.rank && std::ranges::find(run.ranks, rank.rank, &MeasuredRank::rank) != run.ranks.end())
+    if (rank.rank && !before.insert(*rank.rank).second)
       at.at("rank").wrong(fmt::format("rank {} is there twice; one figure per rank is needed", *rank.rank));
     run.ranks.push_back(rank);
   }
@@ -202,6 +205,7 @@ Result<std::vector<MeasuredRun>> read_truth(std::string_view text, std::string_v
   if (!document) return document.error();
   JsonNode::Mistake mistake;
   const JsonNode rows = JsonNode(document.value(), mistake).at("rows");
+  if (rows.size() > kMostRows) rows.wrong(fmt::format("holds more than {} rows; give fewer", kMostRows));
   std::vector<MeasuredRun> runs;
   for (std::size_t i = 0; i < rows.size() && rows.clean(); ++i) runs.push_back(read_row(rows.item(i)));
   if (!mistake.empty()) return bad_input(fmt::format("{}: {}", file_name, mistake));

@@ -260,7 +260,7 @@ TEST(LaunchScript, ThatNeverEndsIsRefused) {
   for (int i = 0; i < 64; ++i) text += "A=\"$A $A\"\n";
   const auto file = read_arguments(text + "python p.py $A", "run.sh");
   ASSERT_FALSE(file.ok());
-  EXPECT_NE(file.error().message.find("grow beyond"), std::string::npos);
+  EXPECT_NE(file.error().message.find("grow beyond 1048576 characters"), std::string::npos);
   std::string deep = "A=";
   for (int i = 0; i < 100'000; ++i) deep += "${A:=$((";
   EXPECT_FALSE(read_arguments(deep, "run.sh").ok());
@@ -357,6 +357,35 @@ TEST(ArgumentMap, NamesMembersThatAreThereTwice) {
 TEST(ArgumentMap, SuggestsWhatWasMeant) {
   EXPECT_EQ(argument_hint("nmu-layers"), " (did you mean --num-layers?)");
   EXPECT_EQ(argument_hint("something-else-altogether"), "");
+}
+
+TEST(ArgumentLimits, ValuesOfAMapGrowTogether) {
+  std::string text;
+  for (int i = 0; i < 20; ++i)
+    text += "--a" + std::to_string(i) +
+            ": \"${A:=0123456789abcdef}${B:=$A$A$A$A$A$A$A$A}${C:=$B$B$B$B$B$B$B$B}${D:=$C$C$C$C$C$C$C$C$C$C$C$C}\"\n";
+  ASSERT_TRUE(read_arguments(text, "f.yaml").ok());
+  for (int i = 20; i < 200; ++i)
+    text += "--a" + std::to_string(i) +
+            ": \"${A:=0123456789abcdef}${B:=$A$A$A$A$A$A$A$A}${C:=$B$B$B$B$B$B$B$B}${D:=$C$C$C$C$C$C$C$C$C$C$C$C}\"\n";
+  const auto file = read_arguments(text, "f.yaml");
+  ASSERT_FALSE(file.ok());
+  EXPECT_NE(file.error().message.find(": the values up to here grow beyond 1048576 characters"), std::string::npos)
+      << file.error().message;
+}
+
+TEST(ArgumentLimits, ShortWordsCountForTheMemoryTheyTake) {
+  std::string text = "torchrun a.py --num-layers";
+  for (int i = 0; i < 100'000; ++i) text += " a";
+  const auto file = read_arguments(text + "\n", "f.sh");
+  ASSERT_FALSE(file.ok());
+  EXPECT_EQ(file.error().message,
+            "f.sh: its words and variables grow beyond 1048576 characters; is one made of itself?");
+}
+
+TEST(ArgumentLimits, ASecondDocumentIsRefused) {
+  EXPECT_EQ(read_arguments("--num-layers: 4\n---\n--num-layers: 8\n", "f.yaml").error().message,
+            "f.yaml:3: a second document starts here; write one map of arguments a file");
 }
 
 }  // namespace

@@ -430,5 +430,19 @@ TEST(TraceKind, IsSeenInTheContent) {
   EXPECT_EQ(wrong("id,lower,uper,size\n"), "x:1: there is no column 'upper'; is it 'uper'?");
 }
 
+/// Two bytes a segment and two a block would be read as one block for each pair of them.
+TEST(SnapshotLimits, BlocksThatSegmentsShareAreCountedForEach) {
+  std::string text =
+      "(dVdevice_traces\n(l(l(dVaction\nVoom\nsaasVsegments\n(l(dVdevice\nI0\nsVaddress\nI0\nsVblocks\n(l(dVsize\nI0\n"
+      "sVstate\nVinactive\nsp1\na";
+  for (int i = 0; i < 2'000; ++i) text += "g1\na";
+  text += "sp2\na";
+  for (int i = 0; i < 2'000; ++i) text += "g2\na";
+  const Result<AllocationTrace> trace = read_trace(text + "s.", "f");
+  ASSERT_FALSE(trace.ok());
+  EXPECT_EQ(trace.error().message,
+            "f: segments[0]: the blocks up to here are more than the values of the file; segments share a list");
+}
+
 }  // namespace
 }  // namespace tidemark

@@ -627,6 +627,13 @@ TEST(BadJobText, KeyValueHeadsMustDivideHeads) {
             "j:11: kv_heads 5 does not divide heads 16; use 4 or 8");
 }
 
+TEST(BadJobText, SlotsAreCountedBeforeTheyAreMade) {
+  std::string ranks = "[[[";
+  for (int i = 0; i < 3; ++i) ranks += "0-99999, ";
+  EXPECT_EQ(error_of(read_job("parallel:\n  placement:\n    ranks: " + ranks + "]]]\n", "j")),
+            "j:3: the slots up to here are more than 200000; name every layer once");
+}
+
 TEST(BadJobText, EmptyFiles) {
   for (const char* text : {"", "\n\n", "# only a comment\n", "---\n", "~\n"}) {
     EXPECT_EQ(error_of(read_job(text, "j")),

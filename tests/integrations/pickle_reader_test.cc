@@ -295,5 +295,20 @@ TEST(SnapshotPickle, NothingAtAll) {
             "[] [[]]\n");
 }
 
+TEST(PickleLimits, ADictHasAtMost256Keys) {
+  const auto dict = [](int keys, const std::string& begin, const std::string& each, const std::string& end) {
+    std::string text = begin;
+    for (int i = 0; i < keys; ++i) text += each;
+    return text + end;
+  };
+  EXPECT_TRUE(read_pickle(dict(256, "(d", "I1\nI1\ns", "."), "f").ok());
+  for (const std::string& text :
+       {dict(257, "(d", "I1\nI1\ns", "."), dict(257, "(", "I1\nI1\n", "d."), dict(257, "}(", "I1\nI1\n", "u.")}) {
+    const Result<PickleDocument> read = read_pickle(text, "f");
+    ASSERT_FALSE(read.ok());
+    EXPECT_NE(read.error().message.find("a dict has more than 256 keys"), std::string::npos) << read.error().message;
+  }
+}
+
 }  // namespace
 }  // namespace tidemark

@@ -332,6 +332,13 @@ TEST(ProgramFile, PlansOlderThanTheFrameworksReserveHaveNone) {
   expect_error(replaced(text, "\"framework_bytes\":7", "\"framework_bytes\":-7"), "/job/parallel/framework_bytes");
 }
 
+TEST(ProgramFile, RowsAreCountedBeforeTheyAreUnfolded) {
+  const std::string text = write_plan_file(tiny_file());
+  expect_error(replaced(text, "\"collective\":{\"count\":2,\"data\":[0,0]",
+                        "\"collective\":{\"count\":49000000,\"data\":[0,[1,48999999]]"),
+               "/ranks: its columns have more than ");
+}
+
 TEST(ProgramFile, SaysWhatIsNoPlan) {
   const std::string text = write_plan_file(tiny_file());
   PlanFile twice = tiny_file();

@@ -277,5 +277,13 @@ INSTANTIATE_TEST_SUITE_P(Files, ReferenceTruthTest,
                            return std::string(test.param.file).substr(0, 4) == "mega" ? "Megatron" : "MindSpeed";
                          });
 
+TEST(TruthLimits, RowsAreCountedBeforeTheyAreRead) {
+  std::string text = "{\"rows\": [{}";
+  for (int i = 0; i < 50'000; ++i) text += ",{}";
+  const auto runs = read_truth(text + "]}", "f");
+  ASSERT_FALSE(runs.ok());
+  EXPECT_EQ(runs.error().message, "f: /rows: holds more than 50000 rows; give fewer");
+}
+
 }  // namespace
 }  // namespace tidemark::testing
