@@ -1,5 +1,6 @@
 #include "tests/fuzz/input_bodies.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <stdexcept>
@@ -8,8 +9,6 @@
 #include "core/fingerprint.h"
 #include "integrations/formats/csv_table.h"
 #include "integrations/formats/export_snapshot.h"
-#include "integrations/formats/import_arguments.h"
-#include "integrations/formats/import_trace.h"
 #include "integrations/formats/import_yaml.h"
 #include "integrations/formats/pack_picture.h"
 #include "integrations/formats/pack_verdict.h"
@@ -29,24 +28,8 @@ namespace {
 
 constexpr std::string_view kFile = "fuzz";
 
-/// An error is one line that starts with the file.
-std::optional<std::string> check_error(const Error& error) {
-  if (error.code != Error::Code::bad_input) return "the error is no bad_input: " + error.message;
-  if (!error.message.starts_with("fuzz:")) return "the error does not name the file: " + error.message;
-  if (error.message.find('\n') != std::string::npos) return "the error is more than one line: " + error.message;
-  if (error.message.size() > 1000) return "the error is longer than anybody reads";
-  return std::nullopt;
-}
-
-/// A trace that was read keeps the promises of its header, and every allocator takes it or says that it does not fit.
-std::optional<std::string> check_trace(const AllocationTrace& trace, Reached& reached) {
-  if (const std::optional<std::string> fault = find_fault(trace)) return fault;
-  const TraceFigures figures = figures_of(trace);
-  if (figures.peak_bytes < figures.start_bytes || figures.peak_bytes < figures.end_bytes || figures.end_bytes < 0)
-    return "the figures of the trace contradict each other";
-  ++reached[trace.source];
-  if (trace.live_at_start > 0) ++reached["live at the start"];
-  if (!trace.notes.empty()) ++reached["noted"];
+/// Every allocator takes a trace or says that it does not fit.
+Verdict check_trace(const AllocationTrace& trace, Reached& reached) {
   if (reached[trace.source] % 16 != 1) return std::nullopt;  // some of them
   for (const ReplayAllocator allocator :
        {ReplayAllocator::caching, ReplayAllocator::planned, ReplayAllocator::baseline}) {
@@ -59,12 +42,6 @@ std::optional<std::string> check_trace(const AllocationTrace& trace, Reached& re
       return "the arena departs from its own plan";
   }
   return std::nullopt;
-}
-
-std::optional<std::string> run_trace(std::string_view bytes, Reached& reached) {
-  const Result<AllocationTrace> trace = read_trace(bytes, kFile);
-  ++reached[trace ? "accepted" : "refused"];
-  return trace ? check_trace(trace.value(), reached) : check_error(trace.error());
 }
 
 std::vector<std::string> table_seeds() {
@@ -90,8 +67,8 @@ std::vector<std::string> pack_seeds() {
 }
 
 /// What was read is packed as the format says, and what is written reads as that packing.
-std::optional<std::string> check_packed(std::string_view bytes, const IntervalTable& table,
-                                        const IntervalProblem& problem, Reached& reached) {
+Verdict check_packed(std::string_view bytes, const IntervalTable& table, const IntervalProblem& problem,
+                     Reached& reached) {
   const PackAnswer answer = find_packer("first_fit_by_size")->pack(problem.problem, {});
   if (const std::optional<std::string> fault = find_fault(problem.problem, answer.packing)) return fault;
   ++reached["packed"];
@@ -111,19 +88,6 @@ std::optional<std::string> check_packed(std::string_view bytes, const IntervalTa
   if (!given) return "what was written is no packing: " + given.error().message;
   if (addresses_of(again.value(), given.value(), answer.packing, {}) != at) return "the addresses read as others";
   return std::nullopt;
-}
-
-std::optional<std::string> run_pack(std::string_view bytes, Reached& reached) {
-  const Result<IntervalTable> table = read_minimalloc_csv(bytes, kFile);
-  if (table) {
-    const Result<IntervalProblem> problem = problem_of(table.value(), {}, kFile);
-    ++reached[problem ? "accepted" : "refused"];
-    if (!problem) ++reached["contradiction"];
-    if (problem) return check_packed(bytes, table.value(), problem.value(), reached);
-    return check_error(problem.error());
-  }
-  ++reached["refused"];
-  return check_error(table.error());
 }
 
 std::vector<std::string> pack_words() {
@@ -302,19 +266,6 @@ std::vector<std::string> plan_words() {
           "1.5",     "-2147483649"};
 }
 
-std::optional<std::string> run_plan(std::string_view bytes, Reached& reached) {
-  const Result<PlanFile> plan = read_plan_file(bytes, kFile);
-  ++reached[plan ? "accepted" : "refused"];
-  if (!plan) return check_error(plan.error());
-  // What is read can be written, and reads as the same again.
-  const std::string text = write_plan_file(plan.value());
-  if (text != bytes) ++reached["written otherwise"];
-  const Result<PlanFile> again = read_plan_file(text, kFile);
-  if (!again) return "what was read and written is refused: " + again.error().message;
-  if (write_plan_file(again.value()) != text) return "what was read and written reads as something else";
-  return std::nullopt;
-}
-
 std::vector<std::string> argument_seeds() {
   return {
       "A=2\nif [ $A -gt 1 ]; then B=\"--swiglu\"; else B=; fi\nC=(--num-layers $((A * 4)) # note\n --bf16)\n"
@@ -381,79 +332,175 @@ std::vector<std::string> argument_words() {
 }
 
 /// What is imported is estimated and planned for, or one line says why not.
-std::optional<std::string> check_run_of(const framework::TrainingRun& run, Reached& reached) {
+Verdict check_run_of(const framework::TrainingRun& run, Reached& reached) {
   const Result<framework::RankMemory> memory = framework::estimate_rank(run, framework::logged_rank(run));
   ++reached[memory ? "estimated" : "not estimated"];
   if (memory && !(std::isfinite(memory.value().peak_bytes) && memory.value().steady_bytes > 0))
     return "the estimate is no size";
   Result<framework::PlannedRun> planned = framework::to_job(run, "fuzz");
-  if (!planned)
-    return planned.error().message.find('\n') == std::string::npos ? std::nullopt : std::optional("two lines");
+  if (!planned) return check_line(planned.error().message);
   planned.value().job.device = "any";
   ++reached[find_problems(planned.value().job).empty() ? "a job" : "no job"];
   return std::nullopt;
 }
 
-std::optional<std::string> run_arguments(std::string_view bytes, Reached& reached) {
-  const Result<ArgumentFile> file = read_arguments(bytes, kFile);
-  if (!file) {
-    ++reached["refused"];
-    return check_error(file.error());
-  }
-  ++reached["read"];
-  const auto imported = framework::import_run(file.value().set, file.value().hints);
+Verdict check_arguments(const ArgumentFile& file, Reached& reached) {
+  const auto imported = framework::import_run(file.set, file.hints);
   ++reached[imported ? "accepted" : "refused"];
-  if (imported) return check_run_of(imported.value().run, reached);
-  if (imported.error().message.find('\n') != std::string::npos) return "the error is more than one line";
-  return std::nullopt;
+  return imported ? check_run_of(imported.value().run, reached) : check_line(imported.error().message);
+}
+
+std::vector<std::string> yaml_words() {
+  return {"\n",         "\n  ",  ": ",
+          ",",          ", b",   "{",
+          "}",          "[",     "]",
+          "- ",         "---\n", "...\n",
+          "&a ",        "*a",    "~",
+          "null",       "true",  "0",
+          "-1",         "7",     "61",
+          "1.5",        "2B",    "64GiB",
+          "10us",       "\"",    "\\\n",
+          "'",          "#",     "? ",
+          "!!str ",     "| \n",  "9223372036854775807",
+          "moe x58",    "mtp",   "noop",
+          "4-7",        "mla",   "gqa",
+          "bf16",       "\t",    "%TAG ! !\n",
+          "tensor: 2\n"};
+}
+
+std::vector<std::string> job_seeds() {
+  return {text_of(source_path("models/llama-3-70b.yaml")), text_of(source_path("models/small-mla-moe.yaml"))};
+}
+
+std::vector<std::string> device_seeds() {
+  return {text_of(source_path("devices/ascend-910b-64g.yaml"))};
+}
+
+std::vector<std::string> graph_seeds() {
+  return {
+      "G 3 2\nN 0 1 4 0 a\nN 1 2 8 0 b\nN 2 1 4 1 c\nE 0 1\nE 1 2\n",
+      "# energy\nG 2 1\nN 0 0.5 4 0 a 1.5 0.25 0.25\nN 1 2 8 1 b 3 0.5 0.5\nE 0 1\n",
+      R"({"tidemark_graph": 1, "name": "step", "cost_unit": "ns", "storages": [{"name": "q", "bytes": 4096},
+ {"bytes": 8, "bound_bytes": 16, "until_end": true, "page_out_cost": 1, "page_in_cost": 2}],
+ "ops": [{"name": "mm", "cost": 12, "reads": [], "writes": [0]},
+ {"cost": 3.5, "reads": [0], "writes": [1], "transient_bytes": 64, "phase": "backward", "recompute": "never"}]})",
+      R"({"tidemark_graph": 1, "cost_unit": "ns", "link": {"out_bytes_per_second": 24e9, "in_bytes_per_second": 24e9,
+ "latency_ns": 20, "host_bytes": 68719476736}, "storages": [{"bytes": 4096, "pinned_until": 0}],
+ "ops": [{"cost": 100, "reads": [], "writes": [0]}]})",
+  };
+}
+
+std::vector<std::string> graph_words() {
+  return {"G 2 1\n", "N 0 1 4 0 a\n",
+          "E 0 1\n", " ",
+          "\n",      "0",
+          "1",       "2",
+          "-1",      "1e300",
+          "1e-300",  "nan",
+          "{",       "}",
+          "[",       "]",
+          ",",       "\"reads\": ",
+          "#",       "0.5",
+          "\"ns\"",  "\"joule\"",
+          "null",    "99999999999999999999",
+          "true",    "\"swappable\": false, "};
+}
+
+std::vector<std::string> count_seeds() {
+  return {"layer,micro_batch,device,rows\n3,0,0,65012\n3,0,1,66102\n# next\n4,0,0,1\n4,0,1,7\n",
+          "layer,micro_batch,device,rows\n0,0,0,1\n0,1,0,2\n0,0,1,3\n0,1,1,4\n0,0,2,0\n0,1,2,9\n"};
+}
+
+std::vector<std::string> count_words() {
+  return {",", "\n", "0", "1", "-1", "1099511627777", "1000001", "#", "\r", " ", "4,0,2,5\n", "layer"};
+}
+
+std::vector<std::string> memory_seeds() {
+  return {"rank,allocated_mib,max_allocated_mib\n0,16809.0,20536.3\n1,15000,\n",
+          R"({"ranks": [{"rank": 0, "allocated_mib": 16809.0, "max_allocated_mib": 20536.3},
+ {"rank": 1, "allocated_mib": 15000, "max_allocated_mib": null}]})"};
+}
+
+std::vector<std::string> memory_words() {
+  return {",", "\n", "0", "1", "-1", "1e300", "null", "\"", "{", "}", "[", "]", "16777217", "rank", "0.0000001"};
+}
+
+std::vector<std::string> search_seeds() {
+  return {
+      "tidemark-search 1 0123456789abcdef\ntp2 pp1\tfits\t5\t4\t3\t2\t1\t0\t9\t\n"
+      "tp4 pp1\tover\t9\t8\t7\t6\t5\t4\t3\tneeds more\n",
+      "tidemark-search 1 0123456789abcdef\n"};
+}
+
+std::vector<std::string> search_words() {
+  return {"\t", "\n", "fits", "over", "0", "-1", "9223372036854775808", "tidemark-search 1 ", "\r\n"};
+}
+
+std::vector<std::string> kernel_seeds() {
+  return {"Step Id,Name,Duration(us),Accelerator Core\n1,MatMul,12.5,AI_CORE\n1,all_reduce,99,HCCL\n2,Add,0.25,MIX\n",
+          "Name,Duration(us)\nmm,1\n\"a, b\",2.125\n"};
+}
+
+std::vector<std::string> step_seeds() {
+  return {"Device_id,Step,Computing,Communication\n0,1,1500.5,3\n0,2,1400,4\n", "Computing\n1\n"};
+}
+
+std::vector<std::string> time_words() {
+  return {",", "\n", "\"", "0", "-1", "12.5", ".5", "9223372036854775807", "1e9", "HCCL", "N/A", "Duration(us)", "#"};
 }
 
 }  // namespace
 
 const std::vector<FuzzTarget>& fuzz_targets() {
   static const std::vector<FuzzTarget> targets = [] {
+    checked_beyond().trace = check_trace;
+    checked_beyond().pack = check_packed;
+    checked_beyond().arguments = check_arguments;
     std::vector<FuzzTarget> all = {
+        {.name = "job", .seeds = job_seeds, .words = yaml_words, .rounds = 3'000},
+        {.name = "device", .seeds = device_seeds, .words = yaml_words, .rounds = 3'000},
         {.name = "table",
          .seeds = table_seeds,
          .words = table_words,
-         .run = run_trace,
          .places = {"operator_memory", "minimalloc", "rmm_log", "live at the start", "noted", "caching", "planned",
                     "baseline", "does not fit"},
          .rounds = 30'000},
         {.name = "pack",
          .seeds = pack_seeds,
          .words = pack_words,
-         .run = run_pack,
          .places = {"packed", "gaps", "groups", "apart", "given", "infeasible", "contradiction"},
          .rounds = 20'000},
         {.name = "snapshot",
          .seeds = snapshot_seeds,
          .words = snapshot_words,
-         .run = run_trace,
          .places = {"snapshot", "live at the start", "noted", "caching", "planned", "baseline"},
          .rounds = 30'000},
-        {.name = "plan",
-         .seeds = plan_seeds,
-         .words = plan_words,
-         .run = run_plan,
-         .places = {"written otherwise"},
-         .rounds = 2'000},
+        {.name = "plan", .seeds = plan_seeds, .words = plan_words, .places = {"written otherwise"}, .rounds = 2'000},
         {.name = "plan_numbers",
+         .reader = "plan",
          .seeds = plan_seeds,
          .words = plan_words,
-         .run = run_plan,
          .places = {"written otherwise"},
          .rounds = 1'000,
          .wounds = Wounds::numbers},
         {.name = "arguments",
          .seeds = argument_seeds,
          .words = argument_words,
-         .run = run_arguments,
          .places = {"read", "estimated", "a job", "no job"},
          .rounds = 20'000},
+        {.name = "graph", .seeds = graph_seeds, .words = graph_words, .places = {"joule", "link"}, .rounds = 20'000},
+        {.name = "expert_counts", .seeds = count_seeds, .words = count_words, .rounds = 20'000},
+        {.name = "measured_memory", .seeds = memory_seeds, .words = memory_words, .rounds = 20'000},
+        {.name = "search_log", .seeds = search_seeds, .words = search_words, .places = {"known"}, .rounds = 20'000},
+        {.name = "kernel_details", .seeds = kernel_seeds, .words = time_words, .rounds = 20'000},
+        {.name = "step_trace_time", .seeds = step_seeds, .words = time_words, .rounds = 20'000},
         run_target(),
     };
     for (FuzzTarget& target : measured_targets()) all.push_back(std::move(target));
+    for (FuzzTarget& target : all) {
+      const ReaderBody* reader = find_reader(target.reader.empty() ? target.name : target.reader);
+      if (target.run == nullptr && reader != nullptr) target.run = reader->run;
+    }
     return all;
   }();
   return targets;

@@ -1,5 +1,5 @@
 // Measured runs with other arguments and figures in them, scored: every rank has finite figures or a reason, and the
-// report of them is whole. And overlays of corrections.
+// report of them is whole. And valid overlays of corrections.
 
 #include <cmath>
 #include <string>
@@ -7,21 +7,11 @@
 
 #include "integrations/formats/accuracy_report.h"
 #include "integrations/formats/calibration_file.h"
-#include "integrations/formats/truth_file.h"
 #include "tests/fuzz/input_bodies.h"
 #include "tests/support/data.h"
 
 namespace tidemark::testing {
 namespace {
-
-constexpr std::string_view kFile = "fuzz";
-
-std::optional<std::string> check_error(const Error& error) {
-  if (error.code != Error::Code::bad_input) return "the error is no bad_input: " + error.message;
-  if (!error.message.starts_with("fuzz:")) return "the error does not name the file: " + error.message;
-  if (error.message.find('\n') != std::string::npos) return "the error is more than one line: " + error.message;
-  return std::nullopt;
-}
 
 std::vector<std::string> truth_seeds() {
   return {text_of(source_path("tests/data/measured_runs.json"))};
@@ -55,7 +45,7 @@ bool is_figure(double bytes) {
   return std::isfinite(bytes) && bytes >= 0;
 }
 
-std::optional<std::string> check_rank(const framework::ScoredRank& at, Reached& reached) {
+Verdict check_rank(const framework::ScoredRank& at, Reached& reached) {
   if (at.predicted.has_value() != at.refused.empty()) return "a rank has both or neither of figures and a reason";
   ++reached[at.predicted ? "predicted" : "reason"];
   if (!at.predicted) return std::nullopt;
@@ -66,15 +56,12 @@ std::optional<std::string> check_rank(const framework::ScoredRank& at, Reached& 
   return std::nullopt;
 }
 
-std::optional<std::string> run_truth(std::string_view bytes, Reached& reached) {
-  const Result<std::vector<framework::MeasuredRun>> runs = read_truth(bytes, kFile);
-  ++reached[runs ? "accepted" : "refused"];
-  if (!runs) return check_error(runs.error());
+Verdict check_runs(const std::vector<framework::MeasuredRun>& runs, Reached& reached) {
   for (const bool calibrate : {false, true}) {
-    const auto ranks = framework::score_runs(runs.value(), {.calibrate_per_model = calibrate, .rival = true});
+    const auto ranks = framework::score_runs(runs, {.calibrate_per_model = calibrate, .rival = true});
     for (const framework::ScoredRank& at : ranks)
-      if (const std::optional<std::string> wrong = check_rank(at, reached)) return wrong;
-    const AccuracyReport report{.what = std::string(kFile), .runs = runs.value(), .ranks = ranks};
+      if (Verdict wrong = check_rank(at, reached)) return wrong;
+    const AccuracyReport report{.what = "fuzz", .runs = runs, .ranks = ranks};
     if (accuracy_text(report).empty() || accuracy_json(report).empty()) return "a report is empty";
     for (const framework::ScoredRank& at : ranks) reached["calibrates"] += at.calibrates ? 1 : 0;
   }
@@ -92,30 +79,17 @@ std::vector<std::string> calibration_words() {
   return {"0", "1", "2", "null", "-1", "1e300", "{}", "\"gpt\""};
 }
 
-std::optional<std::string> run_calibration(std::string_view bytes, Reached& reached) {
-  const Result<framework::Calibration> calibration = read_calibration(bytes, kFile);
-  ++reached[calibration ? "accepted" : "refused"];
-  if (!calibration) return check_error(calibration.error());
-  const Result<framework::Calibration> again = read_calibration(write_calibration(calibration.value()), kFile);
-  if (!again || again.value() != calibration.value()) return "what was read is not read back";
-  return std::nullopt;
-}
-
 }  // namespace
 
 std::vector<FuzzTarget> measured_targets() {
-  return {{.name = "measured_runs",
-           .seeds = truth_seeds,
-           .words = truth_words,
-           .run = run_truth,
-           .places = {"predicted", "reason", "calibrates"},
-           .rounds = 6'000},
-          {.name = "calibration",
-           .seeds = calibration_seeds,
-           .words = calibration_words,
-           .run = run_calibration,
-           .places = {},
-           .rounds = 20'000}};
+  checked_beyond().runs = check_runs;
+  return {
+      {.name = "measured_runs",
+       .seeds = truth_seeds,
+       .words = truth_words,
+       .places = {"predicted", "reason", "calibrates"},
+       .rounds = 6'000},
+      {.name = "calibration", .seeds = calibration_seeds, .words = calibration_words, .places = {}, .rounds = 20'000}};
 }
 
 }  // namespace tidemark::testing

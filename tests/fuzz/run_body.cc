@@ -37,7 +37,7 @@ std::vector<std::string> words() {
   return {"0"};
 }
 
-std::optional<std::string> check_run(const PlanFile& file, const PlanOutcome& outcome, Reached& reached) {
+Verdict check_run(const PlanFile& file, const PlanOutcome& outcome, Reached& reached) {
   const Result<SimRun> run = run_on_sim({.ranks = outcome.ranks,
                                          .machine = file.machine,
                                          .verify = true,
@@ -56,7 +56,7 @@ std::optional<std::string> check_run(const PlanFile& file, const PlanOutcome& ou
   return std::nullopt;
 }
 
-std::optional<std::string> run(std::string_view bytes, Reached& reached) {
+Verdict run(std::string_view bytes, Reached& reached) {
   const Result<PlanFile> file = read_plan_file(bytes, kFile);
   ++reached[file ? "accepted" : "refused"];
   if (!file) return std::nullopt;  // what the error says is looked at by the target `plan`

@@ -44,6 +44,19 @@ TEST_P(BadModelTest, IsRefusedByEveryVerbThatReadsIt) {
     expect_refused(place, {verb, "models/bad.yaml"}, "^models/bad\\.yaml:[0-9]+: .*" + GetParam().pattern);
 }
 
+/// The parser behind it makes documents without end of a token that belongs to no value.
+TEST(EndlessYaml, IsRefusedByEveryVerbThatReadsIt) {
+  const Workplace place;
+  for (const std::string text : {",", "- a\n, b", "a: 1\n---\n,"}) {
+    place.write("models/bad.yaml", text);
+    for (const char* verb : {"plan", "estimate", "simulate", "check"}) {
+      expect_refused(place, {verb, "models/bad.yaml"}, "^models/bad\\.yaml:[0-9]+: .*(belongs to no value|document)");
+      expect_refused(place, {verb, "--megatron-args", "models/bad.yaml"},
+                     "^models/bad\\.yaml:[0-9]+: .*(belongs to no value|document)");
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Models, BadModelTest,
     ::testing::Values(

@@ -1,0 +1,206 @@
+#include "tests/fuzz/reader_bodies.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "integrations/formats/calibration_file.h"
+#include "integrations/formats/import_expert_counts.h"
+#include "integrations/formats/import_measured_memory.h"
+#include "integrations/formats/import_op_list.h"
+#include "integrations/formats/import_op_times.h"
+#include "integrations/formats/import_trace.h"
+#include "integrations/formats/import_yaml.h"
+#include "integrations/formats/program_file.h"
+#include "integrations/formats/search_log.h"
+#include "integrations/formats/truth_file.h"
+
+namespace tidemark::testing {
+namespace {
+
+constexpr std::string_view kFile = "fuzz";
+
+/// An error is one line that starts with the file.
+Verdict check_error(const Error& error) {
+  if (error.code != Error::Code::bad_input) return "the error is no bad_input: " + error.message;
+  if (!error.message.starts_with(kFile)) return "the error does not name the file: " + error.message;
+  return check_line(error.message);
+}
+
+/// Counts what became of the input; `check` looks at what was read.
+template <class Value, class Check>
+Verdict judge_read(const Result<Value>& read, Reached& reached, Check check) {
+  ++reached[read ? "accepted" : "refused"];
+  return read ? check(read.value()) : check_error(read.error());
+}
+
+Verdict run_job(std::string_view bytes, Reached& reached) {
+  return judge_read(read_job(bytes, kFile), reached, [](const JobSpec& job) -> Verdict {
+    if (!find_problems(job).empty()) return "a job was read that breaks the rules of jobs";
+    return std::nullopt;
+  });
+}
+
+Verdict run_device(std::string_view bytes, Reached& reached) {
+  return judge_read(read_machine(bytes, kFile), reached, [](const Machine& machine) -> Verdict {
+    if (machine.peak_flops_per_s <= 0 || machine.visible_bytes <= 0) return "a device without rates was read";
+    return std::nullopt;
+  });
+}
+
+/// A trace that was read keeps the promises of its header.
+Verdict run_trace(std::string_view bytes, Reached& reached) {
+  return judge_read(read_trace(bytes, kFile), reached, [&](const AllocationTrace& trace) -> Verdict {
+    if (Verdict fault = find_fault(trace)) return fault;
+    const TraceFigures figures = figures_of(trace);
+    if (figures.peak_bytes < figures.start_bytes || figures.peak_bytes < figures.end_bytes || figures.end_bytes < 0)
+      return "the figures of the trace contradict each other";
+    ++reached[trace.source];
+    if (trace.live_at_start > 0) ++reached["live at the start"];
+    if (!trace.notes.empty()) ++reached["noted"];
+    return checked_beyond().trace != nullptr ? checked_beyond().trace(trace, reached) : std::nullopt;
+  });
+}
+
+Verdict run_pack(std::string_view bytes, Reached& reached) {
+  const Result<IntervalTable> table = read_minimalloc_csv(bytes, kFile);
+  if (!table) ++reached["refused"];
+  if (!table) return check_error(table.error());
+  const Result<IntervalProblem> problem = problem_of(table.value(), {}, kFile);
+  if (!problem) ++reached["contradiction"];
+  return judge_read(problem, reached, [&](const IntervalProblem& read) -> Verdict {
+    if (read.row_of.size() != read.problem.items.size()) return "an item is of no row";
+    const auto pack = checked_beyond().pack;
+    return pack != nullptr ? pack(bytes, table.value(), read, reached) : std::nullopt;
+  });
+}
+
+Verdict run_plan(std::string_view bytes, Reached& reached) {
+  return judge_read(read_plan_file(bytes, kFile), reached, [&](const PlanFile& plan) -> Verdict {
+    // What is read can be written, and reads as the same again.
+    const std::string text = write_plan_file(plan);
+    if (text != bytes) ++reached["written otherwise"];
+    const Result<PlanFile> again = read_plan_file(text, kFile);
+    if (!again) return "what was read and written is refused: " + again.error().message;
+    if (write_plan_file(again.value()) != text) return "what was read and written reads as something else";
+    return std::nullopt;
+  });
+}
+
+Verdict run_arguments(std::string_view bytes, Reached& reached) {
+  const Result<ArgumentFile> file = read_arguments(bytes, kFile);
+  if (!file) ++reached["refused"];
+  if (!file) return check_error(file.error());
+  ++reached["read"];
+  if (checked_beyond().arguments != nullptr) return checked_beyond().arguments(file.value(), reached);
+  ++reached["accepted"];
+  return std::nullopt;
+}
+
+/// Of three objectives, of which most files have costs for one.
+Verdict run_graph(std::string_view bytes, Reached& reached) {
+  Verdict verdict;
+  for (const StepObjective objective : {StepObjective::time, StepObjective::energy, StepObjective::cost}) {
+    const Result<OpList> list = read_op_list(bytes, kFile, objective);
+    if (objective == StepObjective::cost) ++reached[list ? "accepted" : "refused"];
+    if (list && list.value().ops.empty()) return "a step without an op was read";
+    if (list && list.value().cost_unit == OpList::CostUnit::joule) ++reached["joule"];
+    if (list && list.value().link) ++reached["link"];
+    if (!list && !verdict) verdict = check_error(list.error());
+  }
+  return verdict;
+}
+
+Verdict run_expert_counts(std::string_view bytes, Reached& reached) {
+  return judge_read(read_expert_counts(bytes, kFile, {}), reached, [](const ExpertLoadSpec& load) -> Verdict {
+    const bool is_share = load.layer_correlation >= 0 && load.layer_correlation <= 1;
+    if (!std::isfinite(load.coefficient_of_variation) || load.coefficient_of_variation < 0 || !is_share)
+      return "the distribution of loads is none";
+    return std::nullopt;
+  });
+}
+
+Verdict run_measured_memory(std::string_view bytes, Reached& reached) {
+  return judge_read(read_measured_memory(bytes, kFile), reached, [](const auto& ranks) -> Verdict {
+    for (const framework::MeasuredRank& rank : ranks)
+      if (!rank.rank || !rank.steady_bytes || *rank.steady_bytes <= 0) return "a rank without a figure was read";
+    return std::nullopt;
+  });
+}
+
+Verdict run_measured_runs(std::string_view bytes, Reached& reached) {
+  return judge_read(read_truth(bytes, kFile), reached, [&](const auto& runs) -> Verdict {
+    return checked_beyond().runs != nullptr ? checked_beyond().runs(runs, reached) : std::nullopt;
+  });
+}
+
+Verdict run_calibration(std::string_view bytes, Reached& reached) {
+  return judge_read(read_calibration(bytes, kFile), reached, [](const framework::Calibration& calibration) -> Verdict {
+    const Result<framework::Calibration> again = read_calibration(write_calibration(calibration), kFile);
+    if (!again || again.value() != calibration) return "what was read is not read back";
+    return std::nullopt;
+  });
+}
+
+Verdict run_search_log(std::string_view bytes, Reached& reached) {
+  constexpr std::string_view kHeader = "tidemark-search 1 0123456789abcdef\n";
+  return judge_read(read_search_log(bytes, kFile, kHeader), reached, [&](const SearchLog& log) -> Verdict {
+    if (log.whole_bytes > bytes.size()) return "more lines are whole than there are";
+    if (!log.known.empty()) ++reached["known"];
+    return std::nullopt;
+  });
+}
+
+Verdict check_time(const ComputeTime& time) {
+  if (!std::isfinite(time.step_ns) || time.step_ns <= 0 || time.steps < 1) return "a step without time was read";
+  return std::nullopt;
+}
+
+Verdict run_kernel_details(std::string_view bytes, Reached& reached) {
+  return judge_read(read_kernel_details(bytes, kFile), reached, check_time);
+}
+
+Verdict run_step_trace_time(std::string_view bytes, Reached& reached) {
+  return judge_read(read_step_trace_time(bytes, kFile), reached, check_time);
+}
+
+}  // namespace
+
+Verdict check_line(std::string_view message) {
+  const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
+  if (std::ranges::any_of(message, is_control)) return "the error holds a control character: " + std::string(message);
+  if (message.size() > 1000) return "the error is longer than anybody reads";
+  return std::nullopt;
+}
+
+const std::vector<ReaderBody>& reader_bodies() {
+  static const std::vector<ReaderBody> bodies = {
+      {.name = "job", .run = run_job},
+      {.name = "device", .run = run_device},
+      {.name = "arguments", .run = run_arguments},
+      {.name = "table", .run = run_trace},
+      {.name = "snapshot", .run = run_trace},
+      {.name = "pack", .run = run_pack},
+      {.name = "plan", .run = run_plan},
+      {.name = "graph", .run = run_graph},
+      {.name = "expert_counts", .run = run_expert_counts},
+      {.name = "measured_memory", .run = run_measured_memory},
+      {.name = "measured_runs", .run = run_measured_runs},
+      {.name = "calibration", .run = run_calibration},
+      {.name = "search_log", .run = run_search_log},
+      {.name = "kernel_details", .run = run_kernel_details},
+      {.name = "step_trace_time", .run = run_step_trace_time},
+  };
+  return bodies;
+}
+
+const ReaderBody* find_reader(std::string_view name) {
+  const auto found = std::ranges::find(reader_bodies(), name, &ReaderBody::name);
+  return found == reader_bodies().end() ? nullptr : &*found;
+}
+
+CheckedBeyond& checked_beyond() {
+  static CheckedBeyond beyond;
+  return beyond;
+}
+
+}  // namespace tidemark::testing
