@@ -49,7 +49,7 @@ Result<Bytes> allocator_budget(const JobOptions& options) {
     return bad_input("--budget: needed with --megatron-args, the memory the framework may fill; or name a --device");
   const Result<std::filesystem::path> device = find_device(options.device, options.megatron_args);
   if (!device) return bad_input("--device: " + device.error().message);
-  const Result<std::string> text = read_file(device.value());
+  const Result<std::string> text = read_file(device.value(), kMostDescriptionBytes);
   if (!text) return text.error();
   const Result<Machine> machine = read_machine(text.value(), device.value().string());
   if (!machine) return machine.error();

@@ -53,7 +53,7 @@ Status choose_accelerator(const JobOptions& options, framework::Platform& platfo
   if (options.device.empty()) return {};
   const Result<std::filesystem::path> device = find_device(options.device, options.megatron_args);
   if (!device) return bad_input("--device: " + device.error().message);
-  const Result<std::string> text = read_file(device.value());
+  const Result<std::string> text = read_file(device.value(), kMostDescriptionBytes);
   if (!text) return text.error();
   const Result<Machine> machine = read_machine(text.value(), device.value().string());
   if (!machine) return machine.error();
@@ -90,7 +90,7 @@ Status refuse_not_understood(const ImportedRun& imported) {
 }  // namespace
 
 Result<ImportedRun> read_training_run(const JobOptions& options) {
-  const Result<std::string> text = read_file(options.megatron_args);
+  const Result<std::string> text = read_file(options.megatron_args, kMostDescriptionBytes);
   if (!text) return text.error();
   Result<ArgumentFile> file = read_arguments(text.value(), options.megatron_args.string());
   if (!file) return file.error();

@@ -22,7 +22,7 @@ void add_calibration(CLI::App& app, JobOptions& options) {
 
 Result<std::optional<Calibration>> read_calibration_option(const JobOptions& options) {
   if (options.calibration.empty()) return std::optional<Calibration>();
-  const Result<std::string> text = read_file(options.calibration);
+  const Result<std::string> text = read_file(options.calibration, kMostDescriptionBytes);
   if (!text) return text.error();
   Result<Calibration> calibration = read_calibration(text.value(), options.calibration.string());
   if (!calibration) return calibration.error();

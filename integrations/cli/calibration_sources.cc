@@ -39,7 +39,7 @@ Result<Ranks> read_ranks(const MemorySources& sources, std::int64_t rank) {
   const std::filesystem::path& file = !is_profile                       ? sources.measured
                                       : sources.operator_memory.empty() ? sources.snapshot
                                                                         : sources.operator_memory;
-  const Result<std::string> text = read_file(file);
+  const Result<std::string> text = read_file(file, is_profile ? kMostFileBytes : kMostMeasurementBytes);
   if (!text) return text.error();
   if (!is_profile) return read_measured_memory(text.value(), file.string());
   const Result<AllocationTrace> trace = sources.operator_memory.empty()
@@ -58,7 +58,7 @@ std::string row_name(const MeasuredRun& run) {
 }
 
 Result<MeasuredRun> find_row(const MemorySources& sources) {
-  const Result<std::string> text = read_file(sources.truth);
+  const Result<std::string> text = read_file(sources.truth, kMostMeasurementBytes);
   if (!text) return text.error();
   const Result<std::vector<MeasuredRun>> runs = read_truth(text.value(), sources.truth.string());
   if (!runs) return runs.error();

@@ -29,7 +29,7 @@ Finding check_descriptions(std::string_view kind, Result<Value> (*read)(std::str
   const std::vector<Description> found = list_descriptions(kind, share_directories());
   Finding finding{.what = std::string(kind), .value = fmt::format("{} found", found.size()), .ok = !found.empty()};
   for (const Description& description : found) {
-    const Result<std::string> text = read_file(description.path);
+    const Result<std::string> text = read_file(description.path, kMostDescriptionBytes);
     const Status status = text ? [&]() -> Status {
       const Result<Value> value = read(text.value(), description.path.string());
       return value ? Status() : Status(value.error());

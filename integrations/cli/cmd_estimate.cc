@@ -59,7 +59,7 @@ class EstimateCommand final : public Command {
     of_a_job.insert(of_a_job.end(), {"--device", "--world-size", "--accelerator", "--strict"});
     const Status given = refuse_given(*app_, of_a_job, "says nothing about --truth, whose rows say it");
     if (!given) return given.error();
-    const Result<std::string> text = read_file(truth_);
+    const Result<std::string> text = read_file(truth_, kMostMeasurementBytes);
     if (!text) return text.error();
     const Result<std::vector<framework::MeasuredRun>> runs = read_truth(text.value(), truth_.string());
     if (!runs) return runs.error();

@@ -31,7 +31,7 @@ class ResumeFile {
     path_ = path;
     std::string text;
     if (std::error_code error; std::filesystem::exists(path, error)) {
-      Result<std::string> read = read_file(path);
+      Result<std::string> read = read_file(path, kMostMeasurementBytes);
       if (!read) return read.error();
       text = std::move(read).value();
     }

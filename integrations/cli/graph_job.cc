@@ -27,7 +27,7 @@ const std::set<std::string> kWithGraph = {
     "--schedule-out", "--frontier", "--group-recompute", "--addresses", "--effort",  "--policy"};
 
 Result<OpList> read_list(const GraphJob& job) {
-  Result<std::string> text = read_file(job.graph);
+  Result<std::string> text = read_file(job.graph, kMostPlanFileBytes);
   if (!text) return text.error();
   const StepObjective objective = job.objective == "time"     ? StepObjective::time
                                   : job.objective == "energy" ? StepObjective::energy

@@ -47,7 +47,7 @@ struct NamedJob {
 
 Result<NamedJob> read_model(const JobOptions& options) {
   if (options.model.empty()) return bad_input("MODEL is required, a FILE; or give --megatron-args FILE");
-  const Result<std::string> text = read_file(options.model);
+  const Result<std::string> text = read_file(options.model, kMostDescriptionBytes);
   if (!text) return text.error();
   Result<JobSpec> job = read_job(text.value(), options.model.string());
   if (!job) return job.error();
@@ -69,7 +69,7 @@ Status read_loads(const JobOptions& options, PlanRequest& request) {
   request.load = options.imbalance.load;
   if (!options.imbalance_from.empty()) {
     if (request.load) return bad_input("--imbalance-from: measured counts and one load exclude each other; drop one");
-    const Result<std::string> text = read_file(options.imbalance_from);
+    const Result<std::string> text = read_file(options.imbalance_from, kMostMeasurementBytes);
     if (!text) return text.error();
     Result<ExpertLoadSpec> spec =
         read_expert_counts(text.value(), options.imbalance_from.string(), request.job.expert_load);
@@ -163,7 +163,7 @@ Result<PlanRequest> read_request(const JobOptions& options, const Console* conso
   const Result<std::filesystem::path> device =
       find_device(named ? options.device : request.job.device, subject_of(options));
   if (!device) return bad_input((named ? "--device: " : read.value().device_place) + device.error().message);
-  const Result<std::string> device_text = read_file(device.value());
+  const Result<std::string> device_text = read_file(device.value(), kMostDescriptionBytes);
   if (!device_text) return device_text.error();
   Result<Machine> machine = read_machine(device_text.value(), device.value().string());
   if (!machine) return machine.error();

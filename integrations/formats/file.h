@@ -12,6 +12,9 @@ namespace tidemark {
 
 /// The largest file that is read whole: above what a trace of a day has, below what fills a machine.
 inline constexpr Bytes kMostFileBytes = 4 * kGiB;
+/// The same of other kinds than traces and tables of a profiler: what people write by hand or a launcher starts with;
+/// what was measured of runs or layouts; plans, and steps as graphs. A reader takes up to 70 times the file of memory.
+inline constexpr Bytes kMostDescriptionBytes = kMiB, kMostMeasurementBytes = 256 * kMiB, kMostPlanFileBytes = kGiB;
 
 /// The bytes of a regular file. Errors (bad_input): it cannot be opened or read; it is anything else (a directory, a
 /// device, a pipe), which is refused before it is opened; it is larger than `most_bytes`, which is refused unread.

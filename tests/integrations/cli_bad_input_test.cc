@@ -44,16 +44,34 @@ TEST_P(BadModelTest, IsRefusedByEveryVerbThatReadsIt) {
     expect_refused(place, {verb, "models/bad.yaml"}, "^models/bad\\.yaml:[0-9]+: .*" + GetParam().pattern);
 }
 
+TEST(LargeFiles, AreRefusedUnreadByTheLimitOfTheirKind) {
+  const Workplace place;
+  place.write("large", "x");
+  constexpr std::uintmax_t kBeyond = (std::uintmax_t{1} << 30) + 1;  // takes no room on the disk
+  std::filesystem::resize_file(place.path("large"), kBeyond);
+  const std::string small = small_model();
+  const auto expect_limit = [&](const std::vector<std::string>& arguments, const std::string& limit) {
+    expect_refused(place, arguments, "^large: is 1\\.00 GiB large; it must be at most " + limit);
+  };
+  expect_limit({"plan", "large"}, "1\\.00 MiB");
+  expect_limit({"plan", "--megatron-args", "large"}, "1\\.00 MiB");
+  expect_limit({"plan", small, "--imbalance-from", "large"}, "256\\.00 MiB");
+  expect_limit({"plan", "--graph", "large", "--budget", "1GiB"}, "1\\.00 GiB");
+  expect_limit({"estimate", "--truth", "large"}, "256\\.00 MiB");
+  expect_limit({"show", "large"}, "1\\.00 GiB");
+}
+
 /// The parser behind it makes documents without end of a token that belongs to no value.
 TEST(EndlessYaml, IsRefusedByEveryVerbThatReadsIt) {
   const Workplace place;
   for (const std::string text : {",", "- a\n, b", "a: 1\n---\n,"}) {
     place.write("models/bad.yaml", text);
-    for (const char* verb : {"plan", "estimate", "simulate", "check"}) {
-      expect_refused(place, {verb, "models/bad.yaml"}, "^models/bad\\.yaml:[0-9]+: .*(belongs to no value|document)");
-      expect_refused(place, {verb, "--megatron-args", "models/bad.yaml"},
-                     "^models/bad\\.yaml:[0-9]+: .*(belongs to no value|document)");
-    }
+    const std::string pattern = "^models/bad\\.yaml:[0-9]+: .*(belongs to no value|document)";
+    for (const char* verb : {"plan", "estimate", "simulate", "check"})
+      expect_refused(place, {verb, "models/bad.yaml"}, pattern);
+    for (const char* verb : {"plan", "estimate", "simulate"})
+      expect_refused(place, {verb, "--megatron-args", "models/bad.yaml"}, pattern);
+    expect_refused(place, {"plan", small_model(), "--device", "models/bad.yaml"}, pattern);
   }
 }
 
