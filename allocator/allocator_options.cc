@@ -5,12 +5,12 @@
 #include <utility>
 
 #include "allocator/caching_allocator.h"
-#include "allocator/page_map.h"
+#include "allocator/address_map.h"
 
 namespace tidemark {
 namespace {
 
-constexpr Bytes kLeastUnit = Bytes{1} << PageMap::kSlotBits;
+constexpr Bytes kLeastUnit = Bytes{1} << AddressMap::kUnitBits;
 constexpr Bytes kMostUnit = 2 * kMiB;                 // a plain segment is made of whole units
 constexpr Bytes kMostAddressSpace = Bytes{1} << 46;   // twice, for windows, below 2^48
 constexpr std::size_t kMostTraceEntries = 1U << 24U;  // about a gigabyte of the host

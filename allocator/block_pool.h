@@ -52,6 +52,12 @@ class BlockPool {
   /// Gives everything back; the device is idle. For the end.
   virtual void release() = 0;
   [[nodiscard]] virtual Address address_of(Bytes offset) const = 0;
+  /// The range of addresses that the pool reserved and that holds this one; of no bytes if there is none.
+  struct AddressRange {
+    Address base = 0;
+    Bytes bytes = 0;
+  };
+  [[nodiscard]] virtual AddressRange reserved_around(Address) const { return {}; }
 
   /// Without memory until it is mapped again: take() finds nothing.
   [[nodiscard]] bool is_suspended() const { return suspended_; }
@@ -107,6 +113,7 @@ class MappedPool : public BlockPool {
   Bytes trim(Bytes keep_bytes) override;
   void release() override;
   [[nodiscard]] Address address_of(Bytes offset) const override { return base_ + static_cast<Address>(offset); }
+  [[nodiscard]] AddressRange reserved_around(Address address) const override;
   void give(RangeId range, StreamSlot stream, Epoch stamp) override;
   [[nodiscard]] Address start_of(const RangeInfo& range) const override;
   [[nodiscard]] Bytes size_of(const RangeInfo& range) const override;

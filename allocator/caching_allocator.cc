@@ -62,7 +62,7 @@ CachingAllocator::Impl::Impl(Device& the_device, StreamOrder& the_order, Allocat
   const Bytes usual = default_address_space(memory.total_bytes, device.traits().granule_bytes);
   const Bytes space = options.address_space_bytes > 0 ? options.address_space_bytes : usual;
   const BlockPool::Shared of_pools{device, order, counted, history, unit};
-  const Shard::Shared of_shards{order, map, std::countr_zero(static_cast<std::uint64_t>(unit)), front_limit};
+  const Shard::Shared of_shards{order, std::countr_zero(static_cast<std::uint64_t>(unit)), front_limit};
   for (std::size_t i = 0; i <= std::bit_ceil(options.shards); ++i) {
     std::unique_ptr<BlockPool> pool;
     if (mapping && i != kPlainShard) {
@@ -89,6 +89,18 @@ Shard& CachingAllocator::Impl::my_shard() {
   while (used <= index && !used_shards.compare_exchange_weak(used, index + 1, std::memory_order_acq_rel)) {
   }
   return *shards[index];
+}
+
+BlockHeader* CachingAllocator::Impl::find(Address address, const Shard& mine) const {
+  if (mine.covers(address)) return mine.find(address);
+  const std::size_t used = used_shards.load(std::memory_order_acquire);
+  for (std::size_t i = 0; i < used; ++i) {
+    if (shards[i]->covers(address)) return shards[i]->find(address);
+  }
+  for (std::size_t i = 0; i < used; ++i) {  // plain segments lie anywhere
+    if (BlockHeader* block = shards[i]->find(address); block != nullptr) return block;
+  }
+  return nullptr;
 }
 
 Bytes CachingAllocator::Impl::rounded(Bytes bytes) const {
@@ -217,7 +229,7 @@ DeviceCode CachingAllocator::Impl::free(Address address, const StreamHandle* str
   Shard& mine = my_shard();
   {
     const std::lock_guard lock(mine.lock);
-    BlockHeader* block = map.find(address);
+    BlockHeader* block = find(address, mine);
     if (block == nullptr || !block->claim(address)) return fail_not_live(address);
     if ((stream == nullptr || named == block->stream) && !block->has_uses.load(std::memory_order_relaxed)) {
       free_simple(block, mine);
@@ -249,7 +261,7 @@ void CachingAllocator::Impl::free_simple(BlockHeader* block, Shard& mine) {
 /// Of a block with other streams' uses, or freed on another stream than its own.
 DeviceCode CachingAllocator::Impl::free_shared(Address address, const StreamSlot* named) {
   const std::lock_guard lock(core);
-  BlockHeader* block = map.find(address);
+  BlockHeader* block = find(address);
   if (block == nullptr || !block->claim(address)) return fail_not_live(address);
   try {
     retire(block, named == nullptr ? block->stream : *named);
@@ -296,7 +308,7 @@ void CachingAllocator::Impl::retire(BlockHeader* block, StreamSlot last) {
 }
 
 DeviceCode CachingAllocator::Impl::note_use(Address address, StreamHandle stream) {
-  BlockHeader* block = map.find(address);
+  BlockHeader* block = find(address);
   const std::lock_guard lock(uses_mutex);
   if (block == nullptr || !block->is_live_at(address)) return fail_not_live(address);
   const StreamSlot slot = order.slot_of(stream);
@@ -328,7 +340,7 @@ DeviceCode CachingAllocator::note_use(Address address, StreamHandle stream) {
 }
 
 Bytes CachingAllocator::block_bytes(Address address) const {
-  const BlockHeader* block = impl_->map.find(address);
+  const BlockHeader* block = impl_->find(address);
   return block != nullptr && block->is_live_at(address) ? block->bytes : 0;
 }
 

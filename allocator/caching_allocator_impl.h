@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "allocator/caching_allocator.h"
-#include "allocator/page_map.h"
 #include "allocator/pending_blocks.h"
 #include "allocator/shard.h"
 #include "device/fork_handlers.h"
@@ -38,6 +37,9 @@ struct CachingAllocator::Impl {
   void trace_free(const BlockHeader& block, StreamSlot last);
   [[nodiscard]] DeviceCode note_use(Address address, StreamHandle stream);
   [[nodiscard]] Shard& my_shard();
+  /// The block that starts there, or did; `mine` is where most are.
+  [[nodiscard]] BlockHeader* find(Address address, const Shard& mine) const;
+  [[nodiscard]] BlockHeader* find(Address address) const { return find(address, *shards[kPlainShard]); }
   [[nodiscard]] Bytes rounded(Bytes bytes) const;
   void trace(TraceAction action, Address address, Bytes bytes, StreamHandle stream, std::uint32_t owner);
   /// Raises the peaks and finds credit; due after a call that overdrew its shard's. No lock held, or the core lock.
@@ -98,7 +100,6 @@ struct CachingAllocator::Impl {
   const Bytes unit;                ///< a power of two
   const Bytes tail_pad;
 
-  PageMap map;
   History history;
   std::atomic<Bytes> front_limit;                   ///< what a shard may keep in its lists
   std::vector<std::unique_ptr<Shard>> shards;       ///< the plain one, then a power of two of them

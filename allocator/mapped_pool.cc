@@ -123,6 +123,12 @@ void MappedPool::give(RangeId range, StreamSlot stream, Epoch stamp) {
   windows_.bury(*window, stream, stamp);
 }
 
+BlockPool::AddressRange MappedPool::reserved_around(Address address) const {
+  const AddressRange whole{.base = base_, .bytes = space_.capacity()};
+  if (address - whole.base < static_cast<Address>(whole.bytes)) return whole;
+  return {.base = windows_.base(), .bytes = windows_.space_bytes()};
+}
+
 Address MappedPool::start_of(const RangeInfo& range) const {
   const StitchedWindow* window = windows_.window_of(range.id);
   return window == nullptr ? address_of(range.offset) : window->base + static_cast<Address>(window->start);

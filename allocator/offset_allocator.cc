@@ -277,6 +277,7 @@ RangeId OffsetAllocator::free(RangeId used, FreeDomain domain, std::uint64_t sta
   nodes_[n].state = RangeState::free;
   nodes_[n].domain = domain;
   nodes_[n].stamp = stamp;
+  bins_[domain]->latest_stamp = std::max(bins_[domain]->latest_stamp, stamp);
   return as_id(settle(n));
 }
 
@@ -335,26 +336,18 @@ Bytes OffsetAllocator::largest_free_bound(FreeDomain domain) const {
   return nodes_[bins->heads[row][column]].bytes;
 }
 
-RangeInfo OffsetAllocator::info(RangeId range) const {
-  const Node& node = nodes_[as_index(range)];
-  return {.id = range,
-          .offset = node.offset,
-          .bytes = node.bytes,
-          .state = node.state,
-          .domain = node.domain,
-          .stamp = node.stamp};
-}
-RangeId OffsetAllocator::next(RangeId range) const {
-  return as_id(nodes_[as_index(range)].after);
-}
-RangeId OffsetAllocator::previous(RangeId range) const {
-  return as_id(nodes_[as_index(range)].before);
-}
 RangeId OffsetAllocator::find(Bytes offset) const {
   if (offset < 0 || offset >= capacity_) return kNoRange;
-  std::uint32_t n = first_;
+  std::uint32_t n = found_ < nodes_.size() && nodes_[found_].bytes > 0 ? found_ : first_;
+  while (nodes_[n].offset > offset) n = nodes_[n].before;
   while (nodes_[n].offset + nodes_[n].bytes <= offset) n = nodes_[n].after;
+  found_ = n;
   return as_id(n);
+}
+
+std::uint64_t OffsetAllocator::latest_stamp(FreeDomain domain) const {
+  const Bins* bins = find_bins(domain);
+  return bins == nullptr ? 0 : bins->latest_stamp;
 }
 
 RangeId OffsetAllocator::find_free(FreeDomain domain, Bytes bytes,

@@ -106,13 +106,24 @@ class OffsetAllocator {
   /// A lower bound within 1/32 of the largest free range of the domain, in O(1).
   [[nodiscard]] Bytes largest_free_bound(FreeDomain domain = kDefaultDomain) const;
 
-  [[nodiscard]] RangeInfo info(RangeId range) const;
+  [[nodiscard]] RangeInfo info(RangeId range) const {
+    const Node& node = nodes_[static_cast<std::uint32_t>(range)];
+    return {.id = range,
+            .offset = node.offset,
+            .bytes = node.bytes,
+            .state = node.state,
+            .domain = node.domain,
+            .stamp = node.stamp};
+  }
   /// Ranges in address order; kNoRange at the ends.
   [[nodiscard]] RangeId first() const { return static_cast<RangeId>(first_); }
-  [[nodiscard]] RangeId next(RangeId range) const;
-  [[nodiscard]] RangeId previous(RangeId range) const;
-  /// O(ranges). kNoRange outside the space.
+  [[nodiscard]] RangeId next(RangeId range) const {
+    return static_cast<RangeId>(nodes_[static_cast<std::uint32_t>(range)].after);
+  }
+  /// kNoRange outside the space. O(ranges between it and what was found last).
   [[nodiscard]] RangeId find(Bytes offset) const;
+  /// The largest stamp that free() was ever given for the domain.
+  [[nodiscard]] std::uint64_t latest_stamp(FreeDomain domain) const;
   /// Free ranges of one domain with at least `bytes`, smallest bins first, until `visit` answers true (returns that
   /// range). `visit` must not change the allocator.
   RangeId find_free(FreeDomain domain, Bytes bytes, const std::function<bool(const RangeInfo&)>& visit) const;
@@ -175,7 +186,8 @@ class OffsetAllocator {
   std::uint32_t last_ = kNone;
   std::uint32_t spare_ = kNone;
   std::size_t spare_count_ = 0;
-  std::size_t free_count_ = 0;  ///< free ranges of all domains
+  std::size_t free_count_ = 0;              ///< free ranges of all domains
+  mutable std::uint32_t found_ = kNone;     ///< by the last find(), perhaps gone since
   MetadataVector<Node> nodes_;
   std::vector<std::unique_ptr<Bins>> bins_;
 };

@@ -16,6 +16,7 @@ struct OffsetAllocator::Bins {
   std::array<std::uint32_t, kRows> columns{};  ///< bit c of [r]: bin (r, c) is not empty
   std::array<std::array<std::uint32_t, kSubBins>, kRows> heads;
   std::size_t count = 0;
+  std::uint64_t latest_stamp = 0;
 
   Bins() {
     for (auto& row : heads) row.fill(kNone);

@@ -87,9 +87,10 @@ BlockHeader* Shard::search(const BlockRequest& request, StreamSlot stream) {
 BlockHeader* Shard::make_block(const BlockRequest& request, StreamSlot stream, const RangeInfo& range) {
   const Address address = pool_->start_of(range);
   BlockHeader* block = nullptr;
+  if (!covers(address)) note_reserved(address);
   try {
     block = table_.take();
-    shared_.map.set(address, block);
+    map_.set(address, block);
   } catch (...) {
     if (block != nullptr) table_.put(block);
     pool_->give(range.id, stream, shared_.order.death_epoch(stream));
@@ -104,6 +105,17 @@ BlockHeader* Shard::make_block(const BlockRequest& request, StreamSlot stream, c
   block->has_uses.store(false, std::memory_order_relaxed);
   block->become(address, BlockState::live);
   return block;
+}
+
+/// Once for each of the two. A range without bytes covers nothing, whatever its base.
+void Shard::note_reserved(Address address) {
+  const auto [base, bytes] = pool_->reserved_around(address);
+  for (Reserved& range : reserved_) {
+    if (range.bytes.load() != 0 || bytes == 0) continue;
+    range.base.store(static_cast<Address>(base));
+    range.bytes.store(static_cast<Address>(bytes), std::memory_order_release);
+    return;
+  }
 }
 
 void Shard::keep(BlockHeader* block) {
@@ -142,6 +154,7 @@ void Shard::drain_remote() {
 }
 
 void Shard::release(BlockHeader* block, StreamSlot stream, Epoch stamp) {
+  map_.erase(block->address());
   pool_->give(block->range, stream, stamp);
   table_.put(block);
 }

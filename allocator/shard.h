@@ -19,7 +19,7 @@
 
 #include "allocator/block.h"
 #include "allocator/block_pool.h"
-#include "allocator/page_map.h"
+#include "allocator/address_map.h"
 #include "allocator/peak_credit.h"
 #include "allocator/spin_lock.h"
 
@@ -36,7 +36,7 @@ struct BlockRequest {
 class StreamLists {
  public:
   static constexpr Bytes kMostBytes = 64 * kKiB;  ///< larger blocks are not kept by size
-  static constexpr std::size_t kClasses = static_cast<std::size_t>(kMostBytes >> PageMap::kSlotBits) + 1;
+  static constexpr std::size_t kClasses = static_cast<std::size_t>(kMostBytes >> AddressMap::kUnitBits) + 1;
 
   StreamLists(StreamHandle handle, StreamSlot slot, const std::atomic<Epoch>& epoch)
       : handle_(handle), slot_(slot), epoch_(&epoch) {}
@@ -73,7 +73,6 @@ class alignas(128) Shard {
   /// What all shards of an allocator have in common.
   struct Shared {
     StreamOrder& order;
-    PageMap& map;
     int unit_shift;                         ///< the unit's logarithm
     const std::atomic<Bytes>& front_limit;  ///< what a shard may keep in its lists
   };
@@ -112,10 +111,25 @@ class alignas(128) Shard {
   [[nodiscard]] std::uint16_t index() const { return index_; }
   [[nodiscard]] BlockPool& pool() const { return *pool_; }
   [[nodiscard]] std::int64_t front_hits() const { return front_hits_; }
+  /// The block that starts there, or did; nullptr: none. Any thread, no lock.
+  [[nodiscard]] BlockHeader* find(Address address) const { return map_.find(address); }
+  /// Whether the address is in a range that this shard's pool reserved. Never for plain pools. Any thread, no lock.
+  [[nodiscard]] bool covers(Address address) const {
+    for (const Reserved& range : reserved_) {
+      if (address - range.base.load(std::memory_order_relaxed) < range.bytes.load(std::memory_order_acquire)) return true;
+    }
+    return false;
+  }
   /// The block in a used range. Of a stitched block every piece leads to it.
-  [[nodiscard]] BlockHeader* holder(const RangeInfo& used) const { return shared_.map.find(pool_->start_of(used)); }
+  [[nodiscard]] BlockHeader* holder(const RangeInfo& used) const { return find(pool_->start_of(used)); }
 
  private:
+  struct Reserved {
+    std::atomic<Address> base{0};
+    std::atomic<Address> bytes{0};
+  };
+
+  void note_reserved(Address address);
   [[nodiscard]] StreamLists& lists_of(StreamHandle stream);
   [[nodiscard]] StreamLists* find_lists(StreamSlot slot);
   [[nodiscard]] BlockHeader* reuse(StreamLists& lists, const BlockRequest& request);
@@ -131,6 +145,7 @@ class alignas(128) Shard {
   std::uint16_t index_;
   std::unique_ptr<BlockPool> pool_;
   BlockTable table_;
+  AddressMap map_;
   MetadataVector<std::unique_ptr<StreamLists>> lists_;
   StreamLists* last_ = nullptr;
   std::uint64_t generation_ = 0;
@@ -138,6 +153,7 @@ class alignas(128) Shard {
   BlockHeader* held_ = nullptr;  ///< the large block freed last
   std::int64_t front_hits_ = 0;
   alignas(128) std::atomic<BlockHeader*> remote_{nullptr};
+  alignas(128) std::array<Reserved, 2> reserved_;  ///< the pool's range, that of its windows
 };
 
 }  // namespace tidemark

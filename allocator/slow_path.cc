@@ -42,12 +42,11 @@ void CachingAllocator::Impl::release_known(StreamSlot requester) {
 }
 
 bool CachingAllocator::Impl::poll() {
+  const auto streams = static_cast<FreeDomain>(order.stream_count());
   for_each_shard([&](Shard& shard) {
-    const OffsetAllocator& space = shard.pool().space();
-    for (RangeId id = space.first(); id != kNoRange; id = space.next(id)) {
-      const RangeInfo range = space.info(id);
-      if (range.state == RangeState::free && range.stamp > 0)
-        pending.note_death({.stream = static_cast<StreamSlot>(range.domain), .epoch = range.stamp});
+    for (FreeDomain stream = 0; stream < streams; ++stream) {
+      const Epoch latest = shard.pool().space().latest_stamp(stream);
+      if (latest > 0) pending.note_death({.stream = static_cast<StreamSlot>(stream), .epoch = latest});
     }
   });
   return pending.poll();

@@ -83,6 +83,9 @@ class StitchedWindows {
     const auto index = static_cast<std::size_t>(range);
     return index < by_range_.size() ? by_range_[index] : nullptr;
   }
+  /// The addresses reserved for windows; 0 before the first one.
+  [[nodiscard]] Address base() const { return base_; }
+  [[nodiscard]] Bytes space_bytes() const { return base_ == 0 ? 0 : space_bytes_; }
   [[nodiscard]] std::string validate(const OffsetAllocator& home) const;
 
  private:
