@@ -76,7 +76,7 @@ CachingAllocator::Impl::Impl(Device& the_device, StreamOrder& the_order, Allocat
 
 CachingAllocator::Impl::~Impl() {
   const bool handed_out = std::any_of(shards.begin(), shards.end(), [](const auto& shard) {
-    return shard->credit.up.of[BlockSums::blocks] > 0;
+    return shard->credit.up.get().of[BlockSums::blocks] > 0;
   });
   if (handed_out) (void)order.synchronize(device);  // a lost device has nothing in flight
   pending.destroy_events();
@@ -141,14 +141,22 @@ ForkSteps CachingAllocator::Impl::fork_steps() {
               }};
 }
 
+BlockSums CachingAllocator::Impl::live_sums() const {
+  BlockSums live;
+  const std::size_t used = used_shards.load(std::memory_order_acquire);
+  for (std::size_t i = 0; i < used; ++i) (live += shards[i]->credit.up.get()) -= shards[i]->credit.down.get();
+  return live;
+}
+
 BlockSums CachingAllocator::Impl::raise_peaks() {
-  BlockSums live, active = parked;
-  for (std::size_t i = 0; i < locked_shards; ++i) (live += shards[i]->credit.up) -= shards[i]->credit.down;
+  const BlockSums live = live_sums();
+  BlockSums active = parked;
   active += live;
   for (std::size_t sum = 0; sum < BlockSums::kSums; ++sum) {
     peaks.of[sum] = std::max(peaks.of[sum], live.of[sum]);
     active_peaks.of[sum] = std::max(active_peaks.of[sum], active.of[sum]);
   }
+  peak_bytes.store(peaks.of[BlockSums::bytes], std::memory_order_relaxed);
   return live;
 }
 

@@ -46,6 +46,8 @@ struct CachingAllocator::Impl {
   void settle(Shard& overdrawn);
   /// Under all shards' locks: the sums of live blocks; the peaks that they exceed are raised.
   BlockSums raise_peaks();
+  /// Of live blocks; without the shards' locks what is under way may be in it or not.
+  [[nodiscard]] BlockSums live_sums() const;
 
   // Slow path, under the core lock (slow_path.cc).
   [[nodiscard]] DeviceCode allocate_slow(Shard& mine, const BlockRequest& request, BlockHeader*& block);
@@ -106,6 +108,7 @@ struct CachingAllocator::Impl {
   std::atomic<std::size_t> used_shards{1};          ///< the first so many were ever used
   std::size_t locked_shards = 0;                    ///< by lock_shards()
   BlockSums peaks;                                  ///< of live blocks; under all shards' locks
+  std::atomic<Bytes> peak_bytes{0};                 ///< of `peaks`, for those without the locks
   BlockSums active_peaks;                           ///< of live and parked ones
   BlockSums parked;                                 ///< under the core lock and a shard's
 

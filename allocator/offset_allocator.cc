@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cassert>
+#include <cstdlib>
 #include <limits>
 
 #include "allocator/offset_bins.h"
@@ -338,10 +339,16 @@ Bytes OffsetAllocator::largest_free_bound(FreeDomain domain) const {
 
 RangeId OffsetAllocator::find(Bytes offset) const {
   if (offset < 0 || offset >= capacity_) return kNoRange;
-  std::uint32_t n = found_ < nodes_.size() && nodes_[found_].bytes > 0 ? found_ : first_;
+  const auto distance = [&](std::uint32_t n) {
+    const bool stands = n < nodes_.size() && nodes_[n].bytes > 0;
+    return stands ? std::abs(nodes_[n].offset - offset) : std::numeric_limits<Bytes>::max();
+  };
+  // Where memory moves, two places are looked up in turn.
+  const std::size_t nearer = distance(found_[0]) <= distance(found_[1]) ? 0 : 1;
+  std::uint32_t n = distance(found_[nearer]) < offset ? found_[nearer] : first_;
   while (nodes_[n].offset > offset) n = nodes_[n].before;
   while (nodes_[n].offset + nodes_[n].bytes <= offset) n = nodes_[n].after;
-  found_ = n;
+  found_[n == found_[nearer] || distance(found_[nearer]) < capacity_ / 64 ? nearer : 1 - nearer] = n;
   return as_id(n);
 }
 

@@ -120,7 +120,7 @@ class OffsetAllocator {
   [[nodiscard]] RangeId next(RangeId range) const {
     return static_cast<RangeId>(nodes_[static_cast<std::uint32_t>(range)].after);
   }
-  /// kNoRange outside the space. O(ranges between it and what was found last).
+  /// kNoRange outside the space. O(ranges between it and the nearer of the two found last).
   [[nodiscard]] RangeId find(Bytes offset) const;
   /// The largest stamp that free() was ever given for the domain.
   [[nodiscard]] std::uint64_t latest_stamp(FreeDomain domain) const;
@@ -187,7 +187,7 @@ class OffsetAllocator {
   std::uint32_t spare_ = kNone;
   std::size_t spare_count_ = 0;
   std::size_t free_count_ = 0;              ///< free ranges of all domains
-  mutable std::uint32_t found_ = kNone;     ///< by the last find(), perhaps gone since
+  mutable std::array<std::uint32_t, 2> found_ = {kNone, kNone};  ///< by the last find() calls, perhaps gone since
   MetadataVector<Node> nodes_;
   std::vector<std::unique_ptr<Bins>> bins_;
 };

@@ -13,6 +13,7 @@
 // A peak is exact for one order of the calls that overlap in time. Threads: none; the shards' locks.
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -41,10 +42,28 @@ struct BlockSums {
   }
 };
 
+/// Sums that one thread at a time changes and any may read, each number by itself.
+class SharedSums {
+ public:
+  SharedSums& operator+=(const BlockSums& by) {
+    for (std::size_t sum = 0; sum < BlockSums::kSums; ++sum)
+      of_[sum].store(of_[sum].load(std::memory_order_relaxed) + by.of[sum], std::memory_order_relaxed);
+    return *this;
+  }
+  [[nodiscard]] BlockSums get() const {
+    BlockSums sums;
+    for (std::size_t sum = 0; sum < BlockSums::kSums; ++sum) sums.of[sum] = of_[sum].load(std::memory_order_relaxed);
+    return sums;
+  }
+
+ private:
+  std::array<std::atomic<std::int64_t>, BlockSums::kSums> of_ = {};
+};
+
 /// One shard's part.
 struct PeakCredit {
-  BlockSums up;      ///< all that was allocated through this shard
-  BlockSums down;    ///< all that was freed
+  SharedSums up;     ///< all that was allocated through this shard
+  SharedSums down;   ///< all that was freed
   BlockSums credit;  ///< below zero: this shard's thread is about to settle
   bool greedy = false;
 

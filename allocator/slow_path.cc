@@ -18,6 +18,8 @@ constexpr Bytes kRestlessSlackShare = 8;
 constexpr std::int64_t kMostExcess = 4;
 constexpr std::int64_t kFreeMoves = 1024;
 constexpr std::int64_t kAllocationsPerMove = 1024;
+/// Of what is reserved, which part must be free for one shard to look for it in another.
+constexpr Bytes kFreeShareToBorrow = 8;
 
 }  // namespace
 
@@ -135,15 +137,18 @@ BlockHeader* CachingAllocator::Impl::search(Shard& mine, const BlockRequest& req
 }
 
 /// From cheap to dear. Every step that may have changed something is followed by a new search. Other shards lend only
-/// what cannot be had by growing to the wanted size: threads that share a space meet at its lock for ever.
+/// what cannot be had by growing to the wanted size, and only while much is free: threads that share a space meet at its
+/// lock, and pieces that several of them left serve none of them better than their own.
 DeviceCode CachingAllocator::Impl::find_block(Shard& mine, const BlockRequest& request, CoreLock& lock,
                                               BlockHeader*& block) {
   if ((block = search(mine, request, false)) != nullptr) return DeviceCode::ok;
   Shard* where = &mine;
   if (!may_grow(mine.pool(), request.rounded)) {
-    if ((block = search(mine, request, true)) != nullptr) return DeviceCode::ok;
-    if (poll() && (block = search(mine, request, true)) != nullptr) return DeviceCode::ok;
-    where = &fullest(mine);
+    const Bytes free = reserved_bytes() - live_sums().of[BlockSums::bytes];
+    const bool borrow = free > reserved_bytes() / kFreeShareToBorrow;
+    if (borrow && (block = search(mine, request, true)) != nullptr) return DeviceCode::ok;
+    if (poll() && (block = search(mine, request, borrow)) != nullptr) return DeviceCode::ok;
+    if (borrow) where = &fullest(mine);
   }
   const DeviceCode code = grow(*where, request, block);
   if (code == DeviceCode::ok) mine.lender.store(where->index(), std::memory_order_relaxed);
@@ -171,13 +176,10 @@ Shard& CachingAllocator::Impl::fullest(Shard& mine) {
 
 /// In bytes of one pool, the others' taken off.
 GrowthBudget CachingAllocator::Impl::budget_for(const BlockPool& pool, Bytes bytes) {
-  Bytes live = 0;
+  const Bytes live = live_sums().of[BlockSums::bytes] + parked.of[BlockSums::bytes] + bytes;
+  const Bytes peak = std::max(live, peak_bytes.load(std::memory_order_relaxed));
   std::int64_t allocations = 0;
-  with_shards_locked([&] {
-    live = raise_peaks().of[BlockSums::bytes];
-    for (std::size_t i = 0; i < locked_shards; ++i) allocations += shards[i]->credit.up.of[BlockSums::blocks];
-  });
-  const Bytes peak = std::max(live + parked.of[BlockSums::bytes] + bytes, peaks.of[BlockSums::bytes]);
+  for (const auto& shard : shards) allocations += shard->credit.up.get().of[BlockSums::blocks];
   const Bytes granule = std::max<Bytes>(device.traits().granule_bytes, 1);
   const std::int64_t moves_allowed = kFreeMoves + allocations / kAllocationsPerMove;
   const std::int64_t excess = std::min(counted.remaps / moves_allowed, kMostExcess);

@@ -1,8 +1,11 @@
 #pragma once
-// A lock for critical sections of a few dozen instructions that is nearly never contended: one cache line's exchange.
-// Yields to the scheduler when the holder does not come back soon, so that it also works with more threads than cores.
+// A lock for critical sections of a few dozen instructions that is nearly never contended: one exchange to take it, one
+// store to release it. A thread that does not get it soon sleeps, a little longer each time: the holder may be off the
+// processor, or be growing its memory, which takes a device as long as thousands of allocations.
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <thread>
 
 namespace tidemark {
@@ -10,16 +13,23 @@ namespace tidemark {
 class SpinLock {
  public:
   void lock() {
-    for (int spins = 0; taken_.exchange(true, std::memory_order_acquire); ++spins) {
-      while (taken_.load(std::memory_order_relaxed)) {
-        if (++spins > kSpins) std::this_thread::yield();
-      }
-    }
+    while (taken_.exchange(true, std::memory_order_acquire)) wait();
   }
   void unlock() { taken_.store(false, std::memory_order_release); }
 
  private:
-  static constexpr int kSpins = 64;
+  static constexpr int kSpins = 200;
+  static constexpr std::chrono::microseconds kFirstNap{5};
+  static constexpr std::chrono::microseconds kLongestNap{500};
+
+  void wait() {
+    for (int spins = 0; spins < kSpins; ++spins) {
+      if (!taken_.load(std::memory_order_relaxed)) return;
+    }
+    for (auto nap = kFirstNap; taken_.load(std::memory_order_relaxed); nap = std::min(2 * nap, kLongestNap))
+      std::this_thread::sleep_for(nap);
+  }
+
   std::atomic<bool> taken_{false};
 };
 

@@ -50,8 +50,8 @@ AllocatorStatistics CachingAllocator::Impl::statistics_locked() {
   AllocatorStatistics now = counted;
   for (std::size_t i = 0; i < locked_shards; ++i) {
     const Shard& shard = *shards[i];
-    up += shard.credit.up;
-    down += shard.credit.down;
+    up += shard.credit.up.get();
+    down += shard.credit.down.get();
     now.front_hits += shard.front_hits();
     now.remote_frees += shard.remote_frees;
     now.cross_stream_reuses += shard.pool().cross_stream_reuses();
