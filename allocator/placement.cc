@@ -23,8 +23,14 @@ class Run {
  public:
   Run(Bytes bytes, Bytes granule) : bytes_(bytes), granule_(granule) {}
 
-  void add(const RangeInfo& range) { ranges_.push_back(range); }
-  void clear() { ranges_.clear(); }
+  void add(const RangeInfo& range) {
+    ranges_.push_back(range);
+    any_absent_ |= range.state == RangeState::absent;
+  }
+  void clear() {
+    ranges_.clear();
+    any_absent_ = false;
+  }
 
   /// Compares every place in the run with the best so far.
   void consider(std::optional<Placement>& best, Bytes& best_length) const {
@@ -42,6 +48,8 @@ class Run {
       best = place;
       best_length = length;
     };
+    // With memory behind all of it no place is better than the first, unless whole granules are wanted.
+    if (!any_absent_ && align_down(bytes_, granule_) != bytes_) return offer(0, start);
     for (std::size_t i = 0; i < ranges_.size(); ++i) {
       if (ranges_[i].offset + bytes_ <= end) offer(i, ranges_[i].offset);
       if (ranges_[i].end() - bytes_ >= start) offer(i, ranges_[i].end() - bytes_);
@@ -67,6 +75,7 @@ class Run {
   Bytes bytes_;
   Bytes granule_;
   MetadataVector<RangeInfo> ranges_;
+  bool any_absent_ = false;
 };
 
 }  // namespace
