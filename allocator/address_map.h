@@ -62,7 +62,7 @@ class AddressMap {
   static void insert(Table& table, Address address, BlockHeader* block, std::size_t& taken);
 
   std::atomic<Table*> table_{nullptr};
-  std::size_t taken_ = 0;                        ///< slots that are not empty
+  std::size_t taken_ = 0;                       ///< slots that are not empty
   std::vector<std::unique_ptr<Table>> tables_;  ///< the last is in use
 };
 

@@ -4,8 +4,8 @@
 #include <bit>
 #include <utility>
 
-#include "allocator/caching_allocator.h"
 #include "allocator/address_map.h"
+#include "allocator/caching_allocator.h"
 
 namespace tidemark {
 namespace {

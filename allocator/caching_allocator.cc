@@ -53,7 +53,6 @@ CachingAllocator::Impl::Impl(Device& the_device, StreamOrder& the_order, Allocat
       unit(block_unit(options, device.traits())),
       tail_pad(device.traits().tail_pad_bytes),
       history(options.trace_entries),
-      front_limit(std::min(options.front_cache_bytes, kFrontLeast)),
       pending(device, order, counted) {
   MemoryInfo memory;
   if (device.memory_info(memory) != DeviceCode::ok) memory = {};
@@ -62,7 +61,7 @@ CachingAllocator::Impl::Impl(Device& the_device, StreamOrder& the_order, Allocat
   const Bytes usual = default_address_space(memory.total_bytes, device.traits().granule_bytes);
   const Bytes space = options.address_space_bytes > 0 ? options.address_space_bytes : usual;
   const BlockPool::Shared of_pools{device, order, counted, history, unit};
-  const Shard::Shared of_shards{order, std::countr_zero(static_cast<std::uint64_t>(unit)), front_limit};
+  const Shard::Shared of_shards{order, std::countr_zero(static_cast<std::uint64_t>(unit)), options.front_cache_bytes};
   for (std::size_t i = 0; i <= std::bit_ceil(options.shards); ++i) {
     std::unique_ptr<BlockPool> pool;
     if (mapping && i != kPlainShard) {
@@ -75,9 +74,8 @@ CachingAllocator::Impl::Impl(Device& the_device, StreamOrder& the_order, Allocat
 }
 
 CachingAllocator::Impl::~Impl() {
-  const bool handed_out = std::any_of(shards.begin(), shards.end(), [](const auto& shard) {
-    return shard->credit.up.get().of[BlockSums::blocks] > 0;
-  });
+  const bool handed_out = std::any_of(
+      shards.begin(), shards.end(), [](const auto& shard) { return shard->credit.up.get().of[BlockSums::blocks] > 0; });
   if (handed_out) (void)order.synchronize(device);  // a lost device has nothing in flight
   pending.destroy_events();
   for (const auto& shard : shards) shard->pool().release();
@@ -290,8 +288,7 @@ void CachingAllocator::Impl::retire(BlockHeader* block, StreamSlot last) {
     users = uses[block];
   }
   frontier.add({.stream = last, .epoch = death}, order.tick());
-  for (const StreamSlot user : users)
-    frontier.add({.stream = user, .epoch = order.death_epoch(user)}, order.tick());
+  for (const StreamSlot user : users) frontier.add({.stream = user, .epoch = order.death_epoch(user)}, order.tick());
   pending.prepare(last);
   for (const StreamSlot user : users) pending.prepare(user);
   Shard& home = *shards[block->shard];

@@ -1,12 +1,14 @@
 #pragma once
 // The caching allocator: device memory in stream order, for a framework without a plan or beside one.
 //
-// Where blocks live. On a device that maps, one address range much larger than the memory is reserved once and 2 MiB
-// granules are put behind the parts in use: all streams and sizes share granules, a block that fits nowhere gets fresh
-// addresses and only the granules it misses, taken from idle places before more is asked of the device. Peak reserved
-// therefore follows peak live. What is left over in granules shared with live blocks is stitched where the device can
-// alias: a large block gets an address window over holes at granule ends (stitching.h). Without mapping, and for
-// allocate_plain(), blocks are cut from plain segments.
+// Where blocks live. Every thread works on a shard: a lock, a space of its own and the memory behind it. On a device
+// that maps, a shard reserves one address range much larger than the memory and 2 MiB granules are put behind the parts
+// in use: all streams and sizes share granules, a block that fits nowhere gets fresh addresses and only the granules it
+// misses, taken from idle places before more is asked of the device. Peak reserved therefore follows peak live. What is
+// left over in granules shared with live blocks is stitched where the device can alias: a large block gets an address
+// window over holes at granule ends (stitching.h). Without mapping, and for allocate_plain(), blocks are cut from plain
+// segments. A shard that has no room grows as far as the peak of all live blocks allows, and borrows from others beyond
+// that, while much is free there; at the limit, whatever idle memory another shard has is given up.
 //
 // When a block may be reused. A freed block dies at (stream, epoch) of the stream it was freed on and of every stream
 // noted by note_use(). It is reused on the same stream at once, on another as soon as the StreamOrder says that stream
@@ -14,23 +16,28 @@
 // parked until that is known. Nothing is polled: the allocator looks again only when the order has changed, and records
 // an event of its own only when nothing fits.
 //
-// Fast path. Each thread works on a shard: a lock of its own and last-in-first-out lists by stream and exact rounded
-// size up to kFrontBytes, and the larger block freed last. No device call, no event, no map or remap; a block freed by
-// another thread's shard comes home by a lock-free stack.
+// Fast path. A thread takes its shard's lock, then a block from last-in-first-out lists by stream and exact rounded
+// size up to StreamLists::kMostBytes, or the larger block freed last, or cuts one from free ranges of its space. No
+// device call, no event, no map or remap. Blocks return to the shard whose space they lie in; one that another thread
+// frees goes home by a lock-free stack (shard.h). Threads meet only there, where a peak is set (peak_credit.h: peaks
+// are exact) and where one grows.
 //
-// When nothing fits, in order: cached and remotely freed blocks come back; free ranges of other streams that are in
-// order; own events are recorded and those complete harvested; idle granules move or new ones are mapped; then, at the
-// limit or when the device refuses, garbage is collected and *pending blocks are waited for* (by the host, or by the
-// requesting stream where the options say so), searching again after each; only then out_of_memory, with a report.
+// When nothing fits, in order: what is kept or was returned comes back; free ranges of other streams that are in order;
+// other shards' memory; own events are recorded and those complete harvested; idle granules move or new ones are
+// mapped; then, at the limit or when the device refuses, garbage is collected and *pending blocks are waited for* (by
+// the host, or by the requesting stream where the options say so), searching again after each; only then out_of_memory,
+// with a report.
 //
 // Errors: DeviceCode as in device.h; out_of_memory leaves everything as it was. `invalid` for an address that is not a
-// live block (a second free included): a bug of the caller, but no harm done. no_resource also where the host has no
-// memory left for the allocator's own records, or more than StreamOrder::kMaxStreams streams are alive; the call has
-// done nothing then, a block that was to be freed is still live. last_error() has the text.
+// live block: a bug of the caller, but no harm done. A second free of an address is such a bug as long as no new block
+// starts there; it then frees that one, as in any allocator. no_resource also where the host has no memory left for the
+// allocator's own records, or more than StreamOrder::kMaxStreams streams are alive; the call has done nothing then, a
+// block that was to be freed is still live. last_error() has the text, which tells the two apart.
 //
-// Threads: everything may be called from any thread. The slow path records events of its own on streams of other
-// threads, which device.h allows. The device is waited for without a lock.
-// The StreamOrder is shared with whoever records and waits; frees follow the work they end, records follow note_record.
+// Threads: everything may be called from any thread, and the process may fork at any time: the child finds every block
+// live or free, as far as its device can be used there (device.h). The slow path records events of its own on streams
+// of other threads, which device.h allows. The device is waited for without a lock. The StreamOrder is shared with
+// whoever records and waits; frees follow the work they end, records follow note_record.
 
 #include <cstdint>
 #include <functional>
@@ -83,13 +90,13 @@ struct AllocatorOptions {
   static constexpr std::size_t kMostShards = 4096;
 
   Bytes limit_bytes = 0;               ///< most that may be reserved; 0: what the device has
-  Bytes address_space_bytes = 0;       ///< mapped range to reserve; 0: eight times the device's memory
+  Bytes address_space_bytes = 0;       ///< range that a shard reserves; 0: eight times the device's memory
   Bytes unit_bytes = 512;              ///< blocks are multiples of it (and of the device's alignment); a power of two
-  Bytes front_cache_bytes = 4 * kMiB;  ///< a shard keeps at most this for itself, and no
-                                       ///< more than 1/512 of what is reserved if that is above 1 MiB
+  Bytes front_cache_bytes = 4 * kMiB;  ///< a shard keeps at most this in its lists of freed blocks
   Bytes growth_slack_bytes = 0;        ///< reserve this much beyond the live peak before idle granules are moved;
                                        ///< 0: 1/256 of the live peak, at least one granule
-  std::size_t shards = 16;             ///< at least the number of threads that allocate at once, ideally
+  std::size_t shards = 16;             ///< rounded up to a power of two; at least the number of threads that allocate
+                                       ///< at once, ideally
   double garbage_threshold = 0;        ///< in (0, 1): above this part of the limit, growth first gives idle memory back
   PendingWait pending_wait = PendingWait::host;
   std::size_t trace_entries = 0;  ///< length of the history ring; 0: no history
@@ -106,8 +113,6 @@ struct AllocatorOptions {
 
 class CachingAllocator {
  public:
-  static constexpr Bytes kFrontBytes = kMiB;  ///< of larger blocks a thread keeps only the last one freed
-
   /// `device` and `order` are borrowed until destruction. Nothing is reserved before the first allocation. Options that
   /// check_options() refuses make an allocator that refuses every allocation (`invalid`) with the same text.
   CachingAllocator(Device& device, StreamOrder& order, AllocatorOptions options = {});

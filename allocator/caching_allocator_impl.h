@@ -20,8 +20,6 @@ struct CachingAllocator::Impl {
   using CoreLock = std::unique_lock<std::mutex>;
   enum class Kind : std::uint8_t { usual, plain };
   static constexpr Bytes kLargestRequest = Bytes{1} << 47;
-  static constexpr Bytes kFrontShare = 512;    ///< a shard keeps at most this part of what is reserved ...
-  static constexpr Bytes kFrontLeast = 4 * kMiB;   ///< ... but this much in any case, if the options let it
   static constexpr std::size_t kPlainShard = 0;  ///< of allocate_plain() where the others are mapped
 
   Impl(Device& device, StreamOrder& order, AllocatorOptions options);
@@ -103,14 +101,13 @@ struct CachingAllocator::Impl {
   const Bytes tail_pad;
 
   History history;
-  std::atomic<Bytes> front_limit;                   ///< what a shard may keep in its lists
-  std::vector<std::unique_ptr<Shard>> shards;       ///< the plain one, then a power of two of them
-  std::atomic<std::size_t> used_shards{1};          ///< the first so many were ever used
-  std::size_t locked_shards = 0;                    ///< by lock_shards()
-  BlockSums peaks;                                  ///< of live blocks; under all shards' locks
-  std::atomic<Bytes> peak_bytes{0};                 ///< of `peaks`, for those without the locks
-  BlockSums active_peaks;                           ///< of live and parked ones
-  BlockSums parked;                                 ///< under the core lock and a shard's
+  std::vector<std::unique_ptr<Shard>> shards;  ///< the plain one, then a power of two of them
+  std::atomic<std::size_t> used_shards{1};     ///< the first so many were ever used
+  std::size_t locked_shards = 0;               ///< by lock_shards()
+  BlockSums peaks;                             ///< of live blocks; under all shards' locks
+  std::atomic<Bytes> peak_bytes{0};            ///< of `peaks`, for those without the locks
+  BlockSums active_peaks;                      ///< of live and parked ones
+  BlockSums parked;                            ///< under the core lock and a shard's
 
   mutable std::mutex core;
   // Everything from here to the uses is under `core`.

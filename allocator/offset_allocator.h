@@ -186,7 +186,7 @@ class OffsetAllocator {
   std::uint32_t last_ = kNone;
   std::uint32_t spare_ = kNone;
   std::size_t spare_count_ = 0;
-  std::size_t free_count_ = 0;              ///< free ranges of all domains
+  std::size_t free_count_ = 0;                                   ///< free ranges of all domains
   mutable std::array<std::uint32_t, 2> found_ = {kNone, kNone};  ///< by the last find() calls, perhaps gone since
   MetadataVector<Node> nodes_;
   std::vector<std::unique_ptr<Bins>> bins_;

@@ -6,9 +6,9 @@
 //   Invariant: the credits of all shards together are at most peak - current.
 // Growth is taken from the shard's own credit, shrinkage added to it. Only a call that overdraws looks at the other
 // shards, all of them locked: it computes the sums, raises the peaks that they exceed, and takes what it lacks from the
-// others' credit, every other time half of the rest besides. So threads meet when a peak is set, or when credit is where
-// blocks are freed and missing where they are allocated (then rarely: a half lasts), and never otherwise. Taking only
-// halves would make two threads near the peak take the same bytes from each other for ever.
+// others' credit, every other time half of the rest besides. So threads meet when a peak is set, or when credit is
+// where blocks are freed and missing where they are allocated (then rarely: a half lasts), and never otherwise. Taking
+// only halves would make two threads near the peak take the same bytes from each other for ever.
 //
 // A peak is exact for one order of the calls that overlap in time. Threads: none; the shards' locks.
 

@@ -38,9 +38,10 @@ class Run {
     const Bytes start = ranges_.front().offset, end = ranges_.back().end(), length = end - start;
     if (length < bytes_) return;
     const auto offer = [&](std::size_t near, Bytes offset) {
-      const Placement place{.offset = offset,
-                            .missing_bytes = missing_near(near, offset),
-                            .touched_bytes = align_down(bytes_, granule_) == bytes_ ? touched(offset, bytes_, granule_) : 0};
+      const Placement place{
+          .offset = offset,
+          .missing_bytes = missing_near(near, offset),
+          .touched_bytes = align_down(bytes_, granule_) == bytes_ ? touched(offset, bytes_, granule_) : 0};
       const auto key = [](const Placement& p, const Bytes& run) {
         return std::tie(p.missing_bytes, p.touched_bytes, run, p.offset);
       };
@@ -87,7 +88,8 @@ Bytes place_in(const RangeInfo& range, Bytes bytes, Bytes granule) {
     // Whole granules of the range that the block spoils by touching them.
     const Bytes from = std::max(align_down(offset, granule), bound);
     const Bytes to = std::min(align_up(offset + bytes, granule), align_down(range.end(), granule));
-    return std::tuple(std::max<Bytes>(to - from, 0), align_down(bytes, granule) == bytes ? touched(offset, bytes, granule) : 0);
+    return std::tuple(std::max<Bytes>(to - from, 0),
+                      align_down(bytes, granule) == bytes ? touched(offset, bytes, granule) : 0);
   };
   if (key(back) < key(best)) best = back;
   if (bound + bytes <= range.end() && key(bound) < key(best)) best = bound;

@@ -137,7 +137,7 @@ void Shard::release_held() {
 void Shard::keep_small(StreamLists& lists, BlockHeader* block) {
   lists.push(size_class(block->bytes), block);
   kept_bytes_ += block->bytes;
-  if (kept_bytes_ > shared_.front_limit.load(std::memory_order_relaxed)) flush();
+  if (kept_bytes_ > shared_.front_bytes) flush();
 }
 
 void Shard::drain_remote() {

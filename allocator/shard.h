@@ -17,9 +17,9 @@
 #include <optional>
 #include <utility>
 
+#include "allocator/address_map.h"
 #include "allocator/block.h"
 #include "allocator/block_pool.h"
-#include "allocator/address_map.h"
 #include "allocator/peak_credit.h"
 #include "allocator/spin_lock.h"
 
@@ -73,8 +73,8 @@ class alignas(128) Shard {
   /// What all shards of an allocator have in common.
   struct Shared {
     StreamOrder& order;
-    int unit_shift;                         ///< the unit's logarithm
-    const std::atomic<Bytes>& front_limit;  ///< what a shard may keep in its lists
+    int unit_shift;     ///< the unit's logarithm
+    Bytes front_bytes;  ///< what a shard may keep in its lists
   };
 
   Shard(const Shared& shared, std::uint16_t index, std::unique_ptr<BlockPool> pool)
@@ -116,7 +116,8 @@ class alignas(128) Shard {
   /// Whether the address is in a range that this shard's pool reserved. Never for plain pools. Any thread, no lock.
   [[nodiscard]] bool covers(Address address) const {
     for (const Reserved& range : reserved_) {
-      if (address - range.base.load(std::memory_order_relaxed) < range.bytes.load(std::memory_order_acquire)) return true;
+      if (address - range.base.load(std::memory_order_relaxed) < range.bytes.load(std::memory_order_acquire))
+        return true;
     }
     return false;
   }

@@ -72,8 +72,6 @@ DeviceCode CachingAllocator::Impl::allocate_slow(Shard& mine, const BlockRequest
   CoreLock lock(core);
   const DeviceCode code = find_block(mine, request, lock, block);
   const bool was_suspended = is_suspended;
-  const Bytes share = std::max(reserved_bytes() / kFrontShare, kFrontLeast);
-  front_limit.store(std::min(options.front_cache_bytes, share), std::memory_order_relaxed);
   if (code == DeviceCode::out_of_memory) ++counted.num_ooms;
   if (code == DeviceCode::ok) return code;
   lock.unlock();
@@ -137,8 +135,8 @@ BlockHeader* CachingAllocator::Impl::search(Shard& mine, const BlockRequest& req
 }
 
 /// From cheap to dear. Every step that may have changed something is followed by a new search. Other shards lend only
-/// what cannot be had by growing to the wanted size, and only while much is free: threads that share a space meet at its
-/// lock, and pieces that several of them left serve none of them better than their own.
+/// what cannot be had by growing to the wanted size, and only while much is free: threads that share a space meet at
+/// its lock, and pieces that several of them left serve none of them better than their own.
 DeviceCode CachingAllocator::Impl::find_block(Shard& mine, const BlockRequest& request, CoreLock& lock,
                                               BlockHeader*& block) {
   if ((block = search(mine, request, false)) != nullptr) return DeviceCode::ok;

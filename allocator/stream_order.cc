@@ -78,10 +78,10 @@ struct StreamOrder::State {
 StreamOrder::StreamOrder()
     : state_(std::make_unique<State>()),
       table_(std::make_unique<std::atomic<Stream*>[]>(kMaxStreams)),
-      at_fork_(std::make_unique<ForkHandlers>(
-          ForkLevel::stream_order, ForkSteps{.before_fork = [this] { state_->mutex.lock(); },
-                                             .after_fork_in_parent = [this] { state_->mutex.unlock(); },
-                                             .after_fork_in_child = [this] { state_->mutex.unlock(); }})) {}
+      at_fork_(std::make_unique<ForkHandlers>(ForkLevel::stream_order,
+                                              ForkSteps{.before_fork = [this] { state_->mutex.lock(); },
+                                                        .after_fork_in_parent = [this] { state_->mutex.unlock(); },
+                                                        .after_fork_in_child = [this] { state_->mutex.unlock(); }})) {}
 StreamOrder::~StreamOrder() = default;
 
 StreamOrder::Stream& StreamOrder::stream_at(StreamSlot slot) const {

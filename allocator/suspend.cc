@@ -52,7 +52,8 @@ void CachingAllocator::Impl::unmap_all() {
 DeviceCode CachingAllocator::Impl::suspend(Contents contents) {
   if (!judged) return answer_failure(DeviceCode::invalid, judged.error().message);
   if (!device.traits().mapping)
-    return answer_failure(DeviceCode::unsupported, "a device without mapping cannot map memory at the same addresses again");
+    return answer_failure(DeviceCode::unsupported,
+                          "a device without mapping cannot map memory at the same addresses again");
   if (const DeviceCode code = order.synchronize(device); code != DeviceCode::ok)
     return answer_failure(code, fmt::format("{}: {}", name_of(code), device.last_error()));
   const std::lock_guard lock(core);
@@ -94,7 +95,8 @@ DeviceCode CachingAllocator::Impl::resume() {
   DeviceCode code = DeviceCode::ok;
   with_shards_locked([&] { code = map_again(); });
   if (code != DeviceCode::ok)
-    return answer_failure(code, fmt::format("the allocator stays suspended: {}: {}", name_of(code), device.last_error()));
+    return answer_failure(code,
+                          fmt::format("the allocator stays suspended: {}: {}", name_of(code), device.last_error()));
   kept.clear();
   is_suspended = false;
   return code;

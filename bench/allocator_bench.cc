@@ -4,9 +4,9 @@
 // cost host time here, too; the columns show how many there were).
 //
 //   pair             one size, small or large, freed at once: what a thread keeps at hand
-//   own              2,000 live blocks a thread of random sizes, one replaced at a time, small (to 64 KiB) and to 16 MiB
-//   freed by others  the same sizes; blocks go through boxes that all threads share, so most are freed by another thread
-//   threads          1, 2 and 4 with a stream each; ns are processor time over the pairs of the slowest thread
+//   own              2,000 live blocks a thread of random sizes, one replaced at a time, small (to 64 KiB) and to 16
+//   MiB freed by others  the same sizes; blocks go through boxes that all threads share, so most are freed by another
+//   thread threads          1, 2 and 4 with a stream each; ns are processor time over the pairs of the slowest thread
 //
 // With an argument, only the rows that have it in their names. What a trace takes per operation says `tidemark replay`.
 // The baseline model is not made for threads and takes one lock, as PyTorch's allocator does. Best of kRepeats.

@@ -22,6 +22,7 @@
 #include <string>
 #include <vector>
 
+#include "device/forwarding_device.h"
 #include "device/host_device.h"
 #include "integrations/formats/file.h"
 #include "integrations/formats/import_yaml.h"
@@ -30,7 +31,6 @@
 #include "planner/simulator.h"
 #include "policies/policies.h"
 #include "swap/executor.h"
-#include "tests/support/forwarding_device.h"
 
 namespace tidemark {
 namespace {

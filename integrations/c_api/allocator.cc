@@ -81,17 +81,14 @@ tidemark_status allocate_with(tidemark_allocator* allocator, int64_t bytes, tide
   });
 }
 
-/// A new stream may find no slot: the order says so by bad_alloc, as for want of host memory.
 template <class Note>
 tidemark_status note(tidemark_allocator* allocator, tidemark_error** error, Note note) noexcept {
   return on_allocator(allocator, error, [&](tidemark_allocator& a) -> Outcome {
     try {
       note(a.group.order());
-    } catch (const std::bad_alloc&) {
-      if (a.group.order().stream_count() < StreamOrder::kMaxStreams) throw;
+    } catch (const TooManyStreams& many) {
       return {.status = TIDEMARK_STATUS_NO_RESOURCE,
-              .text = std::to_string(StreamOrder::kMaxStreams) +
-                      " streams are alive; note those that were destroyed (note_stream_destroyed)"};
+              .text = std::string(many.what()) + ", and note that they are (note_stream_destroyed)"};
     }
     return {};
   });

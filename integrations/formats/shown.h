@@ -10,7 +10,7 @@ namespace tidemark {
 [[nodiscard]] inline std::size_t control_size(std::string_view text, std::size_t at) {
   const auto code = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0; };
   if (code(at) < 0x20 || code(at) == 0x7f) return 1;
-  if (code(at) == 0xc2 && code(at + 1) >= 0x80 && code(at + 1) < 0xa0) return 2;          // to U+009F
+  if (code(at) == 0xc2 && code(at + 1) >= 0x80 && code(at + 1) < 0xa0) return 2;         // to U+009F
   if (code(at) == 0xe2 && code(at + 1) == 0x80 && (code(at + 2) | 1) == 0xa9) return 3;  // U+2028 and U+2029
   return 0;
 }
