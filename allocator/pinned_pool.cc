@@ -104,10 +104,10 @@ PinnedPending::Entry* PinnedPool::State::claim(Lock& lock, std::uint64_t ticket,
     return entry == nullptr || std::find(waited_for.begin(), waited_for.end(), entry->event) == waited_for.end();
   };
   if (timeout_ns < 0) {
-    waited.wait(lock, nobody_waits);
+    meeting->waited.wait(lock, nobody_waits);
   } else if (!nobody_waits()) {
     const auto end = Clock::now() + std::chrono::nanoseconds(std::min(timeout_ns, kLongestWaitNs));
-    if (!waited.wait_until(lock, end, nobody_waits)) return nullptr;
+    if (!meeting->waited.wait_until(lock, end, nobody_waits)) return nullptr;
     timeout_ns = std::max<std::int64_t>(std::chrono::nanoseconds(end - Clock::now()).count(), 0);
   }
   if (entry == nullptr) return nullptr;
@@ -189,7 +189,7 @@ PinnedPool::~PinnedPool() {
   {
     const std::lock_guard lock(state_->mutex);
     state_->ending = true;
-    state_->changed.notify_all();
+    state_->meeting->changed.notify_all();
   }
   if (state_->thread.joinable()) state_->thread.join();
   while (!state_->pending.empty()) {
@@ -219,8 +219,7 @@ PinnedAllocation PinnedPool::allocate(Bytes bytes) {
     static_cast<void>(state.reclaim(lock));
     if (state.returns + state.arrivals != before) continue;  // others may have been faster, too
     answer = state.refuse(need);
-    const bool can_acquire = answer.outcome == PinnedOutcome::wait_chunk && !state.ordered.empty();
-    if (!can_acquire || state.options.background) {
+    if (answer.outcome != PinnedOutcome::wait_chunk || !state.builds_here()) {
       state.counts.waits += answer.outcome == PinnedOutcome::wait_block || answer.outcome == PinnedOutcome::wait_chunk;
       return answer;
     }
@@ -280,7 +279,7 @@ DeviceCode PinnedPool::wait_for_block(const PinnedAllocation& answer, std::int64
   const bool complete = code == DeviceCode::ok || state.device.query_event(event) == DeviceCode::ok;
   lock.lock();
   std::erase(state.waited_for, event);
-  state.waited.notify_all();
+  state.meeting->waited.notify_all();
   state.lost = state.lost || code == DeviceCode::lost;
   entry->complete = entry->complete || complete;
   state.let_go(*entry);
@@ -288,11 +287,14 @@ DeviceCode PinnedPool::wait_for_block(const PinnedAllocation& answer, std::int64
 }
 
 bool PinnedPool::wait_for_chunk(const PinnedAllocation& answer, std::int64_t timeout_ns) {
-  std::unique_lock lock(state_->mutex);
-  const auto arrived = [&] { return state_->arrivals != answer.arrivals || !state_->building(); };
+  State& state = *state_;
+  State::Lock lock(state.mutex);
+  const auto arrived = [&] { return state.arrivals != answer.arrivals || !state.building(); };
+  if (!arrived() && state.builds_here()) state.acquire(lock);  // the answer is older than the fork
   if (timeout_ns >= 0)
-    return state_->changed.wait_for(lock, std::chrono::nanoseconds(std::min(timeout_ns, kLongestWaitNs)), arrived);
-  state_->changed.wait(lock, arrived);
+    return state.meeting->changed.wait_for(lock, std::chrono::nanoseconds(std::min(timeout_ns, kLongestWaitNs)),
+                                           arrived);
+  state.meeting->changed.wait(lock, arrived);
   return true;
 }
 
@@ -300,10 +302,10 @@ void PinnedPool::wait_until_built() {
   State& state = *state_;
   std::unique_lock lock(state.mutex);
   while (state.building()) {
-    if (!state.options.background && !state.ordered.empty()) {
+    if (state.builds_here()) {
       state.acquire(lock);
     } else {
-      state.changed.wait(lock);
+      state.meeting->changed.wait(lock);
     }
   }
 }

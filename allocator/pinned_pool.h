@@ -23,6 +23,11 @@
 // background = false.
 // Threads: all functions from any thread. The device must outlive the pool. `report` is called from the pool's thread
 // and from callers of allocate(), never two at a time, and must not call the pool.
+//
+// Forks. The child has the pool with all its blocks, in pages of its own where the device copies them (`host`), but not
+// the pool's thread: it goes on as with background = false. Blocks that other threads of the parent hold stay taken,
+// and a chunk that one of them was getting or giving back at that moment stays with the device until that one ends. A
+// fork waits for the mutex alone.
 
 #include <cstdint>
 #include <functional>
@@ -68,7 +73,7 @@ struct PinnedBlock {
 enum class PinnedOutcome : std::uint8_t {
   ok,
   wait_block,  ///< back-pressure: a pending block is in the way; wait_for_block(), then ask again
-  wait_chunk,  ///< the pool is getting more memory: wait_for_chunk(), then ask again; only with `background`
+  wait_chunk,  ///< another thread is getting more memory: wait_for_chunk(), then ask again
   exhausted,   ///< not before somebody frees: `missing_bytes` more bytes in one piece are needed
   lost,        ///< the device is lost
 };

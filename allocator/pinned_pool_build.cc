@@ -59,7 +59,7 @@ bool PinnedPool::State::order(Bytes need) {
   }
   ordered.push_back(std::max(need, std::min({options.chunk_bytes, room(), refused_bytes - options.class_bytes})));
   ordered_bytes += ordered.back();
-  changed.notify_all();
+  meeting->changed.notify_all();
   return true;
 }
 
@@ -143,11 +143,11 @@ void PinnedPool::State::acquire(std::unique_lock<std::mutex>& lock) {
   in_flight_bytes -= bytes;
   ++arrivals;
   note_time();
-  changed.notify_all();
+  meeting->changed.notify_all();
 }
 
 void PinnedPool::State::report(PinnedReport::Kind kind, const std::string& text) {
-  const std::lock_guard lock(report_mutex);
+  const std::lock_guard lock(meeting->reporting);
   bool& done = reported[static_cast<std::size_t>(kind)];
   if (!done && options.report) options.report({.kind = kind, .text = text});
   done = true;
@@ -177,10 +177,31 @@ void PinnedPool::State::report_facts(const PinnedFacts& facts) {
 void PinnedPool::State::run() {
   std::unique_lock lock(mutex);
   while (true) {
-    changed.wait(lock, [this] { return ending || !ordered.empty(); });
+    meeting->changed.wait(lock, [this] { return ending || !ordered.empty(); });
     if (ending) return;
     acquire(lock);
   }
+}
+
+/// What other threads had under way is lost with them: chunks that they were getting or giving back stay with the
+/// device. `reporting` is not taken around a fork, since a report may wait for what the forking thread holds.
+void PinnedPool::State::go_on_in_child() {
+  abandon(std::exchange(meeting, std::make_unique<Meeting>()));
+  if (thread.joinable()) abandon(std::move(thread));
+  options.background = false;
+  in_flight_bytes = 0;
+  waited_for.clear();
+  pending.forget_users();
+}
+
+ForkSteps PinnedPool::State::fork_steps() {
+  return {.before_fork = [this] { mutex.lock(); },
+          .after_fork_in_parent = [this] { mutex.unlock(); },
+          .after_fork_in_child =
+              [this] {
+                go_on_in_child();
+                mutex.unlock();
+              }};
 }
 
 /// At the end. Takes no memory for its own books.

@@ -67,6 +67,10 @@ class PinnedPending {
     entries_.emplace(ticket, Entry{.ticket = ticket, .block = block, .event = event, .lane = lane});
     lanes_[lane].push_back(ticket);
   }
+  /// For the child of a fork, which has none of the threads that asked: the entries are complete when asked about anew.
+  void forget_users() {
+    for (auto& [ticket, entry] : entries_) entry.users = 0;
+  }
   /// REQUIRES: there is such an entry, and nobody uses it.
   Entry take(std::uint64_t ticket) {
     const auto found = entries_.find(ticket);

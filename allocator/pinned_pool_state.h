@@ -2,7 +2,8 @@
 // What a pinned pool knows, and how its parts work on it: pinned_pool.cc hands blocks out and takes them back,
 // pinned_pool_build.cc gets chunks from the device and gives them back.
 //
-// Threads: one mutex over everything but the reports; no call of the device is made with it held.
+// Threads: one mutex over everything but the reports; no call of the device is made with it held. A fork takes it, so
+// that the child finds the books whole; what threads wait on is replaced there, because the parent's threads are in it.
 
 #include <algorithm>
 #include <array>
@@ -10,6 +11,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -18,6 +20,7 @@
 #include "allocator/offset_allocator.h"
 #include "allocator/pinned_pool.h"
 #include "allocator/pinned_pool_pending.h"
+#include "device/fork_handlers.h"
 
 namespace tidemark {
 
@@ -52,6 +55,10 @@ struct PinnedPool::State {
   [[nodiscard]] Bytes room() const { return bound_bytes - held_bytes - in_flight_bytes - ordered_bytes; }
   [[nodiscard]] Bytes largest_ever() const { return std::min({bound_bytes, largest_bytes, refused_bytes - 1}); }
   [[nodiscard]] bool building() const { return !ordered.empty() || in_flight_bytes > 0; }
+  /// There is an order, and it is for the calling thread to carry out.
+  [[nodiscard]] bool builds_here() const { return !options.background && !ordered.empty(); }
+  void go_on_in_child();
+  [[nodiscard]] ForkSteps fork_steps();
 
   // These unlock while they ask the device. REQUIRES: the mutex is held by `lock`.
   /// Asks about an entry; taken back if it is complete and nobody else is at it. False: not complete.
@@ -85,18 +92,24 @@ struct PinnedPool::State {
   void run();
   void give_all_back();
 
+  /// What threads of one process meet in.
+  struct Meeting {
+    std::condition_variable changed;  ///< orders, arrivals, or the pool ends
+    std::condition_variable waited;   ///< a wait for one of `waited_for` is over
+    std::mutex reporting;             ///< held while `options.report` runs
+  };
+
   Device& device;
   PinnedPoolOptions options;
   const Bytes largest_bytes;  ///< of one chunk, by the device
   const Clock::time_point born = Clock::now();
 
   mutable std::mutex mutex;
-  std::condition_variable changed;
+  std::unique_ptr<Meeting> meeting = std::make_unique<Meeting>();
   std::vector<Chunk> chunks;
   PinnedPending pending;
   std::vector<EventHandle> spare_events;
   std::vector<EventHandle> waited_for;  ///< that somebody synchronises with now: one at a time for each
-  std::condition_variable waited;       ///< one of these waits is over
   std::deque<Bytes> ordered;            ///< chunks to ask the device for
   std::vector<Chunk> leaving;           ///< to give back before the next one comes
   Bytes refused_bytes = INT64_MAX;      ///< pieces from this size on were refused although others made way for them
@@ -106,9 +119,10 @@ struct PinnedPool::State {
   bool lost = false, ending = false;
   PinnedPoolStatistics counts;  ///< what is counted as it happens
 
-  std::mutex report_mutex;
-  std::array<bool, 5> reported = {};  ///< by kind
-  std::thread thread;                 ///< last: uses all of the above
+  std::array<bool, 5> reported = {};  ///< by kind; under meeting->reporting
+  std::thread thread;                 ///< uses all of the above
+
+  const ForkHandlers at_fork{ForkLevel::allocator, fork_steps()};
 };
 
 }  // namespace tidemark
