@@ -12,9 +12,25 @@
 
 namespace tidemark {
 
+namespace {
+
+constinit thread_local bool text_is_gone = false;
+
+struct ErrorText {
+  std::string text;
+  ~ErrorText() { text_is_gone = true; }
+};
+
+}  // namespace
+
+/// Static objects may free blocks after the thread-local ones of their thread: from then on the text is never destroyed.
 std::string& last_error_text() {
-  thread_local std::string text;
-  return text;
+  if (text_is_gone) {
+    thread_local auto* const late = new std::string;
+    return *late;
+  }
+  thread_local ErrorText error;
+  return error.text;
 }
 
 namespace {
