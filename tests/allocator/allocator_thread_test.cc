@@ -1,13 +1,11 @@
 // Threads on one allocator: blocks handed from thread to thread, freed far from home, while others trim and look.
-// With TIDEMARK_SOAK_SECONDS=N in the environment every stress goes on for N seconds.
+// TIDEMARK_SOAK_SECONDS and TIDEMARK_SOAK_SEED: tests/support/soak.h.
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <atomic>
 #include <barrier>
-#include <chrono>
-#include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <random>
@@ -19,6 +17,7 @@
 #include "device/host_device.h"
 #include "device/sim_device.h"
 #include "device/sim_world.h"
+#include "tests/support/soak.h"
 
 namespace tidemark {
 namespace {
@@ -26,21 +25,6 @@ namespace {
 using namespace literals;
 
 constexpr std::size_t kThreads = 4;
-
-/// How long a stress goes on: some steps, and until the time asked for is over.
-class Soak {
- public:
-  [[nodiscard]] bool goes_on(int step, int least) const {
-    return step < least || std::chrono::steady_clock::now() < end_;
-  }
-
- private:
-  static std::chrono::seconds asked() {
-    const char* text = std::getenv("TIDEMARK_SOAK_SECONDS");
-    return std::chrono::seconds(text == nullptr ? 0 : std::atoi(text));
-  }
-  const std::chrono::steady_clock::time_point end_ = std::chrono::steady_clock::now() + asked();
-};
 
 /// Blocks on their way between threads.
 class Exchange {
@@ -78,7 +62,7 @@ class AllocatorThreads : public testing::Test {
     EXPECT_EQ(device_->leaks(), "");
   }
   void work(std::size_t me, int steps) {
-    std::mt19937_64 random(me + 1);
+    std::mt19937_64 random(Soak::seed(me + 1));
     for (int i = 0; soak_.goes_on(i, steps); ++i) {
       const std::uint64_t choice = random() % 64;
       if (choice < 30) {
@@ -196,7 +180,7 @@ class HostThreads : public testing::Test {
     held.pop_back();
   }
   void work(std::size_t me, int steps) {
-    std::mt19937_64 random(me + 1);
+    std::mt19937_64 random(Soak::seed(me + 1));
     std::vector<Held> held;
     for (int i = 0; soak_.goes_on(i, steps); ++i) {
       if (const Address far = exchange_.take(random())) {

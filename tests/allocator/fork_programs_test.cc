@@ -1,6 +1,7 @@
 // Random programs on the host device that fork at random places, on one to four threads: no byte is lost in the parent
 // or in a child, memory is what lives, nobody hangs. With TIDEMARK_FORK_PROGRAMS=N in the environment, N programs for
 // each number of threads; with TIDEMARK_FORK_SEED=N the seeds start there.
+// TIDEMARK_SOAK_SECONDS and TIDEMARK_SOAK_SEED: tests/support/soak.h.
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -23,6 +24,7 @@
 #include "allocator/caching_allocator.h"
 #include "device/host_device.h"
 #include "device/pattern.h"
+#include "tests/support/soak.h"
 
 namespace tidemark {
 namespace {
@@ -247,17 +249,18 @@ class ForkPrograms : public testing::TestWithParam<std::size_t> {};
 TEST_P(ForkPrograms, LoseNoByteAndHoldNoMoreThanLives) {
   const int programs = number_from_environment("TIDEMARK_FORK_PROGRAMS", 6 / static_cast<int>(GetParam()));
   const int first = number_from_environment("TIDEMARK_FORK_SEED", 1);
-  int forks = 0;
+  const Soak soak;
+  int done = 0, forks = 0;
   std::int64_t stitched = 0;
-  for (int i = 0; i < programs; ++i) {
-    const auto seed = static_cast<std::uint64_t>(first + i);
+  for (; soak.goes_on(done, programs); ++done) {
+    const std::uint64_t seed = Soak::seed(static_cast<std::size_t>(first + done));
     Program program(seed, GetParam(), 400);
     ASSERT_EQ(program.run(), "") << "seed " << seed << ", threads " << GetParam();
     forks += program.forks();
     stitched += program.stitched();
   }
   EXPECT_GE(forks, programs);
-  std::printf("%d programs, %d forks, %lld stitched blocks\n", programs, forks, static_cast<long long>(stitched));
+  std::printf("%d programs, %d forks, %lld stitched blocks\n", done, forks, static_cast<long long>(stitched));
 }
 
 INSTANTIATE_TEST_SUITE_P(Threads, ForkPrograms, testing::Values(1, 2, 3, 4));

@@ -1,5 +1,6 @@
 // The pinned pool around a fork(): whatever the parent's threads were at, the child has a pool that serves and ends.
-// Children start no threads, so that ThreadSanitizer can watch.
+// Children start no threads, so that ThreadSanitizer can watch. TIDEMARK_SOAK_SECONDS and TIDEMARK_SOAK_SEED:
+// tests/support/soak.h.
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -7,6 +8,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <cstdio>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -17,6 +19,7 @@
 #include "allocator/pinned_pool.h"
 #include "device/forwarding_device.h"
 #include "device/host_device.h"
+#include "tests/support/soak.h"
 
 namespace tidemark {
 namespace {
@@ -136,7 +139,7 @@ class PinnedPoolForks : public testing::Test {
 /// finds room beside them.
 class Customer {
  public:
-  Customer(PinnedPool& pool, Device& device, unsigned seed) : pool_(pool), device_(device), random_(seed) {
+  Customer(PinnedPool& pool, Device& device, unsigned seed) : pool_(pool), device_(device), random_(Soak::seed(seed)) {
     thread_ = std::thread([this] { work(); });
   }
   ~Customer() {
@@ -166,7 +169,7 @@ class Customer {
 
   PinnedPool& pool_;
   Device& device_;
-  std::mt19937 random_;
+  std::mt19937_64 random_;
   std::atomic<bool> stop_{false};
   std::atomic<int> rounds_{0};
   std::thread thread_;
@@ -176,11 +179,14 @@ TEST_F(PinnedPoolForks, AChildServesAndEndsThePoolThatThreadsOfItsParentUse) {
   open({.bound_bytes = kBound, .chunk_bytes = kChunk});
   std::deque<Customer> customers;
   for (unsigned seed = 1; seed <= 3; ++seed) customers.emplace_back(*pool_, *device_, seed);
-  for (int i = 0; i < 40; ++i) {
+  const Soak soak;
+  int forks = 0;
+  for (; soak.goes_on(forks, 40); ++forks) {
     for (const int before = customers[0].rounds(); customers[0].rounds() == before;) std::this_thread::yield();
-    ASSERT_EQ(in_a_fork([this] { return serves_and_ends(); }), 0) << "fork " << i;
+    ASSERT_EQ(in_a_fork([this] { return serves_and_ends(); }), 0) << "fork " << forks;
   }
   customers.clear();
+  std::printf("%d forks\n", forks);
   EXPECT_TRUE(serves_and_ends()) << "the parent's";
 }
 

@@ -15,6 +15,7 @@
 
 #include "device/host_device.h"
 #include "device/sim_device.h"
+#include "tests/support/soak.h"
 
 namespace tidemark {
 namespace {
@@ -617,12 +618,13 @@ TEST(PinnedPool, ServesManyThreads) {
   const auto device = open({.capacity_bytes = 16_MiB});
   PinnedPool pool(*device, {.bound_bytes = 8_MiB, .chunk_bytes = 4_MiB});
   std::atomic<int> wrong{0}, waits{0};
+  const Soak soak;  // tests/support/soak.h
   const auto work = [&](unsigned seed) {
-    std::mt19937 random(seed);
+    std::mt19937_64 random(Soak::seed(seed));
     StreamHandle stream{};
     wrong += device->create_stream(StreamRole::d2h, stream) != DeviceCode::ok;
     std::deque<PinnedBlock> mine;
-    for (int i = 0; i < 400; ++i) {
+    for (int i = 0; soak.goes_on(i, 400); ++i) {
       const Bytes bytes = 1 + static_cast<Bytes>(random() % 1'000'000);
       const PinnedAllocation made = pool.allocate(bytes);
       if (made.outcome == PinnedOutcome::wait_chunk) wrong += !pool.wait_for_chunk(made);

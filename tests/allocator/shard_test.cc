@@ -1,4 +1,5 @@
 // What threads share in the caching allocator: exact peaks, blocks that change hands once, and streams without end.
+// TIDEMARK_SOAK_SECONDS and TIDEMARK_SOAK_SEED: tests/support/soak.h.
 
 #include <gtest/gtest.h>
 
@@ -14,6 +15,7 @@
 
 #include "allocator/caching_allocator.h"
 #include "device/sim_device.h"
+#include "tests/support/soak.h"
 
 namespace tidemark {
 namespace {
@@ -108,7 +110,9 @@ TEST_F(AllocatorShards, PeaksEqualANaiveCountOverRandomProgramsOfThreads) {
     std::int64_t now = 0, peak = 0;
     void add(std::int64_t by) { peak = std::max(peak, now += by); }
   };
-  for (std::uint64_t seed = 1; seed <= 6; ++seed) {
+  const Soak soak;
+  for (int program = 0; soak.goes_on(program, 6); ++program) {
+    const std::uint64_t seed = Soak::seed(static_cast<std::size_t>(program) + 1);
     SetUp();
     Actors actors(4);
     std::mt19937_64 random(seed);
@@ -160,7 +164,8 @@ TEST_F(AllocatorShards, AStaleReleaseFreesNobodysBlock) {
   std::thread releases_again([&] {
     while (!over.load(std::memory_order_relaxed)) (void)allocator_->free(stale);  // may take a block that starts there
   });
-  for (int i = 0; i < 60'000; ++i) {
+  const Soak soak;
+  for (int i = 0; soak.goes_on(i, 60'000); ++i) {
     const Address mine = allocate(2_MiB);
     (void)allocator_->free(mine);
     const Address other = allocate(3_MiB);

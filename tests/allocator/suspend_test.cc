@@ -15,6 +15,7 @@
 #include "device/forwarding_device.h"
 #include "device/host_device.h"
 #include "device/sim_device.h"
+#include "tests/support/soak.h"
 
 namespace tidemark {
 namespace {
@@ -351,8 +352,9 @@ TEST_P(SuspendTest, PlainBlocksStay) {
 
 TEST_P(SuspendTest, RandomProgramsKeepEveryByte) {
   open({.growth_slack_bytes = 1});
-  std::mt19937 random(7);
-  for (int step = 0; step < 300; ++step) {
+  const Soak soak;  // tests/support/soak.h
+  std::mt19937_64 random(Soak::seed(7));
+  for (int step = 0; soak.goes_on(step, 300); ++step) {
     const auto pick = random() % 8;
     if (pick == 0) {
       ASSERT_EQ(allocator_->suspend(Contents::keep), DeviceCode::ok);
