@@ -186,7 +186,7 @@ tidemark_status tidemark_plan_read(const char* path, tidemark_plan** plan, tidem
   return guarded(error, [&]() -> Outcome {
     if (path == nullptr) return invalid("path is NULL");
     if (plan == nullptr) return invalid("plan is NULL");
-    const Result<std::string> text = read_file(path);
+    const Result<std::string> text = read_file(path, kMostPlanFileBytes);
     if (!text) return outcome_of(text.error());
     return read_text(text.value(), path, plan);
   });
