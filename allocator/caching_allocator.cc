@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <new>
 
@@ -21,13 +22,27 @@ struct ErrorText {
   ~ErrorText() { text_is_gone = true; }
 };
 
+/// Of a thread whose thread-local objects are being destroyed. It stays behind, where a leak checker finds it.
+struct LateText {
+  std::string text;
+  LateText* next = nullptr;
+};
+constinit std::atomic<LateText*> late_texts{nullptr};
+
+LateText* add_late_text() {
+  auto* const late = new LateText{.next = late_texts.load()};
+  while (!late_texts.compare_exchange_weak(late->next, late)) {
+  }
+  return late;
+}
+
 }  // namespace
 
-/// Static objects may free blocks after the thread-local ones of their thread: from then on the text is never destroyed.
+/// Static and thread-local objects may free blocks after the text of their thread was destroyed.
 std::string& last_error_text() {
   if (text_is_gone) {
-    thread_local auto* const late = new std::string;
-    return *late;
+    thread_local LateText* const late = add_late_text();
+    return late->text;
   }
   thread_local ErrorText error;
   return error.text;
