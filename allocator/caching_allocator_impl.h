@@ -52,6 +52,7 @@ struct CachingAllocator::Impl {
   [[nodiscard]] DeviceCode find_block(Shard& mine, const BlockRequest& request, CoreLock& lock, BlockHeader*& block);
   [[nodiscard]] BlockHeader* search(Shard& mine, const BlockRequest& request, bool others);
   [[nodiscard]] DeviceCode grow(Shard& shard, const BlockRequest& request, BlockHeader*& block);
+  [[nodiscard]] DeviceCode grow_anywhere(Shard& mine, const BlockRequest& request, BlockHeader*& block);
   [[nodiscard]] bool may_grow(const BlockPool& pool, Bytes bytes);
   [[nodiscard]] Shard& fullest(Shard& mine);
   [[nodiscard]] GrowthBudget budget_for(const BlockPool& pool, Bytes bytes);

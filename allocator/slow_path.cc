@@ -124,12 +124,14 @@ BlockHeader* CachingAllocator::Impl::search(Shard& mine, const BlockRequest& req
     const std::lock_guard lock(mine.lock);
     look(mine);
   }
-  for_each_shard([&](Shard& shard) {
-    if (!others || block != nullptr || &shard == &mine) return;
-    if (shard.index() == kPlainShard || mine.index() == kPlainShard) return shard.flush();
-    look(shard);
-    if (block != nullptr) mine.lender.store(shard.index(), std::memory_order_relaxed);
-  });
+  if (others && block == nullptr) {
+    for_each_shard([&](Shard& shard) {
+      if (block != nullptr || &shard == &mine) return;
+      if (shard.index() == kPlainShard || mine.index() == kPlainShard) return shard.flush();
+      look(shard);
+      if (block != nullptr) mine.lender.store(shard.index(), std::memory_order_relaxed);
+    });
+  }
   if (overdrawn != nullptr) settle(*overdrawn);
   return block;
 }
@@ -149,7 +151,7 @@ DeviceCode CachingAllocator::Impl::find_block(Shard& mine, const BlockRequest& r
     if (borrow) where = &fullest(mine);
   }
   const DeviceCode code = grow(*where, request, block);
-  if (code == DeviceCode::ok) mine.lender.store(where->index(), std::memory_order_relaxed);
+  if (code == DeviceCode::ok && where != &mine) mine.lender.store(where->index(), std::memory_order_relaxed);
   return code == DeviceCode::out_of_memory ? squeeze(mine, request, lock, block) : code;
 }
 
@@ -185,7 +187,8 @@ GrowthBudget CachingAllocator::Impl::budget_for(const BlockPool& pool, Bytes byt
   const Bytes least = static_cast<Bytes>(std::max<std::size_t>(used_shards.load() - 1, 1)) * granule;  // one a thread
   const Bytes slack = options.growth_slack_bytes > 0 ? options.growth_slack_bytes : std::max(share, least);
   const Bytes others = reserved_bytes() - pool.reserved_bytes();
-  GrowthBudget budget{.wanted_bytes = peak + slack - others, .limit_bytes = limit_bytes - others};
+  const Bytes limit = limit_bytes - others;
+  GrowthBudget budget{.wanted_bytes = std::min(peak + slack - others, limit), .limit_bytes = limit};
   if (options.garbage_threshold > 0) {
     const auto threshold = static_cast<Bytes>(options.garbage_threshold * static_cast<double>(budget.limit_bytes));
     if (pool.reserved_bytes() + bytes > threshold) budget.wanted_bytes = std::min(budget.wanted_bytes, threshold);
@@ -212,6 +215,16 @@ DeviceCode CachingAllocator::Impl::grow(Shard& shard, const BlockRequest& reques
   return DeviceCode::ok;
 }
 
+/// At the limit: what any shard can make room for by joining, moving and stitching what it has.
+DeviceCode CachingAllocator::Impl::grow_anywhere(Shard& mine, const BlockRequest& request, BlockHeader*& block) {
+  DeviceCode code = grow(mine, request, block);
+  const std::size_t used = mine.index() == kPlainShard ? 0 : used_shards.load(std::memory_order_acquire);
+  for (std::size_t i = kPlainShard + 1; i < used && code == DeviceCode::out_of_memory; ++i) {
+    if (i != mine.index()) code = grow(*shards[i], request, block);
+  }
+  return code;
+}
+
 /// Memory is short: give back what other pools hold idle, then wait for one event after the other, looking again each
 /// time. A block that is merely pending never causes an out-of-memory.
 DeviceCode CachingAllocator::Impl::squeeze(Shard& mine, const BlockRequest& request, CoreLock& lock,
@@ -222,7 +235,7 @@ DeviceCode CachingAllocator::Impl::squeeze(Shard& mine, const BlockRequest& requ
     code = DeviceCode::ok;
     if ((block = search(mine, request, true)) != nullptr) return true;
     (void)trim(0, &mine.pool());
-    code = grow(mine, request, block);
+    code = grow_anywhere(mine, request, block);
     return code != DeviceCode::out_of_memory;
   };
   if (again()) return code;
