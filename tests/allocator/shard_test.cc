@@ -118,7 +118,7 @@ TEST_F(AllocatorShards, PeaksEqualANaiveCountOverRandomProgramsOfThreads) {
     std::mt19937_64 random(seed);
     Sum allocated, requested, blocks;
     std::vector<std::pair<Address, Bytes>> live;
-    for (int i = 0; i < 1'500; ++i) {
+    for (int i = 0; i < 900; ++i) {
       const std::size_t actor = random() % 4;
       const bool grows = live.empty() || random() % 100 < (i / 300 % 2 == 0 ? 60U : 40U);
       actors.run(actor, [&] {
@@ -139,7 +139,7 @@ TEST_F(AllocatorShards, PeaksEqualANaiveCountOverRandomProgramsOfThreads) {
         requested.add(-bytes);
         blocks.add(-1);
       });
-      if (i == 800) {
+      if (i == 500) {
         allocator_->reset_peaks();
         for (Sum* sum : {&allocated, &requested, &blocks}) sum->peak = sum->now;
       }
