@@ -27,8 +27,9 @@ std::string advice(const OutOfMemory& oom) {
   if (oom.device_code == DeviceCode::ok && oom.device_free_bytes >= oom.requested_bytes) {
     return "The device has room: a higher limit would do.";
   }
+  const Bytes room = std::clamp<Bytes>(oom.limit_bytes - oom.reserved_bytes, 0, oom.device_free_bytes);
   return fmt::format("{} more is needed: keep less, swap or recompute more.",
-                     format_bytes(std::max<Bytes>(oom.requested_bytes - oom.cached_bytes, 0)));
+                     format_bytes(std::max<Bytes>(oom.requested_bytes - oom.cached_bytes - room, 0)));
 }
 
 }  // namespace

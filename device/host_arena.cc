@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <system_error>
 #include <unordered_set>
@@ -136,9 +137,13 @@ bool HostArena::copy_all() {
 void HostArena::before_fork() {
   mutex_.lock();
   childs_file_ = make_file(capacity_bytes_);
-  if (childs_file_ < 0 || copy_all()) return;
-  close(childs_file_);
+  if (childs_file_ >= 0 && copy_all()) return;
+  if (childs_file_ >= 0) close(childs_file_);
   childs_file_ = -1;
+  if (attached_.empty()) return;
+  std::fprintf(stderr,
+               "tidemark: too little memory to copy the host device's for a forked process, which must not touch it; "
+               "fork before the memory is taken, or start the process with spawn\n");
 }
 
 void HostArena::after_fork_in_parent() {

@@ -51,6 +51,11 @@ def installed():
     return _handle is not None
 
 
+def serves_anything():
+    """Whether tensors of some device may come from Tidemark."""
+    return installed() or _family is not None
+
+
 def _required():
     if _handle is None:
         raise TidemarkError("the CPU allocator is not installed; call tidemark.allocator.install() first")
@@ -215,10 +220,12 @@ def _set_hooks(allocator, family, names):
 
 
 def _place(device):
-    """Kind and index. None: the accelerator that Tidemark serves, else the CPU; a number is one of that accelerator."""
+    """Kind and index. None: the accelerator that Tidemark serves, if there is one, else the CPU; a number is one of that
+    accelerator."""
     if isinstance(device, int):
         return _family or "cuda", device
-    kind, index = _family or "cpu", None
+    served = _family is not None and getattr(torch, _family).is_available()
+    kind, index = _family if served else "cpu", None
     if device is not None:
         device = torch.device(device)
         kind, index = device.type, device.index

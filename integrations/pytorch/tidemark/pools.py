@@ -36,6 +36,8 @@ def pool(tag, plain=False):
     mapped in granules, which such libraries refuse or copy through the host."""
     if not tag or not isinstance(tag, str):
         raise allocator.TidemarkError(f"a pool has a text for a tag, not {tag!r}")
+    if not allocator.serves_anything():
+        raise allocator.TidemarkError("no allocator of Tidemark is installed: tidemark.allocator.install() or .cuda()")
     before = getattr(_thread, "pool", (None, False))
     _select(tag, plain)
     try:
