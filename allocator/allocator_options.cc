@@ -12,7 +12,7 @@ namespace {
 
 constexpr Bytes kLeastUnit = Bytes{1} << AddressMap::kUnitBits;
 constexpr Bytes kMostUnit = 2 * kMiB;                 // a plain segment is made of whole units
-constexpr Bytes kMostAddressSpace = Bytes{1} << 46;   // twice, for windows, below 2^48
+constexpr Bytes kMostAddressSpace = Bytes{1} << 46;   // of a shard; twice, for windows, below 2^48
 constexpr std::size_t kMostTraceEntries = 1U << 24U;  // about a gigabyte of the host
 
 Status check_unit(const AllocatorOptions& options, const DeviceTraits& traits) {

@@ -90,10 +90,12 @@ CachingAllocator::Impl::Impl(Device& the_device, StreamOrder& the_order, Allocat
   limit_bytes = options.limit_bytes > 0 ? options.limit_bytes : memory.total_bytes;
   const bool mapping = device.traits().mapping;
   const Bytes usual = default_address_space(memory.total_bytes, device.traits().granule_bytes);
-  const Bytes space = options.address_space_bytes > 0 ? options.address_space_bytes : usual;
+  const std::size_t threads = std::bit_ceil(options.shards);
+  const Bytes share = std::max(kAllAddresses / static_cast<Bytes>(threads), memory.total_bytes);
+  const Bytes space = options.address_space_bytes > 0 ? options.address_space_bytes : std::min(usual, share);
   const BlockPool::Shared of_pools{device, order, counted, history, unit};
   const Shard::Shared of_shards{order, std::countr_zero(static_cast<std::uint64_t>(unit)), options.front_cache_bytes};
-  for (std::size_t i = 0; i <= std::bit_ceil(options.shards); ++i) {
+  for (std::size_t i = 0; i <= threads; ++i) {
     std::unique_ptr<BlockPool> pool;
     if (mapping && i != kPlainShard) {
       pool = std::make_unique<MappedPool>(of_pools, space);

@@ -89,9 +89,9 @@ struct OutOfMemory {
 struct AllocatorOptions {
   static constexpr std::size_t kMostShards = 4096;
 
-  Bytes limit_bytes = 0;               ///< most that may be reserved; 0: what the device has
-  Bytes address_space_bytes = 0;       ///< range that a shard reserves; 0: eight times the device's memory
-  Bytes unit_bytes = 512;              ///< blocks are multiples of it (and of the device's alignment); a power of two
+  Bytes limit_bytes = 0;          ///< most that may be reserved; 0: what the device has
+  Bytes address_space_bytes = 0;  ///< range that a shard reserves; 0: eight times the device's memory, less for many
+  Bytes unit_bytes = 512;         ///< blocks are multiples of it (and of the device's alignment); a power of two
   Bytes front_cache_bytes = 4 * kMiB;  ///< a shard keeps at most this in its lists of freed blocks
   Bytes growth_slack_bytes = 0;        ///< reserve this much beyond the live peak before idle granules are moved;
                                        ///< 0: 1/256 of the live peak, at least one granule

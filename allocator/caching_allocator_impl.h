@@ -20,7 +20,8 @@ struct CachingAllocator::Impl {
   using CoreLock = std::unique_lock<std::mutex>;
   enum class Kind : std::uint8_t { usual, plain };
   static constexpr Bytes kLargestRequest = Bytes{1} << 47;
-  static constexpr std::size_t kPlainShard = 0;  ///< of allocate_plain() where the others are mapped
+  static constexpr Bytes kAllAddresses = Bytes{1} << 45;  ///< of all shards; their windows take as many again
+  static constexpr std::size_t kPlainShard = 0;           ///< of allocate_plain() where the others are mapped
 
   Impl(Device& device, StreamOrder& order, AllocatorOptions options);
   ~Impl();
@@ -73,6 +74,7 @@ struct CachingAllocator::Impl {
   [[nodiscard]] DeviceCode save_contents();
   void unmap_all();
   [[nodiscard]] DeviceCode map_again();
+  [[nodiscard]] DeviceCode map_pools();
   template <class Do>
   void for_each_mapped(const Do& act);
 

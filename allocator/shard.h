@@ -116,8 +116,8 @@ class alignas(128) Shard {
   /// Whether the address is in a range that this shard's pool reserved. Never for plain pools. Any thread, no lock.
   [[nodiscard]] bool covers(Address address) const {
     for (const Reserved& range : reserved_) {
-      if (address - range.base.load(std::memory_order_relaxed) < range.bytes.load(std::memory_order_acquire))
-        return true;
+      const Address bytes = range.bytes.load(std::memory_order_acquire);  // first: the base was stored before it
+      if (address - range.base.load(std::memory_order_relaxed) < bytes) return true;
     }
     return false;
   }

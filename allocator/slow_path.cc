@@ -220,7 +220,9 @@ DeviceCode CachingAllocator::Impl::grow_anywhere(Shard& mine, const BlockRequest
   DeviceCode code = grow(mine, request, block);
   const std::size_t used = mine.index() == kPlainShard ? 0 : used_shards.load(std::memory_order_acquire);
   for (std::size_t i = kPlainShard + 1; i < used && code == DeviceCode::out_of_memory; ++i) {
-    if (i != mine.index()) code = grow(*shards[i], request, block);
+    if (i == mine.index()) continue;
+    (void)trim(0, &shards[i]->pool());
+    code = grow(*shards[i], request, block);
   }
   return code;
 }

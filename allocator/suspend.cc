@@ -29,12 +29,13 @@ void CachingAllocator::Impl::for_each_mapped(const Do& act) {
 /// All or none. Under all locks.
 DeviceCode CachingAllocator::Impl::save_contents() {
   DeviceCode code = DeviceCode::ok;
+  std::vector<std::unique_ptr<KeptContents>> saved;
   for_each_mapped([&](const MappedPool& pool) {
     if (code != DeviceCode::ok) return;
-    kept.push_back(std::make_unique<KeptContents>(device));
-    code = kept.back()->save(pool);
+    saved.push_back(std::make_unique<KeptContents>(device));
+    code = saved.back()->save(pool);
   });
-  if (code != DeviceCode::ok) kept.clear();
+  if (code == DeviceCode::ok) kept = std::move(saved);
   return code;
 }
 
@@ -74,6 +75,18 @@ DeviceCode CachingAllocator::Impl::suspend(Contents contents) {
 
 /// All pools or none. Under all locks.
 DeviceCode CachingAllocator::Impl::map_again() {
+  try {
+    const DeviceCode code = map_pools();
+    if (code == DeviceCode::ok) return code;
+    for_each_mapped([](MappedPool& pool) { pool.suspend(); });
+    return code;
+  } catch (...) {
+    for_each_mapped([](MappedPool& pool) { pool.suspend(); });
+    throw;
+  }
+}
+
+DeviceCode CachingAllocator::Impl::map_pools() {
   DeviceCode code = DeviceCode::ok;
   std::size_t restored = 0;
   for_each_mapped([&](MappedPool& pool) {
@@ -82,8 +95,6 @@ DeviceCode CachingAllocator::Impl::map_again() {
   for_each_mapped([&](const MappedPool& pool) {
     if (code == DeviceCode::ok && restored < kept.size()) code = kept[restored++]->restore(pool);
   });
-  if (code == DeviceCode::ok) return code;
-  for_each_mapped([](MappedPool& pool) { pool.suspend(); });
   return code;
 }
 

@@ -6,7 +6,7 @@
 
 namespace tidemark {
 
-/// Of the calling thread, from 0; the same until it ends. Any thread.
+/// Of the calling thread, from 0; the same until it ends. More than 4096 threads at once share the last. Any thread.
 [[nodiscard]] std::size_t thread_number();
 
 }  // namespace tidemark

@@ -19,10 +19,7 @@ struct ForkRegistry {
   std::mutex mutex;
   std::array<std::vector<const ForkHandlers*>, kForkLevelCount> levels;  ///< in order of registration
 
-  static ForkRegistry& get() {
-    static auto* const instance = new ForkRegistry;  // forks happen until the very end of the process
-    return *instance;
-  }
+  static ForkRegistry& get();
 
   static void run(const ForkHandlers& object, Step step) {
     if (object.steps_.*step) (object.steps_.*step)();
@@ -42,21 +39,33 @@ struct ForkRegistry {
     get().mutex.unlock();
   }
 
-  /// With the first object, once in the process.
-  static void watch() {
-    static const int answer =
-        pthread_atfork([] { before_fork(); }, [] { after_fork(&ForkSteps::after_fork_in_parent); },
-                       [] { after_fork(&ForkSteps::after_fork_in_child); });
-    if (answer != 0) throw std::bad_alloc();
-  }
-
   std::vector<const ForkHandlers*>& level_of(const ForkHandlers& object) {
     return levels[static_cast<std::size_t>(object.level_)];
   }
 };
 
+namespace {
+
+// Neither is made at its first use: a fork of another thread meanwhile would leave the child waiting for that for ever.
+// The registry is never destroyed: forks happen until the very end of the process.
+union Registry {
+  constexpr Registry() : object() {}
+  ~Registry() {}
+  ForkRegistry object;
+} constinit registry_of_process;
+
+const int watching = pthread_atfork([] { ForkRegistry::before_fork(); },
+                                    [] { ForkRegistry::after_fork(&ForkSteps::after_fork_in_parent); },
+                                    [] { ForkRegistry::after_fork(&ForkSteps::after_fork_in_child); });
+
+}  // namespace
+
+ForkRegistry& ForkRegistry::get() {
+  return registry_of_process.object;
+}
+
 ForkHandlers::ForkHandlers(ForkLevel level, ForkSteps steps) : level_(level), steps_(std::move(steps)) {
-  ForkRegistry::watch();
+  if (watching != 0) throw std::bad_alloc();
   ForkRegistry& registry = ForkRegistry::get();
   const std::lock_guard lock(registry.mutex);
   registry.level_of(*this).push_back(this);

@@ -11,8 +11,8 @@
 // released in the reverse order. An object whose code calls another one with a lock held belongs to an earlier level,
 // or is registered before the other one.
 //
-// Cost: none but at a fork. A fork waits for the locks, not for other threads to come to any particular place.
-// Threads: objects may come and go in any thread, also while another one forks; the fork is then before or after.
+// Cost: none but at a fork. A fork waits for the locks, and on the host device for work and pinned allocations under
+// way. Threads: objects may come and go in any thread, also while another one forks; the fork is then before or after.
 
 #include <cstddef>
 #include <cstdint>
@@ -24,11 +24,12 @@ namespace tidemark {
 
 /// The order in which locks are taken.
 enum class ForkLevel : std::uint8_t {
+  group,         ///< allocators that belong together, which call each of them with their lock held
   allocator,     ///< allocators and pools, which call what is below with their locks held
   stream_order,  ///< events and epochs of streams
   device,        ///< back ends
 };
-inline constexpr std::size_t kForkLevelCount = 3;
+inline constexpr std::size_t kForkLevelCount = 4;
 
 /// What one object does around a fork, in the thread that forks. None of the three may throw, or register or unregister
 /// anything; they may allocate (the C library's heap is taken after all of them and free before the child's). In the

@@ -14,6 +14,7 @@
 #include <cctype>
 #include <cerrno>
 #include <cstring>
+#include <exception>
 #include <fstream>
 #include <system_error>
 #include <thread>
@@ -162,13 +163,16 @@ int touch(char* data, Bytes bytes, int threads, int node) {
   };
   const bool near = node >= 0 && numa_node_count() > 1;
   std::vector<std::thread> helpers;
-  for (int i = near ? 0 : 1; i < std::max(1, threads); ++i) {
-    helpers.emplace_back([&work, near, node] {
-      if (near) static_cast<void>(numa_run_on_node(node));
-      work();
-    });
+  try {
+    for (int i = near ? 0 : 1; i < std::max(1, threads); ++i) {
+      helpers.emplace_back([&work, near, node] {
+        if (near) static_cast<void>(numa_run_on_node(node));
+        work();
+      });
+    }
+  } catch (const std::exception&) {  // no more threads, or no memory for one: those that run do it all
   }
-  if (!near) work();  // the caller helps, but its own placement is left alone
+  if (!near || helpers.empty()) work();  // the caller helps, but its own placement is left alone
   for (std::thread& helper : helpers) helper.join();
   return failure.load();
 }

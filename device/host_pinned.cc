@@ -36,8 +36,12 @@ DeviceCode HostPinned::allocate(Bytes bytes, Address& address) {
   }
   const Bytes whole = round_up(bytes, sysconf(_SC_PAGESIZE));
   if (const DeviceCode code = book(bytes, whole); code != DeviceCode::ok) return code;  // before the slow part
-  Result<HostPages> pages = HostPages::allocate(
-      {.bytes = bytes, .numa_node = limits_.numa_node, .touch_threads = limits_.touch_threads, .lock = true});
+  Result<HostPages> pages = bad_input("the host has no memory for its own records");
+  try {
+    pages = HostPages::allocate(
+        {.bytes = bytes, .numa_node = limits_.numa_node, .touch_threads = limits_.touch_threads, .lock = true});
+  } catch (const std::bad_alloc&) {  // a fork waits for every allocation that was booked
+  }
   const std::lock_guard lock(mutex_);
   --under_way_;
   if (!pages) {

@@ -170,16 +170,18 @@ typedef void (*tidemark_out_of_memory)(void* user, int64_t requested_bytes, cons
 
 typedef struct tidemark_allocator_options {
   size_t struct_size;
-  int64_t limit_bytes;         /* most that may be reserved, to 2^60; default: what the device has */
-  int64_t address_space_bytes; /* one granule to 2^46; default: eight times the device's memory */
-  int64_t unit_bytes;          /* blocks are multiples of it: a power of two from 512 to a granule; default 512 */
-  int64_t trace_entries;       /* length of the history in snapshots, to 2^24; default: none */
-  double garbage_threshold;    /* in (0, 1): above this part of the limit, growth first gives idle memory back */
-  int32_t wait_on_stream;      /* not 0: at the limit the requesting stream waits for freed blocks, not the thread */
-  int32_t device_index;        /* as it appears in snapshots, to 1023 */
+  int64_t limit_bytes; /* most that may be reserved, to 2^60; default: what the device has */
+  int64_t
+      address_space_bytes;  /* that a thread reserves, one granule to 2^46; default: eight times the device's memory */
+  int64_t unit_bytes;       /* blocks are multiples of it: a power of two from 512 to a granule; default 512 */
+  int64_t trace_entries;    /* length of the history in snapshots, to 2^24; default: none */
+  double garbage_threshold; /* in (0, 1): above this part of the limit, growth first gives idle memory back */
+  int32_t wait_on_stream;   /* not 0: at the limit the requesting stream waits for freed blocks, not the thread */
+  int32_t device_index;     /* as it appears in snapshots, to 1023 */
   tidemark_owner_name owner_name;
   tidemark_out_of_memory on_out_of_memory;
-  void* user; /* of both callbacks */
+  void* user;      /* of both callbacks */
+  int32_t threads; /* that have memory of their own, to 4096; more share it; default 16 */
 } tidemark_allocator_options;
 
 TIDEMARK_API tidemark_status tidemark_allocator_create(tidemark_device* device,

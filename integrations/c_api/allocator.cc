@@ -23,6 +23,7 @@ Outcome check_options(const tidemark_allocator_options& o) {
   return check_numbers("tidemark_allocator_options",
                        {{.name = "limit_bytes", .value = o.limit_bytes, .least = 1, .most = kMostBytes},
                         {.name = "unit_bytes", .value = o.unit_bytes, .least = 1, .most = kMostBytes},
+                        {.name = "threads", .value = o.threads, .least = 1, .most = AllocatorOptions::kMostShards},
                         {.name = "trace_entries", .value = o.trace_entries, .least = 1, .most = kMostBytes},
                         {.name = "device_index", .value = o.device_index, .least = 0, .most = kMostDeviceIndex}});
 }
@@ -35,6 +36,7 @@ AllocatorOptions options_of(const tidemark_allocator_options& o) {
                            .trace_entries = static_cast<std::size_t>(o.trace_entries),
                            .device_index = o.device_index};
   if (o.unit_bytes > 0) options.unit_bytes = o.unit_bytes;
+  if (o.threads > 0) options.shards = static_cast<std::size_t>(o.threads);
   if (o.owner_name != nullptr) {
     options.owner_name = [call = o.owner_name, user = o.user](std::uint32_t owner) {
       std::array<char, kMostOwnerName> name{};

@@ -92,12 +92,34 @@ std::shared_ptr<Pool> AllocatorGroup::find_owner(Address address) const {
   return nullptr;
 }
 
-/// REQUIRES: mutex_ is held.
+/// REQUIRES: no lock is held, since an allocator enters and leaves the list of those that a fork waits for.
 std::shared_ptr<Pool> AllocatorGroup::make_pool(Pool::Kind kind) {
-  auto pool = std::make_shared<Pool>(kind, *device_, budget_, captures_, order_, options_);
+  AllocatorOptions options;
+  {
+    const std::shared_lock lock(mutex_);
+    options = options_;
+  }
+  return std::make_shared<Pool>(kind, *device_, budget_, captures_, order_, std::move(options));
+}
+
+/// REQUIRES: mutex_ is held.
+void AllocatorGroup::add_pool(const std::shared_ptr<Pool>& pool) {
   pools_.push_back(pool);
   ++pool_count_;
-  return pool;
+}
+
+/// REQUIRES: mutex_ is held, shared at least.
+std::shared_ptr<Pool> AllocatorGroup::find_tagged(const std::string& tag) const {
+  const auto is_it = [&](const auto& pool) { return pool->kind != Pool::Kind::graph && pool->tag == tag; };
+  const auto found = std::find_if(pools_.begin(), pools_.end(), is_it);
+  return found == pools_.end() ? nullptr : *found;
+}
+
+/// REQUIRES: mutex_ is held, shared at least.
+std::shared_ptr<Pool> AllocatorGroup::find_graph(GraphId id) const {
+  const auto is_it = [&](const auto& pool) { return pool->kind == Pool::Kind::graph && pool->id == id; };
+  const auto found = std::find_if(pools_.begin(), pools_.end(), is_it);
+  return found == pools_.end() ? nullptr : *found;
 }
 
 /// Where memory runs out, what the others of the group hold idle is given back first.
@@ -175,14 +197,20 @@ std::string AllocatorGroup::error_text(DeviceCode code) const {
 }
 
 Outcome AllocatorGroup::create_pool(const std::string& tag, bool plain) {
-  const std::unique_lock lock(mutex_);
-  for (const auto& pool : pools_) {
-    if (pool->kind == Pool::Kind::graph || pool->tag != tag) continue;
-    if ((pool->kind == Pool::Kind::plain) == plain) return {};
-    return invalid("the pool '" + tag + "' is there already, and " + (plain ? "is not plain" : "is plain"));
+  std::shared_ptr<Pool> there;
+  {
+    const std::shared_lock lock(mutex_);
+    there = find_tagged(tag);
   }
-  make_pool(plain ? Pool::Kind::plain : Pool::Kind::tagged)->tag = tag;
-  return {};
+  if (there == nullptr) {
+    const std::shared_ptr<Pool> made = make_pool(plain ? Pool::Kind::plain : Pool::Kind::tagged);
+    made->tag = tag;
+    const std::unique_lock lock(mutex_);
+    there = find_tagged(tag);
+    if (there == nullptr) add_pool(there = made);
+  }
+  if ((there->kind == Pool::Kind::plain) == plain) return {};
+  return invalid("the pool '" + tag + "' is there already, and " + (plain ? "is not plain" : "is plain"));
 }
 
 Outcome AllocatorGroup::destroy_pool(const std::string& tag) {
@@ -225,13 +253,13 @@ Outcome AllocatorGroup::resume_pool(const std::string& tag) {
 }
 
 void AllocatorGroup::begin_graph(GraphId id, Captures::Filter filter) {
+  const std::shared_ptr<Pool> made = make_pool(Pool::Kind::graph);  // mostly it is new
+  made->id = id;
   const std::unique_lock lock(mutex_);
-  const auto is_it = [&](const auto& pool) { return pool->kind == Pool::Kind::graph && pool->id == id; };
-  const auto found = std::find_if(pools_.begin(), pools_.end(), is_it);
-  const std::shared_ptr<Pool> pool = found != pools_.end() ? *found : make_pool(Pool::Kind::graph);
-  pool->id = id;
-  pool->own_device.set_fixed(true);
+  std::shared_ptr<Pool> pool = find_graph(id);
+  if (pool == nullptr) add_pool(pool = made);
   captures_.open(id, pool, std::move(filter));
+  pool->own_device.set_fixed(true);
   ++pool->uses;
 }
 

@@ -4,10 +4,9 @@
 //
 //   tagged  by name; may be suspended and resumed (CachingAllocator::suspend), or be plain: memory that collectives and
 //           RDMA may register, which cannot
-//   graph   by the two numbers of PyTorch's MempoolId_t; what is allocated on captured streams while it is open. A
-//   graph
-//           that is replayed uses memory again that was freed while it was captured: so a pool's memory serves nobody
-//           else, and stays mapped where it is, until the pool is released as often as it was begun
+//   graph   by the two numbers of PyTorch's MempoolId_t; what is allocated on captured streams while it is open. When a
+//           graph is replayed it uses memory again that was freed while it was captured: so a pool's memory serves
+//           nothing else, and stays mapped where it is, until the pool is released as often as it was begun
 //
 // Cost without pools: one load on top of the allocator's own; with pools, a free looks its block up first.
 // Threads: any.
@@ -103,6 +102,9 @@ class AllocatorGroup {
   DeviceCode allocate_for(StreamHandle stream, const Allocate& allocate);
   [[nodiscard]] std::shared_ptr<Pool> find_owner(Address address) const;
   [[nodiscard]] std::shared_ptr<Pool> make_pool(Pool::Kind kind);
+  void add_pool(const std::shared_ptr<Pool>& pool);
+  [[nodiscard]] std::shared_ptr<Pool> find_tagged(const std::string& tag) const;
+  [[nodiscard]] std::shared_ptr<Pool> find_graph(GraphId id) const;
   /// `call`(CachingAllocator&) on the allocator of the live block.
   template <class Call>
   DeviceCode on_owner(Address address, const Call& call);
@@ -120,6 +122,7 @@ class AllocatorGroup {
   mutable std::shared_mutex mutex_;
   Pools pools_;
   std::atomic<std::size_t> pool_count_{0};
+  const ForkHandlers at_fork_{ForkLevel::group, held_over_a_fork(mutex_)};
 };
 
 }  // namespace tidemark::c_api

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "device/device.h"
+#include "device/fork_handlers.h"
 
 namespace tidemark::c_api {
 
@@ -36,6 +37,13 @@ class Visit {
  private:
   std::shared_ptr<Pool> pool_;
 };
+
+/// The child has a new lock: in the old one its parent's other threads may stand in line.
+[[nodiscard]] inline ForkSteps held_over_a_fork(std::shared_mutex& mutex) {
+  return {.before_fork = [&mutex] { mutex.lock(); },
+          .after_fork_in_parent = [&mutex] { mutex.unlock(); },
+          .after_fork_in_child = [&mutex] { std::construct_at(&mutex); }};
+}
 
 /// PyTorch's MempoolId_t.
 using GraphId = std::pair<std::uint64_t, std::uint64_t>;
@@ -87,6 +95,7 @@ class Captures {
   mutable std::shared_mutex mutex_;
   std::vector<Open> open_;
   std::atomic<int> count_{0};
+  const ForkHandlers at_fork_{ForkLevel::stream_order, held_over_a_fork(mutex_)};
 };
 
 }  // namespace tidemark::c_api

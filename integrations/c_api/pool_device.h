@@ -20,9 +20,11 @@ class SharedBudget {
   void set_limit(Bytes bytes) { limit_ = bytes; }
   [[nodiscard]] bool take(Bytes bytes) {
     const Bytes limit = limit_;
-    if (taken_.fetch_add(bytes) + bytes <= limit || limit == 0) return true;
-    give(bytes);
-    return false;
+    Bytes taken = taken_;
+    do {
+      if (limit > 0 && bytes > limit - taken) return false;
+    } while (!taken_.compare_exchange_weak(taken, taken + bytes));
+    return true;
   }
   void give(Bytes bytes) { taken_ -= bytes; }
 

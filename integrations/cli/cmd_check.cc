@@ -45,7 +45,7 @@ class CheckCommand final : public Command {
   Result<ExitStatus> run(Console& console) override {
     if (!job_.megatron_args.empty()) return check_arguments(console);
     if (job_.model.empty()) return bad_input("PLAN_OR_CONFIG is required, a FILE; or give --megatron-args FILE");
-    Result<Checked> checked = is_plan_file() ? from_plan() : from_config(console);
+    Result<Checked> checked = is_plan_file() ? from_plan(console) : from_config(console);
     if (!checked) return checked.error();
     const auto& [request, outcome, what] = checked.value();
     if (const std::optional<BrokenRule> broken = broken_rule(outcome)) {
@@ -116,7 +116,7 @@ class CheckCommand final : public Command {
   /// JSON starts with a brace; a YAML job could too, but then it is no plan and the reader says so.
   [[nodiscard]] bool is_plan_file() const { return job_.model.extension() == ".json"; }
 
-  Result<Checked> from_plan() const {
+  Result<Checked> from_plan(const Console& console) const {
     for (const char* option :
          {"--policy", "--device", "--imbalance", "--imbalance-from", "--op-time-scale", "--layer-ms", "--calibration"})
       if (app_->count(option) > 0)
@@ -131,6 +131,11 @@ class CheckCommand final : public Command {
                     .what = fmt::format("{}, policy {}", job_.model.string(), file.value().policy)};
     if (checked.outcome.ranks.empty()) return bad_input(fmt::format("{}: the plan holds no rank", job_.model.string()));
     if (!job_.ranks.empty()) checked.request.ranks = job_.ranks;
+    for (const RankPlan& rank : checked.outcome.ranks) {
+      if (rank.figures.fits) continue;
+      console.note(fmt::format("rank {} was planned over its budget: its figures are checked, its program is not",
+                               rank.figures.rank));
+    }
     return checked;
   }
 

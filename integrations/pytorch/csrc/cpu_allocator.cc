@@ -157,7 +157,10 @@ __attribute__((visibility("default"))) tidemark_allocator* tidemark_torch_instal
       tidemark_allocator_options options{};
       options.struct_size = sizeof(options);
       options.owner_name = &write_owner_name;
-      if (left != INT64_MAX) options.address_space_bytes = kAddressesPerByte * capacity_bytes;
+      if (left != INT64_MAX) {
+        options.address_space_bytes = kAddressesPerByte * capacity_bytes;
+        options.threads = 1;  // every thread with memory of its own would reserve as much again
+      }
       pthread_atfork([] { no_fork().lock(); }, [] { no_fork().unlock(); }, [] { no_fork().unlock(); });
       (void)tidemark_allocator_create(device, &options, &allocator, &error);
     }
