@@ -173,14 +173,17 @@ ForkSteps CachingAllocator::Impl::fork_steps() {
 }
 
 BlockSums CachingAllocator::Impl::live_sums() const {
+  return live_sums(used_shards.load(std::memory_order_acquire));
+}
+
+BlockSums CachingAllocator::Impl::live_sums(std::size_t count) const {
   BlockSums live;
-  const std::size_t used = used_shards.load(std::memory_order_acquire);
-  for (std::size_t i = 0; i < used; ++i) (live += shards[i]->credit.up.get()) -= shards[i]->credit.down.get();
+  for (std::size_t i = 0; i < count; ++i) (live += shards[i]->credit.up.get()) -= shards[i]->credit.down.get();
   return live;
 }
 
 BlockSums CachingAllocator::Impl::raise_peaks() {
-  const BlockSums live = live_sums();
+  const BlockSums live = live_sums(locked_shards);
   BlockSums active = parked;
   active += live;
   for (std::size_t sum = 0; sum < BlockSums::kSums; ++sum) {

@@ -47,6 +47,7 @@ struct CachingAllocator::Impl {
   BlockSums raise_peaks();
   /// Of live blocks; without the shards' locks what is under way may be in it or not.
   [[nodiscard]] BlockSums live_sums() const;
+  [[nodiscard]] BlockSums live_sums(std::size_t count) const;  ///< of the first shards
 
   // Slow path, under the core lock (slow_path.cc).
   [[nodiscard]] DeviceCode allocate_slow(Shard& mine, const BlockRequest& request, BlockHeader*& block);

@@ -99,7 +99,8 @@ class StreamOrder {
   /// Nothing may have been submitted between synchronize_device() and this; synchronize() has no such gap.
   void note_device_synchronized();
   void note_event_destroyed(EventHandle event);
-  /// destroy_stream() waits, so this is a synchronisation as well. The handle may come back for a new stream.
+  /// Everything on the stream is over. Before Device::destroy_stream(), behind synchronize_stream(): afterwards another
+  /// thread's new stream may have the handle, and its work would be taken for over.
   void note_stream_destroyed(StreamHandle stream);
 
   /// Both halves: the note and the device call. On failure nothing is claimed.

@@ -238,6 +238,8 @@ TIDEMARK_API tidemark_status tidemark_allocator_note_device_synchronized(tidemar
 TIDEMARK_API tidemark_status tidemark_allocator_note_event_destroyed(tidemark_allocator* allocator,
                                                                      tidemark_event event,
                                                                      tidemark_error** error) TIDEMARK_NOEXCEPT;
+/* Everything on the stream is over. Between waiting for the stream and destroying it: afterwards another thread's new
+ * stream may have the handle, and its work would be taken for over. */
 TIDEMARK_API tidemark_status tidemark_allocator_note_stream_destroyed(tidemark_allocator* allocator,
                                                                       tidemark_stream stream,
                                                                       tidemark_error** error) TIDEMARK_NOEXCEPT;

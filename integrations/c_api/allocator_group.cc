@@ -67,6 +67,7 @@ AllocatorGroup::AllocatorGroup(std::shared_ptr<Device> device, AllocatorOptions 
 }
 
 AllocatorGroup::~AllocatorGroup() {
+  if (captures_.any()) (void)device_->synchronize_device();  // the allocators do not, for the sake of the capture
   for (const auto& pool : pools_) pool->own_device.set_fixed(false);
 }
 
@@ -214,6 +215,8 @@ Outcome AllocatorGroup::create_pool(const std::string& tag, bool plain) {
 }
 
 Outcome AllocatorGroup::destroy_pool(const std::string& tag) {
+  if (captures_.any())
+    return invalid("the pool '" + tag + "' cannot be destroyed during a capture: the device is waited for");
   std::shared_ptr<Pool> gone;
   const std::unique_lock lock(mutex_);
   const auto is_it = [&](const auto& pool) { return pool->kind != Pool::Kind::graph && pool->tag == tag; };
@@ -261,10 +264,15 @@ void AllocatorGroup::begin_graph(GraphId id, Captures::Filter filter) {
   captures_.open(id, pool, std::move(filter));
   pool->own_device.set_fixed(true);
   ++pool->uses;
+  ++pool->opens;
 }
 
 Outcome AllocatorGroup::end_graph(GraphId id) {
   if (!captures_.close(id)) return no_graph(id, "is open");
+  {
+    const std::unique_lock lock(mutex_);  // behind the close: nothing begins to allocate from it any more
+    --find_graph(id)->opens;
+  }
   drop_released();
   return {};
 }
@@ -272,12 +280,9 @@ Outcome AllocatorGroup::end_graph(GraphId id) {
 Outcome AllocatorGroup::release_graph(GraphId id) {
   {
     const std::unique_lock lock(mutex_);
-    const auto is_it = [&](const auto& pool) {
-      return pool->kind == Pool::Kind::graph && pool->id == id && pool->uses > 0;
-    };
-    const auto found = std::find_if(pools_.begin(), pools_.end(), is_it);
-    if (found == pools_.end()) return no_graph(id, "is in use");
-    if (--(*found)->uses == 0) (*found)->own_device.set_fixed(false);
+    const std::shared_ptr<Pool> pool = find_graph(id);
+    if (pool == nullptr || pool->uses == 0) return no_graph(id, "is in use");
+    if (--pool->uses == 0) pool->own_device.set_fixed(false);
   }
   drop_released();
   return {};
@@ -290,7 +295,7 @@ void AllocatorGroup::drop_released() {
   Pools gone;
   const std::unique_lock lock(mutex_);
   std::erase_if(pools_, [&](const std::shared_ptr<Pool>& pool) {
-    const bool over = pool->kind == Pool::Kind::graph && pool->uses == 0 && pool->visitors == 0 &&
+    const bool over = pool->kind == Pool::Kind::graph && pool->uses == 0 && pool->opens == 0 && pool->visitors == 0 &&
                       pool->allocator.statistics().allocation.current == 0;
     if (over) gone.push_back(pool);
     return over;

@@ -40,6 +40,7 @@ struct Pool {
   std::string tag;
   GraphId id = {};
   std::atomic<int> uses{0};      ///< of a graph pool: begins that are not released; changed under the group's lock
+  int opens{0};                  ///< of a graph pool: begins that are not ended; under the group's lock
   std::atomic<int> visitors{0};  ///< see Visit; begins under the lock under which the pool was found
   PoolDevice own_device;
   CachingAllocator allocator;
