@@ -160,7 +160,8 @@ ForkSteps CachingAllocator::Impl::fork_steps() {
   return {.before_fork =
               [this] {
                 core.lock();
-                lock_shards();
+                for (const auto& shard : shards) shard->lock.lock();  // also what a thread is about to use first
+                locked_shards = shards.size();
                 uses_mutex.lock();
                 history.mutex().lock();
               },
