@@ -195,22 +195,35 @@ BlockSums CachingAllocator::Impl::raise_peaks() {
   return live;
 }
 
+/// Other shards that are busy are passed over.
+bool CachingAllocator::Impl::borrow_credit(Shard& overdrawn) {
+  const std::size_t used = used_shards.load(std::memory_order_acquire);
+  PeakCredit& own = overdrawn.credit;
+  for (std::size_t tried = 0, i = own.lender; tried < used; ++tried, i = i + 1 < used ? i + 1 : 0) {
+    Shard& other = *shards[i];
+    if (&other == &overdrawn || !own.can_borrow(other.credit)) continue;
+    const std::unique_lock lock(other.lock, std::try_to_lock);
+    if (!lock.owns_lock()) continue;
+    own.lender = i;
+    if (own.borrow(other.credit)) return true;
+  }
+  return false;
+}
+
 void CachingAllocator::Impl::settle(Shard& overdrawn) {
   with_shards_locked([&] {
     const BlockSums live = raise_peaks();
-    const bool greedy = std::exchange(overdrawn.credit.greedy, !overdrawn.credit.greedy);
     for (std::size_t sum = 0; sum < BlockSums::kSums; ++sum) {
-      Bytes& own = overdrawn.credit.credit.of[sum];
-      if (own >= 0) continue;
+      if (overdrawn.credit.credit.get(sum) >= 0) continue;
       // What all shards may have together; what is theirs already; the rest is nobody's.
       Bytes left = std::min(peaks.of[sum] - live.of[sum], active_peaks.of[sum] - live.of[sum] - parked.of[sum]);
       for (std::size_t i = 0; i < locked_shards; ++i) {
-        Bytes& credit = shards[i]->credit.credit.of[sum];
-        if (&credit == &own) continue;
-        credit = std::clamp<Bytes>(greedy ? credit / 2 : credit, 0, left);
-        left -= credit;
+        if (shards[i].get() == &overdrawn) continue;
+        SharedSums& credit = shards[i]->credit.credit;
+        credit.set(sum, std::clamp<Bytes>(credit.get(sum), 0, left));
+        left -= credit.get(sum);
       }
-      own = left;
+      overdrawn.credit.credit.set(sum, left);
     }
   });
 }
@@ -232,10 +245,10 @@ DeviceCode CachingAllocator::Impl::allocate(Bytes bytes, StreamHandle stream, Ad
   if (bytes < 0) return fail(DeviceCode::invalid, fmt::format("an allocation of {} bytes", bytes));
   const BlockRequest request{.bytes = bytes, .rounded = rounded(bytes), .stream = stream, .owner = owner};
   Shard& mine = kind == Kind::plain && device.traits().mapping ? *shards[kPlainShard] : my_shard();
-  BlockHeader* block = allocate_in(mine, request);
+  BlockHeader* block = allocate_in(mine, mine, request);
   if (block == nullptr) {
     const std::size_t lender = mine.lender.load(std::memory_order_relaxed);
-    if (lender != kPlainShard) block = allocate_in(*shards[lender], request);
+    if (lender != kPlainShard) block = allocate_in(*shards[lender], mine, request);
   }
   if (block == nullptr) {
     if (const DeviceCode code = allocate_slow(mine, request, block); code != DeviceCode::ok) return code;
@@ -245,16 +258,21 @@ DeviceCode CachingAllocator::Impl::allocate(Bytes bytes, StreamHandle stream, Ad
   return DeviceCode::ok;
 }
 
-BlockHeader* CachingAllocator::Impl::allocate_in(Shard& shard, const BlockRequest& request) {
+BlockHeader* CachingAllocator::Impl::allocate_in(Shard& home, Shard& mine, const BlockRequest& request) {
   BlockHeader* block = nullptr;
   bool within = true;
   {
-    const std::lock_guard lock(shard.lock);
-    block = shard.allocate(request);
-    if (block != nullptr) within = shard.credit.grow(sums_of(*block));
+    const TwoShardsLock lock(home, mine);
+    block = home.allocate(request);
+    if (block != nullptr) within = charge(mine, home, *block);
   }
-  if (!within) settle(shard);
+  if (!within) settle(mine);
   return block;
+}
+
+bool CachingAllocator::Impl::charge(Shard& mine, Shard& home, const BlockHeader& block) {
+  if (mine.credit.grow(sums_of(block))) return true;
+  return (&home != &mine && mine.credit.borrow(home.credit)) || borrow_credit(mine);
 }
 
 namespace {

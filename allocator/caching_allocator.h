@@ -92,12 +92,12 @@ struct AllocatorOptions {
   Bytes limit_bytes = 0;          ///< most that may be reserved; 0: what the device has
   Bytes address_space_bytes = 0;  ///< range that a shard reserves; 0: eight times the device's memory, less for many
   Bytes unit_bytes = 512;         ///< blocks are multiples of it (and of the device's alignment); a power of two
-  Bytes front_cache_bytes = 4 * kMiB;  ///< a shard keeps at most this in its lists of freed blocks
-  Bytes growth_slack_bytes = 0;        ///< reserve this much beyond the live peak before idle granules are moved;
-                                       ///< 0: 1/256 of the live peak, at least one granule
-  std::size_t shards = 16;             ///< rounded up to a power of two; at least the number of threads that allocate
-                                       ///< at once, ideally
-  double garbage_threshold = 0;        ///< in (0, 1): above this part of the limit, growth first gives idle memory back
+  Bytes front_cache_bytes = 16 * kMiB;  ///< a shard keeps at most this in its lists of freed blocks
+  Bytes growth_slack_bytes = 0;         ///< reserve this much beyond the live peak before idle granules are moved;
+                                        ///< 0: 1/256 of the live peak, at least one granule
+  std::size_t shards = 16;              ///< rounded up to a power of two; at least the number of threads that allocate
+                                        ///< at once, ideally
+  double garbage_threshold = 0;  ///< in (0, 1): above this part of the limit, growth first gives idle memory back
   PendingWait pending_wait = PendingWait::host;
   std::size_t trace_entries = 0;  ///< length of the history ring; 0: no history
   int device_index = 0;           ///< for snapshots only

@@ -28,7 +28,11 @@ struct CachingAllocator::Impl {
 
   // Fast path (caching_allocator.cc).
   [[nodiscard]] DeviceCode allocate(Bytes bytes, StreamHandle stream, Address& address, std::uint32_t owner, Kind kind);
-  [[nodiscard]] BlockHeader* allocate_in(Shard& shard, const BlockRequest& request);
+  /// From the space of `home`, for the thread whose shard is `mine`.
+  [[nodiscard]] BlockHeader* allocate_in(Shard& home, Shard& mine, const BlockRequest& request);
+  /// Counts a block that a thread got on its shard's credit, where its free will be counted too, most likely. False:
+  /// settle() is due. Under both locks.
+  [[nodiscard]] bool charge(Shard& mine, Shard& home, const BlockHeader& block);
   [[nodiscard]] DeviceCode free(Address address, const StreamHandle* stream);
   void free_simple(BlockHeader* block, Shard& mine);
   [[nodiscard]] DeviceCode free_shared(Address address, const StreamSlot* named);
@@ -41,6 +45,8 @@ struct CachingAllocator::Impl {
   [[nodiscard]] BlockHeader* find(Address address) const { return find(address, *shards[kPlainShard]); }
   [[nodiscard]] Bytes rounded(Bytes bytes) const;
   void trace(TraceAction action, Address address, Bytes bytes, StreamHandle stream, std::uint32_t owner);
+  /// Makes an overdrawn shard good by what others have to spare; false: by part of it. Under its lock.
+  [[nodiscard]] bool borrow_credit(Shard& overdrawn);
   /// Raises the peaks and finds credit; due after a call that overdrew its shard's. No lock held, or the core lock.
   void settle(Shard& overdrawn);
   /// Under all shards' locks: the sums of live blocks; the peaks that they exceed are raised.
@@ -53,7 +59,7 @@ struct CachingAllocator::Impl {
   [[nodiscard]] DeviceCode allocate_slow(Shard& mine, const BlockRequest& request, BlockHeader*& block);
   [[nodiscard]] DeviceCode find_block(Shard& mine, const BlockRequest& request, CoreLock& lock, BlockHeader*& block);
   [[nodiscard]] BlockHeader* search(Shard& mine, const BlockRequest& request, bool others);
-  [[nodiscard]] DeviceCode grow(Shard& shard, const BlockRequest& request, BlockHeader*& block);
+  [[nodiscard]] DeviceCode grow(Shard& home, Shard& mine, const BlockRequest& request, BlockHeader*& block);
   [[nodiscard]] DeviceCode grow_anywhere(Shard& mine, const BlockRequest& request, BlockHeader*& block);
   [[nodiscard]] bool may_grow(const BlockPool& pool, Bytes bytes);
   [[nodiscard]] Shard& fullest(Shard& mine);

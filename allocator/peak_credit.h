@@ -4,13 +4,14 @@
 // Every shard holds *credit* for each sum: by how much the sum may still grow through this shard before its peak so far
 // could be exceeded.
 //   Invariant: the credits of all shards together are at most peak - current.
-// Growth is taken from the shard's own credit, shrinkage added to it. Only a call that overdraws looks at the other
-// shards, all of them locked: it computes the sums, raises the peaks that they exceed, and takes what it lacks from the
-// others' credit, every other time half of the rest besides. So threads meet when a peak is set, or when credit is
-// where blocks are freed and missing where they are allocated (then rarely: a half lasts), and never otherwise. Taking
-// only halves would make two threads near the peak take the same bytes from each other for ever.
+// Growth is taken from the shard's own credit, shrinkage added to it. A call that overdraws takes what it lacks from
+// another shard, and half of what that one has besides; credit moves, so the sum over all shards is what it was. Only
+// where no other has enough are all of them locked: the sums are computed, and the peaks that they exceed are raised.
+// So threads meet two at a time, where blocks are freed on one and allocated on the other, and all only where a peak is
+// set.
 //
-// A peak is exact for one order of the calls that overlap in time. Threads: none; the shards' locks.
+// A peak is exact for one order of the calls that overlap in time: a call that found credit comes before the one that
+// is overdrawn at that moment and has not returned. Threads: none; the shards' locks. `credit` may be looked at by any.
 
 #include <array>
 #include <atomic>
@@ -46,13 +47,21 @@ struct BlockSums {
 class SharedSums {
  public:
   SharedSums& operator+=(const BlockSums& by) {
-    for (std::size_t sum = 0; sum < BlockSums::kSums; ++sum)
-      of_[sum].store(of_[sum].load(std::memory_order_relaxed) + by.of[sum], std::memory_order_relaxed);
+    for (std::size_t sum = 0; sum < BlockSums::kSums; ++sum) set(sum, get(sum) + by.of[sum]);
     return *this;
   }
+  SharedSums& operator-=(const BlockSums& by) {
+    for (std::size_t sum = 0; sum < BlockSums::kSums; ++sum) set(sum, get(sum) - by.of[sum]);
+    return *this;
+  }
+  void clear() {
+    for (std::atomic<std::int64_t>& sum : of_) sum.store(0, std::memory_order_relaxed);
+  }
+  void set(std::size_t sum, std::int64_t value) { of_[sum].store(value, std::memory_order_relaxed); }
+  [[nodiscard]] std::int64_t get(std::size_t sum) const { return of_[sum].load(std::memory_order_relaxed); }
   [[nodiscard]] BlockSums get() const {
     BlockSums sums;
-    for (std::size_t sum = 0; sum < BlockSums::kSums; ++sum) sums.of[sum] = of_[sum].load(std::memory_order_relaxed);
+    for (std::size_t sum = 0; sum < BlockSums::kSums; ++sum) sums.of[sum] = get(sum);
     return sums;
   }
 
@@ -62,16 +71,34 @@ class SharedSums {
 
 /// One shard's part.
 struct PeakCredit {
-  SharedSums up;     ///< all that was allocated through this shard
-  SharedSums down;   ///< all that was freed
-  BlockSums credit;  ///< below zero: this shard's thread is about to settle
-  bool greedy = false;
+  SharedSums up;           ///< all that was allocated through this shard
+  SharedSums down;         ///< all that was freed
+  SharedSums credit;       ///< below zero: this shard's thread is about to borrow or settle
+  std::size_t lender = 0;  ///< the shard that had credit to spare last
 
-  /// False: overdrawn; to be settled before the call returns to its caller.
+  /// False: overdrawn; to be made good before the call returns to its caller.
   [[nodiscard]] bool grow(const BlockSums& by) {
     up += by;
     credit -= by;
-    return !credit.overdrawn();
+    return !credit.get().overdrawn();
+  }
+  /// Whether borrow() would move anything, as far as can be seen without the other's lock.
+  [[nodiscard]] bool can_borrow(const PeakCredit& other) const {
+    bool can = false;
+    for (std::size_t sum = 0; sum < BlockSums::kSums; ++sum) can |= credit.get(sum) < 0 && other.credit.get(sum) > 0;
+    return can;
+  }
+  /// True: nothing is lacking any more. REQUIRES: both locked.
+  [[nodiscard]] bool borrow(PeakCredit& other) {
+    for (std::size_t sum = 0; sum < BlockSums::kSums; ++sum) {
+      const std::int64_t lack = -credit.get(sum);
+      const std::int64_t has = other.credit.get(sum);
+      if (lack <= 0 || has <= 0) continue;
+      const std::int64_t moved = has <= lack ? has : lack + (has - lack) / 2;
+      other.credit.set(sum, has - moved);
+      credit.set(sum, moved - lack);
+    }
+    return !credit.get().overdrawn();
   }
   void shrink(const BlockSums& by) {
     down += by;

@@ -157,4 +157,25 @@ class alignas(128) Shard {
   alignas(128) std::array<Reserved, 2> reserved_;  ///< the pool's range, that of its windows
 };
 
+/// The locks of two shards, which may be one.
+class TwoShardsLock {
+ public:
+  TwoShardsLock(Shard& one, Shard& other)
+      : first_(one.index() <= other.index() ? one.lock : other.lock),
+        second_(one.index() < other.index() ? other.lock : one.lock) {
+    first_.lock();
+    if (&second_ != &first_) second_.lock();
+  }
+  ~TwoShardsLock() {
+    if (&second_ != &first_) second_.unlock();
+    first_.unlock();
+  }
+  TwoShardsLock(const TwoShardsLock&) = delete;
+  TwoShardsLock& operator=(const TwoShardsLock&) = delete;
+
+ private:
+  SpinLock& first_;
+  SpinLock& second_;
+};
+
 }  // namespace tidemark

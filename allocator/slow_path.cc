@@ -15,6 +15,7 @@ namespace {
 // takes as long over one move as over thousands of allocations.
 constexpr Bytes kSlackShare = 256;
 constexpr Bytes kRestlessSlackShare = 8;
+constexpr Bytes kLeastSlackShare = 2;
 constexpr std::int64_t kMostExcess = 4;
 constexpr std::int64_t kFreeMoves = 1024;
 constexpr std::int64_t kAllocationsPerMove = 1024;
@@ -115,24 +116,21 @@ BlockHeader* CachingAllocator::Impl::search(Shard& mine, const BlockRequest& req
   const StreamSlot stream = order.slot_of(request.stream);
   release_known(stream);
   BlockHeader* block = nullptr;
-  Shard* overdrawn = nullptr;
+  bool within = true;
   const auto look = [&](Shard& shard) {
+    const TwoShardsLock lock(shard, mine);
+    if (&shard != &mine && (shard.index() == kPlainShard || mine.index() == kPlainShard)) return shard.flush();
     block = shard.search(request, stream);
-    if (block != nullptr && !shard.credit.grow(sums_of(*block))) overdrawn = &shard;
+    if (block != nullptr) within = charge(mine, shard, *block);
   };
-  {
-    const std::lock_guard lock(mine.lock);
-    look(mine);
+  look(mine);
+  const std::size_t used = others ? used_shards.load(std::memory_order_acquire) : 0;
+  for (std::size_t i = 0; i < used && block == nullptr; ++i) {
+    if (i == mine.index()) continue;
+    look(*shards[i]);
+    if (block != nullptr) mine.lender.store(shards[i]->index(), std::memory_order_relaxed);
   }
-  if (others && block == nullptr) {
-    for_each_shard([&](Shard& shard) {
-      if (block != nullptr || &shard == &mine) return;
-      if (shard.index() == kPlainShard || mine.index() == kPlainShard) return shard.flush();
-      look(shard);
-      if (block != nullptr) mine.lender.store(shard.index(), std::memory_order_relaxed);
-    });
-  }
-  if (overdrawn != nullptr) settle(*overdrawn);
+  if (!within) settle(mine);
   return block;
 }
 
@@ -150,7 +148,7 @@ DeviceCode CachingAllocator::Impl::find_block(Shard& mine, const BlockRequest& r
     if (poll() && (block = search(mine, request, borrow)) != nullptr) return DeviceCode::ok;
     if (borrow) where = &fullest(mine);
   }
-  const DeviceCode code = grow(*where, request, block);
+  const DeviceCode code = grow(*where, mine, request, block);
   if (code == DeviceCode::ok && where != &mine) mine.lender.store(where->index(), std::memory_order_relaxed);
   return code == DeviceCode::out_of_memory ? squeeze(mine, request, lock, block) : code;
 }
@@ -184,7 +182,10 @@ GrowthBudget CachingAllocator::Impl::budget_for(const BlockPool& pool, Bytes byt
   const std::int64_t moves_allowed = kFreeMoves + allocations / kAllocationsPerMove;
   const std::int64_t excess = std::min(counted.remaps / moves_allowed, kMostExcess);
   const Bytes share = excess == 0 ? peak / kSlackShare : peak / kRestlessSlackShare * excess;
-  const Bytes least = static_cast<Bytes>(std::max<std::size_t>(used_shards.load() - 1, 1)) * granule;  // one a thread
+  const auto threads = static_cast<Bytes>(std::max<std::size_t>(used_shards.load() - 1, 1));
+  // Every thread's space has a peak of its own, and these do not fall together: up to four granules a thread, while
+  // that is less than half of all, and never less than one.
+  const Bytes least = std::max(threads, std::min(4 * threads - 3, peak / (kLeastSlackShare * granule))) * granule;
   const Bytes slack = options.growth_slack_bytes > 0 ? options.growth_slack_bytes : std::max(share, least);
   const Bytes others = reserved_bytes() - pool.reserved_bytes();
   const Bytes limit = limit_bytes - others;
@@ -196,33 +197,33 @@ GrowthBudget CachingAllocator::Impl::budget_for(const BlockPool& pool, Bytes byt
   return budget;
 }
 
-DeviceCode CachingAllocator::Impl::grow(Shard& shard, const BlockRequest& request, BlockHeader*& block) {
+DeviceCode CachingAllocator::Impl::grow(Shard& home, Shard& mine, const BlockRequest& request, BlockHeader*& block) {
   if (is_suspended) return DeviceCode::invalid;  // from the start, or since the caller waited without the lock
   const StreamSlot stream = order.slot_of(request.stream);
-  BlockPool& pool = shard.pool();
+  BlockPool& pool = home.pool();
   const GrowthBudget budget = budget_for(pool, request.rounded);
   bool within = true;
   {
-    const std::lock_guard lock(shard.lock);
+    const TwoShardsLock lock(home, mine);
     std::optional<RangeInfo> range;
     pool.prepare(stream);
     last_refusal = pool.grow(request.rounded, stream, budget, range);
     if (last_refusal != DeviceCode::ok) return last_refusal;
-    block = shard.make_block(request, stream, *range);
-    within = shard.credit.grow(sums_of(*block));
+    block = home.make_block(request, stream, *range);
+    within = charge(mine, home, *block);
   }
-  if (!within) settle(shard);
+  if (!within) settle(mine);
   return DeviceCode::ok;
 }
 
 /// At the limit: what any shard can make room for by joining, moving and stitching what it has.
 DeviceCode CachingAllocator::Impl::grow_anywhere(Shard& mine, const BlockRequest& request, BlockHeader*& block) {
-  DeviceCode code = grow(mine, request, block);
+  DeviceCode code = grow(mine, mine, request, block);
   const std::size_t used = mine.index() == kPlainShard ? 0 : used_shards.load(std::memory_order_acquire);
   for (std::size_t i = kPlainShard + 1; i < used && code == DeviceCode::out_of_memory; ++i) {
     if (i == mine.index()) continue;
     (void)trim(0, &shards[i]->pool());
-    code = grow(*shards[i], request, block);
+    code = grow(*shards[i], mine, request, block);
   }
   return code;
 }

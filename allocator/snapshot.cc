@@ -150,7 +150,7 @@ std::string CachingAllocator::validate() const {
     if (live != now.allocated_bytes.current)
       wrong = fmt::format("{} bytes are live, {} are counted", live, now.allocated_bytes.current);
     BlockSums credit;
-    for (std::size_t i = 0; i < impl_->locked_shards; ++i) credit += impl_->shards[i]->credit.credit;
+    for (std::size_t i = 0; i < impl_->locked_shards; ++i) credit += impl_->shards[i]->credit.credit.get();
     const Bytes room = std::min(now.allocated_bytes.peak - now.allocated_bytes.current,
                                 now.active_bytes.peak - now.active_bytes.current);
     if (wrong.empty() && credit.of[BlockSums::bytes] > room)

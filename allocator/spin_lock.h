@@ -15,6 +15,9 @@ class SpinLock {
   void lock() {
     while (taken_.exchange(true, std::memory_order_acquire)) wait();
   }
+  [[nodiscard]] bool try_lock() {
+    return !taken_.load(std::memory_order_relaxed) && !taken_.exchange(true, std::memory_order_acquire);
+  }
   void unlock() { taken_.store(false, std::memory_order_release); }
 
  private:

@@ -87,7 +87,7 @@ void CachingAllocator::reset_peaks() {
   impl_->with_everything_locked([&] {
     impl_->peaks = impl_->active_peaks = {};
     (void)impl_->raise_peaks();
-    for (std::size_t i = 0; i < impl_->locked_shards; ++i) impl_->shards[i]->credit.credit = {};
+    for (std::size_t i = 0; i < impl_->locked_shards; ++i) impl_->shards[i]->credit.credit.clear();
     for (Counter* counter :
          {&impl_->counted.reserved_bytes, &impl_->counted.inactive_split_bytes, &impl_->counted.segment})
       counter->reset_peak();

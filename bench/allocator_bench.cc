@@ -6,10 +6,15 @@
 //   pair             one size, small or large, freed at once: what a thread keeps at hand
 //   own              2,000 live blocks a thread of random sizes, one replaced at a time, small (to 64 KiB) and to 16
 //   MiB freed by others  the same sizes; blocks go through boxes that all threads share, so most are freed by another
-//   thread threads          1, 2 and 4 with a stream each; ns are processor time over the pairs of the slowest thread
+//   thread
 //
-// With an argument, only the rows that have it in their names. What a trace takes per operation says `tidemark replay`.
-// The baseline model is not made for threads and takes one lock, as PyTorch's allocator does. Best of kRepeats.
+// With 1, 2 and 4 threads, a stream each. ns are processor time over the pairs of the slowest thread, in the best of
+// kRepeats passes that take a few hundred milliseconds each: in a tenth of that, how the system places new threads
+// shows. The baseline model is not made for threads and takes one lock, as PyTorch's allocator does.
+//
+//   allocator_bench [ROW [ALLOCATOR]]   only the rows that have ROW in their names, only that allocator
+//
+// What a trace takes per operation says `tidemark replay`.
 
 #include <fmt/format.h>
 #include <mimalloc.h>
@@ -188,11 +193,13 @@ struct Setup {
   }
 };
 
-std::string asked_for;  ///< only rows with this in their names
+std::string asked_for;   ///< only rows with this in their names
+std::string asked_name;  ///< only this allocator; empty: all
 
 void row(const std::string& what, const Pass& pass, std::size_t threads, int pairs) {
   if (what.find(asked_for) == std::string::npos) return;
   for (const char* name : {"caching", "baseline", "one TLSF", "mimalloc"}) {
+    if (!asked_name.empty() && asked_name != name) continue;
     Setup setup(name);
     const double ns = measure(setup.subject, pass, threads, pairs);
     fmt::print("{:<23} {:>7} {:<10} {:>10.1f}  {}\n", what, threads, name, ns, setup.subject.facts());
@@ -205,13 +212,14 @@ void row(const std::string& what, const Pass& pass, std::size_t threads, int pai
 int main(int count, char** arguments) {
   using namespace tidemark;
   if (count > 1) asked_for = arguments[1];
+  if (count > 2) asked_name = arguments[2];
   fmt::print("processor times measured on {} hardware threads; simulated device\n",
              std::thread::hardware_concurrency());
   fmt::print("{:<23} {:>7} {:<10} {:>10}\n", "workload", "threads", "allocator", "ns/pair");
-  for (const std::size_t threads : {1UL, 2UL, 4UL}) row("pair 4 KiB", one_size(4 * kKiB), threads, 1'000'000);
-  for (const std::size_t threads : {1UL, 2UL, 4UL}) row("pair 8 MiB", one_size(8 * kMiB), threads, 200'000);
+  for (const std::size_t threads : {1UL, 2UL, 4UL}) row("pair 4 KiB", one_size(4 * kKiB), threads, 2'000'000);
+  for (const std::size_t threads : {1UL, 2UL, 4UL}) row("pair 8 MiB", one_size(8 * kMiB), threads, 1'000'000);
   for (const Bytes largest : {64 * kKiB, 16 * kMiB}) {
-    const int pairs = largest > kMiB ? 100'000 : 300'000;
+    const int pairs = largest > kMiB ? 500'000 : 2'000'000;
     const std::string to = largest > kMiB ? "to 16 MiB" : "to 64 KiB";
     for (const std::size_t threads : {1UL, 2UL, 4UL}) row("own, " + to, own(largest), threads, pairs);
     for (const std::size_t threads : {1UL, 2UL, 4UL})
