@@ -195,10 +195,11 @@ BlockSums CachingAllocator::Impl::raise_peaks() {
   return live;
 }
 
-/// Other shards that are busy are passed over.
-bool CachingAllocator::Impl::borrow_credit(Shard& overdrawn) {
+/// Shards that are busy are passed over.
+bool CachingAllocator::Impl::borrow_credit(Shard& overdrawn, Shard& home) {
   const std::size_t used = used_shards.load(std::memory_order_acquire);
   PeakCredit& own = overdrawn.credit;
+  if (&home != &overdrawn && own.borrow(home.credit)) return true;
   for (std::size_t tried = 0, i = own.lender; tried < used; ++tried, i = i + 1 < used ? i + 1 : 0) {
     Shard& other = *shards[i];
     if (&other == &overdrawn || !own.can_borrow(other.credit)) continue;
@@ -264,15 +265,11 @@ BlockHeader* CachingAllocator::Impl::allocate_in(Shard& home, Shard& mine, const
   {
     const TwoShardsLock lock(home, mine);
     block = home.allocate(request);
-    if (block != nullptr) within = charge(mine, home, *block);
+    // Not sums_of(): a load of both sizes at once waits for the store of the one that was just written.
+    if (block != nullptr) within = charge(mine, home, {{block->bytes, request.bytes, 1}});
   }
   if (!within) settle(mine);
   return block;
-}
-
-bool CachingAllocator::Impl::charge(Shard& mine, Shard& home, const BlockHeader& block) {
-  if (mine.credit.grow(sums_of(block))) return true;
-  return (&home != &mine && mine.credit.borrow(home.credit)) || borrow_credit(mine);
 }
 
 namespace {

@@ -16,6 +16,10 @@ namespace tidemark {
 
 class KeptContents;
 
+[[nodiscard]] inline BlockSums sums_of(const BlockHeader& block) {
+  return {{block.bytes, block.requested_bytes, 1}};
+}
+
 struct CachingAllocator::Impl {
   using CoreLock = std::unique_lock<std::mutex>;
   enum class Kind : std::uint8_t { usual, plain };
@@ -32,7 +36,9 @@ struct CachingAllocator::Impl {
   [[nodiscard]] BlockHeader* allocate_in(Shard& home, Shard& mine, const BlockRequest& request);
   /// Counts a block that a thread got on its shard's credit, where its free will be counted too, most likely. False:
   /// settle() is due. Under both locks.
-  [[nodiscard]] bool charge(Shard& mine, Shard& home, const BlockHeader& block);
+  [[nodiscard]] bool charge(Shard& mine, Shard& home, const BlockSums& block) {
+    return mine.credit.grow(block) || borrow_credit(mine, home);
+  }
   [[nodiscard]] DeviceCode free(Address address, const StreamHandle* stream);
   void free_simple(BlockHeader* block, Shard& mine);
   [[nodiscard]] DeviceCode free_shared(Address address, const StreamSlot* named);
@@ -45,8 +51,9 @@ struct CachingAllocator::Impl {
   [[nodiscard]] BlockHeader* find(Address address) const { return find(address, *shards[kPlainShard]); }
   [[nodiscard]] Bytes rounded(Bytes bytes) const;
   void trace(TraceAction action, Address address, Bytes bytes, StreamHandle stream, std::uint32_t owner);
-  /// Makes an overdrawn shard good by what others have to spare; false: by part of it. Under its lock.
-  [[nodiscard]] bool borrow_credit(Shard& overdrawn);
+  /// Makes an overdrawn shard good by what others have to spare; false: by part of it. Under its lock and that of
+  /// `home`.
+  [[nodiscard]] bool borrow_credit(Shard& overdrawn, Shard& home);
   /// Raises the peaks and finds credit; due after a call that overdrew its shard's. No lock held, or the core lock.
   void settle(Shard& overdrawn);
   /// Under all shards' locks: the sums of live blocks; the peaks that they exceed are raised.
@@ -136,10 +143,6 @@ struct CachingAllocator::Impl {
 
 /// The range to reserve where the options leave it open.
 [[nodiscard]] Bytes default_address_space(Bytes memory_bytes, Bytes granule_bytes);
-
-[[nodiscard]] inline BlockSums sums_of(const BlockHeader& block) {
-  return {{block.bytes, block.requested_bytes, 1}};
-}
 
 /// Why an allocation is refused while suspended.
 [[nodiscard]] const char* suspended_text();

@@ -121,7 +121,7 @@ BlockHeader* CachingAllocator::Impl::search(Shard& mine, const BlockRequest& req
     const TwoShardsLock lock(shard, mine);
     if (&shard != &mine && (shard.index() == kPlainShard || mine.index() == kPlainShard)) return shard.flush();
     block = shard.search(request, stream);
-    if (block != nullptr) within = charge(mine, shard, *block);
+    if (block != nullptr) within = charge(mine, shard, sums_of(*block));
   };
   look(mine);
   const std::size_t used = others ? used_shards.load(std::memory_order_acquire) : 0;
@@ -210,7 +210,7 @@ DeviceCode CachingAllocator::Impl::grow(Shard& home, Shard& mine, const BlockReq
     last_refusal = pool.grow(request.rounded, stream, budget, range);
     if (last_refusal != DeviceCode::ok) return last_refusal;
     block = home.make_block(request, stream, *range);
-    within = charge(mine, home, *block);
+    within = charge(mine, home, sums_of(*block));
   }
   if (!within) settle(mine);
   return DeviceCode::ok;
