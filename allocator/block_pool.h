@@ -3,7 +3,7 @@
 // (the domain is its slot, the stamp its death epoch; 0: idle).
 //
 // Two kinds: MappedPool puts granules of one reserved address range behind what is used, PlainPool lines plain segments
-// up in the offset space. Errors leave the pool valid; what was already mapped stays as free memory.
+// up in the offset space. Errors leave the pool valid; what was already mapped remains as free memory.
 // Threads: the shard's lock; grow(), trim() and gather(), which also count, the core lock besides. reserved_bytes() is
 // safe under either.
 
@@ -45,11 +45,11 @@ class BlockPool {
   /// The same by joining neighbours of several streams, and with more memory where that does not do.
   [[nodiscard]] virtual DeviceCode grow(Bytes bytes, StreamSlot stream, const GrowthBudget& budget,
                                         std::optional<RangeInfo>& range) = 0;
-  /// Gives idle memory back to the device until at most `keep_bytes` stay. Returns what went.
+  /// Releases idle memory to the device until at most `keep_bytes` are reserved. Returns the bytes released.
   virtual Bytes trim(Bytes keep_bytes) = 0;
   /// Moves idle granules together, where the pool has granules; see CachingAllocator::defragment().
   virtual Bytes gather(StreamSlot, Bytes) { return 0; }
-  /// Gives everything back; the device is idle. For the end.
+  /// Releases everything; the device is idle. For the end.
   virtual void release() = 0;
   [[nodiscard]] virtual Address address_of(Bytes offset) const = 0;
   /// The range of addresses that the pool reserved and that holds this one; of no bytes if there is none.
@@ -122,9 +122,9 @@ class MappedPool : public BlockPool {
   [[nodiscard]] std::string validate() const override;
   Bytes gather(StreamSlot stream, Bytes bytes) override;
 
-  // Memory that goes and comes back at the same addresses (mapped_pool_suspend.cc); CachingAllocator::suspend() says
-  // what that is for.
-  /// Unmaps everything, live blocks included. What the device would not take stays mapped. REQUIRES: nothing that
+  // Memory that is unmapped, and mapped again at the same addresses (mapped_pool_suspend.cc), for
+  // CachingAllocator::suspend().
+  /// Unmaps everything, live blocks included. What the device refuses to unmap remains mapped. REQUIRES: nothing that
   /// touches it is in flight, and no block is in a cache; from here to resume() nothing is allocated.
   void suspend();
   /// Maps what holds a used range. On failure nothing has changed.
@@ -174,7 +174,7 @@ class PlainPool : public BlockPool {
 
   struct Segment {
     Bytes offset = 0;
-    Bytes bytes = 0;  ///< 0: given back
+    Bytes bytes = 0;  ///< 0: released
     Address address = 0;
   };
   [[nodiscard]] DeviceCode add_segment(Bytes bytes, StreamSlot stream, Segment& segment);

@@ -4,11 +4,12 @@
 // Where blocks live. Every thread works on a shard: a lock, a space of its own and the memory behind it. On a device
 // that maps, a shard reserves one address range much larger than the memory and 2 MiB granules are put behind the parts
 // in use: all streams and sizes share granules, a block that fits nowhere gets fresh addresses and only the granules it
-// misses, taken from idle places before more is asked of the device. Peak reserved therefore follows peak live. What is
-// left over in granules shared with live blocks is stitched where the device can alias: a large block gets an address
-// window over holes at granule ends (stitching.h). Without mapping, and for allocate_plain(), blocks are cut from plain
-// segments. A shard that has no room grows as far as the peak of all live blocks allows, and borrows from others beyond
-// that, while much is free there; at the limit, whatever idle memory another shard has is given up.
+// misses. Peak reserved therefore follows peak live. What is left over in granules shared with live blocks is stitched
+// where the device can alias: a large block gets an address window over free granule ends (stitching.h). Without
+// mapping, and for allocate_plain(), blocks are cut from plain segments. A shard that has no room grows while all
+// shards together have reserved no more than the peak of live blocks and a slack; beyond that it borrows from others,
+// while much is free there. At the limit, idle memory of other shards is released to the device. Why:
+// docs/design/allocator.md.
 //
 // When a block may be reused. A freed block dies at (stream, epoch) of the stream it was freed on and of every stream
 // noted by note_use(). It is reused on the same stream at once, on another as soon as the StreamOrder says that stream
@@ -17,16 +18,18 @@
 // an event of its own only when nothing fits.
 //
 // Fast path. A thread takes its shard's lock, then a block from last-in-first-out lists by stream and exact rounded
-// size up to StreamLists::kMostBytes, or the larger block freed last, or cuts one from free ranges of its space. No
-// device call, no event, no map or remap. Blocks return to the shard whose space they lie in; one that another thread
-// frees goes home by a lock-free stack (shard.h). Threads meet only there, where a peak is set (peak_credit.h: peaks
-// are exact) and where one grows.
+// size up to StreamLists::kMostBytes, or the larger block freed last, or cuts one from free ranges of its space; the
+// same then in the shard where it last found room when its own had none. No device call, no event, no map or remap.
+// Blocks return to the shard whose space they lie in; one that another thread frees goes there over a lock-free stack
+// (shard.h). Threads meet at that stack, where a shard lacks credit for its peaks (peak_credit.h: two at a time, all
+// where a peak is set; peaks are exact), in a space that one borrows from, and where one grows.
 //
-// When nothing fits, in order: what is kept or was returned comes back; free ranges of other streams that are in order;
-// other shards' memory; own events are recorded and those complete harvested; idle granules move or new ones are
-// mapped; then, at the limit or when the device refuses, garbage is collected and *pending blocks are waited for* (by
-// the host, or by the requesting stream where the options say so), searching again after each; only then out_of_memory,
-// with a report.
+// When nothing fits, in order: the shard's lists are emptied into its space and all free ranges looked at, those of
+// other streams too, where these are in order. Within the slack, new granules are mapped then. Beyond it the other
+// shards are searched, if much is free; own events are recorded and asked, and the search is repeated; idle granules
+// are moved, or new ones mapped. At the limit, or when the device refuses, all shards are searched and may grow, idle
+// memory of the others is released, and *pending blocks are waited for* (by the host, or by the requesting stream where
+// the options say so), searching again after each. Only then out_of_memory, with a report.
 //
 // Errors: DeviceCode as in device.h; out_of_memory leaves everything as it was. `invalid` for an address that is not a
 // live block: a bug of the caller, but no harm done. A second free of an address is such a bug as long as no new block
@@ -93,11 +96,12 @@ struct AllocatorOptions {
   Bytes address_space_bytes = 0;  ///< range that a shard reserves; 0: eight times the device's memory, less for many
   Bytes unit_bytes = 512;         ///< blocks are multiples of it (and of the device's alignment); a power of two
   Bytes front_cache_bytes = 16 * kMiB;  ///< a shard keeps at most this in its lists of freed blocks
-  Bytes growth_slack_bytes = 0;         ///< reserve this much beyond the live peak before idle granules are moved;
-                                        ///< 0: 1/256 of the live peak, at least one granule
+  Bytes growth_slack_bytes = 0;         ///< reserve this much beyond the live peak before idle granules are moved; 0:
+                                        ///< 1/256 of the peak, or up to four granules a thread (one for the first)
+                                        ///< where that is more; up to half the peak where moves go on and on
   std::size_t shards = 16;              ///< rounded up to a power of two; at least the number of threads that allocate
                                         ///< at once, ideally
-  double garbage_threshold = 0;  ///< in (0, 1): above this part of the limit, growth first gives idle memory back
+  double garbage_threshold = 0;  ///< in (0, 1): above this part of the limit, idle granules move before new ones come
   PendingWait pending_wait = PendingWait::host;
   std::size_t trace_entries = 0;  ///< length of the history ring; 0: no history
   int device_index = 0;           ///< for snapshots only
@@ -116,7 +120,7 @@ class CachingAllocator {
   /// `device` and `order` are borrowed until destruction. Nothing is reserved before the first allocation. Options that
   /// check_options() refuses make an allocator that refuses every allocation (`invalid`) with the same text.
   CachingAllocator(Device& device, StreamOrder& order, AllocatorOptions options = {});
-  /// Waits for the device if blocks were ever handed out, then gives everything back, live blocks included.
+  /// Waits for the device if blocks were ever handed out, then releases everything, live blocks included.
   ~CachingAllocator();
   CachingAllocator(const CachingAllocator&) = delete;
   CachingAllocator& operator=(const CachingAllocator&) = delete;
@@ -126,7 +130,7 @@ class CachingAllocator {
   [[nodiscard]] DeviceCode allocate(Bytes bytes, StreamHandle stream, Address& address, std::uint32_t owner = 0);
   /// The same from plain segments: for buffers that collectives or RDMA export.
   [[nodiscard]] DeviceCode allocate_plain(Bytes bytes, StreamHandle stream, Address& address, std::uint32_t owner = 0);
-  /// Gives a block back, after the work submitted so far to its stream and to every stream noted. Both kinds.
+  /// Frees a block, after the work submitted so far to its stream and to every stream noted. Both kinds.
   DeviceCode free(Address address);
   /// The same, but its last use on its own stream is over or ordered before what was submitted to `stream` so far.
   DeviceCode free(Address address, StreamHandle stream);
@@ -139,9 +143,10 @@ class CachingAllocator {
   [[nodiscard]] Bytes rounded_bytes(Bytes bytes) const;
 
   void set_limit(Bytes bytes);
-  /// Gives idle memory back to the device until at most `keep_bytes` stay reserved. Does not wait. Returns what went.
+  /// Releases idle memory to the device until at most `keep_bytes` are reserved. Does not wait. Returns the bytes
+  /// released.
   Bytes trim(Bytes keep_bytes = 0);
-  /// Waits for the device first, so that all that is free goes.
+  /// Waits for the device first, so that all free memory is idle.
   Bytes empty_cache();
   /// Gathers idle granules until one free range of `bytes` (0: of all of them) has memory behind it, without asking the
   /// device for more. Off the hot path. Returns the bytes of the range made ready, 0 where nothing could be gathered.
@@ -152,10 +157,10 @@ class CachingAllocator {
     drop,  ///< unspecified after resume()
     keep,  ///< saved to pinned host memory, and back again
   };
-  /// Gives all mapped memory back to the device, that of live blocks included; every block keeps its address, and
-  /// nothing may touch it until resume(). Waits for the device. Meanwhile allocations are refused (`invalid`) and frees
-  /// are taken. Plain blocks stay. `ok` also where it is suspended already. `unsupported`: the device does not map.
-  /// Whatever else goes wrong (no pinned memory for the contents) has changed nothing.
+  /// Releases all mapped memory to the device, that of live blocks included; every block keeps its address, and nothing
+  /// may touch it until resume(). Waits for the device. Meanwhile allocations are refused (`invalid`) and frees are
+  /// accepted. Plain blocks keep their memory. `ok` also where it is suspended already. `unsupported`: the device does
+  /// not map. On any other failure (no pinned memory for the contents) live blocks keep theirs.
   [[nodiscard]] DeviceCode suspend(Contents contents = Contents::drop);
   /// Maps memory at the same addresses, for what is still live. `ok` also where it is not suspended. out_of_memory and
   /// every other failure leave it suspended, whole: it may be tried again.

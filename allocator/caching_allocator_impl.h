@@ -34,8 +34,8 @@ struct CachingAllocator::Impl {
   [[nodiscard]] DeviceCode allocate(Bytes bytes, StreamHandle stream, Address& address, std::uint32_t owner, Kind kind);
   /// From the space of `home`, for the thread whose shard is `mine`.
   [[nodiscard]] BlockHeader* allocate_in(Shard& home, Shard& mine, const BlockRequest& request);
-  /// Counts a block that a thread got on its shard's credit, where its free will be counted too, most likely. False:
-  /// settle() is due. Under both locks.
+  /// Charges a block from the space of `home` to the credit of the thread's own shard, where its free is most likely
+  /// counted, too. What is lacking is borrowed, from `home` first. False: settle() is due. Under both locks.
   [[nodiscard]] bool charge(Shard& mine, Shard& home, const BlockSums& block) {
     return mine.credit.grow(block) || borrow_credit(mine, home);
   }
@@ -51,10 +51,11 @@ struct CachingAllocator::Impl {
   [[nodiscard]] BlockHeader* find(Address address) const { return find(address, *shards[kPlainShard]); }
   [[nodiscard]] Bytes rounded(Bytes bytes) const;
   void trace(TraceAction action, Address address, Bytes bytes, StreamHandle stream, std::uint32_t owner);
-  /// Makes an overdrawn shard good by what others have to spare; false: by part of it. Under its lock and that of
-  /// `home`.
+  /// Makes an overdrawn shard good by what other shards have to spare, one at a time; those that are busy are passed
+  /// over. False: it still lacks some. Under its lock and that of `home`, which comes first.
   [[nodiscard]] bool borrow_credit(Shard& overdrawn, Shard& home);
-  /// Raises the peaks and finds credit; due after a call that overdrew its shard's. No lock held, or the core lock.
+  /// Locks all shards, raises the peaks and deals the credit anew; due where charge() could not borrow enough. No lock
+  /// held, or the core lock.
   void settle(Shard& overdrawn);
   /// Under all shards' locks: the sums of live blocks; the peaks that they exceed are raised.
   BlockSums raise_peaks();
@@ -77,7 +78,7 @@ struct CachingAllocator::Impl {
   [[nodiscard]] bool poll();
   void release_known(StreamSlot requester);
   void flush_all();
-  /// Gives idle memory of pools other than `except` back until at most `keep_bytes` are reserved in all.
+  /// Releases idle memory of pools other than `except` until at most `keep_bytes` are reserved in all.
   Bytes trim(Bytes keep_bytes, const BlockPool* except = nullptr);
   [[nodiscard]] DeviceCode refuse(const BlockRequest& request, DeviceCode code);
   [[nodiscard]] Bytes reserved_bytes() const;

@@ -1,5 +1,5 @@
 #pragma once
-// Giving something back to the device where nobody can be told: what fails has changed nothing and may be tried again,
+// Releasing something to the device where no caller can be told: a failure has changed nothing and may be tried again,
 // and the call that finds the device lost is to be repeated (device/device.h). So once more, and no more than that.
 
 #include "device/device.h"

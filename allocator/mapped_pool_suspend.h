@@ -6,7 +6,7 @@
 
 namespace tidemark {
 
-/// visit(Stretch) for what of `from` lies in none of `holes`, which are in the order of their offsets.
+/// visit(Stretch) for the parts of `from` that lie in none of `holes`, which are in the order of their offsets.
 template <class Visit>
 void visit_without(const Stretch& from, const MetadataVector<Stretch>& holes, const Visit& visit) {
   Bytes at = from.offset;

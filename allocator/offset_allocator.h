@@ -5,7 +5,7 @@
 // The space is always cut completely into ranges, each used, free or absent, linked in address order. A free range
 // belongs to a *domain* (for the caching allocator: the stream it was freed on) and carries a *stamp* (the point of
 // that stream after which it is idle). Neighbours of one domain are merged at once, the stamp of the merged range is
-// the larger one; ranges of different domains stay apart. Absent ranges (no memory behind them) merge among
+// the larger one; ranges of different domains are not merged. Absent ranges (no memory behind them) merge among
 // themselves and are never handed out by allocate().
 //
 // Cost. allocate, allocate_at within one range, free and the merging are O(1): two bit scans find the bin. Each domain
@@ -36,7 +36,7 @@
 
 namespace tidemark {
 
-/// One range of the space; stays valid while the range is used. Free ranges change their ids as they merge.
+/// One range of the space; valid while the range is used. Free ranges change their ids as they merge.
 enum class RangeId : std::uint32_t {};
 inline constexpr RangeId kNoRange = static_cast<RangeId>(0xFFFF'FFFFU);
 
@@ -85,7 +85,7 @@ class OffsetAllocator {
   [[nodiscard]] std::optional<RangeInfo> allocate_at(Bytes offset, Bytes bytes);
   /// Makes the bins of a domain, so that free() to it cannot fail.
   void prepare(FreeDomain domain) { reserve_books(0, domain); }
-  /// Gives a used range back to a domain. Returns the free range it ended up in.
+  /// Frees a used range for a domain. Returns the free range it ended up in.
   RangeId free(RangeId used, FreeDomain domain = kDefaultDomain, std::uint64_t stamp = 0);
 
   /// Marks [offset, offset + bytes) absent, or an absent one free again. False, and nothing changed, unless all of it

@@ -4,11 +4,13 @@
 // Every shard holds *credit* for each sum: by how much the sum may still grow through this shard before its peak so far
 // could be exceeded.
 //   Invariant: the credits of all shards together are at most peak - current.
-// Growth is taken from the shard's own credit, shrinkage added to it. A call that overdraws takes what it lacks from
-// another shard, and half of what that one has besides; credit moves, so the sum over all shards is what it was. Only
-// where no other has enough are all of them locked: the sums are computed, and the peaks that they exceed are raised.
-// So threads meet two at a time, where blocks are freed on one and allocated on the other, and all only where a peak is
-// set.
+// Growth is taken from the credit of the shard of the thread that allocates, whosever space the block comes from;
+// shrinkage is added to the credit of the shard of the thread that frees. A call that overdraws takes what it lacks
+// from another shard, and half of what that one has besides; what one lacks the next may have. Shards that are busy are
+// passed over. Credit moves, so the sum over all shards is what it was. Where that does not do, all of them are locked:
+// the sums are computed, the peaks that they exceed are raised, and what is left below the peaks is credit again. So
+// threads meet two at a time, where blocks are freed on one and allocated on the other, and all of them where a peak is
+// set or where those that have credit are busy.
 //
 // A peak is exact for one order of the calls that overlap in time: a call that found credit comes before the one that
 // is overdrawn at that moment and has not returned. Threads: none; the shards' locks. `credit` may be looked at by any.

@@ -2,7 +2,7 @@
 // Freed memory that the device may still be using: parked blocks with more than one death, and per stream the youngest
 // death of anything free. Records and asks events of its own, but only when told to: never on the fast path.
 //
-// Threads: the core lock, passed to wait_one(), which lets go of it while it waits.
+// Threads: the core lock, passed to wait_one(), which releases it while it waits.
 
 #include <atomic>
 #include <cstdint>
@@ -37,7 +37,7 @@ class PendingBlocks {
   void release_all(const Release& release);
 
   /// Records an event on every stream with unfinished deaths that has none under way and asks all of them. True if
-  /// something has completed. Blocks nobody.
+  /// something has completed. Never waits.
   bool poll();
   /// Is anything freed not known to be complete?
   [[nodiscard]] bool unfinished() const;
@@ -58,7 +58,7 @@ class PendingBlocks {
     EventHandle event = {};
     bool made = false;
     bool under_way = false;
-    bool waited_for = false;  ///< by a thread that let go of the core lock
+    bool waited_for = false;  ///< by a thread that released the core lock
     std::uint64_t sequence = 0;
     Epoch latest_death = 0;
   };

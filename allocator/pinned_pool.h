@@ -8,8 +8,8 @@
 //
 // Freed under a copy. The pool never hands a block out again before the copies that use it are done: free_after()
 // records an event of the pool behind everything submitted to a stream so far, free_after_event() takes the caller's.
-// Such a block is *pending* until the event is complete; pending blocks are taken back during allocate(), free_after(),
-// wait_for_block() and reclaim(). Nobody's stream waits. Who has to wait for one holds its ticket: events of the pool
+// Such a block is *pending* until the event is complete; pending blocks are reclaimed during allocate(), free_after(),
+// wait_for_block() and reclaim(). No stream waits. Who has to wait for one holds its ticket: events of the pool
 // are recorded again for other blocks, a ticket is one block's for ever.
 //
 // Never more than asked, never a surprise. The pool holds at most bound_bytes. What cannot be served now comes back as
@@ -25,8 +25,8 @@
 // and from callers of allocate(), never two at a time, and must not call the pool.
 //
 // Forks. The child has the pool with all its blocks, in pages of its own where the device copies them (`host`), but not
-// the pool's thread: it goes on as with background = false. Blocks that other threads of the parent hold stay taken,
-// and a chunk that one of them was getting or giving back at that moment stays with the device until that one ends. A
+// the pool's thread: it goes on as with background = false. Blocks that other threads of the parent hold remain
+// taken, and a chunk that one of them was getting or releasing at that moment is the device's until that one ends. A
 // fork waits for the mutex alone.
 
 #include <cstdint>
@@ -39,7 +39,7 @@
 
 namespace tidemark {
 
-/// A thing somebody should know about the pool; `text` is for people.
+/// A fact about the pool to be reported; `text` is for people.
 struct PinnedReport {
   enum class Kind : std::uint8_t {
     refused,        ///< the device gave no more: the bound is now what it holds
@@ -59,7 +59,7 @@ struct PinnedPoolOptions {
   Bytes chunk_bytes = 512 * kMiB;  ///< cut down to bound_bytes and traits().largest_pinned_bytes
   Bytes class_bytes = 4 * kKiB;    ///< blocks are multiples of this; a power of two, 64 B or more
   bool background = true;          ///< false: chunks are acquired inside allocate(), for reproducible runs on `sim`
-  std::function<void(const PinnedReport&)> report;  ///< each kind once; empty: nobody is told
+  std::function<void(const PinnedReport&)> report;  ///< each kind once; empty: no reports
 };
 
 /// A piece of pinned memory; belongs to whom it was handed out until one of the free functions.
@@ -74,7 +74,7 @@ enum class PinnedOutcome : std::uint8_t {
   ok,
   wait_block,  ///< back-pressure: a pending block is in the way; wait_for_block(), then ask again
   wait_chunk,  ///< another thread is getting more memory: wait_for_chunk(), then ask again
-  exhausted,   ///< not before somebody frees: `missing_bytes` more bytes in one piece are needed
+  exhausted,   ///< not before a block is freed: `missing_bytes` more bytes in one piece are needed
   lost,        ///< the device is lost
 };
 
@@ -107,7 +107,7 @@ struct PinnedPoolStatistics {
 class PinnedPool {
  public:
   PinnedPool(Device& device, PinnedPoolOptions options);
-  /// Ends the pool's thread, waits for pending events, gives every chunk back. Blocks still out become invalid.
+  /// Ends the pool's thread, waits for pending events, releases every chunk. Blocks still out become invalid.
   ~PinnedPool();
   PinnedPool(const PinnedPool&) = delete;
   PinnedPool& operator=(const PinnedPool&) = delete;
@@ -118,19 +118,19 @@ class PinnedPool {
   /// No work that uses the block is in flight.
   void free(const PinnedBlock& block);
   /// The block is free once everything submitted to `stream` so far is done. The code is the device's, if it has no
-  /// event left (no_resource) or is lost: the block then stays the caller's.
+  /// event left (no_resource) or is lost: the block then is still the caller's.
   [[nodiscard]] DeviceCode free_after(const PinnedBlock& block, StreamHandle stream);
   /// The block is free once `event`, as recorded now, is complete. The caller keeps the event and neither records it
-  /// again on another stream nor destroys it before the block is taken back (pending() tells).
+  /// again on another stream nor destroys it before the block is reclaimed (pending() tells).
   void free_after_event(const PinnedBlock& block, EventHandle event);
   /// Whether a block freed behind this event is still pending.
   [[nodiscard]] bool pending(EventHandle event) const;
 
-  /// Takes back what is complete; the number of bytes.
+  /// Reclaims complete blocks; the number of bytes.
   Bytes reclaim();
-  /// Blocks until the block of `answer` is free again, by whoever's doing; then ask again. timeout_ns < 0: for ever.
+  /// Blocks until the block of `answer` is free again, by any thread's doing; then ask again. timeout_ns < 0: for ever.
   /// ok; not_ready: the timeout passed; otherwise what the device says of the work in the way. A wait for a block that
-  /// was taken back long ago returns at once. REQUIRES: answer.outcome == wait_block.
+  /// was reclaimed long ago returns at once. REQUIRES: answer.outcome == wait_block.
   [[nodiscard]] DeviceCode wait_for_block(const PinnedAllocation& answer, std::int64_t timeout_ns = -1);
   /// Blocks until the device has answered one more request for a chunk than when `answer` was given; then ask again.
   /// timeout_ns < 0: for ever. False: the timeout passed. REQUIRES: answer.outcome == wait_chunk.

@@ -71,7 +71,7 @@ class PinnedPending {
   void forget_users() {
     for (auto& [ticket, entry] : entries_) entry.users = 0;
   }
-  /// REQUIRES: there is such an entry, and nobody uses it.
+  /// REQUIRES: there is such an entry, and no thread uses it.
   Entry take(std::uint64_t ticket) {
     const auto found = entries_.find(ticket);
     const Entry entry = found->second;

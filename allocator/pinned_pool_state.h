@@ -1,6 +1,6 @@
 #pragma once
-// What a pinned pool knows, and how its parts work on it: pinned_pool.cc hands blocks out and takes them back,
-// pinned_pool_build.cc gets chunks from the device and gives them back.
+// What a pinned pool knows, and how its parts work on it: pinned_pool.cc hands blocks out and reclaims them,
+// pinned_pool_build.cc gets chunks from the device and releases them.
 //
 // Threads: one mutex over everything but the reports; no call of the device is made with it held. A fork takes it, so
 // that the child finds the books whole; what threads wait on is replaced there, because the parent's threads are in it.
@@ -25,7 +25,7 @@
 namespace tidemark {
 
 struct PinnedChunk {
-  Address base = 0;  ///< 0: given back, the place in the list is free
+  Address base = 0;  ///< 0: released, the place in the list is free
   OffsetAllocator space{0};
   bool stays = false;  ///< the device refused to take it back: not offered again while the same request looks for room
 
@@ -61,23 +61,23 @@ struct PinnedPool::State {
   [[nodiscard]] ForkSteps fork_steps();
 
   // These unlock while they ask the device. REQUIRES: the mutex is held by `lock`.
-  /// Asks about an entry; taken back if it is complete and nobody else is at it. False: not complete.
+  /// Asks about an entry; reclaimed if it is complete and no other thread is at it. False: not complete.
   [[nodiscard]] bool look_at(Lock& lock, PinnedPending::Entry& entry);
-  /// Takes back what is complete; the number of bytes.
+  /// Reclaims complete blocks; the number of bytes.
   Bytes reclaim(Lock& lock);
   Bytes reclaim_lane(Lock& lock, const PinnedPending::Lane& lane);
   [[nodiscard]] DeviceCode own_event(Lock& lock, StreamHandle stream, EventHandle& event);
   [[nodiscard]] bool spare_event(EventHandle& event);
-  /// Until nobody else waits for the entry's event. The entry, now this caller's to wait for within the time left;
+  /// Until no other thread waits for the entry's event. The entry, now this caller's to wait for within the time left;
   /// nullptr: it is gone, or the time is over.
   [[nodiscard]] PinnedPending::Entry* claim(Lock& lock, std::uint64_t ticket, std::int64_t& timeout_ns);
-  /// Ends a use that began with ++users: takes the entry back if it was the last and the work is done.
+  /// Ends a use that began with ++users: reclaims the entry if it was the last and the work is done.
   void let_go(PinnedPending::Entry& entry);
 
-  /// Carries out the first order: gives back what is to go, asks the device, reports before the answer counts. Unlocks
+  /// Carries out the first order: releases what is to go, asks the device, reports before the answer counts. Unlocks
   /// while it does. REQUIRES: orders.
   void acquire(std::unique_lock<std::mutex>& lock);
-  /// Without the mutex: gives chunks back; those that the device refused stay in the list. The bytes that are gone.
+  /// Without the mutex: releases chunks; those that the device refused remain in the list. The bytes released.
   [[nodiscard]] Bytes send_off(std::vector<Chunk>& going);
   /// Asks the device for a chunk. REQUIRES: not locked; afterwards it is.
   void take_in(Lock& lock, Bytes bytes, Bytes gone_bytes);
@@ -109,9 +109,9 @@ struct PinnedPool::State {
   std::vector<Chunk> chunks;
   PinnedPending pending;
   std::vector<EventHandle> spare_events;
-  std::vector<EventHandle> waited_for;  ///< that somebody synchronises with now: one at a time for each
+  std::vector<EventHandle> waited_for;  ///< that a thread synchronises with now: one at a time for each
   std::deque<Bytes> ordered;            ///< chunks to ask the device for
-  std::vector<Chunk> leaving;           ///< to give back before the next one comes
+  std::vector<Chunk> leaving;           ///< to release before the next one comes
   Bytes refused_bytes = INT64_MAX;      ///< pieces from this size on were refused although others made way for them
   Bytes bound_bytes = 0, held_bytes = 0, in_flight_bytes = 0, ordered_bytes = 0;
   std::int64_t arrivals = 0;  ///< answers of the device

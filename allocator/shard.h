@@ -4,8 +4,9 @@
 // last in, first out, and the large one freed last. More large ones are not kept: exact sizes reused in turn fragment
 // the memory.
 //
-// A block always returns to the shard whose space it lies in: directly where its own thread frees it, else over a
-// lock-free stack, which the shard empties at its next allocation. Freeing what another thread allocated is one push.
+// A block always returns to the shard whose space it lies in: directly where that shard's thread frees it, else over a
+// lock-free stack, which the shard empties at its next allocation. So a free by another thread is one push. (A block
+// with uses on other streams is released under the core lock and the shard's.)
 //
 // Threads: everything but push_remote() is under `lock`. Lock order: core lock, then shards by index, then the
 // StreamOrder.
@@ -81,14 +82,14 @@ class alignas(128) Shard {
       : shared_(shared), index_(index), pool_(std::move(pool)) {}
 
   SpinLock lock;
-  PeakCredit credit;
+  PeakCredit credit;              ///< of what this shard's thread allocates and frees, in whichever space
   std::int64_t remote_frees = 0;  ///< by this shard's thread, of other shards' blocks
   /// Where this shard's thread last found room when its own space had none.
   std::atomic<std::uint16_t> lender{0};
 
-  /// A kept block, or one cut from the space without asking the device. nullptr: there is none.
+  /// A block of the lists, or one cut from the space without asking the device. nullptr: there is none.
   [[nodiscard]] BlockHeader* allocate(const BlockRequest& request);
-  /// The same with everything that is kept back in the space first, and every free range looked at.
+  /// The same after flush(), and with every free range looked at.
   [[nodiscard]] BlockHeader* search(const BlockRequest& request, StreamSlot stream);
   /// A live block over a range just taken from the pool. Throws std::bad_alloc; the range is free again then.
   [[nodiscard]] BlockHeader* make_block(const BlockRequest& request, StreamSlot stream, const RangeInfo& range);
@@ -102,10 +103,10 @@ class alignas(128) Shard {
       block->next = head;
     } while (!remote_.compare_exchange_weak(head, block, std::memory_order_release, std::memory_order_relaxed));
   }
-  /// A block goes back to the space, free for `stream` at once and for others after `stamp`. Cannot fail.
+  /// A block returns to the space, free for `stream` at once and for others after `stamp`. Cannot fail.
   /// REQUIRES: the pool is prepared for the stream, as it is for every stream that got a block here.
   void release(BlockHeader* block, StreamSlot stream, Epoch stamp);
-  /// Everything kept or returned goes back to the space.
+  /// Everything in the lists and on the stack returns to the space.
   void flush();
 
   [[nodiscard]] std::uint16_t index() const { return index_; }

@@ -3,7 +3,7 @@
 //
 // Bytes: `requested` what callers asked for, `allocated` the blocks they hold, `active` these and the freed blocks that
 // no stream may reuse yet, `reserved` memory taken from the device, `inactive_split` free parts of granules or segments
-// that hold live blocks too (they cannot be given back).
+// that hold live blocks too (they cannot be released).
 
 #include <cstdint>
 #include <string>
@@ -42,7 +42,7 @@ struct AllocatorStatistics {
   std::int64_t num_device_alloc = 0;   ///< map and allocate_plain calls
   std::int64_t num_device_free = 0;    ///< unmap and free_plain calls
 
-  std::int64_t front_hits = 0;    ///< served from a thread's own cache
+  std::int64_t front_hits = 0;    ///< served from a shard's lists of freed blocks
   std::int64_t remote_frees = 0;  ///< by the lock-free stack of another shard
   std::int64_t remaps = 0;        ///< Device::remap calls, all in the growth path or defragment()
   std::int64_t harvested_granules = 0;
@@ -52,7 +52,7 @@ struct AllocatorStatistics {
   std::int64_t host_waits = 0;    ///< waits for pending blocks before an out-of-memory
   std::int64_t stream_waits = 0;  ///< the same, left to the streams
   Bytes pending_bytes = 0;        ///< freed, not yet reusable by any stream
-  Bytes cached_bytes = 0;         ///< reserved and in nobody's hands
+  Bytes cached_bytes = 0;         ///< reserved less active
   Bytes limit_bytes = 0;
 };
 

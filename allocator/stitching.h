@@ -1,17 +1,17 @@
 #pragma once
 // Blocks made of what is left over. Where the device can show memory at a second address, a block need not lie in one
-// piece: a *window* of fresh addresses shows the end of one granule (a tail hole, free up to the granule's end), whole
-// idle granules from anywhere, and the start of another granule (a head hole), and the block lies across them, e.g.
-// 9 MiB = 1.3 MiB tail + 3 granules + 1.7 MiB head. So holes at granule ends, which no move can free because live
+// piece: a *window* of fresh addresses shows the end of one granule (a free tail, up to the granule's end), whole
+// idle granules from anywhere, and the start of another granule (a free head), and the block lies across them, e.g.
+// 9 MiB = 1.3 MiB tail + 3 granules + 1.7 MiB head. So free granule ends, which no move can free because live
 // blocks share the granule, serve large blocks, and peak reserved follows peak live.
 //
-// The pieces stay at home: each is a used range of the pool's space while the block lives and goes back to it, with
+// The pieces are not moved: each is a used range of the pool's space while the block lives and is freed there, with
 // the block's death, when it is freed. No granule moves and nothing is reserved twice. A piece may be reused from home
-// in stream order at once; the window stays mapped, so that the same block is made again without a device call when
-// its pieces are free again. It is taken down before a granule it shows is moved or given back (which is idle by then,
+// in stream order at once; the window remains mapped, so that the same block is made again without a device call when
+// its pieces are free again. It is taken down before a granule it shows is moved or released (which is idle by then,
 // and with it the dead block), and, oldest first, when kKept dead ones are cached.
 //
-// Cost: O(ranges + holes log holes), in the growth path only. Threads: none; the core lock.
+// Cost: O(ranges + ends log ends), in the growth path only. Threads: none; the core lock.
 
 #include <functional>
 #include <memory>
@@ -29,7 +29,7 @@ struct StitchPlan {
   Bytes missing_bytes = 0;         ///< whole granules that must be mapped first, anywhere
 };
 
-/// The pieces that need the fewest whole granules, with the two ends that fill their holes best.
+/// The pieces that need the fewest whole granules, with the two ends that are filled best.
 [[nodiscard]] StitchPlan find_stitch(const OffsetAllocator& space, Bytes bytes, Bytes granule,
                                      const std::function<bool(const RangeInfo&)>& usable);
 
@@ -52,7 +52,7 @@ struct StitchedWindow {
 /// The windows of one pool. Their addresses are a range of their own, reserved with the first window.
 class StitchedWindows {
  public:
-  static constexpr std::size_t kKept = 64;  ///< dead windows that stay mapped
+  static constexpr std::size_t kKept = 64;  ///< dead windows that remain mapped
 
   StitchedWindows(Device& device, Bytes granule, Bytes address_space_bytes)
       : device_(device), granule_(granule), space_bytes_(round_up(address_space_bytes, granule)), space_(0, granule) {}
@@ -64,7 +64,8 @@ class StitchedWindows {
   [[nodiscard]] StitchedWindow* find_dead(Bytes bytes, const std::function<bool(const StitchedWindow&)>& ready);
   /// Takes down dead windows over [offset, offset + bytes). False: one could not be.
   [[nodiscard]] bool detach(Bytes offset, Bytes bytes);
-  /// Takes the oldest dead windows down until fewer than kKept stay; `over` tells whether the device is done with one.
+  /// Takes the oldest dead windows down until fewer than kKept are mapped; `over` tells whether the device is done with
+  /// one.
   void limit(const std::function<bool(const StitchedWindow&)>& over);
   /// All, at the end.
   void release();

@@ -35,7 +35,7 @@
 namespace tidemark {
 
 /// Dense number of a stream in one StreamOrder. The slot of a destroyed stream goes to the next new one, where the
-/// epochs go on: deaths on the old stream stay over, and what still names its slot is at worst taken for the new
+/// epochs go on: deaths on the old stream remain over, and what still names its slot is at worst taken for the new
 /// stream's.
 enum class StreamSlot : std::uint32_t {};
 using Epoch = std::uint64_t;

@@ -1,6 +1,6 @@
 #pragma once
 // A small number for every thread that runs: the least that no other running thread has. A thread that ends leaves its
-// number to the next new one, and with it the shard that is full of memory the old one gave back.
+// number to the next new one, and with it the shard whose memory the old one freed.
 
 #include <cstddef>
 

@@ -1,7 +1,7 @@
 #pragma once
 // What objects do around a fork() of the process: one registry, one pthread_atfork() for all of them.
 //
-// Why. A forked process has the forking thread alone. A lock that another thread held at that moment stays locked in
+// Why. A forked process has the forking thread alone. A lock that another thread held at that moment is locked in
 // the child for ever, and what that lock protects is half changed. So an object that owns locks takes them all before
 // the fork, in the order in which its code takes them, and both processes release them afterwards; the child also
 // replaces what it did not inherit (threads, shared memory).

@@ -15,6 +15,10 @@
 // has too little, the child has no device: a touch is a fault and calls answer `lost`. Plain mappings are private, and
 // copied page by page.
 //
+// Reserve. Whatever would leave less than 256 MiB of the memory that the machine, or any memory group of the process,
+// has left (available_host_bytes() in device/host_pages.h) is refused: granules, plain mappings and a fork's copy. The
+// machine is asked again every 64 MiB.
+//
 // Cost: a system call or three a granule at map and unmap. Threads: any; one lock of its own over the books.
 
 #include <sys/types.h>
@@ -81,7 +85,7 @@ class HostArena final : public GranuleVendor {
   int file_ = -1;
   int childs_file_ = -1;  ///< around a fork
   mutable std::mutex mutex_;
-  std::vector<std::uint64_t> spare_;           ///< granules given back; the last one is used first
+  std::vector<std::uint64_t> spare_;           ///< destroyed granules; the last one is used first
   std::uint64_t fresh_ = 0;                    ///< the first granule of the file that was never used
   std::map<Address, std::uint64_t> attached_;  ///< the granule at each address
   std::map<Address, Bytes> plain_;             ///< whole pages

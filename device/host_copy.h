@@ -44,7 +44,7 @@ class HostLink {
 
 class HostCopyEngine {
  public:
-  /// Threads begin with the first large copy; without any to be had, whoever begins a copy does it.
+  /// Threads begin with the first large copy; where none can be had, the thread that begins a copy does it.
   HostCopyEngine(int threads, Bytes bytes_per_s) : threads_(threads), link_(bytes_per_s) {}
   ~HostCopyEngine();
   HostCopyEngine(const HostCopyEngine&) = delete;
@@ -61,7 +61,7 @@ class HostCopyEngine {
     Bytes bytes = 0;
   };
   struct Copy {
-    Slice left;            ///< what nobody has claimed
+    Slice left;            ///< not claimed yet
     std::size_t busy = 0;  ///< threads at a slice
     std::function<void()> done;
   };

@@ -4,7 +4,7 @@
 //
 // Memory. "Device memory" is one memfd of capacity_bytes, cut into granules. reserve() takes address space without
 // access (a stray touch is a fault, not a wrong result), map() puts free granules of the file behind it, alias() maps
-// the same granules a second time, unmap() of a granule's last address gives its pages back to the system. Plain
+// the same granules a second time, unmap() of a granule's last address releases its pages to the system. Plain
 // allocations are mappings of their own and count against the same capacity. Pinned memory is device/host_pages.h:
 // huge pages, NUMA node, touched in parallel, locked as far as the system lets us; it has a bound of its own.
 //
@@ -14,7 +14,7 @@
 // Copies run on the stream they were submitted to; d2h and h2d streams work at the same time, each with copy_threads
 // threads for large copies, and not above d2h_bytes_per_s and h2d_bytes_per_s where those are given.
 //
-// Failures of work on a stream (a fault of the plan, a copy that cannot be done) stay with the stream: what is queued
+// Failures of work on a stream (a fault of the plan, a copy that cannot be done) belong to the stream: what is queued
 // behind is skipped, events are still reached, and synchronize_event, synchronize_stream, synchronize_device and
 // destroy_stream answer the first failure. Fault plans count calls over all threads, so a given plan fails the same
 // call only if calls come from one thread.

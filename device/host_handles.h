@@ -26,7 +26,7 @@ class HostHandles {
   [[nodiscard]] StreamHandle add_stream(Stream stream);
   /// Null: there is none.
   [[nodiscard]] Stream find_stream(StreamHandle handle);
-  /// As find_stream(); nobody finds it any more, yet what it has in flight counts until remove_stream().
+  /// As find_stream(); it cannot be found any more, yet what it has in flight counts until remove_stream().
   [[nodiscard]] Stream close_stream(StreamHandle handle);
   void remove_stream(StreamHandle handle);
   /// A new record at the end of every stream, closed ones as well.

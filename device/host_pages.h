@@ -9,10 +9,10 @@
 // caller to report: what was refused, and where the kernel says it (6.7 and later), what did not come although nothing
 // was refused.
 //
-// Bounded. A request that would leave less than `keep_free_bytes` of the machine's (or the container's) memory is
-// refused before anything is touched: the alternative is the kernel killing the process. Pages are populated by
-// madvise(MADV_POPULATE_WRITE), which answers an error where a plain write would be a signal; older kernels get a write
-// per page.
+// Bounded. A request that would leave less than `keep_free_bytes` of the machine's memory, or of that of any memory
+// group of the process, is refused before anything is touched: the alternative is the kernel killing the process. Pages
+// are populated by madvise(MADV_POPULATE_WRITE), which answers an error where a plain write would be a signal; older
+// kernels get a write per page.
 //
 // Threads: allocate() and the functions may be called from any thread; an object belongs to one thread at a time.
 
@@ -32,13 +32,13 @@ struct HostPagesOptions {
   int touch_threads = 2;               ///< at least 1; threads that populate, on the node's cores where bound
   bool huge_pages = true;              ///< ask for transparent huge pages and align to them
   bool lock = false;                   ///< mlock: best effort, failure is a fact
-  Bytes keep_free_bytes = 256 * kMiB;  ///< refuse rather than leave the machine less than this
+  Bytes keep_free_bytes = 256 * kMiB;  ///< refuse rather than leave the machine, or a group, less
 };
 
 /// Pages of host memory; unmapped by the destructor. Moved-from objects are empty.
 class HostPages {
  public:
-  /// Errors (infeasible): too little memory left, the kernel refuses. Nothing stays behind.
+  /// Errors (infeasible): too little memory left, the kernel refuses. Nothing is left behind.
   [[nodiscard]] static Result<HostPages> allocate(const HostPagesOptions& options);
 
   HostPages() = default;

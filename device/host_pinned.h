@@ -1,6 +1,6 @@
 #pragma once
 // The pinned memory of the host back end: host pages (device/host_pages.h) by address, against bounds of its own.
-// Threads: any; one lock over the books, pages are touched and given back outside it.
+// Threads: any; one lock over the books, pages are touched and unmapped outside it.
 
 #include <map>
 #include <mutex>

@@ -7,8 +7,8 @@
 //
 // Copies are begun in order and may be under way together where they touch different bytes (device/host_transfers.h).
 //
-// Failures. The first failure stays with the stream: work behind it is skipped, records complete and carry it, and a
-// stream that waits for such a record takes it over. So nobody works with bytes that were never written.
+// Failures. The first failure belongs to the stream: work behind it is skipped, records complete and carry it, and a
+// stream that waits for such a record takes it over. So no work uses bytes that were never written.
 //
 // Forks. A forked process has no threads but one. So a fork waits until the streams rest, with all that was queued
 // carried out, and the child goes on with new streams of the same roles and failures, whose threads begin with their

@@ -3,8 +3,8 @@
 //
 // Copies that touch different bytes may be under way together: a thread of the copy engine that is through with its
 // part of one goes on with the next instead of waiting for the others (with more threads than cores, one of them may
-// be away from its core for several copies). Nobody can tell: a copy waits for those it shares bytes with, and records
-// complete in order, each after everything before it. At most kAhead copies are under way.
+// be away from its core for several copies). It cannot be told: a copy waits for those it shares bytes with, and
+// records complete in order, each after everything before it. At most kAhead copies are under way.
 //
 // Threads: begin, mark and settle belong to the stream's thread, finish to any.
 
