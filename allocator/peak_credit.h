@@ -5,7 +5,8 @@
 // could be exceeded.
 //   Invariant: the credits of all shards together are at most peak - current.
 // Growth is taken from the credit of the shard of the thread that allocates, whosever space the block comes from;
-// shrinkage is added to the credit of the shard of the thread that frees. A call that overdraws takes what it lacks
+// shrinkage is added to the credit of the shard of the thread that frees (of a block used by several streams, to that
+// of its space). A call that overdraws takes what it lacks
 // from another shard, and half of what that one has besides; what one lacks the next may have. Shards that are busy are
 // passed over. Credit moves, so the sum over all shards is what it was. Where that does not do, all of them are locked:
 // the sums are computed, the peaks that they exceed are raised, and what is left below the peaks is credit again. So
