@@ -3,7 +3,7 @@
  *
  * Conventions, for every function below:
  *
- * Handles     are pointers to incomplete types, made by an `_open`, `_create` or `_read` function and given back once
+ * Handles     are pointers to incomplete types, made by an `_open`, `_create` or `_read` function and released once
  *             by the matching `_close` or `_free`, which accepts NULL. A handle keeps alive what it was made from: an
  *             allocator may outlive the caller's handle to its device.
  * Status      every function that can fail returns a tidemark_status; TIDEMARK_STATUS_OK is 0.
@@ -68,7 +68,7 @@ enum {
   TIDEMARK_STATUS_INVALID = 1,       /* a wrong argument: a bug of the caller */
   TIDEMARK_STATUS_BAD_INPUT = 2,     /* a file or name is wrong; the text says what, where and what would be right */
   TIDEMARK_STATUS_INFEASIBLE = 3,    /* understood, and the answer is no */
-  TIDEMARK_STATUS_OUT_OF_MEMORY = 4, /* device or pinned memory; give something back and try again */
+  TIDEMARK_STATUS_OUT_OF_MEMORY = 4, /* device or pinned memory; free something and try again */
   TIDEMARK_STATUS_NO_RESOURCE = 5,   /* no stream, event or task slot left */
   TIDEMARK_STATUS_UNSUPPORTED = 6,   /* this device cannot */
   TIDEMARK_STATUS_NOT_READY = 7,     /* not complete yet */
@@ -106,13 +106,19 @@ typedef struct tidemark_device_options {
   size_t struct_size;
   int32_t ordinal;         /* cuda, ascend: which device, to 1023 */
   int32_t play_estimates;  /* not 0: launches of a plan take their estimated time. Always so on sim */
-  int64_t capacity_bytes;  /* sim (default 64 GiB), host (default 1 GiB); to 2^46 */
+  int64_t capacity_bytes;  /* sim (default 64 GiB), host (default 1 GiB; see below); to 2^46 */
   int64_t d2h_bytes_per_s; /* sim (default 25e9), host (default: unlimited); 10^6 to 10^15 */
   int64_t h2d_bytes_per_s;
   const char* library; /* cuda, ascend: the vendor's library; default: by its usual name */
 } tidemark_device_options;
 
-/* `name`: "sim", "host", "cuda", "ascend" or "null". BAD_INPUT: no such name; INFEASIBLE: not on this machine. */
+/* `name`: "sim", "host", "cuda", "ascend" or "null". BAD_INPUT: no such name; INFEASIBLE: not on this machine.
+ *
+ * Host memory. Available is what the machine has available, or what the tightest memory group (cgroup) of the process
+ * has left, where that is less: the process's own group and all above it, version 1 or 2, each one's limit (the lower
+ * of memory.max and memory.high) less what it uses but for the page cache of files. The memory of `host`, and pinned
+ * memory of `host`, `cuda` and `ascend`, is OUT_OF_MEMORY where it would leave less than 256 MiB available; nothing is
+ * taken then. `capacity_bytes` is not checked against it at opening. */
 TIDEMARK_API tidemark_status tidemark_device_open(const char* name, const tidemark_device_options* options,
                                                   tidemark_device** device, tidemark_error** error) TIDEMARK_NOEXCEPT;
 TIDEMARK_API void tidemark_device_close(tidemark_device* device) TIDEMARK_NOEXCEPT;
@@ -131,6 +137,8 @@ typedef struct tidemark_device_traits {
 } tidemark_device_traits;
 TIDEMARK_API tidemark_status tidemark_device_get_traits(const tidemark_device* device, tidemark_device_traits* traits,
                                                         tidemark_error** error) TIDEMARK_NOEXCEPT;
+/* On `host` total is capacity_bytes in whole granules, and free what of it is not taken: the machine and its memory
+ * groups may have less available. */
 TIDEMARK_API tidemark_status tidemark_device_memory(tidemark_device* device, int64_t* total_bytes, int64_t* free_bytes,
                                                     tidemark_error** error) TIDEMARK_NOEXCEPT;
 
@@ -152,8 +160,8 @@ TIDEMARK_API tidemark_status tidemark_device_synchronize(tidemark_device* device
 
 /* Device memory in stream order: a block freed on a stream is reused there at once, and on another as soon as the order
  * noted below says that stream runs after the block's last use, never before.
- * Thread rule: any thread. Notes about one stream come from the thread that submits to it. Nobody may be inside a call
- * while the allocator is freed.
+ * Thread rule: any thread. Notes about one stream come from the thread that submits to it. No thread may be inside a
+ * call while the allocator is freed.
  * Limits: 4096 streams alive at once, forgotten by note_stream_destroyed; beyond, NO_RESOURCE and nothing done. A block
  * is smaller than 2^47 bytes. Blocks, events and threads: as many as host memory holds. */
 typedef struct tidemark_allocator tidemark_allocator;
@@ -165,7 +173,7 @@ typedef struct tidemark_allocator tidemark_allocator;
 typedef void (*tidemark_owner_name)(void* user, uint32_t owner, char* name, size_t capacity);
 /* Called before an allocation fails, with the report as text, on the thread that allocates and without a lock. May call
  * the allocator, which does not try again, but not free it. An exception thrown through it is caught and dropped. With
- * pools beside the allocator it is called before their idle memory is given back for a second try, and after that. */
+ * pools beside the allocator it is called before their idle memory is released for a second try, and after that. */
 typedef void (*tidemark_out_of_memory)(void* user, int64_t requested_bytes, const char* report);
 
 typedef struct tidemark_allocator_options {
@@ -175,7 +183,7 @@ typedef struct tidemark_allocator_options {
       address_space_bytes;  /* that a thread reserves, one granule to 2^46; default: eight times the device's memory */
   int64_t unit_bytes;       /* blocks are multiples of it: a power of two from 512 to a granule; default 512 */
   int64_t trace_entries;    /* length of the history in snapshots, to 2^24; default: none */
-  double garbage_threshold; /* in (0, 1): above this part of the limit, growth first gives idle memory back */
+  double garbage_threshold; /* in (0, 1): above this part of the limit, idle granules move before new ones come */
   int32_t wait_on_stream;   /* not 0: at the limit the requesting stream waits for freed blocks, not the thread */
   int32_t device_index;     /* as it appears in snapshots, to 1023 */
   tidemark_owner_name owner_name;
@@ -188,10 +196,10 @@ TIDEMARK_API tidemark_status tidemark_allocator_create(tidemark_device* device,
                                                        const tidemark_allocator_options* options,
                                                        tidemark_allocator** allocator,
                                                        tidemark_error** error) TIDEMARK_NOEXCEPT;
-/* Waits for the device and gives all memory back, live blocks included. */
+/* Waits for the device and releases all memory, live blocks included. */
 TIDEMARK_API void tidemark_allocator_free(tidemark_allocator* allocator) TIDEMARK_NOEXCEPT;
 
-/* 0 bytes are served as one unit. `owner` is any number the reports group by; 0: nobody. */
+/* 0 bytes are served as one unit. `owner` is any number the reports group by; 0: no owner. */
 TIDEMARK_API tidemark_status tidemark_allocator_allocate(tidemark_allocator* allocator, int64_t bytes,
                                                          tidemark_stream stream, uint32_t owner,
                                                          tidemark_address* address,
@@ -201,7 +209,7 @@ TIDEMARK_API tidemark_status tidemark_allocator_allocate_plain(tidemark_allocato
                                                                tidemark_stream stream, uint32_t owner,
                                                                tidemark_address* address,
                                                                tidemark_error** error) TIDEMARK_NOEXCEPT;
-/* Gives a block back, after the work submitted so far to its stream and to every stream noted. INVALID, and no harm
+/* Frees a block, after the work submitted so far to its stream and to every stream noted. INVALID, and no harm
  * done, if there is no live block at `address`: a second free, for instance. */
 TIDEMARK_API tidemark_status tidemark_allocator_release(tidemark_allocator* allocator, tidemark_address address,
                                                         tidemark_error** error) TIDEMARK_NOEXCEPT;
@@ -247,7 +255,7 @@ TIDEMARK_API tidemark_status tidemark_allocator_note_stream_destroyed(tidemark_a
 /* 0: what the device has. */
 TIDEMARK_API tidemark_status tidemark_allocator_set_limit(tidemark_allocator* allocator, int64_t bytes,
                                                           tidemark_error** error) TIDEMARK_NOEXCEPT;
-/* Waits for the device, then gives all that is idle back to it. `given_back_bytes` may be NULL. */
+/* Waits for the device, then releases all idle memory to it. `given_back_bytes` may be NULL. */
 TIDEMARK_API tidemark_status tidemark_allocator_empty_cache(tidemark_allocator* allocator, int64_t* given_back_bytes,
                                                             tidemark_error** error) TIDEMARK_NOEXCEPT;
 
@@ -290,7 +298,7 @@ TIDEMARK_API tidemark_status tidemark_allocator_report(const tidemark_allocator*
 
 /* Pools of an allocator: memory apart, with the same order of streams and one limit for all. Blocks are released, and
  * their uses noted, by the functions above, which also count, empty and report pools. Where memory runs out, what other
- * pools hold idle is given back first. Pools go with their allocator. Thread rule: any thread. */
+ * pools hold idle is released first. Pools go with their allocator. Thread rule: any thread. */
 
 /* By tag, a text of 1 to 255 bytes. */
 typedef struct tidemark_pool_options {
@@ -308,11 +316,11 @@ TIDEMARK_API tidemark_status tidemark_pool_destroy(tidemark_allocator* allocator
 TIDEMARK_API tidemark_status tidemark_pool_allocate(tidemark_allocator* allocator, const char* tag, int64_t bytes,
                                                     tidemark_stream stream, uint32_t owner, tidemark_address* address,
                                                     tidemark_error** error) TIDEMARK_NOEXCEPT;
-/* Waits for the device, then gives all memory of the pool back to it, that of live blocks included. Blocks keep their
+/* Waits for the device, then releases all memory of the pool to it, that of live blocks included. Blocks keep their
  * addresses, and nothing may touch them until the pool is resumed; allocations are INVALID meanwhile, releases are
- * taken. `keep_contents` not 0: what live blocks hold is saved to pinned host memory and comes back. OK also where the
- * pool is suspended already. INVALID: a graph pool is open. UNSUPPORTED: a plain pool, or a device that does not map.
- * Any other failure has changed nothing. `given_back_bytes` may be NULL. */
+ * accepted. `keep_contents` not 0: the contents of live blocks are saved to pinned host memory and restored. OK also
+ * where the pool is suspended already. INVALID: a graph pool is open. UNSUPPORTED: a plain pool, or a device that does
+ * not map. Any other failure has changed nothing. `given_back_bytes` may be NULL. */
 TIDEMARK_API tidemark_status tidemark_pool_suspend(tidemark_allocator* allocator, const char* tag,
                                                    int32_t keep_contents, int64_t* given_back_bytes,
                                                    tidemark_error** error) TIDEMARK_NOEXCEPT;
@@ -322,23 +330,23 @@ TIDEMARK_API tidemark_status tidemark_pool_resume(tidemark_allocator* allocator,
                                                   tidemark_error** error) TIDEMARK_NOEXCEPT;
 
 /* Of captured graphs, by PyTorch's MempoolId_t. A graph that is replayed touches again what was released while it was
- * captured, so the memory of its pool serves nobody else and stays where it is until the graph is gone.
+ * captured, so the memory of its pool serves no other allocation and is not moved until the graph is gone.
  * While a pool is open, allocations on streams for which the filter answers not 0 come from it; the allocator records
  * no event of its own on such a stream, and does not wait for the device at all. */
 
 /* Whether the stream is captured. Called on threads that allocate; must not open, close or release pools. */
 typedef int32_t (*tidemark_stream_filter)(void* user, tidemark_stream stream);
-/* Called once, when nobody asks the filter any more. */
+/* Called once, when the filter will not be called any more. */
 typedef void (*tidemark_drop)(void* user);
 /* Makes the pool where there is none, and opens it. `drop` may be NULL. */
 TIDEMARK_API tidemark_status tidemark_graph_pool_begin(tidemark_allocator* allocator, uint64_t first, uint64_t second,
                                                        tidemark_stream_filter filter, tidemark_drop drop, void* user,
                                                        tidemark_error** error) TIDEMARK_NOEXCEPT;
-/* Closes it; what it holds stays. INVALID: it is not open. */
+/* Closes it; its memory is kept. INVALID: it is not open. */
 TIDEMARK_API tidemark_status tidemark_graph_pool_end(tidemark_allocator* allocator, uint64_t first, uint64_t second,
                                                      tidemark_error** error) TIDEMARK_NOEXCEPT;
-/* Once for every begin, when a graph is gone. After the last one the memory goes back to the device as soon as no block
- * is live. INVALID: no begin is left. */
+/* Once for every begin, when a graph is gone. After the last one the memory is released to the device as soon as no
+ * block is live. INVALID: no begin is left. */
 TIDEMARK_API tidemark_status tidemark_graph_pool_release(tidemark_allocator* allocator, uint64_t first, uint64_t second,
                                                          tidemark_error** error) TIDEMARK_NOEXCEPT;
 
@@ -487,7 +495,7 @@ TIDEMARK_API tidemark_status tidemark_cuda_allocate(ssize_t size, int device, vo
 TIDEMARK_API tidemark_allocator* tidemark_cuda_allocator(int device) TIDEMARK_NOEXCEPT;
 TIDEMARK_API void tidemark_cuda_free(void* pointer, ssize_t size, int device, void* stream) TIDEMARK_NOEXCEPT;
 TIDEMARK_API void tidemark_cuda_init(int device_count) TIDEMARK_NOEXCEPT;
-TIDEMARK_API void tidemark_cuda_reset(void) TIDEMARK_NOEXCEPT; /* gives idle memory back */
+TIDEMARK_API void tidemark_cuda_reset(void) TIDEMARK_NOEXCEPT; /* releases idle memory */
 TIDEMARK_API void tidemark_cuda_set_memory_fraction(double fraction, int device) TIDEMARK_NOEXCEPT;
 TIDEMARK_API void* tidemark_cuda_base_alloc(void* pointer, size_t* size) TIDEMARK_NOEXCEPT;
 TIDEMARK_API void tidemark_cuda_record_stream(void* pointer, void* stream) TIDEMARK_NOEXCEPT;
