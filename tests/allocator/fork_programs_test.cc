@@ -4,7 +4,6 @@
 // TIDEMARK_SOAK_SECONDS and TIDEMARK_SOAK_SEED: tests/support/soak.h.
 
 #include <gtest/gtest.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,18 +11,17 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <memory>
 #include <mutex>
 #include <random>
 #include <string>
-#include <system_error>
 #include <thread>
 #include <vector>
 
 #include "allocator/caching_allocator.h"
 #include "device/host_device.h"
 #include "device/pattern.h"
+#include "tests/support/host_memory.h"
 #include "tests/support/soak.h"
 
 namespace tidemark {
@@ -40,18 +38,6 @@ int number_from_environment(const char* name, int otherwise) {
   return text == nullptr ? otherwise : std::atoi(text);
 }
 
-/// What the memory files of host devices have in pages, in this process.
-Bytes file_bytes() {
-  Bytes bytes = 0;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
-    struct stat facts {};
-    std::error_code gone;
-    if (std::filesystem::read_symlink(entry, gone).string().find("tidemark_host_device") == std::string::npos) continue;
-    if (stat(entry.path().c_str(), &facts) == 0) bytes += static_cast<Bytes>(facts.st_blocks) * 512;
-  }
-  return bytes;
-}
-
 struct Block {
   Address address = 0;
   Bytes bytes = 0;
@@ -65,9 +51,7 @@ struct Block {
 class Program {
  public:
   Program(std::uint64_t seed, std::size_t threads, int steps) : seed_(seed), threads_(threads), steps_(steps) {
-    Result<std::unique_ptr<Device>> opened = open_host_device({.capacity_bytes = kCapacity});
-    EXPECT_TRUE(opened.ok());
-    device_ = std::move(opened).value();
+    device_ = open_host({.capacity_bytes = kCapacity});
     for (std::size_t i = 0; i < threads_; ++i) {
       if (device_->create_stream(StreamRole::compute, streams_[i]) != DeviceCode::ok) fail("no stream");
     }

@@ -3,7 +3,6 @@
 // tests/support/soak.h.
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -19,6 +18,7 @@
 #include "allocator/pinned_pool.h"
 #include "device/forwarding_device.h"
 #include "device/host_device.h"
+#include "tests/support/fork.h"
 #include "tests/support/soak.h"
 
 namespace tidemark {
@@ -28,19 +28,6 @@ using namespace literals;
 
 constexpr Bytes kBound = 8_MiB;
 constexpr Bytes kChunk = 2_MiB;
-
-/// Exit status of a fork that answers `check`; 255: it was still running after 20 s.
-template <class Check>
-int in_a_fork(const Check& check) {
-  const pid_t child = fork();
-  if (child == 0) {
-    alarm(20);
-    _exit(check() ? 0 : 1);
-  }
-  int status = -1;
-  EXPECT_EQ(waitpid(child, &status, 0), child);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 255;
-}
 
 /// Holds calls of the process it was made in until open(); a child goes through.
 class Barrier {

@@ -15,6 +15,7 @@
 
 #include "device/host_device.h"
 #include "device/sim_device.h"
+#include "tests/support/host_memory.h"
 #include "tests/support/soak.h"
 
 namespace tidemark {
@@ -25,12 +26,6 @@ using namespace literals;
 /// Chunks inside allocate(): the same on every run.
 PinnedPoolOptions in_turn(Bytes bound, Bytes chunk) {
   return {.bound_bytes = bound, .chunk_bytes = chunk, .background = false};
-}
-
-std::unique_ptr<Device> open(const HostDeviceOptions& options) {
-  Result<std::unique_ptr<Device>> opened = open_host_device(options);
-  EXPECT_TRUE(opened.ok());
-  return std::move(opened).value();
 }
 
 TEST(PinnedPool, BlocksCostTheirSizeNotTheNextPowerOfTwo) {
@@ -107,7 +102,7 @@ TEST(PinnedPool, FreeChunksMakeWayForALargerBlockWithinTheBound) {
 }
 
 TEST(PinnedPool, WhatCanNeverBeServedIsSaidSo) {
-  const auto device = open({.capacity_bytes = 4_MiB, .largest_pinned_bytes = 8_MiB});
+  const auto device = open_host({.capacity_bytes = 4_MiB, .largest_pinned_bytes = 8_MiB});
   PinnedPool pool(*device, in_turn(20_MiB, 16_MiB));
   const PinnedAllocation too_large = pool.allocate(20_MiB + 1);
   EXPECT_EQ(too_large.outcome, PinnedOutcome::exhausted);
@@ -348,7 +343,7 @@ class WatchedDevice final : public Device {
 };
 
 TEST(PinnedPool, LookingForWhatIsCompleteAsksOnceAStreamAndWithoutTheLock) {
-  WatchedDevice device(open({.capacity_bytes = 4_MiB}));
+  WatchedDevice device(open_host({.capacity_bytes = 4_MiB}));
   PinnedPool pool(device, in_turn(4_MiB, 4_MiB));
   std::array<StreamHandle, 3> streams{};
   for (StreamHandle& stream : streams) ASSERT_EQ(device.create_stream(StreamRole::d2h, stream), DeviceCode::ok);
@@ -392,7 +387,7 @@ struct Reports {
 
 TEST(PinnedPool, ARefusalShrinksTheBoundOnceAndThePoolGoesOn) {
   Reports reports;
-  const auto device = open({.capacity_bytes = 4_MiB, .pinned_capacity_bytes = 20_MiB});
+  const auto device = open_host({.capacity_bytes = 4_MiB, .pinned_capacity_bytes = 20_MiB});
   PinnedPool pool(*device, {.bound_bytes = 64_MiB, .chunk_bytes = 8_MiB, .report = reports.sink()});
   pool.wait_until_built();
   PinnedPoolStatistics now = pool.statistics();
@@ -455,7 +450,7 @@ TEST(PinnedPool, WhatTheDeviceDoesNotTakeBackIsStillHeld) {
 }
 
 TEST(PinnedPool, RefusedAltogetherItIsExhaustedNotBroken) {
-  const auto device = open({.fault = [](HostCall call) {
+  const auto device = open_host({.fault = [](HostCall call) {
     return call == HostCall::allocate_pinned ? DeviceCode::out_of_memory : DeviceCode::ok;
   }});
   PinnedPool pool(*device, {.bound_bytes = 64_MiB, .chunk_bytes = 8_MiB});
@@ -470,7 +465,7 @@ TEST(PinnedPool, RefusedAltogetherItIsExhaustedNotBroken) {
 }
 
 TEST(PinnedPool, ALostDeviceIsSaidSo) {
-  const auto device = open(
+  const auto device = open_host(
       {.fault = [](HostCall call) { return call == HostCall::allocate_pinned ? DeviceCode::lost : DeviceCode::ok; }});
   PinnedPool pool(*device, in_turn(8_MiB, 4_MiB));
   EXPECT_EQ(pool.allocate(1_MiB).outcome, PinnedOutcome::lost);
@@ -502,7 +497,7 @@ class Gate {
 
 TEST(PinnedPool, TheFirstChunkServesWhileTheOthersAreStillToCome) {
   Gate gate;
-  const auto device = open({.fault = gate.hook()});
+  const auto device = open_host({.fault = gate.hook()});
   PinnedPool pool(*device, {.bound_bytes = 32_MiB, .chunk_bytes = 8_MiB});
   PinnedAllocation answer = pool.allocate(1_MiB);
   ASSERT_EQ(answer.outcome, PinnedOutcome::wait_chunk);
@@ -521,7 +516,7 @@ TEST(PinnedPool, TheFirstChunkServesWhileTheOthersAreStillToCome) {
 
 TEST(PinnedPool, EndsWhileItIsBeingBuilt) {
   Gate gate;
-  const auto device = open({.fault = gate.hook()});
+  const auto device = open_host({.fault = gate.hook()});
   {
     PinnedPool pool(*device, {.bound_bytes = 32_MiB, .chunk_bytes = 8_MiB});
     gate.let_through(1);
@@ -535,7 +530,7 @@ TEST(PinnedPool, EndsWhileItIsBeingBuilt) {
 }
 
 TEST(PinnedPool, EndsWithCopiesInFlight) {
-  const auto device = open({.capacity_bytes = 16_MiB, .d2h_bytes_per_s = 200'000'000});
+  const auto device = open_host({.capacity_bytes = 16_MiB, .d2h_bytes_per_s = 200'000'000});
   StreamHandle stream{};
   Address block = 0;
   ASSERT_EQ(device->create_stream(StreamRole::d2h, stream), DeviceCode::ok);
@@ -553,7 +548,7 @@ TEST(PinnedPool, EndsWithCopiesInFlight) {
 }
 
 TEST(PinnedPool, WithoutEventsTheBlockStaysTheCallers) {
-  const auto device = open({.event_limit = 1});
+  const auto device = open_host({.event_limit = 1});
   PinnedPool pool(*device, in_turn(8_MiB, 4_MiB));
   StreamHandle stream{};
   EventHandle taken{};
@@ -569,7 +564,7 @@ TEST(PinnedPool, WithoutEventsTheBlockStaysTheCallers) {
 
 TEST(PinnedPool, MissingPlacementIsReportedOncePerKind) {
   Reports reports;
-  const auto device = open({.numa_node = 511});
+  const auto device = open_host({.numa_node = 511});
   PinnedPool pool(*device, {.bound_bytes = 16_MiB, .chunk_bytes = 4_MiB, .report = reports.sink()});
   pool.wait_until_built();
   const std::lock_guard lock(reports.mutex);
@@ -580,7 +575,7 @@ TEST(PinnedPool, MissingPlacementIsReportedOncePerKind) {
 
 /// Calls on one event must not overlap: of several that wait for a block, or for blocks behind one event, one asks.
 TEST(PinnedPool, OneAtATimeWaitsForAnEvent) {
-  WatchedDevice device(open({.capacity_bytes = 4_MiB}));
+  WatchedDevice device(open_host({.capacity_bytes = 4_MiB}));
   PinnedPool pool(device, in_turn(8_MiB, 4_MiB));
   StreamHandle stream{};
   EventHandle event{};
@@ -615,7 +610,7 @@ TEST(PinnedPool, OneAtATimeWaitsForAnEvent) {
 }
 
 TEST(PinnedPool, ServesManyThreads) {
-  const auto device = open({.capacity_bytes = 16_MiB});
+  const auto device = open_host({.capacity_bytes = 16_MiB});
   PinnedPool pool(*device, {.bound_bytes = 8_MiB, .chunk_bytes = 4_MiB});
   std::atomic<int> wrong{0}, waits{0};
   const Soak soak;  // tests/support/soak.h

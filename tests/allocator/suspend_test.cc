@@ -15,6 +15,7 @@
 #include "device/forwarding_device.h"
 #include "device/host_device.h"
 #include "device/sim_device.h"
+#include "tests/support/host_memory.h"
 #include "tests/support/soak.h"
 
 namespace tidemark {
@@ -61,17 +62,12 @@ class RefusingDevice : public ForwardingDevice {
   int countdown_ = 0;
 };
 
-std::unique_ptr<Device> open_host(Bytes capacity) {
-  auto opened = open_host_device({.capacity_bytes = capacity});
-  return opened.ok() ? std::move(opened).value() : nullptr;
-}
-
 class SuspendTest : public testing::TestWithParam<const char*> {
  protected:
   void open(AllocatorOptions options = {}, Bytes capacity = 256_MiB) {
     const bool on_host = std::string_view(GetParam()) == "host";
     if (on_host) {
-      device_ = open_host(capacity);
+      device_ = open_host({.capacity_bytes = capacity});
     } else {
       auto sim = make_sim_device({.capacity_bytes = capacity});
       sim_ = sim.get();

@@ -2,8 +2,6 @@
 #include "device/fork_handlers.h"
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <memory>
@@ -12,21 +10,10 @@
 #include <thread>
 #include <vector>
 
+#include "tests/support/fork.h"
+
 namespace tidemark {
 namespace {
-
-/// Exit status of a fork that answers `check`; 255: it was still running after 20 s.
-template <class Check>
-int in_a_fork(const Check& check) {
-  const pid_t child = fork();
-  if (child == 0) {
-    alarm(20);
-    _exit(check() ? 0 : 1);
-  }
-  int status = -1;
-  EXPECT_EQ(waitpid(child, &status, 0), child);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 255;
-}
 
 /// Notes its steps in `seen`, e.g. "+a", "-a", "*a" in the child.
 std::unique_ptr<ForkHandlers> noting(std::string& seen, ForkLevel level, const std::string& name) {

@@ -6,9 +6,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,24 +15,19 @@
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
-#include <filesystem>
 #include <future>
 #include <random>
 #include <thread>
 #include <vector>
 
 #include "device/null_device.h"
+#include "tests/support/fork.h"
+#include "tests/support/host_memory.h"
 
 namespace tidemark {
 namespace {
 
 using namespace literals;
-
-std::unique_ptr<Device> open(const HostDeviceOptions& options) {
-  Result<std::unique_ptr<Device>> opened = open_host_device(options);
-  EXPECT_TRUE(opened.ok());
-  return opened.ok() ? std::move(opened).value() : nullptr;
-}
 
 /// Fails the k-th call of one kind, counted from 0; keeps count of all of them.
 class FaultOnce {
@@ -54,7 +47,7 @@ HostFaultHook fail_once(HostCall call, int k, DeviceCode code) {
 
 /// One stream with a block of device memory and one of pinned memory.
 struct Bench {
-  explicit Bench(const HostDeviceOptions& options) : device(open(options)) {
+  explicit Bench(const HostDeviceOptions& options) : device(open_host(options)) {
     EXPECT_EQ(device->allocate_plain(kBytes, block), DeviceCode::ok);
     EXPECT_EQ(device->allocate_pinned(kBytes, host), DeviceCode::ok);
     EXPECT_EQ(device->create_stream(StreamRole::d2h, stream), DeviceCode::ok);
@@ -83,7 +76,7 @@ TEST(HostDevice, OptionsWithoutSenseAreRefused) {
 }
 
 TEST(HostDevice, PinnedMemoryIsBounded) {
-  const auto device = open({.pinned_capacity_bytes = 8_MiB, .largest_pinned_bytes = 5_MiB});
+  const auto device = open_host({.pinned_capacity_bytes = 8_MiB, .largest_pinned_bytes = 5_MiB});
   Address a = 0, b = 0, c = 0;
   EXPECT_EQ(device->allocate_pinned(5_MiB + 1, a), DeviceCode::out_of_memory);
   ASSERT_EQ(device->allocate_pinned(5_MiB, a), DeviceCode::ok);
@@ -185,7 +178,7 @@ TEST(HostDevice, EveryInjectedFaultLeavesTheBooksRight) {
                                  HostCall::allocate_pinned, HostCall::wait_event,   HostCall::launch,
                                  HostCall::run_launch};
   for (const HostCall call : kCalls) {
-    const auto device = open({.capacity_bytes = 16_MiB, .fault = fail_once(call, 0, DeviceCode::out_of_memory)});
+    const auto device = open_host({.capacity_bytes = 16_MiB, .fault = fail_once(call, 0, DeviceCode::out_of_memory)});
     Address base = 0, other = 0, plain = 0, host = 0;
     StreamHandle stream{};
     EventHandle event{};
@@ -218,7 +211,7 @@ TEST(HostDevice, EveryInjectedFaultLeavesTheBooksRight) {
 
 /// Threads with streams and memory of their own at the same time; contents verified, nothing left at the end.
 TEST(HostDevice, ThreadsDoNotDisturbEachOther) {
-  const auto device = open({.capacity_bytes = 64_MiB, .copy_threads = 2});
+  const auto device = open_host({.capacity_bytes = 64_MiB, .copy_threads = 2});
   std::atomic<int> refused{0};
   const auto work = [&](unsigned seed) {
     std::mt19937 random(seed);
@@ -317,22 +310,10 @@ std::int64_t present_pages(Address at, Bytes bytes) {
   return std::count_if(entries.begin(), entries.end(), [](std::uint64_t entry) { return entry >> 63U != 0; });
 }
 
-/// What the memory files of host devices have in pages.
-Bytes file_bytes() {
-  Bytes bytes = 0;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
-    struct stat facts {};
-    std::error_code gone;
-    if (std::filesystem::read_symlink(entry, gone).string().find("tidemark_host_device") == std::string::npos) continue;
-    if (stat(entry.path().c_str(), &facts) == 0) bytes += static_cast<Bytes>(facts.st_blocks) * 512;
-  }
-  return bytes;
-}
-
 /// Another thread may be writing through another address: an alias that writes "what is there" undoes its write.
 TEST(HostDevice, AKernelThatCannotPopulateHasNobodyWriteThroughAnAlias) {
   std::thread([] {
-    const auto device = open({.capacity_bytes = 16_MiB});
+    const auto device = open_host({.capacity_bytes = 16_MiB});
     Address base = 0;
     ASSERT_EQ(device->reserve(8_MiB, base), DeviceCode::ok);
     if (!forget_populate()) GTEST_SKIP() << "no system call filters here";
@@ -343,28 +324,9 @@ TEST(HostDevice, AKernelThatCannotPopulateHasNobodyWriteThroughAnAlias) {
   }).join();
 }
 
-/// The exit status of a fork that answers `check`.
-template <class Check>
-int in_a_fork(const Check& check) {
-  const pid_t child = fork();
-  if (child == 0) _exit(check() ? 0 : 1);
-  int status = -1;
-  EXPECT_EQ(waitpid(child, &status, 0), child);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
-bool all_are(Address at, Bytes bytes, char value) {
-  const char* begin = reinterpret_cast<const char*>(at);
-  return std::all_of(begin, begin + bytes, [&](char c) { return c == value; });
-}
-
-void fill(Address at, Bytes bytes, char value) {
-  std::fill_n(reinterpret_cast<char*>(at), bytes, value);
-}
-
 /// A worker that writes to what it has inherited, or maps memory of its own, writes nothing of its parent's.
 TEST(HostDevice, AForkHasTheBytesAsTheyWereAndItsWritesToItself) {
-  const auto device = open({.capacity_bytes = 16_MiB});
+  const auto device = open_host({.capacity_bytes = 16_MiB});
   Address base = 0;
   ASSERT_EQ(device->reserve(16_MiB, base), DeviceCode::ok);
   ASSERT_EQ(device->map(base, 4_MiB), DeviceCode::ok);
@@ -381,11 +343,10 @@ TEST(HostDevice, AForkHasTheBytesAsTheyWereAndItsWritesToItself) {
     EXPECT_EQ(in_a_fork(writes_to_itself), 0);
     EXPECT_TRUE(all_are(base, 4_MiB, 'p'));
   }
-  const pid_t child = fork();
-  if (child == 0) {
+  const Fork child([&] {
     char go = 0;
-    _exit(read(parent_has_written[0], &go, 1) == 1 && all_are(base, 4_MiB, 'p') ? 0 : 1);
-  }
+    return read(parent_has_written[0], &go, 1) == 1 && all_are(base, 4_MiB, 'p');
+  });
   fill(base, 4_MiB, 'q');
   ASSERT_EQ(device->remap(base + 8_MiB, base, 4_MiB), DeviceCode::ok);
   EXPECT_TRUE(all_are(base + 8_MiB, 4_MiB, 'q')) << "contents are kept";
@@ -393,9 +354,7 @@ TEST(HostDevice, AForkHasTheBytesAsTheyWereAndItsWritesToItself) {
   EXPECT_TRUE(all_are(base, 4_MiB, 0)) << "the next user finds zeros";
   fill(base, 4_MiB, 'r');
   EXPECT_EQ(write(parent_has_written[1], "g", 1), 1);
-  int status = -1;
-  EXPECT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0) << "the child saw what the parent wrote";
+  EXPECT_EQ(child.status(), 0) << "the child saw what the parent wrote";
   EXPECT_EQ(device->unmap(base, 4_MiB), DeviceCode::ok);
   EXPECT_EQ(device->unmap(base + 8_MiB, 4_MiB), DeviceCode::ok);
   close(parent_has_written[0]);

@@ -3,22 +3,18 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <atomic>
 #include <csignal>
-#include <cstring>
-#include <filesystem>
 #include <memory>
-#include <string>
-#include <system_error>
 #include <thread>
 #include <vector>
 
 #include "device/host_device.h"
+#include "tests/support/fork.h"
+#include "tests/support/host_memory.h"
 
 namespace tidemark {
 namespace {
@@ -31,32 +27,6 @@ constexpr bool kThreadsInChildren = false;
 #else
 constexpr bool kThreadsInChildren = true;
 #endif
-
-std::unique_ptr<Device> open(const HostDeviceOptions& options) {
-  Result<std::unique_ptr<Device>> opened = open_host_device(options);
-  EXPECT_TRUE(opened.ok());
-  return opened.ok() ? std::move(opened).value() : nullptr;
-}
-
-/// A forked process that answers `check`, and its exit status: 0 right, 1 wrong, 255 a signal; after 30 s it ends with
-/// one.
-class Fork {
- public:
-  template <class Check>
-  explicit Fork(const Check& check) : child_(fork()) {
-    if (child_ != 0) return;
-    alarm(30);
-    _exit(check() ? 0 : 1);
-  }
-  [[nodiscard]] int status() const {
-    int status = -1;
-    EXPECT_EQ(waitpid(child_, &status, 0), child_);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 255;
-  }
-
- private:
-  const pid_t child_;
-};
 
 /// One process tells another one to go on.
 class Signal {
@@ -78,30 +48,9 @@ class Signal {
   std::array<int, 2> ends_{};
 };
 
-void fill(Address at, Bytes bytes, char value) {
-  std::memset(reinterpret_cast<void*>(at), value, static_cast<std::size_t>(bytes));
-}
-
-bool all_are(Address at, Bytes bytes, char value) {
-  const char* begin = reinterpret_cast<const char*>(at);
-  return *begin == value && std::memcmp(begin, begin + 1, static_cast<std::size_t>(bytes - 1)) == 0;
-}
-
-/// What the memory files of host devices have in pages, in this process.
-Bytes file_bytes() {
-  Bytes bytes = 0;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
-    struct stat facts {};
-    std::error_code gone;
-    if (std::filesystem::read_symlink(entry, gone).string().find("tidemark_host_device") == std::string::npos) continue;
-    if (stat(entry.path().c_str(), &facts) == 0) bytes += static_cast<Bytes>(facts.st_blocks) * 512;
-  }
-  return bytes;
-}
-
 /// Four granules at `base`, of which the first two are shown again behind them: 0 1 2 3 0 1.
 struct Views {
-  explicit Views(const HostDeviceOptions& options) : device(open(options)) {
+  explicit Views(const HostDeviceOptions& options) : device(open_host(options)) {
     EXPECT_EQ(device->reserve(32_MiB, base), DeviceCode::ok);
     EXPECT_EQ(device->map(base, 8_MiB), DeviceCode::ok);
     EXPECT_EQ(device->alias(base + 8_MiB, base, 4_MiB), DeviceCode::ok);
@@ -170,7 +119,7 @@ TEST(HostForks, GenerationsAreEachOnTheirOwn) {
 }
 
 TEST(HostForks, TheParentHasNoMoreMemoryThanBefore) {
-  const auto device = open({.capacity_bytes = 128_MiB});
+  const auto device = open_host({.capacity_bytes = 128_MiB});
   Address base = 0;
   ASSERT_EQ(device->reserve(128_MiB, base), DeviceCode::ok);
   for (int round = 0; round < 8; ++round) {
@@ -186,7 +135,7 @@ TEST(HostForks, TheParentHasNoMoreMemoryThanBefore) {
 }
 
 TEST(HostForks, TheChildHasWhatItsParentWroteAndFreesWhatItUnmaps) {
-  const auto device = open({.capacity_bytes = 128_MiB});
+  const auto device = open_host({.capacity_bytes = 128_MiB});
   Address base = 0;
   ASSERT_EQ(device->reserve(128_MiB, base), DeviceCode::ok);
   ASSERT_EQ(device->map(base, 96_MiB), DeviceCode::ok);
@@ -205,7 +154,8 @@ TEST(HostForks, TheChildHasWhatItsParentWroteAndFreesWhatItUnmaps) {
 TEST(HostForks, StreamsGoOnInTheChild) {
   if (!kThreadsInChildren) GTEST_SKIP() << "ThreadSanitizer allows a forked process no threads";
   for (const int copy_threads : {1, 3}) {
-    const auto device = open({.capacity_bytes = 64_MiB, .copy_threads = copy_threads, .d2h_bytes_per_s = 200'000'000});
+    const auto device =
+        open_host({.capacity_bytes = 64_MiB, .copy_threads = copy_threads, .d2h_bytes_per_s = 200'000'000});
     Address base = 0, host = 0;
     StreamHandle stream{}, other{};
     EventHandle event{};
@@ -242,7 +192,7 @@ TEST(HostForks, StreamsGoOnInTheChild) {
 
 /// What another process's failure was stays with the stream.
 TEST(HostForks, TheFailureOfAStreamIsInheritedToo) {
-  const auto device = open(
+  const auto device = open_host(
       {.fault = [](HostCall call) { return call == HostCall::run_copy ? DeviceCode::copy_failed : DeviceCode::ok; }});
   Address block = 0, host = 0;
   StreamHandle stream{};
@@ -256,7 +206,7 @@ TEST(HostForks, TheFailureOfAStreamIsInheritedToo) {
 
 /// A device destroyed in the child ends no thread of the parent's and waits for none.
 TEST(HostForks, TheChildMayDestroyTheDevice) {
-  auto device = open({.capacity_bytes = 16_MiB, .copy_threads = 2});
+  auto device = open_host({.capacity_bytes = 16_MiB, .copy_threads = 2});
   StreamHandle stream{};
   ASSERT_EQ(device->create_stream(StreamRole::compute, stream), DeviceCode::ok);
   const Fork child([&] {
@@ -335,7 +285,7 @@ class Worker {
 
 /// Every lock of the device is held by some thread at some fork.
 TEST(HostForks, AForkBesideThreadsAtWorkHangsNobodyAndLosesNothing) {
-  const auto device = open({.capacity_bytes = 64_MiB, .copy_threads = 2, .touch_threads = 1});
+  const auto device = open_host({.capacity_bytes = 64_MiB, .copy_threads = 2, .touch_threads = 1});
   std::atomic<bool> stop{false};
   std::atomic<int> rounds{0}, wrong{0};
   std::vector<std::thread> threads;
