@@ -8,15 +8,7 @@
 #include <tidemark/tidemark.h>
 #include <unistd.h>
 
-static int failures = 0;
-
-#define CHECK(condition)                                              \
-  do {                                                                \
-    if (!(condition)) {                                               \
-      fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
-      ++failures;                                                     \
-    }                                                                 \
-  } while (0)
+#include "tests/support/checks.h"
 
 /* How often `says` was written to stderr since it was turned to `log`. */
 static int count_in(FILE* log, const char* says) {

@@ -5,37 +5,7 @@
 #include <string.h>
 #include <tidemark/tidemark.h>
 
-static int failures = 0;
-
-#define CHECK(condition)                                              \
-  do {                                                                \
-    if (!(condition)) {                                               \
-      fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
-      ++failures;                                                     \
-    }                                                                 \
-  } while (0)
-
-#define CHECK_OK(call)                                                                               \
-  do {                                                                                               \
-    tidemark_error* failed = NULL;                                                                   \
-    tidemark_error** error = &failed;                                                                \
-    if ((call) != TIDEMARK_STATUS_OK) {                                                              \
-      fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #call, tidemark_error_message(failed)); \
-      ++failures;                                                                                    \
-    }                                                                                                \
-    tidemark_error_free(failed);                                                                     \
-  } while (0)
-
-#define CHECK_REFUSED(wanted, says, call)                                                              \
-  do {                                                                                                 \
-    tidemark_error* failed = NULL;                                                                     \
-    tidemark_error** error = &failed;                                                                  \
-    if ((call) != (wanted) || strstr(tidemark_error_message(failed), (says)) == NULL) {                \
-      fprintf(stderr, "%s:%d: %s: '%s'\n", __FILE__, __LINE__, #call, tidemark_error_message(failed)); \
-      ++failures;                                                                                      \
-    }                                                                                                  \
-    tidemark_error_free(failed);                                                                       \
-  } while (0)
+#include "tests/support/checks.h"
 
 static const int64_t kMiB = 1024 * 1024;
 
