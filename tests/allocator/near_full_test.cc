@@ -1,11 +1,12 @@
 // Threads that keep the memory of a device full, byte by byte, while another one trims, moves, changes the limit, looks
-// and forks: no byte is lost, and everything comes back. TIDEMARK_SOAK_SECONDS and TIDEMARK_SOAK_SEED:
-// tests/support/soak.h.
+// and forks: no byte is lost, the books are right and below the limit all the while, and everything comes back.
+// TIDEMARK_SOAK_SECONDS and TIDEMARK_SOAK_SEED: tests/support/soak.h.
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdio>
@@ -40,6 +41,9 @@ class NearFullMemory : public testing::Test {
     for (std::size_t i = 0; i < kThreads; ++i) blocks_.emplace_back(*allocator_, streams_, Soak::seed(i));
   }
   void TearDown() override {
+    look();
+    EXPECT_GE(most_reserved_, kCapacity / 10 * 9) << "memory was never near full";
+    expect_exact();
     for (FilledBlocks& blocks : blocks_) blocks.release_all();
     for (const FilledBlocks& blocks : blocks_) {
       EXPECT_EQ(blocks.failure(), "");
@@ -53,6 +57,43 @@ class NearFullMemory : public testing::Test {
     MemoryInfo memory;
     EXPECT_EQ(device_->memory_info(memory), DeviceCode::ok);
     EXPECT_EQ(memory.free_bytes, memory.total_bytes) << "all of it went back";
+  }
+
+  /// What is true of the statistics at any time, whatever the threads are at.
+  void look() {
+    const AllocatorStatistics now = allocator_->statistics();
+    EXPECT_LE(now.reserved_bytes.current, ceiling_) << "more than the limit";
+    EXPECT_LE(now.reserved_bytes.peak, kCapacity) << "more than there is";
+    EXPECT_LE(now.requested_bytes.current, now.allocated_bytes.current);
+    EXPECT_LE(now.allocated_bytes.current, now.active_bytes.current);
+    EXPECT_LE(now.active_bytes.current, now.reserved_bytes.current);
+    EXPECT_EQ(now.cached_bytes, now.reserved_bytes.current - now.active_bytes.current);
+    for (const Counter& counter : {now.requested_bytes, now.allocated_bytes, now.active_bytes, now.reserved_bytes}) {
+      EXPECT_GE(counter.current, 0);
+      EXPECT_GE(counter.peak, counter.current);
+      EXPECT_EQ(counter.total_up - counter.total_down, counter.current);
+    }
+    most_reserved_ = std::max(most_reserved_, now.reserved_bytes.peak);
+  }
+  /// Where nobody is at work, the statistics are what the blocks and the device say.
+  void expect_exact() const {
+    Bytes requested = 0, allocated = 0;
+    for (const FilledBlocks& blocks : blocks_) {
+      requested += blocks.requested_bytes();
+      allocated += blocks.allocated_bytes();
+    }
+    const AllocatorStatistics now = allocator_->statistics();
+    EXPECT_GT(requested, 0);
+    EXPECT_EQ(now.requested_bytes.current, requested);
+    EXPECT_EQ(now.allocated_bytes.current, allocated);
+    MemoryInfo memory;
+    EXPECT_EQ(device_->memory_info(memory), DeviceCode::ok);
+    EXPECT_EQ(now.reserved_bytes.current, memory.total_bytes - memory.free_bytes);
+  }
+  /// What is above a lower limit may stay; nothing more is taken from then on.
+  void set_limit(Bytes bytes) {
+    allocator_->set_limit(bytes);
+    ceiling_ = std::max(bytes, allocator_->statistics().reserved_bytes.current);
   }
 
   /// Every thread keeps the memory full while `meddle(step)` is called again and again.
@@ -77,10 +118,12 @@ class NearFullMemory : public testing::Test {
   std::unique_ptr<CachingAllocator> allocator_;
   std::deque<FilledBlocks> blocks_;
   std::mt19937_64 random_{Soak::seed(kThreads)};
+  Bytes ceiling_ = kCapacity;  ///< of what may be reserved
+  Bytes most_reserved_ = 0;    ///< of all that look() has seen
 };
 
 TEST_F(NearFullMemory, NoByteIsLostWhileMemoryIsTrimmedAndMoved) {
-  keep_full(1'000, [this](int) {
+  keep_full(3'000, [this](int) {
     const auto any_bytes = static_cast<Bytes>(random_() % kCapacity);
     switch (random_() % 8) {
       case 0:
@@ -90,19 +133,20 @@ TEST_F(NearFullMemory, NoByteIsLostWhileMemoryIsTrimmedAndMoved) {
         (void)allocator_->defragment(streams_[0], any_bytes);
         break;
       case 2:
-        allocator_->set_limit(kCapacity / 2 + any_bytes / 2);
+        set_limit(random_() % 2 == 0 ? kCapacity : kCapacity / 2 + any_bytes / 2);
         break;
       case 3:
         allocator_->empty_cache();
         break;
       case 4:
+        look();
         allocator_->reset_peaks();
         break;
       case 5:
         EXPECT_GT(allocator_->report().limit_bytes, 0);
         break;
       case 6:
-        EXPECT_LE(allocator_->statistics().allocated_bytes.current, kCapacity);
+        look();
         break;
       case 7:
         (void)allocator_->snapshot();
@@ -129,6 +173,7 @@ TEST_F(NearFullMemory, NoByteIsLostThoughChildrenEndInTheMiddle) {
       _exit(own.failure().empty() ? 0 : 1);
     }
     ++forks;
+    look();
     int status = -1;
     ASSERT_EQ(waitpid(child, &status, 0), child);
     ASSERT_EQ(status, 0) << (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM ? "a child hung" : "a child failed");

@@ -32,6 +32,18 @@ class FilledBlocks {
   /// Blocks stay with the allocator.
   void forget() { blocks_.clear(); }
 
+  /// What was asked for and is alive.
+  [[nodiscard]] Bytes requested_bytes() const {
+    Bytes bytes = 0;
+    for (const Block& block : blocks_) bytes += block.bytes;
+    return bytes;
+  }
+  /// The sizes of these blocks as the allocator has them.
+  [[nodiscard]] Bytes allocated_bytes() const {
+    Bytes bytes = 0;
+    for (const Block& block : blocks_) bytes += allocator_->block_bytes(block.address);
+    return bytes;
+  }
   [[nodiscard]] std::int64_t refusals() const { return refusals_; }
   /// What went wrong first; empty if nothing did.
   [[nodiscard]] const std::string& failure() const { return failure_; }
