@@ -8,7 +8,9 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <new>
 #include <random>
+#include <thread>
 #include <vector>
 
 #include "allocator/caching_allocator.h"
@@ -24,16 +26,19 @@ namespace {
 using namespace literals;
 using Contents = CachingAllocator::Contents;
 
-/// Refuses one call: the `countdown`-th of the kind named by `call`.
+/// Refuses one call: the `countdown`-th of the kind named by `call`, or has no host memory for its own books there.
+/// Counts pinned blocks.
 class RefusingDevice : public ForwardingDevice {
  public:
   using ForwardingDevice::ForwardingDevice;
   enum class Call { none, map, unmap, alias, copy, allocate_pinned };
 
-  void refuse(Call call, int countdown) {
+  void refuse(Call call, int countdown, bool throws = false) {
     call_ = call;
     countdown_ = countdown;
+    throws_ = throws;
   }
+  [[nodiscard]] int pinned_blocks() const { return pinned_blocks_; }
   [[nodiscard]] bool refused() const { return call_ == Call::none; }
 
   DeviceCode map(Address at, Bytes bytes) override {
@@ -46,7 +51,15 @@ class RefusingDevice : public ForwardingDevice {
     return now(Call::alias) ? DeviceCode::no_resource : ForwardingDevice::alias(at, source, bytes);
   }
   DeviceCode allocate_pinned(Bytes bytes, Address& address) override {
-    return now(Call::allocate_pinned) ? DeviceCode::out_of_memory : ForwardingDevice::allocate_pinned(bytes, address);
+    if (now(Call::allocate_pinned)) return DeviceCode::out_of_memory;
+    const DeviceCode code = ForwardingDevice::allocate_pinned(bytes, address);
+    pinned_blocks_ += code == DeviceCode::ok ? 1 : 0;
+    return code;
+  }
+  DeviceCode free_pinned(Address address) override {
+    const DeviceCode code = ForwardingDevice::free_pinned(address);
+    pinned_blocks_ -= code == DeviceCode::ok ? 1 : 0;
+    return code;
   }
   DeviceCode copy(StreamHandle stream, Address to, Address from, Bytes bytes, CopyKind kind, std::int64_t id) override {
     return now(Call::copy) ? DeviceCode::copy_failed : ForwardingDevice::copy(stream, to, from, bytes, kind, id);
@@ -56,10 +69,13 @@ class RefusingDevice : public ForwardingDevice {
   bool now(Call call) {
     if (call != call_ || countdown_-- > 0) return false;
     call_ = Call::none;
+    if (throws_) throw std::bad_alloc();
     return true;
   }
   Call call_ = Call::none;
   int countdown_ = 0;
+  bool throws_ = false;
+  int pinned_blocks_ = 0;
 };
 
 class SuspendTest : public testing::TestWithParam<const char*> {
@@ -312,6 +328,38 @@ TEST_P(SuspendTest, WithoutPinnedMemoryForTheContentsNothingChanges) {
     EXPECT_EQ(whole(), live_.size());
     allocate(1_MiB);
   }
+}
+
+/// Two shards have blocks. What the first one's hold is saved, and then there is no memory for the second.
+TEST_P(SuspendTest, ASecondSaveThatFailsChangesNothing) {
+  using Call = RefusingDevice::Call;
+  open();
+  allocate(9_MiB);
+  std::thread([this] { allocate(7_MiB); }).join();
+  const Bytes before = reserved();
+  const auto fails = [&](Call call, bool throws) {
+    refusing_->refuse(call, 1, throws);
+    const DeviceCode code = allocator_->suspend(Contents::keep);
+    EXPECT_TRUE(refusing_->refused()) << "there was but one save";
+    EXPECT_FALSE(allocator_->suspended());
+    EXPECT_EQ(allocator_->kept_bytes(), 0);
+    EXPECT_EQ(refusing_->pinned_blocks(), 0) << "what was saved goes, too";
+    EXPECT_EQ(reserved(), before);
+    EXPECT_EQ(allocator_->validate(), "");
+    EXPECT_EQ(whole(), live_.size());
+    return code;
+  };
+  EXPECT_EQ(fails(Call::allocate_pinned, false), DeviceCode::out_of_memory);
+  EXPECT_EQ(fails(Call::copy, false), DeviceCode::copy_failed);
+  EXPECT_EQ(fails(Call::allocate_pinned, true), DeviceCode::no_resource);
+  EXPECT_EQ(allocator_->last_error(), "no host memory");
+  free(allocate(1_MiB));
+  ASSERT_EQ(allocator_->suspend(Contents::keep), DeviceCode::ok) << allocator_->last_error();
+  EXPECT_EQ(free_bytes(), total_bytes());
+  EXPECT_EQ(refusing_->pinned_blocks(), 2);
+  ASSERT_EQ(allocator_->resume(), DeviceCode::ok) << allocator_->last_error();
+  EXPECT_EQ(refusing_->pinned_blocks(), 0);
+  EXPECT_EQ(whole(), live_.size());
 }
 
 TEST_P(SuspendTest, WhatTheDeviceDoesNotTakeBackStaysReservedAndWhole) {
