@@ -1,12 +1,15 @@
-// What a capture does not survive, and what threads do to pools: an allocator and its pools (integrations/c_api) on
-// devices that watch. No GPU takes part.
+// What a capture does not survive, what threads do to pools, and the limit that pools share: an allocator and its pools
+// (integrations/c_api) on devices that watch. No GPU takes part.
 
 #include "integrations/c_api/allocator_group.h"
 
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <random>
+#include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "device/sim_device.h"
@@ -69,6 +72,11 @@ class AllocatorGroupTest : public testing::Test {
     Address address = 0;
     EXPECT_EQ(group_.allocate(bytes, streams_[stream], address, 0), DeviceCode::ok) << group_.error_text({});
     return address;
+  }
+  Bytes device_bytes() const {
+    MemoryInfo memory;
+    EXPECT_EQ(device_->memory_info(memory), DeviceCode::ok);
+    return memory.total_bytes - memory.free_bytes;
   }
   static constexpr GraphId kGraph = {5, 0};
 
@@ -184,6 +192,119 @@ TEST_F(AllocatorGroupTest, ThreadsAllocateWhilePoolsComeAndGo) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(group_.statistics().allocated_bytes.current, 0);
   EXPECT_TRUE(group_.destroy_pool("a").ok());
+}
+
+/// Against a number: what is taken, and whether the next would exceed the limit of that moment.
+TEST(SharedBudget, TakesWhatTheLimitLeavesAndNoMore) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    std::mt19937_64 random(seed);
+    SharedBudget budget;
+    Bytes limit = 0, taken = 0;  // 0: no limit
+    std::vector<Bytes> parts;
+    for (int step = 0; step < 2'000; ++step) {
+      const auto bytes = static_cast<Bytes>(random() % 1'000);
+      if (random() % 50 == 0) {
+        limit = random() % 4 == 0 ? 0 : static_cast<Bytes>(random() % 20'000);  // also below what is taken
+        budget.set_limit(limit);
+      } else if (random() % 5 < 3) {
+        const bool fits = limit == 0 || taken + bytes <= limit;
+        ASSERT_EQ(budget.take(bytes), fits) << bytes << " on top of " << taken << " of " << limit << ", seed " << seed;
+        if (fits) parts.push_back(bytes);
+        taken += fits ? bytes : 0;
+      } else if (!parts.empty()) {
+        std::swap(parts[random() % parts.size()], parts.back());
+        budget.give(parts.back());
+        taken -= parts.back();
+        parts.pop_back();
+      }
+    }
+    for (const Bytes part : parts) budget.give(part);
+    budget.set_limit(12'345);
+    EXPECT_FALSE(budget.take(12'346));
+    EXPECT_TRUE(budget.take(12'345)) << "all of it came back";
+  }
+}
+
+/// `held` is never more than what is taken: it grows behind every take and shrinks before every give.
+TEST(SharedBudget, ThreadsTogetherNeverTakeMoreThanTheLimit) {
+  constexpr Bytes kLimit = 5'000;
+  SharedBudget budget;
+  budget.set_limit(kLimit);
+  std::atomic<Bytes> held{0}, most{0};
+  std::vector<std::thread> threads;
+  for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+    threads.emplace_back([&, seed] {
+      std::mt19937_64 random(seed);
+      std::vector<Bytes> parts;
+      for (int step = 0; step < 50'000; ++step) {
+        const auto bytes = static_cast<Bytes>(1 + random() % 1'000);
+        if (random() % 2 == 0 && budget.take(bytes)) {
+          const Bytes now = held += bytes;
+          for (Bytes so_far = most; now > so_far && !most.compare_exchange_weak(so_far, now);) continue;
+          parts.push_back(bytes);
+        } else if (!parts.empty()) {
+          held -= parts.back();
+          budget.give(parts.back());
+          parts.pop_back();
+        }
+      }
+      for (const Bytes part : parts) {
+        held -= part;
+        budget.give(part);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_LE(most, kLimit);
+  EXPECT_GT(most, kLimit / 2) << "it was never near the limit";
+  EXPECT_EQ(held, 0);
+  EXPECT_TRUE(budget.take(kLimit)) << "all of it came back";
+  EXPECT_FALSE(budget.take(1));
+}
+
+/// The budget and the device agree at every step, whichever pool a block is from and however its memory came to be.
+TEST_F(AllocatorGroupTest, RandomProgramsStayBelowTheLimitAndGiveAllOfItBack) {
+  constexpr Bytes kLimit = 40_MiB;
+  group_.set_limit(kLimit);
+  const std::vector<std::string> tags = {"a", "b", "plain"};
+  for (const std::string& tag : tags) ASSERT_TRUE(group_.create_pool(tag, tag == "plain").ok());
+  std::mt19937_64 random(3);
+  std::vector<Address> blocks;
+  int refusals = 0;
+  for (int step = 0; step < 2'000; ++step) {
+    const StreamHandle stream = streams_[random() % 3];
+    const auto bytes = static_cast<Bytes>(1 + random() % (random() % 4 == 0 ? 6'000'000U : 60'000U));
+    const std::string& tag = tags[random() % 3];
+    Address made = 0;
+    Bytes given = 0;
+    const std::uint64_t choice = random() % 100;
+    if (choice < 30) {
+      if (group_.allocate(bytes, stream, made, 0) != DeviceCode::ok) made = 0;
+    } else if (choice < 50) {
+      if (!group_.allocate_in(tag, bytes, stream, made, 0).ok()) made = 0;
+    } else if (choice < 90) {
+      if (blocks.empty()) continue;
+      std::swap(blocks[random() % blocks.size()], blocks.back());
+      ASSERT_EQ(group_.free(blocks.back()), DeviceCode::ok);
+      blocks.pop_back();
+    } else if (choice < 94) {
+      (void)group_.suspend_pool(tag, false, given);
+    } else if (choice < 98) {
+      (void)group_.resume_pool(tag);
+    } else {
+      (void)group_.empty_cache();
+    }
+    if (made != 0) blocks.push_back(made);
+    refusals += choice < 50 && made == 0 ? 1 : 0;
+    ASSERT_EQ(device_bytes(), group_.statistics().reserved_bytes.current) << step;
+    ASSERT_LE(device_bytes(), kLimit) << step;
+  }
+  EXPECT_GT(refusals, 0) << "the limit was never reached";
+  for (const std::string& tag : tags) EXPECT_TRUE(group_.resume_pool(tag).ok());
+  for (const Address address : blocks) EXPECT_EQ(group_.free(address), DeviceCode::ok);
+  (void)group_.empty_cache();
+  EXPECT_EQ(device_bytes(), 0);
+  EXPECT_EQ(group_.free(allocate(kLimit, 0)), DeviceCode::ok) << "no byte of the budget was lost";
 }
 
 TEST(AllocatorGroupOnCudaStandIn, ACaptureSurvivesWhatTheAllocatorDoes) {
