@@ -137,6 +137,84 @@ static void test_what_a_graph_uses_serves_no_eager_work(void) {
   CHECK(tidemark_cuda_allocate(1, 2, stream, NULL, NULL) == TIDEMARK_STATUS_INVALID);
 }
 
+/* During a capture the device cannot be waited for: pools are neither destroyed nor suspended, and go on serving. The
+ * captured graph's own pool may be released; it stays until the capture is over and its blocks are. */
+static void test_pools_while_a_graph_is_captured(void) {
+  tidemark_device_options options = {.struct_size = sizeof options, .capacity_bytes = 256 * 1024 * 1024};
+  tidemark_device* device = NULL;
+  tidemark_allocator* allocator = NULL;
+  struct Capture capture = {0};
+  tidemark_address kept = 0, captured[2] = {0}, other = 0;
+  int64_t all = 0, before = 0;
+  CHECK_OK(tidemark_device_open("host", &options, &device, error));
+  CHECK_OK(tidemark_device_create_stream(device, &capture.stream, error));
+  CHECK_OK(tidemark_allocator_create(device, NULL, &allocator, error));
+  all = free_bytes(device);
+  CHECK_OK(tidemark_pool_create(allocator, "kept", NULL, error));
+  CHECK_OK(tidemark_pool_create(allocator, "idle", NULL, error));
+  CHECK_OK(tidemark_pool_allocate(allocator, "kept", 8 * kMiB, 0, 0, &kept, error));
+  memset((void*)(uintptr_t)kept, 'k', (size_t)(8 * kMiB));
+  CHECK_OK(tidemark_graph_pool_begin(allocator, 7, 1, is_captured, drop, &capture, error));
+  CHECK_OK(tidemark_allocator_allocate(allocator, 4 * kMiB, capture.stream, 0, &captured[0], error));
+  memset((void*)(uintptr_t)captured[0], 'c', (size_t)(4 * kMiB));
+  before = free_bytes(device);
+  CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "during a capture", tidemark_pool_destroy(allocator, "idle", error));
+  CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "during a capture", tidemark_pool_suspend(allocator, "kept", 1, NULL, error));
+  CHECK(free_bytes(device) == before && says(allocator, "\"tag\":\"idle\""));
+  CHECK_OK(tidemark_pool_allocate(allocator, "idle", kMiB, 0, 0, &other, error));
+  CHECK_OK(tidemark_allocator_release(allocator, other, error));
+
+  CHECK_OK(tidemark_graph_pool_release(allocator, 7, 1, error)); /* its only begin, while it is open */
+  CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "is in use", tidemark_graph_pool_release(allocator, 7, 1, error));
+  CHECK(capture.dropped == 0 && all_are(captured[0], 4 * kMiB, 'c'));
+  CHECK_OK(tidemark_allocator_allocate(allocator, 4 * kMiB, capture.stream, 0, &captured[1], error));
+  memset((void*)(uintptr_t)captured[1], 'd', (size_t)(4 * kMiB));
+  CHECK_OK(tidemark_graph_pool_end(allocator, 7, 1, error));
+  CHECK(capture.dropped == 1 && says(allocator, "\"graph\":[7,1]"));
+  CHECK(all_are(captured[0], 4 * kMiB, 'c') && all_are(captured[1], 4 * kMiB, 'd'));
+  CHECK_OK(tidemark_allocator_release(allocator, captured[0], error));
+  CHECK(says(allocator, "\"graph\":[7,1]"));
+  CHECK_OK(tidemark_allocator_release(allocator, captured[1], error));
+  CHECK(!says(allocator, "\"graph\":[7,1]"));
+
+  CHECK(all_are(kept, 8 * kMiB, 'k'));
+  CHECK_OK(tidemark_pool_destroy(allocator, "idle", error));
+  CHECK_OK(tidemark_allocator_release(allocator, kept, error));
+  CHECK_OK(tidemark_pool_destroy(allocator, "kept", error));
+  CHECK_OK(tidemark_allocator_empty_cache(allocator, NULL, error));
+  CHECK(free_bytes(device) == all);
+
+  /* The allocator itself goes in the middle of a capture: blocks, pools and the filter go along. */
+  CHECK_OK(tidemark_pool_create(allocator, "kept", NULL, error));
+  CHECK_OK(tidemark_pool_allocate(allocator, "kept", 8 * kMiB, 0, 0, &kept, error));
+  CHECK_OK(tidemark_graph_pool_begin(allocator, 7, 2, is_captured, drop, &capture, error));
+  CHECK_OK(tidemark_allocator_allocate(allocator, 4 * kMiB, capture.stream, 0, &captured[0], error));
+  tidemark_allocator_free(allocator);
+  CHECK(capture.dropped == 2 && free_bytes(device) == all);
+  tidemark_device_close(device);
+}
+
+/* The pool that a thread allocates from by the hooks: it goes where no block is live, and comes again when it is
+ * wanted. */
+static void test_destroying_the_threads_pool(void) {
+  tidemark_allocator* allocator = tidemark_npu_allocator(4);
+  char *held, *again;
+  size_t size = 0;
+  tidemark_hooks_set_pool("current", 0);
+  held = tidemark_npu_malloc(3 * kMiB, 4, NULL);
+  CHECK(held != NULL && says(allocator, "\"tag\":\"current\""));
+  CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "1 live blocks", tidemark_pool_destroy(allocator, "current", error));
+  CHECK(tidemark_npu_base_alloc(held, &size) == (void*)held && (int64_t)size >= 3 * kMiB);
+  tidemark_npu_free(held, 3 * kMiB, 4, NULL);
+  CHECK_OK(tidemark_pool_destroy(allocator, "current", error));
+  CHECK(says(allocator, "\"pools\":[]") && says(allocator, "\"reserved_bytes.all.current\":0"));
+  again = tidemark_npu_malloc(3 * kMiB, 4, NULL);
+  CHECK(again != NULL && says(allocator, "\"tag\":\"current\""));
+  tidemark_npu_free(again, 3 * kMiB, 4, NULL);
+  tidemark_hooks_set_pool(NULL, 0);
+  CHECK_OK(tidemark_pool_destroy(allocator, "current", error));
+}
+
 static void test_hooks_allocate_from_the_threads_pool(void) {
   tidemark_allocator* allocator = tidemark_npu_allocator(3);
   void *held, *plain;
@@ -155,7 +233,9 @@ static void test_hooks_allocate_from_the_threads_pool(void) {
 int main(void) {
   test_tagged_memory_comes_back();
   test_what_a_graph_uses_serves_no_eager_work();
+  test_pools_while_a_graph_is_captured();
   test_hooks_allocate_from_the_threads_pool();
+  test_destroying_the_threads_pool();
   if (failures == 0) printf("all well\n");
   return failures == 0 ? 0 : 1;
 }

@@ -46,3 +46,11 @@ static int failures = 0;
       ++failures;                                                                                    \
     }                                                                                                \
   } while (0)
+
+/* Whether every byte of a block that lies in this process is `value`. */
+static inline int all_are(tidemark_address address, int64_t bytes, int value) {
+  const unsigned char* memory = (const unsigned char*)(uintptr_t)address;
+  int64_t i = 0;
+  while (i < bytes && memory[i] == value) ++i;
+  return i == bytes;
+}
