@@ -231,12 +231,15 @@ TEST(SharedBudget, ThreadsTogetherNeverTakeMoreThanTheLimit) {
   SharedBudget budget;
   budget.set_limit(kLimit);
   std::atomic<Bytes> held{0}, most{0};
+  std::atomic<int> to_start{4};
   std::vector<std::thread> threads;
   for (std::uint64_t seed = 1; seed <= 4; ++seed) {
     threads.emplace_back([&, seed] {
       std::mt19937_64 random(seed);
       std::vector<Bytes> parts;
-      for (int step = 0; step < 50'000; ++step) {
+      --to_start;
+      while (to_start > 0) std::this_thread::yield();
+      for (int step = 0; step < 300'000; ++step) {
         const auto bytes = static_cast<Bytes>(1 + random() % 1'000);
         if (random() % 2 == 0 && budget.take(bytes)) {
           const Bytes now = held += bytes;

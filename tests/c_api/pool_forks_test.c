@@ -14,6 +14,13 @@
 
 enum { kThreads = 3, kForks = 40, kHeldBytes = 3 * 1024 * 1024 };
 
+/* Contents are kept by a stream, which has a thread: ThreadSanitizer ends a forked process that starts one. */
+#ifdef __SANITIZE_THREAD__
+enum { kStreamsInChildren = 0 };
+#else
+enum { kStreamsInChildren = 1 };
+#endif
+
 static const char* const kTags[kThreads] = {"small", "large", "plain"};
 static const int64_t kBytes[kThreads] = {1000, 5 * 1024 * 1024, 300 * 1000};
 
@@ -57,9 +64,9 @@ static void live_as_child(tidemark_allocator* allocator, tidemark_address held) 
   CHECK_OK(tidemark_pool_allocate(allocator, "child", kHeldBytes, 0, 0, &block, error));
   memset((void*)(uintptr_t)block, 'c', kHeldBytes);
   CHECK(all_are(held, kHeldBytes, 'p'));
-  CHECK_OK(tidemark_pool_suspend(allocator, "child", 1, NULL, error));
+  CHECK_OK(tidemark_pool_suspend(allocator, "child", kStreamsInChildren, NULL, error));
   CHECK_OK(tidemark_pool_resume(allocator, "child", error));
-  CHECK(all_are(block, kHeldBytes, 'c'));
+  CHECK(!kStreamsInChildren || all_are(block, kHeldBytes, 'c'));
   CHECK_OK(tidemark_allocator_release(allocator, block, error));
   CHECK_OK(tidemark_pool_destroy(allocator, "child", error));
   CHECK_OK(tidemark_allocator_release(allocator, held, error));

@@ -167,13 +167,13 @@ static void test_pools_while_a_graph_is_captured(void) {
   CHECK_OK(tidemark_graph_pool_release(allocator, 7, 1, error)); /* its only begin, while it is open */
   CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "is in use", tidemark_graph_pool_release(allocator, 7, 1, error));
   CHECK(capture.dropped == 0 && all_are(captured[0], 4 * kMiB, 'c'));
+  CHECK_OK(tidemark_allocator_release(allocator, captured[0], error));
+  CHECK(says(allocator, "\"graph\":[7,1]")); /* no block is live, but it is open */
   CHECK_OK(tidemark_allocator_allocate(allocator, 4 * kMiB, capture.stream, 0, &captured[1], error));
   memset((void*)(uintptr_t)captured[1], 'd', (size_t)(4 * kMiB));
   CHECK_OK(tidemark_graph_pool_end(allocator, 7, 1, error));
   CHECK(capture.dropped == 1 && says(allocator, "\"graph\":[7,1]"));
-  CHECK(all_are(captured[0], 4 * kMiB, 'c') && all_are(captured[1], 4 * kMiB, 'd'));
-  CHECK_OK(tidemark_allocator_release(allocator, captured[0], error));
-  CHECK(says(allocator, "\"graph\":[7,1]"));
+  CHECK(all_are(captured[1], 4 * kMiB, 'd'));
   CHECK_OK(tidemark_allocator_release(allocator, captured[1], error));
   CHECK(!says(allocator, "\"graph\":[7,1]"));
 
