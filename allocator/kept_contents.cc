@@ -46,38 +46,44 @@ DeviceCode KeptContents::take_pinned(const BlockPool& pool) {
   return DeviceCode::ok;
 }
 
-/// `copy` submits to the stream that it is given.
+/// `copy` submits to the stream that it is given. Nothing that it submitted runs on afterwards, also where it throws.
 template <class Copy>
 DeviceCode KeptContents::copy_all(StreamRole role, const Copy& copy) const {
   StreamHandle stream = {};
   if (const DeviceCode code = device_.create_stream(role, stream); code != DeviceCode::ok) return code;
-  DeviceCode code = copy(stream);
-  const DeviceCode waited = device_.synchronize_stream(stream);
-  if (code == DeviceCode::ok) code = waited;
-  (void)device_.destroy_stream(stream);
-  return code;
+  const auto finish = [&] {
+    const DeviceCode waited = device_.synchronize_stream(stream);
+    (void)device_.destroy_stream(stream);
+    return waited;
+  };
+  try {
+    const DeviceCode code = copy(stream);
+    const DeviceCode waited = finish();
+    return code != DeviceCode::ok ? code : waited;
+  } catch (...) {
+    (void)finish();
+    throw;
+  }
 }
 
 DeviceCode KeptContents::save(const BlockPool& pool) {
-  DeviceCode code = DeviceCode::ok;
+  const auto copy_out = [&](StreamHandle stream) {
+    DeviceCode copied = DeviceCode::ok;
+    for (const Piece& piece : pieces_) {
+      if (copied != DeviceCode::ok) break;
+      copied = device_.copy(stream, piece.host, pool.address_of(piece.offset), piece.bytes, CopyKind::device_to_host);
+    }
+    return copied;
+  };
   try {
-    code = take_pinned(pool);
+    DeviceCode code = take_pinned(pool);
+    if (code == DeviceCode::ok) code = copy_all(StreamRole::d2h, copy_out);
+    if (code != DeviceCode::ok) release();
+    return code;
   } catch (...) {
     release();
     throw;
   }
-  if (code == DeviceCode::ok) {
-    code = copy_all(StreamRole::d2h, [&](StreamHandle stream) {
-      DeviceCode copied = DeviceCode::ok;
-      for (const Piece& piece : pieces_) {
-        if (copied != DeviceCode::ok) break;
-        copied = device_.copy(stream, piece.host, pool.address_of(piece.offset), piece.bytes, CopyKind::device_to_host);
-      }
-      return copied;
-    });
-  }
-  if (code != DeviceCode::ok) release();
-  return code;
 }
 
 /// Nothing is allocated while a pool is suspended, so what is used now was used then.

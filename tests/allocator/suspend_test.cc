@@ -352,6 +352,7 @@ TEST_P(SuspendTest, ASecondSaveThatFailsChangesNothing) {
   EXPECT_EQ(fails(Call::allocate_pinned, false), DeviceCode::out_of_memory);
   EXPECT_EQ(fails(Call::copy, false), DeviceCode::copy_failed);
   EXPECT_EQ(fails(Call::allocate_pinned, true), DeviceCode::no_resource);
+  EXPECT_EQ(fails(Call::copy, true), DeviceCode::no_resource);
   EXPECT_EQ(allocator_->last_error(), "no host memory");
   free(allocate(1_MiB));
   ASSERT_EQ(allocator_->suspend(Contents::keep), DeviceCode::ok) << allocator_->last_error();
