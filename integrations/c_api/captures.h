@@ -39,7 +39,8 @@ class Visit {
 };
 
 /// The child has a new lock: in the old one its parent's other threads may stand in line.
-[[nodiscard]] inline ForkSteps held_over_a_fork(std::shared_mutex& mutex) {
+template <class Mutex>
+[[nodiscard]] ForkSteps held_over_a_fork(Mutex& mutex) {
   return {.before_fork = [&mutex] { mutex.lock(); },
           .after_fork_in_parent = [&mutex] { mutex.unlock(); },
           .after_fork_in_child = [&mutex] { std::construct_at(&mutex); }};

@@ -12,10 +12,25 @@
 namespace tidemark::c_api {
 namespace {
 
-spdlog::logger& log() {
-  static spdlog::logger& logger = *new spdlog::logger("tidemark", std::make_shared<spdlog::sinks::stderr_sink_mt>());
-  return logger;
-}
+/// Lines to stderr, one after the other. The lock is our own since a fork must not leave spdlog's locked in the child.
+class Log {
+ public:
+  void write(spdlog::level::level_enum level, const std::string& text) {
+    const std::lock_guard lock(mutex_);
+    logger_.log(level, text);
+  }
+
+ private:
+  std::mutex mutex_;
+  spdlog::logger logger_{"tidemark", std::make_shared<spdlog::sinks::stderr_sink_st>()};
+  const ForkHandlers at_fork_{ForkLevel::device, held_over_a_fork(mutex_)};
+};
+
+// Made while the library is loaded, and never destroyed: a fork during a first use would leave the child waiting for
+// that for ever.
+Log& process_log = *new Log;
+ProcessAllocators& family_of_cuda = *new ProcessAllocators("cuda");
+ProcessAllocators& family_of_ascend = *new ProcessAllocators("ascend");
 
 /// The device asked for by the environment, or the family's own.
 const char* wanted_device(const char* family) {
@@ -45,14 +60,14 @@ void warn_of_task_queue() {
 
 void log_error(const std::string& text) noexcept {
   try {
-    log().error(text);
+    process_log.write(spdlog::level::err, text);
   } catch (...) {  // a log that cannot be written changes nothing
   }
 }
 
 void log_warning(const std::string& text) noexcept {
   try {
-    log().warn(text);
+    process_log.write(spdlog::level::warn, text);
   } catch (...) {
   }
 }
@@ -113,13 +128,11 @@ ProcessAllocators::Block ProcessAllocators::block_around(Address address) const 
 }
 
 ProcessAllocators& cuda_allocators() {
-  static ProcessAllocators& allocators = *new ProcessAllocators("cuda");
-  return allocators;
+  return family_of_cuda;
 }
 
 ProcessAllocators& npu_allocators() {
-  static ProcessAllocators& allocators = *new ProcessAllocators("ascend");
-  return allocators;
+  return family_of_ascend;
 }
 
 }  // namespace tidemark::c_api

@@ -13,6 +13,7 @@
 #include <mutex>
 #include <string>
 
+#include "device/fork_handlers.h"
 #include "integrations/c_api/handles.h"
 
 namespace tidemark::c_api {
@@ -51,10 +52,12 @@ class ProcessAllocators {
   tidemark_allocator* refuse_index(int index);
 
   const char* device_name_;
-  std::mutex mutex_;  // held while opening
+  std::mutex mutex_;  // held while opening, and not by a fork: what is opened enters the list that the fork holds
   std::array<bool, kMostDevices> refused_{};
   std::atomic<bool> refused_an_index_{false};
   std::array<std::atomic<tidemark_allocator*>, kMostDevices> slots_{};
+  /// What a thread of the parent was opening is not open in the child, which has a new lock and opens its own.
+  const ForkHandlers at_fork_{ForkLevel::group, {.after_fork_in_child = [this] { std::construct_at(&mutex_); }}};
 };
 
 /// Never destroyed.
