@@ -83,7 +83,7 @@ TIDEMARK_API const char* tidemark_status_name(tidemark_status status) TIDEMARK_N
 /* Thread rule: constant; any thread may read it. */
 typedef struct tidemark_error tidemark_error;
 TIDEMARK_API tidemark_status tidemark_error_status(const tidemark_error* error) TIDEMARK_NOEXCEPT;
-/* The text, for a person; "" for NULL. */
+/* The text, one line for a person; "" for NULL. */
 TIDEMARK_API const char* tidemark_error_message(const tidemark_error* error) TIDEMARK_NOEXCEPT;
 TIDEMARK_API void tidemark_error_free(tidemark_error* error) TIDEMARK_NOEXCEPT;
 

@@ -1,6 +1,7 @@
 #include "integrations/c_api/outcome.h"
 
 #include "integrations/c_api/handles.h"
+#include "integrations/formats/shown.h"
 
 namespace tidemark::c_api {
 namespace {
@@ -56,7 +57,7 @@ Outcome outcome_of(DeviceCode code, const char* what, const std::string& detail)
 tidemark_status report(const Outcome& outcome, tidemark_error** error) noexcept {
   if (error == nullptr) return outcome.status;
   try {
-    *error = new tidemark_error{.status = outcome.status, .message = outcome.text};
+    *error = new tidemark_error{.status = outcome.status, .message = printable(outcome.text)};
   } catch (...) {
     *error = &memory_error();
   }

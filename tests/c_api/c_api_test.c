@@ -635,6 +635,7 @@ static void test_plan(const char* path) {
   CHECK_REFUSED(TIDEMARK_STATUS_BAD_INPUT, "no-such-plan.json", tidemark_plan_read("no-such-plan.json", &plan, error));
   CHECK(plan == NULL);
   CHECK_REFUSED(TIDEMARK_STATUS_BAD_INPUT, "mine: ", tidemark_plan_read_text("{}", 2, "mine", &plan, error));
+  CHECK_REFUSED(TIDEMARK_STATUS_BAD_INPUT, "two?lines: ", tidemark_plan_read_text("{}", 2, "two\nlines", &plan, error));
   CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "text is NULL", tidemark_plan_read_text(NULL, 0, NULL, &plan, error));
   CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "plan is NULL", tidemark_plan_rank_count(NULL, &count, error));
 }
