@@ -83,6 +83,7 @@ struct DeviceTraits {
 struct MemoryInfo {
   Bytes total_bytes = 0;
   Bytes free_bytes = 0;
+  std::string limit;  ///< where free_bytes comes from, if not from the device: "limit of memory group /sys/fs/cgroup/x"
 };
 
 enum class CopyKind : std::uint8_t { device_to_host, host_to_device, device_to_device };

@@ -37,6 +37,11 @@ std::string reason() {
   return std::error_code(errno, std::generic_category()).message();
 }
 
+std::string text_of_no_room() {
+  const std::string limit = available_host_memory().limit;
+  return limit.empty() ? "the machine has no memory left" : "the " + limit + " leaves no memory";
+}
+
 /// Huge pages as far as there are any; then all of them at once. False: the system has no memory.
 bool populate(void* data, Bytes bytes) {
   static_cast<void>(madvise(data, size_of(bytes), MADV_HUGEPAGE));
@@ -207,7 +212,7 @@ DeviceCode HostArena::create_granule(std::uint64_t& handle) {
   if (used_bytes_ + granule_bytes_ > capacity_bytes_) {
     return refuse(DeviceCode::out_of_memory, fmt::format("all of {} is taken", format_bytes(capacity_bytes_)));
   }
-  if (!take_room(granule_bytes_)) return refuse(DeviceCode::out_of_memory, "the machine has no memory left");
+  if (!take_room(granule_bytes_)) return refuse(DeviceCode::out_of_memory, text_of_no_room());
   if (spare_.empty()) {
     if (spare_.capacity() <= fresh_) spare_.reserve(2 * fresh_ + 1);  // giving back asks for no memory
     handle = fresh_++;
@@ -273,7 +278,7 @@ DeviceCode HostArena::allocate_plain(Bytes bytes, Address& address) {
                               format_bytes(capacity_bytes_ - used_bytes_), format_bytes(capacity_bytes_)));
   }
   bytes = round_up(bytes, page);
-  if (!take_room(bytes)) return refuse(DeviceCode::out_of_memory, "the machine has no memory left");
+  if (!take_room(bytes)) return refuse(DeviceCode::out_of_memory, text_of_no_room());
   void* const data = mmap(nullptr, size_of(bytes), PROT_READ | PROT_WRITE, kNoAccess, -1, 0);
   if (data == MAP_FAILED) return refuse(DeviceCode::out_of_memory, "cannot map memory: " + reason());
   if (!populate(data, bytes)) {
@@ -299,9 +304,13 @@ DeviceCode HostArena::free_plain(Address address) {
   return DeviceCode::ok;
 }
 
+/// What can be taken: of the capacity, or of the machine's memory where that has less.
 MemoryInfo HostArena::info() const {
+  AvailableMemory machine = available_host_memory();
   const std::lock_guard lock(mutex_);
-  return {.total_bytes = capacity_bytes_, .free_bytes = capacity_bytes_ - used_bytes_};
+  const Bytes untaken = capacity_bytes_ - used_bytes_, room = std::max<Bytes>(machine.bytes - kKeepFree, 0);
+  if (untaken <= room) return {.total_bytes = capacity_bytes_, .free_bytes = untaken, .limit = {}};
+  return {.total_bytes = capacity_bytes_, .free_bytes = room, .limit = std::move(machine.limit)};
 }
 
 /// REQUIRES: mutex_ is held, bytes > 0.

@@ -40,8 +40,8 @@ std::string text_of_errno(int number) {
 }
 
 /// `MemAvailable` of /proc/meminfo; -1: not there.
-Bytes machine_available_bytes() {
-  std::ifstream file("/proc/meminfo");
+Bytes machine_available_bytes(const std::string& root) {
+  std::ifstream file(root + "/proc/meminfo");
   std::string name, unit;
   Bytes kib = 0;
   while (file >> name >> kib && std::getline(file, unit)) {
@@ -178,10 +178,10 @@ int touch(char* data, Bytes bytes, int threads, int node) {
 }
 
 Result<void> check_room(Bytes bytes, Bytes keep_free_bytes) {
-  const Bytes available = available_host_bytes();
-  if (bytes <= available - keep_free_bytes) return {};
-  return infeasible(fmt::format("{} of host memory asked for, {} available, of which {} are to stay free",
-                                format_bytes(bytes), format_bytes(available), format_bytes(keep_free_bytes)));
+  const AvailableMemory available = available_host_memory();
+  if (bytes <= available.bytes - keep_free_bytes) return {};
+  return infeasible(fmt::format("{} of host memory asked for, {}, of which {} are to stay free", format_bytes(bytes),
+                                available.text(), format_bytes(keep_free_bytes)));
 }
 
 }  // namespace
@@ -234,10 +234,20 @@ int populate_pages(void* data, Bytes bytes, int advice) {
   return 0;
 }
 
+std::string AvailableMemory::text() const {
+  return format_bytes(bytes) + " available" + (limit.empty() ? "" : " (" + limit + ")");
+}
+
+AvailableMemory available_host_memory(const std::string& root) {
+  const Bytes machine = machine_available_bytes(root);
+  const TightestGroup group = tightest_memory_group(root);
+  if (group.left_bytes >= 0 && (machine < 0 || group.left_bytes < machine))
+    return {.bytes = group.left_bytes, .limit = "limit of memory group " + group.folder};
+  return {.bytes = machine < 0 ? page_bytes() * sysconf(_SC_AVPHYS_PAGES) : machine, .limit = {}};
+}
+
 Bytes available_host_bytes() {
-  const Bytes machine = machine_available_bytes(), container = memory_left_by_groups();
-  if (machine < 0) return container < 0 ? page_bytes() * sysconf(_SC_AVPHYS_PAGES) : container;
-  return container < 0 ? machine : std::min(machine, container);
+  return available_host_memory().bytes;
 }
 
 int numa_node_count() {

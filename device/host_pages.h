@@ -71,6 +71,14 @@ class HostPages {
 
 /// Memory that can still be taken without swapping: of the machine, or of the process's groups (device/memory_groups.h)
 /// where that is less.
+struct AvailableMemory {
+  Bytes bytes = 0;
+  std::string limit;  ///< "limit of memory group /sys/fs/cgroup/x"; empty: the machine's
+  /// "1.00 GiB available", and in parentheses the limit.
+  [[nodiscard]] std::string text() const;
+};
+/// `root` stands for "/" in tests.
+[[nodiscard]] AvailableMemory available_host_memory(const std::string& root = "");
 [[nodiscard]] Bytes available_host_bytes();
 
 /// NUMA nodes with memory; 1 where the kernel knows none.

@@ -135,12 +135,20 @@ std::vector<MemoryGroup> find_memory_groups(const std::string& cgroup, const std
   return groups;
 }
 
-Bytes memory_left_by_groups(const std::string& root) {
-  Bytes least = kNone;
+TightestGroup tightest_memory_group(const std::string& root) {
+  TightestGroup tightest;
   const auto groups =
       find_memory_groups(text_of_file(root + "/proc/self/cgroup"), text_of_file(root + "/proc/self/mountinfo"));
-  for (const MemoryGroup& group : groups) least = std::min(least, left_in(group, root));
-  return least == kNone ? -1 : least;
+  for (const MemoryGroup& group : groups) {
+    const Bytes left = left_in(group, root);
+    if (left == kNone || (tightest.left_bytes >= 0 && left >= tightest.left_bytes)) continue;
+    tightest = {.left_bytes = left, .folder = group.folder};
+  }
+  return tightest;
+}
+
+Bytes memory_left_by_groups(const std::string& root) {
+  return tightest_memory_group(root).left_bytes;
 }
 
 }  // namespace tidemark

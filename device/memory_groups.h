@@ -26,7 +26,15 @@ struct MemoryGroup {
 /// it as far as they are mounted. Lines without sense are passed over.
 [[nodiscard]] std::vector<MemoryGroup> find_memory_groups(const std::string& cgroup, const std::string& mountinfo);
 
-/// The least of what the groups have left, >= 0; -1: no limit. `root` stands for "/" in tests.
+/// The group that leaves least.
+struct TightestGroup {
+  Bytes left_bytes = -1;  ///< >= 0; -1: no group has a limit
+  std::string folder;     ///< with the group's files
+};
+/// `root` stands for "/" in tests; it is no part of the folder.
+[[nodiscard]] TightestGroup tightest_memory_group(const std::string& root = "");
+
+/// The least of what the groups have left, >= 0; -1: no limit.
 [[nodiscard]] Bytes memory_left_by_groups(const std::string& root = "");
 
 }  // namespace tidemark

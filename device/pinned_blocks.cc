@@ -7,10 +7,10 @@
 namespace tidemark {
 
 std::string PinnedBlocks::no_room(const HostPagesOptions& wish) {
-  const Bytes available = available_host_bytes();
-  if (wish.bytes <= available - wish.keep_free_bytes) return "";
-  return fmt::format("{} of pinned memory asked for, {} available, of which {} are to stay free",
-                     format_bytes(wish.bytes), format_bytes(available), format_bytes(wish.keep_free_bytes));
+  const AvailableMemory available = available_host_memory();
+  if (wish.bytes <= available.bytes - wish.keep_free_bytes) return "";
+  return fmt::format("{} of pinned memory asked for, {}, of which {} are to stay free", format_bytes(wish.bytes),
+                     available.text(), format_bytes(wish.keep_free_bytes));
 }
 
 /// False: `block` has no pages, and its facts say what it lacks for that reason.

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "core/bytes.h"
+#include "device/host_pages.h"
 #include "integrations/cli/console.h"
 #include "integrations/cli/locations.h"
 #include "integrations/cli/options.h"
@@ -43,8 +44,8 @@ Finding check_descriptions(std::string_view kind, Result<Value> (*read)(std::str
 
 Finding check_memory() {
   const long pages = ::sysconf(_SC_PHYS_PAGES), page = ::sysconf(_SC_PAGESIZE);
-  if (pages <= 0 || page <= 0) return {.what = "memory", .value = "unknown"};
-  return {.what = "memory", .value = format_bytes(Bytes{pages} * page)};
+  const std::string total = pages <= 0 || page <= 0 ? "unknown" : format_bytes(Bytes{pages} * page);
+  return {.what = "memory", .value = total + ", " + available_host_memory().text()};
 }
 
 Finding check_shares() {

@@ -58,11 +58,14 @@ HostNeed host_need(const RankPlan& rank, std::int64_t scale) {
 
 HostRoom host_room() {
   const auto [address_space, resident] = process_bytes();
-  HostRoom room{.available_bytes = available_host_bytes(), .in_use_bytes = resident};
+  AvailableMemory available = available_host_memory();
+  HostRoom room{.available_bytes = available.bytes, .in_use_bytes = resident, .limit = std::move(available.limit)};
   rlimit limit{};
-  if (::getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
-    room.available_bytes =
-        std::clamp<Bytes>(static_cast<Bytes>(limit.rlim_cur) - address_space, 0, room.available_bytes);
+  if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return room;
+  const Bytes addresses = std::max<Bytes>(static_cast<Bytes>(limit.rlim_cur) - address_space, 0);
+  if (addresses >= room.available_bytes) return room;
+  room.available_bytes = addresses;
+  room.limit = "limit of address space (ulimit -v)";
   return room;
 }
 
@@ -71,14 +74,13 @@ Status check_host_room(std::span<const RankPlan> ranks, std::int64_t scale, cons
   const RankPlan& rank = largest_rank(ranks, scale);
   const HostNeed need = host_need(rank, scale);
   const std::optional<std::int64_t> fitting = fitting_scale(ranks, scale, room);
-  return infeasible(
-      fmt::format("rank {} needs {} of this machine's memory at --scale {}: {} as device memory, {} pinned; {} are "
-                  "available beside "
-                  "the {} in use for the plan, and {} stay free; {}",
-                  rank.figures.rank, format_bytes(need.total_bytes()), scale == 1 ? "1" : fmt::format("1/{}", scale),
-                  format_bytes(need.device_bytes), format_bytes(need.pinned_bytes), format_bytes(room.available_bytes),
-                  format_bytes(room.in_use_bytes), format_bytes(kKeepFree),
-                  fitting ? fmt::format("--scale 1/{} would fit", *fitting) : "no --scale down to 1/64 would fit"));
+  return infeasible(fmt::format(
+      "rank {} needs {} of this machine's memory at --scale {}: {} as device memory, {} pinned; {} are "
+      "available{} beside the {} in use for the plan, and {} stay free; {}",
+      rank.figures.rank, format_bytes(need.total_bytes()), scale == 1 ? "1" : fmt::format("1/{}", scale),
+      format_bytes(need.device_bytes), format_bytes(need.pinned_bytes), format_bytes(room.available_bytes),
+      room.limit.empty() ? "" : " (" + room.limit + ")", format_bytes(room.in_use_bytes), format_bytes(kKeepFree),
+      fitting ? fmt::format("--scale 1/{} would fit", *fitting) : "no --scale down to 1/64 would fit"));
 }
 
 }  // namespace tidemark

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 
 #include "core/result.h"
 #include "planner/planner.h"
@@ -22,6 +23,7 @@ struct HostNeed {
 struct HostRoom {
   Bytes available_bytes = 0;  ///< beside everything in use, the plan as read included
   Bytes in_use_bytes = 0;     ///< by this process: mostly the plan
+  std::string limit;          ///< where available_bytes comes from: "limit of memory group /x"; empty: the machine
 };
 /// Of the machine, the container or the limits of the process, whichever is least.
 [[nodiscard]] HostRoom host_room();

@@ -78,6 +78,7 @@ class MemoryLimits : public ::testing::Test {
     add("proc/self/mountinfo", mountinfo);
   }
   [[nodiscard]] Bytes left() const { return memory_left_by_groups(root_.string()); }
+  [[nodiscard]] AvailableMemory available() const { return available_host_memory(root_.string()); }
 
  private:
   const std::filesystem::path root_;
@@ -103,6 +104,19 @@ TEST_F(MemoryLimits, AreTheLeastOfTheGroupAndThoseAboveIt) {
   EXPECT_EQ(left(), 2_GiB) << "other jobs use it";
   add("sys/fs/cgroup/slurm/job_7/step_0/memory.max", 512_MiB);
   EXPECT_EQ(left(), 0) << "above its limit already";
+}
+
+/// The figure comes with where it comes from, which is what a user can change.
+TEST_F(MemoryLimits, ThatAreBelowTheMachinesNameTheirGroup) {
+  add_process("0::/slurm/job_7\n", kVersion2);
+  add("proc/meminfo", "MemTotal: 16777216 kB\nMemAvailable: 8388608 kB\n");
+  EXPECT_EQ(available().text(), "8.00 GiB available");
+  add("sys/fs/cgroup/slurm/job_7/memory.max", 32_GiB);
+  add("sys/fs/cgroup/slurm/job_7/memory.current", 1_GiB);
+  EXPECT_EQ(available().text(), "8.00 GiB available") << "the machine has less";
+  add("sys/fs/cgroup/slurm/memory.max", 4_GiB);
+  add("sys/fs/cgroup/slurm/memory.current", 1_GiB);
+  EXPECT_EQ(available().text(), "3.00 GiB available (limit of memory group /sys/fs/cgroup/slurm)");
 }
 
 TEST_F(MemoryLimits, HighIsALimitToo) {

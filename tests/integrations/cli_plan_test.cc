@@ -5,6 +5,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <regex>
 #include <string>
 #include <vector>
 
@@ -477,6 +478,16 @@ TEST(Doctor, FindsThisInstallation) {
   const Json json = json_of(place, {"doctor"});
   EXPECT_TRUE(json["healthy"].get<bool>());
   EXPECT_GE(json["findings"].size(), 10U);
+}
+
+TEST(Doctor, SaysHowMuchMemoryThereIsAndWhatLimitsIt) {
+  const Workplace place;
+  const Json json = json_of(place, {"doctor"});
+  std::string memory;
+  for (const Json& finding : json["findings"])
+    if (finding["what"] == "memory") memory = finding["value"];
+  const std::regex expected("[0-9.]+ [KMGT]iB, [0-9.]+ [KMGT]iB available( \\(limit of memory group /.*\\))?");
+  EXPECT_TRUE(std::regex_match(memory, expected)) << memory;
 }
 
 // ---- the reference job ----------------------------------------------------------------------------------------------

@@ -111,7 +111,7 @@ TEST_F(CliRun, MoreThanTheMachineHasIsRefusedUpFront) {
   EXPECT_TRUE(std::regex_search(
       ran.err,
       std::regex("^tidemark run: rank 1 needs 1\\.86 GiB of this machine's memory at --scale 1: .* are available "
-                 ".*; --scale 1/[0-9]+ would fit")))
+                 "\\(limit of address space \\(ulimit -v\\)\\) .*; --scale 1/[0-9]+ would fit")))
       << ran.err;
 }
 
