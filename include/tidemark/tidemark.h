@@ -172,8 +172,8 @@ typedef struct tidemark_allocator tidemark_allocator;
  * number. */
 typedef void (*tidemark_owner_name)(void* user, uint32_t owner, char* name, size_t capacity);
 /* Called before an allocation fails, with the report as text, on the thread that allocates and without a lock. May call
- * the allocator, which does not try again, but not free it. An exception thrown through it is caught and dropped. With
- * pools beside the allocator it is called before their idle memory is released for a second try, and after that. */
+ * the allocator, which does not try again, but not free it. An exception thrown through it is caught and dropped. Once
+ * for each allocation, when it is refused for good: the idle memory of pools was released before. */
 typedef void (*tidemark_out_of_memory)(void* user, int64_t requested_bytes, const char* report);
 
 typedef struct tidemark_allocator_options {

@@ -45,12 +45,14 @@ AllocatorOptions options_of(const tidemark_allocator_options& o) {
       return std::string(name.data());
     };
   }
-  if (o.on_out_of_memory != nullptr) {
-    options.on_out_of_memory = [call = o.on_out_of_memory, user = o.user](const OutOfMemory& report) {
-      call(user, report.requested_bytes, report.text().c_str());
-    };
-  }
   return options;
+}
+
+AllocatorGroup::Refused refused_of(const tidemark_allocator_options& o) {
+  if (o.on_out_of_memory == nullptr) return {};
+  return [call = o.on_out_of_memory, user = o.user](Bytes bytes, const std::string& text) {
+    call(user, bytes, text.c_str());
+  };
 }
 
 /// Runs `body(tidemark_allocator&)`, which returns an Outcome.
@@ -139,7 +141,7 @@ tidemark_status tidemark_allocator_create(tidemark_device* device, const tidemar
     AllocatorOptions checked = options_of(known);
     if (Status s = tidemark::check_options(checked, device->device->traits()); !s)
       return invalid("tidemark_allocator_options: " + s.error().message);
-    *allocator = new tidemark_allocator(device->device, std::move(checked));
+    *allocator = new tidemark_allocator(device->device, std::move(checked), refused_of(known));
     return {};
   });
 }
@@ -300,6 +302,7 @@ tidemark_status tidemark_allocator_report(const tidemark_allocator* allocator, t
   return on_allocator(allocator, error, [&](const tidemark_allocator& a) -> Outcome {
     if (text == nullptr) return invalid("text is NULL");
     std::string words = memory_report(a.group.main().report());
+    if (const std::string limit = a.group.describe_limit(); !limit.empty()) words += " " + limit;
     if (const std::string pools = a.group.describe_pools(); !pools.empty()) words += " Pools: " + pools + ".";
     return give(std::move(words), text);
   });

@@ -7,6 +7,8 @@
 namespace tidemark::c_api {
 namespace {
 
+/// In the words of C and of the Python package.
+constexpr const char* kResumes = "tidemark_pool_resume (tidemark.restore)";
 constexpr Bytes kAddressesPerByte = 2;  ///< of a pool: there may be many, and addresses end at 2^47
 
 /// What a pool needs beside the allocator's own options.
@@ -58,9 +60,10 @@ std::string name_of(const Pool& pool) {
 
 }  // namespace
 
-AllocatorGroup::AllocatorGroup(std::shared_ptr<Device> device, AllocatorOptions options)
+AllocatorGroup::AllocatorGroup(std::shared_ptr<Device> device, AllocatorOptions options, Refused refused)
     : device_(std::move(device)),
       options_(pool_options(*device_, options)),
+      refused_(std::move(refused)),
       own_device_(*device_, budget_, captures_),
       main_(own_device_, order_, std::move(options)) {
   budget_.set_limit(options_.limit_bytes);
@@ -133,6 +136,15 @@ DeviceCode AllocatorGroup::with_relief(const CachingAllocator& of, const Allocat
   return gone > 0 ? allocate() : code;
 }
 
+DeviceCode AllocatorGroup::tell(DeviceCode code, Bytes bytes, const std::string& prefix) const {
+  if (code != DeviceCode::out_of_memory || !refused_) return code;
+  try {
+    refused_(bytes, prefix + error_text(code));
+  } catch (...) {  // the answer is a code
+  }
+  return code;
+}
+
 template <class Allocate>
 DeviceCode AllocatorGroup::allocate_for(StreamHandle stream, const Allocate& allocate) {
   if (!captures_.any()) return with_relief(main_, [&] { return allocate(main_); });
@@ -149,12 +161,13 @@ DeviceCode AllocatorGroup::allocate_for(StreamHandle stream, const Allocate& all
 }
 
 DeviceCode AllocatorGroup::allocate(Bytes bytes, StreamHandle stream, Address& address, std::uint32_t owner) {
-  return allocate_for(stream, [&](CachingAllocator& from) { return from.allocate(bytes, stream, address, owner); });
+  const auto from_one = [&](CachingAllocator& from) { return from.allocate(bytes, stream, address, owner); };
+  return tell(allocate_for(stream, from_one), bytes);
 }
 
 DeviceCode AllocatorGroup::allocate_plain(Bytes bytes, StreamHandle stream, Address& address, std::uint32_t owner) {
-  return allocate_for(stream,
-                      [&](CachingAllocator& from) { return from.allocate_plain(bytes, stream, address, owner); });
+  const auto from_one = [&](CachingAllocator& from) { return from.allocate_plain(bytes, stream, address, owner); };
+  return tell(allocate_for(stream, from_one), bytes);
 }
 
 Outcome AllocatorGroup::allocate_in(const std::string& tag, Bytes bytes, StreamHandle stream, Address& address,
@@ -163,7 +176,10 @@ Outcome AllocatorGroup::allocate_in(const std::string& tag, Bytes bytes, StreamH
   if (!pool) return no_pool(tag);
   const DeviceCode code = with_relief(pool->allocator, [&] { return pool->allocate(bytes, stream, address, owner); });
   if (code == DeviceCode::ok) return {};
-  return {.status = status_of(code), .text = "pool '" + tag + "': " + error_text(code)};
+  if (code == DeviceCode::invalid && pool->allocator.suspended())
+    return invalid("the pool '" + tag + "' is suspended: its memory is given back until " + kResumes);
+  const std::string prefix = "pool '" + tag + "': ";
+  return {.status = status_of(tell(code, bytes, prefix)), .text = prefix + error_text(code)};
 }
 
 template <class Call>
@@ -193,8 +209,15 @@ Bytes AllocatorGroup::block_bytes(Address address) const {
 std::string AllocatorGroup::error_text(DeviceCode code) const {
   std::string text = main_.last_error();  // of the thread, whichever allocator it was
   if (code != DeviceCode::out_of_memory) return text;
+  if (const std::string limit = describe_limit(); !limit.empty()) text += " " + limit;
   if (const std::string pools = describe_pools(); !pools.empty()) text += " Pools beside it hold: " + pools + ".";
   return text;
+}
+
+std::string AllocatorGroup::describe_limit() const {
+  MemoryInfo memory;
+  if (device_->memory_info(memory) != DeviceCode::ok || memory.limit.empty()) return {};
+  return "What is free is the " + memory.limit + ".";
 }
 
 Outcome AllocatorGroup::create_pool(const std::string& tag, bool plain) {

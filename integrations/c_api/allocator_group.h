@@ -11,6 +11,7 @@
 // Cost without pools: one load on top of the allocator's own; with pools, a free looks its block up first.
 // Threads: any.
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <shared_mutex>
@@ -48,8 +49,12 @@ struct Pool {
 
 class AllocatorGroup {
  public:
-  /// The device is kept alive.
-  AllocatorGroup(std::shared_ptr<Device> device, AllocatorOptions options);
+  /// Called with what was asked for and error_text() before out_of_memory is returned, on the thread that allocates and
+  /// without a lock; what it throws is dropped. Not for a refusal that memory of another pool has mended.
+  using Refused = std::function<void(Bytes bytes, const std::string& text)>;
+
+  /// The device is kept alive. REQUIRES: no options.on_out_of_memory, which would hear of single tries.
+  AllocatorGroup(std::shared_ptr<Device> device, AllocatorOptions options, Refused refused = {});
   ~AllocatorGroup();
 
   [[nodiscard]] Device& device() const { return *device_; }
@@ -65,7 +70,8 @@ class AllocatorGroup {
   [[nodiscard]] DeviceCode free(Address address, const StreamHandle* stream = nullptr);
   [[nodiscard]] DeviceCode note_use(Address address, StreamHandle stream);
   [[nodiscard]] Bytes block_bytes(Address address) const;
-  /// Of the calling thread's last failure, with what the pools hold where memory ran out.
+  /// Of the calling thread's last failure; where memory ran out with what the pools hold, and the limit that the device
+  /// itself is under.
   [[nodiscard]] std::string error_text(DeviceCode code) const;
 
   /// Makes the pool, where there is none of that tag.
@@ -86,6 +92,8 @@ class AllocatorGroup {
   [[nodiscard]] Snapshot snapshot() const;
   /// "'inference' 3.00 GiB, suspended; a captured graph 1.00 GiB"; empty without pools.
   [[nodiscard]] std::string describe_pools() const;
+  /// "What is free is the limit of memory group /x."; empty where the device's memory is its own.
+  [[nodiscard]] std::string describe_limit() const;
 
   /// visit(const Pool&) for every pool.
   template <class Visit>
@@ -109,12 +117,15 @@ class AllocatorGroup {
   /// `call`(CachingAllocator&) on the allocator of the live block.
   template <class Call>
   DeviceCode on_owner(Address address, const Call& call);
+  /// The code, after the caller's function has been called where memory ran out.
+  DeviceCode tell(DeviceCode code, Bytes bytes, const std::string& prefix = {}) const;
   template <class Allocate>
   DeviceCode with_relief(const CachingAllocator& of, const Allocate& allocate);
   void drop_released();
 
   std::shared_ptr<Device> device_;
   AllocatorOptions options_;  ///< of pools
+  const Refused refused_;
   StreamOrder order_;
   SharedBudget budget_;
   Captures captures_;

@@ -29,8 +29,9 @@ struct tidemark_allocator {
   bool of_process = false;  ///< behind the framework hooks: never freed
   tidemark::c_api::AllocatorGroup group;
 
-  tidemark_allocator(std::shared_ptr<tidemark::Device> on, tidemark::AllocatorOptions options)
-      : owner_name(options.owner_name), group(std::move(on), std::move(options)) {}
+  tidemark_allocator(std::shared_ptr<tidemark::Device> on, tidemark::AllocatorOptions options,
+                     tidemark::c_api::AllocatorGroup::Refused refused = {})
+      : owner_name(options.owner_name), group(std::move(on), std::move(options), std::move(refused)) {}
 };
 
 struct tidemark_plan {
