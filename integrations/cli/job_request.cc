@@ -160,8 +160,9 @@ Result<PlanRequest> read_request(const JobOptions& options, const Console* conso
   PlanRequest request{.job = std::move(read.value().job)};
 
   const bool named = !options.device.empty();
+  const std::filesystem::path& subject = subject_of(options);
   const Result<std::filesystem::path> device =
-      find_device(named ? options.device : request.job.device, subject_of(options));
+      named ? find_device(options.device, subject) : find_device(request.job.device, subject, subject.parent_path());
   if (!device) return bad_input((named ? "--device: " : read.value().device_place) + device.error().message);
   const Result<std::string> device_text = read_file(device.value(), kMostDescriptionBytes);
   if (!device_text) return device_text.error();

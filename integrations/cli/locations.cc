@@ -50,7 +50,7 @@ std::vector<Description> list_descriptions(std::string_view kind, const std::vec
   return list;
 }
 
-Result<fs::path> find_device(const std::string& name, const fs::path& model_file) {
+Result<fs::path> find_device(const std::string& name, const fs::path& model_file, const fs::path& folder) {
   std::vector<fs::path> places = {beside(model_file)};
   std::ranges::copy(share_directories(), std::back_inserter(places));
   std::error_code error;
@@ -58,11 +58,14 @@ Result<fs::path> find_device(const std::string& name, const fs::path& model_file
     fs::path path = place / "devices" / (name + std::string(kExtension));
     if (fs::is_regular_file(path, error)) return path.lexically_normal();
   }
-  if (fs::exists(name, error)) return fs::path(name);
+  const fs::path file = folder / name;
+  if (fs::exists(file, error)) return file;
   std::vector<std::string> known;
   for (const Description& device : list_descriptions("devices", places)) known.push_back(device.name);
-  return bad_input(
-      fmt::format("no device {}{}; known: {}, or a file", shown(name), hint_for(name, known), join_words(known)));
+  const bool is_path = file != name || file.has_parent_path() || file.has_extension();
+  return bad_input(fmt::format("no device {}{}{}; known: {}, or a file", shown(name),
+                               is_path ? " and no file " + file.string() : "", hint_for(name, known),
+                               join_words(known)));
 }
 
 }  // namespace tidemark::cli

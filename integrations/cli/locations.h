@@ -24,8 +24,10 @@ struct Description {
                                                          const std::vector<std::filesystem::path>& shares);
 
 /// The file of a device: `<name>.yaml` in devices/ beside the model file's directory, then shipped ones, then `name` as
-/// a path. Errors (bad_input, without a place): nothing of that name, with a near miss.
+/// a path, which is relative to `folder` (empty: the working directory). Errors (bad_input, without a place): nothing
+/// of that name, with a near miss, and the path where it looks like one.
 [[nodiscard]] Result<std::filesystem::path> find_device(const std::string& name,
-                                                        const std::filesystem::path& model_file);
+                                                        const std::filesystem::path& model_file,
+                                                        const std::filesystem::path& folder = {});
 
 }  // namespace tidemark::cli

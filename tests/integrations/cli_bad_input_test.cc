@@ -61,6 +61,20 @@ TEST(LargeFiles, AreRefusedUnreadByTheLimitOfTheirKind) {
   expect_limit({"show", "large"}, "1\\.00 GiB");
 }
 
+/// A job's own device lies beside the job, from wherever it is planned.
+TEST(DeviceOfAJob, IsAPathFromTheJobsFile) {
+  const Workplace place;
+  const std::string job = replaced(text_of(small_model()), "device: ascend-910b-64g", "device: own/small.yaml");
+  place.write("jobs/job.yaml", job);
+  place.write("own/small.yaml", "not: this one\n");
+  expect_refused(place, {"check", "jobs/job.yaml"},
+                 "^jobs/job\\.yaml:[0-9]+: no device 'own/small\\.yaml' and no file jobs/own/small\\.yaml");
+  place.write("jobs/own/small.yaml", text_of(source_path("devices/ascend-910b-64g.yaml")));
+  const auto found = place.run({"estimate", "jobs/job.yaml", "--ranks", "0"});
+  EXPECT_EQ(found.status, 0) << found.err;
+  expect_refused(place, {"estimate", "jobs/job.yaml", "--device", "own/small.yaml"}, "^own/small\\.yaml:1: ");
+}
+
 /// The parser behind it makes documents without end of a token that belongs to no value.
 TEST(EndlessYaml, IsRefusedByEveryVerbThatReadsIt) {
   const Workplace place;
