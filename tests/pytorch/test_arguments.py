@@ -162,6 +162,12 @@ def test_graphs_and_plans_are_printed_in_one_line():
     assert "operations run again" in repr(plan) and len(repr(plan)) < 200
 
 
+def test_statistics_are_printed_with_their_names():
+    now = tidemark.allocator.statistics()
+    assert repr(now).startswith(f"Statistics(requested_bytes={now.requested_bytes}, requested_peak_bytes=")
+    assert f"limit_bytes={now.limit_bytes})" in repr(now)
+
+
 def test_devices_and_sizes_in_every_form():
     graph = given()
     assert tidemark.plan(graph, "1GiB", device=torch.device("cpu")).keeps_all
@@ -172,6 +178,9 @@ def test_devices_and_sizes_in_every_form():
     for size in ("lots", -1, None, 1.5):
         with pytest.raises(tidemark.TidemarkError, match="is not a size"):
             tidemark.allocator.set_limit(size)
+    for size in (0, -1, "0B"):
+        with pytest.raises(tidemark.TidemarkError, match="is not a size"):
+            tidemark.allocator.budget(size)
     with pytest.raises(tidemark.TidemarkError, match="is no phase of a step"):
         tidemark.allocator.set_phase("forwards")
     with pytest.raises(tidemark.SessionError, match="is no host memory"):

@@ -56,7 +56,7 @@ def test_a_released_pool_serves_nothing_and_lets_tensors_go(tag):
     with tidemark.pool(tag):
         first, second = torch.ones(4 * MIB), torch.ones(4 * MIB)
     tidemark.release(tag, keep=True)
-    with tidemark.pool(tag), pytest.raises(RuntimeError, match="suspended"):
+    with tidemark.pool(tag), pytest.raises(RuntimeError, match=r"is suspended.*\(tidemark\.restore\)"):
         torch.empty(1000)
     del first
     tidemark.restore(tag)
@@ -119,8 +119,18 @@ def test_pools_nest_and_are_the_threads_own(tag):
     tidemark.drop_pool("inner")
     with pytest.raises(tidemark.TidemarkError, match="no pool 'inner'"):
         tidemark.release("inner")
-    with pytest.raises(tidemark.TidemarkError, match="a text for a tag"), tidemark.pool(""):
-        pass
+
+
+@pytest.mark.parametrize("use", [tidemark.pool, tidemark.release, tidemark.restore, tidemark.drop_pool])
+def test_a_tag_that_is_none_is_refused_where_it_is_given(use):
+    for tag in (None, 7, b"inference"):
+        with pytest.raises(TypeError, match="a text for a tag, not"):
+            use(tag)
+    wrong = {"x" * 300: "1 to 255 bytes, not 300", "": "1 to 255 bytes", "a\0b": "no zero bytes", "\ud800": "UTF-8"}
+    for tag, says in wrong.items():
+        with pytest.raises(ValueError, match=says) as refused:
+            use(tag)
+        assert isinstance(refused.value, tidemark.TidemarkError)
 
 
 def test_statistics_snapshots_and_peaks_have_pytorchs_names(tag):

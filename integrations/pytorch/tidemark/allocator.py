@@ -132,9 +132,13 @@ def count_to(name):
     library.extension().tidemark_torch_set_owner(number)
 
 
-@contextlib.contextmanager
 def budget(limit_bytes):
-    """A limit for a while."""
+    """A limit for a while, above zero."""
+    return _budget(parse_bytes(limit_bytes))
+
+
+@contextlib.contextmanager
+def _budget(limit_bytes):
     before = statistics().limit_bytes
     set_limit(limit_bytes)
     try:

@@ -5,6 +5,14 @@ class TidemarkError(RuntimeError):
     """Base of every exception that Tidemark raises itself."""
 
 
+class BadValueError(TidemarkError, ValueError):
+    """An argument has a value that cannot be meant."""
+
+
+class BadTypeError(TidemarkError, TypeError):
+    """An argument is of another type than the function takes."""
+
+
 class CaptureError(TidemarkError):
     """The step cannot be captured."""
 

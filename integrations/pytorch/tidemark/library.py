@@ -62,6 +62,9 @@ class Statistics(ctypes.Structure):
     def as_dict(self):
         return {name: getattr(self, name) for name in self._names}
 
+    def __repr__(self):
+        return f"Statistics({', '.join(f'{name}={value}' for name, value in self.as_dict().items())})"
+
 
 @functools.cache
 def core():
