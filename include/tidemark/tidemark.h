@@ -137,8 +137,8 @@ typedef struct tidemark_device_traits {
 } tidemark_device_traits;
 TIDEMARK_API tidemark_status tidemark_device_get_traits(const tidemark_device* device, tidemark_device_traits* traits,
                                                         tidemark_error** error) TIDEMARK_NOEXCEPT;
-/* On `host` total is capacity_bytes in whole granules, and free what of it is not taken: the machine and its memory
- * groups may have less available. */
+/* On `host` total is capacity_bytes in whole granules, and free what of it is not taken, or what is available less
+ * 256 MiB where that is less. */
 TIDEMARK_API tidemark_status tidemark_device_memory(tidemark_device* device, int64_t* total_bytes, int64_t* free_bytes,
                                                     tidemark_error** error) TIDEMARK_NOEXCEPT;
 
@@ -310,7 +310,7 @@ typedef struct tidemark_pool_options {
 TIDEMARK_API tidemark_status tidemark_pool_create(tidemark_allocator* allocator, const char* tag,
                                                   const tidemark_pool_options* options,
                                                   tidemark_error** error) TIDEMARK_NOEXCEPT;
-/* INVALID while a block is live. */
+/* INVALID while a block is live, an allocation from it is under way, or a graph pool is open. */
 TIDEMARK_API tidemark_status tidemark_pool_destroy(tidemark_allocator* allocator, const char* tag,
                                                    tidemark_error** error) TIDEMARK_NOEXCEPT;
 TIDEMARK_API tidemark_status tidemark_pool_allocate(tidemark_allocator* allocator, const char* tag, int64_t bytes,

@@ -96,6 +96,15 @@ std::shared_ptr<Pool> AllocatorGroup::find_owner(Address address) const {
   return nullptr;
 }
 
+ForkSteps AllocatorGroup::fork_steps() {
+  ForkSteps steps = held_over_a_fork(mutex_);
+  steps.after_fork_in_child = [this, renew_lock = std::move(steps.after_fork_in_child)] {
+    renew_lock();
+    for (const auto& pool : pools_) pool->visitors = 0;
+  };
+  return steps;
+}
+
 /// REQUIRES: no lock is held, since an allocator enters and leaves the list of those that a fork waits for.
 std::shared_ptr<Pool> AllocatorGroup::make_pool(Pool::Kind kind) {
   AllocatorOptions options;

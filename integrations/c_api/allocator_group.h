@@ -122,6 +122,7 @@ class AllocatorGroup {
   template <class Allocate>
   DeviceCode with_relief(const CachingAllocator& of, const Allocate& allocate);
   void drop_released();
+  [[nodiscard]] ForkSteps fork_steps();
 
   std::shared_ptr<Device> device_;
   AllocatorOptions options_;  ///< of pools
@@ -134,7 +135,7 @@ class AllocatorGroup {
   mutable std::shared_mutex mutex_;
   Pools pools_;
   std::atomic<std::size_t> pool_count_{0};
-  const ForkHandlers at_fork_{ForkLevel::group, held_over_a_fork(mutex_)};
+  const ForkHandlers at_fork_{ForkLevel::group, fork_steps()};
 };
 
 }  // namespace tidemark::c_api

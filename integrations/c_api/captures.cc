@@ -9,7 +9,8 @@ Visit::Visit(std::shared_ptr<Pool> pool) : pool_(std::move(pool)) {
 }
 
 Visit::~Visit() {
-  if (pool_ != nullptr) --pool_->visitors;
+  if (pool_ == nullptr) return;
+  for (int seen = pool_->visitors; seen > 0 && !pool_->visitors.compare_exchange_weak(seen, seen - 1);) continue;
 }
 
 Visit Captures::pool_for(StreamHandle stream) const {

@@ -21,8 +21,8 @@ namespace tidemark::c_api {
 
 struct Pool;
 
-/// Somebody who is about to allocate from a pool: as long as there is one the pool does not go, though no block is
-/// live.
+/// An allocation under way in a pool: as long as there is one the pool does not go, though no block is live. In the
+/// child of a fork there are none, since the threads are gone.
 class Visit {
  public:
   Visit() = default;

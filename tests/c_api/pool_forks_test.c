@@ -50,6 +50,15 @@ static void* work(void* argument) {
   return NULL;
 }
 
+/* A block that a thread of the parent held at the fork keeps its pool; that the thread was allocating does not. */
+static int goes_but_for_blocks(tidemark_allocator* allocator, const char* tag) {
+  tidemark_error* error = NULL;
+  const tidemark_status status = tidemark_pool_destroy(allocator, tag, &error);
+  const int right = status == TIDEMARK_STATUS_OK || strstr(tidemark_error_message(error), "live block") != NULL;
+  tidemark_error_free(error);
+  return right;
+}
+
 /* Ends with what it is to answer; by a signal where it hangs. */
 static void live_as_child(tidemark_allocator* allocator, tidemark_address held) {
   tidemark_address block = 0;
@@ -70,6 +79,7 @@ static void live_as_child(tidemark_allocator* allocator, tidemark_address held) 
   CHECK_OK(tidemark_allocator_release(allocator, block, error));
   CHECK_OK(tidemark_pool_destroy(allocator, "child", error));
   CHECK_OK(tidemark_allocator_release(allocator, held, error));
+  for (pool = 0; pool < kThreads; ++pool) CHECK(goes_but_for_blocks(allocator, kTags[pool]));
   _exit(failures == 0 ? 0 : 1);
 }
 
