@@ -169,6 +169,7 @@ ForkSteps CachingAllocator::Impl::fork_steps() {
           .after_fork_in_child =
               [this, unlock] {
                 pending.forget_waits();
+                (void)raise_peaks();  // the threads that were about to are gone
                 unlock();
               }};
 }
@@ -187,12 +188,15 @@ BlockSums CachingAllocator::Impl::raise_peaks() {
   const BlockSums live = live_sums(locked_shards);
   BlockSums active = parked;
   active += live;
+  BlockSums room;
   for (std::size_t sum = 0; sum < BlockSums::kSums; ++sum) {
     peaks.of[sum] = std::max(peaks.of[sum], live.of[sum]);
     active_peaks.of[sum] = std::max(active_peaks.of[sum], active.of[sum]);
+    room.of[sum] = std::min(peaks.of[sum] - live.of[sum], active_peaks.of[sum] - active.of[sum]);
   }
   peak_bytes.store(peaks.of[BlockSums::bytes], std::memory_order_relaxed);
-  return live;
+  for (std::size_t i = 0; i < locked_shards; ++i) shards[i]->credit.deal(room);
+  return room;
 }
 
 /// Shards that are busy are passed over.
@@ -212,21 +216,7 @@ bool CachingAllocator::Impl::borrow_credit(Shard& overdrawn, Shard& home) {
 }
 
 void CachingAllocator::Impl::settle(Shard& overdrawn) {
-  with_shards_locked([&] {
-    const BlockSums live = raise_peaks();
-    for (std::size_t sum = 0; sum < BlockSums::kSums; ++sum) {
-      if (overdrawn.credit.credit.get(sum) >= 0) continue;
-      // What all shards may have together; what is theirs already; the rest is nobody's.
-      Bytes left = std::min(peaks.of[sum] - live.of[sum], active_peaks.of[sum] - live.of[sum] - parked.of[sum]);
-      for (std::size_t i = 0; i < locked_shards; ++i) {
-        if (shards[i].get() == &overdrawn) continue;
-        SharedSums& credit = shards[i]->credit.credit;
-        credit.set(sum, std::clamp<Bytes>(credit.get(sum), 0, left));
-        left -= credit.get(sum);
-      }
-      overdrawn.credit.credit.set(sum, left);
-    }
-  });
+  with_shards_locked([&] { overdrawn.credit.credit += raise_peaks(); });
 }
 
 void CachingAllocator::Impl::trace(TraceAction action, Address address, Bytes bytes, StreamHandle stream,

@@ -57,7 +57,8 @@ struct CachingAllocator::Impl {
   /// Locks all shards, raises the peaks and deals the credit anew; due where charge() could not borrow enough. No lock
   /// held, or the core lock.
   void settle(Shard& overdrawn);
-  /// Under all shards' locks: the sums of live blocks; the peaks that they exceed are raised.
+  /// Raises the peaks that the sums of live blocks exceed, and deals credit anew. Returns what room is left, which is
+  /// no shard's. Under all shards' locks.
   BlockSums raise_peaks();
   /// Of live blocks; without the shards' locks what is under way may be in it or not.
   [[nodiscard]] BlockSums live_sums() const;

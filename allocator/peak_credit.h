@@ -16,6 +16,7 @@
 // A peak is exact for one order of the calls that overlap in time: a call that found credit comes before the one that
 // is overdrawn at that moment and has not returned. Threads: none; the shards' locks. `credit` may be looked at by any.
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -102,6 +103,14 @@ struct PeakCredit {
       credit.set(sum, moved - lack);
     }
     return !credit.get().overdrawn();
+  }
+  /// Due for every shard whenever the peaks were raised, with what they leave in all: what was overdrawn is in the sums
+  /// by now and is owed no longer, and what is held is kept as far as `room` lasts, from which it is taken.
+  void deal(BlockSums& room) {
+    for (std::size_t sum = 0; sum < BlockSums::kSums; ++sum) {
+      credit.set(sum, std::clamp<std::int64_t>(credit.get(sum), 0, room.of[sum]));
+      room.of[sum] -= credit.get(sum);
+    }
   }
   void shrink(const BlockSums& by) {
     down += by;

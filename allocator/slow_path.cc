@@ -186,7 +186,8 @@ GrowthBudget CachingAllocator::Impl::budget_for(const BlockPool& pool, Bytes byt
   // Every thread's space has a peak of its own, and these do not fall together: up to four granules a thread, while
   // that is less than half of all, and never less than one.
   const Bytes least = std::max(threads, std::min(4 * threads - 3, peak / (kLeastSlackShare * granule))) * granule;
-  const Bytes slack = options.growth_slack_bytes > 0 ? options.growth_slack_bytes : std::max(share, least);
+  const Bytes slack =
+      options.growth_slack_bytes > 0 ? std::min(options.growth_slack_bytes, limit_bytes) : std::max(share, least);
   const Bytes others = reserved_bytes() - pool.reserved_bytes();
   const Bytes limit = limit_bytes - others;
   GrowthBudget budget{.wanted_bytes = std::min(peak + slack - others, limit), .limit_bytes = limit};

@@ -309,110 +309,111 @@ TEST_F(AllocatorGroupTest, RandomProgramsStayBelowTheLimitAndGiveAllOfItBack) {
   (void)group_.empty_cache();
   EXPECT_EQ(device_bytes(), 0);
   EXPECT_EQ(group_.free(allocate(kLimit, 0)), DeviceCode::ok) << "no byte of the budget was lost";
+}
 
-  /// What is free is less than the device has, for a reason.
-  class LimitedDevice : public ForwardingDevice {
-   public:
-    explicit LimitedDevice(std::unique_ptr<Device> device) : ForwardingDevice(*device), device_(std::move(device)) {}
-    DeviceCode memory_info(MemoryInfo& info) override {
-      const DeviceCode code = ForwardingDevice::memory_info(info);
-      info.free_bytes = 1_MiB;
-      info.limit = "limit of memory group /sys/fs/cgroup/job";
-      return code;
-    }
-
-   private:
-    std::unique_ptr<Device> device_;
-  };
-
-  struct Refusals {
-    std::vector<Bytes> bytes;
-    std::vector<std::string> texts;
-    AllocatorGroup::Refused listen() {
-      return [this](Bytes asked, const std::string& text) {
-        bytes.push_back(asked);
-        texts.push_back(text);
-        throw std::runtime_error("dropped");
-      };
-    }
-  };
-
-  TEST(AllocatorGroupRefusals, AreToldOnceAndOnlyWhenNoPoolCanHelp) {
-    Refusals refusals;
-    AllocatorGroup group(make_sim_device({.capacity_bytes = 64_MiB}), {}, refusals.listen());
-    ASSERT_TRUE(group.create_pool("a", false).ok());
-    Address held = 0, address = 0;
-    ASSERT_TRUE(group.allocate_in("a", 40_MiB, {}, held, 0).ok());
-    EXPECT_EQ(group.allocate(40_MiB, {}, address, 0), DeviceCode::out_of_memory);
-    ASSERT_EQ(refusals.bytes, std::vector<Bytes>{40_MiB});
-    EXPECT_EQ(refusals.texts.front(), group.error_text(DeviceCode::out_of_memory)) << "one text for both";
-    EXPECT_NE(refusals.texts.front().find("Pools beside it hold: 'a' 40.00 MiB"), std::string::npos);
-    ASSERT_EQ(group.free(held), DeviceCode::ok);
-    EXPECT_EQ(group.allocate(40_MiB, {}, address, 0), DeviceCode::ok) << "what the pool held idle";
-    EXPECT_EQ(refusals.bytes.size(), 1U) << "nothing was refused";
-    const Outcome refused = group.allocate_in("a", 41_MiB, {}, held, 0);
-    EXPECT_EQ(refused.status, TIDEMARK_STATUS_OUT_OF_MEMORY);
-    ASSERT_EQ(refusals.bytes, (std::vector<Bytes>{40_MiB, 41_MiB}));
-    EXPECT_EQ(refusals.texts.back(), refused.text);
-    ASSERT_EQ(group.free(address), DeviceCode::ok);
-    EXPECT_TRUE(group.allocate_in("a", 41_MiB, {}, held, 0).ok());
-    EXPECT_EQ(refusals.bytes.size(), 2U);
+/// What is free is less than the device has, for a reason.
+class LimitedDevice : public ForwardingDevice {
+ public:
+  explicit LimitedDevice(std::unique_ptr<Device> device) : ForwardingDevice(*device), device_(std::move(device)) {}
+  DeviceCode memory_info(MemoryInfo& info) override {
+    const DeviceCode code = ForwardingDevice::memory_info(info);
+    info.free_bytes = 1_MiB;
+    info.limit = "limit of memory group /sys/fs/cgroup/job";
+    return code;
   }
 
-  TEST(AllocatorGroupRefusals, NameTheLimitThatTheDeviceIsUnder) {
-    Refusals refusals;
-    AllocatorGroup group(std::make_shared<LimitedDevice>(make_sim_device({.capacity_bytes = 64_MiB})), {},
-                         refusals.listen());
-    Address address = 0;
-    EXPECT_EQ(group.allocate(80_MiB, {}, address, 0), DeviceCode::out_of_memory);
-    ASSERT_EQ(refusals.texts.size(), 1U);
-    EXPECT_NE(refusals.texts.front().find("of which 1.00 MiB free"), std::string::npos) << refusals.texts.front();
-    EXPECT_NE(refusals.texts.front().find("What is free is the limit of memory group /sys/fs/cgroup/job."),
-              std::string::npos)
-        << refusals.texts.front();
-  }
+ private:
+  std::unique_ptr<Device> device_;
+};
 
-  TEST_F(AllocatorGroupTest, ASuspendedPoolSaysWhatBringsItBack) {
-    ASSERT_TRUE(group_.create_pool("a", false).ok());
-    Bytes given = 0;
-    Address address = 0;
-    ASSERT_TRUE(group_.suspend_pool("a", false, given).ok());
-    const Outcome refused = group_.allocate_in("a", 1_MiB, streams_[0], address, 0);
-    EXPECT_EQ(refused.status, TIDEMARK_STATUS_INVALID);
-    EXPECT_NE(refused.text.find("pool 'a' is suspended"), std::string::npos) << refused.text;
-    EXPECT_NE(refused.text.find("tidemark_pool_resume (tidemark.restore)"), std::string::npos) << refused.text;
+struct Refusals {
+  std::vector<Bytes> bytes;
+  std::vector<std::string> texts;
+  AllocatorGroup::Refused listen() {
+    return [this](Bytes asked, const std::string& text) {
+      bytes.push_back(asked);
+      texts.push_back(text);
+      throw std::runtime_error("dropped");
+    };
   }
+};
 
-  TEST(AllocatorGroupOnCudaStandIn, ACaptureSurvivesWhatTheAllocatorDoes) {
-    const StandInControls controls(TIDEMARK_CUDA_STAND_IN);
-    controls.reset();
-    controls.set("capacity_bytes", 64_MiB);
-    {
-      auto opened = open_cuda_device(cuda_stand_in_options());
-      ASSERT_TRUE(opened.ok());
-      AllocatorGroup group(std::shared_ptr<Device>(std::move(opened).value()), {});
-      StreamHandle captured{}, eager{};
-      ASSERT_EQ(group.device().create_stream(StreamRole::compute, captured), DeviceCode::ok);
-      ASSERT_EQ(group.device().create_stream(StreamRole::compute, eager), DeviceCode::ok);
-      group.begin_graph({1, 0}, [captured](StreamHandle stream) { return stream == captured; });
-      controls.set("capturing", 1);
-      for (const StreamHandle stream : {captured, eager}) {
-        Address address = 0, plain = 0;
-        EXPECT_EQ(group.allocate_plain(1_MiB, stream, plain, 0), DeviceCode::ok);
-        std::vector<Address> blocks;
-        while (group.allocate(5_MiB, stream, address, 0) == DeviceCode::ok) blocks.push_back(address);
-        for (const Address block : blocks) EXPECT_EQ(group.free(block), DeviceCode::ok);
-        EXPECT_EQ(group.free(plain), DeviceCode::ok);
-      }
-      EXPECT_EQ(controls.get("violations"), 0);
-      controls.set("capturing", 0);
-      EXPECT_TRUE(group.end_graph({1, 0}).ok());
-      EXPECT_TRUE(group.release_graph({1, 0}).ok());
+TEST(AllocatorGroupRefusals, AreToldOnceAndOnlyWhenNoPoolCanHelp) {
+  Refusals refusals;
+  AllocatorGroup group(make_sim_device({.capacity_bytes = 64_MiB}), {}, refusals.listen());
+  ASSERT_TRUE(group.create_pool("a", false).ok());
+  Address held = 0, address = 0;
+  ASSERT_TRUE(group.allocate_in("a", 40_MiB, {}, held, 0).ok());
+  EXPECT_EQ(group.allocate(40_MiB, {}, address, 0), DeviceCode::out_of_memory);
+  ASSERT_EQ(refusals.bytes, std::vector<Bytes>{40_MiB});
+  EXPECT_EQ(refusals.texts.front(), group.error_text(DeviceCode::out_of_memory)) << "one text for both";
+  EXPECT_NE(refusals.texts.front().find("Pools beside it hold: 'a' 40.00 MiB"), std::string::npos);
+  ASSERT_EQ(group.free(held), DeviceCode::ok);
+  EXPECT_EQ(group.allocate(40_MiB, {}, address, 0), DeviceCode::ok) << "what the pool held idle";
+  EXPECT_EQ(refusals.bytes.size(), 1U) << "nothing was refused";
+  const Outcome refused = group.allocate_in("a", 41_MiB, {}, held, 0);
+  EXPECT_EQ(refused.status, TIDEMARK_STATUS_OUT_OF_MEMORY);
+  ASSERT_EQ(refusals.bytes, (std::vector<Bytes>{40_MiB, 41_MiB}));
+  EXPECT_EQ(refusals.texts.back(), refused.text);
+  ASSERT_EQ(group.free(address), DeviceCode::ok);
+  EXPECT_TRUE(group.allocate_in("a", 41_MiB, {}, held, 0).ok());
+  EXPECT_EQ(refusals.bytes.size(), 2U);
+}
+
+TEST(AllocatorGroupRefusals, NameTheLimitThatTheDeviceIsUnder) {
+  Refusals refusals;
+  AllocatorGroup group(std::make_shared<LimitedDevice>(make_sim_device({.capacity_bytes = 64_MiB})), {},
+                       refusals.listen());
+  Address address = 0;
+  EXPECT_EQ(group.allocate(80_MiB, {}, address, 0), DeviceCode::out_of_memory);
+  ASSERT_EQ(refusals.texts.size(), 1U);
+  EXPECT_NE(refusals.texts.front().find("of which 1.00 MiB free"), std::string::npos) << refusals.texts.front();
+  EXPECT_NE(refusals.texts.front().find("What is free is the limit of memory group /sys/fs/cgroup/job."),
+            std::string::npos)
+      << refusals.texts.front();
+}
+
+TEST_F(AllocatorGroupTest, ASuspendedPoolSaysWhatBringsItBack) {
+  ASSERT_TRUE(group_.create_pool("a", false).ok());
+  Bytes given = 0;
+  Address address = 0;
+  ASSERT_TRUE(group_.suspend_pool("a", false, given).ok());
+  const Outcome refused = group_.allocate_in("a", 1_MiB, streams_[0], address, 0);
+  EXPECT_EQ(refused.status, TIDEMARK_STATUS_INVALID);
+  EXPECT_NE(refused.text.find("pool 'a' is suspended"), std::string::npos) << refused.text;
+  EXPECT_NE(refused.text.find("tidemark_pool_resume (tidemark.restore)"), std::string::npos) << refused.text;
+}
+
+TEST(AllocatorGroupOnCudaStandIn, ACaptureSurvivesWhatTheAllocatorDoes) {
+  const StandInControls controls(TIDEMARK_CUDA_STAND_IN);
+  controls.reset();
+  controls.set("capacity_bytes", 64_MiB);
+  {
+    auto opened = open_cuda_device(cuda_stand_in_options());
+    ASSERT_TRUE(opened.ok());
+    AllocatorGroup group(std::shared_ptr<Device>(std::move(opened).value()), {});
+    StreamHandle captured{}, eager{};
+    ASSERT_EQ(group.device().create_stream(StreamRole::compute, captured), DeviceCode::ok);
+    ASSERT_EQ(group.device().create_stream(StreamRole::compute, eager), DeviceCode::ok);
+    group.begin_graph({1, 0}, [captured](StreamHandle stream) { return stream == captured; });
+    controls.set("capturing", 1);
+    for (const StreamHandle stream : {captured, eager}) {
+      Address address = 0, plain = 0;
+      EXPECT_EQ(group.allocate_plain(1_MiB, stream, plain, 0), DeviceCode::ok);
+      std::vector<Address> blocks;
+      while (group.allocate(5_MiB, stream, address, 0) == DeviceCode::ok) blocks.push_back(address);
+      for (const Address block : blocks) EXPECT_EQ(group.free(block), DeviceCode::ok);
+      EXPECT_EQ(group.free(plain), DeviceCode::ok);
     }
     EXPECT_EQ(controls.get("violations"), 0);
-    EXPECT_EQ(controls.get("device_bytes"), 0);
-    controls.reset();
+    controls.set("capturing", 0);
+    EXPECT_TRUE(group.end_graph({1, 0}).ok());
+    EXPECT_TRUE(group.release_graph({1, 0}).ok());
   }
+  EXPECT_EQ(controls.get("violations"), 0);
+  EXPECT_EQ(controls.get("device_bytes"), 0);
+  controls.reset();
+}
 
 }  // namespace
 }  // namespace tidemark::c_api
