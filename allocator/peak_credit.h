@@ -6,12 +6,13 @@
 //   Invariant: the credits of all shards together are at most peak - current.
 // Growth is taken from the credit of the shard of the thread that allocates, whosever space the block comes from;
 // shrinkage is added to the credit of the shard of the thread that frees (of a block used by several streams, to that
-// of its space). A call that overdraws takes what it lacks
-// from another shard, and half of what that one has besides; what one lacks the next may have. Shards that are busy are
-// passed over. Credit moves, so the sum over all shards is what it was. Where that does not do, all of them are locked:
-// the sums are computed, the peaks that they exceed are raised, and what is left below the peaks is credit again. So
-// threads meet two at a time, where blocks are freed on one and allocated on the other, and all of them where a peak is
-// set or where those that have credit are busy.
+// of its space). A call that overdraws takes what it lacks from another shard, and every other time half of the rest
+// besides: only what it lacks would leave it without the next time; always half as well would make two threads that
+// need the same bytes at the peak take them from each other for ever. What one lacks the next may have. Shards that are
+// busy are passed over. Credit moves, so the sum over all shards is what it was. Where that does not do, all of them
+// are locked: the sums are computed, the peaks that they exceed are raised, and what is left below the peaks is credit
+// again. So threads meet two at a time, where blocks are freed on one and allocated on the other, and all of them where
+// a peak is set or where those that have credit are busy.
 //
 // A peak is exact for one order of the calls that overlap in time: a call that found credit comes before the one that
 // is overdrawn at that moment and has not returned. Threads: none; the shards' locks. `credit` may be looked at by any.
@@ -79,6 +80,7 @@ struct PeakCredit {
   SharedSums down;         ///< all that was freed
   SharedSums credit;       ///< below zero: this shard's thread is about to borrow or settle
   std::size_t lender = 0;  ///< the shard that had credit to spare last
+  bool greedy = false;     ///< whether the last borrowing took more than it lacked
 
   /// False: overdrawn; to be made good before the call returns to its caller.
   [[nodiscard]] bool grow(const BlockSums& by) {
@@ -94,11 +96,12 @@ struct PeakCredit {
   }
   /// True: nothing is lacking any more. REQUIRES: both locked.
   [[nodiscard]] bool borrow(PeakCredit& other) {
+    greedy = !greedy;
     for (std::size_t sum = 0; sum < BlockSums::kSums; ++sum) {
       const std::int64_t lack = -credit.get(sum);
       const std::int64_t has = other.credit.get(sum);
       if (lack <= 0 || has <= 0) continue;
-      const std::int64_t moved = has <= lack ? has : lack + (has - lack) / 2;
+      const std::int64_t moved = has <= lack ? has : lack + (greedy ? (has - lack) / 2 : 0);
       other.credit.set(sum, has - moved);
       credit.set(sum, moved - lack);
     }
