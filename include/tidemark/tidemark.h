@@ -190,6 +190,9 @@ typedef struct tidemark_allocator_options {
   tidemark_out_of_memory on_out_of_memory;
   void* user;      /* of both callbacks */
   int32_t threads; /* that have memory of their own, to 4096; more share it; default 16 */
+  int32_t reserved;
+  int64_t kept_bytes; /* of freed blocks to 64 KiB that a thread keeps at hand, to 2^60; default 16 MiB. They join no
+                         neighbours: 1 (none are kept) is slower and packs small blocks closest, for limits of MiB */
 } tidemark_allocator_options;
 
 TIDEMARK_API tidemark_status tidemark_allocator_create(tidemark_device* device,

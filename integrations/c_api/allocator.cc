@@ -24,6 +24,7 @@ Outcome check_options(const tidemark_allocator_options& o) {
                        {{.name = "limit_bytes", .value = o.limit_bytes, .least = 1, .most = kMostBytes},
                         {.name = "unit_bytes", .value = o.unit_bytes, .least = 1, .most = kMostBytes},
                         {.name = "threads", .value = o.threads, .least = 1, .most = AllocatorOptions::kMostShards},
+                        {.name = "kept_bytes", .value = o.kept_bytes, .least = 1, .most = kMostBytes},
                         {.name = "trace_entries", .value = o.trace_entries, .least = 1, .most = kMostBytes},
                         {.name = "device_index", .value = o.device_index, .least = 0, .most = kMostDeviceIndex}});
 }
@@ -37,6 +38,7 @@ AllocatorOptions options_of(const tidemark_allocator_options& o) {
                            .device_index = o.device_index};
   if (o.unit_bytes > 0) options.unit_bytes = o.unit_bytes;
   if (o.threads > 0) options.shards = static_cast<std::size_t>(o.threads);
+  if (o.kept_bytes > 0) options.front_cache_bytes = o.kept_bytes;
   if (o.owner_name != nullptr) {
     options.owner_name = [call = o.owner_name, user = o.user](std::uint32_t owner) {
       std::array<char, kMostOwnerName> name{};

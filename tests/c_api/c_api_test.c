@@ -130,6 +130,7 @@ static void test_number_limits(void) {
     refuse_allocator(device, (tidemark_allocator_options){.address_space_bytes = kWild[i]}, "address_space_bytes is");
     refuse_allocator(device, (tidemark_allocator_options){.unit_bytes = kWild[i]}, "unit_bytes is");
     refuse_allocator(device, (tidemark_allocator_options){.trace_entries = kWild[i]}, "trace_entries is");
+    refuse_allocator(device, (tidemark_allocator_options){.kept_bytes = kWild[i]}, "kept_bytes is");
   }
   refuse_device((tidemark_device_options){.ordinal = -1}, "ordinal is -1; it must be from 0 to");
   refuse_device((tidemark_device_options){.ordinal = INT32_MAX}, "ordinal is");

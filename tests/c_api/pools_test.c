@@ -24,6 +24,26 @@ static int says(const tidemark_allocator* allocator, const char* text) {
   return found;
 }
 
+/* The second block of a size comes from what is kept at hand, unless nothing is. */
+static void test_kept_bytes(void) {
+  tidemark_allocator_options options = {.struct_size = sizeof options, .kept_bytes = 1};
+  tidemark_device* device = NULL;
+  int kept, round;
+  CHECK_OK(tidemark_device_open("sim", NULL, &device, error));
+  for (kept = 0; kept < 2; ++kept) {
+    tidemark_allocator* allocator = NULL;
+    CHECK_OK(tidemark_allocator_create(device, kept ? NULL : &options, &allocator, error));
+    for (round = 0; round < 2; ++round) {
+      tidemark_address block = 0;
+      CHECK_OK(tidemark_allocator_allocate(allocator, 4096, 0, 0, &block, error));
+      CHECK_OK(tidemark_allocator_release(allocator, block, error));
+    }
+    CHECK(says(allocator, kept ? "\"front_hits\":1" : "\"front_hits\":0"));
+    tidemark_allocator_free(allocator);
+  }
+  tidemark_device_close(device);
+}
+
 static void test_tagged_memory_comes_back(void) {
   tidemark_device_options options = {.struct_size = sizeof options, .capacity_bytes = 256 * 1024 * 1024};
   tidemark_pool_options plain = {.struct_size = sizeof plain, .plain = 1};
@@ -231,6 +251,7 @@ static void test_hooks_allocate_from_the_threads_pool(void) {
 }
 
 int main(void) {
+  test_kept_bytes();
   test_tagged_memory_comes_back();
   test_what_a_graph_uses_serves_no_eager_work();
   test_pools_while_a_graph_is_captured();

@@ -157,10 +157,11 @@ __attribute__((visibility("default"))) tidemark_allocator* tidemark_torch_instal
       tidemark_allocator_options options{};
       options.struct_size = sizeof(options);
       options.owner_name = &write_owner_name;
-      if (left != INT64_MAX) {
-        options.address_space_bytes = kAddressesPerByte * capacity_bytes;
-        options.threads = 1;  // every thread with memory of its own would reserve as much again
-      }
+      // Models on a CPU have budgets of a few granules, and forward and backward run on threads of their own, one after
+      // the other: what one has left over would serve the other only in pieces, and small blocks would lie all over.
+      options.threads = 1;
+      options.kept_bytes = 1;
+      if (left != INT64_MAX) options.address_space_bytes = kAddressesPerByte * capacity_bytes;
       pthread_atfork([] { no_fork().lock(); }, [] { no_fork().unlock(); }, [] { no_fork().unlock(); });
       (void)tidemark_allocator_create(device, &options, &allocator, &error);
     }
