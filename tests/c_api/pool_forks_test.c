@@ -12,7 +12,7 @@
 
 #include "tests/support/checks.h"
 
-enum { kThreads = 3, kForks = 40, kHeldBytes = 3 * 1024 * 1024 };
+enum { kThreads = 3, kForks = 15, kHeldBytes = 3 * 1024 * 1024 };
 
 /* Contents are kept by a stream, which has a thread: ThreadSanitizer ends a forked process that starts one. */
 #ifdef __SANITIZE_THREAD__
