@@ -24,9 +24,8 @@ namespace tidemark {
 namespace {
 
 PolicyAnswer recompute_alone(const PolicyRequest& request) {
-  Evaluator evaluator(request.problem);
-  const SearchResult result = search_optimal(request.gaps, evaluator, request.device_budget_bytes, 0);
-  return {.plan = to_plan(request.problem, result.choice, "recompute alone")};
+  const SearchResult result = search_optimal(request.gaps, request.evaluator, request.device_budget_bytes, 0);
+  return answer_of(request, result.choice);
 }
 
 // Every storage for itself, none with a recipe.
@@ -47,7 +46,7 @@ PolicyAnswer swap_alone(const PolicyRequest& request) {
   Evaluator evaluator(problem);
   const SearchResult result =
       search_optimal(gap_problem_of(problem), evaluator, request.device_budget_bytes, request.host_budget_bytes);
-  return {.plan = to_plan(request.problem, result.choice, "swap alone")};
+  return answer_of(request, result.choice);
 }
 
 template <class T>

@@ -23,12 +23,15 @@ class Mixer {
   }
   void add(const std::string& text) { add(std::string_view(text)); }
   void add(const Link& link) { all(link.bytes_per_s, link.latency_ns); }
-  void add(const OpCost& c) { all(c.kind, c.flops, c.memory_bytes, c.link_bytes, c.given, c.given_unit); }
+  void add(const OpCost& c) { all(c.kind, c.flops, c.memory_bytes, c.link_bytes, c.given); }
+  void add(const GivenCosts& c) { all(c.unit, c.quantum); }
+  void add(const GivenCopies& c) { all(c.out.link, c.out.compute, c.in.link, c.in.compute); }
   void add(const OpTemplate& t) { all(t.name, t.lane, t.phase, t.cost, t.routed, t.collective); }
   void add(const TensorView& v) { all(v.name, v.offset_bytes, v.shape, v.element_bytes); }
   void add(const StorageTemplate& t) {
     all(t.name, t.module_path, t.role, t.fixed_bytes, t.routed_rows, t.routed_row_bytes, t.saved_for_backward,
-        t.swappable, t.tensors);
+        t.swappable, t.initial, t.lasting, t.given_copies.has_value(),
+        t.given_copies.value_or(GivenCopies{}), t.tensors);
   }
   void add(const Recipe::Step& s) { all(s.op, s.reads, s.writes); }
   void add(const Recipe& r) {
@@ -37,7 +40,7 @@ class Mixer {
   }
   void add(const Block& b) { all(b.name, b.first_storage_template, b.storage_count, b.first_recipe, b.recipe_count); }
   void add(const Site& s) { all(s.block, s.chunk, s.layer, s.micro_batch, s.load, s.first_storage); }
-  void add(const Storage& s) { all(s.storage_template, s.site, s.expected_bytes, s.bytes); }
+  void add(const Storage& s) { all(s.storage_template, s.site, s.expected_bytes, s.bytes, s.held_until); }
   void add(const Op& o) { all(o.op_template, o.site, o.first_access); }
   void add(const Access& a) { all(a.storage, a.version, a.kind); }
   void add(const Message& m) { all(m.op, m.peer_rank, m.tag, m.is_send, m.bytes); }
@@ -67,7 +70,7 @@ class Mixer {
 
 std::uint64_t fingerprint(const Graph& g) {
   Mixer mixer;
-  mixer.all(g.rank, g.storage_templates, g.op_templates, g.recipes, g.blocks, g.sites, g.storages, g.ops, g.accesses,
+  mixer.all(g.rank, g.given_costs, g.storage_templates, g.op_templates, g.recipes, g.blocks, g.sites, g.storages, g.ops, g.accesses,
             g.messages);
   return mixer.finish();
 }

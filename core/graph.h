@@ -11,6 +11,7 @@
 // interleave sites, never reorder one), so a decision can be evaluated once for a (block, chunk, layer) class.
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -48,8 +49,28 @@ struct OpCost {
   double flops = 0;         ///< floating-point operations
   double memory_bytes = 0;  ///< device memory read and written
   double link_bytes = 0;    ///< bytes this device sends over the lane's link
-  double given = 0;         ///< kind == given: one number in `given_unit`
-  enum class Unit : std::uint8_t { ns, joule, one } given_unit = Unit::ns;
+  double given = 0;         ///< kind == given: a whole number of quanta of Graph::given_costs
+};
+
+/// What given costs count. One quantum is played as one nanosecond, whatever its unit.
+struct GivenCosts {
+  enum class Unit : std::uint8_t { ns, joule, one };
+  Unit unit = Unit::ns;
+  double quantum = 1;  ///< of these units; > 0
+  [[nodiscard]] double to_units(std::int64_t quanta) const { return static_cast<double>(quanta) * quantum; }
+  friend bool operator==(const GivenCosts&, const GivenCosts&) = default;
+};
+
+/// What copying a storage to host memory and back costs, in quanta of Graph::given_costs, where the source of the graph
+/// says so. Otherwise the machine's links and rates do (planner/cost_model.h).
+struct GivenCopies {
+  struct OneWay {
+    std::int64_t link = 0;     ///< occupation of the copy lane
+    std::int64_t compute = 0;  ///< taken from the compute lane
+    friend bool operator==(const OneWay&, const OneWay&) = default;
+  };
+  OneWay out, in;
+  friend bool operator==(const GivenCopies&, const GivenCopies&) = default;
 };
 
 struct OpTemplate {
@@ -78,7 +99,13 @@ struct StorageTemplate {
   Bytes routed_row_bytes = 0;
   bool saved_for_backward = false;
   bool swappable = true;
+  bool initial = false;  ///< holds version 0 before the step
+  bool lasting = false;  ///< its last version is in memory when the step is over
+  std::optional<GivenCopies> given_copies;
   std::vector<TensorView> tensors;
+
+  /// Parameters, gradients and optimizer state: content that one step hands on to the next.
+  [[nodiscard]] bool persists() const { return initial && lasting; }
 };
 
 /// Bytes of a storage at expert load f: fixed_bytes + ceil(f * routed_rows) * routed_row_bytes.
@@ -135,6 +162,8 @@ struct Storage {
   SiteId site = kNone<SiteId>;
   Bytes expected_bytes = 0;  ///< at load 1
   Bytes bytes = 0;           ///< planned bound, at the site's load: what every later stage uses
+  /// A framework holds the bytes until that op has run, whoever reads them: no gap begins before (kNone: no hold).
+  OpId held_until = kNone<OpId>;
 };
 
 struct Op {
@@ -154,6 +183,7 @@ struct Message {
 
 struct Graph {
   std::int32_t rank = 0;  ///< pipeline rank
+  GivenCosts given_costs;
 
   std::vector<StorageTemplate> storage_templates;
   std::vector<OpTemplate> op_templates;

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "core/layout.h"
-#include "core/plan.h"
 #include "core/schedule.h"
 
 namespace tidemark {

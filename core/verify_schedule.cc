@@ -5,6 +5,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "core/verify_parts.h"
@@ -18,10 +21,6 @@ using Rule = Violation::Rule;
 constexpr std::int32_t kEmpty = -1;    // nothing restored yet
 constexpr std::int32_t kPartial = -2;  // a recipe has written it but not for the last time
 constexpr std::int32_t kAny = -3;      // as a need: whatever is there
-
-bool is_static(StorageRole role) {
-  return role == StorageRole::parameter || role == StorageRole::gradient || role == StorageRole::optimizer_state;
-}
 
 // The op of the graph that a recipe step runs again: the one of that template at that site, where there is exactly one.
 class Originals {
@@ -58,6 +57,28 @@ class Originals {
   std::vector<OpId> ops_;
 };
 
+// The steps of recipes that run an op template again, recipes in order.
+class StepIndex {
+ public:
+  struct Entry {
+    const Recipe* recipe = nullptr;
+    std::size_t step = 0;
+  };
+  explicit StepIndex(const Graph& graph) {
+    for (std::size_t b = 0; b < graph.blocks.size(); ++b)
+      for (const Recipe& recipe : graph.recipes_of(id_of<BlockId>(b)))
+        for (std::size_t s = 0; s < recipe.steps.size(); ++s)
+          entries_[{id_of<BlockId>(b), recipe.steps[s].op}].push_back({&recipe, s});
+  }
+  [[nodiscard]] std::span<const Entry> running(BlockId block, OpTemplateId op) const {
+    const auto found = entries_.find({block, op});
+    return found == entries_.end() ? std::span<const Entry>{} : std::span<const Entry>(found->second);
+  }
+
+ private:
+  std::map<std::pair<BlockId, OpTemplateId>, std::vector<Entry>> entries_;
+};
+
 struct Content {
   std::int32_t version = kEmpty;
   TaskId writer = kNone<TaskId>;
@@ -74,7 +95,7 @@ struct Use {
 class DataCheck {
  public:
   DataCheck(const Graph& graph, const Schedule& schedule, const TaskOrder& order)
-      : graph_(graph), schedule_(schedule), order_(order), originals_(graph) {}
+      : graph_(graph), schedule_(schedule), order_(order), originals_(graph), steps_(graph) {}
 
   Found run() {
     if (Found found = start_residencies()) return found;
@@ -83,7 +104,8 @@ class DataCheck {
       if (Found found = check_task(id_of<TaskId>(t))) return found;
     }
     if (ops_run_ != graph_.ops.size()) return missing_op();
-    return check_stays();
+    if (Found found = check_extents()) return found;
+    return check_lasting();
   }
 
  private:
@@ -99,19 +121,21 @@ class DataCheck {
   Found check_read(TaskId task, const Use& use, Rule stale) const;
   Found check_write(TaskId task, const Use& use) const;
   [[nodiscard]] Found missing_op() const;
-  [[nodiscard]] Found check_stays() const;
+  [[nodiscard]] Found check_extents() const;
+  [[nodiscard]] Found check_lasting() const;
 
   [[nodiscard]] const Residency& residency(ResidencyId id) const { return schedule_.residencies[row(id)]; }
   [[nodiscard]] std::string name(TaskId task) const { return name_of(&graph_, schedule_, task); }
   [[nodiscard]] std::string name(StorageId storage) const { return name_of(&graph_, storage); }
-  [[nodiscard]] bool is_static_storage(StorageId s) const { return is_static(graph_.template_of(s).role); }
 
   const Graph& graph_;
   const Schedule& schedule_;
   const TaskOrder& order_;
   Originals originals_;
+  StepIndex steps_;
   std::vector<Content> contents_;     // per residency
   std::vector<std::int32_t> latest_;  // per storage: the last version an op has made
+  std::vector<ResidencyId> first_of_;  // per storage: the first residency listed
   std::array<std::int32_t, kLaneCount> last_op_{};
   std::size_t ops_run_ = 0;
   std::vector<Use> uses_;  // of the task under way
@@ -121,7 +145,7 @@ Violation broken(Rule rule, std::string detail) {
   return {.rule = rule, .detail = std::move(detail)};
 }
 
-// Static storages stand in memory all step; everything else starts empty.
+// What holds content before the step has it in the first residency listed of it; everything else starts empty.
 Found DataCheck::start_residencies() {
   if (schedule_.rank != graph_.rank) {
     return broken(Rule::schedule_shape,
@@ -129,29 +153,32 @@ Found DataCheck::start_residencies() {
   }
   contents_.resize(schedule_.residencies.size());
   latest_.assign(graph_.storages.size(), 0);
-  std::vector<std::int32_t> stays(graph_.storages.size(), 0);
+  first_of_.assign(graph_.storages.size(), kNone<ResidencyId>);
   for (std::size_t r = 0; r < schedule_.residencies.size(); ++r) {
-    const Residency& stay = schedule_.residencies[r];
-    const auto storage = static_cast<std::int32_t>(stay.storage);
-    if (storage < 0 || row(stay.storage) >= graph_.storages.size()) {
+    const Residency& residency = schedule_.residencies[r];
+    const auto storage = static_cast<std::int32_t>(residency.storage);
+    if (storage < 0 || row(residency.storage) >= graph_.storages.size()) {
       return broken(Rule::schedule_shape,
                     fmt::format("residency {} is of storage {}, which does not exist", r, storage));
     }
-    if (stay.bytes < graph_.storages[row(stay.storage)].bytes) {
-      return broken(Rule::schedule_shape, fmt::format("residency {} holds {} bytes but {} needs {}", r, stay.bytes,
-                                                      name(stay.storage), graph_.storages[row(stay.storage)].bytes));
+    const Bytes needed = graph_.storages[row(residency.storage)].bytes;
+    if (residency.bytes < needed) {
+      return broken(Rule::schedule_shape, fmt::format("residency {} holds {} bytes but {} needs {}", r, residency.bytes,
+                                                      name(residency.storage), needed));
     }
-    if (!is_static_storage(stay.storage)) continue;
-    const bool all_step = stay.space == MemorySpace::device && stay.first_task == id_of<TaskId>(0) &&
-                          row(stay.last_task) + 1 == schedule_.tasks.size();
-    if (!all_step || ++stays[row(stay.storage)] > 1) {
+    ResidencyId& first = first_of_[row(residency.storage)];
+    if (first != kNone<ResidencyId>) continue;
+    first = id_of<ResidencyId>(r);
+    if (!graph_.template_of(residency.storage).initial || schedule_.tasks.empty()) continue;
+    if (residency.space != MemorySpace::device || residency.first_task != id_of<TaskId>(0)) {
       return broken(Rule::not_resident,
-                    name(stay.storage) + " must stay in device memory once, from the first task to the last");
+                    name(residency.storage) + " holds content before the step: it must be in device memory from the first task on");
     }
     contents_[r].version = 0;
   }
   for (std::size_t s = 0; s < graph_.storages.size(); ++s) {
-    if (stays[s] == 0 && is_static_storage(id_of<StorageId>(s)) && !schedule_.tasks.empty()) {
+    if (first_of_[s] == kNone<ResidencyId> && graph_.template_of(id_of<StorageId>(s)).persists() &&
+        !schedule_.tasks.empty()) {
       return broken(Rule::not_resident, name(id_of<StorageId>(s)) + " has no place in device memory");
     }
   }
@@ -247,17 +274,15 @@ Found DataCheck::match_step(TaskId task, const Recipe*& recipe, std::size_t& ste
                   fmt::format("task {} recomputes op template {} at site {}, which do not exist", row(task), op, site));
   }
   const Recipe* impure = nullptr;
-  for (const Recipe& candidate : graph_.recipes_of(graph_.sites[row(t.site)].block)) {
-    for (std::size_t s = 0; s < candidate.steps.size(); ++s) {
-      if (!step_matches(task, candidate.steps[s])) continue;
-      if (!candidate.pure) {
-        impure = &candidate;
-        continue;
-      }
-      recipe = &candidate;
-      step = s;
-      return {};
+  for (const auto& [candidate, s] : steps_.running(graph_.sites[row(t.site)].block, t.op_template)) {
+    if (!step_matches(task, candidate->steps[s])) continue;
+    if (!candidate->pure) {
+      impure = candidate;
+      continue;
     }
+    recipe = candidate;
+    step = s;
+    return {};
   }
   if (impure != nullptr) {
     return broken(Rule::recipe_unsafe,
@@ -392,24 +417,93 @@ Found DataCheck::missing_op() const {
   return broken(Rule::missing_op, fmt::format("op {} ({}) is never run", row(op), graph_.template_of(op).name));
 }
 
-// A residency's first and last task are the first and last that touch it (static ones: the whole step, checked above).
-Found DataCheck::check_stays() const {
-  std::vector<TaskId> first(schedule_.residencies.size(), kNone<TaskId>);
-  std::vector<TaskId> last(schedule_.residencies.size(), kNone<TaskId>);
-  for (std::size_t t = 0; t < schedule_.tasks.size(); ++t) {
-    for (const Schedule::Touch& touch : schedule_.touches_of(id_of<TaskId>(t))) {
-      if (first[row(touch.residency)] == kNone<TaskId>) first[row(touch.residency)] = id_of<TaskId>(t);
-      last[row(touch.residency)] = id_of<TaskId>(t);
+// Where the residencies of a storage must begin and end beyond their touches: content from before the step, a hold, what
+// must be there when the step is over.
+class Extents {
+ public:
+  Extents(const Graph& graph, const Schedule& schedule) : graph_(graph), schedule_(schedule) {
+    for (std::size_t t = 0; t < schedule.tasks.size(); ++t) {
+      for (const Schedule::Touch& touch : schedule.touches_of(id_of<TaskId>(t))) {
+        Touched& of = touched(touch.residency);
+        if (of.first == kNone<TaskId>) of.first = id_of<TaskId>(t);
+        of.last = id_of<TaskId>(t);
+      }
+      if (schedule.tasks[t].kind == TaskKind::op) task_of_op(schedule.tasks[t].op) = id_of<TaskId>(t);
     }
   }
+
+  struct Touched {
+    TaskId first = kNone<TaskId>, last = kNone<TaskId>;
+  };
+  /// First and last task of a residency as they must be. `begins`: it is the first of its storage; `ends`: it says that
+  /// it is there when the step is over.
+  [[nodiscard]] Touched expected(ResidencyId id, bool begins, bool ends) {
+    Touched range = touched(id);
+    const Storage& storage = graph_.storages[row(schedule_.residencies[row(id)].storage)];
+    const StorageTemplate& of = graph_.storage_templates[row(storage.storage_template)];
+    if (begins && of.initial) range.first = id_of<TaskId>(0);
+    if (begins && of.initial && range.last == kNone<TaskId>) range.last = id_of<TaskId>(0);
+    if (begins && storage.held_until != kNone<OpId>) {
+      const TaskId held = task_of_op(storage.held_until);
+      if (range.first <= held) range.last = std::max(range.last, held);
+    }
+    if (ends && of.lasting) range.last = id_of<TaskId>(schedule_.tasks.size() - 1);
+    return range;
+  }
+
+ private:
+  Touched& touched(ResidencyId id) {
+    if (touched_.empty()) touched_.resize(schedule_.residencies.size());
+    return touched_[row(id)];
+  }
+  TaskId& task_of_op(OpId op) {
+    if (task_of_op_.empty()) task_of_op_.assign(graph_.ops.size(), kNone<TaskId>);
+    return task_of_op_[row(op)];
+  }
+
+  const Graph& graph_;
+  const Schedule& schedule_;
+  std::vector<Touched> touched_;   // per residency
+  std::vector<TaskId> task_of_op_;  // per op
+};
+
+// A residency's first and last task are the first and last that touch it, but for what Extents says.
+Found DataCheck::check_extents() const {
+  if (schedule_.tasks.empty()) return {};
+  Extents extents(graph_, schedule_);
+  const auto end = id_of<TaskId>(schedule_.tasks.size() - 1);
   for (std::size_t r = 0; r < schedule_.residencies.size(); ++r) {
-    const Residency& stay = schedule_.residencies[r];
-    if (is_static_storage(stay.storage) || (stay.first_task == first[r] && stay.last_task == last[r])) continue;
+    const auto id = id_of<ResidencyId>(r);
+    const Residency& found = residency(id);
+    const auto expected =
+        extents.expected(id, first_of_[row(found.storage)] == id, found.last_task == end);
+    if (found.first_task == expected.first && found.last_task == expected.last) continue;
     return broken(Rule::schedule_shape,
-                  fmt::format("residency {} of {} stays from task {} to task {}, but is touched from {} to {}", r,
-                              name(stay.storage), static_cast<std::int32_t>(stay.first_task),
-                              static_cast<std::int32_t>(stay.last_task), static_cast<std::int32_t>(first[r]),
-                              static_cast<std::int32_t>(last[r])));
+                  fmt::format("residency {} of {} lasts from task {} to task {}, but is needed from {} to {}", r,
+                              name(found.storage), static_cast<std::int32_t>(found.first_task),
+                              static_cast<std::int32_t>(found.last_task), static_cast<std::int32_t>(expected.first),
+                              static_cast<std::int32_t>(expected.last)));
+  }
+  return {};
+}
+
+// What must be in memory when the step is over is there, in its last version.
+Found DataCheck::check_lasting() const {
+  if (schedule_.tasks.empty()) return {};
+  const auto end = id_of<TaskId>(schedule_.tasks.size() - 1);
+  std::vector<bool> held(graph_.storages.size(), false);
+  for (std::size_t r = 0; r < schedule_.residencies.size(); ++r) {
+    const Residency& last = schedule_.residencies[r];
+    if (last.space == MemorySpace::device && last.last_task == end &&
+        contents_[r].version == latest_[row(last.storage)])
+      held[row(last.storage)] = true;
+  }
+  for (std::size_t s = 0; s < graph_.storages.size(); ++s) {
+    const auto storage = id_of<StorageId>(s);
+    const StorageTemplate& of = graph_.template_of(storage);
+    if (!of.lasting || held[s] || (!of.initial && latest_[s] == 0)) continue;
+    return broken(Rule::lost_data,
+                  fmt::format("{} must be in device memory when the step is over, in version {}", name(storage), latest_[s]));
   }
   return {};
 }

@@ -108,5 +108,15 @@ CopyCost copy_out_cost(Bytes bytes, const Machine& machine) {
 CopyCost copy_in_cost(Bytes bytes, const Machine& machine) {
   return copy_cost(bytes, machine.h2d, machine);
 }
+CopyCost copy_out_cost(const Graph& graph, StorageId storage, const Machine& machine) {
+  const auto& given = graph.template_of(storage).given_copies;
+  if (given) return {.link_ns = given->out.link, .compute_ns = given->out.compute};
+  return copy_out_cost(graph.storages[row(storage)].bytes, machine);
+}
+CopyCost copy_in_cost(const Graph& graph, StorageId storage, const Machine& machine) {
+  const auto& given = graph.template_of(storage).given_copies;
+  if (given) return {.link_ns = given->in.link, .compute_ns = given->in.compute};
+  return copy_in_cost(graph.storages[row(storage)].bytes, machine);
+}
 
 }  // namespace tidemark

@@ -10,7 +10,7 @@
 namespace tidemark {
 
 /// Time of one op on its lane at expert load `load`: launch + max(FLOP time, memory time), or link latency + transfer.
-/// `given` costs are taken as they are (ns). Receives take no lane time.
+/// `given` costs are taken as they are, a quantum for a nanosecond. Receives take no lane time.
 [[nodiscard]] std::int64_t op_ns(const OpTemplate& op, const Machine& machine, double load);
 
 /// Per op of the graph; `time_scale` multiplies compute-lane times (1: as modelled).
@@ -23,5 +23,8 @@ struct CopyCost {
 };
 [[nodiscard]] CopyCost copy_out_cost(Bytes bytes, const Machine& machine);
 [[nodiscard]] CopyCost copy_in_cost(Bytes bytes, const Machine& machine);
+/// Of a storage of a graph: what its source gives (StorageTemplate::given_copies), or what the machine takes.
+[[nodiscard]] CopyCost copy_out_cost(const Graph& graph, StorageId storage, const Machine& machine);
+[[nodiscard]] CopyCost copy_in_cost(const Graph& graph, StorageId storage, const Machine& machine);
 
 }  // namespace tidemark

@@ -13,6 +13,7 @@ set(TIDEMARK_PLANNER_FILES
   memory_profile.cc
   peak.cc
   planner.cc
+  policy.cc
   program_rows.cc
   rank_planner.cc
   scheduler.cc

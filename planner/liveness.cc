@@ -6,11 +6,7 @@
 namespace tidemark {
 namespace {
 
-bool is_static(StorageRole role) {
-  return role == StorageRole::parameter || role == StorageRole::gradient || role == StorageRole::optimizer_state;
-}
-
-/// Per storage template: may a plan end the stay of its storages inside their live range?
+/// Per storage template: may a plan end the residency of its storages inside their live range?
 std::vector<bool> find_movable(const Graph& graph) {
   std::vector<bool> movable;
   movable.reserve(graph.storage_templates.size());
@@ -23,7 +19,7 @@ std::vector<bool> find_movable(const Graph& graph) {
     }
   }
   for (std::size_t t = 0; t < movable.size(); ++t) {
-    if (is_static(graph.storage_templates[t].role)) movable[t] = false;
+    if (graph.storage_templates[t].persists()) movable[t] = false;
   }
   return movable;
 }
@@ -59,12 +55,15 @@ void collect_ranges(const Graph& graph, Liveness& liveness) {
   for (std::size_t s = 0; s < graph.storages.size(); ++s) {
     const auto id = id_of<StorageId>(s);
     const std::span<const OpId> touches = liveness.touches_of(id);
-    if (is_static(graph.template_of(id).role)) {
-      liveness.ranges[s] = {.begin = 0, .end = static_cast<std::int32_t>(graph.ops.size())};
-    } else if (!touches.empty()) {
-      liveness.ranges[s] = {.begin = static_cast<std::int32_t>(touches.front()),
-                            .end = static_cast<std::int32_t>(touches.back()) + 1};
-    }
+    const StorageTemplate& of = graph.template_of(id);
+    const OpId held = graph.storages[s].held_until;
+    const bool there = of.initial && (of.lasting || held != kNone<OpId>);
+    if (touches.empty() && !there) continue;
+    LiveRange& range = liveness.ranges[s];
+    range.begin = of.initial ? 0 : static_cast<std::int32_t>(touches.front());
+    range.end = touches.empty() ? 0 : static_cast<std::int32_t>(touches.back()) + 1;
+    if (held != kNone<OpId>) range.end = std::max(range.end, static_cast<std::int32_t>(held) + 1);
+    if (of.lasting) range.end = static_cast<std::int32_t>(graph.ops.size());
   }
 }
 

@@ -13,7 +13,7 @@
 #include "core/graph.h"
 #include "core/liveness.h"
 #include "core/machine.h"
-#include "core/plan.h"
+#include "core/decision.h"
 #include "core/program.h"
 #include "core/result.h"
 #include "planner/policy.h"
@@ -77,7 +77,7 @@ struct RankFigures {
 struct RankPlan {
   Graph graph;
   Liveness liveness;
-  Plan plan;
+  Decisions decisions;  ///< of the program
   Program program;
   std::vector<std::int64_t> task_ns;  ///< estimates, per task
   Timeline timeline;                  ///< of the program's tasks in the simulated step

@@ -11,6 +11,8 @@
 #include "core/bytes.h"
 #include "core/plan.h"
 #include "planner/decision/prices.h"
+#include "planner/plan_cost.h"
+#include "planner/sites/evaluator.h"
 #include "planner/sites/problem.h"
 
 namespace tidemark {
@@ -20,6 +22,7 @@ struct PlacedAction;
 struct PolicyRequest {
   const DecisionProblem& problem;
   const GapProblem& gaps;         ///< of the problem, for rules that search
+  Evaluator& evaluator;           ///< of the problem
   Bytes device_budget_bytes = 0;  ///< for everything in the graph (static, activations); reserves already subtracted
   Bytes host_budget_bytes = 0;    ///< pinned host memory of this device
   const std::vector<PlacedAction>* rules = nullptr;  ///< Policy::rules
@@ -27,10 +30,14 @@ struct PolicyRequest {
 
 struct PolicyAnswer {
   Plan plan;
+  PlanCost cost;
   /// Prices of memory found on the way, if any: they prove a lower bound of `added` at this and any other budget
   /// (decision/prices.h).
   std::optional<Prices> prices;
 };
+
+/// The answer that one action per gap comes to.
+[[nodiscard]] PolicyAnswer answer_of(const PolicyRequest& request, const Choice& choice);
 
 using DecideFunction = PolicyAnswer (*)(const PolicyRequest& request);
 

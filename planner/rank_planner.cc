@@ -43,10 +43,10 @@ Budgets budgets_of(const PlanRequest& request) {
   return b;
 }
 
-/// A choice carried all the way to addresses.
+/// A plan carried all the way to addresses.
 struct Built {
-  Choice choice;
-  Evaluation evaluation;
+  Plan plan;
+  PlanCost cost;
   Schedule schedule;
   Layout layout;
   [[nodiscard]] Bytes height() const { return layout.arenas.front().height_bytes; }
@@ -58,15 +58,12 @@ std::int64_t pack_work(double effort) {
   return static_cast<std::int64_t>(std::clamp(kPackWork * (effort - 1), 0.0, 1e15));
 }
 
-Result<Built> build(const DecisionProblem& problem, Evaluator& evaluator, Choice choice, const Budgets& budgets,
+Result<Built> build(const DecisionProblem& problem, const PolicyAnswer& answer, const Budgets& budgets,
                     double effort) {
-  const Placement placement = evaluator.placement(choice);
-  Built built{.evaluation = evaluator.evaluate(choice)};
   Result<Schedule> schedule = build_schedule(
-      {.graph = *problem.graph, .liveness = *problem.liveness, .nominal = *problem.nominal, .placement = placement});
+      {.graph = *problem.graph, .liveness = *problem.liveness, .nominal = *problem.nominal, .plan = answer.plan});
   if (!schedule) return schedule.error();
-  built.choice = std::move(choice);
-  built.schedule = std::move(schedule).value();
+  Built built{.plan = answer.plan, .cost = answer.cost, .schedule = std::move(schedule).value()};
   built.layout = lay_out(built.schedule,
                          {.arenas = device_and_host(budgets.device, budgets.host, problem.machine->alignment_bytes),
                           .arena_of = {},
@@ -121,12 +118,12 @@ void fill_figures(const RankRequest& in, const DecisionProblem& problem, const B
   f.peak_bytes = budgets.reserve + built.height();
   f.activation_peak_bytes = built.height() - problem.static_bytes;
   f.host_bytes = built.host_height();
-  f.swapped_bytes_per_step = built.evaluation.swapped_bytes;
-  f.recompute_ns = built.evaluation.recompute_ns;
-  f.exposed_communication_ns = built.evaluation.exposed_communication_ns;
-  f.exposed_copy_ns = built.evaluation.exposed_copy_ns;
-  f.copy_overhead_ns = built.evaluation.copy_overhead_ns;
-  f.added_ns = built.evaluation.added_ns();
+  f.swapped_bytes_per_step = built.cost.swapped_bytes;
+  f.recompute_ns = built.cost.recompute_ns;
+  f.exposed_communication_ns = built.cost.exposed_communication_ns;
+  f.exposed_copy_ns = built.cost.exposed_copy_ns;
+  f.copy_overhead_ns = built.cost.copy_overhead_ns;
+  f.added_ns = built.cost.added_ns();
   f.fits = fits(built, budgets);
   // Where nothing fits there is no added time to bound.
   f.lower_bound_ns = f.fits ? static_cast<std::int64_t>(std::floor(std::max(0.0, lower_bound_ns))) : 0;
@@ -140,10 +137,11 @@ Status explain_misfit(const RankRequest& in, const DecisionProblem& problem, con
   // What the rule comes to when asked for the least it can.
   const PolicyAnswer answer = in.request.policy->decide({.problem = problem,
                                                          .gaps = gaps,
+                                                         .evaluator = evaluator,
                                                          .device_budget_bytes = 0,
                                                          .host_budget_bytes = budgets.host,
                                                          .rules = in.request.policy->rules});
-  Result<Built> smallest = build(problem, evaluator, to_choice(problem, answer.plan), budgets, in.request.pack_effort);
+  Result<Built> smallest = build(problem, answer, budgets, in.request.pack_effort);
   if (!smallest) return smallest.error();
   const Bytes least = std::min(built.height(), smallest.value().height());
   f.smallest_budget_bytes = least + budgets.reserve;
@@ -182,7 +180,7 @@ class TargetLoop {
 
   Status run() {
     if (Status s = search_targets(in_.request.policy->decide); !s) return s;
-    if (fits(*best_, budgets_) && best_->evaluation.added_ns() == 0) return {};
+    if (fits(*best_, budgets_) && best_->cost.added_ns() == 0) return {};
     for (const DecideFunction rule : in_.request.policy->fallbacks)
       if (Status s = search_targets(rule); !s) return s;
     return {};
@@ -197,7 +195,7 @@ class TargetLoop {
   struct Progress {
     DecideFunction rule = nullptr;
     int attempts = 0;
-    Choice last_choice;
+    Plan last_plan;
     Bytes last_over = 0, last_host_over = 0, last_peak = 0;  ///< of the last attempt
     Bytes failing = 0, failing_host = 0;                     ///< lowest targets that overflowed
     Bytes room = 0, host_room = 0;                           ///< left by the last attempt
@@ -266,7 +264,7 @@ class TargetLoop {
   [[nodiscard]] bool better(const Built& now) const {
     if (!best_) return true;
     if (fits(now, budgets_) != fits(*best_, budgets_)) return fits(now, budgets_);
-    if (fits(now, budgets_)) return now.evaluation.added_ns() < best_->evaluation.added_ns();
+    if (fits(now, budgets_)) return now.cost.added_ns() < best_->cost.added_ns();
     return now.height() < best_->height();
   }
 
@@ -275,21 +273,20 @@ class TargetLoop {
     ++p.attempts;
     PolicyAnswer answer = p.rule({.problem = problem_,
                                   .gaps = gaps_,
+                                  .evaluator = evaluator_,
                                   .device_budget_bytes = device,
                                   .host_budget_bytes = host,
                                   .rules = in_.request.policy->rules});
     if (answer.prices) raise_bound(bound_of(gaps_, budgets_.device, budgets_.host, *answer.prices));
-    Choice choice = to_choice(problem_, answer.plan);
-    const Evaluation evaluation = evaluator_.evaluate(choice);
     // A lower target mostly costs more, so a large problem's time is not spent on what is dearer already.
     p.dearer = problem_.gaps.size() > kSmallProblem && p.rule != in_.request.policy->decide && fits(*best_, budgets_) &&
-               evaluation.added_ns() >= best_->evaluation.added_ns();
-    p.fixed_rule = p.attempts > 1 && choice == p.last_choice && evaluation.peak_bytes > device;
-    p.exhausted = evaluation.peak_bytes > device;  // the rule itself could not meet the target
-    p.last_choice = choice;
+               answer.cost.added_ns() >= best_->cost.added_ns();
+    p.fixed_rule = p.attempts > 1 && answer.plan == p.last_plan && answer.cost.peak_bytes > device;
+    p.exhausted = answer.cost.peak_bytes > device;  // the rule itself could not meet the target
+    p.last_plan = answer.plan;
     if (p.dearer) return {};
 
-    Result<Built> built = build(problem_, evaluator_, std::move(choice), budgets_, in_.request.pack_effort);
+    Result<Built> built = build(problem_, answer, budgets_, in_.request.pack_effort);
     if (!built) return built.error();
     Built& now = built.value();
     plan_.attempts.push_back({.target_bytes = device,
@@ -297,7 +294,7 @@ class TargetLoop {
                               .load_bytes = now.layout.device_load_bytes,
                               .packer = now.layout.packer});
     p.last_fits = fits(now, budgets_);
-    p.last_peak = now.evaluation.peak_bytes;
+    p.last_peak = now.cost.peak_bytes;
     p.last_over = std::max<Bytes>(0, now.height() - budgets_.device);
     p.last_host_over = std::max<Bytes>(0, now.host_height() - budgets_.host);
     p.room = budgets_.device - now.height();
@@ -306,7 +303,6 @@ class TargetLoop {
     if (p.last_host_over > 0) p.failing_host = host;
     if (!better(now)) return {};
     best_ = std::move(now);
-    plan_.plan = std::move(answer.plan);
     return {};
   }
 
@@ -360,6 +356,7 @@ Result<RankPlan> plan_rank(Graph graph, const RankRequest& in) {
 
   Program& program = plan.program;
   program.schedule = std::move(best.schedule);
+  plan.decisions = decisions_of(plan.graph, program.schedule);
   program.layout = std::move(best.layout);
   program.layout.arenas.front().dynamic_bytes =
       std::max<Bytes>(0, budgets.device - program.layout.arenas.front().height_bytes);
@@ -369,7 +366,7 @@ Result<RankPlan> plan_rank(Graph graph, const RankRequest& in) {
   program.machine_fingerprint = fingerprint(in.request.machine);
   add_program_rows(plan.graph, program);
   if (plan.figures.fits)
-    add_contingencies(problem, best.choice,
+    add_contingencies(problem, choice_of(problem, best.plan),
                       {.load = in.load, .host_budget = budgets.host, .chunk_dispatch = in.request.chunk_dispatch},
                       program);
   else

@@ -25,7 +25,8 @@ struct Closing {
   ResidencyId residency = kNone<ResidencyId>;
   LaneClock needs{};             ///< tasks per lane that must be complete
   std::int64_t expected_ns = 0;  ///< nominal end of the last touch off the compute lane
-  OpId forced_at = kNone<OpId>;  ///< compute op that must wait (copies out); kNone: when expected_ns has passed
+  /// Compute task that must wait (copies out); no op: when expected_ns has passed.
+  PlanPoint forced_at{};
 };
 
 bool covers(const LaneClock& known, const LaneClock& needs) {
@@ -34,12 +35,20 @@ bool covers(const LaneClock& known, const LaneClock& needs) {
   return true;
 }
 
+/// Steps up to and including the last one off the compute lane are issued ahead.
+std::size_t steps_ahead(const Graph& graph, const Recipe& recipe) {
+  std::size_t ahead = 0;
+  for (std::size_t i = 0; i < recipe.steps.size(); ++i)
+    if (graph.op_templates[row(recipe.steps[i].op)].lane != Lane::compute) ahead = i + 1;
+  return ahead;
+}
+
 class Builder {
  public:
   explicit Builder(const ScheduleInput& input) : in_(input), g_(input.graph) {
     content_.resize(g_.storages.size());
     schedule_.rank = g_.rank;
-    const std::size_t tasks = g_.ops.size() + 2 * in_.placement.swaps.size() + 4 * in_.placement.recomputes.size();
+    const std::size_t tasks = g_.ops.size() + 2 * in_.plan.swaps.size() + 4 * in_.plan.runs.size();
     schedule_.tasks.reserve(tasks);
     clocks_.reserve(tasks);
     schedule_.waits.reserve(tasks);
@@ -48,39 +57,46 @@ class Builder {
     for (std::size_t op = 0; op < g_.ops.size(); ++op)
       if (g_.template_of(id_of<OpId>(op)).phase == OpPhase::send)
         message_ns_ = std::max(message_ns_, in_.nominal.end_ns[op] - in_.nominal.start_ns[op]);
-    schedule_.residencies.reserve(g_.storages.size() + 2 * in_.placement.swaps.size() + in_.placement.drops.size());
+    schedule_.residencies.reserve(g_.storages.size() + 2 * in_.plan.swaps.size() + in_.plan.drops.size());
   }
 
   Result<Schedule> build();
 
  private:
   const Graph& graph() const { return g_; }
+  std::string name_of_storage(StorageId storage) const {
+    return describe(g_.storages[row(storage)].site, storage);
+  }
   std::string describe(SiteId site, StorageId storage) const {
     return "storage '" + g_.template_of(storage).name + "' of chunk " + std::to_string(g_.sites[row(site)].chunk) +
            ", layer " + std::to_string(g_.sites[row(site)].layer) + ", micro-batch " +
            std::to_string(g_.sites[row(site)].micro_batch);
   }
-  bool is_static(StorageId s) const {
-    const StorageRole role = g_.template_of(s).role;
-    return role == StorageRole::parameter || role == StorageRole::gradient || role == StorageRole::optimizer_state;
+  [[nodiscard]] bool is_touched(std::size_t storage) const {
+    return in_.liveness.ranges[storage].begin < in_.liveness.ranges[storage].end;
   }
 
-  void open_static_residencies();
+  void open_initial_residencies();
+  void index_holds();
   ResidencyId open(StorageId storage, MemorySpace space);
-  void close(StorageId storage, std::int64_t expected_ns, OpId forced_at);
+  void close(StorageId storage, std::int64_t expected_ns, PlanPoint forced_at = {});
+  void close_over(StorageId storage, PlanPoint done);
+  void find_final_uses();
   TaskId begin_task(TaskKind kind, Lane lane, OpTemplateId op_template, SiteId site, OpId op, StorageId storage);
   void wait_for(std::int32_t task);
   void touch(StorageId storage, AccessKind kind);
   void touch_residency(ResidencyId residency, AccessKind kind);
   void finish_task();
-  void settle_closing(OpId op);
+  void settle_closing(PlanPoint now);
 
   Status run_op(OpId op);
-  Status run_steps(const RecomputeRun& run, bool head, bool tail, OpId op);
+  Status run_steps(std::size_t run, bool head, bool tail, OpId op);
   Status run_recomputes(OpId op);
+  void hold(OpId op);
   void follow_compute(OpId receive);
-  void issue_swap_ins(OpId op);
-  void issue_swap_outs(OpId op);
+  void issue_swap_ins(PlanPoint until);
+  void issue_swap_outs(PlanPoint done);
+  void drop(PlanPoint done);
 
   const ScheduleInput& in_;
   const Graph& g_;
@@ -98,7 +114,11 @@ class Builder {
   std::vector<Content> content_;
   std::vector<Closing> closing_;
   std::vector<ResidencyId> opened_;        ///< by the task being built
-  std::vector<ResidencyId> host_of_swap_;  ///< per swap
+  std::vector<PlanPoint> final_use_;          ///< per storage: nothing needs it behind
+  std::vector<std::vector<StorageId>> held_;  ///< per op with holds that end there
+  std::vector<std::int32_t> holds_at_;        ///< per op: row of held_, or -1
+  std::vector<ResidencyId> host_of_swap_;     ///< per swap
+  std::vector<std::int32_t> next_swap_;       ///< per swap: the next one that reads the same copy, or -1
   std::vector<std::int32_t> out_task_of_swap_;
   std::size_t next_drop_ = 0, next_out_ = 0, next_in_ = 0, next_run_ = 0;
   std::vector<std::size_t> open_runs_;  ///< started, tail still to come
@@ -110,10 +130,29 @@ ResidencyId Builder::open(StorageId storage, MemorySpace space) {
   return id;
 }
 
-void Builder::open_static_residencies() {
+/// What holds content before the step is there from its first task on.
+void Builder::open_initial_residencies() {
   for (std::size_t s = 0; s < g_.storages.size(); ++s) {
     const auto storage = id_of<StorageId>(s);
-    if (is_static(storage)) content_[s].residency = open(storage, MemorySpace::device);
+    if (!g_.template_of(storage).initial || !is_touched(s)) continue;
+    content_[s].residency = open(storage, MemorySpace::device);
+    Residency& r = schedule_.residencies.back();
+    r.acquire = 0;
+    r.first_task = r.last_task = id_of<TaskId>(0);
+  }
+}
+
+void Builder::index_holds() {
+  holds_at_.assign(g_.ops.size(), -1);
+  for (std::size_t s = 0; s < g_.storages.size(); ++s) {
+    const OpId op = g_.storages[s].held_until;
+    if (op == kNone<OpId> || !is_touched(s)) continue;
+    std::int32_t& at = holds_at_[row(op)];
+    if (at < 0) {
+      at = static_cast<std::int32_t>(held_.size());
+      held_.emplace_back();
+    }
+    held_[static_cast<std::size_t>(at)].push_back(id_of<StorageId>(s));
   }
 }
 
@@ -203,9 +242,9 @@ void Builder::finish_task() {
   if (lane == kCompute) ++schedule_.compute_tasks;
 }
 
-/// Ends the stay of a storage in device memory. Its release is known once the compute lane is ordered after its
+/// Ends the residency of a storage in device memory. Its release is known once the compute lane is ordered after its
 /// touches.
-void Builder::close(StorageId storage, std::int64_t expected_ns, OpId forced_at) {
+void Builder::close(StorageId storage, std::int64_t expected_ns, PlanPoint forced_at) {
   Content& c = content_[row(storage)];
   Closing closing{.residency = c.residency, .expected_ns = expected_ns, .forced_at = forced_at};
   const auto require = [&](std::int32_t task) {
@@ -230,13 +269,13 @@ void Builder::close(StorageId storage, std::int64_t expected_ns, OpId forced_at)
   closing_.push_back(closing);
 }
 
-/// Before a compute task that runs `op`: wait for what must be over by now, and release what the task is ordered after.
-void Builder::settle_closing(OpId op) {
+/// Before a compute task: wait for what must be over by now, and release what the task is ordered after.
+void Builder::settle_closing(PlanPoint now) {
   if (closing_.empty()) return;
-  const std::int64_t now = op == kNone<OpId> ? -1 : in_.nominal.start_ns[row(op)];
+  const std::int64_t now_ns = in_.nominal.start_ns[row(now.op)];
   for (const Closing& closing : closing_) {
     const bool due =
-        closing.forced_at != kNone<OpId> ? op != kNone<OpId> && op >= closing.forced_at : now >= closing.expected_ns;
+        closing.forced_at.op != kNone<OpId> ? now >= closing.forced_at : now_ns >= closing.expected_ns;
     if (!due || covers(current_, closing.needs)) continue;
     const Residency& r = schedule_.residencies[row(closing.residency)];
     wait_for(static_cast<std::int32_t>(r.last_task));
@@ -251,11 +290,10 @@ void Builder::settle_closing(OpId op) {
   });
 }
 
-Status Builder::run_steps(const RecomputeRun& run, bool head, bool tail, OpId op) {
+Status Builder::run_steps(std::size_t number, bool head, bool tail, OpId op) {
+  const Plan::Run& run = in_.plan.runs[number];
   const Recipe& recipe = g_.recipes[row(run.recipe)];
-  std::size_t split = 0;  // steps up to and including the last one off the compute lane are issued ahead
-  for (std::size_t i = 0; i < recipe.steps.size(); ++i)
-    if (g_.op_templates[row(recipe.steps[i].op)].lane != Lane::compute) split = i + 1;
+  const std::size_t split = steps_ahead(g_, recipe);
   const std::size_t begin = head ? 0 : split;
   const std::size_t end = tail ? recipe.steps.size() : split;
   for (std::size_t i = begin; i < end; ++i) {
@@ -270,69 +308,88 @@ Status Builder::run_steps(const RecomputeRun& run, bool head, bool tail, OpId op
       touch(storage, AccessKind::read);
     }
     for (const std::int32_t local : step.writes) touch(g_.storage_at(run.site, local), AccessKind::write);
-    if (lane == Lane::compute) settle_closing(op);
+    if (lane == Lane::compute) settle_closing({.op = op, .run = static_cast<std::int32_t>(number)});
     finish_task();
   }
   if (tail)
     for (const std::int32_t local : recipe.transients) {
       const StorageId storage = g_.storage_at(run.site, local);
-      if (content_[row(storage)].residency != kNone<ResidencyId>)
-        close(storage, in_.nominal.end_ns[row(op)], kNone<OpId>);
+      if (content_[row(storage)].residency != kNone<ResidencyId>) close(storage, in_.nominal.end_ns[row(op)]);
     }
   return {};
 }
 
 Status Builder::run_recomputes(OpId op) {
-  const auto& runs = in_.placement.recomputes;
+  const auto& runs = in_.plan.runs;
   while (next_run_ < runs.size() && runs[next_run_].start <= op) open_runs_.push_back(next_run_++);
   for (std::size_t i = 0; i < open_runs_.size();) {
-    const RecomputeRun& run = runs[open_runs_[i]];
-    const bool head = run.start == op;
-    const bool tail = run.need <= op;
-    if (Status s = run_steps(run, head, tail, op); !s) return s;
-    if (tail)
-      open_runs_.erase(open_runs_.begin() + static_cast<std::ptrdiff_t>(i));
-    else
+    const std::size_t number = open_runs_[i];
+    const PlanPoint now{.op = op, .run = static_cast<std::int32_t>(number)};
+    const bool head = runs[number].start == op;
+    const bool tail = runs[number].need <= op;
+    issue_swap_ins(now);
+    if (Status s = run_steps(number, head, tail, op); !s) return s;
+    if (!tail) {
       ++i;
+      continue;
+    }
+    issue_swap_outs(now);
+    drop(now);
+    for (const Recipe::Step& step : g_.recipes[row(runs[number].recipe)].steps)
+      for (const auto* locals : {&step.reads, &step.writes})
+        for (const std::int32_t local : *locals) close_over(g_.storage_at(runs[number].site, local), now);
+    open_runs_.erase(open_runs_.begin() + static_cast<std::ptrdiff_t>(i));
   }
   return {};
 }
 
-void Builder::issue_swap_ins(OpId op) {
-  const auto& order = in_.placement.swap_in_order;
-  while (next_in_ < order.size()) {
+void Builder::issue_swap_ins(PlanPoint until) {
+  const auto& order = in_.plan.swap_in_order;
+  for (; next_in_ < order.size(); ++next_in_) {
     const auto index = static_cast<std::size_t>(order[next_in_]);
-    const SwapRun& swap = in_.placement.swaps[index];
-    if (swap.prefetch > op) return;
-    begin_task(TaskKind::swap_in, Lane::h2d, kNone<OpTemplateId>, g_.storages[row(swap.storage)].site, op,
+    const Plan::Swap& swap = in_.plan.swaps[index];
+    if (swap.prefetch > until) return;
+    begin_task(TaskKind::swap_in, Lane::h2d, kNone<OpTemplateId>, g_.storages[row(swap.storage)].site, until.op,
                swap.storage);
     wait_for(last_in_lane_[kCompute]);
     wait_for(out_task_of_swap_[index]);
     touch_residency(host_of_swap_[index], AccessKind::read);
     touch(swap.storage, AccessKind::write);
     finish_task();
-    closing_.push_back({.residency = host_of_swap_[index], .expected_ns = in_.nominal.start_ns[row(swap.needed)]});
+    if (next_swap_[index] >= 0) continue;  // the copy in host memory is read once more
+    closing_.push_back({.residency = host_of_swap_[index], .expected_ns = in_.nominal.start_ns[row(swap.needed.op)]});
     closing_.back().needs[static_cast<std::size_t>(Lane::h2d)] = clocks_.back()[static_cast<std::size_t>(Lane::h2d)];
-    ++next_in_;
   }
 }
 
-void Builder::issue_swap_outs(OpId op) {
-  const auto& swaps = in_.placement.swaps;
-  for (; next_out_ < swaps.size() && swaps[next_out_].ready <= op; ++next_out_) {
-    const SwapRun& swap = swaps[next_out_];
+void Builder::issue_swap_outs(PlanPoint done) {
+  const auto& swaps = in_.plan.swaps;
+  for (; next_out_ < swaps.size() && swaps[next_out_].ready <= done; ++next_out_) {
+    const Plan::Swap& swap = swaps[next_out_];
+    if (!swap.copies_out) {
+      close(swap.storage, in_.nominal.end_ns[row(done.op)]);
+      continue;
+    }
     const TaskId task = begin_task(TaskKind::swap_out, Lane::d2h, kNone<OpTemplateId>,
-                                   g_.storages[row(swap.storage)].site, op, swap.storage);
+                                   g_.storages[row(swap.storage)].site, done.op, swap.storage);
     const ResidencyId host = open(swap.storage, MemorySpace::host);
     touch(swap.storage, AccessKind::read);
     // The data is complete once its writer is; waiting for the op before the gap keeps the copy behind its readers'
     // issue.
     touch_residency(host, AccessKind::write);
     finish_task();
-    host_of_swap_[next_out_] = host;
-    out_task_of_swap_[next_out_] = static_cast<std::int32_t>(task);
+    for (auto i = static_cast<std::int32_t>(next_out_); i >= 0; i = next_swap_[static_cast<std::size_t>(i)]) {
+      host_of_swap_[static_cast<std::size_t>(i)] = host;
+      out_task_of_swap_[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(task);
+    }
     close(swap.storage, 0, swap.released);
   }
+}
+
+void Builder::drop(PlanPoint done) {
+  const auto& drops = in_.plan.drops;
+  for (; next_drop_ < drops.size() && drops[next_drop_].after <= done; ++next_drop_)
+    close(drops[next_drop_].storage, in_.nominal.end_ns[row(done.op)]);
 }
 
 Status Builder::run_op(OpId op) {
@@ -348,7 +405,7 @@ Status Builder::run_op(OpId op) {
   }
   if (t.phase == OpPhase::receive) follow_compute(op);
   if (t.lane == Lane::compute) {
-    settle_closing(op);
+    settle_closing({.op = op});
     compute_ops_.push_back({static_cast<std::int32_t>(schedule_.tasks.size()) - 1, op});
   }
   finish_task();
@@ -371,26 +428,75 @@ void Builder::follow_compute(OpId receive) {
   }
 }
 
+/// Bytes that a framework holds until an op has run are in use by it, though it reads none of them.
+void Builder::hold(OpId op) {
+  if (holds_at_[row(op)] < 0) return;
+  const auto task = static_cast<std::int32_t>(schedule_.tasks.size()) - 1;
+  const auto lane = static_cast<std::size_t>(schedule_.tasks.back().lane);
+  for (const StorageId storage : held_[static_cast<std::size_t>(holds_at_[row(op)])]) {
+    Content& c = content_[row(storage)];
+    if (c.residency == kNone<ResidencyId>) continue;
+    c.reader[lane] = task;
+    schedule_.residencies[row(c.residency)].last_task = static_cast<TaskId>(task);
+  }
+}
+
+/// Where each storage is needed for the last time: by an op, a hold, or a recipe that runs later still. Transients come
+/// and go with their recipe.
+void Builder::find_final_uses() {
+  final_use_.resize(g_.storages.size());
+  for (std::size_t s = 0; s < final_use_.size(); ++s)
+    if (is_touched(s)) final_use_[s].op = static_cast<OpId>(in_.liveness.ranges[s].end - 1);
+  for (std::size_t r = 0; r < in_.plan.runs.size(); ++r) {
+    const Plan::Run& run = in_.plan.runs[r];
+    const Recipe& recipe = g_.recipes[row(run.recipe)];
+    const std::size_t ahead = steps_ahead(g_, recipe);
+    for (std::size_t i = 0; i < recipe.steps.size(); ++i)
+      for (const auto* locals : {&recipe.steps[i].reads, &recipe.steps[i].writes})
+        for (const std::int32_t local : *locals) {
+          if (std::ranges::find(recipe.transients, local) != recipe.transients.end()) continue;
+          PlanPoint& last = final_use_[row(g_.storage_at(run.site, local))];
+          last = std::max(last, {.op = i < ahead ? run.start : run.need, .run = static_cast<std::int32_t>(r)});
+        }
+  }
+}
+
+/// Ends the last residency of a storage behind what is the last to need it.
+void Builder::close_over(StorageId storage, PlanPoint done) {
+  if (content_[row(storage)].residency == kNone<ResidencyId> || g_.template_of(storage).lasting) return;
+  if (final_use_[row(storage)] == done) close(storage, in_.nominal.end_ns[row(done.op)]);
+}
+
 Result<Schedule> Builder::build() {
-  open_static_residencies();
-  host_of_swap_.assign(in_.placement.swaps.size(), kNone<ResidencyId>);
-  out_task_of_swap_.assign(in_.placement.swaps.size(), -1);
+  open_initial_residencies();
+  index_holds();
+  find_final_uses();
+  const auto& swaps = in_.plan.swaps;
+  host_of_swap_.assign(swaps.size(), kNone<ResidencyId>);
+  out_task_of_swap_.assign(swaps.size(), -1);
+  next_swap_.assign(swaps.size(), -1);
+  std::vector<std::int32_t> last_swap(g_.storages.size(), -1);
+  for (std::size_t i = 0; i < swaps.size(); ++i) {
+    std::int32_t& last = last_swap[row(swaps[i].storage)];
+    if (!swaps[i].copies_out) {
+      if (last < 0) return internal_fault("a swap of " + name_of_storage(swaps[i].storage) + " has no copy to read");
+      next_swap_[static_cast<std::size_t>(last)] = static_cast<std::int32_t>(i);
+    }
+    last = static_cast<std::int32_t>(i);
+  }
 
   for (std::size_t i = 0; i < g_.ops.size(); ++i) {
     const auto op = id_of<OpId>(i);
-    issue_swap_ins(op);
+    issue_swap_ins(PlanPoint::ahead_of(op));
     if (Status s = run_recomputes(op); !s) return s.error();
+    issue_swap_ins({.op = op});
     if (Status s = run_op(op); !s) return s.error();
-    const std::int64_t end = in_.nominal.end_ns[i];
-    issue_swap_outs(op);
-    const auto& drops = in_.placement.drops;
-    for (; next_drop_ < drops.size() && drops[next_drop_].before <= op; ++next_drop_)
-      close(drops[next_drop_].storage, end, kNone<OpId>);
-    for (const Access& access : g_.accesses_of(op)) {
-      if (content_[row(access.storage)].residency == kNone<ResidencyId> || is_static(access.storage)) continue;
-      if (in_.liveness.ranges[row(access.storage)].end == static_cast<std::int32_t>(i) + 1)
-        close(access.storage, end, kNone<OpId>);
-    }
+    hold(op);
+    issue_swap_outs({.op = op});
+    drop({.op = op});
+    for (const Access& access : g_.accesses_of(op)) close_over(access.storage, {.op = op});
+    if (holds_at_[i] >= 0)
+      for (const StorageId storage : held_[static_cast<std::size_t>(holds_at_[i])]) close_over(storage, {.op = op});
   }
   const std::int32_t end_of_clock = 2 * schedule_.compute_tasks;
   const TaskId last_task = id_of<TaskId>(schedule_.tasks.empty() ? 0 : schedule_.tasks.size() - 1);
@@ -399,11 +505,7 @@ Result<Schedule> Builder::build() {
     if (content_[s].residency == kNone<ResidencyId>) continue;
     Residency& r = schedule_.residencies[row(content_[s].residency)];
     r.release = end_of_clock;
-    if (is_static(id_of<StorageId>(s))) {
-      r.acquire = 0;
-      r.first_task = id_of<TaskId>(0);
-      r.last_task = last_task;
-    }
+    if (g_.template_of(id_of<StorageId>(s)).lasting) r.last_task = last_task;
   }
   return std::move(schedule_);
 }
@@ -414,15 +516,22 @@ Result<Schedule> build_schedule(const ScheduleInput& input) {
   return Builder(input).build();
 }
 
+namespace {
+
+CopyCost copy_cost(const Graph& graph, const Task& copy, const Machine& machine) {
+  return copy.kind == TaskKind::swap_out ? copy_out_cost(graph, copy.storage, machine)
+                                         : copy_in_cost(graph, copy.storage, machine);
+}
+
+}  // namespace
+
 std::vector<std::int64_t> task_durations(const Graph& graph, const Schedule& schedule, const Machine& machine,
                                          double time_scale) {
   std::vector<std::int64_t> durations;
   durations.reserve(schedule.tasks.size());
   for (const Task& task : schedule.tasks) {
     if (task.kind == TaskKind::swap_out || task.kind == TaskKind::swap_in) {
-      const Bytes bytes = graph.storages[row(task.storage)].bytes;
-      durations.push_back(task.kind == TaskKind::swap_out ? copy_out_cost(bytes, machine).link_ns
-                                                          : copy_in_cost(bytes, machine).link_ns);
+      durations.push_back(copy_cost(graph, task, machine).link_ns);
       continue;
     }
     const std::int64_t ns = op_ns(graph.op_templates[row(task.op_template)], machine,
@@ -440,9 +549,7 @@ std::vector<std::int64_t> charged_durations(const Graph& graph, const Schedule& 
     const Task& task = schedule.tasks[t];
     if (task.lane == Lane::compute) last_compute = t;
     if (task.kind != TaskKind::swap_out && task.kind != TaskKind::swap_in) continue;
-    const Bytes bytes = graph.storages[row(task.storage)].bytes;
-    durations[last_compute] +=
-        (task.kind == TaskKind::swap_out ? copy_out_cost(bytes, machine) : copy_in_cost(bytes, machine)).compute_ns;
+    durations[last_compute] += copy_cost(graph, task, machine).compute_ns;
   }
   return durations;
 }

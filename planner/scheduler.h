@@ -12,9 +12,9 @@
 #include "core/liveness.h"
 #include "core/machine.h"
 #include "core/result.h"
+#include "core/plan.h"
 #include "core/schedule.h"
 #include "planner/simulator.h"
-#include "planner/sites/placement.h"
 
 namespace tidemark {
 
@@ -22,7 +22,7 @@ struct ScheduleInput {
   const Graph& graph;
   const Liveness& liveness;
   const Timeline& nominal;  ///< per op of the graph, with everything kept
-  const Placement& placement;
+  const Plan& plan;
 };
 
 /// Errors (internal): a recipe whose source is not in memory where it runs, or copies that do not fit their gap.

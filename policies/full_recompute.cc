@@ -4,7 +4,7 @@ namespace tidemark {
 namespace {
 
 PolicyAnswer decide(const PolicyRequest& request) {
-  return {.plan = to_plan(request.problem, recompute_all(request.gaps), "full-recompute")};
+  return answer_of(request, recompute_all(request.gaps));
 }
 
 }  // namespace

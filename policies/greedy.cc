@@ -6,10 +6,9 @@ namespace tidemark {
 namespace {
 
 PolicyAnswer decide(const PolicyRequest& request) {
-  Evaluator evaluator(request.problem);
   const SearchResult result =
-      search_greedy(request.gaps, evaluator, request.device_budget_bytes, request.host_budget_bytes);
-  return {.plan = to_plan(request.problem, result.choice, "greedy")};
+      search_greedy(request.gaps, request.evaluator, request.device_budget_bytes, request.host_budget_bytes);
+  return answer_of(request, result.choice);
 }
 
 }  // namespace

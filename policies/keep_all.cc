@@ -3,8 +3,8 @@
 namespace tidemark {
 namespace {
 
-PolicyAnswer decide(const PolicyRequest&) {
-  return {.plan = {.policy = "keep-all"}};
+PolicyAnswer decide(const PolicyRequest& request) {
+  return answer_of(request, Choice(request.problem.gaps.size(), Action::keep));
 }
 
 }  // namespace

@@ -8,20 +8,20 @@ namespace tidemark {
 namespace {
 
 PolicyAnswer decide(const PolicyRequest& request) {
-  Evaluator evaluator(request.problem);
-  SearchResult result = search_optimal(request.gaps, evaluator, request.device_budget_bytes, request.host_budget_bytes);
-  return {.plan = to_plan(request.problem, result.choice, "optimal"), .prices = std::move(result.prices)};
+  SearchResult result = search_optimal(request.gaps, request.evaluator, request.device_budget_bytes, request.host_budget_bytes);
+  PolicyAnswer answer = answer_of(request, result.choice);
+  answer.prices = std::move(result.prices);
+  return answer;
 }
 
 PolicyAnswer decide_greedily(const PolicyRequest& request) {
-  Evaluator evaluator(request.problem);
   const SearchResult result =
-      search_greedy(request.gaps, evaluator, request.device_budget_bytes, request.host_budget_bytes);
-  return {.plan = to_plan(request.problem, result.choice, "optimal")};
+      search_greedy(request.gaps, request.evaluator, request.device_budget_bytes, request.host_budget_bytes);
+  return answer_of(request, result.choice);
 }
 
 PolicyAnswer recompute_everything(const PolicyRequest& request) {
-  return {.plan = to_plan(request.problem, recompute_all(request.gaps), "optimal")};
+  return answer_of(request, recompute_all(request.gaps));
 }
 
 constexpr DecideFunction kFallbacks[] = {decide_greedily, recompute_everything};

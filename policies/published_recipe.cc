@@ -14,7 +14,7 @@ constexpr NamedAction kRules[] = {{"k", Action::recompute},
                                   {"unpermute_in", Action::swap}};
 
 PolicyAnswer decide(const PolicyRequest& request) {
-  return {.plan = to_plan(request.problem, choose_by_name(request.problem, kRules), "published-recipe")};
+  return answer_of(request, choose_by_name(request.problem, kRules));
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ constexpr NamedAction kRules[] = {{"k", Action::recompute},
                                   {"attention_out_core", Action::swap}};
 
 PolicyAnswer decide(const PolicyRequest& request) {
-  return {.plan = to_plan(request.problem, choose_by_name(request.problem, kRules), "published-recipe-attention-swap")};
+  return answer_of(request, choose_by_name(request.problem, kRules));
 }
 
 }  // namespace

@@ -75,7 +75,7 @@ class RankReader {
   [[nodiscard]] std::vector<const Decision*> find_decisions(StorageTemplateId id, std::int32_t chunk,
                                                             std::int32_t layer) const {
     const GapKey first{.storage_template = id, .chunk = chunk, .layer = layer, .gap = 0};
-    const auto& all = rank_.plan.decisions;
+    const auto& all = rank_.decisions.rows;
     auto it =
         std::lower_bound(all.begin(), all.end(), first, [](const Decision& d, const GapKey& k) { return d.key < k; });
     std::vector<const Decision*> found;
@@ -99,7 +99,7 @@ class RankReader {
       cell.instance_bytes = std::max(cell.instance_bytes, graph_.storages[row(storage)].bytes);
       Action action = Action::keep;
       for (const Decision* d : decisions) {
-        const Action here = rank_.plan.action_of(d->key, graph_.sites[row(site)].micro_batch);
+        const Action here = rank_.decisions.action_of(d->key, graph_.sites[row(site)].micro_batch);
         if (here == Action::keep) continue;
         action = here;
         add_effect(cell, storage, *d, here);
@@ -114,7 +114,8 @@ class RankReader {
     if (spans_peak(storage, decision.key.gap)) cell.freed_at_peak_bytes += bytes;
     if (action == Action::swap) {
       cell.added_ns +=
-          copy_out_cost(bytes, request_.machine).compute_ns + copy_in_cost(bytes, request_.machine).compute_ns;
+          copy_out_cost(graph_, storage, request_.machine).compute_ns +
+          copy_in_cost(graph_, storage, request_.machine).compute_ns;
     } else if (decision.recipe != kNone<RecipeId>) {
       cell.added_ns += share_of_recipe(storage, graph_.recipes[row(decision.recipe)]);
     }

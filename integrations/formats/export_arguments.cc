@@ -29,8 +29,8 @@ struct MoveTable {
   }
 };
 
-std::int64_t count(const Plan& plan, const GapKey& key, Action action, std::int64_t micro_batches) {
-  const Decision* decision = plan.find(key);
+std::int64_t count(const Decisions& decisions, const GapKey& key, Action action, std::int64_t micro_batches) {
+  const Decision* decision = decisions.find(key);
   if (decision == nullptr) return 0;
   std::int64_t times = decision->action == action ? micro_batches : 0;
   for (const Decision::Exception& exception : decision->exceptions) {
@@ -41,12 +41,12 @@ std::int64_t count(const Plan& plan, const GapKey& key, Action action, std::int6
 }
 
 /// Adds one rank: every activation of every (block, chunk, layer).
-void add_rank(const GraphOutline& outline, const Plan& plan, MoveTable& table) {
+void add_rank(const GraphOutline& outline, const Decisions& decisions, MoveTable& table) {
   std::map<std::tuple<std::size_t, std::int32_t, std::int32_t>, std::int64_t> classes;
   for (const Site& site : outline.sites)
     if (site.micro_batch >= 0) ++classes[{row(site.block), site.chunk, site.layer}];
   std::map<std::tuple<StorageTemplateId, std::int32_t, std::int32_t>, std::vector<GapKey>> gaps;
-  for (const Decision& d : plan.decisions) gaps[{d.key.storage_template, d.key.chunk, d.key.layer}].push_back(d.key);
+  for (const Decision& d : decisions.rows) gaps[{d.key.storage_template, d.key.chunk, d.key.layer}].push_back(d.key);
   for (const auto& [place, micro_batches] : classes) {
     const auto& [block, chunk, layer] = place;
     const GraphOutline::BlockRange& range = outline.blocks[block];
@@ -59,8 +59,8 @@ void add_rank(const GraphOutline& outline, const Plan& plan, MoveTable& table) {
       const auto found = gaps.find({id_of<StorageTemplateId>(index), chunk, layer});
       if (found == gaps.end()) continue;
       for (const GapKey& key : found->second) {
-        moves.recomputed += count(plan, key, Action::recompute, micro_batches);
-        moves.swapped += count(plan, key, Action::swap, micro_batches);
+        moves.recomputed += count(decisions, key, Action::recompute, micro_batches);
+        moves.swapped += count(decisions, key, Action::swap, micro_batches);
       }
     }
   }
@@ -68,7 +68,7 @@ void add_rank(const GraphOutline& outline, const Plan& plan, MoveTable& table) {
 
 MoveTable moves_of(const PlanFile& plan) {
   MoveTable table;
-  for (const PlanFile::Rank& rank : plan.ranks) add_rank(rank.outline, rank.plan, table);
+  for (const PlanFile::Rank& rank : plan.ranks) add_rank(rank.outline, rank.decisions, table);
   return table;
 }
 
@@ -175,7 +175,7 @@ std::string settings_text(const ExportVocabulary& vocabulary, const SettingValue
 std::vector<ExportDifference> differences(const PlanFile& plan, const PlanOutcome& outcome) {
   MoveTable before = moves_of(plan);
   MoveTable after;
-  for (const RankPlan& rank : outcome.ranks) add_rank(outline_of(rank.graph), rank.plan, after);
+  for (const RankPlan& rank : outcome.ranks) add_rank(outline_of(rank.graph), rank.decisions, after);
   std::vector<ExportDifference> list;
   for (const std::string& storage : before.order) {
     const Moves& was = before.of(storage);

@@ -59,7 +59,7 @@ std::vector<NamedDecision> named_decisions(const PlanFile::Rank& rank) {
   const GraphOutline& outline = rank.outline;
   const Sizes sizes = sizes_of(rank);
   std::vector<NamedDecision> list;
-  for (const Decision& decision : rank.plan.decisions) {
+  for (const Decision& decision : rank.decisions.rows) {
     const GapKey& key = decision.key;
     const std::size_t index = row(key.storage_template);
     const GraphOutline::StorageName& storage = outline.storage_templates[index];

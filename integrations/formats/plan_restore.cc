@@ -23,8 +23,11 @@ Result<RankPlan> restore_rank(const PlanFile& file, const PlanFile::Rank& rank, 
         fmt::format("{}: names, sites or loads of rank {} are not those of its job; was the file edited? plan again",
                     file_name, rank.figures.rank));
   RankPlan plan{.graph = std::move(graph).value()};
+  plan.decisions = decisions_of(plan.graph, rank.program.schedule);
+  if (plan.decisions != rank.decisions)
+    return bad_input(fmt::format("{}: the decisions of rank {} are not what its program does; was the file edited? plan again",
+                                 file_name, rank.figures.rank));
   plan.liveness = analyse_liveness(plan.graph);
-  plan.plan = rank.plan;
   plan.program = rank.program;
   plan.task_ns = rank.program.estimate_ns;
   plan.figures = rank.figures;

@@ -20,7 +20,7 @@ constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
 // What a writer needs of one rank, borrowed.
 struct RankView {
   const GraphOutline* outline;
-  const Plan* plan;
+  const Decisions* decisions;
   const Program* program;
   const RankFigures* figures;
   const std::vector<PlanAttempt>* attempts;
@@ -177,10 +177,7 @@ std::string rank_text(const RankView& rank, std::size_t template_set) {
   json.key("figures");
   write_object(json, *rank.figures);
   lines(json, "attempts", *rank.attempts, [&](const PlanAttempt& attempt) { write_object(json, attempt); });
-  json.line();
-  json.key("policy");
-  json.value(rank.plan->policy);
-  lines(json, "decisions", rank.plan->decisions, [&](const Decision& decision) { write_decision(json, decision); });
+  lines(json, "decisions", rank.decisions->rows, [&](const Decision& decision) { write_decision(json, decision); });
   json.line();
   json.key("templates");
   json.value(template_set);
@@ -331,8 +328,8 @@ Decision read_decision(const JsonNode& node, const GraphOutline& outline) {
 }
 
 // Lookup in a Plan is by binary search: keys must ascend.
-void check_ascending(const JsonNode& node, const Plan& plan) {
-  const auto& rows = plan.decisions;
+void check_ascending(const JsonNode& node, const Decisions& decisions) {
+  const auto& rows = decisions.rows;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (i > 0 && rows[i].key < rows[i - 1].key) node.item(i).wrong("must not come before the one above it");
     const auto& list = rows[i].exceptions;
@@ -356,12 +353,11 @@ PlanFile::Rank read_rank(const JsonNode& node, const std::vector<GraphOutline>& 
     read_object(attempt, value);
     return value;
   });
-  rank.plan.policy = node.at("policy").text();
   const JsonNode decisions = node.at("decisions");
-  rank.plan.decisions =
+  rank.decisions.rows =
       read_list<Decision>(decisions, [&](const JsonNode& decision) { return read_decision(decision, rank.outline); });
   if (!node.clean()) return rank;
-  check_ascending(decisions, rank.plan);
+  check_ascending(decisions, rank.decisions);
   rank.program = read_program(node.at("program"), rank.outline);
   rank.figures.collective_limit_f = rank.program.collective_limit_f;
   return rank;
@@ -468,7 +464,7 @@ std::string write_plan_file(const PlanFile& file) {
                 .parameters = file.parameters,
                 .ranks = {}};
   for (const PlanFile::Rank& rank : file.ranks) {
-    view.ranks.push_back({&rank.outline, &rank.plan, &rank.program, &rank.figures, &rank.attempts});
+    view.ranks.push_back({&rank.outline, &rank.decisions, &rank.program, &rank.figures, &rank.attempts});
   }
   return write_view(view);
 }
@@ -489,7 +485,7 @@ std::string write_plan_file(const PlanRequest& request, const PlanOutcome& outco
                 .ranks = {}};
   for (std::size_t r = 0; r < outcome.ranks.size(); ++r) {
     const RankPlan& rank = outcome.ranks[r];
-    view.ranks.push_back({&outlines[r], &rank.plan, &rank.program, &rank.figures, &rank.attempts});
+    view.ranks.push_back({&outlines[r], &rank.decisions, &rank.program, &rank.figures, &rank.attempts});
   }
   return write_view(view);
 }

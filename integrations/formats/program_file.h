@@ -13,7 +13,7 @@
 
 #include "core/graph.h"
 #include "core/machine.h"
-#include "core/plan.h"
+#include "core/decision.h"
 #include "core/program.h"
 #include "core/result.h"
 #include "planner/planner.h"
@@ -57,7 +57,7 @@ struct GraphOutline {
 struct PlanFile {
   struct Rank {
     GraphOutline outline;
-    Plan plan;
+    Decisions decisions;
     Program program;
     RankFigures figures;
     std::vector<PlanAttempt> attempts;

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/bytes.h"
-#include "core/plan.h"
+#include "core/decision.h"
 
 namespace tidemark {
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "core/plan.h"
+#include "core/decision.h"
 
 namespace tidemark {
 namespace {

@@ -35,7 +35,7 @@ std::vector<Action> actions_of(const DecisionProblem& problem, std::span<const P
 }
 
 PolicyAnswer decide(const PolicyRequest& request) {
-  return {.plan = to_plan(request.problem, choose_placed(request.problem, *request.rules), "settings")};
+  return answer_of(request, choose_placed(request.problem, *request.rules));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "planner/sites/evaluator.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "planner/sites/link_window.h"
 
@@ -183,41 +184,38 @@ Pricing Evaluator::price(const Choice& choice) {
           .exposed_copy_cost = evaluation.exposed_copy_ns};
 }
 
-Placement Evaluator::placement(const Choice& choice) {
-  evaluate(choice);
+Plan Evaluator::plan(const Choice& choice, PlanCost& cost) {
+  cost = evaluate(choice);
   const DecisionProblem& p = problem_;
-  Placement placement;
+  Plan plan;
   for (std::size_t g = 0; g < choice.size(); ++g)
-    if (choice[g] == Action::recompute) placement.drops.push_back({p.gaps[g].gap.storage, p.gaps[g].gap.before});
+    if (choice[g] == Action::recompute) plan.drops.push_back({p.gaps[g].gap.storage, {.op = p.gaps[g].gap.before}});
   for (std::size_t ci = 0; ci < p.classes.size(); ++ci) {
     const SiteClass& c = p.classes[ci];
     for (std::size_t s = 0; s < c.sites.size(); ++s) {
       const auto ops = p.ops_of(c.sites[s]);
       for (const SiteEffect::Run& run : effects_.get(static_cast<std::int32_t>(ci), choice, c.first_gap[s]).runs)
-        placement.recomputes.push_back({.site = c.sites[s],
-                                        .recipe = c.units[static_cast<std::size_t>(run.unit)].recipe,
-                                        .start = ops[static_cast<std::size_t>(run.start_pos)],
-                                        .need = ops[static_cast<std::size_t>(run.need_pos)]});
+        plan.runs.push_back({.site = c.sites[s],
+                             .recipe = c.units[static_cast<std::size_t>(run.unit)].recipe,
+                             .start = ops[static_cast<std::size_t>(run.start_pos)],
+                             .need = ops[static_cast<std::size_t>(run.need_pos)]});
     }
   }
-  std::stable_sort(placement.drops.begin(), placement.drops.end(),
-                   [](const auto& a, const auto& b) { return a.before < b.before; });
-  std::stable_sort(placement.recomputes.begin(), placement.recomputes.end(),
-                   [](const auto& a, const auto& b) { return a.start < b.start; });
+  std::ranges::stable_sort(plan.drops, {}, &Plan::Drop::after);
+  std::ranges::stable_sort(plan.runs, {}, &Plan::Run::start);
   for (const SwappedGap& s : swapped_)
-    placement.swaps.push_back({.storage = p.gaps[static_cast<std::size_t>(s.gap)].gap.storage,
-                               .ready = p.gaps[static_cast<std::size_t>(s.gap)].gap.before,
-                               .released = s.released,
-                               .prefetch = s.prefetch,
-                               .needed = s.needed});
-  placement.swap_in_order.resize(swapped_.size());
-  for (std::size_t i = 0; i < swapped_.size(); ++i) placement.swap_in_order[i] = static_cast<std::int32_t>(i);
-  std::stable_sort(placement.swap_in_order.begin(), placement.swap_in_order.end(), [&](std::int32_t a, std::int32_t b) {
-    const SwappedGap& x = swapped_[static_cast<std::size_t>(a)];
-    const SwappedGap& y = swapped_[static_cast<std::size_t>(b)];
-    return std::pair(x.prefetch, x.in_start_ns) < std::pair(y.prefetch, y.in_start_ns);
+    plan.swaps.push_back({.storage = p.gaps[static_cast<std::size_t>(s.gap)].gap.storage,
+                          .ready = {.op = p.gaps[static_cast<std::size_t>(s.gap)].gap.before},
+                          .released = PlanPoint::ahead_of(s.released),
+                          .prefetch = PlanPoint::ahead_of(s.prefetch),
+                          .needed = PlanPoint::ahead_of(s.needed)});
+  plan.swap_in_order.resize(swapped_.size());
+  std::iota(plan.swap_in_order.begin(), plan.swap_in_order.end(), 0);
+  std::ranges::stable_sort(plan.swap_in_order, {}, [&](std::int32_t i) {
+    const SwappedGap& s = swapped_[static_cast<std::size_t>(i)];
+    return std::pair(s.prefetch, s.in_start_ns);
   });
-  return placement;
+  return plan;
 }
 
 }  // namespace tidemark

@@ -6,24 +6,15 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/plan.h"
 #include "planner/sites/effect.h"
-#include "planner/sites/placement.h"
+#include "planner/plan_cost.h"
 #include "planner/sites/problem.h"
 
 namespace tidemark {
 
-struct Evaluation {
-  Bytes peak_bytes = 0;         ///< device, static storages included, reserves not
+struct Evaluation : PlanCost {
   std::int32_t peak_clock = 0;  ///< first half-step at the peak
-  Bytes host_peak_bytes = 0;
-  Bytes swapped_bytes = 0;  ///< one direction, per step
-  std::int64_t recompute_ns = 0;
-  std::int64_t exposed_communication_ns = 0;
-  std::int64_t exposed_copy_ns = 0;
-  std::int64_t copy_overhead_ns = 0;
-  [[nodiscard]] std::int64_t added_ns() const {
-    return recompute_ns + exposed_communication_ns + exposed_copy_ns + copy_overhead_ns;
-  }
 };
 
 /// Reusable buffers and cached effects for many evaluations of one problem. Not thread-safe.
@@ -37,8 +28,8 @@ class Evaluator final : public Pricer {
   /// The same for the decision core, in ns.
   Pricing price(const Choice& choice) override;
 
-  /// What the last evaluated choice means for the scheduler.
-  [[nodiscard]] Placement placement(const Choice& choice);
+  /// A choice in program order, with what evaluate() says of it.
+  [[nodiscard]] Plan plan(const Choice& choice, PlanCost& cost);
 
   [[nodiscard]] const std::vector<std::int32_t>& freed_from() const override { return freed_from_; }
   [[nodiscard]] const std::vector<std::int32_t>& freed_until() const override { return freed_until_; }

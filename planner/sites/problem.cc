@@ -191,8 +191,8 @@ void form_classes(DecisionProblem& p, const std::vector<Gap>& gaps) {
                           .site_class = static_cast<std::int32_t>(p.classes.size()),
                           .slot = static_cast<std::int32_t>(k),
                           .bytes = bytes,
-                          .copy_out = copy_out_cost(bytes, *p.machine),
-                          .copy_in = copy_in_cost(bytes, *p.machine)});
+                          .copy_out = copy_out_cost(*p.graph, gap.storage, *p.machine),
+                          .copy_in = copy_in_cost(*p.graph, gap.storage, *p.machine)});
       }
     }
     p.classes.push_back(std::move(c));
@@ -233,11 +233,6 @@ std::int32_t pass_begin(const DecisionProblem& problem, SiteId site, std::int32_
   return position;
 }
 
-GapKey DecisionProblem::key_of(const GapRow& gap) const {
-  const SiteClass& c = classes[static_cast<std::size_t>(gap.site_class)];
-  return {graph->storages[row(gap.gap.storage)].storage_template, c.chunk, c.layer, gap.gap.ordinal};
-}
-
 Result<DecisionProblem> build_problem(const Graph& graph, const Liveness& liveness, const Machine& machine,
                                       const Timeline& nominal, std::vector<std::int64_t> op_ns,
                                       std::int32_t min_gap_ops) {
@@ -248,59 +243,29 @@ Result<DecisionProblem> build_problem(const Graph& graph, const Liveness& livene
   index_site_ops(p);
   index_clock(p);
 
-  const Placement nothing;
+  const Plan nothing;
   Result<Schedule> keep_all =
-      build_schedule({.graph = graph, .liveness = liveness, .nominal = nominal, .placement = nothing});
+      build_schedule({.graph = graph, .liveness = liveness, .nominal = nominal, .plan = nothing});
   if (!keep_all) return keep_all.error();
   p.base_bytes = device_profile(keep_all.value());
-  for (const Storage& s : graph.storages) {
-    const StorageRole role = graph.storage_templates[row(s.storage_template)].role;
-    if (role == StorageRole::parameter || role == StorageRole::gradient || role == StorageRole::optimizer_state)
-      p.static_bytes += s.bytes;
-  }
+  for (const Storage& s : graph.storages)
+    if (graph.storage_templates[row(s.storage_template)].persists()) p.static_bytes += s.bytes;
   form_classes(p, longest_gaps(graph, liveness, min_gap_ops));
   place_gaps_on_clock(p);
   return p;
 }
 
-Plan to_plan(const DecisionProblem& problem, const Choice& choice, std::string policy) {
-  // Sites of one layer may fall into several classes (a first or last micro-batch with gaps of its own); a key gathers
-  // them all.
-  struct Gathered {
-    RecipeId recipe = kNone<RecipeId>;
-    std::vector<Decision::Exception> actions;
-  };
-  std::map<GapKey, Gathered> gathered;
-  for (const SiteClass& c : problem.classes)
-    for (std::size_t k = 0; k < c.slots.size(); ++k) {
-      const auto row_of = [&](std::size_t s) { return static_cast<std::size_t>(c.first_gap[s]) + k; };
-      Gathered& g = gathered[problem.key_of(problem.gaps[row_of(0)])];
-      const RecipeId recipe = c.units[static_cast<std::size_t>(c.slots[k].unit)].recipe;
-      if (recipe != kNone<RecipeId>) g.recipe = recipe;
-      for (std::size_t s = 0; s < c.sites.size(); ++s)
-        g.actions.push_back({problem.graph->sites[row(c.sites[s])].micro_batch, choice[row_of(s)]});
-    }
-
-  Plan plan{.policy = std::move(policy), .decisions = {}};
-  for (auto& [key, g] : gathered) {
-    std::array<std::int64_t, 3> votes{};
-    for (const auto& a : g.actions) ++votes[static_cast<std::size_t>(a.action)];
-    if (votes[0] == static_cast<std::int64_t>(g.actions.size())) continue;
-    const auto rule = static_cast<Action>(std::max_element(votes.begin(), votes.end()) - votes.begin());
-    std::erase_if(g.actions, [&](const auto& a) { return a.action == rule; });
-    std::sort(g.actions.begin(), g.actions.end(),
-              [](const auto& a, const auto& b) { return a.micro_batch < b.micro_batch; });
-    plan.decisions.push_back({.key = key, .action = rule, .recipe = g.recipe, .exceptions = std::move(g.actions)});
-  }
-  return plan;
-}
-
-Choice to_choice(const DecisionProblem& problem, const Plan& plan) {
+Choice choice_of(const DecisionProblem& problem, const Plan& plan) {
+  std::vector<std::int32_t> gap_of(problem.graph->storages.size(), -1);
+  for (std::size_t g = 0; g < problem.gaps.size(); ++g)
+    gap_of[row(problem.gaps[g].gap.storage)] = static_cast<std::int32_t>(g);
   Choice choice(problem.gaps.size(), Action::keep);
-  for (std::size_t i = 0; i < problem.gaps.size(); ++i) {
-    const GapRow& gap = problem.gaps[i];
-    choice[i] = plan.action_of(problem.key_of(gap), problem.graph->site_of(gap.gap.storage).micro_batch);
-  }
+  const auto take = [&](StorageId storage, Action action) {
+    const std::int32_t gap = gap_of[row(storage)];
+    if (gap >= 0) choice[static_cast<std::size_t>(gap)] = action;
+  };
+  for (const Plan::Drop& drop : plan.drops) take(drop.storage, Action::recompute);
+  for (const Plan::Swap& swap : plan.swaps) take(swap.storage, Action::swap);
   return choice;
 }
 

@@ -88,7 +88,6 @@ struct DecisionProblem {
     return {site_ops.data() + begin, end - begin};
   }
   [[nodiscard]] std::int32_t clock_length() const { return static_cast<std::int32_t>(base_bytes.size()); }
-  [[nodiscard]] GapKey key_of(const GapRow& gap) const;
 };
 
 /// The first site-local position of the pass that runs `position`, not before `limit`: a backward pass does not reach
@@ -102,9 +101,7 @@ struct DecisionProblem {
                                                     const Machine& machine, const Timeline& nominal,
                                                     std::vector<std::int64_t> op_ns, std::int32_t min_gap_ops = 2);
 
-/// A choice (one action per row of DecisionProblem::gaps) as a Plan, folded by class with exceptions per micro-batch
-/// (the most frequent action is the rule).
-[[nodiscard]] Plan to_plan(const DecisionProblem& problem, const Choice& choice, std::string policy);
-[[nodiscard]] Choice to_choice(const DecisionProblem& problem, const Plan& plan);
+/// One action per row of DecisionProblem::gaps: what a plan made of this problem (Evaluator::plan) does with each.
+[[nodiscard]] Choice choice_of(const DecisionProblem& problem, const Plan& plan);
 
 }  // namespace tidemark

@@ -406,8 +406,8 @@ class RandomSections {
         {.name = "rows", .routed_rows = kRows, .routed_row_bytes = kWord},
         {.name = "kept", .routed_rows = kRows, .routed_row_bytes = kWord, .saved_for_backward = true},
         {.name = "note", .fixed_bytes = kSlot},
-        {.name = "given", .role = StorageRole::parameter, .fixed_bytes = kSlot},
-        {.name = "sum", .role = StorageRole::gradient, .fixed_bytes = kSlot}};
+        {.name = "given", .role = StorageRole::parameter, .fixed_bytes = kSlot, .initial = true, .lasting = true},
+        {.name = "sum", .role = StorageRole::gradient, .fixed_bytes = kSlot, .initial = true, .lasting = true}};
     const BlockId layer = b.block("layer", storages);
     const std::array<SiteId, 2> sites{b.site(layer, {.layer = 0, .micro_batch = 0}),
                                       b.site(layer, {.layer = 0, .micro_batch = 1})};

@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "planner/decision/prices.h"
+#include "planner/scheduler.h"
 #include "planner/sites/evaluator.h"
 #include "planner/sites/gaps.h"
 #include "tests/support/rank_fixture.h"
@@ -158,15 +159,30 @@ TEST(SearchOptimal, OnLargerChainsBeatsOrEqualsTheOtherRulesAndRespectsItsBound)
     }
 }
 
-TEST(Plan, FoldsAndUnfoldsAChoice) {
+TEST(Plan, CarriesAChoiceToTheScheduleAndBack) {
   const auto f = RankFixture::of(testing::chain_graph({.layers = 4, .micro_batches = 8, .warm_up = 3, .chunks = 2}));
   ASSERT_NE(f, nullptr);
   const SearchResult found = optimal_of(
       f->problem, Evaluator(f->problem).evaluate(Choice(f->problem.gaps.size(), Action::keep)).peak_bytes * 8 / 10,
       kGiB);
-  const Plan plan = to_plan(f->problem, found.choice, "optimal");
-  EXPECT_EQ(to_choice(f->problem, plan), found.choice);
-  EXPECT_LT(plan.decisions.size(), f->problem.gaps.size());
+  PlanCost cost;
+  const Plan plan = Evaluator(f->problem).plan(found.choice, cost);
+  EXPECT_EQ(choice_of(f->problem, plan), found.choice);
+  const auto schedule =
+      build_schedule({.graph = f->graph, .liveness = f->liveness, .nominal = f->nominal, .plan = plan});
+  ASSERT_TRUE(schedule.ok());
+  // The schedule says the same, folded by gap class.
+  const Decisions decisions = decisions_of(f->graph, schedule.value());
+  EXPECT_LT(decisions.rows.size(), f->problem.gaps.size());
+  for (std::size_t g = 0; g < found.choice.size(); ++g) {
+    const Gap& gap = f->problem.gaps[g].gap;
+    const Site& site = f->graph.site_of(gap.storage);
+    const GapKey key{.storage_template = f->graph.storages[row(gap.storage)].storage_template,
+                     .chunk = site.chunk,
+                     .layer = site.layer,
+                     .gap = gap.ordinal};
+    EXPECT_EQ(decisions.action_of(key, site.micro_batch), found.choice[g]) << g;
+  }
 }
 
 }  // namespace

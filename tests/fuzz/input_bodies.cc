@@ -215,8 +215,7 @@ std::vector<std::string> snapshot_words() {
 PlanFile::Rank small_rank() {
   const Graph graph = chain_graph({.layers = 1, .micro_batches = 2, .warm_up = 1, .communication = true});
   PlanFile::Rank rank{.outline = outline_of(graph)};
-  rank.plan.policy = "keep-all";
-  rank.plan.decisions = {{.key = {.storage_template = id_of<StorageTemplateId>(1), .chunk = 0, .layer = 0, .gap = 1},
+  rank.decisions.rows = {{.key = {.storage_template = id_of<StorageTemplateId>(1), .chunk = 0, .layer = 0, .gap = 1},
                           .action = Action::recompute,
                           .recipe = id_of<RecipeId>(0),
                           .exceptions = {{.micro_batch = 0, .action = Action::swap}}}};

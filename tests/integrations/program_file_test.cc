@@ -37,8 +37,7 @@ PlanFile::Rank tiny_rank(std::int32_t number) {
   graph.sites[2].load = 1.25F;
   PlanFile::Rank rank;
   rank.outline = outline_of(graph);
-  rank.plan.policy = "greedy";
-  rank.plan.decisions = {
+  rank.decisions.rows = {
       {.key = {.storage_template = id_of<StorageTemplateId>(1), .chunk = 0, .layer = 0, .gap = 1},
        .action = Action::recompute,
        .recipe = id_of<RecipeId>(0),
@@ -538,7 +537,7 @@ TEST(ProgramFile, TasksOfAllRanksTogetherMustBeATime) {
   PlanFile file = tiny_file();
   PlanFile::Rank rank = tiny_rank(1);
   rank.outline = outline_of(graph);
-  rank.plan.decisions.clear();
+  rank.decisions.rows.clear();
   rank.program = {.schedule = testing::keep_all_schedule(graph)};
   rank.program.schedule.rank = 1;
   rank.program.layout = testing::side_by_side(rank.program.schedule, 512);

@@ -85,7 +85,7 @@ TEST(Report, SaysWhatIsOverAndWhatBudgetWouldDo) {
 
 TEST(Report, MapsDecisionsOverLayersWithCountsBytesAndPrice) {
   PlanOutcome outcome = tiny_outcome();
-  outcome.ranks[1].plan.decisions[0].exceptions = {{.micro_batch = 2, .action = Action::keep}};
+  outcome.ranks[1].decisions.rows[0].exceptions = {{.micro_batch = 2, .action = Action::keep}};
   const std::string page = report_html(tiny_request(), outcome);
   EXPECT_EQ(first_unbalanced(page), "");
   EXPECT_TRUE(
@@ -99,7 +99,7 @@ TEST(Report, MapsDecisionsOverLayersWithCountsBytesAndPrice) {
 
 TEST(Report, OfKeepAllHasNoMap) {
   PlanOutcome outcome = tiny_outcome();
-  for (RankPlan& rank : outcome.ranks) rank.plan.decisions.clear();
+  for (RankPlan& rank : outcome.ranks) rank.decisions.rows.clear();
   const std::string page = report_html(tiny_request(), outcome);
   EXPECT_TRUE(contains(page, "Everything is kept on every rank."));
   EXPECT_FALSE(contains(page, "class=\"scroll map\""));

@@ -87,7 +87,7 @@ TEST(DecisionTable, TimeScaleStretchesRecipesOnly) {
 
 TEST(DecisionTable, ExceptionsCountForTheirMicroBatch) {
   PlanOutcome outcome = tiny_outcome(1);
-  outcome.ranks[0].plan.decisions[0].exceptions = {{.micro_batch = 2, .action = Action::keep}};
+  outcome.ranks[0].decisions.rows[0].exceptions = {{.micro_batch = 2, .action = Action::keep}};
   const DecisionRow in = decision_rows(tiny_request(), outcome)[0];
   EXPECT_EQ(in.cells[1].swapped, 3);
   EXPECT_EQ(in.cells[1].kept, 1);
@@ -135,7 +135,7 @@ TEST(PlanSummary, TellsDecisionsInWords) {
 
 TEST(PlanSummary, TellsPartOfTheMicroBatchesApart) {
   PlanOutcome outcome = tiny_outcome(1);
-  outcome.ranks[0].plan.decisions[0].exceptions = {{.micro_batch = 2, .action = Action::keep}};
+  outcome.ranks[0].decisions.rows[0].exceptions = {{.micro_batch = 2, .action = Action::keep}};
   const std::string text = plan_summary(tiny_request(), outcome);
   EXPECT_NE(text.find("attention.in: swap for 3 of 4 micro-batches in layer 0 on rank 0 (chunk 0)\n"),
             std::string::npos)
@@ -151,7 +151,7 @@ TEST(PlanSummary, ListsAttemptsOnlyWhereThereWereSeveral) {
 
 TEST(PlanSummary, OfKeepAllSaysThatEverythingIsKept) {
   PlanOutcome outcome = tiny_outcome();
-  for (RankPlan& rank : outcome.ranks) rank.plan.decisions.clear();
+  for (RankPlan& rank : outcome.ranks) rank.decisions.rows.clear();
   EXPECT_NE(plan_summary(tiny_request(), outcome).find("everything is kept"), std::string::npos);
 }
 

@@ -79,10 +79,10 @@ std::unique_ptr<RankFixture> routed_pair(int micro_batches, double recipe_ns, do
 }
 
 Program keep_all(RankFixture& f, Bytes dynamic_bytes, Bytes host, bool chunk_dispatch = false) {
-  const Placement nothing;
+  const Plan nothing;
   Program program;
   program.schedule =
-      build_schedule({.graph = f.graph, .liveness = f.liveness, .nominal = f.nominal, .placement = nothing}).value();
+      build_schedule({.graph = f.graph, .liveness = f.liveness, .nominal = f.nominal, .plan = nothing}).value();
   program.layout = lay_out(program.schedule, kTiB, host, 512);
   Arena& device = program.layout.arenas.front();
   device.dynamic_bytes = dynamic_bytes;

@@ -29,9 +29,9 @@ std::unique_ptr<testing::RankFixture> together(int sites) {
 }
 
 double load_of(const testing::RankFixture& f, const ExpertLoadSpec& spec) {
-  const Placement keep;
+  const Plan keep;
   const Result<Schedule> schedule =
-      build_schedule({.graph = f.graph, .liveness = f.liveness, .nominal = f.nominal, .placement = keep});
+      build_schedule({.graph = f.graph, .liveness = f.liveness, .nominal = f.nominal, .plan = keep});
   return equivalent_load(f.graph, schedule.value(), spec);
 }
 

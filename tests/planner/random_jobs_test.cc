@@ -59,7 +59,7 @@ void expect_consistent(const PlanOutcome& outcome, const PlanRequest& request, c
 }
 
 std::string explain(const RankPlan& plan) {
-  std::string text = "\n" + plan.plan.policy + ": peak " + format_bytes(plan.figures.peak_bytes) + ", host " +
+  std::string text = "\npeak " + format_bytes(plan.figures.peak_bytes) + ", host " +
                      format_bytes(plan.figures.host_bytes) + ", attempts";
   for (const PlanAttempt& a : plan.attempts)
     text += " [target " + format_bytes(a.target_bytes) + " load " + format_bytes(a.load_bytes) + " height " +

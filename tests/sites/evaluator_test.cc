@@ -59,10 +59,11 @@ TEST(Evaluator, PeakCoversTheScheduleAndTheScheduleVerifies) {
         const Choice choice = round == 0   ? Choice(f->problem.gaps.size(), Action::keep)
                               : round == 1 ? recompute_all(gap_problem_of(f->problem))
                                            : random_choice(f->problem, random);
-        const Placement placement = evaluator.placement(choice);
+        PlanCost cost;
+        const Plan plan = evaluator.plan(choice, cost);
         const Evaluation e = evaluator.evaluate(choice);
         const Result<Schedule> schedule =
-            build_schedule({.graph = f->graph, .liveness = f->liveness, .nominal = f->nominal, .placement = placement});
+            build_schedule({.graph = f->graph, .liveness = f->liveness, .nominal = f->nominal, .plan = plan});
         ASSERT_TRUE(schedule.ok()) << schedule.error().message;
         const auto violation = verify_schedule(f->graph, schedule.value());
         ASSERT_FALSE(violation.has_value()) << violation->detail;

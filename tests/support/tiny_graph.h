@@ -207,7 +207,7 @@ class ChainBuilder {
     head_ = b_.block("head", {activation("in", shape_.in_bytes, true), activation("grad", shape_.in_bytes, false)});
     const auto fixed = [&](std::string name, StorageRole role, Bytes bytes) {
       return StorageTemplate{
-          .name = std::move(name), .module_path = "model", .role = role, .fixed_bytes = bytes, .swappable = false};
+          .name = std::move(name), .module_path = "model", .role = role, .fixed_bytes = bytes, .swappable = false, .initial = true, .lasting = true};
     };
     static_block_ = b_.block("statics", {fixed("parameters", StorageRole::parameter, shape_.parameter_bytes),
                                          fixed("gradients", StorageRole::gradient, 2 * shape_.parameter_bytes),
@@ -291,7 +291,9 @@ struct RandomShape {
     storages.push_back({.name = "s" + std::to_string(i),
                         .role = fixed ? static_cast<StorageRole>(below(3)) : StorageRole::activation,
                         .fixed_bytes = 1 + below(1000),
-                        .swappable = !fixed && below(2) == 0});
+                        .swappable = !fixed && below(2) == 0,
+                        .initial = fixed,
+                        .lasting = fixed});
   }
   std::vector<bool> written;
   for (const StorageTemplate& s : storages) written.push_back(s.role < StorageRole::activation);

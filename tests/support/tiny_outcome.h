@@ -54,7 +54,7 @@ class TinyRank {
     plan_.graph.rank = number;
     plan_.liveness = analyse_liveness(plan_.graph);
     for (std::size_t s = 0; s < plan_.graph.sites.size(); ++s) decide(id_of<SiteId>(s));
-    for (std::size_t i = 0; i < placement_.swaps.size(); ++i) placement_.swap_in_order.push_back(static_cast<int>(i));
+    for (std::size_t i = 0; i < made_.swaps.size(); ++i) made_.swap_in_order.push_back(static_cast<int>(i));
     schedule();
     figures(number);
   }
@@ -69,27 +69,27 @@ class TinyRank {
     if (site.layer == 0) {
       const StorageId in = plan_.graph.storage_at(id, kChainIn);  // written, read by up, read by d_in
       const auto ready = static_cast<std::int32_t>(touch(in, 1)), needed = static_cast<std::int32_t>(touch(in, 2));
-      placement_.swaps.push_back({.storage = in,
-                                  .ready = touch(in, 1),
-                                  .released = static_cast<OpId>(ready + 3),
-                                  .prefetch = static_cast<OpId>(needed - 2),
-                                  .needed = touch(in, 2)});
+      made_.swaps.push_back({.storage = in,
+                                  .ready = {.op = touch(in, 1)},
+                                  .released = PlanPoint::ahead_of(static_cast<OpId>(ready + 3)),
+                                  .prefetch = PlanPoint::ahead_of(static_cast<OpId>(needed - 2)),
+                                  .needed = PlanPoint::ahead_of(touch(in, 2))});
       if (site.micro_batch == 0) add_decision(in, Action::swap);
     }
     if (site.layer == 1) {
       for (const std::int32_t local : {kChainKey, kChainValue}) {  // written, read by out, read by d_out
         const StorageId storage = plan_.graph.storage_at(id, local);
-        placement_.drops.push_back({.storage = storage, .before = touch(storage, 1)});
+        made_.drops.push_back({.storage = storage, .after = {.op = touch(storage, 1)}});
         if (site.micro_batch == 0) add_decision(storage, Action::recompute);
       }
       const OpId need = touch(plan_.graph.storage_at(id, kChainKey), 2);
-      placement_.recomputes.push_back({.site = id, .recipe = id_of<RecipeId>(0), .start = need, .need = need});
+      made_.runs.push_back({.site = id, .recipe = id_of<RecipeId>(0), .start = need, .need = need});
     }
   }
 
   void add_decision(StorageId storage, Action action) {
     const Site& site = plan_.graph.site_of(storage);
-    plan_.plan.decisions.push_back({.key = {.storage_template = plan_.graph.storages[row(storage)].storage_template,
+    plan_.decisions.rows.push_back({.key = {.storage_template = plan_.graph.storages[row(storage)].storage_template,
                                             .chunk = site.chunk,
                                             .layer = site.layer,
                                             .gap = 1},
@@ -104,7 +104,7 @@ class TinyRank {
     auto schedule = build_schedule({.graph = plan_.graph,
                                     .liveness = plan_.liveness,
                                     .nominal = nominal.value().ranks[0],
-                                    .placement = placement_});
+                                    .plan = made_});
     EXPECT_TRUE(schedule.ok()) << (schedule.ok() ? "" : schedule.error().message);
     plan_.program.schedule = std::move(schedule).value();
     plan_.task_ns = task_durations(plan_.graph, plan_.program.schedule, tiny_machine());
@@ -139,7 +139,7 @@ class TinyRank {
   }
 
   RankPlan plan_;
-  Placement placement_;
+  Plan made_;
 };
 
 inline PlanOutcome tiny_outcome(std::int32_t ranks = 2) {

@@ -126,9 +126,7 @@ class ScheduleBuilder {
 [[nodiscard]] inline Schedule keep_all_schedule(const Graph& graph) {
   ScheduleBuilder b;
   for (std::size_t s = 0; s < graph.storages.size(); ++s) {
-    const StorageRole role = graph.template_of(id_of<StorageId>(s)).role;
-    const bool fixed =
-        role == StorageRole::parameter || role == StorageRole::gradient || role == StorageRole::optimizer_state;
+    const bool fixed = graph.template_of(id_of<StorageId>(s)).persists();
     (fixed ? b.stay_all_step(id_of<StorageId>(s), graph.storages[s].bytes)
            : b.stay(id_of<StorageId>(s), graph.storages[s].bytes));
   }

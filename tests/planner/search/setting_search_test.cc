@@ -37,7 +37,7 @@ TEST(PlacedAction, WholeLayersEverywhereAreFullRecompute) {
     const PlanOutcome other = planned(request_for(job, find_policy("full-recompute")));
     ASSERT_EQ(one.ranks.size(), other.ranks.size());
     for (std::size_t r = 0; r < one.ranks.size(); ++r)
-      EXPECT_EQ(one.ranks[r].plan.decisions, other.ranks[r].plan.decisions) << "job " << i << ", rank " << r;
+      EXPECT_EQ(one.ranks[r].decisions, other.ranks[r].decisions) << "job " << i << ", rank " << r;
     EXPECT_EQ(one.step, other.step);
   }
 }
@@ -53,7 +53,7 @@ TEST(PlacedAction, TheFirstRuleOfALayerDecides) {
     };
     const Policy settings = policy_of("settings", rules);
     for (const RankPlan& rank : planned(request_for(job, &settings)).ranks)
-      for (const Decision& decision : rank.plan.decisions) {
+      for (const Decision& decision : rank.decisions.rows) {
         EXPECT_EQ(rank.graph.storage_templates[row(decision.key.storage_template)].name, "x1");
         EXPECT_EQ(decision.action, decision.key.layer == 0 ? Action::recompute : Action::swap);
         EXPECT_TRUE(decision.exceptions.empty());

@@ -1,0 +1,23 @@
+#pragma once
+// What a plan takes and adds to the step, as the search that made it models it.
+
+#include <cstdint>
+
+#include "core/bytes.h"
+
+namespace tidemark {
+
+struct PlanCost {
+  Bytes peak_bytes = 0;  ///< device, storages that persist included, reserves not
+  Bytes host_peak_bytes = 0;
+  Bytes swapped_bytes = 0;  ///< one direction, per step
+  std::int64_t recompute_ns = 0;
+  std::int64_t exposed_communication_ns = 0;
+  std::int64_t exposed_copy_ns = 0;
+  std::int64_t copy_overhead_ns = 0;
+  [[nodiscard]] std::int64_t added_ns() const {
+    return recompute_ns + exposed_communication_ns + exposed_copy_ns + copy_overhead_ns;
+  }
+};
+
+}  // namespace tidemark
