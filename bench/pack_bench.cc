@@ -82,7 +82,7 @@ int report_plan(const char* path, const Options& options) {
       const bool all_step = r.acquire == 0 && r.release >= 2 * schedule.compute_tasks - 1;
       if (r.space == MemorySpace::device && !all_step) items.push_back({r.acquire, r.release, bytes[i]});
     }
-    report(fmt::format("{} rank {}", plan.policy, schedule.rank), items, options);
+    report(fmt::format("{} rank {}", file.value().policy, schedule.rank), items, options);
   }
   return 0;
 }

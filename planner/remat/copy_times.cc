@@ -13,34 +13,33 @@ std::size_t at(std::int32_t i) {
 
 class CopyTimes {
  public:
-  CopyTimes(const OpList& list, OpSchedule schedule, Bytes limit)
-      : list_(list), schedule_(std::move(schedule)), limit_(limit), begin_(schedule_.order.size() + 1) {
-    for (OpSchedule::Swap& swap : schedule_.swaps) {
+  CopyTimes(const Problem& problem, RunOrder schedule, Bytes limit)
+      : p_(problem), schedule_(std::move(schedule)), limit_(limit), begin_(schedule_.order.size() + 1) {
+    for (RunOrder::Swap& swap : schedule_.swaps) {
       swap.gone = swap.after + 1;
       swap.back = swap.before;
     }
-    live_ = replay_schedule(list, schedule_, {.random = true, .collective = true}).profile;
-    const std::vector<std::uint8_t> changed = changed_storages(list);
+    live_ = carry_out(problem, schedule_).profile;
     for (std::size_t i = 0; i < schedule_.swaps.size(); ++i) {
       const std::int32_t s = schedule_.swaps[i].storage;
       const bool first = i == 0 || schedule_.swaps[i - 1].storage != s;
-      out_time_.push_back(first || changed[at(s)] != 0 ? list.storages[at(s)].page_out_time : 0);
+      out_time_.push_back(first || problem.changed[at(s)] != 0 ? problem.copy_out[at(s)].link_ns : 0);
     }
   }
 
-  OpSchedule run() {
+  RunOrder run() {
     let_go();
     take_back();
     return std::move(schedule_);
   }
 
  private:
-  [[nodiscard]] Bytes bytes_of(std::size_t i) const { return list_.storages[at(schedule_.swaps[i].storage)].bytes; }
+  [[nodiscard]] Bytes bytes_of(std::size_t i) const { return p_.bytes[at(schedule_.swaps[i].storage)]; }
 
   /// Pages out, first come first served: each is gone once it is over, or where its room is needed.
   void let_go() {
     const std::vector<std::size_t> ready =
-        sorted([](const OpSchedule::Swap& s) { return std::tuple(s.after, s.before); });
+        sorted([](const RunOrder::Swap& s) { return std::tuple(s.after, s.before); });
     std::vector<std::int64_t> over(ready.size());  // by place in `ready`
     std::vector<std::size_t> due(live_.size());    // how many of `ready` are over when an op begins, whatever it takes
     for (std::size_t i = 0; i < ready.size(); ++i) due[at(schedule_.swaps[ready[i]].before)] = i + 1;
@@ -49,7 +48,7 @@ class CopyTimes {
     Bytes held = 0;
     for (std::int32_t p = 0; at(p) < live_.size(); ++p) {
       while (gone < seen && (over[gone] <= now || live_[at(p)] + held > limit_ || gone < due[at(p)])) {
-        OpSchedule::Swap& swap = schedule_.swaps[ready[gone]];
+        RunOrder::Swap& swap = schedule_.swaps[ready[gone]];
         held -= bytes_of(ready[gone]);
         now = std::max(now, over[gone]);
         swap.gone = p;
@@ -57,7 +56,7 @@ class CopyTimes {
       }
       live_[at(p)] += held;
       begin_[at(p)] = now;
-      now += list_.ops[at(schedule_.order[at(p)])].cost;
+      now += p_.cost[at(schedule_.order[at(p)])];
       for (; seen < ready.size() && schedule_.swaps[ready[seen]].after == p; ++seen) {
         link_free = std::max(link_free, now) + out_time_[ready[seen]];
         over[seen] = link_free;
@@ -70,13 +69,13 @@ class CopyTimes {
   /// Pages in, from the last that is needed backwards.
   void take_back() {
     const std::vector<std::size_t> needed =
-        sorted([](const OpSchedule::Swap& s) { return std::tuple(s.before, s.storage); });
+        sorted([](const RunOrder::Swap& s) { return std::tuple(s.before, s.storage); });
     std::int64_t link_free = begin_.back();
     for (auto place = needed.rbegin(); place != needed.rend(); ++place) {
-      OpSchedule::Swap& swap = schedule_.swaps[*place];
+      RunOrder::Swap& swap = schedule_.swaps[*place];
       const Bytes bytes = bytes_of(*place);
       const std::int64_t latest =
-          std::min(begin_[at(swap.before)], link_free) - list_.storages[at(swap.storage)].page_in_time;
+          std::min(begin_[at(swap.before)], link_free) - p_.copy_in[at(swap.storage)].link_ns;
       while (swap.back > swap.gone && begin_[at(swap.back)] > latest && live_[at(swap.back - 1)] + bytes <= limit_) {
         --swap.back;
         live_[at(swap.back)] += bytes;
@@ -93,8 +92,8 @@ class CopyTimes {
     return order;
   }
 
-  const OpList& list_;
-  OpSchedule schedule_;
+  const Problem& p_;
+  RunOrder schedule_;
   const Bytes limit_;
   std::vector<Bytes> live_;             ///< per position
   std::vector<std::int64_t> begin_;     ///< per position: when it runs, all pages in being in time; and the end
@@ -103,8 +102,8 @@ class CopyTimes {
 
 }  // namespace
 
-OpSchedule time_copies(const OpList& list, OpSchedule schedule, Bytes limit) {
-  return CopyTimes(list, std::move(schedule), limit).run();
+RunOrder time_copies(const Problem& problem, RunOrder schedule, Bytes limit) {
+  return CopyTimes(problem, std::move(schedule), limit).run();
 }
 
 }  // namespace tidemark::remat

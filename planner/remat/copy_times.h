@@ -6,13 +6,13 @@
 // needed before, an op waits. Pages in begin as late as they still arrive in time one after the other, or as early as
 // there is room. Both follow from the order and the limit alone; core/op_schedule.h prices what comes of it.
 
-#include "core/op_schedule.h"
+#include "planner/remat/run_order.h"
 
 namespace tidemark::remat {
 
 /// The same order and pages with gone and back set, so that no position is above `limit` bytes. REQUIRES: the list has
 /// a link; the schedule keeps the rules, and with no page taking time it is within the limit. O(positions + pages *
 /// (log + positions a page spans)).
-[[nodiscard]] OpSchedule time_copies(const OpList& list, OpSchedule schedule, Bytes limit);
+[[nodiscard]] RunOrder time_copies(const Problem& problem, RunOrder schedule, Bytes limit);
 
 }  // namespace tidemark::remat

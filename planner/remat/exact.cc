@@ -190,7 +190,7 @@ class Exact {
       for (Mask m = touches; m != 0; m &= m - 1) touched[at(std::countr_zero(m))] = position;
     }
     std::ranges::sort(answer.schedule.swaps, {},
-                      [](const OpSchedule::Swap& s) { return std::pair(s.storage, s.after); });
+                      [](const RunOrder::Swap& s) { return std::pair(s.storage, s.after); });
     return answer;
   }
 

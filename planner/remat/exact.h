@@ -6,14 +6,14 @@
 #include <cstdint>
 #include <optional>
 
-#include "core/op_schedule.h"
+#include "planner/remat/run_order.h"
 #include "planner/remat/problem.h"
 
 namespace tidemark::remat {
 
 struct ExactAnswer {
   bool feasible = false;  ///< false: proven that no schedule fits
-  OpSchedule schedule;
+  RunOrder schedule;
   std::int64_t added_cost = 0;
 };
 

@@ -43,7 +43,7 @@ bool ExactFrontier::look_further() {
     infeasible_ = std::exchange(next_, -1);
     return true;
   }
-  const Bytes peak = replay_schedule(*problem_.list, answer->schedule, problem_.rules).peak_bytes;
+  const Bytes peak = carry_out(problem_, answer->schedule).peak_bytes;
   if (!points_.empty() && points_.back().added_cost == answer->added_cost && points_.back().peak_bytes == next_ + 1) {
     points_.back().peak_bytes = peak;
     points_.back().schedule = std::move(answer->schedule);

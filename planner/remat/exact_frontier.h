@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/op_schedule.h"
+#include "planner/remat/run_order.h"
 #include "planner/remat/problem.h"
 
 namespace tidemark::remat {
@@ -18,7 +18,7 @@ class ExactFrontier {
   struct Point {
     Bytes peak_bytes = 0, until = 0;
     std::int64_t added_cost = 0;
-    OpSchedule schedule;
+    RunOrder schedule;
   };
 
   /// `keep_all_peak`: from there on nothing needs to leave.

@@ -1,8 +1,6 @@
 set(TIDEMARK_REMAT_FILES
-  remat/addresses.cc
   remat/bound.cc
   remat/copy_times.cc
-  remat/decisions.cc
   remat/eviction.cc
   remat/exact.cc
   remat/exact_frontier.cc
@@ -15,6 +13,7 @@ set(TIDEMARK_REMAT_FILES
   remat/priced_inputs.cc
   remat/problem.cc
   remat/profile.cc
+  remat/run_order.cc
   remat/search.cc
   remat/seeds.cc
   remat/state.cc

@@ -51,16 +51,15 @@ constexpr double kTimingWork = 4e5;  // ops of all schedules of a view together
 
 Problem as_seen(const Problem& problem, const View& view) {
   Problem seen = problem;
-  const OpList& list = *problem.list;
-  for (std::size_t s = 0; s < list.storages.size(); ++s) {
+  for (std::size_t s = 0; s < problem.bytes.size(); ++s) {
     const auto time = [&](std::int64_t alone, double share) {
       return std::llround(static_cast<double>(alone) * share);
     };
-    seen.page_out[s] += time(list.storages[s].page_out_time, view.price);
-    seen.page_in[s] += time(list.storages[s].page_in_time, view.price);
+    seen.page_out[s] += time(problem.copy_out[s].link_ns, view.price);
+    seen.page_in[s] += time(problem.copy_in[s].link_ns, view.price);
     if (view.stretch == 0) continue;
-    seen.out_time.push_back(time(list.storages[s].page_out_time, view.stretch));
-    seen.in_time.push_back(time(list.storages[s].page_in_time, view.stretch));
+    seen.out_time.push_back(time(problem.copy_out[s].link_ns, view.stretch));
+    seen.in_time.push_back(time(problem.copy_in[s].link_ns, view.stretch));
   }
   if (view.stretch == 0) return seen;
   seen.stage_start.resize(problem.cost.size());
@@ -79,7 +78,7 @@ std::int32_t last_possible_touch(const Problem& problem, std::int32_t storage) {
 /// Leaves as many storages swappable as host memory holds if all of them are out from their first touch to their last:
 /// those first that cost most to compute again. `whatever_runs`: where second runs touch them later, also then.
 void fit_host(Problem& problem, bool whatever_runs) {
-  const Bytes host = problem.list->link->host_bytes;
+  const Bytes host = problem.host_bytes;
   const auto cost_per_byte = [&](std::int32_t s) {
     const std::int32_t v = problem.producer[at(s)];
     if (v < 0 || problem.rerun_until[at(v)] < 0) return std::numeric_limits<double>::infinity();
@@ -112,34 +111,38 @@ std::vector<LinkSchedule> best_of(std::vector<LinkSchedule> all) {
   return best;
 }
 
+/// Host memory holds what is swapped out.
+bool holds(const Problem& problem, const RunOutcome& outcome) {
+  return outcome.fault.empty() && outcome.host_peak_bytes <= problem.host_bytes;
+}
+
 /// Pages that are back as soon as they are gone, where ops wait no longer without them.
-void drop_idle_pages(const Problem& problem, OpSchedule& schedule, ScheduleReplay& replay) {
-  OpSchedule other = schedule;
-  if (std::erase_if(other.swaps, [](const OpSchedule::Swap& swap) { return swap.gone == swap.back; }) == 0) return;
-  ScheduleReplay without = replay_schedule(*problem.list, other, problem.rules);
-  if (!without.fault.empty() || without.added_cost > replay.added_cost || without.peak_bytes > replay.peak_bytes)
+void drop_idle_pages(const Problem& problem, RunOrder& schedule, RunOutcome& outcome) {
+  RunOrder other = schedule;
+  if (std::erase_if(other.swaps, [](const RunOrder::Swap& swap) { return swap.gone == swap.back; }) == 0) return;
+  RunOutcome without = carry_out(problem, other);
+  if (!holds(problem, without) || without.added_cost > outcome.added_cost || without.peak_bytes > outcome.peak_bytes)
     return;
   schedule = std::move(other);
-  replay = std::move(without);
+  outcome = std::move(without);
 }
 
 /// A schedule in the room of its own peak and in more, until nothing waits.
 std::vector<LinkSchedule> timed(const Problem& problem, const Solution& solution) {
-  const OpList& list = *problem.list;
-  OpSchedule untimed = schedule_of(problem, solution);
-  for (OpSchedule::Swap& swap : untimed.swaps)
+  RunOrder untimed = schedule_of(problem, solution);
+  for (RunOrder::Swap& swap : untimed.swaps)
     swap = {.storage = swap.storage, .after = swap.after, .before = swap.before};
-  const Bytes peak = replay_schedule(list, untimed, problem.rules).peak_bytes;
+  const Bytes peak = carry_out(problem, untimed).peak_bytes;
   std::vector<LinkSchedule> found;
   for (const double room : kRooms) {
     const auto limit = static_cast<Bytes>(std::ceil(static_cast<double>(peak) * room));
-    OpSchedule schedule = untimed.swaps.empty() ? untimed : time_copies(list, untimed, std::max(limit, peak));
-    ScheduleReplay replay = replay_schedule(list, schedule, problem.rules);
-    if (!replay.fault.empty()) return {};  // host memory
-    drop_idle_pages(problem, schedule, replay);
+    RunOrder schedule = untimed.swaps.empty() ? untimed : time_copies(problem, untimed, std::max(limit, peak));
+    RunOutcome outcome = carry_out(problem, schedule);
+    if (!holds(problem, outcome)) return {};
+    drop_idle_pages(problem, schedule, outcome);
     found.push_back(
-        {.peak_bytes = replay.peak_bytes, .added_cost = replay.added_cost, .schedule = std::move(schedule)});
-    if (replay.waited == 0) break;
+        {.peak_bytes = outcome.peak_bytes, .added_cost = outcome.added_cost, .schedule = std::move(schedule)});
+    if (outcome.waited == 0) break;
   }
   return found;
 }

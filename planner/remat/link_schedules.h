@@ -1,5 +1,5 @@
 #pragma once
-// Schedules of a step whose pages go over a link beside its ops (OpList::link), for every budget.
+// Schedules of a step whose pages go over a link beside its ops, for every budget.
 //
 // The search knows a page by its cost and by the room it takes while it is copied, as if it had the link to itself; it
 // is asked several times, with the link priced and stretched differently, since what a page costs depends on which
@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/op_schedule.h"
+#include "planner/remat/run_order.h"
 #include "planner/remat/problem.h"
 #include "planner/remat/search.h"
 
@@ -20,11 +20,11 @@ namespace tidemark::remat {
 struct LinkSchedule {
   Bytes peak_bytes = 0;
   std::int64_t added_cost = 0;  ///< with what ops wait for pages
-  OpSchedule schedule;
+  RunOrder schedule;
 };
 
-/// None of them is both lower and cheaper than another; ascending peaks, descending costs. REQUIRES: the problem's list
-/// has a link.
+/// None of them is both lower and cheaper than another; ascending peaks, descending costs. REQUIRES:
+/// problem.has_link.
 [[nodiscard]] std::vector<LinkSchedule> find_link_schedules(const Problem& problem, const SearchLimits& limits);
 
 }  // namespace tidemark::remat

@@ -16,9 +16,9 @@ namespace tidemark::remat {
 namespace {
 
 PlanStatus judge(const StepPlan& plan) {
-  if (plan.replay.added_cost <= plan.lower_bound_cost) return PlanStatus::optimal;
+  if (plan.outcome.added_cost <= plan.lower_bound_cost) return PlanStatus::optimal;
   constexpr double kNear = 1;
-  const std::int64_t gap = plan.replay.added_cost - plan.lower_bound_cost;
+  const std::int64_t gap = plan.outcome.added_cost - plan.lower_bound_cost;
   return plan.percent(gap) <= kNear ? PlanStatus::within : PlanStatus::best_found;
 }
 
@@ -27,39 +27,12 @@ PlanStatus judge(const StepPlan& plan) {
 /// Grows as budgets ask for more; what is known once stays.
 class StepPlanner::Known {
  public:
-  Known(const OpList& list, RecomputeRules rules, const PlanLimits& limits)
-      : problem_(list, rules),
+  Known(const Problem& problem, const PlanLimits& limits)
+      : problem_(problem),
         limits_(limits),
         least_(least_peak(problem_)),
         keep_all_peak_(State(problem_, 0).profile().peak()),
-        exact_(problem_, limits.prove_small && limits.rule == StepRule::optimal && !list.link ? keep_all_peak_ : 0) {}
-
-  StepPlan answer(Bytes budget) { return limits_.addresses ? with_addresses(budget) : within(budget); }
-
-  /// Asks for less until what is lost between storages has room as well.
-  StepPlan with_addresses(Bytes budget) {
-    constexpr int kMostTries = 16;
-    StepPlan plan = within(budget);
-    Bytes lowest = std::numeric_limits<Bytes>::max();
-    for (int i = 0; i < kMostTries && plan.fits(); ++i) {
-      StepAddresses addresses = addresses_of(*problem_.list, plan.schedule, budget);
-      lowest = std::min(lowest, addresses.height_bytes);
-      if (addresses.height_bytes <= budget) {
-        const StepPlan asked = within(budget);  // what is known of the budget itself
-        plan.budget_bytes = budget;
-        plan.lower_bound_cost = asked.lower_bound_cost;
-        plan.status = judge(plan);
-        plan.addresses = std::move(addresses);
-        return plan;
-      }
-      plan = within(plan.replay.peak_bytes - std::max<Bytes>(1, (addresses.height_bytes - budget) / 2));
-    }
-    plan = within(budget);
-    if (!plan.fits()) return plan;
-    plan.status = PlanStatus::infeasible;
-    plan.smallest_known_peak = lowest;
-    return plan;
-  }
+        exact_(problem_, limits.prove_small && limits.rule == StepRule::optimal && !problem.has_link ? keep_all_peak_ : 0) {}
 
   StepPlan within(Bytes budget) {
     StepPlan plan{.budget_bytes = budget,
@@ -69,7 +42,7 @@ class StepPlanner::Known {
                   .smallest_known_peak = keep_all_peak_,
                   .keep_all_cost = problem_.total_cost()};
     if (keep_all_peak_ <= budget) {
-      accept(plan, keep_all_schedule(*problem_.list));
+      accept(plan, keep_all_order(problem_));
       return plan;
     }
     plan.proven = budget < least_.bytes;
@@ -83,7 +56,7 @@ class StepPlanner::Known {
     const auto add = [&](Bytes peak, std::int64_t cost) { points.add({.peak_bytes = peak, .added_cost = cost}); };
     exact_.look_at_all();
     for (const ExactFrontier::Point& point : exact_.points()) add(point.peak_bytes, point.added_cost);
-    if (problem_.list->link) {
+    if (problem_.has_link) {
       for (const LinkSchedule& one : link_schedules()) add(one.peak_bytes, one.added_cost);
     } else {
       for (const Solution& solution : searched().all()) add(solution.peak_bytes, solution.added_cost);
@@ -113,11 +86,11 @@ class StepPlanner::Known {
     return *searched_;
   }
 
-  void accept(StepPlan& plan, OpSchedule schedule) const {
-    plan.schedule = std::move(schedule);
-    plan.replay = replay_schedule(*problem_.list, plan.schedule, problem_.rules);
-    assert(plan.replay.fault.empty());
-    plan.smallest_known_peak = std::min(plan.smallest_known_peak, plan.replay.peak_bytes);
+  void accept(StepPlan& plan, RunOrder schedule) const {
+    plan.order = std::move(schedule);
+    plan.outcome = carry_out(problem_, plan.order);
+    assert(plan.outcome.fault.empty());
+    plan.smallest_known_peak = std::min(plan.smallest_known_peak, plan.outcome.peak_bytes);
     plan.status = judge(plan);
   }
 
@@ -135,7 +108,7 @@ class StepPlanner::Known {
 
   /// The cheapest of all that was found; of those that cost as little the lowest.
   void choose(StepPlan& plan) {
-    if (problem_.list->link) {
+    if (problem_.has_link) {
       const auto& known = link_schedules();
       const auto above = std::ranges::upper_bound(known, plan.budget_bytes, {}, &LinkSchedule::peak_bytes);
       if (above != known.begin()) accept(plan, (above - 1)->schedule);
@@ -154,14 +127,14 @@ class StepPlanner::Known {
   /// Of what is known where nothing fits. `first_look`: that is proven, and nobody needs a long search.
   Bytes smallest_peak(bool first_look) {
     Bytes peak = keep_all_peak_;
-    if (problem_.list->link) return std::min(peak, link_schedules().front().peak_bytes);
+    if (problem_.has_link) return std::min(peak, link_schedules().front().peak_bytes);
     if (!exact_.points().empty()) peak = std::min(peak, exact_.points().back().peak_bytes);
     if (first_look && !searched_ && !looked_at_) looked_at_ = find_schedules(problem_, search_limits(true));
     const Archive& archive = searched_ || !first_look ? searched() : *looked_at_;
     return std::min(peak, archive.all().front().peak_bytes);
   }
 
-  Problem problem_;
+  const Problem& problem_;
   PlanLimits limits_;
   LeastPeak least_;
   Bytes keep_all_peak_;
@@ -170,24 +143,24 @@ class StepPlanner::Known {
   std::optional<std::vector<LinkSchedule>> linked_;  ///< of a list with a link, in their place
 };
 
-StepPlanner::StepPlanner(const OpList& list, RecomputeRules rules, const PlanLimits& limits)
-    : known_(std::make_unique<Known>(list, rules, limits)) {}
+StepPlanner::StepPlanner(const Problem& problem, const PlanLimits& limits)
+    : known_(std::make_unique<Known>(problem, limits)) {}
 StepPlanner::~StepPlanner() = default;
 
 StepPlan StepPlanner::within(Bytes budget) {
-  return known_->answer(budget);
+  return known_->within(budget);
 }
 
 std::vector<FrontierPoint> StepPlanner::frontier() {
   return known_->frontier();
 }
 
-StepPlan plan_step_within(const OpList& list, Bytes budget, RecomputeRules rules, const PlanLimits& limits) {
-  return StepPlanner(list, rules, limits).within(budget);
+StepPlan plan_step_within(const Problem& problem, Bytes budget, const PlanLimits& limits) {
+  return StepPlanner(problem, limits).within(budget);
 }
 
-std::vector<FrontierPoint> frontier_of(const OpList& list, RecomputeRules rules, const PlanLimits& limits) {
-  return StepPlanner(list, rules, limits).frontier();
+std::vector<FrontierPoint> frontier_of(const Problem& problem, const PlanLimits& limits) {
+  return StepPlanner(problem, limits).frontier();
 }
 
 }  // namespace tidemark::remat

@@ -1,5 +1,5 @@
 #pragma once
-// Plans an OpList: which storages leave memory, and run or page back, so that the peak is within a budget at the least
+// Plans a flat graph: which storages leave memory, and run or page back, so that the peak is within a budget at the least
 // added cost. Deterministic: same input, same answer, whatever the machine; bounded by counted work.
 //
 // Budgets can be compared: one search answers them all (search.h), so a lower budget's answer has no higher peak and no
@@ -12,8 +12,7 @@
 #include <optional>
 #include <vector>
 
-#include "core/op_schedule.h"
-#include "planner/remat/addresses.h"
+#include "planner/remat/run_order.h"
 #include "planner/remat/search.h"
 
 namespace tidemark::remat {
@@ -22,7 +21,6 @@ struct PlanLimits {
   StepRule rule = StepRule::optimal;
   double effort = 1;                  ///< more looks longer; > 0
   bool prove_small = true;            ///< small lists are solved exactly
-  bool addresses = false;             ///< what fits has addresses within the budget, not only bytes
   std::function<bool()> should_stop;  ///< asked now and then, by several threads; the answer is what was found so far
   /// Share of the search done, in [0, 1], never less than before; called by several threads, one at a time. Proofs, and
   /// the first look that is enough where no schedule fits, tell nothing.
@@ -45,9 +43,8 @@ struct StepPlan {
   Bytes smallest_known_peak = 0;           ///< of any schedule found
   std::int64_t keep_all_cost = 0;          ///< in cost quanta, as all costs here
   std::int64_t lower_bound_cost = 0;       ///< no schedule that fits adds less
-  OpSchedule schedule;                     ///< where it fits
-  ScheduleReplay replay;                   ///< the independent check of it
-  std::optional<StepAddresses> addresses;  ///< where they were asked for and it fits
+  RunOrder order;                      ///< where it fits
+  RunOutcome outcome;                  ///< what it comes to
 
   [[nodiscard]] bool fits() const { return status != PlanStatus::infeasible; }
   [[nodiscard]] double percent(std::int64_t cost) const {
@@ -65,8 +62,8 @@ struct FrontierPoint {
 /// Plans of one step within any budget. Searches when a budget first needs it, once. Not to be shared by threads.
 class StepPlanner {
  public:
-  /// The list must outlive this. REQUIRES: at least one op.
-  explicit StepPlanner(const OpList& list, RecomputeRules rules = {}, const PlanLimits& limits = {});
+  /// The problem must outlive this. REQUIRES: at least one op.
+  explicit StepPlanner(const Problem& problem, const PlanLimits& limits = {});
   ~StepPlanner();
 
   [[nodiscard]] StepPlan within(Bytes budget);
@@ -79,9 +76,7 @@ class StepPlanner {
 };
 
 /// As of a StepPlanner. REQUIRES: at least one op.
-[[nodiscard]] StepPlan plan_step_within(const OpList& list, Bytes budget, RecomputeRules rules = {},
-                                        const PlanLimits& limits = {});
-[[nodiscard]] std::vector<FrontierPoint> frontier_of(const OpList& list, RecomputeRules rules = {},
-                                                     const PlanLimits& limits = {});
+[[nodiscard]] StepPlan plan_step_within(const Problem& problem, Bytes budget, const PlanLimits& limits = {});
+[[nodiscard]] std::vector<FrontierPoint> frontier_of(const Problem& problem, const PlanLimits& limits = {});
 
 }  // namespace tidemark::remat

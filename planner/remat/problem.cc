@@ -4,6 +4,8 @@
 #include <limits>
 #include <numeric>
 
+#include "planner/liveness.h"
+
 namespace tidemark::remat {
 namespace {
 
@@ -11,34 +13,30 @@ std::size_t at(std::int32_t i) {
   return static_cast<std::size_t>(i);
 }
 
-void add_row(Rows& rows, const std::vector<std::int32_t>& items) {
-  rows.items.insert(rows.items.end(), items.begin(), items.end());
-  rows.first.push_back(static_cast<std::int32_t>(rows.items.size()));
-}
-
-/// Writers of every storage in op order, and whether the first touch of it is a read.
+/// Writers of every storage in op order, and which op a transient belongs to (-1: none).
 struct Touches {
   std::vector<std::vector<std::int32_t>> writers;
-  std::vector<std::uint8_t> from_start;
+  std::vector<std::int32_t> transient_of;
 };
 
-Touches touches_of(const OpList& list) {
-  Touches touches{.writers = std::vector<std::vector<std::int32_t>>(list.storages.size()),
-                  .from_start = std::vector<std::uint8_t>(list.storages.size())};
-  std::vector<std::uint8_t> touched(list.storages.size());
-  for (std::size_t v = 0; v < list.ops.size(); ++v) {
-    for (const std::int32_t s : list.ops[v].reads) {
-      if (touched[at(s)] == 0) touches.from_start[at(s)] = 1;
-      touched[at(s)] = 1;
+Touches touches_of(const Graph& graph) {
+  const std::size_t count = graph.storages.size();
+  Touches touches{.writers = std::vector<std::vector<std::int32_t>>(count),
+                  .transient_of = std::vector<std::int32_t>(count, -1)};
+  std::vector<std::uint8_t> read(count);
+  for (std::size_t v = 0; v < graph.ops.size(); ++v)
+    for (const Access& access : graph.accesses_of(id_of<OpId>(v))) {
+      if (access.kind == AccessKind::read)
+        read[row(access.storage)] = 1;
+      else
+        touches.writers[row(access.storage)].push_back(static_cast<std::int32_t>(v));
     }
-    for (const std::int32_t s : list.ops[v].writes) {
-      touches.writers[at(s)].push_back(static_cast<std::int32_t>(v));
-      touched[at(s)] = 1;
-    }
+  for (std::size_t s = 0; s < count; ++s) {
+    const StorageTemplate& of = graph.template_of(id_of<StorageId>(s));
+    const bool alone = of.role == StorageRole::temporary && !of.initial && !of.lasting && read[s] == 0;
+    if (alone && touches.writers[s].size() == 1 && graph.storages[s].held_until == kNone<OpId>)
+      touches.transient_of[s] = touches.writers[s].front();
   }
-  // Nobody touches it: it counts only if something holds it, and is there all the time then.
-  for (std::size_t s = 0; s < touched.size(); ++s)
-    if (touched[s] == 0) touches.from_start[s] = 1;
   return touches;
 }
 
@@ -46,49 +44,91 @@ void add_use(std::vector<Key>& uses, Key key) {
   if (uses.empty() || uses.back() != key) uses.push_back(key);
 }
 
+Timeline one_after_another(const std::vector<std::int64_t>& cost) {
+  Timeline timeline;
+  timeline.start_ns.resize(cost.size());
+  timeline.end_ns.resize(cost.size());
+  std::exclusive_scan(cost.begin(), cost.end(), timeline.start_ns.begin(), std::int64_t{0});
+  std::inclusive_scan(cost.begin(), cost.end(), timeline.end_ns.begin());
+  if (!cost.empty()) timeline.finish_ns = timeline.end_ns.back();
+  return timeline;
+}
+
+std::vector<RecipeId> recipes_of_ops(const Graph& graph, const RecomputeRules& rules) {
+  std::vector<RecipeId> of_template(graph.op_templates.size(), kNone<RecipeId>), of_op;
+  for (std::size_t r = 0; r < graph.recipes.size(); ++r)
+    if (rules.allow(graph.recipes[r])) of_template[row(graph.recipes[r].steps.front().op)] = id_of<RecipeId>(r);
+  for (const Op& op : graph.ops) of_op.push_back(of_template[row(op.op_template)]);
+  return of_op;
+}
+
 }  // namespace
 
-Problem::Problem(const OpList& list_, RecomputeRules rules_)
-    : list(&list_),
+bool is_flat(const Graph& graph) {
+  return graph.sites.size() == 1 &&
+         std::ranges::all_of(graph.op_templates, [](const OpTemplate& t) { return t.lane == Lane::compute; }) &&
+         std::ranges::all_of(graph.recipes, [](const Recipe& r) { return r.steps.size() == 1; });
+}
+
+Problem::Problem(const Graph& graph_, const Machine& machine_, RecomputeRules rules_, Bytes host_bytes_)
+    : graph(&graph_),
+      machine(&machine_),
       rules(rules_),
-      op_count(static_cast<std::int32_t>(list_.ops.size())),
-      storage_count(static_cast<std::int32_t>(list_.storages.size())) {
-  const Touches touches = touches_of(list_);
-  const std::size_t count = list_.storages.size();
+      host_bytes(host_bytes_),
+      liveness(analyse_liveness(graph_)),
+      recipe_of(recipes_of_ops(graph_, rules_)),
+      op_count(static_cast<std::int32_t>(graph_.ops.size())),
+      cost(op_durations(graph_, machine_)) {
+  const Touches touches = touches_of(graph_);
+  for (std::size_t s = 0; s < graph_.storages.size(); ++s)
+    if (touches.transient_of[s] < 0) storage_count = static_cast<std::int32_t>(s) + 1;
+  nominal = one_after_another(cost);
+  const std::size_t count = graph_.storages.size();
   producer.assign(count, -1);
   begin.assign(count, kStart);
   uses.resize(count);
   hold_until.assign(count, 0);
   changed.assign(count, 0);
+  transient.assign(graph_.ops.size(), 0);
   for (std::size_t s = 0; s < count; ++s) {
-    const OpList::Storage& row = list_.storages[s];
-    bytes.push_back(row.bytes);
-    swappable.push_back(row.swappable ? 1 : 0);
-    page_in.push_back(row.page_in_cost);
-    page_out.push_back(row.page_out_cost);
+    const auto id = id_of<StorageId>(s);
+    const StorageTemplate& of = graph_.template_of(id);
     const std::vector<std::int32_t>& writers = touches.writers[s];
-    changed[s] = writers.size() + (touches.from_start[s] != 0 ? 1 : 0) > 1 ? 1 : 0;
-    if (touches.from_start[s] == 0) {
+    const bool counted = touches.transient_of[s] < 0 && liveness.ranges[s].begin < liveness.ranges[s].end;
+    bytes.push_back(counted ? graph_.storages[s].bytes : 0);
+    if (touches.transient_of[s] >= 0) transient[at(touches.transient_of[s])] += graph_.storages[s].bytes;
+    swappable.push_back(of.swappable && counted ? 1 : 0);
+    copy_in.push_back(copy_in_cost(graph_, id, machine_));
+    copy_out.push_back(copy_out_cost(graph_, id, machine_));
+    page_in.push_back(copy_in.back().compute_ns);
+    page_out.push_back(copy_out.back().compute_ns);
+    if (swappable.back() != 0 && (copy_in.back().link_ns > 0 || copy_out.back().link_ns > 0)) has_link = true;
+    changed[s] = writers.size() + (of.initial ? 1 : 0) > 1 ? 1 : 0;
+    if (!of.initial && !writers.empty()) {
       begin[s] = key_of(writers.front(), writers.front());
       if (writers.size() == 1) producer[s] = writers.front();
     }
-    if (row.pinned_until >= 0) hold_until[s] = key_of(row.pinned_until, row.pinned_until);
+    const OpId held = graph_.storages[s].held_until;
+    if (held != kNone<OpId>) hold_until[s] = key_of(static_cast<std::int32_t>(held), static_cast<std::int32_t>(held));
   }
   for (std::int32_t v = 0; v < op_count; ++v) {
-    const OpList::Op& op = list_.ops[at(v)];
-    add_row(reads, op.reads);
-    add_row(writes, op.writes);
-    cost.push_back(op.cost);
-    transient.push_back(op.transient_bytes);
-    for (const std::int32_t s : op.reads) add_use(uses[at(s)], key_of(v, v));
-    for (const std::int32_t s : op.writes)
+    std::int32_t from = v + 1, until = recipe_of[at(v)] == kNone<RecipeId> ? -1 : std::numeric_limits<std::int32_t>::max();
+    std::vector<std::int32_t> reads_of, writes_of;
+    for (const Access& access : graph_.accesses_of(static_cast<OpId>(v))) {
+      const auto s = static_cast<std::int32_t>(access.storage);
+      if (touches.transient_of[at(s)] >= 0) continue;
+      (access.kind == AccessKind::read ? reads_of : writes_of).push_back(s);
+    }
+    std::ranges::sort(reads_of);
+    std::ranges::sort(writes_of);
+    reads.add(reads_of);
+    writes.add(writes_of);
+    for (const std::int32_t s : reads_of) add_use(uses[at(s)], key_of(v, v));
+    for (const std::int32_t s : writes_of)
       if (producer[at(s)] < 0) add_use(uses[at(s)], key_of(v, v));
-    const bool results =
-        !op.writes.empty() && std::ranges::all_of(op.writes, [&](std::int32_t s) { return producer[at(s)] == v; });
-    std::int32_t from = v + 1,
-                 until = results && rules.allow(op.recompute) ? std::numeric_limits<std::int32_t>::max() : -1;
-    for (const std::int32_t s : op.writes) from = std::max(from, list_.storages[at(s)].pinned_until + 1);
-    for (const std::int32_t s : op.reads) {
+    for (const std::int32_t s : writes_of)
+      if (hold_until[at(s)] > 0) from = std::max(from, op_of(hold_until[at(s)]) + 1);
+    for (const std::int32_t s : reads_of) {
       const auto& writers = touches.writers[at(s)];
       const auto next = std::ranges::lower_bound(writers, v);
       if (next != writers.end()) until = std::min(until, *next);
@@ -98,8 +138,7 @@ Problem::Problem(const OpList& list_, RecomputeRules rules_)
   }
   const Key end = key_of(op_count - 1, op_count - 1);
   for (std::size_t s = 0; s < count; ++s) {
-    const Key hold = list_.storages[s].until_end ? end : hold_until[s];
-    if (uses[s].empty() && hold == 0 && producer[s] < 0) bytes[s] = 0;
+    const Key hold = graph_.template_of(id_of<StorageId>(s)).lasting ? end : hold_until[s];
     for (const Key held : {hold_until[s], hold}) {
       if (held <= begin[s]) continue;
       const auto place = std::ranges::lower_bound(uses[s], held);

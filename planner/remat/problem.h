@@ -1,16 +1,21 @@
 #pragma once
-// An OpList in flat arrays, with what follows from it alone: who writes what, what may run again and until when, and
-// the touches that hold storages in memory. Built once, then read-only.
+// A graph of one site in flat arrays, with what follows from it alone: who writes what, what may run again and until
+// when, and the touches that hold storages in memory. Built once, then read-only. Private to the flat search.
 //
 // Position of a run: its *key* (stage, round, op). The first run of op t ends stage t; a second run of v in stage t
 // comes before it, in one of some rounds: within a round second runs go in list order, and what wants another order, or
 // the same op twice, takes another round. So keys order all runs, and every schedule can be written with them.
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
-#include "core/op_list.h"
+#include "core/graph.h"
+#include "core/liveness.h"
+#include "core/machine.h"
+#include "planner/cost_model.h"
+#include "planner/simulator.h"
 
 namespace tidemark::remat {
 
@@ -51,6 +56,10 @@ constexpr bool is_first_run(Key key) {
 struct Rows {
   std::vector<std::int32_t> first{0};
   std::vector<std::int32_t> items;
+  void add(const std::vector<std::int32_t>& row) {
+    items.insert(items.end(), row.begin(), row.end());
+    first.push_back(static_cast<std::int32_t>(items.size()));
+  }
   [[nodiscard]] std::span<const std::int32_t> operator[](std::int32_t row) const {
     const auto begin = static_cast<std::size_t>(first[static_cast<std::size_t>(row)]);
     const auto end = static_cast<std::size_t>(first[static_cast<std::size_t>(row) + 1]);
@@ -58,11 +67,31 @@ struct Rows {
   }
 };
 
-struct Problem {
-  explicit Problem(const OpList& list, RecomputeRules rules = {});
+/// What a runtime can do beyond running pure ops again.
+struct RecomputeRules {
+  bool random = true;       ///< restores random state
+  bool collective = false;  ///< all devices of a group carry out the same schedule
+  [[nodiscard]] bool allow(const Recipe& recipe) const {
+    return recipe.pure && (random || !recipe.needs_random_state) && (collective || !recipe.collective);
+  }
+};
 
-  const OpList* list;
+/// Storages and ops as they are numbered in the graph; transients of ops (temporary storages that one op writes and
+/// nothing reads) count with their op, not as storages.
+struct Problem {
+  /// Borrowed arguments must outlive the problem. REQUIRES: is_flat(graph). `host_bytes`: for what is swapped out, at
+  /// any time; kept only where copies take time.
+  Problem(const Graph& graph, const Machine& machine, RecomputeRules rules = {},
+          Bytes host_bytes = std::numeric_limits<Bytes>::max());
+
+  const Graph* graph;
+  const Machine* machine;
   RecomputeRules rules;
+  Bytes host_bytes;
+  Liveness liveness;
+  Timeline nominal;                 ///< per op, everything kept
+  std::vector<RecipeId> recipe_of;  ///< per op: what runs it again; kNone: nothing may
+  bool has_link = false;            ///< copies take time on a link beside the ops
   std::int32_t op_count = 0, storage_count = 0;
   // per op
   Rows reads, writes;
@@ -78,7 +107,8 @@ struct Problem {
   std::vector<Key> hold_until;         ///< a pin: no drop before it; 0: none
   std::vector<std::uint8_t> swappable;
   std::vector<std::uint8_t> changed;  ///< more than one version over the step
-  std::vector<std::int64_t> page_in, page_out;
+  std::vector<std::int64_t> page_in, page_out;  ///< what ops lose to a copy
+  std::vector<CopyCost> copy_in, copy_out;
   /// How long copies of pages take, and when ops begin with everything kept and nothing run again, which is when there
   /// is least time for them. Empty: copies take no time (planner/remat/link_schedules.h).
   std::vector<std::int64_t> out_time, in_time;  // per storage
@@ -96,5 +126,8 @@ struct Problem {
   [[nodiscard]] Key back_from(std::int32_t storage, Key use) const;
   [[nodiscard]] std::int64_t total_cost() const;
 };
+
+/// Whether the flat search plans the graph: one site, all ops on the compute lane, recipes of one step.
+[[nodiscard]] bool is_flat(const Graph& graph);
 
 }  // namespace tidemark::remat

@@ -301,11 +301,11 @@ void State::load(const Solution& solution) {
   rebuild(solution, profile_.budget());
 }
 
-OpSchedule schedule_of(const Problem& problem, const Solution& solution) {
+RunOrder schedule_of(const Problem& problem, const Solution& solution) {
   std::vector<Key> keys = solution.reruns;
   for (std::int32_t v = 0; v < problem.op_count; ++v) keys.push_back(key_of(v, v));
   std::ranges::sort(keys);
-  OpSchedule schedule;
+  RunOrder schedule;
   for (const Key key : keys) schedule.order.push_back(op_of(key));
   const auto position = [&](Key key) {
     return static_cast<std::int32_t>(std::ranges::lower_bound(keys, key) - keys.begin());
@@ -319,8 +319,8 @@ OpSchedule schedule_of(const Problem& problem, const Solution& solution) {
     const auto use = std::ranges::lower_bound(uses, swap.use);
     const auto start = std::ranges::lower_bound(starts, swap.use);
     const Key from = std::max(*(start - 1), use == uses.begin() ? Key{0} : *(use - 1));
-    OpSchedule::Swap& row = schedule.swaps.emplace_back(
-        OpSchedule::Swap{.storage = swap.storage, .after = position(from), .before = position(swap.use)});
+    RunOrder::Swap& row = schedule.swaps.emplace_back(
+        RunOrder::Swap{.storage = swap.storage, .after = position(from), .before = position(swap.use)});
     if (!problem.has_windows()) continue;
     row.back = std::max(position(problem.back_from(swap.storage, swap.use)), row.after + 1);
     row.gone = std::min(position(problem.gone_from(swap.storage, from)), row.back);

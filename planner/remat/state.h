@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/op_schedule.h"
+#include "planner/remat/run_order.h"
 #include "planner/remat/problem.h"
 #include "planner/remat/profile.h"
 
@@ -107,6 +107,6 @@ class State {
 };
 
 /// The schedule in full, for the checker and for people.
-[[nodiscard]] OpSchedule schedule_of(const Problem& problem, const Solution& solution);
+[[nodiscard]] RunOrder schedule_of(const Problem& problem, const Solution& solution);
 
 }  // namespace tidemark::remat

@@ -5,6 +5,7 @@ list(APPEND TIDEMARK_WORKLOAD_FILES
   workload/attention_core.cc
   workload/block_builder.cc
   workload/block_ends.cc
+  workload/captured_graph.cc
   workload/chunk_line.cc
   workload/device_shapes.cc
   workload/elementwise.cc

@@ -275,7 +275,7 @@ TEST(ProgramFile, RealProgramsSurviveAndVerify) {
   for (std::size_t r = 0; r < planned().ranks.size(); ++r) {
     const RankPlan& rank = planned().ranks[r];
     EXPECT_EQ(file.value().ranks[r].program, rank.program);
-    EXPECT_EQ(file.value().ranks[r].plan, rank.plan);
+    EXPECT_EQ(file.value().ranks[r].decisions, rank.decisions);
     EXPECT_EQ(file.value().ranks[r].figures, rank.figures);
     if (!rank.figures.fits) continue;
     const auto broken = verify_program(rank.graph, file.value().ranks[r].program);

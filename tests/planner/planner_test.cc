@@ -69,7 +69,7 @@ TEST(PlanStep, DoesNotDependOnTheThreadCount) {
   const Result<PlanOutcome> four = plan_step(request);
   ASSERT_TRUE(one.ok() && four.ok());
   for (std::size_t r = 0; r < 16; ++r) {
-    EXPECT_EQ(one.value().ranks[r].plan, four.value().ranks[r].plan) << r;
+    EXPECT_EQ(one.value().ranks[r].decisions, four.value().ranks[r].decisions) << r;
     EXPECT_EQ(one.value().ranks[r].program.layout.offset_of, four.value().ranks[r].program.layout.offset_of) << r;
     EXPECT_EQ(one.value().ranks[r].program.estimate_ns, four.value().ranks[r].program.estimate_ns) << r;
   }
