@@ -24,7 +24,8 @@ namespace tidemark {
 namespace {
 
 PolicyAnswer recompute_alone(const PolicyRequest& request) {
-  const SearchResult result = search_optimal(request.gaps, request.evaluator, request.device_budget_bytes, 0);
+  const SearchResult result =
+      search_optimal(request.problem.gaps(), request.problem.evaluator(), request.device_budget_bytes, 0);
   return answer_of(request, result.choice);
 }
 
@@ -42,7 +43,7 @@ DecisionProblem without_recipes(DecisionProblem problem) {
 }
 
 PolicyAnswer swap_alone(const PolicyRequest& request) {
-  const DecisionProblem problem = without_recipes(request.problem);
+  const DecisionProblem problem = without_recipes(request.problem.sites());
   Evaluator evaluator(problem);
   const SearchResult result =
       search_optimal(gap_problem_of(problem), evaluator, request.device_budget_bytes, request.host_budget_bytes);

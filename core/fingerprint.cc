@@ -30,8 +30,8 @@ class Mixer {
   void add(const TensorView& v) { all(v.name, v.offset_bytes, v.shape, v.element_bytes); }
   void add(const StorageTemplate& t) {
     all(t.name, t.module_path, t.role, t.fixed_bytes, t.routed_rows, t.routed_row_bytes, t.saved_for_backward,
-        t.swappable, t.initial, t.lasting, t.given_copies.has_value(),
-        t.given_copies.value_or(GivenCopies{}), t.tensors);
+        t.swappable, t.initial, t.lasting, t.given_copies.has_value(), t.given_copies.value_or(GivenCopies{}),
+        t.tensors);
   }
   void add(const Recipe::Step& s) { all(s.op, s.reads, s.writes); }
   void add(const Recipe& r) {
@@ -70,8 +70,8 @@ class Mixer {
 
 std::uint64_t fingerprint(const Graph& g) {
   Mixer mixer;
-  mixer.all(g.rank, g.given_costs, g.storage_templates, g.op_templates, g.recipes, g.blocks, g.sites, g.storages, g.ops, g.accesses,
-            g.messages);
+  mixer.all(g.rank, g.given_costs, g.storage_templates, g.op_templates, g.recipes, g.blocks, g.sites, g.storages, g.ops,
+            g.accesses, g.messages);
   return mixer.finish();
 }
 

@@ -40,17 +40,17 @@ struct Plan {
   /// A storage that is in host memory for a while.
   struct Swap {
     StorageId storage = kNone<StorageId>;
-    PlanPoint ready;     ///< last touch before: the copy out is issued behind it
-    PlanPoint released;  ///< waits for the copy out (on the compute lane); device bytes are free from here
-    PlanPoint prefetch;  ///< the copy in is issued ahead of this and waits for the compute task before it
-    PlanPoint needed;    ///< reads the storage again
+    PlanPoint ready;         ///< last touch before: the copy out is issued behind it
+    PlanPoint released;      ///< waits for the copy out (on the compute lane); device bytes are free from here
+    PlanPoint prefetch;      ///< the copy in is issued ahead of this and waits for the compute task before it
+    PlanPoint needed;        ///< reads the storage again
     bool copies_out = true;  ///< false: the copy that the swap of this storage before made is still good
     friend bool operator==(const Swap&, const Swap&) = default;
   };
 
-  std::vector<Run> runs;    ///< ascending `start`; at one op in the order in which they run
-  std::vector<Drop> drops;  ///< ascending `after`
-  std::vector<Swap> swaps;  ///< ascending `ready` (order of the D2H lane)
+  std::vector<Run> runs;                    ///< ascending `start`; at one op in the order in which they run
+  std::vector<Drop> drops;                  ///< ascending `after`
+  std::vector<Swap> swaps;                  ///< ascending `ready` (order of the D2H lane)
   std::vector<std::int32_t> swap_in_order;  ///< rows of `swaps` in the order of the H2D lane, ascending `prefetch`
   friend bool operator==(const Plan&, const Plan&) = default;
 };

@@ -133,8 +133,8 @@ class DataCheck {
   const TaskOrder& order_;
   Originals originals_;
   StepIndex steps_;
-  std::vector<Content> contents_;     // per residency
-  std::vector<std::int32_t> latest_;  // per storage: the last version an op has made
+  std::vector<Content> contents_;      // per residency
+  std::vector<std::int32_t> latest_;   // per storage: the last version an op has made
   std::vector<ResidencyId> first_of_;  // per storage: the first residency listed
   std::array<std::int32_t, kLaneCount> last_op_{};
   std::size_t ops_run_ = 0;
@@ -172,7 +172,8 @@ Found DataCheck::start_residencies() {
     if (!graph_.template_of(residency.storage).initial || schedule_.tasks.empty()) continue;
     if (residency.space != MemorySpace::device || residency.first_task != id_of<TaskId>(0)) {
       return broken(Rule::not_resident,
-                    name(residency.storage) + " holds content before the step: it must be in device memory from the first task on");
+                    name(residency.storage) +
+                        " holds content before the step: it must be in device memory from the first task on");
     }
     contents_[r].version = 0;
   }
@@ -417,8 +418,8 @@ Found DataCheck::missing_op() const {
   return broken(Rule::missing_op, fmt::format("op {} ({}) is never run", row(op), graph_.template_of(op).name));
 }
 
-// Where the residencies of a storage must begin and end beyond their touches: content from before the step, a hold, what
-// must be there when the step is over.
+// Where the residencies of a storage must begin and end beyond their touches: content from before the step, a hold,
+// what must be there when the step is over.
 class Extents {
  public:
   Extents(const Graph& graph, const Schedule& schedule) : graph_(graph), schedule_(schedule) {
@@ -463,7 +464,7 @@ class Extents {
 
   const Graph& graph_;
   const Schedule& schedule_;
-  std::vector<Touched> touched_;   // per residency
+  std::vector<Touched> touched_;    // per residency
   std::vector<TaskId> task_of_op_;  // per op
 };
 
@@ -475,8 +476,7 @@ Found DataCheck::check_extents() const {
   for (std::size_t r = 0; r < schedule_.residencies.size(); ++r) {
     const auto id = id_of<ResidencyId>(r);
     const Residency& found = residency(id);
-    const auto expected =
-        extents.expected(id, first_of_[row(found.storage)] == id, found.last_task == end);
+    const auto expected = extents.expected(id, first_of_[row(found.storage)] == id, found.last_task == end);
     if (found.first_task == expected.first && found.last_task == expected.last) continue;
     return broken(Rule::schedule_shape,
                   fmt::format("residency {} of {} lasts from task {} to task {}, but is needed from {} to {}", r,
@@ -502,8 +502,8 @@ Found DataCheck::check_lasting() const {
     const auto storage = id_of<StorageId>(s);
     const StorageTemplate& of = graph_.template_of(storage);
     if (!of.lasting || held[s] || (!of.initial && latest_[s] == 0)) continue;
-    return broken(Rule::lost_data,
-                  fmt::format("{} must be in device memory when the step is over, in version {}", name(storage), latest_[s]));
+    return broken(Rule::lost_data, fmt::format("{} must be in device memory when the step is over, in version {}",
+                                               name(storage), latest_[s]));
   }
   return {};
 }

@@ -14,6 +14,7 @@ set(TIDEMARK_PLANNER_FILES
   peak.cc
   planner.cc
   policy.cc
+  rank_problem.cc
   program_rows.cc
   rank_planner.cc
   scheduler.cc

@@ -18,9 +18,6 @@ std::vector<bool> find_movable(const Graph& graph) {
       for (std::int32_t local : recipe.outputs) movable[first + static_cast<std::size_t>(local)] = true;
     }
   }
-  for (std::size_t t = 0; t < movable.size(); ++t) {
-    if (graph.storage_templates[t].persists()) movable[t] = false;
-  }
   return movable;
 }
 

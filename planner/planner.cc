@@ -88,9 +88,10 @@ std::vector<std::int32_t> wanted_ranks(const PlanRequest& request) {
 }
 
 Status check(const PlanRequest& request) {
+  if (request.policy == nullptr) return internal_fault("no policy given");
+  if (request.step) return {};
   const auto problems = find_problems(request.job);
   if (!problems.empty()) return bad_input(problems.front().key + ": " + problems.front().message);
-  if (request.policy == nullptr) return internal_fault("no policy given");
   for (const std::int32_t rank : request.ranks)
     if (rank < 0 || rank >= request.job.parallel.pipeline)
       return bad_input("rank " + std::to_string(rank) + " does not exist: the job has pipeline ranks 0 to " +
@@ -192,19 +193,52 @@ Result<PlanOutcome> plan_all(const PlanRequest& request, const std::vector<std::
   return outcome;
 }
 
+/// A step given as a graph: one rank, with nobody to wait for.
+Result<PlanOutcome> plan_given(const PlanRequest& request) {
+  const Graph& graph = *request.step->graph;
+  std::vector<std::int64_t> op_ns = op_durations(graph, request.machine, request.time_scale);
+  const auto simulate = [](RankWork work) { return simulate_step(std::vector<RankWork>{std::move(work)}); };
+  Result<StepTiming> nominal = simulate(work_of(graph, op_ns));
+  if (!nominal) return nominal.error();
+  Result<RankPlan> planned =
+      plan_rank(graph, {.request = request, .nominal = nominal.value().ranks.front(), .op_ns = std::move(op_ns)});
+  if (!planned) return planned.error();
+  RankPlan& plan = planned.value();
+  Result<StepTiming> timing = simulate(
+      work_of(plan.graph, plan.program.schedule,
+              charged_durations(plan.graph, plan.program.schedule, request.machine, plan.program.estimate_ns)));
+  if (!timing) return timing.error();
+  const std::int64_t keep_all_ns = nominal.value().step_ns;
+  plan.figures.lower_bound_percent = 100.0 * static_cast<double>(plan.figures.lower_bound_ns) /
+                                     static_cast<double>(std::max<std::int64_t>(1, keep_all_ns));
+  const double step = static_cast<double>(std::max<std::int64_t>(1, timing.value().step_ns));
+  PlanOutcome outcome;
+  outcome.step = {.step_ns = timing.value().step_ns, .keep_all_step_ns = keep_all_ns};
+  outcome.step.exposed_copy_percent = 100.0 * static_cast<double>(timing.value().ranks.front().copy_wait_ns) / step;
+  outcome.step.recompute_percent = 100.0 * static_cast<double>(plan.figures.recompute_ns) / step;
+  plan.timeline = std::move(timing.value().ranks.front());
+  outcome.ranks.push_back(std::move(plan));
+  return outcome;
+}
+
 }  // namespace
 
 bool PlanOutcome::fits() const {
   return std::all_of(ranks.begin(), ranks.end(), [](const RankPlan& r) { return r.figures.fits; });
 }
 
+ReserveMemory reserve_of(const PlanRequest& request) {
+  if (!request.step) return reserve_memory(request.machine, request.job.parallel);
+  return {.context_bytes = request.machine.context_bytes, .workspace_bytes = request.machine.workspace_bytes};
+}
+
 Result<PlanOutcome> plan_step(const PlanRequest& request) {
   if (Status status = check(request); !status) return status.error();
-  const std::vector<std::int32_t> ranks = wanted_ranks(request);
   std::optional<tbb::global_control> limit;
   if (request.threads > 0)
     limit.emplace(tbb::global_control::max_allowed_parallelism, static_cast<std::size_t>(request.threads));
-  return plan_all(request, ranks);
+  if (request.step) return plan_given(request);
+  return plan_all(request, wanted_ranks(request));
 }
 
 }  // namespace tidemark

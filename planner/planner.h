@@ -6,25 +6,38 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "core/decision.h"
 #include "core/graph.h"
 #include "core/liveness.h"
 #include "core/machine.h"
-#include "core/decision.h"
 #include "core/program.h"
 #include "core/result.h"
 #include "planner/policy.h"
+#include "planner/remat/plan.h"
 #include "planner/simulator.h"
 #include "planner/workload/job_spec.h"
 #include "planner/workload/static_memory.h"
 
 namespace tidemark {
 
+/// A step given as a graph, in place of a job: one rank, one site, costs that are given.
+struct GivenStep {
+  std::string name;
+  std::shared_ptr<const Graph> graph;
+  remat::RecomputeRules rules;
+  double effort = 1;                              ///< more searches longer; > 0
+  bool frontier = false;                          ///< RankPlan::frontier is asked for
+  std::function<void(double share)> on_progress;  ///< of the search, in [0, 1]; from any thread; may be empty
+};
+
 struct PlanRequest {
-  JobSpec job;
+  JobSpec job;                    ///< without a `step`
+  std::optional<GivenStep> step;  ///< planned in place of the job
   Machine machine;
   const Policy* policy = nullptr;
   std::optional<Bytes> budget_bytes;       ///< default: machine.visible_bytes; includes reserves
@@ -83,6 +96,8 @@ struct RankPlan {
   Timeline timeline;                  ///< of the program's tasks in the simulated step
   RankFigures figures;
   std::vector<PlanAttempt> attempts;
+  std::vector<remat::FrontierPoint>
+      frontier;  ///< of a given step, where asked for: what its search knows, in bytes live
 };
 
 /// The modelled step over all pipeline ranks (from the ranks planned; with a subset of ranks the others run keep-all).
@@ -105,6 +120,9 @@ struct PlanOutcome {
   ParameterCount parameters;
   [[nodiscard]] bool fits() const;
 };
+
+/// What no allocator of ours owns, of the budget of each rank. A given step says nothing of communicators.
+[[nodiscard]] ReserveMemory reserve_of(const PlanRequest& request);
 
 [[nodiscard]] Result<PlanOutcome> plan_step(const PlanRequest& request);
 

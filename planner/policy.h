@@ -12,17 +12,14 @@
 #include "core/plan.h"
 #include "planner/decision/prices.h"
 #include "planner/plan_cost.h"
-#include "planner/sites/evaluator.h"
-#include "planner/sites/problem.h"
+#include "planner/rank_problem.h"
 
 namespace tidemark {
 
 struct PlacedAction;
 
 struct PolicyRequest {
-  const DecisionProblem& problem;
-  const GapProblem& gaps;         ///< of the problem, for rules that search
-  Evaluator& evaluator;           ///< of the problem
+  RankProblem& problem;
   Bytes device_budget_bytes = 0;  ///< for everything in the graph (static, activations); reserves already subtracted
   Bytes host_budget_bytes = 0;    ///< pinned host memory of this device
   const std::vector<PlacedAction>* rules = nullptr;  ///< Policy::rules
@@ -36,8 +33,11 @@ struct PolicyAnswer {
   std::optional<Prices> prices;
 };
 
-/// The answer that one action per gap comes to.
+/// The answer that one action per gap comes to (rows of RankProblem::sites().gaps).
 [[nodiscard]] PolicyAnswer answer_of(const PolicyRequest& request, const Choice& choice);
+/// What the flat search knows within the device budget; where nothing fits, the schedule with the lowest peak it knows.
+/// REQUIRES: request.problem.is_flat().
+[[nodiscard]] PolicyAnswer answer_of_flat(const PolicyRequest& request, remat::StepRule rule);
 
 using DecideFunction = PolicyAnswer (*)(const PolicyRequest& request);
 

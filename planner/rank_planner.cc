@@ -7,12 +7,13 @@
 #include "core/verify.h"
 #include "planner/contingency.h"
 #include "planner/decision/prices.h"
+#include "planner/dynamic_bound.h"
 #include "planner/layout/lay_out.h"
 #include "planner/liveness.h"
 #include "planner/program_rows.h"
+#include "planner/rank_problem.h"
+#include "planner/remat/bound.h"
 #include "planner/scheduler.h"
-#include "planner/sites/evaluator.h"
-#include "planner/sites/gaps.h"
 
 namespace tidemark {
 namespace {
@@ -29,6 +30,10 @@ constexpr int kBoundSteps = 160;
 /// for the reference job up to 50,000 change nothing.
 constexpr double kPackWork = 3'000;
 
+/// Of a flat step, which has one rank and no site classes to trade with: about a second where the orders are not low
+/// enough.
+constexpr std::int64_t kFlatPackWork = 1'000'000;
+
 /// Budgets of one rank with everything nobody's allocator owns taken off.
 struct Budgets {
   Bytes device = 0, host = 0, reserve = 0, total = 0;
@@ -37,7 +42,7 @@ struct Budgets {
 Budgets budgets_of(const PlanRequest& request) {
   Budgets b;
   b.total = request.budget_bytes.value_or(request.machine.visible_bytes);
-  b.reserve = reserve_memory(request.machine, request.job.parallel).total();
+  b.reserve = reserve_of(request).total();
   b.device = std::max<Bytes>(0, b.total - b.reserve);
   b.host = request.host_budget_bytes.value_or(request.machine.host_bytes_per_device);
   return b;
@@ -58,16 +63,15 @@ std::int64_t pack_work(double effort) {
   return static_cast<std::int64_t>(std::clamp(kPackWork * (effort - 1), 0.0, 1e15));
 }
 
-Result<Built> build(const DecisionProblem& problem, const PolicyAnswer& answer, const Budgets& budgets,
-                    double effort) {
+Result<Built> build(const RankProblem& problem, const PolicyAnswer& answer, const Budgets& budgets, double effort) {
   Result<Schedule> schedule = build_schedule(
-      {.graph = *problem.graph, .liveness = *problem.liveness, .nominal = *problem.nominal, .plan = answer.plan});
+      {.graph = problem.graph(), .liveness = problem.liveness(), .nominal = problem.nominal(), .plan = answer.plan});
   if (!schedule) return schedule.error();
   Built built{.plan = answer.plan, .cost = answer.cost, .schedule = std::move(schedule).value()};
   built.layout = lay_out(built.schedule,
-                         {.arenas = device_and_host(budgets.device, budgets.host, problem.machine->alignment_bytes),
+                         {.arenas = device_and_host(budgets.device, budgets.host, problem.machine().alignment_bytes),
                           .arena_of = {},
-                          .work = pack_work(effort)});
+                          .work = problem.is_flat() ? kFlatPackWork : pack_work(effort)});
   return built;
 }
 
@@ -107,16 +111,16 @@ std::string name_peak(const Graph& graph, const Schedule& schedule) {
   return "end of step";
 }
 
-void fill_figures(const RankRequest& in, const DecisionProblem& problem, const Built& built, const Budgets& budgets,
+void fill_figures(const RankRequest& in, const RankProblem& problem, const Built& built, const Budgets& budgets,
                   double lower_bound_ns, RankPlan& plan) {
   RankFigures& f = plan.figures;
   f.rank = plan.graph.rank;
   f.load = in.load;
   f.budget_bytes = budgets.total;
   f.reserve_bytes = budgets.reserve;
-  f.static_bytes = problem.static_bytes;
+  f.static_bytes = problem.persistent_bytes();
   f.peak_bytes = budgets.reserve + built.height();
-  f.activation_peak_bytes = built.height() - problem.static_bytes;
+  f.activation_peak_bytes = built.height() - f.static_bytes;
   f.host_bytes = built.host_height();
   f.swapped_bytes_per_step = built.cost.swapped_bytes;
   f.recompute_ns = built.cost.recompute_ns;
@@ -131,13 +135,11 @@ void fill_figures(const RankRequest& in, const DecisionProblem& problem, const B
 }
 
 /// Why a rank does not fit and the smallest budget its policy could meet.
-Status explain_misfit(const RankRequest& in, const DecisionProblem& problem, const GapProblem& gaps,
-                      Evaluator& evaluator, const Budgets& budgets, const Built& built, RankPlan& plan) {
+Status explain_misfit(const RankRequest& in, RankProblem& problem, const Budgets& budgets, const Built& built,
+                      RankPlan& plan) {
   RankFigures& f = plan.figures;
   // What the rule comes to when asked for the least it can.
   const PolicyAnswer answer = in.request.policy->decide({.problem = problem,
-                                                         .gaps = gaps,
-                                                         .evaluator = evaluator,
                                                          .device_budget_bytes = 0,
                                                          .host_budget_bytes = budgets.host,
                                                          .rules = in.request.policy->rules});
@@ -174,13 +176,13 @@ Status explain_misfit(const RankRequest& in, const DecisionProblem& problem, con
 /// for less. The best try stays: one that fits, then the one that adds least, then the lowest.
 class TargetLoop {
  public:
-  TargetLoop(const RankRequest& in, const DecisionProblem& problem, const GapProblem& gaps, Evaluator& evaluator,
-             const Budgets& budgets, RankPlan& plan)
-      : in_(in), problem_(problem), gaps_(gaps), evaluator_(evaluator), budgets_(budgets), plan_(plan) {}
+  TargetLoop(const RankRequest& in, RankProblem& problem, const Budgets& budgets, RankPlan& plan)
+      : in_(in), problem_(problem), budgets_(budgets), plan_(plan) {}
 
   Status run() {
     if (Status s = search_targets(in_.request.policy->decide); !s) return s;
     if (fits(*best_, budgets_) && best_->cost.added_ns() == 0) return {};
+    if (problem_.is_flat()) return {};  // its search holds what simpler rules come to
     for (const DecideFunction rule : in_.request.policy->fallbacks)
       if (Status s = search_targets(rule); !s) return s;
     return {};
@@ -231,7 +233,7 @@ class TargetLoop {
   Status refine_targets(Progress& p, Bytes device, Bytes host, bool in_doubt) {
     const bool roomy_host = p.failing_host > host && p.host_room > 2 * budgets_.host / kRoomyShare;
     const bool roomy = p.room > budgets_.device / kRoomyShare || roomy_host;
-    const bool small = problem_.gaps.size() <= kSmallProblem;
+    const bool small = problem_.size() <= kSmallProblem;
     if (!p.last_fits || p.attempts == 1 || !(in_doubt || small || roomy)) return {};
     if (roomy_host) host += (p.failing_host - host) / 2;
     Bytes fails = p.failing, fits = device;
@@ -246,17 +248,15 @@ class TargetLoop {
   /// Large problems pack to within one to two percent of the bytes alive: asking for that much less at once saves a
   /// round.
   [[nodiscard]] Bytes first_target() const {
-    const Bytes keep_all = *std::max_element(problem_.base_bytes.begin(), problem_.base_bytes.end());
-    if (keep_all <= budgets_.device || problem_.gaps.size() <= kSmallProblem) return budgets_.device;
-    return budgets_.device - std::max<Bytes>(0, budgets_.device - problem_.static_bytes) / kPackingShare;
+    const bool packs_well = problem_.is_flat() || problem_.size() <= kSmallProblem;
+    if (problem_.keep_all_peak_bytes() <= budgets_.device || packs_well) return budgets_.device;
+    return budgets_.device - std::max<Bytes>(0, budgets_.device - problem_.persistent_bytes()) / kPackingShare;
   }
 
-  [[nodiscard]] Bytes stride(Bytes budget) const {
-    return problem_.gaps.size() > kSmallProblem ? budget / kStrideShare : 0;
-  }
+  [[nodiscard]] Bytes stride(Bytes budget) const { return problem_.size() > kSmallProblem ? budget / kStrideShare : 0; }
 
   [[nodiscard]] Bytes first_host_target() const {
-    return problem_.gaps.size() <= kSmallProblem ? budgets_.host : budgets_.host - budgets_.host / kHostPackingShare;
+    return problem_.size() <= kSmallProblem ? budgets_.host : budgets_.host - budgets_.host / kHostPackingShare;
   }
 
   void raise_bound(double ns) { bound_ns_ = std::max(bound_ns_.value_or(0.0), ns); }
@@ -272,14 +272,12 @@ class TargetLoop {
   Status attempt(Progress& p, Bytes device, Bytes host) {
     ++p.attempts;
     PolicyAnswer answer = p.rule({.problem = problem_,
-                                  .gaps = gaps_,
-                                  .evaluator = evaluator_,
                                   .device_budget_bytes = device,
                                   .host_budget_bytes = host,
                                   .rules = in_.request.policy->rules});
-    if (answer.prices) raise_bound(bound_of(gaps_, budgets_.device, budgets_.host, *answer.prices));
+    if (answer.prices) raise_bound(bound_of(problem_.gaps(), budgets_.device, budgets_.host, *answer.prices));
     // A lower target mostly costs more, so a large problem's time is not spent on what is dearer already.
-    p.dearer = problem_.gaps.size() > kSmallProblem && p.rule != in_.request.policy->decide && fits(*best_, budgets_) &&
+    p.dearer = problem_.size() > kSmallProblem && p.rule != in_.request.policy->decide && fits(*best_, budgets_) &&
                answer.cost.added_ns() >= best_->cost.added_ns();
     p.fixed_rule = p.attempts > 1 && answer.plan == p.last_plan && answer.cost.peak_bytes > device;
     p.exhausted = answer.cost.peak_bytes > device;  // the rule itself could not meet the target
@@ -307,14 +305,28 @@ class TargetLoop {
   }
 
   const RankRequest& in_;
-  const DecisionProblem& problem_;
-  const GapProblem& gaps_;
-  Evaluator& evaluator_;
+  RankProblem& problem_;
   const Budgets& budgets_;
   RankPlan& plan_;
   std::optional<Built> best_;
   std::optional<double> bound_ns_;
 };
+
+/// What no plan within the budgets adds less than, where the answers proved nothing.
+double lower_bound(RankProblem& problem, const Budgets& budgets) {
+  if (problem.is_flat()) return static_cast<double>(remat::least_added_cost(problem.flat_problem(), budgets.device));
+  const GapProblem& gaps = problem.gaps();
+  return find_prices(gaps, critical_positions(gaps, budgets.device), budgets.device, budgets.host, kBoundSteps).bound;
+}
+
+FlatOptions flat_options(const PlanRequest& request) {
+  FlatOptions options;
+  if (!request.step) return options;
+  options.rules = request.step->rules;
+  options.effort = request.step->effort;
+  if (request.step->on_progress) options.on_progress = request.step->on_progress;
+  return options;
+}
 
 /// Everything the planner emits has passed the checker. A program that does not fit is checked as if its arenas were as
 /// large as it needs.
@@ -335,24 +347,19 @@ Status verify(const Graph& graph, Program& program) {
 Result<RankPlan> plan_rank(Graph graph, const RankRequest& in) {
   RankPlan plan{.graph = std::move(graph)};
   plan.liveness = analyse_liveness(plan.graph);
-  Result<DecisionProblem> built_problem =
-      build_problem(plan.graph, plan.liveness, in.request.machine, in.nominal, in.op_ns);
-  if (!built_problem) return built_problem.error();
-  const DecisionProblem& problem = built_problem.value();
   const Budgets budgets = budgets_of(in.request);
-  Evaluator evaluator(problem);
-
-  const GapProblem gaps = gap_problem_of(problem);
-  TargetLoop loop(in, problem, gaps, evaluator, budgets, plan);
+  RankProblem problem(plan.graph, plan.liveness, in.request.machine, in.nominal, in.op_ns, budgets.host,
+                      flat_options(in.request));
+  if (Status s = problem.check(); !s) return s.error();
+  if (in.request.step && in.request.step->frontier && problem.is_flat())
+    plan.frontier = problem.flat(remat::StepRule::optimal).frontier();
+  TargetLoop loop(in, problem, budgets, plan);
   if (Status s = loop.run(); !s) return s.error();
   Built& best = loop.best();
-  const double bound_ns = loop.bound_ns() ? *loop.bound_ns()
-                                          : find_prices(gaps, critical_positions(gaps, budgets.device), budgets.device,
-                                                        budgets.host, kBoundSteps)
-                                                .bound;
+  const double bound_ns = loop.bound_ns() ? *loop.bound_ns() : lower_bound(problem, budgets);
   fill_figures(in, problem, best, budgets, bound_ns, plan);
   if (!plan.figures.fits)
-    if (Status s = explain_misfit(in, problem, gaps, evaluator, budgets, best, plan); !s) return s.error();
+    if (Status s = explain_misfit(in, problem, budgets, best, plan); !s) return s.error();
 
   Program& program = plan.program;
   program.schedule = std::move(best.schedule);
@@ -365,8 +372,10 @@ Result<RankPlan> plan_rank(Graph graph, const RankRequest& in) {
   program.graph_fingerprint = fingerprint(plan.graph);
   program.machine_fingerprint = fingerprint(in.request.machine);
   add_program_rows(plan.graph, program);
-  if (plan.figures.fits)
-    add_contingencies(problem, choice_of(problem, best.plan),
+  if (plan.figures.fits && program.routed.empty())
+    program.contingency_limit_f = program.collective_limit_f = DynamicBound::kMostLoad;
+  else if (plan.figures.fits)
+    add_contingencies(problem.sites(), choice_of(problem.sites(), best.plan),
                       {.load = in.load, .host_budget = budgets.host, .chunk_dispatch = in.request.chunk_dispatch},
                       program);
   else

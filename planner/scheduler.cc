@@ -64,9 +64,7 @@ class Builder {
 
  private:
   const Graph& graph() const { return g_; }
-  std::string name_of_storage(StorageId storage) const {
-    return describe(g_.storages[row(storage)].site, storage);
-  }
+  std::string name_of_storage(StorageId storage) const { return describe(g_.storages[row(storage)].site, storage); }
   std::string describe(SiteId site, StorageId storage) const {
     return "storage '" + g_.template_of(storage).name + "' of chunk " + std::to_string(g_.sites[row(site)].chunk) +
            ", layer " + std::to_string(g_.sites[row(site)].layer) + ", micro-batch " +
@@ -113,7 +111,7 @@ class Builder {
   std::vector<std::int32_t> pending_waits_;
   std::vector<Content> content_;
   std::vector<Closing> closing_;
-  std::vector<ResidencyId> opened_;        ///< by the task being built
+  std::vector<ResidencyId> opened_;           ///< by the task being built
   std::vector<PlanPoint> final_use_;          ///< per storage: nothing needs it behind
   std::vector<std::vector<StorageId>> held_;  ///< per op with holds that end there
   std::vector<std::int32_t> holds_at_;        ///< per op: row of held_, or -1
@@ -274,8 +272,7 @@ void Builder::settle_closing(PlanPoint now) {
   if (closing_.empty()) return;
   const std::int64_t now_ns = in_.nominal.start_ns[row(now.op)];
   for (const Closing& closing : closing_) {
-    const bool due =
-        closing.forced_at.op != kNone<OpId> ? now >= closing.forced_at : now_ns >= closing.expected_ns;
+    const bool due = closing.forced_at.op != kNone<OpId> ? now >= closing.forced_at : now_ns >= closing.expected_ns;
     if (!due || covers(current_, closing.needs)) continue;
     const Residency& r = schedule_.residencies[row(closing.residency)];
     wait_for(static_cast<std::int32_t>(r.last_task));

@@ -11,8 +11,8 @@
 #include "core/graph.h"
 #include "core/liveness.h"
 #include "core/machine.h"
-#include "core/result.h"
 #include "core/plan.h"
+#include "core/result.h"
 #include "core/schedule.h"
 #include "planner/simulator.h"
 

@@ -4,7 +4,7 @@ namespace tidemark {
 namespace {
 
 PolicyAnswer decide(const PolicyRequest& request) {
-  return answer_of(request, recompute_all(request.gaps));
+  return answer_of(request, recompute_all(request.problem.gaps()));
 }
 
 }  // namespace

@@ -1,13 +1,13 @@
 #include "planner/decision/search.h"
 #include "planner/policy.h"
-#include "planner/sites/evaluator.h"
 
 namespace tidemark {
 namespace {
 
 PolicyAnswer decide(const PolicyRequest& request) {
-  const SearchResult result =
-      search_greedy(request.gaps, request.evaluator, request.device_budget_bytes, request.host_budget_bytes);
+  if (request.problem.is_flat()) return answer_of_flat(request, remat::StepRule::greedy);
+  const SearchResult result = search_greedy(request.problem.gaps(), request.problem.evaluator(),
+                                            request.device_budget_bytes, request.host_budget_bytes);
   return answer_of(request, result.choice);
 }
 

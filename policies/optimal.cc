@@ -2,26 +2,27 @@
 
 #include "planner/decision/search.h"
 #include "planner/policy.h"
-#include "planner/sites/evaluator.h"
 
 namespace tidemark {
 namespace {
 
 PolicyAnswer decide(const PolicyRequest& request) {
-  SearchResult result = search_optimal(request.gaps, request.evaluator, request.device_budget_bytes, request.host_budget_bytes);
+  if (request.problem.is_flat()) return answer_of_flat(request, remat::StepRule::optimal);
+  SearchResult result = search_optimal(request.problem.gaps(), request.problem.evaluator(), request.device_budget_bytes,
+                                       request.host_budget_bytes);
   PolicyAnswer answer = answer_of(request, result.choice);
   answer.prices = std::move(result.prices);
   return answer;
 }
 
 PolicyAnswer decide_greedily(const PolicyRequest& request) {
-  const SearchResult result =
-      search_greedy(request.gaps, request.evaluator, request.device_budget_bytes, request.host_budget_bytes);
-  return answer_of(request, result.choice);
+  return answer_of(request, search_greedy(request.problem.gaps(), request.problem.evaluator(),
+                                          request.device_budget_bytes, request.host_budget_bytes)
+                                .choice);
 }
 
 PolicyAnswer recompute_everything(const PolicyRequest& request) {
-  return answer_of(request, recompute_all(request.gaps));
+  return answer_of(request, recompute_all(request.problem.gaps()));
 }
 
 constexpr DecideFunction kFallbacks[] = {decide_greedily, recompute_everything};

@@ -14,7 +14,7 @@ constexpr NamedAction kRules[] = {{"k", Action::recompute},
                                   {"unpermute_in", Action::swap}};
 
 PolicyAnswer decide(const PolicyRequest& request) {
-  return answer_of(request, choose_by_name(request.problem, kRules));
+  return answer_of(request, choose_by_name(request.problem.sites(), kRules));
 }
 
 }  // namespace

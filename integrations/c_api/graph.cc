@@ -1,13 +1,19 @@
 // Steps captured elsewhere, in the C interface: the text of a graph in, the answer as JSON out.
 
+#include <algorithm>
 #include <chrono>
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "integrations/c_api/handles.h"
 #include "integrations/c_api/structs.h"
-#include "integrations/formats/import_op_list.h"
-#include "integrations/formats/step_plan_report.h"
-#include "planner/remat/plan.h"
+#include "integrations/formats/field_ranges.h"
+#include "integrations/formats/import_captured_step.h"
+#include "integrations/formats/outcome_json.h"
+#include "planner/given_machine.h"
+#include "planner/planner.h"
+#include "policies/policies.h"
 
 using namespace tidemark;         // NOLINT: the functions below have the C interface's names
 using namespace tidemark::c_api;  // NOLINT
@@ -25,16 +31,22 @@ Outcome check_options(const tidemark_graph_options& o) {
 
 Outcome plan_graph(std::string_view text, const std::string& name, const tidemark_graph_options& options,
                    tidemark_buffer** answer) {
-  const Result<OpList> list = read_op_list(text, name);
-  if (!list) return outcome_of(list.error());
+  Result<CapturedStep> step = read_captured_step(text, name);
+  if (!step) return outcome_of(step.error());
   const auto begin = std::chrono::steady_clock::now();
-  const double effort = options.effort_percent > 0 ? static_cast<double>(options.effort_percent) / 100 : 1;
-  const remat::StepPlan plan = remat::plan_step_within(
-      list.value(), options.budget_bytes, {.collective = options.group_recompute != 0}, {.effort = effort});
-  if (!plan.replay.fault.empty()) return outcome_of(internal_fault(name + ": " + plan.replay.fault));
+  PlanRequest request;
+  request.machine = given_machine(std::min(step.value().host_bytes, kMostPlanBytes), kMostPlanBytes);
+  request.budget_bytes = options.budget_bytes;
+  request.policy = find_policy("optimal");
+  request.step =
+      GivenStep{.name = name,
+                .graph = std::make_shared<const Graph>(std::move(step.value().graph)),
+                .rules = {.collective = options.group_recompute != 0},
+                .effort = options.effort_percent > 0 ? static_cast<double>(options.effort_percent) / 100 : 1};
+  const Result<PlanOutcome> outcome = plan_step(request);
+  if (!outcome) return outcome_of(outcome.error());
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  const StepPlanReport report{.file = name, .list = &list.value(), .plan = &plan, .seconds = seconds};
-  *answer = new tidemark_buffer{.bytes = step_plan_json(report)};
+  *answer = new tidemark_buffer{.bytes = plan_json(request, outcome.value(), seconds)};
   return {};
 }
 

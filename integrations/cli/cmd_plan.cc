@@ -9,6 +9,7 @@
 #include "integrations/cli/job_request.h"
 #include "integrations/cli/output_set.h"
 #include "integrations/cli/verb.h"
+#include "integrations/formats/captured_report.h"
 #include "integrations/formats/export_perfetto.h"
 #include "integrations/formats/frontier_report.h"
 #include "integrations/formats/outcome_json.h"
@@ -43,8 +44,8 @@ class PlanCommand final : public Command {
   }
 
   Result<ExitStatus> run(Console& console) override {
-    if (!graph_.graph.empty()) return run_graph_job(graph_, job_.policy, job_.budget_bytes, job_.format, console);
-    Result<PlanRequest> request = read_request(job_, &console);
+    Result<PlanRequest> request =
+        graph_.graph.empty() ? read_request(job_, &console) : read_graph_request(graph_, job_);
     if (!request) return request.error();
     request.value().pack_effort = pack_effort_.value_or(1);
     request.value().chunk_dispatch = chunk_dispatch_;
@@ -53,13 +54,20 @@ class PlanCommand final : public Command {
     if (Status status = add_outputs(request.value(), made, outputs); !status) return status.error();
     if (Status status = plan(request.value(), console, made); !status) return status.error();
 
+    const bool fits = made.planned.outcome.fits();
+    if (!fits && !graph_.schedule_out.empty())
+      console.note(fmt::format("{} is not written, since no schedule fits", graph_.schedule_out.string()));
     if (Status status = outputs.write(); !status) return status.error();
     for (const auto& path : outputs.paths()) console.note(fmt::format("wrote {}", path.string()));
     if (Status status = console.print(text(request.value(), made)); !status) return status.error();
-    return made.planned.outcome.fits() ? ExitStatus::done : ExitStatus::answer_is_no;
+    return fits ? ExitStatus::done : ExitStatus::answer_is_no;
   }
 
  private:
+  [[nodiscard]] const std::filesystem::path& subject() const {
+    return graph_.graph.empty() ? subject_of(job_) : graph_.graph;
+  }
+
   /// The plan asked for, and figures of every policy where they are compared.
   struct Material {
     Planned planned;
@@ -68,7 +76,8 @@ class PlanCommand final : public Command {
   };
 
   Status add_outputs(const PlanRequest& request, const Material& made, OutputSet& outputs) {
-    const std::vector<std::filesystem::path> inputs = inputs_of(job_);
+    std::vector<std::filesystem::path> inputs = inputs_of(job_);
+    if (request.step) inputs.push_back(graph_.graph);
     Status status = outputs.add(out_, inputs, [&](std::ostream& stream) -> Status {
       stream << write_plan_file(request, made.planned.outcome);
       return {};
@@ -76,6 +85,11 @@ class PlanCommand final : public Command {
     if (!status) return status;
     status = outputs.add(report_, inputs, [&](std::ostream& stream) -> Status {
       stream << report_html(request, made.planned.outcome, made.results, made.frontier);
+      return {};
+    });
+    if (!status) return status;
+    status = outputs.add(graph_.schedule_out, inputs, [&](std::ostream& stream) -> Status {
+      stream << order_text(run_list_of(made.planned.outcome.ranks.front()));
       return {};
     });
     if (!status) return status;
@@ -88,16 +102,16 @@ class PlanCommand final : public Command {
     for (const Policy& policy : policies()) {
       if (!compare_ && &policy != chosen) continue;
       request.policy = &policy;
-      Result<Planned> planned = plan_with_progress(request, subject_of(job_), console);
+      Result<Planned> planned = plan_with_progress(request, subject(), console);
       if (!planned) return planned.error();
       if (compare_) made.results.push_back(result_of(policy.name, planned.value().outcome));
       if (&policy == chosen) made.planned = std::move(planned).value();
     }
-    if (!graph_.frontier) return {};
+    if (!graph_.frontier || request.step) return {};
     request.policy = chosen;
     Result<std::vector<BudgetPoint>> frontier =
         budget_frontier(request, made.planned.outcome, [&](const PlanRequest& other) -> Result<PlanOutcome> {
-          Result<Planned> planned = plan_with_progress(other, subject_of(job_), console);
+          Result<Planned> planned = plan_with_progress(other, subject(), console);
           if (!planned) return planned.error();
           return std::move(planned).value().outcome;
         });
@@ -111,11 +125,11 @@ class PlanCommand final : public Command {
     if (job_.format == Format::json) {
       std::string json = plan_json(request, outcome, seconds);
       if (compare_) json = with_comparison(json, request, made.results);
-      return graph_.frontier ? with_frontier(json, made.frontier) : json;
+      return graph_.frontier && !request.step ? with_frontier(json, made.frontier) : json;
     }
     std::string summary = plan_summary(request, outcome);
     if (compare_) summary += comparison_text(made.results);
-    return graph_.frontier ? summary + frontier_text(made.frontier, budget_of(request)) : summary;
+    return graph_.frontier && !request.step ? summary + frontier_text(made.frontier, budget_of(request)) : summary;
   }
 
   JobOptions job_;

@@ -93,7 +93,19 @@ Status read_time_scale(const JobOptions& options, PlanRequest& request) {
   return {};
 }
 
+/// `place`: what an error of the search for the file begins with.
+Result<Machine> machine_at(const Result<std::filesystem::path>& device, std::string_view place) {
+  if (!device) return bad_input(std::string(place) + device.error().message);
+  const Result<std::string> text = read_file(device.value(), kMostDescriptionBytes);
+  if (!text) return text.error();
+  return read_machine(text.value(), device.value().string());
+}
+
 }  // namespace
+
+Result<Machine> read_device(const std::string& device, const std::filesystem::path& subject) {
+  return machine_at(find_device(device, subject), "--device: ");
+}
 
 Status refuse_given(const CLI::App& app, const std::vector<std::string>& options, std::string_view why) {
   for (const std::string& option : options)
@@ -159,14 +171,11 @@ Result<PlanRequest> read_request(const JobOptions& options, const Console* conso
   if (!read) return read.error();
   PlanRequest request{.job = std::move(read.value().job)};
 
-  const bool named = !options.device.empty();
   const std::filesystem::path& subject = subject_of(options);
-  const Result<std::filesystem::path> device =
-      named ? find_device(options.device, subject) : find_device(request.job.device, subject, subject.parent_path());
-  if (!device) return bad_input((named ? "--device: " : read.value().device_place) + device.error().message);
-  const Result<std::string> device_text = read_file(device.value(), kMostDescriptionBytes);
-  if (!device_text) return device_text.error();
-  Result<Machine> machine = read_machine(device_text.value(), device.value().string());
+  Result<Machine> machine =
+      !options.device.empty()
+          ? read_device(options.device, subject)
+          : machine_at(find_device(request.job.device, subject, subject.parent_path()), read.value().device_place);
   if (!machine) return machine.error();
   request.machine = std::move(machine).value();
   request.policy = find_policy(options.policy);

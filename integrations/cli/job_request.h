@@ -48,6 +48,9 @@ void add_argument_options(CLI::App& app, JobOptions& options);
 /// Errors (bad_input): one line.
 [[nodiscard]] Result<PlanRequest> read_request(const JobOptions& options, const Console* console = nullptr);
 
+/// The device of --device. `subject`: the file beside which it is looked for as well. Errors (bad_input): one line.
+[[nodiscard]] Result<Machine> read_device(const std::string& device, const std::filesystem::path& subject);
+
 /// The job of --megatron-args. The device (--device, else what the file's framework runs on) decides the accelerator.
 /// `notes` of the result hold what the file left open. Errors (bad_input): one line; with --strict every argument that
 /// is not understood, with its place.

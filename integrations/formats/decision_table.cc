@@ -113,9 +113,8 @@ class RankReader {
     const Bytes bytes = graph_.storages[row(storage)].bytes;
     if (spans_peak(storage, decision.key.gap)) cell.freed_at_peak_bytes += bytes;
     if (action == Action::swap) {
-      cell.added_ns +=
-          copy_out_cost(graph_, storage, request_.machine).compute_ns +
-          copy_in_cost(graph_, storage, request_.machine).compute_ns;
+      cell.added_ns += copy_out_cost(graph_, storage, request_.machine).compute_ns +
+                       copy_in_cost(graph_, storage, request_.machine).compute_ns;
     } else if (decision.recipe != kNone<RecipeId>) {
       cell.added_ns += share_of_recipe(storage, graph_.recipes[row(decision.recipe)]);
     }

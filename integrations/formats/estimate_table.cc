@@ -25,7 +25,7 @@ RankEstimate estimate_rank(const PlanRequest& request, const RankPlan& rank) {
   const std::int32_t clock = peak_clock(rank.program.schedule);
   RankEstimate estimate{.rank = rank.figures.rank,
                         .load = rank.figures.load,
-                        .reserve = reserve_memory(request.machine, request.job.parallel),
+                        .reserve = reserve_of(request),
                         .peak_bytes = rank.figures.peak_bytes,
                         .budget_bytes = rank.figures.budget_bytes,
                         .fits = rank.figures.fits,

@@ -20,7 +20,15 @@ std::string load_text(const PlanOutcome& outcome) {
 
 }  // namespace
 
-std::string layout_text(const JobSpec& job) {
+std::string step_name_of(const PlanRequest& request) {
+  return request.step ? request.step->name : request.job.model.name;
+}
+
+std::string layout_text(const PlanRequest& request) {
+  if (request.step)
+    return fmt::format("a captured step of {} ops over {} storages", request.step->graph->ops.size(),
+                       request.step->graph->storages.size());
+  const JobSpec& job = request.job;
   const ParallelSpec& p = job.parallel;
   std::string text = fmt::format("TP{} PP{}", p.tensor, p.pipeline);
   if (p.virtual_pipeline > 1) text += fmt::format(" VPP{}", p.virtual_pipeline);

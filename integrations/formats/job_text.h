@@ -7,8 +7,11 @@
 
 namespace tidemark {
 
+/// The name of the model, or of the captured step.
+[[nodiscard]] std::string step_name_of(const PlanRequest& request);
+
 /// `TP8 PP16 VPP2 EP4 DP48, 64 micro-batches of 2 x 8192 tokens`.
-[[nodiscard]] std::string layout_text(const JobSpec& job);
+[[nodiscard]] std::string layout_text(const PlanRequest& request);
 
 /// `budget 60.97 GiB, pinned host memory 64.00 GiB per device, policy optimal, expert load f 1.50`.
 [[nodiscard]] std::string limits_text(const PlanRequest& request, const PlanOutcome& outcome);

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "integrations/formats/captured_report.h"
 #include "integrations/formats/estimate_table.h"
 #include "integrations/formats/job_text.h"
 #include "integrations/formats/unit_text.h"
@@ -65,12 +66,13 @@ Json outcome_json(const PlanRequest& request, const PlanOutcome& outcome, double
                {"exposed_copy_percent", step.exposed_copy_percent},
                {"recompute_percent", step.recompute_percent},
                {"policy", request.policy == nullptr ? "" : std::string(request.policy->name)},
-               {"model", request.job.model.name},
+               {"model", step_name_of(request)},
                {"device", request.machine.name},
                {"host_budget_bytes", host_budget_of(request)},
                {"verdict", outcome.fits() ? "FITS" : "OVER"},
                {"line", verdict_text(request, outcome)},
                {"times", "modelled"}});
+  if (request.step) json["captured"] = captured_json(request, outcome);
   return json;
 }
 

@@ -12,7 +12,9 @@ namespace tidemark {
 namespace {
 
 Result<RankPlan> restore_rank(const PlanFile& file, const PlanFile::Rank& rank, std::string_view file_name) {
-  Result<Graph> graph = build_step_graph(file.job, file.machine, rank.figures.rank, rank.figures.load);
+  Result<Graph> graph = file.graph != nullptr
+                            ? Result<Graph>(*file.graph)
+                            : build_step_graph(file.job, file.machine, rank.figures.rank, rank.figures.load);
   if (!graph) return graph.error();
   if (fingerprint(graph.value()) != rank.program.graph_fingerprint)
     return bad_input(
@@ -25,8 +27,9 @@ Result<RankPlan> restore_rank(const PlanFile& file, const PlanFile::Rank& rank, 
   RankPlan plan{.graph = std::move(graph).value()};
   plan.decisions = decisions_of(plan.graph, rank.program.schedule);
   if (plan.decisions != rank.decisions)
-    return bad_input(fmt::format("{}: the decisions of rank {} are not what its program does; was the file edited? plan again",
-                                 file_name, rank.figures.rank));
+    return bad_input(
+        fmt::format("{}: the decisions of rank {} are not what its program does; was the file edited? plan again",
+                    file_name, rank.figures.rank));
   plan.liveness = analyse_liveness(plan.graph);
   plan.program = rank.program;
   plan.task_ns = rank.program.estimate_ns;
@@ -44,6 +47,7 @@ PlanRequest request_of(const PlanFile& file) {
                       .host_budget_bytes = file.host_budget_bytes,
                       .load = file.load,
                       .time_scale = file.time_scale};
+  if (file.graph != nullptr) request.step = GivenStep{.name = file.step_name, .graph = file.graph};
   for (const PlanFile::Rank& rank : file.ranks) request.ranks.push_back(rank.figures.rank);
   return request;
 }

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "integrations/formats/field_visitors.h"
+#include "integrations/formats/graph_columns.h"
 #include "integrations/formats/int_column.h"
 #include "integrations/formats/program_columns.h"
 #include "integrations/formats/program_messages.h"
@@ -29,6 +30,8 @@ struct RankView {
 // Everything else of a PlanFile, borrowed.
 struct FileView {
   const JobSpec& job;
+  std::string_view step_name;
+  const Graph* graph;
   const Machine& machine;
   std::string_view policy;
   std::optional<Bytes> budget_bytes, host_budget_bytes;
@@ -195,8 +198,7 @@ void write_head(JsonText& json, const FileView& file) {
   json.key("schema");
   json.value(kSchema);
   json.key("schema_version");
-  const bool chunked = std::ranges::any_of(file.ranks, [](const RankView& r) { return !r.program->sections.empty(); });
-  json.value(chunked ? kChunkedPlanSchemaVersion : kPlanSchemaVersion);
+  json.value(kPlanSchemaVersion);
   json.line();
   json.key("times");
   json.value("modelled");
@@ -212,7 +214,16 @@ void write_head(JsonText& json, const FileView& file) {
     json.key(name);
     write_object(json, value);
   };
-  member("job", file.job);
+  if (file.graph == nullptr) {
+    member("job", file.job);
+  } else {
+    json.line();
+    json.key("step_name");
+    json.value(file.step_name);
+    json.line();
+    json.key("graph");
+    write_graph(json, *file.graph);
+  }
   member("machine", file.machine);
   member("step", file.step);
   member("parameters", file.parameters);
@@ -393,14 +404,23 @@ void check_rows(const JsonNode& root, std::size_t file_bytes) {
                             kRowsOfAny, kRowsOfByte));
 }
 
+/// A captured step has one rank, whose outline has the names of its graph.
+void read_step(const JsonNode& root, PlanFile& file) {
+  file.step_name = root.at("step_name").text();
+  if (file.ranks.size() != 1) {
+    root.at("ranks").wrong(fmt::format("has {} ranks; a plan with a graph has one", file.ranks.size()));
+    return;
+  }
+  file.graph = std::make_shared<const Graph>(read_graph(root.at("graph"), file.ranks.front().outline));
+}
+
 PlanFile read_root(const JsonNode& root, std::size_t file_bytes) {
   PlanFile file;
   if (root.at("schema").text() != kSchema) root.at("schema").wrong("must be 'tidemark.plan'");
   const std::int64_t version = root.at("schema_version").integer(1);
-  if (version != kPlanSchemaVersion && version != kChunkedPlanSchemaVersion) {
+  if (version != kPlanSchemaVersion) {
     root.at("schema_version")
-        .wrong(fmt::format("is {}; this version of Tidemark reads only {} and {}: plan again", version,
-                           kPlanSchemaVersion, kChunkedPlanSchemaVersion));
+        .wrong(fmt::format("is {}; this version of Tidemark reads only {}: plan again", version, kPlanSchemaVersion));
   }
   if (root.clean()) check_rows(root, file_bytes);
   if (!root.clean()) return file;
@@ -410,16 +430,13 @@ PlanFile read_root(const JsonNode& root, std::size_t file_bytes) {
   file.host_budget_bytes = optional_of<Bytes>(root, "host_budget_bytes", bytes);
   file.load = optional_of<double>(root, "load", [](const JsonNode& n) { return n.number(real_range_of("load")); });
   file.time_scale = root.at("time_scale").number(real_range_of("time_scale"));
-  read_object(root.at("job"), file.job);
+  if (!root.has("graph")) read_object(root.at("job"), file.job);
   read_object(root.at("machine"), file.machine);
   read_object(root.at("step"), file.step);
   read_object(root.at("parameters"), file.parameters);
   const auto templates = read_list<GraphOutline>(root.at("templates"), read_templates);
   file.ranks = read_list<PlanFile::Rank>(root.at("ranks"), [&](const JsonNode& n) { return read_rank(n, templates); });
-  const bool chunked = std::ranges::any_of(file.ranks, [](const auto& rank) { return !rank.program.sections.empty(); });
-  if (root.clean() && chunked && version != kChunkedPlanSchemaVersion)
-    root.at("schema_version")
-        .wrong(fmt::format("is {}; plans with sections are {}", version, kChunkedPlanSchemaVersion));
+  if (root.clean() && root.has("graph")) read_step(root, file);
   return file;
 }
 
@@ -454,6 +471,8 @@ GraphOutline outline_of(const Graph& graph) {
 
 std::string write_plan_file(const PlanFile& file) {
   FileView view{.job = file.job,
+                .step_name = file.step_name,
+                .graph = file.graph.get(),
                 .machine = file.machine,
                 .policy = file.policy,
                 .budget_bytes = file.budget_bytes,
@@ -474,6 +493,8 @@ std::string write_plan_file(const PlanRequest& request, const PlanOutcome& outco
   outlines.reserve(outcome.ranks.size());
   for (const RankPlan& rank : outcome.ranks) outlines.push_back(outline_of(rank.graph));
   FileView view{.job = request.job,
+                .step_name = request.step ? std::string_view(request.step->name) : std::string_view(),
+                .graph = request.step ? request.step->graph.get() : nullptr,
                 .machine = request.machine,
                 .policy = request.policy != nullptr ? request.policy->name : std::string_view{},
                 .budget_bytes = request.budget_bytes,

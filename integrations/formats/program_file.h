@@ -2,18 +2,19 @@
 // plan.json: everything `tidemark plan` decided, and the whole Program of each rank with schedule and addresses. Values
 // to text and back; no files. The format is documented in docs/formats.md and versioned.
 //
-// The file stands alone: names of ops and storages are in it (GraphOutline), and so are the job and the machine, from
-// which the graphs can be built again.
+// The file stands alone: names of ops and storages are in it (GraphOutline), and so are the machine and the job, from
+// which the graphs can be built again, or the graph of a captured step.
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "core/decision.h"
 #include "core/graph.h"
 #include "core/machine.h"
-#include "core/decision.h"
 #include "core/program.h"
 #include "core/result.h"
 #include "planner/planner.h"
@@ -64,7 +65,9 @@ struct PlanFile {
     friend bool operator==(const Rank&, const Rank&) = default;
   };
 
-  JobSpec job;
+  JobSpec job;                         ///< without a `graph`
+  std::string step_name;               ///< with one
+  std::shared_ptr<const Graph> graph;  ///< of a captured step, which no job describes
   Machine machine;
   std::string policy;
   std::optional<Bytes> budget_bytes;       ///< as asked for; nothing: the machine's
@@ -77,9 +80,8 @@ struct PlanFile {
   friend bool operator==(const PlanFile&, const PlanFile&) = default;
 };
 
-/// Plans that run dispatches in chunks (Program::sections) are of the second: a reader of the first alone would miss
-/// what their limits rest on.
-inline constexpr std::int64_t kPlanSchemaVersion = 2, kChunkedPlanSchemaVersion = 3;
+/// Of what is written, and the only one that is read.
+inline constexpr std::int64_t kPlanSchemaVersion = 4;
 
 /// The text of plan.json; ends with a newline. Ranks are written in parallel; same values, same bytes.
 [[nodiscard]] std::string write_plan_file(const PlanFile& file);

@@ -6,7 +6,8 @@
 
 #include "core/fingerprint.h"
 #include "integrations/formats/field_ranges.h"
-#include "planner/workload/static_memory.h"
+#include "integrations/formats/plan_restore.h"
+#include "planner/planner.h"
 
 namespace tidemark {
 namespace {
@@ -79,7 +80,7 @@ std::string_view wrong_figure(const PlanFile& file, const PlanFile::Rank& rank) 
   const RankFigures& f = rank.figures;
   const Layout& layout = rank.program.layout;
   if (layout.arenas.empty() || device_height(rank.program) > layout.arenas.front().height_bytes) return "height_bytes";
-  if (f.reserve_bytes != reserve_memory(file.machine, file.job.parallel).total()) return "reserve_bytes";
+  if (f.reserve_bytes != reserve_of(request_of(file)).total()) return "reserve_bytes";
   if (f.peak_bytes != f.reserve_bytes + layout.arenas.front().height_bytes) return "peak_bytes";
   if (f.budget_bytes != file.budget_bytes.value_or(file.machine.visible_bytes)) return "budget_bytes";
   if (f.contingency_limit_f != rank.program.contingency_limit_f) return "contingency_limit_f";
@@ -99,7 +100,7 @@ std::string_view wrong_figure(const PlanFile& file, const PlanFile::Rank& rank) 
 }  // namespace
 
 void check_rules(const JsonNode& root, const PlanFile& file) {
-  check_job(root, file.job);
+  if (file.graph == nullptr) check_job(root, file.job);
   check_ranks(root, file);
   check_times(root, file.ranks);
 }

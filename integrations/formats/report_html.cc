@@ -28,14 +28,14 @@ double percent_of(std::int64_t part, std::int64_t whole) {
 }
 
 void add_head(std::string& page, const PlanRequest& request, const PlanOutcome& outcome) {
-  const std::string model = html_text(request.job.model.name);
+  const std::string model = html_text(step_name_of(request));
   add(page,
       "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
       "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">"
       "<title>Memory plan: {}</title>\n<style>{}</style></head>\n<body><main>\n<h1>Memory plan of {}</h1>\n",
       model, kReportStyle, model);
-  add(page, "<p class=\"soft\">{} on {}<br>{}</p>\n", html_text(layout_text(request.job)),
-      html_text(request.machine.name), html_text(limits_text(request, outcome)));
+  add(page, "<p class=\"soft\">{} on {}<br>{}</p>\n", html_text(layout_text(request)), html_text(request.machine.name),
+      html_text(limits_text(request, outcome)));
   add(page, "<div class=\"verdict {}\"><b>{}</b><span>{}</span></div>\n", outcome.fits() ? "good" : "bad",
       outcome.fits() ? "FITS" : "OVER BUDGET", html_text(verdict_text(request, outcome)));
 }
@@ -68,6 +68,12 @@ void add_step(std::string& page, const PlanRequest& request, const PlanOutcome& 
   add_figure(page, "Step time", duration_text(s.step_ns),
              fmt::format("{:+.2f} % on keep-all, {}", percent_of(s.step_ns - s.keep_all_step_ns, s.keep_all_step_ns),
                          duration_text(s.keep_all_step_ns)));
+  if (request.step) {
+    add_figure(page, "Exposed copies", fmt::format("{:.2f} %", s.exposed_copy_percent), "of the step");
+    add_figure(page, "Recompute", fmt::format("{:.2f} %", s.recompute_percent), "of the step");
+    page += "</div>\n";
+    return;
+  }
   add_figure(page, "Tokens per second", count_text(s.tokens_per_s),
              fmt::format("on {} devices", request.job.parallel.devices()));
   add_figure(page, "MFU", fmt::format("{:.2f} %", s.mfu_percent),

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "integrations/formats/captured_report.h"
 #include "integrations/formats/decision_table.h"
 #include "integrations/formats/estimate_table.h"
 #include "integrations/formats/job_text.h"
@@ -18,8 +19,8 @@ namespace tidemark {
 namespace {
 
 std::string head(const PlanRequest& request, const PlanOutcome& outcome, std::string_view verdict) {
-  return fmt::format("{}  {}\n{} on {}, {}\n{}\n", verdict, verdict_text(request, outcome), request.job.model.name,
-                     request.machine.name, layout_text(request.job), limits_text(request, outcome));
+  return fmt::format("{}  {}\n{} on {}, {}\n{}\n", verdict, verdict_text(request, outcome), step_name_of(request),
+                     request.machine.name, layout_text(request), limits_text(request, outcome));
 }
 
 std::string parameters_line(const PlanOutcome& outcome) {
@@ -202,9 +203,12 @@ std::string contributor_lines(const std::vector<RankEstimate>& estimates, std::s
 }  // namespace
 
 std::string plan_summary(const PlanRequest& request, const PlanOutcome& outcome) {
-  return head(request, outcome, outcome.fits() ? "FITS" : "OVER BUDGET") + parameters_line(outcome) +
-         problem_lines(outcome) + rank_table(outcome) + step_lines(outcome.step) + decision_lines(request, outcome) +
-         attempt_lines(outcome);
+  const std::string verdict = head(request, outcome, outcome.fits() ? "FITS" : "OVER BUDGET");
+  if (request.step)
+    return verdict + problem_lines(outcome) + rank_table(outcome) + captured_text(request, outcome) +
+           decision_lines(request, outcome) + attempt_lines(outcome);
+  return verdict + parameters_line(outcome) + problem_lines(outcome) + rank_table(outcome) + step_lines(outcome.step) +
+         decision_lines(request, outcome) + attempt_lines(outcome);
 }
 
 std::string estimate_summary(const PlanRequest& request, const PlanOutcome& outcome, std::size_t most) {

@@ -102,9 +102,8 @@ Json against_json(const Against& against) {
 
 std::string timing_summary(const PlanRequest& request, const PlanOutcome& outcome,
                            const std::optional<Against>& against) {
-  std::string text =
-      fmt::format("{} on {}, {}\n{}\n{}\n", request.job.model.name, request.machine.name, layout_text(request.job),
-                  limits_text(request, outcome), verdict_text(request, outcome));
+  std::string text = fmt::format("{} on {}, {}\n{}\n{}\n", step_name_of(request), request.machine.name,
+                                 layout_text(request), limits_text(request, outcome), verdict_text(request, outcome));
   text += "\n" + step_text(outcome) + rank_text(outcome);
   if (against) text += against_text(*against);
   return text;

@@ -74,8 +74,7 @@ class CopyTimes {
     for (auto place = needed.rbegin(); place != needed.rend(); ++place) {
       RunOrder::Swap& swap = schedule_.swaps[*place];
       const Bytes bytes = bytes_of(*place);
-      const std::int64_t latest =
-          std::min(begin_[at(swap.before)], link_free) - p_.copy_in[at(swap.storage)].link_ns;
+      const std::int64_t latest = std::min(begin_[at(swap.before)], link_free) - p_.copy_in[at(swap.storage)].link_ns;
       while (swap.back > swap.gone && begin_[at(swap.back)] > latest && live_[at(swap.back - 1)] + bytes <= limit_) {
         --swap.back;
         live_[at(swap.back)] += bytes;

@@ -189,8 +189,7 @@ class Exact {
       const Mask touches = needed | writes_[at(step->op)];
       for (Mask m = touches; m != 0; m &= m - 1) touched[at(std::countr_zero(m))] = position;
     }
-    std::ranges::sort(answer.schedule.swaps, {},
-                      [](const RunOrder::Swap& s) { return std::pair(s.storage, s.after); });
+    std::ranges::sort(answer.schedule.swaps, {}, [](const RunOrder::Swap& s) { return std::pair(s.storage, s.after); });
     return answer;
   }
 

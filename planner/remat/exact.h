@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "planner/remat/run_order.h"
 #include "planner/remat/problem.h"
+#include "planner/remat/run_order.h"
 
 namespace tidemark::remat {
 

@@ -11,8 +11,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "planner/remat/run_order.h"
 #include "planner/remat/problem.h"
+#include "planner/remat/run_order.h"
 #include "planner/remat/search.h"
 
 namespace tidemark::remat {

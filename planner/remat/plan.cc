@@ -32,15 +32,11 @@ class StepPlanner::Known {
         limits_(limits),
         least_(least_peak(problem_)),
         keep_all_peak_(State(problem_, 0).profile().peak()),
-        exact_(problem_, limits.prove_small && limits.rule == StepRule::optimal && !problem.has_link ? keep_all_peak_ : 0) {}
+        exact_(problem_,
+               limits.prove_small && limits.rule == StepRule::optimal && !problem.has_link ? keep_all_peak_ : 0) {}
 
   StepPlan within(Bytes budget) {
-    StepPlan plan{.budget_bytes = budget,
-                  .keep_all_peak_bytes = keep_all_peak_,
-                  .lower_bound_bytes = least_.bytes,
-                  .lower_bound_op = least_.op,
-                  .smallest_known_peak = keep_all_peak_,
-                  .keep_all_cost = problem_.total_cost()};
+    StepPlan plan = start(budget);
     if (keep_all_peak_ <= budget) {
       accept(plan, keep_all_order(problem_));
       return plan;
@@ -48,6 +44,22 @@ class StepPlanner::Known {
     plan.proven = budget < least_.bytes;
     if (!plan.proven) solve(plan);
     if (!plan.fits()) plan.smallest_known_peak = smallest_peak(plan.proven);
+    return plan;
+  }
+
+  StepPlan lowest() {
+    StepPlan plan = start(keep_all_peak_);
+    accept(plan, keep_all_order(problem_));
+    const auto take = [&](Bytes peak, const RunOrder& order) {
+      if (peak < plan.outcome.peak_bytes) accept(plan, order);
+    };
+    if (!exact_.points().empty()) take(exact_.points().back().peak_bytes, exact_.points().back().schedule);
+    if (linked_ && !linked_->empty()) take(linked_->front().peak_bytes, linked_->front().schedule);
+    for (const auto* archive : {&searched_, &looked_at_})
+      if (*archive && !(*archive)->all().empty()) {
+        const Solution& one = (*archive)->all().front();
+        take(one.peak_bytes, schedule_of(problem_, one));
+      }
     return plan;
   }
 
@@ -68,6 +80,15 @@ class StepPlanner::Known {
   }
 
  private:
+  [[nodiscard]] StepPlan start(Bytes budget) const {
+    return {.budget_bytes = budget,
+            .keep_all_peak_bytes = keep_all_peak_,
+            .lower_bound_bytes = least_.bytes,
+            .lower_bound_op = least_.op,
+            .smallest_known_peak = keep_all_peak_,
+            .keep_all_cost = problem_.total_cost()};
+  }
+
   [[nodiscard]] SearchLimits search_limits(bool first_look = false) const {
     return {.rule = limits_.rule,
             .effort = limits_.effort,
@@ -149,6 +170,10 @@ StepPlanner::~StepPlanner() = default;
 
 StepPlan StepPlanner::within(Bytes budget) {
   return known_->within(budget);
+}
+
+StepPlan StepPlanner::lowest() {
+  return known_->lowest();
 }
 
 std::vector<FrontierPoint> StepPlanner::frontier() {

@@ -1,6 +1,6 @@
 #pragma once
-// Plans a flat graph: which storages leave memory, and run or page back, so that the peak is within a budget at the least
-// added cost. Deterministic: same input, same answer, whatever the machine; bounded by counted work.
+// Plans a flat graph: which storages leave memory, and run or page back, so that the peak is within a budget at the
+// least added cost. Deterministic: same input, same answer, whatever the machine; bounded by counted work.
 //
 // Budgets can be compared: one search answers them all (search.h), so a lower budget's answer has no higher peak and no
 // lower cost, whether both are asked of one StepPlanner or each in a call of its own with the same limits. With
@@ -38,13 +38,13 @@ struct StepPlan {
   PlanStatus status = PlanStatus::infeasible;
   bool proven = false;  ///< infeasible: no schedule has a peak that low
   Bytes budget_bytes = 0, keep_all_peak_bytes = 0;
-  Bytes lower_bound_bytes = 0;             ///< no schedule has a lower peak
-  std::int32_t lower_bound_op = 0;         ///< because of what this op touches and what must be there with it
-  Bytes smallest_known_peak = 0;           ///< of any schedule found
-  std::int64_t keep_all_cost = 0;          ///< in cost quanta, as all costs here
-  std::int64_t lower_bound_cost = 0;       ///< no schedule that fits adds less
-  RunOrder order;                      ///< where it fits
-  RunOutcome outcome;                  ///< what it comes to
+  Bytes lower_bound_bytes = 0;        ///< no schedule has a lower peak
+  std::int32_t lower_bound_op = 0;    ///< because of what this op touches and what must be there with it
+  Bytes smallest_known_peak = 0;      ///< of any schedule found
+  std::int64_t keep_all_cost = 0;     ///< in cost quanta, as all costs here
+  std::int64_t lower_bound_cost = 0;  ///< no schedule that fits adds less
+  RunOrder order;                     ///< where it fits
+  RunOutcome outcome;                 ///< what it comes to
 
   [[nodiscard]] bool fits() const { return status != PlanStatus::infeasible; }
   [[nodiscard]] double percent(std::int64_t cost) const {
@@ -67,6 +67,8 @@ class StepPlanner {
   ~StepPlanner();
 
   [[nodiscard]] StepPlan within(Bytes budget);
+  /// The lowest peak known where a budget cannot be met, without a search beyond what that took.
+  [[nodiscard]] StepPlan lowest();
   /// Ascending peaks, descending costs; from the tightest found to keeping everything.
   [[nodiscard]] std::vector<FrontierPoint> frontier();
 

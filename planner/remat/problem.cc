@@ -19,6 +19,14 @@ struct Touches {
   std::vector<std::int32_t> transient_of;
 };
 
+/// Storages that some recipe restores.
+std::vector<std::uint8_t> restored_storages(const Graph& graph) {
+  std::vector<std::uint8_t> restored(graph.storages.size());
+  for (const Recipe& recipe : graph.recipes)
+    for (const std::int32_t s : recipe.outputs) restored[at(s)] = 1;
+  return restored;
+}
+
 Touches touches_of(const Graph& graph) {
   const std::size_t count = graph.storages.size();
   Touches touches{.writers = std::vector<std::vector<std::int32_t>>(count),
@@ -31,9 +39,11 @@ Touches touches_of(const Graph& graph) {
       else
         touches.writers[row(access.storage)].push_back(static_cast<std::int32_t>(v));
     }
+  const std::vector<std::uint8_t> restored = restored_storages(graph);
   for (std::size_t s = 0; s < count; ++s) {
     const StorageTemplate& of = graph.template_of(id_of<StorageId>(s));
-    const bool alone = of.role == StorageRole::temporary && !of.initial && !of.lasting && read[s] == 0;
+    const bool alone =
+        restored[s] == 0 && of.role == StorageRole::temporary && !of.initial && !of.lasting && read[s] == 0;
     if (alone && touches.writers[s].size() == 1 && graph.storages[s].held_until == kNone<OpId>)
       touches.transient_of[s] = touches.writers[s].front();
   }
@@ -112,7 +122,8 @@ Problem::Problem(const Graph& graph_, const Machine& machine_, RecomputeRules ru
     if (held != kNone<OpId>) hold_until[s] = key_of(static_cast<std::int32_t>(held), static_cast<std::int32_t>(held));
   }
   for (std::int32_t v = 0; v < op_count; ++v) {
-    std::int32_t from = v + 1, until = recipe_of[at(v)] == kNone<RecipeId> ? -1 : std::numeric_limits<std::int32_t>::max();
+    std::int32_t from = v + 1,
+                 until = recipe_of[at(v)] == kNone<RecipeId> ? -1 : std::numeric_limits<std::int32_t>::max();
     std::vector<std::int32_t> reads_of, writes_of;
     for (const Access& access : graph_.accesses_of(static_cast<OpId>(v))) {
       const auto s = static_cast<std::int32_t>(access.storage);

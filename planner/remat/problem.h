@@ -106,7 +106,7 @@ struct Problem {
   std::vector<std::vector<Key>> uses;  ///< keep-all: reads, pins, and writes in place, ascending
   std::vector<Key> hold_until;         ///< a pin: no drop before it; 0: none
   std::vector<std::uint8_t> swappable;
-  std::vector<std::uint8_t> changed;  ///< more than one version over the step
+  std::vector<std::uint8_t> changed;            ///< more than one version over the step
   std::vector<std::int64_t> page_in, page_out;  ///< what ops lose to a copy
   std::vector<CopyCost> copy_in, copy_out;
   /// How long copies of pages take, and when ops begin with everything kept and nothing run again, which is when there

@@ -29,13 +29,13 @@ struct RunOrder {
 /// Every op once.
 [[nodiscard]] RunOrder keep_all_order(const Problem& problem);
 
-/// The same in the planner's words. A storage of which there is one version is copied out once, however often it leaves.
-/// REQUIRES: first runs ascend, other runs are of ops that may run again there, swaps lie between two touches.
+/// The same in the planner's words. A storage of which there is one version is copied out once, however often it
+/// leaves. REQUIRES: first runs ascend, other runs are of ops that may run again there, swaps lie between two touches.
 [[nodiscard]] Plan plan_of(const Problem& problem, const RunOrder& order);
 
 /// What the scheduler and the simulator make of it.
 struct RunOutcome {
-  std::string fault;  ///< why the scheduler refused; empty: nothing, and only then the rest counts
+  std::string fault;               ///< why the scheduler refused; empty: nothing, and only then the rest counts
   std::vector<Bytes> profile;      ///< per position: device bytes while that run is under way
   Bytes peak_bytes = 0;            ///< the most of them
   std::int32_t peak_position = 0;  ///< the first there

@@ -8,9 +8,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "planner/remat/run_order.h"
 #include "planner/remat/problem.h"
 #include "planner/remat/profile.h"
+#include "planner/remat/run_order.h"
 
 namespace tidemark::remat {
 

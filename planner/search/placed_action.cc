@@ -35,7 +35,7 @@ std::vector<Action> actions_of(const DecisionProblem& problem, std::span<const P
 }
 
 PolicyAnswer decide(const PolicyRequest& request) {
-  return answer_of(request, choose_placed(request.problem, *request.rules));
+  return answer_of(request, choose_placed(request.problem.sites(), *request.rules));
 }
 
 }  // namespace

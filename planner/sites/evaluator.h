@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "core/plan.h"
-#include "planner/sites/effect.h"
 #include "planner/plan_cost.h"
+#include "planner/sites/effect.h"
 #include "planner/sites/problem.h"
 
 namespace tidemark {

@@ -77,7 +77,12 @@ Ref BlockBuilder::buffer(std::string name, Bytes bytes) {
 }
 
 Ref BlockBuilder::fixed(std::string name, StorageRole role, Bytes bytes) {
-  return add({.name = std::move(name), .role = role, .fixed_bytes = bytes, .swappable = false, .initial = true, .lasting = true});
+  return add({.name = std::move(name),
+              .role = role,
+              .fixed_bytes = bytes,
+              .swappable = false,
+              .initial = true,
+              .lasting = true});
 }
 
 Ref BlockBuilder::routed(std::string name, std::int64_t rows, Bytes row_bytes, bool saved) {

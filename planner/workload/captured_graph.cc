@@ -76,6 +76,7 @@ void CapturedGraphBuilder::add_op(Graph& graph, std::size_t op, std::int32_t tra
                                   const std::vector<Writers>& writers, std::vector<std::int32_t>& versions) {
   OpRow& row = ops_[op];
   const auto id = id_of<OpTemplateId>(op);
+  const std::size_t recipes = graph.recipes.size();
   if (may_run_again(row.recompute) && !row.writes.empty() && std::ranges::all_of(row.writes, [&](std::int32_t s) {
         return writers[at(s)].count == 1 && !writers[at(s)].read_first;
       })) {
@@ -100,10 +101,11 @@ void CapturedGraphBuilder::add_op(Graph& graph, std::size_t op, std::int32_t tra
         {.storage = static_cast<StorageId>(s), .version = ++versions[at(s)], .kind = AccessKind::write});
   if (transient >= 0)
     graph.accesses.push_back({.storage = static_cast<StorageId>(transient), .version = 1, .kind = AccessKind::write});
-  graph.op_templates.push_back({.name = std::move(row.name),
-                                .phase = row.phase,
-                                .cost = {.kind = WorkKind::given, .given = static_cast<double>(row.cost)},
-                                .collective = row.recompute == Recompute::collective});
+  graph.op_templates.push_back(
+      {.name = std::move(row.name),
+       .phase = row.phase,
+       .cost = {.kind = WorkKind::given, .given = static_cast<double>(row.cost)},
+       .collective = graph.recipes.size() > recipes && row.recompute == Recompute::collective});
 }
 
 Graph CapturedGraphBuilder::build() && {

@@ -1,8 +1,8 @@
 #pragma once
-// The Graph of a step that somebody else describes op by op: a captured PyTorch step, a .graph file, our JSON. It is one
-// block with one site; ops run in the order in which they are added, on the compute lane. What follows from the ops
-// alone is worked out here: which storages hold content before the step, versions, and for every op that may run again a
-// recipe of one step.
+// The Graph of a step that somebody else describes op by op: a captured PyTorch step, a .graph file, our JSON. It is
+// one block with one site; ops run in the order in which they are added, on the compute lane. What follows from the ops
+// alone is worked out here: which storages hold content before the step, versions, and for every op that may run again
+// a recipe of one step.
 //
 // A storage holds content before the step if the first op that touches it reads it. A storage with one writer that does
 // not is a *result*: running its writer again restores it. An op has a recipe if all it writes are results.

@@ -447,9 +447,13 @@ class SectionsOnSums : public ::testing::Test {
     testing::GraphBuilder b;
     const OpTemplateId add = b.timed_op("add", 1, Lane::compute, OpPhase::weight_gradient);
     const OpTemplateId look = b.timed_op("look", 1);
-    const SiteId site = b.site(
-        b.block("layer", {{.name = "sum", .role = StorageRole::gradient, .routed_rows = 4, .routed_row_bytes = kMiB, .initial = true, .lasting = true}}),
-        {.layer = 0, .micro_batch = 0});
+    const SiteId site = b.site(b.block("layer", {{.name = "sum",
+                                                  .role = StorageRole::gradient,
+                                                  .routed_rows = 4,
+                                                  .routed_row_bytes = kMiB,
+                                                  .initial = true,
+                                                  .lasting = true}}),
+                               {.layer = 0, .micro_batch = 0});
     b.run(add, site, read_first ? std::vector{b.at(site, 0)} : std::vector<StorageId>{}, {b.at(site, 0)});
     b.run(add, site, {b.at(site, 0)}, {b.at(site, 0)});
     if (!touched_to_the_end) b.run(look, site, {}, {});

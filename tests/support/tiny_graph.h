@@ -206,8 +206,13 @@ class ChainBuilder {
                       {recipe});
     head_ = b_.block("head", {activation("in", shape_.in_bytes, true), activation("grad", shape_.in_bytes, false)});
     const auto fixed = [&](std::string name, StorageRole role, Bytes bytes) {
-      return StorageTemplate{
-          .name = std::move(name), .module_path = "model", .role = role, .fixed_bytes = bytes, .swappable = false, .initial = true, .lasting = true};
+      return StorageTemplate{.name = std::move(name),
+                             .module_path = "model",
+                             .role = role,
+                             .fixed_bytes = bytes,
+                             .swappable = false,
+                             .initial = true,
+                             .lasting = true};
     };
     static_block_ = b_.block("statics", {fixed("parameters", StorageRole::parameter, shape_.parameter_bytes),
                                          fixed("gradients", StorageRole::gradient, 2 * shape_.parameter_bytes),

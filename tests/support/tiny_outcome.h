@@ -70,10 +70,10 @@ class TinyRank {
       const StorageId in = plan_.graph.storage_at(id, kChainIn);  // written, read by up, read by d_in
       const auto ready = static_cast<std::int32_t>(touch(in, 1)), needed = static_cast<std::int32_t>(touch(in, 2));
       made_.swaps.push_back({.storage = in,
-                                  .ready = {.op = touch(in, 1)},
-                                  .released = PlanPoint::ahead_of(static_cast<OpId>(ready + 3)),
-                                  .prefetch = PlanPoint::ahead_of(static_cast<OpId>(needed - 2)),
-                                  .needed = PlanPoint::ahead_of(touch(in, 2))});
+                             .ready = {.op = touch(in, 1)},
+                             .released = PlanPoint::ahead_of(static_cast<OpId>(ready + 3)),
+                             .prefetch = PlanPoint::ahead_of(static_cast<OpId>(needed - 2)),
+                             .needed = PlanPoint::ahead_of(touch(in, 2))});
       if (site.micro_batch == 0) add_decision(in, Action::swap);
     }
     if (site.layer == 1) {
@@ -101,10 +101,8 @@ class TinyRank {
     std::vector<std::int64_t> durations(plan_.graph.ops.size(), 1000);
     auto nominal = simulate_step(std::vector<RankWork>{work_of(plan_.graph, durations)});
     EXPECT_TRUE(nominal.ok());
-    auto schedule = build_schedule({.graph = plan_.graph,
-                                    .liveness = plan_.liveness,
-                                    .nominal = nominal.value().ranks[0],
-                                    .plan = made_});
+    auto schedule = build_schedule(
+        {.graph = plan_.graph, .liveness = plan_.liveness, .nominal = nominal.value().ranks[0], .plan = made_});
     EXPECT_TRUE(schedule.ok()) << (schedule.ok() ? "" : schedule.error().message);
     plan_.program.schedule = std::move(schedule).value();
     plan_.task_ns = task_durations(plan_.graph, plan_.program.schedule, tiny_machine());

@@ -26,40 +26,20 @@ def plan(graph, budget, device=None, recompute_collectives=False):
         raise TidemarkError(f"the step was captured on {graph.device!r}; a plan for {device!r} needs a capture there")
     budget_bytes = parse_bytes(budget)
     answer = solve(graph.to_json(), budget_bytes - allocator_share(budget_bytes), recompute_collectives)
-    if answer["status"] == "infeasible":
+    if not answer["fits"]:
         raise _infeasible(graph, budget_bytes, answer)
+    step = answer["captured"]
     return Plan(
         graph,
         budget_bytes,
-        answer["schedule"],
-        _swaps(graph, answer["schedule"], answer["decisions"]),
-        answer["status"],
-        answer["peak_bytes"],
-        answer["keep_all_peak_bytes"],
-        answer["added_cost_percent"],
+        step["order"],
+        [(swap["storage"], swap["after"], swap["before"]) for swap in step["swaps"]],
+        step["status"],
+        step["live_peak_bytes"],
+        step["keep_all_peak_bytes"],
+        step["added_cost_percent"],
         answer,
     )
-
-
-def _swaps(graph, schedule, decisions):
-    """(storage, position it leaves after, position of the touch it is back for). Decisions speak of operations of the
-    step, before each of which others may run again."""
-    wanted, position_of = {}, {}
-    for d in decisions:
-        if d["action"] == "swap":
-            wanted.setdefault(d["storage"], []).append((d["after_op"], d["before_op"]))
-    swaps, next_op, last_touch, done = [], 0, {}, {}
-    for position, i in enumerate(schedule):
-        op, first = graph.ops[i], i == next_op
-        if first:
-            position_of[i] = position
-        for s in {*op.reads, *op.writes, *op.holds} & wanted.keys():
-            if wanted[s] and wanted[s][0][1] == next_op and wanted[s][0][0] >= done.get(s, next_op):
-                after = wanted[s].pop(0)[0]
-                swaps.append((s, max(last_touch[s], position_of[after]), position))
-            last_touch[s], done[s] = position, next_op if first else next_op - 1
-        next_op += first
-    return sorted(swaps)
 
 
 def allocator_share(budget_bytes):
@@ -82,11 +62,11 @@ def solve(text, budget_bytes, recompute_collectives=False):
 
 
 def _infeasible(graph, budget_bytes, answer):
-    smallest = _with_share(answer.get("smallest_known_peak_bytes") or 0)
+    smallest = _with_share(answer["ranks"][0]["smallest_budget_bytes"])
     would_do = f"{format_bytes(smallest)} ({smallest} bytes) would do" if smallest else "no budget is known that would"
     return InfeasibleError(
         f"{graph.name} does not fit {format_bytes(budget_bytes)}: no schedule peaks below "
-        f"{format_bytes(_with_share(answer['lower_bound_bytes']))}, and {would_do}",
+        f"{format_bytes(_with_share(answer['captured']['lower_bound_bytes']))}, and {would_do}",
         smallest,
     )
 

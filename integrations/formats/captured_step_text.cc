@@ -1,4 +1,4 @@
-#include "integrations/formats/op_list_text.h"
+#include "integrations/formats/captured_step_text.h"
 
 #include <fmt/format.h>
 
@@ -14,6 +14,7 @@
 #include "integrations/formats/csv_table.h"
 #include "integrations/formats/field_ranges.h"
 #include "integrations/formats/shown.h"
+#include "planner/workload/captured_graph.h"
 
 namespace tidemark {
 namespace {
@@ -58,28 +59,42 @@ class TextReader {
     return check_counts();
   }
 
-  Result<OpList> finish() {
+  Result<CapturedStep> finish() {
     CostColumn column;
-    for (const Costs& costs : costs_)
-      for (const double cost : {costs.run, costs.page_in, costs.page_out}) column.add(cost);
-    list_.cost_quantum = column.quantum();
-    if (swaps_) list_.cost_unit = energy() ? OpList::CostUnit::joule : OpList::CostUnit::ns;
-    if (swaps_ && !energy()) list_.cost_quantum *= 1e9;  // the file's seconds
-    for (std::size_t v = 0; v < costs_.size(); ++v) {
-      list_.ops[v].cost = CostColumn::quanta(costs_[v].run, column.quantum());
-      list_.storages[v].page_in_cost = CostColumn::quanta(costs_[v].page_in, column.quantum());
-      list_.storages[v].page_out_cost = CostColumn::quanta(costs_[v].page_out, column.quantum());
+    for (const Node& node : nodes_)
+      for (const double cost : {node.run, node.page_in, node.page_out}) column.add(cost);
+    GivenCosts costs{.unit = GivenCosts::Unit::one, .quantum = column.quantum()};
+    if (swaps_) costs.unit = energy() ? GivenCosts::Unit::joule : GivenCosts::Unit::ns;
+    if (swaps_ && !energy()) costs.quantum *= 1e9;  // the file's seconds
+    const auto quanta = [&](double cost) { return CostColumn::quanta(cost, column.quantum()); };
+    CapturedGraphBuilder builder(costs);
+    for (std::size_t v = 0; v < nodes_.size(); ++v) {
+      Node& node = nodes_[v];
+      std::ranges::sort(node.reads);
+      node.reads.erase(std::unique(node.reads.begin(), node.reads.end()), node.reads.end());
+      const bool swappable = swaps_ && energy();
+      // A copy costs joules and no time: the file says nothing of how long one takes.
+      const GivenCopies copies{.out = {.compute = quanta(node.page_out)}, .in = {.compute = quanta(node.page_in)}};
+      builder.add({.name = node.name,
+                   .bytes = node.bytes,
+                   .swappable = swappable,
+                   .copies = swappable ? std::optional(copies) : std::nullopt});
+      builder.add({.name = std::move(node.name),
+                   .cost = quanta(node.run),
+                   .phase = node.backward ? OpPhase::backward : OpPhase::forward,
+                   .reads = std::move(node.reads),
+                   .writes = {static_cast<std::int32_t>(v)}});
     }
-    for (OpList::Op& op : list_.ops) {
-      std::ranges::sort(op.reads);
-      op.reads.erase(std::unique(op.reads.begin(), op.reads.end()), op.reads.end());
-    }
-    return std::move(list_);
+    return CapturedStep{.graph = std::move(builder).build()};
   }
 
  private:
-  struct Costs {
+  struct Node {
+    std::string name;
+    Bytes bytes = 0;
+    bool backward = false;
     double run = 0, page_in = 0, page_out = 0;
+    std::vector<std::int32_t> reads;
   };
   [[nodiscard]] bool energy() const { return objective_ != StepObjective::time; }
 
@@ -87,25 +102,26 @@ class TextReader {
     if (words.front() == "G") return read_counts(words);
     if (words.front() != "N" && words.front() != "E")
       return bad_input(fmt::format("the line begins with {}; it must be G, N or E", shown(words.front())));
-    if (nodes_ < 0) return bad_input("there is no line `G nodes edges` before it");
+    if (stated_nodes_ < 0) return bad_input("there is no line `G nodes edges` before it");
     return words.front() == "N" ? read_node(words) : read_edge(words);
   }
 
   Status read_counts(const std::vector<std::string_view>& words) {
-    if (nodes_ >= 0) return bad_input("a second line G; there must be one");
+    if (stated_nodes_ >= 0) return bad_input("a second line G; there must be one");
     if (words.size() != 3) return bad_input("a line G has two numbers, `G nodes edges`");
     const Result<std::int64_t> nodes = read_whole("the count of nodes", words[1], 1, kMostNodes);
     if (!nodes) return nodes.error();
     const Result<std::int64_t> edges = read_whole("the count of edges", words[2], 0, kMostEdges);
     if (!edges) return edges.error();
-    nodes_ = nodes.value();
+    stated_nodes_ = nodes.value();
     edges_ = edges.value();
     return {};
   }
 
   Status read_node(const std::vector<std::string_view>& words) {
-    const auto next = static_cast<std::int64_t>(list_.ops.size());
-    if (next >= nodes_) return bad_input(fmt::format("more than the {} nodes that line G states", nodes_));
+    const auto next = static_cast<std::int64_t>(nodes_.size());
+    if (next >= stated_nodes_)
+      return bad_input(fmt::format("more than the {} nodes that line G states", stated_nodes_));
     if (next == 0) swaps_ = words.size() == kSwapFields;  // the first node tells for the file
     if (words.size() != (swaps_ ? kSwapFields : kGraphFields))
       return bad_input(
@@ -126,22 +142,18 @@ class TextReader {
     if (!bytes) return bytes.error();
     const Result<std::int64_t> backward = read_whole("backward", words[4], 0, 1);
     if (!backward) return backward.error();
-    Costs costs{.run = cost.value()};
+    Node node{
+        .name = std::string(words[5]), .bytes = bytes.value(), .backward = backward.value() != 0, .run = cost.value()};
     if (swaps_) {
       constexpr std::array<std::string_view, 3> kNames = {"compute_J", "pagein_J", "pageout_J"};
-      double* const joules[] = {&costs.run, &costs.page_in, &costs.page_out};
+      double* const joules[] = {&node.run, &node.page_in, &node.page_out};
       for (std::size_t i = 0; i < kNames.size(); ++i) {
         const Result<double> value = read_cost(kNames[i], words[kGraphFields + i]);
         if (!value) return value.error();
         if (energy()) *joules[i] = value.value();  // refused where it is none, whatever is asked for
       }
     }
-    std::string name(words[5]);
-    list_.storages.push_back({.name = name, .bytes = bytes.value(), .swappable = swaps_ && energy()});
-    list_.ops.push_back({.name = std::move(name),
-                         .phase = backward.value() != 0 ? OpList::Phase::backward : OpList::Phase::forward,
-                         .writes = {static_cast<std::int32_t>(list_.ops.size())}});
-    costs_.push_back(costs);
+    nodes_.push_back(std::move(node));
     sum_bytes_ += bytes.value();
     if (sum_bytes_ > kMostPlanBytes) return bad_input("the bytes up to here are more than a plan can hold");
     return {};
@@ -150,19 +162,19 @@ class TextReader {
   Status read_edge(const std::vector<std::string_view>& words) {
     if (words.size() != 3) return bad_input("a line E has two node numbers, `E src dst`");
     if (read_edges_ == edges_) return bad_input(fmt::format("more than the {} edges that line G states", edges_));
-    const Result<std::int64_t> src = read_whole("src", words[1], 0, nodes_ - 1);
+    const Result<std::int64_t> src = read_whole("src", words[1], 0, stated_nodes_ - 1);
     if (!src) return src.error();
-    const Result<std::int64_t> dst = read_whole("dst", words[2], 0, nodes_ - 1);
+    const Result<std::int64_t> dst = read_whole("dst", words[2], 0, stated_nodes_ - 1);
     if (!dst) return dst.error();
     if (src.value() >= dst.value())
       return bad_input(
           fmt::format("src is {}, dst is {}; it must be src < dst: edges point forward in the execution order",
                       src.value(), dst.value()));
-    if (dst.value() >= std::ssize(list_.ops))
+    if (dst.value() >= std::ssize(nodes_))
       return bad_input(
           fmt::format("dst is {}, and there is no node {} yet; nodes stand before the edges that name them",
                       dst.value(), dst.value()));
-    list_.ops[static_cast<std::size_t>(dst.value())].reads.push_back(static_cast<std::int32_t>(src.value()));
+    nodes_[static_cast<std::size_t>(dst.value())].reads.push_back(static_cast<std::int32_t>(src.value()));
     ++read_edges_;
     return {};
   }
@@ -172,25 +184,26 @@ class TextReader {
       return bad_input(fmt::format("{}:{}: line G states {} {}, the file has {}; is it cut short?", file_, last_line_,
                                    stated, what, found));
     };
-    if (nodes_ < 0) return bad_input(fmt::format("{}:1: there is no line `G nodes edges`, nor is it JSON", file_));
-    if (std::ssize(list_.ops) != nodes_) return wrong("nodes", nodes_, std::ssize(list_.ops));
+    if (stated_nodes_ < 0)
+      return bad_input(fmt::format("{}:1: there is no line `G nodes edges`, nor is it JSON", file_));
+    if (std::ssize(nodes_) != stated_nodes_) return wrong("nodes", stated_nodes_, std::ssize(nodes_));
     if (read_edges_ != edges_) return wrong("edges", edges_, read_edges_);
     return {};
   }
 
   std::string_view file_;
   StepObjective objective_;
-  OpList list_;
-  std::vector<Costs> costs_;
+  std::vector<Node> nodes_;
   bool swaps_ = false;
-  std::int64_t nodes_ = -1, edges_ = 0, read_edges_ = 0;
+  std::int64_t stated_nodes_ = -1, edges_ = 0, read_edges_ = 0;
   Bytes sum_bytes_ = 0;
   int last_line_ = 1;
 };
 
 }  // namespace
 
-Result<OpList> read_op_list_text(std::string_view text, std::string_view file_name, StepObjective objective) {
+Result<CapturedStep> read_captured_step_text(std::string_view text, std::string_view file_name,
+                                             StepObjective objective) {
   TextReader reader(file_name, objective);
   if (Status status = reader.read(text); !status) return status.error();
   return reader.finish();

@@ -4,13 +4,12 @@
 
 #include <string_view>
 
-#include "core/op_list.h"
 #include "core/result.h"
-#include "integrations/formats/import_op_list.h"
+#include "integrations/formats/import_captured_step.h"
 
 namespace tidemark {
 
-[[nodiscard]] Result<OpList> read_op_list_json(std::string_view text, std::string_view file_name,
-                                               StepObjective objective);
+[[nodiscard]] Result<CapturedStep> read_captured_step_json(std::string_view text, std::string_view file_name,
+                                                           StepObjective objective);
 
 }  // namespace tidemark

@@ -8,14 +8,13 @@
 
 #include <string_view>
 
-#include "core/op_list.h"
 #include "core/result.h"
-#include "integrations/formats/import_op_list.h"
+#include "integrations/formats/import_captured_step.h"
 
 namespace tidemark {
 
-/// Every node is an op with one storage; storages of a .swapgraph may be paged out where the objective is energy.
-[[nodiscard]] Result<OpList> read_op_list_text(std::string_view text, std::string_view file_name,
-                                               StepObjective objective);
+/// Every node is an op with one storage; storages of a .swapgraph may be swapped where the objective is energy.
+[[nodiscard]] Result<CapturedStep> read_captured_step_text(std::string_view text, std::string_view file_name,
+                                                           StepObjective objective);
 
 }  // namespace tidemark

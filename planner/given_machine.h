@@ -1,0 +1,31 @@
+#pragma once
+// The device of a captured step of which nothing is said but the step's own costs.
+
+#include "core/machine.h"
+
+namespace tidemark {
+
+/// Memory to the limits given, byte by byte, with no reserves. Rates are those of no machine and are asked by nobody:
+/// costs of ops and copies are given (GivenCosts, GivenCopies).
+[[nodiscard]] inline Machine given_machine(Bytes host_bytes, Bytes visible_bytes) {
+  constexpr double kAnyRate = 1e12;
+  const Link link{.bytes_per_s = kAnyRate};
+  return {.name = "the device of the graph",
+          .visible_bytes = visible_bytes,
+          .alignment_bytes = 1,
+          .peak_flops_per_s = kAnyRate,
+          .matmul_efficiency = 1,
+          .grouped_matmul_efficiency = 1,
+          .attention_efficiency = 1,
+          .memory_bytes_per_s = kAnyRate,
+          .vector_efficiency = 1,
+          .d2h = link,
+          .h2d = link,
+          .intra_node = link,
+          .inter_node = link,
+          .devices_per_node = 1,
+          .host_bytes_per_device = host_bytes,
+          .host_bytes_per_node = host_bytes};
+}
+
+}  // namespace tidemark
