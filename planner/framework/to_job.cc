@@ -204,7 +204,8 @@ Result<PlannedRun> to_job(const TrainingRun& run, std::string name) {
   const Result<Bytes> kept = kept_by_framework(run);
   if (!kept) return kept.error();
   Placed placed = place(run);
-  PlannedRun planned{.left_out = left_out(run)};
+  PlannedRun planned;
+  planned.left_out = left_out(run);
   JobSpec& job = planned.job;
   job.model = {.name = std::move(name),
                .hidden = run.model.hidden,

@@ -40,7 +40,7 @@ constexpr std::int64_t kMostCount = std::int64_t{1} << 16;
 constexpr std::int64_t kMostDegree = std::int64_t{1} << 20;
 
 void append(std::vector<Range>& ranges, std::initializer_list<Range> more) {
-  ranges.insert(ranges.end(), more);
+  for (const Range& range : more) ranges.push_back(range);
 }
 
 void model_ranges(const ModelSpec& model, std::vector<Range>& ranges) {
