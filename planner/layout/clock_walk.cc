@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "planner/layout/arena.h"
+#include "planner/layout/best_fit_placer.h"
 #include "planner/layout/effort.h"
 #include "planner/layout/order.h"
 #include "planner/layout/placer.h"
@@ -70,10 +70,10 @@ std::vector<Bytes> walk_clock(const Blocks& blocks, const ClockWalk& walk, Bytes
   });
   Placer placer(blocks);
   const double mean_long = count > 0 ? sum / static_cast<double>(count) : 1;
-  Arena arena({.both_sides = walk.both_sides,
-               .per_tick = 1 / mean_long,
-               .per_byte = walk.tightness / static_cast<double>(load)},
-              rooms_for(blocks, walk, load), load);
+  BestFitPlacer best_fit({.both_sides = walk.both_sides,
+                          .per_tick = 1 / mean_long,
+                          .per_byte = walk.tightness / static_cast<double>(load)},
+                         rooms_for(blocks, walk, load), load);
   Effort effort(std::numeric_limits<std::int64_t>::max(), should_stop);
   for (std::size_t k = 0; k < first.size(); ++k) {
     if (effort.over()) {
@@ -82,8 +82,8 @@ std::vector<Bytes> walk_clock(const Blocks& blocks, const ClockWalk& walk, Bytes
       placer.pile_above(left);
       return {placer.addresses().begin(), placer.addresses().end()};
     }
-    placer.place(first[k].row, arena.take(lasting[first[k].row]));
-    effort.spend(1 + static_cast<std::int64_t>(arena.alive()) / kAliveAUnit);
+    placer.place(first[k].row, best_fit.place(lasting[first[k].row]));
+    effort.spend(1 + static_cast<std::int64_t>(best_fit.alive()) / kAliveAUnit);
   }
   placer.place_all(rest, should_stop);
   return {placer.addresses().begin(), placer.addresses().end()};

@@ -11,7 +11,7 @@ set(TIDEMARK_PACKERS
   exact)
 
 set(TIDEMARK_LAYOUT_FILES
-  layout/arena.cc layout/best_order.cc layout/blocks.cc layout/check_packing.cc layout/clock_walk.cc
+  layout/best_fit_placer.cc layout/best_order.cc layout/blocks.cc layout/check_packing.cc layout/clock_walk.cc
   layout/clock_windows.cc layout/core_first.cc
   layout/exact_cause.cc layout/exact_parts.cc layout/improve.cc layout/load_profile.cc layout/repair.cc
   layout/ring.cc layout/rooms.cc layout/standing.cc

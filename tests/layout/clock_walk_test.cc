@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "planner/layout/arena.h"
+#include "planner/layout/best_fit_placer.h"
 #include "planner/layout/check_packing.h"
 #include "planner/layout/rooms.h"
 
@@ -63,12 +63,12 @@ TEST(Rooms, AreOnePerSpellOfLargePassingStorages) {
 
 // Two of 20 end before the room of 40 is wanted: it is where they lie. Who lives on into it stays out of the gap that
 // the first leaves, though it fits.
-TEST(Arena, LeavesARoomWhereOthersEndBeforeItIsWanted) {
+TEST(BestFitPlacer, LeavesARoomWhereOthersEndBeforeItIsWanted) {
   const std::vector<PackItem> items = {{0, 50, 20}, {0, 90, 20}, {0, 30, 60}, {40, 200, 30}, {60, 200, 20}};
   const auto addresses = [&](std::vector<Room> rooms) {
-    Arena arena({.both_sides = false, .per_tick = 0.01, .per_byte = 0.1}, std::move(rooms), 100);
+    BestFitPlacer best_fit({.both_sides = false, .per_tick = 0.01, .per_byte = 0.1}, std::move(rooms), 100);
     std::vector<Bytes> at;
-    for (const PackItem& item : items) at.push_back(arena.take(item));
+    for (const PackItem& item : items) at.push_back(best_fit.place(item));
     return at;
   };
   EXPECT_EQ(addresses({}), (std::vector<Bytes>{0, 20, 40, 40, 0}));
@@ -76,10 +76,11 @@ TEST(Arena, LeavesARoomWhereOthersEndBeforeItIsWanted) {
 }
 
 // A room is a wish: where it would make somebody stand above the capacity there is none.
-TEST(Arena, GivesUpARoomBeforeItGrows) {
-  Arena arena({.both_sides = false, .per_tick = 0.01, .per_byte = 0.1}, {{.begin = 50, .end = 60, .bytes = 40}}, 100);
-  EXPECT_EQ(arena.take({0, 100, 60}), 0);
-  EXPECT_EQ(arena.take({1, 100, 40}), 60);
+TEST(BestFitPlacer, GivesUpARoomBeforeItGrows) {
+  BestFitPlacer best_fit({.both_sides = false, .per_tick = 0.01, .per_byte = 0.1},
+                         {{.begin = 50, .end = 60, .bytes = 40}}, 100);
+  EXPECT_EQ(best_fit.place({0, 100, 60}), 0);
+  EXPECT_EQ(best_fit.place({1, 100, 40}), 60);
 }
 
 }  // namespace
