@@ -44,7 +44,7 @@ std::unique_ptr<RankFixture> routed_chain(int micro_batches, Bytes plain_mib, in
   for (int mb = micro_batches - 1; mb >= 0; --mb)
     b.run(use, sites[static_cast<std::size_t>(mb)],
           {b.at(sites[static_cast<std::size_t>(mb)], 0), b.at(sites[static_cast<std::size_t>(mb)], 1)}, {});
-  Machine machine = testing::tiny_machine();
+  Machine machine = testing::byte_per_ns_machine();
   machine.d2h.bytes_per_s = machine.h2d.bytes_per_s = link_bytes_per_s;
   return RankFixture::of(std::move(b).finish(), machine);
 }
@@ -73,7 +73,7 @@ std::unique_ptr<RankFixture> routed_pair(int micro_batches, double recipe_ns, do
     b.run(use, site, {b.at(site, 1)}, {});
     b.run(use, site, {b.at(site, 0)}, {});
   }
-  Machine machine = testing::tiny_machine();
+  Machine machine = testing::byte_per_ns_machine();
   machine.d2h.bytes_per_s = machine.h2d.bytes_per_s = link_bytes_per_s;
   return RankFixture::of(std::move(b).finish(), machine);
 }
@@ -172,7 +172,7 @@ TEST(Contingency, HolesRaiseTheLimit) {
   b.run(work, early, {b.at(early, 0)}, {});
   b.run(work, late, {}, {b.at(late, 0)});
   b.run(work, late, {b.at(late, 0)}, {});
-  const auto f = RankFixture::of(std::move(b).finish(), testing::tiny_machine());
+  const auto f = RankFixture::of(std::move(b).finish(), testing::byte_per_ns_machine());
   ASSERT_NE(f, nullptr);
   // 32 MiB of 64 MiB are a hole while `rows` is there, and 8 MiB more are the region.
   const Program program = keep_all(*f, 8 * kMiB, 0);
@@ -276,7 +276,7 @@ std::unique_ptr<RankFixture> dispatches(int micro_batches, Bytes row_kib, bool a
   for (const SiteId site : sites) b.run(close, site, {b.at(site, 0), b.at(site, 4)}, {});
   Graph graph = std::move(b).finish();
   for (const OpTemplateId op : {exchange, sort, back, add}) graph.op_templates[row(op)].routed = true;
-  return RankFixture::of(std::move(graph), testing::tiny_machine());
+  return RankFixture::of(std::move(graph), testing::byte_per_ns_machine());
 }
 
 /// Every half-step, every storage, straight from the rule; `in_chunks[i]`: section i is.

@@ -13,7 +13,7 @@
 namespace tidemark::testing {
 
 /// A machine on which small graphs have measurable copies: 1 byte per ns each way, 10 ns launches.
-[[nodiscard]] inline Machine tiny_machine() {
+[[nodiscard]] inline Machine byte_per_ns_machine() {
   return {.name = "tiny",
           .visible_bytes = kGiB,
           .alignment_bytes = 1,
@@ -43,7 +43,7 @@ struct RankFixture {
   DecisionProblem problem;
 
   /// Graphs of a single rank without messages.
-  [[nodiscard]] static std::unique_ptr<RankFixture> of(Graph graph, Machine machine = tiny_machine()) {
+  [[nodiscard]] static std::unique_ptr<RankFixture> of(Graph graph, Machine machine = byte_per_ns_machine()) {
     auto f = std::make_unique<RankFixture>();
     f->graph = std::move(graph);
     f->machine = std::move(machine);
