@@ -84,7 +84,7 @@ std::vector<Bytes> distinct_offsets(std::span<const PlannedBlock> blocks) {
   offsets.reserve(blocks.size());
   for (const PlannedBlock& block : blocks) offsets.push_back(block.offset);
   std::ranges::sort(offsets);
-  offsets.erase(std::ranges::unique(offsets).begin(), offsets.end());
+  offsets.erase(std::unique(offsets.begin(), offsets.end()), offsets.end());
   return offsets;
 }
 
@@ -144,7 +144,7 @@ struct PlannedArena::State {
       found.clear();
       holders.take(slot.offset, slot.offset + slot.span, block, [&](std::int32_t holder) { found.push_back(holder); });
       std::ranges::sort(found);
-      found.erase(std::ranges::unique(found).begin(), found.end());
+      found.erase(std::unique(found.begin(), found.end()), found.end());
       slot.first_predecessor = static_cast<std::int32_t>(predecessors.size());
       slot.predecessor_count = static_cast<std::int32_t>(found.size());
       predecessors.insert(predecessors.end(), found.begin(), found.end());

@@ -5,7 +5,6 @@
 #include <array>
 #include <mutex>
 #include <new>
-#include <ranges>
 #include <utility>
 #include <vector>
 
@@ -33,8 +32,9 @@ struct ForkRegistry {
   }
 
   static void after_fork(Step step) {
-    for (const auto& level : std::views::reverse(get().levels)) {
-      for (const ForkHandlers* object : std::views::reverse(level)) run(*object, step);
+    const auto& levels = get().levels;
+    for (auto level = levels.rbegin(); level != levels.rend(); ++level) {
+      for (auto object = level->rbegin(); object != level->rend(); ++object) run(**object, step);
     }
     get().mutex.unlock();
   }

@@ -213,7 +213,7 @@ Result<std::vector<std::int32_t>> parse_ranks(std::string_view text) {
     begin = comma + 1;
   }
   std::ranges::sort(ranks);
-  ranks.erase(std::ranges::unique(ranks).begin(), ranks.end());
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
   return ranks;
 }
 

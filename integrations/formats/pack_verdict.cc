@@ -101,8 +101,7 @@ void explain(const IntervalProblem& problem, Items items, Bytes capacity, PackVe
   }
   for (const std::int32_t item : items) verdict.cannot_fit.push_back(problem.row_of[static_cast<std::size_t>(item)]);
   std::ranges::sort(verdict.cannot_fit);
-  const auto again = std::ranges::unique(verdict.cannot_fit);
-  verdict.cannot_fit.erase(again.begin(), again.end());
+  verdict.cannot_fit.erase(std::unique(verdict.cannot_fit.begin(), verdict.cannot_fit.end()), verdict.cannot_fit.end());
 }
 
 }  // namespace

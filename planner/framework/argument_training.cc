@@ -1,12 +1,10 @@
-#include <array>
-
 #include "planner/framework/argument_rows.h"
 
 namespace tidemark::framework {
 namespace {
 
-// Loop, data, checkpoints, logging, launch.
-constexpr std::array kRows = {
+// Loop, data, checkpoints, logging, launch. No std::array: clang deduces none of more than 256 elements.
+constexpr ArgumentRow kRows[] = {
     no_effect("adlr-autoresume", "training loop"),
     no_effect("adlr-autoresume-interval", "training loop"),
     no_effect("calculate-per-token-loss", "training loop"),

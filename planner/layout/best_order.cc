@@ -20,7 +20,8 @@ std::vector<const Packer*> orders_to_run(bool may_be_stopped) {
   if (!may_be_stopped) return orders;
   // The table begins with what wins most often, which takes longest where lives are long.
   std::ranges::reverse(orders);
-  std::ranges::stable_partition(orders, [](const Packer* order) { return order->name == "first_fit_start_order"; });
+  std::stable_partition(orders.begin(), orders.end(),
+                        [](const Packer* order) { return order->name == "first_fit_start_order"; });
   return orders;
 }
 

@@ -73,8 +73,7 @@ Solution GapPricer::schedule(const Choice& choice) {
         if (choice[at(g)] == Action::recompute) stages.push_back(stage_of(back_[at(g)]));
     }
     std::ranges::sort(stages);
-    const auto again = std::ranges::unique(stages);
-    stages.erase(again.begin(), again.end());
+    stages.erase(std::unique(stages.begin(), stages.end()), stages.end());
     for (const std::int32_t stage : stages) {
       solution.reruns.push_back(key_of(stage, v));
       bring_inputs(v, stage, choice);

@@ -91,8 +91,7 @@ template <class Also>
 Solution without_useless(const Problem& problem, Solution solution, Bytes budget, Also&& also) {
   std::vector<Key>& keys = solution.reruns;
   std::ranges::sort(keys);
-  const auto again = std::ranges::unique(keys);
-  keys.erase(again.begin(), again.end());
+  keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
   std::ranges::sort(solution.swaps, {}, [](const Swap& swap) { return std::pair(swap.storage, swap.use); });
   State state(problem, budget);
   state.load(solution);

@@ -131,8 +131,7 @@ class Ladder {
     }
     for (Bytes& bytes : scale) bytes = std::clamp(bytes, least, most);
     std::ranges::sort(scale);
-    const auto again = std::ranges::unique(scale);
-    scale.erase(again.begin(), again.end());
+    scale.erase(std::unique(scale.begin(), scale.end()), scale.end());
     for (const Bytes bytes : scale) rungs_.push_back({.bytes = bytes});
     archive_.add(state_.solution());
     for (Solution& seed : checkpoint_seeds(problem, kSeedReruns)) archive_.add(std::move(seed));

@@ -65,7 +65,7 @@ std::vector<std::string> names_in(const std::filesystem::path& file) {
     if (name.size() >= kLeastLength) names.push_back(name);
   }
   std::ranges::sort(names);
-  names.erase(std::ranges::unique(names).begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
   return names;
 }
 

@@ -186,8 +186,7 @@ TEST(PlanStep, LayeredStepsFitAtALowCostWithLittleEffort) {
     for (int i = 0; v >= 10 && i < 5; ++i)
       op.reads.push_back(testing::draw(random, 4) == 0 ? testing::draw(random, v) : v - 1 - testing::draw(random, 10));
     std::ranges::sort(op.reads);
-    const auto again = std::ranges::unique(op.reads);
-    op.reads.erase(again.begin(), again.end());
+    op.reads.erase(std::unique(op.reads.begin(), op.reads.end()), op.reads.end());
     list.ops.push_back(std::move(op));
   }
   const Bytes keep = replay_schedule(list, keep_all_schedule(list), {}).peak_bytes;

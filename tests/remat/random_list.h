@@ -25,8 +25,7 @@ inline std::int32_t draw(std::mt19937_64& random, std::int32_t count) {
 
 inline void sort_once_each(std::vector<std::int32_t>& items) {
   std::ranges::sort(items);
-  const auto again = std::ranges::unique(items);
-  items.erase(again.begin(), again.end());
+  items.erase(std::unique(items.begin(), items.end()), items.end());
 }
 
 inline OpList random_list(std::uint64_t seed, const ListShape& shape) {

@@ -141,7 +141,7 @@ class ScheduleBuilder {
       touches.push_back({static_cast<ResidencyId>(access.storage), access.kind});
     }
     std::ranges::sort(waits);
-    waits.erase(std::ranges::unique(waits).begin(), waits.end());
+    waits.erase(std::unique(waits.begin(), waits.end()), waits.end());
     const TaskId task = b.op(graph, id_of<OpId>(o), waits, touches);
     for (const Access& access : graph.accesses_of(id_of<OpId>(o)))
       uses[row(access.storage)].emplace_back(task, access.kind);
