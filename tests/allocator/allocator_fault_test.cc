@@ -22,7 +22,7 @@ struct Outcome {
 };
 
 /// A short program that maps, moves, waits, parks, trims and uses plain memory.
-Outcome run(const Fault& fault, bool mapping, bool aliasing = true, Bytes capacity_bytes = 64_MiB) {
+Outcome run(const Fault& fault, bool mapping, bool aliasing = true, Bytes capacity_bytes = 64 * kMiB) {
   Outcome outcome;
   auto device = make_sim_device({.capacity_bytes = capacity_bytes, .mapping = mapping, .aliasing = aliasing});
   StreamHandle streams[2] = {};

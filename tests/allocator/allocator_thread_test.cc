@@ -108,7 +108,7 @@ class AllocatorThreads : public testing::Test {
     EXPECT_EQ(allocator_->statistics().reserved_bytes.current, 0) << "everything was idle";
   }
 
-  const Soak soak_;
+  const Soak soak_{};
   StreamOrder order_;
   std::unique_ptr<SimDevice> device_;
   std::unique_ptr<CachingAllocator> allocator_;
@@ -201,7 +201,7 @@ class HostThreads : public testing::Test {
     while (!held.empty()) drop(me, held, 64);
   }
 
-  const Soak soak_;
+  const Soak soak_{};
   std::unique_ptr<Device> host_;
   StreamOrder order_;
   std::unique_ptr<CachingAllocator> allocator_;

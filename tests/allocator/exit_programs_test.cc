@@ -56,7 +56,7 @@ class ExitPrograms : public testing::Test {
     return ending_of(child);
   }
 
-  const Soak soak_;
+  const Soak soak_{};
 };
 
 TEST_F(ExitPrograms, EndWellInTheMiddleOfTheirWork) {

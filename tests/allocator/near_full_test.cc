@@ -111,7 +111,7 @@ class NearFullMemory : public testing::Test {
     for (std::thread& thread : threads) thread.join();
   }
 
-  const Soak soak_;
+  const Soak soak_{};
   std::unique_ptr<Device> device_;
   std::array<StreamHandle, kThreads> streams_{};
   StreamOrder order_;

@@ -80,7 +80,7 @@ class RefusingDevice : public ForwardingDevice {
 
 class SuspendTest : public testing::TestWithParam<const char*> {
  protected:
-  void open(AllocatorOptions options = {}, Bytes capacity = 256_MiB) {
+  void open(AllocatorOptions options = {}, Bytes capacity = 256 * kMiB) {
     const bool on_host = std::string_view(GetParam()) == "host";
     if (on_host) {
       device_ = open_host({.capacity_bytes = capacity});

@@ -55,7 +55,7 @@ class WatchedDevice : public ForwardingDevice {
 
 class AllocatorGroupTest : public testing::Test {
  protected:
-  explicit AllocatorGroupTest(Bytes capacity = 64_MiB)
+  explicit AllocatorGroupTest(Bytes capacity = 64 * kMiB)
       : device_(std::make_shared<WatchedDevice>(make_sim_device({.capacity_bytes = capacity}))),
         group_(device_, {.growth_slack_bytes = 1}) {
     for (StreamHandle& stream : streams_)

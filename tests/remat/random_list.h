@@ -80,7 +80,7 @@ inline OpList::Storage random_row(std::mt19937_64& random, std::int32_t most_byt
 inline OpList with_link(OpList list, std::uint64_t seed, std::int32_t most_time) {
   std::mt19937_64 random(seed * 31 + 7);
   list.cost_unit = OpList::CostUnit::ns;
-  list.link.emplace();
+  list.link = OpList::Link{};
   for (OpList::Storage& row : list.storages) {
     row.page_out_time = draw(random, most_time + 1);
     row.page_in_time = draw(random, most_time + 1);
