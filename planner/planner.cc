@@ -1,5 +1,6 @@
 #include "planner/planner.h"
 
+#include <fmt/format.h>
 #include <tbb/global_control.h>
 #include <tbb/task_arena.h>
 
@@ -193,31 +194,32 @@ Result<PlanOutcome> plan_all(const PlanRequest& request, const std::vector<std::
   return outcome;
 }
 
-/// A step given as a graph: one rank, with nobody to wait for.
+/// A given step has no tokens and nobody to wait for.
+StepFigures summarise_given(const StepTiming& timing, const PlanOutcome& outcome) {
+  StepFigures f{.step_ns = timing.step_ns, .keep_all_step_ns = outcome.step.keep_all_step_ns};
+  const auto percent = [&](std::int64_t ns) {
+    return 100.0 * static_cast<double>(ns) / static_cast<double>(std::max<std::int64_t>(1, timing.step_ns));
+  };
+  f.exposed_copy_percent = percent(timing.ranks.front().copy_wait_ns);
+  f.recompute_percent = percent(outcome.ranks.front().figures.recompute_ns);
+  return f;
+}
+
 Result<PlanOutcome> plan_given(const PlanRequest& request) {
   const Graph& graph = *request.step->graph;
   std::vector<std::int64_t> op_ns = op_durations(graph, request.machine, request.time_scale);
-  const auto simulate = [](RankWork work) { return simulate_step(std::vector<RankWork>{std::move(work)}); };
-  Result<StepTiming> nominal = simulate(work_of(graph, op_ns));
+  Result<StepTiming> nominal = simulate_step(std::vector<RankWork>{work_of(graph, op_ns)});
   if (!nominal) return nominal.error();
   Result<RankPlan> planned =
       plan_rank(graph, {.request = request, .nominal = nominal.value().ranks.front(), .op_ns = std::move(op_ns)});
   if (!planned) return planned.error();
-  RankPlan& plan = planned.value();
-  Result<StepTiming> timing = simulate(
-      work_of(plan.graph, plan.program.schedule,
-              charged_durations(plan.graph, plan.program.schedule, request.machine, plan.program.estimate_ns)));
-  if (!timing) return timing.error();
-  const std::int64_t keep_all_ns = nominal.value().step_ns;
-  plan.figures.lower_bound_percent = 100.0 * static_cast<double>(plan.figures.lower_bound_ns) /
-                                     static_cast<double>(std::max<std::int64_t>(1, keep_all_ns));
-  const double step = static_cast<double>(std::max<std::int64_t>(1, timing.value().step_ns));
+  RankFigures& f = planned.value().figures;
   PlanOutcome outcome;
-  outcome.step = {.step_ns = timing.value().step_ns, .keep_all_step_ns = keep_all_ns};
-  outcome.step.exposed_copy_percent = 100.0 * static_cast<double>(timing.value().ranks.front().copy_wait_ns) / step;
-  outcome.step.recompute_percent = 100.0 * static_cast<double>(plan.figures.recompute_ns) / step;
-  plan.timeline = std::move(timing.value().ranks.front());
-  outcome.ranks.push_back(std::move(plan));
+  outcome.step.keep_all_step_ns = nominal.value().step_ns;
+  f.lower_bound_percent = 100.0 * static_cast<double>(f.lower_bound_ns) /
+                          static_cast<double>(std::max<std::int64_t>(1, nominal.value().step_ns));
+  outcome.ranks.push_back(std::move(planned).value());
+  if (Status status = simulate_plan(request, outcome); !status) return status.error();
   return outcome;
 }
 
@@ -225,6 +227,24 @@ Result<PlanOutcome> plan_given(const PlanRequest& request) {
 
 bool PlanOutcome::fits() const {
   return std::all_of(ranks.begin(), ranks.end(), [](const RankPlan& r) { return r.figures.fits; });
+}
+
+Status simulate_plan(const PlanRequest& request, PlanOutcome& outcome) {
+  const auto ranks = static_cast<std::size_t>(request.step ? 1 : request.job.parallel.pipeline);
+  if (outcome.ranks.size() != ranks)
+    return bad_input(fmt::format("the plan has {} of the {} ranks of its step; a step needs all of them",
+                                 outcome.ranks.size(), ranks));
+  std::vector<RankWork> work;
+  for (const RankPlan& plan : outcome.ranks)
+    work.push_back(
+        work_of(plan.graph, plan.program.schedule,
+                charged_durations(plan.graph, plan.program.schedule, request.machine, plan.program.estimate_ns)));
+  Result<StepTiming> timing = simulate_step(work);
+  if (!timing) return timing.error();
+  outcome.step = request.step ? summarise_given(timing.value(), outcome)
+                              : summarise(request, timing.value(), outcome, outcome.step.keep_all_step_ns);
+  for (std::size_t r = 0; r < ranks; ++r) outcome.ranks[r].timeline = std::move(timing.value().ranks[r]);
+  return {};
 }
 
 ReserveMemory reserve_of(const PlanRequest& request) {

@@ -126,6 +126,10 @@ struct PlanOutcome {
 
 [[nodiscard]] Result<PlanOutcome> plan_step(const PlanRequest& request);
 
+/// Plays the programs of a plan that was read from a file: fills timelines and every figure of the step but
+/// keep_all_step_ns. Errors: bad_input where a rank of the step is missing; those of simulate_step.
+[[nodiscard]] Status simulate_plan(const PlanRequest& request, PlanOutcome& outcome);
+
 /// Device bytes by storage role over the compute clock of a schedule: what reports draw. O(residencies + clock).
 struct MemoryProfile {
   std::vector<std::int32_t> clock;  ///< half-steps at which bytes change, ascending; they hold until the next

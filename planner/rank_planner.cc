@@ -19,6 +19,8 @@ namespace tidemark {
 namespace {
 
 constexpr int kMaxAttempts = 6;
+/// Of a flat step, which takes back half of what is missing at a time: its search has an answer for every byte.
+constexpr int kMaxFlatAttempts = 16;
 constexpr int kBisections = 3;
 constexpr Bytes kPackingShare = 56;
 constexpr Bytes kHostPackingShare = 128;
@@ -208,9 +210,14 @@ class TargetLoop {
   Status search_targets(DecideFunction rule) {
     Progress p{.rule = rule};
     Bytes device = first_target(), host = first_host_target();
-    while (p.attempts < kMaxAttempts) {
+    while (p.attempts < (problem_.is_flat() ? kMaxFlatAttempts : kMaxAttempts)) {
       if (Status s = attempt(p, device, host); !s) return s;
       if (p.last_fits || p.exhausted || p.dearer) break;
+      if (problem_.is_flat()) {
+        device = std::min(device, p.last_peak) - std::max<Bytes>(1, p.last_over / 2);
+        if (device <= 0 || p.last_over == 0) break;
+        continue;
+      }
       // A quarter more than what was missing, and on large problems a stride that outgrows the packers' scatter.
       if (p.last_over > 0)
         device = std::min(device, p.last_peak) - p.last_over - p.last_over / 4 - stride(budgets_.device);
@@ -234,7 +241,7 @@ class TargetLoop {
     const bool roomy_host = p.failing_host > host && p.host_room > 2 * budgets_.host / kRoomyShare;
     const bool roomy = p.room > budgets_.device / kRoomyShare || roomy_host;
     const bool small = problem_.size() <= kSmallProblem;
-    if (!p.last_fits || p.attempts == 1 || !(in_doubt || small || roomy)) return {};
+    if (!p.last_fits || p.attempts == 1 || problem_.is_flat() || !(in_doubt || small || roomy)) return {};
     if (roomy_host) host += (p.failing_host - host) / 2;
     Bytes fails = p.failing, fits = device;
     for (int i = 0; i < (in_doubt || small ? kBisections : 1) && !p.dearer; ++i) {

@@ -4,7 +4,9 @@
 
 #include "integrations/cli/console.h"
 #include "integrations/cli/job_request.h"
+#include "integrations/cli/plan_input.h"
 #include "integrations/cli/verb.h"
+#include "integrations/formats/plan_restore.h"
 #include "integrations/formats/timing_report.h"
 #include "policies/policies.h"
 
@@ -22,6 +24,7 @@ class SimulateCommand final : public Command {
   }
 
   Result<ExitStatus> run(Console& console) override {
+    if (job_.model.extension() == ".json") return simulate_file(console);
     const bool compares = !against_.empty();
     if (compares && !job_.ranks.empty()) return bad_input("--against: needs every rank; drop --ranks");
     if (compares && app_->count("--policy") == 0) job_.policy = "published-recipe";
@@ -46,6 +49,30 @@ class SimulateCommand final : public Command {
   }
 
  private:
+  /// A plan is played as it was planned.
+  Result<ExitStatus> simulate_file(Console& console) const {
+    const Status refused =
+        refuse_given(*app_,
+                     {"--against", "--policy", "--device", "--imbalance", "--imbalance-from", "--budget",
+                      "--host-budget", "--ranks", "--op-time-scale", "--layer-ms", "--calibration"},
+                     "a plan file is simulated as it was planned");
+    if (!refused) return refused.error();
+    const Result<PlanFile> file = read_plan(job_.model);
+    if (!file) return file.error();
+    Result<PlanOutcome> outcome = restore_outcome(file.value(), {}, job_.model.string());
+    if (!outcome) return outcome.error();
+    PlanRequest request = request_of(file.value());
+    request.policy = find_policy(file.value().policy);
+    if (const Status status = simulate_plan(request, outcome.value()); !status)
+      return Error{.code = status.error().code,
+                   .message = fmt::format("{}: {}", job_.model.string(), status.error().message)};
+    const Status status = console.print(job_.format == Format::json
+                                            ? timing_json(request, outcome.value(), 0, std::nullopt)
+                                            : timing_summary(request, outcome.value(), std::nullopt));
+    if (!status) return status.error();
+    return ExitStatus::done;
+  }
+
   JobOptions job_;
   std::string against_;
   const CLI::App* app_ = nullptr;
@@ -60,6 +87,7 @@ const Verb kCmdSimulate = {
     .examples =
         "  tidemark simulate models/pangu-ultra-moe-718b.yaml\n"
         "  tidemark simulate models/pangu-ultra-moe-718b.yaml --against published\n"
+        "  tidemark simulate plan.json\n"
         "  tidemark simulate models/pangu-ultra-moe-718b.yaml --layer-ms 120.5 --policy full-recompute\n",
     .statuses =
         "  0  the step was modelled, whether or not the job fits\n"
