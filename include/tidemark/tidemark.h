@@ -524,17 +524,17 @@ TIDEMARK_API void tidemark_npu_reset_peaks(int device) TIDEMARK_NOEXCEPT;
 TIDEMARK_API tidemark_status tidemark_npu_get_statistics(int device,
                                                          tidemark_allocator_statistics* statistics) TIDEMARK_NOEXCEPT;
 
-/* ---- Steps from elsewhere --------------------------------------------------------------------------------------- */
+/* ---- Captured steps --------------------------------------------------------------------------------------------- */
 
 typedef struct tidemark_graph_options {
   size_t struct_size;
   int64_t budget_bytes;    /* must be given */
   int32_t effort_percent;  /* work for searching; default 100 */
-  int32_t group_recompute; /* not 0: collectives may run again, since all devices follow the same schedule */
+  int32_t group_recompute; /* not 0: collectives may be recomputed, since all devices follow the same plan */
 } tidemark_graph_options;
-/* What to compute again, and to page out, so that a captured step stays within a budget. `text` is a graph in one of
+/* What to recompute and to swap, so that a captured step fits a budget, addresses included. `text` is a graph in one of
  * the formats of `tidemark plan --graph` (docs/formats.md), `name` stands for the file in messages and may be NULL.
- * `answer` is the JSON of that command; that no schedule fits is an answer too (its `status`). The caller frees it.
+ * `answer` is the JSON of that command; that no schedule fits is an answer too (its `fits`). The caller frees it.
  * Thread rule: any thread; uses oneTBB's threads. */
 TIDEMARK_API tidemark_status tidemark_graph_plan(const char* text, int64_t bytes, const char* name,
                                                  const tidemark_graph_options* options, tidemark_buffer** answer,
