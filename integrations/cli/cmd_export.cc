@@ -42,9 +42,10 @@ class ExportCommand final : public Command {
     const Result<PlanFile> plan = read_plan(plan_);
     if (!plan) return plan.error();
     if (plan.value().graph != nullptr)
-      return bad_input(fmt::format("{}: the plan is of a captured step, which no framework's settings describe; "
-                                   "plan --schedule-out writes its order",
-                                   plan_.string()));
+      return bad_input(
+          fmt::format("{}: the plan is of a captured step, which no framework's settings describe; "
+                      "plan --schedule-out writes its order",
+                      plan_.string()));
     // The same refusals as elsewhere: a plan of another version's step, or an edited one.
     if (const auto restored = restore_outcome(plan.value(), {}, plan_.string()); !restored) return restored.error();
     const auto word = std::ranges::find(frameworks(), to_) - frameworks().begin();

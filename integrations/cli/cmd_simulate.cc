@@ -66,9 +66,9 @@ class SimulateCommand final : public Command {
     if (const Status status = simulate_plan(request, outcome.value()); !status)
       return Error{.code = status.error().code,
                    .message = fmt::format("{}: {}", job_.model.string(), status.error().message)};
-    const Status status = console.print(job_.format == Format::json
-                                            ? timing_json(request, outcome.value(), 0, std::nullopt)
-                                            : timing_summary(request, outcome.value(), std::nullopt));
+    const Status status =
+        console.print(job_.format == Format::json ? timing_json(request, outcome.value(), 0, std::nullopt)
+                                                  : timing_summary(request, outcome.value(), std::nullopt));
     if (!status) return status.error();
     return ExitStatus::done;
   }

@@ -26,10 +26,10 @@ std::string percent_of(std::int64_t part, std::int64_t whole) {
 std::string step_text(const PlanOutcome& outcome) {
   const StepFigures& s = outcome.step;
   if (request.step)
-    return fmt::format("step {}, {} with everything kept and memory ignored (modelled)\n"
-                       "exposed copies {:.2f} %, recompute {:.2f} %\n",
-                       duration_text(s.step_ns), duration_text(s.keep_all_step_ns), s.exposed_copy_percent,
-                       s.recompute_percent);
+    return fmt::format(
+        "step {}, {} with everything kept and memory ignored (modelled)\n"
+        "exposed copies {:.2f} %, recompute {:.2f} %\n",
+        duration_text(s.step_ns), duration_text(s.keep_all_step_ns), s.exposed_copy_percent, s.recompute_percent);
   return fmt::format(
       "step {}, {} with everything kept and memory ignored (modelled)\n"
       "bubble {:.2f} %, exposed communication {:.2f} %, exposed copies {:.2f} %, recompute {:.2f} %\n"
