@@ -27,6 +27,8 @@ struct Closing {
   std::int64_t expected_ns = 0;  ///< nominal end of the last touch off the compute lane
   /// Compute task that must wait (copies out); no op: when expected_ns has passed.
   PlanPoint forced_at{};
+  /// A copy in: nothing waits for it before what needs it. No op: no such bound.
+  PlanPoint not_before{};
 };
 
 bool covers(const LaneClock& known, const LaneClock& needs) {
@@ -272,7 +274,10 @@ void Builder::settle_closing(PlanPoint now) {
   if (closing_.empty()) return;
   const std::int64_t now_ns = in_.nominal.start_ns[row(now.op)];
   for (const Closing& closing : closing_) {
-    const bool due = closing.forced_at.op != kNone<OpId> ? now >= closing.forced_at : now_ns >= closing.expected_ns;
+    const bool due =
+        closing.forced_at.op != kNone<OpId>
+            ? now >= closing.forced_at
+            : now_ns >= closing.expected_ns && (closing.not_before.op == kNone<OpId> || now >= closing.not_before);
     if (!due || covers(current_, closing.needs)) continue;
     const Residency& r = schedule_.residencies[row(closing.residency)];
     wait_for(static_cast<std::int32_t>(r.last_task));
@@ -354,7 +359,9 @@ void Builder::issue_swap_ins(PlanPoint until) {
     touch(swap.storage, AccessKind::write);
     finish_task();
     if (next_swap_[index] >= 0) continue;  // the copy in host memory is read once more
-    closing_.push_back({.residency = host_of_swap_[index], .expected_ns = in_.nominal.start_ns[row(swap.needed.op)]});
+    closing_.push_back({.residency = host_of_swap_[index],
+                        .expected_ns = in_.nominal.start_ns[row(swap.needed.op)],
+                        .not_before = swap.needed});
     closing_.back().needs[static_cast<std::size_t>(Lane::h2d)] = clocks_.back()[static_cast<std::size_t>(Lane::h2d)];
   }
 }
