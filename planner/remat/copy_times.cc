@@ -46,6 +46,11 @@ class CopyTimes {
     std::size_t seen = 0, gone = 0;
     std::int64_t now = 0, link_free = 0;
     Bytes held = 0;
+    std::vector<std::int64_t> made(
+        p_.bytes.size());  // when the content of a storage is there: copies out wait for that
+    std::size_t back = 0;
+    const std::vector<std::size_t> needed =
+        sorted([](const RunOrder::Swap& s) { return std::tuple(s.before, s.storage); });
     for (std::int32_t p = 0; at(p) < live_.size(); ++p) {
       while (gone < seen && (over[gone] <= now || live_[at(p)] + held > limit_ || gone < due[at(p)])) {
         RunOrder::Swap& swap = schedule_.swaps[ready[gone]];
@@ -56,9 +61,12 @@ class CopyTimes {
       }
       live_[at(p)] += held;
       begin_[at(p)] = now;
+      for (; back < needed.size() && schedule_.swaps[needed[back]].before == p; ++back)
+        made[at(schedule_.swaps[needed[back]].storage)] = now;
       now += p_.cost[at(schedule_.order[at(p)])];
+      for (const std::int32_t s : p_.writes[schedule_.order[at(p)]]) made[at(s)] = now;
       for (; seen < ready.size() && schedule_.swaps[ready[seen]].after == p; ++seen) {
-        link_free = std::max(link_free, now) + out_time_[ready[seen]];
+        link_free = std::max(link_free, made[at(schedule_.swaps[ready[seen]].storage)]) + out_time_[ready[seen]];
         over[seen] = link_free;
         held += bytes_of(ready[seen]);
       }
