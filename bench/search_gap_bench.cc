@@ -1,5 +1,5 @@
 // Question: how far above the proven least does the search of `plan --graph` end?
-// Workload: random steps of 12 to 16 ops, six shapes, with pages and without, at 92, 82 and 72 % of their peak; exact
+// Workload: random steps of 12 to 16 ops, six shapes, with swaps and without, at 92, 82 and 72 % of their peak; exact
 // answers are kept from the search.
 // Bound: the exact path (planner/remat/exact.h), itself held against an integer program in tests. Goal: median 0, worst
 // below 2 % of the step's cost with the usual effort. Method: one run; nothing is drawn outside the seeds.
@@ -16,7 +16,7 @@
 #include "planner/parallel.h"
 #include "planner/remat/exact.h"
 #include "planner/remat/plan.h"
-#include "tests/remat/random_list.h"
+#include "tests/remat/random_steps.h"
 
 namespace tidemark {
 namespace {
@@ -27,7 +27,7 @@ constexpr Bytes kPercents[] = {92, 82, 72};
 /// Where the search is not equal to the exact path.
 struct Case {
   std::size_t shape = 0, seed = 0;
-  bool pages = false;
+  bool swaps = false;
   Bytes percent = 0;
   std::optional<double> gap;  ///< percent of the step's cost; none: nothing was found
 };
@@ -40,16 +40,17 @@ struct Tally {
 };
 
 void compare(Case one, double effort, Tally& tally) {
-  const OpList list = testing::small_step(static_cast<int>(one.shape), one.seed, one.pages);
-  const remat::Problem problem(list);
-  remat::StepPlanner planner(list, {}, {.effort = effort, .prove_small = false});
-  const Bytes keep = replay_schedule(list, keep_all_schedule(list), {}).peak_bytes;
+  const Graph graph = testing::graph_of(testing::small_step(static_cast<int>(one.shape), one.seed, one.swaps));
+  const Machine machine;  // all costs are given
+  const remat::Problem problem(graph, machine);
+  remat::StepPlanner planner(problem, {.effort = effort, .prove_small = false});
+  const Bytes keep = carry_out(problem, keep_all_order(problem)).peak_bytes;
   for (const Bytes percent : kPercents) {
     const Bytes budget = keep * percent / 100;
     one.percent = percent;
     one.gap.reset();
     const remat::StepPlan plan = planner.within(budget);
-    const std::int64_t most = plan.fits() ? plan.replay.added_cost : std::numeric_limits<std::int64_t>::max();
+    const std::int64_t most = plan.fits() ? plan.outcome.added_cost : std::numeric_limits<std::int64_t>::max();
     const std::optional<remat::ExactAnswer> exact = solve_exactly(problem, budget, most, kExactWork);
     if (!exact) {
       ++tally.unknown;
@@ -59,7 +60,7 @@ void compare(Case one, double effort, Tally& tally) {
       ++tally.missed;
       tally.above.push_back(one);
     } else {
-      one.gap = plan.percent(plan.replay.added_cost - exact->added_cost);
+      one.gap = plan.percent(plan.outcome.added_cost - exact->added_cost);
       tally.gaps.push_back(*one.gap);
       if (*one.gap < 0) tally.proofs_hold = false;
       if (*one.gap != 0) tally.above.push_back(one);
@@ -71,7 +72,7 @@ Tally tally_of(std::size_t first_seed, std::size_t seeds, double effort) {
   constexpr std::size_t kKinds = 2 * testing::kSmallSteps;
   std::vector<Tally> parts(seeds * kKinds);
   parallel_for_each(0, parts.size(), [&](std::size_t i) {
-    compare({.shape = i % kKinds / 2, .seed = first_seed + i / kKinds, .pages = i % 2 == 1}, effort, parts[i]);
+    compare({.shape = i % kKinds / 2, .seed = first_seed + i / kKinds, .swaps = i % 2 == 1}, effort, parts[i]);
   });
   Tally sum;
   for (const Tally& part : parts) {
@@ -97,7 +98,7 @@ bool print_row(std::size_t first_seed, std::size_t seeds, double effort) {
              std::ranges::count(tally.gaps, 0.0), at(0.5), at(0.99), at(0.999), tally.gaps.back(), tally.missed,
              tally.none_fits, tally.unknown);
   for (const Case& one : tally.above)
-    fmt::print("       shape {} seed {}{} at {} %: {}\n", one.shape, one.seed, one.pages ? " with pages" : "",
+    fmt::print("       shape {} seed {}{} at {} %: {}\n", one.shape, one.seed, one.swaps ? " with swaps" : "",
                one.percent, one.gap ? fmt::format("{:.3f} % above", *one.gap) : "nothing found");
   return tally.proofs_hold;
 }

@@ -1,6 +1,6 @@
 // Question: how well and how fast are steps without a simple shape planned (`plan --graph`): layers of random ops, each
 // of which reads up to six storages of the layer before and now and then of any earlier one, and random training steps,
-// whose way back reads what the way forward made; with second runs alone, and with pages for two storages of three?
+// whose way back reads what the way forward made; with recomputes alone, and with swaps for two storages of three?
 // Workloads: 1,000 ops, about 6,000 edges, quick and with the usual effort; 100,000 ops with the usual effort.
 // Bound: the proven one. Goal: 1 s on two cores for the quick answer, 30 s for the usual one, within a few percent of
 // each other; a minute and 2 GB for 100,000 ops. Method: one run, by the clock and processor time, of all budgets of a
@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "planner/remat/plan.h"
-#include "tests/remat/random_list.h"
+#include "tests/remat/random_steps.h"
 
 namespace tidemark {
 namespace {
@@ -32,13 +32,13 @@ Used used() {
       .peak_mb = static_cast<double>(usage.ru_maxrss) / 1024};
 }
 
-enum class Shape : std::uint8_t { layered, layered_paged, training };
+enum class Shape : std::uint8_t { layered, layered_swapped, training };
 
-OpList step_of(Shape shape, std::int32_t ops, std::int32_t wide) {
+testing::ReferenceStep step_of(Shape shape, std::int32_t ops, std::int32_t wide) {
   if (shape == Shape::training)
-    return testing::training_list(7, {.layers = ops / 2 / wide, .wide = wide, .degree = 4, .skips = 8, .most = 99});
-  return testing::layered_list(
-      7, {.layers = ops / wide, .wide = wide, .degree = 6, .most = 99, .pages = shape == Shape::layered_paged});
+    return testing::training_step(7, {.layers = ops / 2 / wide, .wide = wide, .degree = 4, .skips = 8, .most = 99});
+  return testing::layered_step(
+      7, {.layers = ops / wide, .wide = wide, .degree = 6, .most = 99, .swaps = shape == Shape::layered_swapped});
 }
 
 struct Answers {
@@ -46,11 +46,11 @@ struct Answers {
   double seconds = 0, cpu_seconds = 0;
 };
 
-Answers answers_of(const OpList& list, double effort, const std::vector<Bytes>& percents) {
+Answers answers_of(const remat::Problem& problem, double effort, const std::vector<Bytes>& percents) {
   const auto begin = std::chrono::steady_clock::now();
   const double before = used().cpu_seconds;
-  const Bytes keep = replay_schedule(list, keep_all_schedule(list), {}).peak_bytes;
-  remat::StepPlanner planner(list, {}, {.effort = effort});
+  const Bytes keep = carry_out(problem, keep_all_order(problem)).peak_bytes;
+  remat::StepPlanner planner(problem, {.effort = effort});
   Answers answers;
   for (const Bytes percent : percents) answers.plans.push_back(planner.within(keep * percent / 100));
   answers.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -59,7 +59,7 @@ Answers answers_of(const OpList& list, double effort, const std::vector<Bytes>& 
 }
 
 std::string cost_of(const remat::StepPlan& plan) {
-  if (plan.fits()) return fmt::format("+{:.2f} %", plan.percent(plan.replay.added_cost));
+  if (plan.fits()) return fmt::format("+{:.2f} %", plan.percent(plan.outcome.added_cost));
   return fmt::format("none<{:.0f} %", 100 * static_cast<double>(plan.smallest_known_peak) /
                                           static_cast<double>(plan.keep_all_peak_bytes));
 }
@@ -70,17 +70,20 @@ std::string time_of(const Answers& answers) {
 
 void print_rows(Shape shape, std::int32_t ops, std::int32_t wide, const std::vector<double>& efforts,
                 const std::vector<Bytes>& percents) {
-  constexpr const char* kNames[] = {"layered", "layered, paged", "training"};
-  const OpList list = step_of(shape, ops, wide);
+  constexpr const char* kNames[] = {"layered", "layered, swapped", "training"};
+  const testing::ReferenceStep step = step_of(shape, ops, wide);
+  const Graph graph = testing::graph_of(step);
+  const Machine machine;  // all costs are given
+  const remat::Problem problem(graph, machine);
   std::size_t edges = 0;
-  for (const OpList::Op& op : list.ops) edges += op.reads.size();
+  for (const testing::ReferenceStep::Op& op : step.ops) edges += op.reads.size();
   std::vector<Answers> answers;
-  for (const double effort : efforts) answers.push_back(answers_of(list, effort, percents));
+  for (const double effort : efforts) answers.push_back(answers_of(problem, effort, percents));
   const Answers &quick = answers.front(), &best = answers.back();
   for (std::size_t i = 0; i < percents.size(); ++i) {
     const remat::StepPlan& plan = best.plans[i];
     const std::string gap =
-        plan.fits() ? fmt::format("{:.2f} %", plan.percent(plan.replay.added_cost - plan.lower_bound_cost)) : "";
+        plan.fits() ? fmt::format("{:.2f} %", plan.percent(plan.outcome.added_cost - plan.lower_bound_cost)) : "";
     fmt::print("{:>14}/{:<3} {:>7} {:>7} {:>5} % {:>11} {:>14} {:>11} {:>14} {:>8.2f} % {:>9} {:>6.0f} MB\n",
                kNames[static_cast<std::size_t>(shape)], wide, ops, edges, percents[i], cost_of(quick.plans[i]),
                time_of(quick), cost_of(plan), time_of(best), plan.percent(plan.lower_bound_cost), gap, used().peak_mb);
@@ -99,10 +102,10 @@ int main() {
   for (const std::int32_t wide : {5, 10, 20, 40})
     print_rows(Shape::layered, 1000, wide, {kQuick, kUsual}, {90, 85, 80, 75});
   for (const std::int32_t wide : {5, 20})
-    print_rows(Shape::layered_paged, 1000, wide, {kQuick, kUsual}, {90, 80, 70, 60});
+    print_rows(Shape::layered_swapped, 1000, wide, {kQuick, kUsual}, {90, 80, 70, 60});
   for (const std::int32_t wide : {5, 20}) print_rows(Shape::training, 1000, wide, {kQuick, kUsual}, {90, 75, 60, 50});
   print_rows(Shape::layered, 100'000, 20, {kUsual}, {95, 92, 91, 90});
-  print_rows(Shape::layered_paged, 100'000, 20, {kUsual}, {95, 90, 80});
+  print_rows(Shape::layered_swapped, 100'000, 20, {kUsual}, {95, 90, 80});
   print_rows(Shape::training, 100'000, 20, {kUsual}, {90, 75, 50});
   return 0;
 }

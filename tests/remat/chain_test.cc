@@ -6,7 +6,8 @@
 
 #include "planner/remat/plan.h"
 #include "tests/remat/chain_cost.h"
-#include "tests/remat/random_list.h"
+#include "tests/remat/flat_step.h"
+#include "tests/remat/random_steps.h"
 
 namespace tidemark::remat {
 namespace {
@@ -16,17 +17,19 @@ struct ChainCase {
   std::vector<std::int32_t> stored;
 };
 
+using testing::FlatStep;
+
 class UniformChain : public ::testing::TestWithParam<ChainCase> {};
 
-/// With the input free to have back, s + 2 bytes hold s stored states and two at work.
+/// With the input free to recompute, s + 2 bytes hold s stored states and two at work.
 TEST_P(UniformChain, EqualsTheClosedForm) {
   const auto& [steps, all_stored] = GetParam();
-  const OpList list = testing::uniform_chain(steps);
-  StepPlanner planner(list, {}, {.effort = 0.01});
+  const FlatStep flat(testing::uniform_chain(steps));
+  StepPlanner planner(flat.problem, {.effort = 0.01});
   for (const std::int32_t stored : all_stored) {
     const StepPlan plan = planner.within(stored + 2);
     ASSERT_TRUE(plan.fits()) << stored;
-    EXPECT_EQ(plan.replay.added_cost + steps - 1, testing::chain_forward_steps(steps, stored)) << stored;
+    EXPECT_EQ(plan.outcome.added_cost + steps - 1, testing::chain_forward_steps(steps, stored)) << stored;
   }
 }
 

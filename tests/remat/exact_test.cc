@@ -9,23 +9,27 @@
 #include <set>
 
 #include "planner/remat/plan.h"
-#include "tests/remat/random_list.h"
+#include "tests/remat/flat_step.h"
+#include "tests/remat/random_steps.h"
 
 namespace tidemark::remat {
 namespace {
 
-using testing::random_list;
+using testing::FlatStep;
+using testing::random_step;
+using testing::ReferenceReplay;
+using testing::ReferenceStep;
 
 constexpr std::int64_t kAnyCost = std::numeric_limits<std::int64_t>::max();
 
-/// Cheapest schedule with at most `most` second runs, by trying every order and replaying it. No pages.
-std::int64_t try_all(const OpList& list, Bytes budget, std::size_t most) {
+/// Cheapest schedule with at most `most` recomputes, by trying every order and replaying it. No swaps.
+std::int64_t try_all(const ReferenceStep& step, Bytes budget, std::size_t most) {
   std::int64_t best = kAnyCost;
-  OpSchedule schedule;
+  RunOrder schedule;
   const std::function<void(std::int32_t, std::size_t)> extend = [&](std::int32_t next, std::size_t extra) {
-    if (next == static_cast<std::int32_t>(list.ops.size())) {
-      const ScheduleReplay replay = replay_schedule(list, schedule, {});
-      if (replay.fault.empty() && replay.peak_bytes <= budget) best = std::min(best, replay.added_cost);
+    if (next == static_cast<std::int32_t>(step.ops.size())) {
+      const ReferenceReplay reference = replay(step, schedule);
+      if (reference.fault.empty() && reference.peak_bytes <= budget) best = std::min(best, reference.added_cost);
       return;
     }
     schedule.order.push_back(next);
@@ -43,24 +47,24 @@ std::int64_t try_all(const OpList& list, Bytes budget, std::size_t most) {
 TEST(RematExact, EqualsTryingEverything) {
   int feasible = 0;
   for (std::uint64_t seed = 0; seed < 120; ++seed) {
-    const OpList list = random_list(seed, {.ops = 6, .awkward = seed % 3 != 0});
-    const Problem problem(list);
-    const Bytes keep = replay_schedule(list, keep_all_schedule(list), {}).peak_bytes;
+    const FlatStep flat(random_step(seed, {.ops = 6, .awkward = seed % 3 != 0}));
+    const Bytes keep = keep_all_peak(flat.step);
     for (const Bytes budget : {keep - 1, keep - 4, keep - 8}) {
-      const std::optional<ExactAnswer> exact = solve_exactly(problem, budget, kAnyCost, 10'000'000);
+      const std::optional<ExactAnswer> exact = solve_exactly(flat.problem, budget, kAnyCost, 10'000'000);
       ASSERT_TRUE(exact);
-      const std::int64_t all = try_all(list, budget, 4);
+      const std::int64_t all = try_all(flat.step, budget, 4);
       if (!exact->feasible) {
         EXPECT_EQ(all, kAnyCost) << seed << " " << budget;
         continue;
       }
       ++feasible;
-      const ScheduleReplay replay = replay_schedule(list, exact->schedule, {});
-      EXPECT_EQ(replay.fault, "") << seed;
-      EXPECT_LE(replay.peak_bytes, budget) << seed << " " << budget;
-      EXPECT_EQ(replay.added_cost, exact->added_cost) << seed << " " << budget;
-      // More than four second runs may be cheaper than four.
-      if (exact->schedule.order.size() <= list.ops.size() + 4)
+      const ReferenceReplay reference = replay(flat.step, exact->schedule);
+      EXPECT_EQ(reference.fault, "") << seed;
+      EXPECT_LE(reference.peak_bytes, budget) << seed << " " << budget;
+      EXPECT_EQ(reference.added_cost, exact->added_cost) << seed << " " << budget;
+      expect_carried_out(flat, exact->schedule);
+      // More than four recomputes may be cheaper than four.
+      if (exact->schedule.order.size() <= flat.step.ops.size() + 4)
         EXPECT_EQ(exact->added_cost, all) << seed << " " << budget;
       else
         EXPECT_LE(exact->added_cost, all) << seed << " " << budget;
@@ -75,30 +79,30 @@ struct Distances {
   std::vector<double> gaps;
   int missed = 0;  ///< it fits, and the search does not see how
 
-  void measure(const OpList& list, Bytes budget, const std::string& what) {
-    const Problem problem(list);
-    const StepPlan plan = plan_step_within(list, budget, {}, {.effort = 0.06, .prove_small = false});
+  void measure(const FlatStep& flat, Bytes budget, const std::string& what) {
+    const StepPlan plan = plan_step_within(flat.problem, budget, {.effort = 0.06, .prove_small = false});
     const std::optional<ExactAnswer> exact =
-        solve_exactly(problem, budget, plan.fits() ? plan.replay.added_cost : kAnyCost, 300'000);
+        solve_exactly(flat.problem, budget, plan.fits() ? plan.outcome.added_cost : kAnyCost, 300'000);
     if (!exact) return;
     if (!exact->feasible) {
       EXPECT_FALSE(plan.fits()) << what;
       return;
     }
-    const ScheduleReplay replay = replay_schedule(list, exact->schedule, {});
-    ASSERT_EQ(replay.fault, "") << what;
-    EXPECT_LE(replay.peak_bytes, budget) << what;
-    EXPECT_EQ(replay.added_cost, exact->added_cost) << what;
+    const ReferenceReplay reference = replay(flat.step, exact->schedule);
+    ASSERT_EQ(reference.fault, "") << what;
+    EXPECT_LE(reference.peak_bytes, budget) << what;
+    EXPECT_EQ(reference.added_cost, exact->added_cost) << what;
+    expect_carried_out(flat, exact->schedule);
     EXPECT_LE(plan.lower_bound_cost, exact->added_cost) << what;
     if (!plan.fits()) {
       ++missed;
       return;
     }
-    EXPECT_GE(plan.replay.added_cost, exact->added_cost) << what;
-    gaps.push_back(plan.percent(plan.replay.added_cost - exact->added_cost));
+    EXPECT_GE(plan.outcome.added_cost, exact->added_cost) << what;
+    gaps.push_back(plan.percent(plan.outcome.added_cost - exact->added_cost));
     if (gaps.back() == 0) return;
-    const StepPlan usual = plan_step_within(list, budget, {}, {.prove_small = false});
-    EXPECT_LT(usual.percent(usual.replay.added_cost - exact->added_cost), 2) << what;
+    const StepPlan usual = plan_step_within(flat.problem, budget, {.prove_small = false});
+    EXPECT_LT(usual.percent(usual.outcome.added_cost - exact->added_cost), 2) << what;
   }
 };
 
@@ -106,11 +110,11 @@ TEST(RematExact, TheSearchIsCloseToTheBest) {
   Distances distances;
   for (std::uint64_t seed = 3000; seed < 3004; ++seed)
     for (int shape = 0; shape < testing::kSmallSteps; ++shape)
-      for (const bool pages : {false, true}) {
-        const OpList list = testing::small_step(shape, seed, pages);
-        const Bytes keep = replay_schedule(list, keep_all_schedule(list), {}).peak_bytes;
+      for (const bool swaps : {false, true}) {
+        const FlatStep flat(testing::small_step(shape, seed, swaps));
+        const Bytes keep = keep_all_peak(flat.step);
         for (const Bytes percent : {92, 82, 72})
-          distances.measure(list, keep * percent / 100,
+          distances.measure(flat, keep * percent / 100,
                             "seed " + std::to_string(seed) + " shape " + std::to_string(shape));
         if (::testing::Test::HasFatalFailure()) return;
       }
@@ -129,10 +133,9 @@ TEST(RematExact, TheSearchIsCloseToTheBest) {
 }
 
 TEST(RematExact, NothingBeyondItsLimits) {
-  const OpList list = testing::uniform_chain(10);
-  const Problem problem(list);
-  EXPECT_FALSE(solve_exactly(problem, 4, kAnyCost, 10).has_value());
-  EXPECT_FALSE(solve_exactly(Problem(testing::uniform_chain(40)), 9, kAnyCost, 100'000).has_value());
+  const FlatStep flat(testing::uniform_chain(10));
+  EXPECT_FALSE(solve_exactly(flat.problem, 4, kAnyCost, 10).has_value());
+  EXPECT_FALSE(solve_exactly(FlatStep(testing::uniform_chain(40)).problem, 9, kAnyCost, 100'000).has_value());
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Local search, and what it lets become of the dead inputs of a second run.
+// Local search, and what it lets become of the dead inputs of a recompute.
 
 #include "planner/remat/improve.h"
 
@@ -9,33 +9,36 @@
 #include "planner/remat/bound.h"
 #include "planner/remat/priced_inputs.h"
 #include "planner/remat/rerun.h"
-#include "tests/remat/random_list.h"
+#include "tests/remat/flat_step.h"
+#include "tests/remat/random_steps.h"
 
 namespace tidemark::remat {
 namespace {
 
 using testing::draw;
-using testing::random_list;
+using testing::FlatStep;
+using testing::random_step;
+using testing::ReferenceReplay;
+using testing::ReferenceStep;
 
 /// Op i reads storage i - 1 and writes storage i; the last two ops read storage n - 1.
-OpList chain(std::mt19937_64& random, std::int32_t n) {
-  OpList list{.name = "chain"};
+ReferenceStep chain(std::mt19937_64& random, std::int32_t n) {
+  ReferenceStep step{.name = "chain"};
   for (std::int32_t i = 0; i < n + 2; ++i) {
-    list.storages.push_back({.name = "s" + std::to_string(i), .bytes = 1 + draw(random, 9)});
-    OpList::Op op{.name = "o" + std::to_string(i), .cost = draw(random, 10), .writes = {i}};
+    step.storages.push_back({.name = "s" + std::to_string(i), .bytes = 1 + draw(random, 9)});
+    ReferenceStep::Op op{.name = "o" + std::to_string(i), .cost = draw(random, 10), .writes = {i}};
     if (i > 0) op.reads = {std::min(i, n) - 1};
-    list.ops.push_back(std::move(op));
+    step.ops.push_back(std::move(op));
   }
-  return list;
+  return step;
 }
 
 TEST(PricedInputs, OfAChainAreCutWhereItIsCheapest) {
   std::mt19937_64 random(1);
   for (int round = 0; round < 200; ++round) {
     const std::int32_t n = 3 + draw(random, 8);
-    const OpList list = chain(random, n);
-    const Problem problem(list);
-    State state(problem, 0);
+    const FlatStep flat(chain(random, n));
+    State state(flat.problem, 0);
     PricedInputs inputs(state);
     const double price = 0.01 * (1 + draw(random, 500));
     const Key key = key_of(n + 1, n - 1);
@@ -49,25 +52,24 @@ TEST(PricedInputs, OfAChainAreCutWhereItIsCheapest) {
       expected = static_cast<std::int64_t>(reruns);
     };
     for (std::int32_t i = n - 2; i >= 0; --i) {
-      try_cut(price * static_cast<double>(list.storages[static_cast<std::size_t>(i)].bytes));
-      reruns += static_cast<double>(list.ops[static_cast<std::size_t>(i)].cost);
+      try_cut(price * static_cast<double>(flat.step.storages[static_cast<std::size_t>(i)].bytes));
+      reruns += static_cast<double>(flat.step.ops[static_cast<std::size_t>(i)].cost);
     }
     try_cut(0);
     EXPECT_NEAR(inputs.choose(n - 2).cost, best, 1e-9);
     ASSERT_TRUE(rerun_with_inputs(
         state, key, [&](std::int32_t s, bool) { return inputs.choose(s).input; }, [] { return false; }));
-    EXPECT_EQ(state.added_cost(), expected + list.ops[static_cast<std::size_t>(n) - 1].cost);
-    EXPECT_EQ(replay_schedule(list, schedule_of(problem, state.solution()), {}).fault, "");
+    EXPECT_EQ(state.added_cost(), expected + flat.step.ops[static_cast<std::size_t>(n) - 1].cost);
+    EXPECT_EQ(replay(flat.step, schedule_of(flat.problem, state.solution())).fault, "");
   }
 }
 
 TEST(Improver, LeavesWhatFitsAndIsNoDearer) {
   int searched = 0, better = 0;
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
-    const OpList list = random_list(seed, {.ops = 12 + static_cast<int>(seed % 20), .pages = seed % 3 == 0});
-    const Problem problem(list);
-    State state(problem, 0);
-    const Bytes least = least_peak(problem).bytes;
+    const FlatStep flat(random_step(seed, {.ops = 12 + static_cast<int>(seed % 20), .swaps = seed % 3 == 0}));
+    State state(flat.problem, 0);
+    const Bytes least = least_peak(flat.problem).bytes;
     const Bytes budget = least + (state.profile().peak() - least) / 2;
     state.set_budget(budget);
     Archive archive;
@@ -76,10 +78,12 @@ TEST(Improver, LeavesWhatFitsAndIsNoDearer) {
     const std::int64_t before = state.added_cost();
     improver.improve(200'000, 1, {});
     const Solution found = state.solution();
-    const ScheduleReplay replay = replay_schedule(list, schedule_of(problem, found), {});
-    ASSERT_EQ(replay.fault, "") << seed;
-    EXPECT_LE(replay.peak_bytes, budget) << seed;
-    EXPECT_EQ(replay.added_cost, found.added_cost) << seed;
+    const RunOrder order = schedule_of(flat.problem, found);
+    const ReferenceReplay reference = replay(flat.step, order);
+    ASSERT_EQ(reference.fault, "") << seed;
+    EXPECT_LE(reference.peak_bytes, budget) << seed;
+    expect_carried_out(flat, order);
+    EXPECT_EQ(reference.added_cost, found.added_cost) << seed;
     EXPECT_LE(found.added_cost, before) << seed;
     const Solution* known = archive.best_within(budget);
     ASSERT_NE(known, nullptr) << seed;

@@ -15,22 +15,22 @@
 #include <string>
 #include <vector>
 
-#include "core/op_list.h"
+#include "tests/remat/reference_step.h"
 
 namespace tidemark::testing {
 
 /// A CPLEX LP file: schedules of at most `positions` runs whose peak is within the budget, at the least cost of runs
-/// and pages. REQUIRES: every storage has one writer and is neither pinned nor resident from the start.
+/// and copies. REQUIRES: every storage has one writer and is neither held nor resident from the start.
 class Milp {
  public:
-  Milp(const OpList& list, Bytes budget, std::int32_t positions) : list_(list), positions_(positions) {
+  Milp(const ReferenceStep& step, Bytes budget, std::int32_t positions) : step_(step), positions_(positions) {
     for (std::int32_t p = 0; p < positions; ++p) {
       runs(p);
-      for (std::int32_t s = 0; s < std::ssize(list.storages); ++s) holds(p, s);
+      for (std::int32_t s = 0; s < std::ssize(step.storages); ++s) holds(p, s);
       memory(p, budget);
     }
-    for (std::int32_t v = 0; v < std::ssize(list.ops); ++v) {
-      const bool once = list.ops[index(v)].recompute != OpList::Recompute::pure;
+    for (std::int32_t v = 0; v < std::ssize(step.ops); ++v) {
+      const bool once = step.ops[index(v)].recompute != ReferenceStep::Recompute::pure;
       rows_ += fmt::format("{} {} 1\n", sum_of_runs({v}, 0, positions), once ? "=" : ">=");
     }
   }
@@ -52,11 +52,11 @@ class Milp {
     return sum;
   }
 
-  /// One op at a position, or none from there on; first runs in list order.
+  /// One op at a position, or none from there on; first runs in program order.
   void runs(std::int32_t p) {
     std::string sum, before;
-    for (std::int32_t v = 0; v < std::ssize(list_.ops); ++v) {
-      const OpList::Op& op = list_.ops[index(v)];
+    for (std::int32_t v = 0; v < std::ssize(step_.ops); ++v) {
+      const ReferenceStep::Op& op = step_.ops[index(v)];
       objective_ += fmt::format(" + {} {}", op.cost, run(p, v));
       binaries_ += " " + run(p, v) + "\n";
       sum += " + " + run(p, v);
@@ -75,11 +75,11 @@ class Milp {
 
   /// h: held behind a position; a: there while it runs; o: a copy is outside behind it; u: copied out; i: copied in.
   void holds(std::int32_t p, std::int32_t s) {
-    const OpList::Storage& row = list_.storages[index(s)];
+    const ReferenceStep::Storage& row = step_.storages[index(s)];
     std::vector<std::int32_t> writers, readers;
-    for (std::int32_t v = 0; v < std::ssize(list_.ops); ++v) {
-      if (std::ranges::binary_search(list_.ops[index(v)].writes, s)) writers.push_back(v);
-      if (std::ranges::binary_search(list_.ops[index(v)].reads, s)) readers.push_back(v);
+    for (std::int32_t v = 0; v < std::ssize(step_.ops); ++v) {
+      if (std::ranges::binary_search(step_.ops[index(v)].writes, s)) writers.push_back(v);
+      if (std::ranges::binary_search(step_.ops[index(v)].reads, s)) readers.push_back(v);
     }
     const std::string at = fmt::format("{}_{}", p, s), earlier = fmt::format("{}_{}", p - 1, s);
     const std::string made = sum_of_runs(writers, p, p + 1), read = sum_of_runs(readers, p, p + 1);
@@ -98,20 +98,20 @@ class Milp {
     rows_ += p > 0 ? fmt::format("i{} - o{} <= 0\n", at, earlier) : fmt::format("i{} = 0\n", at);
     rows_ += fmt::format("i{}{} <= 0\n", at, less(read));
     if (!row.swappable) rows_ += fmt::format("i{} = 0\n", at);
-    objective_ += fmt::format(" + {} i{} + {} u{}", row.page_in_cost, at, row.page_out_cost, at);
+    objective_ += fmt::format(" + {} i{} + {} u{}", row.copies.in.compute, at, row.copies.out.compute, at);
   }
 
   void memory(std::int32_t p, Bytes budget) {
     std::string sum;
-    for (std::int32_t s = 0; s < std::ssize(list_.storages); ++s)
-      sum += fmt::format(" + {} a{}_{}", list_.storages[index(s)].bytes, p, s);
-    for (std::int32_t v = 0; v < std::ssize(list_.ops); ++v)
-      if (list_.ops[index(v)].transient_bytes > 0)
-        sum += fmt::format(" + {} {}", list_.ops[index(v)].transient_bytes, run(p, v));
+    for (std::int32_t s = 0; s < std::ssize(step_.storages); ++s)
+      sum += fmt::format(" + {} a{}_{}", step_.storages[index(s)].bytes, p, s);
+    for (std::int32_t v = 0; v < std::ssize(step_.ops); ++v)
+      if (step_.ops[index(v)].transient_bytes > 0)
+        sum += fmt::format(" + {} {}", step_.ops[index(v)].transient_bytes, run(p, v));
     rows_ += fmt::format("{} <= {}\n", sum, budget);
   }
 
-  const OpList& list_;
+  const ReferenceStep& step_;
   std::int32_t positions_;
   std::string objective_, rows_, bounds_, binaries_;
 };
@@ -122,7 +122,7 @@ class Milp {
 
 struct MilpAnswer {
   bool solved = false;               ///< within its time
-  std::optional<std::int64_t> cost;  ///< of all runs and pages; nothing: infeasible
+  std::optional<std::int64_t> cost;  ///< of all runs and copies; nothing: infeasible
 };
 
 /// By COIN-OR CBC, in `folder`.

@@ -5,30 +5,33 @@
 #include <gtest/gtest.h>
 
 #include "planner/remat/bound.h"
-#include "tests/remat/random_list.h"
+#include "tests/remat/flat_step.h"
+#include "tests/remat/random_steps.h"
 #include "tests/remat/windows.h"
 
 namespace tidemark::remat {
 namespace {
 
 using testing::draw;
-using testing::random_list;
+using testing::FlatStep;
+using testing::random_step;
+using testing::ReferenceReplay;
+using testing::ReferenceStep;
 using testing::with_windows;
 
-/// Peak, cost and overflow of the state are those of its schedule.
-void expect_agrees(const OpList& list, const State& state) {
+/// Peak, cost and overflow of the state are those of its schedule, but for waits for copies: the state does not know
+/// them. So is what the planner makes of the schedule.
+void expect_agrees(const FlatStep& flat, const State& state) {
   const Solution solution = state.solution();
-  const ScheduleReplay replay = replay_schedule(list, schedule_of(state.problem(), solution), {});
-  ASSERT_EQ(replay.fault, "");
-  EXPECT_EQ(solution.peak_bytes, replay.peak_bytes);
-  EXPECT_EQ(solution.added_cost, replay.added_cost);
+  const RunOrder order = schedule_of(state.problem(), solution);
+  const ReferenceReplay reference = replay(flat.step, order);
+  ASSERT_EQ(reference.fault, "");
+  EXPECT_EQ(solution.peak_bytes, reference.peak_bytes);
+  EXPECT_EQ(solution.added_cost, reference.added_cost - reference.waited);
   Bytes overflow = 0;
-  for (const Bytes bytes : replay.profile) overflow += std::max<Bytes>(0, bytes - state.profile().budget());
+  for (const Bytes bytes : reference.profile) overflow += std::max<Bytes>(0, bytes - state.profile().budget());
   EXPECT_EQ(state.profile().overflow(), overflow);
-  std::vector<Bytes> sum(replay.profile.size());
-  for (const StepResidency& one : residencies_of(list, schedule_of(state.problem(), solution)))
-    for (std::int32_t p = one.begin; p < one.end; ++p) sum[static_cast<std::size_t>(p)] += one.bytes;
-  EXPECT_EQ(sum, replay.profile);
+  expect_carried_out(flat, order);
 }
 
 /// One random change, if there is one to make.
@@ -57,23 +60,22 @@ void change(State& state, std::mt19937_64& random) {
 
 TEST(RematState, AgreesWithTheCheckAfterEveryChange) {
   for (std::uint64_t seed = 0; seed < 225; ++seed) {
-    OpList list = random_list(seed, {.ops = 6 + static_cast<int>(seed % 20), .pages = seed % 2 == 0 || seed >= 150});
+    ReferenceStep step =
+        random_step(seed, {.ops = 6 + static_cast<int>(seed % 20), .swaps = seed % 2 == 0 || seed >= 150});
     const bool windows = seed >= 150;
-    if (windows) {
-      list = testing::with_link(std::move(list), seed, 25);
-      list.link.reset();  // what is waited for is not the state's
-    }
-    const Problem problem = windows ? with_windows(list) : Problem(list);
+    if (windows) step = testing::with_link(std::move(step), seed, 25);
+    const FlatStep flat(std::move(step));
+    const Problem problem = windows ? with_windows(flat) : flat.problem;
     State state(problem, 12);
     std::mt19937_64 random(seed);
-    expect_agrees(list, state);
+    expect_agrees(flat, state);
     for (int i = 0; i < 25; ++i) {
       state.mark();
       const Solution before = state.solution();
       const Bytes overflow = state.profile().overflow();
       for (int k = 0; k < 3; ++k) change(state, random);
       if (::testing::Test::HasFatalFailure()) return;
-      expect_agrees(list, state);
+      expect_agrees(flat, state);
       if (i % 3 != 0) continue;
       state.roll_back();
       EXPECT_EQ(state.solution().reruns, before.reruns);
@@ -84,37 +86,35 @@ TEST(RematState, AgreesWithTheCheckAfterEveryChange) {
     }
     const Solution end = state.solution();
     state.load(end);
-    expect_agrees(list, state);
+    expect_agrees(flat, state);
   }
 }
 
 TEST(RematState, BlocksOfTheProfileSplitAndVanish) {
-  const OpList list = testing::uniform_chain(300);
-  const Problem problem(list);
-  State state(problem, 50);
+  const FlatStep flat(testing::uniform_chain(300));
+  State state(flat.problem, 50);
   std::mt19937_64 random(3);
   for (int round = 0; round < 4; ++round) {
     for (int i = 0; i < 600; ++i) change(state, random);
-    expect_agrees(list, state);
+    expect_agrees(flat, state);
     for (int i = 0; i < 900 && !state.reruns().empty(); ++i)
       state.erase_rerun(
           state.reruns()[static_cast<std::size_t>(draw(random, static_cast<std::int32_t>(state.reruns().size())))]);
-    expect_agrees(list, state);
+    expect_agrees(flat, state);
   }
 }
 
 TEST(RematBound, NoScheduleIsBelowIt) {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
-    const OpList list = random_list(seed, {.ops = 12, .pages = seed % 2 == 0});
-    const Problem problem(list);
-    State state(problem, 0);
+    const FlatStep flat(random_step(seed, {.ops = 12, .swaps = seed % 2 == 0}));
+    State state(flat.problem, 0);
     std::mt19937_64 random(seed);
-    const Bytes least = least_peak(problem).bytes;
+    const Bytes least = least_peak(flat.problem).bytes;
     for (int i = 0; i < 40; ++i) {
       change(state, random);
       const Solution solution = state.solution();
       EXPECT_GE(solution.peak_bytes, least) << seed;
-      EXPECT_GE(solution.added_cost, least_added_cost(problem, solution.peak_bytes)) << seed;
+      EXPECT_GE(solution.added_cost, least_added_cost(flat.problem, solution.peak_bytes)) << seed;
     }
   }
 }

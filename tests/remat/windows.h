@@ -1,16 +1,16 @@
 #pragma once
-// Problems whose pages take time.
+// Problems whose copies take time.
 
-#include "planner/remat/problem.h"
+#include "tests/remat/flat_step.h"
 
 namespace tidemark::testing {
 
-/// Pages take time, as the search sees it: each as if it had the link to itself.
-inline remat::Problem with_windows(const OpList& list) {
-  remat::Problem problem(list);
-  for (const OpList::Storage& row : list.storages) {
-    problem.out_time.push_back(row.page_out_time);
-    problem.in_time.push_back(row.page_in_time);
+/// Copies take time, as the search sees it: each as if it had the link to itself.
+inline remat::Problem with_windows(const FlatStep& flat) {
+  remat::Problem problem = flat.problem;
+  for (const ReferenceStep::Storage& row : flat.step.storages) {
+    problem.out_time.push_back(row.copies.out.link);
+    problem.in_time.push_back(row.copies.in.link);
   }
   std::int64_t start = 0;
   for (const std::int64_t cost : problem.cost) {
