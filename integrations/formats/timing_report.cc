@@ -23,7 +23,7 @@ std::string percent_of(std::int64_t part, std::int64_t whole) {
   return fmt::format("{:.2f}", whole > 0 ? 100.0 * static_cast<double>(part) / static_cast<double>(whole) : 0);
 }
 
-std::string step_text(const PlanOutcome& outcome) {
+std::string step_text(const PlanRequest& request, const PlanOutcome& outcome) {
   const StepFigures& s = outcome.step;
   if (request.step)
     return fmt::format(
@@ -109,7 +109,7 @@ std::string timing_summary(const PlanRequest& request, const PlanOutcome& outcom
                            const std::optional<Against>& against) {
   std::string text = fmt::format("{} on {}, {}\n{}\n{}\n", step_name_of(request), request.machine.name,
                                  layout_text(request), limits_text(request, outcome), verdict_text(request, outcome));
-  text += "\n" + step_text(outcome) + rank_text(outcome);
+  text += "\n" + step_text(request, outcome) + rank_text(outcome);
   if (against) text += against_text(*against);
   return text;
 }
