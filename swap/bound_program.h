@@ -37,7 +37,8 @@ struct BoundProgram {
   std::vector<Bytes> arena_bytes;    ///< per arena, scaled: what planned residencies use (heights)
   std::vector<Bytes> touched_bytes;  ///< per arena, scaled: highest byte of any residency that is touched
   TaskStreams streams;
-  std::vector<ResidencyId> persistent;  ///< device memory from the first task to the last; everything else starts empty
+  std::vector<ResidencyId> full_before;  ///< in device memory, hold content before the step; all others start empty
+  std::vector<ResidencyId> full_behind;  ///< in device memory, hold the last version behind the step
   TouchVersions versions;
   std::vector<BoundMessage> messages;  ///< ascending task
   std::vector<std::int32_t> routed;    ///< per residency: index into Program::routed, or -1
@@ -47,7 +48,8 @@ struct BoundProgram {
 };
 
 /// Errors (bad_input): a scale that is no power of two or too large for the arenas' alignment; a task that writes a
-/// residency over another that it touches. Ids out of range are for core/verify.
-[[nodiscard]] Result<BoundProgram> bind_program(const Program& program, std::int64_t scale);
+/// residency over another that it touches. Ids out of range are for core/verify. `graph`: as RunOptions::graph.
+[[nodiscard]] Result<BoundProgram> bind_program(const Program& program, std::int64_t scale,
+                                                const Graph* graph = nullptr);
 
 }  // namespace tidemark

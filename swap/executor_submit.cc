@@ -165,7 +165,7 @@ DeviceCode Executor::State::run_step(const ContingencyStep& step, std::int64_t i
   return launch(StreamRole::compute, step.touches, {}, {.id = id, .estimate_ns = step.estimate_ns});
 }
 
-DeviceCode Executor::State::touch_persistent(ResidencyId residency, AccessKind kind) {
+DeviceCode Executor::State::touch_whole(ResidencyId residency, AccessKind kind) {
   const Touch touch = touch_of(residency, kind);
   const Work work{.touches = {&touch, 1}, .verify = options.verify};
   return streams.submit(StreamRole::compute, [&](StreamHandle stream) { return device.launch(stream, work); });
@@ -173,8 +173,8 @@ DeviceCode Executor::State::touch_persistent(ResidencyId residency, AccessKind k
 
 /// What the step starts with. Nothing else is filled: a read of what no task has written must be found.
 DeviceCode Executor::State::fill_first() {
-  for (const ResidencyId residency : bound.persistent)
-    if (const DeviceCode code = touch_persistent(residency, AccessKind::write); code != DeviceCode::ok) return code;
+  for (const ResidencyId residency : bound.full_before)
+    if (const DeviceCode code = touch_whole(residency, AccessKind::write); code != DeviceCode::ok) return code;
   for (std::size_t s = 0; s < kStreamRoleCount; ++s)
     if (const DeviceCode code = streams.order(StreamRole::compute, static_cast<StreamRole>(s)); code != DeviceCode::ok)
       return code;
@@ -187,12 +187,12 @@ DeviceCode Executor::State::check_last() {
   for (std::size_t s = 0; s < kStreamRoleCount; ++s)
     if (const DeviceCode code = streams.order(static_cast<StreamRole>(s), StreamRole::compute); code != DeviceCode::ok)
       return code;
-  for (const ResidencyId residency : bound.persistent) {
+  for (const ResidencyId residency : bound.full_behind) {
     const StorageId storage = schedule.residencies[row(residency)].storage;
     versions.set(storage, bound.versions.at_end[row(storage)]);
-    if (const DeviceCode code = touch_persistent(residency, AccessKind::read); code != DeviceCode::ok) return code;
+    if (const DeviceCode code = touch_whole(residency, AccessKind::read); code != DeviceCode::ok) return code;
   }
-  verified_reads += static_cast<std::int64_t>(bound.persistent.size());
+  verified_reads += static_cast<std::int64_t>(bound.full_behind.size());
   return DeviceCode::ok;
 }
 

@@ -166,7 +166,9 @@ RunOptions options_of(const tidemark_run_options& o, GroupSeat& seat) {
 }
 
 Outcome run(const RankPlan& rank, Device& device, const tidemark_run_options& o, GroupSeat& seat, RunReport& report) {
-  Result<std::unique_ptr<Executor>> executor = Executor::open(rank.program, device, options_of(o, seat));
+  RunOptions options = options_of(o, seat);
+  options.graph = &rank.graph;
+  Result<std::unique_ptr<Executor>> executor = Executor::open(rank.program, device, std::move(options));
   if (!executor) return outcome_of(executor.error());
   for (std::int32_t step = 0; step < std::max(1, o.steps); ++step) {
     if (Status s = executor.value()->issue(); !s) return outcome_of(s.error());
