@@ -1,53 +1,92 @@
-#include "integrations/formats/step_plan_report.h"
+#include "integrations/formats/captured_report.h"
 
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
-#include "tests/remat/random_list.h"
+#include "integrations/formats/outcome_json.h"
+#include "integrations/formats/summary_text.h"
+#include "tests/support/captured_steps.h"
 
 namespace tidemark {
 namespace {
 
-TEST(StepPlanReport, JsonHasWhatTheContractSays) {
-  const OpList list = testing::uniform_chain(8);
-  const remat::StepPlan plan = remat::plan_step_within(list, 5);
-  const StepPlanReport report{.file = "f", .list = &list, .plan = &plan, .seconds = 0.5};
-  const nlohmann::json json = nlohmann::json::parse(step_plan_json(report));
-  for (const char* key : {"budget_bytes", "peak_bytes", "keep_all_peak_bytes", "lower_bound_bytes", "added_cost",
-                          "added_cost_percent", "lower_bound_percent", "seconds", "recomputed", "swapped"})
-    EXPECT_TRUE(json.at(key).is_number()) << key;
-  EXPECT_EQ(json["status"], "optimal");
-  EXPECT_EQ(json["schedule"].get<std::vector<std::int32_t>>(), plan.schedule.order);
-  EXPECT_EQ(json["recomputed"], plan.schedule.order.size() - list.ops.size());
-  ASSERT_FALSE(json["decisions"].empty());
-  for (const char* key : {"storage", "action", "after_op", "before_op"})
-    EXPECT_TRUE(json["decisions"][0].contains(key)) << key;
-  EXPECT_EQ(json["decisions"][0]["action"], "recompute");
+struct PlannedChain {
+  PlanRequest request;
+  PlanOutcome outcome;
+  [[nodiscard]] nlohmann::json json() const { return nlohmann::json::parse(plan_json(request, outcome, 0.5)); }
+  [[nodiscard]] std::string text() const { return plan_summary(request, outcome); }
+};
+
+PlannedChain planned_chain(Bytes budget) {
+  PlannedChain planned{.request = testing::captured_request(testing::captured_chain(8), budget)};
+  Result<PlanOutcome> outcome = plan_step(planned.request);
+  EXPECT_TRUE(outcome.ok()) << (outcome.ok() ? "" : outcome.error().message);
+  planned.outcome = std::move(outcome).value();
+  return planned;
 }
 
-TEST(StepPlanReport, TextSaysWhatSetsThePeak) {
-  const OpList list = testing::uniform_chain(8);
-  const remat::StepPlan plan = remat::plan_step_within(list, 5);
-  const std::string text = step_plan_text({.file = "f", .list = &list, .plan = &plan});
-  for (const char* part : {"f: 17 ops, 17 storages", "budget      5 B", "status      optimal", "peak        5 B",
-                           "resident at the peak", "what frees most"})
+TEST(CapturedReport, JsonHasWhatTheContractSays) {
+  const PlannedChain planned = planned_chain(5);
+  const nlohmann::json json = planned.json(), captured = json.at("captured"), rank = json.at("ranks").at(0);
+  EXPECT_EQ(json.at("seconds"), 0.5);
+  for (const char* key : {"peak_bytes", "budget_bytes"}) EXPECT_TRUE(rank.at(key).is_number()) << key;
+  for (const char* key :
+       {"live_peak_bytes", "keep_all_peak_bytes", "lower_bound_bytes", "added_cost", "added_cost_percent",
+        "lower_bound_percent", "total_cost", "waited_cost", "cost_quantum", "recomputed", "swapped"})
+    EXPECT_TRUE(captured.at(key).is_number()) << key;
+  EXPECT_EQ(captured["status"], "optimal");
+  EXPECT_EQ(captured["cost_unit"], "one");
+  EXPECT_EQ(captured["keep_all_peak_bytes"], planned.outcome.ranks[0].liveness.peak_bytes);
+  EXPECT_LE(captured["live_peak_bytes"], 5);
+  EXPECT_LE(captured["live_peak_bytes"], rank["peak_bytes"]);
+  EXPECT_EQ(captured["order"].get<std::vector<std::int32_t>>(), run_list_of(planned.outcome.ranks[0]).order);
+  EXPECT_EQ(captured["recomputed"], captured["order"].size() - planned.outcome.ranks[0].graph.ops.size());
+  EXPECT_GT(captured["recomputed"], 0);
+  EXPECT_TRUE(captured["swaps"].empty());
+  EXPECT_FALSE(captured.contains("frontier"));
+}
+
+/// The order is that of the compute lane: ops in their own order, each recomputed one behind its first run.
+TEST(CapturedReport, OrderRunsEveryOpAndRecomputesWhatRan) {
+  const PlannedChain planned = planned_chain(5);
+  std::int32_t next = 0;
+  for (const std::int32_t op : run_list_of(planned.outcome.ranks[0]).order) {
+    EXPECT_LE(op, next);
+    if (op == next) ++next;
+  }
+  EXPECT_EQ(next, 17);
+  const Decisions& decisions = planned.outcome.ranks[0].decisions;
+  ASSERT_FALSE(decisions.rows.empty());
+  for (const auto& decision : decisions.rows) EXPECT_EQ(decision.action, Action::recompute);
+}
+
+TEST(CapturedReport, TextSaysHowGoodTheAnswerIs) {
+  const std::string text = planned_chain(5).text();
+  for (const char* part : {"FITS", "status      optimal: no schedule that fits adds less", "cost        7; added",
+                           "bound       no schedule that fits adds less than", "bytes live  5 B at most; keeping all",
+                           "0 swaps", "recompute"})
     EXPECT_NE(text.find(part), std::string::npos) << part << " is not in\n" << text;
 }
 
-TEST(StepPlanReport, NoAnswerNamesTheSmallestBudget) {
-  const OpList list = testing::uniform_chain(8);
-  const remat::StepPlan plan = remat::plan_step_within(list, 2);
-  const StepPlanReport report{.file = "f", .list = &list, .plan = &plan};
-  EXPECT_NE(step_plan_text(report).find("infeasible: no schedule has a peak that low"), std::string::npos);
-  EXPECT_NE(step_plan_text(report).find("smallest budget known to do: 3 B"), std::string::npos);
-  const nlohmann::json json = nlohmann::json::parse(step_plan_json(report));
-  EXPECT_EQ(json["status"], "infeasible");
-  EXPECT_EQ(json["smallest_known_peak_bytes"], 3);
+TEST(CapturedReport, NoAnswerNamesTheSmallestBudget) {
+  const PlannedChain planned = planned_chain(2);
+  EXPECT_NE(planned.text().find("status      infeasible"), std::string::npos) << planned.text();
+  EXPECT_NE(planned.text().find("3 B"), std::string::npos) << planned.text();
+  const nlohmann::json json = planned.json();
+  EXPECT_EQ(json["captured"]["status"], "infeasible");
+  EXPECT_EQ(json["captured"]["lower_bound_bytes"], 3);  // proven: more than the budget
+  EXPECT_EQ(json["ranks"][0]["smallest_budget_bytes"], 3);
 }
 
-TEST(StepPlanReport, ScheduleIsOneIndexALine) {
-  EXPECT_EQ(schedule_text({.order = {0, 1, 0, 2}}), "0\n1\n0\n2\n");
+TEST(CapturedReport, OrderIsOneIndexALine) {
+  EXPECT_EQ(order_text({.order = {0, 1, 0, 2}}), "0\n1\n0\n2\n");
+}
+
+TEST(CapturedReport, CostsHaveTheUnitOfTheFile) {
+  EXPECT_EQ(cost_text({.unit = GivenCosts::Unit::joule, .quantum = 0.5}, 3), "1.5 J");
+  EXPECT_EQ(cost_text({.unit = GivenCosts::Unit::ns}, 250'000), "0.25 ms");
+  EXPECT_EQ(cost_text({.unit = GivenCosts::Unit::one, .quantum = 10}, 4), "40");
 }
 
 }  // namespace

@@ -5,22 +5,32 @@
 #include <algorithm>
 #include <string>
 
-#include "integrations/formats/step_plan_report.h"
+#include "integrations/formats/captured_report.h"
+#include "tests/support/captured_steps.h"
 
 namespace tidemark {
 namespace {
 
+/// From the heading of the frontier on.
 std::string text_of(std::int64_t points) {
-  const OpList list{.ops = {{.cost = 100}}};
-  StepPlanReport report{.file = "f", .list = &list};
-  for (std::int64_t i = 0; i < points; ++i)
-    report.frontier.push_back({.peak_bytes = 10 + i, .added_cost = points - 1 - i});
-  return step_plan_text(report);
+  CapturedGraphBuilder builder({.unit = GivenCosts::Unit::one});
+  builder.add({.bytes = 1});
+  builder.add({.cost = 100, .writes = {0}});
+  PlanRequest request = testing::captured_request(std::move(builder).build(), kMiB);
+  request.step->frontier = true;
+  PlanOutcome outcome = plan_step(request).value();
+  auto& frontier = outcome.ranks.front().frontier;
+  frontier.clear();
+  for (std::int64_t i = 0; i < points; ++i) frontier.push_back({.peak_bytes = 10 + i, .added_cost = points - 1 - i});
+  const std::string text = captured_text(request, outcome);
+  return text.substr(std::min(text.find("What memory buys"), text.size()));
 }
 
 TEST(StepFrontier, BarsAreLongestWhereMostIsAdded) {
   const std::string text = text_of(3);
-  EXPECT_NE(text.find("What memory buys (3 schedules found; bars: added cost)"), std::string::npos) << text;
+  EXPECT_TRUE(
+      text.starts_with("What memory buys (3 schedules found; bytes live, before addresses; bars: added cost)\n"))
+      << text;
   EXPECT_NE(text.find("10 B      2    +2.0000 %  " + std::string(40, '#') + "\n"), std::string::npos) << text;
   EXPECT_NE(text.find("11 B      1    +1.0000 %  " + std::string(20, '#') + "\n"), std::string::npos) << text;
   EXPECT_NE(text.find("12 B      0    +0.0000 %\n"), std::string::npos) << text;
