@@ -4,7 +4,8 @@ shares no code with Tidemark, so that it can be held against it.
 The judge plays the tasks of a rank in the order they are listed, which is one order the lanes allow, over a shadow of
 every byte: the task that wrote it last, the tasks that read it since, and what it holds (storage, version, place). A plan
 is wrong where two tasks touch a byte, one of them to write, and neither lanes nor waits order them; where a task reads
-what is not the version its op needs; where a storage that outlives the step does not hold its last version behind it;
+what is not the version its op needs; where a storage that outlives the step does not hold its last version behind it,
+or one that is held does not hold its content until then; where the ops are not those of the graph, of a captured step;
 and where ranks wait for each other for ever or get the message of another micro-batch.
 """
 
@@ -15,7 +16,8 @@ OP, RECOMPUTE, SWAP_OUT, SWAP_IN = range(4)
 LANES = 7
 READ, WRITE = 0, 1
 DEVICE = 0
-PERSISTENT_ROLES = {"parameter", "gradient", "optimizer_state"}
+PERSISTENT_ROLES = {"parameter", "gradient", "optimizer_state"}  # of a job: full before the step and behind it
+INITIAL, LASTING = 2, 4  # of a captured step: bits of storage_bits that say the same
 
 
 def unfold(column):
@@ -66,7 +68,8 @@ class Rank:
         self.number = program["rank"]
         self.arenas = program["arenas"]
         self.micro_batch = unfold(rank["sites"]["micro_batch"])
-        self.roles = storage_roles(plan["templates"][rank["templates"]], rank)
+        self.initial, self.lasting, self.held_until = storage_traits(plan, rank)
+        self.graph = Graph(plan["graph"]) if "graph" in plan else None
         self.read_tasks(program)
         self.residencies = [Residency(row) for row in rows_of(
             program["residencies"],
@@ -89,7 +92,95 @@ class Rank:
                 self.tasks[row["task"]].message = (is_send, row)
 
     def is_persistent(self, residency):
-        return self.roles[residency.storage] in PERSISTENT_ROLES and residency.space == DEVICE
+        """Full before the step and behind it: where nothing else is said, one residency of the whole step."""
+        storage = residency.storage
+        return self.initial[storage] and self.lasting[storage] and residency.space == DEVICE
+
+    def last_task_of(self, residency):
+        return residency.first_task + residency.last_task_after
+
+    def first_listed(self):
+        """Per storage the first residency listed of it."""
+        first = {}
+        for number, residency in enumerate(self.residencies):
+            first.setdefault(residency.storage, number)
+        return first
+
+    def full_before(self):
+        """Residencies that hold content before the step; what has none to hold it is wrong."""
+        full = []
+        for storage, number in self.first_listed().items():
+            if not self.initial[storage]:
+                continue
+            residency = self.residencies[number]
+            if residency.space != DEVICE or residency.first_task != 0:
+                raise Wrong(f"content: storage {storage} has content before the step, but residency {number} does not begin there")
+            full.append(number)
+        return full
+
+    def full_behind(self):
+        """Per storage that lasts, residencies that are there when the step is over."""
+        behind = {storage: [] for storage, lasts in enumerate(self.lasting) if lasts}
+        for number, residency in enumerate(self.residencies):
+            if residency.storage in behind and residency.space == DEVICE and self.last_task_of(residency) == len(self.tasks) - 1:
+                behind[residency.storage].append(number)
+        return behind
+
+    def holds(self):
+        """Per task the residencies that a hold keeps until it: the first of a storage lasts until the op it is held for."""
+        task_of = {task.op: number for number, task in enumerate(self.tasks) if task.kind == OP}
+        held = {}
+        for storage, number in self.first_listed().items():
+            until, residency = task_of.get(self.held_until[storage]), self.residencies[number]
+            if until is None or residency.first_task > until:
+                continue
+            if self.last_task_of(residency) < until:
+                raise Wrong(f"hold: storage {storage} is held until task {until}, residency {number} is not")
+            held.setdefault(until, []).append(number)
+        return held
+
+    def judge_ops(self):
+        """Every op of a captured step runs once, in order, and touches what it accesses; a recompute is a step of a recipe."""
+        if self.graph is None:
+            return
+        last = -1
+        for number, task in enumerate(self.tasks):
+            if task.kind not in (OP, RECOMPUTE):
+                continue
+            touched = sorted((self.residencies[r].storage, kind) for r, kind in task.touches)
+            recomputes = task.kind == RECOMPUTE
+            known = task.op_template in self.graph.recipes if recomputes else task.op_template == task.op
+            if not known or touched != sorted(self.graph.accesses[task.op_template]):
+                raise Wrong(f"op: task {number} is no {'step of a recipe' if recomputes else 'op of the graph'}")
+            if not recomputes and task.op != last + 1:
+                raise Wrong(f"op: task {number} runs op {task.op} behind op {last}")
+            last = last if recomputes else task.op
+        if last + 1 != len(self.graph.accesses):
+            raise Wrong(f"op: op {last + 1} never runs")
+
+
+class Graph:
+    """What the ops of a captured step access: (storage, READ or WRITE) of each, and the version."""
+
+    def __init__(self, graph):
+        storages, kinds = iter(unfold(graph["access_storage"])), iter(unfold(graph["access_kind"]))
+        self.accesses, self.versions, latest = [], [], {}
+        for count in unfold(graph["accesses"]):
+            self.accesses.append([(next(storages), next(kinds)) for _ in range(count)])
+            for storage, kind in self.accesses[-1]:
+                latest[storage] = latest.get(storage, 0) + (kind == WRITE)
+                self.versions.append(((len(self.accesses) - 1, storage, kind), latest[storage]))
+        self.versions = dict(self.versions)
+        self.recipes = set(unfold(graph["recipe_op"]))
+
+
+def storage_traits(plan, rank):
+    """Per storage: whether it is full before the step, whether it is behind it, until which op it is held (-1: no)."""
+    if "graph" in plan:
+        bits = unfold(plan["graph"]["storage_bits"])
+        return [b & INITIAL != 0 for b in bits], [b & LASTING != 0 for b in bits], unfold(plan["graph"]["held_until"])
+    persists = [role in PERSISTENT_ROLES for role in storage_roles(plan["templates"][rank["templates"]], rank)]
+    return persists, persists, [-1] * len(persists)
 
 
 def storage_roles(templates, rank):
@@ -113,7 +204,10 @@ def wanted_versions(rank):
         for touch, (residency, kind) in enumerate(task.touches):
             storage = rank.residencies[residency].storage
             version = latest.get(storage, 0)
-            if kind == WRITE:
+            if rank.graph is not None:  # says what each op reads and makes, run again or not
+                version = rank.graph.versions.get((task.op_template, storage, kind), version)
+                made += [(storage, version)] * (kind == WRITE)
+            elif kind == WRITE:
                 version = version + 1 if task.kind == OP else max(version, 1)
                 made.append((storage, version))
             wanted[number, touch] = version
@@ -152,14 +246,27 @@ class Play:
 
     def run(self):
         rank = self.rank
-        persistent = [n for n, r in enumerate(rank.residencies) if rank.is_persistent(r) and n in self.shadow.pieces_of]
-        for n in persistent:
+        rank.judge_ops()
+        self.holds = rank.holds()
+        for n in rank.full_before():
             self.put(n, rank.residencies[n].storage, 0)
         for number, task in enumerate(rank.tasks):
             self.step(number, task)
-        for n in persistent:
-            storage = rank.residencies[n].storage
-            self.expect(n, storage, self.latest.get(storage, 0), "behind the step")
+        for storage, residencies in rank.full_behind().items():
+            self.expect_behind(storage, residencies)
+
+    def expect_behind(self, storage, residencies):
+        """One of them holds the last version. What nothing fills need not be anywhere."""
+        last = self.latest.get(storage, 0)
+        if last == 0 and not self.rank.initial[storage]:
+            return
+        wrongs = []
+        for n in residencies:
+            try:
+                return self.expect(n, storage, last, "behind the step")
+            except Wrong as wrong:
+                wrongs.append(wrong)
+        raise wrongs[0] if wrongs else Wrong(f"content: storage {storage} is in no device memory behind the step")
 
     def put(self, residency, storage, version):
         offset = self.rank.residencies[residency].offset
@@ -171,6 +278,14 @@ class Play:
         for piece in self.shadow.pieces_of.get(residency, ()):
             if self.shadow.holds[piece] != content:
                 raise Wrong(f"content: {who}, residency {residency}: wants {content}, holds {self.shadow.holds[piece]}")
+
+    def expect_own(self, residency, who):
+        """Some version of its storage."""
+        own = self.rank.residencies[residency]
+        for piece in self.shadow.pieces_of.get(residency, ()):
+            held = self.shadow.holds[piece]
+            if held is None or (held[0], held[2]) != (own.storage, own.offset):
+                raise Wrong(f"content: {who}, residency {residency}: holds {held}")
 
     def step(self, number, task):
         known = list(self.lane_clock[task.lane])
@@ -188,6 +303,9 @@ class Play:
                 storage = self.rank.residencies[residency].storage
                 self.put(residency, *(carried or (storage, self.wanted.get((number, touch)))))
         known[task.lane] = at
+        for residency in self.holds.get(number, ()):
+            self.order_read(number, residency, known, task.lane, at)
+            self.expect_own(residency, f"task {number}, until which it is held")
         self.lane_clock[task.lane] = known
         self.clock_behind.append(known)
 

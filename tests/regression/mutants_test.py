@@ -62,10 +62,10 @@ def make_plan(program, folder, name, layers, lines, parallel, policy, percent):
 
 
 class Runner:
-    """run_unverified, asked for one plan after the other."""
+    """run_unverified or verify_plans, asked for one plan after the other."""
 
-    def __init__(self, program, folder, host):
-        self.path = os.path.join(folder, "mutant.json")
+    def __init__(self, program, folder, host=False):
+        self.program, self.path = program, os.path.join(folder, "mutant.json")
         self.process = subprocess.Popen([program] + ["--host"] * host, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def carry_out(self, plan):
@@ -75,7 +75,7 @@ class Runner:
         self.process.stdin.flush()
         line = self.process.stdout.readline()
         if not line:
-            raise SystemExit(f"run_unverified died of {self.path}")
+            raise SystemExit(f"{self.program} died of {self.path}")
         return json.loads(line)
 
     def close(self):
@@ -134,9 +134,9 @@ def moves_of(rank):
     return [(task.kind, task.lane, task.waits, of(task)) for task in rank.tasks]
 
 
-def mutants(plans, count, seed):
+def mutants(plans, count, seed, kinds_of=KINDS):
     """Plan's name, kind, what was done, the judge's word, whether copies have other names only, the plan as it is then."""
-    source, kinds, made, tried = random.Random(seed), list(KINDS), 0, 0
+    source, kinds, made, tried = random.Random(seed), list(kinds_of), 0, 0
     while made < count and tried < 20 * count:
         name, plan = plans[tried // len(kinds) % len(plans)]
         kind = kinds[tried % len(kinds)]
@@ -144,7 +144,7 @@ def mutants(plans, count, seed):
         ranks = ranks_of(plan)
         at = source.randrange(len(ranks))
         before, ranks[at] = ranks[at], copy_of(ranks[at])
-        done = KINDS[kind](ranks[at], source)
+        done = kinds_of[kind](ranks[at], source)
         if done is None:
             continue
         made += 1

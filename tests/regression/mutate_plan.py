@@ -3,10 +3,11 @@ place. Whether the outcome is wrong is for the judge."""
 
 import copy
 
-from judge_plan import DEVICE, OP, READ, RECOMPUTE, SWAP_IN, SWAP_OUT, WRITE, Residency
+from judge_plan import DEVICE, LANES, OP, READ, RECOMPUTE, SWAP_IN, SWAP_OUT, WRITE, Residency
 
 TRIES = 60
 GRANULE = 2 << 20
+COMPUTE = 0  # the lane
 
 
 def pick(random, items):
@@ -112,7 +113,7 @@ def overlap_persistent(rank, random):
     """An activation over a parameter, gradient or optimizer state."""
     tasks, device = touching(rank), residencies(rank, DEVICE)
     lasting = [n for n in device if rank.is_persistent(rank.residencies[n])]
-    for _ in range(TRIES):
+    for _ in range(TRIES if lasting else 0):
         a, b = random.choice(lasting), random.choice(device)
         if tasks[b] and b not in lasting and place(rank, b, rank.residencies[a].offset):
             return f"residency {b} lies over {a}, which outlives the step"
@@ -243,9 +244,73 @@ def forget_write(rank, random):
     return None
 
 
+def wrong_recipe(rank, random):
+    """A recompute that runs another op over the same storages, or reads another storage."""
+    number = pick(random, of_kind(rank, RECOMPUTE))
+    if number is None:
+        return None
+    task = rank.tasks[number]
+    if random.random() < 0.5:
+        others = {t.op_template for t in rank.tasks if t.kind == OP} - {task.op_template}
+        task.op_template = pick(random, sorted(others))
+        return f"recompute {number} runs op {task.op_template}"
+    touch = pick(random, [k for k, (_, kind) in enumerate(task.touches) if kind == READ])
+    if touch is None:
+        return None
+    was, kind = task.touches[touch]
+    others = [n for n in residencies(rank, DEVICE) if rank.residencies[n].storage != rank.residencies[was].storage]
+    task.touches[touch] = (random.choice(others), kind)
+    return f"recompute {number} reads residency {task.touches[touch][0]} instead of {was}"
+
+
+def end_early(rank, random):
+    """What is held, or must be there behind the step, ends before."""
+    tasks = touching(rank)
+    longer = [n for n in residencies(rank, DEVICE) if rank.last_task_of(rank.residencies[n]) > (tasks[n] or [0])[-1]]
+    number = pick(random, longer)
+    if number is None:
+        return None
+    residency = rank.residencies[number]
+    last = max([residency.first_task, *tasks[number]])
+    residency.last_task_after = last - residency.first_task
+    rank.fixed.add(number)
+    return f"residency {number} ends at task {last}"
+
+
+def begin_late(rank, random):
+    """What is there before the step begins where it is first touched."""
+    tasks = touching(rank)
+    number = pick(random, [n for n in residencies(rank, DEVICE) if tasks[n] and rank.residencies[n].first_task < tasks[n][0]])
+    if number is None:
+        return None
+    residency = rank.residencies[number]
+    last = rank.last_task_of(residency)
+    residency.first_task, residency.last_task_after = tasks[number][0], last - tasks[number][0]
+    rank.fixed.add(number)
+    return f"residency {number} begins at task {residency.first_task}"
+
+
+def overlap_held(rank, random):
+    """Takes the bytes of what is there beyond its touches."""
+    tasks, device = touching(rank), residencies(rank, DEVICE)
+    for _ in range(TRIES):
+        a, b = random.choice(device), random.choice(device)
+        if a == b or not tasks[b]:
+            continue
+        first, last = (tasks[a][0], tasks[a][-1]) if tasks[a] else (len(rank.tasks), -1)
+        before = rank.residencies[a].first_task <= tasks[b][0] and tasks[b][-1] < first
+        behind = last < tasks[b][0] <= rank.last_task_of(rank.residencies[a])
+        if (before or behind) and place(rank, b, rank.residencies[a].offset):
+            return f"residency {b} lies over {a}, which nothing touches then"
+    return None
+
+
 KINDS = {f.__name__: f for f in (
     drop_wait, move_wait_back, move_wait_on, free_early, overlap, overlap_persistent, shift, reuse_pinned_early, swap_tasks,
     swap_copies, swap_messages, stale_swap_in, lost_swap_in, lost_swap_out, forget_write)}
+# Of captured steps, which have one rank and say what their ops access.
+CAPTURED_KINDS = {name: f for name, f in KINDS.items() if name != "swap_messages"} | {f.__name__: f for f in (
+    wrong_recipe, end_early, begin_late, overlap_held)}
 
 
 # --- back into the file ---------------------------------------------------------------------------------------------------
@@ -260,16 +325,73 @@ def columns(rows, names):
 
 
 def fit_stays(rank):
-    """First and last tasks as the touches have them now; persistent residencies stand all step."""
-    for residency, tasks in zip(rank.residencies, touching(rank)):
-        if rank.is_persistent(residency) or not tasks:
+    """First and last tasks as the touches have them now, beyond them where content is there before the step, held or
+    there behind it. What a mutation set stays."""
+    task_of = {task.op: number for number, task in enumerate(rank.tasks) if task.kind == OP}
+    firsts = set(rank.first_listed().values())
+    for number, (residency, tasks) in enumerate(zip(rank.residencies, touching(rank))):
+        storage, behind = residency.storage, rank.last_task_of(residency) == len(rank.tasks) - 1
+        if not tasks or number in rank.fixed:
             continue
-        residency.first_task, residency.last_task_after = tasks[0], tasks[-1] - tasks[0]
+        first, last = tasks[0], tasks[-1]
+        if number in firsts:
+            first = 0 if rank.initial[storage] else first
+            until = task_of.get(rank.held_until[storage], -1)
+            last = max(last, until) if first <= until else last
+        if rank.lasting[storage] and residency.space == DEVICE and behind:
+            last = len(rank.tasks) - 1
+        residency.first_task, residency.last_task_after = first, last - first
+
+
+def clocks(rank):
+    """Per task what it has seen of each lane when it starts."""
+    behind, last, seen, count = [], [[0] * LANES for _ in range(LANES)], [], [0] * LANES
+    for task in rank.tasks:
+        own = list(last[task.lane])
+        for wait in task.waits:
+            own = list(map(max, own, behind[wait]))
+        seen.append(own)
+        count[task.lane] += 1
+        own = list(own)
+        own[task.lane] = count[task.lane]
+        last[task.lane] = own
+        behind.append(own)
+    return seen
+
+
+def fit_clock(rank):
+    """Acquire and release as the waits have them now: what a plan says of its clock is not what is broken here."""
+    seen, position, computes = clocks(rank), [], []
+    count = [0] * LANES
+    for number, task in enumerate(rank.tasks):
+        position.append(count[task.lane])
+        count[task.lane] += 1
+        if task.lane == COMPUTE:
+            computes.append(number)
+    end = 2 * len(computes)
+
+    def starts(number):
+        return 2 * position[number] if rank.tasks[number].lane == COMPUTE else max(0, 2 * seen[number][COMPUTE] - 1)
+
+    def is_done(number):
+        lane = rank.tasks[number].lane
+        if lane == COMPUTE:
+            return 2 * position[number] + 1
+        return next((2 * k for k, task in enumerate(computes) if seen[task][lane] > position[number]), end)
+
+    for residency, tasks in zip(rank.residencies, touching(rank)):
+        if not tasks:
+            continue
+        begin = 0 if residency.first_task == 0 else min(map(starts, tasks))
+        until = max(map(is_done, tasks))
+        residency.acquire, residency.release_after = begin, until - begin
 
 
 def program_of(rank, program):
     """The program's members with what the mutation changed; `program` stays as it is."""
     fit_stays(rank)
+    if rank.graph is not None:  # its verifier reads the clock; that of jobs is left out
+        fit_clock(rank)
     tasks = rank.tasks
     copies = [n for n, task in enumerate(tasks) if task.kind in (SWAP_OUT, SWAP_IN)]
     messages = [(*task.message, n) for n, task in enumerate(tasks) if task.message]
@@ -293,6 +415,7 @@ def program_of(rank, program):
 def copy_of(rank):
     """Deep enough to be mutated."""
     twin = copy.copy(rank)
+    twin.fixed = set()  # residencies whose stay a mutation has set
     twin.residencies = [Residency(vars(r)) for r in rank.residencies]
     twin.tasks = [copy.copy(task) for task in rank.tasks]
     for task in twin.tasks:
