@@ -27,8 +27,10 @@ PolicyAnswer answer_of(const PolicyRequest& request, const Choice& choice) {
 PolicyAnswer answer_of_flat(const PolicyRequest& request, remat::StepRule rule) {
   remat::StepPlanner& planner = request.problem.flat(rule);
   remat::StepPlan step = planner.within(request.device_budget_bytes);
-  if (!step.fits()) step = planner.lowest();
+  const bool fits = step.fits();
+  if (!fits) step = planner.lowest();
   PolicyAnswer answer{.plan = remat::plan_of(request.problem.flat_problem(), step.order)};
+  if (fits) answer.least_added_ns = step.lower_bound_cost;
   answer.cost = cost_of(request.problem.flat_problem(), step, answer.plan);
   return answer;
 }

@@ -31,6 +31,8 @@ struct PolicyAnswer {
   /// Prices of memory found on the way, if any: they prove a lower bound of `added` at this and any other budget
   /// (decision/prices.h).
   std::optional<Prices> prices;
+  /// No plan within the device budget asked for adds less, where a search has proven it.
+  std::optional<std::int64_t> least_added_ns;
 };
 
 /// The answer that one action per gap comes to (rows of RankProblem::sites().gaps).

@@ -284,6 +284,7 @@ class TargetLoop {
                                   .rules = in_.request.policy->rules});
     if (answer.prices) raise_bound(bound_of(problem_.gaps(), budgets_.device, budgets_.host, *answer.prices));
     // A lower target mostly costs more, so a large problem's time is not spent on what is dearer already.
+    if (answer.least_added_ns && device >= budgets_.device) raise_bound(static_cast<double>(*answer.least_added_ns));
     p.dearer = problem_.size() > kSmallProblem && p.rule != in_.request.policy->decide && fits(*best_, budgets_) &&
                answer.cost.added_ns() >= best_->cost.added_ns();
     p.fixed_rule = p.attempts > 1 && answer.plan == p.last_plan && answer.cost.peak_bytes > device;
