@@ -55,8 +55,10 @@ class PlanCommand final : public Command {
     if (Status status = plan(request.value(), console, made); !status) return status.error();
 
     const bool fits = made.planned.outcome.fits();
-    if (!fits && !graph_.schedule_out.empty())
+    if (!fits && !graph_.schedule_out.empty()) {
+      outputs.drop(graph_.schedule_out);
       console.note(fmt::format("{} is not written, since no schedule fits", graph_.schedule_out.string()));
+    }
     if (Status status = outputs.write(); !status) return status.error();
     for (const auto& path : outputs.paths()) console.note(fmt::format("wrote {}", path.string()));
     if (Status status = console.print(text(request.value(), made)); !status) return status.error();

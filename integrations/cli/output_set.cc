@@ -87,6 +87,10 @@ Status OutputSet::produce_into(const fs::path& file, const Output& output) {
   return {};
 }
 
+void OutputSet::drop(const std::filesystem::path& path) {
+  std::erase_if(outputs_, [&](const Output& output) { return output.path == path; });
+}
+
 Status OutputSet::write() {
   for (Output& output : outputs_) {
     if (output.in_place) continue;

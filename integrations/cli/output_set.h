@@ -28,6 +28,9 @@ class OutputSet {
   [[nodiscard]] Status add(const std::filesystem::path& path, const std::vector<std::filesystem::path>& inputs,
                            Producer produce);
 
+  /// Leaves out what was added for this path, if anything was.
+  void drop(const std::filesystem::path& path);
+
   /// Errors (bad_input): `file: cannot write: why`; no target was touched.
   [[nodiscard]] Status write();
 
