@@ -37,7 +37,7 @@ def print_ranks(plan):
         heights = {space: sum(a["height_bytes"] for a in program["arenas"] if a["space"] == space)
                    for space in ("device", "host")}
         print(f"{program['rank']:4} {program['tasks']['kind']['count']:7} {program['residencies']['bytes']['count']:12}"
-              f" {heights['device'] / 2**30:12.3f} {heights['host'] / 2**30:11.3f}  {rank['policy']}")
+              f" {heights['device'] / 2**30:12.3f} {heights['host'] / 2**30:11.3f}  {plan['policy']}")
 
 
 def print_tasks(plan, rank, first, count):
@@ -66,8 +66,8 @@ def main():
     arguments = parser.parse_args()
     with open(arguments.plan, encoding="utf-8") as file:
         plan = json.load(file)
-    if plan["schema"] != "tidemark.plan" or plan["schema_version"] not in (2, 3):
-        raise SystemExit(f"{arguments.plan}: not a plan of schema version 2 or 3")
+    if plan["schema"] != "tidemark.plan" or plan["schema_version"] != 4:
+        raise SystemExit(f"{arguments.plan}: not a plan of schema version 4")
     if arguments.column:
         rank, *keys = arguments.column.split("/")
         column = plan["ranks"][int(rank)]

@@ -398,10 +398,13 @@ std::uint64_t rows_in(const nlohmann::json& value, std::uint64_t most, int level
 void check_rows(const JsonNode& root, std::size_t file_bytes) {
   constexpr std::uint64_t kRowsOfAny = std::uint64_t{1} << 20, kRowsOfByte = 64;
   const std::uint64_t most = kRowsOfAny + kRowsOfByte * file_bytes;
-  const JsonNode ranks = root.at("ranks");
-  if (rows_in(ranks.json(), most) > most)
-    ranks.wrong(fmt::format("its columns have more than {} rows, which is {} and {} for each byte of the file", most,
-                            kRowsOfAny, kRowsOfByte));
+  for (const char* member : {"ranks", "graph"}) {
+    if (!root.has(member)) continue;
+    const JsonNode node = root.at(member);
+    if (rows_in(node.json(), most) > most)
+      node.wrong(fmt::format("its columns have more than {} rows, which is {} and {} for each byte of the file", most,
+                             kRowsOfAny, kRowsOfByte));
+  }
 }
 
 /// A captured step has one rank, whose outline has the names of its graph.

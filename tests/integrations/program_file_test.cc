@@ -12,6 +12,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <tuple>
 
 #include "core/fingerprint.h"
 #include "core/verify.h"
@@ -22,6 +23,7 @@
 #include "planner/layout/lay_out.h"
 #include "planner/workload/static_memory.h"
 #include "policies/policies.h"
+#include "tests/support/captured_steps.h"
 #include "tests/support/data.h"
 #include "tests/support/plan_figures.h"
 #include "tests/support/tiny_graph.h"
@@ -289,6 +291,98 @@ TEST(ProgramFile, BytesDoNotDependOnTheThreadCount) {
   EXPECT_EQ(planned_text(), text);
 }
 
+/// Tight enough that the step of captured_features() recomputes and swaps.
+const PlanOutcome& captured_plan(PlanRequest& request) {
+  request = testing::captured_request(testing::captured_features(), 700);
+  request.step->rules.collective = true;
+  static const PlanOutcome outcome = plan_step(request).value();
+  return outcome;
+}
+
+std::string captured_text() {
+  PlanRequest request;
+  const PlanOutcome& outcome = captured_plan(request);
+  return write_plan_file(request, outcome);
+}
+
+TEST(ProgramFile, CapturedStepsSurviveWithEverythingTheyHave) {
+  PlanRequest request;
+  const PlanOutcome& outcome = captured_plan(request);
+  ASSERT_TRUE(outcome.fits());
+  const Graph& graph = *request.step->graph;
+  const std::string text = write_plan_file(request, outcome);
+  const Result<PlanFile> read = read_plan_file(text, "plan.json");
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  const PlanFile& file = read.value();
+  EXPECT_EQ(file.step_name, "step");
+  ASSERT_NE(file.graph, nullptr);
+  EXPECT_EQ(fingerprint(*file.graph), fingerprint(graph));
+  EXPECT_EQ(file.ranks.front().program.graph_fingerprint, fingerprint(graph));
+  EXPECT_EQ(file.ranks.front().outline, outline_of(graph));
+  EXPECT_EQ(file.ranks.front().program, outcome.ranks.front().program);
+  EXPECT_EQ(file.ranks.front().decisions, outcome.ranks.front().decisions);
+  EXPECT_EQ(file.ranks.front().figures, outcome.ranks.front().figures);
+  EXPECT_EQ(write_plan_file(file), text);
+  const auto broken = verify_program(*file.graph, file.ranks.front().program);
+  EXPECT_FALSE(broken.has_value()) << broken->detail;
+}
+
+/// A fingerprint that leaves something out would let the test above pass.
+TEST(ProgramFile, EveryFeatureOfACapturedStepIsInItsColumns) {
+  const Graph graph = *read_plan_file(captured_text(), "plan.json").value().graph, made = testing::captured_features();
+  EXPECT_EQ(graph.given_costs, made.given_costs);
+  ASSERT_EQ(graph.storages.size(), made.storages.size());
+  for (std::size_t s = 0; s < made.storages.size(); ++s) {
+    const StorageTemplate &of = graph.storage_templates[s], &as = made.storage_templates[s];
+    EXPECT_EQ(std::tie(of.name, of.module_path, of.role, of.fixed_bytes),
+              std::tie(as.name, as.module_path, as.role, as.fixed_bytes));
+    EXPECT_EQ(std::tie(of.swappable, of.initial, of.lasting, of.given_copies),
+              std::tie(as.swappable, as.initial, as.lasting, as.given_copies))
+        << as.name;
+    EXPECT_EQ(graph.storages[s].held_until, made.storages[s].held_until) << as.name;
+  }
+  ASSERT_EQ(graph.accesses.size(), made.accesses.size());
+  for (std::size_t a = 0; a < made.accesses.size(); ++a) {
+    EXPECT_EQ(graph.accesses[a].storage, made.accesses[a].storage);
+    EXPECT_EQ(graph.accesses[a].version, made.accesses[a].version);
+    EXPECT_EQ(graph.accesses[a].kind, made.accesses[a].kind);
+  }
+  ASSERT_EQ(graph.recipes.size(), made.recipes.size());
+  for (std::size_t r = 0; r < made.recipes.size(); ++r) {
+    const Recipe &of = graph.recipes[r], &as = made.recipes[r];
+    EXPECT_EQ(std::tie(of.outputs, of.sources, of.transients), std::tie(as.outputs, as.sources, as.transients));
+    EXPECT_EQ(std::tie(of.pure, of.needs_random_state, of.collective),
+              std::tie(as.pure, as.needs_random_state, as.collective));
+  }
+}
+
+/// The values of a column of the graph set to one, one column at a time.
+TEST(ProgramFile, GraphColumnsMustBeInRange) {
+  const auto document = nlohmann::json::parse(captured_text());
+  const auto expect_refused = [&](const std::string& pointer, std::int64_t value) {
+    auto bad = document;
+    auto& column = bad[nlohmann::json::json_pointer(pointer)];
+    const auto count = column["count"].get<std::int64_t>();
+    ASSERT_GT(count, 0) << pointer;
+    column = {{"count", count}, {"data", {value}}};
+    if (count > 1) column["data"].push_back({1, count - 1});
+    expect_error(bad.dump(), "plan.json: " + pointer);
+  };
+  for (const char* column :
+       {"bytes", "storage_bits", "held_until", "cost", "accesses", "access_storage", "access_kind", "recipe_op",
+        "recipe_bits", "copies/out_link", "copies/out_compute", "copies/in_link", "copies/in_compute"}) {
+    expect_refused(std::string("/graph/") + column, -2);
+    expect_refused(std::string("/graph/") + column, std::int64_t{1} << 60);
+  }
+  const std::string text = captured_text();
+  expect_error(replaced(text, "\"transients\":1", "\"transients\":1000"), "plan.json: /graph/transients");
+  expect_error(replaced(text, "\"cost_quantum\":0.5", "\"cost_quantum\":0"), "plan.json: /graph/cost_quantum");
+  expect_error(replaced(text, "\"cost_unit\":\"ns\"", "\"cost_unit\":\"s\""), "must be one of ns, joule, one");
+  auto many = document;
+  many["ranks"].push_back(many["ranks"][0]);
+  expect_error(many.dump(), "/ranks: has 2 ranks; a plan with a graph has one");
+}
+
 TEST(ProgramFile, SaysWhereTheTextIsNoJson) {
   const std::string text = write_plan_file(tiny_file());
   EXPECT_EQ(error_of("").message, "plan.json:1:1: the text ends in the middle of the plan; is the file cut short?");
@@ -297,8 +391,7 @@ TEST(ProgramFile, SaysWhereTheTextIsNoJson) {
   expect_error("{\"schema\":1e999}", "plan.json:1:1: a number in the file is too large");
 }
 
-/// Readers that know no sections read every plan that has none.
-TEST(ProgramFile, PlansWithoutSectionsAreOfTheFirstVersion) {
+TEST(ProgramFile, PlansWithoutSectionsSayNothingOfThem) {
   PlanFile file = tiny_file();
   for (PlanFile::Rank& rank : file.ranks) {
     rank.program.sections.clear();
@@ -306,16 +399,12 @@ TEST(ProgramFile, PlansWithoutSectionsAreOfTheFirstVersion) {
     rank.program.collective_limit_f = rank.figures.collective_limit_f = rank.program.contingency_limit_f;
   }
   const std::string text = write_plan_file(file);
-  EXPECT_NE(text.find("\"schema_version\":2"), std::string::npos);
+  EXPECT_NE(text.find("\"schema_version\":4"), std::string::npos);
   for (const char* word : {"sections", "chunk_buffers", "collective_limit_f"})
     EXPECT_EQ(text.find(word), std::string::npos) << word;
   const Result<PlanFile> read = read_plan_file(text, "plan.json");
   ASSERT_TRUE(read.ok()) << read.error().message;
   EXPECT_EQ(read.value(), file);
-  const Result<PlanFile> later =
-      read_plan_file(replaced(text, "\"schema_version\":2", "\"schema_version\":3"), "plan.json");
-  ASSERT_TRUE(later.ok()) << later.error().message;
-  EXPECT_EQ(later.value(), file);
   expect_error(replaced(text, "\"collective\":{\"count\":2,\"data\":[0", "\"collective\":{\"count\":2,\"data\":[1"),
                "contingencies/collective");
 }
@@ -338,6 +427,12 @@ TEST(ProgramFile, RowsAreCountedBeforeTheyAreUnfolded) {
                "/ranks: its columns have more than ");
 }
 
+TEST(ProgramFile, RowsOfAGraphAreCounted) {
+  auto bad = nlohmann::json::parse(captured_text());
+  bad["graph"]["access_storage"] = {{"count", 49000000}, {"data", {0, {1, 48999999}}}};
+  expect_error(bad.dump(), "/graph: its columns have more than ");
+}
+
 TEST(ProgramFile, SaysWhatIsNoPlan) {
   const std::string text = write_plan_file(tiny_file());
   PlanFile twice = tiny_file();
@@ -346,11 +441,11 @@ TEST(ProgramFile, SaysWhatIsNoPlan) {
   expect_error("[]", "plan.json: /: must be an object with a member 'schema'");
   expect_error("{}", "plan.json: /: has no member 'schema'");
   expect_error(replaced(text, "tidemark.plan", "tidemark.plum"), "plan.json: /schema: must be 'tidemark.plan'");
-  expect_error(replaced(text, "\"schema_version\":3", "\"schema_version\":4"), "reads only 2 and 3");
-  expect_error(replaced(text, "\"schema_version\":3", "\"schema_version\":1"), "plan again");
-  expect_error(replaced(text, "\"schema_version\":3", "\"schema_version\":2"),
-               "plan.json: /schema_version: is 2; plans with sections are 3");
-  expect_error(replaced(text, "\"schema_version\":3", "\"schema_version\":\"2\""),
+  for (const char* other : {"1", "2", "3", "5"})
+    expect_error(
+        replaced(text, "\"schema_version\":4", std::string("\"schema_version\":") + other),
+        std::string("plan.json: /schema_version: is ") + other + "; this version of Tidemark reads only 4: plan again");
+  expect_error(replaced(text, "\"schema_version\":4", "\"schema_version\":\"4\""),
                "/schema_version: must be a whole number");
   expect_error(replaced(text, "\"heads\":", "\"haeds\":"), "/job/model/attention: has no member 'heads'");
   expect_error(replaced(text, "\"heads\":", "\"heads\":-"), "/job: model.attention.heads");
