@@ -18,6 +18,7 @@
 #include "planner/framework/to_job.h"
 #include "planner/layout/check_packing.h"
 #include "planner/workload/static_memory.h"
+#include "tests/support/captured_steps.h"
 #include "tests/support/data.h"
 #include "tests/support/plan_figures.h"
 #include "tests/support/tiny_graph.h"
@@ -253,7 +254,8 @@ std::vector<std::string> plan_seeds() {
   rank.program.machine_fingerprint = fingerprint(file.machine);
   set_figures(rank.program, reserve_memory(file.machine, file.job.parallel).total(), file.machine.visible_bytes,
               rank.figures);
-  return {write_plan_file(file)};
+  PlanRequest captured = captured_request(captured_features(), 700);
+  return {write_plan_file(file), write_plan_file(captured, plan_step(captured).value())};
 }
 
 std::vector<std::string> plan_words() {
@@ -474,12 +476,16 @@ const std::vector<FuzzTarget>& fuzz_targets() {
          .words = snapshot_words,
          .places = {"snapshot", "live at the start", "noted", "caching", "planned", "baseline"},
          .rounds = 30'000},
-        {.name = "plan", .seeds = plan_seeds, .words = plan_words, .places = {"written otherwise"}, .rounds = 2'000},
+        {.name = "plan",
+         .seeds = plan_seeds,
+         .words = plan_words,
+         .places = {"written otherwise", "captured"},
+         .rounds = 2'000},
         {.name = "plan_numbers",
          .reader = "plan",
          .seeds = plan_seeds,
          .words = plan_words,
-         .places = {"written otherwise"},
+         .places = {"written otherwise", "captured"},
          .rounds = 1'000,
          .wounds = Wounds::numbers},
         {.name = "arguments",
@@ -487,7 +493,11 @@ const std::vector<FuzzTarget>& fuzz_targets() {
          .words = argument_words,
          .places = {"read", "estimated", "a job", "no job"},
          .rounds = 20'000},
-        {.name = "graph", .seeds = graph_seeds, .words = graph_words, .places = {"joule", "link"}, .rounds = 20'000},
+        {.name = "graph",
+         .seeds = graph_seeds,
+         .words = graph_words,
+         .places = {"joule", "link", "recipes"},
+         .rounds = 20'000},
         {.name = "expert_counts", .seeds = count_seeds, .words = count_words, .rounds = 20'000},
         {.name = "measured_memory", .seeds = memory_seeds, .words = memory_words, .rounds = 20'000},
         {.name = "search_log", .seeds = search_seeds, .words = search_words, .places = {"known"}, .rounds = 20'000},

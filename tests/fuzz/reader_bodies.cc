@@ -4,9 +4,9 @@
 #include <cmath>
 
 #include "integrations/formats/calibration_file.h"
+#include "integrations/formats/import_captured_step.h"
 #include "integrations/formats/import_expert_counts.h"
 #include "integrations/formats/import_measured_memory.h"
-#include "integrations/formats/import_op_list.h"
 #include "integrations/formats/import_op_times.h"
 #include "integrations/formats/import_trace.h"
 #include "integrations/formats/import_yaml.h"
@@ -74,11 +74,35 @@ Verdict run_pack(std::string_view bytes, Reached& reached) {
   });
 }
 
+/// Ids of a graph that was read are in range, and each write makes the next version.
+Verdict check_graph(const Graph& graph) {
+  std::vector<std::int32_t> made(graph.storages.size(), 0);
+  for (std::size_t op = 0; op < graph.ops.size(); ++op)
+    for (const Access& access : graph.accesses_of(id_of<OpId>(op))) {
+      if (row(access.storage) >= made.size()) return "an op touches a storage that does not exist";
+      std::int32_t& version = made[row(access.storage)];
+      if (access.kind == AccessKind::write) ++version;
+      if (access.version != version) return "an op touches a version that is not there";
+    }
+  for (const Recipe& recipe : graph.recipes)
+    for (const auto* locals : {&recipe.outputs, &recipe.sources, &recipe.transients})
+      for (const std::int32_t local : *locals)
+        if (local < 0 || static_cast<std::size_t>(local) >= made.size()) return "a recipe is of no storage";
+  for (const Storage& storage : graph.storages)
+    if (storage.bytes < 0 || (storage.held_until != kNone<OpId> && row(storage.held_until) >= graph.ops.size()))
+      return "a storage has no size, or is held until no op";
+  return std::nullopt;
+}
+
 Verdict run_plan(std::string_view bytes, Reached& reached) {
   return judge_read(read_plan_file(bytes, kFile), reached, [&](const PlanFile& plan) -> Verdict {
     // What is read can be written, and reads as the same again.
     const std::string text = write_plan_file(plan);
     if (text != bytes) ++reached["written otherwise"];
+    if (plan.graph != nullptr) {
+      ++reached["captured"];
+      if (Verdict fault = check_graph(*plan.graph)) return fault;
+    }
     const Result<PlanFile> again = read_plan_file(text, kFile);
     if (!again) return "what was read and written is refused: " + again.error().message;
     if (write_plan_file(again.value()) != text) return "what was read and written reads as something else";
@@ -100,12 +124,18 @@ Verdict run_arguments(std::string_view bytes, Reached& reached) {
 Verdict run_graph(std::string_view bytes, Reached& reached) {
   Verdict verdict;
   for (const StepObjective objective : {StepObjective::time, StepObjective::energy, StepObjective::cost}) {
-    const Result<OpList> list = read_op_list(bytes, kFile, objective);
-    if (objective == StepObjective::cost) ++reached[list ? "accepted" : "refused"];
-    if (list && list.value().ops.empty()) return "a step without an op was read";
-    if (list && list.value().cost_unit == OpList::CostUnit::joule) ++reached["joule"];
-    if (list && list.value().link) ++reached["link"];
-    if (!list && !verdict) verdict = check_error(list.error());
+    const Result<CapturedStep> step = read_captured_step(bytes, kFile, objective);
+    if (objective == StepObjective::cost) ++reached[step ? "accepted" : "refused"];
+    if (!step && !verdict) verdict = check_error(step.error());
+    if (!step) continue;
+    const Graph& graph = step.value().graph;
+    if (graph.ops.empty()) return "a step without an op was read";
+    if (Verdict fault = check_graph(graph)) return fault;
+    if (graph.given_costs.unit == GivenCosts::Unit::joule) ++reached["joule"];
+    if (std::ranges::any_of(graph.storage_templates,
+                            [](const StorageTemplate& s) { return s.given_copies && s.given_copies->out.link > 0; }))
+      ++reached["link"];
+    if (!graph.recipes.empty()) ++reached["recipes"];
   }
   return verdict;
 }
