@@ -1,10 +1,10 @@
-// What is wrong with a step from elsewhere, in words that say what would be right.
+// What is wrong with a captured step, in words that say what would be right.
 
 #include <gtest/gtest.h>
 
 #include <string>
 
-#include "integrations/formats/import_op_list.h"
+#include "integrations/formats/import_captured_step.h"
 
 namespace tidemark {
 namespace {
@@ -27,18 +27,18 @@ std::string name_of(const ::testing::TestParamInfo<Case>& one) {
   return one.param.name;
 }
 
-class OpListText : public ::testing::TestWithParam<Case> {};
+class CapturedStepText : public ::testing::TestWithParam<Case> {};
 
-TEST_P(OpListText, IsReadOrSaysWhy) {
-  const Result<OpList> list = read_op_list(GetParam().text, "f");
-  const std::string complaint = list ? "" : list.error().message;
+TEST_P(CapturedStepText, IsReadOrSaysWhy) {
+  const Result<CapturedStep> step = read_captured_step(GetParam().text, "f");
+  const std::string complaint = step ? "" : step.error().message;
   if (GetParam().complaint.empty())
     EXPECT_EQ(complaint, "");
   else
     EXPECT_TRUE(complaint.starts_with("f:" + GetParam().complaint)) << complaint;
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, OpListText,
+INSTANTIATE_TEST_SUITE_P(Kinds, CapturedStepText,
                          ::testing::Values(Case{"Graph", kGraph, ""},
                                            Case{"GraphBehindAMark", "\xef\xbb\xbf" + kGraph, ""},
                                            Case{"Json", json(kBytes, kOp), ""},
@@ -69,7 +69,7 @@ std::string wrong_columns(int line, int found, bool swaps) {
 }
 
 /// What would be without effect is refused: a name with blanks is not cut.
-INSTANTIATE_TEST_SUITE_P(Columns, OpListText,
+INSTANTIATE_TEST_SUITE_P(Columns, CapturedStepText,
                          ::testing::Values(Case{"SixAsAGraph", columns(6, 6), ""},
                                            Case{"NineAsASwapgraph", columns(9, 9), ""},
                                            Case{"Five", columns(5, 6), wrong_columns(2, 5, false)},
@@ -86,14 +86,15 @@ INSTANTIATE_TEST_SUITE_P(Columns, OpListText,
                          name_of);
 
 /// Costs are read whatever is asked for: else a name with blanks would be cut where time is.
-TEST(OpListColumns, JoulesAreNumbersAlsoWhereTimeIsAsked) {
-  const Result<OpList> list = read_op_list("G 1 0\nN 0 1 10 0 my name of three\n", "f", StepObjective::time);
-  ASSERT_FALSE(list.ok());
-  EXPECT_TRUE(list.error().message.starts_with("f:2: compute_J is 'name'")) << list.error().message;
+TEST(CapturedStepColumns, JoulesAreNumbersAlsoWhereTimeIsAsked) {
+  const Result<CapturedStep> step =
+      read_captured_step("G 1 0\nN 0 1 10 0 my name of three\n", "f", StepObjective::time);
+  ASSERT_FALSE(step.ok());
+  EXPECT_TRUE(step.error().message.starts_with("f:2: compute_J is 'name'")) << step.error().message;
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Edges, OpListText,
+    Edges, CapturedStepText,
     ::testing::Values(Case{"BeforeTheNodes", "G 2 1\nE 0 1\nN 0 1 10 0 a\nN 1 1 10 0 b\n",
                            "2: dst is 1, and there is no node 1 yet; nodes stand before the edges that name them"},
                       Case{"Backward", kNodes + "E 2 1\n", "5: src is 2, dst is 1; " + kForward},
@@ -116,7 +117,7 @@ std::string repeated(const std::string& text, int times) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Json, OpListText,
+    Json, CapturedStepText,
     ::testing::Values(
         Case{"EveryKey",
              json(R"("name": "s", "module": null, "role": "saved", "bytes": 8, "bound_bytes": 9, "pinned_until": 0,

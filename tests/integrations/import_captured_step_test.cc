@@ -1,8 +1,12 @@
-#include "integrations/formats/import_op_list.h"
+#include "integrations/formats/import_captured_step.h"
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <limits>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace tidemark {
 namespace {
@@ -16,8 +20,8 @@ const std::string kJson = R"({"tidemark_graph": 1, "name": "step", "cost_unit": 
          {"name": "g", "cost": 4, "reads": [1, 0, 1], "writes": [2], "phase": "backward", "recompute": "random"}]})";
 
 std::string message(const std::string& text, StepObjective objective = StepObjective::cost) {
-  const Result<OpList> list = read_op_list(text, "f", objective);
-  return list ? "" : list.error().message;
+  const Result<CapturedStep> step = read_captured_step(text, "f", objective);
+  return step ? "" : step.error().message;
 }
 
 std::string with(std::string text, const std::string& old, const std::string& now) {
@@ -26,73 +30,162 @@ std::string with(std::string text, const std::string& old, const std::string& no
   return text.replace(at, old.size(), now);
 }
 
-TEST(ImportOpList, Graph) {
-  const OpList list = read_op_list(kGraph, "f").value();
-  ASSERT_EQ(list.ops.size(), 3U);
-  EXPECT_EQ(list.ops[2].name, "out");
-  EXPECT_EQ(list.ops[2].cost, 20);
-  EXPECT_EQ(list.ops[2].reads, std::vector<std::int32_t>{1});
-  EXPECT_EQ(list.ops[2].writes, std::vector<std::int32_t>{2});
-  EXPECT_EQ(list.ops[2].phase, OpList::Phase::backward);
-  EXPECT_EQ(list.storages[1].bytes, 200);
-  EXPECT_FALSE(list.storages[1].swappable);
-  EXPECT_EQ(list.cost_quantum, 1);
+/// Storages of the accesses of an op, by kind.
+std::vector<std::int32_t> touched(const Graph& graph, std::int32_t op, AccessKind kind) {
+  std::vector<std::int32_t> storages;
+  for (const Access& access : graph.accesses_of(static_cast<OpId>(op)))
+    if (access.kind == kind) storages.push_back(static_cast<std::int32_t>(access.storage));
+  return storages;
 }
 
-TEST(ImportOpList, SwapGraphInJoulesOrSeconds) {
-  const OpList energy = read_op_list(kSwapGraph, "f").value();
-  EXPECT_EQ(energy.cost_unit, OpList::CostUnit::joule);
-  EXPECT_NEAR(energy.to_units(energy.ops[1].cost), 4, 1e-9);
-  EXPECT_NEAR(energy.to_units(energy.storages[0].page_in_cost), 0.25, 1e-9);
-  EXPECT_NEAR(energy.to_units(energy.storages[0].page_out_cost), 0.125, 1e-9);
-  EXPECT_TRUE(energy.storages[0].swappable);
-  const OpList time = read_op_list(kSwapGraph, "f", StepObjective::time).value();
-  EXPECT_EQ(time.cost_unit, OpList::CostUnit::ns);
-  EXPECT_NEAR(time.to_units(time.ops[1].cost), 1.5e9, 1);
-  EXPECT_FALSE(time.storages[0].swappable);  // nobody says how long a page takes
+double cost_of(const Graph& graph, std::size_t op) {
+  return graph.given_costs.to_units(static_cast<std::int64_t>(graph.op_templates[op].cost.given));
 }
 
-TEST(ImportOpList, Json) {
-  const OpList list = read_op_list(kJson, "f", StepObjective::time).value();
-  EXPECT_EQ(list.name, "step");
-  EXPECT_TRUE(list.storages[0].until_end);
-  EXPECT_EQ(list.storages[1].bytes, 32);
-  EXPECT_EQ(list.storages[1].pinned_until, 1);
-  EXPECT_FALSE(list.storages[1].swappable);
-  EXPECT_TRUE(list.storages[2].swappable);
-  EXPECT_NEAR(list.to_units(list.ops[0].cost), 2.5, 1e-9);
-  EXPECT_NEAR(list.to_units(list.storages[2].page_in_cost), 5, 1e-9);
-  EXPECT_EQ(list.ops[0].transient_bytes, 7);
-  EXPECT_EQ(list.ops[1].reads, (std::vector<std::int32_t>{0, 1}));
-  EXPECT_EQ(list.ops[1].recompute, OpList::Recompute::random);
+Graph graph_of(const std::string& text, StepObjective objective = StepObjective::cost) {
+  Result<CapturedStep> step = read_captured_step(text, "f", objective);
+  EXPECT_TRUE(step.ok()) << (step.ok() ? "" : step.error().message);
+  return step.ok() ? std::move(step.value().graph) : Graph{};
 }
 
-TEST(ImportOpList, JsonWithALink) {
+using Ids = std::vector<std::int32_t>;
+
+TEST(ImportCapturedStep, Graph) {
+  const Graph graph = graph_of(kGraph);
+  ASSERT_EQ(graph.ops.size(), 3U);
+  EXPECT_EQ(graph.op_templates[2].name, "out");
+  EXPECT_EQ(graph.op_templates[2].cost.kind, WorkKind::given);
+  EXPECT_EQ(graph.op_templates[2].cost.given, 20);
+  EXPECT_EQ(touched(graph, 2, AccessKind::read), Ids{1});
+  EXPECT_EQ(touched(graph, 2, AccessKind::write), Ids{2});
+  EXPECT_EQ(graph.op_templates[1].phase, OpPhase::forward);
+  EXPECT_EQ(graph.op_templates[2].phase, OpPhase::backward);
+  EXPECT_EQ(graph.storages[1].bytes, 200);
+  EXPECT_EQ(graph.storage_templates[1].name, "mid");
+  EXPECT_FALSE(graph.storage_templates[1].swappable);
+  EXPECT_FALSE(graph.storage_templates[1].given_copies);
+  EXPECT_EQ(graph.given_costs, GivenCosts{.unit = GivenCosts::Unit::one});
+}
+
+TEST(ImportCapturedStep, SwapGraphInJoulesOrSeconds) {
+  const Graph energy = graph_of(kSwapGraph);
+  EXPECT_EQ(energy.given_costs.unit, GivenCosts::Unit::joule);
+  EXPECT_NEAR(cost_of(energy, 1), 4, 1e-9);
+  EXPECT_TRUE(energy.storage_templates[0].swappable);
+  ASSERT_TRUE(energy.storage_templates[0].given_copies);
+  const GivenCopies& copies = *energy.storage_templates[0].given_copies;
+  EXPECT_NEAR(energy.given_costs.to_units(copies.in.compute), 0.25, 1e-9);
+  EXPECT_NEAR(energy.given_costs.to_units(copies.out.compute), 0.125, 1e-9);
+  EXPECT_EQ(copies.in.link, 0);  // joules say nothing of how long a copy takes
+  EXPECT_EQ(copies.out.link, 0);
+  const Graph time = graph_of(kSwapGraph, StepObjective::time);
+  EXPECT_EQ(time.given_costs.unit, GivenCosts::Unit::ns);
+  EXPECT_NEAR(cost_of(time, 1), 1.5e9, 1);
+  EXPECT_FALSE(time.storage_templates[0].swappable);  // the file does not say how long a copy takes
+}
+
+TEST(ImportCapturedStep, Json) {
+  const CapturedStep step = read_captured_step(kJson, "f", StepObjective::time).value();
+  const Graph& graph = step.graph;
+  EXPECT_EQ(step.name, "step");
+  EXPECT_EQ(step.host_bytes, std::numeric_limits<Bytes>::max());
+  ASSERT_EQ(graph.storages.size(), 4U);
+  EXPECT_TRUE(graph.storage_templates[0].lasting);
+  EXPECT_TRUE(graph.storage_templates[0].initial);  // read before anything writes it
+  EXPECT_FALSE(graph.storage_templates[1].lasting);
+  EXPECT_FALSE(graph.storage_templates[1].initial);
+  EXPECT_EQ(graph.storages[0].held_until, kNone<OpId>);
+  EXPECT_EQ(graph.storages[1].bytes, 32);
+  EXPECT_EQ(graph.storages[1].held_until, id_of<OpId>(1));
+  EXPECT_FALSE(graph.storage_templates[1].swappable);
+  EXPECT_TRUE(graph.storage_templates[2].swappable);
+  EXPECT_NEAR(cost_of(graph, 0), 2.5, 1e-9);
+  EXPECT_EQ(graph.given_costs.unit, GivenCosts::Unit::ns);
+  ASSERT_TRUE(graph.storage_templates[2].given_copies);
+  EXPECT_NEAR(graph.given_costs.to_units(graph.storage_templates[2].given_copies->out.compute), 3, 1e-9);
+  EXPECT_NEAR(graph.given_costs.to_units(graph.storage_templates[2].given_copies->in.compute), 5, 1e-9);
+  EXPECT_EQ(touched(graph, 1, AccessKind::read), (Ids{0, 1}));
+}
+
+/// Workspace is a storage of its own, written by its op and read by none.
+TEST(ImportCapturedStep, JsonTransients) {
+  const Graph graph = graph_of(kJson);
+  ASSERT_EQ(graph.storages.size(), 4U);
+  EXPECT_EQ(graph.storage_templates[3].name, "f.workspace");
+  EXPECT_EQ(graph.storage_templates[3].role, StorageRole::temporary);
+  EXPECT_EQ(graph.storages[3].bytes, 7);
+  EXPECT_FALSE(graph.storage_templates[3].swappable);
+  EXPECT_FALSE(graph.storage_templates[3].initial);
+  EXPECT_EQ(touched(graph, 0, AccessKind::write), (Ids{1, 3}));
+  EXPECT_EQ(touched(graph, 1, AccessKind::write), Ids{2});
+}
+
+TEST(ImportCapturedStep, JsonRecipes) {
+  const Graph graph = graph_of(kJson);
+  ASSERT_EQ(graph.recipes.size(), 2U);
+  const Recipe &pure = graph.recipes[0], &random = graph.recipes[1];
+  EXPECT_EQ(pure.outputs, Ids{1});
+  EXPECT_EQ(pure.sources, Ids{0});
+  EXPECT_EQ(pure.transients, Ids{3});
+  ASSERT_EQ(pure.steps.size(), 1U);
+  EXPECT_EQ(pure.steps[0].op, id_of<OpTemplateId>(0));
+  EXPECT_EQ(pure.steps[0].reads, Ids{0});
+  EXPECT_EQ(pure.steps[0].writes, (Ids{1, 3}));
+  EXPECT_TRUE(pure.pure && !pure.needs_random_state && !pure.collective);
+  EXPECT_TRUE(random.pure && random.needs_random_state && !random.collective);
+  EXPECT_EQ(random.outputs, Ids{2});
+  EXPECT_EQ(random.sources, (Ids{0, 1}));
+  EXPECT_TRUE(random.transients.empty());
+  const Graph group = graph_of(with(kJson, "random", "collective"));
+  ASSERT_EQ(group.recipes.size(), 2U);
+  EXPECT_TRUE(group.recipes[1].collective && !group.recipes[1].needs_random_state);
+  EXPECT_TRUE(group.op_templates[1].collective && !group.op_templates[0].collective);
+  for (const char* kind : {"routing", "never"}) {
+    const Graph other = graph_of(with(kJson, "random", kind));
+    ASSERT_EQ(other.recipes.size(), 1U) << kind;
+    EXPECT_EQ(other.recipes[0].steps[0].op, id_of<OpTemplateId>(0)) << kind;
+  }
+}
+
+/// What an op changes in place, no op restores; nor does one that has nothing to restore.
+TEST(ImportCapturedStep, JsonChangedInPlace) {
+  const Graph graph = graph_of(with(kJson, R"("writes": [2])", R"("writes": [1, 2])"));
+  EXPECT_TRUE(graph.recipes.empty());
+  ASSERT_EQ(graph.accesses_of(id_of<OpId>(1)).size(), 4U);
+  EXPECT_EQ(graph.accesses_of(id_of<OpId>(1))[1].version, 1);  // reads what f made of storage 1
+  EXPECT_EQ(graph.accesses_of(id_of<OpId>(1))[2].version, 2);  // and makes the next version
+  EXPECT_EQ(graph_of(with(kJson, R"("writes": [2])", R"("writes": [])")).recipes.size(), 1U);
+}
+
+TEST(ImportCapturedStep, JsonWithALink) {
   const std::string text = with(
       with(kJson, R"("cost_unit": "ns",)",
            R"("cost_unit": "ns", "link": {"out_bytes_per_second": 2e9, "in_bytes_per_second": 1e9, "latency_ns": 10,
               "host_bytes": 99},)"),
       R"("bytes": 8,)", R"("bytes": 8, "swappable": false,)");
-  const OpList list = read_op_list(text, "f", StepObjective::time).value();
-  ASSERT_TRUE(list.link.has_value());
-  EXPECT_EQ(list.link->host_bytes, 99);
-  EXPECT_FALSE(list.storages[0].swappable);
-  EXPECT_TRUE(list.storages[1].swappable);  // its 32 B take 10 + 16 ns out, 10 + 32 ns in
-  EXPECT_NEAR(list.to_units(list.storages[1].page_out_time), 26, 1e-9);
-  EXPECT_NEAR(list.to_units(list.storages[1].page_in_time), 42, 1e-9);
-  EXPECT_EQ(list.storages[1].page_in_cost, 0);
-  EXPECT_NEAR(list.to_units(list.storages[2].page_in_cost), 5, 1e-9);
+  const CapturedStep step = read_captured_step(text, "f", StepObjective::time).value();
+  EXPECT_EQ(step.host_bytes, 99);
+  const std::vector<StorageTemplate>& storages = step.graph.storage_templates;
+  const auto units = [&](std::int64_t quanta) { return step.graph.given_costs.to_units(quanta); };
+  EXPECT_FALSE(storages[0].swappable);
+  EXPECT_FALSE(storages[0].given_copies);
+  EXPECT_TRUE(storages[1].swappable);  // its 32 B take 10 + 16 ns out, 10 + 32 ns in
+  ASSERT_TRUE(storages[1].given_copies && storages[2].given_copies);
+  EXPECT_NEAR(units(storages[1].given_copies->out.link), 26, 1e-9);
+  EXPECT_NEAR(units(storages[1].given_copies->in.link), 42, 1e-9);
+  EXPECT_EQ(storages[1].given_copies->in.compute, 0);
+  EXPECT_NEAR(units(storages[2].given_copies->in.compute), 5, 1e-9);
   EXPECT_NE(message(with(text, "\"ns\"", "\"one\"")).find("f: /link: a link takes time"), std::string::npos);
   EXPECT_NE(message(with(text, "\"latency_ns\"", "\"latency\"")).find("f: /link: a link has the keys"),
             std::string::npos);
-  const OpList slow = read_op_list(with(text, "\"latency_ns\": 10,", "\"latency_ns\": 1e18,"), "f").value();
-  EXPECT_FALSE(slow.storages[1].swappable);  // a page would take longer than any step
-  EXPECT_NEAR(slow.to_units(slow.ops[0].cost), 2.5, 1e-9);
+  const Graph slow = graph_of(with(text, "\"latency_ns\": 10,", "\"latency_ns\": 1e18,"));
+  EXPECT_FALSE(slow.storage_templates[1].swappable);  // a copy would take longer than any step
+  EXPECT_NEAR(cost_of(slow, 0), 2.5, 1e-9);
   EXPECT_NE(message(with(text, "2e9", "0")).find("f: /link/out_bytes_per_second"), std::string::npos);
   EXPECT_NE(message(with(text, "\"in_bytes_per_second\": 1e9,", "")).find("in_bytes_per_second"), std::string::npos);
 }
 
-TEST(ImportOpList, WrongTextsSayWhere) {
+TEST(ImportCapturedStep, WrongTextsSayWhere) {
   EXPECT_EQ(message("hello\n"), "f:1: the line begins with 'hello'; it must be G, N or E");
   EXPECT_NE(message("").find("f:1: there is no line `G nodes edges`"), std::string::npos);
   EXPECT_NE(message(with(kGraph, "N 1", "N 7")).find("f:4: idx is '7'"), std::string::npos);
@@ -108,7 +201,7 @@ TEST(ImportOpList, WrongTextsSayWhere) {
   EXPECT_NE(message(with(kSwapGraph, " 4 0.5 0.25", "")).find("f:3: a node of a .swapgraph"), std::string::npos);
 }
 
-TEST(ImportOpList, WrongJsonSaysWhere) {
+TEST(ImportCapturedStep, WrongJsonSaysWhere) {
   EXPECT_EQ(message("{").substr(0, 4), "f:1:");
   EXPECT_NE(message(with(kJson, "\"tidemark_graph\": 1", "\"tidemark_graph\": 2")).find("f: /tidemark_graph"),
             std::string::npos);
