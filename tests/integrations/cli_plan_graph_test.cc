@@ -346,8 +346,8 @@ constexpr const char* kStepBudget = "17408B";  // four layers and a few small on
 TEST(PlanGraph, APlanIsTakenByEveryVerb) {
   const Workplace place;
   place.write("step.json", kStep);
-  const Ran plan = place.run({"plan", "--graph", "step.json", "--budget", kStepBudget, "--out", "plan.json", "--report",
-                              "plan.html", "--trace", "trace.json"});
+  const Ran plan = place.run({"plan", "--graph", "step.json", "--budget", kStepBudget, "--effort", "0.05", "--out",
+                              "plan.json", "--report", "plan.html", "--trace", "trace.json"});
   ASSERT_EQ(plan.status, 0) << plan.out << plan.err;
   const Json json = Json::parse(place.read("plan.json"));
   EXPECT_EQ(json["schema_version"], 4);
@@ -374,8 +374,8 @@ TEST(PlanGraph, TheSameBytesForAnyThreads) {
   const Workplace place;
   place.write("step.json", kStep);
   for (const char* threads : {"1", "2"}) {
-    const Ran plan = place.run({"plan", "--graph", "step.json", "--budget", kStepBudget, "--threads", threads, "--out",
-                                std::string("plan") + threads + ".json"});
+    const Ran plan = place.run({"plan", "--graph", "step.json", "--budget", kStepBudget, "--effort", "0.05",
+                                "--threads", threads, "--out", std::string("plan") + threads + ".json"});
     ASSERT_EQ(plan.status, 0) << plan.err;
   }
   EXPECT_EQ(place.read("plan1.json"), place.read("plan2.json"));
@@ -403,7 +403,8 @@ struct Waits {
 TEST(PlanGraph, EditedPlansAreRefused) {
   const Workplace place;
   place.write("step.json", kStep);
-  const Ran plan = place.run({"plan", "--graph", "step.json", "--budget", kStepBudget, "--out", "plan.json"});
+  const Ran plan =
+      place.run({"plan", "--graph", "step.json", "--budget", kStepBudget, "--effort", "0.05", "--out", "plan.json"});
   ASSERT_EQ(plan.status, 0) << plan.err;
   const Json sound = Json::parse(place.read("plan.json"));
   const auto refused = [&](const std::string& what, auto edit) {
