@@ -30,8 +30,9 @@ struct GivenStep {
   std::string name;
   std::shared_ptr<const Graph> graph;
   remat::RecomputeRules rules;
-  double effort = 1;                              ///< more searches longer; > 0
-  bool frontier = false;                          ///< RankPlan::frontier is asked for
+  double effort = 1;      ///< more searches longer; > 0
+  bool frontier = false;  ///< RankPlan::frontier is asked for
+  bool followed = false;  ///< a framework places storages itself: the budget is for bytes live, addresses are advice
   std::function<void(double share)> on_progress;  ///< of the search, in [0, 1]; from any thread; may be empty
 };
 

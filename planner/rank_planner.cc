@@ -56,16 +56,22 @@ struct Built {
   PlanCost cost;
   Schedule schedule;
   Layout layout;
-  [[nodiscard]] Bytes height() const { return layout.arenas.front().height_bytes; }
+  bool followed = false;  ///< GivenStep::followed
+  [[nodiscard]] Bytes height() const {
+    return followed ? layout.device_load_bytes : layout.arenas.front().height_bytes;
+  }
   [[nodiscard]] Bytes host_height() const { return layout.arenas.size() > 1 ? layout.arenas[1].height_bytes : 0; }
 };
 
-/// Work for one layout. `effort` may be any positive number; up to 1 the orders alone are asked.
-std::int64_t pack_work(double effort) {
-  return static_cast<std::int64_t>(std::clamp(kPackWork * (effort - 1), 0.0, 1e15));
+/// Work for one layout. The effort of packing may be any positive number; up to 1 the orders alone are asked.
+std::int64_t pack_work(const RankProblem& problem, const PlanRequest& request) {
+  if (request.step && request.step->followed) return 0;
+  if (problem.is_flat()) return kFlatPackWork;
+  return static_cast<std::int64_t>(std::clamp(kPackWork * (request.pack_effort - 1), 0.0, 1e15));
 }
 
-Result<Built> build(const RankProblem& problem, const PolicyAnswer& answer, const Budgets& budgets, double effort) {
+Result<Built> build(const RankProblem& problem, const PolicyAnswer& answer, const Budgets& budgets,
+                    const PlanRequest& request) {
   Result<Schedule> schedule = build_schedule(
       {.graph = problem.graph(), .liveness = problem.liveness(), .nominal = problem.nominal(), .plan = answer.plan});
   if (!schedule) return schedule.error();
@@ -73,7 +79,8 @@ Result<Built> build(const RankProblem& problem, const PolicyAnswer& answer, cons
   built.layout = lay_out(built.schedule,
                          {.arenas = device_and_host(budgets.device, budgets.host, problem.machine().alignment_bytes),
                           .arena_of = {},
-                          .work = problem.is_flat() ? kFlatPackWork : pack_work(effort)});
+                          .work = pack_work(problem, request)});
+  built.followed = request.step && request.step->followed;
   return built;
 }
 
@@ -145,7 +152,7 @@ Status explain_misfit(const RankRequest& in, RankProblem& problem, const Budgets
                                                          .device_budget_bytes = 0,
                                                          .host_budget_bytes = budgets.host,
                                                          .rules = in.request.policy->rules});
-  Result<Built> smallest = build(problem, answer, budgets, in.request.pack_effort);
+  Result<Built> smallest = build(problem, answer, budgets, in.request);
   if (!smallest) return smallest.error();
   const Bytes least = std::min(built.height(), smallest.value().height());
   f.smallest_budget_bytes = least + budgets.reserve;
@@ -292,7 +299,7 @@ class TargetLoop {
     p.last_plan = answer.plan;
     if (p.dearer) return {};
 
-    Result<Built> built = build(problem_, answer, budgets_, in_.request.pack_effort);
+    Result<Built> built = build(problem_, answer, budgets_, in_.request);
     if (!built) return built.error();
     Built& now = built.value();
     plan_.attempts.push_back({.target_bytes = device,

@@ -532,7 +532,8 @@ typedef struct tidemark_graph_options {
   int32_t effort_percent;  /* work for searching; default 100 */
   int32_t group_recompute; /* not 0: collectives may be recomputed, since all devices follow the same plan */
 } tidemark_graph_options;
-/* What to recompute and to swap, so that a captured step fits a budget, addresses included. `text` is a graph in one of
+/* What to recompute and to swap, so that the bytes alive in a captured step fit a budget; where they lie is
+ * left to who follows the plan. `text` is a graph in one of
  * the formats of `tidemark plan --graph` (docs/formats.md), `name` stands for the file in messages and may be NULL.
  * `answer` is the JSON of that command; that no schedule fits is an answer too (its `fits`). The caller frees it.
  * Thread rule: any thread; uses oneTBB's threads. */

@@ -56,9 +56,18 @@ std::string status_line(const CostFigures& costs, bool fits) {
   return "infeasible as far as is known";
 }
 
-/// Most device bytes alive at once, gaps between residencies not counted.
+/// Most device bytes alive while a run is under way, what is lost between addresses not counted.
 Bytes live_peak(const RankPlan& plan) {
-  return plan.program.layout.device_load_bytes;
+  const Schedule& schedule = plan.program.schedule;
+  std::vector<Bytes> change(static_cast<std::size_t>(schedule.compute_tasks) + 1);
+  for (const Residency& r : schedule.residencies) {
+    if (r.space != MemorySpace::device) continue;
+    change[static_cast<std::size_t>((r.acquire + 1) / 2)] += r.bytes;
+    change[static_cast<std::size_t>((r.release + 1) / 2)] -= r.bytes;
+  }
+  Bytes live = 0, most = 0;
+  for (const Bytes bytes : change) most = std::max(most, live += bytes);
+  return most;
 }
 
 std::string frontier_text(const RankPlan& plan, const CostFigures& costs) {

@@ -81,11 +81,11 @@ def test_the_plan_swaps_where_the_link_is_quick_and_never_without_one():
 
     def swaps(link):
         graph = tidemark.capture(model, inputs, loss_fn, host_link=link)
-        plan = tidemark.planning.solve(graph.to_json(), budget)
-        found = tidemark.planning._swaps(graph, plan["schedule"], plan["decisions"])
+        plan = tidemark.planning.solve(graph.to_json(), budget)["captured"]
+        found = [(swap["storage"], swap["after"], swap["before"]) for swap in plan["swaps"]]
         assert len(found) == plan["swapped"]
-        made = tidemark.Plan(graph, 0, plan["schedule"], found)
-        assert max(tidemark.schedule.Timeline(graph, made.schedule).live_bytes(found)) == plan["peak_bytes"]
+        made = tidemark.Plan(graph, 0, plan["order"], found)
+        assert max(tidemark.schedule.Timeline(graph, made.schedule).live_bytes(found)) == plan["live_peak_bytes"]
         return found
 
     assert not swaps(None)
