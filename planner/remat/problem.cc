@@ -108,8 +108,9 @@ Problem::Problem(const Graph& graph_, const Machine& machine_, RecomputeRules ru
     bytes.push_back(counted ? graph_.storages[s].bytes : 0);
     if (touches.transient_of[s] >= 0) transient[at(touches.transient_of[s])] += graph_.storages[s].bytes;
     swappable.push_back(of.swappable && counted ? 1 : 0);
-    copy_in.push_back(copy_in_cost(graph_, id, machine_));
-    copy_out.push_back(copy_out_cost(graph_, id, machine_));
+    // What is never swapped asks nothing of the machine, which may have no links.
+    copy_in.push_back(swappable.back() != 0 ? copy_in_cost(graph_, id, machine_) : CopyCost{});
+    copy_out.push_back(swappable.back() != 0 ? copy_out_cost(graph_, id, machine_) : CopyCost{});
     page_in.push_back(copy_in.back().compute_ns);
     page_out.push_back(copy_out.back().compute_ns);
     if (swappable.back() != 0 && (copy_in.back().link_ns > 0 || copy_out.back().link_ns > 0)) has_link = true;
