@@ -5,8 +5,8 @@
 
 namespace tidemark {
 
-/// Memory to the limits given, byte by byte, with no reserves. Rates are those of no machine and are asked by nobody:
-/// costs of ops and copies are given (GivenCosts, GivenCopies).
+/// Memory to the limits given, byte by byte, with no reserves. Rates are those of no machine, and nothing asks for
+/// them: costs of ops and copies are given (GivenCosts, GivenCopies).
 [[nodiscard]] inline Machine given_machine(Bytes host_bytes, Bytes visible_bytes) {
   constexpr double kAnyRate = 1e12;
   const Link link{.bytes_per_s = kAnyRate};

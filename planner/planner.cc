@@ -194,7 +194,7 @@ Result<PlanOutcome> plan_all(const PlanRequest& request, const std::vector<std::
   return outcome;
 }
 
-/// A given step has no tokens and nobody to wait for.
+/// A given step has no tokens and no other rank to wait for.
 StepFigures summarise_given(const StepTiming& timing, const PlanOutcome& outcome) {
   StepFigures f{.step_ns = timing.step_ns, .keep_all_step_ns = outcome.step.keep_all_step_ns};
   const auto percent = [&](std::int64_t ns) {

@@ -378,8 +378,7 @@ void Builder::issue_swap_outs(PlanPoint done) {
                                    g_.storages[row(swap.storage)].site, done.op, swap.storage);
     const ResidencyId host = open(swap.storage, MemorySpace::host);
     touch(swap.storage, AccessKind::read);
-    // The data is complete once its writer is; waiting for the op before the gap keeps the copy behind its readers'
-    // issue.
+    // The data is complete once its writer is: the copy may run beside readers that are under way.
     touch_residency(host, AccessKind::write);
     finish_task();
     for (auto i = static_cast<std::int32_t>(next_out_); i >= 0; i = next_swap_[static_cast<std::size_t>(i)]) {

@@ -208,6 +208,7 @@ Result<Planned> plan_with_progress(const PlanRequest& request, const std::filesy
   Progress progress("planning", console.draws_progress());
   PlanRequest watched = request;
   watched.progress = [&progress](int done, int total) { progress.update(done, total); };
+  if (watched.step) watched.step->on_progress = [&progress](double share) { progress.update_share(share); };
   Result<PlanOutcome> outcome = plan_step(watched);
   if (!outcome) return outcome.error();
   if (const std::string wrong = number_out_of_range(request, outcome.value()); !wrong.empty())

@@ -1,5 +1,5 @@
 #pragma once
-// The Graph of a step that somebody else describes op by op: a captured PyTorch step, a .graph file, our JSON. It is
+// The Graph of a step that is described op by op: a captured PyTorch step, a .graph file, our JSON. It is
 // one block with one site; ops run in the order in which they are added, on the compute lane. What follows from the ops
 // alone is worked out here: which storages hold content before the step, versions, and for every op that may run again
 // a recipe of one step.
@@ -18,7 +18,7 @@ namespace tidemark {
 
 class CapturedGraphBuilder {
  public:
-  /// Whether a second run of an op gives the same bytes.
+  /// Whether recomputing an op gives the same bytes.
   enum class Recompute : std::uint8_t {
     pure,
     random,      ///< if the runtime restores the random state
