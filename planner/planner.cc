@@ -248,8 +248,7 @@ Status simulate_plan(const PlanRequest& request, PlanOutcome& outcome) {
 }
 
 ReserveMemory reserve_of(const PlanRequest& request) {
-  if (!request.step) return reserve_memory(request.machine, request.job.parallel);
-  return {.context_bytes = request.machine.context_bytes, .workspace_bytes = request.machine.workspace_bytes};
+  return request.step ? reserve_memory(request.machine) : reserve_memory(request.machine, request.job.parallel);
 }
 
 Result<PlanOutcome> plan_step(const PlanRequest& request) {

@@ -122,7 +122,7 @@ struct PlanOutcome {
   [[nodiscard]] bool fits() const;
 };
 
-/// What no allocator of ours owns, of the budget of each rank. A given step says nothing of communicators.
+/// What no allocator of ours owns, of the budget of each rank.
 [[nodiscard]] ReserveMemory reserve_of(const PlanRequest& request);
 
 [[nodiscard]] Result<PlanOutcome> plan_step(const PlanRequest& request);

@@ -6,8 +6,7 @@
 
 #include "core/fingerprint.h"
 #include "integrations/formats/field_ranges.h"
-#include "integrations/formats/plan_restore.h"
-#include "planner/planner.h"
+#include "planner/workload/static_memory.h"
 
 namespace tidemark {
 namespace {
@@ -80,7 +79,9 @@ std::string_view wrong_figure(const PlanFile& file, const PlanFile::Rank& rank) 
   const RankFigures& f = rank.figures;
   const Layout& layout = rank.program.layout;
   if (layout.arenas.empty() || device_height(rank.program) > layout.arenas.front().height_bytes) return "height_bytes";
-  if (f.reserve_bytes != reserve_of(request_of(file)).total()) return "reserve_bytes";
+  const ReserveMemory reserve =
+      file.graph != nullptr ? reserve_memory(file.machine) : reserve_memory(file.machine, file.job.parallel);
+  if (f.reserve_bytes != reserve.total()) return "reserve_bytes";
   if (f.peak_bytes != f.reserve_bytes + layout.arenas.front().height_bytes) return "peak_bytes";
   if (f.budget_bytes != file.budget_bytes.value_or(file.machine.visible_bytes)) return "budget_bytes";
   if (f.contingency_limit_f != rank.program.contingency_limit_f) return "contingency_limit_f";

@@ -85,6 +85,10 @@ ReserveMemory reserve_memory(const Machine& machine, const ParallelSpec& paralle
           .framework_bytes = parallel.framework_bytes};
 }
 
+ReserveMemory reserve_memory(const Machine& machine) {
+  return {.context_bytes = machine.context_bytes, .workspace_bytes = machine.workspace_bytes};
+}
+
 TokenFlops flops_per_token(const ModelSpec& model) {
   const ParameterCount count = count_parameters(model);
   double linear = 6 * count.active;

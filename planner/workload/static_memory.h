@@ -38,6 +38,8 @@ struct ReserveMemory {
   [[nodiscard]] Bytes total() const { return context_bytes + workspace_bytes + collective_bytes + framework_bytes; }
 };
 [[nodiscard]] ReserveMemory reserve_memory(const Machine& machine, const ParallelSpec& parallel);
+/// Of a given step, of which nothing says what communicators it has.
+[[nodiscard]] ReserveMemory reserve_memory(const Machine& machine);
 
 /// Model FLOPs of one token, forward and backward, MTP included.
 struct TokenFlops {
