@@ -44,8 +44,8 @@ class Returns {
     if (residency_[s] == touch.residency) return;
     const bool was_there = residency_[s] != kNone<ResidencyId> || op_touches_[s] > 0;
     residency_[s] = touch.residency;
-    if (!was_there || (task.kind != TaskKind::recompute && task.kind != TaskKind::swap_in)) return;
-    const bool swap = task.kind == TaskKind::swap_in;
+    const bool swap = task.kind == TaskKind::swap_in;  // also of what rests in host memory before the step
+    if (!swap && (!was_there || task.kind != TaskKind::recompute)) return;
     const RecipeId recipe = swap ? kNone<RecipeId> : recipe_of(residency.storage, task.op_template);
     if (!swap && (recipe == kNone<RecipeId> || lives_within(task, recipe, residency))) return;
     returns_.push_back({.storage = residency.storage,

@@ -18,7 +18,7 @@ struct GapKey {
   StorageTemplateId storage_template = kNone<StorageTemplateId>;
   std::int32_t chunk = 0;
   std::int32_t layer = -1;
-  std::int32_t gap = 0;  ///< number of ops that touch the storage before the gap, less one
+  std::int32_t gap = 0;  ///< number of ops that touch the storage before the gap, less one; -1: since the step before
   friend auto operator<=>(const GapKey&, const GapKey&) = default;
 };
 

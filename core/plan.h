@@ -37,7 +37,9 @@ struct Plan {
     PlanPoint after;
     friend bool operator==(const Drop&, const Drop&) = default;
   };
-  /// A storage that is in host memory for a while.
+  /// A storage that is in host memory for a while. One that persists may rest there between steps: its residency in
+  /// host memory then lasts the whole step, its first row only comes in (no `ready`, no `released`, no copy out), and
+  /// its last only goes out (no `prefetch`, no `needed`, not in swap_in_order).
   struct Swap {
     StorageId storage = kNone<StorageId>;
     PlanPoint ready;         ///< last touch before: the copy out is issued behind it
@@ -45,13 +47,16 @@ struct Plan {
     PlanPoint prefetch;      ///< the copy in is issued ahead of this and waits for the compute task before it
     PlanPoint needed;        ///< reads the storage again
     bool copies_out = true;  ///< false: the copy that the swap of this storage before made is still good
+    [[nodiscard]] bool begins() const { return ready.op == kNone<OpId>; }
+    [[nodiscard]] bool ends() const { return needed.op == kNone<OpId>; }
     friend bool operator==(const Swap&, const Swap&) = default;
   };
 
-  std::vector<Run> runs;                    ///< ascending `start`; at one op in the order in which they run
-  std::vector<Drop> drops;                  ///< ascending `after`
-  std::vector<Swap> swaps;                  ///< ascending `ready` (order of the D2H lane)
-  std::vector<std::int32_t> swap_in_order;  ///< rows of `swaps` in the order of the H2D lane, ascending `prefetch`
+  std::vector<Run> runs;    ///< ascending `start`; at one op in the order in which they run
+  std::vector<Drop> drops;  ///< ascending `after`
+  std::vector<Swap> swaps;  ///< ascending `ready` (order of the D2H lane)
+  std::vector<std::int32_t>
+      swap_in_order;  ///< rows of `swaps` that come in, in the order of the H2D lane: ascending `prefetch`
   friend bool operator==(const Plan&, const Plan&) = default;
 };
 

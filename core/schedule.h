@@ -56,6 +56,8 @@ struct Residency {
   TaskId last_task = kNone<TaskId>;   ///< last touch in issue order
   std::int32_t acquire = 0;           ///< compute clock in half-steps, half-open [acquire, release)
   std::int32_t release = 0;
+  bool full_before = false;  ///< holds content before the step
+  bool full_behind = false;  ///< holds what must be there when the step is over
   friend bool operator==(const Residency&, const Residency&) = default;
 };
 

@@ -167,20 +167,28 @@ Found DataCheck::start_residencies() {
                                                       name(residency.storage), needed));
     }
     ResidencyId& first = first_of_[row(residency.storage)];
-    if (first != kNone<ResidencyId>) continue;
-    first = id_of<ResidencyId>(r);
-    if (!graph_.template_of(residency.storage).initial || schedule_.tasks.empty()) continue;
-    if (residency.space != MemorySpace::device || residency.first_task != id_of<TaskId>(0)) {
-      return broken(Rule::not_resident,
-                    name(residency.storage) +
-                        " holds content before the step: it must be in device memory from the first task on");
+    const StorageTemplate& of = graph_.template_of(residency.storage);
+    const bool is_first = first == kNone<ResidencyId>;
+    if (is_first) first = id_of<ResidencyId>(r);
+    const bool full = is_first && of.initial && !schedule_.tasks.empty();
+    if (residency.full_before != full) {
+      return broken(Rule::schedule_shape,
+                    fmt::format("residency {} of {} {} before the step; the first of a storage with content then does, "
+                                "no other",
+                                r, name(residency.storage), full ? "holds nothing" : "holds content"));
+    }
+    if (!full) continue;
+    // What persists may rest in host memory between steps.
+    if ((residency.space != MemorySpace::device && !of.persists()) || residency.first_task != id_of<TaskId>(0)) {
+      return broken(Rule::not_resident, name(residency.storage) + " holds content before the step: it must be in " +
+                                            (of.persists() ? "memory" : "device memory") + " from the first task on");
     }
     contents_[r].version = 0;
   }
   for (std::size_t s = 0; s < graph_.storages.size(); ++s) {
     if (first_of_[s] == kNone<ResidencyId> && graph_.template_of(id_of<StorageId>(s)).persists() &&
         !schedule_.tasks.empty()) {
-      return broken(Rule::not_resident, name(id_of<StorageId>(s)) + " has no place in device memory");
+      return broken(Rule::not_resident, name(id_of<StorageId>(s)) + " has no place in memory");
     }
   }
   return {};
@@ -436,8 +444,8 @@ class Extents {
   struct Touched {
     TaskId first = kNone<TaskId>, last = kNone<TaskId>;
   };
-  /// First and last task of a residency as they must be. `begins`: it is the first of its storage; `ends`: it says that
-  /// it is there when the step is over.
+  /// First and last task of a residency as they must be. `begins`: it is the first of its storage; `ends`: it is full
+  /// behind the step.
   [[nodiscard]] Touched expected(ResidencyId id, bool begins, bool ends) {
     Touched range = touched(id);
     const Storage& storage = graph_.storages[row(schedule_.residencies[row(id)].storage)];
@@ -472,11 +480,10 @@ class Extents {
 Found DataCheck::check_extents() const {
   if (schedule_.tasks.empty()) return {};
   Extents extents(graph_, schedule_);
-  const auto end = id_of<TaskId>(schedule_.tasks.size() - 1);
   for (std::size_t r = 0; r < schedule_.residencies.size(); ++r) {
     const auto id = id_of<ResidencyId>(r);
     const Residency& found = residency(id);
-    const auto expected = extents.expected(id, first_of_[row(found.storage)] == id, found.last_task == end);
+    const auto expected = extents.expected(id, first_of_[row(found.storage)] == id, found.full_behind);
     if (found.first_task == expected.first && found.last_task == expected.last) continue;
     return broken(Rule::schedule_shape,
                   fmt::format("residency {} of {} lasts from task {} to task {}, but is needed from {} to {}", r,
@@ -487,23 +494,33 @@ Found DataCheck::check_extents() const {
   return {};
 }
 
-// What must be in memory when the step is over is there, in its last version.
+// What must be in memory when the step is over is there, in its last version, and in the memory where it was before.
 Found DataCheck::check_lasting() const {
   if (schedule_.tasks.empty()) return {};
-  const auto end = id_of<TaskId>(schedule_.tasks.size() - 1);
-  std::vector<bool> held(graph_.storages.size(), false);
+  std::vector<ResidencyId> last_of(graph_.storages.size(), kNone<ResidencyId>);
   for (std::size_t r = 0; r < schedule_.residencies.size(); ++r) {
-    const Residency& last = schedule_.residencies[r];
-    if (last.space == MemorySpace::device && last.last_task == end &&
-        contents_[r].version == latest_[row(last.storage)])
-      held[row(last.storage)] = true;
+    const Residency& found = schedule_.residencies[r];
+    if (!found.full_behind) continue;
+    const auto id = id_of<ResidencyId>(r);
+    const StorageTemplate& of = graph_.template_of(found.storage);
+    const ResidencyId first = first_of_[row(found.storage)];
+    const bool rests = of.persists() && residency(first).space == MemorySpace::host;
+    const bool at_home = rests ? first == id : found.space == MemorySpace::device;
+    ResidencyId& last = last_of[row(found.storage)];
+    if (!of.lasting || !at_home || last != kNone<ResidencyId>) {
+      return broken(
+          Rule::schedule_shape,
+          fmt::format("residency {} is not where the content of {} is when the step is over", r, name(found.storage)));
+    }
+    last = id;
   }
   for (std::size_t s = 0; s < graph_.storages.size(); ++s) {
     const auto storage = id_of<StorageId>(s);
     const StorageTemplate& of = graph_.template_of(storage);
-    if (!of.lasting || held[s] || (!of.initial && latest_[s] == 0)) continue;
-    return broken(Rule::lost_data, fmt::format("{} must be in device memory when the step is over, in version {}",
-                                               name(storage), latest_[s]));
+    if (!of.lasting || (!of.initial && latest_[s] == 0)) continue;
+    if (last_of[s] != kNone<ResidencyId> && contents_[row(last_of[s])].version == latest_[s]) continue;
+    return broken(Rule::lost_data,
+                  fmt::format("{} must be in memory when the step is over, in version {}", name(storage), latest_[s]));
   }
   return {};
 }

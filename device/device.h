@@ -109,6 +109,9 @@ struct WorkMessage {
   bool is_send = false;
 };
 
+/// As the id of a copy: made ahead of the step or behind it, so that no simulated time passes.
+inline constexpr std::int64_t kOutsideStep = -2;
+
 /// One kernel, as far as memory and time are concerned. `sim` lets estimate_ns pass; `host` and `cuda` work on the
 /// bytes (verify) and take estimate_ns only if they were opened to do so.
 struct Work {

@@ -118,7 +118,7 @@ DeviceCode SimDeviceImpl::copy(StreamHandle on, Address to, Address from, Bytes 
     touch(*stream, to, bytes, AccessKind::write, {.what = names_.copy, .id = id});
   }
   SimItem item{.id = id,
-               .ns = copy_time(bytes, kind) + strike.stall_ns,
+               .ns = (id == kOutsideStep ? 0 : copy_time(bytes, kind)) + strike.stall_ns,
                .kind = SimItemKind::copy,
                .copy = kind,
                .fails_with = strike.code};

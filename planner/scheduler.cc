@@ -96,6 +96,8 @@ class Builder {
   void follow_compute(OpId receive);
   void issue_swap_ins(PlanPoint until);
   void issue_swap_outs(PlanPoint done);
+  void comes_from(std::size_t swap, ResidencyId host, std::int32_t task);
+  Status chain_swaps();
   void drop(PlanPoint done);
 
   const ScheduleInput& in_;
@@ -120,6 +122,12 @@ class Builder {
   std::vector<ResidencyId> host_of_swap_;     ///< per swap
   std::vector<std::int32_t> next_swap_;       ///< per swap: the next one that reads the same copy, or -1
   std::vector<std::int32_t> out_task_of_swap_;
+  /// A storage in host memory for the whole step.
+  struct Rest {
+    ResidencyId residency = kNone<ResidencyId>;
+    std::int32_t reader = -1;  ///< the last copy in
+  };
+  std::vector<Rest> rest_;  ///< per storage
   std::size_t next_drop_ = 0, next_out_ = 0, next_in_ = 0, next_run_ = 0;
   std::vector<std::size_t> open_runs_;  ///< started, tail still to come
 };
@@ -130,15 +138,21 @@ ResidencyId Builder::open(StorageId storage, MemorySpace space) {
   return id;
 }
 
-/// What holds content before the step is there from its first task on.
+/// What holds content before the step is there from its first task on: in host memory what rests there.
 void Builder::open_initial_residencies() {
+  rest_.resize(g_.storages.size());
+  std::vector<bool> rests(g_.storages.size(), false);
+  for (const Plan::Swap& swap : in_.plan.swaps)
+    if (swap.begins()) rests[row(swap.storage)] = true;
   for (std::size_t s = 0; s < g_.storages.size(); ++s) {
     const auto storage = id_of<StorageId>(s);
     if (!g_.template_of(storage).initial || !is_touched(s)) continue;
-    content_[s].residency = open(storage, MemorySpace::device);
+    const ResidencyId id = open(storage, rests[s] ? MemorySpace::host : MemorySpace::device);
+    (rests[s] ? rest_[s].residency : content_[s].residency) = id;
     Residency& r = schedule_.residencies.back();
     r.acquire = 0;
     r.first_task = r.last_task = id_of<TaskId>(0);
+    r.full_before = true;
   }
 }
 
@@ -358,7 +372,10 @@ void Builder::issue_swap_ins(PlanPoint until) {
     touch_residency(host_of_swap_[index], AccessKind::read);
     touch(swap.storage, AccessKind::write);
     finish_task();
-    if (next_swap_[index] >= 0) continue;  // the copy in host memory is read once more
+    Rest& rest = rest_[row(swap.storage)];
+    rest.reader = static_cast<std::int32_t>(schedule_.tasks.size()) - 1;
+    // A copy in host memory is read once more, or lasts.
+    if (next_swap_[index] >= 0 || rest.residency != kNone<ResidencyId>) continue;
     closing_.push_back({.residency = host_of_swap_[index],
                         .expected_ns = in_.nominal.start_ns[row(swap.needed.op)],
                         .not_before = swap.needed});
@@ -376,16 +393,24 @@ void Builder::issue_swap_outs(PlanPoint done) {
     }
     const TaskId task = begin_task(TaskKind::swap_out, Lane::d2h, kNone<OpTemplateId>,
                                    g_.storages[row(swap.storage)].site, done.op, swap.storage);
-    const ResidencyId host = open(swap.storage, MemorySpace::host);
+    const Rest& rest = rest_[row(swap.storage)];
+    const ResidencyId host =
+        rest.residency == kNone<ResidencyId> ? open(swap.storage, MemorySpace::host) : rest.residency;
     touch(swap.storage, AccessKind::read);
+    wait_for(rest.reader);
     // The data is complete once its writer is: the copy may run beside readers that are under way.
     touch_residency(host, AccessKind::write);
     finish_task();
-    for (auto i = static_cast<std::int32_t>(next_out_); i >= 0; i = next_swap_[static_cast<std::size_t>(i)]) {
-      host_of_swap_[static_cast<std::size_t>(i)] = host;
-      out_task_of_swap_[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(task);
-    }
-    close(swap.storage, 0, swap.released);
+    comes_from(next_out_, host, static_cast<std::int32_t>(task));
+    close(swap.storage, std::numeric_limits<std::int64_t>::max(), swap.released);
+  }
+}
+
+/// The copy that a swap, and those behind it that make none, read on the way in.
+void Builder::comes_from(std::size_t swap, ResidencyId host, std::int32_t task) {
+  for (auto i = static_cast<std::int32_t>(swap); i >= 0; i = next_swap_[static_cast<std::size_t>(i)]) {
+    host_of_swap_[static_cast<std::size_t>(i)] = host;
+    out_task_of_swap_[static_cast<std::size_t>(i)] = task;
   }
 }
 
@@ -470,10 +495,8 @@ void Builder::close_over(StorageId storage, PlanPoint done) {
   if (final_use_[row(storage)] == done) close(storage, in_.nominal.end_ns[row(done.op)]);
 }
 
-Result<Schedule> Builder::build() {
-  open_initial_residencies();
-  index_holds();
-  find_final_uses();
+/// Which swaps read the copy of another, or what rests in host memory.
+Status Builder::chain_swaps() {
   const auto& swaps = in_.plan.swaps;
   host_of_swap_.assign(swaps.size(), kNone<ResidencyId>);
   out_task_of_swap_.assign(swaps.size(), -1);
@@ -481,12 +504,26 @@ Result<Schedule> Builder::build() {
   std::vector<std::int32_t> last_swap(g_.storages.size(), -1);
   for (std::size_t i = 0; i < swaps.size(); ++i) {
     std::int32_t& last = last_swap[row(swaps[i].storage)];
-    if (!swaps[i].copies_out) {
+    if (!swaps[i].copies_out && !swaps[i].begins()) {
       if (last < 0) return internal_fault("a swap of " + name_of_storage(swaps[i].storage) + " has no copy to read");
       next_swap_[static_cast<std::size_t>(last)] = static_cast<std::int32_t>(i);
     }
     last = static_cast<std::int32_t>(i);
   }
+  for (; next_out_ < swaps.size() && swaps[next_out_].begins(); ++next_out_) {
+    const ResidencyId rest = rest_[row(swaps[next_out_].storage)].residency;
+    if (rest == kNone<ResidencyId>)
+      return internal_fault(name_of_storage(swaps[next_out_].storage) + " has no content to rest in host memory");
+    comes_from(next_out_, rest, -1);
+  }
+  return {};
+}
+
+Result<Schedule> Builder::build() {
+  open_initial_residencies();
+  index_holds();
+  find_final_uses();
+  if (Status s = chain_swaps(); !s) return s.error();
 
   for (std::size_t i = 0; i < g_.ops.size(); ++i) {
     const auto op = id_of<OpId>(i);
@@ -505,10 +542,14 @@ Result<Schedule> Builder::build() {
   const TaskId last_task = id_of<TaskId>(schedule_.tasks.empty() ? 0 : schedule_.tasks.size() - 1);
   for (const Closing& closing : closing_) schedule_.residencies[row(closing.residency)].release = end_of_clock;
   for (std::size_t s = 0; s < g_.storages.size(); ++s) {
-    if (content_[s].residency == kNone<ResidencyId>) continue;
-    Residency& r = schedule_.residencies[row(content_[s].residency)];
+    const ResidencyId rest = rest_[s].residency;
+    const ResidencyId last = rest == kNone<ResidencyId> ? content_[s].residency : rest;
+    if (last == kNone<ResidencyId>) continue;
+    Residency& r = schedule_.residencies[row(last)];
     r.release = end_of_clock;
-    if (g_.template_of(id_of<StorageId>(s)).lasting) r.last_task = last_task;
+    if (!g_.template_of(id_of<StorageId>(s)).lasting) continue;
+    r.last_task = last_task;
+    r.full_behind = true;
   }
   return std::move(schedule_);
 }

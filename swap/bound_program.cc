@@ -66,34 +66,26 @@ Status check_tasks(const BoundProgram& bound) {
   return {};
 }
 
-/// The first residency of a storage holds what was there before the step, one that lasts to the last task what must be
-/// there behind it.
-void find_full(BoundProgram& bound, const Graph& graph) {
-  const Schedule& schedule = bound.program->schedule;
-  std::vector<char> listed(graph.storages.size(), 0);
-  for (std::size_t i = 0; i < schedule.residencies.size(); ++i) {
-    const Residency& r = schedule.residencies[i];
-    const bool is_first = listed[row(r.storage)] == 0;
-    listed[row(r.storage)] = 1;
-    if (r.space != MemorySpace::device || r.bytes == 0) continue;
-    const StorageTemplate& of = graph.template_of(r.storage);
-    if (is_first && of.initial && r.first_task == id_of<TaskId>(0)) bound.full_before.push_back(id_of<ResidencyId>(i));
-    if (of.lasting && row(r.last_task) + 1 == schedule.tasks.size()) bound.full_behind.push_back(id_of<ResidencyId>(i));
-  }
-}
-
-/// Without a graph: residencies of the whole step.
+/// What holds content before the step and behind it; in host memory with the device bytes that it comes and goes by.
 void find_full(BoundProgram& bound) {
   const Schedule& schedule = bound.program->schedule;
-  std::vector<char> routed(schedule.residencies.size(), 0);
-  for (const RoutedResidency& r : bound.program->routed) routed[row(r.residency)] = 1;
+  std::vector<ResidencyId> way(schedule.residencies.size(), kNone<ResidencyId>);
+  for (std::size_t t = 0; t < schedule.tasks.size(); ++t) {
+    const TaskKind kind = schedule.tasks[t].kind;
+    const auto touches = schedule.touches_of(id_of<TaskId>(t));
+    if ((kind != TaskKind::swap_out && kind != TaskKind::swap_in) || touches.size() != 2) continue;
+    const bool out = kind == TaskKind::swap_out;
+    way[row(touches[out ? 1 : 0].residency)] = touches[out ? 0 : 1].residency;
+  }
   for (std::size_t i = 0; i < schedule.residencies.size(); ++i) {
     const Residency& r = schedule.residencies[i];
-    const bool all_step = r.first_task == id_of<TaskId>(0) && row(r.last_task) + 1 == schedule.tasks.size();
-    if (all_step && r.space == MemorySpace::device && r.bytes > 0 && routed[i] == 0)
-      bound.full_before.push_back(id_of<ResidencyId>(i));
+    if (r.bytes == 0) continue;
+    const auto id = id_of<ResidencyId>(i);
+    const FullResidency full{.residency = id, .on_device = r.space == MemorySpace::device ? id : way[i]};
+    if (full.on_device == kNone<ResidencyId>) continue;  // rests in host memory and is never used
+    if (r.full_before) bound.full_before.push_back(full);
+    if (r.full_behind) bound.full_behind.push_back(full);
   }
-  bound.full_behind = bound.full_before;
 }
 
 void list_messages(BoundProgram& bound) {
@@ -107,15 +99,12 @@ void list_messages(BoundProgram& bound) {
 
 }  // namespace
 
-Result<BoundProgram> bind_program(const Program& program, std::int64_t scale, const Graph* graph) {
+Result<BoundProgram> bind_program(const Program& program, std::int64_t scale) {
   if (Status s = check_scale(program, scale); !s) return s.error();
   BoundProgram bound{.program = &program, .scale = scale};
   place_residencies(bound);
   if (Status s = check_tasks(bound); !s) return s.error();
-  if (graph != nullptr)
-    find_full(bound, *graph);
-  else
-    find_full(bound);
+  find_full(bound);
   bound.versions = versions_of(program.schedule);
   bound.streams = bind_streams(program.schedule);
   list_messages(bound);

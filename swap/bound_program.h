@@ -30,6 +30,13 @@ struct BoundMessage {
   bool is_send = false;
 };
 
+/// A residency with content before or behind the step. What rests in host memory is filled and checked by way of the
+/// device bytes it is swapped to, one storage at a time, as initialisation and checkpoints would.
+struct FullResidency {
+  ResidencyId residency = kNone<ResidencyId>;
+  ResidencyId on_device = kNone<ResidencyId>;  ///< itself, or the last it is copied to or from
+};
+
 struct BoundProgram {
   const Program* program = nullptr;
   std::int64_t scale = 1;
@@ -37,8 +44,8 @@ struct BoundProgram {
   std::vector<Bytes> arena_bytes;    ///< per arena, scaled: what planned residencies use (heights)
   std::vector<Bytes> touched_bytes;  ///< per arena, scaled: highest byte of any residency that is touched
   TaskStreams streams;
-  std::vector<ResidencyId> full_before;  ///< in device memory, hold content before the step; all others start empty
-  std::vector<ResidencyId> full_behind;  ///< in device memory, hold the last version behind the step
+  std::vector<FullResidency> full_before;  ///< hold content before the step; all others start empty
+  std::vector<FullResidency> full_behind;  ///< hold the last version behind the step
   TouchVersions versions;
   std::vector<BoundMessage> messages;  ///< ascending task
   std::vector<std::int32_t> routed;    ///< per residency: index into Program::routed, or -1
@@ -48,8 +55,7 @@ struct BoundProgram {
 };
 
 /// Errors (bad_input): a scale that is no power of two or too large for the arenas' alignment; a task that writes a
-/// residency over another that it touches. Ids out of range are for core/verify. `graph`: as RunOptions::graph.
-[[nodiscard]] Result<BoundProgram> bind_program(const Program& program, std::int64_t scale,
-                                                const Graph* graph = nullptr);
+/// residency over another that it touches. Ids out of range are for core/verify.
+[[nodiscard]] Result<BoundProgram> bind_program(const Program& program, std::int64_t scale);
 
 }  // namespace tidemark

@@ -17,7 +17,7 @@ namespace tidemark {
 // -----------------------------------------------------------------------------------------------------------
 
 Status Executor::State::open() {
-  Result<BoundProgram> made = bind_program(program, options.scale, options.graph);
+  Result<BoundProgram> made = bind_program(program, options.scale);
   if (!made) return Error{made.error().code, who() + ": " + made.error().message};
   bound = std::move(made).value();
   if (options.match_messages && !device.traits().messages)

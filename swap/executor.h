@@ -76,9 +76,6 @@ struct RunOptions {
   Agree agree;                  ///< asked with and without loads; empty: every section runs whole
   LeaveGroup leave;             ///< told where agree is asked; empty: nobody waits
   RunNames names;
-  /// Says which storages hold content before the step and must hold it behind; borrowed, asked by open() alone. Null:
-  /// those with a residency of the whole step.
-  const Graph* graph = nullptr;
 };
 
 class Executor {

@@ -51,6 +51,7 @@ struct Executor::State {
   [[nodiscard]] DeviceCode launch(StreamRole role, std::span<const Schedule::Touch> accesses,
                                   std::span<const std::int32_t> wanted, Work work, std::int32_t section = -1);
   [[nodiscard]] DeviceCode touch_whole(ResidencyId residency, AccessKind kind);
+  [[nodiscard]] DeviceCode copy_rest(const FullResidency& full, StreamRole role);
   [[nodiscard]] DeviceCode fill_first();
   [[nodiscard]] DeviceCode check_last();
   [[nodiscard]] DeviceCode check_copy_in(ResidencyId residency, std::int64_t id);

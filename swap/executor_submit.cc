@@ -171,27 +171,50 @@ DeviceCode Executor::State::touch_whole(ResidencyId residency, AccessKind kind) 
   return streams.submit(StreamRole::compute, [&](StreamHandle stream) { return device.launch(stream, work); });
 }
 
-/// What the step starts with. Nothing else is filled: a read of what no task has written must be found.
+/// What the step starts with. Nothing else is filled: a read of what no task has written must be found. What rests in
+/// host memory goes first, through device bytes that others may start with.
 DeviceCode Executor::State::fill_first() {
-  for (const ResidencyId residency : bound.full_before)
-    if (const DeviceCode code = touch_whole(residency, AccessKind::write); code != DeviceCode::ok) return code;
+  for (const bool rests : {true, false})
+    for (const FullResidency& full : bound.full_before) {
+      if ((full.residency != full.on_device) != rests) continue;
+      DeviceCode code = touch_whole(full.on_device, AccessKind::write);
+      if (code == DeviceCode::ok && rests) code = copy_rest(full, StreamRole::d2h);
+      if (code != DeviceCode::ok) return code;
+    }
   for (std::size_t s = 0; s < kStreamRoleCount; ++s)
     if (const DeviceCode code = streams.order(StreamRole::compute, static_cast<StreamRole>(s)); code != DeviceCode::ok)
       return code;
   return DeviceCode::ok;
 }
 
+/// Between work on the compute stream: what rests in host memory to its place, or back for a look at it.
+DeviceCode Executor::State::copy_rest(const FullResidency& full, StreamRole role) {
+  const auto pieces = contingencies->host_pieces(full.residency, bound.places[row(full.residency)].bytes);
+  const Address address = addresses[row(full.on_device)];
+  DeviceCode code = streams.order(StreamRole::compute, role);
+  if (code == DeviceCode::ok)
+    code = role == StreamRole::d2h
+               ? transfers.copy_out(pieces, address, kOutsideStep, TransferEngine::Cause::outside_step)
+               : transfers.copy_in(address, pieces, kOutsideStep, TransferEngine::Cause::outside_step);
+  return code == DeviceCode::ok ? streams.order(role, StreamRole::compute) : code;
+}
+
 /// What outlives the step holds its last version: no later task reads it, so that only this finds other bytes there.
+/// What is in device memory goes first: looking at the rest takes bytes of it.
 DeviceCode Executor::State::check_last() {
   if (!options.verify) return DeviceCode::ok;
   for (std::size_t s = 0; s < kStreamRoleCount; ++s)
     if (const DeviceCode code = streams.order(static_cast<StreamRole>(s), StreamRole::compute); code != DeviceCode::ok)
       return code;
-  for (const ResidencyId residency : bound.full_behind) {
-    const StorageId storage = schedule.residencies[row(residency)].storage;
-    versions.set(storage, bound.versions.at_end[row(storage)]);
-    if (const DeviceCode code = touch_whole(residency, AccessKind::read); code != DeviceCode::ok) return code;
-  }
+  for (const bool rests : {false, true})
+    for (const FullResidency& full : bound.full_behind) {
+      if ((full.residency != full.on_device) != rests) continue;
+      if (rests)
+        if (const DeviceCode code = copy_rest(full, StreamRole::h2d); code != DeviceCode::ok) return code;
+      const StorageId storage = schedule.residencies[row(full.residency)].storage;
+      versions.set(storage, bound.versions.at_end[row(storage)]);
+      if (const DeviceCode code = touch_whole(full.on_device, AccessKind::read); code != DeviceCode::ok) return code;
+    }
   verified_reads += static_cast<std::int64_t>(bound.full_behind.size());
   return DeviceCode::ok;
 }

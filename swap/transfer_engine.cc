@@ -31,6 +31,7 @@ DeviceCode TransferEngine::copy(Address device, std::span<const HostPiece> host,
 }
 
 void TransferEngine::count(CopyFigures& figures, std::span<const HostPiece> pieces, Cause cause) {
+  if (cause == Cause::outside_step) return;
   const bool planned = cause == Cause::planned;
   ++(planned ? figures.copies : figures.extra_copies);
   for (const HostPiece& piece : pieces) (planned ? figures.bytes : figures.extra_bytes) += piece.bytes;

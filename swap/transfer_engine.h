@@ -23,7 +23,7 @@ struct HostPiece {
 
 class TransferEngine {
  public:
-  enum class Cause : std::uint8_t { planned, contingency };
+  enum class Cause : std::uint8_t { planned, contingency, outside_step };
 
   TransferEngine(StreamSet& streams, const ArenaMemory& memory) : streams_(streams), memory_(memory) {}
 

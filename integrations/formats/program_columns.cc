@@ -16,6 +16,9 @@ constexpr std::int64_t kMostBytes = kMostPlanBytes;
 
 enum class Scaled : bool { no, yes };
 
+// Bits of the column `full`.
+constexpr std::int64_t kFullBefore = 1, kFullBehind = 2;
+
 // One column of `count` rows; get(row) gives the value.
 template <class Get>
 void column(JsonText& json, std::string_view name, std::size_t count, Coding coding, Get get,
@@ -87,6 +90,9 @@ void write_residencies(JsonText& json, const Program& program) {
   column(json, "acquire", count, Coding::delta, [&](std::size_t r) { return rows[r].acquire; });
   column(json, "release_after", count, Coding::plain,
          [&](std::size_t r) { return std::int64_t{rows[r].release} - rows[r].acquire; });
+  column(json, "full", count, Coding::plain, [&](std::size_t r) {
+    return (rows[r].full_before ? kFullBefore : 0) | (rows[r].full_behind ? kFullBehind : 0);
+  });
   column(json, "arena", count, Coding::plain, [&](std::size_t r) { return layout.arena_of[r]; });
   column(
       json, "offset", count, Coding::recall, [&](std::size_t r) { return layout.offset_of[r]; }, Scaled::yes);
@@ -332,6 +338,11 @@ void read_residencies(const JsonNode& node, const GraphOutline& outline, Program
   read_last(node.at("last_task_after"), rows, tasks);
   fill(node.at("acquire"), 0, kMost, rows, &Residency::acquire);
   read_release(node.at("release_after"), rows);
+  const auto full = node.at("full").column(rows.size(), 0, kFullBefore | kFullBehind);
+  for (std::size_t r = 0; r < full.size(); ++r) {
+    rows[r].full_before = (full[r] & kFullBefore) != 0;
+    rows[r].full_behind = (full[r] & kFullBehind) != 0;
+  }
   program.layout.arena_of =
       ids<ArenaId>(node.at("arena"), rows.size(), static_cast<std::int64_t>(program.layout.arenas.size()));
   program.layout.offset_of = node.at("offset").column(rows.size(), 0, kMostBytes);

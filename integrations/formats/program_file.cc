@@ -326,7 +326,7 @@ Decision read_decision(const JsonNode& node, const GraphOutline& outline) {
   decision.key.storage_template = static_cast<StorageTemplateId>(whole(node.at("storage_template"), 0, storages - 1));
   decision.key.chunk = whole(node.at("chunk"), 0, kMost);
   decision.key.layer = whole(node.at("layer"), -1, kMost);
-  decision.key.gap = whole(node.at("gap"), 0, kMost);
+  decision.key.gap = whole(node.at("gap"), -1, kMost);
   decision.action = static_cast<Action>(node.at("action").word(kActionWords));
   const auto recipes = static_cast<std::int64_t>(outline.recipes.size());
   decision.recipe = static_cast<RecipeId>(whole(node.at("recipe"), -1, recipes - 1));

@@ -222,7 +222,7 @@ Result<std::unique_ptr<Device>> open_device(const RankPlan& rank, const RunAsk& 
 }
 
 Result<RunReport> run_alone(const RankPlan& rank, const RunAsk& ask, Device& device) {
-  RunOptions options{.scale = ask.scale, .verify = ask.verify, .names = names_of(rank), .graph = &rank.graph};
+  RunOptions options{.scale = ask.scale, .verify = ask.verify, .names = names_of(rank)};
   if (ask.agree) options.agree = agree_if_wanted;
   if (ask.load) options.load = [loads = loads_of(rank, *ask.load)](SiteId site) { return loads[row(site)]; };
   Result<std::unique_ptr<Executor>> executor = Executor::open(rank.program, device, std::move(options));

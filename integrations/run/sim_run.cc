@@ -53,8 +53,7 @@ Status open_rank(const SimRunRequest& request, const RankPlan& plan, Rig& rig) {
   RunOptions run{.scale = request.scale,
                  .verify = request.verify,
                  .match_messages = request.match_messages,
-                 .names = names_of(plan),
-                 .graph = &plan.graph};
+                 .names = names_of(plan)};
   run.agree = request.agree;
   if (request.load) run.load = [load = request.load, rank](SiteId site) { return load(rank, site); };
   Result<std::unique_ptr<Executor>> executor = Executor::open(plan.program, *rig.devices.back(), std::move(run));

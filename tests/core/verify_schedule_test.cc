@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
+
 #include "core/verify.h"
 #include "tests/support/tiny_graph.h"
 #include "tests/support/tiny_schedule.h"
@@ -340,6 +342,68 @@ TEST(VerifySchedule, RecipeFromAnOverwrittenSource) {
   b.recompute(graph, derive, site, {}, {{source, kRead}, {second, kWrite}});
   b.op(graph, id_of<OpId>(3), {}, {{second, kRead}});
   expect_rule(verify_schedule(graph, std::move(b).finish()), Rule::recipe_unsafe, "needs version 1 of storage x");
+}
+
+/// Optimizer state at rest in host memory: in ahead of the op that updates it, out behind it.
+class RestingState : public ::testing::Test {
+ protected:
+  RestingState() {
+    testing::GraphBuilder g;
+    const BlockId block = g.block("state", {{.name = "moments",
+                                             .role = StorageRole::optimizer_state,
+                                             .fixed_bytes = 64,
+                                             .initial = true,
+                                             .lasting = true}});
+    const SiteId site = g.site(block);
+    g.run(g.timed_op("update", 1), site, {kState}, {kState});
+    graph_ = std::move(g).finish();
+  }
+
+  /// `out`: where the copy out goes, if there is one.
+  [[nodiscard]] Schedule schedule(std::optional<ResidencyId> out = kRest) const {
+    ScheduleBuilder b;
+    b.stay_all_step(kState, 64, MemorySpace::host);
+    const ResidencyId device = b.stay(kState, 64), other = b.stay(kState, 64, MemorySpace::host);
+    const TaskId in = b.copy_in(kState, {}, kRest, device);
+    const TaskId update = b.op(graph_, id_of<OpId>(0), {in}, {{device, kRead}, {device, kWrite}});
+    if (out) b.copy_out(kState, {update}, device, *out);
+    static_cast<void>(other);
+    return std::move(b).finish();
+  }
+
+  static constexpr StorageId kState = static_cast<StorageId>(0);
+  static constexpr ResidencyId kRest = static_cast<ResidencyId>(0), kOther = static_cast<ResidencyId>(2);
+  Graph graph_;
+};
+
+TEST_F(RestingState, IsCleanWhereItComesBackToItsPlace) {
+  EXPECT_EQ(text(verify_schedule(graph_, schedule())), "clean");
+}
+
+TEST_F(RestingState, MustComeBackInItsLastVersion) {
+  expect_rule(verify_schedule(graph_, schedule(std::nullopt)), Rule::lost_data, "in version 1");
+  expect_rule(verify_schedule(graph_, schedule(kOther)), Rule::lost_data, "in version 1");
+  Schedule elsewhere = schedule(kOther);
+  elsewhere.residencies[row(kRest)].full_behind = false;
+  elsewhere.residencies[row(kOther)].full_behind = true;
+  elsewhere.residencies[row(kRest)].last_task = id_of<TaskId>(0);
+  expect_rule(verify_schedule(graph_, elsewhere), Rule::schedule_shape, "when the step is over");
+}
+
+TEST_F(RestingState, SaysWhatIsFullBeforeAndBehind) {
+  for (const bool before : {true, false}) {
+    Schedule changed = schedule();
+    (before ? changed.residencies[row(kRest)].full_before : changed.residencies[row(kRest)].full_behind) = false;
+    EXPECT_TRUE(verify_schedule(graph_, changed).has_value()) << before;
+    changed = schedule();
+    (before ? changed.residencies[1].full_before : changed.residencies[1].full_behind) = true;
+    EXPECT_TRUE(verify_schedule(graph_, changed).has_value()) << before;
+  }
+}
+
+TEST_F(RestingState, OnlyWhatPersistsMayRestInHostMemory) {
+  graph_.storage_templates[0].lasting = false;
+  expect_rule(verify_schedule(graph_, schedule()), Rule::not_resident, "in device memory from the first task on");
 }
 
 }  // namespace

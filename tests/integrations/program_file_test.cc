@@ -399,7 +399,7 @@ TEST(ProgramFile, PlansWithoutSectionsSayNothingOfThem) {
     rank.program.collective_limit_f = rank.figures.collective_limit_f = rank.program.contingency_limit_f;
   }
   const std::string text = write_plan_file(file);
-  EXPECT_NE(text.find("\"schema_version\":4"), std::string::npos);
+  EXPECT_NE(text.find("\"schema_version\":5"), std::string::npos);
   for (const char* word : {"sections", "chunk_buffers", "collective_limit_f"})
     EXPECT_EQ(text.find(word), std::string::npos) << word;
   const Result<PlanFile> read = read_plan_file(text, "plan.json");
@@ -443,9 +443,9 @@ TEST(ProgramFile, SaysWhatIsNoPlan) {
   expect_error(replaced(text, "tidemark.plan", "tidemark.plum"), "plan.json: /schema: must be 'tidemark.plan'");
   for (const char* other : {"1", "2", "3", "5"})
     expect_error(
-        replaced(text, "\"schema_version\":4", std::string("\"schema_version\":") + other),
-        std::string("plan.json: /schema_version: is ") + other + "; this version of Tidemark reads only 4: plan again");
-  expect_error(replaced(text, "\"schema_version\":4", "\"schema_version\":\"4\""),
+        replaced(text, "\"schema_version\":5", std::string("\"schema_version\":") + other),
+        std::string("plan.json: /schema_version: is ") + other + "; this version of Tidemark reads only 5: plan again");
+  expect_error(replaced(text, "\"schema_version\":5", "\"schema_version\":\"4\""),
                "/schema_version: must be a whole number");
   expect_error(replaced(text, "\"heads\":", "\"haeds\":"), "/job/model/attention: has no member 'heads'");
   expect_error(replaced(text, "\"heads\":", "\"heads\":-"), "/job: model.attention.heads");

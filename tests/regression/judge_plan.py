@@ -18,6 +18,7 @@ READ, WRITE = 0, 1
 DEVICE = 0
 PERSISTENT_ROLES = {"parameter", "gradient", "optimizer_state"}  # of a job: full before the step and behind it
 INITIAL, LASTING = 2, 4  # of a captured step: bits of storage_bits that say the same
+FULL_BEFORE, FULL_BEHIND = 1, 2  # bits of a residency's `full`
 
 
 def unfold(column):
@@ -73,7 +74,8 @@ class Rank:
         self.read_tasks(program)
         self.residencies = [Residency(row) for row in rows_of(
             program["residencies"],
-            ["storage", "space", "bytes", "first_task", "last_task_after", "acquire", "release_after", "arena", "offset"])]
+            ["storage", "space", "bytes", "first_task", "last_task_after", "acquire", "release_after", "full", "arena",
+             "offset"])]
 
     def read_tasks(self, program):
         columns = program["tasks"]
@@ -106,24 +108,34 @@ class Rank:
             first.setdefault(residency.storage, number)
         return first
 
+    def may_rest(self, storage):
+        """In host memory between steps."""
+        return self.initial[storage] and self.lasting[storage]
+
     def full_before(self):
         """Residencies that hold content before the step; what has none to hold it is wrong."""
-        full = []
-        for storage, number in self.first_listed().items():
-            if not self.initial[storage]:
-                continue
+        full = [number for storage, number in self.first_listed().items() if self.initial[storage]]
+        for number, residency in enumerate(self.residencies):
+            if (residency.full & FULL_BEFORE != 0) != (number in full):
+                raise Wrong(f"content: residency {number} has full {residency.full}, but storage {residency.storage} says otherwise")
+        for number in full:
             residency = self.residencies[number]
-            if residency.space != DEVICE or residency.first_task != 0:
-                raise Wrong(f"content: storage {storage} has content before the step, but residency {number} does not begin there")
-            full.append(number)
+            if residency.first_task != 0 or (residency.space != DEVICE and not self.may_rest(residency.storage)):
+                raise Wrong(f"content: storage {residency.storage} is full before the step, but residency {number} does not begin there")
         return full
 
     def full_behind(self):
-        """Per storage that lasts, residencies that are there when the step is over."""
-        behind = {storage: [] for storage, lasts in enumerate(self.lasting) if lasts}
+        """Per storage that lasts, the residency that is there when the step is over, and in the memory it began in."""
+        behind, first = {storage: None for storage, lasts in enumerate(self.lasting) if lasts}, self.first_listed()
         for number, residency in enumerate(self.residencies):
-            if residency.storage in behind and residency.space == DEVICE and self.last_task_of(residency) == len(self.tasks) - 1:
-                behind[residency.storage].append(number)
+            if residency.full & FULL_BEHIND == 0:
+                continue
+            storage = residency.storage
+            rests = self.may_rest(storage) and self.residencies[first[storage]].space != DEVICE
+            at_home = number == first[storage] if rests else residency.space == DEVICE
+            if not at_home or behind.get(storage, number) is not None or self.last_task_of(residency) != len(self.tasks) - 1:
+                raise Wrong(f"content: residency {number} cannot hold what lasts of storage {storage}")
+            behind[storage] = number
         return behind
 
     def holds(self):
@@ -252,21 +264,17 @@ class Play:
             self.put(n, rank.residencies[n].storage, 0)
         for number, task in enumerate(rank.tasks):
             self.step(number, task)
-        for storage, residencies in rank.full_behind().items():
-            self.expect_behind(storage, residencies)
+        for storage, residency in rank.full_behind().items():
+            self.expect_behind(storage, residency)
 
-    def expect_behind(self, storage, residencies):
-        """One of them holds the last version. What nothing fills need not be anywhere."""
+    def expect_behind(self, storage, residency):
+        """The last version. What nothing fills need not be anywhere."""
         last = self.latest.get(storage, 0)
         if last == 0 and not self.rank.initial[storage]:
             return
-        wrongs = []
-        for n in residencies:
-            try:
-                return self.expect(n, storage, last, "behind the step")
-            except Wrong as wrong:
-                wrongs.append(wrong)
-        raise wrongs[0] if wrongs else Wrong(f"content: storage {storage} is in no device memory behind the step")
+        if residency is None:
+            raise Wrong(f"content: storage {storage} is in no memory behind the step")
+        self.expect(residency, storage, last, "behind the step")
 
     def put(self, residency, storage, version):
         offset = self.rank.residencies[residency].offset

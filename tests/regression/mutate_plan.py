@@ -3,7 +3,7 @@ place. Whether the outcome is wrong is for the judge."""
 
 import copy
 
-from judge_plan import DEVICE, LANES, OP, READ, RECOMPUTE, SWAP_IN, SWAP_OUT, WRITE, Residency
+from judge_plan import DEVICE, FULL_BEHIND, LANES, OP, READ, RECOMPUTE, SWAP_IN, SWAP_OUT, WRITE, Residency
 
 TRIES = 60
 GRANULE = 2 << 20
@@ -330,7 +330,7 @@ def fit_stays(rank):
     task_of = {task.op: number for number, task in enumerate(rank.tasks) if task.kind == OP}
     firsts = set(rank.first_listed().values())
     for number, (residency, tasks) in enumerate(zip(rank.residencies, touching(rank))):
-        storage, behind = residency.storage, rank.last_task_of(residency) == len(rank.tasks) - 1
+        storage = residency.storage
         if not tasks or number in rank.fixed:
             continue
         first, last = tasks[0], tasks[-1]
@@ -338,7 +338,7 @@ def fit_stays(rank):
             first = 0 if rank.initial[storage] else first
             until = task_of.get(rank.held_until[storage], -1)
             last = max(last, until) if first <= until else last
-        if rank.lasting[storage] and residency.space == DEVICE and behind:
+        if residency.full & FULL_BEHIND:
             last = len(rank.tasks) - 1
         residency.first_task, residency.last_task_after = first, last - first
 

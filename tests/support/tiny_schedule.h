@@ -50,9 +50,9 @@ class ScheduleBuilder {
     return id_of<ResidencyId>(s_.residencies.size() - 1);
   }
 
-  /// Stays in memory from the first task to the last, touched or not.
-  ResidencyId stay_all_step(StorageId storage, Bytes bytes) {
-    const ResidencyId id = stay(storage, bytes);
+  /// Stays in memory from the first task to the last, touched or not, and is full before and behind the step.
+  ResidencyId stay_all_step(StorageId storage, Bytes bytes, MemorySpace space = MemorySpace::device) {
+    const ResidencyId id = stay(storage, bytes, space);
     all_step_.push_back(id);
     return id;
   }
@@ -107,6 +107,7 @@ class ScheduleBuilder {
     for (const ResidencyId r : all_step_) {
       s_.residencies[row(r)].first_task = id_of<TaskId>(0);
       s_.residencies[row(r)].last_task = id_of<TaskId>(s_.tasks.size() - 1);
+      s_.residencies[row(r)].full_before = s_.residencies[row(r)].full_behind = true;
     }
     set_clock(s_);
     for (const ResidencyId r : all_step_) {
