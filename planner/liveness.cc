@@ -207,7 +207,9 @@ std::vector<Gap> find_gaps(const Graph& graph, const Liveness& liveness, std::in
   const std::vector<bool> movable = find_movable(graph);
   std::vector<Gap> gaps;
   for (std::size_t s = 0; s < graph.storages.size(); ++s) {
-    if (!movable[row(graph.storages[s].storage_template)]) continue;
+    // What persists comes back to its own place, or rests in host memory between steps: no gap to decide alone.
+    if (!movable[row(graph.storages[s].storage_template)] || graph.template_of(id_of<StorageId>(s)).persists())
+      continue;
     const auto id = id_of<StorageId>(s);
     const std::span<const OpId> touches = liveness.touches_of(id);
     for (std::size_t i = 1; i < touches.size(); ++i) {

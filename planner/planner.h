@@ -67,9 +67,11 @@ struct RankFigures {
   double load = 1.0;     ///< expert load planned for
   Bytes peak_bytes = 0;  ///< reserves + static + activation arena height
   Bytes budget_bytes = 0;
-  Bytes static_bytes = 0;
+  Bytes static_bytes = 0;           ///< what persists on the device
   Bytes activation_peak_bytes = 0;  ///< arena height above the static storages
   Bytes reserve_bytes = 0;
+  Bytes offloaded_bytes = 0;                  ///< of state that rests in host memory between steps; not in static_bytes
+  std::int64_t offload_ns = 0;                ///< of added_ns: exposed copies and overhead of that state
   Bytes host_bytes = 0;                       ///< pinned arena: planned height and room for contingencies
   Bytes swapped_bytes_per_step = 0;           ///< one direction
   std::int64_t recompute_ns = 0;              ///< compute lane

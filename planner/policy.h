@@ -49,6 +49,8 @@ struct Policy {
   DecideFunction decide;
   /// Simpler rules whose plans pack differently: tried when the plan of `decide` ended up well above its bound.
   std::span<const DecideFunction> fallbacks = {};
+  /// State that persists may be offloaded to host memory where that pays or nothing fits without.
+  bool offloads_state = false;
   /// What `decide` is given to carry out, where it does not decide itself (search/placed_action.h); borrowed.
   const std::vector<PlacedAction>* rules = nullptr;
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 
 #include "core/fingerprint.h"
 #include "core/verify.h"
@@ -88,6 +89,12 @@ bool fits(const Built& built, const Budgets& budgets) {
   return built.height() <= budgets.device && built.host_height() <= budgets.host;
 }
 
+/// One that fits, then the one that adds least, or else is lowest.
+bool is_better(const Built& a, const Built& b, const Budgets& budgets) {
+  if (fits(a, budgets) != fits(b, budgets)) return fits(a, budgets);
+  return fits(a, budgets) ? a.cost.added_ns() < b.cost.added_ns() : a.height() < b.height();
+}
+
 /// The half-step with the most device bytes, and the name of the op there.
 std::string name_peak(const Graph& graph, const Schedule& schedule) {
   std::vector<Bytes> delta(static_cast<std::size_t>(schedule.compute_tasks) * 2 + 2, 0);
@@ -120,7 +127,7 @@ std::string name_peak(const Graph& graph, const Schedule& schedule) {
   return "end of step";
 }
 
-void fill_figures(const RankRequest& in, const RankProblem& problem, const Built& built, const Budgets& budgets,
+void fill_figures(const RankRequest& in, RankProblem& problem, const Built& built, const Budgets& budgets,
                   double lower_bound_ns, RankPlan& plan) {
   RankFigures& f = plan.figures;
   f.rank = plan.graph.rank;
@@ -131,6 +138,8 @@ void fill_figures(const RankRequest& in, const RankProblem& problem, const Built
   f.peak_bytes = budgets.reserve + built.height();
   f.activation_peak_bytes = built.height() - f.static_bytes;
   f.host_bytes = built.host_height();
+  f.offloaded_bytes = problem.state_offload().bytes;
+  f.offload_ns = problem.state_offload().added_ns();
   f.swapped_bytes_per_step = built.cost.swapped_bytes;
   f.recompute_ns = built.cost.recompute_ns;
   f.exposed_communication_ns = built.cost.exposed_communication_ns;
@@ -275,13 +284,6 @@ class TargetLoop {
 
   void raise_bound(double ns) { bound_ns_ = std::max(bound_ns_.value_or(0.0), ns); }
 
-  [[nodiscard]] bool better(const Built& now) const {
-    if (!best_) return true;
-    if (fits(now, budgets_) != fits(*best_, budgets_)) return fits(now, budgets_);
-    if (fits(now, budgets_)) return now.cost.added_ns() < best_->cost.added_ns();
-    return now.height() < best_->height();
-  }
-
   /// Asks a rule, carries its plan to addresses, and keeps it if it is the best so far.
   Status attempt(Progress& p, Bytes device, Bytes host) {
     ++p.attempts;
@@ -314,7 +316,7 @@ class TargetLoop {
     p.host_room = budgets_.host - now.host_height();
     if (p.last_over > 0 && device > 0) p.failing = device;
     if (p.last_host_over > 0) p.failing_host = host;
-    if (!better(now)) return {};
+    if (best_ && !is_better(now, *best_, budgets_)) return {};
     best_ = std::move(now);
     return {};
   }
@@ -357,21 +359,101 @@ Status verify(const Graph& graph, Program& program) {
   return internal_fault("rank " + std::to_string(graph.rank) + ": the plan failed verification: " + violation->detail);
 }
 
+/// What a rank comes to with some of its state offloaded.
+struct Tried {
+  std::unique_ptr<RankProblem> problem;
+  Built best;
+  double bound_ns = 0;  ///< with the same state offloaded no plan adds less
+};
+
+/// Looks at how much of a rank's state to offload by what is left to add, priced, and searches there; elsewhere only
+/// where that did not fit.
+class OffloadLoop {
+ public:
+  OffloadLoop(const RankRequest& in, const Budgets& budgets, RankPlan& plan)
+      : in_(in), budgets_(budgets), plan_(plan) {}
+
+  Status run() {
+    std::unique_ptr<RankProblem> whole = make_problem({});
+    if (Status s = whole->check(); !s) return s;
+    std::vector<OffloadChoice> choices = promising(*whole);
+    if (choices.empty()) return search(std::move(whole));
+    for (OffloadChoice& choice : choices) {
+      std::unique_ptr<RankProblem> problem =
+          choice.storages.empty() ? std::move(whole) : make_problem(std::move(choice));
+      if (Status s = problem->check(); !s) return s;
+      if (Status s = search(std::move(problem)); !s) return s;
+      if (fits(best_.best, budgets_)) return {};
+    }
+    return {};
+  }
+
+  [[nodiscard]] Tried& best() { return best_; }
+
+ private:
+  static constexpr std::size_t kParts = 4;
+  static constexpr int kPriceSteps = 40;
+
+  [[nodiscard]] std::unique_ptr<RankProblem> make_problem(OffloadChoice choice) const {
+    return std::make_unique<RankProblem>(plan_.graph, plan_.liveness, in_.request.machine, in_.nominal, in_.op_ns,
+                                         budgets_.host, flat_options(in_.request), std::move(choice));
+  }
+
+  /// From nothing to all state, the least estimate of added time first. Empty: nothing is offloaded anyway.
+  [[nodiscard]] std::vector<OffloadChoice> promising(RankProblem& whole) const {
+    if (!in_.request.policy->offloads_state || whole.is_flat() || whole.keep_all_peak_bytes() <= budgets_.device)
+      return {};
+    const std::vector<StorageId> state = offloadable_state(plan_.graph, plan_.liveness, in_.nominal);
+    if (state.empty()) return {};
+    std::vector<std::pair<double, OffloadChoice>> estimates;
+    Prices prices;
+    for (std::size_t part = 0; part <= kParts; ++part) {
+      const std::size_t count = state.size() * part / kParts;
+      if (part > 0 && count == state.size() * (part - 1) / kParts) continue;
+      // Addresses take a little more than the bytes alive.
+      OffloadChoice choice{.storages = {state.begin(), state.begin() + static_cast<std::ptrdiff_t>(count)},
+                           .device_budget = budgets_.device - budgets_.device / kPackingShare};
+      const StateOffload offload = whole.offload_of(choice);
+      const GapProblem& gaps = whole.gaps();
+      const Bytes device = budgets_.device + offload.bytes;
+      prices = find_prices(gaps, critical_positions(gaps, device), device, budgets_.host - offload.bytes, kPriceSteps,
+                           part > 0 ? &prices : nullptr);
+      estimates.emplace_back(static_cast<double>(offload.added_ns()) + prices.bound, std::move(choice));
+    }
+    std::ranges::stable_sort(estimates, {}, [](const auto& e) { return e.first; });
+    std::vector<OffloadChoice> choices;
+    for (auto& [estimate, choice] : estimates) choices.push_back(std::move(choice));
+    return choices;
+  }
+
+  Status search(std::unique_ptr<RankProblem> problem) {
+    if (in_.request.step && in_.request.step->frontier && problem->is_flat())
+      plan_.frontier = problem->flat(remat::StepRule::optimal).frontier();
+    TargetLoop loop(in_, *problem, budgets_, plan_);
+    if (Status s = loop.run(); !s) return s;
+    if (best_.problem != nullptr && !is_better(loop.best(), best_.best, budgets_)) return {};
+    const double bound_ns = loop.bound_ns() ? *loop.bound_ns() : lower_bound(*problem, budgets_);
+    best_ = {.problem = std::move(problem), .best = std::move(loop.best()), .bound_ns = bound_ns};
+    return {};
+  }
+
+  const RankRequest& in_;
+  const Budgets& budgets_;
+  RankPlan& plan_;
+  Tried best_;
+};
+
 }  // namespace
 
 Result<RankPlan> plan_rank(Graph graph, const RankRequest& in) {
   RankPlan plan{.graph = std::move(graph)};
   plan.liveness = analyse_liveness(plan.graph);
   const Budgets budgets = budgets_of(in.request);
-  RankProblem problem(plan.graph, plan.liveness, in.request.machine, in.nominal, in.op_ns, budgets.host,
-                      flat_options(in.request));
-  if (Status s = problem.check(); !s) return s.error();
-  if (in.request.step && in.request.step->frontier && problem.is_flat())
-    plan.frontier = problem.flat(remat::StepRule::optimal).frontier();
-  TargetLoop loop(in, problem, budgets, plan);
+  OffloadLoop loop(in, budgets, plan);
   if (Status s = loop.run(); !s) return s.error();
-  Built& best = loop.best();
-  const double bound_ns = loop.bound_ns() ? *loop.bound_ns() : lower_bound(problem, budgets);
+  RankProblem& problem = *loop.best().problem;
+  Built& best = loop.best().best;
+  const double bound_ns = loop.best().bound_ns;
   fill_figures(in, problem, best, budgets, bound_ns, plan);
   if (!plan.figures.fits)
     if (Status s = explain_misfit(in, problem, budgets, best, plan); !s) return s.error();

@@ -14,7 +14,8 @@ struct RankProblem::Sites {
 };
 
 RankProblem::RankProblem(const Graph& graph, const Liveness& liveness, const Machine& machine, const Timeline& nominal,
-                         std::vector<std::int64_t> op_ns, Bytes host_budget_bytes, FlatOptions options)
+                         std::vector<std::int64_t> op_ns, Bytes host_budget_bytes, FlatOptions options,
+                         OffloadChoice offload)
     : graph_(graph),
       liveness_(liveness),
       machine_(machine),
@@ -22,13 +23,14 @@ RankProblem::RankProblem(const Graph& graph, const Liveness& liveness, const Mac
       op_ns_(std::move(op_ns)),
       host_budget_bytes_(host_budget_bytes),
       options_(std::move(options)),
+      offload_(std::move(offload)),
       is_flat_(remat::is_flat(graph)) {}
 
 RankProblem::~RankProblem() = default;
 
 Status RankProblem::check() {
   if (is_flat_ || sites_ != nullptr) return {};
-  Result<DecisionProblem> problem = build_problem(graph_, liveness_, machine_, nominal_, op_ns_);
+  Result<DecisionProblem> problem = build_problem(graph_, liveness_, machine_, nominal_, op_ns_, offload_);
   if (!problem) return problem.error();
   sites_ = std::make_unique<Sites>(std::move(problem).value());
   return {};
@@ -36,7 +38,7 @@ Status RankProblem::check() {
 
 RankProblem::Sites& RankProblem::made_sites() {
   if (sites_ == nullptr)
-    sites_ = std::make_unique<Sites>(build_problem(graph_, liveness_, machine_, nominal_, op_ns_).value());
+    sites_ = std::make_unique<Sites>(build_problem(graph_, liveness_, machine_, nominal_, op_ns_, offload_).value());
   return *sites_;
 }
 
@@ -54,11 +56,20 @@ Bytes RankProblem::keep_all_peak_bytes() {
   return is_flat_ ? liveness_.peak_bytes : *std::ranges::max_element(sites().base_bytes);
 }
 
-Bytes RankProblem::persistent_bytes() const {
-  Bytes bytes = 0;
+Bytes RankProblem::persistent_bytes() {
+  Bytes bytes = -state_offload().bytes;
   for (const Storage& s : graph_.storages)
     if (graph_.storage_templates[row(s.storage_template)].persists()) bytes += s.bytes;
   return bytes;
+}
+
+const StateOffload& RankProblem::state_offload() {
+  static const StateOffload nothing;
+  return is_flat_ ? nothing : sites().state;
+}
+
+StateOffload RankProblem::offload_of(const OffloadChoice& choice) {
+  return offload_beside(sites(), choice);
 }
 
 std::size_t RankProblem::size() {

@@ -28,7 +28,8 @@ class RankProblem {
  public:
   /// Borrowed arguments must outlive the problem.
   RankProblem(const Graph& graph, const Liveness& liveness, const Machine& machine, const Timeline& nominal,
-              std::vector<std::int64_t> op_ns, Bytes host_budget_bytes, FlatOptions options = {});
+              std::vector<std::int64_t> op_ns, Bytes host_budget_bytes, FlatOptions options = {},
+              OffloadChoice offload = {});
   ~RankProblem();
 
   /// The schedule with everything kept can be made: what both views are built on. Errors (internal).
@@ -40,7 +41,12 @@ class RankProblem {
   [[nodiscard]] const Machine& machine() const { return machine_; }
   [[nodiscard]] const Timeline& nominal() const { return nominal_; }
   [[nodiscard]] Bytes keep_all_peak_bytes();
-  [[nodiscard]] Bytes persistent_bytes() const;
+  /// What persists on the device.
+  [[nodiscard]] Bytes persistent_bytes();
+  /// Of a flat step: nothing.
+  [[nodiscard]] const StateOffload& state_offload();
+  /// What another choice comes to. REQUIRES: this problem was made without one; !is_flat().
+  [[nodiscard]] StateOffload offload_of(const OffloadChoice& choice);
   /// What may be decided: gaps of site classes, ops of a flat step.
   [[nodiscard]] std::size_t size();
 
@@ -64,6 +70,7 @@ class RankProblem {
   std::vector<std::int64_t> op_ns_;
   Bytes host_budget_bytes_;
   FlatOptions options_;
+  OffloadChoice offload_;
   bool is_flat_;
   std::unique_ptr<Sites> sites_;
   std::unique_ptr<remat::Problem> flat_;

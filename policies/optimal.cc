@@ -35,6 +35,7 @@ const Policy kOptimal = {
     .help =
         "least added time that fits, per storage, layer, chunk and micro-batch, with a proven lower bound (default)",
     .decide = decide,
-    .fallbacks = kFallbacks};
+    .fallbacks = kFallbacks,
+    .offloads_state = true};
 
 }  // namespace tidemark

@@ -386,6 +386,8 @@ typedef struct tidemark_rank_figures {
   int64_t recompute_ns;
   int64_t added_ns;          /* to a step with everything kept */
   double collective_limit_f; /* the same where the expert group agrees to every dispatch that is asked for in chunks */
+  int64_t offloaded_bytes;   /* of state at rest in host memory between steps; not in static_bytes */
+  int64_t offload_ns;        /* of added_ns: what its copies cost */
 } tidemark_rank_figures;
 TIDEMARK_API tidemark_status tidemark_plan_rank_figures(const tidemark_plan* plan, int32_t position,
                                                         tidemark_rank_figures* figures,

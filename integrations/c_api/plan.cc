@@ -55,7 +55,9 @@ tidemark_rank_figures to_c(const RankFigures& f) {
           .swapped_bytes_per_step = f.swapped_bytes_per_step,
           .recompute_ns = f.recompute_ns,
           .added_ns = f.added_ns,
-          .collective_limit_f = f.collective_limit_f};
+          .collective_limit_f = f.collective_limit_f,
+          .offloaded_bytes = f.offloaded_bytes,
+          .offload_ns = f.offload_ns};
 }
 
 tidemark_run_report to_c(const RunReport& r) {

@@ -29,6 +29,8 @@ Json rank_json(const RankFigures& f, const StepFigures& step) {
           {"static_bytes", f.static_bytes},
           {"activation_peak_bytes", f.activation_peak_bytes},
           {"reserve_bytes", f.reserve_bytes},
+          {"offloaded_bytes", f.offloaded_bytes},
+          {"offload_ms", to_ms(f.offload_ns)},
           {"host_bytes", f.host_bytes},
           {"swapped_bytes_per_step", f.swapped_bytes_per_step},
           {"recompute_ms", to_ms(f.recompute_ns)},

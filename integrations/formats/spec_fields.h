@@ -157,6 +157,8 @@ void walk(V& v, Maybe<RankFigures> auto& f) {
   v("static_bytes", f.static_bytes);
   v("activation_peak_bytes", f.activation_peak_bytes);
   v("reserve_bytes", f.reserve_bytes);
+  v("offloaded_bytes", f.offloaded_bytes);
+  v("offload_ns", f.offload_ns);
   v("host_bytes", f.host_bytes);
   v("swapped_bytes_per_step", f.swapped_bytes_per_step);
   v("recompute_ns", f.recompute_ns);

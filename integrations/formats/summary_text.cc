@@ -68,6 +68,27 @@ std::string rank_table(const PlanOutcome& outcome) {
   return "\nRanks (sizes in GiB; times in ms per step, modelled)\n" + table.text();
 }
 
+/// What rests in host memory between steps, and what the device holds then: initialisation and checkpoints meet no
+/// more.
+std::string offload_table(const PlanOutcome& outcome) {
+  TextTable table({"rank", "freed", "added ms", "ms per GiB", "between steps"});
+  bool any = false;
+  for (const RankPlan& rank : outcome.ranks) {
+    const RankFigures& f = rank.figures;
+    if (f.offloaded_bytes == 0) continue;
+    any = true;
+    const double gib = static_cast<double>(f.offloaded_bytes) / static_cast<double>(kGiB);
+    table.add({fmt::format("{}", f.rank), gib_text(f.offloaded_bytes), ms_text(f.offload_ns),
+               fmt::format("{:.1f}", static_cast<double>(f.offload_ns) * 1e-6 / gib),
+               gib_text(f.reserve_bytes + f.static_bytes)});
+  }
+  if (!any) return {};
+  return "\nOffloaded state: in host memory but for the ops that touch it (freed of and held by the device between "
+         "steps "
+         "in GiB; times per step, modelled)\n" +
+         table.text();
+}
+
 std::string step_lines(const StepFigures& step) {
   const std::int64_t added = step.step_ns - step.keep_all_step_ns;
   const double percent =
@@ -207,8 +228,8 @@ std::string plan_summary(const PlanRequest& request, const PlanOutcome& outcome)
   if (request.step)
     return verdict + problem_lines(outcome) + rank_table(outcome) + captured_text(request, outcome) +
            decision_lines(request, outcome) + attempt_lines(outcome);
-  return verdict + parameters_line(outcome) + problem_lines(outcome) + rank_table(outcome) + step_lines(outcome.step) +
-         decision_lines(request, outcome) + attempt_lines(outcome);
+  return verdict + parameters_line(outcome) + problem_lines(outcome) + rank_table(outcome) + offload_table(outcome) +
+         step_lines(outcome.step) + decision_lines(request, outcome) + attempt_lines(outcome);
 }
 
 std::string estimate_summary(const PlanRequest& request, const PlanOutcome& outcome, std::size_t most) {

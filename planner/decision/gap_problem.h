@@ -44,6 +44,7 @@ struct GapProblem {
     std::int32_t kind = 0;              ///< units of one kind differ only in where they are on the row
   };
   std::vector<Bytes> base_bytes;  ///< per position, with everything kept
+  Bytes base_host_bytes = 0;      ///< in host memory whatever is decided
   std::vector<Gap> gaps;
   std::vector<Unit> units;
   std::vector<std::int32_t> unit_gaps;

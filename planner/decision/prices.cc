@@ -13,7 +13,7 @@ constexpr std::size_t kPositionsPerPrice = 600;
 
 Relaxation relax(const GapProblem& p, const std::vector<std::int32_t>& clock, Bytes device_budget, Bytes host_budget) {
   Relaxation r{.unit_gaps = p.unit_gaps};
-  r.host_budget = static_cast<double>(host_budget);
+  r.host_budget = static_cast<double>(host_budget - p.base_host_bytes);
   for (const std::int32_t t : clock)
     r.excess.push_back(static_cast<double>(p.base_bytes[static_cast<std::size_t>(t)] - device_budget));
   r.gaps.reserve(p.gaps.size());
@@ -90,7 +90,7 @@ double bound_of(const GapProblem& problem, Bytes device_budget, Bytes host_budge
   for (std::size_t t = 0; t < prices.clock.size(); ++t) {
     value += prices.device[t] *
              static_cast<double>(problem.base_bytes[static_cast<std::size_t>(prices.clock[t])] - device_budget);
-    value -= prices.host[t] * static_cast<double>(host_budget);
+    value -= prices.host[t] * static_cast<double>(host_budget - problem.base_host_bytes);
   }
   const auto worth = [&](const GapProblem::Gap& gap, bool swap) {
     double sum = 0;

@@ -29,7 +29,7 @@ class Solver {
         host_budget_(host_budget),
         moves_(problem.moves),
         device_(problem.base_bytes),
-        host_(std::vector<Bytes>(problem.base_bytes.size(), 0)) {
+        host_(std::vector<Bytes>(problem.base_bytes.size(), problem.base_host_bytes)) {
     for (const Move& move : moves_) reduced_.push_back(move.cost);
     index_moves();
   }

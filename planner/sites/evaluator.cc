@@ -157,9 +157,14 @@ Evaluation Evaluator::evaluate(const Choice& choice) {
   freed_until_.resize(choice.size());
   swapped_.clear();
 
+  const StateOffload& state = problem_.state;
   Evaluation result;
+  result.swapped_bytes = state.bytes;
+  result.copy_overhead_ns = state.overhead_ns;
   apply_sites(choice, result);
   if (!swapped_.empty()) apply_copies(result);
+  result.exposed_copy_ns += state.exposed_ns;
+  host_delta_[0] += state.bytes;
 
   Bytes change = 0, host = 0;
   for (std::size_t t = 0; t < length; ++t) {
@@ -184,6 +189,34 @@ Pricing Evaluator::price(const Choice& choice) {
           .exposed_copy_cost = evaluation.exposed_copy_ns};
 }
 
+/// Those of the choice priced last and of offloaded state, on one D2H and one H2D lane.
+void Evaluator::add_swaps(Plan& plan) const {
+  struct Timed {
+    Plan::Swap swap;
+    std::int64_t in_start_ns = 0;
+  };
+  std::vector<Timed> rows;
+  for (const Plan::Swap& swap : problem_.state.plan.swaps) rows.push_back({.swap = swap});
+  for (const SwappedGap& s : swapped_) {
+    const Gap& gap = problem_.gaps[static_cast<std::size_t>(s.gap)].gap;
+    rows.push_back({.swap = {.storage = gap.storage,
+                             .ready = {.op = gap.before},
+                             .released = PlanPoint::ahead_of(s.released),
+                             .prefetch = PlanPoint::ahead_of(s.prefetch),
+                             .needed = PlanPoint::ahead_of(s.needed)},
+                    .in_start_ns = s.in_start_ns});
+  }
+  std::ranges::stable_sort(rows, {}, [](const Timed& t) { return t.swap.ready; });
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    plan.swaps.push_back(rows[i].swap);
+    if (!rows[i].swap.ends()) plan.swap_in_order.push_back(static_cast<std::int32_t>(i));
+  }
+  std::ranges::stable_sort(plan.swap_in_order, {}, [&](std::int32_t i) {
+    const Timed& t = rows[static_cast<std::size_t>(i)];
+    return std::pair(t.swap.prefetch, t.in_start_ns);
+  });
+}
+
 Plan Evaluator::plan(const Choice& choice, PlanCost& cost) {
   cost = evaluate(choice);
   const DecisionProblem& p = problem_;
@@ -203,18 +236,7 @@ Plan Evaluator::plan(const Choice& choice, PlanCost& cost) {
   }
   std::ranges::stable_sort(plan.drops, {}, &Plan::Drop::after);
   std::ranges::stable_sort(plan.runs, {}, &Plan::Run::start);
-  for (const SwappedGap& s : swapped_)
-    plan.swaps.push_back({.storage = p.gaps[static_cast<std::size_t>(s.gap)].gap.storage,
-                          .ready = {.op = p.gaps[static_cast<std::size_t>(s.gap)].gap.before},
-                          .released = PlanPoint::ahead_of(s.released),
-                          .prefetch = PlanPoint::ahead_of(s.prefetch),
-                          .needed = PlanPoint::ahead_of(s.needed)});
-  plan.swap_in_order.resize(swapped_.size());
-  std::iota(plan.swap_in_order.begin(), plan.swap_in_order.end(), 0);
-  std::ranges::stable_sort(plan.swap_in_order, {}, [&](std::int32_t i) {
-    const SwappedGap& s = swapped_[static_cast<std::size_t>(i)];
-    return std::pair(s.prefetch, s.in_start_ns);
-  });
+  add_swaps(plan);
   return plan;
 }
 

@@ -50,6 +50,7 @@ class Evaluator final : public Pricer {
   void apply_sites(const Choice& choice, Evaluation& result);
   void add_transients(const SiteClass& site_class, SiteId site, const SiteEffect& effect);
   void apply_copies(Evaluation& result);
+  void add_swaps(Plan& plan) const;
 
   const DecisionProblem& problem_;
   EffectCache effects_;

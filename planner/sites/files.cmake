@@ -4,4 +4,5 @@ set(TIDEMARK_SITES_FILES
   sites/gaps.cc
   sites/link_window.cc
   sites/problem.cc
+  sites/state_offload.cc
   sites/uniform.cc)

@@ -77,7 +77,7 @@ std::vector<GapProblem::Gap> list_gaps(const DecisionProblem& p) {
 }  // namespace
 
 GapProblem gap_problem_of(const DecisionProblem& problem) {
-  GapProblem gaps{.base_bytes = problem.base_bytes, .gaps = list_gaps(problem)};
+  GapProblem gaps{.base_bytes = problem.base_bytes, .base_host_bytes = problem.state.bytes, .gaps = list_gaps(problem)};
   for (const SiteClass& c : problem.classes) {
     std::vector<UnitEffect> alone(c.units.size());
     for (std::size_t u = 0; u < c.units.size(); ++u)

@@ -220,6 +220,38 @@ void place_gaps_on_clock(DecisionProblem& p) {
   }
 }
 
+OffloadInput offload_input(const DecisionProblem& p) {
+  return {.graph = *p.graph,
+          .liveness = *p.liveness,
+          .machine = *p.machine,
+          .nominal = *p.nominal,
+          .op_ns = p.op_ns,
+          .compute_ops = p.compute_op,
+          .keep_all_bytes = p.base_bytes};
+}
+
+/// What the device holds with nothing decided but the state that is offloaded, and what that adds to the step.
+Status find_base(DecisionProblem& p, const OffloadChoice& offload) {
+  const auto schedule_of = [&](const Plan& plan) {
+    return build_schedule({.graph = *p.graph, .liveness = *p.liveness, .nominal = *p.nominal, .plan = plan});
+  };
+  const Plan nothing;
+  Result<Schedule> kept = schedule_of(nothing);
+  if (!kept) return kept.error();
+  p.base_bytes = device_profile(kept.value());
+  if (offload.storages.empty()) return {};
+  p.state = offload_state(offload_input(p), offload);
+  Result<Schedule> offloaded = schedule_of(p.state.plan);
+  if (!offloaded) return offloaded.error();
+  p.base_bytes = device_profile(offloaded.value());
+  const OffloadInput input = offload_input(p);
+  const std::int64_t added =
+      std::max<std::int64_t>(0, finish_alone_ns(input, offloaded.value()) - finish_alone_ns(input, kept.value()));
+  p.state.overhead_ns = std::min(p.state.overhead_ns, added);
+  p.state.exposed_ns = added - p.state.overhead_ns;
+  return {};
+}
+
 }  // namespace
 
 std::int32_t pass_begin(const DecisionProblem& problem, SiteId site, std::int32_t limit, std::int32_t position) {
@@ -235,7 +267,7 @@ std::int32_t pass_begin(const DecisionProblem& problem, SiteId site, std::int32_
 
 Result<DecisionProblem> build_problem(const Graph& graph, const Liveness& liveness, const Machine& machine,
                                       const Timeline& nominal, std::vector<std::int64_t> op_ns,
-                                      std::int32_t min_gap_ops) {
+                                      const OffloadChoice& offload, std::int32_t min_gap_ops) {
   DecisionProblem p{
       .graph = &graph, .liveness = &liveness, .machine = &machine, .nominal = &nominal, .op_ns = std::move(op_ns)};
   p.template_ns.assign(graph.op_templates.size(), 0);
@@ -243,16 +275,17 @@ Result<DecisionProblem> build_problem(const Graph& graph, const Liveness& livene
   index_site_ops(p);
   index_clock(p);
 
-  const Plan nothing;
-  Result<Schedule> keep_all =
-      build_schedule({.graph = graph, .liveness = liveness, .nominal = nominal, .plan = nothing});
-  if (!keep_all) return keep_all.error();
-  p.base_bytes = device_profile(keep_all.value());
+  if (Status s = find_base(p, offload); !s) return s.error();
   for (const Storage& s : graph.storages)
     if (graph.storage_templates[row(s.storage_template)].persists()) p.static_bytes += s.bytes;
+  p.static_bytes -= p.state.bytes;
   form_classes(p, longest_gaps(graph, liveness, min_gap_ops));
   place_gaps_on_clock(p);
   return p;
+}
+
+StateOffload offload_beside(const DecisionProblem& problem, const OffloadChoice& choice) {
+  return offload_state(offload_input(problem), choice);
 }
 
 Choice choice_of(const DecisionProblem& problem, const Plan& plan) {

@@ -19,6 +19,7 @@
 #include "planner/cost_model.h"
 #include "planner/decision/gap_problem.h"
 #include "planner/simulator.h"
+#include "planner/sites/state_offload.h"
 
 namespace tidemark {
 
@@ -76,8 +77,9 @@ struct DecisionProblem {
   std::vector<std::int32_t> clock_of;        ///< per op: compute ops before it
   std::vector<std::int64_t> clock_start_ns;  ///< per compute op, nominal start, ascending
   std::vector<Bytes> base_bytes;             ///< per half-step: device bytes with everything kept
-  Bytes static_bytes = 0;
-  std::vector<GapRow> gaps;  ///< by site class, then site, then slot
+  Bytes static_bytes = 0;                    ///< what persists on the device
+  StateOffload state;                        ///< not for a choice to decide: base_bytes are with it
+  std::vector<GapRow> gaps;                  ///< by site class, then site, then slot
   std::vector<SiteClass> classes;
   std::vector<std::int32_t> first_site_op;  ///< CSR per site into site_ops
   std::vector<OpId> site_ops;               ///< ops of each site, ascending
@@ -96,10 +98,15 @@ struct DecisionProblem {
                                       std::int32_t position);
 
 /// Builds the problem. Only the longest gap of each storage is open to decision, and only if it is at least
-/// `min_gap_ops` ops long. Borrowed arguments must outlive the problem. Errors: those of the keep-all schedule.
+/// `min_gap_ops` ops long; which state is offloaded is given. Borrowed arguments must outlive the problem. Errors:
+/// those of the keep-all schedule.
 [[nodiscard]] Result<DecisionProblem> build_problem(const Graph& graph, const Liveness& liveness,
                                                     const Machine& machine, const Timeline& nominal,
-                                                    std::vector<std::int64_t> op_ns, std::int32_t min_gap_ops = 2);
+                                                    std::vector<std::int64_t> op_ns, const OffloadChoice& offload = {},
+                                                    std::int32_t min_gap_ops = 2);
+
+/// The copies of state that a choice comes to. REQUIRES: the problem is without one.
+[[nodiscard]] StateOffload offload_beside(const DecisionProblem& problem, const OffloadChoice& choice);
 
 /// One action per row of DecisionProblem::gaps: what a plan made of this problem (Evaluator::plan) does with each.
 [[nodiscard]] Choice choice_of(const DecisionProblem& problem, const Plan& plan);

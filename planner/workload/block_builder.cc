@@ -80,7 +80,7 @@ Ref BlockBuilder::fixed(std::string name, StorageRole role, Bytes bytes) {
   return add({.name = std::move(name),
               .role = role,
               .fixed_bytes = bytes,
-              .swappable = false,
+              .swappable = role == StorageRole::optimizer_state,
               .initial = true,
               .lasting = true});
 }

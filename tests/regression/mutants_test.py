@@ -34,6 +34,7 @@ PLANS = (
     ("greedy", "{moe: 4}", (GQA, EXPERTS), "tensor: 2, sequence_parallel: true, pipeline: 2, virtual_pipeline: 2, expert: 2, data: 2, "
      "micro_batch: 1, global_batch: 8, overlap_forward_backward: true", "greedy", 60),
     ("full", "{dense: 2, moe: 2}", (MLA, EXPERTS), "expert: 2, data: 2, micro_batch: 1, global_batch: 4", "full-recompute", 100),
+    ("offload", "{dense: 6}", (GQA,), "pipeline: 2, data: 2, micro_batch: 1, global_batch: 8, distributed_optimizer: false", "optimal", -10),
 )
 COUNT_IN_SUITE = 800  # well within a minute of processor time
 

@@ -1,0 +1,88 @@
+// Budgets below what persists: optimizer state rests in host memory and passes through the device, on simulated devices
+// under many schedules and on real bytes.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "core/verify.h"
+#include "integrations/run/run_plan.h"
+#include "tests/support/planned_step.h"
+
+namespace tidemark {
+namespace {
+
+using testing::expect_clean;
+using testing::PlannedStep;
+using testing::run_of;
+
+/// What persists, wherever it rests, and reserves.
+Bytes persistent_bytes(const RankFigures& f) {
+  return f.reserve_bytes + f.static_bytes + f.offloaded_bytes;
+}
+
+/// A random job of one rank, planned at a budget below its static memory; nothing if that cannot be.
+std::optional<PlannedStep> below_static(const JobSpec& job) {
+  PlannedStep step{
+      .request = {.job = job, .machine = testing::ascend_910b(), .policy = find_policy("keep-all"), .load = 1.2}};
+  const Result<PlanOutcome> kept = plan_step(step.request);
+  if (!kept) return std::nullopt;
+  Bytes budget = 1000 * kTiB;
+  for (const RankPlan& r : kept.value().ranks) budget = std::min(budget, persistent_bytes(r.figures));
+  step.request.budget_bytes = budget - kMiB;
+  step.request.policy = find_policy("optimal");
+  Result<PlanOutcome> outcome = plan_step(step.request);
+  if (!outcome || !outcome.value().fits()) return std::nullopt;
+  step.outcome = std::move(outcome).value();
+  return step;
+}
+
+std::vector<PlannedStep> steps_below_static(std::size_t count) {
+  std::vector<PlannedStep> steps;
+  testing::JobGenerator jobs(11);
+  for (int tried = 0; steps.size() < count && tried < 400; ++tried) {
+    JobSpec job = jobs.next();
+    job.parallel.distributed_optimizer = false;
+    if (std::optional<PlannedStep> step = below_static(job)) steps.push_back(*std::move(step));
+  }
+  return steps;
+}
+
+TEST(OffloadRun, ABudgetBelowStaticMemoryIsKeptUnderEverySchedule) {
+  const std::vector<PlannedStep> steps = steps_below_static(8);
+  ASSERT_EQ(steps.size(), 8U);
+  for (const PlannedStep& step : steps) {
+    for (const RankPlan& rank : step.outcome.ranks) {
+      const RankFigures& f = rank.figures;
+      EXPECT_GT(persistent_bytes(f), f.budget_bytes);
+      EXPECT_GT(f.offloaded_bytes, 0);
+      EXPECT_LE(f.reserve_bytes + f.static_bytes, f.budget_bytes);
+      const auto violation = verify_program(rank.graph, rank.program);
+      EXPECT_FALSE(violation.has_value()) << violation->detail;
+    }
+    for (std::uint64_t seed = 0; seed < 6; ++seed) {
+      SimRunRequest request = run_of(step, seed);
+      request.verify = true;
+      const Result<SimRun> run = run_on_sim(request);
+      ASSERT_TRUE(run.ok()) << run.error().message;
+      expect_clean(step, run.value(), "seed " + std::to_string(seed));
+      if (seed > 0) continue;
+      // Filling what rests in host memory takes none of the step's time; the device's copies cost no compute time.
+      EXPECT_LE(run.value().step_ns, step.outcome.step.step_ns);
+    }
+  }
+}
+
+TEST(OffloadRun, RealBytesComeBackUpdated) {
+  for (PlannedStep& step : steps_below_static(2)) {
+    const Result<RunOutcome> run = run_plan(std::move(step.outcome), step.request.machine,
+                                            {.device = RunDevice::host, .scale = 16, .verify = true});
+    ASSERT_TRUE(run.ok()) << run.error().message;
+    EXPECT_TRUE(run.value().problems.empty()) << run.value().problems.front();
+    for (const RankOutcome& rank : run.value().ranks)
+      EXPECT_EQ(rank.report.mismatches, 0) << rank.report.first_mismatch;
+  }
+}
+
+}  // namespace
+}  // namespace tidemark
