@@ -378,7 +378,10 @@ class OffloadLoop {
     if (Status s = whole->check(); !s) return s;
     std::vector<OffloadChoice> choices = promising(*whole);
     if (choices.empty()) return search(std::move(whole));
+    std::size_t failed = 0;  // the most storages that did not fit: fewer would not either
     for (OffloadChoice& choice : choices) {
+      if (best_.problem != nullptr && choice.storages.size() < failed) continue;
+      failed = choice.storages.size();
       std::unique_ptr<RankProblem> problem =
           choice.storages.empty() ? std::move(whole) : make_problem(std::move(choice));
       if (Status s = problem->check(); !s) return s;
