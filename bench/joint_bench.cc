@@ -14,10 +14,10 @@
 
 #include "integrations/formats/file.h"
 #include "integrations/formats/import_yaml.h"
-#include "planner/decision/search.h"
+#include "planner/decide/gaps/search.h"
+#include "planner/decide/sites/evaluator.h"
+#include "planner/decide/sites/gaps.h"
 #include "planner/planner.h"
-#include "planner/sites/evaluator.h"
-#include "planner/sites/gaps.h"
 #include "policies/policies.h"
 
 namespace tidemark {

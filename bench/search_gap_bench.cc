@@ -1,8 +1,8 @@
 // Question: how far above the proven least does the search of `plan --graph` end?
 // Workload: random steps of 12 to 16 ops, six shapes, with swaps and without, at 92, 82 and 72 % of their peak; exact
 // answers are kept from the search.
-// Bound: the exact path (planner/remat/exact.h), itself held against an integer program in tests. Goal: median 0, worst
-// below 2 % of the step's cost with the usual effort. Method: one run; nothing is drawn outside the seeds.
+// Bound: the exact path (planner/decide/flat/exact.h), itself held against an integer program in tests. Goal: median 0,
+// worst below 2 % of the step's cost with the usual effort. Method: one run; nothing is drawn outside the seeds.
 
 #include <fmt/format.h>
 
@@ -13,10 +13,10 @@
 #include <string>
 #include <vector>
 
-#include "planner/parallel.h"
-#include "planner/remat/exact.h"
-#include "planner/remat/plan.h"
-#include "tests/remat/random_steps.h"
+#include "planner/decide/flat/exact.h"
+#include "planner/decide/flat/plan.h"
+#include "planner/threads/parallel.h"
+#include "tests/planner/decide/flat/random_steps.h"
 
 namespace tidemark {
 namespace {

@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "planner/remat/plan.h"
-#include "tests/remat/random_steps.h"
+#include "planner/decide/flat/plan.h"
+#include "tests/planner/decide/flat/random_steps.h"
 
 namespace tidemark {
 namespace {

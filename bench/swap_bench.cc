@@ -28,7 +28,7 @@
 #include "integrations/formats/import_yaml.h"
 #include "integrations/run/sim_run.h"
 #include "planner/planner.h"
-#include "planner/simulator.h"
+#include "planner/simulate/simulator.h"
 #include "policies/policies.h"
 #include "swap/executor.h"
 

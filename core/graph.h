@@ -62,7 +62,7 @@ struct GivenCosts {
 };
 
 /// What copying a storage to host memory and back costs, in quanta of Graph::given_costs, where the source of the graph
-/// says so. Otherwise the machine's links and rates do (planner/cost_model.h).
+/// says so. Otherwise the machine's links and rates do (planner/cost/cost_model.h).
 struct GivenCopies {
   struct OneWay {
     std::int64_t link = 0;     ///< occupation of the copy lane

@@ -1,23 +1,9 @@
-set(TIDEMARK_PLANNER_FILES
+set(TIDEMARK_PLAN_FILES
   budget_check.cc
   budget_frontier.cc
-  contingency.cc
-  contingency_drafts.cc
-  chunk_search.cc
-  cost_model.cc
-  dynamic_bound.cc
-  expert_load.cc
   gap_report.cc
-  layer_time.cc
-  liveness.cc
   memory_profile.cc
-  peak.cc
   planner.cc
   policy.cc
-  rank_problem.cc
-  program_rows.cc
   rank_planner.cc
-  scheduler.cc
-  section_drafts.cc
-  simulator.cc
   time_split.cc)

@@ -10,13 +10,13 @@
 #include <numeric>
 #include <optional>
 
-#include "planner/cost_model.h"
-#include "planner/expert_load.h"
-#include "planner/liveness.h"
-#include "planner/parallel.h"
+#include "planner/cost/cost_model.h"
+#include "planner/graph_build/expert_load.h"
+#include "planner/graph_build/liveness.h"
+#include "planner/graph_build/step_graph.h"
 #include "planner/rank_planner.h"
-#include "planner/scheduler.h"
-#include "planner/workload/step_graph.h"
+#include "planner/schedule/scheduler.h"
+#include "planner/threads/parallel.h"
 
 namespace tidemark {
 namespace {

@@ -17,11 +17,11 @@
 #include "core/machine.h"
 #include "core/program.h"
 #include "core/result.h"
+#include "planner/decide/flat/plan.h"
+#include "planner/graph_build/job_spec.h"
+#include "planner/graph_build/static_memory.h"
 #include "planner/policy.h"
-#include "planner/remat/plan.h"
-#include "planner/simulator.h"
-#include "planner/workload/job_spec.h"
-#include "planner/workload/static_memory.h"
+#include "planner/simulate/simulator.h"
 
 namespace tidemark {
 

@@ -10,9 +10,9 @@
 
 #include "core/bytes.h"
 #include "core/plan.h"
-#include "planner/decision/prices.h"
-#include "planner/plan_cost.h"
-#include "planner/rank_problem.h"
+#include "planner/decide/gaps/plan_cost.h"
+#include "planner/decide/gaps/prices.h"
+#include "planner/decide/rank_problem.h"
 
 namespace tidemark {
 
@@ -29,7 +29,7 @@ struct PolicyAnswer {
   Plan plan;
   PlanCost cost;
   /// Prices of memory found on the way, if any: they prove a lower bound of `added` at this and any other budget
-  /// (decision/prices.h).
+  /// (decide/gaps/prices.h).
   std::optional<Prices> prices;
   /// No plan within the device budget asked for adds less, where a search has proven it.
   std::optional<std::int64_t> least_added_ns;

@@ -6,15 +6,15 @@
 
 #include "core/fingerprint.h"
 #include "core/verify.h"
-#include "planner/contingency.h"
-#include "planner/decision/prices.h"
-#include "planner/dynamic_bound.h"
+#include "planner/decide/flat/bound.h"
+#include "planner/decide/gaps/prices.h"
+#include "planner/decide/rank_problem.h"
+#include "planner/graph_build/liveness.h"
+#include "planner/ladder/contingency.h"
+#include "planner/ladder/dynamic_bound.h"
 #include "planner/layout/lay_out.h"
-#include "planner/liveness.h"
-#include "planner/program_rows.h"
-#include "planner/rank_problem.h"
-#include "planner/remat/bound.h"
-#include "planner/scheduler.h"
+#include "planner/schedule/program_rows.h"
+#include "planner/schedule/scheduler.h"
 
 namespace tidemark {
 namespace {

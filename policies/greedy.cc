@@ -1,4 +1,4 @@
-#include "planner/decision/search.h"
+#include "planner/decide/gaps/search.h"
 #include "planner/policy.h"
 
 namespace tidemark {

@@ -1,6 +1,6 @@
 #include <utility>
 
-#include "planner/decision/search.h"
+#include "planner/decide/gaps/search.h"
 #include "planner/policy.h"
 
 namespace tidemark {

@@ -1,5 +1,5 @@
+#include "planner/decide/sites/uniform.h"
 #include "planner/policy.h"
-#include "planner/sites/uniform.h"
 
 namespace tidemark {
 namespace {

@@ -11,7 +11,7 @@
 #include "integrations/formats/field_ranges.h"
 #include "integrations/formats/import_captured_step.h"
 #include "integrations/formats/outcome_json.h"
-#include "planner/given_machine.h"
+#include "planner/graph_build/given_machine.h"
 #include "planner/planner.h"
 #include "policies/policies.h"
 

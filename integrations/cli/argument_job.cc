@@ -8,7 +8,7 @@
 #include "integrations/cli/locations.h"
 #include "integrations/formats/file.h"
 #include "integrations/formats/import_yaml.h"
-#include "planner/workload/static_memory.h"
+#include "planner/graph_build/static_memory.h"
 
 namespace tidemark::cli {
 namespace {

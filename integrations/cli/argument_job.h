@@ -7,9 +7,9 @@
 
 #include "core/result.h"
 #include "integrations/cli/job_request.h"
-#include "planner/framework/argument_table.h"
-#include "planner/framework/calibration.h"
-#include "planner/framework/rank_memory.h"
+#include "planner/estimate/argument_table.h"
+#include "planner/estimate/calibration.h"
+#include "planner/estimate/rank_memory.h"
 
 namespace tidemark::cli {
 

@@ -12,7 +12,7 @@
 #include "integrations/formats/import_arguments.h"
 #include "integrations/formats/import_yaml.h"
 #include "integrations/formats/rank_memory_report.h"
-#include "planner/framework/to_job.h"
+#include "planner/estimate/to_job.h"
 
 namespace tidemark::cli {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "core/result.h"
 #include "integrations/cli/job_request.h"
-#include "planner/framework/calibration.h"
+#include "planner/estimate/calibration.h"
 
 namespace CLI {
 class App;

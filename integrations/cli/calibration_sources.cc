@@ -12,7 +12,7 @@
 #include "integrations/formats/import_snapshot.h"
 #include "integrations/formats/shown.h"
 #include "integrations/formats/truth_file.h"
-#include "planner/framework/rank_memory.h"
+#include "planner/estimate/rank_memory.h"
 
 namespace tidemark::cli {
 namespace {

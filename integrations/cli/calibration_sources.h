@@ -8,7 +8,7 @@
 
 #include "core/result.h"
 #include "integrations/cli/job_request.h"
-#include "planner/framework/measured_run.h"
+#include "planner/estimate/measured_run.h"
 
 namespace CLI {
 class App;

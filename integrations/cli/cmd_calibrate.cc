@@ -16,7 +16,7 @@
 #include "integrations/formats/file.h"
 #include "integrations/formats/import_op_times.h"
 #include "integrations/formats/memory_series.h"
-#include "planner/framework/calibration.h"
+#include "planner/estimate/calibration.h"
 
 namespace tidemark::cli {
 namespace {

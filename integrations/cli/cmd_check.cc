@@ -14,7 +14,7 @@
 #include "integrations/formats/file.h"
 #include "integrations/formats/plan_restore.h"
 #include "integrations/formats/rank_memory_report.h"
-#include "planner/peak.h"
+#include "planner/schedule/peak.h"
 #include "policies/policies.h"
 
 namespace tidemark::cli {

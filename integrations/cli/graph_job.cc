@@ -10,7 +10,7 @@
 #include "integrations/formats/field_ranges.h"
 #include "integrations/formats/file.h"
 #include "integrations/formats/import_captured_step.h"
-#include "planner/given_machine.h"
+#include "planner/graph_build/given_machine.h"
 #include "policies/policies.h"
 
 namespace tidemark::cli {

@@ -13,7 +13,7 @@
 #include "integrations/formats/import_expert_counts.h"
 #include "integrations/formats/import_yaml.h"
 #include "integrations/formats/plan_ranges.h"
-#include "planner/layer_time.h"
+#include "planner/graph_build/layer_time.h"
 #include "policies/policies.h"
 
 namespace tidemark::cli {

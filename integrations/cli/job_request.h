@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "integrations/cli/options.h"
-#include "planner/framework/argument_table.h"
+#include "planner/estimate/argument_table.h"
 #include "planner/planner.h"
 
 namespace tidemark::cli {

@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-#include "planner/framework/accuracy.h"
+#include "planner/estimate/accuracy.h"
 
 namespace tidemark {
 

@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "core/result.h"
-#include "planner/framework/calibration.h"
+#include "planner/estimate/calibration.h"
 
 namespace tidemark {
 

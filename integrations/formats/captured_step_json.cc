@@ -12,7 +12,7 @@
 #include "integrations/formats/cost_column.h"
 #include "integrations/formats/json_node.h"
 #include "integrations/formats/spec_fields.h"
-#include "planner/workload/captured_graph.h"
+#include "planner/graph_build/captured_graph.h"
 
 namespace tidemark {
 namespace {

@@ -14,7 +14,7 @@
 #include "integrations/formats/csv_table.h"
 #include "integrations/formats/field_ranges.h"
 #include "integrations/formats/shown.h"
-#include "planner/workload/captured_graph.h"
+#include "planner/graph_build/captured_graph.h"
 
 namespace tidemark {
 namespace {

@@ -5,7 +5,7 @@
 #include <tuple>
 #include <utility>
 
-#include "planner/cost_model.h"
+#include "planner/cost/cost_model.h"
 
 namespace tidemark {
 namespace {

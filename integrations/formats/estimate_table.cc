@@ -5,7 +5,7 @@
 #include <set>
 #include <utility>
 
-#include "planner/peak.h"
+#include "planner/schedule/peak.h"
 
 namespace tidemark {
 namespace {

@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "core/bytes.h"
-#include "planner/workload/job_spec.h"
+#include "planner/graph_build/job_spec.h"
 
 namespace tidemark {
 

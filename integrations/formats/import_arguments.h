@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/result.h"
-#include "planner/framework/argument_table.h"
+#include "planner/estimate/argument_table.h"
 
 namespace tidemark {
 

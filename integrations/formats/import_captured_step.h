@@ -1,7 +1,7 @@
 #pragma once
-// Steps captured or described by others, as graphs of one block and one site (planner/workload/captured_graph.h). Three
-// texts, told apart by their content (docs/formats.md): `.graph` (one storage per node), `.swapgraph` (the same with
-// seconds, joules and copy costs), and our own JSON, `{"tidemark_graph": 1, ...}`.
+// Steps captured or described by others, as graphs of one block and one site (planner/graph_build/captured_graph.h).
+// Three texts, told apart by their content (docs/formats.md): `.graph` (one storage per node), `.swapgraph` (the same
+// with seconds, joules and copy costs), and our own JSON, `{"tidemark_graph": 1, ...}`.
 
 #include <cstdint>
 #include <limits>

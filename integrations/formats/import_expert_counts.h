@@ -11,7 +11,7 @@
 #include <string_view>
 
 #include "core/result.h"
-#include "planner/workload/job_spec.h"
+#include "planner/graph_build/job_spec.h"
 
 namespace tidemark {
 

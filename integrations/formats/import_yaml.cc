@@ -10,7 +10,7 @@
 #include "integrations/formats/field_ranges.h"
 #include "integrations/formats/quantity.h"
 #include "integrations/formats/yaml_fields.h"
-#include "planner/workload/layer_placement.h"
+#include "planner/graph_build/layer_placement.h"
 
 namespace tidemark {
 namespace {

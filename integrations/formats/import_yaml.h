@@ -5,7 +5,7 @@
 
 #include "core/machine.h"
 #include "core/result.h"
-#include "planner/workload/job_spec.h"
+#include "planner/graph_build/job_spec.h"
 
 namespace tidemark {
 

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "core/fingerprint.h"
-#include "planner/liveness.h"
-#include "planner/workload/step_graph.h"
+#include "planner/graph_build/liveness.h"
+#include "planner/graph_build/step_graph.h"
 
 namespace tidemark {
 namespace {

@@ -10,7 +10,7 @@
 #include "integrations/formats/program_messages.h"
 #include "integrations/formats/program_rules.h"
 #include "integrations/formats/shown.h"
-#include "planner/parallel.h"
+#include "planner/threads/parallel.h"
 
 namespace tidemark {
 namespace {

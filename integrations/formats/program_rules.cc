@@ -6,7 +6,7 @@
 
 #include "core/fingerprint.h"
 #include "integrations/formats/field_ranges.h"
-#include "planner/workload/static_memory.h"
+#include "planner/graph_build/static_memory.h"
 
 namespace tidemark {
 namespace {

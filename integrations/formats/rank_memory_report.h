@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "core/bytes.h"
-#include "planner/framework/argument_table.h"
-#include "planner/framework/error_band.h"
-#include "planner/framework/rank_memory.h"
+#include "planner/estimate/argument_table.h"
+#include "planner/estimate/error_band.h"
+#include "planner/estimate/rank_memory.h"
 
 namespace tidemark {
 

@@ -9,8 +9,8 @@
 #include <type_traits>
 
 #include "core/machine.h"
+#include "planner/graph_build/job_spec.h"
 #include "planner/planner.h"
-#include "planner/workload/job_spec.h"
 
 namespace tidemark {
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "core/result.h"
-#include "planner/framework/measured_run.h"
+#include "planner/estimate/measured_run.h"
 
 namespace tidemark {
 

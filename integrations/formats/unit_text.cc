@@ -5,7 +5,7 @@
 #include <array>
 #include <cstdlib>
 
-#include "planner/dynamic_bound.h"
+#include "planner/ladder/dynamic_bound.h"
 
 namespace tidemark {
 

@@ -15,8 +15,8 @@
 #include "integrations/run/host_room.h"
 #include "integrations/run/load_change.h"
 #include "integrations/run/sim_run.h"
-#include "planner/scheduler.h"
-#include "planner/simulator.h"
+#include "planner/schedule/scheduler.h"
+#include "planner/simulate/simulator.h"
 #include "swap/executor.h"
 
 namespace tidemark {

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "planner/layout/packer.h"
-#include "planner/parallel.h"
+#include "planner/threads/parallel.h"
 
 namespace tidemark {
 namespace {

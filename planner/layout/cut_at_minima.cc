@@ -4,7 +4,7 @@
 #include <atomic>
 #include <limits>
 
-#include "planner/parallel.h"
+#include "planner/threads/parallel.h"
 
 namespace tidemark {
 namespace {

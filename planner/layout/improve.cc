@@ -10,7 +10,7 @@
 #include "planner/layout/repair.h"
 #include "planner/layout/ring_first.h"
 #include "planner/layout/rooms.h"
-#include "planner/parallel.h"
+#include "planner/threads/parallel.h"
 
 namespace tidemark {
 namespace {

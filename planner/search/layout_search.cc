@@ -8,11 +8,11 @@
 #include <set>
 #include <utility>
 
-#include "planner/parallel.h"
-#include "planner/search/pass_times.h"
+#include "planner/graph_build/pipeline_schedule.h"
+#include "planner/graph_build/static_memory.h"
+#include "planner/simulate/pass_times.h"
+#include "planner/threads/parallel.h"
 #include "planner/time_split.h"
-#include "planner/workload/pipeline_schedule.h"
-#include "planner/workload/static_memory.h"
 
 namespace tidemark {
 namespace {

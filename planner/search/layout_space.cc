@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "planner/workload/device_shapes.h"
-#include "planner/workload/layer_placement.h"
+#include "planner/graph_build/device_shapes.h"
+#include "planner/graph_build/layer_placement.h"
 
 namespace tidemark {
 namespace {

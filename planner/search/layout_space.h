@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/machine.h"
-#include "planner/workload/job_spec.h"
+#include "planner/graph_build/job_spec.h"
 
 namespace tidemark {
 

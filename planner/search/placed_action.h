@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "planner/decide/sites/problem.h"
 #include "planner/policy.h"
-#include "planner/sites/problem.h"
 
 namespace tidemark {
 

@@ -9,10 +9,10 @@
 #include <set>
 #include <utility>
 
-#include "planner/liveness.h"
-#include "planner/parallel.h"
-#include "planner/search/keep_all_step.h"
-#include "planner/sites/evaluator.h"
+#include "planner/decide/sites/evaluator.h"
+#include "planner/graph_build/liveness.h"
+#include "planner/simulate/keep_all_step.h"
+#include "planner/threads/parallel.h"
 
 namespace tidemark {
 namespace {

@@ -14,7 +14,7 @@
 #include "integrations/formats/import_arguments.h"
 #include "integrations/formats/import_minimalloc_csv.h"
 #include "integrations/formats/interval_problem.h"
-#include "planner/framework/measured_run.h"
+#include "planner/estimate/measured_run.h"
 
 namespace tidemark::testing {
 
@@ -44,7 +44,7 @@ struct CheckedBeyond {
   Verdict (*trace)(const AllocationTrace& trace, Reached& reached) = nullptr;
   Verdict (*pack)(std::string_view bytes, const IntervalTable& table, const IntervalProblem& problem,
                   Reached& reached) = nullptr;
-  /// Counts "accepted" or "refused" itself: the second half of reading arguments is in planner/framework.
+  /// Counts "accepted" or "refused" itself: the second half of reading arguments is in planner/estimate.
   Verdict (*arguments)(const ArgumentFile& file, Reached& reached) = nullptr;
   Verdict (*runs)(const std::vector<framework::MeasuredRun>& runs, Reached& reached) = nullptr;
 };

@@ -52,7 +52,7 @@ TEST(ExpertCounts, AWanderingHotDeviceIsOfItsOwn) {
   EXPECT_NEAR(spec.layer_correlation, 0, 1e-12);
 }
 
-// Rows drawn from the model that planner/expert_load.h states give its parameters back.
+// Rows drawn from the model that planner/graph_build/expert_load.h states give its parameters back.
 TEST(ExpertCounts, RecoversTheModel) {
   std::mt19937_64 random(11);
   std::normal_distribution<double> normal;

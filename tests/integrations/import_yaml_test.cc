@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "planner/workload/layer_placement.h"
+#include "planner/graph_build/layer_placement.h"
 #include "tests/support/data.h"
 
 namespace tidemark {

@@ -20,8 +20,8 @@
 #include "integrations/formats/field_visitors.h"
 #include "integrations/formats/file.h"  // beside field_ranges.h: the limits of both must have names of their own
 #include "integrations/formats/import_yaml.h"
+#include "planner/graph_build/static_memory.h"
 #include "planner/layout/lay_out.h"
-#include "planner/workload/static_memory.h"
 #include "policies/policies.h"
 #include "tests/support/captured_steps.h"
 #include "tests/support/data.h"

@@ -5,7 +5,7 @@
 #include <random>
 #include <vector>
 
-#include "planner/liveness.h"
+#include "planner/graph_build/liveness.h"
 #include "planner/planner.h"
 #include "tests/support/tiny_graph.h"
 

@@ -6,8 +6,8 @@
 
 #include "planner/budget_check.h"
 #include "planner/gap_report.h"
-#include "planner/layer_time.h"
-#include "planner/peak.h"
+#include "planner/graph_build/layer_time.h"
+#include "planner/schedule/peak.h"
 #include "planner/time_split.h"
 #include "tests/support/pangu.h"
 #include "tests/support/tiny_outcome.h"

@@ -101,7 +101,7 @@ def test_joint_projection_and_experts(stack):
 
 def test_every_name_is_one_that_plans_have():
     """As the planner's sources make them."""
-    sources = (pathlib.Path(__file__).resolve().parents[2] / "planner" / "workload").glob("*.cc")
+    sources = (pathlib.Path(__file__).resolve().parents[2] / "planner" / "graph_build").glob("*.cc")
     text = "".join(path.read_text() for path in sources)
     modules = set(re.findall(r'module\("([a-z_.]+)"\)', text))
     storages = set(re.findall(r'"((?:shared_)?[a-z0-9_]+)"', text)) | {"fc1_out", "shared_fc1_out"}

@@ -7,9 +7,9 @@
 #include <string>
 #include <utility>
 
-#include "planner/given_machine.h"
+#include "planner/graph_build/captured_graph.h"
+#include "planner/graph_build/given_machine.h"
 #include "planner/planner.h"
-#include "planner/workload/captured_graph.h"
 #include "policies/policies.h"
 
 namespace tidemark::testing {

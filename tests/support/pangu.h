@@ -10,7 +10,7 @@
 
 #include "core/bytes.h"
 #include "core/machine.h"
-#include "planner/workload/job_spec.h"
+#include "planner/graph_build/job_spec.h"
 
 namespace tidemark::testing {
 

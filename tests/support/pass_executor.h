@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "planner/workload/pipeline_schedule.h"
+#include "planner/graph_build/pipeline_schedule.h"
 
 namespace tidemark {
 

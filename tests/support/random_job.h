@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <random>
 
-#include "planner/workload/job_spec.h"
+#include "planner/graph_build/job_spec.h"
 #include "tests/support/pangu.h"
 
 namespace tidemark::testing {

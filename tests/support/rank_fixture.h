@@ -5,10 +5,10 @@
 #include <utility>
 #include <vector>
 
-#include "planner/cost_model.h"
-#include "planner/liveness.h"
-#include "planner/simulator.h"
-#include "planner/sites/problem.h"
+#include "planner/cost/cost_model.h"
+#include "planner/decide/sites/problem.h"
+#include "planner/graph_build/liveness.h"
+#include "planner/simulate/simulator.h"
 
 namespace tidemark::testing {
 

@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "planner/liveness.h"
+#include "planner/graph_build/liveness.h"
 #include "planner/planner.h"
-#include "planner/scheduler.h"
-#include "planner/simulator.h"
+#include "planner/schedule/scheduler.h"
+#include "planner/simulate/simulator.h"
 #include "tests/support/tiny_graph.h"
 
 namespace tidemark::testing {

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "planner/simulator.h"
+#include "planner/simulate/simulator.h"
 #include "swap/bound_program.h"
 #include "tests/support/planned_step.h"
 

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "planner/simulator.h"
+#include "planner/simulate/simulator.h"
 #include "tests/support/planned_step.h"
 
 namespace tidemark {

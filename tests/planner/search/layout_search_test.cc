@@ -8,7 +8,7 @@
 #include <random>
 #include <set>
 
-#include "planner/search/pass_times.h"
+#include "planner/simulate/pass_times.h"
 #include "policies/policies.h"
 #include "tests/support/random_job.h"
 

@@ -1,0 +1,2 @@
+set(TIDEMARK_COST_FILES
+  cost/cost_model.cc)

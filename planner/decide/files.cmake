@@ -1,0 +1,2 @@
+set(TIDEMARK_DECIDE_FILES
+  decide/rank_problem.cc)

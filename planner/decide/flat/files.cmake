@@ -1,0 +1,21 @@
+set(TIDEMARK_DECIDE_FLAT_FILES
+  decide/flat/bound.cc
+  decide/flat/copy_times.cc
+  decide/flat/eviction.cc
+  decide/flat/exact.cc
+  decide/flat/exact_frontier.cc
+  decide/flat/gap_pricer.cc
+  decide/flat/gaps.cc
+  decide/flat/greedy.cc
+  decide/flat/improve.cc
+  decide/flat/link_schedules.cc
+  decide/flat/plan.cc
+  decide/flat/priced_inputs.cc
+  decide/flat/problem.cc
+  decide/flat/profile.cc
+  decide/flat/run_order.cc
+  decide/flat/search.cc
+  decide/flat/seeds.cc
+  decide/flat/state.cc
+  decide/flat/treeverse.cc
+  decide/flat/ways.cc)

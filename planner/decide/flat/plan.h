@@ -1,0 +1,84 @@
+#pragma once
+// Plans a flat graph: which storages leave memory, and run or page back, so that the peak is within a budget at the
+// least added cost. Deterministic: same input, same answer, whatever the machine; bounded by counted work.
+//
+// Budgets can be compared: one search answers them all (search.h), so a lower budget's answer has no higher peak and no
+// lower cost, whether both are asked of one StepPlanner or each in a call of its own with the same limits. With
+// addresses that need not hold: what a schedule loses between its storages is known only once they are packed.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "planner/decide/flat/run_order.h"
+#include "planner/decide/flat/search.h"
+
+namespace tidemark::remat {
+
+struct PlanLimits {
+  StepRule rule = StepRule::optimal;
+  double effort = 1;                  ///< more looks longer; > 0
+  bool prove_small = true;            ///< small lists are solved exactly
+  std::function<bool()> should_stop;  ///< asked now and then, by several threads; the answer is what was found so far
+  /// Share of the search done, in [0, 1], never less than before; called by several threads, one at a time. Proofs, and
+  /// the first look that is enough where no schedule fits, tell nothing.
+  std::function<void(double share)> on_progress;
+};
+
+enum class PlanStatus : std::uint8_t {
+  optimal,     ///< proven: no schedule that fits adds less
+  within,      ///< at most one percent of the whole step's cost above the proven bound
+  best_found,  ///< fits; the bound is further away
+  infeasible,  ///< proven, or none was found: see StepPlan::proven
+};
+
+struct StepPlan {
+  PlanStatus status = PlanStatus::infeasible;
+  bool proven = false;  ///< infeasible: no schedule has a peak that low
+  Bytes budget_bytes = 0, keep_all_peak_bytes = 0;
+  Bytes lower_bound_bytes = 0;        ///< no schedule has a lower peak
+  std::int32_t lower_bound_op = 0;    ///< because of what this op touches and what must be there with it
+  Bytes smallest_known_peak = 0;      ///< of any schedule found
+  std::int64_t keep_all_cost = 0;     ///< in cost quanta, as all costs here
+  std::int64_t lower_bound_cost = 0;  ///< no schedule that fits adds less
+  RunOrder order;                     ///< where it fits
+  RunOutcome outcome;                 ///< what it comes to
+
+  [[nodiscard]] bool fits() const { return status != PlanStatus::infeasible; }
+  [[nodiscard]] double percent(std::int64_t cost) const {
+    return keep_all_cost == 0 ? 0 : 100.0 * static_cast<double>(cost) / static_cast<double>(keep_all_cost);
+  }
+};
+
+/// The memory-time frontier.
+struct FrontierPoint {
+  Bytes peak_bytes = 0;
+  std::int64_t added_cost = 0;
+  friend bool operator==(const FrontierPoint&, const FrontierPoint&) = default;
+};
+
+/// Plans of one step within any budget. Searches when a budget first needs it, once. Not to be shared by threads.
+class StepPlanner {
+ public:
+  /// The problem must outlive this. REQUIRES: at least one op.
+  explicit StepPlanner(const Problem& problem, const PlanLimits& limits = {});
+  ~StepPlanner();
+
+  [[nodiscard]] StepPlan within(Bytes budget);
+  /// The lowest peak known where a budget cannot be met, without a search beyond what that took.
+  [[nodiscard]] StepPlan lowest();
+  /// Ascending peaks, descending costs; from the tightest found to keeping everything.
+  [[nodiscard]] std::vector<FrontierPoint> frontier();
+
+ private:
+  class Known;
+  std::unique_ptr<Known> known_;
+};
+
+/// As of a StepPlanner. REQUIRES: at least one op.
+[[nodiscard]] StepPlan plan_step_within(const Problem& problem, Bytes budget, const PlanLimits& limits = {});
+[[nodiscard]] std::vector<FrontierPoint> frontier_of(const Problem& problem, const PlanLimits& limits = {});
+
+}  // namespace tidemark::remat

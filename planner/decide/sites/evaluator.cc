@@ -1,0 +1,243 @@
+#include "planner/decide/sites/evaluator.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "planner/schedule/link_window.h"
+
+namespace tidemark {
+namespace {
+
+/// First compute op from `from` on (as a position of the compute lane) that nominally starts at or after `ns`: mostly
+/// not far from `from`.
+std::size_t first_compute_at(const DecisionProblem& p, std::int64_t ns, std::size_t from) {
+  const auto begin = p.clock_start_ns.begin();
+  std::size_t low = std::min(from, p.clock_start_ns.size()), stride = 1;
+  while (low + stride < p.clock_start_ns.size() && p.clock_start_ns[low + stride] < ns) {
+    low += stride;
+    stride *= 2;
+  }
+  const std::size_t high = std::min(low + stride, p.clock_start_ns.size());
+  return static_cast<std::size_t>(
+      std::lower_bound(begin + static_cast<std::ptrdiff_t>(low), begin + static_cast<std::ptrdiff_t>(high), ns) -
+      begin);
+}
+
+/// Bytes that live only while a recipe runs.
+Bytes transient_bytes(const DecisionProblem& p, const Recipe& recipe, SiteId site) {
+  Bytes bytes = 0;
+  for (const std::int32_t local : recipe.transients)
+    bytes += p.graph->storages[row(p.graph->storage_at(site, local))].bytes;
+  return bytes;
+}
+
+}  // namespace
+
+/// Runs before one op follow each other, so of their transients the largest counts; communication issued ahead holds
+/// its own.
+void Evaluator::add_transients(const SiteClass& c, SiteId site, const SiteEffect& effect) {
+  const DecisionProblem& p = problem_;
+  const auto ops = p.ops_of(site);
+  const auto clock_at = [&](std::int32_t pos) { return p.clock_of[row(ops[static_cast<std::size_t>(pos)])]; };
+  // One half-step early: rebuilt bytes are taken while the op before them may still hold its own.
+  const auto add = [&](std::int32_t start_pos, std::int32_t need_pos, Bytes bytes) {
+    delta_[static_cast<std::size_t>(std::max(0, 2 * clock_at(start_pos) - 1))] += bytes;
+    delta_[static_cast<std::size_t>(2 * clock_at(need_pos) + 1)] -= bytes;
+  };
+  std::int32_t pos = -1;
+  Bytes largest = 0;
+  for (const SiteEffect::Run& run : effect.runs) {
+    const SiteClass::Unit& unit = c.units[static_cast<std::size_t>(run.unit)];
+    const Bytes bytes = transient_bytes(p, p.graph->recipes[row(unit.recipe)], site);
+    if (run.start_pos != run.need_pos) {
+      add(run.start_pos, run.need_pos, bytes);
+      continue;
+    }
+    if (run.need_pos != pos && pos >= 0) {
+      add(pos, pos, largest);
+      largest = 0;
+    }
+    pos = run.need_pos;
+    largest = std::max(largest, bytes);
+  }
+  if (pos >= 0) add(pos, pos, largest);
+}
+
+void Evaluator::apply_sites(const Choice& choice, Evaluation& result) {
+  const DecisionProblem& p = problem_;
+  for (std::size_t ci = 0; ci < p.classes.size(); ++ci) {
+    const SiteClass& c = p.classes[ci];
+    for (std::size_t s = 0; s < c.sites.size(); ++s) {
+      const std::int32_t first = c.first_gap[s];
+      const auto begin = choice.begin() + first;
+      if (std::all_of(begin, begin + static_cast<std::ptrdiff_t>(c.slots.size()),
+                      [](Action a) { return a == Action::keep; }))
+        continue;
+
+      const SiteEffect& effect = effects_.get(static_cast<std::int32_t>(ci), choice, first);
+      const auto ops = p.ops_of(c.sites[s]);
+      result.recompute_ns += effect.compute_ns;
+      result.exposed_communication_ns += effect.exposed_communication_ns;
+      add_transients(c, c.sites[s], effect);
+      for (std::size_t k = 0; k < c.slots.size(); ++k) {
+        const auto g = static_cast<std::size_t>(first) + k;
+        if (choice[g] == Action::keep) continue;
+        const GapRow& gap = p.gaps[g];
+        // A position past the site's own ops means the gap ends at another site's op, which is gap.after itself.
+        const auto back = static_cast<std::size_t>(effect.back_pos[k]);
+        const OpId needed = back < ops.size() ? std::min(ops[back], gap.gap.after) : gap.gap.after;
+        if (choice[g] == Action::recompute) {
+          freed_from_[g] = gap.free_from;
+          freed_until_[g] = std::max(gap.free_from, 2 * p.clock_of[row(needed)] - 1);
+          delta_[static_cast<std::size_t>(freed_from_[g])] -= gap.bytes;
+          delta_[static_cast<std::size_t>(freed_until_[g])] += gap.bytes;
+        } else {
+          result.swapped_bytes += gap.bytes;
+          result.copy_overhead_ns += gap.copy_out.compute_ns + gap.copy_in.compute_ns;
+          swapped_.push_back({.gap = static_cast<std::int32_t>(g),
+                              .needed = needed,
+                              .ready_ns = p.nominal->end_ns[row(gap.gap.before)],
+                              .deadline_ns = p.nominal->start_ns[row(needed)]});
+        }
+      }
+    }
+  }
+}
+
+void Evaluator::apply_copies(Evaluation& result) {
+  const DecisionProblem& p = problem_;
+  std::sort(swapped_.begin(), swapped_.end(), [&](const SwappedGap& a, const SwappedGap& b) {
+    return std::pair(p.gaps[static_cast<std::size_t>(a.gap)].gap.before, a.gap) <
+           std::pair(p.gaps[static_cast<std::size_t>(b.gap)].gap.before, b.gap);
+  });
+  std::vector<CopyRequest> requests;
+  requests.reserve(swapped_.size());
+  std::int64_t last_ready = 0;
+  for (const SwappedGap& s : swapped_) {
+    const GapRow& gap = p.gaps[static_cast<std::size_t>(s.gap)];
+    last_ready = std::max(last_ready, s.ready_ns);  // the lane is FIFO in op order
+    requests.push_back({.ready_ns = last_ready,
+                        .deadline_ns = s.deadline_ns,
+                        .out_ns = gap.copy_out.link_ns,
+                        .in_ns = gap.copy_in.link_ns});
+  }
+  const LinkPlan plan = plan_copies(requests);
+  result.exposed_copy_ns = plan.exposed_ns;
+
+  for (std::size_t i = 0; i < swapped_.size(); ++i) {
+    SwappedGap& s = swapped_[i];
+    const auto g = static_cast<std::size_t>(s.gap);
+    const GapRow& gap = p.gaps[g];
+    const auto needed = static_cast<std::size_t>(p.clock_of[row(s.needed)]);
+    const auto after_ready = static_cast<std::size_t>(p.clock_of[row(gap.gap.before)]) + 1;
+    const std::size_t released = std::min(first_compute_at(p, plan.copies[i].out_end_ns, after_ready), needed);
+    // The last compute op that has started when the copy in should begin: waiting for its predecessor is never late.
+    std::size_t prefetch = first_compute_at(p, plan.copies[i].in_start_ns + 1, released);
+    prefetch = std::clamp(prefetch == 0 ? 0 : prefetch - 1, released, needed);
+    s.in_start_ns = plan.copies[i].in_start_ns;
+    s.released = p.compute_op[std::min(released, p.compute_op.size() - 1)];
+    // The op that needs the data may sit on another lane, before the next compute op.
+    s.prefetch = std::min(p.compute_op[std::min(prefetch, p.compute_op.size() - 1)], s.needed);
+    freed_from_[g] = std::max(gap.free_from, static_cast<std::int32_t>(2 * released));
+    freed_until_[g] = std::max(freed_from_[g], static_cast<std::int32_t>(2 * prefetch) - 1);
+    delta_[static_cast<std::size_t>(freed_from_[g])] -= gap.bytes;
+    delta_[static_cast<std::size_t>(freed_until_[g])] += gap.bytes;
+    host_delta_[after_ready * 2 - 1] += gap.bytes;
+    host_delta_[std::min(needed * 2 + 1, host_delta_.size() - 1)] -= gap.bytes;
+  }
+}
+
+Evaluation Evaluator::evaluate(const Choice& choice) {
+  const auto length = static_cast<std::size_t>(problem_.clock_length());
+  delta_.assign(length + 2, 0);
+  host_delta_.assign(length + 2, 0);
+  profile_.resize(length);
+  host_profile_.resize(length);
+  freed_from_.resize(choice.size());
+  freed_until_.resize(choice.size());
+  swapped_.clear();
+
+  const StateOffload& state = problem_.state;
+  Evaluation result;
+  result.swapped_bytes = state.bytes;
+  result.copy_overhead_ns = state.overhead_ns;
+  apply_sites(choice, result);
+  if (!swapped_.empty()) apply_copies(result);
+  result.exposed_copy_ns += state.exposed_ns;
+  host_delta_[0] += state.bytes;
+
+  Bytes change = 0, host = 0;
+  for (std::size_t t = 0; t < length; ++t) {
+    change += delta_[t];
+    profile_[t] = problem_.base_bytes[t] + change;
+    if (profile_[t] > result.peak_bytes) {
+      result.peak_bytes = profile_[t];
+      result.peak_clock = static_cast<std::int32_t>(t);
+    }
+    host += host_delta_[t];
+    host_profile_[t] = host;
+    result.host_peak_bytes = std::max(result.host_peak_bytes, host);
+  }
+  return result;
+}
+
+Pricing Evaluator::price(const Choice& choice) {
+  const Evaluation evaluation = evaluate(choice);
+  return {.peak_bytes = evaluation.peak_bytes,
+          .host_peak_bytes = evaluation.host_peak_bytes,
+          .added_cost = evaluation.added_ns(),
+          .exposed_copy_cost = evaluation.exposed_copy_ns};
+}
+
+/// Those of the choice priced last and of offloaded state, on one D2H and one H2D lane.
+void Evaluator::add_swaps(Plan& plan) const {
+  struct Timed {
+    Plan::Swap swap;
+    std::int64_t in_start_ns = 0;
+  };
+  std::vector<Timed> rows;
+  for (const Plan::Swap& swap : problem_.state.plan.swaps) rows.push_back({.swap = swap});
+  for (const SwappedGap& s : swapped_) {
+    const Gap& gap = problem_.gaps[static_cast<std::size_t>(s.gap)].gap;
+    rows.push_back({.swap = {.storage = gap.storage,
+                             .ready = {.op = gap.before},
+                             .released = PlanPoint::ahead_of(s.released),
+                             .prefetch = PlanPoint::ahead_of(s.prefetch),
+                             .needed = PlanPoint::ahead_of(s.needed)},
+                    .in_start_ns = s.in_start_ns});
+  }
+  std::ranges::stable_sort(rows, {}, [](const Timed& t) { return t.swap.ready; });
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    plan.swaps.push_back(rows[i].swap);
+    if (!rows[i].swap.ends()) plan.swap_in_order.push_back(static_cast<std::int32_t>(i));
+  }
+  std::ranges::stable_sort(plan.swap_in_order, {}, [&](std::int32_t i) {
+    const Timed& t = rows[static_cast<std::size_t>(i)];
+    return std::pair(t.swap.prefetch, t.in_start_ns);
+  });
+}
+
+Plan Evaluator::plan(const Choice& choice, PlanCost& cost) {
+  cost = evaluate(choice);
+  const DecisionProblem& p = problem_;
+  Plan plan;
+  for (std::size_t g = 0; g < choice.size(); ++g)
+    if (choice[g] == Action::recompute) plan.drops.push_back({p.gaps[g].gap.storage, {.op = p.gaps[g].gap.before}});
+  for (std::size_t ci = 0; ci < p.classes.size(); ++ci) {
+    const SiteClass& c = p.classes[ci];
+    for (std::size_t s = 0; s < c.sites.size(); ++s) {
+      const auto ops = p.ops_of(c.sites[s]);
+      for (const SiteEffect::Run& run : effects_.get(static_cast<std::int32_t>(ci), choice, c.first_gap[s]).runs)
+        plan.runs.push_back({.site = c.sites[s],
+                             .recipe = c.units[static_cast<std::size_t>(run.unit)].recipe,
+                             .start = ops[static_cast<std::size_t>(run.start_pos)],
+                             .need = ops[static_cast<std::size_t>(run.need_pos)]});
+    }
+  }
+  std::ranges::stable_sort(plan.drops, {}, &Plan::Drop::after);
+  std::ranges::stable_sort(plan.runs, {}, &Plan::Run::start);
+  add_swaps(plan);
+  return plan;
+}
+
+}  // namespace tidemark

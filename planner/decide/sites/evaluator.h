@@ -1,0 +1,62 @@
+#pragma once
+// Prices a choice exactly: where everything is in memory at every half-step, what it adds to the step, what the links
+// and the host carry. The one definition of "fits" and of `added` that every rule, bound and report of transformer
+// steps uses. Positions are half-steps.
+
+#include <cstdint>
+#include <vector>
+
+#include "core/plan.h"
+#include "planner/decide/gaps/plan_cost.h"
+#include "planner/decide/sites/effect.h"
+#include "planner/decide/sites/problem.h"
+
+namespace tidemark {
+
+struct Evaluation : PlanCost {
+  std::int32_t peak_clock = 0;  ///< first half-step at the peak
+};
+
+/// Reusable buffers and cached effects for many evaluations of one problem. Not thread-safe.
+class Evaluator final : public Pricer {
+ public:
+  explicit Evaluator(const DecisionProblem& problem) : problem_(problem), effects_(problem) {}
+
+  /// REQUIRES: choice has one entry per gap; recompute only for gaps of units with a recipe, and then for the whole
+  /// unit.
+  Evaluation evaluate(const Choice& choice);
+  /// The same for the decision core, in ns.
+  Pricing price(const Choice& choice) override;
+
+  /// A choice in program order, with what evaluate() says of it.
+  [[nodiscard]] Plan plan(const Choice& choice, PlanCost& cost);
+
+  [[nodiscard]] const std::vector<std::int32_t>& freed_from() const override { return freed_from_; }
+  [[nodiscard]] const std::vector<std::int32_t>& freed_until() const override { return freed_until_; }
+  [[nodiscard]] const std::vector<Bytes>& profile() const override { return profile_; }
+  [[nodiscard]] const std::vector<Bytes>& host_profile() const override { return host_profile_; }
+  [[nodiscard]] const DecisionProblem& problem() const { return problem_; }
+
+ private:
+  struct SwappedGap {
+    std::int32_t gap = 0;
+    OpId needed = kNone<OpId>;
+    std::int64_t ready_ns = 0;
+    std::int64_t deadline_ns = 0;
+    OpId released = kNone<OpId>;
+    OpId prefetch = kNone<OpId>;
+    std::int64_t in_start_ns = 0;
+  };
+  void apply_sites(const Choice& choice, Evaluation& result);
+  void add_transients(const SiteClass& site_class, SiteId site, const SiteEffect& effect);
+  void apply_copies(Evaluation& result);
+  void add_swaps(Plan& plan) const;
+
+  const DecisionProblem& problem_;
+  EffectCache effects_;
+  std::vector<Bytes> delta_, host_delta_, profile_, host_profile_;
+  std::vector<std::int32_t> freed_from_, freed_until_;
+  std::vector<SwappedGap> swapped_;
+};
+
+}  // namespace tidemark

@@ -1,0 +1,14 @@
+#pragma once
+// Site classes as the decision core sees them: every site unfolded, units of one class and recipe of one kind.
+
+#include "planner/decide/gaps/gap_problem.h"
+#include "planner/decide/sites/problem.h"
+
+namespace tidemark {
+
+/// Positions are half-steps, gaps are rows of DecisionProblem::gaps. Per class, site and unit the recompute (if any),
+/// then the swaps that leave room for two copies. Times in ns; a recompute costs at least its compute time, a swap its
+/// copy overhead.
+[[nodiscard]] GapProblem gap_problem_of(const DecisionProblem& problem);
+
+}  // namespace tidemark

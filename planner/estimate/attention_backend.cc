@@ -1,0 +1,17 @@
+#include "planner/estimate/attention_backend.h"
+
+namespace tidemark::framework {
+
+AttentionBackend attention_backend(const TrainingRun& run) {
+  const Platform& platform = run.platform;
+  if (run.model.transformer_impl_local) return AttentionBackend::local;
+  if (run.model.attention.backend != AttentionBackend::automatic) return run.model.attention.backend;
+  const bool deterministic = run.deterministic || !platform.allow_nondeterministic;
+  if (platform.legacy_attention) return deterministic ? AttentionBackend::unfused : AttentionBackend::flash;
+  if (platform.lts) return AttentionBackend::flash;
+  if (platform.accelerator == Accelerator::h100) return AttentionBackend::fused;
+  if (platform.accelerator == Accelerator::gb200 && !deterministic) return AttentionBackend::fused;
+  return AttentionBackend::flash;
+}
+
+}  // namespace tidemark::framework

@@ -1,0 +1,13 @@
+#pragma once
+// What the optimizer step on Ascend needs for a moment.
+
+#include "planner/estimate/rank_view.h"
+
+namespace tidemark::framework {
+
+/// Elements of the largest piece of one parameter inside this rank's optimizer shard.
+[[nodiscard]] double largest_piece(const RankView& view);
+
+[[nodiscard]] Term optimizer_step_ascend(const RankView& view);
+
+}  // namespace tidemark::framework

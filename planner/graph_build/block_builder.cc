@@ -1,0 +1,224 @@
+#include "planner/graph_build/block_builder.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace tidemark {
+namespace {
+
+bool contains(const std::vector<std::int32_t>& list, std::int32_t value) {
+  return std::ranges::find(list, value) != list.end();
+}
+
+void add_once(std::vector<std::int32_t>& list, std::int32_t value) {
+  if (!contains(list, value)) list.push_back(value);
+}
+
+/// Parameters are resident all step, so a recipe need not name them.
+bool is_parameter(Scope scope) {
+  return scope == Scope::parameters || scope == Scope::embedding_parameters || scope == Scope::head_parameters;
+}
+
+}  // namespace
+
+std::span<const ProgramAccess> PassProgram::accesses_of(std::size_t op) const {
+  const auto begin = static_cast<std::size_t>(ops[op].first_access);
+  const std::size_t end = op + 1 < ops.size() ? static_cast<std::size_t>(ops[op + 1].first_access) : accesses.size();
+  return {accesses.data() + begin, end - begin};
+}
+
+BlockBuilder::BlockBuilder(std::string name, bool late_weight_gradients)
+    : name_(std::move(name)), late_weight_gradients_(late_weight_gradients) {}
+
+void BlockBuilder::bind_parameters(Scope scope, const std::vector<ParameterGroup>& groups) {
+  // A static site lists parameter, gradient and optimizer state of each group in turn.
+  std::int32_t local = 0;
+  for (const ParameterGroup& group : groups) {
+    groups_.push_back({.name = group.name, .parameter = {.scope = scope, .local = local}});
+    local += 3;
+  }
+}
+
+Ref BlockBuilder::parameter(std::string_view group) const {
+  const auto found = std::ranges::find(groups_, group, &BoundGroup::name);
+  assert(found != groups_.end());
+  return found->parameter;
+}
+
+Ref BlockBuilder::gradient(std::string_view group) const {
+  Ref ref = parameter(group);
+  ++ref.local;
+  return ref;
+}
+
+Ref BlockBuilder::optimizer_state(std::string_view group) const {
+  Ref ref = parameter(group);
+  ref.local += 2;
+  return ref;
+}
+
+Ref BlockBuilder::add(StorageTemplate storage) {
+  storage.module_path = module_;
+  storages_.push_back(std::move(storage));
+  own_writes_.push_back(0);
+  return {.scope = Scope::own, .local = static_cast<std::int32_t>(storages_.size()) - 1};
+}
+
+Ref BlockBuilder::saved(std::string name, Bytes bytes) {
+  return add({.name = std::move(name), .fixed_bytes = bytes, .saved_for_backward = true});
+}
+
+Ref BlockBuilder::temporary(std::string name, Bytes bytes) {
+  return add({.name = std::move(name), .role = StorageRole::temporary, .fixed_bytes = bytes, .swappable = false});
+}
+
+Ref BlockBuilder::buffer(std::string name, Bytes bytes) {
+  return add({.name = std::move(name), .role = StorageRole::communication, .fixed_bytes = bytes, .swappable = false});
+}
+
+Ref BlockBuilder::fixed(std::string name, StorageRole role, Bytes bytes) {
+  return add({.name = std::move(name),
+              .role = role,
+              .fixed_bytes = bytes,
+              .swappable = role == StorageRole::optimizer_state,
+              .initial = true,
+              .lasting = true});
+}
+
+Ref BlockBuilder::routed(std::string name, std::int64_t rows, Bytes row_bytes, bool saved) {
+  return add({.name = std::move(name),
+              .role = saved ? StorageRole::activation : StorageRole::temporary,
+              .routed_rows = rows,
+              .routed_row_bytes = row_bytes,
+              .saved_for_backward = saved,
+              .swappable = saved});
+}
+
+void BlockBuilder::view(Ref storage, TensorView tensor) {
+  storages_[static_cast<std::size_t>(storage.local)].tensors.push_back(std::move(tensor));
+}
+
+bool BlockBuilder::is_saved(Ref storage) const {
+  return storage.scope == Scope::own && storages_[static_cast<std::size_t>(storage.local)].saved_for_backward;
+}
+
+void BlockBuilder::written_elsewhere(Ref storage) {
+  ++writes_of(storage);
+}
+
+std::int32_t& BlockBuilder::writes_of(Ref ref) {
+  return ref.scope == Scope::own ? own_writes_[static_cast<std::size_t>(ref.local)]
+                                 : scope_writes_[static_cast<std::size_t>(ref.scope)];
+}
+
+ProgramAccess BlockBuilder::read_access(Ref ref) {
+  ProgramAccess access{.scope = ref.scope, .kind = AccessKind::read, .local = ref.local};
+  if (ref.scope == Scope::output_gradient) {
+    access.version = kFinalVersion;
+  } else if (is_parameter(ref.scope)) {
+    access.version = kCurrentVersion;
+  } else {
+    access.version = writes_of(ref);
+    assert(access.version > 0);  // nothing has been written yet
+  }
+  return access;
+}
+
+ProgramAccess BlockBuilder::write_access(Ref ref) {
+  ProgramAccess access{.scope = ref.scope, .kind = AccessKind::write, .local = ref.local, .version = kNextVersion};
+  if (!is_parameter(ref.scope)) access.version = ++writes_of(ref);
+  return access;
+}
+
+void BlockBuilder::op(OpPhase phase, OpDraft draft) {
+  Recorded recorded{.op = {.name = std::move(draft.name),
+                           .lane = draft.lane,
+                           .phase = phase,
+                           .cost = draft.cost,
+                           .routed = draft.routed,
+                           .collective = draft.collective},
+                    .tag = phase == OpPhase::forward ? tag_ : std::string(),
+                    .replays_routing = draft.replays_routing};
+  for (const Ref ref : draft.reads) recorded.accesses.push_back(read_access(ref));
+  for (const Ref ref : draft.writes) recorded.accesses.push_back(write_access(ref));
+  (phase == OpPhase::forward ? forward_ : backward_).push_back(std::move(recorded));
+}
+
+void BlockBuilder::weight_gradient(OpDraft draft) {
+  pending_.push_back(std::move(draft));
+  if (!late_weight_gradients_) flush();
+}
+
+void BlockBuilder::flush() {
+  for (OpDraft& draft : pending_) op(OpPhase::weight_gradient, std::move(draft));
+  pending_.clear();
+}
+
+void BlockBuilder::recipe(const std::string& name, const std::vector<Ref>& outputs) {
+  for (const Recorded& recorded : forward_) {
+    if (recorded.tag != name) continue;
+    for (const ProgramAccess& access : recorded.accesses) {
+      if (access.scope != Scope::own && !is_parameter(access.scope)) return;
+    }
+  }
+  RecipeDraft draft{.name = name};
+  for (const Ref output : outputs) draft.outputs.push_back(output.local);
+  recipes_.push_back(std::move(draft));
+}
+
+Recipe BlockBuilder::make_recipe(const RecipeDraft& draft) const {
+  Recipe recipe{.name = draft.name, .outputs = draft.outputs};
+  std::vector<std::int32_t> written;
+  for (const Recorded& recorded : forward_) {
+    if (recorded.tag != draft.name) continue;
+    Recipe::Step step{.op = recorded.id};
+    for (const ProgramAccess& access : recorded.accesses) {
+      if (access.scope != Scope::own) continue;
+      if (access.kind == AccessKind::read) {
+        step.reads.push_back(access.local);
+        if (!contains(written, access.local)) add_once(recipe.sources, access.local);
+      } else {
+        step.writes.push_back(access.local);
+        add_once(written, access.local);
+        if (!contains(recipe.outputs, access.local)) add_once(recipe.transients, access.local);
+      }
+    }
+    recipe.replays_routing = recipe.replays_routing || recorded.replays_routing;
+    recipe.collective = recipe.collective || recorded.op.collective;
+    recipe.steps.push_back(std::move(step));
+  }
+  return recipe;
+}
+
+PassProgram BlockBuilder::make_program(const std::vector<Recorded>& ops) {
+  PassProgram program;
+  for (const Recorded& recorded : ops) {
+    program.ops.push_back(
+        {.op_template = recorded.id, .first_access = static_cast<std::int32_t>(program.accesses.size())});
+    program.accesses.insert(program.accesses.end(), recorded.accesses.begin(), recorded.accesses.end());
+  }
+  return program;
+}
+
+BlockProgram BlockBuilder::finish(Graph& graph) {
+  flush();
+  for (auto* ops : {&forward_, &backward_}) {
+    for (Recorded& recorded : *ops) {
+      recorded.id = id_of<OpTemplateId>(graph.op_templates.size());
+      graph.op_templates.push_back(recorded.op);
+    }
+  }
+  Block block{.name = name_,
+              .first_storage_template = id_of<StorageTemplateId>(graph.storage_templates.size()),
+              .storage_count = static_cast<std::int32_t>(storages_.size()),
+              .first_recipe = id_of<RecipeId>(graph.recipes.size()),
+              .recipe_count = static_cast<std::int32_t>(recipes_.size())};
+  for (StorageTemplate& storage : storages_) graph.storage_templates.push_back(std::move(storage));
+  for (const RecipeDraft& draft : recipes_) graph.recipes.push_back(make_recipe(draft));
+  graph.blocks.push_back(std::move(block));
+  return {.block = id_of<BlockId>(graph.blocks.size() - 1),
+          .forward = make_program(forward_),
+          .backward = make_program(backward_)};
+}
+
+}  // namespace tidemark

@@ -1,0 +1,163 @@
+#pragma once
+// Records one block of the step: its storage templates, its forward and backward ops, and its recipes. What comes out
+// is a *program*, ops whose accesses name a scope and a position in it; stamping a program at a site is then a copy
+// with one addition per access.
+//
+// Versions: version 0 is what a storage holds when the step begins (nothing, unless it is static); its n-th write makes
+// version n. Within a site writes happen in one fixed order, so the builder knows every version but those of gradients
+// that all micro-batches add to, which are counted when stamped.
+//
+// Cost: proportional to the ops of one block; run once per kind of block.
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/graph.h"
+#include "planner/graph_build/parameter_groups.h"
+
+namespace tidemark {
+
+/// Where an op finds a storage.
+enum class Scope : std::uint8_t {
+  own,                   ///< the site it runs at
+  parameters,            ///< static storages of its layer, embedding, head or MTP module
+  embedding_parameters,  ///< those of the embedding of this rank
+  head_parameters,       ///< those of the head of this rank
+  output,                ///< where the block's result goes: the input of what follows, or a send buffer
+  input,                 ///< the block's input, where another site owns it
+  input_gradient,        ///< where the gradient of the block's input goes
+  output_gradient,       ///< the gradient of the block's result
+};
+inline constexpr std::size_t kScopeCount = 8;
+
+struct Ref {
+  Scope scope = Scope::own;
+  std::int32_t local = 0;
+  friend bool operator==(const Ref&, const Ref&) = default;
+};
+
+inline constexpr Ref kOutput{.scope = Scope::output};
+inline constexpr Ref kInput{.scope = Scope::input};
+inline constexpr Ref kInputGradient{.scope = Scope::input_gradient};
+inline constexpr Ref kOutputGradient{.scope = Scope::output_gradient};
+
+/// Versions known only when a program is stamped.
+inline constexpr std::int32_t kNextVersion = -1;     ///< one more than the storage has
+inline constexpr std::int32_t kCurrentVersion = -2;  ///< what the storage has
+inline constexpr std::int32_t kFinalVersion = -3;    ///< the output gradient once everybody has added to it
+
+struct ProgramAccess {
+  Scope scope = Scope::own;
+  AccessKind kind = AccessKind::read;
+  std::int32_t local = 0;
+  std::int32_t version = 0;
+};
+
+struct PassProgram {
+  struct Entry {
+    OpTemplateId op_template = kNone<OpTemplateId>;
+    std::int32_t first_access = 0;
+  };
+  std::vector<Entry> ops;
+  std::vector<ProgramAccess> accesses;
+
+  [[nodiscard]] std::span<const ProgramAccess> accesses_of(std::size_t op) const;
+};
+
+struct BlockProgram {
+  BlockId block = kNone<BlockId>;
+  PassProgram forward, backward;
+};
+
+struct OpDraft {
+  std::string name;
+  Lane lane = Lane::compute;
+  OpCost cost;
+  bool routed = false;
+  bool collective = false;
+  bool replays_routing = false;  ///< in a recipe: reads recorded routing instead of deciding it again
+  std::vector<Ref> reads;
+  std::vector<Ref> writes;
+};
+
+class BlockBuilder {
+ public:
+  /// `late_weight_gradients`: dW ops wait until flush() is called; otherwise they follow at once.
+  BlockBuilder(std::string name, bool late_weight_gradients);
+
+  /// Makes the groups of a static site known by name under `scope`.
+  void bind_parameters(Scope scope, const std::vector<ParameterGroup>& groups);
+  [[nodiscard]] Ref parameter(std::string_view group) const;
+  [[nodiscard]] Ref gradient(std::string_view group) const;
+  [[nodiscard]] Ref optimizer_state(std::string_view group) const;
+
+  // Storages. `module` applies to all that follow.
+  void module(std::string path) { module_ = std::move(path); }
+  Ref saved(std::string name, Bytes bytes);
+  Ref temporary(std::string name, Bytes bytes);
+  /// A message buffer.
+  Ref buffer(std::string name, Bytes bytes);
+  /// Lives all step.
+  Ref fixed(std::string name, StorageRole role, Bytes bytes);
+  /// Rows that scale with expert load.
+  Ref routed(std::string name, std::int64_t rows, Bytes row_bytes, bool saved);
+  void view(Ref storage, TensorView tensor);
+  [[nodiscard]] bool is_saved(Ref storage) const;
+  /// Written once before the block runs, by another block or a receive.
+  void written_elsewhere(Ref storage);
+
+  // Ops, in program order. `tag` names the recipe that later forward ops belong to; empty: none.
+  void tag(std::string recipe) { tag_ = std::move(recipe); }
+  void op(OpPhase phase, OpDraft draft);
+  /// A dW op: now, or at the next flush.
+  void weight_gradient(OpDraft draft);
+  void flush();
+
+  /// The forward ops tagged `name` restore `outputs`. Not recorded if one of them needs another site's storage.
+  void recipe(const std::string& name, const std::vector<Ref>& outputs);
+
+  /// Appends the block to the graph. The builder is used up.
+  [[nodiscard]] BlockProgram finish(Graph& graph);
+
+ private:
+  struct Recorded {
+    OpTemplate op;
+    std::string tag;
+    bool replays_routing = false;
+    std::vector<ProgramAccess> accesses;
+    OpTemplateId id = kNone<OpTemplateId>;
+  };
+  struct BoundGroup {
+    std::string name;
+    Ref parameter;
+  };
+  struct RecipeDraft {
+    std::string name;
+    std::vector<std::int32_t> outputs;
+  };
+
+  Ref add(StorageTemplate storage);
+  std::int32_t& writes_of(Ref ref);
+  ProgramAccess read_access(Ref ref);
+  ProgramAccess write_access(Ref ref);
+  [[nodiscard]] Recipe make_recipe(const RecipeDraft& draft) const;
+  [[nodiscard]] static PassProgram make_program(const std::vector<Recorded>& ops);
+
+  std::string name_;
+  std::string module_;
+  std::string tag_;
+  bool late_weight_gradients_;
+  std::vector<StorageTemplate> storages_;
+  std::vector<std::int32_t> own_writes_;                  ///< per own storage
+  std::array<std::int32_t, kScopeCount> scope_writes_{};  ///< of scopes that are one storage
+  std::vector<BoundGroup> groups_;
+  std::vector<Recorded> forward_, backward_;
+  std::vector<OpDraft> pending_;
+  std::vector<RecipeDraft> recipes_;
+};
+
+}  // namespace tidemark

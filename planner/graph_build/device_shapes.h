@@ -1,0 +1,60 @@
+#pragma once
+// Tensor sizes and communication groups of one device, derived from the job and the machine: what tensor, sequence,
+// context and expert parallelism leave of each dimension. Elements unless a name says otherwise.
+
+#include <cstdint>
+
+#include "core/graph.h"
+#include "core/machine.h"
+#include "planner/graph_build/job_spec.h"
+
+namespace tidemark {
+
+/// Activations are 16-bit.
+inline constexpr std::int64_t kActivationBytes = 2;
+
+/// How rows travel between expert ranks. One group of `ranks` devices, `per_node` of them in each of `nodes` nodes.
+struct ExpertGroup {
+  std::int64_t ranks = 1;
+  std::int64_t per_node = 1;
+  std::int64_t nodes = 1;
+  bool hierarchical = false;  ///< inter-node all-gather of tokens, then intra-node exchange of rows
+};
+
+struct DeviceShapes {
+  std::int64_t hidden = 0;
+  std::int64_t sequences = 0;     ///< of a micro-batch
+  std::int64_t sequence = 0;      ///< whole length
+  std::int64_t tokens = 0;        ///< n: of a micro-batch on one context rank
+  std::int64_t local_tokens = 0;  ///< t: n / tensor with sequence parallelism, n without
+  std::int64_t tensor = 1;
+  std::int64_t context = 1;
+  bool sequence_parallel = false;
+  bool late_weight_gradients = false;  ///< dW moved behind communication (forward/backward overlap)
+  Lane tensor_lane = Lane::intra_comm;
+  Lane context_lane = Lane::intra_comm;
+  Lane data_lane = Lane::inter_comm;
+
+  std::int64_t heads = 0;     ///< per device
+  std::int64_t kv_heads = 0;  ///< per device
+  std::int64_t qk_dim = 0;
+  std::int64_t v_dim = 0;                     ///< of the output and of the flops
+  std::int64_t v_stored_dim = 0;              ///< v_dim, or qk_dim when V is padded
+  bool v_own_storage = true;                  ///< false: V is a view of the projection's output (never when padded)
+  std::int64_t statistics_bytes_per_row = 0;  ///< softmax statistics of one (token, head)
+
+  std::int64_t home_rows = 0;    ///< routed rows this device's tokens give rise to
+  std::int64_t expert_rows = 0;  ///< rows its experts process at load 1
+  std::int64_t local_experts = 0;
+  std::int64_t expert_width = 0;  ///< per device
+  bool experts_split = false;     ///< experts are split by tensor parallelism
+  ExpertGroup expert_group;
+
+  std::int64_t vocabulary = 0;  ///< per device
+
+  [[nodiscard]] bool gathers() const { return tensor > 1 && sequence_parallel; }
+};
+
+[[nodiscard]] DeviceShapes device_shapes(const JobSpec& job, const Machine& machine);
+
+}  // namespace tidemark

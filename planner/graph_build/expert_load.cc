@@ -1,0 +1,154 @@
+#include "planner/graph_build/expert_load.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+namespace tidemark {
+namespace {
+
+constexpr int kLeastSamples = 512, kMostSamples = 16384;
+constexpr double kSamplesBeyond = 5;  ///< wanted beyond the quantile
+constexpr std::size_t kPositions = 32;
+
+/// A position of the clock: bytes that do not depend on load, and the routed bytes at load 1 of each site alive there.
+struct Position {
+  double fixed = 0;
+  std::vector<std::pair<std::size_t, double>> routed;
+};
+
+/// SplitMix64: small, seeded, the same on every platform.
+class Generator {
+ public:
+  explicit Generator(std::uint64_t seed) : state_(seed) {}
+  double normal() {
+    // Box-Muller; the second value is dropped to keep one call one draw.
+    const double u = (static_cast<double>(next() >> 11) + 0.5) * 0x1.0p-53;
+    const double v = (static_cast<double>(next() >> 11) + 0.5) * 0x1.0p-53;
+    return std::sqrt(-2.0 * std::log(u)) * std::cos(6.283185307179586 * v);
+  }
+  /// Nearly normal: four 16-bit uniforms of one draw, centred and scaled to variance 1 (Irwin-Hall). For what is summed
+  /// over dozens of sites anyway.
+  double nearly_normal() {
+    const std::uint64_t bits = next();
+    const auto sum = (bits & 0xffff) + (bits >> 16 & 0xffff) + (bits >> 32 & 0xffff) + (bits >> 48);
+    return (static_cast<double>(sum) / 65536.0 - 2.0 + 2.0 / 65536.0) * 1.7320508075688772;
+  }
+
+ private:
+  std::uint64_t next() {
+    std::uint64_t z = (state_ += 0x9e3779b97f4a7c15ULL);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
+    return z ^ (z >> 31);
+  }
+  std::uint64_t state_;
+};
+
+/// A storage in device memory on [begin, end) of some clock.
+struct Stay {
+  StorageId storage = kNone<StorageId>;
+  std::int32_t begin = 0;
+  std::int32_t end = 0;
+};
+
+/// The times with the most bytes, one per stretch of the clock.
+std::vector<std::int32_t> top_positions(const Graph& graph, const std::vector<Stay>& stays, std::size_t length) {
+  std::vector<Bytes> live(length + 1, 0);
+  for (const Stay& s : stays) {
+    live[static_cast<std::size_t>(s.begin)] += graph.storages[row(s.storage)].bytes;
+    live[static_cast<std::size_t>(s.end)] -= graph.storages[row(s.storage)].bytes;
+  }
+  for (std::size_t t = 1; t < live.size(); ++t) live[t] += live[t - 1];
+  std::vector<std::int32_t> positions;
+  for (std::size_t s = 0; s < kPositions; ++s) {
+    const auto begin = live.begin() + static_cast<std::ptrdiff_t>(s * live.size() / kPositions);
+    const auto end = live.begin() + static_cast<std::ptrdiff_t>((s + 1) * live.size() / kPositions);
+    if (begin != end) positions.push_back(static_cast<std::int32_t>(std::max_element(begin, end) - live.begin()));
+  }
+  return positions;
+}
+
+std::vector<Position> describe(const Graph& graph, const std::vector<Stay>& stays, std::size_t length) {
+  const std::vector<std::int32_t> clocks = top_positions(graph, stays, length);
+  std::vector<Position> positions(clocks.size());
+  std::vector<std::map<std::size_t, double>> routed(clocks.size());
+  for (const Stay& stay : stays) {
+    const StorageTemplate& t = graph.template_of(stay.storage);
+    const Storage& storage = graph.storages[row(stay.storage)];
+    const auto first = std::lower_bound(clocks.begin(), clocks.end(), stay.begin);
+    const auto last = std::lower_bound(first, clocks.end(), stay.end);
+    for (auto it = first; it != last; ++it) {
+      const auto p = static_cast<std::size_t>(it - clocks.begin());
+      positions[p].fixed += static_cast<double>(t.routed_rows > 0 ? t.fixed_bytes : storage.bytes);
+      if (t.routed_rows > 0) routed[p][row(storage.site)] += static_cast<double>(t.routed_rows * t.routed_row_bytes);
+    }
+  }
+  for (std::size_t p = 0; p < positions.size(); ++p) positions[p].routed.assign(routed[p].begin(), routed[p].end());
+  return positions;
+}
+
+double equivalent_load(const Graph& graph, const std::vector<Position>& positions, const ExpertLoadSpec& spec);
+
+}  // namespace
+
+double equivalent_load(const Graph& graph, const Schedule& schedule, const ExpertLoadSpec& spec) {
+  std::vector<Stay> stays;
+  for (const Residency& r : schedule.residencies)
+    if (r.space == MemorySpace::device) stays.push_back({r.storage, r.acquire, r.release});
+  return equivalent_load(graph, describe(graph, stays, static_cast<std::size_t>(schedule.compute_tasks) * 2 + 1), spec);
+}
+
+double equivalent_load(const Graph& graph, const Liveness& liveness, const ExpertLoadSpec& spec) {
+  std::vector<Stay> stays;
+  for (std::size_t s = 0; s < graph.storages.size(); ++s)
+    if (liveness.ranges[s].begin < liveness.ranges[s].end)
+      stays.push_back({id_of<StorageId>(s), liveness.ranges[s].begin, liveness.ranges[s].end});
+  return equivalent_load(graph, describe(graph, stays, graph.ops.size()), spec);
+}
+
+namespace {
+
+double equivalent_load(const Graph& graph, const std::vector<Position>& positions, const ExpertLoadSpec& spec) {
+  Generator generator(spec.seed + static_cast<std::uint64_t>(graph.rank));
+  const double common = spec.coefficient_of_variation * std::sqrt(spec.layer_correlation);
+  const double own = spec.coefficient_of_variation * std::sqrt(1.0 - spec.layer_correlation);
+  const int samples = static_cast<int>(
+      std::clamp(kSamplesBeyond / std::max(1e-9, 1.0 - spec.quantile), double{kLeastSamples}, double{kMostSamples}));
+  std::vector<double> load(graph.sites.size()), peaks;
+  for (int s = 0; s < samples; ++s) {
+    const double z = generator.normal();
+    for (double& f : load) f = std::max(0.0, spec.mean * (1.0 + common * z + own * generator.nearly_normal()));
+    double peak = 0;
+    for (const Position& p : positions) {
+      double bytes = p.fixed;
+      for (const auto& [site, routed] : p.routed) bytes += load[site] * routed;
+      peak = std::max(peak, bytes);
+    }
+    peaks.push_back(peak);
+  }
+  std::sort(peaks.begin(), peaks.end());
+  const auto rank = static_cast<std::size_t>(std::ceil(spec.quantile * samples)) - 1;
+  const double wanted = peaks[std::min(rank, peaks.size() - 1)];
+
+  const auto uniform_peak = [&](double f) {
+    double peak = 0;
+    for (const Position& p : positions) {
+      double routed = 0;
+      for (const auto& [site, bytes] : p.routed) routed += bytes;
+      peak = std::max(peak, p.fixed + f * routed);
+    }
+    return peak;
+  };
+  double low = 0, high = std::max(1.0, spec.mean) * 16;
+  if (uniform_peak(low) >= wanted) return spec.mean;  // nothing routed sets the peak
+  for (int i = 0; i < 60; ++i) {
+    const double middle = (low + high) / 2;
+    (uniform_peak(middle) < wanted ? low : high) = middle;
+  }
+  return high;
+}
+
+}  // namespace
+
+}  // namespace tidemark

@@ -1,0 +1,26 @@
+#pragma once
+// From a distribution of expert load to the uniform load a rank is planned at, so that the stated quantile is one of
+// the rank's peak and not of each storage.
+//
+// Model: f of (layer, micro-batch) = mean * (1 + cv * (sqrt(r) * z + sqrt(1 - r) * e)), at least 0, with z one standard
+// normal per device and step, e one per site, r the share of variance common to all layers
+// (ExpertLoadSpec::layer_correlation). A peak sums dozens of sites in flight, so independent parts average out and the
+// planned load lies near the mean unless loads are correlated.
+
+#include <cstdint>
+#include <vector>
+
+#include "core/graph.h"
+#include "core/liveness.h"
+#include "core/schedule.h"
+#include "planner/graph_build/job_spec.h"
+
+namespace tidemark {
+
+/// The uniform load at which a rank's device peak equals the `quantile` of its peak under the distribution: sampled
+/// (seeded), with what is in memory when held fixed. spec.mean where nothing routed sets the peak.
+[[nodiscard]] double equivalent_load(const Graph& graph, const Schedule& schedule, const ExpertLoadSpec& spec);
+/// The same with everything kept.
+[[nodiscard]] double equivalent_load(const Graph& graph, const Liveness& liveness, const ExpertLoadSpec& spec);
+
+}  // namespace tidemark

@@ -1,0 +1,67 @@
+#include "planner/graph_build/gqa.h"
+
+#include "planner/graph_build/linear.h"
+#include "planner/graph_build/op_cost.h"
+
+namespace tidemark {
+namespace {
+
+std::int64_t projection_columns(const DeviceShapes& s) {
+  return (s.heads + 2 * s.kv_heads) * s.qk_dim;
+}
+
+Linear projection(const BlockContext& c) {
+  return {.name = "attention.qkv_projection",
+          .group = "attention",
+          .inner = c.model.hidden,
+          .columns = projection_columns(c.shapes),
+          .split = Linear::Split::column};
+}
+
+/// Rotary embedding reads and writes queries and keys; values are copied where they get a storage of their own.
+OpCost rotary_cost(const BlockContext& c) {
+  const DeviceShapes& s = c.shapes;
+  const std::int64_t copied = c.shapes.v_own_storage ? s.kv_heads : 0;
+  return vector_cost(2 * c.full_bytes((s.heads + s.kv_heads + copied) * s.qk_dim));
+}
+
+}  // namespace
+
+AttentionTensors forward_gqa(const BlockContext& c, Ref y1) {
+  const DeviceShapes& s = c.shapes;
+  BlockBuilder& b = c.builder;
+  const bool own = c.shapes.v_own_storage;
+  AttentionTensors t;
+  t.q = b.saved("q", c.full_bytes(s.heads * s.qk_dim));
+  t.k = b.saved("k", c.full_bytes(s.kv_heads * s.qk_dim));
+  const Bytes joint = c.full_bytes(projection_columns(s));
+  const Ref qkv = own ? b.temporary("qkv", joint) : b.saved("qkv", joint);
+  t.v = own ? b.saved("v", c.full_bytes(s.kv_heads * s.qk_dim)) : qkv;
+  if (!own) {
+    b.view(qkv, {.name = "v",
+                 .offset_bytes = (s.heads + s.kv_heads) * s.qk_dim * kActivationBytes,
+                 .shape = {s.tokens, s.kv_heads, s.qk_dim},
+                 .element_bytes = kActivationBytes});
+  }
+  b.tag("query_key_value");
+  forward_linear(c, projection(c), y1, qkv);
+  std::vector<Ref> writes{t.q, t.k};
+  if (own) writes.push_back(t.v);
+  b.op(OpPhase::forward, {.name = "attention.rotary", .cost = rotary_cost(c), .reads = {qkv}, .writes = writes});
+  b.recipe("query_key_value", {t.q, t.k, t.v});
+  return t;
+}
+
+std::vector<Ref> backward_gqa(const BlockContext& c, const CoreGradients& d, Ref y1) {
+  BlockBuilder& b = c.builder;
+  const Ref d_qkv = b.temporary("qkv_gradient", c.full_bytes(projection_columns(c.shapes)));
+  b.op(OpPhase::backward, {.name = "attention.rotary_backward",
+                           .cost = vector_cost(2 * c.full_bytes(projection_columns(c.shapes))),
+                           .reads = {d.q, d.k, d.v},
+                           .writes = {d_qkv}});
+  const Ref d_y1 = b.temporary("y1_gradient", c.local_bytes(c.model.hidden));
+  backward_linear(c, projection(c), y1, d_qkv, d_y1);
+  return {d_y1};
+}
+
+}  // namespace tidemark

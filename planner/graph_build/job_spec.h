@@ -1,0 +1,148 @@
+#pragma once
+// What a user describes: the model, the parallel layout and the memory-relevant switches of one training job. Values
+// only; integrations/formats reads them from YAML, planner/graph_build turns them into a Graph per pipeline rank. Sizes
+// are elements or counts unless a name ends in _bytes.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/bytes.h"
+#include "core/result.h"
+
+namespace tidemark {
+
+struct AttentionSpec {
+  enum class Kind : std::uint8_t { gqa, mla };
+  Kind kind = Kind::gqa;
+  std::int64_t heads = 0;
+  std::int64_t kv_heads = 0;  ///< gqa; equal to heads for MHA
+  std::int64_t head_dim = 0;  ///< gqa: query, key and value head size
+  // mla (DeepSeek-V2/V3, Pangu Ultra MoE)
+  std::int64_t q_lora_rank = 0;  ///< 0: queries projected directly
+  std::int64_t kv_lora_rank = 0;
+  std::int64_t qk_rope_dim = 0;
+  std::int64_t qk_nope_dim = 0;
+  std::int64_t v_head_dim = 0;
+  bool v_own_storage = true;  ///< false: V is a view of the kv up-projection output and pins all of it
+  bool v_padded = false;      ///< V padded to the query-key head size for the fused kernel
+  friend bool operator==(const AttentionSpec&, const AttentionSpec&) = default;
+};
+
+enum class Activation : std::uint8_t { swiglu, gelu };
+
+struct MoeSpec {
+  std::int64_t experts = 0;  ///< routed experts; 0: no MoE layer in the model
+  std::int64_t top_k = 0;
+  std::int64_t width = 0;         ///< hidden width of one routed expert
+  std::int64_t shared_width = 0;  ///< hidden width of all shared experts together; 0: none
+  bool router_fp32 = true;
+  enum class Probabilities : std::uint8_t {
+    at_unpermute,   ///< rows are scaled where they are combined: the un-permute input is saved
+    in_activation,  ///< folded into the expert activation: nothing saved at un-permute, rounding differs
+  };
+  Probabilities probabilities = Probabilities::at_unpermute;
+  friend bool operator==(const MoeSpec&, const MoeSpec&) = default;
+};
+
+/// Limits that keep a typing error from filling the machine's memory before it is found.
+inline constexpr std::int64_t kMostLayers = 100'000;
+inline constexpr std::int64_t kMostMtpLayers = 64;
+/// Of rows on a device over the mean: no job has more devices to share them.
+inline constexpr double kMostMeanLoad = 65536;
+
+enum class LayerKind : std::uint8_t { dense, moe };
+enum class NormPlacement : std::uint8_t { pre, sandwich };
+
+struct ModelSpec {
+  std::string name;
+  std::int64_t hidden = 0;
+  std::int64_t vocabulary = 0;
+  std::int64_t sequence = 0;
+  std::vector<LayerKind> layers;
+  std::int64_t mtp_layers = 0;  ///< multi-token-prediction modules, each with one layer of the kind of the last layer
+  AttentionSpec attention;
+  Activation activation = Activation::swiglu;
+  std::int64_t dense_width = 0;
+  MoeSpec moe;
+  NormPlacement norm = NormPlacement::pre;
+  bool tied_embedding = false;
+  friend bool operator==(const ModelSpec&, const ModelSpec&) = default;
+};
+
+/// What fills one slot of a (rank, chunk): a decoder layer, nothing, or the MTP module(s).
+struct Slot {
+  enum class Kind : std::uint8_t { layer, noop, mtp };
+  Kind kind = Kind::layer;
+  std::int32_t layer = -1;  ///< model layer, or number of the MTP module
+  friend bool operator==(const Slot&, const Slot&) = default;
+};
+
+struct ParallelSpec {
+  std::int32_t tensor = 1;
+  bool sequence_parallel = false;
+  std::int32_t pipeline = 1;
+  std::int32_t virtual_pipeline = 1;  ///< chunks per rank
+  std::int32_t context = 1;
+  std::int32_t expert = 1;
+  bool tensor_extends_expert = false;  ///< expert ranks = expert * tensor, experts are not split by tensor
+  std::int32_t data = 1;
+  std::int64_t micro_batch = 1;           ///< sequences
+  std::int64_t global_batch = 1;          ///< sequences per step over all data-parallel ranks
+  bool overlap_forward_backward = false;  ///< forward of one micro-batch beside backward of another; one more in flight
+  bool hierarchical_expert_communication = false;  ///< inter-node all-gather + intra-node all-to-all
+  /// slots[rank][chunk] in order; filled evenly by the reader when the file gives none.
+  std::vector<std::vector<std::vector<Slot>>> slots;
+
+  std::int32_t parameter_bytes = 2;  ///< per element
+  std::int32_t gradient_bytes = 4;
+  std::int32_t optimizer_bytes = 12;  ///< fp32 master + two moments
+  bool distributed_optimizer = true;  ///< optimizer state sharded over data ranks (experts: over expert-data ranks)
+  bool reuse_fp32_parameter =
+      false;  ///< MindSpeed: bf16 + residual share the master copy (saves parameter bytes / shards)
+  std::int32_t communicators = 8;  ///< each takes Machine::collective_buffer_bytes
+  Bytes framework_bytes = 0;       ///< the framework holds it all through: masks, library workspaces, kept buffers
+  friend bool operator==(const ParallelSpec&, const ParallelSpec&) = default;
+
+  [[nodiscard]] std::int64_t micro_batches() const { return global_batch / (micro_batch * data); }
+  [[nodiscard]] std::int64_t devices() const { return std::int64_t{tensor} * pipeline * context * data; }
+  [[nodiscard]] std::int64_t expert_ranks() const {
+    return tensor_extends_expert ? std::int64_t{expert} * tensor : expert;
+  }
+  /// Ranks of one stage over which expert shards of the optimizer are spread (expert-data parallel).
+  [[nodiscard]] std::int64_t expert_data() const {
+    const std::int64_t stage = std::int64_t{tensor} * context * data;
+    const std::int64_t per_copy = tensor_extends_expert ? expert_ranks() : std::int64_t{expert} * tensor;
+    return stage / per_copy;
+  }
+};
+
+/// How unevenly tokens fall on devices. f = rows on a device over the mean.
+struct ExpertLoadSpec {
+  double mean = 1.0;
+  double coefficient_of_variation = 0.0;  ///< of f over (layer, micro-batch) on one device; 0: every site at `mean`
+  double layer_correlation = 0.0;         ///< share of the variance common to all layers of a device and step, 0..1
+  double quantile = 0.99;                 ///< of the rank's peak
+  std::uint64_t seed = 1;
+  friend bool operator==(const ExpertLoadSpec&, const ExpertLoadSpec&) = default;
+};
+
+struct JobSpec {
+  ModelSpec model;
+  ParallelSpec parallel;
+  ExpertLoadSpec expert_load;
+  std::string device;  ///< name of a file in devices/, without .yaml
+  friend bool operator==(const JobSpec&, const JobSpec&) = default;
+};
+
+/// Which rule of a JobSpec is broken, and the key that breaks it, so that a reader can name the line.
+struct SpecProblem {
+  std::string key;  ///< dotted path in the YAML file, e.g. "parallel.tensor"
+  std::string message;
+};
+
+/// Every rule a layout must obey (heads divisible by TP, experts by expert ranks, layers fill the slots exactly once,
+/// batch divisible, products within 2^53, ...). Empty: valid.
+[[nodiscard]] std::vector<SpecProblem> find_problems(const JobSpec& job);
+
+}  // namespace tidemark

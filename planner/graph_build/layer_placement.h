@@ -1,0 +1,33 @@
+#pragma once
+// Which layer sits where: fills the slots of every (rank, chunk) from a short description. Slots are numbered along the
+// pipeline, so slot s of n lies in stage s / (n / stages), and stage g is chunk g / ranks of rank g % ranks:
+//
+//   4 ranks, 2 chunks, 16 slots      rank 0    rank 1    rank 2    rank 3
+//                        chunk 0      0  1      2  3      4  5      6  7
+//                        chunk 1      8  9     10 11     12 13     14 15
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "planner/graph_build/job_spec.h"
+
+namespace tidemark {
+
+/// Exceptions to "layer i in slot i". Slots that are neither listed nor the MTP slot hold the layers in order.
+struct SlotChoice {
+  std::vector<std::int64_t> noop_slots;
+  std::optional<std::int64_t> mtp_slot;  ///< holds all MTP modules; nothing: they follow the last slot of the last rank
+};
+
+struct LayerPlacement {
+  std::vector<std::vector<std::vector<Slot>>> slots;  ///< [rank][chunk]; empty where there are problems
+  std::vector<SpecProblem> problems;
+};
+
+/// Even fill. Problems: the slots are not a multiple of the stages, a listed slot is out of range or listed twice.
+/// Counts of ranks, chunks, layers or MTP layers out of range give no slots and no problem: find_problems names them.
+[[nodiscard]] LayerPlacement place_layers(const ModelSpec& model, const ParallelSpec& parallel,
+                                          const SlotChoice& choice = {});
+
+}  // namespace tidemark

@@ -1,0 +1,302 @@
+#include "planner/graph_build/moe.h"
+
+#include "planner/graph_build/elementwise.h"
+#include "planner/graph_build/expert_exchange.h"
+#include "planner/graph_build/op_cost.h"
+
+namespace tidemark {
+namespace {
+
+constexpr const char* kOutTag = "mlp_out";
+
+bool scales_at_unpermute(const BlockContext& c) {
+  return c.model.moe.probabilities == MoeSpec::Probabilities::at_unpermute;
+}
+
+/// Router probabilities, where the expert activation reads them.
+std::vector<Ref> activation_scales(const BlockContext& c, Ref router) {
+  return scales_at_unpermute(c) ? std::vector<Ref>{} : std::vector<Ref>{router};
+}
+
+Mlp shared_expert(const BlockContext& c) {
+  return {.prefix = "shared_", .op_name = "shared_expert", .width = c.model.moe.shared_width / c.shapes.tensor};
+}
+
+/// Logits, scores and probabilities of every expert, and the one-byte map.
+Bytes router_bytes(const BlockContext& c) {
+  const std::int64_t element = c.model.moe.router_fp32 ? 4 : 2;
+  return c.shapes.local_tokens * c.model.moe.experts * (3 * element + 1);
+}
+
+Bytes router_gradient_bytes(const BlockContext& c) {
+  return c.shapes.local_tokens * c.model.moe.experts * (c.model.moe.router_fp32 ? 4 : 2);
+}
+
+OpCost router_cost(const BlockContext& c) {
+  return matmul_cost(c.shapes.local_tokens, c.model.hidden, c.model.moe.experts);
+}
+
+OpCost expert_cost(const BlockContext& c, std::int64_t inner, std::int64_t columns) {
+  OpCost cost = matmul_cost(c.shapes.expert_rows, inner, columns, c.shapes.local_experts);
+  cost.kind = WorkKind::grouped_matmul;
+  return cost;
+}
+
+OpCost first_cost(const BlockContext& c) {
+  return expert_cost(c, c.model.hidden, activation_inputs(c.model, c.shapes.expert_width));
+}
+
+OpCost second_cost(const BlockContext& c) {
+  return expert_cost(c, c.shapes.expert_width, c.model.hidden);
+}
+
+Ref row_storage(const BlockContext& c, const std::string& name, std::int64_t columns, bool saved) {
+  return c.builder.routed(name, c.shapes.expert_rows, BlockContext::bytes(1, columns), saved);
+}
+
+Bytes home_bytes(const BlockContext& c) {
+  return BlockContext::bytes(c.shapes.home_rows, c.model.hidden);
+}
+
+/// Tokens a device picks rows from, or sums rows to.
+std::int64_t picked_tokens(const DeviceShapes& s) {
+  return s.expert_group.hierarchical ? s.local_tokens * s.expert_group.nodes : s.local_tokens;
+}
+
+/// Copies rows of the hidden width from one order to another.
+void move_rows(const BlockContext& c, OpPhase phase, const std::string& name, Rows rows, std::vector<Ref> reads,
+               Ref out) {
+  c.builder.op(phase, {.name = name,
+                       .cost = vector_cost(2 * BlockContext::bytes(rows.count, c.model.hidden)),
+                       .routed = rows.routed,
+                       .replays_routing = true,
+                       .reads = std::move(reads),
+                       .writes = {out}});
+}
+
+void forward_router(const BlockContext& c, Ref y2, Ref router) {
+  c.builder.tag("");  // recorded routing is never decided again
+  c.builder.op(
+      OpPhase::forward,
+      {.name = "moe.router", .cost = router_cost(c), .reads = {c.builder.parameter("mlp"), y2}, .writes = {router}});
+}
+
+/// Picks the rows of `tokens` and brings them, sorted by expert, to `out`. `tokens` are already gathered over nodes.
+void dispatch(const BlockContext& c, Ref tokens, Ref router, Ref out) {
+  BlockBuilder& b = c.builder;
+  const OpPhase phase = OpPhase::forward;
+  const Rows home{.count = c.shapes.home_rows};
+  if (!exchanges_rows(c.shapes)) {
+    move_rows(c, phase, "moe.permute", {.count = c.shapes.expert_rows, .routed = true}, {tokens, router}, out);
+    return;
+  }
+  const Ref send = b.temporary("dispatch_send_rows", home_bytes(c));
+  move_rows(c, phase, "moe.permute", home, {tokens, router}, send);
+  const Ref received = rows_to_experts(c, phase, "dispatch", send);
+  move_rows(c, phase, "moe.sort_rows", {.count = c.shapes.expert_rows, .routed = true}, {received, router}, out);
+}
+
+/// Expert rows in `rows` back to the order of this device's tokens, in `out`. `reorder` names the local move.
+void return_rows(const BlockContext& c, OpPhase phase, const std::string& name, const std::string& reorder, Ref rows,
+                 Ref router, Ref out) {
+  const Rows moved{.count = c.shapes.expert_rows, .routed = true};
+  if (!exchanges_rows(c.shapes)) {
+    move_rows(c, phase, reorder, moved, {rows, router}, out);
+    return;
+  }
+  const Ref send = row_storage(c, name + "_return_rows", c.model.hidden, false);
+  move_rows(c, phase, reorder, moved, {rows, router}, send);
+  rows_to_tokens(c, phase, name, send, out);
+}
+
+/// Sums home rows per token: reads rows, writes tokens.
+OpCost sum_cost(const BlockContext& c) {
+  return vector_cost(home_bytes(c) + BlockContext::bytes(picked_tokens(c.shapes), c.model.hidden));
+}
+
+void forward_experts(const BlockContext& c, MoeTensors& t) {
+  BlockBuilder& b = c.builder;
+  const std::int64_t width = c.shapes.expert_width;
+  const Rows rows{.count = c.shapes.expert_rows, .routed = true};
+  b.tag("fc1_out");
+  b.op(OpPhase::forward, {.name = "moe.fc1",
+                          .cost = first_cost(c),
+                          .routed = true,
+                          .reads = {b.parameter("experts"), t.fc1_in},
+                          .writes = {t.fc1_out}});
+  b.recipe("fc1_out", {t.fc1_out});
+  b.tag("act_out");
+  forward_activation(c, "moe.activation", rows, width, t.fc1_out, t.act_out, activation_scales(c, t.router));
+  b.recipe("act_out", {t.act_out});
+}
+
+/// act_out -> rows of this device's tokens -> sum per token into `routed_out`.
+void forward_combine(const BlockContext& c, const MoeTensors& t, Ref routed_out) {
+  BlockBuilder& b = c.builder;
+  const bool kept = b.is_saved(t.unpermute_in);
+  b.tag(kept ? "unpermute_in" : kOutTag);
+  const Ref fc2_out = row_storage(c, "fc2_out", c.model.hidden, false);
+  b.op(OpPhase::forward, {.name = "moe.fc2",
+                          .cost = second_cost(c),
+                          .routed = true,
+                          .reads = {b.parameter("experts"), t.act_out},
+                          .writes = {fc2_out}});
+  return_rows(c, OpPhase::forward, "combine", "moe.unsort_rows", fc2_out, t.router, t.unpermute_in);
+  if (kept) b.recipe("unpermute_in", {t.unpermute_in});
+  b.tag(kOutTag);
+  const bool hierarchical = c.shapes.expert_group.hierarchical;
+  const Bytes sum_bytes = BlockContext::bytes(picked_tokens(c.shapes), c.model.hidden);
+  const Ref sums = hierarchical ? b.temporary("combine_sums", sum_bytes) : routed_out;
+  b.op(OpPhase::forward, {.name = "moe.unpermute",
+                          .cost = sum_cost(c),
+                          .replays_routing = true,
+                          .reads = {t.unpermute_in, t.router},
+                          .writes = {sums}});
+  if (hierarchical) reduce_nodes(c, OpPhase::forward, "combine", sums, routed_out);
+}
+
+MoeTensors declare_tensors(const BlockContext& c) {
+  BlockBuilder& b = c.builder;
+  const std::int64_t width = c.shapes.expert_width;
+  MoeTensors t{.router = b.saved("router", router_bytes(c)),
+               .fc1_in = row_storage(c, "fc1_in", c.model.hidden, true),
+               .fc1_out = row_storage(c, "fc1_out", activation_inputs(c.model, width), true),
+               .act_out = row_storage(c, "act_out", width, true)};
+  t.unpermute_in =
+      scales_at_unpermute(c) ? b.saved("unpermute_in", home_bytes(c)) : b.temporary("unpermute_in", home_bytes(c));
+  return t;
+}
+
+}  // namespace
+
+MoeTensors forward_moe(const BlockContext& c, Ref y2, Ref out) {
+  BlockBuilder& b = c.builder;
+  b.module("mlp.experts");
+  MoeTensors t = declare_tensors(c);
+  forward_router(c, y2, t.router);
+  b.tag("fc1_in");
+  const Ref tokens = gather_nodes(c, OpPhase::forward, "dispatch", y2);
+  const bool shares = c.model.moe.shared_width > 0;
+  const Bytes token_bytes = c.local_bytes(c.model.hidden);
+  Ref shared_out;
+  if (shares) {  // computes while tokens travel
+    b.module("mlp.shared_experts");
+    shared_out = b.temporary("shared_out", token_bytes);
+    t.shared = forward_mlp(c, shared_expert(c), y2, shared_out, kOutTag);
+    b.module("mlp.experts");
+  }
+  b.tag("fc1_in");
+  dispatch(c, tokens, t.router, t.fc1_in);
+  b.recipe("fc1_in", {t.fc1_in});
+  forward_experts(c, t);
+  const Ref routed_out = shares ? b.temporary("routed_out", token_bytes) : out;
+  forward_combine(c, t, routed_out);
+  if (shares) token_op(c, OpPhase::forward, "moe.sum", {routed_out, shared_out}, {out}, c.model.hidden);
+  return t;
+}
+
+namespace {
+
+/// Gradient of the expert rows, from the gradient of the block's output.
+Ref backward_combine(const BlockContext& c, const MoeTensors& t, Ref tokens, Ref d_router) {
+  BlockBuilder& b = c.builder;
+  const OpPhase phase = OpPhase::backward;
+  const Ref d_rows = b.temporary("unpermute_gradient", home_bytes(c));
+  OpDraft unpermute{
+      .name = "moe.unpermute_backward", .cost = sum_cost(c), .reads = {tokens, t.router}, .writes = {d_rows}};
+  if (scales_at_unpermute(c)) {  // the gradient of a probability is the product of its row and the row's gradient
+    unpermute.cost.memory_bytes += static_cast<double>(home_bytes(c));
+    unpermute.reads.push_back(t.unpermute_in);
+    unpermute.writes.push_back(d_router);
+  }
+  b.op(phase, std::move(unpermute));
+  const Ref d_fc2_out = row_storage(c, "fc2_gradient", c.model.hidden, false);
+  const Ref received = rows_to_experts(c, phase, "combine_backward", d_rows);
+  move_rows(c, phase, "moe.unsort_rows_backward", {.count = c.shapes.expert_rows, .routed = true}, {received, t.router},
+            d_fc2_out);
+  return d_fc2_out;
+}
+
+/// From the gradient of expert outputs to that of expert inputs. The dX chain first: dW hides the exchange that
+/// follows.
+Ref backward_experts(const BlockContext& c, const MoeTensors& t, Ref d_fc2_out, Ref d_router) {
+  BlockBuilder& b = c.builder;
+  const OpPhase phase = OpPhase::backward;
+  const std::int64_t width = c.shapes.expert_width;
+  const Ref d_act = row_storage(c, "act_gradient", width, false);
+  b.op(phase, {.name = "moe.fc2_dx",
+               .cost = second_cost(c),
+               .routed = true,
+               .reads = {b.parameter("experts"), d_fc2_out},
+               .writes = {d_act}});
+  b.weight_gradient({.name = "moe.fc2_dw",
+                     .cost = second_cost(c),
+                     .routed = true,
+                     .reads = {t.act_out, d_fc2_out},
+                     .writes = {b.gradient("experts")}});
+  const Ref d_fc1_out = row_storage(c, "fc1_gradient", activation_inputs(c.model, width), false);
+  const std::vector<Ref> scales = activation_scales(c, t.router);
+  backward_activation(c, "moe.activation", {.count = c.shapes.expert_rows, .routed = true}, width, t.fc1_out, d_act,
+                      d_fc1_out, scales, scales.empty() ? std::vector<Ref>{} : std::vector<Ref>{d_router});
+  const Ref d_fc1_in = row_storage(c, "fc1_in_gradient", c.model.hidden, false);
+  b.op(phase, {.name = "moe.fc1_dx",
+               .cost = first_cost(c),
+               .routed = true,
+               .reads = {b.parameter("experts"), d_fc1_out},
+               .writes = {d_fc1_in}});
+  b.weight_gradient({.name = "moe.fc1_dw",
+                     .cost = first_cost(c),
+                     .routed = true,
+                     .reads = {t.fc1_in, d_fc1_out},
+                     .writes = {b.gradient("experts")}});
+  return d_fc1_in;
+}
+
+void backward_dispatch(const BlockContext& c, const MoeTensors& t, Ref d_fc1_in, Ref d_y2) {
+  BlockBuilder& b = c.builder;
+  const OpPhase phase = OpPhase::backward;
+  const Ref d_rows = b.temporary("dispatch_gradient", home_bytes(c));
+  return_rows(c, phase, "dispatch_backward", "moe.sort_rows_backward", d_fc1_in, t.router, d_rows);
+  const bool hierarchical = c.shapes.expert_group.hierarchical;
+  const Bytes sum_bytes = BlockContext::bytes(picked_tokens(c.shapes), c.model.hidden);
+  const Ref sums = hierarchical ? b.temporary("dispatch_gradient_sums", sum_bytes) : d_y2;
+  b.op(phase, {.name = "moe.permute_backward", .cost = sum_cost(c), .reads = {d_rows, t.router}, .writes = {sums}});
+  if (hierarchical) reduce_nodes(c, phase, "dispatch_backward", sums, d_y2);
+}
+
+Ref backward_router(const BlockContext& c, const MoeTensors& t, Ref y2, Ref d_router) {
+  BlockBuilder& b = c.builder;
+  const Ref d_y2 = b.temporary("y2_router_gradient", c.local_bytes(c.model.hidden));
+  b.op(OpPhase::backward, {.name = "moe.router_dx",
+                           .cost = router_cost(c),
+                           .reads = {b.parameter("mlp"), t.router, d_router},
+                           .writes = {d_y2}});
+  b.weight_gradient(
+      {.name = "moe.router_dw", .cost = router_cost(c), .reads = {y2, d_router}, .writes = {b.gradient("mlp")}});
+  return d_y2;
+}
+
+}  // namespace
+
+std::vector<Ref> backward_moe(const BlockContext& c, const MoeTensors& t, Ref y2, Ref d_out) {
+  BlockBuilder& b = c.builder;
+  const Bytes token_bytes = c.local_bytes(c.model.hidden);
+  std::vector<Ref> gradients;
+  b.module("mlp.experts");
+  const Ref tokens = gather_nodes(c, OpPhase::backward, "combine_backward", d_out);
+  if (c.model.moe.shared_width > 0) {
+    b.module("mlp.shared_experts");
+    gradients.push_back(b.temporary("y2_shared_gradient", token_bytes));
+    backward_mlp(c, shared_expert(c), t.shared, y2, d_out, gradients.back());
+    b.module("mlp.experts");
+  }
+  const Ref d_router = b.temporary("router_gradient", router_gradient_bytes(c));
+  const Ref d_fc2_out = backward_combine(c, t, tokens, d_router);
+  const Ref d_fc1_in = backward_experts(c, t, d_fc2_out, d_router);
+  gradients.push_back(b.temporary("y2_routed_gradient", token_bytes));
+  backward_dispatch(c, t, d_fc1_in, gradients.back());
+  gradients.push_back(backward_router(c, t, y2, d_router));
+  return gradients;
+}
+
+}  // namespace tidemark

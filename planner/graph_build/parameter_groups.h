@@ -1,0 +1,56 @@
+#pragma once
+// The parameter tensors one device holds, by site (a layer, the embedding, the head, an MTP module) and by group (what
+// is gathered, reduced and updated together). Static memory, parameter counts and the step graph all read these lists.
+// Counts are elements on one device after tensor and expert parallelism.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "planner/graph_build/job_spec.h"
+
+namespace tidemark {
+
+struct ParameterTensor {
+  std::string name;
+  std::int64_t elements = 0;
+};
+
+struct ParameterGroup {
+  std::string name;  ///< "attention", "norms", "mlp", "experts", "projection", "embedding" or "head"
+  std::string module_path;
+  bool expert = false;  ///< sharded over expert-data ranks
+  std::vector<ParameterTensor> tensors;
+
+  [[nodiscard]] std::int64_t elements() const;
+  [[nodiscard]] std::int64_t largest_tensor() const;
+};
+
+struct ParameterSite {
+  enum class Kind : std::uint8_t { embedding, dense_layer, moe_layer, mtp, head };
+  Kind kind = Kind::dense_layer;
+  std::int32_t chunk = 0;
+  std::int32_t layer = -1;  ///< model layer; layers + n for MTP module n
+  std::vector<ParameterGroup> groups;
+};
+
+[[nodiscard]] std::vector<ParameterGroup> layer_parameters(const ModelSpec& model, const ParallelSpec& parallel,
+                                                           LayerKind kind);
+
+/// Everything rank `rank` holds: the embedding on the first rank; per chunk its layers; MTP modules with a copy of the
+/// embedding where the rank holds none; the head on the last rank, without its own matrix where it can share the
+/// embedding's.
+[[nodiscard]] std::vector<ParameterSite> rank_parameters(const JobSpec& job, std::int32_t rank);
+
+/// Kind of layer inside an MTP module: that of the last layer of the model.
+[[nodiscard]] inline LayerKind mtp_layer_kind(const ModelSpec& model) {
+  return model.layers.back();
+}
+
+/// Devices over which the optimizer state of a group is spread (1 without a distributed optimizer).
+[[nodiscard]] std::int64_t optimizer_shards(const ParallelSpec& parallel, bool expert);
+
+/// Bytes of optimizer state of `elements` parameters on one device, sharding included.
+[[nodiscard]] Bytes optimizer_state_bytes(const ParallelSpec& parallel, std::int64_t elements, bool expert);
+
+}  // namespace tidemark

@@ -1,0 +1,52 @@
+#pragma once
+// Parameters and what they drag along, per pipeline rank, and the parameter counts of the whole model.
+
+#include <cstdint>
+
+#include "core/bytes.h"
+#include "core/machine.h"
+#include "planner/graph_build/job_spec.h"
+
+namespace tidemark {
+
+struct ParameterCount {
+  double total = 0;       ///< one embedding matrix counted
+  double total_both = 0;  ///< with the untied output matrix
+  double total_with_mtp = 0;
+  double active = 0;  ///< per token, one embedding matrix
+  friend bool operator==(const ParameterCount&, const ParameterCount&) = default;
+};
+[[nodiscard]] ParameterCount count_parameters(const ModelSpec& model);
+
+/// One device of a rank.
+struct StaticMemory {
+  std::int64_t dense_parameters = 0;   ///< elements on this device outside routed experts
+  std::int64_t expert_parameters = 0;  ///< elements on this device in routed experts
+  Bytes parameter_bytes = 0;
+  Bytes gradient_bytes = 0;
+  Bytes optimizer_bytes = 0;
+  [[nodiscard]] Bytes total() const { return parameter_bytes + gradient_bytes + optimizer_bytes; }
+};
+[[nodiscard]] StaticMemory static_memory(const JobSpec& job, std::int32_t rank);
+
+/// Memory no plan places: context, workspace, collective buffers of `communicators`, what the framework keeps.
+struct ReserveMemory {
+  Bytes context_bytes = 0;
+  Bytes workspace_bytes = 0;
+  Bytes collective_bytes = 0;
+  Bytes framework_bytes = 0;
+  [[nodiscard]] Bytes total() const { return context_bytes + workspace_bytes + collective_bytes + framework_bytes; }
+};
+[[nodiscard]] ReserveMemory reserve_memory(const Machine& machine, const ParallelSpec& parallel);
+/// Of a given step, of which nothing says what communicators it has.
+[[nodiscard]] ReserveMemory reserve_memory(const Machine& machine);
+
+/// Model FLOPs of one token, forward and backward, MTP included.
+struct TokenFlops {
+  double full_square =
+      0;              ///< attention counted over the whole square, V padded to the query-key head (the report's way)
+  double causal = 0;  ///< attention counted below the diagonal, V unpadded
+};
+[[nodiscard]] TokenFlops flops_per_token(const ModelSpec& model);
+
+}  // namespace tidemark

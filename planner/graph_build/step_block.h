@@ -1,0 +1,53 @@
+#pragma once
+// The blocks a step is put together from, each with the storages its neighbours meet.
+
+#include <vector>
+
+#include "planner/graph_build/block_builder.h"
+#include "planner/graph_build/device_shapes.h"
+#include "planner/graph_build/job_spec.h"
+#include "planner/graph_build/parameter_groups.h"
+
+namespace tidemark {
+
+struct StepBlock {
+  BlockProgram program;
+  std::int32_t input = -1;            ///< local storage that receives the block's input; -1: owned by another block
+  std::int32_t output_gradient = -1;  ///< local storage that receives the gradient of its result; -1: has none
+  std::int32_t result = -1;           ///< local storage that holds its result, where it owns it (MTP)
+  bool routed = false;                ///< sizes depend on expert load
+};
+
+/// What every block is built from.
+struct BlockInput {
+  Graph& graph;
+  const JobSpec& job;
+  const DeviceShapes& shapes;
+};
+
+/// Which parameters a block at the end of the model finds where.
+struct EndParameters {
+  std::vector<ParameterGroup> own;        ///< of the MTP module; empty for the head
+  std::vector<ParameterGroup> embedding;  ///< of this rank, if it holds the embedding
+  std::vector<ParameterGroup> head;
+};
+
+[[nodiscard]] StepBlock make_layer_block(const BlockInput& input, LayerKind kind);
+[[nodiscard]] StepBlock make_embedding_block(const BlockInput& input);
+/// `owns_input`: nothing else reads the trunk's output.
+[[nodiscard]] StepBlock make_head_block(const BlockInput& input, const EndParameters& parameters, bool owns_input);
+/// The first module reads the trunk's output, which it then owns, besides the head; each later one reads the result of
+/// the module before, besides that module's own head.
+struct MtpPosition {
+  bool first = true;
+  bool last = true;
+};
+[[nodiscard]] StepBlock make_mtp_block(const BlockInput& input, const EndParameters& parameters, MtpPosition position);
+/// A message buffer of one micro-batch's tokens.
+[[nodiscard]] StepBlock make_buffer_block(const BlockInput& input, const char* name);
+
+/// Parameters, gradients and optimizer state of one static site. Its backward program holds the end of the step:
+/// gradient reductions, the update, and the gathering of updated parameters.
+[[nodiscard]] StepBlock make_parameter_block(const BlockInput& input, const ParameterSite& site);
+
+}  // namespace tidemark

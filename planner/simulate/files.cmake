@@ -1,0 +1,4 @@
+set(TIDEMARK_SIMULATE_FILES
+  simulate/keep_all_step.cc
+  simulate/pass_times.cc
+  simulate/simulator.cc)

@@ -1,0 +1,107 @@
+// The evaluator against what the scheduler really does with the same choice.
+
+#include "planner/decide/sites/evaluator.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "core/verify.h"
+#include "planner/decide/sites/gaps.h"
+#include "planner/decide/sites/uniform.h"
+#include "planner/layout/lay_out.h"
+#include "planner/schedule/scheduler.h"
+#include "tests/support/rank_fixture.h"
+#include "tests/support/tiny_graph.h"
+
+namespace tidemark {
+namespace {
+
+using testing::RankFixture;
+
+Bytes device_load(const Schedule& schedule) {
+  PackProblem problem;
+  for (const Residency& r : schedule.residencies)
+    if (r.space == MemorySpace::device) problem.items.push_back({r.acquire, r.release, r.bytes});
+  return packing_load(problem);
+}
+
+/// A random choice that obeys the rules of units.
+Choice random_choice(const DecisionProblem& p, std::mt19937& random) {
+  Choice choice(p.gaps.size(), Action::keep);
+  for (const SiteClass& c : p.classes)
+    for (const std::int32_t first : c.first_gap)
+      for (const SiteClass::Unit& unit : c.units) {
+        const auto pick = random() % 3;
+        for (const std::int32_t slot : unit.slots) {
+          const auto g = static_cast<std::size_t>(first + slot);
+          if (pick == 1 && unit.recipe != kNone<RecipeId>) choice[g] = Action::recompute;
+          if (pick == 2 && p.graph->template_of(p.gaps[g].gap.storage).swappable && random() % 2 == 0)
+            choice[g] = Action::swap;
+        }
+      }
+  return choice;
+}
+
+TEST(Evaluator, PeakCoversTheScheduleAndTheScheduleVerifies) {
+  std::mt19937 random(3);
+  for (const bool communication : {false, true})
+    for (const double op_ns : {200.0, 3000.0, 50000.0}) {
+      const auto f = RankFixture::of(testing::chain_graph({.layers = 4,
+                                                           .micro_batches = 6,
+                                                           .warm_up = 3,
+                                                           .chunks = 2,
+                                                           .op_ns = op_ns,
+                                                           .communication = communication}));
+      ASSERT_NE(f, nullptr);
+      Evaluator evaluator(f->problem);
+      for (int round = 0; round < 40; ++round) {
+        const Choice choice = round == 0   ? Choice(f->problem.gaps.size(), Action::keep)
+                              : round == 1 ? recompute_all(gap_problem_of(f->problem))
+                                           : random_choice(f->problem, random);
+        PlanCost cost;
+        const Plan plan = evaluator.plan(choice, cost);
+        const Evaluation e = evaluator.evaluate(choice);
+        const Result<Schedule> schedule =
+            build_schedule({.graph = f->graph, .liveness = f->liveness, .nominal = f->nominal, .plan = plan});
+        ASSERT_TRUE(schedule.ok()) << schedule.error().message;
+        const auto violation = verify_schedule(f->graph, schedule.value());
+        ASSERT_FALSE(violation.has_value()) << violation->detail;
+        const Layout layout = lay_out(schedule.value(), kGiB, kGiB, 1);
+        const auto overlap = verify_layout_quadratic(schedule.value(), layout);
+        ASSERT_FALSE(overlap.has_value()) << overlap->detail;
+        const Bytes load = device_load(schedule.value());
+        EXPECT_LE(load, e.peak_bytes) << "round " << round;
+        // The estimate may be above what the schedule needs, by no more than what one op and its recipes hold.
+        EXPECT_GE(load, e.peak_bytes - 16 * kKiB) << "round " << round;
+      }
+    }
+}
+
+TEST(Evaluator, AddedTimeIsRecomputeAndCopiesCountedOneByOne) {
+  const auto f = RankFixture::of(testing::chain_graph({.layers = 2, .micro_batches = 3, .warm_up = 2, .op_ns = 40000}));
+  ASSERT_NE(f, nullptr);
+  Evaluator evaluator(f->problem);
+  const Evaluation full = evaluator.evaluate(recompute_all(gap_problem_of(f->problem)));
+  EXPECT_EQ(full.recompute_ns, 2 * 3 * 3 * 40000);  // layers x micro-batches x (up, key, value)
+  EXPECT_EQ(full.copy_overhead_ns, 0);
+
+  const NamedAction swap_in[] = {{"in", Action::swap}};
+  const Choice choice = choose_by_name(f->problem, swap_in);
+  const Evaluation swapped = evaluator.evaluate(choice);
+  std::int64_t copies = 0;
+  Bytes bytes = 0;
+  for (std::size_t g = 0; g < choice.size(); ++g) {
+    if (choice[g] != Action::swap) continue;
+    bytes += f->problem.gaps[g].bytes;
+    copies += 2 * (10 + f->problem.gaps[g].bytes / 1000);  // launch + bytes over 1e12 B/s, each way
+  }
+  EXPECT_EQ(swapped.swapped_bytes, bytes);
+  EXPECT_NEAR(static_cast<double>(swapped.copy_overhead_ns), static_cast<double>(copies),
+              static_cast<double>(choice.size()));
+  EXPECT_EQ(swapped.recompute_ns, 0);
+  EXPECT_LT(swapped.peak_bytes, evaluator.evaluate(Choice(choice.size(), Action::keep)).peak_bytes);
+}
+
+}  // namespace
+}  // namespace tidemark

@@ -1,0 +1,68 @@
+#include "planner/graph_build/expert_load.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "planner/schedule/scheduler.h"
+#include "tests/support/rank_fixture.h"
+#include "tests/support/tiny_graph.h"
+
+namespace tidemark {
+namespace {
+
+/// `sites` routed storages of equal size alive together, made by one op each and read by the last op.
+std::unique_ptr<testing::RankFixture> together(int sites) {
+  testing::GraphBuilder b;
+  const BlockId block =
+      b.block("routed", {{.name = "rows", .routed_rows = 1000, .routed_row_bytes = 1000, .saved_for_backward = true}});
+  const OpTemplateId make = b.timed_op("make", 1000), use = b.timed_op("use", 1000);
+  std::vector<StorageId> all;
+  SiteId last{};
+  for (int s = 0; s < sites; ++s) {
+    last = b.site(block, {.layer = s, .micro_batch = 0});
+    all.push_back(b.at(last, 0));
+    b.run(make, last, {}, {all.back()});
+  }
+  b.run(use, last, all, {});
+  return testing::RankFixture::of(std::move(b).finish());
+}
+
+double load_of(const testing::RankFixture& f, const ExpertLoadSpec& spec) {
+  const Plan keep;
+  const Result<Schedule> schedule =
+      build_schedule({.graph = f.graph, .liveness = f.liveness, .nominal = f.nominal, .plan = keep});
+  return equivalent_load(f.graph, schedule.value(), spec);
+}
+
+TEST(EquivalentLoad, FollowsTheClosedFormOfASumOfNormals) {
+  // Peak of n equal sites is mean (1 + cv (sqrt(r) z + sqrt((1 - r) / n) e)): a normal of known deviation.
+  const double z99 = 2.3263;
+  for (const int sites : {1, 4, 64})
+    for (const double correlation : {0.0, 0.5, 1.0}) {
+      const auto f = together(sites);
+      ASSERT_NE(f, nullptr);
+      const ExpertLoadSpec spec{
+          .mean = 1.2, .coefficient_of_variation = 0.1, .layer_correlation = correlation, .quantile = 0.99};
+      const double deviation = 0.1 * std::sqrt(correlation + (1 - correlation) / sites);
+      const double expected = 1.2 * (1 + z99 * deviation);
+      // 512 samples: the 99th percentile of a normal is known to about 0.17 deviations (one standard error).
+      EXPECT_NEAR(load_of(*f, spec), expected, 1.2 * deviation * 0.6) << sites << " sites, correlation " << correlation;
+    }
+}
+
+TEST(EquivalentLoad, GrowsWithTheQuantileAndIsTheMeanWithoutRoutedStorages) {
+  const auto f = together(8);
+  double before = 0;
+  for (const double quantile : {0.5, 0.9, 0.99, 0.999}) {
+    const double load =
+        load_of(*f, {.mean = 1.0, .coefficient_of_variation = 0.3, .layer_correlation = 0.2, .quantile = quantile});
+    EXPECT_GT(load, before);
+    before = load;
+  }
+  const auto dense = testing::RankFixture::of(testing::chain_graph());
+  EXPECT_DOUBLE_EQ(load_of(*dense, {.mean = 1.0, .coefficient_of_variation = 0.3}), 1.0);
+}
+
+}  // namespace
+}  // namespace tidemark
