@@ -3,10 +3,10 @@
 // problem to a plan. It sees one rank and knows nothing of addresses.
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string_view>
-#include <vector>
 
 #include "core/bytes.h"
 #include "core/plan.h"
@@ -16,13 +16,10 @@
 
 namespace tidemark {
 
-struct PlacedAction;
-
 struct PolicyRequest {
   RankProblem& problem;
   Bytes device_budget_bytes = 0;  ///< for everything in the graph (static, activations); reserves already subtracted
   Bytes host_budget_bytes = 0;    ///< pinned host memory of this device
-  const std::vector<PlacedAction>* rules = nullptr;  ///< Policy::rules
 };
 
 struct PolicyAnswer {
@@ -41,7 +38,8 @@ struct PolicyAnswer {
 /// REQUIRES: request.problem.is_flat().
 [[nodiscard]] PolicyAnswer answer_of_flat(const PolicyRequest& request, remat::StepRule rule);
 
-using DecideFunction = PolicyAnswer (*)(const PolicyRequest& request);
+/// Asked by several threads at once.
+using DecideFunction = std::function<PolicyAnswer(const PolicyRequest& request)>;
 
 struct Policy {
   std::string_view name;
@@ -51,8 +49,6 @@ struct Policy {
   std::span<const DecideFunction> fallbacks = {};
   /// State that persists may be offloaded to host memory where that pays or nothing fits without.
   bool offloads_state = false;
-  /// What `decide` is given to carry out, where it does not decide itself (search/placed_action.h); borrowed.
-  const std::vector<PlacedAction>* rules = nullptr;
 };
 
 }  // namespace tidemark

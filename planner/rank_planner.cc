@@ -157,10 +157,8 @@ Status explain_misfit(const RankRequest& in, RankProblem& problem, const Budgets
                       RankPlan& plan) {
   RankFigures& f = plan.figures;
   // What the rule comes to when asked for the least it can.
-  const PolicyAnswer answer = in.request.policy->decide({.problem = problem,
-                                                         .device_budget_bytes = 0,
-                                                         .host_budget_bytes = budgets.host,
-                                                         .rules = in.request.policy->rules});
+  const PolicyAnswer answer =
+      in.request.policy->decide({.problem = problem, .device_budget_bytes = 0, .host_budget_bytes = budgets.host});
   Result<Built> smallest = build(problem, answer, budgets, in.request);
   if (!smallest) return smallest.error();
   const Bytes least = std::min(built.height(), smallest.value().height());
@@ -201,7 +199,7 @@ class TargetLoop {
     if (Status s = search_targets(in_.request.policy->decide); !s) return s;
     if (fits(*best_, budgets_) && best_->cost.added_ns() == 0) return {};
     if (problem_.is_flat()) return {};  // its search holds what simpler rules come to
-    for (const DecideFunction rule : in_.request.policy->fallbacks)
+    for (const DecideFunction& rule : in_.request.policy->fallbacks)
       if (Status s = search_targets(rule); !s) return s;
     return {};
   }
@@ -213,7 +211,7 @@ class TargetLoop {
  private:
   /// What one rule has come to so far.
   struct Progress {
-    DecideFunction rule = nullptr;
+    const DecideFunction& rule;
     int attempts = 0;
     Plan last_plan;
     Bytes last_over = 0, last_host_over = 0, last_peak = 0;  ///< of the last attempt
@@ -223,7 +221,7 @@ class TargetLoop {
     bool dearer = false;  ///< what it offers costs more than what another rule already has
   };
 
-  Status search_targets(DecideFunction rule) {
+  Status search_targets(const DecideFunction& rule) {
     Progress p{.rule = rule};
     Bytes device = first_target(), host = first_host_target();
     while (p.attempts < (problem_.is_flat() ? kMaxFlatAttempts : kMaxAttempts)) {
@@ -287,14 +285,11 @@ class TargetLoop {
   /// Asks a rule, carries its plan to addresses, and keeps it if it is the best so far.
   Status attempt(Progress& p, Bytes device, Bytes host) {
     ++p.attempts;
-    PolicyAnswer answer = p.rule({.problem = problem_,
-                                  .device_budget_bytes = device,
-                                  .host_budget_bytes = host,
-                                  .rules = in_.request.policy->rules});
+    PolicyAnswer answer = p.rule({.problem = problem_, .device_budget_bytes = device, .host_budget_bytes = host});
     if (answer.prices) raise_bound(bound_of(problem_.gaps(), budgets_.device, budgets_.host, *answer.prices));
     // A lower target mostly costs more, so a large problem's time is not spent on what is dearer already.
     if (answer.least_added_ns && device >= budgets_.device) raise_bound(static_cast<double>(*answer.least_added_ns));
-    p.dearer = problem_.size() > kSmallProblem && p.rule != in_.request.policy->decide && fits(*best_, budgets_) &&
+    p.dearer = problem_.size() > kSmallProblem && &p.rule != &in_.request.policy->decide && fits(*best_, budgets_) &&
                answer.cost.added_ns() >= best_->cost.added_ns();
     p.fixed_rule = p.attempts > 1 && answer.plan == p.last_plan && answer.cost.peak_bytes > device;
     p.exhausted = answer.cost.peak_bytes > device;  // the rule itself could not meet the target

@@ -25,7 +25,7 @@ PolicyAnswer recompute_everything(const PolicyRequest& request) {
   return answer_of(request, recompute_all(request.problem.gaps()));
 }
 
-constexpr DecideFunction kFallbacks[] = {decide_greedily, recompute_everything};
+const DecideFunction kFallbacks[] = {decide_greedily, recompute_everything};
 
 }  // namespace
 

@@ -34,10 +34,6 @@ std::vector<Action> actions_of(const DecisionProblem& problem, std::span<const P
   return actions;
 }
 
-PolicyAnswer decide(const PolicyRequest& request) {
-  return answer_of(request, choose_placed(request.problem.sites(), *request.rules));
-}
-
 }  // namespace
 
 Choice choose_placed(const DecisionProblem& problem, std::span<const PlacedAction> rules) {
@@ -53,7 +49,9 @@ Choice choose_placed(const DecisionProblem& problem, std::span<const PlacedActio
 }
 
 Policy policy_of(std::string_view name, const std::vector<PlacedAction>& rules) {
-  return {.name = name, .help = "settings of a framework", .decide = decide, .rules = &rules};
+  return {.name = name, .help = "settings of a framework", .decide = [&rules](const PolicyRequest& request) {
+            return answer_of(request, choose_placed(request.problem.sites(), rules));
+          }};
 }
 
 }  // namespace tidemark
