@@ -1,6 +1,7 @@
 """The checker of include directions must be able to fail: each rule is broken once in a small tree of its own."""
 
 import pathlib
+import runpy
 import subprocess
 import sys
 import tempfile
@@ -11,10 +12,21 @@ SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "check_includ
 GOOD = {
     "core/graph.h": '#include <vector>\n#include <fmt/format.h>\n',
     "core/plan.h": '#include "core/graph.h"\n',
-    "planner/policy.h": '#include "core/plan.h"\n#include <tbb/parallel_for.h>\n',
+    "planner/threads/parallel.h": "#include <tbb/parallel_for.h>\n",
     "planner/cost/cost_model.h": '#include "core/graph.h"\n',
-    "planner/planner.h": '#include "planner/policy.h"\n',
-    "planner/decide/sites/problem.h": '#include "core/graph.h"\n',
+    "planner/graph_build/step_graph.h": '#include "planner/cost/cost_model.h"\n',
+    "planner/simulate/simulator.h": '#include "planner/graph_build/step_graph.h"\n',
+    "planner/schedule/scheduler.h": '#include "planner/simulate/simulator.h"\n',
+    "planner/layout/lay_out.h": '#include "planner/threads/parallel.h"\n',
+    "planner/decide/gaps/prices.h": '#include "core/graph.h"\n',
+    "planner/decide/sites/problem.h": '#include "planner/decide/gaps/prices.h"\n',
+    "planner/decide/flat/search.h": '#include "planner/schedule/scheduler.h"\n',
+    "planner/decide/rank_problem.h": '#include "planner/decide/flat/search.h"\n',
+    "planner/ladder/contingency.h": '#include "planner/decide/sites/problem.h"\n',
+    "planner/policy.h": '#include "planner/decide/rank_problem.h"\n',
+    "planner/planner.h": '#include "planner/policy.h"\n#include "planner/ladder/contingency.h"\n',
+    "planner/estimate/to_job.h": '#include "planner/graph_build/step_graph.h"\n',
+    "planner/search/layout_search.h": '#include "planner/planner.h"\n',
     "policies/greedy.cc": '#include "planner/policy.h"\n#include "planner/decide/sites/problem.h"\n',
     "policies/other.h": "",
     "device/device.h": '#include "core/graph.h"\n',
@@ -38,6 +50,21 @@ BAD = [
     ("planner/planner.h", "  #  include  <chrono>", "never touches"),
     ("planner/planner.h", "#include <spdlog/spdlog.h>", "may not be included here"),
     ("planner/decide/sites/problem.h", '#include "integrations/cli/main.cc"', "may not be included here"),
+    ("planner/threads/parallel.h", '#include "planner/cost/cost_model.h"', "its own room and no other"),
+    ("planner/cost/cost_model.h", '#include "planner/graph_build/step_graph.h"', "its own room and no other"),
+    ("planner/graph_build/step_graph.h", '#include "planner/simulate/simulator.h"', "its own room and threads, cost"),
+    ("planner/simulate/simulator.h", '#include "planner/schedule/scheduler.h"', "may not be included here"),
+    ("planner/schedule/scheduler.h", '#include "planner/layout/lay_out.h"', "may not be included here"),
+    ("planner/layout/lay_out.h", '#include "planner/decide/gaps/prices.h"', "may not be included here"),
+    ("planner/decide/gaps/prices.h", '#include "planner/decide/sites/problem.h"', "may not be included here"),
+    ("planner/decide/sites/problem.h", '#include "planner/decide/flat/search.h"', "may not be included here"),
+    ("planner/decide/flat/search.h", '#include "planner/decide/rank_problem.h"', "may not be included here"),
+    ("planner/decide/rank_problem.h", '#include "planner/ladder/contingency.h"', "may not be included here"),
+    ("planner/ladder/contingency.h", '#include "planner/policy.h"', "may not be included here"),
+    ("planner/planner.h", '#include "planner/search/layout_search.h"', "may not be included here"),
+    ("planner/estimate/to_job.h", '#include "planner/planner.h"', "may not be included here"),
+    ("planner/search/layout_search.h", '#include "planner/estimate/to_job.h"', "planner.h and what lies beside it"),
+    ("policies/greedy.cc", '#include "planner/layout/lay_out.h"', "may not be included here"),
     ("policies/greedy.cc", '#include "planner/planner.h"', "may not be included here"),
     ("policies/greedy.cc", '#include "policies/other.h"', "may not be included here"),
     ("policies/greedy.cc", '#include "device/device.h"', "may not be included here"),
@@ -77,6 +104,19 @@ class IncludeDirection(unittest.TestCase):
                 self.assertIn(f"{name}:{number}: ", output)
                 self.assertIn(said, output)
                 self.assertIn(f"{len(GOOD)} files, 1 breaches", output)
+
+    def test_every_folder_of_planner_is_a_room(self):
+        status, output = run_on({**GOOD, "planner/attic/chest.h": '#include "core/graph.h"\n'})
+        self.assertEqual(status, 1, output)
+        self.assertIn("planner/attic/chest.h:1: planner/attic is no room of planner", output)
+
+    def test_rooms_are_listed_from_the_bottom_up(self):
+        rooms = runpy.run_path(str(SCRIPT))["ROOMS"]
+        seen = []
+        for room, below in rooms.items():
+            for name in below:
+                self.assertIn("planner" if name == "*" else f"planner/{name}", seen, room)
+            seen.append(room)
 
     def test_a_tree_without_sources_is_not_a_pass(self):
         self.assertEqual(run_on({"README.md": ""})[0], 2)
