@@ -23,15 +23,15 @@
 namespace tidemark {
 namespace {
 
-PolicyAnswer recompute_alone(const PolicyRequest& request) {
-  const SearchResult result =
-      search_optimal(request.problem.gaps(), request.problem.evaluator(), request.device_budget_bytes, 0);
-  return answer_of(request, result.choice);
+plan::PolicyAnswer recompute_alone(const plan::PolicyRequest& request) {
+  const decide::gaps::SearchResult result =
+      decide::gaps::search_optimal(request.problem.gaps(), request.problem.evaluator(), request.device_budget_bytes, 0);
+  return plan::answer_of(request, result.choice);
 }
 
 // Every storage for itself, none with a recipe.
-DecisionProblem without_recipes(DecisionProblem problem) {
-  for (SiteClass& site_class : problem.classes) {
+decide::sites::DecisionProblem without_recipes(decide::sites::DecisionProblem problem) {
+  for (decide::sites::SiteClass& site_class : problem.classes) {
     site_class.units.assign(site_class.slots.size(), {});
     site_class.unit_order.clear();
     for (std::size_t slot = 0; slot < site_class.slots.size(); ++slot) {
@@ -42,12 +42,12 @@ DecisionProblem without_recipes(DecisionProblem problem) {
   return problem;
 }
 
-PolicyAnswer swap_alone(const PolicyRequest& request) {
-  const DecisionProblem problem = without_recipes(request.problem.sites());
-  Evaluator evaluator(problem);
-  const SearchResult result =
-      search_optimal(gap_problem_of(problem), evaluator, request.device_budget_bytes, request.host_budget_bytes);
-  return answer_of(request, result.choice);
+plan::PolicyAnswer swap_alone(const plan::PolicyRequest& request) {
+  const decide::sites::DecisionProblem problem = without_recipes(request.problem.sites());
+  decide::sites::Evaluator evaluator(problem);
+  const decide::gaps::SearchResult result = decide::gaps::search_optimal(
+      decide::sites::gap_problem_of(problem), evaluator, request.device_budget_bytes, request.host_budget_bytes);
+  return plan::answer_of(request, result.choice);
 }
 
 template <class T>
@@ -57,16 +57,17 @@ T value_or_exit(Result<T> result) {
   std::exit(2);
 }
 
-PlanOutcome planned(const JobSpec& job, const Machine& machine, const Policy& policy, Bytes budget) {
-  return value_or_exit(plan_step({.job = job, .machine = machine, .policy = &policy, .budget_bytes = budget}));
+plan::PlanOutcome planned(const graph_build::JobSpec& job, const Machine& machine, const plan::Policy& policy,
+                          Bytes budget) {
+  return value_or_exit(plan::plan_step({.job = job, .machine = machine, .policy = &policy, .budget_bytes = budget}));
 }
 
 // Ranks that fit, the added time of those and of the dearest, the modelled step where all do.
-void print_row(Bytes budget, const char* rule, const PlanOutcome& outcome) {
+void print_row(Bytes budget, const char* rule, const plan::PlanOutcome& outcome) {
   int fit = 0;
   double sum = 0;
   double most = 0;
-  for (const RankPlan& rank : outcome.ranks) {
+  for (const plan::RankPlan& rank : outcome.ranks) {
     if (!rank.figures.fits) continue;
     const double added = 1e-6 * static_cast<double>(rank.figures.added_ns);
     ++fit;
@@ -81,12 +82,12 @@ void print_row(Bytes budget, const char* rule, const PlanOutcome& outcome) {
 }
 
 // On how many ranks the rule is cheaper than the joint choice, and by how much at most.
-std::string dearer(const PlanOutcome& joint, const PlanOutcome& alone) {
+std::string dearer(const plan::PlanOutcome& joint, const plan::PlanOutcome& alone) {
   int ranks = 0;
   double most = 0;
   for (std::size_t r = 0; r < joint.ranks.size(); ++r) {
-    const RankFigures& ours = joint.ranks[r].figures;
-    const RankFigures& other = alone.ranks[r].figures;
+    const plan::RankFigures& ours = joint.ranks[r].figures;
+    const plan::RankFigures& other = alone.ranks[r].figures;
     if (!ours.fits || !other.fits || ours.added_ns <= other.added_ns) continue;
     ++ranks;
     most = std::max(most, 1e-6 * static_cast<double>(ours.added_ns - other.added_ns));
@@ -98,15 +99,15 @@ int run() {
   const std::string root = TIDEMARK_SOURCE_DIR;
   const std::string model = root + "/models/pangu-ultra-moe-718b.yaml";
   const std::string device = root + "/devices/ascend-910b-64g.yaml";
-  const JobSpec job = value_or_exit(read_job(value_or_exit(read_file(model)), model));
+  const graph_build::JobSpec job = value_or_exit(read_job(value_or_exit(read_file(model)), model));
   const Machine machine = value_or_exit(read_machine(value_or_exit(read_file(device)), device));
-  const Policy recompute{.name = "recompute alone", .help = "", .decide = recompute_alone};
-  const Policy swap{.name = "swap alone", .help = "", .decide = swap_alone};
+  const plan::Policy recompute{.name = "recompute alone", .help = "", .decide = recompute_alone};
+  const plan::Policy swap{.name = "swap alone", .help = "", .decide = swap_alone};
   fmt::print("{:>10}  {:<16} {:>9} {:>12} {:>12} {:>8}\n", "budget", "rule", "fit", "added ms", "dearest ms", "step s");
   for (const Bytes budget : {machine.visible_bytes, 56 * kGiB, 52 * kGiB, 48 * kGiB}) {
-    const PlanOutcome joint = planned(job, machine, *find_policy("optimal"), budget);
-    const PlanOutcome recomputed = planned(job, machine, recompute, budget);
-    const PlanOutcome swapped = planned(job, machine, swap, budget);
+    const plan::PlanOutcome joint = planned(job, machine, *policies::find_policy("optimal"), budget);
+    const plan::PlanOutcome recomputed = planned(job, machine, recompute, budget);
+    const plan::PlanOutcome swapped = planned(job, machine, swap, budget);
     print_row(budget, "recompute alone", recomputed);
     print_row(budget, "swap alone", swapped);
     print_row(budget, "both", joint);

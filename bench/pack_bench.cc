@@ -28,10 +28,11 @@ constexpr Bytes kAlignment = 512;
 
 struct Options {
   std::optional<std::uint64_t> draw_f;
-  PackLimits limits;
+  layout::PackLimits limits;
 };
 
-double milliseconds_of(const Packer& packer, const PackProblem& problem, const PackLimits& limits, PackAnswer& answer) {
+double milliseconds_of(const layout::Packer& packer, const layout::PackProblem& problem,
+                       const layout::PackLimits& limits, layout::PackAnswer& answer) {
   double best = 1e300;
   for (int repeat = 0; repeat < 3; ++repeat) {
     const std::clock_t start = std::clock();
@@ -41,10 +42,10 @@ double milliseconds_of(const Packer& packer, const PackProblem& problem, const P
   return best;
 }
 
-void report(const std::string& instance, const std::vector<PackItem>& items, const Options& options) {
-  const PackProblem problem{.items = items, .alignment = kAlignment};
-  for (const Packer& packer : packers()) {
-    PackAnswer answer;
+void report(const std::string& instance, const std::vector<layout::PackItem>& items, const Options& options) {
+  const layout::PackProblem problem{.items = items, .alignment = kAlignment};
+  for (const layout::Packer& packer : layout::packers()) {
+    layout::PackAnswer answer;
     const double ms = milliseconds_of(packer, problem, options.limits, answer);
     fmt::print("{:<26} {:<24} {:>7} {:>12} {:>12} {:>8.2f} {:>9.2f}\n", instance, packer.name, items.size(),
                format_bytes(answer.bound_bytes), format_bytes(answer.packing.height_bytes), answer.excess_percent(),
@@ -76,7 +77,7 @@ int report_plan(const char* path, const Options& options) {
   for (const PlanFile::Rank& rank : file.value().ranks) {
     const Schedule& schedule = rank.program.schedule;
     const std::vector<Bytes> bytes = bytes_of(rank.program, options);
-    std::vector<PackItem> items;
+    std::vector<layout::PackItem> items;
     for (std::size_t i = 0; i < bytes.size(); ++i) {
       const Residency& r = schedule.residencies[i];
       const bool all_step = r.acquire == 0 && r.release >= 2 * schedule.compute_tasks - 1;

@@ -54,20 +54,20 @@ std::string text_of(const std::string& path) {
 }
 
 /// Layers x factor, dealt to the slots they were in; the two no-op slots and the MTP slot stay one each.
-void multiply_layers(JobSpec& job, std::int32_t factor) {
-  std::vector<LayerKind> kinds;
+void multiply_layers(graph_build::JobSpec& job, std::int32_t factor) {
+  std::vector<graph_build::LayerKind> kinds;
   std::int32_t next = 0;
   for (std::size_t chunk = 0; chunk < job.parallel.slots.front().size(); ++chunk)
     for (auto& rank : job.parallel.slots) {
-      std::vector<Slot> slots;
-      for (const Slot& slot : rank[chunk]) {
-        if (slot.kind != Slot::Kind::layer) {
+      std::vector<graph_build::Slot> slots;
+      for (const graph_build::Slot& slot : rank[chunk]) {
+        if (slot.kind != graph_build::Slot::Kind::layer) {
           slots.push_back(slot);
           continue;
         }
         for (std::int32_t i = 0; i < factor; ++i) {
           kinds.push_back(job.model.layers[static_cast<std::size_t>(slot.layer)]);
-          slots.push_back({.kind = Slot::Kind::layer, .layer = next++});
+          slots.push_back({.kind = graph_build::Slot::Kind::layer, .layer = next++});
         }
       }
       rank[chunk] = std::move(slots);
@@ -78,13 +78,13 @@ void multiply_layers(JobSpec& job, std::int32_t factor) {
 Row run_once(const std::string& model, const std::string& device, std::int32_t micro_batches, std::int32_t layers) {
   const double cpu = cpu_seconds();
   const auto start = std::chrono::steady_clock::now();
-  Result<JobSpec> job = read_job(text_of(model), model);
+  Result<graph_build::JobSpec> job = read_job(text_of(model), model);
   Result<Machine> machine = read_machine(text_of(device), device);
   if (!job || !machine) {
     fmt::print(stderr, "{}\n", (job ? machine.error() : job.error()).message);
     std::exit(2);
   }
-  PlanRequest request{.job = job.value(), .machine = machine.value(), .policy = find_policy("optimal")};
+  plan::PlanRequest request{.job = job.value(), .machine = machine.value(), .policy = policies::find_policy("optimal")};
   request.job.parallel.global_batch *= micro_batches;
   if (layers > 1) {
     multiply_layers(request.job, layers);
@@ -93,7 +93,7 @@ Row run_once(const std::string& model, const std::string& device, std::int32_t m
     request.budget_bytes = request.machine.visible_bytes * layers;
     request.host_budget_bytes = request.machine.host_bytes_per_device * layers;
   }
-  Result<PlanOutcome> outcome = plan_step(request);
+  Result<plan::PlanOutcome> outcome = plan::plan_step(request);
   if (!outcome) {
     fmt::print(stderr, "{}\n", outcome.error().message);
     std::exit(3);
@@ -106,7 +106,7 @@ Row run_once(const std::string& model, const std::string& device, std::int32_t m
   row.cpu_seconds = cpu_seconds() - cpu;
   row.file_mb = static_cast<double>(file.size()) * 1e-6;
   row.fits = outcome.value().fits();
-  for (const RankPlan& r : outcome.value().ranks) {
+  for (const plan::RankPlan& r : outcome.value().ranks) {
     row.tasks += static_cast<std::int64_t>(r.program.schedule.tasks.size());
     row.residencies += static_cast<std::int64_t>(r.program.schedule.residencies.size());
   }

@@ -42,16 +42,17 @@ struct Tally {
 void compare(Case one, double effort, Tally& tally) {
   const Graph graph = testing::graph_of(testing::small_step(static_cast<int>(one.shape), one.seed, one.swaps));
   const Machine machine;  // all costs are given
-  const remat::Problem problem(graph, machine);
-  remat::StepPlanner planner(problem, {.effort = effort, .prove_small = false});
-  const Bytes keep = carry_out(problem, keep_all_order(problem)).peak_bytes;
+  const decide::flat::Problem problem(graph, machine);
+  decide::flat::StepPlanner planner(problem, {.effort = effort, .prove_small = false});
+  const Bytes keep = decide::flat::carry_out(problem, decide::flat::keep_all_order(problem)).peak_bytes;
   for (const Bytes percent : kPercents) {
     const Bytes budget = keep * percent / 100;
     one.percent = percent;
     one.gap.reset();
-    const remat::StepPlan plan = planner.within(budget);
+    const decide::flat::StepPlan plan = planner.within(budget);
     const std::int64_t most = plan.fits() ? plan.outcome.added_cost : std::numeric_limits<std::int64_t>::max();
-    const std::optional<remat::ExactAnswer> exact = solve_exactly(problem, budget, most, kExactWork);
+    const std::optional<decide::flat::ExactAnswer> exact =
+        decide::flat::solve_exactly(problem, budget, most, kExactWork);
     if (!exact) {
       ++tally.unknown;
     } else if (!exact->feasible) {
@@ -71,7 +72,7 @@ void compare(Case one, double effort, Tally& tally) {
 Tally tally_of(std::size_t first_seed, std::size_t seeds, double effort) {
   constexpr std::size_t kKinds = 2 * testing::kSmallSteps;
   std::vector<Tally> parts(seeds * kKinds);
-  parallel_for_each(0, parts.size(), [&](std::size_t i) {
+  threads::parallel_for_each(0, parts.size(), [&](std::size_t i) {
     compare({.shape = i % kKinds / 2, .seed = first_seed + i / kKinds, .swaps = i % 2 == 1}, effort, parts[i]);
   });
   Tally sum;

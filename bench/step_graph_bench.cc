@@ -42,15 +42,15 @@ testing::ReferenceStep step_of(Shape shape, std::int32_t ops, std::int32_t wide)
 }
 
 struct Answers {
-  std::vector<remat::StepPlan> plans;
+  std::vector<decide::flat::StepPlan> plans;
   double seconds = 0, cpu_seconds = 0;
 };
 
-Answers answers_of(const remat::Problem& problem, double effort, const std::vector<Bytes>& percents) {
+Answers answers_of(const decide::flat::Problem& problem, double effort, const std::vector<Bytes>& percents) {
   const auto begin = std::chrono::steady_clock::now();
   const double before = used().cpu_seconds;
-  const Bytes keep = carry_out(problem, keep_all_order(problem)).peak_bytes;
-  remat::StepPlanner planner(problem, {.effort = effort});
+  const Bytes keep = decide::flat::carry_out(problem, decide::flat::keep_all_order(problem)).peak_bytes;
+  decide::flat::StepPlanner planner(problem, {.effort = effort});
   Answers answers;
   for (const Bytes percent : percents) answers.plans.push_back(planner.within(keep * percent / 100));
   answers.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -58,7 +58,7 @@ Answers answers_of(const remat::Problem& problem, double effort, const std::vect
   return answers;
 }
 
-std::string cost_of(const remat::StepPlan& plan) {
+std::string cost_of(const decide::flat::StepPlan& plan) {
   if (plan.fits()) return fmt::format("+{:.2f} %", plan.percent(plan.outcome.added_cost));
   return fmt::format("none<{:.0f} %", 100 * static_cast<double>(plan.smallest_known_peak) /
                                           static_cast<double>(plan.keep_all_peak_bytes));
@@ -74,14 +74,14 @@ void print_rows(Shape shape, std::int32_t ops, std::int32_t wide, const std::vec
   const testing::ReferenceStep step = step_of(shape, ops, wide);
   const Graph graph = testing::graph_of(step);
   const Machine machine;  // all costs are given
-  const remat::Problem problem(graph, machine);
+  const decide::flat::Problem problem(graph, machine);
   std::size_t edges = 0;
   for (const testing::ReferenceStep::Op& op : step.ops) edges += op.reads.size();
   std::vector<Answers> answers;
   for (const double effort : efforts) answers.push_back(answers_of(problem, effort, percents));
   const Answers &quick = answers.front(), &best = answers.back();
   for (std::size_t i = 0; i < percents.size(); ++i) {
-    const remat::StepPlan& plan = best.plans[i];
+    const decide::flat::StepPlan& plan = best.plans[i];
     const std::string gap =
         plan.fits() ? fmt::format("{:.2f} %", plan.percent(plan.outcome.added_cost - plan.lower_bound_cost)) : "";
     fmt::print("{:>14}/{:<3} {:>7} {:>7} {:>5} % {:>11} {:>14} {:>11} {:>14} {:>8.2f} % {:>9} {:>6.0f} MB\n",

@@ -74,7 +74,7 @@ bool is_copy(const Task& task) {
 }
 
 /// What the plan's simulator says.
-SwapTime planned(const Schedule& schedule, const Timeline& timeline) {
+SwapTime planned(const Schedule& schedule, const simulate::Timeline& timeline) {
   std::vector<SimSpan> spans;
   for (std::size_t t = 0; t < schedule.tasks.size(); ++t)
     spans.push_back({.id = static_cast<std::int64_t>(t),
@@ -85,14 +85,14 @@ SwapTime planned(const Schedule& schedule, const Timeline& timeline) {
 }
 
 /// The rank alone: what it receives is there at once.
-SwapTime planned_alone(const RankPlan& plan) {
-  RankWork work = work_of(plan.graph, plan.program.schedule, plan.task_ns);
+SwapTime planned_alone(const plan::RankPlan& plan) {
+  simulate::RankWork work = simulate::work_of(plan.graph, plan.program.schedule, plan.task_ns);
   work.messages.clear();
   for (std::size_t t = 0; t < work.lanes.size(); ++t)
     if (work.lanes[t] == Lane::receive) work.duration_ns[t] = 0;
-  std::vector<RankWork> ranks;
+  std::vector<simulate::RankWork> ranks;
   ranks.push_back(std::move(work));
-  return planned(plan.program.schedule, must(simulate_step(ranks)).ranks.front());
+  return planned(plan.program.schedule, must(simulate::simulate_step(ranks)).ranks.front());
 }
 
 // --- simulated
@@ -129,11 +129,11 @@ void show(const std::vector<Row>& rows) {
              least >= kGoalPercent ? "met" : "NOT MET");
 }
 
-void simulate(const PlanOutcome& plan, const Machine& machine) {
+void simulate(const plan::PlanOutcome& plan, const Machine& machine) {
   const SimRun run = must(run_on_sim({.ranks = plan.ranks, .machine = machine, .check_races = false}));
   std::vector<Row> rows;
   for (std::size_t r = 0; r < run.ranks.size(); ++r) {
-    const RankPlan& rank = plan.ranks[r];
+    const plan::RankPlan& rank = plan.ranks[r];
     Row row{.rank = rank.figures.rank,
             .plan = planned(rank.program.schedule, rank.timeline),
             .run = {.stall_ns = run.ranks[r].copy_stall_ns}};
@@ -217,7 +217,7 @@ class ObservedDevice : public ForwardingDevice {
   std::vector<StreamHandle> of_stream_;
 };
 
-HostDeviceOptions host_options(const RankPlan& plan, const Machine& machine, double bytes_per_s) {
+HostDeviceOptions host_options(const plan::RankPlan& plan, const Machine& machine, double bytes_per_s) {
   constexpr Bytes kPage = 4 * kKiB;
   HostDeviceOptions options{.capacity_bytes = 0,
                             .granule_bytes = std::max(kPage, 2 * kMiB / kScale),
@@ -231,7 +231,7 @@ HostDeviceOptions host_options(const RankPlan& plan, const Machine& machine, dou
   return options;
 }
 
-void measure(const RankPlan& plan, const Machine& machine, double bytes_per_s) {
+void measure(const plan::RankPlan& plan, const Machine& machine, double bytes_per_s) {
   StreamLog* newcomer = nullptr;
   const HostDeviceOptions options = ObservedDevice::with_hook(host_options(plan, machine, bytes_per_s), newcomer);
   const std::unique_ptr<Device> host = must(open_host_device(options));
@@ -258,9 +258,9 @@ void measure(const RankPlan& plan, const Machine& machine, double bytes_per_s) {
   show({rows[rows.size() / 2]});
 }
 
-const RankPlan* rank_to_measure(const PlanOutcome& plan, int wanted) {
-  const RankPlan* best = nullptr;
-  for (const RankPlan& rank : plan.ranks) {
+const plan::RankPlan* rank_to_measure(const plan::PlanOutcome& plan, int wanted) {
+  const plan::RankPlan* best = nullptr;
+  for (const plan::RankPlan& rank : plan.ranks) {
     if (wanted >= 0 && rank.figures.rank == wanted) return &rank;
     if (best == nullptr || rank.figures.swapped_bytes_per_step > best->figures.swapped_bytes_per_step) best = &rank;
   }
@@ -276,11 +276,11 @@ int run(int argc, char** argv) {
     fmt::print(stderr, "usage: swap_bench [model.yaml [device.yaml [GB/s [rank]]]]\n");
     return 2;
   }
-  const PlanRequest request{.job = must(read_job(must(read_file(model)), model)),
-                            .machine = must(read_machine(must(read_file(device)), device)),
-                            .policy = find_policy("optimal")};
-  const PlanOutcome plan = must(plan_step(request));
-  const RankPlan* rank = rank_to_measure(plan, argc > 4 ? std::atoi(argv[4]) : -1);
+  const plan::PlanRequest request{.job = must(read_job(must(read_file(model)), model)),
+                                  .machine = must(read_machine(must(read_file(device)), device)),
+                                  .policy = policies::find_policy("optimal")};
+  const plan::PlanOutcome plan = must(plan::plan_step(request));
+  const plan::RankPlan* rank = rank_to_measure(plan, argc > 4 ? std::atoi(argv[4]) : -1);
   if (rank == nullptr || rank->figures.swapped_bytes_per_step == 0) {
     fmt::print(stderr, "swap_bench: there is no such rank, or it swaps nothing\n");
     return 2;

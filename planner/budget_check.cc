@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
-namespace tidemark {
+namespace tidemark::plan {
 
 BudgetVerdict judge(Bytes peak_bytes, Bytes budget_bytes, Bytes margin_bytes) {
   if (peak_bytes > budget_bytes) return BudgetVerdict::fail;
@@ -28,4 +28,4 @@ BudgetCheck check_budget(std::span<const RankFigures> ranks, Bytes budget_bytes,
   return check;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::plan

@@ -7,7 +7,7 @@
 #include "core/bytes.h"
 #include "planner/planner.h"
 
-namespace tidemark {
+namespace tidemark::plan {
 
 enum class BudgetVerdict : std::uint8_t {
   pass,
@@ -29,4 +29,4 @@ struct BudgetCheck {
 [[nodiscard]] BudgetCheck check_budget(std::span<const RankFigures> ranks, Bytes budget_bytes, Bytes margin_bytes,
                                        Bytes host_budget_bytes = -1);
 
-}  // namespace tidemark
+}  // namespace tidemark::plan

@@ -4,7 +4,7 @@
 #include <bit>
 #include <cstdint>
 
-namespace tidemark {
+namespace tidemark::plan {
 namespace {
 
 Bytes unit_of(Bytes budget) {
@@ -80,4 +80,4 @@ Result<std::vector<BudgetPoint>> budget_frontier(const PlanRequest& request, con
   return points;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::plan

@@ -7,7 +7,7 @@
 
 #include "planner/planner.h"
 
-namespace tidemark {
+namespace tidemark::plan {
 
 struct BudgetPoint {
   Bytes budget_bytes = 0;  ///< per rank, reserves included
@@ -30,4 +30,4 @@ using PlanAtBudget = std::function<Result<PlanOutcome>(const PlanRequest& reques
 [[nodiscard]] Bytes budget_of(const PlanRequest& request);
 inline constexpr int kMostDoublings = 8;
 
-}  // namespace tidemark
+}  // namespace tidemark::plan

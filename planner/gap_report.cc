@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-namespace tidemark {
+namespace tidemark::plan {
 namespace {
 
 // arXiv 2505.04519: 1.46 M tokens/s at 6144 sequences of 8192 tokens; bubble 10.49 % with two virtual stages; 95 % of
@@ -60,7 +60,7 @@ GapReport split_gap(const PublishedStep& published, const TimeSplit& mean, doubl
   return report;
 }
 
-GapReport gap_to(const PublishedStep& published, const JobSpec& job, const PlanOutcome& outcome) {
+GapReport gap_to(const PublishedStep& published, const graph_build::JobSpec& job, const PlanOutcome& outcome) {
   std::vector<TimeSplit> splits;
   for (const RankPlan& rank : outcome.ranks) splits.push_back(split_time(rank, outcome.step.step_ns));
   std::size_t slots = 0;
@@ -71,4 +71,4 @@ GapReport gap_to(const PublishedStep& published, const JobSpec& job, const PlanO
                    static_cast<double>(job.parallel.micro_batches()));
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::plan

@@ -8,7 +8,7 @@
 
 #include "planner/time_split.h"
 
-namespace tidemark {
+namespace tidemark::plan {
 
 /// What a report says of one job's step.
 struct PublishedStep {
@@ -46,6 +46,7 @@ struct GapReport {
                                   double micro_batches);
 
 /// The same for an outcome. REQUIRES: every rank was planned.
-[[nodiscard]] GapReport gap_to(const PublishedStep& published, const JobSpec& job, const PlanOutcome& outcome);
+[[nodiscard]] GapReport gap_to(const PublishedStep& published, const graph_build::JobSpec& job,
+                               const PlanOutcome& outcome);
 
-}  // namespace tidemark
+}  // namespace tidemark::plan

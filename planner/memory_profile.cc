@@ -8,7 +8,7 @@
 
 #include "planner/planner.h"
 
-namespace tidemark {
+namespace tidemark::plan {
 namespace {
 
 using RoleBytes = std::array<Bytes, kStorageRoleCount>;
@@ -100,4 +100,4 @@ std::vector<Contributor> contributors_at(const Graph& graph, const Schedule& sch
   return table.list();
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::plan

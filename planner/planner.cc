@@ -18,7 +18,7 @@
 #include "planner/schedule/scheduler.h"
 #include "planner/threads/parallel.h"
 
-namespace tidemark {
+namespace tidemark::plan {
 namespace {
 
 /// A plan shifts the quantile a little against keep-all; asking for this much more load at first mostly saves a second
@@ -30,7 +30,7 @@ constexpr int kLoadRounds = 6;
 struct NominalStep {
   std::vector<Graph> graphs;
   std::vector<std::vector<std::int64_t>> op_ns;
-  StepTiming timing;
+  simulate::StepTiming timing;
 };
 
 Result<NominalStep> build_nominal(const PlanRequest& request, const std::vector<double>& loads) {
@@ -38,28 +38,29 @@ Result<NominalStep> build_nominal(const PlanRequest& request, const std::vector<
   NominalStep nominal;
   nominal.graphs.resize(ranks);
   nominal.op_ns.resize(ranks);
-  std::vector<RankWork> work(ranks);
-  Status status = parallel_try_each(ranks, [&](std::size_t rank) -> Status {
-    Result<Graph> graph = build_step_graph(request.job, request.machine, static_cast<std::int32_t>(rank), loads[rank]);
+  std::vector<simulate::RankWork> work(ranks);
+  Status status = threads::parallel_try_each(ranks, [&](std::size_t rank) -> Status {
+    Result<Graph> graph =
+        graph_build::build_step_graph(request.job, request.machine, static_cast<std::int32_t>(rank), loads[rank]);
     if (!graph) return graph.error();
     nominal.graphs[rank] = std::move(graph).value();
-    nominal.op_ns[rank] = op_durations(nominal.graphs[rank], request.machine, request.time_scale);
-    work[rank] = work_of(nominal.graphs[rank], nominal.op_ns[rank]);
+    nominal.op_ns[rank] = cost::op_durations(nominal.graphs[rank], request.machine, request.time_scale);
+    work[rank] = simulate::work_of(nominal.graphs[rank], nominal.op_ns[rank]);
     return {};
   });
   if (!status) return status.error();
-  Result<StepTiming> timing = simulate_step(work);
+  Result<simulate::StepTiming> timing = simulate::simulate_step(work);
   if (!timing) return timing.error();
   nominal.timing = std::move(timing).value();
   return nominal;
 }
 
-StepFigures summarise(const PlanRequest& request, const StepTiming& timing, const PlanOutcome& outcome,
+StepFigures summarise(const PlanRequest& request, const simulate::StepTiming& timing, const PlanOutcome& outcome,
                       std::int64_t keep_all_ns) {
   StepFigures f{.step_ns = timing.step_ns, .keep_all_step_ns = keep_all_ns};
   const auto step = static_cast<double>(timing.step_ns);
   const double total = step * static_cast<double>(timing.ranks.size());
-  for (const Timeline& t : timing.ranks) {
+  for (const simulate::Timeline& t : timing.ranks) {
     f.bubble_percent += 100.0 * static_cast<double>(t.receive_wait_ns + timing.step_ns - t.finish_ns) / total;
     f.exposed_communication_percent += 100.0 * static_cast<double>(t.intra_wait_ns + t.inter_wait_ns) / total;
     f.exposed_copy_percent += 100.0 * static_cast<double>(t.copy_wait_ns) / total;
@@ -70,7 +71,7 @@ StepFigures summarise(const PlanRequest& request, const StepTiming& timing, cons
       static_cast<double>(request.job.parallel.global_batch) * static_cast<double>(request.job.model.sequence);
   const double seconds = step * 1e-9;
   const double peak = request.machine.peak_flops_per_s * static_cast<double>(request.job.parallel.devices());
-  const TokenFlops flops = flops_per_token(request.job.model);
+  const graph_build::TokenFlops flops = graph_build::flops_per_token(request.job.model);
   f.tokens_per_s = tokens / seconds;
   f.mfu_percent = 100.0 * flops.full_square * tokens / seconds / peak;
   f.mfu_causal_percent = 100.0 * flops.causal * tokens / seconds / peak;
@@ -91,7 +92,7 @@ std::vector<std::int32_t> wanted_ranks(const PlanRequest& request) {
 Status check(const PlanRequest& request) {
   if (request.policy == nullptr) return internal_fault("no policy given");
   if (request.step) return {};
-  const auto problems = find_problems(request.job);
+  const auto problems = graph_build::find_problems(request.job);
   if (!problems.empty()) return bad_input(problems.front().key + ": " + problems.front().message);
   for (const std::int32_t rank : request.ranks)
     if (rank < 0 || rank >= request.job.parallel.pipeline)
@@ -102,13 +103,15 @@ Status check(const PlanRequest& request) {
 
 /// The load each rank is planned at before its plan is known: given, or the quantile of its peak with everything kept.
 Result<std::vector<double>> first_loads(const PlanRequest& request) {
-  const ExpertLoadSpec& spec = request.job.expert_load;
+  const graph_build::ExpertLoadSpec& spec = request.job.expert_load;
   std::vector<double> loads(static_cast<std::size_t>(request.job.parallel.pipeline), request.load.value_or(spec.mean));
   if (request.load || spec.coefficient_of_variation <= 0) return loads;
-  Status status = parallel_try_each(loads.size(), [&](std::size_t r) -> Status {
-    Result<Graph> graph = build_step_graph(request.job, request.machine, static_cast<std::int32_t>(r), spec.mean);
+  Status status = threads::parallel_try_each(loads.size(), [&](std::size_t r) -> Status {
+    Result<Graph> graph =
+        graph_build::build_step_graph(request.job, request.machine, static_cast<std::int32_t>(r), spec.mean);
     if (!graph) return graph.error();
-    loads[r] = equivalent_load(graph.value(), analyse_liveness(graph.value()), spec) + kLoadMargin;
+    loads[r] =
+        graph_build::equivalent_load(graph.value(), graph_build::analyse_liveness(graph.value()), spec) + kLoadMargin;
     return {};
   });
   if (!status) return status.error();
@@ -119,7 +122,7 @@ Result<std::vector<double>> first_loads(const PlanRequest& request) {
 Status plan_ranks(const PlanRequest& request, const std::vector<std::int32_t>& ranks, const std::vector<double>& loads,
                   const std::vector<char>& todo, NominalStep& nominal, std::vector<RankPlan>& plans) {
   std::atomic<int> done{static_cast<int>(std::count(todo.begin(), todo.end(), 0))};
-  return parallel_try_each(ranks.size(), [&](std::size_t i) -> Status {
+  return threads::parallel_try_each(ranks.size(), [&](std::size_t i) -> Status {
     if (todo[i] == 0) return {};
     const auto r = static_cast<std::size_t>(ranks[i]);
     const RankRequest in{
@@ -137,8 +140,9 @@ std::vector<char> raise_loads(const PlanRequest& request, const std::vector<Rank
                               std::vector<double>& loads) {
   std::vector<char> short_of(plans.size(), 0);
   if (request.load || request.job.expert_load.coefficient_of_variation <= 0) return short_of;
-  parallel_for_each(0, plans.size(), [&](std::size_t i) {
-    const double needed = equivalent_load(plans[i].graph, plans[i].program.schedule, request.job.expert_load);
+  threads::parallel_for_each(0, plans.size(), [&](std::size_t i) {
+    const double needed =
+        graph_build::equivalent_load(plans[i].graph, plans[i].program.schedule, request.job.expert_load);
     double& load = loads[static_cast<std::size_t>(plans[i].graph.rank)];
     if (needed <= load) return;
     load = needed + margin;
@@ -153,7 +157,7 @@ Result<PlanOutcome> plan_all(const PlanRequest& request, const std::vector<std::
   std::vector<double> loads = std::move(first).value();
 
   PlanOutcome outcome;
-  outcome.parameters = count_parameters(request.job.model);
+  outcome.parameters = graph_build::count_parameters(request.job.model);
   outcome.ranks.resize(ranks.size());
   std::vector<char> todo(ranks.size(), 1);
   NominalStep nominal;
@@ -175,15 +179,15 @@ Result<PlanOutcome> plan_all(const PlanRequest& request, const std::vector<std::
                " rounds; give --imbalance a number";
   }
 
-  std::vector<RankWork> work(static_cast<std::size_t>(request.job.parallel.pipeline));
+  std::vector<simulate::RankWork> work(static_cast<std::size_t>(request.job.parallel.pipeline));
   for (std::size_t r = 0; r < work.size(); ++r)
     if (!std::binary_search(ranks.begin(), ranks.end(), static_cast<std::int32_t>(r)))
-      work[r] = work_of(nominal.graphs[r], nominal.op_ns[r]);
+      work[r] = simulate::work_of(nominal.graphs[r], nominal.op_ns[r]);
   for (const RankPlan& plan : outcome.ranks)
-    work[static_cast<std::size_t>(plan.graph.rank)] =
-        work_of(plan.graph, plan.program.schedule,
-                charged_durations(plan.graph, plan.program.schedule, request.machine, plan.program.estimate_ns));
-  Result<StepTiming> timing = simulate_step(work);
+    work[static_cast<std::size_t>(plan.graph.rank)] = simulate::work_of(
+        plan.graph, plan.program.schedule,
+        schedule::charged_durations(plan.graph, plan.program.schedule, request.machine, plan.program.estimate_ns));
+  Result<simulate::StepTiming> timing = simulate::simulate_step(work);
   if (!timing) return timing.error();
   outcome.step = summarise(request, timing.value(), outcome, nominal.timing.step_ns);
   for (RankPlan& plan : outcome.ranks) {
@@ -195,7 +199,7 @@ Result<PlanOutcome> plan_all(const PlanRequest& request, const std::vector<std::
 }
 
 /// A given step has no tokens and no other rank to wait for.
-StepFigures summarise_given(const StepTiming& timing, const PlanOutcome& outcome) {
+StepFigures summarise_given(const simulate::StepTiming& timing, const PlanOutcome& outcome) {
   StepFigures f{.step_ns = timing.step_ns, .keep_all_step_ns = outcome.step.keep_all_step_ns};
   const auto percent = [&](std::int64_t ns) {
     return 100.0 * static_cast<double>(ns) / static_cast<double>(std::max<std::int64_t>(1, timing.step_ns));
@@ -207,8 +211,9 @@ StepFigures summarise_given(const StepTiming& timing, const PlanOutcome& outcome
 
 Result<PlanOutcome> plan_given(const PlanRequest& request) {
   const Graph& graph = *request.step->graph;
-  std::vector<std::int64_t> op_ns = op_durations(graph, request.machine, request.time_scale);
-  Result<StepTiming> nominal = simulate_step(std::vector<RankWork>{work_of(graph, op_ns)});
+  std::vector<std::int64_t> op_ns = cost::op_durations(graph, request.machine, request.time_scale);
+  Result<simulate::StepTiming> nominal =
+      simulate::simulate_step(std::vector<simulate::RankWork>{simulate::work_of(graph, op_ns)});
   if (!nominal) return nominal.error();
   Result<RankPlan> planned =
       plan_rank(graph, {.request = request, .nominal = nominal.value().ranks.front(), .op_ns = std::move(op_ns)});
@@ -234,12 +239,12 @@ Status simulate_plan(const PlanRequest& request, PlanOutcome& outcome) {
   if (outcome.ranks.size() != ranks)
     return bad_input(fmt::format("the plan has {} of the {} ranks of its step; a step needs all of them",
                                  outcome.ranks.size(), ranks));
-  std::vector<RankWork> work;
+  std::vector<simulate::RankWork> work;
   for (const RankPlan& plan : outcome.ranks)
-    work.push_back(
-        work_of(plan.graph, plan.program.schedule,
-                charged_durations(plan.graph, plan.program.schedule, request.machine, plan.program.estimate_ns)));
-  Result<StepTiming> timing = simulate_step(work);
+    work.push_back(simulate::work_of(
+        plan.graph, plan.program.schedule,
+        schedule::charged_durations(plan.graph, plan.program.schedule, request.machine, plan.program.estimate_ns)));
+  Result<simulate::StepTiming> timing = simulate::simulate_step(work);
   if (!timing) return timing.error();
   outcome.step = request.step ? summarise_given(timing.value(), outcome)
                               : summarise(request, timing.value(), outcome, outcome.step.keep_all_step_ns);
@@ -247,8 +252,9 @@ Status simulate_plan(const PlanRequest& request, PlanOutcome& outcome) {
   return {};
 }
 
-ReserveMemory reserve_of(const PlanRequest& request) {
-  return request.step ? reserve_memory(request.machine) : reserve_memory(request.machine, request.job.parallel);
+graph_build::ReserveMemory reserve_of(const PlanRequest& request) {
+  return request.step ? graph_build::reserve_memory(request.machine)
+                      : graph_build::reserve_memory(request.machine, request.job.parallel);
 }
 
 Result<PlanOutcome> plan_step(const PlanRequest& request) {
@@ -260,4 +266,4 @@ Result<PlanOutcome> plan_step(const PlanRequest& request) {
   return plan_all(request, wanted_ranks(request));
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::plan

@@ -1,8 +1,7 @@
 #pragma once
-// Strings the stages together for every pipeline rank: graph, liveness, policy, schedule, layout, verification, and the
-// event simulation of the step. The only place that loops: when a layout overflows the budget the target is tightened
-// and the policy asked again, a bounded number of times, each attempt reported. Ranks are planned in parallel (oneTBB);
-// the result does not depend on the thread count.
+// Strings the stages together for every pipeline rank (rank_planner.h) and simulates the step that their plans make. A
+// rank whose plan needs a higher expert load than it was planned at is planned again, a bounded number of times. Ranks
+// are planned in parallel (oneTBB); the result does not depend on the thread count.
 
 #include <cstdint>
 #include <functional>
@@ -23,13 +22,13 @@
 #include "planner/policy.h"
 #include "planner/simulate/simulator.h"
 
-namespace tidemark {
+namespace tidemark::plan {
 
 /// A step given as a graph, in place of a job: one rank, one site, costs that are given.
 struct GivenStep {
   std::string name;
   std::shared_ptr<const Graph> graph;
-  remat::RecomputeRules rules;
+  decide::flat::RecomputeRules rules;
   double effort = 1;      ///< more searches longer; > 0
   bool frontier = false;  ///< RankPlan::frontier is asked for
   bool followed = false;  ///< a framework places storages itself: the budget is for bytes live, addresses are advice
@@ -37,7 +36,7 @@ struct GivenStep {
 };
 
 struct PlanRequest {
-  JobSpec job;                    ///< without a `step`
+  graph_build::JobSpec job;       ///< without a `step`
   std::optional<GivenStep> step;  ///< planned in place of the job
   Machine machine;
   const Policy* policy = nullptr;
@@ -96,10 +95,10 @@ struct RankPlan {
   Decisions decisions;  ///< of the program
   Program program;
   std::vector<std::int64_t> task_ns;  ///< estimates, per task
-  Timeline timeline;                  ///< of the program's tasks in the simulated step
+  simulate::Timeline timeline;        ///< of the program's tasks in the simulated step
   RankFigures figures;
   std::vector<PlanAttempt> attempts;
-  std::vector<remat::FrontierPoint>
+  std::vector<decide::flat::FrontierPoint>
       frontier;  ///< of a given step, where asked for: what its search knows, in bytes live
 };
 
@@ -120,12 +119,12 @@ struct StepFigures {
 struct PlanOutcome {
   std::vector<RankPlan> ranks;
   StepFigures step;
-  ParameterCount parameters;
+  graph_build::ParameterCount parameters;
   [[nodiscard]] bool fits() const;
 };
 
 /// What no allocator of ours owns, of the budget of each rank.
-[[nodiscard]] ReserveMemory reserve_of(const PlanRequest& request);
+[[nodiscard]] graph_build::ReserveMemory reserve_of(const PlanRequest& request);
 
 [[nodiscard]] Result<PlanOutcome> plan_step(const PlanRequest& request);
 
@@ -155,4 +154,4 @@ struct Contributor {
 [[nodiscard]] std::vector<Contributor> contributors_at(const Graph& graph, const Schedule& schedule,
                                                        std::int32_t clock);
 
-}  // namespace tidemark
+}  // namespace tidemark::plan

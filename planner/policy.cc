@@ -1,12 +1,13 @@
 #include "planner/policy.h"
 
-namespace tidemark {
+namespace tidemark::plan {
 namespace {
 
-PlanCost cost_of(const remat::Problem& problem, const remat::StepPlan& step, const Plan& plan) {
-  PlanCost cost{.peak_bytes = step.outcome.peak_bytes,
-                .host_peak_bytes = step.outcome.host_peak_bytes,
-                .exposed_copy_ns = step.outcome.waited};
+decide::gaps::PlanCost cost_of(const decide::flat::Problem& problem, const decide::flat::StepPlan& step,
+                               const Plan& plan) {
+  decide::gaps::PlanCost cost{.peak_bytes = step.outcome.peak_bytes,
+                              .host_peak_bytes = step.outcome.host_peak_bytes,
+                              .exposed_copy_ns = step.outcome.waited};
   for (const Plan::Swap& swap : plan.swaps) {
     const std::size_t s = row(swap.storage);
     cost.swapped_bytes += problem.bytes[s];
@@ -18,21 +19,21 @@ PlanCost cost_of(const remat::Problem& problem, const remat::StepPlan& step, con
 
 }  // namespace
 
-PolicyAnswer answer_of(const PolicyRequest& request, const Choice& choice) {
+PolicyAnswer answer_of(const PolicyRequest& request, const decide::gaps::Choice& choice) {
   PolicyAnswer answer;
   answer.plan = request.problem.evaluator().plan(choice, answer.cost);
   return answer;
 }
 
-PolicyAnswer answer_of_flat(const PolicyRequest& request, remat::StepRule rule) {
-  remat::StepPlanner& planner = request.problem.flat(rule);
-  remat::StepPlan step = planner.within(request.device_budget_bytes);
+PolicyAnswer answer_of_flat(const PolicyRequest& request, decide::flat::StepRule rule) {
+  decide::flat::StepPlanner& planner = request.problem.flat(rule);
+  decide::flat::StepPlan step = planner.within(request.device_budget_bytes);
   const bool fits = step.fits();
   if (!fits) step = planner.lowest();
-  PolicyAnswer answer{.plan = remat::plan_of(request.problem.flat_problem(), step.order)};
+  PolicyAnswer answer{.plan = decide::flat::plan_of(request.problem.flat_problem(), step.order)};
   if (fits) answer.least_added_ns = step.lower_bound_cost;
   answer.cost = cost_of(request.problem.flat_problem(), step, answer.plan);
   return answer;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::plan

@@ -14,29 +14,29 @@
 #include "planner/decide/gaps/prices.h"
 #include "planner/decide/rank_problem.h"
 
-namespace tidemark {
+namespace tidemark::plan {
 
 struct PolicyRequest {
-  RankProblem& problem;
+  decide::RankProblem& problem;
   Bytes device_budget_bytes = 0;  ///< for everything in the graph (static, activations); reserves already subtracted
   Bytes host_budget_bytes = 0;    ///< pinned host memory of this device
 };
 
 struct PolicyAnswer {
   Plan plan;
-  PlanCost cost;
+  decide::gaps::PlanCost cost;
   /// Prices of memory found on the way, if any: they prove a lower bound of `added` at this and any other budget
-  /// (decide/gaps/prices.h).
-  std::optional<Prices> prices;
+  /// (planner/decide/gaps/prices.h).
+  std::optional<decide::gaps::Prices> prices;
   /// No plan within the device budget asked for adds less, where a search has proven it.
   std::optional<std::int64_t> least_added_ns;
 };
 
 /// The answer that one action per gap comes to (rows of RankProblem::sites().gaps).
-[[nodiscard]] PolicyAnswer answer_of(const PolicyRequest& request, const Choice& choice);
+[[nodiscard]] PolicyAnswer answer_of(const PolicyRequest& request, const decide::gaps::Choice& choice);
 /// What the flat search knows within the device budget; where nothing fits, the schedule with the lowest peak it knows.
 /// REQUIRES: request.problem.is_flat().
-[[nodiscard]] PolicyAnswer answer_of_flat(const PolicyRequest& request, remat::StepRule rule);
+[[nodiscard]] PolicyAnswer answer_of_flat(const PolicyRequest& request, decide::flat::StepRule rule);
 
 /// Asked by several threads at once.
 using DecideFunction = std::function<PolicyAnswer(const PolicyRequest& request)>;
@@ -51,4 +51,4 @@ struct Policy {
   bool offloads_state = false;
 };
 
-}  // namespace tidemark
+}  // namespace tidemark::plan

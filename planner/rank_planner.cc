@@ -16,7 +16,7 @@
 #include "planner/schedule/program_rows.h"
 #include "planner/schedule/scheduler.h"
 
-namespace tidemark {
+namespace tidemark::plan {
 namespace {
 
 constexpr int kMaxAttempts = 6;
@@ -54,7 +54,7 @@ Budgets budgets_of(const PlanRequest& request) {
 /// A plan carried all the way to addresses.
 struct Built {
   Plan plan;
-  PlanCost cost;
+  decide::gaps::PlanCost cost;
   Schedule schedule;
   Layout layout;
   bool followed = false;  ///< GivenStep::followed
@@ -65,22 +65,22 @@ struct Built {
 };
 
 /// Work for one layout. The effort of packing may be any positive number; up to 1 the orders alone are asked.
-std::int64_t pack_work(const RankProblem& problem, const PlanRequest& request) {
+std::int64_t pack_work(const decide::RankProblem& problem, const PlanRequest& request) {
   if (request.step && request.step->followed) return 0;
   if (problem.is_flat()) return kFlatPackWork;
   return static_cast<std::int64_t>(std::clamp(kPackWork * (request.pack_effort - 1), 0.0, 1e15));
 }
 
-Result<Built> build(const RankProblem& problem, const PolicyAnswer& answer, const Budgets& budgets,
+Result<Built> build(const decide::RankProblem& problem, const PolicyAnswer& answer, const Budgets& budgets,
                     const PlanRequest& request) {
-  Result<Schedule> schedule = build_schedule(
+  Result<Schedule> schedule = schedule::build_schedule(
       {.graph = problem.graph(), .liveness = problem.liveness(), .nominal = problem.nominal(), .plan = answer.plan});
   if (!schedule) return schedule.error();
   Built built{.plan = answer.plan, .cost = answer.cost, .schedule = std::move(schedule).value()};
-  built.layout = lay_out(built.schedule,
-                         {.arenas = device_and_host(budgets.device, budgets.host, problem.machine().alignment_bytes),
-                          .arena_of = {},
-                          .work = pack_work(problem, request)});
+  built.layout = layout::lay_out(built.schedule, {.arenas = layout::device_and_host(budgets.device, budgets.host,
+                                                                                    problem.machine().alignment_bytes),
+                                                  .arena_of = {},
+                                                  .work = pack_work(problem, request)});
   built.followed = request.step && request.step->followed;
   return built;
 }
@@ -127,7 +127,7 @@ std::string name_peak(const Graph& graph, const Schedule& schedule) {
   return "end of step";
 }
 
-void fill_figures(const RankRequest& in, RankProblem& problem, const Built& built, const Budgets& budgets,
+void fill_figures(const RankRequest& in, decide::RankProblem& problem, const Built& built, const Budgets& budgets,
                   double lower_bound_ns, RankPlan& plan) {
   RankFigures& f = plan.figures;
   f.rank = plan.graph.rank;
@@ -153,7 +153,7 @@ void fill_figures(const RankRequest& in, RankProblem& problem, const Built& buil
 }
 
 /// Why a rank does not fit and the smallest budget its policy could meet.
-Status explain_misfit(const RankRequest& in, RankProblem& problem, const Budgets& budgets, const Built& built,
+Status explain_misfit(const RankRequest& in, decide::RankProblem& problem, const Budgets& budgets, const Built& built,
                       RankPlan& plan) {
   RankFigures& f = plan.figures;
   // What the rule comes to when asked for the least it can.
@@ -192,7 +192,7 @@ Status explain_misfit(const RankRequest& in, RankProblem& problem, const Budgets
 /// for less. The best try stays: one that fits, then the one that adds least, then the lowest.
 class TargetLoop {
  public:
-  TargetLoop(const RankRequest& in, RankProblem& problem, const Budgets& budgets, RankPlan& plan)
+  TargetLoop(const RankRequest& in, decide::RankProblem& problem, const Budgets& budgets, RankPlan& plan)
       : in_(in), problem_(problem), budgets_(budgets), plan_(plan) {}
 
   Status run() {
@@ -286,7 +286,8 @@ class TargetLoop {
   Status attempt(Progress& p, Bytes device, Bytes host) {
     ++p.attempts;
     PolicyAnswer answer = p.rule({.problem = problem_, .device_budget_bytes = device, .host_budget_bytes = host});
-    if (answer.prices) raise_bound(bound_of(problem_.gaps(), budgets_.device, budgets_.host, *answer.prices));
+    if (answer.prices)
+      raise_bound(decide::gaps::bound_of(problem_.gaps(), budgets_.device, budgets_.host, *answer.prices));
     // A lower target mostly costs more, so a large problem's time is not spent on what is dearer already.
     if (answer.least_added_ns && device >= budgets_.device) raise_bound(static_cast<double>(*answer.least_added_ns));
     p.dearer = problem_.size() > kSmallProblem && &p.rule != &in_.request.policy->decide && fits(*best_, budgets_) &&
@@ -317,7 +318,7 @@ class TargetLoop {
   }
 
   const RankRequest& in_;
-  RankProblem& problem_;
+  decide::RankProblem& problem_;
   const Budgets& budgets_;
   RankPlan& plan_;
   std::optional<Built> best_;
@@ -325,14 +326,17 @@ class TargetLoop {
 };
 
 /// What no plan within the budgets adds less than, where the answers proved nothing.
-double lower_bound(RankProblem& problem, const Budgets& budgets) {
-  if (problem.is_flat()) return static_cast<double>(remat::least_added_cost(problem.flat_problem(), budgets.device));
-  const GapProblem& gaps = problem.gaps();
-  return find_prices(gaps, critical_positions(gaps, budgets.device), budgets.device, budgets.host, kBoundSteps).bound;
+double lower_bound(decide::RankProblem& problem, const Budgets& budgets) {
+  if (problem.is_flat())
+    return static_cast<double>(decide::flat::least_added_cost(problem.flat_problem(), budgets.device));
+  const decide::gaps::GapProblem& gaps = problem.gaps();
+  return decide::gaps::find_prices(gaps, decide::gaps::critical_positions(gaps, budgets.device), budgets.device,
+                                   budgets.host, kBoundSteps)
+      .bound;
 }
 
-FlatOptions flat_options(const PlanRequest& request) {
-  FlatOptions options;
+decide::FlatOptions flat_options(const PlanRequest& request) {
+  decide::FlatOptions options;
   if (!request.step) return options;
   options.rules = request.step->rules;
   options.effort = request.step->effort;
@@ -356,7 +360,7 @@ Status verify(const Graph& graph, Program& program) {
 
 /// What a rank comes to with some of its state offloaded.
 struct Tried {
-  std::unique_ptr<RankProblem> problem;
+  std::unique_ptr<decide::RankProblem> problem;
   Built best;
   double bound_ns = 0;  ///< with the same state offloaded no plan adds less
 };
@@ -369,15 +373,15 @@ class OffloadLoop {
       : in_(in), budgets_(budgets), plan_(plan) {}
 
   Status run() {
-    std::unique_ptr<RankProblem> whole = make_problem({});
+    std::unique_ptr<decide::RankProblem> whole = make_problem({});
     if (Status s = whole->check(); !s) return s;
-    std::vector<OffloadChoice> choices = promising(*whole);
+    std::vector<decide::sites::OffloadChoice> choices = promising(*whole);
     if (choices.empty()) return search(std::move(whole));
     std::size_t failed = 0;  // the most storages that did not fit: fewer would not either
-    for (OffloadChoice& choice : choices) {
+    for (decide::sites::OffloadChoice& choice : choices) {
       if (best_.problem != nullptr && choice.storages.size() < failed) continue;
       failed = choice.storages.size();
-      std::unique_ptr<RankProblem> problem =
+      std::unique_ptr<decide::RankProblem> problem =
           choice.storages.empty() ? std::move(whole) : make_problem(std::move(choice));
       if (Status s = problem->check(); !s) return s;
       if (Status s = search(std::move(problem)); !s) return s;
@@ -392,41 +396,43 @@ class OffloadLoop {
   static constexpr std::size_t kParts = 4;
   static constexpr int kPriceSteps = 40;
 
-  [[nodiscard]] std::unique_ptr<RankProblem> make_problem(OffloadChoice choice) const {
-    return std::make_unique<RankProblem>(plan_.graph, plan_.liveness, in_.request.machine, in_.nominal, in_.op_ns,
-                                         budgets_.host, flat_options(in_.request), std::move(choice));
+  [[nodiscard]] std::unique_ptr<decide::RankProblem> make_problem(decide::sites::OffloadChoice choice) const {
+    return std::make_unique<decide::RankProblem>(plan_.graph, plan_.liveness, in_.request.machine, in_.nominal,
+                                                 in_.op_ns, budgets_.host, flat_options(in_.request),
+                                                 std::move(choice));
   }
 
   /// From nothing to all state, the least estimate of added time first. Empty: nothing is offloaded anyway.
-  [[nodiscard]] std::vector<OffloadChoice> promising(RankProblem& whole) const {
+  [[nodiscard]] std::vector<decide::sites::OffloadChoice> promising(decide::RankProblem& whole) const {
     if (!in_.request.policy->offloads_state || whole.is_flat() || whole.keep_all_peak_bytes() <= budgets_.device)
       return {};
-    const std::vector<StorageId> state = offloadable_state(plan_.graph, plan_.liveness, in_.nominal);
+    const std::vector<StorageId> state = decide::sites::offloadable_state(plan_.graph, plan_.liveness, in_.nominal);
     if (state.empty()) return {};
-    std::vector<std::pair<double, OffloadChoice>> estimates;
-    Prices prices;
+    std::vector<std::pair<double, decide::sites::OffloadChoice>> estimates;
+    decide::gaps::Prices prices;
     for (std::size_t part = 0; part <= kParts; ++part) {
       const std::size_t count = state.size() * part / kParts;
       if (part > 0 && count == state.size() * (part - 1) / kParts) continue;
       // Addresses take a little more than the bytes alive.
-      OffloadChoice choice{.storages = {state.begin(), state.begin() + static_cast<std::ptrdiff_t>(count)},
-                           .device_budget = budgets_.device - budgets_.device / kPackingShare};
-      const StateOffload offload = whole.offload_of(choice);
-      const GapProblem& gaps = whole.gaps();
+      decide::sites::OffloadChoice choice{
+          .storages = {state.begin(), state.begin() + static_cast<std::ptrdiff_t>(count)},
+          .device_budget = budgets_.device - budgets_.device / kPackingShare};
+      const decide::sites::StateOffload offload = whole.offload_of(choice);
+      const decide::gaps::GapProblem& gaps = whole.gaps();
       const Bytes device = budgets_.device + offload.bytes;
-      prices = find_prices(gaps, critical_positions(gaps, device), device, budgets_.host - offload.bytes, kPriceSteps,
-                           part > 0 ? &prices : nullptr);
+      prices = decide::gaps::find_prices(gaps, decide::gaps::critical_positions(gaps, device), device,
+                                         budgets_.host - offload.bytes, kPriceSteps, part > 0 ? &prices : nullptr);
       estimates.emplace_back(static_cast<double>(offload.added_ns()) + prices.bound, std::move(choice));
     }
     std::ranges::stable_sort(estimates, {}, [](const auto& e) { return e.first; });
-    std::vector<OffloadChoice> choices;
+    std::vector<decide::sites::OffloadChoice> choices;
     for (auto& [estimate, choice] : estimates) choices.push_back(std::move(choice));
     return choices;
   }
 
-  Status search(std::unique_ptr<RankProblem> problem) {
+  Status search(std::unique_ptr<decide::RankProblem> problem) {
     if (in_.request.step && in_.request.step->frontier && problem->is_flat())
-      plan_.frontier = problem->flat(remat::StepRule::optimal).frontier();
+      plan_.frontier = problem->flat(decide::flat::StepRule::optimal).frontier();
     TargetLoop loop(in_, *problem, budgets_, plan_);
     if (Status s = loop.run(); !s) return s;
     if (best_.problem != nullptr && !is_better(loop.best(), best_.best, budgets_)) return {};
@@ -445,11 +451,11 @@ class OffloadLoop {
 
 Result<RankPlan> plan_rank(Graph graph, const RankRequest& in) {
   RankPlan plan{.graph = std::move(graph)};
-  plan.liveness = analyse_liveness(plan.graph);
+  plan.liveness = graph_build::analyse_liveness(plan.graph);
   const Budgets budgets = budgets_of(in.request);
   OffloadLoop loop(in, budgets, plan);
   if (Status s = loop.run(); !s) return s.error();
-  RankProblem& problem = *loop.best().problem;
+  decide::RankProblem& problem = *loop.best().problem;
   Built& best = loop.best().best;
   const double bound_ns = loop.best().bound_ns;
   fill_figures(in, problem, best, budgets, bound_ns, plan);
@@ -462,17 +468,18 @@ Result<RankPlan> plan_rank(Graph graph, const RankRequest& in) {
   program.layout = std::move(best.layout);
   program.layout.arenas.front().dynamic_bytes =
       std::max<Bytes>(0, budgets.device - program.layout.arenas.front().height_bytes);
-  program.estimate_ns = task_durations(plan.graph, program.schedule, in.request.machine, in.request.time_scale);
+  program.estimate_ns =
+      schedule::task_durations(plan.graph, program.schedule, in.request.machine, in.request.time_scale);
   plan.task_ns = program.estimate_ns;
   program.graph_fingerprint = fingerprint(plan.graph);
   program.machine_fingerprint = fingerprint(in.request.machine);
-  add_program_rows(plan.graph, program);
+  schedule::add_program_rows(plan.graph, program);
   if (plan.figures.fits && program.routed.empty())
-    program.contingency_limit_f = program.collective_limit_f = DynamicBound::kMostLoad;
+    program.contingency_limit_f = program.collective_limit_f = ladder::DynamicBound::kMostLoad;
   else if (plan.figures.fits)
-    add_contingencies(problem.sites(), choice_of(problem.sites(), best.plan),
-                      {.load = in.load, .host_budget = budgets.host, .chunk_dispatch = in.request.chunk_dispatch},
-                      program);
+    ladder::add_contingencies(
+        problem.sites(), decide::sites::choice_of(problem.sites(), best.plan),
+        {.load = in.load, .host_budget = budgets.host, .chunk_dispatch = in.request.chunk_dispatch}, program);
   else
     program.contingency_limit_f = program.collective_limit_f = 0;
   plan.figures.host_bytes += program.layout.arenas[1].dynamic_bytes;
@@ -482,4 +489,4 @@ Result<RankPlan> plan_rank(Graph graph, const RankRequest& in) {
   return plan;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::plan

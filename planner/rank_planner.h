@@ -1,14 +1,16 @@
 #pragma once
-// One pipeline rank from graph to verified program. Pure; ranks are independent once the nominal timeline is known.
+// One pipeline rank from graph to verified program. Where a layout overflows the budget, the target is tightened and
+// the policy asked again, a bounded number of times, each attempt reported. Pure; ranks are independent once the
+// nominal timeline is known.
 
 #include "planner/planner.h"
 
-namespace tidemark {
+namespace tidemark::plan {
 
 struct RankRequest {
   const PlanRequest& request;
-  const Timeline& nominal;          ///< of this rank, everything kept
-  std::vector<std::int64_t> op_ns;  ///< per op
+  const simulate::Timeline& nominal;  ///< of this rank, everything kept
+  std::vector<std::int64_t> op_ns;    ///< per op
   double load = 1.0;
 };
 
@@ -16,4 +18,4 @@ struct RankRequest {
 /// verifier refused what was built.
 [[nodiscard]] Result<RankPlan> plan_rank(Graph graph, const RankRequest& request);
 
-}  // namespace tidemark
+}  // namespace tidemark::plan

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <array>
 
-namespace tidemark {
+namespace tidemark::plan {
 namespace {
 
-std::int64_t busy(const Timeline& timeline, Lane lane) {
+std::int64_t busy(const simulate::Timeline& timeline, Lane lane) {
   return timeline.busy_ns[static_cast<std::size_t>(lane)];
 }
 
@@ -25,7 +25,7 @@ TimeSplit split_time(const RankPlan& rank, std::int64_t step_ns) {
     if (tasks[t].lane != Lane::compute) continue;
     (tasks[t].kind == TaskKind::recompute ? s.recompute_ns : s.compute_ns) += rank.task_ns[t];
   }
-  const Timeline& timeline = rank.timeline;
+  const simulate::Timeline& timeline = rank.timeline;
   s.copy_overhead_ns = busy(timeline, Lane::compute) - s.compute_ns - s.recompute_ns;
   s.exposed_communication_ns = timeline.intra_wait_ns + timeline.inter_wait_ns;
   s.exposed_copy_ns = timeline.copy_wait_ns;
@@ -49,4 +49,4 @@ TimeSplit mean_split(std::span<const TimeSplit> ranks) {
   return mean;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::plan

@@ -6,7 +6,7 @@
 
 #include "planner/planner.h"
 
-namespace tidemark {
+namespace tidemark::plan {
 
 /// Nanoseconds per step, modelled. All lines but the last two add up to `step_ns`.
 struct TimeSplit {
@@ -26,4 +26,4 @@ struct TimeSplit {
 /// The mean over ranks, each line rounded down but `bubble_ns`, which keeps the sum. REQUIRES: at least one rank.
 [[nodiscard]] TimeSplit mean_split(std::span<const TimeSplit> ranks);
 
-}  // namespace tidemark
+}  // namespace tidemark::plan

@@ -1,19 +1,19 @@
 #include "planner/policy.h"
 
-namespace tidemark {
+namespace tidemark::policies {
 namespace {
 
-PolicyAnswer decide(const PolicyRequest& request) {
-  return answer_of(request, recompute_all(request.problem.gaps()));
+plan::PolicyAnswer decide(const plan::PolicyRequest& request) {
+  return plan::answer_of(request, decide::gaps::recompute_all(request.problem.gaps()));
 }
 
 }  // namespace
 
-extern const Policy kFullRecompute;
-const Policy kFullRecompute = {
+extern const plan::Policy kFullRecompute;
+const plan::Policy kFullRecompute = {
     .name = "full-recompute",
     .help =
         "keep layer inputs and recorded routing, rebuild everything else in backward (full activation checkpointing)",
     .decide = decide};
 
-}  // namespace tidemark
+}  // namespace tidemark::policies

@@ -1,16 +1,16 @@
 #include "planner/policy.h"
 
-namespace tidemark {
+namespace tidemark::policies {
 namespace {
 
-PolicyAnswer decide(const PolicyRequest& request) {
+plan::PolicyAnswer decide(const plan::PolicyRequest& request) {
   return {.plan = {}, .cost = {.peak_bytes = request.problem.keep_all_peak_bytes()}};
 }
 
 }  // namespace
 
-extern const Policy kKeepAll;
-const Policy kKeepAll = {
+extern const plan::Policy kKeepAll;
+const plan::Policy kKeepAll = {
     .name = "keep-all", .help = "keep every activation; the fastest step where it fits", .decide = decide};
 
-}  // namespace tidemark
+}  // namespace tidemark::policies

@@ -3,34 +3,34 @@
 #include "planner/decide/gaps/search.h"
 #include "planner/policy.h"
 
-namespace tidemark {
+namespace tidemark::policies {
 namespace {
 
-PolicyAnswer decide(const PolicyRequest& request) {
-  if (request.problem.is_flat()) return answer_of_flat(request, remat::StepRule::optimal);
-  SearchResult result = search_optimal(request.problem.gaps(), request.problem.evaluator(), request.device_budget_bytes,
-                                       request.host_budget_bytes);
-  PolicyAnswer answer = answer_of(request, result.choice);
+plan::PolicyAnswer decide(const plan::PolicyRequest& request) {
+  if (request.problem.is_flat()) return plan::answer_of_flat(request, decide::flat::StepRule::optimal);
+  decide::gaps::SearchResult result = decide::gaps::search_optimal(
+      request.problem.gaps(), request.problem.evaluator(), request.device_budget_bytes, request.host_budget_bytes);
+  plan::PolicyAnswer answer = plan::answer_of(request, result.choice);
   answer.prices = std::move(result.prices);
   return answer;
 }
 
-PolicyAnswer decide_greedily(const PolicyRequest& request) {
-  return answer_of(request, search_greedy(request.problem.gaps(), request.problem.evaluator(),
-                                          request.device_budget_bytes, request.host_budget_bytes)
-                                .choice);
+plan::PolicyAnswer decide_greedily(const plan::PolicyRequest& request) {
+  return plan::answer_of(request, decide::gaps::search_greedy(request.problem.gaps(), request.problem.evaluator(),
+                                                              request.device_budget_bytes, request.host_budget_bytes)
+                                      .choice);
 }
 
-PolicyAnswer recompute_everything(const PolicyRequest& request) {
-  return answer_of(request, recompute_all(request.problem.gaps()));
+plan::PolicyAnswer recompute_everything(const plan::PolicyRequest& request) {
+  return plan::answer_of(request, decide::gaps::recompute_all(request.problem.gaps()));
 }
 
-const DecideFunction kFallbacks[] = {decide_greedily, recompute_everything};
+const plan::DecideFunction kFallbacks[] = {decide_greedily, recompute_everything};
 
 }  // namespace
 
-extern const Policy kOptimal;
-const Policy kOptimal = {
+extern const plan::Policy kOptimal;
+const plan::Policy kOptimal = {
     .name = "optimal",
     .help =
         "least added time that fits, per storage, layer, chunk and micro-batch, with a proven lower bound (default)",
@@ -38,4 +38,4 @@ const Policy kOptimal = {
     .fallbacks = kFallbacks,
     .offloads_state = true};
 
-}  // namespace tidemark
+}  // namespace tidemark::policies

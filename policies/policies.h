@@ -6,11 +6,11 @@
 
 #include "planner/policy.h"
 
-namespace tidemark {
+namespace tidemark::policies {
 
-[[nodiscard]] std::span<const Policy> policies();
+[[nodiscard]] std::span<const plan::Policy> policies();
 
 /// nullptr: no policy of that name. `optimal` is the default.
-[[nodiscard]] const Policy* find_policy(std::string_view name);
+[[nodiscard]] const plan::Policy* find_policy(std::string_view name);
 
-}  // namespace tidemark
+}  // namespace tidemark::policies

@@ -34,16 +34,17 @@ Outcome plan_graph(std::string_view text, const std::string& name, const tidemar
   Result<CapturedStep> step = read_captured_step(text, name);
   if (!step) return outcome_of(step.error());
   const auto begin = std::chrono::steady_clock::now();
-  PlanRequest request;
-  request.machine = given_machine(std::min(step.value().host_bytes, kMostPlanBytes), kMostPlanBytes);
+  plan::PlanRequest request;
+  request.machine = graph_build::given_machine(std::min(step.value().host_bytes, kMostPlanBytes), kMostPlanBytes);
   request.budget_bytes = options.budget_bytes;
-  request.policy = find_policy("optimal");
-  request.step = GivenStep{.name = name,
-                           .graph = std::make_shared<const Graph>(std::move(step.value().graph)),
-                           .rules = {.collective = options.group_recompute != 0},
-                           .effort = options.effort_percent > 0 ? static_cast<double>(options.effort_percent) / 100 : 1,
-                           .followed = true};
-  const Result<PlanOutcome> outcome = plan_step(request);
+  request.policy = policies::find_policy("optimal");
+  request.step =
+      plan::GivenStep{.name = name,
+                      .graph = std::make_shared<const Graph>(std::move(step.value().graph)),
+                      .rules = {.collective = options.group_recompute != 0},
+                      .effort = options.effort_percent > 0 ? static_cast<double>(options.effort_percent) / 100 : 1,
+                      .followed = true};
+  const Result<plan::PlanOutcome> outcome = plan::plan_step(request);
   if (!outcome) return outcome_of(outcome.error());
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   *answer = new tidemark_buffer{.bytes = plan_json(request, outcome.value(), seconds)};

@@ -40,7 +40,7 @@ tidemark_status on_rank(const tidemark_plan* plan, int32_t position, tidemark_er
   });
 }
 
-tidemark_rank_figures to_c(const RankFigures& f) {
+tidemark_rank_figures to_c(const plan::RankFigures& f) {
   return {.struct_size = 0,
           .rank = f.rank,
           .fits = f.fits ? 1 : 0,
@@ -90,11 +90,11 @@ std::int32_t to_c(ChunkWish wish) {
   return TIDEMARK_CHUNKS_IMPOSSIBLE;
 }
 
-tidemark_budget_result to_c(const BudgetCheck& check, const RankFigures& worst) {
+tidemark_budget_result to_c(const plan::BudgetCheck& check, const plan::RankFigures& worst) {
   return {.struct_size = 0,
-          .verdict = check.verdict == BudgetVerdict::pass   ? TIDEMARK_BUDGET_PASS
-                     : check.verdict == BudgetVerdict::near ? TIDEMARK_BUDGET_NEAR
-                                                            : TIDEMARK_BUDGET_FAIL,
+          .verdict = check.verdict == plan::BudgetVerdict::pass   ? TIDEMARK_BUDGET_PASS
+                     : check.verdict == plan::BudgetVerdict::near ? TIDEMARK_BUDGET_NEAR
+                                                                  : TIDEMARK_BUDGET_FAIL,
           .position = static_cast<int32_t>(check.worst),
           .host = check.host ? 1 : 0,
           .reserved = 0,
@@ -103,10 +103,10 @@ tidemark_budget_result to_c(const BudgetCheck& check, const RankFigures& worst) 
 }
 
 /// What runs is checked against the graph it was made for: a file says anything.
-Result<std::unique_ptr<RankPlan>> sound_rank(const tidemark_plan& plan, const PlanFile::Rank& rank) {
-  Result<PlanOutcome> restored = restore_outcome(plan.file, {rank.figures.rank}, plan.name);
+Result<std::unique_ptr<plan::RankPlan>> sound_rank(const tidemark_plan& plan, const PlanFile::Rank& rank) {
+  Result<plan::PlanOutcome> restored = restore_outcome(plan.file, {rank.figures.rank}, plan.name);
   if (!restored) return restored.error();
-  auto sound = std::make_unique<RankPlan>(std::move(restored.value().ranks.front()));
+  auto sound = std::make_unique<plan::RankPlan>(std::move(restored.value().ranks.front()));
   if (const auto violation = verify_program(sound->graph, sound->program))
     return bad_input(plan.name + ": rank " + std::to_string(rank.figures.rank) +
                      ": the program is not sound: " + violation->detail);
@@ -167,7 +167,8 @@ RunOptions options_of(const tidemark_run_options& o, GroupSeat& seat) {
   return options;
 }
 
-Outcome run(const RankPlan& rank, Device& device, const tidemark_run_options& o, GroupSeat& seat, RunReport& report) {
+Outcome run(const plan::RankPlan& rank, Device& device, const tidemark_run_options& o, GroupSeat& seat,
+            RunReport& report) {
   RunOptions options = options_of(o, seat);
   options.graph = &rank.graph;
   Result<std::unique_ptr<Executor>> executor = Executor::open(rank.program, device, std::move(options));
@@ -234,11 +235,11 @@ tidemark_status tidemark_plan_check_budget(const tidemark_plan* plan, const tide
     if (Outcome o = read_options(options, "tidemark_budget_options", known); !o.ok()) return o;
     if (Outcome o = check_options(known); !o.ok()) return o;
     if (plan->file.ranks.empty()) return invalid("the plan has no ranks");
-    std::vector<RankFigures> figures;
+    std::vector<plan::RankFigures> figures;
     for (const PlanFile::Rank& rank : plan->file.ranks) figures.push_back(rank.figures);
     const Bytes budget = known.budget_bytes > 0 ? known.budget_bytes : figures.front().budget_bytes;
     const Bytes host = known.host_budget_bytes > 0 ? known.host_budget_bytes : -1;
-    const BudgetCheck check = check_budget(figures, budget, known.margin_bytes, host);
+    const plan::BudgetCheck check = plan::check_budget(figures, budget, known.margin_bytes, host);
     return write_result(to_c(check, figures[check.worst]), "result", result);
   });
 }
@@ -254,7 +255,7 @@ tidemark_status tidemark_plan_run_rank(const tidemark_plan* plan, int32_t positi
     // Whether the report can be written is seen before a step is run.
     if (Outcome o = check_result(report, "report"); !o.ok()) return o;
     GroupSeat seat(known, rank.figures.rank);
-    Result<std::unique_ptr<RankPlan>> sound = sound_rank(*plan, rank);
+    Result<std::unique_ptr<plan::RankPlan>> sound = sound_rank(*plan, rank);
     if (!sound) return outcome_of(sound.error());
     RunReport ran;
     if (Outcome o = run(*sound.value(), *device->device, known, seat, ran); !o.ok()) return o;

@@ -13,28 +13,28 @@
 namespace tidemark::cli {
 namespace {
 
-using framework::Calibration;
+using estimate::Calibration;
 
 void apply(const Calibration& calibration, const std::string& file, ArgumentJob& job) {
   if (!calibration.memory) {
     job.notes.push_back(fmt::format("{}: corrects no memory", file));
     return;
   }
-  const std::string model = framework::model_text(job.imported.run);
+  const std::string model = estimate::model_text(job.imported.run);
   if (calibration.memory->model != model) {
     job.notes.push_back(fmt::format("{}: memory is not corrected: it was measured with another model ({}; this is {})",
                                     file, calibration.memory->model, model));
     return;
   }
-  job.knobs = framework::corrected(job.knobs, *calibration.memory);
-  for (const std::string& line : framework::describe({.memory = calibration.memory}))
+  job.knobs = estimate::corrected(job.knobs, *calibration.memory);
+  for (const std::string& line : estimate::describe({.memory = calibration.memory}))
     job.notes.push_back(fmt::format("calibrated by {}: {}", file, line));
 }
 
 }  // namespace
 
 Result<ArgumentJob> read_argument_job(const JobOptions& options) {
-  Result<framework::ImportedRun> imported = read_training_run(options);
+  Result<estimate::ImportedRun> imported = read_training_run(options);
   if (!imported) return imported.error();
   ArgumentJob job{.imported = std::move(imported).value()};
   const Result<std::optional<Calibration>> calibration = read_calibration_option(options);
@@ -53,7 +53,7 @@ Result<Bytes> allocator_budget(const JobOptions& options) {
   if (!text) return text.error();
   const Result<Machine> machine = read_machine(text.value(), device.value().string());
   if (!machine) return machine.error();
-  const ReserveMemory reserve = reserve_memory(machine.value(), ParallelSpec{});
+  const graph_build::ReserveMemory reserve = graph_build::reserve_memory(machine.value(), graph_build::ParallelSpec{});
   return machine.value().visible_bytes - reserve.total();
 }
 

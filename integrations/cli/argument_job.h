@@ -14,8 +14,8 @@
 namespace tidemark::cli {
 
 struct ArgumentJob {
-  framework::ImportedRun imported;
-  framework::MemoryKnobs knobs;
+  estimate::ImportedRun imported;
+  estimate::MemoryKnobs knobs;
   std::vector<std::string> notes;  ///< one line each: what a calibration corrects, or why it does not
 };
 

@@ -17,10 +17,10 @@
 namespace tidemark::cli {
 namespace {
 
-using framework::Accelerator;
-using framework::ImportedRun;
-using framework::JudgedArgument;
-using framework::Standing;
+using estimate::Accelerator;
+using estimate::ImportedRun;
+using estimate::JudgedArgument;
+using estimate::Standing;
 
 /// The generation a device's name tells; nothing: another one.
 std::optional<Accelerator> accelerator_of(std::string name) {
@@ -40,14 +40,14 @@ std::optional<Accelerator> accelerator_of(std::string name) {
   return std::nullopt;
 }
 
-void run_on(Accelerator accelerator, framework::Platform& platform) {
+void run_on(Accelerator accelerator, estimate::Platform& platform) {
   platform.accelerator = accelerator;
   platform.framework =
-      accelerator == Accelerator::ascend ? framework::Framework::mindspeed_llm : framework::Framework::megatron_lm;
+      accelerator == Accelerator::ascend ? estimate::Framework::mindspeed_llm : estimate::Framework::megatron_lm;
 }
 
 /// The generation or the device named on the command line decides what the job runs on.
-Status choose_accelerator(const JobOptions& options, framework::Platform& platform) {
+Status choose_accelerator(const JobOptions& options, estimate::Platform& platform) {
   const std::optional<Accelerator> named = accelerator_of(options.accelerator);
   if (named) run_on(*named, platform);
   if (options.device.empty()) return {};
@@ -74,7 +74,7 @@ Status choose_accelerator(const JobOptions& options, framework::Platform& platfo
 std::string remark_on(const JudgedArgument& argument) {
   return fmt::format("{}{}--{} is not understood: {}{}", argument.place, argument.place.empty() ? "" : ": ",
                      argument.name, argument.reason,
-                     argument.reason == framework::kUnknownArgument ? argument_hint(argument.name) : "");
+                     argument.reason == estimate::kUnknownArgument ? argument_hint(argument.name) : "");
 }
 
 Status refuse_not_understood(const ImportedRun& imported) {
@@ -94,10 +94,10 @@ Result<ImportedRun> read_training_run(const JobOptions& options) {
   if (!text) return text.error();
   Result<ArgumentFile> file = read_arguments(text.value(), options.megatron_args.string());
   if (!file) return file.error();
-  framework::RunHints& hints = file.value().hints;
+  estimate::RunHints& hints = file.value().hints;
   if (Status status = choose_accelerator(options, hints.platform); !status) return status.error();
   if (options.world_size > 0) hints.platform.devices = options.world_size;
-  Result<ImportedRun> imported = framework::import_run(file.value().set, hints);
+  Result<ImportedRun> imported = estimate::import_run(file.value().set, hints);
   if (!imported) {
     const std::string& message = imported.error().message;
     const std::string name = options.megatron_args.string();
@@ -126,16 +126,17 @@ Result<ImportedRun> read_training_run(const JobOptions& options) {
   return imported;
 }
 
-Result<JobSpec> job_of(const ImportedRun& imported, const JobOptions& options, std::vector<std::string>& left_out) {
+Result<graph_build::JobSpec> job_of(const ImportedRun& imported, const JobOptions& options,
+                                    std::vector<std::string>& left_out) {
   const std::string file = options.megatron_args.string();
   if (options.device.empty()) return bad_input("--device is required with --megatron-args: arguments name none");
-  Result<framework::PlannedRun> planned = framework::to_job(imported.run, options.megatron_args.stem().string());
+  Result<estimate::PlannedRun> planned = estimate::to_job(imported.run, options.megatron_args.stem().string());
   if (!planned) return bad_input(fmt::format("{}: {}", file, planned.error().message));
-  JobSpec& job = planned.value().job;
+  graph_build::JobSpec& job = planned.value().job;
   job.device = std::filesystem::path(options.device).stem().string();
-  if (const std::vector<SpecProblem> problems = find_problems(job); !problems.empty()) {
+  if (const std::vector<graph_build::SpecProblem> problems = graph_build::find_problems(job); !problems.empty()) {
     const auto layout =
-        std::ranges::find(imported.judged, "pipeline-model-parallel-layout", &framework::JudgedArgument::name);
+        std::ranges::find(imported.judged, "pipeline-model-parallel-layout", &estimate::JudgedArgument::name);
     if (problems.front().key == "parallel.placement" && imported.run.model.mtp_layers > 0 &&
         layout != imported.judged.end())
       return bad_input(

@@ -12,7 +12,7 @@
 
 namespace tidemark::cli {
 
-using framework::Calibration;
+using estimate::Calibration;
 
 void add_calibration(CLI::App& app, JobOptions& options) {
   app.add_option("--calibration", options.calibration,
@@ -32,7 +32,7 @@ Result<std::optional<Calibration>> read_calibration_option(const JobOptions& opt
 namespace {
 
 /// A correction of memory names its model by layers and width among others.
-bool is_of(const framework::MemoryCorrection& memory, const ModelSpec& model) {
+bool is_of(const estimate::MemoryCorrection& memory, const graph_build::ModelSpec& model) {
   return memory.model.find(fmt::format(", {} layers, hidden {}, ", model.layers.size(), model.hidden)) !=
          std::string::npos;
 }
@@ -53,14 +53,14 @@ std::vector<std::string> used_by_a_plan(Calibration calibration, bool own_scale,
     calibration.op_time_scale.reset();
   }
   calibration.memory.reset();
-  for (std::string& line : framework::describe(calibration)) lines.push_back(std::move(line));
+  for (std::string& line : estimate::describe(calibration)) lines.push_back(std::move(line));
   if (lines.empty()) lines.emplace_back("it corrects nothing");
   return lines;
 }
 
 }  // namespace
 
-Status apply_calibration(const JobOptions& options, PlanRequest& request, const Console* console) {
+Status apply_calibration(const JobOptions& options, plan::PlanRequest& request, const Console* console) {
   const Result<std::optional<Calibration>> read = read_calibration_option(options);
   if (!read) return read.error();
   if (!read.value()) return {};
@@ -68,7 +68,7 @@ Status apply_calibration(const JobOptions& options, PlanRequest& request, const 
   const bool same_model = calibration.memory && is_of(*calibration.memory, request.job.model);
   Calibration of_this_model = calibration;
   if (!same_model) of_this_model.memory.reset();
-  request.machine = framework::corrected(request.machine, of_this_model);
+  request.machine = estimate::corrected(request.machine, of_this_model);
   const bool own_scale = options.op_time_scale || options.layer_ms;
   if (calibration.op_time_scale && !own_scale) request.time_scale = *calibration.op_time_scale;
   if (console == nullptr) return {};

@@ -18,11 +18,11 @@ class Console;
 void add_calibration(CLI::App& app, JobOptions& options);
 
 /// None: not given. Errors (bad_input): the file cannot be read or holds a mistake.
-[[nodiscard]] Result<std::optional<framework::Calibration>> read_calibration_option(const JobOptions& options);
+[[nodiscard]] Result<std::optional<estimate::Calibration>> read_calibration_option(const JobOptions& options);
 
 /// Compute times and links of `request` as measured; memory that was found beside what is modelled becomes a reserve.
 /// An
 /// --op-time-scale or --layer-ms given is left alone. What was corrected is noted on `console`, if there is one.
-[[nodiscard]] Status apply_calibration(const JobOptions& options, PlanRequest& request, const Console* console);
+[[nodiscard]] Status apply_calibration(const JobOptions& options, plan::PlanRequest& request, const Console* console);
 
 }  // namespace tidemark::cli

@@ -17,8 +17,8 @@
 namespace tidemark::cli {
 namespace {
 
-using framework::MeasuredRank;
-using framework::MeasuredRun;
+using estimate::MeasuredRank;
+using estimate::MeasuredRun;
 using Ranks = std::vector<MeasuredRank>;
 
 constexpr int kMostRankNumber = 1 << 24;
@@ -88,12 +88,12 @@ Result<MeasuredMemory> from_truth(const MemorySources& sources) {
   const MeasuredRun& measured = row.value();
   const std::string place = fmt::format("{}: {}", sources.truth.string(), row_name(measured));
   if (!measured.unusable.empty()) return bad_input(fmt::format("{}: {}", place, measured.unusable));
-  Result<framework::ImportedRun> imported = framework::import_run(measured.arguments, measured.hints);
+  Result<estimate::ImportedRun> imported = estimate::import_run(measured.arguments, measured.hints);
   if (!imported) return bad_input(fmt::format("{}: {}", place, imported.error().message));
   MeasuredMemory memory{.run = std::move(imported).value().run, .source = "memory of " + place};
   for (MeasuredRank rank : measured.ranks) {
     if (!rank.steady_bytes) return bad_input(fmt::format("{}: holds no measured memory", place));
-    if (!rank.rank) rank.rank = framework::logged_rank(memory.run);
+    if (!rank.rank) rank.rank = estimate::logged_rank(memory.run);
     if (sources.rank < 0 || rank.rank == sources.rank) memory.ranks.push_back(rank);
   }
   if (memory.ranks.empty()) return bad_input(fmt::format("--rank: {} holds no rank {}", place, sources.rank));
@@ -103,10 +103,10 @@ Result<MeasuredMemory> from_truth(const MemorySources& sources) {
 Result<MeasuredMemory> from_own_run(const MemorySources& sources, const JobOptions& job) {
   if (job.megatron_args.empty())
     return bad_input("--megatron-args: measured memory needs the arguments of the run it was measured with");
-  Result<framework::ImportedRun> imported = read_training_run(job);
+  Result<estimate::ImportedRun> imported = read_training_run(job);
   if (!imported) return imported.error();
   MeasuredMemory memory{.run = std::move(imported).value().run};
-  const std::int64_t rank = sources.rank < 0 ? framework::logged_rank(memory.run) : sources.rank;
+  const std::int64_t rank = sources.rank < 0 ? estimate::logged_rank(memory.run) : sources.rank;
   Result<Ranks> ranks = read_ranks(sources, rank);
   if (!ranks) return ranks.error();
   memory.ranks = std::move(ranks).value();

@@ -29,8 +29,8 @@ void add_memory_sources(CLI::App& app, MemorySources& sources);
 
 /// A run and what was measured on its ranks, each with its number and a steady figure.
 struct MeasuredMemory {
-  framework::TrainingRun run;
-  std::vector<framework::MeasuredRank> ranks;
+  estimate::TrainingRun run;
+  std::vector<estimate::MeasuredRank> ranks;
   std::string source;  ///< one line, for people
 };
 

@@ -21,13 +21,13 @@
 namespace tidemark::cli {
 namespace {
 
-using framework::Calibration;
+using estimate::Calibration;
 
 /// A job that takes a hundred times as long as modelled is not the job that was modelled.
 constexpr double kMostTimesOff = 100;
 
 /// Modelled time on the compute lane of a rank's step.
-double compute_ns(const RankPlan& rank) {
+double compute_ns(const plan::RankPlan& rank) {
   double total = 0;
   for (const TaskId task : compute_tasks_of(rank.program.schedule))
     total += static_cast<double>(rank.task_ns[static_cast<std::size_t>(task)]);
@@ -80,10 +80,10 @@ class CalibrateCommand final : public Command {
     if (!measured.value()) return {};
     const auto& [run, ranks, source] = *measured.value();
     const std::string file = inputs_of(memory_).front().string();
-    const Result<framework::MemoryCorrection> correction = framework::fit_memory(run, ranks);
+    const Result<estimate::MemoryCorrection> correction = estimate::fit_memory(run, ranks);
     if (!correction) return bad_input(fmt::format("{}: {}", file, correction.error().message));
-    for (const framework::MeasuredRank& rank : ranks) {
-      const Result<framework::Remainder> remainder = framework::remainder_of(run, rank, correction.value());
+    for (const estimate::MeasuredRank& rank : ranks) {
+      const Result<estimate::Remainder> remainder = estimate::remainder_of(run, rank, correction.value());
       if (!remainder) return remainder.error();
       remainders_.push_back(remainder.value());
     }
@@ -93,7 +93,7 @@ class CalibrateCommand final : public Command {
   }
 
   /// What is left of a measured rank; a peak far off is that of another run, or of something that is not modelled.
-  static std::string remainder_text(const framework::Remainder& remainder) {
+  static std::string remainder_text(const estimate::Remainder& remainder) {
     constexpr double kFar = 0.1;
     std::string text = fmt::format("rank {}: {:+.2f} % between steps", remainder.rank, 100 * remainder.steady);
     if (remainder.peak) text += fmt::format(", {:+.2f} % at the peak", 100 * *remainder.peak);
@@ -132,7 +132,7 @@ class CalibrateCommand final : public Command {
 
   /// Of the one rank asked for with --ranks, or the first.
   Result<double> modelled_ns(const Console& console) const {
-    Result<PlanRequest> request = read_request(job_);
+    Result<plan::PlanRequest> request = read_request(job_);
     if (!request) return request.error();
     if (request.value().ranks.size() > 1) return bad_input("--ranks: a profile is of one pipeline rank; name that one");
     if (request.value().ranks.empty()) request.value().ranks = {0};
@@ -162,8 +162,8 @@ class CalibrateCommand final : public Command {
   [[nodiscard]] std::string text(const Calibration& calibration) const {
     std::string text = fmt::format("{}: corrections from measurements; use with --calibration\n", out_.string());
     for (const std::string& source : calibration.sources) text += "measured: " + source + "\n";
-    for (const std::string& line : framework::describe(calibration)) text += "corrects: " + line + "\n";
-    for (const framework::Remainder& remainder : remainders_) text += "leaves: " + remainder_text(remainder) + "\n";
+    for (const std::string& line : estimate::describe(calibration)) text += "corrects: " + line + "\n";
+    for (const estimate::Remainder& remainder : remainders_) text += "leaves: " + remainder_text(remainder) + "\n";
     return text;
   }
 
@@ -171,7 +171,7 @@ class CalibrateCommand final : public Command {
   MemorySources memory_;
   std::filesystem::path out_, kernel_details_, step_trace_time_;
   std::optional<double> d2h_, h2d_;
-  std::vector<framework::Remainder> remainders_;
+  std::vector<estimate::Remainder> remainders_;
 };
 
 }  // namespace

@@ -22,9 +22,9 @@ namespace {
 
 constexpr int kMostTop = 10'000;
 
-bool is_understood(const framework::ImportedRun& imported) {
-  return std::ranges::none_of(imported.judged, [](const framework::JudgedArgument& argument) {
-    return argument.standing == framework::Standing::not_understood;
+bool is_understood(const estimate::ImportedRun& imported) {
+  return std::ranges::none_of(imported.judged, [](const estimate::JudgedArgument& argument) {
+    return argument.standing == estimate::Standing::not_understood;
   });
 }
 
@@ -54,12 +54,13 @@ class CheckCommand final : public Command {
       return ExitStatus::answer_is_no;
     }
     CheckReport report{.what = what, .margin = margin_.text, .step = outcome.step};
-    for (const RankPlan& rank : outcome.ranks) report.ranks.push_back(rank.figures);
+    for (const plan::RankPlan& rank : outcome.ranks) report.ranks.push_back(rank.figures);
     const Bytes budget = job_.budget_bytes.value_or(request.budget_bytes.value_or(request.machine.visible_bytes));
-    report.check = check_budget(report.ranks, budget, margin_.of(budget), job_.host_budget_bytes.value_or(-1));
-    const RankPlan& worst = outcome.ranks[report.check.worst];
-    report.contributors = contributors_at(worst.graph, worst.program.schedule, peak_clock(worst.program.schedule));
-    const bool failed = report.check.verdict == BudgetVerdict::fail;
+    report.check = plan::check_budget(report.ranks, budget, margin_.of(budget), job_.host_budget_bytes.value_or(-1));
+    const plan::RankPlan& worst = outcome.ranks[report.check.worst];
+    report.contributors =
+        plan::contributors_at(worst.graph, worst.program.schedule, schedule::peak_clock(worst.program.schedule));
+    const bool failed = report.check.verdict == plan::BudgetVerdict::fail;
     if (failed) {
       Result<Remedy> remedy = find_remedy(request, budget, console);
       if (!remedy) return remedy.error();
@@ -86,15 +87,15 @@ class CheckCommand final : public Command {
     if (!job) return job.error();
     const auto& [imported, knobs, notes] = job.value();
     for (const std::string& remark : import_remarks(imported)) console.note(remark);
-    Result<std::vector<framework::RankMemory>> stages =
-        framework::estimate_stages(framework::cautious(imported.run), framework::cautious(knobs));
+    Result<std::vector<estimate::RankMemory>> stages =
+        estimate::estimate_stages(estimate::cautious(imported.run), estimate::cautious(knobs));
     if (!stages) return bad_input(job_.megatron_args.string() + ": " + stages.error().message);
     const RankMemoryReport report{.what = job_.megatron_args.string(),
                                   .imported = &imported,
                                   .stages = std::move(stages).value(),
                                   .notes = notes};
     const BandCheck check =
-        check_band(report.stages, framework::band_of(imported.run), budget.value(), is_understood(imported));
+        check_band(report.stages, estimate::band_of(imported.run), budget.value(), is_understood(imported));
     const Status status =
         console.print(job_.format == Format::json ? band_check_json(report, check)
                                                   : band_check_text(report, check, static_cast<std::size_t>(top_)));
@@ -103,8 +104,8 @@ class CheckCommand final : public Command {
   }
 
   struct Checked {
-    PlanRequest request;
-    PlanOutcome outcome;
+    plan::PlanRequest request;
+    plan::PlanOutcome outcome;
     std::string what;
   };
 
@@ -124,14 +125,14 @@ class CheckCommand final : public Command {
             fmt::format("{}: a plan file is checked as it was planned; give a model file instead", option));
     const Result<PlanFile> file = read_plan(job_.model);
     if (!file) return file.error();
-    Result<PlanOutcome> outcome = restore_outcome(file.value(), job_.ranks, job_.model.string());
+    Result<plan::PlanOutcome> outcome = restore_outcome(file.value(), job_.ranks, job_.model.string());
     if (!outcome) return outcome.error();
     Checked checked{.request = request_of(file.value()),
                     .outcome = std::move(outcome).value(),
                     .what = fmt::format("{}, policy {}", job_.model.string(), file.value().policy)};
     if (checked.outcome.ranks.empty()) return bad_input(fmt::format("{}: the plan holds no rank", job_.model.string()));
     if (!job_.ranks.empty()) checked.request.ranks = job_.ranks;
-    for (const RankPlan& rank : checked.outcome.ranks) {
+    for (const plan::RankPlan& rank : checked.outcome.ranks) {
       if (rank.figures.fits) continue;
       console.note(fmt::format("rank {} was planned over its budget: its figures are checked, its program is not",
                                rank.figures.rank));
@@ -140,7 +141,7 @@ class CheckCommand final : public Command {
   }
 
   Result<Checked> from_config(const Console& console) const {
-    const Result<PlanRequest> request = read_request(job_);
+    const Result<plan::PlanRequest> request = read_request(job_);
     if (!request) return request.error();
     Result<Planned> planned = plan_with_progress(request.value(), job_.model, console);
     if (!planned) return planned.error();
@@ -150,8 +151,8 @@ class CheckCommand final : public Command {
   }
 
   /// A program that fits must also be sound: a file can have been edited.
-  static std::optional<BrokenRule> broken_rule(const PlanOutcome& outcome) {
-    for (const RankPlan& rank : outcome.ranks) {
+  static std::optional<BrokenRule> broken_rule(const plan::PlanOutcome& outcome) {
+    for (const plan::RankPlan& rank : outcome.ranks) {
       if (!rank.figures.fits) continue;
       if (const std::optional<Violation> violation = verify_program(rank.graph, rank.program))
         return BrokenRule{
@@ -169,8 +170,8 @@ class CheckCommand final : public Command {
     return json.dump(2) + "\n";
   }
 
-  Result<Remedy> find_remedy(PlanRequest request, Bytes budget, const Console& console) const {
-    request.policy = find_policy("optimal");
+  Result<Remedy> find_remedy(plan::PlanRequest request, Bytes budget, const Console& console) const {
+    request.policy = policies::find_policy("optimal");
     request.budget_bytes = budget;
     if (job_.host_budget_bytes) request.host_budget_bytes = job_.host_budget_bytes;
     request.threads = job_.threads;

@@ -61,17 +61,17 @@ class EstimateCommand final : public Command {
     if (!given) return given.error();
     const Result<std::string> text = read_file(truth_, kMostMeasurementBytes);
     if (!text) return text.error();
-    const Result<std::vector<framework::MeasuredRun>> runs = read_truth(text.value(), truth_.string());
+    const Result<std::vector<estimate::MeasuredRun>> runs = read_truth(text.value(), truth_.string());
     if (!runs) return runs.error();
-    const Result<std::optional<framework::Calibration>> calibration = read_calibration_option(job_);
+    const Result<std::optional<estimate::Calibration>> calibration = read_calibration_option(job_);
     if (!calibration) return calibration.error();
-    framework::ScoreOptions options{.calibrate_per_model = per_model_, .rival = rival_};
+    estimate::ScoreOptions options{.calibrate_per_model = per_model_, .rival = rival_};
     AccuracyReport report{.what = truth_.string(), .runs = runs.value()};
     if (calibration.value()) {
       options.correction = calibration.value()->memory;
-      report.notes = framework::describe(*calibration.value());
+      report.notes = estimate::describe(*calibration.value());
     }
-    const std::vector<framework::ScoredRank> ranks = framework::score_runs(runs.value(), options);
+    const std::vector<estimate::ScoredRank> ranks = estimate::score_runs(runs.value(), options);
     report.ranks = ranks;
     return is_json() ? accuracy_json(report) : accuracy_text(report);
   }
@@ -84,7 +84,7 @@ class EstimateCommand final : public Command {
     if (!job) return job.error();
     const auto& [imported, knobs, notes] = job.value();
     for (const std::string& remark : import_remarks(imported)) console.note(remark);
-    Result<std::vector<framework::RankMemory>> stages = framework::estimate_stages(imported.run, knobs);
+    Result<std::vector<estimate::RankMemory>> stages = estimate::estimate_stages(imported.run, knobs);
     if (!stages) return bad_input(job_.megatron_args.string() + ": " + stages.error().message);
     const RankMemoryReport report{.what = job_.megatron_args.string(),
                                   .imported = &imported,
@@ -94,7 +94,7 @@ class EstimateCommand final : public Command {
   }
 
   Result<std::string> model(const Console& console) const {
-    const Result<PlanRequest> request = read_request(job_, &console);
+    const Result<plan::PlanRequest> request = read_request(job_, &console);
     if (!request) return request.error();
     const Result<Planned> planned = plan_with_progress(request.value(), job_.model, console);
     if (!planned) return planned.error();

@@ -50,19 +50,19 @@ class ExportCommand final : public Command {
     if (const auto restored = restore_outcome(plan.value(), {}, plan_.string()); !restored) return restored.error();
     const auto word = std::ranges::find(frameworks(), to_) - frameworks().begin();
     const ExportVocabulary vocabulary = vocabulary_of(static_cast<Framework>(word), plan.value());
-    PlanRequest request = request_of(plan.value());
+    plan::PlanRequest request = request_of(plan.value());
     request.threads = threads_;
-    Result<SettingOutcome> found = Error{};
+    Result<search::SettingOutcome> found = Error{};
     OutputSet outputs;
     Status status = outputs.add(out_, {plan_}, [&](std::ostream& stream) -> Status {
       stream << settings_text(vocabulary, found.value().values, plan.value());
       return {};
     });
     if (!status) return status.error();
-    found = search_settings({.request = request,
-                             .loads = loads_of(plan.value()),
-                             .settings = vocabulary.settings,
-                             .starts = starts_of(vocabulary, plan.value())});
+    found = search::search_settings({.request = request,
+                                     .loads = loads_of(plan.value()),
+                                     .settings = vocabulary.settings,
+                                     .starts = starts_of(vocabulary, plan.value())});
     if (!found) return found.error();
     if (status = outputs.write(); !status) return status.error();
     for (const auto& path : outputs.paths()) console.note(fmt::format("wrote {}", path.string()));

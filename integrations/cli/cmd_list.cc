@@ -37,10 +37,10 @@ struct Kind {
   std::vector<Entry> (*list)();
 };
 constexpr std::array kKinds = {
-    Kind{"policies", [] { return from_table(policies(), &Policy::help); }},
+    Kind{"policies", [] { return from_table(policies::policies(), &plan::Policy::help); }},
     Kind{"models", [] { return shipped("models"); }},
     Kind{"devices", [] { return shipped("devices"); }},
-    Kind{"packers", [] { return from_table(packers(), &Packer::help); }},
+    Kind{"packers", [] { return from_table(layout::packers(), &layout::Packer::help); }},
     Kind{"verbs", [] { return from_table(verbs(), &Verb::summary); }},
 };
 

@@ -30,7 +30,7 @@ constexpr Bytes kMostAlignment = kGiB;
 
 std::vector<std::string> packer_names() {
   std::vector<std::string> names;
-  for (const Packer& packer : packers()) names.emplace_back(packer.name);
+  for (const layout::Packer& packer : layout::packers()) names.emplace_back(packer.name);
   return names;
 }
 
@@ -77,7 +77,7 @@ class PackCommand final : public Command {
     for (const std::string& note : input.table.notes) console.note(fmt::format("{}: {}", file_.string(), note));
 
     const auto [answer, seconds] = pack(input.problem);
-    if (const std::optional<std::string> fault = find_fault(input.problem.problem, answer.packing))
+    if (const std::optional<std::string> fault = layout::find_fault(input.problem.problem, answer.packing))
       return internal_fault(fmt::format("{}: packer {}: {}", file_.string(), answer.packer, *fault));
     PackReport report{.file = file_.string(),
                       .table = &input.table,
@@ -101,7 +101,7 @@ class PackCommand final : public Command {
 
  private:
   struct Packed {
-    PackAnswer answer;
+    layout::PackAnswer answer;
     double seconds = 0;
   };
 
@@ -128,18 +128,18 @@ class PackCommand final : public Command {
     using Clock = std::chrono::steady_clock;
     const Clock::time_point begin = Clock::now();
     const auto seconds = [begin] { return std::chrono::duration<double>(Clock::now() - begin).count(); };
-    if (std::optional<Packing> given = given_packing(problem)) {
-      PackAnswer answer = answer_of(problem.problem, *std::move(given), "the file's own offsets");
+    if (std::optional<layout::Packing> given = given_packing(problem)) {
+      layout::PackAnswer answer = layout::answer_of(problem.problem, *std::move(given), "the file's own offsets");
       return {.answer = std::move(answer), .seconds = seconds()};
     }
-    PackLimits limits{.work = work_ > 0 ? work_ : kDefaultWork, .enough_bytes = capacity_bytes_.value_or(0)};
+    layout::PackLimits limits{.work = work_ > 0 ? work_ : kDefaultWork, .enough_bytes = capacity_bytes_.value_or(0)};
     if (time_limit_ns_) {
       if (work_ == 0) limits.work = kWorkUnderTimeLimit;
       limits.should_stop = [end = begin + std::chrono::nanoseconds(*time_limit_ns_)] { return Clock::now() >= end; };
     }
     std::optional<tbb::global_control> threads;
     if (threads_ > 0) threads.emplace(tbb::global_control::max_allowed_parallelism, static_cast<std::size_t>(threads_));
-    PackAnswer answer = find_packer(packer_)->pack(problem.problem, limits);
+    layout::PackAnswer answer = layout::find_packer(packer_)->pack(problem.problem, limits);
     return {.answer = std::move(answer), .seconds = seconds()};
   }
 

@@ -44,7 +44,7 @@ class PlanCommand final : public Command {
   }
 
   Result<ExitStatus> run(Console& console) override {
-    Result<PlanRequest> request =
+    Result<plan::PlanRequest> request =
         graph_.graph.empty() ? read_request(job_, &console) : read_graph_request(graph_, job_);
     if (!request) return request.error();
     request.value().pack_effort = pack_effort_.value_or(1);
@@ -74,10 +74,10 @@ class PlanCommand final : public Command {
   struct Material {
     Planned planned;
     std::vector<PolicyResult> results;
-    std::vector<BudgetPoint> frontier;
+    std::vector<plan::BudgetPoint> frontier;
   };
 
-  Status add_outputs(const PlanRequest& request, const Material& made, OutputSet& outputs) {
+  Status add_outputs(const plan::PlanRequest& request, const Material& made, OutputSet& outputs) {
     std::vector<std::filesystem::path> inputs = inputs_of(job_);
     if (request.step) inputs.push_back(graph_.graph);
     Status status = outputs.add(out_, inputs, [&](std::ostream& stream) -> Status {
@@ -99,9 +99,9 @@ class PlanCommand final : public Command {
                        [&](std::ostream& stream) { return write_perfetto(stream, made.planned.outcome); });
   }
 
-  Status plan(PlanRequest request, const Console& console, Material& made) const {
-    const Policy* chosen = request.policy;
-    for (const Policy& policy : policies()) {
+  Status plan(plan::PlanRequest request, const Console& console, Material& made) const {
+    const plan::Policy* chosen = request.policy;
+    for (const plan::Policy& policy : policies::policies()) {
       if (!compare_ && &policy != chosen) continue;
       request.policy = &policy;
       Result<Planned> planned = plan_with_progress(request, subject(), console);
@@ -111,8 +111,8 @@ class PlanCommand final : public Command {
     }
     if (!graph_.frontier || request.step) return {};
     request.policy = chosen;
-    Result<std::vector<BudgetPoint>> frontier =
-        budget_frontier(request, made.planned.outcome, [&](const PlanRequest& other) -> Result<PlanOutcome> {
+    Result<std::vector<plan::BudgetPoint>> frontier = plan::budget_frontier(
+        request, made.planned.outcome, [&](const plan::PlanRequest& other) -> Result<plan::PlanOutcome> {
           Result<Planned> planned = plan_with_progress(other, subject(), console);
           if (!planned) return planned.error();
           return std::move(planned).value().outcome;
@@ -122,7 +122,7 @@ class PlanCommand final : public Command {
     return {};
   }
 
-  [[nodiscard]] std::string text(const PlanRequest& request, const Material& made) const {
+  [[nodiscard]] std::string text(const plan::PlanRequest& request, const Material& made) const {
     const auto& [outcome, seconds] = made.planned;
     if (job_.format == Format::json) {
       std::string json = plan_json(request, outcome, seconds);
@@ -131,7 +131,8 @@ class PlanCommand final : public Command {
     }
     std::string summary = plan_summary(request, outcome);
     if (compare_) summary += comparison_text(made.results);
-    return graph_.frontier && !request.step ? summary + frontier_text(made.frontier, budget_of(request)) : summary;
+    return graph_.frontier && !request.step ? summary + frontier_text(made.frontier, plan::budget_of(request))
+                                            : summary;
   }
 
   JobOptions job_;

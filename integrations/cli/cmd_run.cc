@@ -86,7 +86,7 @@ class RunCommand final : public Command {
     if (!ask) return ask.error();
     const Result<PlanFile> file = read_plan(plan_);
     if (!file) return file.error();
-    Result<PlanOutcome> plan = restore_outcome(file.value(), {}, plan_.string());
+    Result<plan::PlanOutcome> plan = restore_outcome(file.value(), {}, plan_.string());
     if (!plan) return plan.error();
     if (const std::optional<Error> error = not_runnable(plan.value())) return *error;
     end_at_once_on_signals();
@@ -138,8 +138,8 @@ class RunCommand final : public Command {
   }
 
   /// A file can have been edited, and a plan that does not fit is written, too.
-  static std::optional<Error> not_runnable(const PlanOutcome& plan) {
-    for (const RankPlan& rank : plan.ranks) {
+  static std::optional<Error> not_runnable(const plan::PlanOutcome& plan) {
+    for (const plan::RankPlan& rank : plan.ranks) {
       if (!rank.figures.fits)
         return infeasible(fmt::format("rank {} does not fit its budget, so its plan cannot run: {}", rank.figures.rank,
                                       rank.figures.reason));

@@ -49,13 +49,13 @@ class ResumeFile {
     return state();
   }
 
-  void add(const SearchLayout& layout, const LayoutFigures& figures) {
-    if (path_.empty() || known_.contains(layout_text(layout))) return;
+  void add(const search::SearchLayout& layout, const search::LayoutFigures& figures) {
+    if (path_.empty() || known_.contains(search::layout_text(layout))) return;
     errno = 0;
     write(search_line(layout, figures));
   }
 
-  [[nodiscard]] const std::map<std::string, LayoutFigures>& known() const { return known_; }
+  [[nodiscard]] const std::map<std::string, search::LayoutFigures>& known() const { return known_; }
   [[nodiscard]] Status state() const {
     if (path_.empty() || stream_.good()) return {};
     return bad_input(fmt::format("{}: cannot write: {}", path_.string(), std::strerror(error_)));
@@ -69,7 +69,7 @@ class ResumeFile {
   }
 
   std::filesystem::path path_;
-  std::map<std::string, LayoutFigures> known_;
+  std::map<std::string, search::LayoutFigures> known_;
   std::ofstream stream_;
   int error_ = 0;  ///< errno of the first failure
 };
@@ -98,18 +98,18 @@ class SearchCommand final : public Command {
 
   Result<ExitStatus> run(Console& console) override {
     if (Status status = refuse_what_does_not_count(); !status) return status.error();
-    Result<PlanRequest> read = read_request(job_, &console);
+    Result<plan::PlanRequest> read = read_request(job_, &console);
     if (!read) return read.error();
-    PlanRequest& request = read.value();
+    plan::PlanRequest& request = read.value();
     if (sequence_ > 0) request.job.model.sequence = sequence_;
     if (global_batch_ > 0) request.job.parallel.global_batch = global_batch_;
     const std::int64_t devices = devices_ > 0 ? devices_ : request.job.parallel.devices();
-    const LayoutSpace space = enumerate_layouts(request.job, request.machine, devices);
+    const search::LayoutSpace space = search::enumerate_layouts(request.job, request.machine, devices);
     if (space.layouts.empty()) return bad_input(none_is_legal(space, devices));
     ResumeFile file;
     if (Status status = file.open(resume_, search_header(request, version_text())); !status) return status.error();
 
-    const Result<LayoutSearchResult> result = search(request, space, file, console);
+    const Result<search::LayoutSearchResult> result = search(request, space, file, console);
     if (!result) return result.error();
     if (Status status = file.state(); !status) return status.error();
     const SearchReport report{.request = request, .space = space, .result = result.value(), .devices = devices};
@@ -127,7 +127,7 @@ class SearchCommand final : public Command {
     return bad_input("--imbalance: a search plans every layout at one load; give a number such as 1.2");
   }
 
-  [[nodiscard]] std::string none_is_legal(const LayoutSpace& space, std::int64_t devices) const {
+  [[nodiscard]] std::string none_is_legal(const search::LayoutSpace& space, std::int64_t devices) const {
     std::string keys;
     for (const auto& [key, count] : space.refused)
       keys += fmt::format("{}{} ({})", keys.empty() ? "" : ", ", key, count);
@@ -135,16 +135,18 @@ class SearchCommand final : public Command {
                        keys.empty() ? "no degrees divide them" : keys);
   }
 
-  [[nodiscard]] Result<LayoutSearchResult> search(const PlanRequest& request, const LayoutSpace& space,
-                                                  ResumeFile& file, const Console& console) const {
+  [[nodiscard]] Result<search::LayoutSearchResult> search(const plan::PlanRequest& request,
+                                                          const search::LayoutSpace& space, ResumeFile& file,
+                                                          const Console& console) const {
     Progress progress("planning", console.draws_progress());
-    return search_layouts({.plan = request,
-                           .space = space,
-                           .top = static_cast<std::size_t>(top_),
-                           .most_planned = static_cast<std::size_t>(most_planned_),
-                           .known = file.known(),
-                           .finished = [&](const SearchLayout& layout, const LayoutFigures& f) { file.add(layout, f); },
-                           .progress = [&](int done, int total) { progress.update(done, total); }});
+    return search::search_layouts(
+        {.plan = request,
+         .space = space,
+         .top = static_cast<std::size_t>(top_),
+         .most_planned = static_cast<std::size_t>(most_planned_),
+         .known = file.known(),
+         .finished = [&](const search::SearchLayout& layout, const search::LayoutFigures& f) { file.add(layout, f); },
+         .progress = [&](int done, int total) { progress.update(done, total); }});
   }
 
   const CLI::App* app_ = nullptr;

@@ -29,10 +29,10 @@ class ShowCommand final : public Command {
   Result<ExitStatus> run(Console& console) override {
     const Result<PlanFile> file = read_plan(plan_);
     if (!file) return file.error();
-    const Result<PlanOutcome> outcome = restore_outcome(file.value(), ranks_, plan_.string());
+    const Result<plan::PlanOutcome> outcome = restore_outcome(file.value(), ranks_, plan_.string());
     if (!outcome) return outcome.error();
-    PlanRequest request = request_of(file.value());
-    request.policy = find_policy(file.value().policy);
+    plan::PlanRequest request = request_of(file.value());
+    request.policy = policies::find_policy(file.value().policy);
     const ShownPlan shown{.request = request, .outcome = outcome.value(), .decisions = decisions_of(file.value())};
     const ShownParts parts{.decisions = decisions_, .picture = picture_};
     const Status status = console.print(format_ == Format::json ? shown_json(shown, parts) : shown_text(shown, parts));

@@ -28,11 +28,11 @@ class SimulateCommand final : public Command {
     const bool compares = !against_.empty();
     if (compares && !job_.ranks.empty()) return bad_input("--against: needs every rank; drop --ranks");
     if (compares && app_->count("--policy") == 0) job_.policy = "published-recipe";
-    const Result<PlanRequest> request = read_request(job_, &console);
+    const Result<plan::PlanRequest> request = read_request(job_, &console);
     if (!request) return request.error();
-    const PublishedStep* published = find_published_step(request.value().job.model.name);
+    const plan::PublishedStep* published = plan::find_published_step(request.value().job.model.name);
     if (compares && published == nullptr) {
-      const auto known = published_models();
+      const auto known = plan::published_models();
       return bad_input(fmt::format("--against: nothing is published for {}; known: {}", request.value().job.model.name,
                                    join_words({known.begin(), known.end()})));
     }
@@ -40,7 +40,7 @@ class SimulateCommand final : public Command {
     if (!planned) return planned.error();
     const auto& [outcome, seconds] = planned.value();
     std::optional<Against> against;
-    if (compares) against = {.published = *published, .gap = gap_to(*published, request.value().job, outcome)};
+    if (compares) against = {.published = *published, .gap = plan::gap_to(*published, request.value().job, outcome)};
     const Status status =
         console.print(job_.format == Format::json ? timing_json(request.value(), outcome, seconds, against)
                                                   : timing_summary(request.value(), outcome, against));
@@ -59,11 +59,11 @@ class SimulateCommand final : public Command {
     if (!refused) return refused.error();
     const Result<PlanFile> file = read_plan(job_.model);
     if (!file) return file.error();
-    Result<PlanOutcome> outcome = restore_outcome(file.value(), {}, job_.model.string());
+    Result<plan::PlanOutcome> outcome = restore_outcome(file.value(), {}, job_.model.string());
     if (!outcome) return outcome.error();
-    PlanRequest request = request_of(file.value());
-    request.policy = find_policy(file.value().policy);
-    if (const Status status = simulate_plan(request, outcome.value()); !status)
+    plan::PlanRequest request = request_of(file.value());
+    request.policy = policies::find_policy(file.value().policy);
+    if (const Status status = plan::simulate_plan(request, outcome.value()); !status)
       return Error{.code = status.error().code,
                    .message = fmt::format("{}: {}", job_.model.string(), status.error().message)};
     const Status status =

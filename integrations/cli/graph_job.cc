@@ -59,24 +59,24 @@ void add_graph_options(CLI::App& app, GraphJob& job) {
   }
 }
 
-Result<PlanRequest> read_graph_request(const GraphJob& job, const JobOptions& options) {
+Result<plan::PlanRequest> read_graph_request(const GraphJob& job, const JobOptions& options) {
   if (Status status = check_options(job, options); !status) return status.error();
   Result<CapturedStep> step = read_step(job);
   if (!step) return step.error();
-  PlanRequest request;
-  request.machine = given_machine(std::min(step.value().host_bytes, kMostPlanBytes), kMostPlanBytes);
+  plan::PlanRequest request;
+  request.machine = graph_build::given_machine(std::min(step.value().host_bytes, kMostPlanBytes), kMostPlanBytes);
   if (!options.device.empty()) {
     Result<Machine> machine = read_device(options.device, job.graph);
     if (!machine) return machine.error();
     request.machine = std::move(machine).value();
   }
   const std::string name = step.value().name.empty() ? job.graph.stem().string() : step.value().name;
-  request.step = GivenStep{.name = name,
-                           .graph = std::make_shared<const Graph>(std::move(step.value().graph)),
-                           .rules = {.collective = job.group_recompute},
-                           .effort = job.effort.value_or(1),
-                           .frontier = job.frontier};
-  request.policy = find_policy(options.policy);
+  request.step = plan::GivenStep{.name = name,
+                                 .graph = std::make_shared<const Graph>(std::move(step.value().graph)),
+                                 .rules = {.collective = job.group_recompute},
+                                 .effort = job.effort.value_or(1),
+                                 .frontier = job.frontier};
+  request.policy = policies::find_policy(options.policy);
   request.budget_bytes = options.budget_bytes;
   request.host_budget_bytes = options.host_budget_bytes;
   request.threads = options.threads;

@@ -24,6 +24,6 @@ struct GraphJob {
 void add_graph_options(CLI::App& app, GraphJob& job);
 
 /// The request for the step of --graph. Errors (bad_input): one line.
-[[nodiscard]] Result<PlanRequest> read_graph_request(const GraphJob& job, const JobOptions& options);
+[[nodiscard]] Result<plan::PlanRequest> read_graph_request(const GraphJob& job, const JobOptions& options);
 
 }  // namespace tidemark::cli

@@ -24,7 +24,7 @@ constexpr int kMostWorldSize = 1 << 24;
 
 std::vector<std::string> policy_names() {
   std::vector<std::string> names;
-  for (const Policy& policy : policies()) names.emplace_back(policy.name);
+  for (const plan::Policy& policy : policies::policies()) names.emplace_back(policy.name);
   return names;
 }
 
@@ -41,7 +41,7 @@ std::string device_place(const std::string& text, const std::filesystem::path& f
 
 /// A job, and where it names its device.
 struct NamedJob {
-  JobSpec job;
+  graph_build::JobSpec job;
   std::string device_place;
 };
 
@@ -49,29 +49,29 @@ Result<NamedJob> read_model(const JobOptions& options) {
   if (options.model.empty()) return bad_input("MODEL is required, a FILE; or give --megatron-args FILE");
   const Result<std::string> text = read_file(options.model, kMostDescriptionBytes);
   if (!text) return text.error();
-  Result<JobSpec> job = read_job(text.value(), options.model.string());
+  Result<graph_build::JobSpec> job = read_job(text.value(), options.model.string());
   if (!job) return job.error();
   return NamedJob{.job = std::move(job).value(), .device_place = device_place(text.value(), options.model)};
 }
 
 Result<NamedJob> read_argument_job(const JobOptions& options, const Console* console) {
-  const Result<framework::ImportedRun> imported = read_training_run(options);
+  const Result<estimate::ImportedRun> imported = read_training_run(options);
   if (!imported) return imported.error();
   std::vector<std::string> remarks = import_remarks(imported.value());
-  Result<JobSpec> job = job_of(imported.value(), options, remarks);
+  Result<graph_build::JobSpec> job = job_of(imported.value(), options, remarks);
   if (!job) return job.error();
   for (const std::string& remark : remarks)
     if (console != nullptr) console->note(remark);
   return NamedJob{.job = std::move(job).value()};
 }
 
-Status read_loads(const JobOptions& options, PlanRequest& request) {
+Status read_loads(const JobOptions& options, plan::PlanRequest& request) {
   request.load = options.imbalance.load;
   if (!options.imbalance_from.empty()) {
     if (request.load) return bad_input("--imbalance-from: measured counts and one load exclude each other; drop one");
     const Result<std::string> text = read_file(options.imbalance_from, kMostMeasurementBytes);
     if (!text) return text.error();
-    Result<ExpertLoadSpec> spec =
+    Result<graph_build::ExpertLoadSpec> spec =
         read_expert_counts(text.value(), options.imbalance_from.string(), request.job.expert_load);
     if (!spec) return spec.error();
     request.job.expert_load = spec.value();
@@ -80,10 +80,10 @@ Status read_loads(const JobOptions& options, PlanRequest& request) {
   return {};
 }
 
-Status read_time_scale(const JobOptions& options, PlanRequest& request) {
+Status read_time_scale(const JobOptions& options, plan::PlanRequest& request) {
   if (options.op_time_scale) request.time_scale = *options.op_time_scale;
   if (!options.layer_ms) return {};
-  const Result<double> scale = layer_time_scale(
+  const Result<double> scale = graph_build::layer_time_scale(
       request.job, request.machine, request.load.value_or(request.job.expert_load.mean), *options.layer_ms * 1e6);
   if (!scale) return scale.error();
   if (scale.value() > kMostTimeScale)
@@ -166,10 +166,10 @@ const std::filesystem::path& subject_of(const JobOptions& options) {
   return options.megatron_args.empty() ? options.model : options.megatron_args;
 }
 
-Result<PlanRequest> read_request(const JobOptions& options, const Console* console) {
+Result<plan::PlanRequest> read_request(const JobOptions& options, const Console* console) {
   Result<NamedJob> read = options.megatron_args.empty() ? read_model(options) : read_argument_job(options, console);
   if (!read) return read.error();
-  PlanRequest request{.job = std::move(read.value().job)};
+  plan::PlanRequest request{.job = std::move(read.value().job)};
 
   const std::filesystem::path& subject = subject_of(options);
   Result<Machine> machine =
@@ -178,7 +178,7 @@ Result<PlanRequest> read_request(const JobOptions& options, const Console* conso
           : machine_at(find_device(request.job.device, subject, subject.parent_path()), read.value().device_place);
   if (!machine) return machine.error();
   request.machine = std::move(machine).value();
-  request.policy = find_policy(options.policy);
+  request.policy = policies::find_policy(options.policy);
   request.budget_bytes = options.budget_bytes;
   request.host_budget_bytes = options.host_budget_bytes;
   request.ranks = options.ranks;
@@ -201,15 +201,15 @@ std::vector<std::filesystem::path> inputs_of(const JobOptions& options) {
   return inputs;
 }
 
-Result<Planned> plan_with_progress(const PlanRequest& request, const std::filesystem::path& input,
+Result<Planned> plan_with_progress(const plan::PlanRequest& request, const std::filesystem::path& input,
                                    const Console& console) {
   using Clock = std::chrono::steady_clock;
   const Clock::time_point begin = Clock::now();
   Progress progress("planning", console.draws_progress());
-  PlanRequest watched = request;
+  plan::PlanRequest watched = request;
   watched.progress = [&progress](int done, int total) { progress.update(done, total); };
   if (watched.step) watched.step->on_progress = [&progress](double share) { progress.update_share(share); };
-  Result<PlanOutcome> outcome = plan_step(watched);
+  Result<plan::PlanOutcome> outcome = plan::plan_step(watched);
   if (!outcome) return outcome.error();
   if (const std::string wrong = number_out_of_range(request, outcome.value()); !wrong.empty())
     return bad_input(fmt::format("{}: {}; is a number in it or in the device file far off?", input.string(), wrong));

@@ -46,7 +46,7 @@ void add_argument_options(CLI::App& app, JobOptions& options);
 
 /// Reads the model, the device and the measured counts. With --megatron-args, what is left out is noted on `console`.
 /// Errors (bad_input): one line.
-[[nodiscard]] Result<PlanRequest> read_request(const JobOptions& options, const Console* console = nullptr);
+[[nodiscard]] Result<plan::PlanRequest> read_request(const JobOptions& options, const Console* console = nullptr);
 
 /// The device of --device. `subject`: the file beside which it is looked for as well. Errors (bad_input): one line.
 [[nodiscard]] Result<Machine> read_device(const std::string& device, const std::filesystem::path& subject);
@@ -54,15 +54,15 @@ void add_argument_options(CLI::App& app, JobOptions& options);
 /// The job of --megatron-args. The device (--device, else what the file's framework runs on) decides the accelerator.
 /// `notes` of the result hold what the file left open. Errors (bad_input): one line; with --strict every argument that
 /// is not understood, with its place.
-[[nodiscard]] Result<framework::ImportedRun> read_training_run(const JobOptions& options);
+[[nodiscard]] Result<estimate::ImportedRun> read_training_run(const JobOptions& options);
 
 /// That job as a plan's, for the device of --device; `left_out` takes a line for each thing no plan says. Errors
 /// (bad_input): what a plan cannot describe.
-[[nodiscard]] Result<JobSpec> job_of(const framework::ImportedRun& imported, const JobOptions& options,
-                                     std::vector<std::string>& left_out);
+[[nodiscard]] Result<graph_build::JobSpec> job_of(const estimate::ImportedRun& imported, const JobOptions& options,
+                                                  std::vector<std::string>& left_out);
 
 /// A line for each argument not understood (with a near miss) and each assumption.
-[[nodiscard]] std::vector<std::string> import_remarks(const framework::ImportedRun& imported);
+[[nodiscard]] std::vector<std::string> import_remarks(const estimate::ImportedRun& imported);
 
 /// The file that names the job in messages.
 [[nodiscard]] const std::filesystem::path& subject_of(const JobOptions& options);
@@ -76,12 +76,12 @@ void add_argument_options(CLI::App& app, JobOptions& options);
 
 /// plan_step with a progress bar where there is a terminal, and the wall time it took.
 struct Planned {
-  PlanOutcome outcome;
+  plan::PlanOutcome outcome;
   double seconds = 0;
 };
 /// `input`: the file to name. Errors: those of plan_step; and bad_input where totals leave what a plan holds, since a
 /// number of the job or the device is far off.
-[[nodiscard]] Result<Planned> plan_with_progress(const PlanRequest& request, const std::filesystem::path& input,
+[[nodiscard]] Result<Planned> plan_with_progress(const plan::PlanRequest& request, const std::filesystem::path& input,
                                                  const Console& console);
 
 }  // namespace tidemark::cli

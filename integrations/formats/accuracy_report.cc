@@ -15,10 +15,10 @@
 namespace tidemark {
 namespace {
 
-using framework::AccuracySummary;
-using framework::ErrorFigures;
-using framework::MeasuredRun;
-using framework::ScoredRank;
+using estimate::AccuracySummary;
+using estimate::ErrorFigures;
+using estimate::MeasuredRun;
+using estimate::ScoredRank;
 using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kLongestName = 64;
@@ -100,15 +100,15 @@ std::string summary_lines(const AccuracyReport& report) {
   TextTable table({"", "ranks", "steady median %", "p90 %", "worst %", "peak median %", "p90 %", "worst %",
                    "refused ranks", "runs"},
                   {0});
-  const AccuracySummary all = framework::summarize(report.runs, report.ranks);
+  const AccuracySummary all = estimate::summarize(report.runs, report.ranks);
   add_summary(table, "all", all);
   for (const std::string& suite : suites_of(report))
-    add_summary(table, suite, framework::summarize(report.runs, report.ranks, suite));
+    add_summary(table, suite, estimate::summarize(report.runs, report.ranks, suite));
   std::string text =
       "absolute errors of predicted against measured, over runs that peak above 1 GiB and made at least three "
       "iterations (Ascend: all)\n" +
       table.text(2);
-  for (const framework::BandFigures& at : all.bands)
+  for (const estimate::BandFigures& at : all.bands)
     text += fmt::format(
         "band of check, {}: {} % above a cautious prediction; exceeded by {} of {} ranks ({:.1f} %, stated: at most {} "
         "%)\n",
@@ -131,15 +131,15 @@ Json bytes_json(const std::optional<double>& bytes) {
 
 Json row_json(const AccuracyReport& report, const ScoredRank& at) {
   const MeasuredRun& run = report.runs[at.run];
-  const auto predicted = [&at](double framework::MemoryFigures::*member) {
+  const auto predicted = [&at](double estimate::MemoryFigures::*member) {
     return at.predicted ? bytes_json((*at.predicted).*member) : Json(nullptr);
   };
   return {{"case", run.name},
           {"variant", run.variant.empty() ? Json(nullptr) : Json(run.variant)},
           {"rank", at.rank ? Json(*at.rank) : Json(nullptr)},
-          {"predicted_steady_bytes", predicted(&framework::MemoryFigures::steady_bytes)},
+          {"predicted_steady_bytes", predicted(&estimate::MemoryFigures::steady_bytes)},
           {"measured_steady_bytes", bytes_json(at.measured.steady_bytes)},
-          {"predicted_peak_bytes", predicted(&framework::MemoryFigures::peak_bytes)},
+          {"predicted_peak_bytes", predicted(&estimate::MemoryFigures::peak_bytes)},
           {"measured_peak_bytes", bytes_json(at.measured.peak_bytes)},
           {"refused", at.refused.empty() ? Json(nullptr) : Json(at.refused)},
           {"suite", run.suite.empty() ? Json(nullptr) : Json(run.suite)},
@@ -162,7 +162,7 @@ Json summary_json(const AccuracySummary& s) {
   Json json = {
       {"steady", figures_json(s.steady)}, {"peak", figures_json(s.peak)}, {"refused", s.refused}, {"runs", s.runs},
       {"refused_runs", s.refused_runs},   {"bands", Json::array()}};
-  for (const framework::BandFigures& at : s.bands)
+  for (const estimate::BandFigures& at : s.bands)
     json["bands"].push_back({{"class", at.band->name},
                              {"percent", at.band->percent},
                              {"share_percent", at.band->share_percent},
@@ -187,9 +187,9 @@ std::string accuracy_text(const AccuracyReport& report) {
 std::string accuracy_json(const AccuracyReport& report) {
   Json json = {{"rows", Json::array()}, {"summary", nullptr}, {"suites", Json::object()}, {"notes", report.notes}};
   for (const ScoredRank& at : report.ranks) json["rows"].push_back(row_json(report, at));
-  json["summary"] = summary_json(framework::summarize(report.runs, report.ranks));
+  json["summary"] = summary_json(estimate::summarize(report.runs, report.ranks));
   for (const std::string& suite : suites_of(report))
-    json["suites"][suite] = summary_json(framework::summarize(report.runs, report.ranks, suite));
+    json["suites"][suite] = summary_json(estimate::summarize(report.runs, report.ranks, suite));
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

@@ -11,8 +11,8 @@ namespace tidemark {
 
 struct AccuracyReport {
   std::string what;  ///< the file
-  std::span<const framework::MeasuredRun> runs;
-  std::span<const framework::ScoredRank> ranks;
+  std::span<const estimate::MeasuredRun> runs;
+  std::span<const estimate::ScoredRank> ranks;
   std::vector<std::string> notes;  ///< one line each: calibrations that were used
 };
 

@@ -10,8 +10,8 @@
 namespace tidemark {
 namespace {
 
-using framework::Calibration;
-using framework::MemoryCorrection;
+using estimate::Calibration;
+using estimate::MemoryCorrection;
 using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kFormat = "tidemark.calibration";
@@ -19,8 +19,8 @@ constexpr std::int64_t kVersion = 1;
 constexpr double kMostBytes = static_cast<double>(kMostPlanBytes);
 constexpr double kMostScale = 1000;
 constexpr RealRange kOffset = {.least = 0, .most = kMostBytes};
-constexpr RealRange kShare = {.least = 1 / framework::kMostSteadyFactor, .most = 1};
-constexpr RealRange kFactor = {.least = framework::kLeastActivationFactor, .most = framework::kMostActivationFactor};
+constexpr RealRange kShare = {.least = 1 / estimate::kMostSteadyFactor, .most = 1};
+constexpr RealRange kFactor = {.least = estimate::kLeastActivationFactor, .most = estimate::kMostActivationFactor};
 constexpr RealRange kScale = {.least = 0, .most = kMostScale, .open = true};
 
 template <class T>

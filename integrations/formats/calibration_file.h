@@ -14,10 +14,10 @@
 namespace tidemark {
 
 /// Ends with a newline. Reads back as the same value.
-[[nodiscard]] std::string write_calibration(const framework::Calibration& calibration);
+[[nodiscard]] std::string write_calibration(const estimate::Calibration& calibration);
 
 /// Errors (bad_input): `file:line:column: what` where it is no JSON, else `file: /json/pointer: what, and what would be
 /// right`.
-[[nodiscard]] Result<framework::Calibration> read_calibration(std::string_view text, std::string_view file_name);
+[[nodiscard]] Result<estimate::Calibration> read_calibration(std::string_view text, std::string_view file_name);
 
 }  // namespace tidemark

@@ -41,8 +41,8 @@ struct CostFigures {
   }
 };
 
-CostFigures costs_of(const PlanOutcome& outcome) {
-  const RankFigures& f = outcome.ranks.front().figures;
+CostFigures costs_of(const plan::PlanOutcome& outcome) {
+  const plan::RankFigures& f = outcome.ranks.front().figures;
   return {.keep_all = outcome.step.keep_all_step_ns, .added = f.added_ns, .bound = f.lower_bound_ns};
 }
 
@@ -57,7 +57,7 @@ std::string status_line(const CostFigures& costs, bool fits) {
 }
 
 /// Most device bytes alive while a run is under way, what is lost between addresses not counted.
-Bytes live_peak(const RankPlan& plan) {
+Bytes live_peak(const plan::RankPlan& plan) {
   const Schedule& schedule = plan.program.schedule;
   std::vector<Bytes> change(static_cast<std::size_t>(schedule.compute_tasks) + 1);
   for (const Residency& r : schedule.residencies) {
@@ -70,7 +70,7 @@ Bytes live_peak(const RankPlan& plan) {
   return most;
 }
 
-std::string frontier_text(const RankPlan& plan, const CostFigures& costs) {
+std::string frontier_text(const plan::RankPlan& plan, const CostFigures& costs) {
   constexpr double kWidth = 40;
   const auto& frontier = plan.frontier;
   std::int64_t most = 1;
@@ -102,7 +102,8 @@ std::string unit_line(const GivenCosts& costs) {
 
 class RunReader {
  public:
-  explicit RunReader(const RankPlan& plan) : schedule_(plan.program.schedule), residency_(plan.graph.storages.size()) {
+  explicit RunReader(const plan::RankPlan& plan)
+      : schedule_(plan.program.schedule), residency_(plan.graph.storages.size()) {
     std::ranges::fill(residency_, kNone<ResidencyId>);
   }
 
@@ -158,7 +159,7 @@ Json order_json(const RunList& runs) {
 
 }  // namespace
 
-RunList run_list_of(const RankPlan& plan) {
+RunList run_list_of(const plan::RankPlan& plan) {
   return RunReader(plan).read();
 }
 
@@ -181,8 +182,8 @@ std::string cost_text(const GivenCosts& costs, std::int64_t quanta) {
   return fmt::format("{:.6g}", units);
 }
 
-std::string captured_text(const PlanRequest& request, const PlanOutcome& outcome) {
-  const RankPlan& plan = outcome.ranks.front();
+std::string captured_text(const plan::PlanRequest& request, const plan::PlanOutcome& outcome) {
+  const plan::RankPlan& plan = outcome.ranks.front();
   const GivenCosts& unit = plan.graph.given_costs;
   const CostFigures costs = costs_of(outcome);
   const RunList runs = run_list_of(plan);
@@ -202,9 +203,9 @@ std::string captured_text(const PlanRequest& request, const PlanOutcome& outcome
   return text;
 }
 
-Json captured_json(const PlanRequest& request, const PlanOutcome& outcome) {
+Json captured_json(const plan::PlanRequest& request, const plan::PlanOutcome& outcome) {
   constexpr std::array<std::string_view, 3> kUnits = {"ns", "joule", "one"};
-  const RankPlan& plan = outcome.ranks.front();
+  const plan::RankPlan& plan = outcome.ranks.front();
   const GivenCosts& unit = plan.graph.given_costs;
   const CostFigures costs = costs_of(outcome);
   const RunList runs = run_list_of(plan);

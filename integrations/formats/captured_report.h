@@ -21,14 +21,14 @@ struct RunList {
   std::vector<std::int32_t> order;  ///< op by position
   std::vector<Swap> swaps;          ///< by storage, then position
 };
-[[nodiscard]] RunList run_list_of(const RankPlan& plan);
+[[nodiscard]] RunList run_list_of(const plan::RankPlan& plan);
 
 /// One op a line, in order of execution.
 [[nodiscard]] std::string order_text(const RunList& runs);
 
 /// REQUIRES: request.step, one rank.
-[[nodiscard]] std::string captured_text(const PlanRequest& request, const PlanOutcome& outcome);
-[[nodiscard]] nlohmann::ordered_json captured_json(const PlanRequest& request, const PlanOutcome& outcome);
+[[nodiscard]] std::string captured_text(const plan::PlanRequest& request, const plan::PlanOutcome& outcome);
+[[nodiscard]] nlohmann::ordered_json captured_json(const plan::PlanRequest& request, const plan::PlanOutcome& outcome);
 
 /// `1.5 J`, `0.25 ms`; a plain number where the file's costs have no unit.
 [[nodiscard]] std::string cost_text(const GivenCosts& costs, std::int64_t quanta);

@@ -68,7 +68,7 @@ class JsonReader {
   void read_storage(const JsonNode& node) {
     node.expect_members({"name", "module", "role", "bytes", "bound_bytes", "pinned_until", "until_end", "swappable",
                          "page_out_cost", "page_in_cost"});
-    CapturedGraphBuilder::StorageRow row{.bytes = node.at("bytes").integer(0, kMostPlanBytes)};
+    graph_build::CapturedGraphBuilder::StorageRow row{.bytes = node.at("bytes").integer(0, kMostPlanBytes)};
     if (node.has("name")) row.name = node.at("name").text();
     if (node.has("module") && !node.at("module").is_null()) row.module = node.at("module").text();
     if (node.has("role") && !node.at("role").is_null()) row.role = role_of(node.at("role").text());
@@ -90,14 +90,14 @@ class JsonReader {
 
   void read_op(const JsonNode& node) {
     node.expect_members({"name", "module", "role", "cost", "reads", "writes", "transient_bytes", "phase", "recompute"});
-    CapturedGraphBuilder::OpRow op;
+    graph_build::CapturedGraphBuilder::OpRow op;
     if (node.has("name")) op.name = node.at("name").text();
     if (node.has("module") && !node.at("module").is_null()) op.module = node.at("module").text();
     costs_.push_back(node.at("cost").number(kCostRange));
     if (node.has("transient_bytes")) op.transient_bytes = node.at("transient_bytes").integer(0, kMostPlanBytes);
     if (node.has("phase")) op.phase = kPhaseOf[node.at("phase").word(kPhases)];
     if (node.has("recompute"))
-      op.recompute = static_cast<CapturedGraphBuilder::Recompute>(node.at("recompute").word(kKinds));
+      op.recompute = static_cast<graph_build::CapturedGraphBuilder::Recompute>(node.at("recompute").word(kKinds));
     op.reads = ids(node.at("reads"));
     op.writes = ids(node.at("writes"));
     ops_.push_back(std::move(op));
@@ -130,7 +130,7 @@ class JsonReader {
     }
     costs_of_.quantum = column.quantum();
     const auto quanta = [&](double cost) { return CostColumn::quanta(cost, costs_of_.quantum); };
-    CapturedGraphBuilder builder(costs_of_);
+    graph_build::CapturedGraphBuilder builder(costs_of_);
     for (std::size_t s = 0; s < storages_.size(); ++s) {
       auto& row = storages_[s];
       if (row.swappable) {
@@ -159,7 +159,7 @@ class JsonReader {
       row.swappable = row.swappable && page_ns(row, std::max(out_ns_per_byte_, in_ns_per_byte_)) <= most;
   }
 
-  [[nodiscard]] double page_ns(const CapturedGraphBuilder::StorageRow& row, double ns_per_byte) const {
+  [[nodiscard]] double page_ns(const graph_build::CapturedGraphBuilder::StorageRow& row, double ns_per_byte) const {
     return std::ceil(latency_ns_ + ns_per_byte * static_cast<double>(row.bytes));
   }
 
@@ -167,8 +167,8 @@ class JsonReader {
   CapturedStep step_;
   GivenCosts costs_of_{.unit = GivenCosts::Unit::one};
   bool has_link_ = false;
-  std::vector<CapturedGraphBuilder::StorageRow> storages_;
-  std::vector<CapturedGraphBuilder::OpRow> ops_;
+  std::vector<graph_build::CapturedGraphBuilder::StorageRow> storages_;
+  std::vector<graph_build::CapturedGraphBuilder::OpRow> ops_;
   std::int64_t op_count_ = 0;
   Bytes sum_bytes_ = 0;
   double out_ns_per_byte_ = 0, in_ns_per_byte_ = 0, latency_ns_ = 0;  // of the link

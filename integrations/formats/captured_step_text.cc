@@ -67,7 +67,7 @@ class TextReader {
     if (swaps_) costs.unit = energy() ? GivenCosts::Unit::joule : GivenCosts::Unit::ns;
     if (swaps_ && !energy()) costs.quantum *= 1e9;  // the file's seconds
     const auto quanta = [&](double cost) { return CostColumn::quanta(cost, column.quantum()); };
-    CapturedGraphBuilder builder(costs);
+    graph_build::CapturedGraphBuilder builder(costs);
     for (std::size_t v = 0; v < nodes_.size(); ++v) {
       Node& node = nodes_[v];
       std::ranges::sort(node.reads);

@@ -16,7 +16,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 constexpr std::array<std::string_view, 3> kVerdicts = {"PASS", "NEAR", "FAIL"};
 
-std::string_view verdict_text(BudgetVerdict verdict) {
+std::string_view verdict_text(plan::BudgetVerdict verdict) {
   return kVerdicts[static_cast<std::size_t>(verdict)];
 }
 
@@ -25,7 +25,7 @@ double share(Bytes part, Bytes whole) {
 }
 
 /// Peak of device or host, whichever the verdict is about.
-Bytes peak_of(const CheckReport& report, const RankFigures& rank) {
+Bytes peak_of(const CheckReport& report, const plan::RankFigures& rank) {
   return report.check.host ? rank.host_bytes : rank.peak_bytes;
 }
 
@@ -34,7 +34,7 @@ std::string contributor_lines(const CheckReport& report, std::size_t most) {
   const Bytes peak = report.ranks[report.check.worst].peak_bytes;
   TextTable table({"GiB", "share", "count", "each", "chunk", "layer", "storage"}, {6});
   for (std::size_t i = 0; i < std::min(most, report.contributors.size()); ++i) {
-    const Contributor& c = report.contributors[i];
+    const plan::Contributor& c = report.contributors[i];
     table.add({gib_text(c.bytes), fmt::format("{:.1f} %", share(c.bytes, peak)), fmt::format("{}", c.count),
                format_bytes(c.bytes / std::max<std::int64_t>(c.count, 1)), fmt::format("{}", c.chunk),
                c.layer < 0 ? "-" : fmt::format("{}", c.layer), c.name});
@@ -45,14 +45,14 @@ std::string contributor_lines(const CheckReport& report, std::size_t most) {
 }
 
 /// The remedy's plan of the rank that failed.
-const RankPlan& worst_of(const CheckReport& report) {
+const plan::RankPlan& worst_of(const CheckReport& report) {
   const std::int32_t rank = report.ranks[report.check.worst].rank;
-  return *std::ranges::find(report.remedy->outcome.ranks, rank, [](const RankPlan& r) { return r.figures.rank; });
+  return *std::ranges::find(report.remedy->outcome.ranks, rank, [](const plan::RankPlan& r) { return r.figures.rank; });
 }
 
 std::string clearing_lines(const CheckReport& report) {
   const auto& [request, outcome] = *report.remedy;
-  const RankPlan& worst = worst_of(report);
+  const plan::RankPlan& worst = worst_of(report);
   const std::int64_t added = worst.figures.added_ns - report.ranks[report.check.worst].added_ns;
   std::string text = fmt::format(
       "cheapest change: policy {} at this budget peaks at {} on rank {}; added time there {} -> {} per step; step {} "
@@ -89,8 +89,8 @@ std::string clearing_lines(const CheckReport& report) {
 
 std::string hopeless_lines(const CheckReport& report) {
   std::string text;
-  for (const RankPlan& rank : report.remedy->outcome.ranks) {
-    const RankFigures& f = rank.figures;
+  for (const plan::RankPlan& rank : report.remedy->outcome.ranks) {
+    const plan::RankFigures& f = rank.figures;
     if (f.fits) continue;
     text += fmt::format("no change clears rank {}: {}; smallest budget found {}", f.rank, f.reason,
                         format_bytes(f.smallest_budget_bytes));
@@ -109,8 +109,8 @@ Json remedy_json(const CheckReport& report) {
   if (!report.remedy) return nullptr;
   const auto& [request, outcome] = *report.remedy;
   Json json = {{"policy", request.policy->name}, {"fits", outcome.fits()}, {"ranks", Json::array()}};
-  for (const RankPlan& rank : outcome.ranks) {
-    const RankFigures& f = rank.figures;
+  for (const plan::RankPlan& rank : outcome.ranks) {
+    const plan::RankFigures& f = rank.figures;
     json["ranks"].push_back({{"rank", f.rank},
                              {"peak_bytes", f.peak_bytes},
                              {"host_bytes", f.host_bytes},
@@ -127,8 +127,8 @@ Json remedy_json(const CheckReport& report) {
 }  // namespace
 
 std::string check_line(const CheckReport& report) {
-  const BudgetCheck& check = report.check;
-  const RankFigures& worst = report.ranks[check.worst];
+  const plan::BudgetCheck& check = report.check;
+  const plan::RankFigures& worst = report.ranks[check.worst];
   const Bytes peak = peak_of(report, worst);
   const std::string head = fmt::format("{} rank {}: {} {}", verdict_text(check.verdict), worst.rank,
                                        check.host ? "pinned host memory" : "peak", format_bytes(peak));
@@ -138,7 +138,7 @@ std::string check_line(const CheckReport& report) {
     return telling ? fmt::format(" ({}{:.1f} %)", sign, share(part, check.budget_bytes)) : std::string{};
   };
   const std::string at = check.host || worst.peak_op.empty() ? "" : fmt::format(" at {}", worst.peak_op);
-  if (check.verdict == BudgetVerdict::fail) {
+  if (check.verdict == plan::BudgetVerdict::fail) {
     const Bytes excess = peak - check.budget_bytes;
     return fmt::format("{} exceeds budget {} by {}{}{}", head, format_bytes(check.budget_bytes), format_bytes(excess),
                        percent("+", excess), at);
@@ -150,14 +150,14 @@ std::string check_line(const CheckReport& report) {
 
 std::string check_text(const CheckReport& report, std::size_t most) {
   std::string text = check_line(report) + "\n" + margin_line(report);
-  if (report.check.verdict == BudgetVerdict::pass) return text;
+  if (report.check.verdict == plan::BudgetVerdict::pass) return text;
   text += contributor_lines(report, most);
   if (report.remedy) text += report.remedy->outcome.fits() ? clearing_lines(report) : hopeless_lines(report);
   return text;
 }
 
 std::string check_json(const CheckReport& report, std::size_t most) {
-  const BudgetCheck& check = report.check;
+  const plan::BudgetCheck& check = report.check;
   Json json = {{"verdict", verdict_text(check.verdict)},
                {"line", check_line(report)},
                {"rank", report.ranks[check.worst].rank},
@@ -166,16 +166,16 @@ std::string check_json(const CheckReport& report, std::size_t most) {
                {"memory", check.host ? "host" : "device"},
                {"ranks", Json::array()},
                {"contributors", Json::array()}};
-  for (const RankFigures& f : report.ranks)
+  for (const plan::RankFigures& f : report.ranks)
     json["ranks"].push_back(
         {{"rank", f.rank},
          {"peak_bytes", f.peak_bytes},
          {"host_bytes", f.host_bytes},
          {"headroom_bytes", check.budget_bytes - peak_of(report, f)},
-         {"verdict", verdict_text(judge(peak_of(report, f), check.budget_bytes, check.margin_bytes))},
+         {"verdict", verdict_text(plan::judge(peak_of(report, f), check.budget_bytes, check.margin_bytes))},
          {"peak_op", f.peak_op}});
   for (std::size_t i = 0; i < std::min(most, report.contributors.size()); ++i) {
-    const Contributor& c = report.contributors[i];
+    const plan::Contributor& c = report.contributors[i];
     json["contributors"].push_back({{"storage", c.name},
                                     {"chunk", c.chunk},
                                     {"layer", c.layer},

@@ -13,18 +13,18 @@ namespace tidemark {
 
 /// What the least-time policy makes of the job at the budget.
 struct Remedy {
-  PlanRequest request;
-  PlanOutcome outcome;
+  plan::PlanRequest request;
+  plan::PlanOutcome outcome;
 };
 
 struct CheckReport {
-  BudgetCheck check;
-  std::string what;    ///< what was checked: `plan.json`, or `models/x.yaml with policy keep-all`
-  std::string margin;  ///< as asked for: `3 %`
-  StepFigures step;    ///< of what was checked
-  std::vector<RankFigures> ranks;
-  std::vector<Contributor> contributors;  ///< of the worst rank at its peak, largest first
-  std::optional<Remedy> remedy;           ///< on FAIL
+  plan::BudgetCheck check;
+  std::string what;        ///< what was checked: `plan.json`, or `models/x.yaml with policy keep-all`
+  std::string margin;      ///< as asked for: `3 %`
+  plan::StepFigures step;  ///< of what was checked
+  std::vector<plan::RankFigures> ranks;
+  std::vector<plan::Contributor> contributors;  ///< of the worst rank at its peak, largest first
+  std::optional<Remedy> remedy;                 ///< on FAIL
 };
 
 /// The first line: `FAIL rank 3: peak 61.42 GiB exceeds budget 60.00 GiB by 1.42 GiB (+2.4 %) at <op>`.

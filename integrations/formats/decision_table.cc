@@ -14,18 +14,19 @@ namespace {
 using ClassKey = std::tuple<BlockId, std::int32_t, std::int32_t>;  // block, chunk, layer
 
 /// Compute-lane time of one run of a recipe at a load.
-std::int64_t recipe_ns(const Graph& graph, const Recipe& recipe, const PlanRequest& request, double load) {
+std::int64_t recipe_ns(const Graph& graph, const Recipe& recipe, const plan::PlanRequest& request, double load) {
   std::int64_t sum = 0;
   for (const Recipe::Step& step : recipe.steps) {
     const OpTemplate& op = graph.op_templates[row(step.op)];
-    if (op.lane == Lane::compute) sum += op_ns(op, request.machine, load);
+    if (op.lane == Lane::compute) sum += cost::op_ns(op, request.machine, load);
   }
   return static_cast<std::int64_t>(static_cast<double>(sum) * request.time_scale);
 }
 
 class RankReader {
  public:
-  RankReader(const PlanRequest& request, const RankPlan& rank) : request_(request), rank_(rank), graph_(rank.graph) {
+  RankReader(const plan::PlanRequest& request, const plan::RankPlan& rank)
+      : request_(request), rank_(rank), graph_(rank.graph) {
     for (std::size_t s = 0; s < graph_.sites.size(); ++s) {
       const Site& site = graph_.sites[s];
       classes_[{site.block, site.chunk, site.layer}].push_back(id_of<SiteId>(s));
@@ -113,8 +114,8 @@ class RankReader {
     const Bytes bytes = graph_.storages[row(storage)].bytes;
     if (spans_peak(storage, decision.key.gap)) cell.freed_at_peak_bytes += bytes;
     if (action == Action::swap) {
-      cell.added_ns += copy_out_cost(graph_, storage, request_.machine).compute_ns +
-                       copy_in_cost(graph_, storage, request_.machine).compute_ns;
+      cell.added_ns += cost::copy_out_cost(graph_, storage, request_.machine).compute_ns +
+                       cost::copy_in_cost(graph_, storage, request_.machine).compute_ns;
     } else if (decision.recipe != kNone<RecipeId>) {
       cell.added_ns += share_of_recipe(storage, graph_.recipes[row(decision.recipe)]);
     }
@@ -139,8 +140,8 @@ class RankReader {
                                      static_cast<double>(graph_.storages[row(storage)].bytes) / together);
   }
 
-  const PlanRequest& request_;
-  const RankPlan& rank_;
+  const plan::PlanRequest& request_;
+  const plan::RankPlan& rank_;
   const Graph& graph_;
   std::map<ClassKey, std::vector<SiteId>> classes_;
 };
@@ -167,9 +168,9 @@ std::int64_t DecisionRow::added_ns() const {
   return sum;
 }
 
-std::vector<DecisionRow> decision_rows(const PlanRequest& request, const PlanOutcome& outcome) {
+std::vector<DecisionRow> decision_rows(const plan::PlanRequest& request, const plan::PlanOutcome& outcome) {
   std::vector<DecisionRow> rows;
-  for (const RankPlan& rank : outcome.ranks) RankReader(request, rank).read(rows);
+  for (const plan::RankPlan& rank : outcome.ranks) RankReader(request, rank).read(rows);
   for (DecisionRow& r : rows) std::stable_sort(r.cells.begin(), r.cells.end(), is_before);
   return rows;
 }

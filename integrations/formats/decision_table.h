@@ -39,6 +39,7 @@ struct DecisionRow {
 };
 
 /// Storages saved for the backward pass and all that the plan moves, in the order a layer makes them.
-[[nodiscard]] std::vector<DecisionRow> decision_rows(const PlanRequest& request, const PlanOutcome& outcome);
+[[nodiscard]] std::vector<DecisionRow> decision_rows(const plan::PlanRequest& request,
+                                                     const plan::PlanOutcome& outcome);
 
 }  // namespace tidemark

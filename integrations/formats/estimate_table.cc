@@ -10,7 +10,7 @@
 namespace tidemark {
 namespace {
 
-std::int64_t count_passes(const RankPlan& rank, std::int32_t clock) {
+std::int64_t count_passes(const plan::RankPlan& rank, std::int32_t clock) {
   std::set<std::pair<std::int32_t, std::int32_t>> passes;
   for (const Residency& residency : rank.program.schedule.residencies) {
     if (residency.space != MemorySpace::device || clock < residency.acquire || residency.release <= clock) continue;
@@ -21,17 +21,17 @@ std::int64_t count_passes(const RankPlan& rank, std::int32_t clock) {
   return static_cast<std::int64_t>(passes.size());
 }
 
-RankEstimate estimate_rank(const PlanRequest& request, const RankPlan& rank) {
-  const std::int32_t clock = peak_clock(rank.program.schedule);
+RankEstimate estimate_rank(const plan::PlanRequest& request, const plan::RankPlan& rank) {
+  const std::int32_t clock = schedule::peak_clock(rank.program.schedule);
   RankEstimate estimate{.rank = rank.figures.rank,
                         .load = rank.figures.load,
-                        .reserve = reserve_of(request),
+                        .reserve = plan::reserve_of(request),
                         .peak_bytes = rank.figures.peak_bytes,
                         .budget_bytes = rank.figures.budget_bytes,
                         .fits = rank.figures.fits,
                         .peak_op = rank.figures.peak_op,
                         .passes_in_flight = count_passes(rank, clock)};
-  for (Contributor& c : contributors_at(rank.graph, rank.program.schedule, clock)) {
+  for (plan::Contributor& c : plan::contributors_at(rank.graph, rank.program.schedule, clock)) {
     estimate.bytes[static_cast<std::size_t>(c.role)] += c.bytes;
     if (c.role >= StorageRole::activation) estimate.contributors.push_back(std::move(c));
   }
@@ -42,9 +42,9 @@ RankEstimate estimate_rank(const PlanRequest& request, const RankPlan& rank) {
 
 }  // namespace
 
-std::vector<RankEstimate> estimate_ranks(const PlanRequest& request, const PlanOutcome& outcome) {
+std::vector<RankEstimate> estimate_ranks(const plan::PlanRequest& request, const plan::PlanOutcome& outcome) {
   std::vector<RankEstimate> estimates;
-  for (const RankPlan& rank : outcome.ranks) estimates.push_back(estimate_rank(request, rank));
+  for (const plan::RankPlan& rank : outcome.ranks) estimates.push_back(estimate_rank(request, rank));
   return estimates;
 }
 

@@ -16,16 +16,17 @@ struct RankEstimate {
   std::int32_t rank = 0;
   double load = 1;
   std::array<Bytes, kStorageRoleCount> bytes{};  ///< held at the peak op, by role
-  ReserveMemory reserve;
+  graph_build::ReserveMemory reserve;
   Bytes unused_bytes = 0;  ///< gaps of the layout below the arena height, alignment included
   Bytes peak_bytes = 0;    ///< everything above together
   Bytes budget_bytes = 0;
   bool fits = false;
   std::string peak_op;
-  std::int64_t passes_in_flight = 0;      ///< (chunk, micro-batch) pairs that hold something saved at the peak
-  std::vector<Contributor> contributors;  ///< largest first, static storages left out
+  std::int64_t passes_in_flight = 0;            ///< (chunk, micro-batch) pairs that hold something saved at the peak
+  std::vector<plan::Contributor> contributors;  ///< largest first, static storages left out
 };
 
-[[nodiscard]] std::vector<RankEstimate> estimate_ranks(const PlanRequest& request, const PlanOutcome& outcome);
+[[nodiscard]] std::vector<RankEstimate> estimate_ranks(const plan::PlanRequest& request,
+                                                       const plan::PlanOutcome& outcome);
 
 }  // namespace tidemark

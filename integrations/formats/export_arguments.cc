@@ -84,14 +84,14 @@ bool is_mostly_moved(const ExportWord& word, MoveTable& table) {
 }
 
 /// As much as goes together; whole layers first or last.
-SettingValues everything(const ExportVocabulary& vocabulary, bool layers_first) {
-  SettingValues values(vocabulary.words.size(), 0);
+search::SettingValues everything(const ExportVocabulary& vocabulary, bool layers_first) {
+  search::SettingValues values(vocabulary.words.size(), 0);
   for (const bool layers : {layers_first, !layers_first})
     for (std::size_t w = 0; w < values.size(); ++w) {
       if (vocabulary.words[w].storages.empty() != layers) continue;
-      SettingValues tried = values;
+      search::SettingValues tried = values;
       tried[w] = vocabulary.settings[w].most();
-      if (are_consistent(vocabulary.settings, tried)) values = std::move(tried);
+      if (search::are_consistent(vocabulary.settings, tried)) values = std::move(tried);
     }
   return values;
 }
@@ -114,20 +114,21 @@ ExportVocabulary vocabulary_of(Framework framework, const PlanFile& plan) {
   return vocabulary;
 }
 
-std::vector<SettingValues> starts_of(const ExportVocabulary& vocabulary, const PlanFile& plan) {
+std::vector<search::SettingValues> starts_of(const ExportVocabulary& vocabulary, const PlanFile& plan) {
   MoveTable table = moves_of(plan);
-  const SettingValues nothing(vocabulary.words.size(), 0);
-  SettingValues like_plan = nothing;
+  const search::SettingValues nothing(vocabulary.words.size(), 0);
+  search::SettingValues like_plan = nothing;
   for (std::size_t w = 0; w < like_plan.size(); ++w) {
     if (vocabulary.words[w].storages.empty() || !is_mostly_moved(vocabulary.words[w], table)) continue;
-    SettingValues tried = like_plan;
+    search::SettingValues tried = like_plan;
     tried[w] = vocabulary.settings[w].most();
-    if (are_consistent(vocabulary.settings, tried)) like_plan = std::move(tried);
+    if (search::are_consistent(vocabulary.settings, tried)) like_plan = std::move(tried);
   }
   return {like_plan, nothing, everything(vocabulary, false), everything(vocabulary, true)};
 }
 
-std::string argument_lines(const ExportVocabulary& vocabulary, const SettingValues& values, const PlanFile& plan) {
+std::string argument_lines(const ExportVocabulary& vocabulary, const search::SettingValues& values,
+                           const PlanFile& plan) {
   std::map<std::string, std::vector<std::string>> lists;
   std::string flags;
   bool layers = false;
@@ -158,7 +159,8 @@ std::string argument_lines(const ExportVocabulary& vocabulary, const SettingValu
   return flags;
 }
 
-std::string settings_text(const ExportVocabulary& vocabulary, const SettingValues& values, const PlanFile& plan) {
+std::string settings_text(const ExportVocabulary& vocabulary, const search::SettingValues& values,
+                          const PlanFile& plan) {
   if (vocabulary.framework == Framework::mindformers) return mindformers_yaml(vocabulary, values, plan);
   std::string lines = argument_lines(vocabulary, values, plan);
   // The same switch may be needed by two words.
@@ -172,10 +174,10 @@ std::string settings_text(const ExportVocabulary& vocabulary, const SettingValue
   return text.empty() ? "# nothing to set: everything is kept\n" : text;
 }
 
-std::vector<ExportDifference> differences(const PlanFile& plan, const PlanOutcome& outcome) {
+std::vector<ExportDifference> differences(const PlanFile& plan, const plan::PlanOutcome& outcome) {
   MoveTable before = moves_of(plan);
   MoveTable after;
-  for (const RankPlan& rank : outcome.ranks) add_rank(outline_of(rank.graph), rank.decisions, after);
+  for (const plan::RankPlan& rank : outcome.ranks) add_rank(outline_of(rank.graph), rank.decisions, after);
   std::vector<ExportDifference> list;
   for (const std::string& storage : before.order) {
     const Moves& was = before.of(storage);

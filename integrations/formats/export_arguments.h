@@ -27,18 +27,18 @@ struct ExportWord {
 struct ExportVocabulary {
   Framework framework = Framework::megatron;
   std::vector<ExportWord> words;
-  std::vector<Setting> settings;     ///< of `words`, one each
-  std::vector<std::string> remarks;  ///< what to mind with these settings, a line each
+  std::vector<search::Setting> settings;  ///< of `words`, one each
+  std::vector<std::string> remarks;       ///< what to mind with these settings, a line each
 };
 
 /// The settings of `framework` that do something in this job.
 [[nodiscard]] ExportVocabulary vocabulary_of(Framework framework, const PlanFile& plan);
 
 /// Where to start from: what the plan itself moves mostly, nothing, and as much as goes together.
-[[nodiscard]] std::vector<SettingValues> starts_of(const ExportVocabulary& vocabulary, const PlanFile& plan);
+[[nodiscard]] std::vector<search::SettingValues> starts_of(const ExportVocabulary& vocabulary, const PlanFile& plan);
 
 /// Arguments, an option a line, or YAML; ends with a newline. Says so in a comment where nothing is set.
-[[nodiscard]] std::string settings_text(const ExportVocabulary& vocabulary, const SettingValues& values,
+[[nodiscard]] std::string settings_text(const ExportVocabulary& vocabulary, const search::SettingValues& values,
                                         const PlanFile& plan);
 
 /// One storage that the plan and the settings treat otherwise.
@@ -50,6 +50,6 @@ struct ExportDifference {
 };
 
 /// In the order a layer makes them. `outcome`: of plan_step with the settings as policy.
-[[nodiscard]] std::vector<ExportDifference> differences(const PlanFile& plan, const PlanOutcome& outcome);
+[[nodiscard]] std::vector<ExportDifference> differences(const PlanFile& plan, const plan::PlanOutcome& outcome);
 
 }  // namespace tidemark

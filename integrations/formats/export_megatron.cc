@@ -15,19 +15,19 @@ constexpr const char* kOffload = "megatron/core/pipeline_parallel/fine_grained_a
 std::vector<std::int32_t> expert_layers(const PlanFile& plan) {
   std::vector<std::int32_t> layers;
   for (std::size_t i = 0; i < plan.job.model.layers.size(); ++i)
-    if (plan.job.model.layers[i] == LayerKind::moe) layers.push_back(static_cast<std::int32_t>(i));
+    if (plan.job.model.layers[i] == graph_build::LayerKind::moe) layers.push_back(static_cast<std::int32_t>(i));
   return layers;
 }
 
 void add_recompute(WordList& words, const PlanFile& plan) {
   const char* option = "--recompute-modules";
   const Action action = Action::recompute;
-  if (plan.job.model.attention.kind == AttentionSpec::Kind::mla) {
+  if (plan.job.model.attention.kind == graph_build::AttentionSpec::Kind::mla) {
     words.add(option, "layernorm", action, {"input_norm.y1", "mlp_norm.y2"}, kConfig);
   } else if (const std::vector<std::int32_t> layers = expert_layers(plan); !layers.empty()) {
     words.add(option, "layernorm", action, {"mlp_norm.y2"}, kConfig, {.layers = layers});
   }
-  if (plan.job.model.attention.kind == AttentionSpec::Kind::mla)
+  if (plan.job.model.attention.kind == graph_build::AttentionSpec::Kind::mla)
     words.add(option, "mla_up_proj", action,
               {"self_attention.latent_q_norm", "self_attention.latent_kv_norm", "self_attention.q", "self_attention.k",
                "self_attention.v", "self_attention.kv"},

@@ -42,8 +42,9 @@ void add_mindformers_words(ExportVocabulary& vocabulary, const PlanFile& plan) {
       "mp_comm_recompute: True runs the collectives of recomputed layers again, as the evaluation does"};
 }
 
-std::string mindformers_yaml(const ExportVocabulary& vocabulary, const SettingValues& values, const PlanFile& plan) {
-  const ParallelSpec& parallel = plan.job.parallel;
+std::string mindformers_yaml(const ExportVocabulary& vocabulary, const search::SettingValues& values,
+                             const PlanFile& plan) {
+  const graph_build::ParallelSpec& parallel = plan.job.parallel;
   const Counts none(static_cast<std::size_t>(parallel.virtual_pipeline),
                     std::vector<std::int32_t>(static_cast<std::size_t>(parallel.pipeline), 0));
   Counts layers = none;

@@ -14,7 +14,7 @@ constexpr const char* kMla = "mindspeed_llm/features_manager/transformer/multi_l
 constexpr const char* kExperts = "mindspeed/core/transformer/moe/moe_feature";
 
 void add_attention(WordList& words, const PlanFile& plan) {
-  if (plan.job.model.attention.kind != AttentionSpec::Kind::mla) return;
+  if (plan.job.model.attention.kind != graph_build::AttentionSpec::Kind::mla) return;
   words.add("--recompute-mla-up-proj", "", Action::recompute,
             {"self_attention.latent_q_norm", "self_attention.latent_kv_norm", "self_attention.q", "self_attention.k",
              "self_attention.v", "self_attention.kv"},

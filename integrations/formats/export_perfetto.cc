@@ -22,9 +22,10 @@ class TraceWriter {
  public:
   explicit TraceWriter(std::ostream& out) : out_(out) {}
 
-  void write(const PlanOutcome& outcome, const std::vector<const RankPlan*>& ranks, std::int32_t memory_points) {
+  void write(const plan::PlanOutcome& outcome, const std::vector<const plan::RankPlan*>& ranks,
+             std::int32_t memory_points) {
     text_ += "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"times\":\"modelled\"},\"traceEvents\":[";
-    for (const RankPlan* rank : ranks) {
+    for (const plan::RankPlan* rank : ranks) {
       write_names(*rank);
       write_tasks(*rank);
       write_memory(*rank, outcome.step.step_ns, memory_points);
@@ -48,7 +49,7 @@ class TraceWriter {
     text_.clear();
   }
 
-  void write_names(const RankPlan& rank) {
+  void write_names(const plan::RankPlan& rank) {
     const std::int32_t pid = rank.figures.rank;
     event(R"_({{"ph":"M","pid":{0},"name":"process_name","args":{{"name":"rank {0}, modelled"}}}})_", pid);
     event(R"_({{"ph":"M","pid":{0},"name":"process_sort_index","args":{{"sort_index":{0}}}}})_", pid);
@@ -74,13 +75,13 @@ class TraceWriter {
     return names;
   }
 
-  static const std::string& name_of(const RankPlan& rank, const Names& names, const Task& task) {
+  static const std::string& name_of(const plan::RankPlan& rank, const Names& names, const Task& task) {
     if (task.kind == TaskKind::op) return names.ops[row(task.op_template)];
     if (task.kind == TaskKind::recompute) return names.again[row(task.op_template)];
     return names.storages[row(rank.graph.storages[row(task.storage)].storage_template)];
   }
 
-  void write_tasks(const RankPlan& rank) {
+  void write_tasks(const plan::RankPlan& rank) {
     const Names names = names_of(rank.graph);
     const Schedule& schedule = rank.program.schedule;
     for (std::size_t t = 0; t < schedule.tasks.size(); ++t) {
@@ -109,7 +110,7 @@ class TraceWriter {
     return tenths % 10 == 0 ? fmt::format("{}", tenths / 10) : fmt::format("{}.{}", tenths / 10, tenths % 10);
   }
 
-  void write_memory(const RankPlan& rank, std::int64_t step_ns, std::int32_t points) {
+  void write_memory(const plan::RankPlan& rank, std::int64_t step_ns, std::int32_t points) {
     for (const MemorySample& sample : memory_samples(rank, step_ns, points)) {
       std::string values;
       for (std::size_t role = 0; role < kStorageRoleCount; ++role) {
@@ -126,22 +127,22 @@ class TraceWriter {
   bool first_ = true;
 };
 
-const RankPlan* find_rank(const PlanOutcome& outcome, std::int32_t rank) {
+const plan::RankPlan* find_rank(const plan::PlanOutcome& outcome, std::int32_t rank) {
   const auto it = std::find_if(outcome.ranks.begin(), outcome.ranks.end(),
-                               [&](const RankPlan& r) { return r.figures.rank == rank; });
+                               [&](const plan::RankPlan& r) { return r.figures.rank == rank; });
   return it == outcome.ranks.end() ? nullptr : &*it;
 }
 
 }  // namespace
 
-Status write_perfetto(std::ostream& out, const PlanOutcome& outcome, const PerfettoOptions& options) {
-  std::vector<const RankPlan*> ranks;
+Status write_perfetto(std::ostream& out, const plan::PlanOutcome& outcome, const PerfettoOptions& options) {
+  std::vector<const plan::RankPlan*> ranks;
   for (const std::int32_t rank : options.ranks) {
     ranks.push_back(find_rank(outcome, rank));
     if (ranks.back() == nullptr) return bad_input(fmt::format("rank {} was not planned", rank));
   }
   if (options.ranks.empty()) {
-    for (const RankPlan& rank : outcome.ranks) ranks.push_back(&rank);
+    for (const plan::RankPlan& rank : outcome.ranks) ranks.push_back(&rank);
   }
   TraceWriter(out).write(outcome, ranks, options.memory_points);
   if (!out) return bad_input("the trace could not be written completely");

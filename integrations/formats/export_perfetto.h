@@ -22,6 +22,7 @@ struct PerfettoOptions {
 };
 
 /// Errors (bad_input): a rank that was not planned, or the stream stopped taking bytes.
-[[nodiscard]] Status write_perfetto(std::ostream& out, const PlanOutcome& outcome, const PerfettoOptions& options = {});
+[[nodiscard]] Status write_perfetto(std::ostream& out, const plan::PlanOutcome& outcome,
+                                    const PerfettoOptions& options = {});
 
 }  // namespace tidemark

@@ -27,18 +27,18 @@ double percent_more(std::int64_t now, std::int64_t before) {
 }
 
 /// Pinned memory of what is swapped: settings keep no room for contingencies.
-Bytes host_bytes(const RankPlan& rank) {
+Bytes host_bytes(const plan::RankPlan& rank) {
   const std::vector<Arena>& arenas = rank.program.layout.arenas;
   return arenas.size() > 1 ? arenas[1].height_bytes : 0;
 }
 
 std::string verdict(const ExportReport& report) {
-  const std::vector<RankPlan>& ranks = report.settings.outcome.ranks;
-  const auto fit = std::ranges::count_if(ranks, [](const RankPlan& r) { return r.figures.fits; });
+  const std::vector<plan::RankPlan>& ranks = report.settings.outcome.ranks;
+  const auto fit = std::ranges::count_if(ranks, [](const plan::RankPlan& r) { return r.figures.fits; });
   std::string text = fmt::format("{}  {} of {} ranks fit {} with these settings of {}\n",
                                  report.settings.outcome.fits() ? "FITS" : "DOES NOT FIT", fit, ranks.size(),
                                  format_bytes(ranks.front().figures.budget_bytes), kTitles[index_of(report)]);
-  for (const RankPlan& rank : ranks)
+  for (const plan::RankPlan& rank : ranks)
     if (!rank.figures.fits) text += fmt::format("  rank {}: {}\n", rank.figures.rank, rank.figures.reason);
   return text;
 }
@@ -46,8 +46,8 @@ std::string verdict(const ExportReport& report) {
 std::string rank_lines(const ExportReport& report) {
   TextTable table({"rank", "plan: peak", "added ms", "settings: peak", "spare", "host", "added ms", ""}, {7});
   for (std::size_t i = 0; i < report.plan.ranks.size(); ++i) {
-    const RankFigures& before = report.plan.ranks[i].figures;
-    const RankFigures& after = report.settings.outcome.ranks[i].figures;
+    const plan::RankFigures& before = report.plan.ranks[i].figures;
+    const plan::RankFigures& after = report.settings.outcome.ranks[i].figures;
     table.add({fmt::format("{}", after.rank), gib_text(before.peak_bytes), ms_text(before.added_ns),
                gib_text(after.peak_bytes), gib_text(after.budget_bytes - after.peak_bytes),
                gib_text(host_bytes(report.settings.outcome.ranks[i])), ms_text(after.added_ns),
@@ -90,8 +90,8 @@ std::vector<std::string> sources_of(const ExportReport& report) {
   return {sources.begin(), sources.end()};
 }
 
-Json rank_json(const RankFigures& before, const RankPlan& plan) {
-  const RankFigures& after = plan.figures;
+Json rank_json(const plan::RankFigures& before, const plan::RankPlan& plan) {
+  const plan::RankFigures& after = plan.figures;
   const auto ms = [](std::int64_t ns) { return static_cast<double>(ns) / 1e6; };
   return {{"rank", after.rank},
           {"plan", {{"peak_bytes", before.peak_bytes}, {"added_ms", ms(before.added_ns)}}},

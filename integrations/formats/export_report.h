@@ -12,7 +12,7 @@ namespace tidemark {
 struct ExportReport {
   const PlanFile& plan;
   const ExportVocabulary& vocabulary;
-  const SettingOutcome& settings;
+  const search::SettingOutcome& settings;
 };
 
 [[nodiscard]] std::string export_text(const ExportReport& report);

@@ -6,7 +6,7 @@ namespace tidemark {
 namespace {
 
 template <class Body>
-void for_each_chunk(const JobSpec& job, std::int32_t rank, std::int32_t chunk, const Body& body) {
+void for_each_chunk(const graph_build::JobSpec& job, std::int32_t rank, std::int32_t chunk, const Body& body) {
   const auto& slots = job.parallel.slots;
   for (std::size_t r = 0; r < slots.size(); ++r)
     for (std::size_t c = 0; c < slots[r].size(); ++c)
@@ -33,10 +33,10 @@ bool WordList::has(std::string_view storage) const {
 
 std::vector<std::int32_t> WordList::first_layers(std::int32_t count, std::int32_t rank, std::int32_t chunk) const {
   std::vector<std::int32_t> layers;
-  for_each_chunk(plan_.job, rank, chunk, [&](const std::vector<Slot>& slots) {
+  for_each_chunk(plan_.job, rank, chunk, [&](const std::vector<graph_build::Slot>& slots) {
     std::int32_t left = count;
-    for (const Slot& slot : slots)
-      if (slot.kind == Slot::Kind::layer && left-- > 0) layers.push_back(slot.layer);
+    for (const graph_build::Slot& slot : slots)
+      if (slot.kind == graph_build::Slot::Kind::layer && left-- > 0) layers.push_back(slot.layer);
   });
   std::ranges::sort(layers);
   return layers;
@@ -44,14 +44,14 @@ std::vector<std::int32_t> WordList::first_layers(std::int32_t count, std::int32_
 
 std::int32_t WordList::most_layers(std::int32_t rank, std::int32_t chunk) const {
   std::int32_t most = 0;
-  for_each_chunk(plan_.job, rank, chunk, [&](const std::vector<Slot>& slots) {
-    const auto count = std::ranges::count(slots, Slot::Kind::layer, &Slot::kind);
+  for_each_chunk(plan_.job, rank, chunk, [&](const std::vector<graph_build::Slot>& slots) {
+    const auto count = std::ranges::count(slots, graph_build::Slot::Kind::layer, &graph_build::Slot::kind);
     most = std::max(most, static_cast<std::int32_t>(count));
   });
   return most;
 }
 
-std::int32_t WordList::push(ExportWord word, Setting setting) {
+std::int32_t WordList::push(ExportWord word, search::Setting setting) {
   vocabulary_.words.push_back(std::move(word));
   vocabulary_.settings.push_back(std::move(setting));
   return static_cast<std::int32_t>(vocabulary_.words.size()) - 1;
@@ -67,10 +67,10 @@ std::int32_t WordList::add(std::string_view option, std::string_view value, Acti
   for (const char* storage : storages)
     if (has(storage)) word.storages.emplace_back(storage);
   if (word.storages.empty()) return -1;
-  Setting setting{.rules = {{}}};
+  search::Setting setting{.rules = {{}}};
   const std::int32_t most = place.counted ? most_layers(-1, -1) : 1;
   for (std::int32_t count = 1; count <= most; ++count) {
-    std::vector<PlacedAction>& rules = setting.rules.emplace_back();
+    std::vector<search::PlacedAction>& rules = setting.rules.emplace_back();
     const bool everywhere = !place.counted || count == most;
     for (const std::string& storage : word.storages)
       rules.push_back(
@@ -80,7 +80,7 @@ std::int32_t WordList::add(std::string_view option, std::string_view value, Acti
 }
 
 std::int32_t WordList::add_layers(std::string_view option, std::string_view source) {
-  Setting setting{.rules = {{}}};
+  search::Setting setting{.rules = {{}}};
   for (std::int32_t count = 1; count <= most_layers(-1, -1); ++count)
     setting.rules.push_back({{.action = Action::recompute, .layers = first_layers(count, -1, -1)}});
   return push(
@@ -93,7 +93,7 @@ void WordList::add_stage(std::string_view option, std::string_view value, std::i
   const std::int32_t most = most_layers(rank, chunk);
   const std::vector<std::int32_t> all = first_layers(most, rank, chunk);
   const auto is_dense = [&](std::int32_t layer) {
-    return plan_.job.model.layers[static_cast<std::size_t>(layer)] == LayerKind::dense;
+    return plan_.job.model.layers[static_cast<std::size_t>(layer)] == graph_build::LayerKind::dense;
   };
   if (most == 0 || (storages.size() > 0 && std::ranges::none_of(all, is_dense))) return;
   ExportWord word{.option = std::string(option),
@@ -103,9 +103,9 @@ void WordList::add_stage(std::string_view option, std::string_view value, std::i
                   .rank = rank,
                   .chunk = chunk,
                   .source = std::string(source)};
-  Setting setting{.rules = {{}}, .rank = rank};
+  search::Setting setting{.rules = {{}}, .rank = rank};
   for (std::int32_t count = 1; count <= most; ++count) {
-    std::vector<PlacedAction>& rules = setting.rules.emplace_back();
+    std::vector<search::PlacedAction>& rules = setting.rules.emplace_back();
     const std::vector<std::int32_t> layers = first_layers(count, rank, chunk);
     if (word.storages.empty()) rules.push_back({.action = Action::recompute, .layers = layers});
     for (const std::string& storage : word.storages)

@@ -36,7 +36,7 @@ class WordList {
   [[nodiscard]] bool has(std::string_view storage) const;
 
  private:
-  std::int32_t push(ExportWord word, Setting setting);
+  std::int32_t push(ExportWord word, search::Setting setting);
   /// The first `count` layers of every chunk (or of one), ascending.
   [[nodiscard]] std::vector<std::int32_t> first_layers(std::int32_t count, std::int32_t rank, std::int32_t chunk) const;
   [[nodiscard]] std::int32_t most_layers(std::int32_t rank, std::int32_t chunk) const;
@@ -49,9 +49,9 @@ void add_megatron_words(ExportVocabulary& vocabulary, const PlanFile& plan);
 void add_mindspeed_words(ExportVocabulary& vocabulary, const PlanFile& plan);
 void add_mindformers_words(ExportVocabulary& vocabulary, const PlanFile& plan);
 
-[[nodiscard]] std::string argument_lines(const ExportVocabulary& vocabulary, const SettingValues& values,
+[[nodiscard]] std::string argument_lines(const ExportVocabulary& vocabulary, const search::SettingValues& values,
                                          const PlanFile& plan);
-[[nodiscard]] std::string mindformers_yaml(const ExportVocabulary& vocabulary, const SettingValues& values,
+[[nodiscard]] std::string mindformers_yaml(const ExportVocabulary& vocabulary, const search::SettingValues& values,
                                            const PlanFile& plan);
 
 }  // namespace tidemark

@@ -24,7 +24,7 @@ inline constexpr double kLeastBytesPerS = 1e3;                      ///< less is
 inline constexpr double kLeastFlopsPerS = 1e6;
 inline constexpr double kMostRate = 1e18;
 inline constexpr double kMostLatencyNs = 1e9;
-static_assert(kMostCommandLoad <= kMostMeanLoad);
+static_assert(kMostCommandLoad <= graph_build::kMostMeanLoad);
 inline constexpr std::int32_t kMostRank = 65535;
 
 /// From `least` to `most`, or above `least` where `open`.
@@ -44,7 +44,7 @@ struct RealRange {
   if (name.ends_with("_ns")) return {.most = kMostLatencyNs};
   // A share of the step, but the MFU of times scaled down can exceed what a device could do.
   if (name.ends_with("_percent")) return {.most = 1e6};
-  if (name == "load" || name == "mean") return {.most = kMostMeanLoad, .open = true};
+  if (name == "load" || name == "mean") return {.most = graph_build::kMostMeanLoad, .open = true};
   if (name == "contingency_limit_f" || name == "collective_limit_f") return {.most = 1 << 20};
   if (name == "time_scale") return {.most = kMostTimeScale, .open = true};
   return {.most = 1e18};  // counts of parameters, tokens per second

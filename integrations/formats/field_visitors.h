@@ -42,21 +42,21 @@ class FieldWriter {
   void later(std::string_view name, const T& value) {
     (*this)(name, value);
   }
-  void layers(std::string_view name, const std::vector<LayerKind>& layers) {
+  void layers(std::string_view name, const std::vector<graph_build::LayerKind>& layers) {
     json_.key(name);
     json_.open_list();
-    for (const LayerKind kind : layers) json_.value(kLayerWords[static_cast<std::size_t>(kind)]);
+    for (const graph_build::LayerKind kind : layers) json_.value(kLayerWords[static_cast<std::size_t>(kind)]);
     json_.close_list();
   }
   /// slots[rank][chunk] as lists of [kind, number].
-  void slots(std::string_view name, const std::vector<std::vector<std::vector<Slot>>>& slots) {
+  void slots(std::string_view name, const std::vector<std::vector<std::vector<graph_build::Slot>>>& slots) {
     json_.key(name);
     json_.open_list();
     for (const auto& rank : slots) {
       json_.open_list();
       for (const auto& chunk : rank) {
         json_.open_list();
-        for (const Slot& slot : chunk) {
+        for (const graph_build::Slot& slot : chunk) {
           json_.open_list();
           json_.value(kSlotWords[static_cast<std::size_t>(slot.kind)]);
           json_.value(slot.layer);
@@ -106,12 +106,13 @@ class FieldReader {
   void later(std::string_view name, T& value) {
     if (node_.has(name)) (*this)(name, value);
   }
-  void layers(std::string_view name, std::vector<LayerKind>& layers) {
+  void layers(std::string_view name, std::vector<graph_build::LayerKind>& layers) {
     const JsonNode list = node_.at(name);
     layers.resize(list.size());
-    for (std::size_t i = 0; i < layers.size(); ++i) layers[i] = static_cast<LayerKind>(list.item(i).word(kLayerWords));
+    for (std::size_t i = 0; i < layers.size(); ++i)
+      layers[i] = static_cast<graph_build::LayerKind>(list.item(i).word(kLayerWords));
   }
-  void slots(std::string_view name, std::vector<std::vector<std::vector<Slot>>>& slots) {
+  void slots(std::string_view name, std::vector<std::vector<std::vector<graph_build::Slot>>>& slots) {
     const JsonNode ranks = node_.at(name);
     slots.resize(ranks.size());
     for (std::size_t r = 0; r < slots.size(); ++r) {
@@ -122,11 +123,11 @@ class FieldReader {
   }
 
  private:
-  static void read_chunk(const JsonNode& list, std::vector<Slot>& slots) {
+  static void read_chunk(const JsonNode& list, std::vector<graph_build::Slot>& slots) {
     slots.resize(list.size());
     for (std::size_t i = 0; i < slots.size(); ++i) {
       const JsonNode slot = list.item(i);
-      slots[i].kind = static_cast<Slot::Kind>(slot.item(0).word(kSlotWords));
+      slots[i].kind = static_cast<graph_build::Slot::Kind>(slot.item(0).word(kSlotWords));
       slots[i].layer = static_cast<std::int32_t>(slot.item(1).integer(-1, std::numeric_limits<std::int32_t>::max()));
     }
   }

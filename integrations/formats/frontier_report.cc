@@ -22,9 +22,9 @@ struct Line {
   Bytes swapped_bytes = 0;
 };
 
-Line line_of(const BudgetPoint& point) {
+Line line_of(const plan::BudgetPoint& point) {
   Line line;
-  for (const RankFigures& rank : point.ranks) {
+  for (const plan::RankFigures& rank : point.ranks) {
     line.fitting += rank.fits ? 1 : 0;
     if (rank.added_ns > line.added_ns) line.recompute_ns = rank.recompute_ns;
     line.added_ns = std::max(line.added_ns, rank.added_ns);
@@ -34,20 +34,20 @@ Line line_of(const BudgetPoint& point) {
 }
 
 /// Of the step above everything kept; what does not fit has none.
-std::int64_t above_ns(const BudgetPoint& point) {
+std::int64_t above_ns(const plan::BudgetPoint& point) {
   return point.step.step_ns - point.step.keep_all_step_ns;
 }
 
-std::int64_t most_above_ns(std::span<const BudgetPoint> points) {
+std::int64_t most_above_ns(std::span<const plan::BudgetPoint> points) {
   std::int64_t most = 1;
-  for (const BudgetPoint& point : points)
+  for (const plan::BudgetPoint& point : points)
     if (point.fits()) most = std::max(most, above_ns(point));
   return most;
 }
 
 /// What each further GiB saves up to the next budget, in ms of the step above everything kept: loads, and so steps with
 /// everything kept, may differ. Nothing where the budget does not fit.
-std::string saved_text(std::span<const BudgetPoint> points, std::size_t i) {
+std::string saved_text(std::span<const plan::BudgetPoint> points, std::size_t i) {
   if (i + 1 >= points.size() || !points[i].fits()) return "";
   const double gib =
       static_cast<double>(points[i + 1].budget_bytes - points[i].budget_bytes) / static_cast<double>(kGiB);
@@ -55,26 +55,26 @@ std::string saved_text(std::span<const BudgetPoint> points, std::size_t i) {
   return fmt::format("{:.2f}", std::abs(ms) < 0.005 ? 0 : ms);
 }
 
-double percent_above(const BudgetPoint& point) {
+double percent_above(const plan::BudgetPoint& point) {
   return point.step.keep_all_step_ns == 0
              ? 0
              : 100.0 * static_cast<double>(above_ns(point)) / static_cast<double>(point.step.keep_all_step_ns);
 }
 
-std::string fit_text(const BudgetPoint& point, const Line& line) {
+std::string fit_text(const plan::BudgetPoint& point, const Line& line) {
   const std::ptrdiff_t over = std::ssize(point.ranks) - line.fitting;
   return over == 0 ? "fits" : fmt::format("{} OVER", over);
 }
 
 }  // namespace
 
-std::string frontier_text(std::span<const BudgetPoint> points, Bytes asked) {
+std::string frontier_text(std::span<const plan::BudgetPoint> points, Bytes asked) {
   constexpr double kWidth = 40;
   TextTable table({"budget", "", "step s", "on keep-all", "a GiB more saves", "added max", "recompute", "swap", ""},
                   {1, 8});
   const auto most = static_cast<double>(most_above_ns(points));
   for (std::size_t i = 0; i < points.size(); ++i) {
-    const BudgetPoint& point = points[i];
+    const plan::BudgetPoint& point = points[i];
     const Line line = line_of(point);
     const bool fits = point.fits();
     const auto marks = static_cast<std::size_t>(
@@ -91,10 +91,10 @@ std::string frontier_text(std::span<const BudgetPoint> points, Bytes asked) {
          table.text();
 }
 
-std::string with_frontier(const std::string& json, std::span<const BudgetPoint> points) {
+std::string with_frontier(const std::string& json, std::span<const plan::BudgetPoint> points) {
   Json object = Json::parse(json);
   object["frontier"] = Json::array();
-  for (const BudgetPoint& point : points) {
+  for (const plan::BudgetPoint& point : points) {
     const Line line = line_of(point);
     const auto ms = [](std::int64_t ns) { return static_cast<double>(ns) / 1e6; };
     object["frontier"].push_back({{"budget_bytes", point.budget_bytes},
@@ -109,7 +109,7 @@ std::string with_frontier(const std::string& json, std::span<const BudgetPoint> 
   return object.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-std::string frontier_html(std::span<const BudgetPoint> points, Bytes asked) {
+std::string frontier_html(std::span<const plan::BudgetPoint> points, Bytes asked) {
   if (points.empty()) return "";
   std::string page =
       "<h2>What memory buys</h2>\n<p class=\"soft\">The same job planned at other budgets; times modelled. Bars: the "
@@ -120,7 +120,7 @@ std::string frontier_html(std::span<const BudgetPoint> points, Bytes asked) {
       "<th class=\"l\"></th></tr></thead><tbody>\n";
   const auto most = static_cast<double>(most_above_ns(points));
   for (std::size_t i = 0; i < points.size(); ++i) {
-    const BudgetPoint& point = points[i];
+    const plan::BudgetPoint& point = points[i];
     const Line line = line_of(point);
     const bool fits = point.fits();
     const double width = fits ? 160 * static_cast<double>(std::max<std::int64_t>(above_ns(point), 0)) / most : 0;

@@ -17,7 +17,7 @@
 namespace tidemark {
 namespace {
 
-using framework::Argument;
+using estimate::Argument;
 
 constexpr std::size_t kLongestFile = std::size_t{1} << 20;
 constexpr std::size_t kMostArguments = 10'000;
@@ -110,7 +110,7 @@ class MapReader {
     std::ranges::replace(plain, '_', '-');
     const auto [before, is_new] = values_.try_emplace(std::move(plain), value);
     if (is_new || before->second == value) return;
-    if (framework::is_used(name))
+    if (estimate::is_used(name))
       out_.notes.push_back(fmt::format("{}: --{} is there twice, {} before and {} here; the last counts",
                                        at(file_, key.line), before->first, shown(before->second), shown(value)));
     before->second = value;
@@ -205,7 +205,7 @@ std::string option_meant(std::string_view name) {
   while (const std::size_t dash = typographic_dash(name)) name.remove_prefix(dash);
   name.remove_prefix(std::min(name.find_first_not_of('-'), name.size()));
   const std::string plain(name.substr(0, name.find('=')));
-  const bool known = framework::is_known(plain);
+  const bool known = estimate::is_known(plain);
   return known ? fmt::format("is it --{}?", plain) : "an option begins with -- and its name";
 }
 
@@ -264,12 +264,12 @@ class OptionReader {
   /// The last argument takes the word as a value of its own.
   [[nodiscard]] bool has_room(const std::string& text) const {
     const Argument& argument = out_.set.arguments.back();
-    switch (framework::takes(argument.name)) {
-      case framework::Takes::nothing:
+    switch (estimate::takes(argument.name)) {
+      case estimate::Takes::nothing:
         return argument.is_switch && (text == "true" || text == "false" || text == "True" || text == "False");
-      case framework::Takes::value:
+      case estimate::Takes::value:
         return argument.is_switch;
-      case framework::Takes::list:
+      case estimate::Takes::list:
         return true;
     }
     return true;
@@ -285,8 +285,8 @@ class OptionReader {
     } else if (unknown && (!room || !argument.is_switch)) {
       out_.notes.push_back(fmt::format("{}: nothing in the file says what {} holds; it is left out",
                                        at(file_, word.line(1)), shown(text)));
-    } else if (framework::takes(argument.name) == framework::Takes::nothing && !room &&
-               !framework::is_used(argument.name)) {
+    } else if (estimate::takes(argument.name) == estimate::Takes::nothing && !room &&
+               !estimate::is_used(argument.name)) {
       out_.notes.push_back(
           fmt::format("{}: {} is neither an option nor a value of the switch before it; it is left out",
                       at(file_, word.line(1)), shown(text)));
@@ -375,9 +375,9 @@ std::string without_comments(std::string_view text) {
 }
 
 /// An option only MindSpeed has, or a word for devices only it runs on.
-bool is_mindspeed(const framework::ArgumentSet& set, std::string_view text) {
+bool is_mindspeed(const estimate::ArgumentSet& set, std::string_view text) {
   for (const Argument& argument : set.arguments)
-    if (framework::is_of_mindspeed(argument.name)) return true;
+    if (estimate::is_of_mindspeed(argument.name)) return true;
   const std::string read = without_comments(text);
   for (const std::string_view sign :
        {"mindspeed", "MindSpeed", "NPUS_PER_NODE", "ASCEND", "torch_npu", "PYTORCH_NPU", "HCCL_", "\"npus\""})
@@ -397,8 +397,8 @@ Result<ArgumentFile> read_arguments(std::string_view text, std::string_view file
     return bad_input(
         fmt::format("{}: it holds no argument; write `--num-layers: 32` lines or give the launch script", file_name));
   if (is_mindspeed(read.value().set, text)) {
-    read.value().hints.platform.framework = framework::Framework::mindspeed_llm;
-    read.value().hints.platform.accelerator = framework::Accelerator::ascend;
+    read.value().hints.platform.framework = estimate::Framework::mindspeed_llm;
+    read.value().hints.platform.accelerator = estimate::Accelerator::ascend;
   }
   return read;
 }
@@ -406,7 +406,7 @@ Result<ArgumentFile> read_arguments(std::string_view text, std::string_view file
 std::string argument_hint(std::string_view name) {
   static const std::vector<std::string> known = [] {
     std::vector<std::string> names;
-    for (const std::string_view known_name : framework::known_arguments()) names.emplace_back(known_name);
+    for (const std::string_view known_name : estimate::known_arguments()) names.emplace_back(known_name);
     return names;
   }();
   const auto near = find_near_miss(name, known);

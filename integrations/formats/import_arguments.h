@@ -12,8 +12,8 @@
 namespace tidemark {
 
 struct ArgumentFile {
-  framework::ArgumentSet set;
-  framework::RunHints hints;       ///< what the file itself says: the framework, the script, the number of devices
+  estimate::ArgumentSet set;
+  estimate::RunHints hints;        ///< what the file itself says: the framework, the script, the number of devices
   std::vector<std::string> notes;  ///< what was left out, each with `file:line: `
   /// What was left out and would have said the number of devices: moot where something else says it.
   std::vector<std::string> device_notes;

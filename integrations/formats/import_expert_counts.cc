@@ -128,8 +128,8 @@ std::map<std::int64_t, std::vector<double>> loads_of(const Counts& counts) {
 
 }  // namespace
 
-Result<ExpertLoadSpec> read_expert_counts(std::string_view csv_text, std::string_view file_name,
-                                          const ExpertLoadSpec& base) {
+Result<graph_build::ExpertLoadSpec> read_expert_counts(std::string_view csv_text, std::string_view file_name,
+                                                       const graph_build::ExpertLoadSpec& base) {
   const Result<Counts> counts = read_counts(csv_text, file_name);
   if (!counts) return counts.error();
   if (Status status = check(counts.value(), file_name); !status) return status.error();
@@ -146,7 +146,7 @@ Result<ExpertLoadSpec> read_expert_counts(std::string_view csv_text, std::string
   }
   const double own = within / (devices * (sites - 1));
   const double common = std::max(0.0, (between / (devices - 1) - own) / sites);
-  ExpertLoadSpec spec = base;
+  graph_build::ExpertLoadSpec spec = base;
   spec.mean = 1;
   spec.coefficient_of_variation = std::sqrt(common + own);
   spec.layer_correlation = common + own > 0 ? common / (common + own) : 0;

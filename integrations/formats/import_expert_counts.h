@@ -20,7 +20,8 @@ namespace tidemark {
 /// part common to all sites of a device and a part of its own: the variance components of a one-way layout with devices
 /// as groups, a negative component taken as 0. Errors (bad_input): `file:line: what`, or too little to tell (fewer than
 /// two devices or two sites).
-[[nodiscard]] Result<ExpertLoadSpec> read_expert_counts(std::string_view csv_text, std::string_view file_name,
-                                                        const ExpertLoadSpec& base);
+[[nodiscard]] Result<graph_build::ExpertLoadSpec> read_expert_counts(std::string_view csv_text,
+                                                                     std::string_view file_name,
+                                                                     const graph_build::ExpertLoadSpec& base);
 
 }  // namespace tidemark

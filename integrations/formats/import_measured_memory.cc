@@ -13,7 +13,7 @@
 namespace tidemark {
 namespace {
 
-using framework::MeasuredRank;
+using estimate::MeasuredRank;
 using Ranks = std::vector<MeasuredRank>;
 
 constexpr std::int64_t kMostRanks = 1 << 24;

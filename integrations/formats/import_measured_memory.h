@@ -17,7 +17,7 @@ namespace tidemark {
 
 /// At least one, each with a rank and a steady figure. JSON where the text starts with a brace. Errors (bad_input):
 /// `file:line: what` or `file: /json/pointer: what`.
-[[nodiscard]] Result<std::vector<framework::MeasuredRank>> read_measured_memory(std::string_view text,
-                                                                                std::string_view file_name);
+[[nodiscard]] Result<std::vector<estimate::MeasuredRank>> read_measured_memory(std::string_view text,
+                                                                               std::string_view file_name);
 
 }  // namespace tidemark

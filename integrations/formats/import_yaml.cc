@@ -18,14 +18,17 @@ namespace {
 template <class Value>
 using Word = std::pair<std::string_view, Value>;
 
-constexpr std::array<Word<AttentionSpec::Kind>, 2> kAttentionKinds = {
-    {{"gqa", AttentionSpec::Kind::gqa}, {"mla", AttentionSpec::Kind::mla}}};
-constexpr std::array<Word<Activation>, 2> kActivations = {{{"swiglu", Activation::swiglu}, {"gelu", Activation::gelu}}};
-constexpr std::array<Word<NormPlacement>, 2> kNorms = {
-    {{"pre", NormPlacement::pre}, {"sandwich", NormPlacement::sandwich}}};
-constexpr std::array<Word<LayerKind>, 2> kLayerKinds = {{{"dense", LayerKind::dense}, {"moe", LayerKind::moe}}};
-constexpr std::array<Word<MoeSpec::Probabilities>, 2> kProbabilities = {
-    {{"at_unpermute", MoeSpec::Probabilities::at_unpermute}, {"in_activation", MoeSpec::Probabilities::in_activation}}};
+constexpr std::array<Word<graph_build::AttentionSpec::Kind>, 2> kAttentionKinds = {
+    {{"gqa", graph_build::AttentionSpec::Kind::gqa}, {"mla", graph_build::AttentionSpec::Kind::mla}}};
+constexpr std::array<Word<graph_build::Activation>, 2> kActivations = {
+    {{"swiglu", graph_build::Activation::swiglu}, {"gelu", graph_build::Activation::gelu}}};
+constexpr std::array<Word<graph_build::NormPlacement>, 2> kNorms = {
+    {{"pre", graph_build::NormPlacement::pre}, {"sandwich", graph_build::NormPlacement::sandwich}}};
+constexpr std::array<Word<graph_build::LayerKind>, 2> kLayerKinds = {
+    {{"dense", graph_build::LayerKind::dense}, {"moe", graph_build::LayerKind::moe}}};
+constexpr std::array<Word<graph_build::MoeSpec::Probabilities>, 2> kProbabilities = {
+    {{"at_unpermute", graph_build::MoeSpec::Probabilities::at_unpermute},
+     {"in_activation", graph_build::MoeSpec::Probabilities::in_activation}}};
 constexpr std::array<Word<std::int32_t>, 3> kDtypes = {{{"bf16", 2}, {"fp16", 2}, {"fp32", 4}}};
 constexpr std::array<Word<std::int32_t>, 4> kDtypesOrNone = {{{"bf16", 2}, {"fp16", 2}, {"fp32", 4}, {"none", 0}}};
 
@@ -40,20 +43,20 @@ constexpr const char* kLayersExample = "{dense: 3, moe: 58}";
 
 /// Appends `count` layers of the kind named; otherwise a mistake at `line`.
 void append_layers(YamlDocument& document, int line, std::string_view kind, std::optional<std::int64_t> count,
-                   std::vector<LayerKind>& layers) {
-  const auto* const found = std::ranges::find(kLayerKinds, kind, &Word<LayerKind>::first);
+                   std::vector<graph_build::LayerKind>& layers) {
+  const auto* const found = std::ranges::find(kLayerKinds, kind, &Word<graph_build::LayerKind>::first);
   if (found == kLayerKinds.end()) {
     document.wrong(line, fmt::format("layers names the kind {}; a layer is dense or moe", shown(kind)));
-  } else if (!count || *count < 0 || *count > kMostLayers - static_cast<std::int64_t>(layers.size())) {
+  } else if (!count || *count < 0 || *count > graph_build::kMostLayers - static_cast<std::int64_t>(layers.size())) {
     document.wrong(line, fmt::format("the number of {} layers is not a whole number from 0 to {}; write like {}", kind,
-                                     kMostLayers, kLayersExample));
+                                     graph_build::kMostLayers, kLayersExample));
   } else {
     layers.insert(layers.end(), static_cast<std::size_t>(*count), found->second);
   }
 }
 
 /// `moe` or `moe x58`.
-void append_run(YamlDocument& document, const YamlNode& item, std::vector<LayerKind>& layers) {
+void append_run(YamlDocument& document, const YamlNode& item, std::vector<graph_build::LayerKind>& layers) {
   const int line = item.line;
   if (!item.is_scalar()) {
     document.wrong(line, fmt::format("an entry of layers is {}; write like [dense x3, moe x58]", described(item)));
@@ -68,7 +71,7 @@ void append_run(YamlDocument& document, const YamlNode& item, std::vector<LayerK
   }
 }
 
-void read_layers(YamlDocument& document, YamlMap& model, std::vector<LayerKind>& layers) {
+void read_layers(YamlDocument& document, YamlMap& model, std::vector<graph_build::LayerKind>& layers) {
   const YamlNode* node = model.any("layers", kLayersExample, Need::required);
   if (node == nullptr) return;
   if (node->is_list()) {
@@ -100,14 +103,14 @@ constexpr std::array<std::string_view, 2> kGqaKeys = {"kv_heads", "head_dim"};
 constexpr std::array<std::string_view, 7> kMlaKeys = {"q_lora_rank", "kv_lora_rank",  "qk_rope_dim", "qk_nope_dim",
                                                       "v_head_dim",  "v_own_storage", "v_padded"};
 
-void read_gqa(YamlMap& fields, AttentionSpec& attention) {
+void read_gqa(YamlMap& fields, graph_build::AttentionSpec& attention) {
   attention.kv_heads = attention.heads;
   fields.integer("kv_heads", attention.kv_heads, Need::optional);
   fields.integer("head_dim", attention.head_dim, Need::required);
   for (const std::string_view key : kMlaKeys) fields.forbid(key, "it belongs to `kind: mla`; drop it or change kind");
 }
 
-void read_mla(YamlMap& fields, AttentionSpec& attention) {
+void read_mla(YamlMap& fields, graph_build::AttentionSpec& attention) {
   fields.integer("q_lora_rank", attention.q_lora_rank, Need::optional);
   fields.integer("kv_lora_rank", attention.kv_lora_rank, Need::required);
   fields.integer("qk_rope_dim", attention.qk_rope_dim, Need::required);
@@ -118,13 +121,13 @@ void read_mla(YamlMap& fields, AttentionSpec& attention) {
   for (const std::string_view key : kGqaKeys) fields.forbid(key, "it belongs to `kind: gqa`; drop it or change kind");
 }
 
-void read_attention(YamlMap fields, AttentionSpec& attention) {
+void read_attention(YamlMap fields, graph_build::AttentionSpec& attention) {
   const bool known_kind = fields.choice("kind", attention.kind, words(kAttentionKinds), Need::required);
   fields.integer("heads", attention.heads, Need::required);
   if (!known_kind) {  // no key can be blamed before the kind is right
     for (const std::string_view key : kGqaKeys) fields.accept(key);
     for (const std::string_view key : kMlaKeys) fields.accept(key);
-  } else if (attention.kind == AttentionSpec::Kind::gqa) {
+  } else if (attention.kind == graph_build::AttentionSpec::Kind::gqa) {
     read_gqa(fields, attention);
   } else {
     read_mla(fields, attention);
@@ -132,7 +135,7 @@ void read_attention(YamlMap fields, AttentionSpec& attention) {
   fields.finish();
 }
 
-void read_moe(YamlMap fields, MoeSpec& moe) {
+void read_moe(YamlMap fields, graph_build::MoeSpec& moe) {
   fields.integer("experts", moe.experts, Need::required);
   fields.integer("top_k", moe.top_k, Need::required);
   fields.integer("width", moe.width, Need::required);
@@ -146,7 +149,7 @@ Need required_if(bool condition) {
   return condition ? Need::required : Need::optional;
 }
 
-void read_model(YamlDocument& document, YamlMap fields, ModelSpec& model) {
+void read_model(YamlDocument& document, YamlMap fields, graph_build::ModelSpec& model) {
   fields.text("name", model.name, Need::required);
   fields.integer("hidden", model.hidden, Need::required);
   fields.integer("vocabulary", model.vocabulary, Need::required);
@@ -156,10 +159,10 @@ void read_model(YamlDocument& document, YamlMap fields, ModelSpec& model) {
   fields.choice("activation", model.activation, words(kActivations), Need::optional);
   fields.choice("norm", model.norm, words(kNorms), Need::optional);
   fields.boolean("tied_embedding", model.tied_embedding, Need::optional);
-  const auto holds = [&](LayerKind kind) { return std::ranges::count(model.layers, kind) > 0; };
-  fields.integer("dense_width", model.dense_width, required_if(holds(LayerKind::dense)));
+  const auto holds = [&](graph_build::LayerKind kind) { return std::ranges::count(model.layers, kind) > 0; };
+  fields.integer("dense_width", model.dense_width, required_if(holds(graph_build::LayerKind::dense)));
   if (auto attention = fields.section("attention", Need::required)) read_attention(*attention, model.attention);
-  if (auto moe = fields.section("moe", required_if(holds(LayerKind::moe)))) read_moe(*moe, model.moe);
+  if (auto moe = fields.section("moe", required_if(holds(graph_build::LayerKind::moe)))) read_moe(*moe, model.moe);
   fields.finish();
 }
 
@@ -170,14 +173,15 @@ constexpr const char* kRanksExample = "[[[0-1], [4-5]], [[2-3], [6, mtp]]]";
 /// A layer or module number, or -1.
 std::int32_t slot_number(std::string_view digits) {
   const auto value = integer_in(digits);
-  return value && *value >= 0 && *value < kMostLayers ? static_cast<std::int32_t>(*value) : -1;
+  return value && *value >= 0 && *value < graph_build::kMostLayers ? static_cast<std::int32_t>(*value) : -1;
 }
 
 /// Of all ranks together: every layer, and as many slots without one.
-constexpr std::size_t kMostSlots = 2 * static_cast<std::size_t>(kMostLayers);
+constexpr std::size_t kMostSlots = 2 * static_cast<std::size_t>(graph_build::kMostLayers);
 
 /// `7`, `4-7`, `noop`, `mtp` or `mtp 1`, at most `room` of them, which shrinks.
-void append_slots(YamlDocument& document, const YamlNode& item, std::vector<Slot>& chunk, std::size_t& room) {
+void append_slots(YamlDocument& document, const YamlNode& item, std::vector<graph_build::Slot>& chunk,
+                  std::size_t& room) {
   const std::string_view text = item.text;
   const std::size_t dash = text.find('-');
   const std::int32_t first = slot_number(text.substr(0, dash));
@@ -189,12 +193,12 @@ void append_slots(YamlDocument& document, const YamlNode& item, std::vector<Slot
   room -= count;
   const std::int32_t module = text == "mtp" ? 0 : text.starts_with("mtp ") ? slot_number(text.substr(4)) : -1;
   if (text == "noop") {
-    chunk.push_back({.kind = Slot::Kind::noop, .layer = -1});
+    chunk.push_back({.kind = graph_build::Slot::Kind::noop, .layer = -1});
   } else if (module >= 0) {
-    chunk.push_back({.kind = Slot::Kind::mtp, .layer = module});
+    chunk.push_back({.kind = graph_build::Slot::Kind::mtp, .layer = module});
   } else if (first >= 0 && first <= last) {
     for (std::int32_t layer = first; layer <= last; ++layer)
-      chunk.push_back({.kind = Slot::Kind::layer, .layer = layer});
+      chunk.push_back({.kind = graph_build::Slot::Kind::layer, .layer = layer});
   } else {
     document.wrong(item.line,
                    fmt::format("a slot is {}; write a layer like 7, layers like 4-7, noop or mtp", described(item)));
@@ -213,7 +217,7 @@ void for_each_item(YamlDocument& document, const YamlNode& node, std::string_vie
   for (const YamlNode::Item& item : node.items) read(*item.value);
 }
 
-void read_ranks(YamlDocument& document, const YamlNode& ranks, ParallelSpec& parallel) {
+void read_ranks(YamlDocument& document, const YamlNode& ranks, graph_build::ParallelSpec& parallel) {
   std::size_t room = kMostSlots;
   for_each_item(document, ranks, "ranks", [&](const YamlNode& rank) {
     auto& chunks = parallel.slots.emplace_back();
@@ -226,8 +230,8 @@ void read_ranks(YamlDocument& document, const YamlNode& ranks, ParallelSpec& par
 }
 
 /// What `placement:` asks for. Explicit ranks go to ParallelSpec::slots at once.
-SlotChoice read_placement(YamlDocument& document, YamlMap fields, ParallelSpec& parallel) {
-  SlotChoice choice;
+graph_build::SlotChoice read_placement(YamlDocument& document, YamlMap fields, graph_build::ParallelSpec& parallel) {
+  graph_build::SlotChoice choice;
   if (const YamlNode* ranks = fields.list("ranks", kRanksExample, Need::optional)) {
     read_ranks(document, *ranks, parallel);
     for (const char* key : {"noop_slots", "mtp_slot"})
@@ -252,7 +256,7 @@ SlotChoice read_placement(YamlDocument& document, YamlMap fields, ParallelSpec& 
 
 // ---- parallel, precision, expert load -----------------------------------------------------------------------------
 
-SlotChoice read_parallel(YamlDocument& document, YamlMap fields, ParallelSpec& parallel) {
+graph_build::SlotChoice read_parallel(YamlDocument& document, YamlMap fields, graph_build::ParallelSpec& parallel) {
   fields.integer("tensor", parallel.tensor, Need::optional);
   fields.boolean("sequence_parallel", parallel.sequence_parallel, Need::optional);
   fields.integer("pipeline", parallel.pipeline, Need::optional);
@@ -268,7 +272,7 @@ SlotChoice read_parallel(YamlDocument& document, YamlMap fields, ParallelSpec& p
   fields.boolean("distributed_optimizer", parallel.distributed_optimizer, Need::optional);
   fields.integer("communicators", parallel.communicators, Need::optional);
   fields.quantity("framework_memory", parallel.framework_bytes, parse_bytes, "192MiB", Need::optional);
-  SlotChoice choice;
+  graph_build::SlotChoice choice;
   if (auto placement = fields.section("placement", Need::optional))
     choice = read_placement(document, *placement, parallel);
   fields.finish();
@@ -284,7 +288,7 @@ void read_optimizer(YamlMap fields, std::int32_t& optimizer_bytes) {
   fields.finish();
 }
 
-void read_precision(YamlMap fields, ParallelSpec& parallel) {
+void read_precision(YamlMap fields, graph_build::ParallelSpec& parallel) {
   fields.choice("parameters", parallel.parameter_bytes, words(kDtypes), Need::optional);
   fields.choice("gradients", parallel.gradient_bytes, words(kDtypes), Need::optional);
   if (auto optimizer = fields.section("optimizer", Need::optional))
@@ -293,7 +297,7 @@ void read_precision(YamlMap fields, ParallelSpec& parallel) {
   fields.finish();
 }
 
-void read_expert_load(YamlMap fields, ExpertLoadSpec& load) {
+void read_expert_load(YamlMap fields, graph_build::ExpertLoadSpec& load) {
   std::int64_t seed = 1;
   fields.real("mean", load.mean, Need::optional);
   fields.real("coefficient_of_variation", load.coefficient_of_variation, Need::optional);
@@ -306,16 +310,17 @@ void read_expert_load(YamlMap fields, ExpertLoadSpec& load) {
 }
 
 /// Fills the slots and applies the rules of the job itself. REQUIRES: the document is clean.
-void check_job(YamlDocument& document, const SlotChoice& choice, JobSpec& job) {
+void check_job(YamlDocument& document, const graph_build::SlotChoice& choice, graph_build::JobSpec& job) {
   const bool explicit_ranks = !job.parallel.slots.empty();
-  LayerPlacement placement;
+  graph_build::LayerPlacement placement;
   if (!explicit_ranks) {
-    placement = place_layers(job.model, job.parallel, choice);
+    placement = graph_build::place_layers(job.model, job.parallel, choice);
     job.parallel.slots = placement.slots;
   }
-  std::vector<SpecProblem> problems = find_problems(job);
+  std::vector<graph_build::SpecProblem> problems = graph_build::find_problems(job);
   if (!placement.problems.empty()) {
-    std::erase_if(problems, [](const SpecProblem& problem) { return problem.key == "parallel.placement"; });
+    std::erase_if(problems,
+                  [](const graph_build::SpecProblem& problem) { return problem.key == "parallel.placement"; });
     problems.insert(problems.end(), placement.problems.begin(), placement.problems.end());
   }
   // The first rule broken, not the first line: later rules may only follow from it.
@@ -426,13 +431,13 @@ void read_host(YamlMap fields, Machine& machine) {
 
 }  // namespace
 
-Result<JobSpec> read_job(std::string_view yaml_text, std::string_view file_name) {
+Result<graph_build::JobSpec> read_job(std::string_view yaml_text, std::string_view file_name) {
   YamlDocument document(file_name);
   const Result<std::shared_ptr<const YamlNode>> root = document.parse(yaml_text);
   if (!root) return root.error();
   YamlMap fields(document, *root.value(), "", 1);
-  JobSpec job;
-  SlotChoice choice;
+  graph_build::JobSpec job;
+  graph_build::SlotChoice choice;
   if (auto model = fields.section("model", Need::required)) read_model(document, *model, job.model);
   if (auto parallel = fields.section("parallel", Need::required))
     choice = read_parallel(document, *parallel, job.parallel);

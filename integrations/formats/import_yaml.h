@@ -11,7 +11,7 @@ namespace tidemark {
 
 /// A job that obeys every rule of find_problems. Errors (bad_input): one line, `file_name:line: what, and what would be
 /// right`; of several mistakes the first in the file.
-[[nodiscard]] Result<JobSpec> read_job(std::string_view yaml_text, std::string_view file_name);
+[[nodiscard]] Result<graph_build::JobSpec> read_job(std::string_view yaml_text, std::string_view file_name);
 
 /// A device. Errors as above; every rate is above 0, every efficiency in (0, 1], reserves leave memory to use.
 [[nodiscard]] Result<Machine> read_machine(std::string_view yaml_text, std::string_view file_name);

@@ -75,14 +75,14 @@ struct Ranks {
 };
 
 Ranks ranks_of(const std::vector<IntervalStay>& stays) {
-  std::vector<SortKey> moments;
+  std::vector<layout::SortKey> moments;
   moments.reserve(2 * stays.size());
   for (const IntervalStay& stay : stays)
     for (const std::int64_t time : {stay.begin, stay.end})
       moments.push_back({.first = time, .row = static_cast<std::uint32_t>(moments.size())});
-  sort_keys(moments);
+  layout::sort_keys(moments);
   Ranks ranks{.of_moment = std::vector<std::int32_t>(moments.size())};
-  for (const SortKey& moment : moments) {
+  for (const layout::SortKey& moment : moments) {
     if (ranks.times.empty() || ranks.times.back() != moment.first) ranks.times.push_back(moment.first);
     ranks.of_moment[moment.row] = static_cast<std::int32_t>(ranks.times.size()) - 1;
   }
@@ -100,7 +100,7 @@ std::vector<Value> column_of(const IntervalTable& table, const std::vector<Inter
 
 /// The part of the problem that most tables do without.
 void add_needs(const IntervalTable& table, const std::vector<IntervalStay>& stays, const IntervalRules& rules,
-               const std::vector<std::int32_t>& fixed, PackProblem& problem) {
+               const std::vector<std::int32_t>& fixed, layout::PackProblem& problem) {
   using Row = IntervalTable::Row;
   const auto any = [&](auto has) { return std::ranges::any_of(table.rows, has); };
   const Bytes unit = rules.alignment_bytes;
@@ -114,7 +114,7 @@ void add_needs(const IntervalTable& table, const std::vector<IntervalStay>& stay
     problem.shift = column_of<Bytes>(table, stays,
                                      [unit](const Row&, const IntervalStay& stay) { return stay.shift / unit * unit; });
   const auto shifted = [unit](std::optional<Bytes> address, const IntervalStay& stay) {
-    return address ? *address + stay.shift / unit * unit : kAnywhere;
+    return address ? *address + stay.shift / unit * unit : layout::kAnywhere;
   };
   if (any([](const Row& row) { return row.alignment_bytes != 1; })) {
     const std::vector<Bytes> of_group = group_alignments(table);
@@ -134,7 +134,7 @@ void add_needs(const IntervalTable& table, const std::vector<IntervalStay>& stay
 
 /// Every stay of the one row with every stay of the other. False: more than anybody means.
 [[nodiscard]] bool add_apart(const IntervalTable& table, const std::vector<std::int32_t>& row_of,
-                             PackProblem& problem) {
+                             layout::PackProblem& problem) {
   if (table.apart.empty()) return true;
   const auto items_of = [&](std::int32_t row) {
     const auto [first, last] = std::equal_range(row_of.begin(), row_of.end(), row);
@@ -205,12 +205,12 @@ class Translation {
 
 /// What no packing could meet, or nothing. Addresses of a whole table are checked as a packing, which takes n log n.
 std::optional<std::string> contradiction_in(const IntervalProblem& problem) {
-  const std::optional<Packing> given = given_packing(problem);
-  if (!given) return find_contradiction(problem.problem);
-  PackProblem anywhere = problem.problem;
+  const std::optional<layout::Packing> given = given_packing(problem);
+  if (!given) return layout::find_contradiction(problem.problem);
+  layout::PackProblem anywhere = problem.problem;
   anywhere.fixed_offset.clear();
-  if (std::optional<std::string> found = find_contradiction(anywhere)) return found;
-  return find_fault(problem.problem, *given);
+  if (std::optional<std::string> found = layout::find_contradiction(anywhere)) return found;
+  return layout::find_fault(problem.problem, *given);
 }
 
 }  // namespace
@@ -243,18 +243,18 @@ Result<IntervalProblem> problem_of(const IntervalTable& table, const IntervalRul
   return result;
 }
 
-std::optional<Packing> given_packing(const IntervalProblem& problem) {
-  const PackProblem& p = problem.problem;
-  if (p.fixed_offset.empty() || std::ranges::find(p.fixed_offset, kAnywhere) != p.fixed_offset.end())
+std::optional<layout::Packing> given_packing(const IntervalProblem& problem) {
+  const layout::PackProblem& p = problem.problem;
+  if (p.fixed_offset.empty() || std::ranges::find(p.fixed_offset, layout::kAnywhere) != p.fixed_offset.end())
     return std::nullopt;
-  Packing packing{.offsets = p.fixed_offset};
+  layout::Packing packing{.offsets = p.fixed_offset};
   for (std::size_t i = 0; i < p.items.size(); ++i)
     packing.height_bytes = std::max(packing.height_bytes, packing.offsets[i] + round_up(p.items[i].bytes, p.alignment));
   return packing;
 }
 
-std::vector<Bytes> addresses_of(const IntervalTable& table, const IntervalProblem& problem, const Packing& packing,
-                                const IntervalRules& rules) {
+std::vector<Bytes> addresses_of(const IntervalTable& table, const IntervalProblem& problem,
+                                const layout::Packing& packing, const IntervalRules& rules) {
   constexpr Bytes kUnknown = -1;
   std::vector<Bytes> addresses(table.rows.size(), kUnknown);
   std::vector<Bytes> of_group(table.groups.size(), kUnknown);

@@ -19,7 +19,7 @@ struct IntervalRules {
 
 /// A table as a problem. Times become their ranks, so that any clock fits; the order of events is what counts.
 struct IntervalProblem {
-  PackProblem problem;
+  layout::PackProblem problem;
   std::vector<std::int32_t> row_of;  ///< of every item
   std::vector<std::int64_t> times;   ///< of every rank, ascending
 };
@@ -29,11 +29,11 @@ struct IntervalProblem {
                                                  std::string_view file_name);
 
 /// Where the table itself puts every row, if it does: there is nothing left to pack. REQUIRES: problem_of the table.
-[[nodiscard]] std::optional<Packing> given_packing(const IntervalProblem& problem);
+[[nodiscard]] std::optional<layout::Packing> given_packing(const IntervalProblem& problem);
 
 /// Address of every row: of its block, whatever part of it is there. A row that is never there lies where it is fixed,
 /// or at 0. REQUIRES: the answer of a packer to the problem.
 [[nodiscard]] std::vector<Bytes> addresses_of(const IntervalTable& table, const IntervalProblem& problem,
-                                              const Packing& packing, const IntervalRules& rules);
+                                              const layout::Packing& packing, const IntervalRules& rules);
 
 }  // namespace tidemark

@@ -9,9 +9,9 @@
 namespace tidemark {
 namespace {
 
-std::string load_text(const PlanOutcome& outcome) {
+std::string load_text(const plan::PlanOutcome& outcome) {
   double low = outcome.ranks.front().figures.load, high = low;
-  for (const RankPlan& rank : outcome.ranks) {
+  for (const plan::RankPlan& rank : outcome.ranks) {
     low = std::min(low, rank.figures.load);
     high = std::max(high, rank.figures.load);
   }
@@ -20,16 +20,16 @@ std::string load_text(const PlanOutcome& outcome) {
 
 }  // namespace
 
-std::string step_name_of(const PlanRequest& request) {
+std::string step_name_of(const plan::PlanRequest& request) {
   return request.step ? request.step->name : request.job.model.name;
 }
 
-std::string layout_text(const PlanRequest& request) {
+std::string layout_text(const plan::PlanRequest& request) {
   if (request.step)
     return fmt::format("a captured step of {} ops over {} storages", request.step->graph->ops.size(),
                        request.step->graph->storages.size());
-  const JobSpec& job = request.job;
-  const ParallelSpec& p = job.parallel;
+  const graph_build::JobSpec& job = request.job;
+  const graph_build::ParallelSpec& p = job.parallel;
   std::string text = fmt::format("TP{} PP{}", p.tensor, p.pipeline);
   if (p.virtual_pipeline > 1) text += fmt::format(" VPP{}", p.virtual_pipeline);
   if (p.context > 1) text += fmt::format(" CP{}", p.context);
@@ -40,15 +40,15 @@ std::string layout_text(const PlanRequest& request) {
          fmt::format(", {} micro-batches of {} x {} tokens", p.micro_batches(), p.micro_batch, job.model.sequence);
 }
 
-Bytes device_budget_of(const PlanRequest& request) {
+Bytes device_budget_of(const plan::PlanRequest& request) {
   return request.budget_bytes.value_or(request.machine.visible_bytes);
 }
 
-Bytes host_budget_of(const PlanRequest& request) {
+Bytes host_budget_of(const plan::PlanRequest& request) {
   return request.host_budget_bytes.value_or(request.machine.host_bytes_per_device);
 }
 
-std::string limits_text(const PlanRequest& request, const PlanOutcome& outcome) {
+std::string limits_text(const plan::PlanRequest& request, const plan::PlanOutcome& outcome) {
   std::string text = fmt::format("budget {}, pinned host memory {} per device", format_bytes(device_budget_of(request)),
                                  format_bytes(host_budget_of(request)));
   if (request.policy != nullptr) text += fmt::format(", policy {}", request.policy->name);
@@ -57,17 +57,17 @@ std::string limits_text(const PlanRequest& request, const PlanOutcome& outcome) 
   return text;
 }
 
-const RankPlan& tightest_rank(const PlanOutcome& outcome) {
-  const auto excess = [](const RankPlan& r) { return r.figures.peak_bytes - r.figures.budget_bytes; };
+const plan::RankPlan& tightest_rank(const plan::PlanOutcome& outcome) {
+  const auto excess = [](const plan::RankPlan& r) { return r.figures.peak_bytes - r.figures.budget_bytes; };
   return *std::max_element(outcome.ranks.begin(), outcome.ranks.end(),
-                           [&](const RankPlan& a, const RankPlan& b) { return excess(a) < excess(b); });
+                           [&](const plan::RankPlan& a, const plan::RankPlan& b) { return excess(a) < excess(b); });
 }
 
-std::string verdict_text(const PlanRequest& request, const PlanOutcome& outcome) {
+std::string verdict_text(const plan::PlanRequest& request, const plan::PlanOutcome& outcome) {
   if (outcome.ranks.empty()) return "no rank was planned";
   const auto fitting =
-      std::count_if(outcome.ranks.begin(), outcome.ranks.end(), [](const RankPlan& r) { return r.figures.fits; });
-  const RankFigures& tightest = tightest_rank(outcome).figures;
+      std::count_if(outcome.ranks.begin(), outcome.ranks.end(), [](const plan::RankPlan& r) { return r.figures.fits; });
+  const plan::RankFigures& tightest = tightest_rank(outcome).figures;
   const std::string budget = format_bytes(device_budget_of(request));
   const auto ranks = static_cast<std::ptrdiff_t>(outcome.ranks.size());
   if (fitting == ranks) {

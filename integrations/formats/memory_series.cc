@@ -23,7 +23,7 @@ struct Change {
 
 class HolderSweep {
  public:
-  explicit HolderSweep(const RankPlan& rank) : graph_(rank.graph) {
+  explicit HolderSweep(const plan::RankPlan& rank) : graph_(rank.graph) {
     for (const Residency& residency : rank.program.schedule.residencies) {
       if (residency.space != MemorySpace::device || residency.acquire >= residency.release) continue;
       if (is_static(graph_.template_of(residency.storage).role)) continue;
@@ -94,7 +94,7 @@ std::vector<TaskId> compute_tasks_of(const Schedule& schedule) {
   return tasks;
 }
 
-std::int64_t time_of(const RankPlan& rank, const std::vector<TaskId>& compute_tasks, std::int32_t clock) {
+std::int64_t time_of(const plan::RankPlan& rank, const std::vector<TaskId>& compute_tasks, std::int32_t clock) {
   if (clock == 0) return 0;  // held since before the first task
   const auto task = static_cast<std::size_t>(clock / 2);
   if (task >= compute_tasks.size()) return rank.timeline.finish_ns;
@@ -102,9 +102,9 @@ std::int64_t time_of(const RankPlan& rank, const std::vector<TaskId>& compute_ta
   return clock % 2 == 0 ? rank.timeline.start_ns[t] : rank.timeline.end_ns[t];
 }
 
-std::vector<MemorySample> memory_samples(const RankPlan& rank, std::int64_t step_ns, std::int32_t points) {
+std::vector<MemorySample> memory_samples(const plan::RankPlan& rank, std::int64_t step_ns, std::int32_t points) {
   assert(points >= 2);
-  const MemoryProfile profile = memory_profile(rank.graph, rank.program.schedule);
+  const plan::MemoryProfile profile = plan::memory_profile(rank.graph, rank.program.schedule);
   const std::vector<TaskId> compute_tasks = compute_tasks_of(rank.program.schedule);
   std::vector<MemorySample> all;
   for (std::size_t i = 0; i < profile.clock.size(); ++i) {
@@ -130,7 +130,7 @@ std::vector<MemorySample> memory_samples(const RankPlan& rank, std::int64_t step
   return kept;
 }
 
-HolderSeries largest_holders(const RankPlan& rank, const std::vector<MemorySample>& samples, std::size_t most) {
+HolderSeries largest_holders(const plan::RankPlan& rank, const std::vector<MemorySample>& samples, std::size_t most) {
   return HolderSweep(rank).run(samples, most);
 }
 

@@ -21,10 +21,12 @@ struct MemorySample {
 
 /// At most `points` samples that keep every maximum: the step is cut into slices of equal modelled time, and of each
 /// slice the highest position and the last are taken. The rank's peak is always among them. REQUIRES: points >= 2.
-[[nodiscard]] std::vector<MemorySample> memory_samples(const RankPlan& rank, std::int64_t step_ns, std::int32_t points);
+[[nodiscard]] std::vector<MemorySample> memory_samples(const plan::RankPlan& rank, std::int64_t step_ns,
+                                                       std::int32_t points);
 
 /// The modelled time of a half-step of the rank's compute clock.
-[[nodiscard]] std::int64_t time_of(const RankPlan& rank, const std::vector<TaskId>& compute_tasks, std::int32_t clock);
+[[nodiscard]] std::int64_t time_of(const plan::RankPlan& rank, const std::vector<TaskId>& compute_tasks,
+                                   std::int32_t clock);
 
 /// Tasks on the compute lane, in order: the k-th spans half-steps 2k and 2k+1.
 [[nodiscard]] std::vector<TaskId> compute_tasks_of(const Schedule& schedule);
@@ -48,7 +50,7 @@ struct HolderSeries {
 
 /// The `most` largest holders at each sample (ascending clock), static storages left out. One sweep over the
 /// residencies.
-[[nodiscard]] HolderSeries largest_holders(const RankPlan& rank, const std::vector<MemorySample>& samples,
+[[nodiscard]] HolderSeries largest_holders(const plan::RankPlan& rank, const std::vector<MemorySample>& samples,
                                            std::size_t most);
 
 }  // namespace tidemark

@@ -16,13 +16,13 @@ double to_ms(std::int64_t ns) {
   return static_cast<double>(ns) / 1e6;
 }
 
-double added_percent(const RankFigures& f, const StepFigures& step) {
+double added_percent(const plan::RankFigures& f, const plan::StepFigures& step) {
   return step.keep_all_step_ns > 0
              ? 100.0 * static_cast<double>(f.added_ns) / static_cast<double>(step.keep_all_step_ns)
              : 0;
 }
 
-Json rank_json(const RankFigures& f, const StepFigures& step) {
+Json rank_json(const plan::RankFigures& f, const plan::StepFigures& step) {
   return {{"rank", f.rank},
           {"peak_bytes", f.peak_bytes},
           {"budget_bytes", f.budget_bytes},
@@ -50,10 +50,10 @@ Json rank_json(const RankFigures& f, const StepFigures& step) {
           {"smallest_budget_bytes", f.smallest_budget_bytes}};
 }
 
-Json outcome_json(const PlanRequest& request, const PlanOutcome& outcome, double seconds) {
-  const StepFigures& step = outcome.step;
+Json outcome_json(const plan::PlanRequest& request, const plan::PlanOutcome& outcome, double seconds) {
+  const plan::StepFigures& step = outcome.step;
   Json json = {{"fits", outcome.fits()}, {"ranks", Json::array()}};
-  for (const RankPlan& rank : outcome.ranks) json["ranks"].push_back(rank_json(rank.figures, step));
+  for (const plan::RankPlan& rank : outcome.ranks) json["ranks"].push_back(rank_json(rank.figures, step));
   json.update({{"step_ms", to_ms(step.step_ns)},
                {"bubble_percent", step.bubble_percent},
                {"mfu_percent", step.mfu_percent},
@@ -78,7 +78,7 @@ Json outcome_json(const PlanRequest& request, const PlanOutcome& outcome, double
   return json;
 }
 
-Json contributor_json(const Contributor& c) {
+Json contributor_json(const plan::Contributor& c) {
   return {{"storage", c.name},    {"chunk", c.chunk}, {"layer", c.layer},
           {"in_flight", c.count}, {"bytes", c.bytes}, {"category", std::string(role_text(c.role))}};
 }
@@ -98,7 +98,7 @@ Json estimate_json_of(const RankEstimate& e) {
                {"framework_bytes", e.reserve.framework_bytes},
                {"unused_bytes", e.unused_bytes},
                {"contributors", Json::array()}};
-  for (const Contributor& c : e.contributors) json["contributors"].push_back(contributor_json(c));
+  for (const plan::Contributor& c : e.contributors) json["contributors"].push_back(contributor_json(c));
   return json;
 }
 
@@ -109,11 +109,11 @@ std::string dump(const Json& json) {
 
 }  // namespace
 
-std::string plan_json(const PlanRequest& request, const PlanOutcome& outcome, double seconds) {
+std::string plan_json(const plan::PlanRequest& request, const plan::PlanOutcome& outcome, double seconds) {
   return dump(outcome_json(request, outcome, seconds));
 }
 
-std::string estimate_json(const PlanRequest& request, const PlanOutcome& outcome, double seconds) {
+std::string estimate_json(const plan::PlanRequest& request, const plan::PlanOutcome& outcome, double seconds) {
   Json json = outcome_json(request, outcome, seconds);
   const std::vector<RankEstimate> estimates = estimate_ranks(request, outcome);
   for (std::size_t i = 0; i < estimates.size(); ++i) json["ranks"][i]["estimate"] = estimate_json_of(estimates[i]);

@@ -10,9 +10,10 @@
 namespace tidemark {
 
 /// `seconds`: wall time of planning, measured by the caller. Ends with a newline.
-[[nodiscard]] std::string plan_json(const PlanRequest& request, const PlanOutcome& outcome, double seconds);
+[[nodiscard]] std::string plan_json(const plan::PlanRequest& request, const plan::PlanOutcome& outcome, double seconds);
 
 /// The same object with `estimate` per rank: bytes by category at the peak and the contributors, largest first.
-[[nodiscard]] std::string estimate_json(const PlanRequest& request, const PlanOutcome& outcome, double seconds);
+[[nodiscard]] std::string estimate_json(const plan::PlanRequest& request, const plan::PlanOutcome& outcome,
+                                        double seconds);
 
 }  // namespace tidemark

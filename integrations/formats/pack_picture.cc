@@ -25,8 +25,8 @@ int cells_for(std::int64_t length, int most) {
   return length > 0 && length < most ? static_cast<int>(most / length * length) : most;
 }
 
-std::string lettered(const IntervalTable& table, const IntervalProblem& problem, const Packing& packing) {
-  const PackProblem& p = problem.problem;
+std::string lettered(const IntervalTable& table, const IntervalProblem& problem, const layout::Packing& packing) {
+  const layout::PackProblem& p = problem.problem;
   const bool clock = clock_fits(problem);
   const auto time = [&](std::int32_t rank) {
     return clock ? static_cast<std::int32_t>(problem.times[static_cast<std::size_t>(rank)]) : rank;
@@ -57,7 +57,7 @@ std::string lettered(const IntervalTable& table, const IntervalProblem& problem,
 }
 
 /// How much of every row of addresses is in use at one moment, from 0 to 1.
-std::vector<double> filled_at(const IntervalProblem& problem, const Packing& packing, std::int32_t moment) {
+std::vector<double> filled_at(const IntervalProblem& problem, const layout::Packing& packing, std::int32_t moment) {
   struct Span {
     Bytes begin = 0, end = 0;
   };
@@ -88,7 +88,7 @@ char tenths(double filled) {
   return static_cast<char>('0' + std::clamp(static_cast<int>(std::lround(filled * 10)), 1, 9));
 }
 
-std::string shaded(const IntervalProblem& problem, const Packing& packing) {
+std::string shaded(const IntervalProblem& problem, const layout::Packing& packing) {
   const std::int64_t first = problem.times.front(), last = problem.times.back();
   std::vector<std::string> rows(kRows);
   for (int column = 0; column < kColumns; ++column) {
@@ -110,7 +110,7 @@ std::string shaded(const IntervalProblem& problem, const Packing& packing) {
 
 }  // namespace
 
-std::string pack_picture(const IntervalTable& table, const IntervalProblem& problem, const Packing& packing) {
+std::string pack_picture(const IntervalTable& table, const IntervalProblem& problem, const layout::Packing& packing) {
   if (packing.height_bytes == 0) return "time x addresses: nothing is there\n";
   return problem.problem.items.size() <= kMostLettered ? lettered(table, problem, packing) : shaded(problem, packing);
 }

@@ -11,6 +11,6 @@ namespace tidemark {
 /// below where letters are enough for them all. Of more, every cell shows how much of its addresses is in use at the
 /// middle of its time: `.` nothing, `1` to `9` tenths, `#` all of it. O(columns x items).
 [[nodiscard]] std::string pack_picture(const IntervalTable& table, const IntervalProblem& problem,
-                                       const Packing& packing);
+                                       const layout::Packing& packing);
 
 }  // namespace tidemark

@@ -74,7 +74,7 @@ std::string capacity_line(const PackReport& report) {
 }  // namespace
 
 std::string pack_text(const PackReport& report) {
-  const PackAnswer& answer = *report.answer;
+  const layout::PackAnswer& answer = *report.answer;
   std::string text =
       fmt::format("{}: {} buffers, packed by {}\n", report.file, report.table->rows.size(), answer.packer);
   text += fmt::format("height       {}\n", exact_text(answer.packing.height_bytes));
@@ -87,7 +87,7 @@ std::string pack_text(const PackReport& report) {
 }
 
 std::string pack_json(const PackReport& report) {
-  const PackAnswer& answer = *report.answer;
+  const layout::PackAnswer& answer = *report.answer;
   const PackVerdict& verdict = report.verdict;
   Json json = {{"height_bytes", answer.packing.height_bytes},
                {"lower_bound_bytes", answer.bound_bytes},

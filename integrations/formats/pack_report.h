@@ -13,7 +13,7 @@ struct PackReport {
   std::string file;
   const IntervalTable* table = nullptr;
   const IntervalProblem* problem = nullptr;
-  const PackAnswer* answer = nullptr;
+  const layout::PackAnswer* answer = nullptr;
   PackVerdict verdict;
   std::optional<Bytes> capacity_bytes;
   double seconds = 0;   ///< measured

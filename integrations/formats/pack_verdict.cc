@@ -10,16 +10,16 @@ namespace {
 
 using Items = std::vector<std::int32_t>;
 
-Bytes aligned_bytes(const PackProblem& problem, std::int32_t item) {
+Bytes aligned_bytes(const layout::PackProblem& problem, std::int32_t item) {
   return round_up(problem.items[static_cast<std::size_t>(item)].bytes, problem.alignment);
 }
 
-std::int32_t block_of(const PackProblem& problem, std::int32_t item) {
+std::int32_t block_of(const layout::PackProblem& problem, std::int32_t item) {
   return problem.block_of.empty() ? item : problem.block_of[static_cast<std::size_t>(item)];
 }
 
 /// Of items that live at one moment: those of a block share their bytes.
-Bytes needed_at_once(const PackProblem& problem, const Items& items) {
+Bytes needed_at_once(const layout::PackProblem& problem, const Items& items) {
   std::map<std::int32_t, Bytes> most;
   for (const std::int32_t item : items) {
     Bytes& bytes = most[block_of(problem, item)];
@@ -31,10 +31,11 @@ Bytes needed_at_once(const PackProblem& problem, const Items& items) {
 }
 
 /// The item that is fixed to bytes beyond the capacity.
-Items fixed_beyond(const PackProblem& problem, Bytes capacity) {
+Items fixed_beyond(const layout::PackProblem& problem, Bytes capacity) {
   for (std::size_t i = 0; i < problem.fixed_offset.size(); ++i) {
     const auto item = static_cast<std::int32_t>(i);
-    if (problem.fixed_offset[i] != kAnywhere && problem.fixed_offset[i] + aligned_bytes(problem, item) > capacity)
+    if (problem.fixed_offset[i] != layout::kAnywhere &&
+        problem.fixed_offset[i] + aligned_bytes(problem, item) > capacity)
       return {item};
   }
   return {};
@@ -64,7 +65,7 @@ Items at_busiest_moment(const IntervalProblem& problem) {
 }
 
 /// As few of them as need more than the capacity at once: the largest. Nothing: they do not.
-Items too_much_at_once(const PackProblem& problem, Items items, Bytes capacity) {
+Items too_much_at_once(const layout::PackProblem& problem, Items items, Bytes capacity) {
   std::ranges::stable_sort(
       items, [&](std::int32_t a, std::int32_t b) { return aligned_bytes(problem, a) > aligned_bytes(problem, b); });
   std::map<std::int32_t, bool> seen;
@@ -80,7 +81,7 @@ Items too_much_at_once(const PackProblem& problem, Items items, Bytes capacity) 
 }
 
 /// Rank of the first moment at which all of them live; nothing: there is none.
-std::optional<std::int32_t> moment_of(const PackProblem& problem, const Items& items) {
+std::optional<std::int32_t> moment_of(const layout::PackProblem& problem, const Items& items) {
   std::int32_t begin = 0, end = std::numeric_limits<std::int32_t>::max();
   for (const std::int32_t item : items) {
     begin = std::max(begin, problem.items[static_cast<std::size_t>(item)].begin);
@@ -111,15 +112,16 @@ std::string_view word_text(PackWord word) {
   return kWords[static_cast<std::size_t>(word)];
 }
 
-PackVerdict judge(const IntervalProblem& problem, const PackAnswer& answer, std::optional<Bytes> capacity_bytes) {
+PackVerdict judge(const IntervalProblem& problem, const layout::PackAnswer& answer,
+                  std::optional<Bytes> capacity_bytes) {
   PackVerdict verdict;
   const Bytes height = answer.packing.height_bytes;
   verdict.fits = !capacity_bytes || height <= *capacity_bytes;
-  if (!verdict.fits && (answer.status == PackStatus::infeasible || answer.bound_bytes > *capacity_bytes ||
+  if (!verdict.fits && (answer.status == layout::PackStatus::infeasible || answer.bound_bytes > *capacity_bytes ||
                         !fixed_beyond(problem.problem, *capacity_bytes).empty())) {
     verdict.word = PackWord::infeasible;
     explain(problem, answer.cannot_fit, *capacity_bytes, verdict);
-  } else if (height == answer.bound_bytes || answer.status == PackStatus::optimal) {
+  } else if (height == answer.bound_bytes || answer.status == layout::PackStatus::optimal) {
     verdict.word = PackWord::optimal;
   } else if (answer.excess_percent() <= kWithinPercent) {
     verdict.word = PackWord::within;

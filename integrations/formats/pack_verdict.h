@@ -32,7 +32,7 @@ struct PackVerdict {
 };
 
 /// Of an answer to the problem under PackLimits::enough_bytes of the capacity.
-[[nodiscard]] PackVerdict judge(const IntervalProblem& problem, const PackAnswer& answer,
+[[nodiscard]] PackVerdict judge(const IntervalProblem& problem, const layout::PackAnswer& answer,
                                 std::optional<Bytes> capacity_bytes);
 
 }  // namespace tidemark

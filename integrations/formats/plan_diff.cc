@@ -89,10 +89,10 @@ std::string rank_lines(const std::vector<RankChange>& ranks) {
   for (const RankChange& c : ranks) {
     const auto d = [&](auto member) { return c.after.*member - c.before.*member; };
     table.add({fmt::format("{}", c.rank), gib_text(c.before.peak_bytes), gib_text(c.after.peak_bytes),
-               signed_gib(d(&RankFigures::peak_bytes)),
+               signed_gib(d(&plan::RankFigures::peak_bytes)),
                percent(static_cast<double>(c.before.peak_bytes), static_cast<double>(c.after.peak_bytes)),
-               signed_gib(d(&RankFigures::host_bytes)), signed_gib(d(&RankFigures::swapped_bytes_per_step)),
-               ms_text(c.before.added_ns), ms_text(c.after.added_ns), signed_ms(d(&RankFigures::added_ns)),
+               signed_gib(d(&plan::RankFigures::host_bytes)), signed_gib(d(&plan::RankFigures::swapped_bytes_per_step)),
+               ms_text(c.before.added_ns), ms_text(c.after.added_ns), signed_ms(d(&plan::RankFigures::added_ns)),
                !c.has_before  ? "added"
                : !c.has_after ? "removed"
                               : ""});
@@ -165,7 +165,7 @@ std::string diff_text(const PlanDiff& diff, std::size_t most) {
 
 std::string diff_json(const PlanDiff& diff) {
   const auto ms = [](std::int64_t ns) { return static_cast<double>(ns) / 1e6; };
-  const auto side = [&](bool exists, const RankFigures& f) -> Json {
+  const auto side = [&](bool exists, const plan::RankFigures& f) -> Json {
     if (!exists) return nullptr;
     return {{"peak_bytes", f.peak_bytes},
             {"host_bytes", f.host_bytes},

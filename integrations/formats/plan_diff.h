@@ -28,13 +28,13 @@ struct DecisionChange {
 struct RankChange {
   std::int32_t rank = 0;
   bool has_before = false, has_after = false;
-  RankFigures before, after;
+  plan::RankFigures before, after;
 };
 
 struct PlanDiff {
   std::vector<RankChange> ranks;          ///< ascending
   std::vector<DecisionChange> decisions;  ///< largest change first, ties by key
-  StepFigures step_before, step_after;
+  plan::StepFigures step_before, step_after;
 };
 [[nodiscard]] PlanDiff diff_plans(const PlanFile& before, const PlanFile& after);
 

@@ -96,7 +96,7 @@ void check_times(RangeVisitor& visitor, const Program& program, std::int64_t& al
 
 }  // namespace
 
-std::string number_out_of_range(const PlanRequest& request, const PlanOutcome& outcome) {
+std::string number_out_of_range(const plan::PlanRequest& request, const plan::PlanOutcome& outcome) {
   std::string wrong;
   RangeVisitor head("the plan", wrong), job("the job", wrong), machine("the device", wrong), step("the step", wrong);
   if (request.budget_bytes) head.whole("budget_bytes", *request.budget_bytes, kSize);
@@ -106,10 +106,10 @@ std::string number_out_of_range(const PlanRequest& request, const PlanOutcome& o
   walk(job, request.job);
   walk(machine, request.machine);
   std::int64_t all_ns = 0;
-  for (const RankPlan& rank : outcome.ranks) {
+  for (const plan::RankPlan& rank : outcome.ranks) {
     RangeVisitor visitor(fmt::format("rank {}", rank.figures.rank), wrong);
     walk(visitor, rank.figures);
-    for (const PlanAttempt& attempt : rank.attempts) walk(visitor, attempt);
+    for (const plan::PlanAttempt& attempt : rank.attempts) walk(visitor, attempt);
     for (const Site& site : rank.graph.sites) visitor("load", static_cast<double>(site.load));
     check_addresses(visitor, rank.program);
     check_times(visitor, rank.program, all_ns);

@@ -11,10 +11,10 @@
 namespace tidemark {
 namespace {
 
-Result<RankPlan> restore_rank(const PlanFile& file, const PlanFile::Rank& rank, std::string_view file_name) {
-  Result<Graph> graph = file.graph != nullptr
-                            ? Result<Graph>(*file.graph)
-                            : build_step_graph(file.job, file.machine, rank.figures.rank, rank.figures.load);
+Result<plan::RankPlan> restore_rank(const PlanFile& file, const PlanFile::Rank& rank, std::string_view file_name) {
+  Result<Graph> graph = file.graph != nullptr ? Result<Graph>(*file.graph)
+                                              : graph_build::build_step_graph(file.job, file.machine, rank.figures.rank,
+                                                                              rank.figures.load);
   if (!graph) return graph.error();
   if (fingerprint(graph.value()) != rank.program.graph_fingerprint)
     return bad_input(
@@ -24,13 +24,13 @@ Result<RankPlan> restore_rank(const PlanFile& file, const PlanFile::Rank& rank, 
     return bad_input(
         fmt::format("{}: names, sites or loads of rank {} are not those of its job; was the file edited? plan again",
                     file_name, rank.figures.rank));
-  RankPlan plan{.graph = std::move(graph).value()};
+  plan::RankPlan plan{.graph = std::move(graph).value()};
   plan.decisions = decisions_of(plan.graph, rank.program.schedule);
   if (plan.decisions != rank.decisions)
     return bad_input(
         fmt::format("{}: the decisions of rank {} are not what its program does; was the file edited? plan again",
                     file_name, rank.figures.rank));
-  plan.liveness = analyse_liveness(plan.graph);
+  plan.liveness = graph_build::analyse_liveness(plan.graph);
   plan.program = rank.program;
   plan.task_ns = rank.program.estimate_ns;
   plan.figures = rank.figures;
@@ -40,28 +40,28 @@ Result<RankPlan> restore_rank(const PlanFile& file, const PlanFile::Rank& rank, 
 
 }  // namespace
 
-PlanRequest request_of(const PlanFile& file) {
-  PlanRequest request{.job = file.job,
-                      .machine = file.machine,
-                      .budget_bytes = file.budget_bytes,
-                      .host_budget_bytes = file.host_budget_bytes,
-                      .load = file.load,
-                      .time_scale = file.time_scale};
-  if (file.graph != nullptr) request.step = GivenStep{.name = file.step_name, .graph = file.graph};
+plan::PlanRequest request_of(const PlanFile& file) {
+  plan::PlanRequest request{.job = file.job,
+                            .machine = file.machine,
+                            .budget_bytes = file.budget_bytes,
+                            .host_budget_bytes = file.host_budget_bytes,
+                            .load = file.load,
+                            .time_scale = file.time_scale};
+  if (file.graph != nullptr) request.step = plan::GivenStep{.name = file.step_name, .graph = file.graph};
   for (const PlanFile::Rank& rank : file.ranks) request.ranks.push_back(rank.figures.rank);
   return request;
 }
 
-Result<PlanOutcome> restore_outcome(const PlanFile& file, const std::vector<std::int32_t>& ranks,
-                                    std::string_view file_name) {
-  PlanOutcome outcome{.step = file.step, .parameters = file.parameters};
+Result<plan::PlanOutcome> restore_outcome(const PlanFile& file, const std::vector<std::int32_t>& ranks,
+                                          std::string_view file_name) {
+  plan::PlanOutcome outcome{.step = file.step, .parameters = file.parameters};
   const auto wanted = [&](std::int32_t rank) { return ranks.empty() || std::ranges::find(ranks, rank) != ranks.end(); };
   for (const std::int32_t rank : ranks)
     if (std::ranges::find(file.ranks, rank, [](const PlanFile::Rank& r) { return r.figures.rank; }) == file.ranks.end())
       return bad_input(fmt::format("{}: rank {} is not in this plan", file_name, rank));
   for (const PlanFile::Rank& rank : file.ranks) {
     if (!wanted(rank.figures.rank)) continue;
-    Result<RankPlan> plan = restore_rank(file, rank, file_name);
+    Result<plan::RankPlan> plan = restore_rank(file, rank, file_name);
     if (!plan) return plan.error();
     outcome.ranks.push_back(std::move(plan).value());
   }

@@ -17,7 +17,7 @@ using Json = nlohmann::ordered_json;
 template <class Get>
 auto largest(const PolicyResult& result, Get get) {
   auto value = get(result.ranks.front());
-  for (const RankFigures& rank : result.ranks) value = std::max(value, get(rank));
+  for (const plan::RankFigures& rank : result.ranks) value = std::max(value, get(rank));
   return value;
 }
 
@@ -25,12 +25,12 @@ template <class Get>
 auto sum(const PolicyResult& result, Get get) {
   auto value = get(result.ranks.front());
   value = {};
-  for (const RankFigures& rank : result.ranks) value += get(rank);
+  for (const plan::RankFigures& rank : result.ranks) value += get(rank);
   return value;
 }
 
 std::string fit_text(const PolicyResult& result) {
-  const auto over = std::ranges::count_if(result.ranks, [](const RankFigures& r) { return !r.fits; });
+  const auto over = std::ranges::count_if(result.ranks, [](const plan::RankFigures& r) { return !r.fits; });
   return over == 0 ? "fits" : fmt::format("{} OVER", over);
 }
 
@@ -41,14 +41,14 @@ std::string overview(const std::vector<PolicyResult>& results) {
   for (const PolicyResult& r : results) {
     const auto ranks = static_cast<std::int64_t>(r.ranks.size());
     const auto mean_ms = [&](auto get) { return ms_text(sum(r, get) / ranks); };
-    table.add({r.policy, fit_text(r), gib_text(largest(r, [](const RankFigures& f) { return f.peak_bytes; })),
-               gib_text(largest(r, [](const RankFigures& f) { return f.host_bytes; })),
-               gib_text(sum(r, [](const RankFigures& f) { return f.swapped_bytes_per_step; })),
-               ms_text(largest(r, [](const RankFigures& f) { return f.added_ns; })),
-               mean_ms([](const RankFigures& f) { return f.added_ns; }),
-               mean_ms([](const RankFigures& f) { return f.recompute_ns; }),
-               mean_ms([](const RankFigures& f) { return f.exposed_communication_ns; }),
-               mean_ms([](const RankFigures& f) { return f.exposed_copy_ns + f.copy_overhead_ns; }),
+    table.add({r.policy, fit_text(r), gib_text(largest(r, [](const plan::RankFigures& f) { return f.peak_bytes; })),
+               gib_text(largest(r, [](const plan::RankFigures& f) { return f.host_bytes; })),
+               gib_text(sum(r, [](const plan::RankFigures& f) { return f.swapped_bytes_per_step; })),
+               ms_text(largest(r, [](const plan::RankFigures& f) { return f.added_ns; })),
+               mean_ms([](const plan::RankFigures& f) { return f.added_ns; }),
+               mean_ms([](const plan::RankFigures& f) { return f.recompute_ns; }),
+               mean_ms([](const plan::RankFigures& f) { return f.exposed_communication_ns; }),
+               mean_ms([](const plan::RankFigures& f) { return f.exposed_copy_ns + f.copy_overhead_ns; }),
                fmt::format("{:.3f}", static_cast<double>(r.step.step_ns) / 1e9),
                fmt::format("{:.2f}", r.step.mfu_percent)});
   }
@@ -74,27 +74,27 @@ std::string by_rank(const std::vector<PolicyResult>& results, std::string_view t
 
 }  // namespace
 
-PolicyResult result_of(std::string_view policy, const PlanOutcome& outcome) {
+PolicyResult result_of(std::string_view policy, const plan::PlanOutcome& outcome) {
   PolicyResult result{.policy = std::string(policy), .step = outcome.step};
-  for (const RankPlan& rank : outcome.ranks) result.ranks.push_back(rank.figures);
+  for (const plan::RankPlan& rank : outcome.ranks) result.ranks.push_back(rank.figures);
   return result;
 }
 
 std::string comparison_text(const std::vector<PolicyResult>& results) {
   return overview(results) +
-         by_rank(results, "Peak by rank, GiB", [](const RankFigures& f) { return gib_text(f.peak_bytes); }) +
+         by_rank(results, "Peak by rank, GiB", [](const plan::RankFigures& f) { return gib_text(f.peak_bytes); }) +
          by_rank(results, "Added time by rank, ms per step, modelled",
-                 [](const RankFigures& f) { return ms_text(f.added_ns); });
+                 [](const plan::RankFigures& f) { return ms_text(f.added_ns); });
 }
 
-std::string with_comparison(const std::string& json, const PlanRequest& request,
+std::string with_comparison(const std::string& json, const plan::PlanRequest& request,
                             const std::vector<PolicyResult>& results) {
   Json object = Json::parse(json);
   object["policies"] = Json::array();
   for (const PolicyResult& r : results) {
     // The one writer of these fields is plan_json: give it figures without graphs and take what differs by policy.
-    PlanOutcome figures{.step = r.step};
-    for (const RankFigures& f : r.ranks) figures.ranks.emplace_back().figures = f;
+    plan::PlanOutcome figures{.step = r.step};
+    for (const plan::RankFigures& f : r.ranks) figures.ranks.emplace_back().figures = f;
     Json full = Json::parse(plan_json(request, figures, 0));
     Json entry = {{"policy", r.policy}};
     for (const char* key :

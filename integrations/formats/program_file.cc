@@ -23,13 +23,13 @@ struct RankView {
   const GraphOutline* outline;
   const Decisions* decisions;
   const Program* program;
-  const RankFigures* figures;
-  const std::vector<PlanAttempt>* attempts;
+  const plan::RankFigures* figures;
+  const std::vector<plan::PlanAttempt>* attempts;
 };
 
 // Everything else of a PlanFile, borrowed.
 struct FileView {
-  const JobSpec& job;
+  const graph_build::JobSpec& job;
   std::string_view step_name;
   const Graph* graph;
   const Machine& machine;
@@ -37,8 +37,8 @@ struct FileView {
   std::optional<Bytes> budget_bytes, host_budget_bytes;
   std::optional<double> load;
   double time_scale;
-  const StepFigures& step;
-  const ParameterCount& parameters;
+  const plan::StepFigures& step;
+  const graph_build::ParameterCount& parameters;
   std::vector<RankView> ranks;
 };
 
@@ -179,7 +179,7 @@ std::string rank_text(const RankView& rank, std::size_t template_set) {
   json.open_object();
   json.key("figures");
   write_object(json, *rank.figures);
-  lines(json, "attempts", *rank.attempts, [&](const PlanAttempt& attempt) { write_object(json, attempt); });
+  lines(json, "attempts", *rank.attempts, [&](const plan::PlanAttempt& attempt) { write_object(json, attempt); });
   lines(json, "decisions", rank.decisions->rows, [&](const Decision& decision) { write_decision(json, decision); });
   json.line();
   json.key("templates");
@@ -232,7 +232,8 @@ void write_head(JsonText& json, const FileView& file) {
 std::string write_view(const FileView& file) {
   const TemplateSets templates = fold_templates(file.ranks);
   std::vector<std::string> ranks(file.ranks.size());
-  parallel_for_each(0, ranks.size(), [&](std::size_t r) { ranks[r] = rank_text(file.ranks[r], templates.set_of[r]); });
+  threads::parallel_for_each(0, ranks.size(),
+                             [&](std::size_t r) { ranks[r] = rank_text(file.ranks[r], templates.set_of[r]); });
   std::string text;
   std::size_t bytes = 1 << 20;
   for (const std::string& rank : ranks) bytes += rank.size();
@@ -359,8 +360,8 @@ PlanFile::Rank read_rank(const JsonNode& node, const std::vector<GraphOutline>& 
   rank.outline.storage_count = whole(node.at("storages"), 0, kMost);
   read_sites(node.at("sites"), rank.outline);
   read_object(node.at("figures"), rank.figures);
-  rank.attempts = read_list<PlanAttempt>(node.at("attempts"), [](const JsonNode& attempt) {
-    PlanAttempt value;
+  rank.attempts = read_list<plan::PlanAttempt>(node.at("attempts"), [](const JsonNode& attempt) {
+    plan::PlanAttempt value;
     read_object(attempt, value);
     return value;
   });
@@ -491,10 +492,10 @@ std::string write_plan_file(const PlanFile& file) {
   return write_view(view);
 }
 
-std::string write_plan_file(const PlanRequest& request, const PlanOutcome& outcome) {
+std::string write_plan_file(const plan::PlanRequest& request, const plan::PlanOutcome& outcome) {
   std::vector<GraphOutline> outlines;
   outlines.reserve(outcome.ranks.size());
-  for (const RankPlan& rank : outcome.ranks) outlines.push_back(outline_of(rank.graph));
+  for (const plan::RankPlan& rank : outcome.ranks) outlines.push_back(outline_of(rank.graph));
   FileView view{.job = request.job,
                 .step_name = request.step ? std::string_view(request.step->name) : std::string_view(),
                 .graph = request.step ? request.step->graph.get() : nullptr,
@@ -508,7 +509,7 @@ std::string write_plan_file(const PlanRequest& request, const PlanOutcome& outco
                 .parameters = outcome.parameters,
                 .ranks = {}};
   for (std::size_t r = 0; r < outcome.ranks.size(); ++r) {
-    const RankPlan& rank = outcome.ranks[r];
+    const plan::RankPlan& rank = outcome.ranks[r];
     view.ranks.push_back({&outlines[r], &rank.decisions, &rank.program, &rank.figures, &rank.attempts});
   }
   return write_view(view);

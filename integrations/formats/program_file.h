@@ -60,12 +60,12 @@ struct PlanFile {
     GraphOutline outline;
     Decisions decisions;
     Program program;
-    RankFigures figures;
-    std::vector<PlanAttempt> attempts;
+    plan::RankFigures figures;
+    std::vector<plan::PlanAttempt> attempts;
     friend bool operator==(const Rank&, const Rank&) = default;
   };
 
-  JobSpec job;                         ///< without a `graph`
+  graph_build::JobSpec job;            ///< without a `graph`
   std::string step_name;               ///< with one
   std::shared_ptr<const Graph> graph;  ///< of a captured step, which no job describes
   Machine machine;
@@ -74,8 +74,8 @@ struct PlanFile {
   std::optional<Bytes> host_budget_bytes;  ///< as asked for; nothing: the machine's
   std::optional<double> load;              ///< as asked for; nothing: the job's distribution
   double time_scale = 1;
-  StepFigures step;
-  ParameterCount parameters;
+  plan::StepFigures step;
+  graph_build::ParameterCount parameters;
   std::vector<Rank> ranks;
   friend bool operator==(const PlanFile&, const PlanFile&) = default;
 };
@@ -86,7 +86,7 @@ inline constexpr std::int64_t kPlanSchemaVersion = 5;
 /// The text of plan.json; ends with a newline. Ranks are written in parallel; same values, same bytes.
 [[nodiscard]] std::string write_plan_file(const PlanFile& file);
 /// The same without a copy of the Programs.
-[[nodiscard]] std::string write_plan_file(const PlanRequest& request, const PlanOutcome& outcome);
+[[nodiscard]] std::string write_plan_file(const plan::PlanRequest& request, const plan::PlanOutcome& outcome);
 
 /// Reads plan.json. Every id, size and row count in the result is in range; whether the Program is sound is for
 /// core/verify. Errors (bad_input): one line, `file_name:line:column: ...` where the text is no JSON,

@@ -48,9 +48,9 @@ void check_times(const JsonNode& root, const std::vector<PlanFile::Rank>& ranks)
 }
 
 /// A job from a file must obey the rules a job from YAML obeys, or building its graph would not be safe.
-void check_job(const JsonNode& root, const JobSpec& job) {
+void check_job(const JsonNode& root, const graph_build::JobSpec& job) {
   if (!root.clean()) return;
-  const std::vector<SpecProblem> problems = find_problems(job);
+  const std::vector<graph_build::SpecProblem> problems = graph_build::find_problems(job);
   if (!problems.empty()) root.at("job").wrong(problems.front().key + ": " + problems.front().message);
 }
 
@@ -76,11 +76,12 @@ Bytes host_bytes(const Layout& layout) {
 /// A file can have been edited: what must follow from the program, the job and the machine does. Empty: all of it;
 /// otherwise the first figure that does not.
 std::string_view wrong_figure(const PlanFile& file, const PlanFile::Rank& rank) {
-  const RankFigures& f = rank.figures;
+  const plan::RankFigures& f = rank.figures;
   const Layout& layout = rank.program.layout;
   if (layout.arenas.empty() || device_height(rank.program) > layout.arenas.front().height_bytes) return "height_bytes";
-  const ReserveMemory reserve =
-      file.graph != nullptr ? reserve_memory(file.machine) : reserve_memory(file.machine, file.job.parallel);
+  const graph_build::ReserveMemory reserve = file.graph != nullptr
+                                                 ? graph_build::reserve_memory(file.machine)
+                                                 : graph_build::reserve_memory(file.machine, file.job.parallel);
   if (f.reserve_bytes != reserve.total()) return "reserve_bytes";
   if (f.peak_bytes != f.reserve_bytes + layout.arenas.front().height_bytes) return "peak_bytes";
   if (f.budget_bytes != file.budget_bytes.value_or(file.machine.visible_bytes)) return "budget_bytes";

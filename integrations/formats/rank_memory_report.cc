@@ -15,10 +15,10 @@
 namespace tidemark {
 namespace {
 
-using framework::JudgedArgument;
-using framework::RankMemory;
-using framework::Standing;
-using framework::Term;
+using estimate::JudgedArgument;
+using estimate::RankMemory;
+using estimate::Standing;
+using estimate::Term;
 using Json = nlohmann::ordered_json;
 
 constexpr std::array<std::string_view, 3> kOrigins = {"code", "default", "fitted"};
@@ -36,7 +36,7 @@ std::string_view verdict_text(BandVerdict verdict) {
   return kVerdicts[static_cast<std::size_t>(verdict)];
 }
 
-std::string_view origin_text(framework::Origin origin) {
+std::string_view origin_text(estimate::Origin origin) {
   return kOrigins[static_cast<std::size_t>(origin)];
 }
 
@@ -115,7 +115,7 @@ Json stages_json(const RankMemoryReport& report) {
 }
 
 /// What the figures hold for: with another accelerator or world size they are others.
-std::string platform_line(const framework::TrainingRun& run) {
+std::string platform_line(const estimate::TrainingRun& run) {
   return fmt::format("modelled on {}, {} devices\n", accelerator_text(run.platform.accelerator), run.parallel.world);
 }
 
@@ -153,10 +153,10 @@ std::string verdict_line(const RankMemoryReport& report, const BandCheck& check)
                      format_bytes(check.peak_bytes - check.budget_bytes));
 }
 
-std::string band_line(const framework::TrainingRun& run) {
-  const framework::ErrorBand& band = framework::band_of(run);
+std::string band_line(const estimate::TrainingRun& run) {
+  const estimate::ErrorBand& band = estimate::band_of(run);
   const std::string load =
-      run.model.moe.experts > 0 ? fmt::format(", expert load {}", framework::kCautiousRoutingLoad) : std::string();
+      run.model.moe.experts > 0 ? fmt::format(", expert load {}", estimate::kCautiousRoutingLoad) : std::string();
   return fmt::format(
       "error band {} %, {}: of measured runs of this class at most {} % peak above the prediction and the band; "
       "assumed: sequences of full length{} (docs/ACCURACY.md)\n",
@@ -165,7 +165,7 @@ std::string band_line(const framework::TrainingRun& run) {
 
 }  // namespace
 
-std::string_view accelerator_text(framework::Accelerator accelerator) {
+std::string_view accelerator_text(estimate::Accelerator accelerator) {
   constexpr std::array<std::string_view, 4> kNames = {"A100", "H100", "GB200", "Ascend"};
   return kNames[static_cast<std::size_t>(accelerator)];
 }
@@ -184,7 +184,7 @@ std::string rank_memory_json(const RankMemoryReport& report) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-BandCheck check_band(const std::vector<RankMemory>& stages, const framework::ErrorBand& band, Bytes budget_bytes,
+BandCheck check_band(const std::vector<RankMemory>& stages, const estimate::ErrorBand& band, Bytes budget_bytes,
                      bool understood) {
   const auto worst = std::ranges::max_element(stages, {}, &RankMemory::running_peak_bytes);
   BandCheck check{.worst = static_cast<std::size_t>(worst - stages.begin()),
@@ -204,7 +204,7 @@ std::string band_check_text(const RankMemoryReport& report, const BandCheck& che
 }
 
 std::string band_check_json(const RankMemoryReport& report, const BandCheck& check) {
-  const framework::ErrorBand& band = framework::band_of(report.imported->run);
+  const estimate::ErrorBand& band = estimate::band_of(report.imported->run);
   std::string line = verdict_line(report, check);
   line.pop_back();
   Json json = {{"verdict", verdict_text(check.verdict)},
@@ -217,7 +217,7 @@ std::string band_check_json(const RankMemoryReport& report, const BandCheck& che
                  {"percent", band.percent},
                  {"share_percent", band.share_percent},
                  {"bytes", check.band_bytes},
-                 {"routing_load", framework::kCautiousRoutingLoad}}},
+                 {"routing_load", estimate::kCautiousRoutingLoad}}},
                {"budget_bytes", check.budget_bytes}};
   add_common(json, report);
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

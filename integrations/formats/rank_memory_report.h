@@ -16,13 +16,13 @@ namespace tidemark {
 
 struct RankMemoryReport {
   std::string what;  ///< the file
-  const framework::ImportedRun* imported = nullptr;
-  std::vector<framework::RankMemory> stages;
+  const estimate::ImportedRun* imported = nullptr;
+  std::vector<estimate::RankMemory> stages;
   std::vector<std::string> notes;  ///< one line each: calibrations that were used
 };
 
 /// `H100`, as reports name it.
-[[nodiscard]] std::string_view accelerator_text(framework::Accelerator accelerator);
+[[nodiscard]] std::string_view accelerator_text(estimate::Accelerator accelerator);
 
 /// `most`: terms listed per stage.
 [[nodiscard]] std::string rank_memory_text(const RankMemoryReport& report, std::size_t most);
@@ -45,7 +45,7 @@ struct BandCheck {
 
 /// REQUIRES: at least one stage. `stages` are of a cautious run (error_band.h).
 /// `understood`: every argument is. Where one is not, nothing measured says how far off the prediction is: no PASS.
-[[nodiscard]] BandCheck check_band(const std::vector<framework::RankMemory>& stages, const framework::ErrorBand& band,
+[[nodiscard]] BandCheck check_band(const std::vector<estimate::RankMemory>& stages, const estimate::ErrorBand& band,
                                    Bytes budget_bytes, bool understood);
 
 [[nodiscard]] std::string band_check_text(const RankMemoryReport& report, const BandCheck& check, std::size_t most);

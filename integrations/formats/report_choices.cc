@@ -54,7 +54,7 @@ std::map<std::int32_t, RankGain> gains_of(const std::vector<DecisionRow>& rows) 
   return gains;
 }
 
-void add_reasons(std::string& page, const PlanOutcome& outcome, const std::vector<DecisionRow>& rows) {
+void add_reasons(std::string& page, const plan::PlanOutcome& outcome, const std::vector<DecisionRow>& rows) {
   page +=
       "<div class=\"scroll\"><table><thead><tr><th>rank</th><th>everything kept<small>needs, GiB</small></th>"
       "<th>over budget<small>GiB</small></th><th>freed by recompute<small>at that peak, GiB</small></th>"
@@ -62,8 +62,8 @@ void add_reasons(std::string& page, const PlanOutcome& outcome, const std::vecto
       "<th>proven bound<small>ms per step</small></th><th>price over bound</th><th class=\"l\">keep-all peak is at</th>"
       "</tr></thead><tbody>\n";
   std::map<std::int32_t, RankGain> gains = gains_of(rows);
-  for (const RankPlan& rank : outcome.ranks) {
-    const RankFigures& f = rank.figures;
+  for (const plan::RankPlan& rank : outcome.ranks) {
+    const plan::RankFigures& f = rank.figures;
     const Bytes kept = rank.liveness.peak_bytes + f.reserve_bytes;
     const RankGain gain = gains[f.rank];
     const std::string over = kept > f.budget_bytes ? gib_text(kept - f.budget_bytes) : "fits";
@@ -209,7 +209,7 @@ void add_kept(std::string& page, const std::vector<DecisionRow>& rows) {
 
 }  // namespace
 
-std::string choices_html(const PlanRequest& request, const PlanOutcome& outcome) {
+std::string choices_html(const plan::PlanRequest& request, const plan::PlanOutcome& outcome) {
   const std::vector<DecisionRow> rows = decision_rows(request, outcome);
   std::string page =
       "<h2>What was chosen, and why</h2>\n<p class=\"soft\">What each rank would hold with everything kept, how far "

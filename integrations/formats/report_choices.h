@@ -9,6 +9,6 @@
 namespace tidemark {
 
 /// A fragment of HTML. Deterministic, every name escaped.
-[[nodiscard]] std::string choices_html(const PlanRequest& request, const PlanOutcome& outcome);
+[[nodiscard]] std::string choices_html(const plan::PlanRequest& request, const plan::PlanOutcome& outcome);
 
 }  // namespace tidemark

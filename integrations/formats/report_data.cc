@@ -34,7 +34,7 @@ Json series_of(const std::vector<MemorySample>& samples, std::size_t role) {
 }
 
 /// The op whose start or end a sample is: [template, chunk, layer, micro-batch].
-Json moment_of(const RankPlan& rank, const std::vector<TaskId>& compute_tasks, std::int32_t clock) {
+Json moment_of(const plan::RankPlan& rank, const std::vector<TaskId>& compute_tasks, std::int32_t clock) {
   if (compute_tasks.empty()) return nullptr;
   const std::size_t index = std::min(static_cast<std::size_t>(clock / 2), compute_tasks.size() - 1);
   const Task& task = rank.program.schedule.tasks[row(compute_tasks[index])];
@@ -43,7 +43,7 @@ Json moment_of(const RankPlan& rank, const std::vector<TaskId>& compute_tasks, s
           task.kind == TaskKind::recompute ? 1 : 0};
 }
 
-Json holders_of(const RankPlan& rank, const HolderSeries& series) {
+Json holders_of(const plan::RankPlan& rank, const HolderSeries& series) {
   Json names = Json::array();
   for (const Holder& holder : series.holders) {
     names.push_back({name_of(rank.graph.storage_templates[row(holder.storage_template)]), holder.chunk, holder.layer});
@@ -62,7 +62,7 @@ Json shares_of(const HolderSeries& series) {
   return all;
 }
 
-Json rank_data(const RankPlan& rank, std::int64_t step_ns, const ReportDataOptions& options) {
+Json rank_data(const plan::RankPlan& rank, std::int64_t step_ns, const ReportDataOptions& options) {
   const std::vector<MemorySample> samples = memory_samples(rank, step_ns, options.points);
   const std::vector<TaskId> compute_tasks = compute_tasks_of(rank.program.schedule);
   const HolderSeries holders = largest_holders(rank, samples, options.holders);
@@ -88,15 +88,15 @@ Json rank_data(const RankPlan& rank, std::int64_t step_ns, const ReportDataOptio
 
 }  // namespace
 
-std::string report_data(const PlanOutcome& outcome, const ReportDataOptions& options) {
+std::string report_data(const plan::PlanOutcome& outcome, const ReportDataOptions& options) {
   std::int64_t step_ns = outcome.step.step_ns;
-  for (const RankPlan& rank : outcome.ranks) step_ns = std::max(step_ns, rank.timeline.finish_ns);
+  for (const plan::RankPlan& rank : outcome.ranks) step_ns = std::max(step_ns, rank.timeline.finish_ns);
   Json roles = Json::array();
   for (std::size_t role = 0; role < kStorageRoleCount; ++role) {
     roles.push_back(std::string(role_text(static_cast<StorageRole>(role))));
   }
   Json data = {{"step_ms", to_ms(step_ns)}, {"roles", std::move(roles)}, {"ranks", Json::array()}};
-  for (const RankPlan& rank : outcome.ranks) data["ranks"].push_back(rank_data(rank, step_ns, options));
+  for (const plan::RankPlan& rank : outcome.ranks) data["ranks"].push_back(rank_data(rank, step_ns, options));
   return data.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

@@ -15,6 +15,6 @@ struct ReportDataOptions {
 };
 
 /// One JSON object; sizes in MiB, times in ms. Deterministic.
-[[nodiscard]] std::string report_data(const PlanOutcome& outcome, const ReportDataOptions& options = {});
+[[nodiscard]] std::string report_data(const plan::PlanOutcome& outcome, const ReportDataOptions& options = {});
 
 }  // namespace tidemark

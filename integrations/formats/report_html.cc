@@ -27,7 +27,7 @@ double percent_of(std::int64_t part, std::int64_t whole) {
   return whole > 0 ? 100.0 * static_cast<double>(part) / static_cast<double>(whole) : 0;
 }
 
-void add_head(std::string& page, const PlanRequest& request, const PlanOutcome& outcome) {
+void add_head(std::string& page, const plan::PlanRequest& request, const plan::PlanOutcome& outcome) {
   const std::string model = html_text(step_name_of(request));
   add(page,
       "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
@@ -40,11 +40,11 @@ void add_head(std::string& page, const PlanRequest& request, const PlanOutcome& 
       outcome.fits() ? "FITS" : "OVER BUDGET", html_text(verdict_text(request, outcome)));
 }
 
-void add_problems(std::string& page, const PlanOutcome& outcome) {
+void add_problems(std::string& page, const plan::PlanOutcome& outcome) {
   if (outcome.fits()) return;
   page += "<ul class=\"problems\">\n";
-  for (const RankPlan& rank : outcome.ranks) {
-    const RankFigures& f = rank.figures;
+  for (const plan::RankPlan& rank : outcome.ranks) {
+    const plan::RankFigures& f = rank.figures;
     if (f.fits) continue;
     add(page, "<li>Rank {}: {}", f.rank, html_text(f.reason.empty() ? "does not fit" : f.reason));
     if (f.smallest_budget_bytes > 0) {
@@ -59,8 +59,8 @@ void add_figure(std::string& page, std::string_view name, const std::string& val
   add(page, "<div class=\"figure\"><span>{}</span><b>{}</b><i>{}</i></div>\n", name, value, note);
 }
 
-void add_step(std::string& page, const PlanRequest& request, const PlanOutcome& outcome) {
-  const StepFigures& s = outcome.step;
+void add_step(std::string& page, const plan::PlanRequest& request, const plan::PlanOutcome& outcome) {
+  const plan::StepFigures& s = outcome.step;
   page +=
       "<h2>The step, modelled</h2>\n<p class=\"soft\">From an event simulation over the lanes of all pipeline ranks; "
       "no "
@@ -89,12 +89,12 @@ void add_step(std::string& page, const PlanRequest& request, const PlanOutcome& 
 }
 
 /// The rank's peak as a stacked bar on a scale of `full` bytes, with the budget as a line.
-std::string peak_bar(const RankPlan& rank, Bytes full) {
+std::string peak_bar(const plan::RankPlan& rank, Bytes full) {
   constexpr double kWidth = 170;
   const auto scale = [&](Bytes bytes) { return kWidth * static_cast<double>(bytes) / static_cast<double>(full); };
   std::array<Bytes, kStorageRoleCount> held{};
   Bytes highest = -1;
-  for (const auto& bytes : memory_profile(rank.graph, rank.program.schedule).bytes) {
+  for (const auto& bytes : plan::memory_profile(rank.graph, rank.program.schedule).bytes) {
     Bytes sum = 0;
     for (const Bytes b : bytes) sum += b;
     if (sum > highest) {
@@ -115,8 +115,8 @@ std::string peak_bar(const RankPlan& rank, Bytes full) {
   return svg;
 }
 
-void add_rank_row(std::string& page, const RankPlan& rank, Bytes full) {
-  const RankFigures& f = rank.figures;
+void add_rank_row(std::string& page, const plan::RankPlan& rank, Bytes full) {
+  const plan::RankFigures& f = rank.figures;
   add(page, "<tr><td>{}</td><td>{:.2f}</td><td class=\"l\">{}</td><td class=\"total\">{}</td><td class=\"{}\">{}</td>",
       f.rank, f.load, peak_bar(rank, full), gib_text(f.peak_bytes), f.fits ? "yes" : "no",
       gib_text(f.budget_bytes - f.peak_bytes));
@@ -137,9 +137,9 @@ void add_rank_row(std::string& page, const RankPlan& rank, Bytes full) {
       html_text(f.peak_op));
 }
 
-void add_ranks(std::string& page, const PlanRequest& request, const PlanOutcome& outcome) {
+void add_ranks(std::string& page, const plan::PlanRequest& request, const plan::PlanOutcome& outcome) {
   Bytes full = device_budget_of(request);
-  for (const RankPlan& rank : outcome.ranks) full = std::max(full, rank.figures.peak_bytes);
+  for (const plan::RankPlan& rank : outcome.ranks) full = std::max(full, rank.figures.peak_bytes);
   page +=
       "<h2>Ranks</h2>\n<p class=\"soft\">Sizes in GiB per device, times in ms per step, modelled. Added time is "
       "recompute "
@@ -153,7 +153,7 @@ void add_ranks(std::string& page, const PlanRequest& request, const PlanOutcome&
       "<th>added<small>ms</small></th><th>recompute</th><th>comm</th><th>copies<small>exposed</small></th>"
       "<th>copies<small>overhead</small></th><th>lower<small>bound, ms</small></th><th>f limit</th>"
       "<th class=\"l\">peak is at</th></tr></thead><tbody>\n";
-  for (const RankPlan& rank : outcome.ranks) add_rank_row(page, rank, full + full / 20);
+  for (const plan::RankPlan& rank : outcome.ranks) add_rank_row(page, rank, full + full / 20);
   page += "</tbody></table></div>\n";
 }
 
@@ -167,7 +167,7 @@ void add_memory(std::string& page) {
       "not.</p></noscript>\n";
 }
 
-void add_attempts(std::string& page, const PlanOutcome& outcome) {
+void add_attempts(std::string& page, const plan::PlanOutcome& outcome) {
   page +=
       "<h2>Layout attempts</h2>\n<p class=\"soft\">What was asked of the policy, the height the addresses came to, and "
       "the load below which no layout can be. Where the height exceeds the budget the target is tightened and the "
@@ -175,9 +175,9 @@ void add_attempts(std::string& page, const PlanOutcome& outcome) {
       "asked again. GiB, without reserves.</p>\n<div class=\"scroll\"><table><thead><tr><th>rank</th><th>try</th>"
       "<th>target</th><th>height</th><th>load</th><th>height over load</th><th "
       "class=\"l\">packer</th></tr></thead><tbody>\n";
-  for (const RankPlan& rank : outcome.ranks) {
+  for (const plan::RankPlan& rank : outcome.ranks) {
     for (std::size_t i = 0; i < rank.attempts.size(); ++i) {
-      const PlanAttempt& a = rank.attempts[i];
+      const plan::PlanAttempt& a = rank.attempts[i];
       add(page,
           "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{:+.2f} %</td><td class=\"l\">{}</td></tr>\n",
           rank.figures.rank, i + 1, gib_text(a.target_bytes), gib_text(a.height_bytes), gib_text(a.load_bytes),
@@ -195,7 +195,7 @@ struct PolicyLine {
 
 PolicyLine line_of(const PolicyResult& result) {
   PolicyLine line;
-  for (const RankFigures& f : result.ranks) {
+  for (const plan::RankFigures& f : result.ranks) {
     line.fitting += f.fits ? 1 : 0;
     line.peak_bytes = std::max(line.peak_bytes, f.peak_bytes);
     line.host_bytes = std::max(line.host_bytes, f.host_bytes);
@@ -217,7 +217,7 @@ void add_comparison(std::string& page, std::span<const PolicyResult> comparison)
   for (const PolicyResult& result : comparison) {
     const PolicyLine line = line_of(result);
     const auto ranks = static_cast<std::ptrdiff_t>(result.ranks.size());
-    const StepFigures& s = result.step;
+    const plan::StepFigures& s = result.step;
     add(page,
         "<tr><td class=\"l\">{}</td><td class=\"{}\">{} of "
         "{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>"
@@ -232,8 +232,8 @@ void add_comparison(std::string& page, std::span<const PolicyResult> comparison)
 
 }  // namespace
 
-std::string report_html(const PlanRequest& request, const PlanOutcome& outcome,
-                        std::span<const PolicyResult> comparison, std::span<const BudgetPoint> frontier) {
+std::string report_html(const plan::PlanRequest& request, const plan::PlanOutcome& outcome,
+                        std::span<const PolicyResult> comparison, std::span<const plan::BudgetPoint> frontier) {
   std::string page;
   add_head(page, request, outcome);
   add_problems(page, outcome);
@@ -241,7 +241,7 @@ std::string report_html(const PlanRequest& request, const PlanOutcome& outcome,
   add_ranks(page, request, outcome);
   add_memory(page);
   page += choices_html(request, outcome);
-  page += frontier_html(frontier, budget_of(request));
+  page += frontier_html(frontier, plan::budget_of(request));
   add_comparison(page, comparison);
   add_attempts(page, outcome);
   page +=

@@ -17,13 +17,13 @@ namespace tidemark {
 /// What another policy came to on the same job, for the comparison table.
 struct PolicyResult {
   std::string policy;
-  std::vector<RankFigures> ranks;
-  StepFigures step;
+  std::vector<plan::RankFigures> ranks;
+  plan::StepFigures step;
 };
 
 /// Deterministic. Every name from the job is escaped. About 100 KB a rank.
-[[nodiscard]] std::string report_html(const PlanRequest& request, const PlanOutcome& outcome,
+[[nodiscard]] std::string report_html(const plan::PlanRequest& request, const plan::PlanOutcome& outcome,
                                       std::span<const PolicyResult> comparison = {},
-                                      std::span<const BudgetPoint> frontier = {});
+                                      std::span<const plan::BudgetPoint> frontier = {});
 
 }  // namespace tidemark

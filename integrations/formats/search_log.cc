@@ -33,7 +33,7 @@ std::vector<std::string_view> fields_of(std::string_view line) {
 }
 
 /// The numbers of a line, in the order they are written.
-std::array<std::int64_t*, kFields - 3> numbers_of(LayoutFigures& f) {
+std::array<std::int64_t*, kFields - 3> numbers_of(search::LayoutFigures& f) {
   return {&f.peak_bytes, &f.step_ns, &f.compute_ns, &f.memory_ns, &f.communication_ns, &f.imbalance_ns, &f.bubble_ns};
 }
 
@@ -46,7 +46,7 @@ std::string_view stripped(std::string_view line) {
 bool read_line(std::string_view line, SearchLog& log) {
   const std::vector<std::string_view> fields = fields_of(line);
   if (fields.size() != kFields || fields[0].empty() || (fields[1] != "fits" && fields[1] != "over")) return false;
-  LayoutFigures figures{.fits = fields[1] == "fits", .reason = std::string(fields.back())};
+  search::LayoutFigures figures{.fits = fields[1] == "fits", .reason = std::string(fields.back())};
   const auto numbers = numbers_of(figures);
   for (std::size_t i = 0; i < numbers.size(); ++i) {
     const std::string_view field = fields[i + 2];
@@ -59,16 +59,16 @@ bool read_line(std::string_view line, SearchLog& log) {
 
 }  // namespace
 
-std::string search_header(const PlanRequest& request, std::string_view version) {
-  const std::string text = write_plan_file(request, PlanOutcome{}) + std::string(version);
+std::string search_header(const plan::PlanRequest& request, std::string_view version) {
+  const std::string text = write_plan_file(request, plan::PlanOutcome{}) + std::string(version);
   return fmt::format("{}{:016x}\n", kTitle, hash(text));
 }
 
-std::string search_line(const SearchLayout& layout, const LayoutFigures& figures) {
-  LayoutFigures copy = figures;
+std::string search_line(const search::SearchLayout& layout, const search::LayoutFigures& figures) {
+  search::LayoutFigures copy = figures;
   std::ranges::replace_if(
       copy.reason, [](char c) { return c == '\t' || c == '\n'; }, ' ');
-  std::string line = layout_text(layout) + (figures.fits ? "\tfits" : "\tover");
+  std::string line = search::layout_text(layout) + (figures.fits ? "\tfits" : "\tover");
   for (const std::int64_t* number : numbers_of(copy)) line += fmt::format("\t{}", *number);
   return line + "\t" + copy.reason + "\n";
 }

@@ -14,14 +14,14 @@ namespace tidemark {
 
 /// The first line, newline included. Requests differ in it if any figure may differ: job, device, budgets, load,
 /// policy.
-[[nodiscard]] std::string search_header(const PlanRequest& request, std::string_view version);
+[[nodiscard]] std::string search_header(const plan::PlanRequest& request, std::string_view version);
 
 /// One line, newline included.
-[[nodiscard]] std::string search_line(const SearchLayout& layout, const LayoutFigures& figures);
+[[nodiscard]] std::string search_line(const search::SearchLayout& layout, const search::LayoutFigures& figures);
 
 struct SearchLog {
-  std::map<std::string, LayoutFigures> known;  ///< by layout_text
-  std::size_t whole_bytes = 0;                 ///< without a last line that was cut off
+  std::map<std::string, search::LayoutFigures> known;  ///< by layout_text
+  std::size_t whole_bytes = 0;                         ///< without a last line that was cut off
 };
 
 /// Empty text is an empty log. Errors (bad_input): `file:line:` another search's, or a line that is none.

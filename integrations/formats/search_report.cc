@@ -16,7 +16,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Parts = std::array<std::pair<const char*, std::int64_t>, 5>;
 
-Parts parts_of(const LayoutFigures& f) {
+Parts parts_of(const search::LayoutFigures& f) {
   return {{{"compute", f.compute_ns},
            {"bubble", f.bubble_ns},
            {"communication", f.communication_ns},
@@ -43,19 +43,19 @@ std::string text_of(std::int64_t ns, const Unit& unit) {
   return fmt::format("{:.2f}", static_cast<double>(ns) / unit.ns);
 }
 
-double tokens_per_s(const SearchReport& report, const LayoutFigures& f) {
+double tokens_per_s(const SearchReport& report, const search::LayoutFigures& f) {
   const auto tokens = static_cast<double>(report.request.job.parallel.global_batch) *
                       static_cast<double>(report.request.job.model.sequence);
   return f.step_ns > 0 ? tokens / (static_cast<double>(f.step_ns) * 1e-9) : 0;
 }
 
 std::size_t bounded_away(const SearchReport& report) {
-  const LayoutSearchResult& r = report.result;
+  const search::LayoutSearchResult& r = report.result;
   return report.space.layouts.size() - r.over_static - r.planned - r.below;
 }
 
 std::string counts(const SearchReport& report) {
-  const LayoutSearchResult& r = report.result;
+  const search::LayoutSearchResult& r = report.result;
   std::string text =
       fmt::format("{} layouts of {} on {} x {}: {} legal", report.space.tried, report.request.job.model.name,
                   report.devices, report.request.machine.name, report.space.layouts.size());
@@ -69,7 +69,7 @@ std::string counts(const SearchReport& report) {
 }
 
 std::string verdict(const SearchReport& report) {
-  const LayoutSearchResult& r = report.result;
+  const search::LayoutSearchResult& r = report.result;
   if (r.best.empty()) return "NONE FITS  no layout that was planned fits\n";
   if (r.proven())
     return fmt::format("PROVEN  no layout is faster than the {} below, under this model\n", r.best.size());
@@ -85,20 +85,20 @@ std::string table_of(const SearchReport& report) {
                    "binds", "layout"},
                   {10, 11});
   for (std::size_t i = 0; i < report.result.best.size(); ++i) {
-    const RankedLayout& ranked = report.result.best[i];
-    const LayoutFigures& f = ranked.figures;
+    const search::RankedLayout& ranked = report.result.best[i];
+    const search::LayoutFigures& f = ranked.figures;
     const auto seconds = [&](std::int64_t ns) { return text_of(ns, unit); };
     table.add({fmt::format("{}", i + 1), seconds(f.step_ns), seconds(f.compute_ns), seconds(f.bubble_ns),
                seconds(f.communication_ns), seconds(f.imbalance_ns), seconds(f.memory_ns), seconds(ranked.bound_ns),
-               gib_text(f.peak_bytes), fmt::format("{:.2f}", tokens_per_s(report, f) * 1e-6), binding_of(f),
-               layout_text(ranked.layout)});
+               gib_text(f.peak_bytes), fmt::format("{:.2f}", tokens_per_s(report, f) * 1e-6), search::binding_of(f),
+               search::layout_text(ranked.layout)});
   }
   return fmt::format("\nFastest ({} per step, modelled, means over ranks; peak in GiB)\n", unit.name) + table.text();
 }
 
 /// How one layout's degrees differ from another's: `PP16 -> PP8`.
-std::string changes(const SearchLayout& from, const SearchLayout& to) {
-  const ParallelSpec &a = from.parallel, &b = to.parallel;
+std::string changes(const search::SearchLayout& from, const search::SearchLayout& to) {
+  const graph_build::ParallelSpec &a = from.parallel, &b = to.parallel;
   std::string text;
   const auto degree = [&](std::string_view name, std::int64_t was, std::int64_t is) {
     if (was != is) text += fmt::format("{}{}{} for {}", text.empty() ? "" : ", ", name, is, was);
@@ -119,16 +119,17 @@ std::string changes(const SearchLayout& from, const SearchLayout& to) {
 }
 
 std::string given_lines(const SearchReport& report) {
-  const LayoutSearchResult& r = report.result;
+  const search::LayoutSearchResult& r = report.result;
   if (!r.given) return "";
   const Unit unit = unit_of(report);
   const auto seconds = [&](std::int64_t ns) { return text_of(ns, unit) + " " + unit.name; };
-  const LayoutFigures& f = r.given->figures;
-  std::string text = fmt::format("\nThe job's own layout, {}\n", layout_text(r.given->layout));
+  const search::LayoutFigures& f = r.given->figures;
+  std::string text = fmt::format("\nThe job's own layout, {}\n", search::layout_text(r.given->layout));
   if (!f.fits) return text + "  does not fit: " + f.reason + "\n";
-  text += fmt::format("  rank {} of {} planned that fit: {} per step ({}), bound {}, {:.2f} M tokens/s, binds: {}\n",
-                      r.given_rank, r.planned - r.misfit, seconds(f.step_ns), difference_text(f, LayoutFigures{}),
-                      seconds(r.given->bound_ns), tokens_per_s(report, f) * 1e-6, binding_of(f));
+  text +=
+      fmt::format("  rank {} of {} planned that fit: {} per step ({}), bound {}, {:.2f} M tokens/s, binds: {}\n",
+                  r.given_rank, r.planned - r.misfit, seconds(f.step_ns), difference_text(f, search::LayoutFigures{}),
+                  seconds(r.given->bound_ns), tokens_per_s(report, f) * 1e-6, search::binding_of(f));
   if (r.faster_than_given > 0)
     text += fmt::format("  {} more layouts were not planned whose bound is below its step\n", r.faster_than_given);
   for (std::size_t i = 0; i < r.best.size() && r.best[i].figures.step_ns < f.step_ns; ++i)
@@ -137,11 +138,11 @@ std::string given_lines(const SearchReport& report) {
   return text;
 }
 
-Json layout_json(const SearchReport& report, const RankedLayout& ranked) {
-  const ParallelSpec& p = ranked.layout.parallel;
-  const LayoutFigures& f = ranked.figures;
+Json layout_json(const SearchReport& report, const search::RankedLayout& ranked) {
+  const graph_build::ParallelSpec& p = ranked.layout.parallel;
+  const search::LayoutFigures& f = ranked.figures;
   const auto ms = [](std::int64_t ns) { return static_cast<double>(ns) / 1e6; };
-  Json json = {{"layout", layout_text(ranked.layout)},
+  Json json = {{"layout", search::layout_text(ranked.layout)},
                {"tensor", p.tensor},
                {"context", p.context},
                {"pipeline", p.pipeline},
@@ -152,21 +153,21 @@ Json layout_json(const SearchReport& report, const RankedLayout& ranked) {
                {"overlap_forward_backward", p.overlap_forward_backward},
                {"data", p.data},
                {"micro_batch", p.micro_batch},
-               {"placement", name_of(ranked.layout.spread)},
+               {"placement", search::name_of(ranked.layout.spread)},
                {"fits", f.fits},
                {"reason", f.reason},
                {"peak_bytes", f.peak_bytes},
                {"step_ms", ms(f.step_ns)},
                {"bound_ms", ms(ranked.bound_ns)},
                {"tokens_per_s", tokens_per_s(report, f)},
-               {"binds", f.fits ? binding_of(f) : "memory"}};
+               {"binds", f.fits ? search::binding_of(f) : "memory"}};
   for (const auto& [name, ns] : parts_of(f)) json[std::string(name) + "_ms"] = ms(ns);
   return json;
 }
 
 }  // namespace
 
-std::string difference_text(const LayoutFigures& layout, const LayoutFigures& other) {
+std::string difference_text(const search::LayoutFigures& layout, const search::LayoutFigures& other) {
   const Unit unit = unit_for(std::max(layout.step_ns, other.step_ns));
   Parts parts = parts_of(layout);
   const Parts others = parts_of(other);
@@ -187,7 +188,7 @@ std::string search_text(const SearchReport& report) {
 }
 
 std::string search_json(const SearchReport& report) {
-  const LayoutSearchResult& r = report.result;
+  const search::LayoutSearchResult& r = report.result;
   Json json = {{"devices", report.devices},
                {"tried", report.space.tried},
                {"legal", report.space.layouts.size()},
@@ -200,7 +201,7 @@ std::string search_json(const SearchReport& report) {
                {"proven", r.proven()},
                {"best", Json::array()},
                {"given", nullptr}};
-  for (const RankedLayout& ranked : r.best) json["best"].push_back(layout_json(report, ranked));
+  for (const search::RankedLayout& ranked : r.best) json["best"].push_back(layout_json(report, ranked));
   if (r.given) {
     json["given"] = layout_json(report, *r.given);
     json["given"]["rank"] = r.given_rank;

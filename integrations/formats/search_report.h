@@ -10,9 +10,9 @@ namespace tidemark {
 
 /// Borrowed for the call.
 struct SearchReport {
-  const PlanRequest& request;
-  const LayoutSpace& space;
-  const LayoutSearchResult& result;
+  const plan::PlanRequest& request;
+  const search::LayoutSpace& space;
+  const search::LayoutSearchResult& result;
   std::int64_t devices = 0;
 };
 
@@ -20,6 +20,6 @@ struct SearchReport {
 [[nodiscard]] std::string search_json(const SearchReport& report);
 
 /// `bubble -1.20 s, communication +0.31 s`: what `layout` spends otherwise than `other`, largest first.
-[[nodiscard]] std::string difference_text(const LayoutFigures& layout, const LayoutFigures& other);
+[[nodiscard]] std::string difference_text(const search::LayoutFigures& layout, const search::LayoutFigures& other);
 
 }  // namespace tidemark

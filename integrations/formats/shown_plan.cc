@@ -25,7 +25,7 @@ std::string decision_table(const std::vector<NamedDecision>& decisions) {
   return "\nEvery decision (bytes taken off the device per step, one way)\n" + table.text();
 }
 
-std::string picture_of(const RankPlan& rank) {
+std::string picture_of(const plan::RankPlan& rank) {
   return picture(rank.program.schedule, rank.program.layout, kColumns, kRows);
 }
 
@@ -35,7 +35,7 @@ std::string shown_text(const ShownPlan& plan, const ShownParts& parts) {
   std::string text = plan_summary(plan.request, plan.outcome);
   if (parts.decisions) text += decision_table(plan.decisions);
   if (parts.picture)
-    for (const RankPlan& rank : plan.outcome.ranks)
+    for (const plan::RankPlan& rank : plan.outcome.ranks)
       text += fmt::format("\nRank {}: time (compute clock) x addresses\n{}", rank.figures.rank, picture_of(rank));
   return text;
 }
@@ -60,7 +60,7 @@ std::string shown_json(const ShownPlan& plan, const ShownParts& parts) {
   }
   if (parts.picture) {
     json["pictures"] = Json::array();
-    for (const RankPlan& rank : plan.outcome.ranks)
+    for (const plan::RankPlan& rank : plan.outcome.ranks)
       json["pictures"].push_back({{"rank", rank.figures.rank}, {"text", picture_of(rank)}});
   }
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

@@ -11,8 +11,8 @@ namespace tidemark {
 
 /// Borrowed for the call.
 struct ShownPlan {
-  const PlanRequest& request;
-  const PlanOutcome& outcome;
+  const plan::PlanRequest& request;
+  const plan::PlanOutcome& outcome;
   std::vector<NamedDecision> decisions;
 };
 

@@ -35,7 +35,7 @@ inline constexpr std::array<std::string_view, 2> kSpaceWords = {"device", "host"
 inline constexpr std::array<std::string_view, 3> kArenaWords = {"mapped", "plain", "pinned"};
 
 template <class V>
-void walk(V& v, Maybe<AttentionSpec> auto& a) {
+void walk(V& v, Maybe<graph_build::AttentionSpec> auto& a) {
   v.word("kind", a.kind, kAttentionWords);
   v("heads", a.heads);
   v("kv_heads", a.kv_heads);
@@ -50,7 +50,7 @@ void walk(V& v, Maybe<AttentionSpec> auto& a) {
 }
 
 template <class V>
-void walk(V& v, Maybe<MoeSpec> auto& m) {
+void walk(V& v, Maybe<graph_build::MoeSpec> auto& m) {
   v("experts", m.experts);
   v("top_k", m.top_k);
   v("width", m.width);
@@ -60,7 +60,7 @@ void walk(V& v, Maybe<MoeSpec> auto& m) {
 }
 
 template <class V>
-void walk(V& v, Maybe<ModelSpec> auto& m) {
+void walk(V& v, Maybe<graph_build::ModelSpec> auto& m) {
   v("name", m.name);
   v("hidden", m.hidden);
   v("vocabulary", m.vocabulary);
@@ -76,7 +76,7 @@ void walk(V& v, Maybe<ModelSpec> auto& m) {
 }
 
 template <class V>
-void walk(V& v, Maybe<ParallelSpec> auto& p) {
+void walk(V& v, Maybe<graph_build::ParallelSpec> auto& p) {
   v("tensor", p.tensor);
   v("sequence_parallel", p.sequence_parallel);
   v("pipeline", p.pipeline);
@@ -100,7 +100,7 @@ void walk(V& v, Maybe<ParallelSpec> auto& p) {
 }
 
 template <class V>
-void walk(V& v, Maybe<ExpertLoadSpec> auto& e) {
+void walk(V& v, Maybe<graph_build::ExpertLoadSpec> auto& e) {
   v("mean", e.mean);
   v("coefficient_of_variation", e.coefficient_of_variation);
   v("layer_correlation", e.layer_correlation);
@@ -109,7 +109,7 @@ void walk(V& v, Maybe<ExpertLoadSpec> auto& e) {
 }
 
 template <class V>
-void walk(V& v, Maybe<JobSpec> auto& j) {
+void walk(V& v, Maybe<graph_build::JobSpec> auto& j) {
   v.object("model", j.model);
   v.object("parallel", j.parallel);
   v.object("expert_load", j.expert_load);
@@ -149,7 +149,7 @@ void walk(V& v, Maybe<Machine> auto& m) {
 }
 
 template <class V>
-void walk(V& v, Maybe<RankFigures> auto& f) {
+void walk(V& v, Maybe<plan::RankFigures> auto& f) {
   v("rank", f.rank);
   v("load", f.load);
   v("peak_bytes", f.peak_bytes);
@@ -176,7 +176,7 @@ void walk(V& v, Maybe<RankFigures> auto& f) {
 }
 
 template <class V>
-void walk(V& v, Maybe<PlanAttempt> auto& a) {
+void walk(V& v, Maybe<plan::PlanAttempt> auto& a) {
   v("target_bytes", a.target_bytes);
   v("height_bytes", a.height_bytes);
   v("load_bytes", a.load_bytes);
@@ -184,7 +184,7 @@ void walk(V& v, Maybe<PlanAttempt> auto& a) {
 }
 
 template <class V>
-void walk(V& v, Maybe<StepFigures> auto& s) {
+void walk(V& v, Maybe<plan::StepFigures> auto& s) {
   v("step_ns", s.step_ns);
   v("keep_all_step_ns", s.keep_all_step_ns);
   v("bubble_percent", s.bubble_percent);
@@ -197,7 +197,7 @@ void walk(V& v, Maybe<StepFigures> auto& s) {
 }
 
 template <class V>
-void walk(V& v, Maybe<ParameterCount> auto& p) {
+void walk(V& v, Maybe<graph_build::ParameterCount> auto& p) {
   v("total", p.total);
   v("total_both", p.total_both);
   v("total_with_mtp", p.total_with_mtp);

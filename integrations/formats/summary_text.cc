@@ -18,13 +18,13 @@
 namespace tidemark {
 namespace {
 
-std::string head(const PlanRequest& request, const PlanOutcome& outcome, std::string_view verdict) {
+std::string head(const plan::PlanRequest& request, const plan::PlanOutcome& outcome, std::string_view verdict) {
   return fmt::format("{}  {}\n{} on {}, {}\n{}\n", verdict, verdict_text(request, outcome), step_name_of(request),
                      request.machine.name, layout_text(request), limits_text(request, outcome));
 }
 
-std::string parameters_line(const PlanOutcome& outcome) {
-  const ParameterCount& count = outcome.parameters;
+std::string parameters_line(const plan::PlanOutcome& outcome) {
+  const graph_build::ParameterCount& count = outcome.parameters;
   if (count.total_both == count.total)
     return fmt::format("{} parameters, {} active per token\n", count_text(count.total), count_text(count.active));
   return fmt::format("{} parameters; without the input embedding {}, of which {} active per token\n",
@@ -32,18 +32,18 @@ std::string parameters_line(const PlanOutcome& outcome) {
 }
 
 /// With a column of the limits that hold where groups agree, if there are any.
-std::string rank_table(const PlanOutcome& outcome) {
+std::string rank_table(const plan::PlanOutcome& outcome) {
   std::vector<std::string> head{"rank",         "f",         "peak",     "spare",    "static",    "activations",
                                 "reserve",      "host",      "swap",     "added ms", "recompute", "comm",
                                 "exposed copy", "copy cost", "bound ms", "bound %",  "f limit"};
   const bool agreed =
-      std::ranges::any_of(outcome.ranks, [](const RankPlan& rank) { return !rank.program.sections.empty(); });
+      std::ranges::any_of(outcome.ranks, [](const plan::RankPlan& rank) { return !rank.program.sections.empty(); });
   if (agreed) head.emplace_back("agreed");
   head.emplace_back("");
   const std::size_t last = head.size() - 1;
   TextTable table(std::move(head), {last});
-  for (const RankPlan& rank : outcome.ranks) {
-    const RankFigures& f = rank.figures;
+  for (const plan::RankPlan& rank : outcome.ranks) {
+    const plan::RankFigures& f = rank.figures;
     std::vector<std::string> cells{fmt::format("{}", f.rank),
                                    fmt::format("{:.2f}", f.load),
                                    gib_text(f.peak_bytes),
@@ -70,11 +70,11 @@ std::string rank_table(const PlanOutcome& outcome) {
 
 /// What rests in host memory between steps, and what the device holds then: initialisation and checkpoints meet no
 /// more.
-std::string offload_table(const PlanOutcome& outcome) {
+std::string offload_table(const plan::PlanOutcome& outcome) {
   TextTable table({"rank", "freed", "added ms", "ms per GiB", "between steps"});
   bool any = false;
-  for (const RankPlan& rank : outcome.ranks) {
-    const RankFigures& f = rank.figures;
+  for (const plan::RankPlan& rank : outcome.ranks) {
+    const plan::RankFigures& f = rank.figures;
     if (f.offloaded_bytes == 0) continue;
     any = true;
     const double gib = static_cast<double>(f.offloaded_bytes) / static_cast<double>(kGiB);
@@ -89,7 +89,7 @@ std::string offload_table(const PlanOutcome& outcome) {
          table.text();
 }
 
-std::string step_lines(const StepFigures& step) {
+std::string step_lines(const plan::StepFigures& step) {
   const std::int64_t added = step.step_ns - step.keep_all_step_ns;
   const double percent =
       step.keep_all_step_ns > 0 ? 100.0 * static_cast<double>(added) / static_cast<double>(step.keep_all_step_ns) : 0;
@@ -141,7 +141,7 @@ std::string action_text(const DecisionRow& decision, std::string_view verb, std:
   return text;
 }
 
-std::string decision_lines(const PlanRequest& request, const PlanOutcome& outcome) {
+std::string decision_lines(const plan::PlanRequest& request, const plan::PlanOutcome& outcome) {
   std::string text;
   for (const DecisionRow& decision : decision_rows(request, outcome)) {
     if (!decision.decided()) continue;
@@ -156,14 +156,14 @@ std::string decision_lines(const PlanRequest& request, const PlanOutcome& outcom
   return "\nDecisions (sums over ranks; times per step, modelled; whatever is not named is kept)\n" + text;
 }
 
-std::string attempt_lines(const PlanOutcome& outcome) {
+std::string attempt_lines(const plan::PlanOutcome& outcome) {
   TextTable table({"rank", "try", "target", "height", "load", "packer"}, {5});
   bool repeated = false;
-  for (const RankPlan& rank : outcome.ranks) {
+  for (const plan::RankPlan& rank : outcome.ranks) {
     if (rank.attempts.size() < 2) continue;
     repeated = true;
     for (std::size_t i = 0; i < rank.attempts.size(); ++i) {
-      const PlanAttempt& a = rank.attempts[i];
+      const plan::PlanAttempt& a = rank.attempts[i];
       table.add({fmt::format("{}", rank.figures.rank), fmt::format("{}", i + 1), gib_text(a.target_bytes),
                  gib_text(a.height_bytes), gib_text(a.load_bytes), a.packer});
     }
@@ -173,10 +173,10 @@ std::string attempt_lines(const PlanOutcome& outcome) {
          table.text();
 }
 
-std::string problem_lines(const PlanOutcome& outcome) {
+std::string problem_lines(const plan::PlanOutcome& outcome) {
   std::string text;
-  for (const RankPlan& rank : outcome.ranks) {
-    const RankFigures& f = rank.figures;
+  for (const plan::RankPlan& rank : outcome.ranks) {
+    const plan::RankFigures& f = rank.figures;
     if (f.fits) continue;
     text += fmt::format("  rank {}: {}", f.rank, f.reason.empty() ? "does not fit" : f.reason);
     if (f.smallest_budget_bytes > 0) {
@@ -210,7 +210,7 @@ std::string contributor_lines(const std::vector<RankEstimate>& estimates, std::s
     text += fmt::format("  rank {} at {}\n", e.rank, e.peak_op);
     TextTable table({"GiB", "share", "count", "each", "chunk", "layer", "storage"}, {6});
     for (std::size_t i = 0; i < std::min(most, e.contributors.size()); ++i) {
-      const Contributor& c = e.contributors[i];
+      const plan::Contributor& c = e.contributors[i];
       table.add({gib_text(c.bytes),
                  fmt::format("{:.1f} %", 100.0 * static_cast<double>(c.bytes) / static_cast<double>(e.peak_bytes)),
                  fmt::format("{}", c.count), format_bytes(c.bytes / std::max<std::int64_t>(c.count, 1)),
@@ -223,7 +223,7 @@ std::string contributor_lines(const std::vector<RankEstimate>& estimates, std::s
 
 }  // namespace
 
-std::string plan_summary(const PlanRequest& request, const PlanOutcome& outcome) {
+std::string plan_summary(const plan::PlanRequest& request, const plan::PlanOutcome& outcome) {
   const std::string verdict = head(request, outcome, outcome.fits() ? "FITS" : "OVER BUDGET");
   if (request.step)
     return verdict + problem_lines(outcome) + rank_table(outcome) + captured_text(request, outcome) +
@@ -232,7 +232,7 @@ std::string plan_summary(const PlanRequest& request, const PlanOutcome& outcome)
          step_lines(outcome.step) + decision_lines(request, outcome) + attempt_lines(outcome);
 }
 
-std::string estimate_summary(const PlanRequest& request, const PlanOutcome& outcome, std::size_t most) {
+std::string estimate_summary(const plan::PlanRequest& request, const plan::PlanOutcome& outcome, std::size_t most) {
   const std::vector<RankEstimate> estimates = estimate_ranks(request, outcome);
   return head(request, outcome, outcome.fits() ? "FITS" : "OVER BUDGET") + parameters_line(outcome) +
          estimate_table(estimates) + step_lines(outcome.step) + contributor_lines(estimates, most);

@@ -23,8 +23,8 @@ std::string percent_of(std::int64_t part, std::int64_t whole) {
   return fmt::format("{:.2f}", whole > 0 ? 100.0 * static_cast<double>(part) / static_cast<double>(whole) : 0);
 }
 
-std::string step_text(const PlanRequest& request, const PlanOutcome& outcome) {
-  const StepFigures& s = outcome.step;
+std::string step_text(const plan::PlanRequest& request, const plan::PlanOutcome& outcome) {
+  const plan::StepFigures& s = outcome.step;
   if (request.step)
     return fmt::format(
         "step {}, {} with everything kept and memory ignored (modelled)\n"
@@ -38,11 +38,11 @@ std::string step_text(const PlanRequest& request, const PlanOutcome& outcome) {
       s.exposed_copy_percent, s.recompute_percent, s.mfu_percent, s.mfu_causal_percent, count_text(s.tokens_per_s));
 }
 
-std::string rank_text(const PlanOutcome& outcome) {
+std::string rank_text(const plan::PlanOutcome& outcome) {
   TextTable table({"rank", "compute", "recompute", "copy cost", "exposed comm", "exposed copy", "bubble", "bubble %",
                    "comm busy", "copy busy", "copy %"});
-  for (const RankPlan& rank : outcome.ranks) {
-    const TimeSplit t = split_time(rank, outcome.step.step_ns);
+  for (const plan::RankPlan& rank : outcome.ranks) {
+    const plan::TimeSplit t = plan::split_time(rank, outcome.step.step_ns);
     table.add({fmt::format("{}", rank.figures.rank), ms_text(t.compute_ns), ms_text(t.recompute_ns),
                ms_text(t.copy_overhead_ns), ms_text(t.exposed_communication_ns), ms_text(t.exposed_copy_ns),
                ms_text(t.bubble_ns), percent_of(t.bubble_ns, t.step_ns), ms_text(t.communication_ns),
@@ -54,7 +54,7 @@ std::string rank_text(const PlanOutcome& outcome) {
 }
 
 std::string against_text(const Against& against) {
-  const GapReport& gap = against.gap;
+  const plan::GapReport& gap = against.gap;
   TextTable table({"cause", "published ms", "modelled ms", "gap ms", "share %", "published side"}, {0, 5});
   const double total = gap.published_step_ns - gap.modelled_step_ns;
   const auto add = [&](std::string_view cause, double published, double modelled, std::string_view basis) {
@@ -62,7 +62,7 @@ std::string against_text(const Against& against) {
     table.add({std::string(cause), fmt::format("{:.1f}", to_ms(published)), fmt::format("{:.1f}", to_ms(modelled)),
                fmt::format("{:+.1f}", to_ms(published - modelled)), fmt::format("{:.1f}", share), std::string(basis)});
   };
-  for (const GapLine& line : gap.lines) add(line.cause, line.published_ns, line.modelled_ns, line.basis);
+  for (const plan::GapLine& line : gap.lines) add(line.cause, line.published_ns, line.modelled_ns, line.basis);
   add("step", gap.published_step_ns, gap.modelled_step_ns, against.published.source);
   return fmt::format(
       "\nAgainst the published step ({}; means over ranks, modelled; nothing is tuned)\n{}"
@@ -72,7 +72,7 @@ std::string against_text(const Against& against) {
       100.0 * gap.kernel_rate_ratio);
 }
 
-Json split_json(const TimeSplit& t) {
+Json split_json(const plan::TimeSplit& t) {
   const auto ms = [](std::int64_t ns) { return to_ms(static_cast<double>(ns)); };
   return {{"step_ms", ms(t.step_ns)},
           {"compute_ms", ms(t.compute_ns)},
@@ -86,7 +86,7 @@ Json split_json(const TimeSplit& t) {
 }
 
 Json against_json(const Against& against) {
-  const GapReport& gap = against.gap;
+  const plan::GapReport& gap = against.gap;
   Json json = {{"source", against.published.source},
                {"published_step_ms", to_ms(gap.published_step_ns)},
                {"modelled_step_ms", to_ms(gap.modelled_step_ns)},
@@ -94,7 +94,7 @@ Json against_json(const Against& against) {
                {"modelled_layer_ms", to_ms(gap.modelled_layer_ns)},
                {"kernel_rate_ratio", gap.kernel_rate_ratio},
                {"causes", Json::array()}};
-  for (const GapLine& line : gap.lines)
+  for (const plan::GapLine& line : gap.lines)
     json["causes"].push_back({{"cause", line.cause},
                               {"published_ms", to_ms(line.published_ns)},
                               {"modelled_ms", to_ms(line.modelled_ns)},
@@ -105,7 +105,7 @@ Json against_json(const Against& against) {
 
 }  // namespace
 
-std::string timing_summary(const PlanRequest& request, const PlanOutcome& outcome,
+std::string timing_summary(const plan::PlanRequest& request, const plan::PlanOutcome& outcome,
                            const std::optional<Against>& against) {
   std::string text = fmt::format("{} on {}, {}\n{}\n{}\n", step_name_of(request), request.machine.name,
                                  layout_text(request), limits_text(request, outcome), verdict_text(request, outcome));
@@ -114,11 +114,11 @@ std::string timing_summary(const PlanRequest& request, const PlanOutcome& outcom
   return text;
 }
 
-std::string timing_json(const PlanRequest& request, const PlanOutcome& outcome, double seconds,
+std::string timing_json(const plan::PlanRequest& request, const plan::PlanOutcome& outcome, double seconds,
                         const std::optional<Against>& against) {
   Json json = Json::parse(plan_json(request, outcome, seconds));
   for (std::size_t i = 0; i < outcome.ranks.size(); ++i)
-    json["ranks"][i]["time"] = split_json(split_time(outcome.ranks[i], outcome.step.step_ns));
+    json["ranks"][i]["time"] = split_json(plan::split_time(outcome.ranks[i], outcome.step.step_ns));
   if (against) json["against"] = against_json(*against);
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

@@ -11,17 +11,17 @@ namespace tidemark {
 
 /// The published step and the gap to it.
 struct Against {
-  PublishedStep published;
-  GapReport gap;
+  plan::PublishedStep published;
+  plan::GapReport gap;
 };
 
 /// Step, bubble, exposed communication and copies, recompute, MFU and tokens per second; a table of ranks; the gap to a
 /// published step where one is given.
-[[nodiscard]] std::string timing_summary(const PlanRequest& request, const PlanOutcome& outcome,
+[[nodiscard]] std::string timing_summary(const plan::PlanRequest& request, const plan::PlanOutcome& outcome,
                                          const std::optional<Against>& against);
 
 /// The object of plan_json with `time` per rank and `against`.
-[[nodiscard]] std::string timing_json(const PlanRequest& request, const PlanOutcome& outcome, double seconds,
-                                      const std::optional<Against>& against);
+[[nodiscard]] std::string timing_json(const plan::PlanRequest& request, const plan::PlanOutcome& outcome,
+                                      double seconds, const std::optional<Against>& against);
 
 }  // namespace tidemark

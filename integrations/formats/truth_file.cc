@@ -16,12 +16,12 @@
 namespace tidemark {
 namespace {
 
-using framework::Accelerator;
-using framework::Argument;
-using framework::Framework;
-using framework::MeasuredRank;
-using framework::MeasuredRun;
-using framework::Platform;
+using estimate::Accelerator;
+using estimate::Argument;
+using estimate::Framework;
+using estimate::MeasuredRank;
+using estimate::MeasuredRun;
+using estimate::Platform;
 
 constexpr double kMostBytes = 1e15;
 constexpr RealRange kMeasured = {.least = 0, .most = kMostBytes};

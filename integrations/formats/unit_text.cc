@@ -48,7 +48,7 @@ std::string ranges_text(const std::vector<std::int32_t>& numbers) {
 }
 
 std::string load_limit_text(double contingency_limit_f) {
-  const double most = DynamicBound::kMostLoad;
+  const double most = ladder::DynamicBound::kMostLoad;
   return contingency_limit_f >= most ? fmt::format(">= {:.0f}", most) : fmt::format("{:.2f}", contingency_limit_f);
 }
 

@@ -11,18 +11,18 @@ constexpr std::int64_t kPackWork = 1'000'000;
 }  // namespace
 
 PlannedTrace plan_trace(const AllocationTrace& trace, Bytes alignment, Bytes tail_pad_bytes) {
-  PackProblem problem{.alignment = alignment};
-  std::vector<PackItem>& items = problem.items;
+  layout::PackProblem problem{.alignment = alignment};
+  std::vector<layout::PackItem>& items = problem.items;
   items.resize(trace.blocks.size());
   const auto never = static_cast<std::int32_t>(trace.events.size()) + 1;
   for (std::size_t block = 0; block < items.size(); ++block)
     items[block] = {.begin = 0, .end = never, .bytes = trace.blocks[block].bytes + tail_pad_bytes};
   for (std::size_t i = 0; i < trace.events.size(); ++i) {
     const AllocationTrace::Event& event = trace.events[i];
-    PackItem& item = items[static_cast<std::size_t>(event.block)];
+    layout::PackItem& item = items[static_cast<std::size_t>(event.block)];
     (event.action == AllocationTrace::Action::alloc ? item.begin : item.end) = static_cast<std::int32_t>(i) + 1;
   }
-  const PackAnswer best = find_packer("auto")->pack(problem, {.work = kPackWork});
+  const layout::PackAnswer best = layout::find_packer("auto")->pack(problem, {.work = kPackWork});
   PlannedTrace planned{
       .packer = std::string(best.packer), .height_bytes = best.packing.height_bytes, .load_bytes = best.bound_bytes};
   for (std::size_t block = 0; block < items.size(); ++block)

@@ -29,17 +29,18 @@ std::pair<Bytes, Bytes> process_bytes() {
   return {pages * page, resident * page};
 }
 
-const RankPlan& largest_rank(std::span<const RankPlan> ranks, std::int64_t scale) {
-  return *std::ranges::max_element(ranks, {},
-                                   [scale](const RankPlan& rank) { return host_need(rank, scale).total_bytes(); });
+const plan::RankPlan& largest_rank(std::span<const plan::RankPlan> ranks, std::int64_t scale) {
+  return *std::ranges::max_element(
+      ranks, {}, [scale](const plan::RankPlan& rank) { return host_need(rank, scale).total_bytes(); });
 }
 
-bool fits(std::span<const RankPlan> ranks, std::int64_t scale, const HostRoom& room) {
+bool fits(std::span<const plan::RankPlan> ranks, std::int64_t scale, const HostRoom& room) {
   return host_need(largest_rank(ranks, scale), scale).total_bytes() <= room.available_bytes - kKeepFree;
 }
 
 /// The largest sizes that fit, or nothing.
-std::optional<std::int64_t> fitting_scale(std::span<const RankPlan> ranks, std::int64_t above, const HostRoom& room) {
+std::optional<std::int64_t> fitting_scale(std::span<const plan::RankPlan> ranks, std::int64_t above,
+                                          const HostRoom& room) {
   for (std::int64_t scale = 2 * above; scale <= kSmallestScale; scale *= 2)
     if (fits(ranks, scale, room)) return scale;
   return std::nullopt;
@@ -47,7 +48,7 @@ std::optional<std::int64_t> fitting_scale(std::span<const RankPlan> ranks, std::
 
 }  // namespace
 
-HostNeed host_need(const RankPlan& rank, std::int64_t scale) {
+HostNeed host_need(const plan::RankPlan& rank, std::int64_t scale) {
   HostNeed need;
   for (const Arena& arena : rank.program.layout.arenas) {
     const Bytes bytes = (arena.height_bytes + scale - 1) / scale;
@@ -69,9 +70,9 @@ HostRoom host_room() {
   return room;
 }
 
-Status check_host_room(std::span<const RankPlan> ranks, std::int64_t scale, const HostRoom& room) {
+Status check_host_room(std::span<const plan::RankPlan> ranks, std::int64_t scale, const HostRoom& room) {
   if (ranks.empty() || fits(ranks, scale, room)) return {};
-  const RankPlan& rank = largest_rank(ranks, scale);
+  const plan::RankPlan& rank = largest_rank(ranks, scale);
   const HostNeed need = host_need(rank, scale);
   const std::optional<std::int64_t> fitting = fitting_scale(ranks, scale, room);
   return infeasible(fmt::format(

@@ -17,7 +17,7 @@ struct HostNeed {
   Bytes pinned_bytes = 0;
   [[nodiscard]] Bytes total_bytes() const { return device_bytes + pinned_bytes; }
 };
-[[nodiscard]] HostNeed host_need(const RankPlan& rank, std::int64_t scale);
+[[nodiscard]] HostNeed host_need(const plan::RankPlan& rank, std::int64_t scale);
 
 /// What there is.
 struct HostRoom {
@@ -29,6 +29,6 @@ struct HostRoom {
 [[nodiscard]] HostRoom host_room();
 
 /// Errors (infeasible): one rank needs more; the message has the bytes needed and available, and the scale that fits.
-[[nodiscard]] Status check_host_room(std::span<const RankPlan> ranks, std::int64_t scale, const HostRoom& room);
+[[nodiscard]] Status check_host_room(std::span<const plan::RankPlan> ranks, std::int64_t scale, const HostRoom& room);
 
 }  // namespace tidemark

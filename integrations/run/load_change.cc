@@ -18,15 +18,15 @@ std::vector<std::int64_t> first_ops(const Graph& graph) {
 }
 
 struct LastSite {
-  const RankPlan* rank = nullptr;
+  const plan::RankPlan* rank = nullptr;
   SiteId site = kNone<SiteId>;
   std::int64_t op = -1;
 };
 
 /// The last site of any rank that has storages whose size follows the load.
-LastSite last_routed_site(std::span<const RankPlan> ranks) {
+LastSite last_routed_site(std::span<const plan::RankPlan> ranks) {
   LastSite last;
-  for (const RankPlan& rank : ranks) {
+  for (const plan::RankPlan& rank : ranks) {
     const std::vector<std::int64_t> first = first_ops(rank.graph);
     for (const RoutedResidency& routed : rank.program.routed)
       if (first[row(routed.site)] > last.op) last = {.rank = &rank, .site = routed.site, .op = first[row(routed.site)]};
@@ -36,7 +36,7 @@ LastSite last_routed_site(std::span<const RankPlan> ranks) {
 
 }  // namespace
 
-std::vector<double> loads_of(const RankPlan& rank, const LoadChange& change) {
+std::vector<double> loads_of(const plan::RankPlan& rank, const LoadChange& change) {
   const std::vector<std::int64_t> first = first_ops(rank.graph);
   std::vector<double> loads;
   for (std::size_t s = 0; s < first.size(); ++s)
@@ -45,7 +45,7 @@ std::vector<double> loads_of(const RankPlan& rank, const LoadChange& change) {
   return loads;
 }
 
-Status check_load_change(std::span<const RankPlan> ranks, const LoadChange& change) {
+Status check_load_change(std::span<const plan::RankPlan> ranks, const LoadChange& change) {
   const LastSite last = last_routed_site(ranks);
   if (last.rank == nullptr)
     return bad_input(

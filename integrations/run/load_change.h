@@ -9,10 +9,10 @@
 namespace tidemark {
 
 /// The load of every site of the rank, by its number.
-[[nodiscard]] std::vector<double> loads_of(const RankPlan& rank, const LoadChange& change);
+[[nodiscard]] std::vector<double> loads_of(const plan::RankPlan& rank, const LoadChange& change);
 
 /// Errors (bad_input): the change would change nothing, since no rank has storages that follow the load, or none behind
 /// `from_op`; says what there is.
-[[nodiscard]] Status check_load_change(std::span<const RankPlan> ranks, const LoadChange& change);
+[[nodiscard]] Status check_load_change(std::span<const plan::RankPlan> ranks, const LoadChange& change);
 
 }  // namespace tidemark

@@ -11,6 +11,6 @@ namespace tidemark {
 
 /// Errors (infeasible): a receive whose send is of another micro-batch. Ends without a partner are the step's business:
 /// it does not end.
-[[nodiscard]] Status check_message_pairs(std::span<const RankPlan> ranks);
+[[nodiscard]] Status check_message_pairs(std::span<const plan::RankPlan> ranks);
 
 }  // namespace tidemark

@@ -26,39 +26,39 @@ constexpr Bytes kPage = 4 * kKiB;
 /// Exposed copies beyond the plan's, as a share of the step, that are worth a warning.
 constexpr double kExposedShare = 0.01;
 
-std::span<const RankPlan> ranks_of(const PlanOutcome& plan, const RunAsk& ask) {
+std::span<const plan::RankPlan> ranks_of(const plan::PlanOutcome& plan, const RunAsk& ask) {
   if (!ask.rank) return plan.ranks;
   const auto found = std::find_if(plan.ranks.begin(), plan.ranks.end(),
-                                  [&](const RankPlan& r) { return r.figures.rank == *ask.rank; });
-  return found == plan.ranks.end() ? std::span<const RankPlan>() : std::span<const RankPlan>(&*found, 1);
+                                  [&](const plan::RankPlan& r) { return r.figures.rank == *ask.rank; });
+  return found == plan.ranks.end() ? std::span<const plan::RankPlan>() : std::span<const plan::RankPlan>(&*found, 1);
 }
 
 /// A simulated device plays what the plan's step was modelled with: estimates that have the cost of issuing copies in
 /// them. Without it the two steps would differ by that cost.
-void charge_copies(PlanOutcome& plan, const Machine& machine) {
-  for (RankPlan& rank : plan.ranks) {
+void charge_copies(plan::PlanOutcome& plan, const Machine& machine) {
+  for (plan::RankPlan& rank : plan.ranks) {
     std::vector<std::int64_t>& estimates = rank.program.estimate_ns;
-    estimates = charged_durations(rank.graph, rank.program.schedule, machine, std::move(estimates));
+    estimates = schedule::charged_durations(rank.graph, rank.program.schedule, machine, std::move(estimates));
     rank.task_ns = estimates;
   }
 }
 
 /// What the plan's simulator says of each rank, if every rank is there.
-std::optional<StepTiming> simulated(const PlanOutcome& plan) {
-  std::vector<RankWork> work;
-  for (const RankPlan& rank : plan.ranks) {
+std::optional<simulate::StepTiming> simulated(const plan::PlanOutcome& plan) {
+  std::vector<simulate::RankWork> work;
+  for (const plan::RankPlan& rank : plan.ranks) {
     if (rank.figures.rank != static_cast<std::int32_t>(work.size())) return std::nullopt;
-    work.push_back(work_of(rank.graph, rank.program.schedule, rank.task_ns));
+    work.push_back(simulate::work_of(rank.graph, rank.program.schedule, rank.task_ns));
   }
-  Result<StepTiming> timing = simulate_step(work);
+  Result<simulate::StepTiming> timing = simulate::simulate_step(work);
   if (!timing) return std::nullopt;
   return std::move(timing).value();
 }
 
-std::string no_such_rank(const PlanOutcome& plan, const RunAsk& ask) {
+std::string no_such_rank(const plan::PlanOutcome& plan, const RunAsk& ask) {
   if (plan.ranks.empty()) return "--rank: the plan holds no rank at all";
   std::vector<std::int32_t> ranks;
-  for (const RankPlan& rank : plan.ranks) ranks.push_back(rank.figures.rank);
+  for (const plan::RankPlan& rank : plan.ranks) ranks.push_back(rank.figures.rank);
   return fmt::format("--rank: rank {} is not in this plan; it holds {}", ask.rank.value_or(0), ranges_text(ranks));
 }
 
@@ -70,7 +70,8 @@ bool close(std::int64_t a, std::int64_t b) {
 
 /// What the plan lets a rank take of a device, scaled: its peak in whole granules, and of the dynamic region what
 /// oversized storages may use.
-Bytes allowed_bytes(const RankPlan& plan, const RunAsk& ask, const DeviceTraits& traits, const RunReport& report) {
+Bytes allowed_bytes(const plan::RankPlan& plan, const RunAsk& ask, const DeviceTraits& traits,
+                    const RunReport& report) {
   const auto scaled = [&](Bytes bytes) { return (bytes + ask.scale - 1) / ask.scale; };
   const Bytes granule = std::max<Bytes>(1, traits.granule_bytes);
   Bytes allowed = scaled(plan.figures.peak_bytes - plan.figures.reserve_bytes);
@@ -88,13 +89,14 @@ Bytes allowed_bytes(const RankPlan& plan, const RunAsk& ask, const DeviceTraits&
   return allowed + (traits.aliasing && traits.mapping ? report.extra_peak_bytes : region);
 }
 
-RankOutcome outcome_of(const RankPlan& plan, RunReport report, const std::optional<StepTiming>& timing) {
+RankOutcome outcome_of(const plan::RankPlan& plan, RunReport report,
+                       const std::optional<simulate::StepTiming>& timing) {
   RankOutcome rank{.report = std::move(report),
                    .plan_peak_bytes = plan.figures.peak_bytes,
                    .reserve_bytes = plan.figures.reserve_bytes,
                    .budget_bytes = plan.figures.budget_bytes};
   if (timing) {
-    const Timeline& timeline = timing->ranks[static_cast<std::size_t>(plan.figures.rank)];
+    const simulate::Timeline& timeline = timing->ranks[static_cast<std::size_t>(plan.figures.rank)];
     rank.plan_step_ns = timeline.finish_ns;
     rank.plan_copy_stall_ns = timeline.copy_wait_ns;
   }
@@ -141,7 +143,7 @@ void warn_of_stall(RankOutcome& rank) {
                                           "column copy stall)"});
 }
 
-Status add_schedule(const SimRunRequest& request, const std::optional<StepTiming>& timing, bool first,
+Status add_schedule(const SimRunRequest& request, const std::optional<simulate::StepTiming>& timing, bool first,
                     RunOutcome& run) {
   Result<SimRun> made = run_on_sim(request);
   if (!made) return made.error();
@@ -167,13 +169,13 @@ Status add_schedule(const SimRunRequest& request, const std::optional<StepTiming
   return {};
 }
 
-Result<RunOutcome> run_sim(const PlanOutcome& plan, const Machine& machine, const RunAsk& ask) {
+Result<RunOutcome> run_sim(const plan::PlanOutcome& plan, const Machine& machine, const RunAsk& ask) {
   RunOutcome run{.ask = ask,
                  .device = "sim",
                  .product = "simulated " + machine.name,
                  .simulated = true,
                  .plan_step_ns = plan.step.step_ns};
-  const std::optional<StepTiming> timing = simulated(plan);
+  const std::optional<simulate::StepTiming> timing = simulated(plan);
   run.matched = !ask.rank && timing.has_value();
   // The figure is compared with what runs, so it must be of these programs.
   if (timing && !close(timing->step_ns, plan.step.step_ns))
@@ -188,7 +190,7 @@ Result<RunOutcome> run_sim(const PlanOutcome& plan, const Machine& machine, cons
                         .verify = ask.verify,
                         .match_messages = run.matched};
   if (ask.load) {
-    for (const RankPlan& rank : plan.ranks) {
+    for (const plan::RankPlan& rank : plan.ranks) {
       const auto number = static_cast<std::size_t>(rank.figures.rank);
       loads.resize(std::max(loads.size(), number + 1));
       loads[number] = loads_of(rank, *ask.load);
@@ -208,7 +210,7 @@ Result<RunOutcome> run_sim(const PlanOutcome& plan, const Machine& machine, cons
 // --- real memory
 // ------------------------------------------------------------------------------------------------------
 
-Result<std::unique_ptr<Device>> open_device(const RankPlan& rank, const RunAsk& ask) {
+Result<std::unique_ptr<Device>> open_device(const plan::RankPlan& rank, const RunAsk& ask) {
   if (ask.device == RunDevice::cuda) return open_cuda_device({});
   if (ask.device == RunDevice::ascend) return open_ascend_device({});
   HostDeviceOptions options{.capacity_bytes = 0, .granule_bytes = std::max(kPage, kPlanGranule / ask.scale)};
@@ -221,7 +223,7 @@ Result<std::unique_ptr<Device>> open_device(const RankPlan& rank, const RunAsk& 
   return open_host_device(options);
 }
 
-Result<RunReport> run_alone(const RankPlan& rank, const RunAsk& ask, Device& device) {
+Result<RunReport> run_alone(const plan::RankPlan& rank, const RunAsk& ask, Device& device) {
   RunOptions options{.scale = ask.scale, .verify = ask.verify, .names = names_of(rank)};
   if (ask.agree) options.agree = agree_if_wanted;
   if (ask.load) options.load = [loads = loads_of(rank, *ask.load)](SiteId site) { return loads[row(site)]; };
@@ -231,13 +233,13 @@ Result<RunReport> run_alone(const RankPlan& rank, const RunAsk& ask, Device& dev
   return executor.value()->finish();
 }
 
-Result<RunOutcome> run_real(const PlanOutcome& plan, const RunAsk& ask) {
+Result<RunOutcome> run_real(const plan::PlanOutcome& plan, const RunAsk& ask) {
   if (ask.schedules != 1 || ask.seed != 0)
     return bad_input("--seed, --schedules: only a simulated device has schedules");
   if (ask.device == RunDevice::host)
     if (Status room = check_host_room(ranks_of(plan, ask), ask.scale, host_room()); !room) return room.error();
   RunOutcome run{.ask = ask, .plan_step_ns = plan.step.step_ns};
-  for (const RankPlan& rank : ranks_of(plan, ask)) {
+  for (const plan::RankPlan& rank : ranks_of(plan, ask)) {
     Result<std::unique_ptr<Device>> device = open_device(rank, ask);
     if (!device) return device.error();
     run.device = device.value()->traits().name;
@@ -256,8 +258,8 @@ Result<RunOutcome> run_real(const PlanOutcome& plan, const RunAsk& ask) {
 
 }  // namespace
 
-Result<RunOutcome> run_plan(PlanOutcome plan, const Machine& machine, const RunAsk& ask) {
-  const std::span<const RankPlan> ranks = ranks_of(plan, ask);
+Result<RunOutcome> run_plan(plan::PlanOutcome plan, const Machine& machine, const RunAsk& ask) {
+  const std::span<const plan::RankPlan> ranks = ranks_of(plan, ask);
   if (ranks.empty()) return bad_input(no_such_rank(plan, ask));
   if (ask.load)
     if (Status s = check_load_change(ranks, *ask.load); !s) return s.error();

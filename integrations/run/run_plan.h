@@ -61,6 +61,6 @@ struct RunOutcome {
 
 /// Errors: bad_input for what cannot be asked of this device or program; infeasible for a refusal, a failure of the
 /// device, a device this machine does not have, or a plan larger than its memory (before any of it is taken).
-[[nodiscard]] Result<RunOutcome> run_plan(PlanOutcome plan, const Machine& machine, const RunAsk& ask);
+[[nodiscard]] Result<RunOutcome> run_plan(plan::PlanOutcome plan, const Machine& machine, const RunAsk& ask);
 
 }  // namespace tidemark

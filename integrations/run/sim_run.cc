@@ -23,7 +23,7 @@ std::string site_text(const Graph& graph, SiteId id) {
   return text;
 }
 
-std::string task_text(const RankPlan& plan, TaskId id) {
+std::string task_text(const plan::RankPlan& plan, TaskId id) {
   const Task& task = plan.program.schedule.tasks[row(id)];
   const Graph& graph = plan.graph;
   const bool copies = task.kind == TaskKind::swap_out || task.kind == TaskKind::swap_in;
@@ -42,7 +42,7 @@ struct Rig {
   std::vector<std::unique_ptr<Executor>> executors;
 };
 
-Status open_rank(const SimRunRequest& request, const RankPlan& plan, Rig& rig) {
+Status open_rank(const SimRunRequest& request, const plan::RankPlan& plan, Rig& rig) {
   SimOptions options = sim_options_for(plan, request.machine);
   options.check_races = request.check_races;
   options.report_unwritten = true;
@@ -62,7 +62,7 @@ Status open_rank(const SimRunRequest& request, const RankPlan& plan, Rig& rig) {
   return {};
 }
 
-SimRankRun collect(const SimRunRequest& request, const RankPlan& plan, SimDevice& device, RunReport report) {
+SimRankRun collect(const SimRunRequest& request, const plan::RankPlan& plan, SimDevice& device, RunReport report) {
   SimRankRun run{.report = std::move(report),
                  .statistics = device.statistics(),
                  .traits = device.traits(),
@@ -77,12 +77,12 @@ SimRankRun collect(const SimRunRequest& request, const RankPlan& plan, SimDevice
 
 }  // namespace
 
-RunNames names_of(const RankPlan& plan) {
+RunNames names_of(const plan::RankPlan& plan) {
   return {.task = [&plan](TaskId task) { return task_text(plan, task); },
           .site = [&plan](SiteId site) { return site_text(plan.graph, site); }};
 }
 
-SimOptions sim_options_for(const RankPlan& rank, const Machine& machine) {
+SimOptions sim_options_for(const plan::RankPlan& rank, const Machine& machine) {
   SimOptions options{.rank = rank.program.schedule.rank,
                      .product = "simulated " + machine.name,
                      .capacity_bytes = 0,
@@ -130,7 +130,7 @@ Result<SimRun> run_on_sim(const SimRunRequest& request) {
   if (request.match_messages)
     if (Status s = check_message_pairs(request.ranks); !s) return s.error();
   Rig rig{.world = std::make_unique<SimWorld>(request.schedule)};
-  for (const RankPlan& plan : request.ranks)
+  for (const plan::RankPlan& plan : request.ranks)
     if (Status s = open_rank(request, plan, rig); !s) return s.error();
   Result<std::vector<RunReport>> reports = run_step(rig.executors, [&] { return rig.world->run(); });
   if (!reports) return reports.error();

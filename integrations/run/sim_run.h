@@ -19,7 +19,7 @@
 namespace tidemark {
 
 struct SimRunRequest {
-  std::span<const RankPlan> ranks;
+  std::span<const plan::RankPlan> ranks;
   const Machine& machine;
   std::int64_t scale = 1;
   bool verify = false;
@@ -52,10 +52,10 @@ struct SimRun {
 [[nodiscard]] Result<SimRun> run_on_sim(const SimRunRequest& request);
 
 /// The device a plan's rank is carried out on: as much memory as its arenas may take, the machine's links.
-[[nodiscard]] SimOptions sim_options_for(const RankPlan& rank, const Machine& machine);
+[[nodiscard]] SimOptions sim_options_for(const plan::RankPlan& rank, const Machine& machine);
 
 /// Names for messages: ops, copies and sites with chunk, layer and micro-batch. `plan` must outlive them.
-[[nodiscard]] RunNames names_of(const RankPlan& plan);
+[[nodiscard]] RunNames names_of(const plan::RankPlan& plan);
 
 /// Time the compute lane stood still before a task because a copy it waits for was the last to end. Spans by task id.
 [[nodiscard]] std::int64_t copy_stall(const Schedule& schedule, std::span<const SimSpan> spans);

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-namespace tidemark {
+namespace tidemark::cost {
 namespace {
 
 constexpr double kNsPerSecond = 1e9;
@@ -119,4 +119,4 @@ CopyCost copy_in_cost(const Graph& graph, StorageId storage, const Machine& mach
   return copy_in_cost(graph.storages[row(storage)].bytes, machine);
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::cost

@@ -7,7 +7,7 @@
 #include "core/graph.h"
 #include "core/machine.h"
 
-namespace tidemark {
+namespace tidemark::cost {
 
 /// Time of one op on its lane at expert load `load`: launch + max(FLOP time, memory time), or link latency + transfer.
 /// `given` costs are taken as they are, a quantum for a nanosecond. Receives take no lane time.
@@ -27,4 +27,4 @@ struct CopyCost {
 [[nodiscard]] CopyCost copy_out_cost(const Graph& graph, StorageId storage, const Machine& machine);
 [[nodiscard]] CopyCost copy_in_cost(const Graph& graph, StorageId storage, const Machine& machine);
 
-}  // namespace tidemark
+}  // namespace tidemark::cost

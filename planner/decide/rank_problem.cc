@@ -3,19 +3,20 @@
 #include <algorithm>
 #include <utility>
 
-namespace tidemark {
+namespace tidemark::decide {
 
 /// Parts refer to one another, so they stand where they were made.
 struct RankProblem::Sites {
-  explicit Sites(DecisionProblem made) : problem(std::move(made)), gaps(gap_problem_of(problem)), evaluator(problem) {}
-  DecisionProblem problem;
-  GapProblem gaps;
-  Evaluator evaluator;
+  explicit Sites(sites::DecisionProblem made)
+      : problem(std::move(made)), gaps(sites::gap_problem_of(problem)), evaluator(problem) {}
+  sites::DecisionProblem problem;
+  gaps::GapProblem gaps;
+  sites::Evaluator evaluator;
 };
 
-RankProblem::RankProblem(const Graph& graph, const Liveness& liveness, const Machine& machine, const Timeline& nominal,
-                         std::vector<std::int64_t> op_ns, Bytes host_budget_bytes, FlatOptions options,
-                         OffloadChoice offload)
+RankProblem::RankProblem(const Graph& graph, const Liveness& liveness, const Machine& machine,
+                         const simulate::Timeline& nominal, std::vector<std::int64_t> op_ns, Bytes host_budget_bytes,
+                         FlatOptions options, sites::OffloadChoice offload)
     : graph_(graph),
       liveness_(liveness),
       machine_(machine),
@@ -24,13 +25,14 @@ RankProblem::RankProblem(const Graph& graph, const Liveness& liveness, const Mac
       host_budget_bytes_(host_budget_bytes),
       options_(std::move(options)),
       offload_(std::move(offload)),
-      is_flat_(remat::is_flat(graph)) {}
+      is_flat_(flat::is_flat(graph)) {}
 
 RankProblem::~RankProblem() = default;
 
 Status RankProblem::check() {
   if (is_flat_ || sites_ != nullptr) return {};
-  Result<DecisionProblem> problem = build_problem(graph_, liveness_, machine_, nominal_, op_ns_, offload_);
+  Result<sites::DecisionProblem> problem =
+      sites::build_problem(graph_, liveness_, machine_, nominal_, op_ns_, offload_);
   if (!problem) return problem.error();
   sites_ = std::make_unique<Sites>(std::move(problem).value());
   return {};
@@ -38,17 +40,18 @@ Status RankProblem::check() {
 
 RankProblem::Sites& RankProblem::made_sites() {
   if (sites_ == nullptr)
-    sites_ = std::make_unique<Sites>(build_problem(graph_, liveness_, machine_, nominal_, op_ns_, offload_).value());
+    sites_ =
+        std::make_unique<Sites>(sites::build_problem(graph_, liveness_, machine_, nominal_, op_ns_, offload_).value());
   return *sites_;
 }
 
-const DecisionProblem& RankProblem::sites() {
+const sites::DecisionProblem& RankProblem::sites() {
   return made_sites().problem;
 }
-const GapProblem& RankProblem::gaps() {
+const gaps::GapProblem& RankProblem::gaps() {
   return made_sites().gaps;
 }
-Evaluator& RankProblem::evaluator() {
+sites::Evaluator& RankProblem::evaluator() {
   return made_sites().evaluator;
 }
 
@@ -63,31 +66,30 @@ Bytes RankProblem::persistent_bytes() {
   return bytes;
 }
 
-const StateOffload& RankProblem::state_offload() {
-  static const StateOffload nothing;
+const sites::StateOffload& RankProblem::state_offload() {
+  static const sites::StateOffload nothing;
   return is_flat_ ? nothing : sites().state;
 }
 
-StateOffload RankProblem::offload_of(const OffloadChoice& choice) {
-  return offload_beside(sites(), choice);
+sites::StateOffload RankProblem::offload_of(const sites::OffloadChoice& choice) {
+  return sites::offload_beside(sites(), choice);
 }
 
 std::size_t RankProblem::size() {
   return is_flat_ ? graph_.ops.size() : sites().gaps.size();
 }
 
-const remat::Problem& RankProblem::flat_problem() {
-  if (flat_ == nullptr) flat_ = std::make_unique<remat::Problem>(graph_, machine_, options_.rules, host_budget_bytes_);
+const flat::Problem& RankProblem::flat_problem() {
+  if (flat_ == nullptr) flat_ = std::make_unique<flat::Problem>(graph_, machine_, options_.rules, host_budget_bytes_);
   return *flat_;
 }
 
-remat::StepPlanner& RankProblem::flat(remat::StepRule rule) {
-  auto& planner = rule == remat::StepRule::greedy ? greedy_ : optimal_;
+flat::StepPlanner& RankProblem::flat(flat::StepRule rule) {
+  auto& planner = rule == flat::StepRule::greedy ? greedy_ : optimal_;
   if (planner == nullptr)
-    planner = std::make_unique<remat::StepPlanner>(
-        flat_problem(),
-        remat::PlanLimits{.rule = rule, .effort = options_.effort, .on_progress = options_.on_progress});
+    planner = std::make_unique<flat::StepPlanner>(
+        flat_problem(), flat::PlanLimits{.rule = rule, .effort = options_.effort, .on_progress = options_.on_progress});
   return *planner;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::decide

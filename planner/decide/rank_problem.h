@@ -15,21 +15,21 @@
 #include "planner/decide/sites/gaps.h"
 #include "planner/decide/sites/problem.h"
 
-namespace tidemark {
+namespace tidemark::decide {
 
 /// What only the flat search asks.
 struct FlatOptions {
-  remat::RecomputeRules rules;
+  flat::RecomputeRules rules;
   double effort = 1;                              ///< more searches longer; > 0
-  std::function<void(double share)> on_progress;  ///< remat::PlanLimits
+  std::function<void(double share)> on_progress;  ///< flat::PlanLimits
 };
 
 class RankProblem {
  public:
   /// Borrowed arguments must outlive the problem.
-  RankProblem(const Graph& graph, const Liveness& liveness, const Machine& machine, const Timeline& nominal,
+  RankProblem(const Graph& graph, const Liveness& liveness, const Machine& machine, const simulate::Timeline& nominal,
               std::vector<std::int64_t> op_ns, Bytes host_budget_bytes, FlatOptions options = {},
-              OffloadChoice offload = {});
+              sites::OffloadChoice offload = {});
   ~RankProblem();
 
   /// The schedule with everything kept can be made: what both views are built on. Errors (internal).
@@ -39,25 +39,25 @@ class RankProblem {
   [[nodiscard]] const Graph& graph() const { return graph_; }
   [[nodiscard]] const Liveness& liveness() const { return liveness_; }
   [[nodiscard]] const Machine& machine() const { return machine_; }
-  [[nodiscard]] const Timeline& nominal() const { return nominal_; }
+  [[nodiscard]] const simulate::Timeline& nominal() const { return nominal_; }
   [[nodiscard]] Bytes keep_all_peak_bytes();
   /// What persists on the device.
   [[nodiscard]] Bytes persistent_bytes();
   /// Of a flat step: nothing.
-  [[nodiscard]] const StateOffload& state_offload();
+  [[nodiscard]] const sites::StateOffload& state_offload();
   /// What another choice comes to. REQUIRES: this problem was made without one; !is_flat().
-  [[nodiscard]] StateOffload offload_of(const OffloadChoice& choice);
+  [[nodiscard]] sites::StateOffload offload_of(const sites::OffloadChoice& choice);
   /// What may be decided: gaps of site classes, ops of a flat step.
   [[nodiscard]] std::size_t size();
 
   // The view by site classes. REQUIRES: check() found nothing.
-  [[nodiscard]] const DecisionProblem& sites();
-  [[nodiscard]] const GapProblem& gaps();
-  [[nodiscard]] Evaluator& evaluator();
+  [[nodiscard]] const sites::DecisionProblem& sites();
+  [[nodiscard]] const gaps::GapProblem& gaps();
+  [[nodiscard]] sites::Evaluator& evaluator();
 
   /// The flat search by a rule. REQUIRES: is_flat().
-  [[nodiscard]] remat::StepPlanner& flat(remat::StepRule rule);
-  [[nodiscard]] const remat::Problem& flat_problem();
+  [[nodiscard]] flat::StepPlanner& flat(flat::StepRule rule);
+  [[nodiscard]] const flat::Problem& flat_problem();
 
  private:
   struct Sites;
@@ -66,15 +66,15 @@ class RankProblem {
   const Graph& graph_;
   const Liveness& liveness_;
   const Machine& machine_;
-  const Timeline& nominal_;
+  const simulate::Timeline& nominal_;
   std::vector<std::int64_t> op_ns_;
   Bytes host_budget_bytes_;
   FlatOptions options_;
-  OffloadChoice offload_;
+  sites::OffloadChoice offload_;
   bool is_flat_;
   std::unique_ptr<Sites> sites_;
-  std::unique_ptr<remat::Problem> flat_;
-  std::unique_ptr<remat::StepPlanner> optimal_, greedy_;
+  std::unique_ptr<flat::Problem> flat_;
+  std::unique_ptr<flat::StepPlanner> optimal_, greedy_;
 };
 
-}  // namespace tidemark
+}  // namespace tidemark::decide

@@ -6,7 +6,7 @@
 #include <map>
 #include <utility>
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 namespace {
 
 constexpr double kLeastPeakBytes = 1 << 30;
@@ -174,4 +174,4 @@ AccuracySummary summarize(std::span<const MeasuredRun> runs, std::span<const Sco
   return summary;
 }
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

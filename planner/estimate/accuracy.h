@@ -17,7 +17,7 @@
 #include "planner/estimate/measured_run.h"
 #include "planner/estimate/megatron_formula.h"
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 
 struct ScoredRank {
   std::size_t run = 0;               ///< of the measured runs
@@ -79,4 +79,4 @@ struct AccuracySummary {
 [[nodiscard]] AccuracySummary summarize(std::span<const MeasuredRun> runs, std::span<const ScoredRank> ranks,
                                         const std::optional<std::string>& suite = std::nullopt);
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

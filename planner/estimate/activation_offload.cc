@@ -6,7 +6,7 @@
 #include "planner/estimate/attention_backend.h"
 #include "planner/estimate/selective_recompute.h"
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 namespace {
 
 bool offloads(const TrainingRun& run, std::string_view module) {
@@ -54,4 +54,4 @@ SavedLayer without_offloaded(const TrainingRun& run, const LocalSizes& sizes, Sa
   return saved;
 }
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

@@ -7,7 +7,7 @@
 #include "planner/estimate/argument_rows.h"
 #include "planner/estimate/argument_table.h"
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 namespace {
 
 constexpr auto kSwitches = std::to_array<std::string_view>({
@@ -262,4 +262,4 @@ Takes takes(std::string_view given) {
   return holds(kLists, name) || holds(kLists, row->name) ? Takes::list : Takes::value;
 }
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

@@ -2,7 +2,7 @@
 
 #include "planner/estimate/argument_rows.h"
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 namespace {
 
 std::string_view set_backend(Draft& draft, std::string_view word) {
@@ -61,4 +61,4 @@ std::span<const ArgumentRow> attention_arguments() {
   return kRows;
 }
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

@@ -9,7 +9,7 @@
 
 #include "planner/estimate/training_run.h"
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 
 /// Setters of arguments write here and nothing else, so their order does not matter.
 struct Draft {
@@ -89,4 +89,4 @@ struct Draft {
   bool loss_by_te = false;
 };
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

@@ -2,7 +2,7 @@
 
 #include "planner/estimate/argument_rows.h"
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 namespace {
 
 std::string_view set_dispatcher(Draft& draft, std::string_view word) {
@@ -75,4 +75,4 @@ std::span<const ArgumentRow> expert_arguments() {
   return kRows;
 }
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

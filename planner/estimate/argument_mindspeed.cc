@@ -2,7 +2,7 @@
 
 #include "planner/estimate/argument_rows.h"
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 namespace {
 
 std::string_view set_stage(Draft& draft, std::string_view word) {
@@ -81,4 +81,4 @@ std::span<const ArgumentRow> mindspeed_arguments() {
   return kRows;
 }
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

@@ -3,7 +3,7 @@
 #include "planner/estimate/argument_rows.h"
 #include "planner/estimate/argument_value.h"
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 namespace {
 
 std::string_view set_positions(Draft& draft, std::string_view word) {
@@ -122,4 +122,4 @@ std::span<const ArgumentRow> model_arguments() {
   return kRows;
 }
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

@@ -2,7 +2,7 @@
 
 #include "planner/estimate/argument_rows.h"
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 namespace {
 
 // Kernels, scaling, routing and communication.
@@ -211,4 +211,4 @@ std::span<const ArgumentRow> numerics_arguments() {
   return kRows;
 }
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

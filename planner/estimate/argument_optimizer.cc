@@ -2,7 +2,7 @@
 
 #include "planner/estimate/argument_rows.h"
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 namespace {
 
 /// Bytes of a type's name, also as `torch.float32`; 0: unknown.
@@ -131,4 +131,4 @@ std::span<const ArgumentRow> optimizer_arguments() {
   return kRows;
 }
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

@@ -5,7 +5,7 @@
 #include "planner/estimate/argument_rows.h"
 #include "planner/estimate/argument_value.h"
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 namespace {
 
 std::string_view set_granularity(Draft& draft, std::string_view word) {
@@ -73,4 +73,4 @@ std::span<const ArgumentRow> recompute_arguments() {
   return kRows;
 }
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

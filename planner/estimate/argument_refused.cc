@@ -2,7 +2,7 @@
 
 #include "planner/estimate/argument_rows.h"
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 namespace {
 
 constexpr std::string_view kImages = "the vision tower of a multimodal model is not modelled";
@@ -158,4 +158,4 @@ std::span<const ArgumentRow> argument_families() {
   return kFamilies;
 }
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

@@ -10,7 +10,7 @@
 
 #include "planner/estimate/argument_draft.h"
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 
 /// Setters. A text's setter returns what would be right, or nothing if it took the text.
 using SetSwitch = void (*)(Draft&, bool);
@@ -81,4 +81,4 @@ inline constexpr double kMostTokens = 1 << 27;
 /// The row of an argument, by name or else by family; nullptr: unknown.
 [[nodiscard]] const ArgumentRow* find_argument(std::string_view name);
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

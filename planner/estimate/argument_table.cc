@@ -10,7 +10,7 @@
 #include "planner/estimate/argument_value.h"
 #include "planner/estimate/run_derive.h"
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 namespace {
 
 using Groups = std::span<const ArgumentRow> (*)();
@@ -268,4 +268,4 @@ Result<ImportedRun> import_run(const ArgumentSet& set, const RunHints& hints) {
   return imported;
 }
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

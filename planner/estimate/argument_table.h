@@ -10,7 +10,7 @@
 #include "core/result.h"
 #include "planner/estimate/training_run.h"
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 
 /// One argument as given: `--num-layers 32` is {"num-layers", "32"}; a switch without value has an empty `value` and
 /// `is_switch`. Lists keep their items joined with one space. `place`: `file:line`, for messages.
@@ -76,4 +76,4 @@ enum class Takes : std::uint8_t { nothing, value, list };
 /// Every argument known, for docs and near-miss suggestions, in byte order.
 [[nodiscard]] std::vector<std::string_view> known_arguments();
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

@@ -1,6 +1,6 @@
 #include "planner/estimate/argument_rows.h"
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 namespace {
 
 // Loop, data, checkpoints, logging, launch. No std::array: clang deduces none of more than 256 elements.
@@ -271,4 +271,4 @@ std::span<const ArgumentRow> training_arguments() {
   return kRows;
 }
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

@@ -5,7 +5,7 @@
 #include <charconv>
 #include <cmath>
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 namespace {
 
 constexpr double kLargestWhole = 9007199254740992.0;  // 2^53: whole numbers up to here are exact as doubles
@@ -92,4 +92,4 @@ std::string quoted(std::string_view text) {
   return out + (text.size() > kLongest ? "...'" : "'");
 }
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

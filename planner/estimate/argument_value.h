@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 
 /// A whole number, also as `1.0`, `1e3` or `4_096`. Nothing: it is none, or its magnitude is 2^53 or more.
 [[nodiscard]] std::optional<std::int64_t> whole_number(std::string_view text);
@@ -34,4 +34,4 @@ namespace tidemark::framework {
 /// `'text'`, cut and free of control characters, for a one-line message.
 [[nodiscard]] std::string quoted(std::string_view text);
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

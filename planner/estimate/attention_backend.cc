@@ -1,6 +1,6 @@
 #include "planner/estimate/attention_backend.h"
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 
 AttentionBackend attention_backend(const TrainingRun& run) {
   const Platform& platform = run.platform;
@@ -14,4 +14,4 @@ AttentionBackend attention_backend(const TrainingRun& run) {
   return AttentionBackend::flash;
 }
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

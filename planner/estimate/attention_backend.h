@@ -3,7 +3,7 @@
 
 #include "planner/estimate/training_run.h"
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 
 /// Never `automatic`.
 [[nodiscard]] AttentionBackend attention_backend(const TrainingRun& run);
@@ -13,4 +13,4 @@ namespace tidemark::framework {
   return backend == AttentionBackend::unfused || backend == AttentionBackend::local;
 }
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

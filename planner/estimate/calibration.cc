@@ -9,7 +9,7 @@
 
 #include "core/bytes.h"
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 namespace {
 
 constexpr std::array<std::string_view, 5> kKinds = {"gpt", "bert", "t5", "hybrid", "multimodal"};
@@ -152,4 +152,4 @@ std::vector<std::string> describe(const Calibration& calibration) {
   return lines;
 }
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

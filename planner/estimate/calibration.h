@@ -17,7 +17,7 @@
 #include "planner/estimate/rank_memory.h"
 #include "planner/estimate/training_run.h"
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 
 struct MemoryCorrection {
   std::string model;                        ///< model_text of the run it was measured with
@@ -78,4 +78,4 @@ struct Remainder {
 /// What it does, one line each, without the sources: for every report that uses it.
 [[nodiscard]] std::vector<std::string> describe(const Calibration& calibration);
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

@@ -7,7 +7,7 @@
 
 #include "planner/estimate/rank_place.h"
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 namespace {
 
 /// Quantiles of measured runs with room for what the next ones bring: docs/ACCURACY.md, "The error band".
@@ -72,4 +72,4 @@ Result<std::vector<RankMemory>> estimate_stages(const TrainingRun& run, const Me
   return stages;
 }
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

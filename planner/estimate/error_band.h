@@ -15,7 +15,7 @@
 #include "planner/estimate/rank_memory.h"
 #include "planner/estimate/training_run.h"
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 
 enum class RunClass : std::uint8_t { cuda_dense, cuda_experts, ascend };
 
@@ -44,4 +44,4 @@ inline constexpr double kCautiousRoutingLoad = 1.3;
 [[nodiscard]] Result<std::vector<RankMemory>> estimate_stages(const TrainingRun& run, const MemoryKnobs& knobs = {});
 inline constexpr std::int64_t kMostShards = 256;
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

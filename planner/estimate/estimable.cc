@@ -6,7 +6,7 @@
 #include "planner/estimate/hybrid.h"
 #include "planner/estimate/local_sizes.h"
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 namespace {
 
 /// One size with the least and most that make sense: products of sizes within these stay inside 64 bits.
@@ -127,4 +127,4 @@ Status check_estimable(const TrainingRun& run) {
   return kind == ModelClass::t5 ? Status{} : check_chunks(run);
 }
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

@@ -4,9 +4,9 @@
 #include "core/result.h"
 #include "planner/estimate/training_run.h"
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 
 /// Error: a kind of job not modelled, a size that is missing or beyond any machine, a layout that does not fit.
 [[nodiscard]] Status check_estimable(const TrainingRun& run);
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

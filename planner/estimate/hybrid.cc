@@ -4,7 +4,7 @@
 
 #include "planner/estimate/layer_parameters.h"
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 namespace {
 
 /// Widths of a state-space mixer over all tensor ranks.
@@ -97,4 +97,4 @@ double saved_mixer(const TrainingRun& run, const LocalSizes& sizes) {
   return 2 * sizes.boundary_bytes + scan + mask;
 }
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

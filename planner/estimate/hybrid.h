@@ -9,7 +9,7 @@
 #include "planner/estimate/local_sizes.h"
 #include "planner/estimate/parameter_list.h"
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 
 struct HybridPattern {
   std::vector<std::string> chunks;  ///< chunk i is on pipeline rank i % pipeline
@@ -26,4 +26,4 @@ void append_hybrid_layer(const TrainingRun& run, char letter, std::vector<Parame
 /// Bytes a state-space layer keeps for backward.
 [[nodiscard]] double saved_mixer(const TrainingRun& run, const LocalSizes& sizes);
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 namespace {
 
 /// Micro-batches that go through a chunk before the next chunk's turn.
@@ -47,4 +47,4 @@ std::vector<std::int64_t> in_flight(const TrainingRun& run, std::int64_t stage, 
   return fill_in_groups(run, total, chunks);
 }
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

@@ -4,7 +4,7 @@
 
 #include "planner/estimate/local_sizes.h"
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 namespace {
 
 using List = std::vector<Parameter>;
@@ -131,4 +131,4 @@ void append_experts(const TrainingRun& run, List& list) {
   if (moe.shared_gate) list.push_back({.elements = hidden, .role = ParameterRole::matrix});
 }
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

@@ -5,7 +5,7 @@
 
 #include "planner/estimate/parameter_list.h"
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 
 /// Norm and self-attention of decoder layer `layer`.
 void append_attention(const TrainingRun& run, std::int64_t layer, std::vector<Parameter>& list);
@@ -18,4 +18,4 @@ void append_experts(const TrainingRun& run, std::vector<Parameter>& list);
 /// Weight, and bias where norms have one, over the hidden width.
 void append_norm(const TrainingRun& run, std::vector<Parameter>& list);
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 namespace {
 
 double number(std::int64_t value) {
@@ -67,4 +67,4 @@ LocalSizes local_sizes(const TrainingRun& run, const MemoryKnobs& knobs) {
   return local_sizes(run, knobs, run.model.sequence);
 }
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

@@ -4,7 +4,7 @@
 #include "planner/estimate/rank_memory.h"
 #include "planner/estimate/training_run.h"
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 
 struct LocalSizes {
   double element_bytes = 2;  ///< of an activation
@@ -52,4 +52,4 @@ struct LocalSizes {
          run.parallel.expert * run.parallel.expert_tensor > 1;
 }
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

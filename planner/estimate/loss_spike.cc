@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 namespace {
 
 double number(std::int64_t value) {
@@ -102,4 +102,4 @@ std::vector<Term> loss_spike_ascend(const RankView& view) {
   return std::move(terms).take();
 }
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

@@ -9,7 +9,7 @@
 
 #include "planner/estimate/argument_table.h"
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 
 struct MeasuredRank {
   std::optional<std::int64_t> rank;  ///< global; none: the rank the framework logs (logged_rank)
@@ -31,4 +31,4 @@ struct MeasuredRun {
   std::string unusable;                    ///< why nothing can be predicted for it, or empty
 };
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

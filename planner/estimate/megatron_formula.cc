@@ -4,7 +4,7 @@
 
 #include "planner/estimate/local_sizes.h"
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 namespace {
 
 double real(std::int64_t value) {
@@ -67,4 +67,4 @@ std::optional<MemoryFigures> megatron_formula(const TrainingRun& run) {
   return MemoryFigures{.steady_bytes = steady, .peak_bytes = steady + activation_bytes(run, vocabulary)};
 }
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

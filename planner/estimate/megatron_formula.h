@@ -7,7 +7,7 @@
 
 #include "planner/estimate/training_run.h"
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 
 /// Two figures of one rank.
 struct MemoryFigures {
@@ -19,4 +19,4 @@ struct MemoryFigures {
 /// decoder and encoder stacks alone (no T5, hybrid or multimodal model).
 [[nodiscard]] std::optional<MemoryFigures> megatron_formula(const TrainingRun& run);
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

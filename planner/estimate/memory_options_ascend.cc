@@ -5,7 +5,7 @@
 
 #include "planner/estimate/selective_recompute.h"
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 namespace {
 
 /// An option with a number of layers acts on the first that whole recomputation leaves; without one on all of those.
@@ -70,4 +70,4 @@ SavedLayer without_swapped(const TrainingRun& run, const LayerPlace&, SavedLayer
   return saved;
 }
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

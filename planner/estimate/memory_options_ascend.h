@@ -4,7 +4,7 @@
 #include "planner/estimate/saved_layer.h"
 #include "planner/estimate/training_run.h"
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 
 /// `saved` without what is thrown away and rebuilt in backward.
 [[nodiscard]] SavedLayer without_rebuilt(const TrainingRun& run, const LayerPlace& place, SavedLayer saved);
@@ -12,4 +12,4 @@ namespace tidemark::framework {
 /// `saved` without what waits in host memory.
 [[nodiscard]] SavedLayer without_swapped(const TrainingRun& run, const LayerPlace& place, SavedLayer saved);
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 namespace {
 
 /// Buffers are flat and cut into equal shards; offsets go past 2^53 only for absurd sizes, which double rounds.
@@ -112,4 +112,4 @@ Term optimizer_step_ascend(const RankView& view) {
   return term;
 }
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

@@ -3,11 +3,11 @@
 
 #include "planner/estimate/rank_view.h"
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 
 /// Elements of the largest piece of one parameter inside this rank's optimizer shard.
 [[nodiscard]] double largest_piece(const RankView& view);
 
 [[nodiscard]] Term optimizer_step_ascend(const RankView& view);
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

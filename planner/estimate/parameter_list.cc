@@ -6,7 +6,7 @@
 #include "planner/estimate/layer_parameters.h"
 #include "planner/estimate/local_sizes.h"
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 namespace {
 
 using List = std::vector<Parameter>;
@@ -158,4 +158,4 @@ double count_elements(const List& parameters) {
   return sum;
 }
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

@@ -7,7 +7,7 @@
 
 #include "planner/estimate/training_run.h"
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 
 /// What a tensor is to the parts that treat tensors differently.
 enum class ParameterRole : std::uint8_t {
@@ -32,4 +32,4 @@ struct Parameter {
 
 [[nodiscard]] double count_elements(const std::vector<Parameter>& parameters);
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

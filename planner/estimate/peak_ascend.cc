@@ -7,7 +7,7 @@
 #include "planner/estimate/recompute_rule.h"
 #include "planner/estimate/saved_ascend.h"
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 namespace {
 
 /// Decoder layers and multi-token-prediction depths of a chunk.
@@ -52,4 +52,4 @@ std::vector<Term> pass_ascend(const RankView& view) {
   return std::move(terms).take();
 }
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

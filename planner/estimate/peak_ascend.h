@@ -5,9 +5,9 @@
 
 #include "planner/estimate/rank_view.h"
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 
 /// Terms of forward and backward, when they need most; moments not counted as missing yet.
 [[nodiscard]] std::vector<Term> pass_ascend(const RankView& view);
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

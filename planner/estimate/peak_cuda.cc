@@ -9,7 +9,7 @@
 #include "planner/estimate/saved_cuda.h"
 #include "planner/estimate/selective_recompute.h"
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 namespace {
 
 double number(std::int64_t value) {
@@ -165,4 +165,4 @@ PassTerms pass_cuda(const RankView& view) {
   return result;
 }
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

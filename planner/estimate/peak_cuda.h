@@ -5,7 +5,7 @@
 
 #include "planner/estimate/rank_view.h"
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 
 /// Terms of forward and backward; the optimizer step adds nothing there (fused Adam works in place).
 struct PassTerms {
@@ -14,4 +14,4 @@ struct PassTerms {
 };
 [[nodiscard]] PassTerms pass_cuda(const RankView& view);
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

@@ -10,7 +10,7 @@
 #include "planner/estimate/static_ascend.h"
 #include "planner/estimate/static_cuda.h"
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 namespace {
 
 constexpr std::string_view kCalibrated = "calibration with a measured run";
@@ -113,4 +113,4 @@ Result<RankMemory> estimate_rank(const TrainingRun& run, std::int64_t rank, cons
   return memory;
 }
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

@@ -9,7 +9,7 @@
 #include "core/result.h"
 #include "planner/estimate/training_run.h"
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 
 /// Where a term's rule comes from. `fitted`: its shape was found in measurements, not read in the framework's code.
 enum class Origin : std::uint8_t { code, library_default, fitted };
@@ -59,4 +59,4 @@ struct RankMemory {
 [[nodiscard]] Result<RankMemory> estimate_rank(const TrainingRun& run, std::int64_t rank,
                                                const MemoryKnobs& knobs = {});
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 
 RankPlace place_of(const TrainingRun& run, std::int64_t rank) {
   const Parallel& parallel = run.parallel;
@@ -24,4 +24,4 @@ RankPlace place_of(const TrainingRun& run, std::int64_t rank) {
   return place;
 }
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

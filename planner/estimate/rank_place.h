@@ -5,7 +5,7 @@
 
 #include "planner/estimate/training_run.h"
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 
 struct RankPlace {
   std::int64_t rank = 0;
@@ -17,4 +17,4 @@ struct RankPlace {
 /// The frameworks number tensor ranks first, then context, data, pipeline; or pipeline before data.
 [[nodiscard]] RankPlace place_of(const TrainingRun& run, std::int64_t rank);
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

@@ -8,7 +8,7 @@
 #include "planner/estimate/rank_place.h"
 #include "planner/estimate/state_bytes.h"
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 
 struct RankView {
   const TrainingRun& run;
@@ -37,4 +37,4 @@ class TermList {
 
 [[nodiscard]] double sum_of(const std::vector<Term>& terms);
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

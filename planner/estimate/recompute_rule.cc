@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 
 ActivationSum::ActivationSum(const TrainingRun& run, double boundary_bytes, std::size_t chunks)
     : run_(run), boundary_bytes_(boundary_bytes), chunks_(static_cast<std::int64_t>(chunks)) {}
@@ -53,4 +53,4 @@ void ActivationSum::add_block(const std::vector<LayerCost>& layers, double micro
   }
 }
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

@@ -7,7 +7,7 @@
 #include "planner/estimate/saved_layer.h"
 #include "planner/estimate/training_run.h"
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 
 [[nodiscard]] inline bool recomputes_layers(const TrainingRun& run) {
   return run.recompute.granularity == Recompute::Granularity::full;
@@ -39,4 +39,4 @@ class ActivationSum {
   Activations sum_;
 };
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

@@ -6,7 +6,7 @@
 
 #include "planner/estimate/run_derive.h"
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 namespace {
 
 Problem wrong(std::string argument, std::string message) {
@@ -65,4 +65,4 @@ void note_unused(const Draft& draft, Notes& notes) {
     notes.emplace_back("--recompute-num-layers has no effect without --recompute-granularity");
 }
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

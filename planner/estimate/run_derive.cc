@@ -8,7 +8,7 @@
 #include "planner/estimate/run_layout.h"
 #include "planner/estimate/run_vocabulary.h"
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 namespace {
 
 constexpr std::int64_t kAssumedDevices = 8;
@@ -296,4 +296,4 @@ Problem derive(Draft& draft, const RunHints& hints, Notes& notes) {
   return std::nullopt;
 }
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

@@ -6,7 +6,7 @@
 #include "planner/estimate/argument_table.h"
 #include "planner/estimate/run_problem.h"
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 
 /// Takes what an environment says about memory.
 [[nodiscard]] Problem read_environment(Draft& draft, const std::vector<Argument>& environment);
@@ -24,4 +24,4 @@ void note_unused(const Draft& draft, Notes& notes);
 /// derive found no problem.
 [[nodiscard]] Problem find_problem(const TrainingRun& run);
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

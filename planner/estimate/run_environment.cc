@@ -5,7 +5,7 @@
 #include "planner/estimate/argument_value.h"
 #include "planner/estimate/run_derive.h"
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 namespace {
 
 constexpr std::int64_t kMostDevices = std::int64_t{1} << 24;
@@ -95,4 +95,4 @@ Problem read_environment(Draft& draft, const std::vector<Argument>& environment)
   return std::nullopt;
 }
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

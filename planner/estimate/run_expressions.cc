@@ -5,7 +5,7 @@
 #include "planner/estimate/argument_value.h"
 #include "planner/estimate/run_layout.h"
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 namespace {
 
 constexpr std::size_t kMostExpanded = 1'000'000;
@@ -133,4 +133,4 @@ std::optional<std::vector<std::int64_t>> expand_pattern(std::string_view text, s
   return numbers;
 }
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

@@ -6,7 +6,7 @@
 
 #include "planner/estimate/argument_value.h"
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 namespace {
 
 constexpr std::int64_t kMostStages = 100'000;
@@ -270,4 +270,4 @@ Problem place_hybrid(Draft& draft) {
   return std::nullopt;
 }
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

@@ -10,7 +10,7 @@
 #include "planner/estimate/argument_draft.h"
 #include "planner/estimate/run_problem.h"
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 
 /// Stages of a layout such as `Et*2|(tt|)*5t|tmL`: `|` ends a stage, `x*n` and `(..)*n` repeat, commas and blanks say
 /// nothing. Nothing: parentheses or counts are broken, or the text grows beyond a million stages and layers.
@@ -28,4 +28,4 @@ namespace tidemark::framework {
 /// Stages of a hybrid pattern fill the pipeline evenly; fills Model::layers and Parallel::virtual_pipeline.
 [[nodiscard]] Problem place_hybrid(Draft& draft);
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 
 struct RunProblem {
   std::string argument;     ///< without dashes; empty: none in particular
@@ -16,4 +16,4 @@ struct RunProblem {
 using Problem = std::optional<RunProblem>;
 using Notes = std::vector<std::string>;
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

@@ -5,7 +5,7 @@
 
 #include "planner/estimate/run_derive.h"
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 namespace {
 
 constexpr double kLargestProduct = 9007199254740992.0;  // 2^53
@@ -133,4 +133,4 @@ Problem find_problem(const TrainingRun& run) {
   return check_products(run);
 }
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

@@ -6,7 +6,7 @@
 
 #include "planner/estimate/argument_value.h"
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 namespace {
 
 struct Known {
@@ -136,4 +136,4 @@ Problem settle_vocabulary(Draft& draft, Notes& notes) {
   return std::nullopt;
 }
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

@@ -4,7 +4,7 @@
 
 #include "planner/estimate/memory_options_ascend.h"
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 namespace {
 
 double number(std::int64_t value) {
@@ -136,4 +136,4 @@ LayerCost layer_cost_ascend(const TrainingRun& run, const LocalSizes& sizes, boo
       .kept = kept.total(), .rebuilt = kept.total(), .backward = std::max(backward + mlp_rebuilt, attention_rebuilt)};
 }
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

@@ -4,7 +4,7 @@
 #include "planner/estimate/local_sizes.h"
 #include "planner/estimate/saved_layer.h"
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 
 [[nodiscard]] SavedAttention saved_attention_ascend(const TrainingRun& run, const LocalSizes& sizes);
 [[nodiscard]] SavedMlp saved_mlp_ascend(const TrainingRun& run, const LocalSizes& sizes);
@@ -16,4 +16,4 @@ namespace tidemark::framework {
 [[nodiscard]] LayerCost layer_cost_ascend(const TrainingRun& run, const LocalSizes& sizes, bool experts,
                                           const LayerPlace& place);
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

@@ -6,7 +6,7 @@
 #include "planner/estimate/attention_backend.h"
 #include "planner/estimate/selective_recompute.h"
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 namespace {
 
 double number(std::int64_t value) {
@@ -170,4 +170,4 @@ LayerCost mlp_cost_cuda(const TrainingRun& run, const LocalSizes& sizes, bool ex
   return cost_of(run, sizes, full, experts ? experts_backward(sizes) : mlp_backward(run, sizes), true);
 }
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

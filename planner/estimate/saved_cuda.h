@@ -4,7 +4,7 @@
 #include "planner/estimate/local_sizes.h"
 #include "planner/estimate/saved_layer.h"
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 
 /// Everything, before recomputation or offload takes any of it.
 [[nodiscard]] SavedAttention saved_attention_cuda(const TrainingRun& run, const LocalSizes& sizes);
@@ -19,4 +19,4 @@ namespace tidemark::framework {
 [[nodiscard]] LayerCost attention_cost_cuda(const TrainingRun& run, const LocalSizes& sizes);
 [[nodiscard]] LayerCost mlp_cost_cuda(const TrainingRun& run, const LocalSizes& sizes, bool experts);
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

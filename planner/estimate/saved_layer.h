@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 
 struct SavedAttention {
   double input = 0;
@@ -70,4 +70,4 @@ struct LayerCost {
   double backward = 0;  ///< working set of its backward beside what is kept
 };
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

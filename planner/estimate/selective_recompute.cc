@@ -4,7 +4,7 @@
 
 #include "planner/estimate/local_sizes.h"
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 
 bool recomputes(const TrainingRun& run, std::string_view module) {
   const Recompute& recompute = run.recompute;
@@ -40,4 +40,4 @@ SavedMlp without_recomputed(const TrainingRun& run, SavedMlp saved) {
   return saved;
 }
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

@@ -6,7 +6,7 @@
 #include "planner/estimate/saved_layer.h"
 #include "planner/estimate/training_run.h"
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 
 /// Selective recomputation names `module`; without names it means core_attn.
 [[nodiscard]] bool recomputes(const TrainingRun& run, std::string_view module);
@@ -19,4 +19,4 @@ namespace tidemark::framework {
 [[nodiscard]] SavedAttention without_recomputed(const TrainingRun& run, SavedAttention saved);
 [[nodiscard]] SavedMlp without_recomputed(const TrainingRun& run, SavedMlp saved);
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

@@ -4,7 +4,7 @@
 
 #include "planner/estimate/local_sizes.h"
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 namespace {
 
 double moment_bytes(const TrainingRun& run, const Parameter& parameter) {
@@ -83,4 +83,4 @@ StateBytes state_of(const TrainingRun& run, const std::vector<Parameter>& parame
   return sum;
 }
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

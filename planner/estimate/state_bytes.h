@@ -5,7 +5,7 @@
 
 #include "planner/estimate/parameter_list.h"
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 
 /// Bytes; per parameter element or of all parameters of a rank.
 struct StateBytes {
@@ -27,4 +27,4 @@ struct StateBytes {
 /// Ranks that share the optimizer state of a parameter; 1 without a distributed optimizer.
 [[nodiscard]] double optimizer_shards(const TrainingRun& run, bool expert);
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

@@ -4,7 +4,7 @@
 
 #include "planner/estimate/static_state.h"
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 namespace {
 
 double number(std::int64_t value) {
@@ -91,4 +91,4 @@ std::vector<Term> static_ascend(const RankView& view) {
   return std::move(terms).take();
 }
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

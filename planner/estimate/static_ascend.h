@@ -5,9 +5,9 @@
 
 #include "planner/estimate/rank_view.h"
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 
 /// Terms in a fixed order, zero ones left out.
 [[nodiscard]] std::vector<Term> static_ascend(const RankView& view);
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

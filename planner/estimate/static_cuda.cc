@@ -7,7 +7,7 @@
 #include "planner/estimate/attention_backend.h"
 #include "planner/estimate/static_state.h"
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 namespace {
 
 constexpr double kKiB = 1024;
@@ -182,4 +182,4 @@ std::vector<Term> static_cuda(const RankView& view) {
   return std::move(terms).take();
 }
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

@@ -5,7 +5,7 @@
 
 #include "planner/estimate/rank_view.h"
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 
 /// Terms in a fixed order, zero ones left out.
 [[nodiscard]] std::vector<Term> static_cuda(const RankView& view);
@@ -13,4 +13,4 @@ namespace tidemark::framework {
 /// One workspace of cuBLAS: per handle and stream.
 [[nodiscard]] double cublas_workspace_bytes(const Platform& platform);
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

@@ -1,6 +1,6 @@
 #include "planner/estimate/static_state.h"
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 
 void add_state_terms(const RankView& view, TermList& terms) {
   const StateBytes& state = view.state;
@@ -17,4 +17,4 @@ void add_state_terms(const RankView& view, TermList& terms) {
       {"reference_model", state.reference, Origin::code, "mindspeed_llm/tasks/posttrain/dpo: frozen second model"});
 }
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

@@ -3,8 +3,8 @@
 
 #include "planner/estimate/rank_view.h"
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 
 void add_state_terms(const RankView& view, TermList& terms);
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

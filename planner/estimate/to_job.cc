@@ -11,7 +11,7 @@
 #include "planner/estimate/attention_backend.h"
 #include "planner/estimate/rank_memory.h"
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 namespace {
 
 bool on_ascend(const TrainingRun& run) {
@@ -84,11 +84,11 @@ std::vector<std::string> left_out(const TrainingRun& run) {
 
 // ---- the job ------------------------------------------------------------------------------------------------------
 
-AttentionSpec attention_of(const TrainingRun& run) {
+graph_build::AttentionSpec attention_of(const TrainingRun& run) {
   const Attention& from = run.model.attention;
-  AttentionSpec to{.heads = from.heads};
+  graph_build::AttentionSpec to{.heads = from.heads};
   if (from.multi_latent) {
-    to.kind = AttentionSpec::Kind::mla;
+    to.kind = graph_build::AttentionSpec::Kind::mla;
     to.q_lora_rank = from.q_lora_rank;
     to.kv_lora_rank = from.kv_lora_rank;
     to.qk_rope_dim = from.qk_rope_dim;
@@ -102,20 +102,21 @@ AttentionSpec attention_of(const TrainingRun& run) {
   return to;
 }
 
-MoeSpec moe_of(const TrainingRun& run) {
+graph_build::MoeSpec moe_of(const TrainingRun& run) {
   const Experts& from = run.model.moe;
   const bool folded = !on_ascend(run) && run.model.gated;
   return {.experts = from.experts,
           .top_k = from.experts > 0 ? from.top_k : 0,
           .width = from.experts > 0 ? from.width : 0,
           .shared_width = from.experts > 0 ? from.shared_width : 0,
-          .probabilities = folded ? MoeSpec::Probabilities::in_activation : MoeSpec::Probabilities::at_unpermute};
+          .probabilities = folded ? graph_build::MoeSpec::Probabilities::in_activation
+                                  : graph_build::MoeSpec::Probabilities::at_unpermute};
 }
 
 /// Layers that are not no-ops, renumbered without gaps, in slots[rank][chunk].
 struct Placed {
-  std::vector<LayerKind> layers;
-  std::vector<std::vector<std::vector<Slot>>> slots;
+  std::vector<graph_build::LayerKind> layers;
+  std::vector<std::vector<std::vector<graph_build::Slot>>> slots;
 };
 
 Placed place(const TrainingRun& run) {
@@ -126,14 +127,15 @@ Placed place(const TrainingRun& run) {
   for (std::size_t chunk = 0; chunk < static_cast<std::size_t>(run.parallel.virtual_pipeline); ++chunk) {
     for (std::size_t rank = 0; rank < ranks; ++rank) {
       const Chunk& from = run.parallel.chunks[rank][chunk];
-      std::vector<Slot>& slots = placed.slots[rank].emplace_back();
+      std::vector<graph_build::Slot>& slots = placed.slots[rank].emplace_back();
       for (const std::int64_t layer : from.layers) {
-        slots.push_back({.kind = Slot::Kind::layer, .layer = static_cast<std::int32_t>(placed.layers.size())});
-        placed.layers.push_back(run.model.moe.is_moe[static_cast<std::size_t>(layer)] ? LayerKind::moe
-                                                                                      : LayerKind::dense);
+        slots.push_back(
+            {.kind = graph_build::Slot::Kind::layer, .layer = static_cast<std::int32_t>(placed.layers.size())});
+        placed.layers.push_back(run.model.moe.is_moe[static_cast<std::size_t>(layer)] ? graph_build::LayerKind::moe
+                                                                                      : graph_build::LayerKind::dense);
       }
       for (std::int64_t module = 0; module < from.mtp; ++module)
-        slots.push_back({.kind = Slot::Kind::mtp, .layer = mtp++});
+        slots.push_back({.kind = graph_build::Slot::Kind::mtp, .layer = mtp++});
     }
   }
   return placed;
@@ -151,21 +153,22 @@ std::int32_t optimizer_bytes_of(const TrainingRun& run) {
   return static_cast<std::int32_t>(std::ceil(bytes * (1 - state.host_share)));
 }
 
-ParallelSpec parallel_of(const TrainingRun& run) {
+graph_build::ParallelSpec parallel_of(const TrainingRun& run) {
   const Parallel& from = run.parallel;
   const auto narrow = [](std::int64_t n) { return static_cast<std::int32_t>(std::min<std::int64_t>(n, 1 << 30)); };
   const bool extends = run.model.moe.experts > 0 && from.tensor > 1 && from.expert_tensor == 1;
-  ParallelSpec to{.tensor = narrow(from.tensor),
-                  .sequence_parallel = from.sequence_parallel,
-                  .pipeline = narrow(from.pipeline),
-                  .virtual_pipeline = narrow(from.virtual_pipeline),
-                  .context = narrow(from.context),
-                  .expert = narrow(extends ? from.expert / from.tensor : from.expert),
-                  .tensor_extends_expert = extends,
-                  .data = narrow(from.data),
-                  .micro_batch = run.batch.micro,
-                  .global_batch = run.batch.global,
-                  .overlap_forward_backward = from.overlap_forward_backward || from.overlap_expert_communication};
+  graph_build::ParallelSpec to{
+      .tensor = narrow(from.tensor),
+      .sequence_parallel = from.sequence_parallel,
+      .pipeline = narrow(from.pipeline),
+      .virtual_pipeline = narrow(from.virtual_pipeline),
+      .context = narrow(from.context),
+      .expert = narrow(extends ? from.expert / from.tensor : from.expert),
+      .tensor_extends_expert = extends,
+      .data = narrow(from.data),
+      .micro_batch = run.batch.micro,
+      .global_batch = run.batch.global,
+      .overlap_forward_backward = from.overlap_forward_backward || from.overlap_expert_communication};
   to.gradient_bytes = run.optimizer.gradient_16bit ? 2 : 4;
   to.optimizer_bytes = optimizer_bytes_of(run);
   to.distributed_optimizer = run.optimizer.distributed;
@@ -206,7 +209,7 @@ Result<PlannedRun> to_job(const TrainingRun& run, std::string name) {
   Placed placed = place(run);
   PlannedRun planned;
   planned.left_out = left_out(run);
-  JobSpec& job = planned.job;
+  graph_build::JobSpec& job = planned.job;
   job.model = {.name = std::move(name),
                .hidden = run.model.hidden,
                .vocabulary = run.model.vocabulary.padded,
@@ -214,17 +217,17 @@ Result<PlannedRun> to_job(const TrainingRun& run, std::string name) {
                .layers = std::move(placed.layers),
                .mtp_layers = run.model.mtp_layers,
                .attention = attention_of(run),
-               .activation = run.model.gated ? Activation::swiglu : Activation::gelu,
+               .activation = run.model.gated ? graph_build::Activation::swiglu : graph_build::Activation::gelu,
                .dense_width = run.model.ffn,
                .moe = moe_of(run),
-               .norm = run.model.output_norms ? NormPlacement::sandwich : NormPlacement::pre,
+               .norm = run.model.output_norms ? graph_build::NormPlacement::sandwich : graph_build::NormPlacement::pre,
                .tied_embedding = run.model.tied_embedding};
   job.parallel = parallel_of(run);
   job.parallel.slots = std::move(placed.slots);
   job.parallel.framework_bytes = kept.value();
   if (run.model.moe.pad_to_capacity && run.model.moe.capacity_factor > 0)
-    job.expert_load.mean = std::min(run.model.moe.capacity_factor, kMostMeanLoad);
+    job.expert_load.mean = std::min(run.model.moe.capacity_factor, graph_build::kMostMeanLoad);
   return planned;
 }
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

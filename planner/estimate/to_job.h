@@ -9,10 +9,10 @@
 #include "planner/estimate/training_run.h"
 #include "planner/graph_build/job_spec.h"
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 
 struct PlannedRun {
-  JobSpec job;                        ///< without a device
+  graph_build::JobSpec job;           ///< without a device
   std::vector<std::string> left_out;  ///< one line each
 };
 
@@ -21,4 +21,4 @@ struct PlannedRun {
 /// thing a JobSpec cannot say. The rules of find_problems are for the caller, who knows the device. Pure, thread-safe.
 [[nodiscard]] Result<PlannedRun> to_job(const TrainingRun& run, std::string name);
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 
 enum class Framework : std::uint8_t { megatron_lm, mindspeed_llm };
 
@@ -258,4 +258,4 @@ struct TrainingRun {
   bool fused_coc = false;      ///< MindSpeed use-ascend-coc
 };
 
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

@@ -5,7 +5,7 @@
 #include "planner/graph_build/linear.h"
 #include "planner/graph_build/mla.h"
 
-namespace tidemark {
+namespace tidemark::graph_build {
 namespace {
 
 Linear output_projection(const BlockContext& c) {
@@ -39,4 +39,4 @@ std::vector<Ref> backward_attention(const BlockContext& c, const AttentionTensor
   return is_mla(c) ? backward_mla(c, t, d, y1) : backward_gqa(c, d, y1);
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::graph_build

@@ -7,7 +7,7 @@
 
 #include "planner/graph_build/block_context.h"
 
-namespace tidemark {
+namespace tidemark::graph_build {
 
 /// What the backward pass reads. Refs that a kind of attention has no use for are left at their default.
 struct AttentionTensors {
@@ -23,4 +23,4 @@ struct AttentionTensors {
 [[nodiscard]] std::vector<Ref> backward_attention(const BlockContext& context, const AttentionTensors& tensors, Ref y1,
                                                   Ref d_out);
 
-}  // namespace tidemark
+}  // namespace tidemark::graph_build

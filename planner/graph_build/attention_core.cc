@@ -2,7 +2,7 @@
 
 #include "planner/graph_build/op_cost.h"
 
-namespace tidemark {
+namespace tidemark::graph_build {
 namespace {
 
 /// Products of the flash kernel by operand width: forward S = QK' and O = PV; backward S again, dP, dV, dQ and dK.
@@ -81,4 +81,4 @@ CoreGradients backward_core(const BlockContext& c, const AttentionTensors& t, Re
   return d;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::graph_build

@@ -5,7 +5,7 @@
 
 #include "planner/graph_build/attention.h"
 
-namespace tidemark {
+namespace tidemark::graph_build {
 
 /// Gradients of the kernel's inputs, in the shapes of q, k and v.
 struct CoreGradients {
@@ -16,4 +16,4 @@ struct CoreGradients {
 void forward_core(const BlockContext& context, AttentionTensors& tensors);
 [[nodiscard]] CoreGradients backward_core(const BlockContext& context, const AttentionTensors& tensors, Ref d_core_out);
 
-}  // namespace tidemark
+}  // namespace tidemark::graph_build

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
-namespace tidemark {
+namespace tidemark::graph_build {
 namespace {
 
 bool contains(const std::vector<std::int32_t>& list, std::int32_t value) {
@@ -221,4 +221,4 @@ BlockProgram BlockBuilder::finish(Graph& graph) {
           .backward = make_program(backward_)};
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::graph_build

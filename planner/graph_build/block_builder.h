@@ -19,7 +19,7 @@
 #include "core/graph.h"
 #include "planner/graph_build/parameter_groups.h"
 
-namespace tidemark {
+namespace tidemark::graph_build {
 
 /// Where an op finds a storage.
 enum class Scope : std::uint8_t {
@@ -160,4 +160,4 @@ class BlockBuilder {
   std::vector<RecipeDraft> recipes_;
 };
 
-}  // namespace tidemark
+}  // namespace tidemark::graph_build

@@ -5,7 +5,7 @@
 #include "planner/graph_build/device_shapes.h"
 #include "planner/graph_build/job_spec.h"
 
-namespace tidemark {
+namespace tidemark::graph_build {
 
 struct BlockContext {
   BlockBuilder& builder;
@@ -21,4 +21,4 @@ struct BlockContext {
   [[nodiscard]] Bytes full_bytes(std::int64_t columns) const { return bytes(shapes.tokens, columns); }
 };
 
-}  // namespace tidemark
+}  // namespace tidemark::graph_build

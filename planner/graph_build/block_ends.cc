@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace tidemark {
+namespace tidemark::graph_build {
 namespace {
 
 bool has_group(const std::vector<ParameterGroup>& groups, const char* name) {
@@ -46,4 +46,4 @@ const char* lookup_group(const EndParameters& parameters) {
   return has_group(parameters.own, "embedding") || has_group(parameters.embedding, "embedding") ? "embedding" : "head";
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::graph_build

@@ -4,7 +4,7 @@
 #include "planner/graph_build/block_context.h"
 #include "planner/graph_build/step_block.h"
 
-namespace tidemark {
+namespace tidemark::graph_build {
 
 /// The block's input as a storage of its own, written by what comes before.
 Ref declare_input(const BlockContext& context, StepBlock& block, const char* name);
@@ -18,4 +18,4 @@ void bind_ends(BlockBuilder& builder, const EndParameters& parameters);
 [[nodiscard]] const char* output_group(const EndParameters& parameters);
 [[nodiscard]] const char* lookup_group(const EndParameters& parameters);
 
-}  // namespace tidemark
+}  // namespace tidemark::graph_build

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace tidemark {
+namespace tidemark::graph_build {
 namespace {
 
 constexpr SiteId kSite = static_cast<SiteId>(0);
@@ -136,4 +136,4 @@ Graph CapturedGraphBuilder::build() && {
   return graph;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::graph_build

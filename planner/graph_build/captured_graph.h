@@ -14,7 +14,7 @@
 
 #include "core/graph.h"
 
-namespace tidemark {
+namespace tidemark::graph_build {
 
 class CapturedGraphBuilder {
  public:
@@ -74,4 +74,4 @@ class CapturedGraphBuilder {
   std::vector<OpRow> ops_;
 };
 
-}  // namespace tidemark
+}  // namespace tidemark::graph_build

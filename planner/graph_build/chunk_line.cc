@@ -1,6 +1,6 @@
 #include "planner/graph_build/chunk_line.h"
 
-namespace tidemark {
+namespace tidemark::graph_build {
 namespace {
 
 std::int32_t number(StorageId id) {
@@ -120,4 +120,4 @@ void ChunkLines::bind(std::int32_t chunk, std::int32_t micro_batch, std::vector<
   bind_tail(chunk, micro_batch, bindings);
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::graph_build

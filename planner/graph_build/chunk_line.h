@@ -14,7 +14,7 @@
 #include "core/graph.h"
 #include "planner/graph_build/step_block.h"
 
-namespace tidemark {
+namespace tidemark::graph_build {
 
 struct Element {
   enum class Kind : std::uint8_t { embedding, layer, mtp, head };
@@ -95,4 +95,4 @@ class ChunkLines {
   bool alone_;
 };
 
-}  // namespace tidemark
+}  // namespace tidemark::graph_build

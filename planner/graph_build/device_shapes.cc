@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace tidemark {
+namespace tidemark::graph_build {
 namespace {
 
 /// Intra-node while a group of `span` neighbouring devices fits in a node.
@@ -71,4 +71,4 @@ DeviceShapes device_shapes(const JobSpec& job, const Machine& machine) {
   return s;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::graph_build

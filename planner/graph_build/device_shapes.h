@@ -8,7 +8,7 @@
 #include "core/machine.h"
 #include "planner/graph_build/job_spec.h"
 
-namespace tidemark {
+namespace tidemark::graph_build {
 
 /// Activations are 16-bit.
 inline constexpr std::int64_t kActivationBytes = 2;
@@ -57,4 +57,4 @@ struct DeviceShapes {
 
 [[nodiscard]] DeviceShapes device_shapes(const JobSpec& job, const Machine& machine);
 
-}  // namespace tidemark
+}  // namespace tidemark::graph_build

@@ -2,7 +2,7 @@
 
 #include "planner/graph_build/op_cost.h"
 
-namespace tidemark {
+namespace tidemark::graph_build {
 namespace {
 
 template <class T>
@@ -64,4 +64,4 @@ void backward_activation(const BlockContext& c, const std::string& name, Rows ro
                                    .writes = joined({d_in}, d_scales)});
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::graph_build

@@ -6,7 +6,7 @@
 
 #include "planner/graph_build/block_context.h"
 
-namespace tidemark {
+namespace tidemark::graph_build {
 
 /// Which rows a kernel works on.
 struct Rows {
@@ -34,4 +34,4 @@ void forward_activation(const BlockContext& context, const std::string& name, Ro
 void backward_activation(const BlockContext& context, const std::string& name, Rows rows, std::int64_t width, Ref in,
                          Ref d_out, Ref d_in, std::vector<Ref> scales = {}, std::vector<Ref> d_scales = {});
 
-}  // namespace tidemark
+}  // namespace tidemark::graph_build

@@ -2,7 +2,7 @@
 
 #include "planner/graph_build/op_cost.h"
 
-namespace tidemark {
+namespace tidemark::graph_build {
 namespace {
 
 Bytes home_bytes(const BlockContext& c) {
@@ -120,4 +120,4 @@ void rows_to_tokens(const BlockContext& c, OpPhase phase, const std::string& nam
   if (between_ranks(c.shapes)) exchange(c, phase, "moe." + name + "_exchange", returned, out);
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::graph_build

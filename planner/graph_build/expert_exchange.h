@@ -12,7 +12,7 @@
 
 #include "planner/graph_build/block_context.h"
 
-namespace tidemark {
+namespace tidemark::graph_build {
 
 /// Rows move at all.
 [[nodiscard]] bool exchanges_rows(const DeviceShapes& shapes);
@@ -28,4 +28,4 @@ void reduce_nodes(const BlockContext& context, OpPhase phase, const std::string&
 /// The reverse, into `out` ([rows, h]).
 void rows_to_tokens(const BlockContext& context, OpPhase phase, const std::string& name, Ref rows, Ref out);
 
-}  // namespace tidemark
+}  // namespace tidemark::graph_build

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <map>
 
-namespace tidemark {
+namespace tidemark::graph_build {
 namespace {
 
 constexpr int kLeastSamples = 512, kMostSamples = 16384;
@@ -151,4 +151,4 @@ double equivalent_load(const Graph& graph, const std::vector<Position>& position
 
 }  // namespace
 
-}  // namespace tidemark
+}  // namespace tidemark::graph_build

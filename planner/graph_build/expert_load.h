@@ -15,7 +15,7 @@
 #include "core/schedule.h"
 #include "planner/graph_build/job_spec.h"
 
-namespace tidemark {
+namespace tidemark::graph_build {
 
 /// The uniform load at which a rank's device peak equals the `quantile` of its peak under the distribution: sampled
 /// (seeded), with what is in memory when held fixed. spec.mean where nothing routed sets the peak.
@@ -23,4 +23,4 @@ namespace tidemark {
 /// The same with everything kept.
 [[nodiscard]] double equivalent_load(const Graph& graph, const Liveness& liveness, const ExpertLoadSpec& spec);
 
-}  // namespace tidemark
+}  // namespace tidemark::graph_build

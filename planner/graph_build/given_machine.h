@@ -3,7 +3,7 @@
 
 #include "core/machine.h"
 
-namespace tidemark {
+namespace tidemark::graph_build {
 
 /// Memory to the limits given, byte by byte, with no reserves. Rates are those of no machine, and nothing asks for
 /// them: costs of ops and copies are given (GivenCosts, GivenCopies).
@@ -28,4 +28,4 @@ namespace tidemark {
           .host_bytes_per_node = host_bytes};
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::graph_build

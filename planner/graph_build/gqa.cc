@@ -3,7 +3,7 @@
 #include "planner/graph_build/linear.h"
 #include "planner/graph_build/op_cost.h"
 
-namespace tidemark {
+namespace tidemark::graph_build {
 namespace {
 
 std::int64_t projection_columns(const DeviceShapes& s) {
@@ -64,4 +64,4 @@ std::vector<Ref> backward_gqa(const BlockContext& c, const CoreGradients& d, Ref
   return {d_y1};
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::graph_build

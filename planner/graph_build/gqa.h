@@ -5,10 +5,10 @@
 
 #include "planner/graph_build/attention_core.h"
 
-namespace tidemark {
+namespace tidemark::graph_build {
 
 /// Fills q, k and v.
 [[nodiscard]] AttentionTensors forward_gqa(const BlockContext& context, Ref y1);
 [[nodiscard]] std::vector<Ref> backward_gqa(const BlockContext& context, const CoreGradients& gradients, Ref y1);
 
-}  // namespace tidemark
+}  // namespace tidemark::graph_build

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <utility>
 
-namespace tidemark {
+namespace tidemark::graph_build {
 namespace {
 
 using Problems = std::vector<SpecProblem>;
@@ -454,4 +454,4 @@ std::vector<SpecProblem> find_problems(const JobSpec& job) {
   return problems;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::graph_build

@@ -10,7 +10,7 @@
 #include "core/bytes.h"
 #include "core/result.h"
 
-namespace tidemark {
+namespace tidemark::graph_build {
 
 struct AttentionSpec {
   enum class Kind : std::uint8_t { gqa, mla };
@@ -145,4 +145,4 @@ struct SpecProblem {
 /// batch divisible, products within 2^53, ...). Empty: valid.
 [[nodiscard]] std::vector<SpecProblem> find_problems(const JobSpec& job);
 
-}  // namespace tidemark
+}  // namespace tidemark::graph_build

@@ -2,7 +2,7 @@
 
 #include "planner/graph_build/elementwise.h"
 
-namespace tidemark {
+namespace tidemark::graph_build {
 namespace {
 
 constexpr const char* kNorms = "norms";
@@ -109,4 +109,4 @@ void backward_layer(const BlockContext& c, LayerKind kind, const LayerTensors& t
   b.flush();
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::graph_build

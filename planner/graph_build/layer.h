@@ -7,7 +7,7 @@
 #include "planner/graph_build/attention.h"
 #include "planner/graph_build/moe.h"
 
-namespace tidemark {
+namespace tidemark::graph_build {
 
 struct LayerTensors {
   Ref x, y1, attention_out, x1, y2, mlp_out;
@@ -21,4 +21,4 @@ struct LayerTensors {
 /// Writes the gradient of x to `d_in`.
 void backward_layer(const BlockContext& context, LayerKind kind, const LayerTensors& tensors, Ref d_out, Ref d_in);
 
-}  // namespace tidemark
+}  // namespace tidemark::graph_build

@@ -7,7 +7,7 @@
 #include <numeric>
 #include <set>
 
-namespace tidemark {
+namespace tidemark::graph_build {
 namespace {
 
 constexpr const char* kNoopKey = "parallel.placement.noop_slots";
@@ -92,4 +92,4 @@ LayerPlacement place_layers(const ModelSpec& model, const ParallelSpec& parallel
   return placement;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::graph_build

@@ -12,7 +12,7 @@
 
 #include "planner/graph_build/job_spec.h"
 
-namespace tidemark {
+namespace tidemark::graph_build {
 
 /// Exceptions to "layer i in slot i". Slots that are neither listed nor the MTP slot hold the layers in order.
 struct SlotChoice {
@@ -30,4 +30,4 @@ struct LayerPlacement {
 [[nodiscard]] LayerPlacement place_layers(const ModelSpec& model, const ParallelSpec& parallel,
                                           const SlotChoice& choice = {});
 
-}  // namespace tidemark
+}  // namespace tidemark::graph_build

@@ -9,7 +9,7 @@
 #include "planner/graph_build/step_graph.h"
 #include "planner/threads/parallel.h"
 
-namespace tidemark {
+namespace tidemark::graph_build {
 namespace {
 
 /// Forward or backward of one of the model's `layers` decoder layers; MTP modules have higher numbers.
@@ -26,13 +26,13 @@ Result<double> mean_layer_ns(const JobSpec& job, const Machine& machine, double 
   const auto ranks = static_cast<std::size_t>(job.parallel.pipeline);
   std::vector<double> rank_ns(ranks, 0);
   std::vector<std::optional<Error>> errors(ranks);
-  parallel_for_each(0, ranks, [&](std::size_t rank) {
+  threads::parallel_for_each(0, ranks, [&](std::size_t rank) {
     const Result<Graph> graph = build_step_graph(job, machine, static_cast<std::int32_t>(rank), load);
     if (!graph) {
       errors[rank] = graph.error();
       return;
     }
-    const std::vector<std::int64_t> durations = op_durations(graph.value(), machine);
+    const std::vector<std::int64_t> durations = cost::op_durations(graph.value(), machine);
     for (std::size_t op = 0; op < durations.size(); ++op)
       if (is_layer_work(graph.value(), graph.value().ops[op], job.model.layers.size()))
         rank_ns[rank] += static_cast<double>(durations[op]);
@@ -50,4 +50,4 @@ Result<double> layer_time_scale(const JobSpec& job, const Machine& machine, doub
   return wanted_ns / modelled.value();
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::graph_build

@@ -5,7 +5,7 @@
 #include "core/result.h"
 #include "planner/graph_build/job_spec.h"
 
-namespace tidemark {
+namespace tidemark::graph_build {
 
 /// Modelled compute-lane time of forward and backward of one decoder layer and one micro-batch at expert load `load`,
 /// averaged over all layers and micro-batches, in ns. Communication is not part of it: it runs on other lanes.
@@ -15,4 +15,4 @@ namespace tidemark {
 [[nodiscard]] Result<double> layer_time_scale(const JobSpec& job, const Machine& machine, double load,
                                               double wanted_ns);
 
-}  // namespace tidemark
+}  // namespace tidemark::graph_build

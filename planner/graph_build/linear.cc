@@ -2,7 +2,7 @@
 
 #include "planner/graph_build/op_cost.h"
 
-namespace tidemark {
+namespace tidemark::graph_build {
 namespace {
 
 std::int64_t rows_of(const BlockContext& c, const Linear& linear) {
@@ -80,4 +80,4 @@ void backward_linear(const BlockContext& c, const Linear& linear, Ref in, Ref d_
   c.builder.weight_gradient(dw);
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::graph_build

@@ -13,7 +13,7 @@
 
 #include "planner/graph_build/block_context.h"
 
-namespace tidemark {
+namespace tidemark::graph_build {
 
 struct Linear {
   enum class Split : std::uint8_t { column, row, none };
@@ -40,4 +40,4 @@ void backward_linear(const BlockContext& context, const Linear& linear, Ref in, 
 void reduce_tokens(const BlockContext& context, OpPhase phase, const std::string& name, Ref partial, Ref out,
                    std::int64_t columns);
 
-}  // namespace tidemark
+}  // namespace tidemark::graph_build

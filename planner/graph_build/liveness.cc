@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-namespace tidemark {
+namespace tidemark::graph_build {
 namespace {
 
 /// Per storage template: may a plan end the residency of its storages inside their live range?
@@ -226,4 +226,4 @@ OpWaits analyse_waits(const Graph& graph) {
   return WaitAnalysis(graph).run();
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::graph_build

@@ -6,7 +6,7 @@
 #include "core/graph.h"
 #include "core/liveness.h"
 
-namespace tidemark {
+namespace tidemark::graph_build {
 
 /// Live ranges, touches and live bytes with everything kept. Storages of role parameter, gradient and optimizer_state
 /// live from op 0 to the end.
@@ -26,4 +26,4 @@ struct OpWaits {
 };
 [[nodiscard]] OpWaits analyse_waits(const Graph& graph);
 
-}  // namespace tidemark
+}  // namespace tidemark::graph_build

@@ -4,7 +4,7 @@
 #include "planner/graph_build/linear.h"
 #include "planner/graph_build/op_cost.h"
 
-namespace tidemark {
+namespace tidemark::graph_build {
 namespace {
 
 /// Row widths of this device's tensors.
@@ -207,4 +207,4 @@ std::vector<Ref> backward_mla(const BlockContext& c, const AttentionTensors& t, 
   return {d_y1, d_query_in};
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::graph_build

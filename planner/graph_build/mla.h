@@ -8,7 +8,7 @@
 
 #include "planner/graph_build/attention_core.h"
 
-namespace tidemark {
+namespace tidemark::graph_build {
 
 /// Fills latents, q, k and v.
 [[nodiscard]] AttentionTensors forward_mla(const BlockContext& context, Ref y1);
@@ -16,4 +16,4 @@ namespace tidemark {
 [[nodiscard]] std::vector<Ref> backward_mla(const BlockContext& context, const AttentionTensors& tensors,
                                             const CoreGradients& gradients, Ref y1);
 
-}  // namespace tidemark
+}  // namespace tidemark::graph_build

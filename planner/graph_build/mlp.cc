@@ -3,7 +3,7 @@
 #include "planner/graph_build/elementwise.h"
 #include "planner/graph_build/linear.h"
 
-namespace tidemark {
+namespace tidemark::graph_build {
 namespace {
 
 Linear first_linear(const BlockContext& c, const Mlp& mlp) {
@@ -50,4 +50,4 @@ void backward_mlp(const BlockContext& c, const Mlp& mlp, const MlpTensors& t, Re
   backward_linear(c, first_linear(c, mlp), in, d_fc1, d_in);
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::graph_build

@@ -6,7 +6,7 @@
 
 #include "planner/graph_build/block_context.h"
 
-namespace tidemark {
+namespace tidemark::graph_build {
 
 struct Mlp {
   std::string prefix;      ///< of storages: "" or "shared_"
@@ -23,4 +23,4 @@ struct MlpTensors {
                                      const std::string& output_tag);
 void backward_mlp(const BlockContext& context, const Mlp& mlp, const MlpTensors& tensors, Ref in, Ref d_out, Ref d_in);
 
-}  // namespace tidemark
+}  // namespace tidemark::graph_build

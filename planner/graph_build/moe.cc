@@ -4,7 +4,7 @@
 #include "planner/graph_build/expert_exchange.h"
 #include "planner/graph_build/op_cost.h"
 
-namespace tidemark {
+namespace tidemark::graph_build {
 namespace {
 
 constexpr const char* kOutTag = "mlp_out";
@@ -299,4 +299,4 @@ std::vector<Ref> backward_moe(const BlockContext& c, const MoeTensors& t, Ref y2
   return gradients;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::graph_build

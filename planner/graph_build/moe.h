@@ -7,7 +7,7 @@
 #include "planner/graph_build/block_context.h"
 #include "planner/graph_build/mlp.h"
 
-namespace tidemark {
+namespace tidemark::graph_build {
 
 struct MoeTensors {
   Ref router;                    ///< logits, scores, probabilities and map: what routing is replayed from
@@ -21,4 +21,4 @@ struct MoeTensors {
 /// Returns the gradients that add up to the gradient of y2.
 [[nodiscard]] std::vector<Ref> backward_moe(const BlockContext& context, const MoeTensors& tensors, Ref y2, Ref d_out);
 
-}  // namespace tidemark
+}  // namespace tidemark::graph_build

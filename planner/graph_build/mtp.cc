@@ -4,7 +4,7 @@
 #include "planner/graph_build/op_cost.h"
 #include "planner/graph_build/vocabulary.h"
 
-namespace tidemark {
+namespace tidemark::graph_build {
 namespace {
 
 struct MtpTensors {
@@ -148,4 +148,4 @@ StepBlock make_mtp_block(const BlockInput& input, const EndParameters& parameter
   return block;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::graph_build

@@ -5,7 +5,7 @@
 
 #include "core/graph.h"
 
-namespace tidemark {
+namespace tidemark::graph_build {
 
 /// [rows, inner] x [inner, columns], once per expert for its share of the rows where `experts` > 1.
 [[nodiscard]] inline OpCost matmul_cost(std::int64_t rows, std::int64_t inner, std::int64_t columns,
@@ -29,4 +29,4 @@ namespace tidemark {
   return link_cost(static_cast<double>(bytes));
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::graph_build

@@ -4,7 +4,7 @@
 #include "planner/graph_build/op_cost.h"
 #include "planner/graph_build/step_block.h"
 
-namespace tidemark {
+namespace tidemark::graph_build {
 namespace {
 
 std::int64_t reduction_ranks(const ParallelSpec& parallel, bool expert) {
@@ -120,4 +120,4 @@ StepBlock make_parameter_block(const BlockInput& input, const ParameterSite& sit
   return {.program = b.finish(input.graph)};
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::graph_build

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace tidemark {
+namespace tidemark::graph_build {
 namespace {
 
 std::int64_t divide_up(std::int64_t a, std::int64_t b) {
@@ -177,4 +177,4 @@ Bytes optimizer_state_bytes(const ParallelSpec& parallel, std::int64_t elements,
   return divide_up(elements, optimizer_shards(parallel, expert)) * per_element;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::graph_build

@@ -9,7 +9,7 @@
 
 #include "planner/graph_build/job_spec.h"
 
-namespace tidemark {
+namespace tidemark::graph_build {
 
 struct ParameterTensor {
   std::string name;
@@ -53,4 +53,4 @@ struct ParameterSite {
 /// Bytes of optimizer state of `elements` parameters on one device, sharding included.
 [[nodiscard]] Bytes optimizer_state_bytes(const ParallelSpec& parallel, std::int64_t elements, bool expert);
 
-}  // namespace tidemark
+}  // namespace tidemark::graph_build

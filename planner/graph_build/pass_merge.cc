@@ -4,7 +4,7 @@
 #include <array>
 #include <utility>
 
-namespace tidemark {
+namespace tidemark::graph_build {
 namespace {
 
 constexpr std::size_t kCompute = static_cast<std::size_t>(Lane::compute);
@@ -147,4 +147,4 @@ std::vector<bool> merge_passes(std::span<const TimedOp> forward, std::span<const
   return trace_back(band, takes_forward, forward.size(), backward.size());
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::graph_build

@@ -14,7 +14,7 @@
 
 #include "core/graph.h"
 
-namespace tidemark {
+namespace tidemark::graph_build {
 
 struct TimedOp {
   Lane lane = Lane::compute;
@@ -25,4 +25,4 @@ struct TimedOp {
 /// Per step of the merged order: true takes the next forward op, false the next backward op. Deterministic.
 [[nodiscard]] std::vector<bool> merge_passes(std::span<const TimedOp> forward, std::span<const TimedOp> backward);
 
-}  // namespace tidemark
+}  // namespace tidemark::graph_build

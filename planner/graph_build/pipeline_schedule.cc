@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace tidemark {
+namespace tidemark::graph_build {
 namespace {
 
 /// Forward passes of `rank` before its first backward pass, not capped by the number of passes.
@@ -74,4 +74,4 @@ double bubble_share(const PipelineShape& shape) {
   return idle / (static_cast<double>(pass_count(shape)) + idle);
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::graph_build

@@ -8,7 +8,7 @@
 
 #include "core/result.h"
 
-namespace tidemark {
+namespace tidemark::graph_build {
 
 struct PipelineShape {
   std::int32_t ranks = 1;          ///< p
@@ -32,4 +32,4 @@ struct Pass {
 [[nodiscard]] std::int64_t in_flight_passes(const PipelineShape& shape, std::int32_t rank);
 [[nodiscard]] double bubble_share(const PipelineShape& shape);
 
-}  // namespace tidemark
+}  // namespace tidemark::graph_build

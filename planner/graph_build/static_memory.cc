@@ -2,7 +2,7 @@
 
 #include "planner/graph_build/parameter_groups.h"
 
-namespace tidemark {
+namespace tidemark::graph_build {
 namespace {
 
 /// Layer parameters of the whole model, and the part one token meets.
@@ -104,4 +104,4 @@ TokenFlops flops_per_token(const ModelSpec& model) {
           .causal = linear + square / 2 * (sizes.query_key + sizes.value)};
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::graph_build

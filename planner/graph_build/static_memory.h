@@ -7,7 +7,7 @@
 #include "core/machine.h"
 #include "planner/graph_build/job_spec.h"
 
-namespace tidemark {
+namespace tidemark::graph_build {
 
 struct ParameterCount {
   double total = 0;       ///< one embedding matrix counted
@@ -49,4 +49,4 @@ struct TokenFlops {
 };
 [[nodiscard]] TokenFlops flops_per_token(const ModelSpec& model);
 
-}  // namespace tidemark
+}  // namespace tidemark::graph_build

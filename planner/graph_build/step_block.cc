@@ -4,7 +4,7 @@
 #include "planner/graph_build/layer.h"
 #include "planner/graph_build/vocabulary.h"
 
-namespace tidemark {
+namespace tidemark::graph_build {
 StepBlock make_layer_block(const BlockInput& input, LayerKind kind) {
   const bool moe = kind == LayerKind::moe;
   BlockBuilder b(moe ? "moe_layer" : "dense_layer", input.shapes.late_weight_gradients);
@@ -57,4 +57,4 @@ StepBlock make_buffer_block(const BlockInput& input, const char* name) {
   return block;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::graph_build

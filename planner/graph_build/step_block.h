@@ -8,7 +8,7 @@
 #include "planner/graph_build/job_spec.h"
 #include "planner/graph_build/parameter_groups.h"
 
-namespace tidemark {
+namespace tidemark::graph_build {
 
 struct StepBlock {
   BlockProgram program;
@@ -50,4 +50,4 @@ struct MtpPosition {
 /// gradient reductions, the update, and the gathering of updated parameters.
 [[nodiscard]] StepBlock make_parameter_block(const BlockInput& input, const ParameterSite& site);
 
-}  // namespace tidemark
+}  // namespace tidemark::graph_build

@@ -7,7 +7,7 @@
 #include "planner/graph_build/pipeline_schedule.h"
 #include "planner/graph_build/step_parts.h"
 
-namespace tidemark {
+namespace tidemark::graph_build {
 namespace {
 
 /// Places ops: passes in schedule order, then the end of the step.
@@ -177,7 +177,7 @@ std::vector<TimedOp> StepEmitter::timed_ops(std::int32_t chunk, bool forward) {
   for (const PassStep& step : forward ? line.forward : line.backward) {
     if (step.element < 0) {
       const OpTemplateId send = forward ? parts_.messages.send_activation : parts_.messages.send_gradient;
-      ops.push_back({.lane = Lane::send, .ns = op_ns(graph_.op_templates[row(send)], machine_, load_)});
+      ops.push_back({.lane = Lane::send, .ns = cost::op_ns(graph_.op_templates[row(send)], machine_, load_)});
       const std::int32_t offset = forward ? line.activation_buffer : line.gradient_buffer;
       touch(static_cast<std::int32_t>(line.storage(0, offset)), AccessKind::read);
       continue;
@@ -187,7 +187,7 @@ std::vector<TimedOp> StepEmitter::timed_ops(std::int32_t chunk, bool forward) {
     const PassProgram& program = forward ? block.forward : block.backward;
     const auto op = static_cast<std::size_t>(step.op);
     const OpTemplate& op_template = graph_.op_templates[row(program.ops[op].op_template)];
-    ops.push_back({.lane = op_template.lane, .ns = op_ns(op_template, machine_, load_)});
+    ops.push_back({.lane = op_template.lane, .ns = cost::op_ns(op_template, machine_, load_)});
     for (const ProgramAccess& access : program.accesses_of(op)) {
       const std::int32_t storage = bindings[element].base[static_cast<std::size_t>(access.scope)] + access.local;
       if (static_cast<std::size_t>(storage) >= versions_.size()) touch(storage, access.kind);
@@ -229,4 +229,4 @@ Result<Graph> build_step_graph(const JobSpec& job, const Machine& machine, std::
   return StepEmitter(job, machine, load, make_step_parts(job, machine, rank, load)).emit(passes.value());
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::graph_build

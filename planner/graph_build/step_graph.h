@@ -15,7 +15,7 @@
 #include "core/result.h"
 #include "planner/graph_build/job_spec.h"
 
-namespace tidemark {
+namespace tidemark::graph_build {
 
 /// The whole step of pipeline rank `rank`: every forward and backward pass of every chunk and micro-batch in schedule
 /// order, P2P messages, gradient reduction and optimizer step; parameters, gradients and optimizer state as storages
@@ -25,4 +25,4 @@ namespace tidemark {
 [[nodiscard]] Result<Graph> build_step_graph(const JobSpec& job, const Machine& machine, std::int32_t rank,
                                              double load);
 
-}  // namespace tidemark
+}  // namespace tidemark::graph_build

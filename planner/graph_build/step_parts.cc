@@ -4,7 +4,7 @@
 
 #include "planner/graph_build/op_cost.h"
 
-namespace tidemark {
+namespace tidemark::graph_build {
 namespace {
 
 class StepPartsBuilder {
@@ -291,4 +291,4 @@ StepParts make_step_parts(const JobSpec& job, const Machine& machine, std::int32
   return StepPartsBuilder(job, machine, rank, load).build();
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::graph_build

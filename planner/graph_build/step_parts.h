@@ -11,7 +11,7 @@
 #include "planner/graph_build/job_spec.h"
 #include "planner/graph_build/step_block.h"
 
-namespace tidemark {
+namespace tidemark::graph_build {
 
 /// Op templates of messages between pipeline ranks.
 struct MessageOps {
@@ -35,4 +35,4 @@ struct StepParts {
 /// REQUIRES: as build_step_graph.
 [[nodiscard]] StepParts make_step_parts(const JobSpec& job, const Machine& machine, std::int32_t rank, double load);
 
-}  // namespace tidemark
+}  // namespace tidemark::graph_build

@@ -4,7 +4,7 @@
 #include "planner/graph_build/linear.h"
 #include "planner/graph_build/op_cost.h"
 
-namespace tidemark {
+namespace tidemark::graph_build {
 namespace {
 
 constexpr std::int64_t kFp32Bytes = 4;
@@ -84,4 +84,4 @@ void backward_head(const BlockContext& c, const Head& head, const HeadTensors& t
   b.flush();
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::graph_build

@@ -6,7 +6,7 @@
 
 #include "planner/graph_build/block_context.h"
 
-namespace tidemark {
+namespace tidemark::graph_build {
 
 /// out = embedding of this micro-batch's tokens.
 void forward_lookup(const BlockContext& context, const std::string& group, Ref out);
@@ -30,4 +30,4 @@ struct HeadTensors {
 void backward_head(const BlockContext& context, const Head& head, const HeadTensors& tensors, Ref x, Ref d_x,
                    const std::vector<Ref>& more = {});
 
-}  // namespace tidemark
+}  // namespace tidemark::graph_build

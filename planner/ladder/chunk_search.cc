@@ -12,7 +12,7 @@
 #include "planner/ladder/dynamic_bound.h"
 #include "planner/ladder/section_drafts.h"
 
-namespace tidemark {
+namespace tidemark::ladder {
 namespace {
 
 /// Less than this above the first limit is not worth agreeing on.
@@ -213,4 +213,4 @@ bool adopt_chunks(const Graph& graph, ChunkChoice choice, Program& program) {
   return !verify_program(graph, program);
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::ladder

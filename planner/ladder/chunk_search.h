@@ -8,7 +8,7 @@
 #include "core/graph.h"
 #include "core/program.h"
 
-namespace tidemark {
+namespace tidemark::ladder {
 
 struct ChunkChoice {
   double limit = 1;
@@ -25,4 +25,4 @@ struct ChunkChoice {
 /// it then, and a plan without sections is to be kept.
 [[nodiscard]] bool adopt_chunks(const Graph& graph, ChunkChoice choice, Program& program);
 
-}  // namespace tidemark
+}  // namespace tidemark::ladder

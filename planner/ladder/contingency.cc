@@ -14,7 +14,7 @@
 #include "planner/ladder/dynamic_bound.h"
 #include "planner/layout/lay_out.h"
 
-namespace tidemark {
+namespace tidemark::ladder {
 namespace {
 
 constexpr int kMostAttempts = 16;
@@ -29,8 +29,8 @@ constexpr std::int64_t kFirstHoleStride = 64;
 
 class LevelSearch {
  public:
-  LevelSearch(const DecisionProblem& problem, const Choice& choice, Bytes host_budget, double load,
-              const Program& program)
+  LevelSearch(const decide::sites::DecisionProblem& problem, const decide::gaps::Choice& choice, Bytes host_budget,
+              double load, const Program& program)
       : classes_(draft_contingencies(problem, choice, program)),
         bound_(program),
         spare_(program),
@@ -111,7 +111,7 @@ class LevelSearch {
   void write_sizes(Program& program);
   /// Offsets of all copies accepted, with room for storages at `load`; nothing if they, and what planned copies take
   /// beyond their slots, do not fit the host memory.
-  [[nodiscard]] std::optional<Packing> pack_host(double load) const;
+  [[nodiscard]] std::optional<layout::Packing> pack_host(double load) const;
 
   std::vector<ContingencyClass> classes_;
   DynamicBound bound_;
@@ -122,11 +122,11 @@ class LevelSearch {
   std::int64_t link_room_ns_ = 0;
   std::vector<ContingencyDraft> accepted_;
   std::size_t committed_ = 0;  // of accepted_: complete levels
-  Packing host_;               // of those
+  layout::Packing host_;       // of those
 };
 
-std::optional<Packing> LevelSearch::pack_host(double load) const {
-  PackProblem problem{.alignment = host_alignment_};
+std::optional<layout::Packing> LevelSearch::pack_host(double load) const {
+  layout::PackProblem problem{.alignment = host_alignment_};
   bool any = false;
   for (const ContingencyDraft& d : accepted_) {
     const bool swap = d.contingency.kind == Contingency::Kind::swap;
@@ -137,22 +137,22 @@ std::optional<Packing> LevelSearch::pack_host(double load) const {
   const std::int64_t pieces = spare_.demand(load);
   const Bytes room = std::max<Bytes>(0, host_room_) - pieces * kHostPiece;
   if (room < 0 && pieces > 0) return std::nullopt;
-  Packing packing{.offsets = std::vector<Bytes>(problem.items.size(), 0), .height_bytes = 0};
-  if (any) packing = pack_to_fit(problem, room).packing;
+  layout::Packing packing{.offsets = std::vector<Bytes>(problem.items.size(), 0), .height_bytes = 0};
+  if (any) packing = layout::pack_to_fit(problem, room).packing;
   if (packing.height_bytes > room) return std::nullopt;
   return packing;
 }
 
 bool LevelSearch::raise_limit() {
   double limit = bound_.limit(limit_);
-  std::optional<Packing> host = pack_host(limit);
+  std::optional<layout::Packing> host = pack_host(limit);
   if (!host && limit > limit_) {
     double too_much = std::exchange(limit, limit_);
     host = pack_host(limit);
     for (int i = 0; host && i < kHostBisections; ++i) {
       const double middle = std::floor((limit + too_much) / 2 * DynamicBound::kSteps) / DynamicBound::kSteps;
       if (middle <= limit) break;
-      std::optional<Packing> packed = pack_host(middle);
+      std::optional<layout::Packing> packed = pack_host(middle);
       (packed ? limit : too_much) = middle;
       if (packed) host = std::move(packed);
     }
@@ -208,7 +208,7 @@ void LevelSearch::offer_holes(Program& program) {
   const auto carries = [&](std::int64_t steps) {
     const double load = static_cast<double>(steps) / DynamicBound::kSteps;
     if (!holes.suffices(load)) return false;
-    std::optional<Packing> host = pack_host(load);
+    std::optional<layout::Packing> host = pack_host(load);
     if (!host) return false;
     limit_ = load;
     host_ = std::move(*host);
@@ -264,8 +264,8 @@ void LevelSearch::write(Program& program) {
 
 }  // namespace
 
-void add_contingencies(const DecisionProblem& problem, const Choice& choice, const ContingencyRequest& request,
-                       Program& program) {
+void add_contingencies(const decide::sites::DecisionProblem& problem, const decide::gaps::Choice& choice,
+                       const ContingencyRequest& request, Program& program) {
   double load = request.load;
   program.contingency_limit_f = program.collective_limit_f = load;
   if (program.routed.empty()) return;
@@ -286,4 +286,4 @@ void add_contingencies(const DecisionProblem& problem, const Choice& choice, con
   if (adopt_chunks(*problem.graph, std::move(chunks), chunked)) program = std::move(chunked);
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::ladder

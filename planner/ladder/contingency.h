@@ -22,7 +22,7 @@
 #include "planner/decide/sites/evaluator.h"
 #include "planner/decide/sites/problem.h"
 
-namespace tidemark {
+namespace tidemark::ladder {
 
 struct ContingencyRequest {
   double load = 1;  ///< what the program was planned at
@@ -33,7 +33,7 @@ struct ContingencyRequest {
 /// Fills program.contingencies, contingency_steps, contingency_limit_f and collective_limit_f, sections and their
 /// buffers where asked for, and the dynamic bytes of the pinned arena. `choice` is what the program carries out.
 /// REQUIRES: program.routed is filled, the device arena's dynamic region is set, and the plan fits.
-void add_contingencies(const DecisionProblem& problem, const Choice& choice, const ContingencyRequest& request,
-                       Program& program);
+void add_contingencies(const decide::sites::DecisionProblem& problem, const decide::gaps::Choice& choice,
+                       const ContingencyRequest& request, Program& program);
 
-}  // namespace tidemark
+}  // namespace tidemark::ladder

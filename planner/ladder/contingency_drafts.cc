@@ -6,7 +6,7 @@
 #include "core/dynamic_region.h"
 #include "planner/schedule/touch_table.h"
 
-namespace tidemark {
+namespace tidemark::ladder {
 namespace {
 
 /// Copies are given this many times their own duration in each direction, so that a busy link does not stall the step,
@@ -15,7 +15,7 @@ constexpr std::int64_t kLead = 3;
 
 class Drafter {
  public:
-  Drafter(const DecisionProblem& problem, const Choice& choice, const Program& program)
+  Drafter(const decide::sites::DecisionProblem& problem, const decide::gaps::Choice& choice, const Program& program)
       : p_(problem),
         graph_(*problem.graph),
         choice_(choice),
@@ -26,7 +26,7 @@ class Drafter {
     index_residencies();
   }
 
-  [[nodiscard]] std::optional<ContingencyClass> draft(const SiteClass& c, std::size_t slot) const;
+  [[nodiscard]] std::optional<ContingencyClass> draft(const decide::sites::SiteClass& c, std::size_t slot) const;
 
  private:
   void index_tasks();
@@ -34,18 +34,18 @@ class Drafter {
   [[nodiscard]] const Task& task(TaskId id) const { return schedule_.tasks[row(id)]; }
   [[nodiscard]] bool on_compute(TaskId id) const { return task(id).lane == Lane::compute; }
 
-  [[nodiscard]] std::optional<ContingencyDraft> around_gap(const GapRow& gap) const;
-  [[nodiscard]] std::optional<ContingencyDraft> swap_of(const GapRow& gap, ContingencyDraft draft) const;
-  [[nodiscard]] std::optional<ContingencyDraft> recompute_of(const GapRow& gap, const Recipe& recipe,
+  [[nodiscard]] std::optional<ContingencyDraft> around_gap(const decide::sites::GapRow& gap) const;
+  [[nodiscard]] std::optional<ContingencyDraft> swap_of(const decide::sites::GapRow& gap, ContingencyDraft draft) const;
+  [[nodiscard]] std::optional<ContingencyDraft> recompute_of(const decide::sites::GapRow& gap, const Recipe& recipe,
                                                              ContingencyDraft draft) const;
   [[nodiscard]] ResidencyId source_at(StorageId storage, TaskId needed) const;
   [[nodiscard]] bool finish(ContingencyDraft& draft) const;
 
-  const DecisionProblem& p_;
+  const decide::sites::DecisionProblem& p_;
   const Graph& graph_;
-  const Choice& choice_;
+  const decide::gaps::Choice& choice_;
   const Schedule& schedule_;
-  TouchTable touches_;
+  schedule::TouchTable touches_;
   std::vector<std::int32_t> clock_;            // per task: compute tasks before it
   std::vector<TaskId> compute_task_;           // k-th task of the compute lane
   std::vector<TaskId> task_of_op_;             // per op of the graph
@@ -78,7 +78,7 @@ void Drafter::index_residencies() {
 
 /// The residency, its last touch before the gap and its first after it. All touches before the gap are on the compute
 /// lane, so that the compute task after the last one is after all of them.
-std::optional<ContingencyDraft> Drafter::around_gap(const GapRow& gap) const {
+std::optional<ContingencyDraft> Drafter::around_gap(const decide::sites::GapRow& gap) const {
   const auto stay = static_cast<std::size_t>(first_residency_[row(gap.gap.storage)]);
   if (static_cast<std::int32_t>(stay) == first_residency_[row(gap.gap.storage) + 1]) return std::nullopt;
   ContingencyDraft draft;
@@ -86,7 +86,7 @@ std::optional<ContingencyDraft> Drafter::around_gap(const GapRow& gap) const {
   c.residency = residencies_[stay];
   c.trigger_bytes = schedule_.residencies[row(c.residency)].bytes;
   c.trigger = task_of_op_[row(gap.gap.before)];
-  for (const TouchTable::Entry& touch : touches_.of(c.residency)) {
+  for (const schedule::TouchTable::Entry& touch : touches_.of(c.residency)) {
     if (touch.task > c.trigger) {
       c.needed_at = touch.task;
       break;
@@ -108,7 +108,7 @@ bool Drafter::finish(ContingencyDraft& draft) const {
   return true;
 }
 
-std::optional<ContingencyDraft> Drafter::swap_of(const GapRow& gap, ContingencyDraft draft) const {
+std::optional<ContingencyDraft> Drafter::swap_of(const decide::sites::GapRow& gap, ContingencyDraft draft) const {
   if (!graph_.template_of(gap.gap.storage).swappable) return std::nullopt;
   const auto compute_from = [&](std::int64_t ns) {
     return static_cast<std::size_t>(std::lower_bound(p_.clock_start_ns.begin(), p_.clock_start_ns.end(), ns) -
@@ -134,7 +134,7 @@ ResidencyId Drafter::source_at(StorageId storage, TaskId needed) const {
   const auto end = static_cast<std::size_t>(first_residency_[row(storage) + 1]);
   for (std::size_t i = begin; i < end; ++i) {
     bool known = false, lasts = false;
-    for (const TouchTable::Entry& touch : touches_.of(residencies_[i])) {
+    for (const schedule::TouchTable::Entry& touch : touches_.of(residencies_[i])) {
       const bool compute = on_compute(touch.task);
       if (touch.task < needed) {
         known = compute || (known && touch.kind == AccessKind::read);
@@ -147,7 +147,7 @@ ResidencyId Drafter::source_at(StorageId storage, TaskId needed) const {
   return kNone<ResidencyId>;
 }
 
-std::optional<ContingencyDraft> Drafter::recompute_of(const GapRow& gap, const Recipe& recipe,
+std::optional<ContingencyDraft> Drafter::recompute_of(const decide::sites::GapRow& gap, const Recipe& recipe,
                                                       ContingencyDraft draft) const {
   Contingency& c = draft.contingency;
   const SiteId site = graph_.storages[row(gap.gap.storage)].site;
@@ -180,16 +180,16 @@ bool is_local(const Graph& graph, const Recipe& recipe) {
          });
 }
 
-std::optional<ContingencyClass> Drafter::draft(const SiteClass& c, std::size_t slot) const {
-  const SiteClass::Slot& s = c.slots[slot];
-  const SiteClass::Unit& unit = c.units[static_cast<std::size_t>(s.unit)];
+std::optional<ContingencyClass> Drafter::draft(const decide::sites::SiteClass& c, std::size_t slot) const {
+  const decide::sites::SiteClass::Slot& s = c.slots[slot];
+  const decide::sites::SiteClass::Unit& unit = c.units[static_cast<std::size_t>(s.unit)];
   const Recipe* recipe = unit.recipe == kNone<RecipeId> ? nullptr : &graph_.recipes[row(unit.recipe)];
   if (recipe != nullptr && (!is_local(graph_, *recipe) || unit.latest_pos < s.after_pos)) recipe = nullptr;
   ContingencyClass result;
   for (const std::int32_t first : c.first_gap) {
     const auto g = static_cast<std::size_t>(first) + slot;
     if (choice_[g] != Action::keep) continue;
-    const GapRow& gap = p_.gaps[g];
+    const decide::sites::GapRow& gap = p_.gaps[g];
     const std::optional<ContingencyDraft> around = around_gap(gap);
     if (!around) continue;
     if (auto swap = swap_of(gap, *around)) {
@@ -206,17 +206,17 @@ std::optional<ContingencyClass> Drafter::draft(const SiteClass& c, std::size_t s
 
 }  // namespace
 
-std::vector<ContingencyClass> draft_contingencies(const DecisionProblem& problem, const Choice& choice,
-                                                  const Program& program) {
+std::vector<ContingencyClass> draft_contingencies(const decide::sites::DecisionProblem& problem,
+                                                  const decide::gaps::Choice& choice, const Program& program) {
   const Drafter drafter(problem, choice, program);
   std::vector<ContingencyClass> classes;
-  for (const SiteClass& c : problem.classes)
+  for (const decide::sites::SiteClass& c : problem.classes)
     for (std::size_t k = 0; k < c.slots.size(); ++k) {
-      const GapRow& gap = problem.gaps[static_cast<std::size_t>(c.first_gap.front()) + k];
+      const decide::sites::GapRow& gap = problem.gaps[static_cast<std::size_t>(c.first_gap.front()) + k];
       if (problem.graph->template_of(gap.gap.storage).routed_rows == 0 || gap.bytes < kPlanGranule) continue;
       if (auto drafted = drafter.draft(c, k)) classes.push_back(std::move(*drafted));
     }
   return classes;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::ladder

@@ -8,7 +8,7 @@
 #include "planner/decide/sites/evaluator.h"
 #include "planner/decide/sites/problem.h"
 
-namespace tidemark {
+namespace tidemark::ladder {
 
 /// One storage of a class across its gap. Host offset and freed bytes are still open.
 struct ContingencyDraft {
@@ -28,7 +28,8 @@ struct ContingencyClass {
 };
 
 /// Classes with at least one draft, in the order of the problem's classes and slots. O(touches + gaps).
-[[nodiscard]] std::vector<ContingencyClass> draft_contingencies(const DecisionProblem& problem, const Choice& choice,
+[[nodiscard]] std::vector<ContingencyClass> draft_contingencies(const decide::sites::DecisionProblem& problem,
+                                                                const decide::gaps::Choice& choice,
                                                                 const Program& program);
 
-}  // namespace tidemark
+}  // namespace tidemark::ladder

@@ -5,7 +5,7 @@
 
 #include "core/spare_host.h"
 
-namespace tidemark {
+namespace tidemark::ladder {
 
 std::int64_t DynamicBound::Row::extra(double load) const {
   const Bytes actual = routed_bytes(routed, load);
@@ -115,4 +115,4 @@ std::int64_t SpareHostBound::demand(double load) const {
   return most;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::ladder

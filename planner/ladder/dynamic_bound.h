@@ -11,7 +11,7 @@
 #include "core/dynamic_region.h"
 #include "core/program.h"
 
-namespace tidemark {
+namespace tidemark::ladder {
 
 class DynamicBound {
  public:
@@ -89,4 +89,4 @@ class SpareHostBound {
   std::vector<Event> events_;
 };
 
-}  // namespace tidemark
+}  // namespace tidemark::ladder

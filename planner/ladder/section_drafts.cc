@@ -11,7 +11,7 @@
 #include "core/task_order.h"
 #include "planner/schedule/touch_table.h"
 
-namespace tidemark {
+namespace tidemark::ladder {
 namespace {
 
 bool on_rows(const Graph& graph, const Task& task) {
@@ -134,7 +134,7 @@ class SectionDrafter {
   const Program& program_;
   const Schedule& schedule_;
   double load_;
-  TouchTable touches_;
+  schedule::TouchTable touches_;
   std::vector<std::int32_t> clock_;
   TaskOrder order_;
   StayTable stays_;
@@ -153,7 +153,7 @@ std::vector<std::vector<ResidencyId>> SectionDrafter::connected(const std::vecto
   };
   std::map<TaskId, std::size_t> owner;
   for (std::size_t i = 0; i < inside.size(); ++i)
-    for (const TouchTable::Entry& touch : touches_.of(inside[i])) {
+    for (const schedule::TouchTable::Entry& touch : touches_.of(inside[i])) {
       const auto [at, fresh] = owner.emplace(touch.task, i);
       if (!fresh) root[find(i)] = find(at->second);
     }
@@ -240,7 +240,7 @@ bool SectionDrafter::is_stuck(const SectionParts& parts, const LaneClock& known,
                               const Schedule::Touch& touch) const {
   const ResidencyId r = touch.residency;
   if (routed_[row(r)] != nullptr && routed_[row(r)]->site != schedule_.tasks[row(task)].site) return true;
-  for (const TouchTable::Entry& other : touches_.of(r)) {
+  for (const schedule::TouchTable::Entry& other : touches_.of(r)) {
     const bool both_read = touch.kind == AccessKind::read && other.kind == AccessKind::read;
     if (other.task < parts.first) {
       const bool fills = stay(r).first_task == other.task;
@@ -342,20 +342,21 @@ std::optional<Bytes> SectionDrafter::place(const SectionParts& parts, ResidencyI
 
 std::vector<char> inside_candidates(const Graph& graph, const Program& program) {
   const Schedule& schedule = program.schedule;
-  const TouchTable touches(schedule);
+  const schedule::TouchTable touches(schedule);
   std::vector<char> candidates(schedule.residencies.size(), 0);
   for (const RoutedResidency& routed : program.routed) {
     const auto of = touches.of(routed.residency);
     if (of.empty() || program.layout.arena_of[row(routed.residency)] != id_of<ArenaId>(0)) continue;
     const bool forward = is_forward(graph, schedule.tasks[row(of.front().task)]);
-    const bool read_first = std::any_of(of.begin(), of.end(), [&](const TouchTable::Entry& touch) {
+    const bool read_first = std::any_of(of.begin(), of.end(), [&](const schedule::TouchTable::Entry& touch) {
       return touch.task == of.front().task && touch.kind == AccessKind::read;
     });
     if (read_first) continue;
-    candidates[row(routed.residency)] = std::all_of(of.begin(), of.end(), [&](const TouchTable::Entry& touch) {
-      const Task& task = schedule.tasks[row(touch.task)];
-      return on_rows(graph, task) && task.site == routed.site && is_forward(graph, task) == forward;
-    });
+    candidates[row(routed.residency)] =
+        std::all_of(of.begin(), of.end(), [&](const schedule::TouchTable::Entry& touch) {
+          const Task& task = schedule.tasks[row(touch.task)];
+          return on_rows(graph, task) && task.site == routed.site && is_forward(graph, task) == forward;
+        });
   }
   for (const Contingency& c : program.contingencies) candidates[row(c.residency)] = 0;
   for (const ContingencyStep& step : program.contingency_steps)
@@ -368,4 +369,4 @@ std::vector<SectionDraft> draft_sections(const Graph& graph, const Program& prog
   return SectionDrafter(graph, program, load).run(candidates);
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::ladder

@@ -14,7 +14,7 @@
 #include "core/graph.h"
 #include "core/program.h"
 
-namespace tidemark {
+namespace tidemark::ladder {
 
 /// Sections are split into so many chunks: beyond it, only kept storages bind.
 inline constexpr std::int32_t kPlannedChunks = 4;
@@ -32,4 +32,4 @@ struct SectionDraft {
 [[nodiscard]] std::vector<SectionDraft> draft_sections(const Graph& graph, const Program& program,
                                                        const std::vector<char>& candidates, double load);
 
-}  // namespace tidemark
+}  // namespace tidemark::ladder

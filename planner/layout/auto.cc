@@ -11,7 +11,7 @@
 #include "planner/layout/improve.h"
 #include "planner/layout/packer.h"
 
-namespace tidemark {
+namespace tidemark::layout {
 namespace {
 
 constexpr Bytes kMostHint = Bytes{1} << 60;  // beyond this an item could end out of range
@@ -163,4 +163,4 @@ PackAnswer pack(const PackProblem& problem, const PackLimits& limits) {
 extern const Packer kAuto;
 const Packer kAuto = {.name = "auto", .help = "orders side by side, then the best of them improved", .pack = pack};
 
-}  // namespace tidemark
+}  // namespace tidemark::layout

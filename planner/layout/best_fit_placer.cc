@@ -4,7 +4,7 @@
 #include <cmath>
 #include <iterator>
 
-namespace tidemark {
+namespace tidemark::layout {
 
 BestFitPlacer::BestFitPlacer(Weights weights, std::vector<Room> rooms, Bytes capacity)
     : weights_(weights), capacity_(capacity) {
@@ -198,4 +198,4 @@ void BestFitPlacer::offer(Bytes address, double cost) {
   address_ = address;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::layout

@@ -12,7 +12,7 @@
 #include "planner/layout/pack_problem.h"
 #include "planner/layout/rooms.h"
 
-namespace tidemark {
+namespace tidemark::layout {
 
 class BestFitPlacer {
  public:
@@ -83,4 +83,4 @@ class BestFitPlacer {
   Bytes address_ = 0;
 };
 
-}  // namespace tidemark
+}  // namespace tidemark::layout

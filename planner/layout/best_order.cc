@@ -6,7 +6,7 @@
 #include "planner/layout/packer.h"
 #include "planner/threads/parallel.h"
 
-namespace tidemark {
+namespace tidemark::layout {
 namespace {
 
 // Up to here all orders together take some tens of milliseconds: none is left out, whoever asks to stop.
@@ -44,11 +44,11 @@ PackAnswer best_order(const PackProblem& problem, const PackLimits& limits) {
   };
   run(0);
   within.useless_bytes = answers[0]->packing.height_bytes;  // of equals the first wins
-  parallel_for_each(1, orders.size(), run);
+  threads::parallel_for_each(1, orders.size(), run);
   if (winner.load() < orders.size()) return *std::move(answers[winner.load()]);
   return *std::move(*std::ranges::min_element(answers, {}, [](const std::optional<PackAnswer>& answer) {
     return answer ? answer->packing.height_bytes : std::numeric_limits<Bytes>::max();
   }));
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::layout

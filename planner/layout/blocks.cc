@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-namespace tidemark {
+namespace tidemark::layout {
 
 Blocks::Blocks(const PackProblem& problem) : plain_(problem.plain()), items_(problem.items.size()) {
   if (plain_) {
@@ -119,4 +119,4 @@ std::vector<Bytes> Blocks::addresses(const Packing& packing) const {
   return addresses;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::layout

@@ -7,7 +7,7 @@
 
 #include "planner/layout/packer.h"
 
-namespace tidemark {
+namespace tidemark::layout {
 
 /// Bytes [shift, shift + bytes) from the block's address, needed on [begin, end).
 struct BlockPart {
@@ -67,4 +67,4 @@ class Blocks {
   std::vector<std::uint32_t> apart_, first_apart_;
 };
 
-}  // namespace tidemark
+}  // namespace tidemark::layout

@@ -7,7 +7,7 @@
 #include <map>
 #include <tuple>
 
-namespace tidemark {
+namespace tidemark::layout {
 namespace {
 
 using Found = std::optional<std::string>;
@@ -135,4 +135,4 @@ std::optional<std::string> find_fault(const PackProblem& problem, const Packing&
   return check_apart(problem, packing);
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::layout

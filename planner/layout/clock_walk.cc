@@ -10,7 +10,7 @@
 #include "planner/layout/order.h"
 #include "planner/layout/placer.h"
 
-namespace tidemark {
+namespace tidemark::layout {
 namespace {
 
 constexpr std::int64_t kAliveAUnit = 256;  // gaps looked at in about a microsecond
@@ -89,4 +89,4 @@ std::vector<Bytes> walk_clock(const Blocks& blocks, const ClockWalk& walk, Bytes
   return {placer.addresses().begin(), placer.addresses().end()};
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::layout

@@ -9,7 +9,7 @@
 
 #include "planner/layout/blocks.h"
 
-namespace tidemark {
+namespace tidemark::layout {
 
 /// How much the life of a short-lived block counts beside its bytes in the order they are placed in.
 enum class LifeWeight : std::uint8_t { none, fourth_root, root };
@@ -29,4 +29,4 @@ struct ClockWalk {
 [[nodiscard]] std::vector<Bytes> walk_clock(const Blocks& blocks, const ClockWalk& walk, Bytes load,
                                             const std::function<bool()>& should_stop);
 
-}  // namespace tidemark
+}  // namespace tidemark::layout

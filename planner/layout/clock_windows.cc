@@ -8,7 +8,7 @@
 #include "planner/layout/placer.h"
 #include "planner/layout/repair.h"
 
-namespace tidemark {
+namespace tidemark::layout {
 namespace {
 
 constexpr std::int64_t kNearAUnit = 64;  // looked at for a window
@@ -212,4 +212,4 @@ bool place_by_windows(const Blocks& blocks, Bytes height, const ClockWindow& win
   return Horizon(blocks, height, window, patience, should_stop, addresses).place(effort);
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::layout

@@ -12,7 +12,7 @@
 #include "planner/layout/blocks.h"
 #include "planner/layout/effort.h"
 
-namespace tidemark {
+namespace tidemark::layout {
 
 struct ClockWindow {
   std::size_t kept = 27;    ///< blocks
@@ -33,4 +33,4 @@ struct Patience {
 bool place_by_windows(const Blocks& blocks, Bytes height, const ClockWindow& window, const Patience& patience,
                       Effort& effort, const std::function<bool()>& should_stop, std::vector<Bytes>& addresses);
 
-}  // namespace tidemark
+}  // namespace tidemark::layout

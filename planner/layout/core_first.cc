@@ -8,7 +8,7 @@
 #include "planner/layout/order.h"
 #include "planner/layout/placer.h"
 
-namespace tidemark {
+namespace tidemark::layout {
 namespace {
 
 constexpr std::array kShares = {0.999, 0.99, 0.98, 0.97, 0.95, 0.93, 0.9};
@@ -89,4 +89,4 @@ bool pack_core_first(const Blocks& blocks, Bytes capacity, Effort& effort, const
   return lower;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::layout

@@ -9,7 +9,7 @@
 #include "planner/layout/blocks.h"
 #include "planner/layout/effort.h"
 
-namespace tidemark {
+namespace tidemark::layout {
 
 /// Lowers `addresses`, a packing, as far as it can, for as long as the effort lasts. Tries cores of growing size: the
 /// blocks alive when the load is at least 99.9 %, 99 %, 98 %, ... of `capacity`, up to some thousand blocks. Returns
@@ -17,4 +17,4 @@ namespace tidemark {
 bool pack_core_first(const Blocks& blocks, Bytes capacity, Effort& effort, const std::function<bool()>& should_stop,
                      std::vector<Bytes>& addresses);
 
-}  // namespace tidemark
+}  // namespace tidemark::layout

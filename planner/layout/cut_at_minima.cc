@@ -6,7 +6,7 @@
 
 #include "planner/threads/parallel.h"
 
-namespace tidemark {
+namespace tidemark::layout {
 namespace {
 
 constexpr std::string_view kName = "cut_at_minima";
@@ -88,7 +88,7 @@ class Decomposition {
     std::vector<Part> parts(sections_.size());
     std::vector<PackAnswer> answers(sections_.size());
     std::atomic<bool> stopped{false};
-    parallel_for_each(0, sections_.size(), [&](std::size_t s) {
+    threads::parallel_for_each(0, sections_.size(), [&](std::size_t s) {
       if (stopped.load() || (limits.should_stop && limits.should_stop())) {
         stopped.store(true);
         return;
@@ -184,7 +184,7 @@ class Decomposition {
     const auto shares = static_cast<std::int64_t>(2 * high.size());
     const std::int64_t share = shares > 0 ? limits.work / shares : 0;
     if (share <= 0) return;
-    parallel_for_each(0, high.size(), [&](std::size_t h) {
+    threads::parallel_for_each(0, high.size(), [&](std::size_t h) {
       PackAnswer& best = answers[high[h]];
       for (const Bytes enough : {goal, Bytes{0}}) {
         if (best.packing.height_bytes <= goal) break;
@@ -240,4 +240,4 @@ extern const Packer kCutAtMinima;
 const Packer kCutAtMinima = {
     .name = kName, .help = "cut where least is alive; what lives across first, sections on their own", .pack = pack};
 
-}  // namespace tidemark
+}  // namespace tidemark::layout

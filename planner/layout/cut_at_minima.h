@@ -13,7 +13,7 @@
 
 #include "planner/layout/blocks.h"
 
-namespace tidemark {
+namespace tidemark::layout {
 
 /// Moments to cut at, ascending: the least load near the middle of a section, again and again, until sections have
 /// some hundred blocks or half of the load lives across. O(n log n).
@@ -24,4 +24,4 @@ namespace tidemark {
 bool pack_between_cuts(const PackProblem& problem, const Blocks& blocks, Bytes goal, const PackLimits& limits,
                        Packing& packing);
 
-}  // namespace tidemark
+}  // namespace tidemark::layout

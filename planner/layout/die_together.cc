@@ -3,7 +3,7 @@
 
 #include "planner/layout/clock_walk.h"
 
-namespace tidemark {
+namespace tidemark::layout {
 namespace {
 
 PackAnswer pack(const PackProblem& problem, const PackLimits& limits) {
@@ -28,4 +28,4 @@ const Packer kDieTogether = {.name = "die_together",
                              .is_order = true,
                              .pack = pack};
 
-}  // namespace tidemark
+}  // namespace tidemark::layout

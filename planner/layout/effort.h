@@ -5,7 +5,7 @@
 #include <functional>
 #include <utility>
 
-namespace tidemark {
+namespace tidemark::layout {
 
 class Effort {
  public:
@@ -29,4 +29,4 @@ class Effort {
   bool stopped_ = false;
 };
 
-}  // namespace tidemark
+}  // namespace tidemark::layout

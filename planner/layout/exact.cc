@@ -6,7 +6,7 @@
 #include "planner/layout/exact_cause.h"
 #include "planner/layout/exact_search.h"
 
-namespace tidemark {
+namespace tidemark::layout {
 namespace {
 
 constexpr std::string_view kName = "exact";
@@ -101,4 +101,4 @@ PackAnswer pack(const PackProblem& problem, const PackLimits& limits) {
 extern const Packer kExact;
 const Packer kExact = {.name = kName, .help = "a tree search from the lower bound up; small sets only", .pack = pack};
 
-}  // namespace tidemark
+}  // namespace tidemark::layout

@@ -6,7 +6,7 @@
 
 #include "planner/layout/exact_parts.h"
 
-namespace tidemark {
+namespace tidemark::layout {
 namespace {
 
 using Rows = std::vector<std::int32_t>;
@@ -202,4 +202,4 @@ std::vector<std::int32_t> cannot_fit(const PackProblem& problem, Bytes capacity,
   return {};
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::layout

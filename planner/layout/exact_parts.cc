@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-namespace tidemark {
+namespace tidemark::layout {
 namespace {
 
 class Sets {
@@ -59,4 +59,4 @@ std::vector<std::vector<std::uint32_t>> independent_groups(const Blocks& blocks)
   return groups;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::layout

@@ -6,9 +6,9 @@
 
 #include "planner/layout/blocks.h"
 
-namespace tidemark {
+namespace tidemark::layout {
 
 /// Rows of blocks that meet directly or through others, ascending; groups in the order of their first rows.
 [[nodiscard]] std::vector<std::vector<std::uint32_t>> independent_groups(const Blocks& blocks);
 
-}  // namespace tidemark
+}  // namespace tidemark::layout

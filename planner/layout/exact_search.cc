@@ -7,7 +7,7 @@
 
 #include "planner/layout/exact_parts.h"
 
-namespace tidemark {
+namespace tidemark::layout {
 namespace {
 
 // Beyond this a tree of blocks hardly ever comes to an end, and its conflicts fill the memory.
@@ -155,4 +155,4 @@ FitAnswer fit(const Blocks& blocks, Bytes capacity, const FitLimits& limits) {
   return answer;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::layout

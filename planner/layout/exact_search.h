@@ -8,7 +8,7 @@
 #include "planner/layout/blocks.h"
 #include "planner/layout/exact_tree.h"
 
-namespace tidemark {
+namespace tidemark::layout {
 
 struct FitLimits {
   /// About a microsecond each on a current core. The answer depends on nothing else, whatever the thread count.
@@ -26,4 +26,4 @@ struct FitAnswer {
 /// What never meets, directly or through others, is packed on its own, and what looks the same once.
 [[nodiscard]] FitAnswer fit(const Blocks& blocks, Bytes capacity, const FitLimits& limits);
 
-}  // namespace tidemark
+}  // namespace tidemark::layout

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <tuple>
 
-namespace tidemark {
+namespace tidemark::layout {
 namespace {
 
 struct Moment {
@@ -190,4 +190,4 @@ Bytes ExactSections::load() const {
   return load;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::layout

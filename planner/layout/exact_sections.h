@@ -7,7 +7,7 @@
 
 #include "planner/layout/blocks.h"
 
-namespace tidemark {
+namespace tidemark::layout {
 
 /// Sections: moments of the clock at which as many blocks live as ever do together, in order of time, and behind them
 /// one for every pair kept apart by name. Two blocks conflict if and only if they share a section.
@@ -78,4 +78,4 @@ class ExactSections {
   bool complete_ = true;
 };
 
-}  // namespace tidemark
+}  // namespace tidemark::layout

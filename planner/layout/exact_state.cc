@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-namespace tidemark {
+namespace tidemark::layout {
 namespace {
 
 // Of one failure; a block or section starts with a blame of 1.
@@ -189,4 +189,4 @@ void ExactState::undo(Mark mark) {
   }
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::layout

@@ -6,7 +6,7 @@
 
 #include "planner/layout/exact_sections.h"
 
-namespace tidemark {
+namespace tidemark::layout {
 
 /// Blocks are placed in ascending order of address, each as low as what is placed below it allows; `low` is how low
 /// that is now. A block that does not lie there rests on one yet to be placed. All that is known of a section is its
@@ -94,4 +94,4 @@ class ExactState {
   std::int64_t steps_ = 0;
 };
 
-}  // namespace tidemark
+}  // namespace tidemark::layout

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace tidemark {
+namespace tidemark::layout {
 namespace {
 
 constexpr std::uint32_t kNobody = ExactSections::kNone;
@@ -137,4 +137,4 @@ double ExactTree::score(std::uint32_t block) {
   return known.score;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::layout

@@ -7,7 +7,7 @@
 
 #include "planner/layout/exact_state.h"
 
-namespace tidemark {
+namespace tidemark::layout {
 
 enum class FitStatus : std::uint8_t { placed, infeasible, undecided };
 
@@ -69,4 +69,4 @@ class ExactTree {
   std::vector<Range> parts_;  // a stack: those of the nodes above come first
 };
 
-}  // namespace tidemark
+}  // namespace tidemark::layout

@@ -3,7 +3,7 @@
 
 #include "planner/layout/placer.h"
 
-namespace tidemark {
+namespace tidemark::layout {
 namespace {
 
 PackAnswer pack(const PackProblem& problem, const PackLimits& limits) {
@@ -21,4 +21,4 @@ const Packer kFirstFitBySize = {.name = "first_fit_by_size",
                                 .is_order = true,
                                 .pack = pack};
 
-}  // namespace tidemark
+}  // namespace tidemark::layout

@@ -3,7 +3,7 @@
 
 #include "planner/layout/placer.h"
 
-namespace tidemark {
+namespace tidemark::layout {
 namespace {
 
 PackAnswer pack(const PackProblem& problem, const PackLimits& limits) {
@@ -24,4 +24,4 @@ const Packer kFirstFitStartOrder = {.name = "first_fit_start_order",
                                     .is_order = true,
                                     .pack = pack};
 
-}  // namespace tidemark
+}  // namespace tidemark::layout

@@ -4,7 +4,7 @@
 #include <cassert>
 #include <utility>
 
-namespace tidemark {
+namespace tidemark::layout {
 
 Bytes FreeList::take_lowest(Bytes bytes) {
   for (std::size_t r = 0; r < runs_.size(); ++r) {
@@ -135,4 +135,4 @@ void FreeList::measure(Run& run) {
   for (const Gap& gap : run.gaps) run.largest = std::max(run.largest, gap.bytes());
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::layout

@@ -8,7 +8,7 @@
 
 #include "core/bytes.h"
 
-namespace tidemark {
+namespace tidemark::layout {
 
 class FreeList {
  public:
@@ -46,4 +46,4 @@ class FreeList {
   Bytes height_ = 0;
 };
 
-}  // namespace tidemark
+}  // namespace tidemark::layout

@@ -12,7 +12,7 @@
 #include "planner/layout/rooms.h"
 #include "planner/threads/parallel.h"
 
-namespace tidemark {
+namespace tidemark::layout {
 namespace {
 
 // The exact search begins up to here, and is the first to be asked up to there.
@@ -156,7 +156,7 @@ class Improvement {
     }
     const std::int64_t each = std::min(slice, effort_.left() / static_cast<std::int64_t>(kChains));
     const Bytes goal = piece_.goal();
-    parallel_for_each(0, kChains, [&](std::size_t c) {
+    threads::parallel_for_each(0, kChains, [&](std::size_t c) {
       Effort effort(each, piece_.should_stop);
       chains_[c]->lower_to(piece_.bound_bytes, goal, effort);
     });
@@ -198,4 +198,4 @@ void improve(Piece& piece, Effort& effort) {
   if (!piece.done() && !effort.over()) Improvement(piece, effort).run();
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::layout

@@ -9,7 +9,7 @@
 #include "planner/layout/blocks.h"
 #include "planner/layout/effort.h"
 
-namespace tidemark {
+namespace tidemark::layout {
 
 struct Piece {
   PackProblem problem;
@@ -29,4 +29,4 @@ struct Piece {
 /// Lowers the packing of the piece for as long as the effort lasts. Deterministic whatever the thread count.
 void improve(Piece& piece, Effort& effort);
 
-}  // namespace tidemark
+}  // namespace tidemark::layout

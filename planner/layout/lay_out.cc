@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace tidemark {
+namespace tidemark::layout {
 namespace {
 
 // Shares of the load above it.
@@ -91,4 +91,4 @@ Layout lay_out(const Schedule& schedule, Bytes capacity_bytes, Bytes host_capaci
   return lay_out(schedule, {.arenas = device_and_host(capacity_bytes, host_capacity_bytes, alignment), .arena_of = {}});
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::layout

@@ -8,7 +8,7 @@
 #include "core/schedule.h"
 #include "planner/layout/packer.h"
 
-namespace tidemark {
+namespace tidemark::layout {
 
 /// Packs with the default packer: the orders, and for `work` (PackLimits) on top where none is low enough. Low enough
 /// is within 1/1024 of the load, or within 1/64 of it where that still leaves the height within `room_bytes`: a packing
@@ -34,4 +34,4 @@ struct LayoutRequest {
 [[nodiscard]] Layout lay_out(const Schedule& schedule, Bytes capacity_bytes, Bytes host_capacity_bytes,
                              Bytes alignment);
 
-}  // namespace tidemark
+}  // namespace tidemark::layout

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-namespace tidemark {
+namespace tidemark::layout {
 
 LoadProfile::LoadProfile(std::span<const BlockPart> parts) {
   std::vector<std::pair<std::int32_t, Bytes>> changes;
@@ -42,4 +42,4 @@ Bytes LoadProfile::peak_during(std::int32_t from, std::int32_t to) const {
   return most;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::layout

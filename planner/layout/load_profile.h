@@ -7,7 +7,7 @@
 
 #include "planner/layout/blocks.h"
 
-namespace tidemark {
+namespace tidemark::layout {
 
 class LoadProfile {
  public:
@@ -23,4 +23,4 @@ class LoadProfile {
   std::vector<Bytes> most_;            // a binary tree; node 1 is the root, moment m is node moments + m
 };
 
-}  // namespace tidemark
+}  // namespace tidemark::layout

@@ -6,7 +6,7 @@
 
 #include "planner/layout/placer.h"
 
-namespace tidemark {
+namespace tidemark::layout {
 namespace {
 
 // Lives at least as long as the mean: with many transients and few saved storages, the mean parts the two.
@@ -39,4 +39,4 @@ const Packer kLongLivesFirst = {.name = "long_lives_first",
                                 .is_order = true,
                                 .pack = pack};
 
-}  // namespace tidemark
+}  // namespace tidemark::layout

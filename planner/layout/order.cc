@@ -2,7 +2,7 @@
 
 #include <array>
 
-namespace tidemark {
+namespace tidemark::layout {
 
 namespace {
 
@@ -34,4 +34,4 @@ void sort_keys(std::vector<SortKey>& keys) {
   radix_sort(keys, scratch, [](const SortKey& row) { return unsigned_key(row.first); });
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::layout

@@ -8,7 +8,7 @@
 #include "core/bytes.h"
 #include "planner/layout/pack_problem.h"
 
-namespace tidemark {
+namespace tidemark::layout {
 
 /// A row of items and what it is sorted by: ascending `first`, then `second`, then row.
 struct SortKey {
@@ -38,4 +38,4 @@ std::vector<SortKey> sorted_rows(std::span<const PackItem> items, Key key) {
   return keys;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::layout

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-namespace tidemark {
+namespace tidemark::layout {
 namespace {
 
 using Found = std::optional<std::string>;
@@ -235,4 +235,4 @@ std::optional<std::string> find_contradiction(const PackProblem& problem) {
   return check_apart(problem);
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::layout

@@ -9,7 +9,7 @@
 
 #include "core/bytes.h"
 
-namespace tidemark {
+namespace tidemark::layout {
 
 /// A block of bytes needed on the half-open interval [begin, end) of some clock. Without bytes or life an item takes
 /// part in no packing.
@@ -51,4 +51,4 @@ struct PackProblem {
 /// says what breaks the rules above. Sizes may add up to at most 2^60 bytes.
 [[nodiscard]] std::optional<std::string> find_contradiction(const PackProblem& problem);
 
-}  // namespace tidemark
+}  // namespace tidemark::layout

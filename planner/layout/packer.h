@@ -11,7 +11,7 @@
 #include "core/bytes.h"
 #include "planner/layout/pack_problem.h"
 
-namespace tidemark {
+namespace tidemark::layout {
 
 struct Packing {
   std::vector<Bytes> offsets;  ///< per item; 0 for items that take part in no packing
@@ -77,4 +77,4 @@ struct Packer {
 [[nodiscard]] PackAnswer answer_of(Bytes load_bytes, Packing packing, std::string_view packer);
 [[nodiscard]] PackAnswer answer_of(const PackProblem& problem, Packing packing, std::string_view packer);
 
-}  // namespace tidemark
+}  // namespace tidemark::layout

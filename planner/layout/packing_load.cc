@@ -7,7 +7,7 @@
 #include "planner/layout/blocks.h"
 #include "planner/layout/order.h"
 
-namespace tidemark {
+namespace tidemark::layout {
 namespace {
 
 // Adds what one block needs from moment to moment: bytes of it that live together may be the same bytes, so only the
@@ -125,4 +125,4 @@ PackAnswer answer_of(const PackProblem& problem, Packing packing, std::string_vi
   return answer_of(packing_load(problem), std::move(packing), packer);
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::layout

@@ -6,7 +6,7 @@
 #include "planner/layout/effort.h"
 #include "planner/layout/free_list.h"
 
-namespace tidemark {
+namespace tidemark::layout {
 
 Placer::Placer(const Blocks& blocks) : blocks_(blocks), tree_(blocks.parts()), addresses_(blocks.size(), 0) {
   if (blocks.plain()) return;
@@ -121,4 +121,4 @@ std::vector<Bytes> first_fit_by_birth(std::span<const PackItem> items) {
   return offsets;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::layout

@@ -10,7 +10,7 @@
 #include "planner/layout/order.h"
 #include "planner/layout/time_tree.h"
 
-namespace tidemark {
+namespace tidemark::layout {
 
 class Placer {
  public:
@@ -46,4 +46,4 @@ class Placer {
 /// whatever the lives.
 [[nodiscard]] std::vector<Bytes> first_fit_by_birth(std::span<const PackItem> items);
 
-}  // namespace tidemark
+}  // namespace tidemark::layout

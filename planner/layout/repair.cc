@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-namespace tidemark {
+namespace tidemark::layout {
 namespace {
 
 constexpr Bytes kNowhere = -1;
@@ -316,4 +316,4 @@ void Repair::keep_best() {
   best_.assign(standing_.addresses().begin(), standing_.addresses().end());
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::layout

@@ -12,7 +12,7 @@
 #include "planner/layout/effort.h"
 #include "planner/layout/standing.h"
 
-namespace tidemark {
+namespace tidemark::layout {
 
 class Repair {
  public:
@@ -77,4 +77,4 @@ class Repair {
   std::vector<Bytes> trial_, best_trial_;  // per free block
 };
 
-}  // namespace tidemark
+}  // namespace tidemark::layout

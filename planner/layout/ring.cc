@@ -10,7 +10,7 @@
 #include "planner/layout/load_profile.h"
 #include "planner/layout/order.h"
 
-namespace tidemark {
+namespace tidemark::layout {
 namespace {
 
 constexpr double kLeastRatio = 2;
@@ -165,4 +165,4 @@ Ring lay_in_ring(const Blocks& blocks, std::int64_t shortest_long_life, Bytes he
   return ring;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::layout

@@ -13,7 +13,7 @@
 
 #include "planner/layout/blocks.h"
 
-namespace tidemark {
+namespace tidemark::layout {
 
 /// From this life on blocks are long: where the lives of a problem leave the widest space between two, as a ratio, at
 /// least 2. What lives longer fills a third of `load` or more. 0: nothing of the kind. O(n log n).
@@ -31,4 +31,4 @@ struct Ring {
 [[nodiscard]] Ring lay_in_ring(const Blocks& blocks, std::int64_t shortest_long_life, Bytes height,
                                std::size_t most_displaced);
 
-}  // namespace tidemark
+}  // namespace tidemark::layout

@@ -8,7 +8,7 @@
 #include "planner/layout/repair.h"
 #include "planner/layout/ring.h"
 
-namespace tidemark {
+namespace tidemark::layout {
 namespace {
 
 constexpr std::string_view kName = "ring_first";
@@ -135,4 +135,4 @@ const Packer kRingFirst = {
     .help = "what lives long in a ring, what passes window after window, repaired where orders fail",
     .pack = pack};
 
-}  // namespace tidemark
+}  // namespace tidemark::layout

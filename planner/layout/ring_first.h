@@ -9,7 +9,7 @@
 #include "planner/layout/blocks.h"
 #include "planner/layout/effort.h"
 
-namespace tidemark {
+namespace tidemark::layout {
 
 /// Lowers `addresses`, a packing, as far as it can, for as long as the effort lasts, never below `goal`. `load`: no
 /// packing is lower. Without `persist` it gives up a height at the
@@ -18,4 +18,4 @@ namespace tidemark {
 bool pack_ring_first(const Blocks& blocks, Bytes load, Bytes goal, bool persist, Effort& effort,
                      const std::function<bool()>& should_stop, std::vector<Bytes>& addresses);
 
-}  // namespace tidemark
+}  // namespace tidemark::layout

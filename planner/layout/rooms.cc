@@ -5,7 +5,7 @@
 
 #include "planner/layout/load_profile.h"
 
-namespace tidemark {
+namespace tidemark::layout {
 namespace {
 
 constexpr Bytes kLargeShare = 64;
@@ -40,4 +40,4 @@ std::vector<Room> rooms_for_passing(const Blocks& blocks, Bytes load) {
   return rooms;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::layout

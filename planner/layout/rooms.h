@@ -8,7 +8,7 @@
 
 #include "planner/layout/blocks.h"
 
-namespace tidemark {
+namespace tidemark::layout {
 
 /// Bytes in one piece, wanted during [begin, end).
 struct Room {
@@ -21,4 +21,4 @@ struct Room {
 /// within that life. O(n log n).
 [[nodiscard]] std::vector<Room> rooms_for_passing(const Blocks& blocks, Bytes load);
 
-}  // namespace tidemark
+}  // namespace tidemark::layout

@@ -5,7 +5,7 @@
 #include <limits>
 #include <utility>
 
-namespace tidemark {
+namespace tidemark::layout {
 namespace {
 
 constexpr std::size_t kPartsPerSlot = 256;
@@ -190,4 +190,4 @@ std::int64_t Standing::take_cost() {
   return units;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::layout

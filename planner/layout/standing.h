@@ -11,7 +11,7 @@
 
 #include "planner/layout/blocks.h"
 
-namespace tidemark {
+namespace tidemark::layout {
 
 struct ByteRange {
   Bytes begin = 0;
@@ -74,4 +74,4 @@ class Standing {
   std::int64_t steps_ = 0;
 };
 
-}  // namespace tidemark
+}  // namespace tidemark::layout

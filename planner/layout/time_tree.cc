@@ -5,7 +5,7 @@
 #include <limits>
 #include <utility>
 
-namespace tidemark {
+namespace tidemark::layout {
 namespace {
 
 constexpr std::size_t kItemsPerLeaf = 224;
@@ -158,4 +158,4 @@ void TimeTree::add(Intervals& intervals, Interval bytes) {
   intervals.erase(first + 1, last);
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::layout

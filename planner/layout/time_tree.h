@@ -16,7 +16,7 @@
 #include "core/bytes.h"
 #include "planner/layout/blocks.h"
 
-namespace tidemark {
+namespace tidemark::layout {
 
 class TimeTree {
  public:
@@ -61,4 +61,4 @@ class TimeTree {
   std::vector<Cursor<Placed>> partial_cursors_;
 };
 
-}  // namespace tidemark
+}  // namespace tidemark::layout

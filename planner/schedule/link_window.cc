@@ -4,7 +4,7 @@
 #include <limits>
 #include <numeric>
 
-namespace tidemark {
+namespace tidemark::schedule {
 
 LinkPlan plan_copies(const std::vector<CopyRequest>& requests) {
   LinkPlan plan;
@@ -41,4 +41,4 @@ LinkPlan plan_copies(const std::vector<CopyRequest>& requests) {
   return plan;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::schedule

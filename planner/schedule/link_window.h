@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace tidemark {
+namespace tidemark::schedule {
 
 struct CopyRequest {
   std::int64_t ready_ns = 0;     ///< data may leave the device from here
@@ -28,4 +28,4 @@ struct LinkPlan {
 /// REQUIRES: requests in ascending ready_ns. O(n log n).
 [[nodiscard]] LinkPlan plan_copies(const std::vector<CopyRequest>& requests);
 
-}  // namespace tidemark
+}  // namespace tidemark::schedule

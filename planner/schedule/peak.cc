@@ -2,7 +2,7 @@
 
 #include <vector>
 
-namespace tidemark {
+namespace tidemark::schedule {
 
 std::int32_t peak_clock(const Schedule& schedule) {
   std::vector<Bytes> change(static_cast<std::size_t>(schedule.compute_tasks) * 2 + 2, 0);
@@ -22,4 +22,4 @@ std::int32_t peak_clock(const Schedule& schedule) {
   return static_cast<std::int32_t>(peak);
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::schedule

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-namespace tidemark {
+namespace tidemark::schedule {
 namespace {
 
 void list_messages(const Graph& graph, Program& program) {
@@ -63,4 +63,4 @@ void add_program_rows(const Graph& graph, Program& program) {
   list_routing_slots(graph, program);
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::schedule

@@ -4,9 +4,9 @@
 #include "core/graph.h"
 #include "core/program.h"
 
-namespace tidemark {
+namespace tidemark::schedule {
 
 /// Fills sends, receives (without arrival estimates), routed and routing_slots. REQUIRES: the schedule runs the graph.
 void add_program_rows(const Graph& graph, Program& program);
 
-}  // namespace tidemark
+}  // namespace tidemark::schedule

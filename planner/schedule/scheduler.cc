@@ -7,7 +7,7 @@
 
 #include "planner/cost/cost_model.h"
 
-namespace tidemark {
+namespace tidemark::schedule {
 namespace {
 
 constexpr std::size_t kCompute = static_cast<std::size_t>(Lane::compute);
@@ -562,9 +562,9 @@ Result<Schedule> build_schedule(const ScheduleInput& input) {
 
 namespace {
 
-CopyCost copy_cost(const Graph& graph, const Task& copy, const Machine& machine) {
-  return copy.kind == TaskKind::swap_out ? copy_out_cost(graph, copy.storage, machine)
-                                         : copy_in_cost(graph, copy.storage, machine);
+cost::CopyCost copy_cost(const Graph& graph, const Task& copy, const Machine& machine) {
+  return copy.kind == TaskKind::swap_out ? cost::copy_out_cost(graph, copy.storage, machine)
+                                         : cost::copy_in_cost(graph, copy.storage, machine);
 }
 
 }  // namespace
@@ -578,8 +578,8 @@ std::vector<std::int64_t> task_durations(const Graph& graph, const Schedule& sch
       durations.push_back(copy_cost(graph, task, machine).link_ns);
       continue;
     }
-    const std::int64_t ns = op_ns(graph.op_templates[row(task.op_template)], machine,
-                                  static_cast<double>(graph.sites[row(task.site)].load));
+    const std::int64_t ns = cost::op_ns(graph.op_templates[row(task.op_template)], machine,
+                                        static_cast<double>(graph.sites[row(task.site)].load));
     durations.push_back(task.lane == Lane::compute ? static_cast<std::int64_t>(static_cast<double>(ns) * time_scale)
                                                    : ns);
   }
@@ -598,4 +598,4 @@ std::vector<std::int64_t> charged_durations(const Graph& graph, const Schedule& 
   return durations;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::schedule

@@ -16,12 +16,12 @@
 #include "core/schedule.h"
 #include "planner/simulate/simulator.h"
 
-namespace tidemark {
+namespace tidemark::schedule {
 
 struct ScheduleInput {
   const Graph& graph;
   const Liveness& liveness;
-  const Timeline& nominal;  ///< per op of the graph, with everything kept
+  const simulate::Timeline& nominal;  ///< per op of the graph, with everything kept
   const Plan& plan;
 };
 
@@ -37,4 +37,4 @@ struct ScheduleInput {
 [[nodiscard]] std::vector<std::int64_t> charged_durations(const Graph& graph, const Schedule& schedule,
                                                           const Machine& machine, std::vector<std::int64_t> durations);
 
-}  // namespace tidemark
+}  // namespace tidemark::schedule

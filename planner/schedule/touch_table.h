@@ -7,7 +7,7 @@
 
 #include "core/schedule.h"
 
-namespace tidemark {
+namespace tidemark::schedule {
 
 /// Tasks that touch each residency, in issue order.
 class TouchTable {
@@ -36,4 +36,4 @@ class TouchTable {
   std::vector<Entry> entries_;
 };
 
-}  // namespace tidemark
+}  // namespace tidemark::schedule

@@ -14,7 +14,7 @@
 #include "planner/threads/parallel.h"
 #include "planner/time_split.h"
 
-namespace tidemark {
+namespace tidemark::search {
 namespace {
 
 constexpr std::size_t kBatch = 8;         ///< layouts planned side by side: the same for every thread count
@@ -28,27 +28,28 @@ struct Entry {
   friend auto operator<=>(const Entry&, const Entry&) = default;
 };
 
-std::int64_t layers_of(const ParallelSpec& parallel, std::int32_t rank) {
+std::int64_t layers_of(const graph_build::ParallelSpec& parallel, std::int32_t rank) {
   std::int64_t layers = 0;
   for (const auto& chunk : parallel.slots[static_cast<std::size_t>(rank)])
-    layers += std::ranges::count_if(chunk, [](const Slot& slot) { return slot.kind != Slot::Kind::noop; });
+    layers += std::ranges::count_if(
+        chunk, [](const graph_build::Slot& slot) { return slot.kind != graph_build::Slot::Kind::noop; });
   return layers;
 }
 
 /// Ranks likely to be short of memory: most layers in flight, most static memory, the output head.
-std::vector<std::int32_t> worst_ranks(const JobSpec& job) {
-  const ParallelSpec& p = job.parallel;
-  const PipelineShape shape{.ranks = p.pipeline,
-                            .chunks = p.virtual_pipeline,
-                            .micro_batches = static_cast<std::int32_t>(p.micro_batches()),
-                            .overlap = p.overlap_forward_backward};
+std::vector<std::int32_t> worst_ranks(const graph_build::JobSpec& job) {
+  const graph_build::ParallelSpec& p = job.parallel;
+  const graph_build::PipelineShape shape{.ranks = p.pipeline,
+                                         .chunks = p.virtual_pipeline,
+                                         .micro_batches = static_cast<std::int32_t>(p.micro_batches()),
+                                         .overlap = p.overlap_forward_backward};
   std::int64_t most_flight = -1;
   Bytes most_static = -1;
   std::set<std::int32_t> ranks = {p.pipeline - 1};
   std::int32_t by_flight = 0, by_static = 0;
   for (std::int32_t rank = 0; rank < p.pipeline; ++rank) {
-    const std::int64_t flight = in_flight_passes(shape, rank) * layers_of(p, rank);
-    const Bytes bytes = static_memory(job, rank).total();
+    const std::int64_t flight = graph_build::in_flight_passes(shape, rank) * layers_of(p, rank);
+    const Bytes bytes = graph_build::static_memory(job, rank).total();
     if (flight > most_flight) by_flight = rank;
     if (bytes > most_static) by_static = rank;
     most_flight = std::max(most_flight, flight);
@@ -58,19 +59,19 @@ std::vector<std::int32_t> worst_ranks(const JobSpec& job) {
   return {ranks.begin(), ranks.end()};
 }
 
-LayoutFigures figures_of(const PlanOutcome& outcome) {
+LayoutFigures figures_of(const plan::PlanOutcome& outcome) {
   LayoutFigures f{.fits = outcome.fits()};
-  std::vector<TimeSplit> splits;
+  std::vector<plan::TimeSplit> splits;
   std::int64_t busiest = 0;
-  for (const RankPlan& rank : outcome.ranks) {
+  for (const plan::RankPlan& rank : outcome.ranks) {
     f.peak_bytes = std::max(f.peak_bytes, rank.figures.peak_bytes);
     if (!rank.figures.fits && f.reason.empty())
       f.reason = "rank " + std::to_string(rank.figures.rank) + ": " + rank.figures.reason;
-    splits.push_back(split_time(rank, outcome.step.step_ns));
+    splits.push_back(plan::split_time(rank, outcome.step.step_ns));
     busiest = std::max(busiest, splits.back().compute_ns);
   }
   if (!f.fits) return f;
-  const TimeSplit mean = mean_split(splits);
+  const plan::TimeSplit mean = plan::mean_split(splits);
   f.step_ns = outcome.step.step_ns;
   f.compute_ns = mean.compute_ns;
   f.memory_ns = mean.recompute_ns + mean.copy_overhead_ns + mean.exposed_copy_ns;
@@ -81,8 +82,8 @@ LayoutFigures figures_of(const PlanOutcome& outcome) {
 }
 
 /// Plans the worst ranks, and where they fit all of them.
-Result<LayoutFigures> plan_layout(const PlanRequest& plan, const SearchLayout& layout) {
-  PlanRequest request = plan;
+Result<LayoutFigures> plan_layout(const plan::PlanRequest& plan, const SearchLayout& layout) {
+  plan::PlanRequest request = plan;
   request.job = with_layout(plan.job, layout);
   request.threads = 0;
   request.progress = nullptr;
@@ -90,12 +91,12 @@ Result<LayoutFigures> plan_layout(const PlanRequest& plan, const SearchLayout& l
   if (!request.load) request.load = request.job.expert_load.mean;
   if (request.job.parallel.pipeline > kFewRanks) {
     request.ranks = worst_ranks(request.job);
-    const Result<PlanOutcome> worst = plan_step(request);
+    const Result<plan::PlanOutcome> worst = plan::plan_step(request);
     if (!worst) return worst.error();
     if (!worst.value().fits()) return figures_of(worst.value());
     request.ranks.clear();
   }
-  const Result<PlanOutcome> outcome = plan_step(request);
+  const Result<plan::PlanOutcome> outcome = plan::plan_step(request);
   if (!outcome) return outcome.error();
   return figures_of(outcome.value());
 }
@@ -125,7 +126,7 @@ class LayoutSearcher {
   }
 
  private:
-  [[nodiscard]] JobSpec job_of(std::size_t id) const {
+  [[nodiscard]] graph_build::JobSpec job_of(std::size_t id) const {
     return with_layout(request_.plan.job, request_.space.layouts[id]);
   }
 
@@ -135,12 +136,12 @@ class LayoutSearcher {
     const std::vector<char> room = groups_with_room();
     bounds_.assign(layouts.size(), 0);
     std::vector<std::int64_t> estimates(layouts.size(), 0);
-    Status status = parallel_try_each(layouts.size(), [&](std::size_t id) -> Status {
+    Status status = threads::parallel_try_each(layouts.size(), [&](std::size_t id) -> Status {
       if (room[layouts[id].group] == 0) return {};
-      const JobSpec job = job_of(id);
-      const Result<LayerTimes> times = times_.layers_of(job);
+      const graph_build::JobSpec job = job_of(id);
+      const Result<simulate::LayerTimes> times = times_.layers_of(job);
       if (!times) return times.error();
-      const StepGuess guess = guess_by_layers(times.value(), job);
+      const simulate::StepGuess guess = simulate::guess_by_layers(times.value(), job);
       bounds_[id] = guess.bound_ns;
       estimates[id] = guess.estimate_ns;
       return {};
@@ -155,10 +156,10 @@ class LayoutSearcher {
   }
 
   Status guess_given() {
-    const JobSpec job = job_of(0);
-    const Result<StageTimes> times = times_.times_of(job);
+    const graph_build::JobSpec job = job_of(0);
+    const Result<simulate::StageTimes> times = times_.times_of(job);
     if (!times) return times.error();
-    const Result<StepGuess> guess = guess_by_passes(times.value(), job.parallel);
+    const Result<simulate::StepGuess> guess = simulate::guess_by_passes(times.value(), job.parallel);
     if (!guess) return guess.error();
     bounds_[0] = guess.value().bound_ns;
     return {};
@@ -168,15 +169,16 @@ class LayoutSearcher {
     std::vector<std::size_t> first(request_.space.groups, 0);
     for (std::size_t id = request_.space.layouts.size(); id-- > 0;) first[request_.space.layouts[id].group] = id;
     std::vector<char> room(first.size(), 0);
-    parallel_for_each(0, first.size(), [&](std::size_t g) { room[g] = leaves_room(job_of(first[g])) ? 1 : 0; });
+    threads::parallel_for_each(0, first.size(),
+                               [&](std::size_t g) { room[g] = leaves_room(job_of(first[g])) ? 1 : 0; });
     return room;
   }
 
-  [[nodiscard]] bool leaves_room(const JobSpec& job) const {
+  [[nodiscard]] bool leaves_room(const graph_build::JobSpec& job) const {
     const Bytes budget = request_.plan.budget_bytes.value_or(request_.plan.machine.visible_bytes) -
-                         reserve_memory(request_.plan.machine, job.parallel).total();
+                         graph_build::reserve_memory(request_.plan.machine, job.parallel).total();
     for (std::int32_t rank = 0; rank < job.parallel.pipeline; ++rank)
-      if (static_memory(job, rank).total() > budget) return false;
+      if (graph_build::static_memory(job, rank).total() > budget) return false;
     return true;
   }
 
@@ -188,12 +190,12 @@ class LayoutSearcher {
       waiting_.erase(waiting_.begin());
       if (!is_over(bounds_[id])) ids.push_back(id);
     }
-    std::vector<StepGuess> guesses(ids.size());
-    Status status = parallel_try_each(ids.size(), [&](std::size_t i) -> Status {
-      const JobSpec job = job_of(ids[i]);
-      const Result<StageTimes> times = times_.times_of(job);
+    std::vector<simulate::StepGuess> guesses(ids.size());
+    Status status = threads::parallel_try_each(ids.size(), [&](std::size_t i) -> Status {
+      const graph_build::JobSpec job = job_of(ids[i]);
+      const Result<simulate::StageTimes> times = times_.times_of(job);
       if (!times) return times.error();
-      const Result<StepGuess> guess = guess_by_passes(times.value(), job.parallel);
+      const Result<simulate::StepGuess> guess = simulate::guess_by_passes(times.value(), job.parallel);
       if (!guess) return guess.error();
       guesses[i] = guess.value();
       return {};
@@ -228,7 +230,7 @@ class LayoutSearcher {
 
   Status plan(const std::vector<std::size_t>& batch) {
     std::vector<LayoutFigures> figures(batch.size());
-    Status status = parallel_try_each(batch.size(), [&](std::size_t i) -> Status {
+    Status status = threads::parallel_try_each(batch.size(), [&](std::size_t i) -> Status {
       const SearchLayout& layout = request_.space.layouts[batch[i]];
       const auto known = request_.known.find(layout_text(layout));
       if (known != request_.known.end()) {
@@ -277,7 +279,7 @@ class LayoutSearcher {
   }
 
   const LayoutSearchRequest& request_;
-  PassTimeTable times_;
+  simulate::PassTimeTable times_;
   std::vector<std::int64_t> bounds_;  ///< by id; the sharpest known
   std::set<Entry> waiting_, ready_;   ///< guessed by layers, and by passes
   std::map<std::size_t, LayoutFigures> figures_;
@@ -302,4 +304,4 @@ std::string binding_of(const LayoutFigures& figures) {
   return std::ranges::max_element(parts, {}, &std::pair<std::int64_t, const char*>::first)->second;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::search

@@ -16,7 +16,7 @@
 #include "planner/planner.h"
 #include "planner/search/layout_space.h"
 
-namespace tidemark {
+namespace tidemark::search {
 
 /// A layout that was carried through the planner. Times of the modelled step, in ns; shares are means over ranks.
 struct LayoutFigures {
@@ -40,7 +40,7 @@ struct RankedLayout {
 };
 
 struct LayoutSearchRequest {
-  const PlanRequest& plan;  ///< its layout is replaced; its load, or the mean of its job, is every layout's
+  const plan::PlanRequest& plan;  ///< its layout is replaced; its load, or the mean of its job, is every layout's
   const LayoutSpace& space;
   std::size_t top = 10;           ///< ranked
   std::size_t most_planned = 48;  ///< layouts carried through the planner; the job's own comes on top
@@ -68,4 +68,4 @@ struct LayoutSearchResult {
 /// What a layout spends most on besides its compute: "memory", "communication", "imbalance" or "bubble".
 [[nodiscard]] std::string binding_of(const LayoutFigures& figures);
 
-}  // namespace tidemark
+}  // namespace tidemark::search

@@ -6,7 +6,7 @@
 #include "planner/graph_build/device_shapes.h"
 #include "planner/graph_build/layer_placement.h"
 
-namespace tidemark {
+namespace tidemark::search {
 namespace {
 
 constexpr std::int32_t kMostTensor = 64;
@@ -34,26 +34,26 @@ std::vector<T> chosen(const std::vector<T>& given, std::vector<T> otherwise) {
   return given.empty() ? std::move(otherwise) : given;
 }
 
-bool has_experts(const ModelSpec& model) {
-  return std::ranges::find(model.layers, LayerKind::moe) != model.layers.end();
+bool has_experts(const graph_build::ModelSpec& model) {
+  return std::ranges::find(model.layers, graph_build::LayerKind::moe) != model.layers.end();
 }
 
-std::int64_t empty_slots(const ModelSpec& model, std::int64_t stages, bool mtp_slot) {
+std::int64_t empty_slots(const graph_build::ModelSpec& model, std::int64_t stages, bool mtp_slot) {
   const std::int64_t filled = static_cast<std::int64_t>(model.layers.size()) + (mtp_slot ? 1 : 0);
   return (stages - filled % stages) % stages;
 }
 
-using Slots = std::vector<std::vector<std::vector<Slot>>>;
+using Slots = std::vector<std::vector<std::vector<graph_build::Slot>>>;
 
 /// Empty: too many slots would be, or the module finds no place.
-Slots spread_layers(const ModelSpec& model, const ParallelSpec& parallel, Spread spread) {
+Slots spread_layers(const graph_build::ModelSpec& model, const graph_build::ParallelSpec& parallel, Spread spread) {
   const std::int64_t stages = std::int64_t{parallel.pipeline} * parallel.virtual_pipeline;
   const bool mtp = model.mtp_layers > 0 && spread != Spread::tail;
   const std::int64_t empty = empty_slots(model, stages, mtp);
   const std::int64_t total = static_cast<std::int64_t>(model.layers.size()) + (mtp ? 1 : 0) + empty;
   const std::int64_t per_stage = total / stages;
   if (empty * kMostEmptyShare > total) return {};
-  SlotChoice choice;
+  graph_build::SlotChoice choice;
   if (mtp) choice.mtp_slot = total - 1;
   for (std::int64_t i = 0; i < empty; ++i) {
     if (spread == Spread::tail) choice.noop_slots.push_back(total - 1 - i);
@@ -65,19 +65,20 @@ Slots spread_layers(const ModelSpec& model, const ParallelSpec& parallel, Spread
     if (per_stage < 2) return {};
     --*choice.mtp_slot;
   }
-  return place_layers(model, parallel, choice).slots;
+  return graph_build::place_layers(model, parallel, choice).slots;
 }
 
 /// Empty slots do nothing, so layouts that differ in them alone are one.
 Slots without_empty(Slots slots) {
   for (auto& rank : slots)
-    for (auto& chunk : rank) std::erase_if(chunk, [](const Slot& slot) { return slot.kind == Slot::Kind::noop; });
+    for (auto& chunk : rank)
+      std::erase_if(chunk, [](const graph_build::Slot& slot) { return slot.kind == graph_build::Slot::Kind::noop; });
   return slots;
 }
 
 class Enumerator {
  public:
-  Enumerator(const JobSpec& job, const Machine& machine, std::int64_t devices, const LayoutRanges& ranges)
+  Enumerator(const graph_build::JobSpec& job, const Machine& machine, std::int64_t devices, const LayoutRanges& ranges)
       : machine_(machine),
         job_(job),
         given_(job.parallel),
@@ -104,7 +105,7 @@ class Enumerator {
   void pipelines(std::int32_t tensor, std::int32_t context, std::int32_t pipeline) {
     const std::int64_t stage = std::int64_t{tensor} * context * pipeline;
     if (devices_ % stage != 0) return;
-    ParallelSpec& parallel = job_.parallel;
+    graph_build::ParallelSpec& parallel = job_.parallel;
     parallel.tensor = tensor;
     parallel.context = context;
     parallel.pipeline = pipeline;
@@ -133,7 +134,7 @@ class Enumerator {
   }
 
   /// Those that differ: without an empty slot to place there is one way.
-  [[nodiscard]] std::vector<Spread> spreads(const ParallelSpec& parallel) const {
+  [[nodiscard]] std::vector<Spread> spreads(const graph_build::ParallelSpec& parallel) const {
     const std::int64_t stages = std::int64_t{parallel.pipeline} * parallel.virtual_pipeline;
     if (stages == 1) return {Spread::tail};
     std::vector<Spread> list;
@@ -147,7 +148,7 @@ class Enumerator {
 
   /// `as_given`: layers sit where the job has them.
   void micro_batches(Spread spread, bool as_given) {
-    ParallelSpec& parallel = job_.parallel;
+    graph_build::ParallelSpec& parallel = job_.parallel;
     std::vector<std::int64_t> sizes = ranges_.micro_batch;
     for (std::int64_t size = 1; ranges_.micro_batch.empty() && size <= kMostMicroBatch; size *= 2)
       sizes.push_back(size);
@@ -165,7 +166,7 @@ class Enumerator {
   }
 
   void passes(Spread spread, std::int64_t micro_batch, bool as_given) {
-    ParallelSpec& parallel = job_.parallel;
+    graph_build::ParallelSpec& parallel = job_.parallel;
     parallel.micro_batch = micro_batch;
     for (const bool hierarchical : {false, true})
       for (const bool overlap : {false, true}) {
@@ -189,7 +190,7 @@ class Enumerator {
 
   void consider(Spread spread) {
     ++space_.tried;
-    const std::vector<SpecProblem> problems = find_problems(job_);
+    const std::vector<graph_build::SpecProblem> problems = graph_build::find_problems(job_);
     if (!problems.empty()) {
       ++space_.refused[problems.front().key];
       return;
@@ -206,12 +207,13 @@ class Enumerator {
 
   /// Hierarchical exchange of a group within one node is the flat one. REQUIRES: job_ is legal.
   [[nodiscard]] bool is_flat_by_nature() const {
-    return job_.parallel.hierarchical_expert_communication && device_shapes(job_, machine_).expert_group.nodes == 1;
+    return job_.parallel.hierarchical_expert_communication &&
+           graph_build::device_shapes(job_, machine_).expert_group.nodes == 1;
   }
 
   const Machine& machine_;
-  JobSpec job_;  ///< its layout is the one under way
-  ParallelSpec given_;
+  graph_build::JobSpec job_;  ///< its layout is the one under way
+  graph_build::ParallelSpec given_;
   std::int64_t devices_;
   const LayoutRanges& ranges_;
   std::int64_t layers_;
@@ -234,13 +236,13 @@ const char* name_of(Spread spread) {
   return "";
 }
 
-LayoutSpace enumerate_layouts(const JobSpec& job, const Machine& machine, std::int64_t devices,
+LayoutSpace enumerate_layouts(const graph_build::JobSpec& job, const Machine& machine, std::int64_t devices,
                               const LayoutRanges& ranges) {
   return Enumerator(job, machine, devices, ranges).run();
 }
 
-JobSpec with_layout(const JobSpec& job, const SearchLayout& layout) {
-  JobSpec changed = job;
+graph_build::JobSpec with_layout(const graph_build::JobSpec& job, const SearchLayout& layout) {
+  graph_build::JobSpec changed = job;
   changed.parallel = layout.parallel;
   changed.parallel.slots =
       layout.spread == Spread::given ? job.parallel.slots : spread_layers(job.model, layout.parallel, layout.spread);
@@ -248,7 +250,7 @@ JobSpec with_layout(const JobSpec& job, const SearchLayout& layout) {
 }
 
 std::string layout_text(const SearchLayout& layout) {
-  const ParallelSpec& p = layout.parallel;
+  const graph_build::ParallelSpec& p = layout.parallel;
   std::string text = "TP" + std::to_string(p.tensor);
   if (p.context > 1) text += " CP" + std::to_string(p.context);
   text += " PP" + std::to_string(p.pipeline) + " VPP" + std::to_string(p.virtual_pipeline) + " EP" +
@@ -259,4 +261,4 @@ std::string layout_text(const SearchLayout& layout) {
   return text + ", " + name_of(layout.spread);
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::search

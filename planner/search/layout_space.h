@@ -11,7 +11,7 @@
 #include "core/machine.h"
 #include "planner/graph_build/job_spec.h"
 
-namespace tidemark {
+namespace tidemark::search {
 
 /// Where empty slots go that fill up the stages.
 enum class Spread : std::uint8_t {
@@ -23,7 +23,7 @@ enum class Spread : std::uint8_t {
 [[nodiscard]] const char* name_of(Spread spread);
 
 struct SearchLayout {
-  ParallelSpec parallel;  ///< without slots: with_layout fills them
+  graph_build::ParallelSpec parallel;  ///< without slots: with_layout fills them
   Spread spread = Spread::given;
   std::size_t group = 0;  ///< layouts of one group have the same static memory
 };
@@ -43,14 +43,14 @@ struct LayoutRanges {
 };
 
 /// `job` gives model, batch, precision and what a layout does not change. REQUIRES: devices >= 1. One thread.
-[[nodiscard]] LayoutSpace enumerate_layouts(const JobSpec& job, const Machine& machine, std::int64_t devices,
-                                            const LayoutRanges& ranges = {});
+[[nodiscard]] LayoutSpace enumerate_layouts(const graph_build::JobSpec& job, const Machine& machine,
+                                            std::int64_t devices, const LayoutRanges& ranges = {});
 
 /// `job` with a layout of its space.
-[[nodiscard]] JobSpec with_layout(const JobSpec& job, const SearchLayout& layout);
+[[nodiscard]] graph_build::JobSpec with_layout(const graph_build::JobSpec& job, const SearchLayout& layout);
 
 /// `TP8 PP16 VPP2 EP4 MBS2 DP48, experts over TP, overlap, hierarchical, empty slots back`: one line, distinct for
 /// every layout of a space.
 [[nodiscard]] std::string layout_text(const SearchLayout& layout);
 
-}  // namespace tidemark
+}  // namespace tidemark::search

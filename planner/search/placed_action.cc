@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace tidemark {
+namespace tidemark::search {
 namespace {
 
 bool is_at(const PlacedAction& rule, std::int32_t layer) {
@@ -19,8 +19,8 @@ Action action_of(std::span<const PlacedAction> rules, const StorageTemplate& sto
   return Action::keep;
 }
 
-std::vector<Action> actions_of(const DecisionProblem& problem, std::span<const PlacedAction> rules, const SiteClass& c,
-                               const SiteClass::Unit& unit) {
+std::vector<Action> actions_of(const decide::sites::DecisionProblem& problem, std::span<const PlacedAction> rules,
+                               const decide::sites::SiteClass& c, const decide::sites::SiteClass::Unit& unit) {
   const Block& block = problem.graph->blocks[row(c.block)];
   const bool has_recipe = unit.recipe != kNone<RecipeId>;
   std::vector<Action> actions;
@@ -36,10 +36,10 @@ std::vector<Action> actions_of(const DecisionProblem& problem, std::span<const P
 
 }  // namespace
 
-Choice choose_placed(const DecisionProblem& problem, std::span<const PlacedAction> rules) {
-  Choice choice(problem.gaps.size(), Action::keep);
-  for (const SiteClass& c : problem.classes)
-    for (const SiteClass::Unit& unit : c.units) {
+decide::gaps::Choice choose_placed(const decide::sites::DecisionProblem& problem, std::span<const PlacedAction> rules) {
+  decide::gaps::Choice choice(problem.gaps.size(), Action::keep);
+  for (const decide::sites::SiteClass& c : problem.classes)
+    for (const decide::sites::SiteClass::Unit& unit : c.units) {
       const std::vector<Action> actions = actions_of(problem, rules, c, unit);
       for (const std::int32_t first : c.first_gap)
         for (std::size_t i = 0; i < unit.slots.size(); ++i)
@@ -48,10 +48,10 @@ Choice choose_placed(const DecisionProblem& problem, std::span<const PlacedActio
   return choice;
 }
 
-Policy policy_of(std::string_view name, const std::vector<PlacedAction>& rules) {
-  return {.name = name, .help = "settings of a framework", .decide = [&rules](const PolicyRequest& request) {
-            return answer_of(request, choose_placed(request.problem.sites(), rules));
+plan::Policy policy_of(std::string_view name, const std::vector<PlacedAction>& rules) {
+  return {.name = name, .help = "settings of a framework", .decide = [&rules](const plan::PolicyRequest& request) {
+            return plan::answer_of(request, choose_placed(request.problem.sites(), rules));
           }};
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::search

@@ -9,7 +9,7 @@
 #include "planner/decide/sites/problem.h"
 #include "planner/policy.h"
 
-namespace tidemark {
+namespace tidemark::search {
 
 struct PlacedAction {
   std::string storage;  ///< module path and name, "mlp.experts.act_out"; empty: whatever has a recipe
@@ -20,9 +20,10 @@ struct PlacedAction {
 
 /// The first rule that names a storage decides; what none names is kept. Recompute applies to units all of whose
 /// storages are recomputed, swap to swappable storages; elsewhere the storage is kept.
-[[nodiscard]] Choice choose_placed(const DecisionProblem& problem, std::span<const PlacedAction> rules);
+[[nodiscard]] decide::gaps::Choice choose_placed(const decide::sites::DecisionProblem& problem,
+                                                 std::span<const PlacedAction> rules);
 
 /// A policy that always answers with `rules`. The result borrows them.
-[[nodiscard]] Policy policy_of(std::string_view name, const std::vector<PlacedAction>& rules);
+[[nodiscard]] plan::Policy policy_of(std::string_view name, const std::vector<PlacedAction>& rules);
 
-}  // namespace tidemark
+}  // namespace tidemark::search

@@ -14,7 +14,7 @@
 #include "planner/simulate/keep_all_step.h"
 #include "planner/threads/parallel.h"
 
-namespace tidemark {
+namespace tidemark::search {
 namespace {
 
 constexpr int kMostRounds = 64;      ///< of changes to one group of settings
@@ -26,9 +26,9 @@ struct RankCase {
   std::int32_t rank = 0;
   Graph graph;
   Liveness liveness;
-  Timeline nominal;
-  DecisionProblem problem;
-  std::unique_ptr<Evaluator> evaluator;
+  simulate::Timeline nominal;
+  decide::sites::DecisionProblem problem;
+  std::unique_ptr<decide::sites::Evaluator> evaluator;
 };
 
 /// Smaller is better: bytes that do not fit, device and host, then added time, then how much is set.
@@ -56,8 +56,9 @@ class Searcher {
   Searcher(const SettingSearch& search, const Machine& machine) : search_(search), machine_(machine) {}
 
   Status prepare() {
-    const PlanRequest& request = search_.request;
-    Result<KeepAllStep> step = keep_all_step(request.job, machine_, search_.loads, request.time_scale);
+    const plan::PlanRequest& request = search_.request;
+    Result<simulate::KeepAllStep> step =
+        simulate::keep_all_step(request.job, machine_, search_.loads, request.time_scale);
     if (!step) return step.error();
     for (const std::int32_t rank : request.ranks) {
       const auto r = static_cast<std::size_t>(rank);
@@ -65,12 +66,12 @@ class Searcher {
       c->rank = rank;
       c->graph = std::move(step.value().graphs[r]);
       c->nominal = std::move(step.value().timing.ranks[r]);
-      c->liveness = analyse_liveness(c->graph);
-      Result<DecisionProblem> problem =
-          build_problem(c->graph, c->liveness, machine_, c->nominal, std::move(step.value().op_ns[r]));
+      c->liveness = graph_build::analyse_liveness(c->graph);
+      Result<decide::sites::DecisionProblem> problem =
+          decide::sites::build_problem(c->graph, c->liveness, machine_, c->nominal, std::move(step.value().op_ns[r]));
       if (!problem) return problem.error();
       c->problem = std::move(problem).value();
-      c->evaluator = std::make_unique<Evaluator>(c->problem);
+      c->evaluator = std::make_unique<decide::sites::Evaluator>(c->problem);
       cases_.push_back(std::move(c));
     }
     return {};
@@ -154,7 +155,7 @@ class Searcher {
   [[nodiscard]] Score score_of(const SettingValues& values, std::int32_t group, Bytes shrink) {
     const std::vector<PlacedAction> rules = rules_of(search_.settings, values);
     std::vector<Score> scores(cases_.size());
-    parallel_for_each(0, cases_.size(), [&](std::size_t i) {
+    threads::parallel_for_each(0, cases_.size(), [&](std::size_t i) {
       RankCase& c = *cases_[i];
       if (group < 0 || c.rank == group) scores[i] = score_of(c, rules, shrink);
     });
@@ -167,13 +168,13 @@ class Searcher {
   }
 
   [[nodiscard]] Score score_of(RankCase& c, const std::vector<PlacedAction>& rules, Bytes shrink) const {
-    const PlanRequest& request = search_.request;
-    const Bytes budget =
-        request.budget_bytes.value_or(machine_.visible_bytes) - reserve_memory(machine_, request.job.parallel).total();
+    const plan::PlanRequest& request = search_.request;
+    const Bytes budget = request.budget_bytes.value_or(machine_.visible_bytes) -
+                         graph_build::reserve_memory(machine_, request.job.parallel).total();
     const Bytes keep_all = *std::ranges::max_element(c.problem.base_bytes);
     const Bytes packing = keep_all <= budget ? 0 : std::max<Bytes>(0, budget - c.problem.static_bytes) / kPackingShare;
     const Bytes host = request.host_budget_bytes.value_or(machine_.host_bytes_per_device);
-    const Evaluation e = c.evaluator->evaluate(choose_placed(c.problem, rules));
+    const decide::sites::Evaluation e = c.evaluator->evaluate(choose_placed(c.problem, rules));
     return {.over = std::max<Bytes>(0, e.peak_bytes - (budget - packing - shrink)) +
                     std::max<Bytes>(0, e.host_peak_bytes - host),
             .added_ns = e.added_ns()};
@@ -185,14 +186,14 @@ class Searcher {
 };
 
 /// The most that a rank is above its budget once packed.
-Bytes worst_overflow(const PlanOutcome& outcome) {
+Bytes worst_overflow(const plan::PlanOutcome& outcome) {
   Bytes worst = 0;
-  for (const RankPlan& rank : outcome.ranks)
+  for (const plan::RankPlan& rank : outcome.ranks)
     worst = std::max(worst, rank.figures.peak_bytes - rank.figures.budget_bytes);
   return worst;
 }
 
-bool better(const PlanOutcome& now, const PlanOutcome& best) {
+bool better(const plan::PlanOutcome& now, const plan::PlanOutcome& best) {
   if (now.fits() != best.fits()) return now.fits();
   return now.fits() ? now.step.step_ns < best.step.step_ns : worst_overflow(now) < worst_overflow(best);
 }
@@ -232,10 +233,10 @@ Result<SettingOutcome> search_settings(const SettingSearch& search) {
     if (values == last) break;
     last = values;
     const std::vector<PlacedAction> rules = rules_of(search.settings, values);
-    const Policy policy = policy_of("settings", rules);
-    PlanRequest request = search.request;
+    const plan::Policy policy = policy_of("settings", rules);
+    plan::PlanRequest request = search.request;
     request.policy = &policy;
-    Result<PlanOutcome> outcome = plan_step(request);
+    Result<plan::PlanOutcome> outcome = plan::plan_step(request);
     if (!outcome) return outcome.error();
     const Bytes over = worst_overflow(outcome.value());
     if (!best || better(outcome.value(), best->outcome)) best = {std::move(values), std::move(outcome).value()};
@@ -245,4 +246,4 @@ Result<SettingOutcome> search_settings(const SettingSearch& search) {
   return std::move(*best);
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::search

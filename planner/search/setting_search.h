@@ -13,7 +13,7 @@
 #include "planner/planner.h"
 #include "planner/search/placed_action.h"
 
-namespace tidemark {
+namespace tidemark::search {
 
 struct Setting {
   /// By value; [0], off, is empty. A larger value does more.
@@ -34,19 +34,19 @@ using SettingValues = std::vector<std::int32_t>;
 [[nodiscard]] bool are_consistent(const std::vector<Setting>& settings, const SettingValues& values);
 
 struct SettingSearch {
-  const PlanRequest& request;  ///< its policy is not asked
-  std::vector<double> loads;   ///< expert load per pipeline rank while searching; evaluation finds its own
+  const plan::PlanRequest& request;  ///< its policy is not asked
+  std::vector<double> loads;         ///< expert load per pipeline rank while searching; evaluation finds its own
   const std::vector<Setting>& settings;
   std::vector<SettingValues> starts;  ///< consistent
 };
 
 struct SettingOutcome {
   SettingValues values;
-  PlanOutcome outcome;  ///< plan_step with the settings as policy
+  plan::PlanOutcome outcome;  ///< plan_step with the settings as policy
 };
 
 /// The settings that fit with least added time; where none found fits, those that overflow least. Errors: those of
 /// plan_step. REQUIRES: at least one start.
 [[nodiscard]] Result<SettingOutcome> search_settings(const SettingSearch& search);
 
-}  // namespace tidemark
+}  // namespace tidemark::search

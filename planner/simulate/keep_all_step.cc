@@ -3,16 +3,16 @@
 #include "planner/cost/cost_model.h"
 #include "planner/graph_build/step_graph.h"
 
-namespace tidemark {
+namespace tidemark::simulate {
 
-Result<KeepAllStep> keep_all_step(const JobSpec& job, const Machine& machine, const std::vector<double>& loads,
-                                  double time_scale) {
+Result<KeepAllStep> keep_all_step(const graph_build::JobSpec& job, const Machine& machine,
+                                  const std::vector<double>& loads, double time_scale) {
   KeepAllStep step;
   std::vector<RankWork> work;
   for (std::size_t rank = 0; rank < loads.size(); ++rank) {
-    Result<Graph> graph = build_step_graph(job, machine, static_cast<std::int32_t>(rank), loads[rank]);
+    Result<Graph> graph = graph_build::build_step_graph(job, machine, static_cast<std::int32_t>(rank), loads[rank]);
     if (!graph) return graph.error();
-    step.op_ns.push_back(op_durations(graph.value(), machine, time_scale));
+    step.op_ns.push_back(cost::op_durations(graph.value(), machine, time_scale));
     work.push_back(work_of(graph.value(), step.op_ns.back()));
     step.graphs.push_back(std::move(graph).value());
   }
@@ -22,4 +22,4 @@ Result<KeepAllStep> keep_all_step(const JobSpec& job, const Machine& machine, co
   return step;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::simulate

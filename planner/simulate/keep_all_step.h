@@ -11,7 +11,7 @@
 #include "planner/graph_build/job_spec.h"
 #include "planner/simulate/simulator.h"
 
-namespace tidemark {
+namespace tidemark::simulate {
 
 struct KeepAllStep {
   std::vector<Graph> graphs;
@@ -21,7 +21,7 @@ struct KeepAllStep {
 
 /// `loads`: expert load f per rank. `time_scale` multiplies compute times. REQUIRES: find_problems(job) is empty. One
 /// thread.
-[[nodiscard]] Result<KeepAllStep> keep_all_step(const JobSpec& job, const Machine& machine,
+[[nodiscard]] Result<KeepAllStep> keep_all_step(const graph_build::JobSpec& job, const Machine& machine,
                                                 const std::vector<double>& loads, double time_scale);
 
-}  // namespace tidemark
+}  // namespace tidemark::simulate

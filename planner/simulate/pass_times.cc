@@ -9,7 +9,7 @@
 #include "planner/graph_build/step_graph.h"
 #include "planner/simulate/simulator.h"
 
-namespace tidemark {
+namespace tidemark::simulate {
 namespace {
 
 enum class Part : std::uint8_t { forward, backward, end };
@@ -70,7 +70,7 @@ PassTime play(const Graph& graph, const RankWork& work, const std::vector<Part>&
 }
 
 /// What tells apart the degrees that op times depend on.
-std::string key_of(const ParallelSpec& p) {
+std::string key_of(const graph_build::ParallelSpec& p) {
   std::string key;
   for (const std::int64_t number :
        {std::int64_t{p.tensor}, std::int64_t{p.context}, std::int64_t{p.expert}, p.micro_batch,
@@ -81,40 +81,40 @@ std::string key_of(const ParallelSpec& p) {
 }
 
 /// And what a chunk holds.
-std::string key_of(const JobSpec& job, const std::string& degrees, std::size_t rank, std::size_t chunk) {
-  const ParallelSpec& p = job.parallel;
+std::string key_of(const graph_build::JobSpec& job, const std::string& degrees, std::size_t rank, std::size_t chunk) {
+  const graph_build::ParallelSpec& p = job.parallel;
   std::string key = degrees;
   if (rank == 0 && chunk == 0) key += 'f';
   if (rank + 1 == p.slots.size() && chunk + 1 == p.slots[rank].size()) key += 'l';
-  for (const Slot& slot : p.slots[rank][chunk]) {
-    if (slot.kind == Slot::Kind::mtp) key += 'm';
-    if (slot.kind == Slot::Kind::layer)
-      key += job.model.layers[static_cast<std::size_t>(slot.layer)] == LayerKind::moe ? 'e' : 'd';
+  for (const graph_build::Slot& slot : p.slots[rank][chunk]) {
+    if (slot.kind == graph_build::Slot::Kind::mtp) key += 'm';
+    if (slot.kind == graph_build::Slot::Kind::layer)
+      key += job.model.layers[static_cast<std::size_t>(slot.layer)] == graph_build::LayerKind::moe ? 'e' : 'd';
   }
   return key;
 }
 
 /// One stage and one micro-batch with a layer of each kind.
-JobSpec single_layers(const JobSpec& job) {
-  JobSpec single = job;
-  ParallelSpec& p = single.parallel;
+graph_build::JobSpec single_layers(const graph_build::JobSpec& job) {
+  graph_build::JobSpec single = job;
+  graph_build::ParallelSpec& p = single.parallel;
   p.pipeline = p.virtual_pipeline = 1;
   p.global_batch = p.micro_batch * p.data;
-  std::vector<Slot> slots;
-  for (const LayerKind kind : {LayerKind::dense, LayerKind::moe}) {
+  std::vector<graph_build::Slot> slots;
+  for (const graph_build::LayerKind kind : {graph_build::LayerKind::dense, graph_build::LayerKind::moe}) {
     const auto first = std::ranges::find(job.model.layers, kind);
     if (first != job.model.layers.end())
       slots.push_back({.layer = static_cast<std::int32_t>(first - job.model.layers.begin())});
   }
-  if (job.model.mtp_layers > 0) slots.push_back({.kind = Slot::Kind::mtp, .layer = 0});
+  if (job.model.mtp_layers > 0) slots.push_back({.kind = graph_build::Slot::Kind::mtp, .layer = 0});
   p.slots = {{slots}};
   return single;
 }
 
 /// Every chunk a rank of its own, and one micro-batch.
-JobSpec stages_of(const JobSpec& job) {
-  JobSpec stages = job;
-  ParallelSpec& p = stages.parallel;
+graph_build::JobSpec stages_of(const graph_build::JobSpec& job) {
+  graph_build::JobSpec stages = job;
+  graph_build::ParallelSpec& p = stages.parallel;
   p.pipeline = job.parallel.pipeline * job.parallel.virtual_pipeline;
   p.virtual_pipeline = 1;
   p.global_batch = p.micro_batch * p.data;
@@ -128,7 +128,7 @@ JobSpec stages_of(const JobSpec& job) {
 class ScheduleClock {
  public:
   /// `proven`: a bound; otherwise interleaved passes also wait for each other's communication.
-  ScheduleClock(const StageTimes& times, const ParallelSpec& parallel, bool proven)
+  ScheduleClock(const StageTimes& times, const graph_build::ParallelSpec& parallel, bool proven)
       : times_(times),
         shape_{.ranks = parallel.pipeline,
                .chunks = parallel.virtual_pipeline,
@@ -149,9 +149,9 @@ class ScheduleClock {
   }
 
   Result<std::int64_t> run() {
-    std::vector<std::vector<Pass>> passes;
+    std::vector<std::vector<graph_build::Pass>> passes;
     for (std::int32_t rank = 0; rank < ranks_; ++rank) {
-      auto list = pipeline_passes(shape_, rank);
+      auto list = graph_build::pipeline_passes(shape_, rank);
       if (!list) return list.error();
       passes.push_back(std::move(list).value());
     }
@@ -168,22 +168,22 @@ class ScheduleClock {
  private:
   static constexpr std::int64_t kNever = -2, kAfterLoss = -1;
 
-  [[nodiscard]] std::size_t index(std::size_t rank, const Pass& pass, std::int64_t stage_step) const {
+  [[nodiscard]] std::size_t index(std::size_t rank, const graph_build::Pass& pass, std::int64_t stage_step) const {
     const std::int64_t stage = std::int64_t{pass.chunk} * ranks_ + static_cast<std::int64_t>(rank) + stage_step;
     return static_cast<std::size_t>(std::int64_t{pass.micro_batch} * ranks_ * chunks_ + stage);
   }
-  [[nodiscard]] const PassTime& time_of(std::size_t rank, const Pass& pass) const {
+  [[nodiscard]] const PassTime& time_of(std::size_t rank, const graph_build::Pass& pass) const {
     const ChunkTime& time = times_[rank][static_cast<std::size_t>(pass.chunk)];
     return pass.forward ? time.forward : time.backward;
   }
-  [[nodiscard]] std::int64_t ready_ns(std::size_t rank, const Pass& pass) const {
+  [[nodiscard]] std::int64_t ready_ns(std::size_t rank, const graph_build::Pass& pass) const {
     return ready_[pass.forward ? 0 : 1][index(rank, pass, 0)];
   }
   /// When its first compute op may start.
-  [[nodiscard]] std::int64_t start_of(std::size_t rank, const Pass& pass) const {
+  [[nodiscard]] std::int64_t start_of(std::size_t rank, const graph_build::Pass& pass) const {
     return std::max(lane_free_[rank], ready_ns(rank, pass) - time_of(rank, pass).early_ns);
   }
-  void send(std::size_t rank, const Pass& pass, std::int64_t sent_ns) {
+  void send(std::size_t rank, const graph_build::Pass& pass, std::int64_t sent_ns) {
     const std::int64_t to =
         std::int64_t{pass.chunk} * ranks_ + static_cast<std::int64_t>(rank) + (pass.forward ? 1 : -1);
     if (to < 0 || to >= std::int64_t{ranks_} * chunks_) return;
@@ -196,8 +196,8 @@ class ScheduleClock {
   }
 
   /// Plays the next pass, or the next two where they run interleaved. False: an input is not there yet.
-  bool step(std::size_t rank, const std::vector<Pass>& passes) {
-    const Pass& pass = passes[next_[rank]];
+  bool step(std::size_t rank, const std::vector<graph_build::Pass>& passes) {
+    const graph_build::Pass& pass = passes[next_[rank]];
     const bool pair = pass.paired_with_next;
     if (ready_ns(rank, pass) == kNever) return false;
     if (pair && ready_ns(rank, passes[next_[rank] + 1]) == kNever) return false;
@@ -208,7 +208,7 @@ class ScheduleClock {
       ++next_[rank];
       return true;
     }
-    const Pass& other = passes[next_[rank] + 1];
+    const graph_build::Pass& other = passes[next_[rank] + 1];
     const PassTime &time = time_of(rank, pass), &other_time = time_of(rank, other);
     const std::int64_t other_start = start_of(rank, other);
     const std::int64_t both_end = std::min(start, other_start) + together_ns(time, other_time);
@@ -222,7 +222,7 @@ class ScheduleClock {
   }
 
   const StageTimes& times_;
-  PipelineShape shape_;
+  graph_build::PipelineShape shape_;
   bool proven_;
   std::int32_t ranks_, chunks_;
   std::int64_t micro_batches_;
@@ -260,8 +260,8 @@ struct Busy {
 
 }  // namespace
 
-Result<StageTimes> PassTimeTable::times_of(const JobSpec& job) {
-  std::optional<JobSpec> stages;
+Result<StageTimes> PassTimeTable::times_of(const graph_build::JobSpec& job) {
+  std::optional<graph_build::JobSpec> stages;
   StageTimes times;
   const std::string degrees = key_of(job.parallel);
   for (std::size_t rank = 0; rank < job.parallel.slots.size(); ++rank) {
@@ -274,9 +274,9 @@ Result<StageTimes> PassTimeTable::times_of(const JobSpec& job) {
       }
       if (!stages) stages = stages_of(job);
       const auto stage = static_cast<std::int32_t>(chunk * job.parallel.slots.size() + rank);
-      const Result<Graph> graph = build_step_graph(*stages, machine_, stage, load_);
+      const Result<Graph> graph = graph_build::build_step_graph(*stages, machine_, stage, load_);
       if (!graph) return graph.error();
-      const RankWork work = work_of(graph.value(), op_durations(graph.value(), machine_, time_scale_));
+      const RankWork work = work_of(graph.value(), cost::op_durations(graph.value(), machine_, time_scale_));
       of_rank.push_back(play_both(graph.value(), work, parts_of(graph.value())));
       const std::scoped_lock lock(mutex_);
       chunks_.try_emplace(key, of_rank.back());
@@ -285,13 +285,13 @@ Result<StageTimes> PassTimeTable::times_of(const JobSpec& job) {
   return times;
 }
 
-Result<LayerTimes> PassTimeTable::layers_of(const JobSpec& job) {
+Result<LayerTimes> PassTimeTable::layers_of(const graph_build::JobSpec& job) {
   const std::string key = key_of(job.parallel);
   if (const auto known = find(layers_, mutex_, key)) return *known;
-  const JobSpec single = single_layers(job);
-  const Result<Graph> graph = build_step_graph(single, machine_, 0, load_);
+  const graph_build::JobSpec single = single_layers(job);
+  const Result<Graph> graph = graph_build::build_step_graph(single, machine_, 0, load_);
   if (!graph) return graph.error();
-  const RankWork work = work_of(graph.value(), op_durations(graph.value(), machine_, time_scale_));
+  const RankWork work = work_of(graph.value(), cost::op_durations(graph.value(), machine_, time_scale_));
   const std::vector<Part> parts = parts_of(graph.value());
   const auto of_layer = [&](std::int32_t layer) {
     std::vector<Part> chosen = parts;
@@ -300,26 +300,26 @@ Result<LayerTimes> PassTimeTable::layers_of(const JobSpec& job) {
     return play_both(graph.value(), work, chosen);
   };
   LayerTimes times;
-  for (const Slot& slot : single.parallel.slots.front().front()) {
-    const bool mtp = slot.kind == Slot::Kind::mtp;
+  for (const graph_build::Slot& slot : single.parallel.slots.front().front()) {
+    const bool mtp = slot.kind == graph_build::Slot::Kind::mtp;
     const auto layer = mtp ? static_cast<std::int32_t>(job.model.layers.size()) : slot.layer;
-    const bool moe = !mtp && job.model.layers[static_cast<std::size_t>(layer)] == LayerKind::moe;
+    const bool moe = !mtp && job.model.layers[static_cast<std::size_t>(layer)] == graph_build::LayerKind::moe;
     (mtp ? times.mtp : moe ? times.moe : times.dense) = of_layer(layer);
   }
   const std::scoped_lock lock(mutex_);
   return layers_.try_emplace(key, times).first->second;
 }
 
-StepGuess guess_by_layers(const LayerTimes& times, const JobSpec& job) {
-  const ParallelSpec& p = job.parallel;
+StepGuess guess_by_layers(const LayerTimes& times, const graph_build::JobSpec& job) {
+  const graph_build::ParallelSpec& p = job.parallel;
   std::int64_t most_compute = 0, most = 0, sum = 0;
   for (const auto& rank : p.slots) {
     Busy busy;
     for (const auto& chunk : rank)
-      for (const Slot& slot : chunk) {
-        if (slot.kind == Slot::Kind::noop) continue;
-        const bool mtp = slot.kind == Slot::Kind::mtp;
-        const bool moe = !mtp && job.model.layers[static_cast<std::size_t>(slot.layer)] == LayerKind::moe;
+      for (const graph_build::Slot& slot : chunk) {
+        if (slot.kind == graph_build::Slot::Kind::noop) continue;
+        const bool mtp = slot.kind == graph_build::Slot::Kind::mtp;
+        const bool moe = !mtp && job.model.layers[static_cast<std::size_t>(slot.layer)] == graph_build::LayerKind::moe;
         busy.add(mtp ? times.mtp : moe ? times.moe : times.dense);
       }
     const std::int64_t rank_ns = p.overlap_forward_backward ? busy.longest_lane() : busy.alone;
@@ -331,7 +331,7 @@ StepGuess guess_by_layers(const LayerTimes& times, const JobSpec& job) {
   return {.bound_ns = most_compute * p.micro_batches(), .estimate_ns = most * p.micro_batches() + fill};
 }
 
-Result<StepGuess> guess_by_passes(const StageTimes& times, const ParallelSpec& parallel) {
+Result<StepGuess> guess_by_passes(const StageTimes& times, const graph_build::ParallelSpec& parallel) {
   StepGuess guess;
   for (const bool proven : {true, false}) {
     const Result<std::int64_t> end = ScheduleClock(times, parallel, proven).run();
@@ -341,4 +341,4 @@ Result<StepGuess> guess_by_passes(const StageTimes& times, const ParallelSpec& p
   return guess;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::simulate

@@ -21,7 +21,7 @@
 #include "core/result.h"
 #include "planner/graph_build/job_spec.h"
 
-namespace tidemark {
+namespace tidemark::simulate {
 
 struct PassTime {
   std::int64_t compute_ns = 0;  ///< sum on the compute lane
@@ -52,8 +52,8 @@ class PassTimeTable {
       : machine_(machine), load_(load), time_scale_(time_scale) {}
 
   /// REQUIRES: find_problems(job) is empty; all jobs differ in `parallel` only.
-  [[nodiscard]] Result<StageTimes> times_of(const JobSpec& job);
-  [[nodiscard]] Result<LayerTimes> layers_of(const JobSpec& job);
+  [[nodiscard]] Result<StageTimes> times_of(const graph_build::JobSpec& job);
+  [[nodiscard]] Result<LayerTimes> layers_of(const graph_build::JobSpec& job);
 
  private:
   const Machine& machine_;
@@ -71,9 +71,9 @@ struct StepGuess {
 
 /// From the layers each rank has: bound, its compute; estimate, with communication and the fill of the pipeline.
 /// O(slots).
-[[nodiscard]] StepGuess guess_by_layers(const LayerTimes& times, const JobSpec& job);
+[[nodiscard]] StepGuess guess_by_layers(const LayerTimes& times, const graph_build::JobSpec& job);
 
 /// From the schedule of passes played. O(passes). The bound is never below that of the layers.
-[[nodiscard]] Result<StepGuess> guess_by_passes(const StageTimes& times, const ParallelSpec& parallel);
+[[nodiscard]] Result<StepGuess> guess_by_passes(const StageTimes& times, const graph_build::ParallelSpec& parallel);
 
-}  // namespace tidemark
+}  // namespace tidemark::simulate

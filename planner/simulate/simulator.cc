@@ -10,7 +10,7 @@
 
 #include "planner/graph_build/liveness.h"
 
-namespace tidemark {
+namespace tidemark::simulate {
 namespace {
 
 /// What a task's start was determined by: another task of its rank, nothing, or (for a receive) another rank.
@@ -272,7 +272,7 @@ Result<StepTiming> simulate_step(std::span<const RankWork> ranks) {
 
 RankWork work_of(const Graph& graph, std::vector<std::int64_t> durations) {
   assert(durations.size() == graph.ops.size());
-  OpWaits waits = analyse_waits(graph);
+  graph_build::OpWaits waits = graph_build::analyse_waits(graph);
   RankWork work{.duration_ns = std::move(durations), .first_wait = std::move(waits.first)};
   work.lanes.reserve(graph.ops.size());
   for (const Op& op : graph.ops) work.lanes.push_back(graph.op_templates[row(op.op_template)].lane);
@@ -310,4 +310,4 @@ RankWork work_of(const Graph& graph, const Schedule& schedule, std::vector<std::
   return work;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::simulate

@@ -19,7 +19,7 @@
 #include "core/result.h"
 #include "core/schedule.h"
 
-namespace tidemark {
+namespace tidemark::simulate {
 
 /// One rank's work, as columns borrowed from a Graph or a Schedule; valid for the call only.
 struct RankWork {
@@ -63,4 +63,4 @@ struct StepTiming {
 /// Columns of a schedule; durations per task as given.
 [[nodiscard]] RankWork work_of(const Graph& graph, const Schedule& schedule, std::vector<std::int64_t> durations);
 
-}  // namespace tidemark
+}  // namespace tidemark::simulate

@@ -15,7 +15,7 @@
 
 #include "core/result.h"
 
-namespace tidemark {
+namespace tidemark::threads {
 
 /// One way in and one way out: bodies read `started` and add to `finished`, so they are not ordered among themselves.
 struct HandOver {
@@ -61,4 +61,4 @@ template <class Body>
   return {};
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::threads

@@ -14,11 +14,11 @@ namespace {
 
 constexpr Bytes kAlignment = 64;
 
-RankPlan planned(bool communication, std::int32_t warm_up) {
-  RankPlan rank =
+plan::RankPlan planned(bool communication, std::int32_t warm_up) {
+  plan::RankPlan rank =
       testing::TinyRank(0, {.layers = 3, .micro_batches = 4, .warm_up = warm_up, .communication = communication})
           .finish();
-  rank.program.layout = lay_out(rank.program.schedule, Bytes{1} << 30, Bytes{1} << 30, kAlignment);
+  rank.program.layout = layout::lay_out(rank.program.schedule, Bytes{1} << 30, Bytes{1} << 30, kAlignment);
   return rank;
 }
 
@@ -33,7 +33,7 @@ Schedule without_wait(Schedule schedule, std::size_t wait) {
 
 class PlannedPrograms : public ::testing::TestWithParam<std::tuple<bool, int>> {
  protected:
-  RankPlan rank_ = planned(std::get<0>(GetParam()), std::get<1>(GetParam()));
+  plan::RankPlan rank_ = planned(std::get<0>(GetParam()), std::get<1>(GetParam()));
   Program& program_ = rank_.program;
 };
 

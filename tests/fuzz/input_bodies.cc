@@ -70,8 +70,8 @@ std::vector<std::string> pack_seeds() {
 /// What was read is packed as the format says, and what is written reads as that packing.
 Verdict check_packed(std::string_view bytes, const IntervalTable& table, const IntervalProblem& problem,
                      Reached& reached) {
-  const PackAnswer answer = find_packer("first_fit_by_size")->pack(problem.problem, {});
-  if (const std::optional<std::string> fault = find_fault(problem.problem, answer.packing)) return fault;
+  const layout::PackAnswer answer = layout::find_packer("first_fit_by_size")->pack(problem.problem, {});
+  if (const std::optional<std::string> fault = layout::find_fault(problem.problem, answer.packing)) return fault;
   ++reached["packed"];
   if (!table.gaps.empty()) ++reached["gaps"];
   if (!table.groups.empty()) ++reached["groups"];
@@ -252,10 +252,10 @@ std::vector<std::string> plan_seeds() {
                 .ranks = {small_rank()}};
   PlanFile::Rank& rank = file.ranks.front();
   rank.program.machine_fingerprint = fingerprint(file.machine);
-  set_figures(rank.program, reserve_memory(file.machine, file.job.parallel).total(), file.machine.visible_bytes,
-              rank.figures);
-  PlanRequest captured = captured_request(captured_features(), 700);
-  return {write_plan_file(file), write_plan_file(captured, plan_step(captured).value())};
+  set_figures(rank.program, graph_build::reserve_memory(file.machine, file.job.parallel).total(),
+              file.machine.visible_bytes, rank.figures);
+  plan::PlanRequest captured = captured_request(captured_features(), 700);
+  return {write_plan_file(file), write_plan_file(captured, plan::plan_step(captured).value())};
 }
 
 std::vector<std::string> plan_words() {
@@ -333,20 +333,20 @@ std::vector<std::string> argument_words() {
 }
 
 /// What is imported is estimated and planned for, or one line says why not.
-Verdict check_run_of(const framework::TrainingRun& run, Reached& reached) {
-  const Result<framework::RankMemory> memory = framework::estimate_rank(run, framework::logged_rank(run));
+Verdict check_run_of(const estimate::TrainingRun& run, Reached& reached) {
+  const Result<estimate::RankMemory> memory = estimate::estimate_rank(run, estimate::logged_rank(run));
   ++reached[memory ? "estimated" : "not estimated"];
   if (memory && !(std::isfinite(memory.value().peak_bytes) && memory.value().steady_bytes > 0))
     return "the estimate is no size";
-  Result<framework::PlannedRun> planned = framework::to_job(run, "fuzz");
+  Result<estimate::PlannedRun> planned = estimate::to_job(run, "fuzz");
   if (!planned) return check_line(planned.error().message);
   planned.value().job.device = "any";
-  ++reached[find_problems(planned.value().job).empty() ? "a job" : "no job"];
+  ++reached[graph_build::find_problems(planned.value().job).empty() ? "a job" : "no job"];
   return std::nullopt;
 }
 
 Verdict check_arguments(const ArgumentFile& file, Reached& reached) {
-  const auto imported = framework::import_run(file.set, file.hints);
+  const auto imported = estimate::import_run(file.set, file.hints);
   ++reached[imported ? "accepted" : "refused"];
   return imported ? check_run_of(imported.value().run, reached) : check_line(imported.error().message);
 }

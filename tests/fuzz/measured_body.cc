@@ -45,7 +45,7 @@ bool is_figure(double bytes) {
   return std::isfinite(bytes) && bytes >= 0;
 }
 
-Verdict check_rank(const framework::ScoredRank& at, Reached& reached) {
+Verdict check_rank(const estimate::ScoredRank& at, Reached& reached) {
   if (at.predicted.has_value() != at.refused.empty()) return "a rank has both or neither of figures and a reason";
   ++reached[at.predicted ? "predicted" : "reason"];
   if (!at.predicted) return std::nullopt;
@@ -56,21 +56,21 @@ Verdict check_rank(const framework::ScoredRank& at, Reached& reached) {
   return std::nullopt;
 }
 
-Verdict check_runs(const std::vector<framework::MeasuredRun>& runs, Reached& reached) {
+Verdict check_runs(const std::vector<estimate::MeasuredRun>& runs, Reached& reached) {
   for (const bool calibrate : {false, true}) {
-    const auto ranks = framework::score_runs(runs, {.calibrate_per_model = calibrate, .rival = true});
-    for (const framework::ScoredRank& at : ranks)
+    const auto ranks = estimate::score_runs(runs, {.calibrate_per_model = calibrate, .rival = true});
+    for (const estimate::ScoredRank& at : ranks)
       if (Verdict wrong = check_rank(at, reached)) return wrong;
     const AccuracyReport report{.what = "fuzz", .runs = runs, .ranks = ranks};
     if (accuracy_text(report).empty() || accuracy_json(report).empty()) return "a report is empty";
-    for (const framework::ScoredRank& at : ranks) reached["calibrates"] += at.calibrates ? 1 : 0;
+    for (const estimate::ScoredRank& at : ranks) reached["calibrates"] += at.calibrates ? 1 : 0;
   }
   return std::nullopt;
 }
 
 std::vector<std::string> calibration_seeds() {
   return {write_calibration({.sources = {"a run"},
-                             .memory = framework::MemoryCorrection{.model = "gpt", .static_offset_bytes = 1e8},
+                             .memory = estimate::MemoryCorrection{.model = "gpt", .static_offset_bytes = 1e8},
                              .op_time_scale = 1.07,
                              .d2h_bytes_per_s = 2.3e10})};
 }

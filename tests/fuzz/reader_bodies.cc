@@ -34,8 +34,8 @@ Verdict judge_read(const Result<Value>& read, Reached& reached, Check check) {
 }
 
 Verdict run_job(std::string_view bytes, Reached& reached) {
-  return judge_read(read_job(bytes, kFile), reached, [](const JobSpec& job) -> Verdict {
-    if (!find_problems(job).empty()) return "a job was read that breaks the rules of jobs";
+  return judge_read(read_job(bytes, kFile), reached, [](const graph_build::JobSpec& job) -> Verdict {
+    if (!graph_build::find_problems(job).empty()) return "a job was read that breaks the rules of jobs";
     return std::nullopt;
   });
 }
@@ -141,17 +141,18 @@ Verdict run_graph(std::string_view bytes, Reached& reached) {
 }
 
 Verdict run_expert_counts(std::string_view bytes, Reached& reached) {
-  return judge_read(read_expert_counts(bytes, kFile, {}), reached, [](const ExpertLoadSpec& load) -> Verdict {
-    const bool is_share = load.layer_correlation >= 0 && load.layer_correlation <= 1;
-    if (!std::isfinite(load.coefficient_of_variation) || load.coefficient_of_variation < 0 || !is_share)
-      return "the distribution of loads is none";
-    return std::nullopt;
-  });
+  return judge_read(
+      read_expert_counts(bytes, kFile, {}), reached, [](const graph_build::ExpertLoadSpec& load) -> Verdict {
+        const bool is_share = load.layer_correlation >= 0 && load.layer_correlation <= 1;
+        if (!std::isfinite(load.coefficient_of_variation) || load.coefficient_of_variation < 0 || !is_share)
+          return "the distribution of loads is none";
+        return std::nullopt;
+      });
 }
 
 Verdict run_measured_memory(std::string_view bytes, Reached& reached) {
   return judge_read(read_measured_memory(bytes, kFile), reached, [](const auto& ranks) -> Verdict {
-    for (const framework::MeasuredRank& rank : ranks)
+    for (const estimate::MeasuredRank& rank : ranks)
       if (!rank.rank || !rank.steady_bytes || *rank.steady_bytes <= 0) return "a rank without a figure was read";
     return std::nullopt;
   });
@@ -164,8 +165,8 @@ Verdict run_measured_runs(std::string_view bytes, Reached& reached) {
 }
 
 Verdict run_calibration(std::string_view bytes, Reached& reached) {
-  return judge_read(read_calibration(bytes, kFile), reached, [](const framework::Calibration& calibration) -> Verdict {
-    const Result<framework::Calibration> again = read_calibration(write_calibration(calibration), kFile);
+  return judge_read(read_calibration(bytes, kFile), reached, [](const estimate::Calibration& calibration) -> Verdict {
+    const Result<estimate::Calibration> again = read_calibration(write_calibration(calibration), kFile);
     if (!again || again.value() != calibration) return "what was read is not read back";
     return std::nullopt;
   });

@@ -46,7 +46,7 @@ struct CheckedBeyond {
                   Reached& reached) = nullptr;
   /// Counts "accepted" or "refused" itself: the second half of reading arguments is in planner/estimate.
   Verdict (*arguments)(const ArgumentFile& file, Reached& reached) = nullptr;
-  Verdict (*runs)(const std::vector<framework::MeasuredRun>& runs, Reached& reached) = nullptr;
+  Verdict (*runs)(const std::vector<estimate::MeasuredRun>& runs, Reached& reached) = nullptr;
 };
 [[nodiscard]] CheckedBeyond& checked_beyond();
 

@@ -37,7 +37,7 @@ std::vector<std::string> words() {
   return {"0"};
 }
 
-Verdict check_run(const PlanFile& file, const PlanOutcome& outcome, Reached& reached) {
+Verdict check_run(const PlanFile& file, const plan::PlanOutcome& outcome, Reached& reached) {
   const Result<SimRun> run = run_on_sim({.ranks = outcome.ranks,
                                          .machine = file.machine,
                                          .verify = true,
@@ -60,12 +60,12 @@ Verdict run(std::string_view bytes, Reached& reached) {
   const Result<PlanFile> file = read_plan_file(bytes, kFile);
   ++reached[file ? "accepted" : "refused"];
   if (!file) return std::nullopt;  // what the error says is looked at by the target `plan`
-  const Result<PlanOutcome> outcome = restore_outcome(file.value(), {}, kFile);
+  const Result<plan::PlanOutcome> outcome = restore_outcome(file.value(), {}, kFile);
   if (!outcome) {
     ++reached["of another step"];
     return outcome.error().message.starts_with("fuzz:") ? std::nullopt : std::optional(outcome.error().message);
   }
-  for (const RankPlan& rank : outcome.value().ranks) {
+  for (const plan::RankPlan& rank : outcome.value().ranks) {
     if (!verify_program(rank.graph, rank.program)) continue;
     ++reached["refused by the checker"];
     return std::nullopt;

@@ -15,7 +15,7 @@
 namespace tidemark {
 namespace {
 
-using framework::Calibration;
+using estimate::Calibration;
 
 template <class T>
 std::string message_of(const Result<T>& result) {
@@ -74,12 +74,12 @@ TEST(Corrections, ReplaceLinksAndAddUp) {
   Machine machine;
   machine.d2h.bytes_per_s = 1e9;
   machine.h2d.bytes_per_s = 2e9;
-  const Machine changed = framework::corrected(machine, {.d2h_bytes_per_s = 5e9});
+  const Machine changed = estimate::corrected(machine, {.d2h_bytes_per_s = 5e9});
   EXPECT_EQ(changed.d2h.bytes_per_s, 5e9);
   EXPECT_EQ(changed.h2d.bytes_per_s, 2e9);
-  const framework::MemoryKnobs knobs = framework::corrected(
-      framework::MemoryKnobs{.activation_factor = 1.5, .static_offset_bytes = 10},
-      framework::MemoryCorrection{.static_offset_bytes = 5, .static_factor = 0.5, .activation_factor = 2});
+  const estimate::MemoryKnobs knobs = estimate::corrected(
+      estimate::MemoryKnobs{.activation_factor = 1.5, .static_offset_bytes = 10},
+      estimate::MemoryCorrection{.static_offset_bytes = 5, .static_factor = 0.5, .activation_factor = 2});
   EXPECT_EQ(knobs.static_offset_bytes, 15);
   EXPECT_EQ(knobs.static_factor, 0.5);
   EXPECT_EQ(knobs.activation_factor, 3);

@@ -12,15 +12,15 @@ namespace tidemark {
 namespace {
 
 struct PlannedChain {
-  PlanRequest request;
-  PlanOutcome outcome;
+  plan::PlanRequest request;
+  plan::PlanOutcome outcome;
   [[nodiscard]] nlohmann::json json() const { return nlohmann::json::parse(plan_json(request, outcome, 0.5)); }
   [[nodiscard]] std::string text() const { return plan_summary(request, outcome); }
 };
 
 PlannedChain planned_chain(Bytes budget) {
   PlannedChain planned{.request = testing::captured_request(testing::captured_chain(8), budget)};
-  Result<PlanOutcome> outcome = plan_step(planned.request);
+  Result<plan::PlanOutcome> outcome = plan::plan_step(planned.request);
   EXPECT_TRUE(outcome.ok()) << (outcome.ok() ? "" : outcome.error().message);
   planned.outcome = std::move(outcome).value();
   return planned;

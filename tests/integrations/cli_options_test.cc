@@ -65,8 +65,8 @@ TEST(Refusals, AreOneLineAndOneObject) {
   EXPECT_EQ(nlohmann::json::parse(refusal_json(internal_fault("x")))["exit_status"], 3);
 }
 
-RankPlan rank_of(std::int32_t rank, Bytes device_bytes, Bytes pinned_bytes) {
-  RankPlan plan;
+plan::RankPlan rank_of(std::int32_t rank, Bytes device_bytes, Bytes pinned_bytes) {
+  plan::RankPlan plan;
   plan.figures.rank = rank;
   plan.program.layout.arenas = {
       {.space = MemorySpace::device, .height_bytes = device_bytes},
@@ -76,7 +76,7 @@ RankPlan rank_of(std::int32_t rank, Bytes device_bytes, Bytes pinned_bytes) {
 
 /// The machine's memory as an argument: no test can have a machine of every size.
 TEST(HostRoom, LargestRankDecidesAndTheScaleThatFitsIsNamed) {
-  std::vector<RankPlan> ranks;
+  std::vector<plan::RankPlan> ranks;
   ranks.push_back(rank_of(3, 10 * kGiB, 2 * kGiB));
   ranks.push_back(rank_of(5, 8 * kGiB, 8 * kGiB));
   EXPECT_TRUE(check_host_room(ranks, 1, {.available_bytes = 17 * kGiB}).ok());

@@ -25,9 +25,10 @@ PlanFile small_plan(bool overlap, const char* policy = "keep-all") {
   const auto job = read_job(testing::text_of(testing::source_path("models/small-mla-moe.yaml")), "model");
   const auto machine = read_machine(testing::text_of(testing::source_path("devices/ascend-910b-64g.yaml")), "device");
   EXPECT_TRUE(job.ok() && machine.ok());
-  PlanRequest request{.job = job.value(), .machine = machine.value(), .policy = find_policy(policy), .load = 1.0};
+  plan::PlanRequest request{
+      .job = job.value(), .machine = machine.value(), .policy = policies::find_policy(policy), .load = 1.0};
   request.job.parallel.overlap_forward_backward = overlap;
-  const auto outcome = plan_step(request);
+  const auto outcome = plan::plan_step(request);
   EXPECT_TRUE(outcome.ok());
   auto file = read_plan_file(write_plan_file(request, outcome.value()), "plan");
   EXPECT_TRUE(file.ok()) << (file.ok() ? "" : file.error().message);
@@ -90,8 +91,8 @@ TEST(ExportVocabulary, NamesStoragesThatModelsHave) {
 }
 
 /// Values of words by option and value; the others are off.
-SettingValues values_for(const ExportVocabulary& vocabulary, const std::map<std::string, std::int32_t>& on) {
-  SettingValues values;
+search::SettingValues values_for(const ExportVocabulary& vocabulary, const std::map<std::string, std::int32_t>& on) {
+  search::SettingValues values;
   std::size_t found = 0;
   for (const ExportWord& word : vocabulary.words) {
     const auto at = on.find(word.option + (word.value.empty() ? "" : " " + word.value) +
@@ -100,7 +101,7 @@ SettingValues values_for(const ExportVocabulary& vocabulary, const std::map<std:
     if (at != on.end()) ++found;
   }
   EXPECT_EQ(found, on.size());
-  EXPECT_TRUE(are_consistent(vocabulary.settings, values));
+  EXPECT_TRUE(search::are_consistent(vocabulary.settings, values));
   return values;
 }
 
@@ -136,30 +137,31 @@ TEST(ExportText, IsWhatLaunchScriptsTake) {
 TEST(ExportStarts, FollowThePlan) {
   const PlanFile kept = small_plan(true);
   const ExportVocabulary vocabulary = vocabulary_of(Framework::megatron, kept);
-  const std::vector<SettingValues> starts = starts_of(vocabulary, kept);
-  EXPECT_EQ(starts.front(), SettingValues(vocabulary.words.size(), 0));
+  const std::vector<search::SettingValues> starts = starts_of(vocabulary, kept);
+  EXPECT_EQ(starts.front(), search::SettingValues(vocabulary.words.size(), 0));
   const PlanFile published = small_plan(true, "published-recipe");
   const ExportVocabulary again = vocabulary_of(Framework::mindspeed, published);
-  const SettingValues like = starts_of(again, published).front();
+  const search::SettingValues like = starts_of(again, published).front();
   std::set<std::string> on;
   for (std::size_t w = 0; w < like.size(); ++w)
     if (like[w] > 0) on.insert(again.words[w].option);
   EXPECT_TRUE(on.contains("--moe-unperm2-mem-optim-swap"));
   EXPECT_TRUE(on.contains("--recompute-activation-function"));
-  for (const SettingValues& start : starts_of(again, published)) EXPECT_TRUE(are_consistent(again.settings, start));
+  for (const search::SettingValues& start : starts_of(again, published))
+    EXPECT_TRUE(search::are_consistent(again.settings, start));
 }
 
 TEST(SearchLog, ReadsBackWhatItWrites) {
-  const SearchLayout one{.parallel = {.tensor = 2}}, other{.parallel = {.tensor = 4}};
-  const LayoutFigures fits{.fits = true,
-                           .peak_bytes = 1,
-                           .step_ns = 21,
-                           .compute_ns = 2,
-                           .memory_ns = 3,
-                           .communication_ns = 4,
-                           .imbalance_ns = 5,
-                           .bubble_ns = 7};
-  const LayoutFigures over{.reason = "rank 3: too\tmuch", .peak_bytes = 9};
+  const search::SearchLayout one{.parallel = {.tensor = 2}}, other{.parallel = {.tensor = 4}};
+  const search::LayoutFigures fits{.fits = true,
+                                   .peak_bytes = 1,
+                                   .step_ns = 21,
+                                   .compute_ns = 2,
+                                   .memory_ns = 3,
+                                   .communication_ns = 4,
+                                   .imbalance_ns = 5,
+                                   .bubble_ns = 7};
+  const search::LayoutFigures over{.reason = "rank 3: too\tmuch", .peak_bytes = 9};
   const std::string header = "tidemark-search 1 00ff\n";
   const std::string text = header + search_line(one, fits) + search_line(other, over);
   for (const std::string& ended : {text, std::regex_replace(text, std::regex("\n"), "\r\n")}) {
@@ -171,16 +173,16 @@ TEST(SearchLog, ReadsBackWhatItWrites) {
       EXPECT_EQ(log.value().known.size(), lines == 0 ? 0 : lines - 1) << cut;
     }
     const auto log = read_search_log(ended, "log", header);
-    EXPECT_EQ(log.value().known.at(layout_text(one)), fits);
-    EXPECT_EQ(log.value().known.at(layout_text(other)).reason, "rank 3: too much");
+    EXPECT_EQ(log.value().known.at(search::layout_text(one)), fits);
+    EXPECT_EQ(log.value().known.at(search::layout_text(other)).reason, "rank 3: too much");
   }
   EXPECT_FALSE(read_search_log(text, "log", "tidemark-search 1 0100\n").ok());
   EXPECT_FALSE(read_search_log(header + "TP2\tfits\t-1\t2\t3\t4\t5\t6\t7\t\n", "log", header).ok());
 }
 
 TEST(SearchReport, SaysWhatDiffersLargestFirst) {
-  const LayoutFigures a{.step_ns = 3'000'000'000, .memory_ns = 10'000'000, .bubble_ns = 500'000'000};
-  const LayoutFigures b{.step_ns = 4'000'000'000, .communication_ns = 1'000'000'000, .bubble_ns = 300'000'000};
+  const search::LayoutFigures a{.step_ns = 3'000'000'000, .memory_ns = 10'000'000, .bubble_ns = 500'000'000};
+  const search::LayoutFigures b{.step_ns = 4'000'000'000, .communication_ns = 1'000'000'000, .bubble_ns = 300'000'000};
   EXPECT_EQ(difference_text(a, b), "communication -1.00 s, bubble +0.20 s, memory +0.01 s");
   EXPECT_EQ(difference_text(a, a), "no part differs by as much as 0.005 s");
 }

@@ -17,14 +17,14 @@ namespace {
 using nlohmann::json;
 using tidemark::testing::tiny_outcome;
 
-json trace_of(const PlanOutcome& outcome, const PerfettoOptions& options = {}) {
+json trace_of(const plan::PlanOutcome& outcome, const PerfettoOptions& options = {}) {
   std::ostringstream out;
   EXPECT_TRUE(write_perfetto(out, outcome, options).ok());
   return json::parse(out.str());
 }
 
 TEST(Perfetto, HasOneSliceForEveryTaskThatTakesTime) {
-  const PlanOutcome outcome = tiny_outcome();
+  const plan::PlanOutcome outcome = tiny_outcome();
   const json trace = trace_of(outcome);
   std::map<int, std::size_t> slices;
   std::map<std::pair<int, int>, double> busy_us;
@@ -33,7 +33,7 @@ TEST(Perfetto, HasOneSliceForEveryTaskThatTakesTime) {
     ++slices[e["pid"]];
     busy_us[{e["pid"], e["tid"]}] += e["dur"].get<double>();
   }
-  for (const RankPlan& rank : outcome.ranks) {
+  for (const plan::RankPlan& rank : outcome.ranks) {
     std::size_t expected = 0;
     for (const std::int64_t ns : rank.task_ns) expected += ns > 0 ? 1 : 0;
     EXPECT_EQ(slices[rank.figures.rank], expected);
@@ -69,9 +69,9 @@ TEST(Perfetto, SlicesOfALaneDoNotOverlap) {
 }
 
 TEST(Perfetto, CountersReachThePeakOfTheProfile) {
-  const PlanOutcome outcome = tiny_outcome(1);
+  const plan::PlanOutcome outcome = tiny_outcome(1);
   Bytes peak = 0;
-  for (const auto& bytes : memory_profile(outcome.ranks[0].graph, outcome.ranks[0].program.schedule).bytes) {
+  for (const auto& bytes : plan::memory_profile(outcome.ranks[0].graph, outcome.ranks[0].program.schedule).bytes) {
     Bytes sum = 0;
     for (const Bytes b : bytes) sum += b;
     peak = std::max(peak, sum);
@@ -92,7 +92,7 @@ TEST(Perfetto, CountersReachThePeakOfTheProfile) {
 }
 
 TEST(Perfetto, LimitsToRanksAndRefusesOnesThatWereNotPlanned) {
-  const PlanOutcome outcome = tiny_outcome();
+  const plan::PlanOutcome outcome = tiny_outcome();
   const json trace = trace_of(outcome, {.ranks = {1}});
   EXPECT_GT(trace["traceEvents"].size(), outcome.ranks[1].graph.ops.size());
   for (const json& e : trace["traceEvents"]) EXPECT_EQ(e["pid"], 1);
@@ -103,7 +103,7 @@ TEST(Perfetto, LimitsToRanksAndRefusesOnesThatWereNotPlanned) {
 }
 
 TEST(Perfetto, EscapesNames) {
-  PlanOutcome outcome = tiny_outcome(1);
+  plan::PlanOutcome outcome = tiny_outcome(1);
   outcome.ranks[0].graph.op_templates[0].name = "a \"quoted\"\n\xff name";
   std::set<std::string> names;
   const json trace = trace_of(outcome);
@@ -119,7 +119,7 @@ TEST(Perfetto, ReportsAStreamThatStopsTakingBytes) {
 }
 
 TEST(MemorySeries, HoldersAddUpAtEverySample) {
-  const PlanOutcome outcome = tiny_outcome(1);
+  const plan::PlanOutcome outcome = tiny_outcome(1);
   const auto samples = memory_samples(outcome.ranks[0], outcome.ranks[0].timeline.finish_ns, 100);
   const HolderSeries series = largest_holders(outcome.ranks[0], samples, 1000);
   ASSERT_EQ(series.shares.size(), samples.size());
@@ -128,9 +128,10 @@ TEST(MemorySeries, HoldersAddUpAtEverySample) {
     for (const auto& share : series.shares[i]) held += share.bytes;
     for (std::size_t role = 3; role < kStorageRoleCount; ++role) expected += samples[i].bytes[role];
     EXPECT_EQ(held, expected);
-    const auto reference = contributors_at(outcome.ranks[0].graph, outcome.ranks[0].program.schedule, samples[i].clock);
+    const auto reference =
+        plan::contributors_at(outcome.ranks[0].graph, outcome.ranks[0].program.schedule, samples[i].clock);
     std::vector<Bytes> moving;
-    for (const Contributor& c : reference) {
+    for (const plan::Contributor& c : reference) {
       if (c.role >= StorageRole::activation) moving.push_back(c.bytes);
     }
     ASSERT_EQ(series.shares[i].size(), moving.size());

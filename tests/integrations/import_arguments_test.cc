@@ -56,14 +56,14 @@ TEST(LaunchScript, IsReadWithTheLineOfEachArgument) {
   EXPECT_EQ(value_of(file, "save"), "your model ckpt path");
   EXPECT_EQ(value_of(file, "nproc-per-node"), "8");
   EXPECT_EQ(value_of(file, "not-reached"), "absent");
-  EXPECT_EQ(file.hints.platform.framework, framework::Framework::mindspeed_llm);
-  const auto imported = framework::import_run(file.set, file.hints);
+  EXPECT_EQ(file.hints.platform.framework, estimate::Framework::mindspeed_llm);
+  const auto imported = estimate::import_run(file.set, file.hints);
   ASSERT_TRUE(imported.ok()) << imported.error().message;
   EXPECT_EQ(imported.value().run.parallel.world, 16);
   EXPECT_EQ(imported.value().run.parallel.data, 2);
   EXPECT_TRUE(imported.value().run.platform.expandable_segments);
   for (const auto& argument : imported.value().judged)
-    EXPECT_NE(argument.standing, framework::Standing::not_understood) << argument.name;
+    EXPECT_NE(argument.standing, estimate::Standing::not_understood) << argument.name;
 }
 
 TEST(LaunchScript, NamesWhatItLeavesOut) {
@@ -246,7 +246,7 @@ TEST(LaunchScript, SaysTheFrameworkByItsArgumentsNotItsComments) {
   const auto framework_of = [](std::string_view text, std::string_view name) {
     return read(text, name).hints.platform.framework;
   };
-  using framework::Framework;
+  using estimate::Framework;
   EXPECT_EQ(framework_of("--num-layers: 8 # not for ASCEND\n# mindspeed\n", "a.yaml"), Framework::megatron_lm);
   EXPECT_EQ(framework_of("--num-layers: 8\n--swap_attention: true\n", "a.yaml"), Framework::mindspeed_llm);
   EXPECT_EQ(framework_of("{\"noop_layers\": \"1,2\"}", "a.json"), Framework::mindspeed_llm);
@@ -289,27 +289,27 @@ TEST(ArgumentMap, OfMegatronsTestsIsRead) {
   EXPECT_EQ(value_of(file, "recompute-modules"), "core_attn mlp");
   EXPECT_EQ(value_of(file, "TEST_TYPE"), "absent");
   ASSERT_EQ(file.set.environment.size(), 3U);
-  const auto imported = framework::import_run(file.set, file.hints);
+  const auto imported = estimate::import_run(file.set, file.hints);
   ASSERT_TRUE(imported.ok()) << imported.error().message;
-  const framework::TrainingRun& run = imported.value().run;
+  const estimate::TrainingRun& run = imported.value().run;
   EXPECT_EQ(run.parallel.virtual_pipeline, 2);
   EXPECT_FALSE(run.platform.allow_nondeterministic);
-  EXPECT_EQ(run.platform.framework, framework::Framework::megatron_lm);
+  EXPECT_EQ(run.platform.framework, estimate::Framework::megatron_lm);
   EXPECT_TRUE(run.deterministic);
 }
 
 TEST(ArgumentMap, OfJsonIsRead) {
   const ArgumentFile file = read_data("moe.json");
-  const auto imported = framework::import_run(file.set, file.hints);
+  const auto imported = estimate::import_run(file.set, file.hints);
   ASSERT_TRUE(imported.ok()) << imported.error().message;
-  const framework::TrainingRun& run = imported.value().run;
+  const estimate::TrainingRun& run = imported.value().run;
   EXPECT_EQ(run.parallel.world, 8);
   EXPECT_EQ(run.parallel.expert_data, 2);
   EXPECT_TRUE(run.model.gated);
   EXPECT_EQ(run.model.attention.head_dim, 64);
   EXPECT_EQ(std::ranges::count(run.model.moe.is_moe, true), 6);
   for (const auto& argument : imported.value().judged)
-    EXPECT_NE(argument.standing, framework::Standing::not_understood) << argument.name;
+    EXPECT_NE(argument.standing, estimate::Standing::not_understood) << argument.name;
 }
 
 TEST(ArgumentMap, SaysTheSameInEveryForm) {

@@ -12,14 +12,14 @@ namespace {
 
 constexpr std::string_view kHeader = "layer,micro_batch,device,rows\n";
 
-ExpertLoadSpec read(const std::string& text) {
-  const Result<ExpertLoadSpec> spec = read_expert_counts(text, "counts.csv", {.quantile = 0.9, .seed = 7});
+graph_build::ExpertLoadSpec read(const std::string& text) {
+  const Result<graph_build::ExpertLoadSpec> spec = read_expert_counts(text, "counts.csv", {.quantile = 0.9, .seed = 7});
   EXPECT_TRUE(spec.ok()) << spec.error().message;
-  return spec.ok() ? spec.value() : ExpertLoadSpec{};
+  return spec.ok() ? spec.value() : graph_build::ExpertLoadSpec{};
 }
 
 std::string complaint(const std::string& text) {
-  const Result<ExpertLoadSpec> spec = read_expert_counts(text, "counts.csv", {});
+  const Result<graph_build::ExpertLoadSpec> spec = read_expert_counts(text, "counts.csv", {});
   EXPECT_FALSE(spec.ok());
   if (spec.ok()) return "";
   EXPECT_EQ(spec.error().code, Error::Code::bad_input);
@@ -28,7 +28,8 @@ std::string complaint(const std::string& text) {
 }
 
 TEST(ExpertCounts, EvenRowsDoNotVary) {
-  const ExpertLoadSpec spec = read(std::string(kHeader) + "3,0,0,5\n3,0,1,5\n# a comment\n\n3,1,0,70\n3,1,1,70\r\n");
+  const graph_build::ExpertLoadSpec spec =
+      read(std::string(kHeader) + "3,0,0,5\n3,0,1,5\n# a comment\n\n3,1,0,70\n3,1,1,70\r\n");
   EXPECT_DOUBLE_EQ(spec.mean, 1);
   EXPECT_DOUBLE_EQ(spec.coefficient_of_variation, 0);
   EXPECT_DOUBLE_EQ(spec.layer_correlation, 0);
@@ -39,7 +40,7 @@ TEST(ExpertCounts, EvenRowsDoNotVary) {
 // Device 0 always has 1.2 times the mean, device 1 always 0.8: all variance is between devices,
 // (0.2^2 + 0.2^2) / (2 - 1) = 0.08.
 TEST(ExpertCounts, AHotDeviceIsCommonToAllLayers) {
-  const ExpertLoadSpec spec = read(std::string(kHeader) + "3,0,0,6\n3,0,1,4\n4,0,0,12\n4,0,1,8\n");
+  const graph_build::ExpertLoadSpec spec = read(std::string(kHeader) + "3,0,0,6\n3,0,1,4\n4,0,0,12\n4,0,1,8\n");
   EXPECT_NEAR(spec.coefficient_of_variation, std::sqrt(0.08), 1e-12);
   EXPECT_NEAR(spec.layer_correlation, 1, 1e-12);
 }
@@ -47,7 +48,7 @@ TEST(ExpertCounts, AHotDeviceIsCommonToAllLayers) {
 // The hot device changes from layer to layer: the means of both devices are 1, so nothing is common, and the devices'
 // own variance is 4 * 0.2^2 / (2 * (2 - 1)) = 0.08.
 TEST(ExpertCounts, AWanderingHotDeviceIsOfItsOwn) {
-  const ExpertLoadSpec spec = read(std::string(kHeader) + "3,0,0,6\n3,0,1,4\n4,0,0,8\n4,0,1,12\n");
+  const graph_build::ExpertLoadSpec spec = read(std::string(kHeader) + "3,0,0,6\n3,0,1,4\n4,0,0,8\n4,0,1,12\n");
   EXPECT_NEAR(spec.coefficient_of_variation, std::sqrt(0.08), 1e-12);
   EXPECT_NEAR(spec.layer_correlation, 0, 1e-12);
 }
@@ -68,7 +69,7 @@ TEST(ExpertCounts, RecoversTheModel) {
                                     std::sqrt(1 - correlation) * normal(random));
         text += fmt::format("{},{},{},{}\n", site / 4, site % 4, device, std::lround(f * 65536));
       }
-    const ExpertLoadSpec spec = read(text);
+    const graph_build::ExpertLoadSpec spec = read(text);
     EXPECT_NEAR(spec.coefficient_of_variation, kCv, 0.01) << correlation;
     EXPECT_NEAR(spec.layer_correlation, correlation, 0.06) << correlation;
   }

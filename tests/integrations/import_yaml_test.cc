@@ -26,10 +26,10 @@ std::string shipped(std::string_view name) {
   return text_of(source_path(name));
 }
 
-JobSpec job_from(std::string_view text) {
-  const Result<JobSpec> job = read_job(text, "job.yaml");
+graph_build::JobSpec job_from(std::string_view text) {
+  const Result<graph_build::JobSpec> job = read_job(text, "job.yaml");
   EXPECT_TRUE(job.ok()) << (job.ok() ? "" : job.error().message);
-  return job.ok() ? job.value() : JobSpec{};
+  return job.ok() ? job.value() : graph_build::JobSpec{};
 }
 
 Machine machine_from(std::string_view text) {
@@ -139,10 +139,10 @@ class ShippedJob : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(ShippedJob, IsReadAndNamesAShippedDevice) {
   const std::string path = std::string("models/") + GetParam() + ".yaml";
-  const Result<JobSpec> job = read_job(shipped(path), path);
+  const Result<graph_build::JobSpec> job = read_job(shipped(path), path);
   ASSERT_TRUE(job.ok()) << job.error().message;
   EXPECT_EQ(job.value().model.name, GetParam());
-  EXPECT_EQ(find_problems(job.value()).size(), 0u);
+  EXPECT_EQ(graph_build::find_problems(job.value()).size(), 0u);
   EXPECT_TRUE(std::filesystem::exists(source_path("devices/" + job.value().device + ".yaml")));
 }
 
@@ -176,29 +176,31 @@ INSTANTIATE_TEST_SUITE_P(Devices, ShippedDevice,
                          ::testing::Values("ascend-910b-64g", "ascend-910c-64g", "h100-80g", "h200-141g"));
 
 TEST(ShippedFiles, PanguIsTheReferenceJob) {
-  const JobSpec job = job_from(shipped("models/pangu-ultra-moe-718b.yaml"));
-  const ParallelSpec& parallel = job.parallel;
+  const graph_build::JobSpec job = job_from(shipped("models/pangu-ultra-moe-718b.yaml"));
+  const graph_build::ParallelSpec& parallel = job.parallel;
   EXPECT_EQ(parallel.devices(), 6144);
   EXPECT_EQ(parallel.micro_batches(), 64);
   EXPECT_EQ(parallel.expert_ranks(), 32);
   EXPECT_EQ(parallel.expert_data(), 12);
   EXPECT_EQ(job.model.layers.size(), 61u);
-  EXPECT_EQ(job.model.layers[2], LayerKind::dense);
-  EXPECT_EQ(job.model.layers[3], LayerKind::moe);
-  EXPECT_EQ(job.model.norm, NormPlacement::sandwich);
+  EXPECT_EQ(job.model.layers[2], graph_build::LayerKind::dense);
+  EXPECT_EQ(job.model.layers[3], graph_build::LayerKind::moe);
+  EXPECT_EQ(job.model.norm, graph_build::NormPlacement::sandwich);
   EXPECT_TRUE(job.model.attention.v_own_storage);
-  EXPECT_EQ(job.model.moe.probabilities, MoeSpec::Probabilities::at_unpermute);
+  EXPECT_EQ(job.model.moe.probabilities, graph_build::MoeSpec::Probabilities::at_unpermute);
   EXPECT_TRUE(parallel.overlap_forward_backward);
   EXPECT_EQ(parallel.gradient_bytes, 4);
   EXPECT_EQ(parallel.optimizer_bytes, 12);
 }
 
 TEST(ShippedFiles, PanguSlotsAreThoseOfTheReferenceTable) {
-  const JobSpec job = job_from(shipped("models/pangu-ultra-moe-718b.yaml"));
-  const auto layer = [](std::int32_t n) { return Slot{.kind = Slot::Kind::layer, .layer = n}; };
-  const Slot noop = {.kind = Slot::Kind::noop, .layer = -1};
-  const Slot mtp = {.kind = Slot::Kind::mtp, .layer = 0};
-  using Chunks = std::vector<std::vector<Slot>>;
+  const graph_build::JobSpec job = job_from(shipped("models/pangu-ultra-moe-718b.yaml"));
+  const auto layer = [](std::int32_t n) {
+    return graph_build::Slot{.kind = graph_build::Slot::Kind::layer, .layer = n};
+  };
+  const graph_build::Slot noop = {.kind = graph_build::Slot::Kind::noop, .layer = -1};
+  const graph_build::Slot mtp = {.kind = graph_build::Slot::Kind::mtp, .layer = 0};
+  using Chunks = std::vector<std::vector<graph_build::Slot>>;
   for (std::int32_t rank = 0; rank < 14; ++rank) {
     EXPECT_EQ(job.parallel.slots[static_cast<std::size_t>(rank)],
               (Chunks{{layer(2 * rank), layer(2 * rank + 1)}, {layer(32 + 2 * rank), layer(33 + 2 * rank)}}))
@@ -209,7 +211,7 @@ TEST(ShippedFiles, PanguSlotsAreThoseOfTheReferenceTable) {
 }
 
 TEST(ShippedFiles, PanguReserveIsFourAndAHalfGiB) {
-  const JobSpec job = job_from(shipped("models/pangu-ultra-moe-718b.yaml"));
+  const graph_build::JobSpec job = job_from(shipped("models/pangu-ultra-moe-718b.yaml"));
   const Machine machine = machine_from(shipped("devices/" + job.device + ".yaml"));
   EXPECT_EQ(
       machine.context_bytes + machine.workspace_bytes + job.parallel.communicators * machine.collective_buffer_bytes,
@@ -230,19 +232,19 @@ TEST(ShippedFiles, AscendRatesAreTheEffectiveOnesOfTheFacts) {
 }
 
 TEST(TestData, HoldsTheMeasuredDeepSeekCase) {
-  const JobSpec job = job_from(shipped("tests/data/deepseek_v3_mcore_tp1_pp2_ep4.yaml"));
+  const graph_build::JobSpec job = job_from(shipped("tests/data/deepseek_v3_mcore_tp1_pp2_ep4.yaml"));
   EXPECT_EQ(job.parallel.devices(), 8);
   EXPECT_EQ(job.parallel.expert_data(), 1);
   EXPECT_TRUE(job.parallel.reuse_fp32_parameter);
   ASSERT_EQ(job.parallel.slots.size(), 2u);
   EXPECT_EQ(job.parallel.slots[1][0].size(), 3u);
-  EXPECT_EQ(job.parallel.slots[1][0].back().kind, Slot::Kind::mtp);
+  EXPECT_EQ(job.parallel.slots[1][0].back().kind, graph_build::Slot::Kind::mtp);
 }
 
 // ---- the schema ---------------------------------------------------------------------------------------------------
 
 TEST(ReadJob, FillsEveryFieldFromItsOwnKey) {
-  const JobSpec job = job_from(R"(
+  const graph_build::JobSpec job = job_from(R"(
 model:
   name: all
   hidden: 512
@@ -278,14 +280,15 @@ precision: {parameters: fp16, gradients: bf16, optimizer: {master: fp32, moments
 expert_load: {mean: 1.25, coefficient_of_variation: 0.5, layer_correlation: 0.75, quantile: 0.9, seed: 42}
 device: some-device
 )");
-  const JobSpec expected = {
+  const graph_build::JobSpec expected = {
       .model = {.name = "all",
                 .hidden = 512,
                 .vocabulary = 1024,
                 .sequence = 256,
-                .layers = {LayerKind::dense, LayerKind::moe, LayerKind::moe, LayerKind::dense},
+                .layers = {graph_build::LayerKind::dense, graph_build::LayerKind::moe, graph_build::LayerKind::moe,
+                           graph_build::LayerKind::dense},
                 .mtp_layers = 2,
-                .attention = {.kind = AttentionSpec::Kind::mla,
+                .attention = {.kind = graph_build::AttentionSpec::Kind::mla,
                               .heads = 8,
                               .q_lora_rank = 96,
                               .kv_lora_rank = 64,
@@ -294,15 +297,15 @@ device: some-device
                               .v_head_dim = 24,
                               .v_own_storage = false,
                               .v_padded = true},
-                .activation = Activation::gelu,
+                .activation = graph_build::Activation::gelu,
                 .dense_width = 2048,
                 .moe = {.experts = 32,
                         .top_k = 3,
                         .width = 128,
                         .shared_width = 256,
                         .router_fp32 = false,
-                        .probabilities = MoeSpec::Probabilities::in_activation},
-                .norm = NormPlacement::sandwich,
+                        .probabilities = graph_build::MoeSpec::Probabilities::in_activation},
+                .norm = graph_build::NormPlacement::sandwich,
                 .tied_embedding = true},
       .parallel = {.tensor = 2,
                    .sequence_parallel = true,
@@ -316,9 +319,11 @@ device: some-device
                    .global_batch = 72,
                    .overlap_forward_backward = true,
                    .hierarchical_expert_communication = true,
-                   .slots = {{{{Slot::Kind::layer, 0}}, {{Slot::Kind::layer, 2}}},
-                             {{{Slot::Kind::layer, 1}, {Slot::Kind::noop, -1}},
-                              {{Slot::Kind::layer, 3}, {Slot::Kind::mtp, 0}, {Slot::Kind::mtp, 1}}}},
+                   .slots = {{{{graph_build::Slot::Kind::layer, 0}}, {{graph_build::Slot::Kind::layer, 2}}},
+                             {{{graph_build::Slot::Kind::layer, 1}, {graph_build::Slot::Kind::noop, -1}},
+                              {{graph_build::Slot::Kind::layer, 3},
+                               {graph_build::Slot::Kind::mtp, 0},
+                               {graph_build::Slot::Kind::mtp, 1}}}},
                    .parameter_bytes = 2,
                    .gradient_bytes = 2,
                    .optimizer_bytes = 8,
@@ -336,12 +341,12 @@ device: some-device
 }
 
 TEST(ReadJob, LeavesDefaultsWhereKeysAreAbsent) {
-  const JobSpec job = job_from(kDense);
-  const ParallelSpec fresh;
+  const graph_build::JobSpec job = job_from(kDense);
+  const graph_build::ParallelSpec fresh;
   EXPECT_EQ(job.parallel.tensor, 1);
   EXPECT_EQ(job.parallel.optimizer_bytes, fresh.optimizer_bytes);
   EXPECT_EQ(job.parallel.communicators, fresh.communicators);
-  EXPECT_EQ(job.expert_load, ExpertLoadSpec{});
+  EXPECT_EQ(job.expert_load, graph_build::ExpertLoadSpec{});
   EXPECT_EQ(job.parallel.slots.size(), 1u);
   EXPECT_EQ(job.parallel.slots[0][0].size(), 8u);
 }
@@ -354,8 +359,8 @@ TEST(ReadJob, LayersAcceptAnyOrderAndBothNotations) {
   const auto layers = [](std::string_view text) {
     return job_from(changed(kJob, "{dense: 2, moe: 6}", text)).model.layers;
   };
-  const LayerKind d = LayerKind::dense;
-  const LayerKind m = LayerKind::moe;
+  const graph_build::LayerKind d = graph_build::LayerKind::dense;
+  const graph_build::LayerKind m = graph_build::LayerKind::moe;
   EXPECT_EQ(layers("{dense: 2, moe: 6}"), (std::vector{d, d, m, m, m, m, m, m}));
   EXPECT_EQ(layers("{moe: 6, dense: 2}"), (std::vector{m, m, m, m, m, m, d, d}));
   EXPECT_EQ(layers("[dense x2, moe x6]"), (std::vector{d, d, m, m, m, m, m, m}));
@@ -363,19 +368,19 @@ TEST(ReadJob, LayersAcceptAnyOrderAndBothNotations) {
 }
 
 TEST(ReadJob, PlacementDefaultsToEvenFillWithTheMtpModuleLast) {
-  const JobSpec job = job_from(kJob);
-  EXPECT_EQ(job.parallel.slots, place_layers(job.model, job.parallel).slots);
-  EXPECT_EQ(job.parallel.slots[1][1].back().kind, Slot::Kind::mtp);
+  const graph_build::JobSpec job = job_from(kJob);
+  EXPECT_EQ(job.parallel.slots, graph_build::place_layers(job.model, job.parallel).slots);
+  EXPECT_EQ(job.parallel.slots[1][1].back().kind, graph_build::Slot::Kind::mtp);
   EXPECT_EQ(job.parallel.slots[0][0].front().layer, 0);
   EXPECT_EQ(job.parallel.slots[0][1].front().layer, 4);
 }
 
 TEST(ReadJob, EitherPlacementNotationGivesTheSameSlots) {
   const std::string with = "  global_batch: 16\n  placement: ";
-  const JobSpec by_slot =
+  const graph_build::JobSpec by_slot =
       job_from(changed(changed(kJob, "moe: 6}", "moe: 5}"), "  global_batch: 16\n", with + "{noop_slots: [7]}\n"));
-  const JobSpec by_rank = job_from(changed(changed(kJob, "moe: 6}", "moe: 5}"), "  global_batch: 16\n",
-                                           with + "{ranks: [[[0-1], [4-5]], [[2-3], [6, noop, mtp]]]}\n"));
+  const graph_build::JobSpec by_rank = job_from(changed(changed(kJob, "moe: 6}", "moe: 5}"), "  global_batch: 16\n",
+                                                        with + "{ranks: [[[0-1], [4-5]], [[2-3], [6, noop, mtp]]]}\n"));
   EXPECT_EQ(by_slot.parallel.slots, by_rank.parallel.slots);
 }
 
@@ -676,9 +681,9 @@ TEST(BadJobText, HostileNamesStayOnOneLine) {
 TEST(BadJobText, EveryTruncationAndRandomDamageIsAnErrorOrAJobNeverACrash) {
   const std::string text = shipped("models/pangu-ultra-moe-718b.yaml");
   const auto check = [](const std::string& damaged) {
-    const Result<JobSpec> job = read_job(damaged, "j");
+    const Result<graph_build::JobSpec> job = read_job(damaged, "j");
     if (job.ok()) {
-      EXPECT_TRUE(find_problems(job.value()).empty());
+      EXPECT_TRUE(graph_build::find_problems(job.value()).empty());
     } else {
       EXPECT_EQ(job.error().message.find('\n'), std::string::npos) << job.error().message;
       EXPECT_TRUE(job.error().message.starts_with("j:")) << job.error().message;

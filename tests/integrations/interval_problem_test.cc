@@ -135,7 +135,7 @@ TEST(WithColumn, KeepsTheRest) {
 TEST(IntervalProblem, TimesBecomeTheirOrder) {
   const IntervalProblem plain =
       good_problem(table_of("id,lower,upper,size\na,0,4611686018427387904,3\nb,5,1000000000000,4\n"));
-  EXPECT_EQ(plain.problem.items, (std::vector<PackItem>{{0, 3, 3}, {1, 2, 4}}));
+  EXPECT_EQ(plain.problem.items, (std::vector<layout::PackItem>{{0, 3, 3}, {1, 2, 4}}));
   EXPECT_EQ(plain.times, (std::vector<std::int64_t>{0, 5, 1'000'000'000'000, std::int64_t{1} << 62}));
   EXPECT_TRUE(plain.problem.plain());
 }
@@ -147,13 +147,14 @@ TEST(IntervalProblem, GapsAreStaysOfOneBlock) {
       "b,0,10,8,,,g,\nc,20,30,8,,,g,\nd,0,10,8,0-10,512,,\n");
   const IntervalProblem problem = good_problem(table, {.alignment_bytes = 512});
   EXPECT_EQ(problem.row_of, (std::vector<std::int32_t>{0, 0, 0, 0, 1, 2}));
-  EXPECT_EQ(problem.problem.items,
-            (std::vector<PackItem>{{0, 1, 1000}, {2, 3, 1000}, {3, 4, 188}, {4, 5, 1000}, {0, 5, 8}, {6, 7, 8}}));
+  EXPECT_EQ(problem.problem.items, (std::vector<layout::PackItem>{
+                                       {0, 1, 1000}, {2, 3, 1000}, {3, 4, 188}, {4, 5, 1000}, {0, 5, 8}, {6, 7, 8}}));
   EXPECT_EQ(problem.problem.shift, (std::vector<Bytes>{0, 0, 512, 0, 0, 0}));
   EXPECT_EQ(problem.problem.block_of, (std::vector<std::int32_t>{0, 0, 0, 0, 4, 4}));
-  EXPECT_EQ(problem.problem.fixed_offset, (std::vector<Bytes>{4096, 4096, 4608, 4096, kAnywhere, kAnywhere}));
+  EXPECT_EQ(problem.problem.fixed_offset,
+            (std::vector<Bytes>{4096, 4096, 4608, 4096, layout::kAnywhere, layout::kAnywhere}));
   EXPECT_EQ(problem.problem.apart.size(), 4U);
-  const Packing packing = find_packer("auto")->pack(problem.problem, {.work = 100}).packing;
+  const layout::Packing packing = layout::find_packer("auto")->pack(problem.problem, {.work = 100}).packing;
   EXPECT_EQ(addresses_of(table, problem, packing, {.alignment_bytes = 512}), (std::vector<Bytes>{4096, 0, 0, 512}));
 }
 
@@ -161,7 +162,7 @@ TEST(IntervalProblem, OffsetsAreFixedUnlessRepacked) {
   const std::string text = "id,lower,upper,size,offset\na,0,4,8,8\nb,2,6,8,16\n";
   const IntervalTable table = table_of(text);
   const IntervalProblem fixed = good_problem(table);
-  const std::optional<Packing> given = given_packing(fixed);
+  const std::optional<layout::Packing> given = given_packing(fixed);
   ASSERT_TRUE(given);
   EXPECT_EQ(given->height_bytes, 24);
   const IntervalProblem free = good_problem(table, {.repack = true});
@@ -182,7 +183,7 @@ TEST(IntervalProblem, WhatIsAwayAllItsLifeStillSaysWhereItsGroupLies) {
       "there,3,4,2,,h,\n"
       "alone,3,4,2,3-4,,\n");
   const IntervalProblem problem = good_problem(table);
-  EXPECT_EQ(problem.problem.fixed_offset, (std::vector<Bytes>{8, kAnywhere}));
+  EXPECT_EQ(problem.problem.fixed_offset, (std::vector<Bytes>{8, layout::kAnywhere}));
   EXPECT_EQ(addresses_of(table, problem, {.offsets = {8, 16}, .height_bytes = 18}, {}),
             (std::vector<Bytes>{8, 8, 16, 16, 0}));
   EXPECT_EQ(refusal("id,lower,upper,size,gaps,group,fixed\n"
@@ -311,7 +312,7 @@ TEST(IntervalProblem, PackingsKeepTheRulesOfTheFormat) {
     const IntervalRules rules{.alignment_bytes = round % 2 == 0 ? 1 : 3};
     const Result<IntervalProblem> problem = problem_of(table.value(), rules, "f");
     ASSERT_TRUE(problem) << problem.error().message << "\n" << text;
-    const Packing packing = find_packer("auto")->pack(problem.value().problem, {.work = 100}).packing;
+    const layout::Packing packing = layout::find_packer("auto")->pack(problem.value().problem, {.work = 100}).packing;
     const std::vector<Bytes> at = addresses_of(table.value(), problem.value(), packing, rules);
     expect_sound(table.value(), at, packing.height_bytes);
     for (std::size_t r = 0; r < at.size(); ++r) {
@@ -327,7 +328,7 @@ TEST(IntervalProblem, PackingsKeepTheRulesOfTheFormat) {
     ASSERT_TRUE(again) << again.error().message;
     const Result<IntervalProblem> checked = problem_of(again.value(), rules, "f");
     ASSERT_TRUE(checked) << checked.error().message << "\n" << text;
-    EXPECT_EQ(given_packing(checked.value()).value_or(Packing{}).height_bytes, packing.height_bytes);
+    EXPECT_EQ(given_packing(checked.value()).value_or(layout::Packing{}).height_bytes, packing.height_bytes);
   }
   EXPECT_GT(gaps, 300);
   EXPECT_GT(taken, 100);
@@ -338,14 +339,14 @@ TEST(IntervalProblem, PackingsKeepTheRulesOfTheFormat) {
 struct Judged {
   IntervalTable table;
   IntervalProblem problem;
-  PackAnswer answer;
+  layout::PackAnswer answer;
   PackVerdict verdict;
 };
 
 Judged judged(const std::string& text, std::optional<Bytes> capacity) {
   Judged j{.table = table_of(text)};
   j.problem = good_problem(j.table);
-  j.answer = find_packer("auto")->pack(j.problem.problem, {.work = 1000, .enough_bytes = capacity.value_or(0)});
+  j.answer = layout::find_packer("auto")->pack(j.problem.problem, {.work = 1000, .enough_bytes = capacity.value_or(0)});
   j.verdict = judge(j.problem, j.answer, capacity);
   return j;
 }
@@ -376,7 +377,7 @@ TEST(PackVerdict, WordsByExcess) {
   const IntervalTable table = table_of("id,lower,upper,size\na,0,9,1000\n");
   const IntervalProblem problem = good_problem(table);
   const auto word = [&](Bytes height, std::optional<Bytes> capacity) {
-    PackAnswer answer{.bound_bytes = 1000};
+    layout::PackAnswer answer{.bound_bytes = 1000};
     answer.packing.height_bytes = height;
     return judge(problem, answer, capacity);
   };

@@ -45,18 +45,18 @@ TEST(PlanJson, KeepsUnits) {
 }
 
 TEST(PlanJson, TheVerdictIsAWordAndTheLineSaysWhy) {
-  PlanOutcome outcome = tiny_outcome();
+  plan::PlanOutcome outcome = tiny_outcome();
   const json fits = json::parse(plan_json(tiny_request(), outcome, 0));
   EXPECT_EQ(fits["verdict"], outcome.fits() ? "FITS" : "OVER");
   EXPECT_NE(fits["line"].get<std::string>().find("ranks"), std::string::npos);
-  for (RankPlan& rank : outcome.ranks) rank.figures.fits = true;
+  for (plan::RankPlan& rank : outcome.ranks) rank.figures.fits = true;
   EXPECT_EQ(json::parse(plan_json(tiny_request(), outcome, 0))["verdict"], "FITS");
   outcome.ranks.front().figures.fits = false;
   EXPECT_EQ(json::parse(plan_json(tiny_request(), outcome, 0))["verdict"], "OVER");
 }
 
 TEST(PlanJson, SurvivesNamesThatAreNotUtf8) {
-  PlanRequest request = tiny_request();
+  plan::PlanRequest request = tiny_request();
   request.job.model.name = "bad \xff\xfe \"name\"\n";
   const json out = json::parse(plan_json(request, tiny_outcome(1), 0));
   EXPECT_NE(out["model"].get<std::string>().find("\"name\"\n"), std::string::npos);

@@ -101,9 +101,9 @@ PlanFile::Rank tiny_rank(std::int32_t number) {
   return rank;
 }
 
-JobSpec small_job() {
+graph_build::JobSpec small_job() {
   const auto path = testing::source_path("models/small-mla-moe.yaml");
-  Result<JobSpec> job = read_job(testing::text_of(path), path.string());
+  Result<graph_build::JobSpec> job = read_job(testing::text_of(path), path.string());
   EXPECT_TRUE(job.ok());
   return job.value();
 }
@@ -129,8 +129,8 @@ PlanFile tiny_file() {
   file.ranks = {tiny_rank(0), tiny_rank(1)};
   for (PlanFile::Rank& rank : file.ranks) {
     rank.program.machine_fingerprint = fingerprint(file.machine);
-    testing::set_figures(rank.program, reserve_memory(file.machine, file.job.parallel).total(), *file.budget_bytes,
-                         rank.figures);
+    testing::set_figures(rank.program, graph_build::reserve_memory(file.machine, file.job.parallel).total(),
+                         *file.budget_bytes, rank.figures);
   }
   return file;
 }
@@ -234,32 +234,33 @@ std::size_t walked() {
 }
 
 TEST(ProgramFile, EveryMemberIsInTheTables) {
-  EXPECT_EQ(walked<AttentionSpec>(), members<AttentionSpec>());
-  EXPECT_EQ(walked<MoeSpec>(), members<MoeSpec>());
-  EXPECT_EQ(walked<ModelSpec>(), members<ModelSpec>());
-  EXPECT_EQ(walked<ParallelSpec>(), members<ParallelSpec>());
-  EXPECT_EQ(walked<ExpertLoadSpec>(), members<ExpertLoadSpec>());
-  EXPECT_EQ(walked<JobSpec>(), members<JobSpec>());
+  EXPECT_EQ(walked<graph_build::AttentionSpec>(), members<graph_build::AttentionSpec>());
+  EXPECT_EQ(walked<graph_build::MoeSpec>(), members<graph_build::MoeSpec>());
+  EXPECT_EQ(walked<graph_build::ModelSpec>(), members<graph_build::ModelSpec>());
+  EXPECT_EQ(walked<graph_build::ParallelSpec>(), members<graph_build::ParallelSpec>());
+  EXPECT_EQ(walked<graph_build::ExpertLoadSpec>(), members<graph_build::ExpertLoadSpec>());
+  EXPECT_EQ(walked<graph_build::JobSpec>(), members<graph_build::JobSpec>());
   EXPECT_EQ(walked<Machine>(), members<Machine>());
-  EXPECT_EQ(walked<RankFigures>() + 1, members<RankFigures>()) << "collective_limit_f is read from the program";
-  EXPECT_EQ(walked<PlanAttempt>(), members<PlanAttempt>());
-  EXPECT_EQ(walked<StepFigures>(), members<StepFigures>());
-  EXPECT_EQ(walked<ParameterCount>(), members<ParameterCount>());
+  EXPECT_EQ(walked<plan::RankFigures>() + 1, members<plan::RankFigures>())
+      << "collective_limit_f is read from the program";
+  EXPECT_EQ(walked<plan::PlanAttempt>(), members<plan::PlanAttempt>());
+  EXPECT_EQ(walked<plan::StepFigures>(), members<plan::StepFigures>());
+  EXPECT_EQ(walked<graph_build::ParameterCount>(), members<graph_build::ParameterCount>());
   EXPECT_EQ(walked<Arena>(), members<Arena>());
 }
 
 // A real job, tight enough that storages are swapped and recomputed.
-PlanRequest planned_request() {
+plan::PlanRequest planned_request() {
   return {.job = small_job(),
           .machine = small_machine(),
-          .policy = find_policy("optimal"),
+          .policy = policies::find_policy("optimal"),
           .budget_bytes = 5 * kGiB,
           .host_budget_bytes = 100 * kMiB};
 }
 
-const PlanOutcome& planned() {
-  static const PlanOutcome outcome = [] {
-    Result<PlanOutcome> result = plan_step(planned_request());
+const plan::PlanOutcome& planned() {
+  static const plan::PlanOutcome outcome = [] {
+    Result<plan::PlanOutcome> result = plan::plan_step(planned_request());
     EXPECT_TRUE(result.ok()) << (result.ok() ? "" : result.error().message);
     return std::move(result).value();
   }();
@@ -275,7 +276,7 @@ TEST(ProgramFile, RealProgramsSurviveAndVerify) {
   ASSERT_TRUE(file.ok()) << file.error().message;
   ASSERT_EQ(file.value().ranks.size(), planned().ranks.size());
   for (std::size_t r = 0; r < planned().ranks.size(); ++r) {
-    const RankPlan& rank = planned().ranks[r];
+    const plan::RankPlan& rank = planned().ranks[r];
     EXPECT_EQ(file.value().ranks[r].program, rank.program);
     EXPECT_EQ(file.value().ranks[r].decisions, rank.decisions);
     EXPECT_EQ(file.value().ranks[r].figures, rank.figures);
@@ -292,22 +293,22 @@ TEST(ProgramFile, BytesDoNotDependOnTheThreadCount) {
 }
 
 /// Tight enough that the step of captured_features() recomputes and swaps.
-const PlanOutcome& captured_plan(PlanRequest& request) {
+const plan::PlanOutcome& captured_plan(plan::PlanRequest& request) {
   request = testing::captured_request(testing::captured_features(), 700);
   request.step->rules.collective = true;
-  static const PlanOutcome outcome = plan_step(request).value();
+  static const plan::PlanOutcome outcome = plan::plan_step(request).value();
   return outcome;
 }
 
 std::string captured_text() {
-  PlanRequest request;
-  const PlanOutcome& outcome = captured_plan(request);
+  plan::PlanRequest request;
+  const plan::PlanOutcome& outcome = captured_plan(request);
   return write_plan_file(request, outcome);
 }
 
 TEST(ProgramFile, CapturedStepsSurviveWithEverythingTheyHave) {
-  PlanRequest request;
-  const PlanOutcome& outcome = captured_plan(request);
+  plan::PlanRequest request;
+  const plan::PlanOutcome& outcome = captured_plan(request);
   ASSERT_TRUE(outcome.fits());
   const Graph& graph = *request.step->graph;
   const std::string text = write_plan_file(request, outcome);

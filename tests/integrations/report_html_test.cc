@@ -72,7 +72,7 @@ TEST(Report, ShowsVerdictInputsStepAndRanks) {
 }
 
 TEST(Report, SaysWhatIsOverAndWhatBudgetWouldDo) {
-  PlanOutcome outcome = tiny_outcome();
+  plan::PlanOutcome outcome = tiny_outcome();
   outcome.ranks[1].figures.fits = false;
   outcome.ranks[1].figures.reason = "the optimizer step binds";
   outcome.ranks[1].figures.smallest_budget_bytes = 2 * kMiB;
@@ -84,7 +84,7 @@ TEST(Report, SaysWhatIsOverAndWhatBudgetWouldDo) {
 }
 
 TEST(Report, MapsDecisionsOverLayersWithCountsBytesAndPrice) {
-  PlanOutcome outcome = tiny_outcome();
+  plan::PlanOutcome outcome = tiny_outcome();
   outcome.ranks[1].decisions.rows[0].exceptions = {{.micro_batch = 2, .action = Action::keep}};
   const std::string page = report_html(tiny_request(), outcome);
   EXPECT_EQ(first_unbalanced(page), "");
@@ -98,24 +98,24 @@ TEST(Report, MapsDecisionsOverLayersWithCountsBytesAndPrice) {
 }
 
 TEST(Report, OfKeepAllHasNoMap) {
-  PlanOutcome outcome = tiny_outcome();
-  for (RankPlan& rank : outcome.ranks) rank.decisions.rows.clear();
+  plan::PlanOutcome outcome = tiny_outcome();
+  for (plan::RankPlan& rank : outcome.ranks) rank.decisions.rows.clear();
   const std::string page = report_html(tiny_request(), outcome);
   EXPECT_TRUE(contains(page, "Everything is kept on every rank."));
   EXPECT_FALSE(contains(page, "class=\"scroll map\""));
 }
 
 TEST(Report, ShowsWhatMemoryBuysWhereGiven) {
-  const PlanOutcome outcome = tiny_outcome();
+  const plan::PlanOutcome outcome = tiny_outcome();
   EXPECT_FALSE(contains(report_html(tiny_request(), outcome), "What memory buys"));
-  std::vector<BudgetPoint> points(2);
-  for (BudgetPoint& point : points) {
-    for (const RankPlan& rank : outcome.ranks) point.ranks.push_back(rank.figures);
+  std::vector<plan::BudgetPoint> points(2);
+  for (plan::BudgetPoint& point : points) {
+    for (const plan::RankPlan& rank : outcome.ranks) point.ranks.push_back(rank.figures);
     point.step = outcome.step;
   }
   points[0].budget_bytes = kGiB;
   points[0].ranks[0].fits = false;
-  points[1].budget_bytes = budget_of(tiny_request());
+  points[1].budget_bytes = plan::budget_of(tiny_request());
   const std::string page = report_html(tiny_request(), outcome, {}, points);
   EXPECT_EQ(first_unbalanced(page), "");
   EXPECT_TRUE(contains(page, "<td>1.00</td><td class=\"no\">1 of 2</td>"));
@@ -123,11 +123,11 @@ TEST(Report, ShowsWhatMemoryBuysWhereGiven) {
 }
 
 TEST(Report, ComparesPoliciesWhereGiven) {
-  const PlanOutcome outcome = tiny_outcome();
+  const plan::PlanOutcome outcome = tiny_outcome();
   EXPECT_FALSE(contains(report_html(tiny_request(), outcome), "Policies side by side"));
   std::vector<PolicyResult> results(2);
   for (PolicyResult& result : results) {
-    for (const RankPlan& rank : outcome.ranks) result.ranks.push_back(rank.figures);
+    for (const plan::RankPlan& rank : outcome.ranks) result.ranks.push_back(rank.figures);
     result.step = outcome.step;
   }
   results[0].policy = "full-recompute";
@@ -142,17 +142,17 @@ TEST(Report, ComparesPoliciesWhereGiven) {
 
 TEST(Report, EscapesEveryName) {
   const std::string evil = "</script><img src=x onerror=\"1\">&'";
-  PlanRequest request = tiny_request();
-  PlanOutcome outcome = tiny_outcome();
+  plan::PlanRequest request = tiny_request();
+  plan::PlanOutcome outcome = tiny_outcome();
   request.job.model.name = evil;
   request.machine.name = evil;
-  for (RankPlan& rank : outcome.ranks) {
+  for (plan::RankPlan& rank : outcome.ranks) {
     for (StorageTemplate& storage : rank.graph.storage_templates) storage.name += evil;
     for (OpTemplate& op : rank.graph.op_templates) op.name += evil;
     for (Recipe& recipe : rank.graph.recipes) recipe.name += evil;
     for (Block& block : rank.graph.blocks) block.name = evil;
     rank.figures.peak_op = rank.figures.reason = evil;
-    for (PlanAttempt& attempt : rank.attempts) attempt.packer = evil;
+    for (plan::PlanAttempt& attempt : rank.attempts) attempt.packer = evil;
   }
   const std::string page = report_html(request, outcome, std::vector<PolicyResult>{{.policy = evil}});
   EXPECT_EQ(first_unbalanced(page), "");
@@ -166,8 +166,8 @@ TEST(Report, SameInputsGiveSameBytes) {
 }
 
 /// A rank of a few thousand ops with storages of many MiB, so that rounding to MiB is seen.
-PlanOutcome long_outcome() {
-  PlanOutcome outcome;
+plan::PlanOutcome long_outcome() {
+  plan::PlanOutcome outcome;
   const tidemark::testing::ChainShape shape{.layers = 6,
                                             .micro_batches = 64,
                                             .warm_up = 9,
@@ -181,7 +181,7 @@ PlanOutcome long_outcome() {
 }
 
 TEST(ReportData, KeepsThePeakAndStaysSmall) {
-  const PlanOutcome outcome = long_outcome();
+  const plan::PlanOutcome outcome = long_outcome();
   const std::string text = report_data(outcome);
   EXPECT_LT(text.size(), 180'000U);
   const json data = json::parse(text);
@@ -196,7 +196,7 @@ TEST(ReportData, KeepsThePeakAndStaysSmall) {
     highest = std::max(highest, sum);
   }
   Bytes peak = 0;
-  for (const auto& bytes : memory_profile(outcome.ranks[0].graph, outcome.ranks[0].program.schedule).bytes) {
+  for (const auto& bytes : plan::memory_profile(outcome.ranks[0].graph, outcome.ranks[0].program.schedule).bytes) {
     peak = std::max(peak, std::accumulate(bytes.begin(), bytes.end(), Bytes{0}));
   }
   EXPECT_NEAR(static_cast<double>(highest), static_cast<double>(peak) / static_cast<double>(kMiB), 3.0);

@@ -13,12 +13,12 @@ namespace {
 
 /// From the heading of the frontier on.
 std::string text_of(std::int64_t points) {
-  CapturedGraphBuilder builder({.unit = GivenCosts::Unit::one});
+  graph_build::CapturedGraphBuilder builder({.unit = GivenCosts::Unit::one});
   builder.add({.bytes = 1});
   builder.add({.cost = 100, .writes = {0}});
-  PlanRequest request = testing::captured_request(std::move(builder).build(), kMiB);
+  plan::PlanRequest request = testing::captured_request(std::move(builder).build(), kMiB);
   request.step->frontier = true;
-  PlanOutcome outcome = plan_step(request).value();
+  plan::PlanOutcome outcome = plan::plan_step(request).value();
   auto& frontier = outcome.ranks.front().frontier;
   frontier.clear();
   for (std::int64_t i = 0; i < points; ++i) frontier.push_back({.peak_bytes = 10 + i, .added_cost = points - 1 - i});

@@ -48,7 +48,7 @@ TEST(DecisionTable, HasOneRowPerSavedStorageInTheOrderOfTheLayer) {
 }
 
 TEST(DecisionTable, CountsMicroBatchesAndBytesOfEachAction) {
-  const PlanOutcome outcome = tiny_outcome();
+  const plan::PlanOutcome outcome = tiny_outcome();
   const auto rows = decision_rows(tiny_request(), outcome);
   const DecisionRow& in = rows[0];
   ASSERT_EQ(in.cells.size(), 8U);  // three layers and the head on two ranks
@@ -76,8 +76,8 @@ TEST(DecisionTable, SharesARecipeBetweenWhatComesBackTogether) {
 }
 
 TEST(DecisionTable, TimeScaleStretchesRecipesOnly) {
-  PlanRequest request = tiny_request();
-  const PlanOutcome outcome = tiny_outcome();
+  plan::PlanRequest request = tiny_request();
+  const plan::PlanOutcome outcome = tiny_outcome();
   const auto before = decision_rows(request, outcome);
   request.time_scale = 3;
   const auto after = decision_rows(request, outcome);
@@ -86,7 +86,7 @@ TEST(DecisionTable, TimeScaleStretchesRecipesOnly) {
 }
 
 TEST(DecisionTable, ExceptionsCountForTheirMicroBatch) {
-  PlanOutcome outcome = tiny_outcome(1);
+  plan::PlanOutcome outcome = tiny_outcome(1);
   outcome.ranks[0].decisions.rows[0].exceptions = {{.micro_batch = 2, .action = Action::keep}};
   const DecisionRow in = decision_rows(tiny_request(), outcome)[0];
   EXPECT_EQ(in.cells[1].swapped, 3);
@@ -100,7 +100,7 @@ TEST(PlanSummary, SaysTheVerdictFirst) {
 }
 
 TEST(PlanSummary, CountsParametersAsPublishedAndWithoutTheInputEmbedding) {
-  PlanOutcome outcome = tiny_outcome();
+  plan::PlanOutcome outcome = tiny_outcome();
   EXPECT_NE(plan_summary(tiny_request(), outcome)
                 .find("\n8.00 B parameters; without the input embedding 7.50 B, of which 1.25 B active per token\n"),
             std::string::npos);
@@ -110,8 +110,8 @@ TEST(PlanSummary, CountsParametersAsPublishedAndWithoutTheInputEmbedding) {
 }
 
 TEST(PlanSummary, NamesRankPeakExcessOpAndTheBudgetThatWouldDo) {
-  PlanOutcome outcome = tiny_outcome();
-  RankFigures& f = outcome.ranks[1].figures;
+  plan::PlanOutcome outcome = tiny_outcome();
+  plan::RankFigures& f = outcome.ranks[1].figures;
   f.peak_bytes = f.budget_bytes + 512 * kKiB;
   f.fits = false;
   f.reason = "the optimizer step alone holds 1.50 MiB";
@@ -134,7 +134,7 @@ TEST(PlanSummary, TellsDecisionsInWords) {
 }
 
 TEST(PlanSummary, TellsPartOfTheMicroBatchesApart) {
-  PlanOutcome outcome = tiny_outcome(1);
+  plan::PlanOutcome outcome = tiny_outcome(1);
   outcome.ranks[0].decisions.rows[0].exceptions = {{.micro_batch = 2, .action = Action::keep}};
   const std::string text = plan_summary(tiny_request(), outcome);
   EXPECT_NE(text.find("attention.in: swap for 3 of 4 micro-batches in layer 0 on rank 0 (chunk 0)\n"),
@@ -143,20 +143,20 @@ TEST(PlanSummary, TellsPartOfTheMicroBatchesApart) {
 }
 
 TEST(PlanSummary, ListsAttemptsOnlyWhereThereWereSeveral) {
-  PlanOutcome outcome = tiny_outcome();
+  plan::PlanOutcome outcome = tiny_outcome();
   EXPECT_NE(plan_summary(tiny_request(), outcome).find("start_order"), std::string::npos);
-  for (RankPlan& rank : outcome.ranks) rank.attempts.resize(1);
+  for (plan::RankPlan& rank : outcome.ranks) rank.attempts.resize(1);
   EXPECT_EQ(plan_summary(tiny_request(), outcome).find("Attempts"), std::string::npos);
 }
 
 TEST(PlanSummary, OfKeepAllSaysThatEverythingIsKept) {
-  PlanOutcome outcome = tiny_outcome();
-  for (RankPlan& rank : outcome.ranks) rank.decisions.rows.clear();
+  plan::PlanOutcome outcome = tiny_outcome();
+  for (plan::RankPlan& rank : outcome.ranks) rank.decisions.rows.clear();
   EXPECT_NE(plan_summary(tiny_request(), outcome).find("everything is kept"), std::string::npos);
 }
 
 TEST(Estimate, CategoriesAddUpToThePeak) {
-  const PlanRequest request = tiny_request();
+  const plan::PlanRequest request = tiny_request();
   for (const RankEstimate& e : estimate_ranks(request, tiny_outcome())) {
     Bytes sum = e.unused_bytes + e.reserve.total();
     for (const Bytes bytes : e.bytes) sum += bytes;

@@ -16,10 +16,10 @@
 namespace tidemark::testing {
 namespace {
 
-using framework::Accelerator;
-using framework::Argument;
-using framework::Framework;
-using framework::MeasuredRun;
+using estimate::Accelerator;
+using estimate::Argument;
+using estimate::Framework;
+using estimate::MeasuredRun;
 using nlohmann::json;
 
 std::vector<MeasuredRun> read(const std::string& text) {
@@ -132,15 +132,15 @@ TEST(Truth, RowsThatLackMembersAreRefusedNotDropped) {
           cut["rows"][0].erase(key);
         const std::vector<MeasuredRun> runs = read(cut.dump());
         ASSERT_EQ(runs.size(), 1U) << key;
-        for (const framework::ScoredRank& at : framework::score_runs(runs, {}))
+        for (const estimate::ScoredRank& at : estimate::score_runs(runs, {}))
           EXPECT_NE(at.predicted.has_value(), !at.refused.empty()) << key;
       }
     }
     for (const auto& [key, value] : whole["rows"][row]["args"].items()) {
       json cut = {{"rows", {whole["rows"][row]}}};
       cut["rows"][0]["args"].erase(key);
-      const std::vector<framework::ScoredRank> ranks = framework::score_runs(read(cut.dump()), {});
-      for (const framework::ScoredRank& at : ranks) EXPECT_NE(at.predicted.has_value(), !at.refused.empty()) << key;
+      const std::vector<estimate::ScoredRank> ranks = estimate::score_runs(read(cut.dump()), {});
+      for (const estimate::ScoredRank& at : ranks) EXPECT_NE(at.predicted.has_value(), !at.refused.empty()) << key;
     }
   }
 }
@@ -198,7 +198,7 @@ INSTANTIATE_TEST_SUITE_P(
 // The members outsiders script against, spelt out.
 TEST(AccuracyJson, HasTheMembersThatAreAContract) {
   const std::vector<MeasuredRun> runs = own_runs();
-  const std::vector<framework::ScoredRank> ranks = framework::score_runs(runs, {.rival = true});
+  const std::vector<estimate::ScoredRank> ranks = estimate::score_runs(runs, {.rival = true});
   const json answer = json::parse(accuracy_json({.what = "runs.json", .runs = runs, .ranks = ranks}));
   ASSERT_EQ(answer["rows"].size(), 7U);
   for (const json& row : answer["rows"]) {
@@ -233,7 +233,7 @@ TEST(AccuracyJson, HasTheMembersThatAreAContract) {
 
 TEST(AccuracyText, ListsRanksRefusalsAndSuites) {
   const std::vector<MeasuredRun> runs = own_runs();
-  const std::vector<framework::ScoredRank> ranks = framework::score_runs(runs, {});
+  const std::vector<estimate::ScoredRank> ranks = estimate::score_runs(runs, {});
   const std::string text = accuracy_text({.what = "runs.json", .runs = runs, .ranks = ranks});
   for (const char* line :
        {"small dev_dgx_h100", "not in the summary", "refused without arguments: no arguments are stored",
@@ -256,18 +256,18 @@ TEST_P(ReferenceTruthTest, MeetsTheTargetsAndTheBands) {
   const auto path = data_path(fmt::format("truth/{}", target.file));
   if (!path) GTEST_SKIP() << "no reference data (TIDEMARK_DATA)";
   const std::vector<MeasuredRun> runs = read(text_of(*path));
-  const framework::AccuracySummary summary = framework::summarize(runs, framework::score_runs(runs, {}));
+  const estimate::AccuracySummary summary = estimate::summarize(runs, estimate::score_runs(runs, {}));
   EXPECT_GT(summary.peak.count, 100U);
   EXPECT_LE(summary.steady.median_percent, target.steady_median);
   EXPECT_LE(summary.steady.p90_percent, target.steady_p90);
   EXPECT_LE(summary.peak.median_percent, target.peak_median);
   EXPECT_LE(summary.peak.p90_percent, target.peak_p90);
   EXPECT_LE(static_cast<double>(summary.refused_runs), target.refused_share * static_cast<double>(summary.runs));
-  for (const framework::BandFigures& at : summary.bands)
+  for (const estimate::BandFigures& at : summary.bands)
     EXPECT_LE(100.0 * static_cast<double>(at.exceeded), at.band->share_percent * static_cast<double>(at.count))
         << at.band->name;
-  const std::vector<framework::ScoredRank> calibrated = framework::score_runs(runs, {.calibrate_per_model = true});
-  EXPECT_LE(framework::summarize(runs, calibrated).peak.median_percent, 3);
+  const std::vector<estimate::ScoredRank> calibrated = estimate::score_runs(runs, {.calibrate_per_model = true});
+  EXPECT_LE(estimate::summarize(runs, calibrated).peak.median_percent, 3);
 }
 
 INSTANTIATE_TEST_SUITE_P(Files, ReferenceTruthTest,

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace tidemark {
+namespace tidemark::plan {
 namespace {
 
 constexpr Bytes kLeast = 20 * kGiB, kAll = 100 * kGiB;
@@ -90,4 +90,4 @@ TEST(BudgetFrontier, AnErrorIsTheAnswer) {
 }
 
 }  // namespace
-}  // namespace tidemark
+}  // namespace tidemark::plan

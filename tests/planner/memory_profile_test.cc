@@ -9,7 +9,7 @@
 #include "planner/planner.h"
 #include "tests/support/tiny_graph.h"
 
-namespace tidemark {
+namespace tidemark::plan {
 namespace {
 
 using testing::chain_graph;
@@ -76,7 +76,7 @@ TEST(Contributors, AddUpToTheBytesHeldAtEachHalfStep) {
 TEST(Contributors, OfAChainAtItsPeakGroupMicroBatchesOfALayer) {
   const ChainShape shape{.layers = 2, .micro_batches = 4, .warm_up = 2};
   const Graph graph = chain_graph(shape);
-  const Liveness liveness = analyse_liveness(graph);
+  const Liveness liveness = graph_build::analyse_liveness(graph);
   const std::vector<Contributor> list = contributors_at(graph, liveness, liveness.peak_op);
   Bytes sum = 0;
   for (std::size_t i = 0; i < list.size(); ++i) {
@@ -102,10 +102,10 @@ TEST(Contributors, NameWithoutAModulePathHasNoDot) {
   const SiteId site = b.site(b.block("block", {{.name = "alone", .fixed_bytes = 8}}));
   b.run(b.timed_op("write", 1), site, {}, {b.at(site, 0)});
   const Graph graph = std::move(b).finish();
-  const std::vector<Contributor> list = contributors_at(graph, analyse_liveness(graph), id_of<OpId>(0));
+  const std::vector<Contributor> list = contributors_at(graph, graph_build::analyse_liveness(graph), id_of<OpId>(0));
   ASSERT_EQ(list.size(), 1U);
   EXPECT_EQ(list[0].name, "alone");
 }
 
 }  // namespace
-}  // namespace tidemark
+}  // namespace tidemark::plan

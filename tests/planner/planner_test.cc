@@ -11,11 +11,14 @@
 #include "policies/policies.h"
 #include "tests/support/pangu.h"
 
-namespace tidemark {
+namespace tidemark::plan {
 namespace {
 
 PlanRequest pangu_request(std::string_view policy, double load) {
-  return {.job = testing::pangu_job(), .machine = testing::ascend_910b(), .policy = find_policy(policy), .load = load};
+  return {.job = testing::pangu_job(),
+          .machine = testing::ascend_910b(),
+          .policy = policies::find_policy(policy),
+          .load = load};
 }
 
 PlanOutcome planned(std::string_view policy, double load, Bytes host) {
@@ -103,4 +106,4 @@ TEST(PlanStep, RefusesWhatItCannotPlan) {
 }
 
 }  // namespace
-}  // namespace tidemark
+}  // namespace tidemark::plan

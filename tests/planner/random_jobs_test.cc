@@ -12,7 +12,7 @@
 #include "policies/policies.h"
 #include "tests/support/random_job.h"
 
-namespace tidemark {
+namespace tidemark::plan {
 namespace {
 
 /// A count from the environment, for the long form of this test.
@@ -21,7 +21,7 @@ int count_from(const char* variable, int otherwise) {
   return text == nullptr ? otherwise : std::max(1, std::atoi(text));
 }
 
-PlanRequest request_for(const JobSpec& job, const Policy& policy) {
+PlanRequest request_for(const graph_build::JobSpec& job, const Policy& policy) {
   return {.job = job, .machine = testing::ascend_910b(), .policy = &policy, .load = 1.0};
 }
 
@@ -71,10 +71,11 @@ TEST(RandomJobs, EveryPolicyIsConsistentAndOptimalIsNeverDearer) {
   testing::JobGenerator generator(static_cast<std::uint32_t>(count_from("TIDEMARK_SOAK_SEED", 20261120)));
   int squeezed = 0;
   for (int i = 0; i < count_from("TIDEMARK_SOAK_JOBS", 24); ++i) {
-    const JobSpec job = generator.next();
+    const graph_build::JobSpec job = generator.next();
     const std::string what = "job " + std::to_string(i);
-    ASSERT_TRUE(find_problems(job).empty()) << what << ": " << find_problems(job).front().message;
-    PlanRequest keep = request_for(job, *find_policy("keep-all"));
+    ASSERT_TRUE(graph_build::find_problems(job).empty())
+        << what << ": " << graph_build::find_problems(job).front().message;
+    PlanRequest keep = request_for(job, *policies::find_policy("keep-all"));
     keep.host_budget_bytes = keep.machine.host_bytes_per_device;
     const Result<PlanOutcome> kept = plan_step(keep);
     ASSERT_TRUE(kept.ok()) << what << ": " << kept.error().message;
@@ -89,7 +90,7 @@ TEST(RandomJobs, EveryPolicyIsConsistentAndOptimalIsNeverDearer) {
     const double load = 1.0 + 0.1 * generator.below(6);
 
     std::vector<PlanOutcome> outcomes;
-    for (const Policy& policy : policies()) {
+    for (const Policy& policy : policies::policies()) {
       PlanRequest request = request_for(job, policy);
       request.budget_bytes = budget;
       request.host_budget_bytes = host;
@@ -100,16 +101,18 @@ TEST(RandomJobs, EveryPolicyIsConsistentAndOptimalIsNeverDearer) {
       outcomes.push_back(std::move(outcome).value());
     }
     const PlanOutcome& optimal = outcomes.back();
-    ASSERT_EQ(policies().back().name, "optimal");
+    ASSERT_EQ(policies::policies().back().name, "optimal");
     for (std::size_t p = 0; p + 1 < outcomes.size(); ++p)
       for (std::size_t r = 0; r < optimal.ranks.size(); ++r) {
         const RankFigures& other = outcomes[p].ranks[r].figures;
         const RankFigures& best = optimal.ranks[r].figures;
         if (!other.fits) continue;
-        EXPECT_TRUE(best.fits) << what << " rank " << r << ": " << policies()[p].name << " fits, optimal does not"
-                               << explain(outcomes[p].ranks[r]) << explain(optimal.ranks[r]);
+        EXPECT_TRUE(best.fits) << what << " rank " << r << ": " << policies::policies()[p].name
+                               << " fits, optimal does not" << explain(outcomes[p].ranks[r])
+                               << explain(optimal.ranks[r]);
         if (best.fits) {
-          EXPECT_LE(best.added_ns, other.added_ns) << what << " rank " << r << " against " << policies()[p].name;
+          EXPECT_LE(best.added_ns, other.added_ns)
+              << what << " rank " << r << " against " << policies::policies()[p].name;
         }
         squeezed += best.added_ns > 0 ? 1 : 0;
       }
@@ -118,4 +121,4 @@ TEST(RandomJobs, EveryPolicyIsConsistentAndOptimalIsNeverDearer) {
 }
 
 }  // namespace
-}  // namespace tidemark
+}  // namespace tidemark::plan

@@ -12,7 +12,7 @@
 #include "tests/support/pangu.h"
 #include "tests/support/tiny_outcome.h"
 
-namespace tidemark {
+namespace tidemark::plan {
 namespace {
 
 std::int64_t sum_of(const TimeSplit& s) {
@@ -63,15 +63,15 @@ TEST(Gap, LinesAddUpOnBothSides) {
 }
 
 TEST(LayerTime, ScalesToWhatWasMeasured) {
-  const JobSpec job = testing::pangu_job();
+  const graph_build::JobSpec job = testing::pangu_job();
   const Machine machine = testing::ascend_910b();
-  const Result<double> modelled = mean_layer_ns(job, machine, 1.0);
+  const Result<double> modelled = graph_build::mean_layer_ns(job, machine, 1.0);
   ASSERT_TRUE(modelled.ok());
   EXPECT_GT(modelled.value(), 0);
-  const Result<double> scale = layer_time_scale(job, machine, 1.0, 120.5e6);
+  const Result<double> scale = graph_build::layer_time_scale(job, machine, 1.0, 120.5e6);
   ASSERT_TRUE(scale.ok());
   EXPECT_NEAR(scale.value() * modelled.value(), 120.5e6, 1);
-  EXPECT_GT(mean_layer_ns(job, machine, 2.0).value(), modelled.value());
+  EXPECT_GT(graph_build::mean_layer_ns(job, machine, 2.0).value(), modelled.value());
 }
 
 TEST(Peak, IsWhereTheProfileIsHighest) {
@@ -87,9 +87,9 @@ TEST(Peak, IsWhereTheProfileIsHighest) {
       most = sum;
       clock = profile.clock[i];
     }
-    EXPECT_EQ(peak_clock(rank.program.schedule), clock);
+    EXPECT_EQ(schedule::peak_clock(rank.program.schedule), clock);
   }
-  EXPECT_EQ(peak_clock({}), 0);
+  EXPECT_EQ(schedule::peak_clock({}), 0);
 }
 
 TEST(BudgetVerdicts, AtTheEdges) {
@@ -116,4 +116,4 @@ TEST(BudgetVerdicts, NameTheWorstRank) {
 }
 
 }  // namespace
-}  // namespace tidemark
+}  // namespace tidemark::plan

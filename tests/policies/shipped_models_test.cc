@@ -10,10 +10,11 @@
 #include "planner/planner.h"
 #include "policies/policies.h"
 
-namespace tidemark {
+namespace tidemark::policies {
 namespace {
 
-PlanRequest request_for(const std::string& model, const std::string& device, std::string_view policy, Bytes budget) {
+plan::PlanRequest request_for(const std::string& model, const std::string& device, std::string_view policy,
+                              Bytes budget) {
   const std::string root = TIDEMARK_SOURCE_DIR;
   const std::string model_path = root + "/models/" + model, device_path = root + "/devices/" + device;
   const Result<std::string> model_text = read_file(model_path), device_text = read_file(device_path);
@@ -27,16 +28,16 @@ PlanRequest request_for(const std::string& model, const std::string& device, std
 
 TEST(ShippedModels, OptimalIsNeverDearerOnDeepSeek) {
   for (const Bytes budget : {30 * kGiB, 50 * kGiB}) {
-    const Result<PlanOutcome> optimal =
-        plan_step(request_for("deepseek-v3-671b.yaml", "h100-80g.yaml", "optimal", budget));
+    const Result<plan::PlanOutcome> optimal =
+        plan::plan_step(request_for("deepseek-v3-671b.yaml", "h100-80g.yaml", "optimal", budget));
     ASSERT_TRUE(optimal.ok()) << optimal.error().message;
-    for (const Policy& policy : policies()) {
-      const Result<PlanOutcome> other =
-          plan_step(request_for("deepseek-v3-671b.yaml", "h100-80g.yaml", policy.name, budget));
+    for (const plan::Policy& policy : policies()) {
+      const Result<plan::PlanOutcome> other =
+          plan::plan_step(request_for("deepseek-v3-671b.yaml", "h100-80g.yaml", policy.name, budget));
       ASSERT_TRUE(other.ok()) << other.error().message;
       for (std::size_t r = 0; r < other.value().ranks.size(); ++r) {
-        const RankFigures& a = optimal.value().ranks[r].figures;
-        const RankFigures& b = other.value().ranks[r].figures;
+        const plan::RankFigures& a = optimal.value().ranks[r].figures;
+        const plan::RankFigures& b = other.value().ranks[r].figures;
         if (!b.fits) continue;
         EXPECT_TRUE(a.fits) << policy.name << ", rank " << r;
         EXPECT_LE(a.added_ns, b.added_ns) << policy.name << ", rank " << r << ", budget " << format_bytes(budget);
@@ -46,17 +47,17 @@ TEST(ShippedModels, OptimalIsNeverDearerOnDeepSeek) {
 }
 
 TEST(ShippedModels, TheSmallestBudgetNamedIsMet) {
-  for (const Policy& policy : policies()) {
-    PlanRequest request = request_for("small-mla-moe.yaml", "ascend-910b-64g.yaml", policy.name, 4800 * kMiB);
-    const Result<PlanOutcome> squeezed = plan_step(request);
+  for (const plan::Policy& policy : policies()) {
+    plan::PlanRequest request = request_for("small-mla-moe.yaml", "ascend-910b-64g.yaml", policy.name, 4800 * kMiB);
+    const Result<plan::PlanOutcome> squeezed = plan::plan_step(request);
     ASSERT_TRUE(squeezed.ok()) << squeezed.error().message;
-    for (const RankPlan& r : squeezed.value().ranks) {
+    for (const plan::RankPlan& r : squeezed.value().ranks) {
       if (r.figures.fits) continue;
       ASSERT_GT(r.figures.smallest_budget_bytes, *request.budget_bytes) << policy.name;
-      PlanRequest again = request;
+      plan::PlanRequest again = request;
       again.ranks = {r.figures.rank};
       again.budget_bytes = r.figures.smallest_budget_bytes;
-      const Result<PlanOutcome> met = plan_step(again);
+      const Result<plan::PlanOutcome> met = plan::plan_step(again);
       ASSERT_TRUE(met.ok()) << met.error().message;
       EXPECT_TRUE(met.value().ranks.front().figures.fits)
           << policy.name << ", rank " << r.figures.rank << ": " << met.value().ranks.front().figures.reason;
@@ -65,4 +66,4 @@ TEST(ShippedModels, TheSmallestBudgetNamedIsMet) {
 }
 
 }  // namespace
-}  // namespace tidemark
+}  // namespace tidemark::policies

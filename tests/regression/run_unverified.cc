@@ -46,7 +46,7 @@ void keep_first(Json& answer, const std::string& text) {
 }
 
 /// Races and mismatches of all ranks in one virtual time.
-void on_sim(const PlanOutcome& plan, const Machine& machine, bool verify, Json& answer) {
+void on_sim(const plan::PlanOutcome& plan, const Machine& machine, bool verify, Json& answer) {
   const Result<SimRun> run =
       run_on_sim({.ranks = plan.ranks, .machine = machine, .verify = verify, .measure_stall = false});
   if (!run.ok()) {
@@ -66,7 +66,7 @@ void on_sim(const PlanOutcome& plan, const Machine& machine, bool verify, Json& 
     answer["races"] = races;
 }
 
-void on_host(PlanOutcome plan, const Machine& machine, Json& answer) {
+void on_host(plan::PlanOutcome plan, const Machine& machine, Json& answer) {
   const Result<RunOutcome> run =
       run_plan(std::move(plan), machine, {.device = RunDevice::host, .scale = kHostScale, .verify = true});
   if (!run.ok()) {
@@ -83,7 +83,7 @@ Json carry_out(const std::string& path, bool with_host) {
   if (!text.ok()) return {{"refused", text.error().message}};
   const Result<PlanFile> file = read_plan_file(text.value(), path);
   if (!file.ok()) return {{"refused", file.error().message}};
-  Result<PlanOutcome> plan = restore_outcome(file.value(), {}, path);
+  Result<plan::PlanOutcome> plan = restore_outcome(file.value(), {}, path);
   if (!plan.ok()) return {{"refused", plan.error().message}};
   Json answer = Json::object();
   on_sim(plan.value(), file.value().machine, false, answer);

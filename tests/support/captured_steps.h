@@ -16,10 +16,11 @@ namespace tidemark::testing {
 
 /// `steps` there and back over a byte each. Storage 2 * steps - v is read by op v, for v > steps.
 [[nodiscard]] inline Graph captured_chain(std::int32_t steps) {
-  CapturedGraphBuilder builder({.unit = GivenCosts::Unit::one});
+  graph_build::CapturedGraphBuilder builder({.unit = GivenCosts::Unit::one});
   for (std::int32_t v = 0; v <= 2 * steps; ++v) {
     builder.add({.name = std::to_string(v), .bytes = 1});
-    CapturedGraphBuilder::OpRow op{.name = std::to_string(v), .cost = v > 0 && v < steps ? 1 : 0, .writes = {v}};
+    graph_build::CapturedGraphBuilder::OpRow op{
+        .name = std::to_string(v), .cost = v > 0 && v < steps ? 1 : 0, .writes = {v}};
     if (v > steps) op.reads = {2 * steps - v, v - 1};
     if (v > 0 && v <= steps) op.reads = {v - 1};
     std::ranges::sort(op.reads);
@@ -32,8 +33,8 @@ namespace tidemark::testing {
 /// lasts, a result that lasts, an untouched storage that lasts, a hold, workspace, copies with a link, and recipes that
 /// are pure, restore random state and communicate.
 [[nodiscard]] inline Graph captured_features() {
-  using Recompute = CapturedGraphBuilder::Recompute;
-  CapturedGraphBuilder builder({.unit = GivenCosts::Unit::ns, .quantum = 0.5});
+  using Recompute = graph_build::CapturedGraphBuilder::Recompute;
+  graph_build::CapturedGraphBuilder builder({.unit = GivenCosts::Unit::ns, .quantum = 0.5});
   const GivenCopies copies{.out = {.link = 30, .compute = 2}, .in = {.link = 40, .compute = 1}};
   builder.add({.name = "input", .bytes = 64, .swappable = true, .copies = copies});                        // 0
   builder.add({.name = "weight", .bytes = 96, .role = StorageRole::parameter, .lasting = true});           // 1
@@ -56,10 +57,10 @@ namespace tidemark::testing {
   return std::move(builder).build();
 }
 
-[[nodiscard]] inline PlanRequest captured_request(Graph graph, Bytes budget) {
-  return {.step = GivenStep{.name = "step", .graph = std::make_shared<const Graph>(std::move(graph))},
-          .machine = given_machine(kMiB, kMiB),
-          .policy = find_policy("optimal"),
+[[nodiscard]] inline plan::PlanRequest captured_request(Graph graph, Bytes budget) {
+  return {.step = plan::GivenStep{.name = "step", .graph = std::make_shared<const Graph>(std::move(graph))},
+          .machine = graph_build::given_machine(kMiB, kMiB),
+          .policy = policies::find_policy("optimal"),
           .budget_bytes = budget};
 }
 

@@ -24,10 +24,10 @@ struct PassRun {
 
 class PassExecutor {
  public:
-  PassExecutor(const PipelineShape& shape, const PassTimes& times);
+  PassExecutor(const graph_build::PipelineShape& shape, const PassTimes& times);
 
   /// REQUIRES: one list per rank.
-  [[nodiscard]] PassRun run(const std::vector<std::vector<Pass>>& passes);
+  [[nodiscard]] PassRun run(const std::vector<std::vector<graph_build::Pass>>& passes);
 
  private:
   [[nodiscard]] std::size_t cell(std::int32_t stage, std::int32_t micro_batch) const {
@@ -35,16 +35,17 @@ class PassExecutor {
            static_cast<std::size_t>(micro_batch);
   }
   /// When the input of a pass arrives, or a negative number while it is unknown.
-  [[nodiscard]] double ready_at(std::int32_t rank, const Pass& pass) const;
-  bool step(std::int32_t rank, const Pass& pass);
+  [[nodiscard]] double ready_at(std::int32_t rank, const graph_build::Pass& pass) const;
+  bool step(std::int32_t rank, const graph_build::Pass& pass);
 
-  PipelineShape shape_;
+  graph_build::PipelineShape shape_;
   PassTimes times_;
   std::vector<double> forward_end_, backward_end_;  ///< per (virtual stage, micro-batch); negative: not run yet
   std::vector<double> clock_;                       ///< per rank
 };
 
-inline PassExecutor::PassExecutor(const PipelineShape& shape, const PassTimes& times) : shape_(shape), times_(times) {
+inline PassExecutor::PassExecutor(const graph_build::PipelineShape& shape, const PassTimes& times)
+    : shape_(shape), times_(times) {
   const auto cells = static_cast<std::size_t>(shape.ranks) * static_cast<std::size_t>(shape.chunks) *
                      static_cast<std::size_t>(shape.micro_batches);
   forward_end_.assign(cells, -1);
@@ -52,7 +53,7 @@ inline PassExecutor::PassExecutor(const PipelineShape& shape, const PassTimes& t
   clock_.assign(static_cast<std::size_t>(shape.ranks), 0);
 }
 
-inline double PassExecutor::ready_at(std::int32_t rank, const Pass& pass) const {
+inline double PassExecutor::ready_at(std::int32_t rank, const graph_build::Pass& pass) const {
   const std::int32_t stage = pass.chunk * shape_.ranks + rank;
   const std::int32_t last = shape_.ranks * shape_.chunks - 1;
   const double hop = shape_.ranks > 1 ? times_.hop : 0;
@@ -67,7 +68,7 @@ inline double PassExecutor::ready_at(std::int32_t rank, const Pass& pass) const 
   return end < 0 ? end : end + hop;
 }
 
-inline bool PassExecutor::step(std::int32_t rank, const Pass& pass) {
+inline bool PassExecutor::step(std::int32_t rank, const graph_build::Pass& pass) {
   const double ready = ready_at(rank, pass);
   auto& end = (pass.forward ? forward_end_ : backward_end_)[cell(pass.chunk * shape_.ranks + rank, pass.micro_batch)];
   if (ready < 0 || end >= 0) return false;  // not ready, or run twice: the list never finishes
@@ -77,7 +78,7 @@ inline bool PassExecutor::step(std::int32_t rank, const Pass& pass) {
   return true;
 }
 
-inline PassRun PassExecutor::run(const std::vector<std::vector<Pass>>& passes) {
+inline PassRun PassExecutor::run(const std::vector<std::vector<graph_build::Pass>>& passes) {
   PassRun result;
   result.in_flight.assign(passes.size(), 0);
   std::vector<std::size_t> next(passes.size(), 0);

@@ -21,7 +21,7 @@ struct PipelineItemsShape {
   std::uint64_t seed = 1;
 };
 
-[[nodiscard]] inline std::vector<PackItem> pipeline_items(const PipelineItemsShape& shape) {
+[[nodiscard]] inline std::vector<layout::PackItem> pipeline_items(const PipelineItemsShape& shape) {
   struct Saved {
     double mib;
     bool routed;
@@ -66,7 +66,7 @@ struct PipelineItemsShape {
     }
   }
 
-  std::vector<PackItem> items;
+  std::vector<layout::PackItem> items;
   const auto add = [&items](std::int32_t begin, std::int32_t end, double mib) {
     items.push_back({begin, end, static_cast<Bytes>(mib * 1048576.0)});
   };

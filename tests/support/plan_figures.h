@@ -7,7 +7,7 @@
 namespace tidemark::testing {
 
 /// REQUIRES: arena 0 is the device's, arena 1 the host's.
-inline void set_figures(const Program& program, Bytes reserve_bytes, Bytes budget_bytes, RankFigures& figures) {
+inline void set_figures(const Program& program, Bytes reserve_bytes, Bytes budget_bytes, plan::RankFigures& figures) {
   const std::vector<Arena>& arenas = program.layout.arenas;
   figures.reserve_bytes = reserve_bytes;
   figures.budget_bytes = budget_bytes;

@@ -17,25 +17,26 @@
 namespace tidemark::testing {
 
 struct PlannedStep {
-  PlanRequest request;
-  PlanOutcome outcome;
+  plan::PlanRequest request;
+  plan::PlanOutcome outcome;
 };
 
 /// A job planned at `percent` of what keep-all takes above the static memory; nothing if that does not fit.
-[[nodiscard]] inline std::optional<PlannedStep> squeeze(const JobSpec& job, double load, int percent,
+[[nodiscard]] inline std::optional<PlannedStep> squeeze(const graph_build::JobSpec& job, double load, int percent,
                                                         bool chunk_dispatch = false) {
-  PlannedStep step{.request = {.job = job, .machine = ascend_910b(), .policy = find_policy("keep-all"), .load = load}};
-  Result<PlanOutcome> kept = plan_step(step.request);
+  PlannedStep step{
+      .request = {.job = job, .machine = ascend_910b(), .policy = policies::find_policy("keep-all"), .load = load}};
+  Result<plan::PlanOutcome> kept = plan::plan_step(step.request);
   if (!kept) return std::nullopt;
   Bytes floor = 0, peak = 0;
-  for (const RankPlan& r : kept.value().ranks) {
+  for (const plan::RankPlan& r : kept.value().ranks) {
     floor = std::max(floor, r.figures.reserve_bytes + r.figures.static_bytes);
     peak = std::max(peak, r.figures.peak_bytes);
   }
-  step.request.policy = find_policy("optimal");
+  step.request.policy = policies::find_policy("optimal");
   step.request.chunk_dispatch = chunk_dispatch;
   step.request.budget_bytes = floor + (peak - floor) * percent / 100;
-  Result<PlanOutcome> outcome = plan_step(step.request);
+  Result<plan::PlanOutcome> outcome = plan::plan_step(step.request);
   if (!outcome || !outcome.value().fits()) return std::nullopt;
   step.outcome = std::move(outcome).value();
   return step;
@@ -48,19 +49,19 @@ class StepGenerator {
 
   PlannedStep next(double load = 1.2) {
     for (;;) {
-      const JobSpec job = jobs_.next();
+      const graph_build::JobSpec job = jobs_.next();
       if (std::optional<PlannedStep> step = squeeze(job, load, 45 + jobs_.below(40))) return *std::move(step);
     }
   }
   /// With experts, at a given pressure.
   PlannedStep next_routed(double load, int percent, bool chunk_dispatch = false) {
     for (;;) {
-      const JobSpec job = jobs_.next();
+      const graph_build::JobSpec job = jobs_.next();
       if (job.model.moe.experts == 0) continue;
       std::optional<PlannedStep> step = squeeze(job, load, percent, chunk_dispatch);
       if (!step) continue;
       const auto& ranks = step->outcome.ranks;
-      if (std::any_of(ranks.begin(), ranks.end(), [](const RankPlan& r) { return !r.program.routed.empty(); }))
+      if (std::any_of(ranks.begin(), ranks.end(), [](const plan::RankPlan& r) { return !r.program.routed.empty(); }))
         return *std::move(step);
     }
   }
@@ -80,7 +81,7 @@ inline void expect_clean(const PlannedStep& step, const SimRun& run, const std::
   ASSERT_EQ(run.ranks.size(), step.outcome.ranks.size());
   for (std::size_t i = 0; i < run.ranks.size(); ++i) {
     const SimRankRun& rank = run.ranks[i];
-    const RankFigures& plan = step.outcome.ranks[i].figures;
+    const plan::RankFigures& plan = step.outcome.ranks[i].figures;
     const std::string where = what + ", rank " + std::to_string(plan.rank);
     EXPECT_EQ(rank.races, 0) << where << ": " << (rank.race_texts.empty() ? "" : rank.race_texts.front());
     EXPECT_EQ(rank.report.mismatches, 0) << where << ": " << rank.report.first_mismatch;
@@ -101,7 +102,7 @@ struct StepContent {
 };
 [[nodiscard]] inline StepContent content_of(const PlannedStep& step) {
   StepContent content;
-  for (const RankPlan& rank : step.outcome.ranks) {
+  for (const plan::RankPlan& rank : step.outcome.ranks) {
     content.messages += static_cast<std::int64_t>(rank.program.receives.size());
     content.contingencies += static_cast<std::int64_t>(rank.program.contingencies.size());
     for (const Task& task : rank.program.schedule.tasks) {

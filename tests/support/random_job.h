@@ -14,9 +14,9 @@ class JobGenerator {
  public:
   explicit JobGenerator(std::uint32_t seed) : random_(seed) {}
 
-  JobSpec next() {
-    JobSpec job{.model = model(), .device = "ascend-910b-64g"};
-    ParallelSpec& p = job.parallel;
+  graph_build::JobSpec next() {
+    graph_build::JobSpec job{.model = model(), .device = "ascend-910b-64g"};
+    graph_build::ParallelSpec& p = job.parallel;
     p.tensor = pick({1, 2, 4});
     p.sequence_parallel = p.tensor > 1 && flip();
     p.pipeline = pick({1, 2, 4});
@@ -45,15 +45,17 @@ class JobGenerator {
     return *(choices.begin() + below(static_cast<std::int32_t>(choices.size())));
   }
 
-  ModelSpec model() {
-    ModelSpec m{.name = "random", .hidden = 256 * pick({1, 2, 4}), .vocabulary = 4096, .sequence = 1024 * pick({1, 2})};
+  graph_build::ModelSpec model() {
+    graph_build::ModelSpec m{
+        .name = "random", .hidden = 256 * pick({1, 2, 4}), .vocabulary = 4096, .sequence = 1024 * pick({1, 2})};
     const std::int32_t layers = 2 + below(7);
     const bool experts = flip();
     for (std::int32_t i = 0; i < layers; ++i) {
-      m.layers.push_back(experts && (i + 1 == layers || below(3) != 0) ? LayerKind::moe : LayerKind::dense);
+      m.layers.push_back(experts && (i + 1 == layers || below(3) != 0) ? graph_build::LayerKind::moe
+                                                                       : graph_build::LayerKind::dense);
     }
     if (flip()) {
-      m.attention = {.kind = AttentionSpec::Kind::mla,
+      m.attention = {.kind = graph_build::AttentionSpec::Kind::mla,
                      .heads = 16,
                      .q_lora_rank = flip() ? 128 : 0,
                      .kv_lora_rank = 64,
@@ -63,9 +65,10 @@ class JobGenerator {
                      .v_own_storage = flip(),
                      .v_padded = flip()};
     } else {
-      m.attention = {.kind = AttentionSpec::Kind::gqa, .heads = 16, .kv_heads = pick({4, 8, 16}), .head_dim = 64};
+      m.attention = {
+          .kind = graph_build::AttentionSpec::Kind::gqa, .heads = 16, .kv_heads = pick({4, 8, 16}), .head_dim = 64};
     }
-    m.activation = flip() ? Activation::swiglu : Activation::gelu;
+    m.activation = flip() ? graph_build::Activation::swiglu : graph_build::Activation::gelu;
     m.dense_width = 1024;
     if (experts)
       m.moe = {.experts = 16,
@@ -73,9 +76,10 @@ class JobGenerator {
                .width = 256,
                .shared_width = flip() ? 256 : 0,
                .router_fp32 = flip(),
-               .probabilities = flip() ? MoeSpec::Probabilities::at_unpermute : MoeSpec::Probabilities::in_activation};
+               .probabilities = flip() ? graph_build::MoeSpec::Probabilities::at_unpermute
+                                       : graph_build::MoeSpec::Probabilities::in_activation};
     m.mtp_layers = below(3) == 0 ? 1 : 0;
-    m.norm = flip() ? NormPlacement::sandwich : NormPlacement::pre;
+    m.norm = flip() ? graph_build::NormPlacement::sandwich : graph_build::NormPlacement::pre;
     m.tied_embedding = flip();
     return m;
   }

@@ -39,21 +39,22 @@ struct RankFixture {
   Machine machine;
   Liveness liveness;
   std::vector<std::int64_t> op_ns;
-  Timeline nominal;
-  DecisionProblem problem;
+  simulate::Timeline nominal;
+  decide::sites::DecisionProblem problem;
 
   /// Graphs of a single rank without messages.
   [[nodiscard]] static std::unique_ptr<RankFixture> of(Graph graph, Machine machine = byte_per_ns_machine()) {
     auto f = std::make_unique<RankFixture>();
     f->graph = std::move(graph);
     f->machine = std::move(machine);
-    f->liveness = analyse_liveness(f->graph);
-    f->op_ns = op_durations(f->graph, f->machine);
-    const RankWork work = work_of(f->graph, f->op_ns);
-    Result<StepTiming> timing = simulate_step({&work, 1});
+    f->liveness = graph_build::analyse_liveness(f->graph);
+    f->op_ns = cost::op_durations(f->graph, f->machine);
+    const simulate::RankWork work = simulate::work_of(f->graph, f->op_ns);
+    Result<simulate::StepTiming> timing = simulate::simulate_step({&work, 1});
     if (!timing) return nullptr;
     f->nominal = timing.value().ranks.front();
-    Result<DecisionProblem> problem = build_problem(f->graph, f->liveness, f->machine, f->nominal, f->op_ns);
+    Result<decide::sites::DecisionProblem> problem =
+        decide::sites::build_problem(f->graph, f->liveness, f->machine, f->nominal, f->op_ns);
     if (!problem) return nullptr;
     f->problem = std::move(problem).value();
     return f;

@@ -38,8 +38,8 @@ inline Machine tiny_machine() {
           .host_bytes_per_device = 64 * kKiB};
 }
 
-inline PlanRequest tiny_request() {
-  PlanRequest request{.machine = tiny_machine()};
+inline plan::PlanRequest tiny_request() {
+  plan::PlanRequest request{.machine = tiny_machine()};
   request.job.model.name = "tiny";
   request.job.model.sequence = 128;
   request.job.parallel.pipeline = 2;
@@ -52,14 +52,14 @@ class TinyRank {
   TinyRank(std::int32_t number, const ChainShape& shape) {
     plan_.graph = chain_graph(shape);
     plan_.graph.rank = number;
-    plan_.liveness = analyse_liveness(plan_.graph);
+    plan_.liveness = graph_build::analyse_liveness(plan_.graph);
     for (std::size_t s = 0; s < plan_.graph.sites.size(); ++s) decide(id_of<SiteId>(s));
     for (std::size_t i = 0; i < made_.swaps.size(); ++i) made_.swap_in_order.push_back(static_cast<int>(i));
     schedule();
     figures(number);
   }
 
-  [[nodiscard]] RankPlan finish() && { return std::move(plan_); }
+  [[nodiscard]] plan::RankPlan finish() && { return std::move(plan_); }
 
  private:
   [[nodiscard]] OpId touch(StorageId storage, std::size_t n) const { return plan_.liveness.touches_of(storage)[n]; }
@@ -99,14 +99,15 @@ class TinyRank {
 
   void schedule() {
     std::vector<std::int64_t> durations(plan_.graph.ops.size(), 1000);
-    auto nominal = simulate_step(std::vector<RankWork>{work_of(plan_.graph, durations)});
+    auto nominal = simulate::simulate_step(std::vector<simulate::RankWork>{simulate::work_of(plan_.graph, durations)});
     EXPECT_TRUE(nominal.ok());
-    auto schedule = build_schedule(
+    auto schedule = schedule::build_schedule(
         {.graph = plan_.graph, .liveness = plan_.liveness, .nominal = nominal.value().ranks[0], .plan = made_});
     EXPECT_TRUE(schedule.ok()) << (schedule.ok() ? "" : schedule.error().message);
     plan_.program.schedule = std::move(schedule).value();
-    plan_.task_ns = task_durations(plan_.graph, plan_.program.schedule, tiny_machine());
-    auto timing = simulate_step(std::vector<RankWork>{work_of(plan_.graph, plan_.program.schedule, plan_.task_ns)});
+    plan_.task_ns = schedule::task_durations(plan_.graph, plan_.program.schedule, tiny_machine());
+    auto timing = simulate::simulate_step(
+        std::vector<simulate::RankWork>{simulate::work_of(plan_.graph, plan_.program.schedule, plan_.task_ns)});
     EXPECT_TRUE(timing.ok()) << (timing.ok() ? "" : timing.error().message);
     plan_.timeline = std::move(timing).value().ranks[0];
   }
@@ -136,12 +137,12 @@ class TinyRank {
                       {.target_bytes = 800000, .height_bytes = 1000000, .load_bytes = 790000, .packer = "start_order"}};
   }
 
-  RankPlan plan_;
+  plan::RankPlan plan_;
   Plan made_;
 };
 
-inline PlanOutcome tiny_outcome(std::int32_t ranks = 2) {
-  PlanOutcome outcome;
+inline plan::PlanOutcome tiny_outcome(std::int32_t ranks = 2) {
+  plan::PlanOutcome outcome;
   const ChainShape shape{.layers = 3, .micro_batches = 4, .warm_up = 1};
   for (std::int32_t rank = 0; rank < ranks; ++rank) outcome.ranks.push_back(TinyRank(rank, shape).finish());
   outcome.step = {.step_ns = 1'015'500'000,

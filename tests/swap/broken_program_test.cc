@@ -131,7 +131,7 @@ class Wrong {
 };
 
 /// Whatever must go wrong is refused by the checker and found by a run; whatever need not, a run is silent about.
-void expect_found_if_wrong(const PlannedStep& step, const RankPlan& rank, const std::string& what, int& wrong,
+void expect_found_if_wrong(const PlannedStep& step, const plan::RankPlan& rank, const std::string& what, int& wrong,
                            int& harmless) {
   const bool is_wrong = Wrong(rank.program).anywhere();
   ++(is_wrong ? wrong : harmless);
@@ -158,7 +158,7 @@ TEST(BrokenProgram, AMissingWaitIsSeen) {
     PlannedStep step = generator.next();
     ASSERT_EQ(findings(step), 0);
     for (int tried = 0; tried < kMutations; ++tried) {
-      RankPlan& rank = step.outcome.ranks[random() % step.outcome.ranks.size()];
+      plan::RankPlan& rank = step.outcome.ranks[random() % step.outcome.ranks.size()];
       Program& program = rank.program;
       const Program sound = program;
       if (program.schedule.waits.empty()) continue;
@@ -178,7 +178,7 @@ TEST(BrokenProgram, AnUnawaitedCopyInIsSeen) {
   int tried = 0;
   for (int i = 0; i < 20 && tried < 6; ++i) {
     PlannedStep step = generator.next();
-    for (RankPlan& rank : step.outcome.ranks) {
+    for (plan::RankPlan& rank : step.outcome.ranks) {
       Schedule& schedule = rank.program.schedule;
       const auto wait = std::find_if(schedule.waits.begin(), schedule.waits.end(),
                                      [&](TaskId task) { return schedule.tasks[row(task)].kind == TaskKind::swap_in; });
@@ -217,7 +217,7 @@ TEST(BrokenProgram, AShiftedOffsetIsSeen) {
   for (int job = 0; job < kJobs; ++job) {
     PlannedStep step = generator.next();
     for (int tried = 0; tried < kMutations;) {
-      RankPlan& rank = step.outcome.ranks[random() % step.outcome.ranks.size()];
+      plan::RankPlan& rank = step.outcome.ranks[random() % step.outcome.ranks.size()];
       Layout& layout = rank.program.layout;
       const std::size_t count = rank.program.schedule.residencies.size();
       const std::size_t a = random() % count, b = random() % count;
@@ -276,7 +276,7 @@ TEST(BrokenProgram, ExchangedTagsAreSeen) {
   int tried = 0;
   for (int i = 0; i < 20 && tried < 4; ++i) {
     PlannedStep step = generator.next();
-    for (RankPlan& rank : step.outcome.ranks) {
+    for (plan::RankPlan& rank : step.outcome.ranks) {
       std::vector<SendEvent>& sends = rank.program.sends;
       const auto site_of = [&](const SendEvent& send) { return rank.program.schedule.tasks[row(send.task)].site; };
       const auto other = std::find_if(sends.begin(), sends.end(), [&](const SendEvent& send) {
@@ -302,7 +302,7 @@ TEST(BrokenProgram, DataThatNobodyBringsBackIsSeen) {
   int recomputes = 0, copies = 0;
   for (int i = 0; i < 8; ++i) {
     PlannedStep step = generator.next();
-    for (RankPlan& rank : step.outcome.ranks) {
+    for (plan::RankPlan& rank : step.outcome.ranks) {
       const Program sound = rank.program;
       if (recomputes < 8 && forget_recompute_write(rank.program.schedule)) {
         ++recomputes;

@@ -32,7 +32,7 @@ const Program& program_of(const PlannedStep& step, std::int32_t rank) {
 
 std::size_t sections_of(const PlannedStep& step) {
   std::size_t count = 0;
-  for (const RankPlan& rank : step.outcome.ranks) count += rank.program.sections.size();
+  for (const plan::RankPlan& rank : step.outcome.ranks) count += rank.program.sections.size();
   return count;
 }
 
@@ -51,9 +51,9 @@ const std::vector<PlannedStep>& chunked_steps() {
   return steps;
 }
 
-const RankPlan& rank_with_sections(const PlannedStep& step) {
+const plan::RankPlan& rank_with_sections(const PlannedStep& step) {
   return *std::find_if(step.outcome.ranks.begin(), step.outcome.ranks.end(),
-                       [](const RankPlan& r) { return !r.program.sections.empty(); });
+                       [](const plan::RankPlan& r) { return !r.program.sections.empty(); });
 }
 
 bool yes_if_wanted(std::int32_t /*group*/, std::int32_t /*level*/, ChunkWish wish) {
@@ -125,7 +125,7 @@ TEST(ChunkedRun, UpToTheFirstLimitAnyAnswersDo) {
 TEST(ChunkedRun, WithoutAgreementAboveTheFirstLimitIsRefusedCleanly) {
   int refused = 0;
   for (const PlannedStep& step : chunked_steps()) {
-    for (const RankPlan& plan : step.outcome.ranks) {
+    for (const plan::RankPlan& plan : step.outcome.ranks) {
       const std::unique_ptr<SimDevice> device = make_sim_device(sim_options_for(plan, step.request.machine));
       {
         RunOptions options{.verify = true,
@@ -158,7 +158,7 @@ TEST(ChunkedRun, WithoutAgreementAboveTheFirstLimitIsRefusedCleanly) {
 TEST(ChunkedRun, AboveTheSecondLimitARankSaysItCannot) {
   std::size_t asked = 0;
   for (const PlannedStep& step : chunked_steps()) {
-    for (const RankPlan& plan : step.outcome.ranks) {
+    for (const plan::RankPlan& plan : step.outcome.ranks) {
       const std::unique_ptr<SimDevice> device = make_sim_device(sim_options_for(plan, step.request.machine));
       RunOptions options{.load = [&](SiteId) { return plan.program.collective_limit_f * (1 + 1e-9); },
                          .agree =
@@ -183,7 +183,7 @@ struct Alone {
 };
 
 /// Everything is given back, however it ends. `agree`: answers of the group.
-Alone run_alone(const PlannedStep& step, const RankPlan& plan, double load, const Agree& agree,
+Alone run_alone(const PlannedStep& step, const plan::RankPlan& plan, double load, const Agree& agree,
                 const std::vector<Fault>& faults = {}) {
   SimOptions sim = sim_options_for(plan, step.request.machine);
   sim.faults = faults;
@@ -224,7 +224,7 @@ Alone run_alone(const PlannedStep& step, const RankPlan& plan, double load, cons
 TEST(ChunkedRun, YesToTheImpossibleIsRefused) {
   std::size_t refused = 0;
   for (const PlannedStep& step : chunked_steps())
-    for (const RankPlan& plan : step.outcome.ranks) {
+    for (const plan::RankPlan& plan : step.outcome.ranks) {
       bool impossible = false;
       const Alone alone = run_alone(step, plan, plan.program.collective_limit_f * (1 + 1e-9),
                                     [&](std::int32_t, std::int32_t, ChunkWish wish) {
@@ -241,7 +241,7 @@ TEST(ChunkedRun, YesToTheImpossibleIsRefused) {
 /// A step that runs in chunks and fails somewhere is one error, told to the group once, and leaves nothing behind.
 TEST(ChunkedRun, FailuresAtEveryPlaceAreToldToTheGroupOnce) {
   const PlannedStep& step = chunked_steps().front();
-  const RankPlan& plan = rank_with_sections(step);
+  const plan::RankPlan& plan = rank_with_sections(step);
   std::size_t after_yes = 0;
   for (const FaultPoint point : {FaultPoint::launch, FaultPoint::map, FaultPoint::record_event,
                                  FaultPoint::create_event, FaultPoint::synchronize})
@@ -269,7 +269,7 @@ TEST(ChunkedRun, WhoSaysItCanIsNotRefusedAfterYes) {
   std::size_t refused = 0, agreed = 0;
   for (const PlannedStep& step : chunked_steps()) {
     for (std::uint32_t trial = 0; trial < 12; ++trial) {
-      for (const RankPlan& plan : step.outcome.ranks) {
+      for (const plan::RankPlan& plan : step.outcome.ranks) {
         std::mt19937 random(trial * 100 + static_cast<std::uint32_t>(plan.figures.rank));
         const std::unique_ptr<SimDevice> device = make_sim_device(sim_options_for(plan, step.request.machine));
         RunOptions options{
@@ -340,7 +340,7 @@ constexpr int kMembers = 3;
 
 /// Three ranks of one group with loads of their own; `says_no(member, level)`. `as_planned`: is told no loads.
 template <class LoadOf, class SaysNo>
-std::vector<Member> run_group(const PlannedStep& step, const RankPlan& plan, LoadOf load_of, SaysNo says_no,
+std::vector<Member> run_group(const PlannedStep& step, const plan::RankPlan& plan, LoadOf load_of, SaysNo says_no,
                               int as_planned = -1) {
   Group group(kMembers);
   std::vector<Member> members(kMembers);
@@ -405,7 +405,7 @@ auto loads_up_to(double most) {
 TEST(ChunkedRun, AGroupRunsASectionInChunksIfOneWantsIt) {
   std::size_t in_chunks = 0, wanted = 0;
   for (const PlannedStep& step : chunked_steps()) {
-    const RankPlan& plan = rank_with_sections(step);
+    const plan::RankPlan& plan = rank_with_sections(step);
     const std::vector<Member> members =
         run_group(step, plan, loads_up_to(plan.program.collective_limit_f), [](int, std::int32_t) { return false; });
     in_chunks += expect_all_or_none(members);
@@ -422,7 +422,7 @@ TEST(ChunkedRun, AGroupRunsASectionInChunksIfOneWantsIt) {
 TEST(ChunkedRun, AMemberWithoutLoadsRunsInChunksWithItsGroup) {
   std::size_t in_chunks = 0;
   for (const PlannedStep& step : chunked_steps()) {
-    const RankPlan& plan = rank_with_sections(step);
+    const plan::RankPlan& plan = rank_with_sections(step);
     const std::vector<Member> members = run_group(
         step, plan, loads_up_to(plan.program.collective_limit_f), [](int, std::int32_t) { return false; }, 2);
     in_chunks += expect_all_or_none(members);
@@ -435,7 +435,7 @@ TEST(ChunkedRun, AMemberWithoutLoadsRunsInChunksWithItsGroup) {
 TEST(ChunkedRun, OneRankThatCannotKeepsTheGroupWhole) {
   std::size_t in_chunks = 0, whole = 0;
   for (const PlannedStep& step : chunked_steps()) {
-    const RankPlan& plan = rank_with_sections(step);
+    const plan::RankPlan& plan = rank_with_sections(step);
     // Within the first limit, so that whole sections fit.
     const std::vector<Member> members = run_group(step, plan, loads_up_to(plan.program.contingency_limit_f),
                                                   [](int member, std::int32_t level) { return member == level % 5; });
@@ -451,7 +451,7 @@ TEST(ChunkedRun, OneRankThatCannotKeepsTheGroupWhole) {
 /// The others do not wait for it, and run whole.
 TEST(ChunkedRun, ARankThatStopsLeavesTheGroup) {
   for (const PlannedStep& step : chunked_steps()) {
-    const RankPlan& plan = rank_with_sections(step);
+    const plan::RankPlan& plan = rank_with_sections(step);
     const auto load_of = [&](int member, SiteId) { return member == 1 ? 900.0 : plan.program.contingency_limit_f; };
     const std::vector<Member> members = run_group(step, plan, load_of, [](int, std::int32_t) { return false; });
     EXPECT_NE(members[1].refused, "");
@@ -510,7 +510,7 @@ TEST(ChunkedRun, PartsStayWithinTheirBufferAndMeetInTheirSlot) {
 /// On memory with bytes, in streams that are threads.
 TEST(ChunkedRun, EveryByteIsRightOnTheHost) {
   for (const PlannedStep& step : chunked_steps()) {
-    const RankPlan& plan = rank_with_sections(step);
+    const plan::RankPlan& plan = rank_with_sections(step);
     for (const std::int64_t scale : {8, 64}) {
       const Result<RunOutcome> run = run_plan(step.outcome, step.request.machine,
                                               {.device = RunDevice::host,

@@ -63,7 +63,7 @@ TEST(ContingencyRun, AnyLoadsUpToTheLimitComplete) {
       expect_clean(step, run.value(), what);
       count(run.value(), seen);
     }
-    for (const RankPlan& rank : step.outcome.ranks) {
+    for (const plan::RankPlan& rank : step.outcome.ranks) {
       above += rank.program.contingency_limit_f > rank.figures.load * 1.001 ? 1 : 0;
       with_holes += needs_holes(rank.program) ? 1 : 0;
     }
@@ -82,7 +82,7 @@ TEST(ContingencyRun, ALoadThatRisesMidStepCompletes) {
     SimRunRequest request = run_of(step);
     request.verify = true;
     request.load = [&](std::int32_t rank, SiteId site) {
-      const RankPlan& plan = step.outcome.ranks[static_cast<std::size_t>(rank)];
+      const plan::RankPlan& plan = step.outcome.ranks[static_cast<std::size_t>(rank)];
       const bool late = plan.graph.sites[row(site)].micro_batch >= 1;
       return late ? plan.program.contingency_limit_f : plan.figures.load;
     };
@@ -127,7 +127,7 @@ TEST(ContingencyRun, ARefusalOverwritesNothing) {
   int refused = 0;
   for (int i = 0; i < 6; ++i) {
     const PlannedStep step = generator.next_routed(1.1, 50 + 10 * i);
-    const RankPlan& plan = step.outcome.ranks.front();
+    const plan::RankPlan& plan = step.outcome.ranks.front();
     const std::unique_ptr<SimDevice> device = make_sim_device(sim_options_for(plan, step.request.machine));
     {
       RunOptions options{.verify = true, .load = [&](SiteId site) {
@@ -154,8 +154,8 @@ TEST(ContingencyRun, WithoutAliasingTheReportSaysThatTheLimitIsNotPromised) {
   for (int i = 0; i < 6; ++i) {
     const PlannedStep step = generator.next_routed(1.1, 140);
     const auto routed = std::find_if(step.outcome.ranks.begin(), step.outcome.ranks.end(),
-                                     [](const RankPlan& r) { return !r.program.routed.empty(); });
-    const RankPlan& plan = *routed;
+                                     [](const plan::RankPlan& r) { return !r.program.routed.empty(); });
+    const plan::RankPlan& plan = *routed;
     SimOptions options = sim_options_for(plan, step.request.machine);
     options.aliasing = false;
     const SiteId first = plan.program.routed.front().site;

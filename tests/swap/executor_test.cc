@@ -46,10 +46,10 @@ TEST(Executor, TakesTheTimeThatTheSimulatorSays) {
   StepGenerator generator(11);
   for (int i = 0; i < 12; ++i) {
     const PlannedStep step = generator.next();
-    std::vector<RankWork> work;
-    for (const RankPlan& rank : step.outcome.ranks)
-      work.push_back(work_of(rank.graph, rank.program.schedule, rank.task_ns));
-    const Result<StepTiming> timing = simulate_step(work);
+    std::vector<simulate::RankWork> work;
+    for (const plan::RankPlan& rank : step.outcome.ranks)
+      work.push_back(simulate::work_of(rank.graph, rank.program.schedule, rank.task_ns));
+    const Result<simulate::StepTiming> timing = simulate::simulate_step(work);
     ASSERT_TRUE(timing.ok()) << timing.error().message;
     const Result<SimRun> run = run_on_sim(run_of(step));
     ASSERT_TRUE(run.ok()) << run.error().message;
@@ -105,7 +105,7 @@ TEST(Executor, ScalesSizesAndRefusesScalesThatBreakWords) {
 /// One step after the other with one executor: nothing of the first reaches the second.
 TEST(Executor, RunsStepAfterStep) {
   const PlannedStep step = StepGenerator(9).next();
-  const RankPlan& plan = step.outcome.ranks.front();
+  const plan::RankPlan& plan = step.outcome.ranks.front();
   const std::unique_ptr<SimDevice> device = make_sim_device(sim_options_for(plan, step.request.machine));
   {
     Result<std::unique_ptr<Executor>> executor = Executor::open(
@@ -126,7 +126,7 @@ TEST(Executor, RunsStepAfterStep) {
 /// Few events: the host waits for old ones instead of failing.
 TEST(Executor, KeepsWithinTheEventsThereAre) {
   const PlannedStep step = StepGenerator(7).next();
-  const RankPlan& plan = step.outcome.ranks.front();
+  const plan::RankPlan& plan = step.outcome.ranks.front();
   for (const std::int64_t limit : {2, 3, 5, 65536}) {
     SimOptions options = sim_options_for(plan, step.request.machine);
     options.event_limit = limit;

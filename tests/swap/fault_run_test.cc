@@ -26,7 +26,7 @@ struct Ended {
 };
 
 /// Runs one rank with a fault and looks at what is left.
-Ended run_with(const PlannedStep& step, const RankPlan& plan, const Fault& fault, bool above) {
+Ended run_with(const PlannedStep& step, const plan::RankPlan& plan, const Fault& fault, bool above) {
   SimOptions options = sim_options_for(plan, step.request.machine);
   options.faults = {fault};
   const std::unique_ptr<SimDevice> device = make_sim_device(options);
@@ -58,7 +58,7 @@ std::vector<std::int64_t> calls_to_fail() {
 }
 
 /// What a rank does above the planned load; nothing if it fails.
-RunReport report_above(const PlannedStep& step, const RankPlan& plan) {
+RunReport report_above(const PlannedStep& step, const plan::RankPlan& plan) {
   const std::unique_ptr<SimDevice> device = make_sim_device(sim_options_for(plan, step.request.machine));
   const RunOptions run{.load = [&](SiteId) { return plan.program.contingency_limit_f; }};
   Result<std::unique_ptr<Executor>> executor = Executor::open(plan.program, *device, run);
@@ -71,7 +71,7 @@ RunReport report_above(const PlannedStep& step, const RankPlan& plan) {
 struct Rich {
   PlannedStep step;
   std::size_t rank = 0;
-  [[nodiscard]] const RankPlan& plan() const { return step.outcome.ranks[rank]; }
+  [[nodiscard]] const plan::RankPlan& plan() const { return step.outcome.ranks[rank]; }
 };
 
 /// Ranks that do, above the planned load, all that a fault can come in the way of.
@@ -145,7 +145,7 @@ struct Life {
 /// `setup` changes the device and may make one of its calls fail.
 Life live(const Rich& rich, const std::function<void(SimOptions&)>& options_of,
           const std::function<void(FailingDevice&)>& setup) {
-  const RankPlan& plan = rich.plan();
+  const plan::RankPlan& plan = rich.plan();
   SimOptions options = sim_options_for(plan, rich.step.request.machine);
   options_of(options);
   const std::unique_ptr<SimDevice> sim = make_sim_device(options);
@@ -265,7 +265,7 @@ TEST(FaultRun, OneSlotTooFewAnywhereIsWaitedOut) {
 /// Copies and launches that are accepted and fail later are told when the step is finished.
 TEST(FaultRun, LateFailuresAreToldAtTheEnd) {
   const PlannedStep step = StepGenerator(31).next_routed(1.1, 60);
-  const RankPlan& plan = step.outcome.ranks.back();
+  const plan::RankPlan& plan = step.outcome.ranks.back();
   for (const std::int64_t call : {1, 7, 50}) {
     const Fault fault{.point = FaultPoint::launch, .first_call = call, .code = DeviceCode::copy_failed, .late = true};
     const Ended ended = run_with(step, plan, fault, false);
@@ -277,7 +277,7 @@ TEST(FaultRun, LateFailuresAreToldAtTheEnd) {
 /// No slot free for a while is not an error: the host waits for what is in flight.
 TEST(FaultRun, AShortageOfSlotsIsWaitedOut) {
   const PlannedStep step = StepGenerator(31).next_routed(1.1, 60);
-  const RankPlan& plan = step.outcome.ranks.back();
+  const plan::RankPlan& plan = step.outcome.ranks.back();
   for (const FaultPoint point : {FaultPoint::record_event, FaultPoint::launch, FaultPoint::create_event}) {
     // Not the very first ones: there must be something to wait for.
     const Fault fault{
@@ -292,7 +292,7 @@ TEST(FaultRun, StalledCopiesAreWaitedFor) {
   StepGenerator generator(31);
   const PlannedStep step = generator.next();
   const Fault fault{.point = FaultPoint::copy, .calls = Fault::kNoEnd, .stall_ns = 1'000'000};
-  for (const RankPlan& plan : step.outcome.ranks) {
+  for (const plan::RankPlan& plan : step.outcome.ranks) {
     const Ended ended = run_with(step, plan, fault, false);
     EXPECT_FALSE(ended.failed) << ended.message;
   }

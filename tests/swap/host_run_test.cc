@@ -21,12 +21,12 @@
 namespace tidemark {
 namespace {
 
-PlanRequest small_request(std::optional<Bytes> budget) {
+plan::PlanRequest small_request(std::optional<Bytes> budget) {
   const std::string root = TIDEMARK_SOURCE_DIR;
   const std::string model = root + "/models/small-mla-moe.yaml", device = root + "/devices/ascend-910b-64g.yaml";
   return {.job = read_job(read_file(model).value(), model).value(),
           .machine = read_machine(read_file(device).value(), device).value(),
-          .policy = find_policy("optimal"),
+          .policy = policies::find_policy("optimal"),
           .budget_bytes = budget,
           .load = 1.1};
 }
@@ -38,8 +38,8 @@ constexpr std::optional<std::int32_t> kRank = 0;
 constexpr std::optional<std::int32_t> kRank;
 #endif
 
-void expect_right(const PlanRequest& request, std::optional<LoadChange> load) {
-  const Result<PlanOutcome> plan = plan_step(request);
+void expect_right(const plan::PlanRequest& request, std::optional<LoadChange> load) {
+  const Result<plan::PlanOutcome> plan = plan::plan_step(request);
   ASSERT_TRUE(plan.ok()) << plan.error().message;
   ASSERT_TRUE(plan.value().fits());
   const RunAsk ask{.device = RunDevice::host, .rank = kRank, .scale = 64, .verify = true, .load = load};
@@ -77,8 +77,8 @@ TEST(HostRun, MemoryThatCouldNotBeLockedIsTold) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "the sanitizer replaces mlock() by one that always succeeds";
 #endif
-  const PlanRequest request = small_request(5300 * kMiB);
-  const Result<PlanOutcome> plan = plan_step(request);
+  const plan::PlanRequest request = small_request(5300 * kMiB);
+  const Result<plan::PlanOutcome> plan = plan::plan_step(request);
   ASSERT_TRUE(plan.ok()) << plan.error().message;
   std::thread([&] {
     if (!forbid_locking()) GTEST_SKIP() << "no system call filters here";
@@ -101,10 +101,10 @@ TEST(HostRun, MemoryThatCouldNotBeLockedIsTold) {
 
 /// Memory that the plan's figure does not cover is found by what the device gave, on every back end.
 TEST(HostRun, MoreTakenThanThePlanSaysIsTold) {
-  const PlanRequest request = small_request(std::nullopt);
-  Result<PlanOutcome> plan = plan_step(request);
+  const plan::PlanRequest request = small_request(std::nullopt);
+  Result<plan::PlanOutcome> plan = plan::plan_step(request);
   ASSERT_TRUE(plan.ok()) << plan.error().message;
-  for (RankPlan& rank : plan.value().ranks)
+  for (plan::RankPlan& rank : plan.value().ranks)
     for (Arena& arena : rank.program.layout.arenas)
       if (arena.space == MemorySpace::device) {
         arena.height_bytes += 256 * kMiB;

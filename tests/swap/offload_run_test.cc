@@ -17,21 +17,22 @@ using testing::PlannedStep;
 using testing::run_of;
 
 /// What persists, wherever it rests, and reserves.
-Bytes persistent_bytes(const RankFigures& f) {
+Bytes persistent_bytes(const plan::RankFigures& f) {
   return f.reserve_bytes + f.static_bytes + f.offloaded_bytes;
 }
 
 /// A random job of one rank, planned at a budget below its static memory; nothing if that cannot be.
-std::optional<PlannedStep> below_static(const JobSpec& job) {
+std::optional<PlannedStep> below_static(const graph_build::JobSpec& job) {
   PlannedStep step{
-      .request = {.job = job, .machine = testing::ascend_910b(), .policy = find_policy("keep-all"), .load = 1.2}};
-  const Result<PlanOutcome> kept = plan_step(step.request);
+      .request = {
+          .job = job, .machine = testing::ascend_910b(), .policy = policies::find_policy("keep-all"), .load = 1.2}};
+  const Result<plan::PlanOutcome> kept = plan::plan_step(step.request);
   if (!kept) return std::nullopt;
   Bytes budget = 1000 * kTiB;
-  for (const RankPlan& r : kept.value().ranks) budget = std::min(budget, persistent_bytes(r.figures));
+  for (const plan::RankPlan& r : kept.value().ranks) budget = std::min(budget, persistent_bytes(r.figures));
   step.request.budget_bytes = budget - kMiB;
-  step.request.policy = find_policy("optimal");
-  Result<PlanOutcome> outcome = plan_step(step.request);
+  step.request.policy = policies::find_policy("optimal");
+  Result<plan::PlanOutcome> outcome = plan::plan_step(step.request);
   if (!outcome || !outcome.value().fits()) return std::nullopt;
   step.outcome = std::move(outcome).value();
   return step;
@@ -41,7 +42,7 @@ std::vector<PlannedStep> steps_below_static(std::size_t count) {
   std::vector<PlannedStep> steps;
   testing::JobGenerator jobs(11);
   for (int tried = 0; steps.size() < count && tried < 400; ++tried) {
-    JobSpec job = jobs.next();
+    graph_build::JobSpec job = jobs.next();
     job.parallel.distributed_optimizer = false;
     if (std::optional<PlannedStep> step = below_static(job)) steps.push_back(*std::move(step));
   }
@@ -52,8 +53,8 @@ TEST(OffloadRun, ABudgetBelowStaticMemoryIsKeptUnderEverySchedule) {
   const std::vector<PlannedStep> steps = steps_below_static(8);
   ASSERT_EQ(steps.size(), 8U);
   for (const PlannedStep& step : steps) {
-    for (const RankPlan& rank : step.outcome.ranks) {
-      const RankFigures& f = rank.figures;
+    for (const plan::RankPlan& rank : step.outcome.ranks) {
+      const plan::RankFigures& f = rank.figures;
       EXPECT_GT(persistent_bytes(f), f.budget_bytes);
       EXPECT_GT(f.offloaded_bytes, 0);
       EXPECT_LE(f.reserve_bytes + f.static_bytes, f.budget_bytes);

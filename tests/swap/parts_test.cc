@@ -115,7 +115,7 @@ TEST(SpareHost, DemandGrowsWithTheLoadAndFitsAtTheLimit) {
   testing::StepGenerator generator(51);
   for (int i = 0; i < 4; ++i) {
     const testing::PlannedStep step = generator.next_routed(1.1, 50);
-    for (const RankPlan& rank : step.outcome.ranks) {
+    for (const plan::RankPlan& rank : step.outcome.ranks) {
       const double limit = rank.program.contingency_limit_f;
       EXPECT_LE(spare_host_demand(rank.program, limit), spare_host_room(rank.program.layout));
       EXPECT_LE(spare_host_demand(rank.program, limit), spare_host_demand(rank.program, 2 * limit));

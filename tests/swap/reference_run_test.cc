@@ -27,9 +27,9 @@ const PlannedStep& reference() {
   static const PlannedStep step = [] {
     PlannedStep made{.request = {.job = testing::pangu_job(),
                                  .machine = testing::ascend_910b(),
-                                 .policy = find_policy("optimal"),
+                                 .policy = policies::find_policy("optimal"),
                                  .load = 1.1}};
-    made.outcome = plan_step(made.request).value();
+    made.outcome = plan::plan_step(made.request).value();
     return made;
   }();
   return step;
@@ -38,10 +38,10 @@ const PlannedStep& reference() {
 TEST(ReferenceRun, PeakAsPlannedAndTimeAsSimulated) {
   const PlannedStep& step = reference();
   ASSERT_TRUE(step.outcome.fits());
-  std::vector<RankWork> work;
-  for (const RankPlan& rank : step.outcome.ranks)
-    work.push_back(work_of(rank.graph, rank.program.schedule, rank.task_ns));
-  const Result<StepTiming> timing = simulate_step(work);
+  std::vector<simulate::RankWork> work;
+  for (const plan::RankPlan& rank : step.outcome.ranks)
+    work.push_back(simulate::work_of(rank.graph, rank.program.schedule, rank.task_ns));
+  const Result<simulate::StepTiming> timing = simulate::simulate_step(work);
   ASSERT_TRUE(timing.ok());
   SimRunRequest request = run_of(step);
   request.verify = true;
@@ -78,7 +78,7 @@ TEST(ReferenceRun, ALoadThatRisesToTheLimitCompletesOnEveryRank) {
   SimRunRequest request = run_of(step, 1);
   request.verify = true;
   request.load = [&](std::int32_t rank, SiteId site) {
-    const RankPlan& plan = step.outcome.ranks[static_cast<std::size_t>(rank)];
+    const plan::RankPlan& plan = step.outcome.ranks[static_cast<std::size_t>(rank)];
     const std::int32_t middle = plan.graph.sites.back().micro_batch / 2;
     return plan.graph.sites[row(site)].micro_batch >= middle ? plan.program.contingency_limit_f : plan.figures.load;
   };

@@ -7,13 +7,13 @@
 #include "planner/decide/flat/gaps.h"
 #include "planner/decide/gaps/prices.h"
 
-namespace tidemark::remat {
+namespace tidemark::decide::flat {
 
 LeastPeak least_peak(const Problem& problem) {
-  const GapProblem gaps = list_gaps(problem, GapUse::bound).problem;
+  const gaps::GapProblem gaps = list_gaps(problem, GapUse::bound).problem;
   std::vector<Bytes> bytes = gaps.base_bytes;
   std::vector<Bytes> change(bytes.size() + 1);
-  for (const GapProblem::Gap& gap : gaps.gaps) {
+  for (const gaps::GapProblem::Gap& gap : gaps.gaps) {
     change[static_cast<std::size_t>(gap.free_from)] -= gap.bytes;
     change[static_cast<std::size_t>(gap.taken_from)] += gap.bytes;
   }
@@ -27,17 +27,17 @@ LeastPeak least_peak(const Problem& problem) {
 }
 
 std::int64_t least_added_cost(const Problem& problem, Bytes budget) {
-  const GapProblem gaps = list_gaps(problem, GapUse::bound).problem;
-  std::vector<std::int32_t> positions = positions_above(gaps, budget);
+  const gaps::GapProblem gaps = list_gaps(problem, GapUse::bound).problem;
+  std::vector<std::int32_t> positions = gaps::positions_above(gaps, budget);
   if (positions.empty()) return 0;
   constexpr double kMostWork = 1e8;
   const double size = static_cast<double>(gaps.gaps.size() + positions.size());
   const int iterations = static_cast<int>(std::clamp(kMostWork / size, 60.0, 5000.0));
   const Bytes host = std::accumulate(gaps.gaps.begin(), gaps.gaps.end(), Bytes{0},
-                                     [](Bytes sum, const GapProblem::Gap& gap) { return sum + gap.bytes; });
-  const double bound = find_prices(gaps, std::move(positions), budget, host, iterations).bound;
+                                     [](Bytes sum, const gaps::GapProblem::Gap& gap) { return sum + gap.bytes; });
+  const double bound = gaps::find_prices(gaps, std::move(positions), budget, host, iterations).bound;
   // Rounded in floating point: a millionth less is safe, and costs are whole.
   return static_cast<std::int64_t>(std::ceil(std::max(0.0, bound * (1 - 1e-6) - 1e-6)));
 }
 
-}  // namespace tidemark::remat
+}  // namespace tidemark::decide::flat

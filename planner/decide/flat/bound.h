@@ -15,7 +15,7 @@
 
 #include "planner/decide/flat/problem.h"
 
-namespace tidemark::remat {
+namespace tidemark::decide::flat {
 
 /// The smallest peak any schedule can have, and the op at which it must be that large.
 struct LeastPeak {
@@ -27,4 +27,4 @@ struct LeastPeak {
 /// No schedule with a peak within the budget adds less, in cost quanta. O(iterations * (ops + gaps)).
 [[nodiscard]] std::int64_t least_added_cost(const Problem& problem, Bytes budget);
 
-}  // namespace tidemark::remat
+}  // namespace tidemark::decide::flat

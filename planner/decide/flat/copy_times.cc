@@ -4,7 +4,7 @@
 #include <numeric>
 #include <tuple>
 
-namespace tidemark::remat {
+namespace tidemark::decide::flat {
 namespace {
 
 std::size_t at(std::int32_t i) {
@@ -113,4 +113,4 @@ RunOrder time_copies(const Problem& problem, RunOrder schedule, Bytes limit) {
   return CopyTimes(problem, std::move(schedule), limit).run();
 }
 
-}  // namespace tidemark::remat
+}  // namespace tidemark::decide::flat

@@ -8,11 +8,11 @@
 
 #include "planner/decide/flat/run_order.h"
 
-namespace tidemark::remat {
+namespace tidemark::decide::flat {
 
 /// The same order and pages with gone and back set, so that no position is above `limit` bytes. REQUIRES: the list has
 /// a link; the schedule keeps the rules, and with no page taking time it is within the limit. O(positions + pages *
 /// (log + positions a page spans)).
 [[nodiscard]] RunOrder time_copies(const Problem& problem, RunOrder schedule, Bytes limit);
 
-}  // namespace tidemark::remat
+}  // namespace tidemark::decide::flat

@@ -10,7 +10,7 @@
 #include "planner/decide/flat/random.h"
 #include "planner/decide/flat/rerun.h"
 
-namespace tidemark::remat {
+namespace tidemark::decide::flat {
 namespace {
 
 constexpr std::int32_t kNever = std::numeric_limits<std::int32_t>::max();
@@ -449,4 +449,4 @@ std::optional<Solution> evict_on_the_way(const Problem& problem, Bytes budget, c
   return solution;
 }
 
-}  // namespace tidemark::remat
+}  // namespace tidemark::decide::flat

@@ -11,7 +11,7 @@
 
 #include "planner/decide/flat/state.h"
 
-namespace tidemark::remat {
+namespace tidemark::decide::flat {
 
 struct EvictionWay {
   double hold = 1;      ///< how much what must stay for a rerun takes off what leaves for it; >= 0
@@ -26,4 +26,4 @@ struct EvictionWay {
 [[nodiscard]] std::optional<Solution> evict_on_the_way(const Problem& problem, Bytes budget, const EvictionWay& way,
                                                        std::int64_t most_work, std::int64_t& work);
 
-}  // namespace tidemark::remat
+}  // namespace tidemark::decide::flat

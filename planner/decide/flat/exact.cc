@@ -7,7 +7,7 @@
 #include <tuple>
 #include <vector>
 
-namespace tidemark::remat {
+namespace tidemark::decide::flat {
 namespace {
 
 using Mask = std::uint64_t;
@@ -214,4 +214,4 @@ std::optional<ExactAnswer> solve_exactly(const Problem& problem, Bytes budget, s
   return answer;
 }
 
-}  // namespace tidemark::remat
+}  // namespace tidemark::decide::flat

@@ -9,7 +9,7 @@
 #include "planner/decide/flat/problem.h"
 #include "planner/decide/flat/run_order.h"
 
-namespace tidemark::remat {
+namespace tidemark::decide::flat {
 
 struct ExactAnswer {
   bool feasible = false;  ///< false: proven that no schedule fits
@@ -22,4 +22,4 @@ struct ExactAnswer {
 [[nodiscard]] std::optional<ExactAnswer> solve_exactly(const Problem& problem, Bytes budget, std::int64_t most_added,
                                                        std::int64_t most_work, std::int64_t* work = nullptr);
 
-}  // namespace tidemark::remat
+}  // namespace tidemark::decide::flat

@@ -7,7 +7,7 @@
 
 #include "planner/decide/flat/exact.h"
 
-namespace tidemark::remat {
+namespace tidemark::decide::flat {
 namespace {
 
 constexpr std::int32_t kMostOps = 32, kMostStorages = 64;
@@ -82,4 +82,4 @@ std::int64_t ExactFrontier::least_added_cost(Bytes budget) const {
   return cost;
 }
 
-}  // namespace tidemark::remat
+}  // namespace tidemark::decide::flat

@@ -10,7 +10,7 @@
 #include "planner/decide/flat/problem.h"
 #include "planner/decide/flat/run_order.h"
 
-namespace tidemark::remat {
+namespace tidemark::decide::flat {
 
 class ExactFrontier {
  public:
@@ -50,4 +50,4 @@ class ExactFrontier {
   std::vector<Point> points_;
 };
 
-}  // namespace tidemark::remat
+}  // namespace tidemark::decide::flat

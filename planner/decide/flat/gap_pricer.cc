@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace tidemark::remat {
+namespace tidemark::decide::flat {
 namespace {
 
 constexpr std::int64_t kMostBrought = 10'000'000;  // runs of dead inputs; beyond, inputs live on instead
@@ -37,7 +37,7 @@ std::int32_t GapPricer::gap_over(std::int32_t storage, std::int32_t stage) const
 
 /// What a run of `op` in `stage` reads has to be back by then. Writers come before `op` in the list, so their own runs
 /// are settled later.
-void GapPricer::bring_inputs(std::int32_t op, std::int32_t stage, const Choice& choice) {
+void GapPricer::bring_inputs(std::int32_t op, std::int32_t stage, const gaps::Choice& choice) {
   const Key run = key_of(stage, op);
   for (const std::int32_t s : problem_.reads[op]) {
     const std::int32_t gap = gap_over(s, stage), writer = problem_.producer[at(s)];
@@ -56,7 +56,7 @@ void GapPricer::bring_inputs(std::int32_t op, std::int32_t stage, const Choice& 
   }
 }
 
-Solution GapPricer::schedule(const Choice& choice) {
+Solution GapPricer::schedule(const gaps::Choice& choice) {
   for (auto& stages : wanted_) stages.clear();
   brought_ = 0;
   for (std::size_t g = 0; g < choice.size(); ++g) {
@@ -85,10 +85,10 @@ Solution GapPricer::schedule(const Choice& choice) {
   return solution;
 }
 
-Pricing GapPricer::price(const Choice& choice) {
+gaps::Pricing GapPricer::price(const gaps::Choice& choice) {
   state_.load(schedule(choice));
   for (std::size_t g = 0; g < choice.size(); ++g) {
-    const GapProblem::Gap& gap = gaps_.problem.gaps[g];
+    const gaps::GapProblem::Gap& gap = gaps_.problem.gaps[g];
     freed_from_[g] = gap.free_from;
     freed_until_[g] = std::max(gap.free_from, stage_of(back_[g]));
     if (choice[g] != Action::swap || !problem_.has_windows()) continue;
@@ -96,7 +96,7 @@ Pricing GapPricer::price(const Choice& choice) {
     freed_from_[g] = std::max(gap.free_from, stage_of(problem_.gone_from(storage, gaps_.places[g].from)));
     freed_until_[g] = std::max(freed_from_[g], stage_of(problem_.back_from(storage, back_[g])));
   }
-  Pricing pricing{.peak_bytes = state_.profile().peak(), .added_cost = state_.added_cost()};
+  gaps::Pricing pricing{.peak_bytes = state_.profile().peak(), .added_cost = state_.added_cost()};
   auto rerun = state_.reruns().begin();
   for (std::int32_t v = 0; v < problem_.op_count; ++v) {
     Bytes most = state_.profile().at(key_of(v, v));
@@ -107,4 +107,4 @@ Pricing GapPricer::price(const Choice& choice) {
   return pricing;
 }
 
-}  // namespace tidemark::remat
+}  // namespace tidemark::decide::flat

@@ -10,14 +10,14 @@
 #include "planner/decide/flat/state.h"
 #include "planner/decide/gaps/gap_problem.h"
 
-namespace tidemark::remat {
+namespace tidemark::decide::flat {
 
-class GapPricer final : public Pricer {
+class GapPricer final : public gaps::Pricer {
  public:
   /// Both must outlive this.
   GapPricer(const Problem& problem, const ListGaps& gaps);
 
-  Pricing price(const Choice& choice) override;
+  gaps::Pricing price(const gaps::Choice& choice) override;
   /// The schedule of the choice priced last.
   [[nodiscard]] Solution solution() const { return state_.solution(); }
 
@@ -29,8 +29,8 @@ class GapPricer final : public Pricer {
   [[nodiscard]] const std::vector<Bytes>& host_profile() const override { return host_profile_; }
 
  private:
-  [[nodiscard]] Solution schedule(const Choice& choice);
-  void bring_inputs(std::int32_t op, std::int32_t stage, const Choice& choice);
+  [[nodiscard]] Solution schedule(const gaps::Choice& choice);
+  void bring_inputs(std::int32_t op, std::int32_t stage, const gaps::Choice& choice);
   [[nodiscard]] std::int32_t gap_over(std::int32_t storage, std::int32_t stage) const;
 
   const Problem& problem_;
@@ -43,4 +43,4 @@ class GapPricer final : public Pricer {
   std::vector<Bytes> profile_, host_profile_;
 };
 
-}  // namespace tidemark::remat
+}  // namespace tidemark::decide::flat

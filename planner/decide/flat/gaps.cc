@@ -4,7 +4,7 @@
 #include <numeric>
 #include <utility>
 
-namespace tidemark::remat {
+namespace tidemark::decide::flat {
 namespace {
 
 std::size_t at(std::int32_t i) {
@@ -21,8 +21,8 @@ void add_gap(const Problem& p, GapUse use, const ListGaps::Place& touches, std::
   const auto s = at(place.storage);
   const std::int32_t first = stage_of(place.from) + 1, until = stage_of(place.until);
   if (first >= until) return;
-  GapProblem::Gap gap{.bytes = p.bytes[s], .free_from = first, .taken_from = first};
-  GapProblem::Unit unit{
+  gaps::GapProblem::Gap gap{.bytes = p.bytes[s], .free_from = first, .taken_from = first};
+  gaps::GapProblem::Unit unit{
       .first = static_cast<std::int32_t>(out.problem.unit_gaps.size()), .count = 1, .kind = out.problem.kinds};
   const std::int32_t v = p.producer[s];
   if (v >= 0) {
@@ -116,11 +116,11 @@ void add_moves(const Problem& p, ListGaps& gaps) {
   ChainCost chain(p);
   for (std::size_t g = 0; g < gaps.places.size(); ++g) {
     const ListGaps::Place& place = gaps.places[g];
-    GapProblem::Gap& gap = gaps.problem.gaps[g];
-    Move move{.unit = static_cast<std::int32_t>(g),
-              .gap = static_cast<std::int32_t>(g),
-              .from = gap.free_from,
-              .bytes = gap.bytes};
+    gaps::GapProblem::Gap& gap = gaps.problem.gaps[g];
+    gaps::Move move{.unit = static_cast<std::int32_t>(g),
+                    .gap = static_cast<std::int32_t>(g),
+                    .from = gap.free_from,
+                    .bytes = gap.bytes};
     if (place.rerun_by >= 0) {
       move.cost = chain.of(p.producer[at(place.storage)], place.rerun_by);
       move.until = move.run_at = place.rerun_by;
@@ -142,4 +142,4 @@ void add_moves(const Problem& p, ListGaps& gaps) {
   }
 }
 
-}  // namespace tidemark::remat
+}  // namespace tidemark::decide::flat

@@ -8,7 +8,7 @@
 #include "planner/decide/flat/problem.h"
 #include "planner/decide/gaps/gap_problem.h"
 
-namespace tidemark::remat {
+namespace tidemark::decide::flat {
 
 struct ListGaps {
   /// Where a gap of `problem` is, by storage, then time.
@@ -17,7 +17,7 @@ struct ListGaps {
     Key from = 0, until = 0;     ///< touches around it
     std::int32_t rerun_by = -1;  ///< last stage in which a run of the writer brings it back; -1: none does
   };
-  GapProblem problem;
+  gaps::GapProblem problem;
   std::vector<Place> places;
   std::vector<std::int32_t> first_of;  ///< per storage, first gap; one more at the end
 };
@@ -41,4 +41,4 @@ void add_moves(const Problem& problem, ListGaps& gaps);
 /// Bytes at every op with everything kept.
 [[nodiscard]] std::vector<Bytes> kept_bytes(const Problem& problem);
 
-}  // namespace tidemark::remat
+}  // namespace tidemark::decide::flat

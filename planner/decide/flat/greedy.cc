@@ -9,7 +9,7 @@
 #include "planner/decide/flat/gaps.h"
 #include "planner/decide/gaps/search.h"
 
-namespace tidemark::remat {
+namespace tidemark::decide::flat {
 namespace {
 
 constexpr std::size_t kWork =
@@ -17,9 +17,9 @@ constexpr std::size_t kWork =
 constexpr std::size_t kFewestSteps = 40;
 
 /// Cheapest per byte first, gaps in as many kinds as there may be steps: those of a kind are given up together.
-void form_kinds(GapProblem& gaps) {
+void form_kinds(gaps::GapProblem& gaps) {
   std::vector<double> price(gaps.gaps.size(), std::numeric_limits<double>::infinity());
-  for (const Move& move : gaps.moves) {
+  for (const gaps::Move& move : gaps.moves) {
     double& least = price[static_cast<std::size_t>(move.gap)];
     least = std::min(least, move.cost / static_cast<double>(std::max<Bytes>(1, move.bytes)));
   }
@@ -40,11 +40,11 @@ Archive greedy_schedules(const Problem& problem) {
   GapPricer pricer(problem, gaps);
   Archive archive;
   const auto keep = [&] { archive.add(pricer.solution()); };
-  pricer.price(Choice(gaps.places.size(), Action::keep));
+  pricer.price(gaps::Choice(gaps.places.size(), Action::keep));
   keep();
   constexpr Bytes kNoLimit = std::numeric_limits<Bytes>::max() / 4;
-  (void)search_greedy(gaps.problem, pricer, 0, kNoLimit, keep);
+  (void)gaps::search_greedy(gaps.problem, pricer, 0, kNoLimit, keep);
   return archive;
 }
 
-}  // namespace tidemark::remat
+}  // namespace tidemark::decide::flat

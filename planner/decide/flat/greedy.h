@@ -5,10 +5,10 @@
 #include "planner/decide/flat/improve.h"
 #include "planner/decide/flat/problem.h"
 
-namespace tidemark::remat {
+namespace tidemark::decide::flat {
 
 /// From keeping everything down as far as single gaps reach. Beyond a few thousand gaps many are given up at a time, so
 /// that the work stays within some 10^8 entries of profiles.
 [[nodiscard]] Archive greedy_schedules(const Problem& problem);
 
-}  // namespace tidemark::remat
+}  // namespace tidemark::decide::flat

@@ -7,7 +7,7 @@
 #include "planner/decide/flat/list_length.h"
 #include "planner/decide/flat/rerun.h"
 
-namespace tidemark::remat {
+namespace tidemark::decide::flat {
 namespace {
 
 constexpr std::int64_t kRoundWork = 300;  // of a round, besides what profiles count
@@ -435,4 +435,4 @@ void Improver::improve(std::int64_t work, double heat_share, const std::function
   state_.mark();
 }
 
-}  // namespace tidemark::remat
+}  // namespace tidemark::decide::flat

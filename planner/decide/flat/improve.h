@@ -12,7 +12,7 @@
 #include "planner/decide/flat/random.h"
 #include "planner/decide/flat/state.h"
 
-namespace tidemark::remat {
+namespace tidemark::decide::flat {
 
 /// Solutions none of which is both lower and cheaper than another; by ascending peak, so by descending cost.
 class Archive {
@@ -87,4 +87,4 @@ class Improver {
   double most_cost_ = INFINITY;
 };
 
-}  // namespace tidemark::remat
+}  // namespace tidemark::decide::flat

@@ -15,7 +15,7 @@
 #include "planner/decide/gaps/load_tree.h"
 #include "planner/threads/parallel.h"
 
-namespace tidemark::remat {
+namespace tidemark::decide::flat {
 namespace {
 
 std::size_t at(std::int32_t i) {
@@ -88,7 +88,7 @@ void fit_host(Problem& problem, bool whatever_runs) {
   for (std::int32_t s = 0; s < problem.storage_count; ++s)
     if (problem.swappable[at(s)] != 0) order.push_back(s);
   std::ranges::stable_sort(order, std::greater<>(), cost_per_byte);
-  LoadTree load(std::vector<Bytes>(at(problem.op_count), 0));
+  gaps::LoadTree load(std::vector<Bytes>(at(problem.op_count), 0));
   for (const std::int32_t s : order) {
     const std::vector<Key>& uses = problem.uses[at(s)];
     const std::int32_t first = stage_of(problem.begin[at(s)]);
@@ -177,11 +177,12 @@ std::vector<LinkSchedule> find_link_schedules(const Problem& problem, const Sear
       const Archive archive = find_schedules(seen, limits_of_view);
       const std::vector<Solution> solutions = some_of(archive.all(), problem.op_count, limits.rule);
       std::vector<std::vector<LinkSchedule>> of_solution(solutions.size());
-      parallel_for_each(0, solutions.size(), [&](std::size_t i) { of_solution[i] = timed(seen, solutions[i]); });
+      threads::parallel_for_each(0, solutions.size(),
+                                 [&](std::size_t i) { of_solution[i] = timed(seen, solutions[i]); });
       for (std::vector<LinkSchedule>& schedules : of_solution) std::ranges::move(schedules, std::back_inserter(found));
       found = best_of(std::move(found));
     }
   return found;
 }
 
-}  // namespace tidemark::remat
+}  // namespace tidemark::decide::flat

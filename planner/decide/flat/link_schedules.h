@@ -15,7 +15,7 @@
 #include "planner/decide/flat/run_order.h"
 #include "planner/decide/flat/search.h"
 
-namespace tidemark::remat {
+namespace tidemark::decide::flat {
 
 struct LinkSchedule {
   Bytes peak_bytes = 0;
@@ -27,4 +27,4 @@ struct LinkSchedule {
 /// problem.has_link.
 [[nodiscard]] std::vector<LinkSchedule> find_link_schedules(const Problem& problem, const SearchLimits& limits);
 
-}  // namespace tidemark::remat
+}  // namespace tidemark::decide::flat

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace tidemark::remat {
+namespace tidemark::decide::flat {
 
 /// Up to it every change is cheap, and its least cost is asked for: searched hot, several times over, also anew.
 inline constexpr std::int32_t kFewOps = 100;
@@ -13,4 +13,4 @@ inline constexpr std::int32_t kLongOps = 600;
 /// Beyond it passes are all there is time for.
 inline constexpr std::int32_t kManyOps = 5000;
 
-}  // namespace tidemark::remat
+}  // namespace tidemark::decide::flat

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-namespace tidemark::remat {
+namespace tidemark::decide::flat {
 
 /// Parts count alike. REQUIRES: at least one. From any thread; `report` is called by one at a time, never with less
 /// than before.
@@ -38,4 +38,4 @@ class PartedProgress {
   double sum_ = 0;
 };
 
-}  // namespace tidemark::remat
+}  // namespace tidemark::decide::flat

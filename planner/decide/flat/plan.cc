@@ -12,7 +12,7 @@
 #include "planner/decide/flat/search.h"
 #include "planner/decide/flat/state.h"
 
-namespace tidemark::remat {
+namespace tidemark::decide::flat {
 namespace {
 
 PlanStatus judge(const StepPlan& plan) {
@@ -188,4 +188,4 @@ std::vector<FrontierPoint> frontier_of(const Problem& problem, const PlanLimits&
   return StepPlanner(problem, limits).frontier();
 }
 
-}  // namespace tidemark::remat
+}  // namespace tidemark::decide::flat

@@ -15,7 +15,7 @@
 #include "planner/decide/flat/run_order.h"
 #include "planner/decide/flat/search.h"
 
-namespace tidemark::remat {
+namespace tidemark::decide::flat {
 
 struct PlanLimits {
   StepRule rule = StepRule::optimal;
@@ -81,4 +81,4 @@ class StepPlanner {
 [[nodiscard]] StepPlan plan_step_within(const Problem& problem, Bytes budget, const PlanLimits& limits = {});
 [[nodiscard]] std::vector<FrontierPoint> frontier_of(const Problem& problem, const PlanLimits& limits = {});
 
-}  // namespace tidemark::remat
+}  // namespace tidemark::decide::flat

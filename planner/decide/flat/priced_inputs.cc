@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace tidemark::remat {
+namespace tidemark::decide::flat {
 namespace {
 
 constexpr int kMostDepth = 64;             // of inputs of inputs ...
@@ -69,4 +69,4 @@ PricedInputs::Choice PricedInputs::choose(std::int32_t storage, int depth) {
   return best;
 }
 
-}  // namespace tidemark::remat
+}  // namespace tidemark::decide::flat

@@ -11,7 +11,7 @@
 #include "planner/decide/flat/rerun.h"
 #include "planner/decide/flat/state.h"
 
-namespace tidemark::remat {
+namespace tidemark::decide::flat {
 
 class PricedInputs {
  public:
@@ -45,4 +45,4 @@ class PricedInputs {
   std::int64_t begun_ = 0, looked_ = 0, most_looked_ = 0;
 };
 
-}  // namespace tidemark::remat
+}  // namespace tidemark::decide::flat

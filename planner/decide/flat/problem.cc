@@ -6,7 +6,7 @@
 
 #include "planner/graph_build/liveness.h"
 
-namespace tidemark::remat {
+namespace tidemark::decide::flat {
 namespace {
 
 std::size_t at(std::int32_t i) {
@@ -54,8 +54,8 @@ void add_use(std::vector<Key>& uses, Key key) {
   if (uses.empty() || uses.back() != key) uses.push_back(key);
 }
 
-Timeline one_after_another(const std::vector<std::int64_t>& cost) {
-  Timeline timeline;
+simulate::Timeline one_after_another(const std::vector<std::int64_t>& cost) {
+  simulate::Timeline timeline;
   timeline.start_ns.resize(cost.size());
   timeline.end_ns.resize(cost.size());
   std::exclusive_scan(cost.begin(), cost.end(), timeline.start_ns.begin(), std::int64_t{0});
@@ -85,10 +85,10 @@ Problem::Problem(const Graph& graph_, const Machine& machine_, RecomputeRules ru
       machine(&machine_),
       rules(rules_),
       host_bytes(host_bytes_),
-      liveness(analyse_liveness(graph_)),
+      liveness(graph_build::analyse_liveness(graph_)),
       recipe_of(recipes_of_ops(graph_, rules_)),
       op_count(static_cast<std::int32_t>(graph_.ops.size())),
-      cost(op_durations(graph_, machine_)) {
+      cost(cost::op_durations(graph_, machine_)) {
   const Touches touches = touches_of(graph_);
   for (std::size_t s = 0; s < graph_.storages.size(); ++s)
     if (touches.transient_of[s] < 0) storage_count = static_cast<std::int32_t>(s) + 1;
@@ -109,8 +109,8 @@ Problem::Problem(const Graph& graph_, const Machine& machine_, RecomputeRules ru
     if (touches.transient_of[s] >= 0) transient[at(touches.transient_of[s])] += graph_.storages[s].bytes;
     swappable.push_back(of.swappable && counted ? 1 : 0);
     // What is never swapped asks nothing of the machine, which may have no links.
-    copy_in.push_back(swappable.back() != 0 ? copy_in_cost(graph_, id, machine_) : CopyCost{});
-    copy_out.push_back(swappable.back() != 0 ? copy_out_cost(graph_, id, machine_) : CopyCost{});
+    copy_in.push_back(swappable.back() != 0 ? cost::copy_in_cost(graph_, id, machine_) : cost::CopyCost{});
+    copy_out.push_back(swappable.back() != 0 ? cost::copy_out_cost(graph_, id, machine_) : cost::CopyCost{});
     page_in.push_back(copy_in.back().compute_ns);
     page_out.push_back(copy_out.back().compute_ns);
     if (swappable.back() != 0 && (copy_in.back().link_ns > 0 || copy_out.back().link_ns > 0)) has_link = true;
@@ -178,4 +178,4 @@ std::int64_t Problem::total_cost() const {
   return std::accumulate(cost.begin(), cost.end(), std::int64_t{0});
 }
 
-}  // namespace tidemark::remat
+}  // namespace tidemark::decide::flat

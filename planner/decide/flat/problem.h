@@ -17,7 +17,7 @@
 #include "planner/cost/cost_model.h"
 #include "planner/simulate/simulator.h"
 
-namespace tidemark::remat {
+namespace tidemark::decide::flat {
 
 using Key = std::uint64_t;
 
@@ -89,7 +89,7 @@ struct Problem {
   RecomputeRules rules;
   Bytes host_bytes;
   Liveness liveness;
-  Timeline nominal;                 ///< per op, everything kept
+  simulate::Timeline nominal;       ///< per op, everything kept
   std::vector<RecipeId> recipe_of;  ///< per op: what runs it again; kNone: nothing may
   bool has_link = false;            ///< copies take time on a link beside the ops
   std::int32_t op_count = 0, storage_count = 0;
@@ -108,7 +108,7 @@ struct Problem {
   std::vector<std::uint8_t> swappable;
   std::vector<std::uint8_t> changed;            ///< more than one version over the step
   std::vector<std::int64_t> page_in, page_out;  ///< what ops lose to a copy
-  std::vector<CopyCost> copy_in, copy_out;
+  std::vector<cost::CopyCost> copy_in, copy_out;
   /// How long copies of pages take, and when ops begin with everything kept and nothing run again, which is when there
   /// is least time for them. Empty: copies take no time (planner/decide/flat/link_schedules.h).
   std::vector<std::int64_t> out_time, in_time;  // per storage
@@ -130,4 +130,4 @@ struct Problem {
 /// Whether the flat search plans the graph: one site, all ops on the compute lane, recipes of one step.
 [[nodiscard]] bool is_flat(const Graph& graph);
 
-}  // namespace tidemark::remat
+}  // namespace tidemark::decide::flat

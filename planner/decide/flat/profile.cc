@@ -4,7 +4,7 @@
 #include <cassert>
 #include <utility>
 
-namespace tidemark::remat {
+namespace tidemark::decide::flat {
 
 void Profile::assign(const std::vector<Key>& keys, const std::vector<Bytes>& bytes, Bytes budget) {
   blocks_.clear();
@@ -206,4 +206,4 @@ Key Profile::at_overflow(Bytes share) const {
   return first_.front();
 }
 
-}  // namespace tidemark::remat
+}  // namespace tidemark::decide::flat

@@ -10,7 +10,7 @@
 #include "core/bytes.h"
 #include "planner/decide/flat/problem.h"
 
-namespace tidemark::remat {
+namespace tidemark::decide::flat {
 
 class Profile {
  public:
@@ -60,4 +60,4 @@ class Profile {
   mutable std::int64_t work_ = 0;
 };
 
-}  // namespace tidemark::remat
+}  // namespace tidemark::decide::flat

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace tidemark::remat {
+namespace tidemark::decide::flat {
 
 class Random {
  public:
@@ -26,4 +26,4 @@ class Random {
   std::uint64_t state_;
 };
 
-}  // namespace tidemark::remat
+}  // namespace tidemark::decide::flat

@@ -9,7 +9,7 @@
 
 #include "planner/decide/flat/state.h"
 
-namespace tidemark::remat {
+namespace tidemark::decide::flat {
 
 /// Takes a rerun back, and with it what ran only to feed it.
 inline void erase_with_idle(State& state, Key rerun) {
@@ -106,4 +106,4 @@ inline Solution without_useless(const Problem& problem, Solution solution) {
   return without_useless(problem, std::move(solution), kNoBudget, [](State&) {});
 }
 
-}  // namespace tidemark::remat
+}  // namespace tidemark::decide::flat

@@ -6,7 +6,7 @@
 
 #include "planner/schedule/scheduler.h"
 
-namespace tidemark::remat {
+namespace tidemark::decide::flat {
 namespace {
 
 constexpr SiteId kSite = static_cast<SiteId>(0);
@@ -144,8 +144,8 @@ RunOutcome carry_out(const Problem& problem, const RunOrder& order) {
   RunOutcome outcome;
   const Plan plan = plan_of(problem, order);
   const Graph& graph = *problem.graph;
-  const Result<Schedule> schedule =
-      build_schedule({.graph = graph, .liveness = problem.liveness, .nominal = problem.nominal, .plan = plan});
+  const Result<Schedule> schedule = schedule::build_schedule(
+      {.graph = graph, .liveness = problem.liveness, .nominal = problem.nominal, .plan = plan});
   if (!schedule) {
     outcome.fault = schedule.error().message;
     return outcome;
@@ -157,13 +157,14 @@ RunOutcome carry_out(const Problem& problem, const RunOrder& order) {
     outcome.peak_bytes = *peak;
     outcome.peak_position = static_cast<std::int32_t>(peak - outcome.profile.begin());
   }
-  const std::vector<std::int64_t> alone = task_durations(graph, schedule.value(), *problem.machine);
-  const std::vector<std::int64_t> charged = charged_durations(graph, schedule.value(), *problem.machine, alone);
+  const std::vector<std::int64_t> alone = schedule::task_durations(graph, schedule.value(), *problem.machine);
+  const std::vector<std::int64_t> charged =
+      schedule::charged_durations(graph, schedule.value(), *problem.machine, alone);
   std::int64_t busy = 0;
   for (std::size_t t = 0; t < charged.size(); ++t)
     if (schedule.value().tasks[t].lane == Lane::compute) busy += charged[t];
-  const std::vector<RankWork> work = {work_of(graph, schedule.value(), charged)};
-  const Result<StepTiming> timing = simulate_step(work);
+  const std::vector<simulate::RankWork> work = {simulate::work_of(graph, schedule.value(), charged)};
+  const Result<simulate::StepTiming> timing = simulate::simulate_step(work);
   if (!timing) {
     outcome.fault = timing.error().message;
     return outcome;
@@ -174,4 +175,4 @@ RunOutcome carry_out(const Problem& problem, const RunOrder& order) {
   return outcome;
 }
 
-}  // namespace tidemark::remat
+}  // namespace tidemark::decide::flat

@@ -9,7 +9,7 @@
 #include "core/plan.h"
 #include "planner/decide/flat/problem.h"
 
-namespace tidemark::remat {
+namespace tidemark::decide::flat {
 
 struct RunOrder {
   /// A storage is last touched by the run at position `after` and needed again by the one at `before`. It is not in
@@ -46,4 +46,4 @@ struct RunOutcome {
 };
 [[nodiscard]] RunOutcome carry_out(const Problem& problem, const RunOrder& order);
 
-}  // namespace tidemark::remat
+}  // namespace tidemark::decide::flat

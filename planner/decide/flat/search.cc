@@ -22,7 +22,7 @@
 #include "planner/decide/gaps/search.h"
 #include "planner/threads/parallel.h"
 
-namespace tidemark::remat {
+namespace tidemark::decide::flat {
 namespace {
 
 constexpr int kRungs = 40;  // on each of two scales
@@ -93,7 +93,8 @@ class CoreChoices {
 
   [[nodiscard]] Solution within(Bytes budget) {
     constexpr Bytes kNoLimit = std::numeric_limits<Bytes>::max() / 4;  // host memory is seen to elsewhere
-    const SearchResult found = search_optimal(gaps_.problem, pricer_, budget, kNoLimit, SearchDepth::rounding);
+    const gaps::SearchResult found =
+        gaps::search_optimal(gaps_.problem, pricer_, budget, kNoLimit, gaps::SearchDepth::rounding);
     pricer_.price(found.choice);
     return pricer_.solution();
   }
@@ -236,7 +237,7 @@ class Ladder {
   /// All at once: none needs what another found. None takes more than `most_work`.
   [[nodiscard]] std::vector<RungPasses> passes_at(const std::vector<Bytes>& budgets, std::int64_t most_work) const {
     std::vector<RungPasses> passes(budgets.size());
-    parallel_for_each(0, passes.size(), [&](std::size_t i) {
+    threads::parallel_for_each(0, passes.size(), [&](std::size_t i) {
       passes[i].ways = try_common_ways(problem_, budgets[i], most_work, passes[i].found);
     });
     return passes;
@@ -309,7 +310,7 @@ class Ladder {
   bool search_round(unsigned round) {
     std::vector<Task> tasks = tasks_of(round);
     std::atomic<std::size_t> done{0};
-    parallel_for_each(0, tasks.size(), [&](std::size_t i) {
+    threads::parallel_for_each(0, tasks.size(), [&](std::size_t i) {
       carry_out(tasks[i]);
       const double share = static_cast<double>(++done) / static_cast<double>(tasks.size());
       tell(kWayDown + (1 - kWayDown) * (round + share) / kRounds);
@@ -406,10 +407,10 @@ Archive find_schedules(const Problem& problem, const SearchLimits& limits) {
     return Ladder(some, limits_of_part, known).search();
   };
   std::vector<Archive> found(alone.size());
-  parallel_for_each(0, alone.size(), [&](std::size_t i) { found[i] = search(alone[i], i, {}); });
+  threads::parallel_for_each(0, alone.size(), [&](std::size_t i) { found[i] = search(alone[i], i, {}); });
   Archive known;
   for (const Archive& archive : found) known.add_all(archive);
   return search(problem, alone.size(), known);
 }
 
-}  // namespace tidemark::remat
+}  // namespace tidemark::decide::flat

@@ -9,7 +9,7 @@
 #include "planner/decide/flat/improve.h"
 #include "planner/decide/flat/problem.h"
 
-namespace tidemark::remat {
+namespace tidemark::decide::flat {
 
 enum class StepRule : std::uint8_t {
   optimal,  ///< searched for
@@ -29,4 +29,4 @@ struct SearchLimits {
 /// itself with the work that it gets here, so that both together are never worse. Longer ones are searched once.
 [[nodiscard]] Archive find_schedules(const Problem& problem, const SearchLimits& limits);
 
-}  // namespace tidemark::remat
+}  // namespace tidemark::decide::flat

@@ -12,7 +12,7 @@
 #include "planner/decide/flat/treeverse.h"
 #include "planner/threads/parallel.h"
 
-namespace tidemark::remat {
+namespace tidemark::decide::flat {
 namespace {
 
 constexpr int kSizes = 22;
@@ -225,7 +225,7 @@ class Seeding {
     for (std::int32_t stored = 1; lower && allowance_ > 0 && stored < segments.count() && stored <= most_stored;
          stored += finest ? 1 : 1 + stored / 6) {
       std::array<std::optional<Solution>, 2> levels;
-      parallel_for_each(0, levels.size(), [&](std::size_t first_again) {
+      threads::parallel_for_each(0, levels.size(), [&](std::size_t first_again) {
         levels[first_again] = segments.several_levels(stored, first_again != 0, allowance_ / 2);
       });
       lower = add(std::move(levels[0]));
@@ -264,4 +264,4 @@ std::vector<Solution> checkpoint_seeds(const Problem& problem, std::int64_t most
   return Seeding(problem, most_reruns).seeds();
 }
 
-}  // namespace tidemark::remat
+}  // namespace tidemark::decide::flat

@@ -9,9 +9,9 @@
 
 #include "planner/decide/flat/state.h"
 
-namespace tidemark::remat {
+namespace tidemark::decide::flat {
 
 /// In any order; peaks and costs as they come. `most_reruns`: of all of them together, about.
 [[nodiscard]] std::vector<Solution> checkpoint_seeds(const Problem& problem, std::int64_t most_reruns);
 
-}  // namespace tidemark::remat
+}  // namespace tidemark::decide::flat

@@ -6,7 +6,7 @@
 #include <limits>
 #include <tuple>
 
-namespace tidemark::remat {
+namespace tidemark::decide::flat {
 namespace {
 
 constexpr Key kNever = std::numeric_limits<Key>::max();
@@ -328,4 +328,4 @@ RunOrder schedule_of(const Problem& problem, const Solution& solution) {
   return schedule;
 }
 
-}  // namespace tidemark::remat
+}  // namespace tidemark::decide::flat

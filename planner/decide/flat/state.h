@@ -12,7 +12,7 @@
 #include "planner/decide/flat/profile.h"
 #include "planner/decide/flat/run_order.h"
 
-namespace tidemark::remat {
+namespace tidemark::decide::flat {
 
 struct Swap {
   std::int32_t storage = 0;
@@ -109,4 +109,4 @@ class State {
 /// The schedule in full, for the checker and for people.
 [[nodiscard]] RunOrder schedule_of(const Problem& problem, const Solution& solution);
 
-}  // namespace tidemark::remat
+}  // namespace tidemark::decide::flat

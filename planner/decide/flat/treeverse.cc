@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace tidemark::remat {
+namespace tidemark::decide::flat {
 
 std::size_t Treeverse::at(std::int32_t length, std::int32_t stored) const {
   return static_cast<std::size_t>(stored - 1) * static_cast<std::size_t>(length_ + 1) +
@@ -52,4 +52,4 @@ void Treeverse::for_each_advance(const std::function<void(std::int32_t, std::int
   }
 }
 
-}  // namespace tidemark::remat
+}  // namespace tidemark::decide::flat

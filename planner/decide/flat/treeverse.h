@@ -7,7 +7,7 @@
 #include <functional>
 #include <vector>
 
-namespace tidemark::remat {
+namespace tidemark::decide::flat {
 
 class Treeverse {
  public:
@@ -30,4 +30,4 @@ class Treeverse {
   std::vector<std::int32_t> store_;  ///< m of the least cost
 };
 
-}  // namespace tidemark::remat
+}  // namespace tidemark::decide::flat

@@ -9,7 +9,7 @@
 #include "planner/decide/flat/list_length.h"
 #include "planner/decide/flat/random.h"
 
-namespace tidemark::remat {
+namespace tidemark::decide::flat {
 namespace {
 
 constexpr EvictionWay kCommon[] = {
@@ -137,4 +137,4 @@ std::optional<Attempt> search_ways(const Problem& problem, Bytes budget, std::sp
   return best;
 }
 
-}  // namespace tidemark::remat
+}  // namespace tidemark::decide::flat

@@ -12,7 +12,7 @@
 #include "planner/decide/flat/eviction.h"
 #include "planner/decide/flat/improve.h"
 
-namespace tidemark::remat {
+namespace tidemark::decide::flat {
 
 /// A way, and at which share of the budget it is used.
 struct Attempt {
@@ -34,4 +34,4 @@ std::optional<Attempt> search_ways(const Problem& problem, Bytes budget, std::sp
                                    std::int64_t work, std::uint64_t seed, const std::function<bool()>& should_stop,
                                    Archive& archive);
 
-}  // namespace tidemark::remat
+}  // namespace tidemark::decide::flat

@@ -3,7 +3,7 @@
 
 #include "planner/decide/gaps/search.h"
 
-namespace tidemark {
+namespace tidemark::decide::gaps {
 namespace {
 
 /// Depth-first over units; costs only grow, so a branch dearer than the best is cut.
@@ -72,4 +72,4 @@ SearchResult search_exhaustively(const GapProblem& problem, Pricer& pricer, Byte
   return Enumerator(problem, pricer, device_budget, host_budget).run();
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::decide::gaps

@@ -1,6 +1,6 @@
 #include "planner/decide/gaps/gap_problem.h"
 
-namespace tidemark {
+namespace tidemark::decide::gaps {
 
 Choice recompute_all(const GapProblem& problem) {
   Choice choice(problem.gaps.size(), Action::keep);
@@ -11,4 +11,4 @@ Choice recompute_all(const GapProblem& problem) {
   return choice;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::decide::gaps

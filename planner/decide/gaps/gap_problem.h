@@ -12,7 +12,7 @@
 #include "core/bytes.h"
 #include "core/decision.h"
 
-namespace tidemark {
+namespace tidemark::decide::gaps {
 
 /// A single step away from "keep": recompute one unit, or swap one gap. Cost and freed positions are estimates of the
 /// move alone; a Pricer has the last word.
@@ -94,4 +94,4 @@ class Pricer {
 /// Everything with a recipe is recomputed.
 [[nodiscard]] Choice recompute_all(const GapProblem& problem);
 
-}  // namespace tidemark
+}  // namespace tidemark::decide::gaps

@@ -5,7 +5,7 @@
 
 #include "planner/decide/gaps/search.h"
 
-namespace tidemark {
+namespace tidemark::decide::gaps {
 namespace {
 
 /// The moves of alike units, all together.
@@ -69,4 +69,4 @@ SearchResult search_greedy(const GapProblem& problem, Pricer& pricer, Bytes devi
   return now;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::decide::gaps

@@ -8,7 +8,7 @@
 
 #include "core/bytes.h"
 
-namespace tidemark {
+namespace tidemark::decide::gaps {
 
 class LoadTree {
  public:
@@ -83,4 +83,4 @@ class LoadTree {
   std::vector<Bytes> top_, add_;  ///< top_ of a node includes its own add_, not its ancestors'
 };
 
-}  // namespace tidemark
+}  // namespace tidemark::decide::gaps

@@ -5,7 +5,7 @@
 
 #include "core/bytes.h"
 
-namespace tidemark {
+namespace tidemark::decide::gaps {
 
 struct PlanCost {
   Bytes peak_bytes = 0;  ///< device, storages that persist included, reserves not
@@ -20,4 +20,4 @@ struct PlanCost {
   }
 };
 
-}  // namespace tidemark
+}  // namespace tidemark::decide::gaps

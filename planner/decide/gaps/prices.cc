@@ -5,7 +5,7 @@
 
 #include "planner/decide/gaps/relaxation.h"
 
-namespace tidemark {
+namespace tidemark::decide::gaps {
 namespace {
 
 constexpr std::size_t kLeastPositions = 48;
@@ -115,4 +115,4 @@ double bound_of(const GapProblem& problem, Bytes device_budget, Bytes host_budge
   return value;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::decide::gaps

@@ -14,7 +14,7 @@
 
 #include "planner/decide/gaps/gap_problem.h"
 
-namespace tidemark {
+namespace tidemark::decide::gaps {
 
 struct Prices {
   std::vector<std::int32_t> clock;  ///< positions priced, ascending
@@ -40,4 +40,4 @@ struct Prices {
 /// The bound that given prices prove, by direct summation: an independent check of find_prices.
 [[nodiscard]] double bound_of(const GapProblem& problem, Bytes device_budget, Bytes host_budget, const Prices& prices);
 
-}  // namespace tidemark
+}  // namespace tidemark::decide::gaps

@@ -6,7 +6,7 @@
 
 #include "core/decision.h"
 
-namespace tidemark {
+namespace tidemark::decide::gaps {
 namespace {
 
 constexpr double kMomentum = 0.9, kMemory = 0.99;
@@ -169,4 +169,4 @@ Ascent ascend(const Relaxation& relaxation, const AscentStart& start, int iterat
   return best;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::decide::gaps

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace tidemark {
+namespace tidemark::decide::gaps {
 
 struct Relaxation {
   struct Gap {
@@ -48,4 +48,4 @@ struct Ascent {
 /// O(iterations * (gaps + positions)). Sets out with shorter steps where it is given prices.
 [[nodiscard]] Ascent ascend(const Relaxation& relaxation, const AscentStart& start, int iterations);
 
-}  // namespace tidemark
+}  // namespace tidemark::decide::gaps

@@ -5,7 +5,7 @@
 
 #include "planner/decide/gaps/load_tree.h"
 
-namespace tidemark {
+namespace tidemark::decide::gaps {
 namespace {
 
 constexpr int kAscentSteps = 120;
@@ -399,4 +399,4 @@ SearchResult search_optimal(const GapProblem& problem, Pricer& pricer, Bytes dev
   return Solver(problem, pricer, device_budget, host_budget).optimal(depth);
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::decide::gaps

@@ -12,7 +12,7 @@
 #include "planner/decide/gaps/gap_problem.h"
 #include "planner/decide/gaps/prices.h"
 
-namespace tidemark {
+namespace tidemark::decide::gaps {
 
 struct SearchResult {
   Choice choice;
@@ -49,4 +49,4 @@ enum class SearchDepth : std::uint8_t {
 /// The choice with its exact price. Clears what a search would add.
 [[nodiscard]] SearchResult priced(Choice choice, Pricer& pricer, Bytes device_budget, Bytes host_budget);
 
-}  // namespace tidemark
+}  // namespace tidemark::decide::gaps

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-namespace tidemark {
+namespace tidemark::decide::sites {
 namespace {
 
 /// Communication of one recipe run.
@@ -109,7 +109,7 @@ SiteEffect work_out_effect(const DecisionProblem& problem, const SiteClass& c, c
   return effect;
 }
 
-const SiteEffect& EffectCache::get(std::int32_t site_class, const Choice& choice, std::int32_t first_gap) {
+const SiteEffect& EffectCache::get(std::int32_t site_class, const gaps::Choice& choice, std::int32_t first_gap) {
   const SiteClass& c = problem_.classes[static_cast<std::size_t>(site_class)];
   Known& known = known_[static_cast<std::size_t>(site_class)];
   const auto begin = choice.begin() + first_gap;
@@ -125,4 +125,4 @@ const SiteEffect& EffectCache::get(std::int32_t site_class, const Choice& choice
   return find_or_add(known.narrow, key);
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::decide::sites

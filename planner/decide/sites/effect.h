@@ -9,7 +9,7 @@
 
 #include "planner/decide/sites/problem.h"
 
-namespace tidemark {
+namespace tidemark::decide::sites {
 
 struct SiteEffect {
   struct Run {
@@ -32,7 +32,7 @@ class EffectCache {
  public:
   explicit EffectCache(const DecisionProblem& problem) : problem_(problem), known_(problem.classes.size()) {}
   /// The effect of the actions of one site (`first_gap` is its first row in `choice`). Valid until the cache dies.
-  const SiteEffect& get(std::int32_t site_class, const Choice& choice, std::int32_t first_gap);
+  const SiteEffect& get(std::int32_t site_class, const gaps::Choice& choice, std::int32_t first_gap);
 
  private:
   const DecisionProblem& problem_;
@@ -43,4 +43,4 @@ class EffectCache {
   std::vector<Known> known_;
 };
 
-}  // namespace tidemark
+}  // namespace tidemark::decide::sites

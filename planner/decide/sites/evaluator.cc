@@ -5,7 +5,7 @@
 
 #include "planner/schedule/link_window.h"
 
-namespace tidemark {
+namespace tidemark::decide::sites {
 namespace {
 
 /// First compute op from `from` on (as a position of the compute lane) that nominally starts at or after `ns`: mostly
@@ -63,7 +63,7 @@ void Evaluator::add_transients(const SiteClass& c, SiteId site, const SiteEffect
   if (pos >= 0) add(pos, pos, largest);
 }
 
-void Evaluator::apply_sites(const Choice& choice, Evaluation& result) {
+void Evaluator::apply_sites(const gaps::Choice& choice, Evaluation& result) {
   const DecisionProblem& p = problem_;
   for (std::size_t ci = 0; ci < p.classes.size(); ++ci) {
     const SiteClass& c = p.classes[ci];
@@ -110,7 +110,7 @@ void Evaluator::apply_copies(Evaluation& result) {
     return std::pair(p.gaps[static_cast<std::size_t>(a.gap)].gap.before, a.gap) <
            std::pair(p.gaps[static_cast<std::size_t>(b.gap)].gap.before, b.gap);
   });
-  std::vector<CopyRequest> requests;
+  std::vector<schedule::CopyRequest> requests;
   requests.reserve(swapped_.size());
   std::int64_t last_ready = 0;
   for (const SwappedGap& s : swapped_) {
@@ -121,7 +121,7 @@ void Evaluator::apply_copies(Evaluation& result) {
                         .out_ns = gap.copy_out.link_ns,
                         .in_ns = gap.copy_in.link_ns});
   }
-  const LinkPlan plan = plan_copies(requests);
+  const schedule::LinkPlan plan = schedule::plan_copies(requests);
   result.exposed_copy_ns = plan.exposed_ns;
 
   for (std::size_t i = 0; i < swapped_.size(); ++i) {
@@ -147,7 +147,7 @@ void Evaluator::apply_copies(Evaluation& result) {
   }
 }
 
-Evaluation Evaluator::evaluate(const Choice& choice) {
+Evaluation Evaluator::evaluate(const gaps::Choice& choice) {
   const auto length = static_cast<std::size_t>(problem_.clock_length());
   delta_.assign(length + 2, 0);
   host_delta_.assign(length + 2, 0);
@@ -181,7 +181,7 @@ Evaluation Evaluator::evaluate(const Choice& choice) {
   return result;
 }
 
-Pricing Evaluator::price(const Choice& choice) {
+gaps::Pricing Evaluator::price(const gaps::Choice& choice) {
   const Evaluation evaluation = evaluate(choice);
   return {.peak_bytes = evaluation.peak_bytes,
           .host_peak_bytes = evaluation.host_peak_bytes,
@@ -217,7 +217,7 @@ void Evaluator::add_swaps(Plan& plan) const {
   });
 }
 
-Plan Evaluator::plan(const Choice& choice, PlanCost& cost) {
+Plan Evaluator::plan(const gaps::Choice& choice, gaps::PlanCost& cost) {
   cost = evaluate(choice);
   const DecisionProblem& p = problem_;
   Plan plan;
@@ -240,4 +240,4 @@ Plan Evaluator::plan(const Choice& choice, PlanCost& cost) {
   return plan;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::decide::sites

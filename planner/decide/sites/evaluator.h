@@ -11,25 +11,25 @@
 #include "planner/decide/sites/effect.h"
 #include "planner/decide/sites/problem.h"
 
-namespace tidemark {
+namespace tidemark::decide::sites {
 
-struct Evaluation : PlanCost {
+struct Evaluation : gaps::PlanCost {
   std::int32_t peak_clock = 0;  ///< first half-step at the peak
 };
 
 /// Reusable buffers and cached effects for many evaluations of one problem. Not thread-safe.
-class Evaluator final : public Pricer {
+class Evaluator final : public gaps::Pricer {
  public:
   explicit Evaluator(const DecisionProblem& problem) : problem_(problem), effects_(problem) {}
 
   /// REQUIRES: choice has one entry per gap; recompute only for gaps of units with a recipe, and then for the whole
   /// unit.
-  Evaluation evaluate(const Choice& choice);
+  Evaluation evaluate(const gaps::Choice& choice);
   /// The same for the decision core, in ns.
-  Pricing price(const Choice& choice) override;
+  gaps::Pricing price(const gaps::Choice& choice) override;
 
   /// A choice in program order, with what evaluate() says of it.
-  [[nodiscard]] Plan plan(const Choice& choice, PlanCost& cost);
+  [[nodiscard]] Plan plan(const gaps::Choice& choice, gaps::PlanCost& cost);
 
   [[nodiscard]] const std::vector<std::int32_t>& freed_from() const override { return freed_from_; }
   [[nodiscard]] const std::vector<std::int32_t>& freed_until() const override { return freed_until_; }
@@ -47,7 +47,7 @@ class Evaluator final : public Pricer {
     OpId prefetch = kNone<OpId>;
     std::int64_t in_start_ns = 0;
   };
-  void apply_sites(const Choice& choice, Evaluation& result);
+  void apply_sites(const gaps::Choice& choice, Evaluation& result);
   void add_transients(const SiteClass& site_class, SiteId site, const SiteEffect& effect);
   void apply_copies(Evaluation& result);
   void add_swaps(Plan& plan) const;
@@ -59,4 +59,4 @@ class Evaluator final : public Pricer {
   std::vector<SwappedGap> swapped_;
 };
 
-}  // namespace tidemark
+}  // namespace tidemark::decide::sites

@@ -4,7 +4,7 @@
 
 #include "planner/decide/sites/effect.h"
 
-namespace tidemark {
+namespace tidemark::decide::sites {
 namespace {
 
 std::int32_t clock_at(const DecisionProblem& p, std::int64_t ns) {
@@ -25,10 +25,10 @@ UnitEffect effect_alone(const DecisionProblem& p, const SiteClass& c, const Site
   return u;
 }
 
-Move recompute_move(const DecisionProblem& p, const SiteClass& c, std::size_t site, const SiteClass::Unit& unit,
-                    const UnitEffect& alone) {
+gaps::Move recompute_move(const DecisionProblem& p, const SiteClass& c, std::size_t site, const SiteClass::Unit& unit,
+                          const UnitEffect& alone) {
   const std::int32_t first_gap = c.first_gap[site];
-  Move move{.action = Action::recompute, .gap = first_gap + unit.slots.front(), .cost = alone.cost_ns};
+  gaps::Move move{.action = Action::recompute, .gap = first_gap + unit.slots.front(), .cost = alone.cost_ns};
   const auto ops = p.ops_of(c.sites[site]);
   const SiteEffect::Run& run = alone.effect.runs.front();
   move.run_at = 2 * p.clock_of[row(ops[static_cast<std::size_t>(run.need_pos)])];
@@ -41,7 +41,7 @@ Move recompute_move(const DecisionProblem& p, const SiteClass& c, std::size_t si
 }
 
 /// A swap queues behind other copies: half as long again as the copy itself is allowed for each direction.
-bool swap_move(const DecisionProblem& p, std::int32_t first_gap, std::int32_t slot, Move& move) {
+bool swap_move(const DecisionProblem& p, std::int32_t first_gap, std::int32_t slot, gaps::Move& move) {
   const GapRow& gap = p.gaps[static_cast<std::size_t>(first_gap + slot)];
   if (!p.graph->template_of(gap.gap.storage).swappable) return false;
   const std::int64_t out = gap.copy_out.link_ns + gap.copy_out.link_ns / 2;
@@ -59,8 +59,8 @@ bool swap_move(const DecisionProblem& p, std::int32_t first_gap, std::int32_t sl
   return move.from < move.until;
 }
 
-std::vector<GapProblem::Gap> list_gaps(const DecisionProblem& p) {
-  std::vector<GapProblem::Gap> gaps;
+std::vector<gaps::GapProblem::Gap> list_gaps(const DecisionProblem& p) {
+  std::vector<gaps::GapProblem::Gap> gaps;
   gaps.reserve(p.gaps.size());
   for (const GapRow& gap : p.gaps) {
     const bool swappable = p.graph->template_of(gap.gap.storage).swappable;
@@ -76,8 +76,9 @@ std::vector<GapProblem::Gap> list_gaps(const DecisionProblem& p) {
 
 }  // namespace
 
-GapProblem gap_problem_of(const DecisionProblem& problem) {
-  GapProblem gaps{.base_bytes = problem.base_bytes, .base_host_bytes = problem.state.bytes, .gaps = list_gaps(problem)};
+gaps::GapProblem gap_problem_of(const DecisionProblem& problem) {
+  gaps::GapProblem gaps{
+      .base_bytes = problem.base_bytes, .base_host_bytes = problem.state.bytes, .gaps = list_gaps(problem)};
   for (const SiteClass& c : problem.classes) {
     std::vector<UnitEffect> alone(c.units.size());
     for (std::size_t u = 0; u < c.units.size(); ++u)
@@ -85,14 +86,14 @@ GapProblem gap_problem_of(const DecisionProblem& problem) {
     for (std::size_t s = 0; s < c.sites.size(); ++s)
       for (std::size_t u = 0; u < c.units.size(); ++u) {
         const SiteClass::Unit& unit = c.units[u];
-        const auto add = [&](Move move) {
+        const auto add = [&](gaps::Move move) {
           move.unit = static_cast<std::int32_t>(gaps.units.size());
           gaps.moves.push_back(move);
         };
         const bool has_recipe = unit.recipe != kNone<RecipeId>;
         if (has_recipe) add(recompute_move(problem, c, s, unit, alone[u]));
         for (const std::int32_t slot : unit.slots) {
-          Move move;
+          gaps::Move move;
           if (swap_move(problem, c.first_gap[s], slot, move)) add(move);
         }
         gaps.units.push_back({.first = static_cast<std::int32_t>(gaps.unit_gaps.size()),
@@ -106,4 +107,4 @@ GapProblem gap_problem_of(const DecisionProblem& problem) {
   return gaps;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::decide::sites

@@ -4,11 +4,11 @@
 #include "planner/decide/gaps/gap_problem.h"
 #include "planner/decide/sites/problem.h"
 
-namespace tidemark {
+namespace tidemark::decide::sites {
 
 /// Positions are half-steps, gaps are rows of DecisionProblem::gaps. Per class, site and unit the recompute (if any),
 /// then the swaps that leave room for two copies. Times in ns; a recompute costs at least its compute time, a swap its
 /// copy overhead.
-[[nodiscard]] GapProblem gap_problem_of(const DecisionProblem& problem);
+[[nodiscard]] gaps::GapProblem gap_problem_of(const DecisionProblem& problem);
 
-}  // namespace tidemark
+}  // namespace tidemark::decide::sites

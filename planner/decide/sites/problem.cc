@@ -10,7 +10,7 @@
 #include "planner/graph_build/liveness.h"
 #include "planner/schedule/scheduler.h"
 
-namespace tidemark {
+namespace tidemark::decide::sites {
 namespace {
 
 /// Device bytes per half-step of a schedule, by sweeping the residencies.
@@ -63,7 +63,7 @@ std::vector<Gap> longest_gaps(const Graph& graph, const Liveness& liveness, std:
   const auto length = [](const Gap& gap) {
     return static_cast<std::int64_t>(gap.after) - static_cast<std::int64_t>(gap.before);
   };
-  for (const Gap& gap : find_gaps(graph, liveness, min_gap_ops)) {
+  for (const Gap& gap : graph_build::find_gaps(graph, liveness, min_gap_ops)) {
     if (!longest.empty() && longest.back().storage == gap.storage) {
       if (length(gap) > length(longest.back())) longest.back() = gap;
     } else {
@@ -191,8 +191,8 @@ void form_classes(DecisionProblem& p, const std::vector<Gap>& gaps) {
                           .site_class = static_cast<std::int32_t>(p.classes.size()),
                           .slot = static_cast<std::int32_t>(k),
                           .bytes = bytes,
-                          .copy_out = copy_out_cost(*p.graph, gap.storage, *p.machine),
-                          .copy_in = copy_in_cost(*p.graph, gap.storage, *p.machine)});
+                          .copy_out = cost::copy_out_cost(*p.graph, gap.storage, *p.machine),
+                          .copy_in = cost::copy_in_cost(*p.graph, gap.storage, *p.machine)});
       }
     }
     p.classes.push_back(std::move(c));
@@ -233,7 +233,7 @@ OffloadInput offload_input(const DecisionProblem& p) {
 /// What the device holds with nothing decided but the state that is offloaded, and what that adds to the step.
 Status find_base(DecisionProblem& p, const OffloadChoice& offload) {
   const auto schedule_of = [&](const Plan& plan) {
-    return build_schedule({.graph = *p.graph, .liveness = *p.liveness, .nominal = *p.nominal, .plan = plan});
+    return schedule::build_schedule({.graph = *p.graph, .liveness = *p.liveness, .nominal = *p.nominal, .plan = plan});
   };
   const Plan nothing;
   Result<Schedule> kept = schedule_of(nothing);
@@ -266,7 +266,7 @@ std::int32_t pass_begin(const DecisionProblem& problem, SiteId site, std::int32_
 }
 
 Result<DecisionProblem> build_problem(const Graph& graph, const Liveness& liveness, const Machine& machine,
-                                      const Timeline& nominal, std::vector<std::int64_t> op_ns,
+                                      const simulate::Timeline& nominal, std::vector<std::int64_t> op_ns,
                                       const OffloadChoice& offload, std::int32_t min_gap_ops) {
   DecisionProblem p{
       .graph = &graph, .liveness = &liveness, .machine = &machine, .nominal = &nominal, .op_ns = std::move(op_ns)};
@@ -288,11 +288,11 @@ StateOffload offload_beside(const DecisionProblem& problem, const OffloadChoice&
   return offload_state(offload_input(problem), choice);
 }
 
-Choice choice_of(const DecisionProblem& problem, const Plan& plan) {
+gaps::Choice choice_of(const DecisionProblem& problem, const Plan& plan) {
   std::vector<std::int32_t> gap_of(problem.graph->storages.size(), -1);
   for (std::size_t g = 0; g < problem.gaps.size(); ++g)
     gap_of[row(problem.gaps[g].gap.storage)] = static_cast<std::int32_t>(g);
-  Choice choice(problem.gaps.size(), Action::keep);
+  gaps::Choice choice(problem.gaps.size(), Action::keep);
   const auto take = [&](StorageId storage, Action action) {
     const std::int32_t gap = gap_of[row(storage)];
     if (gap >= 0) choice[static_cast<std::size_t>(gap)] = action;
@@ -302,4 +302,4 @@ Choice choice_of(const DecisionProblem& problem, const Plan& plan) {
   return choice;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::decide::sites

@@ -21,7 +21,7 @@
 #include "planner/decide/sites/state_offload.h"
 #include "planner/simulate/simulator.h"
 
-namespace tidemark {
+namespace tidemark::decide::sites {
 
 /// A gap with what deciding it means. One per (storage, gap).
 struct GapRow {
@@ -32,7 +32,7 @@ struct GapRow {
   std::int32_t free_from = 0;   ///< half-step from which the bytes are free if dropped at once
   std::int32_t taken_from = 0;  ///< half-step at which they must be back at the latest
   std::int32_t host_until = 0;  ///< a swapped copy holds host memory from free_from at least to this half-step
-  CopyCost copy_out, copy_in;
+  cost::CopyCost copy_out, copy_in;
 };
 
 /// Sites that differ only in micro-batch (same block, chunk and layer): decided slots, recipes and local op order are
@@ -70,16 +70,16 @@ struct DecisionProblem {
   const Graph* graph = nullptr;
   const Liveness* liveness = nullptr;
   const Machine* machine = nullptr;
-  const Timeline* nominal = nullptr;         ///< per op, everything kept
-  std::vector<std::int64_t> op_ns;           ///< per op
-  std::vector<std::int64_t> template_ns;     ///< per op template at the load of this graph's sites (recipe steps)
-  std::vector<OpId> compute_op;              ///< k-th compute op
-  std::vector<std::int32_t> clock_of;        ///< per op: compute ops before it
-  std::vector<std::int64_t> clock_start_ns;  ///< per compute op, nominal start, ascending
-  std::vector<Bytes> base_bytes;             ///< per half-step: device bytes with everything kept
-  Bytes static_bytes = 0;                    ///< what persists on the device
-  StateOffload state;                        ///< not for a choice to decide: base_bytes are with it
-  std::vector<GapRow> gaps;                  ///< by site class, then site, then slot
+  const simulate::Timeline* nominal = nullptr;  ///< per op, everything kept
+  std::vector<std::int64_t> op_ns;              ///< per op
+  std::vector<std::int64_t> template_ns;        ///< per op template at the load of this graph's sites (recipe steps)
+  std::vector<OpId> compute_op;                 ///< k-th compute op
+  std::vector<std::int32_t> clock_of;           ///< per op: compute ops before it
+  std::vector<std::int64_t> clock_start_ns;     ///< per compute op, nominal start, ascending
+  std::vector<Bytes> base_bytes;                ///< per half-step: device bytes with everything kept
+  Bytes static_bytes = 0;                       ///< what persists on the device
+  StateOffload state;                           ///< not for a choice to decide: base_bytes are with it
+  std::vector<GapRow> gaps;                     ///< by site class, then site, then slot
   std::vector<SiteClass> classes;
   std::vector<std::int32_t> first_site_op;  ///< CSR per site into site_ops
   std::vector<OpId> site_ops;               ///< ops of each site, ascending
@@ -101,7 +101,7 @@ struct DecisionProblem {
 /// `min_gap_ops` ops long; which state is offloaded is given. Borrowed arguments must outlive the problem. Errors:
 /// those of the keep-all schedule.
 [[nodiscard]] Result<DecisionProblem> build_problem(const Graph& graph, const Liveness& liveness,
-                                                    const Machine& machine, const Timeline& nominal,
+                                                    const Machine& machine, const simulate::Timeline& nominal,
                                                     std::vector<std::int64_t> op_ns, const OffloadChoice& offload = {},
                                                     std::int32_t min_gap_ops = 2);
 
@@ -109,6 +109,6 @@ struct DecisionProblem {
 [[nodiscard]] StateOffload offload_beside(const DecisionProblem& problem, const OffloadChoice& choice);
 
 /// One action per row of DecisionProblem::gaps: what a plan made of this problem (Evaluator::plan) does with each.
-[[nodiscard]] Choice choice_of(const DecisionProblem& problem, const Plan& plan);
+[[nodiscard]] gaps::Choice choice_of(const DecisionProblem& problem, const Plan& plan);
 
-}  // namespace tidemark
+}  // namespace tidemark::decide::sites

@@ -8,7 +8,7 @@
 #include "planner/cost/cost_model.h"
 #include "planner/schedule/scheduler.h"
 
-namespace tidemark {
+namespace tidemark::decide::sites {
 namespace {
 
 /// Storages that the same ops touch first and last: they come and go together.
@@ -39,8 +39,8 @@ std::vector<Group> form_groups(const OffloadInput& in, std::span<const StorageId
     Group& group = groups.back();
     group.storages.push_back(storage);
     group.bytes += in.graph.storages[row(storage)].bytes;
-    group.in_ns += copy_in_cost(in.graph, storage, in.machine).link_ns;
-    group.out_ns += copy_out_cost(in.graph, storage, in.machine).link_ns;
+    group.in_ns += cost::copy_in_cost(in.graph, storage, in.machine).link_ns;
+    group.out_ns += cost::copy_out_cost(in.graph, storage, in.machine).link_ns;
   }
   std::int64_t latest = std::numeric_limits<std::int64_t>::max();
   for (auto group = groups.rbegin(); group != groups.rend(); ++group)
@@ -179,7 +179,8 @@ Plan plan_of(const OffloadInput& in, const std::vector<Group>& groups) {
 
 }  // namespace
 
-std::vector<StorageId> offloadable_state(const Graph& graph, const Liveness& liveness, const Timeline& nominal) {
+std::vector<StorageId> offloadable_state(const Graph& graph, const Liveness& liveness,
+                                         const simulate::Timeline& nominal) {
   std::vector<StorageId> found;
   for (std::size_t s = 0; s < graph.storages.size(); ++s) {
     const auto storage = id_of<StorageId>(s);
@@ -203,8 +204,8 @@ StateOffload offload_state(const OffloadInput& input, const OffloadChoice& choic
   offload.exposed_ns = placement.exposed_ns();
   for (const StorageId storage : choice.storages) {
     offload.bytes += input.graph.storages[row(storage)].bytes;
-    offload.overhead_ns += copy_in_cost(input.graph, storage, input.machine).compute_ns +
-                           copy_out_cost(input.graph, storage, input.machine).compute_ns;
+    offload.overhead_ns += cost::copy_in_cost(input.graph, storage, input.machine).compute_ns +
+                           cost::copy_out_cost(input.graph, storage, input.machine).compute_ns;
   }
   return offload;
 }
@@ -215,9 +216,9 @@ std::int64_t finish_alone_ns(const OffloadInput& input, const Schedule& schedule
   for (const Task& task : schedule.tasks)
     durations.push_back(task.kind == TaskKind::op ? input.op_ns[row(task.op)]
                         : task.kind == TaskKind::swap_out
-                            ? copy_out_cost(input.graph, task.storage, input.machine).link_ns
-                            : copy_in_cost(input.graph, task.storage, input.machine).link_ns);
-  durations = charged_durations(input.graph, schedule, input.machine, std::move(durations));
+                            ? cost::copy_out_cost(input.graph, task.storage, input.machine).link_ns
+                            : cost::copy_in_cost(input.graph, task.storage, input.machine).link_ns);
+  durations = schedule::charged_durations(input.graph, schedule, input.machine, std::move(durations));
   std::vector<std::int64_t> end_ns(schedule.tasks.size());
   std::array<std::int64_t, kLaneCount> lane_free{};
   for (std::size_t t = 0; t < schedule.tasks.size(); ++t) {
@@ -231,4 +232,4 @@ std::int64_t finish_alone_ns(const OffloadInput& input, const Schedule& schedule
   return *std::ranges::max_element(lane_free);
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::decide::sites

@@ -16,7 +16,7 @@
 #include "core/schedule.h"
 #include "planner/simulate/simulator.h"
 
-namespace tidemark {
+namespace tidemark::decide::sites {
 
 struct StateOffload {
   Plan plan;                     ///< swaps alone, two rows for each storage (Plan::Swap)
@@ -29,7 +29,7 @@ struct StateOffload {
 /// What may be offloaded, in the order of the first op that touches it: what persists, may be swapped and is touched in
 /// less than half of the nominal step.
 [[nodiscard]] std::vector<StorageId> offloadable_state(const Graph& graph, const Liveness& liveness,
-                                                       const Timeline& nominal);
+                                                       const simulate::Timeline& nominal);
 
 /// Which state to offload, and the device budget that its coming and going must respect.
 struct OffloadChoice {
@@ -41,7 +41,7 @@ struct OffloadInput {
   const Graph& graph;
   const Liveness& liveness;
   const Machine& machine;
-  const Timeline& nominal;                ///< per op, with everything kept
+  const simulate::Timeline& nominal;      ///< per op, with everything kept
   std::span<const std::int64_t> op_ns;    ///< per op
   std::span<const OpId> compute_ops;      ///< ascending
   std::span<const Bytes> keep_all_bytes;  ///< per half-step of the compute clock, with everything kept on the device
@@ -55,4 +55,4 @@ struct OffloadInput {
 /// When a schedule of ops and copies ends if messages from other ranks arrive as in the nominal step. O(tasks + waits).
 [[nodiscard]] std::int64_t finish_alone_ns(const OffloadInput& input, const Schedule& schedule);
 
-}  // namespace tidemark
+}  // namespace tidemark::decide::sites

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
-namespace tidemark {
+namespace tidemark::decide::sites {
 namespace {
 
 template <class Rule>
-Choice choose(const DecisionProblem& problem, const Rule& action_of_unit) {
-  Choice choice(problem.gaps.size(), Action::keep);
+gaps::Choice choose(const DecisionProblem& problem, const Rule& action_of_unit) {
+  gaps::Choice choice(problem.gaps.size(), Action::keep);
   for (const SiteClass& c : problem.classes)
     for (const SiteClass::Unit& unit : c.units) {
       const auto actions = action_of_unit(c, unit);
@@ -20,7 +20,7 @@ Choice choose(const DecisionProblem& problem, const Rule& action_of_unit) {
 
 }  // namespace
 
-Choice choose_by_name(const DecisionProblem& problem, std::span<const NamedAction> rules) {
+gaps::Choice choose_by_name(const DecisionProblem& problem, std::span<const NamedAction> rules) {
   return choose(problem, [&](const SiteClass& c, const SiteClass::Unit& unit) {
     const Block& block = problem.graph->blocks[row(c.block)];
     std::vector<Action> actions;
@@ -40,4 +40,4 @@ Choice choose_by_name(const DecisionProblem& problem, std::span<const NamedActio
   });
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::decide::sites

@@ -7,7 +7,7 @@
 
 #include "planner/decide/sites/problem.h"
 
-namespace tidemark {
+namespace tidemark::decide::sites {
 
 struct NamedAction {
   std::string_view storage;  ///< StorageTemplate::name
@@ -16,6 +16,6 @@ struct NamedAction {
 
 /// Applies each rule where it can be applied: recompute only to units all of whose storages are named for it, swap only
 /// to swappable storages. What no rule names is kept.
-[[nodiscard]] Choice choose_by_name(const DecisionProblem& problem, std::span<const NamedAction> rules);
+[[nodiscard]] gaps::Choice choose_by_name(const DecisionProblem& problem, std::span<const NamedAction> rules);
 
-}  // namespace tidemark
+}  // namespace tidemark::decide::sites

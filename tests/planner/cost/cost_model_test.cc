@@ -6,7 +6,7 @@
 
 #include "tests/support/tiny_graph.h"
 
-namespace tidemark {
+namespace tidemark::cost {
 namespace {
 
 using namespace literals;
@@ -94,4 +94,4 @@ TEST(CostModel, DurationsUseTheLoadOfEachSiteAndScaleTheComputeLaneOnly) {
 }
 
 }  // namespace
-}  // namespace tidemark
+}  // namespace tidemark::cost

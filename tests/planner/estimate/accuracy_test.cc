@@ -13,7 +13,7 @@
 
 #include "planner/estimate/rank_memory.h"
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 namespace {
 
 constexpr double kGiB = 1 << 30;
@@ -360,4 +360,4 @@ TEST(EstimateStages, TakesTheWorstRankOfEveryStage) {
 }
 
 }  // namespace
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

@@ -8,7 +8,7 @@
 
 #include "planner/estimate/argument_table.h"
 
-namespace tidemark::framework::testing {
+namespace tidemark::estimate::testing {
 
 /// `--num-layers 4 --bf16`: options with their values; lists keep one blank between items.
 [[nodiscard]] inline ArgumentSet arguments(std::string_view line) {
@@ -43,4 +43,4 @@ inline constexpr std::string_view kSmall =
   return {.platform = {.framework = Framework::mindspeed_llm, .accelerator = Accelerator::ascend, .devices = devices}};
 }
 
-}  // namespace tidemark::framework::testing
+}  // namespace tidemark::estimate::testing

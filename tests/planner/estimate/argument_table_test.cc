@@ -18,7 +18,7 @@
 #include "tests/planner/estimate/argument_sets.h"
 #include "tests/support/data.h"
 
-namespace tidemark::framework {
+namespace tidemark::estimate {
 namespace {
 
 using testing::arguments;
@@ -26,7 +26,7 @@ using testing::import_small;
 using testing::on_ascend;
 
 TrainingRun small_run(std::string_view more, const RunHints& hints = {}) {
-  const Result<ImportedRun> imported = import_small(more, hints);
+  const Result<ImportedRun> imported = testing::import_small(more, hints);
   EXPECT_TRUE(imported.ok()) << (imported ? "" : imported.error().message);
   return imported ? imported.value().run : TrainingRun{};
 }
@@ -43,7 +43,7 @@ TEST(ArgumentTable, NamesEachArgumentOnceInOrder) {
 }
 
 TEST(ArgumentTable, JudgesEveryArgumentInTheOrderGiven) {
-  const auto imported = import_small("--lr 1e-4 --cuda-graph-impl local --frobnicate 3 --rl-nothing False");
+  const auto imported = testing::import_small("--lr 1e-4 --cuda-graph-impl local --frobnicate 3 --rl-nothing False");
   ASSERT_TRUE(imported.ok()) << imported.error().message;
   const std::vector<JudgedArgument>& judged = imported.value().judged;
   ASSERT_EQ(judged.size(), 11U);
@@ -59,7 +59,7 @@ TEST(ArgumentTable, JudgesEveryArgumentInTheOrderGiven) {
 }
 
 TEST(ArgumentTable, OfEqualNamesTheLastCounts) {
-  const auto imported = import_small("--num_layers 7 --NUM-LAYERS 3");
+  const auto imported = testing::import_small("--num_layers 7 --NUM-LAYERS 3");
   ASSERT_TRUE(imported.ok()) << imported.error().message;
   EXPECT_EQ(imported.value().run.model.layers, 7);  // names have a case, as in argparse
   EXPECT_EQ(imported.value().judged[0].standing, Standing::no_effect);
@@ -75,7 +75,7 @@ TEST(ArgumentTable, TakesPythonsSpellings) {
 }
 
 TEST(ArgumentTable, LeavesOutUnresolvedVariablesBehindValues) {
-  const auto imported = import_small("--num-layers 4 $MORE_ARGS --swiglu $OTHER_ARGS");
+  const auto imported = testing::import_small("--num-layers 4 $MORE_ARGS --swiglu $OTHER_ARGS");
   ASSERT_TRUE(imported.ok()) << imported.error().message;
   EXPECT_EQ(imported.value().run.model.layers, 4);
   EXPECT_TRUE(imported.value().run.model.gated);
@@ -105,11 +105,11 @@ TEST(ArgumentTable, ARecordOfARunThatStartedIsNotRefused) {
   for (const char* more :
        {"--expert-model-parallel-size 2", "--recompute-granularity full", "--max-position-embeddings 512",
         "--use-precision-aware-optimizer", "--num-experts 8 --tensor-model-parallel-size 2"})
-    EXPECT_TRUE(import_small(more, hints).ok()) << more;
+    EXPECT_TRUE(testing::import_small(more, hints).ok()) << more;
 }
 
 TEST(ArgumentTable, NamesUnknownArgumentsWhereOneIsMissing) {
-  const auto imported = import_run(arguments("--num-layers 4 --hiden-size 512 --lr 1"), {});
+  const auto imported = import_run(testing::arguments("--num-layers 4 --hiden-size 512 --lr 1"), {});
   ASSERT_FALSE(imported.ok());
   EXPECT_NE(imported.error().message.find("--hidden-size: it is not given"), std::string::npos);
   EXPECT_NE(imported.error().message.find("unknown here: --hiden-size (run.sh:2)"), std::string::npos);
@@ -168,7 +168,8 @@ TEST(ArgumentTable, ShardedGradientsHoldLessThanWholeOnesAndMoreThanShardedWeigh
   };
   EXPECT_GT(steady("optim"), steady("optim_grads"));
   EXPECT_GT(steady("optim_grads"), steady("optim_grads_params"));
-  const auto judged = import_small("--use-megatron-fsdp --data-parallel-sharding-strategy optim_grads").value().judged;
+  const auto judged =
+      testing::import_small("--use-megatron-fsdp --data-parallel-sharding-strategy optim_grads").value().judged;
   EXPECT_EQ(judged.back().standing, Standing::not_understood);
 }
 
@@ -186,7 +187,7 @@ TEST(ArgumentTable, CountsTheIdANullTokenizerAdds) {
 
 TEST(ArgumentTable, NotesArgumentsWithoutEffectBesideOthers) {
   for (const char* more : {"--num-query-groups 2", "--recompute-num-layers 1"}) {
-    const auto imported = import_small(more);
+    const auto imported = testing::import_small(more);
     ASSERT_TRUE(imported.ok()) << imported.error().message;
     EXPECT_TRUE(std::ranges::any_of(imported.value().notes, [](const std::string& note) {
       return note.find("has no effect without") != std::string::npos;
@@ -207,7 +208,7 @@ std::ostream& operator<<(std::ostream& out, const BadArgument& bad) {
 class Refused : public ::testing::TestWithParam<BadArgument> {};
 
 TEST_P(Refused, WithOneLineThatNamesTheArgument) {
-  const auto imported = import_small(GetParam().more, GetParam().hints);
+  const auto imported = testing::import_small(GetParam().more, GetParam().hints);
   ASSERT_FALSE(imported.ok());
   EXPECT_EQ(imported.error().code, Error::Code::bad_input);
   EXPECT_NE(imported.error().message.find(GetParam().message), std::string::npos) << imported.error().message;
@@ -288,7 +289,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(ArgumentTable, NeedsTheSizesOfTheModel) {
   for (const char* needed : {"hidden-size", "num-layers", "num-attention-heads", "seq-length", "micro-batch-size"}) {
-    ArgumentSet set = arguments(testing::kSmall);
+    ArgumentSet set = testing::arguments(testing::kSmall);
     std::erase_if(set.arguments, [&](const Argument& argument) { return argument.name == needed; });
     const auto imported = import_run(set, {});
     ASSERT_FALSE(imported.ok()) << needed;
@@ -327,7 +328,7 @@ TEST(DerivedSizes, SplitDevicesBetweenDenseAndExpertGroups) {
   const TrainingRun extended = small_run(
       "--tensor-model-parallel-size 2 --num-experts 8 --expert-model-parallel-size 2 "
       "--moe-tp-extend-ep --sequence-parallel",
-      on_ascend());
+      testing::on_ascend());
   EXPECT_EQ(extended.parallel.expert, 4);
   EXPECT_EQ(extended.parallel.expert_tensor, 1);
   EXPECT_EQ(extended.parallel.expert_data, 2);
@@ -341,7 +342,7 @@ TEST(DerivedSizes, AssumeTheLeastDevicesThatFit) {
   EXPECT_EQ(run.parallel.world, 24);
   EXPECT_EQ(run.parallel.data, 3);
   EXPECT_EQ(run.parallel.expert_data, 2);
-  const auto recorded = import_small("--pipeline-model-parallel-size 12", {.recorded = true});
+  const auto recorded = testing::import_small("--pipeline-model-parallel-size 12", {.recorded = true});
   ASSERT_FALSE(recorded.ok());
   EXPECT_NE(recorded.error().message.find("the number of devices is not given"), std::string::npos);
 }
@@ -366,14 +367,14 @@ TEST(DerivedSizes, TellT5ByItsScriptOrItsDecoder) {
   EXPECT_EQ(run.model.layers, 12);
   EXPECT_EQ(small_run("--decoder-seq-length 128 --encoder-num-layers 4").model.layers, 4);
   EXPECT_EQ(small_run("").model.kind, ModelClass::gpt);
-  const auto unsized = import_small("", {.t5 = true});
+  const auto unsized = testing::import_small("", {.t5 = true});
   ASSERT_FALSE(unsized.ok());
   EXPECT_NE(unsized.error().message.find("decoder-seq-length"), std::string::npos);
 }
 
 TEST(ArgumentTable, DoubtsWhatItDoesNotModelOfAValue) {
   const auto standing_of = [](std::string_view more, const RunHints& hints = {}) {
-    const auto imported = import_small(more, hints);
+    const auto imported = testing::import_small(more, hints);
     EXPECT_TRUE(imported.ok()) << more;
     return imported ? imported.value().judged.back().standing : Standing::no_effect;
   };
@@ -383,12 +384,12 @@ TEST(ArgumentTable, DoubtsWhatItDoesNotModelOfAValue) {
   EXPECT_EQ(standing_of("--offload-modules attn_norm"), Standing::used);
   EXPECT_EQ(standing_of("--offload-modules attn_norm other"), Standing::not_understood);
   EXPECT_EQ(standing_of("--swap-attention"), Standing::not_understood) << "Megatron-LM has no such argument";
-  EXPECT_EQ(standing_of("--swap-attention", on_ascend()), Standing::used);
-  EXPECT_FALSE(import_small("--swap-attention").value().run.offload.attention);
+  EXPECT_EQ(standing_of("--swap-attention", testing::on_ascend()), Standing::used);
+  EXPECT_FALSE(testing::import_small("--swap-attention").value().run.offload.attention);
 }
 
 TEST(DerivedSizes, TakeTheEnvironment) {
-  ArgumentSet set = arguments(testing::kSmall);
+  ArgumentSet set = testing::arguments(testing::kSmall);
   set.environment = {{.name = "NNODES", .value = "2"},
                      {.name = "GPUS_PER_NODE", .value = "4"},
                      {.name = "NVTE_FLASH_ATTN", .value = "0"},
@@ -501,14 +502,16 @@ TEST(Layouts, PlaceLayersAsTheFrameworksDo) {
       layers_by_stage(small_run("--num-layers 14 --pipeline-model-parallel-size 4 "
                                 "--account-for-embedding-in-pipeline-split --account-for-loss-in-pipeline-split")),
       (Counts{3, 4, 4, 3}));
-  EXPECT_EQ(layers_by_stage(small_run("--num-layer-list 1,2,4,5 --pipeline-model-parallel-size 4", on_ascend())),
-            (Counts{1, 2, 4, 5}));
-  EXPECT_EQ(layers_by_stage(small_run("--noop-layers 0,11 --pipeline-model-parallel-size 4", on_ascend())),
+  EXPECT_EQ(
+      layers_by_stage(small_run("--num-layer-list 1,2,4,5 --pipeline-model-parallel-size 4", testing::on_ascend())),
+      (Counts{1, 2, 4, 5}));
+  EXPECT_EQ(layers_by_stage(small_run("--noop-layers 0,11 --pipeline-model-parallel-size 4", testing::on_ascend())),
             (Counts{2, 3, 3, 2}));
   // The record of a run that did start: what made its layers divide is missing there.
   EXPECT_EQ(layers_by_stage(small_run("--num-layers 6 --pipeline-model-parallel-size 4", {.recorded = true})),
             (Counts{1, 2, 2, 1}));
-  const TrainingRun v = small_run("--schedules-method dualpipev --pipeline-model-parallel-size 2", on_ascend());
+  const TrainingRun v =
+      small_run("--schedules-method dualpipev --pipeline-model-parallel-size 2", testing::on_ascend());
   EXPECT_EQ(v.parallel.chunks[0][1].layers, (std::vector<std::int64_t>{9, 10, 11}));
   EXPECT_TRUE(v.parallel.chunks[0][1].loss);
 }
@@ -523,8 +526,8 @@ TEST(Layouts, MarkTheLayersWithExperts) {
   EXPECT_EQ(experts("", {}), "1111");
   EXPECT_EQ(experts("--moe-layer-freq 2", {}), "1010");
   EXPECT_EQ(experts("--moe-layer-freq ([0]*1+[1]*3)", {}), "0111");
-  EXPECT_EQ(experts("--moe-layer-freq -1 --first-k-dense-replace -1", on_ascend()), "1111");
-  EXPECT_EQ(experts("--moe-layer-freq 1 --first-k-dense-replace 3", on_ascend()), "0001");
+  EXPECT_EQ(experts("--moe-layer-freq -1 --first-k-dense-replace -1", testing::on_ascend()), "1111");
+  EXPECT_EQ(experts("--moe-layer-freq 1 --first-k-dense-replace 3", testing::on_ascend()), "0001");
 }
 
 /// Random sizes and switches: nothing crashes, and what is accepted is consistent and can be estimated.
@@ -535,13 +538,13 @@ TEST(RandomArguments, AreImportedConsistentlyOrRefused) {
       "0", "1", "2", "4", "8", "16", "1024", "16777216", "True", "false", "[0]*3", "x", "full", "9007199254740993"};
   std::map<bool, int> taken;
   for (int round = 0; round < 4000; ++round) {
-    ArgumentSet set = arguments(testing::kSmall);
+    ArgumentSet set = testing::arguments(testing::kSmall);
     for (auto more = random() % 6; more > 0; --more) {
       const std::string_view name = known[random() % known.size()];
       set.arguments.push_back({.name = std::string(name), .value = std::string(values[random() % values.size()])});
     }
     const bool ascend = random() % 2 == 0;
-    const auto imported = import_run(set, ascend ? on_ascend(1 << random() % 6) : RunHints{});
+    const auto imported = import_run(set, ascend ? testing::on_ascend(1 << random() % 6) : RunHints{});
     ++taken[imported.ok()];
     if (!imported.ok()) {
       EXPECT_EQ(imported.error().message.find('\n'), std::string::npos);
@@ -581,17 +584,17 @@ TEST(ToJob, SaysWhatARunSays) {
       "--untie-embeddings-and-output-weights --use-distributed-optimizer --micro-batch-size 1 --recompute-activations "
       "--pipeline-model-parallel-layout Et*7|t*5mL --multi-latent-attention --q-lora-rank 64 --kv-lora-rank 32");
   ASSERT_TRUE(planned.ok()) << planned.error().message;
-  JobSpec& job = planned.value().job;
+  graph_build::JobSpec& job = planned.value().job;
   job.device = "any";
-  const std::vector<SpecProblem> problems = find_problems(job);
+  const std::vector<graph_build::SpecProblem> problems = graph_build::find_problems(job);
   EXPECT_TRUE(problems.empty()) << problems.front().key << ": " << problems.front().message;
   EXPECT_EQ(job.parallel.expert, 2);
   EXPECT_TRUE(job.parallel.tensor_extends_expert);
   EXPECT_EQ(job.parallel.data, 2);
-  EXPECT_EQ(std::ranges::count(job.model.layers, LayerKind::moe), 10);
+  EXPECT_EQ(std::ranges::count(job.model.layers, graph_build::LayerKind::moe), 10);
   EXPECT_EQ(job.parallel.slots[0][0].size(), 7U);
-  EXPECT_EQ(job.parallel.slots[1][0].back(), (Slot{.kind = Slot::Kind::mtp, .layer = 0}));
-  EXPECT_EQ(job.model.attention.kind, AttentionSpec::Kind::mla);
+  EXPECT_EQ(job.parallel.slots[1][0].back(), (graph_build::Slot{.kind = graph_build::Slot::Kind::mtp, .layer = 0}));
+  EXPECT_EQ(job.model.attention.kind, graph_build::AttentionSpec::Kind::mla);
   EXPECT_EQ(job.model.attention.qk_nope_dim, 128);
   ASSERT_EQ(planned.value().left_out.size(), 2U);
   EXPECT_NE(planned.value().left_out[0].find("recompute"), std::string::npos);
@@ -602,11 +605,11 @@ TEST(ToJob, RenumbersLayersBehindNoOps) {
   auto planned = small_job(
       "--pipeline-model-parallel-size 4 --noop-layers 0,11 --micro-batch-size 1 --disable-bias-linear "
       "--use-flash-attn",
-      on_ascend());
+      testing::on_ascend());
   ASSERT_TRUE(planned.ok()) << planned.error().message;
-  JobSpec& job = planned.value().job;
+  graph_build::JobSpec& job = planned.value().job;
   job.device = "any";
-  EXPECT_TRUE(find_problems(job).empty()) << find_problems(job).front().message;
+  EXPECT_TRUE(graph_build::find_problems(job).empty()) << graph_build::find_problems(job).front().message;
   EXPECT_EQ(job.model.layers.size(), 10U);
   EXPECT_EQ(job.parallel.slots[0][0].size(), 2U);
   EXPECT_GT(job.parallel.framework_bytes, 0);
@@ -621,7 +624,7 @@ TEST(ToJob, HasTheParametersTheFrameworkHas) {
   const auto planned = to_job(run, "m");
   ASSERT_TRUE(planned.ok()) << planned.error().message;
   for (std::int32_t stage = 0; stage < 2; ++stage) {
-    const StaticMemory memory = static_memory(planned.value().job, stage);
+    const graph_build::StaticMemory memory = graph_build::static_memory(planned.value().job, stage);
     const auto framework = estimate_rank(run, stage * 4);
     ASSERT_TRUE(framework.ok());
     EXPECT_NEAR(static_cast<double>(memory.dense_parameters + memory.expert_parameters), framework.value().parameters,
@@ -665,7 +668,7 @@ std::map<std::string, int> refusals(const char* file, bool ascend, int& rows) {
                                .place = "row"});
     for (const auto& [name, value] : row["env"].items())
       set.environment.push_back({.name = name, .value = text_of_value(value)});
-    RunHints hints = ascend ? on_ascend(row["npus"].get<std::int64_t>()) : RunHints{};
+    RunHints hints = ascend ? testing::on_ascend(row["npus"].get<std::int64_t>()) : RunHints{};
     if (!ascend && row["gpus"].is_number()) hints.platform.devices = row["gpus"].get<std::int64_t>();
     if (row.contains("gpus_inferred")) hints.platform.devices = row["gpus_inferred"].get<std::int64_t>();
     hints.bert = row.value("suite", "") == "bert";
@@ -723,18 +726,20 @@ TEST(ArgumentNumerics, GradientsAreNarrowOnlyWhereAnArgumentKeepsThem) {
 
 TEST(ArgumentNumerics, ValuesThatAreNotModelledAreReported) {
   for (const std::string value : {"auto", "bf16", "fp16"}) {
-    const auto imported = import_small("--megatron-fsdp-main-params-dtype " + value);
+    const auto imported = testing::import_small("--megatron-fsdp-main-params-dtype " + value);
     ASSERT_TRUE(imported.ok()) << imported.error().message;
     EXPECT_EQ(imported.value().judged.back().standing, Standing::not_understood) << value;
   }
-  EXPECT_EQ(import_small("--megatron-fsdp-main-params-dtype fp32").value().judged.back().standing, Standing::used);
-  EXPECT_EQ(import_small("--fp8-format hybrid", on_ascend()).value().judged.back().standing, Standing::not_understood);
+  EXPECT_EQ(testing::import_small("--megatron-fsdp-main-params-dtype fp32").value().judged.back().standing,
+            Standing::used);
+  EXPECT_EQ(testing::import_small("--fp8-format hybrid", testing::on_ascend()).value().judged.back().standing,
+            Standing::not_understood);
 }
 
 TEST(ArgumentOptimizer, OnlyDistMuonIsShardedUnasked) {
   EXPECT_FALSE(small_run("--optimizer muon").optimizer.distributed);
   EXPECT_TRUE(small_run("--optimizer dist_muon").optimizer.distributed);
-  EXPECT_FALSE(import_small("--optimizer adaptive_muon").ok());  // it has a second moment
+  EXPECT_FALSE(testing::import_small("--optimizer adaptive_muon").ok());  // it has a second moment
 }
 
 TEST(ArgumentRecompute, ExpertsJoinTheModulesGivenOrTheDefaultOne) {
@@ -752,13 +757,14 @@ TEST(ArgumentNumerics, AGateIsUnfusedOnlyWhereEveryKernelIsOff) {
   EXPECT_FALSE(small_run("--swiglu").model.unfused_gate);
   EXPECT_TRUE(small_run("--swiglu --no-bias-swiglu-fusion").model.unfused_gate);
   EXPECT_FALSE(small_run("--no-bias-swiglu-fusion").model.unfused_gate);
-  EXPECT_FALSE(small_run("--swiglu --no-bias-swiglu-fusion --use-fused-swiglu", on_ascend()).model.unfused_gate);
+  EXPECT_FALSE(
+      small_run("--swiglu --no-bias-swiglu-fusion --use-fused-swiglu", testing::on_ascend()).model.unfused_gate);
 }
 
 TEST(ArgumentParallel, CachedKeysFollowTheRing) {
   const auto cached = [](const std::string& more) {
     const TrainingRun run =
-        small_run("--context-parallel-size 4 --context-parallel-kv-cache-policy " + more, on_ascend());
+        small_run("--context-parallel-size 4 --context-parallel-kv-cache-policy " + more, testing::on_ascend());
     return std::pair(run.model.attention.cached_keys, run.model.attention.cached_values);
   };
   EXPECT_EQ(cached("full"), std::pair(3.0, 3.0));
@@ -768,11 +774,11 @@ TEST(ArgumentParallel, CachedKeysFollowTheRing) {
 }
 
 TEST(ArgumentTraining, StateThatIsNotLoadedIsNotThere) {
-  RunHints hints = on_ascend();
+  RunHints hints = testing::on_ascend();
   hints.platform.resumed = true;
   EXPECT_TRUE(small_run("", hints).platform.resumed);
   EXPECT_FALSE(small_run("--no-load-optim", hints).platform.resumed);
 }
 
 }  // namespace
-}  // namespace tidemark::framework
+}  // namespace tidemark::estimate

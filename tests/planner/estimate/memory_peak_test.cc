@@ -5,7 +5,7 @@
 #include "planner/estimate/static_cuda.h"
 #include "tests/planner/estimate/memory_runs.h"
 
-namespace tidemark::framework::testing {
+namespace tidemark::estimate::testing {
 namespace {
 
 /// 526.6 MiB held and 4456.6 MiB at the peak were measured.
@@ -288,4 +288,4 @@ TEST(RankMemoryCuda, LegacyGroupedProductsHaveNoWorkspacesOfTransformerEngine) {
 }
 
 }  // namespace
-}  // namespace tidemark::framework::testing
+}  // namespace tidemark::estimate::testing

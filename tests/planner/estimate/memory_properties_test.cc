@@ -8,7 +8,7 @@
 
 #include "tests/planner/estimate/memory_runs.h"
 
-namespace tidemark::framework::testing {
+namespace tidemark::estimate::testing {
 namespace {
 
 class RandomRuns {
@@ -198,4 +198,4 @@ TEST(NeverLess, WithOptimizerStateOnTheDevice) {
 }
 
 }  // namespace
-}  // namespace tidemark::framework::testing
+}  // namespace tidemark::estimate::testing

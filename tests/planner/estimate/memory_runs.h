@@ -10,7 +10,7 @@
 #include "planner/estimate/rank_memory.h"
 #include "planner/graph_build/job_spec.h"
 
-namespace tidemark::framework::testing {
+namespace tidemark::estimate::testing {
 
 inline constexpr double kMiB = 1024.0 * 1024;
 
@@ -79,9 +79,9 @@ inline TrainingRun ascend_run() {
 }
 
 /// A description of the planner's own as a framework's run: what both say about parameters must agree.
-inline TrainingRun run_of(const JobSpec& job) {
-  const ModelSpec& from = job.model;
-  const ParallelSpec& layout = job.parallel;
+inline TrainingRun run_of(const graph_build::JobSpec& job) {
+  const graph_build::ModelSpec& from = job.model;
+  const graph_build::ParallelSpec& layout = job.parallel;
   TrainingRun run = ascend_run();
   run.platform = {.framework = Framework::megatron_lm, .accelerator = Accelerator::h100};
   Model& model = run.model;
@@ -89,12 +89,12 @@ inline TrainingRun run_of(const JobSpec& job) {
   model.ffn = from.dense_width;
   model.sequence = from.sequence;
   model.layers = static_cast<std::int64_t>(from.layers.size());
-  model.output_norms = from.norm == NormPlacement::sandwich;
+  model.output_norms = from.norm == graph_build::NormPlacement::sandwich;
   model.tied_embedding = from.tied_embedding;
   model.mtp_layers = from.mtp_layers;
   model.vocabulary.padded = from.vocabulary;
-  const AttentionSpec& attention = from.attention;
-  const bool latent = attention.kind == AttentionSpec::Kind::mla;
+  const graph_build::AttentionSpec& attention = from.attention;
+  const bool latent = attention.kind == graph_build::AttentionSpec::Kind::mla;
   model.attention = {.heads = attention.heads,
                      .groups = latent ? attention.heads : attention.kv_heads,
                      .head_dim = latent ? attention.v_head_dim : attention.head_dim,
@@ -110,7 +110,7 @@ inline TrainingRun run_of(const JobSpec& job) {
                .width = from.moe.width,
                .shared_width = from.moe.shared_width,
                .dispatcher = Dispatcher::alltoall};
-  for (const LayerKind kind : from.layers) model.moe.is_moe.push_back(kind == LayerKind::moe);
+  for (const graph_build::LayerKind kind : from.layers) model.moe.is_moe.push_back(kind == graph_build::LayerKind::moe);
   Parallel& parallel = run.parallel;
   parallel = {.tensor = layout.tensor,
               .sequence_parallel = layout.sequence_parallel,
@@ -124,9 +124,9 @@ inline TrainingRun run_of(const JobSpec& job) {
     std::vector<Chunk>& chunks = parallel.chunks.emplace_back();
     for (const auto& slots : rank) {
       Chunk& chunk = chunks.emplace_back();
-      for (const Slot& slot : slots) {
-        if (slot.kind == Slot::Kind::layer) chunk.layers.push_back(slot.layer);
-        if (slot.kind == Slot::Kind::mtp) ++chunk.mtp;
+      for (const graph_build::Slot& slot : slots) {
+        if (slot.kind == graph_build::Slot::Kind::layer) chunk.layers.push_back(slot.layer);
+        if (slot.kind == graph_build::Slot::Kind::mtp) ++chunk.mtp;
       }
     }
   }
@@ -148,4 +148,4 @@ inline RankMemory estimate(const TrainingRun& run, std::int64_t rank = 0, const 
   return estimate_rank(run, rank, knobs).value();
 }
 
-}  // namespace tidemark::framework::testing
+}  // namespace tidemark::estimate::testing

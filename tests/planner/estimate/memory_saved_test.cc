@@ -11,7 +11,7 @@
 #include "planner/estimate/saved_cuda.h"
 #include "tests/planner/estimate/memory_runs.h"
 
-namespace tidemark::framework::testing {
+namespace tidemark::estimate::testing {
 namespace {
 
 double kept_by(const TrainingRun& run) {
@@ -298,4 +298,4 @@ TEST(SavedLayer, CachedKeysOfOtherContextRanksStay) {
 }
 
 }  // namespace
-}  // namespace tidemark::framework::testing
+}  // namespace tidemark::estimate::testing

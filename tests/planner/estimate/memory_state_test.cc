@@ -9,7 +9,7 @@
 #include "tests/planner/estimate/memory_runs.h"
 #include "tests/support/pangu.h"
 
-namespace tidemark::framework::testing {
+namespace tidemark::estimate::testing {
 namespace {
 
 double elements_of(const std::vector<Parameter>& parameters, bool expert) {
@@ -26,10 +26,10 @@ TEST(RankParameters, GptFollowsTheClosedForm) {
 }
 
 /// Two descriptions of one layout, two lists of parameters written apart from each other.
-void expect_same_parameters(const JobSpec& job) {
+void expect_same_parameters(const graph_build::JobSpec& job) {
   const TrainingRun run = run_of(job);
   for (std::int32_t stage = 0; stage < job.parallel.pipeline; ++stage) {
-    const StaticMemory planned = static_memory(job, stage);
+    const graph_build::StaticMemory planned = graph_build::static_memory(job, stage);
     const std::vector<Parameter> parameters = rank_parameters(run, stage);
     EXPECT_EQ(elements_of(parameters, false), static_cast<double>(planned.dense_parameters)) << stage;
     EXPECT_EQ(elements_of(parameters, true), static_cast<double>(planned.expert_parameters)) << stage;
@@ -49,8 +49,8 @@ TEST(RankParameters, ExpertsSplitByTensorEqualThePlannersOwnCount) {
 }
 
 TEST(RankParameters, StagesOfTheReferenceModelAddUpToIt) {
-  const JobSpec job = tidemark::testing::pangu_job();
-  JobSpec whole = job;
+  const graph_build::JobSpec job = tidemark::testing::pangu_job();
+  graph_build::JobSpec whole = job;
   whole.parallel.tensor = whole.parallel.expert = 1;
   whole.parallel.sequence_parallel = whole.parallel.tensor_extends_expert = false;
   const TrainingRun run = run_of(whole);
@@ -58,7 +58,7 @@ TEST(RankParameters, StagesOfTheReferenceModelAddUpToIt) {
   for (std::int64_t stage = 0; stage < 16; ++stage) sum += count_elements(rank_parameters(run, stage));
   // The last stage predicts further tokens with a copy of the embedding, which is no parameter of the model.
   const double copy = 153600.0 * 7680;
-  EXPECT_NEAR(sum - copy, count_parameters(job.model).total_with_mtp, 3 * 7680);
+  EXPECT_NEAR(sum - copy, graph_build::count_parameters(job.model).total_with_mtp, 3 * 7680);
 }
 
 TEST(RankParameters, SharedKeysExistOnEveryNthLayerOnly) {
@@ -239,4 +239,4 @@ TEST(RankParameters, TheLastHybridStageEmbedsForPrediction) {
 }
 
 }  // namespace
-}  // namespace tidemark::framework::testing
+}  // namespace tidemark::estimate::testing

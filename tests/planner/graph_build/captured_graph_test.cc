@@ -9,7 +9,7 @@
 
 #include "planner/graph_build/liveness.h"
 
-namespace tidemark {
+namespace tidemark::graph_build {
 namespace {
 
 using OpRow = CapturedGraphBuilder::OpRow;
@@ -174,4 +174,4 @@ TEST(CapturedGraph, CostsAndCopiesAreAsGiven) {
 }
 
 }  // namespace
-}  // namespace tidemark
+}  // namespace tidemark::graph_build

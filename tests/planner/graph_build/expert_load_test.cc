@@ -8,7 +8,7 @@
 #include "tests/support/rank_fixture.h"
 #include "tests/support/tiny_graph.h"
 
-namespace tidemark {
+namespace tidemark::graph_build {
 namespace {
 
 /// `sites` routed storages of equal size alive together, made by one op each and read by the last op.
@@ -31,7 +31,7 @@ std::unique_ptr<testing::RankFixture> together(int sites) {
 double load_of(const testing::RankFixture& f, const ExpertLoadSpec& spec) {
   const Plan keep;
   const Result<Schedule> schedule =
-      build_schedule({.graph = f.graph, .liveness = f.liveness, .nominal = f.nominal, .plan = keep});
+      schedule::build_schedule({.graph = f.graph, .liveness = f.liveness, .nominal = f.nominal, .plan = keep});
   return equivalent_load(f.graph, schedule.value(), spec);
 }
 
@@ -65,4 +65,4 @@ TEST(EquivalentLoad, GrowsWithTheQuantileAndIsTheMeanWithoutRoutedStorages) {
 }
 
 }  // namespace
-}  // namespace tidemark
+}  // namespace tidemark::graph_build

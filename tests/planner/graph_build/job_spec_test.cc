@@ -12,7 +12,7 @@
 
 #include "planner/graph_build/layer_placement.h"
 
-namespace tidemark {
+namespace tidemark::graph_build {
 namespace {
 
 JobSpec valid_job() {
@@ -275,4 +275,4 @@ TEST(PlaceLayers, SaysHowManyNoopSlotsAreMissing) {
 }
 
 }  // namespace
-}  // namespace tidemark
+}  // namespace tidemark::graph_build

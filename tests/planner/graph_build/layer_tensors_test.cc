@@ -10,7 +10,7 @@
 #include "planner/graph_build/step_graph.h"
 #include "tests/support/pangu.h"
 
-namespace tidemark {
+namespace tidemark::graph_build {
 namespace {
 
 using testing::pangu_job;
@@ -190,4 +190,4 @@ TEST(LayerTensors, ExpertsSplitByTensorSeeAllTokens) {
 }
 
 }  // namespace
-}  // namespace tidemark
+}  // namespace tidemark::graph_build

@@ -10,7 +10,7 @@
 
 #include "tests/support/tiny_graph.h"
 
-namespace tidemark {
+namespace tidemark::graph_build {
 namespace {
 
 using testing::chain_graph;
@@ -277,4 +277,4 @@ TEST(Waits, CollectiveOfAChainWaitsForItsInputAndIsWaitedForByItsReader) {
 }
 
 }  // namespace
-}  // namespace tidemark
+}  // namespace tidemark::graph_build

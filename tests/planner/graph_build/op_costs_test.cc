@@ -12,7 +12,7 @@
 #include "planner/graph_build/step_graph.h"
 #include "tests/support/pangu.h"
 
-namespace tidemark {
+namespace tidemark::graph_build {
 namespace {
 
 using testing::ascend_910b;
@@ -35,7 +35,7 @@ RecipeCost cost_of(const Graph& graph, const std::string& block_name, const std:
       RecipeCost cost;
       for (const Recipe::Step& step : recipe.steps) {
         const OpTemplate& op = graph.op_templates[row(step.op)];
-        const double ms = static_cast<double>(op_ns(op, ascend_910b(), 1.0)) / 1e6;
+        const double ms = static_cast<double>(cost::op_ns(op, ascend_910b(), 1.0)) / 1e6;
         (op.lane == Lane::compute ? cost.compute_ms : cost.communication_ms) += ms;
       }
       return cost;
@@ -90,7 +90,7 @@ TEST(OpCosts, HierarchicalDispatchUsesBothLinks) {
   const Graph graph = build(pangu_job(), 2);
   std::map<std::string, double> ms;
   for (const OpTemplate& op : graph.op_templates) {
-    if (op.phase == OpPhase::forward) ms[op.name] = static_cast<double>(op_ns(op, ascend_910b(), 1.0)) / 1e6;
+    if (op.phase == OpPhase::forward) ms[op.name] = static_cast<double>(cost::op_ns(op, ascend_910b(), 1.0)) / 1e6;
   }
   EXPECT_NEAR(ms.at("moe.dispatch_all_gather"), 4.3, 0.1);
   EXPECT_NEAR(ms.at("moe.dispatch_exchange_intra_node"), 1.5, 0.1);
@@ -156,4 +156,4 @@ TEST(OpCosts, WholeStepAddsUpToTheModelFlops) {
 }
 
 }  // namespace
-}  // namespace tidemark
+}  // namespace tidemark::graph_build

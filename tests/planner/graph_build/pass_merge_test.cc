@@ -6,7 +6,7 @@
 #include <array>
 #include <random>
 
-namespace tidemark {
+namespace tidemark::graph_build {
 namespace {
 
 /// Runs a merged order: lanes in FIFO, ops after what they need. Returns when the last op ends.
@@ -108,4 +108,4 @@ TEST(PassMerge, SameInputSameOrder) {
 }
 
 }  // namespace
-}  // namespace tidemark
+}  // namespace tidemark::graph_build

@@ -9,7 +9,7 @@
 #include "tests/support/data.h"
 #include "tests/support/pass_executor.h"
 
-namespace tidemark {
+namespace tidemark::graph_build {
 namespace {
 
 std::vector<std::vector<Pass>> all_passes(const PipelineShape& shape) {
@@ -176,4 +176,4 @@ TEST(PipelineSchedule, ReferenceRowsExactly) {
 }
 
 }  // namespace
-}  // namespace tidemark
+}  // namespace tidemark::graph_build

@@ -8,7 +8,7 @@
 #include "integrations/formats/import_yaml.h"
 #include "tests/support/pangu.h"
 
-namespace tidemark {
+namespace tidemark::graph_build {
 namespace {
 
 std::string shipped(const std::string& path) {
@@ -35,4 +35,4 @@ TEST(ShippedPangu, DeviceEqualsTheTests) {
 }
 
 }  // namespace
-}  // namespace tidemark
+}  // namespace tidemark::graph_build

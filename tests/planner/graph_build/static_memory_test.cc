@@ -5,7 +5,7 @@
 #include "planner/graph_build/parameter_groups.h"
 #include "tests/support/pangu.h"
 
-namespace tidemark {
+namespace tidemark::graph_build {
 namespace {
 
 using testing::pangu_job;
@@ -157,4 +157,4 @@ TEST(TokenFlops, PanguReproducesThePublishedUtilisation) {
 }
 
 }  // namespace
-}  // namespace tidemark
+}  // namespace tidemark::graph_build

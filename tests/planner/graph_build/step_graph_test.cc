@@ -16,7 +16,7 @@
 #include "tests/support/graph_checks.h"
 #include "tests/support/pangu.h"
 
-namespace tidemark {
+namespace tidemark::graph_build {
 namespace {
 
 using testing::ascend_910b;
@@ -142,9 +142,10 @@ TEST(StepGraph, EveryJobIsAConsistentGraph) {
 
 TEST(StepGraph, EveryJobRunsToItsEnd) {
   for (const auto& [name, job] : all_jobs()) {
-    std::vector<RankWork> work;
-    for (const Graph& graph : build_all(job)) work.push_back(work_of(graph, op_durations(graph, ascend_910b())));
-    const auto timing = simulate_step(work);
+    std::vector<simulate::RankWork> work;
+    for (const Graph& graph : build_all(job))
+      work.push_back(simulate::work_of(graph, cost::op_durations(graph, ascend_910b())));
+    const auto timing = simulate::simulate_step(work);
     ASSERT_TRUE(timing.ok()) << name << ": " << timing.error().message;
     EXPECT_GT(timing.value().step_ns, 0) << name;
   }
@@ -229,7 +230,7 @@ TEST(StepGraph, OverlapHidesSteadyCommunication) {
     JobSpec job = pangu_job();
     job.parallel.overlap_forward_backward = overlap;
     const Graph graph = build(job, 8);
-    const std::vector<std::int64_t> durations = op_durations(graph, ascend_910b());
+    const std::vector<std::int64_t> durations = cost::op_durations(graph, ascend_910b());
     const OpWaits waits = analyse_waits(graph);
     std::vector<std::int64_t> end(graph.ops.size());
     std::array<std::int64_t, kLaneCount> free_at{};
@@ -444,10 +445,10 @@ TEST(StepGraph, RandomLayoutsAreConsistent) {
     Machine machine = ascend_910b();
     machine.devices_per_node = pick({1, 2, 4, 8});
     std::vector<Graph> graphs;
-    std::vector<RankWork> work;
+    std::vector<simulate::RankWork> work;
     for (std::int32_t rank = 0; rank < p.pipeline; ++rank) {
       graphs.push_back(std::move(build_step_graph(job, machine, rank, 1.7)).value());
-      work.push_back(work_of(graphs.back(), op_durations(graphs.back(), machine)));
+      work.push_back(simulate::work_of(graphs.back(), cost::op_durations(graphs.back(), machine)));
       ASSERT_EQ(testing::check_graph(graphs.back()), "") << "case " << i << ", rank " << rank;
       const std::int64_t bound = in_flight_passes(shape_of(job), rank);
       ASSERT_LE(most_in_flight(graphs.back()), bound) << "case " << i;
@@ -458,10 +459,10 @@ TEST(StepGraph, RandomLayoutsAreConsistent) {
       }
     }
     ASSERT_EQ(testing::check_messages(graphs), "") << "case " << i;
-    ASSERT_TRUE(simulate_step(work).ok()) << "case " << i;
+    ASSERT_TRUE(simulate::simulate_step(work).ok()) << "case " << i;
   }
   EXPECT_GT(built, 100);
 }
 
 }  // namespace
-}  // namespace tidemark
+}  // namespace tidemark::graph_build

@@ -18,7 +18,7 @@
 #include "tests/support/rank_fixture.h"
 #include "tests/support/tiny_graph.h"
 
-namespace tidemark {
+namespace tidemark::ladder {
 namespace {
 
 using testing::RankFixture;
@@ -82,13 +82,14 @@ Program keep_all(RankFixture& f, Bytes dynamic_bytes, Bytes host, bool chunk_dis
   const Plan nothing;
   Program program;
   program.schedule =
-      build_schedule({.graph = f.graph, .liveness = f.liveness, .nominal = f.nominal, .plan = nothing}).value();
-  program.layout = lay_out(program.schedule, kTiB, host, 512);
+      schedule::build_schedule({.graph = f.graph, .liveness = f.liveness, .nominal = f.nominal, .plan = nothing})
+          .value();
+  program.layout = layout::lay_out(program.schedule, kTiB, host, 512);
   Arena& device = program.layout.arenas.front();
   device.dynamic_bytes = dynamic_bytes;
   device.capacity_bytes = device.height_bytes + dynamic_bytes;
-  add_program_rows(f.graph, program);
-  add_contingencies(f.problem, Choice(f.problem.gaps.size(), Action::keep),
+  schedule::add_program_rows(f.graph, program);
+  add_contingencies(f.problem, decide::gaps::Choice(f.problem.gaps.size(), Action::keep),
                     {.load = 1.0, .host_budget = host, .chunk_dispatch = chunk_dispatch}, program);
   return program;
 }
@@ -407,4 +408,4 @@ TEST(Contingency, TheLimitHoldsForEverySiteOnItsOwn) {
 }
 
 }  // namespace
-}  // namespace tidemark
+}  // namespace tidemark::ladder

@@ -13,7 +13,7 @@
 #include "planner/layout/cut_at_minima.h"
 #include "tests/support/pipeline_items.h"
 
-namespace tidemark {
+namespace tidemark::layout {
 namespace {
 
 const Packer& automatic() {
@@ -303,4 +303,4 @@ TEST(Auto, DoesNotDependOnTheThreadCount) {
 }
 
 }  // namespace
-}  // namespace tidemark
+}  // namespace tidemark::layout

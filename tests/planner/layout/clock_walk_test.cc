@@ -13,7 +13,7 @@
 #include "planner/layout/check_packing.h"
 #include "planner/layout/rooms.h"
 
-namespace tidemark {
+namespace tidemark::layout {
 namespace {
 
 // Long lives that come and go at random, and now and then a large storage for a short time.
@@ -84,4 +84,4 @@ TEST(BestFitPlacer, GivesUpARoomBeforeItGrows) {
 }
 
 }  // namespace
-}  // namespace tidemark
+}  // namespace tidemark::layout

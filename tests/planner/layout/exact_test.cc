@@ -12,7 +12,7 @@
 #include "planner/layout/exact_search.h"
 #include "tests/support/data.h"
 
-namespace tidemark {
+namespace tidemark::layout {
 namespace {
 
 Bytes aligned(const PackProblem& problem, std::size_t i) {
@@ -398,4 +398,4 @@ TEST(ExactPacker, NamesWhatCannotFit) {
 }
 
 }  // namespace
-}  // namespace tidemark
+}  // namespace tidemark::layout

@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-namespace tidemark {
+namespace tidemark::layout {
 namespace {
 
 // A model that marks every byte.
@@ -69,4 +69,4 @@ TEST(FreeList, HeightIsTheHighestByteEverTaken) {
 }
 
 }  // namespace
-}  // namespace tidemark
+}  // namespace tidemark::layout

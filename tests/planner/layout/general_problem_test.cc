@@ -12,7 +12,7 @@
 #include "planner/layout/check_packing.h"
 #include "planner/layout/cut_at_minima.h"
 
-namespace tidemark {
+namespace tidemark::layout {
 namespace {
 
 PackProblem random_problem(std::mt19937& random, std::size_t fewest = 2, std::size_t range = 40,
@@ -276,4 +276,4 @@ TEST(FindContradiction, IsSilentWherePackersSucceed) {
 }
 
 }  // namespace
-}  // namespace tidemark
+}  // namespace tidemark::layout

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace tidemark {
+namespace tidemark::layout {
 namespace {
 
 constexpr Bytes kAlignment = 512;
@@ -88,4 +88,4 @@ TEST(LayOut, AnEmptyScheduleNeedsNothing) {
 }
 
 }  // namespace
-}  // namespace tidemark
+}  // namespace tidemark::layout

@@ -10,7 +10,7 @@
 #include "planner/layout/check_packing.h"
 #include "tests/support/pipeline_items.h"
 
-namespace tidemark {
+namespace tidemark::layout {
 namespace {
 
 std::vector<PackItem> random_items(std::mt19937& random, int count, int clock, int largest) {
@@ -131,4 +131,4 @@ TEST(Auto, IsNoHigherThanAnyOrder) {
 }
 
 }  // namespace
-}  // namespace tidemark
+}  // namespace tidemark::layout

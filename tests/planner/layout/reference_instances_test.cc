@@ -9,7 +9,7 @@
 #include "planner/layout/check_packing.h"
 #include "tests/support/data.h"
 
-namespace tidemark {
+namespace tidemark::layout {
 namespace {
 
 std::vector<std::vector<std::string>> read_csv(const std::filesystem::path& path) {
@@ -74,4 +74,4 @@ TEST(ReferenceInstances, TrainingTracesArePackedAtTheirLoad) {
 }
 
 }  // namespace
-}  // namespace tidemark
+}  // namespace tidemark::layout

@@ -13,7 +13,7 @@
 #include "planner/layout/packer.h"
 #include "planner/layout/ring_first.h"
 
-namespace tidemark {
+namespace tidemark::layout {
 namespace {
 
 // Micro-batches of `storages` each, sixteen of them alive at once: each begins as the oldest has ended.
@@ -256,4 +256,4 @@ TEST(RingFirst, IsNeverHigherForMoreWork) {
 }
 
 }  // namespace
-}  // namespace tidemark
+}  // namespace tidemark::layout

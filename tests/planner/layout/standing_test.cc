@@ -11,7 +11,7 @@
 #include "planner/layout/load_profile.h"
 #include "planner/layout/repair.h"
 
-namespace tidemark {
+namespace tidemark::layout {
 namespace {
 
 PackProblem random_problem(std::mt19937& random, std::size_t count, std::uint32_t clock) {
@@ -132,4 +132,4 @@ TEST(Repair, LowersAStackAndNeverBreaksIt) {
 }
 
 }  // namespace
-}  // namespace tidemark
+}  // namespace tidemark::layout

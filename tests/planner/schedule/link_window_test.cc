@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <random>
 
-namespace tidemark {
+namespace tidemark::schedule {
 namespace {
 
 TEST(LinkWindow, CopiesOutQueueAndCopiesInComeLate) {
@@ -68,4 +68,4 @@ TEST(LinkWindow, NothingIsExposedExactlyWhenEveryDeadlineCanBeMet) {
 }
 
 }  // namespace
-}  // namespace tidemark
+}  // namespace tidemark::schedule

@@ -12,7 +12,7 @@
 #include "policies/policies.h"
 #include "tests/support/random_job.h"
 
-namespace tidemark {
+namespace tidemark::search {
 namespace {
 
 constexpr std::int64_t kDevices = 8;
@@ -26,8 +26,8 @@ LayoutRanges small_ranges() {
           .micro_batch = {1, 2}};
 }
 
-JobSpec job_on_devices(testing::JobGenerator& random) {
-  JobSpec job = random.next();
+graph_build::JobSpec job_on_devices(testing::JobGenerator& random) {
+  graph_build::JobSpec job = random.next();
   job.parallel.global_batch = 16;
   return job;
 }
@@ -48,7 +48,7 @@ std::set<std::string> degrees_of(const std::set<std::string>& texts) {
 }
 
 /// Every combination there is, each asked of the rules of a job.
-std::set<std::string> legal_by_loops(const JobSpec& job, const LayoutRanges& ranges) {
+std::set<std::string> legal_by_loops(const graph_build::JobSpec& job, const LayoutRanges& ranges) {
   std::set<std::string> texts;
   for (const auto t : ranges.tensor)
     for (const auto p : ranges.pipeline)
@@ -59,7 +59,7 @@ std::set<std::string> legal_by_loops(const JobSpec& job, const LayoutRanges& ran
               for (const Spread spread : {Spread::tail, Spread::back, Spread::front}) {
                 if (kDevices % (t * p) != 0) continue;
                 SearchLayout layout{.parallel = job.parallel, .spread = spread};
-                ParallelSpec& parallel = layout.parallel;
+                graph_build::ParallelSpec& parallel = layout.parallel;
                 parallel.slots.clear();
                 parallel.tensor = t;
                 parallel.context = 1;
@@ -72,8 +72,9 @@ std::set<std::string> legal_by_loops(const JobSpec& job, const LayoutRanges& ran
                 parallel.tensor_extends_expert = (flags & 1) != 0;
                 parallel.hierarchical_expert_communication = (flags & 2) != 0;
                 parallel.overlap_forward_backward = (flags & 4) != 0;
-                const JobSpec placed = with_layout(job, layout);
-                if (!placed.parallel.slots.empty() && find_problems(placed).empty()) texts.insert(layout_text(layout));
+                const graph_build::JobSpec placed = with_layout(job, layout);
+                if (!placed.parallel.slots.empty() && graph_build::find_problems(placed).empty())
+                  texts.insert(layout_text(layout));
               }
   return texts;
 }
@@ -81,7 +82,7 @@ std::set<std::string> legal_by_loops(const JobSpec& job, const LayoutRanges& ran
 TEST(LayoutSpace, HoldsOnlyLegalLayoutsOnceEach) {
   testing::JobGenerator random(11);
   for (int i = 0; i < 20; ++i) {
-    const JobSpec job = job_on_devices(random);
+    const graph_build::JobSpec job = job_on_devices(random);
     const LayoutSpace space = enumerate_layouts(job, testing::ascend_910b(), kDevices, small_ranges());
     EXPECT_EQ(texts_of(space).size(), space.layouts.size());
     std::int64_t refused = 0;
@@ -89,8 +90,8 @@ TEST(LayoutSpace, HoldsOnlyLegalLayoutsOnceEach) {
     EXPECT_EQ(space.tried, refused + static_cast<std::int64_t>(space.layouts.size()));
     for (const SearchLayout& layout : space.layouts) {
       EXPECT_LT(layout.group, space.groups);
-      const JobSpec placed = with_layout(job, layout);
-      EXPECT_TRUE(find_problems(placed).empty()) << layout_text(layout);
+      const graph_build::JobSpec placed = with_layout(job, layout);
+      EXPECT_TRUE(graph_build::find_problems(placed).empty()) << layout_text(layout);
       EXPECT_EQ(placed.parallel.devices(), kDevices);
     }
   }
@@ -99,7 +100,7 @@ TEST(LayoutSpace, HoldsOnlyLegalLayoutsOnceEach) {
 TEST(LayoutSpace, MissesNoLegalDegrees) {
   testing::JobGenerator random(12);
   for (int i = 0; i < 20; ++i) {
-    const JobSpec job = job_on_devices(random);
+    const graph_build::JobSpec job = job_on_devices(random);
     const LayoutSpace space = enumerate_layouts(job, testing::ascend_910b(), kDevices, small_ranges());
     std::set<std::string> found = degrees_of(texts_of(space));
     // A spread or a flag that changes nothing is left out, so what is compared are the degrees. The job's own layout
@@ -116,21 +117,21 @@ TEST(PassTimes, BoundsAreBelowTheSimulatedStep) {
   const Machine machine = testing::ascend_910b();
   int layouts = 0;
   for (int i = 0; i < 12; ++i) {
-    const JobSpec job = job_on_devices(random);
+    const graph_build::JobSpec job = job_on_devices(random);
     const LayoutSpace space = enumerate_layouts(job, machine, kDevices, small_ranges());
-    PassTimeTable table(machine, 1.2, 1.0);
+    simulate::PassTimeTable table(machine, 1.2, 1.0);
     for (std::size_t id = 0; id < space.layouts.size(); id += 7) {
-      const JobSpec placed = with_layout(job, space.layouts[id]);
-      const PlanRequest request{
-          .job = placed, .machine = machine, .policy = find_policy("keep-all"), .load = 1.2, .ranks = {0}};
-      const auto planned = plan_step(request);
+      const graph_build::JobSpec placed = with_layout(job, space.layouts[id]);
+      const plan::PlanRequest request{
+          .job = placed, .machine = machine, .policy = policies::find_policy("keep-all"), .load = 1.2, .ranks = {0}};
+      const auto planned = plan::plan_step(request);
       ASSERT_TRUE(planned.ok()) << planned.error().message;
       const auto stages = table.times_of(placed);
       const auto layers = table.layers_of(placed);
       ASSERT_TRUE(stages.ok() && layers.ok());
-      const auto by_passes = guess_by_passes(stages.value(), placed.parallel);
+      const auto by_passes = simulate::guess_by_passes(stages.value(), placed.parallel);
       ASSERT_TRUE(by_passes.ok());
-      const StepGuess by_layers = guess_by_layers(layers.value(), placed);
+      const simulate::StepGuess by_layers = simulate::guess_by_layers(layers.value(), placed);
       const std::string where = "job " + std::to_string(i) + ", " + layout_text(space.layouts[id]);
       EXPECT_LE(by_passes.value().bound_ns, planned.value().step.keep_all_step_ns) << where;
       EXPECT_LE(by_layers.bound_ns, by_passes.value().bound_ns) << where;
@@ -145,8 +146,10 @@ class SmallSearch {
  public:
   SmallSearch(std::uint32_t seed, const char* policy) {
     testing::JobGenerator random(seed);
-    plan_ = {
-        .job = job_on_devices(random), .machine = testing::ascend_910b(), .policy = find_policy(policy), .load = 1.1};
+    plan_ = {.job = job_on_devices(random),
+             .machine = testing::ascend_910b(),
+             .policy = policies::find_policy(policy),
+             .load = 1.1};
     LayoutRanges ranges = small_ranges();
     ranges.micro_batch = {1};
     space_ = enumerate_layouts(plan_.job, plan_.machine, kDevices, ranges);
@@ -176,7 +179,7 @@ class SmallSearch {
   [[nodiscard]] const std::vector<std::pair<std::string, LayoutFigures>>& lines() const { return lines_; }
 
  private:
-  PlanRequest plan_;
+  plan::PlanRequest plan_;
   LayoutSpace space_;
   std::vector<std::pair<std::string, LayoutFigures>> lines_;
 };
@@ -232,4 +235,4 @@ TEST(LayoutSearch, TheLargestPartBinds) {
 }
 
 }  // namespace
-}  // namespace tidemark
+}  // namespace tidemark::search

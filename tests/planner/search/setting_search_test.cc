@@ -8,21 +8,21 @@
 #include "policies/policies.h"
 #include "tests/support/random_job.h"
 
-namespace tidemark {
+namespace tidemark::search {
 namespace {
 
-PlanRequest request_for(const JobSpec& job, const Policy* policy) {
+plan::PlanRequest request_for(const graph_build::JobSpec& job, const plan::Policy* policy) {
   return {.job = job, .machine = testing::ascend_910b(), .policy = policy, .load = 1.0};
 }
 
-Bytes largest_peak(const PlanOutcome& outcome) {
+Bytes largest_peak(const plan::PlanOutcome& outcome) {
   Bytes peak = 0;
-  for (const RankPlan& rank : outcome.ranks) peak = std::max(peak, rank.figures.peak_bytes);
+  for (const plan::RankPlan& rank : outcome.ranks) peak = std::max(peak, rank.figures.peak_bytes);
   return peak;
 }
 
-PlanOutcome planned(const PlanRequest& request) {
-  auto outcome = plan_step(request);
+plan::PlanOutcome planned(const plan::PlanRequest& request) {
+  auto outcome = plan::plan_step(request);
   EXPECT_TRUE(outcome.ok()) << (outcome.ok() ? "" : outcome.error().message);
   return std::move(outcome).value();
 }
@@ -30,11 +30,11 @@ PlanOutcome planned(const PlanRequest& request) {
 TEST(PlacedAction, WholeLayersEverywhereAreFullRecompute) {
   testing::JobGenerator random(21);
   const std::vector<PlacedAction> rules = {{.action = Action::recompute}};
-  const Policy settings = policy_of("settings", rules);
+  const plan::Policy settings = policy_of("settings", rules);
   for (int i = 0; i < 10; ++i) {
-    const JobSpec job = random.next();
-    const PlanOutcome one = planned(request_for(job, &settings));
-    const PlanOutcome other = planned(request_for(job, find_policy("full-recompute")));
+    const graph_build::JobSpec job = random.next();
+    const plan::PlanOutcome one = planned(request_for(job, &settings));
+    const plan::PlanOutcome other = planned(request_for(job, policies::find_policy("full-recompute")));
     ASSERT_EQ(one.ranks.size(), other.ranks.size());
     for (std::size_t r = 0; r < one.ranks.size(); ++r)
       EXPECT_EQ(one.ranks[r].decisions, other.ranks[r].decisions) << "job " << i << ", rank " << r;
@@ -45,14 +45,14 @@ TEST(PlacedAction, WholeLayersEverywhereAreFullRecompute) {
 TEST(PlacedAction, TheFirstRuleOfALayerDecides) {
   testing::JobGenerator random(22);
   for (int i = 0; i < 10; ++i) {
-    const JobSpec job = random.next();
+    const graph_build::JobSpec job = random.next();
     const std::vector<PlacedAction> rules = {
         {.storage = "layer.x1", .action = Action::recompute, .layers = {0}},
         {.storage = "layer.x1", .action = Action::swap},
         {.storage = "layer.nothing", .action = Action::swap},
     };
-    const Policy settings = policy_of("settings", rules);
-    for (const RankPlan& rank : planned(request_for(job, &settings)).ranks)
+    const plan::Policy settings = policy_of("settings", rules);
+    for (const plan::RankPlan& rank : planned(request_for(job, &settings)).ranks)
       for (const Decision& decision : rank.decisions.rows) {
         EXPECT_EQ(rank.graph.storage_templates[row(decision.key.storage_template)].name, "x1");
         EXPECT_EQ(decision.action, decision.key.layer == 0 ? Action::recompute : Action::swap);
@@ -84,14 +84,14 @@ TEST(SettingSearch, FitsWhereAnythingDoesAndKeepsWithinItsRules) {
   const std::vector<Setting> settings = some_settings();
   int decided = 0, refused = 0;
   for (int i = 0; i < 12; ++i) {
-    const JobSpec job = random.next();
-    PlanRequest request = request_for(job, find_policy("keep-all"));
+    const graph_build::JobSpec job = random.next();
+    plan::PlanRequest request = request_for(job, policies::find_policy("keep-all"));
     const Bytes most = largest_peak(planned(request));
-    request.policy = find_policy("full-recompute");
+    request.policy = policies::find_policy("full-recompute");
     const Bytes least = largest_peak(planned(request));
     // Between the two something has to be done; below both nothing helps.
     request.budget_bytes = i % 4 == 3 ? least / 2 : (most + least) / 2;
-    const PlanOutcome full = planned(request);
+    const plan::PlanOutcome full = planned(request);
     for (std::int32_t rank = 0; rank < job.parallel.pipeline; ++rank) request.ranks.push_back(rank);
     const std::vector<double> loads(static_cast<std::size_t>(job.parallel.pipeline), 1.0);
     const auto found = search_settings({.request = request,
@@ -101,7 +101,7 @@ TEST(SettingSearch, FitsWhereAnythingDoesAndKeepsWithinItsRules) {
     ASSERT_TRUE(found.ok()) << found.error().message;
     EXPECT_TRUE(are_consistent(settings, found.value().values));
     const std::vector<PlacedAction> rules = rules_of(settings, found.value().values);
-    const Policy policy = policy_of("settings", rules);
+    const plan::Policy policy = policy_of("settings", rules);
     request.policy = &policy;
     EXPECT_EQ(planned(request).step, found.value().outcome.step) << "not the planner's own figures";
     EXPECT_TRUE(found.value().outcome.fits() || !full.fits()) << "job " << i;
@@ -113,4 +113,4 @@ TEST(SettingSearch, FitsWhereAnythingDoesAndKeepsWithinItsRules) {
 }
 
 }  // namespace
-}  // namespace tidemark
+}  // namespace tidemark::search

@@ -18,7 +18,7 @@
 #include "tests/support/data.h"
 #include "tests/support/tiny_graph.h"
 
-namespace tidemark {
+namespace tidemark::simulate {
 namespace {
 
 /// Columns of one rank, task by task.
@@ -309,16 +309,16 @@ struct StageTimes {
 };
 
 /// One rank's passes with the messages between virtual stages (stage = chunk * ranks + rank).
-RankWork pipeline_rank(const PipelineShape& shape, std::int32_t rank, const StageTimes& times) {
+RankWork pipeline_rank(const graph_build::PipelineShape& shape, std::int32_t rank, const StageTimes& times) {
   const std::int32_t stages = shape.ranks * shape.chunks;
   const auto tag = [&](bool forward, std::int32_t stage, std::int32_t micro_batch) {
     return (std::int64_t{micro_batch} * stages + stage) * 2 + (forward ? 1 : 0);
   };
   const auto rank_of = [&](std::int32_t stage) { return stage % shape.ranks; };
   WorkBuilder w;
-  auto passes = pipeline_passes(shape, rank);
+  auto passes = graph_build::pipeline_passes(shape, rank);
   EXPECT_TRUE(passes.ok());
-  for (const Pass& pass : passes.value()) {
+  for (const graph_build::Pass& pass : passes.value()) {
     const std::int32_t stage = pass.chunk * shape.ranks + rank;
     const std::int32_t from = pass.forward ? stage - 1 : stage + 1;
     const std::int32_t to = pass.forward ? stage + 1 : stage - 1;
@@ -331,7 +331,7 @@ RankWork pipeline_rank(const PipelineShape& shape, std::int32_t rank, const Stag
   return w.finish();
 }
 
-StepTiming simulate_pipeline(const PipelineShape& shape, const StageTimes& times) {
+StepTiming simulate_pipeline(const graph_build::PipelineShape& shape, const StageTimes& times) {
   std::vector<RankWork> ranks;
   for (std::int32_t rank = 0; rank < shape.ranks; ++rank) ranks.push_back(pipeline_rank(shape, rank, times));
   return simulate(ranks);
@@ -345,7 +345,8 @@ TEST(ReferenceSchedules, MakespanIsExact) {
   for (const auto& reference : nlohmann::json::parse(file)) {
     const std::string name = reference["schedule"];
     if (name != "1F1B" && name != "interleaved-1F1B") continue;
-    const PipelineShape shape{.ranks = reference["p"], .chunks = reference["chunks"], .micro_batches = reference["m"]};
+    const graph_build::PipelineShape shape{
+        .ranks = reference["p"], .chunks = reference["chunks"], .micro_batches = reference["m"]};
     const auto ns = [](double units) { return std::llround(units * 1e6); };
     const double backward = reference["B"].get<double>() + reference["W"].get<double>();
     const StageTimes times{.forward_ns = ns(reference["F"].get<double>() / shape.chunks),
@@ -362,12 +363,14 @@ TEST(ReferenceSchedules, MakespanIsExact) {
 }
 
 TEST(ReferenceSchedules, WaitingForOtherRanksIsTheBubbleOfAUniformPipeline) {
-  for (const PipelineShape& shape : {PipelineShape{.ranks = 16, .chunks = 1, .micro_batches = 64},
-                                     PipelineShape{.ranks = 16, .chunks = 2, .micro_batches = 64}}) {
+  for (const graph_build::PipelineShape& shape :
+       {graph_build::PipelineShape{.ranks = 16, .chunks = 1, .micro_batches = 64},
+        graph_build::PipelineShape{.ranks = 16, .chunks = 2, .micro_batches = 64}}) {
     const StepTiming timing = simulate_pipeline(shape, {.forward_ns = 1'000'000, .backward_ns = 2'000'000});
     for (const Timeline& t : timing.ranks) {
       const std::int64_t waiting = t.receive_wait_ns + (timing.step_ns - t.finish_ns);
-      EXPECT_NEAR(static_cast<double>(waiting) / static_cast<double>(timing.step_ns), bubble_share(shape), 1e-9);
+      EXPECT_NEAR(static_cast<double>(waiting) / static_cast<double>(timing.step_ns), graph_build::bubble_share(shape),
+                  1e-9);
       EXPECT_EQ(t.intra_wait_ns + t.inter_wait_ns + t.copy_wait_ns, 0);
     }
   }
@@ -427,4 +430,4 @@ TEST(RankWorkOfGraph, CollectiveOverlapsWithIndependentCompute) {
 }
 
 }  // namespace
-}  // namespace tidemark
+}  // namespace tidemark::simulate

@@ -9,7 +9,7 @@
 #include "tests/planner/decide/flat/flat_step.h"
 #include "tests/planner/decide/flat/random_steps.h"
 
-namespace tidemark::remat {
+namespace tidemark::decide::flat {
 namespace {
 
 struct ChainCase {
@@ -40,4 +40,4 @@ INSTANTIATE_TEST_SUITE_P(Planner, UniformChain,
                          [](const auto& which) { return std::to_string(which.param.steps); });
 
 }  // namespace
-}  // namespace tidemark::remat
+}  // namespace tidemark::decide::flat

@@ -9,7 +9,7 @@
 #include "tests/planner/decide/flat/flat_step.h"
 #include "tests/planner/decide/flat/random_steps.h"
 
-namespace tidemark::remat {
+namespace tidemark::decide::flat {
 namespace {
 
 using testing::draw;
@@ -146,4 +146,4 @@ TEST(CopyTimes, WithinTheLimitAndMostlyTheLeastWaiting) {
 }
 
 }  // namespace
-}  // namespace tidemark::remat
+}  // namespace tidemark::decide::flat

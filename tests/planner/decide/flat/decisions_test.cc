@@ -10,7 +10,7 @@
 #include "tests/planner/decide/flat/flat_step.h"
 #include "tests/planner/decide/flat/random_steps.h"
 
-namespace tidemark::remat {
+namespace tidemark::decide::flat {
 namespace {
 
 using testing::draw;
@@ -91,4 +91,4 @@ TEST(RematDecisions, AreTheAbsencesOfTheOrder) {
 }
 
 }  // namespace
-}  // namespace tidemark::remat
+}  // namespace tidemark::decide::flat

@@ -11,7 +11,7 @@
 #include "tests/planner/decide/flat/random_steps.h"
 #include "tests/planner/decide/flat/windows.h"
 
-namespace tidemark::remat {
+namespace tidemark::decide::flat {
 namespace {
 
 using testing::draw;
@@ -160,4 +160,4 @@ TEST(RematEviction, StopsWhereItWouldTakeTooLong) {
 }
 
 }  // namespace
-}  // namespace tidemark::remat
+}  // namespace tidemark::decide::flat

@@ -12,7 +12,7 @@
 #include "tests/planner/decide/flat/flat_step.h"
 #include "tests/planner/decide/flat/random_steps.h"
 
-namespace tidemark::remat {
+namespace tidemark::decide::flat {
 namespace {
 
 using testing::FlatStep;
@@ -139,4 +139,4 @@ TEST(RematExact, NothingBeyondItsLimits) {
 }
 
 }  // namespace
-}  // namespace tidemark::remat
+}  // namespace tidemark::decide::flat

@@ -5,19 +5,19 @@
 
 namespace tidemark::testing {
 
-Schedule scheduled(const FlatStep& flat, const remat::RunOrder& order) {
-  const Plan plan = remat::plan_of(flat.problem, order);
-  Result<Schedule> schedule = build_schedule(
+Schedule scheduled(const FlatStep& flat, const decide::flat::RunOrder& order) {
+  const Plan plan = decide::flat::plan_of(flat.problem, order);
+  Result<Schedule> schedule = schedule::build_schedule(
       {.graph = flat.graph, .liveness = flat.problem.liveness, .nominal = flat.problem.nominal, .plan = plan});
   if (schedule) return std::move(schedule).value();
   ADD_FAILURE() << schedule.error().message;
   return {};
 }
 
-void expect_carried_out(const FlatStep& flat, const remat::RunOrder& order) {
+void expect_carried_out(const FlatStep& flat, const decide::flat::RunOrder& order) {
   const ReferenceReplay reference = replay(flat.step, order, flat.problem.rules);
   ASSERT_EQ(reference.fault, "");
-  const remat::RunOutcome outcome = remat::carry_out(flat.problem, order);
+  const decide::flat::RunOutcome outcome = decide::flat::carry_out(flat.problem, order);
   ASSERT_EQ(outcome.fault, "");
   ASSERT_EQ(outcome.profile.size(), reference.profile.size());
   if (flat.step.copies_take_time()) {

@@ -16,7 +16,7 @@ namespace tidemark::testing {
 
 /// The problem borrows from its neighbours, so all of it is where it was made.
 struct FlatStep {
-  explicit FlatStep(ReferenceStep of, remat::RecomputeRules rules = {})
+  explicit FlatStep(ReferenceStep of, decide::flat::RecomputeRules rules = {})
       : step(std::move(of)), graph(graph_of(step)), problem(graph, machine, rules, step.host_bytes) {}
   FlatStep(const FlatStep&) = delete;
   FlatStep& operator=(const FlatStep&) = delete;
@@ -25,14 +25,14 @@ struct FlatStep {
   ReferenceStep step;
   Graph graph;
   Machine machine;  ///< all costs are given
-  remat::Problem problem;
+  decide::flat::Problem problem;
 };
 
 /// Empty where the scheduler refuses the order, which fails the test.
-[[nodiscard]] Schedule scheduled(const FlatStep& flat, const remat::RunOrder& order);
+[[nodiscard]] Schedule scheduled(const FlatStep& flat, const decide::flat::RunOrder& order);
 
 /// Scheduler, simulator and verifier against the reference: no fault, the same profile and cost, a valid schedule.
 /// Where copies take time neither is above the reference, which lets every copy wait for more than the scheduler does.
-void expect_carried_out(const FlatStep& flat, const remat::RunOrder& order);
+void expect_carried_out(const FlatStep& flat, const decide::flat::RunOrder& order);
 
 }  // namespace tidemark::testing

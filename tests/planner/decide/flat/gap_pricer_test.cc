@@ -17,7 +17,7 @@
 #include "tests/planner/decide/flat/flat_step.h"
 #include "tests/planner/decide/flat/random_steps.h"
 
-namespace tidemark::remat {
+namespace tidemark::decide::flat {
 namespace {
 
 using testing::FlatStep;
@@ -32,8 +32,8 @@ std::vector<ReferenceStep> steps_of(std::uint64_t seed) {
           layered_step(seed, {.layers = 8, .wide = 4})};
 }
 
-Choice any_choice(const GapProblem& gaps, std::mt19937_64& random) {
-  Choice choice(gaps.gaps.size(), Action::keep);
+gaps::Choice any_choice(const gaps::GapProblem& gaps, std::mt19937_64& random) {
+  gaps::Choice choice(gaps.gaps.size(), Action::keep);
   for (std::size_t g = 0; g < choice.size(); ++g) {
     const std::uint64_t draw = random() % 4;
     if (draw == 0 && gaps.units[g].recompute_cost >= 0) choice[g] = Action::recompute;
@@ -58,7 +58,7 @@ TEST(GapPricer, PricesWhatTheIndependentCheckSees) {
   int moved = 0;
   for_each_step([&](const FlatStep& flat, const ListGaps& gaps, GapPricer& pricer) {
     for (int i = 0; i < 20; ++i) {
-      const Pricing pricing = pricer.price(any_choice(gaps.problem, random));
+      const gaps::Pricing pricing = pricer.price(any_choice(gaps.problem, random));
       const Solution solution = pricer.solution();
       const RunOrder order = schedule_of(flat.problem, solution);
       const ReferenceReplay reference = replay(flat.step, order);
@@ -78,7 +78,7 @@ TEST(GapPricer, AGapGivenUpLeavesItsBytesFreeWhereItSays) {
   for_each_step([&](const FlatStep&, const ListGaps& gaps, GapPricer& pricer) {
     for (std::size_t g = 0; g < gaps.places.size(); ++g) {
       if (gaps.problem.gaps[g].swap_cost < 0) continue;  // a run may keep what it reads alive
-      Choice choice(gaps.places.size(), Action::keep);
+      gaps::Choice choice(gaps.places.size(), Action::keep);
       choice[g] = Action::swap;
       pricer.price(choice);
       for (std::size_t t = 0; t < pricer.profile().size(); ++t) {
@@ -102,8 +102,8 @@ TEST(SearchOptimal, OnFlatStepsIsAboveTheExactOptimumAndBoundsBelow) {
     const Bytes keep = std::ranges::max(gaps.problem.base_bytes);
     ExactFrontier exact(flat.problem, keep);
     for (const Bytes budget : {keep * 9 / 10, keep * 8 / 10, keep * 7 / 10}) {
-      const SearchResult found =
-          search_optimal(gaps.problem, pricer, budget, std::numeric_limits<Bytes>::max() / 4, SearchDepth::rounding);
+      const gaps::SearchResult found = gaps::search_optimal(
+          gaps.problem, pricer, budget, std::numeric_limits<Bytes>::max() / 4, gaps::SearchDepth::rounding);
       exact.look_down_to(budget);
       const ExactFrontier::Point* best = exact.best_within(budget);
       if (best == nullptr) continue;
@@ -144,4 +144,4 @@ TEST(Greedy, EveryScheduleReplaysAndTheyTradeBytesForCost) {
 }
 
 }  // namespace
-}  // namespace tidemark::remat
+}  // namespace tidemark::decide::flat

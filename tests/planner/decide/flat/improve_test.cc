@@ -12,7 +12,7 @@
 #include "tests/planner/decide/flat/flat_step.h"
 #include "tests/planner/decide/flat/random_steps.h"
 
-namespace tidemark::remat {
+namespace tidemark::decide::flat {
 namespace {
 
 using testing::draw;
@@ -96,4 +96,4 @@ TEST(Improver, LeavesWhatFitsAndIsNoDearer) {
 }
 
 }  // namespace
-}  // namespace tidemark::remat
+}  // namespace tidemark::decide::flat

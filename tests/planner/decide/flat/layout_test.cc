@@ -10,7 +10,7 @@
 #include "tests/planner/decide/flat/flat_step.h"
 #include "tests/planner/decide/flat/random_steps.h"
 
-namespace tidemark::remat {
+namespace tidemark::decide::flat {
 namespace {
 
 using testing::FlatStep;
@@ -30,7 +30,7 @@ TEST(RematLayout, OfEveryScheduleThatFitsIsValid) {
       swapped += plan.order.swaps.empty() ? 0 : 1;
       expect_carried_out(flat, plan.order);
       const Schedule schedule = scheduled(flat, plan.order);
-      const Layout layout = lay_out(schedule, kPlenty, kPlenty, 1);
+      const Layout layout = layout::lay_out(schedule, kPlenty, kPlenty, 1);
       EXPECT_GE(layout.device_load_bytes, plan.outcome.peak_bytes) << seed;
       for (const auto& violation : {verify_layout(schedule, layout), verify_layout_quadratic(schedule, layout)})
         EXPECT_FALSE(violation.has_value()) << seed << ": " << violation->detail;
@@ -40,4 +40,4 @@ TEST(RematLayout, OfEveryScheduleThatFitsIsValid) {
 }
 
 }  // namespace
-}  // namespace tidemark::remat
+}  // namespace tidemark::decide::flat

@@ -11,7 +11,7 @@
 #include "tests/planner/decide/flat/flat_step.h"
 #include "tests/planner/decide/flat/random_steps.h"
 
-namespace tidemark::remat {
+namespace tidemark::decide::flat {
 namespace {
 
 using testing::FlatStep;
@@ -185,4 +185,4 @@ TEST(LinkSchedules, BudgetsCanBeCompared) {
 }
 
 }  // namespace
-}  // namespace tidemark::remat
+}  // namespace tidemark::decide::flat

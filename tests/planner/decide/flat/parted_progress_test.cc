@@ -9,13 +9,13 @@
 
 #include "planner/threads/parallel.h"
 
-namespace tidemark::remat {
+namespace tidemark::decide::flat {
 namespace {
 
 TEST(PartedProgress, RisesToOne) {
   std::vector<double> told;
   PartedProgress progress([&](double share) { told.push_back(share); }, 4);
-  parallel_for_each(0, 4, [&](std::size_t i) {
+  threads::parallel_for_each(0, 4, [&](std::size_t i) {
     const auto tell = progress.part(i);
     for (const double share : {0.5, 0.25, 0.5, 1.0}) tell(share);
   });
@@ -30,4 +30,4 @@ TEST(PartedProgress, NobodyAsks) {
 }
 
 }  // namespace
-}  // namespace tidemark::remat
+}  // namespace tidemark::decide::flat

@@ -9,7 +9,7 @@
 #include "planner/decide/flat/plan.h"
 #include "tests/support/data.h"
 
-namespace tidemark::remat {
+namespace tidemark::decide::flat {
 namespace {
 
 /// A graph of the reference data with its problem, which borrows from its neighbours.
@@ -145,4 +145,4 @@ INSTANTIATE_TEST_SUITE_P(ReferenceGraphs, BudgetDown,
                          });
 
 }  // namespace
-}  // namespace tidemark::remat
+}  // namespace tidemark::decide::flat

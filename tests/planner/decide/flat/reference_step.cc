@@ -9,13 +9,13 @@
 namespace tidemark::testing {
 namespace {
 
-using remat::RunOrder;
+using decide::flat::RunOrder;
 
 std::size_t at(std::int32_t i) {
   return static_cast<std::size_t>(i);
 }
 
-bool may_recompute(ReferenceStep::Recompute kind, const remat::RecomputeRules& rules) {
+bool may_recompute(ReferenceStep::Recompute kind, const decide::flat::RecomputeRules& rules) {
   using Kind = ReferenceStep::Recompute;
   return kind == Kind::pure || (kind == Kind::random && rules.random) || (kind == Kind::collective && rules.collective);
 }
@@ -53,7 +53,7 @@ std::vector<StorageFacts> facts_of(const ReferenceStep& step) {
 /// The rules but for the time of copies.
 class Replayer {
  public:
-  Replayer(const ReferenceStep& step, const RunOrder& order, remat::RecomputeRules rules)
+  Replayer(const ReferenceStep& step, const RunOrder& order, decide::flat::RecomputeRules rules)
       : step_(step), order_(order), rules_(rules), facts_(facts_of(step)), touches_(step.storages.size()) {}
 
   std::string check() {
@@ -218,7 +218,7 @@ class Replayer {
 
   const ReferenceStep& step_;
   const RunOrder& order_;
-  const remat::RecomputeRules rules_;
+  const decide::flat::RecomputeRules rules_;
   const std::vector<StorageFacts> facts_;
   std::vector<std::int32_t> first_run_;             ///< per op: position
   std::vector<std::vector<std::int32_t>> touches_;  ///< per storage: positions, ascending
@@ -353,14 +353,14 @@ bool ReferenceStep::copies_take_time() const {
 }
 
 Graph graph_of(const ReferenceStep& step) {
-  CapturedGraphBuilder builder;
+  graph_build::CapturedGraphBuilder builder;
   for (const ReferenceStep::Storage& row : step.storages)
-    builder.add(CapturedGraphBuilder::StorageRow{.name = row.name,
-                                                 .bytes = row.bytes,
-                                                 .held_until = row.held_until,
-                                                 .lasting = row.lasting,
-                                                 .swappable = row.swappable,
-                                                 .copies = row.copies});
+    builder.add(graph_build::CapturedGraphBuilder::StorageRow{.name = row.name,
+                                                              .bytes = row.bytes,
+                                                              .held_until = row.held_until,
+                                                              .lasting = row.lasting,
+                                                              .swappable = row.swappable,
+                                                              .copies = row.copies});
   for (const ReferenceStep::Op& op : step.ops) builder.add(op);
   return std::move(builder).build();
 }
@@ -376,7 +376,7 @@ Bytes keep_all_peak(const ReferenceStep& step) {
   return replay(step, keep_all(step)).peak_bytes;
 }
 
-ReferenceReplay replay(const ReferenceStep& step, const RunOrder& order, remat::RecomputeRules rules) {
+ReferenceReplay replay(const ReferenceStep& step, const RunOrder& order, decide::flat::RecomputeRules rules) {
   Replayer replayer(step, order, rules);
   ReferenceReplay replay{.fault = replayer.check()};
   if (!replay.fault.empty()) return replay;

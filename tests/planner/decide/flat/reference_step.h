@@ -32,8 +32,8 @@
 namespace tidemark::testing {
 
 struct ReferenceStep {
-  using Op = CapturedGraphBuilder::OpRow;
-  using Recompute = CapturedGraphBuilder::Recompute;
+  using Op = graph_build::CapturedGraphBuilder::OpRow;
+  using Recompute = graph_build::CapturedGraphBuilder::Recompute;
   struct Storage {
     std::string name;
     Bytes bytes = 0;
@@ -66,10 +66,10 @@ struct ReferenceReplay {
 };
 
 /// Every op once.
-[[nodiscard]] remat::RunOrder keep_all(const ReferenceStep& step);
+[[nodiscard]] decide::flat::RunOrder keep_all(const ReferenceStep& step);
 [[nodiscard]] Bytes keep_all_peak(const ReferenceStep& step);
-[[nodiscard]] ReferenceReplay replay(const ReferenceStep& step, const remat::RunOrder& order,
-                                     remat::RecomputeRules rules = {});
+[[nodiscard]] ReferenceReplay replay(const ReferenceStep& step, const decide::flat::RunOrder& order,
+                                     decide::flat::RecomputeRules rules = {});
 
 /// A storage that left device memory behind the touch at one position and is back for the touch at another.
 struct ReferenceAbsence {
@@ -79,6 +79,6 @@ struct ReferenceAbsence {
   friend bool operator==(const ReferenceAbsence&, const ReferenceAbsence&) = default;
 };
 /// By storage, then position. REQUIRES: replays without fault.
-[[nodiscard]] std::vector<ReferenceAbsence> absences_of(const ReferenceStep& step, const remat::RunOrder& order);
+[[nodiscard]] std::vector<ReferenceAbsence> absences_of(const ReferenceStep& step, const decide::flat::RunOrder& order);
 
 }  // namespace tidemark::testing

@@ -9,7 +9,7 @@
 namespace tidemark::testing {
 namespace {
 
-using remat::RunOrder;
+using decide::flat::RunOrder;
 
 /// a -> b -> c -> d(b, c) with 1, 2, 4, 8 bytes and costs 10, 20, 30, 40.
 ReferenceStep diamond() {

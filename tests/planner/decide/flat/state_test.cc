@@ -9,7 +9,7 @@
 #include "tests/planner/decide/flat/random_steps.h"
 #include "tests/planner/decide/flat/windows.h"
 
-namespace tidemark::remat {
+namespace tidemark::decide::flat {
 namespace {
 
 using testing::draw;
@@ -120,4 +120,4 @@ TEST(RematBound, NoScheduleIsBelowIt) {
 }
 
 }  // namespace
-}  // namespace tidemark::remat
+}  // namespace tidemark::decide::flat

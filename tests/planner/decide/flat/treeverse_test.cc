@@ -4,7 +4,7 @@
 
 #include "tests/planner/decide/flat/chain_cost.h"
 
-namespace tidemark::remat {
+namespace tidemark::decide::flat {
 namespace {
 
 TEST(Treeverse, EqualsTheClosedForm) {
@@ -25,4 +25,4 @@ TEST(Treeverse, AdvancesAddUpToTheCost) {
 }
 
 }  // namespace
-}  // namespace tidemark::remat
+}  // namespace tidemark::decide::flat

@@ -6,8 +6,8 @@
 namespace tidemark::testing {
 
 /// Copies take time, as the search sees it: each as if it had the link to itself.
-inline remat::Problem with_windows(const FlatStep& flat) {
-  remat::Problem problem = flat.problem;
+inline decide::flat::Problem with_windows(const FlatStep& flat) {
+  decide::flat::Problem problem = flat.problem;
   for (const ReferenceStep::Storage& row : flat.step.storages) {
     problem.out_time.push_back(row.copies.out.link);
     problem.in_time.push_back(row.copies.in.link);

@@ -4,7 +4,7 @@
 
 #include <random>
 
-namespace tidemark {
+namespace tidemark::decide::gaps {
 namespace {
 
 TEST(LoadTree, AgreesWithAnArray) {
@@ -32,4 +32,4 @@ TEST(LoadTree, AgreesWithAnArray) {
 }
 
 }  // namespace
-}  // namespace tidemark
+}  // namespace tidemark::decide::gaps

@@ -11,19 +11,19 @@
 #include "tests/support/rank_fixture.h"
 #include "tests/support/tiny_graph.h"
 
-namespace tidemark {
+namespace tidemark::decide::gaps {
 namespace {
 
 using testing::ChainShape;
 using testing::RankFixture;
 
 /// Every choice there is, with no pruning: the oracle.
-void for_each_choice(const DecisionProblem& p, const std::function<void(const Choice&)>& visit) {
+void for_each_choice(const sites::DecisionProblem& p, const std::function<void(const Choice&)>& visit) {
   Choice choice(p.gaps.size(), Action::keep);
-  std::vector<std::pair<const SiteClass::Unit*, std::int32_t>> units;
-  for (const SiteClass& c : p.classes)
+  std::vector<std::pair<const sites::SiteClass::Unit*, std::int32_t>> units;
+  for (const sites::SiteClass& c : p.classes)
     for (const std::int32_t first : c.first_gap)
-      for (const SiteClass::Unit& unit : c.units) units.push_back({&unit, first});
+      for (const sites::SiteClass::Unit& unit : c.units) units.push_back({&unit, first});
   const std::function<void(std::size_t)> descend = [&](std::size_t u) {
     if (u == units.size()) return visit(choice);
     const auto& [unit, first] = units[u];
@@ -50,20 +50,20 @@ struct Best {
   std::int64_t added_ns = 0;
 };
 
-Best brute_force(const DecisionProblem& p, Bytes device, Bytes host) {
+Best brute_force(const sites::DecisionProblem& p, Bytes device, Bytes host) {
   Best best;
-  Evaluator evaluator(p);
+  sites::Evaluator evaluator(p);
   for_each_choice(p, [&](const Choice& choice) {
-    const Evaluation e = evaluator.evaluate(choice);
+    const sites::Evaluation e = evaluator.evaluate(choice);
     if (e.peak_bytes > device || e.host_peak_bytes > host) return;
     if (!best.fits || e.added_ns() < best.added_ns) best = {true, e.added_ns()};
   });
   return best;
 }
 
-SearchResult optimal_of(const DecisionProblem& p, Bytes device, Bytes host) {
-  Evaluator evaluator(p);
-  return search_optimal(gap_problem_of(p), evaluator, device, host);
+SearchResult optimal_of(const sites::DecisionProblem& p, Bytes device, Bytes host) {
+  sites::Evaluator evaluator(p);
+  return search_optimal(sites::gap_problem_of(p), evaluator, device, host);
 }
 
 struct Case {
@@ -82,10 +82,10 @@ TEST(SearchOptimal, AgreesWithBruteForceOnSmallLayers) {
   for (const Case& c : small_layers()) {
     const auto f = RankFixture::of(testing::chain_graph(c.shape));
     ASSERT_NE(f, nullptr);
-    const DecisionProblem& p = f->problem;
-    const GapProblem gaps = gap_problem_of(p);
-    Evaluator evaluator(p);
-    const Bytes keep_all = Evaluator(p).evaluate(Choice(p.gaps.size(), Action::keep)).peak_bytes;
+    const sites::DecisionProblem& p = f->problem;
+    const GapProblem gaps = sites::gap_problem_of(p);
+    sites::Evaluator evaluator(p);
+    const Bytes keep_all = sites::Evaluator(p).evaluate(Choice(p.gaps.size(), Action::keep)).peak_bytes;
     int feasible = 0;
     for (const Bytes host : {Bytes{0}, Bytes{5000}, kGiB})
       for (Bytes budget = keep_all; budget > keep_all * 7 / 10; budget -= keep_all / 60) {
@@ -106,8 +106,9 @@ TEST(FindPrices, BoundIsBelowEveryChoiceThatFitsAndProvenByItsPrices) {
   for (const Case& c : small_layers()) {
     const auto f = RankFixture::of(testing::chain_graph(c.shape));
     ASSERT_NE(f, nullptr);
-    const GapProblem gaps = gap_problem_of(f->problem);
-    const Bytes keep_all = Evaluator(f->problem).evaluate(Choice(f->problem.gaps.size(), Action::keep)).peak_bytes;
+    const GapProblem gaps = sites::gap_problem_of(f->problem);
+    const Bytes keep_all =
+        sites::Evaluator(f->problem).evaluate(Choice(f->problem.gaps.size(), Action::keep)).peak_bytes;
     for (const Bytes budget : {keep_all * 95 / 100, keep_all * 9 / 10, keep_all * 85 / 100}) {
       const Best best = brute_force(f->problem, budget, 6000);
       const Prices prices = find_prices(gaps, critical_positions(gaps, budget), budget, 6000, 200);
@@ -132,11 +133,11 @@ TEST(SearchOptimal, OnLargerChainsBeatsOrEqualsTheOtherRulesAndRespectsItsBound)
   const auto f = RankFixture::of(
       testing::chain_graph({.layers = 6, .micro_batches = 12, .warm_up = 6, .chunks = 2, .op_ns = 4000}));
   ASSERT_NE(f, nullptr);
-  const DecisionProblem& p = f->problem;
-  const GapProblem gaps = gap_problem_of(p);
-  Evaluator evaluator(p);
+  const sites::DecisionProblem& p = f->problem;
+  const GapProblem gaps = sites::gap_problem_of(p);
+  sites::Evaluator evaluator(p);
   const Bytes keep_all = evaluator.evaluate(Choice(p.gaps.size(), Action::keep)).peak_bytes;
-  const Evaluation full = evaluator.evaluate(recompute_all(gaps));
+  const sites::Evaluation full = evaluator.evaluate(recompute_all(gaps));
   for (const Bytes host : {Bytes{0}, 40 * kKiB, kGiB})
     for (int percent = 98; percent >= 50; percent -= 6) {
       const Bytes budget = keep_all * percent / 100;
@@ -163,13 +164,13 @@ TEST(Plan, CarriesAChoiceToTheScheduleAndBack) {
   const auto f = RankFixture::of(testing::chain_graph({.layers = 4, .micro_batches = 8, .warm_up = 3, .chunks = 2}));
   ASSERT_NE(f, nullptr);
   const SearchResult found = optimal_of(
-      f->problem, Evaluator(f->problem).evaluate(Choice(f->problem.gaps.size(), Action::keep)).peak_bytes * 8 / 10,
-      kGiB);
+      f->problem,
+      sites::Evaluator(f->problem).evaluate(Choice(f->problem.gaps.size(), Action::keep)).peak_bytes * 8 / 10, kGiB);
   PlanCost cost;
-  const Plan plan = Evaluator(f->problem).plan(found.choice, cost);
-  EXPECT_EQ(choice_of(f->problem, plan), found.choice);
+  const Plan plan = sites::Evaluator(f->problem).plan(found.choice, cost);
+  EXPECT_EQ(sites::choice_of(f->problem, plan), found.choice);
   const auto schedule =
-      build_schedule({.graph = f->graph, .liveness = f->liveness, .nominal = f->nominal, .plan = plan});
+      schedule::build_schedule({.graph = f->graph, .liveness = f->liveness, .nominal = f->nominal, .plan = plan});
   ASSERT_TRUE(schedule.ok());
   // The schedule says the same, folded by gap class.
   const Decisions decisions = decisions_of(f->graph, schedule.value());
@@ -186,4 +187,4 @@ TEST(Plan, CarriesAChoiceToTheScheduleAndBack) {
 }
 
 }  // namespace
-}  // namespace tidemark
+}  // namespace tidemark::decide::gaps

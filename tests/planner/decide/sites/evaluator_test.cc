@@ -14,21 +14,21 @@
 #include "tests/support/rank_fixture.h"
 #include "tests/support/tiny_graph.h"
 
-namespace tidemark {
+namespace tidemark::decide::sites {
 namespace {
 
 using testing::RankFixture;
 
 Bytes device_load(const Schedule& schedule) {
-  PackProblem problem;
+  layout::PackProblem problem;
   for (const Residency& r : schedule.residencies)
     if (r.space == MemorySpace::device) problem.items.push_back({r.acquire, r.release, r.bytes});
-  return packing_load(problem);
+  return layout::packing_load(problem);
 }
 
 /// A random choice that obeys the rules of units.
-Choice random_choice(const DecisionProblem& p, std::mt19937& random) {
-  Choice choice(p.gaps.size(), Action::keep);
+gaps::Choice random_choice(const DecisionProblem& p, std::mt19937& random) {
+  gaps::Choice choice(p.gaps.size(), Action::keep);
   for (const SiteClass& c : p.classes)
     for (const std::int32_t first : c.first_gap)
       for (const SiteClass::Unit& unit : c.units) {
@@ -56,18 +56,18 @@ TEST(Evaluator, PeakCoversTheScheduleAndTheScheduleVerifies) {
       ASSERT_NE(f, nullptr);
       Evaluator evaluator(f->problem);
       for (int round = 0; round < 40; ++round) {
-        const Choice choice = round == 0   ? Choice(f->problem.gaps.size(), Action::keep)
-                              : round == 1 ? recompute_all(gap_problem_of(f->problem))
-                                           : random_choice(f->problem, random);
-        PlanCost cost;
+        const gaps::Choice choice = round == 0   ? gaps::Choice(f->problem.gaps.size(), Action::keep)
+                                    : round == 1 ? gaps::recompute_all(gap_problem_of(f->problem))
+                                                 : random_choice(f->problem, random);
+        gaps::PlanCost cost;
         const Plan plan = evaluator.plan(choice, cost);
         const Evaluation e = evaluator.evaluate(choice);
         const Result<Schedule> schedule =
-            build_schedule({.graph = f->graph, .liveness = f->liveness, .nominal = f->nominal, .plan = plan});
+            schedule::build_schedule({.graph = f->graph, .liveness = f->liveness, .nominal = f->nominal, .plan = plan});
         ASSERT_TRUE(schedule.ok()) << schedule.error().message;
         const auto violation = verify_schedule(f->graph, schedule.value());
         ASSERT_FALSE(violation.has_value()) << violation->detail;
-        const Layout layout = lay_out(schedule.value(), kGiB, kGiB, 1);
+        const Layout layout = layout::lay_out(schedule.value(), kGiB, kGiB, 1);
         const auto overlap = verify_layout_quadratic(schedule.value(), layout);
         ASSERT_FALSE(overlap.has_value()) << overlap->detail;
         const Bytes load = device_load(schedule.value());
@@ -82,12 +82,12 @@ TEST(Evaluator, AddedTimeIsRecomputeAndCopiesCountedOneByOne) {
   const auto f = RankFixture::of(testing::chain_graph({.layers = 2, .micro_batches = 3, .warm_up = 2, .op_ns = 40000}));
   ASSERT_NE(f, nullptr);
   Evaluator evaluator(f->problem);
-  const Evaluation full = evaluator.evaluate(recompute_all(gap_problem_of(f->problem)));
+  const Evaluation full = evaluator.evaluate(gaps::recompute_all(gap_problem_of(f->problem)));
   EXPECT_EQ(full.recompute_ns, 2 * 3 * 3 * 40000);  // layers x micro-batches x (up, key, value)
   EXPECT_EQ(full.copy_overhead_ns, 0);
 
   const NamedAction swap_in[] = {{"in", Action::swap}};
-  const Choice choice = choose_by_name(f->problem, swap_in);
+  const gaps::Choice choice = choose_by_name(f->problem, swap_in);
   const Evaluation swapped = evaluator.evaluate(choice);
   std::int64_t copies = 0;
   Bytes bytes = 0;
@@ -100,8 +100,8 @@ TEST(Evaluator, AddedTimeIsRecomputeAndCopiesCountedOneByOne) {
   EXPECT_NEAR(static_cast<double>(swapped.copy_overhead_ns), static_cast<double>(copies),
               static_cast<double>(choice.size()));
   EXPECT_EQ(swapped.recompute_ns, 0);
-  EXPECT_LT(swapped.peak_bytes, evaluator.evaluate(Choice(choice.size(), Action::keep)).peak_bytes);
+  EXPECT_LT(swapped.peak_bytes, evaluator.evaluate(gaps::Choice(choice.size(), Action::keep)).peak_bytes);
 }
 
 }  // namespace
-}  // namespace tidemark
+}  // namespace tidemark::decide::sites

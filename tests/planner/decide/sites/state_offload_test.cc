@@ -15,7 +15,7 @@
 #include "tests/support/random_job.h"
 #include "tests/support/rank_fixture.h"
 
-namespace tidemark {
+namespace tidemark::decide::sites {
 namespace {
 
 using testing::RankFixture;
@@ -23,9 +23,9 @@ using testing::RankFixture;
 /// A rank whose step has no messages.
 std::unique_ptr<RankFixture> random_rank(testing::JobGenerator& jobs) {
   for (;;) {
-    const JobSpec job = jobs.next();
+    const graph_build::JobSpec job = jobs.next();
     if (job.parallel.pipeline > 1) continue;
-    Result<Graph> graph = build_step_graph(job, testing::ascend_910b(), 0, 1.0);
+    Result<Graph> graph = graph_build::build_step_graph(job, testing::ascend_910b(), 0, 1.0);
     if (!graph) continue;
     return RankFixture::of(std::move(graph).value(), testing::ascend_910b());
   }
@@ -44,9 +44,11 @@ DecisionProblem problem_with(const RankFixture& f, const OffloadChoice& choice) 
 }
 
 std::int64_t simulated_ns(const RankFixture& f, const Schedule& schedule) {
-  const RankWork work = work_of(
-      f.graph, schedule, charged_durations(f.graph, schedule, f.machine, task_durations(f.graph, schedule, f.machine)));
-  return simulate_step({&work, 1}).value().step_ns;
+  const simulate::RankWork work =
+      simulate::work_of(f.graph, schedule,
+                        schedule::charged_durations(f.graph, schedule, f.machine,
+                                                    schedule::task_durations(f.graph, schedule, f.machine)));
+  return simulate::simulate_step({&work, 1}).value().step_ns;
 }
 
 Bytes peak_of(std::span<const Bytes> profile) {
@@ -75,15 +77,15 @@ TEST(StateOffload, SchedulesVerifyAndRestInHostMemoryForTheWholeStep) {
     const DecisionProblem problem = problem_with(*f, choice);
     EXPECT_EQ(problem.static_bytes, f->problem.static_bytes - problem.state.bytes);
     Evaluator evaluator(problem);
-    PlanCost cost;
-    const Plan plan = evaluator.plan(Choice(problem.gaps.size(), Action::keep), cost);
+    gaps::PlanCost cost;
+    const Plan plan = evaluator.plan(gaps::Choice(problem.gaps.size(), Action::keep), cost);
     const Result<Schedule> made =
-        build_schedule({.graph = f->graph, .liveness = f->liveness, .nominal = f->nominal, .plan = plan});
+        schedule::build_schedule({.graph = f->graph, .liveness = f->liveness, .nominal = f->nominal, .plan = plan});
     ASSERT_TRUE(made.ok()) << made.error().message;
     const Schedule& schedule = made.value();
     const auto violation = verify_schedule(f->graph, schedule);
     ASSERT_FALSE(violation.has_value()) << violation->detail;
-    const Layout layout = lay_out(schedule, Bytes{1} << 40, Bytes{1} << 40, 1);
+    const Layout layout = layout::lay_out(schedule, Bytes{1} << 40, Bytes{1} << 40, 1);
     const auto overlap = verify_layout(schedule, layout);
     ASSERT_FALSE(overlap.has_value()) << overlap->detail;
     Bytes resting = 0;
@@ -134,7 +136,8 @@ TEST(StateOffload, CostsWhatTheSimulatorSays) {
         random_prefix(*f, keep_all - keep_all * static_cast<Bytes>(random() % 50) / 100, random);
     const DecisionProblem problem = problem_with(*f, choice);
     const auto schedule_of = [&](const Plan& plan) {
-      return build_schedule({.graph = f->graph, .liveness = f->liveness, .nominal = f->nominal, .plan = plan}).value();
+      return schedule::build_schedule({.graph = f->graph, .liveness = f->liveness, .nominal = f->nominal, .plan = plan})
+          .value();
     };
     const std::int64_t kept = simulated_ns(*f, schedule_of({}));
     const std::int64_t added = simulated_ns(*f, schedule_of(problem.state.plan)) - kept;
@@ -153,4 +156,4 @@ TEST(StateOffload, CostsWhatTheSimulatorSays) {
 }
 
 }  // namespace
-}  // namespace tidemark
+}  // namespace tidemark::decide::sites
