@@ -2,7 +2,7 @@
 
 #include <cassert>
 
-namespace tidemark {
+namespace tidemark::allocator {
 
 void AddressMap::set(Address address, BlockHeader* block) {
   assert(address > kTombstone && address % (Address{1} << kUnitBits) == 0);
@@ -47,4 +47,4 @@ void AddressMap::erase(Address address) {
   }
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::allocator

@@ -19,7 +19,7 @@
 
 #include "allocator/block.h"
 
-namespace tidemark {
+namespace tidemark::allocator {
 
 class AddressMap {
  public:
@@ -66,4 +66,4 @@ class AddressMap {
   std::vector<std::unique_ptr<Table>> tables_;  ///< the last is in use
 };
 
-}  // namespace tidemark
+}  // namespace tidemark::allocator

@@ -7,7 +7,7 @@
 #include "allocator/address_map.h"
 #include "allocator/caching_allocator.h"
 
-namespace tidemark {
+namespace tidemark::allocator {
 namespace {
 
 constexpr Bytes kLeastUnit = Bytes{1} << AddressMap::kUnitBits;
@@ -60,4 +60,4 @@ Bytes default_address_space(Bytes memory_bytes, Bytes granule_bytes) {
   return memory_bytes > kMostAddressSpace / 8 ? kMostAddressSpace : std::max(8 * memory_bytes, granule_bytes);
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::allocator

@@ -9,7 +9,7 @@
 
 #include "allocator/baseline_pieces.h"
 
-namespace tidemark {
+namespace tidemark::allocator {
 namespace {
 
 constexpr Bytes kMinBlock = 512;
@@ -377,4 +377,4 @@ const BaselineAllocator::Counts& BaselineAllocator::counts() const {
   return state_->counts;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::allocator

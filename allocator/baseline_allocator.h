@@ -29,7 +29,7 @@
 #include "core/bytes.h"
 #include "device/device.h"
 
-namespace tidemark {
+namespace tidemark::allocator {
 
 class BaselineAllocator {
  public:
@@ -75,4 +75,4 @@ class BaselineAllocator {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace tidemark
+}  // namespace tidemark::allocator

@@ -3,7 +3,7 @@
 #include <cassert>
 #include <utility>
 
-namespace tidemark {
+namespace tidemark::allocator {
 
 BaselinePiece BaselinePool::probe(StreamHandle stream, Bytes size) {
   BaselinePiece piece;
@@ -72,4 +72,4 @@ void BaselinePieces::absorb(BaselinePiece& piece, BaselinePiece& other) {
   pieces_.insert(std::move(kept));
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::allocator

@@ -14,7 +14,7 @@
 #include "core/bytes.h"
 #include "device/device.h"
 
-namespace tidemark {
+namespace tidemark::allocator {
 
 struct BaselinePool;
 
@@ -81,4 +81,4 @@ class BaselinePieces {
   std::unordered_map<Address, std::unique_ptr<BaselinePiece>> pieces_;
 };
 
-}  // namespace tidemark
+}  // namespace tidemark::allocator

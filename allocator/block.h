@@ -13,7 +13,7 @@
 #include "allocator/offset_allocator.h"
 #include "allocator/stream_order.h"
 
-namespace tidemark {
+namespace tidemark::allocator {
 
 enum class BlockState : std::uint8_t {
   unused,  ///< the header itself is free
@@ -81,4 +81,4 @@ class BlockTable {
   BlockHeader* spare_ = nullptr;
 };
 
-}  // namespace tidemark
+}  // namespace tidemark::allocator

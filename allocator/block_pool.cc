@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace tidemark {
+namespace tidemark::allocator {
 
 std::optional<RangeInfo> BlockPool::take(Bytes bytes, StreamSlot stream, OffsetAllocator::Search search) {
   const auto domain = static_cast<FreeDomain>(stream);
@@ -47,4 +47,4 @@ void BlockPool::change_reserved(Bytes by, TraceAction action, Address address, S
                        .time_ns = shared_.device.now_ns()});
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::allocator

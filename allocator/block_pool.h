@@ -17,7 +17,7 @@
 #include "allocator/stitching.h"
 #include "allocator/stream_order.h"
 
-namespace tidemark {
+namespace tidemark::allocator {
 
 /// How far a pool may grow, in bytes reserved by this pool.
 struct GrowthBudget {
@@ -186,4 +186,4 @@ class PlainPool : public BlockPool {
   MetadataVector<std::uint32_t> segment_of_page_;
 };
 
-}  // namespace tidemark
+}  // namespace tidemark::allocator

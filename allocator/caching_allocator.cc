@@ -11,7 +11,7 @@
 #include "allocator/kept_contents.h"
 #include "allocator/thread_number.h"
 
-namespace tidemark {
+namespace tidemark::allocator {
 
 namespace {
 
@@ -399,4 +399,4 @@ const std::string& CachingAllocator::last_error() const {
   return last_error_text();
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::allocator

@@ -55,7 +55,7 @@
 #include "core/result.h"
 #include "device/device.h"
 
-namespace tidemark {
+namespace tidemark::allocator {
 
 /// How an allocation at the limit gets at blocks that are freed but still in use by the device.
 enum class PendingWait : std::uint8_t {
@@ -183,4 +183,4 @@ class CachingAllocator {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace tidemark
+}  // namespace tidemark::allocator

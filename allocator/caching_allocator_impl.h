@@ -12,7 +12,7 @@
 #include "allocator/shard.h"
 #include "device/fork_handlers.h"
 
-namespace tidemark {
+namespace tidemark::allocator {
 
 class KeptContents;
 
@@ -176,4 +176,4 @@ void CachingAllocator::Impl::for_each_shard(const Do& act) {
   }
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::allocator

@@ -4,7 +4,7 @@
 
 #include "device/device.h"
 
-namespace tidemark {
+namespace tidemark::allocator {
 
 /// The answer of `call`, or of its repetition if it fails.
 template <class Call>
@@ -13,4 +13,4 @@ DeviceCode give_back(const Call& call) {
   return code == DeviceCode::ok ? code : call();
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::allocator

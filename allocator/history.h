@@ -9,7 +9,7 @@
 #include "allocator/metadata_memory.h"
 #include "allocator/snapshot.h"
 
-namespace tidemark {
+namespace tidemark::allocator {
 
 class History {
  public:
@@ -42,4 +42,4 @@ class History {
   std::size_t count_ = 0;
 };
 
-}  // namespace tidemark
+}  // namespace tidemark::allocator

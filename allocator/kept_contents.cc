@@ -4,7 +4,7 @@
 
 #include "allocator/give_back.h"
 
-namespace tidemark {
+namespace tidemark::allocator {
 
 KeptContents::~KeptContents() {
   release();
@@ -105,4 +105,4 @@ DeviceCode KeptContents::restore(const BlockPool& pool) const {
   });
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::allocator

@@ -6,7 +6,7 @@
 #include "allocator/block_pool.h"
 #include "device/device.h"
 
-namespace tidemark {
+namespace tidemark::allocator {
 
 class KeptContents {
  public:
@@ -41,4 +41,4 @@ class KeptContents {
   MetadataVector<Address> pinned_;
 };
 
-}  // namespace tidemark
+}  // namespace tidemark::allocator

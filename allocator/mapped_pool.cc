@@ -7,7 +7,7 @@
 #include "allocator/give_back.h"
 #include "allocator/mapped_pool_suspend.h"
 
-namespace tidemark {
+namespace tidemark::allocator {
 
 MappedPool::MappedPool(const Shared& shared, Bytes address_space_bytes)
     : BlockPool(shared, shared.device.traits().granule_bytes),
@@ -301,4 +301,4 @@ std::string MappedPool::validate() const {
   return present == reserved_bytes_ ? std::string{} : "reserved bytes differ from what is present";
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::allocator

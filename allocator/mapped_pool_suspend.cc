@@ -8,7 +8,7 @@
 #include "allocator/block_pool.h"
 #include "allocator/give_back.h"
 
-namespace tidemark {
+namespace tidemark::allocator {
 namespace {
 
 /// What of `from` lies in none of `holes`. Both by offset.
@@ -98,4 +98,4 @@ DeviceCode MappedPool::resume(Bytes limit_bytes) {
   return DeviceCode::ok;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::allocator

@@ -4,7 +4,7 @@
 
 #include "allocator/block_pool.h"
 
-namespace tidemark {
+namespace tidemark::allocator {
 
 /// visit(Stretch) for the parts of `from` that lie in none of `holes`, which are in the order of their offsets.
 template <class Visit>
@@ -32,4 +32,4 @@ void MappedPool::visit_present(const Visit& visit) const {
   }
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::allocator

@@ -14,7 +14,7 @@
 #include <mimalloc.h>
 #endif
 
-namespace tidemark {
+namespace tidemark::allocator {
 
 /// STL allocator for metadata. Throws std::bad_alloc when the host has no memory left.
 template <class T>
@@ -51,4 +51,4 @@ using MetadataVector = std::vector<T, MetadataAllocator<T>>;
 template <class T>
 using MetadataDeque = std::deque<T, MetadataAllocator<T>>;
 
-}  // namespace tidemark
+}  // namespace tidemark::allocator

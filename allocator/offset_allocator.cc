@@ -8,7 +8,7 @@
 
 #include "allocator/offset_bins.h"
 
-namespace tidemark {
+namespace tidemark::allocator {
 namespace {
 
 constexpr std::uint32_t as_index(RangeId id) {
@@ -370,4 +370,4 @@ RangeId OffsetAllocator::find_free(FreeDomain domain, Bytes bytes,
   return kNoRange;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::allocator

@@ -34,7 +34,7 @@
 #include "allocator/metadata_memory.h"
 #include "core/bytes.h"
 
-namespace tidemark {
+namespace tidemark::allocator {
 
 /// One range of the space; valid while the range is used. Free ranges change their ids as they merge.
 enum class RangeId : std::uint32_t {};
@@ -192,4 +192,4 @@ class OffsetAllocator {
   std::vector<std::unique_ptr<Bins>> bins_;
 };
 
-}  // namespace tidemark
+}  // namespace tidemark::allocator

@@ -9,7 +9,7 @@
 
 #include "allocator/offset_allocator.h"
 
-namespace tidemark {
+namespace tidemark::allocator {
 
 struct OffsetAllocator::Bins {
   std::uint64_t rows = 0;                      ///< bit r: row r has a non-empty bin
@@ -36,4 +36,4 @@ struct OffsetAllocator::Bins {
   }
 };
 
-}  // namespace tidemark
+}  // namespace tidemark::allocator

@@ -3,7 +3,7 @@
 #include "allocator/offset_allocator.h"
 #include "allocator/offset_bins.h"
 
-namespace tidemark {
+namespace tidemark::allocator {
 
 std::string OffsetAllocator::validate(Check check) const {
   if (used_bytes_ < 0 || absent_bytes_ < 0 || used_bytes_ + absent_bytes_ > capacity_) {
@@ -59,4 +59,4 @@ std::string OffsetAllocator::validate_bins() const {
   return {};
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::allocator

@@ -8,7 +8,7 @@
 
 #include "allocator/caching_allocator_impl.h"
 
-namespace tidemark {
+namespace tidemark::allocator {
 namespace {
 
 constexpr std::size_t kHolders = 8;
@@ -114,4 +114,4 @@ OutOfMemory CachingAllocator::report() const {
   return impl_->report();
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::allocator

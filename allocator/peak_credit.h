@@ -25,7 +25,7 @@
 
 #include "core/bytes.h"
 
-namespace tidemark {
+namespace tidemark::allocator {
 
 /// What one block, or many, add to every sum.
 struct BlockSums {
@@ -121,4 +121,4 @@ struct PeakCredit {
   }
 };
 
-}  // namespace tidemark
+}  // namespace tidemark::allocator

@@ -4,7 +4,7 @@
 
 #include "allocator/give_back.h"
 
-namespace tidemark {
+namespace tidemark::allocator {
 
 void PendingBlocks::prepare(StreamSlot stream) {
   const auto slot = static_cast<std::size_t>(stream);
@@ -145,4 +145,4 @@ void PendingBlocks::destroy_events() {
   }
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::allocator

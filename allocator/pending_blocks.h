@@ -12,7 +12,7 @@
 #include "allocator/block.h"
 #include "allocator/statistics.h"
 
-namespace tidemark {
+namespace tidemark::allocator {
 
 class PendingBlocks {
  public:
@@ -78,4 +78,4 @@ class PendingBlocks {
   std::atomic<std::uint64_t> waits_over_{0};  ///< no condition variable: a child of the process could not destroy it
 };
 
-}  // namespace tidemark
+}  // namespace tidemark::allocator

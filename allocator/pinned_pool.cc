@@ -10,7 +10,7 @@
 #include "allocator/give_back.h"
 #include "allocator/pinned_pool_state.h"
 
-namespace tidemark {
+namespace tidemark::allocator {
 namespace {
 
 constexpr std::int64_t kLongestWaitNs = 1'000'000'000'000'000'000;  ///< 30 years; more would overflow the clock
@@ -320,4 +320,4 @@ PinnedPoolStatistics PinnedPool::statistics() const {
   return all;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::allocator

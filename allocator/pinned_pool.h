@@ -37,7 +37,7 @@
 #include "core/bytes.h"
 #include "device/device.h"
 
-namespace tidemark {
+namespace tidemark::allocator {
 
 /// A fact about the pool to be reported; `text` is for people.
 struct PinnedReport {
@@ -145,4 +145,4 @@ class PinnedPool {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace tidemark
+}  // namespace tidemark::allocator

@@ -10,7 +10,7 @@
 #include "allocator/give_back.h"
 #include "allocator/pinned_pool_state.h"
 
-namespace tidemark {
+namespace tidemark::allocator {
 
 PinnedPool::State::State(Device& the_device, PinnedPoolOptions the_options)
     : device(the_device),
@@ -214,4 +214,4 @@ void PinnedPool::State::give_all_back() {
   }
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::allocator

@@ -19,7 +19,7 @@
 
 #include "allocator/pinned_pool.h"
 
-namespace tidemark {
+namespace tidemark::allocator {
 
 class PinnedPending {
  public:
@@ -88,4 +88,4 @@ class PinnedPending {
   std::uint64_t next_ticket_ = 1;
 };
 
-}  // namespace tidemark
+}  // namespace tidemark::allocator

@@ -22,7 +22,7 @@
 #include "allocator/pinned_pool_pending.h"
 #include "device/fork_handlers.h"
 
-namespace tidemark {
+namespace tidemark::allocator {
 
 struct PinnedChunk {
   Address base = 0;  ///< 0: released, the place in the list is free
@@ -125,4 +125,4 @@ struct PinnedPool::State {
   const ForkHandlers at_fork{ForkLevel::allocator, fork_steps()};
 };
 
-}  // namespace tidemark
+}  // namespace tidemark::allocator

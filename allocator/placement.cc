@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
-namespace tidemark {
+namespace tidemark::allocator {
 namespace {
 
 // Granules are powers of two: no division in the path of every allocation.
@@ -157,4 +157,4 @@ MetadataVector<Stretch> idle_stretches(const OffsetAllocator& space, Bytes granu
   return stretches;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::allocator

@@ -7,7 +7,7 @@
 
 #include "allocator/offset_allocator.h"
 
-namespace tidemark {
+namespace tidemark::allocator {
 
 struct Placement {
   Bytes offset = 0;
@@ -39,4 +39,4 @@ struct Stretch {
                                                      Bytes keep_bytes,
                                                      const std::function<bool(const RangeInfo&)>& idle);
 
-}  // namespace tidemark
+}  // namespace tidemark::allocator

@@ -4,7 +4,7 @@
 #include "allocator/block_pool.h"
 #include "allocator/give_back.h"
 
-namespace tidemark {
+namespace tidemark::allocator {
 
 PlainPool::PlainPool(const Shared& shared) : BlockPool(shared, kPage) {}
 
@@ -123,4 +123,4 @@ Bytes PlainPool::split_bytes() const {
   return split;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::allocator

@@ -6,7 +6,7 @@
 #include <cassert>
 #include <map>
 
-namespace tidemark {
+namespace tidemark::allocator {
 namespace {
 
 constexpr std::int32_t kNobody = -1;
@@ -311,4 +311,4 @@ const PlannedArenaCounts& PlannedArena::counts() const {
   return state_->counts;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::allocator

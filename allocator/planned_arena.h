@@ -41,7 +41,7 @@
 #include "core/bytes.h"
 #include "device/device.h"
 
-namespace tidemark {
+namespace tidemark::allocator {
 
 /// One allocation of the step that was planned. Its place in the sequence is its acquire order.
 struct PlannedBlock {
@@ -101,4 +101,4 @@ class PlannedArena {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace tidemark
+}  // namespace tidemark::allocator

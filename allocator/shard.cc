@@ -2,7 +2,7 @@
 
 #include <bit>
 
-namespace tidemark {
+namespace tidemark::allocator {
 
 BlockHeader* StreamLists::take_all() {
   BlockHeader* all = nullptr;
@@ -174,4 +174,4 @@ void Shard::flush() {
   kept_bytes_ = 0;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::allocator

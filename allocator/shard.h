@@ -24,7 +24,7 @@
 #include "allocator/peak_credit.h"
 #include "allocator/spin_lock.h"
 
-namespace tidemark {
+namespace tidemark::allocator {
 
 struct BlockRequest {
   Bytes bytes = 0;    ///< as asked
@@ -179,4 +179,4 @@ class TwoShardsLock {
   SpinLock& second_;
 };
 
-}  // namespace tidemark
+}  // namespace tidemark::allocator

@@ -7,7 +7,7 @@
 
 #include "allocator/caching_allocator_impl.h"
 
-namespace tidemark {
+namespace tidemark::allocator {
 namespace {
 
 // Beyond the live peak, of which share more is mapped before idle granules are moved. A step that repeats itself moves
@@ -301,4 +301,4 @@ Bytes CachingAllocator::defragment(StreamHandle stream, Bytes bytes) {
   return gathered;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::allocator

@@ -6,7 +6,7 @@
 
 #include "allocator/caching_allocator_impl.h"
 
-namespace tidemark {
+namespace tidemark::allocator {
 namespace {
 
 /// Adds one range to the segment that it lies in.
@@ -159,4 +159,4 @@ std::string CachingAllocator::validate() const {
   return wrong;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::allocator

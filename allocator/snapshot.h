@@ -10,7 +10,7 @@
 #include "core/bytes.h"
 #include "device/device.h"
 
-namespace tidemark {
+namespace tidemark::allocator {
 
 struct SnapshotBlock {
   enum class State : std::uint8_t { active_allocated, active_pending_free, inactive };
@@ -65,4 +65,4 @@ struct Snapshot {
   std::vector<std::pair<std::string, std::string>> settings;
 };
 
-}  // namespace tidemark
+}  // namespace tidemark::allocator

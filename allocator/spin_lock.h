@@ -8,7 +8,7 @@
 #include <chrono>
 #include <thread>
 
-namespace tidemark {
+namespace tidemark::allocator {
 
 class SpinLock {
  public:
@@ -36,4 +36,4 @@ class SpinLock {
   std::atomic<bool> taken_{false};
 };
 
-}  // namespace tidemark
+}  // namespace tidemark::allocator

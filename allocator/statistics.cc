@@ -4,7 +4,7 @@
 
 #include "allocator/caching_allocator_impl.h"
 
-namespace tidemark {
+namespace tidemark::allocator {
 
 std::vector<NamedStatistic> name_statistics(const AllocatorStatistics& s) {
   std::vector<NamedStatistic> named;
@@ -94,4 +94,4 @@ void CachingAllocator::reset_peaks() {
   });
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::allocator

@@ -11,7 +11,7 @@
 
 #include "core/bytes.h"
 
-namespace tidemark {
+namespace tidemark::allocator {
 
 struct Counter {
   std::int64_t current = 0;
@@ -63,4 +63,4 @@ struct NamedStatistic {
 };
 [[nodiscard]] std::vector<NamedStatistic> name_statistics(const AllocatorStatistics& statistics);
 
-}  // namespace tidemark
+}  // namespace tidemark::allocator

@@ -8,7 +8,7 @@
 
 #include "allocator/give_back.h"
 
-namespace tidemark {
+namespace tidemark::allocator {
 namespace {
 
 /// The granules that a window shows of a piece.
@@ -285,4 +285,4 @@ std::string StitchedWindows::validate(const OffsetAllocator& home) const {
   return space_.validate(OffsetAllocator::Check::links);
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::allocator

@@ -22,7 +22,7 @@
 #include "allocator/stream_order.h"
 #include "device/device.h"
 
-namespace tidemark {
+namespace tidemark::allocator {
 
 struct StitchPlan {
   MetadataVector<Stretch> pieces;  ///< in window order; empty if granules are missing
@@ -106,4 +106,4 @@ class StitchedWindows {
   std::uint64_t age_ = 0;
 };
 
-}  // namespace tidemark
+}  // namespace tidemark::allocator

@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
-namespace tidemark {
+namespace tidemark::allocator {
 
 void Frontier::taint(std::uint64_t tick) {
   taint_tick_ = tainted_ ? std::max(taint_tick_, tick) : tick;
@@ -306,4 +306,4 @@ bool StreamOrder::completed(Death death) const {
   return over(death, nullptr);
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::allocator

@@ -32,7 +32,7 @@
 #include "device/device.h"
 #include "device/fork_handlers.h"
 
-namespace tidemark {
+namespace tidemark::allocator {
 
 /// Dense number of a stream in one StreamOrder. The slot of a destroyed stream goes to the next new one, where the
 /// epochs go on: deaths on the old stream remain over, and what still names its slot is at worst taken for the new
@@ -159,4 +159,4 @@ class StreamOrder {
   std::unique_ptr<ForkHandlers> at_fork_;
 };
 
-}  // namespace tidemark
+}  // namespace tidemark::allocator

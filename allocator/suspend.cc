@@ -5,7 +5,7 @@
 #include "allocator/caching_allocator_impl.h"
 #include "allocator/kept_contents.h"
 
-namespace tidemark {
+namespace tidemark::allocator {
 
 const char* suspended_text() {
   return "the allocator is suspended: its memory is given back until resume()";
@@ -141,4 +141,4 @@ Bytes CachingAllocator::kept_bytes() const {
   return bytes;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::allocator

@@ -3,7 +3,7 @@
 #include <array>
 #include <atomic>
 
-namespace tidemark {
+namespace tidemark::allocator {
 namespace {
 
 constexpr std::size_t kNumbers = 4096;
@@ -37,4 +37,4 @@ std::size_t thread_number() {
   return known != 0 ? known - 1 : first_number();
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::allocator

@@ -4,9 +4,9 @@
 
 #include <cstddef>
 
-namespace tidemark {
+namespace tidemark::allocator {
 
 /// Of the calling thread, from 0; the same until it ends. More than 4096 threads at once share the last. Any thread.
 [[nodiscard]] std::size_t thread_number();
 
-}  // namespace tidemark
+}  // namespace tidemark::allocator

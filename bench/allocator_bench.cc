@@ -128,10 +128,10 @@ double measure(Subject& subject, const Pass& pass, std::size_t threads, int pair
 struct Setup {
   std::unique_ptr<SimDevice> device = make_sim_device({.capacity_bytes = 256_GiB, .check_races = false});
   StreamHandle streams[4] = {};
-  StreamOrder order;
-  std::unique_ptr<CachingAllocator> caching;
-  std::unique_ptr<BaselineAllocator> baseline;
-  OffsetAllocator space{256_GiB, 512};
+  allocator::StreamOrder order;
+  std::unique_ptr<allocator::CachingAllocator> caching;
+  std::unique_ptr<allocator::BaselineAllocator> baseline;
+  allocator::OffsetAllocator space{256_GiB, 512};
   std::mutex mutex;
   Subject subject;
 
@@ -144,7 +144,7 @@ struct Setup {
     subject.name = name;
   }
   void use_caching() {
-    caching = std::make_unique<CachingAllocator>(*device, order);
+    caching = std::make_unique<allocator::CachingAllocator>(*device, order);
     subject.allocate = [this](std::size_t thread, Bytes bytes) {
       Address address = 0;
       (void)caching->allocate(bytes, streams[thread], address);
@@ -152,13 +152,14 @@ struct Setup {
     };
     subject.free = [this](Address address) { (void)caching->free(address); };
     subject.facts = [this] {
-      const AllocatorStatistics s = caching->statistics();
+      const allocator::AllocatorStatistics s = caching->statistics();
       return fmt::format("{} maps, {} remaps, peak reserved/live {:.3f}", s.num_device_alloc, s.remaps,
                          static_cast<double>(s.reserved_bytes.peak) / static_cast<double>(s.allocated_bytes.peak));
     };
   }
   void use_baseline() {
-    baseline = std::make_unique<BaselineAllocator>(*device, BaselineAllocator::Options{.expandable = true});
+    baseline = std::make_unique<allocator::BaselineAllocator>(
+        *device, allocator::BaselineAllocator::Options{.expandable = true});
     subject.allocate = [this](std::size_t thread, Bytes bytes) {
       const std::lock_guard lock(mutex);
       Address address = 0;
@@ -182,7 +183,7 @@ struct Setup {
     };
     subject.free = [this](Address address) {
       const std::lock_guard lock(mutex);
-      (void)space.free(static_cast<RangeId>(address - 1));
+      (void)space.free(static_cast<allocator::RangeId>(address - 1));
     };
   }
   void use_mimalloc() {

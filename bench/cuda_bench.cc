@@ -193,7 +193,7 @@ Way driver_way(const cuda::Driver& driver) {
           [&driver](Address address) { require(driver.free(address), driver, "cuMemFree"); }};
 }
 
-Way caching_way(CachingAllocator& allocator, Device& device, StreamHandle stream) {
+Way caching_way(allocator::CachingAllocator& allocator, Device& device, StreamHandle stream) {
   return {
       "caching allocator",
       [&allocator, &device, stream](Bytes bytes) {
@@ -207,8 +207,8 @@ Way caching_way(CachingAllocator& allocator, Device& device, StreamHandle stream
 void report_allocation(Device& device, const cuda::Driver& driver) {
   StreamHandle stream{};
   require(device.create_stream(StreamRole::compute, stream), device, "create_stream");
-  StreamOrder order;
-  CachingAllocator allocator(device, order);
+  allocator::StreamOrder order;
+  allocator::CachingAllocator allocator(device, order);
   const std::array<Way, 3> ways = {caching_way(allocator, device, stream), driver_way(driver),
                                    stream_ordered_way(driver)};
   const std::array<Bytes, 5> sizes = {512, 64 * kKiB, kMiB, 20 * kMiB, 256 * kMiB};

@@ -76,11 +76,12 @@ Built build_pool(Bytes bytes, Bytes chunk, int threads) {
   Result<std::unique_ptr<Device>> opened = open_host_device({.touch_threads = threads});
   if (!opened) std::exit(3);
   const std::unique_ptr<Device> device = std::move(opened).value();
-  PinnedPool pool(*device, {.bound_bytes = bytes, .chunk_bytes = chunk, .report = [](const PinnedReport& report) {
-                              fmt::print("  note: {}\n", report.text);
-                            }});
+  allocator::PinnedPool pool(
+      *device, {.bound_bytes = bytes, .chunk_bytes = chunk, .report = [](const allocator::PinnedReport& report) {
+                  fmt::print("  note: {}\n", report.text);
+                }});
   pool.wait_until_built();
-  const PinnedPoolStatistics done = pool.statistics();
+  const allocator::PinnedPoolStatistics done = pool.statistics();
   if (done.held_bytes != bytes) std::exit(3);
   return {.first_s = 1e-9 * static_cast<double>(done.first_chunk_ns),
           .all_s = 1e-9 * static_cast<double>(done.all_chunks_ns)};

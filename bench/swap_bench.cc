@@ -236,7 +236,7 @@ void measure(const plan::RankPlan& plan, const Machine& machine, double bytes_pe
   const HostDeviceOptions options = ObservedDevice::with_hook(host_options(plan, machine, bytes_per_s), newcomer);
   const std::unique_ptr<Device> host = must(open_host_device(options));
   ObservedDevice device(*host, newcomer);
-  const std::unique_ptr<Executor> executor = must(Executor::open(plan.program, device, {.scale = kScale}));
+  const std::unique_ptr<swap::Executor> executor = must(swap::Executor::open(plan.program, device, {.scale = kScale}));
   std::vector<Row> rows;
   const SwapTime alone = planned_alone(plan);
   std::int64_t step_ns = 0;

@@ -7,19 +7,19 @@
 #include "allocator/give_back.h"
 #include "swap/device_error.h"
 
-namespace tidemark {
+namespace tidemark::swap {
 
 ArenaMemory::~ArenaMemory() {
   // Failures have nobody to go to; a lost device takes everything back.
   for (std::size_t a = arenas_.size(); a-- > 0;) {
     Chunks& arena = arenas_[a];
-    for (const Address chunk : arena.chunks) give_back([&] { return device_.free_pinned(chunk); });
+    for (const Address chunk : arena.chunks) allocator::give_back([&] { return device_.free_pinned(chunk); });
     for (const Mapped& piece : arena.mapped)
-      give_back([&] { return device_.unmap(arena.base + static_cast<Address>(piece.offset), piece.bytes); });
+      allocator::give_back([&] { return device_.unmap(arena.base + static_cast<Address>(piece.offset), piece.bytes); });
     if (arena.reserved_bytes > 0)
-      give_back([&] { return device_.release(arena.base, arena.reserved_bytes); });
+      allocator::give_back([&] { return device_.release(arena.base, arena.reserved_bytes); });
     else if (arena.base != 0)
-      give_back([&] { return device_.free_plain(arena.base); });
+      allocator::give_back([&] { return device_.free_plain(arena.base); });
   }
 }
 
@@ -112,4 +112,4 @@ DeviceCode ArenaMemory::map_region(ArenaId id, Bytes offset, Bytes bytes) {
   return DeviceCode::ok;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::swap

@@ -18,7 +18,7 @@
 #include "core/result.h"
 #include "device/device.h"
 
-namespace tidemark {
+namespace tidemark::swap {
 
 /// What one arena needs, scaled.
 struct ArenaNeed {
@@ -81,4 +81,4 @@ class ArenaMemory {
   Bytes device_bytes_ = 0, pinned_bytes_ = 0;
 };
 
-}  // namespace tidemark
+}  // namespace tidemark::swap

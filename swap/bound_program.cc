@@ -6,7 +6,7 @@
 
 #include "core/dynamic_region.h"
 
-namespace tidemark {
+namespace tidemark::swap {
 namespace {
 
 /// Verifying launches work on words of 8 bytes.
@@ -115,4 +115,4 @@ Result<BoundProgram> bind_program(const Program& program, std::int64_t scale) {
   return bound;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::swap

@@ -13,7 +13,7 @@
 #include "swap/storage_versions.h"
 #include "swap/task_streams.h"
 
-namespace tidemark {
+namespace tidemark::swap {
 
 /// Where a residency stands: its arena, and bytes there.
 struct Place {
@@ -58,4 +58,4 @@ struct BoundProgram {
 /// residency over another that it touches. Ids out of range are for core/verify.
 [[nodiscard]] Result<BoundProgram> bind_program(const Program& program, std::int64_t scale);
 
-}  // namespace tidemark
+}  // namespace tidemark::swap

@@ -9,7 +9,7 @@
 #include "core/spare_host.h"
 #include "swap/device_error.h"
 
-namespace tidemark {
+namespace tidemark::swap {
 namespace {
 
 /// No router sends more; above it sizes would leave what integers hold.
@@ -360,4 +360,4 @@ std::span<const HostPiece> ContingencyEngine::host_pieces(ResidencyId host, Byte
   return {&planned_piece_, 1};
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::swap

@@ -38,7 +38,7 @@
 #include "swap/stream_set.h"
 #include "swap/transfer_engine.h"
 
-namespace tidemark {
+namespace tidemark::swap {
 
 class ContingencyEngine {
  public:
@@ -153,4 +153,4 @@ class ContingencyEngine {
   std::vector<SectionRecord> sections_;
 };
 
-}  // namespace tidemark
+}  // namespace tidemark::swap

@@ -8,7 +8,7 @@
 #include "core/dynamic_region.h"
 #include "swap/contingency.h"
 
-namespace tidemark {
+namespace tidemark::swap {
 
 std::string ContingencyEngine::promise() const {
   const Program& program = *p_.bound.program;
@@ -109,4 +109,4 @@ Status ContingencyEngine::take_places(std::int32_t index, const SectionParts& pa
   return {};
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::swap

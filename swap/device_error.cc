@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-namespace tidemark {
+namespace tidemark::swap {
 
 Error device_error(Device& device, DeviceCode code, std::string_view what) {
   const std::string words = device.last_error();
@@ -12,4 +12,4 @@ Error device_error(Device& device, DeviceCode code, std::string_view what) {
   return infeasible(std::move(message));
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::swap

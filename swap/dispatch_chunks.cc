@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace tidemark {
+namespace tidemark::swap {
 namespace {
 
 /// Parts begin at words of the pattern.
@@ -94,4 +94,4 @@ std::int64_t DispatchChunks::share_of(std::int32_t section, std::int64_t duratio
   return duration * (chunk + 1) / k - duration * chunk / k;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::swap

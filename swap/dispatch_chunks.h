@@ -10,7 +10,7 @@
 #include "core/dispatch_section.h"
 #include "swap/bound_program.h"
 
-namespace tidemark {
+namespace tidemark::swap {
 
 class DispatchChunks {
  public:
@@ -66,4 +66,4 @@ class DispatchChunks {
   std::vector<std::int32_t> section_of_;  ///< per task; empty: no sections
 };
 
-}  // namespace tidemark
+}  // namespace tidemark::swap

@@ -6,7 +6,7 @@
 #include "allocator/give_back.h"
 #include "core/dynamic_region.h"
 
-namespace tidemark {
+namespace tidemark::swap {
 namespace {
 
 /// More windows than this are dropped between steps: their sets of granules do not come back.
@@ -111,8 +111,9 @@ void DynamicRegion::free_blocks(std::int32_t acquire) {
 DynamicRegion::Taken DynamicRegion::take_block(Bytes actual_bytes, std::int32_t acquire, OversizedStay& stay) {
   free_blocks(acquire);
   const Bytes bytes = std::max<Bytes>(1, (actual_bytes + scale_ - 1) / scale_);
-  const std::optional<RangeInfo> range =
-      blocks_.allocate(bytes + device_.traits().tail_pad_bytes, 0, kDefaultDomain, OffsetAllocator::Search::thorough);
+  const std::optional<allocator::RangeInfo> range =
+      blocks_.allocate(bytes + device_.traits().tail_pad_bytes, 0, allocator::kDefaultDomain,
+                       allocator::OffsetAllocator::Search::thorough);
   if (!range) return Taken::no_room;
   const Bytes offset = region_begin_ + range->offset;
   if (!ensure_mapped(offset, bytes + device_.traits().tail_pad_bytes)) {
@@ -157,8 +158,9 @@ bool DynamicRegion::compose(const std::vector<std::int64_t>& parts, Window& wind
 }
 
 void DynamicRegion::drop(const Window& window) {
-  if (window.aliased > 0) tidemark::give_back([&] { return device_.unmap(window.base, window.aliased); });
-  if (window.reserved > 0) tidemark::give_back([&] { return device_.release(window.base, window.reserved); });
+  if (window.aliased > 0) tidemark::allocator::give_back([&] { return device_.unmap(window.base, window.aliased); });
+  if (window.reserved > 0)
+    tidemark::allocator::give_back([&] { return device_.release(window.base, window.reserved); });
 }
 
 void DynamicRegion::give_back(const OversizedStay& stay, std::int32_t release) {
@@ -190,4 +192,4 @@ Bytes DynamicRegion::peak_bytes() const {
   return aliasing_ ? pool_.peak() * granule_ : peak_block_bytes_ * scale_;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::swap

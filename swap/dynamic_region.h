@@ -25,14 +25,14 @@
 #include "swap/arena_memory.h"
 #include "swap/granule_pool.h"
 
-namespace tidemark {
+namespace tidemark::swap {
 
 /// One stay of an oversized storage.
 struct OversizedStay {
   Address address = 0;
-  Bytes extra_bytes = 0;               ///< of the dynamic region, true size
-  std::vector<std::int64_t> granules;  ///< with aliasing
-  RangeId block = kNoRange;            ///< without
+  Bytes extra_bytes = 0;                           ///< of the dynamic region, true size
+  std::vector<std::int64_t> granules;              ///< with aliasing
+  allocator::RangeId block = allocator::kNoRange;  ///< without
 };
 
 class DynamicRegion {
@@ -77,7 +77,7 @@ class DynamicRegion {
   };
   struct Returning {
     std::int32_t release = 0;
-    RangeId block = kNoRange;
+    allocator::RangeId block = allocator::kNoRange;
   };
   Taken take_window(Bytes slot_offset, Bytes planned_bytes, Bytes actual_bytes, std::int32_t acquire,
                     std::span<const GranuleRange> holes, OversizedStay& stay);
@@ -102,10 +102,10 @@ class DynamicRegion {
   std::vector<char> mapped_;                             ///< per device granule of the arena
   std::map<std::vector<std::int64_t>, Window> windows_;  ///< by granules of the arena, in order
   Bytes region_begin_ = 0;                               ///< scaled; for blocks
-  OffsetAllocator blocks_;
+  allocator::OffsetAllocator blocks_;
   std::vector<Returning> returning_;
   Bytes peak_block_bytes_ = 0;
   DeviceCode code_ = DeviceCode::ok;
 };
 
-}  // namespace tidemark
+}  // namespace tidemark::swap

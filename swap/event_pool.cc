@@ -4,10 +4,10 @@
 
 #include "allocator/give_back.h"
 
-namespace tidemark {
+namespace tidemark::swap {
 
 EventPool::~EventPool() {
-  for (const EventHandle event : all_) give_back([&] { return device_.destroy_event(event); });
+  for (const EventHandle event : all_) allocator::give_back([&] { return device_.destroy_event(event); });
 }
 
 DeviceCode EventPool::acquire(EventHandle& event) {
@@ -25,4 +25,4 @@ DeviceCode EventPool::acquire(EventHandle& event) {
   return DeviceCode::ok;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::swap

@@ -10,7 +10,7 @@
 
 #include "device/device.h"
 
-namespace tidemark {
+namespace tidemark::swap {
 
 class EventPool {
  public:
@@ -33,4 +33,4 @@ class EventPool {
   std::int64_t peak_ = 0;
 };
 
-}  // namespace tidemark
+}  // namespace tidemark::swap

@@ -11,7 +11,7 @@
 #include "swap/device_error.h"
 #include "swap/executor_state.h"
 
-namespace tidemark {
+namespace tidemark::swap {
 
 // --- taking
 // -----------------------------------------------------------------------------------------------------------
@@ -183,4 +183,4 @@ Result<RunReport> Executor::finish() {
   return report;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::swap

@@ -26,7 +26,7 @@
 #include "device/device.h"
 #include "swap/run_report.h"
 
-namespace tidemark {
+namespace tidemark::swap {
 
 /// Expert load f of a site, 0 to 1000; asked once a step for each site with routed storages, when the first task that
 /// touches one of them is issued.
@@ -98,4 +98,4 @@ class Executor {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace tidemark
+}  // namespace tidemark::swap

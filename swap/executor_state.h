@@ -19,7 +19,7 @@
 #include "swap/stream_set.h"
 #include "swap/transfer_engine.h"
 
-namespace tidemark {
+namespace tidemark::swap {
 
 /// Members are destroyed last to first: streams wait for their work before windows and memory go.
 struct Executor::State {
@@ -105,4 +105,4 @@ struct Executor::State {
   }
 };
 
-}  // namespace tidemark
+}  // namespace tidemark::swap

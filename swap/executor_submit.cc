@@ -5,7 +5,7 @@
 #include "swap/device_error.h"
 #include "swap/executor_state.h"
 
-namespace tidemark {
+namespace tidemark::swap {
 
 Status Executor::State::issue() {
   addresses.clear();
@@ -229,4 +229,4 @@ std::string Executor::State::name_of_task(TaskId task) const {
   return fmt::format("{}: task {}{}", who(), static_cast<std::int32_t>(task), name.empty() ? "" : " (" + name + ")");
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::swap

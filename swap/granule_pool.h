@@ -13,7 +13,7 @@
 #include <queue>
 #include <vector>
 
-namespace tidemark {
+namespace tidemark::swap {
 
 class GranulePool {
  public:
@@ -67,4 +67,4 @@ class GranulePool {
   std::priority_queue<Returning, std::vector<Returning>, std::greater<>> returning_;
 };
 
-}  // namespace tidemark
+}  // namespace tidemark::swap

@@ -9,7 +9,7 @@
 #include "core/bytes.h"
 #include "core/program.h"
 
-namespace tidemark {
+namespace tidemark::swap {
 
 /// One entry of Program::contingencies that was asked for, because a site's load was above its trigger.
 struct ContingencyRecord {
@@ -101,4 +101,4 @@ struct RunReport {
   std::vector<RunWarning> warnings;
 };
 
-}  // namespace tidemark
+}  // namespace tidemark::swap

@@ -1,6 +1,6 @@
 #include "swap/step_run.h"
 
-namespace tidemark {
+namespace tidemark::swap {
 
 Result<std::vector<RunReport>> run_step(std::span<const std::unique_ptr<Executor>> ranks,
                                         const std::function<Status()>& let_time_pass) {
@@ -16,4 +16,4 @@ Result<std::vector<RunReport>> run_step(std::span<const std::unique_ptr<Executor
   return reports;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::swap

@@ -9,11 +9,11 @@
 #include "core/result.h"
 #include "swap/executor.h"
 
-namespace tidemark {
+namespace tidemark::swap {
 
 /// `let_time_pass` runs the world (SimWorld::run). Reports in the order of the executors. The first error ends the
 /// step.
 [[nodiscard]] Result<std::vector<RunReport>> run_step(std::span<const std::unique_ptr<Executor>> ranks,
                                                       const std::function<Status()>& let_time_pass);
 
-}  // namespace tidemark
+}  // namespace tidemark::swap

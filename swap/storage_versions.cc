@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace tidemark {
+namespace tidemark::swap {
 namespace {
 
 /// Ops by number, a recompute in front of the op it is placed before.
@@ -46,4 +46,4 @@ TouchVersions versions_of(const Schedule& schedule) {
   return out;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::swap

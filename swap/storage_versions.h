@@ -13,7 +13,7 @@
 
 #include "core/schedule.h"
 
-namespace tidemark {
+namespace tidemark::swap {
 
 struct TouchVersions {
   std::vector<std::int32_t> of_touch;  ///< per Schedule::touches: the version read or written; 0 for copies
@@ -58,4 +58,4 @@ class StorageVersions {
   std::vector<std::int32_t> versions_;
 };
 
-}  // namespace tidemark
+}  // namespace tidemark::swap

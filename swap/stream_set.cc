@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace tidemark {
+namespace tidemark::swap {
 
 StreamSet::~StreamSet() {
   for (std::size_t s = 0; s < opened_; ++s) (void)device_.destroy_stream(streams_[s]);
@@ -110,4 +110,4 @@ DeviceCode StreamSet::relieve(bool& drained) {
   return device_.synchronize_device();
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::swap

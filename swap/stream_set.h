@@ -16,7 +16,7 @@
 #include "device/device.h"
 #include "swap/event_pool.h"
 
-namespace tidemark {
+namespace tidemark::swap {
 
 class StreamSet {
  public:
@@ -87,4 +87,4 @@ class StreamSet {
   std::int64_t records_ = 0, waits_ = 0, host_waits_ = 0;
 };
 
-}  // namespace tidemark
+}  // namespace tidemark::swap

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace tidemark {
+namespace tidemark::swap {
 namespace {
 
 /// Per stream: how many of its first tasks are known to have completed.
@@ -96,4 +96,4 @@ TaskStreams bind_streams(const Schedule& schedule) {
   return Binder(schedule).run();
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::swap

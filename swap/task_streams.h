@@ -15,7 +15,7 @@
 #include "core/schedule.h"
 #include "device/device.h"
 
-namespace tidemark {
+namespace tidemark::swap {
 
 struct TaskStreams {
   std::vector<StreamRole> stream;        ///< per task
@@ -35,4 +35,4 @@ struct TaskStreams {
 
 [[nodiscard]] TaskStreams bind_streams(const Schedule& schedule);
 
-}  // namespace tidemark
+}  // namespace tidemark::swap

@@ -1,6 +1,6 @@
 #include "swap/transfer_engine.h"
 
-namespace tidemark {
+namespace tidemark::swap {
 
 DeviceCode TransferEngine::copy_out(std::span<const HostPiece> to, Address from, std::int64_t id, Cause cause) {
   count(out_, to, cause);
@@ -37,4 +37,4 @@ void TransferEngine::count(CopyFigures& figures, std::span<const HostPiece> piec
   for (const HostPiece& piece : pieces) (planned ? figures.bytes : figures.extra_bytes) += piece.bytes;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::swap

@@ -12,7 +12,7 @@
 #include "swap/run_report.h"
 #include "swap/stream_set.h"
 
-namespace tidemark {
+namespace tidemark::swap {
 
 /// Bytes of a pinned arena; several of them, one behind the other, are the host side of a copy.
 struct HostPiece {
@@ -44,4 +44,4 @@ class TransferEngine {
   CopyFigures out_, in_;
 };
 
-}  // namespace tidemark
+}  // namespace tidemark::swap

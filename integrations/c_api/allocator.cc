@@ -20,22 +20,24 @@ constexpr std::int32_t kMostDeviceIndex = 1023;  // a snapshot has a list for ea
 
 /// What only the C interface has limits for; the rest is the allocator's to judge.
 Outcome check_options(const tidemark_allocator_options& o) {
-  return check_numbers("tidemark_allocator_options",
-                       {{.name = "limit_bytes", .value = o.limit_bytes, .least = 1, .most = kMostBytes},
-                        {.name = "unit_bytes", .value = o.unit_bytes, .least = 1, .most = kMostBytes},
-                        {.name = "threads", .value = o.threads, .least = 1, .most = AllocatorOptions::kMostShards},
-                        {.name = "kept_bytes", .value = o.kept_bytes, .least = 1, .most = kMostBytes},
-                        {.name = "trace_entries", .value = o.trace_entries, .least = 1, .most = kMostBytes},
-                        {.name = "device_index", .value = o.device_index, .least = 0, .most = kMostDeviceIndex}});
+  return check_numbers(
+      "tidemark_allocator_options",
+      {{.name = "limit_bytes", .value = o.limit_bytes, .least = 1, .most = kMostBytes},
+       {.name = "unit_bytes", .value = o.unit_bytes, .least = 1, .most = kMostBytes},
+       {.name = "threads", .value = o.threads, .least = 1, .most = allocator::AllocatorOptions::kMostShards},
+       {.name = "kept_bytes", .value = o.kept_bytes, .least = 1, .most = kMostBytes},
+       {.name = "trace_entries", .value = o.trace_entries, .least = 1, .most = kMostBytes},
+       {.name = "device_index", .value = o.device_index, .least = 0, .most = kMostDeviceIndex}});
 }
 
-AllocatorOptions options_of(const tidemark_allocator_options& o) {
-  AllocatorOptions options{.limit_bytes = o.limit_bytes,
-                           .address_space_bytes = o.address_space_bytes,
-                           .garbage_threshold = o.garbage_threshold,
-                           .pending_wait = o.wait_on_stream != 0 ? PendingWait::stream : PendingWait::host,
-                           .trace_entries = static_cast<std::size_t>(o.trace_entries),
-                           .device_index = o.device_index};
+allocator::AllocatorOptions options_of(const tidemark_allocator_options& o) {
+  allocator::AllocatorOptions options{
+      .limit_bytes = o.limit_bytes,
+      .address_space_bytes = o.address_space_bytes,
+      .garbage_threshold = o.garbage_threshold,
+      .pending_wait = o.wait_on_stream != 0 ? allocator::PendingWait::stream : allocator::PendingWait::host,
+      .trace_entries = static_cast<std::size_t>(o.trace_entries),
+      .device_index = o.device_index};
   if (o.unit_bytes > 0) options.unit_bytes = o.unit_bytes;
   if (o.threads > 0) options.shards = static_cast<std::size_t>(o.threads);
   if (o.kept_bytes > 0) options.front_cache_bytes = o.kept_bytes;
@@ -92,7 +94,7 @@ tidemark_status note(tidemark_allocator* allocator, tidemark_error** error, Note
   return on_allocator(allocator, error, [&](tidemark_allocator& a) -> Outcome {
     try {
       note(a.group.order());
-    } catch (const TooManyStreams& many) {
+    } catch (const allocator::TooManyStreams& many) {
       return {.status = TIDEMARK_STATUS_NO_RESOURCE,
               .text = std::string(many.what()) + ", and note that they are (note_stream_destroyed)"};
     }
@@ -109,7 +111,7 @@ Outcome give(std::string bytes, tidemark_buffer** buffer) {
 
 namespace tidemark::c_api {
 
-tidemark_allocator_statistics to_c(const AllocatorStatistics& s) {
+tidemark_allocator_statistics to_c(const allocator::AllocatorStatistics& s) {
   return {.struct_size = 0,
           .requested_bytes = s.requested_bytes.current,
           .requested_peak_bytes = s.requested_bytes.peak,
@@ -140,8 +142,8 @@ tidemark_status tidemark_allocator_create(tidemark_device* device, const tidemar
     tidemark_allocator_options known;
     if (Outcome o = read_options(options, "tidemark_allocator_options", known); !o.ok()) return o;
     if (Outcome o = check_options(known); !o.ok()) return o;
-    AllocatorOptions checked = options_of(known);
-    if (Status s = tidemark::check_options(checked, device->device->traits()); !s)
+    allocator::AllocatorOptions checked = options_of(known);
+    if (Status s = tidemark::allocator::check_options(checked, device->device->traits()); !s)
       return invalid("tidemark_allocator_options: " + s.error().message);
     *allocator = new tidemark_allocator(device->device, std::move(checked), refused_of(known));
     return {};
@@ -202,44 +204,45 @@ tidemark_status tidemark_allocator_note_use(tidemark_allocator* allocator, tidem
 
 tidemark_status tidemark_allocator_note_record(tidemark_allocator* allocator, tidemark_event event,
                                                tidemark_stream stream, tidemark_error** error) noexcept {
-  return note(allocator, error, [&](StreamOrder& order) {
+  return note(allocator, error, [&](allocator::StreamOrder& order) {
     order.note_record(static_cast<EventHandle>(event), static_cast<StreamHandle>(stream));
   });
 }
 
 tidemark_status tidemark_allocator_note_wait(tidemark_allocator* allocator, tidemark_stream stream,
                                              tidemark_event event, tidemark_error** error) noexcept {
-  return note(allocator, error, [&](StreamOrder& order) {
+  return note(allocator, error, [&](allocator::StreamOrder& order) {
     order.note_wait(static_cast<StreamHandle>(stream), static_cast<EventHandle>(event));
   });
 }
 
 tidemark_status tidemark_allocator_note_event_synchronized(tidemark_allocator* allocator, tidemark_event event,
                                                            tidemark_error** error) noexcept {
-  return note(allocator, error, [&](StreamOrder& order) { order.note_synchronized(static_cast<EventHandle>(event)); });
+  return note(allocator, error,
+              [&](allocator::StreamOrder& order) { order.note_synchronized(static_cast<EventHandle>(event)); });
 }
 
 tidemark_status tidemark_allocator_note_stream_synchronized(tidemark_allocator* allocator, tidemark_stream stream,
                                                             tidemark_error** error) noexcept {
   return note(allocator, error,
-              [&](StreamOrder& order) { order.note_synchronized(static_cast<StreamHandle>(stream)); });
+              [&](allocator::StreamOrder& order) { order.note_synchronized(static_cast<StreamHandle>(stream)); });
 }
 
 tidemark_status tidemark_allocator_note_device_synchronized(tidemark_allocator* allocator,
                                                             tidemark_error** error) noexcept {
-  return note(allocator, error, [](StreamOrder& order) { order.note_device_synchronized(); });
+  return note(allocator, error, [](allocator::StreamOrder& order) { order.note_device_synchronized(); });
 }
 
 tidemark_status tidemark_allocator_note_event_destroyed(tidemark_allocator* allocator, tidemark_event event,
                                                         tidemark_error** error) noexcept {
   return note(allocator, error,
-              [&](StreamOrder& order) { order.note_event_destroyed(static_cast<EventHandle>(event)); });
+              [&](allocator::StreamOrder& order) { order.note_event_destroyed(static_cast<EventHandle>(event)); });
 }
 
 tidemark_status tidemark_allocator_note_stream_destroyed(tidemark_allocator* allocator, tidemark_stream stream,
                                                          tidemark_error** error) noexcept {
   return note(allocator, error,
-              [&](StreamOrder& order) { order.note_stream_destroyed(static_cast<StreamHandle>(stream)); });
+              [&](allocator::StreamOrder& order) { order.note_stream_destroyed(static_cast<StreamHandle>(stream)); });
 }
 
 tidemark_status tidemark_allocator_set_limit(tidemark_allocator* allocator, int64_t bytes,

@@ -12,7 +12,7 @@ constexpr const char* kResumes = "tidemark_pool_resume (tidemark.restore)";
 constexpr Bytes kAddressesPerByte = 2;  ///< of a pool: there may be many, and addresses end at 2^47
 
 /// What a pool needs beside the allocator's own options.
-AllocatorOptions pool_options(Device& device, AllocatorOptions options) {
+allocator::AllocatorOptions pool_options(Device& device, allocator::AllocatorOptions options) {
   MemoryInfo memory;
   const Bytes granule = std::max<Bytes>(device.traits().granule_bytes, 1);
   if (device.memory_info(memory) != DeviceCode::ok) return options;
@@ -21,27 +21,29 @@ AllocatorOptions pool_options(Device& device, AllocatorOptions options) {
   return options;
 }
 
-void add(Counter& sum, const Counter& counter) {
+void add(allocator::Counter& sum, const allocator::Counter& counter) {
   sum.current += counter.current;
   sum.peak += counter.peak;
   sum.total_up += counter.total_up;
   sum.total_down += counter.total_down;
 }
 
-void add(AllocatorStatistics& sum, const AllocatorStatistics& s) {
-  for (Counter AllocatorStatistics::*counter :
-       {&AllocatorStatistics::requested_bytes, &AllocatorStatistics::allocated_bytes,
-        &AllocatorStatistics::active_bytes, &AllocatorStatistics::reserved_bytes,
-        &AllocatorStatistics::inactive_split_bytes, &AllocatorStatistics::allocation, &AllocatorStatistics::active,
-        &AllocatorStatistics::segment})
+void add(allocator::AllocatorStatistics& sum, const allocator::AllocatorStatistics& s) {
+  for (allocator::Counter allocator::AllocatorStatistics::*counter :
+       {&allocator::AllocatorStatistics::requested_bytes, &allocator::AllocatorStatistics::allocated_bytes,
+        &allocator::AllocatorStatistics::active_bytes, &allocator::AllocatorStatistics::reserved_bytes,
+        &allocator::AllocatorStatistics::inactive_split_bytes, &allocator::AllocatorStatistics::allocation,
+        &allocator::AllocatorStatistics::active, &allocator::AllocatorStatistics::segment})
     add(sum.*counter, s.*counter);
-  for (std::int64_t AllocatorStatistics::*number :
-       {&AllocatorStatistics::num_alloc_retries, &AllocatorStatistics::num_ooms, &AllocatorStatistics::num_device_alloc,
-        &AllocatorStatistics::num_device_free, &AllocatorStatistics::front_hits, &AllocatorStatistics::remote_frees,
-        &AllocatorStatistics::remaps, &AllocatorStatistics::harvested_granules, &AllocatorStatistics::stitched_windows,
-        &AllocatorStatistics::cross_stream_reuses, &AllocatorStatistics::events_recorded,
-        &AllocatorStatistics::host_waits, &AllocatorStatistics::stream_waits, &AllocatorStatistics::pending_bytes,
-        &AllocatorStatistics::cached_bytes})
+  for (std::int64_t allocator::AllocatorStatistics::*number :
+       {&allocator::AllocatorStatistics::num_alloc_retries, &allocator::AllocatorStatistics::num_ooms,
+        &allocator::AllocatorStatistics::num_device_alloc, &allocator::AllocatorStatistics::num_device_free,
+        &allocator::AllocatorStatistics::front_hits, &allocator::AllocatorStatistics::remote_frees,
+        &allocator::AllocatorStatistics::remaps, &allocator::AllocatorStatistics::harvested_granules,
+        &allocator::AllocatorStatistics::stitched_windows, &allocator::AllocatorStatistics::cross_stream_reuses,
+        &allocator::AllocatorStatistics::events_recorded, &allocator::AllocatorStatistics::host_waits,
+        &allocator::AllocatorStatistics::stream_waits, &allocator::AllocatorStatistics::pending_bytes,
+        &allocator::AllocatorStatistics::cached_bytes})
     sum.*number += s.*number;
 }
 
@@ -60,7 +62,7 @@ std::string name_of(const Pool& pool) {
 
 }  // namespace
 
-AllocatorGroup::AllocatorGroup(std::shared_ptr<Device> device, AllocatorOptions options, Refused refused)
+AllocatorGroup::AllocatorGroup(std::shared_ptr<Device> device, allocator::AllocatorOptions options, Refused refused)
     : device_(std::move(device)),
       options_(pool_options(*device_, options)),
       refused_(std::move(refused)),
@@ -107,7 +109,7 @@ ForkSteps AllocatorGroup::fork_steps() {
 
 /// REQUIRES: no lock is held, since an allocator enters and leaves the list of those that a fork waits for.
 std::shared_ptr<Pool> AllocatorGroup::make_pool(Pool::Kind kind) {
-  AllocatorOptions options;
+  allocator::AllocatorOptions options;
   {
     const std::shared_lock lock(mutex_);
     options = options_;
@@ -137,7 +139,7 @@ std::shared_ptr<Pool> AllocatorGroup::find_graph(GraphId id) const {
 
 /// Where memory runs out, what the others of the group hold idle is given back first.
 template <class Allocate>
-DeviceCode AllocatorGroup::with_relief(const CachingAllocator& of, const Allocate& allocate) {
+DeviceCode AllocatorGroup::with_relief(const allocator::CachingAllocator& of, const Allocate& allocate) {
   const DeviceCode code = allocate();
   if (code != DeviceCode::out_of_memory || pool_count_ == 0) return code;
   Bytes gone = &of == &main_ ? 0 : main_.empty_cache();
@@ -161,7 +163,7 @@ DeviceCode AllocatorGroup::allocate_for(StreamHandle stream, const Allocate& all
   DeviceCode code = DeviceCode::ok;
   {
     const Visit open = captures_.pool_for(stream);
-    CachingAllocator& from = open ? open->allocator : main_;
+    allocator::CachingAllocator& from = open ? open->allocator : main_;
     code = with_relief(from, [&] { return allocate(from); });
     released = open && open->uses == 0;
   }
@@ -170,12 +172,14 @@ DeviceCode AllocatorGroup::allocate_for(StreamHandle stream, const Allocate& all
 }
 
 DeviceCode AllocatorGroup::allocate(Bytes bytes, StreamHandle stream, Address& address, std::uint32_t owner) {
-  const auto from_one = [&](CachingAllocator& from) { return from.allocate(bytes, stream, address, owner); };
+  const auto from_one = [&](allocator::CachingAllocator& from) { return from.allocate(bytes, stream, address, owner); };
   return tell(allocate_for(stream, from_one), bytes);
 }
 
 DeviceCode AllocatorGroup::allocate_plain(Bytes bytes, StreamHandle stream, Address& address, std::uint32_t owner) {
-  const auto from_one = [&](CachingAllocator& from) { return from.allocate_plain(bytes, stream, address, owner); };
+  const auto from_one = [&](allocator::CachingAllocator& from) {
+    return from.allocate_plain(bytes, stream, address, owner);
+  };
   return tell(allocate_for(stream, from_one), bytes);
 }
 
@@ -201,13 +205,13 @@ DeviceCode AllocatorGroup::on_owner(Address address, const Call& call) {
 }
 
 DeviceCode AllocatorGroup::free(Address address, const StreamHandle* stream) {
-  return on_owner(address, [&](CachingAllocator& owner) {
+  return on_owner(address, [&](allocator::CachingAllocator& owner) {
     return stream == nullptr ? owner.free(address) : owner.free(address, *stream);
   });
 }
 
 DeviceCode AllocatorGroup::note_use(Address address, StreamHandle stream) {
-  return on_owner(address, [&](CachingAllocator& owner) { return owner.note_use(address, stream); });
+  return on_owner(address, [&](allocator::CachingAllocator& owner) { return owner.note_use(address, stream); });
 }
 
 Bytes AllocatorGroup::block_bytes(Address address) const {
@@ -272,7 +276,7 @@ Outcome AllocatorGroup::suspend_pool(const std::string& tag, bool keep_contents,
   if (captures_.any())
     return invalid("the pool '" + tag + "' cannot be suspended during a capture: the device is waited for");
   const Bytes before = pool->allocator.statistics().reserved_bytes.current;
-  using Contents = CachingAllocator::Contents;
+  using Contents = allocator::CachingAllocator::Contents;
   const DeviceCode code = pool->allocator.suspend(keep_contents ? Contents::keep : Contents::drop);
   if (code != DeviceCode::ok) return outcome_of(code, ("pool '" + tag + "'").c_str(), main_.last_error());
   given_back = before - pool->allocator.statistics().reserved_bytes.current;
@@ -355,16 +359,16 @@ void AllocatorGroup::reset_peaks() {
   for (const auto& pool : copy_of_pools()) pool->allocator.reset_peaks();
 }
 
-AllocatorStatistics AllocatorGroup::statistics() const {
-  AllocatorStatistics sum = main_.statistics();
+allocator::AllocatorStatistics AllocatorGroup::statistics() const {
+  allocator::AllocatorStatistics sum = main_.statistics();
   for (const auto& pool : copy_of_pools()) add(sum, pool->allocator.statistics());
   return sum;
 }
 
-Snapshot AllocatorGroup::snapshot() const {
-  Snapshot sum = main_.snapshot();
+allocator::Snapshot AllocatorGroup::snapshot() const {
+  allocator::Snapshot sum = main_.snapshot();
   for (const auto& pool : copy_of_pools()) {
-    Snapshot one = pool->allocator.snapshot();
+    allocator::Snapshot one = pool->allocator.snapshot();
     if (!pool->allocator.suspended())
       std::move(one.segments.begin(), one.segments.end(), std::back_inserter(sum.segments));
     std::move(one.trace.begin(), one.trace.end(), std::back_inserter(sum.trace));

@@ -29,8 +29,8 @@ namespace tidemark::c_api {
 struct Pool {
   enum class Kind : std::uint8_t { tagged, plain, graph };
 
-  Pool(Kind the_kind, Device& device, SharedBudget& budget, const Captures& captures, StreamOrder& order,
-       AllocatorOptions options)
+  Pool(Kind the_kind, Device& device, SharedBudget& budget, const Captures& captures, allocator::StreamOrder& order,
+       allocator::AllocatorOptions options)
       : kind(the_kind), own_device(device, budget, captures), allocator(own_device, order, std::move(options)) {}
   [[nodiscard]] DeviceCode allocate(Bytes bytes, StreamHandle stream, Address& address, std::uint32_t owner) {
     return kind == Kind::plain ? allocator.allocate_plain(bytes, stream, address, owner)
@@ -44,7 +44,7 @@ struct Pool {
   int opens{0};                  ///< of a graph pool: begins that are not ended; under the group's lock
   std::atomic<int> visitors{0};  ///< see Visit; begins under the lock under which the pool was found
   PoolDevice own_device;
-  CachingAllocator allocator;
+  allocator::CachingAllocator allocator;
 };
 
 class AllocatorGroup {
@@ -54,13 +54,13 @@ class AllocatorGroup {
   using Refused = std::function<void(Bytes bytes, const std::string& text)>;
 
   /// The device is kept alive. REQUIRES: no options.on_out_of_memory, which would hear of single tries.
-  AllocatorGroup(std::shared_ptr<Device> device, AllocatorOptions options, Refused refused = {});
+  AllocatorGroup(std::shared_ptr<Device> device, allocator::AllocatorOptions options, Refused refused = {});
   ~AllocatorGroup();
 
   [[nodiscard]] Device& device() const { return *device_; }
-  [[nodiscard]] StreamOrder& order() { return order_; }
+  [[nodiscard]] allocator::StreamOrder& order() { return order_; }
   /// The allocator without its pools.
-  [[nodiscard]] const CachingAllocator& main() const { return main_; }
+  [[nodiscard]] const allocator::CachingAllocator& main() const { return main_; }
 
   /// From the graph pool that is open for the stream, else from the allocator itself.
   [[nodiscard]] DeviceCode allocate(Bytes bytes, StreamHandle stream, Address& address, std::uint32_t owner);
@@ -88,8 +88,8 @@ class AllocatorGroup {
   void set_limit(Bytes bytes);
   Bytes empty_cache();
   void reset_peaks();
-  [[nodiscard]] AllocatorStatistics statistics() const;
-  [[nodiscard]] Snapshot snapshot() const;
+  [[nodiscard]] allocator::AllocatorStatistics statistics() const;
+  [[nodiscard]] allocator::Snapshot snapshot() const;
   /// "'inference' 3.00 GiB, suspended; a captured graph 1.00 GiB"; empty without pools.
   [[nodiscard]] std::string describe_pools() const;
   /// "What is free is the limit of memory group /x."; empty where the device's memory is its own.
@@ -120,18 +120,18 @@ class AllocatorGroup {
   /// The code, after the caller's function has been called where memory ran out.
   DeviceCode tell(DeviceCode code, Bytes bytes, const std::string& prefix = {}) const;
   template <class Allocate>
-  DeviceCode with_relief(const CachingAllocator& of, const Allocate& allocate);
+  DeviceCode with_relief(const allocator::CachingAllocator& of, const Allocate& allocate);
   void drop_released();
   [[nodiscard]] ForkSteps fork_steps();
 
   std::shared_ptr<Device> device_;
-  AllocatorOptions options_;  ///< of pools
+  allocator::AllocatorOptions options_;  ///< of pools
   const Refused refused_;
-  StreamOrder order_;
+  allocator::StreamOrder order_;
   SharedBudget budget_;
   Captures captures_;
   PoolDevice own_device_;
-  CachingAllocator main_;
+  allocator::CachingAllocator main_;
   mutable std::shared_mutex mutex_;
   Pools pools_;
   std::atomic<std::size_t> pool_count_{0};

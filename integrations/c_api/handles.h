@@ -29,7 +29,7 @@ struct tidemark_allocator {
   bool of_process = false;  ///< behind the framework hooks: never freed
   tidemark::c_api::AllocatorGroup group;
 
-  tidemark_allocator(std::shared_ptr<tidemark::Device> on, tidemark::AllocatorOptions options,
+  tidemark_allocator(std::shared_ptr<tidemark::Device> on, tidemark::allocator::AllocatorOptions options,
                      tidemark::c_api::AllocatorGroup::Refused refused = {})
       : owner_name(options.owner_name), group(std::move(on), std::move(options), std::move(refused)) {}
 };
@@ -41,6 +41,6 @@ struct tidemark_plan {
 
 namespace tidemark::c_api {
 
-[[nodiscard]] tidemark_allocator_statistics to_c(const AllocatorStatistics& statistics);
+[[nodiscard]] tidemark_allocator_statistics to_c(const allocator::AllocatorStatistics& statistics);
 
 }  // namespace tidemark::c_api

@@ -6,7 +6,7 @@
 
 namespace tidemark::c_api {
 
-std::string memory_report(const OutOfMemory& now) {
+std::string memory_report(const allocator::OutOfMemory& now) {
   std::string text = fmt::format(
       "The device has {}, of which {} free; {} is held by others. This allocator may reserve {} and has {}: {} in live "
       "blocks, {} pending, {} cached (largest free range {}).",
@@ -14,7 +14,7 @@ std::string memory_report(const OutOfMemory& now) {
       format_bytes(now.limit_bytes), format_bytes(now.reserved_bytes), format_bytes(now.allocated_bytes),
       format_bytes(now.pending_bytes), format_bytes(now.cached_bytes), format_bytes(now.largest_free_bytes));
   const char* between = " Largest holders: ";
-  for (const OutOfMemory::Holder& holder : now.holders) {
+  for (const allocator::OutOfMemory::Holder& holder : now.holders) {
     text += fmt::format("{}{} {} ({} of {} on stream {:#x})", between, format_bytes(holder.bytes), holder.name,
                         holder.count, format_bytes(holder.block_bytes), static_cast<std::uint64_t>(holder.stream));
     between = "; ";
@@ -25,10 +25,11 @@ std::string memory_report(const OutOfMemory& now) {
 
 std::string memory_stats_json(const AllocatorGroup& group) {
   nlohmann::ordered_json stats = nlohmann::ordered_json::object();
-  for (const NamedStatistic& statistic : name_statistics(group.statistics())) stats[statistic.name] = statistic.value;
+  for (const allocator::NamedStatistic& statistic : allocator::name_statistics(group.statistics()))
+    stats[statistic.name] = statistic.value;
   nlohmann::ordered_json pools = nlohmann::ordered_json::array();
   group.visit_pools([&](const Pool& pool) {
-    const AllocatorStatistics s = pool.allocator.statistics();
+    const allocator::AllocatorStatistics s = pool.allocator.statistics();
     nlohmann::ordered_json one;
     if (pool.kind == Pool::Kind::graph) {
       one["graph"] = {pool.id.first, pool.id.second};

@@ -10,7 +10,7 @@
 namespace tidemark::c_api {
 
 /// One paragraph. Of `now` only what holds at any time is read, nothing of a request.
-[[nodiscard]] std::string memory_report(const OutOfMemory& now);
+[[nodiscard]] std::string memory_report(const allocator::OutOfMemory& now);
 
 /// JSON: PyTorch's names of statistics (`allocated_bytes.all.peak`) with their numbers, and `pools`: one object a pool.
 [[nodiscard]] std::string memory_stats_json(const AllocatorGroup& group);

@@ -60,7 +60,7 @@ tidemark_rank_figures to_c(const plan::RankFigures& f) {
           .offload_ns = f.offload_ns};
 }
 
-tidemark_run_report to_c(const RunReport& r) {
+tidemark_run_report to_c(const swap::RunReport& r) {
   return {.struct_size = 0,
           .rank = r.rank,
           .simulated = r.simulated ? 1 : 0,
@@ -78,13 +78,13 @@ tidemark_run_report to_c(const RunReport& r) {
           .mismatches = r.mismatches};
 }
 
-std::int32_t to_c(ChunkWish wish) {
+std::int32_t to_c(swap::ChunkWish wish) {
   switch (wish) {
-    case ChunkWish::none:
+    case swap::ChunkWish::none:
       return TIDEMARK_CHUNKS_NONE;
-    case ChunkWish::wanted:
+    case swap::ChunkWish::wanted:
       return TIDEMARK_CHUNKS_WANTED;
-    case ChunkWish::impossible:
+    case swap::ChunkWish::impossible:
       break;
   }
   return TIDEMARK_CHUNKS_IMPOSSIBLE;
@@ -153,13 +153,13 @@ class GroupSeat {
 };
 
 /// `seat` outlives what runs by them.
-RunOptions options_of(const tidemark_run_options& o, GroupSeat& seat) {
-  RunOptions options{.scale = std::max<std::int64_t>(1, o.scale), .verify = o.verify != 0};
+swap::RunOptions options_of(const tidemark_run_options& o, GroupSeat& seat) {
+  swap::RunOptions options{.scale = std::max<std::int64_t>(1, o.scale), .verify = o.verify != 0};
   if (o.load != nullptr) {
     options.load = [call = o.load, user = o.user](SiteId site) { return call(user, static_cast<int32_t>(site)); };
   }
   if (o.agree != nullptr) {
-    options.agree = [call = o.agree, user = o.user](std::int32_t group, std::int32_t section, ChunkWish wish) {
+    options.agree = [call = o.agree, user = o.user](std::int32_t group, std::int32_t section, swap::ChunkWish wish) {
       return call(user, group, section, to_c(wish)) != 0;
     };
   }
@@ -168,14 +168,14 @@ RunOptions options_of(const tidemark_run_options& o, GroupSeat& seat) {
 }
 
 Outcome run(const plan::RankPlan& rank, Device& device, const tidemark_run_options& o, GroupSeat& seat,
-            RunReport& report) {
-  RunOptions options = options_of(o, seat);
+            swap::RunReport& report) {
+  swap::RunOptions options = options_of(o, seat);
   options.graph = &rank.graph;
-  Result<std::unique_ptr<Executor>> executor = Executor::open(rank.program, device, std::move(options));
+  Result<std::unique_ptr<swap::Executor>> executor = swap::Executor::open(rank.program, device, std::move(options));
   if (!executor) return outcome_of(executor.error());
   for (std::int32_t step = 0; step < std::max(1, o.steps); ++step) {
     if (Status s = executor.value()->issue(); !s) return outcome_of(s.error());
-    Result<RunReport> finished = executor.value()->finish();
+    Result<swap::RunReport> finished = executor.value()->finish();
     if (!finished) return outcome_of(finished.error());
     report = std::move(finished).value();
   }
@@ -257,7 +257,7 @@ tidemark_status tidemark_plan_run_rank(const tidemark_plan* plan, int32_t positi
     GroupSeat seat(known, rank.figures.rank);
     Result<std::unique_ptr<plan::RankPlan>> sound = sound_rank(*plan, rank);
     if (!sound) return outcome_of(sound.error());
-    RunReport ran;
+    swap::RunReport ran;
     if (Outcome o = run(*sound.value(), *device->device, known, seat, ran); !o.ok()) return o;
     seat.run_ended_well();
     return write_result(to_c(ran), "report", report);

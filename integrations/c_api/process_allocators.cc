@@ -116,9 +116,9 @@ ProcessAllocators::Block ProcessAllocators::block_around(Address address) const 
   Block found;
   for_each([&](const tidemark_allocator& a) {
     if (found.base != 0) return;
-    for (const SnapshotSegment& segment : a.group.snapshot().segments) {
-      for (const SnapshotBlock& block : segment.blocks) {
-        const bool live = block.state == SnapshotBlock::State::active_allocated;
+    for (const allocator::SnapshotSegment& segment : a.group.snapshot().segments) {
+      for (const allocator::SnapshotBlock& block : segment.blocks) {
+        const bool live = block.state == allocator::SnapshotBlock::State::active_allocated;
         if (live && block.address <= address && address - block.address < static_cast<Address>(block.size))
           found = {.base = block.address, .bytes = block.size};
       }

@@ -67,13 +67,13 @@ class PickleText {
   std::map<std::string, std::uint32_t, std::less<>> memo_;
 };
 
-std::string_view state_name(SnapshotBlock::State state) {
+std::string_view state_name(allocator::SnapshotBlock::State state) {
   switch (state) {
-    case SnapshotBlock::State::active_allocated:
+    case allocator::SnapshotBlock::State::active_allocated:
       return "active_allocated";
-    case SnapshotBlock::State::active_pending_free:
+    case allocator::SnapshotBlock::State::active_pending_free:
       return "active_pending_free";
-    case SnapshotBlock::State::inactive:
+    case allocator::SnapshotBlock::State::inactive:
       break;
   }
   return "inactive";
@@ -83,11 +83,11 @@ class SnapshotWriter {
  public:
   explicit SnapshotWriter(const SnapshotExport& options) : options_(options) {}
 
-  std::string write(const Snapshot& snapshot) && {
+  std::string write(const allocator::Snapshot& snapshot) && {
     pickle_.open_dict();
     pickle_.text("segments");
     pickle_.open_list();
-    for (const SnapshotSegment& segment : snapshot.segments) write_segment(segment);
+    for (const allocator::SnapshotSegment& segment : snapshot.segments) write_segment(segment);
     pickle_.close_list();
     pickle_.text("device_traces");
     write_traces(snapshot);
@@ -116,7 +116,7 @@ class SnapshotWriter {
     pickle_.close_list();
   }
 
-  void write_block(const SnapshotBlock& block) {
+  void write_block(const allocator::SnapshotBlock& block) {
     pickle_.open_dict();
     pickle_.field("address", block.address);
     pickle_.field("size", block.size);
@@ -127,7 +127,7 @@ class SnapshotWriter {
     pickle_.close_dict();
   }
 
-  void write_segment(const SnapshotSegment& segment) {
+  void write_segment(const allocator::SnapshotSegment& segment) {
     pickle_.open_dict();
     pickle_.field("device", segment.device);
     pickle_.field("address", segment.address);
@@ -143,26 +143,26 @@ class SnapshotWriter {
     write_frames(0);
     pickle_.text("blocks");
     pickle_.open_list();
-    for (const SnapshotBlock& block : segment.blocks) write_block(block);
+    for (const allocator::SnapshotBlock& block : segment.blocks) write_block(block);
     pickle_.close_list();
     pickle_.close_dict();
   }
 
-  void write_event(const TraceEvent& event) {
+  void write_event(const allocator::TraceEvent& event) {
     constexpr std::int64_t kNsPerUs = 1000;
     pickle_.open_dict();
-    pickle_.field("action", std::string_view(name_of(event.action)));
+    pickle_.field("action", std::string_view(allocator::name_of(event.action)));
     pickle_.field("addr", event.address);
     pickle_.field("size", event.size);
     pickle_.field("stream", static_cast<std::uint64_t>(event.stream));
     pickle_.field("time_us", event.time_ns / kNsPerUs);
-    if (event.action == TraceAction::oom) pickle_.field("device_free", event.device_free);
+    if (event.action == allocator::TraceAction::oom) pickle_.field("device_free", event.device_free);
     write_frames(event.owner);
     pickle_.close_dict();
   }
 
   /// One history a device number; ours is the last, the ones before are empty.
-  void write_traces(const Snapshot& snapshot) {
+  void write_traces(const allocator::Snapshot& snapshot) {
     const int device = snapshot.segments.empty() ? 0 : snapshot.segments.front().device;
     pickle_.open_list();
     for (int other = 0; other < device; ++other) {
@@ -170,7 +170,7 @@ class SnapshotWriter {
       pickle_.close_list();
     }
     pickle_.open_list();
-    for (const TraceEvent& event : snapshot.trace) write_event(event);
+    for (const allocator::TraceEvent& event : snapshot.trace) write_event(event);
     pickle_.close_list();
     pickle_.close_list();
   }
@@ -181,7 +181,7 @@ class SnapshotWriter {
 
 }  // namespace
 
-std::string snapshot_pickle(const Snapshot& snapshot, const SnapshotExport& options) {
+std::string snapshot_pickle(const allocator::Snapshot& snapshot, const SnapshotExport& options) {
   return SnapshotWriter(options).write(snapshot);
 }
 

@@ -17,6 +17,6 @@ struct SnapshotExport {
 };
 
 /// The bytes of the pickle. Deterministic.
-[[nodiscard]] std::string snapshot_pickle(const Snapshot& snapshot, const SnapshotExport& options = {});
+[[nodiscard]] std::string snapshot_pickle(const allocator::Snapshot& snapshot, const SnapshotExport& options = {});
 
 }  // namespace tidemark

@@ -11,9 +11,9 @@
 namespace tidemark {
 
 struct PlannedTrace {
-  std::vector<PlannedBlock> blocks;  ///< as AllocationTrace::blocks
-  std::string packer;                ///< which order won
-  Bytes height_bytes = 0;            ///< highest byte of the packing
+  std::vector<allocator::PlannedBlock> blocks;  ///< as AllocationTrace::blocks
+  std::string packer;                           ///< which order won
+  Bytes height_bytes = 0;                       ///< highest byte of the packing
   Bytes load_bytes = 0;  ///< most live at any time, every block rounded to the alignment: no packing is lower
 };
 

@@ -171,11 +171,11 @@ std::string name_of(ReplayAllocator allocator, bool expandable) {
 
 Result<ReplayFigures> replay(const AllocationTrace& trace, const ReplayRequest& request) {
   const std::size_t streams = count_streams(trace);
-  if (request.allocator == ReplayAllocator::caching && streams > StreamOrder::kMaxStreams)
+  if (request.allocator == ReplayAllocator::caching && streams > allocator::StreamOrder::kMaxStreams)
     return bad_input(
         fmt::format("the trace uses {} streams; the caching allocator takes {} at once, --allocator planned "
                     "and baseline any number",
-                    streams, StreamOrder::kMaxStreams));
+                    streams, allocator::StreamOrder::kMaxStreams));
   const Bytes peak = std::min(figures_of(trace).peak_bytes, kMostAmple);
   const Bytes ample = std::clamp(round_up(4 * peak, kGiB), kAmple, kMostAmple);
   const Bytes capacity = request.capacity_bytes > 0 ? request.capacity_bytes : ample;
@@ -212,7 +212,7 @@ Result<ReplayFigures> replay(const AllocationTrace& trace, const ReplayRequest& 
   }
   figures.peak_reserved_bytes = target->peak_reserved_bytes();
   figures.end_reserved_bytes = target->reserved_bytes();
-  if (const std::optional<PlannedArenaCounts> counts = target->planned_counts()) {
+  if (const std::optional<allocator::PlannedArenaCounts> counts = target->planned_counts()) {
     figures.planned->served = counts->served;
     figures.planned->not_planned = counts->unplanned;
   }

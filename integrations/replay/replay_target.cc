@@ -23,8 +23,8 @@ class CachingTarget final : public ReplayTarget {
   Bytes peak_reserved_bytes() const override { return allocator_.statistics().reserved_bytes.peak; }
 
  private:
-  StreamOrder order_;
-  CachingAllocator allocator_;
+  allocator::StreamOrder order_;
+  allocator::CachingAllocator allocator_;
 };
 
 class BaselineTarget final : public ReplayTarget {
@@ -41,7 +41,7 @@ class BaselineTarget final : public ReplayTarget {
   Bytes peak_reserved_bytes() const override { return allocator_.counts().peak_reserved_bytes; }
 
  private:
-  BaselineAllocator allocator_;
+  allocator::BaselineAllocator allocator_;
 };
 
 class PlannedTarget final : public ReplayTarget {
@@ -73,15 +73,15 @@ class PlannedTarget final : public ReplayTarget {
   void begin_pass() override { arena_.begin_step(); }
   Bytes reserved_bytes() const override { return mapped_bytes_ + fallback_.statistics().reserved_bytes.current; }
   Bytes peak_reserved_bytes() const override { return mapped_bytes_ + fallback_.statistics().reserved_bytes.peak; }
-  std::optional<PlannedArenaCounts> planned_counts() const override { return arena_.counts(); }
+  std::optional<allocator::PlannedArenaCounts> planned_counts() const override { return arena_.counts(); }
 
  private:
   Device& device_;
   Address base_;
   Bytes mapped_bytes_;
-  PlannedArena arena_;
-  StreamOrder order_;
-  CachingAllocator fallback_;
+  allocator::PlannedArena arena_;
+  allocator::StreamOrder order_;
+  allocator::CachingAllocator fallback_;
 };
 
 }  // namespace

@@ -30,7 +30,7 @@ class ReplayTarget {
   [[nodiscard]] virtual Bytes reserved_bytes() const = 0;  ///< device memory taken
   [[nodiscard]] virtual Bytes peak_reserved_bytes() const = 0;
   /// Of the planned arena; nothing for the others.
-  [[nodiscard]] virtual std::optional<PlannedArenaCounts> planned_counts() const { return std::nullopt; }
+  [[nodiscard]] virtual std::optional<allocator::PlannedArenaCounts> planned_counts() const { return std::nullopt; }
 };
 
 /// The device outlives every target.

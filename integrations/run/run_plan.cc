@@ -71,7 +71,7 @@ bool close(std::int64_t a, std::int64_t b) {
 /// What the plan lets a rank take of a device, scaled: its peak in whole granules, and of the dynamic region what
 /// oversized storages may use.
 Bytes allowed_bytes(const plan::RankPlan& plan, const RunAsk& ask, const DeviceTraits& traits,
-                    const RunReport& report) {
+                    const swap::RunReport& report) {
   const auto scaled = [&](Bytes bytes) { return (bytes + ask.scale - 1) / ask.scale; };
   const Bytes granule = std::max<Bytes>(1, traits.granule_bytes);
   Bytes allowed = scaled(plan.figures.peak_bytes - plan.figures.reserve_bytes);
@@ -89,7 +89,7 @@ Bytes allowed_bytes(const plan::RankPlan& plan, const RunAsk& ask, const DeviceT
   return allowed + (traits.aliasing && traits.mapping ? report.extra_peak_bytes : region);
 }
 
-RankOutcome outcome_of(const plan::RankPlan& plan, RunReport report,
+RankOutcome outcome_of(const plan::RankPlan& plan, swap::RunReport report,
                        const std::optional<simulate::StepTiming>& timing) {
   RankOutcome rank{.report = std::move(report),
                    .plan_peak_bytes = plan.figures.peak_bytes,
@@ -104,14 +104,14 @@ RankOutcome outcome_of(const plan::RankPlan& plan, RunReport report,
 }
 
 /// All ranks of the group wish the same, since they are loaded the same.
-bool agree_if_wanted(std::int32_t /*group*/, std::int32_t /*level*/, ChunkWish wish) {
-  return wish == ChunkWish::wanted;
+bool agree_if_wanted(std::int32_t /*group*/, std::int32_t /*level*/, swap::ChunkWish wish) {
+  return wish == swap::ChunkWish::wanted;
 }
 
 /// Everything that makes the answer no.
 void judge(RunOutcome& run) {
   for (const RankOutcome& rank : run.ranks) {
-    const RunReport& r = rank.report;
+    const swap::RunReport& r = rank.report;
     const auto say = [&](std::string text) {
       run.problems.push_back(fmt::format("rank {}: {}", r.rank, std::move(text)));
     };
@@ -138,7 +138,7 @@ void judge(RunOutcome& run) {
 void warn_of_stall(RankOutcome& rank) {
   const std::int64_t exposed = rank.copy_stall_ns - rank.plan_copy_stall_ns.value_or(0);
   if (static_cast<double>(exposed) <= kExposedShare * static_cast<double>(rank.report.step_ns)) return;
-  rank.report.warnings.push_back({.kind = RunWarning::Kind::copies_exposed,
+  rank.report.warnings.push_back({.kind = swap::RunWarning::Kind::copies_exposed,
                                   .text = "the compute lane stood still for copies that the plan hides (simulated; "
                                           "column copy stall)"});
 }
@@ -223,11 +223,11 @@ Result<std::unique_ptr<Device>> open_device(const plan::RankPlan& rank, const Ru
   return open_host_device(options);
 }
 
-Result<RunReport> run_alone(const plan::RankPlan& rank, const RunAsk& ask, Device& device) {
-  RunOptions options{.scale = ask.scale, .verify = ask.verify, .names = names_of(rank)};
+Result<swap::RunReport> run_alone(const plan::RankPlan& rank, const RunAsk& ask, Device& device) {
+  swap::RunOptions options{.scale = ask.scale, .verify = ask.verify, .names = names_of(rank)};
   if (ask.agree) options.agree = agree_if_wanted;
   if (ask.load) options.load = [loads = loads_of(rank, *ask.load)](SiteId site) { return loads[row(site)]; };
-  Result<std::unique_ptr<Executor>> executor = Executor::open(rank.program, device, std::move(options));
+  Result<std::unique_ptr<swap::Executor>> executor = swap::Executor::open(rank.program, device, std::move(options));
   if (!executor) return executor.error();
   if (Status s = executor.value()->issue(); !s) return s.error();
   return executor.value()->finish();
@@ -244,7 +244,7 @@ Result<RunOutcome> run_real(const plan::PlanOutcome& plan, const RunAsk& ask) {
     if (!device) return device.error();
     run.device = device.value()->traits().name;
     run.product = device.value()->traits().product;
-    Result<RunReport> report = run_alone(rank, ask, *device.value());
+    Result<swap::RunReport> report = run_alone(rank, ask, *device.value());
     if (!report) return report.error();
     run.ranks.push_back(outcome_of(rank, std::move(report).value(), std::nullopt));
     RankOutcome& outcome = run.ranks.back();

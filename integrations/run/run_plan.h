@@ -34,7 +34,7 @@ struct RunAsk {
 };
 
 struct RankOutcome {
-  RunReport report;           ///< of the first schedule; mismatches of all
+  swap::RunReport report;     ///< of the first schedule; mismatches of all
   Bytes taken_bytes = 0;      ///< of the device, at most: by the arenas, or by what a simulated device saw
   Bytes allowed_bytes = 0;    ///< of the device, by the plan: whole granules, and the region where loads ask for it
   Bytes plan_peak_bytes = 0;  ///< the plan's figure, reserves included, true size

@@ -92,7 +92,7 @@ std::string rank_table(const RunOutcome& run) {
   if (run.simulated) head.push_back("races");
   TextTable table(std::move(head));
   for (const RankOutcome& rank : run.ranks) {
-    const RunReport& r = rank.report;
+    const swap::RunReport& r = rank.report;
     std::vector<std::string> cells = {
         fmt::format("{}", r.rank),
         fmt::format("{}", r.tasks),
@@ -122,11 +122,12 @@ std::string_view kind_text(Contingency::Kind kind) {
 std::string load_text(const RunOutcome& run) {
   std::string text;
   for (const RankOutcome& rank : run.ranks) {
-    const RunReport& r = rank.report;
+    const swap::RunReport& r = rank.report;
     if (r.oversized.empty() && r.sections.empty()) continue;
     std::int64_t swaps = 0, recomputes = 0, in_chunks = 0, refused = 0;
-    for (const ContingencyRecord& c : r.contingencies) ++(c.kind == Contingency::Kind::swap ? swaps : recomputes);
-    for (const SectionRecord& s : r.sections) ++(s.outcome == SectionRecord::Outcome::applied ? in_chunks : refused);
+    for (const swap::ContingencyRecord& c : r.contingencies) ++(c.kind == Contingency::Kind::swap ? swaps : recomputes);
+    for (const swap::SectionRecord& s : r.sections)
+      ++(s.outcome == swap::SectionRecord::Outcome::applied ? in_chunks : refused);
     text += fmt::format("  rank {}: {} storages above plan, at most {} of the dynamic region; {} swaps, {} recomputes",
                         r.rank, r.oversized.size(), format_bytes(r.extra_peak_bytes), swaps, recomputes);
     if (in_chunks > 0) text += fmt::format(", {} dispatch sections in chunks", in_chunks);
@@ -139,7 +140,7 @@ std::string load_text(const RunOutcome& run) {
 std::string warning_text(const RunOutcome& run) {
   std::vector<std::pair<std::string, std::vector<std::int32_t>>> warnings;
   for (const RankOutcome& rank : run.ranks)
-    for (const RunWarning& w : rank.report.warnings) {
+    for (const swap::RunWarning& w : rank.report.warnings) {
       auto found =
           std::find_if(warnings.begin(), warnings.end(), [&](const auto& known) { return known.first == w.text; });
       if (found == warnings.end()) found = warnings.insert(warnings.end(), {w.text, {}});
@@ -159,14 +160,14 @@ std::string problem_text(const RunOutcome& run) {
   return text;
 }
 
-Json copies_json(const CopyFigures& figures) {
+Json copies_json(const swap::CopyFigures& figures) {
   return {{"copies", figures.copies},
           {"bytes", figures.bytes},
           {"extra_copies", figures.extra_copies},
           {"extra_bytes", figures.extra_bytes}};
 }
 
-Json contingency_json(const ContingencyRecord& c) {
+Json contingency_json(const swap::ContingencyRecord& c) {
   return {{"contingency", c.contingency},
           {"kind", kind_text(c.kind)},
           {"outcome", "applied"},
@@ -177,10 +178,10 @@ Json contingency_json(const ContingencyRecord& c) {
           {"freed_bytes", c.freed_bytes}};
 }
 
-Json section_json(const SectionRecord& s) {
+Json section_json(const swap::SectionRecord& s) {
   return {{"section", s.section},
           {"kind", "chunks"},
-          {"outcome", s.outcome == SectionRecord::Outcome::applied ? "applied" : "not_agreed"},
+          {"outcome", s.outcome == swap::SectionRecord::Outcome::applied ? "applied" : "not_agreed"},
           {"site", static_cast<std::int32_t>(s.site)},
           {"load", s.load},
           {"chunks", s.chunks},
@@ -188,7 +189,7 @@ Json section_json(const SectionRecord& s) {
 }
 
 Json rank_json(const RunOutcome& run, const RankOutcome& rank) {
-  const RunReport& r = rank.report;
+  const swap::RunReport& r = rank.report;
   Json json{{"rank", r.rank},
             {"tasks", r.tasks},
             {"taken_bytes", rank.taken_bytes},
@@ -217,11 +218,11 @@ Json rank_json(const RunOutcome& run, const RankOutcome& rank) {
     json["mismatches"] = r.mismatches;
   }
   json["contingencies"] = Json::array();
-  for (const ContingencyRecord& c : r.contingencies) json["contingencies"].push_back(contingency_json(c));
+  for (const swap::ContingencyRecord& c : r.contingencies) json["contingencies"].push_back(contingency_json(c));
   json["sections"] = Json::array();
-  for (const SectionRecord& s : r.sections) json["sections"].push_back(section_json(s));
+  for (const swap::SectionRecord& s : r.sections) json["sections"].push_back(section_json(s));
   json["warnings"] = Json::array();
-  for (const RunWarning& w : r.warnings) json["warnings"].push_back(w.text);
+  for (const swap::RunWarning& w : r.warnings) json["warnings"].push_back(w.text);
   return json;
 }
 

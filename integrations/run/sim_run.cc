@@ -39,7 +39,7 @@ std::string task_text(const plan::RankPlan& plan, TaskId id) {
 struct Rig {
   std::unique_ptr<SimWorld> world;
   std::vector<std::unique_ptr<SimDevice>> devices;
-  std::vector<std::unique_ptr<Executor>> executors;
+  std::vector<std::unique_ptr<swap::Executor>> executors;
 };
 
 Status open_rank(const SimRunRequest& request, const plan::RankPlan& plan, Rig& rig) {
@@ -50,19 +50,21 @@ Status open_rank(const SimRunRequest& request, const plan::RankPlan& plan, Rig& 
   options.faults = request.faults;
   rig.devices.push_back(rig.world->make_device(options));
   const std::int32_t rank = plan.program.schedule.rank;
-  RunOptions run{.scale = request.scale,
-                 .verify = request.verify,
-                 .match_messages = request.match_messages,
-                 .names = names_of(plan)};
+  swap::RunOptions run{.scale = request.scale,
+                       .verify = request.verify,
+                       .match_messages = request.match_messages,
+                       .names = names_of(plan)};
   run.agree = request.agree;
   if (request.load) run.load = [load = request.load, rank](SiteId site) { return load(rank, site); };
-  Result<std::unique_ptr<Executor>> executor = Executor::open(plan.program, *rig.devices.back(), std::move(run));
+  Result<std::unique_ptr<swap::Executor>> executor =
+      swap::Executor::open(plan.program, *rig.devices.back(), std::move(run));
   if (!executor) return executor.error();
   rig.executors.push_back(std::move(executor).value());
   return {};
 }
 
-SimRankRun collect(const SimRunRequest& request, const plan::RankPlan& plan, SimDevice& device, RunReport report) {
+SimRankRun collect(const SimRunRequest& request, const plan::RankPlan& plan, SimDevice& device,
+                   swap::RunReport report) {
   SimRankRun run{.report = std::move(report),
                  .statistics = device.statistics(),
                  .traits = device.traits(),
@@ -77,7 +79,7 @@ SimRankRun collect(const SimRunRequest& request, const plan::RankPlan& plan, Sim
 
 }  // namespace
 
-RunNames names_of(const plan::RankPlan& plan) {
+swap::RunNames names_of(const plan::RankPlan& plan) {
   return {.task = [&plan](TaskId task) { return task_text(plan, task); },
           .site = [&plan](SiteId site) { return site_text(plan.graph, site); }};
 }
@@ -132,7 +134,7 @@ Result<SimRun> run_on_sim(const SimRunRequest& request) {
   Rig rig{.world = std::make_unique<SimWorld>(request.schedule)};
   for (const plan::RankPlan& plan : request.ranks)
     if (Status s = open_rank(request, plan, rig); !s) return s.error();
-  Result<std::vector<RunReport>> reports = run_step(rig.executors, [&] { return rig.world->run(); });
+  Result<std::vector<swap::RunReport>> reports = swap::run_step(rig.executors, [&] { return rig.world->run(); });
   if (!reports) return reports.error();
   SimRun run;
   for (std::size_t i = 0; i < request.ranks.size(); ++i) {

@@ -28,12 +28,12 @@ struct SimRunRequest {
   bool measure_stall = true;   ///< keeps the timeline: how long the compute lane stood still for copies
   SimSchedule schedule;        ///< seed 0: durations as estimated
   std::function<double(std::int32_t rank, SiteId)> load;  ///< empty: as planned
-  Agree agree;                                            ///< for the expert group of every rank
+  swap::Agree agree;                                      ///< for the expert group of every rank
   std::vector<Fault> faults;                              ///< of every device
 };
 
 struct SimRankRun {
-  RunReport report;
+  swap::RunReport report;
   SimStatistics statistics;
   DeviceTraits traits;
   std::int64_t finish_ns = 0;      ///< virtual time of this rank's last work, from the start of the step
@@ -55,7 +55,7 @@ struct SimRun {
 [[nodiscard]] SimOptions sim_options_for(const plan::RankPlan& rank, const Machine& machine);
 
 /// Names for messages: ops, copies and sites with chunk, layer and micro-batch. `plan` must outlive them.
-[[nodiscard]] RunNames names_of(const plan::RankPlan& plan);
+[[nodiscard]] swap::RunNames names_of(const plan::RankPlan& plan);
 
 /// Time the compute lane stood still before a task because a copy it waits for was the last to end. Spans by task id.
 [[nodiscard]] std::int64_t copy_stall(const Schedule& schedule, std::span<const SimSpan> spans);

@@ -10,7 +10,7 @@
 #include "device/forwarding_device.h"
 #include "device/sim_device.h"
 
-namespace tidemark {
+namespace tidemark::allocator {
 namespace {
 
 using namespace literals;
@@ -190,4 +190,4 @@ TEST(AllocatorFaults, CapacityThatShrinksIsMetByGivingBack) {
 }
 
 }  // namespace
-}  // namespace tidemark
+}  // namespace tidemark::allocator

@@ -53,7 +53,7 @@ void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
   give_back(memory);
 }
 
-namespace tidemark {
+namespace tidemark::allocator {
 namespace {
 
 using namespace literals;
@@ -158,4 +158,4 @@ TEST(AllocatorMemory, AnAllocationThatFailsLosesNothing) {
 }
 
 }  // namespace
-}  // namespace tidemark
+}  // namespace tidemark::allocator

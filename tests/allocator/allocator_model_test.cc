@@ -12,7 +12,7 @@
 #include "allocator/caching_allocator.h"
 #include "device/sim_device.h"
 
-namespace tidemark {
+namespace tidemark::allocator {
 namespace {
 
 using namespace literals;
@@ -214,4 +214,4 @@ TEST(AllocatorModel, ASmallAddressSpaceAndATinyFrontCache) {
 }
 
 }  // namespace
-}  // namespace tidemark
+}  // namespace tidemark::allocator

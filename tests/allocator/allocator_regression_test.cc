@@ -8,7 +8,7 @@
 #include "allocator/caching_allocator.h"
 #include "device/sim_device.h"
 
-namespace tidemark {
+namespace tidemark::allocator {
 namespace {
 
 using namespace literals;
@@ -196,4 +196,4 @@ TEST_F(AllocatorRegression, ExportSafeBlocksLieInPlainMemory) {
 }
 
 }  // namespace
-}  // namespace tidemark
+}  // namespace tidemark::allocator

@@ -19,7 +19,7 @@
 #include "device/sim_world.h"
 #include "tests/support/soak.h"
 
-namespace tidemark {
+namespace tidemark::allocator {
 namespace {
 
 using namespace literals;
@@ -267,4 +267,4 @@ TEST(AllocatorWaits, TheDeviceIsWaitedForWithoutALock) {
 }
 
 }  // namespace
-}  // namespace tidemark
+}  // namespace tidemark::allocator

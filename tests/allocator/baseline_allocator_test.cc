@@ -10,7 +10,7 @@
 
 #include "device/sim_device.h"
 
-namespace tidemark {
+namespace tidemark::allocator {
 namespace {
 
 class BaselineTest : public ::testing::Test {
@@ -258,4 +258,4 @@ TEST_F(BaselineTest, RandomSequencesKeepBlocksApartAndCountRight) {
 }
 
 }  // namespace
-}  // namespace tidemark
+}  // namespace tidemark::allocator

@@ -13,7 +13,7 @@
 
 #include "device/sim_device.h"
 
-namespace tidemark {
+namespace tidemark::allocator {
 namespace {
 
 using namespace literals;
@@ -683,4 +683,4 @@ TEST_F(CachingAllocatorTest, WhoeverKeepsMovingGranulesGetsRoomInstead) {
 }
 
 }  // namespace
-}  // namespace tidemark
+}  // namespace tidemark::allocator

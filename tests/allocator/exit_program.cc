@@ -44,7 +44,7 @@ extern "C" int __lsan_is_turned_off() {
   return is_child ? 1 : 0;
 }
 
-namespace tidemark {
+namespace tidemark::allocator {
 namespace {
 
 using namespace literals;
@@ -215,10 +215,10 @@ int run(std::string_view end, std::uint64_t seed) {
 }
 
 }  // namespace
-}  // namespace tidemark
+}  // namespace tidemark::allocator
 
 int main(int argc, char** argv) {
-  if (argc != 3) tidemark::fail("usage: exit_program END SEED");
-  alarm(tidemark::kHangSeconds);
-  return tidemark::run(argv[1], std::strtoull(argv[2], nullptr, 10));
+  if (argc != 3) tidemark::allocator::fail("usage: exit_program END SEED");
+  alarm(tidemark::allocator::kHangSeconds);
+  return tidemark::allocator::run(argv[1], std::strtoull(argv[2], nullptr, 10));
 }

@@ -16,7 +16,7 @@
 
 #include "tests/support/soak.h"
 
-namespace tidemark {
+namespace tidemark::allocator {
 namespace {
 
 constexpr std::array kEnds = {"return", "exit", "thread_exit", "quick_exit", "_exit", "wait", "forks"};
@@ -75,4 +75,4 @@ TEST_F(ExitPrograms, AWrongProgramIsNoticed) {
 }
 
 }  // namespace
-}  // namespace tidemark
+}  // namespace tidemark::allocator

@@ -29,7 +29,7 @@
 #include "tests/support/host_memory.h"
 #include "tests/support/soak.h"
 
-namespace tidemark {
+namespace tidemark::allocator {
 namespace {
 
 using namespace literals;
@@ -299,4 +299,4 @@ TEST_P(ForkPrograms, LoseNoByteAndHoldNoMoreThanLives) {
 INSTANTIATE_TEST_SUITE_P(Threads, ForkPrograms, testing::Values(1, 2, 3, 4));
 
 }  // namespace
-}  // namespace tidemark
+}  // namespace tidemark::allocator

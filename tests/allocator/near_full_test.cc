@@ -21,7 +21,7 @@
 #include "tests/support/filled_blocks.h"
 #include "tests/support/soak.h"
 
-namespace tidemark {
+namespace tidemark::allocator {
 namespace {
 
 using namespace literals;
@@ -183,4 +183,4 @@ TEST_F(NearFullMemory, NoByteIsLostThoughChildrenEndInTheMiddle) {
 }
 
 }  // namespace
-}  // namespace tidemark
+}  // namespace tidemark::allocator

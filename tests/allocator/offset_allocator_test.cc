@@ -9,7 +9,7 @@
 
 #include "core/bytes.h"
 
-namespace tidemark {
+namespace tidemark::allocator {
 namespace {
 
 using namespace literals;
@@ -250,4 +250,4 @@ TEST(OffsetAllocator, AgreesWithANaiveModelOverRandomOperations) {
 }
 
 }  // namespace
-}  // namespace tidemark
+}  // namespace tidemark::allocator

@@ -10,7 +10,7 @@
 #include <random>
 #include <vector>
 
-namespace tidemark {
+namespace tidemark::allocator {
 namespace {
 
 class OverlappingCalls {
@@ -126,4 +126,4 @@ TEST(PeakCredits, NoPeakIsMissedHoweverCallsOverlap) {
 }
 
 }  // namespace
-}  // namespace tidemark
+}  // namespace tidemark::allocator

@@ -21,7 +21,7 @@
 #include "tests/support/fork.h"
 #include "tests/support/soak.h"
 
-namespace tidemark {
+namespace tidemark::allocator {
 namespace {
 
 using namespace literals;
@@ -239,4 +239,4 @@ TEST_F(PinnedPoolForks, AChildTakesBackTheBlockThatThreadsWaitFor) {
 }
 
 }  // namespace
-}  // namespace tidemark
+}  // namespace tidemark::allocator

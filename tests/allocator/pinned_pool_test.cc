@@ -18,7 +18,7 @@
 #include "tests/support/host_memory.h"
 #include "tests/support/soak.h"
 
-namespace tidemark {
+namespace tidemark::allocator {
 namespace {
 
 using namespace literals;
@@ -656,4 +656,4 @@ TEST(PinnedPool, ServesManyThreads) {
 }
 
 }  // namespace
-}  // namespace tidemark
+}  // namespace tidemark::allocator

@@ -9,7 +9,7 @@
 #include <random>
 #include <vector>
 
-namespace tidemark {
+namespace tidemark::allocator {
 namespace {
 
 constexpr Address kBase = 0x10000;
@@ -349,4 +349,4 @@ TEST(PlannedArenaProperty, OneOddRequestCostsAtMostAFewPlannedOffsets) {
 }
 
 }  // namespace
-}  // namespace tidemark
+}  // namespace tidemark::allocator

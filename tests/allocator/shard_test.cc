@@ -17,7 +17,7 @@
 #include "device/sim_device.h"
 #include "tests/support/soak.h"
 
-namespace tidemark {
+namespace tidemark::allocator {
 namespace {
 
 using namespace literals;
@@ -206,4 +206,4 @@ TEST_F(AllocatorShards, TooManyStreamsAreNoWantOfHostMemory) {
 }
 
 }  // namespace
-}  // namespace tidemark
+}  // namespace tidemark::allocator

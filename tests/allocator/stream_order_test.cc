@@ -7,7 +7,7 @@
 #include <set>
 #include <vector>
 
-namespace tidemark {
+namespace tidemark::allocator {
 namespace {
 
 constexpr StreamHandle stream(std::uint64_t n) {
@@ -207,4 +207,4 @@ TEST_F(StreamOrderTest, AgreesWithSetsOfWorkOverRandomHistories) {
 }
 
 }  // namespace
-}  // namespace tidemark
+}  // namespace tidemark::allocator

@@ -20,7 +20,7 @@
 #include "tests/support/host_memory.h"
 #include "tests/support/soak.h"
 
-namespace tidemark {
+namespace tidemark::allocator {
 namespace {
 
 using namespace literals;
@@ -430,4 +430,4 @@ TEST(SuspendWithoutMapping, IsUnsupported) {
 }
 
 }  // namespace
-}  // namespace tidemark
+}  // namespace tidemark::allocator

@@ -157,16 +157,17 @@ std::vector<std::string> table_words() {
 }
 
 std::vector<std::string> snapshot_seeds() {
-  Snapshot snapshot{
-      .segments = {{.address = 4096,
-                    .total_size = 4096,
-                    .blocks = {{.address = 4096, .size = 512, .state = SnapshotBlock::State::active_allocated},
-                               {.address = 4608, .size = 3584}}}},
-      .trace = {{.action = TraceAction::alloc, .address = 8192, .size = 512},
-                {.action = TraceAction::free_requested, .address = 4096, .size = 512},
-                {.action = TraceAction::free_completed, .address = 4096, .size = 512},
-                {.action = TraceAction::alloc, .address = 4096, .size = 512},
-                {.action = TraceAction::free_requested, .address = 8192, .size = 512}},
+  allocator::Snapshot snapshot{
+      .segments =
+          {{.address = 4096,
+            .total_size = 4096,
+            .blocks = {{.address = 4096, .size = 512, .state = allocator::SnapshotBlock::State::active_allocated},
+                       {.address = 4608, .size = 3584}}}},
+      .trace = {{.action = allocator::TraceAction::alloc, .address = 8192, .size = 512},
+                {.action = allocator::TraceAction::free_requested, .address = 4096, .size = 512},
+                {.action = allocator::TraceAction::free_completed, .address = 4096, .size = 512},
+                {.action = allocator::TraceAction::alloc, .address = 4096, .size = 512},
+                {.action = allocator::TraceAction::free_requested, .address = 8192, .size = 512}},
   };
   const std::string by_hand =
       "(dVsegments\n(lsVdevice_traces\n(l(l(dVaction\nValloc\nsVaddr\nI4096\nsVsize\nI512\nsa(dVaction\n"

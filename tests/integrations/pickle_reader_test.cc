@@ -242,28 +242,29 @@ TEST(PickleReader, EveryProtocolOfPython) {
 
 // ---- the way out ----------------------------------------------------------------------------------------------------
 
-Snapshot sample() {
-  return {.segments = {{.device = 1,
-                        .address = 0x7f00'0000'0000,
-                        .total_size = 2 * kMiB,
-                        .allocated_size = 512,
-                        .active_size = 1024,
-                        .requested_size = 500,
-                        .stream = StreamHandle{0xffff'ffff'ffff'fff0},
-                        .blocks = {{.address = 0x7f00'0000'0000,
-                                    .size = 512,
-                                    .requested_size = 500,
-                                    .state = SnapshotBlock::State::active_allocated,
-                                    .owner = 3},
-                                   {.address = 0x7f00'0000'0200,
-                                    .size = 512,
-                                    .state = SnapshotBlock::State::active_pending_free},
-                                   {.address = 0x7f00'0000'0400, .size = 2 * kMiB - 1024}}}},
-          .trace = {{.action = TraceAction::segment_map, .address = 0x7f00'0000'0000, .size = 2 * kMiB},
-                    {.action = TraceAction::alloc, .address = 0x7f00'0000'0200, .size = 512, .time_ns = 5'999},
-                    {.action = TraceAction::free_requested, .address = 0x7f00'0000'0200, .size = 512},
-                    {.action = TraceAction::oom, .size = kGiB, .device_free = 7}},
-          .settings = {{"growth", "mapped"}}};
+allocator::Snapshot sample() {
+  return {
+      .segments = {{.device = 1,
+                    .address = 0x7f00'0000'0000,
+                    .total_size = 2 * kMiB,
+                    .allocated_size = 512,
+                    .active_size = 1024,
+                    .requested_size = 500,
+                    .stream = StreamHandle{0xffff'ffff'ffff'fff0},
+                    .blocks = {{.address = 0x7f00'0000'0000,
+                                .size = 512,
+                                .requested_size = 500,
+                                .state = allocator::SnapshotBlock::State::active_allocated,
+                                .owner = 3},
+                               {.address = 0x7f00'0000'0200,
+                                .size = 512,
+                                .state = allocator::SnapshotBlock::State::active_pending_free},
+                               {.address = 0x7f00'0000'0400, .size = 2 * kMiB - 1024}}}},
+      .trace = {{.action = allocator::TraceAction::segment_map, .address = 0x7f00'0000'0000, .size = 2 * kMiB},
+                {.action = allocator::TraceAction::alloc, .address = 0x7f00'0000'0200, .size = 512, .time_ns = 5'999},
+                {.action = allocator::TraceAction::free_requested, .address = 0x7f00'0000'0200, .size = 512},
+                {.action = allocator::TraceAction::oom, .size = kGiB, .device_free = 7}},
+      .settings = {{"growth", "mapped"}}};
 }
 
 TEST(SnapshotPickle, PythonReadsIt) {

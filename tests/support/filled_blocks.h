@@ -18,7 +18,7 @@ namespace tidemark {
 
 class FilledBlocks {
  public:
-  FilledBlocks(CachingAllocator& allocator, std::span<const StreamHandle> streams, std::uint64_t seed)
+  FilledBlocks(allocator::CachingAllocator& allocator, std::span<const StreamHandle> streams, std::uint64_t seed)
       : allocator_(&allocator), streams_(streams.begin(), streams.end()), random_(seed) {}
 
   void step() {
@@ -90,7 +90,7 @@ class FilledBlocks {
     expect(allocator_->free(block.address) == DeviceCode::ok, "free");
   }
 
-  CachingAllocator* allocator_;
+  allocator::CachingAllocator* allocator_;
   std::vector<StreamHandle> streams_;
   std::mt19937_64 random_;
   std::vector<Block> blocks_;

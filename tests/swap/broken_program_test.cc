@@ -9,7 +9,7 @@
 #include "core/verify.h"
 #include "tests/support/planned_step.h"
 
-namespace tidemark {
+namespace tidemark::swap {
 namespace {
 
 using testing::PlannedStep;
@@ -321,4 +321,4 @@ TEST(BrokenProgram, DataThatNobodyBringsBackIsSeen) {
 }
 
 }  // namespace
-}  // namespace tidemark
+}  // namespace tidemark::swap

@@ -18,7 +18,7 @@
 #include "swap/dispatch_chunks.h"
 #include "tests/support/planned_step.h"
 
-namespace tidemark {
+namespace tidemark::swap {
 namespace {
 
 using testing::expect_clean;
@@ -528,4 +528,4 @@ TEST(ChunkedRun, EveryByteIsRightOnTheHost) {
 }
 
 }  // namespace
-}  // namespace tidemark
+}  // namespace tidemark::swap

@@ -10,7 +10,7 @@
 #include "core/dynamic_region.h"
 #include "tests/support/planned_step.h"
 
-namespace tidemark {
+namespace tidemark::swap {
 namespace {
 
 using testing::expect_clean;
@@ -181,4 +181,4 @@ TEST(ContingencyRun, WithoutAliasingTheReportSaysThatTheLimitIsNotPromised) {
 }
 
 }  // namespace
-}  // namespace tidemark
+}  // namespace tidemark::swap

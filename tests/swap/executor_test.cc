@@ -9,7 +9,7 @@
 #include "swap/bound_program.h"
 #include "tests/support/planned_step.h"
 
-namespace tidemark {
+namespace tidemark::swap {
 namespace {
 
 using testing::content_of;
@@ -144,4 +144,4 @@ TEST(Executor, KeepsWithinTheEventsThereAre) {
 }
 
 }  // namespace
-}  // namespace tidemark
+}  // namespace tidemark::swap

@@ -9,7 +9,7 @@
 #include "tests/support/planned_step.h"
 #include "tests/swap/failing_device.h"
 
-namespace tidemark {
+namespace tidemark::swap {
 namespace {
 
 using testing::Call;
@@ -299,4 +299,4 @@ TEST(FaultRun, StalledCopiesAreWaitedFor) {
 }
 
 }  // namespace
-}  // namespace tidemark
+}  // namespace tidemark::swap

@@ -18,7 +18,7 @@
 #include "planner/planner.h"
 #include "policies/policies.h"
 
-namespace tidemark {
+namespace tidemark::swap {
 namespace {
 
 plan::PlanRequest small_request(std::optional<Bytes> budget) {
@@ -121,4 +121,4 @@ TEST(HostRun, MoreTakenThanThePlanSaysIsTold) {
 }
 
 }  // namespace
-}  // namespace tidemark
+}  // namespace tidemark::swap

@@ -9,7 +9,7 @@
 #include "integrations/run/run_plan.h"
 #include "tests/support/planned_step.h"
 
-namespace tidemark {
+namespace tidemark::swap {
 namespace {
 
 using testing::expect_clean;
@@ -86,4 +86,4 @@ TEST(OffloadRun, RealBytesComeBackUpdated) {
 }
 
 }  // namespace
-}  // namespace tidemark
+}  // namespace tidemark::swap

@@ -20,7 +20,7 @@
 #include "swap/stream_set.h"
 #include "tests/support/planned_step.h"
 
-namespace tidemark {
+namespace tidemark::swap {
 namespace {
 
 /// Stays taken in the order of the clock fit whenever at every half-step their sum does, and no granule has two owners.
@@ -363,4 +363,4 @@ TEST(RoutedBytes, SaturateInsteadOfOverflowing) {
 }
 
 }  // namespace
-}  // namespace tidemark
+}  // namespace tidemark::swap

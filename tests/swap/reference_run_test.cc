@@ -9,7 +9,7 @@
 #include "planner/simulate/simulator.h"
 #include "tests/support/planned_step.h"
 
-namespace tidemark {
+namespace tidemark::swap {
 namespace {
 
 using testing::expect_clean;
@@ -104,4 +104,4 @@ TEST(ReferenceRun, BeyondTheLimitIsRefused) {
 }
 
 }  // namespace
-}  // namespace tidemark
+}  // namespace tidemark::swap
