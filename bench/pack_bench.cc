@@ -68,13 +68,13 @@ std::vector<Bytes> bytes_of(const Program& program, const Options& options) {
 }
 
 int report_plan(const char* path, const Options& options) {
-  const Result<std::string> text = read_file(path);
-  const Result<PlanFile> file = text ? read_plan_file(text.value(), path) : text.error();
+  const Result<std::string> text = formats::read_file(path);
+  const Result<formats::PlanFile> file = text ? formats::read_plan_file(text.value(), path) : text.error();
   if (!file) {
     fmt::print(stderr, "{}\n", file.error().message);
     return 2;
   }
-  for (const PlanFile::Rank& rank : file.value().ranks) {
+  for (const formats::PlanFile::Rank& rank : file.value().ranks) {
     const Schedule& schedule = rank.program.schedule;
     const std::vector<Bytes> bytes = bytes_of(rank.program, options);
     std::vector<layout::PackItem> items;

@@ -45,7 +45,7 @@ double cpu_seconds() {
 }
 
 std::string text_of(const std::string& path) {
-  Result<std::string> text = read_file(path);
+  Result<std::string> text = formats::read_file(path);
   if (!text) {
     fmt::print(stderr, "{}\n", text.error().message);
     std::exit(2);
@@ -78,8 +78,8 @@ void multiply_layers(graph_build::JobSpec& job, std::int32_t factor) {
 Row run_once(const std::string& model, const std::string& device, std::int32_t micro_batches, std::int32_t layers) {
   const double cpu = cpu_seconds();
   const auto start = std::chrono::steady_clock::now();
-  Result<graph_build::JobSpec> job = read_job(text_of(model), model);
-  Result<Machine> machine = read_machine(text_of(device), device);
+  Result<graph_build::JobSpec> job = formats::read_job(text_of(model), model);
+  Result<Machine> machine = formats::read_machine(text_of(device), device);
   if (!job || !machine) {
     fmt::print(stderr, "{}\n", (job ? machine.error() : job.error()).message);
     std::exit(2);
@@ -98,9 +98,9 @@ Row run_once(const std::string& model, const std::string& device, std::int32_t m
     fmt::print(stderr, "{}\n", outcome.error().message);
     std::exit(3);
   }
-  const std::string file = write_plan_file(request, outcome.value());
+  const std::string file = formats::write_plan_file(request, outcome.value());
   const std::string path = fmt::format("/tmp/tidemark_plan_bench.{}.json", getpid());
-  if (Status s = write_file(path, file); !s) std::exit(3);
+  if (Status s = formats::write_file(path, file); !s) std::exit(3);
   Row row{.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()};
   unlink(path.c_str());
   row.cpu_seconds = cpu_seconds() - cpu;

@@ -63,7 +63,7 @@ struct SwapTime {
 };
 
 SwapTime swap_time(const Schedule& schedule, const std::vector<SimSpan>& spans) {
-  SwapTime time{.stall_ns = copy_stall(schedule, spans)};
+  SwapTime time{.stall_ns = run::copy_stall(schedule, spans)};
   for (const SimSpan& span : spans)
     if (span.is_copy) time.busy_ns += span.end_ns - span.start_ns;
   return time;
@@ -130,7 +130,7 @@ void show(const std::vector<Row>& rows) {
 }
 
 void simulate(const plan::PlanOutcome& plan, const Machine& machine) {
-  const SimRun run = must(run_on_sim({.ranks = plan.ranks, .machine = machine, .check_races = false}));
+  const run::SimRun run = must(run::run_on_sim({.ranks = plan.ranks, .machine = machine, .check_races = false}));
   std::vector<Row> rows;
   for (std::size_t r = 0; r < run.ranks.size(); ++r) {
     const plan::RankPlan& rank = plan.ranks[r];
@@ -267,7 +267,7 @@ const plan::RankPlan* rank_to_measure(const plan::PlanOutcome& plan, int wanted)
   return wanted < 0 ? best : nullptr;
 }
 
-int run(int argc, char** argv) {
+int measure_plan(int argc, char** argv) {
   const std::string root = TIDEMARK_SOURCE_DIR;
   const std::string model = argc > 1 ? argv[1] : root + "/models/pangu-ultra-moe-718b.yaml";
   const std::string device = argc > 2 ? argv[2] : root + "/devices/ascend-910b-64g.yaml";
@@ -276,8 +276,8 @@ int run(int argc, char** argv) {
     fmt::print(stderr, "usage: swap_bench [model.yaml [device.yaml [GB/s [rank]]]]\n");
     return 2;
   }
-  const plan::PlanRequest request{.job = must(read_job(must(read_file(model)), model)),
-                                  .machine = must(read_machine(must(read_file(device)), device)),
+  const plan::PlanRequest request{.job = must(formats::read_job(must(formats::read_file(model)), model)),
+                                  .machine = must(formats::read_machine(must(formats::read_file(device)), device)),
                                   .policy = policies::find_policy("optimal")};
   const plan::PlanOutcome plan = must(plan::plan_step(request));
   const plan::RankPlan* rank = rank_to_measure(plan, argc > 4 ? std::atoi(argv[4]) : -1);
@@ -296,5 +296,5 @@ int run(int argc, char** argv) {
 }  // namespace tidemark
 
 int main(int argc, char** argv) {
-  return tidemark::run(argc, argv);
+  return tidemark::measure_plan(argc, argv);
 }

@@ -297,7 +297,7 @@ tidemark_status tidemark_allocator_snapshot(const tidemark_allocator* allocator,
   if (pickle != nullptr) *pickle = nullptr;
   return on_allocator(allocator, error, [&](const tidemark_allocator& a) -> Outcome {
     if (pickle == nullptr) return invalid("pickle is NULL");
-    return give(snapshot_pickle(a.group.snapshot(), {.owner_name = a.owner_name}), pickle);
+    return give(formats::snapshot_pickle(a.group.snapshot(), {.owner_name = a.owner_name}), pickle);
   });
 }
 

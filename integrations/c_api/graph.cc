@@ -31,11 +31,12 @@ Outcome check_options(const tidemark_graph_options& o) {
 
 Outcome plan_graph(std::string_view text, const std::string& name, const tidemark_graph_options& options,
                    tidemark_buffer** answer) {
-  Result<CapturedStep> step = read_captured_step(text, name);
+  Result<formats::CapturedStep> step = formats::read_captured_step(text, name);
   if (!step) return outcome_of(step.error());
   const auto begin = std::chrono::steady_clock::now();
   plan::PlanRequest request;
-  request.machine = graph_build::given_machine(std::min(step.value().host_bytes, kMostPlanBytes), kMostPlanBytes);
+  request.machine =
+      graph_build::given_machine(std::min(step.value().host_bytes, formats::kMostPlanBytes), formats::kMostPlanBytes);
   request.budget_bytes = options.budget_bytes;
   request.policy = policies::find_policy("optimal");
   request.step =
@@ -47,7 +48,7 @@ Outcome plan_graph(std::string_view text, const std::string& name, const tidemar
   const Result<plan::PlanOutcome> outcome = plan::plan_step(request);
   if (!outcome) return outcome_of(outcome.error());
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  *answer = new tidemark_buffer{.bytes = plan_json(request, outcome.value(), seconds)};
+  *answer = new tidemark_buffer{.bytes = formats::plan_json(request, outcome.value(), seconds)};
   return {};
 }
 

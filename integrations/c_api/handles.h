@@ -35,7 +35,7 @@ struct tidemark_allocator {
 };
 
 struct tidemark_plan {
-  tidemark::PlanFile file;
+  tidemark::formats::PlanFile file;
   std::string name;
 };
 

@@ -57,7 +57,7 @@ Outcome outcome_of(DeviceCode code, const char* what, const std::string& detail)
 tidemark_status report(const Outcome& outcome, tidemark_error** error) noexcept {
   if (error == nullptr) return outcome.status;
   try {
-    *error = new tidemark_error{.status = outcome.status, .message = printable(outcome.text)};
+    *error = new tidemark_error{.status = outcome.status, .message = formats::printable(outcome.text)};
   } catch (...) {
     *error = &memory_error();
   }

@@ -22,7 +22,7 @@ constexpr std::int32_t kMostSteps = 1 << 20;
 constexpr std::int64_t kMostScale = 1 << 20;  // the executor says what the plan's alignment allows
 
 Outcome read_text(std::string_view text, std::string name, tidemark_plan** plan) {
-  Result<PlanFile> file = read_plan_file(text, name);
+  Result<formats::PlanFile> file = formats::read_plan_file(text, name);
   if (!file) return outcome_of(file.error());
   *plan = new tidemark_plan{.file = std::move(file).value(), .name = std::move(name)};
   return {};
@@ -103,8 +103,8 @@ tidemark_budget_result to_c(const plan::BudgetCheck& check, const plan::RankFigu
 }
 
 /// What runs is checked against the graph it was made for: a file says anything.
-Result<std::unique_ptr<plan::RankPlan>> sound_rank(const tidemark_plan& plan, const PlanFile::Rank& rank) {
-  Result<plan::PlanOutcome> restored = restore_outcome(plan.file, {rank.figures.rank}, plan.name);
+Result<std::unique_ptr<plan::RankPlan>> sound_rank(const tidemark_plan& plan, const formats::PlanFile::Rank& rank) {
+  Result<plan::PlanOutcome> restored = formats::restore_outcome(plan.file, {rank.figures.rank}, plan.name);
   if (!restored) return restored.error();
   auto sound = std::make_unique<plan::RankPlan>(std::move(restored.value().ranks.front()));
   if (const auto violation = verify_program(sound->graph, sound->program))
@@ -191,7 +191,7 @@ tidemark_status tidemark_plan_read(const char* path, tidemark_plan** plan, tidem
   return guarded(error, [&]() -> Outcome {
     if (path == nullptr) return invalid("path is NULL");
     if (plan == nullptr) return invalid("plan is NULL");
-    const Result<std::string> text = read_file(path, kMostPlanFileBytes);
+    const Result<std::string> text = formats::read_file(path, formats::kMostPlanFileBytes);
     if (!text) return outcome_of(text.error());
     return read_text(text.value(), path, plan);
   });
@@ -223,8 +223,9 @@ tidemark_status tidemark_plan_rank_count(const tidemark_plan* plan, int32_t* cou
 
 tidemark_status tidemark_plan_rank_figures(const tidemark_plan* plan, int32_t position, tidemark_rank_figures* figures,
                                            tidemark_error** error) noexcept {
-  return on_rank(plan, position, error,
-                 [&](const PlanFile::Rank& rank) { return write_result(to_c(rank.figures), "figures", figures); });
+  return on_rank(plan, position, error, [&](const formats::PlanFile::Rank& rank) {
+    return write_result(to_c(rank.figures), "figures", figures);
+  });
 }
 
 tidemark_status tidemark_plan_check_budget(const tidemark_plan* plan, const tidemark_budget_options* options,
@@ -236,7 +237,7 @@ tidemark_status tidemark_plan_check_budget(const tidemark_plan* plan, const tide
     if (Outcome o = check_options(known); !o.ok()) return o;
     if (plan->file.ranks.empty()) return invalid("the plan has no ranks");
     std::vector<plan::RankFigures> figures;
-    for (const PlanFile::Rank& rank : plan->file.ranks) figures.push_back(rank.figures);
+    for (const formats::PlanFile::Rank& rank : plan->file.ranks) figures.push_back(rank.figures);
     const Bytes budget = known.budget_bytes > 0 ? known.budget_bytes : figures.front().budget_bytes;
     const Bytes host = known.host_budget_bytes > 0 ? known.host_budget_bytes : -1;
     const plan::BudgetCheck check = plan::check_budget(figures, budget, known.margin_bytes, host);
@@ -247,7 +248,7 @@ tidemark_status tidemark_plan_check_budget(const tidemark_plan* plan, const tide
 tidemark_status tidemark_plan_run_rank(const tidemark_plan* plan, int32_t position, tidemark_device* device,
                                        const tidemark_run_options* options, tidemark_run_report* report,
                                        tidemark_error** error) noexcept {
-  return on_rank(plan, position, error, [&](const PlanFile::Rank& rank) -> Outcome {
+  return on_rank(plan, position, error, [&](const formats::PlanFile::Rank& rank) -> Outcome {
     if (device == nullptr) return invalid("device is NULL");
     tidemark_run_options known;
     if (Outcome o = read_options(options, "tidemark_run_options", known); !o.ok()) return o;

@@ -49,9 +49,9 @@ Result<Bytes> allocator_budget(const JobOptions& options) {
     return bad_input("--budget: needed with --megatron-args, the memory the framework may fill; or name a --device");
   const Result<std::filesystem::path> device = find_device(options.device, options.megatron_args);
   if (!device) return bad_input("--device: " + device.error().message);
-  const Result<std::string> text = read_file(device.value(), kMostDescriptionBytes);
+  const Result<std::string> text = formats::read_file(device.value(), formats::kMostDescriptionBytes);
   if (!text) return text.error();
-  const Result<Machine> machine = read_machine(text.value(), device.value().string());
+  const Result<Machine> machine = formats::read_machine(text.value(), device.value().string());
   if (!machine) return machine.error();
   const graph_build::ReserveMemory reserve = graph_build::reserve_memory(machine.value(), graph_build::ParallelSpec{});
   return machine.value().visible_bytes - reserve.total();

@@ -53,9 +53,9 @@ Status choose_accelerator(const JobOptions& options, estimate::Platform& platfor
   if (options.device.empty()) return {};
   const Result<std::filesystem::path> device = find_device(options.device, options.megatron_args);
   if (!device) return bad_input("--device: " + device.error().message);
-  const Result<std::string> text = read_file(device.value(), kMostDescriptionBytes);
+  const Result<std::string> text = formats::read_file(device.value(), formats::kMostDescriptionBytes);
   if (!text) return text.error();
-  const Result<Machine> machine = read_machine(text.value(), device.value().string());
+  const Result<Machine> machine = formats::read_machine(text.value(), device.value().string());
   if (!machine) return machine.error();
   const std::optional<Accelerator> accelerator = accelerator_of(machine.value().name);
   if (named && accelerator.value_or(*named) != *named)
@@ -74,7 +74,7 @@ Status choose_accelerator(const JobOptions& options, estimate::Platform& platfor
 std::string remark_on(const JudgedArgument& argument) {
   return fmt::format("{}{}--{} is not understood: {}{}", argument.place, argument.place.empty() ? "" : ": ",
                      argument.name, argument.reason,
-                     argument.reason == estimate::kUnknownArgument ? argument_hint(argument.name) : "");
+                     argument.reason == estimate::kUnknownArgument ? formats::argument_hint(argument.name) : "");
 }
 
 Status refuse_not_understood(const ImportedRun& imported) {
@@ -90,9 +90,9 @@ Status refuse_not_understood(const ImportedRun& imported) {
 }  // namespace
 
 Result<ImportedRun> read_training_run(const JobOptions& options) {
-  const Result<std::string> text = read_file(options.megatron_args, kMostDescriptionBytes);
+  const Result<std::string> text = formats::read_file(options.megatron_args, formats::kMostDescriptionBytes);
   if (!text) return text.error();
-  Result<ArgumentFile> file = read_arguments(text.value(), options.megatron_args.string());
+  Result<formats::ArgumentFile> file = formats::read_arguments(text.value(), options.megatron_args.string());
   if (!file) return file.error();
   estimate::RunHints& hints = file.value().hints;
   if (Status status = choose_accelerator(options, hints.platform); !status) return status.error();
@@ -116,7 +116,7 @@ Result<ImportedRun> read_training_run(const JobOptions& options) {
   }
   if (options.accelerator.empty() && options.device.empty())
     notes.push_back(fmt::format("{}: accelerator taken as {}, {}; --accelerator or --device would say",
-                                options.megatron_args.string(), accelerator_text(hints.platform.accelerator),
+                                options.megatron_args.string(), formats::accelerator_text(hints.platform.accelerator),
                                 hints.platform.accelerator == Accelerator::ascend
                                     ? "since the file speaks of MindSpeed or NPUs"
                                     : "which nothing says"));

@@ -22,9 +22,9 @@ void add_calibration(CLI::App& app, JobOptions& options) {
 
 Result<std::optional<Calibration>> read_calibration_option(const JobOptions& options) {
   if (options.calibration.empty()) return std::optional<Calibration>();
-  const Result<std::string> text = read_file(options.calibration, kMostDescriptionBytes);
+  const Result<std::string> text = formats::read_file(options.calibration, formats::kMostDescriptionBytes);
   if (!text) return text.error();
-  Result<Calibration> calibration = read_calibration(text.value(), options.calibration.string());
+  Result<Calibration> calibration = formats::read_calibration(text.value(), options.calibration.string());
   if (!calibration) return calibration.error();
   return std::optional(std::move(calibration).value());
 }

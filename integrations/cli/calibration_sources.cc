@@ -25,8 +25,8 @@ constexpr int kMostRankNumber = 1 << 24;
 
 /// What was live at the start of a recording that began between two steps; of one that began with the process, at its
 /// end.
-Ranks ranks_of(const AllocationTrace& trace, std::int64_t rank) {
-  const TraceFigures figures = figures_of(trace);
+Ranks ranks_of(const formats::AllocationTrace& trace, std::int64_t rank) {
+  const formats::TraceFigures figures = formats::figures_of(trace);
   const bool began_later = figures.start_bytes > 0;
   return {{.rank = rank,
            .steady_bytes = static_cast<double>(began_later ? figures.start_bytes : figures.end_bytes),
@@ -39,12 +39,13 @@ Result<Ranks> read_ranks(const MemorySources& sources, std::int64_t rank) {
   const std::filesystem::path& file = !is_profile                       ? sources.measured
                                       : sources.operator_memory.empty() ? sources.snapshot
                                                                         : sources.operator_memory;
-  const Result<std::string> text = read_file(file, is_profile ? kMostFileBytes : kMostMeasurementBytes);
+  const Result<std::string> text =
+      formats::read_file(file, is_profile ? formats::kMostFileBytes : formats::kMostMeasurementBytes);
   if (!text) return text.error();
-  if (!is_profile) return read_measured_memory(text.value(), file.string());
-  const Result<AllocationTrace> trace = sources.operator_memory.empty()
-                                            ? read_snapshot(text.value(), file.string())
-                                            : read_operator_memory(text.value(), file.string());
+  if (!is_profile) return formats::read_measured_memory(text.value(), file.string());
+  const Result<formats::AllocationTrace> trace = sources.operator_memory.empty()
+                                                     ? formats::read_snapshot(text.value(), file.string())
+                                                     : formats::read_operator_memory(text.value(), file.string());
   if (!trace) return trace.error();
   Ranks ranks = ranks_of(trace.value(), rank);
   if (*ranks.front().steady_bytes <= 0)
@@ -58,9 +59,9 @@ std::string row_name(const MeasuredRun& run) {
 }
 
 Result<MeasuredRun> find_row(const MemorySources& sources) {
-  const Result<std::string> text = read_file(sources.truth, kMostMeasurementBytes);
+  const Result<std::string> text = formats::read_file(sources.truth, formats::kMostMeasurementBytes);
   if (!text) return text.error();
-  const Result<std::vector<MeasuredRun>> runs = read_truth(text.value(), sources.truth.string());
+  const Result<std::vector<MeasuredRun>> runs = formats::read_truth(text.value(), sources.truth.string());
   if (!runs) return runs.error();
   std::vector<const MeasuredRun*> found;
   std::vector<std::string> names, variants, cases;
@@ -74,12 +75,12 @@ Result<MeasuredRun> find_row(const MemorySources& sources) {
   }
   if (found.size() == 1) return *found.front();
   if (variants.empty())
-    return bad_input(fmt::format("--case: {} has no row {}{}", sources.truth.string(), shown(sources.case_name),
-                                 hint_for(sources.case_name, names)));
+    return bad_input(fmt::format("--case: {} has no row {}{}", sources.truth.string(),
+                                 formats::shown(sources.case_name), hint_for(sources.case_name, names)));
   const bool by_case = sources.case_name.empty() && cases.size() > 1;
   return bad_input(fmt::format("{}: {} of {} rows {}; name one with {}, such as {}", sources.truth.string(),
                                found.size(), runs.value().size(), sources.case_name.empty() ? "are left" : "match",
-                               by_case ? "--case" : "--variant", shown_some(by_case ? cases : variants)));
+                               by_case ? "--case" : "--variant", formats::shown_some(by_case ? cases : variants)));
 }
 
 Result<MeasuredMemory> from_truth(const MemorySources& sources) {

@@ -29,7 +29,7 @@ constexpr double kMostTimesOff = 100;
 /// Modelled time on the compute lane of a rank's step.
 double compute_ns(const plan::RankPlan& rank) {
   double total = 0;
-  for (const TaskId task : compute_tasks_of(rank.program.schedule))
+  for (const TaskId task : formats::compute_tasks_of(rank.program.schedule))
     total += static_cast<double>(rank.task_ns[static_cast<std::size_t>(task)]);
   return total;
 }
@@ -62,13 +62,13 @@ class CalibrateCommand final : public Command {
       return bad_input("--measured: nothing to calibrate with; name a measurement (see tidemark calibrate --help)");
     OutputSet outputs;
     const Status added = outputs.add(out_, inputs(), [&](std::ostream& stream) -> Status {
-      stream << write_calibration(calibration);
+      stream << formats::write_calibration(calibration);
       return {};
     });
     if (!added) return added.error();
     if (const Status status = outputs.write(); !status) return status.error();
     const Status status =
-        console.print(job_.format == Format::json ? write_calibration(calibration) : text(calibration));
+        console.print(job_.format == Format::json ? formats::write_calibration(calibration) : text(calibration));
     if (!status) return status.error();
     return ExitStatus::done;
   }
@@ -108,10 +108,11 @@ class CalibrateCommand final : public Command {
     if (job_.model.empty() && job_.megatron_args.empty())
       return bad_input(fmt::format("{}: compute times need the MODEL they were measured with",
                                    by_kernel ? "--kernel-details" : "--step-trace-time"));
-    const Result<std::string> text = read_file(file);
+    const Result<std::string> text = formats::read_file(file);
     if (!text) return text.error();
-    const Result<ComputeTime> measured = by_kernel ? read_kernel_details(text.value(), file.string())
-                                                   : read_step_trace_time(text.value(), file.string());
+    const Result<formats::ComputeTime> measured = by_kernel
+                                                      ? formats::read_kernel_details(text.value(), file.string())
+                                                      : formats::read_step_trace_time(text.value(), file.string());
     if (!measured) return measured.error();
     const Result<double> modelled = modelled_ns(console);
     if (!modelled) return modelled.error();

@@ -53,7 +53,7 @@ class CheckCommand final : public Command {
       if (!status) return status.error();
       return ExitStatus::answer_is_no;
     }
-    CheckReport report{.what = what, .margin = margin_.text, .step = outcome.step};
+    formats::CheckReport report{.what = what, .margin = margin_.text, .step = outcome.step};
     for (const plan::RankPlan& rank : outcome.ranks) report.ranks.push_back(rank.figures);
     const Bytes budget = job_.budget_bytes.value_or(request.budget_bytes.value_or(request.machine.visible_bytes));
     report.check = plan::check_budget(report.ranks, budget, margin_.of(budget), job_.host_budget_bytes.value_or(-1));
@@ -62,13 +62,13 @@ class CheckCommand final : public Command {
         plan::contributors_at(worst.graph, worst.program.schedule, schedule::peak_clock(worst.program.schedule));
     const bool failed = report.check.verdict == plan::BudgetVerdict::fail;
     if (failed) {
-      Result<Remedy> remedy = find_remedy(request, budget, console);
+      Result<formats::Remedy> remedy = find_remedy(request, budget, console);
       if (!remedy) return remedy.error();
       report.remedy = std::move(remedy).value();
     }
     const auto most = static_cast<std::size_t>(top_);
-    const Status status =
-        console.print(job_.format == Format::json ? check_json(report, most) : check_text(report, most));
+    const Status status = console.print(job_.format == Format::json ? formats::check_json(report, most)
+                                                                    : formats::check_text(report, most));
     if (!status) return status.error();
     return failed ? ExitStatus::answer_is_no : ExitStatus::done;
   }
@@ -90,17 +90,17 @@ class CheckCommand final : public Command {
     Result<std::vector<estimate::RankMemory>> stages =
         estimate::estimate_stages(estimate::cautious(imported.run), estimate::cautious(knobs));
     if (!stages) return bad_input(job_.megatron_args.string() + ": " + stages.error().message);
-    const RankMemoryReport report{.what = job_.megatron_args.string(),
-                                  .imported = &imported,
-                                  .stages = std::move(stages).value(),
-                                  .notes = notes};
-    const BandCheck check =
-        check_band(report.stages, estimate::band_of(imported.run), budget.value(), is_understood(imported));
-    const Status status =
-        console.print(job_.format == Format::json ? band_check_json(report, check)
-                                                  : band_check_text(report, check, static_cast<std::size_t>(top_)));
+    const formats::RankMemoryReport report{.what = job_.megatron_args.string(),
+                                           .imported = &imported,
+                                           .stages = std::move(stages).value(),
+                                           .notes = notes};
+    const formats::BandCheck check =
+        formats::check_band(report.stages, estimate::band_of(imported.run), budget.value(), is_understood(imported));
+    const Status status = console.print(job_.format == Format::json
+                                            ? formats::band_check_json(report, check)
+                                            : formats::band_check_text(report, check, static_cast<std::size_t>(top_)));
     if (!status) return status.error();
-    return check.verdict == BandVerdict::fail ? ExitStatus::answer_is_no : ExitStatus::done;
+    return check.verdict == formats::BandVerdict::fail ? ExitStatus::answer_is_no : ExitStatus::done;
   }
 
   struct Checked {
@@ -123,11 +123,11 @@ class CheckCommand final : public Command {
       if (app_->count(option) > 0)
         return bad_input(
             fmt::format("{}: a plan file is checked as it was planned; give a model file instead", option));
-    const Result<PlanFile> file = read_plan(job_.model);
+    const Result<formats::PlanFile> file = read_plan(job_.model);
     if (!file) return file.error();
-    Result<plan::PlanOutcome> outcome = restore_outcome(file.value(), job_.ranks, job_.model.string());
+    Result<plan::PlanOutcome> outcome = formats::restore_outcome(file.value(), job_.ranks, job_.model.string());
     if (!outcome) return outcome.error();
-    Checked checked{.request = request_of(file.value()),
+    Checked checked{.request = formats::request_of(file.value()),
                     .outcome = std::move(outcome).value(),
                     .what = fmt::format("{}, policy {}", job_.model.string(), file.value().policy)};
     if (checked.outcome.ranks.empty()) return bad_input(fmt::format("{}: the plan holds no rank", job_.model.string()));
@@ -170,14 +170,14 @@ class CheckCommand final : public Command {
     return json.dump(2) + "\n";
   }
 
-  Result<Remedy> find_remedy(plan::PlanRequest request, Bytes budget, const Console& console) const {
+  Result<formats::Remedy> find_remedy(plan::PlanRequest request, Bytes budget, const Console& console) const {
     request.policy = policies::find_policy("optimal");
     request.budget_bytes = budget;
     if (job_.host_budget_bytes) request.host_budget_bytes = job_.host_budget_bytes;
     request.threads = job_.threads;
     Result<Planned> planned = plan_with_progress(request, job_.model, console);
     if (!planned) return planned.error();
-    return Remedy{.request = std::move(request), .outcome = std::move(planned).value().outcome};
+    return formats::Remedy{.request = std::move(request), .outcome = std::move(planned).value().outcome};
   }
 
   JobOptions job_;

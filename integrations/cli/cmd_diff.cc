@@ -19,13 +19,13 @@ class DiffCommand final : public Command {
   }
 
   Result<ExitStatus> run(Console& console) override {
-    const Result<PlanFile> before = read_plan(before_);
+    const Result<formats::PlanFile> before = read_plan(before_);
     if (!before) return before.error();
-    const Result<PlanFile> after = read_plan(after_);
+    const Result<formats::PlanFile> after = read_plan(after_);
     if (!after) return after.error();
-    const PlanDiff diff = diff_plans(before.value(), after.value());
-    const Status status =
-        console.print(format_ == Format::json ? diff_json(diff) : diff_text(diff, static_cast<std::size_t>(top_)));
+    const formats::PlanDiff diff = formats::diff_plans(before.value(), after.value());
+    const Status status = console.print(
+        format_ == Format::json ? formats::diff_json(diff) : formats::diff_text(diff, static_cast<std::size_t>(top_)));
     if (!status) return status.error();
     return ExitStatus::done;
   }

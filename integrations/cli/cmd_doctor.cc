@@ -30,7 +30,7 @@ Finding check_descriptions(std::string_view kind, Result<Value> (*read)(std::str
   const std::vector<Description> found = list_descriptions(kind, share_directories());
   Finding finding{.what = std::string(kind), .value = fmt::format("{} found", found.size()), .ok = !found.empty()};
   for (const Description& description : found) {
-    const Result<std::string> text = read_file(description.path, kMostDescriptionBytes);
+    const Result<std::string> text = formats::read_file(description.path, formats::kMostDescriptionBytes);
     const Status status = text ? [&]() -> Status {
       const Result<Value> value = read(text.value(), description.path.string());
       return value ? Status() : Status(value.error());
@@ -79,8 +79,8 @@ class DoctorCommand final : public Command {
     findings.push_back({.what = "cores", .value = fmt::format("{}", std::thread::hardware_concurrency())});
     findings.push_back(check_memory());
     findings.push_back(check_shares());
-    findings.push_back(check_descriptions("devices", read_machine));
-    findings.push_back(check_descriptions("models", read_job));
+    findings.push_back(check_descriptions("devices", formats::read_machine));
+    findings.push_back(check_descriptions("models", formats::read_job));
     findings.push_back(check_reference_data());
 
     std::string text;

@@ -59,21 +59,21 @@ class EstimateCommand final : public Command {
     of_a_job.insert(of_a_job.end(), {"--device", "--world-size", "--accelerator", "--strict"});
     const Status given = refuse_given(*app_, of_a_job, "says nothing about --truth, whose rows say it");
     if (!given) return given.error();
-    const Result<std::string> text = read_file(truth_, kMostMeasurementBytes);
+    const Result<std::string> text = formats::read_file(truth_, formats::kMostMeasurementBytes);
     if (!text) return text.error();
-    const Result<std::vector<estimate::MeasuredRun>> runs = read_truth(text.value(), truth_.string());
+    const Result<std::vector<estimate::MeasuredRun>> runs = formats::read_truth(text.value(), truth_.string());
     if (!runs) return runs.error();
     const Result<std::optional<estimate::Calibration>> calibration = read_calibration_option(job_);
     if (!calibration) return calibration.error();
     estimate::ScoreOptions options{.calibrate_per_model = per_model_, .rival = rival_};
-    AccuracyReport report{.what = truth_.string(), .runs = runs.value()};
+    formats::AccuracyReport report{.what = truth_.string(), .runs = runs.value()};
     if (calibration.value()) {
       options.correction = calibration.value()->memory;
       report.notes = estimate::describe(*calibration.value());
     }
     const std::vector<estimate::ScoredRank> ranks = estimate::score_runs(runs.value(), options);
     report.ranks = ranks;
-    return is_json() ? accuracy_json(report) : accuracy_text(report);
+    return is_json() ? formats::accuracy_json(report) : formats::accuracy_text(report);
   }
 
   Result<std::string> arguments(const Console& console) const {
@@ -86,11 +86,12 @@ class EstimateCommand final : public Command {
     for (const std::string& remark : import_remarks(imported)) console.note(remark);
     Result<std::vector<estimate::RankMemory>> stages = estimate::estimate_stages(imported.run, knobs);
     if (!stages) return bad_input(job_.megatron_args.string() + ": " + stages.error().message);
-    const RankMemoryReport report{.what = job_.megatron_args.string(),
-                                  .imported = &imported,
-                                  .stages = std::move(stages).value(),
-                                  .notes = notes};
-    return is_json() ? rank_memory_json(report) : rank_memory_text(report, static_cast<std::size_t>(top_));
+    const formats::RankMemoryReport report{.what = job_.megatron_args.string(),
+                                           .imported = &imported,
+                                           .stages = std::move(stages).value(),
+                                           .notes = notes};
+    return is_json() ? formats::rank_memory_json(report)
+                     : formats::rank_memory_text(report, static_cast<std::size_t>(top_));
   }
 
   Result<std::string> model(const Console& console) const {
@@ -99,8 +100,8 @@ class EstimateCommand final : public Command {
     const Result<Planned> planned = plan_with_progress(request.value(), job_.model, console);
     if (!planned) return planned.error();
     const auto& [outcome, seconds] = planned.value();
-    return is_json() ? estimate_json(request.value(), outcome, seconds)
-                     : estimate_summary(request.value(), outcome, static_cast<std::size_t>(top_));
+    return is_json() ? formats::estimate_json(request.value(), outcome, seconds)
+                     : formats::estimate_summary(request.value(), outcome, static_cast<std::size_t>(top_));
   }
 
   JobOptions job_;

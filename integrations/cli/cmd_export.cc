@@ -19,10 +19,11 @@ const std::vector<std::string>& frameworks() {
 }
 
 /// Loads the plan was made for; ranks that are not in it run at the mean.
-std::vector<double> loads_of(const PlanFile& plan) {
+std::vector<double> loads_of(const formats::PlanFile& plan) {
   std::vector<double> loads(static_cast<std::size_t>(plan.job.parallel.pipeline),
                             plan.load.value_or(plan.job.expert_load.mean));
-  for (const PlanFile::Rank& rank : plan.ranks) loads[static_cast<std::size_t>(rank.figures.rank)] = rank.figures.load;
+  for (const formats::PlanFile::Rank& rank : plan.ranks)
+    loads[static_cast<std::size_t>(rank.figures.rank)] = rank.figures.load;
   return loads;
 }
 
@@ -39,7 +40,7 @@ class ExportCommand final : public Command {
   }
 
   Result<ExitStatus> run(Console& console) override {
-    const Result<PlanFile> plan = read_plan(plan_);
+    const Result<formats::PlanFile> plan = read_plan(plan_);
     if (!plan) return plan.error();
     if (plan.value().graph != nullptr)
       return bad_input(
@@ -47,27 +48,29 @@ class ExportCommand final : public Command {
                       "plan --schedule-out writes its order",
                       plan_.string()));
     // The same refusals as elsewhere: a plan of another version's step, or an edited one.
-    if (const auto restored = restore_outcome(plan.value(), {}, plan_.string()); !restored) return restored.error();
+    if (const auto restored = formats::restore_outcome(plan.value(), {}, plan_.string()); !restored)
+      return restored.error();
     const auto word = std::ranges::find(frameworks(), to_) - frameworks().begin();
-    const ExportVocabulary vocabulary = vocabulary_of(static_cast<Framework>(word), plan.value());
-    plan::PlanRequest request = request_of(plan.value());
+    const formats::ExportVocabulary vocabulary =
+        formats::vocabulary_of(static_cast<formats::Framework>(word), plan.value());
+    plan::PlanRequest request = formats::request_of(plan.value());
     request.threads = threads_;
     Result<search::SettingOutcome> found = Error{};
     OutputSet outputs;
     Status status = outputs.add(out_, {plan_}, [&](std::ostream& stream) -> Status {
-      stream << settings_text(vocabulary, found.value().values, plan.value());
+      stream << formats::settings_text(vocabulary, found.value().values, plan.value());
       return {};
     });
     if (!status) return status.error();
     found = search::search_settings({.request = request,
                                      .loads = loads_of(plan.value()),
                                      .settings = vocabulary.settings,
-                                     .starts = starts_of(vocabulary, plan.value())});
+                                     .starts = formats::starts_of(vocabulary, plan.value())});
     if (!found) return found.error();
     if (status = outputs.write(); !status) return status.error();
     for (const auto& path : outputs.paths()) console.note(fmt::format("wrote {}", path.string()));
-    const ExportReport report{.plan = plan.value(), .vocabulary = vocabulary, .settings = found.value()};
-    status = console.print(format_ == Format::json ? export_json(report) : export_text(report));
+    const formats::ExportReport report{.plan = plan.value(), .vocabulary = vocabulary, .settings = found.value()};
+    status = console.print(format_ == Format::json ? formats::export_json(report) : formats::export_text(report));
     if (!status) return status.error();
     return found.value().outcome.fits() ? ExitStatus::done : ExitStatus::answer_is_no;
   }

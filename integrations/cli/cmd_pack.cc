@@ -37,8 +37,8 @@ std::vector<std::string> packer_names() {
 /// A table and what it comes to, for as long as the command runs.
 struct Input {
   std::string text;
-  IntervalTable table;
-  IntervalProblem problem;
+  formats::IntervalTable table;
+  formats::IntervalProblem problem;
 };
 
 class PackCommand final : public Command {
@@ -69,7 +69,7 @@ class PackCommand final : public Command {
     OutputSet outputs;
     std::vector<Bytes> addresses;
     Status status = outputs.add(out_, {file_}, [&](std::ostream& stream) -> Status {
-      stream << with_column(input.text, "offset", addresses);
+      stream << formats::with_column(input.text, "offset", addresses);
       return {};
     });
     if (!status) return status.error();
@@ -79,22 +79,22 @@ class PackCommand final : public Command {
     const auto [answer, seconds] = pack(input.problem);
     if (const std::optional<std::string> fault = layout::find_fault(input.problem.problem, answer.packing))
       return internal_fault(fmt::format("{}: packer {}: {}", file_.string(), answer.packer, *fault));
-    PackReport report{.file = file_.string(),
-                      .table = &input.table,
-                      .problem = &input.problem,
-                      .answer = &answer,
-                      .verdict = judge(input.problem, answer, capacity_bytes_),
-                      .capacity_bytes = capacity_bytes_,
-                      .seconds = seconds};
-    if (picture_) report.picture = pack_picture(input.table, input.problem, answer.packing);
+    formats::PackReport report{.file = file_.string(),
+                               .table = &input.table,
+                               .problem = &input.problem,
+                               .answer = &answer,
+                               .verdict = formats::judge(input.problem, answer, capacity_bytes_),
+                               .capacity_bytes = capacity_bytes_,
+                               .seconds = seconds};
+    if (picture_) report.picture = formats::pack_picture(input.table, input.problem, answer.packing);
     if (report.verdict.fits) {
-      addresses = addresses_of(input.table, input.problem, answer.packing, rules());
+      addresses = formats::addresses_of(input.table, input.problem, answer.packing, rules());
       if (status = outputs.write(); !status) return status.error();
       for (const auto& path : outputs.paths()) console.note(fmt::format("wrote {}", path.string()));
     } else if (!out_.empty()) {
       console.note(fmt::format("{} is not written, since the packing is higher than --capacity", out_.string()));
     }
-    status = console.print(format_ == Format::json ? pack_json(report) : pack_text(report));
+    status = console.print(format_ == Format::json ? formats::pack_json(report) : formats::pack_text(report));
     if (!status) return status.error();
     return report.verdict.fits ? ExitStatus::done : ExitStatus::answer_is_no;
   }
@@ -105,30 +105,30 @@ class PackCommand final : public Command {
     double seconds = 0;
   };
 
-  [[nodiscard]] IntervalRules rules() const {
+  [[nodiscard]] formats::IntervalRules rules() const {
     return {.alignment_bytes = alignment_bytes_.value_or(1), .repack = repack_};
   }
 
   Status read(Input& input) const {
-    Result<std::string> text = read_file(file_);
+    Result<std::string> text = formats::read_file(file_);
     if (!text) return text.error();
     input.text = std::move(text).value();
-    Result<IntervalTable> table = read_minimalloc_csv(input.text, file_.string());
+    Result<formats::IntervalTable> table = formats::read_minimalloc_csv(input.text, file_.string());
     if (!table) return table.error();
     input.table = std::move(table).value();
     if (input.table.rows.empty())
       return bad_input(fmt::format("{}:1: there is no buffer; every line below the header is one", file_.string()));
-    Result<IntervalProblem> problem = problem_of(input.table, rules(), file_.string());
+    Result<formats::IntervalProblem> problem = formats::problem_of(input.table, rules(), file_.string());
     if (!problem) return problem.error();
     input.problem = std::move(problem).value();
     return {};
   }
 
-  [[nodiscard]] Packed pack(const IntervalProblem& problem) const {
+  [[nodiscard]] Packed pack(const formats::IntervalProblem& problem) const {
     using Clock = std::chrono::steady_clock;
     const Clock::time_point begin = Clock::now();
     const auto seconds = [begin] { return std::chrono::duration<double>(Clock::now() - begin).count(); };
-    if (std::optional<layout::Packing> given = given_packing(problem)) {
+    if (std::optional<layout::Packing> given = formats::given_packing(problem)) {
       layout::PackAnswer answer = layout::answer_of(problem.problem, *std::move(given), "the file's own offsets");
       return {.answer = std::move(answer), .seconds = seconds()};
     }

@@ -73,7 +73,7 @@ class PlanCommand final : public Command {
   /// The plan asked for, and figures of every policy where they are compared.
   struct Material {
     Planned planned;
-    std::vector<PolicyResult> results;
+    std::vector<formats::PolicyResult> results;
     std::vector<plan::BudgetPoint> frontier;
   };
 
@@ -81,22 +81,22 @@ class PlanCommand final : public Command {
     std::vector<std::filesystem::path> inputs = inputs_of(job_);
     if (request.step) inputs.push_back(graph_.graph);
     Status status = outputs.add(out_, inputs, [&](std::ostream& stream) -> Status {
-      stream << write_plan_file(request, made.planned.outcome);
+      stream << formats::write_plan_file(request, made.planned.outcome);
       return {};
     });
     if (!status) return status;
     status = outputs.add(report_, inputs, [&](std::ostream& stream) -> Status {
-      stream << report_html(request, made.planned.outcome, made.results, made.frontier);
+      stream << formats::report_html(request, made.planned.outcome, made.results, made.frontier);
       return {};
     });
     if (!status) return status;
     status = outputs.add(graph_.schedule_out, inputs, [&](std::ostream& stream) -> Status {
-      stream << order_text(run_list_of(made.planned.outcome.ranks.front()));
+      stream << formats::order_text(formats::run_list_of(made.planned.outcome.ranks.front()));
       return {};
     });
     if (!status) return status;
     return outputs.add(trace_, inputs,
-                       [&](std::ostream& stream) { return write_perfetto(stream, made.planned.outcome); });
+                       [&](std::ostream& stream) { return formats::write_perfetto(stream, made.planned.outcome); });
   }
 
   Status plan(plan::PlanRequest request, const Console& console, Material& made) const {
@@ -106,7 +106,7 @@ class PlanCommand final : public Command {
       request.policy = &policy;
       Result<Planned> planned = plan_with_progress(request, subject(), console);
       if (!planned) return planned.error();
-      if (compare_) made.results.push_back(result_of(policy.name, planned.value().outcome));
+      if (compare_) made.results.push_back(formats::result_of(policy.name, planned.value().outcome));
       if (&policy == chosen) made.planned = std::move(planned).value();
     }
     if (!graph_.frontier || request.step) return {};
@@ -125,13 +125,13 @@ class PlanCommand final : public Command {
   [[nodiscard]] std::string text(const plan::PlanRequest& request, const Material& made) const {
     const auto& [outcome, seconds] = made.planned;
     if (job_.format == Format::json) {
-      std::string json = plan_json(request, outcome, seconds);
-      if (compare_) json = with_comparison(json, request, made.results);
-      return graph_.frontier && !request.step ? with_frontier(json, made.frontier) : json;
+      std::string json = formats::plan_json(request, outcome, seconds);
+      if (compare_) json = formats::with_comparison(json, request, made.results);
+      return graph_.frontier && !request.step ? formats::with_frontier(json, made.frontier) : json;
     }
-    std::string summary = plan_summary(request, outcome);
-    if (compare_) summary += comparison_text(made.results);
-    return graph_.frontier && !request.step ? summary + frontier_text(made.frontier, plan::budget_of(request))
+    std::string summary = formats::plan_summary(request, outcome);
+    if (compare_) summary += formats::comparison_text(made.results);
+    return graph_.frontier && !request.step ? summary + formats::frontier_text(made.frontier, plan::budget_of(request))
                                             : summary;
   }
 

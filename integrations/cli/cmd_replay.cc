@@ -39,45 +39,46 @@ class ReplayCommand final : public Command {
     if (capacity_bytes_ && (*capacity_bytes_ <= 0 || *capacity_bytes_ > 4 * kTiB))
       return bad_input("--capacity: must be above 0 and at most 4TiB");
     if (tail_pad_bytes_.value_or(0) > kMiB) return bad_input("--tail-pad: must be at most 1MiB");
-    const Result<std::string> bytes = read_file(trace_);
+    const Result<std::string> bytes = formats::read_file(trace_);
     if (!bytes) return bytes.error();
-    const Result<AllocationTrace> trace = read_trace(bytes.value(), trace_.string());
+    const Result<formats::AllocationTrace> trace = formats::read_trace(bytes.value(), trace_.string());
     if (!trace) return trace.error();
-    ReplayReport report{.file = trace_.string(), .trace = &trace.value()};
-    for (const ReplayRequest& request : requests()) {
-      Result<ReplayFigures> figures = replay(trace.value(), request);
+    replay::ReplayReport report{.file = trace_.string(), .trace = &trace.value()};
+    for (const replay::ReplayRequest& request : requests()) {
+      Result<replay::ReplayFigures> figures = replay::replay(trace.value(), request);
       if (!figures)
         return figures.error().code == Error::Code::bad_input
                    ? bad_input(trace_.string() + ": " + figures.error().message)
                    : figures.error();
       report.replays.push_back(std::move(figures).value());
     }
-    const Status status = console.print(format_ == Format::json ? replay_json(report) : replay_text(report));
+    const Status status =
+        console.print(format_ == Format::json ? replay::replay_json(report) : replay::replay_text(report));
     if (!status) return status.error();
     return fits(report) ? ExitStatus::done : ExitStatus::answer_is_no;
   }
 
  private:
   /// Side by side, what the model of another allocator cannot do is a figure, not a refusal.
-  [[nodiscard]] bool fits(const ReplayReport& report) const {
-    return std::all_of(report.replays.begin(), report.replays.end(), [this](const ReplayFigures& replay) {
+  [[nodiscard]] bool fits(const replay::ReplayReport& report) const {
+    return std::all_of(report.replays.begin(), report.replays.end(), [this](const replay::ReplayFigures& replay) {
       return replay.no_room.empty() || (allocator_.empty() && replay.allocator.starts_with("baseline"));
     });
   }
 
-  [[nodiscard]] std::vector<ReplayRequest> requests() const {
-    std::vector<ReplayRequest> list;
-    const auto add = [&](std::string_view name, ReplayAllocator allocator, bool expandable) {
+  [[nodiscard]] std::vector<replay::ReplayRequest> requests() const {
+    std::vector<replay::ReplayRequest> list;
+    const auto add = [&](std::string_view name, replay::ReplayAllocator allocator, bool expandable) {
       if (allocator_.empty() || allocator_ == name)
         list.push_back({.allocator = allocator,
                         .expandable = expandable,
                         .capacity_bytes = capacity_bytes_.value_or(0),
                         .tail_pad_bytes = tail_pad_bytes_.value_or(0)});
     };
-    add("caching", ReplayAllocator::caching, false);
-    add("planned", ReplayAllocator::planned, false);
-    if (!expandable_) add("baseline", ReplayAllocator::baseline, false);
-    add("baseline", ReplayAllocator::baseline, true);
+    add("caching", replay::ReplayAllocator::caching, false);
+    add("planned", replay::ReplayAllocator::planned, false);
+    if (!expandable_) add("baseline", replay::ReplayAllocator::baseline, false);
+    add("baseline", replay::ReplayAllocator::baseline, true);
     return list;
   }
 

@@ -42,8 +42,9 @@ Result<std::int64_t> parse_scale(const std::string& text) {
 
 Result<double> parse_load(std::string_view option, std::string_view text) {
   const Result<double> load = parse_number(text);
-  if (!load || load.value() <= 0 || load.value() > kMostCommandLoad)
-    return bad_input(fmt::format("{}: {} is not a load above 0 and at most {}", option, text, kMostCommandLoad));
+  if (!load || load.value() <= 0 || load.value() > formats::kMostCommandLoad)
+    return bad_input(
+        fmt::format("{}: {} is not a load above 0 and at most {}", option, text, formats::kMostCommandLoad));
   return load.value();
 }
 
@@ -82,29 +83,29 @@ class RunCommand final : public Command {
   }
 
   Result<ExitStatus> run(Console& console) override {
-    const Result<RunAsk> ask = read_ask();
+    const Result<run::RunAsk> ask = read_ask();
     if (!ask) return ask.error();
-    const Result<PlanFile> file = read_plan(plan_);
+    const Result<formats::PlanFile> file = read_plan(plan_);
     if (!file) return file.error();
-    Result<plan::PlanOutcome> plan = restore_outcome(file.value(), {}, plan_.string());
+    Result<plan::PlanOutcome> plan = formats::restore_outcome(file.value(), {}, plan_.string());
     if (!plan) return plan.error();
     if (const std::optional<Error> error = not_runnable(plan.value())) return *error;
     end_at_once_on_signals();
-    const Result<RunOutcome> outcome = run_plan(std::move(plan).value(), file.value().machine, ask.value());
+    const Result<run::RunOutcome> outcome = run::run_plan(std::move(plan).value(), file.value().machine, ask.value());
     if (!outcome) return outcome.error();
     const Status status =
-        console.print(format_ == Format::json ? run_json(outcome.value()) : run_text(outcome.value()));
+        console.print(format_ == Format::json ? run::run_json(outcome.value()) : run::run_text(outcome.value()));
     if (!status) return status.error();
     return outcome.value().problems.empty() ? ExitStatus::done : ExitStatus::answer_is_no;
   }
 
  private:
-  [[nodiscard]] Result<RunAsk> read_ask() const {
-    RunAsk ask{.verify = verify_, .seed = static_cast<std::uint64_t>(seed_), .schedules = schedules_};
-    ask.device = device_ == "host"     ? RunDevice::host
-                 : device_ == "cuda"   ? RunDevice::cuda
-                 : device_ == "ascend" ? RunDevice::ascend
-                                       : RunDevice::sim;
+  [[nodiscard]] Result<run::RunAsk> read_ask() const {
+    run::RunAsk ask{.verify = verify_, .seed = static_cast<std::uint64_t>(seed_), .schedules = schedules_};
+    ask.device = device_ == "host"     ? run::RunDevice::host
+                 : device_ == "cuda"   ? run::RunDevice::cuda
+                 : device_ == "ascend" ? run::RunDevice::ascend
+                                       : run::RunDevice::sim;
     if (rank_ != "all") {
       const std::optional<std::int64_t> rank = whole(rank_);
       if (!rank || *rank > 65535) return bad_input(fmt::format("--rank: {} is neither a rank nor all", rank_));
@@ -113,20 +114,20 @@ class RunCommand final : public Command {
     const Result<std::int64_t> scale = parse_scale(scale_);
     if (!scale) return scale.error();
     ask.scale = scale.value();
-    const Result<std::optional<LoadChange>> load = read_load();
+    const Result<std::optional<run::LoadChange>> load = read_load();
     if (!load) return load.error();
     ask.load = load.value();
     ask.agree = agree_ == "yes";
     return ask;
   }
 
-  [[nodiscard]] Result<std::optional<LoadChange>> read_load() const {
-    if (load_.empty() && load_rise_.empty()) return std::optional<LoadChange>();
+  [[nodiscard]] Result<std::optional<run::LoadChange>> read_load() const {
+    if (load_.empty() && load_rise_.empty()) return std::optional<run::LoadChange>();
     if (!load_.empty() && !load_rise_.empty()) return bad_input("--load and --load-rise exclude each other");
     if (!load_.empty()) {
       const Result<double> load = parse_load("--load", load_);
       if (!load) return load.error();
-      return std::optional(LoadChange{.load = load.value()});
+      return std::optional(run::LoadChange{.load = load.value()});
     }
     const std::size_t at = load_rise_.find('@');
     const std::optional<std::int64_t> op =
@@ -134,7 +135,7 @@ class RunCommand final : public Command {
     if (!op) return bad_input(fmt::format("--load-rise: {} is not a load and an op, such as 1.4@1000", load_rise_));
     const Result<double> load = parse_load("--load-rise", std::string_view(load_rise_).substr(0, at));
     if (!load) return load.error();
-    return std::optional(LoadChange{.load = load.value(), .from_op = *op});
+    return std::optional(run::LoadChange{.load = load.value(), .from_op = *op});
   }
 
   /// A file can have been edited, and a plan that does not fit is written, too.

@@ -31,11 +31,11 @@ class ResumeFile {
     path_ = path;
     std::string text;
     if (std::error_code error; std::filesystem::exists(path, error)) {
-      Result<std::string> read = read_file(path, kMostMeasurementBytes);
+      Result<std::string> read = formats::read_file(path, formats::kMostMeasurementBytes);
       if (!read) return read.error();
       text = std::move(read).value();
     }
-    Result<SearchLog> log = read_search_log(text, path.string(), header);
+    Result<formats::SearchLog> log = formats::read_search_log(text, path.string(), header);
     if (!log) return log.error();
     known_ = std::move(log.value().known);
     if (log.value().whole_bytes < text.size()) {
@@ -52,7 +52,7 @@ class ResumeFile {
   void add(const search::SearchLayout& layout, const search::LayoutFigures& figures) {
     if (path_.empty() || known_.contains(search::layout_text(layout))) return;
     errno = 0;
-    write(search_line(layout, figures));
+    write(formats::search_line(layout, figures));
   }
 
   [[nodiscard]] const std::map<std::string, search::LayoutFigures>& known() const { return known_; }
@@ -107,13 +107,16 @@ class SearchCommand final : public Command {
     const search::LayoutSpace space = search::enumerate_layouts(request.job, request.machine, devices);
     if (space.layouts.empty()) return bad_input(none_is_legal(space, devices));
     ResumeFile file;
-    if (Status status = file.open(resume_, search_header(request, version_text())); !status) return status.error();
+    if (Status status = file.open(resume_, formats::search_header(request, version_text())); !status)
+      return status.error();
 
     const Result<search::LayoutSearchResult> result = search(request, space, file, console);
     if (!result) return result.error();
     if (Status status = file.state(); !status) return status.error();
-    const SearchReport report{.request = request, .space = space, .result = result.value(), .devices = devices};
-    const Status status = console.print(job_.format == Format::json ? search_json(report) : search_text(report));
+    const formats::SearchReport report{
+        .request = request, .space = space, .result = result.value(), .devices = devices};
+    const Status status =
+        console.print(job_.format == Format::json ? formats::search_json(report) : formats::search_text(report));
     if (!status) return status.error();
     return result.value().best.empty() ? ExitStatus::answer_is_no : ExitStatus::done;
   }

@@ -27,25 +27,27 @@ class ShowCommand final : public Command {
   }
 
   Result<ExitStatus> run(Console& console) override {
-    const Result<PlanFile> file = read_plan(plan_);
+    const Result<formats::PlanFile> file = read_plan(plan_);
     if (!file) return file.error();
-    const Result<plan::PlanOutcome> outcome = restore_outcome(file.value(), ranks_, plan_.string());
+    const Result<plan::PlanOutcome> outcome = formats::restore_outcome(file.value(), ranks_, plan_.string());
     if (!outcome) return outcome.error();
-    plan::PlanRequest request = request_of(file.value());
+    plan::PlanRequest request = formats::request_of(file.value());
     request.policy = policies::find_policy(file.value().policy);
-    const ShownPlan shown{.request = request, .outcome = outcome.value(), .decisions = decisions_of(file.value())};
-    const ShownParts parts{.decisions = decisions_, .picture = picture_};
-    const Status status = console.print(format_ == Format::json ? shown_json(shown, parts) : shown_text(shown, parts));
+    const formats::ShownPlan shown{
+        .request = request, .outcome = outcome.value(), .decisions = decisions_of(file.value())};
+    const formats::ShownParts parts{.decisions = decisions_, .picture = picture_};
+    const Status status =
+        console.print(format_ == Format::json ? formats::shown_json(shown, parts) : formats::shown_text(shown, parts));
     if (!status) return status.error();
     return ExitStatus::done;
   }
 
  private:
-  [[nodiscard]] std::vector<NamedDecision> decisions_of(const PlanFile& file) const {
-    std::vector<NamedDecision> list;
-    for (const PlanFile::Rank& rank : file.ranks)
+  [[nodiscard]] std::vector<formats::NamedDecision> decisions_of(const formats::PlanFile& file) const {
+    std::vector<formats::NamedDecision> list;
+    for (const formats::PlanFile::Rank& rank : file.ranks)
       if (ranks_.empty() || std::ranges::find(ranks_, rank.figures.rank) != ranks_.end())
-        std::ranges::move(named_decisions(rank), std::back_inserter(list));
+        std::ranges::move(formats::named_decisions(rank), std::back_inserter(list));
     return list;
   }
 

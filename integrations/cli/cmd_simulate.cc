@@ -39,11 +39,11 @@ class SimulateCommand final : public Command {
     const Result<Planned> planned = plan_with_progress(request.value(), subject_of(job_), console);
     if (!planned) return planned.error();
     const auto& [outcome, seconds] = planned.value();
-    std::optional<Against> against;
+    std::optional<formats::Against> against;
     if (compares) against = {.published = *published, .gap = plan::gap_to(*published, request.value().job, outcome)};
     const Status status =
-        console.print(job_.format == Format::json ? timing_json(request.value(), outcome, seconds, against)
-                                                  : timing_summary(request.value(), outcome, against));
+        console.print(job_.format == Format::json ? formats::timing_json(request.value(), outcome, seconds, against)
+                                                  : formats::timing_summary(request.value(), outcome, against));
     if (!status) return status.error();
     return ExitStatus::done;
   }
@@ -57,18 +57,18 @@ class SimulateCommand final : public Command {
                       "--host-budget", "--ranks", "--op-time-scale", "--layer-ms", "--calibration"},
                      "a plan file is simulated as it was planned");
     if (!refused) return refused.error();
-    const Result<PlanFile> file = read_plan(job_.model);
+    const Result<formats::PlanFile> file = read_plan(job_.model);
     if (!file) return file.error();
-    Result<plan::PlanOutcome> outcome = restore_outcome(file.value(), {}, job_.model.string());
+    Result<plan::PlanOutcome> outcome = formats::restore_outcome(file.value(), {}, job_.model.string());
     if (!outcome) return outcome.error();
-    plan::PlanRequest request = request_of(file.value());
+    plan::PlanRequest request = formats::request_of(file.value());
     request.policy = policies::find_policy(file.value().policy);
     if (const Status status = plan::simulate_plan(request, outcome.value()); !status)
       return Error{.code = status.error().code,
                    .message = fmt::format("{}: {}", job_.model.string(), status.error().message)};
     const Status status =
-        console.print(job_.format == Format::json ? timing_json(request, outcome.value(), 0, std::nullopt)
-                                                  : timing_summary(request, outcome.value(), std::nullopt));
+        console.print(job_.format == Format::json ? formats::timing_json(request, outcome.value(), 0, std::nullopt)
+                                                  : formats::timing_summary(request, outcome.value(), std::nullopt));
     if (!status) return status.error();
     return ExitStatus::done;
   }

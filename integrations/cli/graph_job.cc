@@ -23,13 +23,13 @@ const std::set<std::string> kWithGraph = {
     "--threads", "--format",    "--policy", "--schedule-out", "--frontier",    "--group-recompute",
     "--effort",  "--objective", "--out",    "--report",       "--trace",       "--compare"};
 
-Result<CapturedStep> read_step(const GraphJob& job) {
-  Result<std::string> text = read_file(job.graph, kMostPlanFileBytes);
+Result<formats::CapturedStep> read_step(const GraphJob& job) {
+  Result<std::string> text = formats::read_file(job.graph, formats::kMostPlanFileBytes);
   if (!text) return text.error();
-  const StepObjective objective = job.objective == "time"     ? StepObjective::time
-                                  : job.objective == "energy" ? StepObjective::energy
-                                                              : StepObjective::cost;
-  return read_captured_step(text.value(), job.graph.string(), objective);
+  const formats::StepObjective objective = job.objective == "time"     ? formats::StepObjective::time
+                                           : job.objective == "energy" ? formats::StepObjective::energy
+                                                                       : formats::StepObjective::cost;
+  return formats::read_captured_step(text.value(), job.graph.string(), objective);
 }
 
 Status check_options(const GraphJob& job, const JobOptions& options) {
@@ -61,10 +61,11 @@ void add_graph_options(CLI::App& app, GraphJob& job) {
 
 Result<plan::PlanRequest> read_graph_request(const GraphJob& job, const JobOptions& options) {
   if (Status status = check_options(job, options); !status) return status.error();
-  Result<CapturedStep> step = read_step(job);
+  Result<formats::CapturedStep> step = read_step(job);
   if (!step) return step.error();
   plan::PlanRequest request;
-  request.machine = graph_build::given_machine(std::min(step.value().host_bytes, kMostPlanBytes), kMostPlanBytes);
+  request.machine =
+      graph_build::given_machine(std::min(step.value().host_bytes, formats::kMostPlanBytes), formats::kMostPlanBytes);
   if (!options.device.empty()) {
     Result<Machine> machine = read_device(options.device, job.graph);
     if (!machine) return machine.error();

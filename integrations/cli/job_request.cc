@@ -47,9 +47,9 @@ struct NamedJob {
 
 Result<NamedJob> read_model(const JobOptions& options) {
   if (options.model.empty()) return bad_input("MODEL is required, a FILE; or give --megatron-args FILE");
-  const Result<std::string> text = read_file(options.model, kMostDescriptionBytes);
+  const Result<std::string> text = formats::read_file(options.model, formats::kMostDescriptionBytes);
   if (!text) return text.error();
-  Result<graph_build::JobSpec> job = read_job(text.value(), options.model.string());
+  Result<graph_build::JobSpec> job = formats::read_job(text.value(), options.model.string());
   if (!job) return job.error();
   return NamedJob{.job = std::move(job).value(), .device_place = device_place(text.value(), options.model)};
 }
@@ -69,10 +69,10 @@ Status read_loads(const JobOptions& options, plan::PlanRequest& request) {
   request.load = options.imbalance.load;
   if (!options.imbalance_from.empty()) {
     if (request.load) return bad_input("--imbalance-from: measured counts and one load exclude each other; drop one");
-    const Result<std::string> text = read_file(options.imbalance_from, kMostMeasurementBytes);
+    const Result<std::string> text = formats::read_file(options.imbalance_from, formats::kMostMeasurementBytes);
     if (!text) return text.error();
     Result<graph_build::ExpertLoadSpec> spec =
-        read_expert_counts(text.value(), options.imbalance_from.string(), request.job.expert_load);
+        formats::read_expert_counts(text.value(), options.imbalance_from.string(), request.job.expert_load);
     if (!spec) return spec.error();
     request.job.expert_load = spec.value();
   }
@@ -86,9 +86,9 @@ Status read_time_scale(const JobOptions& options, plan::PlanRequest& request) {
   const Result<double> scale = graph_build::layer_time_scale(
       request.job, request.machine, request.load.value_or(request.job.expert_load.mean), *options.layer_ms * 1e6);
   if (!scale) return scale.error();
-  if (scale.value() > kMostTimeScale)
+  if (scale.value() > formats::kMostTimeScale)
     return bad_input(fmt::format("--layer-ms: compute times would be multiplied by {:.3g}; the most is {:.0e}",
-                                 scale.value(), kMostTimeScale));
+                                 scale.value(), formats::kMostTimeScale));
   request.time_scale = scale.value();
   return {};
 }
@@ -96,9 +96,9 @@ Status read_time_scale(const JobOptions& options, plan::PlanRequest& request) {
 /// `place`: what an error of the search for the file begins with.
 Result<Machine> machine_at(const Result<std::filesystem::path>& device, std::string_view place) {
   if (!device) return bad_input(std::string(place) + device.error().message);
-  const Result<std::string> text = read_file(device.value(), kMostDescriptionBytes);
+  const Result<std::string> text = formats::read_file(device.value(), formats::kMostDescriptionBytes);
   if (!text) return text.error();
-  return read_machine(text.value(), device.value().string());
+  return formats::read_machine(text.value(), device.value().string());
 }
 
 }  // namespace
@@ -130,7 +130,7 @@ void add_what_if_options(CLI::App& app, JobOptions& options) {
            "pinned host memory per device; default: the device file's");
   add_ranks(app, "--ranks", options.ranks, "pipeline ranks, such as 0-3,15; default: all");
   add_positive(app, "--op-time-scale", options.op_time_scale, kLargestScale, "multiply compute times by this");
-  add_positive(app, "--layer-ms", options.layer_ms, kMostLayerMs,
+  add_positive(app, "--layer-ms", options.layer_ms, formats::kMostLayerMs,
                "scale compute times so that forward and backward of one layer and micro-batch take this many "
                "milliseconds on average");
   add_calibration(app, options);
@@ -211,7 +211,7 @@ Result<Planned> plan_with_progress(const plan::PlanRequest& request, const std::
   if (watched.step) watched.step->on_progress = [&progress](double share) { progress.update_share(share); };
   Result<plan::PlanOutcome> outcome = plan::plan_step(watched);
   if (!outcome) return outcome.error();
-  if (const std::string wrong = number_out_of_range(request, outcome.value()); !wrong.empty())
+  if (const std::string wrong = formats::number_out_of_range(request, outcome.value()); !wrong.empty())
     return bad_input(fmt::format("{}: {}; is a number in it or in the device file far off?", input.string(), wrong));
   return Planned{.outcome = std::move(outcome).value(),
                  .seconds = std::chrono::duration<double>(Clock::now() - begin).count()};

@@ -79,7 +79,7 @@ void expect_last_exception(bool json) {
 void end_on_exception() noexcept {
   take_word();
   delete[] reserve.exchange(nullptr);
-  remove_temporaries();
+  formats::remove_temporaries();
   tell_exception();
   std::_Exit(static_cast<int>(status.load()));
 }

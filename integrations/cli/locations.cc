@@ -63,7 +63,7 @@ Result<fs::path> find_device(const std::string& name, const fs::path& model_file
   std::vector<std::string> known;
   for (const Description& device : list_descriptions("devices", places)) known.push_back(device.name);
   const bool is_path = file != name || file.has_parent_path() || file.has_extension();
-  return bad_input(fmt::format("no device {}{}{}; known: {}, or a file", shown(name),
+  return bad_input(fmt::format("no device {}{}{}; known: {}, or a file", formats::shown(name),
                                is_path ? " and no file " + file.string() : "", hint_for(name, known),
                                join_words(known)));
 }

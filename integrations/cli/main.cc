@@ -78,8 +78,8 @@ Status parse(CLI::App& app, std::vector<std::string> arguments) {
   if (!extra.empty()) {
     const std::string word = extra.front().substr(0, extra.front().find('='));
     if (word.starts_with('-'))
-      return bad_input(fmt::format("unknown option {}{}", shown(word), hint_for(word, option_names(app))));
-    return bad_input(fmt::format("unexpected argument {}", shown(word)));
+      return bad_input(fmt::format("unknown option {}{}", formats::shown(word), hint_for(word, option_names(app))));
+    return bad_input(fmt::format("unexpected argument {}", formats::shown(word)));
   }
   if (!complaint.empty()) return bad_input(complaint);
   return {};
@@ -132,7 +132,7 @@ ExitStatus run(std::vector<std::string> arguments) {
   const bool option = first.starts_with('-');
   return report(kWhere,
                 bad_input(fmt::format("unknown {} {}{}; see 'tidemark --help'", option ? "option" : "verb",
-                                      shown(first), hint_for(first, names))),
+                                      formats::shown(first), hint_for(first, names))),
                 asked);
 }
 
@@ -142,7 +142,7 @@ ExitStatus run(std::vector<std::string> arguments) {
 int main(int argc, char** argv) {
   namespace cli = tidemark::cli;
   cli::occupy_closed_streams();
-  tidemark::remove_temporaries_on_signals();
+  tidemark::formats::remove_temporaries_on_signals();
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   cli::expect_last_exception(cli::asks_for_json(arguments));
   try {

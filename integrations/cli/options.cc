@@ -47,7 +47,7 @@ std::optional<std::int32_t> whole_number(std::string_view text) {
 }
 
 Error bad_ranks(std::string_view part) {
-  return bad_input(fmt::format("{} is not a rank or a range of ranks; write like 0-3,15", shown(part)));
+  return bad_input(fmt::format("{} is not a rank or a range of ranks; write like 0-3,15", formats::shown(part)));
 }
 
 }  // namespace
@@ -56,9 +56,9 @@ void add_size(CLI::App& app, const std::string& name, std::optional<Bytes>& valu
   add_read(app, name, "SIZE", help, [&value](const std::string& text) -> Status {
     const Result<Bytes> bytes = parse_bytes(text);
     if (!bytes) return bytes.error();
-    if (bytes.value() > kMostPlanBytes)
-      return bad_input(
-          fmt::format("{} is out of range; it must be at most {}", shown(text), format_bytes(kMostPlanBytes)));
+    if (bytes.value() > formats::kMostPlanBytes)
+      return bad_input(fmt::format("{} is out of range; it must be at most {}", formats::shown(text),
+                                   format_bytes(formats::kMostPlanBytes)));
     value = bytes.value();
     return {};
   });
@@ -71,8 +71,8 @@ void add_bytes(CLI::App& app, const std::string& name, std::optional<Bytes>& val
     const Result<Bytes> size = parse_bytes(bare ? text + "B" : text);
     if (!size && !bare) return size.error();
     if (!size || size.value() < least || size.value() > most) {
-      return bad_input(fmt::format("{} is out of range; it must be from {} to {} bytes ({})", shown(text), least, most,
-                                   format_bytes(most)));
+      return bad_input(fmt::format("{} is out of range; it must be from {} to {} bytes ({})", formats::shown(text),
+                                   least, most, format_bytes(most)));
     }
     const Bytes bytes = size.value();
     value = bytes;
@@ -84,11 +84,12 @@ void add_duration(CLI::App& app, const std::string& name, std::optional<std::int
                   const std::string& help) {
   constexpr double kMostNs = 86'400e9;
   add_read(app, name, "TIME", help, [&value_ns](const std::string& text) -> Status {
-    const Result<double> ns = parse_duration_ns(text);
+    const Result<double> ns = formats::parse_duration_ns(text);
     if (!ns)
-      return bad_input(fmt::format("{} is not a time; write a number and a unit, like 10s or 500ms", shown(text)));
+      return bad_input(
+          fmt::format("{} is not a time; write a number and a unit, like 10s or 500ms", formats::shown(text)));
     if (ns.value() < 1 || ns.value() > kMostNs)
-      return bad_input(fmt::format("{} is out of range; it must be above 0s and at most 86400s", shown(text)));
+      return bad_input(fmt::format("{} is out of range; it must be above 0s and at most 86400s", formats::shown(text)));
     value_ns = static_cast<std::int64_t>(ns.value());
     return {};
   });
@@ -97,11 +98,11 @@ void add_duration(CLI::App& app, const std::string& name, std::optional<std::int
 void add_rate(CLI::App& app, const std::string& name, std::optional<double>& value_bytes_per_s,
               const std::string& help) {
   add_read(app, name, "RATE", help, [&value_bytes_per_s](const std::string& text) -> Status {
-    const Result<double> rate = parse_bytes_per_s(text);
+    const Result<double> rate = formats::parse_bytes_per_s(text);
     if (!rate) return rate.error();
-    if (!real_range_of("bytes_per_s").holds(rate.value()))
-      return bad_input(fmt::format("{} is out of range; it must be from {:.0e} to {:.0e} bytes per second", shown(text),
-                                   kLeastBytesPerS, kMostRate));
+    if (!formats::real_range_of("bytes_per_s").holds(rate.value()))
+      return bad_input(fmt::format("{} is out of range; it must be from {:.0e} to {:.0e} bytes per second",
+                                   formats::shown(text), formats::kLeastBytesPerS, formats::kMostRate));
     value_bytes_per_s = rate.value();
     return {};
   });
@@ -116,7 +117,7 @@ void add_count(CLI::App& app, const std::string& name, int& value, int least, in
   add_read(app, name, "N", help, [&value, least, most](const std::string& text) -> Status {
     const std::optional<std::int32_t> number = whole_number(text);
     if (!number || *number < least || *number > most)
-      return bad_input(fmt::format("{} is not a whole number from {} to {}", shown(text), least, most));
+      return bad_input(fmt::format("{} is not a whole number from {} to {}", formats::shown(text), least, most));
     value = *number;
     return {};
   });
@@ -128,7 +129,8 @@ void add_positive(CLI::App& app, const std::string& name, std::optional<double>&
     const Result<double> number = parse_number(text);
     if (!number) return number.error();
     if (number.value() <= 0 || number.value() > most)
-      return bad_input(fmt::format("{} is out of range; it must be above 0 and at most {}", shown(text), most));
+      return bad_input(
+          fmt::format("{} is out of range; it must be above 0 and at most {}", formats::shown(text), most));
     value = number.value();
     return {};
   });
@@ -138,8 +140,8 @@ void add_word(CLI::App& app, const std::string& name, std::string& value, std::s
               const std::vector<std::string>& words, const std::string& help) {
   add_read(app, name, "NAME", help, [&value, what = std::string(what), words](const std::string& text) -> Status {
     if (std::ranges::find(words, text) == words.end())
-      return bad_input(
-          fmt::format("unknown {} {}{}; known: {}", what, shown(text), hint_for(text, words), join_words(words)));
+      return bad_input(fmt::format("unknown {} {}{}; known: {}", what, formats::shown(text), hint_for(text, words),
+                                   join_words(words)));
     value = text;
     return {};
   });
@@ -148,8 +150,8 @@ void add_word(CLI::App& app, const std::string& name, std::string& value, std::s
 void add_format(CLI::App& app, Format& format) {
   add_read(app, "--format", "text|json", "how the result is printed", [&format](const std::string& text) -> Status {
     if (text != "text" && text != "json")
-      return bad_input(
-          fmt::format("unknown format {}{}; known: text or json", shown(text), hint_for(text, {"text", "json"})));
+      return bad_input(fmt::format("unknown format {}{}; known: text or json", formats::shown(text),
+                                   hint_for(text, {"text", "json"})));
     format = text == "json" ? Format::json : Format::text;
     return {};
   });
@@ -183,7 +185,7 @@ Result<Margin> parse_margin(std::string_view text) {
   if (text.ends_with('%')) {
     const Result<double> percent = parse_number(text.substr(0, text.find_last_not_of(" %") + 1));
     if (!percent || percent.value() < 0 || percent.value() > 100)
-      return bad_input(fmt::format("{} is not a percentage from 0% to 100%", shown(text)));
+      return bad_input(fmt::format("{} is not a percentage from 0% to 100%", formats::shown(text)));
     return Margin{.text = fmt::format("{} %", percent.value()), .percent = percent.value()};
   }
   const Result<Bytes> bytes = parse_bytes(text);
@@ -195,7 +197,7 @@ Result<double> parse_number(std::string_view text) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || end != text.data() + text.size() || !std::isfinite(value))
-    return bad_input(fmt::format("{} is not a number", shown(text)));
+    return bad_input(fmt::format("{} is not a number", formats::shown(text)));
   return value;
 }
 
@@ -208,7 +210,7 @@ Result<std::vector<std::int32_t>> parse_ranks(std::string_view text) {
     const std::optional<std::int32_t> first = whole_number(part.substr(0, dash));
     const std::optional<std::int32_t> last =
         dash == std::string_view::npos ? first : whole_number(part.substr(dash + 1));
-    if (!first || !last || *first < 0 || *last < *first || *last > kMostRank) return bad_ranks(part);
+    if (!first || !last || *first < 0 || *last < *first || *last > formats::kMostRank) return bad_ranks(part);
     for (std::int32_t rank = *first; rank <= *last; ++rank) ranks.push_back(rank);
     begin = comma + 1;
   }
@@ -220,21 +222,23 @@ Result<std::vector<std::int32_t>> parse_ranks(std::string_view text) {
 Result<Imbalance> parse_imbalance(std::string_view text) {
   const bool is_quantile = text.starts_with('p') || text.starts_with('P');
   const Result<double> number = parse_number(is_quantile ? text.substr(1) : text);
-  if (!number) return bad_input(fmt::format("{} is neither a load like 1.5 nor a quantile like p99", shown(text)));
+  if (!number)
+    return bad_input(fmt::format("{} is neither a load like 1.5 nor a quantile like p99", formats::shown(text)));
   const double value = number.value();
   if (is_quantile) {
     if (value <= 0 || value >= 100)
-      return bad_input(fmt::format("quantile {} is out of range; it must lie between p0 and p100", shown(text)));
+      return bad_input(
+          fmt::format("quantile {} is out of range; it must lie between p0 and p100", formats::shown(text)));
     return Imbalance{.quantile = value / 100};
   }
-  if (value <= 0 || value > kMostCommandLoad)
+  if (value <= 0 || value > formats::kMostCommandLoad)
     return bad_input(fmt::format("load {} is out of range; rows on a device over the mean are above 0 and at most {}",
-                                 shown(text), kMostCommandLoad));
+                                 formats::shown(text), formats::kMostCommandLoad));
   return Imbalance{.load = value};
 }
 
 std::string hint_for(std::string_view word, const std::vector<std::string>& known) {
-  const std::optional<std::string> near = find_near_miss(word, known);
+  const std::optional<std::string> near = formats::find_near_miss(word, known);
   return near ? fmt::format("; did you mean '{}'?", *near) : "";
 }
 

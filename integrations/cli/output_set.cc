@@ -50,7 +50,7 @@ OutputSet::~OutputSet() {
   for (const Output& output : outputs_) {
     if (output.temporary.empty()) continue;
     ::unlink(output.temporary.c_str());
-    forget_temporary(output.temporary);
+    formats::forget_temporary(output.temporary);
   }
 }
 
@@ -94,7 +94,7 @@ void OutputSet::drop(const std::filesystem::path& path) {
 Status OutputSet::write() {
   for (Output& output : outputs_) {
     if (output.in_place) continue;
-    Temporary temporary = create_temporary(output.target);
+    formats::Temporary temporary = formats::create_temporary(output.target);
     if (temporary.fd < 0) return failed(output.path, errno);
     ::close(temporary.fd);
     output.temporary = std::move(temporary.path);
@@ -110,7 +110,7 @@ Status OutputSet::write() {
   for (Output& output : outputs_) {
     if (output.in_place) continue;
     if (::rename(output.temporary.c_str(), output.target.c_str()) != 0) return failed(output.path, errno);
-    forget_temporary(output.temporary);
+    formats::forget_temporary(output.temporary);
     output.temporary.clear();
   }
   return {};

@@ -4,10 +4,10 @@
 
 namespace tidemark::cli {
 
-Result<PlanFile> read_plan(const std::filesystem::path& path) {
-  const Result<std::string> text = read_file(path, kMostPlanFileBytes);
+Result<formats::PlanFile> read_plan(const std::filesystem::path& path) {
+  const Result<std::string> text = formats::read_file(path, formats::kMostPlanFileBytes);
   if (!text) return text.error();
-  return read_plan_file(text.value(), path.string());
+  return formats::read_plan_file(text.value(), path.string());
 }
 
 }  // namespace tidemark::cli

@@ -9,6 +9,6 @@
 namespace tidemark::cli {
 
 /// Errors (bad_input): one line that starts with the file's name.
-[[nodiscard]] Result<PlanFile> read_plan(const std::filesystem::path& path);
+[[nodiscard]] Result<formats::PlanFile> read_plan(const std::filesystem::path& path);
 
 }  // namespace tidemark::cli

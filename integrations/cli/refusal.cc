@@ -55,7 +55,7 @@ bool asks_for_json(const std::vector<std::string>& arguments) {
 std::string one_line(std::string_view message) {
   std::string line;
   for (const char c : message) line += c == '\n' || c == '\r' ? ' ' : c;
-  return printable(line);
+  return formats::printable(line);
 }
 
 }  // namespace tidemark::cli

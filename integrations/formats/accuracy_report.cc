@@ -12,7 +12,7 @@
 #include "integrations/formats/shown.h"
 #include "integrations/formats/text_table.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 namespace {
 
 using estimate::AccuracySummary;
@@ -193,4 +193,4 @@ std::string accuracy_json(const AccuracyReport& report) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

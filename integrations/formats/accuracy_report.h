@@ -7,7 +7,7 @@
 
 #include "planner/estimate/accuracy.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 
 struct AccuracyReport {
   std::string what;  ///< the file
@@ -24,4 +24,4 @@ struct AccuracyReport {
 /// else the reason; what is not known is null. Ends with a newline.
 [[nodiscard]] std::string accuracy_json(const AccuracyReport& report);
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <set>
 
-namespace tidemark {
+namespace tidemark::formats {
 
 TraceFigures figures_of(const AllocationTrace& trace) {
   TraceFigures figures;
@@ -53,4 +53,4 @@ std::optional<std::string> find_fault(const AllocationTrace& trace) {
   return std::nullopt;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

@@ -15,7 +15,7 @@
 
 #include "core/bytes.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 
 /// Readers refuse what adds up to more than this, so that sums stay exact.
 inline constexpr Bytes kMostTraceBytes = std::int64_t{1} << 60;
@@ -62,4 +62,4 @@ struct TraceFigures {
 /// The first rule of the comments above that is broken, in words, or nothing: what every reader promises.
 [[nodiscard]] std::optional<std::string> find_fault(const AllocationTrace& trace);
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

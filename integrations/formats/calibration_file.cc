@@ -7,7 +7,7 @@
 
 #include "integrations/formats/json_node.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 namespace {
 
 using estimate::Calibration;
@@ -81,4 +81,4 @@ Result<Calibration> read_calibration(std::string_view text, std::string_view fil
   return calibration;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

@@ -11,7 +11,7 @@
 #include "core/result.h"
 #include "planner/estimate/calibration.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 
 /// Ends with a newline. Reads back as the same value.
 [[nodiscard]] std::string write_calibration(const estimate::Calibration& calibration);
@@ -20,4 +20,4 @@ namespace tidemark {
 /// right`.
 [[nodiscard]] Result<estimate::Calibration> read_calibration(std::string_view text, std::string_view file_name);
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

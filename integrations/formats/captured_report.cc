@@ -13,7 +13,7 @@
 
 #include "integrations/formats/text_table.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -231,4 +231,4 @@ Json captured_json(const plan::PlanRequest& request, const plan::PlanOutcome& ou
   return json;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

@@ -8,7 +8,7 @@
 
 #include "planner/planner.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 
 /// Positions count the runs of ops, first and recomputed ones, in the order of the compute lane.
 struct RunList {
@@ -33,4 +33,4 @@ struct RunList {
 /// `1.5 J`, `0.25 ms`; a plain number where the file's costs have no unit.
 [[nodiscard]] std::string cost_text(const GivenCosts& costs, std::int64_t quanta);
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

@@ -14,7 +14,7 @@
 #include "integrations/formats/spec_fields.h"
 #include "planner/graph_build/captured_graph.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 namespace {
 
 constexpr std::array<std::string_view, 3> kUnits = {"ns", "joule", "one"};  // GivenCosts::Unit
@@ -196,4 +196,4 @@ Result<CapturedStep> read_captured_step_json(std::string_view text, std::string_
   return step;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

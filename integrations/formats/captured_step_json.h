@@ -7,9 +7,9 @@
 #include "core/result.h"
 #include "integrations/formats/import_captured_step.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 
 [[nodiscard]] Result<CapturedStep> read_captured_step_json(std::string_view text, std::string_view file_name,
                                                            StepObjective objective);
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

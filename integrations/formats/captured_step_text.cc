@@ -16,7 +16,7 @@
 #include "integrations/formats/shown.h"
 #include "planner/graph_build/captured_graph.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 namespace {
 
 constexpr std::int64_t kMostNodes = 2'000'000, kMostEdges = 50'000'000;
@@ -209,4 +209,4 @@ Result<CapturedStep> read_captured_step_text(std::string_view text, std::string_
   return reader.finish();
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

@@ -11,10 +11,10 @@
 #include "core/result.h"
 #include "integrations/formats/import_captured_step.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 
 /// Every node is an op with one storage; storages of a .swapgraph may be swapped where the objective is energy.
 [[nodiscard]] Result<CapturedStep> read_captured_step_text(std::string_view text, std::string_view file_name,
                                                            StepObjective objective);
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

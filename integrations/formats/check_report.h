@@ -9,7 +9,7 @@
 #include "planner/budget_check.h"
 #include "planner/planner.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 
 /// What the least-time policy makes of the job at the budget.
 struct Remedy {
@@ -33,4 +33,4 @@ struct CheckReport {
 [[nodiscard]] std::string check_text(const CheckReport& report, std::size_t most);
 [[nodiscard]] std::string check_json(const CheckReport& report, std::size_t most);
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

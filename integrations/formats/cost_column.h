@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace tidemark {
+namespace tidemark::formats {
 
 class CostColumn {
  public:
@@ -30,4 +30,4 @@ class CostColumn {
   bool whole_ = true;
 };
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

@@ -11,7 +11,7 @@
 #include "integrations/formats/near_miss.h"
 #include "integrations/formats/shown.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 namespace {
 
 constexpr int kMostRows = 100'000'000;
@@ -215,4 +215,4 @@ Result<std::int64_t> read_scaled(std::string_view name, std::string_view text, s
   return *product + (fraction * scale + one / 2) / one;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

@@ -12,7 +12,7 @@
 
 #include "core/result.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 
 /// A row: `fields` has as many entries as the header and refers to the text.
 struct CsvRow {
@@ -62,4 +62,4 @@ class CsvTable {
 /// digits behind the point. Errors (bad_input), without a place: a sign, not a number, a result beyond 2^62.
 [[nodiscard]] Result<std::int64_t> read_scaled(std::string_view name, std::string_view text, std::int64_t scale);
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

@@ -7,7 +7,7 @@
 
 #include "planner/cost/cost_model.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 namespace {
 
 /// Sites that differ only in micro-batch.
@@ -175,4 +175,4 @@ std::vector<DecisionRow> decision_rows(const plan::PlanRequest& request, const p
   return rows;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

@@ -10,7 +10,7 @@
 #include "core/graph.h"
 #include "planner/planner.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 
 /// One storage in one layer of one rank, all micro-batches.
 struct DecisionCell {
@@ -42,4 +42,4 @@ struct DecisionRow {
 [[nodiscard]] std::vector<DecisionRow> decision_rows(const plan::PlanRequest& request,
                                                      const plan::PlanOutcome& outcome);
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

@@ -7,7 +7,7 @@
 
 #include "planner/schedule/peak.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 namespace {
 
 std::int64_t count_passes(const plan::RankPlan& rank, std::int32_t clock) {
@@ -48,4 +48,4 @@ std::vector<RankEstimate> estimate_ranks(const plan::PlanRequest& request, const
   return estimates;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

@@ -10,7 +10,7 @@
 #include "core/graph.h"
 #include "planner/planner.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 
 struct RankEstimate {
   std::int32_t rank = 0;
@@ -29,4 +29,4 @@ struct RankEstimate {
 [[nodiscard]] std::vector<RankEstimate> estimate_ranks(const plan::PlanRequest& request,
                                                        const plan::PlanOutcome& outcome);
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

@@ -8,7 +8,7 @@
 
 #include "integrations/formats/export_words.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 namespace {
 
 /// Micro-batches by what happens to a storage.
@@ -193,4 +193,4 @@ std::vector<ExportDifference> differences(const PlanFile& plan, const plan::Plan
   return list;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

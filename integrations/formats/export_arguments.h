@@ -10,7 +10,7 @@
 #include "integrations/formats/program_file.h"
 #include "planner/search/setting_search.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 
 enum class Framework : std::uint8_t { megatron, mindspeed, mindformers };
 
@@ -52,4 +52,4 @@ struct ExportDifference {
 /// In the order a layer makes them. `outcome`: of plan_step with the settings as policy.
 [[nodiscard]] std::vector<ExportDifference> differences(const PlanFile& plan, const plan::PlanOutcome& outcome);
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

@@ -5,7 +5,7 @@
 
 #include "integrations/formats/export_words.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 namespace {
 
 constexpr const char* kConfig = "megatron/core/transformer/transformer_config.py";
@@ -81,4 +81,4 @@ void add_megatron_words(ExportVocabulary& vocabulary, const PlanFile& plan) {
         "probabilities into the activation: plan with probabilities: in_activation for its sizes");
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

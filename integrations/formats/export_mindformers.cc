@@ -8,7 +8,7 @@
 
 #include "integrations/formats/export_words.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 namespace {
 
 constexpr const char* kSource = "docs/mindformers/docs/source_en/feature/memory_optimization.md";
@@ -65,4 +65,4 @@ std::string mindformers_yaml(const ExportVocabulary& vocabulary, const search::S
   return text + "  parallel_optimizer_comm_recompute: False\n  mp_comm_recompute: True\n";
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

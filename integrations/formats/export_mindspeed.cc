@@ -7,7 +7,7 @@
 
 #include "integrations/formats/export_words.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 namespace {
 
 constexpr const char* kMla = "mindspeed_llm/features_manager/transformer/multi_latent_attention/mla_feature.py";
@@ -61,4 +61,4 @@ void add_mindspeed_words(ExportVocabulary& vocabulary, const PlanFile& plan) {
     vocabulary.remarks.emplace_back("--swap-attention is not proposed: it does not go with --moe-fb-overlap");
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

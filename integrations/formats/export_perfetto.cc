@@ -10,7 +10,7 @@
 #include "integrations/formats/memory_series.h"
 #include "integrations/formats/unit_text.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 namespace {
 
 /// A JSON string literal, quotes included; bytes that are not UTF-8 become the replacement character.
@@ -149,4 +149,4 @@ Status write_perfetto(std::ostream& out, const plan::PlanOutcome& outcome, const
   return {};
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

@@ -14,7 +14,7 @@
 #include "core/result.h"
 #include "planner/planner.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 
 struct PerfettoOptions {
   std::vector<std::int32_t> ranks;     ///< empty: all that were planned
@@ -25,4 +25,4 @@ struct PerfettoOptions {
 [[nodiscard]] Status write_perfetto(std::ostream& out, const plan::PlanOutcome& outcome,
                                     const PerfettoOptions& options = {});
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

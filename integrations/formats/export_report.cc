@@ -10,7 +10,7 @@
 #include "integrations/formats/text_table.h"
 #include "integrations/formats/unit_text.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -137,4 +137,4 @@ std::string export_json(const ExportReport& report) {
   return json.dump(2) + "\n";
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

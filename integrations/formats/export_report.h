@@ -6,7 +6,7 @@
 
 #include "integrations/formats/export_arguments.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 
 /// Borrowed for the call.
 struct ExportReport {
@@ -18,4 +18,4 @@ struct ExportReport {
 [[nodiscard]] std::string export_text(const ExportReport& report);
 [[nodiscard]] std::string export_json(const ExportReport& report);
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

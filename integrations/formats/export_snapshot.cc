@@ -7,7 +7,7 @@
 #include <map>
 #include <string_view>
 
-namespace tidemark {
+namespace tidemark::formats {
 namespace {
 
 /// Instructions of protocol 2. Texts are written once and fetched from the memo afterwards.
@@ -185,4 +185,4 @@ std::string snapshot_pickle(const allocator::Snapshot& snapshot, const SnapshotE
   return SnapshotWriter(options).write(snapshot);
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

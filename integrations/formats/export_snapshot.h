@@ -9,7 +9,7 @@
 
 #include "allocator/snapshot.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 
 struct SnapshotExport {
   /// Name of an owner tag for people; without it `owner N`. 0 is nobody and gets no frame.
@@ -19,4 +19,4 @@ struct SnapshotExport {
 /// The bytes of the pickle. Deterministic.
 [[nodiscard]] std::string snapshot_pickle(const allocator::Snapshot& snapshot, const SnapshotExport& options = {});
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

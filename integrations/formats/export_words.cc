@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace tidemark {
+namespace tidemark::formats {
 namespace {
 
 template <class Body>
@@ -136,4 +136,4 @@ void WordList::exclude_overlaps(bool layers_alone) {
     }
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

@@ -6,7 +6,7 @@
 
 #include "integrations/formats/export_arguments.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 
 /// Where a word acts, and how its values count.
 struct WordPlace {
@@ -54,4 +54,4 @@ void add_mindformers_words(ExportVocabulary& vocabulary, const PlanFile& plan);
 [[nodiscard]] std::string mindformers_yaml(const ExportVocabulary& vocabulary, const search::SettingValues& values,
                                            const PlanFile& plan);
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

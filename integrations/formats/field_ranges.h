@@ -11,7 +11,7 @@
 #include "core/bytes.h"
 #include "planner/graph_build/job_spec.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 
 inline constexpr Bytes kMostPlanBytes = 1024 * kTiB;                ///< of anything in bytes; sums stay far from 2^63
 inline constexpr std::int64_t kMostTaskNs = std::int64_t{1} << 50;  ///< 13 days
@@ -78,4 +78,4 @@ struct WholeRange {
   return kAny;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

@@ -12,7 +12,7 @@
 #include "integrations/formats/json_text.h"
 #include "integrations/formats/spec_fields.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 
 template <class T>
 void write_object(JsonText& json, const T& value);
@@ -149,4 +149,4 @@ void read_object(const JsonNode& node, T& value) {
   walk(reader, value);
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

@@ -14,7 +14,7 @@
 #include <cstring>
 #include <utility>
 
-namespace tidemark {
+namespace tidemark::formats {
 namespace {
 
 /// Owns a file descriptor. `close` reports what a destructor would swallow.
@@ -274,4 +274,4 @@ void remove_temporaries_on_signals() {
   ::signal(SIGXFSZ, SIG_IGN);
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

@@ -8,7 +8,7 @@
 #include "core/bytes.h"
 #include "core/result.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 
 /// The largest file that is read whole: above what a trace of a day has, below what fills a machine.
 inline constexpr Bytes kMostFileBytes = 4 * kGiB;
@@ -48,4 +48,4 @@ void remove_temporaries() noexcept;
 /// itself.
 void remove_temporaries_on_signals();
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

@@ -10,7 +10,7 @@
 #include "integrations/formats/text_table.h"
 #include "integrations/formats/unit_text.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -136,4 +136,4 @@ std::string frontier_html(std::span<const plan::BudgetPoint> points, Bytes asked
   return page + "</tbody></table></div>\n";
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

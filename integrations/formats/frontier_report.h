@@ -6,7 +6,7 @@
 
 #include "planner/budget_frontier.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 
 /// One line a budget, with a bar; `asked` is marked.
 [[nodiscard]] std::string frontier_text(std::span<const plan::BudgetPoint> points, Bytes asked);
@@ -18,4 +18,4 @@ namespace tidemark {
 /// A section with a table and a picture; nothing without points.
 [[nodiscard]] std::string frontier_html(std::span<const plan::BudgetPoint> points, Bytes asked);
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

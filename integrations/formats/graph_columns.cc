@@ -9,7 +9,7 @@
 #include "integrations/formats/field_ranges.h"
 #include "integrations/formats/int_column.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 namespace {
 
 constexpr std::array<std::string_view, 3> kUnitWords = {"ns", "joule", "one"};
@@ -221,4 +221,4 @@ Graph read_graph(const JsonNode& node, const GraphOutline& outline) {
   return GraphReader(node, outline).read();
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

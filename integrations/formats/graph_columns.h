@@ -7,7 +7,7 @@
 #include "integrations/formats/json_text.h"
 #include "integrations/formats/program_file.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 
 /// REQUIRES: a graph that CapturedGraphBuilder made: one block, one site, every op a template of its own.
 void write_graph(JsonText& json, const Graph& graph);
@@ -15,4 +15,4 @@ void write_graph(JsonText& json, const Graph& graph);
 /// Every id in the result is in range. `outline`: of the rank, whose names and counts it takes.
 [[nodiscard]] Graph read_graph(const JsonNode& node, const GraphOutline& outline);
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace tidemark {
+namespace tidemark::formats {
 
 /// Safe between tags and inside a quoted attribute.
 [[nodiscard]] inline std::string html_text(std::string_view text) {
@@ -46,4 +46,4 @@ namespace tidemark {
   return escaped;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

@@ -14,7 +14,7 @@
 #include "integrations/formats/shown.h"
 #include "integrations/formats/yaml_tree.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 namespace {
 
 using estimate::Argument;
@@ -413,4 +413,4 @@ std::string argument_hint(std::string_view name) {
   return near ? fmt::format(" (did you mean --{}?)", *near) : "";
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

@@ -9,7 +9,7 @@
 #include "core/result.h"
 #include "planner/estimate/argument_table.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 
 struct ArgumentFile {
   estimate::ArgumentSet set;
@@ -26,4 +26,4 @@ struct ArgumentFile {
 /// ` (did you mean --num-layers?)`, or nothing.
 [[nodiscard]] std::string argument_hint(std::string_view name);
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

@@ -7,7 +7,7 @@
 #include "integrations/formats/captured_step_json.h"
 #include "integrations/formats/captured_step_text.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 
 Result<CapturedStep> read_captured_step(std::string_view text, std::string_view file_name, StepObjective objective) {
   constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
@@ -19,4 +19,4 @@ Result<CapturedStep> read_captured_step(std::string_view text, std::string_view 
   return read_captured_step_text(text, file_name, objective);
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

@@ -12,7 +12,7 @@
 #include "core/graph.h"
 #include "core/result.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 
 /// What costs of the answer count. `cost`: what the file states (of a .swapgraph: energy).
 enum class StepObjective : std::uint8_t { cost, time, energy };
@@ -27,4 +27,4 @@ struct CapturedStep {
 [[nodiscard]] Result<CapturedStep> read_captured_step(std::string_view text, std::string_view file_name,
                                                       StepObjective objective = StepObjective::cost);
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

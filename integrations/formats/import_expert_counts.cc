@@ -14,7 +14,7 @@
 
 #include "integrations/formats/shown.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 namespace {
 
 constexpr std::string_view kHeader = "layer,micro_batch,device,rows";
@@ -153,4 +153,4 @@ Result<graph_build::ExpertLoadSpec> read_expert_counts(std::string_view csv_text
   return spec;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

@@ -13,7 +13,7 @@
 #include "core/result.h"
 #include "planner/graph_build/job_spec.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 
 /// `base` with mean, coefficient of variation and layer correlation replaced by the measured ones; quantile and seed
 /// stay. f = rows of a device over the mean of its (layer, micro-batch), so the mean is 1 and what varies splits into a
@@ -24,4 +24,4 @@ namespace tidemark {
                                                                      std::string_view file_name,
                                                                      const graph_build::ExpertLoadSpec& base);
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

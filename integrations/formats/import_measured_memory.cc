@@ -10,7 +10,7 @@
 #include "integrations/formats/csv_table.h"
 #include "integrations/formats/json_node.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 namespace {
 
 using estimate::MeasuredRank;
@@ -96,4 +96,4 @@ Result<Ranks> read_measured_memory(std::string_view text, std::string_view file_
   return ranks;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

@@ -13,11 +13,11 @@
 #include "core/result.h"
 #include "planner/estimate/measured_run.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 
 /// At least one, each with a rank and a steady figure. JSON where the text starts with a brace. Errors (bad_input):
 /// `file:line: what` or `file: /json/pointer: what`.
 [[nodiscard]] Result<std::vector<estimate::MeasuredRank>> read_measured_memory(std::string_view text,
                                                                                std::string_view file_name);
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

@@ -13,7 +13,7 @@
 #include "integrations/formats/near_miss.h"
 #include "integrations/formats/shown.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 namespace {
 
 constexpr std::int64_t kMostTime = std::int64_t{1} << 62;
@@ -290,4 +290,4 @@ AllocationTrace trace_of(const IntervalTable& table) {
   return trace;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

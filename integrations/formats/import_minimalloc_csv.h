@@ -20,7 +20,7 @@
 #include "core/result.h"
 #include "integrations/formats/allocation_trace.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 
 struct IntervalTable {
   struct Row {
@@ -73,4 +73,4 @@ struct IntervalStay {
 /// allocator cannot be asked (groups, addresses, pairs kept apart) is noted.
 [[nodiscard]] AllocationTrace trace_of(const IntervalTable& table);
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

@@ -10,7 +10,7 @@
 #include "integrations/formats/csv_table.h"
 #include "integrations/formats/shown.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 namespace {
 
 constexpr std::int64_t kNsPerUs = 1000;
@@ -79,4 +79,4 @@ Result<ComputeTime> read_step_trace_time(std::string_view text, std::string_view
   return average(total_ns, rows, rows, file_name);
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

@@ -10,7 +10,7 @@
 
 #include "core/result.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 
 struct ComputeTime {
   double step_ns = 0;      ///< compute time of one step, on average over the steps
@@ -24,4 +24,4 @@ struct ComputeTime {
 /// Mean of `Computing`: kernels that overlap count once. Errors (bad_input): `file:line: what`.
 [[nodiscard]] Result<ComputeTime> read_step_trace_time(std::string_view text, std::string_view file_name);
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

@@ -10,7 +10,7 @@
 #include "integrations/formats/csv_table.h"
 #include "integrations/formats/shown.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 namespace {
 
 constexpr std::int64_t kNsPerUs = 1000;
@@ -180,4 +180,4 @@ Result<AllocationTrace> read_operator_memory(std::string_view text, std::string_
   return trace;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

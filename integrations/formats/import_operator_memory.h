@@ -11,9 +11,9 @@
 #include "core/result.h"
 #include "integrations/formats/allocation_trace.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 
 /// Of several devices the first is read and the others are noted. Errors (bad_input): `file:line: what`.
 [[nodiscard]] Result<AllocationTrace> read_operator_memory(std::string_view text, std::string_view file_name);
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

@@ -10,7 +10,7 @@
 #include "integrations/formats/csv_table.h"
 #include "integrations/formats/shown.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 namespace {
 
 constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
@@ -167,4 +167,4 @@ Result<AllocationTrace> read_rmm_log(std::string_view text, std::string_view fil
   return trace;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

@@ -6,10 +6,10 @@
 #include "core/result.h"
 #include "integrations/formats/allocation_trace.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 
 /// Blocks that are freed without having been allocated were live at the start. Failed allocations and other actions are
 /// noted and not used. Errors (bad_input): `file:line: what`.
 [[nodiscard]] Result<AllocationTrace> read_rmm_log(std::string_view text, std::string_view file_name);
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

@@ -13,7 +13,7 @@
 #include "integrations/formats/pickle_reader.h"
 #include "integrations/formats/shown.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 namespace {
 
 constexpr Bytes kMostBlockBytes = std::int64_t{1} << 50;
@@ -320,4 +320,4 @@ Result<AllocationTrace> read_snapshot(std::string_view bytes, std::string_view f
   return trace;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

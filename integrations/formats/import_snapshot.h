@@ -14,10 +14,10 @@
 #include "core/result.h"
 #include "integrations/formats/allocation_trace.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 
 /// The first device that has a history; others are noted. Errors (bad_input): `file: byte N: what` for the pickle,
 /// `file: device_traces[0][5]: what` for what is in it.
 [[nodiscard]] Result<AllocationTrace> read_snapshot(std::string_view bytes, std::string_view file_name);
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

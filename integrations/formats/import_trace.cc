@@ -11,7 +11,7 @@
 #include "integrations/formats/import_snapshot.h"
 #include "integrations/formats/shown.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 namespace {
 
 constexpr std::string_view kKinds = "a pickled memory snapshot, operator_memory.csv, minimalloc CSV or an RMM log";
@@ -58,4 +58,4 @@ Result<AllocationTrace> read_trace(std::string_view bytes, std::string_view file
   return trace;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

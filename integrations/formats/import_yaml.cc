@@ -12,7 +12,7 @@
 #include "integrations/formats/yaml_fields.h"
 #include "planner/graph_build/layer_placement.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 namespace {
 
 template <class Value>
@@ -466,4 +466,4 @@ Result<Machine> read_machine(std::string_view yaml_text, std::string_view file_n
   return machine;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

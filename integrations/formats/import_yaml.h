@@ -7,7 +7,7 @@
 #include "core/result.h"
 #include "planner/graph_build/job_spec.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 
 /// A job that obeys every rule of find_problems. Errors (bad_input): one line, `file_name:line: what, and what would be
 /// right`; of several mistakes the first in the file.
@@ -16,4 +16,4 @@ namespace tidemark {
 /// A device. Errors as above; every rate is above 0, every efficiency in (0, 1], reserves leave memory to use.
 [[nodiscard]] Result<Machine> read_machine(std::string_view yaml_text, std::string_view file_name);
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-namespace tidemark {
+namespace tidemark::formats {
 namespace {
 
 using Word = std::int64_t;
@@ -262,4 +262,4 @@ Result<std::vector<std::int64_t>> read_column(const Json& column) {
   return words;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

@@ -20,7 +20,7 @@
 
 #include "core/result.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 
 enum class Coding : std::uint8_t { plain, delta, recall };
 
@@ -31,4 +31,4 @@ void append_column(std::string& out, std::span<const std::int64_t> values, Codin
 /// The values of a column. Errors (bad_input): what is wrong with it, without a place.
 [[nodiscard]] Result<std::vector<std::int64_t>> read_column(const nlohmann::json& column);
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

@@ -8,7 +8,7 @@
 #include "integrations/formats/csv_table.h"
 #include "integrations/formats/shown.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 namespace {
 
 constexpr std::int64_t kMostNumber = std::int64_t{1} << 62;
@@ -67,4 +67,4 @@ Status read_gaps(std::string_view text, const GapPlace& place, std::vector<Inter
   return {};
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

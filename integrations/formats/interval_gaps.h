@@ -8,7 +8,7 @@
 #include "core/result.h"
 #include "integrations/formats/import_minimalloc_csv.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 
 /// What a gap has to fit into.
 struct GapPlace {
@@ -21,4 +21,4 @@ struct GapPlace {
 /// leaves the life, a window that is empty or leaves the buffer, two gaps that meet.
 [[nodiscard]] Status read_gaps(std::string_view text, const GapPlace& place, std::vector<IntervalTable::Gap>& gaps);
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

@@ -12,7 +12,7 @@
 #include "planner/layout/check_packing.h"
 #include "planner/layout/order.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 namespace {
 
 constexpr std::int64_t kMostPairs = 20'000'000;
@@ -275,4 +275,4 @@ std::vector<Bytes> addresses_of(const IntervalTable& table, const IntervalProble
   return addresses;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

@@ -10,7 +10,7 @@
 #include "integrations/formats/import_minimalloc_csv.h"
 #include "planner/layout/packer.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 
 struct IntervalRules {
   Bytes alignment_bytes = 1;  ///< from 1 to 2^40: of every address, and what sizes are rounded up to
@@ -36,4 +36,4 @@ struct IntervalProblem {
 [[nodiscard]] std::vector<Bytes> addresses_of(const IntervalTable& table, const IntervalProblem& problem,
                                               const layout::Packing& packing, const IntervalRules& rules);
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

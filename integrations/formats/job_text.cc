@@ -6,7 +6,7 @@
 
 #include "core/bytes.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 namespace {
 
 std::string load_text(const plan::PlanOutcome& outcome) {
@@ -87,4 +87,4 @@ std::string verdict_text(const plan::PlanRequest& request, const plan::PlanOutco
   return text;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

@@ -5,7 +5,7 @@
 
 #include "planner/planner.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 
 /// The name of the model, or of the captured step.
 [[nodiscard]] std::string step_name_of(const plan::PlanRequest& request);
@@ -27,4 +27,4 @@ namespace tidemark {
 /// where.
 [[nodiscard]] std::string verdict_text(const plan::PlanRequest& request, const plan::PlanOutcome& outcome);
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

@@ -9,7 +9,7 @@
 #include "integrations/formats/near_miss.h"
 #include "integrations/formats/shown.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 namespace {
 
 const nlohmann::json kNothing;
@@ -242,4 +242,4 @@ std::vector<std::int64_t> JsonNode::column(std::size_t count, std::int64_t least
   return std::move(values).value();
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

@@ -14,7 +14,7 @@
 #include "core/result.h"
 #include "integrations/formats/field_ranges.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 
 /// The document a text holds. `what` it is, for the message: "the plan". Errors (bad_input): `file:line:column: what`
 /// where the text is no JSON.
@@ -70,4 +70,4 @@ class JsonNode {
   std::string pointer_;
 };
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-namespace tidemark {
+namespace tidemark::formats {
 
 class JsonText {
  public:
@@ -99,4 +99,4 @@ class JsonText {
   bool line_ = false;
 };
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

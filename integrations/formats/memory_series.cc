@@ -6,7 +6,7 @@
 #include <numeric>
 #include <tuple>
 
-namespace tidemark {
+namespace tidemark::formats {
 namespace {
 
 bool is_static(StorageRole role) {
@@ -134,4 +134,4 @@ HolderSeries largest_holders(const plan::RankPlan& rank, const std::vector<Memor
   return HolderSweep(rank).run(samples, most);
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

@@ -9,7 +9,7 @@
 #include "core/graph.h"
 #include "planner/planner.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 
 /// Bytes held from `time_ns` until the next sample.
 struct MemorySample {
@@ -53,4 +53,4 @@ struct HolderSeries {
 [[nodiscard]] HolderSeries largest_holders(const plan::RankPlan& rank, const std::vector<MemorySample>& samples,
                                            std::size_t most);
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

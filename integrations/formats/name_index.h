@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-namespace tidemark {
+namespace tidemark::formats {
 
 /// Names are borrowed: they must outlive the index. Fewer than 2^31 of them.
 class NameIndex {
@@ -73,4 +73,4 @@ class NameIndex {
   std::vector<Slot> slots_;  ///< at most half of them are taken
 };
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

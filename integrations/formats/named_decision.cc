@@ -6,7 +6,7 @@
 #include <map>
 #include <span>
 
-namespace tidemark {
+namespace tidemark::formats {
 namespace {
 
 const GraphOutline::BlockRange* block_of(const GraphOutline& outline, std::size_t storage_template) {
@@ -99,4 +99,4 @@ std::string action_text(const NamedDecision& decision) {
   return text;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

@@ -9,7 +9,7 @@
 #include "core/bytes.h"
 #include "integrations/formats/program_file.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 
 /// One gap class of one rank.
 struct NamedDecision {
@@ -38,4 +38,4 @@ struct NamedDecision {
 /// `recompute 64`, `swap 60, keep 4`: actions by count of micro-batches.
 [[nodiscard]] std::string action_text(const NamedDecision& decision);
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

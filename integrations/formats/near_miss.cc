@@ -4,7 +4,7 @@
 #include <cctype>
 #include <vector>
 
-namespace tidemark {
+namespace tidemark::formats {
 namespace {
 
 constexpr std::size_t kLongestWord = 64;
@@ -49,4 +49,4 @@ std::optional<std::string> find_near_miss(std::string_view word, std::span<const
   return nearest;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

@@ -7,7 +7,7 @@
 #include "integrations/formats/job_text.h"
 #include "integrations/formats/unit_text.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -120,4 +120,4 @@ std::string estimate_json(const plan::PlanRequest& request, const plan::PlanOutc
   return dump(json);
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

@@ -7,7 +7,7 @@
 
 #include "planner/planner.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 
 /// `seconds`: wall time of planning, measured by the caller. Ends with a newline.
 [[nodiscard]] std::string plan_json(const plan::PlanRequest& request, const plan::PlanOutcome& outcome, double seconds);
@@ -16,4 +16,4 @@ namespace tidemark {
 [[nodiscard]] std::string estimate_json(const plan::PlanRequest& request, const plan::PlanOutcome& outcome,
                                         double seconds);
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

@@ -9,7 +9,7 @@
 #include "core/picture.h"
 #include "integrations/formats/shown.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 namespace {
 
 constexpr int kColumns = 120, kRows = 32;
@@ -115,4 +115,4 @@ std::string pack_picture(const IntervalTable& table, const IntervalProblem& prob
   return problem.problem.items.size() <= kMostLettered ? lettered(table, problem, packing) : shaded(problem, packing);
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

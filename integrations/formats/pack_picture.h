@@ -5,7 +5,7 @@
 
 #include "integrations/formats/interval_problem.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 
 /// Up to a thousand stays (a gap makes two of one) have the letters of their buffers (core/picture.h), with the ids
 /// below where letters are enough for them all. Of more, every cell shows how much of its addresses is in use at the
@@ -13,4 +13,4 @@ namespace tidemark {
 [[nodiscard]] std::string pack_picture(const IntervalTable& table, const IntervalProblem& problem,
                                        const layout::Packing& packing);
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

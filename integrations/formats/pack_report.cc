@@ -8,7 +8,7 @@
 
 #include "integrations/formats/shown.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -112,4 +112,4 @@ std::string pack_json(const PackReport& report) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

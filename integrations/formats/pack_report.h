@@ -6,7 +6,7 @@
 
 #include "integrations/formats/pack_verdict.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 
 /// Borrows what it points to.
 struct PackReport {
@@ -25,4 +25,4 @@ struct PackReport {
 /// An object with the fields of docs/cli.md, and a newline.
 [[nodiscard]] std::string pack_json(const PackReport& report);
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

@@ -5,7 +5,7 @@
 #include <limits>
 #include <map>
 
-namespace tidemark {
+namespace tidemark::formats {
 namespace {
 
 using Items = std::vector<std::int32_t>;
@@ -129,4 +129,4 @@ PackVerdict judge(const IntervalProblem& problem, const layout::PackAnswer& answ
   return verdict;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

@@ -8,7 +8,7 @@
 
 #include "integrations/formats/interval_problem.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 
 /// An excess over the lower bound of at most this is `within`; above, a packing is only the best one found.
 inline constexpr double kWithinPercent = 1.0;
@@ -35,4 +35,4 @@ struct PackVerdict {
 [[nodiscard]] PackVerdict judge(const IntervalProblem& problem, const layout::PackAnswer& answer,
                                 std::optional<Bytes> capacity_bytes);
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

@@ -11,7 +11,7 @@
 
 #include "integrations/formats/shown.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 namespace {
 
 using Kind = PickleValue::Kind;
@@ -516,4 +516,4 @@ Result<PickleDocument> read_pickle(std::string_view bytes, std::string_view file
   return PickleMachine(bytes, file_name).run();
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

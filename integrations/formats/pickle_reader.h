@@ -19,7 +19,7 @@
 
 #include "core/result.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 
 enum class PickleId : std::int32_t {};
 
@@ -55,4 +55,4 @@ class PickleDocument {
 /// `bytes` must outlive the document: texts refer to it. O(size). Errors (bad_input): `file: byte N: what`.
 [[nodiscard]] Result<PickleDocument> read_pickle(std::string_view bytes, std::string_view file_name);
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

@@ -8,7 +8,7 @@
 #include "integrations/formats/named_decision.h"
 #include "integrations/formats/program_file.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 
 /// One decision in either plan; counts of the side where it is absent are 0.
 struct DecisionChange {
@@ -42,4 +42,4 @@ struct PlanDiff {
 [[nodiscard]] std::string diff_text(const PlanDiff& diff, std::size_t most);
 [[nodiscard]] std::string diff_json(const PlanDiff& diff);
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

@@ -9,7 +9,7 @@
 #include "integrations/formats/field_ranges.h"
 #include "integrations/formats/spec_fields.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 namespace {
 
 /// Walks the tables of spec_fields.h as the reader does.
@@ -119,4 +119,4 @@ std::string number_out_of_range(const plan::PlanRequest& request, const plan::Pl
   return wrong;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

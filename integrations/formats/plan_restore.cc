@@ -8,7 +8,7 @@
 #include "planner/graph_build/liveness.h"
 #include "planner/graph_build/step_graph.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 namespace {
 
 Result<plan::RankPlan> restore_rank(const PlanFile& file, const PlanFile::Rank& rank, std::string_view file_name) {
@@ -68,4 +68,4 @@ Result<plan::PlanOutcome> restore_outcome(const PlanFile& file, const std::vecto
   return outcome;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

@@ -8,7 +8,7 @@
 #include "integrations/formats/program_file.h"
 #include "planner/planner.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 
 /// What the plan was asked for. `policy` is nullptr: the table of policies is the caller's.
 [[nodiscard]] plan::PlanRequest request_of(const PlanFile& file);
@@ -18,4 +18,4 @@ namespace tidemark {
 [[nodiscard]] Result<plan::PlanOutcome> restore_outcome(const PlanFile& file, const std::vector<std::int32_t>& ranks,
                                                         std::string_view file_name);
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

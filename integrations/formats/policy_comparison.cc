@@ -9,7 +9,7 @@
 #include "integrations/formats/text_table.h"
 #include "integrations/formats/unit_text.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -106,4 +106,4 @@ std::string with_comparison(const std::string& json, const plan::PlanRequest& re
   return object.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

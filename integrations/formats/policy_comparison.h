@@ -8,7 +8,7 @@
 #include "integrations/formats/report_html.h"  // PolicyResult
 #include "planner/planner.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 
 /// The figures of an outcome; graphs and programs are left behind.
 [[nodiscard]] PolicyResult result_of(std::string_view policy, const plan::PlanOutcome& outcome);
@@ -21,4 +21,4 @@ namespace tidemark {
 [[nodiscard]] std::string with_comparison(const std::string& json, const plan::PlanRequest& request,
                                           const std::vector<PolicyResult>& results);
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

@@ -8,7 +8,7 @@
 #include "integrations/formats/field_visitors.h"
 #include "integrations/formats/int_column.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 namespace {
 
 constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
@@ -552,4 +552,4 @@ Program read_program(const JsonNode& node, const GraphOutline& outline) {
   return program;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

@@ -12,7 +12,7 @@
 #include "integrations/formats/shown.h"
 #include "planner/threads/parallel.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 namespace {
 
 constexpr std::string_view kSchema = "tidemark.plan";
@@ -528,4 +528,4 @@ Result<PlanFile> read_plan_file(std::string_view text, std::string_view file_nam
   return file;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

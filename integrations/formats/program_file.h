@@ -19,7 +19,7 @@
 #include "core/result.h"
 #include "planner/planner.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 
 /// What a reader of a Program needs of its Graph: what the ids in it stand for.
 struct GraphOutline {
@@ -93,4 +93,4 @@ inline constexpr std::int64_t kPlanSchemaVersion = 5;
 /// `file_name: /json/pointer: ...` where it is no plan.
 [[nodiscard]] Result<PlanFile> read_plan_file(std::string_view text, std::string_view file_name);
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

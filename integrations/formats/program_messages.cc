@@ -6,7 +6,7 @@
 #include <tuple>
 #include <vector>
 
-namespace tidemark {
+namespace tidemark::formats {
 namespace {
 
 struct End {
@@ -75,4 +75,4 @@ void check_messages(const JsonNode& root, const PlanFile& file) {
   }
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

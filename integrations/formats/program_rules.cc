@@ -8,7 +8,7 @@
 #include "integrations/formats/field_ranges.h"
 #include "planner/graph_build/static_memory.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 namespace {
 
 /// A rank is looked up by its number, and ranks that are all there stand at their number.
@@ -124,4 +124,4 @@ void check_figures(const JsonNode& root, const PlanFile& file) {
   }
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

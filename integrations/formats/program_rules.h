@@ -4,7 +4,7 @@
 #include "integrations/formats/json_node.h"
 #include "integrations/formats/program_file.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 
 /// The job is one that a graph can be built of; ranks ascend and exist in it; the times of all tasks are a time.
 void check_rules(const JsonNode& root, const PlanFile& file);
@@ -13,4 +13,4 @@ void check_rules(const JsonNode& root, const PlanFile& file);
 /// edited. Needs no graph, so that every reader has it. REQUIRES: the document is clean.
 void check_figures(const JsonNode& root, const PlanFile& file);
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

@@ -9,7 +9,7 @@
 #include "core/bytes.h"
 #include "integrations/formats/shown.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 namespace {
 
 struct Unit {
@@ -75,4 +75,4 @@ Result<double> parse_flops_per_s(std::string_view text) {
   return parse(text, kFlops);
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

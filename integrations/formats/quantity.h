@@ -6,7 +6,7 @@
 
 #include "core/result.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 
 /// `23.4GB/s`, `1.6TB/s`, `22GiB/s`: bytes per second.
 [[nodiscard]] Result<double> parse_bytes_per_s(std::string_view text);
@@ -17,4 +17,4 @@ namespace tidemark {
 /// `313TFLOPS`, `0.99PFLOPS`: floating-point operations per second.
 [[nodiscard]] Result<double> parse_flops_per_s(std::string_view text);
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

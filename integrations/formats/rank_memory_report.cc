@@ -12,7 +12,7 @@
 #include "integrations/formats/text_table.h"
 #include "integrations/formats/unit_text.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 namespace {
 
 using estimate::JudgedArgument;
@@ -223,4 +223,4 @@ std::string band_check_json(const RankMemoryReport& report, const BandCheck& che
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

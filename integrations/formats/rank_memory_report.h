@@ -12,7 +12,7 @@
 #include "planner/estimate/error_band.h"
 #include "planner/estimate/rank_memory.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 
 struct RankMemoryReport {
   std::string what;  ///< the file
@@ -51,4 +51,4 @@ struct BandCheck {
 [[nodiscard]] std::string band_check_text(const RankMemoryReport& report, const BandCheck& check, std::size_t most);
 [[nodiscard]] std::string band_check_json(const RankMemoryReport& report, const BandCheck& check);
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

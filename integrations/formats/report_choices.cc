@@ -14,7 +14,7 @@
 #include "integrations/formats/html_text.h"
 #include "integrations/formats/unit_text.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 namespace {
 
 template <class... Args>
@@ -227,4 +227,4 @@ std::string choices_html(const plan::PlanRequest& request, const plan::PlanOutco
   return page;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

@@ -6,9 +6,9 @@
 
 #include "planner/planner.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 
 /// A fragment of HTML. Deterministic, every name escaped.
 [[nodiscard]] std::string choices_html(const plan::PlanRequest& request, const plan::PlanOutcome& outcome);
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

@@ -7,7 +7,7 @@
 #include "integrations/formats/memory_series.h"
 #include "integrations/formats/unit_text.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -100,4 +100,4 @@ std::string report_data(const plan::PlanOutcome& outcome, const ReportDataOption
   return data.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

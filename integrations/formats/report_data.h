@@ -7,7 +7,7 @@
 
 #include "planner/planner.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 
 struct ReportDataOptions {
   std::int32_t points = 600;  ///< per rank, maxima kept
@@ -17,4 +17,4 @@ struct ReportDataOptions {
 /// One JSON object; sizes in MiB, times in ms. Deterministic.
 [[nodiscard]] std::string report_data(const plan::PlanOutcome& outcome, const ReportDataOptions& options = {});
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

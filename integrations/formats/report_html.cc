@@ -15,7 +15,7 @@
 #include "integrations/formats/report_page.h"
 #include "integrations/formats/unit_text.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 namespace {
 
 template <class... Args>
@@ -252,4 +252,4 @@ std::string report_html(const plan::PlanRequest& request, const plan::PlanOutcom
   return page;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

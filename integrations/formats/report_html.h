@@ -12,7 +12,7 @@
 #include "planner/budget_frontier.h"
 #include "planner/planner.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 
 /// What another policy came to on the same job, for the comparison table.
 struct PolicyResult {
@@ -26,4 +26,4 @@ struct PolicyResult {
                                       std::span<const PolicyResult> comparison = {},
                                       std::span<const plan::BudgetPoint> frontier = {});
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

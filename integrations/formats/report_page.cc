@@ -1,6 +1,6 @@
 #include "integrations/formats/report_page.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 
 const std::string_view kReportStyle = R"css(
 :root{--bg:#fbfaf8;--card:#fff;--ink:#1c2026;--soft:#5f6772;--line:#e3e1dc;--good:#1f7a4d;--good-bg:#e5f3ea;--bad:#b3261e;
@@ -245,4 +245,4 @@ if (data.ranks.length) {
 })();
 )js";
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

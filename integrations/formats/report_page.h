@@ -4,9 +4,9 @@
 
 #include <string_view>
 
-namespace tidemark {
+namespace tidemark::formats {
 
 extern const std::string_view kReportStyle;
 extern const std::string_view kReportScript;
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

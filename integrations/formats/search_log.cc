@@ -9,7 +9,7 @@
 
 #include "integrations/formats/program_file.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 namespace {
 
 constexpr std::string_view kTitle = "tidemark-search 1 ";
@@ -96,4 +96,4 @@ Result<SearchLog> read_search_log(std::string_view text, std::string_view file_n
   }
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

@@ -10,7 +10,7 @@
 #include "core/result.h"
 #include "planner/search/layout_search.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 
 /// The first line, newline included. Requests differ in it if any figure may differ: job, device, budgets, load,
 /// policy.
@@ -28,4 +28,4 @@ struct SearchLog {
 [[nodiscard]] Result<SearchLog> read_search_log(std::string_view text, std::string_view file_name,
                                                 std::string_view header);
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

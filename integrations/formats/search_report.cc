@@ -10,7 +10,7 @@
 #include "integrations/formats/text_table.h"
 #include "integrations/formats/unit_text.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -210,4 +210,4 @@ std::string search_json(const SearchReport& report) {
   return json.dump(2) + "\n";
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

@@ -6,7 +6,7 @@
 
 #include "planner/search/layout_search.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 
 /// Borrowed for the call.
 struct SearchReport {
@@ -22,4 +22,4 @@ struct SearchReport {
 /// `bubble -1.20 s, communication +0.31 s`: what `layout` spends otherwise than `other`, largest first.
 [[nodiscard]] std::string difference_text(const search::LayoutFigures& layout, const search::LayoutFigures& other);
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

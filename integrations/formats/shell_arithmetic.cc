@@ -4,7 +4,7 @@
 #include <charconv>
 #include <limits>
 
-namespace tidemark {
+namespace tidemark::formats {
 namespace {
 
 using Value = std::optional<std::int64_t>;
@@ -132,4 +132,4 @@ std::optional<std::int64_t> shell_arithmetic(
   return Parser(expression, value_of).run();
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

@@ -6,11 +6,11 @@
 #include <optional>
 #include <string_view>
 
-namespace tidemark {
+namespace tidemark::formats {
 
 /// The value of an expression of numbers, names, + - * / % ** and parentheses. Nothing: it is none, a name has no
 /// number, something overflows or is divided by zero.
 [[nodiscard]] std::optional<std::int64_t> shell_arithmetic(
     std::string_view expression, const std::function<std::optional<std::int64_t>(std::string_view name)>& value_of);
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

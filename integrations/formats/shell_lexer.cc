@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-namespace tidemark {
+namespace tidemark::formats {
 namespace {
 
 constexpr std::string_view kBlank = " \t\r";
@@ -245,4 +245,4 @@ ShellUnended find_unended(std::string_view script) {
   return lexer.unended();
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace tidemark {
+namespace tidemark::formats {
 
 /// A word as written, quotes and all: [begin, end) of the script. `NAME=( a b )` keeps its items apart.
 struct ShellWord {
@@ -41,4 +41,4 @@ struct ShellUnended {
 /// One past what begins at `at` with a quote, `${`, `$(` or a backquote; at + 1 for anything else.
 [[nodiscard]] std::size_t end_of_shell_unit(std::string_view script, std::size_t at);
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

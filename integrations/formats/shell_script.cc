@@ -12,7 +12,7 @@
 #include "integrations/formats/shell_variables.h"
 #include "integrations/formats/shown.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 namespace {
 
 /// Nothing: it depends on something the script does not say.
@@ -355,4 +355,4 @@ Result<ShellScript> read_shell_script(std::string_view text, std::string_view fi
   return reader.finish();
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

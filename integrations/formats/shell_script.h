@@ -9,7 +9,7 @@
 #include "core/result.h"
 #include "integrations/formats/shell_text.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 
 struct ShellScript {
   struct Variable {
@@ -29,4 +29,4 @@ struct ShellScript {
 /// that grows without end.
 [[nodiscard]] Result<ShellScript> read_shell_script(std::string_view text, std::string_view file_name);
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-namespace tidemark {
+namespace tidemark::formats {
 
 struct ShellText {
   std::string characters;
@@ -39,4 +39,4 @@ struct ShellText {
   [[nodiscard]] std::int32_t line(std::int32_t otherwise) const { return lines.empty() ? otherwise : lines.front(); }
 };
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

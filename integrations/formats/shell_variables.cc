@@ -5,7 +5,7 @@
 
 #include "integrations/formats/shell_arithmetic.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 namespace {
 
 constexpr std::string_view kBlank = " \t\r\n";
@@ -259,4 +259,4 @@ void ShellVariables::leave(std::size_t begin, std::size_t end, Fields& out) {
   out.current.unresolved = true;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

@@ -13,7 +13,7 @@
 #include "integrations/formats/shell_lexer.h"
 #include "integrations/formats/shell_text.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 
 /// What the words of a script may come to with their variables replaced. Each character takes five bytes, in up to
 /// three places.
@@ -63,4 +63,4 @@ class ShellVariables {
   std::size_t budget_ = kMostShellCharacters;
 };
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

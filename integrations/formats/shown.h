@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace tidemark {
+namespace tidemark::formats {
 
 /// Bytes of the control character, or of the separator of lines, that begins at `at`; 0: something else begins there.
 [[nodiscard]] inline std::size_t control_size(std::string_view text, std::size_t at) {
@@ -46,4 +46,4 @@ template <class Texts>
   return list;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

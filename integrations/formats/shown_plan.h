@@ -7,7 +7,7 @@
 #include "integrations/formats/named_decision.h"
 #include "planner/planner.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 
 /// Borrowed for the call.
 struct ShownPlan {
@@ -26,4 +26,4 @@ struct ShownParts {
 /// The fields of plan_json but `seconds`, with `decisions` and `pictures` (text) where asked for.
 [[nodiscard]] std::string shown_json(const ShownPlan& plan, const ShownParts& parts);
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

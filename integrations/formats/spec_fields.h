@@ -12,7 +12,7 @@
 #include "planner/graph_build/job_spec.h"
 #include "planner/planner.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 
 template <class T, class Value>
 concept Maybe = std::same_as<std::remove_const_t<T>, Value>;  ///< Value, or const Value
@@ -214,4 +214,4 @@ void walk(V& v, Maybe<Arena> auto& a) {
   v("dynamic_bytes", a.dynamic_bytes);
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

@@ -15,7 +15,7 @@
 #include "integrations/formats/text_table.h"
 #include "integrations/formats/unit_text.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 namespace {
 
 std::string head(const plan::PlanRequest& request, const plan::PlanOutcome& outcome, std::string_view verdict) {
@@ -238,4 +238,4 @@ std::string estimate_summary(const plan::PlanRequest& request, const plan::PlanO
          estimate_table(estimates) + step_lines(outcome.step) + contributor_lines(estimates, most);
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

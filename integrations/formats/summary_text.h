@@ -6,7 +6,7 @@
 
 #include "planner/planner.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 
 /// Verdict, a table of ranks, the modelled step, what was decided in words, and the attempts where there was more than
 /// one.
@@ -18,4 +18,4 @@ namespace tidemark {
 [[nodiscard]] std::string estimate_summary(const plan::PlanRequest& request, const plan::PlanOutcome& outcome,
                                            std::size_t most = 8);
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace tidemark {
+namespace tidemark::formats {
 
 class TextTable {
  public:
@@ -44,4 +44,4 @@ class TextTable {
   std::vector<std::vector<std::string>> rows_;
 };
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

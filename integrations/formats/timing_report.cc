@@ -10,7 +10,7 @@
 #include "integrations/formats/unit_text.h"
 #include "planner/time_split.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -123,4 +123,4 @@ std::string timing_json(const plan::PlanRequest& request, const plan::PlanOutcom
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

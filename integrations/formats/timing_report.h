@@ -7,7 +7,7 @@
 #include "planner/gap_report.h"
 #include "planner/planner.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 
 /// The published step and the gap to it.
 struct Against {
@@ -24,4 +24,4 @@ struct Against {
 [[nodiscard]] std::string timing_json(const plan::PlanRequest& request, const plan::PlanOutcome& outcome,
                                       double seconds, const std::optional<Against>& against);
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

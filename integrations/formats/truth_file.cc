@@ -13,7 +13,7 @@
 #include "core/bytes.h"
 #include "integrations/formats/json_node.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 namespace {
 
 using estimate::Accelerator;
@@ -213,4 +213,4 @@ Result<std::vector<MeasuredRun>> read_truth(std::string_view text, std::string_v
   return runs;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

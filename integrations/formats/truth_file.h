@@ -15,10 +15,10 @@
 #include "core/result.h"
 #include "planner/estimate/measured_run.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 
 /// In the order of the file. Errors (bad_input): `file:line:column: what` where it is no JSON, else
 /// `file: /json/pointer: what, and what would be right`.
 [[nodiscard]] Result<std::vector<estimate::MeasuredRun>> read_truth(std::string_view text, std::string_view file_name);
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

@@ -7,7 +7,7 @@
 
 #include "planner/ladder/dynamic_bound.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 
 std::string gib_text(Bytes bytes) {
   return fmt::format("{:.2f}", static_cast<double>(bytes) / static_cast<double>(kGiB));
@@ -70,4 +70,4 @@ std::string layer_text(std::int32_t layer, std::string_view outside) {
   return layer < 0 ? std::string(outside) : fmt::format("layer {}", layer);
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

@@ -9,7 +9,7 @@
 #include "core/bytes.h"
 #include "core/graph.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 
 /// Two decimals, without the unit: for tables whose head says GiB.
 [[nodiscard]] std::string gib_text(Bytes bytes);
@@ -35,4 +35,4 @@ namespace tidemark {
 /// `layer 12`, or what stands for it outside layers.
 [[nodiscard]] std::string layer_text(std::int32_t layer, std::string_view outside);
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

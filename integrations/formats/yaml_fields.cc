@@ -10,7 +10,7 @@
 
 #include "integrations/formats/near_miss.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 namespace {
 
 std::string name_of(const std::string& path) {
@@ -220,4 +220,4 @@ void YamlMap::finish() {
   }
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

@@ -20,7 +20,7 @@
 #include "integrations/formats/shown.h"
 #include "integrations/formats/yaml_tree.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 
 enum class Need : std::uint8_t { required, optional };
 
@@ -141,4 +141,4 @@ class YamlMap {
   std::set<std::string, std::less<>> asked_;
 };
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

@@ -13,7 +13,7 @@
 
 #include "integrations/formats/shown.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 namespace {
 
 /// Thrown from an event, since nothing else stops the parser; caught below.
@@ -207,4 +207,4 @@ Result<std::shared_ptr<const YamlNode>> read_yaml_tree(std::string_view text, st
   return builder.root();
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

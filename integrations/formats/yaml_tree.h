@@ -14,7 +14,7 @@
 
 #include "core/result.h"
 
-namespace tidemark {
+namespace tidemark::formats {
 
 struct YamlNode {
   enum class Kind : std::uint8_t { empty, scalar, list, map };
@@ -59,4 +59,4 @@ inline constexpr std::size_t kMostYamlSigns = std::size_t{1} << 17;
 [[nodiscard]] Result<std::shared_ptr<const YamlNode>> read_yaml_tree(std::string_view text, std::string_view file_name,
                                                                      const YamlUse& use);
 
-}  // namespace tidemark
+}  // namespace tidemark::formats

@@ -2,7 +2,7 @@
 
 #include "planner/layout/packer.h"
 
-namespace tidemark {
+namespace tidemark::replay {
 namespace {
 
 // A trace is packed once, so it gets about a second where the orders alone do not reach the load.
@@ -10,7 +10,7 @@ constexpr std::int64_t kPackWork = 1'000'000;
 
 }  // namespace
 
-PlannedTrace plan_trace(const AllocationTrace& trace, Bytes alignment, Bytes tail_pad_bytes) {
+PlannedTrace plan_trace(const formats::AllocationTrace& trace, Bytes alignment, Bytes tail_pad_bytes) {
   layout::PackProblem problem{.alignment = alignment};
   std::vector<layout::PackItem>& items = problem.items;
   items.resize(trace.blocks.size());
@@ -18,9 +18,10 @@ PlannedTrace plan_trace(const AllocationTrace& trace, Bytes alignment, Bytes tai
   for (std::size_t block = 0; block < items.size(); ++block)
     items[block] = {.begin = 0, .end = never, .bytes = trace.blocks[block].bytes + tail_pad_bytes};
   for (std::size_t i = 0; i < trace.events.size(); ++i) {
-    const AllocationTrace::Event& event = trace.events[i];
+    const formats::AllocationTrace::Event& event = trace.events[i];
     layout::PackItem& item = items[static_cast<std::size_t>(event.block)];
-    (event.action == AllocationTrace::Action::alloc ? item.begin : item.end) = static_cast<std::int32_t>(i) + 1;
+    (event.action == formats::AllocationTrace::Action::alloc ? item.begin : item.end) =
+        static_cast<std::int32_t>(i) + 1;
   }
   const layout::PackAnswer best = layout::find_packer("auto")->pack(problem, {.work = kPackWork});
   PlannedTrace planned{
@@ -30,4 +31,4 @@ PlannedTrace plan_trace(const AllocationTrace& trace, Bytes alignment, Bytes tai
   return planned;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::replay

@@ -8,7 +8,7 @@
 #include "core/bytes.h"
 #include "integrations/formats/allocation_trace.h"
 
-namespace tidemark {
+namespace tidemark::replay {
 
 struct PlannedTrace {
   std::vector<allocator::PlannedBlock> blocks;  ///< as AllocationTrace::blocks
@@ -19,6 +19,6 @@ struct PlannedTrace {
 
 /// Packs every block, with its pad, at a multiple of `alignment`. The clock is the position in the trace: a block takes
 /// its bytes from its allocation to its free, so a free before an allocation gives its bytes to it.
-[[nodiscard]] PlannedTrace plan_trace(const AllocationTrace& trace, Bytes alignment, Bytes tail_pad_bytes);
+[[nodiscard]] PlannedTrace plan_trace(const formats::AllocationTrace& trace, Bytes alignment, Bytes tail_pad_bytes);
 
-}  // namespace tidemark
+}  // namespace tidemark::replay

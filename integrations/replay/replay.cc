@@ -14,7 +14,7 @@
 #include "integrations/replay/planned_trace.h"
 #include "integrations/replay/replay_target.h"
 
-namespace tidemark {
+namespace tidemark::replay {
 namespace {
 
 constexpr Bytes kAmple = 256 * kGiB;
@@ -42,7 +42,7 @@ class LiveRanges {
 
 class Replayer {
  public:
-  Replayer(const AllocationTrace& trace, ReplayTarget& target, Device& device, Bytes capacity)
+  Replayer(const formats::AllocationTrace& trace, ReplayTarget& target, Device& device, Bytes capacity)
       : trace_(trace), target_(target), device_(device), capacity_(capacity), addresses_(trace.blocks.size()) {}
   ~Replayer() {
     for (const auto& [name, stream] : streams_) (void)device_.destroy_stream(stream);
@@ -51,7 +51,7 @@ class Replayer {
   Replayer& operator=(const Replayer&) = delete;
 
   Status make_streams() {
-    for (const AllocationTrace::Block& block : trace_.blocks) {
+    for (const formats::AllocationTrace::Block& block : trace_.blocks) {
       const auto [found, is_new] = streams_.try_emplace(block.stream);
       if (is_new && device_.create_stream(StreamRole::compute, found->second) != DeviceCode::ok)
         return internal_fault(fmt::format("the trace uses too many streams: {}", device_.last_error()));
@@ -67,8 +67,8 @@ class Replayer {
     for (std::int32_t block = 0; block < trace_.live_at_start; ++block)
       if (Status status = allocate_checked(block, live, "at the start"); !status) return status;
     for (std::size_t i = 0; i < trace_.events.size(); ++i) {
-      const AllocationTrace::Event& event = trace_.events[i];
-      if (event.action == AllocationTrace::Action::free) {
+      const formats::AllocationTrace::Event& event = trace_.events[i];
+      if (event.action == formats::AllocationTrace::Action::free) {
         live.remove(address(event.block));
         target_.free(address(event.block));
       } else if (Status status = allocate_checked(event.block, live, fmt::format("event {}", i)); !status) {
@@ -85,9 +85,9 @@ class Replayer {
     for (std::int32_t block = 0; block < trace_.live_at_start && code == DeviceCode::ok; ++block)
       code = allocate(block);
     const auto start = std::chrono::steady_clock::now();
-    for (const AllocationTrace::Event& event : trace_.events) {
+    for (const formats::AllocationTrace::Event& event : trace_.events) {
       if (code != DeviceCode::ok) break;
-      if (event.action == AllocationTrace::Action::free)
+      if (event.action == formats::AllocationTrace::Action::free)
         target_.free(address(event.block));
       else
         code = allocate(event.block);
@@ -102,8 +102,8 @@ class Replayer {
   /// Frees what a pass left behind.
   void clear() {
     std::vector<bool> freed(trace_.blocks.size());
-    for (const AllocationTrace::Event& event : trace_.events)
-      if (event.action == AllocationTrace::Action::free) freed[static_cast<std::size_t>(event.block)] = true;
+    for (const formats::AllocationTrace::Event& event : trace_.events)
+      if (event.action == formats::AllocationTrace::Action::free) freed[static_cast<std::size_t>(event.block)] = true;
     for (std::size_t block = 0; block < freed.size(); ++block)
       if (!freed[block]) target_.free(addresses_[block]);
   }
@@ -128,7 +128,7 @@ class Replayer {
     return {};
   }
 
-  const AllocationTrace& trace_;
+  const formats::AllocationTrace& trace_;
   ReplayTarget& target_;
   Device& device_;
   Bytes capacity_;
@@ -169,14 +169,14 @@ std::string name_of(ReplayAllocator allocator, bool expandable) {
   return expandable ? "baseline, expandable" : "baseline";
 }
 
-Result<ReplayFigures> replay(const AllocationTrace& trace, const ReplayRequest& request) {
-  const std::size_t streams = count_streams(trace);
+Result<ReplayFigures> replay(const formats::AllocationTrace& trace, const ReplayRequest& request) {
+  const std::size_t streams = formats::count_streams(trace);
   if (request.allocator == ReplayAllocator::caching && streams > allocator::StreamOrder::kMaxStreams)
     return bad_input(
         fmt::format("the trace uses {} streams; the caching allocator takes {} at once, --allocator planned "
                     "and baseline any number",
                     streams, allocator::StreamOrder::kMaxStreams));
-  const Bytes peak = std::min(figures_of(trace).peak_bytes, kMostAmple);
+  const Bytes peak = std::min(formats::figures_of(trace).peak_bytes, kMostAmple);
   const Bytes ample = std::clamp(round_up(4 * peak, kGiB), kAmple, kMostAmple);
   const Bytes capacity = request.capacity_bytes > 0 ? request.capacity_bytes : ample;
   const std::unique_ptr<SimDevice> device =
@@ -222,4 +222,4 @@ Result<ReplayFigures> replay(const AllocationTrace& trace, const ReplayRequest& 
   return figures;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::replay

@@ -13,7 +13,7 @@
 #include "core/result.h"
 #include "integrations/formats/allocation_trace.h"
 
-namespace tidemark {
+namespace tidemark::replay {
 
 enum class ReplayAllocator : std::uint8_t { caching, planned, baseline };
 [[nodiscard]] std::string name_of(ReplayAllocator allocator, bool expandable);
@@ -49,6 +49,6 @@ struct ReplayFigures {
 
 /// A device that is too small is an answer: `no_room`. Errors: bad_input for more streams than the caching allocator
 /// takes; internal if the allocator hands out bytes that are in use.
-[[nodiscard]] Result<ReplayFigures> replay(const AllocationTrace& trace, const ReplayRequest& request);
+[[nodiscard]] Result<ReplayFigures> replay(const formats::AllocationTrace& trace, const ReplayRequest& request);
 
-}  // namespace tidemark
+}  // namespace tidemark::replay

@@ -5,7 +5,7 @@
 #include "integrations/formats/json_text.h"
 #include "integrations/formats/text_table.h"
 
-namespace tidemark {
+namespace tidemark::replay {
 namespace {
 
 double percent(Bytes part, Bytes whole) {
@@ -27,16 +27,17 @@ std::string planned_line(const ReplayFigures::Planned& planned) {
 }  // namespace
 
 std::string replay_text(const ReplayReport& report) {
-  const AllocationTrace& trace = *report.trace;
-  const TraceFigures figures = figures_of(trace);
+  const formats::AllocationTrace& trace = *report.trace;
+  const formats::TraceFigures figures = formats::figures_of(trace);
   std::string text = fmt::format(
       "{}: {}, {} allocations, {} frees, {} streams\n"
       "live: {} at the start in {} blocks, peak {} ({} B), {} at the end\n\n",
-      report.file, trace.source, figures.allocs, figures.frees, count_streams(trace), format_bytes(figures.start_bytes),
-      trace.live_at_start, format_bytes(figures.peak_bytes), figures.peak_bytes, format_bytes(figures.end_bytes));
-  TextTable table({"allocator", "peak reserved", "peak live / reserved", "granules above", "reserved at the end",
-                   "ns per operation"},
-                  {0});
+      report.file, trace.source, figures.allocs, figures.frees, formats::count_streams(trace),
+      format_bytes(figures.start_bytes), trace.live_at_start, format_bytes(figures.peak_bytes), figures.peak_bytes,
+      format_bytes(figures.end_bytes));
+  formats::TextTable table({"allocator", "peak reserved", "peak live / reserved", "granules above",
+                            "reserved at the end", "ns per operation"},
+                           {0});
   for (const ReplayFigures& replay : report.replays) {
     if (!replay.no_room.empty()) {
       table.add({replay.allocator, "does not fit", "-", "-", "-", "-"});
@@ -63,10 +64,10 @@ std::string replay_text(const ReplayReport& report) {
 }
 
 std::string replay_json(const ReplayReport& report) {
-  const AllocationTrace& trace = *report.trace;
-  const TraceFigures figures = figures_of(trace);
+  const formats::AllocationTrace& trace = *report.trace;
+  const formats::TraceFigures figures = formats::figures_of(trace);
   std::string text;
-  JsonText json(text);
+  formats::JsonText json(text);
   const auto member = [&json](std::string_view name, auto value) {
     json.key(name);
     json.value(value);
@@ -78,7 +79,7 @@ std::string replay_json(const ReplayReport& report) {
   member("kind", std::string_view(trace.source));
   member("allocations", figures.allocs);
   member("frees", figures.frees);
-  member("streams", count_streams(trace));
+  member("streams", formats::count_streams(trace));
   member("blocks_at_start", trace.live_at_start);
   member("start_bytes", figures.start_bytes);
   member("peak_live_bytes", figures.peak_bytes);
@@ -125,4 +126,4 @@ std::string replay_json(const ReplayReport& report) {
   return text + "\n";
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::replay

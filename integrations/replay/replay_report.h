@@ -7,15 +7,15 @@
 #include "integrations/formats/allocation_trace.h"
 #include "integrations/replay/replay.h"
 
-namespace tidemark {
+namespace tidemark::replay {
 
 struct ReplayReport {
   std::string file;
-  const AllocationTrace* trace = nullptr;  ///< outlives the report
+  const formats::AllocationTrace* trace = nullptr;  ///< outlives the report
   std::vector<ReplayFigures> replays;
 };
 
 [[nodiscard]] std::string replay_text(const ReplayReport& report);
 [[nodiscard]] std::string replay_json(const ReplayReport& report);
 
-}  // namespace tidemark
+}  // namespace tidemark::replay

@@ -8,7 +8,7 @@
 #include "allocator/baseline_allocator.h"
 #include "allocator/caching_allocator.h"
 
-namespace tidemark {
+namespace tidemark::replay {
 namespace {
 
 class CachingTarget final : public ReplayTarget {
@@ -112,4 +112,4 @@ Result<std::unique_ptr<ReplayTarget>> make_planned_target(Device& device, const 
   return std::unique_ptr<ReplayTarget>(std::make_unique<PlannedTarget>(device, plan, base, bytes));
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::replay

@@ -12,7 +12,7 @@
 #include "device/device.h"
 #include "integrations/replay/planned_trace.h"
 
-namespace tidemark {
+namespace tidemark::replay {
 
 class ReplayTarget {
  public:
@@ -40,4 +40,4 @@ class ReplayTarget {
 /// The arena, with a caching allocator for what is not planned. Errors (infeasible): the device has no room for it.
 [[nodiscard]] Result<std::unique_ptr<ReplayTarget>> make_planned_target(Device& device, const PlannedTrace& plan);
 
-}  // namespace tidemark
+}  // namespace tidemark::replay

@@ -11,7 +11,7 @@
 
 #include "device/host_pages.h"
 
-namespace tidemark {
+namespace tidemark::run {
 namespace {
 
 constexpr std::int64_t kSmallestScale = 64;
@@ -84,4 +84,4 @@ Status check_host_room(std::span<const plan::RankPlan> ranks, std::int64_t scale
       fitting ? fmt::format("--scale 1/{} would fit", *fitting) : "no --scale down to 1/64 would fit"));
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::run

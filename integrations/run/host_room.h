@@ -9,7 +9,7 @@
 #include "core/result.h"
 #include "planner/planner.h"
 
-namespace tidemark {
+namespace tidemark::run {
 
 /// What a rank takes of the machine at 1/scale.
 struct HostNeed {
@@ -31,4 +31,4 @@ struct HostRoom {
 /// Errors (infeasible): one rank needs more; the message has the bytes needed and available, and the scale that fits.
 [[nodiscard]] Status check_host_room(std::span<const plan::RankPlan> ranks, std::int64_t scale, const HostRoom& room);
 
-}  // namespace tidemark
+}  // namespace tidemark::run

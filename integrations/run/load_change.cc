@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace tidemark {
+namespace tidemark::run {
 namespace {
 
 /// Number of the first op of every site; -1: it has none.
@@ -58,4 +58,4 @@ Status check_load_change(std::span<const plan::RankPlan> ranks, const LoadChange
       change.from_op, last.op, last.rank->figures.rank, site.layer, site.micro_batch, last.rank->graph.ops.size() - 1));
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::run

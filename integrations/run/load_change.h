@@ -6,7 +6,7 @@
 
 #include "integrations/run/run_plan.h"
 
-namespace tidemark {
+namespace tidemark::run {
 
 /// The load of every site of the rank, by its number.
 [[nodiscard]] std::vector<double> loads_of(const plan::RankPlan& rank, const LoadChange& change);
@@ -15,4 +15,4 @@ namespace tidemark {
 /// `from_op`; says what there is.
 [[nodiscard]] Status check_load_change(std::span<const plan::RankPlan> ranks, const LoadChange& change);
 
-}  // namespace tidemark
+}  // namespace tidemark::run

@@ -6,7 +6,7 @@
 #include <map>
 #include <tuple>
 
-namespace tidemark {
+namespace tidemark::run {
 namespace {
 
 using Key = std::tuple<std::int32_t, std::int32_t, std::int64_t>;  ///< from, to, tag
@@ -45,4 +45,4 @@ Status check_message_pairs(std::span<const plan::RankPlan> ranks) {
   return {};
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::run

@@ -7,10 +7,10 @@
 #include "core/result.h"
 #include "planner/planner.h"
 
-namespace tidemark {
+namespace tidemark::run {
 
 /// Errors (infeasible): a receive whose send is of another micro-batch. Ends without a partner are the step's business:
 /// it does not end.
 [[nodiscard]] Status check_message_pairs(std::span<const plan::RankPlan> ranks);
 
-}  // namespace tidemark
+}  // namespace tidemark::run

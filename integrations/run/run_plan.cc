@@ -19,7 +19,7 @@
 #include "planner/simulate/simulator.h"
 #include "swap/executor.h"
 
-namespace tidemark {
+namespace tidemark::run {
 namespace {
 
 constexpr Bytes kPage = 4 * kKiB;
@@ -59,7 +59,8 @@ std::string no_such_rank(const plan::PlanOutcome& plan, const RunAsk& ask) {
   if (plan.ranks.empty()) return "--rank: the plan holds no rank at all";
   std::vector<std::int32_t> ranks;
   for (const plan::RankPlan& rank : plan.ranks) ranks.push_back(rank.figures.rank);
-  return fmt::format("--rank: rank {} is not in this plan; it holds {}", ask.rank.value_or(0), ranges_text(ranks));
+  return fmt::format("--rank: rank {} is not in this plan; it holds {}", ask.rank.value_or(0),
+                     formats::ranges_text(ranks));
 }
 
 /// The same but for the last digits, which another processor may round otherwise.
@@ -268,4 +269,4 @@ Result<RunOutcome> run_plan(plan::PlanOutcome plan, const Machine& machine, cons
   return run_sim(plan, machine, ask);
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::run

@@ -11,7 +11,7 @@
 #include "planner/planner.h"
 #include "swap/run_report.h"
 
-namespace tidemark {
+namespace tidemark::run {
 
 enum class RunDevice : std::uint8_t { sim, host, cuda, ascend };
 
@@ -63,4 +63,4 @@ struct RunOutcome {
 /// device, a device this machine does not have, or a plan larger than its memory (before any of it is taken).
 [[nodiscard]] Result<RunOutcome> run_plan(plan::PlanOutcome plan, const Machine& machine, const RunAsk& ask);
 
-}  // namespace tidemark
+}  // namespace tidemark::run

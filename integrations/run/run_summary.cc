@@ -10,7 +10,7 @@
 #include "integrations/formats/text_table.h"
 #include "integrations/formats/unit_text.h"
 
-namespace tidemark {
+namespace tidemark::run {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -40,7 +40,7 @@ std::string schedules_text(const RunOutcome& run) {
   std::string text = fmt::format(
       "durations randomised by seed: each {} to {} times its estimate (log-uniform), one in {:.0f} stalls for up to {} "
       "more, host threads pause at random; ",
-      schedule.shortest, schedule.longest, 1 / schedule.stall_probability, duration_text(schedule.stall_ns));
+      schedule.shortest, schedule.longest, 1 / schedule.stall_probability, formats::duration_text(schedule.stall_ns));
   if (run.ask.seed == 0) return text + "seed 0, whose times are shown, is as estimated\n";
   return text + fmt::format("times shown are of seed {}\n", run.ask.seed);
 }
@@ -60,14 +60,14 @@ std::string head_text(const RunOutcome& run) {
            fmt::format(
                "longest rank {} (measured: each alone, copies and checks as fast as they go, no kernels); the plan "
                "models a step of {} with kernels, which is another quantity\n",
-               duration_text(run.step_ns), duration_text(run.plan_step_ns));
+               formats::duration_text(run.step_ns), formats::duration_text(run.plan_step_ns));
   if (!run.matched)
     return text + fmt::format(
                       "step {} (simulated, without waiting for messages of other ranks); the plan's step of {} "
                       "(modelled) has such waits in it\n",
-                      duration_text(run.step_ns), duration_text(run.plan_step_ns));
+                      formats::duration_text(run.step_ns), formats::duration_text(run.plan_step_ns));
   text += fmt::format("step {} (simulated, all ranks in one time), {} in the plan (modelled)",
-                      duration_text(run.step_ns), duration_text(run.plan_step_ns));
+                      formats::duration_text(run.step_ns), formats::duration_text(run.plan_step_ns));
   if (run.matched && run.ask.seed == 0 && run.plan_step_ns > 0)
     text += fmt::format(", {:+.2f} %", 100.0 * static_cast<double>(run.step_ns - run.plan_step_ns) /
                                            static_cast<double>(run.plan_step_ns));
@@ -79,7 +79,8 @@ struct SizeUnit {
   bool mib = false;
   [[nodiscard]] const char* name() const { return mib ? "MiB" : "GiB"; }
   [[nodiscard]] std::string text(Bytes bytes) const {
-    return mib ? fmt::format("{:.2f}", static_cast<double>(bytes) / static_cast<double>(kMiB)) : gib_text(bytes);
+    return mib ? fmt::format("{:.2f}", static_cast<double>(bytes) / static_cast<double>(kMiB))
+               : formats::gib_text(bytes);
   }
 };
 
@@ -90,7 +91,7 @@ std::string rank_table(const RunOutcome& run) {
                                    sized("plan"), sized("host"), "copies",        fmt::format("{} out", unit.name()),
                                    "step ms",     "plan ms",     "copy stall ms", "mismatches"};
   if (run.simulated) head.push_back("races");
-  TextTable table(std::move(head));
+  formats::TextTable table(std::move(head));
   for (const RankOutcome& rank : run.ranks) {
     const swap::RunReport& r = rank.report;
     std::vector<std::string> cells = {
@@ -102,9 +103,9 @@ std::string rank_table(const RunOutcome& run) {
         unit.text(r.host_peak_bytes),
         fmt::format("{}", r.out.copies + r.in.copies + r.out.extra_copies + r.in.extra_copies),
         unit.text(r.out.bytes + r.out.extra_bytes),
-        ms_text(r.step_ns),
-        rank.plan_step_ns ? ms_text(*rank.plan_step_ns) : "-",
-        run.simulated ? ms_text(rank.copy_stall_ns) : "-",
+        formats::ms_text(r.step_ns),
+        rank.plan_step_ns ? formats::ms_text(*rank.plan_step_ns) : "-",
+        run.simulated ? formats::ms_text(rank.copy_stall_ns) : "-",
         run.ask.verify ? fmt::format("{}", r.mismatches) : "-"};
     if (run.simulated) cells.push_back(fmt::format("{}", rank.races));
     table.add(std::move(cells));
@@ -147,7 +148,8 @@ std::string warning_text(const RunOutcome& run) {
       found->second.push_back(rank.report.rank);
     }
   std::string text;
-  for (const auto& [what, ranks] : warnings) text += fmt::format("WARNING ranks {}: {}\n", ranges_text(ranks), what);
+  for (const auto& [what, ranks] : warnings)
+    text += fmt::format("WARNING ranks {}: {}\n", formats::ranges_text(ranks), what);
   return text.empty() ? "" : "\n" + text;
 }
 
@@ -253,4 +255,4 @@ std::string run_json(const RunOutcome& run) {
   return json.dump(2) + "\n";
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::run

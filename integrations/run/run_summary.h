@@ -5,10 +5,10 @@
 
 #include "integrations/run/run_plan.h"
 
-namespace tidemark {
+namespace tidemark::run {
 
 [[nodiscard]] std::string run_text(const RunOutcome& run);
 /// One JSON object, documented in docs/cli.md; ends with a newline.
 [[nodiscard]] std::string run_json(const RunOutcome& run);
 
-}  // namespace tidemark
+}  // namespace tidemark::run

@@ -9,7 +9,7 @@
 #include "integrations/run/message_pairs.h"
 #include "swap/step_run.h"
 
-namespace tidemark {
+namespace tidemark::run {
 namespace {
 
 constexpr std::size_t kRaceTexts = 8;
@@ -150,4 +150,4 @@ Result<SimRun> run_on_sim(const SimRunRequest& request) {
   return run;
 }
 
-}  // namespace tidemark
+}  // namespace tidemark::run

@@ -16,7 +16,7 @@
 #include "planner/planner.h"
 #include "swap/executor.h"
 
-namespace tidemark {
+namespace tidemark::run {
 
 struct SimRunRequest {
   std::span<const plan::RankPlan> ranks;
@@ -60,4 +60,4 @@ struct SimRun {
 /// Time the compute lane stood still before a task because a copy it waits for was the last to end. Spans by task id.
 [[nodiscard]] std::int64_t copy_stall(const Schedule& schedule, std::span<const SimSpan> spans);
 
-}  // namespace tidemark
+}  // namespace tidemark::run

@@ -30,15 +30,15 @@ namespace {
 constexpr std::string_view kFile = "fuzz";
 
 /// Every allocator takes a trace or says that it does not fit.
-Verdict check_trace(const AllocationTrace& trace, Reached& reached) {
+Verdict check_trace(const formats::AllocationTrace& trace, Reached& reached) {
   if (reached[trace.source] % 16 != 1) return std::nullopt;  // some of them
-  for (const ReplayAllocator allocator :
-       {ReplayAllocator::caching, ReplayAllocator::planned, ReplayAllocator::baseline}) {
-    const Result<ReplayFigures> replayed =
-        replay(trace, {.allocator = allocator, .capacity_bytes = kGiB, .timed_operations = 0});
+  for (const replay::ReplayAllocator allocator :
+       {replay::ReplayAllocator::caching, replay::ReplayAllocator::planned, replay::ReplayAllocator::baseline}) {
+    const Result<replay::ReplayFigures> replayed =
+        replay::replay(trace, {.allocator = allocator, .capacity_bytes = kGiB, .timed_operations = 0});
     if (!replayed && replayed.error().code != Error::Code::infeasible) return replayed.error().message;
     const bool fits = replayed && replayed.value().no_room.empty();
-    ++reached[fits ? name_of(allocator, false) : "does not fit"];
+    ++reached[fits ? replay::name_of(allocator, false) : "does not fit"];
     if (fits && replayed.value().planned && replayed.value().planned->not_planned != 0)
       return "the arena departs from its own plan";
   }
@@ -68,26 +68,28 @@ std::vector<std::string> pack_seeds() {
 }
 
 /// What was read is packed as the format says, and what is written reads as that packing.
-Verdict check_packed(std::string_view bytes, const IntervalTable& table, const IntervalProblem& problem,
-                     Reached& reached) {
+Verdict check_packed(std::string_view bytes, const formats::IntervalTable& table,
+                     const formats::IntervalProblem& problem, Reached& reached) {
   const layout::PackAnswer answer = layout::find_packer("first_fit_by_size")->pack(problem.problem, {});
   if (const std::optional<std::string> fault = layout::find_fault(problem.problem, answer.packing)) return fault;
   ++reached["packed"];
   if (!table.gaps.empty()) ++reached["gaps"];
   if (!table.groups.empty()) ++reached["groups"];
   if (!table.apart.empty()) ++reached["apart"];
-  if (given_packing(problem)) ++reached["given"];
-  const PackVerdict verdict = judge(problem, answer, answer.packing.height_bytes - 1);
+  if (formats::given_packing(problem)) ++reached["given"];
+  const formats::PackVerdict verdict = formats::judge(problem, answer, answer.packing.height_bytes - 1);
   if (verdict.fits) return "what is higher than the capacity is said to fit";
   if (!verdict.cannot_fit.empty()) ++reached["infeasible"];
-  if (pack_picture(table, problem, answer.packing).find('!') != std::string::npos)
+  if (formats::pack_picture(table, problem, answer.packing).find('!') != std::string::npos)
     return "the picture shows a conflict";
-  const std::vector<Bytes> at = addresses_of(table, problem, answer.packing, {});
-  const Result<IntervalTable> again = read_minimalloc_csv(with_column(bytes, "offset", at), kFile);
+  const std::vector<Bytes> at = formats::addresses_of(table, problem, answer.packing, {});
+  const Result<formats::IntervalTable> again =
+      formats::read_minimalloc_csv(formats::with_column(bytes, "offset", at), kFile);
   if (!again) return "what was written is refused: " + again.error().message;
-  const Result<IntervalProblem> given = problem_of(again.value(), {}, kFile);
+  const Result<formats::IntervalProblem> given = formats::problem_of(again.value(), {}, kFile);
   if (!given) return "what was written is no packing: " + given.error().message;
-  if (addresses_of(again.value(), given.value(), answer.packing, {}) != at) return "the addresses read as others";
+  if (formats::addresses_of(again.value(), given.value(), answer.packing, {}) != at)
+    return "the addresses read as others";
   return std::nullopt;
 }
 
@@ -172,7 +174,7 @@ std::vector<std::string> snapshot_seeds() {
   const std::string by_hand =
       "(dVsegments\n(lsVdevice_traces\n(l(l(dVaction\nValloc\nsVaddr\nI4096\nsVsize\nI512\nsa(dVaction\n"
       "Vfree_requested\nsVaddr\nL4096L\nsVsize\nI512\nsaas.";
-  return {snapshot_pickle(snapshot), by_hand};
+  return {formats::snapshot_pickle(snapshot), by_hand};
 }
 
 std::vector<std::string> snapshot_words() {
@@ -214,9 +216,9 @@ std::vector<std::string> snapshot_words() {
 }
 
 /// One rank of a chain of ops, with something in every column.
-PlanFile::Rank small_rank() {
+formats::PlanFile::Rank small_rank() {
   const Graph graph = chain_graph({.layers = 1, .micro_batches = 2, .warm_up = 1, .communication = true});
-  PlanFile::Rank rank{.outline = outline_of(graph)};
+  formats::PlanFile::Rank rank{.outline = formats::outline_of(graph)};
   rank.decisions.rows = {{.key = {.storage_template = id_of<StorageTemplateId>(1), .chunk = 0, .layer = 0, .gap = 1},
                           .action = Action::recompute,
                           .recipe = id_of<RecipeId>(0),
@@ -247,16 +249,16 @@ std::vector<std::string> plan_seeds() {
     if (!result) throw std::runtime_error(result.error().message);
     return std::move(result).value();
   };
-  PlanFile file{.job = read("models/small-mla-moe.yaml", read_job),
-                .machine = read("devices/ascend-910b-64g.yaml", read_machine),
-                .policy = "keep-all",
-                .ranks = {small_rank()}};
-  PlanFile::Rank& rank = file.ranks.front();
+  formats::PlanFile file{.job = read("models/small-mla-moe.yaml", formats::read_job),
+                         .machine = read("devices/ascend-910b-64g.yaml", formats::read_machine),
+                         .policy = "keep-all",
+                         .ranks = {small_rank()}};
+  formats::PlanFile::Rank& rank = file.ranks.front();
   rank.program.machine_fingerprint = fingerprint(file.machine);
   set_figures(rank.program, graph_build::reserve_memory(file.machine, file.job.parallel).total(),
               file.machine.visible_bytes, rank.figures);
   plan::PlanRequest captured = captured_request(captured_features(), 700);
-  return {write_plan_file(file), write_plan_file(captured, plan::plan_step(captured).value())};
+  return {formats::write_plan_file(file), formats::write_plan_file(captured, plan::plan_step(captured).value())};
 }
 
 std::vector<std::string> plan_words() {
@@ -346,7 +348,7 @@ Verdict check_run_of(const estimate::TrainingRun& run, Reached& reached) {
   return std::nullopt;
 }
 
-Verdict check_arguments(const ArgumentFile& file, Reached& reached) {
+Verdict check_arguments(const formats::ArgumentFile& file, Reached& reached) {
   const auto imported = estimate::import_run(file.set, file.hints);
   ++reached[imported ? "accepted" : "refused"];
   return imported ? check_run_of(imported.value().run, reached) : check_line(imported.error().message);

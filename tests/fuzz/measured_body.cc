@@ -61,18 +61,18 @@ Verdict check_runs(const std::vector<estimate::MeasuredRun>& runs, Reached& reac
     const auto ranks = estimate::score_runs(runs, {.calibrate_per_model = calibrate, .rival = true});
     for (const estimate::ScoredRank& at : ranks)
       if (Verdict wrong = check_rank(at, reached)) return wrong;
-    const AccuracyReport report{.what = "fuzz", .runs = runs, .ranks = ranks};
-    if (accuracy_text(report).empty() || accuracy_json(report).empty()) return "a report is empty";
+    const formats::AccuracyReport report{.what = "fuzz", .runs = runs, .ranks = ranks};
+    if (formats::accuracy_text(report).empty() || formats::accuracy_json(report).empty()) return "a report is empty";
     for (const estimate::ScoredRank& at : ranks) reached["calibrates"] += at.calibrates ? 1 : 0;
   }
   return std::nullopt;
 }
 
 std::vector<std::string> calibration_seeds() {
-  return {write_calibration({.sources = {"a run"},
-                             .memory = estimate::MemoryCorrection{.model = "gpt", .static_offset_bytes = 1e8},
-                             .op_time_scale = 1.07,
-                             .d2h_bytes_per_s = 2.3e10})};
+  return {formats::write_calibration({.sources = {"a run"},
+                                      .memory = estimate::MemoryCorrection{.model = "gpt", .static_offset_bytes = 1e8},
+                                      .op_time_scale = 1.07,
+                                      .d2h_bytes_per_s = 2.3e10})};
 }
 
 std::vector<std::string> calibration_words() {

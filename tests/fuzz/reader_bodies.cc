@@ -34,14 +34,14 @@ Verdict judge_read(const Result<Value>& read, Reached& reached, Check check) {
 }
 
 Verdict run_job(std::string_view bytes, Reached& reached) {
-  return judge_read(read_job(bytes, kFile), reached, [](const graph_build::JobSpec& job) -> Verdict {
+  return judge_read(formats::read_job(bytes, kFile), reached, [](const graph_build::JobSpec& job) -> Verdict {
     if (!graph_build::find_problems(job).empty()) return "a job was read that breaks the rules of jobs";
     return std::nullopt;
   });
 }
 
 Verdict run_device(std::string_view bytes, Reached& reached) {
-  return judge_read(read_machine(bytes, kFile), reached, [](const Machine& machine) -> Verdict {
+  return judge_read(formats::read_machine(bytes, kFile), reached, [](const Machine& machine) -> Verdict {
     if (machine.peak_flops_per_s <= 0 || machine.visible_bytes <= 0) return "a device without rates was read";
     return std::nullopt;
   });
@@ -49,9 +49,9 @@ Verdict run_device(std::string_view bytes, Reached& reached) {
 
 /// A trace that was read keeps the promises of its header.
 Verdict run_trace(std::string_view bytes, Reached& reached) {
-  return judge_read(read_trace(bytes, kFile), reached, [&](const AllocationTrace& trace) -> Verdict {
-    if (Verdict fault = find_fault(trace)) return fault;
-    const TraceFigures figures = figures_of(trace);
+  return judge_read(formats::read_trace(bytes, kFile), reached, [&](const formats::AllocationTrace& trace) -> Verdict {
+    if (Verdict fault = formats::find_fault(trace)) return fault;
+    const formats::TraceFigures figures = formats::figures_of(trace);
     if (figures.peak_bytes < figures.start_bytes || figures.peak_bytes < figures.end_bytes || figures.end_bytes < 0)
       return "the figures of the trace contradict each other";
     ++reached[trace.source];
@@ -62,12 +62,12 @@ Verdict run_trace(std::string_view bytes, Reached& reached) {
 }
 
 Verdict run_pack(std::string_view bytes, Reached& reached) {
-  const Result<IntervalTable> table = read_minimalloc_csv(bytes, kFile);
+  const Result<formats::IntervalTable> table = formats::read_minimalloc_csv(bytes, kFile);
   if (!table) ++reached["refused"];
   if (!table) return check_error(table.error());
-  const Result<IntervalProblem> problem = problem_of(table.value(), {}, kFile);
+  const Result<formats::IntervalProblem> problem = formats::problem_of(table.value(), {}, kFile);
   if (!problem) ++reached["contradiction"];
-  return judge_read(problem, reached, [&](const IntervalProblem& read) -> Verdict {
+  return judge_read(problem, reached, [&](const formats::IntervalProblem& read) -> Verdict {
     if (read.row_of.size() != read.problem.items.size()) return "an item is of no row";
     const auto pack = checked_beyond().pack;
     return pack != nullptr ? pack(bytes, table.value(), read, reached) : std::nullopt;
@@ -95,23 +95,23 @@ Verdict check_graph(const Graph& graph) {
 }
 
 Verdict run_plan(std::string_view bytes, Reached& reached) {
-  return judge_read(read_plan_file(bytes, kFile), reached, [&](const PlanFile& plan) -> Verdict {
+  return judge_read(formats::read_plan_file(bytes, kFile), reached, [&](const formats::PlanFile& plan) -> Verdict {
     // What is read can be written, and reads as the same again.
-    const std::string text = write_plan_file(plan);
+    const std::string text = formats::write_plan_file(plan);
     if (text != bytes) ++reached["written otherwise"];
     if (plan.graph != nullptr) {
       ++reached["captured"];
       if (Verdict fault = check_graph(*plan.graph)) return fault;
     }
-    const Result<PlanFile> again = read_plan_file(text, kFile);
+    const Result<formats::PlanFile> again = formats::read_plan_file(text, kFile);
     if (!again) return "what was read and written is refused: " + again.error().message;
-    if (write_plan_file(again.value()) != text) return "what was read and written reads as something else";
+    if (formats::write_plan_file(again.value()) != text) return "what was read and written reads as something else";
     return std::nullopt;
   });
 }
 
 Verdict run_arguments(std::string_view bytes, Reached& reached) {
-  const Result<ArgumentFile> file = read_arguments(bytes, kFile);
+  const Result<formats::ArgumentFile> file = formats::read_arguments(bytes, kFile);
   if (!file) ++reached["refused"];
   if (!file) return check_error(file.error());
   ++reached["read"];
@@ -123,9 +123,10 @@ Verdict run_arguments(std::string_view bytes, Reached& reached) {
 /// Of three objectives, of which most files have costs for one.
 Verdict run_graph(std::string_view bytes, Reached& reached) {
   Verdict verdict;
-  for (const StepObjective objective : {StepObjective::time, StepObjective::energy, StepObjective::cost}) {
-    const Result<CapturedStep> step = read_captured_step(bytes, kFile, objective);
-    if (objective == StepObjective::cost) ++reached[step ? "accepted" : "refused"];
+  for (const formats::StepObjective objective :
+       {formats::StepObjective::time, formats::StepObjective::energy, formats::StepObjective::cost}) {
+    const Result<formats::CapturedStep> step = formats::read_captured_step(bytes, kFile, objective);
+    if (objective == formats::StepObjective::cost) ++reached[step ? "accepted" : "refused"];
     if (!step && !verdict) verdict = check_error(step.error());
     if (!step) continue;
     const Graph& graph = step.value().graph;
@@ -142,7 +143,7 @@ Verdict run_graph(std::string_view bytes, Reached& reached) {
 
 Verdict run_expert_counts(std::string_view bytes, Reached& reached) {
   return judge_read(
-      read_expert_counts(bytes, kFile, {}), reached, [](const graph_build::ExpertLoadSpec& load) -> Verdict {
+      formats::read_expert_counts(bytes, kFile, {}), reached, [](const graph_build::ExpertLoadSpec& load) -> Verdict {
         const bool is_share = load.layer_correlation >= 0 && load.layer_correlation <= 1;
         if (!std::isfinite(load.coefficient_of_variation) || load.coefficient_of_variation < 0 || !is_share)
           return "the distribution of loads is none";
@@ -151,7 +152,7 @@ Verdict run_expert_counts(std::string_view bytes, Reached& reached) {
 }
 
 Verdict run_measured_memory(std::string_view bytes, Reached& reached) {
-  return judge_read(read_measured_memory(bytes, kFile), reached, [](const auto& ranks) -> Verdict {
+  return judge_read(formats::read_measured_memory(bytes, kFile), reached, [](const auto& ranks) -> Verdict {
     for (const estimate::MeasuredRank& rank : ranks)
       if (!rank.rank || !rank.steady_bytes || *rank.steady_bytes <= 0) return "a rank without a figure was read";
     return std::nullopt;
@@ -159,39 +160,42 @@ Verdict run_measured_memory(std::string_view bytes, Reached& reached) {
 }
 
 Verdict run_measured_runs(std::string_view bytes, Reached& reached) {
-  return judge_read(read_truth(bytes, kFile), reached, [&](const auto& runs) -> Verdict {
+  return judge_read(formats::read_truth(bytes, kFile), reached, [&](const auto& runs) -> Verdict {
     return checked_beyond().runs != nullptr ? checked_beyond().runs(runs, reached) : std::nullopt;
   });
 }
 
 Verdict run_calibration(std::string_view bytes, Reached& reached) {
-  return judge_read(read_calibration(bytes, kFile), reached, [](const estimate::Calibration& calibration) -> Verdict {
-    const Result<estimate::Calibration> again = read_calibration(write_calibration(calibration), kFile);
-    if (!again || again.value() != calibration) return "what was read is not read back";
-    return std::nullopt;
-  });
+  return judge_read(formats::read_calibration(bytes, kFile), reached,
+                    [](const estimate::Calibration& calibration) -> Verdict {
+                      const Result<estimate::Calibration> again =
+                          formats::read_calibration(formats::write_calibration(calibration), kFile);
+                      if (!again || again.value() != calibration) return "what was read is not read back";
+                      return std::nullopt;
+                    });
 }
 
 Verdict run_search_log(std::string_view bytes, Reached& reached) {
   constexpr std::string_view kHeader = "tidemark-search 1 0123456789abcdef\n";
-  return judge_read(read_search_log(bytes, kFile, kHeader), reached, [&](const SearchLog& log) -> Verdict {
-    if (log.whole_bytes > bytes.size()) return "more lines are whole than there are";
-    if (!log.known.empty()) ++reached["known"];
-    return std::nullopt;
-  });
+  return judge_read(formats::read_search_log(bytes, kFile, kHeader), reached,
+                    [&](const formats::SearchLog& log) -> Verdict {
+                      if (log.whole_bytes > bytes.size()) return "more lines are whole than there are";
+                      if (!log.known.empty()) ++reached["known"];
+                      return std::nullopt;
+                    });
 }
 
-Verdict check_time(const ComputeTime& time) {
+Verdict check_time(const formats::ComputeTime& time) {
   if (!std::isfinite(time.step_ns) || time.step_ns <= 0 || time.steps < 1) return "a step without time was read";
   return std::nullopt;
 }
 
 Verdict run_kernel_details(std::string_view bytes, Reached& reached) {
-  return judge_read(read_kernel_details(bytes, kFile), reached, check_time);
+  return judge_read(formats::read_kernel_details(bytes, kFile), reached, check_time);
 }
 
 Verdict run_step_trace_time(std::string_view bytes, Reached& reached) {
-  return judge_read(read_step_trace_time(bytes, kFile), reached, check_time);
+  return judge_read(formats::read_step_trace_time(bytes, kFile), reached, check_time);
 }
 
 }  // namespace

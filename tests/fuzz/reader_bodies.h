@@ -41,11 +41,11 @@ struct ReaderBody {
 /// Checks of what was read that need the code behind the readers. A fuzz target does without: it would be built from
 /// most of the project. nullptr: not checked.
 struct CheckedBeyond {
-  Verdict (*trace)(const AllocationTrace& trace, Reached& reached) = nullptr;
-  Verdict (*pack)(std::string_view bytes, const IntervalTable& table, const IntervalProblem& problem,
+  Verdict (*trace)(const formats::AllocationTrace& trace, Reached& reached) = nullptr;
+  Verdict (*pack)(std::string_view bytes, const formats::IntervalTable& table, const formats::IntervalProblem& problem,
                   Reached& reached) = nullptr;
   /// Counts "accepted" or "refused" itself: the second half of reading arguments is in planner/estimate.
-  Verdict (*arguments)(const ArgumentFile& file, Reached& reached) = nullptr;
+  Verdict (*arguments)(const formats::ArgumentFile& file, Reached& reached) = nullptr;
   Verdict (*runs)(const std::vector<estimate::MeasuredRun>& runs, Reached& reached) = nullptr;
 };
 [[nodiscard]] CheckedBeyond& checked_beyond();

@@ -26,7 +26,8 @@ std::vector<std::string> seeds() {
   for (int i = 0; i < kTried; ++i) {
     const PlannedStep step = generator.next_routed(1.2, 60);
     const StepContent content = content_of(step);
-    if (content.swaps > 0 && content.recomputes > 0) texts.push_back(write_plan_file(step.request, step.outcome));
+    if (content.swaps > 0 && content.recomputes > 0)
+      texts.push_back(formats::write_plan_file(step.request, step.outcome));
   }
   std::ranges::sort(texts, {}, &std::string::size);
   texts.resize(std::min(texts.size(), kKept));
@@ -37,18 +38,18 @@ std::vector<std::string> words() {
   return {"0"};
 }
 
-Verdict check_run(const PlanFile& file, const plan::PlanOutcome& outcome, Reached& reached) {
-  const Result<SimRun> run = run_on_sim({.ranks = outcome.ranks,
-                                         .machine = file.machine,
-                                         .verify = true,
-                                         .match_messages = false,
-                                         .measure_stall = false});
+Verdict check_run(const formats::PlanFile& file, const plan::PlanOutcome& outcome, Reached& reached) {
+  const Result<run::SimRun> run = run::run_on_sim({.ranks = outcome.ranks,
+                                                   .machine = file.machine,
+                                                   .verify = true,
+                                                   .match_messages = false,
+                                                   .measure_stall = false});
   if (!run) {
     ++reached["refused by the run"];
     return run.error().code == Error::Code::internal ? std::optional(run.error().message) : std::nullopt;
   }
   ++reached["ran"];
-  for (const SimRankRun& rank : run.value().ranks) {
+  for (const run::SimRankRun& rank : run.value().ranks) {
     if (rank.races != 0) return "a sound plan raced: " + rank.race_texts.front();
     if (rank.report.mismatches != 0) return "a sound plan read wrong bytes: " + rank.report.first_mismatch;
     if (!rank.leaks.empty()) return "a sound plan leaks: " + rank.leaks;
@@ -57,10 +58,10 @@ Verdict check_run(const PlanFile& file, const plan::PlanOutcome& outcome, Reache
 }
 
 Verdict run(std::string_view bytes, Reached& reached) {
-  const Result<PlanFile> file = read_plan_file(bytes, kFile);
+  const Result<formats::PlanFile> file = formats::read_plan_file(bytes, kFile);
   ++reached[file ? "accepted" : "refused"];
   if (!file) return std::nullopt;  // what the error says is looked at by the target `plan`
-  const Result<plan::PlanOutcome> outcome = restore_outcome(file.value(), {}, kFile);
+  const Result<plan::PlanOutcome> outcome = formats::restore_outcome(file.value(), {}, kFile);
   if (!outcome) {
     ++reached["of another step"];
     return outcome.error().message.starts_with("fuzz:") ? std::nullopt : std::optional(outcome.error().message);

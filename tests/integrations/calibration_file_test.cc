@@ -40,16 +40,16 @@ TEST(CalibrationFile, ReadsBackAsItWasWritten) {
                             .static_factor = std::uniform_real_distribution(0.5, 1.0)(random),
                             .activation_factor = maybe(0.5, 2.0)};
     for (std::uint64_t i = random() % 3; i > 0; --i) calibration.sources.push_back("a measurement");
-    const Result<Calibration> back = read_calibration(write_calibration(calibration), "c.json");
+    const Result<Calibration> back = formats::read_calibration(formats::write_calibration(calibration), "c.json");
     ASSERT_TRUE(back.ok()) << back.error().message;
     EXPECT_EQ(back.value(), calibration);
   }
 }
 
 TEST(CalibrationFile, WhatIsWrongIsNamed) {
-  const auto complaint = [](const std::string& text) { return message_of(read_calibration(text, "c.json")); };
+  const auto complaint = [](const std::string& text) { return message_of(formats::read_calibration(text, "c.json")); };
   const std::string head = R"("format": "tidemark.calibration", "version": 1)";
-  EXPECT_TRUE(read_calibration("{" + head + "}", "c.json").ok());
+  EXPECT_TRUE(formats::read_calibration("{" + head + "}", "c.json").ok());
   EXPECT_EQ(complaint("{}"), "c.json: /: has no member 'format'");
   EXPECT_NE(complaint(R"({"format": "tidemark.plan"})").find("/format: must be one of tidemark.calibration"),
             std::string::npos);
@@ -88,8 +88,8 @@ TEST(Corrections, ReplaceLinksAndAddUp) {
 // ---- measured memory ------------------------------------------------------------------------------------------------
 
 TEST(MeasuredMemory, CsvAndJsonSayTheSame) {
-  const auto csv = read_measured_memory("rank,allocated_mib,max_allocated_mib\n0,100.5,200\n8,50,\n", "m.csv");
-  const auto json = read_measured_memory(
+  const auto csv = formats::read_measured_memory("rank,allocated_mib,max_allocated_mib\n0,100.5,200\n8,50,\n", "m.csv");
+  const auto json = formats::read_measured_memory(
       R"( {"ranks": [{"rank": 0, "allocated_mib": 100.5, "max_allocated_mib": 200}, {"rank": 8, "allocated_mib": 50}]})",
       "m.json");
   ASSERT_TRUE(csv.ok() && json.ok());
@@ -104,7 +104,7 @@ TEST(MeasuredMemory, CsvAndJsonSayTheSame) {
 }
 
 TEST(MeasuredMemory, WhatIsWrongIsNamed) {
-  const auto complaint = [](const std::string& text) { return message_of(read_measured_memory(text, "m")); };
+  const auto complaint = [](const std::string& text) { return message_of(formats::read_measured_memory(text, "m")); };
   EXPECT_NE(complaint("rank,allocated_mib\n").find("m: holds no rank"), std::string::npos);
   EXPECT_NE(complaint("rank,alocated_mib\n0,1\n").find("allocated_mib"), std::string::npos);
   EXPECT_NE(complaint("rank,allocated_mib\n-1,1\n").find("m:2: rank is '-1'"), std::string::npos);
@@ -125,7 +125,7 @@ TEST(MeasuredMemory, WhatIsWrongIsNamed) {
 // ---- compute times --------------------------------------------------------------------------------------------------
 
 TEST(OpTimes, KernelsOfAStepAddUpWithoutCommunication) {
-  const auto time = read_kernel_details(
+  const auto time = formats::read_kernel_details(
       "Step Id,Name,Accelerator Core,Start Time(us),Duration(us)\n"
       "3,MatMul,AI_CORE,1.0\t,100.5\n3,allreduce,HCCL,2.0\t,900\n3,Add,AI_VECTOR_CORE,3.0\t,9.5\n"
       "4,MatMul,AI_CORE,4.0\t,130\n,Stray,AI_CORE,5.0\t,77\n",
@@ -137,14 +137,14 @@ TEST(OpTimes, KernelsOfAStepAddUpWithoutCommunication) {
 }
 
 TEST(OpTimes, AFileWithoutStepsIsOneStep) {
-  const auto time = read_kernel_details("Name,Duration(us)\nA,1\nB,2\n", "k.csv");
+  const auto time = formats::read_kernel_details("Name,Duration(us)\nA,1\nB,2\n", "k.csv");
   ASSERT_TRUE(time.ok());
   EXPECT_EQ(time.value().steps, 1);
   EXPECT_DOUBLE_EQ(time.value().step_ns, 3000);
 }
 
 TEST(OpTimes, StepTraceIsAveraged) {
-  const auto time = read_step_trace_time(
+  const auto time = formats::read_step_trace_time(
       "Step,Computing,Communication(Not Overlapped),Overlapped,Communication,Free,Stage,Bubble\n"
       "1,1000,10,20,30,5,1040,0\n2,3000,10,20,30,5,3040,0\n",
       "s.csv");
@@ -154,20 +154,23 @@ TEST(OpTimes, StepTraceIsAveraged) {
 }
 
 TEST(OpTimes, StepsOfTwoDevicesAreNotAveraged) {
-  EXPECT_TRUE(read_step_trace_time("Device_id,Step,Computing\n3,1,1000\n3,2,3000\n", "s.csv").ok());
-  EXPECT_NE(message_of(read_step_trace_time("Device_id,Step,Computing\n0,1,1000\n1,1,3000\n", "s.csv"))
+  EXPECT_TRUE(formats::read_step_trace_time("Device_id,Step,Computing\n3,1,1000\n3,2,3000\n", "s.csv").ok());
+  EXPECT_NE(message_of(formats::read_step_trace_time("Device_id,Step,Computing\n0,1,1000\n1,1,3000\n", "s.csv"))
                 .find("s.csv:3: device '1' beside device '0'"),
             std::string::npos);
 }
 
 TEST(OpTimes, WhatIsWrongIsNamed) {
-  EXPECT_NE(message_of(read_kernel_details("Name,Duration\nA,1\n", "k.csv")).find("Duration(us)"), std::string::npos);
-  EXPECT_NE(message_of(read_kernel_details("Name,Duration(us)\nA,fast\n", "k.csv")).find("k.csv:2: Duration(us) is"),
+  EXPECT_NE(message_of(formats::read_kernel_details("Name,Duration\nA,1\n", "k.csv")).find("Duration(us)"),
             std::string::npos);
-  EXPECT_NE(message_of(read_kernel_details("Name,Duration(us)\n", "k.csv")).find("holds no compute time"),
+  EXPECT_NE(
+      message_of(formats::read_kernel_details("Name,Duration(us)\nA,fast\n", "k.csv")).find("k.csv:2: Duration(us) is"),
+      std::string::npos);
+  EXPECT_NE(message_of(formats::read_kernel_details("Name,Duration(us)\n", "k.csv")).find("holds no compute time"),
             std::string::npos);
-  EXPECT_NE(message_of(read_step_trace_time("Step,Free\n1,2\n", "s.csv")).find("Computing"), std::string::npos);
-  EXPECT_NE(message_of(read_step_trace_time("Step,Computing\n1,0\n", "s.csv")).find("holds no compute time"),
+  EXPECT_NE(message_of(formats::read_step_trace_time("Step,Free\n1,2\n", "s.csv")).find("Computing"),
+            std::string::npos);
+  EXPECT_NE(message_of(formats::read_step_trace_time("Step,Computing\n1,0\n", "s.csv")).find("holds no compute time"),
             std::string::npos);
 }
 

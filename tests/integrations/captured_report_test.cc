@@ -14,8 +14,8 @@ namespace {
 struct PlannedChain {
   plan::PlanRequest request;
   plan::PlanOutcome outcome;
-  [[nodiscard]] nlohmann::json json() const { return nlohmann::json::parse(plan_json(request, outcome, 0.5)); }
-  [[nodiscard]] std::string text() const { return plan_summary(request, outcome); }
+  [[nodiscard]] nlohmann::json json() const { return nlohmann::json::parse(formats::plan_json(request, outcome, 0.5)); }
+  [[nodiscard]] std::string text() const { return formats::plan_summary(request, outcome); }
 };
 
 PlannedChain planned_chain(Bytes budget) {
@@ -40,7 +40,7 @@ TEST(CapturedReport, JsonHasWhatTheContractSays) {
   EXPECT_EQ(captured["keep_all_peak_bytes"], planned.outcome.ranks[0].liveness.peak_bytes);
   EXPECT_LE(captured["live_peak_bytes"], 5);
   EXPECT_LE(captured["live_peak_bytes"], rank["peak_bytes"]);
-  EXPECT_EQ(captured["order"].get<std::vector<std::int32_t>>(), run_list_of(planned.outcome.ranks[0]).order);
+  EXPECT_EQ(captured["order"].get<std::vector<std::int32_t>>(), formats::run_list_of(planned.outcome.ranks[0]).order);
   EXPECT_EQ(captured["recomputed"], captured["order"].size() - planned.outcome.ranks[0].graph.ops.size());
   EXPECT_GT(captured["recomputed"], 0);
   EXPECT_TRUE(captured["swaps"].empty());
@@ -51,7 +51,7 @@ TEST(CapturedReport, JsonHasWhatTheContractSays) {
 TEST(CapturedReport, OrderRunsEveryOpAndRecomputesWhatRan) {
   const PlannedChain planned = planned_chain(5);
   std::int32_t next = 0;
-  for (const std::int32_t op : run_list_of(planned.outcome.ranks[0]).order) {
+  for (const std::int32_t op : formats::run_list_of(planned.outcome.ranks[0]).order) {
     EXPECT_LE(op, next);
     if (op == next) ++next;
   }
@@ -80,13 +80,13 @@ TEST(CapturedReport, NoAnswerNamesTheSmallestBudget) {
 }
 
 TEST(CapturedReport, OrderIsOneIndexALine) {
-  EXPECT_EQ(order_text({.order = {0, 1, 0, 2}}), "0\n1\n0\n2\n");
+  EXPECT_EQ(formats::order_text({.order = {0, 1, 0, 2}}), "0\n1\n0\n2\n");
 }
 
 TEST(CapturedReport, CostsHaveTheUnitOfTheFile) {
-  EXPECT_EQ(cost_text({.unit = GivenCosts::Unit::joule, .quantum = 0.5}, 3), "1.5 J");
-  EXPECT_EQ(cost_text({.unit = GivenCosts::Unit::ns}, 250'000), "0.25 ms");
-  EXPECT_EQ(cost_text({.unit = GivenCosts::Unit::one, .quantum = 10}, 4), "40");
+  EXPECT_EQ(formats::cost_text({.unit = GivenCosts::Unit::joule, .quantum = 0.5}, 3), "1.5 J");
+  EXPECT_EQ(formats::cost_text({.unit = GivenCosts::Unit::ns}, 250'000), "0.25 ms");
+  EXPECT_EQ(formats::cost_text({.unit = GivenCosts::Unit::one, .quantum = 10}, 4), "40");
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ std::string name_of(const ::testing::TestParamInfo<Case>& one) {
 class CapturedStepText : public ::testing::TestWithParam<Case> {};
 
 TEST_P(CapturedStepText, IsReadOrSaysWhy) {
-  const Result<CapturedStep> step = read_captured_step(GetParam().text, "f");
+  const Result<formats::CapturedStep> step = formats::read_captured_step(GetParam().text, "f");
   const std::string complaint = step ? "" : step.error().message;
   if (GetParam().complaint.empty())
     EXPECT_EQ(complaint, "");
@@ -87,8 +87,8 @@ INSTANTIATE_TEST_SUITE_P(Columns, CapturedStepText,
 
 /// Costs are read whatever is asked for: else a name with blanks would be cut where time is.
 TEST(CapturedStepColumns, JoulesAreNumbersAlsoWhereTimeIsAsked) {
-  const Result<CapturedStep> step =
-      read_captured_step("G 1 0\nN 0 1 10 0 my name of three\n", "f", StepObjective::time);
+  const Result<formats::CapturedStep> step =
+      formats::read_captured_step("G 1 0\nN 0 1 10 0 my name of three\n", "f", formats::StepObjective::time);
   ASSERT_FALSE(step.ok());
   EXPECT_TRUE(step.error().message.starts_with("f:2: compute_J is 'name'")) << step.error().message;
 }

@@ -79,9 +79,9 @@ TEST(HostRoom, LargestRankDecidesAndTheScaleThatFitsIsNamed) {
   std::vector<plan::RankPlan> ranks;
   ranks.push_back(rank_of(3, 10 * kGiB, 2 * kGiB));
   ranks.push_back(rank_of(5, 8 * kGiB, 8 * kGiB));
-  EXPECT_TRUE(check_host_room(ranks, 1, {.available_bytes = 17 * kGiB}).ok());
-  EXPECT_TRUE(check_host_room(ranks, 1, {.available_bytes = 16 * kGiB + 512 * kMiB}).ok());
-  const Status close = check_host_room(ranks, 1, {.available_bytes = 16 * kGiB, .in_use_bytes = 3 * kMiB});
+  EXPECT_TRUE(run::check_host_room(ranks, 1, {.available_bytes = 17 * kGiB}).ok());
+  EXPECT_TRUE(run::check_host_room(ranks, 1, {.available_bytes = 16 * kGiB + 512 * kMiB}).ok());
+  const Status close = run::check_host_room(ranks, 1, {.available_bytes = 16 * kGiB, .in_use_bytes = 3 * kMiB});
   ASSERT_FALSE(close.ok());
   EXPECT_EQ(close.error().code, Error::Code::infeasible);
   EXPECT_EQ(close.error().message,
@@ -89,7 +89,7 @@ TEST(HostRoom, LargestRankDecidesAndTheScaleThatFitsIsNamed) {
             "16.00 GiB are available beside the 3.00 MiB in use for the plan, and 512.00 MiB stay free; --scale 1/2 "
             "would fit");
   const auto says = [&](std::int64_t scale, Bytes available, std::string_view text) {
-    const Status status = check_host_room(ranks, scale, {.available_bytes = available});
+    const Status status = run::check_host_room(ranks, scale, {.available_bytes = available});
     ASSERT_FALSE(status.ok()) << text;
     EXPECT_NE(status.error().message.find(text), std::string::npos) << status.error().message;
   };

@@ -17,9 +17,9 @@ namespace {
 using nlohmann::json;
 using tidemark::testing::tiny_outcome;
 
-json trace_of(const plan::PlanOutcome& outcome, const PerfettoOptions& options = {}) {
+json trace_of(const plan::PlanOutcome& outcome, const formats::PerfettoOptions& options = {}) {
   std::ostringstream out;
-  EXPECT_TRUE(write_perfetto(out, outcome, options).ok());
+  EXPECT_TRUE(formats::write_perfetto(out, outcome, options).ok());
   return json::parse(out.str());
 }
 
@@ -78,8 +78,8 @@ TEST(Perfetto, CountersReachThePeakOfTheProfile) {
   }
   for (const std::int32_t points : {2, 7, 1000}) {
     Bytes highest = 0;
-    const auto samples = memory_samples(outcome.ranks[0], outcome.ranks[0].timeline.finish_ns, points);
-    for (const MemorySample& sample : samples) highest = std::max(highest, sample.total());
+    const auto samples = formats::memory_samples(outcome.ranks[0], outcome.ranks[0].timeline.finish_ns, points);
+    for (const formats::MemorySample& sample : samples) highest = std::max(highest, sample.total());
     EXPECT_EQ(highest, peak) << points;
     EXPECT_LE(samples.size(), static_cast<std::size_t>(points));
     for (std::size_t i = 1; i < samples.size(); ++i) EXPECT_LE(samples[i - 1].time_ns, samples[i].time_ns);
@@ -97,7 +97,7 @@ TEST(Perfetto, LimitsToRanksAndRefusesOnesThatWereNotPlanned) {
   EXPECT_GT(trace["traceEvents"].size(), outcome.ranks[1].graph.ops.size());
   for (const json& e : trace["traceEvents"]) EXPECT_EQ(e["pid"], 1);
   std::ostringstream out;
-  const Status status = write_perfetto(out, outcome, {.ranks = {7}});
+  const Status status = formats::write_perfetto(out, outcome, {.ranks = {7}});
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.error().message, "rank 7 was not planned");
 }
@@ -115,13 +115,13 @@ TEST(Perfetto, ReportsAStreamThatStopsTakingBytes) {
   struct Full : std::streambuf {};  // takes nothing
   Full full;
   std::ostream out(&full);
-  EXPECT_FALSE(write_perfetto(out, tiny_outcome(1)).ok());
+  EXPECT_FALSE(formats::write_perfetto(out, tiny_outcome(1)).ok());
 }
 
 TEST(MemorySeries, HoldersAddUpAtEverySample) {
   const plan::PlanOutcome outcome = tiny_outcome(1);
-  const auto samples = memory_samples(outcome.ranks[0], outcome.ranks[0].timeline.finish_ns, 100);
-  const HolderSeries series = largest_holders(outcome.ranks[0], samples, 1000);
+  const auto samples = formats::memory_samples(outcome.ranks[0], outcome.ranks[0].timeline.finish_ns, 100);
+  const formats::HolderSeries series = formats::largest_holders(outcome.ranks[0], samples, 1000);
   ASSERT_EQ(series.shares.size(), samples.size());
   for (std::size_t i = 0; i < samples.size(); ++i) {
     Bytes held = 0, expected = 0;
@@ -137,7 +137,7 @@ TEST(MemorySeries, HoldersAddUpAtEverySample) {
     ASSERT_EQ(series.shares[i].size(), moving.size());
     for (std::size_t k = 0; k < moving.size(); ++k) EXPECT_EQ(series.shares[i][k].bytes, moving[k]);
   }
-  for (const auto& shares : largest_holders(outcome.ranks[0], samples, 2).shares) EXPECT_LE(shares.size(), 2U);
+  for (const auto& shares : formats::largest_holders(outcome.ranks[0], samples, 2).shares) EXPECT_LE(shares.size(), 2U);
 }
 
 }  // namespace

@@ -48,8 +48,8 @@ class FileTest : public ::testing::Test {
 TEST_F(FileTest, ReadsBackWhatItWrote) {
   const fs::path path = folder_ / "out.json";
   const std::string bytes = std::string("line\n\0\xff", 7) + std::string(300'000, 'x');
-  ASSERT_TRUE(write_file(path, bytes).ok());
-  const Result<std::string> read = read_file(path);
+  ASSERT_TRUE(formats::write_file(path, bytes).ok());
+  const Result<std::string> read = formats::read_file(path);
   ASSERT_TRUE(read.ok()) << read.error().message;
   EXPECT_EQ(read.value(), bytes);
   EXPECT_EQ(entries(), 1u) << "no temporary is left";
@@ -57,16 +57,16 @@ TEST_F(FileTest, ReadsBackWhatItWrote) {
 
 TEST_F(FileTest, ReplacesAndKeepsPermissions) {
   const fs::path path = folder_ / "out.json";
-  ASSERT_TRUE(write_file(path, "a longer first text").ok());
+  ASSERT_TRUE(formats::write_file(path, "a longer first text").ok());
   fs::permissions(path, fs::perms::owner_read | fs::perms::owner_write);
-  ASSERT_TRUE(write_file(path, "second").ok());
-  EXPECT_EQ(read_file(path).value(), "second");
+  ASSERT_TRUE(formats::write_file(path, "second").ok());
+  EXPECT_EQ(formats::read_file(path).value(), "second");
   EXPECT_EQ(fs::status(path).permissions(), fs::perms::owner_read | fs::perms::owner_write);
 }
 
 TEST_F(FileTest, ANewFileFollowsTheUmask) {
   const mode_t before = ::umask(027);
-  const Status status = write_file(folder_ / "out", "x");
+  const Status status = formats::write_file(folder_ / "out", "x");
   ::umask(before);
   ASSERT_TRUE(status.ok());
   EXPECT_EQ(fs::status(folder_ / "out").permissions(),
@@ -74,20 +74,20 @@ TEST_F(FileTest, ANewFileFollowsTheUmask) {
 }
 
 TEST_F(FileTest, WritesEmptyFiles) {
-  ASSERT_TRUE(write_file(folder_ / "empty", "").ok());
-  EXPECT_EQ(read_file(folder_ / "empty").value(), "");
+  ASSERT_TRUE(formats::write_file(folder_ / "empty", "").ok());
+  EXPECT_EQ(formats::read_file(folder_ / "empty").value(), "");
 }
 
 TEST_F(FileTest, KeepsALinkAndReplacesItsTarget) {
-  ASSERT_TRUE(write_file(folder_ / "target", "old").ok());
+  ASSERT_TRUE(formats::write_file(folder_ / "target", "old").ok());
   fs::create_symlink("target", folder_ / "link");
-  ASSERT_TRUE(write_file(folder_ / "link", "new").ok());
+  ASSERT_TRUE(formats::write_file(folder_ / "link", "new").ok());
   EXPECT_TRUE(fs::is_symlink(folder_ / "link"));
-  EXPECT_EQ(read_file(folder_ / "target").value(), "new");
+  EXPECT_EQ(formats::read_file(folder_ / "target").value(), "new");
 }
 
 TEST_F(FileTest, MissingFolderIsBadInput) {
-  const Status status = write_file(folder_ / "no" / "such" / "out.json", "x");
+  const Status status = formats::write_file(folder_ / "no" / "such" / "out.json", "x");
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.error().code, Error::Code::bad_input);
   EXPECT_EQ(status.error().message,
@@ -96,8 +96,8 @@ TEST_F(FileTest, MissingFolderIsBadInput) {
 }
 
 TEST_F(FileTest, AFolderCannotBeWrittenOrRead) {
-  EXPECT_EQ(write_file(folder_, "x").error().message, folder_.string() + ": cannot write: Is a directory");
-  EXPECT_EQ(read_file(folder_).error().message, folder_.string() + ": cannot read: Is a directory");
+  EXPECT_EQ(formats::write_file(folder_, "x").error().message, folder_.string() + ": cannot write: Is a directory");
+  EXPECT_EQ(formats::read_file(folder_).error().message, folder_.string() + ": cannot read: Is a directory");
 }
 
 TEST_F(FileTest, WhatIsNotARegularFileIsRefusedUnopened) {
@@ -105,7 +105,7 @@ TEST_F(FileTest, WhatIsNotARegularFileIsRefusedUnopened) {
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
   for (const fs::path& path : {pipe, fs::path("/dev/zero"), fs::path("/dev/full")}) {
     if (!fs::exists(path)) continue;
-    const Result<std::string> read = read_file(path);
+    const Result<std::string> read = formats::read_file(path);
     ASSERT_FALSE(read.ok());
     EXPECT_EQ(read.error().code, Error::Code::bad_input);
     EXPECT_EQ(read.error().message, path.string() + ": is not a regular file; give a file");
@@ -114,16 +114,16 @@ TEST_F(FileTest, WhatIsNotARegularFileIsRefusedUnopened) {
 
 TEST_F(FileTest, AFileAboveTheLimitIsRefusedUnread) {
   const fs::path path = folder_ / "sparse";
-  ASSERT_TRUE(write_file(path, "x").ok());
+  ASSERT_TRUE(formats::write_file(path, "x").ok());
   fs::resize_file(path, std::uintmax_t{1} << 42);  // takes no room, but would fill any memory
-  const Result<std::string> read = read_file(path);
+  const Result<std::string> read = formats::read_file(path);
   ASSERT_FALSE(read.ok());
   EXPECT_EQ(read.error().code, Error::Code::bad_input);
   EXPECT_EQ(read.error().message, path.string() + ": is 4.00 TiB large; it must be at most 4.00 GiB");
   fs::resize_file(path, 100'000);
-  EXPECT_EQ(read_file(path, 99'999).error().message,
+  EXPECT_EQ(formats::read_file(path, 99'999).error().message,
             path.string() + ": is 97.66 KiB large; it must be at most 97.66 KiB");
-  EXPECT_EQ(read_file(path, 100'000).value().size(), 100'000U);
+  EXPECT_EQ(formats::read_file(path, 100'000).value().size(), 100'000U);
 }
 
 TEST_F(FileTest, AnEndingSignalLeavesNoTemporary) {
@@ -133,9 +133,9 @@ TEST_F(FileTest, AnEndingSignalLeavesNoTemporary) {
       const struct rlimit no_core = {};
       ::setrlimit(RLIMIT_CORE, &no_core);
       ::signal(number, SIG_DFL);
-      remove_temporaries_on_signals();
-      const Temporary first = create_temporary(folder_ / "a");
-      const Temporary second = create_temporary(folder_ / "b");
+      formats::remove_temporaries_on_signals();
+      const formats::Temporary first = formats::create_temporary(folder_ / "a");
+      const formats::Temporary second = formats::create_temporary(folder_ / "b");
       if (first.fd < 0 || second.fd < 0 || entries() != 2) ::_exit(1);
       ::raise(number);
       ::_exit(0);
@@ -171,19 +171,19 @@ TEST_F(FileTest, AKilledWriterLeavesNoTemporaryForEver) {
   int left = 0;
   for (int i = 0; i < 20; ++i) {
     const pid_t child = start_child([&] {
-      for (;;) static_cast<void>(write_file(path, bytes).ok());
+      for (;;) static_cast<void>(formats::write_file(path, bytes).ok());
     });
     ::usleep(5'000 + 1'000 * static_cast<useconds_t>(i));
     kill_child(child);
     left += entries() > static_cast<std::size_t>(fs::exists(path)) ? 1 : 0;
     if (fs::exists(path)) {
-      EXPECT_TRUE(fs::file_size(path) == bytes.size() || read_file(path).value() == "whole");
+      EXPECT_TRUE(fs::file_size(path) == bytes.size() || formats::read_file(path).value() == "whole");
     }
-    ASSERT_TRUE(write_file(path, "whole").ok());
+    ASSERT_TRUE(formats::write_file(path, "whole").ok());
     EXPECT_EQ(entries(), 1U) << "after kill " << i;
   }
   EXPECT_GT(left, 0) << "no kill came in the middle of a write";
-  ASSERT_TRUE(write_file(other, "").ok());
+  ASSERT_TRUE(formats::write_file(other, "").ok());
   EXPECT_EQ(entries(), 2U);
 }
 
@@ -191,44 +191,45 @@ TEST_F(FileTest, ATemporaryInUseIsNobodyElsesToRemove) {
   int ready[2] = {};
   ASSERT_EQ(::pipe(ready), 0);
   const pid_t child = start_child([&] {
-    const bool made = create_temporary(folder_ / "a").fd >= 0;
+    const bool made = formats::create_temporary(folder_ / "a").fd >= 0;
     while (made && ::write(ready[1], "", 1) == 1) ::pause();
   });
   char byte = 0;
   ASSERT_EQ(::read(ready[0], &byte, 1), 1);
   for (const int fd : ready) ::close(fd);
-  ASSERT_TRUE(write_file(folder_ / "b", "x").ok());
+  ASSERT_TRUE(formats::write_file(folder_ / "b", "x").ok());
   EXPECT_EQ(entries(), 2U);
   kill_child(child);
   EXPECT_EQ(entries(), 2U);
-  ASSERT_TRUE(write_file(folder_ / "b", "y").ok());
+  ASSERT_TRUE(formats::write_file(folder_ / "b", "y").ok());
   EXPECT_EQ(entries(), 1U);
 }
 
 TEST_F(FileTest, OnlyNamesOfTemporariesAreRemoved) {
   for (const char* name : {".tidemark-12-0.tmp", ".tidemark-notes.tmp", ".tidemark-1-0.tmp.bak", "tidemark-1-0.tmp"})
-    ASSERT_TRUE(write_file(folder_ / name, "x").ok());
-  ASSERT_TRUE(write_file(folder_ / "out", "x").ok());
+    ASSERT_TRUE(formats::write_file(folder_ / name, "x").ok());
+  ASSERT_TRUE(formats::write_file(folder_ / "out", "x").ok());
   EXPECT_EQ(entries(), 4U);
   EXPECT_FALSE(fs::exists(folder_ / ".tidemark-12-0.tmp"));
 }
 
 TEST_F(FileTest, MoreTemporariesThanHaveRoomAreAnError) {
-  std::vector<Temporary> made;
-  for (Temporary next = create_temporary(folder_ / "a"); next.fd >= 0; next = create_temporary(folder_ / "a"))
+  std::vector<formats::Temporary> made;
+  for (formats::Temporary next = formats::create_temporary(folder_ / "a"); next.fd >= 0;
+       next = formats::create_temporary(folder_ / "a"))
     made.push_back(next);
   EXPECT_EQ(errno, EMFILE);
   EXPECT_EQ(made.size(), 64U);
   EXPECT_EQ(entries(), 64U);
-  for (const Temporary& temporary : made) {
+  for (const formats::Temporary& temporary : made) {
     ::close(temporary.fd);
     ::unlink(temporary.path.c_str());
-    forget_temporary(temporary.path);
+    formats::forget_temporary(temporary.path);
   }
 }
 
 TEST_F(FileTest, AMissingFileCannotBeRead) {
-  const Result<std::string> read = read_file(folder_ / "nothing.yaml");
+  const Result<std::string> read = formats::read_file(folder_ / "nothing.yaml");
   ASSERT_FALSE(read.ok());
   EXPECT_EQ(read.error().code, Error::Code::bad_input);
   EXPECT_EQ(read.error().message, (folder_ / "nothing.yaml").string() + ": cannot read: No such file or directory");
@@ -236,24 +237,24 @@ TEST_F(FileTest, AMissingFileCannotBeRead) {
 
 TEST_F(FileTest, AFullDiskIsReportedAndNothingIsLeft) {
   if (!fs::exists("/dev/full")) GTEST_SKIP() << "no /dev/full here";
-  const Status status = write_file("/dev/full", std::string(100'000, 'x'));
+  const Status status = formats::write_file("/dev/full", std::string(100'000, 'x'));
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.error().message, "/dev/full: cannot write: No space left on device");
 }
 
 TEST_F(FileTest, AFailedWriteKeepsTheOldBytes) {
   const fs::path path = folder_ / "out.json";
-  ASSERT_TRUE(write_file(path, "precious").ok());
+  ASSERT_TRUE(formats::write_file(path, "precious").ok());
   // A file size limit makes the write of the temporary fail half-way, for root as well.
   EXPECT_TRUE(holds_in_child([&] {
     ::signal(SIGXFSZ, SIG_DFL);
-    remove_temporaries_on_signals();  // and keeps SIGXFSZ from ending the process within the write
+    formats::remove_temporaries_on_signals();  // and keeps SIGXFSZ from ending the process within the write
     const struct rlimit limit = {.rlim_cur = 4096, .rlim_max = 4096};
     ::setrlimit(RLIMIT_FSIZE, &limit);
-    const Status status = write_file(path, std::string(100'000, 'x'));
+    const Status status = formats::write_file(path, std::string(100'000, 'x'));
     return !status.ok() && status.error().message.find("File too large") != std::string::npos;
   }));
-  EXPECT_EQ(read_file(path).value(), "precious");
+  EXPECT_EQ(formats::read_file(path).value(), "precious");
   EXPECT_EQ(entries(), 1u) << "nothing half-written is left";
 }
 
@@ -264,14 +265,14 @@ TEST_F(FileTest, AnUnwritableFolderIsBadInput) {
   EXPECT_TRUE(holds_in_child([&] {
     constexpr uid_t kNobody = 65534;  // root may write anywhere, so the child stops being root
     if (::geteuid() == 0 && ::setuid(kNobody) != 0) return false;
-    const Status status = write_file(folder_ / "out", "x");
+    const Status status = formats::write_file(folder_ / "out", "x");
     return !status.ok() && status.error().message == expected;
   }));
   EXPECT_EQ(entries(), 0u);
 }
 
 TEST_F(FileTest, NoNameIsBadInput) {
-  EXPECT_EQ(write_file("", "x").error().code, Error::Code::bad_input);
+  EXPECT_EQ(formats::write_file("", "x").error().code, Error::Code::bad_input);
 }
 
 }  // namespace

@@ -12,24 +12,24 @@
 namespace tidemark {
 namespace {
 
-ArgumentFile read(std::string_view text, std::string_view name = "run.sh") {
-  Result<ArgumentFile> file = read_arguments(text, name);
+formats::ArgumentFile read(std::string_view text, std::string_view name = "run.sh") {
+  Result<formats::ArgumentFile> file = formats::read_arguments(text, name);
   EXPECT_TRUE(file.ok()) << (file ? "" : file.error().message);
-  return file ? std::move(file).value() : ArgumentFile{};
+  return file ? std::move(file).value() : formats::ArgumentFile{};
 }
 
-ArgumentFile read_data(const std::string& name) {
+formats::ArgumentFile read_data(const std::string& name) {
   return read(testing::text_of(testing::source_path("tests/data/arguments/" + name)), name);
 }
 
 /// The value of the last argument of that name; "absent" without one, "switch" for one without a value.
-std::string value_of(const ArgumentFile& file, std::string_view name) {
+std::string value_of(const formats::ArgumentFile& file, std::string_view name) {
   std::string value = "absent";
   for (const auto& argument : file.set.arguments)
     if (argument.name == name) value = argument.is_switch ? "switch" : argument.value;
   return value;
 }
-std::string place_of(const ArgumentFile& file, std::string_view name) {
+std::string place_of(const formats::ArgumentFile& file, std::string_view name) {
   for (const auto& argument : file.set.arguments)
     if (argument.name == name) return argument.place;
   return "absent";
@@ -43,7 +43,7 @@ std::string x_of(const std::string& lines, const std::string& arguments) {
 // ---- launch scripts -----------------------------------------------------------------------------------------------
 
 TEST(LaunchScript, IsReadWithTheLineOfEachArgument) {
-  const ArgumentFile file = read_data("launch_npu.sh");
+  const formats::ArgumentFile file = read_data("launch_npu.sh");
   EXPECT_EQ(value_of(file, "num-layers"), "8");
   EXPECT_EQ(place_of(file, "num-layers"), "launch_npu.sh:38");
   EXPECT_EQ(value_of(file, "seq-length"), "4096");
@@ -67,7 +67,7 @@ TEST(LaunchScript, IsReadWithTheLineOfEachArgument) {
 }
 
 TEST(LaunchScript, NamesWhatItLeavesOut) {
-  const ArgumentFile file = read_data("launch_npu.sh");
+  const formats::ArgumentFile file = read_data("launch_npu.sh");
   ASSERT_EQ(file.notes.size(), 2U);
   EXPECT_NE(file.notes[0].find("launch_npu.sh:61: `for` is not followed"), std::string::npos) << file.notes[0];
   EXPECT_NE(file.notes[1].find("'$DATA_ARGS'"), std::string::npos) << file.notes[1];
@@ -142,7 +142,7 @@ TEST(LaunchScript, IsFoundInsideOtherCommands) {
 }
 
 TEST(LaunchScript, LeavesUnknownVariablesBehindSwitchesOut) {
-  const ArgumentFile file = read("torchrun pretrain_gpt.py --bf16 $MORE --num-layers $LAYERS");
+  const formats::ArgumentFile file = read("torchrun pretrain_gpt.py --bf16 $MORE --num-layers $LAYERS");
   EXPECT_EQ(value_of(file, "bf16"), "switch");
   EXPECT_EQ(value_of(file, "num-layers"), "$LAYERS");
   ASSERT_EQ(file.notes.size(), 1U);
@@ -151,7 +151,8 @@ TEST(LaunchScript, LeavesUnknownVariablesBehindSwitchesOut) {
 
 /// The message of a script whose last line starts pretrain.py with `arguments`.
 std::string refusal_of(const std::string& lines, const std::string& arguments) {
-  const auto file = read_arguments(lines + "torchrun pretrain.py --num-layers 4 " + arguments + "\n", "run.sh");
+  const auto file =
+      formats::read_arguments(lines + "torchrun pretrain.py --num-layers 4 " + arguments + "\n", "run.sh");
   EXPECT_FALSE(file.ok()) << arguments;
   return file.ok() ? "" : file.error().message;
 }
@@ -173,7 +174,7 @@ TEST(LaunchScript, RefusesWordsThatAreNoOptionWhateverIsBeforeThem) {
 TEST(LaunchScript, NamesEveryUnknownVariableThatMayHoldOptions) {
   for (const char* before : {"--overlap-param-gather", "--lr 1e-4", "--no-load-rng", "--use-mcore-models",
                              "--log-throughput", "--bf16", "--num-layers 4", "--data-path a"}) {
-    const ArgumentFile file = read(std::string("torchrun pretrain.py ") + before + " $SP --seed 1");
+    const formats::ArgumentFile file = read(std::string("torchrun pretrain.py ") + before + " $SP --seed 1");
     ASSERT_EQ(file.notes.size(), 1U) << before;
     EXPECT_NE(file.notes.front().find("run.sh:1: nothing in the file says what '$SP' holds"), std::string::npos);
   }
@@ -182,7 +183,7 @@ TEST(LaunchScript, NamesEveryUnknownVariableThatMayHoldOptions) {
 }
 
 TEST(LaunchScript, NamesAnUnknownNumberOfNodes) {
-  const ArgumentFile file = read("N=$SLURM_NNODES\ntorchrun --nproc_per_node 8 --nnodes $N pretrain.py --x 1");
+  const formats::ArgumentFile file = read("N=$SLURM_NNODES\ntorchrun --nproc_per_node 8 --nnodes $N pretrain.py --x 1");
   ASSERT_EQ(file.device_notes.size(), 1U);
   EXPECT_EQ(file.device_notes.front(),
             "run.sh:2: --nnodes: nothing says what '$SLURM_NNODES' is; 1 taken, --world-size would say");
@@ -191,7 +192,7 @@ TEST(LaunchScript, NamesAnUnknownNumberOfNodes) {
 
 TEST(LaunchScript, NamesLinesThatWereCutOff) {
   for (const char* cut : {"\n", " \\\n # --y \\\n"}) {
-    const ArgumentFile file = read(std::string("torchrun pretrain.py --bf16") + cut + "  --x 3\n");
+    const formats::ArgumentFile file = read(std::string("torchrun pretrain.py --bf16") + cut + "  --x 3\n");
     EXPECT_EQ(value_of(file, "x"), "absent") << cut;
     ASSERT_EQ(file.notes.size(), 1U) << cut;
     EXPECT_NE(file.notes.front().find("a line begins with '--x'; did the one before lose"), std::string::npos);
@@ -223,20 +224,20 @@ TEST(LaunchScript, RefusesABlankBehindABackslash) {
 }
 
 TEST(LaunchScript, WithoutACommandSaysWhatWasLeftOut) {
-  const auto file = read_arguments("for T in 1 2; do\ntorchrun pretrain.py --num-layers 4\ndone\n", "run.sh");
+  const auto file = formats::read_arguments("for T in 1 2; do\ntorchrun pretrain.py --num-layers 4\ndone\n", "run.sh");
   ASSERT_FALSE(file.ok());
   EXPECT_NE(file.error().message.find("(run.sh:1: `for` is not followed"), std::string::npos) << file.error().message;
 }
 
 TEST(LaunchScript, NamesAQuotationThatNeverEnds) {
-  const auto file = read_arguments("A=1 # it's\ntorchrun pretrain.py --x \"8\n --y 1\n", "run.sh");
+  const auto file = formats::read_arguments("A=1 # it's\ntorchrun pretrain.py --x \"8\n --y 1\n", "run.sh");
   ASSERT_FALSE(file.ok());
   EXPECT_EQ(file.error().message, "run.sh:2: this quotation never ends; close it");
   EXPECT_EQ(x_of("A='it is'\necho \"it's\" <<E\ndon't\nE", "--x \"8\""), "8");
 }
 
 TEST(LaunchScript, LeavesFilesOfArgumentsOutWithANote) {
-  const ArgumentFile file = read("torchrun pretrain.py --bf16 @more.txt --x 1\n");
+  const formats::ArgumentFile file = read("torchrun pretrain.py --bf16 @more.txt --x 1\n");
   ASSERT_EQ(file.notes.size(), 1U);
   EXPECT_NE(file.notes.front().find("run.sh:1: the arguments in '@more.txt'"), std::string::npos);
   EXPECT_EQ(value_of(file, "bf16"), "switch");
@@ -258,32 +259,32 @@ TEST(LaunchScript, SaysTheFrameworkByItsArgumentsNotItsComments) {
 TEST(LaunchScript, ThatNeverEndsIsRefused) {
   std::string text = "A=--x\n";
   for (int i = 0; i < 64; ++i) text += "A=\"$A $A\"\n";
-  const auto file = read_arguments(text + "python p.py $A", "run.sh");
+  const auto file = formats::read_arguments(text + "python p.py $A", "run.sh");
   ASSERT_FALSE(file.ok());
   EXPECT_NE(file.error().message.find("grow beyond 1048576 characters"), std::string::npos);
   std::string deep = "A=";
   for (int i = 0; i < 100'000; ++i) deep += "${A:=$((";
-  EXPECT_FALSE(read_arguments(deep, "run.sh").ok());
+  EXPECT_FALSE(formats::read_arguments(deep, "run.sh").ok());
   for (const char* broken :
        {"", "A=\"", "if", "fi", "A=(", "((((", "\\", "$", "${", "<<", "'", "`", "for\n", "then else"})
-    EXPECT_FALSE(read_arguments(broken, "run.sh").ok()) << broken;
+    EXPECT_FALSE(formats::read_arguments(broken, "run.sh").ok()) << broken;
 }
 
 TEST(ShellArithmetic, NeverOverflows) {
   const auto none = [](std::string_view) { return std::optional<std::int64_t>(); };
-  EXPECT_EQ(shell_arithmetic("1 + 2 * 3 - -4", none), 11);
-  EXPECT_EQ(shell_arithmetic("7 % 4 ** 2", none), 7);
+  EXPECT_EQ(formats::shell_arithmetic("1 + 2 * 3 - -4", none), 11);
+  EXPECT_EQ(formats::shell_arithmetic("7 % 4 ** 2", none), 7);
   for (const char* wrong :
        {"", "1 +", "1/0", "5 % 0", "9223372036854775807 + 1", "2 ** 63", "2 ** -1", "(1", "a", "1 2"})
-    EXPECT_EQ(shell_arithmetic(wrong, none), std::nullopt) << wrong;
-  EXPECT_EQ(shell_arithmetic(std::string(100'000, '('), none), std::nullopt);
-  EXPECT_EQ(shell_arithmetic(std::string(100'000, '-') + "1", none), std::nullopt);
+    EXPECT_EQ(formats::shell_arithmetic(wrong, none), std::nullopt) << wrong;
+  EXPECT_EQ(formats::shell_arithmetic(std::string(100'000, '('), none), std::nullopt);
+  EXPECT_EQ(formats::shell_arithmetic(std::string(100'000, '-') + "1", none), std::nullopt);
 }
 
 // ---- maps ---------------------------------------------------------------------------------------------------------
 
 TEST(ArgumentMap, OfMegatronsTestsIsRead) {
-  const ArgumentFile file = read_data("model_config.yaml");
+  const formats::ArgumentFile file = read_data("model_config.yaml");
   EXPECT_EQ(value_of(file, "num-layers"), "12");
   EXPECT_EQ(place_of(file, "num-layers"), "model_config.yaml:8");
   EXPECT_EQ(value_of(file, "recompute-modules"), "core_attn mlp");
@@ -299,7 +300,7 @@ TEST(ArgumentMap, OfMegatronsTestsIsRead) {
 }
 
 TEST(ArgumentMap, OfJsonIsRead) {
-  const ArgumentFile file = read_data("moe.json");
+  const formats::ArgumentFile file = read_data("moe.json");
   const auto imported = estimate::import_run(file.set, file.hints);
   ASSERT_TRUE(imported.ok()) << imported.error().message;
   const estimate::TrainingRun& run = imported.value().run;
@@ -313,13 +314,13 @@ TEST(ArgumentMap, OfJsonIsRead) {
 }
 
 TEST(ArgumentMap, SaysTheSameInEveryForm) {
-  const std::vector<ArgumentFile> forms = {
+  const std::vector<formats::ArgumentFile> forms = {
       read("torchrun pretrain.py --num-layers 4 --bf16 --recompute-modules mlp moe", "a.sh"),
       read("--num-layers: 4\n--bf16: true\n--recompute-modules: [mlp, moe]\n", "a.yaml"),
       read("num_layers: 4\nmore:\n  bf16: true\n  recompute_modules: mlp moe\n", "a.yml"),
       read("{\"num-layers\": 4, \"bf16\": true, \"recompute-modules\": [\"mlp\", \"moe\"]}", "a.json"),
       read("{\"args\": {\"num-layers\": 4,\n\t\"bf16\": true, \"recompute-modules\": \"mlp moe\"}}", "no extension")};
-  for (const ArgumentFile& file : forms) {
+  for (const formats::ArgumentFile& file : forms) {
     std::vector<std::string> values;
     for (const auto& argument : file.set.arguments) values.push_back(argument.is_switch ? "true" : argument.value);
     EXPECT_EQ(values, (std::vector<std::string>{"4", "true", "mlp moe"}));
@@ -329,7 +330,7 @@ TEST(ArgumentMap, SaysTheSameInEveryForm) {
 TEST(ArgumentMap, ThatIsNoneIsRefusedInOneLine) {
   for (const char* text : {"", "- 1\n- 2\n", "just text", "a: [b", "{", "{\"a\": {1: [{\"b\": 2}]}}", "MODEL_ARGS: 3",
                            "bf16: {}", "args:\n  a: 1\ngpus: many\n", "args: {a: 1}\nenv: [x]\n", "? [1]\n: 2\n"}) {
-    const auto file = read_arguments(text, "a.yaml");
+    const auto file = formats::read_arguments(text, "a.yaml");
     ASSERT_FALSE(file.ok()) << text;
     EXPECT_TRUE(file.error().message.starts_with("a.yaml")) << file.error().message;
     EXPECT_EQ(file.error().message.find('\n'), std::string::npos);
@@ -337,7 +338,7 @@ TEST(ArgumentMap, ThatIsNoneIsRefusedInOneLine) {
 }
 
 TEST(ArgumentMap, TakesTheDefaultsOfVariables) {
-  const ArgumentFile file =
+  const formats::ArgumentFile file =
       read("--num-layers: ${L:-4}\n--seq-length: ${S}\n--x: [\"${A:-1}\", \"${B-2}\"]\n", "a.yaml");
   EXPECT_EQ(value_of(file, "num-layers"), "4");
   EXPECT_EQ(value_of(file, "seq-length"), "${S}");
@@ -345,18 +346,19 @@ TEST(ArgumentMap, TakesTheDefaultsOfVariables) {
 }
 
 TEST(ArgumentMap, NamesMembersThatAreThereTwice) {
-  const ArgumentFile file = read("{\"num-layers\": 4,\n\"bf16\": true, \"bf16\": true,\n\"num_layers\": 8}", "a.json");
+  const formats::ArgumentFile file =
+      read("{\"num-layers\": 4,\n\"bf16\": true, \"bf16\": true,\n\"num_layers\": 8}", "a.json");
   EXPECT_EQ(value_of(file, "num_layers"), "8");
   ASSERT_EQ(file.notes.size(), 1U);
   EXPECT_EQ(file.notes[0], "a.json:3: --num-layers is there twice, '4' before and '8' here; the last counts");
-  const auto sections = read_arguments("args: {num-layers: 4}\ngpus: 8\ngpus: 16\n", "a.yaml");
+  const auto sections = formats::read_arguments("args: {num-layers: 4}\ngpus: 8\ngpus: 16\n", "a.yaml");
   ASSERT_FALSE(sections.ok());
   EXPECT_EQ(sections.error().message, "a.yaml:3: 'gpus' is there twice, first in line 2; keep one");
 }
 
 TEST(ArgumentMap, SuggestsWhatWasMeant) {
-  EXPECT_EQ(argument_hint("nmu-layers"), " (did you mean --num-layers?)");
-  EXPECT_EQ(argument_hint("something-else-altogether"), "");
+  EXPECT_EQ(formats::argument_hint("nmu-layers"), " (did you mean --num-layers?)");
+  EXPECT_EQ(formats::argument_hint("something-else-altogether"), "");
 }
 
 TEST(ArgumentLimits, ValuesOfAMapGrowTogether) {
@@ -364,11 +366,11 @@ TEST(ArgumentLimits, ValuesOfAMapGrowTogether) {
   for (int i = 0; i < 20; ++i)
     text += "--a" + std::to_string(i) +
             ": \"${A:=0123456789abcdef}${B:=$A$A$A$A$A$A$A$A}${C:=$B$B$B$B$B$B$B$B}${D:=$C$C$C$C$C$C$C$C$C$C$C$C}\"\n";
-  ASSERT_TRUE(read_arguments(text, "f.yaml").ok());
+  ASSERT_TRUE(formats::read_arguments(text, "f.yaml").ok());
   for (int i = 20; i < 200; ++i)
     text += "--a" + std::to_string(i) +
             ": \"${A:=0123456789abcdef}${B:=$A$A$A$A$A$A$A$A}${C:=$B$B$B$B$B$B$B$B}${D:=$C$C$C$C$C$C$C$C$C$C$C$C}\"\n";
-  const auto file = read_arguments(text, "f.yaml");
+  const auto file = formats::read_arguments(text, "f.yaml");
   ASSERT_FALSE(file.ok());
   EXPECT_NE(file.error().message.find(": the values up to here grow beyond 1048576 characters"), std::string::npos)
       << file.error().message;
@@ -377,14 +379,14 @@ TEST(ArgumentLimits, ValuesOfAMapGrowTogether) {
 TEST(ArgumentLimits, ShortWordsCountForTheMemoryTheyTake) {
   std::string text = "torchrun a.py --num-layers";
   for (int i = 0; i < 100'000; ++i) text += " a";
-  const auto file = read_arguments(text + "\n", "f.sh");
+  const auto file = formats::read_arguments(text + "\n", "f.sh");
   ASSERT_FALSE(file.ok());
   EXPECT_EQ(file.error().message,
             "f.sh: its words and variables grow beyond 1048576 characters; is one made of itself?");
 }
 
 TEST(ArgumentLimits, ASecondDocumentIsRefused) {
-  EXPECT_EQ(read_arguments("--num-layers: 4\n---\n--num-layers: 8\n", "f.yaml").error().message,
+  EXPECT_EQ(formats::read_arguments("--num-layers: 4\n---\n--num-layers: 8\n", "f.yaml").error().message,
             "f.yaml:3: a second document starts here; write one map of arguments a file");
 }
 

@@ -19,8 +19,8 @@ const std::string kJson = R"({"tidemark_graph": 1, "name": "step", "cost_unit": 
  "ops": [{"name": "f", "cost": 2.5, "reads": [0], "writes": [1], "transient_bytes": 7},
          {"name": "g", "cost": 4, "reads": [1, 0, 1], "writes": [2], "phase": "backward", "recompute": "random"}]})";
 
-std::string message(const std::string& text, StepObjective objective = StepObjective::cost) {
-  const Result<CapturedStep> step = read_captured_step(text, "f", objective);
+std::string message(const std::string& text, formats::StepObjective objective = formats::StepObjective::cost) {
+  const Result<formats::CapturedStep> step = formats::read_captured_step(text, "f", objective);
   return step ? "" : step.error().message;
 }
 
@@ -42,8 +42,8 @@ double cost_of(const Graph& graph, std::size_t op) {
   return graph.given_costs.to_units(static_cast<std::int64_t>(graph.op_templates[op].cost.given));
 }
 
-Graph graph_of(const std::string& text, StepObjective objective = StepObjective::cost) {
-  Result<CapturedStep> step = read_captured_step(text, "f", objective);
+Graph graph_of(const std::string& text, formats::StepObjective objective = formats::StepObjective::cost) {
+  Result<formats::CapturedStep> step = formats::read_captured_step(text, "f", objective);
   EXPECT_TRUE(step.ok()) << (step.ok() ? "" : step.error().message);
   return step.ok() ? std::move(step.value().graph) : Graph{};
 }
@@ -78,14 +78,14 @@ TEST(ImportCapturedStep, SwapGraphInJoulesOrSeconds) {
   EXPECT_NEAR(energy.given_costs.to_units(copies.out.compute), 0.125, 1e-9);
   EXPECT_EQ(copies.in.link, 0);  // joules say nothing of how long a copy takes
   EXPECT_EQ(copies.out.link, 0);
-  const Graph time = graph_of(kSwapGraph, StepObjective::time);
+  const Graph time = graph_of(kSwapGraph, formats::StepObjective::time);
   EXPECT_EQ(time.given_costs.unit, GivenCosts::Unit::ns);
   EXPECT_NEAR(cost_of(time, 1), 1.5e9, 1);
   EXPECT_FALSE(time.storage_templates[0].swappable);  // the file does not say how long a copy takes
 }
 
 TEST(ImportCapturedStep, Json) {
-  const CapturedStep step = read_captured_step(kJson, "f", StepObjective::time).value();
+  const formats::CapturedStep step = formats::read_captured_step(kJson, "f", formats::StepObjective::time).value();
   const Graph& graph = step.graph;
   EXPECT_EQ(step.name, "step");
   EXPECT_EQ(step.host_bytes, std::numeric_limits<Bytes>::max());
@@ -163,7 +163,7 @@ TEST(ImportCapturedStep, JsonWithALink) {
            R"("cost_unit": "ns", "link": {"out_bytes_per_second": 2e9, "in_bytes_per_second": 1e9, "latency_ns": 10,
               "host_bytes": 99},)"),
       R"("bytes": 8,)", R"("bytes": 8, "swappable": false,)");
-  const CapturedStep step = read_captured_step(text, "f", StepObjective::time).value();
+  const formats::CapturedStep step = formats::read_captured_step(text, "f", formats::StepObjective::time).value();
   EXPECT_EQ(step.host_bytes, 99);
   const std::vector<StorageTemplate>& storages = step.graph.storage_templates;
   const auto units = [&](std::int64_t quanta) { return step.graph.given_costs.to_units(quanta); };
@@ -197,7 +197,7 @@ TEST(ImportCapturedStep, WrongTextsSayWhere) {
   EXPECT_NE(message(with(kGraph, "10 200", "nan 200")).find("f:4: cost is 'nan'"), std::string::npos);
   EXPECT_NE(message(with(kGraph, "10 200", "10 2e9")).find("f:4: bytes is '2e9'"), std::string::npos);
   EXPECT_NE(message(with(kGraph, "G 3 2", "G 3 2\nG 3 2")).find("f:3: a second line G"), std::string::npos);
-  EXPECT_NE(message(kGraph, StepObjective::energy).find("cost without a unit"), std::string::npos);
+  EXPECT_NE(message(kGraph, formats::StepObjective::energy).find("cost without a unit"), std::string::npos);
   EXPECT_NE(message(with(kSwapGraph, " 4 0.5 0.25", "")).find("f:3: a node of a .swapgraph"), std::string::npos);
 }
 
@@ -214,7 +214,7 @@ TEST(ImportCapturedStep, WrongJsonSaysWhere) {
   EXPECT_NE(message(with(kJson, "\"random\"", "\"often\"")).find("f: /ops/1/recompute"), std::string::npos);
   EXPECT_NE(message(with(kJson, "\"cost\": 4", "\"cost\": \"4\"")).find("f: /ops/1/cost"), std::string::npos);
   EXPECT_NE(message(R"({"tidemark_graph": 1, "storages": [], "ops": []})").find("f: /ops"), std::string::npos);
-  EXPECT_NE(message(kJson, StepObjective::energy).find("needs 'joule'"), std::string::npos);
+  EXPECT_NE(message(kJson, formats::StepObjective::energy).find("needs 'joule'"), std::string::npos);
 }
 
 }  // namespace

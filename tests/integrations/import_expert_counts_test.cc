@@ -13,13 +13,14 @@ namespace {
 constexpr std::string_view kHeader = "layer,micro_batch,device,rows\n";
 
 graph_build::ExpertLoadSpec read(const std::string& text) {
-  const Result<graph_build::ExpertLoadSpec> spec = read_expert_counts(text, "counts.csv", {.quantile = 0.9, .seed = 7});
+  const Result<graph_build::ExpertLoadSpec> spec =
+      formats::read_expert_counts(text, "counts.csv", {.quantile = 0.9, .seed = 7});
   EXPECT_TRUE(spec.ok()) << spec.error().message;
   return spec.ok() ? spec.value() : graph_build::ExpertLoadSpec{};
 }
 
 std::string complaint(const std::string& text) {
-  const Result<graph_build::ExpertLoadSpec> spec = read_expert_counts(text, "counts.csv", {});
+  const Result<graph_build::ExpertLoadSpec> spec = formats::read_expert_counts(text, "counts.csv", {});
   EXPECT_FALSE(spec.ok());
   if (spec.ok()) return "";
   EXPECT_EQ(spec.error().code, Error::Code::bad_input);

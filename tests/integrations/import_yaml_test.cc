@@ -27,13 +27,13 @@ std::string shipped(std::string_view name) {
 }
 
 graph_build::JobSpec job_from(std::string_view text) {
-  const Result<graph_build::JobSpec> job = read_job(text, "job.yaml");
+  const Result<graph_build::JobSpec> job = formats::read_job(text, "job.yaml");
   EXPECT_TRUE(job.ok()) << (job.ok() ? "" : job.error().message);
   return job.ok() ? job.value() : graph_build::JobSpec{};
 }
 
 Machine machine_from(std::string_view text) {
-  const Result<Machine> machine = read_machine(text, "device.yaml");
+  const Result<Machine> machine = formats::read_machine(text, "device.yaml");
   EXPECT_TRUE(machine.ok()) << (machine.ok() ? "" : machine.error().message);
   return machine.ok() ? machine.value() : Machine{};
 }
@@ -139,7 +139,7 @@ class ShippedJob : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(ShippedJob, IsReadAndNamesAShippedDevice) {
   const std::string path = std::string("models/") + GetParam() + ".yaml";
-  const Result<graph_build::JobSpec> job = read_job(shipped(path), path);
+  const Result<graph_build::JobSpec> job = formats::read_job(shipped(path), path);
   ASSERT_TRUE(job.ok()) << job.error().message;
   EXPECT_EQ(job.value().model.name, GetParam());
   EXPECT_EQ(graph_build::find_problems(job.value()).size(), 0u);
@@ -391,7 +391,7 @@ class BadJob : public ::testing::TestWithParam<BadCase> {};
 TEST_P(BadJob, IsRefusedWithLineAndRemedy) {
   const BadCase& bad = GetParam();
   const std::string text = changed(kJob, bad.from, bad.to);
-  EXPECT_EQ(error_of(read_job(text, "dir/job.yaml")),
+  EXPECT_EQ(error_of(formats::read_job(text, "dir/job.yaml")),
             fmt::format("dir/job.yaml:{}: {}", line_with(text, bad.marker), bad.message));
 }
 
@@ -598,82 +598,87 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(BadJobText, OverflowingProductOfTokens) {
   std::string text = changed(kJob, "  sequence: 2048", "  sequence: 134217728");
   text = changed(text, "  micro_batch: 1\n  global_batch: 16", "  micro_batch: 1048576\n  global_batch: 1099511627776");
-  EXPECT_EQ(error_of(read_job(text, "j")),
+  EXPECT_EQ(error_of(formats::read_job(text, "j")),
             "j:28: too large: logits: sequence x micro_batch x vocabulary x 4 bytes is beyond 2^53; lower one factor");
 }
 
 TEST(BadJobText, AbsurdCountsAreRefusedBeforeAnythingIsFilled) {
-  EXPECT_EQ(error_of(read_job(changed(kJob, "  mtp_layers: 1", "  mtp_layers: 1000000000000"), "j")),
+  EXPECT_EQ(error_of(formats::read_job(changed(kJob, "  mtp_layers: 1", "  mtp_layers: 1000000000000"), "j")),
             "j:7: mtp_layers is 1000000000000; it must be 0 to 64");
-  EXPECT_EQ(error_of(read_job(changed(kJob, "  virtual_pipeline: 2", "  virtual_pipeline: 2000000000"), "j")),
+  EXPECT_EQ(error_of(formats::read_job(changed(kJob, "  virtual_pipeline: 2", "  virtual_pipeline: 2000000000"), "j")),
             "j:25: virtual_pipeline is 2000000000; it must be 1 to 65536");
 }
 
 TEST(BadJobText, TheFirstOfSeveralMistakesIsReported) {
   std::string text = changed(kJob, "    top_k: 4", "    topk: 4");
   text = changed(text, "  vocabulary: 32000", "  vocabulary: many");
-  EXPECT_EQ(error_of(read_job(text, "j")), "j:4: vocabulary is 'many'; write a whole number of at most 19 digits");
+  EXPECT_EQ(error_of(formats::read_job(text, "j")),
+            "j:4: vocabulary is 'many'; write a whole number of at most 19 digits");
 }
 
 TEST(BadJobText, AWrongKindDoesNotBlameItsKeys) {
   // The keys of mla come first in the file and must not be called misplaced because kind is misspelt.
   std::string text = changed(kJob, "    kind: mla\n", "");
   text = changed(text, "    v_head_dim: 64\n", "    v_head_dim: 64\n    kind: mal\n");
-  EXPECT_EQ(error_of(read_job(text, "j")), "j:16: kind is 'mal'; did you mean 'mla'? write one of gqa, mla");
+  EXPECT_EQ(error_of(formats::read_job(text, "j")), "j:16: kind is 'mal'; did you mean 'mla'? write one of gqa, mla");
 }
 
 TEST(BadJobText, ExpertDegreeWithoutExperts) {
   const std::string text = changed(kDense, "parallel:\n", "parallel:\n  expert: 2\n");
-  EXPECT_EQ(error_of(read_job(text, "j")), "j:14: expert is 2 but the model has no MoE layer; use 1");
+  EXPECT_EQ(error_of(formats::read_job(text, "j")), "j:14: expert is 2 but the model has no MoE layer; use 1");
 }
 
 TEST(BadJobText, KeyValueHeadsMustDivideHeads) {
-  EXPECT_EQ(error_of(read_job(changed(kDense, "kv_heads: 4", "kv_heads: 5"), "j")),
+  EXPECT_EQ(error_of(formats::read_job(changed(kDense, "kv_heads: 4", "kv_heads: 5"), "j")),
             "j:11: kv_heads 5 does not divide heads 16; use 4 or 8");
 }
 
 TEST(BadJobText, SlotsAreCountedBeforeTheyAreMade) {
   std::string ranks = "[[[";
   for (int i = 0; i < 3; ++i) ranks += "0-99999, ";
-  EXPECT_EQ(error_of(read_job("parallel:\n  placement:\n    ranks: " + ranks + "]]]\n", "j")),
+  EXPECT_EQ(error_of(formats::read_job("parallel:\n  placement:\n    ranks: " + ranks + "]]]\n", "j")),
             "j:3: the slots up to here are more than 200000; name every layer once");
 }
 
 TEST(BadJobText, EmptyFiles) {
   for (const char* text : {"", "\n\n", "# only a comment\n", "---\n", "~\n"}) {
-    EXPECT_EQ(error_of(read_job(text, "j")),
+    EXPECT_EQ(error_of(formats::read_job(text, "j")),
               "j:1: the file is empty; start from one of the files in models/ or devices/")
         << text;
   }
 }
 
 TEST(BadJobText, NotAMapping) {
-  EXPECT_EQ(error_of(read_job("\n- a\n- b\n", "j")).substr(0, 44), "j:2: the file is not a list of `key: value` ");
-  EXPECT_EQ(error_of(read_job("just words", "j")).substr(0, 44), "j:1: the file is not a list of `key: value` ");
+  EXPECT_EQ(error_of(formats::read_job("\n- a\n- b\n", "j")).substr(0, 44),
+            "j:2: the file is not a list of `key: value` ");
+  EXPECT_EQ(error_of(formats::read_job("just words", "j")).substr(0, 44),
+            "j:1: the file is not a list of `key: value` ");
 }
 
 TEST(BadJobText, SecondDocument) {
-  EXPECT_EQ(error_of(read_job(kJob + "---\nmodel: 1\n", "j")),
+  EXPECT_EQ(error_of(formats::read_job(kJob + "---\nmodel: 1\n", "j")),
             fmt::format("j:{}: a second document starts here; write one description a file",
                         2 + std::count(kJob.begin(), kJob.end(), '\n')));
 }
 
 TEST(BadJobText, InvalidYamlNamesItsLine) {
   const std::string text = changed(kJob, "  sequence: 2048", "  sequence: [2048");
-  const std::string message = error_of(read_job(text, "j"));
+  const std::string message = error_of(formats::read_job(text, "j"));
   EXPECT_EQ(message.substr(0, 2), "j:");
   EXPECT_NE(message.find("this is not valid YAML ("), std::string::npos) << message;
-  EXPECT_NE(error_of(read_job("a: b: c\n", "j")).find("j:1: this is not valid YAML"), std::string::npos);
-  EXPECT_NE(error_of(read_job("model:\n\thidden: 1\n", "j")).find("j:2: this is not valid YAML"), std::string::npos);
+  EXPECT_NE(error_of(formats::read_job("a: b: c\n", "j")).find("j:1: this is not valid YAML"), std::string::npos);
+  EXPECT_NE(error_of(formats::read_job("model:\n\thidden: 1\n", "j")).find("j:2: this is not valid YAML"),
+            std::string::npos);
 }
 
 TEST(BadJobText, TooLongATextIsRefusedBeforeParsing) {
-  EXPECT_NE(error_of(read_job(std::string(2 << 20, ' '), "j")).find("a description has at most 1048576"),
+  EXPECT_NE(error_of(formats::read_job(std::string(2 << 20, ' '), "j")).find("a description has at most 1048576"),
             std::string::npos);
 }
 
 TEST(BadJobText, HostileNamesStayOnOneLine) {
-  const std::string message = error_of(read_job("\"a\\nb\\x1b" + std::string(500, 'x') + "\": 1\nmodel: 1\n", "j"));
+  const std::string message =
+      error_of(formats::read_job("\"a\\nb\\x1b" + std::string(500, 'x') + "\": 1\nmodel: 1\n", "j"));
   EXPECT_LT(message.size(), 200u);
   EXPECT_EQ(message.find('\x1b'), std::string::npos);
 }
@@ -681,7 +686,7 @@ TEST(BadJobText, HostileNamesStayOnOneLine) {
 TEST(BadJobText, EveryTruncationAndRandomDamageIsAnErrorOrAJobNeverACrash) {
   const std::string text = shipped("models/pangu-ultra-moe-718b.yaml");
   const auto check = [](const std::string& damaged) {
-    const Result<graph_build::JobSpec> job = read_job(damaged, "j");
+    const Result<graph_build::JobSpec> job = formats::read_job(damaged, "j");
     if (job.ok()) {
       EXPECT_TRUE(graph_build::find_problems(job.value()).empty());
     } else {
@@ -760,7 +765,7 @@ class BadDevice : public ::testing::TestWithParam<BadCase> {};
 TEST_P(BadDevice, IsRefusedWithLineAndRemedy) {
   const BadCase& bad = GetParam();
   const std::string text = changed(kDevice, bad.from, bad.to);
-  EXPECT_EQ(error_of(read_machine(text, "d.yaml")),
+  EXPECT_EQ(error_of(formats::read_machine(text, "d.yaml")),
             fmt::format("d.yaml:{}: {}", line_with(text, bad.marker), bad.message));
 }
 
@@ -818,7 +823,7 @@ INSTANTIATE_TEST_SUITE_P(
     case_name);
 
 TEST(BadDeviceText, AJobIsNotADevice) {
-  EXPECT_NE(error_of(read_machine(kJob, "d")).find("d:1: unknown key 'model' in the file"), std::string::npos);
+  EXPECT_NE(error_of(formats::read_machine(kJob, "d")).find("d:1: unknown key 'model' in the file"), std::string::npos);
 }
 
 }  // namespace

@@ -10,29 +10,30 @@ namespace {
 
 using Values = std::vector<std::int64_t>;
 
-std::string text_of(const Values& values, Coding coding, bool scaled = false) {
+std::string text_of(const Values& values, formats::Coding coding, bool scaled = false) {
   std::string text;
-  append_column(text, values, coding, scaled);
+  formats::append_column(text, values, coding, scaled);
   return text;
 }
 
 Result<Values> read_back(const std::string& text) {
-  return read_column(nlohmann::json::parse(text));
+  return formats::read_column(nlohmann::json::parse(text));
 }
 
 TEST(IntColumn, FoldsWhatRepeats) {
-  EXPECT_EQ(text_of({}, Coding::plain), R"({"count":0,"data":[]})");
-  EXPECT_EQ(text_of({7, 7, 7, 7, 7, 7}, Coding::plain), R"({"count":6,"data":[7,[1,5]]})");
-  EXPECT_EQ(text_of({1, 2, 3, 1, 2, 3, 1, 2, 3}, Coding::plain), R"({"count":9,"data":[1,2,3,[3,6]]})");
-  EXPECT_EQ(text_of({5, 6, 7, 8, 9, 10}, Coding::delta), R"({"count":6,"coding":"delta","data":[5,1,[1,4]]})");
-  EXPECT_EQ(text_of({1024, 0, 512}, Coding::plain, true), R"({"count":3,"scale":512,"data":[2,0,1]})");
+  EXPECT_EQ(text_of({}, formats::Coding::plain), R"({"count":0,"data":[]})");
+  EXPECT_EQ(text_of({7, 7, 7, 7, 7, 7}, formats::Coding::plain), R"({"count":6,"data":[7,[1,5]]})");
+  EXPECT_EQ(text_of({1, 2, 3, 1, 2, 3, 1, 2, 3}, formats::Coding::plain), R"({"count":9,"data":[1,2,3,[3,6]]})");
+  EXPECT_EQ(text_of({5, 6, 7, 8, 9, 10}, formats::Coding::delta), R"({"count":6,"coding":"delta","data":[5,1,[1,4]]})");
+  EXPECT_EQ(text_of({1024, 0, 512}, formats::Coding::plain, true), R"({"count":3,"scale":512,"data":[2,0,1]})");
   // New ids count up; id 9 jumps ahead; 0 and 1 come back.
-  EXPECT_EQ(text_of({0, 1, 0, 9, 1, 10}, Coding::recall), R"({"count":6,"coding":"recall","data":[0,0,2,-10,3,0]})");
+  EXPECT_EQ(text_of({0, 1, 0, 9, 1, 10}, formats::Coding::recall),
+            R"({"count":6,"coding":"recall","data":[0,0,2,-10,3,0]})");
 }
 
 TEST(IntColumn, ALargeCommonFactorIsNoScale) {
   const Values values = {std::int64_t{1} << 41, std::int64_t{3} << 41, 0};
-  const auto back = read_back(text_of(values, Coding::plain, true));
+  const auto back = read_back(text_of(values, formats::Coding::plain, true));
   ASSERT_TRUE(back.ok()) << back.error().message;
   EXPECT_EQ(back.value(), values);
 }
@@ -48,7 +49,7 @@ TEST(IntColumn, ReadsBackWhatWasWritten) {
       values.push_back(repeat ? values[i - period]
                               : static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(spread)) * 256);
     }
-    for (const Coding coding : {Coding::plain, Coding::delta, Coding::recall}) {
+    for (const formats::Coding coding : {formats::Coding::plain, formats::Coding::delta, formats::Coding::recall}) {
       for (const bool scaled : {false, true}) {
         const auto back = read_back(text_of(values, coding, scaled));
         ASSERT_TRUE(back.ok()) << back.error().message;
@@ -60,8 +61,8 @@ TEST(IntColumn, ReadsBackWhatWasWritten) {
 
 TEST(IntColumn, NegativeValuesArePlainOrDelta) {
   const Values values = {-1, -1, -1, -1, 5, -7, std::numeric_limits<std::int64_t>::min() / 4};
-  EXPECT_EQ(read_back(text_of(values, Coding::plain)).value(), values);
-  EXPECT_EQ(read_back(text_of(values, Coding::delta)).value(), values);
+  EXPECT_EQ(read_back(text_of(values, formats::Coding::plain)).value(), values);
+  EXPECT_EQ(read_back(text_of(values, formats::Coding::delta)).value(), values);
 }
 
 TEST(IntColumn, RefusesWhatIsNoColumn) {

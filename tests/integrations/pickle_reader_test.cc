@@ -19,41 +19,42 @@ namespace {
 using std::string_literals::operator""s;
 
 /// The document as text: dicts in order, sets as lists in `<>`.
-std::string shown_value(const PickleDocument& document, PickleId id) {
-  const PickleValue& value = document.get(id);
+std::string shown_value(const formats::PickleDocument& document, formats::PickleId id) {
+  const formats::PickleValue& value = document.get(id);
   const auto items = [&](char open, char close) {
     std::string text(1, open);
-    for (const PickleId item : std::get<std::vector<PickleId>>(value.data)) text += shown_value(document, item) + ",";
+    for (const formats::PickleId item : std::get<std::vector<formats::PickleId>>(value.data))
+      text += shown_value(document, item) + ",";
     return text + close;
   };
   switch (value.kind) {
-    case PickleValue::Kind::none:
+    case formats::PickleValue::Kind::none:
       return "None";
-    case PickleValue::Kind::boolean:
+    case formats::PickleValue::Kind::boolean:
       return std::get<std::int64_t>(value.data) != 0 ? "True" : "False";
-    case PickleValue::Kind::integer:
+    case formats::PickleValue::Kind::integer:
       return std::holds_alternative<std::int64_t>(value.data) ? std::to_string(std::get<std::int64_t>(value.data))
                                                               : std::to_string(std::get<std::uint64_t>(value.data));
-    case PickleValue::Kind::real:
+    case formats::PickleValue::Kind::real:
       return std::to_string(std::get<double>(value.data));
-    case PickleValue::Kind::text:
+    case formats::PickleValue::Kind::text:
       return "'" + std::string(std::get<std::string_view>(value.data)) + "'";
-    case PickleValue::Kind::bytes:
+    case formats::PickleValue::Kind::bytes:
       return "b'" + std::string(std::get<std::string_view>(value.data)) + "'";
-    case PickleValue::Kind::list:
+    case formats::PickleValue::Kind::list:
       return items('[', ']');
-    case PickleValue::Kind::tuple:
+    case formats::PickleValue::Kind::tuple:
       return items('(', ')');
-    case PickleValue::Kind::dict:
+    case formats::PickleValue::Kind::dict:
       return items('{', '}');
-    case PickleValue::Kind::set:
+    case formats::PickleValue::Kind::set:
       return items('<', '>');
   }
   return "?";
 }
 
 std::string read(std::string_view bytes) {
-  const Result<PickleDocument> document = read_pickle(bytes, "p");
+  const Result<formats::PickleDocument> document = formats::read_pickle(bytes, "p");
   return document ? shown_value(document.value(), document.value().root()) : document.error().message;
 }
 
@@ -144,7 +145,7 @@ TEST(PickleReader, StackAndMemo) {
   EXPECT_EQ(read("]\x94h\x00\x86."s), "([],[],)");
   EXPECT_EQ(read("]p300\ng300\n\x86."), "([],[],)");
   EXPECT_EQ(read("]r\x00\x01\x00\x00j\x00\x01\x00\x00\x86."s), "([],[],)");
-  const auto cycle = read_pickle(
+  const auto cycle = formats::read_pickle(
       "]q\x00h\x00"
       "a."s,
       "p");  // a list that holds itself
@@ -268,7 +269,7 @@ allocator::Snapshot sample() {
 }
 
 TEST(SnapshotPickle, PythonReadsIt) {
-  const std::string bytes = snapshot_pickle(sample(), {.owner_name = [](std::uint32_t) { return "decoder"; }});
+  const std::string bytes = formats::snapshot_pickle(sample(), {.owner_name = [](std::uint32_t) { return "decoder"; }});
   EXPECT_EQ(
       python("import pickle,sys,json;d=pickle.load(sys.stdin.buffer);s=d[\"segments\"][0];t=d[\"device_traces\"];"
              "print(sorted(d),len(t),[e[\"action\"] for e in t[1]],t[1][1][\"time_us\"],t[1][3][\"device_free\"]);"
@@ -284,15 +285,15 @@ TEST(SnapshotPickle, PythonReadsIt) {
 }
 
 TEST(SnapshotPickle, OurOwnReaderReadsIt) {
-  const Result<AllocationTrace> trace = read_snapshot(snapshot_pickle(sample()), "p");
+  const Result<formats::AllocationTrace> trace = formats::read_snapshot(formats::snapshot_pickle(sample()), "p");
   ASSERT_TRUE(trace) << trace.error().message;
-  EXPECT_EQ(figures_of(trace.value()),
-            (TraceFigures{.allocs = 1, .frees = 1, .start_bytes = 512, .peak_bytes = 1024, .end_bytes = 512}));
+  EXPECT_EQ(formats::figures_of(trace.value()),
+            (formats::TraceFigures{.allocs = 1, .frees = 1, .start_bytes = 512, .peak_bytes = 1024, .end_bytes = 512}));
 }
 
 TEST(SnapshotPickle, NothingAtAll) {
   EXPECT_EQ(python("import pickle,sys;d=pickle.load(sys.stdin.buffer);print(d[\"segments\"],d[\"device_traces\"])",
-                   snapshot_pickle({})),
+                   formats::snapshot_pickle({})),
             "[] [[]]\n");
 }
 
@@ -302,10 +303,10 @@ TEST(PickleLimits, ADictHasAtMost256Keys) {
     for (int i = 0; i < keys; ++i) text += each;
     return text + end;
   };
-  EXPECT_TRUE(read_pickle(dict(256, "(d", "I1\nI1\ns", "."), "f").ok());
+  EXPECT_TRUE(formats::read_pickle(dict(256, "(d", "I1\nI1\ns", "."), "f").ok());
   for (const std::string& text :
        {dict(257, "(d", "I1\nI1\ns", "."), dict(257, "(", "I1\nI1\n", "d."), dict(257, "}(", "I1\nI1\n", "u.")}) {
-    const Result<PickleDocument> read = read_pickle(text, "f");
+    const Result<formats::PickleDocument> read = formats::read_pickle(text, "f");
     ASSERT_FALSE(read.ok());
     EXPECT_NE(read.error().message.find("a dict has more than 256 keys"), std::string::npos) << read.error().message;
   }

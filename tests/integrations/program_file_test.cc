@@ -33,12 +33,12 @@ namespace tidemark {
 namespace {
 
 // Every member differs from its default, so that a member forgotten by writer or reader shows.
-PlanFile::Rank tiny_rank(std::int32_t number) {
+formats::PlanFile::Rank tiny_rank(std::int32_t number) {
   Graph graph = testing::chain_graph({.layers = 2, .micro_batches = 2, .warm_up = 1, .communication = true});
   graph.rank = number;
   graph.sites[2].load = 1.25F;
-  PlanFile::Rank rank;
-  rank.outline = outline_of(graph);
+  formats::PlanFile::Rank rank;
+  rank.outline = formats::outline_of(graph);
   rank.decisions.rows = {
       {.key = {.storage_template = id_of<StorageTemplateId>(1), .chunk = 0, .layer = 0, .gap = 1},
        .action = Action::recompute,
@@ -103,20 +103,20 @@ PlanFile::Rank tiny_rank(std::int32_t number) {
 
 graph_build::JobSpec small_job() {
   const auto path = testing::source_path("models/small-mla-moe.yaml");
-  Result<graph_build::JobSpec> job = read_job(testing::text_of(path), path.string());
+  Result<graph_build::JobSpec> job = formats::read_job(testing::text_of(path), path.string());
   EXPECT_TRUE(job.ok());
   return job.value();
 }
 
 Machine small_machine() {
   const auto path = testing::source_path("devices/ascend-910b-64g.yaml");
-  Result<Machine> machine = read_machine(testing::text_of(path), path.string());
+  Result<Machine> machine = formats::read_machine(testing::text_of(path), path.string());
   EXPECT_TRUE(machine.ok());
   return machine.value();
 }
 
-PlanFile tiny_file() {
-  PlanFile file;
+formats::PlanFile tiny_file() {
+  formats::PlanFile file;
   file.job = small_job();
   file.machine = small_machine();
   file.policy = "greedy";
@@ -127,7 +127,7 @@ PlanFile tiny_file() {
   file.step = {.step_ns = 5, .bubble_percent = 0.1, .tokens_per_s = 1e17};
   file.parameters = {.total = 7.179e11, .active = 3.9e10};
   file.ranks = {tiny_rank(0), tiny_rank(1)};
-  for (PlanFile::Rank& rank : file.ranks) {
+  for (formats::PlanFile::Rank& rank : file.ranks) {
     rank.program.machine_fingerprint = fingerprint(file.machine);
     testing::set_figures(rank.program, graph_build::reserve_memory(file.machine, file.job.parallel).total(),
                          *file.budget_bytes, rank.figures);
@@ -136,7 +136,7 @@ PlanFile tiny_file() {
 }
 
 Error error_of(std::string_view text) {
-  const auto result = read_plan_file(text, "plan.json");
+  const auto result = formats::read_plan_file(text, "plan.json");
   EXPECT_FALSE(result.ok());
   return result.ok() ? Error{} : result.error();
 }
@@ -153,29 +153,29 @@ std::string replaced(std::string text, std::string_view from, std::string_view t
 }
 
 TEST(ProgramFile, ReadsBackWhatWasWritten) {
-  const PlanFile file = tiny_file();
-  const std::string text = write_plan_file(file);
-  const auto back = read_plan_file(text, "plan.json");
+  const formats::PlanFile file = tiny_file();
+  const std::string text = formats::write_plan_file(file);
+  const auto back = formats::read_plan_file(text, "plan.json");
   ASSERT_TRUE(back.ok()) << back.error().message;
   EXPECT_EQ(back.value().ranks[0].program, file.ranks[0].program);
   EXPECT_EQ(back.value().ranks[1].outline, file.ranks[1].outline);
   EXPECT_EQ(back.value(), file);
-  EXPECT_EQ(write_plan_file(back.value()), text);
+  EXPECT_EQ(formats::write_plan_file(back.value()), text);
 }
 
 TEST(ProgramFile, AbsentOptionsAndNoRanksSurvive) {
-  PlanFile file = tiny_file();
+  formats::PlanFile file = tiny_file();
   file.budget_bytes.reset();
   file.load.reset();
   file.ranks.clear();
-  const auto back = read_plan_file(write_plan_file(file), "plan.json");
+  const auto back = formats::read_plan_file(formats::write_plan_file(file), "plan.json");
   ASSERT_TRUE(back.ok()) << back.error().message;
   EXPECT_EQ(back.value(), file);
 }
 
 TEST(ProgramFile, OutlineNamesStorages) {
   const Graph graph = testing::chain_graph({.layers = 2});
-  const GraphOutline outline = outline_of(graph);
+  const formats::GraphOutline outline = formats::outline_of(graph);
   for (std::size_t s = 0; s < graph.storages.size(); ++s) {
     const auto storage = id_of<StorageId>(s);
     EXPECT_EQ(outline.template_of(storage).name, graph.template_of(storage).name);
@@ -229,7 +229,7 @@ template <class T>
 std::size_t walked() {
   MemberCounter counter;
   const T value{};
-  walk(counter, value);
+  formats::walk(counter, value);
   return counter.count;
 }
 
@@ -268,11 +268,11 @@ const plan::PlanOutcome& planned() {
 }
 
 std::string planned_text() {
-  return write_plan_file(planned_request(), planned());
+  return formats::write_plan_file(planned_request(), planned());
 }
 
 TEST(ProgramFile, RealProgramsSurviveAndVerify) {
-  const auto file = read_plan_file(planned_text(), "plan.json");
+  const auto file = formats::read_plan_file(planned_text(), "plan.json");
   ASSERT_TRUE(file.ok()) << file.error().message;
   ASSERT_EQ(file.value().ranks.size(), planned().ranks.size());
   for (std::size_t r = 0; r < planned().ranks.size(); ++r) {
@@ -303,7 +303,7 @@ const plan::PlanOutcome& captured_plan(plan::PlanRequest& request) {
 std::string captured_text() {
   plan::PlanRequest request;
   const plan::PlanOutcome& outcome = captured_plan(request);
-  return write_plan_file(request, outcome);
+  return formats::write_plan_file(request, outcome);
 }
 
 TEST(ProgramFile, CapturedStepsSurviveWithEverythingTheyHave) {
@@ -311,26 +311,27 @@ TEST(ProgramFile, CapturedStepsSurviveWithEverythingTheyHave) {
   const plan::PlanOutcome& outcome = captured_plan(request);
   ASSERT_TRUE(outcome.fits());
   const Graph& graph = *request.step->graph;
-  const std::string text = write_plan_file(request, outcome);
-  const Result<PlanFile> read = read_plan_file(text, "plan.json");
+  const std::string text = formats::write_plan_file(request, outcome);
+  const Result<formats::PlanFile> read = formats::read_plan_file(text, "plan.json");
   ASSERT_TRUE(read.ok()) << read.error().message;
-  const PlanFile& file = read.value();
+  const formats::PlanFile& file = read.value();
   EXPECT_EQ(file.step_name, "step");
   ASSERT_NE(file.graph, nullptr);
   EXPECT_EQ(fingerprint(*file.graph), fingerprint(graph));
   EXPECT_EQ(file.ranks.front().program.graph_fingerprint, fingerprint(graph));
-  EXPECT_EQ(file.ranks.front().outline, outline_of(graph));
+  EXPECT_EQ(file.ranks.front().outline, formats::outline_of(graph));
   EXPECT_EQ(file.ranks.front().program, outcome.ranks.front().program);
   EXPECT_EQ(file.ranks.front().decisions, outcome.ranks.front().decisions);
   EXPECT_EQ(file.ranks.front().figures, outcome.ranks.front().figures);
-  EXPECT_EQ(write_plan_file(file), text);
+  EXPECT_EQ(formats::write_plan_file(file), text);
   const auto broken = verify_program(*file.graph, file.ranks.front().program);
   EXPECT_FALSE(broken.has_value()) << broken->detail;
 }
 
 /// A fingerprint that leaves something out would let the test above pass.
 TEST(ProgramFile, EveryFeatureOfACapturedStepIsInItsColumns) {
-  const Graph graph = *read_plan_file(captured_text(), "plan.json").value().graph, made = testing::captured_features();
+  const Graph graph = *formats::read_plan_file(captured_text(), "plan.json").value().graph,
+              made = testing::captured_features();
   EXPECT_EQ(graph.given_costs, made.given_costs);
   ASSERT_EQ(graph.storages.size(), made.storages.size());
   for (std::size_t s = 0; s < made.storages.size(); ++s) {
@@ -385,7 +386,7 @@ TEST(ProgramFile, GraphColumnsMustBeInRange) {
 }
 
 TEST(ProgramFile, SaysWhereTheTextIsNoJson) {
-  const std::string text = write_plan_file(tiny_file());
+  const std::string text = formats::write_plan_file(tiny_file());
   EXPECT_EQ(error_of("").message, "plan.json:1:1: the text ends in the middle of the plan; is the file cut short?");
   expect_error(text.substr(0, text.size() / 2), "cut short");
   expect_error(replaced(text, "\"times\":", "\"times\";"), "plan.json:2:8: not valid JSON here");
@@ -393,17 +394,17 @@ TEST(ProgramFile, SaysWhereTheTextIsNoJson) {
 }
 
 TEST(ProgramFile, PlansWithoutSectionsSayNothingOfThem) {
-  PlanFile file = tiny_file();
-  for (PlanFile::Rank& rank : file.ranks) {
+  formats::PlanFile file = tiny_file();
+  for (formats::PlanFile::Rank& rank : file.ranks) {
     rank.program.sections.clear();
     rank.program.chunk_buffers.clear();
     rank.program.collective_limit_f = rank.figures.collective_limit_f = rank.program.contingency_limit_f;
   }
-  const std::string text = write_plan_file(file);
+  const std::string text = formats::write_plan_file(file);
   EXPECT_NE(text.find("\"schema_version\":5"), std::string::npos);
   for (const char* word : {"sections", "chunk_buffers", "collective_limit_f"})
     EXPECT_EQ(text.find(word), std::string::npos) << word;
-  const Result<PlanFile> read = read_plan_file(text, "plan.json");
+  const Result<formats::PlanFile> read = formats::read_plan_file(text, "plan.json");
   ASSERT_TRUE(read.ok()) << read.error().message;
   EXPECT_EQ(read.value(), file);
   expect_error(replaced(text, "\"collective\":{\"count\":2,\"data\":[0", "\"collective\":{\"count\":2,\"data\":[1"),
@@ -411,10 +412,11 @@ TEST(ProgramFile, PlansWithoutSectionsSayNothingOfThem) {
 }
 
 TEST(ProgramFile, PlansOlderThanTheFrameworksReserveHaveNone) {
-  PlanFile file = tiny_file();
+  formats::PlanFile file = tiny_file();
   file.job.parallel.framework_bytes = 7;
-  const std::string text = write_plan_file(file);
-  const Result<PlanFile> older = read_plan_file(replaced(text, ",\"framework_bytes\":7", ""), "plan.json");
+  const std::string text = formats::write_plan_file(file);
+  const Result<formats::PlanFile> older =
+      formats::read_plan_file(replaced(text, ",\"framework_bytes\":7", ""), "plan.json");
   ASSERT_TRUE(older.ok()) << older.error().message;
   file.job.parallel.framework_bytes = 0;
   EXPECT_EQ(older.value(), file);
@@ -422,7 +424,7 @@ TEST(ProgramFile, PlansOlderThanTheFrameworksReserveHaveNone) {
 }
 
 TEST(ProgramFile, RowsAreCountedBeforeTheyAreUnfolded) {
-  const std::string text = write_plan_file(tiny_file());
+  const std::string text = formats::write_plan_file(tiny_file());
   expect_error(replaced(text, "\"collective\":{\"count\":2,\"data\":[0,0]",
                         "\"collective\":{\"count\":49000000,\"data\":[0,[1,48999999]]"),
                "/ranks: its columns have more than ");
@@ -435,10 +437,10 @@ TEST(ProgramFile, RowsOfAGraphAreCounted) {
 }
 
 TEST(ProgramFile, SaysWhatIsNoPlan) {
-  const std::string text = write_plan_file(tiny_file());
-  PlanFile twice = tiny_file();
+  const std::string text = formats::write_plan_file(tiny_file());
+  formats::PlanFile twice = tiny_file();
   twice.ranks[1] = twice.ranks[0];
-  expect_error(write_plan_file(twice), "plan.json: /ranks/1: rank 0 is given twice");
+  expect_error(formats::write_plan_file(twice), "plan.json: /ranks/1: rank 0 is given twice");
   expect_error("[]", "plan.json: /: must be an object with a member 'schema'");
   expect_error("{}", "plan.json: /: has no member 'schema'");
   expect_error(replaced(text, "tidemark.plan", "tidemark.plum"), "plan.json: /schema: must be 'tidemark.plan'");
@@ -466,7 +468,7 @@ TEST(ProgramFile, SaysWhatIsNoPlan) {
 
 // The columns of one rank, by their place in the document, changed one at a time.
 TEST(ProgramFile, IdsAndSizesMustBeInRange) {
-  const auto document = nlohmann::json::parse(write_plan_file(tiny_file()));
+  const auto document = nlohmann::json::parse(formats::write_plan_file(tiny_file()));
   const auto expect_refused = [&](const std::string& pointer, std::int64_t value) {
     auto bad = document;
     auto& column = bad[nlohmann::json::json_pointer(pointer)];
@@ -530,7 +532,7 @@ TEST(ProgramFile, CountsThatAddUpToAnythingTakeNoRoom) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "the limit on memory leaves no room for the sanitizer";
 #else
-  auto bad = nlohmann::json::parse(write_plan_file(tiny_file()));
+  auto bad = nlohmann::json::parse(formats::write_plan_file(tiny_file()));
   auto& column = bad["ranks"][1]["program"]["tasks"]["touches"];
   column = {{"count", column["count"]}, {"data", {2'000'000'000}}};
   const auto count = column["count"].get<std::int64_t>();
@@ -540,7 +542,7 @@ TEST(ProgramFile, CountsThatAddUpToAnythingTakeNoRoom) {
   if (child == 0) {
     const struct rlimit limit = {.rlim_cur = std::size_t{8} << 30, .rlim_max = std::size_t{8} << 30};
     ::setrlimit(RLIMIT_AS, &limit);
-    const Result<PlanFile> read = read_plan_file(text, "plan.json");
+    const Result<formats::PlanFile> read = formats::read_plan_file(text, "plan.json");
     ::_exit(!read && read.error().message.find("/program/touch_residency: ") != std::string::npos ? 0 : 1);
   }
   int status = -1;
@@ -551,7 +553,7 @@ TEST(ProgramFile, CountsThatAddUpToAnythingTakeNoRoom) {
 
 // Numbers that Tidemark never writes, one at a time, by their place in the document.
 TEST(ProgramFile, NumbersWithoutSenseAreRefused) {
-  const auto document = nlohmann::json::parse(write_plan_file(tiny_file()));
+  const auto document = nlohmann::json::parse(formats::write_plan_file(tiny_file()));
   const auto expect_refused = [&](const std::string& pointer, const nlohmann::json& value, const std::string& says) {
     auto bad = document;
     bad.at(nlohmann::json::json_pointer(pointer)) = value;
@@ -601,38 +603,38 @@ TEST(ProgramFile, NumbersWithoutSenseAreRefused) {
   expect_refused("/machine/workspace_bytes", std::numeric_limits<std::int64_t>::max(), "must be a whole number");
 }
 
-PlanFile changed(void (*change)(PlanFile&)) {
-  PlanFile file = tiny_file();
+formats::PlanFile changed(void (*change)(formats::PlanFile&)) {
+  formats::PlanFile file = tiny_file();
   change(file);
   return file;
 }
 
-void expect_file_error(void (*change)(PlanFile&), std::string_view says) {
-  expect_error(write_plan_file(changed(change)), says);
+void expect_file_error(void (*change)(formats::PlanFile&), std::string_view says) {
+  expect_error(formats::write_plan_file(changed(change)), says);
 }
 
 TEST(ProgramFile, TimesMustBeTimesAndAddUp) {
-  expect_file_error([](PlanFile& f) { f.ranks[1].program.estimate_ns[4] = -1; },
+  expect_file_error([](formats::PlanFile& f) { f.ranks[1].program.estimate_ns[4] = -1; },
                     "plan.json: /ranks/1/program/estimate_ns: row 4 is -1, not from 0");
-  expect_file_error([](PlanFile& f) { f.ranks[0].program.receives[0].arrival_estimate_ns = -1; },
+  expect_file_error([](formats::PlanFile& f) { f.ranks[0].program.receives[0].arrival_estimate_ns = -1; },
                     "/ranks/0/program/receives/arrival_estimate_ns: row 0 is -1");
   // Each a time, all together none.
-  expect_file_error([](PlanFile& f) { f.step.step_ns = std::numeric_limits<std::int64_t>::max(); },
+  expect_file_error([](formats::PlanFile& f) { f.step.step_ns = std::numeric_limits<std::int64_t>::max(); },
                     "/step/step_ns: must be a whole number from 0");
-  PlanFile file = tiny_file();
+  formats::PlanFile file = tiny_file();
   Program& program = file.ranks[1].program;
-  std::ranges::fill(program.estimate_ns, kMostTaskNs);
+  std::ranges::fill(program.estimate_ns, formats::kMostTaskNs);
   const std::size_t tasks = program.estimate_ns.size();
-  ASSERT_LT(static_cast<std::int64_t>(tasks), kMostStepNs / kMostTaskNs);
-  EXPECT_TRUE(read_plan_file(write_plan_file(file), "plan.json").ok());
+  ASSERT_LT(static_cast<std::int64_t>(tasks), formats::kMostStepNs / formats::kMostTaskNs);
+  EXPECT_TRUE(formats::read_plan_file(formats::write_plan_file(file), "plan.json").ok());
 }
 
 TEST(ProgramFile, TasksOfAllRanksTogetherMustBeATime) {
   // A long chain, since a task alone cannot be that long.
   const Graph graph = testing::chain_graph({.layers = 16, .micro_batches = 32, .warm_up = 1});
-  PlanFile file = tiny_file();
-  PlanFile::Rank rank = tiny_rank(1);
-  rank.outline = outline_of(graph);
+  formats::PlanFile file = tiny_file();
+  formats::PlanFile::Rank rank = tiny_rank(1);
+  rank.outline = formats::outline_of(graph);
   rank.decisions.rows.clear();
   rank.program = {.schedule = testing::keep_all_schedule(graph)};
   rank.program.schedule.rank = 1;
@@ -640,47 +642,50 @@ TEST(ProgramFile, TasksOfAllRanksTogetherMustBeATime) {
   file.ranks[0].program.sends.clear();
   file.ranks[0].program.receives.clear();
   const std::size_t tasks = rank.program.schedule.tasks.size();
-  ASSERT_GT(static_cast<std::int64_t>(tasks), kMostStepNs / kMostTaskNs);
-  rank.program.estimate_ns.assign(tasks, kMostTaskNs);
+  ASSERT_GT(static_cast<std::int64_t>(tasks), formats::kMostStepNs / formats::kMostTaskNs);
+  rank.program.estimate_ns.assign(tasks, formats::kMostTaskNs);
   file.ranks[1] = rank;
-  expect_error(write_plan_file(file), "plan.json: /ranks/1/program/estimate_ns: adds up to more than");
+  expect_error(formats::write_plan_file(file), "plan.json: /ranks/1/program/estimate_ns: adds up to more than");
 }
 
 TEST(ProgramFile, StaysLieInTheirArena) {
-  expect_file_error([](PlanFile& f) { f.ranks[0].program.layout.offset_of[3] = Bytes{1} << 49; },
+  expect_file_error([](formats::PlanFile& f) { f.ranks[0].program.layout.offset_of[3] = Bytes{1} << 49; },
                     "/ranks/0/program/residencies/offset: row 3 ends at byte");
-  expect_file_error([](PlanFile& f) { f.ranks[0].program.layout.arenas[0].height_bytes -= 512; },
+  expect_file_error([](formats::PlanFile& f) { f.ranks[0].program.layout.arenas[0].height_bytes -= 512; },
                     "/ranks/0/program/residencies/offset: row ");
 }
 
 TEST(ProgramFile, RanksAscend) {
-  expect_file_error([](PlanFile& f) { std::swap(f.ranks[0], f.ranks[1]); },
+  expect_file_error([](formats::PlanFile& f) { std::swap(f.ranks[0], f.ranks[1]); },
                     "plan.json: /ranks/1: rank 0 stands behind rank 1; ranks must ascend");
-  expect_file_error([](PlanFile& f) { f.ranks[1] = f.ranks[0]; }, "plan.json: /ranks/1: rank 0 is given twice");
-  expect_file_error([](PlanFile& f) { f.ranks[1].figures.rank = 2; },
+  expect_file_error([](formats::PlanFile& f) { f.ranks[1] = f.ranks[0]; },
+                    "plan.json: /ranks/1: rank 0 is given twice");
+  expect_file_error([](formats::PlanFile& f) { f.ranks[1].figures.rank = 2; },
                     "plan.json: /ranks/1: is rank 2, but the job has pipeline ranks 0 to 1");
-  expect_file_error([](PlanFile& f) { f.ranks[1].program.schedule.rank = 0; },
+  expect_file_error([](formats::PlanFile& f) { f.ranks[1].program.schedule.rank = 0; },
                     "plan.json: /ranks/1/program/rank: is 0 where the figures have 1");
 }
 
 TEST(ProgramFile, MessagesHaveTwoEnds) {
-  expect_file_error([](PlanFile& f) { f.ranks[0].program.sends[0].tag = 77; },
+  expect_file_error([](formats::PlanFile& f) { f.ranks[0].program.sends[0].tag = 77; },
                     "plan.json: /ranks/1/program/receives/tag: row 0 is -6, which rank 0 never sends");
-  expect_file_error([](PlanFile& f) { f.ranks[1].program.receives.clear(); },
+  expect_file_error([](formats::PlanFile& f) { f.ranks[1].program.receives.clear(); },
                     "plan.json: /ranks/0/program/sends/tag: row 0 is -6, which rank 1 never receives");
-  expect_file_error([](PlanFile& f) { f.ranks[0].program.sends.push_back(f.ranks[0].program.sends[0]); },
+  expect_file_error([](formats::PlanFile& f) { f.ranks[0].program.sends.push_back(f.ranks[0].program.sends[0]); },
                     "plan.json: /ranks/0/program/sends/tag: row 1 is -6, the tag of another message from rank 0");
-  expect_file_error([](PlanFile& f) { f.ranks[0].program.sends[0].peer_rank = 0; },
+  expect_file_error([](formats::PlanFile& f) { f.ranks[0].program.sends[0].peer_rank = 0; },
                     "plan.json: /ranks/0/program/sends/peer_rank: row 0 is 0; it must be another of the pipeline");
-  expect_file_error([](PlanFile& f) { f.ranks[0].program.sends[0].peer_rank = 2; },
+  expect_file_error([](formats::PlanFile& f) { f.ranks[0].program.sends[0].peer_rank = 2; },
                     "plan.json: /ranks/0/program/sends/peer_rank: row 0 is 2; it must be another of the pipeline");
   // A rank that is not in the file may be anybody's partner.
-  EXPECT_TRUE(read_plan_file(write_plan_file(changed([](PlanFile& f) { f.ranks.pop_back(); })), "plan.json").ok());
+  EXPECT_TRUE(formats::read_plan_file(
+                  formats::write_plan_file(changed([](formats::PlanFile& f) { f.ranks.pop_back(); })), "plan.json")
+                  .ok());
 }
 
 // Whatever happens to the text, the answer is a plan or one line that names the file.
 void expect_tame(const std::string& text) {
-  const auto result = read_plan_file(text, "plan.json");
+  const auto result = formats::read_plan_file(text, "plan.json");
   if (result.ok()) return;
   const std::string& message = result.error().message;
   EXPECT_EQ(message.rfind("plan.json:", 0), 0U) << message;
@@ -690,16 +695,16 @@ void expect_tame(const std::string& text) {
 }
 
 TEST(ProgramFile, EveryTruncationIsRefused) {
-  const std::string text = write_plan_file(tiny_file());
+  const std::string text = formats::write_plan_file(tiny_file());
   for (std::size_t bytes = 0; bytes + 2 < text.size(); bytes += 1 + bytes % 61) {
-    const auto result = read_plan_file(std::string_view(text).substr(0, bytes), "plan.json");
+    const auto result = formats::read_plan_file(std::string_view(text).substr(0, bytes), "plan.json");
     ASSERT_FALSE(result.ok()) << bytes;
     EXPECT_NE(result.error().message.find("cut short"), std::string::npos) << result.error().message;
   }
 }
 
 TEST(ProgramFile, DamagedBytesNeverHarm) {
-  const std::string text = write_plan_file(tiny_file());
+  const std::string text = formats::write_plan_file(tiny_file());
   std::mt19937 random(77);
   for (int round = 0; round < 1500; ++round) {
     std::string damaged = text;

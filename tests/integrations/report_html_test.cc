@@ -54,7 +54,7 @@ std::string first_unbalanced(const std::string& page) {
 }
 
 TEST(Report, IsOneWellFormedFileThatLoadsNothing) {
-  const std::string page = report_html(tiny_request(), tiny_outcome());
+  const std::string page = formats::report_html(tiny_request(), tiny_outcome());
   EXPECT_EQ(first_unbalanced(page), "");
   for (const char* loader : {"src=", "href=", "@import", "url(", "https://", "fetch(", "import("}) {
     EXPECT_FALSE(contains(page, loader)) << loader;
@@ -63,7 +63,7 @@ TEST(Report, IsOneWellFormedFileThatLoadsNothing) {
 }
 
 TEST(Report, ShowsVerdictInputsStepAndRanks) {
-  const std::string page = report_html(tiny_request(), tiny_outcome());
+  const std::string page = formats::report_html(tiny_request(), tiny_outcome());
   for (const char* part : {"<b>FITS</b>", "2 of 2 ranks fit 1.00 MiB", "tiny-device", "TP1 PP2 DP1", "1.02 s",
                            "+1.55 % on keep-all", "31.50 %", "causal 27.25 %", "8.00 B", "without the input embedding",
                            "head.loss of micro-batch 1", "15.5", "modelled"}) {
@@ -76,7 +76,7 @@ TEST(Report, SaysWhatIsOverAndWhatBudgetWouldDo) {
   outcome.ranks[1].figures.fits = false;
   outcome.ranks[1].figures.reason = "the optimizer step binds";
   outcome.ranks[1].figures.smallest_budget_bytes = 2 * kMiB;
-  const std::string page = report_html(tiny_request(), outcome);
+  const std::string page = formats::report_html(tiny_request(), outcome);
   EXPECT_EQ(first_unbalanced(page), "");
   EXPECT_TRUE(contains(page, "<b>OVER BUDGET</b>"));
   EXPECT_TRUE(
@@ -86,7 +86,7 @@ TEST(Report, SaysWhatIsOverAndWhatBudgetWouldDo) {
 TEST(Report, MapsDecisionsOverLayersWithCountsBytesAndPrice) {
   plan::PlanOutcome outcome = tiny_outcome();
   outcome.ranks[1].decisions.rows[0].exceptions = {{.micro_batch = 2, .action = Action::keep}};
-  const std::string page = report_html(tiny_request(), outcome);
+  const std::string page = formats::report_html(tiny_request(), outcome);
   EXPECT_EQ(first_unbalanced(page), "");
   EXPECT_TRUE(
       contains(page,
@@ -100,14 +100,14 @@ TEST(Report, MapsDecisionsOverLayersWithCountsBytesAndPrice) {
 TEST(Report, OfKeepAllHasNoMap) {
   plan::PlanOutcome outcome = tiny_outcome();
   for (plan::RankPlan& rank : outcome.ranks) rank.decisions.rows.clear();
-  const std::string page = report_html(tiny_request(), outcome);
+  const std::string page = formats::report_html(tiny_request(), outcome);
   EXPECT_TRUE(contains(page, "Everything is kept on every rank."));
   EXPECT_FALSE(contains(page, "class=\"scroll map\""));
 }
 
 TEST(Report, ShowsWhatMemoryBuysWhereGiven) {
   const plan::PlanOutcome outcome = tiny_outcome();
-  EXPECT_FALSE(contains(report_html(tiny_request(), outcome), "What memory buys"));
+  EXPECT_FALSE(contains(formats::report_html(tiny_request(), outcome), "What memory buys"));
   std::vector<plan::BudgetPoint> points(2);
   for (plan::BudgetPoint& point : points) {
     for (const plan::RankPlan& rank : outcome.ranks) point.ranks.push_back(rank.figures);
@@ -116,7 +116,7 @@ TEST(Report, ShowsWhatMemoryBuysWhereGiven) {
   points[0].budget_bytes = kGiB;
   points[0].ranks[0].fits = false;
   points[1].budget_bytes = plan::budget_of(tiny_request());
-  const std::string page = report_html(tiny_request(), outcome, {}, points);
+  const std::string page = formats::report_html(tiny_request(), outcome, {}, points);
   EXPECT_EQ(first_unbalanced(page), "");
   EXPECT_TRUE(contains(page, "<td>1.00</td><td class=\"no\">1 of 2</td>"));
   EXPECT_TRUE(contains(page, " (this plan)</td><td class=\"yes\">2 of 2</td>"));
@@ -124,16 +124,16 @@ TEST(Report, ShowsWhatMemoryBuysWhereGiven) {
 
 TEST(Report, ComparesPoliciesWhereGiven) {
   const plan::PlanOutcome outcome = tiny_outcome();
-  EXPECT_FALSE(contains(report_html(tiny_request(), outcome), "Policies side by side"));
-  std::vector<PolicyResult> results(2);
-  for (PolicyResult& result : results) {
+  EXPECT_FALSE(contains(formats::report_html(tiny_request(), outcome), "Policies side by side"));
+  std::vector<formats::PolicyResult> results(2);
+  for (formats::PolicyResult& result : results) {
     for (const plan::RankPlan& rank : outcome.ranks) result.ranks.push_back(rank.figures);
     result.step = outcome.step;
   }
   results[0].policy = "full-recompute";
   results[1].policy = "keep-all";
   results[1].ranks[0].fits = false;
-  const std::string page = report_html(tiny_request(), outcome, results);
+  const std::string page = formats::report_html(tiny_request(), outcome, results);
   EXPECT_EQ(first_unbalanced(page), "");
   EXPECT_TRUE(contains(page, "<td class=\"l\">full-recompute</td><td class=\"yes\">2 of 2</td>"));
   EXPECT_TRUE(contains(page, "<td class=\"l\">keep-all</td><td class=\"no\">1 of 2</td>"));
@@ -154,15 +154,15 @@ TEST(Report, EscapesEveryName) {
     rank.figures.peak_op = rank.figures.reason = evil;
     for (plan::PlanAttempt& attempt : rank.attempts) attempt.packer = evil;
   }
-  const std::string page = report_html(request, outcome, std::vector<PolicyResult>{{.policy = evil}});
+  const std::string page = formats::report_html(request, outcome, std::vector<formats::PolicyResult>{{.policy = evil}});
   EXPECT_EQ(first_unbalanced(page), "");
   EXPECT_FALSE(contains(page, "<img"));
-  EXPECT_TRUE(contains(page, html_text(evil)));
+  EXPECT_TRUE(contains(page, formats::html_text(evil)));
   EXPECT_TRUE(contains(data_of(page)["ranks"][0]["ops"][0].get<std::string>(), evil));
 }
 
 TEST(Report, SameInputsGiveSameBytes) {
-  EXPECT_EQ(report_html(tiny_request(), tiny_outcome()), report_html(tiny_request(), tiny_outcome()));
+  EXPECT_EQ(formats::report_html(tiny_request(), tiny_outcome()), formats::report_html(tiny_request(), tiny_outcome()));
 }
 
 /// A rank of a few thousand ops with storages of many MiB, so that rounding to MiB is seen.
@@ -182,7 +182,7 @@ plan::PlanOutcome long_outcome() {
 
 TEST(ReportData, KeepsThePeakAndStaysSmall) {
   const plan::PlanOutcome outcome = long_outcome();
-  const std::string text = report_data(outcome);
+  const std::string text = formats::report_data(outcome);
   EXPECT_LT(text.size(), 180'000U);
   const json data = json::parse(text);
   const json& rank = data["ranks"][0];
@@ -203,7 +203,7 @@ TEST(ReportData, KeepsThePeakAndStaysSmall) {
 }
 
 TEST(ReportData, EveryMomentNamesItsOpAndHolders) {
-  const json data = json::parse(report_data(long_outcome()));
+  const json data = json::parse(formats::report_data(long_outcome()));
   const json& rank = data["ranks"][0];
   ASSERT_EQ(rank["m"].size(), rank["t"].size());
   ASSERT_EQ(rank["h"].size(), rank["t"].size());

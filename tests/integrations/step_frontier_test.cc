@@ -22,7 +22,7 @@ std::string text_of(std::int64_t points) {
   auto& frontier = outcome.ranks.front().frontier;
   frontier.clear();
   for (std::int64_t i = 0; i < points; ++i) frontier.push_back({.peak_bytes = 10 + i, .added_cost = points - 1 - i});
-  const std::string text = captured_text(request, outcome);
+  const std::string text = formats::captured_text(request, outcome);
   return text.substr(std::min(text.find("What memory buys"), text.size()));
 }
 

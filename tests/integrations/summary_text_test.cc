@@ -18,39 +18,39 @@ using testing::tiny_outcome;
 using testing::tiny_request;
 
 TEST(UnitText, RangesFoldNeighbours) {
-  EXPECT_EQ(ranges_text({}), "");
-  EXPECT_EQ(ranges_text({4}), "4");
-  EXPECT_EQ(ranges_text({0, 1, 2, 3, 7, 9, 9, 10}), "0-3, 7, 9-10");
+  EXPECT_EQ(formats::ranges_text({}), "");
+  EXPECT_EQ(formats::ranges_text({4}), "4");
+  EXPECT_EQ(formats::ranges_text({0, 1, 2, 3, 7, 9, 9, 10}), "0-3, 7, 9-10");
 }
 
 TEST(UnitText, DurationsTakeTheLargestUnitThatLeavesOne) {
-  EXPECT_EQ(duration_text(0), "0 ms");
-  EXPECT_EQ(duration_text(640), "640 ns");
-  EXPECT_EQ(duration_text(12'340), "12.3 us");
-  EXPECT_EQ(duration_text(120'500'000), "120.5 ms");
-  EXPECT_EQ(duration_text(-34'510'000'000), "-34.51 s");
-  EXPECT_EQ(count_text(717.9e9), "717.90 B");
-  EXPECT_EQ(count_text(1.43e6), "1.43 M");
-  EXPECT_EQ(count_text(504.5), "504");
+  EXPECT_EQ(formats::duration_text(0), "0 ms");
+  EXPECT_EQ(formats::duration_text(640), "640 ns");
+  EXPECT_EQ(formats::duration_text(12'340), "12.3 us");
+  EXPECT_EQ(formats::duration_text(120'500'000), "120.5 ms");
+  EXPECT_EQ(formats::duration_text(-34'510'000'000), "-34.51 s");
+  EXPECT_EQ(formats::count_text(717.9e9), "717.90 B");
+  EXPECT_EQ(formats::count_text(1.43e6), "1.43 M");
+  EXPECT_EQ(formats::count_text(504.5), "504");
 }
 
 TEST(UnitText, TheHighestLoadLookedForIsAtLeastThat) {
-  EXPECT_EQ(load_limit_text(1.5), "1.50");
-  EXPECT_EQ(load_limit_text(63.999), "64.00");
-  EXPECT_EQ(load_limit_text(64), ">= 64");
+  EXPECT_EQ(formats::load_limit_text(1.5), "1.50");
+  EXPECT_EQ(formats::load_limit_text(63.999), "64.00");
+  EXPECT_EQ(formats::load_limit_text(64), ">= 64");
 }
 
 TEST(DecisionTable, HasOneRowPerSavedStorageInTheOrderOfTheLayer) {
-  const auto rows = decision_rows(tiny_request(), tiny_outcome());
+  const auto rows = formats::decision_rows(tiny_request(), tiny_outcome());
   std::vector<std::string> names;
-  for (const DecisionRow& r : rows) names.push_back(r.storage);
+  for (const formats::DecisionRow& r : rows) names.push_back(r.storage);
   EXPECT_EQ(names, (std::vector<std::string>{"attention.in", "attention.key", "attention.value"}));
 }
 
 TEST(DecisionTable, CountsMicroBatchesAndBytesOfEachAction) {
   const plan::PlanOutcome outcome = tiny_outcome();
-  const auto rows = decision_rows(tiny_request(), outcome);
-  const DecisionRow& in = rows[0];
+  const auto rows = formats::decision_rows(tiny_request(), outcome);
+  const formats::DecisionRow& in = rows[0];
   ASSERT_EQ(in.cells.size(), 8U);  // three layers and the head on two ranks
   EXPECT_EQ(in.cells[1].layer, 0);
   EXPECT_EQ(in.cells[1].swapped, 4);
@@ -66,8 +66,8 @@ TEST(DecisionTable, CountsMicroBatchesAndBytesOfEachAction) {
 }
 
 TEST(DecisionTable, SharesARecipeBetweenWhatComesBackTogether) {
-  const auto rows = decision_rows(tiny_request(), tiny_outcome());
-  const DecisionRow &key = rows[1], &value = rows[2];
+  const auto rows = formats::decision_rows(tiny_request(), tiny_outcome());
+  const formats::DecisionRow &key = rows[1], &value = rows[2];
   EXPECT_EQ(key.recipe, "key_value");
   EXPECT_EQ(key.cells[1].recomputed, 4);
   // Three steps of 1000 ns a run, four runs a rank, two ranks; key is twice as large as value.
@@ -78,9 +78,9 @@ TEST(DecisionTable, SharesARecipeBetweenWhatComesBackTogether) {
 TEST(DecisionTable, TimeScaleStretchesRecipesOnly) {
   plan::PlanRequest request = tiny_request();
   const plan::PlanOutcome outcome = tiny_outcome();
-  const auto before = decision_rows(request, outcome);
+  const auto before = formats::decision_rows(request, outcome);
   request.time_scale = 3;
-  const auto after = decision_rows(request, outcome);
+  const auto after = formats::decision_rows(request, outcome);
   EXPECT_EQ(after[0].added_ns(), before[0].added_ns());
   EXPECT_EQ(after[1].added_ns(), 3 * before[1].added_ns());
 }
@@ -88,24 +88,24 @@ TEST(DecisionTable, TimeScaleStretchesRecipesOnly) {
 TEST(DecisionTable, ExceptionsCountForTheirMicroBatch) {
   plan::PlanOutcome outcome = tiny_outcome(1);
   outcome.ranks[0].decisions.rows[0].exceptions = {{.micro_batch = 2, .action = Action::keep}};
-  const DecisionRow in = decision_rows(tiny_request(), outcome)[0];
+  const formats::DecisionRow in = formats::decision_rows(tiny_request(), outcome)[0];
   EXPECT_EQ(in.cells[1].swapped, 3);
   EXPECT_EQ(in.cells[1].kept, 1);
 }
 
 TEST(PlanSummary, SaysTheVerdictFirst) {
-  const std::string text = plan_summary(tiny_request(), tiny_outcome());
+  const std::string text = formats::plan_summary(tiny_request(), tiny_outcome());
   EXPECT_EQ(text.substr(0, text.find('\n')),
             "FITS  2 of 2 ranks fit 1.00 MiB; the tightest is rank 0 with 908.34 KiB to spare");
 }
 
 TEST(PlanSummary, CountsParametersAsPublishedAndWithoutTheInputEmbedding) {
   plan::PlanOutcome outcome = tiny_outcome();
-  EXPECT_NE(plan_summary(tiny_request(), outcome)
+  EXPECT_NE(formats::plan_summary(tiny_request(), outcome)
                 .find("\n8.00 B parameters; without the input embedding 7.50 B, of which 1.25 B active per token\n"),
             std::string::npos);
   outcome.parameters.total_both = outcome.parameters.total;
-  EXPECT_NE(plan_summary(tiny_request(), outcome).find("\n7.50 B parameters, 1.25 B active per token\n"),
+  EXPECT_NE(formats::plan_summary(tiny_request(), outcome).find("\n7.50 B parameters, 1.25 B active per token\n"),
             std::string::npos);
 }
 
@@ -116,7 +116,7 @@ TEST(PlanSummary, NamesRankPeakExcessOpAndTheBudgetThatWouldDo) {
   f.fits = false;
   f.reason = "the optimizer step alone holds 1.50 MiB";
   f.smallest_budget_bytes = 2 * kMiB;
-  const std::string text = plan_summary(tiny_request(), outcome);
+  const std::string text = formats::plan_summary(tiny_request(), outcome);
   EXPECT_EQ(text.substr(0, text.find('\n')),
             "OVER BUDGET  1 of 2 ranks do not fit 1.00 MiB; rank 1: peak 1.50 MiB exceeds its budget by 512.00 KiB "
             "(+50.0 %) at head.loss of micro-batch 1");
@@ -126,7 +126,7 @@ TEST(PlanSummary, NamesRankPeakExcessOpAndTheBudgetThatWouldDo) {
 }
 
 TEST(PlanSummary, TellsDecisionsInWords) {
-  const std::string text = plan_summary(tiny_request(), tiny_outcome());
+  const std::string text = formats::plan_summary(tiny_request(), tiny_outcome());
   EXPECT_NE(text.find("attention.in: swap in layer 0 on ranks 0-1 (chunk 0)\n"), std::string::npos) << text;
   EXPECT_NE(text.find("attention.key: recompute in layer 1 on ranks 0-1 (chunk 0) by key_value\n"), std::string::npos);
   EXPECT_NE(text.find("(modelled)"), std::string::npos);
@@ -136,7 +136,7 @@ TEST(PlanSummary, TellsDecisionsInWords) {
 TEST(PlanSummary, TellsPartOfTheMicroBatchesApart) {
   plan::PlanOutcome outcome = tiny_outcome(1);
   outcome.ranks[0].decisions.rows[0].exceptions = {{.micro_batch = 2, .action = Action::keep}};
-  const std::string text = plan_summary(tiny_request(), outcome);
+  const std::string text = formats::plan_summary(tiny_request(), outcome);
   EXPECT_NE(text.find("attention.in: swap for 3 of 4 micro-batches in layer 0 on rank 0 (chunk 0)\n"),
             std::string::npos)
       << text;
@@ -144,20 +144,20 @@ TEST(PlanSummary, TellsPartOfTheMicroBatchesApart) {
 
 TEST(PlanSummary, ListsAttemptsOnlyWhereThereWereSeveral) {
   plan::PlanOutcome outcome = tiny_outcome();
-  EXPECT_NE(plan_summary(tiny_request(), outcome).find("start_order"), std::string::npos);
+  EXPECT_NE(formats::plan_summary(tiny_request(), outcome).find("start_order"), std::string::npos);
   for (plan::RankPlan& rank : outcome.ranks) rank.attempts.resize(1);
-  EXPECT_EQ(plan_summary(tiny_request(), outcome).find("Attempts"), std::string::npos);
+  EXPECT_EQ(formats::plan_summary(tiny_request(), outcome).find("Attempts"), std::string::npos);
 }
 
 TEST(PlanSummary, OfKeepAllSaysThatEverythingIsKept) {
   plan::PlanOutcome outcome = tiny_outcome();
   for (plan::RankPlan& rank : outcome.ranks) rank.decisions.rows.clear();
-  EXPECT_NE(plan_summary(tiny_request(), outcome).find("everything is kept"), std::string::npos);
+  EXPECT_NE(formats::plan_summary(tiny_request(), outcome).find("everything is kept"), std::string::npos);
 }
 
 TEST(Estimate, CategoriesAddUpToThePeak) {
   const plan::PlanRequest request = tiny_request();
-  for (const RankEstimate& e : estimate_ranks(request, tiny_outcome())) {
+  for (const formats::RankEstimate& e : formats::estimate_ranks(request, tiny_outcome())) {
     Bytes sum = e.unused_bytes + e.reserve.total();
     for (const Bytes bytes : e.bytes) sum += bytes;
     EXPECT_EQ(sum, e.peak_bytes);
@@ -171,7 +171,7 @@ TEST(Estimate, CategoriesAddUpToThePeak) {
 }
 
 TEST(EstimateSummary, ShowsCategoriesContributorsAndTheirCounts) {
-  const std::string text = estimate_summary(tiny_request(), tiny_outcome(), 3);
+  const std::string text = formats::estimate_summary(tiny_request(), tiny_outcome(), 3);
   for (const char* word : {"parameters", "optimizer", "in flight", "collectives", "head.loss of micro-batch 1",
                            "attention.in", "each", "4.00 KiB"}) {
     EXPECT_NE(text.find(word), std::string::npos) << word;

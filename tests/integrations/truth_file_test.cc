@@ -23,7 +23,7 @@ using estimate::MeasuredRun;
 using nlohmann::json;
 
 std::vector<MeasuredRun> read(const std::string& text) {
-  const Result<std::vector<MeasuredRun>> runs = read_truth(text, "runs.json");
+  const Result<std::vector<MeasuredRun>> runs = formats::read_truth(text, "runs.json");
   EXPECT_TRUE(runs.ok()) << runs.error().message;
   return runs.ok() ? runs.value() : std::vector<MeasuredRun>{};
 }
@@ -156,7 +156,7 @@ std::ostream& operator<<(std::ostream& out, const BadTruth& bad) {
 class BadTruthTest : public ::testing::TestWithParam<BadTruth> {};
 
 TEST_P(BadTruthTest, IsRefusedInOneLine) {
-  const Result<std::vector<MeasuredRun>> runs = read_truth(GetParam().text, "runs.json");
+  const Result<std::vector<MeasuredRun>> runs = formats::read_truth(GetParam().text, "runs.json");
   ASSERT_FALSE(runs.ok());
   EXPECT_EQ(runs.error().code, Error::Code::bad_input);
   EXPECT_EQ(runs.error().message.find('\n'), std::string::npos);
@@ -199,7 +199,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(AccuracyJson, HasTheMembersThatAreAContract) {
   const std::vector<MeasuredRun> runs = own_runs();
   const std::vector<estimate::ScoredRank> ranks = estimate::score_runs(runs, {.rival = true});
-  const json answer = json::parse(accuracy_json({.what = "runs.json", .runs = runs, .ranks = ranks}));
+  const json answer = json::parse(formats::accuracy_json({.what = "runs.json", .runs = runs, .ranks = ranks}));
   ASSERT_EQ(answer["rows"].size(), 7U);
   for (const json& row : answer["rows"]) {
     for (const char* member :
@@ -234,7 +234,7 @@ TEST(AccuracyJson, HasTheMembersThatAreAContract) {
 TEST(AccuracyText, ListsRanksRefusalsAndSuites) {
   const std::vector<MeasuredRun> runs = own_runs();
   const std::vector<estimate::ScoredRank> ranks = estimate::score_runs(runs, {});
-  const std::string text = accuracy_text({.what = "runs.json", .runs = runs, .ranks = ranks});
+  const std::string text = formats::accuracy_text({.what = "runs.json", .runs = runs, .ranks = ranks});
   for (const char* line :
        {"small dev_dgx_h100", "not in the summary", "refused without arguments: no arguments are stored",
         "refused unusual dev_dgx_h100: ", "band of check, CUDA, dense: ", "  all ", "  st "})
@@ -280,7 +280,7 @@ INSTANTIATE_TEST_SUITE_P(Files, ReferenceTruthTest,
 TEST(TruthLimits, RowsAreCountedBeforeTheyAreRead) {
   std::string text = "{\"rows\": [{}";
   for (int i = 0; i < 50'000; ++i) text += ",{}";
-  const auto runs = read_truth(text + "]}", "f");
+  const auto runs = formats::read_truth(text + "]}", "f");
   ASSERT_FALSE(runs.ok());
   EXPECT_EQ(runs.error().message, "f: /rows: holds more than 50000 rows; give fewer");
 }

@@ -13,18 +13,18 @@
 namespace tidemark {
 namespace {
 
-constexpr YamlUse kUse = {.most_bytes = std::size_t{1} << 20,
-                          .what = "description",
-                          .invalid = "this is not valid YAML",
-                          .remedy = "write `key: value`"};
+constexpr formats::YamlUse kUse = {.most_bytes = std::size_t{1} << 20,
+                                   .what = "description",
+                                   .invalid = "this is not valid YAML",
+                                   .remedy = "write `key: value`"};
 
 std::string error_of(std::string_view text) {
-  const Result<std::shared_ptr<const YamlNode>> tree = read_yaml_tree(text, "f", kUse);
+  const Result<std::shared_ptr<const formats::YamlNode>> tree = formats::read_yaml_tree(text, "f", kUse);
   return tree ? "" : tree.error().message;
 }
 
 /// The tree in one line, aliases written out.
-std::string drawn(const YamlNode& node) {
+std::string drawn(const formats::YamlNode& node) {
   if (node.is_empty()) return "~";
   if (node.is_scalar()) return node.text;
   std::string text;
@@ -34,13 +34,13 @@ std::string drawn(const YamlNode& node) {
 }
 
 std::string drawn(std::string_view text) {
-  const Result<std::shared_ptr<const YamlNode>> tree = read_yaml_tree(text, "f", kUse);
+  const Result<std::shared_ptr<const formats::YamlNode>> tree = formats::read_yaml_tree(text, "f", kUse);
   return tree ? drawn(*tree.value()) : tree.error().message;
 }
 
 TEST(YamlTree, KeepsKindsOrderAndLines) {
   EXPECT_EQ(drawn("b: 1\na: [x, ~, {k: v}]\nb:\n"), "{b: 1, a: [x, ~, {k: v}], b: ~}");
-  const auto tree = read_yaml_tree("a: 1\n\nb:\n  - c\n  - d\n", "f", kUse).value();
+  const auto tree = formats::read_yaml_tree("a: 1\n\nb:\n  - c\n  - d\n", "f", kUse).value();
   EXPECT_EQ(tree->items[1].key->line, 3);
   EXPECT_EQ(tree->items[1].value->items[1].value->line, 5);
   EXPECT_EQ(tree->find("b"), tree->items[1].value.get());
@@ -56,8 +56,9 @@ TEST(YamlTree, ACommaAloneEnds) {
 
 TEST(YamlTree, ACommaAloneEndsForEveryReader) {
   for (const std::string text : {",", "- a\n, b", "a: 1\n---\n,", "]", "}\n"}) {
-    for (const std::string& message : {read_job(text, "f").error().message, read_machine(text, "f").error().message,
-                                       read_arguments(text, "f").error().message}) {
+    for (const std::string& message :
+         {formats::read_job(text, "f").error().message, formats::read_machine(text, "f").error().message,
+          formats::read_arguments(text, "f").error().message}) {
       EXPECT_TRUE(message.starts_with("f:")) << message;
       EXPECT_EQ(message.find('\n'), std::string::npos) << message;
     }
@@ -70,7 +71,7 @@ TEST(YamlTree, AliasesStandForWhatTheyName) {
 
 TEST(YamlTree, AnAliasInsideWhatItNamesIsRefused) {
   EXPECT_EQ(error_of("a: &x\n  - *x\n"), "f:2: an alias stands inside what it names; write it out");
-  EXPECT_EQ(read_arguments("--a: &x [*x, *x, *x, *x, *x, *x, *x, *x]\n", "f.yaml").error().message,
+  EXPECT_EQ(formats::read_arguments("--a: &x [*x, *x, *x, *x, *x, *x, *x, *x]\n", "f.yaml").error().message,
             "f.yaml:1: an alias stands inside what it names; write it out");
 }
 
@@ -84,8 +85,8 @@ TEST(YamlTree, AliasesOfAliasesAreCountedWhereTheyStand) {
   constexpr std::string_view kMore =
       "the values up to here are more than 131072, with aliases written out; a description has fewer";
   EXPECT_EQ(error_of(laughs), fmt::format("f:6: {}", kMore));
-  EXPECT_NE(read_job(laughs, "f").error().message.find(kMore), std::string::npos);
-  EXPECT_NE(read_arguments(laughs, "f.yaml").error().message.find("are more than 131072"), std::string::npos);
+  EXPECT_NE(formats::read_job(laughs, "f").error().message.find(kMore), std::string::npos);
+  EXPECT_NE(formats::read_arguments(laughs, "f.yaml").error().message.find("are more than 131072"), std::string::npos);
 }
 
 TEST(YamlTree, TextsOfAliasesAreCountedWhereTheyStand) {
@@ -108,15 +109,17 @@ TEST(YamlTree, DepthCountsThroughAliases) {
 
 TEST(YamlTree, SignsAreCountedBeforeParsing) {
   const auto list = [](std::size_t items) { return "[" + std::string(items, ',') + "]"; };
-  EXPECT_EQ(error_of("\n[" + std::string(kMostYamlSigns, ',') + "]"),
+  EXPECT_EQ(error_of("\n[" + std::string(formats::kMostYamlSigns, ',') + "]"),
             "f:2: the signs [{,?:&*!\"' up to here are more than 131072; a description has fewer");
-  EXPECT_NE(read_arguments("{\"a\": " + list(kMostYamlSigns) + "}", "f.json").error().message.find("more than 131072"),
+  EXPECT_NE(formats::read_arguments("{\"a\": " + list(formats::kMostYamlSigns) + "}", "f.json")
+                .error()
+                .message.find("more than 131072"),
             std::string::npos);
 }
 
 TEST(YamlTree, LineSeparatorsOfUnicodeDoNotReachAMessage) {
   for (const std::string separator : {"\xe2\x80\xa8", "\xe2\x80\xa9", "\xc2\x85"}) {
-    const std::string message = read_machine("\"a" + separator + "b\": 1\n", "f").error().message;
+    const std::string message = formats::read_machine("\"a" + separator + "b\": 1\n", "f").error().message;
     EXPECT_NE(message.find("'a?b'"), std::string::npos) << message;
   }
 }

@@ -17,10 +17,10 @@ plan::PlanRequest request_for(const std::string& model, const std::string& devic
                               Bytes budget) {
   const std::string root = TIDEMARK_SOURCE_DIR;
   const std::string model_path = root + "/models/" + model, device_path = root + "/devices/" + device;
-  const Result<std::string> model_text = read_file(model_path), device_text = read_file(device_path);
+  const Result<std::string> model_text = formats::read_file(model_path), device_text = formats::read_file(device_path);
   EXPECT_TRUE(model_text.ok() && device_text.ok());
-  return {.job = read_job(model_text.value(), model_path).value(),
-          .machine = read_machine(device_text.value(), device_path).value(),
+  return {.job = formats::read_job(model_text.value(), model_path).value(),
+          .machine = formats::read_machine(device_text.value(), device_path).value(),
           .policy = find_policy(policy),
           .budget_bytes = budget,
           .load = 1.0};

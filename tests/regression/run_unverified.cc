@@ -47,15 +47,15 @@ void keep_first(Json& answer, const std::string& text) {
 
 /// Races and mismatches of all ranks in one virtual time.
 void on_sim(const plan::PlanOutcome& plan, const Machine& machine, bool verify, Json& answer) {
-  const Result<SimRun> run =
-      run_on_sim({.ranks = plan.ranks, .machine = machine, .verify = verify, .measure_stall = false});
+  const Result<run::SimRun> run =
+      run::run_on_sim({.ranks = plan.ranks, .machine = machine, .verify = verify, .measure_stall = false});
   if (!run.ok()) {
     answer["failed"] = run.error().message;
     keep_first(answer, run.error().message);
     return;
   }
   std::int64_t races = 0, mismatches = 0;
-  for (const SimRankRun& rank : run.value().ranks) {
+  for (const run::SimRankRun& rank : run.value().ranks) {
     races += rank.races;
     mismatches += rank.report.mismatches;
     keep_first(answer, rank.race_texts.empty() ? rank.report.first_mismatch : rank.race_texts.front());
@@ -67,23 +67,23 @@ void on_sim(const plan::PlanOutcome& plan, const Machine& machine, bool verify, 
 }
 
 void on_host(plan::PlanOutcome plan, const Machine& machine, Json& answer) {
-  const Result<RunOutcome> run =
-      run_plan(std::move(plan), machine, {.device = RunDevice::host, .scale = kHostScale, .verify = true});
+  const Result<run::RunOutcome> run =
+      run::run_plan(std::move(plan), machine, {.device = run::RunDevice::host, .scale = kHostScale, .verify = true});
   if (!run.ok()) {
     answer["host_failed"] = run.error().message;
     return;
   }
   std::int64_t mismatches = 0;
-  for (const RankOutcome& rank : run.value().ranks) mismatches += rank.report.mismatches;
+  for (const run::RankOutcome& rank : run.value().ranks) mismatches += rank.report.mismatches;
   answer["host_mismatches"] = mismatches;
 }
 
 Json carry_out(const std::string& path, bool with_host) {
-  const Result<std::string> text = read_file(path);
+  const Result<std::string> text = formats::read_file(path);
   if (!text.ok()) return {{"refused", text.error().message}};
-  const Result<PlanFile> file = read_plan_file(text.value(), path);
+  const Result<formats::PlanFile> file = formats::read_plan_file(text.value(), path);
   if (!file.ok()) return {{"refused", file.error().message}};
-  Result<plan::PlanOutcome> plan = restore_outcome(file.value(), {}, path);
+  Result<plan::PlanOutcome> plan = formats::restore_outcome(file.value(), {}, path);
   if (!plan.ok()) return {{"refused", plan.error().message}};
   Json answer = Json::object();
   on_sim(plan.value(), file.value().machine, false, answer);

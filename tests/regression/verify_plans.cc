@@ -17,12 +17,12 @@ namespace tidemark {
 namespace {
 
 nlohmann::json look_at(const std::string& path) {
-  const Result<std::string> text = read_file(path);
+  const Result<std::string> text = formats::read_file(path);
   if (!text.ok()) return {{"refused", text.error().message}};
-  const Result<PlanFile> file = read_plan_file(text.value(), path);
+  const Result<formats::PlanFile> file = formats::read_plan_file(text.value(), path);
   if (!file.ok()) return {{"refused", file.error().message}};
   if (file.value().graph == nullptr) return {{"refused", "the plan has no graph"}};
-  for (const PlanFile::Rank& rank : file.value().ranks)
+  for (const formats::PlanFile::Rank& rank : file.value().ranks)
     if (const auto broken = verify_program(*file.value().graph, rank.program)) return {{"broken", broken->detail}};
   return nlohmann::json::object();
 }

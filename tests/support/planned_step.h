@@ -71,16 +71,16 @@ class StepGenerator {
   JobGenerator jobs_;
 };
 
-[[nodiscard]] inline SimRunRequest run_of(const PlannedStep& step, std::uint64_t seed = 0) {
+[[nodiscard]] inline run::SimRunRequest run_of(const PlannedStep& step, std::uint64_t seed = 0) {
   return {.ranks = step.outcome.ranks, .machine = step.request.machine, .schedule = {.seed = seed}};
 }
 
 /// Nothing raced, nothing was wrong, nothing was left, and no more memory was used than planned: by what the executor
 /// says, and by what the simulated device had mapped, which only rounds up to granules.
-inline void expect_clean(const PlannedStep& step, const SimRun& run, const std::string& what) {
+inline void expect_clean(const PlannedStep& step, const run::SimRun& run, const std::string& what) {
   ASSERT_EQ(run.ranks.size(), step.outcome.ranks.size());
   for (std::size_t i = 0; i < run.ranks.size(); ++i) {
-    const SimRankRun& rank = run.ranks[i];
+    const run::SimRankRun& rank = run.ranks[i];
     const plan::RankFigures& plan = step.outcome.ranks[i].figures;
     const std::string where = what + ", rank " + std::to_string(plan.rank);
     EXPECT_EQ(rank.races, 0) << where << ": " << (rank.race_texts.empty() ? "" : rank.race_texts.front());

@@ -20,13 +20,13 @@ constexpr int kJobs = 8, kMutations = 15;
 
 /// Races and mismatches of a step, a failure counted as one. Messages order nothing, so that each rank stands alone.
 std::int64_t findings(const PlannedStep& step) {
-  SimRunRequest request = run_of(step);
+  run::SimRunRequest request = run_of(step);
   request.verify = true;
   request.match_messages = false;
-  const Result<SimRun> run = run_on_sim(request);
+  const Result<run::SimRun> run = run::run_on_sim(request);
   if (!run.ok()) return 1;
   std::int64_t found = 0;
-  for (const SimRankRun& rank : run.value().ranks) found += rank.races + rank.report.mismatches;
+  for (const run::SimRankRun& rank : run.value().ranks) found += rank.races + rank.report.mismatches;
   return found;
 }
 
@@ -286,7 +286,7 @@ TEST(BrokenProgram, ExchangedTagsAreSeen) {
       });
       if (other == sends.end()) continue;
       std::swap(other->tag, sends.front().tag);
-      const Result<SimRun> run = run_on_sim(run_of(step));
+      const Result<run::SimRun> run = run::run_on_sim(run_of(step));
       ASSERT_FALSE(run.ok());
       EXPECT_NE(run.error().message.find("micro-batch"), std::string::npos) << run.error().message;
       std::swap(other->tag, sends.front().tag);

@@ -60,9 +60,9 @@ bool yes_if_wanted(std::int32_t /*group*/, std::int32_t /*level*/, ChunkWish wis
   return wish == ChunkWish::wanted;
 }
 
-std::size_t applied(const SimRun& run) {
+std::size_t applied(const run::SimRun& run) {
   std::size_t count = 0;
-  for (const SimRankRun& rank : run.ranks)
+  for (const run::SimRankRun& rank : run.ranks)
     for (const SectionRecord& s : rank.report.sections) count += s.outcome == SectionRecord::Outcome::applied ? 1 : 0;
   return count;
 }
@@ -72,7 +72,7 @@ TEST(ChunkedRun, AnyLoadsUpToTheSecondLimitComplete) {
   std::size_t in_chunks = 0;
   for (const PlannedStep& step : chunked_steps()) {
     for (std::uint32_t trial = 0; trial < 4; ++trial) {
-      SimRunRequest request = run_of(step, trial);
+      run::SimRunRequest request = run_of(step, trial);
       request.verify = true;
       request.agree = yes_if_wanted;
       std::mt19937 random(trial + 100);
@@ -80,7 +80,7 @@ TEST(ChunkedRun, AnyLoadsUpToTheSecondLimitComplete) {
         const double limit = program_of(step, rank).collective_limit_f;
         return trial == 0 || random() % 4 == 0 ? limit : limit * static_cast<double>(random() % 1001) / 1000;
       };
-      const Result<SimRun> run = run_on_sim(request);
+      const Result<run::SimRun> run = run::run_on_sim(request);
       const std::string what = step.request.job.model.name + ", trial " + std::to_string(trial);
       ASSERT_TRUE(run.ok()) << what << ": " << run.error().message;
       expect_clean(step, run.value(), what);
@@ -95,7 +95,7 @@ TEST(ChunkedRun, UpToTheFirstLimitAnyAnswersDo) {
   std::size_t in_chunks = 0, refused = 0;
   for (const PlannedStep& step : chunked_steps()) {
     for (std::uint32_t trial = 0; trial < 4; ++trial) {
-      SimRunRequest request = run_of(step, trial);
+      run::SimRunRequest request = run_of(step, trial);
       request.verify = true;
       // Also where nobody here wants it: another rank of the group may.
       request.agree = [&](std::int32_t rank, std::int32_t level, ChunkWish wish) {
@@ -106,12 +106,12 @@ TEST(ChunkedRun, UpToTheFirstLimitAnyAnswersDo) {
         const double limit = program_of(step, rank).contingency_limit_f;
         return trial == 0 || random() % 2 == 0 ? limit : limit * static_cast<double>(random() % 1001) / 1000;
       };
-      const Result<SimRun> run = run_on_sim(request);
+      const Result<run::SimRun> run = run::run_on_sim(request);
       const std::string what = step.request.job.model.name + ", trial " + std::to_string(trial);
       ASSERT_TRUE(run.ok()) << what << ": " << run.error().message;
       expect_clean(step, run.value(), what);
       in_chunks += applied(run.value());
-      for (const SimRankRun& rank : run.value().ranks)
+      for (const run::SimRankRun& rank : run.value().ranks)
         for (const SectionRecord& s : rank.report.sections)
           refused += s.outcome == SectionRecord::Outcome::not_agreed ? 1 : 0;
     }
@@ -126,7 +126,7 @@ TEST(ChunkedRun, WithoutAgreementAboveTheFirstLimitIsRefusedCleanly) {
   int refused = 0;
   for (const PlannedStep& step : chunked_steps()) {
     for (const plan::RankPlan& plan : step.outcome.ranks) {
-      const std::unique_ptr<SimDevice> device = make_sim_device(sim_options_for(plan, step.request.machine));
+      const std::unique_ptr<SimDevice> device = make_sim_device(run::sim_options_for(plan, step.request.machine));
       {
         RunOptions options{.verify = true,
                            .load = [&](SiteId) { return plan.program.collective_limit_f; },
@@ -159,7 +159,7 @@ TEST(ChunkedRun, AboveTheSecondLimitARankSaysItCannot) {
   std::size_t asked = 0;
   for (const PlannedStep& step : chunked_steps()) {
     for (const plan::RankPlan& plan : step.outcome.ranks) {
-      const std::unique_ptr<SimDevice> device = make_sim_device(sim_options_for(plan, step.request.machine));
+      const std::unique_ptr<SimDevice> device = make_sim_device(run::sim_options_for(plan, step.request.machine));
       RunOptions options{.load = [&](SiteId) { return plan.program.collective_limit_f * (1 + 1e-9); },
                          .agree =
                              [&](std::int32_t, std::int32_t, ChunkWish wish) {
@@ -185,7 +185,7 @@ struct Alone {
 /// Everything is given back, however it ends. `agree`: answers of the group.
 Alone run_alone(const PlannedStep& step, const plan::RankPlan& plan, double load, const Agree& agree,
                 const std::vector<Fault>& faults = {}) {
-  SimOptions sim = sim_options_for(plan, step.request.machine);
+  SimOptions sim = run::sim_options_for(plan, step.request.machine);
   sim.faults = faults;
   const std::unique_ptr<SimDevice> device = make_sim_device(sim);
   Alone alone;
@@ -271,7 +271,7 @@ TEST(ChunkedRun, WhoSaysItCanIsNotRefusedAfterYes) {
     for (std::uint32_t trial = 0; trial < 12; ++trial) {
       for (const plan::RankPlan& plan : step.outcome.ranks) {
         std::mt19937 random(trial * 100 + static_cast<std::uint32_t>(plan.figures.rank));
-        const std::unique_ptr<SimDevice> device = make_sim_device(sim_options_for(plan, step.request.machine));
+        const std::unique_ptr<SimDevice> device = make_sim_device(run::sim_options_for(plan, step.request.machine));
         RunOptions options{
             .load = [&](SiteId) { return plan.program.collective_limit_f * (random() % 3 == 0 ? 0.9 : 1.0); },
             .agree =
@@ -347,7 +347,7 @@ std::vector<Member> run_group(const PlannedStep& step, const plan::RankPlan& pla
   std::vector<std::thread> threads;
   for (int m = 0; m < kMembers; ++m) {
     threads.emplace_back([&, m] {
-      const std::unique_ptr<SimDevice> device = make_sim_device(sim_options_for(plan, step.request.machine));
+      const std::unique_ptr<SimDevice> device = make_sim_device(run::sim_options_for(plan, step.request.machine));
       RunOptions options{.verify = true,
                          .load = [&, m](SiteId site) { return load_of(m, site); },
                          .agree =
@@ -512,12 +512,13 @@ TEST(ChunkedRun, EveryByteIsRightOnTheHost) {
   for (const PlannedStep& step : chunked_steps()) {
     const plan::RankPlan& plan = rank_with_sections(step);
     for (const std::int64_t scale : {8, 64}) {
-      const Result<RunOutcome> run = run_plan(step.outcome, step.request.machine,
-                                              {.device = RunDevice::host,
-                                               .rank = plan.figures.rank,
-                                               .scale = scale,
-                                               .verify = true,
-                                               .load = LoadChange{.load = plan.program.collective_limit_f}});
+      const Result<run::RunOutcome> run =
+          run::run_plan(step.outcome, step.request.machine,
+                        {.device = run::RunDevice::host,
+                         .rank = plan.figures.rank,
+                         .scale = scale,
+                         .verify = true,
+                         .load = run::LoadChange{.load = plan.program.collective_limit_f}});
       ASSERT_TRUE(run.ok()) << run.error().message;
       EXPECT_TRUE(run.value().problems.empty()) << run.value().problems.front();
       const RunReport& report = run.value().ranks.front().report;

@@ -34,8 +34,8 @@ struct Seen {
   std::size_t oversized = 0, swaps = 0, recomputes = 0;
 };
 
-void count(const SimRun& run, Seen& seen) {
-  for (const SimRankRun& rank : run.ranks) {
+void count(const run::SimRun& run, Seen& seen) {
+  for (const run::SimRankRun& rank : run.ranks) {
     seen.oversized += rank.report.oversized.size();
     for (const ContingencyRecord& record : rank.report.contingencies)
       ++(record.kind == Contingency::Kind::swap ? seen.swaps : seen.recomputes);
@@ -50,14 +50,14 @@ TEST(ContingencyRun, AnyLoadsUpToTheLimitComplete) {
   for (int i = 0; i < 15; ++i) {
     const PlannedStep step = generator.next_routed(1.0 + 0.1 * generator.below(4), 50 + 5 * i);
     for (std::uint32_t trial = 0; trial < 3; ++trial) {
-      SimRunRequest request = run_of(step, trial);
+      run::SimRunRequest request = run_of(step, trial);
       request.verify = true;
       std::mt19937 random(trial + 100);
       request.load = [&](std::int32_t rank, SiteId) {
         const double limit = limit_of(step, rank);
         return trial == 0 || random() % 4 == 0 ? limit : limit * static_cast<double>(random() % 1001) / 1000;
       };
-      const Result<SimRun> run = run_on_sim(request);
+      const Result<run::SimRun> run = run::run_on_sim(request);
       const std::string what = "job " + std::to_string(i) + ", trial " + std::to_string(trial);
       ASSERT_TRUE(run.ok()) << what << ": " << run.error().message;
       expect_clean(step, run.value(), what);
@@ -79,14 +79,14 @@ TEST(ContingencyRun, ALoadThatRisesMidStepCompletes) {
   StepGenerator generator(22);
   for (int i = 0; i < 6; ++i) {
     const PlannedStep step = generator.next_routed(1.1, 50 + 10 * i);
-    SimRunRequest request = run_of(step);
+    run::SimRunRequest request = run_of(step);
     request.verify = true;
     request.load = [&](std::int32_t rank, SiteId site) {
       const plan::RankPlan& plan = step.outcome.ranks[static_cast<std::size_t>(rank)];
       const bool late = plan.graph.sites[row(site)].micro_batch >= 1;
       return late ? plan.program.contingency_limit_f : plan.figures.load;
     };
-    const Result<SimRun> run = run_on_sim(request);
+    const Result<run::SimRun> run = run::run_on_sim(request);
     ASSERT_TRUE(run.ok()) << run.error().message;
     expect_clean(step, run.value(), "job " + std::to_string(i));
   }
@@ -96,10 +96,10 @@ TEST(ContingencyRun, FarBeyondTheLimitIsRefusedByName) {
   StepGenerator generator(23);
   for (int i = 0; i < 6; ++i) {
     const PlannedStep step = generator.next_routed(1.1, 50 + 10 * i);
-    SimRunRequest request = run_of(step);
+    run::SimRunRequest request = run_of(step);
     request.verify = true;
     request.load = [](std::int32_t, SiteId) { return 64.0; };
-    const Result<SimRun> run = run_on_sim(request);
+    const Result<run::SimRun> run = run::run_on_sim(request);
     ASSERT_FALSE(run.ok());
     EXPECT_EQ(run.error().code, Error::Code::infeasible);
     for (const char* word : {"rank ", "layer ", "micro-batch ", "load 64", "up to load "})
@@ -111,9 +111,9 @@ TEST(ContingencyRun, ALoadThatIsNoneIsRefusedByName) {
   const PlannedStep step = StepGenerator(23).next_routed(1.1, 60);
   for (const double load :
        {-1.0, 1001.0, 1e300, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()}) {
-    SimRunRequest request = run_of(step);
+    run::SimRunRequest request = run_of(step);
     request.load = [&](std::int32_t, SiteId) { return load; };
-    const Result<SimRun> run = run_on_sim(request);
+    const Result<run::SimRun> run = run::run_on_sim(request);
     ASSERT_FALSE(run.ok()) << load;
     EXPECT_EQ(run.error().code, Error::Code::bad_input) << run.error().message;
     for (const char* word : {"rank ", "layer ", "from 0 to 1000"})
@@ -128,7 +128,7 @@ TEST(ContingencyRun, ARefusalOverwritesNothing) {
   for (int i = 0; i < 6; ++i) {
     const PlannedStep step = generator.next_routed(1.1, 50 + 10 * i);
     const plan::RankPlan& plan = step.outcome.ranks.front();
-    const std::unique_ptr<SimDevice> device = make_sim_device(sim_options_for(plan, step.request.machine));
+    const std::unique_ptr<SimDevice> device = make_sim_device(run::sim_options_for(plan, step.request.machine));
     {
       RunOptions options{.verify = true, .load = [&](SiteId site) {
                            return plan.graph.sites[row(site)].micro_batch >= 1 ? 50.0 : 1.0;
@@ -156,7 +156,7 @@ TEST(ContingencyRun, WithoutAliasingTheReportSaysThatTheLimitIsNotPromised) {
     const auto routed = std::find_if(step.outcome.ranks.begin(), step.outcome.ranks.end(),
                                      [](const plan::RankPlan& r) { return !r.program.routed.empty(); });
     const plan::RankPlan& plan = *routed;
-    SimOptions options = sim_options_for(plan, step.request.machine);
+    SimOptions options = run::sim_options_for(plan, step.request.machine);
     options.aliasing = false;
     const SiteId first = plan.program.routed.front().site;
     const std::unique_ptr<SimDevice> device = make_sim_device(options);

@@ -29,9 +29,9 @@ TEST(Executor, RandomStepsAreCleanUnderRandomSchedules) {
     all.recomputes += content.recomputes;
     all.messages += content.messages;
     for (std::uint64_t seed = 0; seed < 4; ++seed) {
-      SimRunRequest request = run_of(step, seed);
+      run::SimRunRequest request = run_of(step, seed);
       request.verify = true;
-      const Result<SimRun> run = run_on_sim(request);
+      const Result<run::SimRun> run = run::run_on_sim(request);
       const std::string what = "job " + std::to_string(i) + ", seed " + std::to_string(seed);
       ASSERT_TRUE(run.ok()) << what << ": " << run.error().message;
       expect_clean(step, run.value(), what);
@@ -51,7 +51,7 @@ TEST(Executor, TakesTheTimeThatTheSimulatorSays) {
       work.push_back(simulate::work_of(rank.graph, rank.program.schedule, rank.task_ns));
     const Result<simulate::StepTiming> timing = simulate::simulate_step(work);
     ASSERT_TRUE(timing.ok()) << timing.error().message;
-    const Result<SimRun> run = run_on_sim(run_of(step));
+    const Result<run::SimRun> run = run::run_on_sim(run_of(step));
     ASSERT_TRUE(run.ok()) << run.error().message;
     for (std::size_t r = 0; r < work.size(); ++r) {
       const auto expected = static_cast<double>(timing.value().ranks[r].finish_ns);
@@ -63,11 +63,11 @@ TEST(Executor, TakesTheTimeThatTheSimulatorSays) {
 
 TEST(Executor, RunsOneRankAloneAndSaysSo) {
   const PlannedStep step = StepGenerator(3).next();
-  SimRunRequest request = run_of(step);
+  run::SimRunRequest request = run_of(step);
   request.ranks = request.ranks.first(1);
   request.match_messages = false;
   request.verify = true;
-  const Result<SimRun> run = run_on_sim(request);
+  const Result<run::SimRun> run = run::run_on_sim(request);
   ASSERT_TRUE(run.ok()) << run.error().message;
   const RunReport& report = run.value().ranks.front().report;
   EXPECT_EQ(report.mismatches, 0);
@@ -80,10 +80,10 @@ TEST(Executor, RunsOneRankAloneAndSaysSo) {
 TEST(Executor, ScalesSizesAndRefusesScalesThatBreakWords) {
   const PlannedStep step = StepGenerator(5).next();
   for (const std::int64_t scale : {1, 2, 16, 64}) {
-    SimRunRequest request = run_of(step);
+    run::SimRunRequest request = run_of(step);
     request.scale = scale;
     request.verify = true;
-    const Result<SimRun> run = run_on_sim(request);
+    const Result<run::SimRun> run = run::run_on_sim(request);
     ASSERT_TRUE(run.ok()) << run.error().message;
     for (std::size_t i = 0; i < run.value().ranks.size(); ++i) {
       const RunReport& report = run.value().ranks[i].report;
@@ -94,9 +94,9 @@ TEST(Executor, ScalesSizesAndRefusesScalesThatBreakWords) {
     }
   }
   for (const std::int64_t scale : {0, 3, 128, -2}) {
-    SimRunRequest request = run_of(step);
+    run::SimRunRequest request = run_of(step);
     request.scale = scale;
-    const Result<SimRun> run = run_on_sim(request);
+    const Result<run::SimRun> run = run::run_on_sim(request);
     ASSERT_FALSE(run.ok()) << scale;
     EXPECT_EQ(run.error().code, Error::Code::bad_input);
   }
@@ -106,7 +106,7 @@ TEST(Executor, ScalesSizesAndRefusesScalesThatBreakWords) {
 TEST(Executor, RunsStepAfterStep) {
   const PlannedStep step = StepGenerator(9).next();
   const plan::RankPlan& plan = step.outcome.ranks.front();
-  const std::unique_ptr<SimDevice> device = make_sim_device(sim_options_for(plan, step.request.machine));
+  const std::unique_ptr<SimDevice> device = make_sim_device(run::sim_options_for(plan, step.request.machine));
   {
     Result<std::unique_ptr<Executor>> executor = Executor::open(
         plan.program, *device, {.verify = true, .load = [&](SiteId) { return plan.program.contingency_limit_f; }});
@@ -128,7 +128,7 @@ TEST(Executor, KeepsWithinTheEventsThereAre) {
   const PlannedStep step = StepGenerator(7).next();
   const plan::RankPlan& plan = step.outcome.ranks.front();
   for (const std::int64_t limit : {2, 3, 5, 65536}) {
-    SimOptions options = sim_options_for(plan, step.request.machine);
+    SimOptions options = run::sim_options_for(plan, step.request.machine);
     options.event_limit = limit;
     const std::unique_ptr<SimDevice> device = make_sim_device(options);
     Result<std::unique_ptr<Executor>> executor = Executor::open(plan.program, *device, {.verify = true});

@@ -27,12 +27,12 @@ struct Ended {
 
 /// Runs one rank with a fault and looks at what is left.
 Ended run_with(const PlannedStep& step, const plan::RankPlan& plan, const Fault& fault, bool above) {
-  SimOptions options = sim_options_for(plan, step.request.machine);
+  SimOptions options = run::sim_options_for(plan, step.request.machine);
   options.faults = {fault};
   const std::unique_ptr<SimDevice> device = make_sim_device(options);
   Ended ended;
   {
-    RunOptions run{.verify = true, .names = names_of(plan)};
+    RunOptions run{.verify = true, .names = run::names_of(plan)};
     if (above) run.load = [&](SiteId) { return plan.program.contingency_limit_f; };
     Result<std::unique_ptr<Executor>> executor = Executor::open(plan.program, *device, run);
     Status status = executor.ok() ? executor.value()->issue() : Status(executor.error());
@@ -59,7 +59,7 @@ std::vector<std::int64_t> calls_to_fail() {
 
 /// What a rank does above the planned load; nothing if it fails.
 RunReport report_above(const PlannedStep& step, const plan::RankPlan& plan) {
-  const std::unique_ptr<SimDevice> device = make_sim_device(sim_options_for(plan, step.request.machine));
+  const std::unique_ptr<SimDevice> device = make_sim_device(run::sim_options_for(plan, step.request.machine));
   const RunOptions run{.load = [&](SiteId) { return plan.program.contingency_limit_f; }};
   Result<std::unique_ptr<Executor>> executor = Executor::open(plan.program, *device, run);
   if (!executor.ok() || !executor.value()->issue().ok()) return {};
@@ -146,7 +146,7 @@ struct Life {
 Life live(const Rich& rich, const std::function<void(SimOptions&)>& options_of,
           const std::function<void(FailingDevice&)>& setup) {
   const plan::RankPlan& plan = rich.plan();
-  SimOptions options = sim_options_for(plan, rich.step.request.machine);
+  SimOptions options = run::sim_options_for(plan, rich.step.request.machine);
   options_of(options);
   const std::unique_ptr<SimDevice> sim = make_sim_device(options);
   FailingDevice device(*sim);

@@ -24,8 +24,8 @@ namespace {
 plan::PlanRequest small_request(std::optional<Bytes> budget) {
   const std::string root = TIDEMARK_SOURCE_DIR;
   const std::string model = root + "/models/small-mla-moe.yaml", device = root + "/devices/ascend-910b-64g.yaml";
-  return {.job = read_job(read_file(model).value(), model).value(),
-          .machine = read_machine(read_file(device).value(), device).value(),
+  return {.job = formats::read_job(formats::read_file(model).value(), model).value(),
+          .machine = formats::read_machine(formats::read_file(device).value(), device).value(),
           .policy = policies::find_policy("optimal"),
           .budget_bytes = budget,
           .load = 1.1};
@@ -38,16 +38,16 @@ constexpr std::optional<std::int32_t> kRank = 0;
 constexpr std::optional<std::int32_t> kRank;
 #endif
 
-void expect_right(const plan::PlanRequest& request, std::optional<LoadChange> load) {
+void expect_right(const plan::PlanRequest& request, std::optional<run::LoadChange> load) {
   const Result<plan::PlanOutcome> plan = plan::plan_step(request);
   ASSERT_TRUE(plan.ok()) << plan.error().message;
   ASSERT_TRUE(plan.value().fits());
-  const RunAsk ask{.device = RunDevice::host, .rank = kRank, .scale = 64, .verify = true, .load = load};
-  const Result<RunOutcome> run = run_plan(plan.value(), request.machine, ask);
+  const run::RunAsk ask{.device = run::RunDevice::host, .rank = kRank, .scale = 64, .verify = true, .load = load};
+  const Result<run::RunOutcome> run = run::run_plan(plan.value(), request.machine, ask);
   ASSERT_TRUE(run.ok()) << run.error().message;
   EXPECT_TRUE(run.value().problems.empty()) << run.value().problems.front();
   EXPECT_FALSE(run.value().simulated);
-  for (const RankOutcome& rank : run.value().ranks) EXPECT_GT(rank.report.verified_reads, 1000);
+  for (const run::RankOutcome& rank : run.value().ranks) EXPECT_GT(rank.report.verified_reads, 1000);
 }
 
 TEST(HostRun, EveryByteOfTheSmallModelIsRight) {
@@ -59,7 +59,7 @@ TEST(HostRun, EveryByteIsRightWithCopiesUnderPressure) {
 }
 
 TEST(HostRun, EveryByteIsRightAboveThePlannedLoad) {
-  expect_right(small_request(std::nullopt), LoadChange{.load = 1.5, .from_op = 200});
+  expect_right(small_request(std::nullopt), run::LoadChange{.load = 1.5, .from_op = 200});
 }
 
 /// From here on mlock() is refused to this thread, as beyond `ulimit -l`. False: not possible here.
@@ -82,11 +82,11 @@ TEST(HostRun, MemoryThatCouldNotBeLockedIsTold) {
   ASSERT_TRUE(plan.ok()) << plan.error().message;
   std::thread([&] {
     if (!forbid_locking()) GTEST_SKIP() << "no system call filters here";
-    const Result<RunOutcome> run =
-        run_plan(plan.value(), request.machine, {.device = RunDevice::host, .rank = kRank, .scale = 64});
+    const Result<run::RunOutcome> run =
+        run::run_plan(plan.value(), request.machine, {.device = run::RunDevice::host, .rank = kRank, .scale = 64});
     ASSERT_TRUE(run.ok()) << run.error().message;
     int ranks = 0;
-    for (const RankOutcome& rank : run.value().ranks) {
+    for (const run::RankOutcome& rank : run.value().ranks) {
       if (rank.report.pinned_bytes == 0) continue;
       ++ranks;
       const auto is_told = [](const RunWarning& w) {
@@ -110,10 +110,10 @@ TEST(HostRun, MoreTakenThanThePlanSaysIsTold) {
         arena.height_bytes += 256 * kMiB;
         arena.capacity_bytes += 512 * kMiB;
       }
-  for (const RunDevice device : {RunDevice::sim, RunDevice::host}) {
-    const std::int64_t scale = device == RunDevice::sim ? 1 : 64;
-    const Result<RunOutcome> run =
-        run_plan(plan.value(), request.machine, {.device = device, .rank = 0, .scale = scale});
+  for (const run::RunDevice device : {run::RunDevice::sim, run::RunDevice::host}) {
+    const std::int64_t scale = device == run::RunDevice::sim ? 1 : 64;
+    const Result<run::RunOutcome> run =
+        run::run_plan(plan.value(), request.machine, {.device = device, .rank = 0, .scale = scale});
     ASSERT_TRUE(run.ok()) << run.error().message;
     ASSERT_FALSE(run.value().problems.empty());
     EXPECT_NE(run.value().problems.front().find("the plan allows"), std::string::npos) << run.value().problems.front();

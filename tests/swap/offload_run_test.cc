@@ -62,9 +62,9 @@ TEST(OffloadRun, ABudgetBelowStaticMemoryIsKeptUnderEverySchedule) {
       EXPECT_FALSE(violation.has_value()) << violation->detail;
     }
     for (std::uint64_t seed = 0; seed < 6; ++seed) {
-      SimRunRequest request = run_of(step, seed);
+      run::SimRunRequest request = run_of(step, seed);
       request.verify = true;
-      const Result<SimRun> run = run_on_sim(request);
+      const Result<run::SimRun> run = run::run_on_sim(request);
       ASSERT_TRUE(run.ok()) << run.error().message;
       expect_clean(step, run.value(), "seed " + std::to_string(seed));
       if (seed > 0) continue;
@@ -76,11 +76,11 @@ TEST(OffloadRun, ABudgetBelowStaticMemoryIsKeptUnderEverySchedule) {
 
 TEST(OffloadRun, RealBytesComeBackUpdated) {
   for (PlannedStep& step : steps_below_static(2)) {
-    const Result<RunOutcome> run = run_plan(std::move(step.outcome), step.request.machine,
-                                            {.device = RunDevice::host, .scale = 16, .verify = true});
+    const Result<run::RunOutcome> run = run::run_plan(std::move(step.outcome), step.request.machine,
+                                                      {.device = run::RunDevice::host, .scale = 16, .verify = true});
     ASSERT_TRUE(run.ok()) << run.error().message;
     EXPECT_TRUE(run.value().problems.empty()) << run.value().problems.front();
-    for (const RankOutcome& rank : run.value().ranks)
+    for (const run::RankOutcome& rank : run.value().ranks)
       EXPECT_EQ(rank.report.mismatches, 0) << rank.report.first_mismatch;
   }
 }

@@ -43,9 +43,9 @@ TEST(ReferenceRun, PeakAsPlannedAndTimeAsSimulated) {
     work.push_back(simulate::work_of(rank.graph, rank.program.schedule, rank.task_ns));
   const Result<simulate::StepTiming> timing = simulate::simulate_step(work);
   ASSERT_TRUE(timing.ok());
-  SimRunRequest request = run_of(step);
+  run::SimRunRequest request = run_of(step);
   request.verify = true;
-  const Result<SimRun> run = run_on_sim(request);
+  const Result<run::SimRun> run = run::run_on_sim(request);
   ASSERT_TRUE(run.ok()) << run.error().message;
   expect_clean(step, run.value(), "nominal");
   const auto near = [](std::int64_t got, std::int64_t expected) {
@@ -62,10 +62,10 @@ TEST(ReferenceRun, NoRaceUnderRandomSchedules) {
   const std::uint64_t first = count_from("TIDEMARK_SOAK_SEED", 1);
   const std::uint64_t count = count_from("TIDEMARK_SOAK_SCHEDULES", 63);
   for (std::uint64_t seed = first; seed < first + count; ++seed) {
-    SimRunRequest request = run_of(reference(), seed);
+    run::SimRunRequest request = run_of(reference(), seed);
     request.measure_stall = false;
     request.verify = seed % 8 == 0;
-    const Result<SimRun> run = run_on_sim(request);
+    const Result<run::SimRun> run = run::run_on_sim(request);
     ASSERT_TRUE(run.ok()) << "seed " << seed << ": " << run.error().message;
     expect_clean(reference(), run.value(), "seed " + std::to_string(seed));
     if (HasFailure()) break;
@@ -75,18 +75,18 @@ TEST(ReferenceRun, NoRaceUnderRandomSchedules) {
 /// From the middle of the step on, every site of every rank at the limit of its rank.
 TEST(ReferenceRun, ALoadThatRisesToTheLimitCompletesOnEveryRank) {
   const PlannedStep& step = reference();
-  SimRunRequest request = run_of(step, 1);
+  run::SimRunRequest request = run_of(step, 1);
   request.verify = true;
   request.load = [&](std::int32_t rank, SiteId site) {
     const plan::RankPlan& plan = step.outcome.ranks[static_cast<std::size_t>(rank)];
     const std::int32_t middle = plan.graph.sites.back().micro_batch / 2;
     return plan.graph.sites[row(site)].micro_batch >= middle ? plan.program.contingency_limit_f : plan.figures.load;
   };
-  const Result<SimRun> run = run_on_sim(request);
+  const Result<run::SimRun> run = run::run_on_sim(request);
   ASSERT_TRUE(run.ok()) << run.error().message;
   expect_clean(step, run.value(), "rising load");
   std::size_t oversized = 0, contingencies = 0;
-  for (const SimRankRun& rank : run.value().ranks) {
+  for (const run::SimRankRun& rank : run.value().ranks) {
     oversized += rank.report.oversized.size();
     contingencies += rank.report.contingencies.size();
   }
@@ -95,9 +95,9 @@ TEST(ReferenceRun, ALoadThatRisesToTheLimitCompletesOnEveryRank) {
 }
 
 TEST(ReferenceRun, BeyondTheLimitIsRefused) {
-  SimRunRequest request = run_of(reference());
+  run::SimRunRequest request = run_of(reference());
   request.load = [](std::int32_t, SiteId) { return 8.0; };
-  const Result<SimRun> run = run_on_sim(request);
+  const Result<run::SimRun> run = run::run_on_sim(request);
   ASSERT_FALSE(run.ok());
   EXPECT_EQ(run.error().code, Error::Code::infeasible);
   EXPECT_NE(run.error().message.find("load 8"), std::string::npos) << run.error().message;

@@ -19,7 +19,7 @@ std::string shipped(const std::string& path) {
 }
 
 TEST(ShippedPangu, JobEqualsTheTests) {
-  const auto job = read_job(shipped("models/pangu-ultra-moe-718b.yaml"), "pangu");
+  const auto job = formats::read_job(shipped("models/pangu-ultra-moe-718b.yaml"), "pangu");
   ASSERT_TRUE(job.ok()) << job.error().message;
   JobSpec expected = testing::pangu_job();
   expected.expert_load = job.value().expert_load;  // the tests state their loads
@@ -29,7 +29,7 @@ TEST(ShippedPangu, JobEqualsTheTests) {
 }
 
 TEST(ShippedPangu, DeviceEqualsTheTests) {
-  const auto machine = read_machine(shipped("devices/ascend-910b-64g.yaml"), "ascend");
+  const auto machine = formats::read_machine(shipped("devices/ascend-910b-64g.yaml"), "ascend");
   ASSERT_TRUE(machine.ok()) << machine.error().message;
   EXPECT_EQ(machine.value(), testing::ascend_910b());
 }

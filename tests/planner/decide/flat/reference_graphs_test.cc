@@ -17,13 +17,13 @@ struct DataStep {
   explicit DataStep(Graph of, Bytes host_bytes_ = std::numeric_limits<Bytes>::max())
       : graph(std::move(of)), host_bytes(host_bytes_), problem(graph, machine, {}, host_bytes) {}
   explicit DataStep(const std::filesystem::path& path) : DataStep(step_at(path)) {}
-  explicit DataStep(CapturedStep step) : DataStep(std::move(step.graph), step.host_bytes) {}
+  explicit DataStep(formats::CapturedStep step) : DataStep(std::move(step.graph), step.host_bytes) {}
   DataStep(const DataStep&) = delete;
   DataStep& operator=(const DataStep&) = delete;
   ~DataStep() = default;
 
-  static CapturedStep step_at(const std::filesystem::path& path) {
-    return read_captured_step(testing::text_of(path), path.string()).value();
+  static formats::CapturedStep step_at(const std::filesystem::path& path) {
+    return formats::read_captured_step(testing::text_of(path), path.string()).value();
   }
 
   Graph graph;
