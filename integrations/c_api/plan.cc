@@ -170,7 +170,6 @@ swap::RunOptions options_of(const tidemark_run_options& o, GroupSeat& seat) {
 Outcome run(const plan::RankPlan& rank, Device& device, const tidemark_run_options& o, GroupSeat& seat,
             swap::RunReport& report) {
   swap::RunOptions options = options_of(o, seat);
-  options.graph = &rank.graph;
   Result<std::unique_ptr<swap::Executor>> executor = swap::Executor::open(rank.program, device, std::move(options));
   if (!executor) return outcome_of(executor.error());
   for (std::int32_t step = 0; step < std::max(1, o.steps); ++step) {
