@@ -171,7 +171,7 @@ TEST_F(CliRun, LoadsAboveThePlanAreServedOrRefused) {
 TEST_F(CliRun, ChunkedDispatchesNeedTheGroup) {
   const std::string model = testing::source_path("models/pangu-ultra-moe-718b.yaml").string();
   const Ran planned =
-      place.run({"plan", model, "--ranks", "13,14", "--chunk-dispatch", "--out", "plan.json", "--quiet"});
+      place.run({"plan", model, "--ranks", "12,14", "--chunk-dispatch", "--out", "plan.json", "--quiet"});
   ASSERT_EQ(planned.status, 0) << planned.err;
   EXPECT_NE(planned.out.find("agreed"), std::string::npos) << planned.out;
   const auto plan = nlohmann::json::parse(place.read("plan.json"));
@@ -179,7 +179,7 @@ TEST_F(CliRun, ChunkedDispatchesNeedTheGroup) {
     const auto& program = plan["ranks"][at]["program"];
     const double first = program["contingency_limit_f"], second = program["collective_limit_f"];
     ASSERT_GT(second, first * 1.01);
-    const std::vector<std::string> loaded = {"--rank", std::to_string(13 + at), "--load"};
+    const std::vector<std::string> loaded = {"--rank", std::to_string(12 + 2 * at), "--load"};
     const auto run_at = [&](double load, std::vector<std::string> more) {
       more.insert(more.begin(), loaded.begin(), loaded.end());
       more.insert(more.begin() + 3, fmt::format("{:.17g}", load));
