@@ -151,6 +151,33 @@ std::vector<char> raise_loads(const PlanRequest& request, const std::vector<Rank
   return short_of;
 }
 
+/// A given step has no tokens and no other rank to wait for.
+StepFigures summarise_given(const simulate::StepTiming& timing, const PlanOutcome& outcome) {
+  StepFigures f{.step_ns = timing.step_ns, .keep_all_step_ns = outcome.step.keep_all_step_ns};
+  const auto percent = [&](std::int64_t ns) {
+    return 100.0 * static_cast<double>(ns) / static_cast<double>(std::max<std::int64_t>(1, timing.step_ns));
+  };
+  f.exposed_copy_percent = percent(timing.ranks.front().copy_wait_ns);
+  f.recompute_percent = percent(outcome.ranks.front().figures.recompute_ns);
+  return f;
+}
+
+/// Plays the step: the ranks planned by their programs, the others as given. Fills timelines and figures of the step but
+/// keep_all_step_ns, which it takes from there.
+Status play(const PlanRequest& request, std::vector<simulate::RankWork> work, PlanOutcome& outcome) {
+  for (const RankPlan& plan : outcome.ranks)
+    work[static_cast<std::size_t>(plan.graph.rank)] = simulate::work_of(
+        plan.graph, plan.program.schedule,
+        schedule::charged_durations(plan.graph, plan.program.schedule, request.machine, plan.program.estimate_ns));
+  Result<simulate::StepTiming> timing = simulate::simulate_step(work);
+  if (!timing) return timing.error();
+  outcome.step = request.step ? summarise_given(timing.value(), outcome)
+                              : summarise(request, timing.value(), outcome, outcome.step.keep_all_step_ns);
+  for (RankPlan& plan : outcome.ranks)
+    plan.timeline = std::move(timing.value().ranks[static_cast<std::size_t>(plan.graph.rank)]);
+  return {};
+}
+
 Result<PlanOutcome> plan_all(const PlanRequest& request, const std::vector<std::int32_t>& ranks) {
   Result<std::vector<double>> first = first_loads(request);
   if (!first) return first.error();
@@ -179,34 +206,16 @@ Result<PlanOutcome> plan_all(const PlanRequest& request, const std::vector<std::
                " rounds; give --imbalance a number";
   }
 
-  std::vector<simulate::RankWork> work(static_cast<std::size_t>(request.job.parallel.pipeline));
-  for (std::size_t r = 0; r < work.size(); ++r)
+  outcome.step.keep_all_step_ns = nominal.timing.step_ns;
+  std::vector<simulate::RankWork> others(static_cast<std::size_t>(request.job.parallel.pipeline));
+  for (std::size_t r = 0; r < others.size(); ++r)
     if (!std::binary_search(ranks.begin(), ranks.end(), static_cast<std::int32_t>(r)))
-      work[r] = simulate::work_of(nominal.graphs[r], nominal.op_ns[r]);
-  for (const RankPlan& plan : outcome.ranks)
-    work[static_cast<std::size_t>(plan.graph.rank)] = simulate::work_of(
-        plan.graph, plan.program.schedule,
-        schedule::charged_durations(plan.graph, plan.program.schedule, request.machine, plan.program.estimate_ns));
-  Result<simulate::StepTiming> timing = simulate::simulate_step(work);
-  if (!timing) return timing.error();
-  outcome.step = summarise(request, timing.value(), outcome, nominal.timing.step_ns);
-  for (RankPlan& plan : outcome.ranks) {
-    plan.timeline = std::move(timing.value().ranks[static_cast<std::size_t>(plan.graph.rank)]);
+      others[r] = simulate::work_of(nominal.graphs[r], nominal.op_ns[r]);
+  if (Status status = play(request, std::move(others), outcome); !status) return status.error();
+  for (RankPlan& plan : outcome.ranks)
     for (ReceiveEvent& receive : plan.program.receives)
       receive.arrival_estimate_ns = plan.timeline.end_ns[row(receive.task)];
-  }
   return outcome;
-}
-
-/// A given step has no tokens and no other rank to wait for.
-StepFigures summarise_given(const simulate::StepTiming& timing, const PlanOutcome& outcome) {
-  StepFigures f{.step_ns = timing.step_ns, .keep_all_step_ns = outcome.step.keep_all_step_ns};
-  const auto percent = [&](std::int64_t ns) {
-    return 100.0 * static_cast<double>(ns) / static_cast<double>(std::max<std::int64_t>(1, timing.step_ns));
-  };
-  f.exposed_copy_percent = percent(timing.ranks.front().copy_wait_ns);
-  f.recompute_percent = percent(outcome.ranks.front().figures.recompute_ns);
-  return f;
 }
 
 Result<PlanOutcome> plan_given(const PlanRequest& request) {
@@ -239,17 +248,7 @@ Status simulate_plan(const PlanRequest& request, PlanOutcome& outcome) {
   if (outcome.ranks.size() != ranks)
     return bad_input(fmt::format("the plan has {} of the {} ranks of its step; a step needs all of them",
                                  outcome.ranks.size(), ranks));
-  std::vector<simulate::RankWork> work;
-  for (const RankPlan& plan : outcome.ranks)
-    work.push_back(simulate::work_of(
-        plan.graph, plan.program.schedule,
-        schedule::charged_durations(plan.graph, plan.program.schedule, request.machine, plan.program.estimate_ns)));
-  Result<simulate::StepTiming> timing = simulate::simulate_step(work);
-  if (!timing) return timing.error();
-  outcome.step = request.step ? summarise_given(timing.value(), outcome)
-                              : summarise(request, timing.value(), outcome, outcome.step.keep_all_step_ns);
-  for (std::size_t r = 0; r < ranks; ++r) outcome.ranks[r].timeline = std::move(timing.value().ranks[r]);
-  return {};
+  return play(request, std::vector<simulate::RankWork>(ranks), outcome);
 }
 
 graph_build::ReserveMemory reserve_of(const PlanRequest& request) {
