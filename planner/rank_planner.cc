@@ -377,15 +377,16 @@ class OffloadLoop {
     if (Status s = whole->check(); !s) return s;
     std::vector<decide::sites::OffloadChoice> choices = promising(*whole);
     if (choices.empty()) return search(std::move(whole));
-    std::size_t failed = 0;  // the most storages that did not fit: fewer would not either
+    std::size_t least = 0;  // storages: with fewer the device was too small
     for (decide::sites::OffloadChoice& choice : choices) {
-      if (best_.problem != nullptr && choice.storages.size() < failed) continue;
-      failed = choice.storages.size();
+      const std::size_t count = choice.storages.size();
+      if (count < least) continue;
       std::unique_ptr<decide::RankProblem> problem =
           choice.storages.empty() ? std::move(whole) : make_problem(std::move(choice));
       if (Status s = problem->check(); !s) return s;
       if (Status s = search(std::move(problem)); !s) return s;
       if (fits(best_.best, budgets_)) return {};
+      if (!short_of_host_) least = count + 1;
     }
     return {};
   }
@@ -418,6 +419,7 @@ class OffloadLoop {
           .storages = {state.begin(), state.begin() + static_cast<std::ptrdiff_t>(count)},
           .device_budget = budgets_.device - budgets_.device / kPackingShare};
       const decide::sites::StateOffload offload = whole.offload_of(choice);
+      if (offload.bytes > budgets_.host) break;
       const decide::gaps::GapProblem& gaps = whole.gaps();
       const Bytes device = budgets_.device + offload.bytes;
       prices = decide::gaps::find_prices(gaps, decide::gaps::critical_positions(gaps, device), device,
@@ -435,6 +437,7 @@ class OffloadLoop {
       plan_.frontier = problem->flat(decide::flat::StepRule::optimal).frontier();
     TargetLoop loop(in_, *problem, budgets_, plan_);
     if (Status s = loop.run(); !s) return s;
+    short_of_host_ = loop.best().host_height() > budgets_.host;
     if (best_.problem != nullptr && !is_better(loop.best(), best_.best, budgets_)) return {};
     const double bound_ns = loop.bound_ns() ? *loop.bound_ns() : lower_bound(*problem, budgets_);
     best_ = {.problem = std::move(problem), .best = std::move(loop.best()), .bound_ns = bound_ns};
@@ -445,6 +448,7 @@ class OffloadLoop {
   const Budgets& budgets_;
   RankPlan& plan_;
   Tried best_;
+  bool short_of_host_ = false;  ///< at the last choice tried
 };
 
 }  // namespace
