@@ -360,6 +360,11 @@ Found DataCheck::check_copy(TaskId task) {
                   fmt::format("task {} must read storage {} in one memory and write it in the other, on its copy lane",
                               row(task), static_cast<std::int32_t>(t.storage)));
   }
+  if (residency(touches[0].residency).bytes != residency(touches[1].residency).bytes) {
+    return broken(Rule::schedule_shape,
+                  fmt::format("{} copies {} bytes over {}", name(task), residency(touches[0].residency).bytes,
+                              residency(touches[1].residency).bytes));
+  }
   uses_.push_back({touches[0].residency, AccessKind::read, kAny});
   uses_.push_back({touches[1].residency, AccessKind::write, contents_[row(touches[0].residency)].version});
   return apply(task, Rule::lost_data);

@@ -91,6 +91,7 @@ std::vector<std::int32_t> wanted_ranks(const PlanRequest& request) {
 
 Status check(const PlanRequest& request) {
   if (request.policy == nullptr) return internal_fault("no policy given");
+  if (request.step && request.time_scale != 1) return bad_input("the costs of a given step are not scaled");
   if (request.step) return {};
   const auto problems = graph_build::find_problems(request.job);
   if (!problems.empty()) return bad_input(problems.front().key + ": " + problems.front().message);
@@ -162,8 +163,8 @@ StepFigures summarise_given(const simulate::StepTiming& timing, const PlanOutcom
   return f;
 }
 
-/// Plays the step: the ranks planned by their programs, the others as given. Fills timelines and figures of the step but
-/// keep_all_step_ns, which it takes from there.
+/// Plays the step: the ranks planned by their programs, the others as given. Fills timelines and figures of the step
+/// but keep_all_step_ns, which it takes from there.
 Status play(const PlanRequest& request, std::vector<simulate::RankWork> work, PlanOutcome& outcome) {
   for (const RankPlan& plan : outcome.ranks)
     work[static_cast<std::size_t>(plan.graph.rank)] = simulate::work_of(

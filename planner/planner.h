@@ -78,7 +78,7 @@ struct RankFigures {
   std::int64_t exposed_copy_ns = 0;
   std::int64_t copy_overhead_ns = 0;  ///< launches and memory bandwidth of copies
   std::int64_t added_ns = 0;          ///< the sum of the four lines above
-  std::int64_t lower_bound_ns = 0;    ///< no plan that fits adds less (proven, see docs/design/decision.md)
+  std::int64_t lower_bound_ns = 0;    ///< no plan that fits with the same state offloaded adds less (proven)
   double lower_bound_percent = 0;     ///< of the keep-all step
   double contingency_limit_f = 1;     ///< Program::contingency_limit_f
   double collective_limit_f = 1;      ///< Program::collective_limit_f

@@ -9,6 +9,7 @@
 #include "planner/decide/flat/bound.h"
 #include "planner/decide/gaps/prices.h"
 #include "planner/decide/rank_problem.h"
+#include "planner/decide/sites/state_offload.h"
 #include "planner/graph_build/liveness.h"
 #include "planner/ladder/contingency.h"
 #include "planner/ladder/dynamic_bound.h"
@@ -373,19 +374,16 @@ class OffloadLoop {
       : in_(in), budgets_(budgets), plan_(plan) {}
 
   Status run() {
-    std::unique_ptr<decide::RankProblem> whole = make_problem({});
-    if (Status s = whole->check(); !s) return s;
-    std::vector<decide::sites::OffloadChoice> choices = promising(*whole);
-    if (choices.empty()) return search(std::move(whole));
+    whole_ = make_problem({});
+    if (Status s = whole_->check(); !s) return s;
+    const std::vector<decide::sites::OffloadChoice> choices = promising(*whole_);
+    if (choices.empty()) return search(std::move(whole_));
     std::size_t least = 0;  // storages: with fewer the device was too small
-    for (decide::sites::OffloadChoice& choice : choices) {
+    for (const decide::sites::OffloadChoice& choice : choices) {
       const std::size_t count = choice.storages.size();
       if (count < least) continue;
-      std::unique_ptr<decide::RankProblem> problem =
-          choice.storages.empty() ? std::move(whole) : make_problem(std::move(choice));
-      if (Status s = problem->check(); !s) return s;
-      if (Status s = search(std::move(problem)); !s) return s;
-      if (fits(best_.best, budgets_)) return {};
+      if (Status s = squeeze(choice); !s) return s;
+      if (fits(best_.best, budgets_)) return beat_simpler_rules();
       if (!short_of_host_) least = count + 1;
     }
     return {};
@@ -394,8 +392,9 @@ class OffloadLoop {
   [[nodiscard]] Tried& best() { return best_; }
 
  private:
+  static constexpr int kSqueezes = 5;
   static constexpr std::size_t kParts = 4;
-  static constexpr int kPriceSteps = 40;
+  static constexpr int kPriceSteps = 20;
 
   [[nodiscard]] std::unique_ptr<decide::RankProblem> make_problem(decide::sites::OffloadChoice choice) const {
     return std::make_unique<decide::RankProblem>(plan_.graph, plan_.liveness, in_.request.machine, in_.nominal,
@@ -432,12 +431,38 @@ class OffloadLoop {
     return choices;
   }
 
+  /// Where addresses take more than the budget, state is given less room to come and go in, at last as little as can
+  /// be.
+  Status squeeze(decide::sites::OffloadChoice choice) {
+    for (int i = 0; i < kSqueezes; ++i) {
+      std::unique_ptr<decide::RankProblem> problem = choice.storages.empty() ? std::move(whole_) : make_problem(choice);
+      if (Status s = problem->check(); !s) return s;
+      if (Status s = search(std::move(problem)); !s) return s;
+      if (over_bytes_ <= 0 || choice.storages.empty()) return {};
+      choice.device_budget = i + 2 < kSqueezes ? choice.device_budget - over_bytes_ - over_bytes_ / 4 : 0;
+    }
+    return {};
+  }
+
+  /// The choice was made on estimates: where a simpler rule that keeps all state adds less, so must this plan.
+  Status beat_simpler_rules() {
+    if (whole_ == nullptr) return {};
+    for (const DecideFunction& rule : in_.request.policy->fallbacks) {
+      const PolicyAnswer answer =
+          rule({.problem = *whole_, .device_budget_bytes = budgets_.device, .host_budget_bytes = budgets_.host});
+      const bool fitting = answer.cost.peak_bytes <= budgets_.device && answer.cost.host_peak_bytes <= budgets_.host;
+      if (fitting && answer.cost.added_ns() < best_.best.cost.added_ns()) return search(std::move(whole_));
+    }
+    return {};
+  }
+
   Status search(std::unique_ptr<decide::RankProblem> problem) {
     if (in_.request.step && in_.request.step->frontier && problem->is_flat())
       plan_.frontier = problem->flat(decide::flat::StepRule::optimal).frontier();
     TargetLoop loop(in_, *problem, budgets_, plan_);
     if (Status s = loop.run(); !s) return s;
     short_of_host_ = loop.best().host_height() > budgets_.host;
+    over_bytes_ = loop.best().height() - budgets_.device;
     if (best_.problem != nullptr && !is_better(loop.best(), best_.best, budgets_)) return {};
     const double bound_ns = loop.bound_ns() ? *loop.bound_ns() : lower_bound(*problem, budgets_);
     best_ = {.problem = std::move(problem), .best = std::move(loop.best()), .bound_ns = bound_ns};
@@ -447,8 +472,10 @@ class OffloadLoop {
   const RankRequest& in_;
   const Budgets& budgets_;
   RankPlan& plan_;
+  std::unique_ptr<decide::RankProblem> whole_;  ///< with all state on the device, until it is searched
   Tried best_;
-  bool short_of_host_ = false;  ///< at the last choice tried
+  bool short_of_host_ = false;  ///< at the last choice tried, as is the next
+  Bytes over_bytes_ = 0;        ///< what was missing on the device; at most 0: nothing
 };
 
 }  // namespace

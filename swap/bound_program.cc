@@ -69,19 +69,19 @@ Status check_tasks(const BoundProgram& bound) {
 /// What holds content before the step and behind it; in host memory with the device bytes that it comes and goes by.
 void find_full(BoundProgram& bound) {
   const Schedule& schedule = bound.program->schedule;
-  std::vector<ResidencyId> way(schedule.residencies.size(), kNone<ResidencyId>);
+  std::vector<ResidencyId> other_side(schedule.residencies.size(), kNone<ResidencyId>);
   for (std::size_t t = 0; t < schedule.tasks.size(); ++t) {
     const TaskKind kind = schedule.tasks[t].kind;
     const auto touches = schedule.touches_of(id_of<TaskId>(t));
     if ((kind != TaskKind::swap_out && kind != TaskKind::swap_in) || touches.size() != 2) continue;
     const bool out = kind == TaskKind::swap_out;
-    way[row(touches[out ? 1 : 0].residency)] = touches[out ? 0 : 1].residency;
+    other_side[row(touches[out ? 1 : 0].residency)] = touches[out ? 0 : 1].residency;
   }
   for (std::size_t i = 0; i < schedule.residencies.size(); ++i) {
     const Residency& r = schedule.residencies[i];
     if (r.bytes == 0) continue;
     const auto id = id_of<ResidencyId>(i);
-    const FullResidency full{.residency = id, .on_device = r.space == MemorySpace::device ? id : way[i]};
+    const FullResidency full{.residency = id, .on_device = r.space == MemorySpace::device ? id : other_side[i]};
     if (full.on_device == kNone<ResidencyId>) continue;  // rests in host memory and is never used
     if (r.full_before) bound.full_before.push_back(full);
     if (r.full_behind) bound.full_behind.push_back(full);

@@ -75,14 +75,14 @@ class RankReader {
   /// Decisions of all gaps of a storage class; decisions are sorted by key, so they stand together.
   [[nodiscard]] std::vector<const Decision*> find_decisions(StorageTemplateId id, std::int32_t chunk,
                                                             std::int32_t layer) const {
-    const GapKey first{.storage_template = id, .chunk = chunk, .layer = layer, .gap = 0};
+    const GapKey first{.storage_template = id, .chunk = chunk, .layer = layer, .gap = -1};
     const auto& all = rank_.decisions.rows;
     auto it =
         std::lower_bound(all.begin(), all.end(), first, [](const Decision& d, const GapKey& k) { return d.key < k; });
     std::vector<const Decision*> found;
     for (; it != all.end(); ++it) {
       GapKey key = it->key;
-      key.gap = 0;
+      key.gap = first.gap;
       if (key != first) break;
       found.push_back(&*it);
     }
@@ -123,9 +123,11 @@ class RankReader {
 
   [[nodiscard]] bool spans_peak(StorageId storage, std::int32_t gap) const {
     const std::span<const OpId> touches = rank_.liveness.touches_of(storage);
+    const OpId peak = rank_.liveness.peak_op;
+    if (gap < 0) return !touches.empty() && (peak < touches.front() || peak > touches.back());
     const auto before = static_cast<std::size_t>(gap);
     if (before + 1 >= touches.size()) return false;
-    return touches[before] < rank_.liveness.peak_op && rank_.liveness.peak_op < touches[before + 1];
+    return touches[before] < peak && peak < touches[before + 1];
   }
 
   [[nodiscard]] std::int64_t share_of_recipe(StorageId storage, const Recipe& recipe) const {

@@ -73,6 +73,15 @@ Bytes host_bytes(const Layout& layout) {
   return bytes;
 }
 
+/// What rests in host memory between steps.
+Bytes offloaded_bytes(const Schedule& schedule) {
+  Bytes bytes = 0;
+  for (const Residency& residency : schedule.residencies)
+    if (residency.space == MemorySpace::host && residency.full_before && bytes <= kMostPlanBytes)
+      bytes += residency.bytes;
+  return bytes;
+}
+
 /// A file can have been edited: what must follow from the program, the job and the machine does. Empty: all of it;
 /// otherwise the first figure that does not.
 std::string_view wrong_figure(const PlanFile& file, const PlanFile::Rank& rank) {
@@ -88,6 +97,7 @@ std::string_view wrong_figure(const PlanFile& file, const PlanFile::Rank& rank) 
   if (f.contingency_limit_f != rank.program.contingency_limit_f) return "contingency_limit_f";
   // `check` answers from it where a host budget is given.
   if (f.host_bytes != host_bytes(layout)) return "host_bytes";
+  if (f.offloaded_bytes != offloaded_bytes(rank.program.schedule)) return "offloaded_bytes";
   if (f.static_bytes + f.activation_peak_bytes != f.peak_bytes - f.reserve_bytes) return "static_bytes";
   const Bytes host = file.host_budget_bytes.value_or(file.machine.host_bytes_per_device);
   if (f.fits != (f.peak_bytes <= f.budget_bytes && f.host_bytes <= host)) return "fits";

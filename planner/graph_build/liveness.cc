@@ -207,7 +207,7 @@ std::vector<Gap> find_gaps(const Graph& graph, const Liveness& liveness, std::in
   const std::vector<bool> movable = find_movable(graph);
   std::vector<Gap> gaps;
   for (std::size_t s = 0; s < graph.storages.size(); ++s) {
-    // What persists comes back to its own place, or rests in host memory between steps: no gap to decide alone.
+    // Content that one step hands on to the next must end where it began: offloaded or kept, but no gap by itself.
     if (!movable[row(graph.storages[s].storage_template)] || graph.template_of(id_of<StorageId>(s)).persists())
       continue;
     const auto id = id_of<StorageId>(s);

@@ -8,12 +8,12 @@
 
 namespace tidemark::graph_build {
 
-/// Live ranges, touches and live bytes with everything kept. Storages of role parameter, gradient and optimizer_state
-/// live from op 0 to the end.
+/// Live ranges, touches and live bytes with everything kept. What holds content before the step lives from op 0, what
+/// lasts to the end.
 [[nodiscard]] Liveness analyse_liveness(const Graph& graph);
 
 /// Per storage: the gaps between consecutive touches with at least `min_ops` (and at least one) other ops in between,
-/// in storage order. Only storages that are swappable or an output of a pure recipe, and that do not live all step.
+/// in storage order. Only storages that are swappable or an output of a pure recipe, and that do not persist.
 [[nodiscard]] std::vector<Gap> find_gaps(const Graph& graph, const Liveness& liveness, std::int32_t min_ops);
 
 /// For each op, the ops of *other* lanes it must wait for (data read after written, written after read or written), in

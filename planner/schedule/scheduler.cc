@@ -588,7 +588,9 @@ std::vector<std::int64_t> task_durations(const Graph& graph, const Schedule& sch
 
 std::vector<std::int64_t> charged_durations(const Graph& graph, const Schedule& schedule, const Machine& machine,
                                             std::vector<std::int64_t> durations) {
-  std::size_t last_compute = 0;
+  const auto first = std::ranges::find(schedule.tasks, Lane::compute, &Task::lane);
+  if (first == schedule.tasks.end()) return durations;
+  auto last_compute = static_cast<std::size_t>(first - schedule.tasks.begin());
   for (std::size_t t = 0; t < durations.size(); ++t) {
     const Task& task = schedule.tasks[t];
     if (task.lane == Lane::compute) last_compute = t;

@@ -377,8 +377,10 @@ def match_messages(ranks):
             is_send, row = task.message
             pair = (rank.number, row["peer_rank"]) if is_send else (row["peer_rank"], rank.number)
             ends.setdefault((*pair, row["tag"]), ([], []))[0 if is_send else 1].append((rank, number))
-    matched = []
+    matched, here = [], {rank.number for rank in ranks}
     for (source, target, tag), (sends, receives) in ends.items():
+        if not {source, target} <= here:
+            continue
         if len(sends) != len(receives):
             raise Wrong(f"message: tag {tag} from rank {source} to {target} has {len(sends)} sends, {len(receives)} receives")
         matched += zip(sends, receives)

@@ -305,9 +305,23 @@ def overlap_held(rank, random):
     return None
 
 
+def resize_copy(rank, random):
+    """One side of a swap larger than the other."""
+    at = [n for n, task in enumerate(rank.tasks) if task.kind in (SWAP_IN, SWAP_OUT)]
+    if not at:
+        return None
+    n = random.choice(rank.tasks[random.choice(at)].touches)[0]
+    r = rank.residencies[n]
+    by = rank.arenas[r.arena]["alignment_bytes"]
+    if r.offset + r.bytes + by > rank.arenas[r.arena]["height_bytes"]:
+        return None
+    r.bytes += by
+    return f"residency {n} is larger by {by}"
+
+
 KINDS = {f.__name__: f for f in (
     drop_wait, move_wait_back, move_wait_on, free_early, overlap, overlap_persistent, shift, reuse_pinned_early, swap_tasks,
-    swap_copies, swap_messages, stale_swap_in, lost_swap_in, lost_swap_out, forget_write)}
+    swap_copies, swap_messages, stale_swap_in, lost_swap_in, lost_swap_out, forget_write, resize_copy)}
 # Of captured steps, which have one rank and say what their ops access.
 CAPTURED_KINDS = {name: f for name, f in KINDS.items() if name != "swap_messages"} | {f.__name__: f for f in (
     wrong_recipe, end_early, begin_late, overlap_held)}

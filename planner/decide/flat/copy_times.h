@@ -4,7 +4,7 @@
 //
 // Pages out go one after the other as they are ready, and their bytes count until they are over; where the room is
 // needed before, an op waits. Pages in begin as late as they still arrive in time one after the other, or as early as
-// there is room. Both follow from the order and the limit alone; core/op_schedule.h prices what comes of it.
+// there is room. Both follow from the order and the limit alone; the scheduler and the simulator say what comes of it.
 
 #include "planner/decide/flat/run_order.h"
 

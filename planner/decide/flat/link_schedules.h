@@ -4,8 +4,8 @@
 // The search knows a page by its cost and by the room it takes while it is copied, as if it had the link to itself; it
 // is asked several times, with the link priced and stretched differently, since what a page costs depends on which
 // others there are. Every schedule found is then timed for real, in the room of its own peak and in more, and priced by
-// core/op_schedule.h, so that the answers are exact although the search is not. What may be paged at all is
-// chosen twice, so that host memory holds it if nothing runs again, and whatever runs again; a schedule that host
+// the scheduler and the simulator, so that the answers are exact although the search is not. What may be paged at all
+// is chosen twice, so that host memory holds it if nothing runs again, and whatever runs again; a schedule that host
 // memory does not hold after all is dropped, which happens in the first only. No budget is asked for: see search.h.
 
 #include <cstdint>

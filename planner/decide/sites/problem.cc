@@ -81,13 +81,39 @@ struct ClassKey {
   auto operator<=>(const ClassKey&) const = default;
 };
 
-/// The last site-local position before which the recipe's sources are all still alive; at most `need_pos`.
-std::int32_t latest_run(const DecisionProblem& p, const SiteClass& c, const Recipe& recipe, std::int32_t need_pos) {
+bool writes(const Graph& graph, OpId op, StorageId storage) {
+  return std::ranges::any_of(graph.accesses_of(op), [&](const Access& access) {
+    return access.storage == storage && access.kind == AccessKind::write;
+  });
+}
+
+/// Where a class runs each op template for the first time; kNone<OpId>: nowhere.
+std::vector<OpId> first_runs(const DecisionProblem& p, const SiteClass& c) {
+  std::vector<OpId> runs(p.graph->op_templates.size(), kNone<OpId>);
+  for (const OpId op : p.ops_of(c.representative)) {
+    OpId& first = runs[row(p.graph->ops[row(op)].op_template)];
+    if (first == kNone<OpId>) first = op;
+  }
+  return runs;
+}
+
+/// The last site-local position before which the recipe's sources are all still alive, and hold what the ops that it
+/// runs again have read; at most `need_pos`.
+std::int32_t latest_run(const DecisionProblem& p, const SiteClass& c, const Recipe& recipe,
+                        const std::vector<OpId>& first_run, std::int32_t need_pos) {
   const auto ops = p.ops_of(c.representative);
+  const auto no_later_than = [&](OpId op) { need_pos = std::min(need_pos, local_position(ops, op)); };
   for (const std::int32_t local : recipe.sources) {
-    const LiveRange& range = p.liveness->ranges[row(p.graph->storage_at(c.representative, local))];
-    need_pos =
-        std::min(need_pos, local_position(ops, id_of<OpId>(static_cast<std::size_t>(std::max(0, range.end - 1)))));
+    const StorageId source = p.graph->storage_at(c.representative, local);
+    no_later_than(id_of<OpId>(static_cast<std::size_t>(std::max(0, p.liveness->ranges[row(source)].end - 1))));
+    for (const Recipe::Step& step : recipe.steps) {
+      const OpId original = first_run[row(step.op)];
+      if (original == kNone<OpId> || std::ranges::find(step.reads, local) == step.reads.end()) continue;
+      const auto touches = p.liveness->touches_of(source);
+      const auto changed = std::find_if(std::ranges::upper_bound(touches, original), touches.end(),
+                                        [&](OpId op) { return writes(*p.graph, op, source); });
+      if (changed != touches.end()) no_later_than(*changed);
+    }
   }
   return need_pos;
 }
@@ -101,6 +127,7 @@ void form_units(const DecisionProblem& p, SiteClass& c) {
   for (std::size_t s = 0; s < c.slots.size(); ++s)
     slot_of_local[static_cast<std::size_t>(c.slots[s].local)] = static_cast<std::int32_t>(s);
 
+  const std::vector<OpId> first_run = first_runs(p, c);
   for (std::int32_t r = 0; r < block.recipe_count; ++r) {
     const RecipeId id = id_of<RecipeId>(row(block.first_recipe) + static_cast<std::size_t>(r));
     const Recipe& recipe = p.graph->recipes[row(id)];
@@ -119,7 +146,7 @@ void form_units(const DecisionProblem& p, SiteClass& c) {
       begin = std::max(begin, c.slots[static_cast<std::size_t>(slot)].pass_pos);
     }
     if (!usable || need >= static_cast<std::int32_t>(p.ops_of(c.representative).size())) continue;
-    unit.latest_pos = latest_run(p, c, recipe, need);
+    unit.latest_pos = latest_run(p, c, recipe, first_run, need);
     if (unit.latest_pos < begin) continue;
     for (const Recipe::Step& step : recipe.steps)
       if (p.graph->op_templates[row(step.op)].lane == Lane::compute) unit.compute_ns += p.template_ns[row(step.op)];

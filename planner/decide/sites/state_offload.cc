@@ -66,7 +66,7 @@ class Placement {
     for (std::size_t k = 0; k < groups_.size(); ++k) {
       make_room(k);
       take(k);
-      give_back(k);
+      leave(k);
     }
   }
   [[nodiscard]] const std::vector<Group>& groups() const { return groups_; }
@@ -130,11 +130,11 @@ class Placement {
         prefetch = i;
     group.prefetch = prefetch;
     const std::int64_t waits_until = prefetch > 0 ? end_of(prefetch - 1) + delay_ : 0;
-    h2d_free_ = std::max({h2d_free_, waits_until, std::int64_t{0}}) + group.in_ns;
+    h2d_free_ = std::max(h2d_free_, waits_until) + group.in_ns;
     delay_ = std::max(delay_, h2d_free_ - in_.nominal.start_ns[row(group.needed)]);
   }
 
-  void give_back(std::size_t k) {
+  void leave(std::size_t k) {
     Group& group = groups_[k];
     d2h_free_ = std::max(d2h_free_, in_.nominal.end_ns[row(group.done)] + delay_) + group.out_ns;
     group.out_end_ns = d2h_free_;
@@ -174,6 +174,8 @@ Plan plan_of(const OffloadInput& in, const std::vector<Group>& groups) {
       plan.swaps.push_back(out);
     }
   std::ranges::stable_sort(plan.swaps, {}, &Plan::Swap::ready);
+  std::ranges::stable_sort(plan.swap_in_order, {},
+                           [&](std::int32_t i) { return plan.swaps[static_cast<std::size_t>(i)].prefetch; });
   return plan;
 }
 
