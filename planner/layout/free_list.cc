@@ -12,30 +12,10 @@ Bytes FreeList::take_lowest(Bytes bytes) {
     const auto& gaps = runs_[r].gaps;
     const auto fit = std::find_if(gaps.begin(), gaps.end(), [bytes](const Gap& gap) { return gap.bytes() >= bytes; });
     const Bytes offset = fit->begin;
-    shrink(r, static_cast<std::size_t>(fit - gaps.begin()), bytes, false);
+    shrink(r, static_cast<std::size_t>(fit - gaps.begin()), bytes);
     return offset;
   }
-  return take_at_frontier(bytes);
-}
-
-Bytes FreeList::take_tightest(Bytes bytes) {
-  std::size_t best_run = 0;
-  std::size_t best_gap = 0;
-  Bytes best = -1;
-  for (std::size_t r = 0; r < runs_.size(); ++r) {
-    if (runs_[r].largest < bytes) continue;
-    for (std::size_t g = 0; g < runs_[r].gaps.size(); ++g) {
-      const Bytes size = runs_[r].gaps[g].bytes();
-      if (size < bytes || (best >= 0 && size >= best)) continue;
-      best = size;
-      best_run = r;
-      best_gap = g;
-    }
-  }
-  if (best < 0) return take_at_frontier(bytes);
-  const Bytes offset = runs_[best_run].gaps[best_gap].end - bytes;
-  shrink(best_run, best_gap, bytes, true);
-  return offset;
+  return std::exchange(frontier_, frontier_ + bytes);
 }
 
 void FreeList::give_back(Bytes offset, Bytes bytes) {
@@ -48,18 +28,11 @@ void FreeList::give_back(Bytes offset, Bytes bytes) {
   insert({offset, offset + bytes});
 }
 
-Bytes FreeList::take_at_frontier(Bytes bytes) {
-  const Bytes offset = frontier_;
-  frontier_ += bytes;
-  height_ = std::max(height_, frontier_);
-  return offset;
-}
-
-void FreeList::shrink(std::size_t run, std::size_t gap, Bytes bytes, bool from_top) {
+void FreeList::shrink(std::size_t run, std::size_t gap, Bytes bytes) {
   Run& r = runs_[run];
   Gap& g = r.gaps[gap];
   const bool was_largest = g.bytes() == r.largest;
-  (from_top ? g.end : g.begin) += from_top ? -bytes : bytes;
+  g.begin += bytes;
   if (g.bytes() == 0) r.gaps.erase(r.gaps.begin() + static_cast<std::ptrdiff_t>(gap));
   if (r.gaps.empty()) {
     runs_.erase(runs_.begin() + static_cast<std::ptrdiff_t>(run));

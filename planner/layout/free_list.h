@@ -14,12 +14,8 @@ class FreeList {
  public:
   /// Takes the lowest `bytes` that are free together and returns their offset. REQUIRES: bytes > 0.
   [[nodiscard]] Bytes take_lowest(Bytes bytes);
-  /// Takes from the top of the smallest gap that fits (ties: the lowest gap); extends the frontier where none does.
-  [[nodiscard]] Bytes take_tightest(Bytes bytes);
   /// Returns [offset, offset + bytes). REQUIRES: taken before and not returned since.
   void give_back(Bytes offset, Bytes bytes);
-  /// The highest byte ever taken.
-  [[nodiscard]] Bytes height_bytes() const { return height_; }
 
  private:
   struct Gap {
@@ -33,8 +29,7 @@ class FreeList {
   };
   static constexpr std::size_t kRunGaps = 64;
 
-  Bytes take_at_frontier(Bytes bytes);
-  void shrink(std::size_t run, std::size_t gap, Bytes bytes, bool from_top);
+  void shrink(std::size_t run, std::size_t gap, Bytes bytes);
   [[nodiscard]] std::size_t run_for(Bytes offset) const;
   void insert(Gap gap);
   void merge_into_frontier();
@@ -43,7 +38,6 @@ class FreeList {
 
   std::vector<Run> runs_;  // ascending; no empty run
   Bytes frontier_ = 0;     // everything from here on is free; no gap touches it
-  Bytes height_ = 0;
 };
 
 }  // namespace tidemark::layout

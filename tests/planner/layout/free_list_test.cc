@@ -57,16 +57,5 @@ TEST(FreeList, TakesTheLowestBytesThatAreFreeTogether) {
   }
 }
 
-TEST(FreeList, HeightIsTheHighestByteEverTaken) {
-  FreeList list;
-  EXPECT_EQ(list.take_lowest(10), 0);
-  EXPECT_EQ(list.take_lowest(5), 10);
-  list.give_back(10, 5);
-  list.give_back(0, 10);
-  EXPECT_EQ(list.height_bytes(), 15);
-  EXPECT_EQ(list.take_lowest(12), 0);
-  EXPECT_EQ(list.height_bytes(), 15);
-}
-
 }  // namespace
 }  // namespace tidemark::layout
