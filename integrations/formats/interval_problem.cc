@@ -259,7 +259,7 @@ std::vector<Bytes> addresses_of(const IntervalTable& table, const IntervalProble
   std::vector<Bytes> addresses(table.rows.size(), kUnknown);
   std::vector<Bytes> of_group(table.groups.size(), kUnknown);
   for (std::size_t i = 0; i < problem.row_of.size(); ++i) {
-    const Bytes shift = problem.problem.shift.empty() ? 0 : problem.problem.shift[i];
+    const Bytes shift = problem.problem.shift_in_block(i);
     const auto row = static_cast<std::size_t>(problem.row_of[i]);
     addresses[row] = packing.offsets[i] - shift;
     if (table.rows[row].group >= 0) of_group[static_cast<std::size_t>(table.rows[row].group)] = addresses[row];

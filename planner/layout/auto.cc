@@ -29,7 +29,7 @@ std::optional<Packing> hinted(const PackProblem& problem) {
     const bool takes_part = item.takes_part();
     Bytes& offset = packing.offsets[i];
     // What is fixed needs no hint, and lies where it is fixed whatever that says.
-    if (!problem.fixed_offset.empty() && problem.fixed_offset[i] != kAnywhere) offset = problem.fixed_offset[i];
+    if (problem.fixed(i) != kAnywhere) offset = problem.fixed(i);
     if (takes_part && (offset < 0 || offset > kMostHint)) return std::nullopt;
     if (!takes_part) offset = 0;
     if (takes_part)

@@ -153,7 +153,7 @@ bool BestFitPlacer::keep_clear_of(const PackItem& item) {
   for (std::size_t c = wanted_; c < known_; ++c) {
     const auto& [room, at] = reserved_[c];
     const bool meets = room.begin < item.end && item.begin < room.end;
-    if (meets && 2 * (std::int64_t{item.end} - item.begin) > std::int64_t{room.end} - room.begin)
+    if (meets && 2 * item.life() > std::int64_t{room.end} - room.begin)
       kept_clear_.push_back({at, at + room.bytes, room.end});
   }
   if (kept_clear_.empty()) return false;

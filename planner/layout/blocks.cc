@@ -30,9 +30,7 @@ void Blocks::join(const PackProblem& problem) {
   for (std::size_t i = 0; i < items_; ++i) {
     if (problem.items[i].takes_part()) rows.push_back(static_cast<std::int32_t>(i));
   }
-  const auto number = [&](std::int32_t row) {
-    return problem.block_of.empty() ? row : problem.block_of[static_cast<std::size_t>(row)];
-  };
+  const auto number = [&](std::int32_t row) { return problem.block(static_cast<std::size_t>(row)); };
   std::stable_sort(rows.begin(), rows.end(), [&](std::int32_t a, std::int32_t b) { return number(a) < number(b); });
   std::vector<std::span<const std::int32_t>> groups;
   for (std::size_t from = 0, to = 0; from < rows.size(); from = to) {
@@ -51,14 +49,13 @@ void Blocks::join(const PackProblem& problem) {
     for (const std::int32_t row : group) {
       const auto i = static_cast<std::size_t>(row);
       const PackItem& item = problem.items[i];
-      const Bytes shift = problem.shift.empty() ? 0 : problem.shift[i];
+      const Bytes shift = problem.shift_in_block(i);
       const Bytes bytes = round_up(item.bytes, problem.alignment);
       parts_.push_back({.begin = item.begin, .end = item.end, .shift = shift, .bytes = bytes});
       item_of_part_.push_back(row);
       hull = {std::min(hull.begin, item.begin), std::max(hull.end, item.end), std::max(hull.bytes, shift + bytes)};
-      if (!problem.own_alignment.empty()) alignment = std::lcm(alignment, problem.own_alignment[i]);
-      if (!problem.fixed_offset.empty() && problem.fixed_offset[i] != kAnywhere)
-        fixed = problem.fixed_offset[i] - shift;
+      alignment = std::lcm(alignment, problem.block_alignment(i));
+      if (problem.fixed(i) != kAnywhere) fixed = problem.fixed(i) - shift;
     }
     hulls_.push_back(hull);
     alignment_.push_back(alignment);

@@ -20,16 +20,10 @@ PackItem on_clock(const PackItem& item, bool backward) {
   return backward ? PackItem{-item.end, -item.begin, item.bytes} : item;
 }
 
-double mean_life(std::span<const PackItem> items) {
-  double sum = 0;
-  for (const PackItem& item : items) sum += static_cast<double>(item.end) - item.begin;
-  return items.empty() ? 1 : sum / static_cast<double>(items.size());
-}
-
 // The larger first; where lives weigh as well, classes of bytes x a root of the life, each in the order of births.
 std::int64_t largest_first(const PackItem& item, LifeWeight weight) {
   if (weight == LifeWeight::none) return -item.bytes;
-  double root = std::sqrt(static_cast<double>(item.end) - item.begin);
+  double root = std::sqrt(static_cast<double>(item.life()));
   if (weight == LifeWeight::fourth_root) root = std::sqrt(root);
   return -(std::bit_cast<std::int64_t>(static_cast<double>(item.bytes) * root) >> kClassShift);
 }
@@ -56,15 +50,14 @@ std::vector<Bytes> walk_clock(const Blocks& blocks, const ClockWalk& walk, Bytes
   std::size_t count = 0;
   for (std::size_t b = 0; b < blocks.size(); ++b) {
     const PackItem& hull = blocks.hulls()[b];
-    const double life = static_cast<double>(hull.end) - hull.begin;
+    const auto life = static_cast<double>(hull.life());
     (life >= shortest ? passing : lasting)[b].bytes = 0;
     if (life < shortest) continue;
     lasting[b] = on_clock(hull, walk.backward);
     sum += life;
     ++count;
   }
-  const auto first = sorted_rows(
-      lasting, [](const PackItem& item) { return SortKey{.first = item.begin, .second = -std::int64_t{item.end}}; });
+  const auto first = rows_by_birth(lasting);
   const auto rest = sorted_rows(passing, [&](const PackItem& item) {
     return SortKey{.first = largest_first(item, walk.life_weight), .second = item.begin};
   });

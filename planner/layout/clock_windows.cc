@@ -43,7 +43,7 @@ class Horizon {
     for (const SortKey& key : sorted_rows(passing, by_birth)) {
       passing_.push_back(key.row);
       const PackItem& hull = blocks.hulls()[key.row];
-      longest_ = std::max(longest_, std::int64_t{hull.end} - hull.begin);
+      longest_ = std::max(longest_, hull.life());
     }
     for (const SortKey& key : sorted_rows(standing, by_birth)) standing_.push_back(key.row);
   }

@@ -46,8 +46,8 @@ std::vector<Bytes> place_rest(const Blocks& blocks, Rows core, const std::vector
   std::stable_sort(core.begin(), core.end(), [&](auto a, auto b) { return address[a] < address[b]; });
   for (const std::uint32_t block : core) placer.place(block, placer.lowest_fit(block));
   const auto order = sorted_rows(rest, [&](const PackItem& item) {
-    const std::int64_t life = std::int64_t{item.end} - item.begin;
-    return by_life ? SortKey{.first = -life, .second = -item.bytes} : SortKey{.first = -item.bytes, .second = -life};
+    return by_life ? SortKey{.first = -item.life(), .second = -item.bytes}
+                   : SortKey{.first = -item.bytes, .second = -item.life()};
   });
   placer.place_all(order, should_stop);
   return {placer.addresses().begin(), placer.addresses().end()};

@@ -143,7 +143,7 @@ class Decomposition {
       first_item.emplace_back(block, static_cast<std::int32_t>(to.items.size()));
       for (const std::int32_t row : blocks_.items(block)) {
         const auto i = static_cast<std::size_t>(row);
-        const Bytes shift = problem_.shift.empty() ? 0 : problem_.shift[i];
+        const Bytes shift = problem_.shift_in_block(i);
         const Bytes address = addresses_[block] != kAnywhere ? addresses_[block] : blocks_.fixed(block);
         to.items.push_back(problem_.items[i]);
         to.block_of.push_back(static_cast<std::int32_t>(block));
@@ -168,8 +168,7 @@ class Decomposition {
     std::size_t item = 0;
     for (const std::uint32_t block : rows) {
       const auto items = blocks_.items(block);
-      const Bytes shift = problem_.shift.empty() ? 0 : problem_.shift[static_cast<std::size_t>(items.front())];
-      addresses_[block] = packing.offsets[item] - shift;
+      addresses_[block] = packing.offsets[item] - problem_.shift_in_block(static_cast<std::size_t>(items.front()));
       item += items.size();
     }
   }

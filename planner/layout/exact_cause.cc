@@ -12,7 +12,7 @@ namespace {
 using Rows = std::vector<std::int32_t>;
 
 std::int32_t number_of(const PackProblem& problem, std::int32_t row) {
-  return problem.block_of.empty() ? row : problem.block_of[static_cast<std::size_t>(row)];
+  return problem.block(static_cast<std::size_t>(row));
 }
 
 Bytes bytes_of(const PackProblem& problem, std::int32_t row) {

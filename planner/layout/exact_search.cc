@@ -68,7 +68,7 @@ class Restarts {
  private:
   [[nodiscard]] double worth(Worth kind, std::uint32_t block) const {
     const auto runs = sections_.runs(block);
-    const double life = static_cast<double>(hulls_[block].end) - static_cast<double>(hulls_[block].begin);
+    const auto life = static_cast<double>(hulls_[block].life());
     if (kind == Worth::life) return life;
     if (kind == Worth::sections) return runs.back().last - runs.front().first;
     return life * static_cast<double>(sections_.height(block));

@@ -10,10 +10,7 @@ PackAnswer pack(const PackProblem& problem, const PackLimits& limits) {
   const Blocks blocks(problem);
   if (blocks.plain())
     return answer_of(problem, blocks.packing(first_fit_by_birth(blocks.hulls())), "first_fit_start_order");
-  const auto starts = sorted_rows(blocks.hulls(), [](const PackItem& block) {
-    return SortKey{.first = block.begin, .second = -std::int64_t{block.end}};
-  });
-  return answer_of(problem, place_in_order(blocks, starts, limits), "first_fit_start_order");
+  return answer_of(problem, place_in_order(blocks, rows_by_birth(blocks.hulls()), limits), "first_fit_start_order");
 }
 
 }  // namespace

@@ -14,7 +14,6 @@ class LoadProfile {
   /// Parts of a block that live together count each for itself, so this may exceed the load of a problem with blocks.
   explicit LoadProfile(std::span<const BlockPart> parts);
 
-  [[nodiscard]] Bytes peak() const { return most_.size() > 1 ? most_[1] : 0; }
   /// REQUIRES: from < to. O(log moments).
   [[nodiscard]] Bytes peak_during(std::int32_t from, std::int32_t to) const;
 

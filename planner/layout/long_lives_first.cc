@@ -9,22 +9,13 @@
 namespace tidemark::layout {
 namespace {
 
-// Lives at least as long as the mean: with many transients and few saved storages, the mean parts the two.
-std::int64_t mean_life(std::span<const PackItem> items) {
-  std::int64_t total = 0;
-  for (const PackItem& item : items) total += std::int64_t{item.end} - item.begin;
-  return items.empty() ? 0 : total / static_cast<std::int64_t>(items.size());
-}
-
+// Long is what lives as long as the mean: with many transients and few saved storages, the mean parts the two.
 PackAnswer pack(const PackProblem& problem, const PackLimits& limits) {
   const Blocks blocks(problem);
   const std::span<const PackItem> hulls = blocks.hulls();
-  const std::int64_t long_life = mean_life(hulls);
-  std::vector<SortKey> order = sorted_rows(
-      hulls, [](const PackItem& block) { return SortKey{.first = block.begin, .second = -std::int64_t{block.end}}; });
-  const auto is_long = [&](const SortKey& key) {
-    return std::int64_t{hulls[key.row].end} - hulls[key.row].begin >= long_life;
-  };
+  const auto long_life = static_cast<std::int64_t>(mean_life(hulls));
+  std::vector<SortKey> order = rows_by_birth(hulls);
+  const auto is_long = [&](const SortKey& key) { return hulls[key.row].life() >= long_life; };
   const auto rest = std::stable_partition(order.begin(), order.end(), is_long);
   std::stable_sort(rest, order.end(),
                    [&](const SortKey& a, const SortKey& b) { return hulls[a.row].bytes > hulls[b.row].bytes; });

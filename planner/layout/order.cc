@@ -28,6 +28,17 @@ std::uint64_t unsigned_key(std::int64_t value) {
 
 }  // namespace
 
+std::vector<SortKey> rows_by_birth(std::span<const PackItem> items) {
+  return sorted_rows(
+      items, [](const PackItem& item) { return SortKey{.first = item.begin, .second = -std::int64_t{item.end}}; });
+}
+
+double mean_life(std::span<const PackItem> items) {
+  double sum = 0;
+  for (const PackItem& item : items) sum += static_cast<double>(item.life());
+  return items.empty() ? 0 : sum / static_cast<double>(items.size());
+}
+
 void sort_keys(std::vector<SortKey>& keys) {
   std::vector<SortKey> scratch(keys.size());
   radix_sort(keys, scratch, [](const SortKey& row) { return unsigned_key(row.second); });

@@ -21,6 +21,12 @@ struct SortKey {
 template <class Key>
 [[nodiscard]] std::vector<SortKey> sorted_rows(std::span<const PackItem> items, Key key);
 
+/// By birth, the longest life first.
+[[nodiscard]] std::vector<SortKey> rows_by_birth(std::span<const PackItem> items);
+
+/// 0 where there are none.
+[[nodiscard]] double mean_life(std::span<const PackItem> items);
+
 /// Radix sort: O(n) for each byte in which the keys differ. REQUIRES: ascending rows.
 void sort_keys(std::vector<SortKey>& keys);
 

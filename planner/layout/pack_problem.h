@@ -18,6 +18,7 @@ struct PackItem {
   std::int32_t end = 0;
   Bytes bytes = 0;
   [[nodiscard]] bool takes_part() const { return bytes > 0 && begin < end; }
+  [[nodiscard]] std::int64_t life() const { return std::int64_t{end} - begin; }
   friend bool operator==(const PackItem&, const PackItem&) = default;
 };
 
@@ -40,6 +41,14 @@ struct PackProblem {
   std::vector<Bytes> hint;
   /// Pairs of items that must not share bytes although their lives do not meet, because nothing orders the two.
   std::vector<std::pair<std::int32_t, std::int32_t>> apart;
+
+  // Of one item, whichever vectors are empty.
+  [[nodiscard]] std::int32_t block(std::size_t i) const {
+    return block_of.empty() ? static_cast<std::int32_t>(i) : block_of[i];
+  }
+  [[nodiscard]] Bytes shift_in_block(std::size_t i) const { return shift.empty() ? 0 : shift[i]; }
+  [[nodiscard]] Bytes block_alignment(std::size_t i) const { return own_alignment.empty() ? 1 : own_alignment[i]; }
+  [[nodiscard]] Bytes fixed(std::size_t i) const { return fixed_offset.empty() ? kAnywhere : fixed_offset[i]; }
 
   /// Every item for itself, free to move.
   [[nodiscard]] bool plain() const {

@@ -108,13 +108,11 @@ Packing place_in_order(const Blocks& blocks, std::span<const SortKey> order, con
 }
 
 std::vector<Bytes> first_fit_by_birth(std::span<const PackItem> items) {
-  const auto starts = sorted_rows(
-      items, [](const PackItem& item) { return SortKey{.first = item.begin, .second = -std::int64_t{item.end}}; });
   const auto ends = sorted_rows(items, [](const PackItem& item) { return SortKey{.first = item.end}; });
   std::vector<Bytes> offsets(items.size(), 0);
   FreeList free;
   auto ended = ends.begin();
-  for (const SortKey& start : starts) {
+  for (const SortKey& start : rows_by_birth(items)) {
     for (; ended->first <= start.first; ++ended) free.give_back(offsets[ended->row], items[ended->row].bytes);
     offsets[start.row] = free.take_lowest(items[start.row].bytes);
   }

@@ -123,7 +123,7 @@ void Repair::choose_free(std::uint32_t block, std::size_t count, Bytes ceiling) 
   free_.clear();
   free_block(block);
   const PackItem& life = blocks_.hulls()[block];
-  const auto length = static_cast<std::uint64_t>(std::int64_t{life.end} - life.begin);
+  const auto length = static_cast<std::uint64_t>(life.life());
   const auto moment = static_cast<std::int32_t>(life.begin + static_cast<std::int64_t>(random(length)));
   if (random(2) == 0) free_blockers(block, ceiling);
   auto up = std::lower_bound(ends_.begin(), ends_.end(), std::pair{moment, std::uint32_t{0}});
@@ -147,7 +147,7 @@ void Repair::free_blockers(std::uint32_t block, Bytes ceiling) {
   std::vector<Edge> ends;
   for (const std::uint32_t other : others) {
     const PackItem& hull = blocks_.hulls()[other];
-    const double area = static_cast<double>(hull.bytes) * (static_cast<double>(hull.end) - hull.begin);
+    const double area = static_cast<double>(hull.bytes) * static_cast<double>(hull.life());
     const double shake = 0.5 + static_cast<double>(random(1024)) / 1024.0;
     const double weight = blocks_.fixed(other) == kAnywhere ? area * shake : 1e40;
     begins.push_back({standing_.address(other), weight});
@@ -275,7 +275,7 @@ void Repair::order_by(Start start) {
   priority_.resize(free_.size());
   order_.resize(free_.size());
   for (std::uint32_t f = 0; f < free_.size(); ++f) {
-    const double life = static_cast<double>(hull(f).end) - hull(f).begin;
+    const auto life = static_cast<double>(hull(f).life());
     const auto bytes = static_cast<double>(hull(f).bytes);
     const auto address = static_cast<double>(standing_.address(free_[f]));
     order_[f] = f;

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <queue>
 #include <utility>
 
-#include "planner/layout/load_profile.h"
 #include "planner/layout/order.h"
 
 namespace tidemark::layout {
@@ -19,16 +19,11 @@ constexpr Bytes kSeamShare = 20;  // of the ring, over this: from here on a seam
 constexpr std::size_t kMostLeft = 64;
 constexpr double kStandingShare = 0.9;  // of the clock
 
-std::int64_t life_of(const PackItem& item) {
-  return std::int64_t{item.end} - item.begin;
-}
-
 Bytes load_of_longer(const Blocks& blocks, std::int64_t life) {
-  std::vector<BlockPart> longer;
-  for (const PackItem& hull : blocks.hulls()) {
-    if (life_of(hull) >= life) longer.push_back({.begin = hull.begin, .end = hull.end, .bytes = hull.bytes});
-  }
-  return longer.empty() ? 0 : LoadProfile(longer).peak();
+  PackProblem longer;
+  std::ranges::copy_if(blocks.hulls(), std::back_inserter(longer.items),
+                       [&](const PackItem& hull) { return hull.life() >= life; });
+  return packing_load(longer);
 }
 
 // Who lives, by address.
@@ -116,7 +111,7 @@ class Cursor {
 
 std::int64_t shortest_long_life(const Blocks& blocks, Bytes load) {
   std::vector<std::int64_t> lives;
-  for (const PackItem& hull : blocks.hulls()) lives.push_back(life_of(hull));
+  for (const PackItem& hull : blocks.hulls()) lives.push_back(hull.life());
   std::sort(lives.begin(), lives.end());
   lives.erase(std::unique(lives.begin(), lives.end()), lives.end());
   std::int64_t widest = 0;
@@ -143,7 +138,7 @@ Ring lay_in_ring(const Blocks& blocks, std::int64_t shortest_long_life, Bytes he
   std::vector<PackItem> turning(blocks.hulls().begin(), blocks.hulls().end());
   Bytes floor = 0;
   for (std::size_t b = 0; b < blocks.size(); ++b) {
-    const std::int64_t life = life_of(turning[b]);
+    const std::int64_t life = turning[b].life();
     if (life >= shortest_long_life && static_cast<double>(life) < kStandingShare * static_cast<double>(clock)) continue;
     if (life >= shortest_long_life) {
       ring.addresses[b] = floor;
@@ -151,11 +146,9 @@ Ring lay_in_ring(const Blocks& blocks, std::int64_t shortest_long_life, Bytes he
     }
     turning[b].bytes = 0;
   }
-  const auto order = sorted_rows(
-      turning, [](const PackItem& item) { return SortKey{.first = item.begin, .second = -std::int64_t{item.end}}; });
   Living living;
   Cursor cursor(floor, height);
-  for (const SortKey& key : order) {
+  for (const SortKey& key : rows_by_birth(turning)) {
     const PackItem& item = turning[key.row];
     living.go_to(item.begin);
     ring.addresses[key.row] = cursor.take(item, living, ring.displaced);

@@ -43,7 +43,7 @@ class RingFirst {
     effort_.spend(static_cast<std::int64_t>(blocks_.size() / 4));
     long_life_ = shortest_long_life(blocks_, load_);
     if (long_life_ == 0) return false;
-    const auto is_long = [&](const PackItem& hull) { return std::int64_t{hull.end} - hull.begin >= long_life_; };
+    const auto is_long = [&](const PackItem& hull) { return hull.life() >= long_life_; };
     most_displaced_ = static_cast<std::size_t>(std::ranges::count_if(blocks_.hulls(), is_long)) / kDisplacedShare;
     double excess = kFirstExcess;
     while (may_gain(excess / 2) && height_at(excess) >= height_) excess /= 2;

@@ -1,9 +1,9 @@
 #include "planner/layout/rooms.h"
 
 #include <algorithm>
-#include <span>
 
 #include "planner/layout/load_profile.h"
+#include "planner/layout/order.h"
 
 namespace tidemark::layout {
 namespace {
@@ -11,20 +11,13 @@ namespace {
 constexpr Bytes kLargeShare = 64;
 constexpr double kPassingShare = 0.15;
 
-double mean_life(std::span<const PackItem> hulls) {
-  double sum = 0;
-  for (const PackItem& hull : hulls) sum += static_cast<double>(hull.end) - hull.begin;
-  return hulls.empty() ? 0 : sum / static_cast<double>(hulls.size());
-}
-
 }  // namespace
 
 std::vector<Room> rooms_for_passing(const Blocks& blocks, Bytes load) {
   const double soon = mean_life(blocks.hulls());
   std::vector<BlockPart> large;
   for (const PackItem& hull : blocks.hulls()) {
-    const double life = static_cast<double>(hull.end) - hull.begin;
-    if (life < kPassingShare * soon && hull.bytes >= load / kLargeShare)
+    if (static_cast<double>(hull.life()) < kPassingShare * soon && hull.bytes >= load / kLargeShare)
       large.push_back({.begin = hull.begin, .end = hull.end, .bytes = hull.bytes});
   }
   if (large.empty()) return {};
