@@ -54,6 +54,12 @@ Status check_tasks(const BoundProgram& bound) {
   const Schedule& schedule = bound.program->schedule;
   for (std::size_t t = 0; t < schedule.tasks.size(); ++t) {
     const auto touches = schedule.touches_of(id_of<TaskId>(t));
+    const TaskKind kind = schedule.tasks[t].kind;
+    if ((kind == TaskKind::swap_out || kind == TaskKind::swap_in) && touches.size() == 2) {
+      const Bytes from = schedule.residencies[row(touches[0].residency)].bytes;
+      const Bytes to = schedule.residencies[row(touches[1].residency)].bytes;
+      if (from != to) return bad_input(fmt::format("task {} copies {} bytes over {}", t, from, to));
+    }
     for (const Schedule::Touch& write : touches) {
       if (write.kind != AccessKind::write) continue;
       for (const Schedule::Touch& other : touches)

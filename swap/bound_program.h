@@ -54,8 +54,9 @@ struct BoundProgram {
   [[nodiscard]] Bytes scaled(Bytes bytes) const { return (bytes + scale - 1) / scale; }
 };
 
-/// Errors (bad_input): a scale that is no power of two or too large for the arenas' alignment; a task that writes a
-/// residency over another that it touches. Ids out of range are for core/verify.
+/// Errors (bad_input): a scale that is no power of two or too large for the arenas' alignment; a copy
+/// between residencies of two sizes; a task that writes a residency over another that it touches. Ids out of range are
+/// for core/verify.
 [[nodiscard]] Result<BoundProgram> bind_program(const Program& program, std::int64_t scale);
 
 }  // namespace tidemark::swap
