@@ -12,10 +12,11 @@ namespace {
 // Up to here all orders together take some tens of milliseconds: none is left out, whoever asks to stop.
 constexpr std::size_t kAlwaysRun = 20'000;
 
-std::vector<const Packer*> orders_to_run(bool may_be_stopped) {
+std::vector<const Packer*> orders_to_run(bool plain, bool may_be_stopped) {
   std::vector<const Packer*> orders;
   for (const Packer& packer : packers()) {
-    if (packer.is_order) orders.push_back(&packer);
+    // Where blocks are not plain, die_together is this order.
+    if (packer.is_order && (plain || packer.name != "long_lives_first")) orders.push_back(&packer);
   }
   if (!may_be_stopped) return orders;
   // The table begins with what wins most often, which takes longest where lives are long.
@@ -30,7 +31,7 @@ std::vector<const Packer*> orders_to_run(bool may_be_stopped) {
 PackAnswer best_order(const PackProblem& problem, const PackLimits& limits) {
   const bool may_be_stopped = limits.should_stop && problem.items.size() > kAlwaysRun;
   PackLimits within = may_be_stopped ? limits : PackLimits{};
-  const std::vector<const Packer*> orders = orders_to_run(may_be_stopped);
+  const std::vector<const Packer*> orders = orders_to_run(problem.plain(), may_be_stopped);
   std::vector<std::optional<PackAnswer>> answers(orders.size());
   // The first order that is low enough wins, so whatever stands behind it need not run. The first one runs alone: where
   // it is, as it mostly is, nobody else's time is spent.
