@@ -2,17 +2,19 @@
 
 #include <algorithm>
 #include <array>
-#include <span>
 
 #include "planner/layout/order.h"
-#include "planner/layout/placer.h"
+#include "planner/layout/packer.h"
 #include "planner/layout/repair.h"
 
 namespace tidemark::layout {
 namespace {
 
-constexpr std::int64_t kNearAUnit = 64;  // looked at for a window
-constexpr std::int64_t kOrderUnits = 2;  // a block: the orders tried before that
+constexpr std::size_t kKept = 27;  // blocks of a window
+constexpr std::size_t kWidth = 107;
+constexpr std::int64_t kRepairWork = 40'000;  // for one window
+constexpr std::int64_t kNearAUnit = 64;       // looked at for a window
+constexpr std::int64_t kOrderUnits = 2;       // a block: the orders tried before that
 
 // What is tried for one window, in turn: how many steps to go back, and how wide it is.
 struct Try {
@@ -27,15 +29,8 @@ constexpr std::size_t kMostBack = 16;
 
 class Horizon {
  public:
-  Horizon(const Blocks& blocks, Bytes height, const ClockWindow& window, const Patience& patience,
-          const std::function<bool()>& should_stop, std::vector<Bytes>& addresses)
-      : blocks_(blocks),
-        height_(height),
-        window_(window),
-        patience_(patience),
-        should_stop_(should_stop),
-        addresses_(addresses),
-        is_deferred_(blocks.size(), 0) {
+  Horizon(const Blocks& blocks, Bytes height, const std::function<bool()>& should_stop, std::vector<Bytes>& addresses)
+      : blocks_(blocks), height_(height), should_stop_(should_stop), addresses_(addresses) {
     std::vector<PackItem> standing(blocks.hulls().begin(), blocks.hulls().end());
     std::vector<PackItem> passing = standing;
     for (std::size_t b = 0; b < blocks.size(); ++b) (addresses[b] == kAnywhere ? standing : passing)[b].bytes = 0;
@@ -49,101 +44,58 @@ class Horizon {
   }
 
   bool place(Effort& effort) {
-    std::size_t stuck = 0;
-    for (std::size_t at = 0; at < passing_.size(); at += window_.kept) {
+    for (std::size_t at = 0; at < passing_.size(); at += kKept) {
       if (effort.over()) return false;
       forget_before(at);
-      if (place_window(at, effort)) continue;
-      if (++stuck > patience_.without_place) return false;
-      keep_what_fits(at);
+      if (!place_window(at, effort)) return false;
     }
-    place_deferred();
     return true;
   }
 
  private:
-  struct Part {
-    PackProblem problem;              // free blocks first
-    std::vector<std::uint32_t> rows;  // of the free ones
-  };
-
   bool place_window(std::size_t at, Effort& effort) {
-    for (const Try& one : std::span(kTries).first(std::min(patience_.tries, kTries.size()))) {
+    for (const Try& one : kTries) {
       if (effort.over()) return false;
-      const std::size_t from = at - std::min(at, one.back * window_.kept);
-      const std::size_t to = std::min(passing_.size(), at + std::max(window_.kept, window_.width * one.thirds / 3));
-      const Part part = part_of(from, to);
-      if (part.rows.empty()) return true;
-      const std::vector<Bytes> found = lower(part, effort);
+      const std::size_t from = at - std::min(at, one.back * kKept);
+      const std::size_t to = std::min(passing_.size(), at + kWidth * one.thirds / 3);
+      const std::vector<Bytes> found = lower(part_of(from, to), effort);
       if (found.empty()) continue;
-      const std::size_t kept = std::min(to, at + window_.kept);
-      for (std::size_t k = from, row = 0; k < kept; ++k) {
-        if (!is_deferred_[passing_[k]]) addresses_[passing_[k]] = found[row++];
-      }
+      const std::size_t kept = std::min(to, at + kKept);
+      for (std::size_t k = from; k < kept; ++k) addresses_[passing_[k]] = found[k - from];
       return true;
     }
     return false;
   }
 
   // Offsets below the height, the free rows first; empty: none found.
-  std::vector<Bytes> lower(const Part& part, Effort& effort) const {
-    PackAnswer order = best_order(part.problem, {.should_stop = should_stop_, .enough_bytes = height_});
-    effort.spend(std::ssize(part.problem.items) * kOrderUnits + std::ssize(near_) / kNearAUnit);
+  std::vector<Bytes> lower(const PackProblem& problem, Effort& effort) const {
+    PackAnswer order = best_order(problem, {.should_stop = should_stop_, .enough_bytes = height_});
+    effort.spend(std::ssize(problem.items) * kOrderUnits + std::ssize(near_) / kNearAUnit);
     if (order.packing.height_bytes <= height_) return std::move(order.packing.offsets);
-    const Blocks blocks(part.problem);
+    const Blocks blocks(problem);
     Repair repair(blocks, blocks.addresses(order.packing), 0);
-    Effort slice(patience_.work, should_stop_);
+    Effort slice(kRepairWork, should_stop_);
     repair.lower_to(order.bound_bytes, height_, slice);
-    effort.spend(patience_.work - slice.left());
+    effort.spend(kRepairWork - slice.left());
     if (repair.height() > height_) return {};
     return blocks.packing(repair.addresses()).offsets;
   }
 
-  // As much of what was to be kept as an order places below the height; the others wait until all else has its place.
-  void keep_what_fits(std::size_t at) {
-    const Part part = part_of(at, std::min(passing_.size(), at + window_.kept));
-    const PackAnswer answer = best_order(part.problem, {.should_stop = should_stop_, .enough_bytes = height_});
-    for (std::size_t row = 0; row < part.rows.size(); ++row) {
-      const std::uint32_t block = part.rows[row];
-      const Bytes address = answer.packing.offsets[row];
-      if (address + blocks_.hulls()[block].bytes <= height_) {
-        addresses_[block] = address;
-      } else {
-        deferred_.push_back(block);
-        is_deferred_[block] = 1;
-      }
-    }
-  }
-
-  void place_deferred() {
-    if (deferred_.empty()) return;
-    Placer placer(blocks_);
-    for (std::uint32_t block = 0; block < blocks_.size(); ++block) {
-      if (addresses_[block] != kAnywhere) placer.place(block, addresses_[block]);
-    }
-    for (const std::uint32_t block : deferred_) {
-      addresses_[block] = placer.lowest_fit(block);
-      placer.place(block, addresses_[block]);
-    }
-  }
-
   // Rows [from, to) free, among all that has a place and meets them; what does so all the while as one.
-  Part part_of(std::size_t from, std::size_t to) {
-    Part part{.problem = {.alignment = blocks_.alignment(0)}};
+  PackProblem part_of(std::size_t from, std::size_t to) {
+    PackProblem part{.alignment = blocks_.alignment(0)};
     PackItem span{.begin = blocks_.hulls()[passing_[from]].begin};
     span.end = span.begin;
     for (std::size_t k = from; k < to; ++k) {
-      if (is_deferred_[passing_[k]]) continue;
-      part.rows.push_back(passing_[k]);
-      part.problem.items.push_back(blocks_.hulls()[passing_[k]]);
-      span.end = std::max(span.end, part.problem.items.back().end);
+      part.items.push_back(blocks_.hulls()[passing_[k]]);
+      span.end = std::max(span.end, part.items.back().end);
     }
-    part.problem.fixed_offset.assign(part.rows.size(), kAnywhere);
+    part.fixed_offset.assign(part.items.size(), kAnywhere);
     throughout_.clear();
-    for (std::size_t k = first_that_meets(span.begin); k < from; ++k) fix(passing_[k], span, part.problem);
+    for (std::size_t k = first_that_meets(span.begin); k < from; ++k) fix(passing_[k], span, part);
     go_to(span.end);
-    for (const std::uint32_t block : near_) fix(block, span, part.problem);
-    fix_throughout(span, part.problem);
+    for (const std::uint32_t block : near_) fix(block, span, part);
+    fix_throughout(span, part);
     return part;
   }
 
@@ -151,7 +103,7 @@ class Horizon {
     const PackItem& hull = blocks_.hulls()[block];
     const PackItem meets{std::max(hull.begin, span.begin), std::min(hull.end, span.end), hull.bytes};
     const Bytes address = addresses_[block];
-    if (!meets.takes_part() || address == kAnywhere || address >= height_) return;
+    if (!meets.takes_part() || address >= height_) return;
     const Bytes end = std::min(address + hull.bytes, height_);
     if (meets.begin == span.begin && meets.end == span.end) {
       throughout_.emplace_back(address, end);
@@ -180,7 +132,7 @@ class Horizon {
   }
   // What ends before all that is still searched anew.
   void forget_before(std::size_t at) {
-    const std::size_t back = std::min(at, kMostBack * window_.kept);
+    const std::size_t back = std::min(at, kMostBack * kKept);
     const std::int32_t begin = blocks_.hulls()[passing_[at - back]].begin;
     std::erase_if(near_, [&](std::uint32_t block) { return blocks_.hulls()[block].end <= begin; });
   }
@@ -192,24 +144,20 @@ class Horizon {
 
   const Blocks& blocks_;
   Bytes height_;
-  const ClockWindow& window_;
-  const Patience& patience_;
   const std::function<bool()>& should_stop_;
   std::vector<Bytes>& addresses_;
   std::vector<std::uint32_t> passing_, standing_;  // by birth
   std::vector<std::uint32_t> near_;                // of the standing: those a window may meet
   std::size_t born_ = 0;
-  std::int64_t longest_ = 0;  // life of the passing
-  std::vector<std::uint32_t> deferred_;
-  std::vector<char> is_deferred_;                    // per block
+  std::int64_t longest_ = 0;                         // life of the passing
   std::vector<std::pair<Bytes, Bytes>> throughout_;  // bytes taken for the whole of a window
 };
 
 }  // namespace
 
-bool place_by_windows(const Blocks& blocks, Bytes height, const ClockWindow& window, const Patience& patience,
-                      Effort& effort, const std::function<bool()>& should_stop, std::vector<Bytes>& addresses) {
-  return Horizon(blocks, height, window, patience, should_stop, addresses).place(effort);
+bool place_by_windows(const Blocks& blocks, Bytes height, Effort& effort, const std::function<bool()>& should_stop,
+                      std::vector<Bytes>& addresses) {
+  return Horizon(blocks, height, should_stop, addresses).place(effort);
 }
 
 }  // namespace tidemark::layout

@@ -62,14 +62,12 @@ class Improvement {
     const bool pipeline = piece_.blocks.plain() && piece_.blocks.size() >= kFewestToWalk;
     // Where large storages pass hardly anything but a ring leaves the bytes for them in one piece.
     const bool rooms = pipeline && !over() && !rooms_for_passing(piece_.blocks, piece_.bound_bytes).empty();
-    if (rooms) go_round(true, 0);
+    if (rooms) go_round();
     if (!over()) first_repair();
     if (pipeline) walk(rooms);
-    if (pipeline && !rooms) go_round(false, 0);
     start_chains();
     for (int round = 0; !over(); ++round) {
       if (small) search(kExactWork << std::min(round, 20));
-      if (rooms && round > 0) go_round(true, round);
       if (!over()) run_chains(kRepairSlice << std::min(round, kMostDoublings));
     }
   }
@@ -110,14 +108,12 @@ class Improvement {
     effort_.spend(kCutWork + static_cast<std::int64_t>(4 * piece_.blocks.size()));
   }
 
-  // In every round twice as far, from the start.
-  void go_round(bool persist, int round) {
+  void go_round() {
     if (over() || piece_.blocks.size() > kMostToGoRound) return;
-    const std::int64_t work = (kRoundUnits * std::ssize(piece_.blocks.hulls())) << std::min(round, 20);
+    const std::int64_t work = kRoundUnits * std::ssize(piece_.blocks.hulls());
     Effort slice(std::min(work, effort_.left()), piece_.should_stop);
     std::vector<Bytes> addresses = piece_.addresses;
-    if (pack_ring_first(piece_.blocks, piece_.bound_bytes, piece_.goal(), persist, slice, piece_.should_stop,
-                        addresses))
+    if (pack_ring_first(piece_.blocks, piece_.bound_bytes, piece_.goal(), slice, piece_.should_stop, addresses))
       offer(std::move(addresses), "ring_first");
     effort_.spend(work - slice.left());
   }

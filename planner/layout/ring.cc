@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <iterator>
 #include <limits>
 #include <map>
 #include <queue>
@@ -14,17 +13,8 @@ namespace tidemark::layout {
 namespace {
 
 constexpr double kLeastRatio = 2;
-constexpr Bytes kLeastShare = 3;  // of the load, over this
 constexpr Bytes kSeamShare = 20;  // of the ring, over this: from here on a seam is left behind
 constexpr std::size_t kMostLeft = 64;
-constexpr double kStandingShare = 0.9;  // of the clock
-
-Bytes load_of_longer(const Blocks& blocks, std::int64_t life) {
-  PackProblem longer;
-  std::ranges::copy_if(blocks.hulls(), std::back_inserter(longer.items),
-                       [&](const PackItem& hull) { return hull.life() >= life; });
-  return packing_load(longer);
-}
 
 // Who lives, by address.
 class Living {
@@ -58,7 +48,7 @@ class Living {
 // ones go on behind it, and what is small enough fills the bytes left in front.
 class Cursor {
  public:
-  Cursor(Bytes floor, Bytes height) : floor_(floor), height_(height), upper_(floor), lower_(floor) {}
+  explicit Cursor(Bytes height) : height_(height) {}
 
   /// An address for an item that lives from now on; `displaced` is counted up where its place is taken.
   [[nodiscard]] Bytes take(const PackItem& item, const Living& living, std::size_t& displaced) {
@@ -91,10 +81,10 @@ class Cursor {
     });
     if (at > cursor) leave({cursor, at});
     cursor = end;
-    if (lower_ - floor_ <= (height_ - floor_) / kSeamShare) return;
+    if (lower_ <= height_ / kSeamShare) return;
     leave({upper_, height_});
     upper_ = lower_;
-    lower_ = floor_;
+    lower_ = 0;
   }
 
   // The oldest are the first that the ring comes to again.
@@ -103,13 +93,14 @@ class Cursor {
     left_.push_back(stretch);
   }
 
-  Bytes floor_, height_, upper_, lower_;
+  Bytes height_;
+  Bytes upper_ = 0, lower_ = 0;
   std::vector<Stretch> left_;
 };
 
 }  // namespace
 
-std::int64_t shortest_long_life(const Blocks& blocks, Bytes load) {
+std::int64_t shortest_long_life(const Blocks& blocks) {
   std::vector<std::int64_t> lives;
   for (const PackItem& hull : blocks.hulls()) lives.push_back(hull.life());
   std::sort(lives.begin(), lives.end());
@@ -118,8 +109,7 @@ std::int64_t shortest_long_life(const Blocks& blocks, Bytes load) {
   double widest_ratio = 0;
   for (std::size_t i = 1; i < lives.size(); ++i) {
     const double ratio = static_cast<double>(lives[i]) / static_cast<double>(lives[i - 1]);
-    if (ratio < std::max(kLeastRatio, widest_ratio)) continue;
-    if (ratio == widest_ratio || load_of_longer(blocks, lives[i]) < load / kLeastShare) continue;
+    if (ratio < kLeastRatio || ratio <= widest_ratio) continue;
     widest = lives[i];
     widest_ratio = ratio;
   }
@@ -127,27 +117,13 @@ std::int64_t shortest_long_life(const Blocks& blocks, Bytes load) {
 }
 
 Ring lay_in_ring(const Blocks& blocks, std::int64_t shortest_long_life, Bytes height, std::size_t most_displaced) {
-  std::int32_t first = std::numeric_limits<std::int32_t>::max();
-  std::int32_t last = std::numeric_limits<std::int32_t>::min();
-  for (const PackItem& hull : blocks.hulls()) {
-    first = std::min(first, hull.begin);
-    last = std::max(last, hull.end);
-  }
-  const std::int64_t clock = std::int64_t{last} - first;
   Ring ring{.addresses = std::vector<Bytes>(blocks.size(), kAnywhere)};
   std::vector<PackItem> turning(blocks.hulls().begin(), blocks.hulls().end());
-  Bytes floor = 0;
-  for (std::size_t b = 0; b < blocks.size(); ++b) {
-    const std::int64_t life = turning[b].life();
-    if (life >= shortest_long_life && static_cast<double>(life) < kStandingShare * static_cast<double>(clock)) continue;
-    if (life >= shortest_long_life) {
-      ring.addresses[b] = floor;
-      floor += turning[b].bytes;
-    }
-    turning[b].bytes = 0;
+  for (PackItem& item : turning) {
+    if (item.life() < shortest_long_life) item.bytes = 0;
   }
   Living living;
-  Cursor cursor(floor, height);
+  Cursor cursor(height);
   for (const SortKey& key : rows_by_birth(turning)) {
     const PackItem& item = turning[key.row];
     living.go_to(item.begin);

@@ -16,18 +16,17 @@
 namespace tidemark::layout {
 
 /// From this life on blocks are long: where the lives of a problem leave the widest space between two, as a ratio, at
-/// least 2. What lives longer fills a third of `load` or more. 0: nothing of the kind. O(n log n).
-[[nodiscard]] std::int64_t shortest_long_life(const Blocks& blocks, Bytes load);
+/// least 2. 0: nothing of the kind. O(n log n).
+[[nodiscard]] std::int64_t shortest_long_life(const Blocks& blocks);
 
 struct Ring {
   std::vector<Bytes> addresses;  ///< per block; kAnywhere: not long
   std::size_t displaced = 0;     ///< found its place in the ring taken
 };
 
-/// Long blocks in a ring of `height` bytes; what lives for nine tenths of the clock or more stands below it. Those
-/// displaced take the next place along the ring, and what finds none stands on top. Beyond `most_displaced` it is no
-/// ring: it ends there, and addresses are unspecified. O(long lives x those alive together), with a constant below 100.
-/// REQUIRES: blocks.plain(), a height not below the load.
+/// Long blocks in a ring of `height` bytes. Those displaced take the next place along the ring, and what finds none
+/// stands on top. Beyond `most_displaced` it is no ring: it ends there, and addresses are unspecified. O(long lives x
+/// those alive together), with a constant below 100. REQUIRES: blocks.plain(), a height not below the load.
 [[nodiscard]] Ring lay_in_ring(const Blocks& blocks, std::int64_t shortest_long_life, Bytes height,
                                std::size_t most_displaced);
 

@@ -12,10 +12,8 @@
 namespace tidemark::layout {
 
 /// Lowers `addresses`, a packing, as far as it can, for as long as the effort lasts, never below `goal`. `load`: no
-/// packing is lower. Without `persist` it gives up a height at the
-/// first window that has no quick answer. Returns whether it
-/// found a lower packing. REQUIRES: blocks.plain().
-bool pack_ring_first(const Blocks& blocks, Bytes load, Bytes goal, bool persist, Effort& effort,
+/// packing is lower. Returns whether it found a lower packing. REQUIRES: blocks.plain().
+bool pack_ring_first(const Blocks& blocks, Bytes load, Bytes goal, Effort& effort,
                      const std::function<bool()>& should_stop, std::vector<Bytes>& addresses);
 
 }  // namespace tidemark::layout
