@@ -395,6 +395,7 @@ class OffloadLoop {
   static constexpr int kSqueezes = 5;
   static constexpr std::size_t kParts = 4;
   static constexpr int kPriceSteps = 20;
+  static constexpr double kDoubt = 1.05;  ///< state is offloaded where estimates differ by more than they are worth
 
   [[nodiscard]] std::unique_ptr<decide::RankProblem> make_problem(decide::sites::OffloadChoice choice) const {
     return std::make_unique<decide::RankProblem>(plan_.graph, plan_.liveness, in_.request.machine, in_.nominal,
@@ -423,7 +424,8 @@ class OffloadLoop {
       const Bytes device = budgets_.device + offload.bytes;
       prices = decide::gaps::find_prices(gaps, decide::gaps::critical_positions(gaps, device), device,
                                          budgets_.host - offload.bytes, kPriceSteps, part > 0 ? &prices : nullptr);
-      estimates.emplace_back(static_cast<double>(offload.added_ns()) + prices.bound, std::move(choice));
+      const double estimate = static_cast<double>(offload.added_ns()) + prices.bound;
+      estimates.emplace_back(part > 0 ? kDoubt * estimate : estimate, std::move(choice));
     }
     std::ranges::stable_sort(estimates, {}, [](const auto& e) { return e.first; });
     std::vector<decide::sites::OffloadChoice> choices;
