@@ -1,9 +1,12 @@
 set(TIDEMARK_PLAN_FILES
   budget_check.cc
   budget_frontier.cc
+  built_plan.cc
   gap_report.cc
   memory_profile.cc
+  offload_loop.cc
   planner.cc
   policy.cc
   rank_planner.cc
+  target_loop.cc
   time_split.cc)

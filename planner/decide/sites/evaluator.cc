@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "planner/schedule/link_window.h"
 
@@ -149,8 +150,8 @@ void Evaluator::apply_copies(Evaluation& result) {
 
 Evaluation Evaluator::evaluate(const gaps::Choice& choice) {
   const auto length = static_cast<std::size_t>(problem_.clock_length());
-  delta_.assign(length + 2, 0);
-  host_delta_.assign(length + 2, 0);
+  delta_.resize(length + 2, 0);  // zero from the last time
+  host_delta_.resize(length + 2, 0);
   profile_.resize(length);
   host_profile_.resize(length);
   freed_from_.resize(choice.size());
@@ -168,16 +169,18 @@ Evaluation Evaluator::evaluate(const gaps::Choice& choice) {
 
   Bytes change = 0, host = 0;
   for (std::size_t t = 0; t < length; ++t) {
-    change += delta_[t];
+    change += std::exchange(delta_[t], 0);
     profile_[t] = problem_.base_bytes[t] + change;
     if (profile_[t] > result.peak_bytes) {
       result.peak_bytes = profile_[t];
       result.peak_clock = static_cast<std::int32_t>(t);
     }
-    host += host_delta_[t];
+    host += std::exchange(host_delta_[t], 0);
     host_profile_[t] = host;
     result.host_peak_bytes = std::max(result.host_peak_bytes, host);
   }
+  std::fill(delta_.begin() + static_cast<std::ptrdiff_t>(length), delta_.end(), 0);
+  std::fill(host_delta_.begin() + static_cast<std::ptrdiff_t>(length), host_delta_.end(), 0);
   return result;
 }
 

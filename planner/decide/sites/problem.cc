@@ -253,6 +253,7 @@ OffloadInput offload_input(const DecisionProblem& p) {
           .machine = *p.machine,
           .nominal = *p.nominal,
           .op_ns = p.op_ns,
+          .template_ns = p.template_ns,
           .compute_ops = p.compute_op,
           .keep_all_bytes = p.base_bytes};
 }
@@ -266,14 +267,13 @@ Status find_base(DecisionProblem& p, const OffloadChoice& offload) {
   Result<Schedule> kept = schedule_of(nothing);
   if (!kept) return kept.error();
   p.base_bytes = device_profile(kept.value());
+  p.kept_ns = finish_alone_ns(offload_input(p), kept.value());
   if (offload.storages.empty()) return {};
   p.state = offload_state(offload_input(p), offload);
   Result<Schedule> offloaded = schedule_of(p.state.plan);
   if (!offloaded) return offloaded.error();
   p.base_bytes = device_profile(offloaded.value());
-  const OffloadInput input = offload_input(p);
-  const std::int64_t added =
-      std::max<std::int64_t>(0, finish_alone_ns(input, offloaded.value()) - finish_alone_ns(input, kept.value()));
+  const std::int64_t added = added_alone_ns(p, offloaded.value());
   p.state.overhead_ns = std::min(p.state.overhead_ns, added);
   p.state.exposed_ns = added - p.state.overhead_ns;
   return {};
@@ -313,6 +313,10 @@ Result<DecisionProblem> build_problem(const Graph& graph, const Liveness& livene
 
 StateOffload offload_beside(const DecisionProblem& problem, const OffloadChoice& choice) {
   return offload_state(offload_input(problem), choice);
+}
+
+std::int64_t added_alone_ns(const DecisionProblem& problem, const Schedule& schedule) {
+  return std::max<std::int64_t>(0, finish_alone_ns(offload_input(problem), schedule) - problem.kept_ns);
 }
 
 gaps::Choice choice_of(const DecisionProblem& problem, const Plan& plan) {

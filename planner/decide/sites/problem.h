@@ -79,6 +79,7 @@ struct DecisionProblem {
   std::vector<Bytes> base_bytes;                ///< per half-step: device bytes with everything kept
   Bytes static_bytes = 0;                       ///< what persists on the device
   StateOffload state;                           ///< not for a choice to decide: base_bytes are with it
+  std::int64_t kept_ns = 0;                     ///< when the step ends with everything kept, by finish_alone_ns
   std::vector<GapRow> gaps;                     ///< by site class, then site, then slot
   std::vector<SiteClass> classes;
   std::vector<std::int32_t> first_site_op;  ///< CSR per site into site_ops
@@ -107,6 +108,9 @@ struct DecisionProblem {
 
 /// The copies of state that a choice comes to. REQUIRES: the problem is without one.
 [[nodiscard]] StateOffload offload_beside(const DecisionProblem& problem, const OffloadChoice& choice);
+
+/// How much longer than with everything kept a schedule takes, messages arriving as in the nominal step.
+[[nodiscard]] std::int64_t added_alone_ns(const DecisionProblem& problem, const Schedule& schedule);
 
 /// One action per row of DecisionProblem::gaps: what a plan made of this problem (Evaluator::plan) does with each.
 [[nodiscard]] gaps::Choice choice_of(const DecisionProblem& problem, const Plan& plan);

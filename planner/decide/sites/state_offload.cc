@@ -179,6 +179,20 @@ Plan plan_of(const OffloadInput& in, const std::vector<Group>& groups) {
   return plan;
 }
 
+std::int64_t duration_ns(const OffloadInput& in, const Task& task) {
+  switch (task.kind) {
+    case TaskKind::op:
+      return in.op_ns[row(task.op)];
+    case TaskKind::recompute:
+      return in.template_ns[row(task.op_template)];
+    case TaskKind::swap_out:
+      return cost::copy_out_cost(in.graph, task.storage, in.machine).link_ns;
+    case TaskKind::swap_in:
+      return cost::copy_in_cost(in.graph, task.storage, in.machine).link_ns;
+  }
+  return 0;
+}
+
 }  // namespace
 
 std::vector<StorageId> offloadable_state(const Graph& graph, const Liveness& liveness,
@@ -215,11 +229,7 @@ StateOffload offload_state(const OffloadInput& input, const OffloadChoice& choic
 std::int64_t finish_alone_ns(const OffloadInput& input, const Schedule& schedule) {
   std::vector<std::int64_t> durations;
   durations.reserve(schedule.tasks.size());
-  for (const Task& task : schedule.tasks)
-    durations.push_back(task.kind == TaskKind::op ? input.op_ns[row(task.op)]
-                        : task.kind == TaskKind::swap_out
-                            ? cost::copy_out_cost(input.graph, task.storage, input.machine).link_ns
-                            : cost::copy_in_cost(input.graph, task.storage, input.machine).link_ns);
+  for (const Task& task : schedule.tasks) durations.push_back(duration_ns(input, task));
   durations = schedule::charged_durations(input.graph, schedule, input.machine, std::move(durations));
   std::vector<std::int64_t> end_ns(schedule.tasks.size());
   std::array<std::int64_t, kLaneCount> lane_free{};

@@ -41,9 +41,10 @@ struct OffloadInput {
   const Graph& graph;
   const Liveness& liveness;
   const Machine& machine;
-  const simulate::Timeline& nominal;      ///< per op, with everything kept
-  std::span<const std::int64_t> op_ns;    ///< per op
-  std::span<const OpId> compute_ops;      ///< ascending
+  const simulate::Timeline& nominal;          ///< per op, with everything kept
+  std::span<const std::int64_t> op_ns;        ///< per op
+  std::span<const std::int64_t> template_ns;  ///< per op template: what a recompute takes
+  std::span<const OpId> compute_ops;          ///< ascending
   std::span<const Bytes> keep_all_bytes;  ///< per half-step of the compute clock, with everything kept on the device
 };
 
@@ -52,7 +53,7 @@ struct OffloadInput {
 /// worst.
 [[nodiscard]] StateOffload offload_state(const OffloadInput& input, const OffloadChoice& choice);
 
-/// When a schedule of ops and copies ends if messages from other ranks arrive as in the nominal step. O(tasks + waits).
+/// When a schedule ends if messages from other ranks arrive as in the nominal step. O(tasks + waits).
 [[nodiscard]] std::int64_t finish_alone_ns(const OffloadInput& input, const Schedule& schedule);
 
 }  // namespace tidemark::decide::sites

@@ -1,0 +1,74 @@
+#include "planner/built_plan.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "planner/decide/sites/problem.h"
+#include "planner/layout/lay_out.h"
+#include "planner/schedule/scheduler.h"
+
+namespace tidemark::plan {
+namespace {
+
+/// Units of packing work (about a microsecond each) on top of the orders, for each layout and step of effort beyond 1:
+/// for the reference job up to 50,000 change nothing.
+constexpr double kPackWork = 3'000;
+/// Of a flat step, which has one rank and no site classes to trade with: about a second where the orders are not low
+/// enough.
+constexpr std::int64_t kFlatPackWork = 1'000'000;
+
+/// Work for one layout. The effort of packing may be any positive number; up to 1 the orders alone are asked.
+std::int64_t pack_work(const decide::RankProblem& problem, const PlanRequest& request) {
+  if (request.step && request.step->followed) return 0;
+  if (problem.is_flat()) return kFlatPackWork;
+  return static_cast<std::int64_t>(std::clamp(kPackWork * (request.pack_effort - 1), 0.0, 1e15));
+}
+
+/// Copies of state share the links with swaps, which the search takes for idle: there the schedule itself says what is
+/// added, but for what other ranks make of it.
+void correct_cost(decide::RankProblem& problem, const Schedule& schedule, decide::gaps::PlanCost& cost) {
+  if (problem.state_offload().bytes == 0) return;
+  const std::int64_t missing = decide::sites::added_alone_ns(problem.sites(), schedule) - cost.added_ns();
+  cost.exposed_copy_ns += std::max<std::int64_t>(0, missing);
+}
+
+}  // namespace
+
+Budgets budgets_of(const PlanRequest& request) {
+  Budgets b;
+  b.total = request.budget_bytes.value_or(request.machine.visible_bytes);
+  b.reserve = reserve_of(request).total();
+  b.device = std::max<Bytes>(0, b.total - b.reserve);
+  b.host = request.host_budget_bytes.value_or(request.machine.host_bytes_per_device);
+  return b;
+}
+
+Result<BuiltPlan> build_plan(decide::RankProblem& problem, const PolicyAnswer& answer, const Budgets& budgets,
+                             const PlanRequest& request) {
+  Result<Schedule> schedule = schedule::build_schedule(
+      {.graph = problem.graph(), .liveness = problem.liveness(), .nominal = problem.nominal(), .plan = answer.plan});
+  if (!schedule) return schedule.error();
+  BuiltPlan built{.plan = answer.plan,
+                  .cost = answer.cost,
+                  .schedule = std::move(schedule).value(),
+                  .layout = {},
+                  .said_ns = answer.cost.added_ns()};
+  correct_cost(problem, built.schedule, built.cost);
+  built.layout = layout::lay_out(built.schedule, {.arenas = layout::device_and_host(budgets.device, budgets.host,
+                                                                                    problem.machine().alignment_bytes),
+                                                  .arena_of = {},
+                                                  .work = pack_work(problem, request)});
+  built.followed = request.step && request.step->followed;
+  return built;
+}
+
+bool fits(const BuiltPlan& built, const Budgets& budgets) {
+  return built.height() <= budgets.device && built.host_height() <= budgets.host;
+}
+
+bool is_better(const BuiltPlan& a, const BuiltPlan& b, const Budgets& budgets) {
+  if (fits(a, budgets) != fits(b, budgets)) return fits(a, budgets);
+  return fits(a, budgets) ? a.cost.added_ns() < b.cost.added_ns() : a.height() < b.height();
+}
+
+}  // namespace tidemark::plan

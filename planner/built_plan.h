@@ -1,0 +1,40 @@
+#pragma once
+// What a policy answers for one rank, carried all the way to addresses, and the budgets that it is held against.
+
+#include "planner/decide/gaps/plan_cost.h"
+#include "planner/decide/rank_problem.h"
+#include "planner/planner.h"
+#include "planner/policy.h"
+
+namespace tidemark::plan {
+
+/// Budgets of one rank with everything nobody's allocator owns taken off.
+struct Budgets {
+  Bytes device = 0, host = 0, reserve = 0, total = 0;
+};
+[[nodiscard]] Budgets budgets_of(const PlanRequest& request);
+
+struct BuiltPlan {
+  Plan plan;
+  decide::gaps::PlanCost cost;
+  Schedule schedule;
+  Layout layout;
+  std::int64_t said_ns = 0;  ///< what the policy said it adds
+  bool followed = false;     ///< GivenStep::followed
+  /// The schedule adds far more than what it was chosen for.
+  [[nodiscard]] bool is_misjudged() const { return cost.added_ns() - said_ns > said_ns / 5; }
+  [[nodiscard]] Bytes height() const {
+    return followed ? layout.device_load_bytes : layout.arenas.front().height_bytes;
+  }
+  [[nodiscard]] Bytes host_height() const { return layout.arenas.size() > 1 ? layout.arenas[1].height_bytes : 0; }
+};
+
+/// Errors (internal): the scheduler refuses the answer.
+[[nodiscard]] Result<BuiltPlan> build_plan(decide::RankProblem& problem, const PolicyAnswer& answer,
+                                           const Budgets& budgets, const PlanRequest& request);
+
+[[nodiscard]] bool fits(const BuiltPlan& built, const Budgets& budgets);
+/// One that fits, then the one that adds least, or else is lowest.
+[[nodiscard]] bool is_better(const BuiltPlan& a, const BuiltPlan& b, const Budgets& budgets);
+
+}  // namespace tidemark::plan

@@ -1,0 +1,21 @@
+#pragma once
+// How much of a rank's state to offload (docs/design/state_offload.md), and what the rank comes to with that.
+
+#include <memory>
+
+#include "planner/built_plan.h"
+#include "planner/rank_planner.h"
+
+namespace tidemark::plan {
+
+struct OffloadResult {
+  std::shared_ptr<decide::RankProblem> problem;
+  BuiltPlan best;
+  double bound_ns = 0;  ///< with the same state offloaded no plan adds less
+};
+
+/// Reads plan.graph and plan.liveness, which the problem refers to from then on, and writes what else the search finds:
+/// attempts, frontier. Errors (internal): a schedule cannot be made.
+[[nodiscard]] Result<OffloadResult> search_offload(const RankRequest& request, const Budgets& budgets, RankPlan& plan);
+
+}  // namespace tidemark::plan

@@ -1,0 +1,187 @@
+#include "planner/target_loop.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "planner/decide/flat/bound.h"
+
+namespace tidemark::plan {
+namespace {
+
+constexpr int kMaxAttempts = 6;
+/// Of a flat step, which takes back half of what is missing at a time: its search has an answer for every byte.
+constexpr int kMaxFlatAttempts = 16;
+constexpr int kBisections = 3;
+constexpr Bytes kPackingShare = 56;
+constexpr Bytes kHostPackingShare = 128;
+constexpr Bytes kStrideShare = 400;
+constexpr Bytes kRoomyShare = 80;
+constexpr std::size_t kSmallProblem = 1000;  ///< gaps; up to here more targets are tried
+constexpr int kBoundSteps = 160;
+
+/// What no plan within the budgets adds less than, where the answers proved nothing.
+double lower_bound(decide::RankProblem& problem, const Budgets& budgets) {
+  if (problem.is_flat())
+    return static_cast<double>(decide::flat::least_added_cost(problem.flat_problem(), budgets.device));
+  const decide::gaps::GapProblem& gaps = problem.gaps();
+  return decide::gaps::find_prices(gaps, decide::gaps::critical_positions(gaps, budgets.device), budgets.device,
+                                   budgets.host, kBoundSteps)
+      .bound;
+}
+
+/// Asks the policy, carries the answer to addresses, and where the packing needs more than the bytes alive asks again
+/// for less. The best try stays: one that fits, then the one that adds least, then the lowest.
+class TargetLoop {
+ public:
+  TargetLoop(const RankRequest& in, decide::RankProblem& problem, const Budgets& budgets, RankPlan& plan)
+      : in_(in), problem_(problem), budgets_(budgets), plan_(plan) {}
+
+  Status run() {
+    if (Status s = search_targets(in_.request.policy->decide); !s) return s;
+    if (fits(*best_, budgets_) && best_->cost.added_ns() == 0) return {};
+    if (problem_.is_flat()) return {};  // its search holds what simpler rules come to
+    for (const DecideFunction& rule : in_.request.policy->fallbacks)
+      if (Status s = search_targets(rule); !s) return s;
+    return {};
+  }
+
+  [[nodiscard]] TargetResult result() && {
+    return {.best = *std::move(best_),
+            .bound_ns = bound_ns_ ? *bound_ns_ : lower_bound(problem_, budgets_),
+            .prices = std::move(prices_)};
+  }
+
+ private:
+  /// What one rule has come to so far.
+  struct Progress {
+    const DecideFunction& rule;
+    int attempts = 0;
+    Plan last_plan;
+    Bytes last_over = 0, last_host_over = 0, last_peak = 0;  ///< of the last attempt
+    Bytes failing = 0, failing_host = 0;                     ///< lowest targets that overflowed
+    Bytes room = 0, host_room = 0;                           ///< left by the last attempt
+    bool last_fits = false, exhausted = false, fixed_rule = false;
+    bool dearer = false;     ///< what it offers costs more than what another rule already has
+    bool misjudged = false;  ///< its last plan adds more than it said
+  };
+
+  Status search_targets(const DecideFunction& rule) {
+    Progress p{.rule = rule};
+    Bytes device = first_target(), host = first_host_target();
+    while (p.attempts < (problem_.is_flat() ? kMaxFlatAttempts : kMaxAttempts)) {
+      if (Status s = attempt(p, device, host); !s) return s;
+      if (p.last_fits || p.exhausted || p.dearer) break;
+      if (problem_.is_flat()) {
+        device = std::min(device, p.last_peak) - std::max<Bytes>(1, p.last_over / 2);
+        if (device <= 0 || p.last_over == 0) break;
+        continue;
+      }
+      // A quarter more than what was missing, and on large problems a stride that outgrows the packers' scatter.
+      if (p.last_over > 0)
+        device = std::min(device, p.last_peak) - p.last_over - p.last_over / 4 - stride(budgets_.device);
+      if (p.last_host_over > 0) host -= p.last_host_over + p.last_host_over / 4 + stride(budgets_.host);
+      if (device <= 0 || host < 0) break;
+    }
+    if (p.dearer) return {};
+    // Swaps in the way of copies of state: once more without any.
+    if (p.last_fits && p.misjudged)
+      if (Status s = attempt(p, device, problem_.state_offload().bytes); !s) return s;
+    const bool in_doubt = !p.last_fits && !p.fixed_rule;
+    if (in_doubt) {
+      // Nothing in between worked: the lowest peak the rule can reach is the likeliest to have addresses.
+      if (Status s = attempt(p, 0, budgets_.host); !s) return s;
+      device = p.last_peak;
+      host = budgets_.host;
+    }
+    return refine_targets(p, device, host, in_doubt);
+  }
+
+  /// Between a target that fits and one that did not there may be a cheaper plan: tried where it is cheap, was in
+  /// doubt, or left much room.
+  Status refine_targets(Progress& p, Bytes device, Bytes host, bool in_doubt) {
+    const bool roomy_host = p.failing_host > host && p.host_room > 2 * budgets_.host / kRoomyShare;
+    const bool roomy = p.room > budgets_.device / kRoomyShare || roomy_host;
+    const bool small = problem_.size() <= kSmallProblem;
+    if (!p.last_fits || p.attempts == 1 || problem_.is_flat() || !(in_doubt || small || roomy)) return {};
+    if (roomy_host) host += (p.failing_host - host) / 2;
+    Bytes fails = p.failing, fits = device;
+    for (int i = 0; i < (in_doubt || small ? kBisections : 1) && !p.dearer; ++i) {
+      const Bytes middle = fits < fails ? fits + (fails - fits) / 2 : fits;
+      if (Status s = attempt(p, middle, host); !s) return s;
+      (p.last_fits ? fits : fails) = middle;
+    }
+    return {};
+  }
+
+  /// Large problems pack to within one to two percent of the bytes alive: asking for that much less at once saves a
+  /// round.
+  [[nodiscard]] Bytes first_target() const {
+    const bool packs_well = problem_.is_flat() || problem_.size() <= kSmallProblem;
+    if (problem_.keep_all_peak_bytes() <= budgets_.device || packs_well) return budgets_.device;
+    return budgets_.device - std::max<Bytes>(0, budgets_.device - problem_.persistent_bytes()) / kPackingShare;
+  }
+
+  [[nodiscard]] Bytes stride(Bytes budget) const { return problem_.size() > kSmallProblem ? budget / kStrideShare : 0; }
+
+  [[nodiscard]] Bytes first_host_target() const {
+    return problem_.size() <= kSmallProblem ? budgets_.host : budgets_.host - budgets_.host / kHostPackingShare;
+  }
+
+  void raise_bound(double ns) { bound_ns_ = std::max(bound_ns_.value_or(0.0), ns); }
+
+  /// Asks a rule, carries its plan to addresses, and keeps it if it is the best so far.
+  Status attempt(Progress& p, Bytes device, Bytes host) {
+    ++p.attempts;
+    PolicyAnswer answer = p.rule({.problem = problem_, .device_budget_bytes = device, .host_budget_bytes = host});
+    if (answer.prices)
+      raise_bound(decide::gaps::bound_of(problem_.gaps(), budgets_.device, budgets_.host, *answer.prices));
+    if (!prices_) prices_ = std::move(answer.prices);
+    if (answer.least_added_ns && device >= budgets_.device) raise_bound(static_cast<double>(*answer.least_added_ns));
+    // A lower target mostly costs more, so a large problem's time is not spent on what is dearer already.
+    p.dearer = problem_.size() > kSmallProblem && &p.rule != &in_.request.policy->decide && fits(*best_, budgets_) &&
+               answer.cost.added_ns() >= best_->cost.added_ns();
+    p.fixed_rule = p.attempts > 1 && answer.plan == p.last_plan && answer.cost.peak_bytes > device;
+    p.exhausted = answer.cost.peak_bytes > device;  // the rule itself could not meet the target
+    p.last_plan = answer.plan;
+    if (p.dearer) return {};
+
+    Result<BuiltPlan> built = build_plan(problem_, answer, budgets_, in_.request);
+    if (!built) return built.error();
+    BuiltPlan& now = built.value();
+    plan_.attempts.push_back({.target_bytes = device,
+                              .height_bytes = now.height(),
+                              .load_bytes = now.layout.device_load_bytes,
+                              .packer = now.layout.packer});
+    p.last_fits = fits(now, budgets_);
+    p.misjudged = now.cost.added_ns() > now.said_ns;
+    p.last_peak = now.cost.peak_bytes;
+    p.last_over = std::max<Bytes>(0, now.height() - budgets_.device);
+    p.last_host_over = std::max<Bytes>(0, now.host_height() - budgets_.host);
+    p.room = budgets_.device - now.height();
+    p.host_room = budgets_.host - now.host_height();
+    if (p.last_over > 0 && device > 0) p.failing = device;
+    if (p.last_host_over > 0) p.failing_host = host;
+    if (best_ && !is_better(now, *best_, budgets_)) return {};
+    best_ = std::move(now);
+    return {};
+  }
+
+  const RankRequest& in_;
+  decide::RankProblem& problem_;
+  const Budgets& budgets_;
+  RankPlan& plan_;
+  std::optional<BuiltPlan> best_;
+  std::optional<double> bound_ns_;
+  std::optional<decide::gaps::Prices> prices_;
+};
+
+}  // namespace
+
+Result<TargetResult> search_targets(const RankRequest& request, decide::RankProblem& problem, const Budgets& budgets,
+                                    RankPlan& plan) {
+  TargetLoop loop(request, problem, budgets, plan);
+  if (Status s = loop.run(); !s) return s.error();
+  return std::move(loop).result();
+}
+
+}  // namespace tidemark::plan
