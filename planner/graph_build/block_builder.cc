@@ -80,7 +80,7 @@ Ref BlockBuilder::fixed(std::string name, StorageRole role, Bytes bytes) {
   return add({.name = std::move(name),
               .role = role,
               .fixed_bytes = bytes,
-              .swappable = role == StorageRole::optimizer_state,
+              .swappable = may_be_offloaded(role),
               .initial = true,
               .lasting = true});
 }

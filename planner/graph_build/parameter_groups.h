@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/graph.h"
 #include "planner/graph_build/job_spec.h"
 
 namespace tidemark::graph_build {
@@ -49,6 +50,12 @@ struct ParameterSite {
 
 /// Devices over which the optimizer state of a group is spread (1 without a distributed optimizer).
 [[nodiscard]] std::int64_t optimizer_shards(const ParallelSpec& parallel, bool expert);
+
+/// Of what persists: storages of this role may be swapped, so that plans may leave them in host memory between steps.
+/// Optimizer state alone, as only its update touches it.
+[[nodiscard]] constexpr bool may_be_offloaded(StorageRole role) {
+  return role == StorageRole::optimizer_state;
+}
 
 /// Bytes of optimizer state of `elements` parameters on one device, sharding included.
 [[nodiscard]] Bytes optimizer_state_bytes(const ParallelSpec& parallel, std::int64_t elements, bool expert);

@@ -1,5 +1,7 @@
 #include "planner/graph_build/static_memory.h"
 
+#include <algorithm>
+
 #include "planner/graph_build/parameter_groups.h"
 
 namespace tidemark::graph_build {
@@ -64,16 +66,28 @@ ParameterCount count_parameters(const ModelSpec& model) {
   return count;
 }
 
+Bytes StaticMemory::least_device_bytes(Bytes host_bytes) const {
+  return total() - offloadable_bytes + std::max(offloadable_bytes - host_bytes, largest_update_bytes);
+}
+
 StaticMemory static_memory(const JobSpec& job, std::int32_t rank) {
   StaticMemory memory;
   for (const ParameterSite& site : rank_parameters(job, rank)) {
+    Bytes update = 0;  // one op updates a whole site
+    const auto add = [&](StorageRole role, Bytes& sum, Bytes bytes) {
+      sum += bytes;
+      if (may_be_offloaded(role)) update += bytes;
+    };
     for (const ParameterGroup& group : site.groups) {
       const std::int64_t elements = group.elements();
       (group.expert ? memory.expert_parameters : memory.dense_parameters) += elements;
-      memory.parameter_bytes += elements * job.parallel.parameter_bytes;
-      memory.gradient_bytes += elements * job.parallel.gradient_bytes;
-      memory.optimizer_bytes += optimizer_state_bytes(job.parallel, elements, group.expert);
+      add(StorageRole::parameter, memory.parameter_bytes, elements * job.parallel.parameter_bytes);
+      add(StorageRole::gradient, memory.gradient_bytes, elements * job.parallel.gradient_bytes);
+      add(StorageRole::optimizer_state, memory.optimizer_bytes,
+          optimizer_state_bytes(job.parallel, elements, group.expert));
     }
+    memory.offloadable_bytes += update;
+    memory.largest_update_bytes = std::max(memory.largest_update_bytes, update);
   }
   return memory;
 }

@@ -25,7 +25,12 @@ struct StaticMemory {
   Bytes parameter_bytes = 0;
   Bytes gradient_bytes = 0;
   Bytes optimizer_bytes = 0;
+  Bytes offloadable_bytes = 0;     ///< of these; the others are on the device all step
+  Bytes largest_update_bytes = 0;  ///< of the offloadable ones, what one op touches at most
   [[nodiscard]] Bytes total() const { return parameter_bytes + gradient_bytes + optimizer_bytes; }
+  /// No plan has less on the device at its peak that leaves up to `host_bytes` of this in host memory between steps:
+  /// what an update touches is there while it runs.
+  [[nodiscard]] Bytes least_device_bytes(Bytes host_bytes) const;
 };
 [[nodiscard]] StaticMemory static_memory(const JobSpec& job, std::int32_t rank);
 

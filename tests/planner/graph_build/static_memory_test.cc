@@ -119,6 +119,18 @@ TEST(StaticMemory, ShardsByDataAndExpertData) {
   EXPECT_EQ(static_memory(job, 3).optimizer_bytes, 10 * (memory.dense_parameters + memory.expert_parameters));
 }
 
+TEST(StaticMemory, LeavesAnUpdateOnTheDeviceAndWhatTheHostCannotTake) {
+  const StaticMemory memory = static_memory(pangu_job(), 3);
+  EXPECT_EQ(memory.offloadable_bytes, memory.optimizer_bytes);
+  EXPECT_EQ(memory.least_device_bytes(0), memory.total());
+  EXPECT_EQ(memory.least_device_bytes(kMiB), memory.total() - kMiB);
+  const Bytes least = memory.total() - memory.optimizer_bytes + memory.largest_update_bytes;
+  EXPECT_LT(least, memory.total());
+  EXPECT_EQ(memory.least_device_bytes(memory.optimizer_bytes - memory.largest_update_bytes), least);
+  EXPECT_EQ(memory.least_device_bytes(memory.optimizer_bytes), least);
+  EXPECT_EQ(memory.least_device_bytes(kGiB * 1024), least);
+}
+
 TEST(StaticMemory, TiedEmbeddingHasACopyOnTheLastRankOnly) {
   JobSpec job = testing::llama3_70b_job();
   const StaticMemory untied_first = static_memory(job, 0);

@@ -7,6 +7,8 @@
 #include <functional>
 #include <map>
 #include <random>
+#include <set>
+#include <span>
 
 #include "planner/cost/cost_model.h"
 #include "planner/graph_build/liveness.h"
@@ -162,6 +164,34 @@ TEST(StepGraph, StaticStoragesEqualStaticMemory) {
       EXPECT_EQ(bytes[StorageRole::parameter], expected.parameter_bytes) << name;
       EXPECT_EQ(bytes[StorageRole::gradient], expected.gradient_bytes) << name;
       EXPECT_EQ(bytes[StorageRole::optimizer_state], expected.optimizer_bytes) << name;
+    }
+  }
+}
+
+/// Bytes of what persists and may be swapped.
+Bytes offloadable_bytes(const Graph& graph, std::span<const StorageId> storages) {
+  Bytes bytes = 0;
+  for (const StorageId s : storages)
+    if (graph.template_of(s).persists() && graph.template_of(s).swappable) bytes += graph.storages[row(s)].bytes;
+  return bytes;
+}
+
+TEST(StepGraph, WhatMayBeOffloadedEqualsStaticMemory) {
+  for (const auto& [name, job] : all_jobs()) {
+    for (const Graph& graph : build_all(job)) {
+      std::vector<StorageId> all;
+      for (std::size_t s = 0; s < graph.storages.size(); ++s) all.push_back(id_of<StorageId>(s));
+      Bytes largest = 0;
+      for (std::size_t op = 0; op < graph.ops.size(); ++op) {
+        std::set<StorageId> touched;
+        for (const Access& access : graph.accesses_of(id_of<OpId>(op))) touched.insert(access.storage);
+        const std::vector<StorageId> list(touched.begin(), touched.end());
+        largest = std::max(largest, offloadable_bytes(graph, list));
+      }
+      const StaticMemory expected = static_memory(job, graph.rank);
+      EXPECT_EQ(offloadable_bytes(graph, all), expected.offloadable_bytes) << name;
+      EXPECT_EQ(largest, expected.largest_update_bytes) << name;
+      EXPECT_GT(largest, 0) << name;
     }
   }
 }
