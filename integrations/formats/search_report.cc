@@ -49,11 +49,6 @@ double tokens_per_s(const SearchReport& report, const search::LayoutFigures& f) 
   return f.step_ns > 0 ? tokens / (static_cast<double>(f.step_ns) * 1e-9) : 0;
 }
 
-std::size_t bounded_away(const SearchReport& report) {
-  const search::LayoutSearchResult& r = report.result;
-  return report.space.layouts.size() - r.over_static - r.planned - r.below;
-}
-
 std::string counts(const SearchReport& report) {
   const search::LayoutSearchResult& r = report.result;
   std::string text =
@@ -65,7 +60,7 @@ std::string counts(const SearchReport& report) {
   return text + fmt::format(
                     "\n  {} without room for static memory, {} with a bound above what was found, {} planned, of "
                     "which {} do not fit\n",
-                    r.over_static, bounded_away(report), r.planned, r.misfit);
+                    r.over_static, r.bounded_away, r.planned, r.misfit);
 }
 
 std::string verdict(const SearchReport& report) {
@@ -194,7 +189,7 @@ std::string search_json(const SearchReport& report) {
                {"legal", report.space.layouts.size()},
                {"refused", report.space.refused},
                {"over_static", r.over_static},
-               {"bounded_away", bounded_away(report)},
+               {"bounded_away", r.bounded_away},
                {"planned", r.planned},
                {"misfit", r.misfit},
                {"below", r.below},

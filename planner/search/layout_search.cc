@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "planner/cost/cost_model.h"
 #include "planner/graph_build/pipeline_schedule.h"
 #include "planner/graph_build/static_memory.h"
 #include "planner/simulate/pass_times.h"
@@ -57,6 +58,26 @@ std::vector<std::int32_t> worst_ranks(const graph_build::JobSpec& job) {
   }
   ranks.insert({by_flight, by_static});
   return {ranks.begin(), ranks.end()};
+}
+
+/// Static memory of all ranks against the budgets.
+struct StaticFit {
+  bool possible = false;  ///< false: proven, no plan fits
+  Bytes offloaded = 0;    ///< least that some rank has to offload, where possible
+};
+
+StaticFit static_fit(const plan::PlanRequest& plan, const graph_build::JobSpec& job) {
+  const Bytes device = plan.budget_bytes.value_or(plan.machine.visible_bytes) -
+                       graph_build::reserve_memory(plan.machine, job.parallel).total();
+  const Bytes host =
+      plan.policy->offloads_state ? plan.host_budget_bytes.value_or(plan.machine.host_bytes_per_device) : 0;
+  StaticFit fit{.possible = true};
+  for (std::int32_t rank = 0; rank < job.parallel.pipeline; ++rank) {
+    const graph_build::StaticMemory memory = graph_build::static_memory(job, rank);
+    if (memory.least_device_bytes(host) > device) return {};
+    fit.offloaded = std::max(fit.offloaded, memory.total() - device);
+  }
+  return fit;
 }
 
 LayoutFigures figures_of(const plan::PlanOutcome& outcome) {
@@ -130,27 +151,29 @@ class LayoutSearcher {
     return with_layout(request_.plan.job, request_.space.layouts[id]);
   }
 
-  /// Guesses for all layouts whose static memory leaves room.
+  /// Guesses for all layouts whose static memory some plan may fit.
   Status enqueue() {
     const std::vector<SearchLayout>& layouts = request_.space.layouts;
-    const std::vector<char> room = groups_with_room();
+    static_ = static_fits();
     bounds_.assign(layouts.size(), 0);
     std::vector<std::int64_t> estimates(layouts.size(), 0);
     Status status = threads::parallel_try_each(layouts.size(), [&](std::size_t id) -> Status {
-      if (room[layouts[id].group] == 0) return {};
+      if (!static_[layouts[id].group].possible) return {};
       const graph_build::JobSpec job = job_of(id);
       const Result<simulate::LayerTimes> times = times_.layers_of(job);
       if (!times) return times.error();
       const simulate::StepGuess guess = simulate::guess_by_layers(times.value(), job);
       bounds_[id] = guess.bound_ns;
-      estimates[id] = guess.estimate_ns;
+      estimates[id] = guess.estimate_ns + offload_ns(id);
       return {};
     });
     if (!status) return status;
-    for (std::size_t id = 0; id < layouts.size(); ++id) {
-      if (room[layouts[id].group] == 0) ++result_.over_static;
-      if (room[layouts[id].group] != 0 && !(id == 0 && request_.space.has_given))
+    // The job's own layout is planned whatever its bounds say.
+    for (std::size_t id = request_.space.has_given ? 1 : 0; id < layouts.size(); ++id) {
+      if (static_[layouts[id].group].possible)
         waiting_.insert({.estimate_ns = estimates[id], .id = id});
+      else
+        ++result_.over_static;
     }
     return {};
   }
@@ -165,21 +188,20 @@ class LayoutSearcher {
     return {};
   }
 
-  [[nodiscard]] std::vector<char> groups_with_room() const {
+  [[nodiscard]] std::vector<StaticFit> static_fits() const {
     std::vector<std::size_t> first(request_.space.groups, 0);
     for (std::size_t id = request_.space.layouts.size(); id-- > 0;) first[request_.space.layouts[id].group] = id;
-    std::vector<char> room(first.size(), 0);
+    std::vector<StaticFit> fits(first.size());
     threads::parallel_for_each(0, first.size(),
-                               [&](std::size_t g) { room[g] = leaves_room(job_of(first[g])) ? 1 : 0; });
-    return room;
+                               [&](std::size_t g) { fits[g] = static_fit(request_.plan, job_of(first[g])); });
+    return fits;
   }
 
-  [[nodiscard]] bool leaves_room(const graph_build::JobSpec& job) const {
-    const Bytes budget = request_.plan.budget_bytes.value_or(request_.plan.machine.visible_bytes) -
-                         graph_build::reserve_memory(request_.plan.machine, job.parallel).total();
-    for (std::int32_t rank = 0; rank < job.parallel.pipeline; ++rank)
-      if (graph_build::static_memory(job, rank).total() > budget) return false;
-    return true;
+  /// Estimate of the time that state adds which has to be offloaded: one transfer of it, since copies in run beside
+  /// copies out. Bounds count nothing of it, since compute may hide all of it.
+  [[nodiscard]] std::int64_t offload_ns(std::size_t id) const {
+    const Bytes bytes = static_[request_.space.layouts[id].group].offloaded;
+    return bytes > 0 ? cost::copy_out_cost(bytes, request_.plan.machine).link_ns : 0;
   }
 
   /// Plays the passes of the next layouts in line that are not bounded away.
@@ -188,7 +210,7 @@ class LayoutSearcher {
     while (ids.size() < kSharpened && !waiting_.empty()) {
       const std::size_t id = waiting_.begin()->id;
       waiting_.erase(waiting_.begin());
-      if (!is_over(bounds_[id])) ids.push_back(id);
+      if (!passes_over(id)) ids.push_back(id);
     }
     std::vector<simulate::StepGuess> guesses(ids.size());
     Status status = threads::parallel_try_each(ids.size(), [&](std::size_t i) -> Status {
@@ -203,14 +225,16 @@ class LayoutSearcher {
     if (!status) return status;
     for (std::size_t i = 0; i < ids.size(); ++i) {
       bounds_[ids[i]] = std::max(bounds_[ids[i]], guesses[i].bound_ns);
-      ready_.insert({.estimate_ns = guesses[i].estimate_ns, .id = ids[i]});
+      ready_.insert({.estimate_ns = guesses[i].estimate_ns + offload_ns(ids[i]), .id = ids[i]});
     }
     return {};
   }
 
-  /// Slower than all that will be shown.
-  [[nodiscard]] bool is_over(std::int64_t bound_ns) const {
-    return request_.prune && fitting_.size() >= request_.top && bound_ns > kth_ns();
+  /// Slower than all that will be shown, which is counted.
+  bool passes_over(std::size_t id) {
+    const bool over = request_.prune && fitting_.size() >= request_.top && bounds_[id] > kth_ns();
+    if (over) ++result_.bounded_away;
+    return over;
   }
   [[nodiscard]] std::int64_t kth_ns() const {
     return std::next(fitting_.begin(), static_cast<std::ptrdiff_t>(request_.top) - 1)->first;
@@ -221,7 +245,7 @@ class LayoutSearcher {
     while (batch.size() < kBatch && !ready_.empty() && planned_in_order_ < request_.most_planned) {
       const std::size_t id = ready_.begin()->id;
       ready_.erase(ready_.begin());
-      if (is_over(bounds_[id])) continue;
+      if (passes_over(id)) continue;
       batch.push_back(id);
       ++planned_in_order_;
     }
@@ -265,7 +289,7 @@ class LayoutSearcher {
     }
     for (const std::set<Entry>* left : {&ready_, &waiting_})
       for (const Entry& entry : *left)
-        if (fitting_.size() < request_.top || bounds_[entry.id] < kth_ns()) ++result_.below;
+        ++(fitting_.size() < request_.top || bounds_[entry.id] < kth_ns() ? result_.below : result_.bounded_away);
     if (!request_.space.has_given) return std::move(result_);
     result_.given = ranked(0);
     const LayoutFigures& given = result_.given->figures;
@@ -280,6 +304,7 @@ class LayoutSearcher {
 
   const LayoutSearchRequest& request_;
   simulate::PassTimeTable times_;
+  std::vector<StaticFit> static_;     ///< by group
   std::vector<std::int64_t> bounds_;  ///< by id; the sharpest known
   std::set<Entry> waiting_, ready_;   ///< guessed by layers, and by passes
   std::map<std::size_t, LayoutFigures> figures_;

@@ -55,10 +55,13 @@ struct LayoutSearchResult {
   std::vector<RankedLayout> best;     ///< that fit, fastest first; at most `top`
   std::optional<RankedLayout> given;  ///< the job's own layout, where it is in the space
   std::size_t given_rank = 0;         ///< 1-based among those planned that fit; 0: it does not fit
-  std::size_t over_static = 0;        ///< static memory alone is above the budget
+  // Each layout is counted in one of over_static, bounded_away, planned and below.
+  std::size_t over_static = 0;   ///< what no plan can offload of static memory is above the budget
+  std::size_t bounded_away = 0;  ///< bound not below the step of the last of `best`
   std::size_t planned = 0, misfit = 0;
-  std::size_t below = 0;              ///< neither planned nor bounded away: may be faster than the last of `best`
+  std::size_t below = 0;              ///< may be faster than the last of `best`
   std::size_t faster_than_given = 0;  ///< of `below`: bounded below the job's own layout
+  /// No layout left can be faster than the last of `best`, or fit where `best` has fewer than `top`.
   [[nodiscard]] bool proven() const { return below == 0; }
 };
 

@@ -600,6 +600,21 @@ TEST(Search, RanksTheJobsOwnLayoutAndOthers) {
                                              json.at("planned").get<int>() + json.at("below").get<int>());
 }
 
+TEST(Search, CountsEachLayoutOnceBelowStaticMemory) {
+  const Workplace place;
+  for (const char* budget : {"1B", "4GiB", "4.6GiB"}) {
+    const Words command = {"search", small_model(), "--most-planned", "4", "--imbalance", "1", "--budget", budget};
+    const Ran ran = place.run(with(command, {"--format", "json"}));
+    ASSERT_TRUE(ran.status == 0 || ran.status == 1) << ran.err;
+    const Json json = Json::parse(ran.out);
+    std::size_t counted = 0;
+    for (const char* fate : {"over_static", "bounded_away", "planned", "below"})
+      counted += json.at(fate).get<std::size_t>();
+    EXPECT_EQ(json.at("legal").get<std::size_t>(), counted) << budget;
+    EXPECT_LE(json.at("bounded_away").get<std::size_t>(), counted) << budget;
+  }
+}
+
 TEST(Search, PlansAsManyAsAskedAndTheJobsOwn) {
   const Workplace place;
   for (const int most : {1, 4}) {

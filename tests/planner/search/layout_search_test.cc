@@ -5,9 +5,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 #include <set>
 
+#include "planner/graph_build/static_memory.h"
 #include "planner/simulate/pass_times.h"
 #include "policies/policies.h"
 #include "tests/support/random_job.h"
@@ -144,27 +146,27 @@ TEST(PassTimes, BoundsAreBelowTheSimulatedStep) {
 
 class SmallSearch {
  public:
-  SmallSearch(std::uint32_t seed, const char* policy) {
+  SmallSearch(std::uint32_t seed, const char* policy) : SmallSearch(seed, *policies::find_policy(policy)) {}
+  /// One layout of `every`.
+  SmallSearch(std::uint32_t seed, const plan::Policy& policy, std::size_t every = 3) : policy_(policy) {
     testing::JobGenerator random(seed);
-    plan_ = {.job = job_on_devices(random),
-             .machine = testing::ascend_910b(),
-             .policy = policies::find_policy(policy),
-             .load = 1.1};
+    plan_ = {.job = job_on_devices(random), .machine = testing::ascend_910b(), .policy = &policy_, .load = 1.1};
     LayoutRanges ranges = small_ranges();
     ranges.micro_batch = {1};
     space_ = enumerate_layouts(plan_.job, plan_.machine, kDevices, ranges);
     std::vector<SearchLayout> some;
-    for (std::size_t id = 0; id < space_.layouts.size(); id += 3) some.push_back(space_.layouts[id]);
+    for (std::size_t id = 0; id < space_.layouts.size(); id += every) some.push_back(space_.layouts[id]);
     space_.layouts = std::move(some);
   }
 
-  LayoutSearchResult run(bool prune, int threads, const std::map<std::string, LayoutFigures>& known = {}) {
+  LayoutSearchResult run(bool prune, int threads, const std::map<std::string, LayoutFigures>& known = {},
+                         std::size_t most_planned = 100'000) {
     plan_.threads = threads;
     lines_.clear();
     const auto result = search_layouts({.plan = plan_,
                                         .space = space_,
-                                        .top = 3,
-                                        .most_planned = 100'000,
+                                        .top = kTop,
+                                        .most_planned = most_planned,
                                         .prune = prune,
                                         .known = known,
                                         .finished = [&](const SearchLayout& layout, const LayoutFigures& f) {
@@ -174,11 +176,44 @@ class SmallSearch {
     return result.value();
   }
 
+  static constexpr std::size_t kTop = 3;
+
   /// So that some layouts do not fit.
   void set_budget(Bytes bytes) { plan_.budget_bytes = bytes; }
+  void set_host_budget(Bytes bytes) { plan_.host_budget_bytes = bytes; }
+  [[nodiscard]] const LayoutSpace& space() const { return space_; }
+
+  /// Reserves and static memory of the worst rank.
+  [[nodiscard]] Bytes persistent_bytes(std::size_t id) const {
+    const graph_build::JobSpec job = with_layout(plan_.job, space_.layouts[id]);
+    Bytes most = 0;
+    for (std::int32_t rank = 0; rank < job.parallel.pipeline; ++rank)
+      most = std::max(most, graph_build::static_memory(job, rank).total());
+    return most + graph_build::reserve_memory(plan_.machine, job.parallel).total();
+  }
+
+  /// Modelled step of a layout planned by itself, without a search; nothing: it does not fit.
+  [[nodiscard]] std::optional<std::int64_t> step_of(std::size_t id) const {
+    plan::PlanRequest request = plan_;
+    request.job = with_layout(plan_.job, space_.layouts[id]);
+    const auto planned = plan::plan_step(request);
+    EXPECT_TRUE(planned.ok()) << layout_text(space_.layouts[id]);
+    if (!planned.value().fits()) return std::nullopt;
+    return planned.value().step.step_ns;
+  }
+
+  /// Steps of all layouts that fit, with their ids, fastest first.
+  [[nodiscard]] std::vector<std::pair<std::int64_t, std::size_t>> all_that_fit() const {
+    std::vector<std::pair<std::int64_t, std::size_t>> fitting;
+    for (std::size_t id = 0; id < space_.layouts.size(); ++id)
+      if (const auto step_ns = step_of(id)) fitting.emplace_back(*step_ns, id);
+    std::ranges::sort(fitting);
+    return fitting;
+  }
   [[nodiscard]] const std::vector<std::pair<std::string, LayoutFigures>>& lines() const { return lines_; }
 
  private:
+  plan::Policy policy_;
   plan::PlanRequest plan_;
   LayoutSpace space_;
   std::vector<std::pair<std::string, LayoutFigures>> lines_;
@@ -209,6 +244,85 @@ TEST(LayoutSearch, PruningKeepsTheFastest) {
   }
   EXPECT_GT(pruned, 0U);
   EXPECT_GT(misfits, 0U);
+}
+
+/// Each layout has one fate.
+void expect_counted_once(const LayoutSearchResult& result, const LayoutSpace& space) {
+  EXPECT_EQ(result.over_static + result.bounded_away + result.planned + result.below, space.layouts.size());
+  EXPECT_LE(result.misfit, result.planned);
+}
+
+using Fitting = std::vector<std::pair<std::int64_t, std::size_t>>;
+
+/// `all_that_fit`, as far as a search shows it. Where the search says that it is proven it has missed nothing.
+void expect_honest(const LayoutSearchResult& result, const Fitting& fitting) {
+  if (!result.proven()) return;
+  ASSERT_EQ(result.best.size(), std::min(SmallSearch::kTop, fitting.size()));
+  for (std::size_t i = 0; i < result.best.size(); ++i) EXPECT_EQ(result.best[i].figures.step_ns, fitting[i].first) << i;
+}
+
+/// Offloads state as `optimal` does and decides the rest in little time.
+plan::Policy quick_offloading() {
+  plan::Policy policy = *policies::find_policy("greedy");
+  policy.offloads_state = true;
+  return policy;
+}
+
+/// Budgets below the static memory of some layouts or of all of them, with much host memory and with little: what the
+/// search finds is what planning every layout by itself finds.
+TEST(LayoutSearch, FindsWhatFitsWithStateOffloadedOnly) {
+  std::size_t offloaded = 0, over_static = 0, misfits = 0, unproven = 0;
+  for (std::uint32_t seed = 1; seed <= 2; ++seed) {
+    SmallSearch search(seed, quick_offloading(), 9);
+    std::vector<Bytes> persistent;
+    for (std::size_t id = 0; id < search.space().layouts.size(); ++id)
+      persistent.push_back(search.persistent_bytes(id));
+    std::vector<Bytes> sorted = persistent;
+    std::ranges::sort(sorted);
+    for (const auto& [budget, host] :
+         {std::pair(sorted.front(), 64 * kGiB), std::pair(sorted[sorted.size() / 2], 64 * kGiB),
+          std::pair(sorted.back(), 64 * kMiB)}) {
+      search.set_budget(budget);
+      search.set_host_budget(host);
+      const Fitting fitting = search.all_that_fit();
+      for (const auto& [step_ns, id] : fitting) offloaded += persistent[id] > budget ? 1U : 0U;
+      std::map<std::string, LayoutFigures> known;
+      for (const std::size_t most : {1000U, 16U, 4U, 1U}) {
+        const LayoutSearchResult result = search.run(true, 0, known, most);
+        known.insert(search.lines().begin(), search.lines().end());
+        expect_counted_once(result, search.space());
+        expect_honest(result, fitting);
+        EXPECT_LE(result.over_static + result.misfit + fitting.size(), search.space().layouts.size());
+        for (const RankedLayout& ranked : result.best) EXPECT_LE(ranked.bound_ns, ranked.figures.step_ns);
+        over_static += result.over_static;
+        misfits += result.misfit;
+        unproven += result.proven() ? 0U : 1U;
+        EXPECT_TRUE(most < 1000 || result.proven());
+      }
+    }
+  }
+  EXPECT_GT(offloaded, 3U);
+  EXPECT_GT(over_static, 0U);
+  EXPECT_GT(misfits, 0U);
+  EXPECT_GT(unproven, 0U);
+}
+
+/// The job's own layout is planned though nothing fits, and is counted as planned alone.
+TEST(LayoutSearch, CountsTheJobsOwnLayoutOnce) {
+  for (const plan::Policy& policy : {quick_offloading(), *policies::find_policy("keep-all")}) {
+    int given = 0;
+    for (std::uint32_t seed = 1; given == 0 && seed <= 60; ++seed) {
+      SmallSearch search(seed, policy);
+      search.set_budget(1);
+      const LayoutSearchResult result = search.run(true, 0);
+      expect_counted_once(result, search.space());
+      EXPECT_EQ(result.planned, search.space().has_given ? 1U : 0U);
+      EXPECT_EQ(result.bounded_away, 0U);
+      EXPECT_TRUE(result.best.empty());
+      given += search.space().has_given ? 1 : 0;
+    }
+    EXPECT_GT(given, 0) << policy.name;
+  }
 }
 
 TEST(LayoutSearch, ThreadsAndWhatWasKnownChangeNothing) {
