@@ -9,6 +9,7 @@
 
 #include "integrations/formats/field_ranges.h"
 #include "integrations/formats/file.h"
+#include "integrations/formats/file_kind.h"
 #include "integrations/formats/import_captured_step.h"
 #include "planner/graph_build/given_machine.h"
 #include "policies/policies.h"
@@ -29,7 +30,9 @@ Result<formats::CapturedStep> read_step(const GraphJob& job) {
   const formats::StepObjective objective = job.objective == "time"     ? formats::StepObjective::time
                                            : job.objective == "energy" ? formats::StepObjective::energy
                                                                        : formats::StepObjective::cost;
-  return formats::read_captured_step(text.value(), job.graph.string(), objective);
+  Result<formats::CapturedStep> step = formats::read_captured_step(text.value(), job.graph.string(), objective);
+  if (!step) return formats::explain_kind(step.error(), job.graph, formats::FileKind::captured_step);
+  return step;
 }
 
 Status check_options(const GraphJob& job, const JobOptions& options) {

@@ -10,6 +10,7 @@
 #include "integrations/cli/progress.h"
 #include "integrations/formats/field_ranges.h"
 #include "integrations/formats/file.h"
+#include "integrations/formats/file_kind.h"
 #include "integrations/formats/import_expert_counts.h"
 #include "integrations/formats/import_yaml.h"
 #include "integrations/formats/plan_ranges.h"
@@ -47,10 +48,13 @@ struct NamedJob {
 
 Result<NamedJob> read_model(const JobOptions& options) {
   if (options.model.empty()) return bad_input("MODEL is required, a FILE; or give --megatron-args FILE");
+  const auto explained = [&](const Error& error) {
+    return formats::explain_kind(error, options.model, formats::FileKind::job);
+  };
   const Result<std::string> text = formats::read_file(options.model, formats::kMostDescriptionBytes);
-  if (!text) return text.error();
+  if (!text) return explained(text.error());
   Result<graph_build::JobSpec> job = formats::read_job(text.value(), options.model.string());
-  if (!job) return job.error();
+  if (!job) return explained(job.error());
   return NamedJob{.job = std::move(job).value(), .device_place = device_place(text.value(), options.model)};
 }
 

@@ -206,6 +206,17 @@ Result<std::string> read_file(const std::filesystem::path& path, Bytes most_byte
   return read_all(file.get(), path, most_bytes);
 }
 
+std::string read_head(const std::filesystem::path& path, Bytes most_bytes) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return {};
+  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.open()) return {};
+  std::string head(static_cast<std::size_t>(most_bytes), '\0');
+  const ssize_t got = ::pread(file.get(), head.data(), head.size(), 0);
+  head.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
+  return head;
+}
+
 Status write_file(const std::filesystem::path& path, std::string_view bytes) {
   if (path.empty()) return bad_input("no file name is given to write to");
   const std::filesystem::path target = resolved(path);

@@ -20,6 +20,9 @@ inline constexpr Bytes kMostDescriptionBytes = kMiB, kMostMeasurementBytes = 256
 /// device, a pipe), which is refused before it is opened; it is larger than `most_bytes`, which is refused unread.
 [[nodiscard]] Result<std::string> read_file(const std::filesystem::path& path, Bytes most_bytes = kMostFileBytes);
 
+/// The first bytes of a regular file; empty where there is none to read.
+[[nodiscard]] std::string read_head(const std::filesystem::path& path, Bytes most_bytes);
+
 /// Replaces `path` by `bytes` at once: written to a temporary file in the same directory, synchronised, then renamed.
 /// On any error (bad_input) an existing file keeps its old bytes and nothing half-written is left behind. What is not a
 /// regular file (/dev/stdout, a pipe) is written in place, since it cannot be renamed over.

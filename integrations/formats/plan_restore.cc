@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/fingerprint.h"
+#include "integrations/formats/unit_text.h"
 #include "planner/graph_build/liveness.h"
 #include "planner/graph_build/step_graph.h"
 
@@ -38,6 +39,12 @@ Result<plan::RankPlan> restore_rank(const PlanFile& file, const PlanFile::Rank& 
   return plan;
 }
 
+std::string ranks_text(const PlanFile& file) {
+  std::vector<std::int32_t> ranks;
+  for (const PlanFile::Rank& rank : file.ranks) ranks.push_back(rank.figures.rank);
+  return ranks.empty() ? "none" : (ranks.size() == 1 ? "rank " : "ranks ") + ranges_text(ranks);
+}
+
 }  // namespace
 
 plan::PlanRequest request_of(const PlanFile& file) {
@@ -58,7 +65,7 @@ Result<plan::PlanOutcome> restore_outcome(const PlanFile& file, const std::vecto
   const auto wanted = [&](std::int32_t rank) { return ranks.empty() || std::ranges::find(ranks, rank) != ranks.end(); };
   for (const std::int32_t rank : ranks)
     if (std::ranges::find(file.ranks, rank, [](const PlanFile::Rank& r) { return r.figures.rank; }) == file.ranks.end())
-      return bad_input(fmt::format("{}: rank {} is not in this plan", file_name, rank));
+      return bad_input(fmt::format("{}: rank {} is not in this plan; it holds {}", file_name, rank, ranks_text(file)));
   for (const PlanFile::Rank& rank : file.ranks) {
     if (!wanted(rank.figures.rank)) continue;
     Result<plan::RankPlan> plan = restore_rank(file, rank, file_name);

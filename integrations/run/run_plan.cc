@@ -59,8 +59,8 @@ std::string no_such_rank(const plan::PlanOutcome& plan, const RunAsk& ask) {
   if (plan.ranks.empty()) return "--rank: the plan holds no rank at all";
   std::vector<std::int32_t> ranks;
   for (const plan::RankPlan& rank : plan.ranks) ranks.push_back(rank.figures.rank);
-  return fmt::format("--rank: rank {} is not in this plan; it holds {}", ask.rank.value_or(0),
-                     formats::ranges_text(ranks));
+  return fmt::format("--rank: rank {} is not in this plan; it holds {} {}", ask.rank.value_or(0),
+                     ranks.size() == 1 ? "rank" : "ranks", formats::ranges_text(ranks));
 }
 
 /// The same but for the last digits, which another processor may round otherwise.

@@ -121,6 +121,34 @@ TEST(BadFiles, AreNamed) {
   }
 }
 
+/// A file of ours in the place of another kind: which it is, and what would be right.
+TEST(BadFiles, OfAnotherKindAreToldApart) {
+  const Workplace place;
+  place.write("step.json", R"({"tidemark_graph": 1, "storages": [], "ops": []})");
+  place.write("step.graph", "G 1 0\nN 0 1 1 0 a\n");
+  // Longer than a model may be, so that its reader never sees it.
+  place.write("plan.json",
+              R"({"schema": "tidemark.plan", "schema_version": 5, "x": ")" + std::string(2 << 20, 'x') + "\"}");
+  const std::string model = small_model();
+  const std::string planned =
+      "is a model file, where a plan file is wanted; make its plan first: tidemark plan .* --out";
+  expect_refused(place, {"run", model}, planned);
+  expect_refused(place, {"show", model}, planned);
+  expect_refused(place, {"export", model, "--to", "megatron"}, planned);
+  expect_refused(place, {"diff", model, "plan.json"}, planned);
+  expect_refused(place, {"check", "step.json", "--budget", "1GiB"},
+                 "^step\\.json:1: is a captured step, where a plan file is wanted; .* --graph step\\.json");
+  for (const char* verb : {"plan", "estimate"}) {
+    expect_refused(place, {verb, "plan.json"}, "^plan\\.json:1: is a plan file, where a model file is wanted; show, ");
+    for (const char* step : {"step.json", "step.graph"})
+      expect_refused(place, {verb, step},
+                     "is a captured step, where a model file is wanted; plan it with: tidemark plan --graph");
+  }
+  expect_refused(place, {"plan", "--graph", model, "--budget", "1GiB"},
+                 "is a model file, where a captured step is wanted; plan it with: tidemark plan ");
+  expect_refused(place, {"plan", "--graph", "plan.json", "--budget", "1GiB"}, "is a plan file, where a captured step");
+}
+
 TEST(BadStreams, StillEndWithTheStatusOfBadInput) {
   for (const char* line : {" list models >/dev/full 2>&-", " plan nope.yaml 2>&-", " plan nope.yaml 2>/dev/full"}) {
     const int status = std::system((TIDEMARK_PROGRAM + std::string(line)).c_str());
@@ -540,7 +568,8 @@ TEST_F(BadPlanFile, AStepThatIsNotOfItsPrograms) {
 }
 
 TEST_F(BadPlanFile, WrongRank) {
-  expect_refused(*place_, {"show", "good.json", "--rank", "7"}, "^good\\.json: rank 7 is not in this plan");
+  expect_refused(*place_, {"show", "good.json", "--rank", "7"},
+                 "^good\\.json: rank 7 is not in this plan; it holds ranks 0-1");
   expect_refused(*place_, {"check", "good.json", "--policy", "greedy"},
                  "--policy: a plan file is checked as it was planned");
 }
