@@ -135,4 +135,14 @@ std::string format_bytes(Bytes bytes) {
   return fmt::format("{}{} B", sign, magnitude);
 }
 
+std::string format_bytes_up(Bytes bytes) {
+  for (const Unit& unit : {kUnits[4], kUnits[3], kUnits[2], kUnits[1]}) {
+    if (bytes < unit.bytes) continue;
+    const Bytes whole = bytes / unit.bytes, rest = bytes % unit.bytes;
+    const Bytes hundredths = whole * 100 + (rest * 100 + unit.bytes - 1) / unit.bytes;
+    return fmt::format("{}.{:02} {}", hundredths / 100, hundredths % 100, unit.name);
+  }
+  return fmt::format("{} B", bytes);
+}
+
 }  // namespace tidemark

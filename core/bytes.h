@@ -40,6 +40,9 @@ consteval Bytes operator""_GiB(unsigned long long n) {
 
 /// `12.34 GiB`, `512.00 MiB`, `4096 B`: the largest binary unit that leaves at least 1. Negative sizes keep their sign.
 [[nodiscard]] std::string format_bytes(Bytes bytes);
+/// The same, rounded up where the unit has no room for all digits: what a user types in to get at least `bytes`.
+/// REQUIRES: bytes >= 0.
+[[nodiscard]] std::string format_bytes_up(Bytes bytes);
 
 /// a*b and a+b, or nothing on overflow. REQUIRES: a >= 0 and b >= 0.
 [[nodiscard]] std::optional<Bytes> checked_multiply(Bytes a, Bytes b);

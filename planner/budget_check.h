@@ -2,6 +2,7 @@
 // Does a plan stay below a budget, and is it close?
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "core/bytes.h"
@@ -15,18 +16,25 @@ enum class BudgetVerdict : std::uint8_t {
   fail,  ///< above the budget
 };
 
-struct BudgetCheck {
-  BudgetVerdict verdict = BudgetVerdict::pass;
+/// How much memory there is, and how near to it is near.
+struct BudgetLimit {
   Bytes budget_bytes = 0;
   Bytes margin_bytes = 0;
-  std::size_t worst = 0;  ///< row of the rank with the highest peak; ties: the first
-  bool host = false;      ///< failed on pinned host memory; `worst` is then the rank with the most of it
+};
+
+struct BudgetCheck {
+  BudgetVerdict verdict = BudgetVerdict::pass;
+  Bytes budget_bytes = 0;  ///< of the device, or of the host where that failed
+  Bytes margin_bytes = 0;  ///< of the same
+  std::size_t worst = 0;   ///< row of the rank with the highest peak; ties: the first
+  bool host = false;       ///< failed on pinned host memory; `worst` is then the rank with the most of it
 };
 
 [[nodiscard]] BudgetVerdict judge(Bytes peak_bytes, Bytes budget_bytes, Bytes margin_bytes);
 
-/// `host_budget_bytes` < 0: host memory is not looked at. REQUIRES: at least one rank, budget and margin >= 0.
-[[nodiscard]] BudgetCheck check_budget(std::span<const RankFigures> ranks, Bytes budget_bytes, Bytes margin_bytes,
-                                       Bytes host_budget_bytes = -1);
+/// `host`: nothing: pinned host memory is not looked at. It fails alone: plans fill it on purpose, so that none is
+/// near. REQUIRES: at least one rank, budgets and margins >= 0.
+[[nodiscard]] BudgetCheck check_budget(std::span<const RankFigures> ranks, BudgetLimit device,
+                                       std::optional<BudgetLimit> host = {});
 
 }  // namespace tidemark::plan

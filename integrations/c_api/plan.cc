@@ -238,8 +238,11 @@ tidemark_status tidemark_plan_check_budget(const tidemark_plan* plan, const tide
     std::vector<plan::RankFigures> figures;
     for (const formats::PlanFile::Rank& rank : plan->file.ranks) figures.push_back(rank.figures);
     const Bytes budget = known.budget_bytes > 0 ? known.budget_bytes : figures.front().budget_bytes;
-    const Bytes host = known.host_budget_bytes > 0 ? known.host_budget_bytes : -1;
-    const plan::BudgetCheck check = plan::check_budget(figures, budget, known.margin_bytes, host);
+    std::optional<plan::BudgetLimit> host;
+    if (known.host_budget_bytes > 0)
+      host = {.budget_bytes = known.host_budget_bytes, .margin_bytes = known.margin_bytes};
+    const plan::BudgetCheck check =
+        plan::check_budget(figures, {.budget_bytes = budget, .margin_bytes = known.margin_bytes}, host);
     return write_result(to_c(check, figures[check.worst]), "result", result);
   });
 }

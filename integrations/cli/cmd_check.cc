@@ -12,6 +12,7 @@
 #include "integrations/cli/verb.h"
 #include "integrations/formats/check_report.h"
 #include "integrations/formats/file.h"
+#include "integrations/formats/job_text.h"
 #include "integrations/formats/plan_restore.h"
 #include "integrations/formats/rank_memory_report.h"
 #include "planner/schedule/peak.h"
@@ -55,8 +56,10 @@ class CheckCommand final : public Command {
     }
     formats::CheckReport report{.what = what, .margin = margin_.text, .step = outcome.step};
     for (const plan::RankPlan& rank : outcome.ranks) report.ranks.push_back(rank.figures);
-    const Bytes budget = job_.budget_bytes.value_or(request.budget_bytes.value_or(request.machine.visible_bytes));
-    report.check = plan::check_budget(report.ranks, budget, margin_.of(budget), job_.host_budget_bytes.value_or(-1));
+    const Bytes budget = job_.budget_bytes.value_or(formats::device_budget_of(request));
+    const Bytes host = job_.host_budget_bytes.value_or(formats::host_budget_of(request));
+    report.check = plan::check_budget(report.ranks, {.budget_bytes = budget, .margin_bytes = margin_.of(budget)},
+                                      plan::BudgetLimit{.budget_bytes = host, .margin_bytes = margin_.of(host)});
     const plan::RankPlan& worst = outcome.ranks[report.check.worst];
     report.contributors =
         plan::contributors_at(worst.graph, worst.program.schedule, schedule::peak_clock(worst.program.schedule));

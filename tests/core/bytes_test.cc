@@ -156,6 +156,18 @@ TEST(FormatBytes, IsReadBackWithinItsTwoDigits) {
   }
 }
 
+TEST(FormatBytes, RoundedUpIsReadBackAsEnough) {
+  EXPECT_EQ(format_bytes_up(0), "0 B");
+  EXPECT_EQ(format_bytes_up(1023), "1023 B");
+  EXPECT_EQ(format_bytes_up(2_MiB), "2.00 MiB");
+  EXPECT_EQ(format_bytes_up(2_MiB + 1), "2.01 MiB");
+  std::mt19937_64 random(8);
+  for (int i = 0; i < 1000; ++i) {
+    const Bytes bytes = static_cast<Bytes>(random() >> (12 + random() % 51));
+    EXPECT_GE(parsed(format_bytes_up(bytes)), bytes) << bytes;
+  }
+}
+
 TEST(CheckedArithmetic, StopsAtOverflow) {
   EXPECT_EQ(checked_multiply(0, kLargest), 0);
   EXPECT_EQ(checked_multiply(1, kLargest), kLargest);

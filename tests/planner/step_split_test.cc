@@ -104,15 +104,16 @@ TEST(BudgetVerdicts, NameTheWorstRank) {
   const std::vector<RankFigures> ranks = {{.rank = 4, .peak_bytes = 80, .host_bytes = 7},
                                           {.rank = 5, .peak_bytes = 95, .host_bytes = 9},
                                           {.rank = 6, .peak_bytes = 95, .host_bytes = 1}};
-  EXPECT_EQ(check_budget(ranks, 100, 10).verdict, BudgetVerdict::near);
-  EXPECT_EQ(check_budget(ranks, 100, 10).worst, 1U);
-  EXPECT_EQ(check_budget(ranks, 94, 0).verdict, BudgetVerdict::fail);
-  EXPECT_FALSE(check_budget(ranks, 94, 0, 1).host);
-  const BudgetCheck host = check_budget(ranks, 100, 0, 8);
+  EXPECT_EQ(check_budget(ranks, {100, 10}).verdict, BudgetVerdict::near);
+  EXPECT_EQ(check_budget(ranks, {100, 10}).worst, 1U);
+  EXPECT_EQ(check_budget(ranks, {94, 0}).verdict, BudgetVerdict::fail);
+  EXPECT_FALSE(check_budget(ranks, {94, 0}, BudgetLimit{1, 0}).host);
+  const BudgetCheck host = check_budget(ranks, {100, 0}, BudgetLimit{8, 2});
   EXPECT_EQ(host.verdict, BudgetVerdict::fail);
   EXPECT_TRUE(host.host);
   EXPECT_EQ(host.worst, 1U);
-  EXPECT_EQ(check_budget(ranks, 100, 0, 9).verdict, BudgetVerdict::pass);
+  EXPECT_EQ(host.margin_bytes, 2);
+  EXPECT_EQ(check_budget(ranks, {100, 5}, BudgetLimit{9, 2}).verdict, BudgetVerdict::pass);
 }
 
 }  // namespace
