@@ -32,6 +32,15 @@ void correct_cost(decide::RankProblem& problem, const Schedule& schedule, decide
   cost.exposed_copy_ns += std::max<std::int64_t>(0, missing);
 }
 
+decide::FlatOptions flat_options(const PlanRequest& request) {
+  decide::FlatOptions options;
+  if (!request.step) return options;
+  options.rules = request.step->rules;
+  options.effort = request.step->effort;
+  if (request.step->on_progress) options.on_progress = request.step->on_progress;
+  return options;
+}
+
 }  // namespace
 
 Budgets budgets_of(const PlanRequest& request) {
@@ -41,6 +50,13 @@ Budgets budgets_of(const PlanRequest& request) {
   b.device = std::max<Bytes>(0, b.total - b.reserve);
   b.host = request.host_budget_bytes.value_or(request.machine.host_bytes_per_device);
   return b;
+}
+
+std::unique_ptr<decide::RankProblem> make_problem(const RankRequest& request, const Budgets& budgets,
+                                                  const RankPlan& plan, decide::sites::OffloadChoice choice) {
+  return std::make_unique<decide::RankProblem>(plan.graph, plan.liveness, request.request.machine, request.nominal,
+                                               request.op_ns, budgets.host, flat_options(request.request),
+                                               std::move(choice));
 }
 
 Result<BuiltPlan> build_plan(decide::RankProblem& problem, const PolicyAnswer& answer, const Budgets& budgets,

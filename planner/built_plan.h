@@ -1,18 +1,29 @@
 #pragma once
 // What a policy answers for one rank, carried all the way to addresses, and the budgets that it is held against.
 
+#include <memory>
+
 #include "planner/decide/gaps/plan_cost.h"
 #include "planner/decide/rank_problem.h"
-#include "planner/planner.h"
 #include "planner/policy.h"
+#include "planner/rank_planner.h"
 
 namespace tidemark::plan {
+
+/// Of a budget: addresses take a little more than the bytes alive.
+inline constexpr Bytes kPackingShare = 56;
 
 /// Budgets of one rank with everything nobody's allocator owns taken off.
 struct Budgets {
   Bytes device = 0, host = 0, reserve = 0, total = 0;
 };
 [[nodiscard]] Budgets budgets_of(const PlanRequest& request);
+
+/// What a rank's search is about, with the state offloaded that the choice says. It refers to plan.graph and
+/// plan.liveness.
+[[nodiscard]] std::unique_ptr<decide::RankProblem> make_problem(const RankRequest& request, const Budgets& budgets,
+                                                                const RankPlan& plan,
+                                                                decide::sites::OffloadChoice choice = {});
 
 struct BuiltPlan {
   Plan plan;

@@ -4,6 +4,7 @@ set(TIDEMARK_PLAN_FILES
   built_plan.cc
   gap_report.cc
   memory_profile.cc
+  misfit.cc
   offload_loop.cc
   planner.cc
   policy.cc

@@ -12,15 +12,6 @@
 namespace tidemark::plan {
 namespace {
 
-decide::FlatOptions flat_options(const PlanRequest& request) {
-  decide::FlatOptions options;
-  if (!request.step) return options;
-  options.rules = request.step->rules;
-  options.effort = request.step->effort;
-  if (request.step->on_progress) options.on_progress = request.step->on_progress;
-  return options;
-}
-
 /// Plans with all state on the device where that may fit, and looks at how much to offload where what that comes to
 /// adds more than the copies would, by prices of what is left to decide.
 class OffloadLoop {
@@ -29,7 +20,7 @@ class OffloadLoop {
       : in_(in), budgets_(budgets), plan_(plan) {}
 
   Status run() {
-    whole_ = make_problem({});
+    whole_ = make_problem(in_, budgets_, plan_);
     if (Status s = whole_->check(); !s) return s;
     const bool offloads = in_.request.policy->offloads_state && !whole_->is_flat();
     if (!offloads || whole_->persistent_bytes() <= budgets_.device)
@@ -44,7 +35,6 @@ class OffloadLoop {
  private:
   static constexpr int kSqueezes = 5;
   static constexpr std::size_t kParts = 4;
-  static constexpr Bytes kPackingShare = 56;  ///< of the budget: addresses take a little more than the bytes alive
   static constexpr Bytes kSqueezeShare = 80;  ///< of the budget, where nothing is missing
   static constexpr int kPriceSteps = 20;
   /// A search takes as long as all before it: state is offloaded, or more or less of it, where that promises to add
@@ -60,12 +50,6 @@ class OffloadLoop {
     double bound_ns = 0;
     bool is_priced = false;
   };
-
-  [[nodiscard]] std::shared_ptr<decide::RankProblem> make_problem(decide::sites::OffloadChoice choice) const {
-    return std::make_shared<decide::RankProblem>(plan_.graph, plan_.liveness, in_.request.machine, in_.nominal,
-                                                 in_.op_ns, budgets_.host, flat_options(in_.request),
-                                                 std::move(choice));
-  }
 
   /// Plans are taken to be as far above their bounds as the one that offloads nothing.
   [[nodiscard]] double estimate_ns(const Share& share) const {
@@ -134,7 +118,7 @@ class OffloadLoop {
   Status squeeze(decide::sites::OffloadChoice choice) {
     Plan last;
     for (int i = 0; i < kSqueezes; ++i) {
-      const std::shared_ptr<decide::RankProblem> problem = make_problem(choice);
+      const std::shared_ptr<decide::RankProblem> problem = make_problem(in_, budgets_, plan_, choice);
       if (Status s = problem->check(); !s) return s;
       if (problem->state_offload().plan == last) return {};  // it cannot be squeezed further
       last = problem->state_offload().plan;

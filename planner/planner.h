@@ -83,9 +83,15 @@ struct RankFigures {
   double contingency_limit_f = 1;     ///< Program::contingency_limit_f
   double collective_limit_f = 1;      ///< Program::collective_limit_f
   bool fits = false;
-  std::string peak_op;              ///< name of the op at the peak, with chunk, layer and micro-batch
-  std::string reason;               ///< why it does not fit; empty otherwise
-  Bytes smallest_budget_bytes = 0;  ///< set when it does not fit: the smallest budget this policy could meet
+  std::string peak_op;  ///< name of the op at the peak, with chunk, layer and micro-batch
+  std::string reason;   ///< why it does not fit; empty otherwise
+  /// Where it does not fit, the smallest of each that this policy is known to meet with the other budget as asked for;
+  /// 0: none is known.
+  Bytes smallest_budget_bytes = 0;
+  Bytes smallest_host_budget_bytes = 0;
+  bool misfit_is_proven = false;  ///< of a captured step that does not fit: no schedule does
+  Bytes least_live_bytes = 0;     ///< of a captured step: no schedule has fewer bytes alive at its peak (proven), ...
+  std::string least_live_op;      ///< ... because of what this op needs
   friend bool operator==(const RankFigures&, const RankFigures&) = default;
 };
 

@@ -29,9 +29,11 @@ PolicyAnswer answer_of_flat(const PolicyRequest& request, decide::flat::StepRule
   decide::flat::StepPlanner& planner = request.problem.flat(rule);
   decide::flat::StepPlan step = planner.within(request.device_budget_bytes);
   const bool fits = step.fits();
+  const bool is_infeasible = !fits && step.proven;
   if (!fits) step = planner.lowest();
   PolicyAnswer answer{.plan = decide::flat::plan_of(request.problem.flat_problem(), step.order)};
   if (fits) answer.least_added_ns = step.lower_bound_cost;
+  answer.is_infeasible = is_infeasible;
   answer.cost = cost_of(request.problem.flat_problem(), step, answer.plan);
   return answer;
 }

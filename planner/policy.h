@@ -30,6 +30,7 @@ struct PolicyAnswer {
   std::optional<decide::gaps::Prices> prices;
   /// No plan within the device budget asked for adds less, where a search has proven it.
   std::optional<std::int64_t> least_added_ns;
+  bool is_infeasible = false;  ///< proven: no plan has a peak within the device budget asked for
 };
 
 /// The answer that one action per gap comes to (rows of RankProblem::sites().gaps).

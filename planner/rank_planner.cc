@@ -5,11 +5,14 @@
 
 #include "core/fingerprint.h"
 #include "core/verify.h"
+#include "planner/decide/flat/bound.h"
 #include "planner/decide/rank_problem.h"
 #include "planner/graph_build/liveness.h"
 #include "planner/ladder/contingency.h"
 #include "planner/ladder/dynamic_bound.h"
+#include "planner/misfit.h"
 #include "planner/offload_loop.h"
+#include "planner/schedule/peak.h"
 #include "planner/schedule/program_rows.h"
 #include "planner/schedule/scheduler.h"
 
@@ -18,21 +21,7 @@ namespace {
 
 /// The half-step with the most device bytes, and the name of the op there.
 std::string name_peak(const Graph& graph, const Schedule& schedule) {
-  std::vector<Bytes> delta(static_cast<std::size_t>(schedule.compute_tasks) * 2 + 2, 0);
-  for (const Residency& r : schedule.residencies) {
-    if (r.space != MemorySpace::device) continue;
-    delta[static_cast<std::size_t>(r.acquire)] += r.bytes;
-    delta[static_cast<std::size_t>(r.release)] -= r.bytes;
-  }
-  Bytes live = 0, top = -1;
-  std::size_t at = 0;
-  for (std::size_t t = 0; t < delta.size(); ++t) {
-    live += delta[t];
-    if (live > top) {
-      top = live;
-      at = t;
-    }
-  }
+  const auto at = static_cast<std::size_t>(schedule::peak_clock(schedule));
   std::size_t compute = 0;
   for (const Task& task : schedule.tasks) {
     if (task.lane != Lane::compute) continue;
@@ -71,42 +60,11 @@ void fill_figures(const RankRequest& in, decide::RankProblem& problem, const Bui
   // Where nothing fits there is no added time to bound.
   f.lower_bound_ns = f.fits ? static_cast<std::int64_t>(std::floor(std::max(0.0, lower_bound_ns))) : 0;
   f.peak_op = name_peak(plan.graph, built.schedule);
-}
-
-/// Why a rank does not fit and the smallest budget its policy could meet.
-Status explain_misfit(const RankRequest& in, decide::RankProblem& problem, const Budgets& budgets,
-                      const BuiltPlan& built, RankPlan& plan) {
-  RankFigures& f = plan.figures;
-  // What the rule comes to when asked for the least it can.
-  const PolicyAnswer answer =
-      in.request.policy->decide({.problem = problem, .device_budget_bytes = 0, .host_budget_bytes = budgets.host});
-  Result<BuiltPlan> smallest = build_plan(problem, answer, budgets, in.request);
-  if (!smallest) return smallest.error();
-  const Bytes least = std::min(built.height(), smallest.value().height());
-  f.smallest_budget_bytes = least + budgets.reserve;
-  if (built.height() > budgets.device) {
-    f.reason = "device memory: needs " + format_bytes(f.peak_bytes) + " of " + format_bytes(f.budget_bytes);
-    const auto top = contributors_at(plan.graph, built.schedule, [&] {
-      std::int32_t clock = 0;
-      const MemoryProfile profile = memory_profile(plan.graph, built.schedule);
-      Bytes most = -1;
-      for (std::size_t i = 0; i < profile.clock.size(); ++i) {
-        Bytes sum = 0;
-        for (const Bytes b : profile.bytes[i]) sum += b;
-        if (sum > most) {
-          most = sum;
-          clock = profile.clock[i];
-        }
-      }
-      return clock;
-    }());
-    if (!top.empty())
-      f.reason += "; " + top.front().name + " binds with " + format_bytes(top.front().bytes) + " (" +
-                  std::to_string(top.front().count) + " in flight)";
-  } else {
-    f.reason = "pinned host memory: needs " + format_bytes(f.host_bytes) + " of " + format_bytes(budgets.host);
-  }
-  return {};
+  if (!problem.is_flat()) return;
+  const decide::flat::LeastPeak least = decide::flat::least_peak(problem.flat_problem());
+  f.least_live_bytes = least.bytes;
+  if (!plan.graph.ops.empty())
+    f.least_live_op = plan.graph.template_of(id_of<OpId>(static_cast<std::size_t>(least.op))).name;
 }
 
 /// Everything the planner emits has passed the checker. A program that does not fit is checked as if its arenas were as

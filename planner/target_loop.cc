@@ -12,7 +12,6 @@ constexpr int kMaxAttempts = 6;
 /// Of a flat step, which takes back half of what is missing at a time: its search has an answer for every byte.
 constexpr int kMaxFlatAttempts = 16;
 constexpr int kBisections = 3;
-constexpr Bytes kPackingShare = 56;
 constexpr Bytes kHostPackingShare = 128;
 constexpr Bytes kStrideShare = 400;
 constexpr Bytes kRoomyShare = 80;

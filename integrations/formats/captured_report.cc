@@ -46,14 +46,28 @@ CostFigures costs_of(const plan::PlanOutcome& outcome) {
   return {.keep_all = outcome.step.keep_all_step_ns, .added = f.added_ns, .bound = f.lower_bound_ns};
 }
 
-std::string status_line(const CostFigures& costs, bool fits) {
-  const std::string_view status = costs.status(fits);
+std::string misfit_line(const plan::RankFigures& figures) {
+  if (!figures.misfit_is_proven) return "infeasible as far as is known: no schedule that fits was found";
+  const Bytes budget = figures.budget_bytes - figures.reserve_bytes;
+  if (figures.least_live_bytes <= budget) return "infeasible: proven, every schedule was looked at";
+  return fmt::format("infeasible: proven, op {} binds: no schedule has less than {} live there, {} are there to use",
+                     figures.least_live_op, format_bytes_up(figures.least_live_bytes),
+                     format_bytes(std::max<Bytes>(0, budget)));
+}
+
+std::string status_line(const CostFigures& costs, const plan::RankFigures& figures) {
+  const std::string_view status = costs.status(figures.fits);
   if (status == "optimal") return "optimal: no schedule that fits adds less";
   const double gap = rounded_up(costs.percent(costs.added - costs.bound));
   if (status == "within") return fmt::format("within {:.4f} % of the step's cost of the least possible", gap);
   if (status == "best found")
     return fmt::format("best found: the least possible is at most {:.4f} % of the step's cost below", gap);
-  return "infeasible as far as is known";
+  return misfit_line(figures);
+}
+
+/// No schedule has a lower peak. Files from before it was in the figures have what liveness says.
+Bytes least_live(const plan::RankPlan& plan) {
+  return std::max(plan.figures.least_live_bytes, plan.liveness.working_set_bytes);
 }
 
 /// Most device bytes alive while a run is under way, what is lost between addresses not counted.
@@ -187,14 +201,16 @@ std::string captured_text(const plan::PlanRequest& request, const plan::PlanOutc
   const GivenCosts& unit = plan.graph.given_costs;
   const CostFigures costs = costs_of(outcome);
   const RunList runs = run_list_of(plan);
-  std::string text = fmt::format("\nCaptured step\n  status      {}\n", status_line(costs, plan.figures.fits));
+  std::string text = fmt::format("\nCaptured step\n  status      {}\n", status_line(costs, plan.figures));
   text += fmt::format("  cost        {}; added {} (+{:.4f} %)\n", cost_text(unit, costs.keep_all),
                       cost_text(unit, costs.added), costs.percent(costs.added));
   if (plan.figures.fits)
     text += fmt::format("  bound       no schedule that fits adds less than {:.4f} %\n",
                         rounded_down(costs.percent(costs.bound)));
-  text += fmt::format("  bytes live  {} at most; keeping all {}; no schedule below {}\n", format_bytes(live_peak(plan)),
-                      format_bytes(plan.liveness.peak_bytes), format_bytes(plan.liveness.working_set_bytes));
+  const std::string& at = plan.figures.least_live_op;
+  text += fmt::format("  bytes live  {} at most; keeping all {}; no schedule below {}{}\n",
+                      format_bytes(live_peak(plan)), format_bytes(plan.liveness.peak_bytes),
+                      format_bytes(least_live(plan)), at.empty() ? "" : ", for op " + at);
   text += fmt::format("  recomputed  {} runs; {} swaps, for which ops wait {} (simulated)\n",
                       runs.order.size() - plan.graph.ops.size(), runs.swaps.size(),
                       cost_text(unit, plan.figures.exposed_copy_ns));
@@ -219,7 +235,9 @@ Json captured_json(const plan::PlanRequest& request, const plan::PlanOutcome& ou
                {"waited_cost", unit.to_units(plan.figures.exposed_copy_ns)},
                {"keep_all_peak_bytes", plan.liveness.peak_bytes},
                {"live_peak_bytes", live_peak(plan)},
-               {"lower_bound_bytes", plan.liveness.working_set_bytes},
+               {"lower_bound_bytes", least_live(plan)},
+               {"lower_bound_op", plan.figures.least_live_op},
+               {"proven", !plan.figures.fits ? plan.figures.misfit_is_proven : costs.status(true) == "optimal"},
                {"recomputed", runs.order.size() - plan.graph.ops.size()},
                {"swapped", runs.swaps.size()}};
   json.update(order_json(runs));

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "integrations/formats/decision_table.h"
+#include "integrations/formats/job_text.h"
 #include "integrations/formats/text_table.h"
 #include "integrations/formats/unit_text.h"
 
@@ -50,6 +51,13 @@ const plan::RankPlan& worst_of(const CheckReport& report) {
   return *std::ranges::find(report.remedy->outcome.ranks, rank, [](const plan::RankPlan& r) { return r.figures.rank; });
 }
 
+/// The table has what each copy takes of the compute lane; what the step waits for them is known of all together.
+std::string offload_line(const plan::RankFigures& f) {
+  if (f.offloaded_bytes == 0) return {};
+  return fmt::format("offloaded state rests in host memory between steps: frees {} there, adds {} in all (modelled)\n",
+                     format_bytes(f.offloaded_bytes), duration_text(f.offload_ns));
+}
+
 std::string clearing_lines(const CheckReport& report) {
   const auto& [request, outcome] = *report.remedy;
   const plan::RankPlan& worst = worst_of(report);
@@ -77,14 +85,14 @@ std::string clearing_lines(const CheckReport& report) {
     if (recomputed + swapped == 0) continue;
     std::string how;
     if (recomputed > 0) how = fmt::format("recompute {}", recomputed);
-    if (swapped > 0) how += fmt::format("{}swap {}", how.empty() ? "" : ", ", swapped);
+    if (swapped > 0) how += fmt::format("{}{} {}", how.empty() ? "" : ", ", row.offloads ? "offload" : "swap", swapped);
     if (kept > 0) how += fmt::format(", keep {}", kept);
     table.add({"", row.storage, how, gib_text(freed), ms_text(cost)});
   }
   return text +
          fmt::format("on rank {} (counts are layers x micro-batches; frees at the peak with everything kept)\n",
                      worst.figures.rank) +
-         table.text();
+         table.text() + offload_line(worst.figures);
 }
 
 std::string hopeless_lines(const CheckReport& report) {
@@ -92,8 +100,8 @@ std::string hopeless_lines(const CheckReport& report) {
   for (const plan::RankPlan& rank : report.remedy->outcome.ranks) {
     const plan::RankFigures& f = rank.figures;
     if (f.fits) continue;
-    text += fmt::format("no change clears rank {}: {}; smallest budget found {}", f.rank, f.reason,
-                        format_bytes(f.smallest_budget_bytes));
+    text += fmt::format("no change clears rank {}: {}", f.rank, f.reason);
+    if (const std::string enough = enough_text(f); !enough.empty()) text += "; " + enough;
     const Bytes floor = rank.liveness.working_set_bytes + f.reserve_bytes;
     text += fmt::format("; proven: no plan needs less than {}\n", format_bytes(floor));
   }
@@ -101,8 +109,9 @@ std::string hopeless_lines(const CheckReport& report) {
 }
 
 std::string margin_line(const CheckReport& report) {
-  return fmt::format("{}: budget {}, margin {} ({}); NEAR is a peak within the margin below the budget\n", report.what,
-                     format_bytes(report.check.budget_bytes), format_bytes(report.check.margin_bytes), report.margin);
+  return fmt::format("{}: {}budget {}, margin {} ({}); NEAR is a peak within the margin below the budget\n",
+                     report.what, report.check.host ? "host " : "", format_bytes(report.check.budget_bytes),
+                     format_bytes(report.check.margin_bytes), report.margin);
 }
 
 Json remedy_json(const CheckReport& report) {
@@ -114,10 +123,13 @@ Json remedy_json(const CheckReport& report) {
     json["ranks"].push_back({{"rank", f.rank},
                              {"peak_bytes", f.peak_bytes},
                              {"host_bytes", f.host_bytes},
+                             {"offloaded_bytes", f.offloaded_bytes},
+                             {"offload_ms", static_cast<double>(f.offload_ns) / 1e6},
                              {"added_ms", static_cast<double>(f.added_ns) / 1e6},
                              {"fits", f.fits},
                              {"reason", f.reason},
                              {"smallest_budget_bytes", f.smallest_budget_bytes},
+                             {"smallest_host_budget_bytes", f.smallest_host_budget_bytes},
                              {"proven_least_bytes", rank.liveness.working_set_bytes + f.reserve_bytes}});
   }
   json["step_ms"] = static_cast<double>(outcome.step.step_ns) / 1e6;

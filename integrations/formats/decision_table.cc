@@ -54,6 +54,7 @@ class RankReader {
       DecisionRow& result = row_named(rows, contributor_name(storage));
       result.cells.push_back(read_cell(key, sites, local, decisions));
       for (const Decision* d : decisions) {
+        if (d->key.gap < 0) result.offloads = true;
         if (d->recipe != kNone<RecipeId> && result.cells.back().recomputed > 0) {
           result.recipe = graph_.recipes[row(d->recipe)].name;
         }
@@ -98,14 +99,17 @@ class RankReader {
     for (const SiteId site : sites) {
       const StorageId storage = graph_.storage_at(site, local);
       cell.instance_bytes = std::max(cell.instance_bytes, graph_.storages[row(storage)].bytes);
-      Action action = Action::keep;
+      bool swapped = false, recomputed = false;
       for (const Decision* d : decisions) {
         const Action here = rank_.decisions.action_of(d->key, graph_.sites[row(site)].micro_batch);
         if (here == Action::keep) continue;
-        action = here;
+        (here == Action::swap ? swapped : recomputed) = true;
         add_effect(cell, storage, *d, here);
       }
-      ++(action == Action::keep ? cell.kept : action == Action::swap ? cell.swapped : cell.recomputed);
+      ++cell.instances;
+      cell.kept += swapped || recomputed ? 0 : 1;
+      cell.swapped += swapped ? 1 : 0;
+      cell.recomputed += recomputed ? 1 : 0;
     }
     return cell;
   }

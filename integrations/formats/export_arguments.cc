@@ -13,7 +13,7 @@ namespace {
 
 /// Micro-batches by what happens to a storage.
 struct Moves {
-  std::int64_t instances = 0, recomputed = 0, swapped = 0;
+  std::int64_t instances = 0, recomputed = 0, swapped = 0, offloaded = 0;
   [[nodiscard]] std::int64_t moved() const { return recomputed + swapped; }
 };
 
@@ -40,11 +40,19 @@ std::int64_t count(const Decisions& decisions, const GapKey& key, Action action,
   return times;
 }
 
-/// Adds one rank: every activation of every (block, chunk, layer).
+/// Adds what one storage of one (block, chunk, layer) does.
+void add_moves(const Decisions& decisions, const std::vector<GapKey>& keys, std::int64_t micro_batches, Moves& moves) {
+  moves.instances += micro_batches;
+  for (const GapKey& key : keys) {
+    moves.recomputed += count(decisions, key, Action::recompute, micro_batches);
+    (key.gap < 0 ? moves.offloaded : moves.swapped) += count(decisions, key, Action::swap, micro_batches);
+  }
+}
+
+/// Adds one rank: every activation of every (block, chunk, layer), and the optimizer's state.
 void add_rank(const GraphOutline& outline, const Decisions& decisions, MoveTable& table) {
   std::map<std::tuple<std::size_t, std::int32_t, std::int32_t>, std::int64_t> classes;
-  for (const Site& site : outline.sites)
-    if (site.micro_batch >= 0) ++classes[{row(site.block), site.chunk, site.layer}];
+  for (const Site& site : outline.sites) ++classes[{row(site.block), site.chunk, site.layer}];
   std::map<std::tuple<StorageTemplateId, std::int32_t, std::int32_t>, std::vector<GapKey>> gaps;
   for (const Decision& d : decisions.rows) gaps[{d.key.storage_template, d.key.chunk, d.key.layer}].push_back(d.key);
   for (const auto& [place, micro_batches] : classes) {
@@ -53,15 +61,9 @@ void add_rank(const GraphOutline& outline, const Decisions& decisions, MoveTable
     for (std::int32_t i = 0; i < range.storage_count; ++i) {
       const auto index = static_cast<std::size_t>(range.first_storage_template + i);
       const GraphOutline::StorageName& storage = outline.storage_templates[index];
-      if (storage.role != StorageRole::activation) continue;
-      Moves& moves = table.of(storage.module_path + "." + storage.name);
-      moves.instances += micro_batches;
-      const auto found = gaps.find({id_of<StorageTemplateId>(index), chunk, layer});
-      if (found == gaps.end()) continue;
-      for (const GapKey& key : found->second) {
-        moves.recomputed += count(decisions, key, Action::recompute, micro_batches);
-        moves.swapped += count(decisions, key, Action::swap, micro_batches);
-      }
+      if (storage.role != StorageRole::activation && storage.role != StorageRole::optimizer_state) continue;
+      add_moves(decisions, gaps[{id_of<StorageTemplateId>(index), chunk, layer}], micro_batches,
+                table.of(storage.module_path + "." + storage.name));
     }
   }
 }
@@ -182,11 +184,12 @@ std::vector<ExportDifference> differences(const PlanFile& plan, const plan::Plan
   for (const std::string& storage : before.order) {
     const Moves& was = before.of(storage);
     const Moves& is = after.of(storage);
-    if (was.recomputed == is.recomputed && was.swapped == is.swapped) continue;
+    if (was.recomputed == is.recomputed && was.swapped == is.swapped && was.offloaded == is.offloaded) continue;
     list.push_back({.storage = storage,
                     .instances = was.instances,
                     .plan_recomputed = was.recomputed,
                     .plan_swapped = was.swapped,
+                    .plan_offloaded = was.offloaded,
                     .settings_recomputed = is.recomputed,
                     .settings_swapped = is.swapped});
   }

@@ -44,8 +44,9 @@ struct ExportVocabulary {
 /// One storage that the plan and the settings treat otherwise.
 struct ExportDifference {
   std::string storage;
-  std::int64_t instances = 0;  ///< layers x micro-batches on the ranks planned
+  std::int64_t instances = 0;  ///< layers x micro-batches on the ranks planned; of state, layers
   std::int64_t plan_recomputed = 0, plan_swapped = 0;
+  std::int64_t plan_offloaded = 0;  ///< of state: in host memory between steps, which no setting says
   std::int64_t settings_recomputed = 0, settings_swapped = 0;
 };
 

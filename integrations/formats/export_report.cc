@@ -59,7 +59,7 @@ std::string rank_lines(const ExportReport& report) {
                      percent_more(after, before));
 }
 
-std::string share_text(std::int64_t recomputed, std::int64_t swapped, std::int64_t instances) {
+std::string share_text(std::int64_t recomputed, std::int64_t swapped, std::int64_t offloaded, std::int64_t instances) {
   std::string text;
   const auto add = [&](std::string_view verb, std::int64_t times) {
     if (times == 0) return;
@@ -69,6 +69,7 @@ std::string share_text(std::int64_t recomputed, std::int64_t swapped, std::int64
   };
   add("recompute", recomputed);
   add("swap", swapped);
+  add("offload", offloaded);
   return text.empty() ? "keep" : text;
 }
 
@@ -77,9 +78,27 @@ std::string difference_lines(const ExportReport& report) {
   if (list.empty()) return "\nThe settings say all that the plan decides.\n";
   TextTable table({"storage", "plan", "settings"}, {0, 1, 2});
   for (const ExportDifference& d : list)
-    table.add({d.storage, share_text(d.plan_recomputed, d.plan_swapped, d.instances),
-               share_text(d.settings_recomputed, d.settings_swapped, d.instances)});
-  return "\nNot expressed as planned (shares of layers x micro-batches on the ranks planned)\n" + table.text();
+    table.add({d.storage, share_text(d.plan_recomputed, d.plan_swapped, d.plan_offloaded, d.instances),
+               share_text(d.settings_recomputed, d.settings_swapped, 0, d.instances)});
+  return "\nNot expressed as planned (shares of layers x micro-batches on the ranks planned; of state, of layers)\n" +
+         table.text();
+}
+
+/// What to mind: of the framework's settings, and of state that the plan offloads.
+std::vector<std::string> remarks_of(const ExportReport& report) {
+  std::vector<std::string> remarks = report.vocabulary.remarks;
+  std::string ranks;
+  for (const PlanFile::Rank& rank : report.plan.ranks)
+    if (rank.figures.offloaded_bytes > 0)
+      ranks += fmt::format("{}{} on rank {} for {} per step", ranks.empty() ? "" : ", ",
+                           format_bytes(rank.figures.offloaded_bytes), rank.figures.rank,
+                           duration_text(rank.figures.offload_ns));
+  if (!ranks.empty())
+    remarks.push_back(
+        fmt::format("the plan keeps optimizer state in host memory between steps, which these settings do "
+                    "not say and their evaluation has on the device: {} (modelled)",
+                    ranks));
+  return remarks;
 }
 
 /// Where the options written are defined.
@@ -110,7 +129,7 @@ std::string export_text(const ExportReport& report) {
   std::string text = verdict(report) + "\n";
   text += settings_text(report.vocabulary, report.settings.values, report.plan);
   text += rank_lines(report) + difference_lines(report) + "\nMind\n";
-  for (const std::string& remark : report.vocabulary.remarks) text += "  " + remark + "\n";
+  for (const std::string& remark : remarks_of(report)) text += "  " + remark + "\n";
   for (const std::string& source : sources_of(report)) text += "  source: " + source + "\n";
   return text;
 }
@@ -124,7 +143,7 @@ std::string export_json(const ExportReport& report) {
                {"plan_step_ms", ms(report.plan.step.step_ns)},
                {"ranks", Json::array()},
                {"not_expressed", Json::array()},
-               {"remarks", report.vocabulary.remarks},
+               {"remarks", remarks_of(report)},
                {"sources", sources_of(report)}};
   for (std::size_t i = 0; i < report.plan.ranks.size(); ++i)
     json["ranks"].push_back(rank_json(report.plan.ranks[i].figures, report.settings.outcome.ranks[i]));
@@ -132,8 +151,8 @@ std::string export_json(const ExportReport& report) {
     json["not_expressed"].push_back(
         {{"storage", d.storage},
          {"instances", d.instances},
-         {"plan", {{"recompute", d.plan_recomputed}, {"swap", d.plan_swapped}}},
-         {"settings", {{"recompute", d.settings_recomputed}, {"swap", d.settings_swapped}}}});
+         {"plan", {{"recompute", d.plan_recomputed}, {"swap", d.plan_swapped}, {"offload", d.plan_offloaded}}},
+         {"settings", {{"recompute", d.settings_recomputed}, {"swap", d.settings_swapped}, {"offload", 0}}}});
   return json.dump(2) + "\n";
 }
 

@@ -63,6 +63,19 @@ const plan::RankPlan& tightest_rank(const plan::PlanOutcome& outcome) {
                            [&](const plan::RankPlan& a, const plan::RankPlan& b) { return excess(a) < excess(b); });
 }
 
+std::string enough_text(const plan::RankFigures& figures) {
+  std::string text;
+  if (figures.smallest_budget_bytes > 0)
+    text = fmt::format("smallest budget that this policy meets: {}", format_bytes_up(figures.smallest_budget_bytes));
+  if (figures.smallest_host_budget_bytes > 0)
+    text += fmt::format("{}known to do with this budget: --host-budget '{}'", text.empty() ? "" : "; ",
+                        format_bytes_up(figures.smallest_host_budget_bytes));
+  if (text.empty() && figures.peak_bytes > figures.budget_bytes)
+    text = fmt::format("known to do together: --budget '{}' --host-budget '{}'", format_bytes_up(figures.peak_bytes),
+                       format_bytes_up(figures.host_bytes));
+  return text;
+}
+
 std::string verdict_text(const plan::PlanRequest& request, const plan::PlanOutcome& outcome) {
   if (outcome.ranks.empty()) return "no rank was planned";
   const auto fitting =
@@ -76,7 +89,12 @@ std::string verdict_text(const plan::PlanRequest& request, const plan::PlanOutco
   }
   const Bytes excess = tightest.peak_bytes - tightest.budget_bytes;
   std::string text = fmt::format("{} of {} ranks do not fit {}; ", ranks - fitting, ranks, budget);
-  if (excess <= 0) return text + tightest.reason;
+  if (excess <= 0) {
+    // Within its device memory, so another limit is missed, and not by the tightest rank in particular.
+    const plan::RankFigures& over =
+        std::ranges::find_if(outcome.ranks, [](const plan::RankPlan& r) { return !r.figures.fits; })->figures;
+    return text + fmt::format("rank {}: {}", over.rank, over.reason.empty() ? "does not fit" : over.reason);
+  }
   text += fmt::format("rank {}: peak {} exceeds its budget by {}", tightest.rank, format_bytes(tightest.peak_bytes),
                       format_bytes(excess));
   if (tightest.budget_bytes > tightest.reserve_bytes) {

@@ -23,6 +23,10 @@ namespace tidemark::formats {
 /// The rank that exceeds its budget most; without one, the rank with the highest peak. REQUIRES: at least one rank.
 [[nodiscard]] const plan::RankPlan& tightest_rank(const plan::PlanOutcome& outcome);
 
+/// What would do for a rank that does not fit, as far as is known: `smallest budget that this policy meets: 5.04 GiB`,
+/// a host budget that would do with the device budget as it is, or both. Rounded up. Empty where nothing is known.
+[[nodiscard]] std::string enough_text(const plan::RankFigures& figures);
+
 /// `16 of 16 ranks fit 60.97 GiB; the tightest is rank 0 with 0.12 GiB to spare`, or what is over by how much and
 /// where.
 [[nodiscard]] std::string verdict_text(const plan::PlanRequest& request, const plan::PlanOutcome& outcome);

@@ -47,7 +47,8 @@ Json rank_json(const plan::RankFigures& f, const plan::StepFigures& step) {
           {"load", f.load},
           {"peak_op", f.peak_op},
           {"reason", f.reason},
-          {"smallest_budget_bytes", f.smallest_budget_bytes}};
+          {"smallest_budget_bytes", f.smallest_budget_bytes},
+          {"smallest_host_budget_bytes", f.smallest_host_budget_bytes}};
 }
 
 Json outcome_json(const plan::PlanRequest& request, const plan::PlanOutcome& outcome, double seconds) {

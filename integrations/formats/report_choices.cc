@@ -46,7 +46,7 @@ std::map<std::int32_t, RankGain> gains_of(const std::vector<DecisionRow>& rows) 
     for (const DecisionCell& cell : decision.cells) {
       if (cell.moved() == 0) continue;
       // A cell that is recomputed for some micro-batches and swapped for others is shared in that proportion.
-      const Bytes swapped = cell.freed_at_peak_bytes * cell.swapped / cell.moved();
+      const Bytes swapped = cell.freed_at_peak_bytes * cell.swapped / (cell.swapped + cell.recomputed);
       gains[cell.rank].swapped_bytes += swapped;
       gains[cell.rank].recomputed_bytes += cell.freed_at_peak_bytes - swapped;
     }
@@ -103,7 +103,7 @@ void add_map_head(std::string& page, const std::vector<Place>& places) {
 
 /// `s`, `r` or nothing where one action holds for all micro-batches, else the shares as a gradient.
 std::string cell_look(const DecisionCell& cell) {
-  const std::int32_t all = cell.kept + cell.recomputed + cell.swapped;
+  const std::int32_t all = cell.kept + cell.recomputed + cell.swapped;  // a half of each where both are done
   if (cell.swapped == all) return " s\"";
   if (cell.recomputed == all) return " r\"";
   if (cell.kept == all) return "\"";
@@ -114,9 +114,10 @@ std::string cell_look(const DecisionCell& cell) {
 }
 
 std::string cell_title(const DecisionRow& decision, const DecisionCell& cell) {
-  std::string text = fmt::format("{}, {} of rank {}, chunk {}: keep {}, recompute {}, swap {} micro-batches; {} each",
+  std::string text = fmt::format("{}, {} of rank {}, chunk {}: keep {}, recompute {}, {} {}{}; {} each",
                                  decision.storage, layer_text(cell.layer, cell.block), cell.rank, cell.chunk, cell.kept,
-                                 cell.recomputed, cell.swapped, format_bytes(cell.instance_bytes));
+                                 cell.recomputed, decision.offloads ? "offload" : "swap", cell.swapped,
+                                 decision.offloads ? "" : " micro-batches", format_bytes(cell.instance_bytes));
   if (cell.moved() > 0) {
     text += fmt::format("; frees {} at the peak for {} per step", format_bytes(cell.freed_at_peak_bytes),
                         duration_text(cell.added_ns));
@@ -158,7 +159,7 @@ void add_map(std::string& page, const std::vector<DecisionRow>& rows) {
       "style=\"background:var(--keep)\"></i>keep"
       "</span><span><i style=\"background:var(--recompute)\"></i>recompute</span><span><i "
       "style=\"background:var(--swap)\">"
-      "</i>swap to pinned host memory</span></div>\n<div class=\"scroll map\"><table>\n";
+      "</i>swap to pinned host memory; of state, offload</span></div>\n<div class=\"scroll map\"><table>\n";
   add_map_head(page, places);
   for (const DecisionRow& decision : rows) {
     if (decision.decided()) add_map_row(page, decision, places);
@@ -177,7 +178,7 @@ void add_totals(std::string& page, const std::vector<DecisionRow>& rows) {
     if (!decision.decided()) continue;
     std::int64_t all = 0, recomputed = 0, swapped = 0;
     for (const DecisionCell& cell : decision.cells) {
-      all += cell.kept + cell.recomputed + cell.swapped;
+      all += cell.instances;
       recomputed += cell.recomputed;
       swapped += cell.swapped;
     }

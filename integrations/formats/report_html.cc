@@ -47,9 +47,7 @@ void add_problems(std::string& page, const plan::PlanOutcome& outcome) {
     const plan::RankFigures& f = rank.figures;
     if (f.fits) continue;
     add(page, "<li>Rank {}: {}", f.rank, html_text(f.reason.empty() ? "does not fit" : f.reason));
-    if (f.smallest_budget_bytes > 0) {
-      add(page, ". The smallest budget that this policy meets is <b>{}</b>", format_bytes(f.smallest_budget_bytes));
-    }
+    if (const std::string enough = enough_text(f); !enough.empty()) add(page, "; <b>{}</b>", html_text(enough));
     page += ".</li>\n";
   }
   page += "</ul>\n";
@@ -145,7 +143,8 @@ void add_ranks(std::string& page, const plan::PlanRequest& request, const plan::
       "recompute "
       "+ repeated communication that stays exposed + exposed copies + what copies take from the compute lane. The "
       "lower "
-      "bound is proven: no plan that fits adds less. The last figure is the largest uniform expert load the plan "
+      "bound is proven: no plan that fits with the same state offloaded adds less. The last figure is the largest "
+      "uniform expert load the plan "
       "carries "
       "with its contingency list applied.</p>\n<div class=\"scroll\"><table><thead><tr><th>rank</th><th>f</th>"
       "<th class=\"l\">held at the peak<small>red: budget</small></th><th>peak</th><th>spare</th><th>static</th>"
@@ -154,6 +153,24 @@ void add_ranks(std::string& page, const plan::PlanRequest& request, const plan::
       "<th>copies<small>overhead</small></th><th>lower<small>bound, ms</small></th><th>f limit</th>"
       "<th class=\"l\">peak is at</th></tr></thead><tbody>\n";
   for (const plan::RankPlan& rank : outcome.ranks) add_rank_row(page, rank, full + full / 20);
+  page += "</tbody></table></div>\n";
+}
+
+void add_offloaded(std::string& page, const plan::PlanOutcome& outcome) {
+  const auto offloads = [](const plan::RankPlan& rank) { return rank.figures.offloaded_bytes > 0; };
+  if (std::ranges::none_of(outcome.ranks, offloads)) return;
+  page +=
+      "<h2>Offloaded state</h2>\n<p class=\"soft\">State that rests in pinned host memory between steps and passes "
+      "through the device around the ops that touch it. Its bytes are part of host, its time is part of added; "
+      "modelled. Initialisation and checkpoints meet no more on the device than is held between steps.</p>\n"
+      "<div class=\"scroll\"><table><thead><tr><th>rank</th><th>freed<small>GiB</small></th>"
+      "<th>added<small>ms</small></th><th>held between steps<small>GiB</small></th></tr></thead><tbody>\n";
+  for (const plan::RankPlan& rank : outcome.ranks) {
+    const plan::RankFigures& f = rank.figures;
+    if (offloads(rank))
+      add(page, "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n", f.rank, gib_text(f.offloaded_bytes),
+          ms_text(f.offload_ns), gib_text(f.reserve_bytes + f.static_bytes));
+  }
   page += "</tbody></table></div>\n";
 }
 
@@ -239,6 +256,7 @@ std::string report_html(const plan::PlanRequest& request, const plan::PlanOutcom
   add_problems(page, outcome);
   add_step(page, request, outcome);
   add_ranks(page, request, outcome);
+  add_offloaded(page, outcome);
   add_memory(page);
   page += choices_html(request, outcome);
   page += frontier_html(frontier, plan::budget_of(request));

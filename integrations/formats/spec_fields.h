@@ -173,6 +173,10 @@ void walk(V& v, Maybe<plan::RankFigures> auto& f) {
   v("peak_op", f.peak_op);
   v("reason", f.reason);
   v("smallest_budget_bytes", f.smallest_budget_bytes);
+  v.later("smallest_host_budget_bytes", f.smallest_host_budget_bytes);
+  v.later("misfit_is_proven", f.misfit_is_proven);
+  v.later("least_live_bytes", f.least_live_bytes);
+  v.later("least_live_op", f.least_live_op);
 }
 
 template <class V>

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <set>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -106,7 +107,9 @@ std::string step_lines(const plan::StepFigures& step) {
 std::string place_text(const std::vector<const DecisionCell*>& cells) {
   std::set<std::int32_t> layers, ranks, chunks;
   std::set<std::string> outside;
+  std::set<std::tuple<std::int32_t, std::int32_t, std::int32_t, std::string>> places;
   for (const DecisionCell* cell : cells) {
+    places.insert({cell->rank, cell->chunk, cell->layer, cell->block});
     ranks.insert(cell->rank);
     chunks.insert(cell->chunk);
     if (cell->layer >= 0) layers.insert(cell->layer);
@@ -117,7 +120,9 @@ std::string place_text(const std::vector<const DecisionCell*>& cells) {
   if (!layers.empty()) text = fmt::format("{} {}", layers.size() == 1 ? "layer" : "layers", list(layers));
   for (const std::string& block : outside) text += (text.empty() ? "" : " and ") + block;
   text += fmt::format(" on {} {}", ranks.size() == 1 ? "rank" : "ranks", list(ranks));
-  return text + fmt::format(" ({} {})", chunks.size() == 1 ? "chunk" : "chunks", list(chunks));
+  text += fmt::format(" ({} {})", chunks.size() == 1 ? "chunk" : "chunks", list(chunks));
+  // Names of a captured step need not differ.
+  return places.size() == cells.size() ? text : text + fmt::format(", {} storages of this name", cells.size());
 }
 
 /// One phrase per action: where it is taken for all micro-batches, and where for some.
@@ -126,11 +131,10 @@ std::string action_text(const DecisionRow& decision, std::string_view verb, std:
   std::int32_t taken = 0, possible = 0;
   for (const DecisionCell& cell : decision.cells) {
     if (cell.*count == 0) continue;
-    const std::int32_t all = cell.kept + cell.recomputed + cell.swapped;
-    (cell.*count == all ? whole : part).push_back(&cell);
-    if (cell.*count == all) continue;
+    (cell.*count == cell.instances ? whole : part).push_back(&cell);
+    if (cell.*count == cell.instances) continue;
     taken += cell.*count;
-    possible += all;
+    possible += cell.instances;
   }
   std::string text;
   if (!whole.empty()) text = fmt::format("{} in {}", verb, place_text(whole));
@@ -145,7 +149,7 @@ std::string decision_lines(const plan::PlanRequest& request, const plan::PlanOut
   std::string text;
   for (const DecisionRow& decision : decision_rows(request, outcome)) {
     if (!decision.decided()) continue;
-    const std::string swapped = action_text(decision, "swap", &DecisionCell::swapped);
+    const std::string swapped = action_text(decision, decision.offloads ? "offload" : "swap", &DecisionCell::swapped);
     std::string recomputed = action_text(decision, "recompute", &DecisionCell::recomputed);
     if (!recomputed.empty() && !decision.recipe.empty()) recomputed += " by " + decision.recipe;
     text += fmt::format("  {}: {}{}{}\n    frees {} at the ranks' peaks for {} of compute time\n", decision.storage,
@@ -179,9 +183,7 @@ std::string problem_lines(const plan::PlanOutcome& outcome) {
     const plan::RankFigures& f = rank.figures;
     if (f.fits) continue;
     text += fmt::format("  rank {}: {}", f.rank, f.reason.empty() ? "does not fit" : f.reason);
-    if (f.smallest_budget_bytes > 0) {
-      text += fmt::format("; smallest budget that this policy meets: {}", format_bytes(f.smallest_budget_bytes));
-    }
+    if (const std::string enough = enough_text(f); !enough.empty()) text += "; " + enough;
     text += "\n";
   }
   return text.empty() ? "" : "\nOver budget\n" + text;

@@ -76,6 +76,10 @@ TEST(CapturedReport, NoAnswerNamesTheSmallestBudget) {
   const nlohmann::json json = planned.json();
   EXPECT_EQ(json["captured"]["status"], "infeasible");
   EXPECT_EQ(json["captured"]["lower_bound_bytes"], 3);  // proven: more than the budget
+  EXPECT_EQ(json["captured"]["proven"], true);
+  const std::string op = json["captured"]["lower_bound_op"];
+  EXPECT_FALSE(op.empty());
+  EXPECT_NE(planned.text().find("infeasible: proven, op " + op + " binds"), std::string::npos) << planned.text();
   EXPECT_EQ(json["ranks"][0]["smallest_budget_bytes"], 3);
 }
 

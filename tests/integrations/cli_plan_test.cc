@@ -129,6 +129,36 @@ TEST(Plan, SaysWhatDoesNotFitAndWhatWould) {
   json_of(place, {"plan", small_model(), "--budget", std::to_string(smallest) + "B"}, 0);
 }
 
+/// With little host memory state stays on the device. What is named is the host budget, and it is enough.
+TEST(Plan, SaysWhichHostBudgetWouldDo) {
+  const Workplace place;
+  const Words job = {"plan", small_model(), "--budget", "4.6GiB"};
+  const Json json = json_of(place, with(job, {"--host-budget", "100MiB"}), 1);
+  Bytes enough = 0;
+  for (const Json& rank : json["ranks"])
+    if (!rank["fits"].get<bool>()) enough = std::max(enough, rank["smallest_host_budget_bytes"].get<Bytes>());
+  ASSERT_GT(enough, 100 * kMiB);
+  json_of(place, with(job, {"--host-budget", std::to_string(enough) + "B"}), 0);
+  const Ran text = place.run(with(job, {"--host-budget", "100MiB"}));
+  EXPECT_NE(text.out.find("of offloadable state is offloaded"), std::string::npos) << text.out;
+  EXPECT_NE(text.out.find("known to do with this budget: --host-budget"), std::string::npos) << text.out;
+  // A rule that swaps whatever the host budget is: no device budget would help.
+  const Json fixed = json_of(place,
+                             {"plan", small_model(), "--budget", "8GiB", "--policy", "published-recipe",
+                              "--host-budget", "50MiB", "--ranks", "0"},
+                             1);
+  EXPECT_EQ(fixed["ranks"][0]["smallest_budget_bytes"], 0);
+  EXPECT_EQ(fixed["ranks"][0]["smallest_host_budget_bytes"], fixed["ranks"][0]["host_bytes"]);
+  EXPECT_NE(fixed["line"].get<std::string>().find("rank 0: pinned host memory: needs "), std::string::npos) << fixed;
+}
+
+TEST(Plan, SaysThatAllStateIsOffloaded) {
+  const Workplace place;
+  const Json json = json_of(place, {"plan", small_model(), "--budget", "4.3GiB"}, 1);
+  const std::string reason = json["ranks"][1]["reason"];
+  EXPECT_NE(reason.find("all offloadable state is offloaded already ("), std::string::npos) << reason;
+}
+
 TEST(Plan, SameBytesWhateverTheThreads) {
   const Workplace place;
   const Words common = with({"plan", "--quiet"}, tight());
@@ -345,7 +375,7 @@ TEST(Check, PassesNearsAndFails) {
   const Ran hopeless = check(kMiB, {});
   EXPECT_EQ(hopeless.status, 1);
   EXPECT_NE(hopeless.out.find("no change clears rank"), std::string::npos);
-  EXPECT_NE(hopeless.out.find("smallest budget found"), std::string::npos);
+  EXPECT_NE(hopeless.out.find("smallest budget that this policy meets"), std::string::npos);
   EXPECT_NE(hopeless.out.find("proven: no plan needs less than"), std::string::npos);
 }
 
@@ -359,6 +389,28 @@ TEST(Check, RemedyClearsTheBudget) {
   const Json plan = json_of(place, {"check", "plan.json"});
   EXPECT_NE(plan["verdict"], "FAIL");
   EXPECT_EQ(plan["remedy"], nullptr);
+}
+
+/// The host budget that the plan was made with counts, unless another is given.
+TEST(Check, JudgesHostMemoryByThePlansOwnBudget) {
+  const Workplace place;
+  const Words job = {"plan", small_model(), "--policy", "published-recipe", "--quiet", "--ranks", "0"};
+  ASSERT_EQ(place.run(with(job, {"--out", "over.json", "--host-budget", "50MiB"})).status, 1);
+  const Json over = json_of(place, {"check", "over.json", "--quiet", "--budget", "60GiB", "--margin", "10%"}, 1);
+  EXPECT_EQ(over["memory"], "host");
+  EXPECT_EQ(over["budget_bytes"], 50 * kMiB);
+  EXPECT_EQ(over["margin_bytes"], 5 * kMiB);
+  EXPECT_EQ(json_of(place, {"check", "over.json", "--quiet", "--budget", "60GiB", "--host-budget", "1GiB"})["memory"],
+            "device");
+}
+
+TEST(Check, TheRemedyNamesOffloadedState) {
+  const Workplace place;
+  const Words job = {"check", small_model(), "--budget", "4.6GiB"};
+  EXPECT_GT(largest(json_of(place, job, 1)["remedy"], "offloaded_bytes"), 0);
+  const Ran text = place.run(job);
+  EXPECT_NE(text.out.find("optimizer_state  offload "), std::string::npos) << text.out;
+  EXPECT_NE(text.out.find("offloaded state rests in host memory between steps"), std::string::npos) << text.out;
 }
 
 TEST(Check, RefusesAnUnsoundPlan) {
@@ -554,6 +606,17 @@ TEST(Export, SettingsFitAndAreWrittenWhole) {
     const std::string text = place.run({"export", "plan.json", "--to", framework, "--threads", "1"}).out;
     EXPECT_NE(text.find(json.at("settings").get<std::string>()), std::string::npos);
   }
+}
+
+TEST(Export, NamesTheStateThatSettingsDoNotOffload) {
+  const Workplace place;
+  ASSERT_EQ(place.run({"plan", small_model(), "--quiet", "--budget", "4.6GiB", "--out", "plan.json"}).status, 0);
+  const Json json = Json::parse(place.run({"export", "plan.json", "--to", "megatron", "--format", "json"}).out);
+  const auto& list = json.at("not_expressed");
+  EXPECT_TRUE(std::ranges::any_of(list, [](const Json& row) { return row["plan"]["offload"].get<int>() > 0; })) << list;
+  EXPECT_TRUE(std::ranges::any_of(json.at("remarks"), [](const Json& remark) {
+    return remark.get<std::string>().find("the plan keeps optimizer state in host memory") == 0;
+  })) << json.at("remarks");
 }
 
 TEST(Export, NothingIsSetWhereEverythingFits) {

@@ -58,7 +58,7 @@ TEST_F(CliRun, SimulatedStepMatchesThePlanAndSaysWhatItsTimesAre) {
 /// The plan's step has in it what issuing copies costs; the simulated devices play it, so that the two are one
 /// quantity.
 TEST_F(CliRun, StepsOfPlanAndRunAreOfTheSameThingWithCopies) {
-  plan({"--imbalance", "1.1", "--budget", "5.1GiB"});
+  plan({"--imbalance", "1.1", "--policy", "published-recipe-attention-swap"});
   const auto shown = nlohmann::json::parse(place.run({"show", "plan.json", "--format", "json"}).out);
   const auto ran = nlohmann::json::parse(run({"--format", "json"}).out);
   std::int64_t copies = 0;

@@ -80,7 +80,18 @@ TEST(Report, SaysWhatIsOverAndWhatBudgetWouldDo) {
   EXPECT_EQ(first_unbalanced(page), "");
   EXPECT_TRUE(contains(page, "<b>OVER BUDGET</b>"));
   EXPECT_TRUE(
-      contains(page, "Rank 1: the optimizer step binds. The smallest budget that this policy meets is <b>2.00 MiB"));
+      contains(page, "Rank 1: the optimizer step binds; <b>smallest budget that this policy meets: 2.00 MiB</b>"));
+}
+
+TEST(Report, NamesOffloadedStateWhereThereIsAny) {
+  plan::PlanOutcome outcome = tiny_outcome();
+  EXPECT_FALSE(contains(formats::report_html(tiny_request(), outcome), "Offloaded state"));
+  outcome.ranks[1].figures.offloaded_bytes = kGiB;
+  outcome.ranks[1].figures.offload_ns = 2'500'000;
+  const std::string page = formats::report_html(tiny_request(), outcome);
+  EXPECT_EQ(first_unbalanced(page), "");
+  EXPECT_TRUE(contains(page, "<h2>Offloaded state</h2>"));
+  EXPECT_TRUE(contains(page, "<tr><td>1</td><td>1.00</td><td>2.5</td>"));
 }
 
 TEST(Report, MapsDecisionsOverLayersWithCountsBytesAndPrice) {

@@ -125,6 +125,23 @@ TEST(PlanSummary, NamesRankPeakExcessOpAndTheBudgetThatWouldDo) {
       std::string::npos);
 }
 
+/// The first rank listed fits and is the tighter one; the other has no room in host memory.
+TEST(PlanSummary, NamesTheRankThatIsShortOfHostMemoryAndTheHostBudgetThatWouldDo) {
+  plan::PlanOutcome outcome = tiny_outcome();
+  outcome.ranks[0].figures.peak_bytes = outcome.ranks[0].figures.budget_bytes;
+  plan::RankFigures& f = outcome.ranks[1].figures;
+  f.peak_bytes = f.budget_bytes - kKiB;
+  f.fits = false;
+  f.reason = "pinned host memory: needs 2.00 MiB of 1.00 MiB";
+  f.smallest_host_budget_bytes = 2 * kMiB + 1;
+  const std::string text = formats::plan_summary(tiny_request(), outcome);
+  EXPECT_EQ(text.substr(0, text.find('\n')),
+            "OVER BUDGET  1 of 2 ranks do not fit 1.00 MiB; rank 1: pinned host memory: needs 2.00 MiB of 1.00 MiB");
+  EXPECT_NE(text.find("of 1.00 MiB; known to do with this budget: --host-budget '2.01 MiB'\n"), std::string::npos)
+      << text;
+  EXPECT_EQ(text.find("smallest budget"), std::string::npos);
+}
+
 TEST(PlanSummary, TellsDecisionsInWords) {
   const std::string text = formats::plan_summary(tiny_request(), tiny_outcome());
   EXPECT_NE(text.find("attention.in: swap in layer 0 on ranks 0-1 (chunk 0)\n"), std::string::npos) << text;

@@ -45,7 +45,13 @@ void expect_consistent(const PlanOutcome& outcome, const PlanRequest& request, c
       EXPECT_LE(f.lower_bound_ns, f.added_ns) << where;
     } else {
       EXPECT_FALSE(f.reason.empty()) << where;
-      EXPECT_GT(f.smallest_budget_bytes, 0) << where;
+      // None is known where a rule that heeds neither is short of both.
+      EXPECT_TRUE(f.smallest_budget_bytes + f.smallest_host_budget_bytes > 0 ||
+                  (f.peak_bytes > f.budget_bytes && f.host_bytes > *request.host_budget_bytes))
+          << where;
+      const Bytes host = f.smallest_host_budget_bytes;
+      EXPECT_TRUE(f.smallest_budget_bytes == 0 || f.smallest_budget_bytes > f.budget_bytes) << where;
+      EXPECT_TRUE(host == 0 || host > *request.host_budget_bytes) << where;
     }
     const auto violation = verify_program(r.graph, r.program);
     if (f.fits) {

@@ -1,0 +1,121 @@
+#include "planner/misfit.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "planner/decide/sites/state_offload.h"
+#include "planner/schedule/peak.h"
+
+namespace tidemark::plan {
+namespace {
+
+/// Budgets that a plan which does not fit shows to be enough, each with the other as asked for.
+void note_enough(const BuiltPlan& built, const Budgets& budgets, RankFigures& f) {
+  const auto lower = [](Bytes known, Bytes now) { return known == 0 ? now : std::min(known, now); };
+  if (built.host_height() <= budgets.host)
+    f.smallest_budget_bytes = lower(f.smallest_budget_bytes, built.height() + budgets.reserve);
+  if (built.height() <= budgets.device)
+    f.smallest_host_budget_bytes = lower(f.smallest_host_budget_bytes, built.host_height());
+}
+
+/// What the policy comes to as if host memory were ample, with all state offloaded that can be. One that needs so much
+/// host memory may be far from the least.
+Result<BuiltPlan> build_with_ample_host(const RankRequest& in, const Budgets& budgets, const RankPlan& plan,
+                                        std::vector<StorageId> state) {
+  Bytes all = 0;
+  for (const Storage& storage : plan.graph.storages) all += storage.bytes;
+  Budgets ample = budgets;
+  ample.host = 2 * all;                                                  // addresses included
+  const Bytes target = budgets.device - budgets.device / kPackingShare;  // for the device's
+  const auto problem = make_problem(in, ample, plan, {.storages = std::move(state), .device_budget = target});
+  if (Status s = problem->check(); !s) return s.error();
+  const PolicyAnswer answer =
+      in.request.policy->decide({.problem = *problem, .device_budget_bytes = target, .host_budget_bytes = ample.host});
+  return build_plan(*problem, answer, ample, in.request);
+}
+
+/// What could be offloaded by the policy at all.
+std::vector<StorageId> state_of(const RankRequest& in, const decide::RankProblem& problem) {
+  if (!in.request.policy->offloads_state || problem.is_flat()) return {};
+  return decide::sites::offloadable_state(problem.graph(), problem.liveness(), problem.nominal());
+}
+
+/// What binds on the device where a plan peaks.
+std::string name_binding(const RankPlan& plan, const Schedule& schedule) {
+  const auto top = contributors_at(plan.graph, schedule, schedule::peak_clock(schedule));
+  if (top.empty()) return {};
+  return "; " + top.front().name + " binds with " + format_bytes(top.front().bytes) + " (" +
+         std::to_string(top.front().count) + " in flight)";
+}
+
+/// Whether offloading more state could still help.
+std::string name_offloaded(const Graph& graph, const std::vector<StorageId>& state, Bytes offloaded) {
+  Bytes all = 0;
+  for (const StorageId s : state) all += graph.storages[row(s)].bytes;
+  if (all == 0) return {};
+  if (offloaded == all) return "; all offloadable state is offloaded already (" + format_bytes(all) + ")";
+  return "; " + format_bytes(offloaded) + " of " + format_bytes(all) + " of offloadable state is offloaded";
+}
+
+std::string name_misfit(const RankPlan& plan, const Budgets& budgets, const BuiltPlan& built,
+                        const std::vector<StorageId>& state) {
+  const RankFigures& f = plan.figures;
+  const std::string host =
+      built.host_height() > budgets.host
+          ? "pinned host memory: needs " + format_bytes(f.host_bytes) + " of " + format_bytes(budgets.host)
+          : std::string();
+  if (built.height() <= budgets.device) return host;
+  return "device memory: needs " + format_bytes(f.peak_bytes) + " of " + format_bytes(f.budget_bytes) +
+         name_binding(plan, built.schedule) + name_offloaded(plan.graph, state, f.offloaded_bytes) +
+         (host.empty() ? "" : "; " + host);
+}
+
+/// What the rule comes to when asked for the least device memory it can. Where addresses took more host memory than
+/// there is, it is asked again with that much less.
+Result<BuiltPlan> build_smallest(const RankRequest& in, decide::RankProblem& problem, const Budgets& budgets) {
+  const auto ask = [&](Bytes host) {
+    const PolicyAnswer answer =
+        in.request.policy->decide({.problem = problem, .device_budget_bytes = 0, .host_budget_bytes = host});
+    return build_plan(problem, answer, budgets, in.request);
+  };
+  Result<BuiltPlan> smallest = ask(budgets.host);
+  if (!smallest) return smallest;
+  const Bytes over = smallest.value().host_height() - budgets.host;
+  return over > 0 && 2 * over < budgets.host ? ask(budgets.host - 2 * over) : std::move(smallest);
+}
+
+/// Whether it is known that nothing fits a captured step's budget.
+bool is_proven_misfit(const RankRequest& in, decide::RankProblem& problem, const Budgets& budgets, Bytes least_live) {
+  if (least_live > budgets.device) return true;
+  return in.request.policy
+      ->decide({.problem = problem, .device_budget_bytes = budgets.device, .host_budget_bytes = budgets.host})
+      .is_infeasible;
+}
+
+}  // namespace
+
+Status explain_misfit(const RankRequest& in, decide::RankProblem& problem, const Budgets& budgets,
+                      const BuiltPlan& built, RankPlan& plan) {
+  RankFigures& f = plan.figures;
+  const Result<BuiltPlan> smallest = build_smallest(in, problem, budgets);
+  if (!smallest) return smallest.error();
+  note_enough(built, budgets, f);
+  note_enough(smallest.value(), budgets, f);
+  std::vector<StorageId> state = state_of(in, problem);
+  f.reason = name_misfit(plan, budgets, built, state);
+  if (problem.is_flat()) {
+    f.misfit_is_proven = is_proven_misfit(in, problem, budgets, f.least_live_bytes);
+    return {};
+  }
+  // A search more, where host memory may be what is short.
+  const Bytes host_used = std::max(built.host_height(), smallest.value().host_height());
+  if (f.smallest_host_budget_bytes > 0 || 2 * host_used < budgets.host) return {};
+  const Result<BuiltPlan> ample = build_with_ample_host(in, budgets, plan, std::move(state));
+  if (!ample) return ample.error();
+  note_enough(ample.value(), budgets, f);
+  return {};
+}
+
+}  // namespace tidemark::plan
