@@ -28,7 +28,6 @@ class PendingBlocks {
   void note_death(Death death);
   void park(BlockHeader* block, const Frontier& frontier);
   [[nodiscard]] Bytes parked_bytes() const { return parked_bytes_; }
-  [[nodiscard]] std::size_t parked_count() const { return parked_.size(); }
   /// May release_known() find anything that it did not find last time?
   [[nodiscard]] bool news() const { return !parked_.empty() && seen_version_ != order_->version(); }
   /// Releases parked blocks that are over for their own stream, or for the requester.
