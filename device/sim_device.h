@@ -4,8 +4,8 @@
 //
 // Engines. Work of one stream runs in its order, one piece at a time. Launches of different streams overlap freely.
 // Copies of one direction share one link per device, first come first served; the two directions do not disturb each
-// other. A copy takes latency + bytes / rate. A send takes its estimate_ns; a receive takes no time of its own and
-// completes when the matching send has ended (same ranks and tag; the n-th matches the n-th).
+// other. A copy takes latency + bytes / rate, or what is given for it. A send takes its estimate_ns; a receive takes no
+// time of its own and completes when the matching send has ended (same ranks and tag; the n-th matches the n-th).
 // Memory. Mapping, aliasing and remapping move entries of a page table. Addresses are never given out twice except for
 // mapped ones. Giving memory back is immediate; if something in flight touches it, that is a race report.
 // Errors of the caller that hardware would not notice (touching memory that is not allocated, races) are reports, not
@@ -60,6 +60,12 @@ struct Fault {
   static constexpr std::int64_t kNoEnd = INT64_MAX;
 };
 
+/// What copying so many bytes takes, given; pieces of them in proportion.
+struct GivenCopyTime {
+  Bytes bytes = 0;  ///< 0: not given
+  std::int64_t ns = 0;
+};
+
 struct SimOptions {
   std::int32_t rank = 0;  ///< of this device in its world; messages name it
   std::string product = "simulated device";
@@ -76,6 +82,7 @@ struct SimOptions {
   double device_copy_bytes_per_s = 0;  ///< device_to_device; 0: takes no time
   std::int64_t launch_ns = 0;          ///< added to every launch that is not a message
   std::int64_t copy_launch_ns = 0;     ///< added to every copy
+  std::vector<GivenCopyTime> copies;   ///< by id of the copy, in place of the links' rates; may be shorter
   std::int64_t poll_ns = 1'000;        ///< a query that answers not_ready costs the host this, so that polling ends
   bool check_races = true;
   bool report_unwritten = false;  ///< the race checker also reports reads of bytes that nothing has written

@@ -100,7 +100,7 @@ class SimDeviceImpl final : public SimDevice {
   void mark_overwritten_reads(SimPayload& payload) const;
   [[nodiscard]] std::uint32_t payload_of(const Work& work);
   [[nodiscard]] DeviceCode check_copy(Address to, Address from, Bytes bytes, CopyKind kind) const;
-  [[nodiscard]] std::int64_t copy_time(Bytes bytes, CopyKind kind) const;
+  [[nodiscard]] std::int64_t copy_time(Bytes bytes, CopyKind kind, std::int64_t id) const;
 
   const std::shared_ptr<SimEngine> engine_;
   const SimOptions options_;

@@ -94,7 +94,12 @@ DeviceCode SimDeviceImpl::check_copy(Address to, Address from, Bytes bytes, Copy
               fmt::format("copy from {:#x} to {:#x}: {} B leave the pinned allocation", from, to, bytes));
 }
 
-std::int64_t SimDeviceImpl::copy_time(Bytes bytes, CopyKind kind) const {
+std::int64_t SimDeviceImpl::copy_time(Bytes bytes, CopyKind kind, std::int64_t id) const {
+  if (id == kOutsideStep) return 0;
+  const bool in_list = id >= 0 && id < static_cast<std::int64_t>(options_.copies.size());
+  if (const GivenCopyTime given = in_list ? options_.copies[static_cast<std::size_t>(id)] : GivenCopyTime{};
+      given.bytes > 0)
+    return std::llround(static_cast<double>(given.ns) * static_cast<double>(bytes) / static_cast<double>(given.bytes));
   const Link on_device{.bytes_per_s = options_.device_copy_bytes_per_s};
   const Link& link = kind == CopyKind::device_to_host   ? options_.d2h
                      : kind == CopyKind::host_to_device ? options_.h2d
@@ -118,7 +123,7 @@ DeviceCode SimDeviceImpl::copy(StreamHandle on, Address to, Address from, Bytes 
     touch(*stream, to, bytes, AccessKind::write, {.what = names_.copy, .id = id});
   }
   SimItem item{.id = id,
-               .ns = (id == kOutsideStep ? 0 : copy_time(bytes, kind)) + strike.stall_ns,
+               .ns = copy_time(bytes, kind, id) + strike.stall_ns,
                .kind = SimItemKind::copy,
                .copy = kind,
                .fails_with = strike.code};

@@ -25,7 +25,7 @@ std::int64_t pack_work(const decide::RankProblem& problem, const PlanRequest& re
 }
 
 /// Copies of state share the links with swaps, which the search takes for idle: there the schedule itself says what is
-/// added, but for what other ranks make of it.
+/// added at least, since what other ranks make of it comes on top.
 void correct_cost(decide::RankProblem& problem, const Schedule& schedule, decide::gaps::PlanCost& cost) {
   if (problem.state_offload().bytes == 0) return;
   const std::int64_t missing = decide::sites::added_alone_ns(problem.sites(), schedule) - cost.added_ns();
@@ -68,7 +68,7 @@ Result<BuiltPlan> build_plan(decide::RankProblem& problem, const PolicyAnswer& a
                   .cost = answer.cost,
                   .schedule = std::move(schedule).value(),
                   .layout = {},
-                  .said_ns = answer.cost.added_ns()};
+                  .policy_added_ns = answer.cost.added_ns()};
   correct_cost(problem, built.schedule, built.cost);
   built.layout = layout::lay_out(built.schedule, {.arenas = layout::device_and_host(budgets.device, budgets.host,
                                                                                     problem.machine().alignment_bytes),

@@ -13,9 +13,12 @@ namespace tidemark::plan {
 /// Of a budget: addresses take a little more than the bytes alive.
 inline constexpr Bytes kPackingShare = 56;
 
-/// Budgets of one rank with everything nobody's allocator owns taken off.
+/// Budgets of one rank.
 struct Budgets {
-  Bytes device = 0, host = 0, reserve = 0, total = 0;
+  Bytes device = 0;   ///< total less reserve
+  Bytes host = 0;     ///< pinned
+  Bytes reserve = 0;  ///< device memory that no allocator of ours owns
+  Bytes total = 0;
 };
 [[nodiscard]] Budgets budgets_of(const PlanRequest& request);
 
@@ -30,10 +33,10 @@ struct BuiltPlan {
   decide::gaps::PlanCost cost;
   Schedule schedule;
   Layout layout;
-  std::int64_t said_ns = 0;  ///< what the policy said it adds
-  bool followed = false;     ///< GivenStep::followed
-  /// The schedule adds far more than what it was chosen for.
-  [[nodiscard]] bool is_misjudged() const { return cost.added_ns() - said_ns > said_ns / 5; }
+  std::int64_t policy_added_ns = 0;  ///< what it adds by the policy's own account
+  bool followed = false;             ///< GivenStep::followed
+  /// The schedule adds more by a fifth than what it was chosen for.
+  [[nodiscard]] bool is_misjudged() const { return cost.added_ns() - policy_added_ns > policy_added_ns / 5; }
   [[nodiscard]] Bytes height() const {
     return followed ? layout.device_load_bytes : layout.arenas.front().height_bytes;
   }

@@ -3,6 +3,7 @@ set(TIDEMARK_PLAN_FILES
   budget_frontier.cc
   built_plan.cc
   gap_report.cc
+  last_resort.cc
   memory_profile.cc
   misfit.cc
   offload_loop.cc

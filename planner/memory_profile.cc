@@ -81,6 +81,10 @@ MemoryProfile memory_profile(const Graph& graph, const Schedule& schedule) {
   return profile;
 }
 
+Bytes proven_least_bytes(const RankPlan& plan) {
+  return std::max(plan.figures.least_live_bytes, plan.liveness.working_set_bytes);
+}
+
 std::vector<Contributor> contributors_at(const Graph& graph, const Liveness& liveness, OpId op) {
   const auto index = static_cast<std::int32_t>(op);
   ContributorTable table(graph);

@@ -11,13 +11,12 @@
 namespace tidemark::plan {
 namespace {
 
-/// Budgets that a plan which does not fit shows to be enough, each with the other as asked for.
-void note_enough(const BuiltPlan& built, const Budgets& budgets, RankFigures& f) {
+/// Budgets that are enough, each with the other as asked for.
+void note_enough(const Heights& enough, const Budgets& budgets, RankFigures& f) {
   const auto lower = [](Bytes known, Bytes now) { return known == 0 ? now : std::min(known, now); };
-  if (built.host_height() <= budgets.host)
-    f.smallest_budget_bytes = lower(f.smallest_budget_bytes, built.height() + budgets.reserve);
-  if (built.height() <= budgets.device)
-    f.smallest_host_budget_bytes = lower(f.smallest_host_budget_bytes, built.host_height());
+  if (enough.host <= budgets.host)
+    f.smallest_budget_bytes = lower(f.smallest_budget_bytes, enough.device + budgets.reserve);
+  if (enough.device <= budgets.device) f.smallest_host_budget_bytes = lower(f.smallest_host_budget_bytes, enough.host);
 }
 
 /// What the policy comes to as if host memory were ample, with all state offloaded that can be. One that needs so much
@@ -72,20 +71,6 @@ std::string name_misfit(const RankPlan& plan, const Budgets& budgets, const Buil
          (host.empty() ? "" : "; " + host);
 }
 
-/// What the rule comes to when asked for the least device memory it can. Where addresses took more host memory than
-/// there is, it is asked again with that much less.
-Result<BuiltPlan> build_smallest(const RankRequest& in, decide::RankProblem& problem, const Budgets& budgets) {
-  const auto ask = [&](Bytes host) {
-    const PolicyAnswer answer =
-        in.request.policy->decide({.problem = problem, .device_budget_bytes = 0, .host_budget_bytes = host});
-    return build_plan(problem, answer, budgets, in.request);
-  };
-  Result<BuiltPlan> smallest = ask(budgets.host);
-  if (!smallest) return smallest;
-  const Bytes over = smallest.value().host_height() - budgets.host;
-  return over > 0 && 2 * over < budgets.host ? ask(budgets.host - 2 * over) : std::move(smallest);
-}
-
 /// Whether it is known that nothing fits a captured step's budget.
 bool is_proven_misfit(const RankRequest& in, decide::RankProblem& problem, const Budgets& budgets, Bytes least_live) {
   if (least_live > budgets.device) return true;
@@ -97,12 +82,13 @@ bool is_proven_misfit(const RankRequest& in, decide::RankProblem& problem, const
 }  // namespace
 
 Status explain_misfit(const RankRequest& in, decide::RankProblem& problem, const Budgets& budgets,
-                      const BuiltPlan& built, RankPlan& plan) {
+                      const BuiltPlan& built, const std::vector<Heights>& enough, RankPlan& plan) {
   RankFigures& f = plan.figures;
-  const Result<BuiltPlan> smallest = build_smallest(in, problem, budgets);
-  if (!smallest) return smallest.error();
-  note_enough(built, budgets, f);
-  note_enough(smallest.value(), budgets, f);
+  Bytes host_used = built.host_height();
+  for (const Heights& heights : enough) {
+    note_enough(heights, budgets, f);
+    host_used = std::max(host_used, heights.host);
+  }
   std::vector<StorageId> state = state_of(in, problem);
   f.reason = name_misfit(plan, budgets, built, state);
   if (problem.is_flat()) {
@@ -110,11 +96,11 @@ Status explain_misfit(const RankRequest& in, decide::RankProblem& problem, const
     return {};
   }
   // A search more, where host memory may be what is short.
-  const Bytes host_used = std::max(built.host_height(), smallest.value().host_height());
   if (f.smallest_host_budget_bytes > 0 || 2 * host_used < budgets.host) return {};
   const Result<BuiltPlan> ample = build_with_ample_host(in, budgets, plan, std::move(state));
   if (!ample) return ample.error();
-  note_enough(ample.value(), budgets, f);
+  if (ample.value().host_height() > budgets.host)
+    note_enough({.device = ample.value().height(), .host = ample.value().host_height()}, budgets, f);
   return {};
 }
 

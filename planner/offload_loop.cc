@@ -61,10 +61,10 @@ class OffloadLoop {
            static_cast<double>(best_.best.cost.added_ns() - in_.nominal.finish_ns / kWorthShare) <= kDoubt * added_ns;
   }
 
-  /// Equal parts of it, to all of what host memory holds.
+  /// Equal parts of what host memory holds.
   [[nodiscard]] std::vector<Share> shares_of_state() const {
     std::vector<Share> shares;
-    const std::vector<StorageId> state = decide::sites::offloadable_state(plan_.graph, plan_.liveness, in_.nominal);
+    const std::vector<StorageId> state = offloadable_within(in_, budgets_.host, plan_);
     for (std::size_t part = 1; part <= kParts; ++part) {
       const std::size_t count = state.size() * part / kParts;
       if (count == state.size() * (part - 1) / kParts) continue;
@@ -72,7 +72,6 @@ class OffloadLoop {
           .storages = {state.begin(), state.begin() + static_cast<std::ptrdiff_t>(count)},
           .device_budget = budgets_.device - budgets_.device / kPackingShare};
       const decide::sites::StateOffload offload = whole_->offload_of(choice);
-      if (offload.bytes > budgets_.host) break;
       Share share{.choice = std::move(choice), .bytes = offload.bytes, .copies_ns = offload.added_ns()};
       // Prices with nothing offloaded bound what is left at any budget.
       if (prices_)
@@ -157,12 +156,24 @@ class OffloadLoop {
   double above_bound_ = 1;
   OffloadResult best_;
   // Of the last search:
-  bool short_of_host_ = false;  ///< as is the next
+  bool short_of_host_ = false;  ///< its addresses took more host memory than there is
   Bytes over_bytes_ = 0;        ///< what was missing on the device; at most 0: nothing
   bool is_misjudged_ = false;
 };
 
 }  // namespace
+
+std::vector<StorageId> offloadable_within(const RankRequest& request, Bytes host_budget, const RankPlan& plan) {
+  std::vector<StorageId> state = decide::sites::offloadable_state(plan.graph, plan.liveness, request.nominal);
+  Bytes bytes = 0;
+  std::erase_if(state, [&](StorageId storage) {
+    const Bytes more = plan.graph.storages[row(storage)].bytes;
+    if (bytes + more > host_budget) return true;
+    bytes += more;
+    return false;
+  });
+  return state;
+}
 
 Result<OffloadResult> search_offload(const RankRequest& request, const Budgets& budgets, RankPlan& plan) {
   OffloadLoop loop(request, budgets, plan);

@@ -2,6 +2,7 @@
 // How much of a rank's state to offload (docs/design/state_offload.md), and what the rank comes to with that.
 
 #include <memory>
+#include <vector>
 
 #include "planner/built_plan.h"
 #include "planner/rank_planner.h"
@@ -13,6 +14,10 @@ struct OffloadResult {
   BuiltPlan best;
   double bound_ns = 0;  ///< with the same state offloaded no plan adds less
 };
+
+/// State that may be offloaded, in the order of the updates, as much as host memory holds.
+[[nodiscard]] std::vector<StorageId> offloadable_within(const RankRequest& request, Bytes host_budget,
+                                                        const RankPlan& plan);
 
 /// Reads plan.graph and plan.liveness, which the problem refers to from then on, and writes what else the search finds:
 /// attempts, frontier. Errors (internal): a schedule cannot be made.

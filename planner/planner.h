@@ -108,6 +108,10 @@ struct RankPlan {
       frontier;  ///< of a given step, where asked for: what its search knows, in bytes live
 };
 
+/// No plan of this graph has fewer bytes alive at its peak: by what one op needs, or for a captured step by the figures
+/// as well, which files from before they were in it lack.
+[[nodiscard]] Bytes proven_least_bytes(const RankPlan& plan);
+
 /// The modelled step over all pipeline ranks (from the ranks planned; with a subset of ranks the others run keep-all).
 struct StepFigures {
   std::int64_t step_ns = 0;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
+#include <vector>
 
 #include "core/fingerprint.h"
 #include "core/verify.h"
@@ -10,6 +12,7 @@
 #include "planner/graph_build/liveness.h"
 #include "planner/ladder/contingency.h"
 #include "planner/ladder/dynamic_bound.h"
+#include "planner/last_resort.h"
 #include "planner/misfit.h"
 #include "planner/offload_loop.h"
 #include "planner/schedule/peak.h"
@@ -89,12 +92,19 @@ Result<RankPlan> plan_rank(Graph graph, const RankRequest& in) {
   const Budgets budgets = budgets_of(in.request);
   Result<OffloadResult> searched = search_offload(in, budgets, plan);
   if (!searched) return searched.error();
-  decide::RankProblem& problem = *searched.value().problem;
-  BuiltPlan& best = searched.value().best;
-  const double bound_ns = searched.value().bound_ns;
-  fill_figures(in, problem, best, budgets, bound_ns, plan);
+  OffloadResult found = std::move(searched).value();
+  std::vector<Heights> enough;
+  if (!fits(found.best, budgets)) {
+    Result<LastResort> last = try_last_resort(in, budgets, found, plan);
+    if (!last) return last.error();
+    enough = std::move(last.value().enough);
+    if (is_better(last.value().best.best, found.best, budgets)) found = std::move(last.value().best);
+  }
+  decide::RankProblem& problem = *found.problem;
+  BuiltPlan& best = found.best;
+  fill_figures(in, problem, best, budgets, found.bound_ns, plan);
   if (!plan.figures.fits)
-    if (Status s = explain_misfit(in, problem, budgets, best, plan); !s) return s.error();
+    if (Status s = explain_misfit(in, problem, budgets, best, enough, plan); !s) return s.error();
 
   Program& program = plan.program;
   program.schedule = std::move(best.schedule);

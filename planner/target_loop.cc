@@ -29,18 +29,18 @@ double lower_bound(decide::RankProblem& problem, const Budgets& budgets) {
 }
 
 /// Asks the policy, carries the answer to addresses, and where the packing needs more than the bytes alive asks again
-/// for less. The best try stays: one that fits, then the one that adds least, then the lowest.
+/// for less. The best try is kept: one that fits, then the one that adds least, then the lowest.
 class TargetLoop {
  public:
   TargetLoop(const RankRequest& in, decide::RankProblem& problem, const Budgets& budgets, RankPlan& plan)
       : in_(in), problem_(problem), budgets_(budgets), plan_(plan) {}
 
   Status run() {
-    if (Status s = search_targets(in_.request.policy->decide); !s) return s;
+    if (Status s = search_with(in_.request.policy->decide); !s) return s;
     if (fits(*best_, budgets_) && best_->cost.added_ns() == 0) return {};
     if (problem_.is_flat()) return {};  // its search holds what simpler rules come to
     for (const DecideFunction& rule : in_.request.policy->fallbacks)
-      if (Status s = search_targets(rule); !s) return s;
+      if (Status s = search_with(rule); !s) return s;
     return {};
   }
 
@@ -60,11 +60,10 @@ class TargetLoop {
     Bytes failing = 0, failing_host = 0;                     ///< lowest targets that overflowed
     Bytes room = 0, host_room = 0;                           ///< left by the last attempt
     bool last_fits = false, exhausted = false, fixed_rule = false;
-    bool dearer = false;     ///< what it offers costs more than what another rule already has
-    bool misjudged = false;  ///< its last plan adds more than it said
+    bool dearer = false;  ///< what it offers costs more than what another rule already has
   };
 
-  Status search_targets(const DecideFunction& rule) {
+  Status search_with(const DecideFunction& rule) {
     Progress p{.rule = rule};
     Bytes device = first_target(), host = first_host_target();
     while (p.attempts < (problem_.is_flat() ? kMaxFlatAttempts : kMaxAttempts)) {
@@ -82,9 +81,6 @@ class TargetLoop {
       if (device <= 0 || host < 0) break;
     }
     if (p.dearer) return {};
-    // Swaps in the way of copies of state: once more without any.
-    if (p.last_fits && p.misjudged)
-      if (Status s = attempt(p, device, problem_.state_offload().bytes); !s) return s;
     const bool in_doubt = !p.last_fits && !p.fixed_rule;
     if (in_doubt) {
       // Nothing in between worked: the lowest peak the rule can reach is the likeliest to have addresses.
@@ -92,7 +88,10 @@ class TargetLoop {
       device = p.last_peak;
       host = budgets_.host;
     }
-    return refine_targets(p, device, host, in_doubt);
+    if (Status s = refine_targets(p, device, host, in_doubt); !s) return s;
+    // Swaps in the way of copies of state: once more without any.
+    const bool in_the_way = fits(*best_, budgets_) && best_->cost.added_ns() > best_->policy_added_ns;
+    return in_the_way ? attempt(p, device, problem_.state_offload().bytes) : Status{};
   }
 
   /// Between a target that fits and one that did not there may be a cheaper plan: tried where it is cheap, was in
@@ -103,11 +102,11 @@ class TargetLoop {
     const bool small = problem_.size() <= kSmallProblem;
     if (!p.last_fits || p.attempts == 1 || problem_.is_flat() || !(in_doubt || small || roomy)) return {};
     if (roomy_host) host += (p.failing_host - host) / 2;
-    Bytes fails = p.failing, fits = device;
+    Bytes fails = p.failing, works = device;
     for (int i = 0; i < (in_doubt || small ? kBisections : 1) && !p.dearer; ++i) {
-      const Bytes middle = fits < fails ? fits + (fails - fits) / 2 : fits;
+      const Bytes middle = works < fails ? works + (fails - works) / 2 : works;
       if (Status s = attempt(p, middle, host); !s) return s;
-      (p.last_fits ? fits : fails) = middle;
+      (p.last_fits ? works : fails) = middle;
     }
     return {};
   }
@@ -152,7 +151,6 @@ class TargetLoop {
                               .load_bytes = now.layout.device_load_bytes,
                               .packer = now.layout.packer});
     p.last_fits = fits(now, budgets_);
-    p.misjudged = now.cost.added_ns() > now.said_ns;
     p.last_peak = now.cost.peak_bytes;
     p.last_over = std::max<Bytes>(0, now.height() - budgets_.device);
     p.last_host_over = std::max<Bytes>(0, now.host_height() - budgets_.host);

@@ -51,7 +51,7 @@ std::string misfit_line(const plan::RankFigures& figures) {
   const Bytes budget = figures.budget_bytes - figures.reserve_bytes;
   if (figures.least_live_bytes <= budget) return "infeasible: proven, every schedule was looked at";
   return fmt::format("infeasible: proven, op {} binds: no schedule has less than {} live there, {} are there to use",
-                     figures.least_live_op, format_bytes_up(figures.least_live_bytes),
+                     figures.least_live_op, format_bytes(figures.least_live_bytes),
                      format_bytes(std::max<Bytes>(0, budget)));
 }
 
@@ -63,11 +63,6 @@ std::string status_line(const CostFigures& costs, const plan::RankFigures& figur
   if (status == "best found")
     return fmt::format("best found: the least possible is at most {:.4f} % of the step's cost below", gap);
   return misfit_line(figures);
-}
-
-/// No schedule has a lower peak. Files from before it was in the figures have what liveness says.
-Bytes least_live(const plan::RankPlan& plan) {
-  return std::max(plan.figures.least_live_bytes, plan.liveness.working_set_bytes);
 }
 
 /// Most device bytes alive while a run is under way, what is lost between addresses not counted.
@@ -210,7 +205,7 @@ std::string captured_text(const plan::PlanRequest& request, const plan::PlanOutc
   const std::string& at = plan.figures.least_live_op;
   text += fmt::format("  bytes live  {} at most; keeping all {}; no schedule below {}{}\n",
                       format_bytes(live_peak(plan)), format_bytes(plan.liveness.peak_bytes),
-                      format_bytes(least_live(plan)), at.empty() ? "" : ", for op " + at);
+                      format_bytes(plan::proven_least_bytes(plan)), at.empty() ? "" : ", for op " + at);
   text += fmt::format("  recomputed  {} runs; {} swaps, for which ops wait {} (simulated)\n",
                       runs.order.size() - plan.graph.ops.size(), runs.swaps.size(),
                       cost_text(unit, plan.figures.exposed_copy_ns));
@@ -235,7 +230,7 @@ Json captured_json(const plan::PlanRequest& request, const plan::PlanOutcome& ou
                {"waited_cost", unit.to_units(plan.figures.exposed_copy_ns)},
                {"keep_all_peak_bytes", plan.liveness.peak_bytes},
                {"live_peak_bytes", live_peak(plan)},
-               {"lower_bound_bytes", least_live(plan)},
+               {"lower_bound_bytes", plan::proven_least_bytes(plan)},
                {"lower_bound_op", plan.figures.least_live_op},
                {"proven", !plan.figures.fits ? plan.figures.misfit_is_proven : costs.status(true) == "optimal"},
                {"recomputed", runs.order.size() - plan.graph.ops.size()},

@@ -90,8 +90,10 @@ std::string clearing_lines(const CheckReport& report) {
     table.add({"", row.storage, how, gib_text(freed), ms_text(cost)});
   }
   return text +
-         fmt::format("on rank {} (counts are layers x micro-batches; frees at the peak with everything kept)\n",
-                     worst.figures.rank) +
+         fmt::format(
+             "on rank {} (counts are layers x micro-batches, of offloaded state layers; frees at the peak with "
+             "everything kept)\n",
+             worst.figures.rank) +
          table.text() + offload_line(worst.figures);
 }
 
@@ -102,16 +104,17 @@ std::string hopeless_lines(const CheckReport& report) {
     if (f.fits) continue;
     text += fmt::format("no change clears rank {}: {}", f.rank, f.reason);
     if (const std::string enough = enough_text(f); !enough.empty()) text += "; " + enough;
-    const Bytes floor = rank.liveness.working_set_bytes + f.reserve_bytes;
+    const Bytes floor = plan::proven_least_bytes(rank) + f.reserve_bytes;
     text += fmt::format("; proven: no plan needs less than {}\n", format_bytes(floor));
   }
   return text;
 }
 
 std::string margin_line(const CheckReport& report) {
-  return fmt::format("{}: {}budget {}, margin {} ({}); NEAR is a peak within the margin below the budget\n",
-                     report.what, report.check.host ? "host " : "", format_bytes(report.check.budget_bytes),
-                     format_bytes(report.check.margin_bytes), report.margin);
+  const std::string budget = format_bytes(report.check.budget_bytes);
+  if (report.check.host) return fmt::format("{}: host budget {}; plans may fill it\n", report.what, budget);
+  return fmt::format("{}: budget {}, margin {} ({}); NEAR is a peak within the margin below the budget\n", report.what,
+                     budget, format_bytes(report.check.margin_bytes), report.margin);
 }
 
 Json remedy_json(const CheckReport& report) {
@@ -130,7 +133,7 @@ Json remedy_json(const CheckReport& report) {
                              {"reason", f.reason},
                              {"smallest_budget_bytes", f.smallest_budget_bytes},
                              {"smallest_host_budget_bytes", f.smallest_host_budget_bytes},
-                             {"proven_least_bytes", rank.liveness.working_set_bytes + f.reserve_bytes}});
+                             {"proven_least_bytes", plan::proven_least_bytes(rank) + f.reserve_bytes}});
   }
   json["step_ms"] = static_cast<double>(outcome.step.step_ns) / 1e6;
   return json;
@@ -162,31 +165,34 @@ std::string check_line(const CheckReport& report) {
 
 std::string check_text(const CheckReport& report, std::size_t most) {
   std::string text = check_line(report) + "\n" + margin_line(report);
-  if (report.check.verdict == plan::BudgetVerdict::pass) return text;
-  text += contributor_lines(report, most);
+  const plan::BudgetCheck& check = report.check;
+  if (check.verdict == plan::BudgetVerdict::pass) return text;
+  if (!check.host) text += contributor_lines(report, most);
   if (report.remedy) text += report.remedy->outcome.fits() ? clearing_lines(report) : hopeless_lines(report);
   return text;
 }
 
 std::string check_json(const CheckReport& report, std::size_t most) {
   const plan::BudgetCheck& check = report.check;
+  // Of host memory nothing is near, and what the device holds at its peak is not what is short.
+  const Bytes margin = check.host ? 0 : check.margin_bytes;
+  const std::size_t listed = check.host ? 0 : std::min(most, report.contributors.size());
   Json json = {{"verdict", verdict_text(check.verdict)},
                {"line", check_line(report)},
                {"rank", report.ranks[check.worst].rank},
                {"budget_bytes", check.budget_bytes},
-               {"margin_bytes", check.margin_bytes},
+               {"margin_bytes", margin},
                {"memory", check.host ? "host" : "device"},
                {"ranks", Json::array()},
                {"contributors", Json::array()}};
   for (const plan::RankFigures& f : report.ranks)
-    json["ranks"].push_back(
-        {{"rank", f.rank},
-         {"peak_bytes", f.peak_bytes},
-         {"host_bytes", f.host_bytes},
-         {"headroom_bytes", check.budget_bytes - peak_of(report, f)},
-         {"verdict", verdict_text(plan::judge(peak_of(report, f), check.budget_bytes, check.margin_bytes))},
-         {"peak_op", f.peak_op}});
-  for (std::size_t i = 0; i < std::min(most, report.contributors.size()); ++i) {
+    json["ranks"].push_back({{"rank", f.rank},
+                             {"peak_bytes", f.peak_bytes},
+                             {"host_bytes", f.host_bytes},
+                             {"headroom_bytes", check.budget_bytes - peak_of(report, f)},
+                             {"verdict", verdict_text(plan::judge(peak_of(report, f), check.budget_bytes, margin))},
+                             {"peak_op", f.peak_op}});
+  for (std::size_t i = 0; i < listed; ++i) {
     const plan::Contributor& c = report.contributors[i];
     json["contributors"].push_back({{"storage", c.name},
                                     {"chunk", c.chunk},

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <string>
+#include <string_view>
 
 #include "integrations/formats/file.h"
 
@@ -30,8 +31,6 @@ std::string advice(FileKind is, FileKind wanted, const std::string& file) {
                                   : fmt::format("plan it with: {}", make);
 }
 
-}  // namespace
-
 FileKind kind_of(std::string_view text) {
   if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
   text.remove_prefix(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
@@ -42,6 +41,8 @@ FileKind kind_of(std::string_view text) {
   if (has_line(text, "G ") && has_line(text, "N ")) return FileKind::captured_step;
   return has_line(text, "model:") ? FileKind::job : FileKind::other;
 }
+
+}  // namespace
 
 Error explain_kind(Error error, const std::filesystem::path& path, FileKind wanted) {
   const FileKind is = kind_of(read_head(path, kHeadBytes));

@@ -4,15 +4,12 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <string_view>
 
 #include "core/result.h"
 
 namespace tidemark::formats {
 
 enum class FileKind : std::uint8_t { plan, captured_step, job, other };
-
-[[nodiscard]] FileKind kind_of(std::string_view text);
 
 /// `error`, or where the file is told to be of another kind than `wanted`, one that says so and what would be right.
 [[nodiscard]] Error explain_kind(Error error, const std::filesystem::path& path, FileKind wanted);

@@ -164,12 +164,14 @@ void add_offloaded(std::string& page, const plan::PlanOutcome& outcome) {
       "through the device around the ops that touch it. Its bytes are part of host, its time is part of added; "
       "modelled. Initialisation and checkpoints meet no more on the device than is held between steps.</p>\n"
       "<div class=\"scroll\"><table><thead><tr><th>rank</th><th>freed<small>GiB</small></th>"
-      "<th>added<small>ms</small></th><th>held between steps<small>GiB</small></th></tr></thead><tbody>\n";
+      "<th>added<small>ms</small></th><th>added<small>ms per GiB</small></th><th>held between "
+      "steps<small>GiB</small></th></tr></thead><tbody>\n";
   for (const plan::RankPlan& rank : outcome.ranks) {
     const plan::RankFigures& f = rank.figures;
     if (offloads(rank))
-      add(page, "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n", f.rank, gib_text(f.offloaded_bytes),
-          ms_text(f.offload_ns), gib_text(f.reserve_bytes + f.static_bytes));
+      add(page, "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n", f.rank,
+          gib_text(f.offloaded_bytes), ms_text(f.offload_ns), ms_per_gib_text(f.offload_ns, f.offloaded_bytes),
+          gib_text(f.reserve_bytes + f.static_bytes));
   }
   page += "</tbody></table></div>\n";
 }

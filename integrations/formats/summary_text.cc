@@ -78,10 +78,8 @@ std::string offload_table(const plan::PlanOutcome& outcome) {
     const plan::RankFigures& f = rank.figures;
     if (f.offloaded_bytes == 0) continue;
     any = true;
-    const double gib = static_cast<double>(f.offloaded_bytes) / static_cast<double>(kGiB);
     table.add({fmt::format("{}", f.rank), gib_text(f.offloaded_bytes), ms_text(f.offload_ns),
-               fmt::format("{:.1f}", static_cast<double>(f.offload_ns) * 1e-6 / gib),
-               gib_text(f.reserve_bytes + f.static_bytes)});
+               ms_per_gib_text(f.offload_ns, f.offloaded_bytes), gib_text(f.reserve_bytes + f.static_bytes)});
   }
   if (!any) return {};
   return "\nOffloaded state: in host memory but for the ops that touch it (freed of and held by the device between "

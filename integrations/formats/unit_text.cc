@@ -23,6 +23,10 @@ std::string duration_text(std::int64_t ns) {
   return fmt::format("{} ns", ns);
 }
 
+std::string ms_per_gib_text(std::int64_t ns, Bytes bytes) {
+  return fmt::format("{:.1f}", static_cast<double>(ns) * 1e-6 * static_cast<double>(kGiB) / static_cast<double>(bytes));
+}
+
 std::string ms_text(std::int64_t ns) {
   return fmt::format("{:.1f}", static_cast<double>(ns) / 1e6);
 }

@@ -19,6 +19,8 @@ namespace tidemark::formats {
 
 /// Milliseconds with one decimal, without the unit.
 [[nodiscard]] std::string ms_text(std::int64_t ns);
+/// REQUIRES: bytes > 0.
+[[nodiscard]] std::string ms_per_gib_text(std::int64_t ns, Bytes bytes);
 
 /// `1.43 M`, `717.9 B`: a count in thousands, millions or billions.
 [[nodiscard]] std::string count_text(double count);

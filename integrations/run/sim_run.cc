@@ -35,6 +35,22 @@ std::string task_text(const plan::RankPlan& plan, TaskId id) {
   return where.empty() ? what : what + ", " + where;
 }
 
+/// Of copies whose times the source of the graph gives, by task.
+std::vector<GivenCopyTime> given_copy_times(const plan::RankPlan& rank) {
+  const Schedule& schedule = rank.program.schedule;
+  std::vector<GivenCopyTime> times;
+  for (std::size_t t = 0; t < schedule.tasks.size(); ++t) {
+    const Task& task = schedule.tasks[t];
+    if (task.kind != TaskKind::swap_out && task.kind != TaskKind::swap_in) continue;
+    const auto& given = rank.graph.template_of(task.storage).given_copies;
+    if (!given) continue;
+    times.resize(schedule.tasks.size());
+    times[t] = {.bytes = rank.graph.storages[row(task.storage)].bytes,
+                .ns = (task.kind == TaskKind::swap_out ? given->out : given->in).link};
+  }
+  return times;
+}
+
 /// Devices and executors of one step; executors go before their devices.
 struct Rig {
   std::unique_ptr<SimWorld> world;
@@ -99,6 +115,7 @@ SimOptions sim_options_for(const plan::RankPlan& rank, const Machine& machine) {
     else
       options.capacity_bytes += round_up(bytes, kPlanGranule);
   }
+  options.copies = given_copy_times(rank);
   return options;
 }
 

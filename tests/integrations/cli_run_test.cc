@@ -74,6 +74,30 @@ TEST_F(CliRun, StepsOfPlanAndRunAreOfTheSameThingWithCopies) {
   EXPECT_NEAR(shown["step_ms"].get<double>(), ran["plan_step_ms"].get<double>(), 1e-3);
 }
 
+/// A captured step says by itself how long its copies take; the machine's links do not come into it.
+TEST_F(CliRun, CopyTimesOfACapturedStepAreItsOwn) {
+  const auto storage = [](const char* name, Bytes mib, const char* more = "") {
+    return fmt::format(R"({{"name": "{}", "bytes": {}{}}})", name, mib * kMiB, more);
+  };
+  const std::string kept = R"(, "until_end": true)";
+  place.write("step.json",
+              R"({"tidemark_graph": 1, "name": "by hand", "cost_unit": "ns", "link": {"out_bytes_per_second": 20e9,
+                  "in_bytes_per_second": 10e9, "latency_ns": 5000, "host_bytes": 1073741824}, "storages": [)" +
+                  storage("weights", 8, kept.c_str()) + "," + storage("hidden", 32) + "," + storage("output", 32) +
+                  "," + storage("gradient", 32) + R"(], "ops": [
+    {"name": "first", "cost": 9000000, "reads": [0], "writes": [1]},
+    {"name": "second", "cost": 900000, "reads": [0], "writes": [2]},
+    {"name": "loss", "cost": 900000, "reads": [2], "writes": [3]},
+    {"name": "third", "cost": 900000, "reads": [3, 0], "writes": [0]},
+    {"name": "last", "cost": 900000, "reads": [1, 0], "writes": [0]}]})");
+  ASSERT_EQ(place.run({"plan", "--graph", "step.json", "--budget", "80MiB", "--effort", "0.01", "--out", "plan.json", "--quiet"}).status,
+            0);
+  const auto ran = nlohmann::json::parse(run({"--format", "json"}).out);
+  EXPECT_GT(ran["ranks"][0]["out"]["copies"].get<std::int64_t>(), 0);
+  EXPECT_GT(ran["step_ms"].get<double>(), 12.6);
+  EXPECT_NEAR(ran["step_ms"].get<double>() / ran["plan_step_ms"].get<double>(), 1, 1e-3);
+}
+
 TEST_F(CliRun, RandomDurationsAreSaidToBeRandom) {
   plan();
   const Ran text = run({"--seed", "3", "--schedules", "2"});

@@ -1,0 +1,26 @@
+#pragma once
+// What is tried where the search at the budget itself found nothing that fits. Targets here depend on the step and not
+// on the budget, so that budgets a little apart come to the same plans: one that is shown to be enough is enough when
+// it is asked for.
+
+#include <vector>
+
+#include "planner/offload_loop.h"
+
+namespace tidemark::plan {
+
+struct Heights {
+  Bytes device = 0, host = 0;
+};
+
+struct LastResort {
+  OffloadResult best;           ///< its bound_ns is 0: not known
+  std::vector<Heights> enough;  ///< of plans that are found again by who asks for as much
+};
+
+/// The policy's answer for the least device memory it can do with and, where that is near the budget, searches for a
+/// little less. `missed`: what was found so far. Errors (internal): a schedule cannot be made.
+[[nodiscard]] Result<LastResort> try_last_resort(const RankRequest& request, const Budgets& budgets,
+                                                 const OffloadResult& missed, RankPlan& plan);
+
+}  // namespace tidemark::plan
