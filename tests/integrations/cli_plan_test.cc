@@ -399,7 +399,8 @@ TEST(Check, JudgesHostMemoryByThePlansOwnBudget) {
   const Json over = json_of(place, {"check", "over.json", "--quiet", "--budget", "60GiB", "--margin", "10%"}, 1);
   EXPECT_EQ(over["memory"], "host");
   EXPECT_EQ(over["budget_bytes"], 50 * kMiB);
-  EXPECT_EQ(over["margin_bytes"], 5 * kMiB);
+  EXPECT_EQ(over["margin_bytes"], 0);  // plans may fill it
+  EXPECT_TRUE(over["contributors"].empty());
   EXPECT_EQ(json_of(place, {"check", "over.json", "--quiet", "--budget", "60GiB", "--host-budget", "1GiB"})["memory"],
             "device");
 }
