@@ -83,10 +83,18 @@ Address ArenaMemory::at(ArenaId id, Bytes offset) const {
          static_cast<Address>(offset % arena.chunk_bytes);
 }
 
-Bytes ArenaMemory::piece_bytes(ArenaId id, Bytes offset, Bytes bytes) const {
-  const Chunks& arena = arenas_[row(id)];
-  if (!on_host_[row(id)]) return bytes;
-  return std::min(bytes, arena.chunk_bytes - offset % arena.chunk_bytes);
+std::span<const HostRange> ArenaMemory::ranges_of(std::span<const HostPiece> pieces) {
+  ranges_.clear();
+  for (const HostPiece& piece : pieces) {
+    const Bytes chunk = arenas_[row(piece.arena)].chunk_bytes;
+    for (Bytes done = 0; done < piece.bytes;) {
+      const Bytes offset = piece.offset + done;
+      const Bytes bytes = std::min(piece.bytes - done, chunk - offset % chunk);
+      ranges_.push_back({.address = at(piece.arena, offset), .bytes = bytes});
+      done += bytes;
+    }
+  }
+  return ranges_;
 }
 
 PinnedFacts ArenaMemory::pinned_facts() const {

@@ -10,6 +10,7 @@
 // the caller knows that nothing in flight touches it.
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@
 #include "core/ids.h"
 #include "core/result.h"
 #include "device/device.h"
+#include "swap/transfer_engine.h"
 
 namespace tidemark::swap {
 
@@ -27,6 +29,13 @@ struct ArenaNeed {
   Bytes bytes = 0;         ///< [0, bytes) must be there
   Bytes region_begin = 0;  ///< dynamic region [region_begin, region_end), empty if none may be needed
   Bytes region_end = 0;
+};
+
+/// Bytes of a pinned arena.
+struct HostPiece {
+  ArenaId arena = kNone<ArenaId>;
+  Bytes offset = 0;
+  Bytes bytes = 0;
 };
 
 class ArenaMemory {
@@ -40,10 +49,10 @@ class ArenaMemory {
   /// destruction.
   [[nodiscard]] Status take(const std::vector<ArenaNeed>& needs, const std::string& who);
 
-  /// Address of a byte. REQUIRES: a device arena, or no range that begins here is longer than piece_bytes().
+  /// Address of a byte. What begins there may be cut into ranges, in a pinned arena.
   [[nodiscard]] Address at(ArenaId arena, Bytes offset) const;
-  /// How many of the bytes from `offset` on are contiguous in address, at most `bytes`.
-  [[nodiscard]] Bytes piece_bytes(ArenaId arena, Bytes offset, Bytes bytes) const;
+  /// Where the pieces, one behind the other, are contiguous in address. Valid until the next call.
+  [[nodiscard]] std::span<const HostRange> ranges_of(std::span<const HostPiece> pieces);
 
   [[nodiscard]] bool is_mapped(ArenaId arena) const { return arenas_[row(arena)].reserved_bytes > 0; }
   /// Bytes from the base on that take() put memory behind: the need, tail pad included, rounded up to granules.
@@ -78,6 +87,7 @@ class ArenaMemory {
   Device& device_;
   std::vector<Chunks> arenas_;
   std::vector<bool> on_host_;
+  std::vector<HostRange> ranges_;  ///< of ranges_of()
   Bytes device_bytes_ = 0, pinned_bytes_ = 0;
 };
 

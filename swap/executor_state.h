@@ -30,7 +30,7 @@ struct Executor::State {
         options(std::move(o)),
         memory(d),
         streams(d),
-        transfers(streams, memory),
+        transfers(streams),
         versions(p.schedule.rank) {}
   ~State() {
     // Nothing may be in flight when memory goes. A failure changes nothing: everything is given back all the same.

@@ -68,6 +68,7 @@ struct CopyFigures {
   Bytes bytes = 0;                ///< as planned
   std::int64_t extra_copies = 0;  ///< of contingencies
   Bytes extra_bytes = 0;
+  std::int64_t pieces = 0;  ///< copies as submitted: more where the host side lies in several places
 };
 
 struct RunReport {

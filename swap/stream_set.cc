@@ -5,25 +5,29 @@
 namespace tidemark::swap {
 
 StreamSet::~StreamSet() {
-  for (std::size_t s = 0; s < opened_; ++s) (void)device_.destroy_stream(streams_[s]);
+  for (const StreamHandle stream : opened_) (void)device_.destroy_stream(stream);
 }
 
-DeviceCode StreamSet::open() {
-  for (; opened_ < kStreamRoleCount; ++opened_) {
-    const DeviceCode code = device_.create_stream(static_cast<StreamRole>(opened_), streams_[opened_]);
-    if (code != DeviceCode::ok) return code;
+DeviceCode StreamSet::open(std::span<const StreamRole> roles) {
+  for (const StreamRole role : roles) {
+    StreamHandle& stream = streams_[static_cast<std::size_t>(role)];
+    if (const DeviceCode code = device_.create_stream(role, stream); code != DeviceCode::ok) return code;
+    opened_.push_back(stream);
   }
   return DeviceCode::ok;
 }
 
-DeviceCode StreamSet::record(StreamRole role, EventHandle& event) {
-  EventHandle taken{};
+DeviceCode StreamSet::take_event(EventHandle& event) {
   for (bool drained = false;;) {
-    const DeviceCode code = events_.acquire(taken);
-    if (code == DeviceCode::ok) break;
-    if (!is_recoverable(code)) return code;
+    const DeviceCode code = events_.acquire(event);
+    if (code == DeviceCode::ok || !is_recoverable(code)) return code;
     if (const DeviceCode relief = relieve(drained); relief != DeviceCode::ok) return relief;
   }
+}
+
+DeviceCode StreamSet::record(StreamRole role, EventHandle& event) {
+  EventHandle taken{};
+  if (const DeviceCode code = take_event(taken); code != DeviceCode::ok) return code;
   const DeviceCode code = submit(role, [&](StreamHandle stream) { return device_.record_event(taken, stream); });
   if (code != DeviceCode::ok) {
     events_.release(taken);
@@ -32,6 +36,15 @@ DeviceCode StreamSet::record(StreamRole role, EventHandle& event) {
   event = taken;
   ++records_;
   return DeviceCode::ok;
+}
+
+DeviceCode StreamSet::follow(StreamHandle earlier, StreamRole later) {
+  EventHandle event{};
+  if (const DeviceCode code = take_event(event); code != DeviceCode::ok) return code;
+  DeviceCode code = device_.record_event(event, earlier);
+  if (code == DeviceCode::ok) code = wait(later, event);
+  release(event);
+  return code;
 }
 
 DeviceCode StreamSet::wait(StreamRole role, EventHandle event) {

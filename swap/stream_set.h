@@ -9,7 +9,9 @@
 
 #include <array>
 #include <cstdint>
+#include <iterator>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "core/ids.h"
@@ -25,11 +27,18 @@ class StreamSet {
   StreamSet(const StreamSet&) = delete;
   StreamSet& operator=(const StreamSet&) = delete;
 
+  static constexpr StreamRole kAllRoles[] = {StreamRole::compute, StreamRole::intra_comm, StreamRole::inter_comm,
+                                             StreamRole::send,    StreamRole::receive,    StreamRole::d2h,
+                                             StreamRole::h2d};
+  static_assert(std::size(kAllRoles) == kStreamRoleCount);
+
   /// A number; valid until the step after.
   enum class Mark : std::size_t {};
 
-  [[nodiscard]] DeviceCode open();
+  /// One stream for each role. REQUIRES: no other role is named in any call.
+  [[nodiscard]] DeviceCode open(std::span<const StreamRole> roles = kAllRoles);
   [[nodiscard]] Device& device() { return device_; }
+  [[nodiscard]] StreamHandle stream(StreamRole role) const { return streams_[static_cast<std::size_t>(role)]; }
 
   /// Calls `submit(stream)`, again after relief while the device has no slot.
   template <class Submit>
@@ -45,6 +54,8 @@ class StreamSet {
   /// was: what could not be recorded is somebody else's already.
   [[nodiscard]] DeviceCode record(StreamRole role, EventHandle& event);
   [[nodiscard]] DeviceCode wait(StreamRole role, EventHandle event);
+  /// What is submitted to `later` from now on follows what was submitted to somebody else's stream.
+  [[nodiscard]] DeviceCode follow(StreamHandle earlier, StreamRole later);
   void release(EventHandle event) { events_.release(event); }
   /// What is submitted to `later` from now on follows what was submitted to `earlier`.
   [[nodiscard]] DeviceCode order(StreamRole earlier, StreamRole later);
@@ -71,6 +82,7 @@ class StreamSet {
     EventHandle event{};
     std::int32_t waiters = 0;  ///< still to come; 0: no event held
   };
+  [[nodiscard]] DeviceCode take_event(EventHandle& event);
   [[nodiscard]] DeviceCode wait_held(StreamRole role, Held& held);
   [[nodiscard]] DeviceCode complete(Held& held);
   /// Waits for the oldest record of a task, or mark, and gives its event back. If there is none, for everything, once.
@@ -79,7 +91,7 @@ class StreamSet {
   Device& device_;
   EventPool events_;
   std::array<StreamHandle, kStreamRoleCount> streams_{};
-  std::size_t opened_ = 0;
+  std::vector<StreamHandle> opened_;
   std::vector<Held> tasks_, marks_;
   std::size_t oldest_mark_ = 0;
   std::size_t oldest_ = 0;  ///< no task before it holds an event

@@ -104,7 +104,11 @@ TEST(ArenaMemory, GivesBackWhatItTook) {
     ArenaMemory memory(*device);
     ASSERT_TRUE(memory.take({{.on_host = true, .bytes = 10'000}}, "test").ok());
     const auto arena = static_cast<ArenaId>(0);
-    EXPECT_EQ(memory.piece_bytes(arena, 9'000, 1'000), 1'000);
+    const HostPiece piece{.arena = arena, .offset = 9'000, .bytes = 1'000};
+    const auto ranges = memory.ranges_of({&piece, 1});
+    ASSERT_EQ(ranges.size(), 1);
+    EXPECT_EQ(ranges.front().address, memory.at(arena, 9'000));
+    EXPECT_EQ(ranges.front().bytes, 1'000);
     EXPECT_EQ(memory.at(arena, 9'000), memory.at(arena, 0) + 9'000);
     EXPECT_EQ(memory.pinned_bytes(), 10'000);
   }
