@@ -90,7 +90,10 @@ TEST_F(CliRun, CopyTimesOfACapturedStepAreItsOwn) {
     {"name": "loss", "cost": 900000, "reads": [2], "writes": [3]},
     {"name": "third", "cost": 900000, "reads": [3, 0], "writes": [0]},
     {"name": "last", "cost": 900000, "reads": [1, 0], "writes": [0]}]})");
-  ASSERT_EQ(place.run({"plan", "--graph", "step.json", "--budget", "80MiB", "--effort", "0.01", "--out", "plan.json", "--quiet"}).status,
+  ASSERT_EQ(place
+                .run({"plan", "--graph", "step.json", "--budget", "80MiB", "--effort", "0.01", "--out", "plan.json",
+                      "--quiet"})
+                .status,
             0);
   const auto ran = nlohmann::json::parse(run({"--format", "json"}).out);
   EXPECT_GT(ran["ranks"][0]["out"]["copies"].get<std::int64_t>(), 0);

@@ -1,0 +1,85 @@
+#pragma once
+// A Program as a session follows it: what is to be done between the ops that a framework issues, in order.
+//
+// Time here is the position of a task in issue order; what is due at t comes before task t is issued. Only *managed*
+// storages are looked after: those that the Program copies or makes anew, and what they are made anew from. All others
+// are the framework's own affair.
+//
+// A copy in is due where its bytes may be taken (Residency::acquire), not where its task stands: a framework's host
+// does not run as far ahead as the executor's.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/program.h"
+#include "core/result.h"
+
+namespace tidemark::swap {
+
+/// What a framework says of its own loop.
+struct FollowedLoop {
+  /// Per op: which of the parts that go through a step by themselves, such as micro-batches, it belongs to. Empty: one.
+  std::vector<std::int32_t> part_of_op;
+  /// Per op: whether the session hears of it. Empty: of all.
+  std::vector<bool> is_told;
+};
+
+struct FollowedAction {
+  enum class Kind : std::uint8_t {
+    let_go,      ///< the residency has ended: what holds its bytes is released
+    copy_out,    ///< the same by a copy to host memory, which may begin
+    settle_out,  ///< ... and whose end compute waits for; then its bytes are released
+    copy_in,     ///< may begin
+    settle_in,   ///< compute waits for its end
+    rebuild,     ///< an op runs again
+  };
+  std::int32_t time = 0;
+  Kind kind = Kind::let_go;
+  std::int32_t storage = -1;  ///< number of the managed storage; rebuild: -1
+  OpId op = kNone<OpId>;      ///< rebuild
+  bool last = false;          ///< let_go: it does not come back. copy_in: nor is the copy in host memory asked again
+  ArenaId arena = kNone<ArenaId>;  ///< copy_out: of host memory, and where it goes there
+  Bytes offset = 0;
+  std::int32_t part = 0;
+  std::int32_t after =
+      -1;  ///< no sooner than the part has been told of the op at this time, where parts keep their order
+  std::int32_t first_wanted = 0;  ///< rebuild: FollowedProgram::wanted [first_wanted, first_wanted + wanted_count)
+  std::int32_t wanted_count = 0;
+};
+
+struct FollowedStorage {
+  StorageId storage = kNone<StorageId>;
+  Bytes bytes = 0;
+  OpId made_by = kNone<OpId>;  ///< the op that is run again to make it anew; kNone: nobody can
+};
+
+/// A stay on the device.
+struct FollowedStay {
+  std::int32_t first = 0, last = 0;  ///< times of its first and last touch
+};
+
+struct FollowedProgram {
+  std::vector<FollowedAction> actions;  ///< by time
+  std::vector<FollowedStorage> storages;
+  std::vector<std::int32_t> number_of;  ///< per StorageId of the Graph: among `storages`, or -1
+  std::vector<std::int32_t> time_of;    ///< per op
+  std::vector<std::int32_t> part_of;    ///< per op
+  std::vector<std::int32_t> wanted;     ///< numbers of storages
+  std::int32_t parts = 1;
+  std::vector<std::vector<FollowedStay>> stays;  ///< per managed storage, by time
+  std::vector<std::vector<std::int32_t>>
+      read_again;                                   ///< per managed storage: times of rebuilds that read it, ascending
+  std::vector<std::vector<std::int32_t>> reads_of;  ///< per op: managed storages it reads; of ops that run again alone
+  std::vector<bool> is_rebuilt;                     ///< per op: runs again somewhere
+
+  [[nodiscard]] std::span<const std::int32_t> wanted_of(const FollowedAction& action) const {
+    return {wanted.data() + action.first_wanted, static_cast<std::size_t>(action.wanted_count)};
+  }
+};
+
+/// Errors (bad_input): the loop does not have the Program's ops; a storage that outlives the step is swapped or made
+/// anew, which a framework holds itself; an op that runs again cannot be told from another.
+[[nodiscard]] Result<FollowedProgram> bind_followed(const Program& program, const FollowedLoop& loop);
+
+}  // namespace tidemark::swap

@@ -1,0 +1,313 @@
+#include "swap/followed_step.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "swap/device_error.h"
+
+namespace tidemark::swap {
+
+using Kind = FollowedAction::Kind;
+
+FollowedStep::FollowedStep(std::shared_ptr<FollowedParts> parts)
+    : parts_(std::move(parts)),
+      program_(parts_->program),
+      copies_(parts_->copies.get()),
+      calls_(parts_->calls),
+      counts_(parts_->counts),
+      storages_(program_.storages.size()),
+      told_(program_.time_of.size()),
+      kept_(program_.time_of.size()),
+      reached_(at(program_.parts), -1),
+      deferred_(at(program_.parts)) {}
+
+FollowedStep::~FollowedStep() {
+  for (std::size_t n = 0; n < storages_.size(); ++n) {
+    const auto storage = static_cast<std::int32_t>(n);
+    release(storage, {});
+    forget_copy(storage);
+  }
+}
+
+Status FollowedStep::check(DeviceCode code, std::int32_t storage, const char* what) const {
+  if (code == DeviceCode::ok) return {};
+  return device_error(copies_->device(), code, fmt::format("storage {}: {}", row(plan_of(storage).storage), what));
+}
+
+Status FollowedStep::tell(OpId op, FrameworkStream stream) {
+  const std::int32_t time = program_.time_of[row(op)];
+  const std::size_t part = at(program_.part_of[row(op)]);
+  const auto run = [&](std::int32_t number) { return carry_out(program_.actions[at(number)], stream); };
+  std::deque<std::int32_t>& own = deferred_[part];
+  while (!own.empty() && program_.actions[at(own.front())].time <= time) {
+    const std::int32_t number = own.front();
+    own.pop_front();
+    if (Status s = run(number); !s) return s;
+  }
+  for (; next_ < program_.actions.size() && program_.actions[next_].time <= time; ++next_) {
+    const FollowedAction& action = program_.actions[next_];
+    std::deque<std::int32_t>& waiting = deferred_[at(action.part)];
+    const bool is_own = at(action.part) == part;
+    if (!waiting.empty() || (!is_own && reached_[at(action.part)] < action.after)) {
+      waiting.push_back(static_cast<std::int32_t>(next_));
+      continue;
+    }
+    if (Status s = run(static_cast<std::int32_t>(next_)); !s) {
+      ++next_;
+      return s;
+    }
+  }
+  reached_[part] = std::max(reached_[part], time);
+  told_[row(op)] = true;
+  return {};
+}
+
+Status FollowedStep::carry_out(const FollowedAction& action, FrameworkStream stream) {
+  switch (action.kind) {
+    case Kind::let_go:
+      let_go(action.storage, action.last, stream);
+      return {};
+    case Kind::copy_out:
+      return copy_out(action.storage, {.arena = action.arena, .offset = action.offset}, stream);
+    case Kind::settle_out:
+      return settle_out(action.storage, stream);
+    case Kind::copy_in:
+      return copy_in(action.storage, action.last, stream);
+    case Kind::settle_in:
+      return settle_in(action.storage, stream);
+    case Kind::rebuild:
+      return rebuild(action.op, program_.wanted_of(action), stream);
+  }
+  return {};
+}
+
+void FollowedStep::take(std::int32_t storage, FrameworkBlock block, FrameworkStream stream) {
+  release(storage, stream);
+  forget_copy(storage);
+  place(storage, block);
+}
+
+void FollowedStep::place(std::int32_t storage, FrameworkBlock block) {
+  storages_[at(storage)].block = block;
+  storage_of_[block.handle] = storage;
+}
+
+std::int32_t FollowedStep::find(void* handle) const {
+  const auto found = storage_of_.find(handle);
+  return found == storage_of_.end() ? -1 : found->second;
+}
+
+void FollowedStep::keep(OpId op) {
+  kept_[row(op)] = true;
+}
+
+bool FollowedStep::can_be_rebuilt(std::int32_t storage) const {
+  const OpId op = plan_of(storage).made_by;
+  return op != kNone<OpId> && told_[row(op)] && !kept_[row(op)] && !there(storage).is_spared;
+}
+
+/// What would be made anew from the old content is made now, and stays.
+Status FollowedStep::change(std::int32_t storage, bool planned, FrameworkStream stream) {
+  if (Status s = settle_in(storage, stream); !s) return s;
+  if (Stored& one = storages_[at(storage)]; one.leaving) {  // it must not change under its copy
+    if (Status s = check(copies_->settle_out(*one.host, stream), storage, "waiting for its copy out"); !s) return s;
+    one.leaving = false;
+  }
+  forget_copy(storage);
+  if (planned) return {};
+  ++counts_.departures;
+  storages_[at(storage)].is_spared = true;
+  for (std::size_t op = 0; op < program_.reads_of.size(); ++op) {
+    if (!told_[op] || kept_[op] || std::ranges::find(program_.reads_of[op], storage) == program_.reads_of[op].end())
+      continue;
+    for (std::size_t n = 0; n < storages_.size(); ++n) {
+      if (plan_of(static_cast<std::int32_t>(n)).made_by != id_of<OpId>(op)) continue;
+      if (const auto got = use(static_cast<std::int32_t>(n), stream); !got) return got.error();
+      storages_[n].is_spared = true;
+    }
+  }
+  return {};
+}
+
+Result<FrameworkBlock> FollowedStep::use(std::int32_t storage, FrameworkStream stream) {
+  Stored& one = storages_[at(storage)];
+  if (one.block.handle == nullptr) {
+    ++counts_.departures;
+    if (one.host) {
+      if (Status s = copy_in(storage, false, stream); !s) return s.error();
+    } else {
+      if (!can_be_rebuilt(storage))
+        return internal_fault(fmt::format("storage {} is gone, and no op made it", row(plan_of(storage).storage)));
+      if (Status s = rebuild(plan_of(storage).made_by, {&storage, 1}, stream); !s) return s.error();
+    }
+  }
+  if (Status s = settle_in(storage, stream); !s) return s.error();
+  return one.block;
+}
+
+Status FollowedStep::rebuild(OpId op, std::span<const std::int32_t> wanted, FrameworkStream stream) {
+  std::vector<std::int32_t> missing;
+  for (const std::int32_t n : wanted)
+    if (!is_there(n) && can_be_rebuilt(n)) missing.push_back(n);
+  if (missing.empty()) return {};
+  std::vector<Rebuild::Source> sources;
+  for (const std::int32_t n : program_.reads_of[row(op)]) {
+    if (const auto got = use(n, stream); !got) return got.error();
+    sources.push_back({.storage = plan_of(n).storage, .block = {}});
+  }
+  // Bringing one back may have moved another: asked for at the end.
+  for (std::size_t i = 0; i < sources.size(); ++i) sources[i].block = there(program_.reads_of[row(op)][i]).block;
+  std::vector<StorageId> names;
+  for (const std::int32_t n : missing) names.push_back(plan_of(n).storage);
+  std::vector<FrameworkBlock> made(missing.size());
+  Status status = calls_.rebuild({.op = op, .sources = sources, .wanted = names, .made = made, .stream = stream});
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    if (made[i].handle == nullptr) {
+      if (status) status = internal_fault(fmt::format("storage {} was not made anew", row(names[i])));
+    } else {
+      place(missing[i], made[i]);
+    }
+  }
+  ++counts_.rebuilt;
+  return status;
+}
+
+void FollowedStep::let_go(std::int32_t storage, bool last, FrameworkStream stream) {
+  const Stored& one = there(storage);
+  if (last) {
+    if (!one.saved.empty()) {  // off the plan: somebody has not asked yet
+      ++counts_.departures;
+      return;
+    }
+    release(storage, stream);
+    forget_copy(storage);
+  } else if (one.block.handle != nullptr) {
+    if (!can_be_rebuilt(storage) && !one.host) {
+      ++counts_.departures;
+      return;
+    }
+    release(storage, stream);
+  }
+}
+
+Status FollowedStep::copy_out(std::int32_t storage, HostPlace place, FrameworkStream stream) {
+  Stored& one = storages_[at(storage)];
+  if (one.block.handle == nullptr || copies_ == nullptr) return {};
+  if (Status s = settle_in(storage, stream); !s) return s;
+  if (!one.host) {
+    const auto id = static_cast<std::int64_t>(plan_of(storage).storage);
+    const DeviceCode code = copies_->begin_out(one.block.address, plan_of(storage).bytes, place, stream, id, one.host);
+    if (code == DeviceCode::out_of_memory) {
+      ++counts_.departures;
+      ++counts_.kept_for_host;
+      return {};
+    }
+    if (Status s = check(code, storage, "copying it out"); !s) return s;
+  }
+  one.leaving = true;
+  ++counts_.copied_out;
+  return {};
+}
+
+Status FollowedStep::settle_out(std::int32_t storage, FrameworkStream stream) {
+  Stored& one = storages_[at(storage)];
+  if (!one.leaving) return {};
+  one.leaving = false;
+  if (!one.host->is_settled)
+    if (Status s = check(copies_->settle_out(*one.host, stream), storage, "waiting for its copy out"); !s) return s;
+  release(storage, stream);
+  return {};
+}
+
+Status FollowedStep::copy_in(std::int32_t storage, bool last, FrameworkStream stream) {
+  Stored& one = storages_[at(storage)];
+  if (one.leaving) {  // needed before its bytes were: it stays
+    one.leaving = false;
+    ++counts_.departures;
+  }
+  if (one.block.handle != nullptr || !one.host) {
+    if (last) forget_copy(storage);
+    return {};
+  }
+  const FollowedStorage& plan = plan_of(storage);
+  const FrameworkBlock room = calls_.take_block(plan.storage, plan.bytes, stream);
+  if (room.handle == nullptr)
+    return infeasible(fmt::format("storage {}: no {} of device memory to bring it back to", row(plan.storage),
+                                  format_bytes(plan.bytes)));
+  place(storage, room);
+  EventHandle in{};
+  const auto id = static_cast<std::int64_t>(plan.storage);
+  if (Status s = check(copies_->begin_in(one.block.address, *one.host, stream, id, in), storage, "copying it in"); !s)
+    return s;
+  one.coming = in;
+  if (last) forget_copy(storage);
+  return {};
+}
+
+Status FollowedStep::settle_in(std::int32_t storage, FrameworkStream stream) {
+  Stored& one = storages_[at(storage)];
+  if (!one.coming) return {};
+  const EventHandle in = *std::exchange(one.coming, std::nullopt);
+  return check(copies_->settle_in(in, plan_of(storage).bytes, stream), storage, "waiting for its copy in");
+}
+
+bool FollowedStep::hand_over(std::int32_t storage, SavedUse use, FrameworkStream stream) {
+  if (use.op == kNone<OpId> || use.until == kNone<OpId>) return false;
+  const Stored& one = there(storage);
+  if (std::ranges::find(one.saved, use.op) != one.saved.end()) return false;  // it asks again, for another view
+  const auto& stays = program_.stays[at(storage)];
+  const std::int32_t from = program_.time_of[row(use.op)], to = program_.time_of[row(use.until)];
+  const auto stay =
+      std::ranges::find_if(stays, [&](const FollowedStay& s) { return s.first <= from && from <= s.last; });
+  if (stay == stays.end() || stay->last > to) return false;
+  const auto& again = program_.read_again[at(storage)];
+  const auto next = std::ranges::upper_bound(again, from);
+  if (next != again.end() && *next <= to) return false;
+  const bool is_last = std::next(stay) == stays.end();
+  if (is_last ? !one.saved.empty() : !can_be_rebuilt(storage)) return false;
+  static_cast<void>(detach(storage, stream));
+  if (is_last) forget_copy(storage);
+  return true;
+}
+
+void FollowedStep::add_saved(std::int32_t storage, OpId use) {
+  storages_[at(storage)].saved.push_back(use);
+  ++saved_;
+}
+
+void FollowedStep::drop_saved(std::int32_t storage, OpId use) {
+  std::vector<OpId>& saved = storages_[at(storage)].saved;
+  saved.erase(std::ranges::find(saved, use));
+  --saved_;
+}
+
+void FollowedStep::end(FrameworkStream stream) {
+  if (saved_ > 0) return;  // and what that is made anew from
+  for (std::size_t n = 0; n < storages_.size(); ++n) {
+    release(static_cast<std::int32_t>(n), stream);
+    forget_copy(static_cast<std::int32_t>(n));
+  }
+}
+
+/// Whatever still moves to or from the block comes first.
+FrameworkBlock FollowedStep::detach(std::int32_t storage, FrameworkStream stream) {
+  Stored& one = storages_[at(storage)];
+  if (one.coming) static_cast<void>(settle_in(storage, stream));
+  if (std::exchange(one.leaving, false) && !one.host->is_settled)
+    static_cast<void>(copies_->settle_out(*one.host, stream));
+  storage_of_.erase(one.block.handle);
+  return std::exchange(one.block, {});
+}
+
+void FollowedStep::release(std::int32_t storage, FrameworkStream stream) {
+  if (is_there(storage)) calls_.release(detach(storage, stream), stream);
+}
+
+void FollowedStep::forget_copy(std::int32_t storage) {
+  Stored& one = storages_[at(storage)];
+  if (one.host && !one.leaving) static_cast<void>(copies_->forget(one.host));
+}
+
+}  // namespace tidemark::swap

@@ -1,0 +1,156 @@
+#pragma once
+// One step that a framework runs and a session follows: what of its managed storages is on the device, in host memory,
+// or to be made anew, and what the Program has due between the ops that the framework tells.
+//
+// Correct whatever the framework does. An op that comes when its time is past, an op that is left out, content that is
+// changed or asked for when the plan does not know of it: what cannot come back is not given up, and what is asked for
+// is brought back then and there. Departing costs memory and time, never content.
+//
+// Parts (micro-batches) go through the step each in their own order. What is due for a part waits until that part has
+// come as far as planned, so a loop that runs them in another order departs for no part.
+//
+// Threads: none, as its session. Cost: an op O(1) and what is due before it.
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "core/result.h"
+#include "swap/followed_copies.h"
+#include "swap/followed_program.h"
+
+namespace tidemark::swap {
+
+/// Device memory of the framework's, behind a handle that is the framework's too.
+struct FrameworkBlock {
+  void* handle = nullptr;  ///< nullptr: none
+  Address address = 0;
+};
+
+/// An op that is to run again.
+struct Rebuild {
+  OpId op = kNone<OpId>;
+  struct Source {
+    StorageId storage = kNone<StorageId>;
+    FrameworkBlock block;
+  };
+  std::span<const Source> sources;    ///< managed storages it reads; the framework has the others
+  std::span<const StorageId> wanted;  ///< managed storages it writes that are to be kept ...
+  std::span<FrameworkBlock> made;     ///< ... and where they are now: to be filled
+  FrameworkStream stream;
+};
+
+/// What a framework does for a session, on the thread and within the call that makes it necessary. None of it may call
+/// the session, and every block that is handed over is released once.
+struct FrameworkCalls {
+  /// Runs the op again, on its stream. Error: it cannot; the session says so to who asked.
+  std::function<Status(const Rebuild&)> rebuild;
+  /// A block of so many bytes for work of the stream. A handle of nullptr: out of memory.
+  std::function<FrameworkBlock(StorageId, Bytes, FrameworkStream)> take_block;
+  /// The session needs the block no more; work of the stream given so far may still use it.
+  std::function<void(FrameworkBlock, FrameworkStream)> release;
+};
+
+/// Where in backward something saved is asked for: by the op, which with those up to `until` holds it while they run.
+/// kNone: nobody knows, or it is not of the plan.
+struct SavedUse {
+  OpId op = kNone<OpId>;
+  OpId until = kNone<OpId>;
+};
+
+/// What a session did, since it began.
+struct SessionCounts {
+  std::int64_t steps = 0;
+  std::int64_t rebuilt = 0;        ///< ops that ran again
+  std::int64_t copied_out = 0;     ///< storages given up for their copy in host memory
+  std::int64_t departures = 0;     ///< kept, brought back or rebuilt where the plan says otherwise
+  std::int64_t kept_for_host = 0;  ///< of these: not swapped for want of pinned memory
+};
+
+/// What the steps of a session have in common.
+struct FollowedParts {
+  FollowedProgram program;
+  FrameworkCalls calls;
+  std::unique_ptr<FollowedCopies> copies;  ///< nullptr: the Program has none
+  SessionCounts counts;
+};
+
+class FollowedStep {
+ public:
+  explicit FollowedStep(std::shared_ptr<FollowedParts> parts);
+  ~FollowedStep();
+  FollowedStep(const FollowedStep&) = delete;
+  FollowedStep& operator=(const FollowedStep&) = delete;
+
+  /// Before the framework issues an op: carries out what is due.
+  [[nodiscard]] Status tell(OpId op, FrameworkStream stream);
+  /// A managed storage holds content that an op has just made; the block is the step's from now on.
+  void take(std::int32_t storage, FrameworkBlock block, FrameworkStream stream);
+  /// What the op makes cannot be made again: what it reads may be gone, or it does something else the next time.
+  void keep(OpId op);
+  /// One more, or one fewer, may ask for the storage, at that op.
+  void add_saved(std::int32_t storage, OpId use);
+  void drop_saved(std::int32_t storage, OpId use);
+  /// The storage is about to be changed. `planned`: by an op of the step, at its time.
+  [[nodiscard]] Status change(std::int32_t storage, bool planned, FrameworkStream stream);
+  /// The content, on the device and in order for what the stream is given from now on. The block stays the step's.
+  [[nodiscard]] Result<FrameworkBlock> use(std::int32_t storage, FrameworkStream stream);
+  /// Behind use() and drop_saved(): whether nothing but who asked now touches the storage before the plan gives it up.
+  /// If so it is given up: true, and the block is the caller's, who releases it.
+  [[nodiscard]] bool hand_over(std::int32_t storage, SavedUse use, FrameworkStream stream);
+  /// The framework issues no more ops of this step: once nobody may ask for anything, all is given up.
+  void end(FrameworkStream stream);
+  /// The managed storage whose content is there behind the handle, or -1.
+  [[nodiscard]] std::int32_t find(void* handle) const;
+
+  [[nodiscard]] bool is_there(std::int32_t storage) const { return there(storage).block.handle != nullptr; }
+
+ private:
+  struct Stored {
+    FrameworkBlock block;               ///< on the device
+    std::optional<EventHandle> coming;  ///< ... behind this, which is not settled yet
+    std::optional<HostCopy> host;
+    bool leaving = false;     ///< the block goes once its copy out is settled
+    bool is_spared = false;   ///< can no longer be made anew
+    std::vector<OpId> saved;  ///< ops, or kNone, at which it may be asked for: one each time
+  };
+  static std::size_t at(std::int32_t number) { return static_cast<std::size_t>(number); }
+  [[nodiscard]] const Stored& there(std::int32_t storage) const { return storages_[at(storage)]; }
+  [[nodiscard]] const FollowedStorage& plan_of(std::int32_t storage) const { return program_.storages[at(storage)]; }
+  [[nodiscard]] bool can_be_rebuilt(std::int32_t storage) const;
+
+  [[nodiscard]] Status carry_out(const FollowedAction& action, FrameworkStream stream);
+  [[nodiscard]] Status rebuild(OpId op, std::span<const std::int32_t> wanted, FrameworkStream stream);
+  void let_go(std::int32_t storage, bool last, FrameworkStream stream);
+  [[nodiscard]] Status copy_out(std::int32_t storage, HostPlace place, FrameworkStream stream);
+  [[nodiscard]] Status settle_out(std::int32_t storage, FrameworkStream stream);
+  /// `last`: the copy in host memory serves no more.
+  [[nodiscard]] Status copy_in(std::int32_t storage, bool last, FrameworkStream stream);
+  [[nodiscard]] Status settle_in(std::int32_t storage, FrameworkStream stream);
+  void place(std::int32_t storage, FrameworkBlock block);
+  [[nodiscard]] FrameworkBlock detach(std::int32_t storage, FrameworkStream stream);
+  void release(std::int32_t storage, FrameworkStream stream);
+  void forget_copy(std::int32_t storage);
+  [[nodiscard]] Status check(DeviceCode code, std::int32_t storage, const char* what) const;
+
+  const std::shared_ptr<FollowedParts> parts_;
+  const FollowedProgram& program_;
+  FollowedCopies* const copies_;
+  const FrameworkCalls& calls_;
+  SessionCounts& counts_;
+  std::vector<Stored> storages_;
+  std::vector<bool> told_;                              ///< per op
+  std::vector<bool> kept_;                              ///< per op: see keep()
+  std::vector<std::int32_t> reached_;                   ///< per part: time of the op told last
+  std::vector<std::deque<std::int32_t>> deferred_;      ///< per part: actions that wait for it
+  std::unordered_map<void*, std::int32_t> storage_of_;  ///< blocks that are there
+  std::size_t next_ = 0;                                ///< action
+  std::int64_t saved_ = 0;                              ///< of all storages
+};
+
+}  // namespace tidemark::swap

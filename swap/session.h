@@ -1,0 +1,104 @@
+#pragma once
+// A Program *followed*: a framework issues kernels and allocations and tells the session what it is about to do; the
+// session owns copies and recomputes. What drives a Program by itself is the Executor (swap/executor.h).
+//
+//   session->begin_step();
+//   for each op that is told:   session->tell(op, stream);      the session carries out what is due before it
+//                               ... the framework runs it ...
+//                               session->take(storage, block);  of what it made and the session looks after
+//   where autograd would keep a tensor:      saved = session->save(storage, use);
+//   where backward asks for it:              used = session->use(saved, again, stream);
+//   session->end_step();
+//
+// Steps of which something is saved live on beside the one that runs: a backward may come late, or twice, or not at
+// all. An op that comes in another order, or not, is a departure: what it concerns is kept, or brought back when it is
+// asked for. It is never an error.
+//
+// Threads: calls must not overlap; the thread may be another one each time, where the stream is one of the device's.
+// Errors: bad_input of open(); later ones (infeasible, internal) name the storage, and leave the session as it was but
+// for what was due.
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "core/result.h"
+#include "swap/followed_step.h"
+
+namespace tidemark::swap {
+
+struct SessionOptions {
+  FollowedLoop loop;
+  Bytes host_bytes = 0;  ///< most pinned memory; 0: what the Program's arenas say and a sixteenth for what lies between
+};
+
+/// What the framework keeps in the place of a tensor. It outlives the session, whose content stays with it; given back
+/// by Session::free().
+struct SavedStorage {
+  std::shared_ptr<FollowedStep> step;
+  std::int32_t storage = -1;
+  SavedUse use;
+  bool is_counted = false;  ///< may yet be asked for
+};
+
+struct UsedStorage {
+  FrameworkBlock block;
+  bool is_handed_over = false;  ///< the block is the caller's from now on, else the session's
+};
+
+struct SessionReport {
+  SessionCounts counts;
+  CopyFigures out, in;
+  CopyWaits waits;
+  Bytes pinned_peak_bytes = 0;
+  Bytes pinned_held_bytes = 0;
+  std::int64_t steps_open = 0;
+};
+
+class Session {
+ public:
+  /// Program and device must outlive the session. Errors: see bind_followed(); infeasible: no stream.
+  [[nodiscard]] static Result<std::unique_ptr<Session>> open(const Program& program, Device& device,
+                                                             SessionOptions options, FrameworkCalls calls);
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  /// Ends the step before, if that was not done.
+  void begin_step(FrameworkStream stream);
+  /// REQUIRES, as all below: a step has begun; the op is one of the Program's.
+  [[nodiscard]] Status tell(OpId op, FrameworkStream stream) { return step_->tell(op, stream); }
+  void take(StorageId storage, FrameworkBlock block, FrameworkStream stream);
+  /// What the op makes cannot be made again.
+  void keep(OpId op) { step_->keep(op); }
+  [[nodiscard]] SavedStorage save(StorageId storage, SavedUse use);
+  /// Backward asks for what was saved: the session is told of the op that it was saved for, as by tell(). `again`: it
+  /// may be asked for once more.
+  [[nodiscard]] static Result<UsedStorage> use(SavedStorage& saved, bool again, FrameworkStream stream);
+  /// Nobody will ask. Also for what was used.
+  static void free(SavedStorage& saved);
+  /// The content behind the handle is about to be changed; `planned`: by an op of the step that runs, at its time.
+  [[nodiscard]] Status change(void* handle, bool planned, FrameworkStream stream);
+  void end_step(FrameworkStream stream);
+
+  /// Whether the session looks after the storage, and whether it runs the op again: then the framework must be able to.
+  [[nodiscard]] bool is_managed(StorageId storage) const { return number_of(storage) >= 0; }
+  [[nodiscard]] bool is_rebuilt(OpId op) const { return parts_->program.is_rebuilt[row(op)]; }
+  /// The managed storage of the step that runs whose content is behind the handle, or kNone.
+  [[nodiscard]] StorageId find(void* handle) const;
+
+  [[nodiscard]] SessionReport report() const;
+
+ private:
+  explicit Session(std::shared_ptr<FollowedParts> parts) : parts_(std::move(parts)) {}
+  [[nodiscard]] std::int32_t number_of(StorageId storage) const {
+    const std::vector<std::int32_t>& numbers = parts_->program.number_of;
+    return row(storage) < numbers.size() ? numbers[row(storage)] : -1;
+  }
+
+  const std::shared_ptr<FollowedParts> parts_;
+  std::shared_ptr<FollowedStep> step_;
+  std::vector<std::weak_ptr<FollowedStep>> open_;  ///< steps of which something is saved, this one too
+};
+
+}  // namespace tidemark::swap

@@ -1,0 +1,325 @@
+#pragma once
+// A framework as a session sees one: it issues the ops of a captured step, allocates what they write, counts
+// references, keeps through the session what backward asks for, and runs ops again when it is told to. Every byte it
+// reads is checked (Work::verify, or in the calling thread).
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "allocator/caching_allocator.h"
+#include "core/graph.h"
+#include "device/device.h"
+#include "device/pattern.h"
+#include "swap/session.h"
+
+namespace tidemark::testing {
+
+class FrameworkPlayer {
+ public:
+  struct Options {
+    bool on_calling_thread = false;
+    bool tells_backward = true;  ///< else the session hears of backward by what is asked for
+  };
+
+  FrameworkPlayer(const Graph& graph, Device& device, Options options)
+      : graph_(graph), device_(device), options_(std::move(options)), allocator_(device, order_) {
+    if (!options_.on_calling_thread) {
+      StreamHandle stream{};
+      EXPECT_EQ(device_.create_stream(StreamRole::compute, stream), DeviceCode::ok);
+      compute_ = stream;
+    }
+    for (std::size_t s = 0; s < graph_.storages.size(); ++s) versions_.push_back(0);
+    find_readers();
+  }
+  ~FrameworkPlayer() {
+    resident_.clear();
+    if (compute_) {
+      EXPECT_EQ(device_.destroy_stream(*compute_), DeviceCode::ok);
+    }
+  }
+
+  [[nodiscard]] swap::FrameworkCalls calls() {
+    return {.rebuild = [this](const swap::Rebuild& again) { return rebuild(again); },
+            .take_block = [this](StorageId storage, Bytes bytes,
+                                 swap::FrameworkStream) { return hand_out(new_block(storage, bytes)); },
+            .release =
+                [this](swap::FrameworkBlock block, swap::FrameworkStream) {
+                  ASSERT_EQ(lent_.erase(block.handle), 1) << "released twice, or never handed over";
+                }};
+  }
+
+  /// What a step ran into; empty: every byte was right.
+  [[nodiscard]] const std::string& fault() const { return fault_; }
+  [[nodiscard]] Bytes peak_bytes() const { return peak_bytes_; }
+  [[nodiscard]] std::size_t lent() const { return lent_.size(); }
+  [[nodiscard]] swap::FrameworkStream stream() const { return compute_; }
+
+  void begin(swap::Session& session) {
+    session.begin_step(compute_);
+    forget_saved();
+    for (std::size_t s = 0; s < graph_.storages.size(); ++s) {
+      const StorageTemplate& of = graph_.template_of(id_of<StorageId>(s));
+      if (!of.initial) continue;
+      if (!of.persists() || resident_.count(s) == 0) {
+        BlockRef block = new_block(id_of<StorageId>(s), graph_.storages[s].bytes);
+        touch({{block, AccessKind::write, seed(s, versions_[s])}});
+        (of.persists() ? resident_ : local_)[s] = std::move(block);
+      }
+    }
+  }
+
+  /// `session`: nullptr where it is over, or busy with a later step.
+  void issue(swap::Session* session, OpId op) {
+    if (!fault_.empty()) return;
+    const bool is_forward = graph_.template_of(op).phase == OpPhase::forward;
+    if (session != nullptr && (is_forward || options_.tells_backward)) check(session->tell(op, compute_));
+    std::vector<Use> uses;
+    std::vector<std::size_t> written;
+    std::vector<swap::FrameworkBlock> handed_over;
+    for (const Access& access : graph_.accesses_of(op)) {
+      const std::size_t s = row(access.storage);
+      if (access.kind == AccessKind::write) {
+        written.push_back(s);
+        continue;
+      }
+      BlockRef block = find(s);
+      if (block == nullptr) {
+        const auto saved = saved_.find({s, op});
+        if (saved == saved_.end())
+          return fail("op " + std::to_string(row(op)) + " finds nothing of storage " + std::to_string(s));
+        auto used = swap::Session::use(saved->second, false, compute_);
+        if (!used) return fail(used.error().message);
+        block = lent_.at(used.value().block.handle);
+        if (used.value().is_handed_over) lent_.erase(used.value().block.handle);
+        saved_.erase(saved);
+      }
+      uses.push_back({block, AccessKind::read, seed(s, versions_[s])});
+    }
+    for (const std::size_t s : written) {
+      BlockRef block = find(s);
+      if (block == nullptr) block = local_[s] = new_block(id_of<StorageId>(s), graph_.storages[s].bytes);
+      uses.push_back({block, AccessKind::write, seed(s, ++versions_[s])});
+    }
+    touch(uses);
+    for (const std::size_t s : written) {
+      if (session == nullptr || !session->is_managed(id_of<StorageId>(s))) continue;
+      session->take(id_of<StorageId>(s), hand_out(local_[s]), compute_);
+      in_session_.insert(s);
+      for (const OpId reader : readers_[s])
+        if (graph_.template_of(reader).phase != OpPhase::forward)
+          saved_.emplace(std::pair(s, reader), session->save(id_of<StorageId>(s), {.op = reader, .until = reader}));
+    }
+    drop_locals(op);
+  }
+
+  /// Backward of the step is never run: its graph goes.
+  void forget_saved() {
+    for (auto& [place, saved] : saved_) swap::Session::free(saved);
+    saved_.clear();
+    local_.clear();
+    in_session_.clear();
+  }
+
+  void finish(swap::Session& session) {
+    forget_saved();
+    session.end_step(compute_);
+    check_contents();
+  }
+
+  void check_contents() {
+    Mismatch first;
+    EXPECT_EQ(device_.synchronize_device(), DeviceCode::ok);
+    if (device_.mismatches(first) > 0) fail("work " + std::to_string(first.work_id) + " read other bytes");
+  }
+
+  void play(swap::Session& session) {
+    begin(session);
+    for (std::size_t op = 0; op < graph_.ops.size(); ++op) issue(&session, id_of<OpId>(op));
+    finish(session);
+  }
+
+  /// Somebody changes what an op made, unplanned, when no op of the step reads it any more.
+  void spoil(swap::Session& session, StorageId storage) {
+    for (const auto& [handle, block] : lent_) {
+      if (session.find(handle) != storage) continue;
+      const BlockRef held = block;
+      check(session.change(handle, false, compute_));
+      touch({{held, AccessKind::write, 0xbad}});
+      return;
+    }
+  }
+  /// Whether ops of backward read what an op of forward made.
+  [[nodiscard]] bool is_saved(StorageId storage) const {
+    return std::ranges::any_of(readers_[row(storage)],
+                               [&](OpId op) { return graph_.template_of(op).phase != OpPhase::forward; });
+  }
+
+ private:
+  struct Block {
+    FrameworkPlayer* owner = nullptr;
+    Address address = 0;
+    Bytes bytes = 0;
+    ~Block() {
+      owner->live_ -= bytes;
+      EXPECT_EQ(owner->allocator_.free(address), DeviceCode::ok);
+    }
+  };
+  using BlockRef = std::shared_ptr<Block>;
+  struct Context {
+    std::map<std::size_t, BlockRef> local;
+    std::map<std::pair<std::size_t, OpId>, swap::SavedStorage> saved;
+    std::set<std::size_t> in_session;
+    std::vector<std::int32_t> versions;
+  };
+
+ public:
+  /// The step's tensors, put aside for another, and back; content that persists is there for both.
+  [[nodiscard]] Context put_aside() {
+    return {.local = std::exchange(local_, {}),
+            .saved = std::exchange(saved_, {}),
+            .in_session = std::exchange(in_session_, {}),
+            .versions = versions_};
+  }
+  void take_up(Context context) {
+    local_ = std::move(context.local);
+    saved_ = std::move(context.saved);
+    in_session_ = std::move(context.in_session);
+    for (std::size_t s = 0; s < versions_.size(); ++s)
+      if (!graph_.template_of(id_of<StorageId>(s)).persists()) versions_[s] = context.versions[s];
+  }
+
+ private:
+  struct Use {
+    BlockRef block;
+    AccessKind kind = AccessKind::read;
+    std::uint64_t seed = 0;
+  };
+
+  void find_readers() {
+    readers_.resize(graph_.storages.size());
+    last_forward_.resize(graph_.storages.size(), kNone<OpId>);
+    last_.resize(graph_.storages.size(), kNone<OpId>);
+    for (std::size_t op = 0; op < graph_.ops.size(); ++op)
+      for (const Access& access : graph_.accesses_of(id_of<OpId>(op))) {
+        const std::size_t s = row(access.storage);
+        if (access.kind == AccessKind::read) readers_[s].push_back(id_of<OpId>(op));
+        last_[s] = id_of<OpId>(op);
+        if (graph_.template_of(id_of<OpId>(op)).phase == OpPhase::forward || access.kind == AccessKind::write)
+          last_forward_[s] = id_of<OpId>(op);
+      }
+  }
+
+  [[nodiscard]] static std::uint64_t seed(std::size_t storage, std::int32_t version) {
+    return (static_cast<std::uint64_t>(storage) << 32) ^ static_cast<std::uint64_t>(version) ^ 0x5eed;
+  }
+
+  [[nodiscard]] BlockRef find(std::size_t storage) {
+    for (const auto* blocks : {&local_, &resident_})
+      if (const auto found = blocks->find(storage); found != blocks->end()) return found->second;
+    return nullptr;
+  }
+
+  [[nodiscard]] BlockRef new_block(StorageId, Bytes bytes) {
+    auto block = std::make_shared<Block>();
+    block->owner = this;
+    block->bytes = bytes;
+    EXPECT_EQ(allocator_.allocate(bytes, compute_.value_or(StreamHandle{}), block->address), DeviceCode::ok);
+    live_ += bytes;
+    peak_bytes_ = std::max(peak_bytes_, live_);
+    return block;
+  }
+
+  swap::FrameworkBlock hand_out(BlockRef block) {
+    const Address address = block->address;
+    void* const handle = reinterpret_cast<void*>(++handles_);
+    lent_[handle] = std::move(block);
+    return {.handle = handle, .address = address};
+  }
+
+  /// Locals die where forward is through with them; what is saved lives on in the session.
+  void drop_locals(OpId op) {
+    std::erase_if(local_, [&](const auto& one) {
+      const OpId last = in_session_.count(one.first) != 0 ? last_forward_[one.first] : last_[one.first];
+      // What runs again may read an input, which whoever recorded the call holds.
+      return last == op && !graph_.template_of(id_of<StorageId>(one.first)).initial;
+    });
+  }
+
+  Status rebuild(const swap::Rebuild& again) {
+    std::vector<Use> uses;
+    for (const Access& access : graph_.accesses_of(again.op)) {
+      const std::size_t s = row(access.storage);
+      if (access.kind == AccessKind::read) {
+        BlockRef block = find(s);
+        for (const swap::Rebuild::Source& source : again.sources)
+          if (row(source.storage) == s) block = lent_.at(source.block.handle);
+        if (block == nullptr) return internal_fault("op " + std::to_string(row(again.op)) + " cannot run again");
+        uses.push_back({block, AccessKind::read, seed(s, versions_[s])});
+        continue;
+      }
+      BlockRef block = new_block(access.storage, graph_.storages[s].bytes);
+      uses.push_back({block, AccessKind::write, seed(s, versions_[s])});
+      for (std::size_t i = 0; i < again.wanted.size(); ++i)
+        if (again.wanted[i] == access.storage) again.made[i] = hand_out(block);
+    }
+    touch(uses);
+    return {};
+  }
+
+  void touch(const std::vector<Use>& uses) {
+    if (compute_) {
+      std::vector<Touch> touches;
+      for (const AccessKind kind : {AccessKind::read, AccessKind::write})
+        for (const Use& use : uses)
+          if (use.kind == kind)
+            touches.push_back(
+                {.address = use.block->address, .bytes = use.block->bytes, .kind = kind, .seed = use.seed});
+      EXPECT_EQ(device_.launch(*compute_, {.id = ++works_, .estimate_ns = 400'000, .touches = touches, .verify = true}),
+                DeviceCode::ok);
+      return;
+    }
+    for (const Use& use : uses)
+      if (use.kind == AccessKind::read &&
+          !holds_pattern(reinterpret_cast<const void*>(use.block->address), use.block->bytes, use.seed))
+        fail("a read found other bytes");
+    for (const Use& use : uses)
+      if (use.kind == AccessKind::write)
+        fill_pattern(reinterpret_cast<void*>(use.block->address), use.block->bytes, use.seed);
+  }
+
+  void check(const Status& status) {
+    if (!status) fail(status.error().message);
+  }
+  void fail(const std::string& what) {
+    if (fault_.empty()) fault_ = what;
+  }
+
+  const Graph& graph_;
+  Device& device_;
+  const Options options_;
+  swap::FrameworkStream compute_;
+  allocator::StreamOrder order_;
+  allocator::CachingAllocator allocator_;
+  std::vector<std::int32_t> versions_;
+  std::vector<std::vector<OpId>> readers_;
+  std::vector<OpId> last_forward_, last_;
+  Bytes live_ = 0, peak_bytes_ = 0;
+  std::int64_t works_ = 0;
+  std::uintptr_t handles_ = 0;
+  std::string fault_;
+  std::map<void*, BlockRef> lent_;
+  std::map<std::size_t, BlockRef> local_, resident_;
+  std::set<std::size_t> in_session_;
+  std::map<std::pair<std::size_t, OpId>, swap::SavedStorage> saved_;
+};
+
+}  // namespace tidemark::testing

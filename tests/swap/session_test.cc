@@ -1,0 +1,248 @@
+// Plans of captured steps, followed: every byte that a framework reads is checked, on simulated devices for races too.
+
+#include "swap/session.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "device/host_device.h"
+#include "device/sim_device.h"
+#include "planner/planner.h"
+#include "tests/support/captured_steps.h"
+#include "tests/support/framework_player.h"
+
+namespace tidemark::swap {
+namespace {
+
+using testing::FrameworkPlayer;
+
+/// A plan for a random share of what a random step takes; nothing where none fits.
+std::optional<plan::RankPlan> random_plan(std::mt19937& random, std::int32_t layers, std::int32_t parts = 1) {
+  Graph graph = testing::captured_training(random, layers, parts);
+  plan::PlanRequest request = testing::captured_request(graph, Bytes{1} << 50);
+  request.machine.host_bytes_per_device = request.machine.host_bytes_per_node = kGiB;
+  request.step->effort = 0.0005;
+  Result<plan::PlanOutcome> kept = plan::plan_step(request);
+  EXPECT_TRUE(kept.ok()) << kept.error().message;
+  const Bytes peak = kept.value().ranks.front().figures.peak_bytes;
+  request.budget_bytes = peak * static_cast<Bytes>(55 + random() % 40) / 100;
+  Result<plan::PlanOutcome> planned = plan::plan_step(request);
+  EXPECT_TRUE(planned.ok()) << planned.error().message;
+  if (!planned.value().fits()) return std::nullopt;
+  return std::move(planned.value().ranks.front());
+}
+
+/// A device, a framework on it and a session beside it. Everything is given back, whatever was played.
+struct Stage {
+  explicit Stage(const plan::RankPlan& rank, const SimSchedule& schedule = {}, FrameworkPlayer::Options options = {},
+                 SessionOptions asked = {})
+      : plan(rank), sim(make_sim_device({.capacity_bytes = 4 * kGiB, .report_unwritten = true}, schedule)) {
+    open(*sim, std::move(options), std::move(asked));
+  }
+  Stage(const plan::RankPlan& rank, const HostDeviceOptions& host_options, FrameworkPlayer::Options options)
+      : plan(rank), host(open_host_device(host_options).value()) {
+    open(*host, std::move(options), {});
+  }
+  ~Stage() {
+    session.reset();
+    EXPECT_EQ(player->lent(), 0);
+    player.reset();
+    if (sim == nullptr) return;
+    EXPECT_EQ(sim->race_count(), 0) << (sim->races().empty() ? "" : to_string(sim->races().front()));
+    EXPECT_EQ(sim->leaks(), "");
+  }
+  void open(Device& device, FrameworkPlayer::Options options, SessionOptions asked) {
+    player = std::make_unique<FrameworkPlayer>(plan.graph, device, std::move(options));
+    Result<std::unique_ptr<Session>> opened = Session::open(plan.program, device, std::move(asked), player->calls());
+    ASSERT_TRUE(opened.ok()) << opened.error().message;
+    session = std::move(opened).value();
+  }
+  void issue(const std::vector<OpId>& ops) {
+    for (const OpId op : ops) player->issue(session.get(), op);
+  }
+  /// Of a step that the session is through with.
+  void issue_late(const std::vector<OpId>& ops) {
+    for (const OpId op : ops) player->issue(nullptr, op);
+  }
+  /// Ops of forward, or the others.
+  [[nodiscard]] std::vector<OpId> ops(bool forward) const {
+    std::vector<OpId> list;
+    for (std::size_t op = 0; op < plan.graph.ops.size(); ++op)
+      if ((plan.graph.template_of(id_of<OpId>(op)).phase == OpPhase::forward) == forward)
+        list.push_back(id_of<OpId>(op));
+    return list;
+  }
+
+  const plan::RankPlan& plan;
+  std::unique_ptr<SimDevice> sim;
+  std::unique_ptr<Device> host;
+  std::unique_ptr<FrameworkPlayer> player;
+  std::unique_ptr<Session> session;
+};
+
+/// Random plans that give something up.
+std::vector<plan::RankPlan> some_plans(unsigned seed, int count, std::int32_t parts = 1) {
+  std::mt19937 random(seed);
+  std::vector<plan::RankPlan> plans;
+  while (static_cast<int>(plans.size()) < count) {
+    auto plan = random_plan(random, 3 + static_cast<std::int32_t>(plans.size()) % 5, parts);
+    if (plan) plans.push_back(std::move(*plan));
+  }
+  return plans;
+}
+
+TEST(Session, FollowsPlansWithoutRacesOrDepartures) {
+  SessionCounts sum;
+  for (const plan::RankPlan& plan : some_plans(1, 20))
+    for (const std::uint64_t seed : {0U, 1U, 2U}) {
+      Stage stage(plan, {.seed = seed});
+      for (int step = 0; step < 3; ++step) stage.player->play(*stage.session);
+      EXPECT_EQ(stage.player->fault(), "");
+      const SessionReport report = stage.session->report();
+      EXPECT_EQ(report.counts.departures, 0);
+      EXPECT_EQ(report.counts.steps, 3);
+      EXPECT_LE(report.out.copies, report.counts.copied_out);
+      sum.rebuilt += report.counts.rebuilt;
+      sum.copied_out += report.counts.copied_out;
+    }
+  EXPECT_GT(sum.rebuilt, 100);
+  EXPECT_GT(sum.copied_out, 100);
+}
+
+TEST(Session, HearsOfBackwardByWhatItAsksFor) {
+  for (const plan::RankPlan& plan : some_plans(2, 10)) {
+    Stage stage(plan, SimSchedule{}, {.tells_backward = false});
+    for (int step = 0; step < 3; ++step) stage.player->play(*stage.session);
+    EXPECT_EQ(stage.player->fault(), "");
+  }
+}
+
+TEST(Session, ContentsAreRightOnRealMemory) {
+  for (const bool on_calling_thread : {false, true})
+    for (const plan::RankPlan& plan : some_plans(3, 8)) {
+      Stage stage(plan, HostDeviceOptions{.capacity_bytes = kGiB}, {.on_calling_thread = on_calling_thread});
+      for (int step = 0; step < 3; ++step) stage.player->play(*stage.session);
+      EXPECT_EQ(stage.player->fault(), "") << on_calling_thread;
+      EXPECT_EQ(stage.session->report().counts.departures, 0) << stage.session->report().counts.kept_for_host;
+    }
+}
+
+TEST(Session, StepsThatDepartReadWhatWasWritten) {
+  std::int64_t departures = 0;
+  for (const plan::RankPlan& plan : some_plans(4, 12)) {
+    Stage stage(plan, {.seed = 7});
+    FrameworkPlayer& player = *stage.player;
+    const std::vector<OpId> forward = stage.ops(true), backward = stage.ops(false);
+    player.begin(*stage.session);  // an evaluation
+    stage.issue(forward);
+    player.finish(*stage.session);
+    player.play(*stage.session);
+    player.begin(*stage.session);  // one step's forward, all of another, then its backward
+    stage.issue(forward);
+    auto first = player.put_aside();
+    player.play(*stage.session);
+    player.take_up(std::move(first));
+    stage.issue_late(backward);
+    player.forget_saved();
+    player.begin(*stage.session);  // a backward that stops half way
+    stage.issue(forward);
+    stage.issue({backward.begin(), backward.begin() + static_cast<std::ptrdiff_t>(backward.size() / 2)});
+    player.finish(*stage.session);
+    player.play(*stage.session);
+    EXPECT_EQ(player.fault(), "");
+    EXPECT_EQ(stage.session->report().steps_open, 0);
+    departures += stage.session->report().counts.departures;
+  }
+  EXPECT_GT(departures, 0);
+}
+
+TEST(Session, PartsMayComeInAnotherOrder) {
+  for (const plan::RankPlan& plan : some_plans(5, 10, 3)) {
+    FollowedLoop loop;
+    std::vector<std::vector<OpId>> forward(1), backward(1);  // per part
+    for (std::size_t op = 0; op < plan.graph.ops.size(); ++op) {
+      const bool is_forward = plan.graph.template_of(id_of<OpId>(op)).phase == OpPhase::forward;
+      if (is_forward && !backward.back().empty()) {
+        forward.emplace_back();
+        backward.emplace_back();
+      }
+      (is_forward ? forward : backward).back().push_back(id_of<OpId>(op));
+      loop.part_of_op.push_back(static_cast<std::int32_t>(forward.size()) - 1);
+    }
+    ASSERT_EQ(forward.size(), 3);
+    Stage stage(plan, {.seed = 3}, {}, {.loop = loop});
+    for (const std::vector<int>& order : {std::vector<int>{0, 1, 2}, {2, 0, 1}, {1, 2}, {0}}) {
+      stage.player->begin(*stage.session);
+      for (const int part : order) stage.issue(forward[static_cast<std::size_t>(part)]);
+      for (const int part : order) stage.issue(backward[static_cast<std::size_t>(part)]);
+      stage.player->finish(*stage.session);
+      EXPECT_EQ(stage.player->fault(), "") << order.front();
+    }
+    stage.player->play(*stage.session);
+    EXPECT_EQ(stage.player->fault(), "");
+  }
+}
+
+/// Layers whose large activation is made anew from a small one that backward does not read.
+plan::RankPlan plan_of_pairs(std::int32_t layers) {
+  using Builder = graph_build::CapturedGraphBuilder;
+  Builder builder({.unit = GivenCosts::Unit::ns});
+  std::vector<std::int32_t> large;
+  std::int32_t small = builder.add({.name = "input", .bytes = 64 * kKiB});
+  for (std::int32_t l = 0; l < layers; ++l) {
+    const std::int32_t next = builder.add({.name = "small", .bytes = 64 * kKiB});
+    large.push_back(builder.add({.name = "large", .bytes = 2 * kMiB}));
+    builder.add(
+        {.name = "mix", .cost = 1000, .recompute = Builder::Recompute::never, .reads = {small}, .writes = {next}});
+    builder.add({.name = "widen", .cost = 1000, .reads = {next}, .writes = {large.back()}});
+    small = next;
+  }
+  for (std::int32_t l = layers; l-- > 0;) {
+    const std::int32_t gradient = builder.add({.name = "gradient", .bytes = 64 * kKiB});
+    builder.add({.name = "backward",
+                 .cost = 1000,
+                 .phase = OpPhase::backward,
+                 .recompute = Builder::Recompute::never,
+                 .reads = {large[static_cast<std::size_t>(l)]},
+                 .writes = {gradient}});
+  }
+  plan::PlanRequest request = testing::captured_request(std::move(builder).build(), 5 * kMiB);
+  request.step->effort = 0.01;
+  Result<plan::PlanOutcome> planned = plan::plan_step(request);
+  EXPECT_TRUE(planned.ok() && planned.value().fits());
+  return std::move(planned.value().ranks.front());
+}
+
+TEST(Session, WhatIsChangedUnplannedIsNotMadeAnewFrom) {
+  const plan::RankPlan plan = plan_of_pairs(8);
+  Stage stage(plan);
+  int spoiled = 0;
+  for (std::size_t s = 0; s < plan.graph.storages.size(); ++s) {
+    const auto storage = id_of<StorageId>(s);
+    if (!stage.session->is_managed(storage) || stage.player->is_saved(storage)) continue;
+    stage.player->begin(*stage.session);
+    stage.issue(stage.ops(true));
+    stage.player->spoil(*stage.session, storage);
+    stage.issue(stage.ops(false));
+    stage.player->finish(*stage.session);
+    EXPECT_EQ(stage.player->fault(), "") << s;
+    ++spoiled;
+  }
+  EXPECT_GT(spoiled, 5);
+}
+
+TEST(Session, SavedContentOutlivesTheSession) {
+  for (const plan::RankPlan& plan : some_plans(8, 5)) {
+    Stage stage(plan);
+    stage.player->begin(*stage.session);
+    stage.issue(stage.ops(true));
+    stage.session.reset();
+    stage.issue_late(stage.ops(false));
+    stage.player->forget_saved();
+    EXPECT_EQ(stage.player->fault(), "");
+  }
+}
+
+}  // namespace
+}  // namespace tidemark::swap
