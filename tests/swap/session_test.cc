@@ -4,34 +4,17 @@
 
 #include <gtest/gtest.h>
 
-#include <random>
-
 #include "device/host_device.h"
 #include "device/sim_device.h"
 #include "planner/planner.h"
 #include "tests/support/captured_steps.h"
 #include "tests/support/framework_player.h"
+#include "tests/support/random_plans.h"
 
 namespace tidemark::swap {
 namespace {
 
 using testing::FrameworkPlayer;
-
-/// A plan for a random share of what a random step takes; nothing where none fits.
-std::optional<plan::RankPlan> random_plan(std::mt19937& random, std::int32_t layers, std::int32_t parts = 1) {
-  Graph graph = testing::captured_training(random, layers, parts);
-  plan::PlanRequest request = testing::captured_request(graph, Bytes{1} << 50);
-  request.machine.host_bytes_per_device = request.machine.host_bytes_per_node = kGiB;
-  request.step->effort = 0.0005;
-  Result<plan::PlanOutcome> kept = plan::plan_step(request);
-  EXPECT_TRUE(kept.ok()) << kept.error().message;
-  const Bytes peak = kept.value().ranks.front().figures.peak_bytes;
-  request.budget_bytes = peak * static_cast<Bytes>(55 + random() % 40) / 100;
-  Result<plan::PlanOutcome> planned = plan::plan_step(request);
-  EXPECT_TRUE(planned.ok()) << planned.error().message;
-  if (!planned.value().fits()) return std::nullopt;
-  return std::move(planned.value().ranks.front());
-}
 
 /// A device, a framework on it and a session beside it. Everything is given back, whatever was played.
 struct Stage {
@@ -81,20 +64,9 @@ struct Stage {
   std::unique_ptr<Session> session;
 };
 
-/// Random plans that give something up.
-std::vector<plan::RankPlan> some_plans(unsigned seed, int count, std::int32_t parts = 1) {
-  std::mt19937 random(seed);
-  std::vector<plan::RankPlan> plans;
-  while (static_cast<int>(plans.size()) < count) {
-    auto plan = random_plan(random, 3 + static_cast<std::int32_t>(plans.size()) % 5, parts);
-    if (plan) plans.push_back(std::move(*plan));
-  }
-  return plans;
-}
-
 TEST(Session, FollowsPlansWithoutRacesOrDepartures) {
   SessionCounts sum;
-  for (const plan::RankPlan& plan : some_plans(1, 20))
+  for (const plan::RankPlan& plan : testing::random_captured_plans(1, 20))
     for (const std::uint64_t seed : {0U, 1U, 2U}) {
       Stage stage(plan, {.seed = seed});
       for (int step = 0; step < 3; ++step) stage.player->play(*stage.session);
@@ -111,7 +83,7 @@ TEST(Session, FollowsPlansWithoutRacesOrDepartures) {
 }
 
 TEST(Session, HearsOfBackwardByWhatItAsksFor) {
-  for (const plan::RankPlan& plan : some_plans(2, 10)) {
+  for (const plan::RankPlan& plan : testing::random_captured_plans(2, 10)) {
     Stage stage(plan, SimSchedule{}, {.tells_backward = false});
     for (int step = 0; step < 3; ++step) stage.player->play(*stage.session);
     EXPECT_EQ(stage.player->fault(), "");
@@ -120,7 +92,7 @@ TEST(Session, HearsOfBackwardByWhatItAsksFor) {
 
 TEST(Session, ContentsAreRightOnRealMemory) {
   for (const bool on_calling_thread : {false, true})
-    for (const plan::RankPlan& plan : some_plans(3, 8)) {
+    for (const plan::RankPlan& plan : testing::random_captured_plans(3, 8)) {
       Stage stage(plan, HostDeviceOptions{.capacity_bytes = kGiB}, {.on_calling_thread = on_calling_thread});
       for (int step = 0; step < 3; ++step) stage.player->play(*stage.session);
       EXPECT_EQ(stage.player->fault(), "") << on_calling_thread;
@@ -130,7 +102,7 @@ TEST(Session, ContentsAreRightOnRealMemory) {
 
 TEST(Session, StepsThatDepartReadWhatWasWritten) {
   std::int64_t departures = 0;
-  for (const plan::RankPlan& plan : some_plans(4, 12)) {
+  for (const plan::RankPlan& plan : testing::random_captured_plans(4, 12)) {
     Stage stage(plan, {.seed = 7});
     FrameworkPlayer& player = *stage.player;
     const std::vector<OpId> forward = stage.ops(true), backward = stage.ops(false);
@@ -158,7 +130,7 @@ TEST(Session, StepsThatDepartReadWhatWasWritten) {
 }
 
 TEST(Session, PartsMayComeInAnotherOrder) {
-  for (const plan::RankPlan& plan : some_plans(5, 10, 3)) {
+  for (const plan::RankPlan& plan : testing::random_captured_plans(5, 10, 3)) {
     FollowedLoop loop;
     std::vector<std::vector<OpId>> forward(1), backward(1);  // per part
     for (std::size_t op = 0; op < plan.graph.ops.size(); ++op) {
@@ -233,7 +205,7 @@ TEST(Session, WhatIsChangedUnplannedIsNotMadeAnewFrom) {
 }
 
 TEST(Session, SavedContentOutlivesTheSession) {
-  for (const plan::RankPlan& plan : some_plans(8, 5)) {
+  for (const plan::RankPlan& plan : testing::random_captured_plans(8, 5)) {
     Stage stage(plan);
     stage.player->begin(*stage.session);
     stage.issue(stage.ops(true));
