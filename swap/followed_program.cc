@@ -21,6 +21,7 @@ class Binder {
     if (Status s = list_managed(); !s) return s.error();
     list_stays();
     list_rebuilds();
+    find_begins();
     for (std::size_t n = 0; n < out_.storages.size(); ++n) add_stays(static_cast<std::int32_t>(n));
     std::ranges::stable_sort(out_.actions, {}, [](const FollowedAction& a) { return std::pair(a.time, a.kind); });
     return std::move(out_);
@@ -210,7 +211,7 @@ class Binder {
                               s_.tasks[row(stay.first_task)].kind == TaskKind::recompute;
       if (s_.tasks[row(stay.last_task)].kind == TaskKind::swap_out) {
         const std::size_t host = host_of(stay.last_task);
-        put(Kind::copy_out, last_use_[r] + 1);
+        put(Kind::copy_out, out_begin_[row(stay.last_task)]);
         out_.actions.back().arena = layout_.arena_of[host];
         out_.actions.back().offset = layout_.offset_of[host];
         if (stay.release < 2 * s_.compute_tasks)
@@ -218,6 +219,19 @@ class Binder {
       } else if (!is_passing) {  // nobody takes what its own op alone has touched
         put(Kind::let_go, last_use_[r] + 1, i + 1 == list.size());
       }
+    }
+  }
+
+  /// A copy out may begin once its content is there, which may be long before its last use: behind what it waits for,
+  /// and what the copies before it wait for.
+  void find_begins() {
+    out_begin_.assign(s_.tasks.size(), kNever);
+    std::int32_t begin = 0;
+    for (std::size_t t = 0; t < s_.tasks.size(); ++t) {
+      if (s_.tasks[t].kind != TaskKind::swap_out) continue;
+      for (const TaskId wait : s_.waits_of(id_of<TaskId>(t)))
+        if (s_.tasks[row(wait)].lane == Lane::compute) begin = std::max(begin, static_cast<std::int32_t>(wait) + 1);
+      out_begin_[t] = begin;
     }
   }
 
@@ -253,6 +267,7 @@ class Binder {
   std::vector<std::int32_t> first_use_, last_use_;      ///< per residency
   std::vector<std::vector<std::int32_t>> residencies_;  ///< per managed storage, by time
   std::vector<std::int32_t> part_of_storage_;
+  std::vector<std::int32_t> out_begin_;  ///< per task, of copies out: when it may begin
 };
 
 }  // namespace

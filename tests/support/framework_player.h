@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cmath>
 #include <functional>
 #include <map>
 #include <memory>
@@ -28,6 +30,8 @@ class FrameworkPlayer {
   struct Options {
     bool on_calling_thread = false;
     bool tells_backward = true;  ///< else the session hears of backward by what is asked for
+    bool verify = true;          ///< contents are written and checked; else only time passes
+    bool plays_costs = false;    ///< an op takes what it is given in the graph, as ns; else all take the same
   };
 
   FrameworkPlayer(const Graph& graph, Device& device, Options options)
@@ -71,7 +75,7 @@ class FrameworkPlayer {
       if (!of.initial) continue;
       if (!of.persists() || resident_.count(s) == 0) {
         BlockRef block = new_block(id_of<StorageId>(s), graph_.storages[s].bytes);
-        touch({{block, AccessKind::write, seed(s, versions_[s])}});
+        touch({{block, AccessKind::write, seed(s, versions_[s])}}, 0);
         (of.persists() ? resident_ : local_)[s] = std::move(block);
       }
     }
@@ -109,7 +113,7 @@ class FrameworkPlayer {
       if (block == nullptr) block = local_[s] = new_block(id_of<StorageId>(s), graph_.storages[s].bytes);
       uses.push_back({block, AccessKind::write, seed(s, ++versions_[s])});
     }
-    touch(uses);
+    touch(uses, cost_ns(op));
     for (const std::size_t s : written) {
       if (session == nullptr || !session->is_managed(id_of<StorageId>(s))) continue;
       session->take(id_of<StorageId>(s), hand_out(local_[s]), compute_);
@@ -132,12 +136,8 @@ class FrameworkPlayer {
   void finish(swap::Session& session) {
     forget_saved();
     session.end_step(compute_);
-    check_contents();
-  }
-
-  void check_contents() {
-    Mismatch first;
     EXPECT_EQ(device_.synchronize_device(), DeviceCode::ok);
+    Mismatch first;
     if (device_.mismatches(first) > 0) fail("work " + std::to_string(first.work_id) + " read other bytes");
   }
 
@@ -153,7 +153,7 @@ class FrameworkPlayer {
       if (session.find(handle) != storage) continue;
       const BlockRef held = block;
       check(session.change(handle, false, compute_));
-      touch({{held, AccessKind::write, 0xbad}});
+      touch({{held, AccessKind::write, 0xbad}}, 0);
       return;
     }
   }
@@ -271,11 +271,16 @@ class FrameworkPlayer {
       for (std::size_t i = 0; i < again.wanted.size(); ++i)
         if (again.wanted[i] == access.storage) again.made[i] = hand_out(block);
     }
-    touch(uses);
+    touch(uses, cost_ns(again.op));
     return {};
   }
 
-  void touch(const std::vector<Use>& uses) {
+  [[nodiscard]] std::int64_t cost_ns(OpId op) const {
+    if (!options_.plays_costs) return 400'000;
+    return std::llround(graph_.template_of(op).cost.given * graph_.given_costs.quantum);
+  }
+
+  void touch(const std::vector<Use>& uses, std::int64_t ns) {
     if (compute_) {
       std::vector<Touch> touches;
       for (const AccessKind kind : {AccessKind::read, AccessKind::write})
@@ -283,10 +288,18 @@ class FrameworkPlayer {
           if (use.kind == kind)
             touches.push_back(
                 {.address = use.block->address, .bytes = use.block->bytes, .kind = kind, .seed = use.seed});
-      EXPECT_EQ(device_.launch(*compute_, {.id = ++works_, .estimate_ns = 400'000, .touches = touches, .verify = true}),
-                DeviceCode::ok);
+      EXPECT_EQ(
+          device_.launch(*compute_, {.id = ++works_, .estimate_ns = ns, .touches = touches, .verify = options_.verify}),
+          DeviceCode::ok);
       return;
     }
+    const auto end = std::chrono::steady_clock::now() + std::chrono::nanoseconds(options_.plays_costs ? ns : 0);
+    if (options_.verify) touch_here(uses);
+    while (std::chrono::steady_clock::now() < end) {
+    }
+  }
+
+  void touch_here(const std::vector<Use>& uses) {
     for (const Use& use : uses)
       if (use.kind == AccessKind::read &&
           !holds_pattern(reinterpret_cast<const void*>(use.block->address), use.block->bytes, use.seed))
