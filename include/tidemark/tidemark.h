@@ -534,14 +534,19 @@ typedef struct tidemark_graph_options {
   int32_t effort_percent;  /* work for searching; default 100 */
   int32_t group_recompute; /* not 0: collectives may be recomputed, since all devices follow the same plan */
 } tidemark_graph_options;
-/* What to recompute and to swap, so that the bytes alive in a captured step fit a budget; where they lie is
- * left to who follows the plan. `text` is a graph in one of
- * the formats of `tidemark plan --graph` (docs/formats.md), `name` stands for the file in messages and may be NULL.
- * `answer` is the JSON of that command; that no schedule fits is an answer too (its `fits`). The caller frees it.
- * Thread rule: any thread; uses oneTBB's threads. */
+/* What to recompute and to swap, so that the bytes alive in a captured step fit a budget; where they lie is left to who
+ * follows the plan. `text` is a graph in one of the formats of `tidemark plan --graph` (docs/formats.md), `name` stands
+ * for the file in messages and may be NULL. `answer` is the JSON of that command; that no schedule fits is an answer
+ * too (its `fits`). The caller frees it. Thread rule: any thread; uses oneTBB's threads. */
 TIDEMARK_API tidemark_status tidemark_graph_plan(const char* text, int64_t bytes, const char* name,
                                                  const tidemark_graph_options* options, tidemark_buffer** answer,
                                                  tidemark_error** error) TIDEMARK_NOEXCEPT;
+/* The same with addresses that fit the budget, and with the plan itself: what `tidemark plan --graph --out` writes, for
+ * a file or for tidemark_plan_read_text. Both are there whether the step fits or not. The caller frees both. */
+TIDEMARK_API tidemark_status tidemark_graph_plan_file(const char* text, int64_t bytes, const char* name,
+                                                      const tidemark_graph_options* options, tidemark_buffer** answer,
+                                                      tidemark_buffer** plan_file,
+                                                      tidemark_error** error) TIDEMARK_NOEXCEPT;
 
 #ifdef __cplusplus
 }

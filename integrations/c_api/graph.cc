@@ -11,6 +11,7 @@
 #include "integrations/formats/field_ranges.h"
 #include "integrations/formats/import_captured_step.h"
 #include "integrations/formats/outcome_json.h"
+#include "integrations/formats/program_file.h"
 #include "planner/graph_build/given_machine.h"
 #include "planner/planner.h"
 #include "policies/policies.h"
@@ -29,8 +30,9 @@ Outcome check_options(const tidemark_graph_options& o) {
                         {.name = "effort_percent", .value = o.effort_percent, .least = 1, .most = kMostEffortPercent}});
 }
 
+/// `plan_file`: nullptr: no addresses are needed.
 Outcome plan_graph(std::string_view text, const std::string& name, const tidemark_graph_options& options,
-                   tidemark_buffer** answer) {
+                   tidemark_buffer** answer, tidemark_buffer** plan_file) {
   Result<formats::CapturedStep> step = formats::read_captured_step(text, name);
   if (!step) return outcome_of(step.error());
   const auto begin = std::chrono::steady_clock::now();
@@ -44,19 +46,21 @@ Outcome plan_graph(std::string_view text, const std::string& name, const tidemar
                       .graph = std::make_shared<const Graph>(std::move(step.value().graph)),
                       .rules = {.collective = options.group_recompute != 0},
                       .effort = options.effort_percent > 0 ? static_cast<double>(options.effort_percent) / 100 : 1,
-                      .followed = true};
+                      .followed = plan_file == nullptr};
   const Result<plan::PlanOutcome> outcome = plan::plan_step(request);
   if (!outcome) return outcome_of(outcome.error());
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  *answer = new tidemark_buffer{.bytes = formats::plan_json(request, outcome.value(), seconds)};
+  auto said = std::make_unique<tidemark_buffer>();
+  said->bytes = formats::plan_json(request, outcome.value(), seconds);
+  if (plan_file != nullptr)
+    *plan_file = new tidemark_buffer{.bytes = formats::write_plan_file(request, outcome.value())};
+  *answer = said.release();
   return {};
 }
 
-}  // namespace
-
-tidemark_status tidemark_graph_plan(const char* text, int64_t bytes, const char* name,
-                                    const tidemark_graph_options* options, tidemark_buffer** answer,
-                                    tidemark_error** error) noexcept {
+tidemark_status plan_checked(const char* text, std::int64_t bytes, const char* name,
+                             const tidemark_graph_options* options, tidemark_buffer** answer,
+                             tidemark_buffer** plan_file, tidemark_error** error) noexcept {
   return guarded(error, [&]() -> Outcome {
     if (answer == nullptr) return invalid("answer is NULL");
     *answer = nullptr;
@@ -66,6 +70,23 @@ tidemark_status tidemark_graph_plan(const char* text, int64_t bytes, const char*
     if (Outcome o = check_options(known); !o.ok()) return o;
     if (known.budget_bytes == 0) return invalid("tidemark_graph_options: budget_bytes is 0; it must be given");
     const std::string_view view(text, static_cast<std::size_t>(bytes));
-    return plan_graph(view, name != nullptr ? name : "the graph", known, answer);
+    return plan_graph(view, name != nullptr ? name : "the graph", known, answer, plan_file);
   });
+}
+
+}  // namespace
+
+tidemark_status tidemark_graph_plan(const char* text, int64_t bytes, const char* name,
+                                    const tidemark_graph_options* options, tidemark_buffer** answer,
+                                    tidemark_error** error) noexcept {
+  return plan_checked(text, bytes, name, options, answer, nullptr, error);
+}
+
+tidemark_status tidemark_graph_plan_file(const char* text, int64_t bytes, const char* name,
+                                         const tidemark_graph_options* options, tidemark_buffer** answer,
+                                         tidemark_buffer** plan_file, tidemark_error** error) noexcept {
+  if (answer != nullptr) *answer = nullptr;
+  if (plan_file == nullptr) return guarded(error, [] { return invalid("plan_file is NULL"); });
+  *plan_file = nullptr;
+  return plan_checked(text, bytes, name, options, answer, plan_file, error);
 }

@@ -770,6 +770,32 @@ static void test_graph(void) {
                 "step.graph:1:", tidemark_graph_plan("hello", 5, "step.graph", &options, &answer, error));
 }
 
+/* What comes back beside the answer is a plan like any other. */
+static void test_graph_file(void) {
+  const char* text = "G 3 3\nN 0 1 10 0 a\nN 1 1 20 0 b\nN 2 1 10 0 c\nE 0 1\nE 1 2\nE 0 2\n";
+  tidemark_graph_options options = {.struct_size = sizeof options, .budget_bytes = 40};
+  for (int fits = 1; fits >= 0; --fits) {
+    tidemark_buffer *answer = NULL, *file = NULL;
+    options.budget_bytes = fits ? 40 : 39;
+    CHECK_OK(tidemark_graph_plan_file(text, (int64_t)strlen(text), "step", &options, &answer, &file, error));
+    CHECK(strstr((const char*)tidemark_buffer_data(answer), fits ? "\"fits\": true" : "\"fits\": false") != NULL);
+    tidemark_plan* plan = NULL;
+    CHECK_OK(tidemark_plan_read_text(tidemark_buffer_data(file), tidemark_buffer_size(file), "file", &plan, error));
+    tidemark_rank_figures figures = {.struct_size = sizeof figures};
+    CHECK_OK(tidemark_plan_rank_figures(plan, 0, &figures, error));
+    CHECK(figures.fits == fits && figures.peak_bytes >= 40);
+    tidemark_plan_free(plan);
+    tidemark_buffer_free(file);
+    tidemark_buffer_free(answer);
+  }
+  tidemark_buffer *answer = NULL, *file = NULL;
+  CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "plan_file is NULL",
+                tidemark_graph_plan_file(text, 5, NULL, &options, &answer, NULL, error));
+  CHECK_REFUSED(TIDEMARK_STATUS_BAD_INPUT,
+                "step:1:", tidemark_graph_plan_file("hello", 5, "step", &options, &answer, &file, error));
+  CHECK(answer == NULL && file == NULL);
+}
+
 int main(int argc, char** argv) {
   if (argc != 3) return 2;
   test_version_and_names();
@@ -785,6 +811,7 @@ int main(int argc, char** argv) {
   test_edited_plan(argv[1]);
   test_chunks(argv[2]);
   test_graph();
+  test_graph_file();
   if (failures == 0) printf("all well\n");
   return failures == 0 ? 0 : 1;
 }
