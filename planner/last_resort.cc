@@ -14,10 +14,10 @@ class LastResortSearch {
   LastResortSearch(const RankRequest& in, const Budgets& budgets, RankPlan& plan)
       : in_(in), budgets_(budgets), plan_(plan) {}
 
-  Status run(const OffloadResult& missed) {
-    if (missed.problem->is_flat()) return build_least(missed.problem);
+  Status run() {
+    // Made anew: the problem of a flat step knows what searches at this budget came by.
     const std::shared_ptr<decide::RankProblem> whole = make_problem(in_, budgets_, plan_);
-    if (Status s = build_least(whole); !s) return s;
+    if (Status s = build_least(whole); !s || whole->is_flat()) return s;
     if (in_.request.policy->offloads_state) {
       // Nothing takes less room than state that comes and goes one storage at a time.
       decide::sites::OffloadChoice all{.storages = offloadable_within(in_, budgets_.host, plan_), .device_budget = 0};
@@ -80,10 +80,9 @@ class LastResortSearch {
 
 }  // namespace
 
-Result<LastResort> try_last_resort(const RankRequest& request, const Budgets& budgets, const OffloadResult& missed,
-                                   RankPlan& plan) {
+Result<LastResort> try_last_resort(const RankRequest& request, const Budgets& budgets, RankPlan& plan) {
   LastResortSearch search(request, budgets, plan);
-  if (Status s = search.run(missed); !s) return s.error();
+  if (Status s = search.run(); !s) return s.error();
   return std::move(search).result();
 }
 

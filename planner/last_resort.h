@@ -19,8 +19,7 @@ struct LastResort {
 };
 
 /// The policy's answer for the least device memory it can do with and, where that is near the budget, searches for a
-/// little less. `missed`: what was found so far. Errors (internal): a schedule cannot be made.
-[[nodiscard]] Result<LastResort> try_last_resort(const RankRequest& request, const Budgets& budgets,
-                                                 const OffloadResult& missed, RankPlan& plan);
+/// little less. Errors (internal): a schedule cannot be made.
+[[nodiscard]] Result<LastResort> try_last_resort(const RankRequest& request, const Budgets& budgets, RankPlan& plan);
 
 }  // namespace tidemark::plan

@@ -95,7 +95,7 @@ Result<RankPlan> plan_rank(Graph graph, const RankRequest& in) {
   OffloadResult found = std::move(searched).value();
   std::vector<Heights> enough;
   if (!fits(found.best, budgets)) {
-    Result<LastResort> last = try_last_resort(in, budgets, found, plan);
+    Result<LastResort> last = try_last_resort(in, budgets, plan);
     if (!last) return last.error();
     enough = std::move(last.value().enough);
     if (is_better(last.value().best.best, found.best, budgets)) found = std::move(last.value().best);

@@ -29,19 +29,32 @@ std::vector<ArenaId> arenas_of(const Schedule& schedule, const LayoutRequest& re
   return arena_of;
 }
 
-/// Places the residencies of one arena and sets its height. What lives all step lies at the bottom of device memory, in
-/// order of id: it costs nobody a gap.
+/// Has content before the step and behind it.
+bool outlives_step(const Residency& residency) {
+  return residency.full_before && residency.full_behind;
+}
+
+/// Places the residencies of one arena and sets its height. What lives all step lies at the bottom of device memory: it
+/// costs nobody a gap. Lowest is what outlives the step, by id, as who follows the plan has it elsewhere.
 PackAnswer lay_out_arena(const Schedule& schedule, ArenaId id, std::int64_t work, Layout& layout) {
   Arena& arena = layout.arenas[row(id)];
   PackProblem problem{.alignment = arena.alignment_bytes};
   std::vector<std::size_t> residencies;
   Bytes base = 0;
+  const auto place_lowest = [&](std::size_t r) {
+    layout.offset_of[r] = base;
+    base += round_up(schedule.residencies[r].bytes, arena.alignment_bytes);
+  };
+  const bool is_device = arena.space == MemorySpace::device;
+  for (std::size_t r = 0; is_device && r < schedule.residencies.size(); ++r) {
+    const Residency& residency = schedule.residencies[r];
+    if (layout.arena_of[r] == id && lives_all_step(residency, schedule) && outlives_step(residency)) place_lowest(r);
+  }
   for (std::size_t r = 0; r < schedule.residencies.size(); ++r) {
     if (layout.arena_of[r] != id) continue;
     const Residency& residency = schedule.residencies[r];
-    if (arena.space == MemorySpace::device && lives_all_step(residency, schedule)) {
-      layout.offset_of[r] = base;
-      base += round_up(residency.bytes, arena.alignment_bytes);
+    if (is_device && lives_all_step(residency, schedule)) {
+      if (!outlives_step(residency)) place_lowest(r);
       continue;
     }
     problem.items.push_back({residency.acquire, residency.release, residency.bytes});
