@@ -51,6 +51,7 @@ class alignas(64) BlockHeader {
   StreamSlot stream = {};
   std::uint32_t owner = 0;
   std::uint16_t shard = 0;  ///< whose space it lies in
+  bool is_lent = false;     ///< counts by what its holder hands out of it
   std::atomic<bool> has_uses{false};
 
  private:

@@ -234,7 +234,8 @@ DeviceCode CachingAllocator::Impl::allocate(Bytes bytes, StreamHandle stream, Ad
                                             Kind kind) {
   address = 0;
   if (bytes < 0) return fail(DeviceCode::invalid, fmt::format("an allocation of {} bytes", bytes));
-  const BlockRequest request{.bytes = bytes, .rounded = rounded(bytes), .stream = stream, .owner = owner};
+  const BlockRequest request{
+      .bytes = bytes, .rounded = rounded(bytes), .stream = stream, .owner = owner, .is_lent = kind == Kind::lent};
   Shard& mine = kind == Kind::plain && device.traits().mapping ? *shards[kPlainShard] : my_shard();
   BlockHeader* block = allocate_in(mine, mine, request);
   if (block == nullptr) {
@@ -256,10 +257,26 @@ BlockHeader* CachingAllocator::Impl::allocate_in(Shard& home, Shard& mine, const
     const TwoShardsLock lock(home, mine);
     block = home.allocate(request);
     // Not sums_of(): a load of both sizes at once waits for the store of the one that was just written.
-    if (block != nullptr) within = charge(mine, home, {{block->bytes, request.bytes, 1}});
+    if (block != nullptr && !request.is_lent) within = charge(mine, home, {{block->bytes, request.bytes, 1}});
   }
   if (!within) settle(mine);
   return block;
+}
+
+void CachingAllocator::Impl::count_part(const BlockSums& part) {
+  Shard& mine = my_shard();
+  bool within = true;
+  {
+    const std::lock_guard lock(mine.lock);
+    within = charge(mine, mine, part);
+  }
+  if (!within) settle(mine);
+}
+
+void CachingAllocator::Impl::discount_part(const BlockSums& part) {
+  Shard& mine = my_shard();
+  const std::lock_guard lock(mine.lock);
+  mine.credit.shrink(part);
 }
 
 namespace {
@@ -375,6 +392,15 @@ DeviceCode CachingAllocator::allocate(Bytes bytes, StreamHandle stream, Address&
 }
 DeviceCode CachingAllocator::allocate_plain(Bytes bytes, StreamHandle stream, Address& address, std::uint32_t owner) {
   return guarded([&] { return impl_->allocate(bytes, stream, address, owner, Impl::Kind::plain); });
+}
+DeviceCode CachingAllocator::allocate_lent(Bytes bytes, StreamHandle stream, Address& address) {
+  return guarded([&] { return impl_->allocate(bytes, stream, address, 0, Impl::Kind::lent); });
+}
+void CachingAllocator::count_part(Bytes bytes) {
+  impl_->count_part({{rounded_bytes(bytes), bytes, 1}});
+}
+void CachingAllocator::discount_part(Bytes bytes) {
+  impl_->discount_part({{rounded_bytes(bytes), bytes, 1}});
 }
 DeviceCode CachingAllocator::free(Address address) {
   return guarded([&] { return impl_->free(address, nullptr); });

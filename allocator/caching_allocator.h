@@ -130,6 +130,12 @@ class CachingAllocator {
   [[nodiscard]] DeviceCode allocate(Bytes bytes, StreamHandle stream, Address& address, std::uint32_t owner = 0);
   /// The same from plain segments: for buffers that collectives or RDMA export.
   [[nodiscard]] DeviceCode allocate_plain(Bytes bytes, StreamHandle stream, Address& address, std::uint32_t owner = 0);
+  /// The same as allocate(), for a caller that hands the block out in parts: it counts as reserved, but as allocated
+  /// count the parts alone. Each is counted when it is handed out, and discounted with the same bytes when it comes
+  /// back.
+  [[nodiscard]] DeviceCode allocate_lent(Bytes bytes, StreamHandle stream, Address& address);
+  void count_part(Bytes bytes);
+  void discount_part(Bytes bytes);
   /// Frees a block, after the work submitted so far to its stream and to every stream noted. Both kinds.
   DeviceCode free(Address address);
   /// The same, but its last use on its own stream is over or ordered before what was submitted to `stream` so far.

@@ -17,12 +17,13 @@ namespace tidemark::allocator {
 class KeptContents;
 
 [[nodiscard]] inline BlockSums sums_of(const BlockHeader& block) {
+  if (block.is_lent) return {};
   return {{block.bytes, block.requested_bytes, 1}};
 }
 
 struct CachingAllocator::Impl {
   using CoreLock = std::unique_lock<std::mutex>;
-  enum class Kind : std::uint8_t { usual, plain };
+  enum class Kind : std::uint8_t { usual, plain, lent };
   static constexpr Bytes kLargestRequest = Bytes{1} << 47;
   static constexpr Bytes kAllAddresses = Bytes{1} << 45;  ///< of all shards; their windows take as many again
   static constexpr std::size_t kPlainShard = 0;           ///< of allocate_plain() where the others are mapped
@@ -39,6 +40,8 @@ struct CachingAllocator::Impl {
   [[nodiscard]] bool charge(Shard& mine, Shard& home, const BlockSums& block) {
     return mine.credit.grow(block) || borrow_credit(mine, home);
   }
+  void count_part(const BlockSums& part);
+  void discount_part(const BlockSums& part);
   [[nodiscard]] DeviceCode free(Address address, const StreamHandle* stream);
   void free_simple(BlockHeader* block, Shard& mine);
   [[nodiscard]] DeviceCode free_shared(Address address, const StreamSlot* named);

@@ -131,7 +131,7 @@ BlockPool::AddressRange MappedPool::reserved_around(Address address) const {
 
 Address MappedPool::start_of(const RangeInfo& range) const {
   const StitchedWindow* window = windows_.window_of(range.id);
-  return window == nullptr ? address_of(range.offset) : window->base + static_cast<Address>(window->start);
+  return window == nullptr ? address_of(range.offset) : window->view.base + static_cast<Address>(window->start);
 }
 
 Bytes MappedPool::size_of(const RangeInfo& range) const {

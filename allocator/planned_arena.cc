@@ -121,14 +121,15 @@ struct PlannedArena::State {
                        .least_span = span_of(block.least_bytes > 0 ? block.least_bytes : block.bytes),
                        .place = index.find(block.offset),
                        .persistent = block.persistent});
-      extent_bytes = std::max(extent_bytes, block.offset + slots.back().span);
     }
+    extent_bytes = extent_of(blocks, options);
     find_predecessors();
   }
 
-  [[nodiscard]] Bytes span_of(Bytes bytes) const {
+  [[nodiscard]] static Bytes span_of(Bytes bytes, const Options& options) {
     return round_up(bytes + options.tail_pad_bytes, options.alignment_bytes);
   }
+  [[nodiscard]] Bytes span_of(Bytes bytes) const { return span_of(bytes, options); }
 
   /// Twice around the circle: the first round only tells who is last in a step.
   void find_predecessors() {
@@ -163,7 +164,8 @@ struct PlannedArena::State {
     if (slot.in_use()) return false;
     for (const std::int32_t holder : predecessors_of(slot))
       if (at(holder).in_use()) return false;
-    return std::ranges::none_of(stragglers, [&](std::int32_t straggler) { return at(straggler).overlaps(slot); });
+    return std::ranges::none_of(stragglers, [&](std::int32_t straggler) { return at(straggler).overlaps(slot); }) &&
+           std::ranges::none_of(guests, [&](const Slot& guest) { return guest.overlaps(slot); });
   }
 
   /// Moves on without handing the block at the cursor out, and keeps the invariant.
@@ -221,9 +223,33 @@ struct PlannedArena::State {
     ++cursor;
     ++in_use;
     ++counts.served;
+    note_live(bytes);
+    return options.base + static_cast<Address>(slot.offset);
+  }
+
+  void note_live(Bytes bytes) {
     counts.live_bytes += bytes;
     counts.peak_live_bytes = std::max(counts.peak_live_bytes, counts.live_bytes);
-    return options.base + static_cast<Address>(slot.offset);
+  }
+
+  /// Lowest offset at which so much is free, or nothing.
+  [[nodiscard]] std::optional<Bytes> find_free(Bytes span) const {
+    std::vector<std::pair<Bytes, Bytes>> used;
+    for (const std::vector<Slot>* const list : {&slots, &guests})
+      for (const Slot& slot : *list)
+        if (slot.in_use()) used.emplace_back(slot.offset, slot.offset + slot.span);
+    std::ranges::sort(used);
+    Bytes at = 0;
+    for (const auto& [begin, end] : used) {
+      if (begin - at >= span) break;
+      at = std::max(at, end);
+    }
+    return extent_bytes - at >= span ? std::optional(at) : std::nullopt;
+  }
+
+  [[nodiscard]] auto find_guest(Address address) const {
+    return std::ranges::find_if(
+        guests, [&](const Slot& guest) { return address == options.base + static_cast<Address>(guest.offset); });
   }
 
   /// The planned block in use at an address, or kNobody.
@@ -240,6 +266,7 @@ struct PlannedArena::State {
   std::vector<Slot> slots;              // in plan order
   std::vector<std::int32_t> predecessors;
   std::vector<std::int32_t> stragglers;
+  std::vector<Slot> guests;
   std::int32_t cursor = 0;
   std::int64_t departed = 0;      // requests since the last that fitted
   std::array<Bytes, 2> recent{};  // spans of the last two departed ones, the latest first
@@ -248,6 +275,13 @@ struct PlannedArena::State {
   Bytes extent_bytes = 0;
   PlannedArenaCounts counts;
 };
+
+Bytes PlannedArena::extent_of(std::span<const PlannedBlock> blocks, const Options& options) {
+  Bytes extent = 0;
+  for (const PlannedBlock& block : blocks)
+    extent = std::max(extent, block.offset + State::span_of(block.bytes, options));
+  return extent;
+}
 
 PlannedArena::PlannedArena(std::span<const PlannedBlock> blocks, const Options& options)
     : state_(std::make_unique<State>(blocks, options)) {}
@@ -271,8 +305,25 @@ std::optional<Address> PlannedArena::allocate(Bytes bytes) {
   return state.serve(bytes);
 }
 
+std::optional<Address> PlannedArena::allocate_anywhere(Bytes bytes) {
+  assert(bytes > 0);
+  State& state = *state_;
+  const Bytes span = state.span_of(bytes);
+  const std::optional<Bytes> offset = state.find_free(span);
+  if (!offset) return std::nullopt;
+  state.guests.push_back({.offset = *offset, .span = span, .used_bytes = bytes});
+  ++state.counts.guests;
+  state.note_live(bytes);
+  return state.options.base + static_cast<Address>(*offset);
+}
+
 bool PlannedArena::free(Address address) {
   State& state = *state_;
+  if (const auto guest = state.find_guest(address); guest != state.guests.end()) {
+    state.counts.live_bytes -= guest->used_bytes;
+    state.guests.erase(guest);
+    return true;
+  }
   const std::int32_t block = state.find_block(address);
   if (block == kNobody) return false;
   State::Slot& slot = state.at(block);
@@ -299,8 +350,10 @@ void PlannedArena::begin_step() {
   state.has_requests = false;
 }
 
-bool PlannedArena::owns(Address address) const {
-  return state_->find_block(address) != kNobody;
+Bytes PlannedArena::requested_bytes(Address address) const {
+  if (const auto guest = state_->find_guest(address); guest != state_->guests.end()) return guest->used_bytes;
+  const std::int32_t block = state_->find_block(address);
+  return block == kNobody ? 0 : state_->at(block).used_bytes;
 }
 
 Bytes PlannedArena::extent_bytes() const {

@@ -25,12 +25,17 @@
 //   further                                              this and the two before it (the framework skipped blocks)
 // begin_step() puts the cursor back to the start. A wrong guess costs planned offsets, never safety.
 //
+// Guests. Where there is no other memory, allocate_anywhere() serves a request without a plan from bytes that are free
+// now, as a step of other shapes or an evaluation needs. Planned blocks that a guest is in the way of are not planned
+// meanwhile; a guest stands in everybody's way, as a straggler does.
+//
 // Order between streams is not looked at: an arena serves one stream, or callers that wait for whoever held the bytes
 // before (the executor, whose Program has those waits). free() means that whatever is submitted from now on may have
 // the bytes.
 //
-// Cost: allocate and free are O(predecessors of the block), with no memory allocation and no device call; a departure
-// O(look_ahead). Metadata: about 100 bytes a planned block. Threads: calls must not overlap.
+// Cost: allocate and free are O(predecessors of the block + stragglers + guests), with no memory allocation and no
+// device call; a departure O(look_ahead), a guest O(blocks log blocks). Metadata: about 100 bytes a planned block.
+// Threads: calls must not overlap.
 
 #include <cstdint>
 #include <memory>
@@ -60,7 +65,8 @@ struct PlannedArenaCounts {
   std::int64_t blocked = 0;         ///< of these: the request fitted, but a byte was still in use
   std::int64_t passed_over = 0;     ///< planned blocks that nobody got: skipped, blocked, or left at the end of a step
   std::int64_t resynchronised = 0;  ///< times the cursor moved on to meet the requests again
-  Bytes live_bytes = 0;             ///< requested bytes of planned blocks in use
+  std::int64_t guests = 0;          ///< requests served by allocate_anywhere()
+  Bytes live_bytes = 0;             ///< requested bytes of blocks in use, guests included
   Bytes peak_live_bytes = 0;
   friend bool operator==(const PlannedArenaCounts&, const PlannedArenaCounts&) = default;
 };
@@ -74,6 +80,9 @@ class PlannedArena {
     std::int32_t look_ahead = 64;
   };
 
+  /// What the plan needs behind its base, wherever that will be.
+  [[nodiscard]] static Bytes extent_of(std::span<const PlannedBlock> blocks, const Options& options);
+
   /// `blocks` in acquire order. REQUIRES: positive bytes; offsets >= 0 and multiples of the alignment. Blocks that are
   /// in use together should not overlap; where they do, the second one is answered "not planned". O(n log n).
   PlannedArena(std::span<const PlannedBlock> blocks, const Options& options);
@@ -84,14 +93,19 @@ class PlannedArena {
   /// The address the plan has for this request, or nothing: not planned, serve it elsewhere. REQUIRES: bytes > 0.
   [[nodiscard]] std::optional<Address> allocate(Bytes bytes);
 
-  /// false: no planned block is in use at this address, it is somebody else's.
+  /// Lowest free bytes, or nothing: none are free in one piece. REQUIRES: bytes > 0.
+  [[nodiscard]] std::optional<Address> allocate_anywhere(Bytes bytes);
+
+  /// false: no block of the arena is in use at this address, it is somebody else's.
   bool free(Address address);
 
   /// The sequence starts again. Blocks in use stay in use; where they are in the way, requests are not planned.
   void begin_step();
 
-  /// Is this address one where a planned block is in use?
-  [[nodiscard]] bool owns(Address address) const;
+  /// Is this address one where a block of the arena is in use?
+  [[nodiscard]] bool owns(Address address) const { return requested_bytes(address) > 0; }
+  /// Of the block in use there, as requested; 0: there is none.
+  [[nodiscard]] Bytes requested_bytes(Address address) const;
   /// Highest planned byte: what the arena needs behind `base`.
   [[nodiscard]] Bytes extent_bytes() const;
   [[nodiscard]] const PlannedArenaCounts& counts() const;

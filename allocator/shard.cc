@@ -73,6 +73,7 @@ BlockHeader* Shard::reuse(StreamLists& lists, const BlockRequest& request) {
   ++front_hits_;
   block->requested_bytes = request.bytes;
   block->owner = request.owner;
+  block->is_lent = request.is_lent;
   block->become(BlockState::live);
   return block;
 }
@@ -101,6 +102,7 @@ BlockHeader* Shard::make_block(const BlockRequest& request, StreamSlot stream, c
   block->range = range.id;
   block->stream = stream;
   block->owner = request.owner;
+  block->is_lent = request.is_lent;
   block->shard = index_;
   block->has_uses.store(false, std::memory_order_relaxed);
   block->become(address, BlockState::live);

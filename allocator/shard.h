@@ -31,6 +31,7 @@ struct BlockRequest {
   Bytes rounded = 0;  ///< as taken
   StreamHandle stream = {};
   std::uint32_t owner = 0;
+  bool is_lent = false;  ///< see CachingAllocator::allocate_lent()
 };
 
 /// Freed blocks of one stream by size class (rounded size in units).

@@ -139,7 +139,7 @@ StitchedWindow* StitchedWindows::make(const MetadataVector<Stretch>& pieces, Byt
   const auto addresses = space_.allocate(window->window_bytes);
   if (!addresses) return nullptr;
   window->address_range = addresses->id;
-  window->base = base_ + static_cast<Address>(addresses->offset);
+  window->view.base = base_ + static_cast<Address>(addresses->offset);
   StitchedWindow& made = *window;
   windows_.push_back(std::move(window));
   if (show(made, home) == DeviceCode::ok) return &made;
@@ -148,15 +148,12 @@ StitchedWindow* StitchedWindows::make(const MetadataVector<Stretch>& pieces, Byt
   return nullptr;
 }
 
-/// Aliases what is not yet; `aliased_bytes` says how far that came.
+/// REQUIRES: nothing is shown.
 DeviceCode StitchedWindows::show(StitchedWindow& window, Address home) {
-  window.aliased_bytes = 0;
   for (const Stretch& piece : window.pieces) {
     const Stretch shown = shown_part(piece, granule_);
-    const Address at = window.base + static_cast<Address>(window.aliased_bytes);
-    const DeviceCode code = device_.alias(at, home + static_cast<Address>(shown.offset), shown.bytes);
+    const DeviceCode code = window.view.show(device_, home + static_cast<Address>(shown.offset), shown.bytes);
     if (code != DeviceCode::ok) return code;
-    window.aliased_bytes += shown.bytes;
   }
   return DeviceCode::ok;
 }
@@ -168,16 +165,10 @@ StitchedWindow* StitchedWindows::find_dead(Bytes bytes, const std::function<bool
   return nullptr;
 }
 
-bool StitchedWindows::put_away(StitchedWindow& window) {
-  if (window.away || window.aliased_bytes == 0) return true;
-  window.away = give_back([&] { return device_.unmap(window.base, window.aliased_bytes); }) == DeviceCode::ok;
-  return window.away;
-}
-
 void StitchedWindows::suspend() {
   for (std::size_t i = windows_.size(); i-- > 0;) {
     StitchedWindow& window = *windows_[i];
-    window.live ? (void)put_away(window) : (void)take_down(window);
+    window.live ? (void)window.view.hide(device_) : (void)take_down(window);
   }
 }
 
@@ -187,17 +178,17 @@ DeviceCode StitchedWindows::resume(Address home) {
   }
   for (const auto& window : windows_) {
     if (!window->live) continue;
-    const DeviceCode code = put_away(*window) ? show(*window, home) : DeviceCode::no_resource;
-    window->away = window->aliased_bytes == 0;
+    const bool is_hidden = window->view.hide(device_) == DeviceCode::ok;
+    const DeviceCode code = is_hidden ? show(*window, home) : DeviceCode::no_resource;
     if (code == DeviceCode::ok) continue;
-    for (const auto& shown : windows_) (void)put_away(*shown);
+    for (const auto& shown : windows_) (void)shown->view.hide(device_);
     return code;
   }
   return DeviceCode::ok;
 }
 
 bool StitchedWindows::take_down(StitchedWindow& window) {
-  if (!put_away(window)) return false;
+  if (window.view.hide(device_) != DeviceCode::ok) return false;
   (void)space_.free(window.address_range);
   std::erase_if(windows_, [&](const auto& other) { return other.get() == &window; });
   return true;
@@ -230,9 +221,7 @@ void StitchedWindows::limit(const std::function<bool(const StitchedWindow&)>& ov
 
 void StitchedWindows::release() {
   if (base_ == 0) return;
-  for (const auto& window : windows_) {
-    (void)put_away(*window);
-  }
+  for (const auto& window : windows_) (void)window->view.hide(device_);
   give_back([&] { return device_.release(base_, space_bytes_); });  // at the end nobody is left to tell
   windows_.clear();
   by_range_.clear();
@@ -269,17 +258,17 @@ std::string StitchedWindows::validate(const OffsetAllocator& home) const {
       const RangeInfo range = home.info(window->ranges[i]);
       if (range.state != RangeState::used || range.offset != window->pieces[i].offset ||
           range.bytes != window->pieces[i].bytes || window_of(range.id) != window.get()) {
-        return fmt::format("piece {} of the stitched block at {:#x} is not at home", i, window->base);
+        return fmt::format("piece {} of the stitched block at {:#x} is not at home", i, window->view.base);
       }
       const Bytes end = range.end();
       if ((i > 0 && range.offset % granule_ != 0) || (i + 1 < window->pieces.size() && end % granule_ != 0)) {
-        return fmt::format("piece {} of the stitched block at {:#x} leaves a gap", i, window->base);
+        return fmt::format("piece {} of the stitched block at {:#x} leaves a gap", i, window->view.base);
       }
       sum += range.bytes;
     }
     if (sum != window->bytes || window->ranges.size() != window->pieces.size() ||
-        (!window->away && window->aliased_bytes != window->window_bytes)) {
-      return fmt::format("the stitched block at {:#x} has {} of {} bytes", window->base, sum, window->bytes);
+        (window->view.shown_bytes > 0 && window->view.shown_bytes != window->window_bytes)) {
+      return fmt::format("the stitched block at {:#x} has {} of {} bytes", window->view.base, sum, window->bytes);
     }
   }
   return space_.validate(OffsetAllocator::Check::links);

@@ -17,6 +17,7 @@
 #include <memory>
 #include <string>
 
+#include "allocator/alias_window.h"
 #include "allocator/offset_allocator.h"
 #include "allocator/placement.h"
 #include "allocator/stream_order.h"
@@ -34,16 +35,14 @@ struct StitchPlan {
                                      const std::function<bool(const RangeInfo&)>& usable);
 
 struct StitchedWindow {
-  Address base = 0;
-  Bytes window_bytes = 0;   ///< whole granules
-  Bytes aliased_bytes = 0;  ///< the first of them that are mapped
-  Bytes start = 0;          ///< of the block in the window
-  Bytes bytes = 0;          ///< of the block
+  AliasWindow view;        ///< while the pool is suspended, it shows nothing
+  Bytes window_bytes = 0;  ///< whole granules
+  Bytes start = 0;         ///< of the block in the window
+  Bytes bytes = 0;         ///< of the block
   RangeId address_range = kNoRange;
   MetadataVector<Stretch> pieces;
   MetadataVector<RangeId> ranges;  ///< of the pieces at home; empty while dead
   bool live = false;
-  bool away = false;       ///< the pool is suspended: the addresses are kept and show nothing
   StreamSlot stream = {};  ///< of the death
   Epoch death = 0;
   std::uint64_t age = 0;
@@ -91,7 +90,6 @@ class StitchedWindows {
 
  private:
   [[nodiscard]] bool take_down(StitchedWindow& window);
-  [[nodiscard]] bool put_away(StitchedWindow& window);
   [[nodiscard]] DeviceCode show(StitchedWindow& window, Address home);
   [[nodiscard]] bool ready_for(Bytes window_bytes);
   void note(RangeId range, StitchedWindow* window);

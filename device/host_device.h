@@ -70,8 +70,9 @@ struct HostDeviceOptions {
   int numa_node = -1;               ///< for pinned memory; -1: none
   Bytes d2h_bytes_per_s = 0;        ///< 0: as fast as memory is
   Bytes h2d_bytes_per_s = 0;
-  double play_estimates = 0;  ///< a launch takes at least estimate_ns times this
-  HostFaultHook fault;        ///< empty: none
+  bool copies_any_memory = false;  ///< a copy's device side may be any memory of the process: a framework's on the CPU
+  double play_estimates = 0;       ///< a launch takes at least estimate_ns times this
+  HostFaultHook fault;             ///< empty: none
 };
 
 /// Errors: bad_input for options without sense, infeasible if the system refuses the memory file.

@@ -257,7 +257,7 @@ Status ContingencyEngine::trigger(Active& active) {
     const std::int64_t id = static_cast<std::int64_t>(program.schedule.tasks.size()) + active.index;
     DeviceCode code = p_.streams.order(p_.bound.streams.stream[row(c.trigger)], StreamRole::d2h);
     if (code == DeviceCode::ok)
-      code = p_.transfers.copy_out(p_.memory.ranges_of(contingency_pieces(c, record.actual_bytes)),
+      code = p_.transfers.copy_out(p_.host.ranges_of(contingency_pieces(c, record.actual_bytes)),
                                    p_.addresses[row(c.residency)], id, TransferEngine::Cause::contingency);
     if (code == DeviceCode::ok) code = p_.streams.make_mark(StreamRole::d2h, active.copied_out);
     if (Status s = check(code, active, "copying out"); !s) return s;
@@ -284,7 +284,7 @@ Status ContingencyEngine::prefetch(Active& active) {
   DeviceCode code = p_.streams.order(StreamRole::compute, StreamRole::h2d);
   if (code == DeviceCode::ok)
     code = p_.transfers.copy_in(p_.addresses[row(c.residency)],
-                                p_.memory.ranges_of(contingency_pieces(c, record.actual_bytes)), id,
+                                p_.host.ranges_of(contingency_pieces(c, record.actual_bytes)), id,
                                 TransferEngine::Cause::contingency);
   if (code == DeviceCode::ok) code = hooks_.check_copy_in(c.residency, id);
   if (code == DeviceCode::ok) code = p_.streams.make_mark(StreamRole::h2d, active.copied_in);

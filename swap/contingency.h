@@ -34,6 +34,7 @@
 #include "swap/bound_program.h"
 #include "swap/dynamic_region.h"
 #include "swap/executor.h"
+#include "swap/host_memory.h"
 #include "swap/run_report.h"
 #include "swap/stream_set.h"
 #include "swap/transfer_engine.h"
@@ -53,6 +54,7 @@ class ContingencyEngine {
     const BoundProgram& bound;
     const RunOptions& options;
     ArenaMemory& memory;
+    HostMemory& host;
     StreamSet& streams;
     TransferEngine& transfers;
     DynamicRegion* region = nullptr;  ///< nullptr: none

@@ -32,21 +32,13 @@ DynamicRegion::DynamicRegion(Device& device, ArenaMemory& memory, const Arena& a
       aliasing_(device.traits().aliasing && memory.is_mapped(id)),
       plan_granule_(kPlanGranule),
       granule_(granule_for(device.traits(), scale)),
-      device_granule_(std::max<Bytes>(1, device.traits().granule_bytes)),
       pool_(pool_of(arena, granule_)),
       region_begin_(round_up(arena.height_bytes, arena.alignment_bytes * scale) / scale),
       blocks_(aliasing_ ? 0 : std::max<Bytes>(0, (arena.height_bytes + arena.dynamic_bytes) / scale - region_begin_),
-              std::max<Bytes>(1, arena.alignment_bytes)) {
-  if (!memory.is_mapped(id)) return;
-  const Bytes end = (arena.height_bytes + arena.dynamic_bytes) / scale;
-  const Bytes below = memory.mapped_from_base(id) / device_granule_;
-  const Bytes padded = (end + device.traits().tail_pad_bytes) / device_granule_ + 2;
-  mapped_.assign(static_cast<std::size_t>(std::max(below, padded)), 0);
-  std::fill_n(mapped_.begin(), below, static_cast<char>(1));
-}
+              std::max<Bytes>(1, arena.alignment_bytes)) {}
 
 DynamicRegion::~DynamicRegion() {
-  for (const auto& [parts, window] : windows_) drop(window);
+  for (auto& [parts, window] : windows_) drop(window);
 }
 
 DynamicRegion::Taken DynamicRegion::take(Bytes slot_offset, Bytes planned_bytes, Bytes actual_bytes,
@@ -80,7 +72,7 @@ DynamicRegion::Taken DynamicRegion::take_window(Bytes slot_offset, Bytes planned
     }
     found = windows_.emplace(std::move(parts), window).first;
   }
-  stay.address = found->second.base;
+  stay.address = found->second.view.base;
   stay.extra_bytes = extra * granule_;
   return Taken::ok;
 }
@@ -116,7 +108,7 @@ DynamicRegion::Taken DynamicRegion::take_block(Bytes actual_bytes, std::int32_t 
                        allocator::OffsetAllocator::Search::thorough);
   if (!range) return Taken::no_room;
   const Bytes offset = region_begin_ + range->offset;
-  if (!ensure_mapped(offset, bytes + device_.traits().tail_pad_bytes)) {
+  if (fails(memory_.map(arena_, offset, bytes + device_.traits().tail_pad_bytes))) {
     blocks_.free(range->id);
     return Taken::device_failed;
   }
@@ -125,42 +117,26 @@ DynamicRegion::Taken DynamicRegion::take_block(Bytes actual_bytes, std::int32_t 
   return Taken::ok;
 }
 
-bool DynamicRegion::ensure_mapped(Bytes offset, Bytes bytes) {
-  if (!memory_.is_mapped(arena_)) return true;
-  const Bytes end = (offset + bytes + device_granule_ - 1) / device_granule_;
-  for (Bytes g = offset / device_granule_; g < end; ++g) {
-    char& mapped = mapped_[static_cast<std::size_t>(g)];
-    if (mapped != 0) continue;
-    if (fails(memory_.map_region(arena_, g * device_granule_, device_granule_))) return false;
-    mapped = 1;
-  }
-  return true;
-}
-
 /// Aliases runs of neighbouring granules at once.
 bool DynamicRegion::compose(const std::vector<std::int64_t>& parts, Window& window) {
   const Bytes granule = granule_ / scale_;
   const Bytes bytes = static_cast<Bytes>(parts.size()) * granule;
-  if (fails(device_.reserve(bytes, window.base))) return false;
+  if (fails(device_.reserve(bytes, window.view.base))) return false;
   window.reserved = bytes;
   for (std::size_t i = 0; i < parts.size();) {
     std::size_t end = i + 1;
     while (end < parts.size() && parts[end] == parts[end - 1] + 1) ++end;
-    const Bytes run = static_cast<Bytes>(end - i) * granule;
-    if (!ensure_mapped(parts[i] * granule, run)) return false;
-    if (fails(device_.alias(window.base + static_cast<Address>(window.aliased), memory_.at(arena_, parts[i] * granule),
-                            run)))
-      return false;
-    window.aliased += run;
+    const Bytes offset = parts[i] * granule, run = static_cast<Bytes>(end - i) * granule;
+    if (fails(memory_.map(arena_, offset, run))) return false;
+    if (fails(window.view.show(device_, memory_.at(arena_, offset), run))) return false;
     i = end;
   }
   return true;
 }
 
-void DynamicRegion::drop(const Window& window) {
-  if (window.aliased > 0) tidemark::allocator::give_back([&] { return device_.unmap(window.base, window.aliased); });
-  if (window.reserved > 0)
-    tidemark::allocator::give_back([&] { return device_.release(window.base, window.reserved); });
+void DynamicRegion::drop(Window& window) {
+  window.view.hide(device_);
+  if (window.reserved > 0) allocator::give_back([&] { return device_.release(window.view.base, window.reserved); });
 }
 
 void DynamicRegion::give_back(const OversizedStay& stay, std::int32_t release) {
@@ -176,7 +152,7 @@ void DynamicRegion::restart() {
   returning_.clear();
   peak_block_bytes_ = blocks_.used_bytes();
   if (windows_.size() <= kManyWindows) return;
-  for (const auto& [parts, window] : windows_) drop(window);
+  for (auto& [parts, window] : windows_) drop(window);
   windows_.clear();
 }
 

@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "allocator/alias_window.h"
 #include "allocator/offset_allocator.h"
 #include "core/dynamic_region.h"
 #include "core/layout.h"
@@ -71,9 +72,8 @@ class DynamicRegion {
 
  private:
   struct Window {
-    Address base = 0;
+    allocator::AliasWindow view;
     Bytes reserved = 0;
-    Bytes aliased = 0;
   };
   struct Returning {
     std::int32_t release = 0;
@@ -83,9 +83,8 @@ class DynamicRegion {
                     std::span<const GranuleRange> holes, OversizedStay& stay);
   Taken take_block(Bytes actual_bytes, std::int32_t acquire, OversizedStay& stay);
   void free_blocks(std::int32_t acquire);
-  [[nodiscard]] bool ensure_mapped(Bytes offset, Bytes bytes);
   [[nodiscard]] bool compose(const std::vector<std::int64_t>& parts, Window& window);
-  void drop(const Window& window);
+  void drop(Window& window);
   [[nodiscard]] bool fails(DeviceCode code) {
     if (code != DeviceCode::ok) code_ = code;
     return code != DeviceCode::ok;
@@ -97,9 +96,7 @@ class DynamicRegion {
   std::int64_t scale_;
   bool aliasing_;
   Bytes plan_granule_, granule_;  ///< true size
-  Bytes device_granule_;          ///< of the device, as it is
   GranulePool pool_;
-  std::vector<char> mapped_;                             ///< per device granule of the arena
   std::map<std::vector<std::int64_t>, Window> windows_;  ///< by granules of the arena, in order
   Bytes region_begin_ = 0;                               ///< scaled; for blocks
   allocator::OffsetAllocator blocks_;

@@ -12,6 +12,24 @@
 #include "swap/executor_state.h"
 
 namespace tidemark::swap {
+namespace {
+
+std::optional<RunWarning::Kind> warning_of(allocator::PinnedReport::Kind kind) {
+  switch (kind) {
+    case allocator::PinnedReport::Kind::pageable:
+      return RunWarning::Kind::host_memory_pageable;
+    case allocator::PinnedReport::Kind::numa_unbound:
+      return RunWarning::Kind::host_memory_not_local;
+    case allocator::PinnedReport::Kind::not_locked:
+      return RunWarning::Kind::host_memory_not_locked;
+    case allocator::PinnedReport::Kind::refused:  // an error of open()
+    case allocator::PinnedReport::Kind::no_huge_pages:
+      break;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
 
 // --- taking
 // -----------------------------------------------------------------------------------------------------------
@@ -32,18 +50,18 @@ Status Executor::State::open() {
 
 Status Executor::State::take_memory() {
   const bool may_exceed = static_cast<bool>(options.load);
-  std::vector<ArenaNeed> needs;
-  for (std::size_t a = 0; a < program.layout.arenas.size(); ++a) {
+  std::vector<ArenaNeed> needs(program.layout.arenas.size());
+  std::vector<Bytes> pinned(needs.size());
+  for (std::size_t a = 0; a < needs.size(); ++a) {
     const Arena& arena = program.layout.arenas[a];
-    ArenaNeed& need = needs.emplace_back();
-    need.on_host = arena.space == MemorySpace::host;
+    if (arena.space == MemorySpace::host) {
+      pinned[a] = may_exceed ? bound.scaled(arena.height_bytes + arena.dynamic_bytes) : bound.arena_bytes[a];
+      continue;
+    }
+    ArenaNeed& need = needs[a];
     need.mapped = arena.kind == Arena::Kind::mapped;
-    need.bytes = bound.arena_bytes[a];
-    if (!need.on_host) need.bytes += device.traits().tail_pad_bytes;
-    if (!may_exceed) continue;
-    if (need.on_host) {
-      need.bytes = bound.scaled(arena.height_bytes + arena.dynamic_bytes);
-    } else if (arena.dynamic_bytes > 0 && region_arena == kNone<ArenaId>) {
+    need.bytes = bound.arena_bytes[a] + device.traits().tail_pad_bytes;
+    if (may_exceed && arena.dynamic_bytes > 0 && region_arena == kNone<ArenaId>) {
       region_arena = id_of<ArenaId>(a);
       need.region_begin = need.bytes;
       need.region_end = bound.scaled(arena.height_bytes + arena.dynamic_bytes) + device.traits().tail_pad_bytes;
@@ -52,10 +70,14 @@ Status Executor::State::take_memory() {
   if (may_exceed)
     spare_pieces = std::min(spare_host_demand(program, program.collective_limit_f), spare_host_room(program.layout));
   if (spare_pieces > 0) {
-    spare_host = id_of<ArenaId>(needs.size());
-    needs.push_back({.on_host = true, .bytes = spare_pieces * kHostPiece / options.scale});
+    spare_host = id_of<ArenaId>(pinned.size());
+    pinned.push_back(spare_pieces * kHostPiece / options.scale);
   }
   if (Status s = memory.take(needs, who()); !s) return s;
+  const Bytes pinned_bytes = HostMemory::bytes_for(pinned);
+  if (const DeviceCode code = host.open(pinned, pinned_bytes); code != DeviceCode::ok)
+    return device_error(device, code,
+                        fmt::format("{}: {} of pinned host memory refused", who(), format_bytes(pinned_bytes)));
   if (region_arena != kNone<ArenaId>)
     region.emplace(device, memory, program.layout.arenas[row(region_arena)], region_arena, options.scale);
   return {};
@@ -66,6 +88,7 @@ void Executor::State::make_contingencies() {
       ContingencyEngine::Parts{.bound = bound,
                                .options = options,
                                .memory = memory,
+                               .host = host,
                                .streams = streams,
                                .transfers = transfers,
                                .region = region ? &*region : nullptr,
@@ -98,7 +121,7 @@ Result<RunReport> Executor::State::report() {
               .step_ns = device.now_ns() - started_ns,
               .mapped_bytes = memory.device_bytes(),
               .extra_peak_bytes = region ? bound.scaled(region->peak_bytes()) : 0,
-              .pinned_bytes = memory.pinned_bytes(),
+              .pinned_bytes = host.statistics().held_bytes,
               .out = transfers.out(),
               .in = transfers.in(),
               .events_peak = streams.events_peak(),
@@ -134,14 +157,8 @@ void Executor::State::add_warnings(RunReport& r) const {
   const auto warn = [&](RunWarning::Kind kind, std::string text) {
     r.warnings.push_back({.kind = kind, .text = std::move(text)});
   };
-  const PinnedFacts facts = memory.pinned_facts();
-  const std::string why = facts.explanation.empty() ? "" : ": " + facts.explanation;
-  if (r.pinned_bytes > 0 && !facts.registered)
-    warn(RunWarning::Kind::host_memory_pageable, "host memory is pageable, copies block and do not overlap" + why);
-  if (r.pinned_bytes > 0 && !facts.numa_bound)
-    warn(RunWarning::Kind::host_memory_not_local, "host memory is not on the device's NUMA node" + why);
-  if (r.pinned_bytes > 0 && !facts.locked)
-    warn(RunWarning::Kind::host_memory_not_locked, "host memory is not locked, the system may swap it out" + why);
+  for (const allocator::PinnedReport& report : host.reports())
+    if (const std::optional<RunWarning::Kind> kind = warning_of(report.kind)) warn(*kind, report.text);
   if (region && !region->promises_limit())
     warn(RunWarning::Kind::limit_not_promised,
          region->aliasing() ? "the device's granule is coarser than the plan's: the contingency limit is not promised"

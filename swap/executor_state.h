@@ -15,6 +15,7 @@
 #include "swap/dispatch_chunks.h"
 #include "swap/dynamic_region.h"
 #include "swap/executor.h"
+#include "swap/host_memory.h"
 #include "swap/storage_versions.h"
 #include "swap/stream_set.h"
 #include "swap/transfer_engine.h"
@@ -28,6 +29,7 @@ struct Executor::State {
         schedule(p.schedule),
         device(d),
         options(std::move(o)),
+        host(d),
         memory(d),
         streams(d),
         transfers(streams),
@@ -80,6 +82,7 @@ struct Executor::State {
   BoundProgram bound;
   std::vector<Address> addresses;  ///< per residency, now
   std::vector<Bytes> bytes;        ///< per residency, scaled, now
+  HostMemory host;
   ArenaMemory memory;
   std::optional<DynamicRegion> region;
   ArenaId region_arena = kNone<ArenaId>;

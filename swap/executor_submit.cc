@@ -148,8 +148,8 @@ DeviceCode Executor::State::submit_copy(TaskId task) {
   const auto id = static_cast<std::int64_t>(task);
   const auto pieces = contingencies->host_pieces(on_host, bound.places[row(on_host)].bytes);
   const Address address = addresses[row(on_device)];
-  if (out) return transfers.copy_out(memory.ranges_of(pieces), address, id, TransferEngine::Cause::planned);
-  const DeviceCode code = transfers.copy_in(address, memory.ranges_of(pieces), id, TransferEngine::Cause::planned);
+  if (out) return transfers.copy_out(host.ranges_of(pieces), address, id, TransferEngine::Cause::planned);
+  const DeviceCode code = transfers.copy_in(address, host.ranges_of(pieces), id, TransferEngine::Cause::planned);
   return code == DeviceCode::ok ? check_copy_in(on_device, id) : code;
 }
 
@@ -193,10 +193,9 @@ DeviceCode Executor::State::copy_rest(const FullResidency& full, StreamRole role
   const Address address = addresses[row(full.on_device)];
   DeviceCode code = streams.order(StreamRole::compute, role);
   if (code == DeviceCode::ok)
-    code =
-        role == StreamRole::d2h
-            ? transfers.copy_out(memory.ranges_of(pieces), address, kOutsideStep, TransferEngine::Cause::outside_step)
-            : transfers.copy_in(address, memory.ranges_of(pieces), kOutsideStep, TransferEngine::Cause::outside_step);
+    code = role == StreamRole::d2h
+               ? transfers.copy_out(host.ranges_of(pieces), address, kOutsideStep, TransferEngine::Cause::outside_step)
+               : transfers.copy_in(address, host.ranges_of(pieces), kOutsideStep, TransferEngine::Cause::outside_step);
   return code == DeviceCode::ok ? streams.order(role, StreamRole::compute) : code;
 }
 

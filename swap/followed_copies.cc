@@ -1,65 +1,39 @@
 #include "swap/followed_copies.h"
 
 #include <chrono>
+#include <utility>
 
 namespace tidemark::swap {
 namespace {
 
 constexpr StreamRole kCopyRoles[] = {StreamRole::d2h, StreamRole::h2d};
 
-allocator::PinnedPoolOptions pool_options(Bytes host_bytes) {
-  // Slow to take, and mostly not all of it is needed at first: on demand.
-  return {.bound_bytes = host_bytes, .initial_bytes = 0, .background = false};
-}
-
 }  // namespace
 
-FollowedCopies::FollowedCopies(Device& device, Bytes host_bytes)
-    : pool_(device, pool_options(host_bytes)), streams_(device), transfers_(streams_) {}
+FollowedCopies::FollowedCopies(Device& device) : host_(device), streams_(device), transfers_(streams_) {}
 
-DeviceCode FollowedCopies::open(const Layout& layout) {
-  for (const Arena& arena : layout.arenas) {
-    HostArena& mine = arenas_.emplace_back();
-    if (arena.space != MemorySpace::host || arena.height_bytes == 0) continue;
-    const DeviceCode code = take_pinned(arena.height_bytes, mine.block);
-    if (code != DeviceCode::ok && code != DeviceCode::out_of_memory) return code;
-  }
+DeviceCode FollowedCopies::open(std::span<const Bytes> arenas, Bytes bound_bytes) {
+  const DeviceCode code = host_.open(arenas, bound_bytes);
+  if (code != DeviceCode::ok && code != DeviceCode::out_of_memory) return code;
   return streams_.open(kCopyRoles);
 }
 
-DeviceCode FollowedCopies::take_host(Bytes bytes, HostPlace place, HostCopy& copy) {
-  const bool is_planned = place.arena != kNone<ArenaId> && arenas_[row(place.arena)].block.address != 0;
-  if (!is_planned) return take_pinned(bytes, copy.block);
-  HostArena& arena = arenas_[row(place.arena)];
-  for (const EventHandle event : arena.parts.forget_passed(device())) streams_.release(event);
+DeviceCode FollowedCopies::take_host(HostPiece place, HostCopy& copy) {
+  for (const EventHandle event : parts_.forget_passed(device())) streams_.release(event);
   std::vector<EventHandle> behind;
-  if (!arena.parts.take({.offset = place.offset, .bytes = bytes}, behind)) return take_pinned(bytes, copy.block);
-  copy.block = {.address = arena.block.address + static_cast<Address>(place.offset), .bytes = bytes};
+  const bool has_place = place.arena != kNone<ArenaId> && host_.has(place.arena) && parts_.take(place, behind);
   copy.place = place;
+  if (!has_place) {
+    copy.place.arena = kNone<ArenaId>;
+    return host_.take(place.bytes, copy.block);
+  }
   for (const EventHandle event : behind)
     if (const DeviceCode code = streams_.wait(StreamRole::d2h, event); code != DeviceCode::ok) return code;
   return DeviceCode::ok;
 }
 
-DeviceCode FollowedCopies::take_pinned(Bytes bytes, allocator::PinnedBlock& block) {
-  for (;;) {
-    const allocator::PinnedAllocation answer = pool_.allocate(bytes);
-    switch (answer.outcome) {
-      case allocator::PinnedOutcome::ok:
-        block = answer.block;
-        return DeviceCode::ok;
-      case allocator::PinnedOutcome::wait_block:
-        if (const DeviceCode code = pool_.wait_for_block(answer); code != DeviceCode::ok) return code;
-        break;
-      case allocator::PinnedOutcome::wait_chunk:
-        static_cast<void>(pool_.wait_for_chunk(answer));
-        break;
-      case allocator::PinnedOutcome::exhausted:
-        return DeviceCode::out_of_memory;
-      case allocator::PinnedOutcome::lost:
-        return DeviceCode::lost;
-    }
-  }
+std::span<const HostRange> FollowedCopies::ranges_of(const HostCopy& copy) {
+  return copy.place.arena == kNone<ArenaId> ? host_.ranges_of(copy.block) : host_.ranges_of({&copy.place, 1});
 }
 
 DeviceCode FollowedCopies::follow(FrameworkStream compute, StreamRole role) {
@@ -81,30 +55,35 @@ DeviceCode FollowedCopies::join(EventHandle event, Bytes bytes, FrameworkStream 
   return code;
 }
 
-DeviceCode FollowedCopies::begin_out(Address from, Bytes bytes, HostPlace place, FrameworkStream compute,
-                                     std::int64_t id, std::optional<HostCopy>& copy) {
+DeviceCode FollowedCopies::begin_out(Address from, HostPiece place, FrameworkStream compute, std::int64_t id,
+                                     std::optional<HostCopy>& copy) {
   HostCopy made;
-  if (const DeviceCode code = take_host(bytes, place, made); code != DeviceCode::ok) return code;
-  const HostRange range{.address = made.block.address, .bytes = bytes};
-  DeviceCode code = follow(compute, StreamRole::d2h);
-  if (code == DeviceCode::ok) code = transfers_.copy_out({&range, 1}, from, id, TransferEngine::Cause::planned);
+  DeviceCode code = take_host(place, made);
+  if (code == DeviceCode::ok) code = follow(compute, StreamRole::d2h);
+  if (code == DeviceCode::ok) code = transfers_.copy_out(ranges_of(made), from, id, TransferEngine::Cause::planned);
   if (code == DeviceCode::ok) code = streams_.record(StreamRole::d2h, made.out);
-  if (code == DeviceCode::ok) copy = made;
+  if (code == DeviceCode::ok) {
+    copy = std::move(made);
+  } else if (made.has_memory()) {
+    free_at_once(made);
+  }
   return code;
 }
 
 DeviceCode FollowedCopies::settle_out(HostCopy& copy, FrameworkStream compute) {
-  copy.is_settled = true;
-  return join(copy.out, copy.block.bytes, compute);
+  const DeviceCode code = join(copy.out, copy.place.bytes, compute);
+  copy.is_settled = code == DeviceCode::ok;
+  return code;
 }
 
 DeviceCode FollowedCopies::begin_in(Address to, const HostCopy& copy, FrameworkStream compute, std::int64_t id,
                                     EventHandle& in) {
-  const HostRange range{.address = copy.block.address, .bytes = copy.block.bytes};
   DeviceCode code = follow(compute, StreamRole::h2d);
   if (code == DeviceCode::ok) code = streams_.wait(StreamRole::h2d, copy.out);
-  if (code == DeviceCode::ok) code = transfers_.copy_in(to, {&range, 1}, id, TransferEngine::Cause::planned);
-  return code == DeviceCode::ok ? streams_.record(StreamRole::h2d, in) : code;
+  if (code == DeviceCode::ok) code = transfers_.copy_in(to, ranges_of(copy), id, TransferEngine::Cause::planned);
+  if (code == DeviceCode::ok) code = streams_.record(StreamRole::h2d, in);
+  if (code != DeviceCode::ok) drain();
+  return code;
 }
 
 DeviceCode FollowedCopies::settle_in(EventHandle in, Bytes bytes, FrameworkStream compute) {
@@ -113,21 +92,28 @@ DeviceCode FollowedCopies::settle_in(EventHandle in, Bytes bytes, FrameworkStrea
   return code;
 }
 
-DeviceCode FollowedCopies::forget(std::optional<HostCopy>& copy) {
+DeviceCode FollowedCopies::free_behind_copies(HostCopy& copy) {
   // Behind all copies in, which are behind the copy out.
-  DeviceCode code = streams_.wait(StreamRole::h2d, copy->out);
-  if (copy->place) {
-    EventHandle passed{};
-    if (code == DeviceCode::ok) code = streams_.record(StreamRole::h2d, passed);
-    if (code == DeviceCode::ok)
-      arenas_[row(copy->place->arena)].parts.give_back({.offset = copy->place->offset, .bytes = copy->block.bytes},
-                                                       passed);
-  } else if (code == DeviceCode::ok) {
-    code = pool_.free_after(copy->block, streams_.stream(StreamRole::h2d));
-  }
-  if (code == DeviceCode::ok) streams_.release(copy->out);
-  if (code == DeviceCode::ok) copy.reset();
+  if (const DeviceCode code = streams_.wait(StreamRole::h2d, copy.out); code != DeviceCode::ok) return code;
+  if (copy.place.arena == kNone<ArenaId>) return host_.free_after(copy.block, streams_.stream(StreamRole::h2d));
+  EventHandle passed{};
+  const DeviceCode code = streams_.record(StreamRole::h2d, passed);
+  if (code == DeviceCode::ok) parts_.give_back(copy.place, passed);
   return code;
+}
+
+void FollowedCopies::free_at_once(const HostCopy& copy) {
+  drain();
+  if (copy.place.arena == kNone<ArenaId>) {
+    host_.free(copy.block);
+  } else {
+    parts_.give_back(copy.place);
+  }
+}
+
+void FollowedCopies::forget(HostCopy& copy) {
+  if (free_behind_copies(copy) != DeviceCode::ok) free_at_once(copy);
+  streams_.release(copy.out);
 }
 
 }  // namespace tidemark::swap

@@ -13,9 +13,8 @@
 #include <optional>
 #include <vector>
 
-#include "allocator/pinned_pool.h"
-#include "core/layout.h"
 #include "device/device.h"
+#include "swap/host_memory.h"
 #include "swap/planned_host.h"
 #include "swap/stream_set.h"
 #include "swap/transfer_engine.h"
@@ -25,18 +24,14 @@ namespace tidemark::swap {
 /// Where a framework issues its work: a stream of the device, or nothing: the calling thread.
 using FrameworkStream = std::optional<StreamHandle>;
 
-/// Where the Program has a copy out go.
-struct HostPlace {
-  ArenaId arena = kNone<ArenaId>;
-  Bytes offset = 0;
-};
-
 /// What is in host memory, or on its way there.
 struct HostCopy {
-  allocator::PinnedBlock block;    ///< where it is
-  std::optional<HostPlace> place;  ///< as the Program says; else a block of the pool's own
-  EventHandle out{};               ///< behind the copy out
-  bool is_settled = false;         ///< some compute waits for `out` already
+  [[nodiscard]] bool has_memory() const { return place.arena != kNone<ArenaId> || !block.pieces.empty(); }
+
+  HostPiece place;          ///< where the Program says; arena kNone: in the block
+  HostBlock block;          ///< beside the arenas
+  EventHandle out{};        ///< behind the copy out
+  bool is_settled = false;  ///< some compute waits for `out` already
 };
 
 /// Waits of compute for copies.
@@ -50,20 +45,21 @@ struct CopyWaits {
 
 class FollowedCopies {
  public:
-  /// `host_bytes`: at most so much pinned memory, of which the Program's arenas are the first.
-  FollowedCopies(Device& device, Bytes host_bytes);
+  explicit FollowedCopies(Device& device);
   FollowedCopies(const FollowedCopies&) = delete;
   FollowedCopies& operator=(const FollowedCopies&) = delete;
 
-  /// Streams, and the host arenas of the layout. Those that the device has not the memory for are done without: what
-  /// is copied out goes where there is room.
-  [[nodiscard]] DeviceCode open(const Layout& layout);
+  /// Streams, and pinned memory: HostMemory::open(). Arenas that there is no memory for are done without: what is
+  /// copied out goes where there is room.
+  [[nodiscard]] DeviceCode open(std::span<const Bytes> arenas, Bytes bound_bytes);
   [[nodiscard]] Device& device() { return streams_.device(); }
 
-  /// Begins a copy out behind what `compute` has been given so far. out_of_memory: no pinned memory is left, nothing is
-  /// changed.
-  [[nodiscard]] DeviceCode begin_out(Address from, Bytes bytes, HostPlace place, FrameworkStream compute,
-                                     std::int64_t id, std::optional<HostCopy>& copy);
+  // What fails to begin leaves nothing under way, and holds no host memory.
+
+  /// Begins a copy out behind what `compute` has been given so far. `place`: its bytes, and where the Program has them
+  /// go. out_of_memory: no pinned memory is left.
+  [[nodiscard]] DeviceCode begin_out(Address from, HostPiece place, FrameworkStream compute, std::int64_t id,
+                                     std::optional<HostCopy>& copy);
   /// What `compute` is given from now on comes behind the copy out.
   [[nodiscard]] DeviceCode settle_out(HostCopy& copy, FrameworkStream compute);
   /// Begins a copy in, behind the copy out and what `compute` has been given so far. `in`: to be settled once.
@@ -71,27 +67,28 @@ class FollowedCopies {
                                     EventHandle& in);
   [[nodiscard]] DeviceCode settle_in(EventHandle in, Bytes bytes, FrameworkStream compute);
   /// The host memory is free again once no copy that was begun uses it.
-  [[nodiscard]] DeviceCode forget(std::optional<HostCopy>& copy);
+  void forget(HostCopy& copy);
+  /// Waits on the host for all copies: where no stream can be made to.
+  void drain() { static_cast<void>(device().synchronize_device()); }
 
   [[nodiscard]] const CopyFigures& out() const { return transfers_.out(); }
   [[nodiscard]] const CopyFigures& in() const { return transfers_.in(); }
   [[nodiscard]] const CopyWaits& waits() const { return waits_; }
-  [[nodiscard]] allocator::PinnedPoolStatistics pinned() const { return pool_.statistics(); }
+  [[nodiscard]] allocator::PinnedPoolStatistics pinned() const { return host_.statistics(); }
 
  private:
-  [[nodiscard]] DeviceCode take_pinned(Bytes bytes, allocator::PinnedBlock& block);
-  /// In its place, if that is free, else in the pool.
-  [[nodiscard]] DeviceCode take_host(Bytes bytes, HostPlace place, HostCopy& copy);
+  /// In its place, if that is free, else beside the arenas.
+  [[nodiscard]] DeviceCode take_host(HostPiece place, HostCopy& copy);
+  [[nodiscard]] std::span<const HostRange> ranges_of(const HostCopy& copy);
+  [[nodiscard]] DeviceCode free_behind_copies(HostCopy& copy);
+  /// Drains, and the host memory is free.
+  void free_at_once(const HostCopy& copy);
   [[nodiscard]] DeviceCode follow(FrameworkStream compute, StreamRole role);
   [[nodiscard]] DeviceCode join(EventHandle event, Bytes bytes, FrameworkStream compute);
 
-  struct HostArena {
-    allocator::PinnedBlock block;
-    PlannedHost parts;
-  };
-  allocator::PinnedPool pool_;
-  std::vector<HostArena> arenas_;  ///< per arena of the layout; an address of 0: none
-  StreamSet streams_;              ///< gone first: their work uses the pool
+  HostMemory host_;
+  PlannedHost parts_;  ///< of its arenas
+  StreamSet streams_;  ///< gone first: their work uses the memory
   TransferEngine transfers_;
   CopyWaits waits_;
 };

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ranges>
 #include <tuple>
 #include <utility>
 
@@ -85,13 +86,17 @@ class Binder {
     return {};
   }
 
-  /// What is copied or made anew, and what that is made from. What outlives the step its framework holds.
+  /// What is copied or made anew, and what that is made from. What outlives the step its framework holds; what was
+  /// there before is its own affair altogether.
   Status list_managed() {
     std::size_t storages = 0;
     for (const Residency& r : s_.residencies) storages = std::max(storages, row(r.storage) + 1);
     std::vector<std::uint8_t> is_held(storages), is_managed(storages);
-    for (const Residency& r : s_.residencies)
+    std::vector<std::uint8_t> is_older(storages);
+    for (const Residency& r : s_.residencies) {
       if (r.full_before || r.full_behind) is_held[row(r.storage)] = 1;
+      if (r.full_before) is_older[row(r.storage)] = 1;
+    }
     for (std::size_t t = 0; t < s_.tasks.size(); ++t) {
       if (s_.tasks[t].kind == TaskKind::op) continue;
       for (const Schedule::Touch& touch : touches(t)) {
@@ -102,7 +107,7 @@ class Binder {
               fmt::format("storage {} holds content before or behind the step, and the plan {} it; its "
                           "framework holds such storages: keep it, by the graph",
                           storage, s_.tasks[t].kind == TaskKind::recompute ? "makes anew" : "swaps"));
-        is_managed[storage] = is_held[storage] == 0 ? 1 : 0;
+        is_managed[storage] = is_older[storage] == 0 ? 1 : 0;
       }
     }
     out_.number_of.assign(storages, -1);
@@ -148,8 +153,10 @@ class Binder {
       std::ranges::sort(residencies_[n], {},
                         [&](std::int32_t r) { return s_.residencies[static_cast<std::size_t>(r)].first_task; });
       for (const std::int32_t r : residencies_[n])
-        out_.stays[n].push_back(
-            {.first = first_use_[static_cast<std::size_t>(r)], .last = last_use_[static_cast<std::size_t>(r)]});
+        out_.stays[n].push_back({.first = first_use_[static_cast<std::size_t>(r)],
+                                 .last = s_.residencies[static_cast<std::size_t>(r)].full_behind
+                                             ? static_cast<std::int32_t>(s_.tasks.size())
+                                             : last_use_[static_cast<std::size_t>(r)]});
     }
   }
 
@@ -164,6 +171,11 @@ class Binder {
             if (std::exchange(has_part[static_cast<std::size_t>(n)], std::uint8_t{1}) == 0)
               part_of_storage_[static_cast<std::size_t>(n)] = out_.part_of[row(one.op)];
       if (one.kind == TaskKind::recompute) add_rebuild(t, again_[t]);
+    }
+    std::vector<bool> runs_later(out_.time_of.size());
+    for (FollowedAction& action : out_.actions | std::views::reverse) {  // rebuilds, by time
+      action.last = !runs_later[row(action.op)];
+      runs_later[row(action.op)] = true;
     }
   }
 
@@ -205,6 +217,8 @@ class Binder {
         const TaskId in = stay.first_task;
         put(Kind::copy_in, std::min(time_of_clock(stay.acquire), first_use_[r]),
             s_.residencies[host_of(in)].last_task == in);
+        out_.actions.back().arena = layout_.arena_of[r];
+        out_.actions.back().offset = layout_.offset_of[r];
         put(Kind::settle_in, first_use_[r]);
       }
       const bool is_passing = first_use_[r] == last_use_[r] && task(first_use_[r]).kind == TaskKind::recompute &&
@@ -216,7 +230,7 @@ class Binder {
         out_.actions.back().offset = layout_.offset_of[host];
         if (stay.release < 2 * s_.compute_tasks)
           put(Kind::settle_out, std::max(time_of_clock(stay.release), last_use_[r] + 1));
-      } else if (!is_passing) {  // nobody takes what its own op alone has touched
+      } else if (!is_passing && !stay.full_behind) {  // nobody takes what its own op alone has touched
         put(Kind::let_go, last_use_[r] + 1, i + 1 == list.size());
       }
     }

@@ -38,8 +38,9 @@ struct FollowedAction {
   Kind kind = Kind::let_go;
   std::int32_t storage = -1;  ///< number of the managed storage; rebuild: -1
   OpId op = kNone<OpId>;      ///< rebuild
-  bool last = false;          ///< let_go: it does not come back. copy_in: nor is the copy in host memory asked again
-  ArenaId arena = kNone<ArenaId>;  ///< copy_out: of host memory, and where it goes there
+  bool last = false;          ///< let_go: it does not come back. copy_in: nor is the copy in host memory asked again.
+                              ///< rebuild: nor does the op run once more
+  ArenaId arena = kNone<ArenaId>;  ///< copy_out: of host memory, and where it goes there; copy_in: of the device's
   Bytes offset = 0;
   std::int32_t part = 0;
   std::int32_t after =

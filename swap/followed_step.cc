@@ -6,13 +6,18 @@
 #include <utility>
 
 #include "swap/device_error.h"
+#include "swap/session_recorder.h"
 
 namespace tidemark::swap {
 
 using Kind = FollowedAction::Kind;
 
-FollowedStep::FollowedStep(std::shared_ptr<FollowedParts> parts)
+FollowedParts::FollowedParts() = default;
+FollowedParts::~FollowedParts() = default;
+
+FollowedStep::FollowedStep(std::shared_ptr<FollowedParts> parts, std::int64_t number)
     : parts_(std::move(parts)),
+      number_(number),
       program_(parts_->program),
       copies_(parts_->copies.get()),
       calls_(parts_->calls),
@@ -70,7 +75,8 @@ Status FollowedStep::carry_out(const FollowedAction& action, FrameworkStream str
       let_go(action.storage, action.last, stream);
       return {};
     case Kind::copy_out:
-      return copy_out(action.storage, {.arena = action.arena, .offset = action.offset}, stream);
+      return copy_out(action.storage,
+                      {.arena = action.arena, .offset = action.offset, .bytes = plan_of(action.storage).bytes}, stream);
     case Kind::settle_out:
       return settle_out(action.storage, stream);
     case Kind::copy_in:
@@ -78,7 +84,7 @@ Status FollowedStep::carry_out(const FollowedAction& action, FrameworkStream str
     case Kind::settle_in:
       return settle_in(action.storage, stream);
     case Kind::rebuild:
-      return rebuild(action.op, program_.wanted_of(action), stream);
+      return rebuild(action.op, program_.wanted_of(action), action.last, stream);
   }
   return {};
 }
@@ -87,6 +93,7 @@ void FollowedStep::take(std::int32_t storage, FrameworkBlock block, FrameworkStr
   release(storage, stream);
   forget_copy(storage);
   place(storage, block);
+  storages_[at(storage)].was_taken = true;
 }
 
 void FollowedStep::place(std::int32_t storage, FrameworkBlock block) {
@@ -140,37 +147,48 @@ Result<FrameworkBlock> FollowedStep::use(std::int32_t storage, FrameworkStream s
     } else {
       if (!can_be_rebuilt(storage))
         return internal_fault(fmt::format("storage {} is gone, and no op made it", row(plan_of(storage).storage)));
-      if (Status s = rebuild(plan_of(storage).made_by, {&storage, 1}, stream); !s) return s.error();
+      if (Status s = rebuild(plan_of(storage).made_by, {&storage, 1}, false, stream); !s) return s.error();
     }
   }
   if (Status s = settle_in(storage, stream); !s) return s.error();
   return one.block;
 }
 
-Status FollowedStep::rebuild(OpId op, std::span<const std::int32_t> wanted, FrameworkStream stream) {
+Status FollowedStep::rebuild(OpId op, std::span<const std::int32_t> wanted, bool is_last, FrameworkStream stream) {
   std::vector<std::int32_t> missing;
   for (const std::int32_t n : wanted)
     if (!is_there(n) && can_be_rebuilt(n)) missing.push_back(n);
   if (missing.empty()) return {};
-  std::vector<Rebuild::Source> sources;
+  std::vector<std::int32_t> read;
   for (const std::int32_t n : program_.reads_of[row(op)]) {
+    if (!there(n).was_taken) continue;  // the op read something else, which its framework has
     if (const auto got = use(n, stream); !got) return got.error();
-    sources.push_back({.storage = plan_of(n).storage, .block = {}});
+    read.push_back(n);
   }
   // Bringing one back may have moved another: asked for at the end.
-  for (std::size_t i = 0; i < sources.size(); ++i) sources[i].block = there(program_.reads_of[row(op)][i]).block;
+  std::vector<Rebuild::Source> sources;
+  for (const std::int32_t n : read) sources.push_back({.storage = plan_of(n).storage, .block = there(n).block});
   std::vector<StorageId> names;
   for (const std::int32_t n : missing) names.push_back(plan_of(n).storage);
   std::vector<FrameworkBlock> made(missing.size());
-  Status status = calls_.rebuild({.op = op, .sources = sources, .wanted = names, .made = made, .stream = stream});
+  Status status = calls_.rebuild({.step = number_,
+                                  .op = op,
+                                  .sources = sources,
+                                  .wanted = names,
+                                  .made = made,
+                                  .stream = stream,
+                                  .is_last = is_last});
+  for (std::size_t i = 0; i < made.size(); ++i)
+    if (status && made[i].handle == nullptr)
+      status = internal_fault(fmt::format("storage {} was not made anew", row(names[i])));
   for (std::size_t i = 0; i < made.size(); ++i) {
-    if (made[i].handle == nullptr) {
-      if (status) status = internal_fault(fmt::format("storage {} was not made anew", row(names[i])));
-    } else {
+    if (status) {
       place(missing[i], made[i]);
+    } else if (made[i].handle != nullptr) {  // what it holds is not known
+      calls_.release(made[i], stream);
     }
   }
-  ++counts_.rebuilt;
+  if (status) ++counts_.rebuilt;
   return status;
 }
 
@@ -192,13 +210,13 @@ void FollowedStep::let_go(std::int32_t storage, bool last, FrameworkStream strea
   }
 }
 
-Status FollowedStep::copy_out(std::int32_t storage, HostPlace place, FrameworkStream stream) {
+Status FollowedStep::copy_out(std::int32_t storage, HostPiece place, FrameworkStream stream) {
   Stored& one = storages_[at(storage)];
   if (one.block.handle == nullptr || copies_ == nullptr) return {};
   if (Status s = settle_in(storage, stream); !s) return s;
   if (!one.host) {
     const auto id = static_cast<std::int64_t>(plan_of(storage).storage);
-    const DeviceCode code = copies_->begin_out(one.block.address, plan_of(storage).bytes, place, stream, id, one.host);
+    const DeviceCode code = copies_->begin_out(one.block.address, place, stream, id, one.host);
     if (code == DeviceCode::out_of_memory) {
       ++counts_.departures;
       ++counts_.kept_for_host;
@@ -214,7 +232,6 @@ Status FollowedStep::copy_out(std::int32_t storage, HostPlace place, FrameworkSt
 Status FollowedStep::settle_out(std::int32_t storage, FrameworkStream stream) {
   Stored& one = storages_[at(storage)];
   if (!one.leaving) return {};
-  one.leaving = false;
   if (!one.host->is_settled)
     if (Status s = check(copies_->settle_out(*one.host, stream), storage, "waiting for its copy out"); !s) return s;
   release(storage, stream);
@@ -223,7 +240,9 @@ Status FollowedStep::settle_out(std::int32_t storage, FrameworkStream stream) {
 
 Status FollowedStep::copy_in(std::int32_t storage, bool last, FrameworkStream stream) {
   Stored& one = storages_[at(storage)];
-  if (one.leaving) {  // needed before its bytes were: it stays
+  if (one.leaving) {  // needed before its bytes were: it stays, and is not released under its copy later
+    if (!one.host->is_settled)
+      if (Status s = check(copies_->settle_out(*one.host, stream), storage, "waiting for its copy out"); !s) return s;
     one.leaving = false;
     ++counts_.departures;
   }
@@ -236,11 +255,13 @@ Status FollowedStep::copy_in(std::int32_t storage, bool last, FrameworkStream st
   if (room.handle == nullptr)
     return infeasible(fmt::format("storage {}: no {} of device memory to bring it back to", row(plan.storage),
                                   format_bytes(plan.bytes)));
-  place(storage, room);
   EventHandle in{};
   const auto id = static_cast<std::int64_t>(plan.storage);
-  if (Status s = check(copies_->begin_in(one.block.address, *one.host, stream, id, in), storage, "copying it in"); !s)
+  if (Status s = check(copies_->begin_in(room.address, *one.host, stream, id, in), storage, "copying it in"); !s) {
+    calls_.release(room, stream);
     return s;
+  }
+  place(storage, room);
   one.coming = in;
   if (last) forget_copy(storage);
   return {};
@@ -249,8 +270,9 @@ Status FollowedStep::copy_in(std::int32_t storage, bool last, FrameworkStream st
 Status FollowedStep::settle_in(std::int32_t storage, FrameworkStream stream) {
   Stored& one = storages_[at(storage)];
   if (!one.coming) return {};
-  const EventHandle in = *std::exchange(one.coming, std::nullopt);
-  return check(copies_->settle_in(in, plan_of(storage).bytes, stream), storage, "waiting for its copy in");
+  const DeviceCode code = copies_->settle_in(*one.coming, plan_of(storage).bytes, stream);
+  if (code == DeviceCode::ok) one.coming.reset();
+  return check(code, storage, "waiting for its copy in");
 }
 
 bool FollowedStep::hand_over(std::int32_t storage, SavedUse use, FrameworkStream stream) {
@@ -294,9 +316,11 @@ void FollowedStep::end(FrameworkStream stream) {
 /// Whatever still moves to or from the block comes first.
 FrameworkBlock FollowedStep::detach(std::int32_t storage, FrameworkStream stream) {
   Stored& one = storages_[at(storage)];
-  if (one.coming) static_cast<void>(settle_in(storage, stream));
+  bool is_settled = settle_in(storage, stream).ok();
   if (std::exchange(one.leaving, false) && !one.host->is_settled)
-    static_cast<void>(copies_->settle_out(*one.host, stream));
+    is_settled = copies_->settle_out(*one.host, stream) == DeviceCode::ok && is_settled;
+  if (!is_settled) copies_->drain();
+  one.coming.reset();
   storage_of_.erase(one.block.handle);
   return std::exchange(one.block, {});
 }
@@ -307,7 +331,9 @@ void FollowedStep::release(std::int32_t storage, FrameworkStream stream) {
 
 void FollowedStep::forget_copy(std::int32_t storage) {
   Stored& one = storages_[at(storage)];
-  if (one.host && !one.leaving) static_cast<void>(copies_->forget(one.host));
+  if (!one.host || one.leaving) return;
+  copies_->forget(*one.host);
+  one.host.reset();
 }
 
 }  // namespace tidemark::swap

@@ -34,6 +34,7 @@ struct FrameworkBlock {
 
 /// An op that is to run again.
 struct Rebuild {
+  std::int64_t step = 0;  ///< which of the session's, counted from 1
   OpId op = kNone<OpId>;
   struct Source {
     StorageId storage = kNone<StorageId>;
@@ -43,12 +44,13 @@ struct Rebuild {
   std::span<const StorageId> wanted;  ///< managed storages it writes that are to be kept ...
   std::span<FrameworkBlock> made;     ///< ... and where they are now: to be filled
   FrameworkStream stream;
+  bool is_last = false;  ///< once this has succeeded the op does not run again in its step
 };
 
 /// What a framework does for a session, on the thread and within the call that makes it necessary. None of it may call
 /// the session, and every block that is handed over is released once.
 struct FrameworkCalls {
-  /// Runs the op again, on its stream. Error: it cannot; the session says so to who asked.
+  /// Runs the op again, on its stream. Error: it cannot; the session says so to who asked, and releases what was made.
   std::function<Status(const Rebuild&)> rebuild;
   /// A block of so many bytes for work of the stream. A handle of nullptr: out of memory.
   std::function<FrameworkBlock(StorageId, Bytes, FrameworkStream)> take_block;
@@ -72,9 +74,14 @@ struct SessionCounts {
   std::int64_t kept_for_host = 0;  ///< of these: not swapped for want of pinned memory
 };
 
+class SessionRecorder;
+
 /// What the steps of a session have in common.
 struct FollowedParts {
+  FollowedParts();
+  ~FollowedParts();
   FollowedProgram program;
+  std::unique_ptr<SessionRecorder> recorder;  ///< nullptr: no log
   FrameworkCalls calls;
   std::unique_ptr<FollowedCopies> copies;  ///< nullptr: the Program has none
   SessionCounts counts;
@@ -82,7 +89,8 @@ struct FollowedParts {
 
 class FollowedStep {
  public:
-  explicit FollowedStep(std::shared_ptr<FollowedParts> parts);
+  /// `number`: for Rebuild::step.
+  FollowedStep(std::shared_ptr<FollowedParts> parts, std::int64_t number);
   ~FollowedStep();
   FollowedStep(const FollowedStep&) = delete;
   FollowedStep& operator=(const FollowedStep&) = delete;
@@ -108,6 +116,8 @@ class FollowedStep {
   /// The managed storage whose content is there behind the handle, or -1.
   [[nodiscard]] std::int32_t find(void* handle) const;
 
+  /// Of the session; nullptr: no log.
+  [[nodiscard]] SessionRecorder* recorder() const { return parts_->recorder.get(); }
   [[nodiscard]] bool is_there(std::int32_t storage) const { return there(storage).block.handle != nullptr; }
 
  private:
@@ -115,7 +125,8 @@ class FollowedStep {
     FrameworkBlock block;               ///< on the device
     std::optional<EventHandle> coming;  ///< ... behind this, which is not settled yet
     std::optional<HostCopy> host;
-    bool leaving = false;     ///< the block goes once its copy out is settled
+    bool leaving = false;     ///< the block goes once its copy out is settled; so while that is not
+    bool was_taken = false;   ///< in this step
     bool is_spared = false;   ///< can no longer be made anew
     std::vector<OpId> saved;  ///< ops, or kNone, at which it may be asked for: one each time
   };
@@ -125,9 +136,10 @@ class FollowedStep {
   [[nodiscard]] bool can_be_rebuilt(std::int32_t storage) const;
 
   [[nodiscard]] Status carry_out(const FollowedAction& action, FrameworkStream stream);
-  [[nodiscard]] Status rebuild(OpId op, std::span<const std::int32_t> wanted, FrameworkStream stream);
+  /// `is_last`: see Rebuild.
+  [[nodiscard]] Status rebuild(OpId op, std::span<const std::int32_t> wanted, bool is_last, FrameworkStream stream);
   void let_go(std::int32_t storage, bool last, FrameworkStream stream);
-  [[nodiscard]] Status copy_out(std::int32_t storage, HostPlace place, FrameworkStream stream);
+  [[nodiscard]] Status copy_out(std::int32_t storage, HostPiece place, FrameworkStream stream);
   [[nodiscard]] Status settle_out(std::int32_t storage, FrameworkStream stream);
   /// `last`: the copy in host memory serves no more.
   [[nodiscard]] Status copy_in(std::int32_t storage, bool last, FrameworkStream stream);
@@ -139,6 +151,7 @@ class FollowedStep {
   [[nodiscard]] Status check(DeviceCode code, std::int32_t storage, const char* what) const;
 
   const std::shared_ptr<FollowedParts> parts_;
+  const std::int64_t number_;
   const FollowedProgram& program_;
   FollowedCopies* const copies_;
   const FrameworkCalls& calls_;

@@ -4,16 +4,16 @@
 
 namespace tidemark::swap {
 
-bool PlannedHost::take(Part part, std::vector<EventHandle>& behind) {
-  if (std::ranges::any_of(taken_, [&](Part other) { return overlaps(part, other); })) return false;
+bool PlannedHost::take(HostPiece part, std::vector<EventHandle>& behind) {
+  if (std::ranges::any_of(taken_, [&](HostPiece other) { return overlaps(part, other); })) return false;
   for (const Passing& passing : passing_)
     if (overlaps(part, passing.part)) behind.push_back(passing.behind);
   taken_.push_back(part);
   return true;
 }
 
-void PlannedHost::give_back(Part part, EventHandle behind) {
-  taken_.erase(std::ranges::find(taken_, part));
+void PlannedHost::give_back(HostPiece part, EventHandle behind) {
+  give_back(part);
   passing_.push_back({.part = part, .behind = behind});
 }
 

@@ -4,17 +4,22 @@
 #include <utility>
 
 #include "swap/device_error.h"
+#include "swap/session_recorder.h"
 
 namespace tidemark::swap {
+
+using Kind = SessionEvent::Kind;
+using Note = SessionEvent::Note;
+
 namespace {
 
+/// Of the host arenas, beside them.
 constexpr Bytes kPoolShare = 16;
 
-Bytes host_bytes_of(const Program& program) {
-  Bytes bytes = 0;
-  for (const Arena& arena : program.layout.arenas)
-    if (arena.space == MemorySpace::host) bytes += arena.height_bytes;
-  return bytes + bytes / kPoolShare;
+std::vector<Bytes> host_arenas_of(const Layout& layout) {
+  std::vector<Bytes> bytes;
+  for (const Arena& arena : layout.arenas) bytes.push_back(arena.space == MemorySpace::host ? arena.height_bytes : 0);
+  return bytes;
 }
 
 bool has_copies(const FollowedProgram& program) {
@@ -31,58 +36,111 @@ Result<std::unique_ptr<Session>> Session::open(const Program& program, Device& d
   if (!bound) return bound.error();
   auto parts = std::make_shared<FollowedParts>();
   parts->program = std::move(bound).value();
-  parts->calls = std::move(calls);
+  if (options.log) parts->recorder = std::make_unique<SessionRecorder>(parts->program, std::move(options.log));
+  parts->calls = parts->recorder ? parts->recorder->logged(std::move(calls)) : std::move(calls);
   if (has_copies(parts->program)) {
-    const Bytes host = options.host_bytes > 0 ? options.host_bytes : host_bytes_of(program);
-    parts->copies = std::make_unique<FollowedCopies>(device, host);
-    if (const DeviceCode code = parts->copies->open(program.layout); code != DeviceCode::ok)
+    const std::vector<Bytes> arenas = host_arenas_of(program.layout);
+    const Bytes planned = HostMemory::bytes_for(arenas);
+    const Bytes most = options.host_bytes > 0 ? options.host_bytes : planned + planned / kPoolShare;
+    parts->copies = std::make_unique<FollowedCopies>(parts->recorder ? parts->recorder->logged(device) : device);
+    if (const DeviceCode code = parts->copies->open(arenas, most); code != DeviceCode::ok)
       return device_error(device, code, "streams of the session");
   }
   return std::unique_ptr<Session>(new Session(std::move(parts)));
 }
 
-Session::~Session() = default;
+Session::~Session() {
+  if (recorder() != nullptr) recorder()->call({.kind = Kind::close});
+}
 
 void Session::begin_step(FrameworkStream stream) {
-  end_step(stream);
-  step_ = std::make_shared<FollowedStep>(parts_);
+  if (recorder() != nullptr) recorder()->call({.kind = Kind::begin_step}, stream);
+  end(stream);
+  step_ = std::make_shared<FollowedStep>(parts_, parts_->counts.steps + 1);
   std::erase_if(open_, [](const auto& step) { return step.expired(); });
   open_.push_back(step_);
   ++parts_->counts.steps;
 }
 
 void Session::end_step(FrameworkStream stream) {
+  if (recorder() != nullptr) recorder()->call({.kind = Kind::end_step}, stream);
+  end(stream);
+}
+
+void Session::end(FrameworkStream stream) {
   if (step_ == nullptr) return;
   step_->end(stream);
   step_.reset();
 }
 
+Status Session::tell(OpId op, FrameworkStream stream) {
+  if (recorder() == nullptr) return step_->tell(op, stream);
+  recorder()->call({.kind = Kind::op, .op = op}, stream);
+  return recorder()->ended(step_->tell(op, stream));
+}
+
 void Session::take(StorageId storage, FrameworkBlock block, FrameworkStream stream) {
+  if (recorder() != nullptr) recorder()->take(storage, block, stream);
   step_->take(number_of(storage), block, stream);
 }
 
+void Session::keep(OpId op) {
+  if (recorder() != nullptr) recorder()->call({.kind = Kind::keep, .op = op});
+  step_->keep(op);
+}
+
 SavedStorage Session::save(StorageId storage, SavedUse use) {
-  const std::int32_t number = number_of(storage);
-  step_->add_saved(number, use.op);
-  return {.step = step_, .storage = number, .use = use, .is_counted = true};
+  const std::int32_t number = storage == kNone<StorageId> ? -1 : number_of(storage);
+  if (number >= 0) step_->add_saved(number, use.op);
+  SavedStorage saved{.step = step_, .storage = number, .use = use, .is_counted = number >= 0};
+  if (recorder() != nullptr) saved.number = recorder()->save(storage, use.op, use.until);
+  return saved;
 }
 
 Result<UsedStorage> Session::use(SavedStorage& saved, bool again, FrameworkStream stream) {
+  SessionRecorder* const recorder = saved.step->recorder();
+  if (recorder == nullptr) return find_content(saved, again, stream);
+  recorder->call({.kind = Kind::use, .saved = saved.number, .note = again ? Note::again : Note::none}, stream);
+  Result<UsedStorage> used = find_content(saved, again, stream);
+  if (used) {
+    recorder->used(used.value().block, used.value().is_handed_over);
+  } else {
+    recorder->call({.kind = Kind::failed});
+  }
+  return used;
+}
+
+Result<UsedStorage> Session::find_content(SavedStorage& saved, bool again, FrameworkStream stream) {
   FollowedStep& step = *saved.step;
-  if (!again) free(saved);
   if (saved.use.op != kNone<OpId>)
     if (Status s = step.tell(saved.use.op, stream); !s) return s.error();
+  if (saved.storage < 0) return UsedStorage{};
   const Result<FrameworkBlock> block = step.use(saved.storage, stream);
   if (!block) return block.error();
+  if (!again) drop(saved);
   return UsedStorage{.block = block.value(),
                      .is_handed_over = !again && step.hand_over(saved.storage, saved.use, stream)};
 }
 
 void Session::free(SavedStorage& saved) {
+  if (saved.step == nullptr) return;
+  if (SessionRecorder* const recorder = saved.step->recorder(); recorder != nullptr)
+    recorder->call({.kind = Kind::free, .saved = saved.number});
+  drop(saved);
+  saved.step.reset();
+}
+
+void Session::drop(SavedStorage& saved) {
   if (std::exchange(saved.is_counted, false)) saved.step->drop_saved(saved.storage, saved.use.op);
 }
 
 Status Session::change(void* handle, bool planned, FrameworkStream stream) {
+  if (recorder() == nullptr) return change_content(handle, planned, stream);
+  recorder()->change(handle, planned, stream);
+  return recorder()->ended(change_content(handle, planned, stream));
+}
+
+Status Session::change_content(void* handle, bool planned, FrameworkStream stream) {
   for (const auto& each : open_) {
     const std::shared_ptr<FollowedStep> step = each.lock();
     const std::int32_t storage = step ? step->find(handle) : -1;

@@ -24,12 +24,14 @@
 
 #include "core/result.h"
 #include "swap/followed_step.h"
+#include "swap/session_log.h"
 
 namespace tidemark::swap {
 
 struct SessionOptions {
   FollowedLoop loop;
   Bytes host_bytes = 0;  ///< most pinned memory; 0: what the Program's arenas say and a sixteenth for what lies between
+  SessionSink log;       ///< hears of every call and what it led to, also of what was saved once the session is over
 };
 
 /// What the framework keeps in the place of a tensor. It outlives the session, whose content stays with it; given back
@@ -38,7 +40,8 @@ struct SavedStorage {
   std::shared_ptr<FollowedStep> step;
   std::int32_t storage = -1;
   SavedUse use;
-  bool is_counted = false;  ///< may yet be asked for
+  bool is_counted = false;   ///< may yet be asked for
+  std::int32_t number = -1;  ///< in the session's log
 };
 
 struct UsedStorage {
@@ -57,7 +60,7 @@ struct SessionReport {
 
 class Session {
  public:
-  /// Program and device must outlive the session. Errors: see bind_followed(); infeasible: no stream.
+  /// The device must outlive the session, and what was saved. Errors: see bind_followed(); infeasible: no stream.
   [[nodiscard]] static Result<std::unique_ptr<Session>> open(const Program& program, Device& device,
                                                              SessionOptions options, FrameworkCalls calls);
   ~Session();
@@ -67,20 +70,23 @@ class Session {
   /// Ends the step before, if that was not done.
   void begin_step(FrameworkStream stream);
   /// REQUIRES, as all below: a step has begun; the op is one of the Program's.
-  [[nodiscard]] Status tell(OpId op, FrameworkStream stream) { return step_->tell(op, stream); }
+  [[nodiscard]] Status tell(OpId op, FrameworkStream stream);
   void take(StorageId storage, FrameworkBlock block, FrameworkStream stream);
   /// What the op makes cannot be made again.
-  void keep(OpId op) { step_->keep(op); }
+  void keep(OpId op);
+  /// kNone: of what the framework keeps itself; using it only says how far backward is.
   [[nodiscard]] SavedStorage save(StorageId storage, SavedUse use);
   /// Backward asks for what was saved: the session is told of the op that it was saved for, as by tell(). `again`: it
-  /// may be asked for once more.
+  /// may be asked for once more, as it may where this fails.
   [[nodiscard]] static Result<UsedStorage> use(SavedStorage& saved, bool again, FrameworkStream stream);
-  /// Nobody will ask. Also for what was used.
+  /// Nobody will ask. Also for what was used; it holds nothing any more.
   static void free(SavedStorage& saved);
   /// The content behind the handle is about to be changed; `planned`: by an op of the step that runs, at its time.
   [[nodiscard]] Status change(void* handle, bool planned, FrameworkStream stream);
   void end_step(FrameworkStream stream);
 
+  [[nodiscard]] bool is_in_step() const { return step_ != nullptr; }
+  [[nodiscard]] std::size_t op_count() const { return parts_->program.time_of.size(); }
   /// Whether the session looks after the storage, and whether it runs the op again: then the framework must be able to.
   [[nodiscard]] bool is_managed(StorageId storage) const { return number_of(storage) >= 0; }
   [[nodiscard]] bool is_rebuilt(OpId op) const { return parts_->program.is_rebuilt[row(op)]; }
@@ -91,6 +97,11 @@ class Session {
 
  private:
   explicit Session(std::shared_ptr<FollowedParts> parts) : parts_(std::move(parts)) {}
+  [[nodiscard]] SessionRecorder* recorder() const { return parts_->recorder.get(); }
+  void end(FrameworkStream stream);
+  [[nodiscard]] static Result<UsedStorage> find_content(SavedStorage& saved, bool again, FrameworkStream stream);
+  static void drop(SavedStorage& saved);
+  [[nodiscard]] Status change_content(void* handle, bool planned, FrameworkStream stream);
   [[nodiscard]] std::int32_t number_of(StorageId storage) const {
     const std::vector<std::int32_t>& numbers = parts_->program.number_of;
     return row(storage) < numbers.size() ? numbers[row(storage)] : -1;

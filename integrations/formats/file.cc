@@ -236,6 +236,21 @@ Status write_file(const std::filesystem::path& path, std::string_view bytes) {
   return failed(path, "write", error);
 }
 
+Result<std::unique_ptr<GrowingFile>> GrowingFile::create(const std::filesystem::path& path) {
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (fd < 0) return failed(path, "write", errno);
+  return std::unique_ptr<GrowingFile>(new GrowingFile(path, fd));
+}
+
+GrowingFile::~GrowingFile() {
+  ::close(fd_);
+}
+
+void GrowingFile::append(std::string_view bytes) {
+  if (!status_) return;
+  if (const int error = write_all(fd_, bytes); error != 0) status_ = failed(path_, "write", error);
+}
+
 Temporary create_temporary(const std::filesystem::path& target) {
   constexpr int kTries = 100;
   remove_abandoned(target.parent_path());

@@ -2,8 +2,10 @@
 // Whole files in and out: the rim. Nothing else in formats touches the file system.
 
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "core/bytes.h"
 #include "core/result.h"
@@ -27,6 +29,28 @@ inline constexpr Bytes kMostDescriptionBytes = kMiB, kMostMeasurementBytes = 256
 /// On any error (bad_input) an existing file keeps its old bytes and nothing half-written is left behind. What is not a
 /// regular file (/dev/stdout, a pipe) is written in place, since it cannot be renamed over.
 [[nodiscard]] Status write_file(const std::filesystem::path& path, std::string_view bytes);
+
+/// A file that grows while something runs, so that what ended in the middle can be read to there. Threads: none.
+class GrowingFile {
+ public:
+  /// Makes the file, or empties it. Errors (bad_input): it cannot be written.
+  [[nodiscard]] static Result<std::unique_ptr<GrowingFile>> create(const std::filesystem::path& path);
+  ~GrowingFile();
+  GrowingFile(const GrowingFile&) = delete;
+  GrowingFile& operator=(const GrowingFile&) = delete;
+
+  /// Given to the system at once. Behind the first that fails nothing is written.
+  void append(std::string_view bytes);
+  /// Errors (bad_input): why something could not be written.
+  [[nodiscard]] const Status& status() const { return status_; }
+
+ private:
+  GrowingFile(std::filesystem::path path, int fd) : path_(std::move(path)), fd_(fd) {}
+
+  const std::filesystem::path path_;
+  const int fd_;
+  Status status_;
+};
 
 /// A new empty file, open for writing, or `fd` -1 and errno.
 struct Temporary {

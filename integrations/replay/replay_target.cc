@@ -7,6 +7,7 @@
 
 #include "allocator/baseline_allocator.h"
 #include "allocator/caching_allocator.h"
+#include "allocator/mapped_range.h"
 
 namespace tidemark::replay {
 namespace {
@@ -46,19 +47,13 @@ class BaselineTarget final : public ReplayTarget {
 
 class PlannedTarget final : public ReplayTarget {
  public:
-  /// [base, base + mapped) is mapped and belongs to the target from now on.
-  PlannedTarget(Device& device, const PlannedTrace& plan, Address base, Bytes mapped_bytes)
-      : device_(device),
-        base_(base),
-        mapped_bytes_(mapped_bytes),
-        arena_(plan.blocks, {.base = base,
+  /// `memory`: of the arena, mapped.
+  PlannedTarget(Device& device, const PlannedTrace& plan, std::unique_ptr<allocator::MappedRange> memory)
+      : memory_(std::move(memory)),
+        arena_(plan.blocks, {.base = memory_->base(),
                              .alignment_bytes = device.traits().alignment_bytes,
                              .tail_pad_bytes = device.traits().tail_pad_bytes}),
         fallback_(device, order_) {}
-  ~PlannedTarget() override {
-    (void)device_.unmap(base_, mapped_bytes_);
-    (void)device_.release(base_, mapped_bytes_);
-  }
 
   DeviceCode allocate(Bytes bytes, StreamHandle stream, Address& address) override {
     if (const std::optional<Address> planned = arena_.allocate(bytes)) {
@@ -71,14 +66,16 @@ class PlannedTarget final : public ReplayTarget {
     if (!arena_.free(address)) (void)fallback_.free(address);
   }
   void begin_pass() override { arena_.begin_step(); }
-  Bytes reserved_bytes() const override { return mapped_bytes_ + fallback_.statistics().reserved_bytes.current; }
-  Bytes peak_reserved_bytes() const override { return mapped_bytes_ + fallback_.statistics().reserved_bytes.peak; }
+  Bytes reserved_bytes() const override {
+    return memory_->mapped_bytes() + fallback_.statistics().reserved_bytes.current;
+  }
+  Bytes peak_reserved_bytes() const override {
+    return memory_->mapped_bytes() + fallback_.statistics().reserved_bytes.peak;
+  }
   std::optional<allocator::PlannedArenaCounts> planned_counts() const override { return arena_.counts(); }
 
  private:
-  Device& device_;
-  Address base_;
-  Bytes mapped_bytes_;
+  const std::unique_ptr<allocator::MappedRange> memory_;
   allocator::PlannedArena arena_;
   allocator::StreamOrder order_;
   allocator::CachingAllocator fallback_;
@@ -99,17 +96,13 @@ std::unique_ptr<ReplayTarget> make_baseline_target(Device& device, bool expandab
 }
 
 Result<std::unique_ptr<ReplayTarget>> make_planned_target(Device& device, const PlannedTrace& plan) {
-  const Bytes granule = device.traits().granule_bytes;
-  const Bytes bytes = std::max(granule, round_up(plan.height_bytes, granule));
-  Address base = 0;
-  DeviceCode code = device.reserve(bytes, base);
-  if (code == DeviceCode::ok) {
-    code = device.map(base, bytes);
-    if (code != DeviceCode::ok) (void)device.release(base, bytes);
-  }
+  const Bytes bytes = std::max<Bytes>(1, plan.height_bytes);
+  auto memory = std::make_unique<allocator::MappedRange>(device);
+  DeviceCode code = memory->reserve(bytes);
+  if (code == DeviceCode::ok) code = memory->map(0, bytes);
   if (code != DeviceCode::ok)
     return infeasible(fmt::format("the arena of the plan needs {}: {}", format_bytes(bytes), name_of(code)));
-  return std::unique_ptr<ReplayTarget>(std::make_unique<PlannedTarget>(device, plan, base, bytes));
+  return std::unique_ptr<ReplayTarget>(std::make_unique<PlannedTarget>(device, plan, std::move(memory)));
 }
 
 }  // namespace tidemark::replay

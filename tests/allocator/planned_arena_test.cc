@@ -147,6 +147,25 @@ TEST(PlannedArena, StepsThatAreNotRunDepartFromNothing) {
   EXPECT_EQ(arena.allocate(5), at(4));
 }
 
+TEST(PlannedArena, GuestsTakeTheLowestFreeBytesAndStandInTheWay) {
+  const PlannedBlock blocks[] = {{.bytes = 1024, .offset = 0}, {.bytes = 1024, .offset = 1024}};
+  PlannedArena arena(blocks, {.base = kBase});
+  EXPECT_EQ(arena.allocate(1024), kBase);
+  EXPECT_EQ(arena.allocate_anywhere(700), kBase + 1024) << "behind what is in use";
+  EXPECT_EQ(arena.requested_bytes(kBase + 1024), 700);
+  EXPECT_FALSE(arena.allocate_anywhere(1)) << "full";
+  EXPECT_FALSE(arena.allocate(1024)) << "a guest is there";
+  EXPECT_EQ(arena.counts().blocked, 1);
+  EXPECT_TRUE(arena.free(kBase + 1024));
+  EXPECT_FALSE(arena.free(kBase + 1024));
+  EXPECT_TRUE(arena.free(kBase));
+  EXPECT_EQ(arena.allocate_anywhere(2048), kBase) << "all of it";
+  EXPECT_TRUE(arena.free(kBase));
+  arena.begin_step();
+  EXPECT_EQ(arena.allocate(1024), kBase);
+  EXPECT_EQ(arena.allocate(1024), kBase + 1024);
+}
+
 TEST(PlannedArena, AnEmptyPlanServesNothing) {
   PlannedArena arena({}, kOptions);
   arena.begin_step();
@@ -251,10 +270,11 @@ class Framework {
 
   std::optional<Address> request(Bytes bytes, int block = -1) {
     const std::int64_t blocked = arena_.counts().blocked;
-    const std::optional<Address> address = arena_.allocate(bytes);
+    std::optional<Address> address = arena_.allocate(bytes);
     if (!address) {
       EXPECT_TRUE(percent_ > 0 || arena_.counts().blocked > blocked);
-      return std::nullopt;
+      if (random_() % 4 == 0 && departs()) address = arena_.allocate_anywhere(bytes);
+      if (!address) return std::nullopt;
     }
     const auto offset = static_cast<Bytes>(*address - kBase);
     if (!model_.is_free(offset, bytes)) fault_ = true;
@@ -292,7 +312,7 @@ class Framework {
 
 TEST(PlannedArenaProperty, NeverHandsOutBytesInUse) {
   std::mt19937_64 random(20'240'611);
-  std::int64_t served = 0, blocked = 0, resynchronised = 0;
+  std::int64_t served = 0, blocked = 0, resynchronised = 0, guests = 0;
   for (int round = 0; round < 400; ++round) {
     const RandomPlan plan = random_plan(random);
     Framework framework(plan, static_cast<unsigned>(round % 30), random);
@@ -302,11 +322,13 @@ TEST(PlannedArenaProperty, NeverHandsOutBytesInUse) {
     served += counts.served;
     blocked += counts.blocked;
     resynchronised += counts.resynchronised;
+    guests += counts.guests;
   }
   // The rounds were worth it: most requests got their place, and both kinds of trouble came up.
   EXPECT_GT(served, 40'000);
   EXPECT_GT(blocked, 1'000);
   EXPECT_GT(resynchronised, 1'000);
+  EXPECT_GT(guests, 1'000);
 }
 
 TEST(PlannedArenaProperty, WithoutDeparturesEveryRequestIsServed) {

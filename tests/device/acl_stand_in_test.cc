@@ -259,6 +259,31 @@ TEST_F(AclStandIn, PageableCopiesWaitAndHostToHostIsRefused) {
   EXPECT_EQ(acl_.copy(block, 4095, buffer, 4096, kHostToDevice, stream_), kRuntimeParameter);  // no room
 }
 
+TEST_F(AclStandIn, CountsCopiesByDirectionStreamAndHostSide) {
+  std::vector<unsigned char> pageable(4096, 7);
+  void* const block = device(4096);
+  void* const buffer = host(4096);
+  Stream other = nullptr;
+  ASSERT_EQ(acl_.stream_create(&other), kSuccess);
+  EXPECT_EQ(controls_.get("pinned_allocations"), 1);
+  EXPECT_EQ(copy_in(block, buffer, 4096), kSuccess);
+  EXPECT_EQ(copy_in(block, pageable.data(), 1024), kSuccess);
+  EXPECT_EQ(acl_.copy(block, 4096, buffer, 512, kHostToDevice, other), kSuccess);
+  EXPECT_EQ(acl_.copy(buffer, 4096, block, 4096, kDeviceToHost, stream_), kSuccess);
+  EXPECT_EQ(acl_.synchronize_device(), kSuccess);
+  EXPECT_EQ(call("aclrtMemcpy", buffer, std::size_t{4096}, static_cast<const void*>(block), std::size_t{4096},
+                 static_cast<int>(kDeviceToHost)),
+            kSuccess);
+  EXPECT_EQ(controls_.get("copies_in"), 3);
+  EXPECT_EQ(controls_.get("copied_in_bytes"), 4096 + 1024 + 512);
+  EXPECT_EQ(controls_.get("copy_streams_in"), 2);
+  EXPECT_EQ(controls_.get("copies_out"), 1);
+  EXPECT_EQ(controls_.get("copied_out_bytes"), 4096);
+  EXPECT_EQ(controls_.get("copy_streams_out"), 1);
+  EXPECT_EQ(controls_.get("pageable_copies"), 1);
+  EXPECT_EQ(controls_.get("synchronous_copies"), 1);
+}
+
 TEST_F(AclStandIn, ContextsAreRequiredAndOwnTheirStreams) {
   std::thread([&] {
     void* pointer = nullptr;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <thread>
+#include <vector>
 
 #include "device/cuda_driver.h"
 #include "tests/support/stand_ins.h"
@@ -103,6 +104,27 @@ TEST_F(CudaStandIn, WhatACaptureDoesNotSurviveIsAViolation) {
   ASSERT_EQ(cuda_.exchange_capture_mode(&mode), kSuccess);
   EXPECT_EQ(cuda_.allocate(&block, 4096), kSuccess);
   EXPECT_EQ(controls_.get("violations"), 1);
+}
+
+TEST_F(CudaStandIn, CountsCopiesByDirectionStreamAndHostSide) {
+  std::vector<unsigned char> pageable(4096, 7);
+  void* const buffer = host(4096);
+  Pointer block = 0;
+  ASSERT_EQ(cuda_.allocate(&block, 4096), kSuccess);
+  EXPECT_EQ(controls_.get("pinned_allocations"), 1);
+  EXPECT_EQ(cuda_.copy_to_device(block, buffer, 4096, stream_), kSuccess);
+  EXPECT_EQ(cuda_.copy_to_device(block, pageable.data(), 1024, nullptr), kSuccess);
+  EXPECT_EQ(cuda_.copy_to_host(buffer, block, 4096, stream_), kSuccess);
+  EXPECT_EQ(cuda_.stream_synchronize(stream_), kSuccess);
+  EXPECT_EQ(cuda_.copy_to_host_now(pageable.data(), block, 4096), kSuccess);
+  EXPECT_EQ(controls_.get("copies_in"), 2);
+  EXPECT_EQ(controls_.get("copied_in_bytes"), 4096 + 1024);
+  EXPECT_EQ(controls_.get("copy_streams_in"), 2);
+  EXPECT_EQ(controls_.get("copies_out"), 1);
+  EXPECT_EQ(controls_.get("copied_out_bytes"), 4096);
+  EXPECT_EQ(controls_.get("copy_streams_out"), 1);
+  EXPECT_EQ(controls_.get("pageable_copies"), 1);
+  EXPECT_EQ(controls_.get("synchronous_copies"), 1);
 }
 
 TEST_F(CudaStandIn, RemappedMemoryNeedsAccessAnew) {

@@ -117,6 +117,23 @@ TEST(HostDevice, ACallThatFailsOnDemandLeavesTheDeviceUsable) {
   EXPECT_EQ(bench.device->synchronize_device(), DeviceCode::ok);
 }
 
+TEST(HostDevice, CopiesMemoryOfTheProcessWhereItIsToldThatItMay) {
+  Bench refuses({}), copies({.copies_any_memory = true});
+  std::vector<std::byte> content(Bench::kBytes), back(Bench::kBytes);
+  std::mt19937 random(3);
+  std::ranges::generate(content, [&] { return static_cast<std::byte>(random()); });
+  const Address from = reinterpret_cast<Address>(content.data()), to = reinterpret_cast<Address>(back.data());
+  EXPECT_EQ(refuses.device->copy(refuses.stream, refuses.host, from, Bench::kBytes, CopyKind::device_to_host, 0),
+            DeviceCode::invalid);
+  Device& device = *copies.device;
+  ASSERT_EQ(device.copy(copies.stream, copies.host, from, Bench::kBytes, CopyKind::device_to_host, 0), DeviceCode::ok);
+  ASSERT_EQ(device.copy(copies.stream, to, copies.host, Bench::kBytes, CopyKind::host_to_device, 1), DeviceCode::ok);
+  ASSERT_EQ(device.synchronize_stream(copies.stream), DeviceCode::ok);
+  EXPECT_EQ(back, content);
+  EXPECT_EQ(device.copy(copies.stream, to, from, Bench::kBytes, CopyKind::device_to_host, 2), DeviceCode::invalid)
+      << "its host side is pinned";
+}
+
 TEST(HostDevice, AFailedCopyStopsItsStreamAndThoseWhoWaitForIt) {
   Bench bench({.fault = fail_once(HostCall::run_copy, 0, DeviceCode::copy_failed)});
   Device& device = *bench.device;

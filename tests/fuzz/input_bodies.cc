@@ -440,6 +440,22 @@ std::vector<std::string> search_words() {
   return {"\t", "\n", "fits", "over", "0", "-1", "9223372036854775808", "tidemark-search 1 ", "\r\n"};
 }
 
+std::vector<std::string> session_seeds() {
+  return {
+      "tidemark_session version=1 host_bytes=4096\nloop op=0 part=0 told=1\nloop op=1 part=1 told=0\nbegin_step "
+      "stream=0\n"
+      "op op=0 stream=0\ntake storage=2 block=0 at=0x7f00 bytes=512 stream=0\nsave op=1 until=1 storage=2 saved=0\n"
+      "copy_out storage=2 at=0x7f00 bytes=512\nuse saved=0 again\nroom storage=2 block=1 at=0x7f00 bytes=512\n"
+      "copy_in storage=2 at=0x7f00 bytes=512\nrelease block=0\nused block=1 at=0x7f00 handed_over\n",
+      "tidemark_session version=1 host_bytes=0\nrebuild step=1 op=3 last\nsource storage=1 block=0\nmade storage=2 "
+      "block=1\n"
+      "failed\nchange block=0 planned\nkeep op=3\nfree saved=0\nend_step\nclose\n"};
+}
+
+std::vector<std::string> session_words() {
+  return {" ", "\n", "=", "0x", "-1", "9223372036854775808", "op=", "at=0x", "loop ", "use saved=0", "again"};
+}
+
 std::vector<std::string> kernel_seeds() {
   return {"Step Id,Name,Duration(us),Accelerator Core\n1,MatMul,12.5,AI_CORE\n1,all_reduce,99,HCCL\n2,Add,0.25,MIX\n",
           "Name,Duration(us)\nmm,1\n\"a, b\",2.125\n"};
@@ -504,6 +520,7 @@ const std::vector<FuzzTarget>& fuzz_targets() {
         {.name = "expert_counts", .seeds = count_seeds, .words = count_words, .rounds = 20'000},
         {.name = "measured_memory", .seeds = memory_seeds, .words = memory_words, .rounds = 20'000},
         {.name = "search_log", .seeds = search_seeds, .words = search_words, .places = {"known"}, .rounds = 20'000},
+        {.name = "session_log", .seeds = session_seeds, .words = session_words, .rounds = 20'000},
         {.name = "kernel_details", .seeds = kernel_seeds, .words = time_words, .rounds = 20'000},
         {.name = "step_trace_time", .seeds = step_seeds, .words = time_words, .rounds = 20'000},
         run_target(),

@@ -151,6 +151,10 @@ std::map<std::string_view, Inputs> special() {
       {"search_log",
        {{"tidemark-search 1 0123456789abcdef\n", "a#\tfits\t5\t4\t3\t2\t1\t0\t9\t\n"},
         {"tidemark-search 1 0123456789abcdef\n", "\t"}}},
+      {"session_log",
+       {{"tidemark_session version=1 host_bytes=0\n", "op op=1\n"},
+        {"tidemark_session version=1 host_bytes=0\n", " "},
+        {"tidemark_session version=1 host_bytes=0\nop op=0", " op=0"}}},
       {"kernel_details", of_table("Step Id,Duration(us)\n", "#,1\n")},
       {"step_trace_time", of_table("Computing\n", "1\n")},
   };

@@ -12,6 +12,7 @@
 #include "integrations/formats/import_yaml.h"
 #include "integrations/formats/program_file.h"
 #include "integrations/formats/search_log.h"
+#include "integrations/formats/session_log.h"
 #include "integrations/formats/truth_file.h"
 
 namespace tidemark::testing {
@@ -185,6 +186,19 @@ Verdict run_search_log(std::string_view bytes, Reached& reached) {
                     });
 }
 
+Verdict run_session_log(std::string_view bytes, Reached& reached) {
+  return judge_read(formats::read_session_log(bytes, kFile), reached, [](const swap::SessionLog& log) -> Verdict {
+    std::string text = formats::write_session_log_head(log.host_bytes, log.loop);
+    for (const swap::SessionEvent& event : log.events) text += formats::write_session_event(event);
+    const Result<swap::SessionLog> again = formats::read_session_log(text, kFile);
+    if (!again) return "what was read and written is refused: " + again.error().message;
+    if (again.value().events != log.events || again.value().loop.part_of_op != log.loop.part_of_op ||
+        again.value().loop.is_told != log.loop.is_told || again.value().host_bytes != log.host_bytes)
+      return "what was read and written reads as something else";
+    return std::nullopt;
+  });
+}
+
 Verdict check_time(const formats::ComputeTime& time) {
   if (!std::isfinite(time.step_ns) || time.step_ns <= 0 || time.steps < 1) return "a step without time was read";
   return std::nullopt;
@@ -222,6 +236,7 @@ const std::vector<ReaderBody>& reader_bodies() {
       {.name = "measured_runs", .run = run_measured_runs},
       {.name = "calibration", .run = run_calibration},
       {.name = "search_log", .run = run_search_log},
+      {.name = "session_log", .run = run_session_log},
       {.name = "kernel_details", .run = run_kernel_details},
       {.name = "step_trace_time", .run = run_step_trace_time},
   };

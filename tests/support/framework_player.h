@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "allocator/caching_allocator.h"
+#include "allocator/planned_front.h"
 #include "core/graph.h"
 #include "device/device.h"
 #include "device/pattern.h"
@@ -31,6 +32,7 @@ class FrameworkPlayer {
     bool on_calling_thread = false;
     bool tells_backward = true;  ///< else the session hears of backward by what is asked for
     bool verify = true;          ///< contents are written and checked; else only time passes
+    bool may_fail = false;       ///< what the session refuses is asked for once more, and counted
     bool plays_costs = false;    ///< an op takes what it is given in the graph, as ns; else all take the same
   };
 
@@ -65,10 +67,22 @@ class FrameworkPlayer {
   [[nodiscard]] const std::string& fault() const { return fault_; }
   [[nodiscard]] Bytes peak_bytes() const { return peak_bytes_; }
   [[nodiscard]] std::size_t lent() const { return lent_.size(); }
+  [[nodiscard]] std::int64_t refusals() const { return refusals_; }
   [[nodiscard]] swap::FrameworkStream stream() const { return compute_; }
+
+  /// What it asks for comes from a planned arena, where it comes as planned.
+  void serve(const std::vector<allocator::PlannedBlock>& blocks) {
+    EXPECT_EQ(allocator::PlannedFront::open(device_, allocator_, blocks, compute_.value_or(StreamHandle{}), front_),
+              DeviceCode::ok);
+  }
+  [[nodiscard]] allocator::PlannedFront* front() { return front_.get(); }
 
   void begin(swap::Session& session) {
     session.begin_step(compute_);
+    if (front_ != nullptr) {
+      front_->begin_step();
+      front_->pause(true);  // inputs are none of the step's
+    }
     forget_saved();
     for (std::size_t s = 0; s < graph_.storages.size(); ++s) {
       const StorageTemplate& of = graph_.template_of(id_of<StorageId>(s));
@@ -79,6 +93,7 @@ class FrameworkPlayer {
         (of.persists() ? resident_ : local_)[s] = std::move(block);
       }
     }
+    if (front_ != nullptr) front_->pause(false);
   }
 
   /// `session`: nullptr where it is over, or busy with a later step.
@@ -101,9 +116,14 @@ class FrameworkPlayer {
         if (saved == saved_.end())
           return fail("op " + std::to_string(row(op)) + " finds nothing of storage " + std::to_string(s));
         auto used = swap::Session::use(saved->second, false, compute_);
+        if (!used && options_.may_fail) {
+          ++refusals_;
+          used = swap::Session::use(saved->second, false, compute_);
+        }
         if (!used) return fail(used.error().message);
         block = lent_.at(used.value().block.handle);
         if (used.value().is_handed_over) lent_.erase(used.value().block.handle);
+        swap::Session::free(saved->second);
         saved_.erase(saved);
       }
       uses.push_back({block, AccessKind::read, seed(s, versions_[s])});
@@ -170,7 +190,9 @@ class FrameworkPlayer {
     Bytes bytes = 0;
     ~Block() {
       owner->live_ -= bytes;
-      EXPECT_EQ(owner->allocator_.free(address), DeviceCode::ok);
+      allocator::PlannedFront* const front = owner->front_.get();
+      const bool is_planned = front != nullptr && front->covers(address);
+      EXPECT_EQ(is_planned ? front->free(address, nullptr) : owner->allocator_.free(address), DeviceCode::ok);
     }
   };
   using BlockRef = std::shared_ptr<Block>;
@@ -232,7 +254,12 @@ class FrameworkPlayer {
     auto block = std::make_shared<Block>();
     block->owner = this;
     block->bytes = bytes;
-    EXPECT_EQ(allocator_.allocate(bytes, compute_.value_or(StreamHandle{}), block->address), DeviceCode::ok);
+    const StreamHandle stream = compute_.value_or(StreamHandle{});
+    const std::optional<Address> planned = front_ == nullptr ? std::nullopt : front_->allocate(bytes, stream);
+    block->address = planned.value_or(0);
+    if (!planned) {
+      EXPECT_EQ(allocator_.allocate(bytes, stream, block->address), DeviceCode::ok);
+    }
     live_ += bytes;
     peak_bytes_ = std::max(peak_bytes_, live_);
     return block;
@@ -255,6 +282,7 @@ class FrameworkPlayer {
   }
 
   Status rebuild(const swap::Rebuild& again) {
+    EXPECT_FALSE(over_.contains({again.step, again.op})) << row(again.op) << " runs again behind its last time";
     std::vector<Use> uses;
     for (const Access& access : graph_.accesses_of(again.op)) {
       const std::size_t s = row(access.storage);
@@ -272,6 +300,7 @@ class FrameworkPlayer {
         if (again.wanted[i] == access.storage) again.made[i] = hand_out(block);
     }
     touch(uses, cost_ns(again.op));
+    if (again.is_last) over_.insert({again.step, again.op});
     return {};
   }
 
@@ -310,7 +339,11 @@ class FrameworkPlayer {
   }
 
   void check(const Status& status) {
-    if (!status) fail(status.error().message);
+    if (!status && options_.may_fail) {
+      ++refusals_;
+    } else if (!status) {
+      fail(status.error().message);
+    }
   }
   void fail(const std::string& what) {
     if (fault_.empty()) fault_ = what;
@@ -322,11 +355,13 @@ class FrameworkPlayer {
   swap::FrameworkStream compute_;
   allocator::StreamOrder order_;
   allocator::CachingAllocator allocator_;
+  std::unique_ptr<allocator::PlannedFront> front_;
   std::vector<std::int32_t> versions_;
   std::vector<std::vector<OpId>> readers_;
+  std::set<std::pair<std::int64_t, OpId>> over_;  // step and op, which does not run again there
   std::vector<OpId> last_forward_, last_;
   Bytes live_ = 0, peak_bytes_ = 0;
-  std::int64_t works_ = 0;
+  std::int64_t works_ = 0, refusals_ = 0;
   std::uintptr_t handles_ = 0;
   std::string fault_;
   std::map<void*, BlockRef> lent_;

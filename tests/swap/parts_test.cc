@@ -1,5 +1,4 @@
-// The parts of the executor alone: granules in the order of the clock, streams for the p2p lane, pinned chunks, spare
-// host pieces.
+// The parts of the executor alone: granules in the order of the clock, streams for the p2p lane, spare host pieces.
 
 #include <gtest/gtest.h>
 
@@ -96,23 +95,6 @@ TEST(TaskStreams, KeepsWhatIsNotImplied) {
   EXPECT_TRUE(waits(5).empty());
   EXPECT_EQ(waits(6), (std::vector<int>{3}));
   EXPECT_EQ(streams.implied, 2);
-}
-
-TEST(ArenaMemory, GivesBackWhatItTook) {
-  const std::unique_ptr<SimDevice> device = make_sim_device({});
-  {
-    ArenaMemory memory(*device);
-    ASSERT_TRUE(memory.take({{.on_host = true, .bytes = 10'000}}, "test").ok());
-    const auto arena = static_cast<ArenaId>(0);
-    const HostPiece piece{.arena = arena, .offset = 9'000, .bytes = 1'000};
-    const auto ranges = memory.ranges_of({&piece, 1});
-    ASSERT_EQ(ranges.size(), 1);
-    EXPECT_EQ(ranges.front().address, memory.at(arena, 9'000));
-    EXPECT_EQ(ranges.front().bytes, 1'000);
-    EXPECT_EQ(memory.at(arena, 9'000), memory.at(arena, 0) + 9'000);
-    EXPECT_EQ(memory.pinned_bytes(), 10'000);
-  }
-  EXPECT_EQ(device->leaks(), "");
 }
 
 TEST(SpareHost, DemandGrowsWithTheLoadAndFitsAtTheLimit) {

@@ -156,6 +156,45 @@ TEST(Session, PartsMayComeInAnotherOrder) {
   }
 }
 
+/// Host arenas and blocks beside them cross what the device pins at once.
+TEST(Session, FollowsOnADeviceThatPinsLittleAtOnce) {
+  constexpr Bytes kLargest = 64 * kKiB;
+  std::int64_t larger = 0, cut = 0;
+  for (const plan::RankPlan& plan : testing::random_captured_plans(9, 8)) {
+    for (const Arena& arena : plan.program.layout.arenas)
+      larger += arena.space == MemorySpace::host && arena.height_bytes > kLargest ? 1 : 0;
+    Stage stage(plan, HostDeviceOptions{.capacity_bytes = kGiB, .largest_pinned_bytes = kLargest}, {});
+    for (int step = 0; step < 3; ++step) stage.player->play(*stage.session);
+    EXPECT_EQ(stage.player->fault(), "");
+    const SessionReport report = stage.session->report();
+    EXPECT_EQ(report.counts.departures, 0) << report.counts.kept_for_host;
+    cut += report.out.pieces - report.out.copies;
+  }
+  EXPECT_GT(larger, 2);
+  EXPECT_GT(cut, 10);
+}
+
+/// Without room for the arenas all copies go to blocks; where these end, storages stay.
+TEST(Session, HoldsNoMorePinnedMemoryThanItMay) {
+  std::int64_t kept = 0, copied = 0;
+  for (const plan::RankPlan& plan : testing::random_captured_plans(10, 8)) {
+    Bytes arenas = 0;
+    for (const Arena& arena : plan.program.layout.arenas)
+      if (arena.space == MemorySpace::host) arenas += arena.height_bytes;
+    const Bytes most = std::max<Bytes>(arenas / 2, 1);
+    Stage stage(plan, {.seed = 5}, {}, {.host_bytes = most});
+    for (int step = 0; step < 3; ++step) stage.player->play(*stage.session);
+    EXPECT_EQ(stage.player->fault(), "");
+    EXPECT_LE(stage.sim->statistics().peak_pinned_bytes, most);
+    const SessionReport report = stage.session->report();
+    EXPECT_EQ(report.counts.departures, report.counts.kept_for_host);
+    kept += report.counts.kept_for_host;
+    copied += report.out.copies;
+  }
+  EXPECT_GT(kept, 0);
+  EXPECT_GT(copied, 0);
+}
+
 /// Layers whose large activation is made anew from a small one that backward does not read.
 plan::RankPlan plan_of_pairs(std::int32_t layers) {
   using Builder = graph_build::CapturedGraphBuilder;

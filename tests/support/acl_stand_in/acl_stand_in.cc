@@ -427,7 +427,21 @@ Code aclrtMemcpyAsync(void* to, std::size_t room, const void* from, std::size_t 
   const bool pinned = machine().is_pinned(host);
   operation.device_ranges = {kind == kHostToDevice ? target : source};
   if (pinned) operation.host_ranges = {host};
+  Code code = kSuccess;
+  if (stand_in::Stream* const on = stream_of(stream, code))
+    machine().count_copy(on, kind == kDeviceToHost, bytes, pinned);
   return submit(stream, std::move(operation), !pinned);
+}
+
+/// A neighbour that waits, whatever its host side is.
+Code aclrtMemcpy(void* to, std::size_t room, const void* from, std::size_t bytes, int kind) {
+  BEGIN("aclrtMemcpy");
+  if (to == nullptr || from == nullptr || bytes == 0 || room < bytes) return kRuntimeParameter;
+  if (kind != kHostToDevice && kind != kDeviceToHost) return kRuntimeParameter;
+  machine().count("synchronous_copies");
+  const void* const on_device = kind == kHostToDevice ? to : from;
+  return submit(nullptr,
+                {.run = [=] { std::memmove(to, from, bytes); }, .device_ranges = {{place_of(on_device), bytes}}}, true);
 }
 
 Code aclrtLaunchHostFunc(Stream stream, HostFunction function, void* argument) {

@@ -103,11 +103,12 @@ void* pointer(Pointer at) {
 }
 
 /// Pinned host memory joins the ranges to watch; with pageable memory the call waits for the copy.
-Code copy(Operation operation, Range host, Stream stream) {
+Code copy(Operation operation, Range host, bool is_out, Stream stream) {
   stand_in::Stream* const on = stream_of(stream);
   if (on == nullptr) return kInvalidHandle;
-  const bool pinned = host.bytes == 0 || machine().is_pinned(host);
-  if (pinned && host.bytes > 0) operation.host_ranges.push_back(host);
+  const bool pinned = machine().is_pinned(host);
+  machine().count_copy(on, is_out, host.bytes, pinned);
+  if (pinned) operation.host_ranges.push_back(host);
   operation.runs_on = device_bit();
   machine().submit(on, std::move(operation));
   if (pinned) return kSuccess;  // a fault is told later, as on a GPU
@@ -503,7 +504,7 @@ Code cuMemcpyHtoDAsync_v2(Pointer to, const void* from, std::size_t bytes, Strea
   void* const target = pointer(to);
   Operation operation{.run = [=] { std::memcpy(target, from, bytes); },
                       .device_ranges = {{static_cast<Place>(to), bytes}}};
-  return copy(std::move(operation), {reinterpret_cast<Place>(from), bytes}, stream);
+  return copy(std::move(operation), {reinterpret_cast<Place>(from), bytes}, false, stream);
 }
 
 Code cuMemcpyDtoHAsync_v2(void* to, Pointer from, std::size_t bytes, Stream stream) {
@@ -511,21 +512,29 @@ Code cuMemcpyDtoHAsync_v2(void* to, Pointer from, std::size_t bytes, Stream stre
   const void* const source = pointer(from);
   Operation operation{.run = [=] { std::memcpy(to, source, bytes); },
                       .device_ranges = {{static_cast<Place>(from), bytes}}};
-  return copy(std::move(operation), {reinterpret_cast<Place>(to), bytes}, stream);
+  return copy(std::move(operation), {reinterpret_cast<Place>(to), bytes}, true, stream);
 }
 
 Code cuMemcpyDtoDAsync_v2(Pointer to, Pointer from, std::size_t bytes, Stream stream) {
   BEGIN("cuMemcpyDtoDAsync");
   void* const target = pointer(to);
   const void* const source = pointer(from);
-  Operation operation{.run = [=] { std::memmove(target, source, bytes); },
-                      .device_ranges = {{static_cast<Place>(to), bytes}, {static_cast<Place>(from), bytes}}};
-  return copy(std::move(operation), {}, stream);
+  stand_in::Stream* const on = stream_of(stream);
+  if (on == nullptr) return kInvalidHandle;
+  machine().submit(on, {.run = [=] { std::memmove(target, source, bytes); },
+                        .device_ranges = {{static_cast<Place>(to), bytes}, {static_cast<Place>(from), bytes}},
+                        .runs_on = device_bit()});
+  return kSuccess;
 }
 
 Code cuMemcpyDtoH_v2(void* to, Pointer from, std::size_t bytes) {
-  const Code code = cuMemcpyDtoHAsync_v2(to, from, bytes, nullptr);
-  return code != kSuccess ? code : cuStreamSynchronize(nullptr);
+  BEGIN("cuMemcpyDtoH");
+  machine().count("synchronous_copies");
+  const void* const source = pointer(from);
+  machine().submit(stream_of(nullptr), {.run = [=] { std::memcpy(to, source, bytes); },
+                                        .device_ranges = {{static_cast<Place>(from), bytes}},
+                                        .runs_on = device_bit()});
+  return cuStreamSynchronize(nullptr);
 }
 
 Code cuMemsetD8_v2(Pointer to, unsigned char value, std::size_t bytes) {
@@ -535,6 +544,15 @@ Code cuMemsetD8_v2(Pointer to, unsigned char value, std::size_t bytes) {
                                         .device_ranges = {{static_cast<Place>(to), bytes}},
                                         .runs_on = device_bit()});
   return cuStreamSynchronize(nullptr);
+}
+
+Code cuLaunchHostFunc(Stream stream, void (*function)(void*), void* argument) {
+  BEGIN("cuLaunchHostFunc");
+  stand_in::Stream* const on = stream_of(stream);
+  if (on == nullptr) return kInvalidHandle;
+  if (function == nullptr) return kInvalidValue;
+  machine().submit(on, {.run = [=] { function(argument); }});
+  return kSuccess;
 }
 
 Code cuModuleLoadData(Module* module, const void* image) {

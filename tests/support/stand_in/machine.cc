@@ -115,7 +115,10 @@ std::int64_t Machine::get(const std::string& key) {
   if (key == "events") return static_cast<std::int64_t>(events_.size());
   if (key == "operations") return count_operations();
   if (key == "device_bytes") return device_bytes_;
+  if (key == "copy_streams_in") return static_cast<std::int64_t>(copy_streams_in_.size());
+  if (key == "copy_streams_out") return static_cast<std::int64_t>(copy_streams_out_.size());
   if (key == "tail_pad_bytes") return static_cast<std::int64_t>(tail_pad());
+  if (const auto counted = counts_.find(key); counted != counts_.end()) return counted->second;
   const auto found = settings_.find(key);
   return found == settings_.end() ? preset(key) : found->second;
 }
@@ -145,8 +148,24 @@ void Machine::reset() {
   events_.clear();
   faults_.clear();
   settings_.clear();
+  counts_.clear();
+  copy_streams_in_.clear();
+  copy_streams_out_.clear();
   message_.clear();
   lock.unlock();
+}
+
+void Machine::count(const char* key, std::int64_t by) {
+  const std::lock_guard lock(mutex_);
+  counts_[key] += by;
+}
+
+void Machine::count_copy(Stream* stream, bool is_out, std::size_t bytes, bool is_pinned) {
+  const std::lock_guard lock(mutex_);
+  ++counts_[is_out ? "copies_out" : "copies_in"];
+  counts_[is_out ? "copied_out_bytes" : "copied_in_bytes"] += static_cast<std::int64_t>(bytes);
+  if (!is_pinned) ++counts_["pageable_copies"];
+  (is_out ? copy_streams_out_ : copy_streams_in_).insert(stream);
 }
 
 int Machine::sticky() {
@@ -186,6 +205,7 @@ void* Machine::allocate(std::size_t bytes, MemoryKind kind, std::size_t alignmen
   const std::lock_guard lock(mutex_);
   blocks_[reinterpret_cast<Place>(at)] = {bytes, bytes - guard, kind, storage};
   if (kind == MemoryKind::device) device_bytes_ += static_cast<std::int64_t>(bytes);
+  if (kind == MemoryKind::pinned) ++counts_["pinned_allocations"];
   return at;
 }
 
@@ -231,6 +251,7 @@ bool Machine::add_registered(void* at, std::size_t bytes) {
     if (overlap({place, block.bytes}, range)) return false;
   }
   blocks_[range.at] = {bytes, bytes, MemoryKind::registered, nullptr};
+  ++counts_["pinned_allocations"];
   return true;
 }
 

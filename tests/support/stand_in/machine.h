@@ -153,6 +153,10 @@ class Machine {
 
   std::int64_t free_device_bytes();
 
+  // Counts, for tests (controls.h). An asynchronous copy between device and host is counted by `count_copy`.
+  void count(const char* key, std::int64_t by = 1);
+  void count_copy(Stream* stream, bool is_out, std::size_t bytes, bool is_pinned);
+
  private:
   friend class Stream;
   struct Mapping {
@@ -184,6 +188,8 @@ class Machine {
   };
   std::map<std::string, Fault> faults_;
   std::map<std::string, std::int64_t> settings_;
+  std::map<std::string, std::int64_t> counts_;
+  std::set<const Stream*> copy_streams_in_, copy_streams_out_;
 
   std::map<Place, Block> blocks_;
   std::map<Place, std::size_t> reservations_;

@@ -1,0 +1,155 @@
+#include "allocator/planned_front.h"
+
+#include <algorithm>
+#include <mutex>
+
+namespace tidemark::allocator {
+namespace {
+
+PlannedArena::Options options_of(const CachingAllocator& behind, const Device& device, Address base) {
+  return {.base = base, .alignment_bytes = behind.rounded_bytes(1), .tail_pad_bytes = device.traits().tail_pad_bytes};
+}
+
+}  // namespace
+
+DeviceCode PlannedFront::open(Device& device, CachingAllocator& behind, std::span<const PlannedBlock> blocks,
+                              StreamHandle stream, std::unique_ptr<PlannedFront>& front) {
+  const Bytes extent = PlannedArena::extent_of(blocks, options_of(behind, device, 0));
+  Address base = 0;
+  if (const DeviceCode code = behind.allocate_lent(extent, stream, base); code != DeviceCode::ok) return code;
+  front.reset(new PlannedFront(device, behind, blocks, stream, base, extent));
+  return DeviceCode::ok;
+}
+
+PlannedFront::PlannedFront(Device& device, CachingAllocator& behind, std::span<const PlannedBlock> blocks,
+                           StreamHandle stream, Address base, Bytes extent)
+    : device_(device),
+      behind_(behind),
+      stream_(stream),
+      base_(base),
+      extent_(extent),
+      arena_(blocks, options_of(behind, device, base)) {}
+
+PlannedFront::~PlannedFront() {
+  static_cast<void>(behind_.free(base_));
+}
+
+template <class Serve>
+std::optional<Address> PlannedFront::serve(Bytes bytes, StreamHandle stream, const Serve& serve) {
+  if (stream != stream_ || bytes <= 0) return std::nullopt;
+  std::optional<Address> address;
+  {
+    const std::lock_guard lock(lock_);
+    if (is_retired_) return std::nullopt;
+    if (!held_.empty()) release_complete();
+    address = serve();
+  }
+  if (address) behind_.count_part(bytes);
+  return address;
+}
+
+std::optional<Address> PlannedFront::allocate(Bytes bytes, StreamHandle stream) {
+  return serve(bytes, stream, [&] { return is_paused_ ? std::nullopt : arena_.allocate(bytes); });
+}
+
+std::optional<Address> PlannedFront::allocate_anywhere(Bytes bytes, StreamHandle stream) {
+  return serve(bytes, stream, [&] { return arena_.allocate_anywhere(bytes); });
+}
+
+bool PlannedFront::is_live(Address address) const {
+  return arena_.owns(address) && std::ranges::find(held_, address, &Held::address) == held_.end();
+}
+
+DeviceCode PlannedFront::free(Address address, const StreamHandle* last) {
+  Bytes bytes = 0;
+  {
+    const std::lock_guard lock(lock_);
+    if (!is_live(address)) return DeviceCode::invalid;
+    bytes = arena_.requested_bytes(address);
+    std::vector<StreamHandle> streams;
+    if (last != nullptr && *last != stream_) streams.push_back(*last);
+    for (const auto& [used, stream] : uses_)
+      if (used == address) streams.push_back(stream);
+    std::erase_if(uses_, [&](const auto& use) { return use.first == address; });
+    std::vector<EventHandle> behind = record(streams);
+    if (behind.empty()) {
+      arena_.free(address);
+    } else {
+      held_.push_back({.address = address, .behind = std::move(behind)});
+    }
+  }
+  behind_.discount_part(bytes);
+  return DeviceCode::ok;
+}
+
+std::vector<EventHandle> PlannedFront::record(std::span<const StreamHandle> streams) {
+  std::vector<EventHandle> events;
+  for (const StreamHandle stream : streams) {
+    EventHandle event{};
+    DeviceCode code = device_.create_event(event);
+    if (code == DeviceCode::ok) {
+      events.push_back(event);
+      code = device_.record_event(event, stream);
+    }
+    if (code != DeviceCode::ok) static_cast<void>(device_.synchronize_stream(stream));
+  }
+  return events;
+}
+
+void PlannedFront::release_complete() {
+  std::erase_if(held_, [&](Held& one) {
+    std::erase_if(one.behind, [&](EventHandle event) {
+      if (device_.query_event(event) == DeviceCode::not_ready) return false;
+      static_cast<void>(device_.destroy_event(event));
+      return true;
+    });
+    if (one.behind.empty()) arena_.free(one.address);
+    return one.behind.empty();
+  });
+}
+
+DeviceCode PlannedFront::note_use(Address address, StreamHandle stream) {
+  const std::lock_guard lock(lock_);
+  if (!is_live(address)) return DeviceCode::invalid;
+  const std::pair use{address, stream};
+  if (stream != stream_ && std::ranges::find(uses_, use) == uses_.end()) uses_.push_back(use);
+  return DeviceCode::ok;
+}
+
+Bytes PlannedFront::requested_bytes(Address address) const {
+  const std::lock_guard lock(lock_);
+  return is_live(address) ? arena_.requested_bytes(address) : 0;
+}
+
+void PlannedFront::begin_step() {
+  const std::lock_guard lock(lock_);
+  arena_.begin_step();
+}
+
+void PlannedFront::pause(bool paused) {
+  const std::lock_guard lock(lock_);
+  is_paused_ = paused;
+}
+
+void PlannedFront::retire() {
+  const std::lock_guard lock(lock_);
+  is_retired_ = true;
+}
+
+bool PlannedFront::is_retired() const {
+  const std::lock_guard lock(lock_);
+  return is_retired_;
+}
+
+bool PlannedFront::is_empty() {
+  const std::lock_guard lock(lock_);
+  release_complete();
+  return arena_.counts().live_bytes == 0;
+}
+
+PlannedArenaCounts PlannedFront::counts() const {
+  const std::lock_guard lock(lock_);
+  return arena_.counts();
+}
+
+}  // namespace tidemark::allocator

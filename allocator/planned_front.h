@@ -1,0 +1,89 @@
+#pragma once
+// A planned arena in front of a caching allocator: what comes as planned stands where the plan says, and everything
+// else is the allocator's.
+//
+// Where it lies. The arena's bytes are one block of the allocator, so its limit holds for both; what is handed out of
+// it counts as the allocator's own blocks do, peaks included (CachingAllocator::allocate_lent).
+//
+// Order. Blocks are for work of one stream, the one that was planned for; who asks for another is not served. A block
+// that is freed serves that stream at once. One that other streams have used, or that is freed on another, is held
+// until an event of each is complete; the front looks when it is asked for something.
+//
+// An end. retire() stops it from serving; it is done for when is_empty(), and must live until then.
+//
+// Cost: PlannedArena's, one uncontended lock and two counters. Threads: any; who owns it keeps forks out of its calls.
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "allocator/caching_allocator.h"
+#include "allocator/planned_arena.h"
+#include "allocator/spin_lock.h"
+#include "device/device.h"
+
+namespace tidemark::allocator {
+
+class PlannedFront {
+ public:
+  /// Takes the block of the arena for `stream`. `blocks`: as PlannedArena. Errors: as CachingAllocator::allocate().
+  [[nodiscard]] static DeviceCode open(Device& device, CachingAllocator& behind, std::span<const PlannedBlock> blocks,
+                                       StreamHandle stream, std::unique_ptr<PlannedFront>& front);
+  /// REQUIRES: is_empty(). The block goes back to the allocator.
+  ~PlannedFront();
+  PlannedFront(const PlannedFront&) = delete;
+  PlannedFront& operator=(const PlannedFront&) = delete;
+
+  /// The planned address, or nothing: not as planned.
+  [[nodiscard]] std::optional<Address> allocate(Bytes bytes, StreamHandle stream);
+  /// Where the allocator behind is at its end: any free bytes, or nothing.
+  [[nodiscard]] std::optional<Address> allocate_anywhere(Bytes bytes, StreamHandle stream);
+  /// Whether an address is one of the arena's, which free(), note_use() and requested_bytes() are for.
+  [[nodiscard]] bool covers(Address address) const { return address - base_ < static_cast<Address>(extent_); }
+  /// invalid: no live block starts there. `last`: as CachingAllocator::free(); nullptr: its own stream.
+  [[nodiscard]] DeviceCode free(Address address, const StreamHandle* last);
+  [[nodiscard]] DeviceCode note_use(Address address, StreamHandle stream);
+  /// Of a live block; 0: there is none at the address.
+  [[nodiscard]] Bytes requested_bytes(Address address) const;
+
+  void begin_step();
+  /// Until it is told otherwise nothing is planned: what is asked for now would take the places of other blocks.
+  void pause(bool paused);
+  void retire();
+  [[nodiscard]] bool is_retired() const;
+  /// Nothing is live, and nothing is waited for.
+  [[nodiscard]] bool is_empty();
+  [[nodiscard]] PlannedArenaCounts counts() const;
+  [[nodiscard]] Bytes extent_bytes() const { return extent_; }
+
+ private:
+  /// A block that was freed while other streams may still use it.
+  struct Held {
+    Address address = 0;
+    std::vector<EventHandle> behind;
+  };
+
+  PlannedFront(Device& device, CachingAllocator& behind, std::span<const PlannedBlock> blocks, StreamHandle stream,
+               Address base, Bytes extent);
+  template <class Serve>
+  [[nodiscard]] std::optional<Address> serve(Bytes bytes, StreamHandle stream, const Serve& serve);
+  [[nodiscard]] bool is_live(Address address) const;
+  /// Events behind what those streams were given so far; the host waits where there are none to be had.
+  [[nodiscard]] std::vector<EventHandle> record(std::span<const StreamHandle> streams);
+  void release_complete();
+
+  Device& device_;
+  CachingAllocator& behind_;
+  const StreamHandle stream_;
+  const Address base_;
+  const Bytes extent_;
+  mutable SpinLock lock_;
+  PlannedArena arena_;
+  bool is_retired_ = false, is_paused_ = false;
+  std::vector<std::pair<Address, StreamHandle>> uses_;  ///< of live blocks, by other streams
+  std::vector<Held> held_;
+};
+
+}  // namespace tidemark::allocator

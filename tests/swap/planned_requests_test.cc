@@ -1,0 +1,118 @@
+// What a followed step asks for stands where its Program has it: every request of every step, while it goes as planned.
+
+#include "swap/planned_requests.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "device/sim_device.h"
+#include "tests/support/captured_steps.h"
+#include "tests/support/framework_player.h"
+#include "tests/support/random_plans.h"
+
+namespace tidemark::swap {
+namespace {
+
+using testing::FrameworkPlayer;
+
+/// What the player asks for: what an op writes and nobody has made before, workspaces by their place.
+std::vector<OpRequest> requests_of(const Graph& graph) {
+  std::vector<OpRequest> requests;
+  std::set<StorageId> made;
+  for (std::size_t op = 0; op < graph.ops.size(); ++op)
+    for (const Access& access : graph.accesses_of(id_of<OpId>(op))) {
+      const StorageTemplate& of = graph.template_of(access.storage);
+      if (access.kind != AccessKind::write || of.initial || !made.insert(access.storage).second) continue;
+      const bool is_workspace = of.name.ends_with(".workspace");
+      requests.push_back({.op = id_of<OpId>(op),
+                          .storage = is_workspace ? kNone<StorageId> : access.storage,
+                          .bytes = graph.storages[row(access.storage)].bytes});
+    }
+  return requests;
+}
+
+struct Served {
+  allocator::PlannedArenaCounts counts;
+  std::int64_t departures = 0;
+};
+
+Served play(const plan::RankPlan& plan, const FollowedLoop& loop, std::uint64_t seed, bool tells_backward) {
+  const auto blocks = plan_requests(plan.program, loop, requests_of(plan.graph));
+  EXPECT_TRUE(blocks.ok());
+  const auto sim = make_sim_device({.capacity_bytes = 4 * kGiB, .report_unwritten = true}, {.seed = seed});
+  Served served;
+  {
+    FrameworkPlayer player(plan.graph, *sim, {.tells_backward = tells_backward});
+    player.serve(blocks.value());
+    const Result<std::unique_ptr<Session>> session = Session::open(plan.program, *sim, {.loop = loop}, player.calls());
+    EXPECT_TRUE(session.ok());
+    for (int step = 0; step < 3; ++step) player.play(*session.value());
+    EXPECT_EQ(player.fault(), "");
+    served = {.counts = player.front()->counts(), .departures = session.value()->report().counts.departures};
+    EXPECT_LE(player.front()->extent_bytes(), plan.program.layout.arenas.front().height_bytes);
+  }
+  EXPECT_EQ(sim->race_count(), 0) << (sim->races().empty() ? "" : to_string(sim->races().front()));
+  return served;
+}
+
+/// Forward, and what of backward asks for something that the session looks after.
+FollowedLoop heard_by_asking(const plan::RankPlan& plan) {
+  const FollowedProgram followed = bind_followed(plan.program, {}).value();
+  FollowedLoop loop;
+  for (std::size_t op = 0; op < plan.graph.ops.size(); ++op) {
+    bool is_told = plan.graph.template_of(id_of<OpId>(op)).phase == OpPhase::forward;
+    for (const Access& access : plan.graph.accesses_of(id_of<OpId>(op)))
+      is_told = is_told || (access.kind == AccessKind::read && row(access.storage) < followed.number_of.size() &&
+                            followed.number_of[row(access.storage)] >= 0);
+    loop.is_told.push_back(is_told);
+  }
+  return loop;
+}
+
+TEST(PlannedRequests, EveryRequestOfAStepThatGoesAsPlannedIsServed) {
+  std::int64_t served = 0;
+  for (const plan::RankPlan& plan : testing::random_captured_plans(11, 16)) {
+    const Served one = play(plan, {}, 1, true);
+    EXPECT_EQ(one.counts.unplanned, 0) << one.counts.blocked << " blocked";
+    EXPECT_EQ(one.counts.passed_over, 0);
+    EXPECT_EQ(one.departures, 0);
+    served += one.counts.served;
+  }
+  EXPECT_GT(served, 1'000);
+}
+
+TEST(PlannedRequests, NearlyEveryOneWhereBackwardIsHeardByWhatItAsksFor) {
+  std::int64_t served = 0, unplanned = 0;
+  for (const plan::RankPlan& plan : testing::random_captured_plans(12, 12)) {
+    const Served one = play(plan, heard_by_asking(plan), 1, false);
+    EXPECT_EQ(one.departures, 0);
+    served += one.counts.served;
+    unplanned += one.counts.unplanned;
+  }
+  EXPECT_LE(100 * unplanned, served + unplanned) << served;
+}
+
+TEST(PlannedRequests, WhatDepartsIsServedElsewhereAndNothingIsLost) {
+  for (const plan::RankPlan& plan : testing::random_captured_plans(13, 6)) {
+    const auto requests = plan_requests(plan.program, {}, requests_of(plan.graph));
+    ASSERT_TRUE(requests.ok());
+    std::vector<allocator::PlannedBlock> blocks = requests.value();
+    for (std::size_t i = 0; i < blocks.size(); i += 7) blocks[i].bytes += 4 * kKiB;  // of another framework
+    const auto sim = make_sim_device({.capacity_bytes = 4 * kGiB, .report_unwritten = true}, {.seed = 3});
+    {
+      FrameworkPlayer player(plan.graph, *sim, {});
+      player.serve(blocks);
+      const Result<std::unique_ptr<Session>> session = Session::open(plan.program, *sim, {}, player.calls());
+      ASSERT_TRUE(session.ok());
+      for (int step = 0; step < 2; ++step) player.play(*session.value());
+      EXPECT_EQ(player.fault(), "");
+      EXPECT_GT(player.front()->counts().served, 0);
+      EXPECT_GT(player.front()->counts().unplanned, 0);
+    }
+    EXPECT_EQ(sim->race_count(), 0);
+  }
+}
+
+}  // namespace
+}  // namespace tidemark::swap
