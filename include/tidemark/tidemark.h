@@ -109,7 +109,10 @@ typedef struct tidemark_device_options {
   int64_t capacity_bytes;  /* sim (default 64 GiB), host (default 1 GiB; see below); to 2^46 */
   int64_t d2h_bytes_per_s; /* sim (default 25e9), host (default: unlimited); 10^6 to 10^15 */
   int64_t h2d_bytes_per_s;
-  const char* library; /* cuda, ascend: the vendor's library; default: by its usual name */
+  const char* library;       /* cuda, ascend: the vendor's library; default: by its usual name */
+  int32_t copies_any_memory; /* host, not 0: a copy's device side may be any memory of the process, as a framework's
+                                that computes on the CPU */
+  int32_t reserved;
 } tidemark_device_options;
 
 /* `name`: "sim", "host", "cuda", "ascend" or "null". BAD_INPUT: no such name; INFEASIBLE: not on this machine.
@@ -473,6 +476,176 @@ TIDEMARK_API tidemark_status tidemark_plan_run_rank(const tidemark_plan* plan, i
                                                     tidemark_device* device, const tidemark_run_options* options,
                                                     tidemark_run_report* report,
                                                     tidemark_error** error) TIDEMARK_NOEXCEPT;
+
+/* ---- Following a plan beside a framework --------------------------------------------------------------------------
+ */
+
+/* A framework issues its kernels and allocations itself; the session owns the copies and says what runs again
+ * (docs/c_api.md has a whole program). Ops and storages are numbered as in the graph that was planned. The framework
+ * tells the session of an op before it issues it; the session carries out what the plan has due. It looks after
+ * *managed* storages alone: those that are copied or made anew, and what these are made from.
+ *
+ * Blocks are the framework's: a handle that means something to it and the address of the memory. What it hands over
+ * with `take`, or answers to a callback with, is the session's until `release`, which comes once for each.
+ *
+ * An op that comes in another order, or not at all, content that is changed or asked for where the plan does not know
+ * of it: departures, never errors. What they concern is kept on the device, or brought back when it is asked for.
+ *
+ * Streams are those of the device: copies run on streams of their own, ordered against the framework's by events.
+ * TIDEMARK_CALLING_THREAD in place of a stream: the thread that calls does the work itself, as on a CPU; waits block
+ * it.
+ *
+ * Thread rule: calls on a session, and on what was saved with it, must not overlap; any thread may make them. */
+typedef struct tidemark_session tidemark_session;
+/* What autograd keeps in the place of a tensor. It outlives the session. */
+typedef struct tidemark_saved tidemark_saved;
+#define TIDEMARK_CALLING_THREAD UINT64_MAX
+
+typedef struct tidemark_block {
+  void* handle; /* NULL: none */
+  tidemark_address address;
+} tidemark_block;
+typedef struct tidemark_source {
+  int32_t storage;
+  int32_t reserved;
+  tidemark_block block;
+} tidemark_source;
+/* An op that is to run again, on the stream. The framework has what it reads besides `sources`. */
+typedef struct tidemark_rebuild {
+  size_t struct_size;
+  int32_t op;
+  int32_t source_count;
+  const tidemark_source* sources;
+  const int32_t* wanted; /* storages that are to be kept, */
+  tidemark_block* made;  /* and where they are now: to be filled, as many */
+  int32_t wanted_count;
+  int32_t is_last; /* not 0: once this has succeeded the op does not run again in its step */
+  tidemark_stream stream;
+  int64_t step; /* which of the session's, counted from 1: backward may be of an earlier one */
+} tidemark_rebuild;
+/* Callbacks come on the thread, and within the call, that makes them necessary. They need `user` until the session is
+ * closed and all that was saved is freed. TIDEMARK_STATUS_OK, or why it cannot: the call answers INTERNAL then, and
+ * what `made` was filled with is released. */
+typedef tidemark_status (*tidemark_rebuild_op)(void* user, const tidemark_rebuild* rebuild);
+/* A block for work of the stream. A handle of NULL: out of memory; the call answers INFEASIBLE. */
+typedef tidemark_block (*tidemark_take_block)(void* user, int32_t storage, int64_t bytes, tidemark_stream stream);
+/* The block is the framework's again; work that the stream was given so far may still use it.
+ * TIDEMARK_CALLING_THREAD also from calls that name no stream (free, close): the session's copies of it are over then,
+ * and work that the framework gave its own streams may still use it. */
+typedef void (*tidemark_release_block)(void* user, tidemark_block block, tidemark_stream stream);
+
+/* What an op asks its framework's allocator for whenever it runs. */
+typedef struct tidemark_request {
+  int32_t op;
+  int32_t storage;     /* -1: a workspace of the kernel's own */
+  int64_t bytes;       /* of a workspace, to 2^60; of a storage the plan has them */
+  int64_t least_bytes; /* of a storage whose size varies; 0: it is always what the plan has */
+  int64_t offset;      /* of a workspace, in the room that the plan has for all of the op's */
+} tidemark_request;
+
+typedef struct tidemark_session_options {
+  size_t struct_size;
+  tidemark_rebuild_op rebuild; /* must be given, as the two below */
+  tidemark_take_block take_block;
+  tidemark_release_block release;
+  void* user;
+  int64_t host_bytes;        /* most pinned memory, to 2^60; default: what the plan says and a sixteenth */
+  const int32_t* part_of_op; /* op_count numbers from 0: which micro-batch; default: the step is one part */
+  const uint8_t* is_told;    /* op_count flags: whether the session will hear of the op; default: of all */
+  int32_t op_count;          /* of the two above; 0 where neither is given */
+  int32_t reserved;
+  /* The allocator that serves the framework, or NULL. From the first step on it serves what `planned_stream` asks for
+   * as `requests` say where the plan has it, from one block that it takes then; where it has no room for that block,
+   * and for all else, it serves as ever. It outlives the session. */
+  tidemark_allocator* allocator;
+  tidemark_stream planned_stream;
+  const tidemark_request* requests; /* request_count, by ascending op, of each in the order in which it asks */
+  int64_t request_count;
+  const char*
+      record; /* path of a file, emptied first, for the log of every call and what it led to (docs/formats.md) */
+} tidemark_session_options;
+/* `plan` and `device` may be closed while the session lives. BAD_INPUT: the plan is not sound, or swaps what outlives
+ * the step; the log cannot be written; INFEASIBLE: no streams. */
+TIDEMARK_API tidemark_status tidemark_session_open(const tidemark_plan* plan, int32_t position, tidemark_device* device,
+                                                   const tidemark_session_options* options, tidemark_session** session,
+                                                   tidemark_error** error) TIDEMARK_NOEXCEPT;
+/* Content that was saved stays with what was saved. */
+TIDEMARK_API void tidemark_session_close(tidemark_session* session) TIDEMARK_NOEXCEPT;
+
+/* 1, 0; 0 also for numbers out of range: whether `take` is wanted, and whether `rebuild` may be asked for the op. */
+TIDEMARK_API int32_t tidemark_session_is_managed(const tidemark_session* session, int32_t storage) TIDEMARK_NOEXCEPT;
+TIDEMARK_API int32_t tidemark_session_is_rebuilt(const tidemark_session* session, int32_t op) TIDEMARK_NOEXCEPT;
+
+/* Ends the step before, if end_step has not. All that follow need a step that has begun: INVALID without. */
+TIDEMARK_API tidemark_status tidemark_session_begin_step(tidemark_session* session, tidemark_stream stream,
+                                                         tidemark_error** error) TIDEMARK_NOEXCEPT;
+/* Until it is called with 0, nothing is served as planned: for work between the ops of the step, which would take their
+ * places. Without an allocator in the options: nothing. */
+TIDEMARK_API tidemark_status tidemark_session_pause_requests(tidemark_session* session, int32_t paused,
+                                                             tidemark_error** error) TIDEMARK_NOEXCEPT;
+/* The framework is about to issue the op. */
+TIDEMARK_API tidemark_status tidemark_session_op(tidemark_session* session, int32_t op, tidemark_stream stream,
+                                                 tidemark_error** error) TIDEMARK_NOEXCEPT;
+/* An op of the step has made the managed storage; the session has the block from now on. It has at least the bytes that
+ * the graph gives the storage, the bound where it has one. */
+TIDEMARK_API tidemark_status tidemark_session_take(tidemark_session* session, int32_t storage, tidemark_block block,
+                                                   tidemark_stream stream, tidemark_error** error) TIDEMARK_NOEXCEPT;
+/* What the op made in this step cannot be made anew. */
+TIDEMARK_API tidemark_status tidemark_session_keep(tidemark_session* session, int32_t op,
+                                                   tidemark_error** error) TIDEMARK_NOEXCEPT;
+/* Backward will ask for the managed storage at `op`, and holds it until `until` has run; -1: not known. A `storage` of
+ * -1: the framework keeps what it saves itself, and `use` only says how far backward is; its block is none. */
+TIDEMARK_API tidemark_status tidemark_session_save(tidemark_session* session, int32_t storage, int32_t op,
+                                                   int32_t until, tidemark_saved** saved,
+                                                   tidemark_error** error) TIDEMARK_NOEXCEPT;
+/* Backward asks: tells the session of the op it was saved for, and answers where the content is, in order for what the
+ * stream is given from now on. `again`, not 0: it may ask once more. `*handed_over`, not 0: the block is the
+ * framework's again, and is not released; else it is the session's, there until the session is told of another op.
+ * After a failure it may ask again. */
+TIDEMARK_API tidemark_status tidemark_session_use(tidemark_saved* saved, int32_t again, tidemark_stream stream,
+                                                  tidemark_block* block, int32_t* handed_over,
+                                                  tidemark_error** error) TIDEMARK_NOEXCEPT;
+/* Nobody will ask; for what was used as well. NULL: nothing. */
+TIDEMARK_API void tidemark_session_free(tidemark_saved* saved) TIDEMARK_NOEXCEPT;
+/* The content of a block, of this step or one that lives on, is about to be changed in place; a block that the session
+ * does not have: nothing. `planned`, not 0: by an op of the step, at its time. Otherwise what would be made anew from
+ * it is made now. */
+TIDEMARK_API tidemark_status tidemark_session_change(tidemark_session* session, void* handle, int32_t planned,
+                                                     tidemark_stream stream, tidemark_error** error) TIDEMARK_NOEXCEPT;
+/* The managed storage that the block holds in this step, or -1. */
+TIDEMARK_API int32_t tidemark_session_find(const tidemark_session* session, void* handle) TIDEMARK_NOEXCEPT;
+/* What nobody may ask for any more is released. BAD_INPUT, the step has ended all the same: the log could not be
+ * written. */
+TIDEMARK_API tidemark_status tidemark_session_end_step(tidemark_session* session, tidemark_stream stream,
+                                                       tidemark_error** error) TIDEMARK_NOEXCEPT;
+
+typedef struct tidemark_session_report {
+  size_t struct_size;
+  int64_t steps;
+  int64_t rebuilt;       /* ops that ran again */
+  int64_t departures;    /* kept, brought back or made anew where the plan says otherwise */
+  int64_t kept_for_host; /* of these: not copied out for want of pinned memory */
+  int64_t copies_out;
+  int64_t copied_out_bytes;
+  int64_t copies_in;
+  int64_t copied_in_bytes;
+  int64_t pieces;       /* copies as submitted, both ways */
+  int64_t waits;        /* of the framework's stream for copies */
+  int64_t waited_bytes; /* of these copies */
+  int64_t late;         /* calling thread: of `waits`, those where the copy was not through */
+  int64_t late_bytes;
+  int64_t waited_ns;    /* calling thread: measured */
+  int64_t pinned_bytes; /* held now */
+  int64_t pinned_peak_bytes;
+  int64_t steps_open;         /* steps of which something is saved */
+  int64_t planned_bytes;      /* of the block from which planned requests are served; 0: there is none */
+  int64_t requests_planned;   /* served from it where the plan says */
+  int64_t requests_unplanned; /* of the planned stream, served elsewhere */
+  int64_t requests_blocked;   /* of these: as planned, but the bytes were still in use */
+} tidemark_session_report;
+TIDEMARK_API tidemark_status tidemark_session_get_report(const tidemark_session* session,
+                                                         tidemark_session_report* report,
+                                                         tidemark_error** error) TIDEMARK_NOEXCEPT;
 
 /* ---- Framework hooks -------------------------------------------------------------------------------------------- */
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ranges>
 
 namespace tidemark::c_api {
 namespace {
@@ -171,9 +172,80 @@ DeviceCode AllocatorGroup::allocate_for(StreamHandle stream, const Allocate& all
   return code;
 }
 
+/// From the latest on: the one that serves, and those whose blocks are not all free yet.
+template <class Take>
+std::optional<Address> AllocatorGroup::with_fronts(const Take& take) const {
+  const std::shared_lock lock(mutex_);
+  for (const auto& front : fronts_ | std::views::reverse)
+    if (const std::optional<Address> address = take(*front)) return address;
+  return std::nullopt;
+}
+
+template <class Call>
+auto AllocatorGroup::on_front(Address address, const Call& call) const
+    -> std::optional<std::invoke_result_t<Call, allocator::PlannedFront&>> {
+  if (front_count_ == 0) return std::nullopt;
+  const std::shared_lock lock(mutex_);
+  const auto found = std::ranges::find_if(fronts_, [&](const auto& front) { return front->covers(address); });
+  if (found == fronts_.end()) return std::nullopt;
+  return call(**found);
+}
+
+DeviceCode AllocatorGroup::begin_planned(std::span<const allocator::PlannedBlock> blocks, StreamHandle stream,
+                                         std::shared_ptr<allocator::PlannedFront>& front) {
+  std::unique_ptr<allocator::PlannedFront> made;
+  const DeviceCode code =
+      with_relief(main_, [&] { return allocator::PlannedFront::open(own_device_, main_, blocks, stream, made); });
+  if (code != DeviceCode::ok) return code;
+  front = std::move(made);
+  const std::unique_lock lock(mutex_);
+  fronts_.push_back(front);
+  ++front_count_;
+  return DeviceCode::ok;
+}
+
+void AllocatorGroup::begin_planned_step(allocator::PlannedFront& front) {
+  const std::shared_lock lock(mutex_);
+  front.begin_step();
+}
+
+void AllocatorGroup::pause_planned(allocator::PlannedFront& front, bool paused) {
+  const std::shared_lock lock(mutex_);
+  front.pause(paused);
+}
+
+void AllocatorGroup::end_planned(allocator::PlannedFront& front) {
+  {
+    const std::shared_lock lock(mutex_);
+    front.retire();
+  }
+  drop_ended_fronts();
+}
+
+void AllocatorGroup::drop_ended_fronts() {
+  Fronts gone;
+  const std::unique_lock lock(mutex_);
+  std::erase_if(fronts_, [&](const auto& front) {
+    const bool over = front->is_retired() && front->is_empty();
+    if (over) gone.push_back(front);
+    return over;
+  });
+  front_count_ -= gone.size();
+}
+
 DeviceCode AllocatorGroup::allocate(Bytes bytes, StreamHandle stream, Address& address, std::uint32_t owner) {
   const auto from_one = [&](allocator::CachingAllocator& from) { return from.allocate(bytes, stream, address, owner); };
-  return tell(allocate_for(stream, from_one), bytes);
+  if (front_count_ == 0 || captures_.any()) return tell(allocate_for(stream, from_one), bytes);
+  if (const auto planned = with_fronts([&](auto& front) { return front.allocate(bytes, stream); })) {
+    address = *planned;
+    return DeviceCode::ok;
+  }
+  const DeviceCode code = allocate_for(stream, from_one);
+  if (code != DeviceCode::out_of_memory) return code;
+  const auto guest = with_fronts([&](auto& front) { return front.allocate_anywhere(bytes, stream); });
+  if (!guest) return tell(code, bytes);
+  address = *guest;
+  return DeviceCode::ok;
 }
 
 DeviceCode AllocatorGroup::allocate_plain(Bytes bytes, StreamHandle stream, Address& address, std::uint32_t owner) {
@@ -205,16 +277,28 @@ DeviceCode AllocatorGroup::on_owner(Address address, const Call& call) {
 }
 
 DeviceCode AllocatorGroup::free(Address address, const StreamHandle* stream) {
+  bool is_over = false;
+  const auto planned = on_front(address, [&](allocator::PlannedFront& front) {
+    const DeviceCode code = front.free(address, stream);
+    is_over = front.is_retired() && front.is_empty();
+    return code;
+  });
+  if (is_over) drop_ended_fronts();
+  if (planned) return *planned;
   return on_owner(address, [&](allocator::CachingAllocator& owner) {
     return stream == nullptr ? owner.free(address) : owner.free(address, *stream);
   });
 }
 
 DeviceCode AllocatorGroup::note_use(Address address, StreamHandle stream) {
+  if (const auto planned = on_front(address, [&](auto& front) { return front.note_use(address, stream); }))
+    return *planned;
   return on_owner(address, [&](allocator::CachingAllocator& owner) { return owner.note_use(address, stream); });
 }
 
 Bytes AllocatorGroup::block_bytes(Address address) const {
+  if (const auto planned = on_front(address, [&](auto& front) { return front.requested_bytes(address); }))
+    return *planned > 0 ? main_.rounded_bytes(*planned) : 0;
   const std::shared_ptr<Pool> pool = find_owner(address);
   return pool == nullptr ? main_.block_bytes(address) : pool->allocator.block_bytes(address);
 }
@@ -224,7 +308,19 @@ std::string AllocatorGroup::error_text(DeviceCode code) const {
   if (code != DeviceCode::out_of_memory) return text;
   if (const std::string limit = describe_limit(); !limit.empty()) text += " " + limit;
   if (const std::string pools = describe_pools(); !pools.empty()) text += " Pools beside it hold: " + pools + ".";
+  if (const std::string fronts = describe_fronts(); !fronts.empty()) text += " " + fronts;
   return text;
+}
+
+std::string AllocatorGroup::describe_fronts() const {
+  if (front_count_ == 0) return {};
+  const std::shared_lock lock(mutex_);
+  Bytes live = 0, extent = 0;
+  for (const auto& front : fronts_) {
+    live += front->counts().live_bytes;
+    extent += front->extent_bytes();
+  }
+  return fmt::format("The planned arena is {} of it, {} of that in use.", format_bytes(extent), format_bytes(live));
 }
 
 std::string AllocatorGroup::describe_limit() const {

@@ -8,17 +8,25 @@
 //           graph is replayed it uses memory again that was freed while it was captured: so a pool's memory serves
 //           nothing else, and stays mapped where it is, until the pool is released as often as it was begun
 //
-// Cost without pools: one load on top of the allocator's own; with pools, a free looks its block up first.
+// In front of it may be planned arenas (allocator/planned_front.h): the last one begun serves what comes as planned,
+// and any of them serves its stream where memory runs out. One that has ended stays until its last block is free.
+//
+// Cost without pools and arenas: two loads on top of the allocator's own; with pools, a free looks its block up first;
+// with arenas, every call takes a lock that it shares.
 // Threads: any.
 
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <shared_mutex>
+#include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "allocator/caching_allocator.h"
+#include "allocator/planned_front.h"
 #include "allocator/stream_order.h"
 #include "integrations/c_api/captures.h"
 #include "integrations/c_api/outcome.h"
@@ -80,6 +88,13 @@ class AllocatorGroup {
   [[nodiscard]] Outcome suspend_pool(const std::string& tag, bool keep_contents, Bytes& given_back);
   [[nodiscard]] Outcome resume_pool(const std::string& tag);
 
+  /// A planned arena for work of `stream`, which serves from now on. Errors: as PlannedFront::open().
+  [[nodiscard]] DeviceCode begin_planned(std::span<const allocator::PlannedBlock> blocks, StreamHandle stream,
+                                         std::shared_ptr<allocator::PlannedFront>& front);
+  void begin_planned_step(allocator::PlannedFront& front);
+  void pause_planned(allocator::PlannedFront& front, bool paused);
+  void end_planned(allocator::PlannedFront& front);
+
   void begin_graph(GraphId id, Captures::Filter filter);
   [[nodiscard]] Outcome end_graph(GraphId id);
   [[nodiscard]] Outcome release_graph(GraphId id);
@@ -103,6 +118,7 @@ class AllocatorGroup {
 
  private:
   using Pools = std::vector<std::shared_ptr<Pool>>;
+  using Fronts = std::vector<std::shared_ptr<allocator::PlannedFront>>;
 
   [[nodiscard]] Pools copy_of_pools() const;
   [[nodiscard]] Visit visit_pool(const std::string& tag) const;
@@ -122,6 +138,16 @@ class AllocatorGroup {
   template <class Allocate>
   DeviceCode with_relief(const allocator::CachingAllocator& of, const Allocate& allocate);
   void drop_released();
+  /// The first address that `take`(PlannedFront&) gives.
+  template <class Take>
+  [[nodiscard]] std::optional<Address> with_fronts(const Take& take) const;
+  /// What `call`(PlannedFront&) answers of the arena that the address is in; nothing: it is in none.
+  template <class Call>
+  [[nodiscard]] auto on_front(Address address, const Call& call) const
+      -> std::optional<std::invoke_result_t<Call, allocator::PlannedFront&>>;
+  /// Arenas that have ended and are empty.
+  void drop_ended_fronts();
+  [[nodiscard]] std::string describe_fronts() const;
   [[nodiscard]] ForkSteps fork_steps();
 
   std::shared_ptr<Device> device_;
@@ -135,6 +161,8 @@ class AllocatorGroup {
   mutable std::shared_mutex mutex_;
   Pools pools_;
   std::atomic<std::size_t> pool_count_{0};
+  Fronts fronts_;  ///< the last one serves, unless it has ended
+  std::atomic<std::size_t> front_count_{0};
   const ForkHandlers at_fork_{ForkLevel::group, fork_steps()};
 };
 

@@ -22,6 +22,7 @@ Opened open_sim(const tidemark_device_options& o) {
 Opened open_host(const tidemark_device_options& o) {
   HostDeviceOptions options{.d2h_bytes_per_s = o.d2h_bytes_per_s,
                             .h2d_bytes_per_s = o.h2d_bytes_per_s,
+                            .copies_any_memory = o.copies_any_memory != 0,
                             .play_estimates = o.play_estimates != 0 ? 1.0 : 0.0};
   if (o.capacity_bytes > 0) options.capacity_bytes = o.capacity_bytes;
   return open_host_device(options);

@@ -5,11 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "core/verify.h"
 #include "integrations/c_api/handles.h"
+#include "integrations/c_api/sound_rank.h"
 #include "integrations/c_api/structs.h"
 #include "integrations/formats/file.h"
-#include "integrations/formats/plan_restore.h"
 #include "planner/budget_check.h"
 #include "swap/executor.h"
 
@@ -32,11 +31,9 @@ Outcome read_text(std::string_view text, std::string name, tidemark_plan** plan)
 template <class Body>
 tidemark_status on_rank(const tidemark_plan* plan, int32_t position, tidemark_error** error, Body body) noexcept {
   return guarded(error, [&]() -> Outcome {
-    if (plan == nullptr) return invalid("plan is NULL");
-    if (position < 0 || static_cast<std::size_t>(position) >= plan->file.ranks.size())
-      return invalid("position " + std::to_string(position) + ": the plan has " +
-                     std::to_string(plan->file.ranks.size()) + " ranks");
-    return body(plan->file.ranks[static_cast<std::size_t>(position)]);
+    const formats::PlanFile::Rank* rank = nullptr;
+    if (Outcome o = rank_at(plan, position, rank); !o.ok()) return o;
+    return body(*rank);
   });
 }
 
@@ -100,17 +97,6 @@ tidemark_budget_result to_c(const plan::BudgetCheck& check, const plan::RankFigu
           .reserved = 0,
           .budget_bytes = check.budget_bytes,
           .peak_bytes = check.host ? worst.host_bytes : worst.peak_bytes};
-}
-
-/// What runs is checked against the graph it was made for: a file says anything.
-Result<std::unique_ptr<plan::RankPlan>> sound_rank(const tidemark_plan& plan, const formats::PlanFile::Rank& rank) {
-  Result<plan::PlanOutcome> restored = formats::restore_outcome(plan.file, {rank.figures.rank}, plan.name);
-  if (!restored) return restored.error();
-  auto sound = std::make_unique<plan::RankPlan>(std::move(restored.value().ranks.front()));
-  if (const auto violation = verify_program(sound->graph, sound->program))
-    return bad_input(plan.name + ": rank " + std::to_string(rank.figures.rank) +
-                     ": the program is not sound: " + violation->detail);
-  return sound;
 }
 
 Outcome check_options(const tidemark_run_options& o) {

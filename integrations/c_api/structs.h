@@ -23,6 +23,8 @@ template <>
 inline constexpr std::size_t kFirstBytes<tidemark_rank_figures> = offsetof(tidemark_rank_figures, collective_limit_f);
 template <>
 inline constexpr std::size_t kFirstBytes<tidemark_run_options> = offsetof(tidemark_run_options, agree);
+template <>
+inline constexpr std::size_t kFirstBytes<tidemark_session_options> = offsetof(tidemark_session_options, record);
 
 /// The caller's size of the struct, checked: what it has behind what this version knows must be zero. Nothing behind
 /// what is known is ever written, so that a size that is wrong does not become a write into somebody's stack.

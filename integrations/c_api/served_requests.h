@@ -1,0 +1,46 @@
+#pragma once
+// What a session's plan says of its framework's requests, in the allocator that serves the framework.
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "allocator/planned_front.h"
+#include "integrations/c_api/allocator_group.h"
+
+namespace tidemark::c_api {
+
+/// Threads: the session's. The group must outlive it.
+class ServedRequests {
+ public:
+  ServedRequests() = default;
+  ServedRequests(AllocatorGroup& group, StreamHandle stream, std::vector<allocator::PlannedBlock> blocks)
+      : group_(&group), stream_(stream), blocks_(std::move(blocks)) {}
+  ~ServedRequests() {
+    if (front_ != nullptr) group_->end_planned(*front_);
+  }
+  ServedRequests(const ServedRequests&) = delete;
+  ServedRequests& operator=(const ServedRequests&) = delete;
+
+  /// The first one takes the memory. Where there is none the allocator serves as ever.
+  void begin_step() {
+    const std::vector<allocator::PlannedBlock> blocks = std::exchange(blocks_, {});
+    if (!blocks.empty()) static_cast<void>(group_->begin_planned(blocks, stream_, front_));
+    if (front_ != nullptr) group_->begin_planned_step(*front_);
+  }
+  void pause(bool paused) {
+    if (front_ != nullptr) group_->pause_planned(*front_, paused);
+  }
+  [[nodiscard]] Bytes extent_bytes() const { return front_ == nullptr ? 0 : front_->extent_bytes(); }
+  [[nodiscard]] allocator::PlannedArenaCounts counts() const {
+    return front_ == nullptr ? allocator::PlannedArenaCounts{} : front_->counts();
+  }
+
+ private:
+  AllocatorGroup* group_ = nullptr;
+  StreamHandle stream_{};
+  std::vector<allocator::PlannedBlock> blocks_;  ///< until they are asked for
+  std::shared_ptr<allocator::PlannedFront> front_;
+};
+
+}  // namespace tidemark::c_api

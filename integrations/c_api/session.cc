@@ -1,0 +1,358 @@
+// Sessions of the C interface: a plan followed beside a framework.
+
+#include "swap/session.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "integrations/c_api/handles.h"
+#include "integrations/c_api/served_requests.h"
+#include "integrations/c_api/sound_rank.h"
+#include "integrations/c_api/structs.h"
+#include "integrations/formats/file.h"
+#include "integrations/formats/session_log.h"
+#include "swap/planned_requests.h"
+
+using namespace tidemark;         // NOLINT: the functions below have the C interface's names
+using namespace tidemark::c_api;  // NOLINT
+
+struct tidemark_session {
+  std::shared_ptr<Device> device;                ///< outlives the session
+  std::shared_ptr<formats::GrowingFile> record;  ///< its log, or nullptr
+  std::unique_ptr<swap::Session> session;
+  std::unique_ptr<ServedRequests> requests;
+};
+
+struct tidemark_saved {
+  std::shared_ptr<Device> device;
+  swap::SavedStorage saved;
+};
+
+namespace {
+
+swap::FrameworkStream stream_of(tidemark_stream stream) {
+  if (stream == TIDEMARK_CALLING_THREAD) return {};
+  return static_cast<StreamHandle>(stream);
+}
+
+tidemark_stream to_c(swap::FrameworkStream stream) {
+  return stream ? static_cast<tidemark_stream>(*stream) : TIDEMARK_CALLING_THREAD;
+}
+
+tidemark_block to_c(swap::FrameworkBlock block) {
+  return {.handle = block.handle, .address = block.address};
+}
+
+swap::FrameworkBlock block_of(tidemark_block block) {
+  return {.handle = block.handle, .address = block.address};
+}
+
+/// Calls the framework's function in its own types.
+Status rebuild(const tidemark_session_options& o, const swap::Rebuild& again) {
+  std::vector<tidemark_source> sources;
+  for (const swap::Rebuild::Source& source : again.sources)
+    sources.push_back(
+        {.storage = static_cast<std::int32_t>(source.storage), .reserved = 0, .block = to_c(source.block)});
+  std::vector<std::int32_t> wanted;
+  for (const StorageId storage : again.wanted) wanted.push_back(static_cast<std::int32_t>(storage));
+  std::vector<tidemark_block> made(wanted.size());
+  const tidemark_rebuild asked{.struct_size = sizeof(tidemark_rebuild),
+                               .op = static_cast<std::int32_t>(again.op),
+                               .source_count = static_cast<std::int32_t>(sources.size()),
+                               .sources = sources.data(),
+                               .wanted = wanted.data(),
+                               .made = made.data(),
+                               .wanted_count = static_cast<std::int32_t>(wanted.size()),
+                               .is_last = again.is_last ? 1 : 0,
+                               .stream = to_c(again.stream),
+                               .step = again.step};
+  const tidemark_status status = o.rebuild(o.user, &asked);
+  for (std::size_t i = 0; i < made.size(); ++i) again.made[i] = block_of(made[i]);
+  if (status == TIDEMARK_STATUS_OK) return {};
+  return internal_fault("op " + std::to_string(asked.op) + " did not run again: the framework answered " +
+                        tidemark_status_name(status));
+}
+
+swap::FrameworkCalls calls_of(const tidemark_session_options& o) {
+  return {.rebuild = [o](const swap::Rebuild& again) { return rebuild(o, again); },
+          .take_block =
+              [o](StorageId storage, Bytes bytes, swap::FrameworkStream stream) {
+                return block_of(o.take_block(o.user, static_cast<std::int32_t>(storage), bytes, to_c(stream)));
+              },
+          .release = [o](swap::FrameworkBlock block,
+                         swap::FrameworkStream stream) { o.release(o.user, to_c(block), to_c(stream)); }};
+}
+
+Outcome check_options(const tidemark_session_options& o) {
+  if (o.rebuild == nullptr || o.take_block == nullptr || o.release == nullptr)
+    return invalid("tidemark_session_options: rebuild, take_block and release must be given");
+  const bool is_per_op = o.part_of_op != nullptr || o.is_told != nullptr;
+  if (is_per_op ? o.op_count <= 0 : o.op_count != 0)
+    return invalid("tidemark_session_options: op_count is " + std::to_string(o.op_count) +
+                   "; it is the length of part_of_op and is_told, and 0 without them");
+  return check_numbers("tidemark_session_options",
+                       {{.name = "host_bytes", .value = o.host_bytes, .least = 1, .most = kMostBytes}});
+}
+
+swap::SessionOptions options_of(const tidemark_session_options& o) {
+  swap::SessionOptions options{.loop = {}, .host_bytes = o.host_bytes};
+  if (o.part_of_op != nullptr) options.loop.part_of_op.assign(o.part_of_op, o.part_of_op + o.op_count);
+  for (std::int32_t op = 0; o.is_told != nullptr && op < o.op_count; ++op)
+    options.loop.is_told.push_back(o.is_told[op] != 0);
+  return options;
+}
+
+/// Has the session write its log, if that was asked for.
+Result<std::shared_ptr<formats::GrowingFile>> open_record(const char* path, swap::SessionOptions& options) {
+  if (path == nullptr) return std::shared_ptr<formats::GrowingFile>();
+  Result<std::unique_ptr<formats::GrowingFile>> created = formats::GrowingFile::create(path);
+  if (!created) return created.error();
+  const std::shared_ptr<formats::GrowingFile> file = std::move(created).value();
+  file->append(formats::write_session_log_head(options.host_bytes, options.loop));
+  options.log = [file](const swap::SessionEvent& event) { file->append(formats::write_session_event(event)); };
+  return file;
+}
+
+Outcome outcome_of_status(const Status& status) {
+  return status ? Outcome{} : outcome_of(status.error());
+}
+
+/// Runs `body(swap::Session&)` on a session whose step has begun.
+template <class Body>
+tidemark_status in_step(tidemark_session* session, tidemark_error** error, Body body) noexcept {
+  return guarded(error, [&]() -> Outcome {
+    if (session == nullptr) return invalid("session is NULL");
+    if (!session->session->is_in_step()) return invalid("no step has begun");
+    return body(*session->session);
+  });
+}
+
+Outcome check_op(const swap::Session& session, std::int32_t op) {
+  if (op >= 0 && static_cast<std::size_t>(op) < session.op_count()) return {};
+  return invalid("op is " + std::to_string(op) + "; the plan has " + std::to_string(session.op_count()));
+}
+
+Outcome check_storage(const swap::Session& session, std::int32_t storage) {
+  if (storage >= 0 && session.is_managed(static_cast<StorageId>(storage))) return {};
+  return invalid("storage is " + std::to_string(storage) + ", which the session does not manage");
+}
+
+Outcome check_requests(const tidemark_session_options& o) {
+  if ((o.requests == nullptr) != (o.request_count == 0) || o.request_count < 0)
+    return invalid("tidemark_session_options: request_count is " + std::to_string(o.request_count) +
+                   "; it is the length of requests, and 0 without them");
+  for (std::int64_t i = 0; i < o.request_count; ++i) {
+    const tidemark_request& r = o.requests[i];
+    const std::string which = "request " + std::to_string(i);
+    if (r.op < 0 || (i > 0 && r.op < o.requests[i - 1].op))
+      return invalid(which + ": op is " + std::to_string(r.op) + "; requests stand by ascending op, from 0");
+    if (r.storage < -1) return invalid(which + ": storage is " + std::to_string(r.storage));
+    if (r.storage == -1 && (r.bytes <= 0 || r.bytes > kMostBytes || r.offset < 0 || r.offset > kMostBytes))
+      return invalid(which + ": a workspace has from 1 to 2^60 bytes, at an offset from 0");
+    if (r.least_bytes < 0 || r.least_bytes > kMostBytes) return invalid(which + ": least_bytes is out of range");
+  }
+  return {};
+}
+
+Result<std::vector<allocator::PlannedBlock>> planned_blocks(const Program& program, const tidemark_session_options& o) {
+  std::vector<swap::OpRequest> requests;
+  for (std::int64_t i = 0; i < o.request_count; ++i) {
+    const tidemark_request& r = o.requests[i];
+    requests.push_back({.op = static_cast<OpId>(r.op),
+                        .storage = r.storage < 0 ? kNone<StorageId> : static_cast<StorageId>(r.storage),
+                        .bytes = r.bytes,
+                        .least_bytes = r.least_bytes,
+                        .offset = r.offset});
+  }
+  return swap::plan_requests(program, options_of(o).loop, requests);
+}
+
+tidemark_session_report to_c(const swap::SessionReport& r, const ServedRequests& served) {
+  return {.struct_size = 0,
+          .steps = r.counts.steps,
+          .rebuilt = r.counts.rebuilt,
+          .departures = r.counts.departures,
+          .kept_for_host = r.counts.kept_for_host,
+          .copies_out = r.out.copies,
+          .copied_out_bytes = r.out.bytes,
+          .copies_in = r.in.copies,
+          .copied_in_bytes = r.in.bytes,
+          .pieces = r.out.pieces + r.in.pieces,
+          .waits = r.waits.waits,
+          .waited_bytes = r.waits.bytes,
+          .late = r.waits.late,
+          .late_bytes = r.waits.late_bytes,
+          .waited_ns = r.waits.waited_ns,
+          .pinned_bytes = r.pinned_held_bytes,
+          .pinned_peak_bytes = r.pinned_peak_bytes,
+          .steps_open = r.steps_open,
+          .planned_bytes = served.extent_bytes(),
+          .requests_planned = served.counts().served,
+          .requests_unplanned = served.counts().unplanned,
+          .requests_blocked = served.counts().blocked};
+}
+
+}  // namespace
+
+extern "C" {
+
+tidemark_status tidemark_session_open(const tidemark_plan* plan, int32_t position, tidemark_device* device,
+                                      const tidemark_session_options* options, tidemark_session** session,
+                                      tidemark_error** error) noexcept {
+  if (session != nullptr) *session = nullptr;
+  return guarded(error, [&]() -> Outcome {
+    if (session == nullptr) return invalid("session is NULL");
+    if (device == nullptr) return invalid("device is NULL");
+    const formats::PlanFile::Rank* rank = nullptr;
+    if (Outcome o = rank_at(plan, position, rank); !o.ok()) return o;
+    tidemark_session_options known;
+    if (Outcome o = read_options(options, "tidemark_session_options", known); !o.ok()) return o;
+    if (Outcome o = check_options(known); !o.ok()) return o;
+    if (Outcome o = check_requests(known); !o.ok()) return o;
+    Result<std::unique_ptr<plan::RankPlan>> sound = sound_rank(*plan, *rank);
+    if (!sound) return outcome_of(sound.error());
+    swap::SessionOptions asked = options_of(known);
+    Result<std::shared_ptr<formats::GrowingFile>> record = open_record(known.record, asked);
+    if (!record) return outcome_of(record.error());
+    Result<std::unique_ptr<swap::Session>> opened =
+        swap::Session::open(sound.value()->program, *device->device, std::move(asked), calls_of(known));
+    if (!opened) return outcome_of(opened.error());
+    auto served = std::make_unique<ServedRequests>();
+    if (known.allocator != nullptr) {
+      Result<std::vector<allocator::PlannedBlock>> blocks = planned_blocks(sound.value()->program, known);
+      if (!blocks) return outcome_of(blocks.error());
+      served = std::make_unique<ServedRequests>(known.allocator->group, static_cast<StreamHandle>(known.planned_stream),
+                                                std::move(blocks).value());
+    }
+    *session = new tidemark_session{.device = device->device,
+                                    .record = std::move(record).value(),
+                                    .session = std::move(opened).value(),
+                                    .requests = std::move(served)};
+    return {};
+  });
+}
+
+void tidemark_session_close(tidemark_session* session) noexcept {
+  delete session;
+}
+
+int32_t tidemark_session_is_managed(const tidemark_session* session, int32_t storage) noexcept {
+  return session != nullptr && storage >= 0 && session->session->is_managed(static_cast<StorageId>(storage)) ? 1 : 0;
+}
+
+int32_t tidemark_session_is_rebuilt(const tidemark_session* session, int32_t op) noexcept {
+  const bool is_op = session != nullptr && op >= 0 && static_cast<std::size_t>(op) < session->session->op_count();
+  return is_op && session->session->is_rebuilt(static_cast<OpId>(op)) ? 1 : 0;
+}
+
+tidemark_status tidemark_session_begin_step(tidemark_session* session, tidemark_stream stream,
+                                            tidemark_error** error) noexcept {
+  return guarded(error, [&]() -> Outcome {
+    if (session == nullptr) return invalid("session is NULL");
+    session->session->begin_step(stream_of(stream));
+    session->requests->begin_step();
+    return {};
+  });
+}
+
+tidemark_status tidemark_session_pause_requests(tidemark_session* session, int32_t paused,
+                                                tidemark_error** error) noexcept {
+  return guarded(error, [&]() -> Outcome {
+    if (session == nullptr) return invalid("session is NULL");
+    session->requests->pause(paused != 0);
+    return {};
+  });
+}
+
+tidemark_status tidemark_session_op(tidemark_session* session, int32_t op, tidemark_stream stream,
+                                    tidemark_error** error) noexcept {
+  return in_step(session, error, [&](swap::Session& s) -> Outcome {
+    if (Outcome o = check_op(s, op); !o.ok()) return o;
+    return outcome_of_status(s.tell(static_cast<OpId>(op), stream_of(stream)));
+  });
+}
+
+tidemark_status tidemark_session_take(tidemark_session* session, int32_t storage, tidemark_block block,
+                                      tidemark_stream stream, tidemark_error** error) noexcept {
+  return in_step(session, error, [&](swap::Session& s) -> Outcome {
+    if (Outcome o = check_storage(s, storage); !o.ok()) return o;
+    if (block.handle == nullptr) return invalid("block has no handle");
+    s.take(static_cast<StorageId>(storage), block_of(block), stream_of(stream));
+    return {};
+  });
+}
+
+tidemark_status tidemark_session_keep(tidemark_session* session, int32_t op, tidemark_error** error) noexcept {
+  return in_step(session, error, [&](swap::Session& s) -> Outcome {
+    if (Outcome o = check_op(s, op); !o.ok()) return o;
+    s.keep(static_cast<OpId>(op));
+    return {};
+  });
+}
+
+tidemark_status tidemark_session_save(tidemark_session* session, int32_t storage, int32_t op, int32_t until,
+                                      tidemark_saved** saved, tidemark_error** error) noexcept {
+  if (saved != nullptr) *saved = nullptr;
+  return in_step(session, error, [&](swap::Session& s) -> Outcome {
+    if (saved == nullptr) return invalid("saved is NULL");
+    if (Outcome o = storage == -1 ? Outcome{} : check_storage(s, storage); !o.ok()) return o;
+    for (const std::int32_t one : {op, until})
+      if (Outcome o = one == -1 ? Outcome{} : check_op(s, one); !o.ok()) return o;
+    auto made = std::make_unique<tidemark_saved>(tidemark_saved{.device = session->device, .saved = {}});
+    made->saved =
+        s.save(static_cast<StorageId>(storage), {.op = static_cast<OpId>(op), .until = static_cast<OpId>(until)});
+    *saved = made.release();
+    return {};
+  });
+}
+
+tidemark_status tidemark_session_use(tidemark_saved* saved, int32_t again, tidemark_stream stream,
+                                     tidemark_block* block, int32_t* handed_over, tidemark_error** error) noexcept {
+  return guarded(error, [&]() -> Outcome {
+    if (saved == nullptr) return invalid("saved is NULL");
+    if (block == nullptr || handed_over == nullptr) return invalid("block or handed_over is NULL");
+    const Result<swap::UsedStorage> used = swap::Session::use(saved->saved, again != 0, stream_of(stream));
+    if (!used) return outcome_of(used.error());
+    *block = to_c(used.value().block);
+    *handed_over = used.value().is_handed_over ? 1 : 0;
+    return {};
+  });
+}
+
+void tidemark_session_free(tidemark_saved* saved) noexcept {
+  if (saved == nullptr) return;
+  swap::Session::free(saved->saved);
+  delete saved;
+}
+
+tidemark_status tidemark_session_change(tidemark_session* session, void* handle, int32_t planned,
+                                        tidemark_stream stream, tidemark_error** error) noexcept {
+  return guarded(error, [&]() -> Outcome {
+    if (session == nullptr) return invalid("session is NULL");
+    return outcome_of_status(session->session->change(handle, planned != 0, stream_of(stream)));
+  });
+}
+
+int32_t tidemark_session_find(const tidemark_session* session, void* handle) noexcept {
+  return session == nullptr ? -1 : static_cast<int32_t>(session->session->find(handle));
+}
+
+tidemark_status tidemark_session_end_step(tidemark_session* session, tidemark_stream stream,
+                                          tidemark_error** error) noexcept {
+  return in_step(session, error, [&](swap::Session& s) -> Outcome {
+    s.end_step(stream_of(stream));
+    return session->record != nullptr ? outcome_of_status(session->record->status()) : Outcome{};
+  });
+}
+
+tidemark_status tidemark_session_get_report(const tidemark_session* session, tidemark_session_report* report,
+                                            tidemark_error** error) noexcept {
+  return guarded(error, [&]() -> Outcome {
+    if (session == nullptr) return invalid("session is NULL");
+    return write_result(to_c(session->session->report(), *session->requests), "report", report);
+  });
+}
+
+}  // extern "C"
