@@ -183,8 +183,8 @@ def test_devices_and_sizes_in_every_form():
             tidemark.allocator.budget(size)
     with pytest.raises(tidemark.TidemarkError, match="is no phase of a step"):
         tidemark.allocator.set_phase("forwards")
-    with pytest.raises(tidemark.SessionError, match="is no host memory"):
-        tidemark.session(tidemark.plan(graph, "1GiB"), transformer(layers=1)[0], 3)
+    with pytest.raises(tidemark.TidemarkError, match="is not a size"):
+        tidemark.session(tidemark.plan(graph, "1GiB"), transformer(layers=1)[0], host_bytes="lots")
 
 
 def test_a_deep_copy_of_the_model_is_trained_by_the_same_plan():

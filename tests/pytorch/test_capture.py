@@ -1,5 +1,6 @@
 """A captured graph says what really happens."""
 
+import functools
 import json
 
 import model as example
@@ -82,6 +83,62 @@ def test_leaves_the_model_as_it_was(name):
     assert {k: id(v) for k, v in model.named_parameters()} == objects
     assert all(p.grad is None for p in model.parameters())
     assert torch.equal(torch.random.get_rng_state(), state)
+
+
+class Keeping(nn.Module):
+    """At its first call the program makes memory to work in, a table and a cache, and keeps them outside the model."""
+
+    kept = {}
+    table = None
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(16, 16)
+
+    @staticmethod
+    @functools.lru_cache
+    def angles(length):
+        return torch.arange(length).cos()
+
+    def forward(self, x):
+        if "buffer" not in self.kept:
+            self.kept["buffer"] = torch.empty(x.shape[0], 16)
+        if Keeping.table is None:
+            Keeping.table = (torch.arange(16).sin(), 16)
+        x = torch.addmm(self.kept["buffer"], x, self.linear.weight, beta=0.0)
+        return x * self.angles(16) + Keeping.table[0]
+
+
+def test_what_the_program_keeps_of_the_first_call_is_there_in_the_step():
+    model, inputs = Keeping(), (torch.randn(8, 16),)
+    graph = tidemark.capture(model, inputs, lambda out: out.square().mean())
+    assert type(Keeping.kept["buffer"]) is torch.Tensor and Keeping.table is None
+    assert Keeping.angles.cache_info().currsize == 0
+    model(*inputs)
+    again = tidemark.capture(model, inputs, lambda out: out.square().mean())
+    assert [op.name for op in graph.ops] == [op.name for op in again.ops]
+    assert graph.keep_all_peak_bytes() == again.keep_all_peak_bytes()
+    assert type(Keeping.table[0]) is type(Keeping.angles(16)) is torch.Tensor
+
+
+class Summed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(16, 16)
+
+    def forward(self, x):
+        out = self.linear(x)
+        torch.distributed.all_reduce(out)
+        return out.square()
+
+
+def test_collectives_are_not_called_to_measure_them():
+    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    try:
+        graph = tidemark.capture(Summed(), (torch.randn(8, 16),), torch.sum, measured=True)
+    finally:
+        torch.distributed.destroy_process_group()
+    assert any("allreduce" in op.name for op in graph.ops)
 
 
 def test_captures_a_model_larger_than_the_machine():
@@ -183,7 +240,7 @@ def test_what_routing_may_need_at_most_is_planned_for(most):
     assert (len(entries) > 0) == (most > 16) and all(e["bound_bytes"] > e["bytes"] for e in entries)
     plain = tidemark.capture(ByRule(), (x,), loss_fn, bounds={"": tidemark.Routed(total=64, parts=4)})
     assert (graph.keep_all_peak_bytes() > plain.keep_all_peak_bytes()) == (most > 16)
-    planned = tidemark.planning.solve(graph.to_json(), 1 << 30)["captured"]
+    planned = tidemark.planning.solve(graph.to_json(), 1 << 30)[0]["captured"]
     assert planned["keep_all_peak_bytes"] == graph.keep_all_peak_bytes()
     assert captured_saves(graph) == captured_saves(plain)
 

@@ -34,9 +34,8 @@ def wrapper(tmp_path_factory):
     root = pathlib.Path(torch.__file__).parent
     names = ("torch_cuda", "torch_cpu", "torch_python", "c10_cuda", "c10")
     libraries = [f"-l:lib{name}.so" for name in names]
-    new_abi = f"-D_GLIBCXX_USE_CXX11_ABI={int(torch._C._GLIBCXX_USE_CXX11_ABI)}"
     includes = (root / "include", root / "include/torch/csrc/api/include", headers, sysconfig.get_paths()["include"])
-    command = ["g++", "-std=c++17", "-O0", "-shared", "-fPIC", new_abi]
+    command = ["g++", "-std=c++17", "-O0", "-shared", "-fPIC"]
     command += [str(HERE / "cuda_wrapper.cc"), "-o", str(place / "cuda_wrapper.so")]
     command += [part for folder in includes for part in ("-isystem", str(folder))]
     command += [f"-L{root / 'lib'}", *libraries]

@@ -117,13 +117,13 @@ def test_wrong_device_is_refused():
         tidemark.plan(tidemark.capture(*transformer(layers=1)), "1GiB", device="cuda")
 
 
-@pytest.mark.parametrize("version", ["1.13.1", "2.4.1", "2.6.0", "0.4", "unknown"])
+@pytest.mark.parametrize("version", ["1.13.1", "2.5.1", "2.10.0", "0.4", "unknown"])
 def test_another_pytorch_is_refused(version):
-    with pytest.raises(ImportError, match=f"needs PyTorch 2.5, and this is {version}"):
+    with pytest.raises(ImportError, match=f"needs PyTorch 2.9, and this is {version}"):
         check_torch(version)
-    with pytest.raises(ImportError, match="was built for PyTorch 2.5.0, and this is 2.5.1; install it again"):
-        check_torch("2.5.1", "2.5.0")
-    check_torch("2.5.1+cu124", "2.5.1+cpu")
+    with pytest.raises(ImportError, match="was built for PyTorch 2.9.0, and this is 2.9.1; install it again"):
+        check_torch("2.9.1", "2.9.0")
+    check_torch("2.9.1+cu128", "2.9.1+cpu")
     check_torch(torch.__version__, tidemark.library.torch_built_for())
 
 

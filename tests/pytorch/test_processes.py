@@ -25,16 +25,15 @@ def in_time(check, seconds=60):
     return in_a_child(with_alarm)
 
 
-@pytest.mark.parametrize("late", [0, 0.05])
-def test_backward_in_a_fork_through_the_parents_graph(late):
+@pytest.mark.parametrize("copy_bytes_per_s", [0, 10**8])
+def test_backward_in_a_fork_through_the_parents_graph(copy_bytes_per_s):
     model, inputs, loss_fn, plan = planned_transformer(swapping)
-    host = tidemark.HostMemory(lambda: late)
     torch.manual_seed(6)
     loss_fn(model(*inputs)).backward()
     plain = [p.grad.clone() for p in model.parameters()]
     model.zero_grad()
     torch.manual_seed(6)
-    with tidemark.session(plan, model, host):
+    with tidemark.session(plan, model, copy_bytes_per_s=copy_bytes_per_s):
         loss = loss_fn(model(*inputs))
 
         def backward():
@@ -43,7 +42,6 @@ def test_backward_in_a_fork_through_the_parents_graph(late):
 
         assert in_time(backward) == 0
         assert backward()
-    host.close()
 
 
 def test_a_fork_writes_to_memory_of_its_own():

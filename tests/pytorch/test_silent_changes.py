@@ -29,7 +29,7 @@ class Gated(nn.Module):
 
 def gated(plan_of):
     torch.manual_seed(0)
-    model, x = Gated(), torch.randn(8, 32)
+    model, x = Gated(), torch.randn(512, 32)
     return model, x, plan_of(tidemark.capture(model, (x,), lambda out: out[1].square().mean()))
 
 
@@ -113,7 +113,7 @@ class Scaled(nn.Module):
 def test_an_error_of_the_session_while_forward_runs_is_a_tidemark_error():
     """The change makes the session rebuild at once, from a parameter that was changed before."""
     torch.manual_seed(0)
-    model, x = Scaled(), torch.randn(8, 32)
+    model, x = Scaled(), torch.randn(512, 32)
     plan = recomputing(tidemark.capture(model, (x,), lambda out: out[1].square().mean()))
     with tidemark.session(plan, model):
         h, out = model(x)
@@ -142,7 +142,7 @@ def test_changes_that_autograd_does_not_count_are_no_reason_to_refuse():
 def test_noise_that_a_kernel_fills_without_saying_so():
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(32, 32), nn.RReLU(), nn.Linear(32, 32), nn.Tanh())
-    x = torch.randn(8, 32)
+    x = torch.randn(512, 32)
     plan = recomputing(tidemark.capture(model, (x,), mean_square))
     assert same(
         gradients(model, tidemark.session(plan, model), (x,)), gradients(model, contextlib.nullcontext(), (x,))
@@ -169,7 +169,7 @@ class Jittered(nn.Module):
 
 def test_an_operator_of_ones_own_that_draws_random_numbers():
     torch.manual_seed(0)
-    model, x = Jittered(), torch.randn(8, 32)
+    model, x = Jittered(), torch.randn(512, 32)
     plan = recomputing(tidemark.capture(model, (x,), mean_square))
     assert same(
         gradients(model, tidemark.session(plan, model), (x,)), gradients(model, contextlib.nullcontext(), (x,))
@@ -192,7 +192,7 @@ def test_a_gradient_within_forward():
             return self.outer(h + slope)
 
     torch.manual_seed(0)
-    model, x = Penalised(), torch.randn(8, 32)
+    model, x = Penalised(), torch.randn(512, 32)
     for plan_of in PLANS.values():
         plan = plan_of(tidemark.capture(model, (x,), mean_square))
         with warnings.catch_warnings():

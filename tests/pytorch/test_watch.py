@@ -134,7 +134,7 @@ def test_a_compiled_module_runs_uncompiled_and_is_compiled_again_afterwards():
         compiled.append(1)
         return graph.forward
 
-    x, loss_fn = torch.randn(8, 32), lambda out: out.square().mean()
+    x, loss_fn = torch.randn(512, 32), lambda out: out.square().mean()
     for compile_of in (lambda m: torch.compile(m, backend=backend), lambda m: m.compile(backend=backend) or m):
         compiled.clear()
         torch._dynamo.reset()  # what was compiled for one serves the other

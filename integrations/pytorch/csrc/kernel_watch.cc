@@ -80,6 +80,9 @@ struct WatchInterpreter final : PyInterpreterVTable {
   bool is_contiguous(const c10::TensorImpl* self, at::MemoryFormat format) const override {
     return python.is_contiguous(self, format);
   }
+  c10::SymBool sym_is_contiguous(const c10::TensorImpl* self, at::MemoryFormat format) const override {
+    return python.sym_is_contiguous(self, format);
+  }
   bool is_strides_like(const c10::TensorImpl* self, at::MemoryFormat format) const override {
     return python.is_strides_like(self, format);
   }

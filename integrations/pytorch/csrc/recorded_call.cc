@@ -1,5 +1,6 @@
 #include "integrations/pytorch/csrc/recorded_call.h"
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
 #include <ATen/core/List.h>
 #include <c10/core/GradMode.h>
@@ -24,10 +25,10 @@ at::Tensor without_history(const at::Tensor& tensor) {
 
 Source source_of(const at::Tensor& tensor, const StorageOf& storage_of) {
   const int storage = storage_of(tensor);
-  if (storage != kNone) return {storage, Geometry::of(tensor), {}, VersionSeen(tensor)};
-  auto held = without_history(tensor);
-  const VersionSeen version(held);
-  return {kNone, {}, std::move(held), version};
+  if (storage != kNone)
+    return {storage, tensor.storage().unsafeGetStorageImpl(), Geometry::of(tensor), {}, VersionSeen(tensor)};
+  const VersionSeen version(tensor);  // what is detached down here counts its changes by itself
+  return {kNone, nullptr, {}, without_history(tensor), version};
 }
 
 Argument argument_of(const c10::IValue& value, const StorageOf& storage_of) {
@@ -80,25 +81,20 @@ at::Generator generator_of(const torch::jit::Stack& stack, std::size_t count) {
   return at::globalContext().defaultGenerator(device);
 }
 
-at::Tensor state_of(at::Generator& generator) {
+at::Generator copy_of(at::Generator& generator) {
   const std::lock_guard lock(generator.mutex());
-  return generator.get_state();
+  return generator.clone();
 }
 
-void set_state(at::Generator& generator, const at::Tensor& state) {
+/// Without memory for a tensor where the CPU makes the numbers.
+void set_state(at::Generator& generator, const at::Generator& state) {
   const std::lock_guard lock(generator.mutex());
-  generator.set_state(state);
-}
-
-std::vector<std::uint8_t> bytes_of(const at::Tensor& state) {
-  const auto* bytes = state.data_ptr<std::uint8_t>();
-  return {bytes, bytes + state.numel()};
-}
-
-at::Tensor as_tensor(const std::vector<std::uint8_t>& bytes) {
-  auto state = at::empty({static_cast<std::int64_t>(bytes.size())}, at::kByte);
-  std::copy(bytes.begin(), bytes.end(), state.data_ptr<std::uint8_t>());
-  return state;
+  if (!generator.device().is_cpu()) return generator.set_state(state.get_state());
+  auto* const to = at::check_generator<at::CPUGeneratorImpl>(generator);
+  auto* const from = at::check_generator<at::CPUGeneratorImpl>(state);
+  to->set_engine(from->engine());
+  to->set_next_float_normal_sample(from->next_float_normal_sample());
+  to->set_next_double_normal_sample(from->next_double_normal_sample());
 }
 
 /// The generator as it was at the recorded call, for a while. Putting it back takes no memory: there may be none.
@@ -107,9 +103,8 @@ class RandomState {
   explicit RandomState(const RecordedCall& call) {
     if (!call.generator) return;
     generator_ = *call.generator;
-    const auto recorded = as_tensor(call.random_state);
-    now_ = state_of(generator_);
-    set_state(generator_, recorded);
+    now_ = copy_of(generator_);
+    set_state(generator_, call.random_state);
   }
   RandomState(const RandomState&) = delete;
   RandomState& operator=(const RandomState&) = delete;
@@ -118,17 +113,10 @@ class RandomState {
   }
 
  private:
-  at::Generator generator_;
-  at::Tensor now_;
+  at::Generator generator_, now_;
 };
 
 }  // namespace
-
-bool RecordedCall::reads(int storage) const {
-  bool found = false;
-  for_each_source([&](const Source& source) { found = found || source.storage == storage; });
-  return found;
-}
 
 void RecordedCall::for_each_source(const std::function<void(const Source&)>& use) const {
   for (const auto& argument : arguments) {
@@ -154,7 +142,7 @@ RecordedCall record(const c10::OperatorHandle& op, const KernelTraits& traits, c
                     const std::vector<int>& outputs, const StorageOf& storage_of) {
   const auto count = op.schema().arguments().size();
   const auto first = stack.end() - static_cast<std::ptrdiff_t>(count);
-  RecordedCall call{op, &traits, {}, &outputs, std::nullopt, {}};
+  RecordedCall call{op, traits.is_process_group_call, {}, outputs, std::nullopt, {}};
   call.arguments.reserve(count);
   const auto& statistics = traits.running_statistics;
   const bool forgets = statistics && first[static_cast<std::ptrdiff_t>((*statistics)[2])].toBool();
@@ -167,7 +155,7 @@ RecordedCall record(const c10::OperatorHandle& op, const KernelTraits& traits, c
   }
   if (traits.is_random) {
     call.generator = generator_of(stack, count);
-    call.random_state = bytes_of(state_of(*call.generator));
+    call.random_state = copy_of(*call.generator);
   }
   return call;
 }
@@ -190,10 +178,10 @@ void run_again(const std::vector<RecordedCall>& calls, const FindStorage& find, 
       const RandomState state(call);
       call.op.callBoxed(stack);
     }
-    if (call.traits->is_process_group_call) stack.back().toCustomClass<c10d::Work>()->wait();
+    if (call.is_process_group_call) stack.back().toCustomClass<c10d::Work>()->wait();
     std::size_t n = 0;
     for_each_tensor(stack, stack.size(), [&](const at::Tensor& tensor) {
-      if (n < call.outputs->size() && (*call.outputs)[n] != kNone) fresh.insert_or_assign((*call.outputs)[n], tensor);
+      if (n < call.outputs.size() && call.outputs[n] != kNone) fresh.insert_or_assign(call.outputs[n], tensor);
       ++n;
     });
   }

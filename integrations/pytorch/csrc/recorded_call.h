@@ -15,7 +15,7 @@
 
 #include "integrations/pytorch/csrc/geometry.h"
 #include "integrations/pytorch/csrc/kernel_traits.h"
-#include "integrations/pytorch/csrc/planned_batch.h"
+#include "integrations/pytorch/csrc/planned_loop.h"
 
 namespace tidemark_torch {
 
@@ -27,6 +27,7 @@ struct Error : std::runtime_error {
 /// A tensor in a storage that the session looks after, or one that is there anyway: a parameter, an input.
 struct Source {
   int storage = kNone;
+  const void* original = nullptr;  // what it was read from, for comparison
   Geometry geometry;
   at::Tensor held;
   VersionSeen version;
@@ -41,13 +42,12 @@ using Argument = std::variant<c10::IValue, Source, SourceList>;
 
 struct RecordedCall {
   c10::OperatorHandle op;
-  const KernelTraits* traits;
+  bool is_process_group_call = false;
   std::vector<Argument> arguments;
-  const std::vector<int>* outputs;  // storages by tensor returned
+  std::vector<int> outputs;  // storages by tensor returned; its own, as backward may outlive the plan of the loop
   std::optional<at::Generator> generator;
-  std::vector<std::uint8_t> random_state;  // not a tensor: those count against the budget
+  at::Generator random_state;  // a copy; not a tensor: those count against the budget, and are asked for
 
-  [[nodiscard]] bool reads(int storage) const;
   void for_each_source(const std::function<void(const Source&)>& use) const;
 };
 

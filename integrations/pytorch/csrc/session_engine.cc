@@ -57,10 +57,10 @@ const std::string* intern(const std::string& text) {
   return &*known->insert(text).first;
 }
 
-SessionEngine::SessionEngine(std::vector<std::shared_ptr<PlannedBatch>> batches, py::object host, py::object classify,
-                             py::object depart, std::shared_ptr<Counters> counters)
+SessionEngine::SessionEngine(std::vector<std::shared_ptr<PlannedBatch>> batches, std::shared_ptr<SessionSteps> steps,
+                             py::object classify, py::object depart, std::shared_ptr<Counters> counters)
     : batches_(std::move(batches)),
-      host_(std::move(host)),
+      steps_(std::move(steps)),
       classify_(std::move(classify)),
       depart_(std::move(depart)),
       counters_(std::move(counters)),
@@ -69,19 +69,21 @@ SessionEngine::SessionEngine(std::vector<std::shared_ptr<PlannedBatch>> batches,
 void SessionEngine::close() {
   batches_.clear();
   batch_.reset();
-  state_.reset();
-  in_flight_.clear();
+  is_open_ = false;
+  steps_->end_step();
+  steps_.reset();
   top_ = std::make_shared<Frame>();
-  host_ = classify_ = depart_ = py::none();
+  classify_ = depart_ = py::none();
   closed_ = true;
 }
 
 void SessionEngine::begin(std::size_t batch) {
+  if (begun_.empty() || !begun_.insert(batch).second) {  // loops need not run them all, nor in order
+    steps_->begin_step();
+    begun_ = {batch};
+  }
   batch_ = batches_.at(batch);
-  state_ = StepState::make(batch_, host_, counters_);
-  const auto is_over = [](const std::weak_ptr<StepState>& state) { return state.expired(); };
-  in_flight_.erase(std::remove_if(in_flight_.begin(), in_flight_.end(), is_over), in_flight_.end());
-  in_flight_.push_back(state_);
+  is_open_ = true;
   ++counters_->micro_batches;
 }
 
@@ -139,41 +141,32 @@ void SessionEngine::watched_call(const c10::OperatorHandle& op, torch::jit::Stac
 
 /// In evaluation there is no gradient; inside a module that is the forward of an autograd function.
 bool SessionEngine::is_forward() const {
-  return std::this_thread::get_id() == thread_ && state_ != nullptr && !in_backward() &&
+  return std::this_thread::get_id() == thread_ && is_open_ && !in_backward() &&
          (c10::GradMode::is_enabled() || !top_->outside);
-}
-
-void SessionEngine::settle_copies(const at::Tensor& changed) {
-  if (host_.is_none() || !is_plain(changed)) return;
-  const py::gil_scoped_acquire lock;
-  const Unseen unseen;
-  host_.attr("settle")(changed);
 }
 
 /// `planned`: the plan of the micro-batch that runs knows of it.
 void SessionEngine::before_change(const at::Tensor& changed, bool planned) {
-  settle_copies(changed);
-  if (std::this_thread::get_id() != thread_) return;  // the list is of this thread
-  for (const auto& each : in_flight_) {
-    if (const auto state = each.lock()) state->before_change(changed, planned && state == state_);
-  }
+  const bool is_here = std::this_thread::get_id() == thread_;  // elsewhere no forward is told
+  if (const auto steps = steps_) steps->change(changed, planned || !is_here);
 }
 
 void SessionEngine::forward_call(const c10::OperatorHandle& op, const KernelTraits& traits, torch::jit::Stack& stack) {
-  const auto state = state_;
+  const auto steps = steps_;
   const auto* planned = planned_call(*top_, traits);
+  steps->pause_requests(planned == nullptr);
   if (traits.kind == KernelKind::changes) {
     for_each_changed(traits, op, stack, [&](const at::Tensor& tensor) { before_change(tensor, planned != nullptr); });
   }
   if (planned == nullptr) return op.callBoxed(stack);
-  if (planned->due) state->advance_to(planned->place);
-  if (planned->rebuild != kNone) state->record_call(*planned, op, traits, stack);
+  if (planned->first) steps->tell(planned->op);
+  if (planned->rebuilt) steps->record_call(*planned, op, traits, stack);
   op.callBoxed(stack);
   if (planned->outputs.empty()) return;
   std::size_t n = 0;
   for_each_tensor(stack, op.schema().returns().size(), [&](const at::Tensor& tensor) {
     if (n < planned->outputs.size() && planned->outputs[n] != kNone) {
-      state->take_output(*planned, planned->outputs[n], tensor);
+      steps->take_output(*planned, planned->outputs[n], tensor);
     }
     ++n;
   });
@@ -212,18 +205,17 @@ py::object SessionEngine::pack(const py::object& object) {
     saved.version = VersionSeen(tensor);
     return py::cast(std::move(saved));
   }
-  const bool follows = std::this_thread::get_id() == thread_ && state_ != nullptr && !in_backward() && !frame.departed;
+  const bool follows = std::this_thread::get_id() == thread_ && is_open_ && !in_backward() && !frame.departed;
   if (follows) {
     if (const auto* planned = nth(frame.planned_saves, n)) {
-      const int storage = state_->storage_of(tensor);
-      if (storage != kNone && planned->storage == storage) {
-        state_->count_save(*planned);
-        return py::cast(Saved{state_, *planned, {}, Geometry::of(tensor), VersionSeen(tensor)});
+      saved.micro_batch = counters_->micro_batches;
+      if (planned->storage != kNone && steps_->storage_of(tensor) == planned->storage) {
+        saved.handle = steps_->save(*planned);
+        saved.geometry = Geometry::of(tensor);
+        saved.version = VersionSeen(tensor);
+        return py::cast(std::move(saved));
       }
-      if (planned->storage == kNone && planned->use != kNone) {
-        saved.state = state_;
-        saved.planned = *planned;
-      }
+      if (planned->storage == kNone && planned->use != kNone) saved.handle = steps_->save(*planned);
     }
   }
   std::optional<Unseen> unseen;
@@ -236,16 +228,20 @@ py::object SessionEngine::pack(const py::object& object) {
 py::object SessionEngine::unpack(const py::object& packed) {
   const auto& saved = packed.cast<const Saved&>();
   auto tensor = found(saved);
-  if (saved.state == state_ && top_->outside) let_go();  // else a gradient is taken within forward
+  if (saved.handle && saved.micro_batch == counters_->micro_batches && top_->outside) {
+    let_go();  // else a gradient is taken within forward
+  }
   return py::cast(std::move(tensor));
 }
 
 at::Tensor SessionEngine::found(const Saved& saved) {
   const Unseen unseen;
-  if (!saved.kept.defined()) return saved.state->unpack(saved.planned, saved.geometry, saved.version);
-  if (saved.state != nullptr) saved.state->advance_to(saved.planned.use);
-  check_unchanged(saved.kept.sizes(), saved.version);
-  return saved.kept;
+  const bool again = torch::autograd::get_current_graph_task_keep_graph();
+  const bool is_kept = saved.kept.defined();
+  check_unchanged(is_kept ? saved.kept.sizes() : at::IntArrayRef(saved.geometry.sizes), saved.version);
+  if (!saved.handle) return saved.kept;
+  const c10::Storage storage = saved.handle.use(again);
+  return is_kept ? saved.kept : saved.geometry.over(storage);
 }
 
 }  // namespace tidemark_torch

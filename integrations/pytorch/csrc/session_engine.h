@@ -19,8 +19,8 @@
 
 #include "integrations/pytorch/csrc/kernel_traits.h"
 #include "integrations/pytorch/csrc/kernel_watch.h"
-#include "integrations/pytorch/csrc/planned_batch.h"
-#include "integrations/pytorch/csrc/step_state.h"
+#include "integrations/pytorch/csrc/planned_loop.h"
+#include "integrations/pytorch/csrc/session_steps.h"
 
 namespace tidemark_torch {
 
@@ -36,11 +36,17 @@ struct Frame {
   const std::vector<std::optional<PlannedSave>>* planned_saves = nullptr;
 };
 
+/// What a session did, since it began, beside what the session itself counts.
+struct Counters {
+  std::int64_t off_plan = 0;
+  std::int64_t micro_batches = 0;
+};
+
 /// What autograd keeps in the place of a tensor: where to find it, or itself, without its history, as autograd's graph
 /// must not hold itself. Where the plan knows it, asking for it says how far backward is.
 struct Saved {
-  std::shared_ptr<StepState> state;
-  PlannedSave planned;
+  SavedHandle handle;
+  std::int64_t micro_batch = 0;  // since the session began
   at::Tensor kept;
   Geometry geometry;  // where nothing is kept
   VersionSeen version;
@@ -48,10 +54,9 @@ struct Saved {
 
 class SessionEngine final : public KernelWatch {
  public:
-  /// `classify(name, overload)` is kernels.traits; `depart(frame, what)` hears of departures; `host` is the HostMemory
-  /// to swap to, None where the plan swaps nothing.
-  SessionEngine(std::vector<std::shared_ptr<PlannedBatch>> batches, pybind11::object host, pybind11::object classify,
-                pybind11::object depart, std::shared_ptr<Counters> counters);
+  /// `classify(name, overload)` is kernels.traits; `depart(frame, what)` hears of departures.
+  SessionEngine(std::vector<std::shared_ptr<PlannedBatch>> batches, std::shared_ptr<SessionSteps> steps,
+                pybind11::object classify, pybind11::object depart, std::shared_ptr<Counters> counters);
 
   void on_call(const c10::OperatorHandle& op, torch::jit::Stack& stack) override;
 
@@ -61,8 +66,8 @@ class SessionEngine final : public KernelWatch {
 
   /// A micro-batch begins.
   void begin(std::size_t batch);
-  /// It lives on as long as what autograd saved of it.
-  void let_go() { state_.reset(); }
+  /// Its forward is over.
+  void let_go() { is_open_ = false; }
   [[nodiscard]] std::shared_ptr<Frame> frame(const std::string& path, int call) const;
   void enter(std::shared_ptr<Frame> frame) { top_ = std::move(frame); }
 
@@ -75,20 +80,20 @@ class SessionEngine final : public KernelWatch {
   const PlannedCall* planned_call(Frame& frame, const KernelTraits& traits);
   void depart(Frame& frame, const std::string& what);
   void watched_call(const c10::OperatorHandle& op, torch::jit::Stack& stack);
-  void settle_copies(const at::Tensor& changed);
   void before_change(const at::Tensor& changed, bool planned);
   [[nodiscard]] bool is_forward() const;
   void forward_call(const c10::OperatorHandle& op, const KernelTraits& traits, torch::jit::Stack& stack);
   at::Tensor found(const Saved& saved);
 
   std::vector<std::shared_ptr<PlannedBatch>> batches_;
-  pybind11::object host_, classify_, depart_;
+  std::shared_ptr<SessionSteps> steps_;
+  pybind11::object classify_, depart_;
   std::shared_ptr<Counters> counters_;
   std::mutex traits_mutex_;  // never held while Python's lock is waited for
   std::unordered_map<const c10::OperatorName*, KernelTraits> traits_;
   std::shared_ptr<PlannedBatch> batch_;
-  std::shared_ptr<StepState> state_;
-  std::vector<std::weak_ptr<StepState>> in_flight_;  // micro-batches, this one too
+  std::set<std::size_t> begun_;  // micro-batches of the step
+  bool is_open_ = false;         // its forward runs
   std::shared_ptr<Frame> top_;
   const std::thread::id thread_ = std::this_thread::get_id();
   std::atomic<bool> closed_{false};

@@ -23,8 +23,8 @@ void add_calls(PlannedBatch& batch, const PlaceInModel& place, const py::list& c
       continue;
     }
     const auto call = item.cast<py::tuple>();
-    out.emplace_back(PlannedCall{intern(call[0].cast<std::string>()), call[1].cast<int>(), call[2].cast<int>(),
-                                 call[3].cast<bool>(), call[4].cast<bool>(), call[5].cast<std::vector<int>>()});
+    out.emplace_back(PlannedCall{intern(call[0].cast<std::string>()), call[1].cast<int>(), call[2].cast<bool>(),
+                                 call[3].cast<bool>(), call[4].cast<std::vector<int>>()});
   }
 }
 
@@ -36,14 +36,35 @@ void add_saves(PlannedBatch& batch, const PlaceInModel& place, const py::list& s
       continue;
     }
     const auto save = item.cast<py::tuple>();
-    out.emplace_back(PlannedSave{save[0].cast<int>(), save[1].cast<int>(), save[2].cast<int>(), save[3].cast<bool>(),
-                                 save[4].cast<bool>()});
+    out.emplace_back(PlannedSave{save[0].cast<int>(), save[1].cast<int>(), save[2].cast<int>()});
   }
 }
 
-void add_instruction(PlannedBatch& batch, int before, int action, int target, bool last, bool to_host,
-                     std::vector<int> kept) {
-  batch.instructions.push_back({before, static_cast<Action>(action), target, last, to_host, std::move(kept)});
+py::dict report_of(const SessionSteps& steps) {
+  const tidemark_session_report r = steps.report();
+  py::dict out;
+  out["steps"] = r.steps;
+  out["rebuilt"] = r.rebuilt;
+  out["departures"] = r.departures;
+  out["kept_for_host"] = r.kept_for_host;
+  out["copies_out"] = r.copies_out;
+  out["copied_out_bytes"] = r.copied_out_bytes;
+  out["copies_in"] = r.copies_in;
+  out["copied_in_bytes"] = r.copied_in_bytes;
+  out["pieces"] = r.pieces;
+  out["waits"] = r.waits;
+  out["waited_bytes"] = r.waited_bytes;
+  out["late"] = r.late;
+  out["late_bytes"] = r.late_bytes;
+  out["waited_ns"] = r.waited_ns;
+  out["pinned_bytes"] = r.pinned_bytes;
+  out["pinned_peak_bytes"] = r.pinned_peak_bytes;
+  out["steps_open"] = r.steps_open;
+  out["planned_bytes"] = r.planned_bytes;
+  out["requests_planned"] = r.requests_planned;
+  out["requests_unplanned"] = r.requests_unplanned;
+  out["requests_blocked"] = r.requests_blocked;
+  return out;
 }
 
 /// PyTorch's own exceptions are the same as from its own functions: memory may run out while something is rebuilt.
@@ -63,23 +84,30 @@ PYBIND11_MODULE(tidemark_session, module) {
   py::register_local_exception_translator(&translate);
   py::class_<Counters, std::shared_ptr<Counters>>(module, "Counters")
       .def(py::init<>())
-      .def_readwrite("recomputed", &Counters::recomputed)
-      .def_readwrite("swapped", &Counters::swapped)
       .def_readwrite("off_plan", &Counters::off_plan)
       .def_readwrite("micro_batches", &Counters::micro_batches);
   py::class_<PlannedBatch, std::shared_ptr<PlannedBatch>>(module, "PlannedBatch")
       .def(py::init<>())
-      .def_readwrite("copied_once", &PlannedBatch::copied_once)
-      .def_readwrite("rebuilds", &PlannedBatch::rebuilds)
-      .def_readwrite("shared", &PlannedBatch::shared)
       .def("add_calls", &add_calls)
-      .def("add_saves", &add_saves)
-      .def("add_instruction", &add_instruction);
+      .def("add_saves", &add_saves);
+  py::class_<SessionSteps, std::shared_ptr<SessionSteps>>(module, "SessionSteps")
+      .def(py::init([](const py::bytes& plan_file, const std::string& device, const std::vector<int>& part_of_op,
+                       const std::vector<std::uint8_t>& is_told, std::int64_t host_bytes, std::int64_t copy_bytes_per_s,
+                       py::object raw_stream, const std::string& record, std::uintptr_t allocator,
+                       const std::vector<RequestRow>& requests) {
+        return std::make_shared<SessionSteps>(plan_file, c10::Device(device), part_of_op, is_told, host_bytes,
+                                              copy_bytes_per_s, std::move(raw_stream), record,
+                                              reinterpret_cast<tidemark_allocator*>(allocator), requests);
+      }))
+      .def("is_managed", &SessionSteps::is_managed)
+      .def("is_rebuilt", &SessionSteps::is_rebuilt)
+      .def("pause_requests", &SessionSteps::pause_requests)
+      .def("report", &report_of);
   py::class_<Frame, std::shared_ptr<Frame>>(module, "Frame").def_readonly("path", &Frame::path);
   py::class_<Saved>(module, "Saved");
   module.def("count_phases", [](std::uintptr_t function) { count_phases(reinterpret_cast<SetPhase>(function)); });
   py::class_<SessionEngine>(module, "SessionEngine")
-      .def(py::init<std::vector<std::shared_ptr<PlannedBatch>>, py::object, py::object, py::object,
+      .def(py::init<std::vector<std::shared_ptr<PlannedBatch>>, std::shared_ptr<SessionSteps>, py::object, py::object,
                     std::shared_ptr<Counters>>())
       .def("close", &SessionEngine::close)
       .def("begin", &SessionEngine::begin)

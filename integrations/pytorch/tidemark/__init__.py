@@ -33,7 +33,6 @@ from .device_memory import (
 from .errors import CaptureError, InfeasibleError, SessionError, TidemarkError
 from .execution_trace import import_execution_trace
 from .graph import Graph, HostLink
-from .host_memory import HostMemory
 from .layer_names import layer_names
 from .memory_report import Report
 from .planning import plan
@@ -46,7 +45,6 @@ __all__ = [
     "DeviceRates",
     "Graph",
     "HostLink",
-    "HostMemory",
     "InfeasibleError",
     "Plan",
     "Report",

@@ -56,6 +56,11 @@ def serves_anything():
     return installed() or _family is not None
 
 
+def serves(device):
+    """Whether tensors of a kind of device come from Tidemark now."""
+    return installed() if device == "cpu" else _family == device
+
+
 def _required():
     if _handle is None:
         raise TidemarkError("the CPU allocator is not installed; call tidemark.allocator.install() first")
@@ -94,6 +99,24 @@ def phases_at_peak():
     bytes_ = (ctypes.c_int64 * len(PHASES))()
     library.extension().tidemark_torch_phases_at_peak(bytes_)
     return dict(zip(PHASES, bytes_, strict=True))
+
+
+@contextlib.contextmanager
+def log(most=4096):
+    """Yields a list that is filled behind the block: (address, bytes) of what was asked for inside, and (address, 0) of
+    what was given back. Empty where the allocator does not serve, or where there was more than a kernel asks for."""
+    events = []
+    if not installed():
+        yield events
+        return
+    library.extension().tidemark_torch_begin_log()
+    found = (ctypes.c_int64 * (2 * most))()
+    try:
+        yield events
+    finally:
+        count = library.extension().tidemark_torch_end_log(found, ctypes.c_int64(most))
+    if count <= most:
+        events += [(found[2 * i], found[2 * i + 1]) for i in range(count)]
 
 
 def empty_cache():
@@ -152,7 +175,8 @@ _family = None  # whose plug-in was made last: "cuda" or "npu"
 _REFUSED = (
     "PyTorch's wrapper of pluggable allocators refuses torch.cuda.memory_stats, memory_snapshot, "
     "reset_peak_memory_stats and memory history (the functions of the same names in tidemark answer), CUDA IPC "
-    "(tensors sent to other processes), out-of-memory observers, and checkpoints of graph pools "
+    "(tensors sent to other processes), out-of-memory observers, torch.cuda.MemPool (tidemark.pool instead), "
+    "get_per_process_memory_fraction, and checkpoints of graph pools "
     "(torch.compile(mode='reduce-overhead'); torch.cuda.graph and mode='default' work)"
 )
 

@@ -89,6 +89,10 @@ class DataDependent:
         self._variant = variant
         self._reads = {}
 
+    def anew(self):
+        """The same answers from the first on."""
+        return DataDependent(self._bounds, self._variant)
+
     @staticmethod
     def variants(bounds):
         """Variants that show the most of everything."""

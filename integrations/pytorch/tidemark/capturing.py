@@ -22,7 +22,8 @@ from torch._subclasses.fake_tensor import (
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from . import kernels, measure
+from . import allocator, kernels, measure
+from .accumulation import NodeEnds, add_in_place
 from .bounds import DataDependent, Routed, Rows
 from .cost import DEFAULT_RATES, DeviceRates, cost_ns
 from .errors import CaptureError
@@ -30,7 +31,8 @@ from .frames import ModuleFrames, in_backward
 from .geometry import replace_tensors, storage_of
 from .graph import HostLink
 from .grouping import build_graph
-from .one_step import run_pipeline, run_step
+from .left_behind import take_back
+from .one_step import call_model, run_pipeline, run_step
 from .stand_in import FakeTensors, fake_model, fingerprint
 from .uncompiled import uncompiled
 
@@ -61,6 +63,8 @@ class SeenCall:
     in_place: bool = False
     description: tuple | None = None  # for measuring
     transient_bytes: int = 0
+    adds_up: bool = False  # gradients that meet; see accumulation.py
+    requests: list | None = None  # measure.KernelRequest, where it was measured
 
 
 @dataclasses.dataclass
@@ -87,8 +91,10 @@ class Recorder(TorchDispatchMode):
         self.calls = []
         self.storages = []
         self.saves = []
+        self.node_ends = NodeEnds()
         self._ids = {}
         self._live = []
+        self._stand_ins = []
         self._paused = False
 
     def know(self, tensor, name, role):
@@ -145,6 +151,7 @@ class Recorder(TorchDispatchMode):
         module = self.frames.top.path if phase == "forward" else ""
         describes = self.describes and not kernels.is_collective(func)  # others would have to take part
         description = measure.describe(func, args, kwargs) if describes else None
+        adds_up = backward and self.node_ends.adds_up(func, args)
         shown = kernels.without_side_effects(func, args)
         reads = list(dict.fromkeys(self.id_of(t) for t in (*kernels.tensors(shown), *kernels.tensors(kwargs))))
         out = self.data.answer(func, args, kwargs, module)
@@ -178,6 +185,7 @@ class Recorder(TorchDispatchMode):
                 self._node() if backward else None,
                 in_place,
                 description,
+                adds_up=adds_up,
             )
         )
         return out
@@ -215,6 +223,7 @@ class Recorder(TorchDispatchMode):
     def pack(self, tensor):
         """Keeps nothing of the tensor but its geometry."""
         with self.paused():
+            tensor = self._faked(tensor)
             storage = self.id_of(tensor)
             save = SeenSave(self.frames.next_save(), storage, tensor.untyped_storage().nbytes(), len(self.calls))
             self.saves.append(save)
@@ -229,8 +238,6 @@ class Recorder(TorchDispatchMode):
             self._ids[storage._cdata] = save.storage
             self._stand_ins.append(StorageWeakRef(storage))
             return torch.empty(0, dtype=dtype, device=device).set_(storage, offset, size, stride)
-
-    _stand_ins = []
 
     def mark_role(self, tensor, role, name):
         seen = self.storages[self.id_of(tensor)]
@@ -262,6 +269,7 @@ def capture(
     rates=DEFAULT_RATES,
     measured=False,
     host_link=None,
+    holds_output=True,
     name=None,
 ):
     """Records one training step of `model` without running it.
@@ -279,13 +287,15 @@ def capture(
     measured      costs and workspaces are measured instead, on this machine, one distinct kernel call at a time.
     host_link     how quick copies to host memory are, a HostLink: plans may swap. By default measured or modelled as
                   all else, but on the CPU, whose memory is the host's, nothing is swapped unless a link is given.
+    holds_output  the loop has the model's output until the step ends, as `output = model(x)` does; False: only until
+                  the loss is made of it, as in `loss = loss_fn(model(x))`.
 
     Returns a Graph. Raises CaptureError where the step depends on data that `bounds` does not give.
     """
     _check_arguments(model, loss_fn, optimizer, bounds, micro_batches, chunks, order, rates, host_link)
     device = next((p.device.type for p in model.parameters()), "cpu")
     device = "cpu" if device == "meta" else device
-    step = _Step(model, inputs, loss_fn, optimizer, micro_batches, chunks, order, device)
+    step = _Step(model, inputs, loss_fn, optimizer, micro_batches, chunks, order, device, holds_output)
     recorder = step.record(DataDependent(bounds), rates, measured)
     if measured:
         _measure(recorder.calls)
@@ -293,6 +303,7 @@ def capture(
     for variant in DataDependent.variants(bounds):
         _bound(graph, step.record(DataDependent(bounds, variant), rates, False))
     graph.chunks = chunks
+    graph.knows_requests = bool(measured) and allocator.serves(device)
     graph.host_link = host_link
     if host_link is None and device != "cpu":
         graph.host_link = measure.host_link(device) if measured else HostLink()
@@ -357,6 +368,7 @@ class _Step:
     chunks: int
     order: list | None
     device: str
+    holds_output: bool
 
     def record(self, data, rates, describes):
         """Runs the step on fakes once; nothing of it stays in the model."""
@@ -364,24 +376,45 @@ class _Step:
         fakes = FakeTensors(fake_mode, self.device)
         begun = set()
         frames = ModuleFrames(self.model, on_begin=lambda: _begin_once(begun, frames.micro_batch))
+        warm_up = Recorder(fake_mode, fakes, frames, data.anew(), rates, False)
         recorder = Recorder(fake_mode, fakes, frames, data, rates, describes)
-        recorder._stand_ins = []
         rng = torch.random.get_rng_state()
         try:
             with uncompiled(), fake_model(self.model, fakes), fake_mode:
                 inputs = [fakes.of_tree(self.inputs) for _ in range(self.micro_batches)]
+                with frames, warm_up:
+                    self._call_once(inputs[0], begun)
                 optimizer = _fake_optimizer(self.optimizer, fakes, recorder)
                 _know_residents(recorder, self.model, inputs, optimizer)
                 with frames, recorder, _gradients_are_backward(recorder):
                     if self.order is None:
-                        run_step(recorder, self.model, inputs, self.loss_fn, optimizer)
+                        run_step(recorder, self.model, inputs, self.loss_fn, optimizer, self.holds_output)
                     else:
                         run_pipeline(
                             recorder, self.model, inputs[0], self.loss_fn, optimizer, self.chunks, self.order
                         )
+            del inputs, optimizer
         finally:
             torch.random.set_rng_state(rng)
+            for seen in (warm_up, recorder):
+                seen.fakes = None
+            del fakes
+            for seen in (warm_up, recorder):
+                take_back(seen, self._memory())
+        add_in_place(recorder)
         return recorder
+
+    def _call_once(self, inputs, begun):
+        """What the program makes at the first call of the model is there when the step begins."""
+        for chunk in range(self.chunks):
+            begun.clear()
+            call_model(self.model, inputs if self.order is None else (*inputs, chunk))
+        begun.clear()
+
+    def _memory(self):
+        """Where the model lies; None where that is no memory."""
+        device = next((p.device for p in self.model.parameters()), torch.device("cpu"))
+        return None if device.type == "meta" else device
 
 
 @contextlib.contextmanager
@@ -434,9 +467,9 @@ def _bound(graph, recorder):
 def _measure(calls):
     bench = measure.Bench()
     for call in calls:
-        found = bench.measure(call.func, call.description)
+        found = None if call.description is None else bench.measure(call.func, call.description)
         if found is not None:
-            call.cost, call.transient_bytes = max(found[0], 1), found[1]
+            call.cost, call.transient_bytes, call.requests = max(found[0], 1), found[1], found[2]
 
 
 def _know_residents(recorder, model, inputs, optimizer):

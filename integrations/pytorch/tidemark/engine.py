@@ -1,51 +1,97 @@
-"""A compiled plan as the session's engine wants it: storages and operations that run again numbered from zero within a
-micro-batch. See csrc/planned_batch.h."""
+"""A plan as the session's engine follows it: per module call the kernels that are told of, and what autograd saves."""
 
-from . import kernels, library
-from .schedule import BACK, BEGIN, DROP, RUN, WAIT
+import torch
 
-_ACTIONS = {kind: number for number, kind in enumerate((RUN, DROP, WAIT, BEGIN, BACK))}
+from . import allocator, kernels, library
+
 _NONE = -1
 
 
-class _Numbers(dict):
-    """Of what is asked for, in order."""
-
-    def __missing__(self, key):
-        if key is None:
-            return _NONE
-        self[key] = len(self)
-        return self[key]
-
-
-def make_engine(batches, host, on_departure, counters):
-    """`batches`: what compile_plan() returned. `host`: a HostMemory, None where nothing is swapped."""
-    handed_over = [_hand_over(batch) for batch in batches]
-    return library.engine().SessionEngine(handed_over, host, kernels.traits, on_departure, counters)
-
-
-def _hand_over(batch):
-    out, storages, rebuilds, shared = library.engine().PlannedBatch(), _Numbers(), _Numbers(), _Numbers()
-    for place, calls in batch.calls.items():
-        out.add_calls(place, [call and _call(call, storages, rebuilds) for call in calls])
-    for place, saves in batch.saves.items():
-        out.add_saves(place, [save and _save(save, storages, shared) for save in saves])
-    for step in batch.steps:
-        target = rebuilds[step.target] if step.kind == RUN else storages[step.target]
-        kept = [storages[s] for s in step.kept]
-        out.add_instruction(step.before, _ACTIONS[step.kind], target, step.last, step.to_host, kept)
-    out.copied_once = [s in batch.copied_once for s in storages]
-    out.rebuilds, out.shared = len(rebuilds), len(shared)
-    return out
+def make_steps(plan, host_bytes, copy_bytes_per_s, record):
+    """The session behind the C interface, opened on the plan's file."""
+    graph = plan.graph
+    parts = [op.micro_batch for op in graph.ops]
+    serves = allocator.handle_of(graph.device) if allocator.serves(graph.device) else None
+    requests = _requests(graph) if serves and graph.knows_requests else []
+    return library.engine().SessionSteps(
+        plan.file,
+        graph.device,
+        parts,
+        _told(graph),
+        host_bytes,
+        copy_bytes_per_s,
+        _raw_stream(graph.device),
+        record,
+        serves.value if serves else 0,
+        requests,
+    )
 
 
-def _call(call, storages, rebuilds):
-    outputs = [] if all(o is None for o in call.outputs) else [storages[o] for o in call.outputs]
-    rebuild = rebuilds[call.op] if call.recorded else _NONE
-    return call.func, call.op, rebuild, call.first, call.due, outputs
+def _requests(graph):
+    """(operation, storage, bytes, least bytes, offset); see tidemark_request."""
+    found = []
+    for i, op in enumerate(graph.ops):
+        for request in op.requests:
+            varies = request.storage is not None and graph.storages[request.storage].bound_bytes is not None
+            storage = _NONE if request.storage is None else request.storage
+            found.append((i, storage, request.bytes, 1 if varies else 0, request.offset))
+    return found
 
 
-def _save(save, storages, shared):
-    use = _NONE if save.use is None else save.use
-    counter = shared[save.storage, save.use] if save.storage is not None else _NONE
-    return storages[save.storage], use, counter, save.leaves, save.last
+def _raw_stream(device):
+    """The vendor's handle of the current stream, by device index; a CPU has none."""
+    if device == "cpu":
+        return None
+    return getattr(torch._C, f"_{device}_getCurrentRawStream")
+
+
+def make_engine(plan, steps, on_departure, counters):
+    graph = plan.graph
+    batches = [library.engine().PlannedBatch() for _ in range(graph.micro_batches)]
+    for number, places in enumerate(_calls(graph, steps)):
+        for place, calls in places.items():
+            batches[number].add_calls(place, calls)
+    for number, places in enumerate(_saves(graph, steps)):
+        for place, saves in places.items():
+            batches[number].add_saves(place, saves)
+    return library.engine().SessionEngine(batches, steps, kernels.traits, on_departure, counters)
+
+
+def _told(graph):
+    """Operations that the session hears of: those of forward, and those of backward that first ask for something."""
+    told = [op.phase == "forward" for op in graph.ops]
+    for save in graph.saves:
+        if save.uses:
+            told[min(save.uses)] = True
+    return told
+
+
+def _calls(graph, steps):
+    batches = [{} for _ in range(graph.micro_batches)]
+    for i, op in enumerate(graph.ops):
+        if op.phase != "forward":
+            continue
+        for n, call in enumerate(op.calls):
+            outputs = [o if o is not None and steps.is_managed(o) else _NONE for o in call.outputs]
+            if all(o == _NONE for o in outputs):
+                outputs = []
+            planned = (call.func, i, n == 0, steps.is_rebuilt(i), outputs)
+            _put(batches[op.micro_batch].setdefault((call.site.path, call.site.call), []), call.site.ordinal, planned)
+    return batches
+
+
+def _saves(graph, steps):
+    batches = [{} for _ in range(graph.micro_batches)]
+    for save in graph.saves:
+        use = min(save.uses, default=_NONE)
+        until = max((end for begin, end in zip(save.uses, save.until) if begin == use), default=_NONE)
+        storage = save.storage if save.storage is not None and steps.is_managed(save.storage) else _NONE
+        places = batches[save.site.micro_batch].setdefault((save.site.path, save.site.call), [])
+        _put(places, save.site.ordinal, (storage, use, until))
+    return batches
+
+
+def _put(places, ordinal, value):
+    while len(places) <= ordinal:
+        places.append(None)
+    places[ordinal] = value

@@ -33,9 +33,6 @@ class HostLink:
             "latency_ns": self.latency_ns,
         }
 
-    def in_ns(self, bytes_):
-        return self.latency_ns + int(1e9 * bytes_ / self.in_bytes_per_s)
-
 
 @dataclasses.dataclass
 class Storage:
@@ -66,6 +63,7 @@ class Op:
     transient_bytes: int = 0
     calls: list["Call"] = dataclasses.field(default_factory=list, repr=False)
     holds: list[int] = dataclasses.field(default_factory=list)  # read by no kernel, held by the running backward node
+    requests: list["Request"] = dataclasses.field(default_factory=list, repr=False)  # of the allocator, in order
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,6 +85,15 @@ class Call:
     site: Site | None
     outputs: tuple[int | None, ...]  # storage of each tensor returned, None for a view of an argument
     index: int  # among all calls of the step
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """What an operation asks the allocator for: a storage, or (None) a workspace at `offset` in its room."""
+
+    storage: int | None
+    bytes: int
+    offset: int = 0
 
 
 @dataclasses.dataclass
@@ -117,6 +124,7 @@ class Graph:
     cost_unit: str = "ns"
     unit_bytes: int = 512  # blocks are multiples of it
     host_link: HostLink | None = None  # None: plans do not swap
+    knows_requests: bool = False  # what kernels ask the allocator for was measured
     model: object = _gone  # weak reference to what was captured
 
     def __repr__(self):
@@ -135,9 +143,6 @@ class Graph:
         """What is planned for it: the most it can need, where that is known."""
         found = self.storages[storage]
         return self.rounded(max(found.bytes, found.bound_bytes or 0))
-
-    def page_in_cost(self, storage):
-        return (self.host_link or HostLink()).in_ns(self.block_bytes(storage))
 
     def swappable(self):
         """Storages that a session can fetch: made in forward and asked for through what autograd saves."""
@@ -160,9 +165,10 @@ class Graph:
                 entry["module"] = s.module
             if s.bound_bytes is not None:
                 entry["bound_bytes"] = self.rounded(s.bound_bytes)
-            if s.pinned_until is not None:
-                entry["pinned_until"] = s.pinned_until
-            if s.until_end or s.resident:
+            held_until = len(self.ops) - 1 if self._is_always_there(s) else s.pinned_until  # by the framework
+            if held_until is not None:
+                entry["pinned_until"] = held_until
+            if self._is_always_there(s):
                 entry["until_end"] = True
             if self.host_link is not None:
                 entry["swappable"] = number in swappable

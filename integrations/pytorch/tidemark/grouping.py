@@ -5,7 +5,7 @@ operation: together they can be recomputed, apart they cannot.
 """
 
 from . import kernels
-from .graph import Call, Graph, Op, Save, Storage
+from .graph import Call, Graph, Op, Request, Save, Storage
 
 _HARDEST = ("never", "collective", "random", "pure")
 
@@ -17,6 +17,8 @@ def build_graph(recorder, name, fingerprint, device, micro_batches):
         for call in group:
             op_of[call] = i
     ops = [_op(recorder.calls, group) for group in groups]
+    for op, group in zip(ops, groups, strict=True):
+        op.requests = [request for c in group for request in _requests(recorder, c)]
     _forbid_unsafe(ops, groups, recorder)
     storages = [_storage(s, seen, op_of, ops) for s, seen in enumerate(recorder.storages)]
     saves = _saves(recorder, ops, op_of)
@@ -71,6 +73,21 @@ def _op(calls, group):
     )
 
 
+def _requests(recorder, c):
+    """What a call asks the allocator for. Where that was not measured, what it returns and makes."""
+    call = recorder.calls[c]
+    if call.requests is None:
+        made = [s for s in dict.fromkeys(call.outputs) if s is not None and recorder.storages[s].born == c]
+        return [Request(s, recorder.storages[s].bytes) for s in made]
+    found = []
+    for request in call.requests:
+        if request.output is None:
+            found.append(Request(None, request.bytes, request.offset))
+        elif request.output < len(call.outputs) and call.outputs[request.output] is not None:
+            found.append(Request(call.outputs[request.output], request.bytes))
+    return found
+
+
 def _class_within(func):
     if kernels.is_collective(func):
         return "collective"
@@ -106,6 +123,7 @@ def _saves(recorder, ops, op_of):
     saves = []
     for seen in recorder.saves:
         save = Save(seen.site, seen.storage, seen.bytes)
+        _hold_while_saved(seen, calls, ops, op_of)
         for use in seen.uses:
             if use >= len(calls):
                 continue
@@ -121,6 +139,14 @@ def _saves(recorder, ops, op_of):
                     ops[op].holds.append(seen.storage)
         saves.append(save)
     return saves
+
+
+def _hold_while_saved(seen, calls, ops, op_of):
+    """What is saved behind its last kernel, as by an autograd function of the user's, is there until then: a session that
+    had let go of it would take it for none of the plan's."""
+    around = [op_of[c] for c in (seen.after - 1, seen.after) if 0 <= c < len(calls) and calls[c].phase == "forward"]
+    if around and not any(seen.storage in (*ops[i].reads, *ops[i].writes, *ops[i].holds) for i in around):
+        ops[around[0]].holds.append(seen.storage)
 
 
 def _pin(graph, recorder, op_of):

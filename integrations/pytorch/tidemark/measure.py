@@ -4,6 +4,7 @@ values. Needs memory for one call, not for the step.
 Workspaces are seen through Tidemark's allocator; without it installed they count as none.
 """
 
+import dataclasses
 import time
 
 import torch
@@ -13,6 +14,7 @@ from .graph import HostLink
 from .geometry import Geometry, replace_tensors
 
 _REPEATS = 2
+_UNIT_BYTES = 512  # blocks are multiples of it
 
 
 def describe(func, args, kwargs):
@@ -61,7 +63,8 @@ class Bench:
         self._known = {}
 
     def measure(self, func, description):
-        """(ns, bytes of workspace) of a call, or None where it cannot be made on made-up values."""
+        """(ns, bytes of workspace, requests) of a call, or None where it cannot be made on made-up values. See
+        _requests()."""
         key = repr(description)
         if key not in self._known:
             try:
@@ -71,25 +74,26 @@ class Bench:
         return self._known[key]
 
     def _run(self, func, description):
-        best, workspace = None, 0
+        best, workspace, requests = None, 0, None
         state = torch.random.get_rng_state()
         for _ in range(_REPEATS):
             args, kwargs = _make(description[1]), _make(description[2])
             held = self._allocated()
-            begin = time.perf_counter_ns()
-            with torch.no_grad():
+            with allocator.log() as events, torch.no_grad():
+                begin = time.perf_counter_ns()
                 out = func(*args, **kwargs)
-            took = time.perf_counter_ns() - begin
+                took = time.perf_counter_ns() - begin
+            requests, room = _requests(events, kernels.tensors(out))
             best = took if best is None else min(best, took)
             if allocator.installed():
                 kept = sum({t.untyped_storage()._cdata: self._rounded(t) for t in kernels.tensors(out)}.values())
                 kept -= sum(
                     self._rounded(t) for t in kernels.tensors([args, list(kwargs.values())]) if self._among(t, out)
                 )
-                workspace = max(workspace, allocator.statistics().allocated_peak_bytes - held - kept)
+                workspace = max(workspace, allocator.statistics().allocated_peak_bytes - held - kept, room)
             del args, kwargs, out
         torch.random.set_rng_state(state)
-        return best, max(workspace, 0)
+        return best, max(workspace, 0), requests
 
     @staticmethod
     def _among(tensor, out):
@@ -105,6 +109,49 @@ class Bench:
             return 0
         allocator.reset_peaks()
         return allocator.statistics().allocated_bytes
+
+
+@dataclasses.dataclass(frozen=True)
+class KernelRequest:
+    """What a kernel asks the allocator for: the storage of one of the tensors that it returns, or a workspace, which
+    lies at `offset` in the room for all of them."""
+
+    output: int | None
+    bytes: int
+    offset: int = 0
+
+
+def _requests(events, outputs):
+    """KernelRequests in order, and the room that the workspaces take. What is asked for and kept, but not returned, is
+    the library's own."""
+    returned = {}
+    for i, tensor in enumerate(outputs):
+        returned.setdefault(tensor.untyped_storage().data_ptr(), i)
+    freed_at, lives = {}, []  # of the latest block at an address; (begin, end, address, bytes)
+    for i, (address, bytes_) in reversed(list(enumerate(events))):
+        if bytes_ == 0:
+            freed_at[address] = i
+        else:
+            lives.append((i, freed_at.pop(address, None), address, bytes_))
+    requests, placed, room = [], [], 0
+    for begin, end, address, bytes_ in reversed(lives):
+        if end is not None:
+            offset, taken = _lowest(placed, begin, bytes_), -(-bytes_ // _UNIT_BYTES) * _UNIT_BYTES
+            placed.append((offset, offset + taken, end))
+            room = max(room, offset + taken)
+            requests.append(KernelRequest(None, bytes_, offset))
+        elif address in returned:
+            requests.append(KernelRequest(returned[address], bytes_))
+    return requests, room
+
+
+def _lowest(placed, begin, bytes_):
+    """Lowest offset that no workspace which is in use at `begin` has."""
+    offset = 0
+    for low, high, end in sorted(placed):
+        if end > begin and low < offset + -(-bytes_ // _UNIT_BYTES) * _UNIT_BYTES and offset < high:
+            offset = high
+    return offset
 
 
 def host_link(device, bytes_=64 << 20):

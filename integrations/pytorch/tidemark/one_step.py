@@ -6,19 +6,22 @@ import torch
 from .errors import CaptureError
 
 
-def run_step(recorder, model, inputs, loss_fn, optimizer):
+def call_model(model, batch):
+    if isinstance(batch, dict):
+        return model(**batch)
+    return model(*batch) if isinstance(batch, (tuple, list)) else model(batch)
+
+
+def run_step(recorder, model, inputs, loss_fn, optimizer, holds_output):
     hooks = torch.autograd.graph.saved_tensors_hooks(recorder.pack, recorder.unpack)
     for i, batch in enumerate(inputs):
         recorder.frames.micro_batch = i
         recorder.phase = "forward"
         with hooks:
-            if isinstance(batch, dict):
-                output = model(**batch)
-            elif isinstance(batch, (tuple, list)):
-                output = model(*batch)
-            else:
-                output = model(batch)
+            output = call_model(model, batch)
             loss = output if loss_fn is None else loss_fn(output)
+        if not holds_output:
+            output = None
         if not isinstance(loss, torch.Tensor) or loss.numel() != 1:
             raise CaptureError(
                 "the loss must be a tensor of one element; give capture a loss_fn that makes one of the output"
@@ -29,6 +32,7 @@ def run_step(recorder, model, inputs, loss_fn, optimizer):
                 "can be differentiated"
             )
         recorder.phase = "backward"
+        recorder.node_ends.watch(loss.grad_fn)
         loss.backward()
         for path, parameter in model.named_parameters():
             if parameter.grad is not None:
@@ -54,6 +58,7 @@ def run_pipeline(recorder, model, inputs, loss_fn, optimizer, chunks, order):
                 outputs[i, chunk] = loss_fn(model(*received[i, chunk], chunk), chunk)
             continue
         output = outputs.pop((i, chunk))
+        recorder.node_ends.watch(output.grad_fn)
         output.backward(None if output.numel() == 1 else torch.empty_like(output))
         del output, received[i, chunk]
         for path, parameter in model.named_parameters():

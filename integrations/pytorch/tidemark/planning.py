@@ -25,9 +25,14 @@ def plan(graph, budget, device=None, recompute_collectives=False):
     if device is not None and device != graph.device:
         raise TidemarkError(f"the step was captured on {graph.device!r}; a plan for {device!r} needs a capture there")
     budget_bytes = parse_bytes(budget)
-    answer = solve(graph.to_json(), budget_bytes - allocator_share(budget_bytes), recompute_collectives)
+    answer, file = solve(graph.to_json(), budget_bytes - allocator_share(budget_bytes), recompute_collectives)
     if not answer["fits"]:
         raise _infeasible(graph, budget_bytes, answer)
+    return plan_of(graph, budget_bytes, answer, file)
+
+
+def plan_of(graph, budget_bytes, answer, file):
+    """What solve() answered."""
     step = answer["captured"]
     return Plan(
         graph,
@@ -39,6 +44,7 @@ def plan(graph, budget, device=None, recompute_collectives=False):
         step["keep_all_peak_bytes"],
         step["added_cost_percent"],
         answer,
+        file,
     )
 
 
@@ -47,18 +53,27 @@ def allocator_share(budget_bytes):
     return min(6 * 2**20 + budget_bytes // 256, budget_bytes // 2)
 
 
-def solve(text, budget_bytes, recompute_collectives=False):
-    """The planner's answer to a step in JSON, parsed."""
+def solve(text, budget_bytes, recompute_collectives=False, effort_percent=100):
+    """The planner's answer to a step in JSON, parsed, and its plan.json."""
     data = text.encode()
     options = library.GraphOptions(
         struct_size=ctypes.sizeof(library.GraphOptions),
         budget_bytes=budget_bytes,
+        effort_percent=effort_percent,
         group_recompute=int(recompute_collectives),
     )
-    answer = ctypes.c_void_p()
+    answer, file = ctypes.c_void_p(), ctypes.c_void_p()
     size = ctypes.c_int64(len(data))
-    library.call("tidemark_graph_plan", data, size, b"the captured step", ctypes.byref(options), ctypes.byref(answer))
-    return json.loads(library.take_buffer(answer))
+    library.call(
+        "tidemark_graph_plan_file",
+        data,
+        size,
+        b"the captured step",
+        ctypes.byref(options),
+        ctypes.byref(answer),
+        ctypes.byref(file),
+    )
+    return json.loads(library.take_buffer(answer)), library.take_buffer(file)
 
 
 def _infeasible(graph, budget_bytes, answer):

@@ -5,7 +5,7 @@ The engine stands in PyTorch's dispatcher, whose interface in C++ changes from o
 
 import re
 
-SERIES = (2, 5)
+SERIES = (2, 9)
 
 
 def check_torch(version, built_for=None):

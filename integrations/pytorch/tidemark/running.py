@@ -12,6 +12,7 @@ Thread rule: one session in a process, in the thread that runs forward and backw
 """
 
 import contextlib
+import dataclasses
 import functools
 import operator
 import os
@@ -22,20 +23,45 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from . import allocator, library
-from .engine import make_engine
+from .engine import make_engine, make_steps
 from .errors import SessionError
 from .frames import OUTSIDE, ModuleFrames
-from .host_memory import HostMemory
 from .memory_report import Report
-from .schedule import Plan, compile_plan
+from .schedule import Plan
+from .sizes import parse_bytes
 from .stand_in import fingerprint
 from .uncompiled import uncompiled
 
 _active = None
 
 
+@dataclasses.dataclass(frozen=True)
+class Counters:
+    """`recomputed`: operations that ran again; `swapped`: copies to host memory; `off_plan`: kept, brought back or
+    rebuilt where the plan says otherwise; `copies`: all that the session's streams have carried, and what was waited
+    for."""
+
+    recomputed: int = 0
+    swapped: int = 0
+    off_plan: int = 0
+    micro_batches: int = 0
+    copies: dict = dataclasses.field(default_factory=dict)
+
+    @classmethod
+    def of(cls, seen, report):
+        if report is None:
+            return cls(off_plan=seen.off_plan, micro_batches=seen.micro_batches)
+        return cls(
+            report["rebuilt"],
+            report["copies_out"],
+            seen.off_plan + report["departures"],
+            seen.micro_batches,
+            report,
+        )
+
+
 class Session:
-    def __init__(self, plan, model=None, host=None):
+    def __init__(self, plan, model=None, host_bytes=0, copy_bytes_per_s=0, record=None):
         if not isinstance(plan, Plan):
             raise SessionError(f"a {type(plan).__name__} is no plan; give what tidemark.plan() returned")
         model = model if model is not None else plan.model()
@@ -45,8 +71,6 @@ class Session:
             )
         if not isinstance(model, torch.nn.Module):
             raise SessionError(f"a {type(model).__name__} is no model; give the torch.nn.Module the plan was made for")
-        if host is not None and not isinstance(host, HostMemory):
-            raise SessionError(f"a {type(host).__name__} is no host memory; give a tidemark.HostMemory, or nothing")
         if fingerprint(model) != plan.graph.fingerprint:
             raise SessionError(
                 f"the plan is for {plan.graph.name}, and the parameters of this {type(model).__name__} are others; "
@@ -57,8 +81,10 @@ class Session:
             raise SessionError(f"the plan is for {plan.graph.device!r} and the model is on {device!r}")
         self.plan = plan
         self.model = model
-        self.counters = library.engine().Counters()  # what was done, since the session began
-        self._host = host
+        self._seen = library.engine().Counters()
+        self._host_memory = host_bytes and parse_bytes(host_bytes), copy_bytes_per_s
+        self._record = "" if record is None else os.fspath(record)
+        self._steps = None
         self._limit = None
         self._measured = None
         self._pid = self._thread = None
@@ -98,12 +124,10 @@ class Session:
                 _active = None
 
     def _watch(self, undo):
-        batches = compile_plan(self.plan)
-        self._micro_batches, self._next_batch, self._lifts, self._phase = len(batches), 0, [], "none"
-        self._own_host = self._host is None
-        self._host = self._host or HostMemory()
-        undo.callback(self._leave_host)
-        self._engine = make_engine(batches, self._host if self.plan.swaps else None, self._depart, self.counters)
+        self._micro_batches, self._next_batch, self._lifts, self._phase = self.plan.graph.micro_batches, 0, [], "none"
+        self._stepped = set()  # optimizers
+        self._steps = make_steps(self.plan, *self._host_memory, self._record)
+        self._engine = make_engine(self.plan, self._steps, self._depart, self._seen)
         undo.callback(self._leave_engine)
         self._frames = ModuleFrames(self.model, self._begin, self._enter_frame, self._engine.frame)
         undo.enter_context(self._frames)
@@ -126,17 +150,10 @@ class Session:
         self._engine.close()
         self._engine = self._frames = None
 
-    def _leave_host(self):
-        host = self._host
-        if self._own_host:
-            self._host = None
-        if self._pid != os.getpid():
-            return  # its threads are the parent's
-        try:
-            host.finish()
-        finally:
-            if self._own_host:
-                host.close()
+    @property
+    def counters(self):
+        """What was done, since the session began."""
+        return Counters.of(self._seen, self._steps.report() if self._steps else None)
 
     def _limit_memory(self):
         """The budget becomes a limit where Tidemark's allocator serves the device. Returns the limit before."""
@@ -177,7 +194,7 @@ class Session:
 
         @functools.wraps(function)
         def wrapped(*args, **kwargs):
-            with Session(self.plan, self.model, self._host):
+            with Session(self.plan, self.model, *self._host_memory, self._record):
                 return function(*args, **kwargs)
 
         return wrapped
@@ -210,18 +227,26 @@ class Session:
 
     # While backward or the optimizer runs, kernels need not be seen
 
-    def _set_phase(self, name):
+    def _set_phase(self, name, planned=True):
+        """`planned`: what is asked of the allocator in it was captured."""
+        self._steps.pause_requests(name == "none" or not planned)
         if self._limit is not None:
             self._phase = name
             allocator.set_phase(name)
 
-    def _lift(self, phase):
+    def _lift(self, phase, planned=True):
         """May nest: an optimizer that steps in a hook of backward, a checkpoint that runs backward in backward."""
         lifted = self._engine.is_on_top()
         if lifted:
             self._engine.pop()
         self._lifts.append((lifted, self._phase))
-        self._set_phase(phase)
+        self._set_phase(phase, planned)
+
+    def _lift_optimizer(self, optimizer, *_):
+        """A step that makes the optimizer's state is not the captured one."""
+        if self._is_here():
+            self._lift("optimizer", planned=bool(optimizer.state) or id(optimizer) in self._stepped)
+            self._stepped.add(id(optimizer))
 
     def _lower(self):
         if not self._lifts:
@@ -239,7 +264,7 @@ class Session:
             self._lower()
 
     def _watch_the_loop(self, undo):
-        undo.callback(register_optimizer_step_pre_hook(lambda *_: self._is_here() and self._lift("optimizer")).remove)
+        undo.callback(register_optimizer_step_pre_hook(self._lift_optimizer).remove)
         undo.callback(register_optimizer_step_post_hook(lambda *_: self._is_here() and self._lower()).remove)
         for name in ("backward", "grad"):
             function = getattr(torch.autograd, name)
@@ -306,7 +331,9 @@ def report():
     return _active.report()
 
 
-def session(plan, model=None, host=None):
-    """A context manager, and a decorator, that applies `plan`. `host`: a HostMemory to swap to, which is left open; by
-    default one of its own. See Session."""
-    return Session(plan, model, host)
+def session(plan, model=None, host_bytes=0, copy_bytes_per_s=0, record=None):
+    """A context manager, and a decorator, that applies `plan`. `host_bytes`: most pinned host memory to swap to; by
+    default what the plan says. `copy_bytes_per_s`: on a CPU, copies are no quicker than that, to try a plan for a link.
+    `record`: path of a file for a log of what the session was told and did, replaced when the session begins; a plan that
+    keeps everything has none. See Session."""
+    return Session(plan, model, host_bytes, copy_bytes_per_s, record)

@@ -1,15 +1,10 @@
-"""What is to be done with every storage, as a schedule, and that schedule as instructions for a session."""
+"""A plan, and what of a step is in device memory when it runs by it."""
 
-import bisect
 import dataclasses
 import functools
 
-from .copies import time_copies
 from .graph import Graph
 from .sizes import format_bytes
-
-RUN, DROP, WAIT, BEGIN, BACK = "run", "drop", "wait", "begin", "back"
-
 
 @dataclasses.dataclass(repr=False)
 class Plan:
@@ -25,6 +20,7 @@ class Plan:
     keep_all_peak_bytes: int = 0
     added_cost_percent: float = 0.0
     answer: dict = dataclasses.field(default_factory=dict)
+    file: bytes = b""  # plan.json, which is what a session follows
 
     def __repr__(self):
         again = len(self.schedule) - len(self.graph.ops)
@@ -34,6 +30,11 @@ class Plan:
             f"storages swapped, {self.status or 'status unknown'}>"
         )
 
+    def save(self, path):
+        """Writes plan.json, which every verb of the command line takes."""
+        with open(path, "wb") as out:
+            out.write(self.file)
+
     def model(self):
         """What was captured, or None if it is gone."""
         return self.graph.model()
@@ -41,47 +42,6 @@ class Plan:
     @property
     def keeps_all(self):
         return len(self.schedule) == len(self.graph.ops) and not self.swaps
-
-
-@dataclasses.dataclass(frozen=True)
-class Step:
-    """One instruction, due before the original operation `before`."""
-
-    before: int
-    kind: str
-    target: int  # operation to run again, or storage
-    last: bool = False  # DROP: not needed again. RUN: unused
-    kept: tuple[int, ...] = ()  # RUN: outputs that are needed
-    to_host: bool = False  # DROP
-
-
-@dataclasses.dataclass
-class PlannedCall:
-    func: str
-    op: int
-    first: bool  # of its operation
-    recorded: bool  # its operation runs again
-    outputs: tuple[int | None, ...]  # storages the session looks after, by tensor returned
-    due: bool = False  # there is an instruction before it
-
-
-@dataclasses.dataclass
-class PlannedSave:
-    storage: int
-    bytes: int
-    use: int | None  # operation before which backward asks for it
-    leaves: bool = False  # with the node of autograd's graph that asks: nobody needs it behind
-    last: bool = False  # not even rebuilt
-
-
-@dataclasses.dataclass
-class PlannedBatch:
-    """All of one micro-batch's forward, by (path, call) of the module, and its instructions in order."""
-
-    calls: dict = dataclasses.field(default_factory=dict)
-    saves: dict = dataclasses.field(default_factory=dict)
-    steps: list = dataclasses.field(default_factory=list)
-    copied_once: set = dataclasses.field(default_factory=set)  # storages whose copies in host memory serve again
 
 
 class Timeline:
@@ -155,164 +115,3 @@ class Timeline:
             live += change[position]
             out.append(live + graph.rounded(graph.ops[op].transient_bytes))
         return out
-
-
-def compile_plan(plan):
-    """One PlannedBatch for each micro-batch of the graph."""
-    graph = plan.graph
-    timeline = Timeline(graph, plan.schedule)
-    managed = _managed(plan, timeline)
-    batches = [PlannedBatch() for _ in range(graph.micro_batches)]
-    repeated = {op for op, again in zip(plan.schedule, timeline.again) if again}
-    for i, op in enumerate(graph.ops):
-        if op.phase != "forward":
-            continue
-        calls = batches[op.micro_batch].calls
-        for n, call in enumerate(op.calls):
-            outputs = tuple(o if o in managed else None for o in call.outputs)
-            planned = PlannedCall(call.func, i, n == 0, i in repeated, outputs)
-            _put(calls.setdefault((call.site.path, call.site.call), []), call.site.ordinal, planned)
-    for save in graph.saves:
-        batch = batches[save.site.micro_batch]
-        planned = PlannedSave(
-            save.storage if save.storage in managed else None, save.bytes, min(save.uses, default=None)
-        )
-        if planned.storage is not None and save.uses:
-            _say_whether_it_leaves(planned, save, timeline)
-        _put(batch.saves.setdefault((save.site.path, save.site.call), []), save.site.ordinal, planned)
-    told = _told(graph)
-    for batch, steps, places in zip(batches, _steps(plan, timeline, managed, told), told):
-        batch.steps = steps
-        batch.copied_once = _copied_once(plan, timeline)
-        due = {places[bisect.bisect_left(places, step.before)] for step in steps if step.before <= places[-1]}
-        for calls in batch.calls.values():
-            for call in filter(None, calls):
-                call.due = call.first and call.op in due
-    return batches
-
-
-def _told(graph):
-    """For each micro-batch: original operations, ascending, before which a session has its say."""
-    told = [{-1} for _ in range(graph.micro_batches)]
-    for i, op in enumerate(graph.ops):
-        if op.phase == "forward":
-            told[op.micro_batch].add(i)
-    for save in graph.saves:
-        if save.uses:
-            told[save.site.micro_batch].add(min(save.uses))
-    return [sorted(places) for places in told]
-
-
-def _copied_once(plan, timeline):
-    """Storages that are not written between the first time they leave and the last time they are back."""
-    spans = {}
-    for s, after, before in plan.swaps:
-        first, last = spans.get(s, (after, before))
-        spans[s] = (min(first, after), max(last, before))
-    written = {}
-    for position, i in enumerate(plan.schedule):
-        for s in plan.graph.ops[i].writes:
-            if s in spans:
-                written.setdefault(s, []).append(position)
-    return {s for s, (first, last) in spans.items() if not any(first < w < last for w in written.get(s, ()))}
-
-
-def _say_whether_it_leaves(planned, save, timeline):
-    at = timeline.position_of()
-    until = max(until for use, until in zip(save.uses, save.until) if use == planned.use)
-    stays = timeline.stays[save.storage]
-    n = next(n for n, (first, last) in enumerate(stays) if first <= at[planned.use] <= last)
-    # What runs again between the kernels of the node may run later, as nobody asks for anything meanwhile.
-    between = range(at[planned.use] + 1, at[until] + 1)
-    ops, schedule = timeline.graph.ops, timeline.schedule
-    read_again = any(timeline.again[p] and save.storage in ops[schedule[p]].reads for p in between)
-    planned.leaves = stays[n][1] <= at[until] and not read_again
-    planned.last = n + 1 == len(stays)
-
-
-def _put(places, ordinal, value):
-    while len(places) <= ordinal:
-        places.append(None)
-    places[ordinal] = value
-
-
-def _managed(plan, timeline):
-    """What the session holds and gives up itself: what is rebuilt or copied, and what that is rebuilt from."""
-    graph = plan.graph
-    managed = {s for s, _, _ in plan.swaps}
-    for position, i in enumerate(plan.schedule):
-        if timeline.again[position]:
-            managed.update(graph.ops[i].reads)
-            managed.update(graph.ops[i].writes)
-    return {s for s in managed if not graph.storages[s].resident}
-
-
-def _steps(plan, timeline, managed, told):
-    """For each micro-batch: what is to be done, in order."""
-    graph = plan.graph
-    ends = {}  # position -> stays of managed storages that end there
-    for s in managed:
-        for n, (first, last) in enumerate(timeline.stays.get(s, [])):
-            ends.setdefault(last, []).append((s, n + 1 == len(timeline.stays[s]), first))
-    out_after, in_before = {}, {}
-    for s, after, before in plan.swaps:
-        out_after.setdefault(after, []).append(s)
-        in_before.setdefault(before, []).append(s)
-    owner = _micro_batch_of(graph)
-    at = timeline.position_of()
-    places = [[at[op] for op in ops if op >= 0] for ops in told]
-    copies = time_copies(plan, timeline, {s: places[owner[s]] for s, _, _ in plan.swaps})
-    steps = [[] for _ in range(graph.micro_batches)]
-    following = _following_originals(plan.schedule, timeline.again)
-    for position, i in enumerate(plan.schedule):
-        before, again = following[position], timeline.again[position]
-        for s in copies.waits.get(position, ()):
-            last_told = told[owner[s]][bisect.bisect_right(told[owner[s]], before) - 1]
-            steps[owner[s]].append(Step(max(last_told, 0), WAIT, s))
-        for s in copies.begins.get(position, ()):
-            steps[owner[s]].append(Step(before, BEGIN, s))
-        for s in in_before.get(position, ()):
-            steps[owner[s]].append(Step(before, BACK, s))
-        if again:
-            kept = tuple(
-                s for s in graph.ops[i].writes if any(a == position and b > position for a, b in timeline.stays[s])
-            )
-            steps[graph.ops[i].micro_batch].append(Step(before, RUN, i, kept=kept))
-        following_stage = before if again else i + 1
-        for s in out_after.get(position, ()):
-            steps[owner[s]].append(Step(following_stage, DROP, s, to_host=True))
-        for s, last, first in ends.get(position, ()):
-            if first == position and again:
-                continue  # never taken into the table
-            steps[owner[s]].append(Step(following_stage, DROP, s, last=last))
-    return [_in_order(batch) for batch in steps]
-
-
-def _in_order(steps):
-    """A wait that is told of earlier than it is due comes first, but after the copy that it is for."""
-    left, out = {}, []
-    for number, step in enumerate(steps):
-        due = (step.before, number)
-        if step.kind == DROP and step.to_host:
-            left[step.target] = due
-        elif step.kind == WAIT:
-            due = max(due, left[step.target])
-        out.append((due, step))
-    return [dataclasses.replace(step, before=due[0]) for due, step in sorted(out, key=lambda pair: pair[0])]
-
-
-def _following_originals(schedule, again):
-    following, out = None, [None] * len(schedule)
-    for position in range(len(schedule) - 1, -1, -1):
-        if not again[position]:
-            following = schedule[position]
-        out[position] = following
-    return out
-
-
-def _micro_batch_of(graph):
-    owner = [0] * len(graph.storages)
-    for op in reversed(graph.ops):
-        for s in op.writes:
-            owner[s] = op.micro_batch
-    return owner

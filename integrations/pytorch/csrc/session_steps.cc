@@ -1,0 +1,310 @@
+#include "integrations/pytorch/csrc/session_steps.h"
+
+#include <ATen/ops/empty.h>
+#include <pybind11/pybind11.h>
+
+#include <algorithm>
+#include <sstream>
+#include <utility>
+
+#include "integrations/pytorch/csrc/kernel_watch.h"
+#include "integrations/pytorch/csrc/phase_bytes.h"
+
+namespace tidemark_torch {
+
+namespace py = pybind11;
+
+namespace {
+
+SetPhase set_phase = nullptr;
+
+class InForward {
+ public:
+  InForward() : before_(set_phase == nullptr ? 0 : set_phase(static_cast<std::int32_t>(Phase::forward))) {}
+  InForward(const InForward&) = delete;
+  InForward& operator=(const InForward&) = delete;
+  ~InForward() {
+    if (set_phase != nullptr) set_phase(before_);
+  }
+
+ private:
+  std::int32_t before_;
+};
+
+/// A reference of the session's.
+tidemark_block lend(c10::Storage storage) {
+  auto* handle = c10::intrusive_ptr<c10::StorageImpl>(storage.getWeakStorageImpl().lock()).release();
+  return {handle, reinterpret_cast<tidemark_address>(handle->data())};
+}
+
+c10::Storage take_back(tidemark_block block) {
+  return c10::Storage(c10::intrusive_ptr<c10::StorageImpl>::reclaim(static_cast<c10::StorageImpl*>(block.handle)));
+}
+
+c10::Storage look_at(tidemark_block block) {
+  return c10::Storage(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(static_cast<c10::StorageImpl*>(block.handle)));
+}
+
+const char* device_name(c10::Device device) {
+  return device.is_cuda() ? "cuda" : device.is_privateuseone() ? "ascend" : "host";
+}
+
+[[noreturn]] void throw_error(tidemark_error* error) {
+  std::string text = tidemark_error_message(error);
+  tidemark_error_free(error);
+  throw Error(text);
+}
+
+}  // namespace
+
+void count_phases(SetPhase function) {
+  set_phase = function;
+}
+
+void check_unchanged(at::IntArrayRef sizes, const VersionSeen& version) {
+  if (version.is_current()) return;
+  std::ostringstream text;
+  text << "a tensor of shape " << sizes
+       << " needed for gradient computation has been modified in place: it is at version " << version.now()
+       << ", expected version " << version.seen();
+  throw std::runtime_error(text.str());
+}
+
+/// Whoever has the lock may be waiting for Python's, so that must not be held by who waits.
+class SessionSteps::Locked {
+ public:
+  explicit Locked(const SessionSteps& steps) : lock_(steps.mutex_, std::try_to_lock) {
+    if (lock_.owns_lock()) return;
+    std::optional<py::gil_scoped_release> others_may_run;
+    if (PyGILState_Check() != 0) others_may_run.emplace();
+    lock_.lock();
+  }
+
+ private:
+  std::unique_lock<std::recursive_mutex> lock_;
+};
+
+SavedHandle::~SavedHandle() {
+  if (saved_ != nullptr) steps_->free(saved_);
+}
+
+c10::Storage SavedHandle::use(bool again) const {
+  return steps_->use(saved_, again);
+}
+
+SessionSteps::SessionSteps(const std::string& plan_file, c10::Device device, const std::vector<int>& part_of_op,
+                           const std::vector<std::uint8_t>& is_told, std::int64_t host_bytes,
+                           std::int64_t copy_bytes_per_s, py::object raw_stream, const std::string& record,
+                           tidemark_allocator* allocator, const std::vector<RequestRow>& requests)
+    : device_(device), raw_stream_(std::move(raw_stream)) {
+  tidemark_error* error = nullptr;
+  tidemark_plan* plan = nullptr;
+  tidemark_device_options device_options{};
+  device_options.struct_size = sizeof device_options;
+  device_options.d2h_bytes_per_s = device_options.h2d_bytes_per_s = copy_bytes_per_s;
+  device_options.copies_any_memory = 1;
+  device_options.ordinal = device.has_index() ? device.index() : 0;
+  if (tidemark_device_open(device_name(device), &device_options, &opened_, &error) != TIDEMARK_STATUS_OK)
+    throw_error(error);
+  tidemark_session_options options{};
+  options.struct_size = sizeof options;
+  options.user = this;
+  options.rebuild = [](void* user, const tidemark_rebuild* asked) {
+    return static_cast<SessionSteps*>(user)->rebuild(*asked);
+  };
+  options.take_block = [](void* user, std::int32_t, std::int64_t bytes, tidemark_stream) {
+    return static_cast<SessionSteps*>(user)->take_block(bytes);
+  };
+  options.release = [](void*, tidemark_block block, tidemark_stream) { static_cast<void>(take_back(block)); };
+  options.host_bytes = host_bytes;
+  options.part_of_op = part_of_op.data();
+  options.is_told = is_told.data();
+  options.op_count = static_cast<std::int32_t>(part_of_op.size());
+  std::vector<tidemark_request> asked;
+  for (const auto& [op, storage, bytes, least, offset] : requests)
+    asked.push_back({.op = op, .storage = storage, .bytes = bytes, .least_bytes = least, .offset = offset});
+  options.allocator = allocator;
+  options.planned_stream = device_.is_cpu() ? 0 : stream();
+  options.requests = asked.empty() ? nullptr : asked.data();
+  options.request_count = static_cast<std::int64_t>(asked.size());
+  if (!record.empty()) options.record = record.c_str();
+  auto status =
+      tidemark_plan_read_text(plan_file.data(), static_cast<std::int64_t>(plan_file.size()), "the plan", &plan, &error);
+  if (status == TIDEMARK_STATUS_OK) status = tidemark_session_open(plan, 0, opened_, &options, &session_, &error);
+  tidemark_plan_free(plan);
+  if (status == TIDEMARK_STATUS_OK) return;
+  tidemark_device_close(opened_);
+  throw_error(error);
+}
+
+SessionSteps::~SessionSteps() {
+  tidemark_session_close(session_);
+  tidemark_device_close(opened_);
+}
+
+tidemark_stream SessionSteps::stream() const {
+  if (device_.is_cpu()) return TIDEMARK_CALLING_THREAD;
+  const py::gil_scoped_acquire lock;
+  return raw_stream_(device_.index()).cast<tidemark_stream>();
+}
+
+void SessionSteps::check(tidemark_status status, tidemark_error*& error) {
+  if (auto thrown = std::exchange(thrown_, nullptr)) {
+    tidemark_error_free(error);
+    std::rethrow_exception(thrown);
+  }
+  if (status != TIDEMARK_STATUS_OK) throw_error(error);
+}
+
+void SessionSteps::begin_step() {
+  const Locked lock(*this);
+  tidemark_error* error = nullptr;
+  check(tidemark_session_begin_step(session_, stream(), &error), error);
+  records_ = std::make_shared<StepRecords>();
+  for (auto step = in_flight_.begin(); step != in_flight_.end();)
+    step = step->second.expired() ? in_flight_.erase(step) : std::next(step);
+  in_flight_[++step_] = records_;
+}
+
+void SessionSteps::end_step() {
+  const Locked lock(*this);
+  if (records_ == nullptr) return;
+  tidemark_error* error = nullptr;
+  check(tidemark_session_end_step(session_, stream(), &error), error);
+  records_.reset();
+}
+
+void SessionSteps::pause_requests(bool paused) {
+  const Locked lock(*this);
+  if (std::exchange(is_paused_, paused) == paused) return;
+  tidemark_error* error = nullptr;
+  check(tidemark_session_pause_requests(session_, paused ? 1 : 0, &error), error);
+}
+
+void SessionSteps::tell(int op) {
+  const Locked lock(*this);
+  tidemark_error* error = nullptr;
+  check(tidemark_session_op(session_, op, stream(), &error), error);
+}
+
+int SessionSteps::storage_of(const at::Tensor& tensor) const {
+  if (!is_plain(tensor)) return kNone;
+  const Locked lock(*this);
+  return tidemark_session_find(session_, tensor.storage().unsafeGetStorageImpl());
+}
+
+void SessionSteps::record_call(const PlannedCall& planned, const c10::OperatorHandle& op, const KernelTraits& traits,
+                               const torch::jit::Stack& stack) {
+  const Locked lock(*this);
+  if (planned.first) (*records_)[planned.op].clear();
+  const auto calls = records_->find(planned.op);
+  if (calls == records_->end()) return;
+  calls->second.push_back(
+      record(op, traits, stack, planned.outputs, [this](const at::Tensor& tensor) { return storage_of(tensor); }));
+}
+
+void SessionSteps::take_output(const PlannedCall& planned, int storage, const at::Tensor& tensor) {
+  const Locked lock(*this);
+  tidemark_error* error = nullptr;
+  if (!is_plain(tensor)) {  // stays with whoever holds it, and so does all that the operation made
+    records_->erase(planned.op);
+    return check(tidemark_session_keep(session_, planned.op, &error), error);
+  }
+  if (tidemark_session_find(session_, tensor.storage().unsafeGetStorageImpl()) == storage) return;
+  const tidemark_block block = lend(tensor.storage());
+  const auto status = tidemark_session_take(session_, storage, block, stream(), &error);
+  if (status != TIDEMARK_STATUS_OK) static_cast<void>(take_back(block));
+  check(status, error);
+}
+
+SavedHandle SessionSteps::save(const PlannedSave& planned) {
+  const Locked lock(*this);
+  tidemark_error* error = nullptr;
+  tidemark_saved* saved = nullptr;
+  check(tidemark_session_save(session_, planned.storage, planned.use, planned.until, &saved, &error), error);
+  return SavedHandle(shared_from_this(), records_, saved);
+}
+
+c10::Storage SessionSteps::use(tidemark_saved* saved, bool again) {
+  const Locked lock(*this);
+  tidemark_error* error = nullptr;
+  tidemark_block block{};
+  std::int32_t handed_over = 0;
+  check(tidemark_session_use(saved, again ? 1 : 0, stream(), &block, &handed_over, &error), error);
+  if (block.handle == nullptr) return {};
+  return handed_over != 0 ? take_back(block) : look_at(block);
+}
+
+void SessionSteps::free(tidemark_saved* saved) {
+  const Locked lock(*this);
+  tidemark_session_free(saved);
+}
+
+void SessionSteps::change(const at::Tensor& tensor, bool planned) {
+  if (!is_plain(tensor)) return;
+  const Locked lock(*this);
+  tidemark_error* error = nullptr;
+  check(tidemark_session_change(session_, tensor.storage().unsafeGetStorageImpl(), planned ? 1 : 0, stream(), &error),
+        error);
+}
+
+tidemark_session_report SessionSteps::report() const {
+  const Locked lock(*this);
+  tidemark_session_report report{};
+  report.struct_size = sizeof report;
+  static_cast<void>(tidemark_session_get_report(session_, &report, nullptr));
+  return report;
+}
+
+/// What is rebuilt from must be as it was. The session hears of changes in forward; others may have been made since.
+void SessionSteps::check_sources(const std::vector<RecordedCall>& calls, const tidemark_rebuild& asked) {
+  for (const auto& call : calls)
+    call.for_each_source([&](const Source& source) {
+      if (source.storage == kNone) return;
+      for (std::int32_t i = 0; i < asked.source_count; ++i)
+        if (asked.sources[i].storage == source.storage && source.original == asked.sources[i].block.handle)
+          check_source(source, source.geometry.sizes);
+    });
+}
+
+tidemark_status SessionSteps::rebuild(const tidemark_rebuild& asked) {
+  try {
+    const auto step = in_flight_.find(asked.step);
+    const auto records = step == in_flight_.end() ? nullptr : step->second.lock();
+    const auto calls = records == nullptr ? StepRecords::const_iterator{} : records->find(asked.op);
+    if (records == nullptr || calls == records->end()) throw Error("an operation runs again that was not recorded");
+    check_sources(calls->second, asked);
+    std::optional<py::gil_scoped_release> others_may_run;
+    if (PyGILState_Check() != 0) others_may_run.emplace();
+    const InForward phase;
+    run_again(
+        calls->second,
+        [&](int storage) {
+          for (std::int32_t i = 0; i < asked.source_count; ++i)
+            if (asked.sources[i].storage == storage) return look_at(asked.sources[i].block);
+          throw Error("an operation runs again without what it reads");
+        },
+        [&](int storage, const at::Tensor& tensor) {
+          for (std::int32_t i = 0; i < asked.wanted_count; ++i)
+            if (asked.wanted[i] == storage && asked.made[i].handle == nullptr) asked.made[i] = lend(tensor.storage());
+        });
+    if (asked.is_last != 0) records->erase(calls);  // and the tensors that it holds
+    return TIDEMARK_STATUS_OK;
+  } catch (...) {
+    thrown_ = std::current_exception();
+    return TIDEMARK_STATUS_INTERNAL;
+  }
+}
+
+tidemark_block SessionSteps::take_block(std::int64_t bytes) {
+  try {
+    const Unseen unseen;
+    const InForward phase;
+    return lend(at::empty({bytes}, at::TensorOptions(device_).dtype(at::kByte)).storage());
+  } catch (...) {
+    thrown_ = std::current_exception();
+    return {};
+  }
+}
+
+}  // namespace tidemark_torch

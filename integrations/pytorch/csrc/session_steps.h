@@ -1,0 +1,130 @@
+#pragma once
+// The steps of a loop, told to a session of the C interface: hooks become its calls, and what it asks for is done by
+// PyTorch. It decides nothing. Blocks are storages: a handle is a StorageImpl that the session holds a reference to.
+//
+// Thread rule: any thread, with or without Python's lock: autograd may run the nodes of one graph in several. One lock
+// over all of it, which is never waited for with Python's. Destroyed with Python's.
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Storage.h>
+#include <pybind11/pybind11.h>
+#include <tidemark/tidemark.h>
+
+#include <cstdint>
+#include <exception>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "integrations/pytorch/csrc/geometry.h"
+#include "integrations/pytorch/csrc/planned_loop.h"
+#include "integrations/pytorch/csrc/recorded_call.h"
+
+namespace tidemark_torch {
+
+/// The calls of a step that may be made again, by operation.
+using StepRecords = std::map<int, std::vector<RecordedCall>>;
+
+class SessionSteps;
+
+/// Operation, storage, bytes, least bytes, offset: a tidemark_request.
+using RequestRow = std::tuple<int, int, std::int64_t, std::int64_t, std::int64_t>;
+
+/// What autograd keeps in the place of a tensor of a managed storage, or beside one that it keeps. Moves only.
+class SavedHandle {
+ public:
+  SavedHandle() = default;
+  SavedHandle(std::shared_ptr<SessionSteps> steps, std::shared_ptr<StepRecords> records, tidemark_saved* saved)
+      : steps_(std::move(steps)), records_(std::move(records)), saved_(saved) {}
+  SavedHandle(SavedHandle&& other) noexcept
+      : steps_(std::move(other.steps_)), records_(std::move(other.records_)), saved_(std::exchange(other.saved_, {})) {}
+  SavedHandle& operator=(SavedHandle&& other) noexcept {
+    std::swap(steps_, other.steps_);
+    std::swap(records_, other.records_);
+    std::swap(saved_, other.saved_);
+    return *this;
+  }
+  ~SavedHandle();
+
+  explicit operator bool() const { return saved_ != nullptr; }
+  /// Tells how far backward is, and gives the storage where the session looks after it.
+  [[nodiscard]] c10::Storage use(bool again) const;
+
+ private:
+  std::shared_ptr<SessionSteps> steps_;
+  std::shared_ptr<StepRecords> records_;  // lives as long as something may be rebuilt from it
+  tidemark_saved* saved_ = nullptr;
+};
+
+class SessionSteps : public std::enable_shared_from_this<SessionSteps> {
+ public:
+  /// `plan_file`: the text of plan.json. `device`: of PyTorch. `part_of_op`, `is_told`: as in tidemark_session_options.
+  /// `copy_bytes_per_s`: on a CPU copies are no quicker; 0: as memory is.
+  /// `raw_stream(device index)` is the vendor's handle of the current stream; None on a CPU. `record`: path of a file
+  /// for the session's log; empty: none. Throws Error.
+  /// `allocator`: that which serves the device, or nullptr; `requests`: what is asked of it.
+  SessionSteps(const std::string& plan_file, c10::Device device, const std::vector<int>& part_of_op,
+               const std::vector<std::uint8_t>& is_told, std::int64_t host_bytes, std::int64_t copy_bytes_per_s,
+               pybind11::object raw_stream, const std::string& record, tidemark_allocator* allocator,
+               const std::vector<RequestRow>& requests);
+  ~SessionSteps();
+  SessionSteps(const SessionSteps&) = delete;
+  SessionSteps& operator=(const SessionSteps&) = delete;
+
+  [[nodiscard]] bool is_managed(int storage) const { return tidemark_session_is_managed(session_, storage) != 0; }
+  [[nodiscard]] bool is_rebuilt(int op) const { return tidemark_session_is_rebuilt(session_, op) != 0; }
+
+  void begin_step();
+  void end_step();
+  void tell(int op);
+  /// What is asked of the allocator is not what was planned for, until it is said to be again.
+  void pause_requests(bool paused);
+  /// Before a call of an operation that will run again is made.
+  void record_call(const PlannedCall& planned, const c10::OperatorHandle& op, const KernelTraits& traits,
+                   const torch::jit::Stack& stack);
+  void take_output(const PlannedCall& planned, int storage, const at::Tensor& tensor);
+  [[nodiscard]] int storage_of(const at::Tensor& tensor) const;
+  [[nodiscard]] SavedHandle save(const PlannedSave& planned);
+  /// A kernel is about to change `tensor` in place.
+  void change(const at::Tensor& tensor, bool planned);
+  [[nodiscard]] tidemark_session_report report() const;
+
+ private:
+  friend class SavedHandle;
+  class Locked;
+
+  [[nodiscard]] c10::Storage use(tidemark_saved* saved, bool again);
+  void free(tidemark_saved* saved);
+  /// Throws what a callback threw, or what the session says.
+  void check(tidemark_status status, tidemark_error*& error);
+  [[nodiscard]] tidemark_stream stream() const;
+
+  [[nodiscard]] tidemark_status rebuild(const tidemark_rebuild& asked);
+  [[nodiscard]] tidemark_block take_block(std::int64_t bytes);
+  static void check_sources(const std::vector<RecordedCall>& calls, const tidemark_rebuild& asked);
+
+  mutable std::recursive_mutex mutex_;
+  const c10::Device device_;
+  const pybind11::object raw_stream_;
+  tidemark_device* opened_ = nullptr;
+  tidemark_session* session_ = nullptr;
+  std::int64_t step_ = 0;
+  bool is_paused_ = false;
+  std::shared_ptr<StepRecords> records_;                          // of the step that runs
+  std::map<std::int64_t, std::weak_ptr<StepRecords>> in_flight_;  // by step
+  std::exception_ptr thrown_;                                     // in a callback
+};
+
+/// As autograd does for what it saves without hooks. Throws std::runtime_error.
+void check_unchanged(at::IntArrayRef sizes, const VersionSeen& version);
+
+/// tidemark_torch_set_phase() of the CPU allocator, or nothing: what is rebuilt or fetched counts to forward, where it
+/// was made.
+using SetPhase = std::int32_t (*)(std::int32_t);
+void count_phases(SetPhase set_phase);
+
+}  // namespace tidemark_torch

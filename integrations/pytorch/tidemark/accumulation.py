@@ -1,0 +1,75 @@
+"""Gradients that meet in backward: autograd's engine adds the second to the first, in place where nobody else holds
+that. Under a dispatch mode, as capture is one, it never does, so what a capture saw is put right."""
+
+import torch
+
+_ADD = torch.ops.aten.add.Tensor
+
+
+class NodeEnds:
+    """Knows whether a node of autograd's graph is over and the next has not begun: all that the engine calls then is
+    adding up."""
+
+    def __init__(self):
+        self.between = False
+
+    def watch(self, root):
+        """All nodes behind the gradient function of a result."""
+        seen, left = set(), [root]
+        while left:
+            node = left.pop()
+            if node is None or node in seen:
+                continue
+            seen.add(node)
+            left += [following for following, _ in node.next_functions]
+            if node.name() != "torch::autograd::AccumulateGrad":  # which counts who holds what it is given
+                node.register_prehook(self._begin)
+                node.register_hook(self._end)
+
+    def _begin(self, *_):
+        self.between = False
+
+    def _end(self, *_):
+        self.between = True
+
+    def adds_up(self, func, args):
+        """Whether this call would be made in place, if nobody else held its first argument."""
+        return self.between and func is _ADD and len(args) == 2 and _is_dense(args[0]) and _is_dense(args[1])
+
+
+def _is_dense(tensor):
+    if not isinstance(tensor, torch.Tensor) or tensor.layout is not torch.strided:
+        return False
+    return torch._prims_common.is_non_overlapping_and_dense(tensor)
+
+
+def add_in_place(recorder):
+    """Calls that add up, and after which the first argument is gone, write it instead of what they made."""
+    calls, storages = recorder.calls, recorder.storages
+    stands_for = list(range(len(storages)))
+    for c, call in enumerate(calls):
+        call.reads = [stands_for[s] for s in call.reads]
+        call.writes = [stands_for[s] for s in call.writes]
+        if not call.adds_up or len(call.reads) != 2 or call.outputs[0] is None:
+            continue
+        first, made = call.reads[0], call.outputs[0]
+        if storages[first].died != c or storages[first].bytes != storages[made].bytes or storages[first].born < 0:
+            continue
+        stands_for[made] = first
+        storages[first].died = storages[made].died
+        if storages[made].role == "gradient":
+            storages[first].role, storages[first].name = storages[made].role, storages[made].name
+        call.writes, call.outputs, call.in_place = [first], (None,), True
+    _renumber(recorder, stands_for)
+
+
+def _renumber(recorder, stands_for):
+    kept = [s for s, other in enumerate(stands_for) if s == other]
+    number = {s: n for n, s in enumerate(kept)}
+    recorder.storages = [recorder.storages[s] for s in kept]
+    for call in recorder.calls:
+        call.reads = list(dict.fromkeys(number[s] for s in call.reads))
+        call.writes = [number[s] for s in call.writes]
+        call.outputs = tuple(None if s is None else number[stands_for[s]] for s in call.outputs)
+    for save in recorder.saves:
+        save.storage = number[stands_for[save.storage]]

@@ -1,0 +1,99 @@
+"""What a steady step asks for stands where the plan has it, and what departs is served all the same."""
+
+import contextlib
+import gc
+
+import pytest
+import tidemark
+import torch
+from test_plan import BUILDS, captured, train
+from tidemark import allocator
+from torch import nn
+
+GRANULE = 2 << 20
+
+
+def least(graph):
+    with pytest.raises(tidemark.InfeasibleError) as refusal:
+        tidemark.plan(graph, graph.keep_all_peak_bytes() // 8)
+    return refusal.value.smallest_bytes
+
+
+@pytest.mark.parametrize("name", ["resnet", "encoder"])
+def test_a_steady_step_is_served_from_the_planned_arena(name):
+    build = BUILDS[name]
+    graph = captured(build)
+    plan = tidemark.plan(graph, least(graph))
+    model, inputs, loss_fn, _ = build()
+    stepper = torch.optim.AdamW(model.parameters(), lr=1e-3)
+
+    def step():
+        loss_fn(model(*inputs)).backward()
+        stepper.step()
+        stepper.zero_grad()
+
+    with tidemark.session(plan, model) as session:
+        step()  # makes the optimizer's state
+        before = session.counters.copies
+        for _ in range(3):
+            step()
+        after = session.counters.copies
+        report = session.report()
+    served, elsewhere = (after[k] - before[k] for k in ("requests_planned", "requests_unplanned"))
+    assert served > 100 and served >= 0.99 * (served + elsewhere)
+    height = plan.answer["ranks"][0]["peak_bytes"]
+    assert report.measured_reserved_bytes <= height + 2 * GRANULE
+
+
+def test_evaluation_and_other_shapes_lose_nothing_and_the_plan_is_come_back_to():
+    build = BUILDS["encoder"]
+    graph = captured(build)
+    plan = tidemark.plan(graph, least(graph))
+
+    def run(context):
+        model, (x,), loss_fn, _ = build()
+        stepper = torch.optim.AdamW(model.parameters(), lr=1e-3)
+        torch.manual_seed(3)
+        seen, counts = [], []
+        with context(model) as session:
+            for k in range(8):
+                batch = x[:5] if k == 3 else x
+                loss = loss_fn(model(batch))
+                loss.backward()
+                stepper.step()
+                stepper.zero_grad()
+                seen.append(loss.item())
+                del loss
+                if k == 5:
+                    with torch.no_grad():
+                        model.eval()
+                        seen.append(loss_fn(model(torch.cat([x, x]))).item())
+                        model.train()
+                if session is not None:
+                    counts.append(session.counters.copies["requests_unplanned"])
+        return seen, counts
+
+    planned, counts = run(lambda model: tidemark.session(plan, model))
+    assert planned == run(lambda _: contextlib.nullcontext())[0]
+    steady = len(graph.ops) // 100
+    assert counts[2] - counts[1] <= steady and counts[7] - counts[6] <= steady, counts
+    assert counts[3] > counts[2] + 10 * steady
+
+
+def test_the_arena_goes_with_the_session():
+    build = BUILDS["resnet"]
+    graph = captured(build)
+    plan = tidemark.plan(graph, least(graph))
+    gc.collect()
+    allocator.empty_cache()
+    before = allocator.statistics().reserved_bytes
+    held = []
+
+    def keep(model):
+        held.append(nn.Parameter(torch.ones(3)))
+        return tidemark.session(plan, model)
+
+    train(build, keep, 2)
+    gc.collect()
+    allocator.empty_cache()
+    assert allocator.statistics().reserved_bytes <= before + GRANULE
