@@ -49,7 +49,17 @@ std::optional<Address> PlannedFront::serve(Bytes bytes, StreamHandle stream, con
 }
 
 std::optional<Address> PlannedFront::allocate(Bytes bytes, StreamHandle stream) {
-  return serve(bytes, stream, [&] { return is_paused_ ? std::nullopt : arena_.allocate(bytes); });
+  return serve(bytes, stream, [&]() -> std::optional<Address> {
+    switch (expected_) {
+      case Requests::planned:
+        return arena_.allocate(bytes);
+      case Requests::transient:
+        return arena_.allocate_anywhere(bytes);
+      case Requests::other:
+        break;
+    }
+    return std::nullopt;
+  });
 }
 
 std::optional<Address> PlannedFront::allocate_anywhere(Bytes bytes, StreamHandle stream) {
@@ -126,9 +136,9 @@ void PlannedFront::begin_step() {
   arena_.begin_step();
 }
 
-void PlannedFront::pause(bool paused) {
+void PlannedFront::expect(Requests requests) {
   const std::lock_guard lock(lock_);
-  is_paused_ = paused;
+  expected_ = requests;
 }
 
 void PlannedFront::retire() {

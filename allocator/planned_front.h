@@ -13,6 +13,7 @@
 //
 // Cost: PlannedArena's, one uncontended lock and two counters. Threads: any; who owns it keeps forks out of its calls.
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -26,6 +27,13 @@
 
 namespace tidemark::allocator {
 
+/// What the requests that come are.
+enum class Requests : std::uint8_t {
+  planned,    ///< of the step that was planned for
+  other,      ///< of other work: they would take the places of planned blocks
+  transient,  ///< of other work, freed before the step goes on: free bytes of the arena serve them first
+};
+
 class PlannedFront {
  public:
   /// Takes the block of the arena for `stream`. `blocks`: as PlannedArena. Errors: as CachingAllocator::allocate().
@@ -36,7 +44,7 @@ class PlannedFront {
   PlannedFront(const PlannedFront&) = delete;
   PlannedFront& operator=(const PlannedFront&) = delete;
 
-  /// The planned address, or nothing: not as planned.
+  /// The planned address, or for transient requests any free bytes; nothing: the allocator behind is to serve it.
   [[nodiscard]] std::optional<Address> allocate(Bytes bytes, StreamHandle stream);
   /// Where the allocator behind is at its end: any free bytes, or nothing.
   [[nodiscard]] std::optional<Address> allocate_anywhere(Bytes bytes, StreamHandle stream);
@@ -49,8 +57,8 @@ class PlannedFront {
   [[nodiscard]] Bytes requested_bytes(Address address) const;
 
   void begin_step();
-  /// Until it is told otherwise nothing is planned: what is asked for now would take the places of other blocks.
-  void pause(bool paused);
+  /// Until the next call; planned ones at first.
+  void expect(Requests requests);
   void retire();
   [[nodiscard]] bool is_retired() const;
   /// Nothing is live, and nothing is waited for.
@@ -81,7 +89,8 @@ class PlannedFront {
   const Bytes extent_;
   mutable SpinLock lock_;
   PlannedArena arena_;
-  bool is_retired_ = false, is_paused_ = false;
+  bool is_retired_ = false;
+  Requests expected_ = Requests::planned;
   std::vector<std::pair<Address, StreamHandle>> uses_;  ///< of live blocks, by other streams
   std::vector<Held> held_;
 };

@@ -19,7 +19,6 @@ constexpr std::int64_t kFlatPackWork = 1'000'000;
 
 /// Work for one layout. The effort of packing may be any positive number; up to 1 the orders alone are asked.
 std::int64_t pack_work(const decide::RankProblem& problem, const PlanRequest& request) {
-  if (request.step && request.step->followed) return 0;
   if (problem.is_flat()) return kFlatPackWork;
   return static_cast<std::int64_t>(std::clamp(kPackWork * (request.pack_effort - 1), 0.0, 1e15));
 }
@@ -74,7 +73,6 @@ Result<BuiltPlan> build_plan(decide::RankProblem& problem, const PolicyAnswer& a
                                                                                     problem.machine().alignment_bytes),
                                                   .arena_of = {},
                                                   .work = pack_work(problem, request)});
-  built.followed = request.step && request.step->followed;
   return built;
 }
 

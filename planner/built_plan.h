@@ -34,12 +34,9 @@ struct BuiltPlan {
   Schedule schedule;
   Layout layout;
   std::int64_t policy_added_ns = 0;  ///< what it adds by the policy's own account
-  bool followed = false;             ///< GivenStep::followed
   /// The schedule adds more by a fifth than what it was chosen for.
   [[nodiscard]] bool is_misjudged() const { return cost.added_ns() - policy_added_ns > policy_added_ns / 5; }
-  [[nodiscard]] Bytes height() const {
-    return followed ? layout.device_load_bytes : layout.arenas.front().height_bytes;
-  }
+  [[nodiscard]] Bytes height() const { return layout.arenas.front().height_bytes; }
   [[nodiscard]] Bytes host_height() const { return layout.arenas.size() > 1 ? layout.arenas[1].height_bytes : 0; }
 };
 

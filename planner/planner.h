@@ -27,11 +27,11 @@ namespace tidemark::plan {
 /// A step given as a graph, in place of a job: one rank, one site, costs that are given.
 struct GivenStep {
   std::string name;
+  std::string framework;  ///< text of the one that captured it, kept with the plan
   std::shared_ptr<const Graph> graph;
   decide::flat::RecomputeRules rules;
-  double effort = 1;      ///< more searches longer; > 0
-  bool frontier = false;  ///< RankPlan::frontier is asked for
-  bool followed = false;  ///< a framework places storages itself: the budget is for bytes live, addresses are advice
+  double effort = 1;                              ///< more searches longer; > 0
+  bool frontier = false;                          ///< RankPlan::frontier is asked for
   std::function<void(double share)> on_progress;  ///< of the search, in [0, 1]; from any thread; may be empty
 };
 

@@ -223,6 +223,16 @@ TIDEMARK_API tidemark_status tidemark_allocator_release(tidemark_allocator* allo
 TIDEMARK_API tidemark_status tidemark_allocator_release_on(tidemark_allocator* allocator, tidemark_address address,
                                                            tidemark_stream stream,
                                                            tidemark_error** error) TIDEMARK_NOEXCEPT;
+/* What is asked of the allocator, pools and plain blocks aside, and released: noted from begin_log, which forgets what
+ * was noted before, to end_log, whose `events` are tidemark_allocator_event in order. The caller frees them. */
+typedef struct tidemark_allocator_event {
+  tidemark_address address;
+  int64_t bytes; /* as asked for; 0: released */
+} tidemark_allocator_event;
+TIDEMARK_API tidemark_status tidemark_allocator_begin_log(tidemark_allocator* allocator,
+                                                          tidemark_error** error) TIDEMARK_NOEXCEPT;
+TIDEMARK_API tidemark_status tidemark_allocator_end_log(tidemark_allocator* allocator, tidemark_buffer** events,
+                                                        tidemark_error** error) TIDEMARK_NOEXCEPT;
 /* Rounded size of the live block at `address`; INVALID if there is none. */
 TIDEMARK_API tidemark_status tidemark_allocator_block_bytes(const tidemark_allocator* allocator,
                                                             tidemark_address address, int64_t* bytes,
@@ -395,6 +405,11 @@ typedef struct tidemark_rank_figures {
 TIDEMARK_API tidemark_status tidemark_plan_rank_figures(const tidemark_plan* plan, int32_t position,
                                                         tidemark_rank_figures* figures,
                                                         tidemark_error** error) TIDEMARK_NOEXCEPT;
+
+/* The JSON that `tidemark plan --format json` prints of the plan; the caller frees it. BAD_INPUT: the plan is not
+ * sound, or of another version of Tidemark. */
+TIDEMARK_API tidemark_status tidemark_plan_answer(const tidemark_plan* plan, tidemark_buffer** answer,
+                                                  tidemark_error** error) TIDEMARK_NOEXCEPT;
 
 typedef struct tidemark_budget_options {
   size_t struct_size;
@@ -579,10 +594,15 @@ TIDEMARK_API int32_t tidemark_session_is_rebuilt(const tidemark_session* session
 /* Ends the step before, if end_step has not. All that follow need a step that has begun: INVALID without. */
 TIDEMARK_API tidemark_status tidemark_session_begin_step(tidemark_session* session, tidemark_stream stream,
                                                          tidemark_error** error) TIDEMARK_NOEXCEPT;
-/* Until it is called with 0, nothing is served as planned: for work between the ops of the step, which would take their
- * places. Without an allocator in the options: nothing. */
-TIDEMARK_API tidemark_status tidemark_session_pause_requests(tidemark_session* session, int32_t paused,
-                                                             tidemark_error** error) TIDEMARK_NOEXCEPT;
+enum {
+  TIDEMARK_REQUESTS_PLANNED = 0,  /* of the step's ops, as they were planned for */
+  TIDEMARK_REQUESTS_OTHER = 1,    /* of other work, which would take the places of planned blocks */
+  TIDEMARK_REQUESTS_TRANSIENT = 2 /* of other work, freed before the step goes on: from free planned memory first */
+};
+/* What the framework asks the allocator for from now on: TIDEMARK_REQUESTS_*, planned ones at first. INVALID: none of
+ * these. Without an allocator in the options: no effect. */
+TIDEMARK_API tidemark_status tidemark_session_expect_requests(tidemark_session* session, int32_t requests,
+                                                              tidemark_error** error) TIDEMARK_NOEXCEPT;
 /* The framework is about to issue the op. */
 TIDEMARK_API tidemark_status tidemark_session_op(tidemark_session* session, int32_t op, tidemark_stream stream,
                                                  tidemark_error** error) TIDEMARK_NOEXCEPT;
@@ -707,19 +727,14 @@ typedef struct tidemark_graph_options {
   int32_t effort_percent;  /* work for searching; default 100 */
   int32_t group_recompute; /* not 0: collectives may be recomputed, since all devices follow the same plan */
 } tidemark_graph_options;
-/* What to recompute and to swap, so that the bytes alive in a captured step fit a budget; where they lie is left to who
- * follows the plan. `text` is a graph in one of the formats of `tidemark plan --graph` (docs/formats.md), `name` stands
- * for the file in messages and may be NULL. `answer` is the JSON of that command; that no schedule fits is an answer
- * too (its `fits`). The caller frees it. Thread rule: any thread; uses oneTBB's threads. */
+/* What to recompute and to swap, so that a captured step fits a budget, and where every byte lies. `text` is a graph in
+ * one of the formats of `tidemark plan --graph` (docs/formats.md), `name` stands for the file in messages and may be
+ * NULL. `answer` is the JSON of that command; that no schedule fits is an answer too (its `fits`). `plan_file`, which
+ * may be NULL, is what the command writes with `--out`, for a file or for tidemark_plan_read_text. Both are there
+ * whether the step fits or not; the caller frees both. Thread rule: any thread; uses oneTBB's threads. */
 TIDEMARK_API tidemark_status tidemark_graph_plan(const char* text, int64_t bytes, const char* name,
                                                  const tidemark_graph_options* options, tidemark_buffer** answer,
-                                                 tidemark_error** error) TIDEMARK_NOEXCEPT;
-/* The same with addresses that fit the budget, and with the plan itself: what `tidemark plan --graph --out` writes, for
- * a file or for tidemark_plan_read_text. Both are there whether the step fits or not. The caller frees both. */
-TIDEMARK_API tidemark_status tidemark_graph_plan_file(const char* text, int64_t bytes, const char* name,
-                                                      const tidemark_graph_options* options, tidemark_buffer** answer,
-                                                      tidemark_buffer** plan_file,
-                                                      tidemark_error** error) TIDEMARK_NOEXCEPT;
+                                                 tidemark_buffer** plan_file, tidemark_error** error) TIDEMARK_NOEXCEPT;
 
 #ifdef __cplusplus
 }

@@ -184,6 +184,28 @@ tidemark_status tidemark_allocator_release_on(tidemark_allocator* allocator, tid
   });
 }
 
+tidemark_status tidemark_allocator_begin_log(tidemark_allocator* allocator, tidemark_error** error) noexcept {
+  return on_allocator(allocator, error, [&](tidemark_allocator& a) -> Outcome {
+    a.group.begin_log();
+    return {};
+  });
+}
+
+tidemark_status tidemark_allocator_end_log(tidemark_allocator* allocator, tidemark_buffer** events,
+                                           tidemark_error** error) noexcept {
+  if (events != nullptr) *events = nullptr;
+  return on_allocator(allocator, error, [&](tidemark_allocator& a) -> Outcome {
+    if (events == nullptr) return invalid("events is NULL");
+    auto told = std::make_unique<tidemark_buffer>();
+    for (const RequestLog::Event& event : a.group.end_log()) {
+      const tidemark_allocator_event row{.address = event.address, .bytes = event.bytes};
+      told->bytes.append(reinterpret_cast<const char*>(&row), sizeof(row));
+    }
+    *events = told.release();
+    return {};
+  });
+}
+
 tidemark_status tidemark_allocator_block_bytes(const tidemark_allocator* allocator, tidemark_address address,
                                                int64_t* bytes, tidemark_error** error) noexcept {
   return on_allocator(allocator, error, [&](const tidemark_allocator& a) -> Outcome {

@@ -209,9 +209,9 @@ void AllocatorGroup::begin_planned_step(allocator::PlannedFront& front) {
   front.begin_step();
 }
 
-void AllocatorGroup::pause_planned(allocator::PlannedFront& front, bool paused) {
+void AllocatorGroup::expect_requests(allocator::PlannedFront& front, allocator::Requests requests) {
   const std::shared_lock lock(mutex_);
-  front.pause(paused);
+  front.expect(requests);
 }
 
 void AllocatorGroup::end_planned(allocator::PlannedFront& front) {
@@ -234,6 +234,12 @@ void AllocatorGroup::drop_ended_fronts() {
 }
 
 DeviceCode AllocatorGroup::allocate(Bytes bytes, StreamHandle stream, Address& address, std::uint32_t owner) {
+  const DeviceCode code = allocate_unnoted(bytes, stream, address, owner);
+  if (code == DeviceCode::ok && log_.is_open()) note(address, bytes);
+  return code;
+}
+
+DeviceCode AllocatorGroup::allocate_unnoted(Bytes bytes, StreamHandle stream, Address& address, std::uint32_t owner) {
   const auto from_one = [&](allocator::CachingAllocator& from) { return from.allocate(bytes, stream, address, owner); };
   if (front_count_ == 0 || captures_.any()) return tell(allocate_for(stream, from_one), bytes);
   if (const auto planned = with_fronts([&](auto& front) { return front.allocate(bytes, stream); })) {
@@ -276,7 +282,28 @@ DeviceCode AllocatorGroup::on_owner(Address address, const Call& call) {
   return code;
 }
 
+void AllocatorGroup::note(Address address, Bytes bytes) {
+  const std::unique_lock lock(mutex_);
+  log_.note(address, bytes);
+}
+
+void AllocatorGroup::begin_log() {
+  const std::unique_lock lock(mutex_);
+  log_.begin();
+}
+
+std::vector<RequestLog::Event> AllocatorGroup::end_log() {
+  const std::unique_lock lock(mutex_);
+  return log_.end();
+}
+
+/// Noted before the address may be another block's.
 DeviceCode AllocatorGroup::free(Address address, const StreamHandle* stream) {
+  if (log_.is_open()) note(address, 0);
+  return free_unnoted(address, stream);
+}
+
+DeviceCode AllocatorGroup::free_unnoted(Address address, const StreamHandle* stream) {
   bool is_over = false;
   const auto planned = on_front(address, [&](allocator::PlannedFront& front) {
     const DeviceCode code = front.free(address, stream);

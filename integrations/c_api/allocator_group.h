@@ -31,6 +31,7 @@
 #include "integrations/c_api/captures.h"
 #include "integrations/c_api/outcome.h"
 #include "integrations/c_api/pool_device.h"
+#include "integrations/c_api/request_log.h"
 
 namespace tidemark::c_api {
 
@@ -92,8 +93,12 @@ class AllocatorGroup {
   [[nodiscard]] DeviceCode begin_planned(std::span<const allocator::PlannedBlock> blocks, StreamHandle stream,
                                          std::shared_ptr<allocator::PlannedFront>& front);
   void begin_planned_step(allocator::PlannedFront& front);
-  void pause_planned(allocator::PlannedFront& front, bool paused);
+  void expect_requests(allocator::PlannedFront& front, allocator::Requests requests);
   void end_planned(allocator::PlannedFront& front);
+
+  /// What allocate() hands out and free() takes is noted from now on.
+  void begin_log();
+  [[nodiscard]] std::vector<RequestLog::Event> end_log();
 
   void begin_graph(GraphId id, Captures::Filter filter);
   [[nodiscard]] Outcome end_graph(GraphId id);
@@ -120,6 +125,9 @@ class AllocatorGroup {
   using Pools = std::vector<std::shared_ptr<Pool>>;
   using Fronts = std::vector<std::shared_ptr<allocator::PlannedFront>>;
 
+  [[nodiscard]] DeviceCode allocate_unnoted(Bytes bytes, StreamHandle stream, Address& address, std::uint32_t owner);
+  [[nodiscard]] DeviceCode free_unnoted(Address address, const StreamHandle* stream);
+  void note(Address address, Bytes bytes);
   [[nodiscard]] Pools copy_of_pools() const;
   [[nodiscard]] Visit visit_pool(const std::string& tag) const;
   /// From the graph pool of the stream or the allocator itself: `allocate`(CachingAllocator&).
@@ -161,6 +169,7 @@ class AllocatorGroup {
   mutable std::shared_mutex mutex_;
   Pools pools_;
   std::atomic<std::size_t> pool_count_{0};
+  RequestLog log_;
   Fronts fronts_;  ///< the last one serves, unless it has ended
   std::atomic<std::size_t> front_count_{0};
   const ForkHandlers at_fork_{ForkLevel::group, fork_steps()};

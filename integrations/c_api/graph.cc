@@ -30,7 +30,6 @@ Outcome check_options(const tidemark_graph_options& o) {
                         {.name = "effort_percent", .value = o.effort_percent, .least = 1, .most = kMostEffortPercent}});
 }
 
-/// `plan_file`: nullptr: no addresses are needed.
 Outcome plan_graph(std::string_view text, const std::string& name, const tidemark_graph_options& options,
                    tidemark_buffer** answer, tidemark_buffer** plan_file) {
   Result<formats::CapturedStep> step = formats::read_captured_step(text, name);
@@ -43,10 +42,10 @@ Outcome plan_graph(std::string_view text, const std::string& name, const tidemar
   request.policy = policies::find_policy("optimal");
   request.step =
       plan::GivenStep{.name = name,
+                      .framework = std::move(step.value().framework),
                       .graph = std::make_shared<const Graph>(std::move(step.value().graph)),
                       .rules = {.collective = options.group_recompute != 0},
-                      .effort = options.effort_percent > 0 ? static_cast<double>(options.effort_percent) / 100 : 1,
-                      .followed = plan_file == nullptr};
+                      .effort = options.effort_percent > 0 ? static_cast<double>(options.effort_percent) / 100 : 1};
   const Result<plan::PlanOutcome> outcome = plan::plan_step(request);
   if (!outcome) return outcome_of(outcome.error());
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -58,12 +57,15 @@ Outcome plan_graph(std::string_view text, const std::string& name, const tidemar
   return {};
 }
 
-tidemark_status plan_checked(const char* text, std::int64_t bytes, const char* name,
-                             const tidemark_graph_options* options, tidemark_buffer** answer,
-                             tidemark_buffer** plan_file, tidemark_error** error) noexcept {
+}  // namespace
+
+tidemark_status tidemark_graph_plan(const char* text, int64_t bytes, const char* name,
+                                    const tidemark_graph_options* options, tidemark_buffer** answer,
+                                    tidemark_buffer** plan_file, tidemark_error** error) noexcept {
+  if (answer != nullptr) *answer = nullptr;
+  if (plan_file != nullptr) *plan_file = nullptr;
   return guarded(error, [&]() -> Outcome {
     if (answer == nullptr) return invalid("answer is NULL");
-    *answer = nullptr;
     if (text == nullptr || bytes < 0) return invalid("text is NULL or its size negative");
     tidemark_graph_options known;
     if (Outcome o = read_options(options, "tidemark_graph_options", known); !o.ok()) return o;
@@ -72,21 +74,4 @@ tidemark_status plan_checked(const char* text, std::int64_t bytes, const char* n
     const std::string_view view(text, static_cast<std::size_t>(bytes));
     return plan_graph(view, name != nullptr ? name : "the graph", known, answer, plan_file);
   });
-}
-
-}  // namespace
-
-tidemark_status tidemark_graph_plan(const char* text, int64_t bytes, const char* name,
-                                    const tidemark_graph_options* options, tidemark_buffer** answer,
-                                    tidemark_error** error) noexcept {
-  return plan_checked(text, bytes, name, options, answer, nullptr, error);
-}
-
-tidemark_status tidemark_graph_plan_file(const char* text, int64_t bytes, const char* name,
-                                         const tidemark_graph_options* options, tidemark_buffer** answer,
-                                         tidemark_buffer** plan_file, tidemark_error** error) noexcept {
-  if (answer != nullptr) *answer = nullptr;
-  if (plan_file == nullptr) return guarded(error, [] { return invalid("plan_file is NULL"); });
-  *plan_file = nullptr;
-  return plan_checked(text, bytes, name, options, answer, plan_file, error);
 }

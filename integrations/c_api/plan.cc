@@ -9,7 +9,10 @@
 #include "integrations/c_api/sound_rank.h"
 #include "integrations/c_api/structs.h"
 #include "integrations/formats/file.h"
+#include "integrations/formats/outcome_json.h"
+#include "integrations/formats/plan_restore.h"
 #include "planner/budget_check.h"
+#include "policies/policies.h"
 #include "swap/executor.h"
 
 using namespace tidemark;         // NOLINT: the functions below have the C interface's names
@@ -210,6 +213,21 @@ tidemark_status tidemark_plan_rank_figures(const tidemark_plan* plan, int32_t po
                                            tidemark_error** error) noexcept {
   return on_rank(plan, position, error, [&](const formats::PlanFile::Rank& rank) {
     return write_result(to_c(rank.figures), "figures", figures);
+  });
+}
+
+tidemark_status tidemark_plan_answer(const tidemark_plan* plan, tidemark_buffer** answer,
+                                     tidemark_error** error) noexcept {
+  if (answer != nullptr) *answer = nullptr;
+  return guarded(error, [&]() -> Outcome {
+    if (plan == nullptr) return invalid("plan is NULL");
+    if (answer == nullptr) return invalid("answer is NULL");
+    const Result<plan::PlanOutcome> outcome = formats::restore_outcome(plan->file, {}, plan->name);
+    if (!outcome) return outcome_of(outcome.error());
+    plan::PlanRequest request = formats::request_of(plan->file);
+    request.policy = policies::find_policy(plan->file.policy);
+    *answer = new tidemark_buffer{.bytes = formats::plan_json(request, outcome.value(), /*seconds=*/0)};
+    return {};
   });
 }
 

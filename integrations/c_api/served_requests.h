@@ -28,8 +28,8 @@ class ServedRequests {
     if (!blocks.empty()) static_cast<void>(group_->begin_planned(blocks, stream_, front_));
     if (front_ != nullptr) group_->begin_planned_step(*front_);
   }
-  void pause(bool paused) {
-    if (front_ != nullptr) group_->pause_planned(*front_, paused);
+  void expect(allocator::Requests requests) {
+    if (front_ != nullptr) group_->expect_requests(*front_, requests);
   }
   [[nodiscard]] Bytes extent_bytes() const { return front_ == nullptr ? 0 : front_->extent_bytes(); }
   [[nodiscard]] allocator::PlannedArenaCounts counts() const {

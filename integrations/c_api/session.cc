@@ -257,12 +257,23 @@ tidemark_status tidemark_session_begin_step(tidemark_session* session, tidemark_
   });
 }
 
-tidemark_status tidemark_session_pause_requests(tidemark_session* session, int32_t paused,
-                                                tidemark_error** error) noexcept {
+tidemark_status tidemark_session_expect_requests(tidemark_session* session, int32_t requests,
+                                                 tidemark_error** error) noexcept {
   return guarded(error, [&]() -> Outcome {
     if (session == nullptr) return invalid("session is NULL");
-    session->requests->pause(paused != 0);
-    return {};
+    switch (requests) {
+      case TIDEMARK_REQUESTS_PLANNED:
+        session->requests->expect(allocator::Requests::planned);
+        return {};
+      case TIDEMARK_REQUESTS_OTHER:
+        session->requests->expect(allocator::Requests::other);
+        return {};
+      case TIDEMARK_REQUESTS_TRANSIENT:
+        session->requests->expect(allocator::Requests::transient);
+        return {};
+      default:
+        return invalid("requests is " + std::to_string(requests) + "; right would be one of TIDEMARK_REQUESTS_*");
+    }
   });
 }
 

@@ -76,6 +76,7 @@ Result<plan::PlanRequest> read_graph_request(const GraphJob& job, const JobOptio
   }
   const std::string name = step.value().name.empty() ? job.graph.stem().string() : step.value().name;
   request.step = plan::GivenStep{.name = name,
+                                 .framework = std::move(step.value().framework),
                                  .graph = std::make_shared<const Graph>(std::move(step.value().graph)),
                                  .rules = {.collective = job.group_recompute},
                                  .effort = job.effort.value_or(1),

@@ -65,8 +65,14 @@ std::string status_line(const CostFigures& costs, const plan::RankFigures& figur
   return misfit_line(figures);
 }
 
-/// Most device bytes alive while a run is under way, what is lost between addresses not counted.
-Bytes live_peak(const plan::RankPlan& plan) {
+/// Most device bytes alive while a run is under way, what is lost between addresses not counted, and the first such
+/// run.
+struct LivePeak {
+  Bytes bytes = 0;
+  std::int32_t position = 0;
+};
+
+LivePeak live_peak(const plan::RankPlan& plan) {
   const Schedule& schedule = plan.program.schedule;
   std::vector<Bytes> change(static_cast<std::size_t>(schedule.compute_tasks) + 1);
   for (const Residency& r : schedule.residencies) {
@@ -74,9 +80,21 @@ Bytes live_peak(const plan::RankPlan& plan) {
     change[static_cast<std::size_t>((r.acquire + 1) / 2)] += r.bytes;
     change[static_cast<std::size_t>((r.release + 1) / 2)] -= r.bytes;
   }
-  Bytes live = 0, most = 0;
-  for (const Bytes bytes : change) most = std::max(most, live += bytes);
-  return most;
+  Bytes live = 0;
+  LivePeak peak;
+  for (std::size_t p = 0; p < change.size(); ++p)
+    if ((live += change[p]) > peak.bytes) peak = {.bytes = live, .position = static_cast<std::int32_t>(p)};
+  return peak;
+}
+
+/// Storages in device memory then, ascending.
+std::vector<std::int32_t> live_at(const plan::RankPlan& plan, std::int32_t position) {
+  std::vector<std::int32_t> live;
+  for (const Residency& r : plan.program.schedule.residencies)
+    if (r.space == MemorySpace::device && (r.acquire + 1) / 2 <= position && position < (r.release + 1) / 2)
+      live.push_back(static_cast<std::int32_t>(r.storage));
+  std::ranges::sort(live);
+  return live;
 }
 
 std::string frontier_text(const plan::RankPlan& plan, const CostFigures& costs) {
@@ -204,7 +222,7 @@ std::string captured_text(const plan::PlanRequest& request, const plan::PlanOutc
                         rounded_down(costs.percent(costs.bound)));
   const std::string& at = plan.figures.least_live_op;
   text += fmt::format("  bytes live  {} at most; keeping all {}; no schedule below {}{}\n",
-                      format_bytes(live_peak(plan)), format_bytes(plan.liveness.peak_bytes),
+                      format_bytes(live_peak(plan).bytes), format_bytes(plan.liveness.peak_bytes),
                       format_bytes(plan::proven_least_bytes(plan)), at.empty() ? "" : ", for op " + at);
   text += fmt::format("  recomputed  {} runs; {} swaps, for which ops wait {} (simulated)\n",
                       runs.order.size() - plan.graph.ops.size(), runs.swaps.size(),
@@ -220,6 +238,7 @@ Json captured_json(const plan::PlanRequest& request, const plan::PlanOutcome& ou
   const GivenCosts& unit = plan.graph.given_costs;
   const CostFigures costs = costs_of(outcome);
   const RunList runs = run_list_of(plan);
+  const LivePeak peak = live_peak(plan);
   Json json = {{"status", costs.status(plan.figures.fits)},
                {"cost_unit", kUnits[static_cast<std::size_t>(unit.unit)]},
                {"cost_quantum", unit.quantum},
@@ -229,13 +248,16 @@ Json captured_json(const plan::PlanRequest& request, const plan::PlanOutcome& ou
                {"lower_bound_percent", rounded_down(costs.percent(costs.bound))},
                {"waited_cost", unit.to_units(plan.figures.exposed_copy_ns)},
                {"keep_all_peak_bytes", plan.liveness.peak_bytes},
-               {"live_peak_bytes", live_peak(plan)},
+               {"live_peak_bytes", peak.bytes},
+               {"live_peak_position", peak.position},
+               {"live_peak_storages", live_at(plan, peak.position)},
                {"lower_bound_bytes", plan::proven_least_bytes(plan)},
                {"lower_bound_op", plan.figures.least_live_op},
                {"proven", !plan.figures.fits ? plan.figures.misfit_is_proven : costs.status(true) == "optimal"},
                {"recomputed", runs.order.size() - plan.graph.ops.size()},
                {"swapped", runs.swaps.size()}};
   json.update(order_json(runs));
+  if (!request.step->framework.empty()) json["framework"] = request.step->framework;
   if (!request.step->frontier) return json;
   Json rows = Json::array();
   for (const auto& point : plan.frontier)

@@ -36,8 +36,9 @@ class JsonReader {
 
   CapturedStep read() {
     static_cast<void>(top_.at("tidemark_graph").integer(1, 1));
-    top_.expect_members({"tidemark_graph", "name", "cost_unit", "link", "storages", "ops"});
+    top_.expect_members({"tidemark_graph", "name", "framework", "cost_unit", "link", "storages", "ops"});
     if (top_.has("name")) step_.name = top_.at("name").text();
+    if (top_.has("framework")) step_.framework = top_.at("framework").text();
     if (top_.has("cost_unit")) costs_of_.unit = static_cast<GivenCosts::Unit>(top_.at("cost_unit").word(kUnits));
     if (top_.has("link")) read_link(top_.at("link"));
     const JsonNode storages = top_.at("storages"), ops = top_.at("ops");

@@ -19,6 +19,7 @@ enum class StepObjective : std::uint8_t { cost, time, energy };
 
 struct CapturedStep {
   std::string name;
+  std::string framework;  ///< what the one that captured it says for itself; not read here
   Graph graph;
   Bytes host_bytes = std::numeric_limits<Bytes>::max();  ///< that the file's link may swap out to, at any time
 };

@@ -54,7 +54,8 @@ plan::PlanRequest request_of(const PlanFile& file) {
                             .host_budget_bytes = file.host_budget_bytes,
                             .load = file.load,
                             .time_scale = file.time_scale};
-  if (file.graph != nullptr) request.step = plan::GivenStep{.name = file.step_name, .graph = file.graph};
+  if (file.graph != nullptr)
+    request.step = plan::GivenStep{.name = file.step_name, .framework = file.framework, .graph = file.graph};
   for (const PlanFile::Rank& rank : file.ranks) request.ranks.push_back(rank.figures.rank);
   return request;
 }

@@ -30,7 +30,7 @@ struct RankView {
 // Everything else of a PlanFile, borrowed.
 struct FileView {
   const graph_build::JobSpec& job;
-  std::string_view step_name;
+  std::string_view step_name, framework;
   const Graph* graph;
   const Machine& machine;
   std::string_view policy;
@@ -220,6 +220,11 @@ void write_head(JsonText& json, const FileView& file) {
     json.line();
     json.key("step_name");
     json.value(file.step_name);
+    if (!file.framework.empty()) {
+      json.line();
+      json.key("framework");
+      json.value(file.framework);
+    }
     json.line();
     json.key("graph");
     write_graph(json, *file.graph);
@@ -411,6 +416,7 @@ void check_rows(const JsonNode& root, std::size_t file_bytes) {
 /// A captured step has one rank, whose outline has the names of its graph.
 void read_step(const JsonNode& root, PlanFile& file) {
   file.step_name = root.at("step_name").text();
+  if (root.has("framework")) file.framework = root.at("framework").text();
   if (file.ranks.size() != 1) {
     root.at("ranks").wrong(fmt::format("has {} ranks; a plan with a graph has one", file.ranks.size()));
     return;
@@ -476,6 +482,7 @@ GraphOutline outline_of(const Graph& graph) {
 std::string write_plan_file(const PlanFile& file) {
   FileView view{.job = file.job,
                 .step_name = file.step_name,
+                .framework = file.framework,
                 .graph = file.graph.get(),
                 .machine = file.machine,
                 .policy = file.policy,
@@ -498,6 +505,7 @@ std::string write_plan_file(const plan::PlanRequest& request, const plan::PlanOu
   for (const plan::RankPlan& rank : outcome.ranks) outlines.push_back(outline_of(rank.graph));
   FileView view{.job = request.job,
                 .step_name = request.step ? std::string_view(request.step->name) : std::string_view(),
+                .framework = request.step ? std::string_view(request.step->framework) : std::string_view(),
                 .graph = request.step ? request.step->graph.get() : nullptr,
                 .machine = request.machine,
                 .policy = request.policy != nullptr ? request.policy->name : std::string_view{},

@@ -67,6 +67,7 @@ struct PlanFile {
 
   graph_build::JobSpec job;            ///< without a `graph`
   std::string step_name;               ///< with one
+  std::string framework;               ///< with one: plan::GivenStep::framework
   std::shared_ptr<const Graph> graph;  ///< of a captured step, which no job describes
   Machine machine;
   std::string policy;

@@ -754,46 +754,59 @@ static void test_chunks(const char* path) {
   tidemark_device_close(device);
 }
 
+/* The answer says whether it fits; what comes beside it is a plan like any other, which gives the same answer again. */
 static void test_graph(void) {
   const char* text = "G 3 3\nN 0 1 10 0 a\nN 1 1 20 0 b\nN 2 1 10 0 c\nE 0 1\nE 1 2\nE 0 2\n";
+  const int64_t bytes = (int64_t)strlen(text);
   tidemark_graph_options options = {.struct_size = sizeof options, .budget_bytes = 40};
-  tidemark_buffer* answer = NULL;
-  CHECK_OK(tidemark_graph_plan(text, (int64_t)strlen(text), NULL, &options, &answer, error));
-  CHECK(strstr((const char*)tidemark_buffer_data(answer), "\"status\": \"optimal\"") != NULL);
-  tidemark_buffer_free(answer);
-  options.budget_bytes = 39; /* what c touches and makes with b there */
-  CHECK_OK(tidemark_graph_plan(text, (int64_t)strlen(text), NULL, &options, &answer, error));
-  CHECK(strstr((const char*)tidemark_buffer_data(answer), "\"status\": \"infeasible\"") != NULL);
-  tidemark_buffer_free(answer);
-  CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "budget_bytes", tidemark_graph_plan(text, 5, NULL, NULL, &answer, error));
-  CHECK_REFUSED(TIDEMARK_STATUS_BAD_INPUT,
-                "step.graph:1:", tidemark_graph_plan("hello", 5, "step.graph", &options, &answer, error));
-}
-
-/* What comes back beside the answer is a plan like any other. */
-static void test_graph_file(void) {
-  const char* text = "G 3 3\nN 0 1 10 0 a\nN 1 1 20 0 b\nN 2 1 10 0 c\nE 0 1\nE 1 2\nE 0 2\n";
-  tidemark_graph_options options = {.struct_size = sizeof options, .budget_bytes = 40};
+  tidemark_buffer *answer = NULL, *file = NULL, *again = NULL;
   for (int fits = 1; fits >= 0; --fits) {
-    tidemark_buffer *answer = NULL, *file = NULL;
-    options.budget_bytes = fits ? 40 : 39;
-    CHECK_OK(tidemark_graph_plan_file(text, (int64_t)strlen(text), "step", &options, &answer, &file, error));
-    CHECK(strstr((const char*)tidemark_buffer_data(answer), fits ? "\"fits\": true" : "\"fits\": false") != NULL);
     tidemark_plan* plan = NULL;
-    CHECK_OK(tidemark_plan_read_text(tidemark_buffer_data(file), tidemark_buffer_size(file), "file", &plan, error));
     tidemark_rank_figures figures = {.struct_size = sizeof figures};
+    options.budget_bytes = fits ? 40 : 39; /* 40: what c touches and makes with b there */
+    CHECK_OK(tidemark_graph_plan(text, bytes, "step", &options, &answer, &file, error));
+    const char* const said = strstr((const char*)tidemark_buffer_data(answer), "\"captured\"");
+    CHECK(said != NULL && strstr(said, fits ? "\"status\": \"optimal\"" : "\"status\": \"infeasible\"") != NULL);
+    CHECK_OK(tidemark_plan_read_text(tidemark_buffer_data(file), tidemark_buffer_size(file), "file", &plan, error));
     CHECK_OK(tidemark_plan_rank_figures(plan, 0, &figures, error));
     CHECK(figures.fits == fits && figures.peak_bytes >= 40);
+    CHECK_OK(tidemark_plan_answer(plan, &again, error));
+    const char* const same = strstr((const char*)tidemark_buffer_data(again), "\"captured\"");
+    CHECK(same != NULL && said != NULL && strcmp(same, said) == 0);
+    CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "answer is NULL", tidemark_plan_answer(plan, NULL, error));
     tidemark_plan_free(plan);
+    tidemark_buffer_free(again);
     tidemark_buffer_free(file);
     tidemark_buffer_free(answer);
   }
-  tidemark_buffer *answer = NULL, *file = NULL;
-  CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "plan_file is NULL",
-                tidemark_graph_plan_file(text, 5, NULL, &options, &answer, NULL, error));
+  CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "plan is NULL", tidemark_plan_answer(NULL, &again, error));
+  CHECK_OK(tidemark_graph_plan(text, bytes, NULL, &options, &answer, NULL, error));
+  tidemark_buffer_free(answer);
+  CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "budget_bytes",
+                tidemark_graph_plan(text, 5, NULL, NULL, &answer, &file, error));
   CHECK_REFUSED(TIDEMARK_STATUS_BAD_INPUT,
-                "step:1:", tidemark_graph_plan_file("hello", 5, "step", &options, &answer, &file, error));
+                "step:1:", tidemark_graph_plan("hello", 5, "step", &options, &answer, &file, error));
   CHECK(answer == NULL && file == NULL);
+}
+
+/* What a framework says for itself comes back unread. */
+static void test_graph_of_a_framework(void) {
+  const char* text =
+      "{\"tidemark_graph\": 1, \"framework\": \"who? \\\"me\\\"\", \"storages\": [{\"bytes\": 8}],"
+      " \"ops\": [{\"cost\": 1, \"reads\": [], \"writes\": [0]}]}";
+  const char* wanted = "\"framework\": \"who? \\\"me\\\"\"";
+  tidemark_graph_options options = {.struct_size = sizeof options, .budget_bytes = 64};
+  tidemark_buffer *answer = NULL, *file = NULL, *again = NULL;
+  tidemark_plan* plan = NULL;
+  CHECK_OK(tidemark_graph_plan(text, (int64_t)strlen(text), "step", &options, &answer, &file, error));
+  CHECK(strstr((const char*)tidemark_buffer_data(answer), wanted) != NULL);
+  CHECK_OK(tidemark_plan_read_text(tidemark_buffer_data(file), tidemark_buffer_size(file), "file", &plan, error));
+  CHECK_OK(tidemark_plan_answer(plan, &again, error));
+  CHECK(strstr((const char*)tidemark_buffer_data(again), wanted) != NULL);
+  tidemark_plan_free(plan);
+  tidemark_buffer_free(answer);
+  tidemark_buffer_free(file);
+  tidemark_buffer_free(again);
 }
 
 int main(int argc, char** argv) {
@@ -811,7 +824,7 @@ int main(int argc, char** argv) {
   test_edited_plan(argv[1]);
   test_chunks(argv[2]);
   test_graph();
-  test_graph_file();
+  test_graph_of_a_framework();
   if (failures == 0) printf("all well\n");
   return failures == 0 ? 0 : 1;
 }

@@ -836,8 +836,10 @@ static void test_refused_calls(struct Framework* f, const tidemark_plan* plan) {
   CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "struct_size", tidemark_session_get_report(session, &report, error));
   CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "report is NULL", tidemark_session_get_report(session, NULL, error));
 
-  CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "session is NULL", tidemark_session_pause_requests(NULL, 1, error));
-  CHECK_OK(tidemark_session_pause_requests(session, 1, error)); /* without an allocator: nothing */
+  CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "session is NULL", tidemark_session_expect_requests(NULL, 1, error));
+  CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "requests is 3", tidemark_session_expect_requests(session, 3, error));
+  CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "requests is -1", tidemark_session_expect_requests(session, -1, error));
+  CHECK_OK(tidemark_session_expect_requests(session, TIDEMARK_REQUESTS_OTHER, error)); /* no allocator: no effect */
   CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "no step has begun", tidemark_session_op(session, 0, stream, error));
   CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "no step has begun", tidemark_session_take(session, s, block, stream, error));
   CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "no step has begun", tidemark_session_keep(session, 0, error));

@@ -5,6 +5,7 @@ import pytest
 import tidemark
 from random_plans import random_plan, swapped
 from test_memory import BUILDS, captured, peak_of
+from timeline import Timeline
 from training import gradients_in_flight, same, train
 
 from models import MODELS, transformer
@@ -57,7 +58,7 @@ def test_the_plan_swaps_where_the_link_is_quick_and_never_without_one():
         plan = tidemark.planning.solve(graph.to_json(), budget)[0]["captured"]
         found = [(swap["storage"], swap["after"], swap["before"]) for swap in plan["swaps"]]
         assert len(found) == plan["swapped"]
-        live = tidemark.schedule.Timeline(graph, plan["order"]).live_bytes(found)
+        live = Timeline(graph, plan["order"]).live_bytes(found)
         assert max(live) == plan["live_peak_bytes"]
         return found
 

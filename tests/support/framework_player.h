@@ -81,7 +81,7 @@ class FrameworkPlayer {
     session.begin_step(compute_);
     if (front_ != nullptr) {
       front_->begin_step();
-      front_->pause(true);  // inputs are none of the step's
+      front_->expect(allocator::Requests::other);  // inputs are none of the step's
     }
     forget_saved();
     for (std::size_t s = 0; s < graph_.storages.size(); ++s) {
@@ -93,7 +93,7 @@ class FrameworkPlayer {
         (of.persists() ? resident_ : local_)[s] = std::move(block);
       }
     }
-    if (front_ != nullptr) front_->pause(false);
+    if (front_ != nullptr) front_->expect(allocator::Requests::planned);
   }
 
   /// `session`: nullptr where it is over, or busy with a later step.

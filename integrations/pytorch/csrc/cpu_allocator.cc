@@ -69,18 +69,6 @@ struct ThreadPool {
 };
 thread_local ThreadPool current_pool;
 
-/// What was asked for and given back since begin_log(), in order. Under no_fork().
-struct LoggedEvent {
-  std::int64_t address = 0;
-  std::int64_t bytes = 0;  ///< as asked for; 0: given back
-};
-std::vector<LoggedEvent>* log_events = nullptr;
-
-void log_event(const void* pointer, std::int64_t bytes) {
-  if (log_events != nullptr)
-    log_events->push_back({.address = reinterpret_cast<std::int64_t>(pointer), .bytes = bytes});
-}
-
 tidemark_status take_block(std::int64_t bytes, tidemark_address* address, tidemark_error** error) {
   if (current_pool.tag.empty()) return tidemark_allocator_allocate(allocator, bytes, 0, current_owner, address, error);
   tidemark_pool_options options{};
@@ -95,7 +83,6 @@ tidemark_status take_block(std::int64_t bytes, tidemark_address* address, tidema
 void release(void* pointer) {
   const std::lock_guard lock(no_fork());
   phase_bytes().released(pointer);
-  log_event(pointer, 0);
   // A block that is not live is a fault of PyTorch's, which the allocator survives.
   (void)tidemark_allocator_release(allocator, reinterpret_cast<tidemark_address>(pointer), nullptr);
 }
@@ -116,7 +103,6 @@ struct CpuAllocator final : c10::Allocator {
     void* pointer = reinterpret_cast<void*>(address);
     const auto units = (static_cast<std::int64_t>(bytes) + kUnitBytes - 1) / kUnitBytes;
     phase_bytes().allocated(pointer, units * kUnitBytes);
-    log_event(pointer, static_cast<std::int64_t>(bytes));
     return {pointer, pointer, &release, c10::Device(c10::DeviceType::CPU)};
   }
   c10::DeleterFnPtr raw_deleter() const override { return &release; }
@@ -200,27 +186,6 @@ __attribute__((visibility("default"))) void tidemark_torch_remove() noexcept {
   if (before == nullptr) return;
   c10::SetAllocator(c10::DeviceType::CPU, before, /*priority=*/100);
   before = nullptr;
-}
-
-/// From now on what is asked for and given back is noted.
-__attribute__((visibility("default"))) void tidemark_torch_begin_log() noexcept {
-  const std::lock_guard lock(no_fork());
-  delete std::exchange(log_events, new std::vector<LoggedEvent>);
-}
-
-/// No longer. Fills address and bytes in turn, of `capacity` events at most, and returns how many there were; bytes of
-/// 0: it was given back.
-__attribute__((visibility("default"))) std::int64_t tidemark_torch_end_log(std::int64_t* events,
-                                                                           std::int64_t capacity) noexcept {
-  const std::lock_guard lock(no_fork());
-  const std::unique_ptr<std::vector<LoggedEvent>> noted(std::exchange(log_events, nullptr));
-  if (noted == nullptr) return 0;
-  const auto count = static_cast<std::int64_t>(noted->size());
-  for (std::int64_t i = 0; i < std::min(count, capacity); ++i) {
-    events[2 * i] = (*noted)[static_cast<std::size_t>(i)].address;
-    events[2 * i + 1] = (*noted)[static_cast<std::size_t>(i)].bytes;
-  }
-  return count;
 }
 
 /// Blocks of the calling thread are counted to `owner` from now on. Returns the owner before.

@@ -17,6 +17,7 @@ struct KernelTraits {
   std::vector<std::size_t> changed;   // arguments that are changed in place
   bool is_random = false;
   bool is_process_group_call = false;
+  bool may_last = false;  // fills or copies, as an optimizer's state is begun: what it makes may outlive the step
   std::optional<std::array<std::size_t, 3>> running_statistics;  // arguments: mean, variance, and whether they change
 };
 

@@ -69,7 +69,7 @@ SessionEngine::SessionEngine(std::vector<std::shared_ptr<PlannedBatch>> batches,
 void SessionEngine::close() {
   batches_.clear();
   batch_.reset();
-  is_open_ = false;
+  is_open_ = sorts_requests_ = false;
   steps_->end_step();
   steps_.reset();
   top_ = std::make_shared<Frame>();
@@ -115,6 +115,7 @@ const KernelTraits& SessionEngine::traits_of(const c10::OperatorHandle& op) {
   traits.is_random = said[3].cast<bool>();
   traits.is_process_group_call = said[4].cast<bool>();
   if (!said[5].is_none()) traits.running_statistics = said[5].cast<std::array<std::size_t, 3>>();
+  traits.may_last = said[6].cast<bool>();
   const std::lock_guard lock(traits_mutex_);
   return traits_.emplace(key, std::move(traits)).first->second;
 }
@@ -132,11 +133,19 @@ void SessionEngine::on_call(const c10::OperatorHandle& op, torch::jit::Stack& st
 
 void SessionEngine::watched_call(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
   const auto& traits = traits_of(op);
+  if (sorts_requests_ && std::this_thread::get_id() == thread_) return sorted_call(op, traits, stack);
   if (traits.kind != KernelKind::passes && is_forward()) return forward_call(op, traits, stack);
   if (traits.kind == KernelKind::changes) {
     for_each_changed(traits, op, stack, [this](const at::Tensor& tensor) { before_change(tensor, false); });
   }
   op.callBoxed(stack);
+}
+
+void SessionEngine::sorted_call(const c10::OperatorHandle& op, const KernelTraits& traits, torch::jit::Stack& stack) {
+  const auto steps = steps_;
+  steps->expect_requests(traits.may_last ? TIDEMARK_REQUESTS_OTHER : TIDEMARK_REQUESTS_TRANSIENT);
+  op.callBoxed(stack);
+  steps->expect_requests(TIDEMARK_REQUESTS_OTHER);
 }
 
 /// In evaluation there is no gradient; inside a module that is the forward of an autograd function.
@@ -154,7 +163,7 @@ void SessionEngine::before_change(const at::Tensor& changed, bool planned) {
 void SessionEngine::forward_call(const c10::OperatorHandle& op, const KernelTraits& traits, torch::jit::Stack& stack) {
   const auto steps = steps_;
   const auto* planned = planned_call(*top_, traits);
-  steps->pause_requests(planned == nullptr);
+  steps->expect_requests(planned == nullptr ? TIDEMARK_REQUESTS_OTHER : TIDEMARK_REQUESTS_PLANNED);
   if (traits.kind == KernelKind::changes) {
     for_each_changed(traits, op, stack, [&](const at::Tensor& tensor) { before_change(tensor, planned != nullptr); });
   }

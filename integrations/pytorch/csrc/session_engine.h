@@ -66,6 +66,9 @@ class SessionEngine final : public KernelWatch {
 
   /// A micro-batch begins.
   void begin(std::size_t batch);
+  /// Until it is called with false: kernels are none of the step's, and their requests are told apart by whether what
+  /// they make may outlive the step.
+  void sort_requests(bool sorts) { sorts_requests_ = sorts; }
   /// Its forward is over.
   void let_go() { is_open_ = false; }
   [[nodiscard]] std::shared_ptr<Frame> frame(const std::string& path, int call) const;
@@ -79,6 +82,7 @@ class SessionEngine final : public KernelWatch {
   const KernelTraits& traits_of(const c10::OperatorHandle& op);
   const PlannedCall* planned_call(Frame& frame, const KernelTraits& traits);
   void depart(Frame& frame, const std::string& what);
+  void sorted_call(const c10::OperatorHandle& op, const KernelTraits& traits, torch::jit::Stack& stack);
   void watched_call(const c10::OperatorHandle& op, torch::jit::Stack& stack);
   void before_change(const at::Tensor& changed, bool planned);
   [[nodiscard]] bool is_forward() const;
@@ -94,6 +98,7 @@ class SessionEngine final : public KernelWatch {
   std::shared_ptr<PlannedBatch> batch_;
   std::set<std::size_t> begun_;  // micro-batches of the step
   bool is_open_ = false;         // its forward runs
+  bool sorts_requests_ = false;
   std::shared_ptr<Frame> top_;
   const std::thread::id thread_ = std::this_thread::get_id();
   std::atomic<bool> closed_{false};

@@ -101,8 +101,10 @@ PYBIND11_MODULE(tidemark_session, module) {
       }))
       .def("is_managed", &SessionSteps::is_managed)
       .def("is_rebuilt", &SessionSteps::is_rebuilt)
-      .def("pause_requests", &SessionSteps::pause_requests)
+      .def("expect_requests", &SessionSteps::expect_requests)
       .def("report", &report_of);
+  module.attr("REQUESTS_PLANNED") = static_cast<int>(TIDEMARK_REQUESTS_PLANNED);
+  module.attr("REQUESTS_OTHER") = static_cast<int>(TIDEMARK_REQUESTS_OTHER);
   py::class_<Frame, std::shared_ptr<Frame>>(module, "Frame").def_readonly("path", &Frame::path);
   py::class_<Saved>(module, "Saved");
   module.def("count_phases", [](std::uintptr_t function) { count_phases(reinterpret_cast<SetPhase>(function)); });
@@ -112,6 +114,7 @@ PYBIND11_MODULE(tidemark_session, module) {
       .def("close", &SessionEngine::close)
       .def("begin", &SessionEngine::begin)
       .def("let_go", &SessionEngine::let_go)
+      .def("sort_requests", &SessionEngine::sort_requests)
       .def("frame", &SessionEngine::frame)
       .def("enter", &SessionEngine::enter)
       .def("pack", &SessionEngine::pack)

@@ -174,11 +174,11 @@ void SessionSteps::end_step() {
   records_.reset();
 }
 
-void SessionSteps::pause_requests(bool paused) {
+void SessionSteps::expect_requests(std::int32_t requests) {
   const Locked lock(*this);
-  if (std::exchange(is_paused_, paused) == paused) return;
+  if (std::exchange(expected_, requests) == requests) return;
   tidemark_error* error = nullptr;
-  check(tidemark_session_pause_requests(session_, paused ? 1 : 0, &error), error);
+  check(tidemark_session_expect_requests(session_, requests, &error), error);
 }
 
 void SessionSteps::tell(int op) {

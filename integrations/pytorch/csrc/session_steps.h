@@ -81,8 +81,8 @@ class SessionSteps : public std::enable_shared_from_this<SessionSteps> {
   void begin_step();
   void end_step();
   void tell(int op);
-  /// What is asked of the allocator is not what was planned for, until it is said to be again.
-  void pause_requests(bool paused);
+  /// What is asked of the allocator from now on: TIDEMARK_REQUESTS_*.
+  void expect_requests(std::int32_t requests);
   /// Before a call of an operation that will run again is made.
   void record_call(const PlannedCall& planned, const c10::OperatorHandle& op, const KernelTraits& traits,
                    const torch::jit::Stack& stack);
@@ -113,7 +113,7 @@ class SessionSteps : public std::enable_shared_from_this<SessionSteps> {
   tidemark_device* opened_ = nullptr;
   tidemark_session* session_ = nullptr;
   std::int64_t step_ = 0;
-  bool is_paused_ = false;
+  std::int32_t expected_ = TIDEMARK_REQUESTS_PLANNED;
   std::shared_ptr<StepRecords> records_;                          // of the step that runs
   std::map<std::int64_t, std::weak_ptr<StepRecords>> in_flight_;  // by step
   std::exception_ptr thrown_;                                     // in a callback

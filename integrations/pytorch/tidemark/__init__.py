@@ -35,10 +35,9 @@ from .execution_trace import import_execution_trace
 from .graph import Graph, HostLink
 from .layer_names import layer_names
 from .memory_report import Report
-from .planning import plan
+from .planning import Plan, plan
 from .pools import drop_pool, pool, release, restore
 from .running import micro_batch, report, session
-from .schedule import Plan
 
 __all__ = [
     "CaptureError",

@@ -102,21 +102,22 @@ def phases_at_peak():
 
 
 @contextlib.contextmanager
-def log(most=4096):
+def log(device):
     """Yields a list that is filled behind the block: (address, bytes) of what was asked for inside, and (address, 0) of
-    what was given back. Empty where the allocator does not serve, or where there was more than a kernel asks for."""
+    what was released. Empty where the allocator does not serve the device."""
     events = []
-    if not installed():
+    if not serves(device):
         yield events
         return
-    library.extension().tidemark_torch_begin_log()
-    found = (ctypes.c_int64 * (2 * most))()
+    handle = handle_of(device)
+    library.call("tidemark_allocator_begin_log", handle)
     try:
         yield events
     finally:
-        count = library.extension().tidemark_torch_end_log(found, ctypes.c_int64(most))
-    if count <= most:
-        events += [(found[2 * i], found[2 * i + 1]) for i in range(count)]
+        buffer = ctypes.c_void_p()
+        library.call("tidemark_allocator_end_log", handle, ctypes.byref(buffer))
+        rows = memoryview(library.take_buffer(buffer)).cast("q").tolist()
+        events += zip(rows[::2], rows[1::2], strict=True)
 
 
 def empty_cache():

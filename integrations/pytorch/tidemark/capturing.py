@@ -298,7 +298,7 @@ def capture(
     step = _Step(model, inputs, loss_fn, optimizer, micro_batches, chunks, order, device, holds_output)
     recorder = step.record(DataDependent(bounds), rates, measured)
     if measured:
-        _measure(recorder.calls)
+        _measure(recorder.calls, device)
     graph = build_graph(recorder, name or type(model).__name__, fingerprint(model), device, micro_batches * chunks)
     for variant in DataDependent.variants(bounds):
         _bound(graph, step.record(DataDependent(bounds, variant), rates, False))
@@ -464,8 +464,8 @@ def _bound(graph, recorder):
             storage.bound_bytes = seen.bytes
 
 
-def _measure(calls):
-    bench = measure.Bench()
+def _measure(calls, device):
+    bench = measure.Bench(device)
     for call in calls:
         found = None if call.description is None else bench.measure(call.func, call.description)
         if found is not None:

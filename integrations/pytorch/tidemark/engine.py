@@ -11,8 +11,7 @@ def make_steps(plan, host_bytes, copy_bytes_per_s, record):
     """The session behind the C interface, opened on the plan's file."""
     graph = plan.graph
     parts = [op.micro_batch for op in graph.ops]
-    serves = allocator.handle_of(graph.device) if allocator.serves(graph.device) else None
-    requests = _requests(graph) if serves and graph.knows_requests else []
+    serves = allocator.handle_of(graph.device) if serves_requests(graph) else None
     return library.engine().SessionSteps(
         plan.file,
         graph.device,
@@ -23,8 +22,13 @@ def make_steps(plan, host_bytes, copy_bytes_per_s, record):
         _raw_stream(graph.device),
         record,
         serves.value if serves else 0,
-        requests,
+        _requests(graph) if serves else [],
     )
+
+
+def serves_requests(graph):
+    """Whether what the step asks for can be served where the plan has it."""
+    return graph.knows_requests and allocator.serves(graph.device)
 
 
 def _requests(graph):

@@ -7,10 +7,12 @@ until which the framework itself holds it (`pinned_until`), whichever is later. 
 import dataclasses
 import json
 
-from .errors import CaptureError
+from .errors import CaptureError, TidemarkError
+from .rows import from_rows, to_rows
 from .sizes import format_bytes
 
 FORMAT = 1
+TEXT_VERSION = 1
 RESIDENT_ROLES = ("parameter", "input", "optimizer_state")
 
 
@@ -186,6 +188,7 @@ class Graph:
         return {
             "tidemark_graph": FORMAT,
             "name": self.name,
+            "framework": self.to_text(),
             "cost_unit": self.cost_unit,
             **link,
             "storages": storages,
@@ -194,6 +197,26 @@ class Graph:
 
     def to_json(self):
         return json.dumps(self.as_dict(), separators=(",", ":"))
+
+    def to_text(self):
+        """All of it, for from_text(); the planner keeps it with the plan."""
+        rows = to_rows(dataclasses.replace(self, model=None))
+        return json.dumps({"pytorch": TEXT_VERSION, "graph": rows}, separators=(",", ":"))
+
+    @classmethod
+    def from_text(cls, text, where):
+        """`where`: the file, for messages."""
+        try:
+            found = json.loads(text)
+            if found["pytorch"] != TEXT_VERSION:
+                raise ValueError(f"of version {found['pytorch']!r}, and this package reads {TEXT_VERSION}")
+            graph = from_rows(cls, found["graph"])
+        except (ValueError, TypeError, KeyError) as error:
+            raise TidemarkError(
+                f"{where}: what it has of the framework is not readable here ({error}); capture and plan again"
+            ) from error
+        graph.model = _gone
+        return graph
 
     def live_ranges(self):
         """First and last operation of every storage with everything kept; (0, last) for what is always there."""

@@ -18,6 +18,8 @@ _COLLECTIVE_NAMESPACES = ("c10d", "_c10d_functional", "_c10d_functional_autograd
 _ONLY_READING = ("c10d::send", "c10d::barrier", "c10d::monitored_barrier_")
 _DATA_DEPENDENT = ("aten::equal", "aten::is_nonzero")
 
+_BEGINNINGS = ("empty", "zeros", "ones", "full", "new_", "rand", "scalar_tensor", "clone", "_to_copy", "lift_fresh")
+
 
 PASSES, COUNTS, CHANGES = range(3)
 
@@ -38,7 +40,12 @@ def traits(name, overload):
     else:
         changed = _mutable_positions(func)[0]
     statistics = _RUNNING_STATISTICS.get(func._schema.name)
-    return kind(func), str(func), changed, is_random(func), is_process_group_call(func), statistics
+    return kind(func), str(func), changed, is_random(func), is_process_group_call(func), statistics, _may_last(func)
+
+
+def _may_last(func):
+    """Makes a tensor that is a copy or filled, as what outlives a step is begun; what arithmetic makes is temporary."""
+    return func.namespace == "aten" and func._schema.name.removeprefix("aten::").startswith(_BEGINNINGS)
 
 
 @functools.cache

@@ -59,12 +59,13 @@ def _make(value):
 class Bench:
     """Remembers what it has measured."""
 
-    def __init__(self):
+    def __init__(self, device):
+        self._device = device
         self._known = {}
 
     def measure(self, func, description):
         """(ns, bytes of workspace, requests) of a call, or None where it cannot be made on made-up values. See
-        _requests()."""
+        requests_of()."""
         key = repr(description)
         if key not in self._known:
             try:
@@ -79,11 +80,11 @@ class Bench:
         for _ in range(_REPEATS):
             args, kwargs = _make(description[1]), _make(description[2])
             held = self._allocated()
-            with allocator.log() as events, torch.no_grad():
+            with allocator.log(self._device) as events, torch.no_grad():
                 begin = time.perf_counter_ns()
                 out = func(*args, **kwargs)
                 took = time.perf_counter_ns() - begin
-            requests, room = _requests(events, kernels.tensors(out))
+            requests, room = requests_of(events, [t.untyped_storage().data_ptr() for t in kernels.tensors(out)])
             best = took if best is None else min(best, took)
             if allocator.installed():
                 kept = sum({t.untyped_storage()._cdata: self._rounded(t) for t in kernels.tensors(out)}.values())
@@ -121,12 +122,12 @@ class KernelRequest:
     offset: int = 0
 
 
-def _requests(events, outputs):
-    """KernelRequests in order, and the room that the workspaces take. What is asked for and kept, but not returned, is
-    the library's own."""
+def requests_of(events, outputs):
+    """KernelRequests in order, and the room that the workspaces take. `events`: of allocator.log(); `outputs`: addresses
+    of the storages of the tensors returned. What is asked for and kept, but not returned, is the library's own."""
     returned = {}
-    for i, tensor in enumerate(outputs):
-        returned.setdefault(tensor.untyped_storage().data_ptr(), i)
+    for i, address in enumerate(outputs):
+        returned.setdefault(address, i)
     freed_at, lives = {}, []  # of the latest block at an address; (begin, end, address, bytes)
     for i, (address, bytes_) in reversed(list(enumerate(events))):
         if bytes_ == 0:

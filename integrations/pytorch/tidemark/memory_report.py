@@ -2,7 +2,6 @@
 
 import dataclasses
 
-from .schedule import Timeline
 from .sizes import format_bytes
 
 _ORDER = ("parameter", "optimizer_state", "gradient", "input", "activation", "temporary", "workspace")
@@ -28,10 +27,12 @@ class Report:
     measured_parameter_bytes: int
     measured_gradient_bytes: int
     predicted_by_phase: dict  # bytes at the peak by when they were allocated: standing, forward, backward
-    measured_by_phase: dict | None  # None too where the plan keeps everything: nothing is installed then
+    measured_by_phase: dict | None  # None too where a plan that keeps everything has no session below it
     recomputed: int  # operations run again, so far
     swapped: int  # storages copied out, so far
     off_plan: int  # departures from the plan, so far
+    copies: dict  # tidemark_session_report, so far; empty where there is no session
+    is_cpu: bool  # waits for copies are seen, as the thread that calls waits
 
     @staticmethod
     def of(plan, model, measured, counters):
@@ -51,6 +52,27 @@ class Report:
             counters.recomputed,
             counters.swapped,
             counters.off_plan,
+            counters.copies,
+            plan.graph.device == "cpu",
+        )
+
+    @property
+    def hidden_share(self):
+        """Of the bytes that were copied, those that nothing waited for: measured. None: nothing was copied, or it is not seen,
+        as on an accelerator, whose streams wait by themselves."""
+        copied = self.copies.get("copied_out_bytes", 0) + self.copies.get("copied_in_bytes", 0)
+        return 1 - self.copies["late_bytes"] / copied if self.is_cpu and copied else None
+
+    def _copies_line(self):
+        of = self.copies
+        pinned = f"pinned host memory {format_bytes(of['pinned_peak_bytes'])} at most"
+        hidden = "what they hide is not measured on an accelerator"
+        if self.hidden_share is not None:
+            waited = of["waited_ns"] / 1e6
+            hidden = f"{100 * self.hidden_share:.1f} % of the bytes hidden, {waited:.1f} ms waited (measured)"
+        return (
+            f"copies      {_copied(of, 'out')} and {_copied(of, 'in')} in {of['pieces']} pieces on 2 streams, one each way; "
+            f"{pinned}; {hidden}"
         )
 
     def __str__(self):
@@ -76,25 +98,29 @@ class Report:
         lines.append(f"            {format_bytes(self.measured_gradient_bytes):>12}  gradient, now")
         done = f"{self.recomputed} operations run again, {self.swapped} storages swapped"
         lines.append(f"so far      {done}, {self.off_plan} departures")
+        if self.copies.get("pieces"):
+            lines.append(self._copies_line())
         return "\n".join(lines)
+
+
+def _copied(copies, way):
+    return f"{copies[f'copies_{way}']} {way} ({format_bytes(copies[f'copied_{way}_bytes'])})"
 
 
 def at_peak(plan):
     """Where the plan peaks: bytes by role, bytes by phase of allocation, and the operation that runs there."""
-    graph, timeline = plan.graph, Timeline(plan.graph, plan.schedule)
-    live = timeline.live_bytes(plan.swaps)
-    peak = max(range(len(live)), key=live.__getitem__)
-    gone = {s for s, after, before in plan.swaps if after < peak < before}
-    op = graph.ops[plan.schedule[peak]]
+    graph, captured = plan.graph, plan.answer["captured"]
+    op = graph.ops[plan.schedule[captured["live_peak_position"]]]
     workspace = graph.rounded(op.transient_bytes)
     made_in = {s: op.phase for op in reversed(graph.ops) for s in op.writes}
     roles, phases = {"workspace": workspace}, dict.fromkeys(_PHASES, 0)
     phases[_phase(op.phase)] += workspace
-    for s, first, last in timeline.residencies():
-        if first <= peak <= last and s not in gone:
-            storage, bytes_ = graph.storages[s], graph.block_bytes(s)
-            roles[storage.role] = roles.get(storage.role, 0) + bytes_
-            phases["standing" if storage.resident else _phase(made_in.get(s))] += bytes_
+    for s in captured["live_peak_storages"]:
+        if s >= len(graph.storages):  # the workspace
+            continue
+        storage, bytes_ = graph.storages[s], graph.block_bytes(s)
+        roles[storage.role] = roles.get(storage.role, 0) + bytes_
+        phases["standing" if storage.resident else _phase(made_in.get(s))] += bytes_
     return roles, phases, f"{op.name} ({op.phase}{' of ' + op.module if op.module else ''})"
 
 

@@ -1,20 +1,66 @@
-"""From a captured step and a budget to a plan, by the planner behind the C interface."""
+"""From a captured step and a budget to a plan, by the planner behind the C interface, and from a file."""
 
 import ctypes
+import dataclasses
 import json
+import os
 
 from . import library
 from .errors import InfeasibleError, TidemarkError
 from .graph import Graph
-from .schedule import Plan
 from .sizes import format_bytes, parse_bytes
 
 
-def plan(graph, budget, device=None, recompute_collectives=False):
+@dataclasses.dataclass(repr=False)
+class Plan:
+    """`schedule`: operations in order of execution, recomputed ones again; `swaps`: (storage, after, before): in host
+    memory between two positions of the schedule. Figures in bytes and the graph's cost unit are predicted."""
+
+    graph: Graph
+    budget_bytes: int
+    schedule: list[int]
+    swaps: list[tuple[int, int, int]] = dataclasses.field(default_factory=list)
+    status: str = ""
+    peak_bytes: int = 0
+    keep_all_peak_bytes: int = 0
+    added_cost_percent: float = 0.0
+    answer: dict = dataclasses.field(default_factory=dict)
+    file: bytes = b""  # plan.json, which is what a session follows
+
+    def __repr__(self):
+        again = len(self.schedule) - len(self.graph.ops)
+        peak, budget = format_bytes(self.peak_bytes), format_bytes(self.budget_bytes)
+        return (
+            f"<Plan for {self.graph.name}: peak {peak} of {budget}, {again} operations run again, {len(self.swaps)} "
+            f"storages swapped, {self.status or 'status unknown'}>"
+        )
+
+    def save(self, path):
+        """Writes plan.json, which every verb of the command line takes."""
+        with open(path, "wb") as out:
+            out.write(self.file)
+
+    @classmethod
+    def load(cls, path):
+        """A plan that save(), or `tidemark plan --graph --out` for the JSON of a Graph, has written. It is of no model until
+        a session is given one. Raises TidemarkError where the file is no such plan."""
+        return _load(os.fspath(path))
+
+    def model(self):
+        """What was captured, or None if it is gone."""
+        return self.graph.model()
+
+    @property
+    def keeps_all(self):
+        return len(self.schedule) == len(self.graph.ops) and not self.swaps
+
+
+def plan(graph, budget, device=None, recompute_collectives=False, reserve=0):
     """What to recompute and swap so that one step of `graph` peaks at `budget` bytes at most, at the least added cost.
 
     budget  bytes, or text such as "512MiB": all that the step needs, parameters and optimizer state included.
     device  where the plan is for, "cpu" or "cuda"; by default where the model was captured.
+    reserve bytes of the budget that are left to what the step knows nothing of, such as another model in the process.
     recompute_collectives  collectives may run again too: every process of their groups must then follow the same plan.
 
     Raises InfeasibleError, with the smallest budget that is known to do, where nothing fits.
@@ -25,9 +71,13 @@ def plan(graph, budget, device=None, recompute_collectives=False):
     if device is not None and device != graph.device:
         raise TidemarkError(f"the step was captured on {graph.device!r}; a plan for {device!r} needs a capture there")
     budget_bytes = parse_bytes(budget)
-    answer, file = solve(graph.to_json(), budget_bytes - allocator_share(budget_bytes), recompute_collectives)
+    reserve_bytes = parse_bytes(reserve) if reserve else 0
+    if reserve_bytes >= budget_bytes:
+        raise TidemarkError(f"the reserve of {format_bytes(reserve_bytes)} leaves nothing of the budget")
+    step_bytes = budget_bytes - reserve_bytes
+    answer, file = solve(graph.to_json(), step_bytes - allocator_share(step_bytes), recompute_collectives)
     if not answer["fits"]:
-        raise _infeasible(graph, budget_bytes, answer)
+        raise _infeasible(graph, budget_bytes, reserve_bytes, answer)
     return plan_of(graph, budget_bytes, answer, file)
 
 
@@ -65,7 +115,7 @@ def solve(text, budget_bytes, recompute_collectives=False, effort_percent=100):
     answer, file = ctypes.c_void_p(), ctypes.c_void_p()
     size = ctypes.c_int64(len(data))
     library.call(
-        "tidemark_graph_plan_file",
+        "tidemark_graph_plan",
         data,
         size,
         b"the captured step",
@@ -76,12 +126,33 @@ def solve(text, budget_bytes, recompute_collectives=False, effort_percent=100):
     return json.loads(library.take_buffer(answer)), library.take_buffer(file)
 
 
-def _infeasible(graph, budget_bytes, answer):
-    smallest = _with_share(answer["ranks"][0]["smallest_budget_bytes"])
+def _load(path):
+    plan, answer = ctypes.c_void_p(), ctypes.c_void_p()
+    library.call("tidemark_plan_read", os.fsencode(path), ctypes.byref(plan))
+    try:
+        library.call("tidemark_plan_answer", plan, ctypes.byref(answer))
+    finally:
+        library.core().tidemark_plan_free(plan)
+    said = json.loads(library.take_buffer(answer))
+    text = said.get("captured", {}).get("framework")
+    if not text:
+        raise TidemarkError(f"{path}: it is no plan for a step that tidemark.capture() has captured")
+    if not said["fits"]:
+        raise TidemarkError(f"{path}: it does not fit its budget; plan again with a larger one")
+    with open(path, "rb") as file:
+        content = file.read()
+    rank = said["ranks"][0]
+    budget_bytes = max(rank["budget_bytes"], _with_share(rank["peak_bytes"]))
+    return plan_of(Graph.from_text(text, path), budget_bytes, said, content)
+
+
+def _infeasible(graph, budget_bytes, reserve_bytes, answer):
+    smallest = answer["ranks"][0]["smallest_budget_bytes"]
+    smallest = smallest and _with_share(smallest) + reserve_bytes
     would_do = f"{format_bytes(smallest)} ({smallest} bytes) would do" if smallest else "no budget is known that would"
     return InfeasibleError(
         f"{graph.name} does not fit {format_bytes(budget_bytes)}: no schedule peaks below "
-        f"{format_bytes(_with_share(answer['captured']['lower_bound_bytes']))}, and {would_do}",
+        f"{format_bytes(_with_share(answer['captured']['lower_bound_bytes']) + reserve_bytes)}, and {would_do}",
         smallest,
     )
 

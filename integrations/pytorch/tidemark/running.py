@@ -23,11 +23,11 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from . import allocator, library
-from .engine import make_engine, make_steps
+from .engine import make_engine, make_steps, serves_requests
 from .errors import SessionError
-from .frames import OUTSIDE, ModuleFrames
+from .frames import OUTSIDE, ModuleFrames, root_calls
 from .memory_report import Report
-from .schedule import Plan
+from .planning import Plan
 from .sizes import parse_bytes
 from .stand_in import fingerprint
 from .uncompiled import uncompiled
@@ -62,8 +62,12 @@ class Counters:
 
 class Session:
     def __init__(self, plan, model=None, host_bytes=0, copy_bytes_per_s=0, record=None):
+        if isinstance(plan, (str, os.PathLike)):
+            plan = Plan.load(plan)
         if not isinstance(plan, Plan):
-            raise SessionError(f"a {type(plan).__name__} is no plan; give what tidemark.plan() returned")
+            raise SessionError(
+                f"a {type(plan).__name__} is no plan; give what tidemark.plan() returned, or the path of a plan.json"
+            )
         model = model if model is not None else plan.model()
         if model is None:
             raise SessionError(
@@ -103,7 +107,11 @@ class Session:
             self._limit = self._limit_memory()
             undo.callback(self._restore_limit)
             if not self.plan.keeps_all:
+                self._open(undo)
                 self._watch(undo)
+            elif serves_requests(self.plan.graph):
+                self._open(undo)
+                undo.enter_context(root_calls(self.model, self._begin))
             undo.callback(self._take_measure)
             self._undo = undo.pop_all()
         _active = self
@@ -123,21 +131,28 @@ class Session:
             if _active is self:
                 _active = None
 
-    def _watch(self, undo):
+    def _open(self, undo):
         self._micro_batches, self._next_batch, self._lifts, self._phase = self.plan.graph.micro_batches, 0, [], "none"
         self._stepped = set()  # optimizers
+        self._frames = None
         self._steps = make_steps(self.plan, *self._host_memory, self._record)
         self._engine = make_engine(self.plan, self._steps, self._depart, self._seen)
         undo.callback(self._leave_engine)
+        self._watch_the_loop(undo)
+        undo.callback(self._lower_all)
+
+    def _watch(self, undo):
         self._frames = ModuleFrames(self.model, self._begin, self._enter_frame, self._engine.frame)
         undo.enter_context(self._frames)
         undo.enter_context(uncompiled())
         torch._C._autograd._push_saved_tensors_default_hooks(self._engine.pack, self._engine.unpack)
         undo.callback(self._pop_hooks)
         self._engine.push()
-        undo.callback(self._engine.pop)
-        self._watch_the_loop(undo)
-        undo.callback(self._lower_all)
+        undo.callback(self._pop_engine)
+
+    def _pop_engine(self):
+        self._lower_all()
+        self._engine.pop()
 
     def _pop_hooks(self):
         if self._thread == threading.get_ident():  # a child may have been forked in another
@@ -175,8 +190,8 @@ class Session:
             self._measured = self._measure()
 
     def _measure(self):
-        """What is allocated in which phase is known only where the loop is watched."""
-        phases = None if self.plan.keeps_all else allocator.phases_at_peak()
+        """What is allocated in which phase is known only where the session is told of the loop."""
+        phases = None if self._steps is None else allocator.phases_at_peak()
         return allocator.statistics().as_dict() | {"phases": phases}
 
     def report(self):
@@ -208,7 +223,8 @@ class Session:
         number = self._next_batch if self.marked is None else self.marked
         number %= self._micro_batches
         self._next_batch = number + 1
-        self._frames.micro_batch = number
+        if self._frames is not None:
+            self._frames.micro_batch = number
         self._engine.begin(number)
         self._set_phase("forward")
 
@@ -229,17 +245,24 @@ class Session:
 
     def _set_phase(self, name, planned=True):
         """`planned`: what is asked of the allocator in it was captured."""
-        self._steps.pause_requests(name == "none" or not planned)
+        requests = library.engine()
+        is_planned = planned and name != "none"
+        self._steps.expect_requests(requests.REQUESTS_PLANNED if is_planned else requests.REQUESTS_OTHER)
         if self._limit is not None:
             self._phase = name
             allocator.set_phase(name)
 
     def _lift(self, phase, planned=True):
-        """May nest: an optimizer that steps in a hook of backward, a checkpoint that runs backward in backward."""
+        """May nest: an optimizer that steps in a hook of backward, a checkpoint that runs backward in backward.
+        `planned`: see _set_phase(); what is not is sorted by kernel."""
         lifted = self._engine.is_on_top()
         if lifted:
             self._engine.pop()
-        self._lifts.append((lifted, self._phase))
+        sorts = not planned and (lifted or self.plan.keeps_all)  # else another mode is in between
+        if sorts:
+            self._engine.sort_requests(True)
+            self._engine.push()
+        self._lifts.append((lifted, sorts, self._phase))
         self._set_phase(phase, planned)
 
     def _lift_optimizer(self, optimizer, *_):
@@ -251,7 +274,10 @@ class Session:
     def _lower(self):
         if not self._lifts:
             return
-        lifted, phase = self._lifts.pop()
+        lifted, sorts, phase = self._lifts.pop()
+        if sorts:
+            self._engine.sort_requests(False)
+            self._engine.pop()
         if lifted:
             self._engine.push()
         self._set_phase(phase if self._lifts else "none")
@@ -332,7 +358,7 @@ def report():
 
 
 def session(plan, model=None, host_bytes=0, copy_bytes_per_s=0, record=None):
-    """A context manager, and a decorator, that applies `plan`. `host_bytes`: most pinned host memory to swap to; by
+    """A context manager, and a decorator, that applies `plan`: a Plan, or the path of its file. `host_bytes`: most pinned host memory to swap to; by
     default what the plan says. `copy_bytes_per_s`: on a CPU, copies are no quicker than that, to try a plan for a link.
     `record`: path of a file for a log of what the session was told and did, replaced when the session begins; a plan that
     keeps everything has none. See Session."""

@@ -1,51 +1,11 @@
-"""A plan, and what of a step is in device memory when it runs by it."""
+"""Residencies of storages in device memory over a schedule, worked out apart from the planner: what its figures are checked
+against."""
 
-import dataclasses
 import functools
-
-from .graph import Graph
-from .sizes import format_bytes
-
-@dataclasses.dataclass(repr=False)
-class Plan:
-    """`schedule`: operations in order of execution, recomputed ones again; `swaps`: (storage, after, before): in host
-    memory between two positions of the schedule. Figures in bytes and the graph's cost unit are predicted."""
-
-    graph: Graph
-    budget_bytes: int
-    schedule: list[int]
-    swaps: list[tuple[int, int, int]] = dataclasses.field(default_factory=list)
-    status: str = ""
-    peak_bytes: int = 0
-    keep_all_peak_bytes: int = 0
-    added_cost_percent: float = 0.0
-    answer: dict = dataclasses.field(default_factory=dict)
-    file: bytes = b""  # plan.json, which is what a session follows
-
-    def __repr__(self):
-        again = len(self.schedule) - len(self.graph.ops)
-        peak, budget = format_bytes(self.peak_bytes), format_bytes(self.budget_bytes)
-        return (
-            f"<Plan for {self.graph.name}: peak {peak} of {budget}, {again} operations run again, {len(self.swaps)} "
-            f"storages swapped, {self.status or 'status unknown'}>"
-        )
-
-    def save(self, path):
-        """Writes plan.json, which every verb of the command line takes."""
-        with open(path, "wb") as out:
-            out.write(self.file)
-
-    def model(self):
-        """What was captured, or None if it is gone."""
-        return self.graph.model()
-
-    @property
-    def keeps_all(self):
-        return len(self.schedule) == len(self.graph.ops) and not self.swaps
 
 
 class Timeline:
-    """Stays of storages in device memory over a schedule: from a write to the last touch before it is written anew."""
+    """A residency is from a write to the last touch before it is written anew."""
 
     def __init__(self, graph, schedule):
         self.graph = graph
