@@ -100,6 +100,7 @@ struct PlannedArena::State {
     std::int32_t place = 0;  // row in holder_at
     std::int32_t first_predecessor = 0;
     std::int32_t predecessor_count = 0;
+    bool elsewhere = false;
     bool persistent = false;
     bool straggler = false;
 
@@ -120,6 +121,7 @@ struct PlannedArena::State {
                        .span = span_of(block.bytes),
                        .least_span = span_of(block.least_bytes > 0 ? block.least_bytes : block.bytes),
                        .place = index.find(block.offset),
+                       .elsewhere = block.elsewhere,
                        .persistent = block.persistent});
     }
     extent_bytes = extent_of(blocks, options);
@@ -137,11 +139,12 @@ struct PlannedArena::State {
     const auto count = static_cast<std::int32_t>(slots.size());
     for (std::int32_t block = 0; block < count; ++block) {
       const Slot& slot = at(block);
-      holders.take(slot.offset, slot.offset + slot.span, block, [](std::int32_t) {});
+      if (!slot.elsewhere) holders.take(slot.offset, slot.offset + slot.span, block, [](std::int32_t) {});
     }
     std::vector<std::int32_t> found;
     for (std::int32_t block = 0; block < count; ++block) {
       Slot& slot = at(block);
+      if (slot.elsewhere) continue;
       found.clear();
       holders.take(slot.offset, slot.offset + slot.span, block, [&](std::int32_t holder) { found.push_back(holder); });
       std::ranges::sort(found);
@@ -212,6 +215,11 @@ struct PlannedArena::State {
   std::optional<Address> serve(Bytes bytes) {
     Slot& slot = at(cursor);
     departed = 0;
+    if (slot.elsewhere) {
+      ++cursor;
+      ++counts.unplanned;
+      return std::nullopt;
+    }
     if (!is_free(slot)) {
       pass_over();
       ++counts.blocked;
@@ -279,7 +287,7 @@ struct PlannedArena::State {
 Bytes PlannedArena::extent_of(std::span<const PlannedBlock> blocks, const Options& options) {
   Bytes extent = 0;
   for (const PlannedBlock& block : blocks)
-    extent = std::max(extent, block.offset + State::span_of(block.bytes, options));
+    if (!block.elsewhere) extent = std::max(extent, block.offset + State::span_of(block.bytes, options));
   return extent;
 }
 

@@ -53,6 +53,7 @@ struct PlannedBlock {
   Bytes bytes = 0;          ///< as it will be requested, > 0
   Bytes offset = 0;         ///< in the arena, a multiple of the alignment
   Bytes least_bytes = 0;    ///< 0: requests of exactly `bytes`; else any in [least_bytes, bytes] (routed storages)
+  bool elsewhere = false;   ///< will be requested, and has no place here: always answered "not planned"
   bool persistent = false;  ///< once handed out it stays over steps: not expected again while it is live
   friend bool operator==(const PlannedBlock&, const PlannedBlock&) = default;
 };

@@ -32,10 +32,12 @@ class RequestLister {
  private:
   [[nodiscard]] static bool is_on_device(const Residency& residency) { return residency.space == MemorySpace::device; }
 
+  [[nodiscard]] static bool outlives_step(const Residency& one) { return one.full_before && one.full_behind; }
+
   void find_base() {
     for (std::size_t r = 0; r < s_.residencies.size(); ++r) {
       const Residency& one = s_.residencies[r];
-      if (is_on_device(one) && one.full_before && one.full_behind)
+      if (is_on_device(one) && outlives_step(one))
         base_ = std::max(base_, round_up(layout_.offset_of[r] + one.bytes, alignment()));
     }
   }
@@ -57,6 +59,11 @@ class RequestLister {
       const std::int32_t r = request.storage == kNone<StorageId> ? workspace : find_storage(task, request.storage);
       if (r < 0) continue;
       const Residency& place = s_.residencies[static_cast<std::size_t>(r)];
+      if (outlives_step(place)) {  // made anew while the one of the step before is there
+        blocks_.push_back(
+            {.bytes = place.bytes, .least_bytes = std::min(request.least_bytes, place.bytes), .elsewhere = true});
+        continue;
+      }
       const Bytes offset = layout_.offset_of[static_cast<std::size_t>(r)] - base_;
       if (request.storage != kNone<StorageId>) {
         blocks_.push_back({.bytes = place.bytes,

@@ -117,6 +117,26 @@ TEST(PlannedArena, RoundingAndPadBelongToTheBlock) {
   EXPECT_EQ(arena.allocate(480), at(1024));
 }
 
+TEST(PlannedArena, WhatIsServedElsewhereTakesNoPlaceOfOthers) {
+  const std::vector<PlannedBlock> blocks = {
+      {.bytes = 6, .offset = 0}, {.bytes = 4, .elsewhere = true}, {.bytes = 4, .offset = 6}, {.bytes = 4, .offset = 0}};
+  PlannedArena arena(blocks, kOptions);
+  EXPECT_EQ(arena.extent_bytes(), 10);
+  for (int step = 0; step < 2; ++step) {
+    EXPECT_EQ(arena.allocate(6), at(0));
+    EXPECT_EQ(arena.allocate(4), std::nullopt);
+    EXPECT_EQ(arena.allocate(4), at(6));
+    EXPECT_TRUE(arena.free(kBase));
+    EXPECT_EQ(arena.allocate(4), at(0));
+    EXPECT_TRUE(arena.free(kBase));
+    EXPECT_TRUE(arena.free(kBase + 6));
+    arena.begin_step();
+  }
+  EXPECT_EQ(arena.counts().unplanned, 2);
+  EXPECT_EQ(arena.counts().passed_over, 0);
+  EXPECT_EQ(arena.counts().resynchronised, 0);
+}
+
 TEST(PlannedArena, PersistentBlocksAreExpectedOnce) {
   const std::vector<PlannedBlock> blocks = {
       {.bytes = 6, .offset = 0, .persistent = true}, {.bytes = 4, .offset = 6}, {.bytes = 2, .offset = 6}};

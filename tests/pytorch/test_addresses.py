@@ -80,10 +80,8 @@ def test_evaluation_and_other_shapes_lose_nothing_and_the_plan_is_come_back_to()
     assert counts[3] > counts[2] + 10 * steady
 
 
-@pytest.mark.parametrize(("name", "share"), [("resnet", 0.99), ("encoder", 0.9)])
-def test_a_plan_that_keeps_everything_is_served_as_well(name, share):
-    """Nothing watches its kernels, and without a mode PyTorch's linear adds the bias of the encoder's packed projections in
-    place, where capture saw a kernel of its own."""
+@pytest.mark.parametrize("name", ["resnet", "encoder"])
+def test_a_plan_that_keeps_everything_is_served_as_well(name):
     build = BUILDS[name]
     plan = tidemark.plan(captured(build), "4GiB")
     assert plan.keeps_all
@@ -99,7 +97,7 @@ def test_a_plan_that_keeps_everything_is_served_as_well(name, share):
         after = session.counters.copies
         report = session.report()
     served, elsewhere = (after[k] - before[k] for k in ("requests_planned", "requests_unplanned"))
-    assert served > 100 and served >= share * (served + elsewhere)
+    assert served > 100 and served >= 0.99 * (served + elsewhere)
     assert report.off_plan == 0 and sum(report.measured_by_phase.values()) == report.measured_peak_bytes
 
 

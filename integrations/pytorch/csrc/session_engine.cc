@@ -69,7 +69,8 @@ SessionEngine::SessionEngine(std::vector<std::shared_ptr<PlannedBatch>> batches,
 void SessionEngine::close() {
   batches_.clear();
   batch_.reset();
-  is_open_ = sorts_requests_ = false;
+  is_open_ = false;
+  recorder_.reset();
   steps_->end_step();
   steps_.reset();
   top_ = std::make_shared<Frame>();
@@ -78,13 +79,27 @@ void SessionEngine::close() {
 }
 
 void SessionEngine::begin(std::size_t batch) {
-  if (begun_.empty() || !begun_.insert(batch).second) {  // loops need not run them all, nor in order
+  if (begins_step(batch)) {  // loops need not run them all, nor in order
     steps_->begin_step();
-    begun_ = {batch};
+    begun_.clear();
   }
+  begun_.insert(batch);
   batch_ = batches_.at(batch);
   is_open_ = true;
   ++counters_->micro_batches;
+}
+
+void SessionEngine::follow(std::vector<std::shared_ptr<PlannedBatch>> batches, std::shared_ptr<SessionSteps> steps) {
+  steps_->end_step();
+  batches_ = std::move(batches);
+  batch_.reset();
+  begun_.clear();
+  steps_ = std::move(steps);
+}
+
+std::vector<SeenKernel> SessionEngine::end_record() {
+  const auto recorder = std::exchange(recorder_, nullptr);
+  return recorder == nullptr ? std::vector<SeenKernel>{} : recorder->take();
 }
 
 std::shared_ptr<Frame> SessionEngine::frame(const std::string& path, int call) const {
@@ -133,31 +148,37 @@ void SessionEngine::on_call(const c10::OperatorHandle& op, torch::jit::Stack& st
 
 void SessionEngine::watched_call(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
   const auto& traits = traits_of(op);
-  if (sorts_requests_ && std::this_thread::get_id() == thread_) return sorted_call(op, traits, stack);
+  if (expected_ == Kernels::make_state && is_of_thread()) return sorted_call(op, traits, stack);
+  if (expected_ != Kernels::forwards) return call(op, traits, stack);
   if (traits.kind != KernelKind::passes && is_forward()) return forward_call(op, traits, stack);
   if (traits.kind == KernelKind::changes) {
     for_each_changed(traits, op, stack, [this](const at::Tensor& tensor) { before_change(tensor, false); });
   }
-  op.callBoxed(stack);
+  call(op, traits, stack);
+}
+
+void SessionEngine::call(const c10::OperatorHandle& op, const KernelTraits& traits, torch::jit::Stack& stack) {
+  const auto recorder = recorder_;
+  if (recorder == nullptr || traits.kind == KernelKind::passes) return op.callBoxed(stack);
+  recorder->call(op, traits.name, stack);
 }
 
 void SessionEngine::sorted_call(const c10::OperatorHandle& op, const KernelTraits& traits, torch::jit::Stack& stack) {
   const auto steps = steps_;
   steps->expect_requests(traits.may_last ? TIDEMARK_REQUESTS_OTHER : TIDEMARK_REQUESTS_TRANSIENT);
-  op.callBoxed(stack);
+  call(op, traits, stack);
   steps->expect_requests(TIDEMARK_REQUESTS_OTHER);
 }
 
 /// In evaluation there is no gradient; inside a module that is the forward of an autograd function.
 bool SessionEngine::is_forward() const {
-  return std::this_thread::get_id() == thread_ && is_open_ && !in_backward() &&
+  return is_of_thread() && is_open_ && !in_backward() &&
          (c10::GradMode::is_enabled() || !top_->outside);
 }
 
 /// `planned`: the plan of the micro-batch that runs knows of it.
 void SessionEngine::before_change(const at::Tensor& changed, bool planned) {
-  const bool is_here = std::this_thread::get_id() == thread_;  // elsewhere no forward is told
-  if (const auto steps = steps_) steps->change(changed, planned || !is_here);
+  if (const auto steps = steps_) steps->change(changed, planned || !is_of_thread());  // elsewhere no forward is told
 }
 
 void SessionEngine::forward_call(const c10::OperatorHandle& op, const KernelTraits& traits, torch::jit::Stack& stack) {
@@ -167,10 +188,10 @@ void SessionEngine::forward_call(const c10::OperatorHandle& op, const KernelTrai
   if (traits.kind == KernelKind::changes) {
     for_each_changed(traits, op, stack, [&](const at::Tensor& tensor) { before_change(tensor, planned != nullptr); });
   }
-  if (planned == nullptr) return op.callBoxed(stack);
+  if (planned == nullptr) return call(op, traits, stack);
   if (planned->first) steps->tell(planned->op);
   if (planned->rebuilt) steps->record_call(*planned, op, traits, stack);
-  op.callBoxed(stack);
+  call(op, traits, stack);
   if (planned->outputs.empty()) return;
   std::size_t n = 0;
   for_each_tensor(stack, op.schema().returns().size(), [&](const at::Tensor& tensor) {
@@ -214,7 +235,7 @@ py::object SessionEngine::pack(const py::object& object) {
     saved.version = VersionSeen(tensor);
     return py::cast(std::move(saved));
   }
-  const bool follows = std::this_thread::get_id() == thread_ && is_open_ && !in_backward() && !frame.departed;
+  const bool follows = is_of_thread() && is_open_ && !in_backward() && !frame.departed;
   if (follows) {
     if (const auto* planned = nth(frame.planned_saves, n)) {
       saved.micro_batch = counters_->micro_batches;

@@ -20,6 +20,7 @@
 #include "integrations/pytorch/csrc/kernel_traits.h"
 #include "integrations/pytorch/csrc/kernel_watch.h"
 #include "integrations/pytorch/csrc/planned_loop.h"
+#include "integrations/pytorch/csrc/request_recorder.h"
 #include "integrations/pytorch/csrc/session_steps.h"
 
 namespace tidemark_torch {
@@ -52,6 +53,13 @@ struct Saved {
   VersionSeen version;
 };
 
+/// What the kernels are that the watch sees.
+enum class Kernels {
+  forwards,     // of forward, or around it
+  unfollowed,   // of a phase that the session does not follow
+  make_state,   // the same, and none of the captured step's: what they make may outlive it
+};
+
 class SessionEngine final : public KernelWatch {
  public:
   /// `classify(name, overload)` is kernels.traits; `depart(frame, what)` hears of departures.
@@ -66,9 +74,15 @@ class SessionEngine final : public KernelWatch {
 
   /// A micro-batch begins.
   void begin(std::size_t batch);
-  /// Until it is called with false: kernels are none of the step's, and their requests are told apart by whether what
-  /// they make may outlive the step.
-  void sort_requests(bool sorts) { sorts_requests_ = sorts; }
+  /// Whether the micro-batch begins another step.
+  [[nodiscard]] bool begins_step(std::size_t batch) const { return begun_.empty() || begun_.count(batch) > 0; }
+  /// What kernels are from now on; returns what they were.
+  Kernels expect(Kernels kernels) { return expected_.exchange(kernels); }
+  /// Another plan of the same loop, between steps.
+  void follow(std::vector<std::shared_ptr<PlannedBatch>> batches, std::shared_ptr<SessionSteps> steps);
+  /// What the kernels of a step ask for is noted until end_record(), whichever phase they are of.
+  void begin_record(tidemark_allocator* allocator) { recorder_ = std::make_shared<RequestRecorder>(allocator); }
+  [[nodiscard]] std::vector<SeenKernel> end_record();
   /// Its forward is over.
   void let_go() { is_open_ = false; }
   [[nodiscard]] std::shared_ptr<Frame> frame(const std::string& path, int call) const;
@@ -82,9 +96,11 @@ class SessionEngine final : public KernelWatch {
   const KernelTraits& traits_of(const c10::OperatorHandle& op);
   const PlannedCall* planned_call(Frame& frame, const KernelTraits& traits);
   void depart(Frame& frame, const std::string& what);
+  void call(const c10::OperatorHandle& op, const KernelTraits& traits, torch::jit::Stack& stack);
   void sorted_call(const c10::OperatorHandle& op, const KernelTraits& traits, torch::jit::Stack& stack);
   void watched_call(const c10::OperatorHandle& op, torch::jit::Stack& stack);
   void before_change(const at::Tensor& changed, bool planned);
+  [[nodiscard]] bool is_of_thread() const { return std::this_thread::get_id() == thread_; }
   [[nodiscard]] bool is_forward() const;
   void forward_call(const c10::OperatorHandle& op, const KernelTraits& traits, torch::jit::Stack& stack);
   at::Tensor found(const Saved& saved);
@@ -98,7 +114,8 @@ class SessionEngine final : public KernelWatch {
   std::shared_ptr<PlannedBatch> batch_;
   std::set<std::size_t> begun_;  // micro-batches of the step
   bool is_open_ = false;         // its forward runs
-  bool sorts_requests_ = false;
+  std::atomic<Kernels> expected_{Kernels::forwards};
+  std::shared_ptr<RequestRecorder> recorder_;
   std::shared_ptr<Frame> top_;
   const std::thread::id thread_ = std::this_thread::get_id();
   std::atomic<bool> closed_{false};

@@ -108,13 +108,30 @@ PYBIND11_MODULE(tidemark_session, module) {
   py::class_<Frame, std::shared_ptr<Frame>>(module, "Frame").def_readonly("path", &Frame::path);
   py::class_<Saved>(module, "Saved");
   module.def("count_phases", [](std::uintptr_t function) { count_phases(reinterpret_cast<SetPhase>(function)); });
+  py::enum_<Kernels>(module, "Kernels")
+      .value("forwards", Kernels::forwards)
+      .value("unfollowed", Kernels::unfollowed)
+      .value("make_state", Kernels::make_state);
   py::class_<SessionEngine>(module, "SessionEngine")
       .def(py::init<std::vector<std::shared_ptr<PlannedBatch>>, std::shared_ptr<SessionSteps>, py::object, py::object,
                     std::shared_ptr<Counters>>())
       .def("close", &SessionEngine::close)
       .def("begin", &SessionEngine::begin)
       .def("let_go", &SessionEngine::let_go)
-      .def("sort_requests", &SessionEngine::sort_requests)
+      .def("begins_step", &SessionEngine::begins_step)
+      .def("expect", &SessionEngine::expect)
+      .def("follow", &SessionEngine::follow)
+      .def("begin_record",
+           [](SessionEngine& engine, std::uintptr_t allocator) {
+             engine.begin_record(reinterpret_cast<tidemark_allocator*>(allocator));
+           })
+      .def("end_record",
+           [](SessionEngine& engine) {
+             py::list seen;
+             for (const SeenKernel& kernel : engine.end_record())
+               seen.append(py::make_tuple(*kernel.name, kernel.outputs, kernel.events));
+             return seen;
+           })
       .def("frame", &SessionEngine::frame)
       .def("enter", &SessionEngine::enter)
       .def("pack", &SessionEngine::pack)

@@ -30,7 +30,7 @@ from .errors import CaptureError
 from .frames import ModuleFrames, in_backward
 from .geometry import replace_tensors, storage_of
 from .graph import HostLink
-from .grouping import build_graph
+from .grouping import build_graph, hold_over
 from .left_behind import take_back
 from .one_step import call_model, run_pipeline, run_step
 from .stand_in import FakeTensors, fake_model, fingerprint
@@ -287,8 +287,8 @@ def capture(
     measured      costs and workspaces are measured instead, on this machine, one distinct kernel call at a time.
     host_link     how quick copies to host memory are, a HostLink: plans may swap. By default measured or modelled as
                   all else, but on the CPU, whose memory is the host's, nothing is swapped unless a link is given.
-    holds_output  the loop has the model's output until the step ends, as `output = model(x)` does; False: only until
-                  the loss is made of it, as in `loss = loss_fn(model(x))`.
+    holds_output  the loop has the model's output until the next step has made it anew, as `output = model(x)` does;
+                  False: only until the loss is made of it, as in `loss = loss_fn(model(x))`.
 
     Returns a Graph. Raises CaptureError where the step depends on data that `bounds` does not give.
     """
@@ -302,6 +302,7 @@ def capture(
     graph = build_graph(recorder, name or type(model).__name__, fingerprint(model), device, micro_batches * chunks)
     for variant in DataDependent.variants(bounds):
         _bound(graph, step.record(DataDependent(bounds, variant), rates, False))
+    hold_over(graph)
     graph.chunks = chunks
     graph.knows_requests = bool(measured) and allocator.serves(device)
     graph.host_link = host_link

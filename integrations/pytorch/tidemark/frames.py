@@ -6,7 +6,6 @@ many calls went before elsewhere. Module calls during backward (checkpointing ru
 Thread rule: belongs to the thread that enters it; module calls of others do not count.
 """
 
-import contextlib
 import threading
 
 import torch
@@ -30,24 +29,6 @@ class Frame:
 
 def in_backward():
     return torch._C._current_graph_task_id() != -1
-
-
-@contextlib.contextmanager
-def root_calls(root, on_begin):
-    """`on_begin()` is called before each forward of the root module that ModuleFrames would count."""
-    thread = threading.get_ident()
-
-    def begin(*_):
-        if torch.compiler.is_compiling() or in_backward():
-            return
-        if torch.is_grad_enabled() and threading.get_ident() == thread:
-            on_begin()
-
-    handle = root.register_forward_pre_hook(begin)
-    try:
-        yield
-    finally:
-        handle.remove()
 
 
 class ModuleFrames:

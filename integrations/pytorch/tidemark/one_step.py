@@ -37,8 +37,6 @@ def run_step(recorder, model, inputs, loss_fn, optimizer, holds_output):
         for path, parameter in model.named_parameters():
             if parameter.grad is not None:
                 recorder.mark_role(parameter.grad, "gradient", f"{path}.grad")
-        if i + 1 < len(inputs):
-            del output, loss
     recorder.phase = "optimizer"
     if optimizer is not None:
         optimizer.step()

@@ -25,7 +25,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 from . import allocator, library
 from .engine import make_engine, make_steps, serves_requests
 from .errors import SessionError
-from .frames import OUTSIDE, ModuleFrames, root_calls
+from .frames import OUTSIDE, ModuleFrames
 from .memory_report import Report
 from .planning import Plan
 from .sizes import parse_bytes
@@ -106,12 +106,8 @@ class Session:
         with contextlib.ExitStack() as undo:
             self._limit = self._limit_memory()
             undo.callback(self._restore_limit)
-            if not self.plan.keeps_all:
-                self._open(undo)
+            if not self.plan.keeps_all or serves_requests(self.plan.graph):
                 self._watch(undo)
-            elif serves_requests(self.plan.graph):
-                self._open(undo)
-                undo.enter_context(root_calls(self.model, self._begin))
             undo.callback(self._take_measure)
             self._undo = undo.pop_all()
         _active = self
@@ -131,28 +127,22 @@ class Session:
             if _active is self:
                 _active = None
 
-    def _open(self, undo):
+    def _watch(self, undo):
         self._micro_batches, self._next_batch, self._lifts, self._phase = self.plan.graph.micro_batches, 0, [], "none"
         self._stepped = set()  # optimizers
-        self._frames = None
         self._steps = make_steps(self.plan, *self._host_memory, self._record)
         self._engine = make_engine(self.plan, self._steps, self._depart, self._seen)
         undo.callback(self._leave_engine)
-        self._watch_the_loop(undo)
-        undo.callback(self._lower_all)
-
-    def _watch(self, undo):
         self._frames = ModuleFrames(self.model, self._begin, self._enter_frame, self._engine.frame)
         undo.enter_context(self._frames)
         undo.enter_context(uncompiled())
-        torch._C._autograd._push_saved_tensors_default_hooks(self._engine.pack, self._engine.unpack)
-        undo.callback(self._pop_hooks)
+        if not self.plan.keeps_all:
+            torch._C._autograd._push_saved_tensors_default_hooks(self._engine.pack, self._engine.unpack)
+            undo.callback(self._pop_hooks)
         self._engine.push()
-        undo.callback(self._pop_engine)
-
-    def _pop_engine(self):
-        self._lower_all()
-        self._engine.pop()
+        undo.callback(self._engine.pop)
+        self._watch_the_loop(undo)
+        undo.callback(self._lower_all)
 
     def _pop_hooks(self):
         if self._thread == threading.get_ident():  # a child may have been forked in another
@@ -223,8 +213,7 @@ class Session:
         number = self._next_batch if self.marked is None else self.marked
         number %= self._micro_batches
         self._next_batch = number + 1
-        if self._frames is not None:
-            self._frames.micro_batch = number
+        self._frames.micro_batch = number
         self._engine.begin(number)
         self._set_phase("forward")
 
@@ -258,7 +247,7 @@ class Session:
         lifted = self._engine.is_on_top()
         if lifted:
             self._engine.pop()
-        sorts = not planned and (lifted or self.plan.keeps_all)  # else another mode is in between
+        sorts = not planned and lifted  # else another mode is in between
         if sorts:
             self._engine.sort_requests(True)
             self._engine.push()

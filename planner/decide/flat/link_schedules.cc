@@ -11,6 +11,7 @@
 #include "planner/decide/flat/copy_times.h"
 #include "planner/decide/flat/list_length.h"
 #include "planner/decide/flat/parted_progress.h"
+#include "planner/decide/flat/rerun.h"
 #include "planner/decide/flat/state.h"
 #include "planner/decide/gaps/load_tree.h"
 #include "planner/threads/parallel.h"
@@ -129,7 +130,7 @@ void drop_idle_pages(const Problem& problem, RunOrder& schedule, RunOutcome& out
 
 /// A schedule in the room of its own peak and in more, until nothing waits.
 std::vector<LinkSchedule> timed(const Problem& problem, const Solution& solution) {
-  RunOrder untimed = schedule_of(problem, solution);
+  RunOrder untimed = schedule_of(problem, without_useless(problem, solution));
   for (RunOrder::Swap& swap : untimed.swaps)
     swap = {.storage = swap.storage, .after = swap.after, .before = swap.before};
   const Bytes peak = carry_out(problem, untimed).peak_bytes;

@@ -9,6 +9,7 @@
 #include "planner/decide/flat/bound.h"
 #include "planner/decide/flat/exact_frontier.h"
 #include "planner/decide/flat/link_schedules.h"
+#include "planner/decide/flat/rerun.h"
 #include "planner/decide/flat/search.h"
 #include "planner/decide/flat/state.h"
 
@@ -58,7 +59,7 @@ class StepPlanner::Known {
     for (const auto* archive : {&searched_, &looked_at_})
       if (*archive && !(*archive)->all().empty()) {
         const Solution& one = (*archive)->all().front();
-        take(one.peak_bytes, schedule_of(problem_, one));
+        take(one.peak_bytes, useful_schedule(one));
       }
     return plan;
   }
@@ -107,6 +108,11 @@ class StepPlanner::Known {
     return *searched_;
   }
 
+  /// The search ends with reruns that others have made useless since.
+  [[nodiscard]] RunOrder useful_schedule(const Solution& solution) const {
+    return schedule_of(problem_, without_useless(problem_, solution));
+  }
+
   void accept(StepPlan& plan, RunOrder schedule) const {
     plan.order = std::move(schedule);
     plan.outcome = carry_out(problem_, plan.order);
@@ -142,7 +148,7 @@ class StepPlanner::Known {
                                                      std::pair(found->added_cost, found->peak_bytes)))
       accept(plan, exact->schedule);
     else if (found != nullptr)
-      accept(plan, schedule_of(problem_, *found));
+      accept(plan, useful_schedule(*found));
   }
 
   /// Of what is known where nothing fits. `first_look`: that is proven, and nobody needs a long search.

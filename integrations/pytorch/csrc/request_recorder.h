@@ -1,0 +1,40 @@
+// What kernels ask the allocator for, noted while a step runs whose capture did not measure it.
+//
+// Thread rule: any thread; calls of several threads are taken one after the other.
+
+#pragma once
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
+#include <tidemark/tidemark.h>
+
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tidemark_torch {
+
+struct SeenKernel {
+  const std::string* name = nullptr;                          // interned
+  std::vector<std::int64_t> outputs;                          // addresses of the storages of what it returned
+  std::vector<std::pair<std::int64_t, std::int64_t>> events;  // tidemark_allocator_event: address, bytes
+};
+
+class RequestRecorder {
+ public:
+  explicit RequestRecorder(tidemark_allocator* allocator) : allocator_(allocator) {}
+
+  /// Makes the call. Throws what it throws, and std::runtime_error where the allocator has no log.
+  void call(const c10::OperatorHandle& op, const std::string* name, torch::jit::Stack& stack);
+  /// What was seen, in order.
+  [[nodiscard]] std::vector<SeenKernel> take();
+
+ private:
+  tidemark_allocator* const allocator_;
+  std::mutex mutex_;
+  std::vector<SeenKernel> seen_;
+};
+
+}  // namespace tidemark_torch
