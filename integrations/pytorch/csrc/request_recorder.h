@@ -16,22 +16,33 @@
 
 namespace tidemark_torch {
 
+/// tidemark_allocator_event: address, bytes.
+using AllocatorEvents = std::vector<std::pair<std::int64_t, std::int64_t>>;
+
 struct SeenKernel {
-  const std::string* name = nullptr;                          // interned
-  std::vector<std::int64_t> outputs;                          // addresses of the storages of what it returned
-  std::vector<std::pair<std::int64_t, std::int64_t>> events;  // tidemark_allocator_event: address, bytes
+  const std::string* name = nullptr;  // interned
+  std::vector<std::int64_t> outputs;  // addresses of the storages of what it returned
+  AllocatorEvents before;             // since the kernel before has ended, as numbers become tensors above the watch
+  AllocatorEvents events;             // while it ran
 };
 
 class RequestRecorder {
  public:
-  explicit RequestRecorder(tidemark_allocator* allocator) : allocator_(allocator) {}
+  /// Throws std::runtime_error where the allocator has no log.
+  explicit RequestRecorder(tidemark_allocator* allocator);
+  RequestRecorder(const RequestRecorder&) = delete;
+  RequestRecorder& operator=(const RequestRecorder&) = delete;
+  ~RequestRecorder();
 
-  /// Makes the call. Throws what it throws, and std::runtime_error where the allocator has no log.
+  /// Makes the call. Throws what it throws.
   void call(const c10::OperatorHandle& op, const std::string* name, torch::jit::Stack& stack);
   /// What was seen, in order.
   [[nodiscard]] std::vector<SeenKernel> take();
 
  private:
+  /// What came since the last time.
+  [[nodiscard]] AllocatorEvents next_events();
+
   tidemark_allocator* const allocator_;
   std::mutex mutex_;
   std::vector<SeenKernel> seen_;

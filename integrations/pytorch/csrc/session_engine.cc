@@ -172,8 +172,7 @@ void SessionEngine::sorted_call(const c10::OperatorHandle& op, const KernelTrait
 
 /// In evaluation there is no gradient; inside a module that is the forward of an autograd function.
 bool SessionEngine::is_forward() const {
-  return is_of_thread() && is_open_ && !in_backward() &&
-         (c10::GradMode::is_enabled() || !top_->outside);
+  return is_of_thread() && is_open_ && !in_backward() && (c10::GradMode::is_enabled() || !top_->outside);
 }
 
 /// `planned`: the plan of the micro-batch that runs knows of it.

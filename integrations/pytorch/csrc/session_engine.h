@@ -55,9 +55,9 @@ struct Saved {
 
 /// What the kernels are that the watch sees.
 enum class Kernels {
-  forwards,     // of forward, or around it
-  unfollowed,   // of a phase that the session does not follow
-  make_state,   // the same, and none of the captured step's: what they make may outlive it
+  forwards,    // of forward, or around it
+  unfollowed,  // of a phase that the session does not follow
+  make_state,  // the same, and none of the captured step's: what they make may outlive it
 };
 
 class SessionEngine final : public KernelWatch {

@@ -129,7 +129,7 @@ PYBIND11_MODULE(tidemark_session, module) {
            [](SessionEngine& engine) {
              py::list seen;
              for (const SeenKernel& kernel : engine.end_record())
-               seen.append(py::make_tuple(*kernel.name, kernel.outputs, kernel.events));
+               seen.append(py::make_tuple(*kernel.name, kernel.outputs, kernel.before, kernel.events));
              return seen;
            })
       .def("frame", &SessionEngine::frame)

@@ -50,7 +50,12 @@ def _raw_stream(device):
 
 
 def make_engine(plan, steps, on_departure, counters):
-    graph = plan.graph
+    batches = make_batches(plan.graph, steps)
+    return library.engine().SessionEngine(batches, steps, kernels.traits, on_departure, counters)
+
+
+def make_batches(graph, steps):
+    """What is planned of each micro-batch."""
     batches = [library.engine().PlannedBatch() for _ in range(graph.micro_batches)]
     for number, places in enumerate(_calls(graph, steps)):
         for place, calls in places.items():
@@ -58,7 +63,7 @@ def make_engine(plan, steps, on_departure, counters):
     for number, places in enumerate(_saves(graph, steps)):
         for place, saves in places.items():
             batches[number].add_saves(place, saves)
-    return library.engine().SessionEngine(batches, steps, kernels.traits, on_departure, counters)
+    return batches
 
 
 def _told(graph):

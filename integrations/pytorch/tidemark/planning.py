@@ -25,6 +25,7 @@ class Plan:
     keep_all_peak_bytes: int = 0
     added_cost_percent: float = 0.0
     answer: dict = dataclasses.field(default_factory=dict)
+    reserve_bytes: int = 0  # of the budget, left to others
     file: bytes = b""  # plan.json, which is what a session follows
 
     def __repr__(self):
@@ -78,7 +79,7 @@ def plan(graph, budget, device=None, recompute_collectives=False, reserve=0):
     answer, file = solve(graph.to_json(), step_bytes - allocator_share(step_bytes), recompute_collectives)
     if not answer["fits"]:
         raise _infeasible(graph, budget_bytes, reserve_bytes, answer)
-    return plan_of(graph, budget_bytes, answer, file)
+    return dataclasses.replace(plan_of(graph, budget_bytes, answer, file), reserve_bytes=reserve_bytes)
 
 
 def plan_of(graph, budget_bytes, answer, file):
@@ -94,7 +95,7 @@ def plan_of(graph, budget_bytes, answer, file):
         step["keep_all_peak_bytes"],
         step["added_cost_percent"],
         answer,
-        file,
+        file=file,
     )
 
 

@@ -23,16 +23,18 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from . import allocator, library
-from .engine import make_engine, make_steps, serves_requests
+from .engine import make_batches, make_engine, make_steps, serves_requests
 from .errors import SessionError
 from .frames import OUTSIDE, ModuleFrames
 from .memory_report import Report
 from .planning import Plan
+from .recorded_step import may_plan_again, plan_with
 from .sizes import parse_bytes
 from .stand_in import fingerprint
 from .uncompiled import uncompiled
 
 _active = None
+_RECORDED_STEPS = 3  # tries
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,7 +108,7 @@ class Session:
         with contextlib.ExitStack() as undo:
             self._limit = self._limit_memory()
             undo.callback(self._restore_limit)
-            if not self.plan.keeps_all or serves_requests(self.plan.graph):
+            if not self.plan.keeps_all or serves_requests(self.plan.graph) or self._is_to_record():
                 self._watch(undo)
             undo.callback(self._take_measure)
             self._undo = undo.pop_all()
@@ -130,13 +132,16 @@ class Session:
     def _watch(self, undo):
         self._micro_batches, self._next_batch, self._lifts, self._phase = self.plan.graph.micro_batches, 0, [], "none"
         self._stepped = set()  # optimizers
+        self._ended = []  # reports of plans before
+        self._tries = _RECORDED_STEPS if self._is_to_record() else 0
+        self._is_recording = False
         self._steps = make_steps(self.plan, *self._host_memory, self._record)
         self._engine = make_engine(self.plan, self._steps, self._depart, self._seen)
         undo.callback(self._leave_engine)
         self._frames = ModuleFrames(self.model, self._begin, self._enter_frame, self._engine.frame)
         undo.enter_context(self._frames)
         undo.enter_context(uncompiled())
-        if not self.plan.keeps_all:
+        if not self.plan.keeps_all or self._tries:  # what is planned again may save less
             torch._C._autograd._push_saved_tensors_default_hooks(self._engine.pack, self._engine.unpack)
             undo.callback(self._pop_hooks)
         self._engine.push()
@@ -158,7 +163,7 @@ class Session:
     @property
     def counters(self):
         """What was done, since the session began."""
-        return Counters.of(self._seen, self._steps.report() if self._steps else None)
+        return Counters.of(self._seen, _joined([*self._ended, self._steps.report()]) if self._steps else None)
 
     def _limit_memory(self):
         """The budget becomes a limit where Tidemark's allocator serves the device. Returns the limit before."""
@@ -213,9 +218,37 @@ class Session:
         number = self._next_batch if self.marked is None else self.marked
         number %= self._micro_batches
         self._next_batch = number + 1
+        if self._tries and self._engine.begins_step(number):
+            self._learn()
         self._frames.micro_batch = number
         self._engine.begin(number)
         self._set_phase("forward")
+
+    # Requests of a step whose capture did not measure them
+
+    def _is_to_record(self):
+        graph = self.plan.graph
+        return allocator.serves(graph.device) and not graph.knows_requests and may_plan_again(self.plan)
+
+    def _learn(self):
+        """Between steps: one is recorded, and the plan made again with what it asked for. The step that makes an optimizer's
+        state is not the captured one, so a second is."""
+        if self._is_recording:
+            self._tries -= 1
+            again = plan_with(self.plan, self._engine.end_record())
+            self._is_recording = False
+            if again is not None:
+                self._tries = 0
+                self._follow(again)
+        if self._tries:
+            self._engine.begin_record(allocator.handle_of(self.plan.graph.device).value)
+            self._is_recording = True
+
+    def _follow(self, plan):
+        self._ended.append(self._steps.report())
+        self.plan = plan
+        self._steps = make_steps(plan, *self._host_memory, self._record)
+        self._engine.follow(make_batches(plan.graph, self._steps), self._steps)
 
     def _enter_frame(self, frame):
         self._engine.enter(frame)
@@ -244,14 +277,13 @@ class Session:
     def _lift(self, phase, planned=True):
         """May nest: an optimizer that steps in a hook of backward, a checkpoint that runs backward in backward.
         `planned`: see _set_phase(); what is not is sorted by kernel."""
-        lifted = self._engine.is_on_top()
+        on_top = self._engine.is_on_top()  # else another mode is in between, or it is lifted
+        kernels = library.engine().Kernels
+        before = self._engine.expect(kernels.unfollowed if planned else kernels.make_state)
+        lifted = on_top and planned and not self._is_recording
         if lifted:
             self._engine.pop()
-        sorts = not planned and lifted  # else another mode is in between
-        if sorts:
-            self._engine.sort_requests(True)
-            self._engine.push()
-        self._lifts.append((lifted, sorts, self._phase))
+        self._lifts.append((lifted, before, self._phase))
         self._set_phase(phase, planned)
 
     def _lift_optimizer(self, optimizer, *_):
@@ -263,10 +295,8 @@ class Session:
     def _lower(self):
         if not self._lifts:
             return
-        lifted, sorts, phase = self._lifts.pop()
-        if sorts:
-            self._engine.sort_requests(False)
-            self._engine.pop()
+        lifted, kernels, phase = self._lifts.pop()
+        self._engine.expect(kernels)
         if lifted:
             self._engine.push()
         self._set_phase(phase if self._lifts else "none")
@@ -337,6 +367,17 @@ def _number(value, what):
     if number < 0:
         raise SessionError(f"{value!r} is no number of a {what}; they are counted from 0")
     return number
+
+
+def _joined(reports):
+    """Counts add up; what is said of now, and what is a largest, is that of the latest."""
+    joined = dict(reports[-1])
+    for key in joined.keys() - _OF_THE_LATEST:
+        joined[key] = sum(report[key] for report in reports)
+    return joined
+
+
+_OF_THE_LATEST = {"pinned_bytes", "pinned_peak_bytes", "steps_open", "planned_bytes"}
 
 
 def report():

@@ -1,0 +1,61 @@
+"""What the kernels of a step ask the allocator for, learnt from a step that ran: for plans whose capture did not measure
+it. The step is planned again with that, to the same budget."""
+
+import copy
+import dataclasses
+
+from .errors import InfeasibleError
+from .graph import Request
+from .measure import requests_of
+from .planning import plan
+
+_MOST_OF_A_NUMBER = 16  # bytes: a complex one
+
+
+def may_plan_again(planned):
+    """Where collectives run again, every process must follow the same plan: that is not to be changed by one of them."""
+    first, again = set(), []
+    for i in planned.schedule:
+        (again.append if i in first else first.add)(i)
+    return planned.budget_bytes > 0 and all(planned.graph.ops[i].recompute != "collective" for i in again)
+
+
+def plan_with(planned, kernels):
+    """The plan again, with what was seen: (name, addresses of outputs, events before it and of it) by kernel in order. None where the step ran
+    otherwise than captured, or does not fit with its workspaces."""
+    graph = with_requests(planned.graph, kernels)
+    if graph is None:
+        return None
+    try:
+        return plan(graph, planned.budget_bytes, reserve=planned.reserve_bytes)
+    except InfeasibleError:
+        return None
+
+
+def with_requests(graph, kernels):
+    """The same step with requests and workspaces, or None."""
+    calls = sorted(((call.index, i, call) for i, op in enumerate(graph.ops) for call in op.calls), key=lambda c: c[0])
+    if [call.func for _, _, call in calls] != [name for name, *_ in kernels]:
+        return None
+    found = copy.copy(graph)
+    found.ops = [dataclasses.replace(op, requests=[], transient_bytes=0) for op in graph.ops]
+    found.knows_requests = True
+    for (_, i, call), (_, outputs, before, events) in zip(calls, kernels, strict=True):
+        op = found.ops[i]
+        requests, room = requests_of(_with_numbers(before, events), outputs)
+        op.transient_bytes = max(op.transient_bytes, room)
+        for request in requests:
+            storage = None if request.output is None else _made(call, request.output)
+            if request.output is None or storage is not None:
+                op.requests.append(Request(storage, request.bytes, request.offset))
+    return found
+
+
+def _with_numbers(before, events):
+    """Numbers among a kernel's arguments become tensors just before it, and go just behind it."""
+    numbers = [(address, bytes_) for address, bytes_ in before if 0 < bytes_ <= _MOST_OF_A_NUMBER]
+    return [*numbers, *events, *((address, 0) for address, _ in numbers)]
+
+
+def _made(call, output):
+    return call.outputs[output] if output < len(call.outputs) else None
