@@ -1,0 +1,140 @@
+"""What a session costs beside the kernels that it runs again: of a step, and of a kernel.
+
+    .cache/pytorch-*/bin/python bench/pytorch_overhead.py [--rounds N] [--steps N]
+
+A decoder with dense layers on Tidemark's CPU allocator, one thread, at two sizes: one whose kernels do work, and one of
+eight tokens whose kernels cost next to nothing, so that what is done at every kernel is seen. In every round each way
+takes a few steps; what is shown is the median over the rounds of a way's step against the step with nothing of the same
+round, in processor time, since the machine may be shared.
+
+- a watch that does nothing: PyTorch's boxed dispatch, which whatever looks at every kernel pays.
+- keeps everything: a plan at a budget where nothing is to be saved; its session serves addresses.
+- saves least: the plan at the largest budget found that recomputes something. The session is active, and what it runs
+  again is next to nothing; what that costs, measured when it was captured, is taken off.
+
+A kernel is one of forward: backward and the optimizer are not watched.
+"""
+
+import argparse
+import contextlib
+import dataclasses
+import gc
+import pathlib
+import statistics
+import sys
+import time
+
+import torch
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "integrations" / "pytorch" / "examples" / "mla_moe"))
+
+import model as example  # noqa: E402
+import tidemark  # noqa: E402
+from tidemark import allocator, kernels, library  # noqa: E402
+from tidemark.engine import make_steps  # noqa: E402
+from tidemark.planning import plan_of, solve  # noqa: E402
+
+CONFIG = example.Config(hidden=256, layers=4, heads=8, kv_rank=96, query_rank=128, dense_hidden=512)
+SIZES = {"16 x 128 tokens": (16, 128), "1 x 8 tokens": (1, 8)}
+
+
+@contextlib.contextmanager
+def idle_watch(plan):
+    """An engine that has ended sees every kernel and passes it on."""
+    steps = make_steps(plan, 0, 0, "")
+    engine = library.engine().SessionEngine([], steps, kernels.traits, None, library.engine().Counters())
+    engine.close()
+    engine.push()
+    try:
+        yield
+    finally:
+        engine.pop()
+
+
+def least_saving(graph):
+    """The plan that recomputes something at the largest budget that was found, by bisection; no memory is limited."""
+    text = graph.to_json()
+    low, high, found = graph.keep_all_peak_bytes() // 2, graph.keep_all_peak_bytes(), None
+    for _ in range(10):
+        middle = (low + high) // 2
+        answer, file = solve(text, middle, effort_percent=10)
+        plan = plan_of(graph, 0, answer, file) if answer["fits"] else None
+        if plan is None or not plan.keeps_all:
+            low, found = middle, plan or found
+        else:
+            high = middle
+    if found is None:
+        raise SystemExit("no plan saves anything; take a larger step")
+    return found
+
+
+def recomputed_ns(plan):
+    seen, cost = set(), 0
+    for i in plan.schedule:
+        cost += plan.graph.ops[i].cost if i in seen else 0
+        seen.add(i)
+    return cost
+
+
+def bench(size, rounds, steps):
+    torch.manual_seed(0)
+    tokens = torch.randint(0, CONFIG.vocabulary, size)
+    model = example.Decoder(dataclasses.replace(CONFIG, first_dense=CONFIG.layers))
+    model.second_layer = example.Layer(CONFIG, dense=True)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+
+    def step():
+        example.loss_of(model(tokens), tokens).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    step()  # makes the optimizer's state
+    graph = tidemark.capture(
+        model, (tokens,), lambda out: example.loss_of(out, tokens), optimizer=optimizer, measured=True, holds_output=False
+    )
+    keeps, saves = tidemark.plan(graph, "16GiB"), least_saving(graph)
+    ways = {
+        "nothing": contextlib.nullcontext,
+        "a watch that does nothing": lambda: idle_watch(keeps),
+        "keeps everything": lambda: tidemark.session(keeps, model),
+        f"saves least: {len(saves.schedule) - len(graph.ops)} run again": lambda: tidemark.session(saves, model),
+    }
+    seconds = {way: [] for way in ways}
+    for _ in range(rounds):
+        for way, context in ways.items():
+            gc.collect()
+            with context():
+                step()
+                begin = time.process_time()
+                for _ in range(steps):
+                    step()
+                seconds[way].append((time.process_time() - begin) / steps)
+    watched = sum(len(op.calls) for op in graph.ops if op.phase == "forward")
+    plain = statistics.median(seconds["nothing"])
+    print(f"\n{watched} kernels of forward, {sum(len(op.calls) for op in graph.ops)} in all\n")
+    print("| | step ms | against nothing | more, us a kernel of forward |\n|---|--:|--:|--:|")
+    for way in ways:
+        more = statistics.median(b - a for a, b in zip(seconds["nothing"], seconds[way], strict=True))
+        if way.startswith("saves"):
+            more -= recomputed_ns(saves) / 1e9
+        share = f"{100 * more / plain:+.2f} %" if way != "nothing" else ""
+        each = f"{1e6 * more / watched:.2f}" if way != "nothing" else ""
+        print(f"| {way} | {1e3 * statistics.median(seconds[way]):.2f} | {share} | {each} |", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--steps", type=int, default=3, help="of the large size in a round; of the small one 20 times that")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    allocator.install()
+    for name, size in SIZES.items():
+        print(f"\n{name}", end="")
+        bench(size, arguments.rounds, arguments.steps * (1 if size[0] > 1 else 20))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
