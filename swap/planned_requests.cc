@@ -8,6 +8,9 @@ namespace {
 
 using Kind = FollowedAction::Kind;
 
+/// Less than what an allocator loses anyway: it may lie outside the arena, in the way of nothing in the next step.
+constexpr Bytes kSmallBytes = Bytes{64} << 10;
+
 class RequestLister {
  public:
   RequestLister(const Program& program, const FollowedProgram& followed, const FollowedLoop& loop,
@@ -59,17 +62,14 @@ class RequestLister {
       const std::int32_t r = request.storage == kNone<StorageId> ? workspace : find_storage(task, request.storage);
       if (r < 0) continue;
       const Residency& place = s_.residencies[static_cast<std::size_t>(r)];
-      if (outlives_step(place)) {  // made anew while the one of the step before is there
-        blocks_.push_back(
-            {.bytes = place.bytes, .least_bytes = std::min(request.least_bytes, place.bytes), .elsewhere = true});
-        continue;
-      }
+      if (outlives_step(place)) continue;
       const Bytes offset = layout_.offset_of[static_cast<std::size_t>(r)] - base_;
       if (request.storage != kNone<StorageId>) {
         blocks_.push_back({.bytes = place.bytes,
                            .offset = offset,
                            .least_bytes = std::min(request.least_bytes, place.bytes),
-                           .persistent = place.full_behind});
+                           .elsewhere = request.is_remade && place.bytes <= kSmallBytes,
+                           .persistent = place.full_behind && !request.is_remade});
       } else if (request.offset + request.bytes <= place.bytes) {
         blocks_.push_back({.bytes = request.bytes, .offset = offset + request.offset});
       }

@@ -20,6 +20,7 @@ struct OpRequest {
   Bytes bytes = 0;                       ///< of a workspace; of a storage what the Program has counts
   Bytes least_bytes = 0;                 ///< 0: always as many; else any from here on (routed storages)
   Bytes offset = 0;                      ///< of a workspace, in what the Program has for all of the op's
+  bool is_remade = false;                ///< that of the step before is there until this one is made
 };
 
 /// `requests`: by op, of each in the order in which it asks whenever it runs. Offsets are those of the Program less

@@ -22,10 +22,10 @@ class ServedRequests {
   ServedRequests(const ServedRequests&) = delete;
   ServedRequests& operator=(const ServedRequests&) = delete;
 
-  /// The first one takes the memory. Where there is none the allocator serves as ever.
+  /// The first one takes the memory, or a later one where others have it until then. Meanwhile the allocator serves as
+  /// ever.
   void begin_step() {
-    const std::vector<allocator::PlannedBlock> blocks = std::exchange(blocks_, {});
-    if (!blocks.empty()) static_cast<void>(group_->begin_planned(blocks, stream_, front_));
+    if (!blocks_.empty() && group_->begin_planned(blocks_, stream_, front_) == DeviceCode::ok) blocks_.clear();
     if (front_ != nullptr) group_->begin_planned_step(*front_);
   }
   void expect(allocator::Requests requests) {

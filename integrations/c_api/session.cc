@@ -164,7 +164,8 @@ Result<std::vector<allocator::PlannedBlock>> planned_blocks(const Program& progr
                         .storage = r.storage < 0 ? kNone<StorageId> : static_cast<StorageId>(r.storage),
                         .bytes = r.bytes,
                         .least_bytes = r.least_bytes,
-                        .offset = r.offset});
+                        .offset = r.offset,
+                        .is_remade = r.is_remade != 0});
   }
   return swap::plan_requests(program, options_of(o).loop, requests);
 }

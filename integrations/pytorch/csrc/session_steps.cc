@@ -121,8 +121,14 @@ SessionSteps::SessionSteps(const std::string& plan_file, c10::Device device, con
   options.is_told = is_told.data();
   options.op_count = static_cast<std::int32_t>(part_of_op.size());
   std::vector<tidemark_request> asked;
-  for (const auto& [op, storage, bytes, least, offset] : requests)
-    asked.push_back({.op = op, .storage = storage, .bytes = bytes, .least_bytes = least, .offset = offset});
+  for (const auto& [op, storage, bytes, least, offset, is_remade] : requests)
+    asked.push_back({.op = op,
+                     .storage = storage,
+                     .bytes = bytes,
+                     .least_bytes = least,
+                     .offset = offset,
+                     .is_remade = is_remade ? 1 : 0,
+                     .reserved = 0});
   options.allocator = allocator;
   options.planned_stream = device_.is_cpu() ? 0 : stream();
   options.requests = asked.empty() ? nullptr : asked.data();

@@ -31,8 +31,8 @@ using StepRecords = std::map<int, std::vector<RecordedCall>>;
 
 class SessionSteps;
 
-/// Operation, storage, bytes, least bytes, offset: a tidemark_request.
-using RequestRow = std::tuple<int, int, std::int64_t, std::int64_t, std::int64_t>;
+/// Operation, storage, bytes, least bytes, offset, whether it is remade: a tidemark_request.
+using RequestRow = std::tuple<int, int, std::int64_t, std::int64_t, std::int64_t, bool>;
 
 /// What autograd keeps in the place of a tensor of a managed storage, or beside one that it keeps. Moves only.
 class SavedHandle {

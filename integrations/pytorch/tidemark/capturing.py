@@ -30,7 +30,7 @@ from .errors import CaptureError
 from .frames import ModuleFrames, in_backward
 from .geometry import replace_tensors, storage_of
 from .graph import HostLink
-from .grouping import build_graph, hold_over
+from .grouping import build_graph
 from .left_behind import take_back
 from .one_step import call_model, run_pipeline, run_step
 from .stand_in import FakeTensors, fake_model, fingerprint
@@ -302,7 +302,6 @@ def capture(
     graph = build_graph(recorder, name or type(model).__name__, fingerprint(model), device, micro_batches * chunks)
     for variant in DataDependent.variants(bounds):
         _bound(graph, step.record(DataDependent(bounds, variant), rates, False))
-    hold_over(graph)
     graph.chunks = chunks
     graph.knows_requests = bool(measured) and allocator.serves(device)
     graph.host_link = host_link

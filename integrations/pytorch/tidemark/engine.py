@@ -32,14 +32,20 @@ def serves_requests(graph):
 
 
 def _requests(graph):
-    """(operation, storage, bytes, least bytes, offset); see tidemark_request."""
+    """(operation, storage, bytes, least bytes, offset, is remade); see tidemark_request."""
     found = []
     for i, op in enumerate(graph.ops):
         for request in op.requests:
             varies = request.storage is not None and graph.storages[request.storage].bound_bytes is not None
             storage = _NONE if request.storage is None else request.storage
-            found.append((i, storage, request.bytes, 1 if varies else 0, request.offset))
+            is_remade = request.storage is not None and _is_remade(graph.storages[request.storage])
+            found.append((i, storage, request.bytes, 1 if varies else 0, request.offset, is_remade))
     return found
+
+
+def _is_remade(storage):
+    """The loop has it until the next step makes it anew, as the loss; gradients are added to, or gone by then."""
+    return storage.until_end and storage.role == "activation"
 
 
 def _raw_stream(device):

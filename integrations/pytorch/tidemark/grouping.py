@@ -4,10 +4,7 @@ A storage that is made and then changed by the very next calls (empty_like and b
 operation: together they can be recomputed, apart they cannot.
 """
 
-import dataclasses
-
 from . import kernels
-from .frames import OUTSIDE
 from .graph import Call, Graph, Op, Request, Save, Storage
 
 _HARDEST = ("never", "collective", "random", "pure")
@@ -28,27 +25,6 @@ def build_graph(recorder, name, fingerprint, device, micro_batches):
     graph = Graph(name, ops, storages, saves, fingerprint, device, micro_batches)
     _pin(graph, recorder, op_of)
     return graph
-
-
-def hold_over(graph):
-    """What the loop has of a step until the next one makes it anew, as `loss` and `output`: it is there from the start of
-    the step, in a place of its own, and both are there between the making of the new one and the return of the model."""
-    inside = [i for i, op in enumerate(graph.ops) if _is_inside(op)]
-    for i, op in enumerate(graph.ops):
-        for s in [w for w in op.writes if op.phase == "forward"]:
-            storage = graph.storages[s]
-            if not storage.until_end or storage.role != "activation":
-                continue
-            graph.ops[0].holds.append(s)
-            op.recompute = "never"
-            both_until = inside[-1] if _is_inside(op) else i
-            before = Storage(f"{storage.name}.before", storage.bytes, bound_bytes=storage.bound_bytes)
-            op.writes.append(len(graph.storages))
-            graph.storages.append(dataclasses.replace(before, module=storage.module, pinned_until=both_until))
-
-
-def _is_inside(op):
-    return op.phase == "forward" and any(call.site.path != OUTSIDE for call in op.calls)
 
 
 def _groups(calls):
