@@ -65,3 +65,17 @@ def test_the_plan_swaps_where_the_link_is_quick_and_never_without_one():
     assert not swaps(None)
     assert not swaps(tidemark.HostLink(1e3, 1e3))
     assert len(swaps(tidemark.HostLink(1e15, 1e15, 0))) > 5
+
+
+def test_the_report_says_what_was_copied_and_how_much_of_it_was_hidden():
+    model, inputs, loss_fn = transformer()
+    graph = tidemark.capture(model, inputs, loss_fn)
+    plan = swapped(graph, 0)
+    with tidemark.session(plan, model, copy_bytes_per_s=10**8) as session:
+        loss_fn(model(*inputs)).backward()
+    slow = session.report()
+    assert slow.copies["copies_out"] == slow.swapped > 0 and 0 <= slow.hidden_share < 1
+    assert "on 2 streams, one each way" in str(slow) and "ms waited (measured)" in str(slow)
+    with tidemark.session(random_plan(graph, 0, share=0.0), model) as session:
+        loss_fn(model(*inputs)).backward()
+    assert session.report().hidden_share is None and "copies " not in str(session.report())
