@@ -45,6 +45,22 @@ def test_a_steady_step_is_served_from_the_planned_arena(name):
     assert report.measured_reserved_bytes <= height + 2 * GRANULE
 
 
+def test_a_loss_that_the_loop_holds_over_is_in_the_way_of_nothing():
+    build = BUILDS["encoder"]
+    graph = captured(build)
+    plan = tidemark.plan(graph, least(graph))
+    model, inputs, loss_fn, _ = build()
+    stepper = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    with tidemark.session(plan, model) as session:
+        for _ in range(4):
+            loss = loss_fn(model(*inputs))
+            loss.backward()
+            stepper.step()
+            stepper.zero_grad()
+    counts = session.counters.copies
+    assert loss.isfinite() and counts["requests_blocked"] == 0 and counts["requests_planned"] > 1000
+
+
 def test_evaluation_and_other_shapes_lose_nothing_and_the_plan_is_come_back_to():
     build = BUILDS["encoder"]
     graph = captured(build)
