@@ -267,7 +267,14 @@ bool State::is_useless(Key rerun) const {
     const auto use = std::ranges::lower_bound(uses_[index(s)], rerun);
     if (use != uses_[index(s)].end() && (next == starts.end() || *use < *next)) return false;
   }
-  return true;
+  return !carries_page(rerun);
+}
+
+bool State::carries_page(Key run) const {
+  if (swaps_.empty()) return false;
+  return std::ranges::any_of(problem_->reads[op_of(run)], [&](std::int32_t s) {
+    return swaps_of_[index(s)] > 0 && std::ranges::binary_search(starts_[index(s)], run);
+  });
 }
 
 State::Gap State::gap_around(std::int32_t storage, Key key) const {

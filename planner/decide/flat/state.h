@@ -51,7 +51,8 @@ class State {
   void erase_swap(const Swap& swap);
   [[nodiscard]] bool may_swap(const Swap& swap) const;
 
-  /// Nothing is served by this rerun. REQUIRES: there is such a rerun.
+  /// Nothing is served by this rerun: nothing reads what it makes, and no page comes in with it, which others may read.
+  /// REQUIRES: there is such a rerun.
   [[nodiscard]] bool is_useless(Key rerun) const;
   /// Last use or start of a storage before a key, and the next use from it on (0: none).
   struct Gap {
@@ -95,6 +96,8 @@ class State {
   void insert_use(std::int32_t storage, Key key);
   void erase_use(std::int32_t storage, Key key);
   [[nodiscard]] Bytes bytes_between(Key key) const;
+  /// Something that the run reads is paged in for it.
+  [[nodiscard]] bool carries_page(Key run) const;
 
   const Problem* problem_;
   Profile profile_;
