@@ -53,7 +53,7 @@ extern "C" {
 
 /* ---- Version ---------------------------------------------------------------------------------------------------- */
 
-#define TIDEMARK_ABI_VERSION 1
+#define TIDEMARK_ABI_VERSION 2
 
 /* The TIDEMARK_ABI_VERSION the library was built with. A program may go on only if it equals its own. */
 TIDEMARK_API int32_t tidemark_abi_version(void) TIDEMARK_NOEXCEPT;
@@ -223,8 +223,9 @@ TIDEMARK_API tidemark_status tidemark_allocator_release(tidemark_allocator* allo
 TIDEMARK_API tidemark_status tidemark_allocator_release_on(tidemark_allocator* allocator, tidemark_address address,
                                                            tidemark_stream stream,
                                                            tidemark_error** error) TIDEMARK_NOEXCEPT;
-/* What is asked of the allocator, pools and plain blocks aside, and released: noted from begin_log, which forgets what
- * was noted before, to end_log, whose `events` are tidemark_allocator_event in order. The caller frees them. */
+/* Allocations (tidemark_allocator_allocate, hooks; not of tagged pools or plain blocks) and all releases: noted from
+ * begin_log, which forgets what was noted before, to end_log, whose `events` are tidemark_allocator_event in order. The
+ * caller frees them. */
 typedef struct tidemark_allocator_event {
   tidemark_address address;
   int64_t bytes; /* as asked for; 0: released */

@@ -104,6 +104,7 @@ ForkSteps AllocatorGroup::fork_steps() {
   steps.after_fork_in_child = [this, renew_lock = std::move(steps.after_fork_in_child)] {
     renew_lock();
     for (const auto& pool : pools_) pool->visitors = 0;
+    static_cast<void>(log_.end());
   };
   return steps;
 }

@@ -22,13 +22,17 @@ class ServedRequests {
   ServedRequests(const ServedRequests&) = delete;
   ServedRequests& operator=(const ServedRequests&) = delete;
 
-  /// The first one takes the memory, or a later one where others have it until then. Meanwhile the allocator serves as
-  /// ever.
+  /// The first one takes the memory, or one of the next few where others have it until then; an attempt that fails
+  /// costs as much as memory that runs out. Meanwhile, and after that, the allocator serves as ever.
   void begin_step() {
-    if (!blocks_.empty() && group_->begin_planned(blocks_, stream_, front_) == DeviceCode::ok) blocks_.clear();
+    if (!blocks_.empty()) {
+      if (group_->begin_planned(blocks_, stream_, front_) == DeviceCode::ok || --attempts_left_ == 0) blocks_.clear();
+      expect(expected_);
+    }
     if (front_ != nullptr) group_->begin_planned_step(*front_);
   }
   void expect(allocator::Requests requests) {
+    expected_ = requests;
     if (front_ != nullptr) group_->expect_requests(*front_, requests);
   }
   [[nodiscard]] Bytes extent_bytes() const { return front_ == nullptr ? 0 : front_->extent_bytes(); }
@@ -39,7 +43,9 @@ class ServedRequests {
  private:
   AllocatorGroup* group_ = nullptr;
   StreamHandle stream_{};
-  std::vector<allocator::PlannedBlock> blocks_;  ///< until they are asked for
+  std::vector<allocator::PlannedBlock> blocks_;  ///< until the memory is there, or given up
+  int attempts_left_ = 3;
+  allocator::Requests expected_ = allocator::Requests::planned;
   std::shared_ptr<allocator::PlannedFront> front_;
 };
 

@@ -9,6 +9,7 @@ import torch
 from test_plan import BUILDS
 from tidemark import allocator
 from tidemark.recorded_step import may_plan_again, with_requests
+from torch import nn
 
 
 def unmeasured(name):
@@ -32,6 +33,7 @@ def train(name, context, steps=5):
         for _ in range(steps):
             loss = loss_fn(model(*inputs))
             loss.backward()
+            nn.utils.clip_grad_norm_(model.parameters(), 1e3)  # is not of the captured step
             stepper.step()
             stepper.zero_grad()
             losses.append(loss.item())
@@ -93,3 +95,36 @@ def test_the_log_has_what_is_asked_for_and_released():
     with allocator.log("meta" if not torch.cuda.is_available() else "cuda") as events:
         torch.empty(10)
     assert events == []
+
+
+def test_a_decorated_function_goes_on_with_what_was_learnt():
+    graph = unmeasured("resnet")
+    plan = tidemark.plan(graph, graph.keep_all_peak_bytes() + (16 << 20))
+    model, inputs, loss_fn, _ = BUILDS["resnet"]()
+    stepper = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    gc.collect()
+
+    @(session := tidemark.session(plan, model))
+    def train_three():
+        for _ in range(3):
+            loss_fn(model(*inputs)).backward()
+            stepper.step()
+            stepper.zero_grad()
+
+    train_three()
+    learnt = session.plan
+    assert learnt is not plan and learnt.graph.knows_requests
+    train_three()
+    assert session.plan is learnt
+
+
+def test_a_step_that_never_comes_as_captured_is_given_up_with_a_warning():
+    graph = unmeasured("encoder")
+    plan = tidemark.plan(graph, graph.keep_all_peak_bytes() + (16 << 20))
+    model, inputs, loss_fn, _ = BUILDS["encoder"]()
+    gc.collect()
+    with pytest.warns(UserWarning, match="the steps ran otherwise than captured"):
+        with tidemark.session(plan, model) as session:
+            for _ in range(5):  # without the optimizer that was captured
+                loss_fn(model(*inputs)).backward()
+    assert session.plan is plan

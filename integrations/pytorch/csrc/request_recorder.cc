@@ -30,6 +30,7 @@ AllocatorEvents RequestRecorder::next_events() {
 }
 
 void RequestRecorder::call(const c10::OperatorHandle& op, const std::string* name, torch::jit::Stack& stack) {
+  if (getpid() != process_) return op.callBoxed(stack);
   const std::lock_guard lock(mutex_);
   SeenKernel seen{.name = name, .outputs = {}, .before = next_events(), .events = {}};
   op.callBoxed(stack);

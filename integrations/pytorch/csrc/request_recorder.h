@@ -7,6 +7,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/stack.h>
 #include <tidemark/tidemark.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <mutex>
@@ -44,6 +45,7 @@ class RequestRecorder {
   [[nodiscard]] AllocatorEvents next_events();
 
   tidemark_allocator* const allocator_;
+  const pid_t process_ = getpid();  // a child of a fork only makes the calls
   std::mutex mutex_;
   std::vector<SeenKernel> seen_;
 };

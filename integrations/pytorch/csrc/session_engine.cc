@@ -94,6 +94,8 @@ void SessionEngine::follow(std::vector<std::shared_ptr<PlannedBatch>> batches, s
   batches_ = std::move(batches);
   batch_.reset();
   begun_.clear();
+  is_open_ = false;
+  top_ = std::make_shared<Frame>();
   steps_ = std::move(steps);
 }
 
@@ -154,8 +156,10 @@ void SessionEngine::watched_call(const c10::OperatorHandle& op, torch::jit::Stac
   if (traits.kind == KernelKind::changes) {
     for_each_changed(traits, op, stack, [this](const at::Tensor& tensor) { before_change(tensor, false); });
   }
-  call(op, traits, stack);
+  op.callBoxed(stack);
 }
+
+/// Of the captured step.
 
 void SessionEngine::call(const c10::OperatorHandle& op, const KernelTraits& traits, torch::jit::Stack& stack) {
   const auto recorder = recorder_;
@@ -164,10 +168,18 @@ void SessionEngine::call(const c10::OperatorHandle& op, const KernelTraits& trai
 }
 
 void SessionEngine::sorted_call(const c10::OperatorHandle& op, const KernelTraits& traits, torch::jit::Stack& stack) {
-  const auto steps = steps_;
-  steps->expect_requests(traits.may_last ? TIDEMARK_REQUESTS_OTHER : TIDEMARK_REQUESTS_TRANSIENT);
+  struct Expected {
+    std::shared_ptr<SessionSteps> steps;
+    ~Expected() {
+      try {
+        steps->expect_requests(TIDEMARK_REQUESTS_OTHER);
+      } catch (...) {  // the kernel has failed already, or the next call says so
+      }
+    }
+  };
+  const Expected behind{steps_};
+  behind.steps->expect_requests(traits.may_last ? TIDEMARK_REQUESTS_OTHER : TIDEMARK_REQUESTS_TRANSIENT);
   call(op, traits, stack);
-  steps->expect_requests(TIDEMARK_REQUESTS_OTHER);
 }
 
 /// In evaluation there is no gradient; inside a module that is the forward of an autograd function.
@@ -187,7 +199,7 @@ void SessionEngine::forward_call(const c10::OperatorHandle& op, const KernelTrai
   if (traits.kind == KernelKind::changes) {
     for_each_changed(traits, op, stack, [&](const at::Tensor& tensor) { before_change(tensor, planned != nullptr); });
   }
-  if (planned == nullptr) return call(op, traits, stack);
+  if (planned == nullptr) return op.callBoxed(stack);
   if (planned->first) steps->tell(planned->op);
   if (planned->rebuilt) steps->record_call(*planned, op, traits, stack);
   call(op, traits, stack);

@@ -287,8 +287,8 @@ def capture(
     measured      costs and workspaces are measured instead, on this machine, one distinct kernel call at a time.
     host_link     how quick copies to host memory are, a HostLink: plans may swap. By default measured or modelled as
                   all else, but on the CPU, whose memory is the host's, nothing is swapped unless a link is given.
-    holds_output  the loop has the model's output until the next step has made it anew, as `output = model(x)` does;
-                  False: only until the loss is made of it, as in `loss = loss_fn(model(x))`.
+    holds_output  the loop has the model's output until the step ends, as `output = model(x)` does; False: only until
+                  the loss is made of it, as in `loss = loss_fn(model(x))`.
 
     Returns a Graph. Raises CaptureError where the step depends on data that `bounds` does not give.
     """

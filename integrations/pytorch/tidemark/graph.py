@@ -159,7 +159,7 @@ class Graph:
     def _is_always_there(storage):
         return storage.resident or storage.until_end
 
-    def as_dict(self):
+    def as_dict(self, budget=None):
         storages, swappable = [], self.swappable() if self.host_link is not None else ()
         for number, s in enumerate(self.storages):
             entry = {"name": s.name, "bytes": self.rounded(s.bytes), "role": s.role}
@@ -188,35 +188,37 @@ class Graph:
         return {
             "tidemark_graph": FORMAT,
             "name": self.name,
-            "framework": self.to_text(),
+            "framework": self.to_text(budget),
             "cost_unit": self.cost_unit,
             **link,
             "storages": storages,
             "ops": ops,
         }
 
-    def to_json(self):
-        return json.dumps(self.as_dict(), separators=(",", ":"))
+    def to_json(self, budget=None):
+        """What `tidemark plan --graph` reads. `budget`: bytes and reserve, where they are not left to it."""
+        return json.dumps(self.as_dict(budget), separators=(",", ":"))
 
-    def to_text(self):
+    def to_text(self, budget=None):
         """All of it, for from_text(); the planner keeps it with the plan."""
         rows = to_rows(dataclasses.replace(self, model=None))
-        return json.dumps({"pytorch": TEXT_VERSION, "graph": rows}, separators=(",", ":"))
+        return json.dumps({"pytorch": TEXT_VERSION, "budget": budget, "graph": rows}, separators=(",", ":"))
 
     @classmethod
     def from_text(cls, text, where):
-        """`where`: the file, for messages."""
+        """The graph, and the budget and reserve that the plan was made for or None. `where`: the file, for messages."""
         try:
             found = json.loads(text)
             if found["pytorch"] != TEXT_VERSION:
                 raise ValueError(f"of version {found['pytorch']!r}, and this package reads {TEXT_VERSION}")
             graph = from_rows(cls, found["graph"])
+            budget = from_rows(list[int] | None, found["budget"])
         except (ValueError, TypeError, KeyError) as error:
             raise TidemarkError(
                 f"{where}: what it has of the framework is not readable here ({error}); capture and plan again"
             ) from error
         graph.model = _gone
-        return graph
+        return graph, budget
 
     def live_ranges(self):
         """First and last operation of every storage with everything kept; (0, last) for what is always there."""

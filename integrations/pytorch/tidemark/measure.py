@@ -91,7 +91,8 @@ class Bench:
                 kept -= sum(
                     self._rounded(t) for t in kernels.tensors([args, list(kwargs.values())]) if self._among(t, out)
                 )
-                workspace = max(workspace, allocator.statistics().allocated_peak_bytes - held - kept, room)
+                workspace = max(workspace, allocator.statistics().allocated_peak_bytes - held - kept)
+            workspace = max(workspace, room)
             del args, kwargs, out
         torch.random.set_rng_state(state)
         return best, max(workspace, 0), requests

@@ -76,7 +76,8 @@ def plan(graph, budget, device=None, recompute_collectives=False, reserve=0):
     if reserve_bytes >= budget_bytes:
         raise TidemarkError(f"the reserve of {format_bytes(reserve_bytes)} leaves nothing of the budget")
     step_bytes = budget_bytes - reserve_bytes
-    answer, file = solve(graph.to_json(), step_bytes - allocator_share(step_bytes), recompute_collectives)
+    text = graph.to_json((budget_bytes, reserve_bytes))
+    answer, file = solve(text, step_bytes - allocator_share(step_bytes), recompute_collectives)
     if not answer["fits"]:
         raise _infeasible(graph, budget_bytes, reserve_bytes, answer)
     return dataclasses.replace(plan_of(graph, budget_bytes, answer, file), reserve_bytes=reserve_bytes)
@@ -142,9 +143,10 @@ def _load(path):
         raise TidemarkError(f"{path}: it does not fit its budget; plan again with a larger one")
     with open(path, "rb") as file:
         content = file.read()
+    graph, budget = Graph.from_text(text, path)
     rank = said["ranks"][0]
-    budget_bytes = max(rank["budget_bytes"], _with_share(rank["peak_bytes"]))
-    return plan_of(Graph.from_text(text, path), budget_bytes, said, content)
+    budget_bytes, reserve_bytes = budget or (max(rank["budget_bytes"], _with_share(rank["peak_bytes"])), 0)
+    return dataclasses.replace(plan_of(graph, budget_bytes, said, content), reserve_bytes=reserve_bytes)
 
 
 def _infeasible(graph, budget_bytes, reserve_bytes, answer):

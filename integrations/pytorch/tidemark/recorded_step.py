@@ -1,8 +1,8 @@
 """What the kernels of a step ask the allocator for, learnt from a step that ran: for plans whose capture did not measure
 it. The step is planned again with that, to the same budget."""
 
-import copy
 import dataclasses
+import itertools
 
 from .errors import InfeasibleError
 from .graph import Request
@@ -13,7 +13,7 @@ _MOST_OF_A_NUMBER = 16  # bytes: a complex one
 
 
 def may_plan_again(planned):
-    """Where collectives run again, every process must follow the same plan: that is not to be changed by one of them."""
+    """Where collectives are recomputed every process must follow the same plan, which is not to be changed by one of them."""
     first, again = set(), []
     for i in planned.schedule:
         (again.append if i in first else first.add)(i)
@@ -21,8 +21,8 @@ def may_plan_again(planned):
 
 
 def plan_with(planned, kernels):
-    """The plan again, with what was seen: (name, addresses of outputs, events before it and of it) by kernel in order. None where the step ran
-    otherwise than captured, or does not fit with its workspaces."""
+    """The plan again, with what was seen: (name, addresses of outputs, events before it and of it) by kernel in order.
+    None where the step ran otherwise than captured, or does not fit with its workspaces."""
     graph = with_requests(planned.graph, kernels)
     if graph is None:
         return None
@@ -37,9 +37,8 @@ def with_requests(graph, kernels):
     calls = sorted(((call.index, i, call) for i, op in enumerate(graph.ops) for call in op.calls), key=lambda c: c[0])
     if [call.func for _, _, call in calls] != [name for name, *_ in kernels]:
         return None
-    found = copy.copy(graph)
-    found.ops = [dataclasses.replace(op, requests=[], transient_bytes=0) for op in graph.ops]
-    found.knows_requests = True
+    ops = [dataclasses.replace(op, requests=[], transient_bytes=0) for op in graph.ops]
+    found = dataclasses.replace(graph, ops=ops, knows_requests=True)
     for (_, i, call), (_, outputs, before, events) in zip(calls, kernels, strict=True):
         op = found.ops[i]
         requests, room = requests_of(_with_numbers(before, events), outputs)
@@ -52,8 +51,9 @@ def with_requests(graph, kernels):
 
 
 def _with_numbers(before, events):
-    """Numbers among a kernel's arguments become tensors just before it, and go just behind it."""
-    numbers = [(address, bytes_) for address, bytes_ in before if 0 < bytes_ <= _MOST_OF_A_NUMBER]
+    """Numbers among a kernel's arguments become tensors just before it, and go just behind it: they are the last that came."""
+    small = itertools.takewhile(lambda event: 0 < event[1] <= _MOST_OF_A_NUMBER, reversed(before))
+    numbers = list(small)[::-1]
     return [*numbers, *events, *((address, 0) for address, _ in numbers)]
 
 

@@ -130,7 +130,8 @@ class Session:
                 _active = None
 
     def _watch(self, undo):
-        self._micro_batches, self._next_batch, self._lifts, self._phase = self.plan.graph.micro_batches, 0, [], "none"
+        self._micro_batches, self._next_batch, self._lifts, self._phase = self.plan.graph.micro_batches, 0, [], ("none", True)
+        self._captured_phases = {op.phase for op in self.plan.graph.ops}
         self._stepped = set()  # optimizers
         self._ended = []  # reports of plans before
         self._tries = _RECORDED_STEPS if self._is_to_record() else 0
@@ -204,8 +205,11 @@ class Session:
 
         @functools.wraps(function)
         def wrapped(*args, **kwargs):
-            with Session(self.plan, self.model, *self._host_memory, self._record):
-                return function(*args, **kwargs)
+            with Session(self.plan, self.model, *self._host_memory, self._record) as session:
+                try:
+                    return function(*args, **kwargs)
+                finally:
+                    self.plan = session.plan  # what it has learnt
 
         return wrapped
 
@@ -228,7 +232,8 @@ class Session:
 
     def _is_to_record(self):
         graph = self.plan.graph
-        return allocator.serves(graph.device) and not graph.knows_requests and may_plan_again(self.plan)
+        is_known = graph.knows_requests or self._record  # a log is of one plan
+        return allocator.serves(graph.device) and not is_known and may_plan_again(self.plan)
 
     def _learn(self):
         """Between steps: one is recorded, and the plan made again with what it asked for. The step that makes an optimizer's
@@ -240,15 +245,21 @@ class Session:
             if again is not None:
                 self._tries = 0
                 self._follow(again)
+            elif not self._tries:
+                warnings.warn(
+                    "tidemark: the steps ran otherwise than captured, or do not fit with their workspaces; what they ask for "
+                    "is not served where the plan has it (tidemark.capture(measured=True) measures it beforehand)",
+                    stacklevel=2,
+                )
         if self._tries:
             self._engine.begin_record(allocator.handle_of(self.plan.graph.device).value)
             self._is_recording = True
 
     def _follow(self, plan):
+        steps = make_steps(plan, *self._host_memory, self._record)
+        self._engine.follow(make_batches(plan.graph, steps), steps)
         self._ended.append(self._steps.report())
-        self.plan = plan
-        self._steps = make_steps(plan, *self._host_memory, self._record)
-        self._engine.follow(make_batches(plan.graph, self._steps), self._steps)
+        self.plan, self._steps = plan, steps
 
     def _enter_frame(self, frame):
         self._engine.enter(frame)
@@ -270,8 +281,8 @@ class Session:
         requests = library.engine()
         is_planned = planned and name != "none"
         self._steps.expect_requests(requests.REQUESTS_PLANNED if is_planned else requests.REQUESTS_OTHER)
+        self._phase = name, planned
         if self._limit is not None:
-            self._phase = name
             allocator.set_phase(name)
 
     def _lift(self, phase, planned=True):
@@ -280,7 +291,7 @@ class Session:
         on_top = self._engine.is_on_top()  # else another mode is in between, or it is lifted
         kernels = library.engine().Kernels
         before = self._engine.expect(kernels.unfollowed if planned else kernels.make_state)
-        lifted = on_top and planned and not self._is_recording
+        lifted = on_top and planned and not (self._is_recording and phase in self._captured_phases)
         if lifted:
             self._engine.pop()
         self._lifts.append((lifted, before, self._phase))
@@ -299,7 +310,7 @@ class Session:
         self._engine.expect(kernels)
         if lifted:
             self._engine.push()
-        self._set_phase(phase if self._lifts else "none")
+        self._set_phase(*(phase if self._lifts else ("none", True)))
 
     def _lower_all(self):
         """An optimizer that failed has not lowered what it lifted."""
@@ -390,6 +401,6 @@ def report():
 def session(plan, model=None, host_bytes=0, copy_bytes_per_s=0, record=None):
     """A context manager, and a decorator, that applies `plan`: a Plan, or the path of its file. `host_bytes`: most pinned host memory to swap to; by
     default what the plan says. `copy_bytes_per_s`: on a CPU, copies are no quicker than that, to try a plan for a link.
-    `record`: path of a file for a log of what the session was told and did, replaced when the session begins; a plan that
-    keeps everything has none. See Session."""
+    `record`: path of a file for a log of what the session was told and did, replaced when the session begins; none where
+    nothing is to be followed (docs/pytorch.md). See Session."""
     return Session(plan, model, host_bytes, copy_bytes_per_s, record)

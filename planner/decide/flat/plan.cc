@@ -108,7 +108,7 @@ class StepPlanner::Known {
     return *searched_;
   }
 
-  /// The search ends with reruns that others have made useless since.
+  /// The search ends with recomputations that later moves have made useless.
   [[nodiscard]] RunOrder useful_schedule(const Solution& solution) const {
     return schedule_of(problem_, without_useless(problem_, solution));
   }
