@@ -56,7 +56,7 @@ def test_a_session_trains_from_what_the_command_line_planned(tmp_path):
     (tmp_path / "step.json").write_text(graph.to_json())
     budget = least(graph)
     done = subprocess.run(
-        [program, "plan", "--graph", tmp_path / "step.json", "--budget", str(budget), "--out", tmp_path / "plan.json"],
+        [program, "plan", "--graph", tmp_path / "step.json", "--budget", f"{budget}B", "--out", tmp_path / "plan.json"],
         capture_output=True,
         text=True,
     )

@@ -58,8 +58,8 @@ class Report:
 
     @property
     def hidden_share(self):
-        """Of the bytes that were copied, those that nothing waited for: measured. None: nothing was copied, or it is not seen,
-        as on an accelerator, whose streams wait by themselves."""
+        """Of the bytes that were copied, those that nothing waited for: measured. None: nothing was copied, or it is not
+        seen, as on an accelerator, whose streams wait by themselves."""
         copied = self.copies.get("copied_out_bytes", 0) + self.copies.get("copied_in_bytes", 0)
         return 1 - self.copies["late_bytes"] / copied if self.is_cpu and copied else None
 
@@ -71,8 +71,8 @@ class Report:
             waited = of["waited_ns"] / 1e6
             hidden = f"{100 * self.hidden_share:.1f} % of the bytes hidden, {waited:.1f} ms waited (measured)"
         return (
-            f"copies      {_copied(of, 'out')} and {_copied(of, 'in')} in {of['pieces']} pieces on 2 streams, one each way; "
-            f"{pinned}; {hidden}"
+            f"copies      {_copied(of, 'out')} and {_copied(of, 'in')} in {of['pieces']} pieces on 2 streams, one each "
+            f"way; {pinned}; {hidden}"
         )
 
     def __str__(self):

@@ -43,8 +43,8 @@ class Plan:
 
     @classmethod
     def load(cls, path):
-        """A plan that save(), or `tidemark plan --graph --out` for the JSON of a Graph, has written. It is of no model until
-        a session is given one. Raises TidemarkError where the file is no such plan."""
+        """A plan that save(), or `tidemark plan --graph --out` for the JSON of a Graph, has written. It is of no model
+        until a session is given one. Raises TidemarkError where the file is no such plan."""
         return _load(os.fspath(path))
 
     def model(self):

@@ -1,5 +1,5 @@
-"""What the kernels of a step ask the allocator for, learnt from a step that ran: for plans whose capture did not measure
-it. The step is planned again with that, to the same budget."""
+"""Requests of the kernels of a step, learnt from one that ran: for plans whose capture did not measure them. The step is
+planned again with them, to the same budget."""
 
 import dataclasses
 import itertools
@@ -13,7 +13,7 @@ _MOST_OF_A_NUMBER = 16  # bytes: a complex one
 
 
 def may_plan_again(planned):
-    """Where collectives are recomputed every process must follow the same plan, which is not to be changed by one of them."""
+    """Where collectives are recomputed every process must follow the same plan, which one of them must not change."""
     first, again = set(), []
     for i in planned.schedule:
         (again.append if i in first else first.add)(i)
@@ -51,7 +51,7 @@ def with_requests(graph, kernels):
 
 
 def _with_numbers(before, events):
-    """Numbers among a kernel's arguments become tensors just before it, and go just behind it: they are the last that came."""
+    """Numbers among a kernel's arguments become tensors just before it, the last that came, and go just behind it."""
     small = itertools.takewhile(lambda event: 0 < event[1] <= _MOST_OF_A_NUMBER, reversed(before))
     numbers = list(small)[::-1]
     return [*numbers, *events, *((address, 0) for address, _ in numbers)]

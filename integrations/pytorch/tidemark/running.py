@@ -130,7 +130,8 @@ class Session:
                 _active = None
 
     def _watch(self, undo):
-        self._micro_batches, self._next_batch, self._lifts, self._phase = self.plan.graph.micro_batches, 0, [], ("none", True)
+        self._micro_batches, self._next_batch = self.plan.graph.micro_batches, 0
+        self._lifts, self._phase = [], ("none", True)
         self._captured_phases = {op.phase for op in self.plan.graph.ops}
         self._stepped = set()  # optimizers
         self._ended = []  # reports of plans before
@@ -236,8 +237,8 @@ class Session:
         return allocator.serves(graph.device) and not is_known and may_plan_again(self.plan)
 
     def _learn(self):
-        """Between steps: one is recorded, and the plan made again with what it asked for. The step that makes an optimizer's
-        state is not the captured one, so a second is."""
+        """Between steps: one is recorded, and the plan made again with what it asked for. The step that makes an
+        optimizer's state is not the captured one, so a second is."""
         if self._is_recording:
             self._tries -= 1
             again = plan_with(self.plan, self._engine.end_record())
@@ -247,8 +248,8 @@ class Session:
                 self._follow(again)
             elif not self._tries:
                 warnings.warn(
-                    "tidemark: the steps ran otherwise than captured, or do not fit with their workspaces; what they ask for "
-                    "is not served where the plan has it (tidemark.capture(measured=True) measures it beforehand)",
+                    "tidemark: the steps ran otherwise than captured, or do not fit with their workspaces; what they ask "
+                    "for is not served where the plan has it (tidemark.capture(measured=True) measures it beforehand)",
                     stacklevel=2,
                 )
         if self._tries:
@@ -399,8 +400,8 @@ def report():
 
 
 def session(plan, model=None, host_bytes=0, copy_bytes_per_s=0, record=None):
-    """A context manager, and a decorator, that applies `plan`: a Plan, or the path of its file. `host_bytes`: most pinned host memory to swap to; by
-    default what the plan says. `copy_bytes_per_s`: on a CPU, copies are no quicker than that, to try a plan for a link.
-    `record`: path of a file for a log of what the session was told and did, replaced when the session begins; none where
+    """A context manager, and a decorator, that applies `plan`: a Plan, or the path of its file. `host_bytes`: most pinned
+    host memory to swap to; by default what the plan says. `copy_bytes_per_s`: on a CPU, copies are no quicker than that,
+    to try a plan for a link. `record`: path of a file for a log of what the session was told and did, replaced when the session begins; none where
     nothing is to be followed (docs/pytorch.md). See Session."""
     return Session(plan, model, host_bytes, copy_bytes_per_s, record)
