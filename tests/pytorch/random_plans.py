@@ -3,10 +3,19 @@
 import copy
 import random
 
+import pytest
+import tidemark
 from tidemark.graph import HostLink
 from tidemark.planning import plan_of, solve
 
 EFFORT_PERCENT = 1
+
+
+def least(graph):
+    """The smallest budget that is known to do."""
+    with pytest.raises(tidemark.InfeasibleError) as refusal:
+        tidemark.plan(graph, graph.keep_all_peak_bytes() // 8)
+    return refusal.value.smallest_bytes
 
 
 def random_plan(graph, seed, share=None, link=None):

@@ -6,17 +6,12 @@ import gc
 import pytest
 import tidemark
 import torch
+from random_plans import least
 from test_plan import BUILDS, captured, train
 from tidemark import allocator
 from torch import nn
 
 GRANULE = 2 << 20
-
-
-def least(graph):
-    with pytest.raises(tidemark.InfeasibleError) as refusal:
-        tidemark.plan(graph, graph.keep_all_peak_bytes() // 8)
-    return refusal.value.smallest_bytes
 
 
 @pytest.mark.parametrize("name", ["resnet", "encoder"])

@@ -9,14 +9,9 @@ import subprocess
 import pytest
 import tidemark
 import torch
+from random_plans import least
 from test_plan import BUILDS, captured, train
 from tidemark.rows import from_rows, to_rows
-
-
-def least(graph):
-    with pytest.raises(tidemark.InfeasibleError) as refusal:
-        tidemark.plan(graph, graph.keep_all_peak_bytes() // 8)
-    return refusal.value.smallest_bytes
 
 
 @pytest.mark.parametrize("name", list(BUILDS))

@@ -6,6 +6,7 @@ import gc
 import pytest
 import tidemark
 import torch
+from random_plans import least
 from test_plan import BUILDS
 from tidemark import allocator
 from tidemark.recorded_step import may_plan_again, with_requests
@@ -15,12 +16,6 @@ from torch import nn
 def unmeasured(name):
     model, inputs, loss_fn, bounds = BUILDS[name]()
     return tidemark.capture(model, inputs, loss_fn, optimizer=torch.optim.AdamW(model.parameters(), 1e-3), bounds=bounds)
-
-
-def least(graph):
-    with pytest.raises(tidemark.InfeasibleError) as refusal:
-        tidemark.plan(graph, graph.keep_all_peak_bytes() // 8)
-    return refusal.value.smallest_bytes
 
 
 def train(name, context, steps=5):

@@ -11,7 +11,7 @@ class Timeline:
         self.graph = graph
         self.schedule = schedule
         self.again = self._reoccurring()
-        self.stays = self._stays()
+        self.intervals = self._intervals()
 
     def _reoccurring(self):
         seen, again = set(), []
@@ -20,20 +20,20 @@ class Timeline:
             seen.add(op)
         return again
 
-    def _stays(self):
+    def _intervals(self):
         """Storage -> list of [first position, last position]."""
-        stays = {}
+        intervals = {}
         for position, i in enumerate(self.schedule):
             op = self.graph.ops[i]
             held = () if self.again[position] else op.holds
             for s in (*op.reads, *held):
-                stays.setdefault(s, [[0, 0]])[-1][1] = position
+                intervals.setdefault(s, [[0, 0]])[-1][1] = position
             for s in op.writes:
-                if s not in stays or self.again[position]:
-                    stays.setdefault(s, []).append([position, position])
+                if s not in intervals or self.again[position]:
+                    intervals.setdefault(s, []).append([position, position])
                 else:
-                    stays[s][-1][1] = position
-        return stays
+                    intervals[s][-1][1] = position
+        return intervals
 
     @functools.cached_property
     def _positions(self):
@@ -44,20 +44,20 @@ class Timeline:
         return self._positions
 
     def residencies(self):
-        """(storage, first position, last position) of every stay in memory, with what the framework itself holds."""
+        """(storage, first position, last position) of every interval in memory, with what the framework itself holds."""
         graph, end = self.graph, len(self.schedule)
         at = self.position_of()
         for s, storage in enumerate(graph.storages):
-            stays = [list(stay) for stay in self.stays.get(s, [])]
+            intervals = [list(interval) for interval in self.intervals.get(s, [])]
             if storage.resident:
-                stays = [[0, end - 1]]
-            elif stays and storage.until_end:
-                stays[-1][1] = end - 1
-            if stays and storage.pinned_until is not None:
+                intervals = [[0, end - 1]]
+            elif intervals and storage.until_end:
+                intervals[-1][1] = end - 1
+            if intervals and storage.pinned_until is not None:
                 pinned = at[storage.pinned_until]
-                stays = [stay for stay in stays if stay[0] > pinned or stay is stays[0]]
-                stays[0][1] = max(stays[0][1], pinned)
-            for first, last in stays:
+                intervals = [interval for interval in intervals if interval[0] > pinned or interval is intervals[0]]
+                intervals[0][1] = max(intervals[0][1], pinned)
+            for first, last in intervals:
                 yield s, first, last
 
     def live_bytes(self, swaps=()):

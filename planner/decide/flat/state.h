@@ -96,7 +96,7 @@ class State {
   void insert_use(std::int32_t storage, Key key);
   void erase_use(std::int32_t storage, Key key);
   [[nodiscard]] Bytes bytes_between(Key key) const;
-  /// Something that the run reads is paged in for it.
+  /// A storage that the run reads is swapped in for it.
   [[nodiscard]] bool carries_page(Key run) const;
 
   const Problem* problem_;
