@@ -21,6 +21,7 @@
 #include "tests/fuzz/large_inputs.h"
 #include "tests/fuzz/reader_bodies.h"
 #include "tests/support/data.h"
+#include "tests/support/sanitized.h"
 
 namespace tidemark::testing {
 
@@ -31,12 +32,6 @@ std::ostream& operator<<(std::ostream& out, const ReaderBody& reader) {
 namespace {
 
 namespace fs = std::filesystem;
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;  // whose own memory and time are no reader's
-#else
-constexpr bool kSanitized = false;
-#endif
 
 constexpr double kMostMegabytes = 100;
 constexpr double kMostSeconds = 2;
@@ -55,7 +50,7 @@ double seconds_of(const timeval& time) {
 
 /// Far above the limits: what is beyond them ends here instead of with the machine.
 void set_limits() {
-  if (kSanitized) return;
+  if (kSanitized) return;  // its own memory and time are no reader's
   const rlimit bytes = {.rlim_cur = rlim_t{4} << 30, .rlim_max = rlim_t{4} << 30};
   const rlimit seconds = {.rlim_cur = 20, .rlim_max = 20};
   ::setrlimit(RLIMIT_AS, &bytes);

@@ -151,7 +151,7 @@ TEST(BadFiles, OfAnotherKindAreToldApart) {
 
 TEST(BadStreams, StillEndWithTheStatusOfBadInput) {
   for (const char* line : {" list models >/dev/full 2>&-", " plan nope.yaml 2>&-", " plan nope.yaml 2>/dev/full"}) {
-    const int status = std::system((TIDEMARK_PROGRAM + std::string(line)).c_str());
+    const int status = std::system((testing::program_path() + line).c_str());
     EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 2) << line << ": " << status;
   }
 }

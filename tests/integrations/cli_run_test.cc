@@ -154,7 +154,7 @@ std::string status_line(pid_t process, const std::string& name) {
 TEST_F(CliRun, SignalsEndItAtOnceWhileMemoryIsTaken) {
   plan();
   const pid_t process =
-      place.start({TIDEMARK_PROGRAM, "run", "plan.json", "--device", "host", "--scale", "1/2", "--verify"}, "");
+      place.start({testing::program_path(), "run", "plan.json", "--device", "host", "--scale", "1/2", "--verify"}, "");
   // With a sanitizer, reading the plan alone takes that much: signals are still caught then.
   constexpr long kTakenKib = 100 * 1024;
   const auto catches_none = [&] {

@@ -9,13 +9,14 @@
 #include "integrations/formats/import_yaml.h"
 #include "planner/planner.h"
 #include "policies/policies.h"
+#include "tests/support/source_dir.h"
 
 namespace tidemark::policies {
 namespace {
 
 plan::PlanRequest request_for(const std::string& model, const std::string& device, std::string_view policy,
                               Bytes budget) {
-  const std::string root = TIDEMARK_SOURCE_DIR;
+  const std::string root = testing::source_dir();
   const std::string model_path = root + "/models/" + model, device_path = root + "/devices/" + device;
   const Result<std::string> model_text = formats::read_file(model_path), device_text = formats::read_file(device_path);
   EXPECT_TRUE(model_text.ok() && device_text.ok());

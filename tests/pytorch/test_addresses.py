@@ -44,16 +44,25 @@ def test_a_loss_that_the_loop_holds_over_is_in_the_way_of_nothing():
     build = BUILDS["encoder"]
     graph = captured(build)
     plan = tidemark.plan(graph, least(graph))
-    model, inputs, loss_fn, _ = build()
-    stepper = torch.optim.AdamW(model.parameters(), lr=1e-3)
-    with tidemark.session(plan, model) as session:
-        for _ in range(4):
-            loss = loss_fn(model(*inputs))
-            loss.backward()
-            stepper.step()
-            stepper.zero_grad()
-    counts = session.counters.copies
-    assert loss.isfinite() and counts["requests_blocked"] == 0 and counts["requests_planned"] > 1000
+
+    def counts_of(is_held):
+        model, inputs, loss_fn, _ = build()
+        stepper = torch.optim.AdamW(model.parameters(), lr=1e-3)
+        held = []
+        with tidemark.session(plan, model) as session:
+            for _ in range(4):
+                loss = loss_fn(model(*inputs))
+                loss.backward()
+                held = [loss] if is_held else held
+                del loss
+                stepper.step()
+                stepper.zero_grad()
+        return session.counters.copies
+
+    held, dropped = counts_of(True), counts_of(False)
+    # A plan may have a rerun come where backward does not tell the session: it comes one op later and may be blocked.
+    assert held["requests_blocked"] == dropped["requests_blocked"]
+    assert held["requests_planned"] == dropped["requests_planned"] > 1000
 
 
 def test_evaluation_and_other_shapes_lose_nothing_and_the_plan_is_come_back_to():

@@ -10,11 +10,13 @@
 #include <string>
 #include <string_view>
 
+#include "tests/support/source_dir.h"
+
 namespace tidemark::testing {
 
 /// A file of the repository, e.g. "models/small-mla-moe.yaml".
 [[nodiscard]] inline std::filesystem::path source_path(std::string_view relative) {
-  return std::filesystem::path(TIDEMARK_SOURCE_DIR) / relative;
+  return std::filesystem::path(source_dir()) / relative;
 }
 
 /// A file of the reference data: below $TIDEMARK_DATA, else ../shared/data beside the source tree. Nothing if it is not

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "tests/support/data.h"
+#include "tests/support/program_path.h"
 
 namespace tidemark::testing {
 
@@ -70,7 +71,7 @@ class Workplace {
 
   /// Streams go to files, so that neither can fill a pipe and stall. `out`: where stdout goes instead.
   [[nodiscard]] Ran run(const std::vector<std::string>& arguments, const std::string& out = "") const {
-    std::vector<std::string> words = {TIDEMARK_PROGRAM};
+    std::vector<std::string> words = {program_path()};
     words.insert(words.end(), arguments.begin(), arguments.end());
     return finish(start(std::move(words), out), out);
   }
@@ -78,7 +79,7 @@ class Workplace {
   /// The same with a limit on the address space, as `ulimit -v` sets it.
   [[nodiscard]] Ran run_limited(const std::vector<std::string>& arguments, std::int64_t bytes) const {
     std::vector<std::string> words = {"/bin/sh", "-c", "ulimit -v " + std::to_string(bytes / 1024) + "; exec \"$@\"",
-                                      "sh", TIDEMARK_PROGRAM};
+                                      "sh", program_path()};
     words.insert(words.end(), arguments.begin(), arguments.end());
     return finish(start(std::move(words), ""), "");
   }

@@ -17,12 +17,13 @@
 #include "integrations/run/run_plan.h"
 #include "planner/planner.h"
 #include "policies/policies.h"
+#include "tests/support/source_dir.h"
 
 namespace tidemark::swap {
 namespace {
 
 plan::PlanRequest small_request(std::optional<Bytes> budget) {
-  const std::string root = TIDEMARK_SOURCE_DIR;
+  const std::string root = testing::source_dir();
   const std::string model = root + "/models/small-mla-moe.yaml", device = root + "/devices/ascend-910b-64g.yaml";
   return {.job = formats::read_job(formats::read_file(model).value(), model).value(),
           .machine = formats::read_machine(formats::read_file(device).value(), device).value(),

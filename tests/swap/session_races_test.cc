@@ -51,15 +51,16 @@ TEST(SessionRaces, EveryWaitThatTheOthersDoNotImplyIsMissed) {
       ++(found.by_judge ? missed : implied);
     }
   }
-  EXPECT_GT(missed, 50);
+  EXPECT_GT(missed, testing::cases(50));
   RecordProperty("implied", static_cast<int>(implied));
 }
 
 TEST(SessionRaces, NoScheduleOfManyHasOne) {
   const std::vector<plan::RankPlan> plans = testing::random_captured_plans(22, 5);
-  for (std::uint64_t seed = 0; seed < 200; ++seed)
+  for (int seed = 0; seed < testing::cases(200); ++seed)
     for (const plan::RankPlan& plan : plans) {
-      const std::unique_ptr<SimDevice> sim = make_sim_device({.capacity_bytes = 4 * kGiB}, {.seed = seed});
+      const std::unique_ptr<SimDevice> sim =
+          make_sim_device({.capacity_bytes = 4 * kGiB}, {.seed = static_cast<std::uint64_t>(seed)});
       testing::FrameworkPlayer player(plan.graph, *sim, {});
       auto session = Session::open(plan.program, *sim, {}, player.calls());
       ASSERT_TRUE(session.ok());

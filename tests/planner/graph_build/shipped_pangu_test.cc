@@ -2,20 +2,15 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
-#include <sstream>
-
 #include "integrations/formats/import_yaml.h"
+#include "tests/support/data.h"
 #include "tests/support/pangu.h"
 
 namespace tidemark::graph_build {
 namespace {
 
 std::string shipped(const std::string& path) {
-  std::ifstream file(std::string(TIDEMARK_SOURCE_DIR) + "/" + path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
+  return testing::text_of(testing::source_path(path));
 }
 
 TEST(ShippedPangu, JobEqualsTheTests) {
