@@ -23,7 +23,8 @@ namespace tidemark::testing {
   request.budget_bytes = keep_all * static_cast<Bytes>(55 + random() % 40) / 100;
   plan::PlanOutcome planned = plan::plan_step(request).value();
   while (!planned.fits()) {
-    request.budget_bytes = std::max(*request.budget_bytes, planned.ranks.front().smallest_budget_bytes) + keep_all / 50;
+    request.budget_bytes =
+        std::max(*request.budget_bytes, planned.ranks.front().figures.smallest_budget_bytes) + keep_all / 50;
     planned = plan::plan_step(request).value();
   }
   return std::move(planned.ranks.front());

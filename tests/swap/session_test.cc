@@ -78,8 +78,8 @@ TEST(Session, FollowsPlansWithoutRacesOrDepartures) {
       sum.rebuilt += report.counts.rebuilt;
       sum.copied_out += report.counts.copied_out;
     }
-  EXPECT_GT(sum.rebuilt, 100);
-  EXPECT_GT(sum.copied_out, 100);
+  EXPECT_GT(sum.rebuilt, testing::cases(100));
+  EXPECT_GT(sum.copied_out, testing::cases(100));
 }
 
 TEST(Session, HearsOfBackwardByWhatItAsksFor) {
@@ -170,7 +170,7 @@ TEST(Session, FollowsOnADeviceThatPinsLittleAtOnce) {
     EXPECT_EQ(report.counts.departures, 0) << report.counts.kept_for_host;
     cut += report.out.pieces - report.out.copies;
   }
-  EXPECT_GT(larger, 2);
+  EXPECT_GE(larger, 2);
   EXPECT_GT(cut, 10);
 }
 
