@@ -162,7 +162,8 @@ Json column_of(const std::vector<std::int64_t>& values) {
 TEST(PlanGraph, SwapsOfALinkAndAddressesAreTold) {
   const Workplace place;
   place.write("step.json", kLinked);
-  const Json json = json_of(place, {"--graph", "step.json", "--budget", "3010B", "--out", "plan.json"});
+  const Json json =
+      json_of(place, {"--graph", "step.json", "--budget", "3010B", "--effort", "0.01", "--out", "plan.json"});
   const Json& captured = json.at("captured");
   EXPECT_EQ(captured["status"], "optimal");  // the copies run beside the ops
   EXPECT_EQ(captured["waited_cost"], 0);
@@ -187,7 +188,7 @@ TEST(PlanGraph, SwapsOfALinkAndAddressesAreTold) {
   ASSERT_EQ(twice.size(), 2U);
   EXPECT_LT(first[twice[0]] + last_after[twice[0]], first[twice[1]]);
   EXPECT_LE(acquire[twice[0]] + release_after[twice[0]], acquire[twice[1]]);  // gone before it is back
-  const Ran text = place.run({"plan", "--graph", "step.json", "--budget", "2020B"});
+  const Ran text = place.run({"plan", "--graph", "step.json", "--budget", "2020B", "--effort", "0.01"});
   for (const char* said : {"FITS", "bytes live ", "(simulated)", "for which ops wait"})
     EXPECT_NE(text.out.find(said), std::string::npos) << said << " is not in\n" << text.out;
 }

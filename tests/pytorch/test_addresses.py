@@ -68,7 +68,7 @@ def test_a_loss_that_the_loop_holds_over_is_in_the_way_of_nothing():
 def test_evaluation_and_other_shapes_lose_nothing_and_the_plan_is_come_back_to():
     build = BUILDS["encoder"]
     graph = captured(build)
-    plan = tidemark.plan(graph, least(graph) + (4 << 20))  # the evaluation is of twice the batch
+    plan = tidemark.plan(graph, least(graph))
 
     def run(context):
         model, (x,), loss_fn, _ = build()

@@ -8,6 +8,7 @@
 #include "tests/planner/decide/flat/chain_cost.h"
 #include "tests/planner/decide/flat/flat_step.h"
 #include "tests/planner/decide/flat/random_steps.h"
+#include "tests/support/sanitized.h"
 
 namespace tidemark::decide::flat {
 namespace {
@@ -74,7 +75,7 @@ TEST(PlanStep, TighterIsNeverCheaperNorHigher) {
 /// Passes over an index of what is in memory (more than 600 ops), and nothing but passes (more than 5,000).
 TEST(PlanStep, LongStepsFitAndAreChecked) {
   for (const bool training : {false, true})
-    for (const std::int32_t ops : {700, 5020}) {
+    for (const std::int32_t ops : testing::kSanitized ? std::vector{700} : std::vector{700, 5020}) {
       const FlatStep flat(training
                               ? testing::training_step(3, {.layers = ops / 20, .wide = 10, .degree = 4, .most = 99})
                               : testing::layered_step(3, {.layers = ops / 10, .wide = 10, .degree = 6, .most = 99}));
@@ -96,7 +97,7 @@ TEST(PlanStep, LongStepsFitAndAreChecked) {
 
 /// With swaps as well: passes know them, and both together are no worse than the rule is.
 TEST(PlanStep, LongStepsWithSwapsFitAndAreChecked) {
-  for (const std::int32_t ops : {700, 5020}) {
+  for (const std::int32_t ops : testing::kSanitized ? std::vector{700} : std::vector{700, 5020}) {
     const FlatStep flat(
         testing::layered_step(3, {.layers = ops / 10, .wide = 10, .degree = 6, .most = 99, .swaps = true}));
     const Bytes keep = keep_all_peak(flat.step);
