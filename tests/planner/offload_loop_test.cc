@@ -86,7 +86,7 @@ TEST(OffloadLoop, AddsNoMoreThanItSays) {
               static_cast<double>(f.added_ns) + 2e-3 * static_cast<double>(step.keep_all_step_ns))
         << round;
   }
-  EXPECT_GT(offloaded, testing::cases(8));
+  EXPECT_GT(offloaded, testing::kSanitized ? 0 : 8);
 }
 
 TEST(OffloadLoop, AdvisedBudgetsDo) {
