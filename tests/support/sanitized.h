@@ -3,6 +3,7 @@
 // all.
 
 #include <algorithm>
+#include <concepts>
 
 namespace tidemark::testing {
 
@@ -13,8 +14,9 @@ inline constexpr bool kSanitized = false;
 #endif
 
 /// How many of `all` drawn cases this build runs.
-[[nodiscard]] constexpr int cases(int all) {
-  return kSanitized ? std::max(2, all / 4) : all;
+template <std::integral Count>
+[[nodiscard]] constexpr Count cases(Count all) {
+  return kSanitized ? std::max<Count>(2, all / 4) : all;
 }
 
 }  // namespace tidemark::testing

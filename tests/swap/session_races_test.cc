@@ -57,10 +57,9 @@ TEST(SessionRaces, EveryWaitThatTheOthersDoNotImplyIsMissed) {
 
 TEST(SessionRaces, NoScheduleOfManyHasOne) {
   const std::vector<plan::RankPlan> plans = testing::random_captured_plans(22, 5);
-  for (int seed = 0; seed < testing::cases(200); ++seed)
+  for (std::uint64_t seed = 0; seed < testing::cases(200U); ++seed)
     for (const plan::RankPlan& plan : plans) {
-      const std::unique_ptr<SimDevice> sim =
-          make_sim_device({.capacity_bytes = 4 * kGiB}, {.seed = static_cast<std::uint64_t>(seed)});
+      const std::unique_ptr<SimDevice> sim = make_sim_device({.capacity_bytes = 4 * kGiB}, {.seed = seed});
       testing::FrameworkPlayer player(plan.graph, *sim, {});
       auto session = Session::open(plan.program, *sim, {}, player.calls());
       ASSERT_TRUE(session.ok());
