@@ -6,6 +6,8 @@
 #include <cassert>
 #include <map>
 
+#include "allocator/small_places.h"
+
 namespace tidemark::allocator {
 namespace {
 
@@ -82,7 +84,8 @@ class OffsetIndex {
 std::vector<Bytes> distinct_offsets(std::span<const PlannedBlock> blocks) {
   std::vector<Bytes> offsets;
   offsets.reserve(blocks.size());
-  for (const PlannedBlock& block : blocks) offsets.push_back(block.offset);
+  for (const PlannedBlock& block : blocks)
+    if (!block.unordered) offsets.push_back(block.offset);
   std::ranges::sort(offsets);
   offsets.erase(std::unique(offsets.begin(), offsets.end()), offsets.end());
   return offsets;
@@ -112,9 +115,15 @@ struct PlannedArena::State {
   };
 
   State(std::span<const PlannedBlock> blocks, const Options& given)
-      : options(given), offsets(distinct_offsets(blocks)), index(offsets), holder_at(offsets.size(), kNobody) {
+      : options(given),
+        offsets(distinct_offsets(blocks)),
+        index(offsets),
+        holder_at(offsets.size(), kNobody),
+        extent_bytes(extent_of_sequence(blocks, given)),
+        unordered(unordered_places(blocks, given)) {
     slots.reserve(blocks.size());
     for (const PlannedBlock& block : blocks) {
+      if (block.unordered) continue;
       assert(block.bytes > 0 && block.offset >= 0 && block.offset % options.alignment_bytes == 0);
       assert(block.least_bytes >= 0 && block.least_bytes <= block.bytes);
       slots.push_back({.offset = block.offset,
@@ -124,8 +133,19 @@ struct PlannedArena::State {
                        .elsewhere = block.elsewhere,
                        .persistent = block.persistent});
     }
-    extent_bytes = extent_of(blocks, options);
     find_predecessors();
+  }
+
+  [[nodiscard]] static Bytes extent_of_sequence(std::span<const PlannedBlock> blocks, const Options& options) {
+    Bytes extent = 0;
+    for (const PlannedBlock& block : blocks)
+      if (!block.elsewhere && !block.unordered) extent = std::max(extent, block.offset + span_of(block.bytes, options));
+    return extent;
+  }
+
+  [[nodiscard]] static SmallPlaces unordered_places(std::span<const PlannedBlock> blocks, const Options& options) {
+    const auto count = static_cast<std::size_t>(std::ranges::count(blocks, true, &PlannedBlock::unordered));
+    return {extent_of_sequence(blocks, options), span_of(kUnorderedBytes, options), std::min(count, kMostUnordered)};
   }
 
   [[nodiscard]] static Bytes span_of(Bytes bytes, const Options& options) {
@@ -211,6 +231,15 @@ struct PlannedArena::State {
     return std::nullopt;
   }
 
+  /// A place of an unordered block, or nothing.
+  std::optional<Address> serve_unordered(Bytes bytes, Bytes span) {
+    const std::optional<Bytes> offset = unordered.take(bytes, span);
+    if (!offset) return std::nullopt;
+    ++counts.served;
+    note_live(bytes);
+    return options.base + static_cast<Address>(*offset);
+  }
+
   /// The block at the cursor fits the request.
   std::optional<Address> serve(Bytes bytes) {
     Slot& slot = at(cursor);
@@ -271,7 +300,9 @@ struct PlannedArena::State {
   std::vector<Bytes> offsets;  // distinct, ascending
   OffsetIndex index;
   std::vector<std::int32_t> holder_at;  // per distinct offset: the block in use there
-  std::vector<Slot> slots;              // in plan order
+  Bytes extent_bytes = 0;               // of the sequence: unordered blocks lie above
+  SmallPlaces unordered;
+  std::vector<Slot> slots;  // in plan order
   std::vector<std::int32_t> predecessors;
   std::vector<std::int32_t> stragglers;
   std::vector<Slot> guests;
@@ -280,15 +311,11 @@ struct PlannedArena::State {
   std::array<Bytes, 2> recent{};  // spans of the last two departed ones, the latest first
   std::int64_t in_use = 0;        // blocks
   bool has_requests = false;      // in this step
-  Bytes extent_bytes = 0;
   PlannedArenaCounts counts;
 };
 
 Bytes PlannedArena::extent_of(std::span<const PlannedBlock> blocks, const Options& options) {
-  Bytes extent = 0;
-  for (const PlannedBlock& block : blocks)
-    if (!block.elsewhere) extent = std::max(extent, block.offset + State::span_of(block.bytes, options));
-  return extent;
+  return State::unordered_places(blocks, options).end();
 }
 
 PlannedArena::PlannedArena(std::span<const PlannedBlock> blocks, const Options& options)
@@ -303,8 +330,9 @@ std::optional<Address> PlannedArena::allocate(Bytes bytes) {
   state.has_requests = true;
   state.skip_persistent();
   const Bytes span = state.span_of(bytes);
-  if (state.at_end()) return state.depart(span);
-  if (!state.at(state.cursor).fits(span)) {
+  if (state.at_end() || !state.at(state.cursor).fits(span)) {
+    if (const std::optional<Address> address = state.serve_unordered(bytes, span)) return address;
+    if (state.at_end()) return state.depart(span);
     const std::optional<std::int32_t> distance = state.find_distance(span);
     if (!distance) return state.depart(span);
     for (std::int32_t passed = 0; passed < *distance; ++passed) state.pass_over();
@@ -331,6 +359,13 @@ bool PlannedArena::free(Address address) {
     state.counts.live_bytes -= guest->used_bytes;
     state.guests.erase(guest);
     return true;
+  }
+  const auto offset = static_cast<Bytes>(address - state.options.base);
+  if (state.unordered.covers(offset)) {
+    const Bytes bytes = state.unordered.requested_bytes(offset);
+    if (bytes > 0) state.unordered.give_back(offset);
+    state.counts.live_bytes -= bytes;
+    return bytes > 0;
   }
   const std::int32_t block = state.find_block(address);
   if (block == kNobody) return false;
@@ -360,12 +395,14 @@ void PlannedArena::begin_step() {
 
 Bytes PlannedArena::requested_bytes(Address address) const {
   if (const auto guest = state_->find_guest(address); guest != state_->guests.end()) return guest->used_bytes;
+  const auto offset = static_cast<Bytes>(address - state_->options.base);
+  if (state_->unordered.covers(offset)) return state_->unordered.requested_bytes(offset);
   const std::int32_t block = state_->find_block(address);
   return block == kNobody ? 0 : state_->at(block).used_bytes;
 }
 
 Bytes PlannedArena::extent_bytes() const {
-  return state_->extent_bytes;
+  return state_->unordered.end();
 }
 
 const PlannedArenaCounts& PlannedArena::counts() const {

@@ -29,6 +29,11 @@
 // now, as a step of other shapes or an evaluation needs. Planned blocks that a guest is in the way of are not planned
 // meanwhile; a guest stands in everybody's way, as a straggler does.
 //
+// Unordered blocks. Numbers that a kernel wraps come or not, and autograd may keep them for long: in the sequence they
+// would put others out of step, and at reused bytes in the way of large ones. A request as small as they are that the
+// cursor does not expect has one of their places (small_places.h), above everything else: as many as there are
+// unordered blocks, kMostUnordered at most.
+//
 // Order between streams is not looked at: an arena serves one stream, or callers that wait for whoever held the bytes
 // before (the executor, whose Program has those waits). free() means that whatever is submitted from now on may have
 // the bytes.
@@ -54,14 +59,18 @@ struct PlannedBlock {
   Bytes offset = 0;         ///< in the arena, a multiple of the alignment
   Bytes least_bytes = 0;    ///< 0: requests of exactly `bytes`; else any in [least_bytes, bytes] (routed storages)
   bool elsewhere = false;   ///< will be requested, and has no place here: always answered "not planned"
+  bool unordered = false;   ///< at most kUnorderedBytes, asked for at any time: not part of the sequence, see above
   bool persistent = false;  ///< once handed out it stays over steps: not expected again while it is live
   friend bool operator==(const PlannedBlock&, const PlannedBlock&) = default;
 };
 
+constexpr Bytes kUnorderedBytes = 512;
+constexpr std::size_t kMostUnordered = 1024;  ///< half a megabyte of places
+
 /// Counts since construction. served + unplanned = requests.
 struct PlannedArenaCounts {
   std::int64_t steps = 0;           ///< begin_step() calls
-  std::int64_t served = 0;          ///< requests that got their planned offset
+  std::int64_t served = 0;          ///< requests that got their planned offset, or an unordered block's
   std::int64_t unplanned = 0;       ///< requests answered "not planned", for whatever reason
   std::int64_t blocked = 0;         ///< of these: the request fitted, but a byte was still in use
   std::int64_t passed_over = 0;     ///< planned blocks that nobody got: skipped, blocked, or left at the end of a step

@@ -71,7 +71,9 @@ class RequestLister {
                            .elsewhere = request.is_remade && place.bytes <= kSmallBytes,
                            .persistent = place.full_behind && !request.is_remade});
       } else if (request.offset + request.bytes <= place.bytes) {
-        blocks_.push_back({.bytes = request.bytes, .offset = offset + request.offset});
+        blocks_.push_back({.bytes = request.bytes,
+                           .offset = offset + request.offset,
+                           .unordered = request.bytes <= allocator::kUnorderedBytes});
       }
     }
   }

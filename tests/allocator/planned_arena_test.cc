@@ -137,6 +137,41 @@ TEST(PlannedArena, WhatIsServedElsewhereTakesNoPlaceOfOthers) {
   EXPECT_EQ(arena.counts().resynchronised, 0);
 }
 
+TEST(PlannedArena, UnorderedBlocksComeWheneverAndAreInTheWayOfNothing) {
+  const std::vector<PlannedBlock> blocks = {{.bytes = 600, .offset = 0},
+                                            {.bytes = 8, .offset = 0, .unordered = true},
+                                            {.bytes = 700, .offset = 600},
+                                            {.bytes = 8, .offset = 600, .unordered = true},
+                                            {.bytes = 1300, .offset = 0}};
+  PlannedArena arena(blocks, kOptions);
+  EXPECT_EQ(arena.extent_bytes(), 1300 + 2 * kUnorderedBytes);
+  std::optional<Address> held;
+  for (int step = 0; step < 3; ++step) {
+    if (step != 1) held = arena.allocate(8);  // before what it was planned behind, or never
+    EXPECT_EQ(arena.allocate(600), at(0));
+    EXPECT_EQ(arena.allocate(700), at(600));
+    const std::optional<Address> other = arena.allocate(512);
+    ASSERT_TRUE(held && other);
+    EXPECT_GE(std::min(*held, *other), kBase + 1300);
+    EXPECT_EQ(arena.requested_bytes(*other), 512);
+    EXPECT_EQ(arena.allocate(8), std::nullopt);  // more than were planned for
+    EXPECT_TRUE(arena.free(kBase));
+    EXPECT_TRUE(arena.free(kBase + 600));
+    EXPECT_EQ(arena.allocate(1300), at(0));  // the small ones are there still
+    EXPECT_TRUE(arena.free(*other));
+    EXPECT_FALSE(arena.free(*other));
+    if (step != 0) {
+      EXPECT_TRUE(arena.free(*held));
+    }
+    EXPECT_TRUE(arena.free(kBase));
+    arena.begin_step();
+  }
+  EXPECT_EQ(arena.counts().unplanned, 3);
+  EXPECT_EQ(arena.counts().blocked, 0);
+  EXPECT_EQ(arena.counts().passed_over, 0);
+  EXPECT_EQ(arena.counts().live_bytes, 0);
+}
+
 TEST(PlannedArena, PersistentBlocksAreExpectedOnce) {
   const std::vector<PlannedBlock> blocks = {
       {.bytes = 6, .offset = 0, .persistent = true}, {.bytes = 4, .offset = 6}, {.bytes = 2, .offset = 6}};
