@@ -269,19 +269,25 @@ struct PlannedArena::State {
     counts.peak_live_bytes = std::max(counts.peak_live_bytes, counts.live_bytes);
   }
 
-  /// Lowest offset at which so much is free, or nothing.
+  /// Where so much is free in the smallest piece, the lowest of these; or nothing.
   [[nodiscard]] std::optional<Bytes> find_free(Bytes span) const {
     std::vector<std::pair<Bytes, Bytes>> used;
     for (const std::vector<Slot>* const list : {&slots, &guests})
       for (const Slot& slot : *list)
         if (slot.in_use()) used.emplace_back(slot.offset, slot.offset + slot.span);
+    used.emplace_back(extent_bytes, unordered.end());
+    used.emplace_back(unordered.end() + options.spare_bytes, 0);
     std::ranges::sort(used);
-    Bytes at = 0;
+    std::optional<Bytes> found;
+    Bytes at = 0, smallest = 0;
     for (const auto& [begin, end] : used) {
-      if (begin - at >= span) break;
+      if (const Bytes free = begin - at; free >= span && (!found || free < smallest)) {
+        found = at;
+        smallest = free;
+      }
       at = std::max(at, end);
     }
-    return extent_bytes - at >= span ? std::optional(at) : std::nullopt;
+    return found;
   }
 
   [[nodiscard]] auto find_guest(Address address) const {
@@ -315,7 +321,7 @@ struct PlannedArena::State {
 };
 
 Bytes PlannedArena::extent_of(std::span<const PlannedBlock> blocks, const Options& options) {
-  return State::unordered_places(blocks, options).end();
+  return State::unordered_places(blocks, options).end() + options.spare_bytes;
 }
 
 PlannedArena::PlannedArena(std::span<const PlannedBlock> blocks, const Options& options)
@@ -345,6 +351,7 @@ std::optional<Address> PlannedArena::allocate_anywhere(Bytes bytes) {
   assert(bytes > 0);
   State& state = *state_;
   const Bytes span = state.span_of(bytes);
+  if (const std::optional<Address> address = state.serve_unordered(bytes, span)) return address;
   const std::optional<Bytes> offset = state.find_free(span);
   if (!offset) return std::nullopt;
   state.guests.push_back({.offset = *offset, .span = span, .used_bytes = bytes});
@@ -402,7 +409,7 @@ Bytes PlannedArena::requested_bytes(Address address) const {
 }
 
 Bytes PlannedArena::extent_bytes() const {
-  return state_->unordered.end();
+  return state_->unordered.end() + state_->options.spare_bytes;
 }
 
 const PlannedArenaCounts& PlannedArena::counts() const {

@@ -26,8 +26,9 @@
 // begin_step() puts the cursor back to the start. A wrong guess costs planned offsets, never safety.
 //
 // Guests. Where there is no other memory, allocate_anywhere() serves a request without a plan from bytes that are free
-// now, as a step of other shapes or an evaluation needs. Planned blocks that a guest is in the way of are not planned
-// meanwhile; a guest stands in everybody's way, as a straggler does.
+// now, as a step of other shapes or an evaluation needs: the smallest piece that does, so that large ones are kept
+// whole. Planned blocks that a guest is in the way of are not planned meanwhile; a guest stands in everybody's way, as
+// a straggler does.
 //
 // Unordered blocks. Numbers that a kernel wraps come or not, and autograd may keep them for long: in the sequence they
 // would put others out of step, and at reused bytes in the way of large ones. A request as small as they are that the
@@ -87,6 +88,7 @@ class PlannedArena {
     Address base = 0;  ///< where offset 0 lies; the caller has memory behind [base, base + extent_bytes())
     Bytes alignment_bytes = 512;
     Bytes tail_pad_bytes = 0;  ///< DeviceTraits::tail_pad_bytes: bytes behind every block that are its own as well
+    Bytes spare_bytes = 0;     ///< above all that is planned, for guests: a multiple of the alignment
     std::int32_t look_ahead = 64;
   };
 
@@ -103,7 +105,8 @@ class PlannedArena {
   /// The address the plan has for this request, or nothing: not planned, serve it elsewhere. REQUIRES: bytes > 0.
   [[nodiscard]] std::optional<Address> allocate(Bytes bytes);
 
-  /// Lowest free bytes, or nothing: none are free in one piece. REQUIRES: bytes > 0.
+  /// The smallest free piece, where an unordered block's place does not do; nothing: all are smaller. REQUIRES: bytes >
+  /// 0.
   [[nodiscard]] std::optional<Address> allocate_anywhere(Bytes bytes);
 
   /// false: no block of the arena is in use at this address, it is somebody else's.
@@ -116,7 +119,7 @@ class PlannedArena {
   [[nodiscard]] bool owns(Address address) const { return requested_bytes(address) > 0; }
   /// Of the block in use there, as requested; 0: there is none.
   [[nodiscard]] Bytes requested_bytes(Address address) const;
-  /// Highest planned byte: what the arena needs behind `base`.
+  /// Highest planned byte and what is spare: what the arena needs behind `base`.
   [[nodiscard]] Bytes extent_bytes() const;
   [[nodiscard]] const PlannedArenaCounts& counts() const;
 

@@ -6,8 +6,14 @@
 namespace tidemark::allocator {
 namespace {
 
+/// For small guests beside large ones: the step that makes an optimizer's state needs both at once.
+constexpr Bytes kSpareBytes = Bytes{512} << 10;
+
 PlannedArena::Options options_of(const CachingAllocator& behind, const Device& device, Address base) {
-  return {.base = base, .alignment_bytes = behind.rounded_bytes(1), .tail_pad_bytes = device.traits().tail_pad_bytes};
+  return {.base = base,
+          .alignment_bytes = behind.rounded_bytes(1),
+          .tail_pad_bytes = device.traits().tail_pad_bytes,
+          .spare_bytes = kSpareBytes};
 }
 
 }  // namespace

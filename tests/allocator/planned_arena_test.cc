@@ -221,6 +221,20 @@ TEST(PlannedArena, GuestsTakeTheLowestFreeBytesAndStandInTheWay) {
   EXPECT_EQ(arena.allocate(1024), kBase + 1024);
 }
 
+TEST(PlannedArena, GuestsKeepLargePiecesWhole) {
+  const PlannedBlock blocks[] = {{.bytes = 4096, .offset = 0}, {.bytes = 1024, .offset = 4096}};
+  PlannedArena arena(blocks, {.base = kBase, .alignment_bytes = 512, .spare_bytes = 512});
+  EXPECT_EQ(arena.extent_bytes(), 4096 + 1024 + 512);
+  EXPECT_EQ(arena.allocate(4096), at(0));
+  EXPECT_EQ(arena.allocate(1024), at(4096));
+  EXPECT_TRUE(arena.free(kBase));
+  EXPECT_EQ(arena.allocate_anywhere(512), at(5120));  // the spare bytes
+  EXPECT_EQ(arena.allocate_anywhere(4096), at(0));
+  EXPECT_TRUE(arena.free(kBase + 5120));
+  EXPECT_TRUE(arena.free(kBase));
+  EXPECT_EQ(arena.allocate_anywhere(1024), at(0));
+}
+
 TEST(PlannedArena, AnEmptyPlanServesNothing) {
   PlannedArena arena({}, kOptions);
   arena.begin_step();

@@ -34,7 +34,9 @@ class NodeEnds:
 
     def adds_up(self, func, args):
         """Whether this call would be made in place, if nobody else held its first argument."""
-        return self.between and func is _ADD and len(args) == 2 and _is_dense(args[0]) and _is_dense(args[1])
+        if not self.between or func is not _ADD or len(args) != 2 or not _is_dense(args[0]) or not _is_dense(args[1]):
+            return False
+        return not args[0]._is_view()  # which holds its base, so that two hold the storage
 
 
 def _is_dense(tensor):
