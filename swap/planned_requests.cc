@@ -65,11 +65,14 @@ class RequestLister {
       if (outlives_step(place)) continue;
       const Bytes offset = layout_.offset_of[static_cast<std::size_t>(r)] - base_;
       if (request.storage != kNone<StorageId>) {
+        const bool persistent = place.full_behind && !request.is_remade;
+        const bool unordered = place.bytes <= allocator::kUnorderedBytes && !persistent;
         blocks_.push_back({.bytes = place.bytes,
                            .offset = offset,
                            .least_bytes = std::min(request.least_bytes, place.bytes),
-                           .elsewhere = request.is_remade && place.bytes <= kSmallBytes,
-                           .persistent = place.full_behind && !request.is_remade});
+                           .elsewhere = request.is_remade && place.bytes <= kSmallBytes && !unordered,
+                           .unordered = unordered,
+                           .persistent = persistent});
       } else if (request.offset + request.bytes <= place.bytes) {
         blocks_.push_back({.bytes = request.bytes,
                            .offset = offset + request.offset,
