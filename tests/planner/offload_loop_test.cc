@@ -65,7 +65,7 @@ TEST(OffloadLoop, NeverAddsMoreThanWithAllStateOnTheDevice) {
     only += with.fits && !without.fits ? 1 : 0;
   }
   EXPECT_GT(offloaded, testing::cases(5));
-  EXPECT_GT(only, 0);
+  EXPECT_GT(only, testing::kSanitized ? 0 : 2);
 }
 
 TEST(OffloadLoop, AddsNoMoreThanItSays) {
@@ -117,7 +117,7 @@ TEST(OffloadLoop, AdvisedBudgetsDo) {
     }
   }
   EXPECT_GT(advised, testing::cases(5));
-  EXPECT_GT(host_advised, 0);
+  EXPECT_GT(host_advised, testing::kSanitized ? 0 : 1);
 }
 
 /// Nobody may cache an address across a gap: offsets belong to residencies.

@@ -1,4 +1,4 @@
-"""Steps that are planned by one build of the package and trained by another: scripts/test_pytorch --sanitize.
+"""Steps that are planned by one build of the package and trained by another: scripts/test_pytorch_sanitized.
 
     python planned_steps.py plan FOLDER     plans the suite's models and saves the plans there
     python planned_steps.py train FOLDER    trains from these plans: bit for bit as without a session

@@ -58,7 +58,8 @@ def test_a_loss_that_the_loop_holds_over_is_in_the_way_of_nothing():
                 stepper.step()
                 stepper.zero_grad()
                 counts.append(session.counters.copies)
-        return [counts[5][key] - counts[3][key] for key in ("requests_planned", "requests_unplanned", "requests_blocked")]
+        keys = ("requests_planned", "requests_unplanned", "requests_blocked")
+        return [counts[5][key] - counts[3][key] for key in keys]
 
     # A plan may have a rerun come where backward does not tell the session: it comes one op later and may be blocked.
     planned, unplanned, blocked = steady_counts(True)
