@@ -263,12 +263,14 @@ TEST_F(AclStandIn, CountsCopiesByDirectionStreamAndHostSide) {
   std::vector<unsigned char> pageable(4096, 7);
   void* const block = device(4096);
   void* const buffer = host(4096);
+  void* const other_block = device(512);  // of its own: nothing orders the two streams
+  void* const other_buffer = host(512);
   Stream other = nullptr;
   ASSERT_EQ(acl_.stream_create(&other), kSuccess);
-  EXPECT_EQ(controls_.get("pinned_allocations"), 1);
+  EXPECT_EQ(controls_.get("pinned_allocations"), 2);
   EXPECT_EQ(copy_in(block, buffer, 4096), kSuccess);
   EXPECT_EQ(copy_in(block, pageable.data(), 1024), kSuccess);
-  EXPECT_EQ(acl_.copy(block, 4096, buffer, 512, kHostToDevice, other), kSuccess);
+  EXPECT_EQ(acl_.copy(other_block, 512, other_buffer, 512, kHostToDevice, other), kSuccess);
   EXPECT_EQ(acl_.copy(buffer, 4096, block, 4096, kDeviceToHost, stream_), kSuccess);
   EXPECT_EQ(acl_.synchronize_device(), kSuccess);
   EXPECT_EQ(call("aclrtMemcpy", buffer, std::size_t{4096}, static_cast<const void*>(block), std::size_t{4096},
