@@ -162,7 +162,7 @@ Status AscendDevice::open() {
 }
 
 AscendDevice::~AscendDevice() {
-  if (context_ == nullptr) return;
+  if (context_ == nullptr || forked_) return;
   const acl::ContextScope scope(library_, context_);
   (void)library_.synchronize_device();
   give_back_all();

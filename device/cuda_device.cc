@@ -177,7 +177,7 @@ Status CudaDevice::open() {
 }
 
 CudaDevice::~CudaDevice() {
-  if (context_ == nullptr) return;
+  if (context_ == nullptr || forked_) return;
   {
     const cuda::ContextScope scope(library_, context_);
     (void)library_.context_synchronize();

@@ -5,6 +5,9 @@
 // A device that is lost refuses everything but giving back: that waits once, for all threads, until what may still run
 // has ended, and then answers ok whatever the vendor says.
 //
+// After a fork the vendor's library is the parent's alone: in the child the device is lost, says why, and calls
+// nothing.
+//
 // Vendor is a struct of types and static members:
 //   Library, Context            the functions, and what must be current when they are called
 //   ContextScope                makes the context current, restores the caller's; code() is 0 or what went wrong
@@ -28,6 +31,7 @@
 #include "device/copy_sides.h"
 #include "device/device.h"
 #include "device/error_texts.h"
+#include "device/fork_handlers.h"
 #include "device/host_pages.h"
 #include "device/mapped_memory.h"
 #include "device/outstanding.h"
@@ -84,6 +88,7 @@ class VendorDevice : public Device, protected GranuleVendor {
   }
   /// A thread that saw the failure itself keeps its text.
   DeviceCode answer_lost() {
+    if (forked_) return refuse(DeviceCode::lost, kForked);
     if (errors_.get().empty()) errors_.set("the device is lost since an earlier failure");
     return DeviceCode::lost;
   }
@@ -116,12 +121,18 @@ class VendorDevice : public Device, protected GranuleVendor {
   typename Vendor::Context context_ = nullptr;
   DeviceTraits traits_;
   std::atomic<bool> lost_ = false;
+  std::atomic<bool> forked_ = false;  ///< this process is a child of the one that opened it
   ErrorTexts errors_;
   MappedMemory mapped_{*this, Vendor::kAliasing};
   PinnedBlocks pinned_{Vendor::pinned_calls(library_)};
   Outstanding streams_, events_;
 
  private:
+  static constexpr const char* kForked =
+      "this process was forked from the one that opened the device, which cannot be used here: open it behind the "
+      "fork, "
+      "or start the process anew (spawn)";
+
   /// A device that is lost only because its books no longer hold may well be at work. Nobody passes before it has
   /// ended. The context is current.
   void drain_if_lost() {
@@ -134,6 +145,14 @@ class VendorDevice : public Device, protected GranuleVendor {
 
   const int touch_threads_;
   std::once_flag drained_;
+  const ForkHandlers at_fork_{ForkLevel::device,
+                              {.before_fork = [this] { errors_.lock(); },
+                               .after_fork_in_parent = [this] { errors_.unlock(); },
+                               .after_fork_in_child =
+                                   [this] {
+                                     forked_ = lost_ = true;
+                                     errors_.unlock();
+                                   }}};
 };
 
 template <class Vendor>
@@ -147,6 +166,7 @@ DeviceCode VendorDevice<Vendor>::in_context(VendorCall purpose, const char* call
 template <class Vendor>
 template <class Body>
 DeviceCode VendorDevice<Vendor>::give_back(const char* call, Body&& body) {
+  if (forked_) return DeviceCode::ok;
   const typename Vendor::ContextScope scope(library_, context_);
   drain_if_lost();
   return given_back(scope.code() == 0 ? body() : scope.code(), call);
@@ -156,6 +176,7 @@ DeviceCode VendorDevice<Vendor>::give_back(const char* call, Body&& body) {
 template <class Vendor>
 template <class Body>
 DeviceCode VendorDevice<Vendor>::give_back_of(Outstanding& books, std::uint64_t handle, const char* call, Body&& body) {
+  if (forked_) return DeviceCode::ok;  // another thread may have had the books' lock
   Outstanding::Node node = books.remove(handle);
   if (node.empty()) return refuse(DeviceCode::invalid, fmt::format("{}: there is no {:#x}", call, handle));
   const DeviceCode code = give_back(call, body);
@@ -176,6 +197,7 @@ DeviceCode VendorDevice<Vendor>::mapping(Body&& body) {
 template <class Vendor>
 template <class Body>
 DeviceCode VendorDevice<Vendor>::unmapping(Body&& body) {
+  if (forked_) return DeviceCode::ok;
   if (!traits_.mapping) return refuse(DeviceCode::unsupported, Vendor::kNoMapping);
   const typename Vendor::ContextScope scope(library_, context_);
   if (scope.code() != 0 && !lost_) return outcome(scope.code(), VendorCall::other, Vendor::kSetContext);
@@ -201,6 +223,7 @@ DeviceCode VendorDevice<Vendor>::allocate_pinned(Bytes bytes, Address& address) 
 
 template <class Vendor>
 DeviceCode VendorDevice<Vendor>::free_pinned(Address address) {
+  if (forked_) return DeviceCode::ok;
   if (!pinned_.has(address)) return refuse(DeviceCode::invalid, fmt::format("{:#x} is no pinned block", address));
   return give_back(Vendor::kFreePinned, [&] { return pinned_.free(address, lost_); });
 }

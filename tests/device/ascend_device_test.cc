@@ -46,6 +46,11 @@ TEST_F(AscendOnStandIn, OpenNamesWhatIsMissing) {
   EXPECT_NE(open_ascend_device(options).error().message.find("sees 2"), std::string::npos);
 }
 
+TEST_F(AscendOnStandIn, BelongsToTheProcessThatOpenedIt) {
+  open();
+  expect_refused_in_a_child();
+}
+
 TEST_F(AscendOnStandIn, SymbolsMayBeInEitherLibrary) {
   open({.library = "libm.so.6", .second_library = TIDEMARK_ACL_STAND_IN});
   EXPECT_TRUE(device_->traits().mapping);

@@ -63,6 +63,11 @@ TEST_F(CudaOnStandIn, WithoutVirtualMemoryOnlyPlainMemory) {
   EXPECT_EQ(device_->allocate_plain(1000, address), DeviceCode::ok);
 }
 
+TEST_F(CudaOnStandIn, BelongsToTheProcessThatOpenedIt) {
+  open();
+  expect_refused_in_a_child();
+}
+
 TEST_F(CudaOnStandIn, RestoresTheCallersContext) {
   open();
   using Get = cuda::Code(cuda::Context*);

@@ -3,6 +3,8 @@
 // tests need, and the checks that are the same for every vendor but for the names of the calls.
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <functional>
 #include <initializer_list>
@@ -69,6 +71,8 @@ class OnStandIn : public ::testing::Test {
   int fail_everywhere(std::initializer_list<const char*> calls, int code, const std::function<void()>& open);
   /// A stream whose work has failed is told to go, and the vendor refuses that as well.
   void expect_failed_work_told(const char* synchronize, int failure, const char* destroy, int refusal);
+  /// A child calls nothing of the vendor's: all but giving back is refused with a text that says why.
+  void expect_refused_in_a_child();
 
   StandInControls controls_;
   std::unique_ptr<Device> device_;
@@ -130,6 +134,37 @@ inline void OnStandIn::expect_failed_work_told(const char* synchronize, int fail
   EXPECT_NE(device_->last_error().find(synchronize), std::string::npos) << device_->last_error();
   EXPECT_EQ(device_->destroy_stream(on), DeviceCode::ok) << "it was still there";
   EXPECT_EQ(device_->destroy_stream(on), DeviceCode::invalid);
+}
+
+inline void OnStandIn::expect_refused_in_a_child() {
+  ASSERT_EQ(use_everything(), DeviceCode::ok);
+  const StreamHandle compute = stream();
+  const EventHandle done = event();
+  const Address host = pinned(granule());
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    alarm(60);
+    const auto refuses = [&](DeviceCode code) {
+      return code == DeviceCode::lost && device_->last_error().find("forked") != std::string::npos;
+    };
+    Address block = 0;
+    StreamHandle made{};
+    bool is_right = refuses(device_->create_stream(StreamRole::d2h, made)) &&
+                    refuses(device_->allocate_plain(1000, block)) && refuses(device_->reserve(granule(), block)) &&
+                    refuses(device_->record_event(done, compute)) && refuses(device_->synchronize_stream(compute));
+    is_right = is_right && device_->destroy_stream(compute) == DeviceCode::ok &&
+               device_->destroy_event(done) == DeviceCode::ok && device_->free_pinned(host) == DeviceCode::ok;
+    const std::int64_t streams = controls_.get("streams");
+    device_.reset();
+    _exit(is_right && controls_.get("streams") == streams ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(device_->destroy_stream(compute), DeviceCode::ok) << "the parent's is as it was";
+  EXPECT_EQ(device_->destroy_event(done), DeviceCode::ok);
+  EXPECT_EQ(device_->free_pinned(host), DeviceCode::ok);
 }
 
 }  // namespace tidemark
