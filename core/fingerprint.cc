@@ -26,7 +26,10 @@ class Mixer {
   void add(const OpCost& c) { all(c.kind, c.flops, c.memory_bytes, c.link_bytes, c.given); }
   void add(const GivenCosts& c) { all(c.unit, c.quantum); }
   void add(const GivenCopies& c) { all(c.out.link, c.out.compute, c.in.link, c.in.compute); }
-  void add(const OpTemplate& t) { all(t.name, t.lane, t.phase, t.cost, t.routed, t.collective); }
+  void add(const OpTemplate& t) {
+    all(t.name, t.lane, t.phase, t.cost, t.routed, t.collective);
+    if (!t.told) add(t.told);
+  }
   void add(const TensorView& v) { all(v.name, v.offset_bytes, v.shape, v.element_bytes); }
   void add(const StorageTemplate& t) {
     all(t.name, t.module_path, t.role, t.fixed_bytes, t.routed_rows, t.routed_row_bytes, t.saved_for_backward,

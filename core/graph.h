@@ -80,6 +80,8 @@ struct OpTemplate {
   OpCost cost;          ///< at expert load 1
   bool routed = false;  ///< cost grows in proportion to the expert load f of its site
   bool collective = false;
+  /// A framework that follows the plan tells of the op before it issues it. Ops run again right before such ones only.
+  bool told = true;
 };
 
 /// A tensor is a view of a storage; the storage is what lives (invariant 2).

@@ -23,7 +23,7 @@ struct Violation {
     data_order,      ///< a read is not ordered after the write of its version, or a write before its readers are done
     not_resident,    ///< a task touches a storage that is not in memory at that point
     lost_data,       ///< a storage comes back without a copy or a recipe that restores it
-    recipe_unsafe,   ///< an impure recipe is used, or a recipe runs without its sources
+    recipe_unsafe,   ///< an impure recipe is used, a recipe runs without its sources, or before an op that is not told
     clock,           ///< a residency is touched before its acquire or after its release on the compute clock
     overlap,         ///< two residencies share bytes and no task order separates them
     out_of_arena,    ///< an offset is negative, misaligned or beyond the capacity

@@ -138,7 +138,8 @@ class DataCheck {
   std::vector<ResidencyId> first_of_;  // per storage: the first residency listed
   std::array<std::int32_t, kLaneCount> last_op_{};
   std::size_t ops_run_ = 0;
-  std::vector<Use> uses_;  // of the task under way
+  std::vector<Use> uses_;              // of the task under way
+  TaskId recomputed_ = kNone<TaskId>;  // the last recompute since an op
 };
 
 Violation broken(Rule rule, std::string detail) {
@@ -224,6 +225,11 @@ Found DataCheck::check_op(TaskId task) {
   }
   last = op;
   ++ops_run_;
+  if (const TaskId again = std::exchange(recomputed_, kNone<TaskId>);
+      again != kNone<TaskId> && !graph_.template_of(t.op).told) {
+    return broken(Rule::recipe_unsafe,
+                  fmt::format("{} stands right before op {}, which the graph says is not told", name(again), op));
+  }
 
   const auto accesses = graph_.accesses_of(t.op);
   const auto touches = schedule_.touches_of(task);
@@ -259,18 +265,20 @@ Found DataCheck::check_op(TaskId task) {
 
 bool DataCheck::step_matches(TaskId task, const Recipe::Step& step) const {
   const Task& t = schedule_.tasks[row(task)];
-  if (step.op != t.op_template) return false;
-  std::size_t reads = 0;
-  std::size_t writes = 0;
-  for (const Schedule::Touch& touch : schedule_.touches_of(task)) {
+  const auto touches = schedule_.touches_of(task);
+  if (step.op != t.op_template || touches.size() != step.reads.size() + step.writes.size()) return false;
+  const auto is_of_site = [&](const Schedule::Touch& touch) {
     const Residency& stay = residency(touch.residency);
-    if (stay.space != MemorySpace::device || graph_.storages[row(stay.storage)].site != t.site) return false;
-    const bool read = touch.kind == AccessKind::read;
-    const auto& locals = read ? step.reads : step.writes;
-    if (std::ranges::find(locals, graph_.local_of(stay.storage)) == locals.end()) return false;
-    ++(read ? reads : writes);
-  }
-  return reads == step.reads.size() && writes == step.writes.size();
+    return stay.space == MemorySpace::device && graph_.storages[row(stay.storage)].site == t.site;
+  };
+  const auto is_touched = [&](std::int32_t local, AccessKind kind) {
+    return std::ranges::any_of(touches, [&](const Schedule::Touch& touch) {
+      return touch.kind == kind && graph_.local_of(residency(touch.residency).storage) == local;
+    });
+  };
+  return std::ranges::all_of(touches, is_of_site) &&
+         std::ranges::all_of(step.reads, [&](std::int32_t l) { return is_touched(l, AccessKind::read); }) &&
+         std::ranges::all_of(step.writes, [&](std::int32_t l) { return is_touched(l, AccessKind::write); });
 }
 
 // Finds the recipe and step a recompute task carries out, a pure recipe before an impure one.
@@ -333,6 +341,7 @@ Found DataCheck::check_recompute(TaskId task) {
   if (t.lane != graph_.op_templates[row(t.op_template)].lane) {
     return broken(Rule::schedule_shape, name(task) + " is not on the lane of its op");
   }
+  recomputed_ = task;
   uses_of_step(task, *recipe, step);
   for (const Use& use : uses_) {
     const StorageId storage = residency(use.residency).storage;

@@ -90,7 +90,8 @@ class JsonReader {
   }
 
   void read_op(const JsonNode& node) {
-    node.expect_members({"name", "module", "role", "cost", "reads", "writes", "transient_bytes", "phase", "recompute"});
+    node.expect_members(
+        {"name", "module", "role", "cost", "reads", "writes", "transient_bytes", "phase", "recompute", "told"});
     graph_build::CapturedGraphBuilder::OpRow op;
     if (node.has("name")) op.name = node.at("name").text();
     if (node.has("module") && !node.at("module").is_null()) op.module = node.at("module").text();
@@ -99,6 +100,7 @@ class JsonReader {
     if (node.has("phase")) op.phase = kPhaseOf[node.at("phase").word(kPhases)];
     if (node.has("recompute"))
       op.recompute = static_cast<graph_build::CapturedGraphBuilder::Recompute>(node.at("recompute").word(kKinds));
+    if (node.has("told")) op.told = node.at("told").boolean();
     op.reads = ids(node.at("reads"));
     op.writes = ids(node.at("writes"));
     ops_.push_back(std::move(op));

@@ -58,6 +58,13 @@ Values access_counts(const Graph& graph) {
   return counts;
 }
 
+Values untold_ops(const Graph& graph) {
+  Values untold;
+  for (std::size_t op = 0; op < graph.op_templates.size(); ++op)
+    if (!graph.op_templates[op].told) untold.push_back(static_cast<std::int64_t>(op));
+  return untold;
+}
+
 /// Storages from the first transient of a recipe on: all of them are transients.
 std::int64_t count_transients(const Graph& graph) {
   auto first = static_cast<std::int64_t>(graph.storages.size());
@@ -137,6 +144,9 @@ class GraphReader {
     for (const std::int64_t n : accesses) total += static_cast<std::size_t>(n);
     const Values storage = node_.at("access_storage").column(total, 0, storages - 1);
     const Values kind = node_.at("access_kind").column(total, 0, 1);
+    const Values untold = node_.has("untold")
+                              ? node_.at("untold").column(JsonNode::kAnyCount, 0, static_cast<std::int64_t>(count) - 1)
+                              : Values{};
     if (!node_.clean()) return;
     std::vector<std::int32_t> version(graph_.storages.size(), 0);
     std::size_t next = 0;
@@ -158,6 +168,7 @@ class GraphReader {
                                    .kind = writes ? AccessKind::write : AccessKind::read});
       }
     }
+    for (const std::int64_t op : untold) graph_.op_templates[static_cast<std::size_t>(op)].told = false;
   }
 
   void read_recipes() {
@@ -208,6 +219,9 @@ void write_graph(JsonText& json, const Graph& graph) {
   column(
       json, "access_storage", graph.accesses, [](const Access& a) { return a.storage; }, Coding::recall);
   column(json, "access_kind", graph.accesses, [](const Access& a) { return a.kind; });
+  if (const Values untold = untold_ops(graph); !untold.empty())
+    column(
+        json, "untold", untold, [](std::int64_t op) { return op; }, Coding::delta);
   column(
       json, "recipe_op", graph.recipes, [](const Recipe& r) { return r.steps.front().op; }, Coding::delta);
   column(json, "recipe_bits", graph.recipes,

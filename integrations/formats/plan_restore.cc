@@ -12,6 +12,15 @@
 namespace tidemark::formats {
 namespace {
 
+/// The first task that runs an op which the graph does not have, or none: what derives decisions takes ops as given.
+const Task* find_strange_op(const Graph& graph, const Schedule& schedule) {
+  const auto strange = std::ranges::find_if(schedule.tasks, [&](const Task& task) {
+    const auto op = static_cast<std::int64_t>(task.op);
+    return task.kind == TaskKind::op && (op < 0 || op >= std::ssize(graph.ops));
+  });
+  return strange == schedule.tasks.end() ? nullptr : &*strange;
+}
+
 Result<plan::RankPlan> restore_rank(const PlanFile& file, const PlanFile::Rank& rank, std::string_view file_name) {
   Result<Graph> graph = file.graph != nullptr ? Result<Graph>(*file.graph)
                                               : graph_build::build_step_graph(file.job, file.machine, rank.figures.rank,
@@ -25,6 +34,11 @@ Result<plan::RankPlan> restore_rank(const PlanFile& file, const PlanFile::Rank& 
     return bad_input(
         fmt::format("{}: names, sites or loads of rank {} are not those of its job; was the file edited? plan again",
                     file_name, rank.figures.rank));
+  if (const Task* task = find_strange_op(graph.value(), rank.program.schedule); task != nullptr)
+    return bad_input(
+        fmt::format("{}: task {} of rank {} runs op {}, and its step has {} ops; was the file edited? plan again",
+                    file_name, task - rank.program.schedule.tasks.data(), rank.figures.rank,
+                    static_cast<std::int64_t>(task->op), graph.value().ops.size()));
   plan::RankPlan plan{.graph = std::move(graph).value()};
   plan.decisions = decisions_of(plan.graph, rank.program.schedule);
   if (plan.decisions != rank.decisions)

@@ -101,11 +101,11 @@ void CapturedGraphBuilder::add_op(Graph& graph, std::size_t op, std::int32_t tra
         {.storage = static_cast<StorageId>(s), .version = ++versions[at(s)], .kind = AccessKind::write});
   if (transient >= 0)
     graph.accesses.push_back({.storage = static_cast<StorageId>(transient), .version = 1, .kind = AccessKind::write});
-  graph.op_templates.push_back(
-      {.name = std::move(row.name),
-       .phase = row.phase,
-       .cost = {.kind = WorkKind::given, .given = static_cast<double>(row.cost)},
-       .collective = graph.recipes.size() > recipes && row.recompute == Recompute::collective});
+  graph.op_templates.push_back({.name = std::move(row.name),
+                                .phase = row.phase,
+                                .cost = {.kind = WorkKind::given, .given = static_cast<double>(row.cost)},
+                                .collective = graph.recipes.size() > recipes && row.recompute == Recompute::collective,
+                                .told = row.told});
 }
 
 Graph CapturedGraphBuilder::build() && {

@@ -44,6 +44,7 @@ class CapturedGraphBuilder {
     OpPhase phase = OpPhase::forward;
     Recompute recompute = Recompute::pure;
     std::vector<std::int32_t> reads, writes;  ///< storages by number; ascending, each once
+    bool told = true;                         ///< OpTemplate::told
   };
 
   explicit CapturedGraphBuilder(GivenCosts costs = {}) : costs_(costs) {}

@@ -222,10 +222,27 @@ TEST_F(Gap, StepOfNoRecipe) {
   expect_rule(found(), Rule::recipe_unsafe, "a step of no recipe");
 }
 
+TEST_F(Gap, OneSourceReadTwiceInPlaceOfTwo) {
+  graph_.recipes[0].steps[2].reads.push_back(graph_.local_of(in_));
+  run_from(0, 5);
+  of_[row(tmp_)] = again(tmp_);
+  of_[row(value_)] = again(value_);
+  rebuild(0, {{of_[row(in_)], kRead}, {of_[row(tmp_)], kWrite}});
+  rebuild(2, {{of_[row(tmp_)], kRead}, {of_[row(tmp_)], kRead}, {of_[row(value_)], kWrite}});
+  run_from(6, 8);
+  expect_rule(found(), Rule::recipe_unsafe, "a step of no recipe");
+}
+
 TEST_F(Gap, ImpureRecipe) {
   graph_.recipes[0].pure = false;
   drop_and_rebuild();
   expect_rule(found(), Rule::recipe_unsafe, "not pure");
+}
+
+TEST_F(Gap, BeforeAnOpThatIsNotTold) {
+  graph_.op_templates[row(graph_.ops[6].op_template)].told = false;
+  drop_and_rebuild();
+  expect_rule(found(), Rule::recipe_unsafe, "stands right before op 6, which the graph says is not told");
 }
 
 TEST_F(Gap, SwappedOutAndInIsClean) {

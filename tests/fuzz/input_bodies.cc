@@ -387,7 +387,7 @@ std::vector<std::string> graph_seeds() {
       R"({"tidemark_graph": 1, "name": "step", "cost_unit": "ns", "storages": [{"name": "q", "bytes": 4096},
  {"bytes": 8, "bound_bytes": 16, "until_end": true, "page_out_cost": 1, "page_in_cost": 2}],
  "ops": [{"name": "mm", "cost": 12, "reads": [], "writes": [0]},
- {"cost": 3.5, "reads": [0], "writes": [1], "transient_bytes": 64, "phase": "backward", "recompute": "never"}]})",
+ {"cost": 3.5, "reads": [0], "writes": [1], "transient_bytes": 64, "phase": "backward", "recompute": "never", "told": false}]})",
       R"({"tidemark_graph": 1, "cost_unit": "ns", "link": {"out_bytes_per_second": 24e9, "in_bytes_per_second": 24e9,
  "latency_ns": 20, "host_bytes": 68719476736}, "storages": [{"bytes": 4096, "pinned_until": 0}],
  "ops": [{"cost": 100, "reads": [], "writes": [0]}]})",

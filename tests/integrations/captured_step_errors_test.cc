@@ -123,7 +123,7 @@ INSTANTIATE_TEST_SUITE_P(
              json(R"("name": "s", "module": null, "role": "saved", "bytes": 8, "bound_bytes": 9, "pinned_until": 0,
                      "until_end": false, "swappable": true, "page_out_cost": 1, "page_in_cost": 1)",
                   R"("name": "o", "module": "m", "cost": 1, "reads": [], "writes": [0], "transient_bytes": 1,
-                     "phase": "forward", "recompute": "pure")",
+                     "phase": "forward", "recompute": "pure", "told": true)",
                   R"("name": "n", "cost_unit": "one", )"),
              ""},
         Case{"NoCost", json(kBytes, R"("reads": [], "writes": [0])"), " /ops/0: has no member 'cost'"},

@@ -458,6 +458,11 @@ TEST(PlanGraph, EditedPlansAreRefused) {
   refused("recipe of a recompute", [&](Json& bad) {
     bump(program(bad)["tasks"]["op_template"], static_cast<std::size_t>(recomputed - kinds.begin()), 1);
   });
+  for (const std::int64_t by : {1, 1000})
+    refused("an op that is not there", [&](Json& bad) {
+      const auto behind_last = std::find(kinds.rbegin(), kinds.rend(), 0).base();
+      bump(program(bad)["tasks"]["op"], static_cast<std::size_t>(behind_last - kinds.begin()) - 1, by);
+    });
 }
 
 }  // namespace

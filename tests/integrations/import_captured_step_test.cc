@@ -17,7 +17,8 @@ const std::string kJson = R"({"tidemark_graph": 1, "name": "step", "cost_unit": 
  "storages": [{"name": "w", "bytes": 8, "until_end": true}, {"name": "x", "bytes": 16, "bound_bytes": 32, "pinned_until": 1},
               {"name": "y", "bytes": 4, "page_out_cost": 3, "page_in_cost": 5}],
  "ops": [{"name": "f", "cost": 2.5, "reads": [0], "writes": [1], "transient_bytes": 7},
-         {"name": "g", "cost": 4, "reads": [1, 0, 1], "writes": [2], "phase": "backward", "recompute": "random"}]})";
+         {"name": "g", "cost": 4, "reads": [1, 0, 1], "writes": [2], "phase": "backward", "recompute": "random",
+          "told": false}]})";
 
 std::string message(const std::string& text, formats::StepObjective objective = formats::StepObjective::cost) {
   const Result<formats::CapturedStep> step = formats::read_captured_step(text, "f", objective);
@@ -105,6 +106,8 @@ TEST(ImportCapturedStep, Json) {
   EXPECT_NEAR(graph.given_costs.to_units(graph.storage_templates[2].given_copies->out.compute), 3, 1e-9);
   EXPECT_NEAR(graph.given_costs.to_units(graph.storage_templates[2].given_copies->in.compute), 5, 1e-9);
   EXPECT_EQ(touched(graph, 1, AccessKind::read), (Ids{0, 1}));
+  EXPECT_TRUE(graph.op_templates[0].told);
+  EXPECT_FALSE(graph.op_templates[1].told);
 }
 
 /// Workspace is a storage of its own, written by its op and read by none.

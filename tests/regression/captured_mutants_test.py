@@ -50,6 +50,8 @@ class StepWriter:
             more["transient_bytes"] = UNIT * self.random.randint(1, 4)
         if "recompute" not in more:
             more["recompute"] = self.random.choices(("pure", "random", "collective", "routing", "never"), (12, 3, 2, 1, 1))[0]
+        if self.random.random() < 0.15:
+            more["told"] = False
         self.ops.append({"name": name, "cost": self.random.randint(20, 400), "reads": reads, "writes": writes, **more})
 
     def write(self):

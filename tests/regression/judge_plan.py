@@ -155,7 +155,7 @@ class Rank:
         """Every op of a captured step runs once, in order, and touches what it accesses; a recompute is a step of a recipe."""
         if self.graph is None:
             return
-        last = -1
+        last, again = -1, False
         for number, task in enumerate(self.tasks):
             if task.kind not in (OP, RECOMPUTE):
                 continue
@@ -166,7 +166,9 @@ class Rank:
                 raise Wrong(f"op: task {number} is no {'step of a recipe' if recomputes else 'op of the graph'}")
             if not recomputes and task.op != last + 1:
                 raise Wrong(f"op: task {number} runs op {task.op} behind op {last}")
-            last = last if recomputes else task.op
+            if not recomputes and again and task.op in self.graph.untold:
+                raise Wrong(f"op: a recompute stands right before op {task.op}, which is not told")
+            last, again = last if recomputes else task.op, recomputes
         if last + 1 != len(self.graph.accesses):
             raise Wrong(f"op: op {last + 1} never runs")
 
@@ -184,6 +186,7 @@ class Graph:
                 self.versions.append(((len(self.accesses) - 1, storage, kind), latest[storage]))
         self.versions = dict(self.versions)
         self.recipes = set(unfold(graph["recipe_op"]))
+        self.untold = set(unfold(graph["untold"])) if "untold" in graph else set()
 
 
 def storage_traits(plan, rank):

@@ -61,8 +61,10 @@ namespace tidemark::testing {
 
 /// Random layers forward and backward, as a framework would be captured: parameters that every layer reads, in-place
 /// sums of gradients, activations that backward reads, some that may be swapped, ops that may run again and ops that
-/// may not. `parts` micro-batches after one another.
-[[nodiscard]] inline Graph captured_training(std::mt19937& random, std::int32_t layers, std::int32_t parts = 1) {
+/// may not. `parts` micro-batches after one another. `hears`: what of backward is told.
+enum class Hears : std::uint8_t { everything, what_it_asks_for };
+[[nodiscard]] inline Graph captured_training(std::mt19937& random, std::int32_t layers, std::int32_t parts = 1,
+                                             Hears hears = Hears::everything) {
   using Builder = graph_build::CapturedGraphBuilder;
   const auto draw = [&](int low, int high) {
     return low + static_cast<int>(random() % static_cast<unsigned>(high - low + 1));
@@ -127,18 +129,21 @@ namespace tidemark::testing {
       if (draw(0, 3) > 0) reads = ops[i].reads;
       reads.push_back(gradient);
       if (draw(0, 1) == 0) reads.insert(reads.end(), ops[i].writes.begin(), ops[i].writes.end());
+      const bool asks = reads.size() > 1;
       add({.name = "backward",
            .cost = draw(200'000, 1'800'000),
            .phase = OpPhase::backward,
            .recompute = Builder::Recompute::never,
            .reads = reads,
-           .writes = {next}});
+           .writes = {next},
+           .told = hears == Hears::everything || asks});
       add({.name = "add",
            .cost = 50'000,
            .phase = OpPhase::backward,
            .recompute = Builder::Recompute::never,
            .reads = {next, sums[layer]},
-           .writes = {sums[layer]}});
+           .writes = {sums[layer]},
+           .told = hears == Hears::everything});
       gradient = next;
     }
   }

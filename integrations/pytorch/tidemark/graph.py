@@ -9,7 +9,7 @@ import json
 
 from .errors import CaptureError, TidemarkError
 from .rows import from_rows, to_rows
-from .sizes import format_bytes
+from .sizes import block_bytes, format_bytes
 
 FORMAT = 1
 TEXT_VERSION = 1
@@ -139,7 +139,7 @@ class Graph:
 
     def rounded(self, bytes_):
         """What a block of so many bytes takes."""
-        return -(-bytes_ // self.unit_bytes) * self.unit_bytes
+        return block_bytes(bytes_, self.device, self.unit_bytes)
 
     def block_bytes(self, storage):
         """What is planned for it: the most it can need, where that is known."""
@@ -154,6 +154,17 @@ class Graph:
             for save in self.saves
             if save.uses and save.storage not in made and not self._is_always_there(self.storages[save.storage])
         }
+
+    def told(self):
+        """Per operation, whether the session hears of it: in forward always, in backward where something that autograd
+        saved is first asked for. A trace, which no session follows, does not say what is saved."""
+        if not self.saves:
+            return [True] * len(self.ops)
+        told = [op.phase == "forward" for op in self.ops]
+        for save in self.saves:
+            if save.uses:
+                told[min(save.uses)] = True
+        return told
 
     @staticmethod
     def _is_always_there(storage):
@@ -176,13 +187,15 @@ class Graph:
                 entry["swappable"] = number in swappable
             storages.append(entry)
         ops = []
-        for op in self.ops:
+        for op, told in zip(self.ops, self.told(), strict=True):
             entry = {"name": op.name, "cost": op.cost, "reads": sorted({*op.reads, *op.holds}), "writes": op.writes}
             entry |= {"phase": op.phase, "recompute": op.recompute}
             if op.module:
                 entry["module"] = op.module
             if op.transient_bytes:
                 entry["transient_bytes"] = self.rounded(op.transient_bytes)
+            if not told:
+                entry["told"] = False
             ops.append(entry)
         link = {} if self.host_link is None else {"link": self.host_link.as_dict()}
         return {

@@ -27,7 +27,8 @@ void add_gap(const Problem& p, GapUse use, const ListGaps::Place& touches, std::
   const std::int32_t v = p.producer[s];
   if (v >= 0) {
     // A run in a stage from first + 1 to `until` brings it back for `until`.
-    const std::int32_t latest = std::min(p.rerun_until[at(v)], until);
+    const std::int32_t latest =
+        p.rerun_until[at(v)] < 0 ? -1 : p.last_taking[at(std::min(p.rerun_until[at(v)], until))];
     if (latest >= std::max(p.rerun_from[at(v)], first + 1)) {
       place.rerun_by = latest;
       gap.taken_from = latest;

@@ -119,6 +119,10 @@ Key Improver::rerun_for(std::int32_t storage, Key position, Key until) {
         ++round;
     }
   }
+  if (!p.takes_runs(stage)) {
+    stage = p.last_taking[at(stage)];
+    round = kUsualRound;
+  }
   // Among other second runs of the stage: the first place behind the position.
   if (stage == stage_of(position) && !is_first_run(position) && key_of(stage, v, round) <= position)
     round = round_of(position) + (v > op_of(position) ? 0 : 1);

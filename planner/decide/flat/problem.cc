@@ -147,6 +147,8 @@ Problem::Problem(const Graph& graph_, const Machine& machine_, RecomputeRules ru
     }
     rerun_from.push_back(from);
     rerun_until.push_back(until);
+    const bool takes = graph_.template_of(static_cast<OpId>(v)).told;
+    last_taking.push_back(takes ? v : last_taking.empty() ? -1 : last_taking.back());
   }
   const Key end = key_of(op_count - 1, op_count - 1);
   for (std::size_t s = 0; s < count; ++s) {

@@ -97,8 +97,9 @@ struct Problem {
   Rows reads, writes;
   std::vector<std::int64_t> cost;
   std::vector<Bytes> transient;
-  /// Stages in which the op may run again: rerun_from <= stage <= rerun_until; empty where it may not.
+  /// Stages in which the op may run again: those from rerun_from to rerun_until that take runs; none where it may not.
   std::vector<std::int32_t> rerun_from, rerun_until;
+  std::vector<std::int32_t> last_taking;  ///< latest stage up to this one that takes runs of other ops; -1: none
   // per storage
   std::vector<Bytes> bytes;
   std::vector<std::int32_t> producer;  ///< of a result; -1: changed in place, or resident from the start
@@ -116,7 +117,11 @@ struct Problem {
 
   [[nodiscard]] bool may_rerun(std::int32_t op, std::int32_t stage) const {
     const auto v = static_cast<std::size_t>(op);
-    return rerun_from[v] <= stage && stage <= rerun_until[v];
+    return rerun_from[v] <= stage && stage <= rerun_until[v] && takes_runs(stage);
+  }
+  /// Whether ops may run again right before the op of the stage.
+  [[nodiscard]] bool takes_runs(std::int32_t stage) const {
+    return last_taking[static_cast<std::size_t>(stage)] == stage;
   }
   [[nodiscard]] bool has_windows() const { return !stage_start.empty(); }
   /// Where a page out of what was last touched at `from` is over. REQUIRES: has_windows(). Ascends with `from`.

@@ -68,7 +68,8 @@ TEST(RematEviction, PassesKeepTheRules) {
                            Kind{"swaps that take time", true, true, 200, 100, 7}}) {
     Passes passes;
     for (std::uint64_t seed = 0; seed < 60; ++seed) {
-      ReferenceStep step = random_step(seed, {.ops = 60, .swaps = kind.swaps, .awkward = seed % 2 == 0});
+      ReferenceStep step =
+          random_step(seed, {.ops = 60, .swaps = kind.swaps, .awkward = seed % 2 == 0, .untold = seed % 3 == 0});
       if (kind.timed) step = testing::with_link(std::move(step), seed, 25);
       const FlatStep flat(std::move(step));
       expect_rules_kept(flat, kind.timed ? testing::with_windows(flat) : flat.problem, {.hold = 0.5}, passes);

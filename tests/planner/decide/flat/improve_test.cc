@@ -67,7 +67,8 @@ TEST(PricedInputs, OfAChainAreCutWhereItIsCheapest) {
 TEST(Improver, LeavesWhatFitsAndIsNoDearer) {
   int searched = 0, better = 0;
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
-    const FlatStep flat(random_step(seed, {.ops = 12 + static_cast<int>(seed % 20), .swaps = seed % 3 == 0}));
+    const FlatStep flat(
+        random_step(seed, {.ops = 12 + static_cast<int>(seed % 20), .swaps = seed % 3 == 0, .untold = seed % 4 == 1}));
     State state(flat.problem, 0);
     const Bytes least = least_peak(flat.problem).bytes;
     const Bytes budget = least + (state.profile().peak() - least) / 2;

@@ -20,7 +20,7 @@ using testing::ReferenceStep;
 
 TEST(PlanStep, FitsAndIsChecked) {
   for (std::uint64_t seed = 0; seed < testing::cases(12U); ++seed) {
-    const FlatStep flat(random_step(seed, {.ops = 24, .swaps = seed % 2 == 0}));
+    const FlatStep flat(random_step(seed, {.ops = 24, .swaps = seed % 2 == 0, .untold = seed % 3 == 1}));
     const Bytes keep = keep_all_peak(flat.step);
     for (const Bytes budget : {keep, keep * 9 / 10, keep * 7 / 10}) {
       const StepPlan plan = plan_step_within(flat.problem, budget, {.effort = 0.01});

@@ -1,6 +1,6 @@
 #pragma once
 // Small random steps with everything a step can have: several outputs, changes in place, holds, ops that must not be
-// recomputed, swaps.
+// recomputed, ops that are not told, swaps.
 
 #include <algorithm>
 #include <cstdint>
@@ -16,6 +16,7 @@ struct StepShape {
   int ops = 10;
   bool swaps = false;
   bool awkward = true;  ///< more than one pure op per storage
+  bool untold = false;  ///< some ops take no recompute right before them
 };
 
 /// A portable draw from [0, count).
@@ -54,6 +55,7 @@ inline ReferenceStep random_step(std::uint64_t seed, const StepShape& shape) {
       if (draw(random, 8) == 0) op.recompute = ReferenceStep::Recompute::never;
       if (draw(random, 8) == 0) op.transient_bytes = 1 + draw(random, 4);
     }
+    if (shape.untold && draw(random, 4) == 0) op.told = false;
     sort_once_each(op.reads);
     sort_once_each(op.writes);
     step.ops.push_back(std::move(op));

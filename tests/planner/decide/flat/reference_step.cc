@@ -183,6 +183,9 @@ class Replayer {
       if (!facts_[at(s)].is_result()) return fault("and changes a storage in place");
       if (held_until(s) >= p) return fault(fmt::format("while storage {} is held", s));
     }
+    const std::int32_t next = order_.order[at(p + 1)];  // the last run is a first one
+    if (first_run_[at(next)] == p + 1 && !step_.ops[at(next)].told)
+      return fault(fmt::format("right before op {}, which is not told", next));
     return {};
   }
 

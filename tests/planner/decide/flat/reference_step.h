@@ -7,11 +7,11 @@
 // storage with one writer and not resident from the start is a *result*: its writer recomputes it. Any other storage is
 // changed in place, and no op restores an older version of it.
 //
-// Rules. First runs come in program order, and the last run is the first of the last op: the step is over then. Reads
-// are served by the latest run of the writer. A result is resident from a run of its writer to the last read before the
-// next run of it; other storages from their first touch (or the start) to their last. Holds extend that. A swap leaves
-// a gap strictly between two touches. While an op runs, what it reads and writes, its transient bytes and everything
-// else resident count together.
+// Rules. No op runs again right before the first run of one that is not told. First runs come in program order, and the
+// last run is the first of the last op: the step is over then. Reads are served by the latest run of the writer. A
+// result is resident from a run of its writer to the last read before the next run of it; other storages from their
+// first touch (or the start) to their last. Holds extend that. A swap leaves a gap strictly between two touches. While
+// an op runs, what it reads and writes, its transient bytes and everything else resident count together.
 //
 // Copies that take time. Ops run one after the other, and what a copy takes from them makes the run before it longer.
 // Copying out begins when the content is there (other ops may read it meanwhile), copying in when the run at Swap::back
