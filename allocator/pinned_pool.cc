@@ -92,22 +92,22 @@ void PinnedPool::State::retire(std::uint64_t ticket) {
   counts.pending_bytes -= rounded(entry.block);
 }
 
-void PinnedPool::State::let_go(PinnedPending::Entry& entry) {
+void PinnedPool::State::end_use(PinnedPending::Entry& entry) {
   if (--entry.users == 0 && entry.complete) retire(entry.ticket);
 }
 
 PinnedPending::Entry* PinnedPool::State::claim(Lock& lock, std::uint64_t ticket, std::int64_t& timeout_ns) {
   PinnedPending::Entry* entry = nullptr;
   // An event of a caller may stand behind several blocks.
-  const auto nobody_waits = [&] {
+  const auto is_unclaimed = [&] {
     entry = pending.find(ticket);
     return entry == nullptr || std::find(waited_for.begin(), waited_for.end(), entry->event) == waited_for.end();
   };
   if (timeout_ns < 0) {
-    meeting->waited.wait(lock, nobody_waits);
-  } else if (!nobody_waits()) {
+    meeting->waited.wait(lock, is_unclaimed);
+  } else if (!is_unclaimed()) {
     const auto end = Clock::now() + std::chrono::nanoseconds(std::min(timeout_ns, kLongestWaitNs));
-    if (!meeting->waited.wait_until(lock, end, nobody_waits)) return nullptr;
+    if (!meeting->waited.wait_until(lock, end, is_unclaimed)) return nullptr;
     timeout_ns = std::max<std::int64_t>(std::chrono::nanoseconds(end - Clock::now()).count(), 0);
   }
   if (entry == nullptr) return nullptr;
@@ -123,7 +123,7 @@ bool PinnedPool::State::look_at(Lock& lock, PinnedPending::Entry& entry) {
   lock.lock();
   lost = lost || code == DeviceCode::lost;
   entry.complete = entry.complete || code == DeviceCode::ok;
-  let_go(entry);
+  end_use(entry);
   return code == DeviceCode::ok;
 }
 
@@ -282,7 +282,7 @@ DeviceCode PinnedPool::wait_for_block(const PinnedAllocation& answer, std::int64
   state.meeting->waited.notify_all();
   state.lost = state.lost || code == DeviceCode::lost;
   entry->complete = entry->complete || complete;
-  state.let_go(*entry);
+  state.end_use(*entry);
   return code;
 }
 

@@ -72,7 +72,7 @@ struct PinnedPool::State {
   /// nullptr: it is gone, or the time is over.
   [[nodiscard]] PinnedPending::Entry* claim(Lock& lock, std::uint64_t ticket, std::int64_t& timeout_ns);
   /// Ends a use that began with ++users: reclaims the entry if it was the last and the work is done.
-  void let_go(PinnedPending::Entry& entry);
+  void end_use(PinnedPending::Entry& entry);
 
   /// Carries out the first order: releases what is to go, asks the device, reports before the answer counts. Unlocks
   /// while it does. REQUIRES: orders.

@@ -11,7 +11,7 @@
 namespace tidemark::allocator {
 namespace {
 
-constexpr std::int32_t kNobody = -1;
+constexpr std::int32_t kNoBlock = -1;
 
 /// The bytes [begin, end) as the plan passes over them: who held each last. Pieces abut and never overlap.
 class LastHolders {
@@ -32,7 +32,7 @@ class LastHolders {
  private:
   struct Piece {
     Bytes end = 0;
-    std::int32_t holder = kNobody;
+    std::int32_t holder = kNoBlock;
   };
 
   void split_at(Bytes at) {
@@ -54,21 +54,21 @@ class OffsetIndex {
   explicit OffsetIndex(std::span<const Bytes> keys) : table_(std::bit_ceil(2 * keys.size() + 1)) {
     for (std::size_t i = 0; i < keys.size(); ++i) {
       std::size_t at = home(keys[i]);
-      while (table_[at].row != kNobody) at = next(at);
+      while (table_[at].row != kNoBlock) at = next(at);
       table_[at] = {.key = keys[i], .row = static_cast<std::int32_t>(i)};
     }
   }
 
   [[nodiscard]] std::int32_t find(Bytes key) const {
     std::size_t at = home(key);
-    while (table_[at].row != kNobody && table_[at].key != key) at = next(at);
+    while (table_[at].row != kNoBlock && table_[at].key != key) at = next(at);
     return table_[at].row;
   }
 
  private:
   struct Entry {
     Bytes key = 0;
-    std::int32_t row = kNobody;
+    std::int32_t row = kNoBlock;
   };
 
   [[nodiscard]] std::size_t home(Bytes key) const {
@@ -103,12 +103,15 @@ struct PlannedArena::State {
     std::int32_t place = 0;  // row in holder_at
     std::int32_t first_predecessor = 0;
     std::int32_t predecessor_count = 0;
+    std::int32_t first_unordered = 0;  // of the unordered blocks between the slot before and this one
+    std::int32_t unordered_count = 0;
     bool elsewhere = false;
     bool persistent = false;
     bool straggler = false;
 
     [[nodiscard]] bool in_use() const { return used_bytes > 0; }
     [[nodiscard]] bool fits(Bytes request_span) const { return least_span <= request_span && request_span <= span; }
+    [[nodiscard]] bool is_routed() const { return least_span < span; }
     [[nodiscard]] bool overlaps(const Slot& other) const {
       return offset < other.offset + other.span && other.offset < offset + span;
     }
@@ -118,20 +121,28 @@ struct PlannedArena::State {
       : options(given),
         offsets(distinct_offsets(blocks)),
         index(offsets),
-        holder_at(offsets.size(), kNobody),
+        holder_at(offsets.size(), kNoBlock),
         extent_bytes(extent_of_sequence(blocks, given)),
         unordered(unordered_places(blocks, given)) {
     slots.reserve(blocks.size());
+    std::int32_t first_unordered = 0;
     for (const PlannedBlock& block : blocks) {
-      if (block.unordered) continue;
+      if (block.unordered) {
+        unordered_bytes.push_back(block.bytes);
+        continue;
+      }
+      const auto unordered_end = static_cast<std::int32_t>(unordered_bytes.size());
       assert(block.bytes > 0 && block.offset >= 0 && block.offset % options.alignment_bytes == 0);
       assert(block.least_bytes >= 0 && block.least_bytes <= block.bytes);
       slots.push_back({.offset = block.offset,
                        .span = span_of(block.bytes),
                        .least_span = span_of(block.least_bytes > 0 ? block.least_bytes : block.bytes),
                        .place = index.find(block.offset),
+                       .first_unordered = first_unordered,
+                       .unordered_count = unordered_end - first_unordered,
                        .elsewhere = block.elsewhere,
                        .persistent = block.persistent});
+      first_unordered = unordered_end;
     }
     find_predecessors();
   }
@@ -201,7 +212,12 @@ struct PlannedArena::State {
       stragglers.push_back(holder);
     }
     if (!(slot.persistent && slot.in_use())) ++counts.passed_over;
-    ++cursor;
+    move_to(cursor + 1);
+  }
+
+  void move_to(std::int32_t block) {
+    cursor = block;
+    unordered_seen.clear();
   }
 
   /// Persistent blocks that are there already are not asked for again.
@@ -213,10 +229,11 @@ struct PlannedArena::State {
   [[nodiscard]] std::optional<std::int32_t> find_distance(Bytes span) {
     const auto count = static_cast<std::int32_t>(slots.size());
     const std::int32_t last = std::min(count - 1, cursor + options.look_ahead);
+    const std::int64_t missed = departed + mistakable;
     for (std::int32_t place = cursor + 1; place <= last; ++place) {
       if (!at(place).fits(span)) continue;
       const std::int32_t distance = place - cursor;
-      const bool replaced = distance <= departed;
+      const bool replaced = distance <= missed;
       const bool skipped =
           departed >= 2 && distance >= 2 && at(place - 1).fits(recent[0]) && at(place - 2).fits(recent[1]);
       if (replaced || skipped) return distance;
@@ -231,11 +248,25 @@ struct PlannedArena::State {
     return std::nullopt;
   }
 
+  /// A routed block takes any small request, also that of an unordered block which the plan has before it.
+  std::optional<Address> serve_unordered_due(Bytes bytes, Bytes span) {
+    const Slot& slot = at(cursor);
+    if (!slot.is_routed()) return std::nullopt;
+    const auto planned =
+        std::span(unordered_bytes)
+            .subspan(static_cast<std::size_t>(slot.first_unordered), static_cast<std::size_t>(slot.unordered_count));
+    if (std::ranges::count(planned, bytes) <= std::ranges::count(unordered_seen, bytes)) return std::nullopt;
+    const std::optional<Address> address = serve_unordered(bytes, span);
+    if (address) ++mistakable;
+    return address;
+  }
+
   /// A place of an unordered block, or nothing.
   std::optional<Address> serve_unordered(Bytes bytes, Bytes span) {
     const std::optional<Bytes> offset = unordered.take(bytes, span);
     if (!offset) return std::nullopt;
-    ++counts.served;
+    unordered_seen.push_back(bytes);
+    ++counts.unordered;
     note_live(bytes);
     return options.base + static_cast<Address>(*offset);
   }
@@ -244,8 +275,9 @@ struct PlannedArena::State {
   std::optional<Address> serve(Bytes bytes) {
     Slot& slot = at(cursor);
     departed = 0;
+    if (!slot.is_routed()) mistakable = 0;
     if (slot.elsewhere) {
-      ++cursor;
+      move_to(cursor + 1);
       ++counts.unplanned;
       return std::nullopt;
     }
@@ -257,7 +289,7 @@ struct PlannedArena::State {
     }
     slot.used_bytes = bytes;
     holder_at[static_cast<std::size_t>(slot.place)] = cursor;
-    ++cursor;
+    move_to(cursor + 1);
     ++in_use;
     ++counts.served;
     note_live(bytes);
@@ -295,11 +327,11 @@ struct PlannedArena::State {
         guests, [&](const Slot& guest) { return address == options.base + static_cast<Address>(guest.offset); });
   }
 
-  /// The planned block in use at an address, or kNobody.
+  /// The planned block in use at an address, or kNoBlock.
   [[nodiscard]] std::int32_t find_block(Address address) const {
-    if (address < options.base || address - options.base >= static_cast<Address>(extent_bytes)) return kNobody;
+    if (address < options.base || address - options.base >= static_cast<Address>(extent_bytes)) return kNoBlock;
     const std::int32_t place = index.find(static_cast<Bytes>(address - options.base));
-    return place == kNobody ? kNobody : holder_at[static_cast<std::size_t>(place)];
+    return place == kNoBlock ? kNoBlock : holder_at[static_cast<std::size_t>(place)];
   }
 
   Options options;
@@ -308,15 +340,18 @@ struct PlannedArena::State {
   std::vector<std::int32_t> holder_at;  // per distinct offset: the block in use there
   Bytes extent_bytes = 0;               // of the sequence: unordered blocks lie above
   SmallPlaces unordered;
-  std::vector<Slot> slots;  // in plan order
+  std::vector<Bytes> unordered_bytes;  // in plan order
+  std::vector<Slot> slots;             // in plan order
   std::vector<std::int32_t> predecessors;
   std::vector<std::int32_t> stragglers;
   std::vector<Slot> guests;
   std::int32_t cursor = 0;
-  std::int64_t departed = 0;      // requests since the last that fitted
-  std::array<Bytes, 2> recent{};  // spans of the last two departed ones, the latest first
-  std::int64_t in_use = 0;        // blocks
-  bool has_requests = false;      // in this step
+  std::vector<Bytes> unordered_seen;  // requests since the cursor came here
+  std::int64_t departed = 0;          // requests since the last that fitted
+  std::int64_t mistakable = 0;        // unordered ones that fitted a routed block, since the last fixed one
+  std::array<Bytes, 2> recent{};      // spans of the last two departed ones, the latest first
+  std::int64_t in_use = 0;            // blocks
+  bool has_requests = false;          // in this step
   PlannedArenaCounts counts;
 };
 
@@ -343,6 +378,8 @@ std::optional<Address> PlannedArena::allocate(Bytes bytes) {
     if (!distance) return state.depart(span);
     for (std::int32_t passed = 0; passed < *distance; ++passed) state.pass_over();
     ++state.counts.resynchronised;
+  } else if (const std::optional<Address> address = state.serve_unordered_due(bytes, span)) {
+    return address;
   }
   return state.serve(bytes);
 }
@@ -375,9 +412,9 @@ bool PlannedArena::free(Address address) {
     return bytes > 0;
   }
   const std::int32_t block = state.find_block(address);
-  if (block == kNobody) return false;
+  if (block == kNoBlock) return false;
   State::Slot& slot = state.at(block);
-  state.holder_at[static_cast<std::size_t>(slot.place)] = kNobody;
+  state.holder_at[static_cast<std::size_t>(slot.place)] = kNoBlock;
   state.counts.live_bytes -= slot.used_bytes;
   slot.used_bytes = 0;
   --state.in_use;
@@ -395,8 +432,9 @@ void PlannedArena::begin_step() {
   if (state.has_requests || state.in_use > 0)
     while (!state.at_end()) state.pass_over();
   if (!state.has_requests) state.counts.passed_over = passed_over;  // a step that was not run departs from nothing
-  state.cursor = 0;
+  state.move_to(0);
   state.departed = 0;
+  state.mistakable = 0;
   state.has_requests = false;
 }
 
@@ -405,7 +443,7 @@ Bytes PlannedArena::requested_bytes(Address address) const {
   const auto offset = static_cast<Bytes>(address - state_->options.base);
   if (state_->unordered.covers(offset)) return state_->unordered.requested_bytes(offset);
   const std::int32_t block = state_->find_block(address);
-  return block == kNobody ? 0 : state_->at(block).used_bytes;
+  return block == kNoBlock ? 0 : state_->at(block).used_bytes;
 }
 
 Bytes PlannedArena::extent_bytes() const {
@@ -414,6 +452,11 @@ Bytes PlannedArena::extent_bytes() const {
 
 const PlannedArenaCounts& PlannedArena::counts() const {
   return state_->counts;
+}
+
+void PlannedArena::reset_counts() {
+  const Bytes live = state_->counts.live_bytes;
+  state_->counts = {.live_bytes = live, .peak_live_bytes = live};
 }
 
 }  // namespace tidemark::allocator

@@ -33,7 +33,9 @@
 // Unordered blocks. Numbers that a kernel wraps come or not, and autograd may keep them for long: in the sequence they
 // would put others out of step, and at reused bytes in the way of large ones. A request as small as they are that the
 // cursor does not expect has one of their places (small_places.h), above everything else: as many as there are
-// unordered blocks, kMostUnordered at most.
+// unordered blocks, kMostUnordered at most. So has one that would do for a routed block at the cursor, where the plan
+// has an unordered block of just its size between that block and the one before. Was it the routed one after all, then
+// the requests are one ahead, as if it had departed.
 //
 // Order between streams is not looked at: an arena serves one stream, or callers that wait for whoever held the bytes
 // before (the executor, whose Program has those waits). free() means that whatever is submitted from now on may have
@@ -68,13 +70,14 @@ struct PlannedBlock {
 constexpr Bytes kUnorderedBytes = 512;
 constexpr std::size_t kMostUnordered = 1024;  ///< half a megabyte of places
 
-/// Counts since construction. served + unplanned = requests.
+/// Counts since construction. served + unordered + unplanned = requests.
 struct PlannedArenaCounts {
-  std::int64_t steps = 0;           ///< begin_step() calls
-  std::int64_t served = 0;          ///< requests that got their planned offset, or an unordered block's
-  std::int64_t unplanned = 0;       ///< requests answered "not planned", for whatever reason
-  std::int64_t blocked = 0;         ///< of these: the request fitted, but a byte was still in use
-  std::int64_t passed_over = 0;     ///< planned blocks that nobody got: skipped, blocked, or left at the end of a step
+  std::int64_t steps = 0;        ///< begin_step() calls
+  std::int64_t served = 0;       ///< requests that got their planned offset
+  std::int64_t unordered = 0;    ///< that got an unordered block's place, whether or not the plan has one like them
+  std::int64_t unplanned = 0;    ///< requests answered "not planned", for whatever reason
+  std::int64_t blocked = 0;      ///< of these: the request fitted, but a byte was still in use
+  std::int64_t passed_over = 0;  ///< planned blocks that no request got: skipped, blocked, or left at the end of a step
   std::int64_t resynchronised = 0;  ///< times the cursor moved on to meet the requests again
   std::int64_t guests = 0;          ///< requests served by allocate_anywhere()
   Bytes live_bytes = 0;             ///< requested bytes of blocks in use, guests included
@@ -122,6 +125,8 @@ class PlannedArena {
   /// Highest planned byte and what is spare: what the arena needs behind `base`.
   [[nodiscard]] Bytes extent_bytes() const;
   [[nodiscard]] const PlannedArenaCounts& counts() const;
+  /// Counts begin anew, with what is live.
+  void reset_counts();
 
  private:
   struct State;

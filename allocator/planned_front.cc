@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <utility>
 
 namespace tidemark::allocator {
 namespace {
@@ -34,6 +35,7 @@ PlannedFront::PlannedFront(Device& device, CachingAllocator& behind, std::span<c
       stream_(stream),
       base_(base),
       extent_(extent),
+      blocks_(blocks.begin(), blocks.end()),
       arena_(blocks, options_of(behind, device, base)) {}
 
 PlannedFront::~PlannedFront() {
@@ -46,7 +48,6 @@ std::optional<Address> PlannedFront::serve(Bytes bytes, StreamHandle stream, con
   std::optional<Address> address;
   {
     const std::lock_guard lock(lock_);
-    if (is_retired_) return std::nullopt;
     if (!held_.empty()) release_complete();
     address = serve();
   }
@@ -56,6 +57,7 @@ std::optional<Address> PlannedFront::serve(Bytes bytes, StreamHandle stream, con
 
 std::optional<Address> PlannedFront::allocate(Bytes bytes, StreamHandle stream) {
   return serve(bytes, stream, [&]() -> std::optional<Address> {
+    if (is_retired_) return std::nullopt;
     switch (expected_) {
       case Requests::planned:
         return arena_.allocate(bytes);
@@ -69,7 +71,32 @@ std::optional<Address> PlannedFront::allocate(Bytes bytes, StreamHandle stream) 
 }
 
 std::optional<Address> PlannedFront::allocate_anywhere(Bytes bytes, StreamHandle stream) {
-  return serve(bytes, stream, [&] { return arena_.allocate_anywhere(bytes); });
+  do {
+    const auto address = serve(bytes, stream, [&] { return arena_.allocate_anywhere(bytes); });
+    if (address || stream != stream_) return address;
+  } while (wait_for_oldest());
+  return std::nullopt;
+}
+
+bool PlannedFront::wait_for_oldest() {
+  Address address = 0;
+  std::vector<EventHandle> behind;
+  {
+    const std::lock_guard lock(lock_);
+    const auto oldest = std::ranges::find(held_, false, &Held::is_waited_for);
+    if (oldest == held_.end()) return false;
+    oldest->is_waited_for = true;
+    address = oldest->address;
+    behind = std::exchange(oldest->behind, {});
+  }
+  for (const EventHandle event : behind) {
+    static_cast<void>(device_.synchronize_event(event));  // a device that is lost has ended what ran
+    static_cast<void>(device_.destroy_event(event));
+  }
+  const std::lock_guard lock(lock_);
+  std::erase_if(held_, [&](const Held& one) { return one.address == address; });
+  arena_.free(address);
+  return true;
 }
 
 bool PlannedFront::is_live(Address address) const {
@@ -114,6 +141,7 @@ std::vector<EventHandle> PlannedFront::record(std::span<const StreamHandle> stre
 
 void PlannedFront::release_complete() {
   std::erase_if(held_, [&](Held& one) {
+    if (one.is_waited_for) return false;
     std::erase_if(one.behind, [&](EventHandle event) {
       if (device_.query_event(event) == DeviceCode::not_ready) return false;
       static_cast<void>(device_.destroy_event(event));
@@ -150,6 +178,16 @@ void PlannedFront::expect(Requests requests) {
 void PlannedFront::retire() {
   const std::lock_guard lock(lock_);
   is_retired_ = true;
+}
+
+bool PlannedFront::resume(std::span<const PlannedBlock> blocks, StreamHandle stream) {
+  const std::lock_guard lock(lock_);
+  if (!is_retired_ || stream != stream_ || !std::ranges::equal(blocks, blocks_)) return false;
+  is_retired_ = false;
+  expected_ = Requests::planned;
+  arena_.begin_step();
+  arena_.reset_counts();
+  return true;
 }
 
 bool PlannedFront::is_retired() const {

@@ -7,9 +7,12 @@
 //
 // Order. Blocks are for work of one stream, the one that was planned for; who asks for another is not served. A block
 // that is freed serves that stream at once. One that other streams have used, or that is freed on another, is held
-// until an event of each is complete; the front looks when it is asked for something.
+// until an event of each is complete; the front looks when it is asked for something, and waits where nothing else
+// is left.
 //
-// An end. retire() stops it from serving; it is done for when is_empty(), and must live until then.
+// An end. retire() stops it from serving what is planned; it is done for when is_empty(), and must live until then. As
+// long as a block of it lives it serves where the allocator is at its end, and resume() has it serve the same plan
+// again: a training loop may hold the loss of one session into the next.
 //
 // Cost: PlannedArena's, one uncontended lock and two counters. Threads: any; who owns it keeps forks out of its calls.
 
@@ -60,6 +63,8 @@ class PlannedFront {
   /// Until the next call; planned ones at first.
   void expect(Requests requests);
   void retire();
+  /// Serves again, with counts that begin anew; false: it has not retired, or the plan is another one.
+  [[nodiscard]] bool resume(std::span<const PlannedBlock> blocks, StreamHandle stream);
   [[nodiscard]] bool is_retired() const;
   /// Nothing is live, and nothing is waited for.
   [[nodiscard]] bool is_empty();
@@ -71,6 +76,7 @@ class PlannedFront {
   struct Held {
     Address address = 0;
     std::vector<EventHandle> behind;
+    bool is_waited_for = false;  ///< by a thread, which has its events
   };
 
   PlannedFront(Device& device, CachingAllocator& behind, std::span<const PlannedBlock> blocks, StreamHandle stream,
@@ -81,6 +87,8 @@ class PlannedFront {
   /// Events behind what those streams were given so far; the host waits where there are none to be had.
   [[nodiscard]] std::vector<EventHandle> record(std::span<const StreamHandle> streams);
   void release_complete();
+  /// On the host, for the block that was freed first; false: none is held. Not under the lock.
+  [[nodiscard]] bool wait_for_oldest();
 
   Device& device_;
   CachingAllocator& behind_;
@@ -88,6 +96,7 @@ class PlannedFront {
   const Address base_;
   const Bytes extent_;
   mutable SpinLock lock_;
+  const std::vector<PlannedBlock> blocks_;
   PlannedArena arena_;
   bool is_retired_ = false;
   Requests expected_ = Requests::planned;

@@ -53,6 +53,8 @@ class FollowedCopies {
   /// copied out goes where there is room.
   [[nodiscard]] DeviceCode open(std::span<const Bytes> arenas, Bytes bound_bytes);
   [[nodiscard]] Device& device() { return streams_.device(); }
+  /// Of its own.
+  [[nodiscard]] std::int64_t streams() const { return streams_.count(); }
 
   // What fails to begin leaves nothing under way, and holds no host memory.
 
@@ -75,6 +77,7 @@ class FollowedCopies {
   [[nodiscard]] const CopyFigures& in() const { return transfers_.in(); }
   [[nodiscard]] const CopyWaits& waits() const { return waits_; }
   [[nodiscard]] allocator::PinnedPoolStatistics pinned() const { return host_.statistics(); }
+  [[nodiscard]] const std::vector<allocator::PinnedReport>& pinned_reports() const { return host_.reports(); }
 
  private:
   /// In its place, if that is free, else beside the arenas.

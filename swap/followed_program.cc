@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <ranges>
 #include <tuple>
 #include <utility>
@@ -20,10 +21,11 @@ class Binder {
   Result<FollowedProgram> bind() {
     if (Status s = list_ops(); !s) return s.error();
     if (Status s = list_managed(); !s) return s.error();
-    list_stays();
+    find_uses();
     list_rebuilds();
+    list_consumers();
     find_begins();
-    for (std::size_t n = 0; n < out_.storages.size(); ++n) add_stays(static_cast<std::int32_t>(n));
+    for (std::size_t n = 0; n < out_.storages.size(); ++n) add_residencies(static_cast<std::int32_t>(n));
     std::ranges::stable_sort(out_.actions, {}, [](const FollowedAction& a) { return std::pair(a.time, a.kind); });
     return std::move(out_);
   }
@@ -63,7 +65,10 @@ class Binder {
     out_.part_of = loop_.part_of_op.empty() ? std::vector<std::int32_t>(ops, 0) : loop_.part_of_op;
     if (std::ranges::any_of(out_.part_of, [&](std::int32_t part) { return part < 0 || part >= 1 << 20; }))
       return bad_input("a part of a step has a number from 0 to 2^20 - 1");
-    for (const std::int32_t part : out_.part_of) out_.parts = std::max(out_.parts, part + 1);
+    std::map<std::int32_t, std::int32_t> number_of_part;  // as given, which may leave numbers out
+    for (std::int32_t& part : out_.part_of)
+      part = number_of_part.try_emplace(part, static_cast<std::int32_t>(number_of_part.size())).first->second;
+    out_.parts = std::max(static_cast<std::int32_t>(number_of_part.size()), 1);
     told_.resize(static_cast<std::size_t>(out_.parts));
     for (std::size_t op = 0; op < ops; ++op)
       if (loop_.is_told.empty() || loop_.is_told[op])
@@ -86,8 +91,8 @@ class Binder {
     return {};
   }
 
-  /// What is copied or made anew, and what that is made from. What outlives the step its framework holds; what was
-  /// there before is its own affair altogether.
+  /// What is copied or recomputed, and what that is recomputed from. What outlives the step its framework holds; what
+  /// was there before is its own affair altogether.
   Status list_managed() {
     std::size_t storages = 0;
     for (const Residency& r : s_.residencies) storages = std::max(storages, row(r.storage) + 1);
@@ -106,7 +111,7 @@ class Binder {
           return bad_input(
               fmt::format("storage {} holds content before or behind the step, and the plan {} it; its "
                           "framework holds such storages: keep it, by the graph",
-                          storage, s_.tasks[t].kind == TaskKind::recompute ? "makes anew" : "swaps"));
+                          storage, s_.tasks[t].kind == TaskKind::recompute ? "recomputes" : "swaps"));
         is_managed[storage] = is_older[storage] == 0 ? 1 : 0;
       }
     }
@@ -116,8 +121,8 @@ class Binder {
       out_.number_of[s] = static_cast<std::int32_t>(out_.storages.size());
       out_.storages.push_back({.storage = id_of<StorageId>(s)});
     }
-    out_.stays.resize(out_.storages.size());
-    out_.read_again.resize(out_.storages.size());
+    out_.residencies.resize(out_.storages.size());
+    out_.recompute_times.resize(out_.storages.size());
     residencies_.resize(out_.storages.size());
     part_of_storage_.assign(out_.storages.size(), 0);
     return {};
@@ -127,8 +132,8 @@ class Binder {
     return out_.number_of[row(residency(touch).storage)];
   }
 
-  /// First and last use of every residency by an op, or by one that runs again.
-  void list_stays() {
+  /// First and last use of every residency by an op, or by a recomputed one.
+  void find_uses() {
     const auto count = s_.residencies.size();
     first_use_.assign(count, kNever);
     last_use_.assign(count, kNever);
@@ -153,10 +158,10 @@ class Binder {
       std::ranges::sort(residencies_[n], {},
                         [&](std::int32_t r) { return s_.residencies[static_cast<std::size_t>(r)].first_task; });
       for (const std::int32_t r : residencies_[n])
-        out_.stays[n].push_back({.first = first_use_[static_cast<std::size_t>(r)],
-                                 .last = s_.residencies[static_cast<std::size_t>(r)].full_behind
-                                             ? static_cast<std::int32_t>(s_.tasks.size())
-                                             : last_use_[static_cast<std::size_t>(r)]});
+        out_.residencies[n].push_back({.first = first_use_[static_cast<std::size_t>(r)],
+                                       .last = s_.residencies[static_cast<std::size_t>(r)].full_behind
+                                                   ? static_cast<std::int32_t>(s_.tasks.size())
+                                                   : last_use_[static_cast<std::size_t>(r)]});
     }
   }
 
@@ -179,6 +184,16 @@ class Binder {
     }
   }
 
+  void list_consumers() {
+    out_.consumers_of.resize(out_.storages.size());
+    for (std::size_t n = 0; n < out_.storages.size(); ++n) {
+      const OpId op = out_.storages[n].made_by;
+      if (op == kNone<OpId>) continue;
+      for (const std::int32_t source : out_.reads_of[row(op)])
+        out_.consumers_of[static_cast<std::size_t>(source)].push_back(static_cast<std::int32_t>(n));
+    }
+  }
+
   void add_rebuild(std::size_t t, OpId op) {
     const auto time = static_cast<std::int32_t>(t);
     FollowedAction action{.time = time,
@@ -192,24 +207,25 @@ class Binder {
       if (number < 0) continue;
       const auto n = static_cast<std::size_t>(number);
       if (touch.kind == AccessKind::read) {
-        out_.read_again[n].push_back(time);
+        out_.recompute_times[n].push_back(time);
         if (std::ranges::find(reads, number) == reads.end()) reads.push_back(number);
         continue;
       }
       out_.storages[n].made_by = op;
-      if (last_use_[row(touch.residency)] > time) out_.wanted.push_back(number);
+      const bool leaves = s_.tasks[row(residency(touch).last_task)].kind == TaskKind::swap_out;
+      if (leaves || last_use_[row(touch.residency)] > time) out_.wanted.push_back(number);
     }
     action.wanted_count = static_cast<std::int32_t>(out_.wanted.size()) - action.first_wanted;
     add(action);
   }
 
-  void add_stays(std::int32_t number) {
+  void add_residencies(std::int32_t number) {
     const auto n = static_cast<std::size_t>(number);
     const std::vector<std::int32_t>& list = residencies_[n];
     for (std::size_t i = 0; i < list.size(); ++i) {
       const auto r = static_cast<std::size_t>(list[i]);
       const Residency& stay = s_.residencies[r];
-      if (first_use_[r] == kNever) continue;  // copied in and out again, for nobody
+      if (first_use_[r] == kNever) continue;  // copied in and out again, for no op
       const auto put = [&](Kind kind, std::int32_t time, bool last = false) {
         add({.time = time, .kind = kind, .storage = number, .last = last, .part = part_of_storage_[n]});
       };
@@ -230,8 +246,8 @@ class Binder {
         out_.actions.back().offset = layout_.offset_of[host];
         if (stay.release < 2 * s_.compute_tasks)
           put(Kind::settle_out, std::max(time_of_clock(stay.release), last_use_[r] + 1));
-      } else if (!is_passing && !stay.full_behind) {  // nobody takes what its own op alone has touched
-        put(Kind::let_go, last_use_[r] + 1, i + 1 == list.size());
+      } else if (const bool is_last = i + 1 == list.size(); !stay.full_behind && (is_last || !is_passing)) {
+        put(Kind::end_residency, last_use_[r] + 1, is_last);  // what its own op alone has touched is not there
       }
     }
   }
@@ -276,7 +292,7 @@ class Binder {
   const FollowedLoop& loop_;
   FollowedProgram out_;
   std::vector<std::int32_t> compute_;                   ///< times of compute tasks
-  std::vector<OpId> again_;                             ///< per task: the op that it runs again
+  std::vector<OpId> again_;                             ///< per task: the op that it recomputes
   std::vector<std::vector<std::int32_t>> told_;         ///< per part: times, ascending
   std::vector<std::int32_t> first_use_, last_use_;      ///< per residency
   std::vector<std::vector<std::int32_t>> residencies_;  ///< per managed storage, by time

@@ -2,7 +2,7 @@
 // A Program as a session follows it: what is to be done between the ops that a framework issues, in order.
 //
 // Time here is the position of a task in issue order; what is due at t comes before task t is issued. Only *managed*
-// storages are looked after: those that the Program copies or makes anew, and what they are made anew from. All others
+// storages are looked after: those that the Program copies or recomputes, and what they are recomputed from. All others
 // are the framework's own affair.
 //
 // A copy in is due where its bytes may be taken (Residency::acquire), not where its task stands: a framework's host
@@ -27,19 +27,19 @@ struct FollowedLoop {
 
 struct FollowedAction {
   enum class Kind : std::uint8_t {
-    let_go,      ///< the residency has ended: what holds its bytes is released
-    copy_out,    ///< the same by a copy to host memory, which may begin
-    settle_out,  ///< ... and whose end compute waits for; then its bytes are released
-    copy_in,     ///< may begin
-    settle_in,   ///< compute waits for its end
-    rebuild,     ///< an op runs again
+    end_residency,  ///< the residency has ended: what holds its bytes is released
+    copy_out,       ///< the same by a copy to host memory, which may begin
+    settle_out,     ///< ... and whose end compute waits for; then its bytes are released
+    copy_in,        ///< may begin
+    settle_in,      ///< compute waits for its end
+    rebuild,        ///< an op is recomputed
   };
   std::int32_t time = 0;
-  Kind kind = Kind::let_go;
+  Kind kind = Kind::end_residency;
   std::int32_t storage = -1;  ///< number of the managed storage; rebuild: -1
   OpId op = kNone<OpId>;      ///< rebuild
-  bool last = false;          ///< let_go: it does not come back. copy_in: nor is the copy in host memory asked again.
-                              ///< rebuild: nor does the op run once more
+  bool last = false;  ///< end_residency: the storage does not come back. copy_in: nor is the copy in host memory asked
+                      ///< again. rebuild: nor does the op run once more
   ArenaId arena = kNone<ArenaId>;  ///< copy_out: of host memory, and where it goes there; copy_in: of the device's
   Bytes offset = 0;
   std::int32_t part = 0;
@@ -52,11 +52,11 @@ struct FollowedAction {
 struct FollowedStorage {
   StorageId storage = kNone<StorageId>;
   Bytes bytes = 0;
-  OpId made_by = kNone<OpId>;  ///< the op that is run again to make it anew; kNone: nobody can
+  OpId made_by = kNone<OpId>;  ///< the op that recomputes it; kNone: none does
 };
 
-/// A stay on the device.
-struct FollowedStay {
+/// A residency on the device.
+struct FollowedResidency {
   std::int32_t first = 0, last = 0;  ///< times of its first and last touch
 };
 
@@ -68,11 +68,12 @@ struct FollowedProgram {
   std::vector<std::int32_t> part_of;    ///< per op
   std::vector<std::int32_t> wanted;     ///< numbers of storages
   std::int32_t parts = 1;
-  std::vector<std::vector<FollowedStay>> stays;  ///< per managed storage, by time
+  std::vector<std::vector<FollowedResidency>> residencies;  ///< per managed storage, by time
   std::vector<std::vector<std::int32_t>>
-      read_again;                                   ///< per managed storage: times of rebuilds that read it, ascending
-  std::vector<std::vector<std::int32_t>> reads_of;  ///< per op: managed storages it reads; of ops that run again alone
-  std::vector<bool> is_rebuilt;                     ///< per op: runs again somewhere
+      recompute_times;                              ///< per managed storage: times of rebuilds that read it, ascending
+  std::vector<std::vector<std::int32_t>> reads_of;  ///< per op: managed storages it reads; of recomputed ops alone
+  std::vector<std::vector<std::int32_t>> consumers_of;  ///< per managed storage: those that are recomputed from it
+  std::vector<bool> is_rebuilt;                         ///< per op: is recomputed somewhere
 
   [[nodiscard]] std::span<const std::int32_t> wanted_of(const FollowedAction& action) const {
     return {wanted.data() + action.first_wanted, static_cast<std::size_t>(action.wanted_count)};
@@ -80,7 +81,7 @@ struct FollowedProgram {
 };
 
 /// Errors (bad_input): the loop does not have the Program's ops; a storage that outlives the step is swapped or made
-/// anew, which a framework holds itself; an op that runs again cannot be told from another.
+/// recomputed, which a framework holds itself; a recomputed op cannot be told from another.
 [[nodiscard]] Result<FollowedProgram> bind_followed(const Program& program, const FollowedLoop& loop);
 
 }  // namespace tidemark::swap

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "swap/device_error.h"
@@ -12,7 +13,7 @@ namespace tidemark::swap {
 
 using Kind = FollowedAction::Kind;
 
-FollowedParts::FollowedParts() = default;
+FollowedParts::FollowedParts(Device& device) : streams(device) {}
 FollowedParts::~FollowedParts() = default;
 
 FollowedStep::FollowedStep(std::shared_ptr<FollowedParts> parts, std::int64_t number)
@@ -39,6 +40,12 @@ FollowedStep::~FollowedStep() {
 Status FollowedStep::check(DeviceCode code, std::int32_t storage, const char* what) const {
   if (code == DeviceCode::ok) return {};
   return device_error(copies_->device(), code, fmt::format("storage {}: {}", row(plan_of(storage).storage), what));
+}
+
+Status FollowedStep::enter(FrameworkStream stream) {
+  const DeviceCode code = parts_->streams.enter(stream);
+  if (code == DeviceCode::ok) return {};
+  return device_error(parts_->streams.device(), code, "ordering the streams that the framework names");
 }
 
 Status FollowedStep::tell(OpId op, FrameworkStream stream) {
@@ -71,12 +78,11 @@ Status FollowedStep::tell(OpId op, FrameworkStream stream) {
 
 Status FollowedStep::carry_out(const FollowedAction& action, FrameworkStream stream) {
   switch (action.kind) {
-    case Kind::let_go:
-      let_go(action.storage, action.last, stream);
+    case Kind::end_residency:
+      end_residency(action.storage, action.last, stream);
       return {};
     case Kind::copy_out:
-      return copy_out(action.storage,
-                      {.arena = action.arena, .offset = action.offset, .bytes = plan_of(action.storage).bytes}, stream);
+      return copy_out(action, stream);
     case Kind::settle_out:
       return settle_out(action.storage, stream);
     case Kind::copy_in:
@@ -94,6 +100,7 @@ void FollowedStep::take(std::int32_t storage, FrameworkBlock block, FrameworkStr
   forget_copy(storage);
   place(storage, block);
   storages_[at(storage)].was_taken = true;
+  storages_[at(storage)].is_over = false;
 }
 
 void FollowedStep::place(std::int32_t storage, FrameworkBlock block) {
@@ -115,7 +122,50 @@ bool FollowedStep::can_be_rebuilt(std::int32_t storage) const {
   return op != kNone<OpId> && told_[row(op)] && !kept_[row(op)] && !there(storage).is_spared;
 }
 
-/// What would be made anew from the old content is made now, and stays.
+bool FollowedStep::is_owed(std::int32_t storage) const {
+  if (program_.consumers_of[at(storage)].empty()) return false;
+  const auto waits_for_it = [&](std::int32_t number) {
+    const FollowedAction& action = program_.actions[at(number)];
+    return action.kind == Kind::rebuild &&
+           std::ranges::find(program_.reads_of[row(action.op)], storage) != program_.reads_of[row(action.op)].end();
+  };
+  for (const std::deque<std::int32_t>& waiting : deferred_)
+    if (std::ranges::any_of(waiting, waits_for_it)) return true;
+  std::vector<std::int32_t> left{storage};
+  std::set<std::int32_t> seen;
+  while (!left.empty()) {
+    const std::int32_t source = left.back();
+    left.pop_back();
+    for (const std::int32_t made : program_.consumers_of[at(source)]) {
+      const Stored& one = there(made);
+      const bool may_be_missed = one.was_taken && !one.is_over && !is_there(made) && !one.host;
+      if (!may_be_missed || !can_be_rebuilt(made)) continue;
+      if (!one.saved.empty()) return true;
+      if (seen.insert(made).second) left.push_back(made);
+    }
+  }
+  return false;
+}
+
+std::vector<bool> FollowedStep::find_needed() const {
+  std::vector<bool> needed(storages_.size());
+  std::vector<std::int32_t> left;
+  const auto need = [&](std::int32_t n) {
+    if (!needed[at(n)]) left.push_back(n);
+    needed[at(n)] = true;
+  };
+  for (std::size_t n = 0; n < storages_.size(); ++n)
+    if (!storages_[n].is_over) need(static_cast<std::int32_t>(n));
+  while (!left.empty()) {
+    const std::int32_t n = left.back();
+    left.pop_back();
+    if (!can_be_rebuilt(n)) continue;
+    for (const std::int32_t source : program_.reads_of[row(plan_of(n).made_by)]) need(source);
+  }
+  return needed;
+}
+
+/// What would be recomputed from the old content is recomputed now, and kept.
 Status FollowedStep::change(std::int32_t storage, bool planned, FrameworkStream stream) {
   if (Status s = settle_in(storage, stream); !s) return s;
   if (Stored& one = storages_[at(storage)]; one.leaving) {  // it must not change under its copy
@@ -126,12 +176,14 @@ Status FollowedStep::change(std::int32_t storage, bool planned, FrameworkStream 
   if (planned) return {};
   ++counts_.departures;
   storages_[at(storage)].is_spared = true;
+  const std::vector<bool> needed = find_needed();
   for (std::size_t op = 0; op < program_.reads_of.size(); ++op) {
     if (!told_[op] || kept_[op] || std::ranges::find(program_.reads_of[op], storage) == program_.reads_of[op].end())
       continue;
     for (std::size_t n = 0; n < storages_.size(); ++n) {
-      if (plan_of(static_cast<std::int32_t>(n)).made_by != id_of<OpId>(op)) continue;
-      if (const auto got = use(static_cast<std::int32_t>(n), stream); !got) return got.error();
+      const auto made = static_cast<std::int32_t>(n);
+      if (plan_of(made).made_by != id_of<OpId>(op) || !needed[n] || !storages_[n].was_taken) continue;
+      if (const auto got = use(made, stream); !got) return got.error();
       storages_[n].is_spared = true;
     }
   }
@@ -180,7 +232,7 @@ Status FollowedStep::rebuild(OpId op, std::span<const std::int32_t> wanted, bool
                                   .is_last = is_last});
   for (std::size_t i = 0; i < made.size(); ++i)
     if (status && made[i].handle == nullptr)
-      status = internal_fault(fmt::format("storage {} was not made anew", row(names[i])));
+      status = internal_fault(fmt::format("storage {} was not recomputed", row(names[i])));
   for (std::size_t i = 0; i < made.size(); ++i) {
     if (status) {
       place(missing[i], made[i]);
@@ -192,15 +244,16 @@ Status FollowedStep::rebuild(OpId op, std::span<const std::int32_t> wanted, bool
   return status;
 }
 
-void FollowedStep::let_go(std::int32_t storage, bool last, FrameworkStream stream) {
+void FollowedStep::end_residency(std::int32_t storage, bool last, FrameworkStream stream) {
   const Stored& one = there(storage);
   if (last) {
-    if (!one.saved.empty()) {  // off the plan: somebody has not asked yet
+    if (!one.saved.empty() || is_owed(storage)) {  // off the plan: it has yet to be asked for
       ++counts_.departures;
       return;
     }
     release(storage, stream);
     forget_copy(storage);
+    storages_[at(storage)].is_over = true;
   } else if (one.block.handle != nullptr) {
     if (!can_be_rebuilt(storage) && !one.host) {
       ++counts_.departures;
@@ -210,13 +263,20 @@ void FollowedStep::let_go(std::int32_t storage, bool last, FrameworkStream strea
   }
 }
 
-Status FollowedStep::copy_out(std::int32_t storage, HostPiece place, FrameworkStream stream) {
+HostPiece FollowedStep::host_place(const FollowedAction& action) const {
+  const Bytes bytes = there(action.storage).block.bytes;
+  if (bytes > plan_of(action.storage).bytes) return {.bytes = bytes};
+  return {.arena = action.arena, .offset = action.offset, .bytes = bytes};
+}
+
+Status FollowedStep::copy_out(const FollowedAction& action, FrameworkStream stream) {
+  const std::int32_t storage = action.storage;
   Stored& one = storages_[at(storage)];
-  if (one.block.handle == nullptr || copies_ == nullptr) return {};
+  if (one.block.handle == nullptr || one.block.bytes == 0 || copies_ == nullptr) return {};
   if (Status s = settle_in(storage, stream); !s) return s;
   if (!one.host) {
     const auto id = static_cast<std::int64_t>(plan_of(storage).storage);
-    const DeviceCode code = copies_->begin_out(one.block.address, place, stream, id, one.host);
+    const DeviceCode code = copies_->begin_out(one.block.address, host_place(action), stream, id, one.host);
     if (code == DeviceCode::out_of_memory) {
       ++counts_.departures;
       ++counts_.kept_for_host;
@@ -225,7 +285,6 @@ Status FollowedStep::copy_out(std::int32_t storage, HostPiece place, FrameworkSt
     if (Status s = check(code, storage, "copying it out"); !s) return s;
   }
   one.leaving = true;
-  ++counts_.copied_out;
   return {};
 }
 
@@ -240,7 +299,7 @@ Status FollowedStep::settle_out(std::int32_t storage, FrameworkStream stream) {
 
 Status FollowedStep::copy_in(std::int32_t storage, bool last, FrameworkStream stream) {
   Stored& one = storages_[at(storage)];
-  if (one.leaving) {  // needed before its bytes were: it stays, and is not released under its copy later
+  if (one.leaving) {  // needed before its bytes were: it is kept, and not released under its copy later
     if (!one.host->is_settled)
       if (Status s = check(copies_->settle_out(*one.host, stream), storage, "waiting for its copy out"); !s) return s;
     one.leaving = false;
@@ -250,13 +309,20 @@ Status FollowedStep::copy_in(std::int32_t storage, bool last, FrameworkStream st
     if (last) forget_copy(storage);
     return {};
   }
-  const FollowedStorage& plan = plan_of(storage);
-  const FrameworkBlock room = calls_.take_block(plan.storage, plan.bytes, stream);
+  const StorageId name = plan_of(storage).storage;
+  const Bytes bytes = one.host->place.bytes;
+  FrameworkBlock room = calls_.take_block(name, bytes, stream);
   if (room.handle == nullptr)
-    return infeasible(fmt::format("storage {}: no {} of device memory to bring it back to", row(plan.storage),
-                                  format_bytes(plan.bytes)));
+    return infeasible(
+        fmt::format("storage {}: no {} of device memory to bring it back to", row(name), format_bytes(bytes)));
+  if (room.address == 0 || room.bytes < bytes) {
+    calls_.release(room, stream);
+    return internal_fault(fmt::format("storage {}: the framework gave a block of {} B at {:#x} for {} B", row(name),
+                                      room.bytes, room.address, bytes));
+  }
+  room.bytes = bytes;
   EventHandle in{};
-  const auto id = static_cast<std::int64_t>(plan.storage);
+  const auto id = static_cast<std::int64_t>(name);
   if (Status s = check(copies_->begin_in(room.address, *one.host, stream, id, in), storage, "copying it in"); !s) {
     calls_.release(room, stream);
     return s;
@@ -270,7 +336,7 @@ Status FollowedStep::copy_in(std::int32_t storage, bool last, FrameworkStream st
 Status FollowedStep::settle_in(std::int32_t storage, FrameworkStream stream) {
   Stored& one = storages_[at(storage)];
   if (!one.coming) return {};
-  const DeviceCode code = copies_->settle_in(*one.coming, plan_of(storage).bytes, stream);
+  const DeviceCode code = copies_->settle_in(*one.coming, one.block.bytes, stream);
   if (code == DeviceCode::ok) one.coming.reset();
   return check(code, storage, "waiting for its copy in");
 }
@@ -279,23 +345,25 @@ bool FollowedStep::hand_over(std::int32_t storage, SavedUse use, FrameworkStream
   if (use.op == kNone<OpId> || use.until == kNone<OpId>) return false;
   const Stored& one = there(storage);
   if (std::ranges::find(one.saved, use.op) != one.saved.end()) return false;  // it asks again, for another view
-  const auto& stays = program_.stays[at(storage)];
+  const auto& residencies = program_.residencies[at(storage)];
   const std::int32_t from = program_.time_of[row(use.op)], to = program_.time_of[row(use.until)];
-  const auto stay =
-      std::ranges::find_if(stays, [&](const FollowedStay& s) { return s.first <= from && from <= s.last; });
-  if (stay == stays.end() || stay->last > to) return false;
-  const auto& again = program_.read_again[at(storage)];
+  const auto residency =
+      std::ranges::find_if(residencies, [&](const FollowedResidency& s) { return s.first <= from && from <= s.last; });
+  if (residency == residencies.end() || residency->last > to) return false;
+  const auto& again = program_.recompute_times[at(storage)];
   const auto next = std::ranges::upper_bound(again, from);
   if (next != again.end() && *next <= to) return false;
-  const bool is_last = std::next(stay) == stays.end();
-  if (is_last ? !one.saved.empty() : !can_be_rebuilt(storage)) return false;
+  const bool is_last = std::next(residency) == residencies.end();
+  if (is_last ? !one.saved.empty() || is_owed(storage) : !can_be_rebuilt(storage)) return false;
   static_cast<void>(detach(storage, stream));
   if (is_last) forget_copy(storage);
+  storages_[at(storage)].is_over = is_last;
   return true;
 }
 
 void FollowedStep::add_saved(std::int32_t storage, OpId use) {
   storages_[at(storage)].saved.push_back(use);
+  storages_[at(storage)].is_over = false;
   ++saved_;
 }
 
@@ -306,7 +374,7 @@ void FollowedStep::drop_saved(std::int32_t storage, OpId use) {
 }
 
 void FollowedStep::end(FrameworkStream stream) {
-  if (saved_ > 0) return;  // and what that is made anew from
+  if (saved_ > 0) return;  // and what that is recomputed from
   for (std::size_t n = 0; n < storages_.size(); ++n) {
     release(static_cast<std::int32_t>(n), stream);
     forget_copy(static_cast<std::int32_t>(n));

@@ -1,10 +1,10 @@
 #pragma once
 // One step that a framework runs and a session follows: what of its managed storages is on the device, in host memory,
-// or to be made anew, and what the Program has due between the ops that the framework tells.
+// or to be recomputed, and what the Program has due between the ops that the framework tells.
 //
 // Correct whatever the framework does. An op that comes when its time is past, an op that is left out, content that is
 // changed or asked for when the plan does not know of it: what cannot come back is not given up, and what is asked for
-// is brought back then and there. Departing costs memory and time, never content.
+// is restored then and there. Departing costs memory and time, never content.
 //
 // Parts (micro-batches) go through the step each in their own order. What is due for a part waits until that part has
 // come as far as planned, so a loop that runs them in another order departs for no part.
@@ -23,6 +23,7 @@
 #include "core/result.h"
 #include "swap/followed_copies.h"
 #include "swap/followed_program.h"
+#include "swap/framework_streams.h"
 
 namespace tidemark::swap {
 
@@ -30,9 +31,10 @@ namespace tidemark::swap {
 struct FrameworkBlock {
   void* handle = nullptr;  ///< nullptr: none
   Address address = 0;
+  Bytes bytes = 0;  ///< of content from there on: other than planned where shapes are
 };
 
-/// An op that is to run again.
+/// An op that is to be recomputed.
 struct Rebuild {
   std::int64_t step = 0;  ///< which of the session's, counted from 1
   OpId op = kNone<OpId>;
@@ -44,7 +46,7 @@ struct Rebuild {
   std::span<const StorageId> wanted;  ///< managed storages it writes that are to be kept ...
   std::span<FrameworkBlock> made;     ///< ... and where they are now: to be filled
   FrameworkStream stream;
-  bool is_last = false;  ///< once this has succeeded the op does not run again in its step
+  bool is_last = false;  ///< once this has succeeded the op is not recomputed again in its step
 };
 
 /// What a framework does for a session, on the thread and within the call that makes it necessary. None of it may call
@@ -52,14 +54,15 @@ struct Rebuild {
 struct FrameworkCalls {
   /// Runs the op again, on its stream. Error: it cannot; the session says so to who asked, and releases what was made.
   std::function<Status(const Rebuild&)> rebuild;
-  /// A block of so many bytes for work of the stream. A handle of nullptr: out of memory.
+  /// A block of so many bytes for work of the stream, that many of which will be content. A handle of nullptr: out of
+  /// memory.
   std::function<FrameworkBlock(StorageId, Bytes, FrameworkStream)> take_block;
   /// The session needs the block no more; work of the stream given so far may still use it.
   std::function<void(FrameworkBlock, FrameworkStream)> release;
 };
 
 /// Where in backward something saved is asked for: by the op, which with those up to `until` holds it while they run.
-/// kNone: nobody knows, or it is not of the plan.
+/// kNone: it is not known, or not of the plan.
 struct SavedUse {
   OpId op = kNone<OpId>;
   OpId until = kNone<OpId>;
@@ -69,8 +72,7 @@ struct SavedUse {
 struct SessionCounts {
   std::int64_t steps = 0;
   std::int64_t rebuilt = 0;        ///< ops that ran again
-  std::int64_t copied_out = 0;     ///< storages given up for their copy in host memory
-  std::int64_t departures = 0;     ///< kept, brought back or rebuilt where the plan says otherwise
+  std::int64_t departures = 0;     ///< kept, restored or recomputed where the plan says otherwise
   std::int64_t kept_for_host = 0;  ///< of these: not swapped for want of pinned memory
 };
 
@@ -78,11 +80,12 @@ class SessionRecorder;
 
 /// What the steps of a session have in common.
 struct FollowedParts {
-  FollowedParts();
+  explicit FollowedParts(Device& device);
   ~FollowedParts();
   FollowedProgram program;
   std::unique_ptr<SessionRecorder> recorder;  ///< nullptr: no log
   FrameworkCalls calls;
+  FrameworkStreams streams;
   std::unique_ptr<FollowedCopies> copies;  ///< nullptr: the Program has none
   SessionCounts counts;
 };
@@ -95,6 +98,8 @@ class FollowedStep {
   FollowedStep(const FollowedStep&) = delete;
   FollowedStep& operator=(const FollowedStep&) = delete;
 
+  /// The framework names the stream: before every call below with one.
+  [[nodiscard]] Status enter(FrameworkStream stream);
   /// Before the framework issues an op: carries out what is due.
   [[nodiscard]] Status tell(OpId op, FrameworkStream stream);
   /// A managed storage holds content that an op has just made; the block is the step's from now on.
@@ -111,7 +116,7 @@ class FollowedStep {
   /// Behind use() and drop_saved(): whether nothing but who asked now touches the storage before the plan gives it up.
   /// If so it is given up: true, and the block is the caller's, who releases it.
   [[nodiscard]] bool hand_over(std::int32_t storage, SavedUse use, FrameworkStream stream);
-  /// The framework issues no more ops of this step: once nobody may ask for anything, all is given up.
+  /// The framework issues no more ops of this step: once nothing may be asked for, all is released.
   void end(FrameworkStream stream);
   /// The managed storage whose content is there behind the handle, or -1.
   [[nodiscard]] std::int32_t find(void* handle) const;
@@ -127,19 +132,27 @@ class FollowedStep {
     std::optional<HostCopy> host;
     bool leaving = false;     ///< the block goes once its copy out is settled; so while that is not
     bool was_taken = false;   ///< in this step
-    bool is_spared = false;   ///< can no longer be made anew
+    bool is_spared = false;   ///< can no longer be recomputed
+    bool is_over = false;     ///< past its last residency: nothing planned needs it
     std::vector<OpId> saved;  ///< ops, or kNone, at which it may be asked for: one each time
   };
   static std::size_t at(std::int32_t number) { return static_cast<std::size_t>(number); }
   [[nodiscard]] const Stored& there(std::int32_t storage) const { return storages_[at(storage)]; }
   [[nodiscard]] const FollowedStorage& plan_of(std::int32_t storage) const { return program_.storages[at(storage)]; }
   [[nodiscard]] bool can_be_rebuilt(std::int32_t storage) const;
+  /// Whether something that may be asked for, and is not there, is recomputed from the storage, or a part has yet to
+  /// come to a recompute that reads it. As planned that is so for none behind its last residency.
+  [[nodiscard]] bool is_owed(std::int32_t storage) const;
+  /// Per storage, whether it may be asked for, or something that is recomputed from it.
+  [[nodiscard]] std::vector<bool> find_needed() const;
 
   [[nodiscard]] Status carry_out(const FollowedAction& action, FrameworkStream stream);
   /// `is_last`: see Rebuild.
   [[nodiscard]] Status rebuild(OpId op, std::span<const std::int32_t> wanted, bool is_last, FrameworkStream stream);
-  void let_go(std::int32_t storage, bool last, FrameworkStream stream);
-  [[nodiscard]] Status copy_out(std::int32_t storage, HostPiece place, FrameworkStream stream);
+  void end_residency(std::int32_t storage, bool last, FrameworkStream stream);
+  [[nodiscard]] Status copy_out(const FollowedAction& action, FrameworkStream stream);
+  /// Host memory for the block: where the Program has it if the block is no larger, else beside the arenas.
+  [[nodiscard]] HostPiece host_place(const FollowedAction& action) const;
   [[nodiscard]] Status settle_out(std::int32_t storage, FrameworkStream stream);
   /// `last`: the copy in host memory serves no more.
   [[nodiscard]] Status copy_in(std::int32_t storage, bool last, FrameworkStream stream);

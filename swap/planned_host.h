@@ -23,7 +23,7 @@ class PlannedHost {
   void give_back(HostPiece part, EventHandle behind);
   /// The same where nothing uses it any more.
   void give_back(HostPiece part) { taken_.erase(std::ranges::find(taken_, part)); }
-  /// Events that nobody needs any more: complete ones.
+  /// Events that are not needed any more: complete ones.
   [[nodiscard]] std::vector<EventHandle> forget_passed(Device& device);
 
  private:

@@ -14,8 +14,13 @@ constexpr Bytes kSmallBytes = Bytes{64} << 10;
 class RequestLister {
  public:
   RequestLister(const Program& program, const FollowedProgram& followed, const FollowedLoop& loop,
-                const std::vector<OpRequest>& requests)
-      : s_(program.schedule), layout_(program.layout), followed_(followed), loop_(loop), requests_(requests) {}
+                const std::vector<OpRequest>& requests, Bytes tail_pad_bytes)
+      : s_(program.schedule),
+        layout_(program.layout),
+        followed_(followed),
+        loop_(loop),
+        requests_(requests),
+        tail_pad_bytes_(tail_pad_bytes) {}
 
   std::vector<allocator::PlannedBlock> list() {
     find_base();
@@ -46,11 +51,17 @@ class RequestLister {
   }
   [[nodiscard]] Bytes alignment() const { return layout_.arenas.front().alignment_bytes; }
 
+  /// Of a request that takes what the Program has.
+  [[nodiscard]] Bytes asked_bytes(Bytes planned) const { return std::max<Bytes>(planned - tail_pad_bytes_, 1); }
+
   void add_action(const FollowedAction& action) {
     if (action.kind == Kind::rebuild) return add_op(id_of<TaskId>(static_cast<std::size_t>(action.time)), action.op);
     if (action.kind != Kind::copy_in) return;
-    const Bytes bytes = followed_.storages[static_cast<std::size_t>(action.storage)].bytes;
-    blocks_.push_back({.bytes = bytes, .offset = action.offset - base_});
+    const FollowedStorage& plan = followed_.storages[static_cast<std::size_t>(action.storage)];
+    const auto made = std::ranges::find(requests_, plan.storage, &OpRequest::storage);
+    const Bytes bytes = asked_bytes(plan.bytes);
+    const Bytes least = made == requests_.end() ? 0 : std::min(made->least_bytes, bytes);
+    blocks_.push_back({.bytes = bytes, .offset = action.offset - base_, .least_bytes = least});
   }
 
   /// The op as this task runs it.
@@ -62,18 +73,23 @@ class RequestLister {
       const std::int32_t r = request.storage == kNone<StorageId> ? workspace : find_storage(task, request.storage);
       if (r < 0) continue;
       const Residency& place = s_.residencies[static_cast<std::size_t>(r)];
-      if (outlives_step(place)) continue;
+      if (outlives_step(place)) {
+        if (request.is_remade) blocks_.push_back({.bytes = asked_bytes(place.bytes), .elsewhere = true});
+        continue;
+      }
       const Bytes offset = layout_.offset_of[static_cast<std::size_t>(r)] - base_;
       if (request.storage != kNone<StorageId>) {
         const bool persistent = place.full_behind && !request.is_remade;
         const bool unordered = place.bytes <= allocator::kUnorderedBytes && !persistent;
-        blocks_.push_back({.bytes = place.bytes,
+        const Bytes most = asked_bytes(place.bytes);
+        const bool is_asked = unordered && request.bytes > 0;  // known by its size
+        blocks_.push_back({.bytes = is_asked ? std::min(request.bytes, most) : most,
                            .offset = offset,
-                           .least_bytes = std::min(request.least_bytes, place.bytes),
+                           .least_bytes = std::min(request.least_bytes, most),
                            .elsewhere = request.is_remade && place.bytes <= kSmallBytes && !unordered,
                            .unordered = unordered,
                            .persistent = persistent});
-      } else if (request.offset + request.bytes <= place.bytes) {
+      } else if (request.offset + request.bytes + tail_pad_bytes_ <= place.bytes) {
         blocks_.push_back({.bytes = request.bytes,
                            .offset = offset + request.offset,
                            .unordered = request.bytes <= allocator::kUnorderedBytes});
@@ -106,6 +122,7 @@ class RequestLister {
   const FollowedProgram& followed_;
   const FollowedLoop& loop_;
   const std::vector<OpRequest>& requests_;
+  const Bytes tail_pad_bytes_;
   Bytes base_ = 0;
   std::vector<allocator::PlannedBlock> blocks_;
 };
@@ -113,10 +130,11 @@ class RequestLister {
 }  // namespace
 
 Result<std::vector<allocator::PlannedBlock>> plan_requests(const Program& program, const FollowedLoop& loop,
-                                                           const std::vector<OpRequest>& requests) {
+                                                           const std::vector<OpRequest>& requests,
+                                                           Bytes tail_pad_bytes) {
   const Result<FollowedProgram> followed = bind_followed(program, loop);
   if (!followed) return followed.error();
-  return RequestLister(program, followed.value(), loop, requests).list();
+  return RequestLister(program, followed.value(), loop, requests, tail_pad_bytes).list();
 }
 
 }  // namespace tidemark::swap

@@ -34,9 +34,9 @@ Result<std::unique_ptr<Session>> Session::open(const Program& program, Device& d
                                                FrameworkCalls calls) {
   Result<FollowedProgram> bound = bind_followed(program, options.loop);
   if (!bound) return bound.error();
-  auto parts = std::make_shared<FollowedParts>();
+  auto parts = std::make_shared<FollowedParts>(device);
   parts->program = std::move(bound).value();
-  if (options.log) parts->recorder = std::make_unique<SessionRecorder>(parts->program, std::move(options.log));
+  if (options.log) parts->recorder = std::make_unique<SessionRecorder>(std::move(options.log));
   parts->calls = parts->recorder ? parts->recorder->logged(std::move(calls)) : std::move(calls);
   if (has_copies(parts->program)) {
     const std::vector<Bytes> arenas = host_arenas_of(program.layout);
@@ -56,6 +56,7 @@ Session::~Session() {
 void Session::begin_step(FrameworkStream stream) {
   if (recorder() != nullptr) recorder()->call({.kind = Kind::begin_step}, stream);
   end(stream);
+  static_cast<void>(parts_->streams.enter(stream));  // if not, the next call that can fail says so
   step_ = std::make_shared<FollowedStep>(parts_, parts_->counts.steps + 1);
   std::erase_if(open_, [](const auto& step) { return step.expired(); });
   open_.push_back(step_);
@@ -69,18 +70,25 @@ void Session::end_step(FrameworkStream stream) {
 
 void Session::end(FrameworkStream stream) {
   if (step_ == nullptr) return;
+  static_cast<void>(parts_->streams.enter(stream));
   step_->end(stream);
   step_.reset();
 }
 
 Status Session::tell(OpId op, FrameworkStream stream) {
-  if (recorder() == nullptr) return step_->tell(op, stream);
+  if (recorder() == nullptr) return carry_out(op, stream);
   recorder()->call({.kind = Kind::op, .op = op}, stream);
-  return recorder()->ended(step_->tell(op, stream));
+  return recorder()->ended(carry_out(op, stream));
+}
+
+Status Session::carry_out(OpId op, FrameworkStream stream) {
+  if (Status s = step_->enter(stream); !s) return s;
+  return step_->tell(op, stream);
 }
 
 void Session::take(StorageId storage, FrameworkBlock block, FrameworkStream stream) {
   if (recorder() != nullptr) recorder()->take(storage, block, stream);
+  static_cast<void>(parts_->streams.enter(stream));
   step_->take(number_of(storage), block, stream);
 }
 
@@ -112,6 +120,7 @@ Result<UsedStorage> Session::use(SavedStorage& saved, bool again, FrameworkStrea
 
 Result<UsedStorage> Session::find_content(SavedStorage& saved, bool again, FrameworkStream stream) {
   FollowedStep& step = *saved.step;
+  if (Status s = step.enter(stream); !s) return s.error();
   if (saved.use.op != kNone<OpId>)
     if (Status s = step.tell(saved.use.op, stream); !s) return s.error();
   if (saved.storage < 0) return UsedStorage{};
@@ -145,6 +154,7 @@ Status Session::change_content(void* handle, bool planned, FrameworkStream strea
     const std::shared_ptr<FollowedStep> step = each.lock();
     const std::int32_t storage = step ? step->find(handle) : -1;
     if (storage < 0) continue;
+    if (Status s = step->enter(stream); !s) return s;
     if (Status s = step->change(storage, planned && step == step_, stream); !s) return s;
   }
   return {};
@@ -156,16 +166,18 @@ StorageId Session::find(void* handle) const {
 }
 
 SessionReport Session::report() const {
-  SessionReport r{.counts = parts_->counts, .out = {}, .in = {}, .waits = {}};
+  SessionReport r{.counts = parts_->counts, .out = {}, .in = {}, .waits = {}, .pinned_reports = {}};
   r.steps_open = std::ranges::count_if(open_, [](const auto& step) { return !step.expired(); });
   const FollowedCopies* copies = parts_->copies.get();
   if (copies == nullptr) return r;
   r.out = copies->out();
   r.in = copies->in();
   r.waits = copies->waits();
+  r.copy_streams = copies->streams();
   const allocator::PinnedPoolStatistics pinned = copies->pinned();
   r.pinned_peak_bytes = pinned.peak_used_bytes;
   r.pinned_held_bytes = pinned.held_bytes;
+  r.pinned_reports = copies->pinned_reports();
   return r;
 }
 

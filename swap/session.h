@@ -11,9 +11,10 @@
 //   session->end_step();
 //
 // Steps of which something is saved live on beside the one that runs: a backward may come late, or twice, or not at
-// all. An op that comes in another order, or not, is a departure: what it concerns is kept, or brought back when it is
+// all. An op that comes in another order, or not, is a departure: what it concerns is kept, or restored when it is
 // asked for. It is never an error.
 //
+// Streams: a call names the one that what it speaks of runs on. They may differ: see swap/framework_streams.h.
 // Threads: calls must not overlap; the thread may be another one each time, where the stream is one of the device's.
 // Errors: bad_input of open(); later ones (infeasible, internal) name the storage, and leave the session as it was but
 // for what was due.
@@ -56,6 +57,8 @@ struct SessionReport {
   Bytes pinned_peak_bytes = 0;
   Bytes pinned_held_bytes = 0;
   std::int64_t steps_open = 0;
+  std::int64_t copy_streams = 0;
+  std::vector<allocator::PinnedReport> pinned_reports;  ///< what the device could not do as asked, each kind once
 };
 
 class Session {
@@ -79,7 +82,7 @@ class Session {
   /// Backward asks for what was saved: the session is told of the op that it was saved for, as by tell(). `again`: it
   /// may be asked for once more, as it may where this fails.
   [[nodiscard]] static Result<UsedStorage> use(SavedStorage& saved, bool again, FrameworkStream stream);
-  /// Nobody will ask. Also for what was used; it holds nothing any more.
+  /// It will not be asked for. Also for what was used; it holds nothing any more.
   static void free(SavedStorage& saved);
   /// The content behind the handle is about to be changed; `planned`: by an op of the step that runs, at its time.
   [[nodiscard]] Status change(void* handle, bool planned, FrameworkStream stream);
@@ -98,6 +101,7 @@ class Session {
  private:
   explicit Session(std::shared_ptr<FollowedParts> parts) : parts_(std::move(parts)) {}
   [[nodiscard]] SessionRecorder* recorder() const { return parts_->recorder.get(); }
+  [[nodiscard]] Status carry_out(OpId op, FrameworkStream stream);
   void end(FrameworkStream stream);
   [[nodiscard]] static Result<UsedStorage> find_content(SavedStorage& saved, bool again, FrameworkStream stream);
   static void drop(SavedStorage& saved);

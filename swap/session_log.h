@@ -59,7 +59,7 @@ struct SessionEvent {
   std::int32_t saved = kNoNumber;   ///< counted from 0 by save
   std::int32_t block = kNoNumber;   ///< counted from 0 as they come; one handle has one number while the session has it
   Address address = 0;              ///< of the block, or of the device's side of a copy
-  Bytes bytes = 0;                  ///< that the plan gives the storage; a block may have more
+  Bytes bytes = 0;                  ///< of content, or of a copy
   std::int32_t stream = kNoNumber;  ///< counted from 0 as they come; kNoNumber: the calling thread, or none was named
   Note note = Note::none;
 

@@ -27,8 +27,7 @@ class SessionRecorder::Copies final : public ForwardingDevice {
   const SessionSink& sink_;
 };
 
-SessionRecorder::SessionRecorder(const FollowedProgram& program, SessionSink sink)
-    : program_(program), sink_(std::move(sink)) {}
+SessionRecorder::SessionRecorder(SessionSink sink) : sink_(std::move(sink)) {}
 
 SessionRecorder::~SessionRecorder() = default;
 
@@ -74,7 +73,7 @@ Status SessionRecorder::rebuild(const Rebuild& again, const FrameworkCalls& call
              .storage = again.wanted[i],
              .block = add(made.handle),
              .address = made.address,
-             .bytes = bytes_of(again.wanted[i])});
+             .bytes = made.bytes});
   return ended(std::move(status));
 }
 
@@ -88,7 +87,7 @@ void SessionRecorder::take(StorageId storage, FrameworkBlock block, FrameworkStr
         .storage = storage,
         .block = add(block.handle),
         .address = block.address,
-        .bytes = bytes_of(storage)},
+        .bytes = block.bytes},
        stream);
 }
 
@@ -137,10 +136,6 @@ std::int32_t SessionRecorder::add(void* handle) {
 void SessionRecorder::drop(void* handle) {
   const auto known = blocks_.find(handle);
   if (known != blocks_.end() && --known->second.held == 0) blocks_.erase(known);
-}
-
-Bytes SessionRecorder::bytes_of(StorageId storage) const {
-  return program_.storages[static_cast<std::size_t>(program_.number_of[row(storage)])].bytes;
 }
 
 }  // namespace tidemark::swap

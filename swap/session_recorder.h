@@ -17,8 +17,7 @@ namespace tidemark::swap {
 
 class SessionRecorder {
  public:
-  /// The program must outlive the recorder.
-  SessionRecorder(const FollowedProgram& program, SessionSink sink);
+  explicit SessionRecorder(SessionSink sink);
   ~SessionRecorder();
   SessionRecorder(const SessionRecorder&) = delete;
   SessionRecorder& operator=(const SessionRecorder&) = delete;
@@ -50,11 +49,9 @@ class SessionRecorder {
   /// The session has one reference more, or one fewer.
   std::int32_t add(void* handle);
   void drop(void* handle);
-  [[nodiscard]] Bytes bytes_of(StorageId storage) const;
 
   [[nodiscard]] Status rebuild(const Rebuild& again, const FrameworkCalls& calls);
 
-  const FollowedProgram& program_;
   const SessionSink sink_;
   std::unique_ptr<Copies> copies_;
   std::unordered_map<void*, Known> blocks_;

@@ -72,6 +72,7 @@ class StreamSet {
   /// Takes the mark, whatever comes of it.
   [[nodiscard]] DeviceCode wait_mark(StreamRole role, std::optional<Mark>& mark);
 
+  [[nodiscard]] std::int64_t count() const { return std::ssize(opened_); }
   [[nodiscard]] std::int64_t events_peak() const { return events_.peak(); }
   [[nodiscard]] std::int64_t records() const { return records_; }
   [[nodiscard]] std::int64_t waits() const { return waits_; }

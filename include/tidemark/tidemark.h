@@ -53,7 +53,7 @@ extern "C" {
 
 /* ---- Version ---------------------------------------------------------------------------------------------------- */
 
-#define TIDEMARK_ABI_VERSION 2
+#define TIDEMARK_ABI_VERSION 3
 
 /* The TIDEMARK_ABI_VERSION the library was built with. A program may go on only if it equals its own. */
 TIDEMARK_API int32_t tidemark_abi_version(void) TIDEMARK_NOEXCEPT;
@@ -505,7 +505,7 @@ TIDEMARK_API tidemark_status tidemark_plan_run_rank(const tidemark_plan* plan, i
  * with `take`, or answers to a callback with, is the session's until `release`, which comes once for each.
  *
  * An op that comes in another order, or not at all, content that is changed or asked for where the plan does not know
- * of it: departures, never errors. What they concern is kept on the device, or brought back when it is asked for.
+ * of it: departures, never errors. What they concern is kept on the device, or restored when it is asked for.
  *
  * Streams are those of the device: copies run on streams of their own, ordered against the framework's by events.
  * TIDEMARK_CALLING_THREAD in place of a stream: the thread that calls does the work itself, as on a CPU; waits block
@@ -520,13 +520,14 @@ typedef struct tidemark_saved tidemark_saved;
 typedef struct tidemark_block {
   void* handle; /* NULL: none */
   tidemark_address address;
+  int64_t bytes; /* of content from there on: what of it is copied. Other than planned where shapes are */
 } tidemark_block;
 typedef struct tidemark_source {
   int32_t storage;
   int32_t reserved;
   tidemark_block block;
 } tidemark_source;
-/* An op that is to run again, on the stream. The framework has what it reads besides `sources`. */
+/* An op that is to be recomputed, on the stream. The framework has what it reads besides `sources`. */
 typedef struct tidemark_rebuild {
   size_t struct_size;
   int32_t op;
@@ -535,7 +536,7 @@ typedef struct tidemark_rebuild {
   const int32_t* wanted; /* storages that are to be kept, */
   tidemark_block* made;  /* and where they are now: to be filled, as many */
   int32_t wanted_count;
-  int32_t is_last; /* not 0: once this has succeeded the op does not run again in its step */
+  int32_t is_last; /* not 0: once this has succeeded the op is not recomputed again in its step */
   tidemark_stream stream;
   int64_t step; /* which of the session's, counted from 1: backward may be of an earlier one */
 } tidemark_rebuild;
@@ -543,7 +544,8 @@ typedef struct tidemark_rebuild {
  * closed and all that was saved is freed. TIDEMARK_STATUS_OK, or why it cannot: the call answers INTERNAL then, and
  * what `made` was filled with is released. */
 typedef tidemark_status (*tidemark_rebuild_op)(void* user, const tidemark_rebuild* rebuild);
-/* A block for work of the stream. A handle of NULL: out of memory; the call answers INFEASIBLE. */
+/* A block for work of the stream, of at least so many bytes. A handle of NULL: out of memory; the call answers
+ * INFEASIBLE. */
 typedef tidemark_block (*tidemark_take_block)(void* user, int32_t storage, int64_t bytes, tidemark_stream stream);
 /* The block is the framework's again; work that the stream was given so far may still use it.
  * TIDEMARK_CALLING_THREAD also from calls that name no stream (free, close): the session's copies of it are over then,
@@ -554,7 +556,7 @@ typedef void (*tidemark_release_block)(void* user, tidemark_block block, tidemar
 typedef struct tidemark_request {
   int32_t op;
   int32_t storage;     /* -1: a workspace of the kernel's own */
-  int64_t bytes;       /* of a workspace, to 2^60; of a storage the plan has them */
+  int64_t bytes;       /* to 2^60; a storage of more than 512 has what the plan says */
   int64_t least_bytes; /* of a storage whose size varies; 0: it is always what the plan has */
   int64_t offset;      /* of a workspace, in the room that the plan has for all of the op's */
   int32_t is_remade;   /* not 0: a storage of which the step before's is there until it is made anew, as a loss */
@@ -569,8 +571,7 @@ typedef struct tidemark_session_options {
   void* user;
   int64_t host_bytes;        /* most pinned memory, to 2^60; default: what the plan says and a sixteenth */
   const int32_t* part_of_op; /* op_count numbers from 0: which micro-batch; default: the step is one part */
-  const uint8_t* is_told;    /* op_count flags: whether the session will hear of the op; default: of all */
-  int32_t op_count;          /* of the two above; 0 where neither is given */
+  int32_t op_count;          /* of part_of_op; 0 where it is not given */
   int32_t reserved;
   /* The allocator that serves the framework, or NULL. From the first step on it serves what `planned_stream` asks for
    * as `requests` say where the plan has it, from one block that it takes then; where it has no room for that block,
@@ -594,7 +595,8 @@ TIDEMARK_API void tidemark_session_close(tidemark_session* session) TIDEMARK_NOE
 TIDEMARK_API int32_t tidemark_session_is_managed(const tidemark_session* session, int32_t storage) TIDEMARK_NOEXCEPT;
 TIDEMARK_API int32_t tidemark_session_is_rebuilt(const tidemark_session* session, int32_t op) TIDEMARK_NOEXCEPT;
 
-/* Ends the step before, if end_step has not. All that follow need a step that has begun: INVALID without. */
+/* Ends the step before, if end_step has not. op, take, keep, save and end_step need a step that has
+ * begun: INVALID without. */
 TIDEMARK_API tidemark_status tidemark_session_begin_step(tidemark_session* session, tidemark_stream stream,
                                                          tidemark_error** error) TIDEMARK_NOEXCEPT;
 enum {
@@ -606,14 +608,15 @@ enum {
  * these. Without an allocator in the options: no effect. */
 TIDEMARK_API tidemark_status tidemark_session_expect_requests(tidemark_session* session, int32_t requests,
                                                               tidemark_error** error) TIDEMARK_NOEXCEPT;
-/* The framework is about to issue the op. */
+/* The framework is about to issue the op. Of ops that the plan's graph has as not told (docs/formats.md) it need not
+ * say. */
 TIDEMARK_API tidemark_status tidemark_session_op(tidemark_session* session, int32_t op, tidemark_stream stream,
                                                  tidemark_error** error) TIDEMARK_NOEXCEPT;
-/* An op of the step has made the managed storage; the session has the block from now on. It has at least the bytes that
- * the graph gives the storage, the bound where it has one. */
+/* An op of the step has made the managed storage; the session has the block from now on. INVALID: no handle, or bytes
+ * out of range, from 0 to 2^60. */
 TIDEMARK_API tidemark_status tidemark_session_take(tidemark_session* session, int32_t storage, tidemark_block block,
                                                    tidemark_stream stream, tidemark_error** error) TIDEMARK_NOEXCEPT;
-/* What the op made in this step cannot be made anew. */
+/* What the op made in this step cannot be recomputed. */
 TIDEMARK_API tidemark_status tidemark_session_keep(tidemark_session* session, int32_t op,
                                                    tidemark_error** error) TIDEMARK_NOEXCEPT;
 /* Backward will ask for the managed storage at `op`, and holds it until `until` has run; -1: not known. A `storage` of
@@ -631,22 +634,29 @@ TIDEMARK_API tidemark_status tidemark_session_use(tidemark_saved* saved, int32_t
 /* Nobody will ask; for what was used as well. NULL: nothing. */
 TIDEMARK_API void tidemark_session_free(tidemark_saved* saved) TIDEMARK_NOEXCEPT;
 /* The content of a block, of this step or one that lives on, is about to be changed in place; a block that the session
- * does not have: nothing. `planned`, not 0: by an op of the step, at its time. Otherwise what would be made anew from
+ * does not have: nothing. `planned`, not 0: by an op of the step, at its time. Otherwise what would be recomputed from
  * it is made now. */
 TIDEMARK_API tidemark_status tidemark_session_change(tidemark_session* session, void* handle, int32_t planned,
                                                      tidemark_stream stream, tidemark_error** error) TIDEMARK_NOEXCEPT;
 /* The managed storage that the block holds in this step, or -1. */
 TIDEMARK_API int32_t tidemark_session_find(const tidemark_session* session, void* handle) TIDEMARK_NOEXCEPT;
-/* What nobody may ask for any more is released. BAD_INPUT, the step has ended all the same: the log could not be
- * written. */
+/* What may no longer be asked for is released. BAD_INPUT, the step has ended all the same: the log could not be
+ * written. That is told once, by this or by begin_step, whose step has begun. */
 TIDEMARK_API tidemark_status tidemark_session_end_step(tidemark_session* session, tidemark_stream stream,
                                                        tidemark_error** error) TIDEMARK_NOEXCEPT;
 
+enum {
+  TIDEMARK_PINNED_REFUSED = 1,      /* the device gave no more */
+  TIDEMARK_PINNED_PAGEABLE = 2,     /* not registered: copies block, and nothing overlaps */
+  TIDEMARK_PINNED_NUMA_UNBOUND = 4, /* not on the device's node: copies may run at half speed */
+  TIDEMARK_PINNED_SMALL_PAGES = 8,  /* registering and copying are slower */
+  TIDEMARK_PINNED_NOT_LOCKED = 16   /* the system may swap it out */
+};
 typedef struct tidemark_session_report {
   size_t struct_size;
   int64_t steps;
-  int64_t rebuilt;       /* ops that ran again */
-  int64_t departures;    /* kept, brought back or made anew where the plan says otherwise */
+  int64_t rebuilt;       /* recomputed ops */
+  int64_t departures;    /* kept, restored or recomputed where the plan says otherwise */
   int64_t kept_for_host; /* of these: not copied out for want of pinned memory */
   int64_t copies_out;
   int64_t copied_out_bytes;
@@ -665,6 +675,9 @@ typedef struct tidemark_session_report {
   int64_t requests_planned;   /* served from it where the plan says */
   int64_t requests_unplanned; /* of the planned stream, served elsewhere */
   int64_t requests_blocked;   /* of these: as planned, but the bytes were still in use */
+  int64_t copy_streams;       /* of the session's own; 0: the plan copies nothing */
+  int64_t requests_small;     /* of up to 512 bytes, served from places that any of these may take */
+  int64_t pinned_shortfalls;  /* TIDEMARK_PINNED_* that apply to the pinned memory, as a sum; 0: it is as asked for */
 } tidemark_session_report;
 TIDEMARK_API tidemark_status tidemark_session_get_report(const tidemark_session* session,
                                                          tidemark_session_report* report,

@@ -143,8 +143,9 @@ std::shared_ptr<Pool> AllocatorGroup::find_graph(GraphId id) const {
 template <class Allocate>
 DeviceCode AllocatorGroup::with_relief(const allocator::CachingAllocator& of, const Allocate& allocate) {
   const DeviceCode code = allocate();
-  if (code != DeviceCode::out_of_memory || pool_count_ == 0) return code;
-  Bytes gone = &of == &main_ ? 0 : main_.empty_cache();
+  if (code != DeviceCode::out_of_memory || (pool_count_ == 0 && front_count_ == 0)) return code;
+  Bytes gone = drop_ended_fronts();
+  gone += &of == &main_ ? 0 : main_.empty_cache();
   for (const auto& pool : copy_of_pools()) gone += &of == &pool->allocator ? 0 : pool->allocator.empty_cache();
   return gone > 0 ? allocate() : code;
 }
@@ -194,6 +195,8 @@ auto AllocatorGroup::on_front(Address address, const Call& call) const
 
 DeviceCode AllocatorGroup::begin_planned(std::span<const allocator::PlannedBlock> blocks, StreamHandle stream,
                                          std::shared_ptr<allocator::PlannedFront>& front) {
+  drop_ended_fronts();
+  if (front = resumed_front(blocks, stream); front != nullptr) return DeviceCode::ok;
   std::unique_ptr<allocator::PlannedFront> made;
   const DeviceCode code =
       with_relief(main_, [&] { return allocator::PlannedFront::open(own_device_, main_, blocks, stream, made); });
@@ -203,6 +206,15 @@ DeviceCode AllocatorGroup::begin_planned(std::span<const allocator::PlannedBlock
   fronts_.push_back(front);
   ++front_count_;
   return DeviceCode::ok;
+}
+
+std::shared_ptr<allocator::PlannedFront> AllocatorGroup::resumed_front(std::span<const allocator::PlannedBlock> blocks,
+                                                                       StreamHandle stream) {
+  const std::unique_lock lock(mutex_);
+  const auto found = std::ranges::find_if(fronts_, [&](const auto& front) { return front->resume(blocks, stream); });
+  if (found == fronts_.end()) return nullptr;
+  std::rotate(found, std::next(found), fronts_.end());
+  return fronts_.back();
 }
 
 void AllocatorGroup::begin_planned_step(allocator::PlannedFront& front) {
@@ -215,6 +227,11 @@ void AllocatorGroup::expect_requests(allocator::PlannedFront& front, allocator::
   front.expect(requests);
 }
 
+allocator::PlannedArenaCounts AllocatorGroup::planned_counts(const allocator::PlannedFront& front) const {
+  const std::shared_lock lock(mutex_);
+  return front.counts();
+}
+
 void AllocatorGroup::end_planned(allocator::PlannedFront& front) {
   {
     const std::shared_lock lock(mutex_);
@@ -223,15 +240,20 @@ void AllocatorGroup::end_planned(allocator::PlannedFront& front) {
   drop_ended_fronts();
 }
 
-void AllocatorGroup::drop_ended_fronts() {
+Bytes AllocatorGroup::drop_ended_fronts() {
+  if (front_count_ == 0) return 0;
   Fronts gone;
+  Bytes bytes = 0;
   const std::unique_lock lock(mutex_);
   std::erase_if(fronts_, [&](const auto& front) {
     const bool over = front->is_retired() && front->is_empty();
-    if (over) gone.push_back(front);
-    return over;
+    if (!over) return false;
+    bytes += front->extent_bytes();
+    gone.push_back(front);
+    return true;
   });
   front_count_ -= gone.size();
+  return bytes;
 }
 
 DeviceCode AllocatorGroup::allocate(Bytes bytes, StreamHandle stream, Address& address, std::uint32_t owner) {
@@ -473,6 +495,7 @@ void AllocatorGroup::set_limit(Bytes bytes) {
 
 Bytes AllocatorGroup::empty_cache() {
   drop_released();
+  drop_ended_fronts();
   Bytes gone = main_.empty_cache();
   for (const auto& pool : copy_of_pools()) gone += pool->allocator.empty_cache();
   return gone;

@@ -94,6 +94,7 @@ class AllocatorGroup {
                                          std::shared_ptr<allocator::PlannedFront>& front);
   void begin_planned_step(allocator::PlannedFront& front);
   void expect_requests(allocator::PlannedFront& front, allocator::Requests requests);
+  [[nodiscard]] allocator::PlannedArenaCounts planned_counts(const allocator::PlannedFront& front) const;
   void end_planned(allocator::PlannedFront& front);
 
   /// What allocate() hands out and free() takes is noted from now on.
@@ -153,8 +154,11 @@ class AllocatorGroup {
   template <class Call>
   [[nodiscard]] auto on_front(Address address, const Call& call) const
       -> std::optional<std::invoke_result_t<Call, allocator::PlannedFront&>>;
-  /// Arenas that have ended and are empty.
-  void drop_ended_fronts();
+  /// Arenas that have ended and are empty; their bytes, which the allocator holds idle from then on.
+  Bytes drop_ended_fronts();
+  /// One that has ended and is not empty yet, which serves the same plan again; nullptr: there is none.
+  [[nodiscard]] std::shared_ptr<allocator::PlannedFront> resumed_front(std::span<const allocator::PlannedBlock> blocks,
+                                                                       StreamHandle stream);
   [[nodiscard]] std::string describe_fronts() const;
   [[nodiscard]] ForkSteps fork_steps();
 

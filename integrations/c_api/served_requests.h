@@ -37,7 +37,7 @@ class ServedRequests {
   }
   [[nodiscard]] Bytes extent_bytes() const { return front_ == nullptr ? 0 : front_->extent_bytes(); }
   [[nodiscard]] allocator::PlannedArenaCounts counts() const {
-    return front_ == nullptr ? allocator::PlannedArenaCounts{} : front_->counts();
+    return front_ == nullptr ? allocator::PlannedArenaCounts{} : group_->planned_counts(*front_);
   }
 
  private:

@@ -2,6 +2,10 @@
 
 #include "swap/session.h"
 
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
@@ -18,9 +22,42 @@
 using namespace tidemark;         // NOLINT: the functions below have the C interface's names
 using namespace tidemark::c_api;  // NOLINT
 
+namespace {
+
+/// A session's log. Its file is made once all else is open, so that what is refused leaves an older one as it was.
+class SessionLog {
+ public:
+  /// The head, then events as they come. Without it nothing is logged.
+  Status create(const char* path, Bytes host_bytes, const swap::FollowedLoop& loop) {
+    Result<std::unique_ptr<formats::GrowingFile>> created = formats::GrowingFile::create(path);
+    if (!created) return created.error();
+    file_ = std::move(created).value();
+    file_->append(formats::write_session_log_head(host_bytes, loop));
+    return {};
+  }
+  void append(const swap::SessionEvent& event) const {
+    if (file_ != nullptr && getpid() == process_)  // a forked child has the same file
+      file_->append(formats::write_session_event(event));
+  }
+  /// That it could not be written, once.
+  [[nodiscard]] Status news() {
+    if (file_ == nullptr || was_told_) return {};
+    Status status = file_->status();
+    was_told_ = !status.ok();
+    return status;
+  }
+
+ private:
+  std::unique_ptr<formats::GrowingFile> file_;
+  bool was_told_ = false;
+  const pid_t process_ = getpid();
+};
+
+}  // namespace
+
 struct tidemark_session {
-  std::shared_ptr<Device> device;                ///< outlives the session
-  std::shared_ptr<formats::GrowingFile> record;  ///< its log, or nullptr
+  std::shared_ptr<Device> device;  ///< outlives the session
+  std::shared_ptr<SessionLog> log;
   std::unique_ptr<swap::Session> session;
   std::unique_ptr<ServedRequests> requests;
 };
@@ -42,11 +79,15 @@ tidemark_stream to_c(swap::FrameworkStream stream) {
 }
 
 tidemark_block to_c(swap::FrameworkBlock block) {
-  return {.handle = block.handle, .address = block.address};
+  return {.handle = block.handle, .address = block.address, .bytes = block.bytes};
 }
 
 swap::FrameworkBlock block_of(tidemark_block block) {
-  return {.handle = block.handle, .address = block.address};
+  return {.handle = block.handle, .address = block.address, .bytes = block.bytes};
+}
+
+bool is_sound(const tidemark_block& block) {
+  return block.bytes >= 0 && block.bytes <= kMostBytes && (block.bytes == 0 || block.address != 0);
 }
 
 /// Calls the framework's function in its own types.
@@ -70,8 +111,13 @@ Status rebuild(const tidemark_session_options& o, const swap::Rebuild& again) {
                                .step = again.step};
   const tidemark_status status = o.rebuild(o.user, &asked);
   for (std::size_t i = 0; i < made.size(); ++i) again.made[i] = block_of(made[i]);
-  if (status == TIDEMARK_STATUS_OK) return {};
-  return internal_fault("op " + std::to_string(asked.op) + " did not run again: the framework answered " +
+  if (status == TIDEMARK_STATUS_OK) {
+    const auto wrong = std::ranges::find_if_not(made, is_sound);
+    if (wrong == made.end()) return {};
+    return internal_fault("op " + std::to_string(asked.op) + " was recomputed and made a block of " +
+                          std::to_string(wrong->bytes) + " bytes at " + std::to_string(wrong->address));
+  }
+  return internal_fault("op " + std::to_string(asked.op) + " was not recomputed: the framework answered " +
                         tidemark_status_name(status));
 }
 
@@ -88,35 +134,26 @@ swap::FrameworkCalls calls_of(const tidemark_session_options& o) {
 Outcome check_options(const tidemark_session_options& o) {
   if (o.rebuild == nullptr || o.take_block == nullptr || o.release == nullptr)
     return invalid("tidemark_session_options: rebuild, take_block and release must be given");
-  const bool is_per_op = o.part_of_op != nullptr || o.is_told != nullptr;
-  if (is_per_op ? o.op_count <= 0 : o.op_count != 0)
+  if (o.part_of_op != nullptr ? o.op_count <= 0 : o.op_count != 0)
     return invalid("tidemark_session_options: op_count is " + std::to_string(o.op_count) +
-                   "; it is the length of part_of_op and is_told, and 0 without them");
+                   "; it is the length of part_of_op, and 0 without it");
   return check_numbers("tidemark_session_options",
                        {{.name = "host_bytes", .value = o.host_bytes, .least = 1, .most = kMostBytes}});
 }
 
-swap::SessionOptions options_of(const tidemark_session_options& o) {
-  swap::SessionOptions options{.loop = {}, .host_bytes = o.host_bytes};
-  if (o.part_of_op != nullptr) options.loop.part_of_op.assign(o.part_of_op, o.part_of_op + o.op_count);
-  for (std::int32_t op = 0; o.is_told != nullptr && op < o.op_count; ++op)
-    options.loop.is_told.push_back(o.is_told[op] != 0);
-  return options;
-}
-
-/// Has the session write its log, if that was asked for.
-Result<std::shared_ptr<formats::GrowingFile>> open_record(const char* path, swap::SessionOptions& options) {
-  if (path == nullptr) return std::shared_ptr<formats::GrowingFile>();
-  Result<std::unique_ptr<formats::GrowingFile>> created = formats::GrowingFile::create(path);
-  if (!created) return created.error();
-  const std::shared_ptr<formats::GrowingFile> file = std::move(created).value();
-  file->append(formats::write_session_log_head(options.host_bytes, options.loop));
-  options.log = [file](const swap::SessionEvent& event) { file->append(formats::write_session_event(event)); };
-  return file;
+swap::FollowedLoop loop_of(const Graph& graph, const tidemark_session_options& o) {
+  swap::FollowedLoop loop;
+  if (o.part_of_op != nullptr) loop.part_of_op.assign(o.part_of_op, o.part_of_op + o.op_count);
+  for (std::size_t op = 0; op < graph.ops.size(); ++op) loop.is_told.push_back(graph.template_of(id_of<OpId>(op)).told);
+  return loop;
 }
 
 Outcome outcome_of_status(const Status& status) {
   return status ? Outcome{} : outcome_of(status.error());
+}
+
+Outcome log_news(const tidemark_session& session) {
+  return outcome_of_status(session.log->news());
 }
 
 /// Runs `body(swap::Session&)` on a session whose step has begun.
@@ -156,7 +193,8 @@ Outcome check_requests(const tidemark_session_options& o) {
   return {};
 }
 
-Result<std::vector<allocator::PlannedBlock>> planned_blocks(const Program& program, const tidemark_session_options& o) {
+Result<std::vector<allocator::PlannedBlock>> planned_blocks(const Program& program, const swap::FollowedLoop& loop,
+                                                            const tidemark_session_options& o) {
   std::vector<swap::OpRequest> requests;
   for (std::int64_t i = 0; i < o.request_count; ++i) {
     const tidemark_request& r = o.requests[i];
@@ -167,7 +205,41 @@ Result<std::vector<allocator::PlannedBlock>> planned_blocks(const Program& progr
                         .offset = r.offset,
                         .is_remade = r.is_remade != 0});
   }
-  return swap::plan_requests(program, options_of(o).loop, requests);
+  Result<std::vector<allocator::PlannedBlock>> blocks =
+      swap::plan_requests(program, loop, requests, o.allocator->group.device().traits().tail_pad_bytes);
+  if (!blocks) return blocks;
+  const Bytes unit = o.allocator->group.main().rounded_bytes(1);
+  for (const allocator::PlannedBlock& block : blocks.value())
+    if (!block.unordered && block.offset % unit != 0)
+      return bad_input(
+          fmt::format("a request of {} B is planned at offset {}, and the allocator's blocks lie at "
+                      "multiples of {} B; plan with its unit, or open it with the plan's",
+                      block.bytes, block.offset, unit));
+  return blocks;
+}
+
+std::int64_t shortfalls_of(const std::vector<allocator::PinnedReport>& reports) {
+  std::int64_t flags = 0;
+  for (const allocator::PinnedReport& report : reports) {
+    switch (report.kind) {
+      case allocator::PinnedReport::Kind::refused:
+        flags |= TIDEMARK_PINNED_REFUSED;
+        break;
+      case allocator::PinnedReport::Kind::pageable:
+        flags |= TIDEMARK_PINNED_PAGEABLE;
+        break;
+      case allocator::PinnedReport::Kind::numa_unbound:
+        flags |= TIDEMARK_PINNED_NUMA_UNBOUND;
+        break;
+      case allocator::PinnedReport::Kind::no_huge_pages:
+        flags |= TIDEMARK_PINNED_SMALL_PAGES;
+        break;
+      case allocator::PinnedReport::Kind::not_locked:
+        flags |= TIDEMARK_PINNED_NOT_LOCKED;
+        break;
+    }
+  }
+  return flags;
 }
 
 tidemark_session_report to_c(const swap::SessionReport& r, const ServedRequests& served) {
@@ -192,7 +264,10 @@ tidemark_session_report to_c(const swap::SessionReport& r, const ServedRequests&
           .planned_bytes = served.extent_bytes(),
           .requests_planned = served.counts().served,
           .requests_unplanned = served.counts().unplanned,
-          .requests_blocked = served.counts().blocked};
+          .requests_blocked = served.counts().blocked,
+          .copy_streams = r.copy_streams,
+          .requests_small = served.counts().unordered,
+          .pinned_shortfalls = shortfalls_of(r.pinned_reports)};
 }
 
 }  // namespace
@@ -214,23 +289,25 @@ tidemark_status tidemark_session_open(const tidemark_plan* plan, int32_t positio
     if (Outcome o = check_requests(known); !o.ok()) return o;
     Result<std::unique_ptr<plan::RankPlan>> sound = sound_rank(*plan, *rank);
     if (!sound) return outcome_of(sound.error());
-    swap::SessionOptions asked = options_of(known);
-    Result<std::shared_ptr<formats::GrowingFile>> record = open_record(known.record, asked);
-    if (!record) return outcome_of(record.error());
+    const Program& program = sound.value()->program;
+    const swap::FollowedLoop loop = loop_of(sound.value()->graph, known);
+    const auto log = std::make_shared<SessionLog>();
+    swap::SessionOptions asked{.loop = loop, .host_bytes = known.host_bytes};
+    if (known.record != nullptr) asked.log = [log](const swap::SessionEvent& event) { log->append(event); };
     Result<std::unique_ptr<swap::Session>> opened =
-        swap::Session::open(sound.value()->program, *device->device, std::move(asked), calls_of(known));
+        swap::Session::open(program, *device->device, std::move(asked), calls_of(known));
     if (!opened) return outcome_of(opened.error());
     auto served = std::make_unique<ServedRequests>();
     if (known.allocator != nullptr) {
-      Result<std::vector<allocator::PlannedBlock>> blocks = planned_blocks(sound.value()->program, known);
+      Result<std::vector<allocator::PlannedBlock>> blocks = planned_blocks(program, loop, known);
       if (!blocks) return outcome_of(blocks.error());
       served = std::make_unique<ServedRequests>(known.allocator->group, static_cast<StreamHandle>(known.planned_stream),
                                                 std::move(blocks).value());
     }
-    *session = new tidemark_session{.device = device->device,
-                                    .record = std::move(record).value(),
-                                    .session = std::move(opened).value(),
-                                    .requests = std::move(served)};
+    if (known.record != nullptr)
+      if (Status s = log->create(known.record, known.host_bytes, loop); !s) return outcome_of(s.error());
+    *session = new tidemark_session{
+        .device = device->device, .log = log, .session = std::move(opened).value(), .requests = std::move(served)};
     return {};
   });
 }
@@ -254,7 +331,7 @@ tidemark_status tidemark_session_begin_step(tidemark_session* session, tidemark_
     if (session == nullptr) return invalid("session is NULL");
     session->session->begin_step(stream_of(stream));
     session->requests->begin_step();
-    return {};
+    return log_news(*session);
   });
 }
 
@@ -291,6 +368,8 @@ tidemark_status tidemark_session_take(tidemark_session* session, int32_t storage
   return in_step(session, error, [&](swap::Session& s) -> Outcome {
     if (Outcome o = check_storage(s, storage); !o.ok()) return o;
     if (block.handle == nullptr) return invalid("block has no handle");
+    if (!is_sound(block))
+      return invalid("block has " + std::to_string(block.bytes) + " bytes at address " + std::to_string(block.address));
     s.take(static_cast<StorageId>(storage), block_of(block), stream_of(stream));
     return {};
   });
@@ -355,7 +434,7 @@ tidemark_status tidemark_session_end_step(tidemark_session* session, tidemark_st
                                           tidemark_error** error) noexcept {
   return in_step(session, error, [&](swap::Session& s) -> Outcome {
     s.end_step(stream_of(stream));
-    return session->record != nullptr ? outcome_of_status(session->record->status()) : Outcome{};
+    return log_news(*session);
   });
 }
 

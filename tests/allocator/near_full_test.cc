@@ -176,7 +176,8 @@ TEST_F(NearFullMemory, NoByteIsLostThoughChildrenEndInTheMiddle) {
     look();
     int status = -1;
     ASSERT_EQ(waitpid(child, &status, 0), child);
-    ASSERT_EQ(status, 0) << (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM ? "a child hung" : "a child failed");
+    ASSERT_EQ(status, 0) << (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM ? "a child hung" : "a child failed")
+                         << ", after " << forks << " forks; what it said is above";
   });
   EXPECT_GT(forks, 0);
   std::printf("%d forks\n", forks);

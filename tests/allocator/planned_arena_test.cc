@@ -172,6 +172,41 @@ TEST(PlannedArena, UnorderedBlocksComeWheneverAndAreInTheWayOfNothing) {
   EXPECT_EQ(arena.counts().live_bytes, 0);
 }
 
+TEST(PlannedArena, ARoutedBlockLeavesUnorderedOnesTheirPlaces) {
+  const std::vector<PlannedBlock> blocks = {{.bytes = 600, .offset = 0},
+                                            {.bytes = 8, .offset = 0, .unordered = true},
+                                            {.bytes = 4000, .offset = 600, .least_bytes = 1},
+                                            {.bytes = 5000, .offset = 4600}};
+  PlannedArena arena(blocks, kOptions);
+  const auto expect_rest = [&] {
+    EXPECT_EQ(arena.allocate(5000), at(4600));
+    EXPECT_TRUE(arena.free(kBase));
+    EXPECT_TRUE(arena.free(kBase + 4600));
+    arena.begin_step();
+  };
+  EXPECT_EQ(arena.allocate(600), at(0));
+  const std::optional<Address> number = arena.allocate(8);
+  ASSERT_TRUE(number);
+  EXPECT_GE(*number, kBase + 9600);
+  EXPECT_EQ(arena.allocate(32), at(600));  // few rows this time
+  EXPECT_TRUE(arena.free(*number));
+  EXPECT_TRUE(arena.free(kBase + 600));
+  expect_rest();
+
+  EXPECT_EQ(arena.allocate(600), at(0));
+  EXPECT_EQ(arena.allocate(3000), at(600));  // the number did not come
+  EXPECT_TRUE(arena.free(kBase + 600));
+  expect_rest();
+
+  EXPECT_EQ(arena.allocate(600), at(0));
+  const std::optional<Address> rows = arena.allocate(32);  // nor here, and it passes for the number
+  ASSERT_TRUE(rows);
+  expect_rest();
+  EXPECT_TRUE(arena.free(*rows));
+  EXPECT_EQ(arena.counts().unplanned, 0);
+  EXPECT_EQ(arena.counts().live_bytes, 0);
+}
+
 TEST(PlannedArena, PersistentBlocksAreExpectedOnce) {
   const std::vector<PlannedBlock> blocks = {
       {.bytes = 6, .offset = 0, .persistent = true}, {.bytes = 4, .offset = 6}, {.bytes = 2, .offset = 6}};

@@ -83,14 +83,36 @@ TEST_F(PlannedFrontTest, CountsWhatItHandsOutAndNotItself) {
   EXPECT_EQ(allocator_->free(beside), DeviceCode::ok);
 }
 
-TEST_F(PlannedFrontTest, ServesTheStreamItIsForAndNobodyOnceRetired) {
+TEST_F(PlannedFrontTest, ServesTheStreamItIsForUntilItRetires) {
   open(kThree);
   EXPECT_FALSE(front_->allocate(kMiB, streams_[1]));
   const Address a = take(kMiB);
   front_->retire();
   EXPECT_FALSE(front_->allocate(kMiB, streams_[0]));
-  EXPECT_FALSE(front_->allocate_anywhere(kMiB, streams_[0]));
   EXPECT_FALSE(front_->is_empty());
+  const std::optional<Address> guest = front_->allocate_anywhere(kMiB, streams_[0]);
+  ASSERT_TRUE(guest) << "the allocator is at its end, and this memory is held for one block";
+  give_back(*guest);
+  give_back(a);
+  EXPECT_TRUE(front_->is_empty());
+}
+
+TEST_F(PlannedFrontTest, ServesTheSamePlanAgain) {
+  open(kThree);
+  const Address a = take(kMiB), b = take(kMiB);
+  give_back(a);
+  EXPECT_FALSE(front_->resume(kThree, streams_[0])) << "it serves";
+  front_->retire();
+  std::vector<PlannedBlock> other = kThree;
+  other.back().bytes += 512;
+  EXPECT_FALSE(front_->resume(other, streams_[0]));
+  EXPECT_FALSE(front_->resume(kThree, streams_[1]));
+  ASSERT_TRUE(front_->resume(kThree, streams_[0]));
+  EXPECT_EQ(front_->counts().served, 0);
+  EXPECT_EQ(front_->counts().live_bytes, kMiB);
+  EXPECT_EQ(take(kMiB), a);
+  EXPECT_FALSE(front_->allocate(kMiB, streams_[0])) << "held since before";
+  give_back(b);
   give_back(a);
   EXPECT_TRUE(front_->is_empty());
 }
@@ -129,6 +151,23 @@ TEST_F(PlannedFrontTest, TakesGuestsWhereNothingElseIsLeft) {
   give_back(*guest);
   front_->begin_step();
   give_back(take(kMiB));
+}
+
+TEST_F(PlannedFrontTest, WaitsForOtherStreamsBeforeAGuestIsRefused) {
+  open(kThree);
+  const Address a = take(kMiB), b = take(kMiB);
+  use(a, 1);
+  ASSERT_EQ(front_->note_use(a, streams_[1]), DeviceCode::ok);
+  give_back(a);
+  EXPECT_FALSE(front_->allocate_anywhere(2 * kMiB, streams_[0]));  // and has waited for `a` meanwhile
+  use(b, 1);
+  ASSERT_EQ(front_->note_use(b, streams_[1]), DeviceCode::ok);
+  give_back(b);
+  const std::optional<Address> guest = front_->allocate_anywhere(2 * kMiB, streams_[0]);
+  ASSERT_TRUE(guest);
+  use(*guest, 0);
+  give_back(*guest);
+  EXPECT_TRUE(front_->is_empty());
 }
 
 TEST_F(PlannedFrontTest, ThreadsShareIt) {

@@ -98,6 +98,13 @@ static int reads(int op, int storage) {
   return 0;
 }
 
+/* Behind every block of the device, and part of what the plan has for a storage. */
+static int64_t tail_pad_bytes;
+
+static int64_t bytes_of(int storage) {
+  return step.bytes[storage] - tail_pad_bytes;
+}
+
 /* ---- Kernels ---------------------------------------------------------------------------------------------------- */
 
 struct Kernel {
@@ -165,6 +172,7 @@ struct Framework {
   int64_t live_bytes, peak_bytes;
   int64_t lent, hand_overs, releases;
   int refuse_blocks, refuse_rebuilds, spoil_rebuilds; /* so many times */
+  int wrong_block;                                    /* which, counted from 1, is too small; 0: none */
   int may_fail;                                       /* what a session refuses is asked for once more */
   int refused[TIDEMARK_STATUS_INTERNAL + 1];          /* by status */
   int stops_at_refusal;
@@ -176,15 +184,15 @@ static struct Block* new_block(struct Framework* f, int storage) {
   const tidemark_stream stream = f->stream == TIDEMARK_CALLING_THREAD ? 0 : f->stream;
   block->storage = storage;
   block->refs = 1;
-  CHECK_OK(tidemark_allocator_allocate(f->allocator, step.bytes[storage], stream, 0, &block->address, error));
-  f->live_bytes += step.bytes[storage];
+  CHECK_OK(tidemark_allocator_allocate(f->allocator, bytes_of(storage), stream, 0, &block->address, error));
+  f->live_bytes += bytes_of(storage);
   if (f->live_bytes > f->peak_bytes) f->peak_bytes = f->live_bytes;
   return block;
 }
 
 static void drop(struct Framework* f, struct Block* block) {
   if (block == NULL || --block->refs > 0) return;
-  f->live_bytes -= step.bytes[block->storage];
+  f->live_bytes -= bytes_of(block->storage);
   CHECK_OK(tidemark_allocator_release(f->allocator, block->address, error));
   free(block);
 }
@@ -194,10 +202,10 @@ static tidemark_block lend(struct Framework* f, struct Block* block) {
   block->is_lent = 1;
   ++f->lent;
   ++f->hand_overs;
-  return (tidemark_block){.handle = block, .address = block->address};
+  return (tidemark_block){.handle = block, .address = block->address, .bytes = bytes_of(block->storage)};
 }
 
-static struct Block* take_back(struct Framework* f, tidemark_block given) {
+static struct Block* reclaim(struct Framework* f, tidemark_block given) {
   struct Block* const block = given.handle;
   CHECK(block != NULL && block->is_lent && block->address == given.address);
   block->is_lent = 0;
@@ -214,7 +222,7 @@ static void touch(struct Kernel* kernel, const struct Pass* pass, const struct B
   const int t = kernel->count++;
   CHECK(t < kMostTouches);
   kernel->touches[t].at = (unsigned char*)(uintptr_t)block->address;
-  kernel->touches[t].bytes = step.bytes[block->storage];
+  kernel->touches[t].bytes = bytes_of(block->storage);
   kernel->touches[t].seed = seed_of(pass, block->storage);
   kernel->touches[t].is_write = is_write;
 }
@@ -268,12 +276,15 @@ static tidemark_status rebuild(void* user, const tidemark_rebuild* again) {
 
 static tidemark_block take_block(void* user, int32_t storage, int64_t bytes, tidemark_stream stream) {
   struct Framework* const f = user;
-  CHECK(stream == f->stream && bytes == step.bytes[storage]);
+  tidemark_block block;
+  CHECK(stream == f->stream && bytes == bytes_of(storage));
   if (f->refuse_blocks > 0) {
     --f->refuse_blocks;
-    return (tidemark_block){.handle = NULL, .address = 0};
+    return (tidemark_block){.handle = NULL};
   }
-  return lend(f, new_block(f, storage));
+  block = lend(f, new_block(f, storage));
+  if (f->wrong_block > 0 && f->wrong_block-- == 1) block.bytes = bytes - 1;
+  return block;
 }
 
 /* The stream is the framework's, or the calling thread where a call names none: blocks are freed behind what their own
@@ -281,7 +292,7 @@ static tidemark_block take_block(void* user, int32_t storage, int64_t bytes, tid
 static void release_block(void* user, tidemark_block block, tidemark_stream stream) {
   struct Framework* const f = user;
   CHECK(stream == f->stream || stream == TIDEMARK_CALLING_THREAD);
-  drop(f, take_back(f, block));
+  drop(f, reclaim(f, block));
 }
 
 static tidemark_session_options options_of(struct Framework* f) {
@@ -319,6 +330,7 @@ static void begin_pass(struct Framework* f, tidemark_session* session, struct Pa
   pass->version = ++f->versions;
   f->pass = pass;
   CHECK_OK(tidemark_session_begin_step(session, f->stream, error));
+  CHECK_OK(tidemark_session_expect_requests(session, TIDEMARK_REQUESTS_OTHER, error));
   for (s = 0; s < step.storage_count; ++s) {
     if (step.made_by[s] >= 0) continue;
     if (!step.persists[s]) {
@@ -335,6 +347,7 @@ static void begin_pass(struct Framework* f, tidemark_session* session, struct Pa
   }
   launch(f, weights);
   launch(f, kernel);
+  CHECK_OK(tidemark_session_expect_requests(session, TIDEMARK_REQUESTS_PLANNED, error));
 }
 
 /* Backward asks for what forward has saved. */
@@ -343,13 +356,13 @@ static struct Block* use_saved(struct Framework* f, tidemark_saved* saved, int* 
   *is_mine = 0;
   CHECK(saved != NULL);
   for (tries = 0; tries < 3 && saved != NULL && !f->is_broken; ++tries) {
-    tidemark_block block = {NULL, 0};
+    tidemark_block block = {NULL, 0, 0};
     int32_t handed_over = 0;
     tidemark_error* error = NULL;
     const tidemark_status status = tidemark_session_use(saved, 0, f->stream, &block, &handed_over, &error);
     if (!is_ok(f, status, error)) continue;
     *is_mine = handed_over != 0;
-    return handed_over != 0 ? take_back(f, block) : block.handle;
+    return handed_over != 0 ? reclaim(f, block) : block.handle;
   }
   return NULL;
 }
@@ -517,6 +530,7 @@ static void open_framework(struct Framework* f, const char* name, const char* pa
   CHECK_OK(tidemark_allocator_create(f->device, NULL, &f->allocator, error));
   CHECK_OK(tidemark_device_create_stream(f->device, &f->stream, error));
   f->has_bytes = traits.has_bytes;
+  tail_pad_bytes = traits.tail_pad_bytes;
   if (path != NULL) make_current(f, strcmp(name, "cuda") == 0);
 }
 
@@ -578,6 +592,38 @@ static void test_slow_copies(struct Framework* f, const tidemark_plan* plan) {
   tidemark_session_close(session);
 }
 
+/* What the step asks for stands where the plan has it, in every step; a step that departs is served all the same. */
+static void test_planned_requests(struct Framework* f, const tidemark_plan* plan) {
+  tidemark_session_options options = options_of(f);
+  tidemark_request requests[kMostOps] = {{0}};
+  tidemark_session* session = NULL;
+  tidemark_session_report report;
+  struct Pass evaluated;
+  int op, times, i;
+  for (op = 0; op < step.op_count; ++op)
+    requests[op] = (tidemark_request){.op = op, .storage = step.ops[op].writes, .bytes = bytes_of(step.ops[op].writes)};
+  options.allocator = f->allocator;
+  options.planned_stream = f->stream == TIDEMARK_CALLING_THREAD ? 0 : f->stream;
+  options.requests = requests;
+  options.request_count = step.op_count;
+  for (times = 0; times < 2; ++times) {
+    CHECK_OK(tidemark_session_open(plan, 0, f->device, &options, &session, error));
+    for (i = 0; i < 3; ++i) play(f, session);
+    report = report_of(session);
+    CHECK(report.planned_bytes > 0 && report.requests_planned >= 3 * step.op_count);
+    CHECK(report.requests_unplanned == 0 && report.requests_blocked == 0 && report.departures == 0);
+    CHECK(report.copy_streams == 2);
+    begin_pass(f, session, &evaluated);
+    issue_phase(f, session, &evaluated, 1);
+    end_pass(f, session, &evaluated);
+    play(f, session);
+    report = report_of(session);
+    play(f, session);
+    CHECK(report_of(session).requests_unplanned == report.requests_unplanned);
+    tidemark_session_close(session);
+  }
+}
+
 static void test_departures(struct Framework* f, const tidemark_plan* plan) {
   tidemark_session* session = open_session(f, plan);
   struct Pass evaluated, late, cut;
@@ -616,7 +662,7 @@ static int managed_storage(const tidemark_session* session) {
 
 static void check_saved(struct Framework* f, tidemark_saved* saved, int32_t again) {
   struct Kernel* const kernel = calloc(1, sizeof *kernel);
-  tidemark_block block = {NULL, 0};
+  tidemark_block block = {NULL, 0, 0};
   int32_t handed_over = 1;
   CHECK_OK(tidemark_session_use(saved, again, f->stream, &block, &handed_over, error));
   CHECK(block.handle != NULL && !handed_over);
@@ -714,6 +760,9 @@ static void test_framework_that_refuses(struct Framework* f, const tidemark_plan
   f->spoil_rebuilds = 2;
   play(f, session);
   CHECK(f->spoil_rebuilds == 0 && f->refused[TIDEMARK_STATUS_INTERNAL] == 4);
+  f->wrong_block = 1;
+  play(f, session);
+  CHECK(f->wrong_block == 0 && f->refused[TIDEMARK_STATUS_INTERNAL] == 5);
   f->may_fail = 0;
   play(f, session);
   CHECK(f->lent == 0 && !f->is_broken);
@@ -740,7 +789,6 @@ static void test_model_plans(struct Framework* f, const tidemark_plan* kept, con
 }
 
 static void test_refused_options(struct Framework* f, const tidemark_plan* plan) {
-  static const uint8_t kTold[kMostOps] = {1};
   int32_t parts[kMostOps] = {0};
   tidemark_session_options options = options_of(f);
   tidemark_session* session = NULL;
@@ -794,7 +842,7 @@ static void test_refused_options(struct Framework* f, const tidemark_plan* plan)
   refuse_open(f, plan, options, TIDEMARK_STATUS_INVALID, "op_count is 3");
   options.op_count = -1;
   refuse_open(f, plan, options, TIDEMARK_STATUS_INVALID, "op_count is -1");
-  options.is_told = kTold;
+  options.part_of_op = parts;
   refuse_open(f, plan, options, TIDEMARK_STATUS_INVALID, "op_count is -1");
   options.op_count = 0;
   refuse_open(f, plan, options, TIDEMARK_STATUS_INVALID, "op_count is 0");
@@ -897,6 +945,7 @@ static void test_record(struct Framework* f, const tidemark_plan* plan) {
   tidemark_session* session = NULL;
   tidemark_session_report report;
   tidemark_error* full = NULL;
+  const int32_t none = 0;
   const int file = mkstemp(path);
   CHECK(file >= 0);
   options.record = path;
@@ -911,6 +960,11 @@ static void test_record(struct Framework* f, const tidemark_plan* plan) {
   CHECK(lines_of(path, "rebuild ") == report.rebuilt && lines_of(path, "failed") == 0);
   CHECK(lines_of(path, "op ") > 0 && lines_of(path, "take ") > 0 && lines_of(path, "free ") > 0);
   CHECK(lines_of(path, "save ") == lines_of(path, "use ") && lines_of(path, "use ") == lines_of(path, "used"));
+  options.part_of_op = &none;
+  options.op_count = 1;
+  refuse_open(f, plan, options, TIDEMARK_STATUS_BAD_INPUT, "for 1 ops, and the plan has");
+  CHECK(lines_of(path, "close") == 1); /* what is refused leaves an older log as it was */
+  options = options_of(f);
   close(file);
   CHECK(remove(path) == 0);
 
@@ -918,8 +972,8 @@ static void test_record(struct Framework* f, const tidemark_plan* plan) {
   refuse_open(f, plan, options, TIDEMARK_STATUS_BAD_INPUT, "/nowhere/log: cannot write: No such file");
   options.record = "/dev/full";
   CHECK_OK(tidemark_session_open(plan, 0, f->device, &options, &session, error));
-  CHECK_OK(tidemark_session_begin_step(session, f->stream, error));
-  CHECK(tidemark_session_end_step(session, f->stream, &full) == TIDEMARK_STATUS_BAD_INPUT);
+  CHECK(tidemark_session_begin_step(session, f->stream, &full) == TIDEMARK_STATUS_BAD_INPUT);
+  CHECK_OK(tidemark_session_end_step(session, f->stream, error));
   CHECK(strstr(tidemark_error_message(full), "/dev/full: cannot write: No space left") != NULL);
   tidemark_error_free(full);
   tidemark_session_close(session);
@@ -1023,6 +1077,7 @@ int main(int count, char** arguments) {
   if (failures > 0) return 1;
   test_following(&f, plans[0]);
   test_slow_copies(&f, plans[0]);
+  test_planned_requests(&f, plans[0]);
   test_departures(&f, plans[0]);
   test_asked_for_otherwise(&f, plans[0]);
   test_change(&f, plans[0]);

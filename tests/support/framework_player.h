@@ -1,7 +1,8 @@
 #pragma once
 // A framework as a session sees one: it issues the ops of a captured step, allocates what they write, counts
-// references, keeps through the session what backward asks for, and runs ops again when it is told to. Every byte it
-// reads is checked (Work::verify, or in the calling thread).
+// references, keeps through the session what backward asks for, and recomputes ops when it is told to. Every byte it
+// reads is checked (Work::verify, or in the calling thread). With several streams it orders its own kernels that touch
+// the same block, and what a session does with blocks is the session's to order.
 
 #include <gtest/gtest.h>
 
@@ -30,36 +31,38 @@ class FrameworkPlayer {
  public:
   struct Options {
     bool on_calling_thread = false;
-    bool tells_backward = true;  ///< else the session hears of backward by what is asked for
-    bool verify = true;          ///< contents are written and checked; else only time passes
-    bool may_fail = false;       ///< what the session refuses is asked for once more, and counted
-    bool plays_costs = false;    ///< an op takes what it is given in the graph, as ns; else all take the same
+    bool tells_backward = true;        ///< else the session hears of backward by what is asked for
+    bool verify = true;                ///< contents are written and checked; else only time passes
+    bool may_fail = false;             ///< what the session refuses is asked for once more, and counted
+    bool plays_costs = false;          ///< an op takes what it is given in the graph, as ns; else all take the same
+    std::size_t streams = 1;           ///< that ops are issued on, in no regular order
+    std::int64_t failing_rebuild = 0;  ///< which, counted from 1, fails; 0: none does
   };
 
   FrameworkPlayer(const Graph& graph, Device& device, Options options)
       : graph_(graph), device_(device), options_(std::move(options)), allocator_(device, order_) {
-    if (!options_.on_calling_thread) {
+    for (std::size_t i = 0; i < options_.streams && !options_.on_calling_thread; ++i) {
       StreamHandle stream{};
       EXPECT_EQ(device_.create_stream(StreamRole::compute, stream), DeviceCode::ok);
-      compute_ = stream;
+      streams_.push_back(stream);
+      compute_ = streams_.front();
     }
     for (std::size_t s = 0; s < graph_.storages.size(); ++s) versions_.push_back(0);
     find_readers();
   }
   ~FrameworkPlayer() {
     resident_.clear();
-    if (compute_) {
-      EXPECT_EQ(device_.destroy_stream(*compute_), DeviceCode::ok);
-    }
+    for (const StreamHandle stream : streams_) EXPECT_EQ(device_.destroy_stream(stream), DeviceCode::ok);
   }
 
   [[nodiscard]] swap::FrameworkCalls calls() {
     return {.rebuild = [this](const swap::Rebuild& again) { return rebuild(again); },
-            .take_block = [this](StorageId storage, Bytes bytes,
-                                 swap::FrameworkStream) { return hand_out(new_block(storage, bytes)); },
+            .take_block = [this](StorageId, Bytes bytes, swap::FrameworkStream) { return hand_out(new_block(bytes)); },
             .release =
-                [this](swap::FrameworkBlock block, swap::FrameworkStream) {
-                  ASSERT_EQ(lent_.erase(block.handle), 1) << "released twice, or never handed over";
+                [this](swap::FrameworkBlock block, swap::FrameworkStream stream) {
+                  ASSERT_TRUE(lent_.contains(block.handle)) << "released twice, or never handed over";
+                  if (stream) lent_.at(block.handle)->uses.try_emplace(*stream);
+                  lent_.erase(block.handle);
                 }};
   }
 
@@ -68,6 +71,7 @@ class FrameworkPlayer {
   [[nodiscard]] Bytes peak_bytes() const { return peak_bytes_; }
   [[nodiscard]] std::size_t lent() const { return lent_.size(); }
   [[nodiscard]] std::int64_t refusals() const { return refusals_; }
+  [[nodiscard]] std::int64_t rebuilds() const { return rebuilds_; }
   [[nodiscard]] swap::FrameworkStream stream() const { return compute_; }
 
   /// What it asks for comes from a planned arena, where it comes as planned.
@@ -76,6 +80,9 @@ class FrameworkPlayer {
               DeviceCode::ok);
   }
   [[nodiscard]] allocator::PlannedFront* front() { return front_.get(); }
+
+  /// From now on a storage has other bytes than captured. REQUIRES: no step is under way.
+  void resize(StorageId storage, Bytes bytes) { other_bytes_[row(storage)] = bytes; }
 
   void begin(swap::Session& session) {
     session.begin_step(compute_);
@@ -88,7 +95,7 @@ class FrameworkPlayer {
       const StorageTemplate& of = graph_.template_of(id_of<StorageId>(s));
       if (!of.initial) continue;
       if (!of.persists() || resident_.count(s) == 0) {
-        BlockRef block = new_block(id_of<StorageId>(s), graph_.storages[s].bytes);
+        BlockRef block = new_block(bytes_of(s));
         touch({{block, AccessKind::write, seed(s, versions_[s])}}, 0);
         (of.persists() ? resident_ : local_)[s] = std::move(block);
       }
@@ -99,8 +106,11 @@ class FrameworkPlayer {
   /// `session`: nullptr where it is over, or busy with a later step.
   void issue(swap::Session* session, OpId op) {
     if (!fault_.empty()) return;
+    issued_.insert(op);
+    if (streams_.size() > 1) compute_ = streams_[std::hash<std::string>{}(std::to_string(row(op))) % streams_.size()];
     const bool is_forward = graph_.template_of(op).phase == OpPhase::forward;
-    if (session != nullptr && (is_forward || options_.tells_backward)) check(session->tell(op, compute_));
+    const bool tells = (is_forward || options_.tells_backward) && graph_.template_of(op).told;
+    if (session != nullptr && tells) check(session->tell(op, compute_));
     std::vector<Use> uses;
     std::vector<std::size_t> written;
     std::vector<swap::FrameworkBlock> handed_over;
@@ -130,7 +140,7 @@ class FrameworkPlayer {
     }
     for (const std::size_t s : written) {
       BlockRef block = find(s);
-      if (block == nullptr) block = local_[s] = new_block(id_of<StorageId>(s), graph_.storages[s].bytes);
+      if (block == nullptr) block = local_[s] = new_block(bytes_of(s));
       uses.push_back({block, AccessKind::write, seed(s, ++versions_[s])});
     }
     touch(uses, cost_ns(op));
@@ -142,7 +152,7 @@ class FrameworkPlayer {
         if (graph_.template_of(reader).phase != OpPhase::forward)
           saved_.emplace(std::pair(s, reader), session->save(id_of<StorageId>(s), {.op = reader, .until = reader}));
     }
-    drop_locals(op);
+    drop_locals();
   }
 
   /// Backward of the step is never run: its graph goes.
@@ -151,6 +161,7 @@ class FrameworkPlayer {
     saved_.clear();
     local_.clear();
     in_session_.clear();
+    issued_.clear();
   }
 
   void finish(swap::Session& session) {
@@ -184,12 +195,28 @@ class FrameworkPlayer {
   }
 
  private:
+  /// Behind a kernel.
+  struct Event {
+    Event(Device& of, StreamHandle stream) : device(of) {
+      EXPECT_EQ(device.create_event(handle), DeviceCode::ok);
+      EXPECT_EQ(device.record_event(handle, stream), DeviceCode::ok);
+    }
+    Event(const Event&) = delete;
+    Event& operator=(const Event&) = delete;
+    ~Event() { EXPECT_EQ(device.destroy_event(handle), DeviceCode::ok); }
+    Device& device;
+    EventHandle handle{};
+  };
   struct Block {
     FrameworkPlayer* owner = nullptr;
     Address address = 0;
     Bytes bytes = 0;
+    std::map<StreamHandle, std::shared_ptr<Event>> uses;  // the last on each stream; of a session's: no event
     ~Block() {
       owner->live_ -= bytes;
+      if (owner->streams_.size() > 1) {
+        for (const auto& [stream, event] : uses) EXPECT_EQ(owner->allocator_.note_use(address, stream), DeviceCode::ok);
+      }
       allocator::PlannedFront* const front = owner->front_.get();
       const bool is_planned = front != nullptr && front->covers(address);
       EXPECT_EQ(is_planned ? front->free(address, nullptr) : owner->allocator_.free(address), DeviceCode::ok);
@@ -200,6 +227,7 @@ class FrameworkPlayer {
     std::map<std::size_t, BlockRef> local;
     std::map<std::pair<std::size_t, OpId>, swap::SavedStorage> saved;
     std::set<std::size_t> in_session;
+    std::set<OpId> issued;
     std::vector<std::int32_t> versions;
   };
 
@@ -209,12 +237,14 @@ class FrameworkPlayer {
     return {.local = std::exchange(local_, {}),
             .saved = std::exchange(saved_, {}),
             .in_session = std::exchange(in_session_, {}),
+            .issued = std::exchange(issued_, {}),
             .versions = versions_};
   }
   void take_up(Context context) {
     local_ = std::move(context.local);
     saved_ = std::move(context.saved);
     in_session_ = std::move(context.in_session);
+    issued_ = std::move(context.issued);
     for (std::size_t s = 0; s < versions_.size(); ++s)
       if (!graph_.template_of(id_of<StorageId>(s)).persists()) versions_[s] = context.versions[s];
   }
@@ -228,15 +258,15 @@ class FrameworkPlayer {
 
   void find_readers() {
     readers_.resize(graph_.storages.size());
-    last_forward_.resize(graph_.storages.size(), kNone<OpId>);
-    last_.resize(graph_.storages.size(), kNone<OpId>);
+    touching_.resize(graph_.storages.size());
+    touching_locally_.resize(graph_.storages.size());
     for (std::size_t op = 0; op < graph_.ops.size(); ++op)
       for (const Access& access : graph_.accesses_of(id_of<OpId>(op))) {
         const std::size_t s = row(access.storage);
         if (access.kind == AccessKind::read) readers_[s].push_back(id_of<OpId>(op));
-        last_[s] = id_of<OpId>(op);
+        touching_[s].push_back(id_of<OpId>(op));
         if (graph_.template_of(id_of<OpId>(op)).phase == OpPhase::forward || access.kind == AccessKind::write)
-          last_forward_[s] = id_of<OpId>(op);
+          touching_locally_[s].push_back(id_of<OpId>(op));
       }
   }
 
@@ -250,7 +280,12 @@ class FrameworkPlayer {
     return nullptr;
   }
 
-  [[nodiscard]] BlockRef new_block(StorageId, Bytes bytes) {
+  [[nodiscard]] Bytes bytes_of(std::size_t storage) const {
+    const auto found = other_bytes_.find(storage);
+    return found == other_bytes_.end() ? graph_.storages[storage].bytes : found->second;
+  }
+
+  [[nodiscard]] BlockRef new_block(Bytes bytes) {
     auto block = std::make_shared<Block>();
     block->owner = this;
     block->bytes = bytes;
@@ -267,21 +302,24 @@ class FrameworkPlayer {
 
   swap::FrameworkBlock hand_out(BlockRef block) {
     const Address address = block->address;
+    const Bytes bytes = block->bytes;
     void* const handle = reinterpret_cast<void*>(++handles_);
     lent_[handle] = std::move(block);
-    return {.handle = handle, .address = address};
+    return {.handle = handle, .address = address, .bytes = bytes};
   }
 
   /// Locals die where forward is through with them; what is saved lives on in the session.
-  void drop_locals(OpId op) {
+  void drop_locals() {
     std::erase_if(local_, [&](const auto& one) {
-      const OpId last = in_session_.count(one.first) != 0 ? last_forward_[one.first] : last_[one.first];
-      // What runs again may read an input, which whoever recorded the call holds.
-      return last == op && !graph_.template_of(id_of<StorageId>(one.first)).initial;
+      const auto& touching = (in_session_.count(one.first) != 0 ? touching_locally_ : touching_)[one.first];
+      // What is recomputed may read an input, which the record of its call holds.
+      return !graph_.template_of(id_of<StorageId>(one.first)).initial &&
+             std::ranges::all_of(touching, [&](OpId op) { return issued_.contains(op); });
     });
   }
 
   Status rebuild(const swap::Rebuild& again) {
+    if (++rebuilds_ == options_.failing_rebuild) return infeasible("out of memory, as it happens");
     EXPECT_FALSE(over_.contains({again.step, again.op})) << row(again.op) << " runs again behind its last time";
     std::vector<Use> uses;
     for (const Access& access : graph_.accesses_of(again.op)) {
@@ -294,7 +332,7 @@ class FrameworkPlayer {
         uses.push_back({block, AccessKind::read, seed(s, versions_[s])});
         continue;
       }
-      BlockRef block = new_block(access.storage, graph_.storages[s].bytes);
+      BlockRef block = new_block(bytes_of(s));
       uses.push_back({block, AccessKind::write, seed(s, versions_[s])});
       for (std::size_t i = 0; i < again.wanted.size(); ++i)
         if (again.wanted[i] == access.storage) again.made[i] = hand_out(block);
@@ -311,6 +349,7 @@ class FrameworkPlayer {
 
   void touch(const std::vector<Use>& uses, std::int64_t ns) {
     if (compute_) {
+      order_by_blocks(uses);
       std::vector<Touch> touches;
       for (const AccessKind kind : {AccessKind::read, AccessKind::write})
         for (const Use& use : uses)
@@ -320,12 +359,26 @@ class FrameworkPlayer {
       EXPECT_EQ(
           device_.launch(*compute_, {.id = ++works_, .estimate_ns = ns, .touches = touches, .verify = options_.verify}),
           DeviceCode::ok);
+      note_uses(uses);
       return;
     }
     const auto end = std::chrono::steady_clock::now() + std::chrono::nanoseconds(options_.plays_costs ? ns : 0);
     if (options_.verify) touch_here(uses);
     while (std::chrono::steady_clock::now() < end) {
     }
+  }
+
+  void order_by_blocks(const std::vector<Use>& uses) {
+    for (const Use& use : uses)
+      for (const auto& [stream, event] : use.block->uses)
+        if (stream != *compute_ && event != nullptr) {
+          EXPECT_EQ(device_.wait_event(*compute_, event->handle), DeviceCode::ok);
+        }
+  }
+  void note_uses(const std::vector<Use>& uses) {
+    if (streams_.size() < 2) return;
+    const auto event = std::make_shared<Event>(device_, *compute_);
+    for (const Use& use : uses) use.block->uses[*compute_] = event;
   }
 
   void touch_here(const std::vector<Use>& uses) {
@@ -352,21 +405,24 @@ class FrameworkPlayer {
   const Graph& graph_;
   Device& device_;
   const Options options_;
-  swap::FrameworkStream compute_;
+  std::vector<StreamHandle> streams_;
+  swap::FrameworkStream compute_;  // the one that ops are issued on now
   allocator::StreamOrder order_;
   allocator::CachingAllocator allocator_;
   std::unique_ptr<allocator::PlannedFront> front_;
   std::vector<std::int32_t> versions_;
+  std::map<std::size_t, Bytes> other_bytes_;
   std::vector<std::vector<OpId>> readers_;
-  std::set<std::pair<std::int64_t, OpId>> over_;  // step and op, which does not run again there
-  std::vector<OpId> last_forward_, last_;
+  std::set<std::pair<std::int64_t, OpId>> over_;                // step and op, which does not run again there
+  std::vector<std::vector<OpId>> touching_, touching_locally_;  // per storage; locally: of those in the session
   Bytes live_ = 0, peak_bytes_ = 0;
-  std::int64_t works_ = 0, refusals_ = 0;
+  std::int64_t works_ = 0, refusals_ = 0, rebuilds_ = 0;
   std::uintptr_t handles_ = 0;
   std::string fault_;
   std::map<void*, BlockRef> lent_;
   std::map<std::size_t, BlockRef> local_, resident_;
   std::set<std::size_t> in_session_;
+  std::set<OpId> issued_;  // of the step
   std::map<std::pair<std::size_t, OpId>, swap::SavedStorage> saved_;
 };
 

@@ -14,9 +14,9 @@ namespace tidemark::testing {
 
 /// A plan of a random step, at a random budget between the smallest that is known to do and 95 % of what keeping all
 /// takes.
-[[nodiscard]] inline plan::RankPlan random_captured_plan(std::mt19937& random, std::int32_t layers,
-                                                         std::int32_t parts) {
-  plan::PlanRequest request = captured_request(captured_training(random, layers, parts), Bytes{1} << 50);
+[[nodiscard]] inline plan::RankPlan random_captured_plan(std::mt19937& random, std::int32_t layers, std::int32_t parts,
+                                                         Hears hears = Hears::everything) {
+  plan::PlanRequest request = captured_request(captured_training(random, layers, parts, hears), Bytes{1} << 50);
   request.machine.host_bytes_per_device = request.machine.host_bytes_per_node = kGiB;
   request.step->effort = 0.0005;
   const Bytes keep_all = plan::plan_step(request).value().ranks.front().figures.peak_bytes;
@@ -31,11 +31,11 @@ namespace tidemark::testing {
 }
 
 /// `count` of them in the development build, fewer where a sanitizer slows them down.
-[[nodiscard]] inline std::vector<plan::RankPlan> random_captured_plans(unsigned seed, int count,
-                                                                       std::int32_t parts = 1) {
+[[nodiscard]] inline std::vector<plan::RankPlan> random_captured_plans(unsigned seed, int count, std::int32_t parts = 1,
+                                                                       Hears hears = Hears::everything) {
   std::mt19937 random(seed);
   std::vector<plan::RankPlan> plans;
-  for (int i = 0; i < cases(count); ++i) plans.push_back(random_captured_plan(random, 3 + i % 5, parts));
+  for (int i = 0; i < cases(count); ++i) plans.push_back(random_captured_plan(random, 3 + i % 5, parts, hears));
   return plans;
 }
 

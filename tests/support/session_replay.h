@@ -295,7 +295,7 @@ class SessionReplay {
 
   [[nodiscard]] static void* handle_of(std::int32_t block) { return reinterpret_cast<void*>(std::intptr_t{block} + 1); }
   [[nodiscard]] swap::FrameworkBlock block_of(const Event& e) const {
-    return {.handle = handle_of(e.block), .address = place(e.address)};
+    return {.handle = handle_of(e.block), .address = place(e.address), .bytes = e.bytes};
   }
   const Block& add(const Event& e) {
     Block& block = blocks_[e.block];

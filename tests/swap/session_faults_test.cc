@@ -63,8 +63,10 @@ Played play(const plan::RankPlan& plan, Call call, std::int64_t number, DeviceCo
 }
 
 TEST(SessionFaults, AnyCallMayFailOnce) {
-  constexpr Call kCalls[] = {Call::allocate_pinned, Call::create_stream, Call::create_event,
-                             Call::record_event,    Call::wait_event,    Call::copy};
+  constexpr Call kCalls[] = {Call::allocate_pinned,   Call::create_stream,  Call::create_event,
+                             Call::record_event,      Call::wait_event,     Call::copy,
+                             Call::destroy_event,     Call::destroy_stream, Call::synchronize_event,
+                             Call::synchronize_device};
   std::int64_t refusals = 0, closed = 0;
   for (const plan::RankPlan& plan : testing::random_captured_plans(31, 4)) {
     const Played whole = play(plan, Call::copy, 0, DeviceCode::ok);
@@ -82,6 +84,31 @@ TEST(SessionFaults, AnyCallMayFailOnce) {
   }
   EXPECT_GT(refusals, 20);
   EXPECT_GT(closed, 0);
+}
+
+/// What it would have restored is restored when it is asked for, from sources that are still there.
+TEST(SessionFaults, AnyRecomputeMayFailOnce) {
+  std::int64_t refusals = 0;
+  for (const plan::RankPlan& plan : testing::random_captured_plans(32, 16)) {
+    std::int64_t rebuilds = 1;
+    for (std::int64_t failing = 0; failing <= rebuilds; ++failing) {
+      const std::unique_ptr<SimDevice> sim = make_sim_device({.capacity_bytes = 4 * kGiB, .report_unwritten = true});
+      {
+        FrameworkPlayer player(plan.graph, *sim, {.may_fail = true, .failing_rebuild = failing});
+        auto session = Session::open(plan.program, *sim, {}, player.calls());
+        ASSERT_TRUE(session.ok());
+        for (int step = 0; step < 2; ++step) player.play(*session.value());
+        EXPECT_EQ(player.fault(), "") << "recompute " << failing;
+        refusals += player.refusals();
+        if (failing == 0) rebuilds = player.rebuilds();
+        session = bad_input("closed");
+        EXPECT_EQ(player.lent(), 0);
+      }
+      EXPECT_EQ(sim->race_count(), 0);
+      EXPECT_EQ(sim->leaks(), "");
+    }
+  }
+  EXPECT_GT(refusals, testing::cases(20));
 }
 
 }  // namespace

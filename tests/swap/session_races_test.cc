@@ -19,12 +19,12 @@ struct Found {
   bool by_checker = false, by_judge = false;
 };
 
-Found play_without(const plan::RankPlan& plan, std::int64_t dropped) {
+Found play_without(const plan::RankPlan& plan, std::int64_t dropped, std::size_t streams = 1) {
   const std::unique_ptr<SimDevice> sim = make_sim_device({.capacity_bytes = 4 * kGiB});
   Found found;
   {
     testing::WaitDropper device(*sim, dropped);
-    testing::FrameworkPlayer player(plan.graph, device, {});
+    testing::FrameworkPlayer player(plan.graph, device, {.streams = streams});
     auto session = Session::open(plan.program, device, {}, player.calls());
     EXPECT_TRUE(session.ok());
     for (int step = 0; step < 2; ++step) {
@@ -53,6 +53,22 @@ TEST(SessionRaces, EveryWaitThatTheOthersDoNotImplyIsMissed) {
   }
   EXPECT_GT(missed, testing::cases(50));
   RecordProperty("implied", static_cast<int>(implied));
+}
+
+/// The waits between streams that the framework names are among them.
+TEST(SessionRaces, SoItIsWhereAFrameworkNamesTwoStreams) {
+  std::int64_t missed = 0;
+  for (const plan::RankPlan& plan : testing::random_captured_plans(23, 3)) {
+    const Found whole = play_without(plan, -1, 2);
+    EXPECT_FALSE(whole.by_checker);
+    EXPECT_FALSE(whole.by_judge);
+    for (std::int64_t wait = 0; wait < whole.waits; ++wait) {
+      const Found found = play_without(plan, wait, 2);
+      EXPECT_EQ(found.by_checker, found.by_judge) << wait;
+      missed += found.by_judge ? 1 : 0;
+    }
+  }
+  EXPECT_GT(missed, testing::cases(20));
 }
 
 TEST(SessionRaces, NoScheduleOfManyHasOne) {
