@@ -3,6 +3,7 @@
 import contextlib
 import gc
 
+import model as example
 import pytest
 import tidemark
 import torch
@@ -46,6 +47,7 @@ def test_a_loss_that_the_loop_holds_over_is_in_the_way_of_nothing():
     plan = tidemark.plan(graph, least(graph))
 
     def steady_counts(is_held):
+        gc.collect()  # the model before
         model, inputs, loss_fn, _ = build()
         stepper = torch.optim.AdamW(model.parameters(), lr=1e-3)
         held, counts = [], []
@@ -61,10 +63,116 @@ def test_a_loss_that_the_loop_holds_over_is_in_the_way_of_nothing():
         keys = ("requests_planned", "requests_unplanned", "requests_blocked")
         return [counts[5][key] - counts[3][key] for key in keys]
 
-    # A plan may have a rerun come where backward does not tell the session: it comes one op later and may be blocked.
     planned, unplanned, blocked = steady_counts(True)
     assert [planned, unplanned, blocked] == steady_counts(False)
-    assert planned > 1000 and unplanned - blocked <= 2
+    assert planned > 1000 and unplanned <= 2 and blocked == 0
+
+
+class Formulas(nn.Module):
+    """Backward of its ops does otherwise under a dispatch mode, and of fake tensors."""
+
+    def __init__(self):
+        super().__init__()
+        self.into = nn.Linear(48, 96)
+        self.out = nn.Linear(48, 48)
+        self.order = torch.randperm(160)
+        self.columns = torch.randint(0, 48, (320, 48))
+        self.mask = torch.ones(8, 40, 40, dtype=torch.bool).triu(1)
+
+    def forward(self, x):
+        x = self.into(x)
+        q, k = x.index_select(0, self.order).split(48, -1), x[self.order].split(48, -1)
+        x = torch.cat([q[0], k[1]]).gather(1, self.columns)  # 320 x 48
+        scores = torch.baddbmm(torch.empty(8, 40, 40), x.view(8, 40, 48), x.view(8, 40, 48).mT, beta=0.0)
+        viewed = scores.view(2, 4, 40, 40).transpose(2, 3)
+        viewed.masked_fill_(self.mask.view(2, 4, 40, 40), -1e4)  # the view, so its base
+        x = torch.softmax(viewed.transpose(2, 3), -1).view(8, 40, 40) @ x.view(8, 40, 48)
+        weights = torch.sigmoid(x)
+        weights = weights / weights.sum(-1, keepdim=True)  # gradients of two shapes meet
+        return self.out(x * weights).amax(-1) + x.max(-1).values
+
+
+def heads(loss_fn):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(48, 512), nn.GELU(), nn.Linear(512, 512), nn.GELU(), nn.Linear(512, 512))
+    x, y = torch.randn(128, 48), torch.rand(128, 512)
+    return model, (x,), lambda out: loss_fn(out, y)
+
+
+LOSSES = {  # the first two make their scalar of a tensor of the input's size, which the loop has with it
+    "mse": nn.functional.mse_loss,
+    "smooth l1": nn.functional.smooth_l1_loss,
+    "binary cross entropy": nn.functional.binary_cross_entropy_with_logits,
+}
+
+
+@pytest.mark.parametrize("holds", [False, True])
+@pytest.mark.parametrize("name", LOSSES)
+def test_what_the_loop_has_of_the_step_before_is_planned_for(name, holds):
+    def trained(context):
+        model, inputs, loss_fn = heads(LOSSES[name])
+        stepper = torch.optim.SGD(model.parameters(), lr=0.1)
+        losses, output = [], None
+        with context(model) as session:
+            for _ in range(5):
+                before = session.counters.copies if session else None
+                if holds:
+                    output = model(*inputs)
+                    loss = loss_fn(output)
+                else:
+                    loss = loss_fn(model(*inputs))
+                loss.backward()
+                stepper.step()
+                stepper.zero_grad()
+                losses.append(loss.item().hex())
+            after = session.counters.copies if session else None
+        return losses, before, after
+
+    model, inputs, loss_fn = heads(LOSSES[name])
+    stepper = torch.optim.SGD(model.parameters(), lr=0.1)
+    graph = tidemark.capture(model, inputs, loss_fn, optimizer=stepper, measured=True, holds_output=holds)
+    plan = tidemark.plan(graph, least(graph))
+    del model, inputs, loss_fn, stepper
+    gc.collect()
+    losses, before, after = trained(lambda model: tidemark.session(plan, model))
+    assert losses == trained(lambda _: contextlib.nullcontext())[0]
+    assert after["requests_unplanned"] - before["requests_unplanned"] <= 2  # the loss, the output
+
+
+def served_in_steady_steps(model, inputs, loss_fn, bounds=None):
+    """At the smallest budget: what was served where the plan has it, and what was not."""
+    stepper = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    graph = tidemark.capture(
+        model, inputs(), loss_fn, optimizer=stepper, bounds=bounds, measured=True, holds_output=False
+    )
+    plan = tidemark.plan(graph, least(graph))
+    assert len(plan.schedule) > len(graph.ops)
+    with tidemark.session(plan, model) as session:
+        for k in range(6):
+            if k == 1:  # the first step has made the optimizer's state
+                before = session.counters.copies
+            loss_fn(model(*inputs())).backward()
+            stepper.step()
+            stepper.zero_grad()
+        after = session.counters.copies
+    return [after[k] - before[k] for k in ("requests_planned", "requests_unplanned")]
+
+
+def test_backward_that_a_capture_sees_otherwise_comes_as_planned():
+    x = torch.randn(160, 48)
+    planned, unplanned = served_in_steady_steps(Formulas(), lambda: (x,), lambda out: out.square().mean())
+    assert planned > 300 and unplanned == 0
+
+
+def test_whatever_routing_does_within_its_bound_comes_as_planned():
+    config = example.Config(vocabulary=32, hidden=32, layers=2, heads=2, head=16, rope=8, first_dense=0)
+    inputs = lambda: (torch.randint(0, 32, (4, 64)),)  # noqa: E731  others in every step
+    loss_fn = lambda out: sum(o.square().mean() for o in out)  # noqa: E731
+    model = example.Decoder(config)
+    rows = 4 * 64  # of a part, at most: every token may go to it
+    bounds = {"*mlp": tidemark.Routed(rows * config.top_k, parts=config.experts, most=rows)}
+    planned, unplanned = served_in_steady_steps(model, inputs, loss_fn, bounds)
+    assert planned > 1000 and unplanned == 0
 
 
 def test_evaluation_and_other_shapes_lose_nothing_and_the_plan_is_come_back_to():
@@ -148,13 +256,42 @@ def test_state_made_by_the_optimizers_first_step_blocks_no_planned_address(make,
     assert report.measured_reserved_bytes <= plan.budget_bytes
 
 
+def taken_from_the_machine():
+    """By what is alive."""
+    gc.collect()
+    allocator.empty_cache()
+    return allocator.statistics().reserved_bytes
+
+
+def test_a_loss_held_into_the_next_session_is_in_the_way_of_nothing():
+    build = BUILDS["encoder"]
+    graph = captured(build)
+    plan = tidemark.plan(graph, least(graph))
+    before = taken_from_the_machine()
+    model, inputs, loss_fn, _ = build()
+    stepper = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    losses = []
+    for _ in range(3):
+        with tidemark.session(plan, model) as session:
+            for _ in range(3):
+                loss = loss_fn(model(*inputs))
+                loss.backward()
+                stepper.step()
+                stepper.zero_grad()
+        losses.append(loss.detach())
+        counts = session.counters.copies
+        assert counts["requests_planned"] > 1000
+        assert session.report().measured_reserved_bytes <= plan.budget_bytes
+    assert counts["requests_unplanned"] <= 0.01 * counts["requests_planned"]
+    del losses, loss, stepper, model, session
+    assert taken_from_the_machine() <= before + 2 * GRANULE
+
+
 def test_the_arena_goes_with_the_session():
     build = BUILDS["resnet"]
     graph = captured(build)
     plan = tidemark.plan(graph, least(graph))
-    gc.collect()
-    allocator.empty_cache()
-    before = allocator.statistics().reserved_bytes
+    before = taken_from_the_machine()
     held = []
 
     def keep(model):
@@ -162,6 +299,4 @@ def test_the_arena_goes_with_the_session():
         return tidemark.session(plan, model)
 
     train(build, keep, 2)
-    gc.collect()
-    allocator.empty_cache()
-    assert allocator.statistics().reserved_bytes <= before + GRANULE
+    assert taken_from_the_machine() <= before + GRANULE

@@ -11,6 +11,7 @@ import pytest
 import tidemark
 import torch
 from random_plans import random_plan, swapped
+from tidemark import engine
 from torch import nn
 from torch.testing._internal.two_tensor import TwoTensor
 from training import same
@@ -280,6 +281,16 @@ def test_a_forked_process_begins_its_own_session(plan_of):
         before = session.counters.micro_batches
         loss_fn(model(*inputs)).backward()
         assert session.counters.micro_batches == before + 1
+
+
+def test_another_device_than_the_current_one_is_refused(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    engine.check_device(torch.device("cuda", 0))
+    engine.check_device(torch.device("cuda"))
+    with pytest.raises(tidemark.SessionError, match=r"on cuda:1, .* is cuda:0; torch.cuda.set_device\(1\)"):
+        engine.check_device(torch.device("cuda", 1))
+    with pytest.raises(tidemark.SessionError, match="on 'mps'"):
+        engine.check_device(torch.device("mps"))
 
 
 def test_what_is_no_plan_and_no_model_is_refused():

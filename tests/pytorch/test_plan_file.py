@@ -36,6 +36,38 @@ def test_a_session_trains_from_a_file(tmp_path):
     assert train(build, lambda model: tidemark.session(str(tmp_path / "plan.json"), model), 3)[0] == reference
 
 
+def edited(plan, path, edit):
+    """The plan of a step that was edited before it was planned."""
+    step = json.loads(plan.graph.to_json())
+    edit(step)
+    answer, file = tidemark.planning.solve(json.dumps(step), 1 << 40)
+    assert answer["fits"]
+    path.write_bytes(file)
+    return path
+
+
+def test_a_plan_of_an_edited_step_is_refused(tmp_path):
+    graph = captured(BUILDS["encoder"])
+    plan = tidemark.plan(graph, least(graph))
+
+    def leave_out_the_last(step):
+        step["ops"].pop()
+        for storage in step["storages"]:
+            if "pinned_until" in storage:
+                storage["pinned_until"] = min(storage["pinned_until"], len(step["ops"]) - 1)
+
+    def enlarge_a_parameter(step):
+        step["storages"][0]["bytes"] += 512 << 10
+
+    for edit, says in (
+        (leave_out_the_last, "operations, and the captured step has"),
+        (enlarge_a_parameter, "with everything kept"),
+    ):
+        path = edited(plan, tmp_path / "plan.json", edit)
+        with pytest.raises(tidemark.TidemarkError, match=f"{path}: .*{says}.*; capture and plan again"):
+            tidemark.Plan.load(path)
+
+
 def tool():
     """The program of the build that the package was installed from, where that has one."""
     place = pathlib.Path(os.environ.get("TIDEMARK_BUILD_DIR", "build/pytorch")) / "integrations" / "cli" / "tidemark"

@@ -44,6 +44,31 @@ def test_backward_in_a_fork_through_the_parents_graph(copy_bytes_per_s):
         assert backward()
 
 
+def test_a_fork_while_another_thread_is_in_a_call_of_the_session():
+    """It holds the session's lock for as long as copies take, and the forked process has no such thread."""
+    model, inputs, loss_fn, plan = planned_transformer(swapping)
+    torch.manual_seed(6)
+    loss_fn(model(*inputs)).backward()
+    plain = [p.grad.clone() for p in model.parameters()]
+    model.zero_grad()
+    torch.manual_seed(6)
+    with tidemark.session(plan, model, copy_bytes_per_s=2 * 10**6):
+        loss = loss_fn(model(*inputs))
+        backward = threading.Thread(target=loss.backward)
+        backward.start()
+
+        def changes():
+            return bool((torch.zeros(8).add_(1) == 1).all())
+
+        forks = 0
+        while backward.is_alive():
+            assert in_time(changes, seconds=20) == 0
+            forks += 1
+        backward.join()
+        assert forks > 2
+    assert same([p.grad for p in model.parameters()], plain)
+
+
 def test_a_fork_writes_to_memory_of_its_own():
     there = torch.zeros(1 << 20)
     free = torch.zeros(1 << 20)

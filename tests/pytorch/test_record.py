@@ -93,6 +93,16 @@ def test_a_file_that_cannot_be_made_is_one_error(plan, tmp_path):
         tidemark.session(plan, build()[0], record=path).__enter__()
 
 
+def test_a_log_that_cannot_be_written_is_told_once_and_the_session_goes_on(plan):
+    model, inputs, loss_fn = build()
+    with tidemark.session(plan, model, record="/dev/full"):
+        with pytest.raises(tidemark.TidemarkError, match="/dev/full: cannot write: No space left"):
+            model(*inputs)
+        loss_fn(model(*inputs)).backward()
+    with tidemark.session(plan, model):
+        loss_fn(model(*inputs)).backward()
+
+
 def test_nothing_is_written_without_a_session_that_follows(tmp_path):
     model, inputs, loss_fn = build()
     everything = random_plan(tidemark.capture(model, inputs, loss_fn), 0, share=0.0)

@@ -11,6 +11,7 @@ from test_plan import BUILDS
 from tidemark import allocator
 from tidemark.recorded_step import may_plan_again, with_requests
 from torch import nn
+from training import same
 
 
 def unmeasured(name):
@@ -123,3 +124,24 @@ def test_a_step_that_never_comes_as_captured_is_given_up_with_a_warning():
             for _ in range(5):  # without the optimizer that was captured
                 loss_fn(model(*inputs)).backward()
     assert session.plan is plan
+
+
+def test_a_kernel_that_reads_anothers_format_is_not_called_on_made_up_values():
+    """Backward of an LSTM; the session records a step for what it asks for."""
+    torch.manual_seed(0)
+    model, x = nn.LSTM(32, 48, batch_first=True), torch.randn(4, 12, 32)
+    loss_fn = lambda out: out[0].square().mean()  # noqa: E731
+    graph = tidemark.capture(model, (x,), loss_fn, measured=True)
+    assert not graph.knows_requests
+    plan = tidemark.plan(graph, 2 * graph.keep_all_peak_bytes() + (16 << 20))
+
+    def gradients(context):
+        seen = []
+        with context:
+            for _ in range(3):
+                loss_fn(model(x)).backward()
+                seen += [p.grad.clone() for p in model.parameters()]
+                model.zero_grad()
+        return seen
+
+    assert same(gradients(tidemark.session(plan, model)), gradients(contextlib.nullcontext()))

@@ -8,6 +8,7 @@ import warnings
 import pytest
 import tidemark
 import torch
+from random_plans import least
 from test_misuse import PLANS, gradients, mean_square, recomputing
 from torch import nn
 from training import gradients_in_flight, same
@@ -48,6 +49,38 @@ def test_an_output_that_autograd_did_not_save_may_be_changed_for_metrics(plan_of
         return [p.grad.clone() for p in model.parameters()]
 
     assert same(run(tidemark.session(plan, model)), run(contextlib.nullcontext()))
+
+
+def test_an_output_may_be_changed_when_backward_is_through():
+    """What was recomputed from it is over, and the record of its operation gone."""
+    torch.manual_seed(0)
+    model, x = nn.Linear(64, 1024), torch.randn(128, 64)
+    loss_fn = lambda out: torch.log_softmax(out, -1).exp().square().mean()  # noqa: E731
+    graph = tidemark.capture(model, (x,), loss_fn, measured=True)
+    plan = tidemark.plan(graph, least(graph))
+    assert len(plan.schedule) > len(graph.ops)
+    with tidemark.session(plan, model):
+        for _ in range(2):
+            out = model(x)
+            loss_fn(out).backward()
+            with torch.no_grad():
+                out.clamp_(-1, 1)
+            model.zero_grad()
+
+
+@pytest.mark.parametrize("plan_of", PLANS.values(), ids=PLANS)
+def test_a_forward_on_another_device_is_none_of_the_plans(plan_of):
+    torch.manual_seed(0)
+    model, inputs, loss_fn = transformer()
+    plan = plan_of(tidemark.capture(model, inputs, loss_fn))
+    with tidemark.session(plan, model) as session:
+        loss_fn(model(*inputs)).backward()
+        there = {name: p.detach().to("meta") for name, p in model.named_parameters()}
+        out = torch.func.functional_call(model, there, tuple(i.to("meta") for i in inputs))
+        assert out.device.type == "meta"
+        before = session.counters.off_plan
+        loss_fn(model(*inputs)).backward()
+        assert session.counters.off_plan == before
 
 
 @pytest.mark.parametrize("plan_of", PLANS.values(), ids=PLANS)

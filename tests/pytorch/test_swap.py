@@ -1,8 +1,11 @@
 """Copies to host memory and back run beside the kernels: however long they take, nothing changes by a bit, and memory is
 what the plan says."""
 
+import contextlib
+
 import pytest
 import tidemark
+import torch
 from random_plans import random_plan, swapped
 from test_memory import BUILDS, captured, peak_of
 from timeline import Timeline
@@ -40,6 +43,28 @@ def test_memory_is_the_plans_however_late_copies_are(name, seed):
     assert 0.97 * plan.peak_bytes <= peak <= plan.peak_bytes
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_batches_of_other_sizes_are_copied_whole(seed):
+    """Larger than captured, smaller, and both in turn; what is copied is what there is."""
+    model, (x, *rest), loss_fn = transformer(dropout=0.0)
+    plan = swapped(tidemark.capture(model, (x, *rest), loss_fn), seed)
+    batches = [torch.cat([x] * 3), x[:1], x, torch.cat([x, x[:1]])]
+
+    def gradients(context):
+        seen = []
+        with context:
+            for batch in batches:
+                loss_fn(model(batch, *rest)).backward()
+                seen += [p.grad.clone() for p in model.parameters()]
+                model.zero_grad()
+        return seen
+
+    session = tidemark.session(plan, model, copy_bytes_per_s=RATES[seed])
+    for got, expected in zip(gradients(session), gradients(contextlib.nullcontext()), strict=True):
+        assert torch.equal(got, expected)
+    assert session.counters.swapped > 3
+
+
 def test_several_micro_batches_in_flight():
     built = transformer()
     graph = tidemark.capture(*built)
@@ -75,7 +100,7 @@ def test_the_report_says_what_was_copied_and_how_much_of_it_was_hidden():
         loss_fn(model(*inputs)).backward()
     slow = session.report()
     assert slow.copies["copies_out"] == slow.swapped > 0 and 0 <= slow.hidden_share < 1
-    assert "on 2 streams, one each way" in str(slow) and "ms waited (measured)" in str(slow)
+    assert "on 2 streams of their own" in str(slow) and "ms waited (measured)" in str(slow)
     with tidemark.session(random_plan(graph, 0, share=0.0), model) as session:
         loss_fn(model(*inputs)).backward()
     assert session.report().hidden_share is None and "copies " not in str(session.report())

@@ -44,7 +44,7 @@ c10::Allocator* before = nullptr;  // PyTorch's own
 
 std::mutex names_mutex;
 std::vector<std::string>& owner_names() {
-  static auto* names = new std::vector<std::string>{"nobody"};  // asked for until the very end of the process
+  static auto* names = new std::vector<std::string>{"no module"};  // asked for until the very end of the process
   return *names;
 }
 
@@ -56,7 +56,7 @@ void write_owner_name(void*, std::uint32_t owner, char* name, std::size_t capaci
   std::snprintf(name, capacity, "%s", owner < names.size() ? names[owner].c_str() : "unknown");
 }
 
-/// Held by who allocates or releases, and during a fork: the child must not find the allocator in the middle of that.
+/// Held by all that takes another lock here, and during a fork: the child must not find one of them taken.
 std::mutex& no_fork() {
   static auto* instance = new std::mutex;  // asked for until the very end of the process
   return *instance;
@@ -202,23 +202,26 @@ __attribute__((visibility("default"))) void tidemark_torch_set_pool(const char* 
 
 /// A number for a name.
 __attribute__((visibility("default"))) std::uint32_t tidemark_torch_add_owner(const char* name) noexcept {
-  const std::lock_guard lock(names_mutex);
+  const std::scoped_lock lock(no_fork(), names_mutex);
   owner_names().emplace_back(name);
   return static_cast<std::uint32_t>(owner_names().size() - 1);
 }
 
 /// What is allocated from now on belongs to `phase`, a tidemark_torch::Phase. Returns the phase before.
 __attribute__((visibility("default"))) std::int32_t tidemark_torch_set_phase(std::int32_t phase) noexcept {
+  const std::lock_guard lock(no_fork());
   return static_cast<std::int32_t>(phase_bytes().set(static_cast<tidemark_torch::Phase>(phase)));
 }
 
 /// Live bytes by phase when their sum was largest, since the last reset; `bytes` has room for every phase.
 __attribute__((visibility("default"))) void tidemark_torch_phases_at_peak(std::int64_t* bytes) noexcept {
+  const std::lock_guard lock(no_fork());
   const auto peak = phase_bytes().at_peak();
   std::copy(peak.begin(), peak.end(), bytes);
 }
 
 __attribute__((visibility("default"))) void tidemark_torch_reset_phases() noexcept {
+  const std::lock_guard lock(no_fork());
   phase_bytes().reset_peak();
 }
 }

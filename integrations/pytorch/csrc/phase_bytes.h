@@ -1,12 +1,11 @@
 // How much of the live memory was allocated in which phase of a step, and how it was when there was most of it.
 //
-// Thread rule: any thread. One lock, held for a look-up; a step makes some thousand blocks.
+// Thread rule: calls must not overlap; the allocator's lock is over all of them.
 
 #pragma once
 
 #include <array>
 #include <cstdint>
-#include <mutex>
 #include <unordered_map>
 #include <utility>
 
@@ -20,13 +19,9 @@ class PhaseBytes {
   using ByPhase = std::array<std::int64_t, static_cast<std::size_t>(Phase::count)>;
 
   /// What is allocated from now on belongs to `phase`. Returns the phase before.
-  Phase set(Phase phase) {
-    const std::lock_guard lock(mutex_);
-    return std::exchange(now_, phase);
-  }
+  Phase set(Phase phase) { return std::exchange(now_, phase); }
 
   void allocated(const void* block, std::int64_t bytes) {
-    const std::lock_guard lock(mutex_);
     blocks_[block] = {bytes, now_};
     live_[index(now_)] += bytes;
     total_ += bytes;
@@ -36,7 +31,6 @@ class PhaseBytes {
   }
 
   void released(const void* block) {
-    const std::lock_guard lock(mutex_);
     const auto found = blocks_.find(block);
     if (found == blocks_.end()) return;
     live_[index(found->second.phase)] -= found->second.bytes;
@@ -45,16 +39,12 @@ class PhaseBytes {
   }
 
   void reset_peak() {
-    const std::lock_guard lock(mutex_);
     peak_total_ = total_;
     peak_ = live_;
   }
 
   /// Live bytes by phase when their sum was largest, since the last reset_peak().
-  [[nodiscard]] ByPhase at_peak() const {
-    const std::lock_guard lock(mutex_);
-    return peak_;
-  }
+  [[nodiscard]] ByPhase at_peak() const { return peak_; }
 
  private:
   struct Block {
@@ -64,7 +54,6 @@ class PhaseBytes {
 
   static std::size_t index(Phase phase) { return static_cast<std::size_t>(phase); }
 
-  mutable std::mutex mutex_;
   std::unordered_map<const void*, Block> blocks_;
   ByPhase live_{}, peak_{};
   std::int64_t total_ = 0, peak_total_ = 0;

@@ -11,15 +11,12 @@ RequestRecorder::RequestRecorder(tidemark_allocator* allocator) : allocator_(all
 }
 
 RequestRecorder::~RequestRecorder() {
-  tidemark_buffer* events = nullptr;
-  (void)tidemark_allocator_end_log(allocator_, &events, nullptr);
-  tidemark_buffer_free(events);
+  take();
 }
 
-AllocatorEvents RequestRecorder::next_events() {
+AllocatorEvents RequestRecorder::end_log() {
   tidemark_buffer* buffer = nullptr;
   (void)tidemark_allocator_end_log(allocator_, &buffer, nullptr);
-  (void)tidemark_allocator_begin_log(allocator_, nullptr);
   const auto* events = static_cast<const tidemark_allocator_event*>(tidemark_buffer_data(buffer));
   const auto count = static_cast<std::size_t>(tidemark_buffer_size(buffer)) / sizeof(tidemark_allocator_event);
   AllocatorEvents rows;
@@ -29,22 +26,48 @@ AllocatorEvents RequestRecorder::next_events() {
   return rows;
 }
 
-void RequestRecorder::call(const c10::OperatorHandle& op, const std::string* name, torch::jit::Stack& stack) {
-  if (getpid() != process_) return op.callBoxed(stack);
+AllocatorEvents RequestRecorder::next_events() {
+  auto events = end_log();
+  (void)tidemark_allocator_begin_log(allocator_, nullptr);
+  return events;
+}
+
+bool RequestRecorder::begin(SeenKernel& kernel) {
   const std::lock_guard lock(mutex_);
-  SeenKernel seen{.name = name, .outputs = {}, .before = next_events(), .events = {}};
+  is_mixed_ |= is_running_;
+  if (is_over_ || is_mixed_) return false;
+  is_running_ = true;
+  kernel.before = next_events();
+  return true;
+}
+
+void RequestRecorder::end(SeenKernel kernel) {
+  const std::lock_guard lock(mutex_);
+  is_running_ = false;
+  if (is_over_) return;  // the log is another record's by now
+  kernel.events = next_events();
+  seen_.push_back(std::move(kernel));
+}
+
+void RequestRecorder::call(const c10::OperatorHandle& op, const std::string* name, torch::jit::Stack& stack) {
+  SeenKernel seen{.name = name, .outputs = {}, .before = {}, .events = {}};
+  if (getpid() != process_ || !begin(seen)) return op.callBoxed(stack);
   op.callBoxed(stack);
-  seen.events = next_events();
   for_each_tensor(stack, op.schema().returns().size(), [&](const at::Tensor& tensor) {
     const void* at = tensor.has_storage() ? tensor.storage().data() : nullptr;
     seen.outputs.push_back(reinterpret_cast<std::int64_t>(at));
   });
-  seen_.push_back(std::move(seen));
+  end(std::move(seen));
 }
 
 std::vector<SeenKernel> RequestRecorder::take() {
+  if (getpid() != process_) {
+    end_log();
+    return {};
+  }
   const std::lock_guard lock(mutex_);
-  return std::exchange(seen_, {});
+  if (!std::exchange(is_over_, true)) end_log();
+  return is_running_ || is_mixed_ ? std::vector<SeenKernel>{} : std::exchange(seen_, {});
 }
 
 }  // namespace tidemark_torch

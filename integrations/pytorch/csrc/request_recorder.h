@@ -1,6 +1,9 @@
 // What kernels ask the allocator for, noted while a step runs whose capture did not measure it.
 //
-// Thread rule: any thread; calls of several threads are taken one after the other.
+// The allocator does not say which thread asks, so kernels of two threads at once leave nothing to learn from: the
+// second is only called. What runs besides, as a loader of data, is neither kept out nor seen whole.
+//
+// Thread rule: any thread; no lock is held while a kernel runs, as kernels may wait for each other.
 
 #pragma once
 
@@ -37,16 +40,22 @@ class RequestRecorder {
 
   /// Makes the call. Throws what it throws.
   void call(const c10::OperatorHandle& op, const std::string* name, torch::jit::Stack& stack);
-  /// What was seen, in order.
-  [[nodiscard]] std::vector<SeenKernel> take();
+  /// Ends the record. What was seen, in order; nothing where kernels ran at once.
+  std::vector<SeenKernel> take();
 
  private:
+  [[nodiscard]] bool begin(SeenKernel& kernel);
+  void end(SeenKernel kernel);
   /// What came since the last time.
+  AllocatorEvents end_log();
   [[nodiscard]] AllocatorEvents next_events();
 
   tidemark_allocator* const allocator_;
   const pid_t process_ = getpid();  // a child of a fork only makes the calls
-  std::mutex mutex_;
+  std::mutex mutex_;                // over the log, and all below
+  bool is_over_ = false;
+  bool is_running_ = false;  // a kernel; for ever, where it has thrown
+  bool is_mixed_ = false;    // another began meanwhile
   std::vector<SeenKernel> seen_;
 };
 

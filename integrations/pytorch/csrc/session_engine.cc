@@ -45,6 +45,29 @@ void for_each_changed(const KernelTraits& traits, const c10::OperatorHandle& op,
   for (const auto i : traits.changed) for_each_tensor(stack[first + i], use);
 }
 
+/// With Python's lock. Passes where the session has ended meanwhile.
+KernelTraits classified(const py::object& classify, const c10::OperatorName& op) {
+  KernelTraits traits;
+  traits.kind = KernelKind::passes;
+  if (classify.is_none()) return traits;
+  const auto said = classify(op.name, op.overload_name).cast<py::tuple>();
+  traits.kind = static_cast<KernelKind>(said[0].cast<int>());
+  traits.name = intern(said[1].cast<std::string>());
+  traits.changed = said[2].cast<std::vector<std::size_t>>();
+  traits.is_random = said[3].cast<bool>();
+  traits.is_process_group_call = said[4].cast<bool>();
+  if (!said[5].is_none()) traits.running_statistics = said[5].cast<std::array<std::size_t, 3>>();
+  traits.may_last = said[6].cast<bool>();
+  return traits;
+}
+
+/// The one before is for the caller to destroy, without the lock.
+template <class T>
+std::shared_ptr<T> replace(std::shared_ptr<T>& pointer, std::shared_ptr<T> with) {
+  const std::lock_guard lock(pointer_mutex());
+  return std::exchange(pointer, std::move(with));
+}
+
 }  // namespace
 
 void set_python_error(const Error& error) {
@@ -67,20 +90,29 @@ SessionEngine::SessionEngine(std::vector<std::shared_ptr<PlannedBatch>> batches,
       top_(std::make_shared<Frame>()) {}
 
 void SessionEngine::close() {
+  closed_ = true;
   batches_.clear();
   batch_.reset();
   is_open_ = false;
-  recorder_.reset();
-  steps_->end_step();
-  steps_.reset();
   top_ = std::make_shared<Frame>();
   classify_ = depart_ = py::none();
-  closed_ = true;
+  static_cast<void>(end_record());
+  if (const auto ended = replace(steps_, {}); ended != nullptr && !ended->is_lost()) ended->end_step();
+}
+
+std::shared_ptr<SessionSteps> SessionEngine::steps() const {
+  const std::lock_guard lock(pointer_mutex());
+  return steps_ == nullptr || steps_->is_lost() ? nullptr : steps_;
+}
+
+std::shared_ptr<RequestRecorder> SessionEngine::recorder() const {
+  const std::lock_guard lock(pointer_mutex());
+  return recorder_;
 }
 
 void SessionEngine::begin(std::size_t batch) {
   if (begins_step(batch)) {  // loops need not run them all, nor in order
-    steps_->begin_step();
+    if (const auto steps = this->steps()) steps->begin_step();
     begun_.clear();
   }
   begun_.insert(batch);
@@ -90,17 +122,22 @@ void SessionEngine::begin(std::size_t batch) {
 }
 
 void SessionEngine::follow(std::vector<std::shared_ptr<PlannedBatch>> batches, std::shared_ptr<SessionSteps> steps) {
-  steps_->end_step();
+  if (const auto followed = this->steps()) followed->end_step();
   batches_ = std::move(batches);
   batch_.reset();
   begun_.clear();
   is_open_ = false;
   top_ = std::make_shared<Frame>();
-  steps_ = std::move(steps);
+  replace(steps_, std::move(steps));
+}
+
+void SessionEngine::begin_record(tidemark_allocator* allocator) {
+  static_cast<void>(end_record());  // before the next: they have the allocator's log in turn
+  replace(recorder_, std::make_shared<RequestRecorder>(allocator));
 }
 
 std::vector<SeenKernel> SessionEngine::end_record() {
-  const auto recorder = std::exchange(recorder_, nullptr);
+  const auto recorder = replace(recorder_, {});
   return recorder == nullptr ? std::vector<SeenKernel>{} : recorder->take();
 }
 
@@ -119,21 +156,13 @@ std::shared_ptr<Frame> SessionEngine::frame(const std::string& path, int call) c
 const KernelTraits& SessionEngine::traits_of(const c10::OperatorHandle& op) {
   const auto* key = &op.operator_name();
   {
-    const std::lock_guard lock(traits_mutex_);
+    const std::lock_guard lock(pointer_mutex());
     const auto known = traits_.find(key);
     if (known != traits_.end()) return known->second;
   }
   const py::gil_scoped_acquire python;
-  KernelTraits traits;
-  const auto said = classify_(key->name, key->overload_name).cast<py::tuple>();
-  traits.kind = static_cast<KernelKind>(said[0].cast<int>());
-  traits.name = intern(said[1].cast<std::string>());
-  traits.changed = said[2].cast<std::vector<std::size_t>>();
-  traits.is_random = said[3].cast<bool>();
-  traits.is_process_group_call = said[4].cast<bool>();
-  if (!said[5].is_none()) traits.running_statistics = said[5].cast<std::array<std::size_t, 3>>();
-  traits.may_last = said[6].cast<bool>();
-  const std::lock_guard lock(traits_mutex_);
+  KernelTraits traits = classified(py::object(classify_), *key);
+  const std::lock_guard lock(pointer_mutex());
   return traits_.emplace(key, std::move(traits)).first->second;
 }
 
@@ -162,7 +191,7 @@ void SessionEngine::watched_call(const c10::OperatorHandle& op, torch::jit::Stac
 /// Of the captured step.
 
 void SessionEngine::call(const c10::OperatorHandle& op, const KernelTraits& traits, torch::jit::Stack& stack) {
-  const auto recorder = recorder_;
+  const auto recorder = this->recorder();
   if (recorder == nullptr || traits.kind == KernelKind::passes) return op.callBoxed(stack);
   recorder->call(op, traits.name, stack);
 }
@@ -172,13 +201,14 @@ void SessionEngine::sorted_call(const c10::OperatorHandle& op, const KernelTrait
     std::shared_ptr<SessionSteps> steps;
     ~Expected() {
       try {
-        steps->expect_requests(TIDEMARK_REQUESTS_OTHER);
+        if (steps != nullptr) steps->expect_requests(TIDEMARK_REQUESTS_OTHER);
       } catch (...) {  // the kernel has failed already, or the next call says so
       }
     }
   };
-  const Expected behind{steps_};
-  behind.steps->expect_requests(traits.may_last ? TIDEMARK_REQUESTS_OTHER : TIDEMARK_REQUESTS_TRANSIENT);
+  const auto requests = traits.may_last ? TIDEMARK_REQUESTS_OTHER : TIDEMARK_REQUESTS_TRANSIENT;
+  const Expected behind{steps()};
+  if (behind.steps != nullptr) behind.steps->expect_requests(requests);
   call(op, traits, stack);
 }
 
@@ -189,11 +219,12 @@ bool SessionEngine::is_forward() const {
 
 /// `planned`: the plan of the micro-batch that runs knows of it.
 void SessionEngine::before_change(const at::Tensor& changed, bool planned) {
-  if (const auto steps = steps_) steps->change(changed, planned || !is_of_thread());  // elsewhere no forward is told
+  if (const auto steps = this->steps()) steps->change(changed, planned || !is_of_thread());  // there no forward is told
 }
 
 void SessionEngine::forward_call(const c10::OperatorHandle& op, const KernelTraits& traits, torch::jit::Stack& stack) {
-  const auto steps = steps_;
+  const auto steps = this->steps();
+  if (steps == nullptr) return op.callBoxed(stack);
   const auto* planned = planned_call(*top_, traits);
   steps->expect_requests(planned == nullptr ? TIDEMARK_REQUESTS_OTHER : TIDEMARK_REQUESTS_PLANNED);
   if (traits.kind == KernelKind::changes) {
@@ -231,8 +262,8 @@ const PlannedCall* SessionEngine::planned_call(Frame& frame, const KernelTraits&
 
 void SessionEngine::depart(Frame& frame, const std::string& what) {
   frame.departed = true;
-  ++counters_->off_plan;
   const py::gil_scoped_acquire lock;
+  ++counters_->off_plan;
   depart_(frame.path, frame.call, what);
 }
 
@@ -246,17 +277,18 @@ py::object SessionEngine::pack(const py::object& object) {
     saved.version = VersionSeen(tensor);
     return py::cast(std::move(saved));
   }
-  const bool follows = is_of_thread() && is_open_ && !in_backward() && !frame.departed;
+  const auto steps = this->steps();
+  const bool follows = steps != nullptr && is_of_thread() && is_open_ && !in_backward() && !frame.departed;
   if (follows) {
     if (const auto* planned = nth(frame.planned_saves, n)) {
       saved.micro_batch = counters_->micro_batches;
-      if (planned->storage != kNone && steps_->storage_of(tensor) == planned->storage) {
-        saved.handle = steps_->save(*planned);
+      if (planned->storage != kNone && steps->storage_of(tensor) == planned->storage) {
+        saved.handle = steps->save(*planned);
         saved.geometry = Geometry::of(tensor);
         saved.version = VersionSeen(tensor);
         return py::cast(std::move(saved));
       }
-      if (planned->storage == kNone && planned->use != kNone) saved.handle = steps_->save(*planned);
+      if (planned->storage == kNone && planned->use != kNone) saved.handle = steps->save(*planned);
     }
   }
   std::optional<Unseen> unseen;
@@ -270,7 +302,7 @@ py::object SessionEngine::unpack(const py::object& packed) {
   const auto& saved = packed.cast<const Saved&>();
   auto tensor = found(saved);
   if (saved.handle && saved.micro_batch == counters_->micro_batches && top_->outside) {
-    let_go();  // else a gradient is taken within forward
+    end_forward();  // else a gradient is taken within forward
   }
   return py::cast(std::move(tensor));
 }

@@ -2,7 +2,8 @@
 // by module, and hears of departures from the plan.
 //
 // Thread rule: one engine in a process, made by the thread that runs forward. Of what other threads call, which PyTorch
-// may have handed the modes of this one, only changes in place matter. unpack() is for any thread.
+// may have handed the modes of this one, only changes in place matter. on_call() and unpack() are for any thread, also
+// while the session ends; what else there is is for Python, with its lock.
 
 #pragma once
 
@@ -10,7 +11,6 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
 #include <thread>
@@ -68,8 +68,9 @@ class SessionEngine final : public KernelWatch {
 
   void on_call(const c10::OperatorHandle& op, torch::jit::Stack& stack) override;
 
-  /// The session ends: what Python gave is let go of, as autograd's graphs hold the hooks, so the engine, for longer,
-  /// and Python's collector does not see through it. What was saved can still be asked for.
+  /// The session ends: what Python gave is released, as autograd's graphs hold the hooks, so the engine, for longer,
+  /// and Python's collector does not see through it. What was saved can still be asked for. The session has ended also
+  /// where this throws, as where its log could not be written.
   void close();
 
   /// A micro-batch begins.
@@ -81,10 +82,10 @@ class SessionEngine final : public KernelWatch {
   /// Another plan of the same loop, between steps.
   void follow(std::vector<std::shared_ptr<PlannedBatch>> batches, std::shared_ptr<SessionSteps> steps);
   /// What the kernels of a step ask for is noted until end_record(), whichever phase they are of.
-  void begin_record(tidemark_allocator* allocator) { recorder_ = std::make_shared<RequestRecorder>(allocator); }
+  void begin_record(tidemark_allocator* allocator);
   [[nodiscard]] std::vector<SeenKernel> end_record();
   /// Its forward is over.
-  void let_go() { is_open_ = false; }
+  void end_forward() { is_open_ = false; }
   [[nodiscard]] std::shared_ptr<Frame> frame(const std::string& path, int call) const;
   void enter(std::shared_ptr<Frame> frame) { top_ = std::move(frame); }
 
@@ -102,20 +103,22 @@ class SessionEngine final : public KernelWatch {
   void before_change(const at::Tensor& changed, bool planned);
   [[nodiscard]] bool is_of_thread() const { return std::this_thread::get_id() == thread_; }
   [[nodiscard]] bool is_forward() const;
+  /// Nothing where there are none, or none to be had in a forked child.
+  [[nodiscard]] std::shared_ptr<SessionSteps> steps() const;
+  [[nodiscard]] std::shared_ptr<RequestRecorder> recorder() const;
   void forward_call(const c10::OperatorHandle& op, const KernelTraits& traits, torch::jit::Stack& stack);
   at::Tensor found(const Saved& saved);
 
   std::vector<std::shared_ptr<PlannedBatch>> batches_;
-  std::shared_ptr<SessionSteps> steps_;
+  std::shared_ptr<SessionSteps> steps_;  // under pointer_mutex(), as the two below
+  std::shared_ptr<RequestRecorder> recorder_;
+  std::unordered_map<const c10::OperatorName*, KernelTraits> traits_;
   pybind11::object classify_, depart_;
   std::shared_ptr<Counters> counters_;
-  std::mutex traits_mutex_;  // never held while Python's lock is waited for
-  std::unordered_map<const c10::OperatorName*, KernelTraits> traits_;
   std::shared_ptr<PlannedBatch> batch_;
-  std::set<std::size_t> begun_;  // micro-batches of the step
-  bool is_open_ = false;         // its forward runs
+  std::set<std::size_t> begun_;       // micro-batches of the step
+  std::atomic<bool> is_open_{false};  // its forward runs
   std::atomic<Kernels> expected_{Kernels::forwards};
-  std::shared_ptr<RequestRecorder> recorder_;
   std::shared_ptr<Frame> top_;
   const std::thread::id thread_ = std::this_thread::get_id();
   std::atomic<bool> closed_{false};

@@ -52,6 +52,7 @@ py::dict report_of(const SessionSteps& steps) {
   out["copies_in"] = r.copies_in;
   out["copied_in_bytes"] = r.copied_in_bytes;
   out["pieces"] = r.pieces;
+  out["copy_streams"] = r.copy_streams;
   out["waits"] = r.waits;
   out["waited_bytes"] = r.waited_bytes;
   out["late"] = r.late;
@@ -64,6 +65,8 @@ py::dict report_of(const SessionSteps& steps) {
   out["requests_planned"] = r.requests_planned;
   out["requests_unplanned"] = r.requests_unplanned;
   out["requests_blocked"] = r.requests_blocked;
+  out["requests_small"] = r.requests_small;
+  out["pinned_shortfalls"] = r.pinned_shortfalls;
   return out;
 }
 
@@ -92,11 +95,10 @@ PYBIND11_MODULE(tidemark_session, module) {
       .def("add_saves", &add_saves);
   py::class_<SessionSteps, std::shared_ptr<SessionSteps>>(module, "SessionSteps")
       .def(py::init([](const py::bytes& plan_file, const std::string& device, const std::vector<int>& part_of_op,
-                       const std::vector<std::uint8_t>& is_told, std::int64_t host_bytes, std::int64_t copy_bytes_per_s,
-                       py::object raw_stream, const std::string& record, std::uintptr_t allocator,
-                       const std::vector<RequestRow>& requests) {
-        return std::make_shared<SessionSteps>(plan_file, c10::Device(device), part_of_op, is_told, host_bytes,
-                                              copy_bytes_per_s, std::move(raw_stream), record,
+                       std::int64_t host_bytes, std::int64_t copy_bytes_per_s, py::object raw_stream,
+                       const std::string& record, std::uintptr_t allocator, const std::vector<RequestRow>& requests) {
+        return std::make_shared<SessionSteps>(plan_file, c10::Device(device), part_of_op, host_bytes, copy_bytes_per_s,
+                                              std::move(raw_stream), record,
                                               reinterpret_cast<tidemark_allocator*>(allocator), requests);
       }))
       .def("is_managed", &SessionSteps::is_managed)
@@ -117,7 +119,6 @@ PYBIND11_MODULE(tidemark_session, module) {
                     std::shared_ptr<Counters>>())
       .def("close", &SessionEngine::close)
       .def("begin", &SessionEngine::begin)
-      .def("let_go", &SessionEngine::let_go)
       .def("begins_step", &SessionEngine::begins_step)
       .def("expect", &SessionEngine::expect)
       .def("follow", &SessionEngine::follow)

@@ -1,6 +1,7 @@
 #include "integrations/pytorch/csrc/session_steps.h"
 
 #include <ATen/ops/empty.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <pybind11/pybind11.h>
 
 #include <algorithm>
@@ -34,10 +35,12 @@ class InForward {
 /// A reference of the session's.
 tidemark_block lend(c10::Storage storage) {
   auto* handle = c10::intrusive_ptr<c10::StorageImpl>(storage.getWeakStorageImpl().lock()).release();
-  return {handle, reinterpret_cast<tidemark_address>(handle->data())};
+  return {.handle = handle,
+          .address = reinterpret_cast<tidemark_address>(handle->data()),
+          .bytes = static_cast<std::int64_t>(handle->nbytes())};
 }
 
-c10::Storage take_back(tidemark_block block) {
+c10::Storage reclaim(tidemark_block block) {
   return c10::Storage(c10::intrusive_ptr<c10::StorageImpl>::reclaim(static_cast<c10::StorageImpl*>(block.handle)));
 }
 
@@ -70,22 +73,13 @@ void check_unchanged(at::IntArrayRef sizes, const VersionSeen& version) {
   throw std::runtime_error(text.str());
 }
 
-/// Whoever has the lock may be waiting for Python's, so that must not be held by who waits.
-class SessionSteps::Locked {
- public:
-  explicit Locked(const SessionSteps& steps) : lock_(steps.mutex_, std::try_to_lock) {
-    if (lock_.owns_lock()) return;
-    std::optional<py::gil_scoped_release> others_may_run;
-    if (PyGILState_Check() != 0) others_may_run.emplace();
-    lock_.lock();
-  }
-
- private:
-  std::unique_lock<std::recursive_mutex> lock_;
-};
-
 SavedHandle::~SavedHandle() {
-  if (saved_ != nullptr) steps_->free(saved_);
+  if (saved_ == nullptr) return;
+  if (steps_->is_lost()) {
+    abandon(records_);
+  } else {
+    steps_->free(saved_);
+  }
 }
 
 c10::Storage SavedHandle::use(bool again) const {
@@ -93,9 +87,9 @@ c10::Storage SavedHandle::use(bool again) const {
 }
 
 SessionSteps::SessionSteps(const std::string& plan_file, c10::Device device, const std::vector<int>& part_of_op,
-                           const std::vector<std::uint8_t>& is_told, std::int64_t host_bytes,
-                           std::int64_t copy_bytes_per_s, py::object raw_stream, const std::string& record,
-                           tidemark_allocator* allocator, const std::vector<RequestRow>& requests)
+                           std::int64_t host_bytes, std::int64_t copy_bytes_per_s, py::object raw_stream,
+                           const std::string& record, tidemark_allocator* allocator,
+                           const std::vector<RequestRow>& requests)
     : device_(device), raw_stream_(std::move(raw_stream)) {
   tidemark_error* error = nullptr;
   tidemark_plan* plan = nullptr;
@@ -104,8 +98,10 @@ SessionSteps::SessionSteps(const std::string& plan_file, c10::Device device, con
   device_options.d2h_bytes_per_s = device_options.h2d_bytes_per_s = copy_bytes_per_s;
   device_options.copies_any_memory = 1;
   device_options.ordinal = device.has_index() ? device.index() : 0;
-  if (tidemark_device_open(device_name(device), &device_options, &opened_, &error) != TIDEMARK_STATUS_OK)
+  tidemark_device* opened = nullptr;
+  if (tidemark_device_open(device_name(device), &device_options, &opened, &error) != TIDEMARK_STATUS_OK)
     throw_error(error);
+  opened_.reset(opened);
   tidemark_session_options options{};
   options.struct_size = sizeof options;
   options.user = this;
@@ -115,10 +111,11 @@ SessionSteps::SessionSteps(const std::string& plan_file, c10::Device device, con
   options.take_block = [](void* user, std::int32_t, std::int64_t bytes, tidemark_stream) {
     return static_cast<SessionSteps*>(user)->take_block(bytes);
   };
-  options.release = [](void*, tidemark_block block, tidemark_stream) { static_cast<void>(take_back(block)); };
+  options.release = [](void* user, tidemark_block block, tidemark_stream) {
+    static_cast<SessionSteps*>(user)->release(block);
+  };
   options.host_bytes = host_bytes;
   options.part_of_op = part_of_op.data();
-  options.is_told = is_told.data();
   options.op_count = static_cast<std::int32_t>(part_of_op.size());
   std::vector<tidemark_request> asked;
   for (const auto& [op, storage, bytes, least, offset, is_remade] : requests)
@@ -136,20 +133,26 @@ SessionSteps::SessionSteps(const std::string& plan_file, c10::Device device, con
   if (!record.empty()) options.record = record.c_str();
   auto status =
       tidemark_plan_read_text(plan_file.data(), static_cast<std::int64_t>(plan_file.size()), "the plan", &plan, &error);
-  if (status == TIDEMARK_STATUS_OK) status = tidemark_session_open(plan, 0, opened_, &options, &session_, &error);
+  if (status == TIDEMARK_STATUS_OK) status = tidemark_session_open(plan, 0, opened_.get(), &options, &session_, &error);
   tidemark_plan_free(plan);
-  if (status == TIDEMARK_STATUS_OK) return;
-  tidemark_device_close(opened_);
-  throw_error(error);
+  if (status != TIDEMARK_STATUS_OK) throw_error(error);
 }
 
 SessionSteps::~SessionSteps() {
-  tidemark_session_close(session_);
-  tidemark_device_close(opened_);
+  if (is_lost()) {
+    abandon(opened_);
+    abandon(records_);
+    abandon(in_flight_);
+  } else {
+    tidemark_session_close(session_);
+  }
 }
 
-tidemark_stream SessionSteps::stream() const {
+tidemark_stream SessionSteps::stream() {
   if (device_.is_cpu()) return TIDEMARK_CALLING_THREAD;
+  const c10::Stream now = c10::impl::VirtualGuardImpl(device_.type()).getStream(device_);
+  has_streams_ |= stream_.has_value() && *stream_ != now;
+  stream_ = now;
   const py::gil_scoped_acquire lock;
   return raw_stream_(device_.index()).cast<tidemark_stream>();
 }
@@ -163,45 +166,53 @@ void SessionSteps::check(tidemark_status status, tidemark_error*& error) {
 }
 
 void SessionSteps::begin_step() {
-  const Locked lock(*this);
+  const SessionLock lock;
   tidemark_error* error = nullptr;
-  check(tidemark_session_begin_step(session_, stream(), &error), error);
-  records_ = std::make_shared<StepRecords>();
-  for (auto step = in_flight_.begin(); step != in_flight_.end();)
-    step = step->second.expired() ? in_flight_.erase(step) : std::next(step);
-  in_flight_[++step_] = records_;
+  const auto status = tidemark_session_begin_step(session_, stream(), &error);
+  if (status == TIDEMARK_STATUS_OK || status == TIDEMARK_STATUS_BAD_INPUT) {  // begun, though its log is not written
+    records_ = std::make_shared<StepRecords>();
+    for (auto step = in_flight_.begin(); step != in_flight_.end();)
+      step = step->second.expired() ? in_flight_.erase(step) : std::next(step);
+    in_flight_[++step_] = records_;
+  }
+  check(status, error);
 }
 
 void SessionSteps::end_step() {
-  const Locked lock(*this);
-  if (records_ == nullptr) return;
+  const SessionLock lock;
+  const auto records = std::exchange(records_, nullptr);  // it ends whatever is answered
+  if (records == nullptr) return;
   tidemark_error* error = nullptr;
   check(tidemark_session_end_step(session_, stream(), &error), error);
-  records_.reset();
 }
 
 void SessionSteps::expect_requests(std::int32_t requests) {
-  const Locked lock(*this);
+  if (is_lost()) return;
+  const SessionLock lock;
   if (std::exchange(expected_, requests) == requests) return;
   tidemark_error* error = nullptr;
   check(tidemark_session_expect_requests(session_, requests, &error), error);
 }
 
 void SessionSteps::tell(int op) {
-  const Locked lock(*this);
+  const SessionLock lock;
   tidemark_error* error = nullptr;
   check(tidemark_session_op(session_, op, stream(), &error), error);
 }
 
+bool SessionSteps::is_lendable(const at::Tensor& tensor) const {
+  return is_plain(tensor) && tensor.storage().device() == device_;
+}
+
 int SessionSteps::storage_of(const at::Tensor& tensor) const {
-  if (!is_plain(tensor)) return kNone;
-  const Locked lock(*this);
+  if (!is_lendable(tensor)) return kNone;
+  const SessionLock lock;
   return tidemark_session_find(session_, tensor.storage().unsafeGetStorageImpl());
 }
 
 void SessionSteps::record_call(const PlannedCall& planned, const c10::OperatorHandle& op, const KernelTraits& traits,
                                const torch::jit::Stack& stack) {
-  const Locked lock(*this);
+  const SessionLock lock;
   if (planned.first) (*records_)[planned.op].clear();
   const auto calls = records_->find(planned.op);
   if (calls == records_->end()) return;
@@ -210,21 +221,21 @@ void SessionSteps::record_call(const PlannedCall& planned, const c10::OperatorHa
 }
 
 void SessionSteps::take_output(const PlannedCall& planned, int storage, const at::Tensor& tensor) {
-  const Locked lock(*this);
+  const SessionLock lock;
   tidemark_error* error = nullptr;
-  if (!is_plain(tensor)) {  // stays with whoever holds it, and so does all that the operation made
+  if (!is_lendable(tensor)) {  // its holder keeps it, and so all that the operation made is kept
     records_->erase(planned.op);
     return check(tidemark_session_keep(session_, planned.op, &error), error);
   }
   if (tidemark_session_find(session_, tensor.storage().unsafeGetStorageImpl()) == storage) return;
   const tidemark_block block = lend(tensor.storage());
   const auto status = tidemark_session_take(session_, storage, block, stream(), &error);
-  if (status != TIDEMARK_STATUS_OK) static_cast<void>(take_back(block));
+  if (status != TIDEMARK_STATUS_OK) static_cast<void>(reclaim(block));
   check(status, error);
 }
 
 SavedHandle SessionSteps::save(const PlannedSave& planned) {
-  const Locked lock(*this);
+  const SessionLock lock;
   tidemark_error* error = nullptr;
   tidemark_saved* saved = nullptr;
   check(tidemark_session_save(session_, planned.storage, planned.use, planned.until, &saved, &error), error);
@@ -232,32 +243,35 @@ SavedHandle SessionSteps::save(const PlannedSave& planned) {
 }
 
 c10::Storage SessionSteps::use(tidemark_saved* saved, bool again) {
-  const Locked lock(*this);
+  if (is_lost())
+    throw Error("what was saved for backward cannot be had: another thread was at it when this process was forked");
+  const SessionLock lock;
   tidemark_error* error = nullptr;
   tidemark_block block{};
   std::int32_t handed_over = 0;
   check(tidemark_session_use(saved, again ? 1 : 0, stream(), &block, &handed_over, &error), error);
   if (block.handle == nullptr) return {};
-  return handed_over != 0 ? take_back(block) : look_at(block);
+  return handed_over != 0 ? reclaim(block) : look_at(block);
 }
 
 void SessionSteps::free(tidemark_saved* saved) {
-  const Locked lock(*this);
+  const SessionLock lock;
   tidemark_session_free(saved);
 }
 
 void SessionSteps::change(const at::Tensor& tensor, bool planned) {
-  if (!is_plain(tensor)) return;
-  const Locked lock(*this);
+  if (!is_lendable(tensor)) return;
+  const SessionLock lock;
   tidemark_error* error = nullptr;
   check(tidemark_session_change(session_, tensor.storage().unsafeGetStorageImpl(), planned ? 1 : 0, stream(), &error),
         error);
 }
 
 tidemark_session_report SessionSteps::report() const {
-  const Locked lock(*this);
   tidemark_session_report report{};
   report.struct_size = sizeof report;
+  if (is_lost()) return report;
+  const SessionLock lock;
   static_cast<void>(tidemark_session_get_report(session_, &report, nullptr));
   return report;
 }
@@ -310,6 +324,19 @@ tidemark_block SessionSteps::take_block(std::int64_t bytes) {
   } catch (...) {
     thrown_ = std::current_exception();
     return {};
+  }
+}
+
+/// Its allocator knows of the stream that it was made on alone. Of the others the last one stands for all: the session
+/// has each wait for those before (swap/framework_streams.h).
+void SessionSteps::release(tidemark_block block) {
+  const c10::Storage storage = reclaim(block);
+  if (!has_streams_ || storage.device() != device_) return;
+  try {
+    const Unseen unseen;
+    at::empty({0}, at::TensorOptions(device_).dtype(at::kByte)).set_(storage).record_stream(*stream_);
+  } catch (...) {
+    thrown_ = std::current_exception();
   }
 }
 

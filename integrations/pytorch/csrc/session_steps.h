@@ -3,10 +3,14 @@
 // PyTorch. It decides nothing. Blocks are storages: a handle is a StorageImpl that the session holds a reference to.
 //
 // Thread rule: any thread, with or without Python's lock: autograd may run the nodes of one graph in several. One lock
-// over all of it, which is never waited for with Python's. Destroyed with Python's.
+// over all of it, session_lock.h. Destroyed with Python's.
+//
+// In a forked child they go on, unless another thread was in a call when it was forked: then they are lost there, and
+// what was saved with them cannot be had.
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/Storage.h>
+#include <c10/core/Stream.h>
 #include <pybind11/pybind11.h>
 #include <tidemark/tidemark.h>
 
@@ -14,7 +18,6 @@
 #include <exception>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -23,6 +26,7 @@
 #include "integrations/pytorch/csrc/geometry.h"
 #include "integrations/pytorch/csrc/planned_loop.h"
 #include "integrations/pytorch/csrc/recorded_call.h"
+#include "integrations/pytorch/csrc/session_lock.h"
 
 namespace tidemark_torch {
 
@@ -62,19 +66,20 @@ class SavedHandle {
 
 class SessionSteps : public std::enable_shared_from_this<SessionSteps> {
  public:
-  /// `plan_file`: the text of plan.json. `device`: of PyTorch. `part_of_op`, `is_told`: as in tidemark_session_options.
+  /// `plan_file`: the text of plan.json. `device`: of PyTorch. `part_of_op`: as in tidemark_session_options.
   /// `copy_bytes_per_s`: on a CPU copies are no quicker; 0: as memory is.
   /// `raw_stream(device index)` is the vendor's handle of the current stream; None on a CPU. `record`: path of a file
   /// for the session's log; empty: none. Throws Error.
   /// `allocator`: that which serves the device, or nullptr; `requests`: what is asked of it.
   SessionSteps(const std::string& plan_file, c10::Device device, const std::vector<int>& part_of_op,
-               const std::vector<std::uint8_t>& is_told, std::int64_t host_bytes, std::int64_t copy_bytes_per_s,
-               pybind11::object raw_stream, const std::string& record, tidemark_allocator* allocator,
-               const std::vector<RequestRow>& requests);
+               std::int64_t host_bytes, std::int64_t copy_bytes_per_s, pybind11::object raw_stream,
+               const std::string& record, tidemark_allocator* allocator, const std::vector<RequestRow>& requests);
   ~SessionSteps();
   SessionSteps(const SessionSteps&) = delete;
   SessionSteps& operator=(const SessionSteps&) = delete;
 
+  /// Then only calls from Python may come, which do nothing, and what was saved.
+  [[nodiscard]] bool is_lost() const { return forks_ != forks_in_calls(); }
   [[nodiscard]] bool is_managed(int storage) const { return tidemark_session_is_managed(session_, storage) != 0; }
   [[nodiscard]] bool is_rebuilt(int op) const { return tidemark_session_is_rebuilt(session_, op) != 0; }
 
@@ -95,22 +100,30 @@ class SessionSteps : public std::enable_shared_from_this<SessionSteps> {
 
  private:
   friend class SavedHandle;
-  class Locked;
 
+  /// Whether the session can have its storage: of another device, as meta, there is nothing to copy.
+  [[nodiscard]] bool is_lendable(const at::Tensor& tensor) const;
   [[nodiscard]] c10::Storage use(tidemark_saved* saved, bool again);
   void free(tidemark_saved* saved);
   /// Throws what a callback threw, or what the session says.
   void check(tidemark_status status, tidemark_error*& error);
-  [[nodiscard]] tidemark_stream stream() const;
+  [[nodiscard]] tidemark_stream stream();
 
   [[nodiscard]] tidemark_status rebuild(const tidemark_rebuild& asked);
   [[nodiscard]] tidemark_block take_block(std::int64_t bytes);
+  void release(tidemark_block block);
   static void check_sources(const std::vector<RecordedCall>& calls, const tidemark_rebuild& asked);
 
-  mutable std::recursive_mutex mutex_;
+  struct CloseDevice {
+    void operator()(tidemark_device* device) const { tidemark_device_close(device); }
+  };
+
+  const int forks_ = forks_in_calls();
   const c10::Device device_;
   const pybind11::object raw_stream_;
-  tidemark_device* opened_ = nullptr;
+  std::optional<c10::Stream> stream_;  // the one named last
+  bool has_streams_ = false;           // several were named
+  std::unique_ptr<tidemark_device, CloseDevice> opened_;
   tidemark_session* session_ = nullptr;
   std::int64_t step_ = 0;
   std::int32_t expected_ = TIDEMARK_REQUESTS_PLANNED;

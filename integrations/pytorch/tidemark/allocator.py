@@ -147,7 +147,7 @@ _owners = {}
 
 def count_to(name):
     """What the calling thread allocates from now on counts to `name` in holders() and where memory runs out; None:
-    nobody."""
+    to no module."""
     number = 0
     if name is not None:
         number = _owners.get(name)

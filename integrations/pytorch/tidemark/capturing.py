@@ -23,15 +23,17 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from . import allocator, kernels, measure
-from .accumulation import NodeEnds, add_in_place
 from .bounds import DataDependent, Routed, Rows
+from .changed_views import ChangedViews
 from .cost import DEFAULT_RATES, DeviceRates, cost_ns
 from .errors import CaptureError
 from .frames import ModuleFrames, in_backward
 from .geometry import replace_tensors, storage_of
 from .graph import HostLink
 from .grouping import build_graph
-from .left_behind import take_back
+from .held_over import hold_over
+from .in_place import NodeEnds, changes_own, fills_zeros, put_in_place
+from .left_behind import replace_fakes
 from .one_step import call_model, run_pipeline, run_step
 from .stand_in import FakeTensors, fake_model, fingerprint
 from .uncompiled import uncompiled
@@ -63,8 +65,9 @@ class SeenCall:
     in_place: bool = False
     description: tuple | None = None  # for measuring
     transient_bytes: int = 0
-    adds_up: bool = False  # gradients that meet; see accumulation.py
+    would_be_in_place: bool = False  # see in_place.py
     requests: list | None = None  # measure.KernelRequest, where it was measured
+    is_opaque: bool = False  # see kernels.is_opaque()
 
 
 @dataclasses.dataclass
@@ -73,6 +76,7 @@ class SeenSave:
     storage: int
     bytes: int
     after: int  # calls so far
+    is_leaf: bool  # which autograd has whether it is saved or not: a session does not hear of its being asked for
     uses: list = dataclasses.field(default_factory=list)  # calls so far at each unpacking
 
 
@@ -92,6 +96,7 @@ class Recorder(TorchDispatchMode):
         self.storages = []
         self.saves = []
         self.node_ends = NodeEnds()
+        self.changed_views = ChangedViews()
         self._ids = {}
         self._live = []
         self._stand_ins = []
@@ -144,20 +149,27 @@ class Recorder(TorchDispatchMode):
             return self.data.number(args[0], forward, (self.frames.micro_batch, top.path, top.call))
         if self._paused or kernels.is_query(func) or kernels.is_view(func):
             return func(*args, **kwargs)
+        self.changed_views.settle()
         self.bury()
         backward = in_backward()
         phase = "backward" if backward else self.phase
         site = self.frames.next_call() if phase == "forward" else None
         module = self.frames.top.path if phase == "forward" else ""
-        describes = self.describes and not kernels.is_collective(func)  # others would have to take part
+        is_opaque = kernels.is_opaque(func)
+        # Of a collective others would have to take part.
+        describes = self.describes and not is_opaque and not kernels.is_collective(func)
         description = measure.describe(func, args, kwargs) if describes else None
-        adds_up = backward and self.node_ends.adds_up(func, args)
+        node = self._node() if backward else None
+        would_be_in_place = backward and self._would_be_in_place(func, args, node)
         shown = kernels.without_side_effects(func, args)
         reads = list(dict.fromkeys(self.id_of(t) for t in (*kernels.tensors(shown), *kernels.tensors(kwargs))))
         out = self.data.answer(func, args, kwargs, module)
         if out is None:
             out = self._call(func, args, kwargs, module)
-        writes = list(dict.fromkeys(self.id_of(t) for t in kernels.mutated(func, args, kwargs)))
+        mutated = kernels.mutated(func, args, kwargs)
+        if phase == "forward":
+            self.changed_views.note(mutated)
+        writes = list(dict.fromkeys(self.id_of(t) for t in mutated))
         outputs = []
         for tensor in kernels.tensors(out):
             storage = storage_of(tensor)
@@ -182,10 +194,11 @@ class Recorder(TorchDispatchMode):
                 module,
                 cost_ns(func, args, kwargs, out, self.rates),
                 self.frames.micro_batch,
-                self._node() if backward else None,
+                node,
                 in_place,
                 description,
-                adds_up=adds_up,
+                would_be_in_place=would_be_in_place,
+                is_opaque=is_opaque,
             )
         )
         return out
@@ -207,6 +220,12 @@ class Recorder(TorchDispatchMode):
                 f"module {module!r} calls {func}, whose result's size depends on data; that cannot be captured"
             ) from error
 
+    def _would_be_in_place(self, func, args, node):
+        if self.node_ends.adds_up(func, args) or changes_own(func, args, node):
+            return True
+        first = args[0] if args else None
+        return isinstance(first, torch.Tensor) and fills_zeros(func, self.id_of(first), self, node)
+
     @staticmethod
     def _node():
         node = torch._C._current_autograd_node()
@@ -225,13 +244,16 @@ class Recorder(TorchDispatchMode):
         with self.paused():
             tensor = self._faked(tensor)
             storage = self.id_of(tensor)
-            save = SeenSave(self.frames.next_save(), storage, tensor.untyped_storage().nbytes(), len(self.calls))
+            is_leaf = tensor.is_leaf and tensor.requires_grad
+            bytes_ = tensor.untyped_storage().nbytes()
+            save = SeenSave(self.frames.next_save(), storage, bytes_, len(self.calls), is_leaf)
             self.saves.append(save)
             return save, tuple(tensor.shape), tensor.stride(), tensor.storage_offset(), tensor.dtype, tensor.device
 
     def unpack(self, packed):
         save, size, stride, offset, dtype, device = packed
-        save.uses.append(len(self.calls))
+        if not save.is_leaf:
+            save.uses.append(len(self.calls))
         with self.paused(), self.fake_mode, torch.no_grad():
             base = torch.empty(save.bytes, dtype=torch.uint8, device=device)
             storage = base.untyped_storage()
@@ -287,8 +309,8 @@ def capture(
     measured      costs and workspaces are measured instead, on this machine, one distinct kernel call at a time.
     host_link     how quick copies to host memory are, a HostLink: plans may swap. By default measured or modelled as
                   all else, but on the CPU, whose memory is the host's, nothing is swapped unless a link is given.
-    holds_output  the loop has the model's output until the step ends, as `output = model(x)` does; False: only until
-                  the loss is made of it, as in `loss = loss_fn(model(x))`.
+    holds_output  the loop has the model's output until the next step has made another, as `output = model(x)` does;
+                  False: only until the loss is made of it, as in `loss = loss_fn(model(x))`.
 
     Returns a Graph. Raises CaptureError where the step depends on data that `bounds` does not give.
     """
@@ -303,7 +325,8 @@ def capture(
     for variant in DataDependent.variants(bounds):
         _bound(graph, step.record(DataDependent(bounds, variant), rates, False))
     graph.chunks = chunks
-    graph.knows_requests = bool(measured) and allocator.serves(device)
+    graph.knows_requests = bool(measured) and allocator.serves(device) and not any(c.is_opaque for c in recorder.calls)
+    hold_over(graph)
     graph.host_link = host_link
     if host_link is None and device != "cpu":
         graph.host_link = measure.host_link(device) if measured else HostLink()
@@ -313,7 +336,7 @@ def capture(
 
 def _check_arguments(model, loss_fn, optimizer, bounds, micro_batches, chunks, order, rates, host_link):
     if not isinstance(model, torch.nn.Module):
-        raise CaptureError(f"a {type(model).__name__} is no model; give a torch.nn.Module")
+        raise CaptureError(f"a {type(model).__name__} is no model; give a torch.nn.Module, of several one around them")
     for path, module in model.named_modules():
         if isinstance(module, torch.jit.ScriptModule):
             raise CaptureError(f"module {path!r} is TorchScript, which cannot be captured; give the module it was made of")
@@ -400,8 +423,8 @@ class _Step:
                 seen.fakes = None
             del fakes
             for seen in (warm_up, recorder):
-                take_back(seen, self._memory())
-        add_in_place(recorder)
+                replace_fakes(seen, self._memory())
+        put_in_place(recorder)
         return recorder
 
     def _call_once(self, inputs, begun):

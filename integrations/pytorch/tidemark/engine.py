@@ -1,22 +1,39 @@
 """A plan as the session's engine follows it: per module call the kernels that are told of, and what autograd saves."""
 
+import importlib
+
 import torch
 
 from . import allocator, kernels, library
+from .errors import SessionError
+from .held_over import is_remade
 
 _NONE = -1
 
 
-def make_steps(plan, host_bytes, copy_bytes_per_s, record):
-    """The session behind the C interface, opened on the plan's file."""
+def check_device(device):
+    """Streams and the allocator are those of the current device."""
+    if device.type == "cpu":
+        return
+    if device.type not in ("cuda", "npu"):
+        raise SessionError(f"a session runs on cpu, cuda and npu, and the model is on {device.type!r}")
+    current = getattr(torch, device.type).current_device()
+    if device.index is not None and device.index != current:
+        raise SessionError(
+            f"the model is on {device}, and the current device is {device.type}:{current}; "
+            f"torch.{device.type}.set_device({device.index}) before the session begins"
+        )
+
+
+def make_steps(plan, device, host_bytes, copy_bytes_per_s, record):
+    """The session behind the C interface, opened on the plan's file. `device`: a torch.device."""
     graph = plan.graph
     parts = [op.micro_batch for op in graph.ops]
     serves = allocator.handle_of(graph.device) if serves_requests(graph) else None
     return library.engine().SessionSteps(
         plan.file,
-        graph.device,
+        _with_index(device),
         parts,
-        _told(graph),
         host_bytes,
         copy_bytes_per_s,
         _raw_stream(graph.device),
@@ -38,21 +55,23 @@ def _requests(graph):
         for request in op.requests:
             varies = request.storage is not None and graph.storages[request.storage].bound_bytes is not None
             storage = _NONE if request.storage is None else request.storage
-            is_remade = request.storage is not None and _is_remade(graph.storages[request.storage])
-            found.append((i, storage, request.bytes, 1 if varies else 0, request.offset, is_remade))
+            remade = request.storage is not None and is_remade(graph.storages[request.storage])
+            found.append((i, storage, request.bytes, 1 if varies else 0, request.offset, remade))
     return found
 
 
-def _is_remade(storage):
-    """The loop has it until the next step makes it anew, as the loss; gradients are added to, or gone by then."""
-    return storage.until_end and storage.role == "activation"
+def _with_index(device):
+    if device.type == "cpu" or device.index is not None:
+        return str(device)
+    return f"{device.type}:{getattr(torch, device.type).current_device()}"
 
 
 def _raw_stream(device):
     """The vendor's handle of the current stream, by device index; a CPU has none."""
     if device == "cpu":
         return None
-    return getattr(torch._C, f"_{device}_getCurrentRawStream")
+    home = torch._C if device == "cuda" else importlib.import_module(f"torch_{device}")._C
+    return getattr(home, f"_{device}_getCurrentRawStream")
 
 
 def make_engine(plan, steps, on_departure, counters):
@@ -70,15 +89,6 @@ def make_batches(graph, steps):
         for place, saves in places.items():
             batches[number].add_saves(place, saves)
     return batches
-
-
-def _told(graph):
-    """Operations that the session hears of: those of forward, and those of backward that first ask for something."""
-    told = [op.phase == "forward" for op in graph.ops]
-    for save in graph.saves:
-        if save.uses:
-            told[min(save.uses)] = True
-    return told
 
 
 def _calls(graph, steps):

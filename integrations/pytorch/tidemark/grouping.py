@@ -20,7 +20,8 @@ def build_graph(recorder, name, fingerprint, device, micro_batches):
     for op, group in zip(ops, groups, strict=True):
         op.requests = [request for c in group for request in _requests(recorder, c)]
     _forbid_unsafe(ops, groups, recorder)
-    storages = [_storage(s, seen, op_of, ops) for s, seen in enumerate(recorder.storages)]
+    storages = [Storage(seen.name, seen.bytes, seen.role, seen.module) for seen in recorder.storages]
+    grow_to_requests(ops, storages)
     saves = _saves(recorder, ops, op_of)
     graph = Graph(name, ops, storages, saves, fingerprint, device, micro_batches)
     _pin(graph, recorder, op_of)
@@ -112,9 +113,12 @@ def _forbid_unsafe(ops, groups, recorder):
             op.recompute = "never"
 
 
-def _storage(number, seen, op_of, ops):
-    module = seen.module
-    return Storage(seen.name, seen.bytes, seen.role, module)
+def grow_to_requests(ops, storages):
+    """A kernel may ask for more than what it returns shows: mse_loss makes its scalar of a tensor of the input's size."""
+    for op in ops:
+        for request in op.requests:
+            if request.storage is not None and not storages[request.storage].resident:
+                storages[request.storage].bytes = max(storages[request.storage].bytes, request.bytes)
 
 
 def _saves(recorder, ops, op_of):

@@ -80,6 +80,12 @@ def is_collective(func):
 
 
 @functools.cache
+def is_opaque(func):
+    """Whether the kernel reads what another one has left in a format of its own: made-up values may crash it."""
+    return any(a.name in ("workspace", "reserve") and str(a.type) == "Tensor" for a in func._schema.arguments)
+
+
+@functools.cache
 def recompute_class(func):
     if func.namespace in _COLLECTIVE_NAMESPACES:
         return "collective"

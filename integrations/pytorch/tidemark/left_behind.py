@@ -17,7 +17,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from . import kernels
 
 
-def take_back(recorder, device):
+def replace_fakes(recorder, device):
     """Leaves none of the fakes that `recorder` saw made in the program. `device`: where memory is made for those
     without contents; None: they are taken out too."""
     if not _kept(recorder):

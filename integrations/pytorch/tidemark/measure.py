@@ -12,9 +12,9 @@ import torch
 from . import allocator, kernels
 from .graph import HostLink
 from .geometry import Geometry, replace_tensors
+from .sizes import block_bytes
 
 _REPEATS = 2
-_UNIT_BYTES = 512  # blocks are multiples of it
 
 
 def describe(func, args, kwargs):
@@ -84,7 +84,8 @@ class Bench:
                 begin = time.perf_counter_ns()
                 out = func(*args, **kwargs)
                 took = time.perf_counter_ns() - begin
-            requests, room = requests_of(events, [t.untyped_storage().data_ptr() for t in kernels.tensors(out)])
+            outputs = [t.untyped_storage().data_ptr() for t in kernels.tensors(out)]
+            requests, room = requests_of(events, outputs, torch.device(self._device).type)
             best = took if best is None else min(best, took)
             if allocator.installed():
                 kept = sum({t.untyped_storage()._cdata: self._rounded(t) for t in kernels.tensors(out)}.values())
@@ -103,7 +104,7 @@ class Bench:
 
     @staticmethod
     def _rounded(tensor):
-        return -(-tensor.untyped_storage().nbytes() // 512) * 512
+        return block_bytes(tensor.untyped_storage().nbytes())  # of the CPU's allocator
 
     @staticmethod
     def _allocated():
@@ -123,9 +124,10 @@ class KernelRequest:
     offset: int = 0
 
 
-def requests_of(events, outputs):
+def requests_of(events, outputs, device):
     """KernelRequests in order, and the room that the workspaces take. `events`: of allocator.log(); `outputs`: addresses
-    of the storages of the tensors returned. What is asked for and kept, but not returned, is the library's own."""
+    of the storages of the tensors returned; `device`: its type. What is asked for and
+    kept, but not returned, is the library's own."""
     returned = {}
     for i, address in enumerate(outputs):
         returned.setdefault(address, i)
@@ -138,7 +140,8 @@ def requests_of(events, outputs):
     requests, placed, room = [], [], 0
     for begin, end, address, bytes_ in reversed(lives):
         if end is not None:
-            offset, taken = _lowest(placed, begin, bytes_), -(-bytes_ // _UNIT_BYTES) * _UNIT_BYTES
+            taken = block_bytes(bytes_, device)
+            offset = _lowest(placed, begin, taken)
             placed.append((offset, offset + taken, end))
             room = max(room, offset + taken)
             requests.append(KernelRequest(None, bytes_, offset))
@@ -147,11 +150,11 @@ def requests_of(events, outputs):
     return requests, room
 
 
-def _lowest(placed, begin, bytes_):
-    """Lowest offset that no workspace which is in use at `begin` has."""
+def _lowest(placed, begin, taken):
+    """Lowest offset of so many bytes that no workspace which is in use at `begin` has."""
     offset = 0
     for low, high, end in sorted(placed):
-        if end > begin and low < offset + -(-bytes_ // _UNIT_BYTES) * _UNIT_BYTES and offset < high:
+        if end > begin and low < offset + taken and offset < high:
             offset = high
     return offset
 

@@ -12,6 +12,13 @@ _PHASES = {
     "backward": "gradients and temporaries",
 }
 
+_SHORTFALLS = {  # TIDEMARK_PINNED_*
+    1: "the machine gave less than asked for",
+    2: "not registered with the device: copies block, and hide nothing",
+    4: "not on the device's NUMA node: copies may run at half speed",
+    16: "not locked: the system may swap it out",
+}
+
 
 @dataclasses.dataclass
 class Report:
@@ -71,9 +78,14 @@ class Report:
             waited = of["waited_ns"] / 1e6
             hidden = f"{100 * self.hidden_share:.1f} % of the bytes hidden, {waited:.1f} ms waited (measured)"
         return (
-            f"copies      {_copied(of, 'out')} and {_copied(of, 'in')} in {of['pieces']} pieces on 2 streams, one each "
-            f"way; {pinned}; {hidden}"
+            f"copies      {_copied(of, 'out')} and {_copied(of, 'in')} in {of['pieces']} pieces on "
+            f"{of['copy_streams']} streams of their own; {pinned}; {hidden}"
         )
+
+    def _shortfall_lines(self):
+        """Of the pinned memory: what the machine could not give as asked."""
+        flags = self.copies.get("pinned_shortfalls", 0)
+        return [f"            pinned host memory: {text}" for flag, text in _SHORTFALLS.items() if flags & flag]
 
     def __str__(self):
         lines = [f"budget      {format_bytes(self.budget_bytes) if self.budget_bytes else 'none'}"]
@@ -82,9 +94,8 @@ class Report:
             if self.predicted.get(role):
                 lines.append(f"            {format_bytes(self.predicted[role]):>12}  {role.replace('_', ' ')}")
         if self.measured_peak_bytes is None:
-            lines.append(
-                "measured    not: Tidemark's allocator does not serve this device (tidemark.allocator.install)"
-            )
+            how = "tidemark.allocator.install()" if self.is_cpu else "a session limits the CPU's allocator alone"
+            lines.append(f"measured    not here: {how}")
         else:
             share = 100 * self.measured_peak_bytes / self.predicted_peak_bytes
             lines.append(
@@ -99,7 +110,10 @@ class Report:
         done = f"{self.recomputed} operations run again, {self.swapped} storages swapped"
         lines.append(f"so far      {done}, {self.off_plan} departures")
         if self.copies.get("pieces"):
-            lines.append(self._copies_line())
+            lines += [self._copies_line(), *self._shortfall_lines()]
+        if self.copies.get("planned_bytes"):
+            planned, elsewhere = self.copies["requests_planned"], self.copies["requests_unplanned"]
+            lines.append(f"requests    {planned} served where planned, {elsewhere} elsewhere")
         return "\n".join(lines)
 
 

@@ -144,9 +144,23 @@ def _load(path):
     with open(path, "rb") as file:
         content = file.read()
     graph, budget = Graph.from_text(text, path)
+    _check_same_step(graph, said["captured"], path)
     rank = said["ranks"][0]
     budget_bytes, reserve_bytes = budget or (max(rank["budget_bytes"], _with_share(rank["peak_bytes"])), 0)
     return dataclasses.replace(plan_of(graph, budget_bytes, said, content), reserve_bytes=reserve_bytes)
+
+
+def _check_same_step(graph, captured, path):
+    """The file has the step twice, once for the planner: one that was edited in between tells a session wrong numbers."""
+    planned, here = len(set(captured["order"])), len(graph.ops)
+    if planned != here:
+        raise TidemarkError(f"{path}: it plans {planned} operations, and the captured step has {here}; capture and plan again")
+    planned, here = captured["keep_all_peak_bytes"], graph.keep_all_peak_bytes()
+    if planned != here:
+        raise TidemarkError(
+            f"{path}: it plans a step that peaks at {planned} B with everything kept, and the captured one peaks at "
+            f"{here} B; capture and plan again"
+        )
 
 
 def _infeasible(graph, budget_bytes, reserve_bytes, answer):

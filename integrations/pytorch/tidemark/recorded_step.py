@@ -6,6 +6,8 @@ import itertools
 
 from .errors import InfeasibleError
 from .graph import Request
+from .grouping import grow_to_requests
+from .held_over import hold_over
 from .measure import requests_of
 from .planning import plan
 
@@ -37,16 +39,19 @@ def with_requests(graph, kernels):
     calls = sorted(((call.index, i, call) for i, op in enumerate(graph.ops) for call in op.calls), key=lambda c: c[0])
     if [call.func for _, _, call in calls] != [name for name, *_ in kernels]:
         return None
-    ops = [dataclasses.replace(op, requests=[], transient_bytes=0) for op in graph.ops]
-    found = dataclasses.replace(graph, ops=ops, knows_requests=True)
+    ops = [dataclasses.replace(op, requests=[], transient_bytes=0, holds=[*op.holds]) for op in graph.ops]
+    storages = [dataclasses.replace(storage) for storage in graph.storages]
+    found = dataclasses.replace(graph, ops=ops, storages=storages, knows_requests=True)
     for (_, i, call), (_, outputs, before, events) in zip(calls, kernels, strict=True):
         op = found.ops[i]
-        requests, room = requests_of(_with_numbers(before, events), outputs)
+        requests, room = requests_of(_with_numbers(before, events), outputs, graph.device)
         op.transient_bytes = max(op.transient_bytes, room)
         for request in requests:
             storage = None if request.output is None else _made(call, request.output)
             if request.output is None or storage is not None:
                 op.requests.append(Request(storage, request.bytes, request.offset))
+    grow_to_requests(found.ops, found.storages)
+    hold_over(found)
     return found
 
 

@@ -23,7 +23,7 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from . import allocator, library
-from .engine import make_batches, make_engine, make_steps, serves_requests
+from .engine import check_device, make_batches, make_engine, make_steps, serves_requests
 from .errors import SessionError
 from .frames import OUTSIDE, ModuleFrames
 from .memory_report import Report
@@ -39,8 +39,8 @@ _RECORDED_STEPS = 3  # tries
 
 @dataclasses.dataclass(frozen=True)
 class Counters:
-    """`recomputed`: operations that ran again; `swapped`: copies to host memory; `off_plan`: kept, brought back or
-    rebuilt where the plan says otherwise; `copies`: all that the session's streams have carried, and what was waited
+    """`recomputed`: operations; `swapped`: copies to host memory; `off_plan`: kept, restored or recomputed where the
+    plan says otherwise; `copies`: all that the session's streams have carried, and what was waited
     for."""
 
     recomputed: int = 0
@@ -82,15 +82,17 @@ class Session:
                 f"the plan is for {plan.graph.name}, and the parameters of this {type(model).__name__} are others; "
                 f"capture and plan this model"
             )
-        device = next((p.device.type for p in model.parameters()), plan.graph.device)
-        if device != plan.graph.device:
-            raise SessionError(f"the plan is for {plan.graph.device!r} and the model is on {device!r}")
+        device = next((p.device for p in model.parameters()), torch.device(plan.graph.device))
+        if device.type != plan.graph.device:
+            raise SessionError(f"the plan is for {plan.graph.device!r} and the model is on {device.type!r}")
         self.plan = plan
         self.model = model
+        self._device = device
         self._seen = library.engine().Counters()
         self._host_memory = host_bytes and parse_bytes(host_bytes), copy_bytes_per_s
         self._record = "" if record is None else os.fspath(record)
         self._steps = None
+        self._hooks = None
         self._limit = None
         self._measured = None
         self._pid = self._thread = None
@@ -105,6 +107,7 @@ class Session:
         if _active is not None:
             raise SessionError("a session is active already; leave it before the next begins")
         self._pid, self._thread = os.getpid(), threading.get_ident()
+        check_device(self._device)
         with contextlib.ExitStack() as undo:
             self._limit = self._limit_memory()
             undo.callback(self._restore_limit)
@@ -137,14 +140,15 @@ class Session:
         self._ended = []  # reports of plans before
         self._tries = _RECORDED_STEPS if self._is_to_record() else 0
         self._is_recording = False
-        self._steps = make_steps(self.plan, *self._host_memory, self._record)
+        self._steps = self._make_steps(self.plan)
         self._engine = make_engine(self.plan, self._steps, self._depart, self._seen)
         undo.callback(self._leave_engine)
         self._frames = ModuleFrames(self.model, self._begin, self._enter_frame, self._engine.frame)
         undo.enter_context(self._frames)
         undo.enter_context(uncompiled())
         if not self.plan.keeps_all or self._tries:  # what is planned again may save less
-            torch._C._autograd._push_saved_tensors_default_hooks(self._engine.pack, self._engine.unpack)
+            self._hooks = self._engine.pack, self._engine.unpack
+            torch._C._autograd._push_saved_tensors_default_hooks(*self._hooks)
             undo.callback(self._pop_hooks)
         self._engine.push()
         undo.callback(self._engine.pop)
@@ -152,15 +156,27 @@ class Session:
         undo.callback(self._lower_all)
 
     def _pop_hooks(self):
-        if self._thread == threading.get_ident():  # a child may have been forked in another
+        if self._hooks and self._thread == threading.get_ident():  # a child may have been forked in another
             torch._C._autograd._pop_saved_tensors_default_hooks()
+        self._hooks = None
+
+    def _spare_hooks(self):
+        """Of a plan that keeps everything, if none were pushed on top of them."""
+        top = torch._C._autograd._top_saved_tensors_default_hooks(True)
+        if self.plan.keeps_all and top is not None and top[0] is self._hooks[0]:
+            self._pop_hooks()
+
+    def _make_steps(self, plan):
+        return make_steps(plan, self._device, *self._host_memory, self._record)
 
     def _leave_engine(self):
         if self._limit is not None:
             allocator.count_to(None)
             allocator.set_phase("none")
-        self._engine.close()
-        self._engine = self._frames = None
+        try:
+            self._engine.close()
+        finally:
+            self._engine = self._frames = None
 
     @property
     def counters(self):
@@ -257,10 +273,11 @@ class Session:
             self._is_recording = True
 
     def _follow(self, plan):
-        steps = make_steps(plan, *self._host_memory, self._record)
+        steps = self._make_steps(plan)
         self._engine.follow(make_batches(plan.graph, steps), steps)
         self._ended.append(self._steps.report())
         self.plan, self._steps = plan, steps
+        self._spare_hooks()
 
     def _enter_frame(self, frame):
         self._engine.enter(frame)
@@ -389,7 +406,14 @@ def _joined(reports):
     return joined
 
 
-_OF_THE_LATEST = {"pinned_bytes", "pinned_peak_bytes", "steps_open", "planned_bytes"}
+_OF_THE_LATEST = {
+    "copy_streams",
+    "pinned_bytes",
+    "pinned_peak_bytes",
+    "pinned_shortfalls",
+    "steps_open",
+    "planned_bytes",
+}
 
 
 def report():
@@ -402,6 +426,6 @@ def report():
 def session(plan, model=None, host_bytes=0, copy_bytes_per_s=0, record=None):
     """A context manager, and a decorator, that applies `plan`: a Plan, or the path of its file. `host_bytes`: most pinned
     host memory to swap to; by default what the plan says. `copy_bytes_per_s`: on a CPU, copies are no quicker than that,
-    to try a plan for a link. `record`: path of a file for a log of what the session was told and did, replaced when the session begins; none where
-    nothing is to be followed (docs/pytorch.md). See Session."""
+    to try a plan for a link. `record`: path of a file for a log of what the session was told and did, replaced when the
+    session begins; none where nothing is to be followed (docs/pytorch.md). See Session."""
     return Session(plan, model, host_bytes, copy_bytes_per_s, record)

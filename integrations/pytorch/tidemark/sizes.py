@@ -30,6 +30,15 @@ def _within_the_format(bytes_, size):
     return bytes_
 
 
+_PADS = {"npu": 32}  # behind every block: torch_npu adds it to a request before it rounds
+
+
+def block_bytes(bytes_, device="cpu", unit_bytes=512):
+    """What a block of so many bytes takes of a device."""
+    padded = bytes_ + _PADS.get(device, 0) if bytes_ else 0
+    return -(-padded // unit_bytes) * unit_bytes
+
+
 def format_bytes(bytes_):
     for unit, scale in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
         if bytes_ >= scale:

@@ -143,7 +143,9 @@ def loss_of(logits, tokens):
 
 
 def routed_rows(c, batch, length):
-    """What capture cannot know: the rows each mixture reads off its router are shares of this."""
+    """What capture cannot know: the rows each mixture reads off its router are shares of this, and no expert is planned
+    to have more than two and a half times an equal one."""
     import tidemark
 
-    return {"*mlp": tidemark.Routed(total=batch * length * c.top_k, parts=c.experts)}
+    total = batch * length * c.top_k
+    return {"*mlp": tidemark.Routed(total, parts=c.experts, most=min(5 * total // (2 * c.experts), batch * length))}

@@ -52,6 +52,7 @@ def train(config, steps, budget=None):
         optimizer=optimizer,
         bounds=routed_rows(config, BATCH, LENGTH),
         measured=True,
+        holds_output=False,
     )
     plan = tidemark.plan(graph, budget)
     again = len(plan.schedule) - len(graph.ops)

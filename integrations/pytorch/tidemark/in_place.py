@@ -1,9 +1,27 @@
-"""Gradients that meet in backward: autograd's engine adds the second to the first, in place where nobody else holds
-that. Under a dispatch mode, as capture is one, it never does, so what a capture saw is put right."""
+"""What backward does in place, and a capture sees make a new tensor.
+
+Gradients that meet: autograd's engine adds the second to the first, in place where it holds the last reference.
+Formulas that fill zeros they have made, as those of index_select and gather, and a loss's that changes what it has
+made: they do so in place. Under a dispatch mode, as capture is one, and of tensor subclasses, as fakes are, neither is
+done, so what a capture saw is put right.
+"""
 
 import torch
 
 _ADD = torch.ops.aten.add.Tensor
+_ZEROS = {"aten::new_zeros", "aten::zeros", "aten::zeros_like"}
+_FILLING = {
+    "aten::_index_put_impl",
+    "aten::index_add",
+    "aten::index_put",
+    "aten::masked_scatter",
+    "aten::put",
+    "aten::scatter",
+    "aten::scatter_add",
+}
+
+
+_CHANGING = {"BinaryCrossEntropyWithLogitsBackward0": {"aten::div", "aten::mul", "aten::sub"}}
 
 
 class NodeEnds:
@@ -33,10 +51,24 @@ class NodeEnds:
         self.between = True
 
     def adds_up(self, func, args):
-        """Whether this call would be made in place, if nobody else held its first argument."""
-        if not self.between or func is not _ADD or len(args) != 2 or not _is_dense(args[0]) or not _is_dense(args[1]):
+        """Whether this call would be made in place, if the engine held the last reference to its first argument."""
+        if not self.between or func is not _ADD or len(args) != 2 or not _is_dense(args[0]):
             return False
         return not args[0]._is_view()  # which holds its base, so that two hold the storage
+
+
+def fills_zeros(func, storage, recorder, node):
+    """Whether a call of a node of backward fills the `storage` that the call before has made zeros in."""
+    if node is None or func._schema.name not in _FILLING or not recorder.calls:
+        return False
+    before = recorder.calls[-1]
+    made_just_now = recorder.storages[storage].born == len(recorder.calls) - 1
+    return made_just_now and before.node == node and before.func._schema.name in _ZEROS
+
+
+def changes_own(func, args, node):
+    """Whether a call of a node of backward would change its first argument, if the node has made that."""
+    return node is not None and func._schema.name in _CHANGING.get(node[0], ()) and _is_dense(args[0])
 
 
 def _is_dense(tensor):
@@ -45,14 +77,15 @@ def _is_dense(tensor):
     return torch._prims_common.is_non_overlapping_and_dense(tensor)
 
 
-def add_in_place(recorder):
-    """Calls that add up, and after which the first argument is gone, write it instead of what they made."""
+def put_in_place(recorder):
+    """Calls that would be made in place, and after which the first argument is gone, write it instead of what they
+    made."""
     calls, storages = recorder.calls, recorder.storages
     stands_for = list(range(len(storages)))
     for c, call in enumerate(calls):
         call.reads = [stands_for[s] for s in call.reads]
         call.writes = [stands_for[s] for s in call.writes]
-        if not call.adds_up or len(call.reads) != 2 or call.outputs[0] is None:
+        if not call.would_be_in_place or len(call.reads) < 2 or call.outputs[0] is None:
             continue
         first, made = call.reads[0], call.outputs[0]
         if storages[first].died != c or storages[first].bytes != storages[made].bytes or storages[first].born < 0:
