@@ -130,6 +130,7 @@ def capture():
         optimizer=run.optimizer,
         bounds=example.routed_rows(CONFIG, BATCH, LENGTH),
         measured=True,
+        holds_output=False,
     )
 
 

@@ -3,7 +3,7 @@
     .cache/pytorch-*/bin/python bench/pytorch_overhead.py [--rounds N] [--steps N]
 
 A decoder with dense layers on Tidemark's CPU allocator, one thread, at two sizes: one whose kernels do work, and one of
-eight tokens whose kernels cost next to nothing, so that what is done at every kernel is seen. In every round each way
+layers so small that kernels cost next to nothing, so that what is done at every kernel is seen. In every round each way
 takes a few steps; what is shown is the median over the rounds of a way's step against the step with nothing of the same
 round, in processor time, since the machine may be shared.
 
@@ -35,14 +35,15 @@ from tidemark import allocator, kernels, library  # noqa: E402
 from tidemark.engine import make_steps  # noqa: E402
 from tidemark.planning import plan_of, solve  # noqa: E402
 
-CONFIG = example.Config(hidden=256, layers=4, heads=8, kv_rank=96, query_rank=128, dense_hidden=512)
-SIZES = {"16 x 128 tokens": (16, 128), "1 x 8 tokens": (1, 8)}
+LARGE = example.Config(hidden=256, layers=4, heads=8, kv_rank=96, query_rank=128, dense_hidden=512)
+SMALL = example.Config(hidden=16, layers=4, heads=2, head=8, rope=4, kv_rank=8, query_rank=8, dense_hidden=32)
+SIZES = {"layers of 256, 16 x 128 tokens": (LARGE, (16, 128)), "layers of 16, 1 x 64 tokens": (SMALL, (1, 64))}
 
 
 @contextlib.contextmanager
 def idle_watch(plan):
     """An engine that has ended sees every kernel and passes it on."""
-    steps = make_steps(plan, 0, 0, "")
+    steps = make_steps(plan, torch.device("cpu"), 0, 0, "")
     engine = library.engine().SessionEngine([], steps, kernels.traits, None, library.engine().Counters())
     engine.close()
     engine.push()
@@ -77,11 +78,11 @@ def recomputed_ns(plan):
     return cost
 
 
-def bench(size, rounds, steps):
+def bench(config, size, rounds, steps):
     torch.manual_seed(0)
-    tokens = torch.randint(0, CONFIG.vocabulary, size)
-    model = example.Decoder(dataclasses.replace(CONFIG, first_dense=CONFIG.layers))
-    model.second_layer = example.Layer(CONFIG, dense=True)
+    tokens = torch.randint(0, config.vocabulary, size)
+    model = example.Decoder(dataclasses.replace(config, first_dense=config.layers))
+    model.second_layer = example.Layer(config, dense=True)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
 
     def step():
@@ -130,9 +131,9 @@ def main():
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     allocator.install()
-    for name, size in SIZES.items():
+    for name, (config, size) in SIZES.items():
         print(f"\n{name}", end="")
-        bench(size, arguments.rounds, arguments.steps * (1 if size[0] > 1 else 20))
+        bench(config, size, arguments.rounds, arguments.steps * (1 if config is LARGE else 20))
     return 0
 
 
