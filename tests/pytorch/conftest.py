@@ -2,10 +2,12 @@
 every test runs on it. Without an installed package the checkout's is tested (TIDEMARK_LIBRARY_DIR says where the
 libraries are)."""
 
+import gc
 import importlib.util
 import pathlib
 import sys
 
+import pytest
 import torch
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -18,3 +20,9 @@ torch.set_num_threads(1)
 import tidemark.allocator  # noqa: E402
 
 tidemark.allocator.install()
+
+
+@pytest.fixture(autouse=True)
+def _without_what_other_tests_left():
+    """Models of tests before lie in cycles until they are collected, and what a session measures counts them."""
+    gc.collect()
