@@ -11,6 +11,7 @@
 
 #include "core/verify.h"
 #include "integrations/cli/console.h"
+#include "integrations/cli/job_request.h"
 #include "integrations/cli/options.h"
 #include "integrations/cli/plan_input.h"
 #include "integrations/cli/verb.h"
@@ -18,6 +19,8 @@
 #include "integrations/formats/plan_restore.h"
 #include "integrations/run/run_plan.h"
 #include "integrations/run/run_summary.h"
+#include "integrations/run/sim_run.h"
+#include "integrations/run/trace_summary.h"
 
 namespace tidemark::cli {
 namespace {
@@ -79,10 +82,21 @@ class RunCommand final : public Command {
         ->type_name("F@OP");
     add_word(app, "--agree", agree_, "answer", {"yes", "no"},
              "what the expert group says where a load asks to run dispatches in chunks (default yes)");
+    app.add_option("--loads", loads_,
+                   "sim: play the steps of this trace, a CSV file with the columns step,layer,micro_batch,device,rows")
+        ->type_name("FILE");
+    app.add_option("--group-device", group_device_,
+                   "with --loads: whose programs run, a device of the expert group or all (default)")
+        ->type_name("N|all");
+    app.add_flag("--races", races_, "with --loads: look for races in every step");
+    app_ = &app;
     add_format(app, format_);
   }
 
   Result<ExitStatus> run(Console& console) override {
+    if (loads_.empty())
+      if (Status s = refuse_given(*app_, {"--group-device", "--races"}, "only --loads plays a trace"); !s)
+        return s.error();
     const Result<run::RunAsk> ask = read_ask();
     if (!ask) return ask.error();
     const Result<formats::PlanFile> file = read_plan(plan_);
@@ -91,6 +105,7 @@ class RunCommand final : public Command {
     if (!plan) return plan.error();
     if (const std::optional<Error> error = not_runnable(plan.value())) return *error;
     end_at_once_on_signals();
+    if (!loads_.empty()) return run_trace(std::move(plan).value(), file.value(), ask.value(), console);
     const Result<run::RunOutcome> outcome = run::run_plan(std::move(plan).value(), file.value().machine, ask.value());
     if (!outcome) return outcome.error();
     const Status status =
@@ -138,6 +153,37 @@ class RunCommand final : public Command {
     return std::optional(run::LoadChange{.load = load.value(), .from_op = *op});
   }
 
+  [[nodiscard]] Result<run::TraceAsk> read_trace_ask(const run::RunAsk& ask,
+                                                     const graph_build::LoadShape& shape) const {
+    if (Status s = refuse_given(*app_, {"--load", "--load-rise", "--scale", "--verify", "--seed", "--schedules"},
+                                "--loads says the load of every site, and its steps run as estimated at true sizes");
+        !s)
+      return s.error();
+    if (ask.device != run::RunDevice::sim) return bad_input("--loads: only a simulated device plays a trace");
+    run::TraceAsk trace{.rank = ask.rank, .agree = ask.agree, .check_races = races_};
+    if (group_device_ == "all") return trace;
+    trace.device = whole(group_device_);
+    if (trace.device && *trace.device < shape.devices) return trace;
+    return bad_input(fmt::format("--group-device: {} is neither all nor a device of the expert group, 0 to {}",
+                                 group_device_, shape.devices - 1));
+  }
+
+  [[nodiscard]] Result<ExitStatus> run_trace(plan::PlanOutcome plan, const formats::PlanFile& file,
+                                             const run::RunAsk& ask, Console& console) {
+    if (file.graph != nullptr) return bad_input("--loads: the plan is of a captured step, which has no expert group");
+    const Result<graph_build::LoadShape> shape = graph_build::load_shape(file.job, file.machine);
+    if (!shape) return bad_input("--loads: " + shape.error().message);
+    const Result<run::TraceAsk> trace = read_trace_ask(ask, shape.value());
+    if (!trace) return trace.error();
+    run::charge_copies(plan, file.machine);
+    const Result<run::TraceOutcome> outcome = run::play_trace(plan, file.machine, shape.value(), trace.value(), loads_);
+    if (!outcome) return outcome.error();
+    const Status status =
+        console.print(format_ == Format::json ? run::trace_json(outcome.value()) : run::trace_text(outcome.value()));
+    if (!status) return status.error();
+    return outcome.value().ok() ? ExitStatus::done : ExitStatus::answer_is_no;
+  }
+
   /// A file can have been edited, and a plan that does not fit is written, too.
   static std::optional<Error> not_runnable(const plan::PlanOutcome& plan) {
     for (const plan::RankPlan& rank : plan.ranks) {
@@ -152,8 +198,10 @@ class RunCommand final : public Command {
   }
 
   std::filesystem::path plan_;
-  std::string device_ = "sim", rank_ = "all", scale_ = "1", load_, load_rise_, agree_ = "yes";
-  bool verify_ = false;
+  std::string device_ = "sim", rank_ = "all", scale_ = "1", load_, load_rise_, agree_ = "yes", group_device_ = "all";
+  std::filesystem::path loads_;
+  CLI::App* app_ = nullptr;
+  bool verify_ = false, races_ = false;
   int seed_ = 0, schedules_ = 1;
   Format format_ = Format::text;
 };
@@ -168,6 +216,7 @@ const Verb kCmdRun = {
         "  tidemark run plan.json\n"
         "  tidemark run plan.json --verify --seed 1 --schedules 100\n"
         "  tidemark run plan.json --rank 0 --load-rise 1.3@5000\n"
+        "  tidemark run plan.json --loads loads.csv --group-device 0 --format json\n"
         "  tidemark run plan.json --device host --rank 0 --scale 1/64 --verify\n",
     .statuses =
         "  0  carried out as planned\n"

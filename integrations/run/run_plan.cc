@@ -14,9 +14,8 @@
 #include "integrations/formats/unit_text.h"
 #include "integrations/run/host_room.h"
 #include "integrations/run/load_change.h"
+#include "integrations/run/plan_ranks.h"
 #include "integrations/run/sim_run.h"
-#include "planner/schedule/scheduler.h"
-#include "planner/simulate/simulator.h"
 #include "swap/executor.h"
 
 namespace tidemark::run {
@@ -25,43 +24,6 @@ namespace {
 constexpr Bytes kPage = 4 * kKiB;
 /// Exposed copies beyond the plan's, as a share of the step, that are worth a warning.
 constexpr double kExposedShare = 0.01;
-
-std::span<const plan::RankPlan> ranks_of(const plan::PlanOutcome& plan, const RunAsk& ask) {
-  if (!ask.rank) return plan.ranks;
-  const auto found = std::find_if(plan.ranks.begin(), plan.ranks.end(),
-                                  [&](const plan::RankPlan& r) { return r.figures.rank == *ask.rank; });
-  return found == plan.ranks.end() ? std::span<const plan::RankPlan>() : std::span<const plan::RankPlan>(&*found, 1);
-}
-
-/// A simulated device plays what the plan's step was modelled with: estimates that have the cost of issuing copies in
-/// them. Without it the two steps would differ by that cost.
-void charge_copies(plan::PlanOutcome& plan, const Machine& machine) {
-  for (plan::RankPlan& rank : plan.ranks) {
-    std::vector<std::int64_t>& estimates = rank.program.estimate_ns;
-    estimates = schedule::charged_durations(rank.graph, rank.program.schedule, machine, std::move(estimates));
-    rank.task_ns = estimates;
-  }
-}
-
-/// What the plan's simulator says of each rank, if every rank is there.
-std::optional<simulate::StepTiming> simulated(const plan::PlanOutcome& plan) {
-  std::vector<simulate::RankWork> work;
-  for (const plan::RankPlan& rank : plan.ranks) {
-    if (rank.figures.rank != static_cast<std::int32_t>(work.size())) return std::nullopt;
-    work.push_back(simulate::work_of(rank.graph, rank.program.schedule, rank.task_ns));
-  }
-  Result<simulate::StepTiming> timing = simulate::simulate_step(work);
-  if (!timing) return std::nullopt;
-  return std::move(timing).value();
-}
-
-std::string no_such_rank(const plan::PlanOutcome& plan, const RunAsk& ask) {
-  if (plan.ranks.empty()) return "--rank: the plan holds no rank at all";
-  std::vector<std::int32_t> ranks;
-  for (const plan::RankPlan& rank : plan.ranks) ranks.push_back(rank.figures.rank);
-  return fmt::format("--rank: rank {} is not in this plan; it holds {} {}", ask.rank.value_or(0),
-                     ranks.size() == 1 ? "rank" : "ranks", formats::ranges_text(ranks));
-}
 
 /// The same but for the last digits, which another processor may round otherwise.
 bool close(std::int64_t a, std::int64_t b) {
@@ -102,11 +64,6 @@ RankOutcome outcome_of(const plan::RankPlan& plan, swap::RunReport report,
     rank.plan_copy_stall_ns = timeline.copy_wait_ns;
   }
   return rank;
-}
-
-/// All ranks of the group wish the same, since they are loaded the same.
-bool agree_if_wanted(std::int32_t /*group*/, std::int32_t /*level*/, swap::ChunkWish wish) {
-  return wish == swap::ChunkWish::wanted;
 }
 
 /// Everything that makes the answer no.
@@ -185,7 +142,7 @@ Result<RunOutcome> run_sim(const plan::PlanOutcome& plan, const Machine& machine
                     "simulator; was the file edited? plan again",
                     plan.step.step_ns, timing->step_ns));
   std::vector<std::vector<double>> loads(plan.ranks.size());
-  SimRunRequest request{.ranks = ranks_of(plan, ask),
+  SimRunRequest request{.ranks = ranks_of(plan, ask.rank),
                         .machine = machine,
                         .scale = ask.scale,
                         .verify = ask.verify,
@@ -238,9 +195,9 @@ Result<RunOutcome> run_real(const plan::PlanOutcome& plan, const RunAsk& ask) {
   if (ask.schedules != 1 || ask.seed != 0)
     return bad_input("--seed, --schedules: only a simulated device has schedules");
   if (ask.device == RunDevice::host)
-    if (Status room = check_host_room(ranks_of(plan, ask), ask.scale, host_room()); !room) return room.error();
+    if (Status room = check_host_room(ranks_of(plan, ask.rank), ask.scale, host_room()); !room) return room.error();
   RunOutcome run{.ask = ask, .plan_step_ns = plan.step.step_ns};
-  for (const plan::RankPlan& rank : ranks_of(plan, ask)) {
+  for (const plan::RankPlan& rank : ranks_of(plan, ask.rank)) {
     Result<std::unique_ptr<Device>> device = open_device(rank, ask);
     if (!device) return device.error();
     run.device = device.value()->traits().name;
@@ -260,8 +217,8 @@ Result<RunOutcome> run_real(const plan::PlanOutcome& plan, const RunAsk& ask) {
 }  // namespace
 
 Result<RunOutcome> run_plan(plan::PlanOutcome plan, const Machine& machine, const RunAsk& ask) {
-  const std::span<const plan::RankPlan> ranks = ranks_of(plan, ask);
-  if (ranks.empty()) return bad_input(no_such_rank(plan, ask));
+  const std::span<const plan::RankPlan> ranks = ranks_of(plan, ask.rank);
+  if (ranks.empty()) return no_such_rank(plan, ask.rank);
   if (ask.load)
     if (Status s = check_load_change(ranks, *ask.load); !s) return s.error();
   if (ask.device != RunDevice::sim) return run_real(plan, ask);

@@ -7,6 +7,7 @@
 
 #include "core/dynamic_region.h"
 #include "integrations/run/message_pairs.h"
+#include "planner/schedule/scheduler.h"
 #include "swap/step_run.h"
 
 namespace tidemark::run {
@@ -94,6 +95,18 @@ SimRankRun collect(const SimRunRequest& request, const plan::RankPlan& plan, Sim
 }
 
 }  // namespace
+
+void charge_copies(plan::PlanOutcome& plan, const Machine& machine) {
+  for (plan::RankPlan& rank : plan.ranks) {
+    std::vector<std::int64_t>& estimates = rank.program.estimate_ns;
+    estimates = schedule::charged_durations(rank.graph, rank.program.schedule, machine, std::move(estimates));
+    rank.task_ns = estimates;
+  }
+}
+
+bool agree_if_wanted(std::int32_t /*group*/, std::int32_t /*level*/, swap::ChunkWish wish) {
+  return wish == swap::ChunkWish::wanted;
+}
 
 swap::RunNames names_of(const plan::RankPlan& plan) {
   return {.task = [&plan](TaskId task) { return task_text(plan, task); },

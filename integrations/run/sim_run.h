@@ -51,6 +51,13 @@ struct SimRun {
 /// Errors: as Executor; a deadlock of the step, or a message of another micro-batch than its receive (infeasible).
 [[nodiscard]] Result<SimRun> run_on_sim(const SimRunRequest& request);
 
+/// A simulated device plays what the plan's step was modelled with: estimates that have the cost of issuing copies in
+/// them. Without it the two steps would differ by that cost.
+void charge_copies(plan::PlanOutcome& plan, const Machine& machine);
+
+/// An expert group whose ranks all wish the same, since they are loaded the same.
+[[nodiscard]] bool agree_if_wanted(std::int32_t group, std::int32_t level, swap::ChunkWish wish);
+
 /// The device a plan's rank is carried out on: as much memory as its arenas may take, the machine's links.
 [[nodiscard]] SimOptions sim_options_for(const plan::RankPlan& rank, const Machine& machine);
 

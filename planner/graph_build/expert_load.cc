@@ -4,6 +4,8 @@
 #include <cmath>
 #include <map>
 
+#include "planner/graph_build/normal_draws.h"
+
 namespace tidemark::graph_build {
 namespace {
 
@@ -15,34 +17,6 @@ constexpr std::size_t kPositions = 32;
 struct Position {
   double fixed = 0;
   std::vector<std::pair<std::size_t, double>> routed;
-};
-
-/// SplitMix64: small, seeded, the same on every platform.
-class Generator {
- public:
-  explicit Generator(std::uint64_t seed) : state_(seed) {}
-  double normal() {
-    // Box-Muller; the second value is dropped to keep one call one draw.
-    const double u = (static_cast<double>(next() >> 11) + 0.5) * 0x1.0p-53;
-    const double v = (static_cast<double>(next() >> 11) + 0.5) * 0x1.0p-53;
-    return std::sqrt(-2.0 * std::log(u)) * std::cos(6.283185307179586 * v);
-  }
-  /// Nearly normal: four 16-bit uniforms of one draw, centred and scaled to variance 1 (Irwin-Hall). For what is summed
-  /// over dozens of sites anyway.
-  double nearly_normal() {
-    const std::uint64_t bits = next();
-    const auto sum = (bits & 0xffff) + (bits >> 16 & 0xffff) + (bits >> 32 & 0xffff) + (bits >> 48);
-    return (static_cast<double>(sum) / 65536.0 - 2.0 + 2.0 / 65536.0) * 1.7320508075688772;
-  }
-
- private:
-  std::uint64_t next() {
-    std::uint64_t z = (state_ += 0x9e3779b97f4a7c15ULL);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
-    return z ^ (z >> 31);
-  }
-  std::uint64_t state_;
 };
 
 /// A storage in device memory on [begin, end) of some clock.
@@ -110,7 +84,7 @@ double equivalent_load(const Graph& graph, const Liveness& liveness, const Exper
 namespace {
 
 double equivalent_load(const Graph& graph, const std::vector<Position>& positions, const ExpertLoadSpec& spec) {
-  Generator generator(spec.seed + static_cast<std::uint64_t>(graph.rank));
+  NormalDraws generator(spec.seed + static_cast<std::uint64_t>(graph.rank));
   const double common = spec.coefficient_of_variation * std::sqrt(spec.layer_correlation);
   const double own = spec.coefficient_of_variation * std::sqrt(1.0 - spec.layer_correlation);
   const int samples = static_cast<int>(

@@ -76,9 +76,20 @@ TEST(ExpertCounts, RecoversTheModel) {
   }
 }
 
+/// A device that is hot in one step and cold in the next has a load of its own in each.
+TEST(ExpertCounts, StepsAreOnTheirOwn) {
+  const graph_build::ExpertLoadSpec spec = read("step," + std::string(kHeader) +
+                                                "0,3,0,0,6\n0,3,0,1,4\n0,4,0,0,12\n0,4,0,1,8\n"
+                                                "7,3,0,0,4\n7,3,0,1,6\n7,4,0,0,8\n7,4,0,1,12\n");
+  EXPECT_NEAR(spec.coefficient_of_variation, std::sqrt(0.08), 1e-12);
+  EXPECT_NEAR(spec.layer_correlation, 1, 1e-12);
+}
+
 TEST(ExpertCounts, BadLinesAreNamed) {
   const std::string head(kHeader);
-  EXPECT_EQ(complaint(""), "counts.csv:1: the file is empty; its first line is layer,micro_batch,device,rows");
+  EXPECT_EQ(complaint(""),
+            "counts.csv:1: the file is empty; its first line is layer,micro_batch,device,rows or "
+            "step,layer,micro_batch,device,rows");
   EXPECT_NE(complaint("layer,device\n1,2\n").find("counts.csv:1: the first line is 'layer,device'"), std::string::npos);
   EXPECT_NE(complaint(head + "1,0,0\n").find("counts.csv:2: '1,0,0' has not four fields"), std::string::npos);
   EXPECT_NE(complaint(head + "1,0,0,5,6\n").find("counts.csv:2: "), std::string::npos);
@@ -97,7 +108,11 @@ TEST(ExpertCounts, BadLinesAreNamed) {
       std::string::npos);
   EXPECT_NE(complaint(head + "1,0,0,5\n1,0,1,5\n").find("two of each"), std::string::npos);
   EXPECT_NE(complaint(head + "1,0,0,5\n2,0,0,5\n").find("two of each"), std::string::npos);
-  EXPECT_NE(complaint(head).find("two of each"), std::string::npos);
+  EXPECT_EQ(complaint(head), "counts.csv:1: no line follows the header");
+  const std::string steps = "step," + head;
+  EXPECT_NE(complaint(steps + "1,0,0,5\n").find("counts.csv:2: '1,0,0,5' has not five fields"), std::string::npos);
+  EXPECT_NE(complaint(steps + "1,0,0,0,5\n0,0,0,0,5\n").find("counts.csv:3: step 0 stands behind step 1"),
+            std::string::npos);
 }
 
 }  // namespace

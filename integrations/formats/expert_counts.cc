@@ -1,0 +1,110 @@
+#include "integrations/formats/expert_counts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <string_view>
+#include <utility>
+
+#include "integrations/formats/shown.h"
+
+namespace tidemark::formats {
+namespace {
+
+constexpr std::string_view kHeader = "layer,micro_batch,device,rows";
+constexpr std::string_view kStep = "step,";
+constexpr std::array<std::string_view, 5> kNames = {"step", "layer", "micro_batch", "device", "rows"};
+constexpr std::int64_t kMostRows = std::int64_t{1} << 40;  // of one line: sums stay exact in a double
+constexpr std::int64_t kMostIndex = 1'000'000'000;
+
+std::string_view trimmed(std::string_view text) {
+  const std::size_t begin = text.find_first_not_of(" \t\r");
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
+}
+
+}  // namespace
+
+ExpertCountReader::ExpertCountReader(std::istream& in, std::string file) : in_(in), file_(std::move(file)) {}
+
+Error ExpertCountReader::wrong(int line, const std::string& what) const {
+  return bad_input(fmt::format("{}:{}: {}", file_, line, what));
+}
+
+Status ExpertCountReader::read_header() {
+  while (fields_ == 0 && std::getline(in_, text_)) {
+    ++number_;
+    const std::string_view line = trimmed(text_);
+    if (line.empty() || line.front() == '#') continue;
+    if (line == kHeader)
+      fields_ = 4;
+    else if (line.starts_with(kStep) && line.substr(kStep.size()) == kHeader)
+      fields_ = 5;
+    else
+      return wrong(number_, fmt::format("the first line is {}, not {} or {}{}", shown(line), kHeader, kStep, kHeader));
+  }
+  if (fields_ > 0) return {};
+  return wrong(1, fmt::format("the file is empty; its first line is {} or {}{}", kHeader, kStep, kHeader));
+}
+
+/// As many whole numbers as the header has names, each within its limits.
+Result<ExpertCountReader::Line> ExpertCountReader::parse(std::string_view text) const {
+  std::array<std::int64_t, 5> numbers{};
+  if (std::ranges::count(text, ',') != static_cast<std::ptrdiff_t>(fields_) - 1)
+    return wrong(number_, fmt::format("{} has not {} fields; write {}{}", shown(text), fields_ == 5 ? "five" : "four",
+                                      fields_ == 5 ? kStep : "", kHeader));
+  for (std::size_t i = 5 - fields_; i < 5; ++i) {
+    const std::size_t comma = std::min(text.find(','), text.size());
+    const std::string_view field = trimmed(text.substr(0, comma));
+    const auto [end, error] = std::from_chars(field.data(), field.data() + field.size(), numbers[i]);
+    const std::int64_t most = i == 4 ? kMostRows : kMostIndex;
+    if (error != std::errc{} || end != field.data() + field.size() || numbers[i] < 0 || numbers[i] > most)
+      return wrong(number_,
+                   fmt::format("{} is {}; it must be a whole number from 0 to {}", kNames[i], shown(field), most));
+    text.remove_prefix(std::min(comma + 1, text.size()));
+  }
+  return Line{
+      .step = numbers[0],
+      .count = {
+          .line = number_, .layer = numbers[1], .micro_batch = numbers[2], .device = numbers[3], .rows = numbers[4]}};
+}
+
+Result<std::optional<ExpertCountReader::Line>> ExpertCountReader::read_line() {
+  while (std::getline(in_, text_)) {
+    ++number_;
+    const std::string_view line = trimmed(text_);
+    if (line.empty() || line.front() == '#') continue;
+    Result<Line> parsed = parse(line);
+    if (!parsed) return parsed.error();
+    return std::optional<Line>(parsed.value());
+  }
+  if (in_.bad()) return wrong(number_ + 1, "the file cannot be read on");
+  return std::optional<Line>();
+}
+
+Result<std::optional<CountedStep>> ExpertCountReader::next() {
+  if (fields_ == 0) {
+    if (Status status = read_header(); !status) return status.error();
+    Result<std::optional<Line>> first = read_line();
+    if (!first) return first.error();
+    ahead_ = first.value();
+    if (!ahead_) return wrong(number_, "no line follows the header");
+  }
+  if (!ahead_) return std::optional<CountedStep>();
+  CountedStep step{.step = ahead_->step};
+  while (ahead_ && ahead_->step == step.step) {
+    step.counts.push_back(ahead_->count);
+    Result<std::optional<Line>> line = read_line();
+    if (!line) return line.error();
+    ahead_ = line.value();
+  }
+  if (ahead_ && ahead_->step < step.step)
+    return wrong(ahead_->count.line, fmt::format("step {} stands behind step {}; steps ascend, and the lines of one "
+                                                 "stand together",
+                                                 ahead_->step, step.step));
+  return std::optional<CountedStep>(std::move(step));
+}
+
+}  // namespace tidemark::formats

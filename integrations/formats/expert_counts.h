@@ -1,0 +1,64 @@
+#pragma once
+// Rows of routed tokens per device as CSV, read one step at a time: what trainers log, what `tidemark loads` writes.
+//
+//   step,layer,micro_batch,device,rows
+//   0,3,0,0,16380
+//   0,3,0,1,16412
+//
+// A line is one device's share of one (layer, micro-batch) of a step; devices number the expert group. Lines of one
+// step stand together, steps ascend, the order inside a step is free. Without the column `step` all lines are of step
+// 0. Blank lines and lines that begin with `#` are skipped.
+
+#include <cstdint>
+#include <istream>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/result.h"
+
+namespace tidemark::formats {
+
+struct ExpertCount {
+  int line = 0;  ///< of the file, from 1
+  std::int64_t layer = 0, micro_batch = 0, device = 0, rows = 0;
+};
+
+/// All lines of one step. Not empty.
+struct CountedStep {
+  std::int64_t step = 0;
+  std::vector<ExpertCount> counts;
+};
+
+/// Threads: one at a time. Memory: one step.
+class ExpertCountReader {
+ public:
+  /// Both must outlive the reader. `file` names the input in errors.
+  ExpertCountReader(std::istream& in, std::string file);
+
+  /// The next step; nothing at the end. Errors (bad_input, `file:line: what`): another header, a line that is not its
+  /// numbers, a step below the one before, no line at all. After an error nothing more may be asked.
+  [[nodiscard]] Result<std::optional<CountedStep>> next();
+
+  /// bad_input with `file:line: what`.
+  [[nodiscard]] Error wrong(int line, const std::string& what) const;
+  [[nodiscard]] bool has_steps() const { return fields_ == 5; }  ///< known after the first next()
+
+ private:
+  struct Line {
+    std::int64_t step = 0;
+    ExpertCount count;
+  };
+  /// The next line that says something; nothing at the end.
+  [[nodiscard]] Result<std::optional<Line>> read_line();
+  [[nodiscard]] Status read_header();
+  [[nodiscard]] Result<Line> parse(std::string_view text) const;
+
+  std::istream& in_;
+  std::string file_, text_;
+  int number_ = 0;
+  std::size_t fields_ = 0;
+  std::optional<Line> ahead_;  ///< first line of the next step
+};
+
+}  // namespace tidemark::formats

@@ -1,0 +1,92 @@
+#include "integrations/run/load_trace.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace tidemark::run {
+
+StepLoads::StepLoads(const graph_build::LoadShape& shape)
+    : rows_of_layers_(static_cast<std::size_t>(shape.layers.back()) + 1, -1),
+      micro_batches_(shape.micro_batches),
+      devices_(shape.devices),
+      mean_rows_(shape.mean_rows),
+      rows_(shape.layers.size() * static_cast<std::size_t>(shape.micro_batches * shape.devices), -1) {
+  for (std::size_t row = 0; row < shape.layers.size(); ++row)
+    rows_of_layers_[static_cast<std::size_t>(shape.layers[row])] = static_cast<std::int64_t>(row);
+}
+
+std::int64_t StepLoads::row_of(std::int64_t layer) const {
+  return layer < std::ssize(rows_of_layers_) ? rows_of_layers_[static_cast<std::size_t>(layer)] : -1;
+}
+
+std::size_t StepLoads::place(std::int64_t row, std::int64_t micro_batch, std::int64_t device) const {
+  return static_cast<std::size_t>((row * micro_batches_ + micro_batch) * devices_ + device);
+}
+
+double StepLoads::at(std::int64_t layer, std::int64_t micro_batch, std::int64_t device) const {
+  return static_cast<double>(rows_[place(row_of(layer), micro_batch, device)]) / static_cast<double>(mean_rows_);
+}
+
+double StepLoads::most() const {
+  return static_cast<double>(*std::max_element(rows_.begin(), rows_.end())) / static_cast<double>(mean_rows_);
+}
+
+Status StepLoads::add(const formats::ExpertCount& count, const graph_build::LoadShape& shape,
+                      const formats::ExpertCountReader& reader) {
+  const std::int64_t row = row_of(count.layer);
+  if (row < 0)
+    return reader.wrong(count.line,
+                        fmt::format("layer {} has no experts in this job; {} layers from {} to {} have", count.layer,
+                                    shape.layers.size(), shape.layers.front(), shape.layers.back()));
+  if (count.micro_batch >= shape.micro_batches)
+    return reader.wrong(count.line, fmt::format("micro-batch {}: the job has micro-batches 0 to {}", count.micro_batch,
+                                                shape.micro_batches - 1));
+  if (count.device >= shape.devices)
+    return reader.wrong(count.line, fmt::format("device {}: an expert group of this job has devices 0 to {}",
+                                                count.device, shape.devices - 1));
+  if (count.rows > shape.most_rows)
+    return reader.wrong(count.line, fmt::format("{} rows: at most {} can reach one device of this job, {} times the "
+                                                "mean of {}",
+                                                count.rows, shape.most_rows, shape.most_load(), shape.mean_rows));
+  std::int64_t& rows = rows_[place(row, count.micro_batch, count.device)];
+  if (rows >= 0)
+    return reader.wrong(count.line, fmt::format("layer {}, micro-batch {} names device {} twice", count.layer,
+                                                count.micro_batch, count.device));
+  rows = count.rows;
+  return {};
+}
+
+Status StepLoads::check(const formats::CountedStep& step, const graph_build::LoadShape& shape,
+                        const formats::ExpertCountReader& reader) const {
+  const int line = step.counts.back().line;
+  for (std::int64_t row = 0; row < std::ssize(shape.layers); ++row)
+    for (std::int64_t m = 0; m < micro_batches_; ++m) {
+      std::int64_t sum = 0;
+      for (std::int64_t d = 0; d < devices_; ++d) {
+        const std::int64_t rows = rows_[place(row, m, d)];
+        if (rows < 0)
+          return reader.wrong(line, fmt::format("step {} ends here without layer {}, micro-batch {}, device {}; a step "
+                                                "names every device of every (layer, micro-batch)",
+                                                step.step, shape.layers[static_cast<std::size_t>(row)], m, d));
+        sum += rows;
+      }
+      if (sum > mean_rows_ * devices_)
+        return reader.wrong(
+            line, fmt::format("step {}: layer {}, micro-batch {} has {} rows on all devices; the job "
+                              "has {}",
+                              step.step, shape.layers[static_cast<std::size_t>(row)], m, sum, mean_rows_ * devices_));
+    }
+  return {};
+}
+
+Result<StepLoads> StepLoads::of(const formats::CountedStep& step, const graph_build::LoadShape& shape,
+                                const formats::ExpertCountReader& reader) {
+  StepLoads loads(shape);
+  for (const formats::ExpertCount& count : step.counts)
+    if (Status status = loads.add(count, shape, reader); !status) return status.error();
+  if (Status status = loads.check(step, shape, reader); !status) return status.error();
+  return loads;
+}
+
+}  // namespace tidemark::run

@@ -1,0 +1,40 @@
+#pragma once
+// A file of expert counts (integrations/formats/expert_counts.h) held against the job whose plan runs.
+
+#include <cstdint>
+#include <vector>
+
+#include "core/result.h"
+#include "integrations/formats/expert_counts.h"
+#include "planner/graph_build/load_shape.h"
+
+namespace tidemark::run {
+
+/// Loads f of one step, rows over the mean of the job.
+class StepLoads {
+ public:
+  /// Errors (bad_input, `file:line: what`): a layer, micro-batch or device that the job does not have, one named twice
+  /// or not at all, rows above what the job has.
+  [[nodiscard]] static Result<StepLoads> of(const formats::CountedStep& step, const graph_build::LoadShape& shape,
+                                            const formats::ExpertCountReader& reader);
+
+  /// REQUIRES: of the shape.
+  [[nodiscard]] double at(std::int64_t layer, std::int64_t micro_batch, std::int64_t device) const;
+  [[nodiscard]] double most() const;
+
+ private:
+  explicit StepLoads(const graph_build::LoadShape& shape);
+  /// -1: the shape has no such layer.
+  [[nodiscard]] std::int64_t row_of(std::int64_t layer) const;
+  [[nodiscard]] std::size_t place(std::int64_t row, std::int64_t micro_batch, std::int64_t device) const;
+  [[nodiscard]] Status add(const formats::ExpertCount& count, const graph_build::LoadShape& shape,
+                           const formats::ExpertCountReader& reader);
+  [[nodiscard]] Status check(const formats::CountedStep& step, const graph_build::LoadShape& shape,
+                             const formats::ExpertCountReader& reader) const;
+
+  std::vector<std::int64_t> rows_of_layers_;  ///< layer to row; -1
+  std::int64_t micro_batches_ = 0, devices_ = 0, mean_rows_ = 0;
+  std::vector<std::int64_t> rows_;  ///< by layer row, micro-batch, device; -1: not named
+};
+
+}  // namespace tidemark::run

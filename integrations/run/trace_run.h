@@ -1,0 +1,71 @@
+#pragma once
+// A plan played on simulated devices under the loads of a trace: for every step and every device of an expert group
+// that is asked for, the programs of all ranks run with the loads of that device. Says which steps were refused, what
+// the others took beyond the plan, and what that cost. Every time is simulated.
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/machine.h"
+#include "core/result.h"
+#include "integrations/run/load_trace.h"
+#include "planner/planner.h"
+
+namespace tidemark::run {
+
+/// What a load above the plan may take, from the cheapest on.
+enum class Rung : std::uint8_t { region, swap, recompute, chunks };
+inline constexpr std::array<std::string_view, 4> kRungNames = {"region", "swap", "recompute", "chunks"};
+using RungCounts = std::array<std::int64_t, kRungNames.size()>;  ///< storages, or sections that ran in chunks
+
+/// One device of the expert group in one step.
+struct TracedStep {
+  std::int64_t step = 0;
+  std::int64_t device = 0;
+  std::string refused;       ///< why the step did not complete; empty: it did
+  std::int64_t step_ns = 0;  ///< 0 where refused
+  std::int64_t races = 0;
+  std::string first_race;  ///< in words
+  RungCounts rungs{};
+};
+
+struct TraceAsk {
+  std::optional<std::int32_t> rank;    ///< nothing: all ranks in one time
+  std::optional<std::int64_t> device;  ///< whose programs run; nothing: those of every device
+  bool agree = true;                   ///< what the expert group says to chunks
+  bool check_races = false;
+};
+
+class TraceRun {
+ public:
+  /// Plays the step as planned once. `plan`, whose estimates are charged (charge_copies), and `machine` must outlive
+  /// the run. Errors: as run_plan.
+  [[nodiscard]] static Result<TraceRun> open(const plan::PlanOutcome& plan, const Machine& machine,
+                                             const graph_build::LoadShape& shape, const TraceAsk& ask);
+
+  /// One entry for each device asked for, ascending; does not depend on the thread count. Errors: of the device or the
+  /// runtime; a refusal is none.
+  [[nodiscard]] Result<std::vector<TracedStep>> play(std::int64_t step, const StepLoads& loads) const;
+
+  [[nodiscard]] std::int64_t planned_ns() const { return planned_ns_; }  ///< of the step as planned
+  [[nodiscard]] bool matched() const { return matched_; }                ///< ranks wait for each other's messages
+
+ private:
+  TraceRun(const plan::PlanOutcome& plan, const Machine& machine, const graph_build::LoadShape& shape,
+           const TraceAsk& ask)
+      : plan_(&plan), machine_(&machine), shape_(shape), ask_(ask) {}
+  [[nodiscard]] Result<TracedStep> play_device(const StepLoads* loads, std::int64_t device) const;
+
+  const plan::PlanOutcome* plan_;
+  const Machine* machine_;
+  graph_build::LoadShape shape_;
+  TraceAsk ask_;
+  bool matched_ = false;  ///< messages between ranks
+  std::int64_t planned_ns_ = 0;
+};
+
+}  // namespace tidemark::run

@@ -1,0 +1,24 @@
+#include "planner/graph_build/load_shape.h"
+
+#include <algorithm>
+
+#include "planner/graph_build/device_shapes.h"
+
+namespace tidemark::graph_build {
+
+Result<LoadShape> load_shape(const JobSpec& job, const Machine& machine) {
+  LoadShape shape{.micro_batches = job.parallel.micro_batches(),
+                  .devices = job.parallel.expert_ranks(),
+                  .experts = job.model.moe.experts};
+  std::vector<LayerKind> kinds = job.model.layers;
+  if (!kinds.empty()) kinds.resize(kinds.size() + static_cast<std::size_t>(job.model.mtp_layers), kinds.back());
+  for (std::size_t i = 0; i < kinds.size(); ++i)
+    if (kinds[i] == LayerKind::moe) shape.layers.push_back(static_cast<std::int64_t>(i));
+  if (shape.layers.empty()) return bad_input("the job has no layer with experts, so no load changes it");
+  shape.mean_rows = device_shapes(job, machine).expert_rows;
+  const std::int64_t top_k = job.model.moe.top_k;
+  shape.most_rows = shape.all_rows() / top_k * std::min(top_k, shape.experts / shape.devices);
+  return shape;
+}
+
+}  // namespace tidemark::graph_build

@@ -1,0 +1,155 @@
+// `tidemark loads` and `tidemark run --loads` as a user runs them.
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tests/support/program_run.h"
+
+namespace tidemark {
+namespace {
+
+using testing::is_one_line;
+using testing::Ran;
+using testing::small_model;
+using testing::Workplace;
+
+constexpr std::string_view kHeader = "step,layer,micro_batch,device,rows\n";
+
+class CliLoads : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_EQ(place.run({"plan", small_model(), "--imbalance", "1.1", "--out", "plan.json", "--quiet"}).status, 0);
+  }
+  /// Lines of drawn loads, with the header.
+  std::string drawn(const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"loads", small_model()};
+    words.insert(words.end(), more.begin(), more.end());
+    const Ran ran = place.run(words);
+    EXPECT_EQ(ran.status, 0) << ran.err;
+    return ran.out;
+  }
+  void write(const std::string& text) { std::ofstream(place.path("loads.csv")) << text; }
+  Ran run(std::vector<std::string> more = {}) {
+    more.insert(more.begin(), {"run", "plan.json", "--loads", "loads.csv"});
+    return place.run(more);
+  }
+  Workplace place;
+};
+
+TEST_F(CliLoads, DrawnLoadsRunAndSayWhatTheyTook) {
+  const std::string lines = drawn({"--steps", "2", "--seed", "5"});
+  EXPECT_EQ(lines, drawn({"--steps", "2", "--seed", "5"}));
+  EXPECT_EQ(lines.substr(0, kHeader.size()), kHeader);
+  write(lines);
+  const Ran ran = run({"--format", "json", "--races"});
+  ASSERT_LE(ran.status, 1) << ran.err;
+  const auto json = nlohmann::json::parse(ran.out);
+  const std::size_t steps = json["steps"];
+  EXPECT_EQ(steps % 2, 0U);
+  EXPECT_EQ(json["steps_detail"].size(), steps);
+  EXPECT_EQ(json["time_is"], "simulated");
+  std::size_t refused = 0;
+  for (const auto& step : json["steps_detail"]) {
+    refused += step["refused"].is_null() ? 0U : 1U;
+    EXPECT_EQ(step["races"], 0);
+    EXPECT_EQ(step["step_ms"].is_null(), !step["refused"].is_null());
+  }
+  EXPECT_EQ(json["refused"], refused);
+  EXPECT_EQ(ran.status, refused > 0 ? 1 : 0);
+  EXPECT_EQ(run({"--format", "json", "--races"}).out, ran.out);
+  const Ran one = run({"--group-device", "1", "--rank", "0"});
+  EXPECT_NE(one.out.find("2 steps with the loads of device 1: 2 device-steps of rank 0"), std::string::npos) << one.out;
+}
+
+/// At the load it was planned for nothing is above the plan, and the step is the planned one.
+TEST_F(CliLoads, PlannedLoadsTakeNothingMore) {
+  std::istringstream in(drawn({}));
+  std::string text, line;
+  std::getline(in, line);
+  std::map<std::string, std::int64_t> sums;
+  std::map<std::string, std::int64_t> devices;
+  while (std::getline(in, line)) {
+    const std::size_t device = line.rfind(',', line.rfind(',') - 1);
+    const std::string site = line.substr(0, device);
+    sums[site] += std::stoll(line.substr(line.rfind(',') + 1));
+    ++devices[site];
+  }
+  text = kHeader;
+  for (const auto& [site, sum] : sums)
+    for (std::int64_t d = 0; d < devices[site]; ++d) text += fmt::format("{},{},{}\n", site, d, sum / devices[site]);
+  write(text);
+  const Ran ran = run({"--format", "json"});
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  const auto json = nlohmann::json::parse(ran.out);
+  EXPECT_EQ(json["refused"], 0);
+  for (const auto& [rung, count] : json["rungs"].items()) EXPECT_EQ(count, 0) << rung;
+  EXPECT_LE(json["added_ms"]["worst"].get<double>(), 1e-6);
+  EXPECT_DOUBLE_EQ(json["most_load"], 1);
+}
+
+TEST_F(CliLoads, WhatIsWrongWithAFileIsNamedByLine) {
+  const std::string lines = drawn({});
+  const std::size_t first = lines.find('\n', kHeader.size());
+  const std::string line = lines.substr(kHeader.size(), first - kHeader.size());
+  const std::string rest = lines.substr(first + 1);
+  const auto complaint = [&](const std::string& text) {
+    write(text);
+    const Ran ran = run();
+    EXPECT_EQ(ran.status, 2) << ran.out;
+    EXPECT_EQ(ran.out, "");
+    EXPECT_TRUE(is_one_line(ran.err)) << ran.err;
+    return ran.err;
+  };
+  const std::string head(kHeader);
+  EXPECT_NE(complaint("").find("loads.csv:1: the file is empty"), std::string::npos);
+  EXPECT_NE(complaint("rows\n1\n").find("loads.csv:1: the first line is 'rows'"), std::string::npos);
+  EXPECT_NE(complaint(head + rest).find(": step 0 ends here without layer "), std::string::npos);
+  EXPECT_NE(complaint(head + line + "\n" + line + "\n" + rest).find("loads.csv:3: layer "), std::string::npos);
+  EXPECT_NE(complaint(head + "0,0,0,0,-1\n" + rest).find("loads.csv:2: rows is '-1'"), std::string::npos);
+  EXPECT_NE(complaint(head + line.substr(0, line.rfind(',')) + ",99999999\n" + rest).find("loads.csv:2: 99999999 rows"),
+            std::string::npos);
+  EXPECT_NE(complaint(lines + "0,1000,0,0,5\n").find("layer 1000 has no experts in this job"), std::string::npos);
+  EXPECT_NE(complaint(lines + "0,3,100000,0,5\n").find(": "), std::string::npos);
+  EXPECT_NE(complaint(lines + line.substr(0, line.rfind(',', line.rfind(',') - 1)) + ",99,5\n").find("device 99"),
+            std::string::npos);
+  EXPECT_NE(complaint(head + "1,3,0,0,5\n0,3,0,0,5\n").find("loads.csv:3: step 0 stands behind step 1"),
+            std::string::npos);
+}
+
+TEST_F(CliLoads, BadOptionsAreOneLine) {
+  write(drawn({}));
+  for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{{"--group-device", "x"},
+                                                                                     {"--group-device", "4096"},
+                                                                                     {"--load", "1.2"},
+                                                                                     {"--verify"},
+                                                                                     {"--scale", "1/2"},
+                                                                                     {"--seed", "3"},
+                                                                                     {"--rank", "77"},
+                                                                                     {"--device", "host"}}) {
+    const Ran ran = run(words);
+    EXPECT_EQ(ran.status, 2) << words.back() << ran.err;
+    EXPECT_TRUE(is_one_line(ran.err)) << ran.err;
+    EXPECT_EQ(ran.out, "");
+  }
+  for (const std::vector<std::string>& words :
+       std::vector<std::vector<std::string>>{{"--family", "warm"}, {"--steps", "0"}, {"--steps", "x"}}) {
+    std::vector<std::string> all = {"loads", small_model()};
+    all.insert(all.end(), words.begin(), words.end());
+    const Ran ran = place.run(all);
+    EXPECT_EQ(ran.status, 2) << words.back() << ran.err;
+    EXPECT_TRUE(is_one_line(ran.err)) << ran.err;
+  }
+  EXPECT_EQ(place.run({"run", "plan.json", "--loads", "absent.csv"}).status, 2);
+  EXPECT_EQ(place.run({"run", "plan.json", "--group-device", "1"}).status, 2);
+  const Ran dense = place.run({"loads", testing::source_path("models/llama-3-70b.yaml").string()});
+  EXPECT_EQ(dense.status, 2);
+  EXPECT_NE(dense.err.find("no layer with experts"), std::string::npos) << dense.err;
+}
+
+}  // namespace
+}  // namespace tidemark
