@@ -13,6 +13,7 @@
 #include "integrations/cli/options.h"
 #include "integrations/cli/output_set.h"
 #include "integrations/cli/verb.h"
+#include "integrations/formats/expert_counts.h"
 #include "planner/graph_build/load_draws.h"
 
 namespace tidemark::cli {
@@ -82,7 +83,7 @@ class LoadsCommand final : public Command {
   template <class Take>
   [[nodiscard]] Status for_each_step(const graph_build::LoadDraws& draws, const graph_build::LoadShape& shape,
                                      Take take) const {
-    std::string text = "step,layer,micro_batch,device,rows\n";
+    std::string text = fmt::format("{}\n", formats::kExpertCountHeader);
     for (std::int64_t step = first_step_; step < std::int64_t{first_step_} + steps_; ++step) {
       append_step(text, step, shape, draws.rows(step));
       if (Status status = take(text); !status) return status;

@@ -13,8 +13,8 @@
 namespace tidemark::formats {
 namespace {
 
-constexpr std::string_view kHeader = "layer,micro_batch,device,rows";
 constexpr std::string_view kStep = "step,";
+constexpr std::string_view kHeader = kExpertCountHeader.substr(kStep.size());
 constexpr std::array<std::string_view, 5> kNames = {"step", "layer", "micro_batch", "device", "rows"};
 constexpr std::int64_t kMostRows = std::int64_t{1} << 40;  // of one line: sums stay exact in a double
 constexpr std::int64_t kMostIndex = 1'000'000'000;
@@ -40,21 +40,22 @@ Status ExpertCountReader::read_header() {
     if (line.empty() || line.front() == '#') continue;
     if (line == kHeader)
       fields_ = 4;
-    else if (line.starts_with(kStep) && line.substr(kStep.size()) == kHeader)
+    else if (line == kExpertCountHeader)
       fields_ = 5;
     else
-      return wrong(number_, fmt::format("the first line is {}, not {} or {}{}", shown(line), kHeader, kStep, kHeader));
+      return wrong(number_,
+                   fmt::format("the first line is {}, not {} or {}", shown(line), kHeader, kExpertCountHeader));
   }
   if (fields_ > 0) return {};
-  return wrong(1, fmt::format("the file is empty; its first line is {} or {}{}", kHeader, kStep, kHeader));
+  return wrong(1, fmt::format("the file is empty; its first line is {} or {}", kHeader, kExpertCountHeader));
 }
 
 /// As many whole numbers as the header has names, each within its limits.
 Result<ExpertCountReader::Line> ExpertCountReader::parse(std::string_view text) const {
   std::array<std::int64_t, 5> numbers{};
   if (std::ranges::count(text, ',') != static_cast<std::ptrdiff_t>(fields_) - 1)
-    return wrong(number_, fmt::format("{} has not {} fields; write {}{}", shown(text), fields_ == 5 ? "five" : "four",
-                                      fields_ == 5 ? kStep : "", kHeader));
+    return wrong(number_, fmt::format("{} has not {} fields; write {}", shown(text), fields_ == 5 ? "five" : "four",
+                                      fields_ == 5 ? kExpertCountHeader : kHeader));
   for (std::size_t i = 5 - fields_; i < 5; ++i) {
     const std::size_t comma = std::min(text.find(','), text.size());
     const std::string_view field = trimmed(text.substr(0, comma));

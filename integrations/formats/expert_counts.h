@@ -13,11 +13,15 @@
 #include <istream>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/result.h"
 
 namespace tidemark::formats {
+
+/// The first line, whose column `step` may be left out.
+inline constexpr std::string_view kExpertCountHeader = "step,layer,micro_batch,device,rows";
 
 struct ExpertCount {
   int line = 0;  ///< of the file, from 1
@@ -33,7 +37,7 @@ struct CountedStep {
 /// Threads: one at a time. Memory: one step.
 class ExpertCountReader {
  public:
-  /// Both must outlive the reader. `file` names the input in errors.
+  /// The stream must outlive the reader. `file` names the input in errors.
   ExpertCountReader(std::istream& in, std::string file);
 
   /// The next step; nothing at the end. Errors (bad_input, `file:line: what`): another header, a line that is not its
@@ -42,7 +46,6 @@ class ExpertCountReader {
 
   /// bad_input with `file:line: what`.
   [[nodiscard]] Error wrong(int line, const std::string& what) const;
-  [[nodiscard]] bool has_steps() const { return fields_ == 5; }  ///< known after the first next()
 
  private:
   struct Line {

@@ -192,12 +192,25 @@ int fill(int fd, std::string_view bytes, const struct stat* replaced) {
 
 }  // namespace
 
-Result<std::string> read_file(const std::filesystem::path& path, Bytes most_bytes) {
+static Status check_regular(const std::filesystem::path& path) {
   std::error_code error;
   const std::filesystem::file_status status = std::filesystem::status(path, error);
   if (std::filesystem::is_directory(status)) return failed(path, "read", EISDIR);
   if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
     return bad_input(fmt::format("{}: is not a regular file; give a file", path.string()));
+  return {};
+}
+
+Result<std::ifstream> open_file(const std::filesystem::path& path) {
+  if (Status status = check_regular(path); !status) return status.error();
+  errno = 0;
+  std::ifstream in(path);
+  if (!in) return failed(path, "read", errno != 0 ? errno : EIO);
+  return in;
+}
+
+Result<std::string> read_file(const std::filesystem::path& path, Bytes most_bytes) {
+  if (Status status = check_regular(path); !status) return status.error();
   Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file.open()) return failed(path, "read", errno);
   struct stat facts {};

@@ -2,6 +2,7 @@
 // Whole files in and out: the rim. Nothing else in formats touches the file system.
 
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -21,6 +22,9 @@ inline constexpr Bytes kMostDescriptionBytes = kMiB, kMostMeasurementBytes = 256
 /// The bytes of a regular file. Errors (bad_input): it cannot be opened or read; it is anything else (a directory, a
 /// device, a pipe), which is refused before it is opened; it is larger than `most_bytes`, which is refused unread.
 [[nodiscard]] Result<std::string> read_file(const std::filesystem::path& path, Bytes most_bytes = kMostFileBytes);
+
+/// A regular file to be read piece by piece. Errors (bad_input): as read_file, but for the size.
+[[nodiscard]] Result<std::ifstream> open_file(const std::filesystem::path& path);
 
 /// The first bytes of a regular file; empty where there is none to read.
 [[nodiscard]] std::string read_head(const std::filesystem::path& path, Bytes most_bytes);

@@ -10,6 +10,7 @@
 #include <set>
 #include <utility>
 
+#include "integrations/formats/file.h"
 #include "integrations/formats/unit_text.h"
 
 namespace tidemark::run {
@@ -132,9 +133,9 @@ std::int64_t TraceOutcome::races() const {
 Result<TraceOutcome> play_trace(const plan::PlanOutcome& plan, const Machine& machine,
                                 const graph_build::LoadShape& shape, const TraceAsk& ask,
                                 const std::filesystem::path& file) {
-  std::ifstream in(file);
-  if (!in) return bad_input(fmt::format("{}: cannot be read", file.string()));
-  formats::ExpertCountReader reader(in, file.string());
+  Result<std::ifstream> in = formats::open_file(file);
+  if (!in) return in.error();
+  formats::ExpertCountReader reader(in.value(), file.string());
   Result<std::optional<formats::CountedStep>> step = reader.next();
   if (!step) return step.error();
   const Result<TraceRun> run = TraceRun::open(plan, machine, shape, ask);

@@ -144,7 +144,12 @@ TEST_F(CliLoads, BadOptionsAreOneLine) {
     EXPECT_EQ(ran.status, 2) << words.back() << ran.err;
     EXPECT_TRUE(is_one_line(ran.err)) << ran.err;
   }
-  EXPECT_EQ(place.run({"run", "plan.json", "--loads", "absent.csv"}).status, 2);
+  for (const std::string file : {"absent.csv", ".", "/dev/null"}) {
+    const Ran ran = place.run({"run", "plan.json", "--loads", file});
+    EXPECT_EQ(ran.status, 2) << file;
+    EXPECT_TRUE(is_one_line(ran.err)) << ran.err;
+    EXPECT_NE(ran.err.find(file + ": "), std::string::npos) << ran.err;
+  }
   EXPECT_EQ(place.run({"run", "plan.json", "--group-device", "1"}).status, 2);
   const Ran dense = place.run({"loads", testing::source_path("models/llama-3-70b.yaml").string()});
   EXPECT_EQ(dense.status, 2);
