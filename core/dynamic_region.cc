@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/dispatch_section.h"
-
 namespace tidemark {
 
 GranuleRange granules_inside(Bytes offset, Bytes bytes, Bytes granule) {
@@ -35,34 +33,6 @@ std::vector<std::int32_t> compute_clock(const Schedule& schedule) {
     if (schedule.tasks[t].lane == Lane::compute) ++before;
   }
   return clock;
-}
-
-std::vector<std::int64_t> dynamic_demand(const Program& program, double load, Bytes granule) {
-  const Schedule& schedule = program.schedule;
-  const std::vector<std::int32_t> clock = compute_clock(schedule);
-  std::vector<std::int64_t> demand(static_cast<std::size_t>(schedule.compute_tasks) * 2 + 2, 0);
-  const auto add = [&](std::int32_t from, std::int32_t until, std::int64_t granules) {
-    demand[static_cast<std::size_t>(from)] += granules;
-    demand[static_cast<std::size_t>(until)] -= granules;
-  };
-  const std::vector<std::int32_t> from = in_use_from(program);
-  std::vector<std::int64_t> extra(schedule.residencies.size(), 0);
-  for (const RoutedResidency& routed : program.routed) {
-    const Residency& r = schedule.residencies[row(routed.residency)];
-    extra[row(routed.residency)] =
-        extra_granules(program.layout.offset_of[row(routed.residency)], r.bytes, routed_bytes(routed, load), granule);
-    add(from[row(routed.residency)], r.release, extra[row(routed.residency)]);
-  }
-  for (const Contingency& c : program.contingencies) {
-    const Residency& r = schedule.residencies[row(c.residency)];
-    const std::int64_t kept =
-        std::min(extra[row(c.residency)],
-                 extra_granules(program.layout.offset_of[row(c.residency)], r.bytes, c.trigger_bytes, granule));
-    add(2 * clock[row(c.release_at)], 2 * clock[row(c.prefetch_at)] + 1, kept - extra[row(c.residency)]);
-  }
-  for (std::size_t t = 1; t < demand.size(); ++t) demand[t] += demand[t - 1];
-  demand.pop_back();
-  return demand;
 }
 
 }  // namespace tidemark

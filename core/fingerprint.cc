@@ -29,12 +29,14 @@ class Mixer {
   void add(const OpTemplate& t) {
     all(t.name, t.lane, t.phase, t.cost, t.routed, t.collective);
     if (!t.told) add(t.told);
+    if (t.ends_rows) add(t.ends_rows);
   }
   void add(const TensorView& v) { all(v.name, v.offset_bytes, v.shape, v.element_bytes); }
   void add(const StorageTemplate& t) {
     all(t.name, t.module_path, t.role, t.fixed_bytes, t.routed_rows, t.routed_row_bytes, t.saved_for_backward,
         t.swappable, t.initial, t.lasting, t.given_copies.has_value(), t.given_copies.value_or(GivenCopies{}),
         t.tensors);
+    if (t.home_rows) add(t.home_rows);
   }
   void add(const Recipe::Step& s) { all(s.op, s.reads, s.writes); }
   void add(const Recipe& r) {

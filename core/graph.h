@@ -80,6 +80,7 @@ struct OpTemplate {
   OpCost cost;          ///< at expert load 1
   bool routed = false;  ///< cost grows in proportion to the expert load f of its site
   bool collective = false;
+  bool ends_rows = false;  ///< routed rows are back with their tokens behind it: where a layer can run in chunks
   /// A framework that follows the plan tells of the op before it issues it. Ops run again right before such ones only.
   bool told = true;
 };
@@ -99,6 +100,8 @@ struct StorageTemplate {
   Bytes fixed_bytes = 0;         ///< size that does not depend on expert load
   std::int64_t routed_rows = 0;  ///< rows at expert load 1 (0: not routed); rows at load f = ceil(f * routed_rows)
   Bytes routed_row_bytes = 0;
+  bool home_rows =
+      false;  ///< rows of this device's tokens: a layer that runs in chunks needs a chunk of them at a time
   bool saved_for_backward = false;
   bool swappable = true;
   bool initial = false;  ///< holds version 0 before the step

@@ -1,6 +1,7 @@
 #pragma once
 // What crosses from planning to running: schedule, layout, estimates for simulated back ends, receive events, routing
-// slots, the contingency list, and fingerprints of what it was planned for. The executor obeys it and decides nothing.
+// slots, where layers can run in chunks, and fingerprints of what it was planned for. The executor obeys it and decides
+// nothing but what the expert loads of a step ask for (swap/load_ladder.h).
 
 #include <cstdint>
 #include <string>
@@ -20,50 +21,6 @@ struct RoutedResidency {
   std::int64_t rows = 0;
   Bytes row_bytes = 0;
   friend bool operator==(const RoutedResidency&, const RoutedResidency&) = default;
-};
-
-/// An answer to expert load above the planned bound: this routed storage gives its bytes back across its gap after all,
-/// by a swap or by recomputing it. No other residency of the plan moves; what it gives back are the granules that it
-/// took beyond its slot.
-struct Contingency {
-  enum class Kind : std::uint8_t { swap, recompute };
-  Kind kind = Kind::swap;
-  std::int64_t trigger_bytes = 0;  ///< applied when the storage's actual bytes exceed this
-  TaskId trigger = kNone<TaskId>;  ///< decision point: the last task that touches the storage before its gap
-  ResidencyId residency = kNone<ResidencyId>;  ///< the device residency that is split
-  Bytes freed_bytes = 0;                       ///< granules beyond its slot, given back at the limit, in bytes
-  TaskId release_at = kNone<TaskId>;           ///< compute task that waits for the copy out; bytes are free from it
-  TaskId prefetch_at = kNone<TaskId>;  ///< compute task after which the bytes are taken again and the copy in may start
-  TaskId needed_at = kNone<TaskId>;    ///< task that waits for the copy in; the steps run just before it
-  Bytes host_offset = -1;              ///< swap: in the pinned arena, with room for the storage at collective_limit_f
-  std::int32_t first_step = 0;         ///< recompute: Program::contingency_steps [first_step, first_step + step_count)
-  std::int32_t step_count = 0;
-  friend bool operator==(const Contingency&, const Contingency&) = default;
-};
-
-/// One op of a recompute contingency, on the compute lane.
-struct ContingencyStep {
-  OpTemplateId op_template = kNone<OpTemplateId>;
-  std::int64_t estimate_ns = 0;
-  std::vector<Schedule::Touch> touches;
-  friend bool operator==(const ContingencyStep&, const ContingencyStep&) = default;
-};
-
-/// Where a chunk of a storage stands while its DispatchSection runs in chunks; room for one at collective_limit_f.
-struct ChunkBuffer {
-  ResidencyId residency = kNone<ResidencyId>;  ///< routed, of the first arena, touched by the section alone
-  Bytes offset = 0;                            ///< in the first arena
-  friend bool operator==(const ChunkBuffer&, const ChunkBuffer&) = default;
-};
-
-/// The collective answer to expert load above the planned bound: the tasks of one (chunk, layer, micro-batch) that
-/// touch the storages named run `chunks` times on as many parts of their rows, once the whole expert group has agreed
-/// to it. The rule is in core/dispatch_section.h.
-struct DispatchSection {
-  std::int32_t chunks = 2;
-  std::int32_t first_buffer = 0;  ///< Program::chunk_buffers [first_buffer, first_buffer + buffer_count)
-  std::int32_t buffer_count = 0;
-  friend bool operator==(const DispatchSection&, const DispatchSection&) = default;
 };
 
 /// A message to another pipeline rank: sends and receives of equal tag match.
@@ -91,15 +48,10 @@ struct Program {
   std::vector<ReceiveEvent> receives;      ///< ascending task
   std::vector<RoutedResidency> routed;     ///< ascending residency
   std::vector<ResidencyId> routing_slots;  ///< recorded routing that recipes replay
-  std::vector<Contingency> contingencies;  ///< ascending trigger
-  std::vector<ContingencyStep> contingency_steps;
-  std::vector<DispatchSection> sections;  ///< ascending first task
-  std::vector<ChunkBuffer> chunk_buffers;
-  /// Whatever the loads of the sites do, as long as none exceeds this, the dynamic region and the holes of the
-  /// plan (core/hole_granules.h) hold what exceeds the slots.
-  double contingency_limit_f = 1;
-  /// The same where the expert group agrees to every section that is asked for; at least contingency_limit_f.
-  double collective_limit_f = 1;
+  /// Device residencies of rows at home, of which a layer that runs in chunks holds a chunk at a time; ascending.
+  std::vector<ResidencyId> home_rows;
+  /// Tasks at which rows are back with their tokens: there a layer can run in chunks (core/row_sections.h); ascending.
+  std::vector<TaskId> section_ends;
   std::uint64_t graph_fingerprint = 0;
   std::uint64_t machine_fingerprint = 0;
   friend bool operator==(const Program&, const Program&) = default;

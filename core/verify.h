@@ -27,7 +27,7 @@ struct Violation {
     clock,           ///< a residency is touched before its acquire or after its release on the compute clock
     overlap,         ///< two residencies share bytes and no task order separates them
     out_of_arena,    ///< an offset is negative, misaligned or beyond the capacity
-    contingency,     ///< the program breaks a rule with contingencies applied, or does not carry the load it states
+    section,         ///< a section is not listed, or would not mean the same in chunks
   };
   Rule rule = Rule::schedule_shape;
   std::string detail;
@@ -41,7 +41,7 @@ struct Violation {
 /// The same by comparing all pairs. O(n^2): tests only.
 [[nodiscard]] std::optional<Violation> verify_layout_quadratic(const Schedule& schedule, const Layout& layout);
 
-/// Everything above, the messages and routed storages listed, every contingency, and the expert load stated as limit.
+/// Everything above, the messages and routed storages listed, and every section that may run in chunks.
 [[nodiscard]] std::optional<Violation> verify_program(const Graph& graph, const Program& program);
 
 }  // namespace tidemark

@@ -34,22 +34,9 @@ using Found = std::optional<Violation>;
 /// nothing.
 [[nodiscard]] Found check_clock(const Graph* graph, const Schedule& schedule, const TaskOrder& order);
 
-/// Every contingency, alone and with the others, and the limit the program states. REQUIRES: everything above found
-/// nothing.
-[[nodiscard]] Found check_contingencies(const Graph& graph, const Program& program, const TaskOrder& order);
-
-/// Ids and lists of sections: what reads sections is safe after it. REQUIRES: check_clock and check_arenas found
-/// nothing.
-[[nodiscard]] Found check_section_lists(const Graph& graph, const Program& program, const TaskOrder& order);
-
-/// Every section that may run in chunks, alone and with the others, and the limit the program states for it. REQUIRES:
-/// everything above found nothing.
+/// Rows at home and ends of sections as the graph has them; every section that can run in chunks means the same when it
+/// does. REQUIRES: everything above found nothing.
 [[nodiscard]] Found check_sections(const Graph& graph, const Program& program, const TaskOrder& order);
-
-/// At the limit that the program states, the dynamic region and the holes hold what exceeds the slots. REQUIRES:
-/// check_clock and check_arenas found nothing, routed residencies are in the first arena, contingencies name what
-/// exists.
-[[nodiscard]] Found check_holes(const Program& program);
 
 /// `storage mlp.experts.fc1_in (chunk 0, layer 5, micro-batch 3)`; by number where there is no graph.
 [[nodiscard]] std::string name_of(const Graph* graph, StorageId storage);

@@ -1,4 +1,4 @@
-// A whole Program: schedule, layout, the columns beside them, and the contingency list.
+// A whole Program: schedule, layout, the columns beside them, and the sections that may run in chunks.
 
 #include <fmt/format.h>
 
@@ -14,9 +14,6 @@ namespace {
 bool within(std::int32_t value, std::size_t size) {
   return value >= 0 && static_cast<std::size_t>(value) < size;
 }
-
-/// Beyond any expert load; sizes at it still fit 64 bits.
-constexpr double kMostLoad = 1 << 20;
 
 Found shape(std::string detail) {
   return Violation{.rule = Violation::Rule::schedule_shape, .detail = std::move(detail)};
@@ -83,13 +80,6 @@ Found check_columns(const Graph& graph, const Program& program) {
       return shape(fmt::format("routing slot {} does not exist", static_cast<std::int32_t>(slot)));
     }
   }
-  // Written so that what is no number fails too.
-  if (!(program.contingency_limit_f >= 0 && program.contingency_limit_f <= kMostLoad)) {
-    return shape("the contingency limit is not an expert load");
-  }
-  if (!(program.collective_limit_f >= program.contingency_limit_f && program.collective_limit_f <= kMostLoad)) {
-    return shape("the collective limit is not an expert load, or below the contingency limit");
-  }
   return {};
 }
 
@@ -105,8 +95,6 @@ std::optional<Violation> verify_program(const Graph& graph, const Program& progr
   if (Found found = verify::check_clock(&graph, program.schedule, order)) return found;
   if (Found found = verify::check_arenas(program.schedule, program.layout)) return found;
   if (Found found = verify::check_overlap(&graph, program.schedule, program.layout, order)) return found;
-  if (Found found = verify::check_section_lists(graph, program, order)) return found;
-  if (Found found = verify::check_contingencies(graph, program, order)) return found;
   return verify::check_sections(graph, program, order);
 }
 

@@ -1,4 +1,5 @@
 set(TIDEMARK_PLAN_FILES
+  any_load.cc
   budget_check.cc
   budget_frontier.cc
   built_plan.cc

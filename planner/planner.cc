@@ -203,6 +203,7 @@ Result<PlanOutcome> plan_all(const PlanRequest& request, const std::vector<std::
                             static_cast<double>(std::max<std::int64_t>(1, nominal.timing.step_ns));
     if (todo[i] == 0) continue;
     f.fits = false;
+    f.worst_load_f = 0;
     f.reason = "the load quantile of this rank was not reached in " + std::to_string(kLoadRounds) +
                " rounds; give --imbalance a number";
   }

@@ -47,7 +47,6 @@ struct PlanRequest {
   std::vector<std::int32_t> ranks;  ///< empty: all
   double time_scale = 1.0;          ///< multiplies compute times (what-if against a measured layer time)
   double pack_effort = 1;           ///< of looking for addresses, > 0; up to 1: only the quick orders
-  bool chunk_dispatch = false;      ///< looks for sections that may run in chunks (core/dispatch_section.h)
   int threads = 0;                  ///< 0: all cores; does not change the result
   std::function<void(int done, int total)> progress;  ///< called from any thread; may be empty
 };
@@ -71,7 +70,7 @@ struct RankFigures {
   Bytes reserve_bytes = 0;
   Bytes offloaded_bytes = 0;                  ///< of state that rests in host memory between steps; not in static_bytes
   std::int64_t offload_ns = 0;                ///< of added_ns: exposed copies and overhead of that state
-  Bytes host_bytes = 0;                       ///< pinned arena: planned height and room for contingencies
+  Bytes host_bytes = 0;                       ///< pinned arena
   Bytes swapped_bytes_per_step = 0;           ///< one direction
   std::int64_t recompute_ns = 0;              ///< compute lane
   std::int64_t exposed_communication_ns = 0;  ///< of recomputed collectives
@@ -80,11 +79,12 @@ struct RankFigures {
   std::int64_t added_ns = 0;          ///< the sum of the four lines above
   std::int64_t lower_bound_ns = 0;    ///< no plan that fits with the same state offloaded adds less (proven)
   double lower_bound_percent = 0;     ///< of the keep-all step
-  double contingency_limit_f = 1;     ///< Program::contingency_limit_f
-  double collective_limit_f = 1;      ///< Program::collective_limit_f
+  /// Expert load up to which every step completes: the most that routing can send to one device, which no step exceeds;
+  /// 1: nothing depends on routing. 0: the plan does not fit, or a layer cannot run in chunks (see `reason`).
+  double worst_load_f = 1;
   bool fits = false;
   std::string peak_op;  ///< name of the op at the peak, with chunk, layer and micro-batch
-  std::string reason;   ///< why it does not fit; empty otherwise
+  std::string reason;   ///< why worst_load_f is 0; empty otherwise
   /// Where it does not fit, the smallest of each that this policy is known to meet with the other budget as asked for;
   /// 0: none is known.
   Bytes smallest_budget_bytes = 0;

@@ -7,11 +7,10 @@
 
 #include "core/fingerprint.h"
 #include "core/verify.h"
+#include "planner/any_load.h"
 #include "planner/decide/flat/bound.h"
 #include "planner/decide/rank_problem.h"
 #include "planner/graph_build/liveness.h"
-#include "planner/ladder/contingency.h"
-#include "planner/ladder/dynamic_bound.h"
 #include "planner/last_resort.h"
 #include "planner/misfit.h"
 #include "planner/offload_loop.h"
@@ -118,17 +117,9 @@ Result<RankPlan> plan_rank(Graph graph, const RankRequest& in) {
   program.graph_fingerprint = fingerprint(plan.graph);
   program.machine_fingerprint = fingerprint(in.request.machine);
   schedule::add_program_rows(plan.graph, program);
-  if (plan.figures.fits && program.routed.empty())
-    program.contingency_limit_f = program.collective_limit_f = ladder::DynamicBound::kMostLoad;
-  else if (plan.figures.fits)
-    ladder::add_contingencies(
-        problem.sites(), decide::sites::choice_of(problem.sites(), best.plan),
-        {.load = in.load, .host_budget = budgets.host, .chunk_dispatch = in.request.chunk_dispatch}, program);
-  else
-    program.contingency_limit_f = program.collective_limit_f = 0;
-  plan.figures.host_bytes += program.layout.arenas[1].dynamic_bytes;
-  plan.figures.contingency_limit_f = program.contingency_limit_f;
-  plan.figures.collective_limit_f = program.collective_limit_f;
+  AnyLoad load = any_load(in.request, plan);
+  plan.figures.worst_load_f = load.worst_load_f;
+  if (!load.reason.empty()) plan.figures.reason = std::move(load.reason);
   if (Status s = verify(plan.graph, program); !s) return s.error();
   return plan;
 }

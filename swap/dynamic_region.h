@@ -1,11 +1,10 @@
 #pragma once
-// Serves routed storages that are larger than their slot, by the rule of core/dynamic_region.h.
+// Room for routed storages whose rows are not as many as planned, by the rule of core/dynamic_region.h: what is too
+// large for its slot gets a window of addresses of its own, and what leaves its slot in part or whole lends the rest.
 //
-// With aliasing: a window of addresses of its own, made of the slot's whole granules, of holes of the plan that are the
-// stay's own (core/hole_granules.h), and of extra granules of the dynamic region. Granules get memory when first taken.
-// Windows are kept and found again by what they are made of. Without aliasing: one contiguous block of the region holds
-// the whole storage and its slot stands empty. That needs more room and can fragment, so the contingency limit is not
-// promised then (promises_limit()).
+// Granules get memory when first taken. Windows are kept and found again by what they are made of. Where the device
+// cannot show one granule at two addresses, or only coarser ones than plans count on, there are no windows: what
+// exceeds its slot runs in chunks (core/row_sections.h).
 //
 // Everything is in true sizes; addresses are scaled. A refusal changes nothing.
 //
@@ -13,78 +12,72 @@
 
 #include <cstdint>
 #include <map>
-#include <memory>
-#include <span>
-#include <string>
 #include <vector>
 
 #include "allocator/alias_window.h"
-#include "allocator/offset_allocator.h"
 #include "core/dynamic_region.h"
 #include "core/layout.h"
 #include "device/device.h"
 #include "swap/arena_memory.h"
 #include "swap/granule_pool.h"
+#include "swap/plan_gaps.h"
 
 namespace tidemark::swap {
 
-/// One stay of an oversized storage.
-struct OversizedStay {
+/// A storage outside its slot.
+struct RoutedWindow {
   Address address = 0;
-  Bytes extra_bytes = 0;                           ///< of the dynamic region, true size
-  std::vector<std::int64_t> granules;              ///< with aliasing
-  allocator::RangeId block = allocator::kNoRange;  ///< without
+  Bytes bytes = 0;  ///< of the window, true size
+  std::vector<GranulePool::Run> extra;
+  [[nodiscard]] std::int64_t extra_granules() const {
+    std::int64_t count = 0;
+    for (const GranulePool::Run& run : extra) count += run.granules.count;
+    return count;
+  }
 };
 
 class DynamicRegion {
  public:
   enum class Taken : std::uint8_t { ok, no_room, device_failed };
 
-  DynamicRegion(Device& device, ArenaMemory& memory, const Arena& arena, ArenaId id, std::int64_t scale);
+  /// Of the program's arena `id`. `maps`: whether the device shows granules of it at other addresses.
+  DynamicRegion(Device& device, ArenaMemory& memory, const Program& program, ArenaId id, std::int64_t scale);
   ~DynamicRegion();
   DynamicRegion(const DynamicRegion&) = delete;
   DynamicRegion& operator=(const DynamicRegion&) = delete;
 
-  /// A place for `actual_bytes` from half-step `acquire` on. REQUIRES: actual_bytes > planned_bytes; acquire ascends.
-  /// `holes`: granules of kPlanGranule that are the stay's own; used where the region keeps the plan's promise.
-  [[nodiscard]] Taken take(Bytes slot_offset, Bytes planned_bytes, Bytes actual_bytes, std::int32_t acquire,
-                           std::span<const GranuleRange> holes, OversizedStay& stay);
-  void give_back(const OversizedStay& stay, std::int32_t release);
-  /// What take() is to be asked for.
-  struct Need {
-    Bytes slot_offset = 0, planned_bytes = 0, actual_bytes = 0;
-    std::span<const GranuleRange> holes;
+  /// A slot and what stands in it, from half-step `acquire` until `release`.
+  struct Slot {
+    Bytes offset = 0, bytes = 0;
+    std::int32_t acquire = 0, release = 0;
   };
-  /// Whether take() would find room for all of these at `acquire`, one after the other; without aliasing, whether there
-  /// are bytes enough, which need not be in one piece. REQUIRES: as take().
-  [[nodiscard]] bool has_room(std::span<const Need> needs, std::int32_t acquire);
+  /// A window of at least `actual_bytes`, for half-steps [from, slot.release). REQUIRES: actual_bytes > slot.bytes;
+  /// from ascends from call to call.
+  [[nodiscard]] Taken take(const Slot& slot, Bytes actual_bytes, std::int32_t from, RoutedWindow& window);
+  /// The largest window up to `most_bytes` that there is room for; no_room: none is larger than the slot.
+  [[nodiscard]] Taken take_most(const Slot& slot, Bytes most_bytes, std::int32_t from, RoutedWindow& window);
+  /// Every task that touches the window is ordered before half-step `release`.
+  void give_back(const RoutedWindow& window, std::int32_t release);
+  /// Others may have what of the slot is behind its first `filled` bytes while it stands.
+  void lend(const Slot& slot, Bytes filled);
   /// A new step; nothing is in flight. Drops windows if there are very many.
   void restart();
 
-  [[nodiscard]] bool promises_limit() const { return aliasing_ && granule_ == plan_granule_; }
-  [[nodiscard]] bool aliasing() const { return aliasing_; }
+  [[nodiscard]] bool has_windows() const { return windows_possible_; }
   [[nodiscard]] Bytes granule() const { return granule_; }
-  [[nodiscard]] Bytes capacity_bytes() const;
-  [[nodiscard]] Bytes used_bytes() const;
-  [[nodiscard]] Bytes peak_bytes() const;
+  [[nodiscard]] Bytes capacity_bytes() const { return pool_.count() * granule_; }
+  [[nodiscard]] Bytes peak_bytes() const { return pool_.peak() * granule_; }
   /// Of the last failure of the device.
   [[nodiscard]] DeviceCode code() const { return code_; }
 
  private:
-  struct Window {
+  struct Composed {
     allocator::AliasWindow view;
     Bytes reserved = 0;
   };
-  struct Returning {
-    std::int32_t release = 0;
-    allocator::RangeId block = allocator::kNoRange;
-  };
-  Taken take_window(Bytes slot_offset, Bytes planned_bytes, Bytes actual_bytes, std::int32_t acquire,
-                    std::span<const GranuleRange> holes, OversizedStay& stay);
-  Taken take_block(Bytes actual_bytes, std::int32_t acquire, OversizedStay& stay);
-  void free_blocks(std::int32_t acquire);
-  [[nodiscard]] bool compose(const std::vector<std::int64_t>& parts, Window& window);
-  void drop(Window& window);
+  Taken compose_window(const Slot& slot, std::int64_t extra, std::int32_t from, RoutedWindow& window);
+  [[nodiscard]] bool compose(const std::vector<GranuleRange>& parts, Composed& composed);
+  void drop(Composed& composed);
   [[nodiscard]] bool fails(DeviceCode code) {
     if (code != DeviceCode::ok) code_ = code;
     return code != DeviceCode::ok;
@@ -94,14 +87,11 @@ class DynamicRegion {
   ArenaMemory& memory_;
   ArenaId arena_;
   std::int64_t scale_;
-  bool aliasing_;
-  Bytes plan_granule_, granule_;  ///< true size
+  Bytes granule_;  ///< true size
+  bool windows_possible_;
   GranulePool pool_;
-  std::map<std::vector<std::int64_t>, Window> windows_;  ///< by granules of the arena, in order
-  Bytes region_begin_ = 0;                               ///< scaled; for blocks
-  allocator::OffsetAllocator blocks_;
-  std::vector<Returning> returning_;
-  Bytes peak_block_bytes_ = 0;
+  std::vector<PlanGap> gaps_;
+  std::map<std::vector<GranuleRange>, Composed> windows_;  ///< by granules of the arena, in order
   DeviceCode code_ = DeviceCode::ok;
 };
 

@@ -43,8 +43,7 @@ Status Executor::State::open() {
   if (Status s = take_memory(); !s) return s;
   if (const DeviceCode code = streams.open(); code != DeviceCode::ok)
     return device_error(device, code, who() + ": streams");
-  make_contingencies();
-  chunks.emplace(bound);
+  make_ladder();
   return {};
 }
 
@@ -55,20 +54,19 @@ Status Executor::State::take_memory() {
   for (std::size_t a = 0; a < needs.size(); ++a) {
     const Arena& arena = program.layout.arenas[a];
     if (arena.space == MemorySpace::host) {
-      pinned[a] = may_exceed ? bound.scaled(arena.height_bytes + arena.dynamic_bytes) : bound.arena_bytes[a];
+      pinned[a] = bound.arena_bytes[a];
       continue;
     }
     ArenaNeed& need = needs[a];
     need.mapped = arena.kind == Arena::Kind::mapped;
     need.bytes = bound.arena_bytes[a] + device.traits().tail_pad_bytes;
-    if (may_exceed && arena.dynamic_bytes > 0 && region_arena == kNone<ArenaId>) {
+    if (may_exceed && region_arena == kNone<ArenaId>) {
       region_arena = id_of<ArenaId>(a);
       need.region_begin = need.bytes;
       need.region_end = bound.scaled(arena.height_bytes + arena.dynamic_bytes) + device.traits().tail_pad_bytes;
     }
   }
-  if (may_exceed)
-    spare_pieces = std::min(spare_host_demand(program, program.collective_limit_f), spare_host_room(program.layout));
+  if (may_exceed && !program.routed.empty()) spare_pieces = spare_host_room(program.layout);
   if (spare_pieces > 0) {
     spare_host = id_of<ArenaId>(pinned.size());
     pinned.push_back(spare_pieces * kHostPiece / options.scale);
@@ -78,28 +76,24 @@ Status Executor::State::take_memory() {
   if (const DeviceCode code = host.open(pinned, pinned_bytes); code != DeviceCode::ok)
     return device_error(device, code,
                         fmt::format("{}: {} of pinned host memory refused", who(), format_bytes(pinned_bytes)));
-  if (region_arena != kNone<ArenaId>)
-    region.emplace(device, memory, program.layout.arenas[row(region_arena)], region_arena, options.scale);
+  if (region_arena != kNone<ArenaId>) region.emplace(device, memory, program, region_arena, options.scale);
   return {};
 }
 
-void Executor::State::make_contingencies() {
-  contingencies.emplace(
-      ContingencyEngine::Parts{.bound = bound,
-                               .options = options,
-                               .memory = memory,
-                               .host = host,
-                               .streams = streams,
-                               .transfers = transfers,
-                               .region = region ? &*region : nullptr,
-                               .region_arena = region_arena,
-                               .spare_host = spare_host,
-                               .spare_host_pieces = spare_pieces,
-                               .addresses = addresses,
-                               .bytes = bytes},
-      ContingencyEngine::Hooks{
-          .check_copy_in = [this](ResidencyId residency, std::int64_t id) { return check_copy_in(residency, id); },
-          .run_step = [this](const ContingencyStep& step, std::int64_t id) { return run_step(step, id); }});
+void Executor::State::make_ladder() {
+  ladder.emplace(LoadLadder::Parts{
+      .bound = bound,
+      .options = options,
+      .streams = streams,
+      .transfers = transfers,
+      .host = host,
+      .region = region ? &*region : nullptr,
+      .region_arena = region_arena,
+      .spare_host = spare_host,
+      .spare_host_pieces = spare_pieces,
+      .addresses = addresses,
+      .bytes = bytes,
+      .check_copy_in = [this](ResidencyId residency, std::int64_t id) { return check_copy_in(residency, id); }});
 }
 
 // --- finishing
@@ -129,9 +123,9 @@ Result<RunReport> Executor::State::report() {
               .waits = streams.waits(),
               .waits_implied = bound.streams.implied,
               .verified_reads = verified_reads,
-              .oversized = contingencies->oversized(),
-              .contingencies = contingencies->records(),
-              .sections = contingencies->sections()};
+              .oversized = ladder->oversized(),
+              .spills = ladder->spills(),
+              .sections = ladder->sections()};
   for (std::size_t a = 0; a < bound.arena_bytes.size(); ++a) {
     const bool on_host = program.layout.arenas[a].space == MemorySpace::host;
     (on_host ? r.planned_host_bytes : r.planned_bytes) += bound.arena_bytes[a];
@@ -159,11 +153,10 @@ void Executor::State::add_warnings(RunReport& r) const {
   };
   for (const allocator::PinnedReport& report : host.reports())
     if (const std::optional<RunWarning::Kind> kind = warning_of(report.kind)) warn(*kind, report.text);
-  if (region && !region->promises_limit())
-    warn(RunWarning::Kind::limit_not_promised,
-         region->aliasing() ? "the device's granule is coarser than the plan's: the contingency limit is not promised"
-                            : "no aliasing: oversized storages are served in one piece, the contingency limit is not "
-                              "promised");
+  if (region && !region->has_windows() && !program.routed.empty())
+    warn(RunWarning::Kind::no_windows,
+         "the device does not show granules of the plan's size at other addresses: rows that exceed their slots run in "
+         "chunks");
   for (std::size_t a = 0; a < program.layout.arenas.size(); ++a)
     if (program.layout.arenas[a].kind == Arena::Kind::mapped && !memory.is_mapped(id_of<ArenaId>(a)) &&
         bound.arena_bytes[a] > 0)

@@ -1,7 +1,7 @@
 #pragma once
 // Drives a Program on a Device: submits every task of one rank's step in issue order, with the waits of the Program as
-// events, copies on streams of their own, and the contingency list applied where loads ask for it. It obeys and decides
-// nothing; a wrong estimate costs time, never correctness.
+// events, copies on streams of their own, and what the expert loads of the step ask for (swap/load_ladder.h). Else it
+// obeys and decides nothing; a wrong estimate costs time, never correctness.
 //
 // Life. open() takes the memory and the streams; issue() submits one step, run after run if wished; finish() waits and
 // reports. Whatever fails, the destructor waits for the device and gives everything back.
@@ -10,8 +10,8 @@
 // waits for the oldest outstanding one (counted in the report). Devices of one SimWorld: issue all, run the world,
 // finish all (swap/step_run.h).
 //
-// Errors. bad_input: the program cannot run at this scale or on this device; infeasible: memory refused, a load above
-// what the dynamic region can serve (before anything is overwritten), a copy or launch failed, the device is lost. One
+// Errors. bad_input: the program cannot run at this scale or on this device; infeasible: memory refused, rows that find
+// no room and cannot run in chunks (before anything is overwritten), a copy or launch failed, the device is lost. One
 // line that names rank and task. After an error only destruction is meaningful.
 //
 // Threads: one thread at a time. Cost: O(tasks + waits) host work per step, no allocation per task.
@@ -32,30 +32,28 @@ namespace tidemark::swap {
 /// touches one of them is issued.
 using LoadSource = std::function<double(SiteId)>;
 
-/// What a rank says of running a section in chunks.
-enum class ChunkWish : std::uint8_t {
-  none,        ///< it fits whole; chunks are as good
-  wanted,      ///< whole it exceeds its slots
-  impossible,  ///< not even in chunks: its load is above Program::collective_limit_f, or there is no room now
+/// What a rank says of running a section in chunks (core/row_sections.h).
+struct ChunkWish {
+  bool wanted = false;      ///< whole it does not fit
+  std::int32_t chunks = 0;  ///< the fewest it needs, at least 2; 0: it cannot run in chunks
 };
 
-/// Whether the expert group runs a section in chunks. `group` is the pipeline rank, `level` the section's index in
-/// Program::sections, from 0 again in every step. May block.
+/// In how many chunks the expert group runs a section; 1: whole. `group` is the pipeline rank, `section` its place in
+/// Program::section_ends, from 0 again in every step. May block.
 ///
 /// The group: all ranks that take part in a collective of ops on rows, and those that take part in one with them, and
 /// so on. That is the expert-parallel group of the all-to-alls; where experts are not split over tensor parallelism
 /// (tensor_extends_expert: false), rows are also gathered over it, and the expert-parallel groups of all its ranks are
 /// one group. All of them have the same Program.
 ///
-/// Every rank of the group asks once for each section, in the same order, and must be given the same answer: yes only
-/// if none says impossible, and best only if one wants it. One without loads (RunOptions::load) asks as well, with
-/// none: what is as planned runs whole or in chunks. A rank that has said anything but impossible will not refuse for
-/// want of memory after yes, as long as its device maps granules one by one (else the report warns).
-using Agree = std::function<bool(std::int32_t group, std::int32_t level, ChunkWish wish)>;
+/// Every rank of the group asks once for each section, in the same order, and must be given the same answer: 1 if none
+/// wants chunks, else the most that any of them needs; 0 if one that has to run in chunks cannot. One without loads
+/// (RunOptions::load) asks as well.
+using Agree = std::function<std::int32_t(std::int32_t group, std::int32_t section, ChunkWish wish)>;
 
 /// A rank that asks no more: its step was refused, or its device failed. Called once, within the issue() or finish()
-/// that fails; who cannot open() an Executor says it himself. Whoever waits for its answers must be told no from now
-/// on, for this and every later section and step. Where the group had said yes to a section before, the collectives of
+/// that fails; who cannot open() an Executor says it himself. Whoever waits for its answers must be told 0 from now
+/// on, for this and every later section and step. Where the group had agreed to a section before, the collectives of
 /// its chunks may already wait for this rank on the other devices: the communicators have to be aborted, as after any
 /// failure in the middle of a step.
 using LeaveGroup = std::function<void(std::int32_t group)>;
@@ -73,7 +71,7 @@ struct RunOptions {
   bool verify = false;          ///< fill what is written, check what is read and what was copied in
   bool match_messages = false;  ///< needs traits().messages; otherwise receives complete at once
   LoadSource load;              ///< empty: as planned
-  Agree agree;                  ///< asked with and without loads; empty: every section runs whole
+  Agree agree;                  ///< asked with and without loads; empty: the rank decides alone
   LeaveGroup leave;             ///< told where agree is asked; empty: nobody waits
   RunNames names;
 };

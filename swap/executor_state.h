@@ -11,11 +11,11 @@
 
 #include "swap/arena_memory.h"
 #include "swap/bound_program.h"
-#include "swap/contingency.h"
-#include "swap/dispatch_chunks.h"
+#include "swap/chunk_stand.h"
 #include "swap/dynamic_region.h"
 #include "swap/executor.h"
 #include "swap/host_memory.h"
+#include "swap/load_ladder.h"
 #include "swap/storage_versions.h"
 #include "swap/stream_set.h"
 #include "swap/transfer_engine.h"
@@ -41,38 +41,36 @@ struct Executor::State {
 
   [[nodiscard]] Status open();
   [[nodiscard]] Status take_memory();
-  void make_contingencies();
+  void make_ladder();
   [[nodiscard]] Status issue();
   [[nodiscard]] Status issue_task(TaskId task);
-  [[nodiscard]] Status begin_section(TaskId task);
-  [[nodiscard]] Status run_chunk_in_front(std::int32_t section, std::int32_t chunk);
+  [[nodiscard]] DeviceCode run_chunks(TaskId end, const LoadLadder::Chunks& chunks);
   [[nodiscard]] DeviceCode submit_task(TaskId task, StreamRole role);
   [[nodiscard]] DeviceCode submit_work(TaskId task, StreamRole role);
   [[nodiscard]] DeviceCode submit_copy(TaskId task);
   /// `wanted`: version of each access; empty: the storage's latest, which a write restores.
   [[nodiscard]] DeviceCode launch(StreamRole role, std::span<const Schedule::Touch> accesses,
-                                  std::span<const std::int32_t> wanted, Work work, std::int32_t section = -1);
+                                  std::span<const std::int32_t> wanted, Work work, const ChunkStand* chunk = nullptr);
   [[nodiscard]] DeviceCode touch_whole(ResidencyId residency, AccessKind kind);
   [[nodiscard]] DeviceCode copy_rest(const FullResidency& full, StreamRole role);
   [[nodiscard]] DeviceCode fill_first();
   [[nodiscard]] DeviceCode check_last();
   [[nodiscard]] DeviceCode check_copy_in(ResidencyId residency, std::int64_t id);
-  [[nodiscard]] DeviceCode run_step(const ContingencyStep& step, std::int64_t id);
   [[nodiscard]] Result<RunReport> finish();
   [[nodiscard]] Result<RunReport> report();
   void add_warnings(RunReport& r) const;
   [[nodiscard]] const BoundMessage* message_of(TaskId task);
   [[nodiscard]] std::string name_of_task(TaskId task) const;
   [[nodiscard]] std::string who() const { return fmt::format("rank {}", schedule.rank); }
-  /// `section`: whose chunk is touched; -1: all of it.
-  [[nodiscard]] Touch touch_of(ResidencyId residency, AccessKind kind, std::int32_t section = -1) {
-    DispatchChunks::Part part{.bytes = bytes[row(residency)]};
-    if (section >= 0) part = chunks->part_of(section, residency, part.bytes);
-    return {.address = addresses[row(residency)] + static_cast<Address>(part.offset),
-            .bytes = part.bytes,
-            .kind = kind,
-            .seed = versions.seed(schedule.residencies[row(residency)].storage) ^ part.mark,
-            .place = part.place};
+  /// `chunk`: where its section's storages stand; nullptr: where the plan has them, or the ladder put them.
+  [[nodiscard]] Touch touch_of(ResidencyId residency, AccessKind kind, const ChunkStand* chunk = nullptr) {
+    const StorageId storage = schedule.residencies[row(residency)].storage;
+    if (chunk != nullptr)
+      if (const ChunkStand::Part* part = chunk->part_of(storage); part != nullptr)
+        return {
+            .address = part->address, .bytes = part->bytes, .kind = kind, .seed = versions.seed(storage) ^ part->mark};
+    const ResidencyId now = chunk != nullptr ? chunk->standing(storage, residency) : residency;
+    return {.address = addresses[row(now)], .bytes = bytes[row(now)], .kind = kind, .seed = versions.seed(storage)};
   }
 
   const Program& program;
@@ -91,9 +89,7 @@ struct Executor::State {
   StreamSet streams;
   TransferEngine transfers;
   StorageVersions versions;
-  std::optional<ContingencyEngine> contingencies;
-  std::optional<DispatchChunks> chunks;
-  std::vector<Bytes> true_bytes;  ///< per residency, of storages in chunks
+  std::optional<LoadLadder> ladder;
   std::vector<Touch> touches;
   std::size_t next_message = 0;
   std::int64_t verified_reads = 0;

@@ -1,4 +1,4 @@
-// A step's tasks in issue order: what each touches now, its waits, and the chunks of sections that run in front.
+// A step's tasks in issue order: what each touches now, its waits, and the chunks of sections that run in chunks.
 
 #include <algorithm>
 
@@ -18,8 +18,7 @@ Status Executor::State::issue() {
   versions.restart();
   streams.begin_step(schedule.tasks.size());
   transfers.restart();
-  contingencies->restart();
-  chunks->restart();
+  ladder->restart();
   next_message = 0;
   verified_reads = 0;
   submitted = true;
@@ -28,75 +27,57 @@ Status Executor::State::issue() {
   if (code == DeviceCode::ok && !device.traits().simulated) code = device.synchronize_device();
   if (code != DeviceCode::ok) return device_error(device, code, who() + ": filling what the step starts with");
   started_ns = device.now_ns();
-  for (std::size_t t = 0; t < schedule.tasks.size(); ++t) {
-    if (Status s = begin_section(id_of<TaskId>(t)); !s) return s;
+  for (std::size_t t = 0; t < schedule.tasks.size(); ++t)
     if (Status s = issue_task(id_of<TaskId>(t)); !s) return s;
-  }
   code = check_last();
   if (code != DeviceCode::ok) return device_error(device, code, who() + ": checking what outlives the step");
   return {};
 }
 
-/// If the section that starts here is to run in chunks: all of them but the last, which the tasks at their own places
-/// are.
-Status Executor::State::begin_section(TaskId task) {
-  const std::int32_t section = chunks->starting_at(task);
-  if (section < 0) return {};
-  const SectionParts& parts = chunks->parts(section);
-  const Result<bool> in_chunks = contingencies->enter(section, parts);
-  if (!in_chunks) return in_chunks.error();
-  if (!in_chunks.value()) return {};
-  true_bytes.resize(schedule.residencies.size());
-  for (const auto* list : {&parts.inside, &parts.kept})
-    for (const ResidencyId r : *list) true_bytes[row(r)] = contingencies->true_bytes(r);
-  const StreamRole first = bound.streams.stream[row(parts.first)];
-  const StreamRole last = bound.streams.stream[row(parts.tasks.back())];
-  DeviceCode code = DeviceCode::ok;
-  for (const Lane lane : parts.follows)
-    if (code == DeviceCode::ok) code = streams.order(stream_of_lane(lane), first);
-  if (code != DeviceCode::ok) return device_error(device, code, name_of_task(task));
-  const std::int32_t count = chunks->chunks(section);
-  for (std::int32_t chunk = 0; chunk + 1 < count; ++chunk)
-    if (Status s = run_chunk_in_front(section, chunk); !s) return s;
-  for (const TaskId member : parts.tasks)
-    if (code == DeviceCode::ok) code = streams.order(last, bound.streams.stream[row(member)]);
-  if (code != DeviceCode::ok) return device_error(device, code, name_of_task(task));
-  chunks->begin(section, count - 1, true_bytes);
-  return {};
-}
-
-/// One task after the other, across lanes too.
-Status Executor::State::run_chunk_in_front(std::int32_t section, std::int32_t chunk) {
-  const SectionParts& parts = chunks->parts(section);
-  chunks->begin(section, chunk, true_bytes);
-  TaskId before = chunk > 0 ? parts.tasks.back() : parts.first;
-  for (const TaskId task : parts.tasks) {
-    const StreamRole role = bound.streams.stream[row(task)];
-    DeviceCode code = streams.order(bound.streams.stream[row(before)], role);
-    before = task;
-    if (code != DeviceCode::ok) return device_error(device, code, name_of_task(task));
-    // What a contingency brings for this task is needed here already.
-    if (Status s = contingencies->join_before(task); !s) return s;
-    code = submit_task(task, role);
-    if (code != DeviceCode::ok) return device_error(device, code, name_of_task(task));
-  }
-  return {};
-}
-
 Status Executor::State::issue_task(TaskId task) {
   const StreamRole role = bound.streams.stream[row(task)];
-  if (Status s = contingencies->before_task(task); !s) return s;
+  if (Status s = ladder->before_task(task); !s) return s;
   DeviceCode code = DeviceCode::ok;
   for (const TaskId wait : bound.streams.waits_of(task)) {
     code = streams.wait_task(role, wait);
     if (code != DeviceCode::ok) return device_error(device, code, name_of_task(task));
   }
-  if (Status s = contingencies->join_before(task); !s) return s;
-  code = submit_task(task, role);
+  if (Status s = ladder->join_before(task); !s) return s;
+  if (const std::optional<LoadLadder::Chunks> chunks = ladder->chunks_at(task))
+    code = run_chunks(task, *chunks);
+  else if (!ladder->skips(task))
+    code = submit_task(task, role);
+  // What is skipped passes on what it has waited for.
   if (code == DeviceCode::ok && bound.streams.waiters[row(task)] > 0)
     code = streams.record_task(task, role, bound.streams.waiters[row(task)]);
   if (code != DeviceCode::ok) return device_error(device, code, name_of_task(task));
-  return contingencies->after_task(task);
+  return ladder->after_task(task);
+}
+
+/// One op behind the other across lanes, between the compute task issued before and the next one.
+DeviceCode Executor::State::run_chunks(TaskId end, const LoadLadder::Chunks& chunks) {
+  const StreamRole role = bound.streams.stream[row(end)];
+  ChunkStand stand(bound, chunks);
+  DeviceCode code = streams.order(StreamRole::compute, role);
+  StreamRole before = role;
+  const auto run = [&](TaskId task, std::int64_t estimate_ns) {
+    if (code != DeviceCode::ok) return;
+    const StreamRole now = bound.streams.stream[row(task)];
+    code = streams.order(before, now);
+    before = now;
+    if (code == DeviceCode::ok)
+      code = launch(now, schedule.touches_of(task), bound.versions.of_task(schedule, task),
+                    {.id = static_cast<std::int64_t>(task), .estimate_ns = estimate_ns}, &stand);
+  };
+  const auto estimate = [&](TaskId task) { return program.estimate_ns.empty() ? 0 : program.estimate_ns[row(task)]; };
+  for (const TaskId task : chunks.section->once) run(task, estimate(task));
+  for (std::int32_t chunk = 0; chunk < chunks.count; ++chunk) {
+    stand.begin(chunk);
+    for (const TaskId task : chunks.section->loop)
+      run(task, estimate(task) * (chunk + 1) / chunks.count - estimate(task) * chunk / chunks.count);
+  }
+  if (code == DeviceCode::ok) code = streams.order(before, role);
+  return code == DeviceCode::ok ? streams.order(role, StreamRole::compute) : code;
 }
 
 DeviceCode Executor::State::submit_task(TaskId task, StreamRole role) {
@@ -109,16 +90,14 @@ DeviceCode Executor::State::submit_work(TaskId task, StreamRole role) {
   Work work{.id = static_cast<std::int64_t>(task),
             .estimate_ns = program.estimate_ns.empty() ? 0 : program.estimate_ns[row(task)]};
   if (role == StreamRole::receive) work.estimate_ns = 0;
-  const std::int32_t section = chunks->running(task);
-  if (section >= 0) work.estimate_ns = chunks->share_of(section, work.estimate_ns);
   if (const BoundMessage* message = message_of(task); message != nullptr && options.match_messages)
     work.message = {.peer_rank = message->peer_rank, .tag = message->tag, .is_send = message->is_send};
-  return launch(role, schedule.touches_of(task), bound.versions.of_task(schedule, task), work, section);
+  return launch(role, schedule.touches_of(task), bound.versions.of_task(schedule, task), work);
 }
 
 /// Reads first: a task that changes a storage in place reads the version before.
 DeviceCode Executor::State::launch(StreamRole role, std::span<const Schedule::Touch> accesses,
-                                   std::span<const std::int32_t> wanted, Work work, std::int32_t section) {
+                                   std::span<const std::int32_t> wanted, Work work, const ChunkStand* chunk) {
   touches.clear();
   for (const AccessKind kind : {AccessKind::read, AccessKind::write}) {
     for (std::size_t k = 0; k < accesses.size(); ++k) {
@@ -129,8 +108,8 @@ DeviceCode Executor::State::launch(StreamRole role, std::span<const Schedule::To
         versions.set(storage, wanted[k]);
       else if (kind == AccessKind::write)
         versions.restored(storage);
-      const Touch touch = touch_of(residency, kind, section);
-      if (section < 0 || touch.bytes > 0) touches.push_back(touch);
+      const Touch touch = touch_of(residency, kind, chunk);
+      if (touch.bytes > 0 || chunk == nullptr) touches.push_back(touch);
     }
     if (kind == AccessKind::read) verified_reads += options.verify ? static_cast<std::int64_t>(touches.size()) : 0;
   }
@@ -146,10 +125,10 @@ DeviceCode Executor::State::submit_copy(TaskId task) {
     (schedule.residencies[row(touch.residency)].space == MemorySpace::host ? on_host : on_device) = touch.residency;
   if (on_host == kNone<ResidencyId> || on_device == kNone<ResidencyId>) return DeviceCode::invalid;
   const auto id = static_cast<std::int64_t>(task);
-  const auto pieces = contingencies->host_pieces(on_host, bound.places[row(on_host)].bytes);
+  const auto pieces = ladder->host_pieces(on_host, bound.places[row(on_host)].bytes);
   const Address address = addresses[row(on_device)];
-  if (out) return transfers.copy_out(host.ranges_of(pieces), address, id, TransferEngine::Cause::planned);
-  const DeviceCode code = transfers.copy_in(address, host.ranges_of(pieces), id, TransferEngine::Cause::planned);
+  if (out) return transfers.copy_out(host.ranges_of(pieces), address, id, TransferEngine::Cause::step);
+  const DeviceCode code = transfers.copy_in(address, host.ranges_of(pieces), id, TransferEngine::Cause::step);
   return code == DeviceCode::ok ? check_copy_in(on_device, id) : code;
 }
 
@@ -159,10 +138,6 @@ DeviceCode Executor::State::check_copy_in(ResidencyId residency, std::int64_t id
   const Touch touch = touch_of(residency, AccessKind::read);
   const Work work{.id = id, .touches = {&touch, 1}, .verify = true};
   return streams.submit(StreamRole::h2d, [&](StreamHandle stream) { return device.launch(stream, work); });
-}
-
-DeviceCode Executor::State::run_step(const ContingencyStep& step, std::int64_t id) {
-  return launch(StreamRole::compute, step.touches, {}, {.id = id, .estimate_ns = step.estimate_ns});
 }
 
 DeviceCode Executor::State::touch_whole(ResidencyId residency, AccessKind kind) {
@@ -189,7 +164,7 @@ DeviceCode Executor::State::fill_first() {
 
 /// Between work on the compute stream: what rests in host memory to its place, or back for a look at it.
 DeviceCode Executor::State::copy_rest(const FullResidency& full, StreamRole role) {
-  const auto pieces = contingencies->host_pieces(full.residency, bound.places[row(full.residency)].bytes);
+  const auto pieces = ladder->host_pieces(full.residency, bound.places[row(full.residency)].bytes);
   const Address address = addresses[row(full.on_device)];
   DeviceCode code = streams.order(StreamRole::compute, role);
   if (code == DeviceCode::ok)

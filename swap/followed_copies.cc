@@ -60,7 +60,7 @@ DeviceCode FollowedCopies::begin_out(Address from, HostPiece place, FrameworkStr
   HostCopy made;
   DeviceCode code = take_host(place, made);
   if (code == DeviceCode::ok) code = follow(compute, StreamRole::d2h);
-  if (code == DeviceCode::ok) code = transfers_.copy_out(ranges_of(made), from, id, TransferEngine::Cause::planned);
+  if (code == DeviceCode::ok) code = transfers_.copy_out(ranges_of(made), from, id, TransferEngine::Cause::step);
   if (code == DeviceCode::ok) code = streams_.record(StreamRole::d2h, made.out);
   if (code == DeviceCode::ok) {
     copy = std::move(made);
@@ -80,7 +80,7 @@ DeviceCode FollowedCopies::begin_in(Address to, const HostCopy& copy, FrameworkS
                                     EventHandle& in) {
   DeviceCode code = follow(compute, StreamRole::h2d);
   if (code == DeviceCode::ok) code = streams_.wait(StreamRole::h2d, copy.out);
-  if (code == DeviceCode::ok) code = transfers_.copy_in(to, ranges_of(copy), id, TransferEngine::Cause::planned);
+  if (code == DeviceCode::ok) code = transfers_.copy_in(to, ranges_of(copy), id, TransferEngine::Cause::step);
   if (code == DeviceCode::ok) code = streams_.record(StreamRole::h2d, in);
   if (code != DeviceCode::ok) drain();
   return code;

@@ -1,69 +1,146 @@
 #pragma once
-// Which of n interchangeable granules are free at a point of the compute clock. Pure numbers.
+// Granules, or pieces of host memory, and when they are free on the compute clock. Pure numbers.
 //
-// Takers come in the order of the clock (core/dynamic_region.h), so a granule given back "free from release r" serves
-// any later taker whose acquire is at least r. The lowest numbers go first: a periodic step then meets the same sets
-// again, and what was composed of them can be reused.
+//   always       those of the dynamic region, and spare pinned memory
+//   for a while  those that stand empty by the plan, and those of a slot that its storage does not fill: until the slot
+//                is wanted again
 //
-// Cost: O(log n) a granule. Threads: none.
+// Takers come in the order of the clock (core/dynamic_region.h) and say until when they need what they take. So a
+// granule given back "free from release r" serves any later taker whose acquire is at least r and who is done before it
+// is gone. Of what would do, the soonest gone goes first, then the lowest number: what is always free is kept for those
+// who need it longest, and a periodic step meets the same sets again, so that what was composed of them can be reused.
+//
+// Cost: O(log n) a run of granules. Threads: none.
 
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <iterator>
+#include <limits>
+#include <map>
 #include <queue>
+#include <span>
 #include <vector>
+
+#include "core/dynamic_region.h"
 
 namespace tidemark::swap {
 
 class GranulePool {
  public:
-  /// Granules [first, first + count).
-  GranulePool(std::int64_t first, std::int64_t count) : count_(count) {
-    for (std::int64_t i = 0; i < count; ++i) free_.push(first + i);
+  static constexpr std::int32_t kAlways = std::numeric_limits<std::int32_t>::max();
+  /// Lent for the rest of the step.
+  static constexpr std::int32_t kToTheEnd = kAlways - 1;
+
+  struct Run {
+    GranuleRange granules;
+    std::int32_t until = kAlways;  ///< half-step at which it is no longer free
+    friend bool operator==(const Run&, const Run&) = default;
+  };
+
+  GranulePool() = default;
+  /// Granules [first, first + count) are free always.
+  GranulePool(std::int64_t first, std::int64_t count) { add({.first = first, .count = count}); }
+  /// So are these. REQUIRES: nothing is taken.
+  void add(GranuleRange more) {
+    always_.push_back(more);
+    count_ += more.count;
+    insert({.granules = more});
   }
 
-  /// Whether so many are free. REQUIRES: acquire is not below that of earlier calls.
-  [[nodiscard]] bool has(std::int64_t granules, std::int32_t acquire) {
-    while (!returning_.empty() && returning_.top().release <= acquire) {
-      free_.push(returning_.top().granule);
-      returning_.pop();
-    }
-    return static_cast<std::int64_t>(free_.size()) >= granules;
+  /// Free from half-step `from` until `until`.
+  void lend(GranuleRange granules, std::int32_t from, std::int32_t until) {
+    if (granules.count > 0 && from < until)
+      returning_.push({.release = from, .run = {.granules = granules, .until = until}});
   }
-  /// False, and nothing changed but the clock, if fewer are free. REQUIRES: acquire is not below that of earlier calls.
-  [[nodiscard]] bool take(std::int64_t granules, std::int32_t acquire, std::vector<std::int64_t>& taken) {
-    if (!has(granules, acquire)) return false;
-    for (std::int64_t i = 0; i < granules; ++i) {
-      taken.push_back(free_.top());
-      free_.pop();
-    }
-    peak_ = std::max(peak_, in_use());
+
+  /// How many are free until `until`. REQUIRES: acquire is not below that of earlier calls.
+  [[nodiscard]] std::int64_t available(std::int32_t acquire, std::int32_t until) {
+    advance(acquire);
+    std::int64_t count = 0;
+    for (auto end = free_.lower_bound(until); end != free_.end(); ++end) count += end->second.count;
+    return count;
+  }
+  /// False, and nothing changed but the clock, if fewer are. REQUIRES: as available().
+  [[nodiscard]] bool take(std::int64_t granules, std::int32_t acquire, std::int32_t until, std::vector<Run>& taken) {
+    if (available(acquire, until) < granules) return false;
+    for (auto end = free_.lower_bound(until); granules > 0 && end != free_.end(); ++end)
+      granules -= take_of(end->first, end->second, granules, taken);
+    peak_ = std::max(peak_, in_use_);
     return true;
   }
   /// Every task that touches them is ordered before half-step `release`.
-  void give_back(const std::vector<std::int64_t>& granules, std::int32_t release) {
-    for (const std::int64_t granule : granules) returning_.push({.release = release, .granule = granule});
+  void give_back(std::span<const Run> runs, std::int32_t release) {
+    for (const Run& run : runs) returning_.push({.release = release, .run = run});
   }
-  /// A new step: everything is free, and the peak is that of the new step.
+  /// A new step: what is always free is free, nothing else, and the peak is that of the new step.
   void restart() {
-    for (; !returning_.empty(); returning_.pop()) free_.push(returning_.top().granule);
-    peak_ = in_use();
+    free_.clear();
+    returning_ = {};
+    in_use_ = peak_ = 0;
+    for (const GranuleRange& always : always_) insert({.granules = always});
   }
 
+  /// Of those that are always free.
   [[nodiscard]] std::int64_t count() const { return count_; }
-  [[nodiscard]] std::int64_t in_use() const { return count_ - static_cast<std::int64_t>(free_.size()); }
+  [[nodiscard]] std::int64_t in_use() const { return in_use_; }
   [[nodiscard]] std::int64_t peak() const { return peak_; }
 
  private:
+  /// Those of one end: runs by their first granule, which do not meet.
+  struct Free {
+    std::map<std::int64_t, std::int64_t> runs;
+    std::int64_t count = 0;
+  };
   struct Returning {
     std::int32_t release = 0;
-    std::int64_t granule = 0;
+    Run run;
     bool operator>(const Returning& other) const {
-      return release != other.release ? release > other.release : granule > other.granule;
+      return release != other.release ? release > other.release : run.granules.first > other.run.granules.first;
     }
   };
-  std::int64_t count_ = 0, peak_ = 0;
-  std::priority_queue<std::int64_t, std::vector<std::int64_t>, std::greater<>> free_;
+
+  void insert(const Run& run) {
+    if (run.granules.count == 0) return;
+    Free& free = free_[run.until];
+    free.count += run.granules.count;
+    auto at = free.runs.emplace(run.granules.first, run.granules.count).first;
+    if (const auto next = std::next(at); next != free.runs.end() && at->first + at->second == next->first) {
+      at->second += next->second;
+      free.runs.erase(next);
+    }
+    if (at == free.runs.begin()) return;
+    const auto before = std::prev(at);
+    if (before->first + before->second != at->first) return;
+    before->second += at->second;
+    free.runs.erase(at);
+  }
+  std::int64_t take_of(std::int32_t until, Free& free, std::int64_t granules, std::vector<Run>& taken) {
+    std::int64_t got = 0;
+    while (got < granules && !free.runs.empty()) {
+      const auto [first, count] = *free.runs.begin();
+      const std::int64_t part = std::min(count, granules - got);
+      free.runs.erase(free.runs.begin());
+      if (part < count) free.runs.emplace(first + part, count - part);
+      taken.push_back({.granules = {.first = first, .count = part}, .until = until});
+      got += part;
+    }
+    free.count -= got;
+    if (until == kAlways) in_use_ += got;
+    return got;
+  }
+  void advance(std::int32_t now) {
+    for (; !returning_.empty() && returning_.top().release <= now; returning_.pop()) {
+      const Run& run = returning_.top().run;
+      if (run.until == kAlways) in_use_ -= run.granules.count;
+      insert(run);
+    }
+    free_.erase(free_.begin(), free_.upper_bound(now));
+  }
+
+  std::vector<GranuleRange> always_;
+  std::int64_t count_ = 0, in_use_ = 0, peak_ = 0;
+  std::map<std::int32_t, Free> free_;  ///< by end
   std::priority_queue<Returning, std::vector<Returning>, std::greater<>> returning_;
 };
 

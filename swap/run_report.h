@@ -1,5 +1,5 @@
 #pragma once
-// What a step did, as facts: bytes, copies, contingencies, and what did not go as it should. Nothing here is modelled
+// What a step did, as facts: bytes, copies, rungs taken, and what did not go as it should. Nothing here is modelled
 // except times that are labelled so (`simulated`).
 
 #include <cstdint>
@@ -11,28 +11,23 @@
 
 namespace tidemark::swap {
 
-/// One entry of Program::contingencies that was asked for, because a site's load was above its trigger.
-struct ContingencyRecord {
-  std::int32_t contingency = -1;  ///< index into Program::contingencies
-  Contingency::Kind kind = Contingency::Kind::swap;
-  SiteId site = kNone<SiteId>;
-  StorageId storage = kNone<StorageId>;
-  double load = 1;         ///< of the site, as told
-  Bytes actual_bytes = 0;  ///< of the storage at that load
-  Bytes freed_bytes = 0;   ///< of the dynamic region, given back across the gap
-  friend bool operator==(const ContingencyRecord&, const ContingencyRecord&) = default;
-};
-
-/// One entry of Program::sections that was asked for, here or by another rank of the group.
+/// A section that ran in chunks, or that was to.
 struct SectionRecord {
-  enum class Outcome : std::uint8_t { applied, not_agreed };
-  std::int32_t section = -1;  ///< index into Program::sections
-  Outcome outcome = Outcome::applied;
+  std::int32_t section = -1;  ///< its place in Program::section_ends
   SiteId site = kNone<SiteId>;
   double load = 1;          ///< of the site, as told
-  std::int32_t chunks = 0;  ///< it ran in, or would have
-  bool wanted = false;      ///< here: a storage inside it exceeds its slot
+  std::int32_t chunks = 0;  ///< as agreed
+  bool wanted = false;      ///< here: else another rank of the group asked for it
   friend bool operator==(const SectionRecord&, const SectionRecord&) = default;
+};
+
+/// A routed storage that left device memory in the middle of its life.
+struct SpillRecord {
+  ResidencyId residency = kNone<ResidencyId>;
+  SiteId site = kNone<SiteId>;
+  double load = 1;
+  Bytes bytes = 0;  ///< true size
+  friend bool operator==(const SpillRecord&, const SpillRecord&) = default;
 };
 
 /// A routed storage that stood outside its slot.
@@ -42,7 +37,7 @@ struct OversizedRecord {
   double load = 1;
   Bytes planned_bytes = 0;
   Bytes actual_bytes = 0;
-  Bytes extra_bytes = 0;  ///< taken of the dynamic region
+  Bytes extra_bytes = 0;  ///< taken beside its slot
   friend bool operator==(const OversizedRecord&, const OversizedRecord&) = default;
 };
 
@@ -52,7 +47,7 @@ struct RunWarning {
     host_memory_pageable,    ///< copies block instead of overlapping
     host_memory_not_local,   ///< pinned memory is not placed on the device's NUMA node, or it is not known which
     host_memory_not_locked,  ///< the system may swap pinned memory out
-    limit_not_promised,      ///< oversized storages are served contiguously: the contingency limit is not promised
+    no_windows,              ///< nothing stands beside its slot: what exceeds it runs in chunks
     no_mapping,              ///< the arena is one plain allocation
     messages_not_matched,    ///< receives complete at once: waiting for other ranks is not part of the time
     host_waited_for_events,  ///< the device ran out of events; the host waited for old ones
@@ -65,9 +60,7 @@ struct RunWarning {
 /// Copies of one direction.
 struct CopyFigures {
   std::int64_t copies = 0;
-  Bytes bytes = 0;                ///< as planned
-  std::int64_t extra_copies = 0;  ///< of contingencies
-  Bytes extra_bytes = 0;
+  Bytes bytes = 0;          ///< what they held
   std::int64_t pieces = 0;  ///< copies as submitted: more where the host side lies in several places
 };
 
@@ -97,7 +90,7 @@ struct RunReport {
   std::string first_mismatch;  ///< in words; empty: none
 
   std::vector<OversizedRecord> oversized;
-  std::vector<ContingencyRecord> contingencies;
+  std::vector<SpillRecord> spills;
   std::vector<SectionRecord> sections;
   std::vector<RunWarning> warnings;
 };

@@ -27,9 +27,8 @@ DeviceCode TransferEngine::copy(Address device, std::span<const HostRange> host,
 
 void TransferEngine::count(CopyFigures& figures, std::span<const HostRange> host, Cause cause) {
   if (cause == Cause::outside_step) return;
-  const bool planned = cause == Cause::planned;
-  ++(planned ? figures.copies : figures.extra_copies);
-  for (const HostRange& range : host) (planned ? figures.bytes : figures.extra_bytes) += range.bytes;
+  ++figures.copies;
+  for (const HostRange& range : host) figures.bytes += range.bytes;
   figures.pieces += static_cast<std::int64_t>(host.size());
 }
 

@@ -21,7 +21,7 @@ struct HostRange {
 
 class TransferEngine {
  public:
-  enum class Cause : std::uint8_t { planned, contingency, outside_step };
+  enum class Cause : std::uint8_t { step, outside_step };
 
   explicit TransferEngine(StreamSet& streams) : streams_(streams) {}
 

@@ -53,7 +53,7 @@ extern "C" {
 
 /* ---- Version ---------------------------------------------------------------------------------------------------- */
 
-#define TIDEMARK_ABI_VERSION 3
+#define TIDEMARK_ABI_VERSION 4
 
 /* The TIDEMARK_ABI_VERSION the library was built with. A program may go on only if it equals its own. */
 TIDEMARK_API int32_t tidemark_abi_version(void) TIDEMARK_NOEXCEPT;
@@ -383,13 +383,15 @@ TIDEMARK_API void tidemark_plan_free(tidemark_plan* plan) TIDEMARK_NOEXCEPT;
 TIDEMARK_API tidemark_status tidemark_plan_rank_count(const tidemark_plan* plan, int32_t* count,
                                                       tidemark_error** error) TIDEMARK_NOEXCEPT;
 
-/* Sizes are planned, times modelled. */
+/* Sizes are planned, times modelled. Every step completes within the budget while no expert load is above worst_load_f:
+ * the most that routing can send to one device, 1 where nothing is routed. 0: the rank does not fit, or one of its
+ * layers cannot run in chunks. */
 typedef struct tidemark_rank_figures {
   size_t struct_size;
   int32_t rank; /* pipeline rank */
   int32_t fits;
-  double load;                /* expert load planned for */
-  double contingency_limit_f; /* expert load up to which the step completes within the budget, whatever others do */
+  double load;         /* expert load planned for */
+  double worst_load_f; /* that no step fails for */
   int64_t budget_bytes;
   int64_t peak_bytes; /* reserve included */
   int64_t reserve_bytes;
@@ -398,10 +400,9 @@ typedef struct tidemark_rank_figures {
   int64_t host_bytes; /* pinned */
   int64_t swapped_bytes_per_step;
   int64_t recompute_ns;
-  int64_t added_ns;          /* to a step with everything kept */
-  double collective_limit_f; /* the same where the expert group agrees to every dispatch that is asked for in chunks */
-  int64_t offloaded_bytes;   /* of state at rest in host memory between steps; not in static_bytes */
-  int64_t offload_ns;        /* of added_ns: what its copies cost */
+  int64_t added_ns;        /* to a step with everything kept */
+  int64_t offloaded_bytes; /* of state at rest in host memory between steps; not in static_bytes */
+  int64_t offload_ns;      /* of added_ns: what its copies cost */
 } tidemark_rank_figures;
 TIDEMARK_API tidemark_status tidemark_plan_rank_figures(const tidemark_plan* plan, int32_t position,
                                                         tidemark_rank_figures* figures,
@@ -438,22 +439,24 @@ TIDEMARK_API tidemark_status tidemark_plan_check_budget(const tidemark_plan* pla
  * file (docs/formats.md). From 0 to 1000, else the run is BAD_INPUT. Asked once a step for each site that has routed
  * storages, when the first task that touches one of them is issued; each step may have loads of its own. */
 typedef double (*tidemark_load)(void* user, int32_t site);
-/* What a rank says of running a section of its step, the dispatch of one layer and micro-batch, in chunks. */
-enum {
-  TIDEMARK_CHUNKS_NONE = 0,      /* it fits whole; chunks are as good */
-  TIDEMARK_CHUNKS_WANTED = 1,    /* whole it exceeds what is planned for it */
-  TIDEMARK_CHUNKS_IMPOSSIBLE = 2 /* not even in chunks: the load is above collective_limit_f, or there is no room now */
-};
-/* Whether the expert group runs a section in chunks: not 0 is yes. `group` is the pipeline rank, `section` counts from
- * 0 in every step. Every rank of the group asks once for each section, in the same order, `load` given or not, and must
- * be told the same: yes only if none says IMPOSSIBLE, and best only if one says WANTED. May block until all have asked.
+/* A section is what one layer and micro-batch does with routed rows between two returns of rows to their tokens,
+ * forward or backward. Where the rows of one do not fit, the whole expert group runs it in chunks, since its exchanges
+ * match: as many times, each on its share of the rows.
+ *
+ * In how many chunks the expert group runs a section; 1: whole. `group` is the pipeline rank, `section` counts from 0
+ * in every step. `wanted` is not 0 where the section does not fit whole here; `chunks` is the fewest that this rank
+ * needs to run it in chunks, to 2^20, 0: it cannot. Every rank of the group asks once for each section, in the same
+ * order, `load` given or not, and must be told the same: 1 if none wants chunks, else the most that any of them needs,
+ * but 2 at least; 0 if one wants them and one cannot. A rank that wants chunks and is told fewer than it needs fails.
+ * May block until all have asked.
+ *
  * The group: all ranks that take part in a collective on routed rows, those that take part in one with them, and so on.
  * All have the same plan and the same number of steps, and either all have `agree` or none: who does not ask is waited
  * for. */
-typedef int32_t (*tidemark_agree)(void* user, int32_t group, int32_t section, int32_t wish);
+typedef int32_t (*tidemark_agree)(void* user, int32_t group, int32_t section, int32_t wanted, int32_t chunks);
 /* This rank asks no more: its run fails. Called once by every run that has `agree` and returns neither OK nor INVALID,
- * before it returns. Who waits for it must be told no from now on, and where the group had said yes to a section, its
- * communicators must be aborted. */
+ * before it returns. Who waits for it must be told 0 from now on, and where the group had agreed to chunks of a
+ * section, its communicators must be aborted. */
 typedef void (*tidemark_leave)(void* user, int32_t group);
 typedef struct tidemark_run_options {
   size_t struct_size;
@@ -462,7 +465,7 @@ typedef struct tidemark_run_options {
   int32_t steps;  /* to 2^20; default 1 */
   tidemark_load load;   /* default: as planned */
   void* user;           /* of all callbacks */
-  tidemark_agree agree; /* default: every section runs whole */
+  tidemark_agree agree; /* default: this rank decides alone, as if it had no group */
   tidemark_leave leave; /* default: nobody waits */
 } tidemark_run_options;
 typedef struct tidemark_run_report {
@@ -478,16 +481,15 @@ typedef struct tidemark_run_report {
   int64_t pinned_bytes;
   int64_t copied_out_bytes;
   int64_t copied_in_bytes;
-  int64_t contingencies; /* applied */
+  int64_t chunked_sections; /* of the last step: those that ran in chunks */
   int64_t verified_reads;
   int64_t mismatches;
 } tidemark_run_report;
 /* Carries one rank's step out on a device; messages to other ranks complete at once. Whatever the loads of the sites,
- * it completes while none is above contingency_limit_f; with `agree`, and yes to every section that says WANTED, while
- * none is above collective_limit_f. Without `agree` only the first is promised. INFEASIBLE: memory refused, or a load
- * beyond what the plan carries, before anything is overwritten; or the device failed on the way (the text says how).
- * BAD_INPUT: the plan is not sound, cannot run at this scale, or a load is none. The device must not be used by others
- * meanwhile. */
+ * it completes while none is above worst_load_f, which no routing exceeds: what does not fit whole runs in chunks, as
+ * soon as the group agrees. INFEASIBLE: memory refused, or a section that does not fit and that the group runs whole,
+ * before anything is overwritten; or the device failed on the way (the text says how). BAD_INPUT: the plan is not
+ * sound, cannot run at this scale, or a load is none. The device must not be used by others meanwhile. */
 TIDEMARK_API tidemark_status tidemark_plan_run_rank(const tidemark_plan* plan, int32_t position,
                                                     tidemark_device* device, const tidemark_run_options* options,
                                                     tidemark_run_report* report,

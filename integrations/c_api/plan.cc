@@ -45,7 +45,7 @@ tidemark_rank_figures to_c(const plan::RankFigures& f) {
           .rank = f.rank,
           .fits = f.fits ? 1 : 0,
           .load = f.load,
-          .contingency_limit_f = f.contingency_limit_f,
+          .worst_load_f = f.worst_load_f,
           .budget_bytes = f.budget_bytes,
           .peak_bytes = f.peak_bytes,
           .reserve_bytes = f.reserve_bytes,
@@ -55,12 +55,12 @@ tidemark_rank_figures to_c(const plan::RankFigures& f) {
           .swapped_bytes_per_step = f.swapped_bytes_per_step,
           .recompute_ns = f.recompute_ns,
           .added_ns = f.added_ns,
-          .collective_limit_f = f.collective_limit_f,
           .offloaded_bytes = f.offloaded_bytes,
           .offload_ns = f.offload_ns};
 }
 
 tidemark_run_report to_c(const swap::RunReport& r) {
+  const auto in_chunks = [](const swap::SectionRecord& section) { return section.chunks > 1; };
   return {.struct_size = 0,
           .rank = r.rank,
           .simulated = r.simulated ? 1 : 0,
@@ -71,23 +71,11 @@ tidemark_run_report to_c(const swap::RunReport& r) {
           .mapped_bytes = r.mapped_bytes,
           .host_peak_bytes = r.host_peak_bytes,
           .pinned_bytes = r.pinned_bytes,
-          .copied_out_bytes = r.out.bytes + r.out.extra_bytes,
-          .copied_in_bytes = r.in.bytes + r.in.extra_bytes,
-          .contingencies = std::ssize(r.contingencies),
+          .copied_out_bytes = r.out.bytes,
+          .copied_in_bytes = r.in.bytes,
+          .chunked_sections = std::ranges::count_if(r.sections, in_chunks),
           .verified_reads = r.verified_reads,
           .mismatches = r.mismatches};
-}
-
-std::int32_t to_c(swap::ChunkWish wish) {
-  switch (wish) {
-    case swap::ChunkWish::none:
-      return TIDEMARK_CHUNKS_NONE;
-    case swap::ChunkWish::wanted:
-      return TIDEMARK_CHUNKS_WANTED;
-    case swap::ChunkWish::impossible:
-      break;
-  }
-  return TIDEMARK_CHUNKS_IMPOSSIBLE;
 }
 
 tidemark_budget_result to_c(const plan::BudgetCheck& check, const plan::RankFigures& worst) {
@@ -149,7 +137,7 @@ swap::RunOptions options_of(const tidemark_run_options& o, GroupSeat& seat) {
   }
   if (o.agree != nullptr) {
     options.agree = [call = o.agree, user = o.user](std::int32_t group, std::int32_t section, swap::ChunkWish wish) {
-      return call(user, group, section, to_c(wish)) != 0;
+      return call(user, group, section, wish.wanted ? 1 : 0, wish.chunks);
     };
   }
   options.leave = [&seat](std::int32_t) { seat.leave(); };

@@ -3,7 +3,6 @@
 #include <string>
 #include <utility>
 
-#include "core/verify.h"
 #include "integrations/formats/plan_restore.h"
 
 namespace tidemark::c_api {
@@ -21,9 +20,9 @@ Result<std::unique_ptr<plan::RankPlan>> sound_rank(const tidemark_plan& plan, co
   Result<plan::PlanOutcome> restored = formats::restore_outcome(plan.file, {rank.figures.rank}, plan.name);
   if (!restored) return restored.error();
   auto sound = std::make_unique<plan::RankPlan>(std::move(restored.value().ranks.front()));
-  if (const auto violation = verify_program(sound->graph, sound->program))
+  if (const auto fault = formats::find_fault(formats::request_of(plan.file), *sound))
     return bad_input(plan.name + ": rank " + std::to_string(rank.figures.rank) +
-                     ": the program is not sound: " + violation->detail);
+                     ": the program is not sound: " + *fault);
   return sound;
 }
 

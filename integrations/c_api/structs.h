@@ -20,7 +20,7 @@ inline constexpr std::size_t kMostStructBytes = 1024;
 template <class T>
 inline constexpr std::size_t kFirstBytes = sizeof(T);
 template <>
-inline constexpr std::size_t kFirstBytes<tidemark_rank_figures> = offsetof(tidemark_rank_figures, collective_limit_f);
+inline constexpr std::size_t kFirstBytes<tidemark_rank_figures> = offsetof(tidemark_rank_figures, offloaded_bytes);
 template <>
 inline constexpr std::size_t kFirstBytes<tidemark_run_options> = offsetof(tidemark_run_options, agree);
 template <>

@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "core/verify.h"
 #include "integrations/cli/argument_job.h"
 #include "integrations/cli/console.h"
 #include "integrations/cli/job_request.h"
@@ -49,7 +48,7 @@ class CheckCommand final : public Command {
     Result<Checked> checked = is_plan_file() ? from_plan(console) : from_config(console);
     if (!checked) return checked.error();
     const auto& [request, outcome, what] = checked.value();
-    if (const std::optional<BrokenRule> broken = broken_rule(outcome)) {
+    if (const std::optional<BrokenRule> broken = broken_rule(request, outcome)) {
       const Status status = console.print(job_.format == Format::json ? broken_json(*broken) : broken->line + "\n");
       if (!status) return status.error();
       return ExitStatus::answer_is_no;
@@ -154,13 +153,13 @@ class CheckCommand final : public Command {
   }
 
   /// A program that fits must also be sound: a file can have been edited.
-  static std::optional<BrokenRule> broken_rule(const plan::PlanOutcome& outcome) {
+  static std::optional<BrokenRule> broken_rule(const plan::PlanRequest& request, const plan::PlanOutcome& outcome) {
     for (const plan::RankPlan& rank : outcome.ranks) {
       if (!rank.figures.fits) continue;
-      if (const std::optional<Violation> violation = verify_program(rank.graph, rank.program))
+      if (const std::optional<std::string> fault = formats::find_fault(request, rank))
         return BrokenRule{
             .rank = rank.figures.rank,
-            .line = fmt::format("FAIL rank {}: the program breaks a rule: {}", rank.figures.rank, violation->detail)};
+            .line = fmt::format("FAIL rank {}: the program breaks a rule: {}", rank.figures.rank, *fault)};
     }
     return std::nullopt;
   }

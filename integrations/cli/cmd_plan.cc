@@ -35,10 +35,6 @@ class PlanCommand final : public Command {
     add_positive(app, "--pack-effort", pack_effort_, kMostPackEffort,
                  "work for looking for lower addresses than the quick orders find; more fits tighter, the result never "
                  "depends on the machine's speed; default 1: the quick orders alone");
-    app.add_flag(
-        "--chunk-dispatch", chunk_dispatch_,
-        "prepare to run expert dispatches in chunks where load exceeds the f limit and the expert group agrees "
-        "to it; never lowers the f limit, takes a third longer to plan");
     app.add_flag("--compare", compare_, "plan with every policy and print them side by side");
     add_graph_options(app, graph_);
   }
@@ -48,7 +44,6 @@ class PlanCommand final : public Command {
         graph_.graph.empty() ? read_request(job_, &console) : read_graph_request(graph_, job_);
     if (!request) return request.error();
     request.value().pack_effort = pack_effort_.value_or(1);
-    request.value().chunk_dispatch = chunk_dispatch_;
     Material made;  // filled before the outputs are written
     OutputSet outputs;
     if (Status status = add_outputs(request.value(), made, outputs); !status) return status.error();
@@ -139,7 +134,7 @@ class PlanCommand final : public Command {
   GraphJob graph_;
   std::filesystem::path out_, report_, trace_;
   std::optional<double> pack_effort_;
-  bool compare_ = false, chunk_dispatch_ = false;
+  bool compare_ = false;
 };
 
 }  // namespace

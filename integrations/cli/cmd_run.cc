@@ -9,7 +9,6 @@
 #include <string_view>
 #include <utility>
 
-#include "core/verify.h"
 #include "integrations/cli/console.h"
 #include "integrations/cli/job_request.h"
 #include "integrations/cli/options.h"
@@ -80,8 +79,6 @@ class RunCommand final : public Command {
     app.add_option("--load-rise", load_rise_,
                    "load F for expert layers that begin at op number OP of their rank or later, the others as planned")
         ->type_name("F@OP");
-    add_word(app, "--agree", agree_, "answer", {"yes", "no"},
-             "what the expert group says where a load asks to run dispatches in chunks (default yes)");
     app.add_option("--loads", loads_,
                    "sim: play the steps of this trace, a CSV file with the columns step,layer,micro_batch,device,rows")
         ->type_name("FILE");
@@ -103,7 +100,7 @@ class RunCommand final : public Command {
     if (!file) return file.error();
     Result<plan::PlanOutcome> plan = formats::restore_outcome(file.value(), {}, plan_.string());
     if (!plan) return plan.error();
-    if (const std::optional<Error> error = not_runnable(plan.value())) return *error;
+    if (const std::optional<Error> error = not_runnable(formats::request_of(file.value()), plan.value())) return *error;
     end_at_once_on_signals();
     if (!loads_.empty()) return run_trace(std::move(plan).value(), file.value(), ask.value(), console);
     const Result<run::RunOutcome> outcome = run::run_plan(std::move(plan).value(), file.value().machine, ask.value());
@@ -132,7 +129,6 @@ class RunCommand final : public Command {
     const Result<std::optional<run::LoadChange>> load = read_load();
     if (!load) return load.error();
     ask.load = load.value();
-    ask.agree = agree_ == "yes";
     return ask;
   }
 
@@ -160,7 +156,7 @@ class RunCommand final : public Command {
         !s)
       return s.error();
     if (ask.device != run::RunDevice::sim) return bad_input("--loads: only a simulated device plays a trace");
-    run::TraceAsk trace{.rank = ask.rank, .agree = ask.agree, .check_races = races_};
+    run::TraceAsk trace{.rank = ask.rank, .check_races = races_};
     if (group_device_ == "all") return trace;
     trace.device = whole(group_device_);
     if (trace.device && *trace.device < shape.devices) return trace;
@@ -185,20 +181,20 @@ class RunCommand final : public Command {
   }
 
   /// A file can have been edited, and a plan that does not fit is written, too.
-  static std::optional<Error> not_runnable(const plan::PlanOutcome& plan) {
+  static std::optional<Error> not_runnable(const plan::PlanRequest& request, const plan::PlanOutcome& plan) {
     for (const plan::RankPlan& rank : plan.ranks) {
       if (!rank.figures.fits)
         return infeasible(fmt::format("rank {} does not fit its budget, so its plan cannot run: {}", rank.figures.rank,
                                       rank.figures.reason));
-      if (const std::optional<Violation> violation = verify_program(rank.graph, rank.program))
-        return infeasible(fmt::format("rank {}: the program breaks a rule and would not run safely: {}",
-                                      rank.figures.rank, violation->detail));
+      if (const std::optional<std::string> fault = formats::find_fault(request, rank))
+        return infeasible(
+            fmt::format("rank {}: the program breaks a rule and would not run safely: {}", rank.figures.rank, *fault));
     }
     return std::nullopt;
   }
 
   std::filesystem::path plan_;
-  std::string device_ = "sim", rank_ = "all", scale_ = "1", load_, load_rise_, agree_ = "yes", group_device_ = "all";
+  std::string device_ = "sim", rank_ = "all", scale_ = "1", load_, load_rise_, group_device_ = "all";
   std::filesystem::path loads_;
   CLI::App* app_ = nullptr;
   bool verify_ = false, races_ = false;

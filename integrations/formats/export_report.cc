@@ -26,12 +26,6 @@ double percent_more(std::int64_t now, std::int64_t before) {
   return before > 0 ? 100.0 * static_cast<double>(now - before) / static_cast<double>(before) : 0;
 }
 
-/// Pinned memory of what is swapped: settings keep no room for contingencies.
-Bytes host_bytes(const plan::RankPlan& rank) {
-  const std::vector<Arena>& arenas = rank.program.layout.arenas;
-  return arenas.size() > 1 ? arenas[1].height_bytes : 0;
-}
-
 std::string verdict(const ExportReport& report) {
   const std::vector<plan::RankPlan>& ranks = report.settings.outcome.ranks;
   const auto fit = std::ranges::count_if(ranks, [](const plan::RankPlan& r) { return r.figures.fits; });
@@ -49,9 +43,8 @@ std::string rank_lines(const ExportReport& report) {
     const plan::RankFigures& before = report.plan.ranks[i].figures;
     const plan::RankFigures& after = report.settings.outcome.ranks[i].figures;
     table.add({fmt::format("{}", after.rank), gib_text(before.peak_bytes), ms_text(before.added_ns),
-               gib_text(after.peak_bytes), gib_text(after.budget_bytes - after.peak_bytes),
-               gib_text(host_bytes(report.settings.outcome.ranks[i])), ms_text(after.added_ns),
-               after.fits ? "fits" : "does not fit"});
+               gib_text(after.peak_bytes), gib_text(after.budget_bytes - after.peak_bytes), gib_text(after.host_bytes),
+               ms_text(after.added_ns), after.fits ? "fits" : "does not fit"});
   }
   const std::int64_t before = report.plan.step.step_ns, after = report.settings.outcome.step.step_ns;
   return "\nEvaluated anew (GiB; ms per step, modelled)\n" + table.text() +
@@ -116,7 +109,7 @@ Json rank_json(const plan::RankFigures& before, const plan::RankPlan& plan) {
           {"plan", {{"peak_bytes", before.peak_bytes}, {"added_ms", ms(before.added_ns)}}},
           {"peak_bytes", after.peak_bytes},
           {"budget_bytes", after.budget_bytes},
-          {"host_bytes", host_bytes(plan)},
+          {"host_bytes", after.host_bytes},
           {"swapped_bytes_per_step", after.swapped_bytes_per_step},
           {"added_ms", ms(after.added_ns)},
           {"fits", after.fits},

@@ -73,12 +73,6 @@ void check_addresses(RangeVisitor& visitor, const Program& program) {
     visitor.whole("rows", routed.rows, kFactor);
     visitor.whole("row_bytes", routed.row_bytes, kFactor);
   }
-  for (const Contingency& step : program.contingencies) {
-    visitor.whole("trigger_bytes", step.trigger_bytes, kSize);
-    visitor.whole("freed_bytes", step.freed_bytes, kSize);
-  }
-  visitor("collective_limit_f", program.collective_limit_f);
-  for (const ChunkBuffer& buffer : program.chunk_buffers) visitor.whole("offset", buffer.offset, kSize);
 }
 
 /// `all_ns`: of the ranks before; a step of all tasks one after the other must still be a time.
@@ -90,8 +84,6 @@ void check_times(RangeVisitor& visitor, const Program& program, std::int64_t& al
   visitor.whole("the time of all tasks up to the last in ns", all_ns, kStepNs);
   for (const ReceiveEvent& receive : program.receives)
     visitor.whole("an arrival in ns", receive.arrival_estimate_ns, kStepNs);
-  for (const ContingencyStep& step : program.contingency_steps)
-    visitor.whole("the time of a contingency in ns", step.estimate_ns, kTaskNs);
 }
 
 }  // namespace

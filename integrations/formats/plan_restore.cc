@@ -5,7 +5,9 @@
 #include <algorithm>
 
 #include "core/fingerprint.h"
+#include "core/verify.h"
 #include "integrations/formats/unit_text.h"
+#include "planner/any_load.h"
 #include "planner/graph_build/liveness.h"
 #include "planner/graph_build/step_graph.h"
 
@@ -88,6 +90,14 @@ Result<plan::PlanOutcome> restore_outcome(const PlanFile& file, const std::vecto
     outcome.ranks.push_back(std::move(plan).value());
   }
   return outcome;
+}
+
+std::optional<std::string> find_fault(const plan::PlanRequest& request, const plan::RankPlan& rank) {
+  if (std::optional<Violation> violation = verify_program(rank.graph, rank.program))
+    return std::move(violation->detail);
+  const double said = rank.figures.worst_load_f, is = plan::any_load(request, rank).worst_load_f;
+  if (said == is) return std::nullopt;
+  return fmt::format("worst_load_f is {} where its program has {}", said, is);
 }
 
 }  // namespace tidemark::formats

@@ -18,4 +18,8 @@ namespace tidemark::formats {
 [[nodiscard]] Result<plan::PlanOutcome> restore_outcome(const PlanFile& file, const std::vector<std::int32_t>& ranks,
                                                         std::string_view file_name);
 
+/// The first rule that the program of a restored rank breaks (verify_program), or a promise of its figures that it does
+/// not keep (plan::any_load), in words: a file can have been edited.
+[[nodiscard]] std::optional<std::string> find_fault(const plan::PlanRequest& request, const plan::RankPlan& rank);
+
 }  // namespace tidemark::formats

@@ -1,9 +1,9 @@
 #include "integrations/formats/program_columns.h"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 
-#include "core/dispatch_section.h"
 #include "core/verify_parts.h"
 #include "integrations/formats/field_visitors.h"
 #include "integrations/formats/int_column.h"
@@ -99,66 +99,6 @@ void write_residencies(JsonText& json, const Program& program) {
   json.close_object();
 }
 
-void write_contingencies(JsonText& json, const std::vector<Contingency>& rows) {
-  const std::size_t count = rows.size();
-  json.line();
-  json.key("contingencies");
-  json.open_object();
-  column(
-      json, "trigger_bytes", count, Coding::delta, [&](std::size_t i) { return rows[i].trigger_bytes; }, Scaled::yes);
-  column(json, "trigger", count, Coding::delta, [&](std::size_t i) { return rows[i].trigger; });
-  column(json, "residency", count, Coding::delta, [&](std::size_t i) { return rows[i].residency; });
-  column(
-      json, "freed_bytes", count, Coding::plain, [&](std::size_t i) { return rows[i].freed_bytes; }, Scaled::yes);
-  column(json, "release_at", count, Coding::delta, [&](std::size_t i) { return rows[i].release_at; });
-  column(json, "prefetch_at", count, Coding::delta, [&](std::size_t i) { return rows[i].prefetch_at; });
-  column(json, "needed_at", count, Coding::delta, [&](std::size_t i) { return rows[i].needed_at; });
-  // None is: those that a group agrees to are `sections`.
-  column(json, "collective", count, Coding::plain, [](std::size_t) { return false; });
-  column(json, "kind", count, Coding::plain, [&](std::size_t i) { return rows[i].kind; });
-  column(
-      json, "host_offset", count, Coding::plain, [&](std::size_t i) { return rows[i].host_offset; }, Scaled::yes);
-  column(json, "first_step", count, Coding::delta, [&](std::size_t i) { return rows[i].first_step; });
-  column(json, "step_count", count, Coding::plain, [&](std::size_t i) { return rows[i].step_count; });
-  json.close_object();
-}
-
-void write_steps(JsonText& json, const std::vector<ContingencyStep>& rows) {
-  std::vector<Schedule::Touch> touches;
-  for (const ContingencyStep& step : rows) touches.insert(touches.end(), step.touches.begin(), step.touches.end());
-  const std::size_t count = rows.size();
-  json.line();
-  json.key("contingency_steps");
-  json.open_object();
-  column(json, "op_template", count, Coding::plain, [&](std::size_t i) { return rows[i].op_template; });
-  column(json, "estimate_ns", count, Coding::plain, [&](std::size_t i) { return rows[i].estimate_ns; });
-  column(json, "touches", count, Coding::plain, [&](std::size_t i) { return rows[i].touches.size(); });
-  column(json, "touch_residency", touches.size(), Coding::delta, [&](std::size_t i) { return touches[i].residency; });
-  column(json, "touch_kind", touches.size(), Coding::plain, [&](std::size_t i) { return touches[i].kind; });
-  json.close_object();
-}
-
-void write_sections(JsonText& json, const Program& program) {
-  const auto& rows = program.sections;
-  if (rows.empty()) return;
-  json.line();
-  json.key("collective_limit_f");
-  json.value(program.collective_limit_f);
-  json.key("sections");
-  json.open_object();
-  column(json, "chunks", rows.size(), Coding::plain, [&](std::size_t i) { return rows[i].chunks; });
-  column(json, "buffers", rows.size(), Coding::plain, [&](std::size_t i) { return rows[i].buffer_count; });
-  json.close_object();
-  const auto& buffers = program.chunk_buffers;
-  json.line();
-  json.key("chunk_buffers");
-  json.open_object();
-  column(json, "residency", buffers.size(), Coding::delta, [&](std::size_t i) { return buffers[i].residency; });
-  column(
-      json, "offset", buffers.size(), Coding::recall, [&](std::size_t i) { return buffers[i].offset; }, Scaled::yes);
-  json.close_object();
-}
-
 void write_routed(JsonText& json, const std::vector<RoutedResidency>& rows) {
   const std::size_t count = rows.size();
   json.line();
@@ -221,6 +161,19 @@ std::vector<Id> ids(const JsonNode& node, std::size_t count, std::int64_t size) 
   const auto values = node.column(count, -1, size - 1);
   std::vector<Id> result(values.size());
   for (std::size_t i = 0; i < values.size(); ++i) result[i] = static_cast<Id>(static_cast<std::int32_t>(values[i]));
+  return result;
+}
+
+// A column of ids into `size` rows, ascending.
+template <class Id>
+std::vector<Id> ascending_ids(const JsonNode& node, std::int64_t size) {
+  const auto values = node.column(JsonNode::kAnyCount, 0, size - 1);
+  const auto falls = std::ranges::adjacent_find(values, std::greater_equal<>());
+  if (falls != values.end())
+    node.wrong(fmt::format("row {} must be above the {} before it", falls - values.begin() + 1, *falls));
+  std::vector<Id> result;
+  result.reserve(values.size());
+  for (const std::int64_t value : values) result.push_back(id_of<Id>(static_cast<std::size_t>(value)));
   return result;
 }
 
@@ -349,84 +302,6 @@ void read_residencies(const JsonNode& node, const GraphOutline& outline, Program
   check_places(node, program);
 }
 
-void read_contingencies(const JsonNode& node, Program& program) {
-  auto& rows = program.contingencies;
-  const auto tasks = static_cast<std::int64_t>(program.schedule.tasks.size());
-  const auto residencies = static_cast<std::int64_t>(program.schedule.residencies.size());
-  rows.resize(node.at("trigger").column(JsonNode::kAnyCount, -1, tasks - 1).size());
-  fill(node.at("trigger_bytes"), 0, kMostBytes, rows, &Contingency::trigger_bytes);
-  fill(node.at("trigger"), -1, tasks - 1, rows, &Contingency::trigger);
-  fill(node.at("residency"), -1, residencies - 1, rows, &Contingency::residency);
-  fill(node.at("freed_bytes"), 0, kMostBytes, rows, &Contingency::freed_bytes);
-  fill(node.at("release_at"), -1, tasks - 1, rows, &Contingency::release_at);
-  fill(node.at("prefetch_at"), -1, tasks - 1, rows, &Contingency::prefetch_at);
-  fill(node.at("needed_at"), -1, tasks - 1, rows, &Contingency::needed_at);
-  (void)node.at("collective").column(rows.size(), 0, 0);
-  fill(node.at("kind"), 0, 1, rows, &Contingency::kind);
-  fill(node.at("host_offset"), -1, kMostBytes, rows, &Contingency::host_offset);
-  const auto steps = static_cast<std::int64_t>(program.contingency_steps.size());
-  fill(node.at("first_step"), 0, steps, rows, &Contingency::first_step);
-  fill(node.at("step_count"), 0, steps, rows, &Contingency::step_count);
-  for (std::size_t i = 0; i < rows.size() && node.clean(); ++i) {
-    if (rows[i].first_step + std::int64_t{rows[i].step_count} > steps)
-      node.at("step_count").wrong(fmt::format("row {} ends beyond the {} steps", i, steps));
-  }
-}
-
-/// Not in a plan without them. They have their buffers one behind the other.
-void read_sections(const JsonNode& node, Program& program) {
-  program.collective_limit_f = program.contingency_limit_f;
-  if (!node.has("sections")) return;
-  program.collective_limit_f = node.at("collective_limit_f").number(real_range_of("collective_limit_f"));
-  const JsonNode sections = node.at("sections"), buffers = node.at("chunk_buffers");
-  auto& rows = program.sections;
-  rows.resize(sections.at("chunks").column(JsonNode::kAnyCount, 2, kMostChunks).size());
-  fill(sections.at("chunks"), 2, kMostChunks, rows, &DispatchSection::chunks);
-  fill(sections.at("buffers"), 1, kMost, rows, &DispatchSection::buffer_count);
-  const auto residencies = static_cast<std::int64_t>(program.schedule.residencies.size());
-  program.chunk_buffers.resize(buffers.at("residency").column(JsonNode::kAnyCount, 0, residencies - 1).size());
-  fill(buffers.at("residency"), 0, residencies - 1, program.chunk_buffers, &ChunkBuffer::residency);
-  fill(buffers.at("offset"), 0, kMostBytes, program.chunk_buffers, &ChunkBuffer::offset);
-  if (!sections.clean()) return;
-  std::int64_t at = 0;
-  for (DispatchSection& section : rows) {
-    section.first_buffer = static_cast<std::int32_t>(std::min(at, kMost));
-    at += section.buffer_count;
-  }
-  if (at != static_cast<std::int64_t>(program.chunk_buffers.size()))
-    sections.at("buffers").wrong(fmt::format("counts {} buffers, there are {}", at, program.chunk_buffers.size()));
-}
-
-void read_steps(const JsonNode& node, const GraphOutline& outline, Program& program) {
-  auto& rows = program.contingency_steps;
-  const auto op_templates = static_cast<std::int64_t>(outline.op_templates.size());
-  rows.resize(node.at("op_template").column(JsonNode::kAnyCount, 0, op_templates - 1).size());
-  fill(node.at("op_template"), 0, op_templates - 1, rows, &ContingencyStep::op_template);
-  fill(node.at("estimate_ns"), 0, kMostTaskNs, rows, &ContingencyStep::estimate_ns);
-  const auto counts = node.at("touches").column(rows.size(), 0, kMost);
-  std::int64_t all = 0;
-  for (const std::int64_t count : counts) all += count;
-  if (!node.clean()) return;
-  if (all > kMost) {
-    node.at("touches").wrong("counts more than 2^31 rows");
-    return;
-  }
-  std::vector<Schedule::Touch> touches(
-      node.at("touch_residency")
-          .column(static_cast<std::size_t>(all), 0, static_cast<std::int64_t>(program.schedule.residencies.size()) - 1)
-          .size());
-  fill(node.at("touch_residency"), 0, static_cast<std::int64_t>(program.schedule.residencies.size()) - 1, touches,
-       &Schedule::Touch::residency);
-  fill(node.at("touch_kind"), 0, 1, touches, &Schedule::Touch::kind);
-  if (!node.clean()) return;
-  auto next = touches.begin();
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const auto end = next + static_cast<std::ptrdiff_t>(counts[i]);
-    rows[i].touches.assign(next, end);
-    next = end;
-  }
-}
-
 void read_routed(const JsonNode& node, const GraphOutline& outline, Program& program) {
   auto& rows = program.routed;
   const auto residencies = static_cast<std::int64_t>(program.schedule.residencies.size());
@@ -476,8 +351,6 @@ void write_program(JsonText& json, const Program& program) {
   json.value(hexadecimal(program.graph_fingerprint));
   json.key("machine_fingerprint");
   json.value(hexadecimal(program.machine_fingerprint));
-  json.key("contingency_limit_f");
-  json.value(program.contingency_limit_f);
   json.key("rank");
   json.value(s.rank);
   json.key("compute_tasks");
@@ -501,9 +374,10 @@ void write_program(JsonText& json, const Program& program) {
   write_routed(json, program.routed);
   const auto& slots = program.routing_slots;
   column(json, "routing_slots", slots.size(), Coding::delta, [&](std::size_t i) { return slots[i]; });
-  write_contingencies(json, program.contingencies);
-  write_steps(json, program.contingency_steps);
-  write_sections(json, program);
+  const auto& home = program.home_rows;
+  column(json, "home_rows", home.size(), Coding::delta, [&](std::size_t i) { return home[i]; });
+  const auto& ends = program.section_ends;
+  column(json, "section_ends", ends.size(), Coding::delta, [&](std::size_t i) { return ends[i]; });
   json.close_object();
 }
 
@@ -512,7 +386,6 @@ Program read_program(const JsonNode& node, const GraphOutline& outline) {
   Schedule& s = program.schedule;
   program.graph_fingerprint = read_hexadecimal(node.at("graph_fingerprint"));
   program.machine_fingerprint = read_hexadecimal(node.at("machine_fingerprint"));
-  program.contingency_limit_f = node.at("contingency_limit_f").number(real_range_of("contingency_limit_f"));
   s.rank = static_cast<std::int32_t>(node.at("rank").integer(0, kMost));
   s.compute_tasks = static_cast<std::int32_t>(node.at("compute_tasks").integer(0, kMost));
   program.layout.packer = node.at("packer").text();
@@ -544,9 +417,8 @@ Program read_program(const JsonNode& node, const GraphOutline& outline) {
   read_routed(node.at("routed"), outline, program);
   const JsonNode slots = node.at("routing_slots");
   program.routing_slots = ids<ResidencyId>(slots, JsonNode::kAnyCount, static_cast<std::int64_t>(s.residencies.size()));
-  read_steps(node.at("contingency_steps"), outline, program);
-  read_contingencies(node.at("contingencies"), program);
-  read_sections(node, program);
+  program.home_rows = ascending_ids<ResidencyId>(node.at("home_rows"), static_cast<std::int64_t>(s.residencies.size()));
+  program.section_ends = ascending_ids<TaskId>(node.at("section_ends"), static_cast<std::int64_t>(s.tasks.size()));
   if (!node.clean()) return {};
   if (const auto found = verify::check_shape(s)) node.at("tasks").wrong(found->detail);
   return program;

@@ -376,7 +376,6 @@ PlanFile::Rank read_rank(const JsonNode& node, const std::vector<GraphOutline>& 
   if (!node.clean()) return rank;
   check_ascending(decisions, rank.decisions);
   rank.program = read_program(node.at("program"), rank.outline);
-  rank.figures.collective_limit_f = rank.program.collective_limit_f;
   return rank;
 }
 

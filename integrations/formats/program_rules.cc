@@ -65,7 +65,7 @@ Bytes device_height(const Program& program) {
   return height;
 }
 
-/// Planned height of host memory and the room for contingencies.
+/// What host memory may be taken.
 Bytes host_bytes(const Layout& layout) {
   Bytes bytes = 0;
   for (const Arena& arena : layout.arenas)
@@ -94,7 +94,6 @@ std::string_view wrong_figure(const PlanFile& file, const PlanFile::Rank& rank) 
   if (f.reserve_bytes != reserve.total()) return "reserve_bytes";
   if (f.peak_bytes != f.reserve_bytes + layout.arenas.front().height_bytes) return "peak_bytes";
   if (f.budget_bytes != file.budget_bytes.value_or(file.machine.visible_bytes)) return "budget_bytes";
-  if (f.contingency_limit_f != rank.program.contingency_limit_f) return "contingency_limit_f";
   // `check` answers from it where a host budget is given.
   if (f.host_bytes != host_bytes(layout)) return "host_bytes";
   if (f.offloaded_bytes != offloaded_bytes(rank.program.schedule)) return "offloaded_bytes";

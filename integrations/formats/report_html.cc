@@ -127,12 +127,7 @@ void add_rank_row(std::string& page, const plan::RankPlan& rank, Bytes full) {
        {f.recompute_ns, f.exposed_communication_ns, f.exposed_copy_ns, f.copy_overhead_ns, f.lower_bound_ns}) {
     add(page, "<td>{}</td>", ms_text(ns));
   }
-  const std::string agreed =
-      rank.program.sections.empty()
-          ? ""
-          : fmt::format("<small>{} agreed</small>", html_text(load_limit_text(f.collective_limit_f)));
-  add(page, "<td>{}{}</td><td class=\"l\">{}</td></tr>\n", html_text(load_limit_text(f.contingency_limit_f)), agreed,
-      html_text(f.peak_op));
+  add(page, "<td>{}</td><td class=\"l\">{}</td></tr>\n", any_load_text(f.worst_load_f), html_text(f.peak_op));
 }
 
 void add_ranks(std::string& page, const plan::PlanRequest& request, const plan::PlanOutcome& outcome) {
@@ -143,14 +138,14 @@ void add_ranks(std::string& page, const plan::PlanRequest& request, const plan::
       "recompute "
       "+ repeated communication that stays exposed + exposed copies + what copies take from the compute lane. The "
       "lower "
-      "bound is proven: no plan that fits with the same state offloaded adds less. The last figure is the largest "
-      "uniform expert load the plan "
-      "carries "
-      "with its contingency list applied.</p>\n<div class=\"scroll\"><table><thead><tr><th>rank</th><th>f</th>"
+      "bound is proven: no plan that fits with the same state offloaded adds less. Every step completes at "
+      "any expert load up to the last figure, the most that routing can send to one device.</p>\n"
+      "<div class=\"scroll\"><table><thead><tr><th>rank</th><th>f</th>"
       "<th class=\"l\">held at the peak<small>red: budget</small></th><th>peak</th><th>spare</th><th>static</th>"
       "<th>activations</th><th>reserve</th><th>host<small>pinned</small></th><th>swapped<small>one way</small></th>"
       "<th>added<small>ms</small></th><th>recompute</th><th>comm</th><th>copies<small>exposed</small></th>"
-      "<th>copies<small>overhead</small></th><th>lower<small>bound, ms</small></th><th>f limit</th>"
+      "<th>copies<small>overhead</small></th><th>lower<small>bound, ms</small></th><th>any load<small>up "
+      "to</small></th>"
       "<th class=\"l\">peak is at</th></tr></thead><tbody>\n";
   for (const plan::RankPlan& rank : outcome.ranks) add_rank_row(page, rank, full + full / 20);
   page += "</tbody></table></div>\n";

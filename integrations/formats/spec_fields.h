@@ -168,7 +168,7 @@ void walk(V& v, Maybe<plan::RankFigures> auto& f) {
   v("added_ns", f.added_ns);
   v("lower_bound_ns", f.lower_bound_ns);
   v("lower_bound_percent", f.lower_bound_percent);
-  v("contingency_limit_f", f.contingency_limit_f);
+  v("worst_load_f", f.worst_load_f);
   v("fits", f.fits);
   v("peak_op", f.peak_op);
   v("reason", f.reason);

@@ -32,39 +32,18 @@ std::string parameters_line(const plan::PlanOutcome& outcome) {
                      count_text(count.total_both), count_text(count.total), count_text(count.active));
 }
 
-/// With a column of the limits that hold where groups agree, if there are any.
 std::string rank_table(const plan::PlanOutcome& outcome) {
-  std::vector<std::string> head{"rank",         "f",         "peak",     "spare",    "static",    "activations",
-                                "reserve",      "host",      "swap",     "added ms", "recompute", "comm",
-                                "exposed copy", "copy cost", "bound ms", "bound %",  "f limit"};
-  const bool agreed =
-      std::ranges::any_of(outcome.ranks, [](const plan::RankPlan& rank) { return !rank.program.sections.empty(); });
-  if (agreed) head.emplace_back("agreed");
-  head.emplace_back("");
-  const std::size_t last = head.size() - 1;
-  TextTable table(std::move(head), {last});
+  TextTable table({"rank", "f", "peak", "spare", "static", "activations", "reserve", "host", "swap", "added ms",
+                   "recompute", "comm", "exposed copy", "copy cost", "bound ms", "bound %", "any load up to", ""},
+                  {17});
   for (const plan::RankPlan& rank : outcome.ranks) {
     const plan::RankFigures& f = rank.figures;
-    std::vector<std::string> cells{fmt::format("{}", f.rank),
-                                   fmt::format("{:.2f}", f.load),
-                                   gib_text(f.peak_bytes),
-                                   gib_text(f.budget_bytes - f.peak_bytes),
-                                   gib_text(f.static_bytes),
-                                   gib_text(f.activation_peak_bytes),
-                                   gib_text(f.reserve_bytes),
-                                   gib_text(f.host_bytes),
-                                   gib_text(f.swapped_bytes_per_step),
-                                   ms_text(f.added_ns),
-                                   ms_text(f.recompute_ns),
-                                   ms_text(f.exposed_communication_ns),
-                                   ms_text(f.exposed_copy_ns),
-                                   ms_text(f.copy_overhead_ns),
-                                   ms_text(f.lower_bound_ns),
-                                   fmt::format("{:.3f}", f.lower_bound_percent),
-                                   load_limit_text(f.contingency_limit_f)};
-    if (agreed) cells.push_back(load_limit_text(f.collective_limit_f));
-    cells.emplace_back(f.fits ? "fits" : "OVER");
-    table.add(std::move(cells));
+    table.add({fmt::format("{}", f.rank), fmt::format("{:.2f}", f.load), gib_text(f.peak_bytes),
+               gib_text(f.budget_bytes - f.peak_bytes), gib_text(f.static_bytes), gib_text(f.activation_peak_bytes),
+               gib_text(f.reserve_bytes), gib_text(f.host_bytes), gib_text(f.swapped_bytes_per_step),
+               ms_text(f.added_ns), ms_text(f.recompute_ns), ms_text(f.exposed_communication_ns),
+               ms_text(f.exposed_copy_ns), ms_text(f.copy_overhead_ns), ms_text(f.lower_bound_ns),
+               fmt::format("{:.3f}", f.lower_bound_percent), any_load_text(f.worst_load_f), f.fits ? "fits" : "OVER"});
   }
   return "\nRanks (sizes in GiB; times in ms per step, modelled)\n" + table.text();
 }
@@ -187,6 +166,15 @@ std::string problem_lines(const plan::PlanOutcome& outcome) {
   return text.empty() ? "" : "\nOver budget\n" + text;
 }
 
+/// Ranks that fit and yet may fail for the loads of a step.
+std::string load_lines(const plan::PlanOutcome& outcome) {
+  std::string text;
+  for (const plan::RankPlan& rank : outcome.ranks)
+    if (rank.figures.fits && !rank.figures.reason.empty())
+      text += fmt::format("  rank {}: {}\n", rank.figures.rank, rank.figures.reason);
+  return text.empty() ? "" : "\nNot at every expert load\n" + text;
+}
+
 std::string estimate_table(const std::vector<RankEstimate>& estimates) {
   TextTable table(
       {"rank", "f", "parameters", "gradients", "optimizer", "activations", "in flight", "transients", "communication",
@@ -228,8 +216,8 @@ std::string plan_summary(const plan::PlanRequest& request, const plan::PlanOutco
   if (request.step)
     return verdict + problem_lines(outcome) + rank_table(outcome) + captured_text(request, outcome) +
            decision_lines(request, outcome) + attempt_lines(outcome);
-  return verdict + parameters_line(outcome) + problem_lines(outcome) + rank_table(outcome) + offload_table(outcome) +
-         step_lines(outcome.step) + decision_lines(request, outcome) + attempt_lines(outcome);
+  return verdict + parameters_line(outcome) + problem_lines(outcome) + load_lines(outcome) + rank_table(outcome) +
+         offload_table(outcome) + step_lines(outcome.step) + decision_lines(request, outcome) + attempt_lines(outcome);
 }
 
 std::string estimate_summary(const plan::PlanRequest& request, const plan::PlanOutcome& outcome, std::size_t most) {

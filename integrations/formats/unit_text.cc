@@ -3,9 +3,8 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cmath>
 #include <cstdlib>
-
-#include "planner/ladder/dynamic_bound.h"
 
 namespace tidemark::formats {
 
@@ -51,9 +50,9 @@ std::string ranges_text(const std::vector<std::int32_t>& numbers) {
   return text;
 }
 
-std::string load_limit_text(double contingency_limit_f) {
-  const double most = ladder::DynamicBound::kMostLoad;
-  return contingency_limit_f >= most ? fmt::format(">= {:.0f}", most) : fmt::format("{:.2f}", contingency_limit_f);
+std::string any_load_text(double worst_load_f) {
+  if (worst_load_f <= 0) return "no";
+  return fmt::format("{:.7g}", std::round(100 * worst_load_f) / 100);
 }
 
 std::string_view lane_text(Lane lane) {

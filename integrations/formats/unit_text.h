@@ -28,8 +28,8 @@ namespace tidemark::formats {
 /// `0-3, 7, 9-10`. REQUIRES: ascending; equal neighbours are said once.
 [[nodiscard]] std::string ranges_text(const std::vector<std::int32_t>& numbers);
 
-/// Two decimals, or `>= 64`: no higher load is looked for.
-[[nodiscard]] std::string load_limit_text(double contingency_limit_f);
+/// RankFigures::worst_load_f, with up to two decimals; 0 is `no`.
+[[nodiscard]] std::string any_load_text(double worst_load_f);
 
 [[nodiscard]] std::string_view lane_text(Lane lane);
 [[nodiscard]] std::string_view role_text(StorageRole role);

@@ -155,7 +155,6 @@ Result<RunOutcome> run_sim(const plan::PlanOutcome& plan, const Machine& machine
     }
     request.load = [&](std::int32_t rank, SiteId site) { return loads[static_cast<std::size_t>(rank)][row(site)]; };
   }
-  if (ask.agree) request.agree = agree_if_wanted;
   for (std::int64_t k = 0; k < ask.schedules; ++k) {
     request.schedule.seed = ask.seed + static_cast<std::uint64_t>(k);
     request.measure_stall = k == 0;
@@ -183,7 +182,6 @@ Result<std::unique_ptr<Device>> open_device(const plan::RankPlan& rank, const Ru
 
 Result<swap::RunReport> run_alone(const plan::RankPlan& rank, const RunAsk& ask, Device& device) {
   swap::RunOptions options{.scale = ask.scale, .verify = ask.verify, .names = names_of(rank)};
-  if (ask.agree) options.agree = agree_if_wanted;
   if (ask.load) options.load = [loads = loads_of(rank, *ask.load)](SiteId site) { return loads[row(site)]; };
   Result<std::unique_ptr<swap::Executor>> executor = swap::Executor::open(rank.program, device, std::move(options));
   if (!executor) return executor.error();

@@ -29,8 +29,6 @@ struct RunAsk {
   std::uint64_t seed = 0;      ///< sim: of the first schedule; 0: durations as estimated
   std::int64_t schedules = 1;  ///< sim: how many, seed after seed
   std::optional<LoadChange> load;
-  /// Whether the expert group, whose other ranks are thought to be as loaded, agrees to run dispatches in chunks.
-  bool agree = true;
 };
 
 struct RankOutcome {

@@ -94,19 +94,18 @@ std::string rank_table(const RunOutcome& run) {
   formats::TextTable table(std::move(head));
   for (const RankOutcome& rank : run.ranks) {
     const swap::RunReport& r = rank.report;
-    std::vector<std::string> cells = {
-        fmt::format("{}", r.rank),
-        fmt::format("{}", r.tasks),
-        unit.text(rank.taken_bytes),
-        unit.text(r.peak_bytes),
-        unit.text(scaled_plan_peak(run, rank)),
-        unit.text(r.host_peak_bytes),
-        fmt::format("{}", r.out.copies + r.in.copies + r.out.extra_copies + r.in.extra_copies),
-        unit.text(r.out.bytes + r.out.extra_bytes),
-        formats::ms_text(r.step_ns),
-        rank.plan_step_ns ? formats::ms_text(*rank.plan_step_ns) : "-",
-        run.simulated ? formats::ms_text(rank.copy_stall_ns) : "-",
-        run.ask.verify ? fmt::format("{}", r.mismatches) : "-"};
+    std::vector<std::string> cells = {fmt::format("{}", r.rank),
+                                      fmt::format("{}", r.tasks),
+                                      unit.text(rank.taken_bytes),
+                                      unit.text(r.peak_bytes),
+                                      unit.text(scaled_plan_peak(run, rank)),
+                                      unit.text(r.host_peak_bytes),
+                                      fmt::format("{}", r.out.copies + r.in.copies),
+                                      unit.text(r.out.bytes),
+                                      formats::ms_text(r.step_ns),
+                                      rank.plan_step_ns ? formats::ms_text(*rank.plan_step_ns) : "-",
+                                      run.simulated ? formats::ms_text(rank.copy_stall_ns) : "-",
+                                      run.ask.verify ? fmt::format("{}", r.mismatches) : "-"};
     if (run.simulated) cells.push_back(fmt::format("{}", rank.races));
     table.add(std::move(cells));
   }
@@ -116,23 +115,20 @@ std::string rank_table(const RunOutcome& run) {
       run.simulated ? "simulated" : "measured", table.text());
 }
 
-std::string_view kind_text(Contingency::Kind kind) {
-  return kind == Contingency::Kind::swap ? "swap" : "recompute";
-}
-
 std::string load_text(const RunOutcome& run) {
   std::string text;
   for (const RankOutcome& rank : run.ranks) {
     const swap::RunReport& r = rank.report;
     if (r.oversized.empty() && r.sections.empty()) continue;
-    std::int64_t swaps = 0, recomputes = 0, in_chunks = 0, refused = 0;
-    for (const swap::ContingencyRecord& c : r.contingencies) ++(c.kind == Contingency::Kind::swap ? swaps : recomputes);
-    for (const swap::SectionRecord& s : r.sections)
-      ++(s.outcome == swap::SectionRecord::Outcome::applied ? in_chunks : refused);
-    text += fmt::format("  rank {}: {} storages above plan, at most {} of the dynamic region; {} swaps, {} recomputes",
-                        r.rank, r.oversized.size(), format_bytes(r.extra_peak_bytes), swaps, recomputes);
-    if (in_chunks > 0) text += fmt::format(", {} dispatch sections in chunks", in_chunks);
-    text += refused > 0 ? fmt::format(", {} not agreed to\n", refused) : "\n";
+    text += fmt::format("  rank {}: {} storages beside their slots, at most {} of the dynamic region", r.rank,
+                        r.oversized.size(), format_bytes(r.extra_peak_bytes));
+    if (!r.spills.empty()) text += fmt::format(", {} spilled to the host", r.spills.size());
+    if (!r.sections.empty()) {
+      std::int32_t most = 0;
+      for (const swap::SectionRecord& s : r.sections) most = std::max(most, s.chunks);
+      text += fmt::format(", {} sections in up to {} chunks", r.sections.size(), most);
+    }
+    text += "\n";
   }
   return text.empty() ? "" : "\nExpert load above the plan\n" + text;
 }
@@ -163,27 +159,11 @@ std::string problem_text(const RunOutcome& run) {
 }
 
 Json copies_json(const swap::CopyFigures& figures) {
-  return {{"copies", figures.copies},
-          {"bytes", figures.bytes},
-          {"extra_copies", figures.extra_copies},
-          {"extra_bytes", figures.extra_bytes}};
-}
-
-Json contingency_json(const swap::ContingencyRecord& c) {
-  return {{"contingency", c.contingency},
-          {"kind", kind_text(c.kind)},
-          {"outcome", "applied"},
-          {"site", static_cast<std::int32_t>(c.site)},
-          {"storage", static_cast<std::int32_t>(c.storage)},
-          {"load", c.load},
-          {"actual_bytes", c.actual_bytes},
-          {"freed_bytes", c.freed_bytes}};
+  return {{"copies", figures.copies}, {"bytes", figures.bytes}, {"pieces", figures.pieces}};
 }
 
 Json section_json(const swap::SectionRecord& s) {
   return {{"section", s.section},
-          {"kind", "chunks"},
-          {"outcome", s.outcome == swap::SectionRecord::Outcome::applied ? "applied" : "not_agreed"},
           {"site", static_cast<std::int32_t>(s.site)},
           {"load", s.load},
           {"chunks", s.chunks},
@@ -209,7 +189,8 @@ Json rank_json(const RunOutcome& run, const RankOutcome& rank) {
             {"events", r.events_peak},
             {"waits", r.waits},
             {"waits_implied", r.waits_implied},
-            {"oversized", r.oversized.size()}};
+            {"oversized", r.oversized.size()},
+            {"spills", r.spills.size()}};
   if (run.simulated) {
     json["copy_stall_ms"] = to_ms(rank.copy_stall_ns);
     json["plan_copy_stall_ms"] = optional_ms(rank.plan_copy_stall_ns);
@@ -219,8 +200,6 @@ Json rank_json(const RunOutcome& run, const RankOutcome& rank) {
     json["verified_reads"] = r.verified_reads;
     json["mismatches"] = r.mismatches;
   }
-  json["contingencies"] = Json::array();
-  for (const swap::ContingencyRecord& c : r.contingencies) json["contingencies"].push_back(contingency_json(c));
   json["sections"] = Json::array();
   for (const swap::SectionRecord& s : r.sections) json["sections"].push_back(section_json(s));
   json["warnings"] = Json::array();

@@ -104,10 +104,6 @@ void charge_copies(plan::PlanOutcome& plan, const Machine& machine) {
   }
 }
 
-bool agree_if_wanted(std::int32_t /*group*/, std::int32_t /*level*/, swap::ChunkWish wish) {
-  return wish == swap::ChunkWish::wanted;
-}
-
 swap::RunNames names_of(const plan::RankPlan& plan) {
   return {.task = [&plan](TaskId task) { return task_text(plan, task); },
           .site = [&plan](SiteId site) { return site_text(plan.graph, site); }};

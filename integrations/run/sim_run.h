@@ -28,8 +28,8 @@ struct SimRunRequest {
   bool measure_stall = true;   ///< keeps the timeline: how long the compute lane stood still for copies
   SimSchedule schedule;        ///< seed 0: durations as estimated
   std::function<double(std::int32_t rank, SiteId)> load;  ///< empty: as planned
-  swap::Agree agree;                                      ///< for the expert group of every rank
-  std::vector<Fault> faults;                              ///< of every device
+  swap::Agree agree;          ///< for the expert group of every rank; empty: its other devices are loaded the same
+  std::vector<Fault> faults;  ///< of every device
 };
 
 struct SimRankRun {
@@ -54,9 +54,6 @@ struct SimRun {
 /// A simulated device plays what the plan's step was modelled with: estimates that have the cost of issuing copies in
 /// them. Without it the two steps would differ by that cost.
 void charge_copies(plan::PlanOutcome& plan, const Machine& machine);
-
-/// An expert group whose ranks all wish the same, since they are loaded the same.
-[[nodiscard]] bool agree_if_wanted(std::int32_t group, std::int32_t level, swap::ChunkWish wish);
 
 /// The device a plan's rank is carried out on: as much memory as its arenas may take, the machine's links.
 [[nodiscard]] SimOptions sim_options_for(const plan::RankPlan& rank, const Machine& machine);

@@ -13,12 +13,9 @@ namespace tidemark::run {
 namespace {
 
 void count(const swap::RunReport& report, RungCounts& rungs) {
-  const auto add = [&](Rung rung) { ++rungs[static_cast<std::size_t>(rung)]; };
-  rungs[static_cast<std::size_t>(Rung::region)] += std::ssize(report.oversized);
-  for (const swap::ContingencyRecord& c : report.contingencies)
-    add(c.kind == Contingency::Kind::swap ? Rung::swap : Rung::recompute);
-  for (const swap::SectionRecord& s : report.sections)
-    if (s.outcome == swap::SectionRecord::Outcome::applied) add(Rung::chunks);
+  rungs[static_cast<std::size_t>(Rung::room)] += std::ssize(report.oversized);
+  rungs[static_cast<std::size_t>(Rung::spill)] += std::ssize(report.spills);
+  rungs[static_cast<std::size_t>(Rung::chunks)] += std::ssize(report.sections);
 }
 
 }  // namespace
@@ -42,7 +39,6 @@ Result<TracedStep> TraceRun::play_device(const StepLoads* loads, std::int64_t de
                         .check_races = ask_.check_races,
                         .match_messages = matched_,
                         .measure_stall = false};
-  if (ask_.agree) request.agree = agree_if_wanted;
   const auto rank_plan = [&](std::int32_t rank) -> const plan::RankPlan& {
     return *std::ranges::find_if(ranks, [&](const plan::RankPlan& r) { return r.figures.rank == rank; });
   };

@@ -17,10 +17,11 @@
 
 namespace tidemark::run {
 
-/// What a load above the plan may take, from the cheapest on.
-enum class Rung : std::uint8_t { region, swap, recompute, chunks };
-inline constexpr std::array<std::string_view, 4> kRungNames = {"region", "swap", "recompute", "chunks"};
-using RungCounts = std::array<std::int64_t, kRungNames.size()>;  ///< storages, or sections that ran in chunks
+/// What a load above the plan takes, the cheapest first.
+enum class Rung : std::uint8_t { room, spill, chunks };
+inline constexpr std::array<std::string_view, 3> kRungNames = {"room", "spill", "chunks"};
+/// Storages that stood beside their slots, those that left device memory in between, and sections that ran in chunks.
+using RungCounts = std::array<std::int64_t, kRungNames.size()>;
 
 /// One device of the expert group in one step.
 struct TracedStep {
@@ -36,7 +37,6 @@ struct TracedStep {
 struct TraceAsk {
   std::optional<std::int32_t> rank;    ///< nothing: all ranks in one time
   std::optional<std::int64_t> device;  ///< whose programs run; nothing: those of every device
-  bool agree = true;                   ///< what the expert group says to chunks
   bool check_races = false;
 };
 

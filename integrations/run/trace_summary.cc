@@ -78,9 +78,9 @@ std::string time_text(const TraceOutcome& outcome) {
 std::string rung_text(const TraceOutcome& outcome) {
   const RungCounts rungs = rungs_of(outcome);
   return fmt::format(
-      "above the plan: {} storages took of the region, {} were swapped, {} recomputed, {} dispatches ran "
-      "in chunks\n",
-      rungs[0], rungs[1], rungs[2], rungs[3]);
+      "above the plan: {} storages stood beside their slots, {} of them left device memory in between, {} sections ran "
+      "in chunks (a layer forward or backward for one micro-batch)\n",
+      rungs[0], rungs[1], rungs[2]);
 }
 
 std::string verdict_text(const TraceOutcome& outcome) {

@@ -72,6 +72,14 @@ Ref BlockBuilder::temporary(std::string name, Bytes bytes) {
   return add({.name = std::move(name), .role = StorageRole::temporary, .fixed_bytes = bytes, .swappable = false});
 }
 
+Ref BlockBuilder::home_rows(std::string name, Bytes bytes) {
+  return add({.name = std::move(name),
+              .role = StorageRole::temporary,
+              .fixed_bytes = bytes,
+              .home_rows = true,
+              .swappable = false});
+}
+
 Ref BlockBuilder::buffer(std::string name, Bytes bytes) {
   return add({.name = std::move(name), .role = StorageRole::communication, .fixed_bytes = bytes, .swappable = false});
 }
@@ -136,7 +144,8 @@ void BlockBuilder::op(OpPhase phase, OpDraft draft) {
                            .phase = phase,
                            .cost = draft.cost,
                            .routed = draft.routed,
-                           .collective = draft.collective},
+                           .collective = draft.collective,
+                           .ends_rows = draft.ends_rows},
                     .tag = phase == OpPhase::forward ? tag_ : std::string(),
                     .replays_routing = draft.replays_routing};
   for (const Ref ref : draft.reads) recorded.accesses.push_back(read_access(ref));

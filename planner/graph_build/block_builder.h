@@ -79,6 +79,7 @@ struct OpDraft {
   OpCost cost;
   bool routed = false;
   bool collective = false;
+  bool ends_rows = false;
   bool replays_routing = false;  ///< in a recipe: reads recorded routing instead of deciding it again
   std::vector<Ref> reads;
   std::vector<Ref> writes;
@@ -99,6 +100,8 @@ class BlockBuilder {
   void module(std::string path) { module_ = std::move(path); }
   Ref saved(std::string name, Bytes bytes);
   Ref temporary(std::string name, Bytes bytes);
+  /// Rows of this device's tokens, on their way to experts or back.
+  Ref home_rows(std::string name, Bytes bytes);
   /// A message buffer.
   Ref buffer(std::string name, Bytes bytes);
   /// Lives all step.

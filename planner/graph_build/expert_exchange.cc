@@ -25,21 +25,27 @@ Traffic traffic(const BlockContext& c) {
   return {.intra = all * (per_node - 1) / ranks, .inter = all * (ranks - per_node) / ranks};
 }
 
-void exchange(const BlockContext& c, OpPhase phase, const std::string& name, Ref from, Ref to) {
+/// The exchange that brings rows back to their tokens reads `kept` as well: what a layer that runs in chunks begins
+/// with again. Nothing where rows go to experts.
+void exchange(const BlockContext& c, OpPhase phase, const std::string& name, Ref from, Ref to,
+              const std::vector<Ref>& kept = {}) {
   const Traffic bytes = traffic(c);
-  const auto send = [&](const char* suffix, Lane lane, double link_bytes) {
+  const auto send = [&](const char* suffix, Lane lane, double link_bytes, bool last) {
     if (link_bytes <= 0) return;
+    std::vector<Ref> reads{from};
+    if (last) reads.insert(reads.end(), kept.begin(), kept.end());
     c.builder.op(phase, {.name = name + suffix,
                          .lane = lane,
                          .cost = link_cost(link_bytes),
                          .routed = true,
                          .collective = true,
+                         .ends_rows = last && !kept.empty(),
                          .replays_routing = true,
-                         .reads = {from},
+                         .reads = std::move(reads),
                          .writes = {to}});
   };
-  send("_inter_node", Lane::inter_comm, bytes.inter);
-  send("_intra_node", Lane::intra_comm, bytes.intra);
+  send("_inter_node", Lane::inter_comm, bytes.inter, bytes.intra <= 0);
+  send("_intra_node", Lane::intra_comm, bytes.intra, true);
   if (phase != OpPhase::forward) c.builder.flush();
 }
 
@@ -110,14 +116,20 @@ Ref rows_to_experts(const BlockContext& c, OpPhase phase, const std::string& nam
   return gathered;
 }
 
-void rows_to_tokens(const BlockContext& c, OpPhase phase, const std::string& name, Ref rows, Ref out) {
+void rows_to_tokens(const BlockContext& c, OpPhase phase, const std::string& name, Ref rows, Ref out,
+                    const std::vector<Ref>& kept) {
   Ref returned = rows;
   if (c.shapes.experts_split) {
     returned = between_ranks(c.shapes) ? expert_rows(c, name + "_reduced_rows", c.shapes.home_rows) : out;
-    c.builder.op(phase, tensor_collective(c, "moe." + name + "_rows_reduce", rows, returned));
+    OpDraft reduce = tensor_collective(c, "moe." + name + "_rows_reduce", rows, returned);
+    if (!between_ranks(c.shapes)) {
+      reduce.ends_rows = true;
+      reduce.reads.insert(reduce.reads.end(), kept.begin(), kept.end());
+    }
+    c.builder.op(phase, std::move(reduce));
     if (phase != OpPhase::forward) c.builder.flush();
   }
-  if (between_ranks(c.shapes)) exchange(c, phase, "moe." + name + "_exchange", returned, out);
+  if (between_ranks(c.shapes)) exchange(c, phase, "moe." + name + "_exchange", returned, out, kept);
 }
 
 }  // namespace tidemark::graph_build

@@ -65,10 +65,11 @@ std::int64_t picked_tokens(const DeviceShapes& s) {
 
 /// Copies rows of the hidden width from one order to another.
 void move_rows(const BlockContext& c, OpPhase phase, const std::string& name, Rows rows, std::vector<Ref> reads,
-               Ref out) {
+               Ref out, bool ends_rows = false) {
   c.builder.op(phase, {.name = name,
                        .cost = vector_cost(2 * BlockContext::bytes(rows.count, c.model.hidden)),
                        .routed = rows.routed,
+                       .ends_rows = ends_rows,
                        .replays_routing = true,
                        .reads = std::move(reads),
                        .writes = {out}});
@@ -90,23 +91,27 @@ void dispatch(const BlockContext& c, Ref tokens, Ref router, Ref out) {
     move_rows(c, phase, "moe.permute", {.count = c.shapes.expert_rows, .routed = true}, {tokens, router}, out);
     return;
   }
-  const Ref send = b.temporary("dispatch_send_rows", home_bytes(c));
+  const Ref send = b.home_rows("dispatch_send_rows", home_bytes(c));
   move_rows(c, phase, "moe.permute", home, {tokens, router}, send);
   const Ref received = rows_to_experts(c, phase, "dispatch", send);
   move_rows(c, phase, "moe.sort_rows", {.count = c.shapes.expert_rows, .routed = true}, {received, router}, out);
 }
 
-/// Expert rows in `rows` back to the order of this device's tokens, in `out`. `reorder` names the local move.
+/// Expert rows in `rows` back to the order of this device's tokens, in `out`. `reorder` names the local move; `kept` is
+/// what the layer would begin with if it ran in chunks.
 void return_rows(const BlockContext& c, OpPhase phase, const std::string& name, const std::string& reorder, Ref rows,
-                 Ref router, Ref out) {
+                 Ref router, Ref out, const std::vector<Ref>& kept) {
   const Rows moved{.count = c.shapes.expert_rows, .routed = true};
   if (!exchanges_rows(c.shapes)) {
-    move_rows(c, phase, reorder, moved, {rows, router}, out);
+    std::vector<Ref> reads{rows, router};
+    for (const Ref ref : kept)
+      if (ref != router) reads.push_back(ref);
+    move_rows(c, phase, reorder, moved, std::move(reads), out, true);
     return;
   }
   const Ref send = row_storage(c, name + "_return_rows", c.model.hidden, false);
   move_rows(c, phase, reorder, moved, {rows, router}, send);
-  rows_to_tokens(c, phase, name, send, out);
+  rows_to_tokens(c, phase, name, send, out, kept);
 }
 
 /// Sums home rows per token: reads rows, writes tokens.
@@ -131,7 +136,7 @@ void forward_experts(const BlockContext& c, MoeTensors& t) {
 }
 
 /// act_out -> rows of this device's tokens -> sum per token into `routed_out`.
-void forward_combine(const BlockContext& c, const MoeTensors& t, Ref routed_out) {
+void forward_combine(const BlockContext& c, const MoeTensors& t, Ref y2, Ref routed_out) {
   BlockBuilder& b = c.builder;
   const bool kept = b.is_saved(t.unpermute_in);
   b.tag(kept ? "unpermute_in" : kOutTag);
@@ -141,7 +146,7 @@ void forward_combine(const BlockContext& c, const MoeTensors& t, Ref routed_out)
                           .routed = true,
                           .reads = {b.parameter("experts"), t.act_out},
                           .writes = {fc2_out}});
-  return_rows(c, OpPhase::forward, "combine", "moe.unsort_rows", fc2_out, t.router, t.unpermute_in);
+  return_rows(c, OpPhase::forward, "combine", "moe.unsort_rows", fc2_out, t.router, t.unpermute_in, {y2, t.router});
   if (kept) b.recipe("unpermute_in", {t.unpermute_in});
   b.tag(kOutTag);
   const bool hierarchical = c.shapes.expert_group.hierarchical;
@@ -190,7 +195,7 @@ MoeTensors forward_moe(const BlockContext& c, Ref y2, Ref out) {
   b.recipe("fc1_in", {t.fc1_in});
   forward_experts(c, t);
   const Ref routed_out = shares ? b.temporary("routed_out", token_bytes) : out;
-  forward_combine(c, t, routed_out);
+  forward_combine(c, t, y2, routed_out);
   if (shares) token_op(c, OpPhase::forward, "moe.sum", {routed_out, shared_out}, {out}, c.model.hidden);
   return t;
 }
@@ -198,10 +203,9 @@ MoeTensors forward_moe(const BlockContext& c, Ref y2, Ref out) {
 namespace {
 
 /// Gradient of the expert rows, from the gradient of the block's output.
-Ref backward_combine(const BlockContext& c, const MoeTensors& t, Ref tokens, Ref d_router) {
+Ref backward_combine(const BlockContext& c, const MoeTensors& t, Ref tokens, Ref d_rows, Ref d_router) {
   BlockBuilder& b = c.builder;
   const OpPhase phase = OpPhase::backward;
-  const Ref d_rows = b.temporary("unpermute_gradient", home_bytes(c));
   OpDraft unpermute{
       .name = "moe.unpermute_backward", .cost = sum_cost(c), .reads = {tokens, t.router}, .writes = {d_rows}};
   if (scales_at_unpermute(c)) {  // the gradient of a probability is the product of its row and the row's gradient
@@ -252,11 +256,12 @@ Ref backward_experts(const BlockContext& c, const MoeTensors& t, Ref d_fc2_out, 
   return d_fc1_in;
 }
 
-void backward_dispatch(const BlockContext& c, const MoeTensors& t, Ref d_fc1_in, Ref d_y2) {
+void backward_dispatch(const BlockContext& c, const MoeTensors& t, Ref d_fc1_in, Ref d_y2,
+                       const std::vector<Ref>& kept) {
   BlockBuilder& b = c.builder;
   const OpPhase phase = OpPhase::backward;
   const Ref d_rows = b.temporary("dispatch_gradient", home_bytes(c));
-  return_rows(c, phase, "dispatch_backward", "moe.sort_rows_backward", d_fc1_in, t.router, d_rows);
+  return_rows(c, phase, "dispatch_backward", "moe.sort_rows_backward", d_fc1_in, t.router, d_rows, kept);
   const bool hierarchical = c.shapes.expert_group.hierarchical;
   const Bytes sum_bytes = BlockContext::bytes(picked_tokens(c.shapes), c.model.hidden);
   const Ref sums = hierarchical ? b.temporary("dispatch_gradient_sums", sum_bytes) : d_y2;
@@ -291,10 +296,11 @@ std::vector<Ref> backward_moe(const BlockContext& c, const MoeTensors& t, Ref y2
     b.module("mlp.experts");
   }
   const Ref d_router = b.temporary("router_gradient", router_gradient_bytes(c));
-  const Ref d_fc2_out = backward_combine(c, t, tokens, d_router);
+  const Ref d_rows = b.temporary("unpermute_gradient", home_bytes(c));
+  const Ref d_fc2_out = backward_combine(c, t, tokens, d_rows, d_router);
   const Ref d_fc1_in = backward_experts(c, t, d_fc2_out, d_router);
   gradients.push_back(b.temporary("y2_routed_gradient", token_bytes));
-  backward_dispatch(c, t, d_fc1_in, gradients.back());
+  backward_dispatch(c, t, d_fc1_in, gradients.back(), {y2, t.router, d_rows});
   gradients.push_back(backward_router(c, t, y2, d_router));
   return gradients;
 }

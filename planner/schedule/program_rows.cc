@@ -55,12 +55,31 @@ void list_routing_slots(const Graph& graph, Program& program) {
   }
 }
 
+void list_home_rows(const Graph& graph, Program& program) {
+  for (std::size_t i = 0; i < program.schedule.residencies.size(); ++i) {
+    const Residency& r = program.schedule.residencies[i];
+    if (r.space == MemorySpace::device && graph.template_of(r.storage).home_rows)
+      program.home_rows.push_back(id_of<ResidencyId>(i));
+  }
+}
+
+void list_section_ends(const Graph& graph, Program& program) {
+  for (std::size_t t = 0; t < program.schedule.tasks.size(); ++t) {
+    const Task& task = program.schedule.tasks[t];
+    const bool runs_op = task.kind == TaskKind::op || task.kind == TaskKind::recompute;
+    if (runs_op && graph.op_templates[row(task.op_template)].ends_rows)
+      program.section_ends.push_back(id_of<TaskId>(t));
+  }
+}
+
 }  // namespace
 
 void add_program_rows(const Graph& graph, Program& program) {
   list_messages(graph, program);
   list_routed(graph, program);
   list_routing_slots(graph, program);
+  list_home_rows(graph, program);
+  list_section_ends(graph, program);
 }
 
 }  // namespace tidemark::schedule

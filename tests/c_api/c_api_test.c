@@ -1,5 +1,5 @@
 /* The C interface from C: every group of functions, every way to be refused, two threads on one allocator.
- * Usage: c_api_test PLAN CHUNKED, plan files of a small job and of a rank with dispatches that may run in chunks. */
+ * Usage: c_api_test PLAN TIGHT, plan files of a small job and of a rank that has little room for more rows. */
 #define _DEFAULT_SOURCE
 
 #include <math.h>
@@ -285,7 +285,7 @@ static void test_any_struct_size(void) {
 
 static void fuzz_plan_structs(const tidemark_plan* plan, tidemark_device* device) {
   static const struct Shape kShapes[] = {
-      {"figures", offsetof(tidemark_rank_figures, collective_limit_f), sizeof(tidemark_rank_figures), 1, take_figures},
+      {"figures", offsetof(tidemark_rank_figures, offloaded_bytes), sizeof(tidemark_rank_figures), 1, take_figures},
       {"budget_options", sizeof(tidemark_budget_options), sizeof(tidemark_budget_options), 0, take_budget_options},
       {"budget_result", sizeof(tidemark_budget_result), sizeof(tidemark_budget_result), 1, take_budget_result},
   };
@@ -546,10 +546,13 @@ static double load_above_plan(void* user, int32_t site) {
   return *(const double*)user;
 }
 
-/* A peak that was edited down must not pass a budget: the digits behind the first become blanks. */
+/* A peak that was edited down must not pass a budget: the digits behind the first become blanks. Nor is a load promised
+ * that the program does not keep. */
 static void test_edited_plan(const char* path) {
-  static const char kKey[] = "\"peak_bytes\":";
+  static const char kKey[] = "\"peak_bytes\":", kPromise[] = "\"worst_load_f\":";
   tidemark_plan* plan = NULL;
+  tidemark_device* device = open_device("sim", 0);
+  tidemark_run_report report = {.struct_size = sizeof report};
   FILE* file = fopen(path, "rb");
   char *text = NULL, *digit = NULL;
   long bytes = 0;
@@ -561,12 +564,21 @@ static void test_edited_plan(const char* path) {
   fclose(file);
   CHECK_OK(tidemark_plan_read_text(text, bytes, "good", &plan, error));
   tidemark_plan_free(plan);
+  digit = strstr(text, kPromise);
+  CHECK(digit != NULL && digit[sizeof kPromise - 1] == '4');
+  digit[sizeof kPromise - 1] = '7';
+  CHECK_OK(tidemark_plan_read_text(text, bytes, "promising", &plan, error));
+  CHECK_REFUSED(TIDEMARK_STATUS_BAD_INPUT, "promising: rank 0: the program is not sound: worst_load_f is 7",
+                tidemark_plan_run_rank(plan, 0, device, NULL, &report, error));
+  tidemark_plan_free(plan);
+  digit[sizeof kPromise - 1] = '4';
   digit = strstr(text, kKey);
   CHECK(digit != NULL);
   for (digit += sizeof kKey; *digit >= '0' && *digit <= '9'; ++digit) *digit = ' ';
   CHECK_REFUSED(TIDEMARK_STATUS_BAD_INPUT, "(peak_bytes)",
                 tidemark_plan_read_text(text, bytes, "edited", &plan, error));
   free(text);
+  tidemark_device_close(device);
 }
 
 static void test_plan(const char* path) {
@@ -577,7 +589,7 @@ static void test_plan(const char* path) {
   tidemark_budget_result result = {0};
   tidemark_run_options run = {0};
   tidemark_run_report report = {0};
-  double load = 1000;
+  double load = 0;
   int32_t count = 0;
   figures.struct_size = sizeof figures;
   budget.struct_size = sizeof budget;
@@ -589,7 +601,7 @@ static void test_plan(const char* path) {
   CHECK(count >= 1);
   CHECK_OK(tidemark_plan_rank_figures(plan, 0, &figures, error));
   CHECK(figures.fits == 1 && figures.peak_bytes > 0 && figures.peak_bytes <= figures.budget_bytes);
-  CHECK(figures.contingency_limit_f >= figures.load);
+  CHECK(figures.worst_load_f == 4 && figures.worst_load_f > figures.load);
   CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "ranks", tidemark_plan_rank_figures(plan, count, &figures, error));
   CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "ranks", tidemark_plan_rank_figures(plan, -1, &figures, error));
 
@@ -612,7 +624,11 @@ static void test_plan(const char* path) {
   CHECK(report.verified_reads > 0 && report.peak_bytes <= report.planned_bytes);
   run.load = load_above_plan;
   run.user = &load;
-  CHECK_REFUSED(TIDEMARK_STATUS_INFEASIBLE, "expert load",
+  load = figures.worst_load_f;
+  CHECK_OK(tidemark_plan_run_rank(plan, 0, device, &run, &report, error));
+  CHECK(report.tasks > 0 && report.mismatches == 0);
+  load = 1001;
+  CHECK_REFUSED(TIDEMARK_STATUS_BAD_INPUT, "loads are from 0 to 1000",
                 tidemark_plan_run_rank(plan, 0, device, &run, &report, error));
   CHECK(report.tasks > 0); /* outputs are written on success only */
   run.scale = 3;
@@ -641,25 +657,32 @@ static void test_plan(const char* path) {
   CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "plan is NULL", tidemark_plan_rank_count(NULL, &count, error));
 }
 
-/* A rank of an expert group: how loaded, what the group answers, and what was asked. */
+/* A rank of an expert group: how loaded, what the others say, and what was asked. */
 struct Member {
   double load;
-  int32_t answer;      /* to who wants it */
-  int32_t others_want; /* then to who does not, as well */
-  int32_t group, asked, wanted, impossible, left, in_order;
+  int32_t others_need; /* chunks of every section; 0: they want none */
+  int32_t is_told;     /* wherever it wants chunks; 0: what the rules say */
+  int32_t others_cannot;
+  int32_t group, asked, wanted, cannot, most, left, in_order;
 };
 static double load_of_member(void* user, int32_t site) {
   CHECK(site >= 0);
   return ((const struct Member*)user)->load;
 }
-static int32_t agree_if_wanted(void* user, int32_t group, int32_t section, int32_t wish) {
+static int32_t agree_as_told(void* user, int32_t group, int32_t section, int32_t wanted, int32_t chunks) {
   struct Member* member = user;
+  int32_t most = chunks > member->others_need ? chunks : member->others_need;
+  CHECK((wanted == 0 || wanted == 1) && (chunks == 0 || (chunks >= 2 && chunks <= 1 << 20)));
   member->in_order += section == member->asked;
   member->group = group;
   ++member->asked;
-  member->wanted += wish == TIDEMARK_CHUNKS_WANTED;
-  member->impossible += wish == TIDEMARK_CHUNKS_IMPOSSIBLE;
-  return wish == TIDEMARK_CHUNKS_WANTED || member->others_want ? member->answer : 0;
+  member->wanted += wanted;
+  member->cannot += chunks == 0;
+  if (wanted && chunks > member->most) member->most = chunks;
+  if (!wanted && member->others_need == 0) return 1;
+  if (chunks == 0 || member->others_cannot) return 0;
+  if (wanted && member->is_told > 0) return member->is_told;
+  return most < 2 ? 2 : most;
 }
 static void leave_group(void* user, int32_t group) {
   struct Member* member = user;
@@ -670,21 +693,27 @@ static void leave_group(void* user, int32_t group) {
 /* Who has no loads is asked all the same, in every step, since others wait for its answer; and runs in chunks with
  * them, which takes it longer and no more memory. */
 static void test_chunks_as_planned(const tidemark_plan* plan, tidemark_device* device) {
-  struct Member member = {.answer = 1};
+  struct Member member = {0};
   tidemark_run_options run = {
-      .struct_size = sizeof run, .verify = 1, .user = &member, .agree = agree_if_wanted, .leave = leave_group};
+      .struct_size = sizeof run, .verify = 1, .user = &member, .agree = agree_as_told, .leave = leave_group};
   tidemark_run_report whole = {.struct_size = sizeof whole}, chunked = {.struct_size = sizeof chunked};
   int32_t sections;
   CHECK_OK(tidemark_plan_run_rank(plan, 0, device, &run, &whole, error));
   sections = member.asked;
-  CHECK(sections > 0 && member.in_order == sections && member.wanted == 0 && member.impossible == 0);
-  member = (struct Member){.answer = 1, .others_want = 1};
+  CHECK(sections > 0 && member.in_order == sections && member.wanted == 0 && member.cannot == 0);
+  CHECK(whole.chunked_sections == 0);
+  member = (struct Member){.others_need = 3};
   run.steps = 2;
   CHECK_OK(tidemark_plan_run_rank(plan, 0, device, &run, &chunked, error));
   CHECK(member.asked == 2 * sections && member.in_order == sections); /* from 0 again in the second step */
-  CHECK(member.wanted == 0 && member.impossible == 0 && member.left == 0);
+  CHECK(member.cannot == 0 && member.left == 0 && chunked.chunked_sections == sections);
   CHECK(chunked.step_ns > whole.step_ns && chunked.peak_bytes == whole.peak_bytes);
   CHECK(chunked.mismatches == 0 && chunked.verified_reads > whole.verified_reads);
+  /* Where the others cannot, who can run whole does. */
+  member = (struct Member){.others_need = 3, .others_cannot = 1};
+  run.steps = 1;
+  CHECK_OK(tidemark_plan_run_rank(plan, 0, device, &run, &chunked, error));
+  CHECK(member.asked == sections && member.left == 0 && chunked.chunked_sections == 0);
 }
 
 /* Every run that does not end well leaves its group once, also one that never began; one that is called wrong does not.
@@ -692,9 +721,8 @@ static void test_chunks_as_planned(const tidemark_plan* plan, tidemark_device* d
 static void test_leaving(const tidemark_plan* plan, tidemark_device* device) {
   tidemark_device* small = open_device("sim", 1024 * kMiB);
   tidemark_run_report report = {.struct_size = sizeof report};
-  struct Member member = {.answer = 1, .load = NAN};
-  tidemark_run_options run = {
-      .struct_size = sizeof run, .user = &member, .agree = agree_if_wanted, .leave = leave_group};
+  struct Member member = {.load = NAN};
+  tidemark_run_options run = {.struct_size = sizeof run, .user = &member, .agree = agree_as_told, .leave = leave_group};
   CHECK_REFUSED(TIDEMARK_STATUS_INFEASIBLE, "", tidemark_plan_run_rank(plan, 0, small, &run, &report, error));
   CHECK(member.left == 2 && member.asked == 0);
   run.scale = 1 << 20;
@@ -713,7 +741,18 @@ static void test_leaving(const tidemark_plan* plan, tidemark_device* device) {
   tidemark_device_close(small);
 }
 
-/* Between the two limits a step completes where the group agrees, and only there it is promised. */
+/* A group that does not agree to what a rank needs: a clear refusal, and the group is told, once. */
+static void refuse_chunks(const tidemark_plan* plan, tidemark_device* device, struct Member member) {
+  tidemark_run_options run = {
+      .struct_size = sizeof run, .load = load_of_member, .user = &member, .agree = agree_as_told, .leave = leave_group};
+  tidemark_run_report report = {.struct_size = sizeof report};
+  CHECK_REFUSED(TIDEMARK_STATUS_INFEASIBLE, "the group did not agree to it",
+                tidemark_plan_run_rank(plan, 0, device, &run, &report, error));
+  CHECK(member.wanted > 0 && member.cannot == 0 && member.left == 2); /* the call above is made twice */
+  CHECK(report.tasks == 0);
+}
+
+/* At the worst load a step completes where the group agrees, and where there is none to ask. */
 static void test_chunks(const char* path) {
   tidemark_plan* plan = NULL;
   tidemark_device* device = open_device("sim", 64 * 1024 * kMiB);
@@ -721,32 +760,38 @@ static void test_chunks(const char* path) {
   tidemark_run_options run = {.struct_size = sizeof run, .verify = 1};
   tidemark_run_report report = {.struct_size = sizeof report};
   struct Member member = {0};
+  int32_t sections, most;
   CHECK_OK(tidemark_plan_read(path, &plan, error));
   CHECK_OK(tidemark_plan_rank_figures(plan, 0, &figures, error));
-  CHECK(figures.collective_limit_f > figures.contingency_limit_f);
+  CHECK(figures.worst_load_f == 32);
   run.load = load_of_member;
-  run.agree = agree_if_wanted;
+  run.agree = agree_as_told;
   run.leave = leave_group;
   run.user = &member;
-  member.load = figures.collective_limit_f;
-  member.answer = 1;
+  member.load = figures.worst_load_f;
   CHECK_OK(tidemark_plan_run_rank(plan, 0, device, &run, &report, error));
-  CHECK(member.asked > 0 && member.in_order == member.asked && member.wanted == member.asked);
-  CHECK(member.group == figures.rank && member.left == 0 && member.impossible == 0);
-  CHECK(report.mismatches == 0 && report.verified_reads > 0);
+  sections = member.asked;
+  most = member.most;
+  CHECK(sections > 0 && member.in_order == sections && member.wanted == sections && most > 2);
+  CHECK(member.group == figures.rank && member.left == 0 && member.cannot == 0);
+  CHECK(report.mismatches == 0 && report.verified_reads > 0 && report.chunked_sections == sections);
 
-  /* Told no, and without anybody to ask: a clear refusal, the group is told, once. */
-  member = (struct Member){.load = figures.collective_limit_f};
-  CHECK_REFUSED(TIDEMARK_STATUS_INFEASIBLE, "where the expert group agrees",
-                tidemark_plan_run_rank(plan, 0, device, &run, &report, error));
-  CHECK(member.wanted > 0 && member.left == 2); /* the call above is made twice */
-  run.agree = NULL;
-  member = (struct Member){.load = figures.collective_limit_f};
-  CHECK_REFUSED(TIDEMARK_STATUS_INFEASIBLE, "where the expert group agrees",
-                tidemark_plan_run_rank(plan, 0, device, &run, &report, error));
-  CHECK(member.asked == 0 && member.left == 0);
-  member.load = figures.contingency_limit_f;
+  refuse_chunks(plan, device, (struct Member){.load = figures.worst_load_f, .others_cannot = 1});
+  refuse_chunks(plan, device, (struct Member){.load = figures.worst_load_f, .is_told = 1});
+  refuse_chunks(plan, device, (struct Member){.load = figures.worst_load_f, .is_told = most - 1});
+  /* More than it needs does. */
+  member = (struct Member){.load = figures.worst_load_f, .is_told = most + 1};
   CHECK_OK(tidemark_plan_run_rank(plan, 0, device, &run, &report, error));
+  CHECK(member.wanted == sections && report.chunked_sections == sections);
+  /* Nobody wants what nobody has to be asked for. */
+  member = (struct Member){.load = figures.load, .others_cannot = 1};
+  CHECK_OK(tidemark_plan_run_rank(plan, 0, device, &run, &report, error));
+  CHECK(member.asked == sections && member.wanted == 0 && report.chunked_sections == 0);
+
+  run.agree = NULL;
+  member = (struct Member){.load = figures.worst_load_f};
+  CHECK_OK(tidemark_plan_run_rank(plan, 0, device, &run, &report, error));
+  CHECK(member.asked == 0 && member.left == 0 && report.chunked_sections == sections);
 
   test_chunks_as_planned(plan, device);
   test_leaving(plan, device);

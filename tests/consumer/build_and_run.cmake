@@ -1,5 +1,5 @@
 # Runs the lines of docs/c_api.md as they stand there, in a scratch folder: the package from BUILD is installed, a program built by hand
-# and run with the plan file PLAN (CHUNKED where dispatches may run in chunks). Only the folders of the page are replaced by those of this run, and program.c is consumer.c. Then the
+# and run with the plan file PLAN (TIGHT of a rank that has little room for more rows). Only the folders of the page are replaced by those of this run, and program.c is consumer.c. Then the
 # project in SOURCE is built against the package with CMake, as the page's second block has it.
 function(run)
   execute_process(COMMAND ${ARGV} RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
@@ -62,7 +62,7 @@ endforeach()
 run(${CMAKE_COMMAND} -S ${SOURCE} -B ${SCRATCH}/with_cmake -D CMAKE_PREFIX_PATH=${prefix} -D CMAKE_C_COMPILER=${CC})
 run(${CMAKE_COMMAND} --build ${SCRATCH}/with_cmake)
 run(${SCRATCH}/with_cmake/consumer ${PLAN})
-run(${SCRATCH}/with_cmake/expert_group ${CHUNKED})
+run(${SCRATCH}/with_cmake/expert_group ${TIGHT})
 run(${CMAKE_COMMAND} -E env TIDEMARK_ALLOCATOR_DEVICE=host ${SCRATCH}/with_cmake/plug_in ${library})
 
 # Warnings of a strict compiler are errors of the header.

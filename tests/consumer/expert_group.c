@@ -1,4 +1,4 @@
-/* The ranks of an expert group agree on dispatches in chunks: three threads, a simulated device each, one position of a
+/* The ranks of an expert group agree on layers in chunks: three threads, a simulated device each, one position of a
  * plan. In a job they are processes, and the vote is an all-reduce. How the plan is made is in docs/c_api.md.
  */
 #include <pthread.h>
@@ -11,9 +11,11 @@ enum { kMembers = 3 };
 struct Group {
   pthread_mutex_t lock;
   pthread_cond_t changed;
-  int32_t votes; /* in the vote that is open */
-  int32_t round; /* votes closed so far */
-  int32_t wish;  /* the largest of the open vote */
+  int32_t votes;  /* in the vote that is open */
+  int32_t round;  /* votes closed so far */
+  int32_t wanted; /* of the open vote: whether anybody does not fit whole, */
+  int32_t most;   /* the most chunks that anybody needs, */
+  int32_t cannot; /* and whether anybody cannot run in chunks */
   int32_t answer;
   int32_t broken; /* somebody left */
 };
@@ -33,31 +35,34 @@ static double load_of(void* user, int32_t site) {
 }
 
 static void close_vote(struct Group* group) {
-  group->answer = group->wish == TIDEMARK_CHUNKS_WANTED;
-  group->wish = TIDEMARK_CHUNKS_NONE;
+  const int32_t chunks = group->most < 2 ? 2 : group->most;
+  group->answer = !group->wanted ? 1 : group->cannot ? 0 : chunks;
+  group->wanted = group->most = group->cannot = 0;
   group->votes = 0;
   ++group->round;
   pthread_cond_broadcast(&group->changed);
 }
 
-static int32_t agree(void* user, int32_t rank, int32_t section, int32_t wish) {
+static int32_t agree(void* user, int32_t rank, int32_t section, int32_t wanted, int32_t chunks) {
   struct Member* member = user;
   struct Group* group = member->group;
-  int32_t yes, round;
+  int32_t answer, round;
   (void)rank;
   (void)section; /* everybody comes for the same one */
   pthread_mutex_lock(&group->lock);
   round = group->round;
   if (!group->broken) {
-    if (wish > group->wish) group->wish = wish;
+    if (wanted) group->wanted = 1;
+    if (chunks > group->most) group->most = chunks;
+    if (chunks == 0) group->cannot = 1;
     if (++group->votes == kMembers) close_vote(group);
   }
   while (group->round == round && !group->broken) pthread_cond_wait(&group->changed, &group->lock);
-  /* Without a vote that closed, no. One that did counts for all, even if somebody left right after it. */
-  yes = group->round != round && group->answer;
+  /* Without a vote that closed, 0. One that did counts for all, even if somebody left right after it. */
+  answer = group->round != round ? group->answer : 0;
   pthread_mutex_unlock(&group->lock);
-  member->chunked += yes;
-  return yes;
+  member->chunked += answer > 1;
+  return answer;
 }
 
 static void leave(void* user, int32_t rank) {
@@ -119,7 +124,7 @@ int main(int argc, char** argv) {
   }
   /* One needs chunks: all run in chunks what it wants so. */
   for (int i = 0; i < kMembers; ++i)
-    members[i] = (struct Member){.plan = plan, .load = i == 0 ? figures.collective_limit_f : figures.load};
+    members[i] = (struct Member){.plan = plan, .load = i == 0 ? figures.worst_load_f : figures.load};
   run_group(members);
   for (int i = 0; i < kMembers; ++i)
     well += members[i].status == TIDEMARK_STATUS_OK && members[i].chunked == members[0].chunked;
@@ -128,8 +133,8 @@ int main(int argc, char** argv) {
 
   /* One has too little memory: it leaves, the others run whole. */
   for (int i = 0; i < kMembers; ++i)
-    members[i] = (struct Member){
-        .plan = plan, .load = figures.contingency_limit_f, .device_bytes = i == 0 ? figures.peak_bytes / 2 : 0};
+    members[i] =
+        (struct Member){.plan = plan, .load = figures.load, .device_bytes = i == 0 ? figures.peak_bytes / 2 : 0};
   run_group(members);
   for (int i = 1; i < kMembers; ++i) well += members[i].status == TIDEMARK_STATUS_OK && members[i].chunked == 0;
   well += members[0].status == TIDEMARK_STATUS_INFEASIBLE;

@@ -233,12 +233,8 @@ formats::PlanFile::Rank small_rank() {
   program.receives = {{.task = id_of<TaskId>(3), .peer_rank = 1, .tag = 5, .arrival_estimate_ns = 1'000'007}};
   program.routed = {
       {.residency = id_of<ResidencyId>(3), .site = id_of<SiteId>(1), .fixed_bytes = 5, .rows = 6, .row_bytes = 7}};
-  program.contingencies = {{.kind = Contingency::Kind::recompute, .step_count = 1}};
-  program.contingency_steps = {{.op_template = id_of<OpTemplateId>(1),
-                                .estimate_ns = 8,
-                                .touches = {{id_of<ResidencyId>(2), AccessKind::read}}}};
-  program.sections = {{.chunks = 2, .first_buffer = 0, .buffer_count = 1}};
-  program.chunk_buffers = {{.residency = id_of<ResidencyId>(3), .offset = 512}};
+  program.home_rows = {id_of<ResidencyId>(2), id_of<ResidencyId>(4)};
+  program.section_ends = {id_of<TaskId>(4), id_of<TaskId>(9)};
   rank.attempts = {{.target_bytes = 3, .height_bytes = 5, .load_bytes = 4, .packer = "x"}};
   return rank;
 }

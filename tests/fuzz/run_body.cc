@@ -1,11 +1,11 @@
 // Plans with other numbers in them, carried out: what passes the reader and the checker runs with the right bytes in
-// the right places, without a race and without a leak. So the checker knows of everything that can go wrong in a run.
+// the right places, without a race and without a leak, as planned and at the worst load that its figures promise. So
+// the checker knows of everything that can go wrong in a run.
 
 #include <algorithm>
 #include <string>
 #include <utility>
 
-#include "core/verify.h"
 #include "integrations/formats/plan_restore.h"
 #include "integrations/formats/program_file.h"
 #include "integrations/run/sim_run.h"
@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::string_view kFile = "fuzz";
 
-/// Steps that swap, recompute and carry contingencies; of many the shortest files.
+/// Steps that swap, recompute and have layers that can run in chunks; of many the shortest files.
 std::vector<std::string> seeds() {
   constexpr int kTried = 5;
   constexpr std::size_t kKept = 2;
@@ -26,7 +26,7 @@ std::vector<std::string> seeds() {
   for (int i = 0; i < kTried; ++i) {
     const PlannedStep step = generator.next_routed(1.2, 60);
     const StepContent content = content_of(step);
-    if (content.swaps > 0 && content.recomputes > 0)
+    if (content.swaps > 0 && content.recomputes > 0 && content.sections > 0)
       texts.push_back(formats::write_plan_file(step.request, step.outcome));
   }
   std::ranges::sort(texts, {}, &std::string::size);
@@ -38,23 +38,35 @@ std::vector<std::string> words() {
   return {"0"};
 }
 
-Verdict check_run(const formats::PlanFile& file, const plan::PlanOutcome& outcome, Reached& reached) {
-  const Result<run::SimRun> run = run::run_on_sim({.ranks = outcome.ranks,
-                                                   .machine = file.machine,
-                                                   .verify = true,
-                                                   .match_messages = false,
-                                                   .measure_stall = false});
-  if (!run) {
-    ++reached["refused by the run"];
-    return run.error().code == Error::Code::internal ? std::optional(run.error().message) : std::nullopt;
-  }
-  ++reached["ran"];
-  for (const run::SimRankRun& rank : run.value().ranks) {
+Verdict find_harm(const run::SimRun& run) {
+  for (const run::SimRankRun& rank : run.ranks) {
     if (rank.races != 0) return "a sound plan raced: " + rank.race_texts.front();
     if (rank.report.mismatches != 0) return "a sound plan read wrong bytes: " + rank.report.first_mismatch;
     if (!rank.leaks.empty()) return "a sound plan leaks: " + rank.leaks;
   }
   return std::nullopt;
+}
+
+Verdict check_run(const formats::PlanFile& file, const plan::PlanOutcome& outcome, Reached& reached) {
+  run::SimRunRequest request{
+      .ranks = outcome.ranks, .machine = file.machine, .verify = true, .match_messages = false, .measure_stall = false};
+  const Result<run::SimRun> run = run::run_on_sim(request);
+  if (!run) {
+    ++reached["refused by the run"];
+    return run.error().code == Error::Code::internal ? std::optional(run.error().message) : std::nullopt;
+  }
+  ++reached["ran"];
+  if (Verdict harm = find_harm(run.value())) return harm;
+  double worst = 1000;
+  for (const plan::RankPlan& rank : outcome.ranks)
+    if (!rank.program.routed.empty()) worst = std::min(worst, rank.figures.worst_load_f);
+  if (worst == 0 || worst == 1000) return std::nullopt;  // nothing is promised, or nothing routed
+  request.load = [worst](std::int32_t, SiteId) { return worst; };
+  const Result<run::SimRun> loaded = run::run_on_sim(request);
+  if (!loaded) return "a sound plan breaks its promise: " + loaded.error().message;
+  for (const run::SimRankRun& rank : loaded.value().ranks)
+    if (!rank.report.sections.empty()) ++reached["ran in chunks"];
+  return find_harm(loaded.value());
 }
 
 Verdict run(std::string_view bytes, Reached& reached) {
@@ -66,8 +78,9 @@ Verdict run(std::string_view bytes, Reached& reached) {
     ++reached["of another step"];
     return outcome.error().message.starts_with("fuzz:") ? std::nullopt : std::optional(outcome.error().message);
   }
+  const plan::PlanRequest request = formats::request_of(file.value());
   for (const plan::RankPlan& rank : outcome.value().ranks) {
-    if (!verify_program(rank.graph, rank.program)) continue;
+    if (!formats::find_fault(request, rank)) continue;
     ++reached["refused by the checker"];
     return std::nullopt;
   }
@@ -81,7 +94,7 @@ FuzzTarget run_target() {
           .seeds = seeds,
           .words = words,
           .run = run,
-          .places = {"refused by the checker", "ran"},
+          .places = {"refused by the checker", "ran", "ran in chunks"},
           .rounds = 150,
           .wounds = Wounds::numbers};
 }

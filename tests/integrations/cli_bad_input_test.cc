@@ -128,7 +128,7 @@ TEST(BadFiles, OfAnotherKindAreToldApart) {
   place.write("step.graph", "G 1 0\nN 0 1 1 0 a\n");
   // Longer than a model may be, so that its reader never sees it.
   place.write("plan.json",
-              R"({"schema": "tidemark.plan", "schema_version": 5, "x": ")" + std::string(2 << 20, 'x') + "\"}");
+              R"({"schema": "tidemark.plan", "schema_version": 6, "x": ")" + std::string(2 << 20, 'x') + "\"}");
   const std::string model = small_model();
   const std::string planned =
       "is a model file, where a plan file is wanted; make its plan first: tidemark plan .* --out";
@@ -553,10 +553,24 @@ TEST_F(BadPlanFile, FiguresOfSomethingElse) {
   expect_wrong("/ranks/0/figures/fits", false, "rank 0 .*\\(fits\\)");
   expect_wrong("/ranks/0/program/arenas/0/capacity_bytes", more("/ranks/0/program/arenas/0/capacity_bytes"),
                "rank 0 .*\\(capacity_bytes\\)");
-  expect_wrong("/ranks/0/figures/contingency_limit_f", 0.5, "rank 0 .*\\(contingency_limit_f\\)");
   expect_wrong("/machine/d2h/bytes_per_s", 1e6, "rank 0 was planned for another machine than the file describes");
   expect_wrong("/ranks/1/sites/loads/0", 3, "names, sites or loads of rank 1 are not those of its job", false);
   expect_wrong("/templates/0/storage_templates/0/1", "other", "names, sites or loads of rank ", false);
+}
+
+/// The program is asked, as for any other rule.
+TEST_F(BadPlanFile, APromiseThatItsProgramDoesNotKeep) {
+  nlohmann::json edited = nlohmann::json::parse(good_);
+  edited["ranks"][1]["figures"]["worst_load_f"] = 5;
+  place_->write("bad.json", edited.dump());
+  const std::string says = "worst_load_f is 5 where its program has 4";
+  const Ran checked = place_->run({"check", "bad.json"});
+  EXPECT_EQ(checked.status, 1);
+  EXPECT_EQ(checked.out, "FAIL rank 1: the program breaks a rule: " + says + "\n");
+  const Ran ran = place_->run({"run", "bad.json"});
+  EXPECT_EQ(ran.status, 1);
+  EXPECT_EQ(ran.out, "");
+  EXPECT_EQ(ran.err, "tidemark run: rank 1: the program breaks a rule and would not run safely: " + says + "\n");
 }
 
 /// The step that run compares its own with.

@@ -47,20 +47,20 @@ TEST_F(CliLoads, DrawnLoadsRunAndSayWhatTheyTook) {
   EXPECT_EQ(lines.substr(0, kHeader.size()), kHeader);
   write(lines);
   const Ran ran = run({"--format", "json", "--races"});
-  ASSERT_LE(ran.status, 1) << ran.err;
+  ASSERT_EQ(ran.status, 0) << ran.err;  // no routing is too much
   const auto json = nlohmann::json::parse(ran.out);
   const std::size_t steps = json["steps"];
   EXPECT_EQ(steps % 2, 0U);
   EXPECT_EQ(json["steps_detail"].size(), steps);
   EXPECT_EQ(json["time_is"], "simulated");
-  std::size_t refused = 0;
   for (const auto& step : json["steps_detail"]) {
-    refused += step["refused"].is_null() ? 0U : 1U;
+    EXPECT_TRUE(step["refused"].is_null()) << step;
     EXPECT_EQ(step["races"], 0);
-    EXPECT_EQ(step["step_ms"].is_null(), !step["refused"].is_null());
+    EXPECT_GT(step["step_ms"], 0);
   }
-  EXPECT_EQ(json["refused"], refused);
-  EXPECT_EQ(ran.status, refused > 0 ? 1 : 0);
+  EXPECT_EQ(json["refused"], 0);
+  EXPECT_GT(json["rungs"]["room"], 0);
+  EXPECT_EQ(json["rungs"]["chunks"], 0);  // there is much to spare
   EXPECT_EQ(run({"--format", "json", "--races"}).out, ran.out);
   const Ran one = run({"--group-device", "1", "--rank", "0"});
   EXPECT_NE(one.out.find("2 steps with the loads of device 1: 2 device-steps of rank 0"), std::string::npos) << one.out;

@@ -66,7 +66,7 @@ void expect_contract(const Json& json, std::size_t ranks) {
                                           "reserve_bytes", "activation_peak_bytes",
                                           "host_bytes",    "swapped_bytes_per_step"};
   const std::vector<std::string> real = {"recompute_ms", "exposed_copy_ms", "added_ms", "lower_bound_percent",
-                                         "contingency_limit_f"};
+                                         "worst_load_f"};
   ASSERT_EQ(json["ranks"].size(), ranks);
   for (const Json& rank : json["ranks"]) {
     for (const std::string& name : whole) {
@@ -82,7 +82,7 @@ void expect_contract(const Json& json, std::size_t ranks) {
     EXPECT_TRUE(rank.at("fits").is_boolean());
     EXPECT_EQ(rank["peak_bytes"].get<Bytes>(), rank["static_bytes"].get<Bytes>() + rank["reserve_bytes"].get<Bytes>() +
                                                    rank["activation_peak_bytes"].get<Bytes>());
-    EXPECT_GE(rank["contingency_limit_f"].get<double>(), 1);
+    EXPECT_EQ(rank["worst_load_f"], 4);  // a token's four experts lie on one of four devices
   }
   for (const char* name : {"step_ms", "bubble_percent", "mfu_percent", "mfu_causal_percent", "tokens_per_s",
                            "parameters", "active_parameters", "seconds"}) {
@@ -191,15 +191,17 @@ TEST(Plan, WorkForAddressesIsCountedAndNotTimed) {
   EXPECT_EQ(one.at("verdict"), "FITS");
 }
 
-// Nothing of it is in a plan that was not asked for it, or that it gains nothing.
-TEST(Plan, ChunkedDispatchesAreAskedFor) {
+/// Whatever the budget; where the plan does not fit there is none.
+TEST(Plan, SaysUpToWhichLoadEveryStepCompletes) {
   const Workplace place;
-  const Ran without = place.run(with(with({"plan"}, tight()), {"--out", "without.json", "--quiet"}));
-  const Ran asked = place.run(with(with({"plan"}, tight()), {"--out", "asked.json", "--chunk-dispatch", "--quiet"}));
-  EXPECT_EQ(without.status, 0);
-  EXPECT_EQ(asked.out, without.out);
-  EXPECT_EQ(place.read("asked.json"), place.read("without.json"));
-  EXPECT_EQ(place.read("without.json").find("chunk_buffers"), std::string::npos);
+  for (const Json& rank : json_of(place, with({"plan"}, tight()))["ranks"]) EXPECT_EQ(rank["worst_load_f"], 4);
+  const Ran text = place.run(with({"plan", "--quiet"}, tight()));
+  EXPECT_NE(text.out.find("any load up to"), std::string::npos) << text.out;
+  EXPECT_EQ(text.out.find("Not at every expert load"), std::string::npos) << text.out;
+  for (const Json& rank : json_of(place, {"plan", small_model(), "--budget", "1MiB"}, 1)["ranks"])
+    EXPECT_EQ(rank["worst_load_f"], 0);
+  const std::string dense = source_path("models/llama-3-70b.yaml").string();
+  EXPECT_EQ(json_of(place, {"plan", dense, "--ranks", "0"})["ranks"][0]["worst_load_f"], 1);
 }
 
 TEST(Plan, WritesWhatIsAskedForAndSaysSo) {

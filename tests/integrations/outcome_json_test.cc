@@ -22,7 +22,7 @@ TEST(PlanJson, HasTheFieldsThatScriptsRelyOn) {
   ASSERT_EQ(out["ranks"].size(), 2U);
   for (const char* field : {"rank", "peak_bytes", "budget_bytes", "static_bytes", "activation_peak_bytes",
                             "reserve_bytes", "host_bytes", "swapped_bytes_per_step", "recompute_ms", "exposed_copy_ms",
-                            "added_ms", "lower_bound_percent", "contingency_limit_f", "collective_limit_f", "fits"}) {
+                            "added_ms", "lower_bound_percent", "worst_load_f", "fits"}) {
     EXPECT_TRUE(out["ranks"][1].contains(field)) << field;
   }
 }

@@ -69,31 +69,11 @@ formats::PlanFile::Rank tiny_rank(std::int32_t number) {
   program.routed = {
       {.residency = id_of<ResidencyId>(3), .site = id_of<SiteId>(1), .fixed_bytes = 5, .rows = 6, .row_bytes = 7}};
   program.routing_slots = {id_of<ResidencyId>(7), id_of<ResidencyId>(2)};
-  program.contingencies = {{.trigger_bytes = 4096,
-                            .trigger = id_of<TaskId>(1),
-                            .residency = id_of<ResidencyId>(3),
-                            .freed_bytes = 512,
-                            .release_at = id_of<TaskId>(2),
-                            .prefetch_at = id_of<TaskId>(3),
-                            .needed_at = id_of<TaskId>(4),
-                            .host_offset = 1024},
-                           {.kind = Contingency::Kind::recompute, .first_step = 1, .step_count = 1}};
-  program.contingency_steps = {
-      {.op_template = id_of<OpTemplateId>(2), .estimate_ns = 9},
-      {.op_template = id_of<OpTemplateId>(1),
-       .estimate_ns = 8,
-       .touches = {{id_of<ResidencyId>(2), AccessKind::read}, {id_of<ResidencyId>(3), AccessKind::write}}}};
-  program.contingency_limit_f = 1.0 / 3;
-  program.collective_limit_f = 2.0 / 3;
-  program.sections = {{.chunks = 3, .first_buffer = 0, .buffer_count = 2},
-                      {.chunks = 64, .first_buffer = 2, .buffer_count = 1}};
-  program.chunk_buffers = {{.residency = id_of<ResidencyId>(3), .offset = 512},
-                           {.residency = id_of<ResidencyId>(2), .offset = 0},
-                           {.residency = id_of<ResidencyId>(7), .offset = 1536}};
+  program.home_rows = {id_of<ResidencyId>(2), id_of<ResidencyId>(5)};
+  program.section_ends = {id_of<TaskId>(1), id_of<TaskId>(4), id_of<TaskId>(6)};
   program.graph_fingerprint = fingerprint(graph);
   rank.figures.rank = number;
   rank.figures.load = 1.1;
-  rank.figures.collective_limit_f = program.collective_limit_f;
   rank.figures.added_ns = 77;
   rank.figures.fits = true;
   rank.figures.peak_op = "out, chunk 0";
@@ -241,8 +221,7 @@ TEST(ProgramFile, EveryMemberIsInTheTables) {
   EXPECT_EQ(walked<graph_build::ExpertLoadSpec>(), members<graph_build::ExpertLoadSpec>());
   EXPECT_EQ(walked<graph_build::JobSpec>(), members<graph_build::JobSpec>());
   EXPECT_EQ(walked<Machine>(), members<Machine>());
-  EXPECT_EQ(walked<plan::RankFigures>() + 1, members<plan::RankFigures>())
-      << "collective_limit_f is read from the program";
+  EXPECT_EQ(walked<plan::RankFigures>(), members<plan::RankFigures>());
   EXPECT_EQ(walked<plan::PlanAttempt>(), members<plan::PlanAttempt>());
   EXPECT_EQ(walked<plan::StepFigures>(), members<plan::StepFigures>());
   EXPECT_EQ(walked<graph_build::ParameterCount>(), members<graph_build::ParameterCount>());
@@ -393,24 +372,6 @@ TEST(ProgramFile, SaysWhereTheTextIsNoJson) {
   expect_error("{\"schema\":1e999}", "plan.json:1:1: a number in the file is too large");
 }
 
-TEST(ProgramFile, PlansWithoutSectionsSayNothingOfThem) {
-  formats::PlanFile file = tiny_file();
-  for (formats::PlanFile::Rank& rank : file.ranks) {
-    rank.program.sections.clear();
-    rank.program.chunk_buffers.clear();
-    rank.program.collective_limit_f = rank.figures.collective_limit_f = rank.program.contingency_limit_f;
-  }
-  const std::string text = formats::write_plan_file(file);
-  EXPECT_NE(text.find("\"schema_version\":5"), std::string::npos);
-  for (const char* word : {"sections", "chunk_buffers", "collective_limit_f"})
-    EXPECT_EQ(text.find(word), std::string::npos) << word;
-  const Result<formats::PlanFile> read = formats::read_plan_file(text, "plan.json");
-  ASSERT_TRUE(read.ok()) << read.error().message;
-  EXPECT_EQ(read.value(), file);
-  expect_error(replaced(text, "\"collective\":{\"count\":2,\"data\":[0", "\"collective\":{\"count\":2,\"data\":[1"),
-               "contingencies/collective");
-}
-
 TEST(ProgramFile, PlansOlderThanTheFrameworksReserveHaveNone) {
   formats::PlanFile file = tiny_file();
   file.job.parallel.framework_bytes = 7;
@@ -425,8 +386,8 @@ TEST(ProgramFile, PlansOlderThanTheFrameworksReserveHaveNone) {
 
 TEST(ProgramFile, RowsAreCountedBeforeTheyAreUnfolded) {
   const std::string text = formats::write_plan_file(tiny_file());
-  expect_error(replaced(text, "\"collective\":{\"count\":2,\"data\":[0,0]",
-                        "\"collective\":{\"count\":49000000,\"data\":[0,[1,48999999]]"),
+  expect_error(replaced(text, "\"home_rows\":{\"count\":2,\"coding\":\"delta\",\"data\":[2,3]",
+                        "\"home_rows\":{\"count\":49000000,\"data\":[0,[1,48999999]]"),
                "/ranks: its columns have more than ");
 }
 
@@ -444,11 +405,11 @@ TEST(ProgramFile, SaysWhatIsNoPlan) {
   expect_error("[]", "plan.json: /: must be an object with a member 'schema'");
   expect_error("{}", "plan.json: /: has no member 'schema'");
   expect_error(replaced(text, "tidemark.plan", "tidemark.plum"), "plan.json: /schema: must be 'tidemark.plan'");
-  for (const char* other : {"1", "2", "3", "4", "6"})
+  for (const char* other : {"1", "2", "3", "4", "5", "7"})
     expect_error(
-        replaced(text, "\"schema_version\":5", std::string("\"schema_version\":") + other),
-        std::string("plan.json: /schema_version: is ") + other + "; this version of Tidemark reads only 5: plan again");
-  expect_error(replaced(text, "\"schema_version\":5", "\"schema_version\":\"4\""),
+        replaced(text, "\"schema_version\":6", std::string("\"schema_version\":") + other),
+        std::string("plan.json: /schema_version: is ") + other + "; this version of Tidemark reads only 6: plan again");
+  expect_error(replaced(text, "\"schema_version\":6", "\"schema_version\":\"4\""),
                "/schema_version: must be a whole number");
   expect_error(replaced(text, "\"heads\":", "\"haeds\":"), "/job/model/attention: has no member 'heads'");
   expect_error(replaced(text, "\"heads\":", "\"heads\":-"), "/job: model.attention.heads");
@@ -479,48 +440,19 @@ TEST(ProgramFile, IdsAndSizesMustBeInRange) {
     expect_error(bad.dump(), "plan.json: " + pointer);
   };
   const std::string program = "/ranks/1/program/";
-  for (const char* column : {"tasks/kind",
-                             "tasks/lane",
-                             "tasks/op_template",
-                             "tasks/site",
-                             "tasks/copy_task",
-                             "tasks/copy_storage",
-                             "touch_residency",
-                             "touch_kind",
-                             "residencies/storage",
-                             "residencies/space",
-                             "residencies/first_task",
-                             "residencies/arena",
-                             "routing_slots",
-                             "receives/task",
-                             "sends/task",
-                             "routed/residency",
-                             "routed/site",
-                             "contingencies/trigger",
-                             "contingencies/residency",
-                             "contingencies/release_at",
-                             "contingencies/prefetch_at",
-                             "contingencies/needed_at",
-                             "contingencies/kind",
-                             "contingencies/first_step",
-                             "contingencies/step_count",
-                             "sections/chunks",
-                             "sections/buffers",
-                             "chunk_buffers/residency",
-                             "contingency_steps/op_template",
-                             "contingency_steps/touch_residency",
-                             "contingency_steps/touch_kind"}) {
+  for (const char* column :
+       {"tasks/kind", "tasks/lane", "tasks/op_template", "tasks/site", "tasks/copy_task", "tasks/copy_storage",
+        "touch_residency", "touch_kind", "residencies/storage", "residencies/space", "residencies/first_task",
+        "residencies/arena", "routing_slots", "receives/task", "sends/task", "routed/residency", "routed/site",
+        "home_rows", "section_ends"}) {
     expect_refused(program + column, 1000);
     expect_refused(program + column, -2);
   }
-  for (const char* column : {"residencies/bytes", "residencies/offset", "residencies/acquire",
-                             "contingencies/freed_bytes", "contingencies/trigger_bytes", "wait_back", "tasks/touches",
-                             "tasks/waits", "routed/fixed_bytes", "routed/rows", "routed/row_bytes", "sends/peer_rank",
-                             "contingency_steps/estimate_ns", "contingency_steps/touches", "chunk_buffers/offset"}) {
+  for (const char* column :
+       {"residencies/bytes", "residencies/offset", "residencies/acquire", "wait_back", "tasks/touches", "tasks/waits",
+        "routed/fixed_bytes", "routed/rows", "routed/row_bytes", "sends/peer_rank"}) {
     expect_refused(program + column, -1);
   }
-  expect_refused(program + "contingencies/host_offset", -2);
-  expect_refused(program + "contingencies/step_count", 2);  // of two steps, from the second
   expect_refused(program + "wait_back", 1000);
   expect_refused("/ranks/1/sites/block", 7);
   expect_refused("/ranks/1/sites/load_number", 7);
@@ -591,8 +523,8 @@ TEST(ProgramFile, NumbersWithoutSenseAreRefused) {
     expect_refused("/ranks/1/sites/loads/0", load, says);
   }
   expect_refused("/time_scale", 0, "is 0; it must be above 0");
-  expect_refused("/ranks/0/program/contingency_limit_f", -1, "is -1; it must be at least 0");
-  expect_refused("/ranks/0/figures/contingency_limit_f", 1e300, "is 1e+300; it must be at least 0");
+  expect_refused("/ranks/0/figures/worst_load_f", -1, "is -1; it must be at least 0");
+  expect_refused("/ranks/0/figures/worst_load_f", 1e300, "is 1e+300; it must be at least 0");
   expect_refused("/step/step_ns", -1, "must be a whole number from 0");
   expect_refused("/step/bubble_percent", -5, "is -5; it must be at least 0");
   expect_refused("/step/mfu_percent", 1e308, "is 1e+308; it must be at least 0");
@@ -646,6 +578,27 @@ TEST(ProgramFile, TasksOfAllRanksTogetherMustBeATime) {
   rank.program.estimate_ns.assign(tasks, formats::kMostTaskNs);
   file.ranks[1] = rank;
   expect_error(formats::write_plan_file(file), "plan.json: /ranks/1/program/estimate_ns: adds up to more than");
+}
+
+TEST(ProgramFile, RowsAtHomeAndEndsOfSectionsAscend) {
+  expect_file_error([](formats::PlanFile& f) { std::ranges::reverse(f.ranks[0].program.home_rows); },
+                    "plan.json: /ranks/0/program/home_rows: row 1 must be above the 5 before it");
+  expect_file_error([](formats::PlanFile& f) { f.ranks[1].program.section_ends[2] = id_of<TaskId>(4); },
+                    "plan.json: /ranks/1/program/section_ends: row 2 must be above the 4 before it");
+  const formats::PlanFile none = changed([](formats::PlanFile& f) {
+    for (formats::PlanFile::Rank& rank : f.ranks) {
+      rank.program.home_rows.clear();
+      rank.program.section_ends.clear();
+    }
+  });
+  const Result<formats::PlanFile> read = formats::read_plan_file(formats::write_plan_file(none), "plan.json");
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  EXPECT_EQ(read.value(), none);
+  const std::string text = formats::write_plan_file(none);
+  for (const char* column : {"home_rows", "section_ends"}) {  // they are always there
+    const std::string said = fmt::format("\"{}\":", column);
+    expect_error(replaced(text, said, "\"other\":"), fmt::format("/ranks/0/program: has no member '{}'", column));
+  }
 }
 
 TEST(ProgramFile, StaysLieInTheirArena) {

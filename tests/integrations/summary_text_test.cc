@@ -34,10 +34,14 @@ TEST(UnitText, DurationsTakeTheLargestUnitThatLeavesOne) {
   EXPECT_EQ(formats::count_text(504.5), "504");
 }
 
-TEST(UnitText, TheHighestLoadLookedForIsAtLeastThat) {
-  EXPECT_EQ(formats::load_limit_text(1.5), "1.50");
-  EXPECT_EQ(formats::load_limit_text(63.999), "64.00");
-  EXPECT_EQ(formats::load_limit_text(64), ">= 64");
+TEST(UnitText, LoadsAreShortAndNoneIsNo) {
+  EXPECT_EQ(formats::any_load_text(32), "32");
+  EXPECT_EQ(formats::any_load_text(1), "1");
+  EXPECT_EQ(formats::any_load_text(1.5), "1.5");
+  EXPECT_EQ(formats::any_load_text(16.0 / 3), "5.33");
+  EXPECT_EQ(formats::any_load_text(63.999), "64");
+  EXPECT_EQ(formats::any_load_text(65536.25), "65536.25");
+  EXPECT_EQ(formats::any_load_text(0), "no");
 }
 
 TEST(DecisionTable, HasOneRowPerSavedStorageInTheOrderOfTheLayer) {

@@ -22,8 +22,7 @@ struct PlannedStep {
 };
 
 /// A job planned at `percent` of what keep-all takes above the static memory; nothing if that does not fit.
-[[nodiscard]] inline std::optional<PlannedStep> squeeze(const graph_build::JobSpec& job, double load, int percent,
-                                                        bool chunk_dispatch = false) {
+[[nodiscard]] inline std::optional<PlannedStep> squeeze(const graph_build::JobSpec& job, double load, int percent) {
   PlannedStep step{
       .request = {.job = job, .machine = ascend_910b(), .policy = policies::find_policy("keep-all"), .load = load}};
   Result<plan::PlanOutcome> kept = plan::plan_step(step.request);
@@ -34,7 +33,6 @@ struct PlannedStep {
     peak = std::max(peak, r.figures.peak_bytes);
   }
   step.request.policy = policies::find_policy("optimal");
-  step.request.chunk_dispatch = chunk_dispatch;
   step.request.budget_bytes = floor + (peak - floor) * percent / 100;
   Result<plan::PlanOutcome> outcome = plan::plan_step(step.request);
   if (!outcome || !outcome.value().fits()) return std::nullopt;
@@ -54,11 +52,11 @@ class StepGenerator {
     }
   }
   /// With experts, at a given pressure.
-  PlannedStep next_routed(double load, int percent, bool chunk_dispatch = false) {
+  PlannedStep next_routed(double load, int percent) {
     for (;;) {
       const graph_build::JobSpec job = jobs_.next();
       if (job.model.moe.experts == 0) continue;
-      std::optional<PlannedStep> step = squeeze(job, load, percent, chunk_dispatch);
+      std::optional<PlannedStep> step = squeeze(job, load, percent);
       if (!step) continue;
       const auto& ranks = step->outcome.ranks;
       if (std::any_of(ranks.begin(), ranks.end(), [](const plan::RankPlan& r) { return !r.program.routed.empty(); }))
@@ -98,13 +96,13 @@ inline void expect_clean(const PlannedStep& step, const run::SimRun& run, const 
 
 /// Compute tasks, copies and messages of a step, so that a test can say that it tested something.
 struct StepContent {
-  std::int64_t swaps = 0, recomputes = 0, messages = 0, contingencies = 0;
+  std::int64_t swaps = 0, recomputes = 0, messages = 0, sections = 0;
 };
 [[nodiscard]] inline StepContent content_of(const PlannedStep& step) {
   StepContent content;
   for (const plan::RankPlan& rank : step.outcome.ranks) {
     content.messages += static_cast<std::int64_t>(rank.program.receives.size());
-    content.contingencies += static_cast<std::int64_t>(rank.program.contingencies.size());
+    content.sections += static_cast<std::int64_t>(rank.program.section_ends.size());
     for (const Task& task : rank.program.schedule.tasks) {
       content.swaps += task.kind == TaskKind::swap_in ? 1 : 0;
       content.recomputes += task.kind == TaskKind::recompute ? 1 : 0;

@@ -129,8 +129,7 @@ class TinyRank {
                      .added_ns = 15'500'000,
                      .lower_bound_ns = 14'000'000,
                      .lower_bound_percent = 1.4,
-                     .contingency_limit_f = 1.75,
-                     .collective_limit_f = 1.85,
+                     .worst_load_f = 8,
                      .fits = true,
                      .peak_op = "head.loss of micro-batch 1"};
     plan_.attempts = {{.target_bytes = 900000, .height_bytes = 1100000, .load_bytes = 890000, .packer = "by_size"},

@@ -109,7 +109,8 @@ TEST(Executor, RunsStepAfterStep) {
   const std::unique_ptr<SimDevice> device = make_sim_device(run::sim_options_for(plan, step.request.machine));
   {
     Result<std::unique_ptr<Executor>> executor = Executor::open(
-        plan.program, *device, {.verify = true, .load = [&](SiteId) { return plan.program.contingency_limit_f; }});
+        plan.program, *device,
+        {.verify = true, .load = [](SiteId site) { return 0.8 + 0.4 * static_cast<double>(row(site) % 5); }});
     ASSERT_TRUE(executor.ok()) << executor.error().message;
     for (int i = 0; i < 3; ++i) {
       const Status issued = executor.value()->issue();

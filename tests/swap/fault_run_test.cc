@@ -20,6 +20,11 @@ using testing::kCallNames;
 using testing::PlannedStep;
 using testing::StepGenerator;
 
+/// Some sites as planned, some that need room, some that run in chunks.
+double load_above(SiteId site) {
+  return 1.1 + 0.3 * static_cast<double>(row(site) % 7);
+}
+
 struct Ended {
   bool failed = false;
   std::string message;
@@ -33,7 +38,7 @@ Ended run_with(const PlannedStep& step, const plan::RankPlan& plan, const Fault&
   Ended ended;
   {
     RunOptions run{.verify = true, .names = run::names_of(plan)};
-    if (above) run.load = [&](SiteId) { return plan.program.contingency_limit_f; };
+    if (above) run.load = load_above;
     Result<std::unique_ptr<Executor>> executor = Executor::open(plan.program, *device, run);
     Status status = executor.ok() ? executor.value()->issue() : Status(executor.error());
     if (status.ok()) {
@@ -60,7 +65,7 @@ std::vector<std::int64_t> calls_to_fail() {
 /// What a rank does above the planned load; nothing if it fails.
 RunReport report_above(const PlannedStep& step, const plan::RankPlan& plan) {
   const std::unique_ptr<SimDevice> device = make_sim_device(run::sim_options_for(plan, step.request.machine));
-  const RunOptions run{.load = [&](SiteId) { return plan.program.contingency_limit_f; }};
+  const RunOptions run{.load = load_above};
   Result<std::unique_ptr<Executor>> executor = Executor::open(plan.program, *device, run);
   if (!executor.ok() || !executor.value()->issue().ok()) return {};
   Result<RunReport> report = executor.value()->finish();
@@ -76,29 +81,23 @@ struct Rich {
 
 /// Ranks that do, above the planned load, all that a fault can come in the way of.
 struct Ranks {
-  std::optional<Rich> copying;      ///< swaps as planned
-  std::optional<Rich> swapping;     ///< swaps as a contingency
-  std::optional<Rich> recomputing;  ///< recomputes as a contingency
+  std::optional<Rich> copying;    ///< swaps
+  std::optional<Rich> in_chunks;  ///< runs sections in chunks, and takes windows
 };
 
 const Ranks& ranks() {
   static const Ranks found = [] {
     Ranks ranks;
     StepGenerator generator(21);
-    for (int i = 0; i < 24 && !(ranks.copying && ranks.swapping && ranks.recomputing); ++i) {
+    for (int i = 0; i < 24 && !(ranks.copying && ranks.in_chunks); ++i) {
       const PlannedStep step = generator.next_routed(1.1, 50 + 5 * (i % 12));
       for (std::size_t r = 0; r < step.outcome.ranks.size(); ++r) {
         const RunReport report = report_above(step, step.outcome.ranks[r]);
         const auto keep_if = [&](bool wanted, std::optional<Rich>& rich) {
           if (wanted && !rich) rich = {.step = step, .rank = r};
         };
-        const auto applied = [&](Contingency::Kind kind) {
-          return std::any_of(report.contingencies.begin(), report.contingencies.end(),
-                             [&](const ContingencyRecord& c) { return c.kind == kind; });
-        };
         keep_if(report.out.copies > 0 && report.in.copies > 0, ranks.copying);
-        keep_if(applied(Contingency::Kind::swap), ranks.swapping);
-        keep_if(applied(Contingency::Kind::recompute), ranks.recomputing);
+        keep_if(!report.sections.empty() && report.oversized.size() > report.sections.size(), ranks.in_chunks);
       }
     }
     return ranks;
@@ -107,7 +106,7 @@ const Ranks& ranks() {
 }
 
 TEST(FaultRun, EveryKindOfCallFailingAtEveryPlaceIsOneErrorAndLeavesNothing) {
-  ASSERT_TRUE(ranks().copying && ranks().swapping);
+  ASSERT_TRUE(ranks().copying && ranks().in_chunks);
   struct Kind {
     FaultPoint point;
     DeviceCode code;
@@ -119,7 +118,7 @@ TEST(FaultRun, EveryKindOfCallFailingAtEveryPlaceIsOneErrorAndLeavesNothing) {
         Kind{FaultPoint::launch, DeviceCode::lost}, Kind{FaultPoint::launch, DeviceCode::copy_failed},
         Kind{FaultPoint::synchronize, DeviceCode::lost}}) {
     int failures = 0;
-    for (const Rich* rich : {&*ranks().copying, &*ranks().swapping})
+    for (const Rich* rich : {&*ranks().copying, &*ranks().in_chunks})
       for (const std::int64_t call : calls_to_fail()) {
         const Fault fault{.point = kind.point, .first_call = call, .code = kind.code};
         const Ended ended = run_with(rich->step, rich->plan(), fault, true);
@@ -153,7 +152,7 @@ Life live(const Rich& rich, const std::function<void(SimOptions&)>& options_of,
   setup(device);
   Life life;
   {
-    const RunOptions run{.verify = true, .load = [&](SiteId) { return plan.program.contingency_limit_f; }};
+    const RunOptions run{.verify = true, .load = load_above};
     Result<std::unique_ptr<Executor>> executor = Executor::open(plan.program, device, run);
     if (!executor.ok()) life.message = executor.error().message;
     life.until[kOpening] = device.counts();
@@ -225,36 +224,35 @@ void fail_everywhere(const Rich& rich, const std::function<void(SimOptions&)>& o
   }
 }
 
-/// Every kind of call the executor makes, in every stage of its life, with copies and contingencies under way: one
+/// Every kind of call the executor makes, in every stage of its life, with copies and chunks under way: one
 /// error (none while giving back), nothing left, no race, nothing wrong read.
 TEST(FaultRun, EveryCallInEveryStageIsOneErrorAndLeavesNothing) {
-  ASSERT_TRUE(ranks().copying && ranks().swapping && ranks().recomputing);
+  ASSERT_TRUE(ranks().copying && ranks().in_chunks);
   const auto as_is = [](SimOptions&) {};
-  const auto few_events = [](SimOptions& o) { o.event_limit = 8; };
+  const auto few_events = [](SimOptions& o) { o.event_limit = 2; };
   const auto plain = [](SimOptions& o) {
     o.mapping = o.aliasing = false;
     o.capacity_bytes *= 2;
   };
   CallCounts tried{};
   fail_everywhere(*ranks().copying, as_is, tried);
-  fail_everywhere(*ranks().recomputing, as_is, tried);
-  fail_everywhere(*ranks().swapping, as_is, tried);
-  fail_everywhere(*ranks().swapping, few_events, tried);
+  fail_everywhere(*ranks().in_chunks, as_is, tried);
+  fail_everywhere(*ranks().copying, few_events, tried);
   fail_everywhere(*ranks().copying, plain, tried);
   for (std::size_t c = 0; c < kCallCount; ++c) EXPECT_GT(tried[c], 0) << kCallNames[c] << " was never called";
 }
 
 /// Out of event or stream slots for one call, wherever it comes: the host waits and the step goes on.
 TEST(FaultRun, OneSlotTooFewAnywhereIsWaitedOut) {
-  ASSERT_TRUE(ranks().swapping.has_value());
+  ASSERT_TRUE(ranks().in_chunks.has_value());
   const auto as_is = [](SimOptions&) {};
-  const Life sound = live(*ranks().swapping, as_is, [](FailingDevice&) {});
+  const Life sound = live(*ranks().in_chunks, as_is, [](FailingDevice&) {});
   for (const Call call : {Call::create_event, Call::record_event, Call::wait_event, Call::copy, Call::launch}) {
     const auto c = static_cast<std::size_t>(call);
     for (const std::int64_t k : calls_between(0, sound.until[kSecondStep][c])) {
       SCOPED_TRACE(std::string(kCallNames[c]) + " " + std::to_string(k));
-      const Life life =
-          live(*ranks().swapping, as_is, [&](FailingDevice& device) { device.fail(call, k, DeviceCode::no_resource); });
+      const Life life = live(*ranks().in_chunks, as_is,
+                             [&](FailingDevice& device) { device.fail(call, k, DeviceCode::no_resource); });
       EXPECT_TRUE(life.struck);
       EXPECT_EQ(life.message, "");
       EXPECT_EQ(life.reports, 2);

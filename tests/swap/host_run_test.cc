@@ -63,6 +63,11 @@ TEST(HostRun, EveryByteIsRightAboveThePlannedLoad) {
   expect_right(small_request(std::nullopt), run::LoadChange{.load = 1.5, .from_op = 200});
 }
 
+/// All rows of the expert group on every rank at once.
+TEST(HostRun, EveryByteIsRightAtTheWorstLoadThereIs) {
+  expect_right(small_request(std::nullopt), run::LoadChange{.load = 8, .from_op = 0});
+}
+
 /// From here on mlock() is refused to this thread, as beyond `ulimit -l`. False: not possible here.
 bool forbid_locking() {
   std::array<sock_filter, 4> code = {{{BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(seccomp_data, nr)},

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstring>
 #include <limits>
+#include <map>
 #include <random>
 #include <set>
 
@@ -15,6 +16,7 @@
 #include "swap/bound_program.h"
 #include "swap/dynamic_region.h"
 #include "swap/granule_pool.h"
+#include "swap/plan_gaps.h"
 #include "swap/storage_versions.h"
 #include "swap/stream_set.h"
 #include "tests/support/planned_step.h"
@@ -47,14 +49,15 @@ TEST(GranulePool, NeverRefusesWhatFitsAtEveryHalfStep) {
     std::vector<std::int32_t> free_from(static_cast<std::size_t>(most) + 10, 0);
     bool refused = most == 0;
     for (const Stay& s : stays) {
-      std::vector<std::int64_t> granules, unused;
-      ASSERT_TRUE(pool.take(s.granules, s.acquire, granules));
-      for (const std::int64_t g : granules) {
-        ASSERT_LE(free_from[static_cast<std::size_t>(g)], s.acquire);
-        free_from[static_cast<std::size_t>(g)] = s.release;
-      }
-      pool.give_back(granules, s.release);
-      refused = refused || !tight.take(s.granules, s.acquire, unused);
+      std::vector<GranulePool::Run> runs, unused;
+      ASSERT_TRUE(pool.take(s.granules, s.acquire, s.release, runs));
+      for (const GranulePool::Run& run : runs)
+        for (std::int64_t g = run.granules.first; g < run.granules.first + run.granules.count; ++g) {
+          ASSERT_LE(free_from[static_cast<std::size_t>(g)], s.acquire);
+          free_from[static_cast<std::size_t>(g)] = s.release;
+        }
+      pool.give_back(runs, s.release);
+      refused = refused || !tight.take(s.granules, s.acquire, s.release, unused);
       tight.give_back(unused, s.release);
     }
     EXPECT_TRUE(refused) << "one granule less must not do";
@@ -97,30 +100,113 @@ TEST(TaskStreams, KeepsWhatIsNotImplied) {
   EXPECT_EQ(streams.implied, 2);
 }
 
-TEST(SpareHost, DemandGrowsWithTheLoadAndFitsAtTheLimit) {
-  testing::StepGenerator generator(51);
-  for (int i = 0; i < 4; ++i) {
-    const testing::PlannedStep step = generator.next_routed(1.1, 50);
-    for (const plan::RankPlan& rank : step.outcome.ranks) {
-      const double limit = rank.program.contingency_limit_f;
-      EXPECT_LE(spare_host_demand(rank.program, limit), spare_host_room(rank.program.layout));
-      EXPECT_LE(spare_host_demand(rank.program, limit), spare_host_demand(rank.program, 2 * limit));
-      EXPECT_EQ(spare_host_demand(rank.program, 0), 0);
-    }
-  }
-}
-
 TEST(GranulePool, ThePeakIsThatOfTheStep) {
   GranulePool pool(0, 8);
-  std::vector<std::int64_t> taken;
-  ASSERT_TRUE(pool.take(5, 0, taken));
+  std::vector<GranulePool::Run> taken;
+  ASSERT_TRUE(pool.take(5, 0, 4, taken));
   pool.give_back(taken, 4);
   EXPECT_EQ(pool.peak(), 5);
   pool.restart();
   EXPECT_EQ(pool.peak(), 0);
   taken.clear();
-  ASSERT_TRUE(pool.take(2, 0, taken));
+  ASSERT_TRUE(pool.take(2, 0, 4, taken));
   EXPECT_EQ(pool.peak(), 2);
+}
+
+/// What is lent goes first, the soonest wanted again before the others, and never to who needs it longer.
+TEST(GranulePool, WhatIsLentGoesFirst) {
+  GranulePool pool(0, 2);
+  pool.lend({.first = 10, .count = 2}, 0, 6);
+  pool.lend({.first = 20, .count = 2}, 0, 9);
+  pool.lend({.first = 30, .count = 1}, 5, 20);
+  using Run = GranulePool::Run;
+  std::vector<Run> taken;
+  ASSERT_TRUE(pool.take(3, 1, 5, taken));
+  EXPECT_EQ(taken, (std::vector<Run>{{.granules = {.first = 10, .count = 2}, .until = 6},
+                                     {.granules = {.first = 20, .count = 1}, .until = 9}}));
+  EXPECT_EQ(pool.in_use(), 0);
+  EXPECT_EQ(pool.available(1, 10), 2) << "of those always free";
+  EXPECT_EQ(pool.available(5, 10), 3) << "and what is lent from half-step 5";
+  EXPECT_FALSE(pool.take(4, 5, 10, taken));
+  taken.clear();
+  ASSERT_TRUE(pool.take(3, 6, 10, taken));
+  EXPECT_EQ(pool.in_use(), 2);
+}
+
+/// Against an obvious model: whoever has a granule has it alone, for as long as he asked, and only while it is free.
+TEST(GranulePool, NobodySharesAGranule) {
+  std::mt19937 random(7);
+  for (int round = 0; round < 200; ++round) {
+    struct Free {
+      std::int32_t from = 0, until = GranulePool::kAlways;
+    };
+    std::map<std::int64_t, std::vector<Free>> free;
+    std::map<std::int64_t, std::int32_t> held_until;
+    GranulePool pool(0, 6);
+    for (std::int64_t g = 0; g < 6; ++g) free[g].push_back({});
+    for (std::int32_t now = 0; now < 60; ++now) {
+      if (random() % 3 == 0) {
+        const std::int64_t first = 100 + 10 * now;
+        const auto count = static_cast<std::int64_t>(1 + random() % 3);
+        const auto from = now + static_cast<std::int32_t>(random() % 4);
+        const auto until = from + static_cast<std::int32_t>(1 + random() % 12);
+        pool.lend({.first = first, .count = count}, from, until);
+        for (std::int64_t g = first; g < first + count; ++g) free[g].push_back({.from = from, .until = until});
+      }
+      const auto until = now + static_cast<std::int32_t>(1 + random() % 8);
+      const auto wanted = static_cast<std::int64_t>(1 + random() % 4);
+      std::int64_t there = 0;
+      for (const auto& [g, times] : free)
+        for (const Free& time : times) there += time.from <= now && time.until >= until && held_until[g] <= now ? 1 : 0;
+      std::vector<GranulePool::Run> taken;
+      EXPECT_EQ(pool.available(now, until), there);
+      ASSERT_EQ(pool.take(wanted, now, until, taken), there >= wanted);
+      for (const GranulePool::Run& run : taken)
+        for (std::int64_t g = run.granules.first; g < run.granules.first + run.granules.count; ++g) {
+          ASSERT_LE(held_until[g], now) << "granule " << g;
+          held_until[g] = until;
+        }
+      pool.give_back(taken, until);
+    }
+  }
+}
+
+/// Against every unit at every half-step.
+TEST(PlanGaps, AreWhatNoResidencyTouches) {
+  std::mt19937 random(11);
+  constexpr Bytes kUnit = 8;
+  for (int round = 0; round < 300; ++round) {
+    Program program;
+    program.layout.arenas = {{.capacity_bytes = 100, .height_bytes = 80}};
+    std::vector<std::vector<char>> busy(10, std::vector<char>(31, 0));
+    for (int i = 0; i < 12; ++i) {
+      Residency r{.bytes = static_cast<Bytes>(1 + random() % 30), .acquire = static_cast<std::int32_t>(random() % 28)};
+      r.release = std::min(30, r.acquire + static_cast<std::int32_t>(1 + random() % 8));
+      const auto offset = static_cast<Bytes>(random() % static_cast<unsigned>(80 - r.bytes));
+      bool free = true;
+      const auto each = [&](const auto& what) {
+        for (Bytes u = offset / kUnit; u <= (offset + r.bytes - 1) / kUnit; ++u)
+          for (std::int32_t t = r.acquire; t < r.release; ++t)
+            what(busy[static_cast<std::size_t>(u)][static_cast<std::size_t>(t)]);
+      };
+      each([&](char& b) { free = free && b == 0; });
+      if (!free) continue;
+      each([](char& b) { b = 1; });
+      program.schedule.residencies.push_back(r);
+      program.layout.offset_of.push_back(offset);
+      program.layout.arena_of.push_back(id_of<ArenaId>(0));
+    }
+    std::vector<std::vector<char>> empty(10, std::vector<char>(31, 0));
+    for (const PlanGap& gap : plan_gaps(program, id_of<ArenaId>(0), kUnit))
+      for (std::int64_t u = gap.units.first; u < gap.units.first + gap.units.count; ++u)
+        for (std::int32_t t = gap.from; t < std::min(30, gap.until); ++t) {
+          char& e = empty[static_cast<std::size_t>(u)][static_cast<std::size_t>(t)];
+          EXPECT_EQ(e, 0) << "two gaps for one unit at one time";
+          e = 1;
+        }
+    for (std::size_t u = 0; u < 10; ++u)
+      for (std::size_t t = 0; t < 30; ++t) EXPECT_EQ(empty[u][t] != 0, busy[u][t] == 0) << u << ", " << t;
+  }
 }
 
 TEST(StorageVersions, NoPatternComesBackInALaterStep) {
@@ -229,115 +315,107 @@ TEST(StreamSet, MoreMarksThanEventsAreWaitedFor) {
   EXPECT_EQ(device->leaks(), "");
 }
 
+Program with_region(Bytes height, Bytes region) {
+  Program program;
+  program.layout.arenas = {{.capacity_bytes = 80 * kMiB, .height_bytes = height, .dynamic_bytes = region}};
+  return program;
+}
+
+/// A storage of the plan, so that it stands in no gap.
+void add_storage(Program& program, Bytes offset, Bytes bytes, std::int32_t acquire, std::int32_t release) {
+  program.schedule.residencies.push_back({.bytes = bytes, .acquire = acquire, .release = release});
+  program.layout.offset_of.push_back(offset);
+  program.layout.arena_of.push_back(id_of<ArenaId>(0));
+}
+
+Status take_arena(ArenaMemory& memory, const Program& program, Bytes pad = 0) {
+  const Arena& arena = program.layout.arenas.front();
+  return memory.take({{.mapped = true,
+                       .bytes = arena.height_bytes + pad,
+                       .region_begin = arena.height_bytes + pad,
+                       .region_end = arena.height_bytes + arena.dynamic_bytes + pad}},
+                     "test");
+}
+
 /// The granule with the tail pad has memory already, wherever the height ends.
 TEST(DynamicRegion, MapsNoGranuleTwiceBehindATailPad) {
   for (const Bytes height : {8 * kMiB, 8 * kMiB - 32, 8 * kMiB - 512, 8 * kMiB + 512}) {
-    const std::unique_ptr<SimDevice> device =
-        make_sim_device({.capacity_bytes = 64 * kMiB, .tail_pad_bytes = 32, .aliasing = false});
-    Arena arena{.space = MemorySpace::device, .kind = Arena::Kind::mapped, .capacity_bytes = 40 * kMiB};
-    arena.alignment_bytes = 512;
-    arena.height_bytes = height;
-    arena.dynamic_bytes = 24 * kMiB - height;
+    const std::unique_ptr<SimDevice> device = make_sim_device({.capacity_bytes = 64 * kMiB, .tail_pad_bytes = 32});
+    Program program = with_region(height, 24 * kMiB - height);
+    add_storage(program, 0, height, 0, 8);
     {
       ArenaMemory memory(*device);
-      ASSERT_TRUE(
-          memory
-              .take({{.mapped = true, .bytes = height + 32, .region_begin = height + 32, .region_end = 24 * kMiB + 32}},
-                    "test")
-              .ok());
-      DynamicRegion region(*device, memory, arena, id_of<ArenaId>(0), 1);
-      OversizedStay stay;
-      EXPECT_EQ(region.take(0, 2 * kMiB, 3 * kMiB, 0, {}, stay), DynamicRegion::Taken::ok)
+      ASSERT_TRUE(take_arena(memory, program, 32).ok());
+      DynamicRegion region(*device, memory, program, id_of<ArenaId>(0), 1);
+      region.restart();
+      RoutedWindow window;
+      EXPECT_EQ(region.take({.offset = 0, .bytes = 2 * kMiB, .acquire = 0, .release = 8}, 15 * kMiB, 0, window),
+                DynamicRegion::Taken::ok)
           << height << ": " << device->last_error();
     }
     EXPECT_EQ(device->leaks(), "");
   }
 }
 
-/// A window of a slot, a hole of the plan and the dynamic region: its bytes are those of the arena's granules.
-TEST(DynamicRegion, AWindowUsesTheHoleItWasGiven) {
+/// A window of a slot, of what stands empty by the plan and of the region: its bytes are those of the arena's granules.
+TEST(DynamicRegion, AWindowIsMadeOfWhatIsFreeLongEnough) {
   const Result<std::unique_ptr<Device>> device = open_host_device({.capacity_bytes = 64 * kMiB});
   ASSERT_TRUE(device.ok()) << device.error().message;
-  Arena arena{.space = MemorySpace::device, .kind = Arena::Kind::mapped, .capacity_bytes = 40 * kMiB};
-  arena.alignment_bytes = 512;
-  arena.height_bytes = 16 * kMiB;
-  arena.dynamic_bytes = 4 * kMiB;
-  {
-    const auto id = id_of<ArenaId>(0);
-    ArenaMemory memory(*device.value());
-    ASSERT_TRUE(memory
-                    .take({{.mapped = true,
-                            .bytes = arena.height_bytes,
-                            .region_begin = arena.height_bytes,
-                            .region_end = arena.height_bytes + arena.dynamic_bytes}},
-                          "test")
-                    .ok());
-    DynamicRegion region(*device.value(), memory, arena, id, 1);
-    ASSERT_TRUE(region.promises_limit());
-    const std::array holes{GranuleRange{.first = 6, .count = 1}, GranuleRange{.first = 3, .count = 1}};
-    OversizedStay stay;
-    ASSERT_EQ(region.take(2 * kMiB, 4 * kMiB, 10 * kMiB, 0, holes, stay), DynamicRegion::Taken::ok);
-    EXPECT_EQ(stay.extra_bytes, 2 * kMiB) << "two of the three granules beyond the slot are holes";
-    ASSERT_EQ(stay.granules.size(), 1U);
-    const std::array<std::int64_t, 5> granules{1, 2, 6, 3, stay.granules.front()};
-    for (std::size_t i = 0; i < granules.size(); ++i) {
-      auto* window = reinterpret_cast<unsigned char*>(stay.address) + i * static_cast<std::size_t>(2 * kMiB);
-      std::memset(window, static_cast<int>(i + 1), static_cast<std::size_t>(2 * kMiB));
-    }
-    for (std::size_t i = 0; i < granules.size(); ++i) {
-      const auto* bytes = reinterpret_cast<const unsigned char*>(memory.at(id, granules[i] * 2 * kMiB));
-      EXPECT_EQ(bytes[0], i + 1) << "granule " << granules[i];
-      EXPECT_EQ(bytes[2 * kMiB - 1], i + 1) << "granule " << granules[i];
-    }
-    const auto* untouched = reinterpret_cast<const unsigned char*>(memory.at(id, 8 * kMiB));
-    EXPECT_EQ(untouched[0], 0);
-    region.give_back(stay, 2);
+  Program program = with_region(16 * kMiB, 4 * kMiB);
+  add_storage(program, 0, 6 * kMiB, 0, 10);         // granules 0 to 2; the slot is 1 and 2 of it
+  add_storage(program, 6 * kMiB, 2 * kMiB, 4, 10);  // granule 3 stands empty until 4, too short
+  add_storage(program, 8 * kMiB, 2 * kMiB, 6, 10);  // granule 4 until 6
+  add_storage(program, 10 * kMiB, 6 * kMiB, 0, 10);
+  const auto id = id_of<ArenaId>(0);
+  ArenaMemory memory(*device.value());
+  ASSERT_TRUE(take_arena(memory, program).ok());
+  DynamicRegion region(*device.value(), memory, program, id, 1);
+  ASSERT_TRUE(region.has_windows());
+  region.restart();
+  RoutedWindow window;
+  const DynamicRegion::Slot slot{.offset = 2 * kMiB, .bytes = 4 * kMiB, .acquire = 0, .release = 6};
+  ASSERT_EQ(region.take(slot, 8 * kMiB, 0, window), DynamicRegion::Taken::ok);
+  EXPECT_EQ(window.extra_granules(), 2);
+  EXPECT_EQ(window.bytes, 8 * kMiB);
+  const std::array<std::int64_t, 4> granules{1, 2, 4, 8};
+  for (std::size_t i = 0; i < granules.size(); ++i) {
+    auto* bytes = reinterpret_cast<unsigned char*>(window.address) + i * static_cast<std::size_t>(2 * kMiB);
+    std::memset(bytes, static_cast<int>(i + 1), static_cast<std::size_t>(2 * kMiB));
   }
+  for (std::size_t i = 0; i < granules.size(); ++i) {
+    const auto* bytes = reinterpret_cast<const unsigned char*>(memory.at(id, granules[i] * 2 * kMiB));
+    EXPECT_EQ(bytes[0], i + 1) << "granule " << granules[i];
+    EXPECT_EQ(bytes[2 * kMiB - 1], i + 1) << "granule " << granules[i];
+  }
+  EXPECT_EQ(*reinterpret_cast<const unsigned char*>(memory.at(id, 6 * kMiB)), 0);
+  RoutedWindow most;
+  EXPECT_EQ(region.take(slot, 14 * kMiB, 0, most), DynamicRegion::Taken::no_room);
+  ASSERT_EQ(region.take_most(slot, 14 * kMiB, 0, most), DynamicRegion::Taken::ok);
+  EXPECT_EQ(most.bytes, 6 * kMiB) << "one granule of the region was left";
+  region.give_back(most, 0);
+  region.give_back(window, 2);
+  region.lend({.offset = 0, .bytes = 6 * kMiB, .acquire = 2, .release = 10}, 2 * kMiB);
+  EXPECT_EQ(region.take({.offset = 10 * kMiB, .bytes = 2 * kMiB, .acquire = 2, .release = 10}, 10 * kMiB, 2, window),
+            DynamicRegion::Taken::ok)
+      << "two of the region and two that a smaller storage lends";
 }
 
-/// Room for several at once is there exactly if one after the other gets it.
-TEST(DynamicRegion, HasRoomForWhatItThenServes) {
-  std::mt19937 random(6);
-  int served = 0, refused = 0;
-  for (int round = 0; round < 300; ++round) {
-    const bool aliasing = round % 2 == 0;
-    const std::unique_ptr<SimDevice> device = make_sim_device({.capacity_bytes = kGiB, .aliasing = aliasing});
-    Arena arena{.space = MemorySpace::device, .kind = Arena::Kind::mapped, .capacity_bytes = 80 * kMiB};
-    arena.alignment_bytes = 512;
-    arena.height_bytes = 40 * kMiB;
-    arena.dynamic_bytes = 40 * kMiB;
+/// Where no granule can be shown twice, or only coarser ones, nothing stands beside its slot.
+TEST(DynamicRegion, WithoutAliasingThereAreNoWindows) {
+  for (const SimOptions& options : {SimOptions{.capacity_bytes = kGiB, .aliasing = false},
+                                    SimOptions{.capacity_bytes = kGiB, .granule_bytes = 4 * kMiB}}) {
+    const std::unique_ptr<SimDevice> device = make_sim_device(options);
+    const Program program = with_region(40 * kMiB, 40 * kMiB);
     ArenaMemory memory(*device);
-    ASSERT_TRUE(memory
-                    .take({{.mapped = true,
-                            .bytes = arena.height_bytes,
-                            .region_begin = arena.height_bytes,
-                            .region_end = arena.height_bytes + arena.dynamic_bytes}},
-                          "test")
-                    .ok());
-    DynamicRegion region(*device, memory, arena, id_of<ArenaId>(0), 1);
-    const std::vector<GranuleRange> hole{{.first = 0, .count = 1}};
-    for (std::int32_t t = 0; t < 10; ++t) {
-      std::vector<DynamicRegion::Need> needs;
-      for (auto n = random() % 3; n > 0; --n)
-        needs.push_back({.slot_offset = static_cast<Bytes>(random() % 30) * kMiB,
-                         .planned_bytes = 5 * kMiB,
-                         .actual_bytes = (6 + static_cast<Bytes>(random() % 12)) * kMiB,
-                         .holes = n % 2 == 0 ? std::span<const GranuleRange>(hole) : std::span<const GranuleRange>()});
-      const bool room = region.has_room(needs, t);
-      bool all = true;
-      for (const DynamicRegion::Need& need : needs) {
-        OversizedStay stay;
-        all = all && region.take(need.slot_offset, need.planned_bytes, need.actual_bytes, t, need.holes, stay) ==
-                         DynamicRegion::Taken::ok;
-        if (all) region.give_back(stay, t + 1 + static_cast<std::int32_t>(random() % 4));
-      }
-      // In one piece there may be no room where there are bytes enough.
-      EXPECT_TRUE(room == all || (!aliasing && room)) << "round " << round;
-      ++(room ? served : refused);
-    }
+    ASSERT_TRUE(take_arena(memory, program).ok());
+    DynamicRegion region(*device, memory, program, id_of<ArenaId>(0), 1);
+    region.restart();
+    EXPECT_FALSE(region.has_windows());
+    RoutedWindow window;
+    const DynamicRegion::Slot slot{.offset = 0, .bytes = 2 * kMiB, .acquire = 0, .release = 8};
+    EXPECT_EQ(region.take(slot, 3 * kMiB, 0, window), DynamicRegion::Taken::no_room);
+    EXPECT_EQ(region.take_most(slot, 3 * kMiB, 0, window), DynamicRegion::Taken::no_room);
   }
-  EXPECT_GT(served, 500);
-  EXPECT_GT(refused, 100);
 }
 
 TEST(RoutedBytes, SaturateInsteadOfOverflowing) {

@@ -1,0 +1,91 @@
+#pragma once
+// How a layer runs in chunks when the rows that routing sends here do not fit, written once for planner, checker and
+// runtime.
+//
+// A *section* is what one site (chunk, layer, micro-batch) does with routed rows between two returns of rows to their
+// tokens: forward from the dispatch to the combine, backward from the gradient's dispatch to its return; a recipe that
+// rebuilds what the combine brought is one, too. Its *end* is the task that returns the rows (Program::section_ends).
+// Its tasks are all ops and recomputes of the site that touch routed storages, since the end before; the last section
+// has those behind its end as well (weight gradients).
+//
+//   whole      | t1 ... t2 ... t3 ... end ... t4 |     t: tasks of the section, c: their chunks
+//   in chunks  |                      ccc        |     everything runs at the end, n times on ceil(rows / n) rows
+//
+// In chunks, the section's tasks do nothing at their own places (their waits hold all the same). At its end each chunk
+// runs the ops of the section, and in front of them the ops of the site's forward pass that make what they read of rows
+// again: from what is in memory there. Nothing of a site that runs in chunks is kept for a later section: that one runs
+// in chunks as well, and dispatches again.
+//
+// In memory, during the end and nothing besides:
+//   routed rows       a chunk at a time, in the *room*: the slot of a routed storage that the end touches, and what is
+//                     free beside it;
+//   rows at home      (Program::home_rows) likewise, where they are not in memory at the end;
+//   what is made once (gathered tokens) in the room, whole;
+//   sources and sums  where they stand by the plan. Sources are touched by the end, or stand all step; so no layer
+//   needs
+//                     more memory than its plan has, however many rows come.
+//
+// What an op must do. It works on the rows it is given; rows of a chunk are dealt out evenly over the pairs of devices.
+// What it writes that is not rows it adds up over the chunks: the first writes it as the whole op would. That it does
+// so nobody can check here. All devices of an expert group run a section in the same number of chunks, since their
+// exchanges match.
+//
+// The end stands still for compute: what the chunks do is ordered behind the compute task issued before the end, and
+// the next one behind it. On the compute clock it is one instant, and what is in use before and behind is in use in it.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/program.h"
+
+namespace tidemark {
+
+/// Where a storage stands during the chunks, in the order of the room.
+struct ChunkPlace {
+  StorageId storage = kNone<StorageId>;
+  std::int32_t routed = -1;  ///< row of Program::routed: as many of its rows as a chunk has; -1: not routed
+  Bytes bytes = 0;           ///< not routed: what it takes whole
+  bool by_rows = false;      ///< a chunk of it at a time
+  std::int32_t first = 0;    ///< in use from this op of RowSection::loop ...
+  std::int32_t last = 0;     ///< ... until this one; others may stand in its bytes before and behind
+};
+
+/// Where a storage that is in memory at the end stands by the plan.
+struct StandingPlace {
+  StorageId storage = kNone<StorageId>;
+  ResidencyId residency = kNone<ResidencyId>;
+};
+
+struct RowSection {
+  SiteId site = kNone<SiteId>;
+  TaskId begin = kNone<TaskId>;  ///< its first task
+  TaskId end = kNone<TaskId>;
+  std::vector<TaskId> tasks;      ///< ascending
+  std::vector<ResidencyId> rows;  ///< routed residencies that its tasks touch, ascending
+  ResidencyId room = kNone<ResidencyId>;
+  std::vector<TaskId> once;  ///< ops run whole before the first chunk
+  std::vector<TaskId> loop;  ///< ops run for each chunk; their rows are the chunk's
+  std::vector<ChunkPlace> places;
+  std::vector<StandingPlace> standing;  ///< ascending storage
+  std::string fault;                    ///< why it cannot run in chunks; empty: it can
+};
+
+/// The most chunks a section is asked to run in.
+inline constexpr std::int32_t kMostChunks = 1 << 20;
+
+/// Sections of a Program, ascending end. REQUIRES: ids are in range. O(tasks + touches).
+[[nodiscard]] std::vector<RowSection> row_sections(const Program& program);
+
+/// What the storage of a place takes of the room in this chunk; none takes more than in the first.
+[[nodiscard]] Bytes chunk_bytes(const Program& program, const ChunkPlace& place, double load, std::int32_t chunks,
+                                std::int32_t chunk);
+/// What the room needs for `chunks` chunks at expert load `load`, true size.
+[[nodiscard]] Bytes room_bytes(const Program& program, const RowSection& section, double load, std::int32_t chunks);
+/// Where each of the section's places begins in the room.
+[[nodiscard]] std::vector<Bytes> room_offsets(const Program& program, const RowSection& section, double load,
+                                              std::int32_t chunks);
+/// The fewest chunks for which `room` bytes do; 0: none do.
+[[nodiscard]] std::int32_t least_chunks(const Program& program, const RowSection& section, double load, Bytes room);
+
+}  // namespace tidemark

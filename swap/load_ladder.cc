@@ -1,0 +1,510 @@
+#include "swap/load_ladder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "core/dynamic_region.h"
+#include "swap/device_error.h"
+
+namespace tidemark::swap {
+namespace {
+
+/// No router sends more; above it sizes would leave what integers hold.
+constexpr double kMostLoad = 1000;
+/// One would be the whole.
+constexpr std::int32_t kFewestChunks = 2;
+
+/// The two sides of a copy.
+struct CopySides {
+  ResidencyId on_device = kNone<ResidencyId>, on_host = kNone<ResidencyId>;
+};
+
+CopySides sides_of(const Schedule& schedule, TaskId copy) {
+  CopySides sides;
+  for (const Schedule::Touch& touch : schedule.touches_of(copy))
+    (schedule.residencies[row(touch.residency)].space == MemorySpace::device ? sides.on_device : sides.on_host) =
+        touch.residency;
+  return sides;
+}
+
+}  // namespace
+
+LoadLadder::LoadLadder(const Parts& parts)
+    : p_(parts), pieces_(parts.bound, parts.spare_host, parts.spare_host_pieces) {
+  if (!is_active()) return;
+  const Program& program = *p_.bound.program;
+  for (const RoutedResidency& routed : program.routed) site_count_ = std::max(site_count_, row(routed.site) + 1);
+  sections_ = row_sections(program);
+  section_of_task_.assign(program.schedule.tasks.size(), -1);
+  for (std::size_t s = 0; s < sections_.size(); ++s)
+    for (const TaskId task : sections_[s].tasks) section_of_task_[row(task)] = static_cast<std::int32_t>(s);
+  may_spill_ = spills_of(p_.bound, sections_);
+}
+
+void LoadLadder::restart() {
+  oversized_.clear();
+  records_.clear();
+  spilled_.clear();
+  if (!is_active()) return;
+  const Schedule& schedule = p_.bound.program->schedule;
+  states_.assign(sections_.size(), {});
+  loads_.assign(site_count_, -1);
+  in_chunks_.assign(site_count_, 0);
+  standing_.assign(schedule.residencies.size(), Standing::not_yet);
+  skipped_copy_.assign(schedule.tasks.size(), 0);
+  host_.clear();
+  active_.clear();
+  due_.clear();
+  pieces_.restart();
+  if (p_.region != nullptr) p_.region->restart();
+}
+
+// --- loads and sizes
+// --------------------------------------------------------------------------------------------------
+
+Result<double> LoadLadder::load_of(SiteId site) {
+  double& load = loads_[row(site)];
+  if (load >= 0) return load;
+  const double told = p_.options.load(site);
+  if (!(told >= 0 && told <= kMostLoad))
+    return bad_input(fmt::format("{}: loads are from 0 to {:.4g}", who(site, told), kMostLoad));
+  load = told;
+  return told;
+}
+
+double LoadLadder::planned_load(const RoutedResidency& routed) const {
+  const Bytes bytes = p_.bound.program->schedule.residencies[row(routed.residency)].bytes - routed.fixed_bytes;
+  const double mean = static_cast<double>(routed.rows) * static_cast<double>(routed.row_bytes);
+  return mean > 0 ? static_cast<double>(bytes) / mean : 1;
+}
+
+Bytes LoadLadder::actual_bytes(ResidencyId residency, double load) const {
+  if (!p_.options.load) return p_.bound.program->schedule.residencies[row(residency)].bytes;
+  return routed_bytes(p_.bound.program->routed[static_cast<std::size_t>(p_.bound.routed[row(residency)])], load);
+}
+
+SiteId LoadLadder::site_of(ResidencyId routed) const {
+  return p_.bound.program->routed[static_cast<std::size_t>(p_.bound.routed[row(routed)])].site;
+}
+
+std::string LoadLadder::who(SiteId site, double load) const {
+  const std::string name =
+      p_.options.names.site ? p_.options.names.site(site) : fmt::format("site {}", static_cast<std::int32_t>(site));
+  return fmt::format("rank {}: {} at expert load {:.4g}", p_.bound.program->schedule.rank, name, load);
+}
+
+DynamicRegion::Slot LoadLadder::slot_of(ResidencyId residency) const {
+  const Residency& r = p_.bound.program->schedule.residencies[row(residency)];
+  return {.offset = p_.bound.program->layout.offset_of[row(residency)],
+          .bytes = r.bytes,
+          .acquire = r.acquire,
+          .release = r.release};
+}
+
+bool LoadLadder::is_served(ResidencyId residency) const {
+  return p_.region != nullptr && p_.bound.program->layout.arena_of[row(residency)] == p_.region_arena;
+}
+
+std::int32_t LoadLadder::half_step(TaskId task) const {
+  const std::int32_t clock = p_.bound.clock[row(task)];
+  return p_.bound.program->schedule.tasks[row(task)].lane == Lane::compute ? 2 * clock : std::max(0, 2 * clock - 1);
+}
+
+// --- places
+// -----------------------------------------------------------------------------------------------------------
+
+/// False: there is no room, and nothing has changed.
+Result<bool> LoadLadder::find_place(ResidencyId residency, double load, std::int32_t from, Placing& placing) {
+  placing = {.residency = residency, .actual = actual_bytes(residency, load)};
+  const DynamicRegion::Slot slot = slot_of(residency);
+  placing.in_slot = placing.actual <= slot.bytes;
+  if (placing.in_slot) return true;
+  if (!is_served(residency)) return false;
+  const Result<bool> whole = find_place_until(slot, from, placing);
+  if (!whole || whole.value()) return whole;
+  const std::optional<Spill>& spill = may_spill_[static_cast<std::size_t>(p_.bound.routed[row(residency)])];
+  if (!spill) return false;
+  DynamicRegion::Slot first = slot;
+  first.release = 2 * p_.bound.clock[row(spill->release_at)];
+  const Result<bool> part = find_place_until(first, from, placing);
+  if (!part || !part.value()) return part;
+  std::optional<std::vector<HostPiece>> pieces =
+      pieces_.take(placing.actual, from, 2 * p_.bound.clock[row(spill->needed_at)]);
+  if (!pieces) {
+    p_.region->give_back(placing.window, from);
+    return false;
+  }
+  placing.spilled_to = std::move(*pieces);
+  return true;
+}
+
+Result<bool> LoadLadder::find_place_until(DynamicRegion::Slot slot, std::int32_t from, Placing& placing) {
+  const DynamicRegion::Taken taken = p_.region->take(slot, placing.actual, from, placing.window);
+  if (taken == DynamicRegion::Taken::device_failed)
+    return device_error(p_.streams.device(), p_.region->code(),
+                        fmt::format("rank {}: memory for an oversized storage", p_.bound.program->schedule.rank));
+  return taken == DynamicRegion::Taken::ok;
+}
+
+/// The place is taken: the address that tasks see from now on, and what others may have.
+void LoadLadder::settle(const Placing& placing, double load) {
+  const ResidencyId residency = placing.residency;
+  const DynamicRegion::Slot slot = slot_of(residency);
+  p_.bytes[row(residency)] = p_.bound.scaled(placing.actual);
+  standing_[row(residency)] = placing.in_slot ? Standing::in_slot : Standing::in_window;
+  if (placing.in_slot) {
+    if (is_served(residency)) p_.region->lend(slot, placing.actual);
+    return;
+  }
+  p_.addresses[row(residency)] = placing.window.address;
+  if (placing.spilled_to.empty()) {
+    p_.region->give_back(placing.window, slot.release);
+  } else {
+    const Spill& spill = *may_spill_[static_cast<std::size_t>(p_.bound.routed[row(residency)])];
+    const std::int32_t release = 2 * p_.bound.clock[row(spill.release_at)];
+    p_.region->give_back(placing.window, release);
+    p_.region->lend({.offset = slot.offset,
+                     .bytes = slot.bytes,
+                     .acquire = release,
+                     .release = 2 * p_.bound.clock[row(spill.return_at)] + 1},
+                    0);
+    for (const TaskId at : {spill.trigger, spill.release_at, spill.return_at, spill.needed_at})
+      due_.emplace(at, active_.size());
+    active_.push_back({.residency = residency, .times = spill, .pieces = placing.spilled_to});
+    spilled_.push_back({.residency = residency, .site = site_of(residency), .load = load, .bytes = placing.actual});
+  }
+  oversized_.push_back({.residency = residency,
+                        .site = site_of(residency),
+                        .load = load,
+                        .planned_bytes = slot.bytes,
+                        .actual_bytes = placing.actual,
+                        .extra_bytes = placing.window.extra_granules() * p_.region->granule()});
+}
+
+Status LoadLadder::check(DeviceCode code, ResidencyId residency, const char* what) {
+  if (code == DeviceCode::ok) return {};
+  return device_error(
+      p_.streams.device(), code,
+      fmt::format("{}: spilling a storage: {}", who(site_of(residency), loads_[row(site_of(residency))]), what));
+}
+
+Status LoadLadder::spill_out(Spilled& spilled) {
+  const std::int64_t id = static_cast<std::int64_t>(spilled.times.trigger);
+  DeviceCode code = p_.streams.order(StreamRole::compute, StreamRole::d2h);
+  if (code == DeviceCode::ok)
+    code = p_.transfers.copy_out(p_.host.ranges_of(spilled.pieces), p_.addresses[row(spilled.residency)], id,
+                                 TransferEngine::Cause::step);
+  if (code == DeviceCode::ok) code = p_.streams.make_mark(StreamRole::d2h, spilled.copied_out);
+  return check(code, spilled.residency, "copying out");
+}
+
+/// Into its slot and what is beside it, from half-step `from` on; where there is no room it is lost, and its site goes
+/// on in chunks.
+Status LoadLadder::bring_back(Spilled& spilled, std::int32_t from) {
+  const ResidencyId residency = spilled.residency;
+  const SiteId site = site_of(residency);
+  DynamicRegion::Slot slot = slot_of(residency);
+  Placing placing{.residency = residency, .actual = actual_bytes(residency, loads_[row(site)])};
+  Result<bool> found = false;
+  if (in_chunks_[row(site)] == 0) {
+    found = find_place_until(slot, from, placing);
+    if (!found) return found.error();
+  }
+  if (!found.value()) {
+    in_chunks_[row(site)] = 1;
+    standing_[row(residency)] = Standing::absent;
+    slot.acquire = 2 * p_.bound.clock[row(spilled.times.return_at)] + 1;
+    p_.region->lend(slot, 0);
+    return {};
+  }
+  p_.addresses[row(residency)] = placing.window.address;
+  p_.region->give_back(placing.window, slot.release);
+  const std::int64_t id = static_cast<std::int64_t>(spilled.times.needed_at);
+  DeviceCode code = p_.streams.order(StreamRole::compute, StreamRole::h2d);
+  if (code == DeviceCode::ok)
+    code = p_.transfers.copy_in(p_.addresses[row(residency)], p_.host.ranges_of(spilled.pieces), id,
+                                TransferEngine::Cause::step);
+  if (code == DeviceCode::ok) code = p_.check_copy_in(residency, id);
+  if (code == DeviceCode::ok) code = p_.streams.make_mark(StreamRole::h2d, spilled.copied_in);
+  return check(code, residency, "copying in");
+}
+
+/// Nothing stands there this step, and others may have the slot.
+void LoadLadder::stand_absent(ResidencyId residency) {
+  if (standing_[row(residency)] != Standing::not_yet) return;
+  standing_[row(residency)] = Standing::absent;
+  if (is_served(residency)) p_.region->lend(slot_of(residency), 0);
+}
+
+// --- sections
+// ---------------------------------------------------------------------------------------------------------
+
+Result<bool> LoadLadder::place_all(const RowSection& section, double load, std::vector<Placing>& placed) {
+  for (const ResidencyId residency : section.rows) {
+    if (standing_[row(residency)] != Standing::not_yet) continue;
+    Placing placing;
+    const Result<bool> found = find_place(residency, load, half_step(section.begin), placing);
+    if (!found || !found.value()) return found;
+    placed.push_back(std::move(placing));
+  }
+  return true;
+}
+
+Bytes LoadLadder::room_of(const RowSection& section, const std::vector<Placing>& placed) const {
+  if (section.room == kNone<ResidencyId>) return 0;
+  const auto found = std::ranges::find(placed, section.room, &Placing::residency);
+  if (found != placed.end() && !found->in_slot) return found->window.bytes;
+  return p_.bound.program->schedule.residencies[row(section.room)].bytes;
+}
+
+/// The slot of a storage that the end touches, and what is free beside it.
+Result<LoadLadder::Placing> LoadLadder::find_room(const RowSection& section, double load) {
+  Placing room{.residency = section.room};
+  if (section.room == kNone<ResidencyId> || !is_served(section.room)) return room;
+  const Bytes most = room_bytes(*p_.bound.program, section, load, kFewestChunks);
+  const DynamicRegion::Slot slot = slot_of(section.room);
+  if (most <= slot.bytes) return room;
+  const DynamicRegion::Taken taken = p_.region->take_most(slot, most, half_step(section.begin), room.window);
+  if (taken == DynamicRegion::Taken::device_failed)
+    return device_error(p_.streams.device(), p_.region->code(), who(section.site, load) + ": room for chunks");
+  room.in_slot = taken != DynamicRegion::Taken::ok;
+  return room;
+}
+
+Status LoadLadder::enter(std::int32_t index) {
+  const RowSection& section = sections_[static_cast<std::size_t>(index)];
+  const Program& program = *p_.bound.program;
+  double load = 1;
+  if (p_.options.load) {
+    const Result<double> told = load_of(section.site);
+    if (!told) return told.error();
+    load = told.value();
+  } else {
+    load = planned_load(program.routed[static_cast<std::size_t>(p_.bound.routed[row(section.rows.front())])]);
+  }
+  std::vector<Placing> placed;
+  bool wanted = in_chunks_[row(section.site)] != 0;
+  if (!wanted) {
+    const Result<bool> all = place_all(section, load, placed);
+    if (!all) return all.error();
+    wanted = !all.value();
+  }
+  const std::int32_t from = half_step(section.begin);
+  const auto undo = [&] {
+    for (const Placing& placing : placed)
+      if (!placing.in_slot) p_.region->give_back(placing.window, from);
+    placed.clear();
+  };
+  Placing room{.residency = section.room};
+  Bytes bytes = room_of(section, placed);
+  if (wanted) {
+    undo();
+    const Result<Placing> found = find_room(section, load);
+    if (!found) return found.error();
+    room = found.value();
+    if (!room.in_slot) bytes = room.window.bytes;
+  }
+  const std::int32_t least = least_chunks(program, section, load, bytes);
+  const std::int32_t fewest = least == 0 ? 0 : std::max(kFewestChunks, least);
+  std::int32_t chunks = wanted ? fewest : 1;
+  if (p_.options.agree) chunks = p_.options.agree(program.schedule.rank, index, {.wanted = wanted, .chunks = fewest});
+  if (wanted || chunks > 1)
+    records_.push_back({.section = index, .site = section.site, .load = load, .chunks = chunks, .wanted = wanted});
+  if (chunks <= 1 && !wanted) {
+    for (const Placing& placing : placed) settle(placing, load);
+    return {};
+  }
+  if (chunks <= 1 || fewest == 0 || chunks < fewest)
+    return infeasible(fmt::format("{}: section {} does not fit and cannot run in chunks{}", who(section.site, load),
+                                  index,
+                                  !section.fault.empty() ? ": " + section.fault
+                                  : fewest == 0          ? ": not one row fits the room of " + format_bytes(bytes)
+                                                         : ": the group did not agree to it"));
+  if (!wanted) {  // the group wants it; what was found for the room is kept
+    const auto found = std::ranges::find(placed, section.room, &Placing::residency);
+    if (found != placed.end() && !found->in_slot) {
+      room = *found;
+      placed.erase(found);
+    }
+    undo();
+  }
+  return enter_in_chunks(index, load, chunks, room);
+}
+
+Status LoadLadder::enter_in_chunks(std::int32_t index, double load, std::int32_t chunks, const Placing& room) {
+  const RowSection& section = sections_[static_cast<std::size_t>(index)];
+  SectionState& state = states_[static_cast<std::size_t>(index)];
+  in_chunks_[row(section.site)] = 1;
+  state.chunks = chunks;
+  if (!room.in_slot) {
+    p_.region->give_back(room.window, slot_of(section.room).release);
+    p_.addresses[row(section.room)] = room.window.address;
+    oversized_.push_back({.residency = section.room,
+                          .site = section.site,
+                          .load = load,
+                          .planned_bytes = slot_of(section.room).bytes,
+                          .actual_bytes = room.window.bytes,
+                          .extra_bytes = room.window.extra_granules() * p_.region->granule()});
+  }
+  state.room = p_.addresses[row(section.room)];
+  standing_[row(section.room)] = room.in_slot ? Standing::in_slot : Standing::in_window;
+  for (const ResidencyId residency : section.rows) stand_absent(residency);
+  return {};
+}
+
+// --- tasks
+// ------------------------------------------------------------------------------------------------------------
+
+Status LoadLadder::before_task(TaskId task) {
+  if (!is_active()) return {};
+  const std::int32_t section = section_of_task_[row(task)];
+  if (section >= 0) return sections_[static_cast<std::size_t>(section)].begin == task ? enter(section) : Status{};
+  switch (p_.bound.program->schedule.tasks[row(task)].kind) {
+    case TaskKind::swap_out:
+      return size_copy_out(task);
+    case TaskKind::swap_in:
+      return place_copy_in(task);
+    case TaskKind::op:
+    case TaskKind::recompute:
+      return place_outside_sections(task);
+  }
+  return {};
+}
+
+/// A planned copy out takes what its storage holds. Where there is nothing to copy, or no memory to copy it to, it is
+/// left out.
+Status LoadLadder::size_copy_out(TaskId task) {
+  const CopySides sides = sides_of(p_.bound.program->schedule, task);
+  if (sides.on_device == kNone<ResidencyId> || p_.bound.routed[row(sides.on_device)] < 0) return {};
+  const SiteId site = site_of(sides.on_device);
+  if (standing_[row(sides.on_device)] != Standing::absent && in_chunks_[row(site)] == 0) {
+    const Bytes actual = actual_bytes(sides.on_device, loads_[row(site)]);
+    std::optional<std::vector<HostPiece>> pieces = pieces_.place(sides.on_host, actual, half_step(task));
+    if (pieces) {
+      standing_[row(sides.on_host)] = pieces->size() > 1 ? Standing::in_window : Standing::in_slot;
+      host_[sides.on_host] = std::move(*pieces);
+      return {};
+    }
+  }
+  in_chunks_[row(site)] = 1;
+  skipped_copy_[row(task)] = 1;
+  standing_[row(sides.on_host)] = Standing::absent;
+  pieces_.vacate(sides.on_host);
+  return {};
+}
+
+Status LoadLadder::place_copy_in(TaskId task) {
+  const CopySides sides = sides_of(p_.bound.program->schedule, task);
+  if (sides.on_device == kNone<ResidencyId> || p_.bound.routed[row(sides.on_device)] < 0) return {};
+  const SiteId site = site_of(sides.on_device);
+  if (in_chunks_[row(site)] != 0) {
+    stand_absent(sides.on_device);
+    skipped_copy_[row(task)] = 1;
+    return {};
+  }
+  if (standing_[row(sides.on_device)] != Standing::not_yet) return {};
+  const double load = loads_[row(site)];
+  Placing placing;
+  const Result<bool> found = find_place(sides.on_device, load, half_step(task), placing);
+  if (!found) return found.error();
+  if (found.value()) {
+    settle(placing, load);
+    return {};
+  }
+  in_chunks_[row(site)] = 1;
+  skipped_copy_[row(task)] = 1;
+  stand_absent(sides.on_device);
+  return {};
+}
+
+/// Rows of a program that says nothing of sections: room is all there is.
+Status LoadLadder::place_outside_sections(TaskId task) {
+  if (!p_.options.load) return {};
+  for (const Schedule::Touch& touch : p_.bound.program->schedule.touches_of(task)) {
+    if (p_.bound.routed[row(touch.residency)] < 0 || standing_[row(touch.residency)] != Standing::not_yet) continue;
+    const Result<double> load = load_of(site_of(touch.residency));
+    if (!load) return load.error();
+    Placing placing;
+    const Result<bool> found = find_place(touch.residency, load.value(), half_step(task), placing);
+    if (!found) return found.error();
+    if (!found.value())
+      return infeasible(fmt::format("{}: a storage of {} instead of {} does not fit, and the plan has no chunks for it",
+                                    who(site_of(touch.residency), load.value()), format_bytes(placing.actual),
+                                    format_bytes(slot_of(touch.residency).bytes)));
+    settle(placing, load.value());
+  }
+  return {};
+}
+
+/// Extra granules were taken in the order of the compute clock: a first touch off the compute lane is ordered behind
+/// it.
+Status LoadLadder::join_before(TaskId task) {
+  if (!is_active()) return {};
+  for (auto [at, end] = due_.equal_range(task); at != end; ++at) {
+    Spilled& spilled = active_[at->second];
+    std::optional<StreamSet::Mark>* const mark = task == spilled.times.release_at  ? &spilled.copied_out
+                                                 : task == spilled.times.needed_at ? &spilled.copied_in
+                                                                                   : nullptr;
+    if (mark == nullptr || !*mark) continue;
+    if (Status s = check(p_.streams.wait_mark(StreamRole::compute, *mark), spilled.residency, "waiting for a copy"); !s)
+      return s;
+  }
+  const Schedule& schedule = p_.bound.program->schedule;
+  if (schedule.tasks[row(task)].lane == Lane::compute || p_.bound.clock[row(task)] == 0) return {};
+  bool orders = false;
+  for (const Schedule::Touch& touch : schedule.touches_of(task)) {
+    const bool first = schedule.residencies[row(touch.residency)].first_task == task;
+    orders = orders || (first && standing_[row(touch.residency)] == Standing::in_window);
+  }
+  if (!orders) return {};
+  const DeviceCode code = p_.streams.order(StreamRole::compute, p_.bound.streams.stream[row(task)]);
+  if (code == DeviceCode::ok) return {};
+  return device_error(p_.streams.device(), code,
+                      fmt::format("rank {}: task {}: ordering the first touch of an oversized storage", schedule.rank,
+                                  static_cast<std::int32_t>(task)));
+}
+
+Status LoadLadder::after_task(TaskId task) {
+  if (due_.empty()) return {};
+  for (auto [at, end] = due_.equal_range(task); at != end; ++at) {
+    Spilled& spilled = active_[at->second];
+    Status s;
+    if (task == spilled.times.trigger && in_chunks_[row(site_of(spilled.residency))] == 0) s = spill_out(spilled);
+    if (task == spilled.times.return_at) s = bring_back(spilled, 2 * p_.bound.clock[row(task)] + 1);
+    if (!s) return s;
+  }
+  return {};
+}
+
+bool LoadLadder::skips(TaskId task) const {
+  if (!is_active()) return false;
+  if (skipped_copy_[row(task)] != 0) return true;
+  const std::int32_t section = section_of_task_[row(task)];
+  return section >= 0 && states_[static_cast<std::size_t>(section)].chunks > 1;
+}
+
+std::optional<LoadLadder::Chunks> LoadLadder::chunks_at(TaskId end) const {
+  if (!skips(end)) return std::nullopt;
+  const std::int32_t index = section_of_task_[row(end)];
+  if (index < 0 || sections_[static_cast<std::size_t>(index)].end != end) return std::nullopt;
+  const RowSection& section = sections_[static_cast<std::size_t>(index)];
+  const SectionState& state = states_[static_cast<std::size_t>(index)];
+  double load = loads_[row(section.site)];
+  if (load < 0)
+    load = planned_load(p_.bound.program->routed[static_cast<std::size_t>(p_.bound.routed[row(section.rows.front())])]);
+  return Chunks{.section = &section, .count = state.chunks, .load = load, .room = state.room};
+}
+
+std::span<const HostPiece> LoadLadder::host_pieces(ResidencyId host, Bytes scaled_bytes) {
+  if (!host_.empty()) {
+    const auto found = host_.find(host);
+    if (found != host_.end()) return found->second;
+  }
+  const Place& place = p_.bound.places[row(host)];
+  planned_piece_ = {.arena = place.arena, .offset = place.offset, .bytes = scaled_bytes};
+  return {&planned_piece_, 1};
+}
+
+}  // namespace tidemark::swap

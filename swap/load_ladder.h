@@ -1,0 +1,153 @@
+#pragma once
+// What a step does where a site's expert load is not the planned one. Three rungs:
+//
+//   room    a routed storage that is larger than its slot gets a window of addresses with what is free beside it
+//           (swap/dynamic_region.h), its copy in host memory pieces beside its own (swap/host_pieces.h); one that is
+//           smaller takes what it holds, and lends the rest;
+//   spill   one that is too large and finds no room for all of its life leaves device memory in its middle
+//           (swap/spills.h), and lends its slot meanwhile;
+//   chunks  a section (core/row_sections.h) whose storages find no room, or of which a storage could not be kept, runs
+//           in chunks, together with the whole expert group. It needs no memory that its plan does not have.
+//
+// Nothing is refused in the middle of a step: all room of a section is taken before its first task, and a copy that
+// finds none is left out, whereupon the later section runs in chunks.
+//
+// Threads: none.
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/result.h"
+#include "core/row_sections.h"
+#include "swap/bound_program.h"
+#include "swap/dynamic_region.h"
+#include "swap/executor.h"
+#include "swap/host_pieces.h"
+#include "swap/run_report.h"
+#include "swap/spills.h"
+#include "swap/stream_set.h"
+#include "swap/transfer_engine.h"
+
+namespace tidemark::swap {
+
+class LoadLadder {
+ public:
+  struct Parts {
+    const BoundProgram& bound;
+    const RunOptions& options;
+    StreamSet& streams;
+    TransferEngine& transfers;
+    HostMemory& host;
+    DynamicRegion* region = nullptr;  ///< nullptr: none
+    ArenaId region_arena = kNone<ArenaId>;
+    ArenaId spare_host = kNone<ArenaId>;  ///< kNone: none
+    std::int64_t spare_host_pieces = 0;   ///< of kHostPiece
+    std::vector<Address>& addresses;      ///< per residency, kept up to date
+    std::vector<Bytes>& bytes;            ///< per residency, scaled, kept up to date
+    /// Submits a check of what was copied in (with verify).
+    std::function<DeviceCode(ResidencyId, std::int64_t id)> check_copy_in;
+  };
+  explicit LoadLadder(const Parts& parts);
+
+  void restart();
+  /// Before anything of the task is submitted: what it and its section need is placed, or its section runs in chunks.
+  [[nodiscard]] Status before_task(TaskId task);
+  /// After the task's waits.
+  [[nodiscard]] Status join_before(TaskId task);
+  [[nodiscard]] Status after_task(TaskId task);
+  /// The task does nothing at its place: its section runs in chunks, or there is nothing to copy.
+  [[nodiscard]] bool skips(TaskId task) const;
+
+  /// A section in chunks, at its end.
+  struct Chunks {
+    const RowSection* section = nullptr;
+    std::int32_t count = 0;
+    double load = 1;
+    Address room = 0;
+  };
+  [[nodiscard]] std::optional<Chunks> chunks_at(TaskId end) const;
+
+  /// The host side of a planned copy.
+  [[nodiscard]] std::span<const HostPiece> host_pieces(ResidencyId host, Bytes scaled_bytes);
+
+  [[nodiscard]] const std::vector<OversizedRecord>& oversized() const { return oversized_; }
+  [[nodiscard]] const std::vector<SectionRecord>& sections() const { return records_; }
+  [[nodiscard]] const std::vector<SpillRecord>& spills() const { return spilled_; }
+
+ private:
+  /// Where a routed residency would stand.
+  struct Placing {
+    ResidencyId residency = kNone<ResidencyId>;
+    Bytes actual = 0;
+    bool in_slot = true;
+    RoutedWindow window;
+    std::vector<HostPiece> spilled_to;  ///< empty: it stays
+  };
+  /// A storage that leaves device memory, or is back.
+  struct Spilled {
+    ResidencyId residency = kNone<ResidencyId>;
+    Spill times;
+    std::vector<HostPiece> pieces;
+    std::optional<StreamSet::Mark> copied_out, copied_in;
+  };
+  struct SectionState {
+    std::int32_t chunks = 1;
+    Address room = 0;
+  };
+  /// What a residency is in this step.
+  enum class Standing : std::uint8_t { not_yet, in_slot, in_window, absent };
+
+  [[nodiscard]] bool is_active() const { return p_.options.load || p_.options.agree; }
+  /// Asked once a step. Errors (bad_input): no number, or outside [0, 1000].
+  [[nodiscard]] Result<double> load_of(SiteId site);
+  [[nodiscard]] double planned_load(const RoutedResidency& routed) const;
+  [[nodiscard]] Bytes actual_bytes(ResidencyId residency, double load) const;
+  [[nodiscard]] DynamicRegion::Slot slot_of(ResidencyId residency) const;
+  [[nodiscard]] bool is_served(ResidencyId residency) const;
+  [[nodiscard]] std::int32_t half_step(TaskId task) const;
+
+  [[nodiscard]] Result<bool> find_place(ResidencyId residency, double load, std::int32_t from, Placing& placing);
+  void settle(const Placing& placing, double load);
+  [[nodiscard]] Result<bool> find_place_until(DynamicRegion::Slot slot, std::int32_t from, Placing& placing);
+  [[nodiscard]] Status spill_out(Spilled& spilled);
+  [[nodiscard]] Status bring_back(Spilled& spilled, std::int32_t from);
+  [[nodiscard]] Status check(DeviceCode code, ResidencyId residency, const char* what);
+  void stand_absent(ResidencyId residency);
+
+  [[nodiscard]] Status enter(std::int32_t section);
+  [[nodiscard]] Status enter_in_chunks(std::int32_t section, double load, std::int32_t chunks, const Placing& room);
+  [[nodiscard]] Result<bool> place_all(const RowSection& section, double load, std::vector<Placing>& placed);
+  [[nodiscard]] Result<Placing> find_room(const RowSection& section, double load);
+  [[nodiscard]] Bytes room_of(const RowSection& section, const std::vector<Placing>& placed) const;
+  [[nodiscard]] Status size_copy_out(TaskId task);
+  [[nodiscard]] Status place_copy_in(TaskId task);
+  [[nodiscard]] Status place_outside_sections(TaskId task);
+  [[nodiscard]] std::string who(SiteId site, double load) const;
+  [[nodiscard]] SiteId site_of(ResidencyId routed) const;
+
+  Parts p_;
+  HostPieces pieces_;
+  std::vector<RowSection> sections_;
+  std::vector<std::int32_t> section_of_task_;
+  std::vector<SectionState> states_;  ///< per section
+  std::size_t site_count_ = 0;        ///< of those with routed storages
+  std::vector<double> loads_;         ///< per site; below 0: not asked
+  std::vector<char> in_chunks_;       ///< per site: what its rows were is not in memory
+  std::vector<Standing> standing_;    ///< per residency
+  std::vector<char> skipped_copy_;    ///< per task
+  std::map<ResidencyId, std::vector<HostPiece>> host_;
+  HostPiece planned_piece_;
+  std::vector<std::optional<Spill>> may_spill_;  ///< per routed
+  std::vector<Spilled> active_;                  ///< this step
+  std::multimap<TaskId, std::size_t> due_;       ///< index in active_, by each of its times
+  std::vector<OversizedRecord> oversized_;
+  std::vector<SectionRecord> records_;
+  std::vector<SpillRecord> spilled_;
+};
+
+}  // namespace tidemark::swap

@@ -1,0 +1,201 @@
+// Sections of small programs: what their chunks run and where, and what the checker says of those that would not mean
+// the same.
+
+#include "core/row_sections.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/verify.h"
+#include "tests/support/tiny_graph.h"
+#include "tests/support/tiny_schedule.h"
+
+namespace tidemark {
+namespace {
+
+constexpr Bytes kRow = 1024;
+
+std::int64_t routed_rows(double load) {
+  return static_cast<std::int64_t>(std::ceil(load * 64));
+}
+
+/// What of the layer is changed by a test.
+struct Layer {
+  bool end_reads_source = true;
+  bool overwrites_source = false;  ///< an op between writes the source again
+  bool sums_on_the_way = false;    ///< the sum of the expert op is read before the end
+  bool message = false;            ///< rows go to another pipeline rank on the way
+};
+
+/// One site, forward and backward:
+///   token | send = pick(token) | rows = go(send) | out, sum = expert(rows) | back = return(out, token)       end
+///   d = loss(back, sum) | g = go(d) | w += dw(rows, g) | dx = dx(g) | d_token = return(dx, token, d)              end
+/// Storages: 0 token, 1 send (home), 2 rows, 3 out (routed), 4 back, 5 d, 6 g, 7 dx (routed), 8 d_token, 9 w, 10 sum.
+class RowSections : public ::testing::Test {
+ protected:
+  void make(const Layer& layer = {}) {
+    testing::GraphBuilder b;
+    const OpTemplateId work = b.timed_op("work", 1), pick = b.timed_op("pick", 1), expert = b.timed_op("expert", 1);
+    const OpTemplateId go = b.timed_op("go", 1, Lane::intra_comm), other = b.timed_op("other", 1);
+    const OpTemplateId add = b.timed_op("add", 1, Lane::compute, OpPhase::weight_gradient);
+    const OpTemplateId back = b.op_template({.name = "return",
+                                             .lane = Lane::intra_comm,
+                                             .cost = {.kind = WorkKind::given, .given = 1},
+                                             .collective = true,
+                                             .ends_rows = true});
+    const auto rows = [](std::string name) {
+      return StorageTemplate{.name = std::move(name), .routed_rows = 64, .routed_row_bytes = kRow};
+    };
+    const auto plain = [](std::string name) { return StorageTemplate{.name = std::move(name), .fixed_bytes = 4096}; };
+    StorageTemplate send = plain("send");
+    send.home_rows = true;
+    StorageTemplate gradient{.name = "w", .role = StorageRole::gradient, .fixed_bytes = 8192};
+    gradient.initial = gradient.lasting = true;
+    site_ = b.site(b.block("layer", {plain("token"), send, rows("rows"), rows("out"), plain("back"), plain("d"),
+                                     rows("g"), rows("dx"), plain("d_token"), gradient, plain("sum")}),
+                   {.layer = 0, .micro_batch = 0});
+    const auto at = [&](std::int32_t local) { return b.at(site_, local); };
+    const auto with = [&](std::vector<StorageId> ids, bool more, std::int32_t local) {
+      if (more) ids.push_back(at(local));
+      return ids;
+    };
+    b.run(work, site_, {}, {at(0)});
+    b.run(pick, site_, {at(0)}, {at(1)});
+    b.run(go, site_, {at(1)}, {at(2)});
+    b.run(expert, site_, {at(2)}, {at(3), at(10)});
+    if (layer.overwrites_source) b.run(other, site_, {}, {at(0)});
+    if (layer.sums_on_the_way) b.run(other, site_, {at(10)}, {});
+    if (layer.message) {
+      b.run(b.timed_op("tell", 1, Lane::send, OpPhase::send), site_, {at(3)}, {});
+      b.message(1, 1, true, 8);
+    }
+    b.run(back, site_, with({at(3)}, layer.end_reads_source, 0), {at(4)});
+    b.run(work, site_, with({at(4)}, !layer.sums_on_the_way, 10), {at(5)});
+    b.run(go, site_, {at(5)}, {at(6)});
+    b.run(add, site_, {at(2), at(6)}, {at(9)});
+    b.run(expert, site_, {at(6)}, {at(7)});
+    b.run(back, site_, {at(7), at(0), at(5)}, {at(8)});
+    b.run(work, site_, {at(8)}, {});
+    graph_ = std::move(b).finish();
+    program_ = {};
+    program_.schedule = testing::keep_all_schedule(graph_);
+    program_.layout = testing::side_by_side(program_.schedule);
+    for (std::size_t r = 0; r < program_.schedule.residencies.size(); ++r) {
+      const StorageTemplate& t = graph_.template_of(program_.schedule.residencies[r].storage);
+      if (t.routed_rows > 0)
+        program_.routed.push_back({.residency = id_of<ResidencyId>(r), .site = site_, .rows = 64, .row_bytes = kRow});
+      if (t.home_rows) program_.home_rows.push_back(id_of<ResidencyId>(r));
+    }
+    for (std::size_t t = 0; t < program_.schedule.tasks.size(); ++t)
+      if (graph_.op_templates[row(program_.schedule.tasks[t].op_template)].ends_rows)
+        program_.section_ends.push_back(id_of<TaskId>(t));
+    if (layer.message) program_.sends = {{.task = id_of<TaskId>(4), .peer_rank = 1, .tag = 1}};
+  }
+
+  [[nodiscard]] std::vector<std::string> names(const std::vector<TaskId>& tasks) const {
+    std::vector<std::string> names;
+    for (const TaskId task : tasks)
+      names.push_back(graph_.op_templates[row(program_.schedule.tasks[row(task)].op_template)].name);
+    return names;
+  }
+  [[nodiscard]] std::vector<std::string> places(const RowSection& section) const {
+    std::vector<std::string> names;
+    for (const ChunkPlace& place : section.places) names.push_back(graph_.template_of(place.storage).name);
+    return names;
+  }
+  void expect_broken(const std::string& says) {
+    const auto found = verify_program(graph_, program_);
+    ASSERT_TRUE(found.has_value()) << says;
+    EXPECT_EQ(found->rule, Violation::Rule::section) << found->detail;
+    EXPECT_NE(found->detail.find(says), std::string::npos) << found->detail;
+  }
+
+  Graph graph_;
+  Program program_;
+  SiteId site_ = kNone<SiteId>;
+};
+
+using Names = std::vector<std::string>;
+
+TEST_F(RowSections, BackwardDispatchesAgain) {
+  make();
+  const auto found = verify_program(graph_, program_);
+  ASSERT_FALSE(found.has_value()) << found->detail;
+  const std::vector<RowSection> sections = row_sections(program_);
+  ASSERT_EQ(sections.size(), 2U);
+  EXPECT_EQ(sections[0].fault + sections[1].fault, "");
+  EXPECT_EQ(names(sections[0].tasks), (Names{"go", "expert", "return"}));
+  EXPECT_EQ(names(sections[0].loop), (Names{"pick", "go", "expert", "return"}));
+  EXPECT_EQ(places(sections[0]), (Names{"send", "rows", "out"}));
+  EXPECT_EQ(names(sections[1].tasks), (Names{"go", "add", "expert", "return"}));
+  EXPECT_EQ(names(sections[1].loop), (Names{"pick", "go", "go", "add", "expert", "return"}));
+  EXPECT_EQ(places(sections[1]), (Names{"send", "rows", "g", "dx"}));
+  for (const RowSection& section : sections) EXPECT_TRUE(section.once.empty());
+}
+
+/// What is neither in memory at the end nor made by the site cannot be had.
+TEST_F(RowSections, SourcesAreInMemoryAtTheEnd) {
+  make({.end_reads_source = false});
+  EXPECT_EQ(row_sections(program_)[0].fault, "") << "the site itself makes the token again";
+  EXPECT_EQ(names(row_sections(program_)[0].once), (Names{"work"}));
+  program_.section_ends.clear();
+  EXPECT_TRUE(row_sections(program_).empty());
+  expect_broken("returns rows and is not listed as the end of a section");
+}
+
+TEST_F(RowSections, ASourceThatChangesIsFound) {
+  make({.overwrites_source = true});
+  expect_broken("would read storage token");
+}
+
+TEST_F(RowSections, NobodyReadsASumBeforeItIsThere) {
+  make({.sums_on_the_way = true});
+  expect_broken("has not written yet in chunks");
+}
+
+TEST_F(RowSections, AMessageOnTheWayIsFound) {
+  make({.message = true});
+  expect_broken("is a message to another rank");
+}
+
+/// Places that are in use at once are apart, none reaches beyond the room, and no fewer chunks would do.
+TEST_F(RowSections, PlacesAreApartAndChunksAreTheFewest) {
+  make();
+  for (const RowSection& section : row_sections(program_))
+    for (const double load : {0.0, 0.5, 1.0, 3.0, 31.0})
+      for (const std::int32_t chunks : {1, 2, 3, 7, 64, 1000}) {
+        const std::vector<Bytes> offsets = room_offsets(program_, section, load, chunks);
+        const Bytes room = room_bytes(program_, section, load, chunks);
+        for (std::size_t i = 0; i < offsets.size(); ++i) {
+          const ChunkPlace& a = section.places[i];
+          Bytes all = 0;
+          for (std::int32_t chunk = 0; chunk < chunks; ++chunk) {
+            const Bytes bytes = chunk_bytes(program_, a, load, chunks, chunk);
+            all += bytes;
+            EXPECT_LE(offsets[i] + bytes, room);
+            for (std::size_t k = 0; k < i; ++k) {
+              const ChunkPlace& b = section.places[k];
+              if (a.first > b.last || b.first > a.last) continue;
+              EXPECT_TRUE(offsets[k] + chunk_bytes(program_, b, load, chunks, chunk) <= offsets[i] ||
+                          offsets[i] + bytes <= offsets[k]);
+            }
+          }
+          if (a.routed >= 0) {
+            EXPECT_EQ(all, routed_rows(load) * kRow) << "every row once";
+          }
+        }
+        const std::int32_t least = least_chunks(program_, section, load, room);
+        ASSERT_GT(least, 0);
+        EXPECT_LE(least, chunks);
+        EXPECT_LE(room_bytes(program_, section, load, least), room);
+        if (least > 1) {
+          EXPECT_GT(room_bytes(program_, section, load, least - 1), room);
+        }
+      }
+  EXPECT_EQ(least_chunks(program_, row_sections(program_)[0], 4, kRow), 0) << "two storages of one row at once";
+}
+
+}  // namespace
+}  // namespace tidemark
