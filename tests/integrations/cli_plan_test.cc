@@ -60,7 +60,8 @@ const Words& tight() {
 }
 
 // The names that outsiders script against.
-void expect_contract(const Json& json, std::size_t ranks) {
+/// `worst`: the most rows there can be on one device, over the mean.
+void expect_contract(const Json& json, std::size_t ranks, double worst) {
   const std::vector<std::string> whole = {"rank",          "peak_bytes",
                                           "budget_bytes",  "static_bytes",
                                           "reserve_bytes", "activation_peak_bytes",
@@ -82,7 +83,7 @@ void expect_contract(const Json& json, std::size_t ranks) {
     EXPECT_TRUE(rank.at("fits").is_boolean());
     EXPECT_EQ(rank["peak_bytes"].get<Bytes>(), rank["static_bytes"].get<Bytes>() + rank["reserve_bytes"].get<Bytes>() +
                                                    rank["activation_peak_bytes"].get<Bytes>());
-    EXPECT_EQ(rank["worst_load_f"], 4);  // a token's four experts lie on one of four devices
+    EXPECT_EQ(rank["worst_load_f"], worst);
   }
   for (const char* name : {"step_ms", "bubble_percent", "mfu_percent", "mfu_causal_percent", "tokens_per_s",
                            "parameters", "active_parameters", "seconds"}) {
@@ -95,9 +96,9 @@ void expect_contract(const Json& json, std::size_t ranks) {
 
 TEST(Plan, KeepsItsFieldNames) {
   const Workplace place;
-  expect_contract(json_of(place, {"plan", small_model()}), 2);
-  expect_contract(json_of(place, {"estimate", small_model()}), 2);
-  expect_contract(json_of(place, {"simulate", small_model()}), 2);
+  expect_contract(json_of(place, {"plan", small_model()}), 2, 4);
+  expect_contract(json_of(place, {"estimate", small_model()}), 2, 4);
+  expect_contract(json_of(place, {"simulate", small_model()}), 2, 4);
   EXPECT_TRUE(place.files().empty()) << "nothing is written without --out";
 }
 
@@ -105,7 +106,7 @@ TEST(Plan, OptionsOfTheContract) {
   const Workplace place;
   const Json json = json_of(place, {"plan", small_model(), "--policy", "greedy", "--imbalance", "1.5", "--budget",
                                     "60GiB", "--host-budget", "1GiB", "--ranks", "1"});
-  expect_contract(json, 1);
+  expect_contract(json, 1, 4);
   EXPECT_EQ(json["ranks"][0]["rank"], 1);
   EXPECT_EQ(json["ranks"][0]["budget_bytes"], 60 * kGiB);
   EXPECT_EQ(json["ranks"][0]["load"], 1.5);
@@ -551,7 +552,7 @@ TEST(ReferenceJob, FitsAndBeatsWhatIsPublished) {
   const Workplace place;
   const std::string model = source_path("models/pangu-ultra-moe-718b.yaml").string();
   const Json json = json_of(place, {"plan", model});
-  expect_contract(json, 16);
+  expect_contract(json, 16, 32);
   for (const Json& rank : json["ranks"]) EXPECT_TRUE(rank["fits"].get<bool>()) << rank["rank"];
   EXPECT_NEAR(json["parameters"].get<double>(), 717.9e9, 0.1e9);
   EXPECT_NEAR(json["active_parameters"].get<double>(), 39.19e9, 0.1e9);
