@@ -236,7 +236,10 @@ class ChunkPlanner {
       most = r.bytes;
       section_.room = touch.residency;
     }
-    if (section_.room == kNone<ResidencyId>) fail("its end touches no routed storage");
+    if (section_.room == kNone<ResidencyId>) return fail("its end touches no routed storage");
+    if (!std::ranges::binary_search(section_.tasks, section_.end)) fail("its end is no task of its own");
+    if (schedule().residencies[row(section_.room)].first_task < section_.begin)
+      fail("the storage whose slot its chunks would have is older than it");
   }
 
   const SectionIndex& index_;
@@ -301,8 +304,12 @@ Bytes room_bytes(const Program& program, const RowSection& section, double load,
 }
 
 std::int32_t least_chunks(const Program& program, const RowSection& section, double load, Bytes room) {
-  if (!section.fault.empty() || room_bytes(program, section, load, kMostChunks) > room) return 0;
-  std::int32_t few = 0, many = kMostChunks;  // `few` do not do, `many` do
+  if (!section.fault.empty()) return 0;
+  // More chunks need less, but for how they lie: the first power of two that does bounds the search.
+  std::int32_t many = 1;  // does
+  while (many < kMostChunks && room_bytes(program, section, load, many) > room) many *= 2;
+  if (room_bytes(program, section, load, many) > room) return 0;
+  std::int32_t few = many / 2;  // does not
   while (many - few > 1) {
     const std::int32_t middle = few + (many - few) / 2;
     (room_bytes(program, section, load, middle) <= room ? many : few) = middle;

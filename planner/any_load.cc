@@ -26,10 +26,9 @@ std::string why_not_in_chunks(const RankPlan& plan, const RowSection& section, d
   };
   if (!section.fault.empty()) return cannot(section.fault);
   const Bytes room = program.schedule.residencies[row(section.room)].bytes;
-  const Bytes least = room_bytes(program, section, load, kMostChunks);
-  if (least <= room) return {};
-  return cannot(fmt::format("a chunk at load {:.4g} needs {} of the {} that are there", load, format_bytes(least),
-                            format_bytes(room)));
+  if (least_chunks(program, section, load, room) > 0) return {};
+  return cannot(fmt::format("a chunk at load {:.4g} needs {} of the {} that are there", load,
+                            format_bytes(room_bytes(program, section, load, kMostChunks)), format_bytes(room)));
 }
 
 /// Empty: every layer can.

@@ -11,7 +11,7 @@ constexpr int kMarkShift = 48;
 }  // namespace
 
 ChunkStand::ChunkStand(const BoundProgram& bound, const LoadLadder::Chunks& chunks) : bound_(bound), chunks_(chunks) {
-  const std::vector<Bytes> offsets = room_offsets(*bound.program, *chunks.section, chunks.load, chunks.count);
+  const std::vector<Bytes> offsets = room_offsets(*bound.program, *chunks.section, chunks.load, chunks.fewest);
   for (std::size_t i = 0; i < offsets.size(); ++i)
     parts_.push_back({.storage = chunks.section->places[i].storage,
                       .address = chunks.room + static_cast<Address>(offsets[i] / bound.scale)});

@@ -74,7 +74,7 @@ DeviceCode Executor::State::run_chunks(TaskId end, const LoadLadder::Chunks& chu
   for (std::int32_t chunk = 0; chunk < chunks.count; ++chunk) {
     stand.begin(chunk);
     for (const TaskId task : chunks.section->loop)
-      run(task, estimate(task) * (chunk + 1) / chunks.count - estimate(task) * chunk / chunks.count);
+      run(task, estimate(task) / chunks.count + (chunk < estimate(task) % chunks.count ? 1 : 0));
   }
   if (code == DeviceCode::ok) code = streams.order(before, role);
   return code == DeviceCode::ok ? streams.order(role, StreamRole::compute) : code;

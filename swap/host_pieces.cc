@@ -54,20 +54,12 @@ void HostPieces::vacate(ResidencyId host) {
   lend_slot(host, 0);
 }
 
-std::optional<std::vector<HostPiece>> HostPieces::take(Bytes bytes, std::int32_t acquire, std::int32_t until) {
-  std::vector<HostPiece> pieces;
-  if (!add(bound_->scaled(bytes), acquire, until, pieces)) return std::nullopt;
-  return pieces;
-}
-
-/// `bytes` scaled, behind what the pieces have already.
-bool HostPieces::add(Bytes bytes, std::int32_t acquire, std::int32_t until, std::vector<HostPiece>& pieces) {
-  const Bytes piece = kHostPiece / bound_->scale;
-  std::vector<GranulePool::Run> runs;
-  if (!pool_.take((bytes + piece - 1) / piece, acquire, until, runs)) return false;
-  pool_.give_back(runs, until);
-  append(runs, bytes, pieces);
-  return true;
+std::optional<HostPieces::Taken> HostPieces::take(Bytes bytes, std::int32_t acquire, std::int32_t until) {
+  const Bytes piece = kHostPiece / bound_->scale, scaled = bound_->scaled(bytes);
+  Taken taken;
+  if (!pool_.take((scaled + piece - 1) / piece, acquire, until, taken.runs)) return std::nullopt;
+  append(taken.runs, scaled, taken.pieces);
+  return taken;
 }
 
 std::optional<std::vector<HostPiece>> HostPieces::place(ResidencyId host, Bytes actual, std::int32_t acquire) {
@@ -79,7 +71,11 @@ std::optional<std::vector<HostPiece>> HostPieces::place(ResidencyId host, Bytes 
     lend_slot(host, actual);
     return pieces;
   }
-  if (!add(bytes - slot.bytes, acquire, r.release, pieces)) return std::nullopt;
+  const Bytes beyond = bytes - slot.bytes, piece = kHostPiece / bound_->scale;
+  std::vector<GranulePool::Run> runs;
+  if (!pool_.take((beyond + piece - 1) / piece, acquire, r.release, runs)) return std::nullopt;
+  pool_.give_back(runs, r.release);
+  append(runs, beyond, pieces);
   return pieces;
 }
 

@@ -26,16 +26,21 @@ class HostPieces {
   /// Where a copy of `actual` bytes (true size) into this residency stands; nothing: there are not pieces enough.
   /// REQUIRES: acquire is not below that of earlier calls.
   [[nodiscard]] std::optional<std::vector<HostPiece>> place(ResidencyId host, Bytes actual, std::int32_t acquire);
-  /// Pieces for `bytes` (true size) that the plan has no slot for, from half-step `acquire` until `until`. REQUIRES: as
-  /// place().
-  [[nodiscard]] std::optional<std::vector<HostPiece>> take(Bytes bytes, std::int32_t acquire, std::int32_t until);
+  struct Taken {
+    std::vector<HostPiece> pieces;
+    std::vector<GranulePool::Run> runs;
+  };
+  /// Pieces for `bytes` (true size) that the plan has no slot for, from half-step `acquire` until `until` at most; to
+  /// be given back. REQUIRES: as place().
+  [[nodiscard]] std::optional<Taken> take(Bytes bytes, std::int32_t acquire, std::int32_t until);
+  /// Every copy that touches them is ordered before half-step `release`.
+  void give_back(const Taken& taken, std::int32_t release) { pool_.give_back(taken.runs, release); }
   /// Nothing stands in the residency's slot this step: others may.
   void vacate(ResidencyId host);
   void restart();
 
  private:
   void lend_slot(ResidencyId host, Bytes filled);
-  [[nodiscard]] bool add(Bytes bytes, std::int32_t acquire, std::int32_t until, std::vector<HostPiece>& pieces);
   void append(std::span<const GranulePool::Run> runs, Bytes left, std::vector<HostPiece>& pieces) const;
   /// Of the piece with this number: the spare ones first, then those of the Program's host arena.
   [[nodiscard]] HostPiece at(std::int64_t piece) const;

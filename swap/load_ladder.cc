@@ -40,7 +40,8 @@ LoadLadder::LoadLadder(const Parts& parts)
   section_of_task_.assign(program.schedule.tasks.size(), -1);
   for (std::size_t s = 0; s < sections_.size(); ++s)
     for (const TaskId task : sections_[s].tasks) section_of_task_[row(task)] = static_cast<std::int32_t>(s);
-  may_spill_ = spills_of(p_.bound, sections_);
+  may_spill_.resize(program.routed.size());
+  if (!sections_.empty()) may_spill_ = spills_of(p_.bound, sections_);
 }
 
 void LoadLadder::restart() {
@@ -130,14 +131,10 @@ Result<bool> LoadLadder::find_place(ResidencyId residency, double load, std::int
   first.release = 2 * p_.bound.clock[row(spill->release_at)];
   const Result<bool> part = find_place_until(first, from, placing);
   if (!part || !part.value()) return part;
-  std::optional<std::vector<HostPiece>> pieces =
-      pieces_.take(placing.actual, from, 2 * p_.bound.clock[row(spill->needed_at)]);
-  if (!pieces) {
-    p_.region->give_back(placing.window, from);
-    return false;
-  }
-  placing.spilled_to = std::move(*pieces);
-  return true;
+  placing.spilled_to = pieces_.take(placing.actual, from, 2 * p_.bound.clock[row(spill->needed_at)]);
+  if (placing.spilled_to) return true;
+  p_.region->give_back(placing.window, from);
+  return false;
 }
 
 Result<bool> LoadLadder::find_place_until(DynamicRegion::Slot slot, std::int32_t from, Placing& placing) {
@@ -159,7 +156,7 @@ void LoadLadder::settle(const Placing& placing, double load) {
     return;
   }
   p_.addresses[row(residency)] = placing.window.address;
-  if (placing.spilled_to.empty()) {
+  if (!placing.spilled_to) {
     p_.region->give_back(placing.window, slot.release);
   } else {
     const Spill& spill = *may_spill_[static_cast<std::size_t>(p_.bound.routed[row(residency)])];
@@ -172,7 +169,8 @@ void LoadLadder::settle(const Placing& placing, double load) {
                     0);
     for (const TaskId at : {spill.trigger, spill.release_at, spill.return_at, spill.needed_at})
       due_.emplace(at, active_.size());
-    active_.push_back({.residency = residency, .times = spill, .pieces = placing.spilled_to});
+    pieces_.give_back(*placing.spilled_to, 2 * p_.bound.clock[row(spill.needed_at)]);
+    active_.push_back({.residency = residency, .times = spill, .pieces = placing.spilled_to->pieces});
     spilled_.push_back({.residency = residency, .site = site_of(residency), .load = load, .bytes = placing.actual});
   }
   oversized_.push_back({.residency = residency,
@@ -293,8 +291,10 @@ Status LoadLadder::enter(std::int32_t index) {
   }
   const std::int32_t from = half_step(section.begin);
   const auto undo = [&] {
-    for (const Placing& placing : placed)
+    for (const Placing& placing : placed) {
       if (!placing.in_slot) p_.region->give_back(placing.window, from);
+      if (placing.spilled_to) pieces_.give_back(*placing.spilled_to, from);
+    }
     placed.clear();
   };
   Placing room{.residency = section.room};
@@ -316,7 +316,7 @@ Status LoadLadder::enter(std::int32_t index) {
     for (const Placing& placing : placed) settle(placing, load);
     return {};
   }
-  if (chunks <= 1 || fewest == 0 || chunks < fewest)
+  if (chunks <= 1 || fewest == 0 || chunks < fewest || chunks > kMostChunks)
     return infeasible(fmt::format("{}: section {} does not fit and cannot run in chunks{}", who(section.site, load),
                                   index,
                                   !section.fault.empty() ? ": " + section.fault
@@ -330,14 +330,16 @@ Status LoadLadder::enter(std::int32_t index) {
     }
     undo();
   }
-  return enter_in_chunks(index, load, chunks, room);
+  return enter_in_chunks(index, load, chunks, fewest, room);
 }
 
-Status LoadLadder::enter_in_chunks(std::int32_t index, double load, std::int32_t chunks, const Placing& room) {
+Status LoadLadder::enter_in_chunks(std::int32_t index, double load, std::int32_t chunks, std::int32_t fewest,
+                                   const Placing& room) {
   const RowSection& section = sections_[static_cast<std::size_t>(index)];
   SectionState& state = states_[static_cast<std::size_t>(index)];
   in_chunks_[row(section.site)] = 1;
   state.chunks = chunks;
+  state.fewest = fewest;
   if (!room.in_slot) {
     p_.region->give_back(room.window, slot_of(section.room).release);
     p_.addresses[row(section.room)] = room.window.address;
@@ -349,7 +351,7 @@ Status LoadLadder::enter_in_chunks(std::int32_t index, double load, std::int32_t
                           .extra_bytes = room.window.extra_granules() * p_.region->granule()});
   }
   state.room = p_.addresses[row(section.room)];
-  standing_[row(section.room)] = room.in_slot ? Standing::in_slot : Standing::in_window;
+  standing_[row(section.room)] = Standing::room;
   for (const ResidencyId residency : section.rows) stand_absent(residency);
   return {};
 }
@@ -383,7 +385,8 @@ Status LoadLadder::size_copy_out(TaskId task) {
     const Bytes actual = actual_bytes(sides.on_device, loads_[row(site)]);
     std::optional<std::vector<HostPiece>> pieces = pieces_.place(sides.on_host, actual, half_step(task));
     if (pieces) {
-      standing_[row(sides.on_host)] = pieces->size() > 1 ? Standing::in_window : Standing::in_slot;
+      const Bytes planned = p_.bound.program->schedule.residencies[row(sides.on_host)].bytes;
+      standing_[row(sides.on_host)] = actual > planned ? Standing::in_window : Standing::in_slot;
       host_[sides.on_host] = std::move(*pieces);
       return {};
     }
@@ -399,12 +402,17 @@ Status LoadLadder::place_copy_in(TaskId task) {
   const CopySides sides = sides_of(p_.bound.program->schedule, task);
   if (sides.on_device == kNone<ResidencyId> || p_.bound.routed[row(sides.on_device)] < 0) return {};
   const SiteId site = site_of(sides.on_device);
-  if (in_chunks_[row(site)] != 0) {
+  const Standing standing = standing_[row(sides.on_device)];
+  if (standing == Standing::in_slot || standing == Standing::in_window) {  // of a section that runs whole
+    if (standing_[row(sides.on_host)] != Standing::absent) return {};
+    return infeasible(fmt::format("{}: no pinned memory for a storage that the layer reads again at once",
+                                  who(site, loads_[row(site)])));
+  }
+  if (in_chunks_[row(site)] != 0 || standing != Standing::not_yet) {
     stand_absent(sides.on_device);
     skipped_copy_[row(task)] = 1;
     return {};
   }
-  if (standing_[row(sides.on_device)] != Standing::not_yet) return {};
   const double load = loads_[row(site)];
   Placing placing;
   const Result<bool> found = find_place(sides.on_device, load, half_step(task), placing);
@@ -423,7 +431,11 @@ Status LoadLadder::place_copy_in(TaskId task) {
 Status LoadLadder::place_outside_sections(TaskId task) {
   if (!p_.options.load) return {};
   for (const Schedule::Touch& touch : p_.bound.program->schedule.touches_of(task)) {
-    if (p_.bound.routed[row(touch.residency)] < 0 || standing_[row(touch.residency)] != Standing::not_yet) continue;
+    if (p_.bound.routed[row(touch.residency)] < 0) continue;
+    if (standing_[row(touch.residency)] == Standing::absent)
+      return infeasible(fmt::format("{}: a storage could not be kept, and the plan has no chunks for its layer",
+                                    who(site_of(touch.residency), loads_[row(site_of(touch.residency))])));
+    if (standing_[row(touch.residency)] != Standing::not_yet) continue;
     const Result<double> load = load_of(site_of(touch.residency));
     if (!load) return load.error();
     Placing placing;
@@ -494,7 +506,7 @@ std::optional<LoadLadder::Chunks> LoadLadder::chunks_at(TaskId end) const {
   double load = loads_[row(section.site)];
   if (load < 0)
     load = planned_load(p_.bound.program->routed[static_cast<std::size_t>(p_.bound.routed[row(section.rows.front())])]);
-  return Chunks{.section = &section, .count = state.chunks, .load = load, .room = state.room};
+  return Chunks{.section = &section, .count = state.chunks, .fewest = state.fewest, .load = load, .room = state.room};
 }
 
 std::span<const HostPiece> LoadLadder::host_pieces(ResidencyId host, Bytes scaled_bytes) {

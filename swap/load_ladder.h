@@ -67,6 +67,8 @@ class LoadLadder {
   struct Chunks {
     const RowSection* section = nullptr;
     std::int32_t count = 0;
+    /// For which the room was found: places are laid out for so many, since more chunks may lie less well.
+    std::int32_t fewest = 0;
     double load = 1;
     Address room = 0;
   };
@@ -86,7 +88,7 @@ class LoadLadder {
     Bytes actual = 0;
     bool in_slot = true;
     RoutedWindow window;
-    std::vector<HostPiece> spilled_to;  ///< empty: it stays
+    std::optional<HostPieces::Taken> spilled_to;  ///< nothing: it stays
   };
   /// A storage that leaves device memory, or is back.
   struct Spilled {
@@ -96,11 +98,11 @@ class LoadLadder {
     std::optional<StreamSet::Mark> copied_out, copied_in;
   };
   struct SectionState {
-    std::int32_t chunks = 1;
+    std::int32_t chunks = 1, fewest = 1;
     Address room = 0;
   };
   /// What a residency is in this step.
-  enum class Standing : std::uint8_t { not_yet, in_slot, in_window, absent };
+  enum class Standing : std::uint8_t { not_yet, in_slot, in_window, room, absent };
 
   [[nodiscard]] bool is_active() const { return p_.options.load || p_.options.agree; }
   /// Asked once a step. Errors (bad_input): no number, or outside [0, 1000].
@@ -120,7 +122,8 @@ class LoadLadder {
   void stand_absent(ResidencyId residency);
 
   [[nodiscard]] Status enter(std::int32_t section);
-  [[nodiscard]] Status enter_in_chunks(std::int32_t section, double load, std::int32_t chunks, const Placing& room);
+  [[nodiscard]] Status enter_in_chunks(std::int32_t section, double load, std::int32_t chunks, std::int32_t fewest,
+                                       const Placing& room);
   [[nodiscard]] Result<bool> place_all(const RowSection& section, double load, std::vector<Placing>& placed);
   [[nodiscard]] Result<Placing> find_room(const RowSection& section, double load);
   [[nodiscard]] Bytes room_of(const RowSection& section, const std::vector<Placing>& placed) const;
