@@ -64,8 +64,8 @@ class SectionIndex {
   [[nodiscard]] std::optional<ResidencyId> in_memory_at(TaskId end, StorageId s) const {
     const std::int32_t instant = 2 * clock_[row(end)];
     for (const ResidencyId r : residencies_[row(s)]) {
-      const Residency& stay = schedule_.residencies[row(r)];
-      if (stay.acquire <= std::max(0, instant - 1) && stay.release >= instant) return r;
+      const Residency& residency = schedule_.residencies[row(r)];
+      if (residency.acquire <= std::max(0, instant - 1) && residency.release >= instant) return r;
     }
     return std::nullopt;
   }

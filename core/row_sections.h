@@ -27,7 +27,7 @@
 //
 // What an op must do. It works on the rows it is given; rows of a chunk are dealt out evenly over the pairs of devices.
 // What it writes that is not rows it adds up over the chunks: the first writes it as the whole op would. That it does
-// so nobody can check here. All devices of an expert group run a section in the same number of chunks, since their
+// so no checker here can tell. All devices of an expert group run a section in the same number of chunks, since their
 // exchanges match.
 //
 // The end stands still for compute: what the chunks do is ordered behind the compute task issued before the end, and

@@ -1,6 +1,6 @@
 // Sections that may run in chunks. That everything they need is in memory at their end follows from the compute clock
-// (core/row_sections.h); here is that it holds what the chunks mean to read, and that nobody looks for what they write
-// before it is there, or while they add to it.
+// (core/row_sections.h); here is that it holds what the chunks mean to read, and that no other task touches what they
+// write before it is there, or while they add to it.
 
 #include <fmt/format.h>
 
@@ -107,7 +107,7 @@ class SectionCheck {
     return {};
   }
 
-  /// What a chunk reads is what its task reads by the plan: nobody writes in between but the section.
+  /// What a chunk reads is what its task reads by the plan: no task outside the section writes in between.
   [[nodiscard]] std::string check_source(const RowSection& section, TaskId reader, StorageId storage) const {
     const TaskId from = std::min(reader, section.end), to = std::max(reader, section.end);
     for (const Touching& t : touching_[row(storage)]) {
@@ -118,8 +118,8 @@ class SectionCheck {
     return {};
   }
 
-  /// What a chunk writes is written later, or earlier, than by the plan: nobody touches it in between but to add to it,
-  /// and nobody at the same time.
+  /// What a chunk writes is written later, or earlier, than by the plan: other tasks do no more than add to it in
+  /// between, and none touches it at the same time.
   [[nodiscard]] std::string check_sum(const RowSection& section, TaskId writer, StorageId storage) const {
     const TaskId from = std::min(writer, section.end), to = std::max(writer, section.end);
     const bool again = !contains(section.tasks, writer);  // made once more, as it was

@@ -65,7 +65,6 @@ class DynamicRegion {
 
   [[nodiscard]] bool has_windows() const { return windows_possible_; }
   [[nodiscard]] Bytes granule() const { return granule_; }
-  [[nodiscard]] Bytes capacity_bytes() const { return pool_.count() * granule_; }
   [[nodiscard]] Bytes peak_bytes() const { return pool_.peak() * granule_; }
   /// Of the last failure of the device.
   [[nodiscard]] DeviceCode code() const { return code_; }

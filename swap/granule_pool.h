@@ -10,7 +10,7 @@
 // is gone. Of what would do, the soonest gone goes first, then the lowest number: what is always free is kept for those
 // who need it longest, and a periodic step meets the same sets again, so that what was composed of them can be reused.
 //
-// Cost: O(log n) a run of granules. Threads: none.
+// Cost: O(log n) a run of granules; available() and take() are linear in the ends that differ. Threads: none.
 
 #include <algorithm>
 #include <cstdint>

@@ -9,8 +9,9 @@
 //   chunks  a section (core/row_sections.h) whose storages find no room, or of which a storage could not be kept, runs
 //           in chunks, together with the whole expert group. It needs no memory that its plan does not have.
 //
-// Nothing is refused in the middle of a step: all room of a section is taken before its first task, and a copy that
-// finds none is left out, whereupon the later section runs in chunks.
+// All room of a section is taken before its first task, and a copy that finds none is left out, whereupon the later
+// section runs in chunks. One refusal is left in the middle of a step: a storage that one section copies out and reads
+// again has no pinned memory. No plan made here has such a section.
 //
 // Threads: none.
 
@@ -88,7 +89,7 @@ class LoadLadder {
     Bytes actual = 0;
     bool in_slot = true;
     RoutedWindow window;
-    std::optional<HostPieces::Taken> spilled_to;  ///< nothing: it stays
+    std::optional<HostPieces::Taken> spilled_to;  ///< nothing: it is not spilled
   };
   /// A storage that leaves device memory, or is back.
   struct Spilled {

@@ -20,7 +20,7 @@ namespace tidemark::swap {
 struct PlanGap {
   GranuleRange units;
   std::int32_t from = 0;
-  std::int32_t until = 0;  ///< GranulePool::kToTheEnd: nobody comes
+  std::int32_t until = 0;  ///< GranulePool::kToTheEnd: no residency follows
   friend bool operator==(const PlanGap&, const PlanGap&) = default;
 };
 

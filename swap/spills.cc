@@ -69,7 +69,7 @@ std::vector<std::optional<Spill>> spills_of(const BoundProgram& bound, const std
     TaskId last = kNone<TaskId>;  ///< touch so far
     TaskId from = kNone<TaskId>, to = kNone<TaskId>;
     std::int32_t length = 0;
-    bool stays = false;
+    bool fixed = false;  ///< may not leave
   };
   std::vector<Gap> gaps(program.routed.size());
   for (std::size_t t = 0; t < schedule.tasks.size(); ++t) {
@@ -78,16 +78,16 @@ std::vector<std::optional<Spill>> spills_of(const BoundProgram& bound, const std
       const std::int32_t routed = bound.routed[row(touch.residency)];
       if (routed < 0) continue;
       Gap& gap = gaps[static_cast<std::size_t>(routed)];
-      gap.stays = gap.stays || schedule.tasks[t].lane != Lane::compute;
+      gap.fixed = gap.fixed || schedule.tasks[t].lane != Lane::compute;
       if (gap.last != kNone<TaskId> && gap.last != task) {
         const std::int32_t length = bound.clock[t] - bound.clock[row(gap.last)];
-        if (length > gap.length) gap = {.from = gap.last, .to = task, .length = length, .stays = gap.stays};
+        if (length > gap.length) gap = {.from = gap.last, .to = task, .length = length, .fixed = gap.fixed};
       }
       gap.last = task;
     }
   }
   for (std::size_t i = 0; i < gaps.size(); ++i) {
-    if (gaps[i].stays || gaps[i].length < 2) continue;
+    if (gaps[i].fixed || gaps[i].length < 2) continue;
     const Bytes bytes = schedule.residencies[row(program.routed[i].residency)].bytes;
     const auto copy_ns = static_cast<std::int64_t>(ns_per_byte * static_cast<double>(bytes)) * kTimesOver;
     const TaskId needed = gaps[i].to;

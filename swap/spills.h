@@ -28,8 +28,8 @@ struct Spill {
   TaskId needed_at = kNone<TaskId>;
 };
 
-/// One a row of Program::routed; nothing: it stays. Storages that something off the compute lane touches, or that the
-/// plan copies, stay.
+/// One a row of Program::routed; nothing: it may not leave. Storages that a task off the compute lane touches, or that
+/// the plan copies, may not.
 [[nodiscard]] std::vector<std::optional<Spill>> spills_of(const BoundProgram& bound,
                                                           const std::vector<RowSection>& sections);
 
