@@ -32,6 +32,9 @@ namespace tidemark::swap {
 /// touches one of them is issued.
 using LoadSource = std::function<double(SiteId)>;
 
+/// What a simulated device takes for an op or a recompute, nanoseconds: for all its rows, or for one of so many chunks.
+using WorkTime = std::function<std::int64_t(TaskId, std::int32_t chunks)>;
+
 /// What a rank says of running a section in chunks (core/row_sections.h).
 struct ChunkWish {
   bool wanted = false;      ///< whole it does not fit
@@ -71,6 +74,7 @@ struct RunOptions {
   bool verify = false;          ///< fill what is written, check what is read and what was copied in
   bool match_messages = false;  ///< needs traits().messages; otherwise receives complete at once
   LoadSource load;              ///< empty: as planned
+  WorkTime work_ns;             ///< empty: as the Program estimates, a share of it for a chunk
   Agree agree;                  ///< asked with and without loads; empty: the rank decides alone
   LeaveGroup leave;             ///< told where agree is asked; empty: nobody waits
   RunNames names;

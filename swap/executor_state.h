@@ -46,6 +46,7 @@ struct Executor::State {
   [[nodiscard]] Status issue_task(TaskId task);
   [[nodiscard]] DeviceCode run_chunks(TaskId end, const LoadLadder::Chunks& chunks);
   [[nodiscard]] DeviceCode submit_task(TaskId task, StreamRole role);
+  [[nodiscard]] std::int64_t work_ns(TaskId task, std::int32_t chunks) const;
   [[nodiscard]] DeviceCode submit_work(TaskId task, StreamRole role);
   [[nodiscard]] DeviceCode submit_copy(TaskId task);
   /// `wanted`: version of each access; empty: the storage's latest, which a write restores.

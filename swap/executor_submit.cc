@@ -60,24 +60,27 @@ DeviceCode Executor::State::run_chunks(TaskId end, const LoadLadder::Chunks& chu
   ChunkStand stand(bound, chunks);
   DeviceCode code = streams.order(StreamRole::compute, role);
   StreamRole before = role;
-  const auto run = [&](TaskId task, std::int64_t estimate_ns) {
+  const auto run = [&](TaskId task, std::int32_t of) {
     if (code != DeviceCode::ok) return;
     const StreamRole now = bound.streams.stream[row(task)];
     code = streams.order(before, now);
     before = now;
     if (code == DeviceCode::ok)
       code = launch(now, schedule.touches_of(task), bound.versions.of_task(schedule, task),
-                    {.id = static_cast<std::int64_t>(task), .estimate_ns = estimate_ns}, &stand);
+                    {.id = static_cast<std::int64_t>(task), .estimate_ns = work_ns(task, of)}, &stand);
   };
-  const auto estimate = [&](TaskId task) { return program.estimate_ns.empty() ? 0 : program.estimate_ns[row(task)]; };
-  for (const TaskId task : chunks.section->once) run(task, estimate(task));
+  for (const TaskId task : chunks.section->once) run(task, 1);
   for (std::int32_t chunk = 0; chunk < chunks.count; ++chunk) {
     stand.begin(chunk);
-    for (const TaskId task : chunks.section->loop)
-      run(task, estimate(task) / chunks.count + (chunk < estimate(task) % chunks.count ? 1 : 0));
+    for (const TaskId task : chunks.section->loop) run(task, chunks.count);
   }
   if (code == DeviceCode::ok) code = streams.order(before, role);
   return code == DeviceCode::ok ? streams.order(role, StreamRole::compute) : code;
+}
+
+std::int64_t Executor::State::work_ns(TaskId task, std::int32_t chunks) const {
+  if (options.work_ns) return options.work_ns(task, chunks);
+  return program.estimate_ns.empty() ? 0 : program.estimate_ns[row(task)] / chunks;
 }
 
 DeviceCode Executor::State::submit_task(TaskId task, StreamRole role) {
@@ -87,8 +90,7 @@ DeviceCode Executor::State::submit_task(TaskId task, StreamRole role) {
 }
 
 DeviceCode Executor::State::submit_work(TaskId task, StreamRole role) {
-  Work work{.id = static_cast<std::int64_t>(task),
-            .estimate_ns = program.estimate_ns.empty() ? 0 : program.estimate_ns[row(task)]};
+  Work work{.id = static_cast<std::int64_t>(task), .estimate_ns = work_ns(task, 1)};
   if (role == StreamRole::receive) work.estimate_ns = 0;
   if (const BoundMessage* message = message_of(task); message != nullptr && options.match_messages)
     work.message = {.peer_rank = message->peer_rank, .tag = message->tag, .is_send = message->is_send};

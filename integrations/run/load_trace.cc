@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace tidemark::run {
 
@@ -26,6 +27,11 @@ std::size_t StepLoads::place(std::int64_t row, std::int64_t micro_batch, std::in
 
 double StepLoads::at(std::int64_t layer, std::int64_t micro_batch, std::int64_t device) const {
   return static_cast<double>(rows_[place(row_of(layer), micro_batch, device)]) / static_cast<double>(mean_rows_);
+}
+
+double StepLoads::fullest(std::int64_t layer, std::int64_t micro_batch) const {
+  const auto first = rows_.begin() + static_cast<std::ptrdiff_t>(place(row_of(layer), micro_batch, 0));
+  return static_cast<double>(*std::max_element(first, first + devices_)) / static_cast<double>(mean_rows_);
 }
 
 double StepLoads::most() const {
@@ -86,6 +92,12 @@ Result<StepLoads> StepLoads::of(const formats::CountedStep& step, const graph_bu
   for (const formats::ExpertCount& count : step.counts)
     if (Status status = loads.add(count, shape, reader); !status) return status.error();
   if (Status status = loads.check(step, shape, reader); !status) return status.error();
+  return loads;
+}
+
+StepLoads StepLoads::of_rows(std::vector<std::int64_t> rows, const graph_build::LoadShape& shape) {
+  StepLoads loads(shape);
+  loads.rows_ = std::move(rows);
   return loads;
 }
 

@@ -18,8 +18,13 @@ class StepLoads {
   [[nodiscard]] static Result<StepLoads> of(const formats::CountedStep& step, const graph_build::LoadShape& shape,
                                             const formats::ExpertCountReader& reader);
 
+  /// Of rows by place of the layer in the shape, micro-batch and device (graph_build/load_draws.h). REQUIRES: as of().
+  [[nodiscard]] static StepLoads of_rows(std::vector<std::int64_t> rows, const graph_build::LoadShape& shape);
+
   /// REQUIRES: of the shape.
   [[nodiscard]] double at(std::int64_t layer, std::int64_t micro_batch, std::int64_t device) const;
+  /// Of the fullest device. REQUIRES: of the shape.
+  [[nodiscard]] double fullest(std::int64_t layer, std::int64_t micro_batch) const;
   [[nodiscard]] double most() const;
 
  private:

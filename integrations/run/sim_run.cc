@@ -7,6 +7,7 @@
 
 #include "core/dynamic_region.h"
 #include "integrations/run/message_pairs.h"
+#include "integrations/run/task_times.h"
 #include "planner/schedule/scheduler.h"
 #include "swap/step_run.h"
 
@@ -50,48 +51,6 @@ std::vector<GivenCopyTime> given_copy_times(const plan::RankPlan& rank) {
                 .ns = (task.kind == TaskKind::swap_out ? given->out : given->in).link};
   }
   return times;
-}
-
-/// Devices and executors of one step; executors go before their devices.
-struct Rig {
-  std::unique_ptr<SimWorld> world;
-  std::vector<std::unique_ptr<SimDevice>> devices;
-  std::vector<std::unique_ptr<swap::Executor>> executors;
-};
-
-Status open_rank(const SimRunRequest& request, const plan::RankPlan& plan, Rig& rig) {
-  SimOptions options = sim_options_for(plan, request.machine);
-  options.check_races = request.check_races;
-  options.report_unwritten = true;
-  options.record_timeline = request.measure_stall;
-  options.faults = request.faults;
-  rig.devices.push_back(rig.world->make_device(options));
-  const std::int32_t rank = plan.program.schedule.rank;
-  swap::RunOptions run{.scale = request.scale,
-                       .verify = request.verify,
-                       .match_messages = request.match_messages,
-                       .names = names_of(plan)};
-  run.agree = request.agree;
-  if (request.load) run.load = [load = request.load, rank](SiteId site) { return load(rank, site); };
-  Result<std::unique_ptr<swap::Executor>> executor =
-      swap::Executor::open(plan.program, *rig.devices.back(), std::move(run));
-  if (!executor) return executor.error();
-  rig.executors.push_back(std::move(executor).value());
-  return {};
-}
-
-SimRankRun collect(const SimRunRequest& request, const plan::RankPlan& plan, SimDevice& device,
-                   swap::RunReport report) {
-  SimRankRun run{.report = std::move(report),
-                 .statistics = device.statistics(),
-                 .traits = device.traits(),
-                 .races = device.race_count()};
-  run.finish_ns = std::max<std::int64_t>(0, run.statistics.last_end_ns);
-  run.report.step_ns = run.finish_ns;
-  if (request.measure_stall) run.copy_stall_ns = copy_stall(plan.program.schedule, device.take_timeline());
-  const std::vector<RaceReport> races = device.races();
-  for (std::size_t i = 0; i < std::min(kRaceTexts, races.size()); ++i) run.race_texts.push_back(to_string(races[i]));
-  return run;
 }
 
 }  // namespace
@@ -154,25 +113,91 @@ std::int64_t copy_stall(const Schedule& schedule, std::span<const SimSpan> spans
   return stall;
 }
 
-Result<SimRun> run_on_sim(const SimRunRequest& request) {
+// --- SimRig
+// -----------------------------------------------------------------------------------------------------------
+
+SimRig::SimRig(const SimRunRequest& request)
+    : request_(request), world_(std::make_unique<SimWorld>(request.schedule)) {}
+SimRig::~SimRig() = default;
+
+Result<std::unique_ptr<SimRig>> SimRig::open(const SimRunRequest& request) {
   if (request.match_messages)
     if (Status s = check_message_pairs(request.ranks); !s) return s.error();
-  Rig rig{.world = std::make_unique<SimWorld>(request.schedule)};
+  std::unique_ptr<SimRig> rig(new SimRig(request));
   for (const plan::RankPlan& plan : request.ranks)
-    if (Status s = open_rank(request, plan, rig); !s) return s.error();
-  Result<std::vector<swap::RunReport>> reports = swap::run_step(rig.executors, [&] { return rig.world->run(); });
+    if (Status s = rig->open_rank(plan); !s) return s.error();
+  return rig;
+}
+
+Status SimRig::open_rank(const plan::RankPlan& plan) {
+  SimOptions options = sim_options_for(plan, request_.machine);
+  options.check_races = request_.check_races;
+  options.report_unwritten = true;
+  options.record_timeline = request_.measure_stall;
+  options.faults = request_.faults;
+  devices_.push_back(world_->make_device(options));
+  const std::int32_t rank = plan.program.schedule.rank;
+  swap::RunOptions run{.scale = request_.scale,
+                       .verify = request_.verify,
+                       .match_messages = request_.match_messages,
+                       .names = names_of(plan)};
+  run.agree = request_.agree;
+  if (request_.load) run.load = [load = request_.load, rank](SiteId site) { return load(rank, site); };
+  if (request_.load || request_.agree)
+    run.work_ns = [times = TaskTimes(plan, request_.machine),
+                   loads = SiteLoads{.own = request_.load, .fullest = request_.fullest}](
+                      TaskId task, std::int32_t chunks) { return times.work_ns(task, loads, chunks); };
+  Result<std::unique_ptr<swap::Executor>> executor =
+      swap::Executor::open(plan.program, *devices_.back(), std::move(run));
+  if (!executor) return executor.error();
+  executors_.push_back(std::move(executor).value());
+  return {};
+}
+
+Result<SimRun> SimRig::play() {
+  for (const std::unique_ptr<SimDevice>& device : devices_) {
+    device->clear_races();
+    device->reset_statistics();
+  }
+  const std::int64_t started_ns = world_->now_ns();
+  Result<std::vector<swap::RunReport>> reports = swap::run_step(executors_, [&] { return world_->run(); });
   if (!reports) return reports.error();
   SimRun run;
-  for (std::size_t i = 0; i < request.ranks.size(); ++i) {
-    run.ranks.push_back(collect(request, request.ranks[i], *rig.devices[i], std::move(reports.value()[i])));
+  for (std::size_t i = 0; i < request_.ranks.size(); ++i) {
+    run.ranks.push_back(collect(i, started_ns, std::move(reports.value()[i])));
     run.step_ns = std::max(run.step_ns, run.ranks.back().finish_ns);
   }
-  rig.executors.clear();
-  for (std::size_t i = 0; i < request.ranks.size(); ++i) {
-    SimRankRun& rank = run.ranks[i];
-    rank.races = rig.devices[i]->race_count();  // giving back may race, too
-    rank.leaks = rig.devices[i]->leaks();
+  return run;
+}
+
+SimRankRun SimRig::collect(std::size_t rank, std::int64_t started_ns, swap::RunReport report) {
+  SimDevice& device = *devices_[rank];
+  SimRankRun run{.report = std::move(report),
+                 .statistics = device.statistics(),
+                 .traits = device.traits(),
+                 .races = device.race_count()};
+  run.finish_ns = std::max<std::int64_t>(0, run.statistics.last_end_ns - started_ns);
+  run.report.step_ns = run.finish_ns;
+  if (request_.measure_stall)
+    run.copy_stall_ns = copy_stall(request_.ranks[rank].program.schedule, device.take_timeline());
+  const std::vector<RaceReport> races = device.races();
+  for (std::size_t i = 0; i < std::min(kRaceTexts, races.size()); ++i) run.race_texts.push_back(to_string(races[i]));
+  return run;
+}
+
+void SimRig::close(SimRun& run) {
+  executors_.clear();
+  for (std::size_t i = 0; i < run.ranks.size(); ++i) {
+    run.ranks[i].races = devices_[i]->race_count();  // giving back may race, too
+    run.ranks[i].leaks = devices_[i]->leaks();
   }
+}
+
+Result<SimRun> run_on_sim(const SimRunRequest& request) {
+  Result<std::unique_ptr<SimRig>> rig = SimRig::open(request);
+  if (!rig) return rig.error();
+  Result<SimRun> run = rig.value()->play();
+  if (run) rig.value()->close(run.value());
   return run;
 }
 

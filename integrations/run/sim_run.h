@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -28,6 +29,8 @@ struct SimRunRequest {
   bool measure_stall = true;   ///< keeps the timeline: how long the compute lane stood still for copies
   SimSchedule schedule;        ///< seed 0: durations as estimated
   std::function<double(std::int32_t rank, SiteId)> load;  ///< empty: as planned
+  /// Of the fullest device of the expert group, which ops take the time of. Empty: `load`.
+  std::function<double(std::int32_t rank, SiteId)> fullest;
   swap::Agree agree;          ///< for the expert group of every rank; empty: its other devices are loaded the same
   std::vector<Fault> faults;  ///< of every device
 };
@@ -48,7 +51,34 @@ struct SimRun {
   std::int64_t step_ns = 0;  ///< latest finish
 };
 
-/// Errors: as Executor; a deadlock of the step, or a message of another micro-batch than its receive (infeasible).
+/// Simulated devices and the executors on them, opened once for any number of steps. Threads: one at a time.
+class SimRig {
+ public:
+  /// What the request refers to must outlive the rig; its functions are asked anew in every step. Errors: as Executor;
+  /// a message of another micro-batch than its receive (infeasible).
+  [[nodiscard]] static Result<std::unique_ptr<SimRig>> open(const SimRunRequest& request);
+  ~SimRig();
+  SimRig(const SimRig&) = delete;
+  SimRig& operator=(const SimRig&) = delete;
+
+  /// One step; races and wrong bytes are those found in it. Errors: as Executor; a deadlock of the step (infeasible).
+  /// After an error only destruction is meaningful.
+  [[nodiscard]] Result<SimRun> play();
+  /// Gives everything back. Into the last step's `run`: races in doing so, and what was not given back.
+  void close(SimRun& run);
+
+ private:
+  explicit SimRig(const SimRunRequest& request);
+  [[nodiscard]] Status open_rank(const plan::RankPlan& plan);
+  [[nodiscard]] SimRankRun collect(std::size_t rank, std::int64_t started_ns, swap::RunReport report);
+
+  SimRunRequest request_;
+  std::unique_ptr<SimWorld> world_;
+  std::vector<std::unique_ptr<SimDevice>> devices_;
+  std::vector<std::unique_ptr<swap::Executor>> executors_;  ///< gone before their devices
+};
+
+/// One step, and all given back. Errors: as SimRig.
 [[nodiscard]] Result<SimRun> run_on_sim(const SimRunRequest& request);
 
 /// A simulated device plays what the plan's step was modelled with: estimates that have the cost of issuing copies in

@@ -3,11 +3,13 @@
 #include <tbb/parallel_for.h>
 
 #include <algorithm>
+#include <mutex>
 #include <span>
 #include <utility>
 
 #include "integrations/run/plan_ranks.h"
 #include "integrations/run/sim_run.h"
+#include "integrations/run/task_times.h"
 
 namespace tidemark::run {
 namespace {
@@ -18,56 +20,149 @@ void count(const swap::RunReport& report, RungCounts& rungs) {
   rungs[static_cast<std::size_t>(Rung::chunks)] += std::ssize(report.sections);
 }
 
+/// The devices of one column of the pipeline, which play a step under the loads they are given.
+class Player {
+ public:
+  Player(const plan::PlanOutcome& plan, const Machine& machine, const TraceAsk& ask, bool matched)
+      : ranks_(ranks_of(plan, ask.rank)), machine_(machine), check_races_(ask.check_races), matched_(matched) {
+    for (const plan::RankPlan& rank : ranks_) {
+      const auto number = static_cast<std::size_t>(rank.figures.rank);
+      of_rank_.resize(std::max(of_rank_.size(), number + 1), nullptr);
+      of_rank_[number] = &rank;
+    }
+  }
+
+  /// `loads`: nullptr: as planned. After a refusal the player plays no more.
+  [[nodiscard]] Result<TracedStep> play(const StepLoads* loads, std::int64_t device) {
+    loads_ = loads;
+    device_ = device;
+    TracedStep traced{.device = device};
+    if (loads != nullptr) {
+      const Result<std::int64_t> as_planned = modelled_step_ns(ranks_, machine_, site_loads(), matched_);
+      if (!as_planned) return as_planned.error();
+      traced.as_planned_ns = as_planned.value();
+    }
+    const Result<SimRun> run = play_step();
+    if (!run && run.error().code != Error::Code::infeasible) return run.error();
+    if (!run) {
+      traced.refused = run.error().message;
+      return traced;
+    }
+    traced.step_ns = run.value().step_ns;
+    for (const SimRankRun& rank : run.value().ranks) {
+      traced.races += rank.races;
+      if (traced.first_race.empty() && !rank.race_texts.empty()) traced.first_race = rank.race_texts.front();
+      count(rank.report, traced.rungs);
+    }
+    return traced;
+  }
+
+ private:
+  [[nodiscard]] SiteLoads site_loads() const {
+    const auto site_of = [this](std::int32_t rank, SiteId id) -> const Site& {
+      return of_rank_[static_cast<std::size_t>(rank)]->graph.sites[row(id)];
+    };
+    return {.own =
+                [this, site_of](std::int32_t rank, SiteId id) {
+                  const Site& site = site_of(rank, id);
+                  return loads_ == nullptr ? static_cast<double>(site.load)
+                                           : loads_->at(site.layer, site.micro_batch, device_);
+                },
+            .fullest =
+                [this, site_of](std::int32_t rank, SiteId id) {
+                  const Site& site = site_of(rank, id);
+                  return loads_ == nullptr ? static_cast<double>(site.load)
+                                           : loads_->fullest(site.layer, site.micro_batch);
+                }};
+  }
+  [[nodiscard]] Result<SimRun> play_step() {
+    if (rig_ == nullptr) {
+      const SiteLoads loads = site_loads();
+      Result<std::unique_ptr<SimRig>> rig = SimRig::open({.ranks = ranks_,
+                                                          .machine = machine_,
+                                                          .check_races = check_races_,
+                                                          .match_messages = matched_,
+                                                          .measure_stall = false,
+                                                          .load = loads.own,
+                                                          .fullest = loads.fullest});
+      if (!rig) return rig.error();
+      rig_ = std::move(rig).value();
+    }
+    return rig_->play();
+  }
+
+  std::span<const plan::RankPlan> ranks_;
+  std::vector<const plan::RankPlan*> of_rank_;
+  const Machine& machine_;
+  bool check_races_ = false, matched_ = false;
+  const StepLoads* loads_ = nullptr;
+  std::int64_t device_ = 0;
+  std::unique_ptr<SimRig> rig_;
+};
+
 }  // namespace
+
+/// As many as play at a time: opening one costs as much as a step.
+class TraceRun::Players {
+ public:
+  Players(const plan::PlanOutcome& plan, const Machine& machine, const TraceAsk& ask, bool matched)
+      : plan_(plan), machine_(machine), ask_(ask), matched_(matched) {}
+
+  [[nodiscard]] Result<TracedStep> play(const StepLoads* loads, std::int64_t device) {
+    std::unique_ptr<Player> player = take();
+    Result<TracedStep> traced = player->play(loads, device);
+    if (!traced || !traced.value().refused.empty()) return traced;
+    const std::lock_guard lock(mutex_);
+    idle_.push_back(std::move(player));
+    return traced;
+  }
+
+ private:
+  [[nodiscard]] std::unique_ptr<Player> take() {
+    const std::lock_guard lock(mutex_);
+    if (idle_.empty()) return std::make_unique<Player>(plan_, machine_, ask_, matched_);
+    std::unique_ptr<Player> player = std::move(idle_.back());
+    idle_.pop_back();
+    return player;
+  }
+
+  const plan::PlanOutcome& plan_;
+  const Machine& machine_;
+  TraceAsk ask_;
+  bool matched_ = false;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Player>> idle_;
+};
+
+TraceRun::TraceRun(std::unique_ptr<Players> players) : players_(std::move(players)) {}
+TraceRun::~TraceRun() = default;
+TraceRun::TraceRun(TraceRun&&) noexcept = default;
+TraceRun& TraceRun::operator=(TraceRun&&) noexcept = default;
 
 Result<TraceRun> TraceRun::open(const plan::PlanOutcome& plan, const Machine& machine,
                                 const graph_build::LoadShape& shape, const TraceAsk& ask) {
-  TraceRun run(plan, machine, shape, ask);
   if (ranks_of(plan, ask.rank).empty()) return no_such_rank(plan, ask.rank);
-  run.matched_ = !ask.rank && simulated(plan).has_value();
-  const Result<TracedStep> planned = run.play_device(nullptr, 0);
+  const bool matched = !ask.rank && simulated(plan).has_value();
+  TraceRun run(std::make_unique<Players>(plan, machine, ask, matched));
+  run.matched_ = matched;
+  run.first_device_ = ask.device.value_or(0);
+  run.device_count_ = ask.device ? 1 : shape.devices;
+  const Result<TracedStep> planned = run.players_->play(nullptr, 0);
   if (!planned) return planned.error();
   if (!planned.value().refused.empty()) return infeasible(planned.value().refused);
   run.planned_ns_ = planned.value().step_ns;
   return run;
 }
 
-Result<TracedStep> TraceRun::play_device(const StepLoads* loads, std::int64_t device) const {
-  const std::span<const plan::RankPlan> ranks = ranks_of(*plan_, ask_.rank);
-  SimRunRequest request{.ranks = ranks,
-                        .machine = *machine_,
-                        .check_races = ask_.check_races,
-                        .match_messages = matched_,
-                        .measure_stall = false};
-  const auto rank_plan = [&](std::int32_t rank) -> const plan::RankPlan& {
-    return *std::ranges::find_if(ranks, [&](const plan::RankPlan& r) { return r.figures.rank == rank; });
-  };
-  if (loads != nullptr)
-    request.load = [&](std::int32_t rank, SiteId id) {
-      const Site& site = rank_plan(rank).graph.sites[row(id)];
-      return loads->at(site.layer, site.micro_batch, device);
-    };
-  TracedStep traced{.device = device};
-  const Result<SimRun> run = run_on_sim(request);
-  if (!run && run.error().code != Error::Code::infeasible) return run.error();
-  if (!run) {
-    traced.refused = run.error().message;
-    return traced;
-  }
-  traced.step_ns = run.value().step_ns;
-  for (const SimRankRun& rank : run.value().ranks) {
-    traced.races += rank.races;
-    if (traced.first_race.empty() && !rank.race_texts.empty()) traced.first_race = rank.race_texts.front();
-    count(rank.report, traced.rungs);
-  }
-  return traced;
+Result<TracedStep> TraceRun::play_device(const StepLoads& loads, std::int64_t device) {
+  return players_->play(&loads, device);
 }
 
-Result<std::vector<TracedStep>> TraceRun::play(std::int64_t step, const StepLoads& loads) const {
-  const std::int64_t first = ask_.device.value_or(0), count = ask_.device ? 1 : shape_.devices;
-  std::vector<Result<TracedStep>> played(static_cast<std::size_t>(count), TracedStep{});
-  tbb::parallel_for(std::int64_t{0}, count,
-                    [&](std::int64_t i) { played[static_cast<std::size_t>(i)] = play_device(&loads, first + i); });
+Result<std::vector<TracedStep>> TraceRun::play(std::int64_t step, const StepLoads& loads) {
+  std::vector<Result<TracedStep>> played(static_cast<std::size_t>(device_count_), TracedStep{});
+  tbb::parallel_for(std::int64_t{0}, device_count_, [&](std::int64_t i) {
+    played[static_cast<std::size_t>(i)] = play_device(loads, first_device_ + i);
+  });
   std::vector<TracedStep> steps;
   for (Result<TracedStep>& one : played) {
     if (!one) return one.error();

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -27,8 +28,9 @@ using RungCounts = std::array<std::int64_t, kRungNames.size()>;
 struct TracedStep {
   std::int64_t step = 0;
   std::int64_t device = 0;
-  std::string refused;       ///< why the step did not complete; empty: it did
-  std::int64_t step_ns = 0;  ///< 0 where refused
+  std::string refused;             ///< why the step did not complete; empty: it did
+  std::int64_t step_ns = 0;        ///< 0 where refused
+  std::int64_t as_planned_ns = 0;  ///< what these loads take where all that exceeds the plan finds room: modelled
   std::int64_t races = 0;
   std::string first_race;  ///< in words
   RungCounts rungs{};
@@ -46,25 +48,26 @@ class TraceRun {
   /// the run. Errors: as run_plan.
   [[nodiscard]] static Result<TraceRun> open(const plan::PlanOutcome& plan, const Machine& machine,
                                              const graph_build::LoadShape& shape, const TraceAsk& ask);
+  ~TraceRun();
+  TraceRun(TraceRun&&) noexcept;
+  TraceRun& operator=(TraceRun&&) noexcept;
 
   /// One entry for each device asked for, ascending; does not depend on the thread count. Errors: of the device or the
   /// runtime; a refusal is none.
-  [[nodiscard]] Result<std::vector<TracedStep>> play(std::int64_t step, const StepLoads& loads) const;
+  [[nodiscard]] Result<std::vector<TracedStep>> play(std::int64_t step, const StepLoads& loads);
+  /// One device of the group. Threads: any.
+  [[nodiscard]] Result<TracedStep> play_device(const StepLoads& loads, std::int64_t device);
 
   [[nodiscard]] std::int64_t planned_ns() const { return planned_ns_; }  ///< of the step as planned
   [[nodiscard]] bool matched() const { return matched_; }                ///< ranks wait for each other's messages
 
  private:
-  TraceRun(const plan::PlanOutcome& plan, const Machine& machine, const graph_build::LoadShape& shape,
-           const TraceAsk& ask)
-      : plan_(&plan), machine_(&machine), shape_(shape), ask_(ask) {}
-  [[nodiscard]] Result<TracedStep> play_device(const StepLoads* loads, std::int64_t device) const;
+  class Players;
+  explicit TraceRun(std::unique_ptr<Players> players);
 
-  const plan::PlanOutcome* plan_;
-  const Machine* machine_;
-  graph_build::LoadShape shape_;
-  TraceAsk ask_;
-  bool matched_ = false;  ///< messages between ranks
+  std::unique_ptr<Players> players_;
+  std::int64_t first_device_ = 0, device_count_ = 1;
+  bool matched_ = false;
   std::int64_t planned_ns_ = 0;
 };
 

@@ -60,10 +60,10 @@ const Link& link_of(Lane lane, const Machine& machine) {
 }
 
 /// Unrounded time of an op, so that a scale is applied before rounding.
-double unrounded_ns(const OpTemplate& op, const Machine& machine, double load) {
+double unrounded_ns(const OpTemplate& op, const Machine& machine, double load, double share = 1) {
   if (op.phase == OpPhase::receive) return 0;
-  if (op.cost.kind == WorkKind::given) return op.cost.given;
-  const double scale = op.routed ? load : 1.0;
+  if (op.cost.kind == WorkKind::given) return op.cost.given * share;
+  const double scale = (op.routed ? load : 1.0) * share;
   if (op.lane == Lane::compute) return compute_ns(op.cost, machine, scale);
   return transfer_ns(op.cost.link_bytes * scale, link_of(op.lane, machine));
 }
@@ -78,6 +78,10 @@ CopyCost copy_cost(Bytes bytes, const Link& link, const Machine& machine) {
 
 std::int64_t op_ns(const OpTemplate& op, const Machine& machine, double load) {
   return std::llround(unrounded_ns(op, machine, load));
+}
+
+double chunk_ns(const OpTemplate& op, const Machine& machine, double load, std::int32_t chunks) {
+  return unrounded_ns(op, machine, load, 1.0 / chunks);
 }
 
 std::vector<std::int64_t> op_durations(const Graph& graph, const Machine& machine, double time_scale) {

@@ -12,6 +12,8 @@ namespace tidemark::cost {
 /// Time of one op on its lane at expert load `load`: launch + max(FLOP time, memory time), or link latency + transfer.
 /// `given` costs are taken as they are, a quantum for a nanosecond. Receives take no lane time.
 [[nodiscard]] std::int64_t op_ns(const OpTemplate& op, const Machine& machine, double load);
+/// Of one of so many chunks of its rows, unrounded: what is launched, or has latency, takes that in each.
+[[nodiscard]] double chunk_ns(const OpTemplate& op, const Machine& machine, double load, std::int32_t chunks);
 
 /// Per op of the graph; `time_scale` multiplies compute-lane times (1: as modelled).
 [[nodiscard]] std::vector<std::int64_t> op_durations(const Graph& graph, const Machine& machine,

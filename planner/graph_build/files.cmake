@@ -26,6 +26,7 @@ set(TIDEMARK_GRAPH_BUILD_FILES
   graph_build/parameter_groups.cc
   graph_build/pass_merge.cc
   graph_build/pipeline_schedule.cc
+  graph_build/site_loads.cc
   graph_build/static_memory.cc
   graph_build/step_block.cc
   graph_build/step_graph.cc
