@@ -48,6 +48,11 @@ class Mixer {
   void add(const Storage& s) { all(s.storage_template, s.site, s.expected_bytes, s.bytes, s.held_until); }
   void add(const Op& o) { all(o.op_template, o.site, o.first_access); }
   void add(const Access& a) { all(a.storage, a.version, a.kind); }
+  void add(const Task& t) { all(t.kind, t.lane, t.op_template, t.site, t.op, t.storage, t.first_wait, t.first_touch); }
+  void add(const Residency& r) {
+    all(r.storage, r.space, r.bytes, r.first_task, r.last_task, r.acquire, r.release, r.full_before, r.full_behind);
+  }
+  void add(const Schedule::Touch& t) { all(t.residency, t.kind); }
   void add(const Message& m) { all(m.op, m.peer_rank, m.tag, m.is_send, m.bytes); }
   template <class Value>
   void add(const std::vector<Value>& values) {
@@ -77,6 +82,12 @@ std::uint64_t fingerprint(const Graph& g) {
   Mixer mixer;
   mixer.all(g.rank, g.given_costs, g.storage_templates, g.op_templates, g.recipes, g.blocks, g.sites, g.storages, g.ops,
             g.accesses, g.messages);
+  return mixer.finish();
+}
+
+std::uint64_t fingerprint(const Schedule& s) {
+  Mixer mixer;
+  mixer.all(s.rank, s.tasks, s.waits, s.touches, s.residencies, s.compute_tasks);
   return mixer.finish();
 }
 

@@ -51,8 +51,8 @@ struct ChunkWish {
 ///
 /// Every rank of the group asks once for each section, in the same order, and must be given the same answer: 1 if none
 /// wants chunks, else the most that any of them needs; 0 if one that has to run in chunks cannot. One without loads
-/// (RunOptions::load) asks as well.
-using Agree = std::function<std::int32_t(std::int32_t group, std::int32_t section, ChunkWish wish)>;
+/// (RunOptions::load) asks as well. An Error ends the step, whatever this rank needs: the group is lost.
+using Agree = std::function<Result<std::int32_t>(std::int32_t group, std::int32_t section, ChunkWish wish)>;
 
 /// A rank that asks no more: its step was refused, or its device failed. Called once, within the issue() or finish()
 /// that fails; who cannot open() an Executor says it himself. Whoever waits for its answers must be told 0 from now

@@ -309,7 +309,14 @@ Status LoadLadder::enter(std::int32_t index) {
   const std::int32_t least = least_chunks(program, section, load, bytes);
   const std::int32_t fewest = least == 0 ? 0 : std::max(kFewestChunks, least);
   std::int32_t chunks = wanted ? fewest : 1;
-  if (p_.options.agree) chunks = p_.options.agree(program.schedule.rank, index, {.wanted = wanted, .chunks = fewest});
+  if (p_.options.agree) {
+    const Result<std::int32_t> told =
+        p_.options.agree(program.schedule.rank, index, {.wanted = wanted, .chunks = fewest});
+    if (!told)
+      return Error{told.error().code,
+                   fmt::format("{}: section {}: {}", who(section.site, load), index, told.error().message)};
+    chunks = told.value();
+  }
   if (wanted || chunks > 1)
     records_.push_back({.section = index, .site = section.site, .load = load, .chunks = chunks, .wanted = wanted});
   if (chunks <= 1 && !wanted) {

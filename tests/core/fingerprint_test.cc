@@ -35,6 +35,31 @@ TEST(Fingerprint, EveryChangeOfAGraphShows) {
   expect_new([](Graph& g) { g.messages.push_back({.peer_rank = 1}); });
 }
 
+TEST(Fingerprint, EveryChangeOfAScheduleShows) {
+  const Schedule base{.rank = 3,
+                      .tasks = {Task{.op = OpId{0}}, Task{.op = OpId{1}, .first_wait = 1, .first_touch = 1}},
+                      .waits = {TaskId{0}},
+                      .touches = {{.residency = ResidencyId{0}}},
+                      .residencies = {{.storage = StorageId{0}, .bytes = 512, .release = 4}},
+                      .compute_tasks = 2};
+  std::set<std::uint64_t> seen{fingerprint(base)};
+  EXPECT_EQ(fingerprint(Schedule(base)), fingerprint(base));
+  const auto expect_new = [&](auto change) {
+    Schedule schedule = base;
+    change(schedule);
+    EXPECT_TRUE(seen.insert(fingerprint(schedule)).second);
+  };
+  expect_new([](Schedule& s) { s.rank = 4; });
+  expect_new([](Schedule& s) { std::swap(s.tasks[0].op, s.tasks[1].op); });
+  expect_new([](Schedule& s) { s.tasks[1].kind = TaskKind::recompute; });
+  expect_new([](Schedule& s) { s.tasks[1].first_wait = 0; });
+  expect_new([](Schedule& s) { s.waits[0] = TaskId{1}; });
+  expect_new([](Schedule& s) { s.touches[0].kind = AccessKind::write; });
+  expect_new([](Schedule& s) { s.residencies[0].bytes = 1024; });
+  expect_new([](Schedule& s) { s.residencies[0].space = MemorySpace::host; });
+  expect_new([](Schedule& s) { s.residencies[0].full_behind = true; });
+}
+
 TEST(Fingerprint, MachineIsItsValuesNotItsName) {
   Machine machine{.name = "a", .visible_bytes = 60 * kGiB, .d2h = {.bytes_per_s = 23e9}};
   const std::uint64_t base = fingerprint(machine);

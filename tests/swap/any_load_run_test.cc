@@ -138,6 +138,22 @@ TEST(AnyLoadRun, AGroupThatDoesNotAgreeIsToldBeforeAnythingIsOverwritten) {
     EXPECT_NE(run.error().message.find(word), std::string::npos) << run.error().message;
 }
 
+/// A group that is lost ends the step of every rank, also of one that needs no chunks, at the section that asks.
+TEST(AnyLoadRun, AGroupThatIsLostEndsTheStepOfARankThatNeedsNothing) {
+  const PlannedStep step = StepGenerator(23).next_routed(1.1, 60);
+  run::SimRunRequest request = run_of(step);
+  request.agree = [](std::int32_t, std::int32_t section, ChunkWish wish) -> Result<std::int32_t> {
+    EXPECT_FALSE(wish.wanted);
+    if (section == 1) return infeasible("rank 7 is gone");
+    return 1;
+  };
+  const Result<run::SimRun> run = run::run_on_sim(request);
+  ASSERT_FALSE(run.ok());
+  EXPECT_EQ(run.error().code, Error::Code::infeasible);
+  for (const char* word : {"layer ", "micro-batch ", "section 1: rank 7 is gone"})
+    EXPECT_NE(run.error().message.find(word), std::string::npos) << run.error().message;
+}
+
 TEST(AnyLoadRun, ALoadThatIsNoneIsRefusedByName) {
   const PlannedStep step = StepGenerator(23).next_routed(1.1, 60);
   for (const double load :
