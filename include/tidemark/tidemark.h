@@ -75,7 +75,8 @@ enum {
   TIDEMARK_STATUS_COPY_FAILED = 8,   /* a copy or launch did not take place */
   TIDEMARK_STATUS_DEVICE_LOST = 9,   /* sticky */
   TIDEMARK_STATUS_OUT_OF_HOST_MEMORY = 10, /* of ordinary host memory */
-  TIDEMARK_STATUS_INTERNAL = 11            /* a fault in Tidemark */
+  TIDEMARK_STATUS_INTERNAL = 11,           /* a fault in Tidemark */
+  TIDEMARK_STATUS_PEER_LOST = 12 /* another process is gone, late, or does something else; the text names it. Sticky */
 };
 /* "out_of_memory" and so on; "unknown" for a number that is none of the above. */
 TIDEMARK_API const char* tidemark_status_name(tidemark_status status) TIDEMARK_NOEXCEPT;
@@ -448,25 +449,69 @@ typedef double (*tidemark_load)(void* user, int32_t site);
  * needs to run it in chunks, to 2^20, 0: it cannot. Every rank of the group asks once for each section, in the same
  * order, `load` given or not, and must be told the same: 1 if none wants chunks, else the most that any of them needs,
  * but 2 at least; 0 if one wants them and one cannot. A rank that wants chunks and is told fewer than it needs fails.
- * May block until all have asked.
+ * A negative answer ends the run, PEER_LOST, whatever this rank needs: the group is no more. May block until all have
+ * asked.
  *
  * The group: all ranks that take part in a collective on routed rows, those that take part in one with them, and so on.
  * All have the same plan and the same number of steps, and either all have `agree` or none: who does not ask is waited
  * for. */
 typedef int32_t (*tidemark_agree)(void* user, int32_t group, int32_t section, int32_t wanted, int32_t chunks);
 /* This rank asks no more: its run fails. Called once by every run that has `agree` and returns neither OK nor INVALID,
- * before it returns. Who waits for it must be told 0 from now on, and where the group had agreed to chunks of a
- * section, its communicators must be aborted. */
+ * before it returns. Ranks that wait for it must be told 0 or a negative number from now on, and where the group had
+ * agreed to chunks of a section, its communicators must be aborted. */
 typedef void (*tidemark_leave)(void* user, int32_t group);
+
+/* An expert group of processes, on one host or several, that agrees so: for jobs that have no vote of their own. Rank 0
+ * counts, on a thread of its own; the others are connected to it. A rank of a forked process is none: what was open is
+ * closed there.
+ *
+ * Time-out. No call waits longer, but for the look-up of a host's name. A rank is late that has not asked when the
+ * time-out less a quarter of it (a second at most) has passed since the first that did; the rest is for telling the
+ * others. A rank that is late, that is gone (its process ended or its connection broke), left or closed, or asks for
+ * another section or by another plan than others: the group is lost, at once and for good, and every call of every rank
+ * is PEER_LOST with a text that names the rank and what it asked for last. A rank that computes hears of it when it
+ * asks next; work that its device has for the group may wait there: its communicators must be aborted then.
+ *
+ * Trust: any process that can connect to the address can join or end the group; nothing is encrypted.
+ *
+ * Thread rule: calls on a group must not overlap; any thread may make them. */
+typedef struct tidemark_expert_group tidemark_expert_group;
+typedef struct tidemark_expert_group_options {
+  size_t struct_size;
+  int64_t timeout_ms; /* the same for all ranks; 1 to 86,400,000, default 600,000 */
+} tidemark_expert_group_options;
+/* `address`: where rank 0 listens: "tcp:HOST:PORT", an interface of rank 0's host; on one host also "unix:PATH" or
+ * "unix:@NAME", a name of Linux without a file. `rank`: from 0 to size - 1, of the expert group, each once; `size`: to
+ * 4096. A group of one needs no address. Waits until all ranks have opened it, in any order. BAD_INPUT: the address is
+ * none, is taken, or this rank has another size or time-out than rank 0, or a number that is taken; PEER_LOST: which
+ * rank did not come within the time-out. */
+TIDEMARK_API tidemark_status tidemark_expert_group_open(const char* address, int32_t rank, int32_t size,
+                                                        const tidemark_expert_group_options* options,
+                                                        tidemark_expert_group** group,
+                                                        tidemark_error** error) TIDEMARK_NOEXCEPT;
+/* When this rank is through. Ranks that ask after that are told that it has closed. */
+TIDEMARK_API void tidemark_expert_group_close(tidemark_expert_group* group) TIDEMARK_NOEXCEPT;
+/* What `tidemark_agree` does, for frameworks that run their layers in chunks themselves; tidemark_plan_run_rank calls
+ * it for its own. `pipeline_rank` and `section` are what all ranks must name alike. INVALID, and not asked: a number is
+ * negative, or `chunks` above 2^20. */
+TIDEMARK_API tidemark_status tidemark_expert_group_agree(tidemark_expert_group* group, int32_t pipeline_rank,
+                                                         int32_t section, int32_t wanted, int32_t chunks,
+                                                         int32_t* answer, tidemark_error** error) TIDEMARK_NOEXCEPT;
+/* This rank asks no more, for it has failed: the others are told. */
+TIDEMARK_API tidemark_status tidemark_expert_group_leave(tidemark_expert_group* group,
+                                                         tidemark_error** error) TIDEMARK_NOEXCEPT;
+
 typedef struct tidemark_run_options {
   size_t struct_size;
   int64_t scale;  /* sizes are divided by this power of two, to 2^20 and what the plan's alignment allows; default 1 */
   int32_t verify; /* not 0: fill what is written, check what is read */
   int32_t steps;  /* to 2^20; default 1 */
-  tidemark_load load;   /* default: as planned */
-  void* user;           /* of all callbacks */
-  tidemark_agree agree; /* default: this rank decides alone, as if it had no group */
-  tidemark_leave leave; /* default: nobody waits */
+  tidemark_load load;                  /* default: as planned */
+  void* user;                          /* of all callbacks */
+  tidemark_agree agree;                /* default: this rank decides alone, as if it had no group */
+  tidemark_leave leave;                /* default: nobody waits */
+  tidemark_expert_group* expert_group; /* in place of `agree` and `leave`; INVALID beside them. A run that is neither OK
+                                          nor INVALID has left it */
 } tidemark_run_options;
 typedef struct tidemark_run_report {
   size_t struct_size;
@@ -488,8 +533,9 @@ typedef struct tidemark_run_report {
 /* Carries one rank's step out on a device; messages to other ranks complete at once. Whatever the loads of the sites,
  * it completes while none is above worst_load_f, which no routing exceeds: what does not fit whole runs in chunks, as
  * soon as the group agrees. INFEASIBLE: memory refused, or a section that does not fit and that the group runs whole,
- * before anything is overwritten; or the device failed on the way (the text says how). BAD_INPUT: the plan is not
- * sound, cannot run at this scale, or a load is none. The device must not be used by others meanwhile. */
+ * before anything is overwritten; or the device failed on the way (the text says how). PEER_LOST: the expert group is
+ * lost. BAD_INPUT: the plan is not sound, cannot run at this scale, or a load is none. The device must not be used by
+ * others meanwhile. */
 TIDEMARK_API tidemark_status tidemark_plan_run_rank(const tidemark_plan* plan, int32_t position,
                                                     tidemark_device* device, const tidemark_run_options* options,
                                                     tidemark_run_report* report,

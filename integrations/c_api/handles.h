@@ -8,6 +8,7 @@
 #include "allocator/caching_allocator.h"
 #include "device/device.h"
 #include "include/tidemark/tidemark.h"
+#include "integrations/agreement/expert_group.h"
 #include "integrations/c_api/allocator_group.h"
 #include "integrations/formats/program_file.h"
 
@@ -32,6 +33,10 @@ struct tidemark_allocator {
   tidemark_allocator(std::shared_ptr<tidemark::Device> on, tidemark::allocator::AllocatorOptions options,
                      tidemark::c_api::AllocatorGroup::Refused refused = {})
       : owner_name(options.owner_name), group(std::move(on), std::move(options), std::move(refused)) {}
+};
+
+struct tidemark_expert_group {
+  std::unique_ptr<tidemark::agreement::ExpertGroup> group;
 };
 
 struct tidemark_plan {

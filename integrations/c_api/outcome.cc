@@ -124,6 +124,8 @@ const char* tidemark_status_name(tidemark_status status) noexcept {
       return "out_of_host_memory";
     case TIDEMARK_STATUS_INTERNAL:
       return "internal";
+    case TIDEMARK_STATUS_PEER_LOST:
+      return "peer_lost";
     default:
       return "unknown";
   }

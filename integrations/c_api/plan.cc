@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/fingerprint.h"
 #include "integrations/c_api/handles.h"
 #include "integrations/c_api/sound_rank.h"
 #include "integrations/c_api/structs.h"
@@ -96,6 +97,8 @@ Outcome check_options(const tidemark_run_options& o) {
                                                  {.name = "steps", .value = o.steps, .least = 1, .most = kMostSteps}});
       !out.ok())
     return out;
+  if (o.expert_group != nullptr && (o.agree != nullptr || o.leave != nullptr))
+    return invalid("tidemark_run_options: expert_group stands in the place of agree and leave; set one or the other");
   if ((o.scale & (o.scale - 1)) == 0) return {};
   return invalid("tidemark_run_options: scale is " + std::to_string(o.scale) + "; it must be a power of two");
 }
@@ -120,37 +123,65 @@ class GroupSeat {
     if (done_) return;
     done_ = true;
     if (options_.agree != nullptr && options_.leave != nullptr) options_.leave(options_.user, group_);
+    if (options_.expert_group != nullptr) options_.expert_group->group->seat().leave();
   }
   void run_ended_well() { done_ = true; }
 
+  /// This rank's turns; `plan` is the fingerprint of what it runs. REQUIRES: it has a group.
+  swap::Agree turns(std::uint64_t plan) {
+    return [this, plan](std::int32_t group, std::int32_t section, swap::ChunkWish wish) {
+      Result<std::int32_t> told = ask({.place = {.group = group, .section = section, .plan = plan},
+                                       .wanted = wish.wanted ? 1 : 0,
+                                       .chunks = wish.chunks});
+      is_lost_ = !told;
+      return told;
+    };
+  }
+
+  /// What a failure of this rank's run comes to.
+  [[nodiscard]] Outcome outcome_of_failure(const Error& error) const {
+    if (is_lost_) return {.status = TIDEMARK_STATUS_PEER_LOST, .text = error.message};
+    return outcome_of(error);
+  }
+
  private:
+  [[nodiscard]] Result<std::int32_t> ask(const agreement::Ask& ask) const {
+    if (options_.expert_group != nullptr) return options_.expert_group->group->seat().ask(ask);
+    const std::int32_t told = options_.agree(options_.user, ask.place.group, ask.place.section, ask.wanted, ask.chunks);
+    if (told < 0) return infeasible("the expert group is lost");
+    return told;
+  }
+
   const tidemark_run_options& options_;
   std::int32_t group_;
   bool done_ = false;
+  bool is_lost_ = false;  ///< the last turn has found no group any more
 };
 
+/// What all ranks of an expert group must have alike.
+std::uint64_t plan_fingerprint(const Program& program) {
+  const std::uint64_t both = fingerprint(program.schedule) ^ program.graph_fingerprint;
+  return both == 0 ? 1 : both;  // 0: not told
+}
+
 /// `seat` outlives what runs by them.
-swap::RunOptions options_of(const tidemark_run_options& o, GroupSeat& seat) {
+swap::RunOptions options_of(const tidemark_run_options& o, const Program& program, GroupSeat& seat) {
   swap::RunOptions options{.scale = std::max<std::int64_t>(1, o.scale), .verify = o.verify != 0};
   if (o.load != nullptr) {
     options.load = [call = o.load, user = o.user](SiteId site) { return call(user, static_cast<int32_t>(site)); };
   }
-  if (o.agree != nullptr) {
-    options.agree = [call = o.agree, user = o.user](std::int32_t group, std::int32_t section, swap::ChunkWish wish) {
-      return call(user, group, section, wish.wanted ? 1 : 0, wish.chunks);
-    };
-  }
+  if (o.agree != nullptr || o.expert_group != nullptr) options.agree = seat.turns(plan_fingerprint(program));
   options.leave = [&seat](std::int32_t) { seat.leave(); };
   return options;
 }
 
 Outcome run(const plan::RankPlan& rank, Device& device, const tidemark_run_options& o, GroupSeat& seat,
             swap::RunReport& report) {
-  swap::RunOptions options = options_of(o, seat);
+  swap::RunOptions options = options_of(o, rank.program, seat);
   Result<std::unique_ptr<swap::Executor>> executor = swap::Executor::open(rank.program, device, std::move(options));
   if (!executor) return outcome_of(executor.error());
   for (std::int32_t step = 0; step < std::max(1, o.steps); ++step) {
-    if (Status s = executor.value()->issue(); !s) return outcome_of(s.error());
+    if (Status s = executor.value()->issue(); !s) return seat.outcome_of_failure(s.error());
     Result<swap::RunReport> finished = executor.value()->finish();
     if (!finished) return outcome_of(finished.error());
     report = std::move(finished).value();

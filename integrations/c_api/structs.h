@@ -19,10 +19,15 @@ inline constexpr std::size_t kMostStructBytes = 1024;
 /// that is its size.
 template <class T>
 inline constexpr std::size_t kFirstBytes = sizeof(T);
+/// Size of a struct that has grown twice, between the two.
+template <class T>
+inline constexpr std::size_t kLaterBytes = kFirstBytes<T>;
 template <>
 inline constexpr std::size_t kFirstBytes<tidemark_rank_figures> = offsetof(tidemark_rank_figures, offloaded_bytes);
 template <>
 inline constexpr std::size_t kFirstBytes<tidemark_run_options> = offsetof(tidemark_run_options, agree);
+template <>
+inline constexpr std::size_t kLaterBytes<tidemark_run_options> = offsetof(tidemark_run_options, expert_group);
 template <>
 inline constexpr std::size_t kFirstBytes<tidemark_session_options> = offsetof(tidemark_session_options, record);
 
@@ -32,8 +37,8 @@ template <class T>
 [[nodiscard]] Outcome check_struct(const T* given, const char* name, std::size_t& size) {
   static_assert(sizeof(T) <= kMostStructBytes);
   std::memcpy(&size, given, sizeof(size));
-  // Between two versions there is none: half a member would be read. A struct that grows once more needs a list here.
-  if ((size != kFirstBytes<T> && size < sizeof(T)) || size > kMostStructBytes)
+  // Between two versions there is none: half a member would be read.
+  if ((size != kFirstBytes<T> && size != kLaterBytes<T> && size < sizeof(T)) || size > kMostStructBytes)
     return invalid(std::string(name) + ": struct_size is " + std::to_string(size) + ", must be sizeof the struct (" +
                    std::to_string(sizeof(T)) + ")");
   const auto* bytes = reinterpret_cast<const unsigned char*>(given);

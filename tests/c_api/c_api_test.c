@@ -314,6 +314,8 @@ static void fuzz_plan_structs(const tidemark_plan* plan, tidemark_device* device
   run.known.struct_size = offsetof(tidemark_run_options, agree);
   report.later = 0;
   CHECK_OK(tidemark_plan_run_rank(plan, 0, device, &run.known, &report.known, error));
+  run.known.struct_size = offsetof(tidemark_run_options, expert_group);
+  CHECK_OK(tidemark_plan_run_rank(plan, 0, device, &run.known, &report.known, error));
   run.known.struct_size += 4;
   CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "tidemark_run_options: struct_size",
                 tidemark_plan_run_rank(plan, 0, device, &run.known, &report.known, error));
@@ -752,6 +754,24 @@ static void refuse_chunks(const tidemark_plan* plan, tidemark_device* device, st
   CHECK(report.tasks == 0);
 }
 
+/* A negative answer ends a run that could go on whole. */
+static int32_t agree_once(void* user, int32_t group, int32_t section, int32_t wanted, int32_t chunks) {
+  struct Member* member = user;
+  (void)wanted;
+  (void)chunks;
+  member->group = group;
+  ++member->asked;
+  return section == 0 ? 1 : -1;
+}
+static void test_lost_group(const tidemark_plan* plan, tidemark_device* device) {
+  struct Member member = {0};
+  tidemark_run_options run = {.struct_size = sizeof run, .user = &member, .agree = agree_once, .leave = leave_group};
+  tidemark_run_report report = {.struct_size = sizeof report};
+  CHECK_REFUSED(TIDEMARK_STATUS_PEER_LOST, "section 1: the expert group is lost",
+                tidemark_plan_run_rank(plan, 0, device, &run, &report, error));
+  CHECK(member.asked == 4 && member.left == 2 && report.tasks == 0);
+}
+
 /* At the worst load a step completes where the group agrees, and where there is none to ask. */
 static void test_chunks(const char* path) {
   tidemark_plan* plan = NULL;
@@ -795,6 +815,7 @@ static void test_chunks(const char* path) {
 
   test_chunks_as_planned(plan, device);
   test_leaving(plan, device);
+  test_lost_group(plan, device);
   tidemark_plan_free(plan);
   tidemark_device_close(device);
 }

@@ -62,7 +62,8 @@ endforeach()
 run(${CMAKE_COMMAND} -S ${SOURCE} -B ${SCRATCH}/with_cmake -D CMAKE_PREFIX_PATH=${prefix} -D CMAKE_C_COMPILER=${CC})
 run(${CMAKE_COMMAND} --build ${SCRATCH}/with_cmake)
 run(${SCRATCH}/with_cmake/consumer ${PLAN})
-run(${SCRATCH}/with_cmake/expert_group ${TIGHT})
+string(RANDOM LENGTH 12 name)
+run(${SCRATCH}/with_cmake/expert_group ${TIGHT} unix:@tidemark-${name})
 run(${CMAKE_COMMAND} -E env TIDEMARK_ALLOCATOR_DEVICE=host ${SCRATCH}/with_cmake/plug_in ${library})
 
 # Warnings of a strict compiler are errors of the header.
