@@ -1,13 +1,15 @@
 // Question: what do steps cost whose loads are not those that the plan was made for, and does every one complete?
 //
-//   any_load_bench [--model FILE] [--family NAME] [--rank N] [--steps N] [--exact N] [--races N] [--seed N]
-//       --steps N   device-steps a rank and family (default 64)      --races N   of these under the race checker
-//       (default 4)
-//       --exact N   of these compared with a plan of their own (default 4)
+//   any_load_bench [--model FILE] [--imbalance F] [--family NAME] [--rank N] [--steps N] [--exact N] [--races N]
+//   [--seed N]
+//       --imbalance F   that the plan is made for; default: as the job says
+//       --steps N   a rank and family, each played by every device of the expert group (default 2)
+//       --exact N   device-steps of these that are compared with a plan of their own (default 4)
+//       --races N   steps of these under the race checker (default 1)
 //
-// Simulated: every step runs through the executor on `sim`, true sizes, one rank alone (receives complete at once). Ops
-// take the time of the fullest device of the group, memory is the device's own. Of each drawn step four devices play:
-// the one with the rank's fullest site, and three in turn.
+// Simulated: every device-step runs through the executor on `sim`, true sizes, one rank of the pipeline alone (receives
+// complete at once). Devices of a group agree on chunks. Ops take the time of the fullest device of the group, memory
+// is the device's own.
 //
 //   modelled   the same plan at the same loads, did all that exceeds it find room: what memory costs is played less
 //   this exact      the rank planned anew for exactly these loads, and played: what not knowing them costs
@@ -42,14 +44,14 @@
 namespace tidemark {
 namespace {
 
-constexpr std::int64_t kDevicesAStep = 4;
 /// The load at which insurance is priced.
 constexpr double kUsualLoad = 1.1;
 
 struct Ask {
   std::string model = std::string(TIDEMARK_SOURCE_DIR) + "/models/pangu-ultra-moe-718b.yaml";
   std::string family;
-  int rank = -1, steps = 64, exact = 4, races = 4, seed = 1;
+  double imbalance = 0;
+  int rank = -1, steps = 2, exact = 4, races = 1, seed = 1;
 };
 
 template <class T>
@@ -73,6 +75,7 @@ Job plan_job(const Ask& ask) {
   const std::string device = std::string(TIDEMARK_SOURCE_DIR) + "/devices/" + job.request.job.device + ".yaml";
   job.request.machine = must(formats::read_machine(must(formats::read_file(device)), device));
   job.request.policy = policies::find_policy("optimal");
+  if (ask.imbalance > 0) job.request.load = ask.imbalance;
   job.shape = must(graph_build::load_shape(job.request.job, job.request.machine));
   job.plan = must(plan::plan_step(job.request));
   std::vector<double> loads;
@@ -138,11 +141,10 @@ class Percents {
 };
 
 struct Row {
-  std::int64_t steps = 0, refused = 0, races = 0, raced_steps = 0;
+  std::int64_t steps = 0, refused = 0, races = 0;  ///< device-steps
   run::RungCounts rungs{};
   std::int64_t steps_with_chunks = 0;
   Percents memory, exact;
-  std::int64_t last_step_ns = 0;
   std::string first;  ///< refusal or race
 };
 
@@ -195,71 +197,50 @@ class Bench {
     Row row;
     if (!has_experts(rank)) return row;
     const auto open = [&](bool races) {
-      return must(run::TraceRun::open(job_.plan, job_.request.machine, job_.shape,
-                                      {.rank = rank, .device = 0, .check_races = races}));
+      return must(
+          run::TraceRun::open(job_.plan, job_.request.machine, job_.shape, {.rank = rank, .check_races = races}));
     };
-    run::TraceRun plain = open(false);
-    std::optional<run::TraceRun> checked;
-    if (ask_.races > 0) checked = open(true);
-    for (std::int64_t step = 0; row.steps < ask_.steps; ++step) {
+    std::optional<run::TraceRun> plain, checked;
+    const std::int64_t all = ask_.steps * job_.shape.devices;
+    for (std::int64_t step = 0; step < ask_.steps; ++step) {
       const run::StepLoads loads = draw(step);
-      for (const std::int64_t device : devices_of(rank, step, loads)) {
-        if (row.steps == ask_.steps) break;
-        const bool check_races = is_nth(row.steps, ask_.races);
-        play_step(rank, loads, device, check_races ? *checked : plain, row);
-        row.raced_steps += check_races ? 1 : 0;
-        if (is_nth(row.steps++, ask_.exact)) compare(rank, loads, device, row);
+      std::optional<run::TraceRun>& trace = is_nth(step, ask_.races, ask_.steps) ? checked : plain;
+      if (!trace) trace.emplace(open(&trace == &checked));
+      for (const run::TracedStep& played : must(trace->play(step, loads))) {
+        add(rank, played, row);
+        if (is_nth(row.steps++, ask_.exact, all)) compare(rank, loads, played, row);
       }
     }
     return row;
   }
-  /// Spreads `count` over the steps.
-  [[nodiscard]] bool is_nth(std::int64_t step, int count) const {
-    return count > 0 && step * count / ask_.steps != (step + 1) * count / ask_.steps;
+  /// Spreads `count` over `all`.
+  [[nodiscard]] static bool is_nth(std::int64_t n, std::int64_t count, std::int64_t all) {
+    return n * count / all != (n + 1) * count / all;
   }
-
   [[nodiscard]] bool has_experts(std::int32_t rank) const {
     return !job_.plan.ranks[static_cast<std::size_t>(rank)].program.routed.empty();
   }
-  [[nodiscard]] std::vector<std::int64_t> devices_of(std::int32_t rank, std::int64_t step,
-                                                     const run::StepLoads& loads) const {
-    std::int64_t fullest = 0;
-    double most = -1;
-    const plan::RankPlan& plan = job_.plan.ranks[static_cast<std::size_t>(rank)];
-    for (std::size_t k = 0; k < plan.program.routed.size(); ++k) {
-      const Site& site = plan.graph.sites[row(plan.program.routed[k].site)];
-      if (loads.fullest(site.layer, site.micro_batch) <= most) continue;
-      most = loads.fullest(site.layer, site.micro_batch);
-      for (std::int64_t d = 0; d < job_.shape.devices; ++d)
-        if (loads.at(site.layer, site.micro_batch, d) == most) fullest = d;
-    }
-    std::vector<std::int64_t> devices{fullest};
-    for (std::int64_t k = 1; k < kDevicesAStep; ++k)
-      devices.push_back((step * (kDevicesAStep - 1) + k) % job_.shape.devices);
-    return devices;
-  }
 
-  static void play_step(std::int32_t rank, const run::StepLoads& loads, std::int64_t device, run::TraceRun& trace,
-                        Row& row) {
-    const run::TracedStep step = must(trace.play_device(loads, device));
+  static void add(std::int32_t rank, const run::TracedStep& step, Row& row) {
     const auto say = [&](const std::string& what) {
-      if (row.first.empty()) row.first = fmt::format("rank {}, device {}: {}", rank, device, what);
+      if (row.first.empty())
+        row.first = fmt::format("rank {}, step {}, device {}: {}", rank, step.step, step.device, what);
     };
     row.races += step.races;
     if (step.races > 0) say(step.first_race);
     for (std::size_t k = 0; k < row.rungs.size(); ++k) row.rungs[k] += step.rungs[k];
     row.steps_with_chunks += step.rungs[static_cast<std::size_t>(run::Rung::chunks)] > 0 ? 1 : 0;
-    if (!step.refused.empty()) {
+    if (step.refused.empty()) {
+      row.memory.add(step.step_ns, step.as_planned_ns);
+    } else {
       ++row.refused;
       say(step.refused);
-      return;
     }
-    row.memory.add(step.step_ns, step.as_planned_ns);
-    row.last_step_ns = step.step_ns;
   }
-  void compare(std::int32_t rank, const run::StepLoads& loads, std::int64_t device, Row& row) const {
-    const Result<std::int64_t> exact = exact_step_ns(job_, rank, loads, device);
-    if (exact) row.exact.add(row.last_step_ns, exact.value());
+  void compare(std::int32_t rank, const run::StepLoads& loads, const run::TracedStep& step, Row& row) const {
+    if (!step.refused.empty()) return;
+    const Result<std::int64_t> exact = exact_step_ns(job_, rank, loads, step.device);
+    if (exact) row.exact.add(step.step_ns, exact.value());
   }
 
   static void print(const std::string& name, std::size_t rank, const Row& row) {
@@ -294,7 +275,7 @@ bool run_bench(const Ask& ask) {
         ask.family.empty() ? f <= static_cast<std::size_t>(graph_build::LoadFamily::cold_start) : ask.family == name;
     if (asked) ok = bench.play_family(static_cast<graph_build::LoadFamily>(f)) && ok;
   }
-  if (ask.family.empty()) ok = bench.play_usual() && ok;
+  if (ask.family.empty() || ask.family == "usual") ok = bench.play_usual() && ok;
   return ok;
 }
 
@@ -306,6 +287,7 @@ int main(int argc, char** argv) {
   CLI::App app("Steps of any load, beside plans made for them");
   app.add_option("--model", ask.model);
   app.add_option("--family", ask.family);
+  app.add_option("--imbalance", ask.imbalance);
   app.add_option("--rank", ask.rank);
   app.add_option("--steps", ask.steps)->check(CLI::Range(1, 1'000'000));
   app.add_option("--exact", ask.exact)->check(CLI::NonNegativeNumber);

@@ -1,12 +1,12 @@
 #include "integrations/run/trace_run.h"
 
-#include <tbb/parallel_for.h>
-
 #include <algorithm>
 #include <mutex>
 #include <span>
+#include <thread>
 #include <utility>
 
+#include "integrations/run/group_agreement.h"
 #include "integrations/run/plan_ranks.h"
 #include "integrations/run/sim_run.h"
 #include "integrations/run/task_times.h"
@@ -32,10 +32,12 @@ class Player {
     }
   }
 
-  /// `loads`: nullptr: as planned. After a refusal the player plays no more.
-  [[nodiscard]] Result<TracedStep> play(const StepLoads* loads, std::int64_t device) {
+  /// `loads`: nullptr: as planned. `group`: of the devices that play this step; nullptr: this one alone. After a
+  /// refusal the player plays no more.
+  [[nodiscard]] Result<TracedStep> play(const StepLoads* loads, std::int64_t device, GroupAgreement* group) {
     loads_ = loads;
     device_ = device;
+    group_ = group;
     TracedStep traced{.device = device};
     if (loads != nullptr) {
       const Result<std::int64_t> as_planned = modelled_step_ns(ranks_, machine_, site_loads(), matched_);
@@ -84,11 +86,18 @@ class Player {
                                                           .match_messages = matched_,
                                                           .measure_stall = false,
                                                           .load = loads.own,
-                                                          .fullest = loads.fullest});
+                                                          .fullest = loads.fullest,
+                                                          .agree = agree()});
       if (!rig) return rig.error();
       rig_ = std::move(rig).value();
     }
     return rig_->play();
+  }
+  [[nodiscard]] swap::Agree agree() {
+    return [this](std::int32_t group, std::int32_t section, swap::ChunkWish wish) -> Result<std::int32_t> {
+      if (group_ != nullptr) return group_->ask(static_cast<std::int32_t>(device_), group, section, wish);
+      return wish.wanted ? wish.chunks : 1;
+    };
   }
 
   std::span<const plan::RankPlan> ranks_;
@@ -97,6 +106,7 @@ class Player {
   bool check_races_ = false, matched_ = false;
   const StepLoads* loads_ = nullptr;
   std::int64_t device_ = 0;
+  GroupAgreement* group_ = nullptr;
   std::unique_ptr<SimRig> rig_;
 };
 
@@ -108,10 +118,13 @@ class TraceRun::Players {
   Players(const plan::PlanOutcome& plan, const Machine& machine, const TraceAsk& ask, bool matched)
       : plan_(plan), machine_(machine), ask_(ask), matched_(matched) {}
 
-  [[nodiscard]] Result<TracedStep> play(const StepLoads* loads, std::int64_t device) {
+  [[nodiscard]] Result<TracedStep> play(const StepLoads* loads, std::int64_t device, GroupAgreement* group) {
     std::unique_ptr<Player> player = take();
-    Result<TracedStep> traced = player->play(loads, device);
-    if (!traced || !traced.value().refused.empty()) return traced;
+    Result<TracedStep> traced = player->play(loads, device, group);
+    if (!traced || !traced.value().refused.empty()) {
+      if (group != nullptr) group->leave(static_cast<std::int32_t>(device));
+      return traced;
+    }
     const std::lock_guard lock(mutex_);
     idle_.push_back(std::move(player));
     return traced;
@@ -147,22 +160,25 @@ Result<TraceRun> TraceRun::open(const plan::PlanOutcome& plan, const Machine& ma
   run.matched_ = matched;
   run.first_device_ = ask.device.value_or(0);
   run.device_count_ = ask.device ? 1 : shape.devices;
-  const Result<TracedStep> planned = run.players_->play(nullptr, 0);
+  const Result<TracedStep> planned = run.players_->play(nullptr, 0, nullptr);
   if (!planned) return planned.error();
   if (!planned.value().refused.empty()) return infeasible(planned.value().refused);
   run.planned_ns_ = planned.value().step_ns;
   return run;
 }
 
-Result<TracedStep> TraceRun::play_device(const StepLoads& loads, std::int64_t device) {
-  return players_->play(&loads, device);
-}
-
+/// Each device on a thread of its own: they wait for each other at every section.
 Result<std::vector<TracedStep>> TraceRun::play(std::int64_t step, const StepLoads& loads) {
   std::vector<Result<TracedStep>> played(static_cast<std::size_t>(device_count_), TracedStep{});
-  tbb::parallel_for(std::int64_t{0}, device_count_, [&](std::int64_t i) {
-    played[static_cast<std::size_t>(i)] = play_device(loads, first_device_ + i);
-  });
+  GroupAgreement group(static_cast<std::int32_t>(device_count_));
+  {
+    std::vector<std::jthread> devices;
+    for (std::int64_t i = 0; i < device_count_; ++i)
+      devices.emplace_back([&, i] {
+        played[static_cast<std::size_t>(i)] =
+            players_->play(&loads, first_device_ + i, device_count_ > 1 ? &group : nullptr);
+      });
+  }
   std::vector<TracedStep> steps;
   for (Result<TracedStep>& one : played) {
     if (!one) return one.error();

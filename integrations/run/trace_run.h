@@ -37,8 +37,10 @@ struct TracedStep {
 };
 
 struct TraceAsk {
-  std::optional<std::int32_t> rank;    ///< nothing: all ranks in one time
-  std::optional<std::int64_t> device;  ///< whose programs run; nothing: those of every device
+  std::optional<std::int32_t> rank;  ///< nothing: all ranks in one time
+  /// Whose programs run: alone, as if no other device of the group needed chunks. Nothing: those of every device, which
+  /// agree on chunks, at the memory of as many rigs.
+  std::optional<std::int64_t> device;
   bool check_races = false;
 };
 
@@ -55,8 +57,6 @@ class TraceRun {
   /// One entry for each device asked for, ascending; does not depend on the thread count. Errors: of the device or the
   /// runtime; a refusal is none.
   [[nodiscard]] Result<std::vector<TracedStep>> play(std::int64_t step, const StepLoads& loads);
-  /// One device of the group. Threads: any.
-  [[nodiscard]] Result<TracedStep> play_device(const StepLoads& loads, std::int64_t device);
 
   [[nodiscard]] std::int64_t planned_ns() const { return planned_ns_; }  ///< of the step as planned
   [[nodiscard]] bool matched() const { return matched_; }                ///< ranks wait for each other's messages
