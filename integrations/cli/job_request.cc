@@ -69,16 +69,18 @@ Result<NamedJob> read_argument_job(const JobOptions& options, const Console* con
   return NamedJob{.job = std::move(job).value()};
 }
 
-Status read_loads(const JobOptions& options, plan::PlanRequest& request) {
+Status read_loads(const JobOptions& options, plan::PlanRequest& request, const Console* console) {
   request.load = options.imbalance.load;
   if (!options.imbalance_from.empty()) {
     if (request.load) return bad_input("--imbalance-from: measured counts and one load exclude each other; drop one");
     const Result<std::string> text = formats::read_file(options.imbalance_from, formats::kMostMeasurementBytes);
     if (!text) return text.error();
-    Result<graph_build::ExpertLoadSpec> spec =
+    const Result<formats::MeasuredLoads> loads =
         formats::read_expert_counts(text.value(), options.imbalance_from.string(), request.job.expert_load);
-    if (!spec) return spec.error();
-    request.job.expert_load = spec.value();
+    if (!loads) return loads.error();
+    request.job.expert_load = loads.value().spec;
+    if (console != nullptr)
+      console->note(fmt::format("{}: {}", options.imbalance_from.string(), formats::loads_text(loads.value().fit)));
   }
   if (options.imbalance.quantile) request.job.expert_load.quantile = *options.imbalance.quantile;
   return {};
@@ -126,7 +128,7 @@ void add_what_if_options(CLI::App& app, JobOptions& options) {
                 "expert load f of every layer and micro-batch (rows on a device over the mean), or a quantile of the "
                 "job's distribution such as p99; default: the job's distribution at its own quantile");
   app.add_option("--imbalance-from", options.imbalance_from,
-                 "measured counts as CSV with the columns layer,micro_batch,device,rows")
+                 "measured counts as CSV with the columns step,layer,micro_batch,device,rows")
       ->type_name("FILE");
   add_size(app, "--budget", options.budget_bytes,
            "device memory per rank, reserves included; default: what is visible");
@@ -191,7 +193,7 @@ Result<plan::PlanRequest> read_request(const JobOptions& options, const Console*
   if (!options.ranks.empty() && options.ranks.back() >= ranks)
     return bad_input(fmt::format("--ranks: rank {} does not exist; {} has pipeline ranks 0 to {}", options.ranks.back(),
                                  subject_of(options).string(), ranks - 1));
-  if (Status status = read_loads(options, request); !status) return status.error();
+  if (Status status = read_loads(options, request, console); !status) return status.error();
   if (Status status = read_time_scale(options, request); !status) return status.error();
   if (Status status = apply_calibration(options, request, console); !status) return status.error();
   return request;

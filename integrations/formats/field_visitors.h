@@ -42,6 +42,10 @@ class FieldWriter {
   void later(std::string_view name, const T& value) {
     (*this)(name, value);
   }
+  template <class T>
+  void unless_default(std::string_view name, const T& value, const T& standard) {
+    if (value != standard) (*this)(name, value);
+  }
   void layers(std::string_view name, const std::vector<graph_build::LayerKind>& layers) {
     json_.key(name);
     json_.open_list();
@@ -105,6 +109,12 @@ class FieldReader {
   template <class T>
   void later(std::string_view name, T& value) {
     if (node_.has(name)) (*this)(name, value);
+  }
+  /// A member that is written only where it is not `standard`.
+  template <class T>
+  void unless_default(std::string_view name, T& value, const T& standard) {
+    value = standard;
+    later(name, value);
   }
   void layers(std::string_view name, std::vector<graph_build::LayerKind>& layers) {
     const JsonNode list = node_.at(name);

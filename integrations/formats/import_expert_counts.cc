@@ -39,17 +39,18 @@ Result<Cells> cells_of(const CountedStep& step, const ExpertCountReader& reader)
   return cells;
 }
 
-/// Every cell names the devices of the first, and somebody has rows.
+std::vector<std::int64_t> devices_of(const Cell& cell) {
+  std::vector<std::int64_t> ids;
+  for (const auto& [device, rows] : cell.rows) ids.push_back(device);
+  return ids;
+}
+
+/// Every cell names the devices of the first, and has rows.
 Status check(const Cells& cells, const ExpertCountReader& reader) {
-  const auto devices = [](const Cell& cell) {
-    std::vector<std::int64_t> ids;
-    for (const auto& [device, rows] : cell.rows) ids.push_back(device);
-    return ids;
-  };
   const auto& [first, first_cell] = *cells.begin();
   for (const auto& [key, cell] : cells) {
     const auto name = fmt::format("layer {}, micro-batch {}", key.first, key.second);
-    if (devices(cell) != devices(first_cell))
+    if (devices_of(cell) != devices_of(first_cell))
       return reader.wrong(cell.line,
                           fmt::format("{} names other devices than layer {}, micro-batch {}; every pair names the same",
                                       name, first.first, first.second));
@@ -62,64 +63,109 @@ Status check(const Cells& cells, const ExpertCountReader& reader) {
                                      cells.size(), first_cell.rows.size()));
 }
 
-/// f by device and site.
-std::map<std::int64_t, std::vector<double>> loads_of(const Cells& cells) {
-  std::map<std::int64_t, std::vector<double>> loads;
-  for (const auto& [key, cell] : cells) {
-    double total = 0;
-    for (const auto& [device, rows] : cell.rows) total += static_cast<double>(rows);
-    const double mean = total / static_cast<double>(cell.rows.size());
-    for (const auto& [device, rows] : cell.rows) loads[device].push_back(static_cast<double>(rows) / mean);
-  }
-  return loads;
-}
-
-/// Variance of f within the devices of a step, and that common to all sites of one, which may come out negative.
-struct Variances {
-  double own = 0;
-  double common = 0;
+/// What every step is laid out as: that of the first.
+struct Sites {
+  std::vector<SiteKey> keys;
+  std::vector<std::int64_t> devices;
+  graph_build::CountedShape shape;
 };
 
-Variances variances_of(const Cells& cells) {
-  const std::map<std::int64_t, std::vector<double>> loads = loads_of(cells);
-  const auto devices = static_cast<double>(loads.size());
-  const auto sites = static_cast<double>(cells.size());
-  double between = 0, within = 0;  // sums of squares about the overall mean 1, and about the device's own
-  for (const auto& [device, values] : loads) {
-    double mean = 0;
-    for (const double f : values) mean += f / sites;
-    between += sites * (mean - 1) * (mean - 1);
-    for (const double f : values) within += (f - mean) * (f - mean);
+std::string name_of(const SiteKey& key) {
+  return fmt::format("layer {}, micro-batch {}", key.first, key.second);
+}
+
+/// Every layer of the step has the same micro-batches.
+Result<Sites> sites_of(const Cells& cells, const ExpertCountReader& reader) {
+  std::map<std::int64_t, std::vector<std::int64_t>> batches;
+  Sites sites;
+  for (const auto& [key, cell] : cells) {
+    batches[key.first].push_back(key.second);
+    sites.keys.push_back(key);
   }
-  const double own = within / (devices * (sites - 1));
-  return {.own = own, .common = (between / (devices - 1) - own) / sites};
+  const auto& [first_layer, first] = *batches.begin();
+  for (const auto& [layer, of] : batches)
+    if (of != first)
+      return reader.wrong(
+          cells.at({layer, of.front()}).line,
+          fmt::format("layer {} has other micro-batches than layer {}; every layer has the same", layer, first_layer));
+  sites.devices = devices_of(cells.begin()->second);
+  sites.shape = {
+      .layers = std::ssize(batches), .micro_batches = std::ssize(first), .devices = std::ssize(sites.devices)};
+  return sites;
+}
+
+/// The step has the (layer, micro-batch) pairs and the devices of the first.
+Status check_same(const Cells& cells, const Sites& sites, const CountedStep& step, const ExpertCountReader& reader) {
+  for (const SiteKey& key : sites.keys)
+    if (!cells.contains(key))
+      return reader.wrong(
+          step.counts.back().line,
+          fmt::format("step {} ends here without {}; every step names the same", step.step, name_of(key)));
+  for (const auto& [key, cell] : cells) {
+    if (!std::ranges::binary_search(sites.keys, key))
+      return reader.wrong(cell.line, fmt::format("{} is in no step before; every step names the same", name_of(key)));
+    if (devices_of(cell) != sites.devices)
+      return reader.wrong(cell.line, fmt::format("{} names other devices than the steps before; every step names the "
+                                                 "same",
+                                                 name_of(key)));
+  }
+  return {};
+}
+
+std::vector<double> rows_of(const Cells& cells) {
+  std::vector<double> rows;
+  for (const auto& [key, cell] : cells)
+    for (const auto& [device, count] : cell.rows) rows.push_back(static_cast<double>(count));
+  return rows;
 }
 
 }  // namespace
 
-Result<graph_build::ExpertLoadSpec> read_expert_counts(std::string_view csv_text, std::string_view file_name,
-                                                       const graph_build::ExpertLoadSpec& base) {
+Result<MeasuredLoads> read_expert_counts(std::string_view csv_text, std::string_view file_name,
+                                         const graph_build::ExpertLoadSpec& base) {
   std::istringstream in{std::string(csv_text)};
   ExpertCountReader reader(in, std::string(file_name));
-  Variances sum;
-  double steps = 0;
-  for (;; ++steps) {
+  std::optional<Sites> sites;
+  std::optional<graph_build::LoadFitter> fitter;
+  for (;;) {
     const Result<std::optional<CountedStep>> step = reader.next();
     if (!step) return step.error();
     if (!step.value()) break;
     const Result<Cells> cells = cells_of(*step.value(), reader);
     if (!cells) return cells.error();
     if (Status status = check(cells.value(), reader); !status) return status.error();
-    const Variances variances = variances_of(cells.value());
-    sum.own += variances.own;
-    sum.common += variances.common;
+    if (!sites) {
+      Result<Sites> first = sites_of(cells.value(), reader);
+      if (!first) return first.error();
+      sites = std::move(first).value();
+      fitter.emplace(sites->shape);
+    }
+    if (Status status = check_same(cells.value(), *sites, *step.value(), reader); !status) return status.error();
+    fitter->add(rows_of(cells.value()));
   }
-  const double own = sum.own / steps, common = std::max(0.0, sum.common / steps);
-  graph_build::ExpertLoadSpec spec = base;
-  spec.mean = 1;
-  spec.coefficient_of_variation = std::sqrt(common + own);
-  spec.layer_correlation = common + own > 0 ? common / (common + own) : 0;
-  return spec;
+  MeasuredLoads loads{.spec = base, .fit = fitter->fit()};
+  loads.fit.model.mean = 1;  // rows say nothing of how many there should be
+  loads.spec = graph_build::spec_of(loads.fit.model, base);
+  return loads;
+}
+
+std::string loads_text(const graph_build::LoadFit& fit) {
+  const auto part = [](const char* name, double variance, double error) {
+    const double cv = std::sqrt(variance);
+    // Of a root: half the error of the square over the root.
+    return cv > 0 ? fmt::format("{} {:.4f} +- {:.4f}", name, cv, error / (2 * cv))
+                  : fmt::format("{} 0 (below {:.4f})", name, std::sqrt(2 * error));
+  };
+  const auto& [popularity, device, site] = fit.model.variance;
+  std::string text = fmt::format(
+      "{} steps, {} layers, {} micro-batches, {} devices: loads vary by {}, {}, {} (coefficients of variation); "
+      "popularity keeps {:.4f} of itself a step; the fullest device has {:.3f} times the mean, {:.3f} by the model",
+      fit.steps, fit.shape.layers, fit.shape.micro_batches, fit.shape.devices,
+      part("popularity", popularity, fit.error.popularity), part("device", device, fit.error.device),
+      part("sequences", site, fit.error.site), fit.model.persistence, fit.fullest,
+      graph_build::mean_fullest_load(fit.model, fit.shape.devices) / fit.model.mean);
+  if (!fit.missing.empty()) text += "; " + fit.missing;
+  return text;
 }
 
 }  // namespace tidemark::formats

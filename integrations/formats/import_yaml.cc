@@ -302,6 +302,8 @@ void read_expert_load(YamlMap fields, graph_build::ExpertLoadSpec& load) {
   fields.real("mean", load.mean, Need::optional);
   fields.real("coefficient_of_variation", load.coefficient_of_variation, Need::optional);
   fields.real("layer_correlation", load.layer_correlation, Need::optional);
+  fields.real("popularity_share", load.popularity_share, Need::optional);
+  fields.real("persistence", load.persistence, Need::optional);
   fields.real("quantile", load.quantile, Need::optional);
   fields.integer("seed", seed, Need::optional);
   if (seed < 0) fields.wrong("seed", fmt::format("seed is {}; it must not be negative", seed));

@@ -37,6 +37,10 @@ class RangeVisitor {
     walk(inner, value);
   }
   template <class T>
+  void unless_default(std::string_view name, const T& value, const T& /*standard*/) {
+    (*this)(name, value);
+  }
+  template <class T>
   void later(std::string_view name, const T& value) {
     (*this)(name, value);
   }

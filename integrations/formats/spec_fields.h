@@ -106,6 +106,8 @@ void walk(V& v, Maybe<graph_build::ExpertLoadSpec> auto& e) {
   v("layer_correlation", e.layer_correlation);
   v("quantile", e.quantile);
   v("seed", e.seed);
+  v.unless_default("popularity_share", e.popularity_share, 0.0);
+  v.unless_default("persistence", e.persistence, 1.0);
 }
 
 template <class V>

@@ -62,6 +62,14 @@ std::vector<Position> describe(const Graph& graph, const std::vector<Stay>& stay
   return positions;
 }
 
+/// Layers of sites, numbered from 0.
+std::vector<std::size_t> layer_numbers(const Graph& graph) {
+  std::map<std::int32_t, std::size_t> numbers;
+  std::vector<std::size_t> of_site;
+  for (const Site& site : graph.sites) of_site.push_back(numbers.try_emplace(site.layer, numbers.size()).first->second);
+  return of_site;
+}
+
 double equivalent_load(const Graph& graph, const std::vector<Position>& positions, const ExpertLoadSpec& spec);
 
 }  // namespace
@@ -85,14 +93,21 @@ namespace {
 
 double equivalent_load(const Graph& graph, const std::vector<Position>& positions, const ExpertLoadSpec& spec) {
   NormalDraws generator(spec.seed + static_cast<std::uint64_t>(graph.rank));
-  const double common = spec.coefficient_of_variation * std::sqrt(spec.layer_correlation);
-  const double own = spec.coefficient_of_variation * std::sqrt(1.0 - spec.layer_correlation);
+  const double cv = spec.coefficient_of_variation;
+  const double common = cv * std::sqrt(spec.layer_correlation);
+  const double popularity = cv * std::sqrt(spec.popularity_share);
+  const double own = cv * std::sqrt(std::max(0.0, 1.0 - spec.layer_correlation - spec.popularity_share));
+  const std::vector<std::size_t> layer_of = layer_numbers(graph);
+  std::vector<double> liked(layer_of.empty() ? 0 : 1 + *std::ranges::max_element(layer_of), 0.0);
   const int samples = static_cast<int>(
       std::clamp(kSamplesBeyond / std::max(1e-9, 1.0 - spec.quantile), double{kLeastSamples}, double{kMostSamples}));
   std::vector<double> load(graph.sites.size()), peaks;
   for (int s = 0; s < samples; ++s) {
     const double z = generator.normal();
-    for (double& f : load) f = std::max(0.0, spec.mean * (1.0 + common * z + own * generator.nearly_normal()));
+    if (popularity > 0)
+      for (double& part : liked) part = popularity * generator.normal();
+    for (std::size_t i = 0; i < load.size(); ++i)
+      load[i] = std::max(0.0, spec.mean * (1.0 + common * z + liked[layer_of[i]] + own * generator.nearly_normal()));
     double peak = 0;
     for (const Position& p : positions) {
       double bytes = p.fixed;

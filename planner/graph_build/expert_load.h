@@ -2,9 +2,8 @@
 // From a distribution of expert load to the uniform load a rank is planned at, so that the stated quantile is one of
 // the rank's peak and not of each storage.
 //
-// Model: f of (layer, micro-batch) = mean * (1 + cv * (sqrt(r) * z + sqrt(1 - r) * e)), at least 0, with z one standard
-// normal per device and step, e one per site, r the share of variance common to all layers
-// (ExpertLoadSpec::layer_correlation). A peak sums dozens of sites in flight, so independent parts average out and the
+// Model: graph_build/load_model.h, at least 0; a device of any step, so that drift does not matter. A peak sums dozens
+// of sites in flight, so parts of single sites average out, popularity averages out over the layers of a rank, and the
 // planned load lies near the mean unless loads are correlated.
 
 #include <cstdint>

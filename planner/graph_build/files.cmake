@@ -17,6 +17,8 @@ set(TIDEMARK_GRAPH_BUILD_FILES
   graph_build/linear.cc
   graph_build/liveness.cc
   graph_build/load_draws.cc
+  graph_build/load_fit.cc
+  graph_build/load_model.cc
   graph_build/load_shape.cc
   graph_build/mla.cc
   graph_build/mlp.cc

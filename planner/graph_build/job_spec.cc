@@ -129,6 +129,13 @@ void check_load(const ExpertLoadSpec& load, Problems& problems) {
        load.coefficient_of_variation >= 0 && load.coefficient_of_variation <= 10, "0 to 10");
   need("layer_correlation", load.layer_correlation, load.layer_correlation >= 0 && load.layer_correlation <= 1,
        "0 to 1");
+  need("popularity_share", load.popularity_share, load.popularity_share >= 0 && load.popularity_share <= 1, "0 to 1");
+  need("persistence", load.persistence, load.persistence >= 0 && load.persistence <= 1, "0 to 1");
+  if (load.popularity_share + load.layer_correlation > 1)
+    problems.push_back({"expert_load.popularity_share",
+                        fmt::format("popularity_share is {} and layer_correlation {}: shares of one variance; together "
+                                    "they must be at most 1",
+                                    load.popularity_share, load.layer_correlation)});
   need("quantile", load.quantile, load.quantile > 0 && load.quantile < 1, "above 0 and below 1");
 }
 

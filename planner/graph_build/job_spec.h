@@ -117,13 +117,15 @@ struct ParallelSpec {
   }
 };
 
-/// How unevenly tokens fall on devices. f = rows on a device over the mean.
+/// How unevenly tokens fall on devices (graph_build/load_model.h). f = rows on a device over the mean.
 struct ExpertLoadSpec {
   double mean = 1.0;
   double coefficient_of_variation = 0.0;  ///< of f over (layer, micro-batch) on one device; 0: every site at `mean`
   double layer_correlation = 0.0;         ///< share of the variance common to all layers of a device and step, 0..1
   double quantile = 0.99;                 ///< of the rank's peak
   std::uint64_t seed = 1;
+  double popularity_share = 0.0;  ///< share of the variance that stays with a layer of a device over steps, 0..1
+  double persistence = 1.0;       ///< correlation of that part from one step to the next, 0..1
   friend bool operator==(const ExpertLoadSpec&, const ExpertLoadSpec&) = default;
 };
 

@@ -13,6 +13,7 @@ namespace {
 
 constexpr double kLayerCv = 0.20, kDeviceCv = 0.05, kSiteCv = 0.07;
 constexpr double kHotspotLoad = 3;
+constexpr double kCutOff = 1e-3, kMostTerms = 20'000;
 constexpr double kColdSpread = 1, kWarmSpread = 0.2, kWarmUpSteps = 500;
 
 /// Streams of draws that do not meet.
@@ -58,9 +59,31 @@ void LoadDraws::add_own(std::int64_t step, std::vector<double>& shares) const {
   for (double& z : common) z = draws.normal();
   const double cv = own_.coefficient_of_variation;
   const double of_device = cv * std::sqrt(own_.layer_correlation);
-  const double of_site = cv * std::sqrt(1 - own_.layer_correlation);
-  for (std::size_t i = 0; i < shares.size(); ++i)
-    shares[i] = std::max(0.0, 1 + of_device * common[i % common.size()] + of_site * draws.normal());
+  const double of_site = cv * std::sqrt(std::max(0.0, 1 - own_.layer_correlation - own_.popularity_share));
+  const std::vector<double> liked = own_popularity(step);
+  for (std::size_t i = 0; i < shares.size(); ++i) {
+    const std::size_t device = i % common.size();
+    const std::size_t layer = i / common.size() / static_cast<std::size_t>(shape_.micro_batches);
+    const double popularity = liked.empty() ? 0 : liked[layer * common.size() + device];
+    shares[i] = std::max(0.0, 1 + of_device * common[device] + popularity + of_site * draws.normal());
+  }
+}
+
+std::vector<double> LoadDraws::own_popularity(std::int64_t step) const {
+  const double spread = own_.coefficient_of_variation * std::sqrt(own_.popularity_share);
+  if (spread <= 0) return {};
+  std::vector<double> liked(shape_.layers.size() * static_cast<std::size_t>(shape_.devices), 0.0);
+  const double keep = own_.persistence;
+  // An autoregression as the weighted sum of its innovations, so that a step needs none before it. What is cut off
+  // weighs kCutOff; a popularity that hardly drifts does not drift.
+  const double terms = keep > 0 ? std::ceil(std::log(kCutOff) / std::log(keep)) : 1;
+  const bool fixed = keep >= 1 || terms > kMostTerms;
+  double weight = fixed ? spread : spread * std::sqrt(1 - keep * keep);
+  for (std::int64_t back = 0; back < (fixed ? 1 : static_cast<std::int64_t>(terms)); ++back, weight *= keep) {
+    NormalDraws layers(stream(kOfLayers, fixed ? 0 : step - back));
+    for (double& part : liked) part += weight * layers.normal();
+  }
+  return liked;
 }
 
 void LoadDraws::add_persistent(std::int64_t step, std::vector<double>& shares) const {

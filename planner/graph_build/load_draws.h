@@ -2,7 +2,7 @@
 // Rows per device drawn step by step, from families of load that a dropless job may meet. Any step is drawn on its own:
 // the same shape, family and seed give the same rows, whichever steps were asked for before.
 //
-//   own           the job's distribution (graph_build/expert_load.h): sites vary, a share of it common to a device
+//   own           the job's distribution (graph_build/load_model.h): its parts are drawn before rows are shared out
 //   persistent    popular experts: devices differ by layer in all steps (cv 0.20), by step (0.05) and by site (0.07)
 //   hotspot       as own; in one layer, another every step, one device has 3 times the mean
 //   cold_start    experts of a layer are log-normally popular, with a spread of 1 that falls to 0.2 over 500 steps;
@@ -39,6 +39,8 @@ class LoadDraws {
   /// Shares of the rows before they are made whole numbers, in the same order.
   [[nodiscard]] std::vector<double> shares(std::int64_t step) const;
   void add_own(std::int64_t step, std::vector<double>& shares) const;
+  /// By layer and device; empty: the job has none.
+  [[nodiscard]] std::vector<double> own_popularity(std::int64_t step) const;
   void add_persistent(std::int64_t step, std::vector<double>& shares) const;
   void add_cold_start(std::int64_t step, std::vector<double>& shares) const;
   /// Gives one device `load` times the mean at one (layer, micro-batch); the others share the rest as they did.

@@ -143,13 +143,16 @@ Verdict run_graph(std::string_view bytes, Reached& reached) {
 }
 
 Verdict run_expert_counts(std::string_view bytes, Reached& reached) {
-  return judge_read(
-      formats::read_expert_counts(bytes, kFile, {}), reached, [](const graph_build::ExpertLoadSpec& load) -> Verdict {
-        const bool is_share = load.layer_correlation >= 0 && load.layer_correlation <= 1;
-        if (!std::isfinite(load.coefficient_of_variation) || load.coefficient_of_variation < 0 || !is_share)
-          return "the distribution of loads is none";
-        return std::nullopt;
-      });
+  return judge_read(formats::read_expert_counts(bytes, kFile, {}), reached,
+                    [](const formats::MeasuredLoads& loads) -> Verdict {
+                      const graph_build::ExpertLoadSpec& load = loads.spec;
+                      const auto is_share = [](double share) { return share >= 0 && share <= 1; };
+                      if (!std::isfinite(load.coefficient_of_variation) || load.coefficient_of_variation < 0 ||
+                          !is_share(load.layer_correlation) || !is_share(load.popularity_share) ||
+                          !is_share(load.persistence) || load.layer_correlation + load.popularity_share > 1)
+                        return "the distribution of loads is none";
+                      return std::nullopt;
+                    });
 }
 
 Verdict run_measured_memory(std::string_view bytes, Reached& reached) {

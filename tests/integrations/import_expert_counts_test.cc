@@ -13,14 +13,14 @@ namespace {
 constexpr std::string_view kHeader = "layer,micro_batch,device,rows\n";
 
 graph_build::ExpertLoadSpec read(const std::string& text) {
-  const Result<graph_build::ExpertLoadSpec> spec =
+  const Result<formats::MeasuredLoads> loads =
       formats::read_expert_counts(text, "counts.csv", {.quantile = 0.9, .seed = 7});
-  EXPECT_TRUE(spec.ok()) << spec.error().message;
-  return spec.ok() ? spec.value() : graph_build::ExpertLoadSpec{};
+  EXPECT_TRUE(loads.ok()) << loads.error().message;
+  return loads.ok() ? loads.value().spec : graph_build::ExpertLoadSpec{};
 }
 
 std::string complaint(const std::string& text) {
-  const Result<graph_build::ExpertLoadSpec> spec = formats::read_expert_counts(text, "counts.csv", {});
+  const Result<formats::MeasuredLoads> spec = formats::read_expert_counts(text, "counts.csv", {});
   EXPECT_FALSE(spec.ok());
   if (spec.ok()) return "";
   EXPECT_EQ(spec.error().code, Error::Code::bad_input);
@@ -38,20 +38,43 @@ TEST(ExpertCounts, EvenRowsDoNotVary) {
   EXPECT_EQ(spec.seed, 7U);
 }
 
-// Device 0 always has 1.2 times the mean, device 1 always 0.8: all variance is between devices,
-// (0.2^2 + 0.2^2) / (2 - 1) = 0.08.
+// Device 0 always has 1.2 times the mean, device 1 always 0.8: all variance is between devices.
 TEST(ExpertCounts, AHotDeviceIsCommonToAllLayers) {
   const graph_build::ExpertLoadSpec spec = read(std::string(kHeader) + "3,0,0,6\n3,0,1,4\n4,0,0,12\n4,0,1,8\n");
-  EXPECT_NEAR(spec.coefficient_of_variation, std::sqrt(0.08), 1e-12);
+  EXPECT_NEAR(spec.coefficient_of_variation, 0.2, 1e-12);
   EXPECT_NEAR(spec.layer_correlation, 1, 1e-12);
 }
 
-// The hot device changes from layer to layer: the means of both devices are 1, so nothing is common, and the devices'
-// own variance is 4 * 0.2^2 / (2 * (2 - 1)) = 0.08.
+// The hot device changes from layer to layer: the means of both devices are 1, so nothing is common, and the mean
+// square of what layers differ by is 4 * 0.2^2 / (2 * (2 - 1)) = 0.08. One micro-batch cannot tell whether it would
+// stay.
 TEST(ExpertCounts, AWanderingHotDeviceIsOfItsOwn) {
   const graph_build::ExpertLoadSpec spec = read(std::string(kHeader) + "3,0,0,6\n3,0,1,4\n4,0,0,8\n4,0,1,12\n");
   EXPECT_NEAR(spec.coefficient_of_variation, std::sqrt(0.08), 1e-12);
   EXPECT_NEAR(spec.layer_correlation, 0, 1e-12);
+  EXPECT_DOUBLE_EQ(spec.popularity_share, 0);
+}
+
+/// Over two micro-batches it is popularity.
+TEST(ExpertCounts, WhatStaysOverMicroBatchesIsPopularity) {
+  const graph_build::ExpertLoadSpec spec = read(std::string(kHeader) +
+                                                "3,0,0,6\n3,0,1,4\n4,0,0,8\n4,0,1,12\n"
+                                                "3,1,0,6\n3,1,1,4\n4,1,0,8\n4,1,1,12\n");
+  EXPECT_NEAR(spec.coefficient_of_variation, std::sqrt(0.08), 1e-12);
+  EXPECT_DOUBLE_EQ(spec.layer_correlation, 0);
+  EXPECT_DOUBLE_EQ(spec.popularity_share, 1);
+}
+
+TEST(ExpertCounts, TheFitIsOneLine) {
+  const Result<formats::MeasuredLoads> loads =
+      formats::read_expert_counts(std::string(kHeader) + "3,0,0,6\n3,0,1,4\n3,1,0,6\n3,1,1,4\n", "counts.csv", {});
+  ASSERT_TRUE(loads.ok());
+  EXPECT_EQ(
+      formats::loads_text(loads.value().fit),
+      "1 steps, 1 layers, 2 micro-batches, 2 devices: loads vary by popularity 0.2000 +- 0.1414, device 0 (below "
+      "0.0000), sequences 0 (below 0.0000) (coefficients of variation); popularity keeps 1.0000 of itself a step; "
+      "the fullest device has 1.200 times the mean, 1.160 by the model; one layer: the part of devices is missing, "
+      "it counts as popularity; one step: the drift of popularity is missing, taken as none");
 }
 
 // Rows drawn from the model that planner/graph_build/expert_load.h states give its parameters back.
@@ -81,7 +104,7 @@ TEST(ExpertCounts, StepsAreOnTheirOwn) {
   const graph_build::ExpertLoadSpec spec = read("step," + std::string(kHeader) +
                                                 "0,3,0,0,6\n0,3,0,1,4\n0,4,0,0,12\n0,4,0,1,8\n"
                                                 "7,3,0,0,4\n7,3,0,1,6\n7,4,0,0,8\n7,4,0,1,12\n");
-  EXPECT_NEAR(spec.coefficient_of_variation, std::sqrt(0.08), 1e-12);
+  EXPECT_NEAR(spec.coefficient_of_variation, 0.2, 1e-12);
   EXPECT_NEAR(spec.layer_correlation, 1, 1e-12);
 }
 
@@ -106,11 +129,24 @@ TEST(ExpertCounts, BadLinesAreNamed) {
   EXPECT_NE(
       complaint(head + "1,0,0,5\n1,0,1,5\n2,0,0,0\n2,0,1,0\n").find("counts.csv:4: layer 2, micro-batch 0 has no rows"),
       std::string::npos);
+  EXPECT_NE(complaint(head + "1,0,0,5\n1,0,1,5\n1,1,0,5\n1,1,1,5\n2,0,0,5\n2,0,1,5\n")
+                .find("counts.csv:6: layer 2 has other micro-batches than layer 1"),
+            std::string::npos);
   EXPECT_NE(complaint(head + "1,0,0,5\n1,0,1,5\n").find("two of each"), std::string::npos);
   EXPECT_NE(complaint(head + "1,0,0,5\n2,0,0,5\n").find("two of each"), std::string::npos);
   EXPECT_EQ(complaint(head), "counts.csv:1: no line follows the header");
   const std::string steps = "step," + head;
   EXPECT_NE(complaint(steps + "1,0,0,5\n").find("counts.csv:2: '1,0,0,5' has not five fields"), std::string::npos);
+  const std::string first = "0,1,0,0,5\n0,1,0,1,5\n0,2,0,0,5\n0,2,0,1,5\n";
+  EXPECT_NE(complaint(steps + first + "1,1,0,0,5\n1,1,0,1,5\n1,3,0,0,5\n1,3,0,1,5\n")
+                .find("counts.csv:9: step 1 ends here without layer 2, micro-batch 0"),
+            std::string::npos);
+  EXPECT_NE(complaint(steps + first + "1,1,0,0,5\n1,1,0,1,5\n1,2,0,0,5\n1,2,0,1,5\n1,2,1,0,5\n1,2,1,1,5\n")
+                .find("counts.csv:10: layer 2, micro-batch 1 is in no step before"),
+            std::string::npos);
+  EXPECT_NE(complaint(steps + first + "1,1,0,0,5\n1,1,0,1,5\n1,1,0,2,5\n1,2,0,0,5\n1,2,0,1,5\n1,2,0,2,5\n")
+                .find("counts.csv:6: layer 1, micro-batch 0 names other devices than the steps before"),
+            std::string::npos);
   EXPECT_NE(complaint(steps + "1,0,0,0,5\n0,0,0,0,5\n").find("counts.csv:3: step 0 stands behind step 1"),
             std::string::npos);
 }

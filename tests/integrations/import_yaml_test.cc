@@ -277,7 +277,7 @@ parallel:
   framework_memory: 3MiB
   placement: {ranks: [[[0], [2]], [[1, noop], [3, mtp, mtp 1]]]}
 precision: {parameters: fp16, gradients: bf16, optimizer: {master: fp32, moments: bf16}, reuse_fp32_parameter: true}
-expert_load: {mean: 1.25, coefficient_of_variation: 0.5, layer_correlation: 0.75, quantile: 0.9, seed: 42}
+expert_load: {mean: 1.25, coefficient_of_variation: 0.5, layer_correlation: 0.75, popularity_share: 0.125, persistence: 0.5, quantile: 0.9, seed: 42}
 device: some-device
 )");
   const graph_build::JobSpec expected = {
@@ -331,8 +331,13 @@ device: some-device
                    .reuse_fp32_parameter = true,
                    .communicators = 5,
                    .framework_bytes = 3 * kMiB},
-      .expert_load =
-          {.mean = 1.25, .coefficient_of_variation = 0.5, .layer_correlation = 0.75, .quantile = 0.9, .seed = 42},
+      .expert_load = {.mean = 1.25,
+                      .coefficient_of_variation = 0.5,
+                      .layer_correlation = 0.75,
+                      .quantile = 0.9,
+                      .seed = 42,
+                      .popularity_share = 0.125,
+                      .persistence = 0.5},
       .device = "some-device"};
   EXPECT_EQ(job.model, expected.model);
   EXPECT_EQ(job.parallel, expected.parallel);
@@ -408,7 +413,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "unknown key 'Tensor' in section parallel; did you mean 'tensor'?"},
         BadCase{"UnknownKeyNothingNear", "  mean: 1.0", "  zzz: 1.0", "zzz",
                 "unknown key 'zzz' in section expert_load; it knows coefficient_of_variation, layer_correlation, mean, "
-                "quantile, seed"},
+                "persistence, popularity_share, quantile, seed"},
         BadCase{"DuplicateKey", "  data: 2\n", "  data: 2\n  tensor: 4\n", "tensor: 4",
                 "'tensor' is given twice in section parallel (first on line 22); keep one"},
         BadCase{"DuplicateSection", "precision:\n", "model:\n  name: again\nprecision:\n", "model:\n  name: again",
@@ -500,6 +505,12 @@ INSTANTIATE_TEST_SUITE_P(
                               "quantile is 1.5; it must be above 0 and below 1"},
                       BadCase{"CorrelationAboveOne", "  mean: 1.0", "  layer_correlation: 2", "layer_correlation",
                               "layer_correlation is 2; it must be 0 to 1"},
+                      BadCase{"SharesAboveOne", "  mean: 1.0", "  layer_correlation: 0.75\n  popularity_share: 0.5",
+                              "popularity_share",
+                              "popularity_share is 0.5 and layer_correlation 0.75: shares of one variance; together "
+                              "they must be at most 1"},
+                      BadCase{"PersistenceBelowZero", "  mean: 1.0", "  persistence: -0.5", "persistence",
+                              "persistence is -0.5; it must be 0 to 1"},
                       BadCase{"OverflowingExperts", "    experts: 16\n    top_k: 4\n    width: 512",
                               "    experts: 65536\n    top_k: 4\n    width: 16777216", "experts:",
                               "too large: expert weights and training state: layers x experts x 3 x hidden x width x "

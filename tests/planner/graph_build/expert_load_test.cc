@@ -11,16 +11,16 @@
 namespace tidemark::graph_build {
 namespace {
 
-/// `sites` routed storages of equal size alive together, made by one op each and read by the last op.
-std::unique_ptr<testing::RankFixture> together(int sites) {
+/// Routed storages of equal size alive together, made by one op each and read by the last op.
+std::unique_ptr<testing::RankFixture> together(int layers, int micro_batches = 1) {
   testing::GraphBuilder b;
   const BlockId block =
       b.block("routed", {{.name = "rows", .routed_rows = 1000, .routed_row_bytes = 1000, .saved_for_backward = true}});
   const OpTemplateId make = b.timed_op("make", 1000), use = b.timed_op("use", 1000);
   std::vector<StorageId> all;
   SiteId last{};
-  for (int s = 0; s < sites; ++s) {
-    last = b.site(block, {.layer = s, .micro_batch = 0});
+  for (int s = 0; s < layers * micro_batches; ++s) {
+    last = b.site(block, {.layer = s / micro_batches, .micro_batch = s % micro_batches});
     all.push_back(b.at(last, 0));
     b.run(make, last, {}, {all.back()});
   }
@@ -49,6 +49,22 @@ TEST(EquivalentLoad, FollowsTheClosedFormOfASumOfNormals) {
       // 512 samples: the 99th percentile of a normal is known to about 0.17 deviations (one standard error).
       EXPECT_NEAR(load_of(*f, spec), expected, 1.2 * deviation * 0.6) << sites << " sites, correlation " << correlation;
     }
+}
+
+/// Popularity is common to the sites of a layer, and new in each of `layers`: with m sites in each, the peak deviates
+/// by cv sqrt(p / layers + (1 - p) / (layers m)).
+TEST(EquivalentLoad, PopularityAveragesOverLayersOnly) {
+  for (const int layers : {1, 4}) {
+    const auto f = together(layers, 16);
+    ASSERT_NE(f, nullptr);
+    const ExpertLoadSpec spec{.mean = 1.2, .coefficient_of_variation = 0.1, .quantile = 0.99, .popularity_share = 0.5};
+    const double deviation = 0.1 * std::sqrt(0.5 / layers + 0.5 / (layers * 16));
+    EXPECT_NEAR(load_of(*f, spec), 1.2 * (1 + 2.3263 * deviation), 1.2 * deviation * 0.6) << layers;
+    // Persistence says how long it stays, not how large it is.
+    ExpertLoadSpec drifting = spec;
+    drifting.persistence = 0.5;
+    EXPECT_DOUBLE_EQ(load_of(*f, drifting), load_of(*f, spec));
+  }
 }
 
 TEST(EquivalentLoad, GrowsWithTheQuantileAndIsTheMeanWithoutRoutedStorages) {

@@ -126,6 +126,13 @@ INSTANTIATE_TEST_SUITE_P(
         Break{"expert_load.mean", [](JobSpec& job) { job.expert_load.mean = std::numeric_limits<double>::quiet_NaN(); }},
         Break{"expert_load.quantile", [](JobSpec& job) { job.expert_load.quantile = 1; }},
         Break{"expert_load.layer_correlation", [](JobSpec& job) { job.expert_load.layer_correlation = -0.1; }},
+        Break{"expert_load.popularity_share", [](JobSpec& job) { job.expert_load.popularity_share = 1.5; }},
+        Break{"expert_load.popularity_share",
+              [](JobSpec& job) {
+                job.expert_load.popularity_share = 0.6;
+                job.expert_load.layer_correlation = 0.6;
+              }},
+        Break{"expert_load.persistence", [](JobSpec& job) { job.expert_load.persistence = -1; }},
         Break{"expert_load.coefficient_of_variation",
               [](JobSpec& job) { job.expert_load.coefficient_of_variation = 1e9; }},
         Break{"model.name", [](JobSpec& job) { job.model.name = "m\x1b[31m"; }},
