@@ -8,6 +8,7 @@ set(TIDEMARK_PLAN_FILES
   memory_profile.cc
   misfit.cc
   offload_loop.cc
+  overflow.cc
   planner.cc
   policy.cc
   rank_planner.cc

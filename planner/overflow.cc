@@ -1,0 +1,353 @@
+#include "planner/overflow.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <numbers>
+#include <utility>
+
+#include "core/dynamic_region.h"
+#include "planner/graph_build/normal_draws.h"
+
+namespace tidemark::plan {
+namespace {
+
+using graph_build::LoadFit;
+using graph_build::NormalDraws;
+using graph_build::StepMeans;
+
+constexpr int kDraws = 200;
+constexpr int kDriftPoints = 3;  ///< of the steps ahead at which popularity is drawn
+constexpr double kCoarsestStep = 0.5, kFinestStep = 1.0 / 32, kNodesEnd = 7;  ///< of integrals, in deviations
+constexpr double kLeastSpread = 1e-9;
+constexpr double kHardlyDrifts = 1 - 1e-9;
+constexpr double kRowTolerance = 1e-9;  ///< of storage_bytes
+
+/// Mean of `of(part)`, over a normal part with this deviation, by the trapezoid rule. `resolution`: of
+/// what `of` depends on; steps are half of it where that is fine enough for the normal itself.
+template <class Of>
+auto over_normal(double deviation, double resolution, Of of) {
+  if (deviation <= kLeastSpread) return of(0.0);
+  const double step = std::clamp(resolution / (2 * deviation), kFinestStep, kCoarsestStep);
+  const auto end = static_cast<int>(std::ceil(kNodesEnd / step));
+  decltype(of(0.0)) mean{};
+  double weights = 0;
+  for (int i = -end; i <= end; ++i) {
+    const double weight = std::exp(-i * step * i * step / 2);
+    weights += weight;
+    mean += of(deviation * i * step) * weight;
+  }
+  return mean * (1 / weights);
+}
+
+double above(double distance, double spread) {
+  return std::erfc(distance / (std::max(spread, kLeastSpread) * std::numbers::sqrt2)) / 2;
+}
+
+/// What the sites of a device show, given its popularity and its part.
+struct Shares {
+  double none_log = 0;  ///< log of the probability that no site exceeds its room
+  double sites = 0;     ///< expected number above their room
+  double scatter = 0;   ///< its variance
+};
+
+/// Over the device's part.
+struct DeviceShares {
+  double any = 0;
+  double sites = 0, squares = 0;  ///< mean and mean square of the number of sites above
+  DeviceShares& operator+=(const DeviceShares& o) {
+    any += o.any;
+    sites += o.sites;
+    squares += o.squares;
+    return *this;
+  }
+  friend DeviceShares operator*(const DeviceShares& s, double by) {
+    return {.any = s.any * by, .sites = s.sites * by, .squares = s.squares * by};
+  }
+};
+
+DeviceShares whole(const Shares& s) {
+  return {.any = -std::expm1(s.none_log), .sites = s.sites, .squares = s.scatter + s.sites * s.sites};
+}
+
+void add_sites(Shares& shares, double q, double sites) {
+  shares.none_log += sites * std::log1p(-std::min(q, 1 - 1e-16));
+  shares.sites += sites * q;
+  shares.scatter += sites * q * (1 - q);
+}
+
+/// Whole rows of what fits the slot, as a load.
+double room_of(const RoutedResidency& routed, Bytes slot) {
+  if (routed.rows <= 0 || routed.row_bytes <= 0) return std::numeric_limits<double>::infinity();
+  const std::int64_t rows = (slot - routed.fixed_bytes) / routed.row_bytes;
+  return (static_cast<double>(rows) + kRowTolerance) / static_cast<double>(routed.rows);
+}
+
+/// One possible truth.
+struct Truth {
+  double site = 0;  ///< deviations
+  double device = 0;
+  double persistence = 1;
+  double layer_variance = 0, lasting_variance = 0;  ///< of popularity about the device's mean, of that mean
+};
+
+/// Popularity of the layers of the group's devices, after the last counted step.
+struct Popularity {
+  std::vector<double> of_layer, of_device;
+  double layer_variance = 0, device_variance = 0;  ///< what is not known of each
+};
+
+/// The filter's variance and estimates for one autoregression observed with noise.
+double filter(const std::vector<StepMeans>& steps, std::vector<double> StepMeans::*of, double persistence,
+              double variance, double noise, std::vector<double>& estimate) {
+  double unknown = variance;
+  for (const StepMeans& step : steps) {
+    const double gain = unknown + noise > 0 ? unknown / (unknown + noise) : 0;
+    const std::vector<double>& seen = step.*of;
+    const bool is_last = &step == &steps.back();
+    for (std::size_t i = 0; i < estimate.size(); ++i) {
+      estimate[i] += gain * (seen[i] - estimate[i]);
+      if (!is_last) estimate[i] *= persistence;
+    }
+    unknown *= 1 - gain;
+    if (!is_last) unknown = persistence * persistence * unknown + (1 - persistence * persistence) * variance;
+  }
+  return unknown;
+}
+
+class Forecast {
+ public:
+  Forecast(const LoadFit& fit, std::span<const LayerRoom> rooms, const ForecastAsk& ask)
+      : fit_(fit), rooms_(rooms.begin(), rooms.end()), ask_(ask), draws_(ask.seed) {
+    std::vector<std::int64_t> layers;  // of the fit, that the rooms are in
+    for (const LayerRoom& room : rooms_) {
+      const auto at = std::ranges::lower_bound(ask.layers, std::int64_t{room.layer}) - ask.layers.begin();
+      const auto known = std::ranges::find(layers, at);
+      row_of_room_.push_back(static_cast<std::size_t>(known - layers.begin()));
+      if (known == layers.end()) layers.push_back(at);
+      sites_ += static_cast<double>(room.sites);
+    }
+    rows_ = layers.size();
+    for (const StepMeans& step : fit.recent) {
+      recent_.push_back({.of_layer = {}, .of_device = step.of_device});
+      for (const std::int64_t layer : layers) {
+        const auto begin = step.of_layer.begin() + layer * fit.shape.devices;
+        recent_.back().of_layer.insert(recent_.back().of_layer.end(), begin, begin + fit.shape.devices);
+      }
+    }
+  }
+
+  OverflowForecast run() {
+    std::array<std::vector<double>, 4> drawn;  // probability and seen share, of steps and of sites
+    for (int i = 0; i < kDraws; ++i) draw(drawn);
+    return {.steps = share(drawn[0], drawn[1]), .sites = share(drawn[2], drawn[3])};
+  }
+
+ private:
+  double variance_near(double variance, double error) {
+    // Wilson and Hilferty's chi-squared, of as many degrees of freedom as the error tells.
+    if (variance <= 0 || error <= 0) return std::max(0.0, variance + std::max(0.0, error * draws_.normal()));
+    const double free = 2 * variance * variance / (error * error);
+    const double cube = 1 - 2 / (9 * free) + draws_.normal() * std::sqrt(2 / (9 * free));
+    return variance * std::max(0.0, cube * cube * cube);
+  }
+
+  Truth draw_truth() {
+    const graph_build::LoadParts& v = fit_.model.variance;
+    const auto layers = static_cast<double>(fit_.shape.layers);
+    const double inside = layers > 1 ? (layers - 1) / layers : 1;
+    Truth truth;
+    truth.site = std::sqrt(variance_near(v.site, fit_.error.site));
+    truth.device = std::sqrt(variance_near(fit_.device_step, fit_.device_step_error));
+    const double popularity = variance_near(v.popularity, fit_.error.popularity);
+    truth.layer_variance = popularity * inside;
+    truth.lasting_variance = std::max(fit_.device_lasting, popularity * (1 - inside));
+    const double u = static_cast<double>(draws_.next() >> 11) * 0x1.0p-53;
+    truth.persistence = fit_.persistence_error >= 1
+                            ? u
+                            : std::clamp(fit_.model.persistence + fit_.persistence_error * draws_.normal(), 0.0, 1.0);
+    if (fit_.recent.empty()) truth.persistence = fit_.model.persistence;
+    return truth;
+  }
+
+  Popularity popularity_of(const Truth& truth) const {
+    const auto devices = static_cast<std::size_t>(fit_.shape.devices);
+    const auto layers = static_cast<double>(fit_.shape.layers);
+    const double inside = layers > 1 ? (layers - 1) / layers : 1;
+    const double noise = truth.site * truth.site / static_cast<double>(fit_.shape.micro_batches);
+    Popularity known{.of_layer = std::vector<double>(rows_ * devices, 0.0),
+                     .of_device = std::vector<double>(devices, 0.0)};
+    known.layer_variance =
+        filter(recent_, &StepMeans::of_layer, truth.persistence, truth.layer_variance, noise * inside, known.of_layer);
+    known.device_variance = layers > 1
+                                ? filter(recent_, &StepMeans::of_device, truth.persistence, truth.lasting_variance,
+                                         truth.device * truth.device + noise / layers, known.of_device)
+                                : 0;
+    return known;
+  }
+
+  /// The next draw of each autoregression, `steps` ahead.
+  void drift(std::vector<double>& parts, double persistence, double variance, double steps) {
+    const double stays = std::pow(persistence, steps);
+    const double spread = std::sqrt(std::max(0.0, variance * (1 - stays * stays)));
+    for (double& part : parts) part = stays * part + (spread > 0 ? spread * draws_.normal() : 0);
+  }
+
+  void scatter(std::vector<double>& parts, double variance) {
+    if (variance > 0)
+      for (double& part : parts) part += std::sqrt(variance) * draws_.normal();
+  }
+
+  DeviceShares shares_of(const Truth& truth, const Popularity& popularity, std::size_t device) const {
+    const auto devices = static_cast<std::size_t>(fit_.shape.devices);
+    return over_normal(truth.device, truth.site, [&](double part) {
+      Shares shares;
+      for (std::size_t i = 0; i < rooms_.size(); ++i) {
+        const double liked = popularity.of_layer[row_of_room_[i] * devices + device] + popularity.of_device[device];
+        const double distance = rooms_[i].load / fit_.model.mean - 1 - part - liked;
+        add_sites(shares, above(distance, truth.site), static_cast<double>(rooms_[i].sites));
+      }
+      return whole(shares);
+    });
+  }
+
+  /// A number of successes in `count` trials of probability p.
+  double binomial(double count, double p) {
+    const double mean = count * p;
+    if (std::min(mean, count - mean) > 25)
+      return std::clamp(std::round(mean + std::sqrt(mean * (1 - p)) * draws_.normal()), 0.0, count);
+    const bool turned = p > 0.5;
+    const double q = turned ? 1 - p : p;
+    double u = static_cast<double>(draws_.next() >> 11) * 0x1.0p-53, chance = std::exp(count * std::log1p(-q)), k = 0;
+    while (u > chance && k < count) {
+      u -= chance;
+      chance *= (count - k) / (k + 1) * q / (1 - q);
+      ++k;
+    }
+    return turned ? count - k : k;
+  }
+
+  void draw(std::array<std::vector<double>, 4>& drawn) {
+    const Truth truth = draw_truth();
+    Popularity popularity = popularity_of(truth);
+    scatter(popularity.of_layer, popularity.layer_variance);
+    scatter(popularity.of_device, popularity.device_variance);
+    const int points =
+        truth.persistence < kHardlyDrifts ? std::min<int>(kDriftPoints, static_cast<int>(ask_.steps)) : 1;
+    const auto first = static_cast<std::size_t>(std::max<std::int64_t>(0, ask_.device));
+    const std::size_t last = ask_.device < 0 ? static_cast<std::size_t>(fit_.shape.devices) : first + 1;
+    std::array<double, 4> mean{};
+    double middle = 0;
+    for (int p = 0; p < points; ++p) {
+      // The middle of this part of the steps, seen from the middle of the one before.
+      const std::int64_t begin = ask_.steps * p / points, end = ask_.steps * (p + 1) / points;
+      const double ahead = static_cast<double>(begin + end + 1) / 2 - middle;
+      middle += ahead;
+      const auto steps = static_cast<double>(end - begin);
+      const double weight = steps / static_cast<double>(ask_.steps) / static_cast<double>(last - first);
+      drift(popularity.of_layer, truth.persistence, truth.layer_variance, ahead);
+      drift(popularity.of_device, truth.persistence, truth.lasting_variance, ahead);
+      for (std::size_t d = first; d < last; ++d) {
+        const DeviceShares shares = shares_of(truth, popularity, d);
+        const double of_sites = shares.sites / sites_;
+        const double spread = std::sqrt(std::max(0.0, shares.squares - shares.sites * shares.sites) / steps) / sites_;
+        mean[0] += weight * shares.any;
+        mean[1] += weight * binomial(steps, shares.any) / steps;
+        mean[2] += weight * of_sites;
+        mean[3] += weight * std::max(0.0, of_sites + spread * draws_.normal());
+      }
+    }
+    for (std::size_t i = 0; i < drawn.size(); ++i) drawn[i].push_back(mean[i]);
+  }
+
+  static ShareForecast share(std::vector<double>& probability, std::vector<double>& seen) {
+    ShareForecast forecast;
+    for (const double p : probability) forecast.probability += p / kDraws;
+    std::ranges::sort(probability);
+    std::ranges::sort(seen);
+    const auto beyond = static_cast<std::size_t>(kDraws * (1 - kOverflowConfidence) / 2);
+    forecast.low = probability[beyond];
+    forecast.high = probability[kDraws - 1 - beyond];
+    forecast.seen_low = seen[beyond];
+    forecast.seen_high = seen[kDraws - 1 - beyond];
+    return forecast;
+  }
+
+  const LoadFit& fit_;
+  std::vector<LayerRoom> rooms_;
+  std::vector<std::size_t> row_of_room_;
+  std::size_t rows_ = 0;           ///< layers with a room
+  std::vector<StepMeans> recent_;  ///< of those layers
+  double sites_ = 0;
+  const ForecastAsk& ask_;
+  NormalDraws draws_;
+};
+
+}  // namespace
+
+std::vector<SiteRoom> site_rooms(const RankPlan& plan) {
+  std::map<SiteId, double> loads;
+  for (const RoutedResidency& routed : plan.program.routed) {
+    const double load = room_of(routed, plan.program.schedule.residencies[row(routed.residency)].bytes);
+    double& room = loads.try_emplace(routed.site, load).first->second;
+    room = std::min(room, load);
+  }
+  std::vector<SiteRoom> rooms;
+  for (const auto& [id, load] : loads) {
+    const Site& site = plan.graph.sites[row(id)];
+    rooms.push_back({.layer = site.layer, .micro_batch = site.micro_batch, .load = load});
+  }
+  return rooms;
+}
+
+std::vector<LayerRoom> layer_rooms(std::span<const SiteRoom> rooms) {
+  std::map<std::pair<std::int32_t, double>, std::int64_t> counts;
+  for (const SiteRoom& room : rooms) ++counts[{room.layer, room.load}];
+  std::vector<LayerRoom> layers;
+  for (const auto& [key, sites] : counts) layers.push_back({.layer = key.first, .load = key.second, .sites = sites});
+  return layers;
+}
+
+double overflow_probability(const graph_build::LoadModel& model, std::span<const LayerRoom> rooms) {
+  std::map<std::int32_t, std::vector<LayerRoom>> layers;
+  for (const LayerRoom& room : rooms) layers[room.layer].push_back(room);
+  const double popularity = std::sqrt(model.variance.popularity), site = std::sqrt(model.variance.site);
+  const auto any_of_layer = [&](const std::vector<LayerRoom>& of, double part) {
+    Shares shares;
+    for (const LayerRoom& room : of)
+      add_sites(shares, above(room.load / model.mean - 1 - part, site), static_cast<double>(room.sites));
+    return -std::expm1(shares.none_log);
+  };
+  const auto any = [&](double part) {
+    Shares all;
+    for (const auto& [layer, of] : layers)
+      add_sites(all, over_normal(popularity, site, [&](double liked) { return any_of_layer(of, part + liked); }), 1);
+    return -std::expm1(all.none_log);
+  };
+  return over_normal(std::sqrt(model.variance.device), std::sqrt(model.variance.popularity + model.variance.site), any);
+}
+
+OverflowForecast forecast_overflow(const graph_build::LoadFit& fit, std::span<const LayerRoom> rooms,
+                                   const ForecastAsk& ask) {
+  if (rooms.empty()) return {};
+  return Forecast(fit, rooms, ask).run();
+}
+
+double share_at_most(std::int64_t above, std::int64_t seen, std::int64_t next) {
+  const double a = static_cast<double>(above) + 0.5, b = static_cast<double>(seen - above) + 0.5;
+  const auto count = static_cast<double>(next);
+  // Of the beta-binomial distribution, from no success on.
+  double log_chance = std::lgamma(b + count) - std::lgamma(a + b + count) + std::lgamma(a + b) - std::lgamma(b);
+  double below = 0;
+  for (std::int64_t k = 0; k < next; ++k) {
+    below += std::exp(log_chance);
+    if (below >= (1 + kOverflowConfidence) / 2) return static_cast<double>(k) / count;
+    const auto at = static_cast<double>(k);
+    log_chance += std::log((count - at) / (at + 1)) + std::log(at + a) - std::log(b + count - at - 1);
+  }
+  return 1;
+}
+
+}  // namespace tidemark::plan

@@ -1,0 +1,82 @@
+#pragma once
+// How likely a device-step is to have routed storages larger than their slots: what rung `room` of the runtime is for
+// (swap/load_ladder.h).
+//
+// A site's *room* is the largest load f at which all of its routed storages fit their slots. With the load model
+// (graph_build/load_model.h), a device whose layers have popularity b[l] exceeds no room with probability
+//
+//   E_a prod_l Phi((room_l / mean - 1 - a - b[l]) / s)^n_l      a: the device's part, s^2: variance of a site, n: sites
+//
+// An integral over a by the trapezoid rule, in terms of 1 - Phi, so that small probabilities keep their digits.
+//
+// A forecast starts from counts. Each of its draws takes variances and persistence as the fit's errors allow,
+// popularity of every layer and device from what the last steps say (a Kalman filter of the autoregression), and lets
+// it drift on; the quantiles of what follows are the interval. Draws are seeded: the same input, the same interval.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "planner/graph_build/load_fit.h"
+#include "planner/planner.h"
+
+namespace tidemark::plan {
+
+/// Of the two-sided intervals below.
+inline constexpr double kOverflowConfidence = 0.95;
+
+/// Sites of a rank whose routed storages fit up to the same load, in one layer.
+struct LayerRoom {
+  std::int32_t layer = 0;
+  double load = 0;  ///< the room
+  std::int64_t sites = 0;
+  friend bool operator==(const LayerRoom&, const LayerRoom&) = default;
+};
+
+/// The room of a site; layer and micro-batch as Site has them.
+struct SiteRoom {
+  std::int32_t layer = 0;
+  std::int32_t micro_batch = 0;
+  double load = 0;
+  friend bool operator==(const SiteRoom&, const SiteRoom&) = default;
+};
+
+/// Of every site with routed storages, ascending site. Exact: load f exceeds it if and only if some storage is larger
+/// than its slot at f (routed_bytes in core/dynamic_region.h).
+[[nodiscard]] std::vector<SiteRoom> site_rooms(const RankPlan& plan);
+/// Ascending layer and load.
+[[nodiscard]] std::vector<LayerRoom> layer_rooms(std::span<const SiteRoom> rooms);
+
+/// Of any device in any step, under a model that is known.
+[[nodiscard]] double overflow_probability(const graph_build::LoadModel& model, std::span<const LayerRoom> rooms);
+
+/// A share of device-steps or of sites.
+struct ShareForecast {
+  double probability = 0;
+  double low = 0, high = 0;            ///< of the probability, for what the fit does not know
+  double seen_low = 0, seen_high = 0;  ///< of the share that the given number of steps will show
+};
+
+struct OverflowForecast {
+  ShareForecast steps;  ///< device-steps with any site above its room
+  ShareForecast sites;  ///< sites above their room
+};
+
+struct ForecastAsk {
+  std::int64_t steps = 1;            ///< that follow the last counted one
+  std::vector<std::int64_t> layers;  ///< model layer of each layer of the fit
+  std::int64_t device = -1;          ///< of the expert group; below 0: all of them
+  std::uint64_t seed = 1;
+};
+
+/// REQUIRES: every layer of `rooms` is among ask.layers. O(draws x devices x rooms).
+[[nodiscard]] OverflowForecast forecast_overflow(const graph_build::LoadFit& fit, std::span<const LayerRoom> rooms,
+                                                 const ForecastAsk& ask);
+
+/// Without a model, where loads are not normal (a hot spot that moves): a share that the next `next` device-steps
+/// exceed with a probability of at most (1 - kOverflowConfidence) / 2, given that `above` of `seen` did. Predictive,
+/// with Jeffreys' prior; holds for device-steps that are alike and independent. REQUIRES: above <= seen, next > 0.
+/// O(next).
+[[nodiscard]] double share_at_most(std::int64_t above, std::int64_t seen, std::int64_t next);
+
+}  // namespace tidemark::plan
