@@ -157,11 +157,10 @@ class RunCommand final : public Command {
       return s.error();
     if (ask.device != run::RunDevice::sim) return bad_input("--loads: only a simulated device plays a trace");
     run::TraceAsk trace{.rank = ask.rank, .check_races = races_};
-    if (group_device_ == "all") return trace;
-    trace.device = whole(group_device_);
-    if (trace.device && *trace.device < shape.devices) return trace;
-    return bad_input(fmt::format("--group-device: {} is neither all nor a device of the expert group, 0 to {}",
-                                 group_device_, shape.devices - 1));
+    const Result<std::optional<std::int64_t>> device = parse_group_device(group_device_, shape.devices);
+    if (!device) return device.error();
+    trace.device = device.value();
+    return trace;
   }
 
   [[nodiscard]] Result<ExitStatus> run_trace(plan::PlanOutcome plan, const formats::PlanFile& file,

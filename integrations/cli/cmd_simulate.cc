@@ -1,17 +1,23 @@
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <optional>
+#include <string>
 
 #include "integrations/cli/console.h"
 #include "integrations/cli/job_request.h"
+#include "integrations/cli/options.h"
 #include "integrations/cli/plan_input.h"
 #include "integrations/cli/verb.h"
 #include "integrations/formats/plan_restore.h"
 #include "integrations/formats/timing_report.h"
+#include "integrations/run/load_forecast.h"
 #include "policies/policies.h"
 
 namespace tidemark::cli {
 namespace {
+
+constexpr int kMostFitSteps = 1'000'000;
 
 class SimulateCommand final : public Command {
  public:
@@ -20,11 +26,23 @@ class SimulateCommand final : public Command {
     add_word(app, "--against", against_, "reference", {"published"},
              "show the step beside the published one and split the gap by cause; the policy is then published-recipe "
              "unless --policy says otherwise, and every rank is planned");
+    app.add_option("--loads", loads_,
+                   "a plan.json: hold its slots against the loads of this trace, a CSV file with the columns "
+                   "step,layer,micro_batch,device,rows")
+        ->type_name("FILE");
+    add_count(app, "--fit-steps", fit_steps_, 1, kMostFitSteps,
+              fmt::format("with --loads: fit the load model to so many of its first steps (default {})", fit_steps_));
+    app.add_option("--group-device", group_device_, "with --loads: one device of the expert group, or all (default)")
+        ->type_name("N|all");
     app_ = &app;
   }
 
   Result<ExitStatus> run(Console& console) override {
     if (job_.model.extension() == ".json") return simulate_file(console);
+    if (Status s = refuse_given(*app_, {"--loads", "--fit-steps", "--group-device"},
+                                "loads are held against the slots of a plan.json");
+        !s)
+      return s.error();
     const bool compares = !against_.empty();
     if (compares && !job_.ranks.empty()) return bad_input("--against: needs every rank; drop --ranks");
     if (compares && app_->count("--policy") == 0) job_.policy = "published-recipe";
@@ -59,8 +77,12 @@ class SimulateCommand final : public Command {
     if (!refused) return refused.error();
     const Result<formats::PlanFile> file = read_plan(job_.model);
     if (!file) return file.error();
+    if (loads_.empty())
+      if (Status s = refuse_given(*app_, {"--fit-steps", "--group-device"}, "only --loads reads a trace"); !s)
+        return s.error();
     Result<plan::PlanOutcome> outcome = formats::restore_outcome(file.value(), {}, job_.model.string());
     if (!outcome) return outcome.error();
+    if (!loads_.empty()) return forecast(file.value(), outcome.value(), console);
     plan::PlanRequest request = formats::request_of(file.value());
     request.policy = policies::find_policy(file.value().policy);
     if (const Status status = plan::simulate_plan(request, outcome.value()); !status)
@@ -73,8 +95,28 @@ class SimulateCommand final : public Command {
     return ExitStatus::done;
   }
 
+  /// What a trace of loads asks of the plan's slots.
+  Result<ExitStatus> forecast(const formats::PlanFile& file, const plan::PlanOutcome& plan, Console& console) const {
+    if (file.graph != nullptr) return bad_input("--loads: the plan is of a captured step, which has no expert group");
+    const Result<graph_build::LoadShape> shape = graph_build::load_shape(file.job, file.machine);
+    if (!shape) return bad_input("--loads: " + shape.error().message);
+    if (shape.value().devices < 2) return bad_input("--loads: an expert group of one device has one load, 1");
+    run::ForecastQuestion question{.fit_steps = fit_steps_};
+    const Result<std::optional<std::int64_t>> device = parse_group_device(group_device_, shape.value().devices);
+    if (!device) return device.error();
+    question.device = device.value();
+    const Result<run::LoadForecast> forecast = run::forecast_loads(plan, shape.value(), question, loads_);
+    if (!forecast) return forecast.error();
+    const Status status = console.print(job_.format == Format::json ? run::forecast_json(forecast.value())
+                                                                    : run::forecast_text(forecast.value()));
+    if (!status) return status.error();
+    return ExitStatus::done;
+  }
+
   JobOptions job_;
-  std::string against_;
+  std::string against_, group_device_ = "all";
+  std::filesystem::path loads_;
+  int fit_steps_ = 16;
   const CLI::App* app_ = nullptr;
 };
 
@@ -88,6 +130,7 @@ const Verb kCmdSimulate = {
         "  tidemark simulate models/pangu-ultra-moe-718b.yaml\n"
         "  tidemark simulate models/pangu-ultra-moe-718b.yaml --against published\n"
         "  tidemark simulate plan.json\n"
+        "  tidemark simulate plan.json --loads loads.csv\n"
         "  tidemark simulate models/pangu-ultra-moe-718b.yaml --layer-ms 120.5 --policy full-recompute\n",
     .statuses =
         "  0  the step was modelled, whether or not the job fits\n"

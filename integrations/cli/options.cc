@@ -201,6 +201,14 @@ Result<double> parse_number(std::string_view text) {
   return value;
 }
 
+Result<std::optional<std::int64_t>> parse_group_device(std::string_view text, std::int64_t devices) {
+  if (text == "all") return std::optional<std::int64_t>();
+  const std::optional<std::int32_t> device = whole_number(text);
+  if (device && *device >= 0 && *device < devices) return std::optional<std::int64_t>(*device);
+  return bad_input(fmt::format("--group-device: {} is neither all nor a device of the expert group, 0 to {}",
+                               formats::shown(text), devices - 1));
+}
+
 Result<std::vector<std::int32_t>> parse_ranks(std::string_view text) {
   std::vector<std::int32_t> ranks;
   for (std::size_t begin = 0; begin <= text.size();) {

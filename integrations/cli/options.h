@@ -83,6 +83,9 @@ struct Imbalance {
 [[nodiscard]] Result<Imbalance> parse_imbalance(std::string_view text);
 void add_imbalance(CLI::App& app, const std::string& name, Imbalance& value, const std::string& help);
 
+/// `--group-device 3`, or nothing for `all`. Errors (bad_input): neither, or not below `devices`.
+[[nodiscard]] Result<std::optional<std::int64_t>> parse_group_device(std::string_view text, std::int64_t devices);
+
 /// `; did you mean 'word'?`, or nothing.
 [[nodiscard]] std::string hint_for(std::string_view word, const std::vector<std::string>& known);
 

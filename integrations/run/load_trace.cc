@@ -38,6 +38,13 @@ double StepLoads::most() const {
   return static_cast<double>(*std::max_element(rows_.begin(), rows_.end())) / static_cast<double>(mean_rows_);
 }
 
+std::vector<double> StepLoads::all() const {
+  std::vector<double> loads;
+  loads.reserve(rows_.size());
+  for (const std::int64_t rows : rows_) loads.push_back(static_cast<double>(rows) / static_cast<double>(mean_rows_));
+  return loads;
+}
+
 Status StepLoads::add(const formats::ExpertCount& count, const graph_build::LoadShape& shape,
                       const formats::ExpertCountReader& reader) {
   const std::int64_t row = row_of(count.layer);

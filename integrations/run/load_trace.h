@@ -26,6 +26,8 @@ class StepLoads {
   /// Of the fullest device. REQUIRES: of the shape.
   [[nodiscard]] double fullest(std::int64_t layer, std::int64_t micro_batch) const;
   [[nodiscard]] double most() const;
+  /// By place of the layer in the shape, micro-batch, device.
+  [[nodiscard]] std::vector<double> all() const;
 
  private:
   explicit StepLoads(const graph_build::LoadShape& shape);

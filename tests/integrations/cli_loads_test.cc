@@ -121,6 +121,94 @@ TEST_F(CliLoads, WhatIsWrongWithAFileIsNamedByLine) {
             std::string::npos);
 }
 
+/// `simulate --loads`: what the first steps say of the others, beside what these show.
+TEST_F(CliLoads, SlotsAreHeldAgainstTheTrace) {
+  write(drawn({"--family", "persistent", "--steps", "24", "--seed", "2"}));
+  const std::vector<std::string> words = {"simulate",    "plan.json", "--loads",  "loads.csv",
+                                          "--fit-steps", "8",         "--format", "json"};
+  const Ran ran = place.run(words);
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  EXPECT_EQ(place.run(words).out, ran.out);
+  const auto json = nlohmann::json::parse(ran.out);
+  EXPECT_EQ(json["model"]["steps"], 8);
+  EXPECT_EQ(json["steps_seen"], 16);
+  EXPECT_EQ(json["seen_behind_fit"], true);
+  EXPECT_TRUE(json["model"]["missing"].is_null());
+  EXPECT_GT(json["model"]["variance"]["popularity"], json["model"]["variance"]["site"]);
+  ASSERT_FALSE(json["ranks"].empty());
+  for (const auto& rank : json["ranks"]) {
+    EXPECT_NEAR(rank["least_room"].get<double>(), 1.1, 1e-3);
+    EXPECT_GE(rank["device_steps_at_most"], rank["device_steps_above"]["seen_interval"][1]);
+    for (const char* key : {"device_steps_above", "sites_above"}) {
+      const auto& share = rank[key];
+      EXPECT_LE(share["probability_interval"][0], share["probability"]);
+      EXPECT_GE(share["probability_interval"][1], share["probability"]);
+      // With 0.20 by layer, three sites of ten are above 1.1.
+      EXPECT_GT(share["seen"], 0.05);
+      EXPECT_NEAR(share["seen"].get<double>(), share["probability"].get<double>(), 0.2);
+      EXPECT_EQ(share["held"].get<bool>(),
+                share["seen"] >= share["seen_interval"][0] && share["seen"] <= share["seen_interval"][1]);
+    }
+  }
+  // What was counted is what the runtime would make room for.
+  const Ran run_one = run({"--format", "json", "--rank", "0", "--group-device", "1"});
+  const Ran all_fitted = place.run({"simulate", "plan.json", "--loads", "loads.csv", "--fit-steps", "100",
+                                    "--group-device", "1", "--format", "json"});
+  std::int64_t with_room = 0, steps = 0;
+  const auto played = nlohmann::json::parse(run_one.out);
+  for (const auto& step : played["steps_detail"]) {
+    with_room += step["rungs"]["room"] > 0 || step["rungs"]["chunks"] > 0 ? 1 : 0;
+    ++steps;
+  }
+  const auto same = nlohmann::json::parse(all_fitted.out);
+  EXPECT_EQ(same["seen_behind_fit"], false);
+  EXPECT_EQ(same["device_steps"], steps);
+  EXPECT_NEAR(same["ranks"][0]["device_steps_above"]["seen"].get<double>() * static_cast<double>(steps),
+              static_cast<double>(with_room), 1e-9);
+  const Ran text = place.run({"simulate", "plan.json", "--loads", "loads.csv", "--fit-steps", "1"});
+  EXPECT_NE(text.out.find("one step: the drift of popularity is missing"), std::string::npos) << text.out;
+  EXPECT_NE(text.out.find("shares seen lie above what the model said, "), std::string::npos) << text.out;
+}
+
+TEST_F(CliLoads, BadTracesAndOptionsOfSimulate) {
+  const std::string lines = drawn({});
+  const auto complaint = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"simulate"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Ran ran = place.run(words);
+    EXPECT_EQ(ran.status, 2) << ran.out;
+    EXPECT_EQ(ran.out, "");
+    EXPECT_TRUE(is_one_line(ran.err)) << ran.err;
+    return ran.err;
+  };
+  write(lines + "0,1000,0,0,5\n");
+  EXPECT_NE(complaint({"plan.json", "--loads", "loads.csv"}).find("layer 1000 has no experts in this job"),
+            std::string::npos);
+  write(lines.substr(0, lines.rfind('\n', lines.size() - 2) + 1));
+  EXPECT_NE(complaint({"plan.json", "--loads", "loads.csv"}).find(": step 0 ends here without layer "),
+            std::string::npos);
+  write(lines);
+  EXPECT_NE(complaint({"plan.json", "--loads", "absent.csv"}).find("absent.csv: cannot read"), std::string::npos);
+  EXPECT_NE(complaint({"plan.json", "--loads", "loads.csv", "--fit-steps", "0"}).find("--fit-steps"),
+            std::string::npos);
+  EXPECT_NE(complaint({"plan.json", "--loads", "loads.csv", "--group-device", "99"}).find("--group-device: '99' is"),
+            std::string::npos);
+  EXPECT_NE(complaint({"plan.json", "--fit-steps", "3"}).find("only --loads reads a trace"), std::string::npos);
+  EXPECT_NE(complaint({small_model(), "--loads", "loads.csv"}).find("slots of a plan.json"), std::string::npos);
+}
+
+/// Counts of several steps reach the plan in three parts.
+TEST_F(CliLoads, MeasuredStepsAreFittedInThreeParts) {
+  write(drawn({"--family", "persistent", "--steps", "6"}));
+  const Ran ran = place.run({"plan", small_model(), "--imbalance-from", "loads.csv", "--out", "fitted.json"});
+  EXPECT_NE(ran.err.find("loads.csv: 6 steps, "), std::string::npos) << ran.err;
+  EXPECT_NE(ran.err.find("loads vary by popularity 0.1"), std::string::npos) << ran.err;
+  const std::string plan = place.read("fitted.json");
+  const std::size_t at = plan.find("\"popularity_share\":0.");
+  ASSERT_NE(at, std::string::npos);
+  EXPECT_GT(std::stod(plan.substr(at + 19)), 0.5);
+}
+
 TEST_F(CliLoads, BadOptionsAreOneLine) {
   write(drawn({}));
   for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{{"--group-device", "x"},
