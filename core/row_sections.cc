@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <optional>
 #include <set>
 
@@ -136,6 +137,7 @@ class ChunkPlanner {
   void run() {
     for (const TaskId task : section_.tasks)
       if (is_op(task_of(task)) || brings_what_is_read(task)) include(task);
+    find_gathered();
     for (const TaskId task : tasks_) (is_by_rows(task) ? section_.loop : section_.once).push_back(task);
     place();
     find_room();
@@ -191,11 +193,35 @@ class ChunkPlanner {
     });
   }
 
+  /// A chunk of it at a time.
+  [[nodiscard]] bool is_rows(StorageId s) const { return index_.is_routed(s) || (index_.is_home(s) && !standing(s)); }
+
   [[nodiscard]] bool is_by_rows(TaskId task) const {
     return std::ranges::any_of(schedule().touches_of(task), [&](const Schedule::Touch& touch) {
       const StorageId s = index_.storage_of(touch.residency);
-      return index_.is_routed(s) || (index_.is_home(s) && !standing(s));
+      return is_rows(s) || gathered_.contains(s);
     });
+  }
+
+  /// What collectives gather for ops of the compute lane to pick rows from: each row is one token of it.
+  void find_gathered() {
+    for (const TaskId task : tasks_) {
+      if (task_of(task).lane != Lane::compute) continue;
+      const auto touches = schedule().touches_of(task);
+      const auto rows = std::ranges::find_if(touches, [&](const Schedule::Touch& touch) {
+        return touch.kind == AccessKind::write && is_rows(index_.storage_of(touch.residency));
+      });
+      if (rows == touches.end()) continue;
+      for (const Schedule::Touch& touch : touches) {
+        const StorageId s = index_.storage_of(touch.residency);
+        if (touch.kind == AccessKind::read && is_gathered(s, task)) gathered_.emplace(s, rows->residency);
+      }
+    }
+  }
+  [[nodiscard]] bool is_gathered(StorageId s, TaskId reader) const {
+    if (is_rows(s) || standing(s)) return false;
+    const std::optional<TaskId> writer = index_.writer_before(s, section_.site, reader);
+    return writer && tasks_.contains(*writer) && task_of(*writer).lane != Lane::compute;
   }
 
   void place() {
@@ -218,14 +244,26 @@ class ChunkPlanner {
         section_.standing.push_back({.storage = s, .residency = *r});
         continue;
       }
-      const bool by_rows = index_.is_routed(s) || index_.is_home(s);
-      section_.places.push_back({.storage = s,
-                                 .routed = index_.routed(s),
-                                 .bytes = schedule().residencies[row(touch.residency)].bytes,
-                                 .by_rows = by_rows,
-                                 .first = by_rows ? step : -1,
-                                 .last = by_rows ? step : kAllLoop});
+      section_.places.push_back(place_in_room(touch.residency, step));
     }
+  }
+
+  [[nodiscard]] ChunkPlace place_in_room(ResidencyId residency, std::int32_t step) const {
+    const StorageId s = index_.storage_of(residency);
+    const Bytes bytes = schedule().residencies[row(residency)].bytes;
+    if (const auto gathered = gathered_.find(s); gathered != gathered_.end()) {
+      ChunkPlace place = place_in_room(gathered->second, step);
+      place.storage = s;
+      place.most = bytes;
+      return place;
+    }
+    const bool by_rows = index_.is_routed(s) || index_.is_home(s);
+    return {.storage = s,
+            .routed = index_.routed(s),
+            .bytes = bytes,
+            .by_rows = by_rows,
+            .first = by_rows ? step : -1,
+            .last = by_rows ? step : kAllLoop};
   }
 
   void find_room() {
@@ -244,7 +282,8 @@ class ChunkPlanner {
 
   const SectionIndex& index_;
   RowSection& section_;
-  std::set<TaskId> tasks_;  ///< in issue order
+  std::set<TaskId> tasks_;                     ///< in issue order
+  std::map<StorageId, ResidencyId> gathered_;  ///< rows that are picked from it
 };
 
 /// Part [n * chunk, n * (chunk + 1)) of `whole`, with n what the first has.
@@ -258,10 +297,10 @@ std::int64_t part_of(std::int64_t whole, std::int32_t chunks, std::int32_t chunk
 Bytes chunk_bytes(const Program& program, const ChunkPlace& place, double load, std::int32_t chunks,
                   std::int32_t chunk) {
   if (!place.by_rows) return place.bytes;
-  if (place.routed < 0) return part_of(place.bytes, chunks, chunk);
+  if (place.routed < 0) return std::min(place.most, part_of(place.bytes, chunks, chunk));
   const RoutedResidency& r = program.routed[static_cast<std::size_t>(place.routed)];
   const std::int64_t rows = r.row_bytes > 0 ? (routed_bytes(r, load) - r.fixed_bytes) / r.row_bytes : 0;
-  return r.fixed_bytes + part_of(rows, chunks, chunk) * r.row_bytes;
+  return std::min(place.most, r.fixed_bytes + part_of(rows, chunks, chunk) * r.row_bytes);
 }
 
 std::vector<RowSection> row_sections(const Program& program) {

@@ -20,20 +20,21 @@
 //   routed rows       a chunk at a time, in the *room*: the slot of a routed storage that the end touches, and what is
 //                     free beside it;
 //   rows at home      (Program::home_rows) likewise, where they are not in memory at the end;
-//   what is made once (gathered tokens) in the room, whole;
+//   gathered tokens   in the room, as many as the chunk has rows that are picked from them, all of them at most;
+//   what is made once in the room, whole;
 //   sources and sums  where they stand by the plan. Sources are touched by the end, or stand all step; so no layer
-//   needs
-//                     more memory than its plan has, however many rows come.
+//                     needs more memory than its plan has, however many rows come.
 //
 // What an op must do. It works on the rows it is given; rows of a chunk are dealt out evenly over the pairs of devices.
-// What it writes that is not rows it adds up over the chunks: the first writes it as the whole op would. That it does
-// so no checker here can tell. All devices of an expert group run a section in the same number of chunks, since their
-// exchanges match.
+// One that gathers tokens to pick rows from brings those of which the chunk has rows. What it writes that is not rows
+// it adds up over the chunks: the first writes it as the whole op would. That it does so no checker here can tell. All
+// devices of an expert group run a section in the same number of chunks, since their exchanges match.
 //
 // The end stands still for compute: what the chunks do is ordered behind the compute task issued before the end, and
 // the next one behind it. On the compute clock it is one instant, and what is in use before and behind is in use in it.
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -47,8 +48,10 @@ struct ChunkPlace {
   std::int32_t routed = -1;  ///< row of Program::routed: as many of its rows as a chunk has; -1: not routed
   Bytes bytes = 0;           ///< not routed: what it takes whole
   bool by_rows = false;      ///< a chunk of it at a time
-  std::int32_t first = 0;    ///< in use from this op of RowSection::loop ...
-  std::int32_t last = 0;     ///< ... until this one; others may stand in its bytes before and behind
+  /// A chunk takes no more: all gathered tokens, of which a chunk has as many as rows are picked from them.
+  Bytes most = std::numeric_limits<Bytes>::max();
+  std::int32_t first = 0;  ///< in use from this op of RowSection::loop ...
+  std::int32_t last = 0;   ///< ... until this one; others may stand in its bytes before and behind
 };
 
 /// Where a storage that is in memory at the end stands by the plan.

@@ -33,6 +33,7 @@ class SectionCheck {
     if (program_.section_ends.empty()) return {};
     index();
     for (const RowSection& section : row_sections(program_)) {
+      if (std::string why = check_copies(section); !why.empty()) return broken(section, why);
       if (!section.fault.empty()) continue;
       if (std::string why = check_lanes(section); !why.empty()) return broken(section, why);
       for (const auto* list : {&section.once, &section.loop})
@@ -89,6 +90,20 @@ class SectionCheck {
       for (const TaskId task : *list)
         if (const Lane lane = schedule_.tasks[row(task)].lane; lane == Lane::send || lane == Lane::receive)
           return name(task) + " is a message to another rank";
+    return {};
+  }
+
+  /// Where there is no room for a copy out the sections behind it run in chunks, which the one that has begun cannot.
+  [[nodiscard]] std::string check_copies(const RowSection& section) const {
+    for (const ResidencyId back : section.rows) {
+      const TaskId in = schedule_.residencies[row(back)].first_task;
+      if (in <= section.begin || schedule_.tasks[row(in)].kind != TaskKind::swap_in) continue;
+      for (const Schedule::Touch& touch : schedule_.touches_of(in)) {
+        const TaskId out = schedule_.residencies[row(touch.residency)].first_task;
+        if (touch.kind == AccessKind::read && out >= section.begin)
+          return name_of(&graph_, storage_of(back)) + " leaves device memory and is read again within it";
+      }
+    }
     return {};
   }
 

@@ -27,12 +27,14 @@ struct Layer {
   bool overwrites_source = false;  ///< an op between writes the source again
   bool sums_on_the_way = false;    ///< the sum of the expert op is read before the end
   bool message = false;            ///< rows go to another pipeline rank on the way
+  Bytes gathered = 0;              ///< tokens of several devices are gathered, and rows picked from them
 };
 
 /// One site, forward and backward:
 ///   token | send = pick(token) | rows = go(send) | out, sum = expert(rows) | back = return(out, token)       end
 ///   d = loss(back, sum) | g = go(d) | w += dw(rows, g) | dx = dx(g) | d_token = return(dx, token, d)              end
-/// Storages: 0 token, 1 send (home), 2 rows, 3 out (routed), 4 back, 5 d, 6 g, 7 dx (routed), 8 d_token, 9 w, 10 sum.
+/// Storages: 0 token, 1 send (home), 2 rows, 3 out (routed), 4 back, 5 d, 6 g, 7 dx (routed), 8 d_token, 9 w, 10 sum,
+/// 11 tokens gathered.
 class RowSections : public ::testing::Test {
  protected:
   void make(const Layer& layer = {}) {
@@ -53,16 +55,19 @@ class RowSections : public ::testing::Test {
     send.home_rows = true;
     StorageTemplate gradient{.name = "w", .role = StorageRole::gradient, .fixed_bytes = 8192};
     gradient.initial = gradient.lasting = true;
-    site_ = b.site(b.block("layer", {plain("token"), send, rows("rows"), rows("out"), plain("back"), plain("d"),
-                                     rows("g"), rows("dx"), plain("d_token"), gradient, plain("sum")}),
-                   {.layer = 0, .micro_batch = 0});
+    std::vector<StorageTemplate> storages{plain("token"),   send,       rows("rows"), rows("out"),
+                                          plain("back"),    plain("d"), rows("g"),    rows("dx"),
+                                          plain("d_token"), gradient,   plain("sum")};
+    if (layer.gathered > 0) storages.push_back({.name = "tokens", .fixed_bytes = layer.gathered});
+    site_ = b.site(b.block("layer", std::move(storages)), {.layer = 0, .micro_batch = 0});
     const auto at = [&](std::int32_t local) { return b.at(site_, local); };
     const auto with = [&](std::vector<StorageId> ids, bool more, std::int32_t local) {
       if (more) ids.push_back(at(local));
       return ids;
     };
     b.run(work, site_, {}, {at(0)});
-    b.run(pick, site_, {at(0)}, {at(1)});
+    if (layer.gathered > 0) b.run(b.timed_op("gather", 1, Lane::inter_comm), site_, {at(0)}, {at(11)});
+    b.run(pick, site_, {at(layer.gathered > 0 ? 11 : 0)}, {at(1)});
     b.run(go, site_, {at(1)}, {at(2)});
     b.run(expert, site_, {at(2)}, {at(3), at(10)});
     if (layer.overwrites_source) b.run(other, site_, {}, {at(0)});
@@ -92,6 +97,42 @@ class RowSections : public ::testing::Test {
       if (graph_.op_templates[row(program_.schedule.tasks[t].op_template)].ends_rows)
         program_.section_ends.push_back(id_of<TaskId>(t));
     if (layer.message) program_.sends = {{.task = id_of<TaskId>(4), .peer_rank = 1, .tag = 1}};
+  }
+
+  /// The rows leave device memory behind task `out_after` and are back in front of the next task that reads them.
+  void swap_rows(TaskId out_after) {
+    const Schedule old = std::move(program_.schedule);
+    const StorageId rows = graph_.storage_at(site_, 2);
+    const Bytes bytes = graph_.storages[row(rows)].bytes;
+    testing::ScheduleBuilder b;
+    for (const Residency& r : old.residencies) {
+      const bool all_step = r.full_before && r.full_behind;
+      (all_step ? b.stay_all_step(r.storage, r.bytes) : b.stay(r.storage, r.bytes));
+    }
+    const auto before = static_cast<ResidencyId>(rows);
+    const ResidencyId host = b.stay(rows, bytes, MemorySpace::host), back = b.stay(rows, bytes);
+    std::vector<TaskId> now(old.tasks.size(), kNone<TaskId>);
+    TaskId out = kNone<TaskId>, in = kNone<TaskId>;
+    for (std::size_t t = 0; t < old.tasks.size(); ++t) {
+      std::vector<Schedule::Touch> touches;
+      for (Schedule::Touch touch : old.touches_of(id_of<TaskId>(t))) {
+        if (out != kNone<TaskId> && touch.residency == before) {
+          touch.residency = back;
+          if (in == kNone<TaskId>) in = b.copy_in(rows, {out}, host, back);
+        }
+        touches.push_back(touch);
+      }
+      std::vector<TaskId> waits;
+      for (const TaskId wait : old.waits_of(id_of<TaskId>(t))) waits.push_back(now[row(wait)]);
+      if (in != kNone<TaskId>) waits.push_back(in);
+      std::ranges::sort(waits);
+      now[t] = b.task(old.tasks[t], waits, touches);
+      if (id_of<TaskId>(t) == out_after) out = b.copy_out(rows, {now[t]}, before, host);
+    }
+    program_.schedule = std::move(b).finish();
+    program_.layout = testing::side_by_side(program_.schedule);
+    program_.routed.push_back({.residency = back, .site = site_, .rows = 64, .row_bytes = kRow});
+    for (TaskId& end : program_.section_ends) end = now[row(end)];
   }
 
   [[nodiscard]] std::vector<std::string> names(const std::vector<TaskId>& tasks) const {
@@ -145,6 +186,29 @@ TEST_F(RowSections, SourcesAreInMemoryAtTheEnd) {
   expect_broken("returns rows and is not listed as the end of a section");
 }
 
+/// A row is one token: a chunk has no more of the tokens than rows are picked from them, and never more than all.
+TEST_F(RowSections, TokensAreGatheredForTheRowsOfAChunk) {
+  make({.gathered = 3 * kRow});
+  const auto found = verify_program(graph_, program_);
+  ASSERT_FALSE(found.has_value()) << found->detail;
+  for (const RowSection& section : row_sections(program_)) {
+    EXPECT_EQ(section.fault, "");
+    EXPECT_TRUE(section.once.empty());
+    EXPECT_EQ(names(section.loop).front(), "gather");
+    const auto tokens = std::ranges::find_if(
+        section.places, [&](const ChunkPlace& p) { return graph_.template_of(p.storage).name == "tokens"; });
+    ASSERT_NE(tokens, section.places.end());
+    for (const double load : {0.0, 1.0, 31.0}) {
+      EXPECT_EQ(chunk_bytes(program_, *tokens, load, 1, 0), 3 * kRow) << "there are 3 for 4 rows";
+      EXPECT_EQ(chunk_bytes(program_, *tokens, load, 2, 1), 2 * kRow);
+      EXPECT_EQ(chunk_bytes(program_, *tokens, load, 4, 3), kRow);
+      EXPECT_EQ(chunk_bytes(program_, *tokens, load, 8, 7), kRow / 2);
+    }
+    // Room that all tokens would fill does.
+    EXPECT_GT(least_chunks(program_, section, 31, 3 * kRow), 0);
+  }
+}
+
 TEST_F(RowSections, ASourceThatChangesIsFound) {
   make({.overwrites_source = true});
   expect_broken("would read storage token");
@@ -158,6 +222,17 @@ TEST_F(RowSections, NobodyReadsASumBeforeItIsThere) {
 TEST_F(RowSections, AMessageOnTheWayIsFound) {
   make({.message = true});
   expect_broken("is a message to another rank");
+}
+
+/// Task 2 brings the rows, task 4 ends their section, and task 7 reads them again.
+TEST_F(RowSections, AStorageThatLeavesWithinItsSectionIsFound) {
+  make();
+  swap_rows(id_of<TaskId>(4));
+  const auto found = verify_program(graph_, program_);
+  EXPECT_FALSE(found.has_value()) << found->detail;
+  make();
+  swap_rows(id_of<TaskId>(2));
+  expect_broken("leaves device memory and is read again within it");
 }
 
 /// Places that are in use at once are apart, none reaches beyond the room, and no fewer chunks would do.
