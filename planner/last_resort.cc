@@ -7,7 +7,7 @@ namespace tidemark::plan {
 namespace {
 
 constexpr Bytes kGridShare = 128;  ///< steps of the grid in what everything kept takes
-constexpr Bytes kGridSteps = 4;    ///< of them below the budget
+constexpr Bytes kGridSteps = 4;    ///< of them below a budget, or below what the policy comes to at last
 
 class LastResortSearch {
  public:
@@ -17,27 +17,32 @@ class LastResortSearch {
   Status run() {
     // Made anew: the problem of a flat step knows what searches at this budget came by.
     const std::shared_ptr<decide::RankProblem> whole = make_problem(in_, budgets_, plan_);
-    if (Status s = build_least(whole); !s || whole->is_flat()) return s;
+    if (Status s = build_least(whole, in_.request.policy->decide); !s || whole->is_flat()) return s;
+    for (const DecideFunction& rule : in_.request.policy->fallbacks)
+      if (Status s = build_least(whole, rule); !s) return s;
     if (in_.request.policy->offloads_state) {
       // Nothing takes less room than state that comes and goes one storage at a time.
       decide::sites::OffloadChoice all{.storages = offloadable_within(in_, budgets_.host, plan_), .device_budget = 0};
-      if (Status s = build_least(make_problem(in_, budgets_, plan_, std::move(all))); !s) return s;
+      if (Status s = build_least(make_problem(in_, budgets_, plan_, std::move(all)), in_.request.policy->decide); !s)
+        return s;
     }
+    const Bytes least = result_.best.best.height();
+    if (least <= budgets_.device) return {};
     const Bytes step = std::max<Bytes>(1, whole->keep_all_peak_bytes() / kGridShare);
-    const Bytes missing = result_.best.best.height() - budgets_.device;
-    return missing > 0 && missing <= kGridSteps * step ? search_grid(step) : Status{};
+    if (least - budgets_.device <= kGridSteps * step)
+      if (Status s = search_grid(step); !s || fits(result_.best.best, budgets_)) return s;
+    return search_below(least, step);
   }
 
   [[nodiscard]] LastResort result() && { return std::move(result_); }
 
  private:
-  /// Where addresses took more host memory than there is, the policy is asked again with that much less.
-  Status build_least(const std::shared_ptr<decide::RankProblem>& problem) {
+  /// Where addresses took more host memory than there is, the rule is asked again with that much less.
+  Status build_least(const std::shared_ptr<decide::RankProblem>& problem, const DecideFunction& rule) {
     if (Status s = problem->check(); !s) return s;
     Bytes host = budgets_.host;
     for (int i = 0; i < 2; ++i) {
-      const PolicyAnswer answer =
-          in_.request.policy->decide({.problem = *problem, .device_budget_bytes = 0, .host_budget_bytes = host});
+      const PolicyAnswer answer = rule({.problem = *problem, .device_budget_bytes = 0, .host_budget_bytes = host});
       Result<BuiltPlan> built = build_plan(*problem, answer, budgets_, in_.request);
       if (!built) return built.error();
       const Bytes over = built.value().host_height() - budgets_.host;
@@ -49,22 +54,44 @@ class LastResortSearch {
     return {};
   }
 
+  /// For a budget that is near.
   Status search_grid(Bytes step) {
     const Bytes top = budgets_.device / step;
     for (Bytes i = top; i > std::max<Bytes>(0, top - kGridSteps); --i) {
-      Budgets lower = budgets_;
-      lower.device = i * step;
-      Result<OffloadResult> found = search_offload(in_, lower, plan_);
-      if (!found) return found.error();
-      const Heights now{.device = found.value().best.height(), .host = found.value().best.host_height()};
+      const Result<Heights> now = search_at(i * step);
+      if (!now) return now.error();
       // From that budget the grid still comes down to here.
-      if (now.device < (i + kGridSteps) * step) result_.enough.push_back(now);
-      found.value().best.layout.arenas.front().capacity_bytes = budgets_.device;
-      found.value().bound_ns = 0;
-      keep(std::move(found).value());
+      if (now.value().device < (i + kGridSteps) * step) result_.enough.push_back(now.value());
       if (fits(result_.best.best, budgets_)) break;
     }
     return {};
+  }
+
+  /// Where nothing fits: down to which budget the grid of a larger one comes. `least` is what the policy comes to where
+  /// it is asked for as little as can be.
+  Status search_below(Bytes least, Bytes step) {
+    const Bytes top = least / step;
+    for (Bytes i = top; i > std::max(budgets_.device / step, top - kGridSteps); --i) {
+      const Result<Heights> now = search_at(i * step);
+      if (!now) return now.error();
+      const Bytes height = now.value().device;
+      if (height >= least || least - height > kGridSteps * step) break;
+      if (height < (i + kGridSteps) * step) result_.enough.push_back(now.value());
+      if (height > i * step) break;
+    }
+    return {};
+  }
+
+  Result<Heights> search_at(Bytes device) {
+    Budgets lower = budgets_;
+    lower.device = device;
+    Result<OffloadResult> found = search_offload(in_, lower, plan_);
+    if (!found) return found.error();
+    const Heights now{.device = found.value().best.height(), .host = found.value().best.host_height()};
+    found.value().best.layout.arenas.front().capacity_bytes = budgets_.device;
+    found.value().bound_ns = 0;
+    keep(std::move(found).value());
+    return now;
   }
 
   void keep(OffloadResult found) {

@@ -18,8 +18,9 @@ struct LastResort {
   std::vector<Heights> enough;  ///< of plans that are found again by who asks for as much
 };
 
-/// The policy's answer for the least device memory it can do with and, where that is near the budget, searches for a
-/// little less. Errors (internal): a schedule cannot be made.
+/// What the policy and the rules beside it come to where they are asked for as little device memory as can be, and
+/// searches for a little less: than the budget, where that is near, and than the lowest of these. Errors (internal): a
+/// schedule cannot be made.
 [[nodiscard]] Result<LastResort> try_last_resort(const RankRequest& request, const Budgets& budgets, RankPlan& plan);
 
 }  // namespace tidemark::plan
