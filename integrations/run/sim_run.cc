@@ -134,6 +134,7 @@ Status SimRig::open_rank(const plan::RankPlan& plan) {
   options.check_races = request_.check_races;
   options.report_unwritten = true;
   options.record_timeline = request_.measure_stall;
+  options.aliasing = request_.aliasing;
   options.faults = request_.faults;
   devices_.push_back(world_->make_device(options));
   const std::int32_t rank = plan.program.schedule.rank;

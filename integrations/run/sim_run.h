@@ -28,6 +28,7 @@ struct SimRunRequest {
   bool match_messages = true;  ///< false: receives complete at once. REQUIRES: all ranks of the step where true
   bool measure_stall = true;   ///< keeps the timeline: how long the compute lane stood still for copies
   SimSchedule schedule;        ///< seed 0: durations as estimated
+  bool aliasing = true;        ///< false: devices that cannot show a granule at a second address
   std::function<double(std::int32_t rank, SiteId)> load;  ///< empty: as planned
   /// Of the fullest device of the expert group, which ops take the time of. Empty: `load`.
   std::function<double(std::int32_t rank, SiteId)> fullest;
