@@ -13,6 +13,12 @@ namespace {
 
 constexpr std::int32_t kNoBlock = -1;
 
+/// Blocks of the plan that a guest is kept out of the way of.
+constexpr std::int32_t kLookForWants = 1024;
+
+/// Of routed blocks.
+constexpr std::int32_t kEmptyInARow = 8;
+
 /// The bytes [begin, end) as the plan passes over them: who held each last. Pieces abut and never overlap.
 class LastHolders {
  public:
@@ -108,6 +114,7 @@ struct PlannedArena::State {
     bool elsewhere = false;
     bool persistent = false;
     bool straggler = false;
+    std::int32_t due = 0;
 
     [[nodiscard]] bool in_use() const { return used_bytes > 0; }
     [[nodiscard]] bool fits(Bytes request_span) const { return least_span <= request_span && request_span <= span; }
@@ -141,7 +148,8 @@ struct PlannedArena::State {
                        .first_unordered = first_unordered,
                        .unordered_count = unordered_end - first_unordered,
                        .elsewhere = block.elsewhere,
-                       .persistent = block.persistent});
+                       .persistent = block.persistent,
+                       .due = block.due});
       first_unordered = unordered_end;
     }
     find_predecessors();
@@ -241,6 +249,22 @@ struct PlannedArena::State {
     return std::nullopt;
   }
 
+  /// A routed block at the cursor that has become larger than planned: this is its request.
+  [[nodiscard]] bool outgrows_cursor(Bytes span) {
+    return !at_end() && at(cursor).is_routed() && span > at(cursor).span;
+  }
+
+  /// Routed blocks that hold nothing are not asked for. A request that would do for the one at the cursor, and is just
+  /// as large as a fixed block behind it and few more of its kind, is of that one: 0, or how far that is.
+  [[nodiscard]] std::int32_t distance_behind_empty(Bytes span) {
+    if (!has_outgrown) return 0;
+    const auto count = static_cast<std::int32_t>(slots.size());
+    const std::int32_t last = std::min(count - 1, cursor + kEmptyInARow);
+    std::int32_t place = cursor;
+    while (place <= last && at(place).is_routed()) ++place;
+    return place > cursor && place <= last && at(place).span == span ? place - cursor : 0;
+  }
+
   std::optional<Address> depart(Bytes span) {
     ++counts.unplanned;
     ++departed;
@@ -301,23 +325,55 @@ struct PlannedArena::State {
     counts.peak_live_bytes = std::max(counts.peak_live_bytes, counts.live_bytes);
   }
 
-  /// Where so much is free in the smallest piece, the lowest of these; or nothing.
-  [[nodiscard]] std::optional<Bytes> find_free(Bytes span) const {
-    std::vector<std::pair<Bytes, Bytes>> used;
+  struct Piece {
+    Bytes begin = 0, end = 0;
+  };
+
+  /// Ascending, of what the sequence has and of what is spare; unordered places are none.
+  [[nodiscard]] std::vector<Piece> free_pieces() const {
+    std::vector<Piece> used;
     for (const std::vector<Slot>* const list : {&slots, &guests})
       for (const Slot& slot : *list)
-        if (slot.in_use()) used.emplace_back(slot.offset, slot.offset + slot.span);
-    used.emplace_back(extent_bytes, unordered.end());
-    used.emplace_back(unordered.end() + options.spare_bytes, 0);
-    std::ranges::sort(used);
-    std::optional<Bytes> found;
-    Bytes at = 0, smallest = 0;
+        if (slot.in_use()) used.push_back({.begin = slot.offset, .end = slot.offset + slot.span});
+    used.push_back({.begin = extent_bytes, .end = unordered.end()});
+    used.push_back({.begin = unordered.end() + options.spare_bytes, .end = 0});
+    std::ranges::sort(used, {}, &Piece::begin);
+    std::vector<Piece> free;
+    Bytes at = 0;
     for (const auto& [begin, end] : used) {
-      if (const Bytes free = begin - at; free >= span && (!found || free < smallest)) {
-        found = at;
-        smallest = free;
-      }
+      if (begin > at) free.push_back({.begin = at, .end = begin});
       at = std::max(at, end);
+    }
+    return free;
+  }
+
+  /// How soon the plan wants [begin, begin + span), in blocks from the cursor on; those that will be asked for at all.
+  [[nodiscard]] std::int32_t wanted_in(Bytes begin, Bytes span) const {
+    const Slot range{.offset = begin, .span = span};
+    const std::int32_t last = std::min(static_cast<std::int32_t>(slots.size()), cursor + kLookForWants);
+    for (std::int32_t block = cursor; block < last; ++block) {
+      const Slot& slot = slots[static_cast<std::size_t>(block)];
+      if (!slot.elsewhere && !slot.in_use() && slot.overlaps(range)) return block - cursor;
+    }
+    return kLookForWants;
+  }
+
+  /// Where so much is free and the plan wants it last; of these in the smallest piece, and the lowest. Or nothing.
+  [[nodiscard]] std::optional<Bytes> find_free(Bytes span) const {
+    std::optional<Bytes> found;
+    std::int32_t latest = -1;
+    Bytes smallest = 0;
+    const auto consider = [&](Bytes at, Bytes piece) {
+      const std::int32_t wanted = wanted_in(at, span);
+      if (wanted < latest || (wanted == latest && piece >= smallest)) return;
+      found = at;
+      latest = wanted;
+      smallest = piece;
+    };
+    for (const auto& [begin, end] : free_pieces()) {
+      if (end - begin < span) continue;
+      consider(begin, end - begin);
+      if (end - begin > span) consider(end - span, end - begin);
     }
     return found;
   }
@@ -352,6 +408,7 @@ struct PlannedArena::State {
   std::array<Bytes, 2> recent{};      // spans of the last two departed ones, the latest first
   std::int64_t in_use = 0;            // blocks
   bool has_requests = false;          // in this step
+  bool has_outgrown = false;          // in this step, a routed block its place
   PlannedArenaCounts counts;
 };
 
@@ -375,11 +432,20 @@ std::optional<Address> PlannedArena::allocate(Bytes bytes) {
     if (const std::optional<Address> address = state.serve_unordered(bytes, span)) return address;
     if (state.at_end()) return state.depart(span);
     const std::optional<std::int32_t> distance = state.find_distance(span);
+    if (!distance && state.outgrows_cursor(span)) {
+      state.pass_over();
+      state.has_outgrown = true;
+      ++state.counts.unplanned;
+      return std::nullopt;
+    }
     if (!distance) return state.depart(span);
     for (std::int32_t passed = 0; passed < *distance; ++passed) state.pass_over();
     ++state.counts.resynchronised;
   } else if (const std::optional<Address> address = state.serve_unordered_due(bytes, span)) {
     return address;
+  } else if (const std::int32_t distance = state.distance_behind_empty(span); distance > 0) {
+    for (std::int32_t passed = 0; passed < distance; ++passed) state.pass_over();
+    ++state.counts.resynchronised;
   }
   return state.serve(bytes);
 }
@@ -425,6 +491,16 @@ bool PlannedArena::free(Address address) {
   return true;
 }
 
+void PlannedArena::advance(std::int32_t due) {
+  State& state = *state_;
+  const std::int32_t from = state.cursor;
+  while (!state.at_end() && state.at(state.cursor).due < due) state.pass_over();
+  if (state.cursor == from) return;
+  state.departed = 0;
+  state.mistakable = 0;
+  state.has_requests = true;
+}
+
 void PlannedArena::begin_step() {
   State& state = *state_;
   ++state.counts.steps;
@@ -436,6 +512,7 @@ void PlannedArena::begin_step() {
   state.departed = 0;
   state.mistakable = 0;
   state.has_requests = false;
+  state.has_outgrown = false;
 }
 
 Bytes PlannedArena::requested_bytes(Address address) const {

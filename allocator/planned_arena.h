@@ -23,12 +23,19 @@
 //   at the cursor                                        this request alone (what was inserted is over)
 //   at most as many blocks on as requests were departed  this request alone (other sizes in place of planned ones)
 //   further                                              this and the two before it (the framework skipped blocks)
-// begin_step() puts the cursor back to the start. A wrong guess costs planned offsets, never safety.
+// Routed blocks take many sizes, so they are told apart by what is around them: a request too large for the one at the
+// cursor is taken for it, served elsewhere, and not waited for; from then on in the step, one
+// just as large as the next fixed block is taken for that, as where one has too much others hold nothing, and are not
+// asked for.
+//
+// Where the caller knows how far the step is, advance() says so: what was due before is passed over, however much it
+// is, as where a whole module runs otherwise than planned. begin_step() puts the cursor back to the start. A wrong
+// guess costs planned offsets, never safety.
 //
 // Guests. Where there is no other memory, allocate_anywhere() serves a request without a plan from bytes that are free
-// now, as a step of other shapes or an evaluation needs: the smallest piece that does, so that large ones are kept
-// whole. Planned blocks that a guest is in the way of are not planned meanwhile; a guest stands in everybody's way, as
-// a straggler does.
+// now, as a step of other shapes or an evaluation needs: where the plan wants them last, looking at either end of each
+// free piece, and of these in the smallest, so that large ones are kept whole. Planned blocks that a guest is in the
+// way of are not planned meanwhile; a guest stands in everybody's way, as a straggler does.
 //
 // Unordered blocks. Numbers that a kernel wraps come or not, and autograd may keep them for long: in the sequence they
 // would put others out of step, and at reused bytes in the way of large ones. A request as small as they are that the
@@ -42,7 +49,7 @@
 // the bytes.
 //
 // Cost: allocate and free are O(predecessors of the block + stragglers + guests), with no memory allocation and no
-// device call; a departure O(look_ahead), a guest O(blocks log blocks). Metadata: about 100 bytes a planned block.
+// device call; a departure O(look_ahead), a guest O(free pieces * blocks). Metadata: about 100 bytes a planned block.
 // Threads: calls must not overlap.
 
 #include <cstdint>
@@ -64,6 +71,7 @@ struct PlannedBlock {
   bool elsewhere = false;   ///< will be requested, and has no place here: always answered "not planned"
   bool unordered = false;   ///< at most kUnorderedBytes, asked for at any time: not part of the sequence, see above
   bool persistent = false;  ///< once handed out it stays over steps: not expected again while it is live
+  std::int32_t due = 0;     ///< ascending: not asked for once advance() has come past it
   friend bool operator==(const PlannedBlock&, const PlannedBlock&) = default;
 };
 
@@ -108,12 +116,15 @@ class PlannedArena {
   /// The address the plan has for this request, or nothing: not planned, serve it elsewhere. REQUIRES: bytes > 0.
   [[nodiscard]] std::optional<Address> allocate(Bytes bytes);
 
-  /// The smallest free piece, where an unordered block's place does not do; nothing: all are smaller. REQUIRES: bytes >
-  /// 0.
+  /// The free bytes that the plan wants last, where an unordered block's place does not do; nothing: no piece is as
+  /// large. REQUIRES: bytes > 0.
   [[nodiscard]] std::optional<Address> allocate_anywhere(Bytes bytes);
 
   /// false: no block of the arena is in use at this address, it is somebody else's.
   bool free(Address address);
+
+  /// The step has come as far as `due`: blocks before it, from the cursor on, are asked for no more.
+  void advance(std::int32_t due);
 
   /// The sequence starts again. Blocks in use stay in use; where they are in the way, requests are not planned.
   void begin_step();

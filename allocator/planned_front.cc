@@ -165,6 +165,11 @@ Bytes PlannedFront::requested_bytes(Address address) const {
   return is_live(address) ? arena_.requested_bytes(address) : 0;
 }
 
+void PlannedFront::advance(std::int32_t due) {
+  const std::lock_guard lock(lock_);
+  if (!is_retired_) arena_.advance(due);
+}
+
 void PlannedFront::begin_step() {
   const std::lock_guard lock(lock_);
   arena_.begin_step();

@@ -60,6 +60,8 @@ class PlannedFront {
   [[nodiscard]] Bytes requested_bytes(Address address) const;
 
   void begin_step();
+  /// As PlannedArena::advance().
+  void advance(std::int32_t due);
   /// Until the next call; planned ones at first.
   void expect(Requests requests);
   void retire();

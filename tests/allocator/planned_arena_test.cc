@@ -98,6 +98,29 @@ TEST(PlannedArena, SkippedBlocksAreFoundByThreeRequestsInARow) {
   EXPECT_EQ(arena.counts().passed_over, 7);
 }
 
+TEST(PlannedArena, WhatWasDueBeforeIsPassedOverHoweverMuchItIs) {
+  std::vector<PlannedBlock> blocks;
+  for (std::int32_t due = 0; due < 200; ++due) blocks.push_back({.bytes = 8, .offset = 8 * (due % 4), .due = due / 2});
+  blocks.push_back({.bytes = 5, .offset = 0, .due = 100});
+  blocks.push_back({.bytes = 6, .offset = 8, .due = 101});
+  PlannedArena arena(blocks, kOptions);
+  arena.begin_step();
+  EXPECT_EQ(arena.allocate(8), at(0));
+  arena.advance(0);  // the second of the same time is still to come
+  EXPECT_EQ(arena.allocate(8), at(8));
+  EXPECT_TRUE(arena.free(kBase + 8));
+  EXPECT_EQ(arena.allocate(6), std::nullopt);  // it is not expected so soon
+  arena.advance(100);
+  EXPECT_EQ(arena.allocate(5), std::nullopt);  // in the way lies what is still in use: the first of all
+  EXPECT_EQ(arena.counts().blocked, 1);
+  EXPECT_EQ(arena.allocate(6), at(8));
+  arena.advance(3);  // never back
+  EXPECT_EQ(arena.allocate(8), std::nullopt);
+  EXPECT_TRUE(arena.free(kBase));
+  arena.begin_step();
+  EXPECT_EQ(arena.allocate(8), at(0));
+}
+
 TEST(PlannedArena, RoutedBlocksTakeWhatIsWithinTheirBounds) {
   const std::vector<PlannedBlock> blocks = {{.bytes = 100, .offset = 0, .least_bytes = 40},
                                             {.bytes = 7, .offset = 100}};
@@ -107,6 +130,47 @@ TEST(PlannedArena, RoutedBlocksTakeWhatIsWithinTheirBounds) {
     EXPECT_EQ(arena.allocate(7), at(100));
     EXPECT_EQ(arena.counts().live_bytes, 7 + (served ? bytes : 0));
   }
+}
+
+TEST(PlannedArena, RoutedBlocksThatOutgrowTheirPlaceOrAreEmptyCostNoOther) {
+  const PlannedBlock blocks[] = {{.bytes = 100, .offset = 0, .least_bytes = 1},
+                                 {.bytes = 80, .offset = 100, .least_bytes = 1},
+                                 {.bytes = 30, .offset = 180},
+                                 {.bytes = 100, .offset = 210, .least_bytes = 1}};
+  PlannedArena arena(blocks, kOptions);
+  const auto free_all = [&] {
+    for (const Bytes offset : {0, 100, 180, 210}) static_cast<void>(arena.free(*at(offset)));
+  };
+  arena.begin_step();
+  EXPECT_EQ(arena.allocate(101), std::nullopt);  // the first, outgrown
+  EXPECT_EQ(arena.allocate(60), at(100));
+  EXPECT_EQ(arena.allocate(30), at(180));
+  EXPECT_EQ(arena.allocate(7), at(210));
+  free_all();
+  arena.begin_step();
+  EXPECT_EQ(arena.allocate(101), std::nullopt);
+  EXPECT_EQ(arena.allocate(30), at(180));  // the second is empty
+  EXPECT_EQ(arena.allocate(100), at(210));
+  free_all();
+  arena.begin_step();
+  EXPECT_EQ(arena.allocate(30), at(0)) << "within their bounds they are asked for";
+  EXPECT_EQ(arena.allocate(81), std::nullopt);  // the second, though the last would do
+  EXPECT_EQ(arena.allocate(30), at(180));
+  EXPECT_EQ(arena.allocate(90), at(210));
+}
+
+TEST(PlannedArena, GuestsStandWhereThePlanWantsBytesLast) {
+  const PlannedBlock blocks[] = {{.bytes = 100, .offset = 0},
+                                 {.bytes = 40, .offset = 0},
+                                 {.bytes = 30, .offset = 40},
+                                 {.bytes = 30, .offset = 70}};
+  PlannedArena arena(blocks, kOptions);
+  arena.begin_step();
+  EXPECT_EQ(arena.allocate(100), at(0));
+  EXPECT_TRUE(arena.free(kBase));
+  EXPECT_EQ(arena.allocate_anywhere(30), at(70));
+  EXPECT_EQ(arena.allocate(40), at(0));
+  EXPECT_EQ(arena.allocate(30), at(40));
 }
 
 TEST(PlannedArena, RoundingAndPadBelongToTheBlock) {
