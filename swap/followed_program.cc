@@ -91,8 +91,8 @@ class Binder {
     return {};
   }
 
-  /// What is copied or recomputed, and what that is recomputed from. What outlives the step its framework holds; what
-  /// was there before is its own affair altogether.
+  /// What is copied or recomputed, what that is recomputed from, and what may be spilled. What outlives the step its
+  /// framework holds; what was there before is its own affair altogether.
   Status list_managed() {
     std::size_t storages = 0;
     for (const Residency& r : s_.residencies) storages = std::max(storages, row(r.storage) + 1);
@@ -115,6 +115,8 @@ class Binder {
         is_managed[storage] = is_older[storage] == 0 ? 1 : 0;
       }
     }
+    for (const StorageId s : loop_.may_spill)
+      if (row(s) < storages && is_held[row(s)] == 0) is_managed[row(s)] = 1;
     out_.number_of.assign(storages, -1);
     for (std::size_t s = 0; s < storages; ++s) {
       if (is_managed[s] == 0) continue;

@@ -2,8 +2,8 @@
 // A Program as a session follows it: what is to be done between the ops that a framework issues, in order.
 //
 // Time here is the position of a task in issue order; what is due at t comes before task t is issued. Only *managed*
-// storages are looked after: those that the Program copies or recomputes, and what they are recomputed from. All others
-// are the framework's own affair.
+// storages are looked after: those that the Program copies or recomputes, what they are recomputed from, and those that
+// the framework lets it spill. All others are the framework's own affair.
 //
 // A copy in is due where its bytes may be taken (Residency::acquire), not where its task stands: a framework's host
 // does not run as far ahead as the executor's.
@@ -23,6 +23,8 @@ struct FollowedLoop {
   std::vector<std::int32_t> part_of_op;
   /// Per op: whether the session hears of it. Empty: of all.
   std::vector<bool> is_told;
+  /// Storages that the session may look after although the Program keeps them, to spill them where memory runs out.
+  std::vector<StorageId> may_spill;
 };
 
 struct FollowedAction {
@@ -80,6 +82,7 @@ struct FollowedProgram {
   }
 };
 
+/// Of FollowedLoop::may_spill, those that outlive the step, and numbers the Program does not have, are left out.
 /// Errors (bad_input): the loop does not have the Program's ops; a storage that outlives the step is swapped or made
 /// recomputed, which a framework holds itself; a recomputed op cannot be told from another.
 [[nodiscard]] Result<FollowedProgram> bind_followed(const Program& program, const FollowedLoop& loop);

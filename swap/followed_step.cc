@@ -26,6 +26,7 @@ FollowedStep::FollowedStep(std::shared_ptr<FollowedParts> parts, std::int64_t nu
       storages_(program_.storages.size()),
       told_(program_.time_of.size()),
       kept_(program_.time_of.size()),
+      ran_last_(program_.time_of.size()),
       reached_(at(program_.parts), -1),
       deferred_(at(program_.parts)) {}
 
@@ -51,6 +52,7 @@ Status FollowedStep::enter(FrameworkStream stream) {
 Status FollowedStep::tell(OpId op, FrameworkStream stream) {
   const std::int32_t time = program_.time_of[row(op)];
   const std::size_t part = at(program_.part_of[row(op)]);
+  if (parts_->reached && number_ == counts_.steps) parts_->reached(time);
   const auto run = [&](std::int32_t number) { return carry_out(program_.actions[at(number)], stream); };
   std::deque<std::int32_t>& own = deferred_[part];
   while (!own.empty() && program_.actions[at(own.front())].time <= time) {
@@ -211,11 +213,19 @@ Status FollowedStep::rebuild(OpId op, std::span<const std::int32_t> wanted, bool
   for (const std::int32_t n : wanted)
     if (!is_there(n) && can_be_rebuilt(n)) missing.push_back(n);
   if (missing.empty()) return {};
-  std::vector<std::int32_t> read;
+  struct Pins {  // room for one source is not made of another
+    std::vector<Stored>& storages;
+    std::vector<std::int32_t> numbers;
+    ~Pins() {
+      for (const std::int32_t n : numbers) --storages[at(n)].pins;
+    }
+  } pinned{.storages = storages_, .numbers = {}};
+  const std::vector<std::int32_t>& read = pinned.numbers;
   for (const std::int32_t n : program_.reads_of[row(op)]) {
     if (!there(n).was_taken) continue;  // the op read something else, which its framework has
     if (const auto got = use(n, stream); !got) return got.error();
-    read.push_back(n);
+    ++storages_[at(n)].pins;
+    pinned.numbers.push_back(n);
   }
   // Bringing one back may have moved another: asked for at the end.
   std::vector<Rebuild::Source> sources;
@@ -241,6 +251,7 @@ Status FollowedStep::rebuild(OpId op, std::span<const std::int32_t> wanted, bool
     }
   }
   if (status) ++counts_.rebuilt;
+  if (status && is_last) ran_last_[row(op)] = true;
   return status;
 }
 

@@ -50,7 +50,8 @@ struct Rebuild {
 };
 
 /// What a framework does for a session, on the thread and within the call that makes it necessary. None of it may call
-/// the session, and every block that is handed over is released once.
+/// the session, but for Session::make_room() in rebuild and take_block, and every block that is handed over is released
+/// once.
 struct FrameworkCalls {
   /// Runs the op again, on its stream. Error: it cannot; the session says so to who asked, and releases what was made.
   std::function<Status(const Rebuild&)> rebuild;
@@ -59,6 +60,8 @@ struct FrameworkCalls {
   std::function<FrameworkBlock(StorageId, Bytes, FrameworkStream)> take_block;
   /// The session needs the block no more; work of the stream given so far may still use it.
   std::function<void(FrameworkBlock, FrameworkStream)> release;
+  /// Whether nothing but the session holds the block, so that to release it frees its bytes. Not given: never.
+  std::function<bool(void* handle)> is_idle;
 };
 
 /// Where in backward something saved is asked for: by the op, which with those up to `until` holds it while they run.
@@ -74,6 +77,10 @@ struct SessionCounts {
   std::int64_t rebuilt = 0;        ///< ops that ran again
   std::int64_t departures = 0;     ///< kept, restored or recomputed where the plan says otherwise
   std::int64_t kept_for_host = 0;  ///< of these: not swapped for want of pinned memory
+  std::int64_t spilled = 0;        ///< storages that gave their device memory up for others, to host memory
+  Bytes spilled_bytes = 0;
+  std::int64_t dropped = 0;  ///< the same without a copy: there is one, or it is recomputed
+  Bytes dropped_bytes = 0;
 };
 
 class SessionRecorder;
@@ -85,6 +92,7 @@ struct FollowedParts {
   FollowedProgram program;
   std::unique_ptr<SessionRecorder> recorder;  ///< nullptr: no log
   FrameworkCalls calls;
+  std::function<void(std::int32_t time)> reached;  ///< see SessionOptions
   FrameworkStreams streams;
   std::unique_ptr<FollowedCopies> copies;  ///< nullptr: the Program has none
   SessionCounts counts;
@@ -116,6 +124,18 @@ class FollowedStep {
   /// Behind use() and drop_saved(): whether nothing but who asked now touches the storage before the plan gives it up.
   /// If so it is given up: true, and the block is the caller's, who releases it.
   [[nodiscard]] bool hand_over(std::int32_t storage, SavedUse use, FrameworkStream stream);
+  /// A storage that could give its device memory up. The framework may hold it too: FrameworkCalls::is_idle.
+  struct Spillable {
+    std::int32_t storage = -1;
+    std::int64_t next_use = 0;  ///< time in this step; kNever: none that the plan knows
+    Bytes bytes = 0;
+    void* handle = nullptr;
+  };
+  static constexpr std::int64_t kNever = INT64_MAX;
+  void list_spillable(std::vector<Spillable>& out) const;
+  /// The storage gives its device memory up: what it holds is in host memory, or can be recomputed. false: there is
+  /// neither, and it is where it was.
+  [[nodiscard]] Result<bool> spill(std::int32_t storage, FrameworkStream stream);
   /// The framework issues no more ops of this step: once nothing may be asked for, all is released.
   void end(FrameworkStream stream);
   /// The managed storage whose content is there behind the handle, or -1.
@@ -134,12 +154,16 @@ class FollowedStep {
     bool was_taken = false;   ///< in this step
     bool is_spared = false;   ///< can no longer be recomputed
     bool is_over = false;     ///< past its last residency: nothing planned needs it
+    std::int32_t pins = 0;    ///< of rebuilds that are about to read it: it may not be spilled
     std::vector<OpId> saved;  ///< ops, or kNone, at which it may be asked for: one each time
   };
   static std::size_t at(std::int32_t number) { return static_cast<std::size_t>(number); }
   [[nodiscard]] const Stored& there(std::int32_t storage) const { return storages_[at(storage)]; }
   [[nodiscard]] const FollowedStorage& plan_of(std::int32_t storage) const { return program_.storages[at(storage)]; }
   [[nodiscard]] bool can_be_rebuilt(std::int32_t storage) const;
+  /// The same, by what its framework has recorded: not behind the last planned time.
+  [[nodiscard]] bool can_be_rebuilt_again(std::int32_t storage) const;
+  [[nodiscard]] std::int64_t next_use(std::int32_t storage) const;
   /// Whether something that may be asked for, and is not there, is recomputed from the storage, or a part has yet to
   /// come to a recompute that reads it. As planned that is so for none behind its last residency.
   [[nodiscard]] bool is_owed(std::int32_t storage) const;
@@ -172,6 +196,7 @@ class FollowedStep {
   std::vector<Stored> storages_;
   std::vector<bool> told_;                              ///< per op
   std::vector<bool> kept_;                              ///< per op: see keep()
+  std::vector<bool> ran_last_;                          ///< per op: recomputed for the last time
   std::vector<std::int32_t> reached_;                   ///< per part: time of the op told last
   std::vector<std::deque<std::int32_t>> deferred_;      ///< per part: actions that wait for it
   std::unordered_map<void*, std::int32_t> storage_of_;  ///< blocks that are there

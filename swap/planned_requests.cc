@@ -28,6 +28,7 @@ class RequestLister {
     for (std::size_t t = 0; t < s_.tasks.size(); ++t) {
       const Task& task = s_.tasks[t];
       if (task.kind != TaskKind::op) continue;
+      due_ = static_cast<std::int32_t>(t);
       if (loop_.is_told.empty() || loop_.is_told[row(task.op)])  // what is due comes first
         for (; next < followed_.actions.size() && followed_.actions[next].time <= static_cast<std::int32_t>(t); ++next)
           add_action(followed_.actions[next]);
@@ -61,7 +62,7 @@ class RequestLister {
     const auto made = std::ranges::find(requests_, plan.storage, &OpRequest::storage);
     const Bytes bytes = asked_bytes(plan.bytes);
     const Bytes least = made == requests_.end() ? 0 : std::min(made->least_bytes, bytes);
-    blocks_.push_back({.bytes = bytes, .offset = action.offset - base_, .least_bytes = least});
+    blocks_.push_back({.bytes = bytes, .offset = action.offset - base_, .least_bytes = least, .due = due_});
   }
 
   /// The op as this task runs it.
@@ -74,7 +75,7 @@ class RequestLister {
       if (r < 0) continue;
       const Residency& place = s_.residencies[static_cast<std::size_t>(r)];
       if (outlives_step(place)) {
-        if (request.is_remade) blocks_.push_back({.bytes = asked_bytes(place.bytes), .elsewhere = true});
+        if (request.is_remade) blocks_.push_back({.bytes = asked_bytes(place.bytes), .elsewhere = true, .due = due_});
         continue;
       }
       const Bytes offset = layout_.offset_of[static_cast<std::size_t>(r)] - base_;
@@ -88,11 +89,13 @@ class RequestLister {
                            .least_bytes = std::min(request.least_bytes, most),
                            .elsewhere = request.is_remade && place.bytes <= kSmallBytes && !unordered,
                            .unordered = unordered,
-                           .persistent = persistent});
+                           .persistent = persistent,
+                           .due = due_});
       } else if (request.offset + request.bytes + tail_pad_bytes_ <= place.bytes) {
         blocks_.push_back({.bytes = request.bytes,
                            .offset = offset + request.offset,
-                           .unordered = request.bytes <= allocator::kUnorderedBytes});
+                           .unordered = request.bytes <= allocator::kUnorderedBytes,
+                           .due = due_});
       }
     }
   }
@@ -124,6 +127,7 @@ class RequestLister {
   const std::vector<OpRequest>& requests_;
   const Bytes tail_pad_bytes_;
   Bytes base_ = 0;
+  std::int32_t due_ = 0;
   std::vector<allocator::PlannedBlock> blocks_;
 };
 

@@ -26,7 +26,8 @@ struct OpRequest {
 /// `requests`: by op, of each in the order in which it asks whenever it runs. `tail_pad_bytes`: of the device, and part
 /// of what the Program has for a storage, as it is of the allocator's blocks. Offsets are those of the Program less
 /// what lies below the arena. Empty: what outlives the step is not lowest. What the Program has no room for is left
-/// out. REQUIRES: requests by ascending op. Errors: as bind_followed().
+/// out. A block is due at the time of the op that asks, or before which the session does. REQUIRES: requests by
+/// ascending op. Errors: as bind_followed().
 [[nodiscard]] Result<std::vector<allocator::PlannedBlock>> plan_requests(const Program& program,
                                                                          const FollowedLoop& loop,
                                                                          const std::vector<OpRequest>& requests,

@@ -1,6 +1,7 @@
 #include "swap/session.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "swap/device_error.h"
@@ -22,10 +23,18 @@ std::vector<Bytes> host_arenas_of(const Layout& layout) {
   return bytes;
 }
 
-bool has_copies(const FollowedProgram& program) {
-  return std::ranges::any_of(program.actions, [](const FollowedAction& action) {
+bool has_copies(const FollowedProgram& program, const FollowedLoop& loop) {
+  return !loop.may_spill.empty() || std::ranges::any_of(program.actions, [](const FollowedAction& action) {
     return action.kind == FollowedAction::Kind::copy_out || action.kind == FollowedAction::Kind::copy_in;
   });
+}
+
+/// Of what may be spilled, all at once.
+Bytes spilled_bytes(const FollowedProgram& program, const FollowedLoop& loop) {
+  if (loop.may_spill.empty()) return 0;
+  Bytes bytes = 0;
+  for (const FollowedStorage& one : program.storages) bytes += one.bytes;
+  return bytes;
 }
 
 }  // namespace
@@ -38,10 +47,13 @@ Result<std::unique_ptr<Session>> Session::open(const Program& program, Device& d
   parts->program = std::move(bound).value();
   if (options.log) parts->recorder = std::make_unique<SessionRecorder>(std::move(options.log));
   parts->calls = parts->recorder ? parts->recorder->logged(std::move(calls)) : std::move(calls);
-  if (has_copies(parts->program)) {
+  parts->reached = std::move(options.reached);
+  if (has_copies(parts->program, options.loop)) {
     const std::vector<Bytes> arenas = host_arenas_of(program.layout);
     const Bytes planned = HostMemory::bytes_for(arenas);
-    const Bytes most = options.host_bytes > 0 ? options.host_bytes : planned + planned / kPoolShare;
+    const Bytes most = options.host_bytes > 0
+                           ? options.host_bytes
+                           : planned + planned / kPoolShare + spilled_bytes(parts->program, options.loop);
     parts->copies = std::make_unique<FollowedCopies>(parts->recorder ? parts->recorder->logged(device) : device);
     if (const DeviceCode code = parts->copies->open(arenas, most); code != DeviceCode::ok)
       return device_error(device, code, "streams of the session");
@@ -158,6 +170,43 @@ Status Session::change_content(void* handle, bool planned, FrameworkStream strea
     if (Status s = step->change(storage, planned && step == step_, stream); !s) return s;
   }
   return {};
+}
+
+Result<Bytes> Session::make_room(Bytes bytes, FrameworkStream stream) {
+  if (recorder() == nullptr) return spill(bytes, stream);
+  recorder()->call({.kind = Kind::make_room, .bytes = bytes}, stream);
+  Result<Bytes> given_up = spill(bytes, stream);
+  if (!given_up) recorder()->call({.kind = Kind::failed});
+  return given_up;
+}
+
+Result<Bytes> Session::spill(Bytes bytes, FrameworkStream stream) {
+  if (!parts_->calls.is_idle) return Bytes{0};
+  struct Candidate {
+    std::shared_ptr<FollowedStep> step;
+    FollowedStep::Spillable of;
+  };
+  std::vector<Candidate> candidates;
+  std::vector<FollowedStep::Spillable> listed;
+  for (const auto& each : open_) {
+    const std::shared_ptr<FollowedStep> step = each.lock();
+    if (step == nullptr) continue;
+    if (Status s = step->enter(stream); !s) return s.error();
+    listed.clear();
+    step->list_spillable(listed);
+    for (const FollowedStep::Spillable& one : listed) candidates.push_back({.step = step, .of = one});
+  }
+  std::ranges::stable_sort(candidates, std::greater{},
+                           [](const Candidate& one) { return std::pair(one.of.next_use, one.of.bytes); });
+  Bytes given_up = 0;
+  for (const Candidate& one : candidates) {
+    if (given_up >= bytes) break;
+    if (!parts_->calls.is_idle(one.of.handle)) continue;
+    const Result<bool> left = one.step->spill(one.of.storage, stream);
+    if (!left) return left.error();
+    if (left.value()) given_up += one.of.bytes;
+  }
+  return given_up;
 }
 
 StorageId Session::find(void* handle) const {

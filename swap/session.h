@@ -14,12 +14,19 @@
 // all. An op that comes in another order, or not, is a departure: what it concerns is kept, or restored when it is
 // asked for. It is never an error.
 //
+// Where the framework's allocator is at its end, make_room() has storages give up device memory for others: those that
+// only the session holds, the one that is needed last first. It is copied to host memory, or has been, or is
+// recomputed; who asks for it later finds it, as any departure from the plan. It is the rung `spill` of a driven run
+// (swap/load_ladder.h) on the same copies and host memory. What a driven run knows before a section, when a storage may
+// leave and return, a session learns from a refusal: it has neither sizes beforehand nor a clock to hide copies by.
+//
 // Streams: a call names the one that what it speaks of runs on. They may differ: see swap/framework_streams.h.
 // Threads: calls must not overlap; the thread may be another one each time, where the stream is one of the device's.
 // Errors: bad_input of open(); later ones (infeasible, internal) name the storage, and leave the session as it was but
 // for what was due.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -31,8 +38,12 @@ namespace tidemark::swap {
 
 struct SessionOptions {
   FollowedLoop loop;
-  Bytes host_bytes = 0;  ///< most pinned memory; 0: what the Program's arenas say and a sixteenth for what lies between
-  SessionSink log;       ///< hears of every call and what it led to, also of what was saved once the session is over
+  /// Most pinned memory; 0: what the Program's arenas say, a sixteenth for what lies between, and what may be spilled.
+  Bytes host_bytes = 0;
+  /// Told of every op of the step that runs, once that begins: its time (swap/followed_program.h). May be gone sooner
+  /// than what was saved.
+  std::function<void(std::int32_t time)> reached;
+  SessionSink log;  ///< hears of every call and what it led to, also of what was saved once the session is over
 };
 
 /// What the framework keeps in the place of a tensor. It outlives the session, whose content stays with it; given back
@@ -86,6 +97,9 @@ class Session {
   static void free(SavedStorage& saved);
   /// The content behind the handle is about to be changed; `planned`: by an op of the step that runs, at its time.
   [[nodiscard]] Status change(void* handle, bool planned, FrameworkStream stream);
+  /// Storages that the framework does not hold give up device memory until that is `bytes`, or none is left: what was
+  /// given up. Also within FrameworkCalls::rebuild and take_block; otherwise as the other calls, and it needs no step.
+  [[nodiscard]] Result<Bytes> make_room(Bytes bytes, FrameworkStream stream);
   void end_step(FrameworkStream stream);
 
   [[nodiscard]] bool is_in_step() const { return step_ != nullptr; }
@@ -105,6 +119,7 @@ class Session {
   void end(FrameworkStream stream);
   [[nodiscard]] static Result<UsedStorage> find_content(SavedStorage& saved, bool again, FrameworkStream stream);
   static void drop(SavedStorage& saved);
+  [[nodiscard]] Result<Bytes> spill(Bytes bytes, FrameworkStream stream);
   [[nodiscard]] Status change_content(void* handle, bool planned, FrameworkStream stream);
   [[nodiscard]] std::int32_t number_of(StorageId storage) const {
     const std::vector<std::int32_t>& numbers = parts_->program.number_of;

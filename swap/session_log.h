@@ -27,6 +27,7 @@ struct SessionEvent {
     use,
     free,
     change,
+    make_room,
     end_step,
     close,
     // How a call ended, where that is not clear.

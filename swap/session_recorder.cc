@@ -50,7 +50,8 @@ FrameworkCalls SessionRecorder::logged(FrameworkCalls calls) {
                 sink_({.kind = Kind::release, .block = find(block.handle), .stream = number_of(stream)});
                 drop(block.handle);  // before another may get the handle
                 inner->release(block, stream);
-              }};
+              },
+          .is_idle = inner->is_idle};
 }
 
 Device& SessionRecorder::logged(Device& device) {

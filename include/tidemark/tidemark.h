@@ -600,6 +600,10 @@ typedef tidemark_block (*tidemark_take_block)(void* user, int32_t storage, int64
  * and work that the framework gave its own streams may still use it. */
 typedef void (*tidemark_release_block)(void* user, tidemark_block block, tidemark_stream stream);
 
+/* 1: nothing but the session holds the block, so that its bytes are free once it is released; 0: something else does.
+ */
+typedef int32_t (*tidemark_is_idle)(void* user, void* handle);
+
 /* What an op asks its framework's allocator for whenever it runs. */
 typedef struct tidemark_request {
   int32_t op;
@@ -617,7 +621,7 @@ typedef struct tidemark_session_options {
   tidemark_take_block take_block;
   tidemark_release_block release;
   void* user;
-  int64_t host_bytes;        /* most pinned memory, to 2^60; default: what the plan says and a sixteenth */
+  int64_t host_bytes;        /* most pinned memory, to 2^60; default: what the plan says, a sixteenth, and may_spill */
   const int32_t* part_of_op; /* op_count numbers from 0: which micro-batch; default: the step is one part */
   int32_t op_count;          /* of part_of_op; 0 where it is not given */
   int32_t reserved;
@@ -630,6 +634,11 @@ typedef struct tidemark_session_options {
   int64_t request_count;
   const char*
       record; /* path of a file, emptied first, for the log of every call and what it led to (docs/formats.md) */
+  /* For tidemark_session_make_room(); NULL: nothing gives up memory. `may_spill`: storages to manage for it although
+   * the plan keeps them; those that outlive the step are left out. With any, the session has pinned memory for them. */
+  tidemark_is_idle is_idle;
+  const int32_t* may_spill; /* may_spill_count */
+  int64_t may_spill_count;
 } tidemark_session_options;
 /* `plan` and `device` may be closed while the session lives. BAD_INPUT: the plan is not sound, or swaps what outlives
  * the step; the log cannot be written; INFEASIBLE: no streams. */
@@ -686,6 +695,12 @@ TIDEMARK_API void tidemark_session_free(tidemark_saved* saved) TIDEMARK_NOEXCEPT
  * it is made now. */
 TIDEMARK_API tidemark_status tidemark_session_change(tidemark_session* session, void* handle, int32_t planned,
                                                      tidemark_stream stream, tidemark_error** error) TIDEMARK_NOEXCEPT;
+/* The framework's allocator is at its end: managed storages that it does not hold itself give up device memory until
+ * that is `bytes`, or none is left, the one that is needed last first. They are copied out, or have been, or are
+ * recomputed; `use` finds them. `*given_up`: bytes. The one call that may be made within `rebuild` and `take_block`. */
+TIDEMARK_API tidemark_status tidemark_session_make_room(tidemark_session* session, int64_t bytes,
+                                                        tidemark_stream stream, int64_t* given_up,
+                                                        tidemark_error** error) TIDEMARK_NOEXCEPT;
 /* The managed storage that the block holds in this step, or -1. */
 TIDEMARK_API int32_t tidemark_session_find(const tidemark_session* session, void* handle) TIDEMARK_NOEXCEPT;
 /* What may no longer be asked for is released. BAD_INPUT, the step has ended all the same: the log could not be
@@ -726,6 +741,11 @@ typedef struct tidemark_session_report {
   int64_t copy_streams;       /* of the session's own; 0: the plan copies nothing */
   int64_t requests_small;     /* of up to 512 bytes, served from places that any of these may take */
   int64_t pinned_shortfalls;  /* TIDEMARK_PINNED_* that apply to the pinned memory, as a sum; 0: it is as asked for */
+  int64_t requests_guests;    /* of requests_unplanned: from free planned memory, where there was no other */
+  int64_t spilled;            /* storages that gave up device memory for others, to host memory */
+  int64_t spilled_bytes;
+  int64_t dropped; /* the same without a copy: there is one, or they are recomputed */
+  int64_t dropped_bytes;
 } tidemark_session_report;
 TIDEMARK_API tidemark_status tidemark_session_get_report(const tidemark_session* session,
                                                          tidemark_session_report* report,

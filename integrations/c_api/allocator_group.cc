@@ -222,6 +222,11 @@ void AllocatorGroup::begin_planned_step(allocator::PlannedFront& front) {
   front.begin_step();
 }
 
+void AllocatorGroup::advance_planned(allocator::PlannedFront& front, std::int32_t due) {
+  const std::shared_lock lock(mutex_);
+  front.advance(due);
+}
+
 void AllocatorGroup::expect_requests(allocator::PlannedFront& front, allocator::Requests requests) {
   const std::shared_lock lock(mutex_);
   front.expect(requests);

@@ -93,6 +93,7 @@ class AllocatorGroup {
   [[nodiscard]] DeviceCode begin_planned(std::span<const allocator::PlannedBlock> blocks, StreamHandle stream,
                                          std::shared_ptr<allocator::PlannedFront>& front);
   void begin_planned_step(allocator::PlannedFront& front);
+  void advance_planned(allocator::PlannedFront& front, std::int32_t due);
   void expect_requests(allocator::PlannedFront& front, allocator::Requests requests);
   [[nodiscard]] allocator::PlannedArenaCounts planned_counts(const allocator::PlannedFront& front) const;
   void end_planned(allocator::PlannedFront& front);

@@ -31,6 +31,10 @@ class ServedRequests {
     }
     if (front_ != nullptr) group_->begin_planned_step(*front_);
   }
+  /// The step has come as far as the op that the session hears of at this time.
+  void advance(std::int32_t time) {
+    if (front_ != nullptr) group_->advance_planned(*front_, time);
+  }
   void expect(allocator::Requests requests) {
     expected_ = requests;
     if (front_ != nullptr) group_->expect_requests(*front_, requests);

@@ -59,7 +59,7 @@ struct tidemark_session {
   std::shared_ptr<Device> device;  ///< outlives the session
   std::shared_ptr<SessionLog> log;
   std::unique_ptr<swap::Session> session;
-  std::unique_ptr<ServedRequests> requests;
+  std::shared_ptr<ServedRequests> requests;
 };
 
 struct tidemark_saved {
@@ -128,7 +128,9 @@ swap::FrameworkCalls calls_of(const tidemark_session_options& o) {
                 return block_of(o.take_block(o.user, static_cast<std::int32_t>(storage), bytes, to_c(stream)));
               },
           .release = [o](swap::FrameworkBlock block,
-                         swap::FrameworkStream stream) { o.release(o.user, to_c(block), to_c(stream)); }};
+                         swap::FrameworkStream stream) { o.release(o.user, to_c(block), to_c(stream)); },
+          .is_idle = o.is_idle == nullptr ? std::function<bool(void*)>{}
+                                          : [o](void* handle) { return o.is_idle(o.user, handle) != 0; }};
 }
 
 Outcome check_options(const tidemark_session_options& o) {
@@ -137,6 +139,9 @@ Outcome check_options(const tidemark_session_options& o) {
   if (o.part_of_op != nullptr ? o.op_count <= 0 : o.op_count != 0)
     return invalid("tidemark_session_options: op_count is " + std::to_string(o.op_count) +
                    "; it is the length of part_of_op, and 0 without it");
+  if ((o.may_spill == nullptr) != (o.may_spill_count == 0) || o.may_spill_count < 0)
+    return invalid("tidemark_session_options: may_spill_count is " + std::to_string(o.may_spill_count) +
+                   "; it is the length of may_spill, and 0 without it");
   return check_numbers("tidemark_session_options",
                        {{.name = "host_bytes", .value = o.host_bytes, .least = 1, .most = kMostBytes}});
 }
@@ -145,6 +150,8 @@ swap::FollowedLoop loop_of(const Graph& graph, const tidemark_session_options& o
   swap::FollowedLoop loop;
   if (o.part_of_op != nullptr) loop.part_of_op.assign(o.part_of_op, o.part_of_op + o.op_count);
   for (std::size_t op = 0; op < graph.ops.size(); ++op) loop.is_told.push_back(graph.template_of(id_of<OpId>(op)).told);
+  for (std::int64_t i = 0; i < o.may_spill_count; ++i)
+    if (o.may_spill[i] >= 0) loop.may_spill.push_back(static_cast<StorageId>(o.may_spill[i]));
   return loop;
 }
 
@@ -267,7 +274,12 @@ tidemark_session_report to_c(const swap::SessionReport& r, const ServedRequests&
           .requests_blocked = served.counts().blocked,
           .copy_streams = r.copy_streams,
           .requests_small = served.counts().unordered,
-          .pinned_shortfalls = shortfalls_of(r.pinned_reports)};
+          .pinned_shortfalls = shortfalls_of(r.pinned_reports),
+          .requests_guests = served.counts().guests,
+          .spilled = r.counts.spilled,
+          .spilled_bytes = r.counts.spilled_bytes,
+          .dropped = r.counts.dropped,
+          .dropped_bytes = r.counts.dropped_bytes};
 }
 
 }  // namespace
@@ -294,16 +306,19 @@ tidemark_status tidemark_session_open(const tidemark_plan* plan, int32_t positio
     const auto log = std::make_shared<SessionLog>();
     swap::SessionOptions asked{.loop = loop, .host_bytes = known.host_bytes};
     if (known.record != nullptr) asked.log = [log](const swap::SessionEvent& event) { log->append(event); };
-    Result<std::unique_ptr<swap::Session>> opened =
-        swap::Session::open(program, *device->device, std::move(asked), calls_of(known));
-    if (!opened) return outcome_of(opened.error());
-    auto served = std::make_unique<ServedRequests>();
+    auto served = std::make_shared<ServedRequests>();
     if (known.allocator != nullptr) {
       Result<std::vector<allocator::PlannedBlock>> blocks = planned_blocks(program, loop, known);
       if (!blocks) return outcome_of(blocks.error());
-      served = std::make_unique<ServedRequests>(known.allocator->group, static_cast<StreamHandle>(known.planned_stream),
+      served = std::make_shared<ServedRequests>(known.allocator->group, static_cast<StreamHandle>(known.planned_stream),
                                                 std::move(blocks).value());
+      asked.reached = [requests = std::weak_ptr(served)](std::int32_t time) {
+        if (const auto there = requests.lock()) there->advance(time);
+      };
     }
+    Result<std::unique_ptr<swap::Session>> opened =
+        swap::Session::open(program, *device->device, std::move(asked), calls_of(known));
+    if (!opened) return outcome_of(opened.error());
     if (known.record != nullptr)
       if (Status s = log->create(known.record, known.host_bytes, loop); !s) return outcome_of(s.error());
     *session = new tidemark_session{
@@ -423,6 +438,20 @@ tidemark_status tidemark_session_change(tidemark_session* session, void* handle,
   return guarded(error, [&]() -> Outcome {
     if (session == nullptr) return invalid("session is NULL");
     return outcome_of_status(session->session->change(handle, planned != 0, stream_of(stream)));
+  });
+}
+
+tidemark_status tidemark_session_make_room(tidemark_session* session, int64_t bytes, tidemark_stream stream,
+                                           int64_t* given_up, tidemark_error** error) noexcept {
+  if (given_up != nullptr) *given_up = 0;
+  return guarded(error, [&]() -> Outcome {
+    if (session == nullptr) return invalid("session is NULL");
+    if (given_up == nullptr) return invalid("given_up is NULL");
+    if (bytes < 0 || bytes > kMostBytes) return invalid("bytes is " + std::to_string(bytes));
+    const Result<Bytes> made = session->session->make_room(bytes, stream_of(stream));
+    if (!made) return outcome_of(made.error());
+    *given_up = made.value();
+    return {};
   });
 }
 

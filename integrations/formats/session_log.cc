@@ -20,7 +20,7 @@ using Kind = SessionEvent::Kind;
 using Note = SessionEvent::Note;
 
 constexpr std::int64_t kVersion = 1;
-constexpr std::string_view kHead = "tidemark_session", kLoop = "loop";
+constexpr std::string_view kHead = "tidemark_session", kLoop = "loop", kMaySpill = "may_spill";
 constexpr std::int64_t kMostId = std::numeric_limits<std::int32_t>::max() - 1;
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 60;
 constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
@@ -70,8 +70,8 @@ struct Word {
 };
 
 /// By kind.
-const std::array<Word, 19>& words() {
-  static const std::array<Word, 19> kWords = {{
+const std::array<Word, 20>& words() {
+  static const std::array<Word, 20> kWords = {{
       {"begin_step", {}, {"stream"}},
       {"op", {"op"}, {"stream"}},
       {"take", {"storage", "block"}, {"at", "bytes", "stream"}},
@@ -80,6 +80,7 @@ const std::array<Word, 19>& words() {
       {"use", {"saved"}, {"stream"}, Note::again},
       {"free", {"saved"}, {}},
       {"change", {"block"}, {"stream"}, Note::planned},
+      {"make_room", {"bytes"}, {"stream"}},
       {"end_step", {}, {"stream"}},
       {"close", {}, {}},
       {"used", {}, {"block", "at"}, Note::handed_over},
@@ -145,6 +146,13 @@ Status read_loop(std::string_view line, swap::FollowedLoop& loop) {
   return {};
 }
 
+Status read_may_spill(std::string_view line, swap::FollowedLoop& loop) {
+  const auto storage = read_number(next_word(line), "storage", kMostId);
+  if (!storage) return storage.error();
+  loop.may_spill.push_back(static_cast<StorageId>(storage.value()));
+  return {};
+}
+
 Status read_field(std::string_view given, const Word& kind, SessionEvent& event) {
   const std::string_view key = given.substr(0, given.find('='));
   const auto found = std::ranges::find(kFields, key, &Field::key);
@@ -179,9 +187,10 @@ Result<SessionEvent> read_event(std::string_view line) {
 Status read_line(std::string_view line, std::size_t number, swap::SessionLog& log) {
   if (number == 1) return read_head(line, log);
   std::string_view rest = line;
-  if (next_word(rest) == kLoop) {
-    if (!log.events.empty()) return bad_input("'loop' stands behind events");
-    return read_loop(rest, log.loop);
+  const std::string_view word = next_word(rest);
+  if (word == kLoop || word == kMaySpill) {
+    if (!log.events.empty()) return bad_input(fmt::format("'{}' stands behind events", word));
+    return word == kLoop ? read_loop(rest, log.loop) : read_may_spill(rest, log.loop);
   }
   Result<SessionEvent> event = read_event(line);
   if (!event) return event.error();
@@ -196,6 +205,7 @@ std::string write_session_log_head(Bytes host_bytes, const swap::FollowedLoop& l
   for (std::size_t op = 0; op < std::max(loop.part_of_op.size(), loop.is_told.size()); ++op)
     text += fmt::format("{} op={} part={} told={}\n", kLoop, op, loop.part_of_op.empty() ? 0 : loop.part_of_op[op],
                         loop.is_told.empty() || loop.is_told[op] ? 1 : 0);
+  for (const StorageId storage : loop.may_spill) text += fmt::format("{} storage={}\n", kMaySpill, row(storage));
   return text;
 }
 

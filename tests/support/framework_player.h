@@ -63,8 +63,12 @@ class FrameworkPlayer {
                   ASSERT_TRUE(lent_.contains(block.handle)) << "released twice, or never handed over";
                   if (stream) lent_.at(block.handle)->uses.try_emplace(*stream);
                   lent_.erase(block.handle);
-                }};
+                },
+            .is_idle = [this](void* handle) { return lent_.at(handle).use_count() == 1; }};
   }
+
+  /// Called before each block that it takes, also for the session, as by an allocator at its end.
+  void before_blocks(std::function<void()> hook) { before_block_ = std::move(hook); }
 
   /// What a step ran into; empty: every byte was right.
   [[nodiscard]] const std::string& fault() const { return fault_; }
@@ -286,6 +290,7 @@ class FrameworkPlayer {
   }
 
   [[nodiscard]] BlockRef new_block(Bytes bytes) {
+    if (before_block_) before_block_();
     auto block = std::make_shared<Block>();
     block->owner = this;
     block->bytes = bytes;
@@ -416,6 +421,7 @@ class FrameworkPlayer {
   std::set<std::pair<std::int64_t, OpId>> over_;                // step and op, which does not run again there
   std::vector<std::vector<OpId>> touching_, touching_locally_;  // per storage; locally: of those in the session
   Bytes live_ = 0, peak_bytes_ = 0;
+  std::function<void()> before_block_;
   std::int64_t works_ = 0, refusals_ = 0, rebuilds_ = 0;
   std::uintptr_t handles_ = 0;
   std::string fault_;

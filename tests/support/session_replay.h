@@ -151,6 +151,8 @@ class SessionReplay {
         return;
       case Kind::change:
         return change(e);
+      case Kind::make_room:
+        return make_room(e);
       case Kind::end_step:
         settle_reads(kNone<OpId>);
         return session_->end_step(compute_);
@@ -181,6 +183,24 @@ class SessionReplay {
     end(session_->change(handle_of(e.block), e.note == Note::planned, compute_));
     for (const auto& [content, block] : here_)
       if (block == e.block) write(blocks_[block], content);
+  }
+
+  void make_room(const Event& e) {
+    const auto given_up = session_->make_room(e.bytes, compute_);
+    if (!given_up) static_cast<void>(next_of(Kind::failed));
+  }
+  /// Where the framework's allocator was at its end within its work for the session.
+  void make_room_within() {
+    while (is_next(Kind::make_room)) make_room(log_.events[next_++]);
+  }
+  /// The framework held what was not released.
+  [[nodiscard]] bool is_idle(void* handle) const {
+    for (std::size_t i = next_; i < log_.events.size(); ++i) {
+      const Event& e = log_.events[i];
+      if (e.kind != Kind::release && !copied(e)) return false;
+      if (e.kind == Kind::release && handle_of(e.block) == handle) return true;
+    }
+    return false;
   }
 
   /// What is used is there until the session is told of another op, so it may be read until then. What was handed over
@@ -219,10 +239,12 @@ class SessionReplay {
               if (e == nullptr) return;
               if (handle_of(e->block) != block.handle) return fail("another block is released");
               if (drop(e->block)) reuse(blocks_[e->block]);
-            }};
+            },
+        .is_idle = [this](void* handle) { return is_idle(handle); }};
   }
 
   swap::FrameworkBlock room(StorageId storage, Bytes bytes) {
+    make_room_within();
     const Event* const e = next_of(Kind::room);
     if (e == nullptr || e->block == Event::kNoNumber) return {};
     if (e->storage != storage || e->bytes != bytes) fail("room is asked for something else");
@@ -243,6 +265,7 @@ class SessionReplay {
       reads.push_back({.address = block.address, .bytes = block.bytes, .seed = seed({again.step, source.storage})});
     }
     if (!reads.empty()) launch(reads);
+    make_room_within();
     for (std::size_t i = 0; i < again.made.size() && is_next(Kind::made); ++i) {
       e = next_of(Kind::made);
       const Content content{again.step, e->storage};
@@ -286,7 +309,9 @@ class SessionReplay {
     }
   }
   /// Lines of the text are counted from 1, with those in front of the events.
-  [[nodiscard]] std::int64_t line() const { return static_cast<std::int64_t>(next_ + 1 + log_.loop.part_of_op.size()); }
+  [[nodiscard]] std::int64_t line() const {
+    return static_cast<std::int64_t>(next_ + 1 + log_.loop.part_of_op.size() + log_.loop.may_spill.size());
+  }
   void fail(const std::string& what) {
     if (fault_.empty()) fault_ = "line " + std::to_string(line()) + ": " + what;
   }

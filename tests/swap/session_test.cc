@@ -13,6 +13,7 @@
 #include "tests/support/captured_steps.h"
 #include "tests/support/framework_player.h"
 #include "tests/support/random_plans.h"
+#include "tests/support/session_replay.h"
 
 namespace tidemark::swap {
 namespace {
@@ -98,6 +99,64 @@ TEST(Session, FollowsAFrameworkOfSeveralStreams) {
     }
   EXPECT_GT(rebuilt, testing::cases(100));
   EXPECT_GT(copied_out, testing::cases(100));
+}
+
+/// All that backward asks for may leave, and whoever takes memory, the session too, has it leave at random.
+TEST(Session, GivesUpMemoryWheneverItIsAskedFor) {
+  std::int64_t spilled = 0, dropped = 0;
+  for (const plan::RankPlan& plan : testing::random_captured_plans(31, 12))
+    for (const std::uint64_t seed : {0U, 1U, 2U}) {
+      const FrameworkPlayer::Options options{.tells_backward = seed != 1, .streams = 1 + seed % 2};
+      std::vector<SessionEvent> events;
+      SessionOptions asked{.log = [&](const SessionEvent& event) { events.push_back(event); }};
+      for (std::size_t s = 0; s < plan.graph.storages.size(); ++s) asked.loop.may_spill.push_back(id_of<StorageId>(s));
+      Stage stage(plan, {.seed = seed}, options, asked);
+      std::mt19937_64 random(seed);
+      stage.player->before_blocks([&] {
+        if (random() % 3 != 0 || !stage.session->is_in_step()) return;
+        const Bytes bytes = std::int64_t{1} << (random() % 24);
+        EXPECT_TRUE(stage.session->make_room(bytes, stage.player->stream()).ok());
+      });
+      for (int step = 0; step < 3; ++step) stage.player->play(*stage.session);
+      EXPECT_EQ(stage.player->fault(), "");
+      const SessionCounts counts = stage.session->report().counts;
+      spilled += counts.spilled;
+      dropped += counts.dropped;
+      if (seed != 2) continue;  // of one stream
+      events.push_back({.kind = SessionEvent::Kind::close});
+      SessionLog log{.loop = asked.loop, .events = std::move(events)};
+      const std::unique_ptr<SimDevice> other = make_sim_device({.capacity_bytes = 4 * kGiB}, {.seed = 5});
+      testing::SessionReplay replay(plan, log, *other, {});
+      EXPECT_EQ(replay.play(), "");
+      EXPECT_EQ(other->race_count(), 0) << (other->races().empty() ? "" : to_string(other->races().front()));
+    }
+  EXPECT_GT(spilled, testing::cases(500));
+  EXPECT_GT(dropped, testing::cases(20));
+}
+
+/// What is needed last goes first, and no more than is asked for.
+TEST(Session, GivesUpWhatIsNeededLast) {
+  const std::vector<plan::RankPlan> plans = testing::random_captured_plans(32, 6);
+  std::int64_t tried = 0;
+  for (const plan::RankPlan& plan : plans) {
+    SessionOptions asked;
+    for (std::size_t s = 0; s < plan.graph.storages.size(); ++s) asked.loop.may_spill.push_back(id_of<StorageId>(s));
+    Stage stage(plan, SimSchedule{}, {}, asked);
+    stage.player->begin(*stage.session);
+    stage.issue(stage.ops(true));
+    const std::size_t lent = stage.player->lent();
+    const auto given_up = stage.session->make_room(1, stage.player->stream());
+    ASSERT_TRUE(given_up.ok());
+    if (given_up.value() > 0) {
+      ++tried;
+      EXPECT_EQ(stage.player->lent(), lent - 1);
+      EXPECT_EQ(stage.session->make_room(0, stage.player->stream()).value(), 0);
+    }
+    stage.issue(stage.ops(false));
+    stage.player->finish(*stage.session);
+    EXPECT_EQ(stage.player->fault(), "");
+  }
+  EXPECT_GT(tried, 0);
 }
 
 TEST(Session, HearsOfBackwardByWhatItAsksFor) {
