@@ -13,7 +13,8 @@ import torch
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 if importlib.util.find_spec("tidemark") is None:
     sys.path.insert(0, str(ROOT / "integrations" / "pytorch"))
-sys.path.insert(0, str(ROOT / "integrations" / "pytorch" / "examples" / "mla_moe"))
+for example in ("mla_moe", "dropless"):
+    sys.path.insert(0, str(ROOT / "integrations" / "pytorch" / "examples" / example))
 
 torch.set_num_threads(1)
 

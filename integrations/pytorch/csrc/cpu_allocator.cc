@@ -27,6 +27,7 @@
 #include <utility>
 #include <vector>
 
+#include "integrations/pytorch/csrc/make_room.h"
 #include "integrations/pytorch/csrc/phase_bytes.h"
 
 namespace {
@@ -92,8 +93,14 @@ struct CpuAllocator final : c10::Allocator {
     if (bytes == 0) return {nullptr, nullptr, &release_nothing, c10::Device(c10::DeviceType::CPU)};
     tidemark_address address = 0;
     tidemark_error* error = nullptr;
-    const std::lock_guard lock(no_fork());
-    const auto status = take_block(static_cast<std::int64_t>(bytes), &address, &error);
+    const auto size = static_cast<std::int64_t>(bytes);
+    const auto status = tidemark_torch::allocate_with_room(size, true, &error, [&](tidemark_error** refusal) {
+      const std::lock_guard lock(no_fork());
+      const auto taken = take_block(size, &address, refusal);
+      if (taken == TIDEMARK_STATUS_OK)
+        phase_bytes().allocated(reinterpret_cast<void*>(address), (size + kUnitBytes - 1) / kUnitBytes * kUnitBytes);
+      return taken;
+    });
     if (status != TIDEMARK_STATUS_OK) {
       const std::string text = tidemark_error_message(error);
       tidemark_error_free(error);
@@ -101,8 +108,6 @@ struct CpuAllocator final : c10::Allocator {
       TORCH_CHECK_WITH(OutOfMemoryError, false, "tidemark: ", text);
     }
     void* pointer = reinterpret_cast<void*>(address);
-    const auto units = (static_cast<std::int64_t>(bytes) + kUnitBytes - 1) / kUnitBytes;
-    phase_bytes().allocated(pointer, units * kUnitBytes);
     return {pointer, pointer, &release, c10::Device(c10::DeviceType::CPU)};
   }
   c10::DeleterFnPtr raw_deleter() const override { return &release; }
@@ -198,6 +203,11 @@ __attribute__((visibility("default"))) std::uint32_t tidemark_torch_set_owner(st
 /// What the calling thread allocates from now on comes from the pool of this tag, `plain` or not. NULL: from none.
 __attribute__((visibility("default"))) void tidemark_torch_set_pool(const char* tag, std::int32_t plain) noexcept {
   current_pool = {tag == nullptr ? "" : tag, plain};
+}
+
+/// Who is asked where memory runs out, on the CPU and on accelerators; nullptr: nobody.
+__attribute__((visibility("default"))) void tidemark_torch_set_make_room(tidemark_torch::MakeRoom function) noexcept {
+  tidemark_torch::make_room() = function;
 }
 
 /// A number for a name.

@@ -12,6 +12,7 @@
 // No header of CUDA is needed: a cudaStream_t is a pointer to a type without a definition, and MempoolId_t a pair of
 // numbers; the suite (tests/pytorch/cuda_wrapper.cc) holds both against PyTorch's own headers.
 
+#include "integrations/pytorch/csrc/make_room.h"
 #include "integrations/pytorch/csrc/torch_hooks.h"
 
 #define TIDEMARK_TORCH_API __attribute__((visibility("default")))
@@ -27,7 +28,10 @@ extern "C" {
 TIDEMARK_TORCH_API void* tidemark_torch_cuda_malloc(std::size_t size, int device, Stream stream) {
   void* pointer = nullptr;
   tidemark_error* error = nullptr;
-  const auto status = tidemark_cuda_allocate(static_cast<ssize_t>(size), device, stream, &pointer, &error);
+  const auto status =
+      tidemark_torch::allocate_with_room(static_cast<std::int64_t>(size), false, &error, [&](tidemark_error** refusal) {
+        return tidemark_cuda_allocate(static_cast<ssize_t>(size), device, stream, &pointer, refusal);
+      });
   tidemark_torch::throw_unless_ok(status, error);
   return pointer;
 }

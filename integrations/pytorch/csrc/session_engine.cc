@@ -87,7 +87,9 @@ SessionEngine::SessionEngine(std::vector<std::shared_ptr<PlannedBatch>> batches,
       classify_(std::move(classify)),
       depart_(std::move(depart)),
       counters_(std::move(counters)),
-      top_(std::make_shared<Frame>()) {}
+      top_(std::make_shared<Frame>()) {
+  serve_room(steps_);
+}
 
 void SessionEngine::close() {
   closed_ = true;
@@ -97,6 +99,7 @@ void SessionEngine::close() {
   top_ = std::make_shared<Frame>();
   classify_ = depart_ = py::none();
   static_cast<void>(end_record());
+  serve_room(nullptr);
   if (const auto ended = replace(steps_, {}); ended != nullptr && !ended->is_lost()) ended->end_step();
 }
 
@@ -128,6 +131,7 @@ void SessionEngine::follow(std::vector<std::shared_ptr<PlannedBatch>> batches, s
   begun_.clear();
   is_open_ = false;
   top_ = std::make_shared<Frame>();
+  serve_room(steps);
   replace(steps_, std::move(steps));
 }
 
@@ -278,8 +282,16 @@ py::object SessionEngine::pack(const py::object& object) {
     return py::cast(std::move(saved));
   }
   const auto steps = this->steps();
-  const bool follows = steps != nullptr && is_of_thread() && is_open_ && !in_backward() && !frame.departed;
-  if (follows) {
+  const bool is_followed = steps != nullptr && is_of_thread() && is_open_ && !in_backward();
+  if (is_followed && frame.left) {
+    if (const int storage = steps->storage_of(tensor); storage != kNone) {
+      saved.handle = steps->save({storage, kNone, kNone});
+      saved.geometry = Geometry::of(tensor);
+      saved.version = VersionSeen(tensor);
+      return py::cast(std::move(saved));
+    }
+  }
+  if (is_followed && !frame.departed) {
     if (const auto* planned = nth(frame.planned_saves, n)) {
       saved.micro_batch = counters_->micro_batches;
       if (planned->storage != kNone && steps->storage_of(tensor) == planned->storage) {

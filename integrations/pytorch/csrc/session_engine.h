@@ -33,6 +33,7 @@ struct Frame {
   int calls = 0;         // kernels called so far
   int saves = 0;         // tensors saved so far
   bool departed = false;
+  bool left = false;  // by leave_plan()
   const std::vector<std::optional<PlannedCall>>* planned_calls = nullptr;
   const std::vector<std::optional<PlannedSave>>* planned_saves = nullptr;
 };
@@ -88,6 +89,9 @@ class SessionEngine final : public KernelWatch {
   void end_forward() { is_open_ = false; }
   [[nodiscard]] std::shared_ptr<Frame> frame(const std::string& path, int call) const;
   void enter(std::shared_ptr<Frame> frame) { top_ = std::move(frame); }
+  /// What the module that runs does from here on is not the captured step's, and it says so itself. Of what it saves
+  /// the session still has what is managed.
+  void leave_plan() { top_->departed = top_->left = true; }
 
   // Hooks of saved tensors
   [[nodiscard]] pybind11::object pack(const pybind11::object& tensor);

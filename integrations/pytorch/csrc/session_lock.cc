@@ -45,8 +45,12 @@ SessionLock::SessionLock() {
   call_mutex->lock();
 }
 
+SessionLock::SessionLock(std::try_to_lock_t) : has_lock_(depth > 0 || call_mutex->try_lock()) {
+  if (has_lock_) ++depth;
+}
+
 SessionLock::~SessionLock() {
-  if (--depth == 0) call_mutex->unlock();
+  if (has_lock_ && --depth == 0) call_mutex->unlock();
 }
 
 int forks_in_calls() {

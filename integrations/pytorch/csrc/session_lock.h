@@ -17,9 +17,15 @@ namespace tidemark_torch {
 class SessionLock {
  public:
   SessionLock();
+  /// Does not wait: see has_lock(). For who may be what the other thread waits for.
+  explicit SessionLock(std::try_to_lock_t);
   SessionLock(const SessionLock&) = delete;
   SessionLock& operator=(const SessionLock&) = delete;
   ~SessionLock();
+  [[nodiscard]] bool has_lock() const { return has_lock_; }
+
+ private:
+  const bool has_lock_ = true;
 };
 
 /// How many forks on the way to this process found another thread in a call of a session. What was made under another

@@ -67,6 +67,11 @@ py::dict report_of(const SessionSteps& steps) {
   out["requests_blocked"] = r.requests_blocked;
   out["requests_small"] = r.requests_small;
   out["pinned_shortfalls"] = r.pinned_shortfalls;
+  out["requests_guests"] = r.requests_guests;
+  out["spilled"] = r.spilled;
+  out["spilled_bytes"] = r.spilled_bytes;
+  out["dropped"] = r.dropped;
+  out["dropped_bytes"] = r.dropped_bytes;
   return out;
 }
 
@@ -96,10 +101,11 @@ PYBIND11_MODULE(tidemark_session, module) {
   py::class_<SessionSteps, std::shared_ptr<SessionSteps>>(module, "SessionSteps")
       .def(py::init([](const py::bytes& plan_file, const std::string& device, const std::vector<int>& part_of_op,
                        std::int64_t host_bytes, std::int64_t copy_bytes_per_s, py::object raw_stream,
-                       const std::string& record, std::uintptr_t allocator, const std::vector<RequestRow>& requests) {
+                       const std::string& record, std::uintptr_t allocator, const std::vector<RequestRow>& requests,
+                       const std::vector<int>& may_spill) {
         return std::make_shared<SessionSteps>(plan_file, c10::Device(device), part_of_op, host_bytes, copy_bytes_per_s,
                                               std::move(raw_stream), record,
-                                              reinterpret_cast<tidemark_allocator*>(allocator), requests);
+                                              reinterpret_cast<tidemark_allocator*>(allocator), requests, may_spill);
       }))
       .def("is_managed", &SessionSteps::is_managed)
       .def("is_rebuilt", &SessionSteps::is_rebuilt)
@@ -107,9 +113,11 @@ PYBIND11_MODULE(tidemark_session, module) {
       .def("report", &report_of);
   module.attr("REQUESTS_PLANNED") = static_cast<int>(TIDEMARK_REQUESTS_PLANNED);
   module.attr("REQUESTS_OTHER") = static_cast<int>(TIDEMARK_REQUESTS_OTHER);
+  module.attr("REQUESTS_TRANSIENT") = static_cast<int>(TIDEMARK_REQUESTS_TRANSIENT);
   py::class_<Frame, std::shared_ptr<Frame>>(module, "Frame").def_readonly("path", &Frame::path);
   py::class_<Saved>(module, "Saved");
   module.def("count_phases", [](std::uintptr_t function) { count_phases(reinterpret_cast<SetPhase>(function)); });
+  module.def("make_room_address", [] { return reinterpret_cast<std::uintptr_t>(&make_room_of_session); });
   py::enum_<Kernels>(module, "Kernels")
       .value("forwards", Kernels::forwards)
       .value("unfollowed", Kernels::unfollowed)
@@ -135,6 +143,7 @@ PYBIND11_MODULE(tidemark_session, module) {
            })
       .def("frame", &SessionEngine::frame)
       .def("enter", &SessionEngine::enter)
+      .def("leave_plan", &SessionEngine::leave_plan)
       .def("pack", &SessionEngine::pack)
       .def("unpack", &SessionEngine::unpack)
       .def("push", [](SessionEngine& engine) { push_watch(engine); })

@@ -89,7 +89,7 @@ c10::Storage SavedHandle::use(bool again) const {
 SessionSteps::SessionSteps(const std::string& plan_file, c10::Device device, const std::vector<int>& part_of_op,
                            std::int64_t host_bytes, std::int64_t copy_bytes_per_s, py::object raw_stream,
                            const std::string& record, tidemark_allocator* allocator,
-                           const std::vector<RequestRow>& requests)
+                           const std::vector<RequestRow>& requests, const std::vector<int>& may_spill)
     : device_(device), raw_stream_(std::move(raw_stream)) {
   tidemark_error* error = nullptr;
   tidemark_plan* plan = nullptr;
@@ -126,6 +126,11 @@ SessionSteps::SessionSteps(const std::string& plan_file, c10::Device device, con
                      .offset = offset,
                      .is_remade = is_remade ? 1 : 0,
                      .reserved = 0});
+  options.is_idle = [](void*, void* handle) {
+    return c10::raw::intrusive_ptr::use_count(static_cast<c10::StorageImpl*>(handle)) == 1 ? 1 : 0;
+  };
+  options.may_spill = may_spill.empty() ? nullptr : may_spill.data();
+  options.may_spill_count = static_cast<std::int64_t>(may_spill.size());
   options.allocator = allocator;
   options.planned_stream = device_.is_cpu() ? 0 : stream();
   options.requests = asked.empty() ? nullptr : asked.data();
@@ -265,6 +270,41 @@ void SessionSteps::change(const at::Tensor& tensor, bool planned) {
   tidemark_error* error = nullptr;
   check(tidemark_session_change(session_, tensor.storage().unsafeGetStorageImpl(), planned ? 1 : 0, stream(), &error),
         error);
+}
+
+/// A thread of the pool that works for a call of a session must not wait for that call.
+bool SessionSteps::make_room(std::int64_t bytes) {
+  const SessionLock lock(std::try_to_lock);
+  if (!lock.has_lock() || is_lost()) return false;
+  const Unseen unseen;
+  tidemark_error* error = nullptr;
+  std::int64_t given_up = 0;
+  if (tidemark_session_make_room(session_, bytes, stream(), &given_up, &error) != TIDEMARK_STATUS_OK)
+    tidemark_error_free(error);
+  return given_up > 0;
+}
+
+namespace {
+
+std::weak_ptr<SessionSteps>& serving() {  // under pointer_mutex()
+  static auto* steps = new std::weak_ptr<SessionSteps>;
+  return *steps;
+}
+
+}  // namespace
+
+void serve_room(const std::shared_ptr<SessionSteps>& steps) {
+  const std::lock_guard lock(pointer_mutex());
+  serving() = steps;
+}
+
+std::int32_t make_room_of_session(std::int64_t bytes, std::int32_t is_cpu) {
+  std::shared_ptr<SessionSteps> steps;
+  {
+    const std::lock_guard lock(pointer_mutex());
+    steps = serving().lock();
+  }
+  return steps != nullptr && steps->is_on_cpu() == (is_cpu != 0) && steps->make_room(bytes) ? 1 : 0;
 }
 
 tidemark_session_report SessionSteps::report() const {

@@ -70,10 +70,12 @@ class SessionSteps : public std::enable_shared_from_this<SessionSteps> {
   /// `copy_bytes_per_s`: on a CPU copies are no quicker; 0: as memory is.
   /// `raw_stream(device index)` is the vendor's handle of the current stream; None on a CPU. `record`: path of a file
   /// for the session's log; empty: none. Throws Error.
-  /// `allocator`: that which serves the device, or nullptr; `requests`: what is asked of it.
+  /// `allocator`: that which serves the device, or nullptr; `requests`: what is asked of it. `may_spill`: as in
+  /// tidemark_session_options.
   SessionSteps(const std::string& plan_file, c10::Device device, const std::vector<int>& part_of_op,
                std::int64_t host_bytes, std::int64_t copy_bytes_per_s, pybind11::object raw_stream,
-               const std::string& record, tidemark_allocator* allocator, const std::vector<RequestRow>& requests);
+               const std::string& record, tidemark_allocator* allocator, const std::vector<RequestRow>& requests,
+               const std::vector<int>& may_spill);
   ~SessionSteps();
   SessionSteps(const SessionSteps&) = delete;
   SessionSteps& operator=(const SessionSteps&) = delete;
@@ -96,6 +98,9 @@ class SessionSteps : public std::enable_shared_from_this<SessionSteps> {
   [[nodiscard]] SavedHandle save(const PlannedSave& planned);
   /// A kernel is about to change `tensor` in place.
   void change(const at::Tensor& tensor, bool planned);
+  /// The allocator of the device is at its end. Whether storages have given something up.
+  [[nodiscard]] bool make_room(std::int64_t bytes);
+  [[nodiscard]] bool is_on_cpu() const { return device_.is_cpu(); }
   [[nodiscard]] tidemark_session_report report() const;
 
  private:
@@ -131,6 +136,11 @@ class SessionSteps : public std::enable_shared_from_this<SessionSteps> {
   std::map<std::int64_t, std::weak_ptr<StepRecords>> in_flight_;  // by step
   std::exception_ptr thrown_;                                     // in a callback
 };
+
+/// Of whom make_room() is asked from now on; nullptr: nobody.
+void serve_room(const std::shared_ptr<SessionSteps>& steps);
+/// Asks them: a MakeRoom (make_room.h).
+[[nodiscard]] std::int32_t make_room_of_session(std::int64_t bytes, std::int32_t is_cpu);
 
 /// As autograd does for what it saves without hooks. Throws std::runtime_error.
 void check_unchanged(at::IntArrayRef sizes, const VersionSeen& version);

@@ -17,6 +17,7 @@ check_torch(torch.__version__, torch_built_for())
 from . import allocator
 from .bounds import Routed, Rows
 from .capturing import capture
+from .chunking import DroplessExperts, InChunks, aside, chunks_for, leave_plan
 from .cost import DeviceRates
 from .device_memory import (
     max_memory_allocated,
@@ -42,8 +43,10 @@ from .running import micro_batch, report, session
 __all__ = [
     "CaptureError",
     "DeviceRates",
+    "DroplessExperts",
     "Graph",
     "HostLink",
+    "InChunks",
     "InfeasibleError",
     "Plan",
     "Report",
@@ -52,10 +55,13 @@ __all__ = [
     "SessionError",
     "TidemarkError",
     "allocator",
+    "aside",
     "capture",
+    "chunks_for",
     "drop_pool",
     "import_execution_trace",
     "layer_names",
+    "leave_plan",
     "max_memory_allocated",
     "max_memory_reserved",
     "memory_allocated",

@@ -36,7 +36,7 @@ def install(limit_bytes=0):
     if not handle:
         raise TidemarkError(f"the CPU allocator cannot be installed: {reason.value.decode()}")
     _handle = ctypes.c_void_p(handle)
-    library.engine().count_phases(ctypes.cast(library.extension().tidemark_torch_set_phase, ctypes.c_void_p).value)
+    library.engine().count_phases(_address(library.extension(), "tidemark_torch_set_phase"))
 
 
 def remove():
@@ -45,6 +45,11 @@ def remove():
     if _handle is not None:
         library.extension().tidemark_torch_remove()
     _handle = None
+
+
+def ask_sessions_for_room():
+    """Where memory runs out, on the CPU and on accelerators, the session that is active is asked to give some up."""
+    library.extension().tidemark_torch_set_make_room(ctypes.c_void_p(library.engine().make_room_address()))
 
 
 def installed():

@@ -6,6 +6,7 @@ import fnmatch
 import torch
 
 from .errors import CaptureError
+from .graph import Load
 from .kernels import tensors
 
 _MASKS = (torch.bool, torch.uint8)
@@ -33,6 +34,10 @@ class Routed:
                 f"{self} has no sense: the largest of {self.parts} shares of {self.total} rows has at least "
                 f"{-(-self.total // self.parts)} and at most {self.total}"
             )
+
+    def load(self, pattern):
+        share = -(-self.total // self.parts)
+        return Load(pattern, share, self.most or share, self.total)
 
     @property
     def _at_once(self):
@@ -71,6 +76,10 @@ class Rows:
         _check_counts(self, expected=self.expected)
         if self.most is not None and self.most < self.expected:
             raise CaptureError(f"{self} has no sense: at most {self.most} rows, and {self.expected} are expected")
+
+    def load(self, pattern):
+        planned = self.expected if self.most is None else self.most
+        return Load(pattern, self.expected, planned, planned)
 
     @property
     def variants(self):

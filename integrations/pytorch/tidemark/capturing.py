@@ -323,7 +323,8 @@ def capture(
         _measure(recorder.calls, device)
     graph = build_graph(recorder, name or type(model).__name__, fingerprint(model), device, micro_batches * chunks)
     for variant in DataDependent.variants(bounds):
-        _bound(graph, step.record(DataDependent(bounds, variant), rates, False))
+        _bound(graph, step.record(DataDependent(bounds, variant), rates, False), variant)
+    graph.loads = [bound.load(pattern) for pattern, bound in (bounds or {}).items()]
     graph.chunks = chunks
     graph.knows_requests = bool(measured) and allocator.serves(device) and not any(c.is_opaque for c in recorder.calls)
     hold_over(graph)
@@ -475,7 +476,7 @@ def _begin_once(begun, micro_batch):
     begun.add(micro_batch)
 
 
-def _bound(graph, recorder):
+def _bound(graph, recorder, variant):
     """Takes over what storages need in a variant of what is expected."""
     if len(recorder.storages) != len(graph.storages) or len(recorder.calls) != sum(len(op.calls) for op in graph.ops):
         raise CaptureError(
@@ -485,6 +486,7 @@ def _bound(graph, recorder):
     for storage, seen in zip(graph.storages, recorder.storages, strict=True):
         if seen.bytes > max(storage.bytes, storage.bound_bytes or 0):
             storage.bound_bytes = seen.bytes
+            storage.bound_variant = variant
 
 
 def _measure(calls, device):

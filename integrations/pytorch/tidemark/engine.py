@@ -40,7 +40,13 @@ def make_steps(plan, device, host_bytes, copy_bytes_per_s, record):
         record,
         serves.value if serves else 0,
         _requests(graph) if serves else [],
+        sorted(graph.swappable()) if may_spill(plan) else [],
     )
+
+
+def may_spill(plan):
+    """Whether what autograd saves may go to host memory where memory runs out, also what the plan keeps."""
+    return plan.graph.host_link is not None and allocator.serves(plan.graph.device) and not plan.keeps_all
 
 
 def serves_requests(graph):

@@ -12,7 +12,7 @@ from .rows import from_rows, to_rows
 from .sizes import block_bytes, format_bytes
 
 FORMAT = 1
-TEXT_VERSION = 1
+TEXT_VERSION = 2
 RESIDENT_ROLES = ("parameter", "input", "optimizer_state")
 
 
@@ -43,6 +43,7 @@ class Storage:
     role: str = "activation"
     module: str = ""
     bound_bytes: int | None = None  # most it can need, where its size depends on data
+    bound_variant: int | None = None  # and which way of dealing rows out has that: those of one grow together
     pinned_until: int | None = None  # operation until which the framework holds it
     until_end: bool = False
 
@@ -50,6 +51,17 @@ class Storage:
     def resident(self):
         """There from before the step to after it."""
         return self.role in RESIDENT_ROLES
+
+
+@dataclasses.dataclass(frozen=True)
+class Load:
+    """Rows that only data can say, of modules whose path is like `pattern`: an equal share is `expected`, memory is
+    planned for `planned` of one part, and there can be `worst`."""
+
+    pattern: str
+    expected: int
+    planned: int
+    worst: int
 
 
 @dataclasses.dataclass
@@ -127,6 +139,7 @@ class Graph:
     unit_bytes: int = 512  # blocks are multiples of it
     host_link: HostLink | None = None  # None: plans do not swap
     knows_requests: bool = False  # what kernels ask the allocator for was measured
+    loads: list[Load] = dataclasses.field(default_factory=list)  # as `bounds` have them
     model: object = _gone  # weak reference to what was captured
 
     def __repr__(self):

@@ -40,9 +40,11 @@ class Report:
     off_plan: int  # departures from the plan, so far
     copies: dict  # tidemark_session_report, so far; empty where there is no session
     is_cpu: bool  # waits for copies are seen, as the thread that calls waits
+    load_limits: list  # LoadLimit of each load, predicted
+    rungs: dict  # what was done for loads above the planned ones, so far: room, spill, chunks
 
     @staticmethod
-    def of(plan, model, measured, counters):
+    def of(plan, model, measured, counters, limits, rungs):
         predicted, by_phase, peak_at = at_peak(plan)
         gradients = [p.grad for p in model.parameters() if p.grad is not None]
         return Report(
@@ -61,6 +63,8 @@ class Report:
             counters.off_plan,
             counters.copies,
             plan.graph.device == "cpu",
+            limits,
+            rungs,
         )
 
     @property
@@ -80,6 +84,13 @@ class Report:
         return (
             f"copies      {_copied(of, 'out')} and {_copied(of, 'in')} in {of['pieces']} pieces on "
             f"{of['copy_streams']} streams of their own; {pinned}; {hidden}"
+        )
+
+    def _rungs_line(self):
+        freed = self.copies.get("spilled_bytes", 0) + self.copies.get("dropped_bytes", 0)
+        return (
+            f"room {self.rungs['room']} requests; spill {self.rungs['spill']} storages ({format_bytes(freed)}); "
+            f"chunks {self.rungs['chunks']} calls of layers"
         )
 
     def _shortfall_lines(self):
@@ -109,6 +120,9 @@ class Report:
         lines.append(f"            {format_bytes(self.measured_gradient_bytes):>12}  gradient, now")
         done = f"{self.recomputed} operations run again, {self.swapped} storages swapped"
         lines.append(f"so far      {done}, {self.off_plan} departures")
+        lines += [f"any load    up to {limit} (predicted)" for limit in self.load_limits]
+        if any(self.rungs.values()):
+            lines.append(f"rungs       {self._rungs_line()}")
         if self.copies.get("pieces"):
             lines += [self._copies_line(), *self._shortfall_lines()]
         if self.copies.get("planned_bytes"):

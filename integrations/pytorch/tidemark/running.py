@@ -23,9 +23,10 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from . import allocator, library
-from .engine import check_device, make_batches, make_engine, make_steps, serves_requests
+from .engine import check_device, make_batches, make_engine, make_steps, may_spill, serves_requests
 from .errors import SessionError
 from .frames import OUTSIDE, ModuleFrames
+from .load_limits import find, load_limits
 from .memory_report import Report
 from .planning import Plan
 from .recorded_step import may_plan_again, plan_with
@@ -99,6 +100,9 @@ class Session:
         self._undo = contextlib.ExitStack()
         self.marked = None
         self._warned = False
+        self._paths = {id(module): name for name, module in model.named_modules()}
+        self._chunked = self._chunks = 0
+        self._limits = None
 
     def __enter__(self):
         global _active
@@ -141,6 +145,7 @@ class Session:
         self._tries = _RECORDED_STEPS if self._is_to_record() else 0
         self._is_recording = False
         self._steps = self._make_steps(self.plan)
+        allocator.ask_sessions_for_room()
         self._engine = make_engine(self.plan, self._steps, self._depart, self._seen)
         undo.callback(self._leave_engine)
         self._frames = ModuleFrames(self.model, self._begin, self._enter_frame, self._engine.frame)
@@ -215,7 +220,7 @@ class Session:
             measured = self._measure()
         else:
             measured = self._measured
-        return Report.of(self.plan, self.model, measured, self.counters)
+        return Report.of(self.plan, self.model, measured, self.counters, self.load_limits(), self.rungs())
 
     def __call__(self, function):
         """As a decorator: every call of the function is a session."""
@@ -229,6 +234,56 @@ class Session:
                     self.plan = session.plan  # what it has learnt
 
         return wrapped
+
+    # Loads above the planned ones
+
+    def load_limits(self):
+        """Up to which loads local rungs serve, predicted: a list of LoadLimit."""
+        if self._limits is None or self._limits[0] is not self.plan:
+            self._limits = self.plan, load_limits(self.plan, may_spill(self.plan))
+        return self._limits[1]
+
+    def rungs(self):
+        """What was done for loads above the planned ones, so far: requests served from memory that stands empty by the
+        plan, storages that gave up device memory, and calls of layers in chunks."""
+        of = self.counters.copies
+        return {
+            "room": of.get("requests_guests", 0),
+            "spill": of.get("spilled", 0) + of.get("dropped", 0),
+            "chunks": self._chunked,
+        }
+
+    def chunks_for(self, module, rows):
+        """See tidemark.chunks_for()."""
+        path = self._paths.get(id(module))
+        limit = None if path is None else find(self.load_limits(), path)
+        if limit is None or rows <= limit.served:
+            return 1
+        return -(-rows // max(limit.load.planned, 1))
+
+    def count_chunks(self, chunks):
+        self._chunked += 1
+        self._chunks += chunks
+
+    def leave_plan(self):
+        if self._steps is not None and self._is_here() and torch.is_grad_enabled():
+            self._engine.leave_plan()
+
+    @contextlib.contextmanager
+    def aside(self):
+        if self._steps is None or self._pid != os.getpid():
+            yield
+            return
+        steps, names = self._steps, library.engine()
+        here = self._is_here()
+        before = self._engine.expect(names.Kernels.unfollowed) if here else None
+        steps.expect_requests(names.REQUESTS_TRANSIENT)
+        try:
+            yield
+        finally:
+            if here:
+                self._engine.expect(before)
+            self._expect_requests(*self._phase)
 
     # Forward
 
@@ -296,12 +351,15 @@ class Session:
 
     def _set_phase(self, name, planned=True):
         """`planned`: what is asked of the allocator in it was captured."""
-        requests = library.engine()
-        is_planned = planned and name != "none"
-        self._steps.expect_requests(requests.REQUESTS_PLANNED if is_planned else requests.REQUESTS_OTHER)
+        self._expect_requests(name, planned)
         self._phase = name, planned
         if self._limit is not None:
             allocator.set_phase(name)
+
+    def _expect_requests(self, phase, planned):
+        requests = library.engine()
+        is_planned = planned and phase != "none"
+        self._steps.expect_requests(requests.REQUESTS_PLANNED if is_planned else requests.REQUESTS_OTHER)
 
     def _lift(self, phase, planned=True):
         """May nest: an optimizer that steps in a hook of backward, a checkpoint that runs backward in backward.
@@ -414,6 +472,11 @@ _OF_THE_LATEST = {
     "steps_open",
     "planned_bytes",
 }
+
+
+def active():
+    """The session of this process that is active, or None."""
+    return _active if _active is not None and _active._pid == os.getpid() else None
 
 
 def report():
