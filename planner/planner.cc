@@ -13,6 +13,7 @@
 #include "planner/cost/cost_model.h"
 #include "planner/graph_build/expert_load.h"
 #include "planner/graph_build/liveness.h"
+#include "planner/graph_build/load_shape.h"
 #include "planner/graph_build/step_graph.h"
 #include "planner/rank_planner.h"
 #include "planner/schedule/scheduler.h"
@@ -102,8 +103,14 @@ Status check(const PlanRequest& request) {
   return {};
 }
 
+/// 1 where nothing is routed.
+std::int64_t expert_group_devices(const PlanRequest& request) {
+  const Result<graph_build::LoadShape> shape = graph_build::load_shape(request.job, request.machine);
+  return shape ? shape.value().devices : 1;
+}
+
 /// The load each rank is planned at before its plan is known: given, or the quantile of its peak with everything kept.
-Result<std::vector<double>> first_loads(const PlanRequest& request) {
+Result<std::vector<double>> first_loads(const PlanRequest& request, std::int64_t group_devices) {
   const graph_build::ExpertLoadSpec& spec = request.job.expert_load;
   std::vector<double> loads(static_cast<std::size_t>(request.job.parallel.pipeline), request.load.value_or(spec.mean));
   if (request.load || spec.coefficient_of_variation <= 0) return loads;
@@ -112,7 +119,8 @@ Result<std::vector<double>> first_loads(const PlanRequest& request) {
         graph_build::build_step_graph(request.job, request.machine, static_cast<std::int32_t>(r), spec.mean);
     if (!graph) return graph.error();
     loads[r] =
-        graph_build::equivalent_load(graph.value(), graph_build::analyse_liveness(graph.value()), spec) + kLoadMargin;
+        graph_build::equivalent_load(graph.value(), graph_build::analyse_liveness(graph.value()), spec, group_devices) +
+        kLoadMargin;
     return {};
   });
   if (!status) return status.error();
@@ -137,13 +145,13 @@ Status plan_ranks(const PlanRequest& request, const std::vector<std::int32_t>& r
 }
 
 /// Ranks whose plan leaves them with a higher quantile than they were planned for; their loads are raised to it.
-std::vector<char> raise_loads(const PlanRequest& request, const std::vector<RankPlan>& plans, double margin,
-                              std::vector<double>& loads) {
+std::vector<char> raise_loads(const PlanRequest& request, std::int64_t group_devices,
+                              const std::vector<RankPlan>& plans, double margin, std::vector<double>& loads) {
   std::vector<char> short_of(plans.size(), 0);
   if (request.load || request.job.expert_load.coefficient_of_variation <= 0) return short_of;
   threads::parallel_for_each(0, plans.size(), [&](std::size_t i) {
     const double needed =
-        graph_build::equivalent_load(plans[i].graph, plans[i].program.schedule, request.job.expert_load);
+        graph_build::equivalent_load(plans[i].graph, plans[i].program.schedule, request.job.expert_load, group_devices);
     double& load = loads[static_cast<std::size_t>(plans[i].graph.rank)];
     if (needed <= load) return;
     load = needed + margin;
@@ -180,7 +188,8 @@ Status play(const PlanRequest& request, std::vector<simulate::RankWork> work, Pl
 }
 
 Result<PlanOutcome> plan_all(const PlanRequest& request, const std::vector<std::int32_t>& ranks) {
-  Result<std::vector<double>> first = first_loads(request);
+  const std::int64_t group_devices = expert_group_devices(request);
+  Result<std::vector<double>> first = first_loads(request, group_devices);
   if (!first) return first.error();
   std::vector<double> loads = std::move(first).value();
 
@@ -195,7 +204,7 @@ Result<PlanOutcome> plan_all(const PlanRequest& request, const std::vector<std::
     nominal = std::move(built).value();
     if (Status status = plan_ranks(request, ranks, loads, todo, nominal, outcome.ranks); !status) return status.error();
     // The margin doubles, so that a rank whose quantile moves with its plan is caught up with.
-    todo = raise_loads(request, outcome.ranks, kLoadMargin * std::exp2(round), loads);
+    todo = raise_loads(request, group_devices, outcome.ranks, kLoadMargin * std::exp2(round), loads);
   }
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     RankFigures& f = outcome.ranks[i].figures;

@@ -4,13 +4,13 @@
 #include <cmath>
 #include <map>
 
+#include "planner/graph_build/load_model.h"
 #include "planner/graph_build/normal_draws.h"
 
 namespace tidemark::graph_build {
 namespace {
 
-constexpr int kLeastSamples = 512, kMostSamples = 16384;
-constexpr double kSamplesBeyond = 5;  ///< wanted beyond the quantile
+constexpr int kSamples = 512;
 constexpr std::size_t kPositions = 32;
 
 /// A position of the clock: bytes that do not depend on load, and the routed bytes at load 1 of each site alive there.
@@ -70,28 +70,32 @@ std::vector<std::size_t> layer_numbers(const Graph& graph) {
   return of_site;
 }
 
-double equivalent_load(const Graph& graph, const std::vector<Position>& positions, const ExpertLoadSpec& spec);
+double equivalent_load(const Graph& graph, const std::vector<Position>& positions, const ExpertLoadSpec& spec,
+                       std::int64_t devices);
 
 }  // namespace
 
-double equivalent_load(const Graph& graph, const Schedule& schedule, const ExpertLoadSpec& spec) {
+double equivalent_load(const Graph& graph, const Schedule& schedule, const ExpertLoadSpec& spec, std::int64_t devices) {
   std::vector<Stay> stays;
   for (const Residency& r : schedule.residencies)
     if (r.space == MemorySpace::device) stays.push_back({r.storage, r.acquire, r.release});
-  return equivalent_load(graph, describe(graph, stays, static_cast<std::size_t>(schedule.compute_tasks) * 2 + 1), spec);
+  return equivalent_load(graph, describe(graph, stays, static_cast<std::size_t>(schedule.compute_tasks) * 2 + 1), spec,
+                         devices);
 }
 
-double equivalent_load(const Graph& graph, const Liveness& liveness, const ExpertLoadSpec& spec) {
+double equivalent_load(const Graph& graph, const Liveness& liveness, const ExpertLoadSpec& spec, std::int64_t devices) {
   std::vector<Stay> stays;
   for (std::size_t s = 0; s < graph.storages.size(); ++s)
     if (liveness.ranges[s].begin < liveness.ranges[s].end)
       stays.push_back({id_of<StorageId>(s), liveness.ranges[s].begin, liveness.ranges[s].end});
-  return equivalent_load(graph, describe(graph, stays, graph.ops.size()), spec);
+  return equivalent_load(graph, describe(graph, stays, graph.ops.size()), spec, devices);
 }
 
 namespace {
 
-double equivalent_load(const Graph& graph, const std::vector<Position>& positions, const ExpertLoadSpec& spec) {
+/// Highest bytes of one device under loads drawn anew for each sample.
+std::vector<double> sample_peaks(const Graph& graph, const std::vector<Position>& positions,
+                                 const ExpertLoadSpec& spec) {
   NormalDraws generator(spec.seed + static_cast<std::uint64_t>(graph.rank));
   const double cv = spec.coefficient_of_variation;
   const double common = cv * std::sqrt(spec.layer_correlation);
@@ -99,10 +103,8 @@ double equivalent_load(const Graph& graph, const std::vector<Position>& position
   const double own = cv * std::sqrt(std::max(0.0, 1.0 - spec.layer_correlation - spec.popularity_share));
   const std::vector<std::size_t> layer_of = layer_numbers(graph);
   std::vector<double> liked(layer_of.empty() ? 0 : 1 + *std::ranges::max_element(layer_of), 0.0);
-  const int samples = static_cast<int>(
-      std::clamp(kSamplesBeyond / std::max(1e-9, 1.0 - spec.quantile), double{kLeastSamples}, double{kMostSamples}));
   std::vector<double> load(graph.sites.size()), peaks;
-  for (int s = 0; s < samples; ++s) {
+  for (int s = 0; s < kSamples; ++s) {
     const double z = generator.normal();
     if (popularity > 0)
       for (double& part : liked) part = popularity * generator.normal();
@@ -116,10 +118,22 @@ double equivalent_load(const Graph& graph, const std::vector<Position>& position
     }
     peaks.push_back(peak);
   }
-  std::sort(peaks.begin(), peaks.end());
-  const auto rank = static_cast<std::size_t>(std::ceil(spec.quantile * samples)) - 1;
-  const double wanted = peaks[std::min(rank, peaks.size() - 1)];
+  return peaks;
+}
 
+/// Of the largest of so many draws of a normal of which samples are given.
+double quantile_of_largest(const std::vector<double>& samples, double quantile, std::int64_t count) {
+  double mean = 0, squares = 0;
+  for (const double sample : samples) mean += sample / static_cast<double>(samples.size());
+  for (const double sample : samples) squares += (sample - mean) * (sample - mean);
+  const double deviation = std::sqrt(squares / static_cast<double>(samples.size() - 1));
+  const double one = std::clamp(std::pow(quantile, 1.0 / static_cast<double>(count)), 1e-12, 1 - 1e-12);
+  return mean + deviation * normal_quantile(one);
+}
+
+double equivalent_load(const Graph& graph, const std::vector<Position>& positions, const ExpertLoadSpec& spec,
+                       std::int64_t devices) {
+  const double wanted = quantile_of_largest(sample_peaks(graph, positions, spec), spec.quantile, devices);
   const auto uniform_peak = [&](double f) {
     double peak = 0;
     for (const Position& p : positions) {

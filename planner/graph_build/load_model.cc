@@ -39,6 +39,17 @@ double mean_of_largest_normal(std::int64_t count) {
   return sum * kStep;
 }
 
+double normal_quantile(double p) {
+  // Of the smaller tail, so that p near 1 loses no digits.
+  const double tail = std::min(p, 1 - p);
+  double low = 0, high = 40;
+  for (int i = 0; i < 60; ++i) {
+    const double middle = (low + high) / 2;
+    (std::erfc(middle / std::numbers::sqrt2) / 2 > tail ? low : high) = middle;
+  }
+  return p < 0.5 ? -low : low;
+}
+
 double mean_fullest_load(const LoadModel& model, std::int64_t devices) {
   if (devices < 2) return model.mean;
   const auto count = static_cast<double>(devices);

@@ -42,6 +42,9 @@ struct LoadModel {
 /// x < 0, with F = Phi^count, to 1e-9. 0 for one. REQUIRES: count >= 1.
 [[nodiscard]] double mean_of_largest_normal(std::int64_t count);
 
+/// x with Phi(x) = p, to 1e-12. REQUIRES: 0 < p < 1.
+[[nodiscard]] double normal_quantile(double p);
+
 /// Expected load of the fullest of `devices` devices at one (layer, micro-batch). A layer takes as long as that device,
 /// since all wait for its rows, while memory follows a device's own load. Devices that share a fixed number of rows
 /// deviate from their mean as independent ones do from theirs: mean * (1 + s * e), with s^2 = variance * G / (G - 1).

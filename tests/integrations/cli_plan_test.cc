@@ -285,10 +285,11 @@ TEST(Plan, MeasuredCountsChangeTheLoad) {
       csv +=
           std::to_string(site) + ",0," + std::to_string(device) + "," + std::to_string(device == 0 ? 190 : 70) + "\n";
   place.write("counts.csv", csv);
-  const Json measured = json_of(place, {"plan", small_model(), "--imbalance-from", "counts.csv"});
+  const Json measured = json_of(place, {"plan", small_model(), "--imbalance-from", "counts.csv", "--quiet"});
   const Json given = json_of(place, {"plan", small_model()});
   EXPECT_GT(measured["ranks"][0]["load"].get<double>(), given["ranks"][0]["load"].get<double>());
-  const Json low = json_of(place, {"plan", small_model(), "--imbalance-from", "counts.csv", "--imbalance", "p60"});
+  const Json low =
+      json_of(place, {"plan", small_model(), "--imbalance-from", "counts.csv", "--imbalance", "p60", "--quiet"});
   EXPECT_LT(low["ranks"][0]["load"].get<double>(), measured["ranks"][0]["load"].get<double>());
 }
 

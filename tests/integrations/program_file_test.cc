@@ -196,6 +196,10 @@ struct MemberCounter {
     ++count;
   }
   template <class T>
+  void unless_default(std::string_view, const T&, const T&) {
+    ++count;
+  }
+  template <class T>
   void layers(std::string_view, const T&) {
     ++count;
   }
