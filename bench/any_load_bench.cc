@@ -1,18 +1,18 @@
 // Question: what do steps cost whose loads are not those that the plan was made for, and does every one complete?
 //
-//   any_load_bench [--model FILE] [--imbalance F] [--family NAME] [--rank N] [--steps N] [--exact N] [--races N]
-//   [--seed N]
+//   any_load_bench [--model FILE] [--imbalance F] [--family NAME] [--steps N] [--exact N] [--races N] [--seed N]
 //       --imbalance F   that the plan is made for; default: as the job says
-//       --steps N   a rank and family, each played by every device of the expert group (default 2)
-//       --exact N   device-steps of these that are compared with a plan of their own (default 4)
-//       --races N   steps of these under the race checker (default 1)
+//       --family NAME   default: own, persistent, hotspot, cold-start, and all loads at 1.1 ("usual")
+//       --steps N       a family (default 1), each played by every device of the expert group
+//       --exact N       device-steps of each step that are compared with a plan of their own (default 1)
+//       --races N       steps of these under the race checker (default 0)
 //
-// Simulated: every device-step runs through the executor on `sim`, true sizes, one rank of the pipeline alone (receives
-// complete at once). Devices of a group agree on chunks. Ops take the time of the fullest device of the group, memory
-// is the device's own.
+// Simulated: all ranks of the pipeline in one virtual time on `sim`, true sizes; devices of a group agree on chunks.
+// Ops take the time of the fullest device of the group, memory is the device's own. Memory: some 8 MB a rank and
+// device.
 //
-//   modelled   the same plan at the same loads, did all that exceeds it find room: what memory costs is played less
-//   this exact      the rank planned anew for exactly these loads, and played: what not knowing them costs
+//   memory   beyond the same plan at the same loads, did all that exceeds it find room (modelled)
+//   extra    beyond all ranks planned anew for exactly these loads, and played: what not knowing them costs
 //
 // Exit status 1 if a step was refused or raced.
 
@@ -38,7 +38,7 @@
 #include "planner/graph_build/step_graph.h"
 #include "planner/planner.h"
 #include "planner/rank_planner.h"
-#include "planner/simulate/keep_all_step.h"
+#include "planner/simulate/simulator.h"
 #include "policies/policies.h"
 
 namespace tidemark {
@@ -51,7 +51,7 @@ struct Ask {
   std::string model = std::string(TIDEMARK_SOURCE_DIR) + "/models/pangu-ultra-moe-718b.yaml";
   std::string family;
   double imbalance = 0;
-  int rank = -1, steps = 2, exact = 4, races = 1, seed = 1;
+  int steps = 1, exact = 1, races = 0, seed = 1;
 };
 
 template <class T>
@@ -66,7 +66,7 @@ struct Job {
   plan::PlanRequest request;
   graph_build::LoadShape shape;
   plan::PlanOutcome plan;
-  simulate::KeepAllStep nominal;  ///< at the loads that the ranks are planned for
+  std::vector<Graph> graphs;  ///< of the ranks, everything kept
 };
 
 Job plan_job(const Ask& ask) {
@@ -78,39 +78,58 @@ Job plan_job(const Ask& ask) {
   if (ask.imbalance > 0) job.request.load = ask.imbalance;
   job.shape = must(graph_build::load_shape(job.request.job, job.request.machine));
   job.plan = must(plan::plan_step(job.request));
-  std::vector<double> loads;
-  for (const plan::RankPlan& rank : job.plan.ranks) loads.push_back(rank.figures.load);
-  job.nominal = must(simulate::keep_all_step(job.request.job, job.request.machine, loads, job.request.time_scale));
+  for (std::int32_t rank = 0; rank < std::ssize(job.plan.ranks); ++rank)
+    job.graphs.push_back(must(graph_build::build_step_graph(job.request.job, job.request.machine, rank, 1.0)));
   run::charge_copies(job.plan, job.request.machine);
   return job;
 }
 
-/// The rank planned for exactly the loads of the device, and played: its step.
-Result<std::int64_t> exact_step_ns(const Job& job, std::int32_t rank, const run::StepLoads& loads,
-                                   std::int64_t device) {
-  const auto r = static_cast<std::size_t>(rank);
-  Graph graph = job.nominal.graphs[r];
-  graph_build::set_site_loads(graph, [&](const Site& site) { return loads.at(site.layer, site.micro_batch, device); });
-  std::vector<std::int64_t> op_ns = cost::op_durations(graph, job.request.machine, job.request.time_scale);
-  Result<plan::RankPlan> planned = plan::plan_rank(std::move(graph), {.request = job.request,
-                                                                      .nominal = job.nominal.timing.ranks[r],
-                                                                      .op_ns = std::move(op_ns),
-                                                                      .load = job.plan.ranks[r].figures.load});
-  if (!planned) return planned.error();
-  if (!planned.value().figures.fits) return infeasible("planned for its loads it does not fit");
+/// All ranks planned for exactly the loads of the device, and played: the step.
+Result<std::int64_t> exact_step_ns(const Job& job, const run::StepLoads& loads, std::int64_t device) {
+  const std::size_t ranks = job.plan.ranks.size();
+  std::vector<Graph> graphs(ranks);
+  std::vector<std::vector<std::int64_t>> op_ns(ranks);
+  std::vector<simulate::RankWork> kept(ranks);
+  tbb::parallel_for(std::size_t{0}, ranks, [&](std::size_t r) {
+    graphs[r] = job.graphs[r];
+    graph_build::set_site_loads(graphs[r],
+                                [&](const Site& site) { return loads.fullest(site.layer, site.micro_batch); });
+    op_ns[r] = cost::op_durations(graphs[r], job.request.machine, job.request.time_scale);
+    kept[r] = simulate::work_of(graphs[r], op_ns[r]);
+    graph_build::set_site_loads(graphs[r],
+                                [&](const Site& site) { return loads.at(site.layer, site.micro_batch, device); });
+  });
+  const Result<simulate::StepTiming> nominal = simulate::simulate_step(kept);
+  if (!nominal) return nominal.error();
   plan::PlanOutcome outcome;
-  outcome.ranks.push_back(std::move(planned).value());
+  outcome.ranks.resize(ranks);
+  std::vector<Status> failed(ranks);
+  tbb::parallel_for(std::size_t{0}, ranks, [&](std::size_t r) {
+    Result<plan::RankPlan> planned = plan::plan_rank(std::move(graphs[r]), {.request = job.request,
+                                                                            .nominal = nominal.value().ranks[r],
+                                                                            .op_ns = std::move(op_ns[r]),
+                                                                            .load = job.plan.ranks[r].figures.load});
+    if (!planned)
+      failed[r] = planned.error();
+    else if (!planned.value().figures.fits)
+      failed[r] = infeasible("planned for its loads it does not fit");
+    else
+      outcome.ranks[r] = std::move(planned).value();
+  });
+  for (const Status& status : failed)
+    if (!status) return status.error();
   run::charge_copies(outcome, job.request.machine);
-  const std::vector<Site>& sites = outcome.ranks.front().graph.sites;
+  const auto site_of = [&](std::int32_t rank, SiteId id) -> const Site& {
+    return outcome.ranks[static_cast<std::size_t>(rank)].graph.sites[row(id)];
+  };
   const Result<run::SimRun> run = run::run_on_sim(
       {.ranks = outcome.ranks,
        .machine = job.request.machine,
        .check_races = false,
-       .match_messages = false,
        .measure_stall = false,
-       .load = [&](std::int32_t, SiteId id) { return static_cast<double>(sites[row(id)].load); },
-       .fullest = [&](std::int32_t,
-                      SiteId id) { return loads.fullest(sites[row(id)].layer, sites[row(id)].micro_batch); }});
+       .load = [&](std::int32_t rank, SiteId id) { return static_cast<double>(site_of(rank, id).load); },
+       .fullest = [&](std::int32_t rank,
+                      SiteId id) { return loads.fullest(site_of(rank, id).layer, site_of(rank, id).micro_batch); }});
   if (!run) return run.error();
   return run.value().step_ns;
 }
@@ -156,76 +175,52 @@ class Bench {
   [[nodiscard]] bool play_family(graph_build::LoadFamily family) {
     const graph_build::LoadDraws draws(job_.shape, family, job_.request.job.expert_load,
                                        static_cast<std::uint64_t>(ask_.seed));
-    const auto name = std::string(graph_build::kLoadFamilyNames[static_cast<std::size_t>(family)]);
-    return play_ranks(name, [&](std::int64_t step) { return run::StepLoads::of_rows(draws.rows(step), job_.shape); });
+    return play(graph_build::kLoadFamilyNames[static_cast<std::size_t>(family)], ask_.steps,
+                [&](std::int64_t step) { return run::StepLoads::of_rows(draws.rows(step), job_.shape); });
   }
   [[nodiscard]] bool play_usual() {
     const auto rows = static_cast<std::int64_t>(std::llround(kUsualLoad * static_cast<double>(job_.shape.mean_rows)));
     const std::size_t count =
         job_.shape.layers.size() * static_cast<std::size_t>(job_.shape.micro_batches * job_.shape.devices);
-    Ask one = ask_;
-    one.steps = one.exact = one.races = 1;
-    return Bench(one, job_).play_ranks(fmt::format("all {}", kUsualLoad), [&](std::int64_t) {
+    return play(fmt::format("all {}", kUsualLoad), 1, [&](std::int64_t) {
       return run::StepLoads::of_rows(std::vector<std::int64_t>(count, rows), job_.shape);
     });
   }
   static void print_head() {
-    fmt::print("{:>12} {:>4} {:>7} {:>7} {:>6} {:>8} {:>8} {:>8} {:>9} | {:>8} {:>8} {:>8} | {:>6} {:>8} {:>8} {:>8}\n",
-               "family", "rank", "steps", "refused", "races", "room", "spill", "chunks", "in chunks", "memory %", "p99",
-               "worst", "exact", "extra %", "p99", "worst");
+    fmt::print("{:>12} {:>12} {:>7} {:>6} {:>8} {:>8} {:>8} {:>9} | {:>8} {:>8} {:>8} | {:>6} {:>8} {:>8}\n", "family",
+               "device-steps", "refused", "races", "room", "spill", "chunks", "in chunks", "memory %", "p99", "worst",
+               "exact", "extra %", "worst");
   }
 
  private:
   template <class Draw>
-  [[nodiscard]] bool play_ranks(const std::string& name, const Draw& draw) {
-    std::vector<Row> rows(job_.plan.ranks.size());
-    tbb::parallel_for(std::size_t{0}, rows.size(), [&](std::size_t r) {
-      if (ask_.rank < 0 || static_cast<std::size_t>(ask_.rank) == r)
-        rows[r] = play_rank(static_cast<std::int32_t>(r), draw);
-    });
-    bool ok = true;
-    for (std::size_t r = 0; r < rows.size(); ++r) {
-      if (rows[r].steps == 0) continue;
-      print(name, r, rows[r]);
-      ok = ok && rows[r].refused == 0 && rows[r].races == 0;
-    }
-    return ok;
-  }
-
-  template <class Draw>
-  [[nodiscard]] Row play_rank(std::int32_t rank, const Draw& draw) const {
+  [[nodiscard]] bool play(std::string_view name, std::int64_t steps, const Draw& draw) {
     Row row;
-    if (!has_experts(rank)) return row;
-    const auto open = [&](bool races) {
-      return must(
-          run::TraceRun::open(job_.plan, job_.request.machine, job_.shape, {.rank = rank, .check_races = races}));
-    };
     std::optional<run::TraceRun> plain, checked;
-    const std::int64_t all = ask_.steps * job_.shape.devices;
-    for (std::int64_t step = 0; step < ask_.steps; ++step) {
+    for (std::int64_t step = 0; step < steps; ++step) {
       const run::StepLoads loads = draw(step);
-      std::optional<run::TraceRun>& trace = is_nth(step, ask_.races, ask_.steps) ? checked : plain;
-      if (!trace) trace.emplace(open(&trace == &checked));
+      const bool races = step < ask_.races;
+      std::optional<run::TraceRun>& trace = races ? checked : plain;
+      if (!trace)
+        trace.emplace(must(run::TraceRun::open(job_.plan, job_.request.machine, job_.shape, {.check_races = races})));
       for (const run::TracedStep& played : must(trace->play(step, loads))) {
-        add(rank, played, row);
-        if (is_nth(row.steps++, ask_.exact, all)) compare(rank, loads, played, row);
+        add(played, row);
+        if (is_compared(played.device)) compare(loads, played, row);
       }
     }
-    return row;
+    print(name, row);
+    return row.refused == 0 && row.races == 0;
   }
-  /// Spreads `count` over `all`.
-  [[nodiscard]] static bool is_nth(std::int64_t n, std::int64_t count, std::int64_t all) {
-    return n * count / all != (n + 1) * count / all;
-  }
-  [[nodiscard]] bool has_experts(std::int32_t rank) const {
-    return !job_.plan.ranks[static_cast<std::size_t>(rank)].program.routed.empty();
+  /// Spreads what is asked for over the devices.
+  [[nodiscard]] bool is_compared(std::int64_t device) const {
+    return device * ask_.exact / job_.shape.devices != (device + 1) * ask_.exact / job_.shape.devices;
   }
 
-  static void add(std::int32_t rank, const run::TracedStep& step, Row& row) {
+  static void add(const run::TracedStep& step, Row& row) {
     const auto say = [&](const std::string& what) {
-      if (row.first.empty())
-        row.first = fmt::format("rank {}, step {}, device {}: {}", rank, step.step, step.device, what);
+      if (row.first.empty()) row.first = fmt::format("step {}, device {}: {}", step.step, step.device, what);
     };
+    ++row.steps;
     row.races += step.races;
     if (step.races > 0) say(step.first_race);
     for (std::size_t k = 0; k < row.rungs.size(); ++k) row.rungs[k] += step.rungs[k];
@@ -237,22 +232,21 @@ class Bench {
       say(step.refused);
     }
   }
-  void compare(std::int32_t rank, const run::StepLoads& loads, const run::TracedStep& step, Row& row) const {
+  void compare(const run::StepLoads& loads, const run::TracedStep& step, Row& row) const {
     if (!step.refused.empty()) return;
-    const Result<std::int64_t> exact = exact_step_ns(job_, rank, loads, step.device);
+    const Result<std::int64_t> exact = exact_step_ns(job_, loads, step.device);
     if (exact) row.exact.add(step.step_ns, exact.value());
   }
 
-  static void print(const std::string& name, std::size_t rank, const Row& row) {
+  static void print(std::string_view name, const Row& row) {
     const auto a_step = [&](run::Rung rung) {
       return fmt::format(
           "{:.2f}", static_cast<double>(row.rungs[static_cast<std::size_t>(rung)]) / static_cast<double>(row.steps));
     };
-    fmt::print("{:>12} {:>4} {:>7} {:>7} {:>6} {:>8} {:>8} {:>8} {:>9} | {:>8} {:>8} {:>8} | {:>6} {:>8} {:>8} {:>8}\n",
-               name, rank, row.steps, row.refused, row.races, a_step(run::Rung::room), a_step(run::Rung::spill),
+    fmt::print("{:>12} {:>12} {:>7} {:>6} {:>8} {:>8} {:>8} {:>9} | {:>8} {:>8} {:>8} | {:>6} {:>8} {:>8}\n", name,
+               row.steps, row.refused, row.races, a_step(run::Rung::room), a_step(run::Rung::spill),
                a_step(run::Rung::chunks), row.steps_with_chunks, row.memory.mean(), row.memory.quantile(0.99),
-               row.memory.quantile(1), row.exact.count(), row.exact.mean(), row.exact.quantile(0.99),
-               row.exact.quantile(1));
+               row.memory.quantile(1), row.exact.count(), row.exact.mean(), row.exact.quantile(1));
     if (!row.first.empty()) fmt::print("             the first: {}\n", row.first);
     std::fflush(stdout);
   }
@@ -264,8 +258,11 @@ class Bench {
 bool run_bench(const Ask& ask) {
   const Job job = plan_job(ask);
   fmt::print(
-      "{} on simulated {}, {} a rank and family, {} of them under the race checker; rungs a step; simulated times\n",
-      job.request.job.model.name, job.request.machine.name, ask.steps, ask.races);
+      "{} on simulated {}: {} steps a family on {} devices of {} ranks each, {} of them under the race checker; rungs "
+      "a "
+      "device-step; simulated times\n",
+      job.request.job.model.name, job.request.machine.name, ask.steps, job.shape.devices, job.plan.ranks.size(),
+      ask.races);
   Bench bench(ask, job);
   Bench::print_head();
   bool ok = true;
@@ -288,7 +285,6 @@ int main(int argc, char** argv) {
   app.add_option("--model", ask.model);
   app.add_option("--family", ask.family);
   app.add_option("--imbalance", ask.imbalance);
-  app.add_option("--rank", ask.rank);
   app.add_option("--steps", ask.steps)->check(CLI::Range(1, 1'000'000));
   app.add_option("--exact", ask.exact)->check(CLI::NonNegativeNumber);
   app.add_option("--races", ask.races)->check(CLI::NonNegativeNumber);
