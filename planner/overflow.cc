@@ -190,9 +190,9 @@ class Forecast {
 
   /// The next draw of each autoregression, `steps` ahead.
   void drift(std::vector<double>& parts, double persistence, double variance, double steps) {
-    const double stays = std::pow(persistence, steps);
-    const double spread = std::sqrt(std::max(0.0, variance * (1 - stays * stays)));
-    for (double& part : parts) part = stays * part + (spread > 0 ? spread * draws_.normal() : 0);
+    const double kept_share = std::pow(persistence, steps);
+    const double spread = std::sqrt(std::max(0.0, variance * (1 - kept_share * kept_share)));
+    for (double& part : parts) part = kept_share * part + (spread > 0 ? spread * draws_.normal() : 0);
   }
 
   void scatter(std::vector<double>& parts, double variance) {

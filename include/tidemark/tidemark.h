@@ -509,7 +509,7 @@ typedef struct tidemark_run_options {
   tidemark_load load;                  /* default: as planned */
   void* user;                          /* of all callbacks */
   tidemark_agree agree;                /* default: this rank decides alone, as if it had no group */
-  tidemark_leave leave;                /* default: nobody waits */
+  tidemark_leave leave;                /* default: none waits */
   tidemark_expert_group* expert_group; /* in place of `agree` and `leave`; INVALID beside them. A run that is neither OK
                                           nor INVALID has left it */
 } tidemark_run_options;

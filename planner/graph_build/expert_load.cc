@@ -20,16 +20,17 @@ struct Position {
 };
 
 /// A storage in device memory on [begin, end) of some clock.
-struct Stay {
+struct DeviceResidency {
   StorageId storage = kNone<StorageId>;
   std::int32_t begin = 0;
   std::int32_t end = 0;
 };
 
 /// The times with the most bytes, one per stretch of the clock.
-std::vector<std::int32_t> top_positions(const Graph& graph, const std::vector<Stay>& stays, std::size_t length) {
+std::vector<std::int32_t> top_positions(const Graph& graph, const std::vector<DeviceResidency>& residencies,
+                                        std::size_t length) {
   std::vector<Bytes> live(length + 1, 0);
-  for (const Stay& s : stays) {
+  for (const DeviceResidency& s : residencies) {
     live[static_cast<std::size_t>(s.begin)] += graph.storages[row(s.storage)].bytes;
     live[static_cast<std::size_t>(s.end)] -= graph.storages[row(s.storage)].bytes;
   }
@@ -43,15 +44,16 @@ std::vector<std::int32_t> top_positions(const Graph& graph, const std::vector<St
   return positions;
 }
 
-std::vector<Position> describe(const Graph& graph, const std::vector<Stay>& stays, std::size_t length) {
-  const std::vector<std::int32_t> clocks = top_positions(graph, stays, length);
+std::vector<Position> describe(const Graph& graph, const std::vector<DeviceResidency>& residencies,
+                               std::size_t length) {
+  const std::vector<std::int32_t> clocks = top_positions(graph, residencies, length);
   std::vector<Position> positions(clocks.size());
   std::vector<std::map<std::size_t, double>> routed(clocks.size());
-  for (const Stay& stay : stays) {
-    const StorageTemplate& t = graph.template_of(stay.storage);
-    const Storage& storage = graph.storages[row(stay.storage)];
-    const auto first = std::lower_bound(clocks.begin(), clocks.end(), stay.begin);
-    const auto last = std::lower_bound(first, clocks.end(), stay.end);
+  for (const DeviceResidency& residency : residencies) {
+    const StorageTemplate& t = graph.template_of(residency.storage);
+    const Storage& storage = graph.storages[row(residency.storage)];
+    const auto first = std::lower_bound(clocks.begin(), clocks.end(), residency.begin);
+    const auto last = std::lower_bound(first, clocks.end(), residency.end);
     for (auto it = first; it != last; ++it) {
       const auto p = static_cast<std::size_t>(it - clocks.begin());
       positions[p].fixed += static_cast<double>(t.routed_rows > 0 ? t.fixed_bytes : storage.bytes);
@@ -76,19 +78,19 @@ double equivalent_load(const Graph& graph, const std::vector<Position>& position
 }  // namespace
 
 double equivalent_load(const Graph& graph, const Schedule& schedule, const ExpertLoadSpec& spec, std::int64_t devices) {
-  std::vector<Stay> stays;
+  std::vector<DeviceResidency> residencies;
   for (const Residency& r : schedule.residencies)
-    if (r.space == MemorySpace::device) stays.push_back({r.storage, r.acquire, r.release});
-  return equivalent_load(graph, describe(graph, stays, static_cast<std::size_t>(schedule.compute_tasks) * 2 + 1), spec,
-                         devices);
+    if (r.space == MemorySpace::device) residencies.push_back({r.storage, r.acquire, r.release});
+  return equivalent_load(graph, describe(graph, residencies, static_cast<std::size_t>(schedule.compute_tasks) * 2 + 1),
+                         spec, devices);
 }
 
 double equivalent_load(const Graph& graph, const Liveness& liveness, const ExpertLoadSpec& spec, std::int64_t devices) {
-  std::vector<Stay> stays;
+  std::vector<DeviceResidency> residencies;
   for (std::size_t s = 0; s < graph.storages.size(); ++s)
     if (liveness.ranges[s].begin < liveness.ranges[s].end)
-      stays.push_back({id_of<StorageId>(s), liveness.ranges[s].begin, liveness.ranges[s].end});
-  return equivalent_load(graph, describe(graph, stays, graph.ops.size()), spec, devices);
+      residencies.push_back({id_of<StorageId>(s), liveness.ranges[s].begin, liveness.ranges[s].end});
+  return equivalent_load(graph, describe(graph, residencies, graph.ops.size()), spec, devices);
 }
 
 namespace {

@@ -24,9 +24,9 @@ double independent_steps(double persistence, std::int64_t steps) {
   double sum = 1;
   const auto count = static_cast<double>(steps);
   for (std::int64_t k = 1; k < steps; ++k) {
-    const double stays = std::pow(persistence, 2 * static_cast<double>(k));
-    if (stays < 1e-6) break;
-    sum += 2 * (1 - static_cast<double>(k) / count) * stays;
+    const double kept_share = std::pow(persistence, 2 * static_cast<double>(k));
+    if (kept_share < 1e-6) break;
+    sum += 2 * (1 - static_cast<double>(k) / count) * kept_share;
   }
   return count / sum;
 }
@@ -131,10 +131,10 @@ void LoadFitter::fit_persistence(const Moments& m, LoadFit& fit) const {
   if (whole <= 2 * noise * std::sqrt(2 / (m.layer_free * m.steps)) || whole <= 0) return;
   double ratio = 0, steps = 1, pairs = 1;
   for (std::size_t i = first; i < lags_.size() && lags_[i].pairs > 0; ++i) {
-    const double stays = std::clamp(product_mean(i) / whole, 0.0, 1.0);
+    const double kept_share = std::clamp(product_mean(i) / whole, 0.0, 1.0);
     const auto back = static_cast<double>((std::int64_t{1} << i) - (alone ? 1 : 0));
-    if (i > first && (stays < 0.5 || static_cast<double>(lags_[i].pairs) < back)) break;
-    ratio = stays;
+    if (i > first && (kept_share < 0.5 || static_cast<double>(lags_[i].pairs) < back)) break;
+    ratio = kept_share;
     steps = back;
     pairs = static_cast<double>(lags_[i].pairs);
   }

@@ -111,7 +111,7 @@ def test_gradients_of_chunks_are_those_of_the_whole(monkeypatch):
     layer = tidemark.DroplessExperts([dropless.Expert() for _ in range(4)]).double()
     tokens = torch.randn(40, dropless.HIDDEN, dtype=torch.double, requires_grad=True)
     weights = torch.rand(40, 2, dtype=torch.double, requires_grad=True)
-    chosen = torch.stack([torch.randperm(3)[:2] for _ in range(40)])  # nobody chooses the last expert
+    chosen = torch.stack([torch.randperm(3)[:2] for _ in range(40)])  # no token chooses the last expert
 
     def gradients(agree):
         layer.agree = agree

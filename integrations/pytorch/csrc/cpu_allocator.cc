@@ -205,7 +205,7 @@ __attribute__((visibility("default"))) void tidemark_torch_set_pool(const char* 
   current_pool = {tag == nullptr ? "" : tag, plain};
 }
 
-/// Who is asked where memory runs out, on the CPU and on accelerators; nullptr: nobody.
+/// Who is asked where memory runs out, on the CPU and on accelerators; nullptr: none.
 __attribute__((visibility("default"))) void tidemark_torch_set_make_room(tidemark_torch::MakeRoom function) noexcept {
   tidemark_torch::make_room() = function;
 }

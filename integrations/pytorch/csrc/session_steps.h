@@ -137,7 +137,7 @@ class SessionSteps : public std::enable_shared_from_this<SessionSteps> {
   std::exception_ptr thrown_;                                     // in a callback
 };
 
-/// Of whom make_room() is asked from now on; nullptr: nobody.
+/// Of whom make_room() is asked from now on; nullptr: none.
 void serve_room(const std::shared_ptr<SessionSteps>& steps);
 /// Asks them: a MakeRoom (make_room.h).
 [[nodiscard]] std::int32_t make_room_of_session(std::int64_t bytes, std::int32_t is_cpu);
