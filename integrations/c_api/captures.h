@@ -38,12 +38,16 @@ class Visit {
   std::shared_ptr<Pool> pool_;
 };
 
-/// The child has a new lock: in the old one its parent's other threads may stand in line.
+/// The child has a new lock: in the old one its parent's other threads may stand in line. It is released before, as
+/// ThreadSanitizer would else take it for held ever after.
 template <class Mutex>
 [[nodiscard]] ForkSteps held_over_a_fork(Mutex& mutex) {
   return {.before_fork = [&mutex] { mutex.lock(); },
           .after_fork_in_parent = [&mutex] { mutex.unlock(); },
-          .after_fork_in_child = [&mutex] { std::construct_at(&mutex); }};
+          .after_fork_in_child = [&mutex] {
+            mutex.unlock();
+            std::construct_at(&mutex);
+          }};
 }
 
 /// PyTorch's MempoolId_t.

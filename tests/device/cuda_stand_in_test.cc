@@ -110,10 +110,12 @@ TEST_F(CudaStandIn, CountsCopiesByDirectionStreamAndHostSide) {
   std::vector<unsigned char> pageable(4096, 7);
   void* const buffer = host(4096);
   Pointer block = 0;
+  Pointer other = 0;  // nothing orders the two streams
   ASSERT_EQ(cuda_.allocate(&block, 4096), kSuccess);
+  ASSERT_EQ(cuda_.allocate(&other, 1024), kSuccess);
   EXPECT_EQ(controls_.get("pinned_allocations"), 1);
   EXPECT_EQ(cuda_.copy_to_device(block, buffer, 4096, stream_), kSuccess);
-  EXPECT_EQ(cuda_.copy_to_device(block, pageable.data(), 1024, nullptr), kSuccess);
+  EXPECT_EQ(cuda_.copy_to_device(other, pageable.data(), 1024, nullptr), kSuccess);
   EXPECT_EQ(cuda_.copy_to_host(buffer, block, 4096, stream_), kSuccess);
   EXPECT_EQ(cuda_.stream_synchronize(stream_), kSuccess);
   EXPECT_EQ(cuda_.copy_to_host_now(pageable.data(), block, 4096), kSuccess);
