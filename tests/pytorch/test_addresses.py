@@ -164,6 +164,27 @@ def test_backward_that_a_capture_sees_otherwise_comes_as_planned():
     assert planned > 300 and unplanned == 0
 
 
+class HoldsOver(nn.Module):
+    """Memory is at its peak between two uses of `held`, which is cheap to make again."""
+
+    def __init__(self):
+        super().__init__()
+        self.scales = nn.Parameter(torch.randn(512, 64))
+
+    def forward(self, x):
+        held = self.scales * 2.0
+        with torch.no_grad():
+            largest = (held.repeat(1, 16) + x.repeat(1, 16)).amax()
+        return x + held * largest
+
+
+def test_what_a_variable_holds_between_two_uses_is_not_planned_away():
+    x = torch.randn(512, 64)
+    model = nn.Sequential(*(HoldsOver() for _ in range(4)))
+    planned, unplanned = served_in_steady_steps(model, lambda: (x,), lambda out: out.square().mean())
+    assert planned > 200 and unplanned <= 5, unplanned  # the loss, in every step
+
+
 def test_whatever_routing_does_within_its_bound_comes_as_planned():
     config = example.Config(vocabulary=32, hidden=32, layers=2, heads=2, head=16, rope=8, first_dense=0)
     inputs = lambda: (torch.randint(0, 32, (4, 64)),)  # noqa: E731  others in every step

@@ -154,12 +154,13 @@ def _hold_while_saved(seen, calls, ops, op_of):
 
 
 def _pin(graph, recorder, op_of):
-    """The framework's own hold, where it goes beyond the last touch before."""
-    last_touch = {}
+    """What the framework itself holds, as a local variable does between two uses, gives no memory up meanwhile."""
+    made_by = {}
     for i, op in enumerate(graph.ops):
-        for s in (*op.reads, *op.writes):
-            if op.phase == "forward":
-                last_touch[s] = i
+        for s in op.reads:
+            made_by.setdefault(s, -1)  # there before
+        for s in op.writes:
+            made_by.setdefault(s, i)
     for s, (storage, seen) in enumerate(zip(graph.storages, recorder.storages)):
         if storage.resident:
             continue
@@ -167,5 +168,5 @@ def _pin(graph, recorder, op_of):
             storage.until_end = True
             continue
         pinned = op_of[max(seen.died, 0)]
-        if pinned > last_touch.get(s, -1):
+        if pinned > made_by.get(s, -1):
             storage.pinned_until = pinned
