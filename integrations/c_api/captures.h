@@ -44,10 +44,11 @@ template <class Mutex>
 [[nodiscard]] ForkSteps held_over_a_fork(Mutex& mutex) {
   return {.before_fork = [&mutex] { mutex.lock(); },
           .after_fork_in_parent = [&mutex] { mutex.unlock(); },
-          .after_fork_in_child = [&mutex] {
-            mutex.unlock();
-            std::construct_at(&mutex);
-          }};
+          .after_fork_in_child =
+              [&mutex] {
+                mutex.unlock();
+                std::construct_at(&mutex);
+              }};
 }
 
 /// PyTorch's MempoolId_t.

@@ -13,10 +13,17 @@ inline constexpr bool kSanitized = true;
 inline constexpr bool kSanitized = false;
 #endif
 
+/// What no threads meet in, and what the same threads meet in as in another test, says nothing more here.
+#ifdef __SANITIZE_THREAD__
+inline constexpr bool kThreadsOnly = true;
+#else
+inline constexpr bool kThreadsOnly = false;
+#endif
+
 /// How many of `all` drawn cases this build runs.
 template <std::integral Count>
 [[nodiscard]] constexpr Count cases(Count all) {
-  return kSanitized ? std::max<Count>(2, all / 4) : all;
+  return kThreadsOnly ? std::max<Count>(2, all / 12) : kSanitized ? std::max<Count>(2, all / 4) : all;
 }
 
 }  // namespace tidemark::testing

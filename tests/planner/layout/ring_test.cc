@@ -12,6 +12,7 @@
 #include "planner/layout/clock_windows.h"
 #include "planner/layout/packer.h"
 #include "planner/layout/ring_first.h"
+#include "tests/support/sanitized.h"
 
 namespace tidemark::layout {
 namespace {
@@ -111,6 +112,7 @@ TEST(Ring, FindsWhereLongLivesBegin) {
 // Whatever stands already: an answer is a packing in which what stood stands and nobody else is above the height, and
 // with room to spare there is one.
 TEST(ClockWindows, PlaceEveryoneAmongThoseWhoStand) {
+  if (testing::kThreadsOnly) GTEST_SKIP() << "one thread, or those of other tests";
   std::mt19937 random(7);
   int without = 0;
   for (int round = 0; round < 60; ++round) {
@@ -186,6 +188,7 @@ std::vector<PackItem> last_stage(std::mt19937& random) {
 }
 
 TEST(RingFirst, IsLowerThanOrdersAndWalksWhereALossPasses) {
+  if (testing::kThreadsOnly) GTEST_SKIP() << "one thread, or those of other tests";
   std::mt19937 random(11);
   for (int round = 0; round < 3; ++round) {
     const PackProblem problem{.items = last_stage(random), .alignment = 512};

@@ -13,6 +13,7 @@
 #include "planner/simulate/pass_times.h"
 #include "policies/policies.h"
 #include "tests/support/random_job.h"
+#include "tests/support/sanitized.h"
 
 namespace tidemark::search {
 namespace {
@@ -271,6 +272,7 @@ plan::Policy quick_offloading() {
 /// Budgets below the static memory of some layouts or of all of them, with much host memory and with little: what the
 /// search finds is what planning every layout by itself finds.
 TEST(LayoutSearch, FindsWhatFitsWithStateOffloadedOnly) {
+  if (testing::kThreadsOnly) GTEST_SKIP() << "one thread, or those of other tests";
   std::size_t offloaded = 0, over_static = 0, misfits = 0, unproven = 0;
   for (std::uint32_t seed = 1; seed <= 2; ++seed) {
     SmallSearch search(seed, quick_offloading(), 9);

@@ -9,6 +9,7 @@
 #include "planner/layout/lay_out.h"
 #include "tests/planner/decide/flat/flat_step.h"
 #include "tests/planner/decide/flat/random_steps.h"
+#include "tests/support/sanitized.h"
 
 namespace tidemark::decide::flat {
 namespace {
@@ -16,6 +17,7 @@ namespace {
 using testing::FlatStep;
 
 TEST(RematLayout, OfEveryScheduleThatFitsIsValid) {
+  if (testing::kThreadsOnly) GTEST_SKIP() << "one thread, or those of other tests";
   constexpr Bytes kPlenty = std::numeric_limits<Bytes>::max() / 4;
   int fitted = 0, swapped = 0;
   for (std::uint64_t seed = 0; seed < 25; ++seed)

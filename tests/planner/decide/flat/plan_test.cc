@@ -97,6 +97,7 @@ TEST(PlanStep, LongStepsFitAndAreChecked) {
 
 /// With swaps as well: passes know them, and both together are no worse than the rule is.
 TEST(PlanStep, LongStepsWithSwapsFitAndAreChecked) {
+  if (testing::kThreadsOnly) GTEST_SKIP() << "one thread, or those of other tests";
   for (const std::int32_t ops : testing::kSanitized ? std::vector{700} : std::vector{700, 5020}) {
     const FlatStep flat(
         testing::layered_step(3, {.layers = ops / 10, .wide = 10, .degree = 6, .most = 99, .swaps = true}));
@@ -159,6 +160,7 @@ TEST(PlanStep, ProgressRisesToOne) {
 
 /// Below thirty ops some budgets are too hard to be solved exactly: what is answered for them must go with the rest.
 TEST(PlanStep, SolvedExactlyOrNotTighterIsNeverCheaperNorHigher) {
+  if (testing::kThreadsOnly) GTEST_SKIP() << "one thread, or those of other tests";
   for (const std::uint64_t seed : {11U, 12U, 13U, 14U}) {
     const FlatStep flat(seed < 13 ? testing::layered_step(seed, {.layers = 7, .wide = 4, .swaps = seed == 12})
                                   : testing::forward_and_back(seed, 13, seed == 14));
