@@ -37,14 +37,18 @@ class LastResortSearch {
   [[nodiscard]] LastResort result() && { return std::move(result_); }
 
  private:
-  /// Where addresses took more host memory than there is, the rule is asked again with that much less.
+  /// Where addresses took more host memory than there is, the rule is asked again with that much less. Packed as if
+  /// there were no device memory, so that whoever plans for the height that comes of it comes to it as well.
   Status build_least(const std::shared_ptr<decide::RankProblem>& problem, const DecideFunction& rule) {
     if (Status s = problem->check(); !s) return s;
+    Budgets least = budgets_;
+    least.device = 0;
     Bytes host = budgets_.host;
     for (int i = 0; i < 2; ++i) {
       const PolicyAnswer answer = rule({.problem = *problem, .device_budget_bytes = 0, .host_budget_bytes = host});
-      Result<BuiltPlan> built = build_plan(*problem, answer, budgets_, in_.request);
+      Result<BuiltPlan> built = build_plan(*problem, answer, least, in_.request);
       if (!built) return built.error();
+      built.value().layout.arenas.front().capacity_bytes = budgets_.device;
       const Bytes over = built.value().host_height() - budgets_.host;
       result_.enough.push_back({.device = built.value().height(), .host = built.value().host_height()});
       keep({.problem = problem, .best = std::move(built).value()});
