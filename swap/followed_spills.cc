@@ -55,10 +55,10 @@ Result<bool> FollowedStep::spill(std::int32_t storage, FrameworkStream stream) {
     if (!one.host) {
       const auto id = static_cast<std::int64_t>(plan_of(storage).storage);
       code = copies_->begin_out(one.block.address, {.bytes = bytes}, stream, id, one.host);
+      one.leaving = code == DeviceCode::ok;
     }
     if (code == DeviceCode::ok && !one.host->is_settled) code = copies_->settle_out(*one.host, stream);
     if (code == DeviceCode::ok) {
-      one.leaving = false;
       ++counts_.spilled;
       counts_.spilled_bytes += bytes;
       release(storage, stream);

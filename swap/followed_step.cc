@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <new>
 #include <set>
 #include <utility>
 
@@ -33,8 +34,11 @@ FollowedStep::FollowedStep(std::shared_ptr<FollowedParts> parts, std::int64_t nu
 FollowedStep::~FollowedStep() {
   for (std::size_t n = 0; n < storages_.size(); ++n) {
     const auto storage = static_cast<std::int32_t>(n);
-    release(storage, {});
-    forget_copy(storage);
+    try {
+      release(storage, {});
+      forget_copy(storage);
+    } catch (const std::bad_alloc&) {  // there is none to tell; the device frees what is left when it closes
+    }
   }
 }
 
@@ -91,8 +95,11 @@ Status FollowedStep::carry_out(const FollowedAction& action, FrameworkStream str
       return copy_in(action.storage, action.last, stream);
     case Kind::settle_in:
       return settle_in(action.storage, stream);
-    case Kind::rebuild:
-      return rebuild(action.op, program_.wanted_of(action), action.last, stream);
+    case Kind::rebuild: {
+      Status status = rebuild(action.op, program_.wanted_of(action), action.last, stream);
+      if (action.last) ran_last_[row(action.op)] = true;  // also where nothing was missing: what it reads goes now
+      return status;
+    }
   }
   return {};
 }
@@ -251,7 +258,6 @@ Status FollowedStep::rebuild(OpId op, std::span<const std::int32_t> wanted, bool
     }
   }
   if (status) ++counts_.rebuilt;
-  if (status && is_last) ran_last_[row(op)] = true;
   return status;
 }
 

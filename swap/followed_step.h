@@ -196,7 +196,7 @@ class FollowedStep {
   std::vector<Stored> storages_;
   std::vector<bool> told_;                              ///< per op
   std::vector<bool> kept_;                              ///< per op: see keep()
-  std::vector<bool> ran_last_;                          ///< per op: recomputed for the last time
+  std::vector<bool> ran_last_;                          ///< per op: past its last planned recompute
   std::vector<std::int32_t> reached_;                   ///< per part: time of the op told last
   std::vector<std::deque<std::int32_t>> deferred_;      ///< per part: actions that wait for it
   std::unordered_map<void*, std::int32_t> storage_of_;  ///< blocks that are there

@@ -62,7 +62,10 @@ Result<std::unique_ptr<Session>> Session::open(const Program& program, Device& d
 }
 
 Session::~Session() {
-  if (recorder() != nullptr) recorder()->call({.kind = Kind::close});
+  try {
+    if (recorder() != nullptr) recorder()->call({.kind = Kind::close});
+  } catch (const std::bad_alloc&) {  // there is none to tell
+  }
 }
 
 void Session::begin_step(FrameworkStream stream) {
@@ -203,7 +206,8 @@ Result<Bytes> Session::spill(Bytes bytes, FrameworkStream stream) {
     if (given_up >= bytes) break;
     if (!parts_->calls.is_idle(one.of.handle)) continue;
     const Result<bool> left = one.step->spill(one.of.storage, stream);
-    if (!left) return left.error();
+    if (!left && given_up == 0) return left.error();
+    if (!left) break;  // what has been given up is free all the same
     if (left.value()) given_up += one.of.bytes;
   }
   return given_up;

@@ -25,17 +25,28 @@ struct Played {
   bool is_open = false;
 };
 
+/// Whether the framework's allocator is now and then at its end, and all that backward asks for may leave.
+enum class Room : std::uint8_t { ample, scarce };
+
 /// Two steps, the second with its backward behind a third. `number` 0: nothing fails.
-Played play(const plan::RankPlan& plan, Call call, std::int64_t number, DeviceCode code) {
+Played play(const plan::RankPlan& plan, Call call, std::int64_t number, DeviceCode code, Room room = Room::ample) {
   const std::unique_ptr<SimDevice> sim = make_sim_device({.capacity_bytes = 4 * kGiB, .report_unwritten = true});
   Played played;
   {
     FailingDevice failing(*sim);
     failing.fail(call, number, code);
     FrameworkPlayer player(plan.graph, *sim, {.may_fail = true});
-    auto session = Session::open(plan.program, failing, {}, player.calls());
+    SessionOptions asked;
+    if (room == Room::scarce)
+      for (std::size_t s = 0; s < plan.graph.storages.size(); ++s) asked.loop.may_spill.push_back(id_of<StorageId>(s));
+    auto session = Session::open(plan.program, failing, std::move(asked), player.calls());
     played.is_open = session.ok();
     if (session) {
+      int blocks = 0;
+      player.before_blocks([&] {
+        if (room == Room::ample || ++blocks % 4 != 0 || !session.value()->is_in_step()) return;
+        static_cast<void>(session.value()->make_room(kMiB, player.stream()));
+      });
       player.play(*session.value());
       player.begin(*session.value());
       std::vector<OpId> backward;
@@ -50,6 +61,7 @@ Played play(const plan::RankPlan& plan, Call call, std::int64_t number, DeviceCo
       for (const OpId op : backward) player.issue(nullptr, op);
       player.forget_saved();
       player.finish(*session.value());
+      player.before_blocks({});
     }
     EXPECT_EQ(player.fault(), "");
     session = bad_input("closed");
@@ -84,6 +96,21 @@ TEST(SessionFaults, AnyCallMayFailOnce) {
   }
   EXPECT_GT(refusals, 20);
   EXPECT_GT(closed, 0);
+}
+
+TEST(SessionFaults, AnyCallMayFailWhileMemoryIsGivenUp) {
+  std::int64_t refusals = 0;
+  for (const plan::RankPlan& plan : testing::random_captured_plans(34, 3)) {
+    const Played whole = play(plan, Call::copy, 0, DeviceCode::ok, Room::scarce);
+    for (const Call call : {Call::allocate_pinned, Call::record_event, Call::wait_event, Call::copy,
+                            Call::synchronize_event, Call::synchronize_device})
+      for (std::int64_t number = 1; number <= whole.calls[static_cast<std::size_t>(call)]; ++number) {
+        SCOPED_TRACE(::testing::Message()
+                     << "call " << number << " of " << testing::kCallNames[static_cast<std::size_t>(call)]);
+        refusals += play(plan, call, number, DeviceCode::copy_failed, Room::scarce).refusals;
+      }
+  }
+  EXPECT_GT(refusals, 10);
 }
 
 /// What it would have restored is restored when it is asked for, from sources that are still there.

@@ -134,6 +134,25 @@ TEST(Session, GivesUpMemoryWheneverItIsAskedFor) {
   EXPECT_GT(dropped, testing::cases(20));
 }
 
+/// Nothing may be copied that the plan does not copy: what leaves is made again, while what it is made of is there.
+TEST(Session, GivesUpWhatCanBeMadeAgain) {
+  std::int64_t dropped = 0;
+  for (const plan::RankPlan& plan : testing::random_captured_plans(33, 40))
+    for (const std::uint64_t seed : {0U, 1U, 2U}) {
+      Stage stage(plan, {.seed = seed}, {.tells_backward = seed != 1});
+      std::mt19937_64 random(seed);
+      stage.player->before_blocks([&] {
+        if (random() % 2 != 0 || !stage.session->is_in_step()) return;
+        const Bytes bytes = std::int64_t{1} << (random() % 24);
+        EXPECT_TRUE(stage.session->make_room(bytes, stage.player->stream()).ok());
+      });
+      for (int step = 0; step < 3; ++step) stage.player->play(*stage.session);
+      EXPECT_EQ(stage.player->fault(), "");
+      dropped += stage.session->report().counts.dropped;
+    }
+  EXPECT_GT(dropped, testing::cases(40));
+}
+
 /// What is needed last goes first, and no more than is asked for.
 TEST(Session, GivesUpWhatIsNeededLast) {
   const std::vector<plan::RankPlan> plans = testing::random_captured_plans(32, 6);
