@@ -688,7 +688,7 @@ TIDEMARK_API tidemark_status tidemark_session_save(tidemark_session* session, in
 TIDEMARK_API tidemark_status tidemark_session_use(tidemark_saved* saved, int32_t again, tidemark_stream stream,
                                                   tidemark_block* block, int32_t* handed_over,
                                                   tidemark_error** error) TIDEMARK_NOEXCEPT;
-/* Nobody will ask; for what was used as well. NULL: nothing. */
+/* Not asked for any more; for what was used as well. NULL: nothing. */
 TIDEMARK_API void tidemark_session_free(tidemark_saved* saved) TIDEMARK_NOEXCEPT;
 /* The content of a block, of this step or one that lives on, is about to be changed in place; a block that the session
  * does not have: nothing. `planned`, not 0: by an op of the step, at its time. Otherwise what would be recomputed from

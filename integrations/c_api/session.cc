@@ -429,7 +429,10 @@ tidemark_status tidemark_session_use(tidemark_saved* saved, int32_t again, tidem
 
 void tidemark_session_free(tidemark_saved* saved) noexcept {
   if (saved == nullptr) return;
-  swap::Session::free(saved->saved);
+  static_cast<void>(guarded(nullptr, [&]() -> Outcome {
+    swap::Session::free(saved->saved);
+    return {};
+  }));
   delete saved;
 }
 

@@ -8,7 +8,7 @@ import warnings
 import pytest
 import tidemark
 import torch
-from random_plans import random_plan
+from random_plans import random_plan, swapped
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 from training import gradients_in_flight, same, train
@@ -38,6 +38,44 @@ def test_random_plans_change_nothing(name, seed):
     assert held[0].counters.off_plan == 0
     repeated = len(plan.schedule) - len(graph.ops)
     assert held[0].counters.recomputed <= 3 * repeated and (held[0].counters.recomputed > 0) == (repeated > 0)
+
+
+class LooksTwice(torch.autograd.Function):
+    """Each look at ctx.saved_tensors unpacks all of them."""
+
+    @staticmethod
+    def forward(ctx, x, w):
+        ctx.save_for_backward(x, w)
+        return torch.tanh(x) * w
+
+    @staticmethod
+    def backward(ctx, gradient):
+        x = ctx.saved_tensors[0]
+        into_x = gradient * ctx.saved_tensors[1] * (1 - torch.tanh(x) ** 2)
+        return into_x, (gradient * torch.tanh(ctx.saved_tensors[0])).sum(0)
+
+
+class TwiceLooked(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scales = nn.Parameter(torch.randn(64))
+        self.linear = nn.Linear(64, 64)
+
+    def forward(self, x):
+        return LooksTwice.apply(self.linear(x) * 2.0, self.scales)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("plan_of", [random_plan, swapped])
+def test_backward_may_look_more_than_once(plan_of, seed):
+    def build():
+        torch.manual_seed(0)
+        model = nn.Sequential(*(TwiceLooked() for _ in range(4)))
+        return model, (torch.randn(256, 64),), lambda out: out.square().mean()
+
+    graph = tidemark.capture(*build())
+    plan = plan_of(graph, seed)
+    assert same(train(build, session_of(plan)), train(build))
 
 
 @pytest.mark.parametrize("seed", range(3))

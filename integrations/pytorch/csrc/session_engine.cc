@@ -192,8 +192,6 @@ void SessionEngine::watched_call(const c10::OperatorHandle& op, torch::jit::Stac
   op.callBoxed(stack);
 }
 
-/// Of the captured step.
-
 void SessionEngine::call(const c10::OperatorHandle& op, const KernelTraits& traits, torch::jit::Stack& stack) {
   const auto recorder = this->recorder();
   if (recorder == nullptr || traits.kind == KernelKind::passes) return op.callBoxed(stack);

@@ -256,12 +256,17 @@ c10::Storage SessionSteps::use(tidemark_saved* saved, bool again) {
   std::int32_t handed_over = 0;
   check(tidemark_session_use(saved, again ? 1 : 0, stream(), &block, &handed_over, &error), error);
   if (block.handle == nullptr) return {};
-  return handed_over != 0 ? reclaim(block) : look_at(block);
+  if (handed_over == 0) return look_at(block);
+  c10::Storage storage = reclaim(block);
+  note_stream(storage);
+  return storage;
 }
 
 void SessionSteps::free(tidemark_saved* saved) {
   const SessionLock lock;
+  const std::exception_ptr before = thrown_;
   tidemark_session_free(saved);
+  thrown_ = before;  // who frees is told of nothing
 }
 
 void SessionSteps::change(const at::Tensor& tensor, bool planned) {
@@ -277,10 +282,12 @@ bool SessionSteps::make_room(std::int64_t bytes) {
   const SessionLock lock(std::try_to_lock);
   if (!lock.has_lock() || is_lost()) return false;
   const Unseen unseen;
+  const std::exception_ptr before = thrown_;
   tidemark_error* error = nullptr;
   std::int64_t given_up = 0;
   if (tidemark_session_make_room(session_, bytes, stream(), &given_up, &error) != TIDEMARK_STATUS_OK)
     tidemark_error_free(error);
+  thrown_ = before;  // what comes of this call its answer says
   return given_up > 0;
 }
 
@@ -367,17 +374,21 @@ tidemark_block SessionSteps::take_block(std::int64_t bytes) {
   }
 }
 
-/// Its allocator knows of the stream that it was made on alone. Of the others the last one stands for all: the session
-/// has each wait for those before (swap/framework_streams.h).
 void SessionSteps::release(tidemark_block block) {
   const c10::Storage storage = reclaim(block);
-  if (!has_streams_ || storage.device() != device_) return;
   try {
-    const Unseen unseen;
-    at::empty({0}, at::TensorOptions(device_).dtype(at::kByte)).set_(storage).record_stream(*stream_);
+    note_stream(storage);
   } catch (...) {
     thrown_ = std::current_exception();
   }
+}
+
+/// Its allocator knows of the stream that it was made on alone. Of the others the last one stands for all: the session
+/// has each wait for those before (swap/framework_streams.h).
+void SessionSteps::note_stream(const c10::Storage& storage) const {
+  if (!has_streams_ || storage.device() != device_) return;
+  const Unseen unseen;
+  at::empty({0}, at::TensorOptions(device_).dtype(at::kByte)).set_(storage).record_stream(*stream_);
 }
 
 }  // namespace tidemark_torch

@@ -117,6 +117,8 @@ class SessionSteps : public std::enable_shared_from_this<SessionSteps> {
   [[nodiscard]] tidemark_status rebuild(const tidemark_rebuild& asked);
   [[nodiscard]] tidemark_block take_block(std::int64_t bytes);
   void release(tidemark_block block);
+  /// The last of several streams that work was given may use the storage yet.
+  void note_stream(const c10::Storage& storage) const;
   static void check_sources(const std::vector<RecordedCall>& calls, const tidemark_rebuild& asked);
 
   struct CloseDevice {

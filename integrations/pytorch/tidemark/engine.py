@@ -115,7 +115,7 @@ def _saves(graph, steps):
     batches = [{} for _ in range(graph.micro_batches)]
     for save in graph.saves:
         use = min(save.uses, default=_NONE)
-        until = max((end for begin, end in zip(save.uses, save.until) if begin == use), default=_NONE)
+        until = save.until[0] if len(save.uses) == 1 else _NONE  # asked for more than once: the session keeps it
         storage = save.storage if save.storage is not None and steps.is_managed(save.storage) else _NONE
         places = batches[save.site.micro_batch].setdefault((save.site.path, save.site.call), [])
         _put(places, save.site.ordinal, (storage, use, until))

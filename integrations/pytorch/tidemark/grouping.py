@@ -147,7 +147,7 @@ def _saves(recorder, ops, op_of):
 
 def _hold_while_saved(seen, calls, ops, op_of):
     """What is saved behind its last kernel, as by an autograd function of the user's, is there until then: a session that
-    had let go of it would take it for none of the plan's."""
+    had released it would take it for none of the plan's."""
     around = [op_of[c] for c in (seen.after - 1, seen.after) if 0 <= c < len(calls) and calls[c].phase == "forward"]
     if around and not any(seen.storage in (*ops[i].reads, *ops[i].writes, *ops[i].holds) for i in around):
         ops[around[0]].holds.append(seen.storage)
