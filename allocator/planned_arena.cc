@@ -350,10 +350,10 @@ struct PlannedArena::State {
   /// How soon the plan wants [begin, begin + span), in blocks from the cursor on; those that will be asked for at all.
   [[nodiscard]] std::int32_t wanted_in(Bytes begin, Bytes span) const {
     const Slot range{.offset = begin, .span = span};
-    const std::int32_t last = std::min(static_cast<std::int32_t>(slots.size()), cursor + kLookForWants);
-    for (std::int32_t block = cursor; block < last; ++block) {
-      const Slot& slot = slots[static_cast<std::size_t>(block)];
-      if (!slot.elsewhere && !slot.in_use() && slot.overlaps(range)) return block - cursor;
+    const std::int32_t count = std::min(static_cast<std::int32_t>(slots.size()), kLookForWants);
+    for (std::int32_t ahead = 0; ahead < count; ++ahead) {  // behind the last the next step begins
+      const Slot& slot = slots[static_cast<std::size_t>(cursor + ahead) % slots.size()];
+      if (!slot.elsewhere && !slot.in_use() && slot.overlaps(range)) return ahead;
     }
     return kLookForWants;
   }

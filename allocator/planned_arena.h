@@ -45,7 +45,7 @@
 // the requests are one ahead, as if it had departed.
 //
 // Order between streams is not looked at: an arena serves one stream, or callers that wait for whoever held the bytes
-// before (the executor, whose Program has those waits). free() means that whatever is submitted from now on may have
+// before. free() means that whatever is submitted from now on may have
 // the bytes.
 //
 // Cost: allocate and free are O(predecessors of the block + stragglers + guests), with no memory allocation and no
