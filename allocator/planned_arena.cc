@@ -124,6 +124,12 @@ struct PlannedArena::State {
     }
   };
 
+  /// Of requests that are an unordered block's.
+  struct Sizes {
+    Bytes least = 0, most = 0;
+    [[nodiscard]] bool covers(Bytes bytes) const { return least <= bytes && bytes <= most; }
+  };
+
   State(std::span<const PlannedBlock> blocks, const Options& given)
       : options(given),
         offsets(distinct_offsets(blocks)),
@@ -135,10 +141,10 @@ struct PlannedArena::State {
     std::int32_t first_unordered = 0;
     for (const PlannedBlock& block : blocks) {
       if (block.unordered) {
-        unordered_bytes.push_back(block.bytes);
+        unordered_sizes.push_back({.least = block.least_bytes > 0 ? block.least_bytes : block.bytes, .most = block.bytes});
         continue;
       }
-      const auto unordered_end = static_cast<std::int32_t>(unordered_bytes.size());
+      const auto unordered_end = static_cast<std::int32_t>(unordered_sizes.size());
       assert(block.bytes > 0 && block.offset >= 0 && block.offset % options.alignment_bytes == 0);
       assert(block.least_bytes >= 0 && block.least_bytes <= block.bytes);
       slots.push_back({.offset = block.offset,
@@ -277,9 +283,13 @@ struct PlannedArena::State {
     const Slot& slot = at(cursor);
     if (!slot.is_routed()) return std::nullopt;
     const auto planned =
-        std::span(unordered_bytes)
+        std::span(unordered_sizes)
             .subspan(static_cast<std::size_t>(slot.first_unordered), static_cast<std::size_t>(slot.unordered_count));
-    if (std::ranges::count(planned, bytes) <= std::ranges::count(unordered_seen, bytes)) return std::nullopt;
+    const auto could_be = [&](Bytes one) {
+      return std::ranges::count_if(planned, [&](const Sizes& of) { return of.covers(one) && of.covers(bytes); });
+    };
+    if (could_be(bytes) <= std::ranges::count_if(unordered_seen, [&](Bytes seen) { return could_be(seen) > 0; }))
+      return std::nullopt;
     const std::optional<Address> address = serve_unordered(bytes, span);
     if (address) ++mistakable;
     return address;
@@ -396,7 +406,7 @@ struct PlannedArena::State {
   std::vector<std::int32_t> holder_at;  // per distinct offset: the block in use there
   Bytes extent_bytes = 0;               // of the sequence: unordered blocks lie above
   SmallPlaces unordered;
-  std::vector<Bytes> unordered_bytes;  // in plan order
+  std::vector<Sizes> unordered_sizes;  // in plan order
   std::vector<Slot> slots;             // in plan order
   std::vector<std::int32_t> predecessors;
   std::vector<std::int32_t> stragglers;

@@ -83,7 +83,7 @@ class RequestLister {
         const bool persistent = place.full_behind && !request.is_remade;
         const bool unordered = place.bytes <= allocator::kUnorderedBytes && !persistent;
         const Bytes most = asked_bytes(place.bytes);
-        const bool is_asked = unordered && request.bytes > 0;  // known by its size
+        const bool is_asked = unordered && request.bytes > 0 && request.least_bytes == 0;  // known by its size
         blocks_.push_back({.bytes = is_asked ? std::min(request.bytes, most) : most,
                            .offset = offset,
                            .least_bytes = std::min(request.least_bytes, most),

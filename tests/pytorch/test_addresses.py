@@ -196,6 +196,31 @@ def test_whatever_routing_does_within_its_bound_comes_as_planned():
     assert planned > 1000 and unplanned == 0 and again > 0
 
 
+class Selecting(nn.Module):
+    """Each expert's rows are found by a mask: what nonzero() returns of made-up values says nothing."""
+
+    def __init__(self):
+        super().__init__()
+        self.router = nn.Linear(32, 4)
+        self.experts = nn.ModuleList(nn.Linear(32, 32) for _ in range(4))
+
+    def forward(self, x):
+        weights, chosen = self.router(x).softmax(-1).topk(2, -1)
+        out = torch.zeros_like(x)
+        for number, expert in enumerate(self.experts):
+            row, slot = torch.where(chosen == number)
+            out = out.index_add(0, row, torch.relu(expert(x[row])) * weights[row, slot].unsqueeze(-1))
+        return x + out
+
+
+def test_rows_that_a_mask_selects_come_as_planned():
+    model = nn.Sequential(*(Selecting() for _ in range(3)))
+    inputs = lambda: (torch.randn(128, 32),)  # noqa: E731  others in every step
+    bounds = {"*": tidemark.Rows(64, most=128)}
+    planned, unplanned, _ = served_in_steady_steps(model, inputs, lambda out: out.square().mean(), bounds)
+    assert planned > 300 and unplanned == 0
+
+
 def test_evaluation_and_other_shapes_lose_nothing_and_the_plan_is_come_back_to():
     build = BUILDS["encoder"]
     graph = captured(build)

@@ -75,18 +75,18 @@ def _op(calls, group):
 
 
 def _requests(recorder, c):
-    """What a call asks the allocator for. Where that was not measured, what it returns and makes."""
+    """What a call asks the allocator for. Where that was not measured, what it returns and makes; so also where it was
+    measured on values of which it returns nothing, as the mask that selects no row."""
     call = recorder.calls[c]
-    if call.requests is None:
-        made = [s for s in dict.fromkeys(call.outputs) if s is not None and recorder.storages[s].born == c]
-        return [Request(s, recorder.storages[s].bytes) for s in made]
     found = []
-    for request in call.requests:
+    for request in call.requests or ():
         if request.output is None:
             found.append(Request(None, request.bytes, request.offset))
         elif request.output < len(call.outputs) and call.outputs[request.output] is not None:
             found.append(Request(call.outputs[request.output], request.bytes))
-    return found
+    known = {request.storage for request in found}
+    made = [s for s in dict.fromkeys(call.outputs) if s is not None and recorder.storages[s].born == c]
+    return found + [Request(s, recorder.storages[s].bytes) for s in made if s not in known]
 
 
 def _class_within(func):
