@@ -221,6 +221,45 @@ def test_rows_that_a_mask_selects_come_as_planned():
     assert planned > 300 and unplanned == 0
 
 
+@pytest.mark.parametrize("failing", range(3))
+def test_a_step_that_failed_is_done_again_as_planned(failing):
+    class Boom(Exception):
+        pass
+
+    def fail(*_):
+        raise Boom
+
+    torch.manual_seed(0)
+    layers = [[nn.LayerNorm(64), nn.Linear(64, 256), nn.GELU(), nn.Linear(256, 64)] for _ in range(4)]
+    model = nn.Sequential(*sum(layers, []))
+    x = torch.randn(256, 64)
+    loss_of = lambda: model(x).square().mean() / 3  # noqa: E731
+    stepper = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    graph = tidemark.capture(
+        model, (x,), lambda out: out.square().mean() / 3, optimizer=stepper, micro_batches=3, measured=True
+    )
+    plan = tidemark.plan(graph, least(graph))
+    with tidemark.session(plan, model) as session:
+        for k in range(6):
+            if k == 1:
+                before = session.counters.copies
+            for attempt in range(2 if k == 3 else 1):
+                with contextlib.suppress(Boom):
+                    for j in range(3):
+                        is_bad = k == 3 and attempt == 0 and j == failing
+                        hook = model[5].register_forward_hook(fail) if is_bad else None
+                        try:
+                            loss_of().backward()
+                        finally:
+                            if hook:
+                                hook.remove()
+                    stepper.step()
+                stepper.zero_grad()
+        after = session.counters.copies
+    assert after["requests_planned"] - before["requests_planned"] > 500
+    assert after["requests_unplanned"] - before["requests_unplanned"] <= 15  # the loss
+
+
 def test_evaluation_and_other_shapes_lose_nothing_and_the_plan_is_come_back_to():
     build = BUILDS["encoder"]
     graph = captured(build)

@@ -32,10 +32,11 @@ def in_backward():
 
 
 class ModuleFrames:
-    """`on_begin()` is called before each forward of the root module, `on_place(frame)` whenever another module runs.
-    `make_frame(path, call)` makes what is to be on the stack."""
+    """`on_begin()` is called before each forward of the root module, `on_place(frame)` whenever another module runs,
+    `on_failure()` where that forward has ended in an exception. `make_frame(path, call)` makes what is to be on the
+    stack."""
 
-    def __init__(self, root, on_begin=None, on_place=None, make_frame=Frame):
+    def __init__(self, root, on_begin=None, on_place=None, make_frame=Frame, on_failure=None):
         self._root = root
         self._names = {}
         for name, module in root.named_modules():
@@ -43,6 +44,7 @@ class ModuleFrames:
         self._on_begin = on_begin
         self._on_place = on_place
         self._make_frame = make_frame
+        self._on_failure = on_failure
         self._handles = []
         self._thread = None
         self._seen = {}
@@ -100,7 +102,7 @@ class ModuleFrames:
         self.stack.append(self._make_frame(name, call))
         self._tell()
 
-    def _leave_module(self, module, _args, _output):
+    def _leave_module(self, module, _args, output):
         name = self._name_of(module)
         if name is None:
             return
@@ -109,6 +111,8 @@ class ModuleFrames:
                 break
         if module is self._root:
             self.stack = [self._make_frame(OUTSIDE, 1)]
+            if output is None and self._on_failure is not None:
+                self._on_failure()
         self._tell()
 
     def _tell(self):

@@ -18,6 +18,7 @@ import operator
 import os
 import threading
 import warnings
+import weakref
 
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
@@ -25,7 +26,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 from . import allocator, library
 from .engine import check_device, make_batches, make_engine, make_steps, may_spill, serves_requests
 from .errors import SessionError
-from .frames import OUTSIDE, ModuleFrames
+from .frames import OUTSIDE, ModuleFrames, in_backward
 from .load_limits import find, load_limits
 from .memory_report import Report
 from .planning import Plan
@@ -141,6 +142,7 @@ class Session:
         self._lifts, self._phase = [], ("none", True)
         self._captured_phases = {op.phase for op in self.plan.graph.ops}
         self._stepped = set()  # optimizers
+        self._own = weakref.WeakKeyDictionary()  # optimizers: whether they step the model
         self._ended = []  # reports of plans before
         self._tries = _RECORDED_STEPS if self._is_to_record() else 0
         self._is_recording = False
@@ -148,7 +150,7 @@ class Session:
         allocator.ask_sessions_for_room()
         self._engine = make_engine(self.plan, self._steps, self._depart, self._seen)
         undo.callback(self._leave_engine)
-        self._frames = ModuleFrames(self.model, self._begin, self._enter_frame, self._engine.frame)
+        self._frames = ModuleFrames(self.model, self._begin, self._enter_frame, self._engine.frame, self._begin_again)
         undo.enter_context(self._frames)
         undo.enter_context(uncompiled())
         if not self.plan.keeps_all or self._tries:  # what is planned again may save less
@@ -300,6 +302,12 @@ class Session:
         self._engine.begin(number)
         self._set_phase("forward")
 
+    def _begin_again(self):
+        """The next forward is the first of a step, whatever the loop has left out. Optimizers that step in backward do
+        so for every micro-batch."""
+        if not in_backward():
+            self._next_batch = 0
+
     # Requests of a step whose capture did not measure them
 
     def _is_to_record(self):
@@ -379,6 +387,16 @@ class Session:
             self._lift("optimizer", planned=bool(optimizer.state) or id(optimizer) in self._stepped)
             self._stepped.add(id(optimizer))
 
+    def _lower_optimizer(self, optimizer, *_):
+        if not self._is_here():
+            return
+        self._lower()
+        if optimizer not in self._own:
+            ours = {id(p) for p in self.model.parameters()}
+            self._own[optimizer] = any(id(p) in ours for group in optimizer.param_groups for p in group["params"])
+        if self._own[optimizer]:
+            self._begin_again()
+
     def _lower(self):
         if not self._lifts:
             return
@@ -397,7 +415,7 @@ class Session:
 
     def _watch_the_loop(self, undo):
         undo.callback(register_optimizer_step_pre_hook(self._lift_optimizer).remove)
-        undo.callback(register_optimizer_step_post_hook(lambda *_: self._is_here() and self._lower()).remove)
+        undo.callback(register_optimizer_step_post_hook(self._lower_optimizer).remove)
         for name in ("backward", "grad"):
             function = getattr(torch.autograd, name)
             undo.callback(setattr, torch.autograd, name, function)
