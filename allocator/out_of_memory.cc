@@ -15,18 +15,19 @@ constexpr std::size_t kHolders = 8;
 
 std::string advice(const OutOfMemory& oom) {
   if (oom.requested_bytes > oom.limit_bytes) return "The request alone is larger than the limit.";
-  if (oom.device_code == DeviceCode::out_of_memory && oom.foreign_bytes > oom.limit_bytes / 20 &&
+  const bool limit_binds =
+      oom.limit_bytes - oom.reserved_bytes < oom.requested_bytes && oom.device_free_bytes >= oom.requested_bytes;
+  if (!limit_binds && oom.device_code == DeviceCode::out_of_memory && oom.foreign_bytes > oom.limit_bytes / 20 &&
       oom.foreign_bytes >= oom.requested_bytes) {
     return fmt::format("Memory that is not of this allocator would do: look at what else holds {}.",
                        format_bytes(oom.foreign_bytes));
   }
   if (oom.cached_bytes >= oom.requested_bytes) {
-    return "Free memory would do, but it lies in pieces smaller than a granule, between live blocks: fewer small "
-           "long-lived blocks, or allocating them first, would help.";
+    return std::string("Free memory would do, but it lies in pieces smaller than a granule, between live blocks: ") +
+           (limit_binds ? "a higher limit, fewer small long-lived blocks, or allocating them first, would help."
+                        : "fewer small long-lived blocks, or allocating them first, would help.");
   }
-  if (oom.device_code == DeviceCode::ok && oom.device_free_bytes >= oom.requested_bytes) {
-    return "The device has room: a higher limit would do.";
-  }
+  if (limit_binds) return "The device has room: a higher limit would do.";
   const Bytes room = std::clamp<Bytes>(oom.limit_bytes - oom.reserved_bytes, 0, oom.device_free_bytes);
   return fmt::format("{} more is needed: keep less, swap or recompute more.",
                      format_bytes(std::max<Bytes>(oom.requested_bytes - oom.cached_bytes - room, 0)));
