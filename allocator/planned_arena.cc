@@ -141,7 +141,8 @@ struct PlannedArena::State {
     std::int32_t first_unordered = 0;
     for (const PlannedBlock& block : blocks) {
       if (block.unordered) {
-        unordered_sizes.push_back({.least = block.least_bytes > 0 ? block.least_bytes : block.bytes, .most = block.bytes});
+        unordered_sizes.push_back(
+            {.least = block.least_bytes > 0 ? block.least_bytes : block.bytes, .most = block.bytes});
         continue;
       }
       const auto unordered_end = static_cast<std::int32_t>(unordered_sizes.size());

@@ -2,15 +2,20 @@
 other lengths, within the budget."""
 
 import contextlib
+import ctypes
 import dataclasses
+import random
 
 import dropless
 import pytest
 import tidemark
 import torch
-from random_plans import EFFORT_PERCENT
+from models import transformer
+from random_plans import EFFORT_PERCENT, random_plan
+from tidemark import library
 from tidemark.load_limits import _Walk
 from tidemark.planning import _with_share, allocator_share, plan_of, solve
+from training import same
 
 LINK = tidemark.HostLink(5e9, 5e9)
 
@@ -138,3 +143,56 @@ def test_batches_of_other_lengths_train_alike(plain_plan):
 def test_live_bytes_by_residencies_are_the_planners(name, request):
     plan = request.getfixturevalue(name)
     assert abs(_Walk(plan).peak_bytes - plan.peak_bytes) <= plan.peak_bytes // 100
+
+
+def _call_at_nodes(loss, function):
+    """Before every node of the backward that the loss has."""
+    left, known = [loss.grad_fn], set()
+    while left:
+        node = left.pop()
+        if node is None or node in known:
+            continue
+        known.add(node)
+        node.register_prehook(lambda *_: function())
+        left += [following for following, _ in node.next_functions]
+
+
+def _trained(plan, seed=None, **how):
+    """Losses and gradients of two steps, in which memory is asked back at random where `seed` is given."""
+    rng = random.Random(seed)
+    give = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.c_int32)(library.engine().make_room_address())
+
+    def ask(*_):
+        if seed is not None and rng.random() < 0.8:
+            give(1 << rng.randrange(24), 1)
+
+    model, inputs, loss_fn = transformer()
+    for module in model.modules():
+        module.register_forward_pre_hook(ask)
+        module.register_forward_hook(ask)
+    torch.manual_seed(1)
+    seen = []
+    with contextlib.nullcontext() if plan is None else tidemark.session(plan, model, **how) as session:
+        for _ in range(2):
+            model.zero_grad()
+            loss = loss_fn(model(*inputs))
+            _call_at_nodes(loss, ask)
+            loss.backward()
+            seen += [loss.detach().clone(), *(p.grad.clone() for p in model.parameters())]
+    return seen, session
+
+
+@pytest.mark.parametrize("seed", [3, 11, 27])  # the last had dropped what could no longer be made again
+def test_what_is_given_up_at_any_time_is_there_when_it_is_asked_for(seed):
+    graph = tidemark.capture(*transformer())
+    plan = random_plan(graph, seed, share=1.0)
+    seen, session = _trained(plan, seed)
+    assert same(seen, _trained(None)[0]) and session.counters.copies["dropped"] > 0
+
+
+@pytest.mark.parametrize("seed", [5, 12, 17])  # so had the last
+def test_so_is_what_there_is_hardly_pinned_memory_for(seed):
+    graph = tidemark.capture(*transformer())
+    plan = random_plan(graph, seed, link=tidemark.HostLink(3e6, 3e6, 0))
+    seen, _ = _trained(plan, seed, host_bytes=8 << 10, copy_bytes_per_s=10**8)
+    assert same(seen, _trained(None)[0])
