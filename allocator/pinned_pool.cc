@@ -133,7 +133,7 @@ Bytes PinnedPool::State::reclaim_lane(Lock& lock, const PinnedPending::Lane& lan
     const std::uint64_t ticket = first->ticket;
     const Bytes bytes = rounded(first->block);
     if (!look_at(lock, *first)) break;
-    if (pending.find(ticket) != nullptr) break;  // somebody else is still at it, and takes it back
+    if (pending.find(ticket) != nullptr) break;  // another thread is still at it, and takes it back
     taken_back += bytes;
   }
   return taken_back;

@@ -120,7 +120,7 @@ class PlannedArena {
   /// large. REQUIRES: bytes > 0.
   [[nodiscard]] std::optional<Address> allocate_anywhere(Bytes bytes);
 
-  /// false: no block of the arena is in use at this address, it is somebody else's.
+  /// false: no block of the arena is in use at this address, it is another's.
   bool free(Address address);
 
   /// The step has come as far as `due`: blocks before it, from the cursor on, are asked for no more.

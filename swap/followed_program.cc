@@ -226,29 +226,29 @@ class Binder {
     const std::vector<std::int32_t>& list = residencies_[n];
     for (std::size_t i = 0; i < list.size(); ++i) {
       const auto r = static_cast<std::size_t>(list[i]);
-      const Residency& stay = s_.residencies[r];
+      const Residency& one = s_.residencies[r];
       if (first_use_[r] == kNever) continue;  // copied in and out again, for no op
       const auto put = [&](Kind kind, std::int32_t time, bool last = false) {
         add({.time = time, .kind = kind, .storage = number, .last = last, .part = part_of_storage_[n]});
       };
-      if (s_.tasks[row(stay.first_task)].kind == TaskKind::swap_in) {
-        const TaskId in = stay.first_task;
-        put(Kind::copy_in, std::min(time_of_clock(stay.acquire), first_use_[r]),
+      if (s_.tasks[row(one.first_task)].kind == TaskKind::swap_in) {
+        const TaskId in = one.first_task;
+        put(Kind::copy_in, std::min(time_of_clock(one.acquire), first_use_[r]),
             s_.residencies[host_of(in)].last_task == in);
         out_.actions.back().arena = layout_.arena_of[r];
         out_.actions.back().offset = layout_.offset_of[r];
         put(Kind::settle_in, first_use_[r]);
       }
       const bool is_passing = first_use_[r] == last_use_[r] && task(first_use_[r]).kind == TaskKind::recompute &&
-                              s_.tasks[row(stay.first_task)].kind == TaskKind::recompute;
-      if (s_.tasks[row(stay.last_task)].kind == TaskKind::swap_out) {
-        const std::size_t host = host_of(stay.last_task);
-        put(Kind::copy_out, out_begin_[row(stay.last_task)]);
+                              s_.tasks[row(one.first_task)].kind == TaskKind::recompute;
+      if (s_.tasks[row(one.last_task)].kind == TaskKind::swap_out) {
+        const std::size_t host = host_of(one.last_task);
+        put(Kind::copy_out, out_begin_[row(one.last_task)]);
         out_.actions.back().arena = layout_.arena_of[host];
         out_.actions.back().offset = layout_.offset_of[host];
-        if (stay.release < 2 * s_.compute_tasks)
-          put(Kind::settle_out, std::max(time_of_clock(stay.release), last_use_[r] + 1));
-      } else if (const bool is_last = i + 1 == list.size(); !stay.full_behind && (is_last || !is_passing)) {
+        if (one.release < 2 * s_.compute_tasks)
+          put(Kind::settle_out, std::max(time_of_clock(one.release), last_use_[r] + 1));
+      } else if (const bool is_last = i + 1 == list.size(); !one.full_behind && (is_last || !is_passing)) {
         put(Kind::end_residency, last_use_[r] + 1, is_last);  // what its own op alone has touched is not there
       }
     }

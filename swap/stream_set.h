@@ -51,14 +51,14 @@ class StreamSet {
   }
 
   /// An event behind everything submitted to the stream so far; the caller releases it. A failure leaves `event` as it
-  /// was: what could not be recorded is somebody else's already.
+  /// was: what could not be recorded is another's already.
   [[nodiscard]] DeviceCode record(StreamRole role, EventHandle& event);
   [[nodiscard]] DeviceCode wait(StreamRole role, EventHandle event);
-  /// What is submitted to `later` from now on follows what was submitted to somebody else's stream.
-  [[nodiscard]] DeviceCode follow(StreamHandle earlier, StreamRole later);
   void release(EventHandle event) { events_.release(event); }
   /// What is submitted to `later` from now on follows what was submitted to `earlier`.
   [[nodiscard]] DeviceCode order(StreamRole earlier, StreamRole later);
+  /// The same behind a stream that is none of these.
+  [[nodiscard]] DeviceCode follow(StreamHandle earlier, StreamRole later);
 
   /// Starts a step of so many tasks. REQUIRES: nothing is in flight.
   void begin_step(std::size_t tasks);
