@@ -173,6 +173,18 @@ TEST(PlannedArena, GuestsStandWhereThePlanWantsBytesLast) {
   EXPECT_EQ(arena.allocate(30), at(40));
 }
 
+TEST(PlannedArena, GuestsThatOutliveTheStepAreInTheWayOfItsLastBlocks) {
+  const PlannedBlock blocks[] = {{.bytes = 30, .offset = 0}, {.bytes = 30, .offset = 30}, {.bytes = 30, .offset = 60}};
+  PlannedArena arena(blocks, kOptions);
+  arena.begin_step();
+  for (const Bytes offset : {0, 30, 60}) EXPECT_EQ(arena.allocate(30), at(offset));
+  for (const Bytes offset : {0, 30, 60}) EXPECT_TRUE(arena.free(*at(offset)));
+  EXPECT_EQ(arena.allocate_anywhere(30), at(60));
+  arena.begin_step();
+  EXPECT_EQ(arena.allocate(30), at(0));
+  EXPECT_EQ(arena.allocate(30), at(30));
+}
+
 TEST(PlannedArena, RoundingAndPadBelongToTheBlock) {
   const std::vector<PlannedBlock> blocks = {{.bytes = 500, .offset = 0}, {.bytes = 1, .offset = 1024}};
   PlannedArena arena(blocks, {.base = kBase, .alignment_bytes = 512, .tail_pad_bytes = 32});

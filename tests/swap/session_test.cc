@@ -52,6 +52,14 @@ struct Stage {
   void issue_late(const std::vector<OpId>& ops) {
     for (const OpId op : ops) player->issue(nullptr, op);
   }
+  /// Before one block in so many, at random, memory is asked back.
+  void asks_for_room(std::uint64_t seed, std::uint64_t every) {
+    player->before_blocks([this, every, random = std::mt19937_64(seed)]() mutable {
+      if (random() % every != 0 || !session->is_in_step()) return;
+      const Bytes bytes = std::int64_t{1} << (random() % 24);
+      EXPECT_TRUE(session->make_room(bytes, player->stream()).ok());
+    });
+  }
   /// Ops of forward, or the others.
   [[nodiscard]] std::vector<OpId> ops(bool forward) const {
     std::vector<OpId> list;
@@ -111,12 +119,7 @@ TEST(Session, GivesUpMemoryWheneverItIsAskedFor) {
       SessionOptions asked{.log = [&](const SessionEvent& event) { events.push_back(event); }};
       for (std::size_t s = 0; s < plan.graph.storages.size(); ++s) asked.loop.may_spill.push_back(id_of<StorageId>(s));
       Stage stage(plan, {.seed = seed}, options, asked);
-      std::mt19937_64 random(seed);
-      stage.player->before_blocks([&] {
-        if (random() % 3 != 0 || !stage.session->is_in_step()) return;
-        const Bytes bytes = std::int64_t{1} << (random() % 24);
-        EXPECT_TRUE(stage.session->make_room(bytes, stage.player->stream()).ok());
-      });
+      stage.asks_for_room(seed, 3);
       for (int step = 0; step < 3; ++step) stage.player->play(*stage.session);
       EXPECT_EQ(stage.player->fault(), "");
       const SessionCounts counts = stage.session->report().counts;
@@ -140,12 +143,7 @@ TEST(Session, GivesUpWhatCanBeMadeAgain) {
   for (const plan::RankPlan& plan : testing::random_captured_plans(33, 40))
     for (const std::uint64_t seed : {0U, 1U, 2U}) {
       Stage stage(plan, {.seed = seed}, {.tells_backward = seed != 1});
-      std::mt19937_64 random(seed);
-      stage.player->before_blocks([&] {
-        if (random() % 2 != 0 || !stage.session->is_in_step()) return;
-        const Bytes bytes = std::int64_t{1} << (random() % 24);
-        EXPECT_TRUE(stage.session->make_room(bytes, stage.player->stream()).ok());
-      });
+      stage.asks_for_room(seed, 2);
       for (int step = 0; step < 3; ++step) stage.player->play(*stage.session);
       EXPECT_EQ(stage.player->fault(), "");
       dropped += stage.session->report().counts.dropped;

@@ -303,8 +303,8 @@ class Session:
         self._set_phase("forward")
 
     def _begin_again(self):
-        """The next forward is the first of a step, whatever the loop has left out. Optimizers that step in backward do
-        so for every micro-batch."""
+        """The next forward is the first of a step: the last one failed, or the optimizer has stepped. Within backward an
+        optimizer may step for every micro-batch, which says nothing."""
         if not in_backward():
             self._next_batch = 0
 
