@@ -97,7 +97,7 @@ Result<std::int64_t> exact_step_ns(const Job& job, const run::StepLoads& loads, 
     op_ns[r] = cost::op_durations(graphs[r], job.request.machine, job.request.time_scale);
     kept[r] = simulate::work_of(graphs[r], op_ns[r]);
     graph_build::set_site_loads(graphs[r],
-                                [&](const Site& site) { return loads.at(site.layer, site.micro_batch, device); });
+                                [&](const Site& site) { return loads.site(site.layer, site.micro_batch, device); });
   });
   const Result<simulate::StepTiming> nominal = simulate::simulate_step(kept);
   if (!nominal) return nominal.error();
@@ -127,7 +127,7 @@ Result<std::int64_t> exact_step_ns(const Job& job, const run::StepLoads& loads, 
        .machine = job.request.machine,
        .check_races = false,
        .measure_stall = false,
-       .load = [&](std::int32_t rank, SiteId id) { return static_cast<double>(site_of(rank, id).load); },
+       .load = [&](std::int32_t rank, SiteId id) { return site_of(rank, id).loads(); },
        .fullest = [&](std::int32_t rank,
                       SiteId id) { return loads.fullest(site_of(rank, id).layer, site_of(rank, id).micro_batch); }});
   if (!run) return run.error();

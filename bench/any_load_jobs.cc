@@ -41,9 +41,9 @@ void print(const testing::AnyLoadCounts& counts) {
   fmt::print("{} jobs, {} with experts, {} without pinned host memory\n", counts.jobs, counts.routed,
              counts.without_host);
   fmt::print(
-      "  {} complete every step: {} at the budget drawn, {} at the one that the plan names ({} of them not 2 %"
-      " below), {} at the planned load that it names ({} of them not at half)\n",
-      counts.completed(), counts.fit, counts.named_budget, counts.least_budget, counts.named_load, counts.least_load);
+      "  {} complete every step: {} at the budget drawn, {} at the one that the plan names ({} of them not 2 % "
+      "below)\n",
+      counts.completed(), counts.fit, counts.named_budget, counts.least_budget);
   fmt::print("  {} fail\n", counts.jobs - counts.completed());
   fmt::print(
       "{} steps: {} storages beside their slots, {} spilled, {} sections in chunks (at most {}); {} recomputes in"

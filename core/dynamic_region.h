@@ -47,8 +47,11 @@ struct GranuleRange {
 /// Granules of the dynamic region that a residency takes; 0 if actual_bytes <= planned_bytes.
 [[nodiscard]] std::int64_t extra_granules(Bytes offset, Bytes planned_bytes, Bytes actual_bytes, Bytes granule);
 
-/// What a routed storage takes at load f; the same as storage_bytes of its template.
-[[nodiscard]] Bytes routed_bytes(const RoutedResidency& routed, double load);
+/// What a routed storage takes at a load; the same as storage_bytes of its template.
+[[nodiscard]] Bytes routed_bytes(const RoutedResidency& routed, const SiteLoad& load);
+
+/// The loads up to which all planned slots of a site do, by site; 1 where nothing is routed.
+[[nodiscard]] std::vector<SiteLoad> planned_loads(const Program& program);
 
 /// Per task of a schedule: the compute tasks before it in issue order.
 [[nodiscard]] std::vector<std::int32_t> compute_clock(const Schedule& schedule);

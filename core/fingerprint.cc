@@ -36,7 +36,7 @@ class Mixer {
     all(t.name, t.module_path, t.role, t.fixed_bytes, t.routed_rows, t.routed_row_bytes, t.saved_for_backward,
         t.swappable, t.initial, t.lasting, t.given_copies.has_value(), t.given_copies.value_or(GivenCopies{}),
         t.tensors);
-    if (t.home_rows) add(t.home_rows);
+    if (t.rows_of != RowsOf::received) add(t.rows_of);
   }
   void add(const Recipe::Step& s) { all(s.op, s.reads, s.writes); }
   void add(const Recipe& r) {
@@ -44,7 +44,10 @@ class Mixer {
         r.collective);
   }
   void add(const Block& b) { all(b.name, b.first_storage_template, b.storage_count, b.first_recipe, b.recipe_count); }
-  void add(const Site& s) { all(s.block, s.chunk, s.layer, s.micro_batch, s.load, s.first_storage); }
+  void add(const Site& s) {
+    all(s.block, s.chunk, s.layer, s.micro_batch, s.load, s.first_storage);
+    if (s.sent_load != 1) add(s.sent_load);
+  }
   void add(const Storage& s) { all(s.storage_template, s.site, s.expected_bytes, s.bytes, s.held_until); }
   void add(const Op& o) { all(o.op_template, o.site, o.first_access); }
   void add(const Access& a) { all(a.storage, a.version, a.kind); }

@@ -4,8 +4,8 @@
 
 namespace tidemark {
 
-Bytes storage_bytes(const StorageTemplate& storage, double load) {
-  const double rows = std::ceil(load * static_cast<double>(storage.routed_rows) - 1e-9);
+Bytes storage_bytes(const StorageTemplate& storage, const SiteLoad& load) {
+  const double rows = std::ceil(load.of(storage.rows_of) * static_cast<double>(storage.routed_rows) - 1e-9);
   // Saturates: no load makes a storage small again, and sums of several still do not overflow.
   constexpr Bytes kMost = Bytes{1} << 60;
   if (storage.routed_rows == 0 || storage.routed_row_bytes == 0 || rows <= 0) return storage.fixed_bytes;

@@ -18,6 +18,7 @@
 
 #include "core/bytes.h"
 #include "core/ids.h"
+#include "core/site_load.h"
 
 namespace tidemark {
 
@@ -80,7 +81,7 @@ struct OpTemplate {
   OpCost cost;          ///< at expert load 1
   bool routed = false;  ///< cost grows in proportion to the expert load f of its site
   bool collective = false;
-  bool ends_rows = false;  ///< routed rows are back with their tokens behind it: where a layer can run in chunks
+  bool ends_rows = false;  ///< sums rows up for their tokens: where a layer can run in chunks
   /// A framework that follows the plan tells of the op before it issues it. Ops run again right before such ones only.
   bool told = true;
 };
@@ -98,10 +99,9 @@ struct StorageTemplate {
   std::string module_path;  ///< e.g. "mlp.experts"
   StorageRole role = StorageRole::activation;
   Bytes fixed_bytes = 0;         ///< size that does not depend on expert load
-  std::int64_t routed_rows = 0;  ///< rows at expert load 1 (0: not routed); rows at load f = ceil(f * routed_rows)
+  std::int64_t routed_rows = 0;  ///< rows at load 1 (0: not routed); rows at load f = ceil(f * routed_rows)
   Bytes routed_row_bytes = 0;
-  bool home_rows =
-      false;  ///< rows of this device's tokens: a layer that runs in chunks needs a chunk of them at a time
+  RowsOf rows_of = RowsOf::received;  ///< f is the site's load of these rows
   bool saved_for_backward = false;
   bool swappable = true;
   bool initial = false;  ///< holds version 0 before the step
@@ -113,8 +113,8 @@ struct StorageTemplate {
   [[nodiscard]] bool persists() const { return initial && lasting; }
 };
 
-/// Bytes of a storage at expert load f: fixed_bytes + ceil(f * routed_rows) * routed_row_bytes.
-[[nodiscard]] Bytes storage_bytes(const StorageTemplate& storage, double load);
+/// Bytes of a storage at a load: fixed_bytes + ceil(f * routed_rows) * routed_row_bytes, with f = load.of(rows_of).
+[[nodiscard]] Bytes storage_bytes(const StorageTemplate& storage, const SiteLoad& load);
 
 enum class AccessKind : std::uint8_t { read, write };
 
@@ -158,7 +158,9 @@ struct Site {
   std::int32_t layer = -1;        ///< model layer, -1 outside layers
   std::int32_t micro_batch = -1;  ///< -1 for what is not per micro-batch
   float load = 1.0F;              ///< expert load f planned for this site
+  float sent_load = 1.0F;         ///< SiteLoad::sent planned for it
   StorageId first_storage = kNone<StorageId>;
+  [[nodiscard]] SiteLoad loads() const { return {static_cast<double>(load), static_cast<double>(sent_load)}; }
   friend bool operator==(const Site&, const Site&) = default;
 };
 

@@ -13,13 +13,14 @@
 namespace tidemark {
 
 /// What a routed storage takes at expert load f, for the runtime, which meets loads other than the planned one:
-/// fixed_bytes + ceil(f * rows) * row_bytes, with f the load of `site` (storage_bytes in core/graph.h).
+/// fixed_bytes + ceil(f * rows) * row_bytes, with f the load of `rows_of` at `site` (storage_bytes, core/graph.h).
 struct RoutedResidency {
   ResidencyId residency = kNone<ResidencyId>;
   SiteId site = kNone<SiteId>;
   Bytes fixed_bytes = 0;
   std::int64_t rows = 0;
   Bytes row_bytes = 0;
+  RowsOf rows_of = RowsOf::received;
   friend bool operator==(const RoutedResidency&, const RoutedResidency&) = default;
 };
 
@@ -48,9 +49,7 @@ struct Program {
   std::vector<ReceiveEvent> receives;      ///< ascending task
   std::vector<RoutedResidency> routed;     ///< ascending residency
   std::vector<ResidencyId> routing_slots;  ///< recorded routing that recipes replay
-  /// Device residencies of rows at home, of which a layer that runs in chunks holds a chunk at a time; ascending.
-  std::vector<ResidencyId> home_rows;
-  /// Tasks at which rows are back with their tokens: there a layer can run in chunks (core/row_sections.h); ascending.
+  /// Tasks that sum rows up for their tokens: there a layer can run in chunks (core/row_sections.h); ascending.
   std::vector<TaskId> section_ends;
   std::uint64_t graph_fingerprint = 0;
   std::uint64_t machine_fingerprint = 0;

@@ -26,12 +26,10 @@ class SectionIndex {
         schedule_(program.schedule),
         clock_(compute_clock(program.schedule)),
         routed_(storage_count(), -1),
-        home_(storage_count(), 0),
         residencies_(storage_count()),
         writers_(storage_count()) {
     for (std::size_t i = 0; i < program.routed.size(); ++i)
       routed_[row(storage_of(program.routed[i].residency))] = static_cast<std::int32_t>(i);
-    for (const ResidencyId r : program.home_rows) home_[row(storage_of(r))] = 1;
     for (std::size_t i = 0; i < schedule_.residencies.size(); ++i)
       if (schedule_.residencies[i].space == MemorySpace::device)
         residencies_[row(schedule_.residencies[i].storage)].push_back(id_of<ResidencyId>(i));
@@ -43,10 +41,10 @@ class SectionIndex {
   }
 
   [[nodiscard]] std::vector<RowSection> split() const;
+  void add_gathering(const std::vector<std::int32_t>& section_of, std::vector<RowSection>& sections) const;
   [[nodiscard]] StorageId storage_of(ResidencyId r) const { return schedule_.residencies[row(r)].storage; }
   [[nodiscard]] bool is_routed(StorageId s) const { return routed_[row(s)] >= 0; }
   [[nodiscard]] std::int32_t routed(StorageId s) const { return routed_[row(s)]; }
-  [[nodiscard]] bool is_home(StorageId s) const { return home_[row(s)] != 0; }
   /// The op of this site that wrote the storage last before `task`.
   [[nodiscard]] std::optional<TaskId> writer_before(StorageId s, SiteId site, TaskId task) const {
     const std::vector<TaskId>& writers = writers_[row(s)];
@@ -86,7 +84,6 @@ class SectionIndex {
   const Schedule& schedule_;
   std::vector<std::int32_t> clock_;
   std::vector<std::int32_t> routed_;  ///< per storage
-  std::vector<char> home_;            ///< per storage
   std::vector<std::vector<ResidencyId>> residencies_;
   std::vector<std::vector<TaskId>> writers_;  ///< ops, per storage, ascending
 };
@@ -105,6 +102,7 @@ std::vector<RowSection> SectionIndex::split() const {
     sections.push_back({.site = site, .end = end});
   }
   std::vector<std::size_t> next(sites, 0);
+  std::vector<std::int32_t> section_of(schedule_.tasks.size(), -1);
   for (std::size_t t = 0; t < schedule_.tasks.size(); ++t) {
     const Task& task = schedule_.tasks[t];
     if (task.kind == TaskKind::swap_out || task.kind == TaskKind::swap_in || task.site == kNone<SiteId>) continue;
@@ -112,21 +110,61 @@ std::vector<RowSection> SectionIndex::split() const {
     if (list.empty()) continue;
     std::size_t& at = next[row(task.site)];
     while (at + 1 < list.size() && sections[list[at]].end < id_of<TaskId>(t)) ++at;
-    RowSection& section = sections[list[at]];
+    // What is made again is for what comes behind the forward pass, however early it is made.
+    const bool is_early = at == 0 && task.kind == TaskKind::recompute && list.size() > 1;
+    RowSection& section = sections[list[is_early ? 1 : at]];
     bool on_rows = false;
     for (const Schedule::Touch& touch : schedule_.touches_of(id_of<TaskId>(t)))
       if (is_routed(storage_of(touch.residency))) {
         section.rows.push_back(touch.residency);
         on_rows = true;
       }
-    if (on_rows) section.tasks.push_back(id_of<TaskId>(t));
+    if (!on_rows) continue;
+    section.tasks.push_back(id_of<TaskId>(t));
+    section_of[t] = static_cast<std::int32_t>(&section - sections.data());
   }
+  add_gathering(section_of, sections);
   for (RowSection& section : sections) {
     std::ranges::sort(section.rows);
     section.rows.erase(std::ranges::unique(section.rows).begin(), section.rows.end());
     if (!section.tasks.empty()) section.begin = section.tasks.front();
   }
   return sections;
+}
+
+/// Collectives that make something for one section alone, such as tokens that rows are picked from: in chunks it is
+/// made again, so there they do nothing at their own places either.
+void SectionIndex::add_gathering(const std::vector<std::int32_t>& section_of, std::vector<RowSection>& sections) const {
+  struct Gathering {
+    TaskId task = kNone<TaskId>;
+    std::int32_t section = -1;  ///< of those that read it; -1: none so far
+    bool is_shared = false;
+  };
+  std::vector<Gathering> found;
+  std::vector<std::int32_t> made_by(schedule_.residencies.size(), -1);
+  for (std::size_t t = 0; t < schedule_.tasks.size(); ++t) {
+    const Task& task = schedule_.tasks[t];
+    if ((task.lane != Lane::intra_comm && task.lane != Lane::inter_comm) || section_of[t] >= 0) continue;
+    for (const Schedule::Touch& touch : schedule_.touches_of(id_of<TaskId>(t)))
+      if (touch.kind == AccessKind::write) made_by[row(touch.residency)] = static_cast<std::int32_t>(found.size());
+    found.push_back({.task = id_of<TaskId>(t)});
+  }
+  if (found.empty()) return;
+  for (std::size_t t = 0; t < schedule_.tasks.size(); ++t)
+    for (const Schedule::Touch& touch : schedule_.touches_of(id_of<TaskId>(t))) {
+      if (made_by[row(touch.residency)] < 0) continue;
+      Gathering& gathering = found[static_cast<std::size_t>(made_by[row(touch.residency)])];
+      if (gathering.task == id_of<TaskId>(t)) continue;
+      const bool reads_first = gathering.section < 0 && section_of[t] >= 0;
+      if (reads_first) gathering.section = section_of[t];
+      gathering.is_shared = gathering.is_shared || section_of[t] != gathering.section || section_of[t] < 0;
+    }
+  for (const Gathering& gathering : found) {
+    if (gathering.section < 0 || gathering.is_shared) continue;
+    RowSection& section = sections[static_cast<std::size_t>(gathering.section)];
+    if (schedule_.tasks[row(gathering.task)].site != section.site) continue;
+    section.tasks.insert(std::ranges::upper_bound(section.tasks, gathering.task), gathering.task);
+  }
 }
 
 /// Which ops the chunks of a section run, and where what they touch stands.
@@ -193,13 +231,10 @@ class ChunkPlanner {
     });
   }
 
-  /// A chunk of it at a time.
-  [[nodiscard]] bool is_rows(StorageId s) const { return index_.is_routed(s) || (index_.is_home(s) && !standing(s)); }
-
   [[nodiscard]] bool is_by_rows(TaskId task) const {
     return std::ranges::any_of(schedule().touches_of(task), [&](const Schedule::Touch& touch) {
       const StorageId s = index_.storage_of(touch.residency);
-      return is_rows(s) || gathered_.contains(s);
+      return index_.is_routed(s) || gathered_.contains(s);
     });
   }
 
@@ -209,7 +244,7 @@ class ChunkPlanner {
       if (task_of(task).lane != Lane::compute) continue;
       const auto touches = schedule().touches_of(task);
       const auto rows = std::ranges::find_if(touches, [&](const Schedule::Touch& touch) {
-        return touch.kind == AccessKind::write && is_rows(index_.storage_of(touch.residency));
+        return touch.kind == AccessKind::write && index_.is_routed(index_.storage_of(touch.residency));
       });
       if (rows == touches.end()) continue;
       for (const Schedule::Touch& touch : touches) {
@@ -219,7 +254,7 @@ class ChunkPlanner {
     }
   }
   [[nodiscard]] bool is_gathered(StorageId s, TaskId reader) const {
-    if (is_rows(s) || standing(s)) return false;
+    if (index_.is_routed(s) || standing(s)) return false;
     const std::optional<TaskId> writer = index_.writer_before(s, section_.site, reader);
     return writer && tasks_.contains(*writer) && task_of(*writer).lane != Lane::compute;
   }
@@ -257,11 +292,10 @@ class ChunkPlanner {
       place.most = bytes;
       return place;
     }
-    const bool by_rows = index_.is_routed(s) || index_.is_home(s);
+    const bool by_rows = index_.is_routed(s);
     return {.storage = s,
             .routed = index_.routed(s),
             .bytes = bytes,
-            .by_rows = by_rows,
             .first = by_rows ? step : -1,
             .last = by_rows ? step : kAllLoop};
   }
@@ -276,8 +310,6 @@ class ChunkPlanner {
     }
     if (section_.room == kNone<ResidencyId>) return fail("its end touches no routed storage");
     if (!std::ranges::binary_search(section_.tasks, section_.end)) fail("its end is no task of its own");
-    if (schedule().residencies[row(section_.room)].first_task < section_.begin)
-      fail("the storage whose slot its chunks would have is older than it");
   }
 
   const SectionIndex& index_;
@@ -294,10 +326,9 @@ std::int64_t part_of(std::int64_t whole, std::int32_t chunks, std::int32_t chunk
 
 }  // namespace
 
-Bytes chunk_bytes(const Program& program, const ChunkPlace& place, double load, std::int32_t chunks,
+Bytes chunk_bytes(const Program& program, const ChunkPlace& place, const SiteLoad& load, std::int32_t chunks,
                   std::int32_t chunk) {
-  if (!place.by_rows) return place.bytes;
-  if (place.routed < 0) return std::min(place.most, part_of(place.bytes, chunks, chunk));
+  if (place.routed < 0) return place.bytes;
   const RoutedResidency& r = program.routed[static_cast<std::size_t>(place.routed)];
   const std::int64_t rows = r.row_bytes > 0 ? (routed_bytes(r, load) - r.fixed_bytes) / r.row_bytes : 0;
   return std::min(place.most, r.fixed_bytes + part_of(rows, chunks, chunk) * r.row_bytes);
@@ -312,7 +343,8 @@ std::vector<RowSection> row_sections(const Program& program) {
 }
 
 /// Lowest bytes first that no place in use at the same time has: a handful of places.
-std::vector<Bytes> room_offsets(const Program& program, const RowSection& section, double load, std::int32_t chunks) {
+std::vector<Bytes> room_offsets(const Program& program, const RowSection& section, const SiteLoad& load,
+                                std::int32_t chunks) {
   std::vector<Bytes> offsets, sizes;
   for (std::size_t i = 0; i < section.places.size(); ++i) {
     const ChunkPlace& place = section.places[i];
@@ -334,7 +366,7 @@ std::vector<Bytes> room_offsets(const Program& program, const RowSection& sectio
   return offsets;
 }
 
-Bytes room_bytes(const Program& program, const RowSection& section, double load, std::int32_t chunks) {
+Bytes room_bytes(const Program& program, const RowSection& section, const SiteLoad& load, std::int32_t chunks) {
   const std::vector<Bytes> offsets = room_offsets(program, section, load, chunks);
   Bytes most = 0;
   for (std::size_t i = 0; i < offsets.size(); ++i)
@@ -342,7 +374,7 @@ Bytes room_bytes(const Program& program, const RowSection& section, double load,
   return most;
 }
 
-std::int32_t least_chunks(const Program& program, const RowSection& section, double load, Bytes room) {
+std::int32_t least_chunks(const Program& program, const RowSection& section, const SiteLoad& load, Bytes room) {
   if (!section.fault.empty()) return 0;
   // More chunks need less, but for how they lie: the first power of two that does bounds the search.
   std::int32_t many = 1;  // does

@@ -1,12 +1,14 @@
 #pragma once
-// How a layer runs in chunks when the rows that routing sends here do not fit, written once for planner, checker and
+// How a layer runs in chunks when the rows that routing makes do not fit, written once for planner, checker and
 // runtime.
 //
-// A *section* is what one site (chunk, layer, micro-batch) does with routed rows between two returns of rows to their
-// tokens: forward from the dispatch to the combine, backward from the gradient's dispatch to its return; a recipe that
-// rebuilds what the combine brought is one, too. Its *end* is the task that returns the rows (Program::section_ends).
-// Its tasks are all ops and recomputes of the site that touch routed storages, since the end before; the last section
-// has those behind its end as well (weight gradients).
+// A *section* is what one site (chunk, layer, micro-batch) does with routed rows between two sums of rows for their
+// tokens: forward from the rows picked for experts to the sum of what comes back, backward from the rows of the sum's
+// gradient to the sum of the tokens' gradient; a recipe that rebuilds what is summed up is one, too. Its *end* is the
+// task that sums rows up (Program::section_ends). Its tasks are all ops and recomputes of the site that touch routed
+// storages, since the end before, and collectives that make something for them alone (tokens gathered to pick rows
+// from); the last section has those behind its end as well (weight gradients), and the second one the recomputes in
+// front of the first end.
 //
 //   whole      | t1 ... t2 ... t3 ... end ... t4 |     t: tasks of the section, c: their chunks
 //   in chunks  |                      ccc        |     everything runs at the end, n times on ceil(rows / n) rows
@@ -17,9 +19,9 @@
 // in chunks as well, and dispatches again.
 //
 // In memory, during the end and nothing besides:
-//   routed rows       a chunk at a time, in the *room*: the slot of a routed storage that the end touches, and what is
-//                     free beside it;
-//   rows at home      (Program::home_rows) likewise, where they are not in memory at the end;
+//   routed rows       received and sent, a chunk at a time, in the *room*: the slot of a routed storage that the end
+//                     touches, and what is free beside it; where that storage is older than the section, its slot
+//                     alone, which is lent to no other in between;
 //   gathered tokens   in the room, as many as the chunk has rows that are picked from them, all of them at most;
 //   what is made once in the room, whole;
 //   sources and sums  where they stand by the plan. Sources are touched by the end, or stand all step; so no layer
@@ -45,9 +47,8 @@ namespace tidemark {
 /// Where a storage stands during the chunks, in the order of the room.
 struct ChunkPlace {
   StorageId storage = kNone<StorageId>;
-  std::int32_t routed = -1;  ///< row of Program::routed: as many of its rows as a chunk has; -1: not routed
-  Bytes bytes = 0;           ///< not routed: what it takes whole
-  bool by_rows = false;      ///< a chunk of it at a time
+  std::int32_t routed = -1;  ///< row of Program::routed: as many of its rows as a chunk has; -1: it stands there whole
+  Bytes bytes = 0;           ///< not routed: what it takes
   /// A chunk takes no more: all gathered tokens, of which a chunk has as many as rows are picked from them.
   Bytes most = std::numeric_limits<Bytes>::max();
   std::int32_t first = 0;  ///< in use from this op of RowSection::loop ...
@@ -81,14 +82,16 @@ inline constexpr std::int32_t kMostChunks = 1 << 20;
 [[nodiscard]] std::vector<RowSection> row_sections(const Program& program);
 
 /// What the storage of a place takes of the room in this chunk; none takes more than in the first.
-[[nodiscard]] Bytes chunk_bytes(const Program& program, const ChunkPlace& place, double load, std::int32_t chunks,
-                                std::int32_t chunk);
-/// What the room needs for `chunks` chunks at expert load `load`, true size.
-[[nodiscard]] Bytes room_bytes(const Program& program, const RowSection& section, double load, std::int32_t chunks);
+[[nodiscard]] Bytes chunk_bytes(const Program& program, const ChunkPlace& place, const SiteLoad& load,
+                                std::int32_t chunks, std::int32_t chunk);
+/// What the room needs for `chunks` chunks at a load, true size.
+[[nodiscard]] Bytes room_bytes(const Program& program, const RowSection& section, const SiteLoad& load,
+                               std::int32_t chunks);
 /// Where each of the section's places begins in the room.
-[[nodiscard]] std::vector<Bytes> room_offsets(const Program& program, const RowSection& section, double load,
+[[nodiscard]] std::vector<Bytes> room_offsets(const Program& program, const RowSection& section, const SiteLoad& load,
                                               std::int32_t chunks);
 /// The fewest chunks for which `room` bytes do; 0: none do.
-[[nodiscard]] std::int32_t least_chunks(const Program& program, const RowSection& section, double load, Bytes room);
+[[nodiscard]] std::int32_t least_chunks(const Program& program, const RowSection& section, const SiteLoad& load,
+                                        Bytes room);
 
 }  // namespace tidemark

@@ -34,7 +34,7 @@ using Found = std::optional<Violation>;
 /// nothing.
 [[nodiscard]] Found check_clock(const Graph* graph, const Schedule& schedule, const TaskOrder& order);
 
-/// Rows at home and ends of sections as the graph has them; every section that can run in chunks means the same when it
+/// Ends of sections as the graph has them; every section that can run in chunks means the same when it
 /// does. REQUIRES: everything above found nothing.
 [[nodiscard]] Found check_sections(const Graph& graph, const Program& program, const TaskOrder& order);
 

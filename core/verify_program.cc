@@ -56,7 +56,8 @@ Found check_routed(const Graph& graph, const Program& program) {
                                  .site = graph.storages[row(r.storage)].site,
                                  .fixed_bytes = t.fixed_bytes,
                                  .rows = t.routed_rows,
-                                 .row_bytes = t.routed_row_bytes};
+                                 .row_bytes = t.routed_row_bytes,
+                                 .rows_of = t.rows_of};
     if (next == program.routed.size() || program.routed[next] != wanted) {
       return shape(fmt::format("residency {} of {} is not listed as routed the way its template says", i,
                                name_of(&graph, r.storage)));

@@ -12,10 +12,7 @@ namespace tidemark::plan {
 
 struct AnyLoad {
   double worst_load_f = 0;  ///< RankFigures::worst_load_f
-  /// Where that is 0 of a plan that fits: planned for this load, slots hold the smallest chunks; 0: no load helps.
-  /// Slots grow with the load alone, so no budget does.
-  double least_load_f = 0;
-  std::string reason;  ///< which layer cannot run in chunks, why, and what would do; empty: all can
+  std::string reason;       ///< which layer cannot run in chunks, and why; empty: all can
 };
 
 /// REQUIRES: the program is complete, and figures.fits is set. O(tasks + touches + sections).

@@ -290,6 +290,7 @@ class Forecast {
 std::vector<SiteRoom> site_rooms(const RankPlan& plan) {
   std::map<SiteId, double> loads;
   for (const RoutedResidency& routed : plan.program.routed) {
+    if (routed.rows_of != RowsOf::received) continue;
     const double load = room_of(routed, plan.program.schedule.residencies[row(routed.residency)].bytes);
     double& room = loads.try_emplace(routed.site, load).first->second;
     room = std::min(room, load);

@@ -2,8 +2,8 @@
 // How likely a device-step is to have routed storages larger than their slots: what rung `room` of the runtime is for
 // (swap/load_ladder.h).
 //
-// A site's *room* is the largest load f at which all of its routed storages fit their slots. With the load model
-// (graph_build/load_model.h), a device whose layers have popularity b[l] exceeds no room with probability
+// A site's *room* is the largest load f at which all of its storages of rows received fit their slots. With the load
+// model (graph_build/load_model.h), a device whose layers have popularity b[l] exceeds no room with probability
 //
 //   E_a prod_l Phi((room_l / mean - 1 - a - b[l]) / s)^n_l      a: the device's part, s^2: variance of a site, n: sites
 //
@@ -41,8 +41,8 @@ struct SiteRoom {
   friend bool operator==(const SiteRoom&, const SiteRoom&) = default;
 };
 
-/// Of every site with routed storages, ascending site. Exact: load f exceeds it if and only if some storage is larger
-/// than its slot at f (routed_bytes in core/dynamic_region.h).
+/// Of every site with routed storages, ascending site. Exact: load f exceeds it if and only if some storage of rows
+/// received is larger than its slot at f (routed_bytes in core/dynamic_region.h).
 [[nodiscard]] std::vector<SiteRoom> site_rooms(const RankPlan& plan);
 /// Ascending layer and load.
 [[nodiscard]] std::vector<LayerRoom> layer_rooms(std::span<const SiteRoom> rooms);

@@ -22,7 +22,7 @@ void ChunkStand::begin(std::int32_t chunk) {
   for (std::size_t i = 0; i < parts_.size(); ++i) {
     const ChunkPlace& place = chunks_.section->places[i];
     parts_[i].bytes = bound_.scaled(chunk_bytes(*bound_.program, place, chunks_.load, chunks_.count, chunk));
-    parts_[i].mark = place.by_rows ? static_cast<std::uint64_t>(chunk + 1) << kMarkShift : 0;
+    parts_[i].mark = place.routed >= 0 ? static_cast<std::uint64_t>(chunk + 1) << kMarkShift : 0;
   }
 }
 

@@ -28,9 +28,9 @@
 
 namespace tidemark::swap {
 
-/// Expert load f of a site, 0 to 1000; asked once a step for each site with routed storages, when the first task that
+/// Loads of a site, each 0 to 1000; asked once a step for each site with routed storages, when the first task that
 /// touches one of them is issued.
-using LoadSource = std::function<double(SiteId)>;
+using LoadSource = std::function<SiteLoad(SiteId)>;
 
 /// What a simulated device takes for an op or a recompute, nanoseconds: for all its rows, or for one of so many chunks.
 using WorkTime = std::function<std::int64_t(TaskId, std::int32_t chunks)>;
@@ -42,7 +42,7 @@ struct ChunkWish {
 };
 
 /// In how many chunks the expert group runs a section; 1: whole. `group` is the pipeline rank, `section` its place in
-/// Program::section_ends, from 0 again in every step. May block.
+/// Program::section_ends; sections are asked for as they begin. May block.
 ///
 /// The group: all ranks that take part in a collective of ops on rows, and those that take part in one with them, and
 /// so on. That is the expert-parallel group of the all-to-alls; where experts are not split over tensor parallelism

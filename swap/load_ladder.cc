@@ -33,13 +33,20 @@ LoadLadder::LoadLadder(const Parts& parts)
     : p_(parts), pieces_(parts.bound, parts.spare_host, parts.spare_host_pieces) {
   if (!is_active()) return;
   const Program& program = *p_.bound.program;
-  for (const RoutedResidency& routed : program.routed) site_count_ = std::max(site_count_, row(routed.site) + 1);
+  planned_ = planned_loads(program);
   sections_ = row_sections(program);
   section_of_task_.assign(program.schedule.tasks.size(), -1);
   for (std::size_t s = 0; s < sections_.size(); ++s)
     for (const TaskId task : sections_[s].tasks) section_of_task_[row(task)] = static_cast<std::int32_t>(s);
   may_spill_.resize(program.routed.size());
   if (!sections_.empty()) may_spill_ = spills_of(p_.bound, sections_);
+  keeps_slot_.assign(program.schedule.residencies.size(), 0);
+  for (const RowSection& section : sections_) {
+    if (section.room == kNone<ResidencyId>) continue;
+    if (!has_older_room(section)) continue;
+    keeps_slot_[row(section.room)] = 1;
+    may_spill_[static_cast<std::size_t>(p_.bound.routed[row(section.room)])].reset();
+  }
 }
 
 void LoadLadder::restart() {
@@ -49,8 +56,8 @@ void LoadLadder::restart() {
   if (!is_active()) return;
   const Schedule& schedule = p_.bound.program->schedule;
   states_.assign(sections_.size(), {});
-  loads_.assign(site_count_, -1);
-  in_chunks_.assign(site_count_, 0);
+  loads_.assign(planned_.size(), std::nullopt);
+  in_chunks_.assign(planned_.size(), 0);
   standing_.assign(schedule.residencies.size(), Standing::not_yet);
   skipped_copy_.assign(schedule.tasks.size(), 0);
   host_.clear();
@@ -63,7 +70,7 @@ void LoadLadder::restart() {
 // --- sections
 // ---------------------------------------------------------------------------------------------------------
 
-Result<bool> LoadLadder::place_all(const RowSection& section, double load, std::vector<Placing>& placed) {
+Result<bool> LoadLadder::place_all(const RowSection& section, const SiteLoad& load, std::vector<Placing>& placed) {
   for (const ResidencyId residency : section.rows) {
     if (standing_[row(residency)] != Standing::not_yet) continue;
     Placing placing;
@@ -74,6 +81,15 @@ Result<bool> LoadLadder::place_all(const RowSection& section, double load, std::
   return true;
 }
 
+bool LoadLadder::has_older_room(const RowSection& section) const {
+  return p_.bound.program->schedule.residencies[row(section.room)].first_task < section.begin;
+}
+
+/// The half-step behind the section.
+std::int32_t LoadLadder::end_of_room(const RowSection& section) const {
+  return std::min(slot_of(section.room).release, half_step(section.end) + 1);
+}
+
 Bytes LoadLadder::room_of(const RowSection& section, const std::vector<Placing>& placed) const {
   if (section.room == kNone<ResidencyId>) return 0;
   const auto found = std::ranges::find(placed, section.room, &Placing::residency);
@@ -81,12 +97,13 @@ Bytes LoadLadder::room_of(const RowSection& section, const std::vector<Placing>&
   return p_.bound.program->schedule.residencies[row(section.room)].bytes;
 }
 
-/// The slot of a storage that the end touches, and what is free beside it.
-Result<LoadLadder::Placing> LoadLadder::find_room(const RowSection& section, double load) {
+/// The slot of a storage that the end touches, and what is free beside it until then.
+Result<LoadLadder::Placing> LoadLadder::find_room(const RowSection& section, const SiteLoad& load) {
   Placing room{.residency = section.room};
-  if (section.room == kNone<ResidencyId> || !is_served(section.room)) return room;
+  if (section.room == kNone<ResidencyId> || !is_served(section.room) || has_older_room(section)) return room;
   const Bytes most = room_bytes(*p_.bound.program, section, load, kFewestChunks);
-  const DynamicRegion::Slot slot = slot_of(section.room);
+  DynamicRegion::Slot slot = slot_of(section.room);
+  slot.release = end_of_room(section);
   if (most <= slot.bytes) return room;
   const DynamicRegion::Taken taken = p_.region->take_most(slot, most, half_step(section.begin), room.window);
   if (taken == DynamicRegion::Taken::device_failed)
@@ -98,14 +115,9 @@ Result<LoadLadder::Placing> LoadLadder::find_room(const RowSection& section, dou
 Status LoadLadder::enter(std::int32_t index) {
   const RowSection& section = sections_[static_cast<std::size_t>(index)];
   const Program& program = *p_.bound.program;
-  double load = 1;
-  if (p_.options.load) {
-    const Result<double> told = load_of(section.site);
-    if (!told) return told.error();
-    load = told.value();
-  } else {
-    load = planned_load(program.routed[static_cast<std::size_t>(p_.bound.routed[row(section.rows.front())])]);
-  }
+  const Result<SiteLoad> known = load_of(section.site);
+  if (!known) return known.error();
+  const SiteLoad load = known.value();
   std::vector<Placing> placed;
   bool wanted = in_chunks_[row(section.site)] != 0;
   if (!wanted) {
@@ -134,12 +146,12 @@ Status LoadLadder::enter(std::int32_t index) {
   const std::int32_t fewest = least == 0 ? 0 : std::max(kFewestChunks, least);
   std::int32_t chunks = wanted ? fewest : 1;
   if (p_.options.agree) {
-    const Result<std::int32_t> told =
+    const Result<std::int32_t> agreed =
         p_.options.agree(program.schedule.rank, index, {.wanted = wanted, .chunks = fewest});
-    if (!told)
-      return Error{told.error().code,
-                   fmt::format("{}: section {}: {}", who(section.site, load), index, told.error().message)};
-    chunks = told.value();
+    if (!agreed)
+      return Error{agreed.error().code,
+                   fmt::format("{}: section {}: {}", who(section.site, load), index, agreed.error().message)};
+    chunks = agreed.value();
   }
   if (wanted || chunks > 1)
     records_.push_back({.section = index, .site = section.site, .load = load, .chunks = chunks, .wanted = wanted});
@@ -164,25 +176,30 @@ Status LoadLadder::enter(std::int32_t index) {
   return enter_in_chunks(index, load, chunks, fewest, room);
 }
 
-Status LoadLadder::enter_in_chunks(std::int32_t index, double load, std::int32_t chunks, std::int32_t fewest,
+Status LoadLadder::enter_in_chunks(std::int32_t index, const SiteLoad& load, std::int32_t chunks, std::int32_t fewest,
                                    const Placing& room) {
   const RowSection& section = sections_[static_cast<std::size_t>(index)];
   SectionState& state = states_[static_cast<std::size_t>(index)];
   in_chunks_[row(section.site)] = 1;
   state.chunks = chunks;
   state.fewest = fewest;
+  const std::int32_t end = end_of_room(section);
+  state.room = room.in_slot ? p_.addresses[row(section.room)] : room.window.address;
   if (!room.in_slot) {
-    p_.region->give_back(room.window, slot_of(section.room).release);
-    p_.addresses[row(section.room)] = room.window.address;
+    p_.region->give_back(room.window, end);
     oversized_.push_back({.residency = section.room,
                           .site = section.site,
-                          .load = load,
+                          .load = load_of_rows(section.room, load),
                           .planned_bytes = slot_of(section.room).bytes,
                           .actual_bytes = room.window.bytes,
                           .extra_bytes = room.window.extra_granules() * p_.region->granule()});
   }
-  state.room = p_.addresses[row(section.room)];
   standing_[row(section.room)] = Standing::room;
+  if (is_served(section.room) && keeps_slot_[row(section.room)] == 0) {  // nothing of the site is kept behind it
+    DynamicRegion::Slot rest = slot_of(section.room);
+    rest.acquire = end;
+    p_.region->lend(rest, 0);
+  }
   for (const ResidencyId residency : section.rows) stand_absent(residency);
   return {};
 }
@@ -213,7 +230,7 @@ Status LoadLadder::size_copy_out(TaskId task) {
   if (sides.on_device == kNone<ResidencyId> || p_.bound.routed[row(sides.on_device)] < 0) return {};
   const SiteId site = site_of(sides.on_device);
   if (standing_[row(sides.on_device)] != Standing::absent && in_chunks_[row(site)] == 0) {
-    const Bytes actual = actual_bytes(sides.on_device, loads_[row(site)]);
+    const Bytes actual = actual_bytes(sides.on_device, told(site));
     std::optional<std::vector<HostPiece>> pieces = pieces_.place(sides.on_host, actual, half_step(task));
     if (pieces) {
       const Bytes planned = p_.bound.program->schedule.residencies[row(sides.on_host)].bytes;
@@ -236,15 +253,15 @@ Status LoadLadder::place_copy_in(TaskId task) {
   const Standing standing = standing_[row(sides.on_device)];
   if (standing == Standing::in_slot || standing == Standing::in_window) {  // of a section that runs whole
     if (standing_[row(sides.on_host)] != Standing::absent) return {};
-    return infeasible(fmt::format("{}: no pinned memory for a storage that the layer reads again at once",
-                                  who(site, loads_[row(site)])));
+    return infeasible(
+        fmt::format("{}: no pinned memory for a storage that the layer reads again at once", who(site, told(site))));
   }
   if (in_chunks_[row(site)] != 0 || standing != Standing::not_yet) {
     stand_absent(sides.on_device);
     skipped_copy_[row(task)] = 1;
     return {};
   }
-  const double load = loads_[row(site)];
+  const SiteLoad load = told(site);
   Placing placing;
   const Result<bool> found = find_place(sides.on_device, load, half_step(task), placing);
   if (!found) return found.error();
@@ -265,9 +282,9 @@ Status LoadLadder::place_outside_sections(TaskId task) {
     if (p_.bound.routed[row(touch.residency)] < 0) continue;
     if (standing_[row(touch.residency)] == Standing::absent)
       return infeasible(fmt::format("{}: a storage could not be kept, and the plan has no chunks for its layer",
-                                    who(site_of(touch.residency), loads_[row(site_of(touch.residency))])));
+                                    who(site_of(touch.residency), told(site_of(touch.residency)))));
     if (standing_[row(touch.residency)] != Standing::not_yet) continue;
-    const Result<double> load = load_of(site_of(touch.residency));
+    const Result<SiteLoad> load = load_of(site_of(touch.residency));
     if (!load) return load.error();
     Placing placing;
     const Result<bool> found = find_place(touch.residency, load.value(), half_step(task), placing);
@@ -334,10 +351,11 @@ std::optional<LoadLadder::Chunks> LoadLadder::chunks_at(TaskId end) const {
   if (index < 0 || sections_[static_cast<std::size_t>(index)].end != end) return std::nullopt;
   const RowSection& section = sections_[static_cast<std::size_t>(index)];
   const SectionState& state = states_[static_cast<std::size_t>(index)];
-  double load = loads_[row(section.site)];
-  if (load < 0)
-    load = planned_load(p_.bound.program->routed[static_cast<std::size_t>(p_.bound.routed[row(section.rows.front())])]);
-  return Chunks{.section = &section, .count = state.chunks, .fewest = state.fewest, .load = load, .room = state.room};
+  return Chunks{.section = &section,
+                .count = state.chunks,
+                .fewest = state.fewest,
+                .load = told(section.site),
+                .room = state.room};
 }
 
 std::span<const HostPiece> LoadLadder::host_pieces(ResidencyId host, Bytes scaled_bytes) {

@@ -1,5 +1,5 @@
 #pragma once
-// What a step does where a site's expert load is not the planned one. Three rungs:
+// What a step does where a site's loads are not the planned ones. Three rungs:
 //
 //   room    a routed storage that is larger than its slot gets a window of addresses with what is free beside it
 //           (swap/dynamic_region.h), its copy in host memory pieces beside its own (swap/host_pieces.h); one that is
@@ -70,7 +70,7 @@ class LoadLadder {
     std::int32_t count = 0;
     /// For which the room was found: places are laid out for so many, since more chunks may lie less well.
     std::int32_t fewest = 0;
-    double load = 1;
+    SiteLoad load;
     Address room = 0;
   };
   [[nodiscard]] std::optional<Chunks> chunks_at(TaskId end) const;
@@ -106,47 +106,55 @@ class LoadLadder {
   enum class Standing : std::uint8_t { not_yet, in_slot, in_window, room, absent };
 
   [[nodiscard]] bool is_active() const { return p_.options.load || p_.options.agree; }
-  /// Asked once a step. Errors (bad_input): no number, or outside [0, 1000].
-  [[nodiscard]] Result<double> load_of(SiteId site);
-  [[nodiscard]] double planned_load(const RoutedResidency& routed) const;
-  [[nodiscard]] Bytes actual_bytes(ResidencyId residency, double load) const;
+  /// Asked once a step, where loads are told: otherwise it is the planned one. Errors (bad_input): no number, or
+  /// outside [0, 1000].
+  [[nodiscard]] Result<SiteLoad> load_of(SiteId site);
+  /// As the site has been asked for it, or planned.
+  [[nodiscard]] SiteLoad told(SiteId site) const { return loads_[row(site)].value_or(planned_[row(site)]); }
+  [[nodiscard]] Bytes actual_bytes(ResidencyId residency, const SiteLoad& load) const;
+  [[nodiscard]] double load_of_rows(ResidencyId routed, const SiteLoad& load) const;
   [[nodiscard]] DynamicRegion::Slot slot_of(ResidencyId residency) const;
   [[nodiscard]] bool is_served(ResidencyId residency) const;
   [[nodiscard]] std::int32_t half_step(TaskId task) const;
 
-  [[nodiscard]] Result<bool> find_place(ResidencyId residency, double load, std::int32_t from, Placing& placing);
-  void settle(const Placing& placing, double load);
+  [[nodiscard]] Result<bool> find_place(ResidencyId residency, const SiteLoad& load, std::int32_t from,
+                                        Placing& placing);
+  void settle(const Placing& placing, const SiteLoad& load);
   [[nodiscard]] Result<bool> find_place_until(DynamicRegion::Slot slot, std::int32_t from, Placing& placing);
   [[nodiscard]] Status spill_out(Spilled& spilled);
   [[nodiscard]] Status bring_back(Spilled& spilled, std::int32_t from);
   [[nodiscard]] Status check(DeviceCode code, ResidencyId residency, const char* what);
   void stand_absent(ResidencyId residency);
+  void lend(ResidencyId residency, Bytes actual);
 
   [[nodiscard]] Status enter(std::int32_t section);
-  [[nodiscard]] Status enter_in_chunks(std::int32_t section, double load, std::int32_t chunks, std::int32_t fewest,
-                                       const Placing& room);
-  [[nodiscard]] Result<bool> place_all(const RowSection& section, double load, std::vector<Placing>& placed);
-  [[nodiscard]] Result<Placing> find_room(const RowSection& section, double load);
+  [[nodiscard]] Status enter_in_chunks(std::int32_t section, const SiteLoad& load, std::int32_t chunks,
+                                       std::int32_t fewest, const Placing& room);
+  [[nodiscard]] Result<bool> place_all(const RowSection& section, const SiteLoad& load, std::vector<Placing>& placed);
+  [[nodiscard]] Result<Placing> find_room(const RowSection& section, const SiteLoad& load);
+  [[nodiscard]] bool has_older_room(const RowSection& section) const;
+  [[nodiscard]] std::int32_t end_of_room(const RowSection& section) const;
   [[nodiscard]] Bytes room_of(const RowSection& section, const std::vector<Placing>& placed) const;
   [[nodiscard]] Status size_copy_out(TaskId task);
   [[nodiscard]] Status place_copy_in(TaskId task);
   [[nodiscard]] Status place_outside_sections(TaskId task);
-  [[nodiscard]] std::string who(SiteId site, double load) const;
+  [[nodiscard]] std::string who(SiteId site, const SiteLoad& load) const;
   [[nodiscard]] SiteId site_of(ResidencyId routed) const;
 
   Parts p_;
   HostPieces pieces_;
   std::vector<RowSection> sections_;
   std::vector<std::int32_t> section_of_task_;
-  std::vector<SectionState> states_;  ///< per section
-  std::size_t site_count_ = 0;        ///< of those with routed storages
-  std::vector<double> loads_;         ///< per site; below 0: not asked
-  std::vector<char> in_chunks_;       ///< per site: what its rows were is not in memory
-  std::vector<Standing> standing_;    ///< per residency
-  std::vector<char> skipped_copy_;    ///< per task
+  std::vector<SectionState> states_;            ///< per section
+  std::vector<SiteLoad> planned_;               ///< per site, up to the last with routed storages
+  std::vector<std::optional<SiteLoad>> loads_;  ///< per site; nothing: not asked
+  std::vector<char> in_chunks_;                 ///< per site: what its rows were is not in memory
+  std::vector<Standing> standing_;              ///< per residency
+  std::vector<char> skipped_copy_;              ///< per task
   std::map<ResidencyId, std::vector<HostPiece>> host_;
   HostPiece planned_piece_;
   std::vector<std::optional<Spill>> may_spill_;  ///< per routed
+  std::vector<char> keeps_slot_;                 ///< per residency: a room that is older than its section
   std::vector<Spilled> active_;                  ///< this step
   std::multimap<TaskId, std::size_t> due_;       ///< index in active_, by each of its times
   std::vector<OversizedRecord> oversized_;

@@ -20,23 +20,22 @@ constexpr double kMostLoad = 1000;
 // --- loads and sizes
 // --------------------------------------------------------------------------------------------------
 
-Result<double> LoadLadder::load_of(SiteId site) {
-  double& load = loads_[row(site)];
-  if (load >= 0) return load;
-  const double told = p_.options.load(site);
-  if (!(told >= 0 && told <= kMostLoad))
-    return bad_input(fmt::format("{}: loads are from 0 to {:.4g}", who(site, told), kMostLoad));
-  load = told;
-  return told;
+Result<SiteLoad> LoadLadder::load_of(SiteId site) {
+  std::optional<SiteLoad>& load = loads_[row(site)];
+  if (load) return *load;
+  if (!p_.options.load) return *(load = planned_[row(site)]);
+  const SiteLoad given = p_.options.load(site);
+  const auto possible = [](double rows) { return rows >= 0 && rows <= kMostLoad; };
+  if (!possible(given.received) || !possible(given.sent))
+    return bad_input(fmt::format("{}: loads are from 0 to {:.4g}", who(site, given), kMostLoad));
+  return *(load = given);
 }
 
-double LoadLadder::planned_load(const RoutedResidency& routed) const {
-  const Bytes bytes = p_.bound.program->schedule.residencies[row(routed.residency)].bytes - routed.fixed_bytes;
-  const double mean = static_cast<double>(routed.rows) * static_cast<double>(routed.row_bytes);
-  return mean > 0 ? static_cast<double>(bytes) / mean : 1;
+double LoadLadder::load_of_rows(ResidencyId routed, const SiteLoad& load) const {
+  return load.of(p_.bound.program->routed[static_cast<std::size_t>(p_.bound.routed[row(routed)])].rows_of);
 }
 
-Bytes LoadLadder::actual_bytes(ResidencyId residency, double load) const {
+Bytes LoadLadder::actual_bytes(ResidencyId residency, const SiteLoad& load) const {
   if (!p_.options.load) return p_.bound.program->schedule.residencies[row(residency)].bytes;
   return routed_bytes(p_.bound.program->routed[static_cast<std::size_t>(p_.bound.routed[row(residency)])], load);
 }
@@ -45,10 +44,11 @@ SiteId LoadLadder::site_of(ResidencyId routed) const {
   return p_.bound.program->routed[static_cast<std::size_t>(p_.bound.routed[row(routed)])].site;
 }
 
-std::string LoadLadder::who(SiteId site, double load) const {
+std::string LoadLadder::who(SiteId site, const SiteLoad& load) const {
   const std::string name =
       p_.options.names.site ? p_.options.names.site(site) : fmt::format("site {}", static_cast<std::int32_t>(site));
-  return fmt::format("rank {}: {} at expert load {:.4g}", p_.bound.program->schedule.rank, name, load);
+  return fmt::format("rank {}: {} at expert load {:.4g}{}", p_.bound.program->schedule.rank, name, load.received,
+                     load.sent == 1 ? "" : fmt::format(", sending {:.4g} times the mean", load.sent));
 }
 
 DynamicRegion::Slot LoadLadder::slot_of(ResidencyId residency) const {
@@ -72,7 +72,7 @@ std::int32_t LoadLadder::half_step(TaskId task) const {
 // -----------------------------------------------------------------------------------------------------------
 
 /// False: there is no room, and nothing has changed.
-Result<bool> LoadLadder::find_place(ResidencyId residency, double load, std::int32_t from, Placing& placing) {
+Result<bool> LoadLadder::find_place(ResidencyId residency, const SiteLoad& load, std::int32_t from, Placing& placing) {
   placing = {.residency = residency, .actual = actual_bytes(residency, load)};
   const DynamicRegion::Slot slot = slot_of(residency);
   placing.in_slot = placing.actual <= slot.bytes;
@@ -101,13 +101,13 @@ Result<bool> LoadLadder::find_place_until(DynamicRegion::Slot slot, std::int32_t
 }
 
 /// The place is taken: the address that tasks see from now on, and what others may have.
-void LoadLadder::settle(const Placing& placing, double load) {
+void LoadLadder::settle(const Placing& placing, const SiteLoad& load) {
   const ResidencyId residency = placing.residency;
   const DynamicRegion::Slot slot = slot_of(residency);
   p_.bytes[row(residency)] = p_.bound.scaled(placing.actual);
   standing_[row(residency)] = placing.in_slot ? Standing::in_slot : Standing::in_window;
   if (placing.in_slot) {
-    if (is_served(residency)) p_.region->lend(slot, placing.actual);
+    lend(residency, placing.actual);
     return;
   }
   p_.addresses[row(residency)] = placing.window.address;
@@ -126,11 +126,14 @@ void LoadLadder::settle(const Placing& placing, double load) {
       due_.emplace(at, active_.size());
     pieces_.give_back(*placing.spilled_to, 2 * p_.bound.clock[row(spill.needed_at)]);
     active_.push_back({.residency = residency, .times = spill, .pieces = placing.spilled_to->pieces});
-    spilled_.push_back({.residency = residency, .site = site_of(residency), .load = load, .bytes = placing.actual});
+    spilled_.push_back({.residency = residency,
+                        .site = site_of(residency),
+                        .load = load_of_rows(residency, load),
+                        .bytes = placing.actual});
   }
   oversized_.push_back({.residency = residency,
                         .site = site_of(residency),
-                        .load = load,
+                        .load = load_of_rows(residency, load),
                         .planned_bytes = slot.bytes,
                         .actual_bytes = placing.actual,
                         .extra_bytes = placing.window.extra_granules() * p_.region->granule()});
@@ -140,7 +143,7 @@ Status LoadLadder::check(DeviceCode code, ResidencyId residency, const char* wha
   if (code == DeviceCode::ok) return {};
   return device_error(
       p_.streams.device(), code,
-      fmt::format("{}: spilling a storage: {}", who(site_of(residency), loads_[row(site_of(residency))]), what));
+      fmt::format("{}: spilling a storage: {}", who(site_of(residency), told(site_of(residency))), what));
 }
 
 Status LoadLadder::spill_out(Spilled& spilled) {
@@ -159,7 +162,7 @@ Status LoadLadder::bring_back(Spilled& spilled, std::int32_t from) {
   const ResidencyId residency = spilled.residency;
   const SiteId site = site_of(residency);
   DynamicRegion::Slot slot = slot_of(residency);
-  Placing placing{.residency = residency, .actual = actual_bytes(residency, loads_[row(site)])};
+  Placing placing{.residency = residency, .actual = actual_bytes(residency, told(site))};
   Result<bool> found = false;
   if (in_chunks_[row(site)] == 0) {
     found = find_place_until(slot, from, placing);
@@ -188,7 +191,12 @@ Status LoadLadder::bring_back(Spilled& spilled, std::int32_t from) {
 void LoadLadder::stand_absent(ResidencyId residency) {
   if (standing_[row(residency)] != Standing::not_yet) return;
   standing_[row(residency)] = Standing::absent;
-  if (is_served(residency)) p_.region->lend(slot_of(residency), 0);
+  lend(residency, 0);
+}
+
+/// What the residency does not need of its slot.
+void LoadLadder::lend(ResidencyId residency, Bytes actual) {
+  if (is_served(residency) && keeps_slot_[row(residency)] == 0) p_.region->lend(slot_of(residency), actual);
 }
 
 }  // namespace tidemark::swap

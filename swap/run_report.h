@@ -15,7 +15,7 @@ namespace tidemark::swap {
 struct SectionRecord {
   std::int32_t section = -1;  ///< its place in Program::section_ends
   SiteId site = kNone<SiteId>;
-  double load = 1;          ///< of the site, as told
+  SiteLoad load;            ///< as told
   std::int32_t chunks = 0;  ///< as agreed
   bool wanted = false;      ///< here: else another rank of the group asked for it
   friend bool operator==(const SectionRecord&, const SectionRecord&) = default;

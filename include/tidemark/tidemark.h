@@ -440,17 +440,21 @@ TIDEMARK_API tidemark_status tidemark_plan_check_budget(const tidemark_plan* pla
  * file (docs/formats.md). From 0 to 1000, else the run is BAD_INPUT. Asked once a step for each site that has routed
  * storages, when the first task that touches one of them is issued; each step may have loads of its own. */
 typedef double (*tidemark_load)(void* user, int32_t site);
-/* A section is what one layer and micro-batch does with routed rows between two returns of rows to their tokens,
- * forward or backward. Where the rows of one do not fit, the whole expert group runs it in chunks, since its exchanges
+/* Rows that this device sends to experts, over their mean: always 1 without hierarchical exchange. With it a device
+ * sends for its own tokens and those that it gathers from other nodes what the experts of its node get of them: nodes
+ * times the mean at most, which worst_load_f covers. Asked with `load`, from 0 to 1000. */
+typedef double (*tidemark_sent_load)(void* user, int32_t site);
+/* A section is what one layer and micro-batch does with routed rows between two sums of rows for their tokens, forward
+ * or backward. Where the rows of one do not fit, the whole expert group runs it in chunks, since its exchanges
  * match: as many times, each on its share of the rows.
  *
- * In how many chunks the expert group runs a section; 1: whole. `group` is the pipeline rank, `section` counts from 0
- * in every step. `wanted` is not 0 where the section does not fit whole here; `chunks` is the fewest that this rank
- * needs to run it in chunks, to 2^20, 0: it cannot. Every rank of the group asks once for each section, in the same
- * order, `load` given or not, and must be told the same: 1 if none wants chunks, else the most that any of them needs,
- * but 2 at least; 0 if one wants them and one cannot. A rank that wants chunks and is told fewer than it needs fails.
- * A negative answer ends the run, PEER_LOST, whatever this rank needs: the group is no more. May block until all have
- * asked.
+ * In how many chunks the expert group runs a section; 1: whole. `group` is the pipeline rank, `section` the number of
+ * the section in its plan, from 0; sections are asked for as they begin. `wanted` is not 0 where the section does not
+ * fit whole here; `chunks` is the fewest that this rank needs to run it in chunks, to 2^20, 0: it cannot. Every rank of
+ * the group asks once for each section, in the same order, `load` given or not, and must be told the same: 1 if none
+ * wants chunks, else the most that any of them needs, but 2 at least; 0 if one wants them and one cannot. A rank that
+ * wants chunks and is told fewer than it needs fails. A negative answer ends the run, PEER_LOST, whatever this rank
+ * needs: the group is no more. May block until all have asked.
  *
  * The group: all ranks that take part in a collective on routed rows, those that take part in one with them, and so on.
  * All have the same plan and the same number of steps, and either all have `agree` or none: who does not ask is waited
@@ -512,6 +516,7 @@ typedef struct tidemark_run_options {
   tidemark_leave leave;                /* default: none waits */
   tidemark_expert_group* expert_group; /* in place of `agree` and `leave`; INVALID beside them. A run that is neither OK
                                           nor INVALID has left it */
+  tidemark_sent_load sent_load;        /* default: 1 everywhere. INVALID without `load` */
 } tidemark_run_options;
 typedef struct tidemark_run_report {
   size_t struct_size;

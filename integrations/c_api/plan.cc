@@ -97,6 +97,8 @@ Outcome check_options(const tidemark_run_options& o) {
                                                  {.name = "steps", .value = o.steps, .least = 1, .most = kMostSteps}});
       !out.ok())
     return out;
+  if (o.sent_load != nullptr && o.load == nullptr)
+    return invalid("tidemark_run_options: sent_load is asked with load, which is not set");
   if (o.expert_group != nullptr && (o.agree != nullptr || o.leave != nullptr))
     return invalid("tidemark_run_options: expert_group stands in the place of agree and leave; set one or the other");
   if ((o.scale & (o.scale - 1)) == 0) return {};
@@ -168,7 +170,10 @@ std::uint64_t plan_fingerprint(const Program& program) {
 swap::RunOptions options_of(const tidemark_run_options& o, const Program& program, GroupSeat& seat) {
   swap::RunOptions options{.scale = std::max<std::int64_t>(1, o.scale), .verify = o.verify != 0};
   if (o.load != nullptr) {
-    options.load = [call = o.load, user = o.user](SiteId site) { return call(user, static_cast<int32_t>(site)); };
+    options.load = [load = o.load, sent = o.sent_load, user = o.user](SiteId id) {
+      const auto site = static_cast<int32_t>(id);
+      return SiteLoad(load(user, site), sent == nullptr ? 1 : sent(user, site));
+    };
   }
   if (o.agree != nullptr || o.expert_group != nullptr) options.agree = seat.turns(plan_fingerprint(program));
   options.leave = [&seat](std::int32_t) { seat.leave(); };

@@ -1,6 +1,7 @@
 #pragma once
 // Structs of the C interface carry their size, so that a program and a library of different age understand each other.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -19,15 +20,16 @@ inline constexpr std::size_t kMostStructBytes = 1024;
 /// that is its size.
 template <class T>
 inline constexpr std::size_t kFirstBytes = sizeof(T);
-/// Size of a struct that has grown twice, between the two.
+/// Sizes of a struct that has grown more than once, after the first and before the last time.
 template <class T>
-inline constexpr std::size_t kLaterBytes = kFirstBytes<T>;
+inline constexpr std::array<std::size_t, 2> kLaterBytes = {kFirstBytes<T>, kFirstBytes<T>};
 template <>
 inline constexpr std::size_t kFirstBytes<tidemark_rank_figures> = offsetof(tidemark_rank_figures, offloaded_bytes);
 template <>
 inline constexpr std::size_t kFirstBytes<tidemark_run_options> = offsetof(tidemark_run_options, agree);
 template <>
-inline constexpr std::size_t kLaterBytes<tidemark_run_options> = offsetof(tidemark_run_options, expert_group);
+inline constexpr std::array<std::size_t, 2> kLaterBytes<tidemark_run_options> = {
+    offsetof(tidemark_run_options, expert_group), offsetof(tidemark_run_options, sent_load)};
 template <>
 inline constexpr std::size_t kFirstBytes<tidemark_session_options> = offsetof(tidemark_session_options, record);
 
@@ -38,7 +40,8 @@ template <class T>
   static_assert(sizeof(T) <= kMostStructBytes);
   std::memcpy(&size, given, sizeof(size));
   // Between two versions there is none: half a member would be read.
-  if ((size != kFirstBytes<T> && size != kLaterBytes<T> && size < sizeof(T)) || size > kMostStructBytes)
+  const bool is_older = size == kFirstBytes<T> || size == kLaterBytes<T>[0] || size == kLaterBytes<T>[1];
+  if ((!is_older && size < sizeof(T)) || size > kMostStructBytes)
     return invalid(std::string(name) + ": struct_size is " + std::to_string(size) + ", must be sizeof the struct (" +
                    std::to_string(sizeof(T)) + ")");
   const auto* bytes = reinterpret_cast<const unsigned char*>(given);

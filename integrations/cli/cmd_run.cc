@@ -103,7 +103,8 @@ class RunCommand final : public Command {
     if (const std::optional<Error> error = not_runnable(formats::request_of(file.value()), plan.value())) return *error;
     end_at_once_on_signals();
     if (!loads_.empty()) return run_trace(std::move(plan).value(), file.value(), ask.value(), console);
-    const Result<run::RunOutcome> outcome = run::run_plan(std::move(plan).value(), file.value().machine, ask.value());
+    const Result<run::RunOutcome> outcome =
+        run::run_plan(std::move(plan).value(), file.value().machine, with_node(ask.value(), file.value()));
     if (!outcome) return outcome.error();
     const Status status =
         console.print(format_ == Format::json ? run::run_json(outcome.value()) : run::run_text(outcome.value()));
@@ -147,6 +148,14 @@ class RunCommand final : public Command {
     const Result<double> load = parse_load("--load-rise", std::string_view(load_rise_).substr(0, at));
     if (!load) return load.error();
     return std::optional(run::LoadChange{.load = load.value(), .from_op = *op});
+  }
+
+  /// What is sent goes with the load told.
+  [[nodiscard]] static run::RunAsk with_node(run::RunAsk ask, const formats::PlanFile& file) {
+    if (!ask.load || file.graph != nullptr) return ask;
+    const Result<graph_build::LoadShape> shape = graph_build::load_shape(file.job, file.machine);
+    if (shape) ask.load->load = shape.value().with(ask.load->load.received);
+    return ask;
   }
 
   [[nodiscard]] Result<run::TraceAsk> read_trace_ask(const run::RunAsk& ask,

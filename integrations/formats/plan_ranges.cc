@@ -106,7 +106,8 @@ std::string number_out_of_range(const plan::PlanRequest& request, const plan::Pl
     RangeVisitor visitor(fmt::format("rank {}", rank.figures.rank), wrong);
     walk(visitor, rank.figures);
     for (const plan::PlanAttempt& attempt : rank.attempts) walk(visitor, attempt);
-    for (const Site& site : rank.graph.sites) visitor("load", static_cast<double>(site.load));
+    for (const Site& site : rank.graph.sites)
+      for (const float load : {site.load, site.sent_load}) visitor("load", static_cast<double>(load));
     check_addresses(visitor, rank.program);
     check_times(visitor, rank.program, all_ns);
   }

@@ -111,6 +111,7 @@ void write_routed(JsonText& json, const std::vector<RoutedResidency>& rows) {
   column(json, "rows", count, Coding::plain, [&](std::size_t i) { return rows[i].rows; });
   column(
       json, "row_bytes", count, Coding::plain, [&](std::size_t i) { return rows[i].row_bytes; }, Scaled::yes);
+  column(json, "rows_of", count, Coding::plain, [&](std::size_t i) { return rows[i].rows_of; });
   json.close_object();
 }
 
@@ -311,6 +312,7 @@ void read_routed(const JsonNode& node, const GraphOutline& outline, Program& pro
   fill(node.at("fixed_bytes"), 0, kMostBytes, rows, &RoutedResidency::fixed_bytes);
   fill(node.at("rows"), 0, kMost, rows, &RoutedResidency::rows);
   fill(node.at("row_bytes"), 0, kMost, rows, &RoutedResidency::row_bytes);
+  fill(node.at("rows_of"), 0, 1, rows, &RoutedResidency::rows_of);
 }
 
 void read_sends(const JsonNode& node, Program& program) {
@@ -374,8 +376,6 @@ void write_program(JsonText& json, const Program& program) {
   write_routed(json, program.routed);
   const auto& slots = program.routing_slots;
   column(json, "routing_slots", slots.size(), Coding::delta, [&](std::size_t i) { return slots[i]; });
-  const auto& home = program.home_rows;
-  column(json, "home_rows", home.size(), Coding::delta, [&](std::size_t i) { return home[i]; });
   const auto& ends = program.section_ends;
   column(json, "section_ends", ends.size(), Coding::delta, [&](std::size_t i) { return ends[i]; });
   json.close_object();
@@ -417,7 +417,6 @@ Program read_program(const JsonNode& node, const GraphOutline& outline) {
   read_routed(node.at("routed"), outline, program);
   const JsonNode slots = node.at("routing_slots");
   program.routing_slots = ids<ResidencyId>(slots, JsonNode::kAnyCount, static_cast<std::int64_t>(s.residencies.size()));
-  program.home_rows = ascending_ids<ResidencyId>(node.at("home_rows"), static_cast<std::int64_t>(s.residencies.size()));
   program.section_ends = ascending_ids<TaskId>(node.at("section_ends"), static_cast<std::int64_t>(s.tasks.size()));
   if (!node.clean()) return {};
   if (const auto found = verify::check_shape(s)) node.at("tasks").wrong(found->detail);

@@ -131,16 +131,21 @@ void write_sites(JsonText& json, const GraphOutline& outline) {
   column("micro_batch", Coding::delta, [](const Site& s) { return s.micro_batch; });
   column("first_storage", Coding::delta, [](const Site& s) { return s.first_storage; });
   // Loads are few: the distinct ones in order of appearance, and which one each site has.
-  std::vector<float> loads;
+  std::vector<SiteLoad> loads;
   column("load_number", Coding::plain, [&](const Site& s) {
-    const auto found = std::ranges::find(loads, s.load);
+    const auto found = std::ranges::find(loads, s.loads());
     const auto number = found - loads.begin();
-    if (found == loads.end()) loads.push_back(s.load);
+    if (found == loads.end()) loads.push_back(s.loads());
     return number;
   });
   json.key("loads");
   json.open_list();
-  for (const float load : loads) json.value(static_cast<double>(load));
+  for (const SiteLoad& load : loads) {
+    json.open_list();
+    json.value(load.received);
+    json.value(load.sent);
+    json.close_list();
+  }
   json.close_list();
   json.close_object();
 }
@@ -311,8 +316,9 @@ void read_sites(const JsonNode& node, GraphOutline& outline) {
   const auto layer = node.at("layer").column(count, -1, kMost);
   const auto micro_batch = node.at("micro_batch").column(count, -1, kMost);
   const auto first_storage = node.at("first_storage").column(count, 0, kMost);
-  const auto loads =
-      read_list<double>(node.at("loads"), [](const JsonNode& load) { return load.number(real_range_of("load")); });
+  const auto loads = read_list<SiteLoad>(node.at("loads"), [](const JsonNode& load) {
+    return SiteLoad(load.item(0).number(real_range_of("load")), load.item(1).number(real_range_of("load")));
+  });
   const auto load = node.at("load_number").column(count, 0, static_cast<std::int64_t>(loads.size()) - 1);
   if (!node.clean()) return;
   for (std::size_t s = 0; s < count; ++s) {
@@ -320,7 +326,8 @@ void read_sites(const JsonNode& node, GraphOutline& outline) {
                              .chunk = static_cast<std::int32_t>(chunk[s]),
                              .layer = static_cast<std::int32_t>(layer[s]),
                              .micro_batch = static_cast<std::int32_t>(micro_batch[s]),
-                             .load = static_cast<float>(loads[static_cast<std::size_t>(load[s])]),
+                             .load = static_cast<float>(loads[static_cast<std::size_t>(load[s])].received),
+                             .sent_load = static_cast<float>(loads[static_cast<std::size_t>(load[s])].sent),
                              .first_storage = static_cast<StorageId>(static_cast<std::int32_t>(first_storage[s]))});
   }
   check_sites(node, outline);

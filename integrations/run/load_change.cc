@@ -36,12 +36,11 @@ LastSite last_routed_site(std::span<const plan::RankPlan> ranks) {
 
 }  // namespace
 
-std::vector<double> loads_of(const plan::RankPlan& rank, const LoadChange& change) {
+std::vector<SiteLoad> loads_of(const plan::RankPlan& rank, const LoadChange& change) {
   const std::vector<std::int64_t> first = first_ops(rank.graph);
-  std::vector<double> loads;
+  std::vector<SiteLoad> loads;
   for (std::size_t s = 0; s < first.size(); ++s)
-    loads.push_back(first[s] >= 0 && first[s] >= change.from_op ? change.load
-                                                                : static_cast<double>(rank.graph.sites[s].load));
+    loads.push_back(first[s] >= 0 && first[s] >= change.from_op ? change.load : rank.graph.sites[s].loads());
   return loads;
 }
 

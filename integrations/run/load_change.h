@@ -8,8 +8,8 @@
 
 namespace tidemark::run {
 
-/// The load of every site of the rank, by its number.
-[[nodiscard]] std::vector<double> loads_of(const plan::RankPlan& rank, const LoadChange& change);
+/// The loads of every site of the rank, by its number.
+[[nodiscard]] std::vector<SiteLoad> loads_of(const plan::RankPlan& rank, const LoadChange& change);
 
 /// Errors (bad_input): the change would change nothing, since no rank has storages that follow the load, or none behind
 /// `from_op`; says what there is.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 namespace tidemark::run {
@@ -12,6 +13,8 @@ StepLoads::StepLoads(const graph_build::LoadShape& shape)
       micro_batches_(shape.micro_batches),
       devices_(shape.devices),
       mean_rows_(shape.mean_rows),
+      nodes_(shape.nodes),
+      node_devices_(shape.node_devices),
       rows_(shape.layers.size() * static_cast<std::size_t>(shape.micro_batches * shape.devices), -1) {
   for (std::size_t row = 0; row < shape.layers.size(); ++row)
     rows_of_layers_[static_cast<std::size_t>(shape.layers[row])] = static_cast<std::int64_t>(row);
@@ -27,6 +30,20 @@ std::size_t StepLoads::place(std::int64_t row, std::int64_t micro_batch, std::in
 
 double StepLoads::at(std::int64_t layer, std::int64_t micro_batch, std::int64_t device) const {
   return static_cast<double>(rows_[place(row_of(layer), micro_batch, device)]) / static_cast<double>(mean_rows_);
+}
+
+SiteLoad StepLoads::site(std::int64_t layer, std::int64_t micro_batch, std::int64_t device) const {
+  const double received = at(layer, micro_batch, device);
+  if (nodes_ == 1) return received;
+  const std::int64_t row = row_of(layer);
+  const auto rows_of = [&](std::int64_t first, std::int64_t last) {
+    const auto begin = rows_.begin() + static_cast<std::ptrdiff_t>(place(row, micro_batch, first));
+    return static_cast<double>(std::accumulate(begin, begin + (last - first), std::int64_t{0}));
+  };
+  // The last node may have fewer devices.
+  const std::int64_t first = device / node_devices_ * node_devices_, end = std::min(devices_, first + node_devices_);
+  const double mean = rows_of(0, devices_) / static_cast<double>(devices_);
+  return {received, mean > 0 ? rows_of(first, end) / (static_cast<double>(end - first) * mean) : 1};
 }
 
 double StepLoads::fullest(std::int64_t layer, std::int64_t micro_batch) const {

@@ -23,6 +23,9 @@ class StepLoads {
 
   /// REQUIRES: of the shape.
   [[nodiscard]] double at(std::int64_t layer, std::int64_t micro_batch, std::int64_t device) const;
+  /// What that device receives and sends: devices of a node send alike, together the node's part of all rows.
+  /// REQUIRES: of the shape.
+  [[nodiscard]] SiteLoad site(std::int64_t layer, std::int64_t micro_batch, std::int64_t device) const;
   /// Of the fullest device. REQUIRES: of the shape.
   [[nodiscard]] double fullest(std::int64_t layer, std::int64_t micro_batch) const;
   [[nodiscard]] double most() const;
@@ -41,6 +44,7 @@ class StepLoads {
 
   std::vector<std::int64_t> rows_of_layers_;  ///< layer to row; -1
   std::int64_t micro_batches_ = 0, devices_ = 0, mean_rows_ = 0;
+  std::int64_t nodes_ = 1, node_devices_ = 0;
   std::vector<std::int64_t> rows_;  ///< by layer row, micro-batch, device; -1: not named
 };
 

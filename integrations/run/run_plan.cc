@@ -141,7 +141,7 @@ Result<RunOutcome> run_sim(const plan::PlanOutcome& plan, const Machine& machine
         fmt::format("--device sim: the plan's step of {} ns does not follow from its programs, which take {} ns in its "
                     "simulator; was the file edited? plan again",
                     plan.step.step_ns, timing->step_ns));
-  std::vector<std::vector<double>> loads(plan.ranks.size());
+  std::vector<std::vector<SiteLoad>> loads(plan.ranks.size());
   SimRunRequest request{.ranks = ranks_of(plan, ask.rank),
                         .machine = machine,
                         .scale = ask.scale,

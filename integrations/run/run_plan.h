@@ -15,9 +15,9 @@ namespace tidemark::run {
 
 enum class RunDevice : std::uint8_t { sim, host, cuda, ascend };
 
-/// Expert load other than the planned one.
+/// Loads other than the planned ones.
 struct LoadChange {
-  double load = 1;
+  SiteLoad load;
   std::int64_t from_op = 0;  ///< sites whose first op is at or behind this have it; the others are as planned
 };
 

@@ -163,11 +163,9 @@ Json copies_json(const swap::CopyFigures& figures) {
 }
 
 Json section_json(const swap::SectionRecord& s) {
-  return {{"section", s.section},
-          {"site", static_cast<std::int32_t>(s.site)},
-          {"load", s.load},
-          {"chunks", s.chunks},
-          {"wanted", s.wanted}};
+  return {{"section", s.section},    {"site", static_cast<std::int32_t>(s.site)},
+          {"load", s.load.received}, {"sent_load", s.load.sent},
+          {"chunks", s.chunks},      {"wanted", s.wanted}};
 }
 
 Json rank_json(const RunOutcome& run, const RankOutcome& rank) {

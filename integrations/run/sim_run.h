@@ -29,7 +29,7 @@ struct SimRunRequest {
   bool measure_stall = true;   ///< keeps the timeline: how long the compute lane stood still for copies
   SimSchedule schedule;        ///< seed 0: durations as estimated
   bool aliasing = true;        ///< false: devices that cannot show a granule at a second address
-  std::function<double(std::int32_t rank, SiteId)> load;  ///< empty: as planned
+  std::function<SiteLoad(std::int32_t rank, SiteId)> load;  ///< empty: as planned
   /// Of the fullest device of the expert group, which ops take the time of. Empty: `load`.
   std::function<double(std::int32_t rank, SiteId)> fullest;
   swap::Agree agree;          ///< for the expert group of every rank; empty: its other devices are loaded the same

@@ -13,15 +13,15 @@
 
 namespace tidemark::run {
 
-/// Expert loads f of one device in one step, by its rank's sites.
+/// Loads of one device in one step, by its rank's sites.
 struct SiteLoads {
-  /// Rows here: what is stored and copied follows them.
-  std::function<double(std::int32_t rank, SiteId)> own;
+  /// Of this device: what is stored and copied follows them.
+  std::function<SiteLoad(std::int32_t rank, SiteId)> own;
   /// Rows of the fullest device of the expert group, for which the others wait: ops follow them. Empty: as `own`.
   std::function<double(std::int32_t rank, SiteId)> fullest;
 
   [[nodiscard]] double time_load(std::int32_t rank, SiteId site) const {
-    return fullest ? fullest(rank, site) : own(rank, site);
+    return fullest ? fullest(rank, site) : own(rank, site).received;
   }
 };
 

@@ -67,8 +67,7 @@ class Player {
     return {.own =
                 [this, site_of](std::int32_t rank, SiteId id) {
                   const Site& site = site_of(rank, id);
-                  return loads_ == nullptr ? static_cast<double>(site.load)
-                                           : loads_->at(site.layer, site.micro_batch, device_);
+                  return loads_ == nullptr ? site.loads() : loads_->site(site.layer, site.micro_batch, device_);
                 },
             .fullest =
                 [this, site_of](std::int32_t rank, SiteId id) {

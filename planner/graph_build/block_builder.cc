@@ -72,14 +72,6 @@ Ref BlockBuilder::temporary(std::string name, Bytes bytes) {
   return add({.name = std::move(name), .role = StorageRole::temporary, .fixed_bytes = bytes, .swappable = false});
 }
 
-Ref BlockBuilder::home_rows(std::string name, Bytes bytes) {
-  return add({.name = std::move(name),
-              .role = StorageRole::temporary,
-              .fixed_bytes = bytes,
-              .home_rows = true,
-              .swappable = false});
-}
-
 Ref BlockBuilder::buffer(std::string name, Bytes bytes) {
   return add({.name = std::move(name), .role = StorageRole::communication, .fixed_bytes = bytes, .swappable = false});
 }
@@ -93,11 +85,12 @@ Ref BlockBuilder::fixed(std::string name, StorageRole role, Bytes bytes) {
               .lasting = true});
 }
 
-Ref BlockBuilder::routed(std::string name, std::int64_t rows, Bytes row_bytes, bool saved) {
+Ref BlockBuilder::routed(std::string name, std::int64_t rows, Bytes row_bytes, bool saved, RowsOf rows_of) {
   return add({.name = std::move(name),
               .role = saved ? StorageRole::activation : StorageRole::temporary,
               .routed_rows = rows,
               .routed_row_bytes = row_bytes,
+              .rows_of = rows_of,
               .saved_for_backward = saved,
               .swappable = saved});
 }

@@ -100,14 +100,12 @@ class BlockBuilder {
   void module(std::string path) { module_ = std::move(path); }
   Ref saved(std::string name, Bytes bytes);
   Ref temporary(std::string name, Bytes bytes);
-  /// Rows of this device's tokens, on their way to experts or back.
-  Ref home_rows(std::string name, Bytes bytes);
   /// A message buffer.
   Ref buffer(std::string name, Bytes bytes);
   /// Lives all step.
   Ref fixed(std::string name, StorageRole role, Bytes bytes);
-  /// Rows that scale with expert load.
-  Ref routed(std::string name, std::int64_t rows, Bytes row_bytes, bool saved);
+  /// Rows that routing makes.
+  Ref routed(std::string name, std::int64_t rows, Bytes row_bytes, bool saved, RowsOf rows_of);
   void view(Ref storage, TensorView tensor);
   [[nodiscard]] bool is_saved(Ref storage) const;
   /// Written once before the block runs, by another block or a receive.

@@ -39,8 +39,8 @@ void fill_attention(const AttentionSpec& a, int statistics_width, DeviceShapes& 
 void fill_experts(const ModelSpec& model, const ParallelSpec& parallel, DeviceShapes& s) {
   if (model.moe.experts == 0) return;
   s.experts_split = !parallel.tensor_extends_expert && parallel.tensor > 1;
-  s.home_rows = s.local_tokens * model.moe.top_k;
-  s.expert_rows = s.experts_split ? s.tokens * model.moe.top_k : s.home_rows;
+  s.sent_rows = s.local_tokens * model.moe.top_k;
+  s.expert_rows = s.experts_split ? s.tokens * model.moe.top_k : s.sent_rows;
   s.local_experts = model.moe.experts / parallel.expert_ranks();
   s.expert_width = s.experts_split ? model.moe.width / s.tensor : model.moe.width;
 }

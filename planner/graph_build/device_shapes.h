@@ -43,7 +43,7 @@ struct DeviceShapes {
   bool v_own_storage = true;                  ///< false: V is a view of the projection's output (never when padded)
   std::int64_t statistics_bytes_per_row = 0;  ///< softmax statistics of one (token, head)
 
-  std::int64_t home_rows = 0;    ///< routed rows this device's tokens give rise to
+  std::int64_t sent_rows = 0;    ///< routed rows of the tokens here, at load 1
   std::int64_t expert_rows = 0;  ///< rows its experts process at load 1
   std::int64_t local_experts = 0;
   std::int64_t expert_width = 0;  ///< per device

@@ -5,11 +5,11 @@
 namespace tidemark::graph_build {
 namespace {
 
-Bytes home_bytes(const BlockContext& c) {
-  return BlockContext::bytes(c.shapes.home_rows, c.model.hidden);
+Bytes sent_bytes(const BlockContext& c) {
+  return BlockContext::bytes(c.shapes.sent_rows, c.model.hidden);
 }
 
-/// Bytes that leave this device, inside its node and to other nodes, when all home rows are spread evenly.
+/// Bytes that leave this device, inside its node and to other nodes, when all rows sent are spread evenly.
 struct Traffic {
   double intra = 0;
   double inter = 0;
@@ -17,7 +17,7 @@ struct Traffic {
 
 Traffic traffic(const BlockContext& c) {
   const ExpertGroup& group = c.shapes.expert_group;
-  const auto all = static_cast<double>(home_bytes(c));
+  const auto all = static_cast<double>(sent_bytes(c));
   const auto per_node = static_cast<double>(group.per_node);
   // With hierarchy the rows exchanged already belong to this node's experts.
   if (group.hierarchical) return {.intra = all * (per_node - 1) / per_node};
@@ -25,32 +25,26 @@ Traffic traffic(const BlockContext& c) {
   return {.intra = all * (per_node - 1) / ranks, .inter = all * (ranks - per_node) / ranks};
 }
 
-/// The exchange that brings rows back to their tokens reads `kept` as well: what a layer that runs in chunks begins
-/// with again. Nothing where rows go to experts.
-void exchange(const BlockContext& c, OpPhase phase, const std::string& name, Ref from, Ref to,
-              const std::vector<Ref>& kept = {}) {
+void exchange(const BlockContext& c, OpPhase phase, const std::string& name, Ref from, Ref to) {
   const Traffic bytes = traffic(c);
-  const auto send = [&](const char* suffix, Lane lane, double link_bytes, bool last) {
+  const auto send = [&](const char* suffix, Lane lane, double link_bytes) {
     if (link_bytes <= 0) return;
-    std::vector<Ref> reads{from};
-    if (last) reads.insert(reads.end(), kept.begin(), kept.end());
     c.builder.op(phase, {.name = name + suffix,
                          .lane = lane,
                          .cost = link_cost(link_bytes),
                          .routed = true,
                          .collective = true,
-                         .ends_rows = last && !kept.empty(),
                          .replays_routing = true,
-                         .reads = std::move(reads),
+                         .reads = {from},
                          .writes = {to}});
   };
-  send("_inter_node", Lane::inter_comm, bytes.inter, bytes.intra <= 0);
-  send("_intra_node", Lane::intra_comm, bytes.intra, true);
+  send("_inter_node", Lane::inter_comm, bytes.inter);
+  send("_intra_node", Lane::intra_comm, bytes.intra);
   if (phase != OpPhase::forward) c.builder.flush();
 }
 
 Ref expert_rows(const BlockContext& c, const std::string& name, std::int64_t rows) {
-  return c.builder.routed(name, rows, BlockContext::bytes(1, c.model.hidden), false);
+  return c.builder.routed(name, rows, BlockContext::bytes(1, c.model.hidden), false, RowsOf::received);
 }
 
 bool between_ranks(const DeviceShapes& s) {
@@ -107,7 +101,7 @@ void reduce_nodes(const BlockContext& c, OpPhase phase, const std::string& name,
 Ref rows_to_experts(const BlockContext& c, OpPhase phase, const std::string& name, Ref rows) {
   Ref received = rows;
   if (between_ranks(c.shapes)) {
-    received = expert_rows(c, name + "_received_rows", c.shapes.home_rows);
+    received = expert_rows(c, name + "_received_rows", c.shapes.sent_rows);
     exchange(c, phase, "moe." + name + "_exchange", rows, received);
   }
   if (!c.shapes.experts_split || !c.shapes.gathers()) return received;
@@ -116,20 +110,14 @@ Ref rows_to_experts(const BlockContext& c, OpPhase phase, const std::string& nam
   return gathered;
 }
 
-void rows_to_tokens(const BlockContext& c, OpPhase phase, const std::string& name, Ref rows, Ref out,
-                    const std::vector<Ref>& kept) {
+void rows_to_tokens(const BlockContext& c, OpPhase phase, const std::string& name, Ref rows, Ref out) {
   Ref returned = rows;
   if (c.shapes.experts_split) {
-    returned = between_ranks(c.shapes) ? expert_rows(c, name + "_reduced_rows", c.shapes.home_rows) : out;
-    OpDraft reduce = tensor_collective(c, "moe." + name + "_rows_reduce", rows, returned);
-    if (!between_ranks(c.shapes)) {
-      reduce.ends_rows = true;
-      reduce.reads.insert(reduce.reads.end(), kept.begin(), kept.end());
-    }
-    c.builder.op(phase, std::move(reduce));
+    returned = between_ranks(c.shapes) ? expert_rows(c, name + "_reduced_rows", c.shapes.sent_rows) : out;
+    c.builder.op(phase, tensor_collective(c, "moe." + name + "_rows_reduce", rows, returned));
     if (phase != OpPhase::forward) c.builder.flush();
   }
-  if (between_ranks(c.shapes)) exchange(c, phase, "moe." + name + "_exchange", returned, out, kept);
+  if (between_ranks(c.shapes)) exchange(c, phase, "moe." + name + "_exchange", returned, out);
 }
 
 }  // namespace tidemark::graph_build

@@ -9,7 +9,6 @@
 // tensor parallelism gather the received rows over the tensor group, and reduce what they return.
 
 #include <string>
-#include <vector>
 
 #include "planner/graph_build/block_context.h"
 
@@ -26,9 +25,7 @@ void reduce_nodes(const BlockContext& context, OpPhase phase, const std::string&
 /// Sends the rows of this device's tokens to their experts and returns what the experts of this device process
 /// ([f * rows, h], unsorted).
 [[nodiscard]] Ref rows_to_experts(const BlockContext& context, OpPhase phase, const std::string& name, Ref rows);
-/// The reverse, into `out` ([rows, h]). Its last op reads `kept` besides: what a layer that runs in chunks begins with
-/// again is in memory there (core/row_sections.h).
-void rows_to_tokens(const BlockContext& context, OpPhase phase, const std::string& name, Ref rows, Ref out,
-                    const std::vector<Ref>& kept);
+/// The reverse, into `out` ([rows, h]).
+void rows_to_tokens(const BlockContext& context, OpPhase phase, const std::string& name, Ref rows, Ref out);
 
 }  // namespace tidemark::graph_build

@@ -56,8 +56,9 @@ std::vector<Position> describe(const Graph& graph, const std::vector<DeviceResid
     const auto last = std::lower_bound(first, clocks.end(), residency.end);
     for (auto it = first; it != last; ++it) {
       const auto p = static_cast<std::size_t>(it - clocks.begin());
-      positions[p].fixed += static_cast<double>(t.routed_rows > 0 ? t.fixed_bytes : storage.bytes);
-      if (t.routed_rows > 0) routed[p][row(storage.site)] += static_cast<double>(t.routed_rows * t.routed_row_bytes);
+      const bool follows = t.routed_rows > 0 && t.rows_of == RowsOf::received;
+      positions[p].fixed += static_cast<double>(follows ? t.fixed_bytes : storage.bytes);
+      if (follows) routed[p][row(storage.site)] += static_cast<double>(t.routed_rows * t.routed_row_bytes);
     }
   }
   for (std::size_t p = 0; p < positions.size(); ++p) positions[p].routed.assign(routed[p].begin(), routed[p].end());

@@ -17,9 +17,10 @@
 namespace tidemark::graph_build {
 
 /// The uniform load at which a rank's device peak equals the `quantile` of the highest peak among the `devices` of its
-/// expert group, which run in chunks together where one of them has no room. Mean and deviation of a device's peak are
-/// sampled (seeded), with what is in memory when held fixed; devices are taken as independent, and a peak, which sums
-/// dozens of sites, as normal. spec.mean where nothing routed sets the peak. REQUIRES: devices >= 1.
+/// expert group, which run in chunks together where one of them has no room; rows sent count as planned. Mean and
+/// deviation of a device's peak are sampled (seeded), with what is in memory when held fixed; devices are taken as
+/// independent, and a peak, which sums dozens of sites, as normal. spec.mean where nothing routed sets the peak.
+/// REQUIRES: devices >= 1.
 [[nodiscard]] double equivalent_load(const Graph& graph, const Schedule& schedule, const ExpertLoadSpec& spec,
                                      std::int64_t devices);
 /// The same with everything kept.

@@ -1,6 +1,7 @@
 #include "planner/graph_build/load_shape.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "planner/graph_build/device_shapes.h"
 
@@ -15,10 +16,24 @@ Result<LoadShape> load_shape(const JobSpec& job, const Machine& machine) {
   for (std::size_t i = 0; i < kinds.size(); ++i)
     if (kinds[i] == LayerKind::moe) shape.layers.push_back(static_cast<std::int64_t>(i));
   if (shape.layers.empty()) return bad_input("the job has no layer with experts, so no load changes it");
-  shape.mean_rows = device_shapes(job, machine).expert_rows;
+  const DeviceShapes device = device_shapes(job, machine);
+  shape.mean_rows = device.expert_rows;
   const std::int64_t top_k = job.model.moe.top_k;
+  shape.node_devices = shape.devices;
+  if (device.expert_group.hierarchical) {
+    shape.nodes = device.expert_group.nodes;
+    shape.node_devices = device.expert_group.per_node;
+    const std::int64_t node_experts = shape.experts / shape.devices * shape.node_devices;
+    shape.most_sent = static_cast<double>(shape.nodes * std::min(top_k, node_experts)) / static_cast<double>(top_k);
+  }
   shape.most_rows = shape.all_rows() / top_k * std::min(top_k, shape.experts / shape.devices);
   return shape;
+}
+
+SiteLoad LoadShape::with(double load) const {
+  if (nodes == 1) return load;
+  const double node = 1 + (load - 1) / std::sqrt(static_cast<double>(node_devices));
+  return {load, std::clamp(node, 1.0, most_sent)};
 }
 
 }  // namespace tidemark::graph_build

@@ -51,11 +51,16 @@ OpCost second_cost(const BlockContext& c) {
 }
 
 Ref row_storage(const BlockContext& c, const std::string& name, std::int64_t columns, bool saved) {
-  return c.builder.routed(name, c.shapes.expert_rows, BlockContext::bytes(1, columns), saved);
+  return c.builder.routed(name, c.shapes.expert_rows, BlockContext::bytes(1, columns), saved, RowsOf::received);
 }
 
-Bytes home_bytes(const BlockContext& c) {
-  return BlockContext::bytes(c.shapes.home_rows, c.model.hidden);
+/// Rows of the tokens here, on their way to experts or back.
+Ref sent_storage(const BlockContext& c, const std::string& name, bool saved = false) {
+  return c.builder.routed(name, c.shapes.sent_rows, BlockContext::bytes(1, c.model.hidden), saved, RowsOf::sent);
+}
+
+Bytes sent_bytes(const BlockContext& c) {
+  return BlockContext::bytes(c.shapes.sent_rows, c.model.hidden);
 }
 
 /// Tokens a device picks rows from, or sums rows to.
@@ -65,11 +70,10 @@ std::int64_t picked_tokens(const DeviceShapes& s) {
 
 /// Copies rows of the hidden width from one order to another.
 void move_rows(const BlockContext& c, OpPhase phase, const std::string& name, Rows rows, std::vector<Ref> reads,
-               Ref out, bool ends_rows = false) {
+               Ref out) {
   c.builder.op(phase, {.name = name,
                        .cost = vector_cost(2 * BlockContext::bytes(rows.count, c.model.hidden)),
                        .routed = rows.routed,
-                       .ends_rows = ends_rows,
                        .replays_routing = true,
                        .reads = std::move(reads),
                        .writes = {out}});
@@ -84,39 +88,34 @@ void forward_router(const BlockContext& c, Ref y2, Ref router) {
 
 /// Picks the rows of `tokens` and brings them, sorted by expert, to `out`. `tokens` are already gathered over nodes.
 void dispatch(const BlockContext& c, Ref tokens, Ref router, Ref out) {
-  BlockBuilder& b = c.builder;
   const OpPhase phase = OpPhase::forward;
-  const Rows home{.count = c.shapes.home_rows};
+  const Rows sent{.count = c.shapes.sent_rows};
   if (!exchanges_rows(c.shapes)) {
     move_rows(c, phase, "moe.permute", {.count = c.shapes.expert_rows, .routed = true}, {tokens, router}, out);
     return;
   }
-  const Ref send = b.home_rows("dispatch_send_rows", home_bytes(c));
-  move_rows(c, phase, "moe.permute", home, {tokens, router}, send);
+  const Ref send = sent_storage(c, "dispatch_send_rows");
+  move_rows(c, phase, "moe.permute", sent, {tokens, router}, send);
   const Ref received = rows_to_experts(c, phase, "dispatch", send);
   move_rows(c, phase, "moe.sort_rows", {.count = c.shapes.expert_rows, .routed = true}, {received, router}, out);
 }
 
-/// Expert rows in `rows` back to the order of this device's tokens, in `out`. `reorder` names the local move; `kept` is
-/// what the layer would begin with if it ran in chunks.
+/// Expert rows in `rows` back to the order of this device's tokens, in `out`. `reorder` names the local move.
 void return_rows(const BlockContext& c, OpPhase phase, const std::string& name, const std::string& reorder, Ref rows,
-                 Ref router, Ref out, const std::vector<Ref>& kept) {
+                 Ref router, Ref out) {
   const Rows moved{.count = c.shapes.expert_rows, .routed = true};
   if (!exchanges_rows(c.shapes)) {
-    std::vector<Ref> reads{rows, router};
-    for (const Ref ref : kept)
-      if (ref != router) reads.push_back(ref);
-    move_rows(c, phase, reorder, moved, std::move(reads), out, true);
+    move_rows(c, phase, reorder, moved, {rows, router}, out);
     return;
   }
   const Ref send = row_storage(c, name + "_return_rows", c.model.hidden, false);
   move_rows(c, phase, reorder, moved, {rows, router}, send);
-  rows_to_tokens(c, phase, name, send, out, kept);
+  rows_to_tokens(c, phase, name, send, out);
 }
 
-/// Sums home rows per token: reads rows, writes tokens.
+/// Sums rows per token: reads rows, writes tokens.
 OpCost sum_cost(const BlockContext& c) {
-  return vector_cost(home_bytes(c) + BlockContext::bytes(picked_tokens(c.shapes), c.model.hidden));
+  return vector_cost(sent_bytes(c) + BlockContext::bytes(picked_tokens(c.shapes), c.model.hidden));
 }
 
 void forward_experts(const BlockContext& c, MoeTensors& t) {
@@ -146,16 +145,18 @@ void forward_combine(const BlockContext& c, const MoeTensors& t, Ref y2, Ref rou
                           .routed = true,
                           .reads = {b.parameter("experts"), t.act_out},
                           .writes = {fc2_out}});
-  return_rows(c, OpPhase::forward, "combine", "moe.unsort_rows", fc2_out, t.router, t.unpermute_in, {y2, t.router});
+  return_rows(c, OpPhase::forward, "combine", "moe.unsort_rows", fc2_out, t.router, t.unpermute_in);
   if (kept) b.recipe("unpermute_in", {t.unpermute_in});
   b.tag(kOutTag);
   const bool hierarchical = c.shapes.expert_group.hierarchical;
   const Bytes sum_bytes = BlockContext::bytes(picked_tokens(c.shapes), c.model.hidden);
   const Ref sums = hierarchical ? b.temporary("combine_sums", sum_bytes) : routed_out;
+  // A layer that runs in chunks begins again with y2, which is in memory here (core/row_sections.h).
   b.op(OpPhase::forward, {.name = "moe.unpermute",
                           .cost = sum_cost(c),
+                          .ends_rows = true,
                           .replays_routing = true,
-                          .reads = {t.unpermute_in, t.router},
+                          .reads = {t.unpermute_in, t.router, y2},
                           .writes = {sums}});
   if (hierarchical) reduce_nodes(c, OpPhase::forward, "combine", sums, routed_out);
 }
@@ -167,8 +168,7 @@ MoeTensors declare_tensors(const BlockContext& c) {
                .fc1_in = row_storage(c, "fc1_in", c.model.hidden, true),
                .fc1_out = row_storage(c, "fc1_out", activation_inputs(c.model, width), true),
                .act_out = row_storage(c, "act_out", width, true)};
-  t.unpermute_in =
-      scales_at_unpermute(c) ? b.saved("unpermute_in", home_bytes(c)) : b.temporary("unpermute_in", home_bytes(c));
+  t.unpermute_in = sent_storage(c, "unpermute_in", scales_at_unpermute(c));
   return t;
 }
 
@@ -209,7 +209,7 @@ Ref backward_combine(const BlockContext& c, const MoeTensors& t, Ref tokens, Ref
   OpDraft unpermute{
       .name = "moe.unpermute_backward", .cost = sum_cost(c), .reads = {tokens, t.router}, .writes = {d_rows}};
   if (scales_at_unpermute(c)) {  // the gradient of a probability is the product of its row and the row's gradient
-    unpermute.cost.memory_bytes += static_cast<double>(home_bytes(c));
+    unpermute.cost.memory_bytes += static_cast<double>(sent_bytes(c));
     unpermute.reads.push_back(t.unpermute_in);
     unpermute.writes.push_back(d_router);
   }
@@ -256,16 +256,20 @@ Ref backward_experts(const BlockContext& c, const MoeTensors& t, Ref d_fc2_out, 
   return d_fc1_in;
 }
 
-void backward_dispatch(const BlockContext& c, const MoeTensors& t, Ref d_fc1_in, Ref d_y2,
-                       const std::vector<Ref>& kept) {
+void backward_dispatch(const BlockContext& c, const MoeTensors& t, Ref d_fc1_in, Ref y2, Ref d_out, Ref d_y2) {
   BlockBuilder& b = c.builder;
   const OpPhase phase = OpPhase::backward;
-  const Ref d_rows = b.temporary("dispatch_gradient", home_bytes(c));
-  return_rows(c, phase, "dispatch_backward", "moe.sort_rows_backward", d_fc1_in, t.router, d_rows, kept);
+  const Ref d_rows = sent_storage(c, "dispatch_gradient");
+  return_rows(c, phase, "dispatch_backward", "moe.sort_rows_backward", d_fc1_in, t.router, d_rows);
   const bool hierarchical = c.shapes.expert_group.hierarchical;
   const Bytes sum_bytes = BlockContext::bytes(picked_tokens(c.shapes), c.model.hidden);
   const Ref sums = hierarchical ? b.temporary("dispatch_gradient_sums", sum_bytes) : d_y2;
-  b.op(phase, {.name = "moe.permute_backward", .cost = sum_cost(c), .reads = {d_rows, t.router}, .writes = {sums}});
+  // y2 and d_out are what chunks begin with.
+  b.op(phase, {.name = "moe.permute_backward",
+               .cost = sum_cost(c),
+               .ends_rows = true,
+               .reads = {d_rows, t.router, y2, d_out},
+               .writes = {sums}});
   if (hierarchical) reduce_nodes(c, phase, "dispatch_backward", sums, d_y2);
 }
 
@@ -296,11 +300,11 @@ std::vector<Ref> backward_moe(const BlockContext& c, const MoeTensors& t, Ref y2
     b.module("mlp.experts");
   }
   const Ref d_router = b.temporary("router_gradient", router_gradient_bytes(c));
-  const Ref d_rows = b.temporary("unpermute_gradient", home_bytes(c));
+  const Ref d_rows = sent_storage(c, "unpermute_gradient");
   const Ref d_fc2_out = backward_combine(c, t, tokens, d_rows, d_router);
   const Ref d_fc1_in = backward_experts(c, t, d_fc2_out, d_router);
   gradients.push_back(b.temporary("y2_routed_gradient", token_bytes));
-  backward_dispatch(c, t, d_fc1_in, gradients.back(), {y2, t.router, d_rows});
+  backward_dispatch(c, t, d_fc1_in, y2, d_out, gradients.back());
   gradients.push_back(backward_router(c, t, y2, d_router));
   return gradients;
 }

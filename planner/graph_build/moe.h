@@ -1,6 +1,7 @@
 #pragma once
 // A mixture-of-experts MLP without token dropping: router, dispatch, grouped expert products, combine, shared experts.
-// What scales with the expert load f is what this device's experts receive; rows of its own tokens do not.
+// What scales with the expert load f is what this device's experts receive; rows of its own tokens scale with what it
+// sends, which differs from the mean with hierarchical exchange only.
 
 #include <vector>
 

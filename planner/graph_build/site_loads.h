@@ -9,6 +9,6 @@ namespace tidemark::graph_build {
 
 /// Gives every site the load that the function answers, and its storages the bytes that go with it. Sites without
 /// routed rows are not asked. Times of ops follow (cost::op_durations).
-void set_site_loads(Graph& graph, const std::function<double(const Site&)>& load_of);
+void set_site_loads(Graph& graph, const std::function<SiteLoad(const Site&)>& load_of);
 
 }  // namespace tidemark::graph_build

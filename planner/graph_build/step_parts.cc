@@ -2,17 +2,23 @@
 
 #include <array>
 
+#include "planner/graph_build/load_shape.h"
 #include "planner/graph_build/op_cost.h"
 
 namespace tidemark::graph_build {
 namespace {
+
+SiteLoad planned_loads(const JobSpec& job, const Machine& machine, double load) {
+  const Result<LoadShape> shape = load_shape(job, machine);
+  return shape ? shape.value().with(load) : SiteLoad(load);  // no experts: no site has it
+}
 
 class StepPartsBuilder {
  public:
   StepPartsBuilder(const JobSpec& job, const Machine& machine, std::int32_t rank, double load)
       : job_(job),
         rank_(rank),
-        load_(static_cast<float>(load)),
+        loads_(planned_loads(job, machine, load)),
         shapes_(device_shapes(job, machine)),
         stages_(job.parallel.pipeline * job.parallel.virtual_pipeline),
         micro_batches_(static_cast<std::int32_t>(job.parallel.micro_batches())) {
@@ -52,7 +58,7 @@ class StepPartsBuilder {
 
   const JobSpec& job_;
   std::int32_t rank_;
-  float load_;
+  SiteLoad loads_;  ///< of sites with experts
   DeviceShapes shapes_;
   std::int32_t stages_;
   std::int32_t micro_batches_;
@@ -257,7 +263,10 @@ void StepPartsBuilder::reserve() {
 
 void StepPartsBuilder::add_site(const StepBlock& block, Site site) {
   site.block = block.program.block;
-  site.load = block.routed ? load_ : 1.0F;
+  if (block.routed) {
+    site.load = static_cast<float>(loads_.received);
+    site.sent_load = static_cast<float>(loads_.sent);
+  }
   site.first_storage = id_of<StorageId>(parts_.graph.storages.size());
   const SiteId id = id_of<SiteId>(parts_.graph.sites.size());
   const Block& templates = parts_.graph.blocks[row(site.block)];
@@ -267,7 +276,7 @@ void StepPartsBuilder::add_site(const StepBlock& block, Site site) {
     parts_.graph.storages.push_back({.storage_template = t,
                                      .site = id,
                                      .expected_bytes = storage_bytes(storage, 1.0),
-                                     .bytes = storage_bytes(storage, static_cast<double>(site.load))});
+                                     .bytes = storage_bytes(storage, site.loads())});
   }
   parts_.graph.sites.push_back(site);
 }

@@ -33,7 +33,8 @@ void list_routed(const Graph& graph, Program& program) {
                               .site = graph.storages[row(r.storage)].site,
                               .fixed_bytes = t.fixed_bytes,
                               .rows = t.routed_rows,
-                              .row_bytes = t.routed_row_bytes});
+                              .row_bytes = t.routed_row_bytes,
+                              .rows_of = t.rows_of});
   }
 }
 
@@ -55,14 +56,6 @@ void list_routing_slots(const Graph& graph, Program& program) {
   }
 }
 
-void list_home_rows(const Graph& graph, Program& program) {
-  for (std::size_t i = 0; i < program.schedule.residencies.size(); ++i) {
-    const Residency& r = program.schedule.residencies[i];
-    if (r.space == MemorySpace::device && graph.template_of(r.storage).home_rows)
-      program.home_rows.push_back(id_of<ResidencyId>(i));
-  }
-}
-
 void list_section_ends(const Graph& graph, Program& program) {
   for (std::size_t t = 0; t < program.schedule.tasks.size(); ++t) {
     const Task& task = program.schedule.tasks[t];
@@ -78,7 +71,6 @@ void add_program_rows(const Graph& graph, Program& program) {
   list_messages(graph, program);
   list_routed(graph, program);
   list_routing_slots(graph, program);
-  list_home_rows(graph, program);
   list_section_ends(graph, program);
 }
 

@@ -7,7 +7,7 @@
 
 namespace tidemark::schedule {
 
-/// Fills sends, receives (without arrival estimates), routed, routing_slots, home_rows and section_ends. REQUIRES: the
+/// Fills sends, receives (without arrival estimates), routed, routing_slots and section_ends. REQUIRES: the
 /// schedule runs the graph.
 void add_program_rows(const Graph& graph, Program& program);
 

@@ -316,6 +316,8 @@ static void fuzz_plan_structs(const tidemark_plan* plan, tidemark_device* device
   CHECK_OK(tidemark_plan_run_rank(plan, 0, device, &run.known, &report.known, error));
   run.known.struct_size = offsetof(tidemark_run_options, expert_group);
   CHECK_OK(tidemark_plan_run_rank(plan, 0, device, &run.known, &report.known, error));
+  run.known.struct_size = offsetof(tidemark_run_options, sent_load);
+  CHECK_OK(tidemark_plan_run_rank(plan, 0, device, &run.known, &report.known, error));
   run.known.struct_size += 4;
   CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "tidemark_run_options: struct_size",
                 tidemark_plan_run_rank(plan, 0, device, &run.known, &report.known, error));
@@ -661,21 +663,26 @@ static void test_plan(const char* path) {
 
 /* A rank of an expert group: how loaded, what the others say, and what was asked. */
 struct Member {
-  double load;
+  double load, sent_load;
   int32_t others_need; /* chunks of every section; 0: they want none */
   int32_t is_told;     /* wherever it wants chunks; 0: what the rules say */
   int32_t others_cannot;
-  int32_t group, asked, wanted, cannot, most, left, in_order;
+  int32_t group, asked, wanted, cannot, most, left;
+  int64_t numbers; /* of the sections asked for, added up */
 };
 static double load_of_member(void* user, int32_t site) {
   CHECK(site >= 0);
   return ((const struct Member*)user)->load;
 }
+static double sent_load_of_member(void* user, int32_t site) {
+  CHECK(site >= 0);
+  return ((const struct Member*)user)->sent_load;
+}
 static int32_t agree_as_told(void* user, int32_t group, int32_t section, int32_t wanted, int32_t chunks) {
   struct Member* member = user;
   int32_t most = chunks > member->others_need ? chunks : member->others_need;
   CHECK((wanted == 0 || wanted == 1) && (chunks == 0 || (chunks >= 2 && chunks <= 1 << 20)));
-  member->in_order += section == member->asked;
+  member->numbers += section;
   member->group = group;
   ++member->asked;
   member->wanted += wanted;
@@ -685,6 +692,10 @@ static int32_t agree_as_told(void* user, int32_t group, int32_t section, int32_t
   if (chunks == 0 || member->others_cannot) return 0;
   if (wanted && member->is_told > 0) return member->is_told;
   return most < 2 ? 2 : most;
+}
+/* 0 + 1 + ... + (count - 1) */
+static int64_t sum_below(int64_t count) {
+  return count * (count - 1) / 2;
 }
 static void leave_group(void* user, int32_t group) {
   struct Member* member = user;
@@ -702,12 +713,12 @@ static void test_chunks_as_planned(const tidemark_plan* plan, tidemark_device* d
   int32_t sections;
   CHECK_OK(tidemark_plan_run_rank(plan, 0, device, &run, &whole, error));
   sections = member.asked;
-  CHECK(sections > 0 && member.in_order == sections && member.wanted == 0 && member.cannot == 0);
+  CHECK(sections > 0 && member.numbers == sum_below(sections) && member.wanted == 0 && member.cannot == 0);
   CHECK(whole.chunked_sections == 0);
   member = (struct Member){.others_need = 3};
   run.steps = 2;
   CHECK_OK(tidemark_plan_run_rank(plan, 0, device, &run, &chunked, error));
-  CHECK(member.asked == 2 * sections && member.in_order == sections); /* from 0 again in the second step */
+  CHECK(member.asked == 2 * sections && member.numbers == 2 * sum_below(sections));
   CHECK(member.cannot == 0 && member.left == 0 && chunked.chunked_sections == sections);
   CHECK(chunked.step_ns > whole.step_ns && chunked.peak_bytes == whole.peak_bytes);
   CHECK(chunked.mismatches == 0 && chunked.verified_reads > whole.verified_reads);
@@ -792,7 +803,7 @@ static void test_chunks(const char* path) {
   CHECK_OK(tidemark_plan_run_rank(plan, 0, device, &run, &report, error));
   sections = member.asked;
   most = member.most;
-  CHECK(sections > 0 && member.in_order == sections && member.wanted == sections && most > 2);
+  CHECK(sections > 0 && member.numbers == sum_below(sections) && member.wanted == sections && most > 2);
   CHECK(member.group == figures.rank && member.left == 0 && member.cannot == 0);
   CHECK(report.mismatches == 0 && report.verified_reads > 0 && report.chunked_sections == sections);
 
@@ -812,6 +823,17 @@ static void test_chunks(const char* path) {
   member = (struct Member){.load = figures.worst_load_f};
   CHECK_OK(tidemark_plan_run_rank(plan, 0, device, &run, &report, error));
   CHECK(member.asked == 0 && member.left == 0 && report.chunked_sections == sections);
+
+  /* All tokens of the four nodes go to experts of this one, in equal parts to its devices. */
+  run.sent_load = sent_load_of_member;
+  member = (struct Member){.load = 4, .sent_load = 4};
+  CHECK_OK(tidemark_plan_run_rank(plan, 0, device, &run, &report, error));
+  CHECK(report.mismatches == 0 && report.chunked_sections > 0);
+  member.sent_load = NAN;
+  CHECK_REFUSED(TIDEMARK_STATUS_BAD_INPUT, "loads are", tidemark_plan_run_rank(plan, 0, device, &run, &report, error));
+  run.load = NULL;
+  CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "sent_load is asked with load",
+                tidemark_plan_run_rank(plan, 0, device, &run, &report, error));
 
   test_chunks_as_planned(plan, device);
   test_leaving(plan, device);

@@ -31,67 +31,79 @@ struct Layer {
 };
 
 /// One site, forward and backward:
-///   token | send = pick(token) | rows = go(send) | out, sum = expert(rows) | back = return(out, token)       end
-///   d = loss(back, sum) | g = go(d) | w += dw(rows, g) | dx = dx(g) | d_token = return(dx, token, d)              end
-/// Storages: 0 token, 1 send (home), 2 rows, 3 out (routed), 4 back, 5 d, 6 g, 7 dx (routed), 8 d_token, 9 w, 10 sum,
-/// 11 tokens gathered.
+///   token | send = pick(token) | rows = go(send) | out, sum = expert(rows) | back = go(out) | total = add_up(back,
+///   token) d = loss(total, sum) | d_back = spread(d) | g = go(d_back) | w += dw(rows, g) | dx = expert(g) | d_send =
+///   go(dx) | d_token = add_up(d_send, token, d)
+/// Sections end with add_up.
 class RowSections : public ::testing::Test {
  protected:
+  enum Local : std::int32_t { token, send, rows, out, back, total, d, d_back, g, dx, d_send, d_token, w, sum, tokens };
+
   void make(const Layer& layer = {}) {
     testing::GraphBuilder b;
     const OpTemplateId work = b.timed_op("work", 1), pick = b.timed_op("pick", 1), expert = b.timed_op("expert", 1);
     const OpTemplateId go = b.timed_op("go", 1, Lane::intra_comm), other = b.timed_op("other", 1);
     const OpTemplateId add = b.timed_op("add", 1, Lane::compute, OpPhase::weight_gradient);
-    const OpTemplateId back = b.op_template({.name = "return",
-                                             .lane = Lane::intra_comm,
-                                             .cost = {.kind = WorkKind::given, .given = 1},
-                                             .collective = true,
-                                             .ends_rows = true});
-    const auto rows = [](std::string name) {
-      return StorageTemplate{.name = std::move(name), .routed_rows = 64, .routed_row_bytes = kRow};
+    const OpTemplateId spread = b.timed_op("spread", 1);
+    const OpTemplateId add_up =
+        b.op_template({.name = "add_up", .cost = {.kind = WorkKind::given, .given = 1}, .ends_rows = true});
+    const auto routed = [](std::string name, RowsOf of) {
+      return StorageTemplate{.name = std::move(name), .routed_rows = 64, .routed_row_bytes = kRow, .rows_of = of};
     };
     const auto plain = [](std::string name) { return StorageTemplate{.name = std::move(name), .fixed_bytes = 4096}; };
-    StorageTemplate send = plain("send");
-    send.home_rows = true;
     StorageTemplate gradient{.name = "w", .role = StorageRole::gradient, .fixed_bytes = 8192};
     gradient.initial = gradient.lasting = true;
-    std::vector<StorageTemplate> storages{plain("token"),   send,       rows("rows"), rows("out"),
-                                          plain("back"),    plain("d"), rows("g"),    rows("dx"),
-                                          plain("d_token"), gradient,   plain("sum")};
+    std::vector<StorageTemplate> storages{plain("token"),
+                                          routed("send", RowsOf::sent),
+                                          routed("rows", RowsOf::received),
+                                          routed("out", RowsOf::received),
+                                          routed("back", RowsOf::sent),
+                                          plain("total"),
+                                          plain("d"),
+                                          routed("d_back", RowsOf::sent),
+                                          routed("g", RowsOf::received),
+                                          routed("dx", RowsOf::received),
+                                          routed("d_send", RowsOf::sent),
+                                          plain("d_token"),
+                                          gradient,
+                                          plain("sum")};
     if (layer.gathered > 0) storages.push_back({.name = "tokens", .fixed_bytes = layer.gathered});
     site_ = b.site(b.block("layer", std::move(storages)), {.layer = 0, .micro_batch = 0});
-    const auto at = [&](std::int32_t local) { return b.at(site_, local); };
-    const auto with = [&](std::vector<StorageId> ids, bool more, std::int32_t local) {
+    const auto at = [&](Local local) { return b.at(site_, local); };
+    const auto with = [&](std::vector<StorageId> ids, bool more, Local local) {
       if (more) ids.push_back(at(local));
       return ids;
     };
-    b.run(work, site_, {}, {at(0)});
-    if (layer.gathered > 0) b.run(b.timed_op("gather", 1, Lane::inter_comm), site_, {at(0)}, {at(11)});
-    b.run(pick, site_, {at(layer.gathered > 0 ? 11 : 0)}, {at(1)});
-    b.run(go, site_, {at(1)}, {at(2)});
-    b.run(expert, site_, {at(2)}, {at(3), at(10)});
-    if (layer.overwrites_source) b.run(other, site_, {}, {at(0)});
-    if (layer.sums_on_the_way) b.run(other, site_, {at(10)}, {});
+    b.run(work, site_, {}, {at(token)});
+    if (layer.gathered > 0) b.run(b.timed_op("gather", 1, Lane::inter_comm), site_, {at(token)}, {at(tokens)});
+    b.run(pick, site_, {at(layer.gathered > 0 ? tokens : token)}, {at(send)});
+    b.run(go, site_, {at(send)}, {at(rows)});
+    b.run(expert, site_, {at(rows)}, {at(out), at(sum)});
+    if (layer.overwrites_source) b.run(other, site_, {}, {at(token)});
+    if (layer.sums_on_the_way) b.run(other, site_, {at(sum)}, {});
     if (layer.message) {
-      b.run(b.timed_op("tell", 1, Lane::send, OpPhase::send), site_, {at(3)}, {});
+      b.run(b.timed_op("tell", 1, Lane::send, OpPhase::send), site_, {at(out)}, {});
       b.message(1, 1, true, 8);
     }
-    b.run(back, site_, with({at(3)}, layer.end_reads_source, 0), {at(4)});
-    b.run(work, site_, with({at(4)}, !layer.sums_on_the_way, 10), {at(5)});
-    b.run(go, site_, {at(5)}, {at(6)});
-    b.run(add, site_, {at(2), at(6)}, {at(9)});
-    b.run(expert, site_, {at(6)}, {at(7)});
-    b.run(back, site_, {at(7), at(0), at(5)}, {at(8)});
-    b.run(work, site_, {at(8)}, {});
+    b.run(go, site_, {at(out)}, {at(back)});
+    b.run(add_up, site_, with({at(back)}, layer.end_reads_source, token), {at(total)});
+    b.run(work, site_, with({at(total)}, !layer.sums_on_the_way, sum), {at(d)});
+    b.run(spread, site_, {at(d)}, {at(d_back)});
+    b.run(go, site_, {at(d_back)}, {at(g)});
+    b.run(add, site_, {at(rows), at(g)}, {at(w)});
+    b.run(expert, site_, {at(g)}, {at(dx)});
+    b.run(go, site_, {at(dx)}, {at(d_send)});
+    b.run(add_up, site_, {at(d_send), at(token), at(d)}, {at(d_token)});
+    b.run(work, site_, {at(d_token)}, {});
     graph_ = std::move(b).finish();
     program_ = {};
     program_.schedule = testing::keep_all_schedule(graph_);
     program_.layout = testing::side_by_side(program_.schedule);
     for (std::size_t r = 0; r < program_.schedule.residencies.size(); ++r) {
       const StorageTemplate& t = graph_.template_of(program_.schedule.residencies[r].storage);
-      if (t.routed_rows > 0)
-        program_.routed.push_back({.residency = id_of<ResidencyId>(r), .site = site_, .rows = 64, .row_bytes = kRow});
-      if (t.home_rows) program_.home_rows.push_back(id_of<ResidencyId>(r));
+      if (t.routed_rows == 0) continue;
+      program_.routed.push_back(
+          {.residency = id_of<ResidencyId>(r), .site = site_, .rows = 64, .row_bytes = kRow, .rows_of = t.rows_of});
     }
     for (std::size_t t = 0; t < program_.schedule.tasks.size(); ++t)
       if (graph_.op_templates[row(program_.schedule.tasks[t].op_template)].ends_rows)
@@ -102,23 +114,23 @@ class RowSections : public ::testing::Test {
   /// The rows leave device memory behind task `out_after` and are back in front of the next task that reads them.
   void swap_rows(TaskId out_after) {
     const Schedule old = std::move(program_.schedule);
-    const StorageId rows = graph_.storage_at(site_, 2);
-    const Bytes bytes = graph_.storages[row(rows)].bytes;
+    const StorageId swapped = graph_.storage_at(site_, rows);
+    const Bytes bytes = graph_.storages[row(swapped)].bytes;
     testing::ScheduleBuilder b;
     for (const Residency& r : old.residencies) {
       const bool all_step = r.full_before && r.full_behind;
       (all_step ? b.stay_all_step(r.storage, r.bytes) : b.stay(r.storage, r.bytes));
     }
-    const auto before = static_cast<ResidencyId>(rows);
-    const ResidencyId host = b.stay(rows, bytes, MemorySpace::host), back = b.stay(rows, bytes);
+    const auto before = static_cast<ResidencyId>(swapped);
+    const ResidencyId host = b.stay(swapped, bytes, MemorySpace::host), in_again = b.stay(swapped, bytes);
     std::vector<TaskId> now(old.tasks.size(), kNone<TaskId>);
-    TaskId out = kNone<TaskId>, in = kNone<TaskId>;
+    TaskId out_task = kNone<TaskId>, in = kNone<TaskId>;
     for (std::size_t t = 0; t < old.tasks.size(); ++t) {
       std::vector<Schedule::Touch> touches;
       for (Schedule::Touch touch : old.touches_of(id_of<TaskId>(t))) {
-        if (out != kNone<TaskId> && touch.residency == before) {
-          touch.residency = back;
-          if (in == kNone<TaskId>) in = b.copy_in(rows, {out}, host, back);
+        if (out_task != kNone<TaskId> && touch.residency == before) {
+          touch.residency = in_again;
+          if (in == kNone<TaskId>) in = b.copy_in(swapped, {out_task}, host, in_again);
         }
         touches.push_back(touch);
       }
@@ -127,11 +139,11 @@ class RowSections : public ::testing::Test {
       if (in != kNone<TaskId>) waits.push_back(in);
       std::ranges::sort(waits);
       now[t] = b.task(old.tasks[t], waits, touches);
-      if (id_of<TaskId>(t) == out_after) out = b.copy_out(rows, {now[t]}, before, host);
+      if (id_of<TaskId>(t) == out_after) out_task = b.copy_out(swapped, {now[t]}, before, host);
     }
     program_.schedule = std::move(b).finish();
     program_.layout = testing::side_by_side(program_.schedule);
-    program_.routed.push_back({.residency = back, .site = site_, .rows = 64, .row_bytes = kRow});
+    program_.routed.push_back({.residency = in_again, .site = site_, .rows = 64, .row_bytes = kRow});
     for (TaskId& end : program_.section_ends) end = now[row(end)];
   }
 
@@ -167,12 +179,12 @@ TEST_F(RowSections, BackwardDispatchesAgain) {
   const std::vector<RowSection> sections = row_sections(program_);
   ASSERT_EQ(sections.size(), 2U);
   EXPECT_EQ(sections[0].fault + sections[1].fault, "");
-  EXPECT_EQ(names(sections[0].tasks), (Names{"go", "expert", "return"}));
-  EXPECT_EQ(names(sections[0].loop), (Names{"pick", "go", "expert", "return"}));
-  EXPECT_EQ(places(sections[0]), (Names{"send", "rows", "out"}));
-  EXPECT_EQ(names(sections[1].tasks), (Names{"go", "add", "expert", "return"}));
-  EXPECT_EQ(names(sections[1].loop), (Names{"pick", "go", "go", "add", "expert", "return"}));
-  EXPECT_EQ(places(sections[1]), (Names{"send", "rows", "g", "dx"}));
+  EXPECT_EQ(names(sections[0].tasks), (Names{"pick", "go", "expert", "go", "add_up"}));
+  EXPECT_EQ(names(sections[0].loop), names(sections[0].tasks));
+  EXPECT_EQ(places(sections[0]), (Names{"send", "rows", "out", "back"}));
+  EXPECT_EQ(names(sections[1].tasks), (Names{"spread", "go", "add", "expert", "go", "add_up"}));
+  EXPECT_EQ(names(sections[1].loop), (Names{"pick", "go", "spread", "go", "add", "expert", "go", "add_up"}));
+  EXPECT_EQ(places(sections[1]), (Names{"send", "rows", "d_back", "g", "dx", "d_send"}));
   for (const RowSection& section : sections) EXPECT_TRUE(section.once.empty());
 }
 
@@ -183,7 +195,7 @@ TEST_F(RowSections, SourcesAreInMemoryAtTheEnd) {
   EXPECT_EQ(names(row_sections(program_)[0].once), (Names{"work"}));
   program_.section_ends.clear();
   EXPECT_TRUE(row_sections(program_).empty());
-  expect_broken("returns rows and is not listed as the end of a section");
+  expect_broken("sums rows up and is not listed as the end of a section");
 }
 
 /// A row is one token: a chunk has no more of the tokens than rows are picked from them, and never more than all.
@@ -195,14 +207,15 @@ TEST_F(RowSections, TokensAreGatheredForTheRowsOfAChunk) {
     EXPECT_EQ(section.fault, "");
     EXPECT_TRUE(section.once.empty());
     EXPECT_EQ(names(section.loop).front(), "gather");
-    const auto tokens = std::ranges::find_if(
+    const auto gathered = std::ranges::find_if(
         section.places, [&](const ChunkPlace& p) { return graph_.template_of(p.storage).name == "tokens"; });
-    ASSERT_NE(tokens, section.places.end());
+    ASSERT_NE(gathered, section.places.end());
     for (const double load : {0.0, 1.0, 31.0}) {
-      EXPECT_EQ(chunk_bytes(program_, *tokens, load, 1, 0), 3 * kRow) << "there are 3 for 4 rows";
-      EXPECT_EQ(chunk_bytes(program_, *tokens, load, 2, 1), 2 * kRow);
-      EXPECT_EQ(chunk_bytes(program_, *tokens, load, 4, 3), kRow);
-      EXPECT_EQ(chunk_bytes(program_, *tokens, load, 8, 7), kRow / 2);
+      EXPECT_EQ(chunk_bytes(program_, *gathered, load, 1, 0), 3 * kRow) << "there are 3 for 64 rows";
+      EXPECT_EQ(chunk_bytes(program_, *gathered, load, 32, 31), 2 * kRow);
+      EXPECT_EQ(chunk_bytes(program_, *gathered, load, 64, 63), kRow);
+      EXPECT_EQ(chunk_bytes(program_, *gathered, load, 128, 64), 0);
+      EXPECT_EQ(chunk_bytes(program_, *gathered, {load, 2}, 64, 0), 2 * kRow) << "twice as many are sent";
     }
     // Room that all tokens would fill does.
     EXPECT_GT(least_chunks(program_, section, 31, 3 * kRow), 0);
@@ -224,10 +237,10 @@ TEST_F(RowSections, AMessageOnTheWayIsFound) {
   expect_broken("is a message to another rank");
 }
 
-/// Task 2 brings the rows, task 4 ends their section, and task 7 reads them again.
+/// Task 2 brings the rows, task 5 ends their section, and task 9 reads them again.
 TEST_F(RowSections, AStorageThatLeavesWithinItsSectionIsFound) {
   make();
-  swap_rows(id_of<TaskId>(4));
+  swap_rows(id_of<TaskId>(5));
   const auto found = verify_program(graph_, program_);
   EXPECT_FALSE(found.has_value()) << found->detail;
   make();
@@ -239,7 +252,7 @@ TEST_F(RowSections, AStorageThatLeavesWithinItsSectionIsFound) {
 TEST_F(RowSections, PlacesAreApartAndChunksAreTheFewest) {
   make();
   for (const RowSection& section : row_sections(program_))
-    for (const double load : {0.0, 0.5, 1.0, 3.0, 31.0})
+    for (const SiteLoad load : {SiteLoad{0}, {0.5, 2}, {1}, {3, 0.5}, {31, 4}})
       for (const std::int32_t chunks : {1, 2, 3, 7, 64, 1000}) {
         const std::vector<Bytes> offsets = room_offsets(program_, section, load, chunks);
         const Bytes room = room_bytes(program_, section, load, chunks);
@@ -258,7 +271,8 @@ TEST_F(RowSections, PlacesAreApartAndChunksAreTheFewest) {
             }
           }
           if (a.routed >= 0) {
-            EXPECT_EQ(all, routed_rows(load) * kRow) << "every row once";
+            const RowsOf of = program_.routed[static_cast<std::size_t>(a.routed)].rows_of;
+            EXPECT_EQ(all, routed_rows(load.of(of)) * kRow) << "every row once";
           }
         }
         const std::int32_t least = least_chunks(program_, section, load, room);

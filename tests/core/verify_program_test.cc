@@ -77,6 +77,9 @@ TEST_F(ProgramRules, RoutedResidenciesAreAllListed) {
   program_.routed[1].row_bytes += 1;
   expect_broken("residency 1", Rule::schedule_shape);
   program_.routed = good;
+  program_.routed[2].rows_of = RowsOf::sent;
+  expect_broken("residency 2", Rule::schedule_shape);
+  program_.routed = good;
   program_.routed.push_back(good.back());
   expect_broken("5 residencies are listed as routed, 4 are", Rule::schedule_shape);
 }
@@ -91,9 +94,6 @@ TEST_F(ProgramRules, ProgramColumns) {
   program_.routing_slots = {kNone<ResidencyId>};
   expect_broken("routing slot", Rule::schedule_shape);
   program_.routing_slots.clear();
-  program_.home_rows = {id_of<ResidencyId>(0)};
-  expect_broken("1 residencies are listed as rows at home, 0 are");
-  program_.home_rows.clear();
   program_.section_ends = {id_of<TaskId>(3)};
   expect_broken("1 ends of sections are listed, there are 0");
   program_.section_ends.clear();

@@ -283,8 +283,9 @@ class Worker {
   int wrong_ = 0;
 };
 
-/// Every lock of the device is held by some thread at some fork. In the child, AddressSanitizer takes what the C library unmaps
-/// of its parent's stacks for poisoned when it is mapped anew: the preset `asan` makes the library keep stacks.
+/// Every lock of the device is held by some thread at some fork. In the child, AddressSanitizer takes what the C
+/// library unmaps of its parent's stacks for poisoned when it is mapped anew: the preset `asan` makes the library keep
+/// stacks.
 TEST(HostForks, AForkBesideThreadsAtWorkHangsNobodyAndLosesNothing) {
   const auto device = open_host({.capacity_bytes = 64_MiB, .copy_threads = 2, .touch_threads = 1});
   std::atomic<bool> stop{false};

@@ -231,9 +231,12 @@ formats::PlanFile::Rank small_rank() {
   program.estimate_ns.assign(program.schedule.tasks.size(), 7);
   program.sends = {{.task = id_of<TaskId>(2), .peer_rank = 1, .tag = -6}};
   program.receives = {{.task = id_of<TaskId>(3), .peer_rank = 1, .tag = 5, .arrival_estimate_ns = 1'000'007}};
-  program.routed = {
-      {.residency = id_of<ResidencyId>(3), .site = id_of<SiteId>(1), .fixed_bytes = 5, .rows = 6, .row_bytes = 7}};
-  program.home_rows = {id_of<ResidencyId>(2), id_of<ResidencyId>(4)};
+  program.routed = {{.residency = id_of<ResidencyId>(3),
+                     .site = id_of<SiteId>(1),
+                     .fixed_bytes = 5,
+                     .rows = 6,
+                     .row_bytes = 7,
+                     .rows_of = RowsOf::sent}};
   program.section_ends = {id_of<TaskId>(4), id_of<TaskId>(9)};
   rank.attempts = {{.target_bytes = 3, .height_bytes = 5, .load_bytes = 4, .packer = "x"}};
   return rank;

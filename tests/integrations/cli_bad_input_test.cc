@@ -128,7 +128,7 @@ TEST(BadFiles, OfAnotherKindAreToldApart) {
   place.write("step.graph", "G 1 0\nN 0 1 1 0 a\n");
   // Longer than a model may be, so that its reader never sees it.
   place.write("plan.json",
-              R"({"schema": "tidemark.plan", "schema_version": 6, "x": ")" + std::string(2 << 20, 'x') + "\"}");
+              R"({"schema": "tidemark.plan", "schema_version": 7, "x": ")" + std::string(2 << 20, 'x') + "\"}");
   const std::string model = small_model();
   const std::string planned =
       "is a model file, where a plan file is wanted; make its plan first: tidemark plan .* --out";
@@ -554,7 +554,7 @@ TEST_F(BadPlanFile, FiguresOfSomethingElse) {
   expect_wrong("/ranks/0/program/arenas/0/capacity_bytes", more("/ranks/0/program/arenas/0/capacity_bytes"),
                "rank 0 .*\\(capacity_bytes\\)");
   expect_wrong("/machine/d2h/bytes_per_s", 1e6, "rank 0 was planned for another machine than the file describes");
-  expect_wrong("/ranks/1/sites/loads/0", 3, "names, sites or loads of rank 1 are not those of its job", false);
+  expect_wrong("/ranks/1/sites/loads/0/1", 3, "names, sites or loads of rank 1 are not those of its job", false);
   expect_wrong("/templates/0/storage_templates/0/1", "other", "names, sites or loads of rank ", false);
 }
 

@@ -66,10 +66,13 @@ formats::PlanFile::Rank tiny_rank(std::int32_t number) {
       {.task = id_of<TaskId>(3), .peer_rank = peer, .tag = -6 - peer, .arrival_estimate_ns = 1'000'000'007}};
   program.sends = {{.task = id_of<TaskId>(2), .peer_rank = peer, .tag = -6 - number}};
   program.schedule.rank = number;
-  program.routed = {
-      {.residency = id_of<ResidencyId>(3), .site = id_of<SiteId>(1), .fixed_bytes = 5, .rows = 6, .row_bytes = 7}};
+  program.routed = {{.residency = id_of<ResidencyId>(3),
+                     .site = id_of<SiteId>(1),
+                     .fixed_bytes = 5,
+                     .rows = 6,
+                     .row_bytes = 7,
+                     .rows_of = RowsOf::sent}};
   program.routing_slots = {id_of<ResidencyId>(7), id_of<ResidencyId>(2)};
-  program.home_rows = {id_of<ResidencyId>(2), id_of<ResidencyId>(5)};
   program.section_ends = {id_of<TaskId>(1), id_of<TaskId>(4), id_of<TaskId>(6)};
   program.graph_fingerprint = fingerprint(graph);
   rank.figures.rank = number;
@@ -390,8 +393,8 @@ TEST(ProgramFile, PlansOlderThanTheFrameworksReserveHaveNone) {
 
 TEST(ProgramFile, RowsAreCountedBeforeTheyAreUnfolded) {
   const std::string text = formats::write_plan_file(tiny_file());
-  expect_error(replaced(text, "\"home_rows\":{\"count\":2,\"coding\":\"delta\",\"data\":[2,3]",
-                        "\"home_rows\":{\"count\":49000000,\"data\":[0,[1,48999999]]"),
+  expect_error(replaced(text, "\"section_ends\":{\"count\":3,\"coding\":\"delta\",\"data\":[1,3,2]",
+                        "\"section_ends\":{\"count\":49000000,\"data\":[0,[1,48999999]]"),
                "/ranks: its columns have more than ");
 }
 
@@ -409,11 +412,11 @@ TEST(ProgramFile, SaysWhatIsNoPlan) {
   expect_error("[]", "plan.json: /: must be an object with a member 'schema'");
   expect_error("{}", "plan.json: /: has no member 'schema'");
   expect_error(replaced(text, "tidemark.plan", "tidemark.plum"), "plan.json: /schema: must be 'tidemark.plan'");
-  for (const char* other : {"1", "2", "3", "4", "5", "7"})
+  for (const char* other : {"1", "2", "3", "4", "5", "6", "8"})
     expect_error(
-        replaced(text, "\"schema_version\":6", std::string("\"schema_version\":") + other),
-        std::string("plan.json: /schema_version: is ") + other + "; this version of Tidemark reads only 6: plan again");
-  expect_error(replaced(text, "\"schema_version\":6", "\"schema_version\":\"4\""),
+        replaced(text, "\"schema_version\":7", std::string("\"schema_version\":") + other),
+        std::string("plan.json: /schema_version: is ") + other + "; this version of Tidemark reads only 7: plan again");
+  expect_error(replaced(text, "\"schema_version\":7", "\"schema_version\":\"4\""),
                "/schema_version: must be a whole number");
   expect_error(replaced(text, "\"heads\":", "\"haeds\":"), "/job/model/attention: has no member 'heads'");
   expect_error(replaced(text, "\"heads\":", "\"heads\":-"), "/job: model.attention.heads");
@@ -448,7 +451,7 @@ TEST(ProgramFile, IdsAndSizesMustBeInRange) {
        {"tasks/kind", "tasks/lane", "tasks/op_template", "tasks/site", "tasks/copy_task", "tasks/copy_storage",
         "touch_residency", "touch_kind", "residencies/storage", "residencies/space", "residencies/first_task",
         "residencies/arena", "routing_slots", "receives/task", "sends/task", "routed/residency", "routed/site",
-        "home_rows", "section_ends"}) {
+        "routed/rows_of", "section_ends"}) {
     expect_refused(program + column, 1000);
     expect_refused(program + column, -2);
   }
@@ -524,7 +527,7 @@ TEST(ProgramFile, NumbersWithoutSenseAreRefused) {
     const std::string says = fmt::format("is {}; it must be above 0 and at most 65536", load);
     expect_refused("/load", load, says);
     expect_refused("/ranks/0/figures/load", load, says);
-    expect_refused("/ranks/1/sites/loads/0", load, says);
+    expect_refused("/ranks/1/sites/loads/0/1", load, says);
   }
   expect_refused("/time_scale", 0, "is 0; it must be above 0");
   expect_refused("/ranks/0/figures/worst_load_f", -1, "is -1; it must be at least 0");
@@ -584,25 +587,18 @@ TEST(ProgramFile, TasksOfAllRanksTogetherMustBeATime) {
   expect_error(formats::write_plan_file(file), "plan.json: /ranks/1/program/estimate_ns: adds up to more than");
 }
 
-TEST(ProgramFile, RowsAtHomeAndEndsOfSectionsAscend) {
-  expect_file_error([](formats::PlanFile& f) { std::ranges::reverse(f.ranks[0].program.home_rows); },
-                    "plan.json: /ranks/0/program/home_rows: row 1 must be above the 5 before it");
+TEST(ProgramFile, EndsOfSectionsAscend) {
   expect_file_error([](formats::PlanFile& f) { f.ranks[1].program.section_ends[2] = id_of<TaskId>(4); },
                     "plan.json: /ranks/1/program/section_ends: row 2 must be above the 4 before it");
   const formats::PlanFile none = changed([](formats::PlanFile& f) {
-    for (formats::PlanFile::Rank& rank : f.ranks) {
-      rank.program.home_rows.clear();
-      rank.program.section_ends.clear();
-    }
+    for (formats::PlanFile::Rank& rank : f.ranks) rank.program.section_ends.clear();
   });
   const Result<formats::PlanFile> read = formats::read_plan_file(formats::write_plan_file(none), "plan.json");
   ASSERT_TRUE(read.ok()) << read.error().message;
   EXPECT_EQ(read.value(), none);
   const std::string text = formats::write_plan_file(none);
-  for (const char* column : {"home_rows", "section_ends"}) {  // they are always there
-    const std::string said = fmt::format("\"{}\":", column);
-    expect_error(replaced(text, said, "\"other\":"), fmt::format("/ranks/0/program: has no member '{}'", column));
-  }
+  expect_error(replaced(text, "\"section_ends\":", "\"other\":"),  // it is always there
+               "/ranks/0/program: has no member 'section_ends'");
 }
 
 TEST(ProgramFile, StaysLieInTheirArena) {

@@ -37,8 +37,7 @@ TEST(TaskTimes, AtPlannedLoadsAreTheEstimates) {
     for (const plan::RankPlan& rank : step.outcome.ranks) {
       const run::TaskTimes times(rank, step.request.machine);
       const run::SiteLoads planned{
-          .own = [&](std::int32_t, SiteId site) { return static_cast<double>(rank.graph.sites[row(site)].load); },
-          .fullest = {}};
+          .own = [&](std::int32_t, SiteId site) { return rank.graph.sites[row(site)].loads(); }, .fullest = {}};
       EXPECT_EQ(times.under(planned), rank.program.estimate_ns);
     }
   }

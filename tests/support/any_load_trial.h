@@ -17,7 +17,7 @@
 
 #include "core/dynamic_region.h"
 #include "integrations/run/sim_run.h"
-#include "planner/any_load.h"
+#include "planner/graph_build/load_shape.h"
 #include "planner/planner.h"
 #include "policies/policies.h"
 #include "tests/support/any_load_job.h"
@@ -30,13 +30,11 @@ struct AnyLoadCounts {
   std::int64_t fit = 0;           ///< completed at the budget drawn
   std::int64_t named_budget = 0;  ///< did not fit; completed at the budget that the plan names
   std::int64_t least_budget = 0;  ///< of those: 2 % below it, reserves left out, the plan does not fit
-  std::int64_t named_load = 0;    ///< could not run in chunks; completed, planned for the load that the plan names
-  std::int64_t least_load = 0;    ///< of those: planned for half of that it cannot
   std::int64_t steps = 0, oversized = 0, spilled = 0, in_chunks = 0, recomputes = 0;
   std::int32_t most_chunks = 0;
   std::vector<std::string> failures;  ///< job and what went wrong
 
-  [[nodiscard]] std::int64_t completed() const { return fit + named_budget + named_load; }
+  [[nodiscard]] std::int64_t completed() const { return fit + named_budget; }
 };
 
 class AnyLoadTrial {
@@ -62,7 +60,7 @@ class AnyLoadTrial {
   }
 
  private:
-  using Load = std::function<double(std::int32_t rank, SiteId)>;
+  using Load = std::function<SiteLoad(std::int32_t rank, SiteId)>;
 
   void fail(const std::string& what) {
     const graph_build::ParallelSpec& p = request_.job.parallel;
@@ -109,16 +107,6 @@ class AnyLoadTrial {
     }
     return most;
   }
-  [[nodiscard]] double load_named(const plan::PlanOutcome& outcome) const {
-    double most = 0;
-    for (const plan::RankPlan& rank : outcome.ranks) {
-      if (!rank.figures.fits || rank.figures.worst_load_f > 0) continue;
-      const double least = plan::any_load(request_, rank).least_load_f;
-      if (least == 0) return 0;
-      most = std::max(most, least);
-    }
-    return most;
-  }
   [[nodiscard]] static bool promises(const plan::PlanOutcome& outcome) {
     return std::ranges::all_of(outcome.ranks, [](const plan::RankPlan& r) { return r.figures.worst_load_f > 0; });
   }
@@ -131,11 +119,7 @@ class AnyLoadTrial {
       const auto cannot =
           std::ranges::find_if(outcome.ranks, [](const plan::RankPlan& r) { return r.figures.worst_load_f == 0; });
       const std::string why = fmt::format("rank {}: {}", cannot->figures.rank, cannot->figures.reason);
-      if (const double load = load_named(outcome); load > 0 && !named_load_) {
-        request_.load = load;
-        named_load_ = true;
-        named_budget_ = false;  // that for another load
-      } else if (const Bytes budget = budget_named(outcome); budget > 0 && !named_budget_) {
+      if (const Bytes budget = budget_named(outcome); budget > 0 && !named_budget_) {
         request_.budget_bytes = budget;
         named_budget_ = true;
       } else {
@@ -147,11 +131,7 @@ class AnyLoadTrial {
   /// And whether somewhat less would have done.
   void count_completed() {
     plan::PlanOutcome lower;
-    if (named_load_) {
-      ++counts_.named_load;
-      *request_.load /= 2;  // by one row at least
-      counts_.least_load += plan_into(lower) && !promises(lower) ? 1 : 0;
-    } else if (named_budget_) {
+    if (named_budget_) {
       ++counts_.named_budget;
       *request_.budget_bytes -= (*request_.budget_bytes - plan::reserve_of(request_).total()) / 50;
       counts_.least_budget += plan_into(lower) && !promises(lower) ? 1 : 0;
@@ -174,14 +154,15 @@ class AnyLoadTrial {
     }
     counts_.routed += sites.empty() ? 0 : 1;
     if (sites.empty()) return play(outcome, "no experts", [](std::int32_t, SiteId) { return 1.0; });
-    const double worst = outcome.ranks[static_cast<std::size_t>(sites.front().rank)].figures.worst_load_f;
-    const double usual = *request_.load;
+    const graph_build::LoadShape shape = graph_build::load_shape(request_.job, request_.machine).value();
+    const bool sends_evenly = shape.nodes == 1;
+    const SiteLoad worst = shape.worst(), usual = shape.with(*request_.load);
     const Where one = sites[static_cast<std::size_t>(jobs_.below(static_cast<std::int32_t>(sites.size())))];
     const auto layer_of = [&](std::int32_t rank, SiteId site) {
       return outcome.ranks[static_cast<std::size_t>(rank)].graph.sites[row(site)].layer;
     };
     const std::int32_t layer = layer_of(one.rank, one.site);
-    play(outcome, "no row", [](std::int32_t, SiteId) { return 0.0; });
+    play(outcome, "no row", [&](std::int32_t, SiteId) { return SiteLoad(0, sends_evenly ? 1 : 0); });
     play(outcome, "one site at worst",
          [&](std::int32_t rank, SiteId site) { return rank == one.rank && site == one.site ? worst : usual; });
     play(outcome, "one layer at worst", [&](std::int32_t rank, SiteId site) {
@@ -189,9 +170,13 @@ class AnyLoadTrial {
     });
     play(outcome, "all at worst", [&](std::int32_t, SiteId) { return worst; });
     std::mt19937 random(static_cast<std::mt19937::result_type>(jobs_.below(1 << 30)));
-    const auto draw = [&](double spread) {
+    const auto draw_one = [&](double spread, double middle, double most) {
       const double normal = (static_cast<double>(random() % 6001) + static_cast<double>(random() % 6001)) / 6000 - 1;
-      return std::clamp(usual * std::exp(spread * normal), 0.0, worst);
+      return std::clamp(middle * std::exp(spread * normal), 0.0, most);
+    };
+    const auto draw = [&](double spread) {
+      const double received = draw_one(spread, usual.received, worst.received);
+      return SiteLoad(received, sends_evenly ? 1 : draw_one(spread, usual.sent, worst.sent));
     };
     for (const double spread : {0.3, 1.0, 3.0})
       play(outcome, "loads drawn", [&](std::int32_t, SiteId) { return draw(spread); });
@@ -235,7 +220,7 @@ class AnyLoadTrial {
   std::int64_t number_;
   AnyLoadCounts& counts_;
   plan::PlanRequest request_;
-  bool named_budget_ = false, named_load_ = false;
+  bool named_budget_ = false;
 };
 
 }  // namespace tidemark::testing

@@ -39,8 +39,7 @@ namespace tidemark::testing {
       if (static_cast<std::int32_t>(storage.storage_template) != expected) return fmt::format("site {} template", s);
       if (row(storage.site) != s) return fmt::format("a storage of site {} names another site", s);
       const StorageTemplate& t = graph.storage_templates[row(storage.storage_template)];
-      if (storage.bytes != storage_bytes(t, static_cast<double>(site.load)) ||
-          storage.expected_bytes != storage_bytes(t, 1.0)) {
+      if (storage.bytes != storage_bytes(t, site.loads()) || storage.expected_bytes != storage_bytes(t, 1.0)) {
         return fmt::format("{} of site {} has the wrong size", t.name, s);
       }
     }

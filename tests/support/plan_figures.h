@@ -15,7 +15,7 @@ inline void set_figures(const Program& program, Bytes reserve_bytes, Bytes budge
   figures.static_bytes = arenas[0].height_bytes / 3;
   figures.activation_peak_bytes = arenas[0].height_bytes - figures.static_bytes;
   figures.host_bytes = arenas[1].height_bytes + arenas[1].dynamic_bytes;
-  figures.worst_load_f = program.routed.empty() ? 1 : 0;  // no op made by hand returns rows
+  figures.worst_load_f = program.routed.empty() ? 1 : 0;  // no op made by hand sums rows up
   figures.fits = true;
 }
 

@@ -59,7 +59,7 @@ class GraphBuilder {
       graph_.storages.push_back({.storage_template = storage_template,
                                  .site = id,
                                  .expected_bytes = storage_bytes(t, 1.0),
-                                 .bytes = storage_bytes(t, static_cast<double>(where.load))});
+                                 .bytes = storage_bytes(t, where.loads())});
     }
     graph_.sites.push_back(where);
     writes_.resize(graph_.storages.size(), 0);

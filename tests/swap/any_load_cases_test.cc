@@ -30,10 +30,10 @@ class HandMade {
   [[nodiscard]] ResidencyId on_host(std::size_t storage, Bytes bytes) {
     return b_.stay(id_of<StorageId>(storage), bytes, MemorySpace::host);
   }
-  /// A compute task of the only site.
-  TaskId op(const std::vector<TaskId>& waits, const std::vector<Schedule::Touch>& touches) {
-    return b_.task({.op_template = id_of<OpTemplateId>(0), .site = id_of<SiteId>(0), .op = id_of<OpId>(ops_++)}, waits,
-                   touches);
+  /// A compute task.
+  TaskId op(const std::vector<TaskId>& waits, const std::vector<Schedule::Touch>& touches, std::size_t site = 0) {
+    return b_.task({.op_template = id_of<OpTemplateId>(0), .site = id_of<SiteId>(site), .op = id_of<OpId>(ops_++)},
+                   waits, touches);
   }
   TaskId out(const std::vector<TaskId>& waits, ResidencyId from, ResidencyId to) {
     return b_.copy_out(id_of<StorageId>(0), waits, from, to);
@@ -77,12 +77,11 @@ struct Seen {
   std::int64_t races = 0;
 };
 
-Seen run(const Program& program, double load, Agree agree = {}, bool aliasing = true) {
-  Seen seen;
+Seen run(const Program& program, LoadSource load, Agree agree = {}, bool aliasing = true) {
   const std::unique_ptr<SimDevice> device =
       make_sim_device({.aliasing = aliasing, .check_races = true, .report_unwritten = true});
   RunOptions options{.verify = true};
-  options.load = [load](SiteId) { return load; };
+  options.load = std::move(load);
   options.agree = std::move(agree);
   Result<std::unique_ptr<Executor>> executor = Executor::open(program, *device, std::move(options));
   if (!executor) return {.error = executor.error().message};
@@ -90,6 +89,11 @@ Seen run(const Program& program, double load, Agree agree = {}, bool aliasing = 
   Result<RunReport> report = executor.value()->finish();
   if (!report) return {.error = report.error().message};
   return {.report = std::move(report).value(), .races = device->race_count()};
+}
+
+Seen run(const Program& program, double load, Agree agree = {}, bool aliasing = true) {
+  return run(
+      program, [load](SiteId) { return SiteLoad(load); }, std::move(agree), aliasing);
 }
 
 void expect_right(const Seen& seen, const std::string& what) {
@@ -110,9 +114,11 @@ Program with_neighbour(std::int64_t rows, Bytes room) {
   const TaskId end = m.op({}, {{out, kRead}});
   m.op({}, {{neighbour, kRead}});
   Program p = std::move(m).finish(0, 0);
+  // Smaller rows than those received, so that their parts lie otherwise.
+  p.routed.push_back(
+      {.residency = send, .site = id_of<SiteId>(0), .rows = rows * 1024, .row_bytes = kKiB, .rows_of = RowsOf::sent});
   for (const ResidencyId r : {arrived, out})
     p.routed.push_back({.residency = r, .site = id_of<SiteId>(0), .rows = rows, .row_bytes = kMiB});
-  p.home_rows = {send};
   p.section_ends = {end};
   p.layout.arenas[1] = p.layout.arenas[0];
   p.layout.arenas.pop_back();
@@ -197,6 +203,38 @@ TEST(AnyLoadCases, ACopyOutThatFailsWithinAnOpenSectionLeavesItWhole) {
     const Seen seen = run(p, 1.5);
     expect_right(seen, room ? "room for both" : "room for one");
     EXPECT_EQ(seen.report.sections.empty(), room);
+  }
+}
+
+/// `back` is read three times, and its slot is the room of the second section, too, older than it. Where the group runs
+/// only that in chunks, the slot has not been lent to what is too large of another site meanwhile.
+TEST(AnyLoadCases, ARoomThatIsOlderThanItsSectionIsNotLent) {
+  for (const bool group_wants : {false, true}) {
+    HandMade m;
+    // No granule of the rows stands empty when they are gone.
+    const ResidencyId rows = m.on_device(0, kMiB), back = m.on_device(1, 8 * kMiB), large = m.on_device(2, 4 * kMiB);
+    m.op({}, {{rows, kWrite}});
+    m.op({}, {{rows, kRead}, {back, kWrite}});
+    const TaskId first = m.op({}, {{back, kRead}});
+    m.op({}, {{large, kWrite}}, 1);
+    const TaskId second = m.op({}, {{back, kRead}});
+    const TaskId end_of_large = m.op({}, {{large, kRead}}, 1);
+    const TaskId third = m.op({}, {{back, kRead}});
+    Program p = std::move(m).finish(0, 0);
+    route(p, {rows, back, large});
+    p.routed[1].rows_of = RowsOf::sent;
+    p.routed[2].site = id_of<SiteId>(1);
+    p.section_ends = {first, second, end_of_large, third};
+    const auto agree = [&](std::int32_t, std::int32_t section, ChunkWish wish) {
+      return section == 1 && group_wants ? 2 : wish.wanted ? wish.chunks : 1;
+    };
+    // Next to nothing is sent, so that all but a little of the slot is free.
+    const auto load = [](SiteId site) { return row(site) == 0 ? SiteLoad(1, 0.1) : SiteLoad(1.5, 1); };
+    const Seen seen = run(p, load, agree);
+    expect_right(seen, group_wants ? "in chunks" : "whole");
+    std::vector<std::int32_t> in_chunks;
+    for (const SectionRecord& section : seen.report.sections) in_chunks.push_back(section.section);
+    EXPECT_EQ(in_chunks, group_wants ? (std::vector{2, 1, 3}) : std::vector{2}) << "the large one found no room";
   }
 }
 

@@ -27,8 +27,8 @@ constexpr TableRow kAttentionRows[] = {
     {"y2", 30},
 };
 constexpr TableRow kMoeRows[] = {
-    {"router", 6.5},       {"fc1_in", 0, 240},     {"fc1_out", 0, 128},   {"act_out", 0, 64},
-    {"unpermute_in", 240}, {"shared_fc1_out", 16}, {"shared_act_out", 8}, {"mlp_out", 30},
+    {"router", 6.5},          {"fc1_in", 0, 240},     {"fc1_out", 0, 128},   {"act_out", 0, 64},
+    {"unpermute_in", 0, 240}, {"shared_fc1_out", 16}, {"shared_act_out", 8}, {"mlp_out", 30},
 };
 constexpr TableRow kDenseRows[] = {{"fc1_out", 144}, {"act_out", 72}, {"mlp_out", 30}};
 
@@ -106,7 +106,9 @@ TEST(LayerTensors, StoragesOfASiteScaleWithItsLoad) {
     if (t.routed_rows == 0) {
       EXPECT_EQ(storage.bytes, storage.expected_bytes);
     } else {
-      EXPECT_NEAR(static_cast<double>(storage.bytes) / static_cast<double>(storage.expected_bytes), 1.37, 1e-4);
+      // A node has eight devices, which vary apart from each other.
+      const double load = t.rows_of == RowsOf::received ? 1.37 : 1 + 0.37 / std::sqrt(8);
+      EXPECT_NEAR(static_cast<double>(storage.bytes) / static_cast<double>(storage.expected_bytes), load, 1e-4);
     }
   }
 }

@@ -198,8 +198,8 @@ class SmallSearch {
     plan::PlanRequest request = plan_;
     request.job = with_layout(plan_.job, space_.layouts[id]);
     const auto planned = plan::plan_step(request);
-    EXPECT_TRUE(planned.ok()) << layout_text(space_.layouts[id]);
-    if (!planned.value().fits()) return std::nullopt;
+    EXPECT_TRUE(planned.ok()) << layout_text(space_.layouts[id]) << ": " << planned.error().message;
+    if (!planned || !planned.value().fits()) return std::nullopt;
     return planned.value().step.step_ns;
   }
 
