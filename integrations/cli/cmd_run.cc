@@ -12,6 +12,7 @@
 #include "integrations/cli/console.h"
 #include "integrations/cli/job_request.h"
 #include "integrations/cli/options.h"
+#include "integrations/cli/output_set.h"
 #include "integrations/cli/plan_input.h"
 #include "integrations/cli/verb.h"
 #include "integrations/formats/field_ranges.h"
@@ -19,6 +20,7 @@
 #include "integrations/run/run_plan.h"
 #include "integrations/run/run_summary.h"
 #include "integrations/run/sim_run.h"
+#include "integrations/run/trace_report.h"
 #include "integrations/run/trace_summary.h"
 
 namespace tidemark::cli {
@@ -86,13 +88,15 @@ class RunCommand final : public Command {
                    "with --loads: whose programs run, a device of the expert group or all (default)")
         ->type_name("N|all");
     app.add_flag("--races", races_, "with --loads: look for races in every step");
+    add_file(app, "--report", report_,
+             "with --loads: write a self-contained HTML page of load, time, memory and rungs");
     app_ = &app;
     add_format(app, format_);
   }
 
   Result<ExitStatus> run(Console& console) override {
     if (loads_.empty())
-      if (Status s = refuse_given(*app_, {"--group-device", "--races"}, "only --loads plays a trace"); !s)
+      if (Status s = refuse_given(*app_, {"--group-device", "--races", "--report"}, "only --loads plays a trace"); !s)
         return s.error();
     const Result<run::RunAsk> ask = read_ask();
     if (!ask) return ask.error();
@@ -179,9 +183,21 @@ class RunCommand final : public Command {
     if (!shape) return bad_input("--loads: " + shape.error().message);
     const Result<run::TraceAsk> trace = read_trace_ask(ask, shape.value());
     if (!trace) return trace.error();
+    const run::TraceOutcome* played = nullptr;
+    OutputSet outputs;
+    if (Status s = outputs.add(report_, {plan_, loads_},
+                               [&](std::ostream& stream) -> Status {
+                                 stream << run::trace_html(*played);
+                                 return {};
+                               });
+        !s)
+      return s.error();
     run::charge_copies(plan, file.machine);
     const Result<run::TraceOutcome> outcome = run::play_trace(plan, file.machine, shape.value(), trace.value(), loads_);
     if (!outcome) return outcome.error();
+    played = &outcome.value();
+    if (Status s = outputs.write(); !s) return s.error();
+    for (const auto& path : outputs.paths()) console.note(fmt::format("wrote {}", path.string()));
     const Status status =
         console.print(format_ == Format::json ? run::trace_json(outcome.value()) : run::trace_text(outcome.value()));
     if (!status) return status.error();
@@ -203,7 +219,7 @@ class RunCommand final : public Command {
 
   std::filesystem::path plan_;
   std::string device_ = "sim", rank_ = "all", scale_ = "1", load_, load_rise_, group_device_ = "all";
-  std::filesystem::path loads_;
+  std::filesystem::path loads_, report_;
   CLI::App* app_ = nullptr;
   bool verify_ = false, races_ = false;
   int seed_ = 0, schedules_ = 1;

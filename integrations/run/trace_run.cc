@@ -51,7 +51,10 @@ class Player {
       return traced;
     }
     traced.step_ns = run.value().step_ns;
-    for (const SimRankRun& rank : run.value().ranks) {
+    for (std::size_t i = 0; i < ranks_.size(); ++i) {
+      const SimRankRun& rank = run.value().ranks[i];
+      traced.peak_bytes = std::max(traced.peak_bytes, ranks_[i].figures.reserve_bytes + rank.report.peak_bytes);
+      traced.beside_bytes = std::max(traced.beside_bytes, rank.report.extra_peak_bytes);
       traced.races += rank.races;
       if (traced.first_race.empty() && !rank.race_texts.empty()) traced.first_race = rank.race_texts.front();
       count(rank.report, traced.rungs);

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/bytes.h"
 #include "core/machine.h"
 #include "core/result.h"
 #include "integrations/run/load_trace.h"
@@ -34,6 +35,8 @@ struct TracedStep {
   std::int64_t races = 0;
   std::string first_race;  ///< in words
   RungCounts rungs{};
+  Bytes peak_bytes = 0;    ///< of the fullest rank, reserves included: highest byte touched and what stood beside slots
+  Bytes beside_bytes = 0;  ///< device memory that stood beside slots at once, of the rank that had most
 };
 
 struct TraceAsk {

@@ -12,6 +12,7 @@
 
 #include "integrations/formats/file.h"
 #include "integrations/formats/unit_text.h"
+#include "integrations/run/plan_ranks.h"
 
 namespace tidemark::run {
 namespace {
@@ -104,6 +105,14 @@ std::string verdict_text(const TraceOutcome& outcome) {
   return text + "\n";
 }
 
+double fullest_mean(const StepLoads& loads, const graph_build::LoadShape& shape) {
+  double sum = 0;
+  for (const std::int64_t layer : shape.layers)
+    for (std::int64_t micro_batch = 0; micro_batch < shape.micro_batches; ++micro_batch)
+      sum += loads.fullest(layer, micro_batch);
+  return sum / static_cast<double>(std::ssize(shape.layers) * shape.micro_batches);
+}
+
 Json rungs_json(const RungCounts& rungs) {
   Json json = Json::object();
   for (std::size_t i = 0; i < rungs.size(); ++i) json[kRungNames[i]] = rungs[i];
@@ -119,7 +128,9 @@ Json step_json(const TracedStep& step) {
           {"as_planned_ms", to_ms(step.as_planned_ns)},
           {"added_ms", completed ? Json(to_ms(step.step_ns - step.as_planned_ns)) : Json()},
           {"races", step.races},
-          {"rungs", rungs_json(step.rungs)}};
+          {"rungs", rungs_json(step.rungs)},
+          {"peak_bytes", completed ? Json(step.peak_bytes) : Json()},
+          {"beside_bytes", completed ? Json(step.beside_bytes) : Json()}};
 }
 
 }  // namespace
@@ -150,9 +161,17 @@ Result<TraceOutcome> play_trace(const plan::PlanOutcome& plan, const Machine& ma
                        .shape = shape,
                        .matched = run.value().matched(),
                        .planned_ns = run.value().planned_ns()};
+  for (const plan::RankPlan& rank : ranks_of(plan, ask.rank)) {
+    const double load = rank.figures.load;
+    outcome.least_planned_load = outcome.budget_bytes == 0 ? load : std::min(outcome.least_planned_load, load);
+    outcome.most_planned_load = std::max(outcome.most_planned_load, load);
+    outcome.budget_bytes = std::max(outcome.budget_bytes, rank.figures.budget_bytes);
+  }
   while (step.value()) {
     const Result<StepLoads> loads = StepLoads::of(*step.value(), shape, reader);
     if (!loads) return loads.error();
+    outcome.loads.push_back(
+        {.step = step.value()->step, .most = loads.value().most(), .fullest_mean = fullest_mean(loads.value(), shape)});
     outcome.most_load = std::max(outcome.most_load, loads.value().most());
     Result<std::vector<TracedStep>> played = run.value().play(step.value()->step, loads.value());
     if (!played) return played.error();

@@ -10,6 +10,13 @@
 
 namespace tidemark::run {
 
+/// Loads of one step, of all devices of the group, or of those that play.
+struct StepLoadFigures {
+  std::int64_t step = 0;
+  double most = 0;          ///< the highest of any site
+  double fullest_mean = 0;  ///< of the fullest device, mean over sites: what times follow
+};
+
 struct TraceOutcome {
   std::string file;     ///< of loads
   std::string product;  ///< of the simulated device
@@ -18,6 +25,9 @@ struct TraceOutcome {
   bool matched = false;         ///< ranks wait for each other's messages
   std::int64_t planned_ns = 0;  ///< of the step as planned
   double most_load = 0;
+  double least_planned_load = 0, most_planned_load = 0;  ///< over ranks
+  Bytes budget_bytes = 0;                                ///< of a rank
+  std::vector<StepLoadFigures> loads;
   std::vector<TracedStep> steps;
 
   [[nodiscard]] std::int64_t refused() const;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -90,6 +91,29 @@ TEST_F(CliLoads, PlannedLoadsTakeNothingMore) {
   for (const auto& [rung, count] : json["rungs"].items()) EXPECT_EQ(count, 0) << rung;
   EXPECT_LE(json["added_ms"]["worst"].get<double>(), 1e-6);
   EXPECT_DOUBLE_EQ(json["most_load"], 1);
+}
+
+/// The page is written where the trace could be played, and replaces nothing else.
+TEST_F(CliLoads, AReportShowsTheSteps) {
+  write(drawn({"--steps", "3", "--seed", "5"}));
+  const Ran plain = run({"--format", "json"});
+  const Ran ran = run({"--format", "json", "--report", "loads.html"});
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_EQ(ran.out, plain.out);
+  EXPECT_NE(ran.err.find("wrote loads.html"), std::string::npos) << ran.err;
+  const std::string page = place.read("loads.html");
+  for (const char* word : {"Expert load", "Step time", "Device memory", "Rung chunks", "imulated", "OK"})
+    EXPECT_NE(page.find(word), std::string::npos) << word;
+  EXPECT_EQ(page.find("http"), std::string::npos) << "needs nothing but itself";
+  EXPECT_EQ(page.find("nan"), std::string::npos);
+  const auto json = nlohmann::json::parse(ran.out);
+  for (const auto& step : json["steps_detail"]) EXPECT_GT(step["peak_bytes"], step["beside_bytes"]);
+
+  EXPECT_EQ(run({"--report", "loads.csv"}).status, 2) << "an input";
+  EXPECT_EQ(place.run({"run", "plan.json", "--report", "other.html"}).status, 2) << "there is no trace";
+  write("rows\n1\n");
+  EXPECT_EQ(run({"--report", "other.html"}).status, 2);
+  EXPECT_FALSE(std::filesystem::exists(place.path("other.html")));
 }
 
 TEST_F(CliLoads, WhatIsWrongWithAFileIsNamedByLine) {
