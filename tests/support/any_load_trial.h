@@ -186,18 +186,32 @@ class AnyLoadTrial {
     ++counts_.steps;
     const std::uint64_t schedule = jobs_.below(4) == 0 ? 0 : static_cast<std::uint64_t>(1 + jobs_.below(1 << 30));
     const bool windows = jobs_.below(4) != 0;
+    const bool in_group = jobs_.below(3) == 0;
     const Result<run::SimRun> run = run::run_on_sim({.ranks = outcome.ranks,
                                                      .machine = request_.machine,
                                                      .verify = true,
                                                      .measure_stall = false,
                                                      .schedule = {.seed = schedule},
                                                      .aliasing = windows,
-                                                     .load = std::move(load)});
-    const std::string where = fmt::format("{}, schedule {}, {}", what, schedule, windows ? "windows" : "no windows");
+                                                     .load = std::move(load),
+                                                     .agree = in_group ? group_of(schedule) : swap::Agree()});
+    const std::string where = fmt::format("{}, schedule {}, {}{}", what, schedule, windows ? "windows" : "no windows",
+                                          in_group ? ", others want chunks" : "");
     if (!run) return fail(where + ": " + run.error().message);
     for (std::size_t i = 0; i < run.value().ranks.size(); ++i)
       if (std::string wrong = find_wrong(outcome.ranks[i].figures, run.value().ranks[i]); !wrong.empty())
         return fail(fmt::format("{}: rank {}: {}", where, i, wrong));
+  }
+
+  /// Others of the group want a quarter of the sections in chunks, more of them than this device needs.
+  [[nodiscard]] static swap::Agree group_of(std::uint64_t seed) {
+    return [seed](std::int32_t rank, std::int32_t section, swap::ChunkWish wish) {
+      std::mt19937 random(static_cast<std::mt19937::result_type>(seed * 31 + static_cast<std::uint64_t>(rank) * 7919 +
+                                                                 static_cast<std::uint64_t>(section)));
+      const bool others = random() % 4 == 0 && wish.chunks > 0;
+      if (!wish.wanted && !others) return 1;
+      return wish.chunks + (others ? static_cast<std::int32_t>(random() % 3) : 0);
+    };
   }
 
   /// Empty: nothing.
