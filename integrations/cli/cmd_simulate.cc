@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "integrations/cli/console.h"
 #include "integrations/cli/job_request.h"
@@ -12,6 +13,8 @@
 #include "integrations/formats/plan_restore.h"
 #include "integrations/formats/timing_report.h"
 #include "integrations/run/load_forecast.h"
+#include "integrations/run/sim_run.h"
+#include "integrations/run/worst_step.h"
 #include "policies/policies.h"
 
 namespace tidemark::cli {
@@ -88,11 +91,24 @@ class SimulateCommand final : public Command {
     if (const Status status = plan::simulate_plan(request, outcome.value()); !status)
       return Error{.code = status.error().code,
                    .message = fmt::format("{}: {}", job_.model.string(), status.error().message)};
-    const Status status =
-        console.print(job_.format == Format::json ? formats::timing_json(request, outcome.value(), 0, std::nullopt)
-                                                  : formats::timing_summary(request, outcome.value(), std::nullopt));
-    if (!status) return status.error();
+    std::string text = job_.format == Format::json ? formats::timing_json(request, outcome.value(), 0, std::nullopt)
+                                                   : formats::timing_summary(request, outcome.value(), std::nullopt);
+    const Result<std::optional<run::WorstStep>> worst = worst_of(file.value(), std::move(outcome).value());
+    if (!worst) return worst.error();
+    if (worst.value())
+      text = job_.format == Format::json ? run::with_worst_step(text, *worst.value())
+                                         : text + run::worst_step_text(*worst.value());
+    if (const Status status = console.print(text); !status) return status.error();
     return ExitStatus::done;
+  }
+
+  [[nodiscard]] static Result<std::optional<run::WorstStep>> worst_of(const formats::PlanFile& file,
+                                                                      plan::PlanOutcome plan) {
+    if (file.graph != nullptr) return std::optional<run::WorstStep>();
+    const Result<graph_build::LoadShape> shape = graph_build::load_shape(file.job, file.machine);
+    if (!shape) return std::optional<run::WorstStep>();  // no experts
+    run::charge_copies(plan, file.machine);
+    return run::worst_step(plan, file.machine, shape.value());
   }
 
   /// What a trace of loads asks of the plan's slots.

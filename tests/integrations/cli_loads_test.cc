@@ -93,6 +93,17 @@ TEST_F(CliLoads, PlannedLoadsTakeNothingMore) {
   EXPECT_DOUBLE_EQ(json["most_load"], 1);
 }
 
+TEST_F(CliLoads, TheWorstStepIsPriced) {
+  const Ran text = place.run({"simulate", "plan.json"});
+  EXPECT_NE(text.out.find("Any expert load up to 4 completes. With every layer"), std::string::npos) << text.out;
+  const auto worst = nlohmann::json::parse(place.run({"simulate", "plan.json", "--format", "json"}).out)["worst_step"];
+  EXPECT_EQ(worst["load_f"], 4);
+  EXPECT_GT(worst["chunked_ms"], worst["whole_ms"]);
+  // There is much to spare, so that all rows find room.
+  const auto played = nlohmann::json::parse(place.run({"run", "plan.json", "--load", "4", "--format", "json"}).out);
+  EXPECT_NEAR(played["step_ms"].get<double>() / worst["whole_ms"].get<double>(), 1, 0.01);
+}
+
 /// The page is written where the trace could be played, and replaces nothing else.
 TEST_F(CliLoads, AReportShowsTheSteps) {
   write(drawn({"--steps", "3", "--seed", "5"}));
