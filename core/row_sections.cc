@@ -145,9 +145,13 @@ void SectionIndex::add_gathering(const std::vector<std::int32_t>& section_of, st
   for (std::size_t t = 0; t < schedule_.tasks.size(); ++t) {
     const Task& task = schedule_.tasks[t];
     if ((task.lane != Lane::intra_comm && task.lane != Lane::inter_comm) || section_of[t] >= 0) continue;
-    for (const Schedule::Touch& touch : schedule_.touches_of(id_of<TaskId>(t)))
-      if (touch.kind == AccessKind::write) made_by[row(touch.residency)] = static_cast<std::int32_t>(found.size());
-    found.push_back({.task = id_of<TaskId>(t)});
+    Gathering gathering{.task = id_of<TaskId>(t)};
+    for (const Schedule::Touch& touch : schedule_.touches_of(id_of<TaskId>(t))) {
+      if (touch.kind != AccessKind::write) continue;
+      made_by[row(touch.residency)] = static_cast<std::int32_t>(found.size());
+      gathering.is_shared = gathering.is_shared || schedule_.residencies[row(touch.residency)].full_behind;
+    }
+    found.push_back(gathering);
   }
   if (found.empty()) return;
   for (std::size_t t = 0; t < schedule_.tasks.size(); ++t)

@@ -4,6 +4,7 @@
 #include <tbb/parallel_for.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
@@ -22,7 +23,11 @@ using Json = nlohmann::ordered_json;
 /// What the runtime never asks for fewer of (swap/load_ladder.h).
 constexpr std::int32_t kFewestChunks = 2;
 
-/// Tasks of sections take their time at the section's end; what is made again is not copied.
+/// Longer is none in a plan file (integrations/formats/field_ranges.h); sums of several do not overflow.
+constexpr double kMostNs = 1e15;
+
+/// Tasks of sections take their time at the section's end; what is made again is not copied. Empty: a section cannot
+/// run in chunks, whatever the file says.
 std::vector<std::int64_t> chunked_durations(const plan::RankPlan& rank, const TaskTimes& times, const SiteLoads& loads,
                                             const SiteLoad& worst) {
   const Program& program = rank.program;
@@ -34,12 +39,14 @@ std::vector<std::int64_t> chunked_durations(const plan::RankPlan& rank, const Ta
     if (copies && rank.graph.template_of(task.storage).routed_rows > 0) durations[t] = 0;
   }
   for (const RowSection& section : row_sections(program)) {
+    if (!section.fault.empty()) return {};
     const Bytes room = schedule.residencies[row(section.room)].bytes;
     const std::int32_t chunks = std::max(kFewestChunks, least_chunks(program, section, worst, room));
     for (const TaskId task : section.tasks) durations[row(task)] = 0;
-    std::int64_t& end = durations[row(section.end)];
-    for (const TaskId task : section.once) end += times.work_ns(task, loads, 1);
-    for (const TaskId task : section.loop) end += chunks * times.work_ns(task, loads, chunks);
+    double end = 0;
+    for (const TaskId task : section.once) end += static_cast<double>(times.work_ns(task, loads, 1));
+    for (const TaskId task : section.loop) end += chunks * static_cast<double>(times.work_ns(task, loads, chunks));
+    durations[row(section.end)] = std::llround(std::min(end, kMostNs));
   }
   return durations;
 }
@@ -56,13 +63,17 @@ Result<std::optional<WorstStep>> worst_step(const plan::PlanOutcome& plan, const
   if (!routes) return std::optional<WorstStep>();
   const bool matched = simulated(plan).has_value();
   const SiteLoads loads{.own = [worst = shape.worst()](std::int32_t, SiteId) { return worst; }};
-  std::vector<simulate::RankWork> work(plan.ranks.size());
-  tbb::parallel_for(std::size_t{0}, work.size(), [&](std::size_t i) {
-    const plan::RankPlan& rank = plan.ranks[i];
-    work[i] = simulate::work_of(rank.graph, rank.program.schedule,
-                                chunked_durations(rank, TaskTimes(rank, machine), loads, shape.worst()));
-    if (!matched) work[i].messages.clear();
+  std::vector<std::vector<std::int64_t>> durations(plan.ranks.size());
+  tbb::parallel_for(std::size_t{0}, durations.size(), [&](std::size_t i) {
+    durations[i] = chunked_durations(plan.ranks[i], TaskTimes(plan.ranks[i], machine), loads, shape.worst());
   });
+  std::vector<simulate::RankWork> work;
+  for (std::size_t i = 0; i < durations.size(); ++i) {
+    const plan::RankPlan& rank = plan.ranks[i];
+    if (durations[i].empty()) return std::optional<WorstStep>();
+    work.push_back(simulate::work_of(rank.graph, rank.program.schedule, std::move(durations[i])));
+    if (!matched) work.back().messages.clear();
+  }
   const Result<simulate::StepTiming> chunked = simulate::simulate_step(work);
   if (!chunked) return chunked.error();
   const Result<std::int64_t> whole = modelled_step_ns(plan.ranks, machine, loads, matched);

@@ -51,6 +51,18 @@ TEST(WorstStep, IsNoneWhereNothingIsPromised) {
   EXPECT_FALSE(none.value().has_value());
 }
 
+/// A file can have been edited: an end that is none has no room.
+TEST(WorstStep, IsNoneWhereASectionCannotRunInChunks) {
+  testing::PlannedStep step = testing::StepGenerator(29).next_routed(1.1, 90);
+  const graph_build::LoadShape shape = graph_build::load_shape(step.request.job, step.request.machine).value();
+  Program& program = step.outcome.ranks.front().program;
+  ASSERT_FALSE(program.section_ends.empty());
+  program.section_ends.front() = id_of<TaskId>(0);
+  const Result<std::optional<WorstStep>> none = worst_step(step.outcome, step.request.machine, shape);
+  ASSERT_TRUE(none.ok());
+  EXPECT_FALSE(none.value().has_value());
+}
+
 TEST(WorstStep, IsSaidWithItsPrice) {
   const WorstStep worst{.load_f = 32, .chunked_ns = 150'000'000, .whole_ns = 100'000'000};
   const std::string text = worst_step_text(worst);
