@@ -108,7 +108,7 @@ class RunCommand final : public Command {
     end_at_once_on_signals();
     if (!loads_.empty()) return run_trace(std::move(plan).value(), file.value(), ask.value(), console);
     const Result<run::RunOutcome> outcome =
-        run::run_plan(std::move(plan).value(), file.value().machine, with_node(ask.value(), file.value()));
+        run::run_plan(std::move(plan).value(), file.value().machine, with_sent_load(ask.value(), file.value()));
     if (!outcome) return outcome.error();
     const Status status =
         console.print(format_ == Format::json ? run::run_json(outcome.value()) : run::run_text(outcome.value()));
@@ -154,8 +154,8 @@ class RunCommand final : public Command {
     return std::optional(run::LoadChange{.load = load.value(), .from_op = *op});
   }
 
-  /// What is sent goes with the load told.
-  [[nodiscard]] static run::RunAsk with_node(run::RunAsk ask, const formats::PlanFile& file) {
+  /// One number is told, the load of rows received; rows are sent as a plan for it counts on.
+  [[nodiscard]] static run::RunAsk with_sent_load(run::RunAsk ask, const formats::PlanFile& file) {
     if (!ask.load || file.graph != nullptr) return ask;
     const Result<graph_build::LoadShape> shape = graph_build::load_shape(file.job, file.machine);
     if (shape) ask.load->load = shape.value().with(ask.load->load.received);

@@ -71,7 +71,8 @@ class Page {
         "<title>Expert loads: {0}</title>\n<style>{1}</style></head>\n<body><main>\n<h1>Steps under the loads of "
         "{0}</h1>\n"
         "<p class=\"soft\">Simulated on {2}: every time and size here comes from the runtime on simulated devices, at "
-        "true sizes; nothing is measured. {3} of the expert group{4}, {5} steps.</p>\n",
+        "true sizes, or from the model where it says so; nothing is measured. {3} of the expert group{4}, {5} "
+        "steps.</p>\n",
         formats::html_text(outcome_.file), formats::kReportStyle, formats::html_text(outcome_.product), whose,
         outcome_.ask.rank ? fmt::format(", rank {}", *outcome_.ask.rank) : ", all ranks", places_.size());
     page += fmt::format(

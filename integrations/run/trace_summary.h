@@ -10,7 +10,7 @@
 
 namespace tidemark::run {
 
-/// Loads of one step, of all devices of the group, or of those that play.
+/// Loads of one step, of all devices of the group, also where one of them plays.
 struct StepLoadFigures {
   std::int64_t step = 0;
   double most = 0;          ///< the highest of any site
