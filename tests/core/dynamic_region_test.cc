@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <vector>
 
 namespace tidemark {
 namespace {
@@ -47,6 +48,32 @@ TEST(DynamicRegion, RoutedBytesAreThoseOfTheTemplate) {
   const RoutedResidency routed{.fixed_bytes = 100, .rows = 37, .row_bytes = 12};
   for (int step = 0; step < 500; ++step)
     EXPECT_EQ(routed_bytes(routed, step / 64.0), storage_bytes(storage, step / 64.0));
+}
+
+TEST(DynamicRegion, EachKindOfRowsFollowsItsOwnLoad) {
+  const SiteLoad load(3, 0.5);
+  EXPECT_EQ(routed_bytes({.rows = 8, .row_bytes = 10, .rows_of = RowsOf::received}, load), 240);
+  EXPECT_EQ(routed_bytes({.rows = 8, .row_bytes = 10, .rows_of = RowsOf::sent}, load), 40);
+}
+
+/// The smallest slot of a kind decides; a site without rows of a kind is planned at the mean.
+TEST(DynamicRegion, PlannedLoadsAreWhatAllSlotsHold) {
+  Program program;
+  const auto add = [&](std::int32_t site, Bytes slot, RowsOf of) {
+    program.routed.push_back({.residency = id_of<ResidencyId>(program.schedule.residencies.size()),
+                              .site = static_cast<SiteId>(site),
+                              .fixed_bytes = 20,
+                              .rows = 8,
+                              .row_bytes = 10,
+                              .rows_of = of});
+    program.schedule.residencies.push_back({.bytes = 20 + slot});
+  };
+  EXPECT_TRUE(planned_loads(program).empty());
+  add(2, 120, RowsOf::received);
+  add(2, 100, RowsOf::received);
+  add(2, 160, RowsOf::sent);
+  add(0, 40, RowsOf::received);
+  EXPECT_EQ(planned_loads(program), (std::vector<SiteLoad>{{0.5, 1}, {1, 1}, {1.25, 2}}));
 }
 
 }  // namespace
