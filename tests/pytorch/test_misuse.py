@@ -14,7 +14,7 @@ from random_plans import random_plan, swapped
 from tidemark import engine
 from torch import nn
 from torch.testing._internal.two_tensor import TwoTensor
-from training import same
+from training import forks_after_capture, same
 
 from models import transformer
 
@@ -266,6 +266,7 @@ def in_a_child(check):
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
+@forks_after_capture
 @pytest.mark.parametrize("plan_of", PLANS.values(), ids=PLANS)
 def test_a_forked_process_begins_its_own_session(plan_of):
     model, inputs, loss_fn, plan = planned_transformer(plan_of)

@@ -120,7 +120,7 @@ def test_wrong_device_is_refused():
 
 @pytest.mark.parametrize("version", ["1.13.1", "2.5.1", "2.10.0", "0.4", "unknown"])
 def test_another_pytorch_is_refused(version):
-    with pytest.raises(ImportError, match=f"needs PyTorch 2.9, and this is {version}"):
+    with pytest.raises(ImportError, match=f"needs PyTorch 2.9 or 2.11, and this is {version}"):
         check_torch(version)
     with pytest.raises(ImportError, match="was built for PyTorch 2.9.0, and this is 2.9.1; install it again"):
         check_torch("2.9.1", "2.9.0")
@@ -130,9 +130,11 @@ def test_another_pytorch_is_refused(version):
 
 def test_pip_and_cmake_are_told_the_same_pytorch():
     package = pathlib.Path(__file__).resolve().parents[2] / "integrations" / "pytorch"
-    major, minor = SERIES
-    assert f'"torch>={major}.{minor},<{major}.{minor + 1}"' in (package / "pyproject.toml").read_text()
-    assert f'MATCHES "^{major}\\\\.{minor}\\\\."' in (package / "CMakeLists.txt").read_text()
+    minors = [minor for _, minor in SERIES]
+    refused = "".join(f",!=2.{n}.*" for n in range(minors[0], minors[-1]) if n not in minors)
+    assert {major for major, _ in SERIES} == {2}
+    assert f'"torch>=2.{minors[0]},<2.{minors[-1] + 1}{refused}"' in (package / "pyproject.toml").read_text()
+    assert f'MATCHES "^2\\\\.({"|".join(map(str, minors))})\\\\."' in (package / "CMakeLists.txt").read_text()
 
 
 def test_a_plan_that_keeps_everything_allocates_nothing_of_its_own():

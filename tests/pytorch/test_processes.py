@@ -11,7 +11,7 @@ import tidemark
 import torch
 from test_misuse import PLANS, in_a_child, planned_transformer, recomputing, swapping, works
 from torch.utils.data import DataLoader, Dataset
-from training import same
+from training import forks_after_capture, same
 
 
 def in_time(check, seconds=60):
@@ -25,6 +25,7 @@ def in_time(check, seconds=60):
     return in_a_child(with_alarm)
 
 
+@forks_after_capture
 @pytest.mark.parametrize("copy_bytes_per_s", [0, 10**8])
 def test_backward_in_a_fork_through_the_parents_graph(copy_bytes_per_s):
     model, inputs, loss_fn, plan = planned_transformer(swapping)

@@ -6,8 +6,10 @@
 #include <c10/core/impl/TorchDispatchModeTLS.h>
 #include <pybind11/pybind11.h>
 #include <torch/csrc/PyInterpreter.h>
+#include <torch/version.h>
 
 #include <atomic>
+#include <cstddef>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -62,7 +64,21 @@ struct WatchInterpreter final : PyInterpreterVTable {
   // Nothing below is the watch's.
   std::string name() const override { return python.name(); }
   void incref(PyObject* object) const override { python.incref(object); }
-  void decref(PyObject* object, bool has_slot) const override { python.decref(object, has_slot); }
+#if TORCH_VERSION_MINOR >= 11
+  void decref(PyObject* object) const override {
+    python.decref(object);
+  }
+  bool try_incref(const c10::impl::PyObjectSlot& slot) const override {
+    return python.try_incref(slot);
+  }
+  std::size_t refcnt(PyObject* object) const override {
+    return python.refcnt(object);
+  }
+#else
+  void decref(PyObject* object, bool has_slot) const override {
+    python.decref(object, has_slot);
+  }
+#endif
   void reportErrorCallback(PyObject* callback, c10::DispatchKey key) const override {
     python.reportErrorCallback(callback, key);
   }
@@ -89,16 +105,36 @@ struct WatchInterpreter final : PyInterpreterVTable {
   bool is_non_overlapping_and_dense(const c10::TensorImpl* self) const override {
     return python.is_non_overlapping_and_dense(self);
   }
-  c10::Device device(const c10::TensorImpl* self) const override { return python.device(self); }
-  int64_t dim(const c10::TensorImpl* self) const override { return python.dim(self); }
-  c10::IntArrayRef strides(const c10::TensorImpl* self) const override { return python.strides(self); }
-  c10::IntArrayRef sizes(const c10::TensorImpl* self) const override { return python.sizes(self); }
-  c10::SymIntArrayRef sym_sizes(const c10::TensorImpl* self) const override { return python.sym_sizes(self); }
-  c10::Layout layout(const c10::TensorImpl* self) const override { return python.layout(self); }
-  int64_t numel(const c10::TensorImpl* self) const override { return python.numel(self); }
-  c10::SymInt sym_numel(const c10::TensorImpl* self) const override { return python.sym_numel(self); }
-  c10::SymIntArrayRef sym_strides(const c10::TensorImpl* self) const override { return python.sym_strides(self); }
-  c10::SymInt sym_storage_offset(const c10::TensorImpl* self) const override { return python.sym_storage_offset(self); }
+  c10::Device device(const c10::TensorImpl* self) const override {
+    return python.device(self);
+  }
+  int64_t dim(const c10::TensorImpl* self) const override {
+    return python.dim(self);
+  }
+  c10::IntArrayRef strides(const c10::TensorImpl* self) const override {
+    return python.strides(self);
+  }
+  c10::IntArrayRef sizes(const c10::TensorImpl* self) const override {
+    return python.sizes(self);
+  }
+  c10::SymIntArrayRef sym_sizes(const c10::TensorImpl* self) const override {
+    return python.sym_sizes(self);
+  }
+  c10::Layout layout(const c10::TensorImpl* self) const override {
+    return python.layout(self);
+  }
+  int64_t numel(const c10::TensorImpl* self) const override {
+    return python.numel(self);
+  }
+  c10::SymInt sym_numel(const c10::TensorImpl* self) const override {
+    return python.sym_numel(self);
+  }
+  c10::SymIntArrayRef sym_strides(const c10::TensorImpl* self) const override {
+    return python.sym_strides(self);
+  }
+  c10::SymInt sym_storage_offset(const c10::TensorImpl* self) const override {
+    return python.sym_storage_offset(self);
+  }
   void trace_gpu_event_creation(c10::DeviceType type, uintptr_t event) const override {
     python.trace_gpu_event_creation(type, event);
   }
@@ -129,7 +165,9 @@ struct WatchInterpreter final : PyInterpreterVTable {
   void trace_gpu_event_synchronization(c10::DeviceType type, uintptr_t event) const override {
     python.trace_gpu_event_synchronization(type, event);
   }
-  void reset_backward_hooks(const c10::TensorImpl* self) const override { python.reset_backward_hooks(self); }
+  void reset_backward_hooks(const c10::TensorImpl* self) const override {
+    python.reset_backward_hooks(self);
+  }
 };
 
 /// Once in a process, and never undone: modes may outlive a session.

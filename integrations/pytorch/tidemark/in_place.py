@@ -74,7 +74,12 @@ def changes_own(func, args, node):
 def _is_dense(tensor):
     if not isinstance(tensor, torch.Tensor) or tensor.layout is not torch.strided:
         return False
-    return torch._prims_common.is_non_overlapping_and_dense(tensor)
+    next_stride = 1  # smallest strides first, each what the axes before it span
+    for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
+        if size > 1 and stride != next_stride:
+            return False
+        next_stride *= max(size, 1)
+    return True
 
 
 def put_in_place(recorder):
