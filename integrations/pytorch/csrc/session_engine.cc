@@ -45,6 +45,15 @@ void for_each_changed(const KernelTraits& traits, const c10::OperatorHandle& op,
   for (const auto i : traits.changed) for_each_tensor(stack[first + i], use);
 }
 
+/// A copy of what an accelerator holds, in host memory. tolist() makes one to read numbers off, and none of the tensors
+/// without contents that capture has.
+bool copies_to_host(const c10::OperatorHandle& op, const KernelTraits& traits, const torch::jit::Stack& stack) {
+  if (*traits.name != "aten._to_copy.default") return false;
+  const auto first = stack.size() - op.schema().arguments().size();  // self, dtype, layout, device, ...
+  const auto& device = stack[first + 3];
+  return device.isDevice() && device.toDevice().is_cpu() && !stack[first].toTensor().is_cpu();
+}
+
 /// With Python's lock. Passes where the session has ended meanwhile.
 KernelTraits classified(const py::object& classify, const c10::OperatorName& op) {
   KernelTraits traits;
@@ -227,7 +236,7 @@ void SessionEngine::before_change(const at::Tensor& changed, bool planned) {
 void SessionEngine::forward_call(const c10::OperatorHandle& op, const KernelTraits& traits, torch::jit::Stack& stack) {
   const auto steps = this->steps();
   if (steps == nullptr) return op.callBoxed(stack);
-  const auto* planned = planned_call(*top_, traits);
+  const auto* planned = planned_call(*top_, op, traits, stack);
   steps->expect_requests(planned == nullptr ? TIDEMARK_REQUESTS_OTHER : TIDEMARK_REQUESTS_PLANNED);
   if (traits.kind == KernelKind::changes) {
     for_each_changed(traits, op, stack, [&](const at::Tensor& tensor) { before_change(tensor, planned != nullptr); });
@@ -247,12 +256,17 @@ void SessionEngine::forward_call(const c10::OperatorHandle& op, const KernelTrai
 }
 
 /// What the plan says of the kernel about to be called, or nothing: not on the plan.
-const PlannedCall* SessionEngine::planned_call(Frame& frame, const KernelTraits& traits) {
+const PlannedCall* SessionEngine::planned_call(Frame& frame, const c10::OperatorHandle& op, const KernelTraits& traits,
+                                               const torch::jit::Stack& stack) {
   const int n = frame.calls++;
   if (frame.departed) return nullptr;
   const bool is_behind = frame.planned_calls == nullptr || static_cast<std::size_t>(n) >= frame.planned_calls->size();
   if (is_behind && frame.outside) return nullptr;  // behind the loss: backward begins, metrics are taken
   const auto* planned = nth(frame.planned_calls, n);
+  if ((planned == nullptr || planned->kernel != traits.name) && copies_to_host(op, traits, stack)) {
+    --frame.calls;
+    return nullptr;
+  }
   if (planned == nullptr) {
     depart(frame, *traits.name + " was not captured");
   } else if (planned->kernel != traits.name) {

@@ -99,7 +99,8 @@ class SessionEngine final : public KernelWatch {
 
  private:
   const KernelTraits& traits_of(const c10::OperatorHandle& op);
-  const PlannedCall* planned_call(Frame& frame, const KernelTraits& traits);
+  const PlannedCall* planned_call(Frame& frame, const c10::OperatorHandle& op, const KernelTraits& traits,
+                                  const torch::jit::Stack& stack);
   void depart(Frame& frame, const std::string& what);
   void call(const c10::OperatorHandle& op, const KernelTraits& traits, torch::jit::Stack& stack);
   void sorted_call(const c10::OperatorHandle& op, const KernelTraits& traits, torch::jit::Stack& stack);

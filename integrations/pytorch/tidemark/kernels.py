@@ -85,6 +85,23 @@ def is_opaque(func):
     return any(a.name in ("workspace", "reserve") and str(a.type) == "Tensor" for a in func._schema.arguments)
 
 
+# The state of a random generator lies in host memory, other than the fake kernels of PyTorch say, unless a graph is
+# captured (aten/src/ATen/native/transformers/cuda/attention.cu).
+_READS_GENERATOR_STATE = (
+    "aten::_scaled_dot_product_efficient_attention_backward",
+    "aten::_efficient_attention_backward",
+)
+
+
+@functools.cache
+def host_arguments(func):
+    """Positions of the tensors that the kernel reads in host memory, on whatever device it runs."""
+    if func._schema.name not in _READS_GENERATOR_STATE:
+        return ()
+    names = [a.name for a in func._schema.arguments]
+    return names.index("philox_seed"), names.index("philox_offset")
+
+
 @functools.cache
 def recompute_class(func):
     if func.namespace in _COLLECTIVE_NAMESPACES:

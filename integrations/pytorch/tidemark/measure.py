@@ -17,13 +17,53 @@ from .sizes import block_bytes
 _REPEATS = 2
 
 
+class Clock:
+    """Nanoseconds of what a device does between begin() and end(). An accelerator runs behind the processor that asks it:
+    its own events tell the time."""
+
+    def __init__(self, device):
+        kind = torch.device(device).type
+        self._device = None if kind == "cpu" else getattr(torch, kind)
+        self._begin = None
+
+    def begin(self):
+        if self._device is None:
+            self._begin = time.perf_counter_ns()
+        else:
+            self._begin = self._event()
+
+    def end(self):
+        if self._device is None:
+            return time.perf_counter_ns() - self._begin
+        end = self._event()
+        end.synchronize()
+        return round(1e6 * self._begin.elapsed_time(end))
+
+    def _event(self):
+        event = self._device.Event(enable_timing=True)
+        event.record()
+        return event
+
+
+def _generators(device):
+    """Whose random generators, beside the CPU's, what runs on `device` may draw from; see torch.random.fork_rng()."""
+    kind = torch.device(device).type
+    if kind == "cpu":
+        return {"devices": []}
+    return {"devices": [getattr(torch, kind).current_device()], "device_type": kind}
+
+
 def describe(func, args, kwargs):
     """What tells one call's cost from another's; tensors become (geometry, bytes of the storage)."""
 
     def shape(tensor):
         return Sample(Geometry.of(tensor), tensor.untyped_storage().nbytes(), tensor.device.type)
 
-    return str(func), replace_tensors(args, shape), replace_tensors(kwargs, shape)
+    shapes = list(replace_tensors(args, shape))
+    for position in kernels.host_arguments(func):
+        if isinstance(shapes[position], Sample):
+            shapes[position].device = "cpu"
+    return str(func), tuple(shapes), replace_tensors(kwargs, shape)
 
 
 class Sample:
@@ -61,6 +101,7 @@ class Bench:
 
     def __init__(self, device):
         self._device = device
+        self._clock = Clock(device)
         self._known = {}
 
     def measure(self, func, description):
@@ -69,21 +110,21 @@ class Bench:
         key = repr(description)
         if key not in self._known:
             try:
-                self._known[key] = self._run(func, description)
+                with torch.random.fork_rng(**_generators(self._device)):
+                    self._known[key] = self._run(func, description)
             except (RuntimeError, IndexError, ValueError):
                 self._known[key] = None
         return self._known[key]
 
     def _run(self, func, description):
         best, workspace, requests = None, 0, None
-        state = torch.random.get_rng_state()
         for _ in range(_REPEATS):
             args, kwargs = _make(description[1]), _make(description[2])
             held = self._allocated()
             with allocator.log(self._device) as events, torch.no_grad():
-                begin = time.perf_counter_ns()
+                self._clock.begin()
                 out = func(*args, **kwargs)
-                took = time.perf_counter_ns() - begin
+                took = self._clock.end()
             outputs = [t.untyped_storage().data_ptr() for t in kernels.tensors(out)]
             requests, room = requests_of(events, outputs, torch.device(self._device).type)
             best = took if best is None else min(best, took)
@@ -95,7 +136,6 @@ class Bench:
                 workspace = max(workspace, allocator.statistics().allocated_peak_bytes - held - kept)
             workspace = max(workspace, room)
             del args, kwargs, out
-        torch.random.set_rng_state(state)
         return best, max(workspace, 0), requests
 
     @staticmethod
@@ -160,15 +200,15 @@ def _lowest(placed, begin, taken):
 
 
 def host_link(device, bytes_=64 << 20):
-    """Rates of copies between `device` and host memory, measured on blocks of `bytes_`."""
+    """Rates of copies between `device` and pinned host memory, as a session's are, measured on blocks of `bytes_`."""
+    clock = Clock(device)
     there = torch.empty(bytes_, dtype=torch.uint8, device=device)
-    here = torch.zeros(bytes_, dtype=torch.uint8)
+    here = torch.zeros(bytes_, dtype=torch.uint8, device="cpu", pin_memory=there.device.type != "cpu")
 
     def seconds(copy):
         copy()
-        begin = time.perf_counter()
+        clock.begin()
         copy()
-        there[0].item()  # after all that was asked of the device
-        return max(time.perf_counter() - begin, 1e-9)
+        return max(clock.end(), 1) / 1e9
 
     return HostLink(bytes_ / seconds(lambda: here.copy_(there)), bytes_ / seconds(lambda: there.copy_(here)))
