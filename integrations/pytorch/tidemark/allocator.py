@@ -77,15 +77,15 @@ def set_limit(limit_bytes):
     library.call("tidemark_allocator_set_limit", _required(), ctypes.c_int64(_limit(limit_bytes)))
 
 
-def statistics():
+def statistics(device="cpu"):
     """As PyTorch counts: see library.Statistics."""
     out = library.Statistics(struct_size=ctypes.sizeof(library.Statistics))
-    library.call("tidemark_allocator_get_statistics", _required(), ctypes.byref(out))
+    library.call("tidemark_allocator_get_statistics", handle_of(device), ctypes.byref(out))
     return out
 
 
-def reset_peaks():
-    library.call("tidemark_allocator_reset_peaks", _required())
+def reset_peaks(device="cpu"):
+    library.call("tidemark_allocator_reset_peaks", handle_of(device))
     library.extension().tidemark_torch_reset_phases()
 
 

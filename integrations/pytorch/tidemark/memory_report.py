@@ -105,8 +105,8 @@ class Report:
             if self.predicted.get(role):
                 lines.append(f"            {format_bytes(self.predicted[role]):>12}  {role.replace('_', ' ')}")
         if self.measured_peak_bytes is None:
-            how = "tidemark.allocator.install()" if self.is_cpu else "a session limits the CPU's allocator alone"
-            lines.append(f"measured    not here: {how}")
+            how = "install()" if self.is_cpu else "cuda() or .npu()"
+            lines.append(f"measured    not here: tidemark.allocator.{how}")
         else:
             share = 100 * self.measured_peak_bytes / self.predicted_peak_bytes
             lines.append(

@@ -96,6 +96,7 @@ class Session:
         self._steps = None
         self._hooks = None
         self._limit = None
+        self._is_measured = False
         self._measured = None
         self._pid = self._thread = None
         self._undo = contextlib.ExitStack()
@@ -113,6 +114,7 @@ class Session:
             raise SessionError("a session is active already; leave it before the next begins")
         self._pid, self._thread = os.getpid(), threading.get_ident()
         check_device(self._device)
+        self._is_measured = allocator.serves(self._device.type)
         with contextlib.ExitStack() as undo:
             self._limit = self._limit_memory()
             undo.callback(self._restore_limit)
@@ -191,14 +193,15 @@ class Session:
         return Counters.of(self._seen, _joined([*self._ended, self._steps.report()]) if self._steps else None)
 
     def _limit_memory(self):
-        """The budget becomes a limit where Tidemark's allocator serves the device. Returns the limit before."""
-        if self.plan.graph.device != "cpu" or not allocator.installed():
+        """The budget becomes a limit of the CPU's memory where Tidemark serves it. Returns the limit before."""
+        if self._is_measured:
+            allocator.reset_peaks(self._device)
+        if self._device.type != "cpu" or not self._is_measured:
             return None
         before = allocator.statistics().limit_bytes
         if self.plan.budget_bytes:
             allocator.empty_cache()
             allocator.set_limit(self.plan.budget_bytes)
-        allocator.reset_peaks()
         return before
 
     def _restore_limit(self):
@@ -206,17 +209,17 @@ class Session:
             allocator.set_limit(self._limit)
 
     def _take_measure(self):
-        if self._limit is not None:
+        if self._is_measured:
             self._measured = self._measure()
 
     def _measure(self):
-        """What is allocated in which phase is known only where the session is told of the loop."""
-        phases = None if self._steps is None else allocator.phases_at_peak()
-        return allocator.statistics().as_dict() | {"phases": phases}
+        """What is allocated in which phase is known of the CPU, and only where the session is told of the loop."""
+        phases = None if self._steps is None or self._limit is None else allocator.phases_at_peak()
+        return allocator.statistics(self._device).as_dict() | {"phases": phases}
 
     def report(self):
         """Predicted against measured, since the session began (or reset_peaks()); see Report."""
-        if self._limit is None:
+        if not self._is_measured:
             measured = None
         elif _active is self:
             measured = self._measure()
