@@ -1,0 +1,133 @@
+"""Sessions on a GPU, on Tidemark's allocator: bit for bit the training without one, at planned addresses, within the
+budget, with copies on streams of their own. Skipped where there is no GPU."""
+
+import contextlib
+import os
+
+import model as example  # of examples/mla_moe
+import pytest
+import tidemark
+import torch
+from random_plans import swapped
+from torch import nn
+from training import gradients_in_flight, same, train
+
+from models import MODELS
+
+if not torch.cuda.is_available():
+    pytest.skip("no GPU", allow_module_level=True)
+
+os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS reads it when it is first used
+
+
+@pytest.fixture(scope="module", autouse=True)
+def on_the_gpu():
+    """Kernels that give the same bits every time, and Tidemark's memory: CUDA must not have been used before."""
+    torch.cuda.memory.change_current_allocator(tidemark.allocator.cuda())
+    torch.use_deterministic_algorithms(True)
+    with torch.device("cuda"):
+        yield
+    torch.use_deterministic_algorithms(False)
+
+
+def wide():
+    """Kernels of some 100 us, so that copies have something to run beside."""
+    torch.manual_seed(0)
+    layers = [nn.TransformerEncoderLayer(512, 8, 2048, 0.1, batch_first=True, norm_first=True) for _ in range(6)]
+    return nn.Sequential(*layers), (torch.randn(16, 256, 512),), lambda out: out.square().mean()
+
+
+def peak_of(context, steps=3):
+    """Bytes that are allocated at most, above what was there before the model."""
+    before = tidemark.memory_allocated()
+    model, inputs, loss_fn = wide()
+    stepper = torch.optim.AdamW(model.parameters())
+    with context(model):
+        for step in range(steps):
+            if step == 1:
+                tidemark.reset_peak_memory_stats()
+            loss_fn(model(*inputs)).backward()
+            stepper.step()
+            stepper.zero_grad()
+        torch.cuda.synchronize()
+    return tidemark.max_memory_allocated() - before
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("name", MODELS)
+def test_plans_change_nothing(name, seed):
+    build, sessions = MODELS[name], []
+    plan = swapped(tidemark.capture(*build(), measured=seed % 2 == 1), seed)
+
+    def context(model):
+        sessions.append(tidemark.session(plan, model))
+        return sessions[-1]
+
+    for ways in ({}, {"micro_batches": 2}, {"evaluate": True}):
+        assert same(train(build, **ways), train(build, **ways)), "kernels are not the same every time"
+        assert same(train(build, context, **ways), train(build, **ways))
+    assert sessions[0].counters.off_plan == 0
+    assert sessions[0].counters.swapped >= len(plan.swaps) > 0 or name == "tied"
+    built = build()
+    got = gradients_in_flight(built, tidemark.session(plan, built[0]))
+    built = build()
+    assert same(got, gradients_in_flight(built, contextlib.nullcontext()))
+
+
+@pytest.mark.parametrize("share", [1.0, 0.7, 0.5])
+def test_a_measured_step_stands_where_it_is_planned_and_within_its_budget(share):
+    everything = peak_of(lambda _: contextlib.nullcontext())  # what libraries keep from their first use on is no part
+    everything = peak_of(lambda _: contextlib.nullcontext())
+    model, inputs, loss_fn = wide()
+    graph = tidemark.capture(
+        model, inputs, loss_fn, optimizer=torch.optim.AdamW(model.parameters()), measured=True, holds_output=False
+    )
+    assert graph.host_link.out_bytes_per_s > 1e9 and graph.host_link.in_bytes_per_s > 1e9
+    assert 0.99 * everything <= graph.keep_all_peak_bytes() <= 1.03 * everything
+    plan = tidemark.plan(graph, int(share * graph.keep_all_peak_bytes()) + (32 << 20))
+    del model, inputs
+    sessions = []
+
+    def context(model):
+        sessions.append(tidemark.session(plan, model))
+        return sessions[-1]
+
+    peak = peak_of(context)
+    copies = sessions[0].counters.copies
+    print(f"share {share}: measured {peak} of {plan.peak_bytes} planned; {sessions[0].report()}")
+    assert peak <= plan.budget_bytes
+    assert 0.97 * plan.peak_bytes <= peak <= 1.01 * plan.peak_bytes
+    assert copies["requests_planned"] > 0.9 * (copies["requests_planned"] + copies["requests_unplanned"])
+    assert same(train(wide, context), train(wide))
+
+
+def test_counts_that_a_router_reads_are_no_departure():
+    """They are copied to host memory, which capture does not see."""
+    torch.manual_seed(0)
+    config = example.Config(hidden=256, layers=2, heads=8, kv_rank=96, query_rank=128, dense_hidden=512)
+    tokens = torch.randint(0, config.vocabulary, (4, 64))
+
+    def build():
+        torch.manual_seed(0)
+        return example.Decoder(config), (tokens,), lambda out: example.loss_of(out, tokens)
+
+    bounds, sessions = example.routed_rows(config, 4, 64), []
+    plan = swapped(tidemark.capture(*build(), bounds=bounds), 0)
+
+    def context(model):
+        sessions.append(tidemark.session(plan, model))
+        return sessions[-1]
+
+    assert same(train(build, context), train(build))
+    assert sessions[0].counters.off_plan == 0
+    assert sessions[0].counters.swapped > 0
+
+
+def test_measuring_leaves_random_generators_as_they_were():
+    build = MODELS["transformer"]
+    model, inputs, loss_fn = build()
+    torch.manual_seed(5)
+    tidemark.capture(model, inputs, loss_fn, measured=True)
+    drawn = torch.rand(4), torch.rand(4, device="cpu")
+    torch.manual_seed(5)
+    assert torch.equal(drawn[0], torch.rand(4)) and torch.equal(drawn[1], torch.rand(4, device="cpu"))
