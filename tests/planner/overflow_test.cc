@@ -265,12 +265,14 @@ TEST(OverflowForecast, OfAKnownModelIsTheProbability) {
 TEST(SiteRooms, AreWhatTheSlotsHold) {
   RankPlan plan;
   plan.graph.sites = {{.layer = 3, .micro_batch = 0}, {.layer = 3, .micro_batch = 1}, {.layer = 4, .micro_batch = 0}};
-  const auto add = [&plan](std::int32_t site, Bytes slot, Bytes fixed, std::int64_t rows) {
+  const auto add = [&plan](std::int32_t site, Bytes slot, Bytes fixed, std::int64_t rows,
+                           RowsOf rows_of = RowsOf::received) {
     plan.program.routed.push_back({.residency = id_of<ResidencyId>(plan.program.schedule.residencies.size()),
                                    .site = static_cast<SiteId>(site),
                                    .fixed_bytes = fixed,
                                    .rows = rows,
-                                   .row_bytes = 16});
+                                   .row_bytes = 16,
+                                   .rows_of = rows_of});
     plan.program.schedule.residencies.push_back({.bytes = slot});
   };
   add(0, 512 + 1130 * 16, 512, 1000);
@@ -278,6 +280,9 @@ TEST(SiteRooms, AreWhatTheSlotsHold) {
   add(1, 230 * 16, 0, 200);
   add(2, 1, 1, 10);
   const std::vector<SiteRoom> rooms = site_rooms(plan);
+  add(1, 110 * 16, 0, 100, RowsOf::sent);
+  EXPECT_EQ(site_rooms(plan), rooms) << "rows sent are no question of the load received";
+  plan.program.routed.pop_back();
   ASSERT_EQ(rooms.size(), 3U);
   EXPECT_EQ(rooms[0].layer, 3);
   EXPECT_EQ(rooms[1].micro_batch, 1);

@@ -12,7 +12,9 @@
 
 #include "planner/cost/cost_model.h"
 #include "planner/graph_build/liveness.h"
+#include "planner/graph_build/load_shape.h"
 #include "planner/graph_build/pipeline_schedule.h"
+#include "planner/graph_build/site_loads.h"
 #include "planner/graph_build/static_memory.h"
 #include "planner/simulate/simulator.h"
 #include "tests/support/graph_checks.h"
@@ -415,6 +417,23 @@ bool same(const Graph& a, const Graph& b) {
 TEST(StepGraph, SameInputSameGraph) {
   for (const std::int32_t rank : {0, 7, 15}) {
     EXPECT_TRUE(same(build(pangu_job(), rank, 1.3), build(pangu_job(), rank, 1.3)));
+  }
+}
+
+/// Loads that are set afterwards make the graph that is built for them.
+TEST(StepGraph, LoadsMayBeSetAfterwards) {
+  for (const auto& [name, job] : all_jobs()) {
+    const Result<LoadShape> shape = load_shape(job, ascend_910b());
+    if (!shape) continue;  // no experts
+    Graph set = build(job, 0, 1.0);
+    set_site_loads(set, [&](const Site&) { return shape.value().with(1.5); });
+    const Graph built = build(job, 0, 1.5);
+    ASSERT_EQ(set.sites.size(), built.sites.size()) << name;
+    ASSERT_EQ(set.storages.size(), built.storages.size()) << name;
+    for (std::size_t i = 0; i < built.sites.size(); ++i)
+      EXPECT_EQ(set.sites[i].loads(), built.sites[i].loads()) << name << ", site " << i;
+    for (std::size_t i = 0; i < built.storages.size(); ++i)
+      EXPECT_EQ(set.storages[i].bytes, built.storages[i].bytes) << name << ", storage " << i;
   }
 }
 
