@@ -53,7 +53,7 @@ extern "C" {
 
 /* ---- Version ---------------------------------------------------------------------------------------------------- */
 
-#define TIDEMARK_ABI_VERSION 4
+#define TIDEMARK_ABI_VERSION 5
 
 /* The TIDEMARK_ABI_VERSION the library was built with. A program may go on only if it equals its own. */
 TIDEMARK_API int32_t tidemark_abi_version(void) TIDEMARK_NOEXCEPT;
@@ -630,11 +630,10 @@ typedef struct tidemark_session_options {
   const int32_t* part_of_op; /* op_count numbers from 0: which micro-batch; default: the step is one part */
   int32_t op_count;          /* of part_of_op; 0 where it is not given */
   int32_t reserved;
-  /* The allocator that serves the framework, or NULL. From the first step on it serves what `planned_stream` asks for
+  /* The allocator that serves the framework, or NULL. From the first step on it serves what that step's stream asks for
    * as `requests` say where the plan has it, from one block that it takes then; where it has no room for that block,
    * and for all else, it serves as ever. It outlives the session. */
   tidemark_allocator* allocator;
-  tidemark_stream planned_stream;
   const tidemark_request* requests; /* request_count, by ascending op, of each in the order in which it asks */
   int64_t request_count;
   const char*
@@ -781,6 +780,7 @@ TIDEMARK_API tidemark_status tidemark_cuda_allocate(ssize_t size, int device, vo
  * does nothing. NULL as above. */
 TIDEMARK_API tidemark_allocator* tidemark_cuda_allocator(int device) TIDEMARK_NOEXCEPT;
 TIDEMARK_API void tidemark_cuda_free(void* pointer, ssize_t size, int device, void* stream) TIDEMARK_NOEXCEPT;
+/* Opens nothing: a device is opened when it is first used. */
 TIDEMARK_API void tidemark_cuda_init(int device_count) TIDEMARK_NOEXCEPT;
 TIDEMARK_API void tidemark_cuda_reset(void) TIDEMARK_NOEXCEPT; /* releases idle memory */
 TIDEMARK_API void tidemark_cuda_set_memory_fraction(double fraction, int device) TIDEMARK_NOEXCEPT;

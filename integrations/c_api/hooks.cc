@@ -130,12 +130,6 @@ void give_back(ProcessAllocators& family, void* pointer, int device) noexcept {
   });
 }
 
-void open(ProcessAllocators& family, int device_count) noexcept {
-  hook("init", [&] {
-    for (int i = 0; i < device_count && i < ProcessAllocators::kMostDevices; ++i) (void)family.get(i);
-  });
-}
-
 void empty_caches(const ProcessAllocators& family) noexcept {
   hook("reset", [&] { family.for_each([](tidemark_allocator& a) { (void)a.group.empty_cache(); }); });
 }
@@ -192,9 +186,9 @@ tidemark_allocator* tidemark_cuda_allocator(int device) noexcept {
 void tidemark_cuda_free(void* pointer, ssize_t, int device, void*) noexcept {
   give_back(cuda_allocators(), pointer, device);
 }
-void tidemark_cuda_init(int device_count) noexcept {
-  open(cuda_allocators(), device_count);
-}
+// Frameworks say how many devices the machine has. A process uses few of them, and each that is opened costs a context
+// of hundreds of megabytes on it: the first use opens it.
+void tidemark_cuda_init(int) noexcept {}
 void tidemark_cuda_reset(void) noexcept {
   empty_caches(cuda_allocators());
 }
@@ -224,9 +218,7 @@ tidemark_allocator* tidemark_npu_allocator(int device) noexcept {
 void tidemark_npu_free(void* pointer, size_t, int device, void*) noexcept {
   give_back(npu_allocators(), pointer, device);
 }
-void tidemark_npu_init(int device_count) noexcept {
-  open(npu_allocators(), device_count);
-}
+void tidemark_npu_init(int) noexcept {}
 void tidemark_npu_reset(bool) noexcept {
   empty_caches(npu_allocators());
 }

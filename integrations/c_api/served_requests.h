@@ -14,19 +14,20 @@ namespace tidemark::c_api {
 class ServedRequests {
  public:
   ServedRequests() = default;
-  ServedRequests(AllocatorGroup& group, StreamHandle stream, std::vector<allocator::PlannedBlock> blocks)
-      : group_(&group), stream_(stream), blocks_(std::move(blocks)) {}
+  ServedRequests(AllocatorGroup& group, std::vector<allocator::PlannedBlock> blocks)
+      : group_(&group), blocks_(std::move(blocks)) {}
   ~ServedRequests() {
     if (front_ != nullptr) group_->end_planned(*front_);
   }
   ServedRequests(const ServedRequests&) = delete;
   ServedRequests& operator=(const ServedRequests&) = delete;
 
-  /// The first one takes the memory, or one of the next few where others have it until then; an attempt that fails
-  /// costs as much as memory that runs out. Meanwhile, and after that, the allocator serves as ever.
-  void begin_step() {
+  /// The first one takes the memory, for requests of its stream, or one of the next few where others have it until
+  /// then; an attempt that fails costs as much as memory that runs out. Meanwhile, and after that, the allocator serves
+  /// as ever.
+  void begin_step(StreamHandle stream) {
     if (!blocks_.empty()) {
-      if (group_->begin_planned(blocks_, stream_, front_) == DeviceCode::ok || --attempts_left_ == 0) blocks_.clear();
+      if (group_->begin_planned(blocks_, stream, front_) == DeviceCode::ok || --attempts_left_ == 0) blocks_.clear();
       expect(expected_);
     }
     if (front_ != nullptr) group_->begin_planned_step(*front_);
@@ -46,7 +47,6 @@ class ServedRequests {
 
  private:
   AllocatorGroup* group_ = nullptr;
-  StreamHandle stream_{};
   std::vector<allocator::PlannedBlock> blocks_;  ///< until the memory is there, or given up
   int attempts_left_ = 3;
   allocator::Requests expected_ = allocator::Requests::planned;

@@ -310,8 +310,7 @@ tidemark_status tidemark_session_open(const tidemark_plan* plan, int32_t positio
     if (known.allocator != nullptr) {
       Result<std::vector<allocator::PlannedBlock>> blocks = planned_blocks(program, loop, known);
       if (!blocks) return outcome_of(blocks.error());
-      served = std::make_shared<ServedRequests>(known.allocator->group, static_cast<StreamHandle>(known.planned_stream),
-                                                std::move(blocks).value());
+      served = std::make_shared<ServedRequests>(known.allocator->group, std::move(blocks).value());
       asked.reached = [requests = std::weak_ptr(served)](std::int32_t time) {
         if (const auto there = requests.lock()) there->advance(time);
       };
@@ -345,7 +344,8 @@ tidemark_status tidemark_session_begin_step(tidemark_session* session, tidemark_
   return guarded(error, [&]() -> Outcome {
     if (session == nullptr) return invalid("session is NULL");
     session->session->begin_step(stream_of(stream));
-    session->requests->begin_step();
+    session->requests->begin_step(stream == TIDEMARK_CALLING_THREAD ? StreamHandle{}
+                                                                    : static_cast<StreamHandle>(stream));
     return log_news(*session);
   });
 }

@@ -603,7 +603,6 @@ static void test_planned_requests(struct Framework* f, const tidemark_plan* plan
   for (op = 0; op < step.op_count; ++op)
     requests[op] = (tidemark_request){.op = op, .storage = step.ops[op].writes, .bytes = bytes_of(step.ops[op].writes)};
   options.allocator = f->allocator;
-  options.planned_stream = f->stream == TIDEMARK_CALLING_THREAD ? 0 : f->stream;
   options.requests = requests;
   options.request_count = step.op_count;
   for (times = 0; times < 2; ++times) {

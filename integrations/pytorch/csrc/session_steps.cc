@@ -132,7 +132,6 @@ SessionSteps::SessionSteps(const std::string& plan_file, c10::Device device, con
   options.may_spill = may_spill.empty() ? nullptr : may_spill.data();
   options.may_spill_count = static_cast<std::int64_t>(may_spill.size());
   options.allocator = allocator;
-  options.planned_stream = device_.is_cpu() ? 0 : stream();
   options.requests = asked.empty() ? nullptr : asked.data();
   options.request_count = static_cast<std::int64_t>(asked.size());
   if (!record.empty()) options.record = record.c_str();
@@ -156,10 +155,12 @@ SessionSteps::~SessionSteps() {
 tidemark_stream SessionSteps::stream() {
   if (device_.is_cpu()) return TIDEMARK_CALLING_THREAD;
   const c10::Stream now = c10::impl::VirtualGuardImpl(device_.type()).getStream(device_);
-  has_streams_ |= stream_.has_value() && *stream_ != now;
+  if (stream_ == now) return vendors_stream_;
+  has_streams_ |= stream_.has_value();
   stream_ = now;
   const py::gil_scoped_acquire lock;
-  return raw_stream_(device_.index()).cast<tidemark_stream>();
+  vendors_stream_ = raw_stream_(device_.index()).cast<tidemark_stream>();
+  return vendors_stream_;
 }
 
 void SessionSteps::check(tidemark_status status, tidemark_error*& error) {

@@ -129,6 +129,7 @@ class SessionSteps : public std::enable_shared_from_this<SessionSteps> {
   const c10::Device device_;
   const pybind11::object raw_stream_;
   std::optional<c10::Stream> stream_;  // the one named last
+  tidemark_stream vendors_stream_{};   // the same as the vendor has it
   bool has_streams_ = false;           // several were named
   std::unique_ptr<tidemark_device, CloseDevice> opened_;
   tidemark_session* session_ = nullptr;

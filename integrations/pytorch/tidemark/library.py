@@ -11,7 +11,7 @@ import torch
 
 from .errors import InfeasibleError, TidemarkError
 
-ABI_VERSION = 4
+ABI_VERSION = 5
 _INFEASIBLE = 3
 _OUT_OF_MEMORY = 4
 
