@@ -118,6 +118,8 @@ class Session:
         with contextlib.ExitStack() as undo:
             self._limit = self._limit_memory()
             undo.callback(self._restore_limit)
+            if self._is_measured:
+                allocator.reset_peaks(self._device)
             if not self.plan.keeps_all or serves_requests(self.plan.graph) or self._is_to_record():
                 self._watch(undo)
             undo.callback(self._take_measure)
@@ -194,8 +196,6 @@ class Session:
 
     def _limit_memory(self):
         """The budget becomes a limit of the CPU's memory where Tidemark serves it. Returns the limit before."""
-        if self._is_measured:
-            allocator.reset_peaks(self._device)
         if self._device.type != "cpu" or not self._is_measured:
             return None
         before = allocator.statistics().limit_bytes
