@@ -71,10 +71,12 @@ struct Restore {
   }
 };
 
+/// Of the accelerator where any argument is there: tensors in host memory may come beside it.
 at::Generator generator_of(const torch::jit::Stack& stack, std::size_t count) {
   c10::Device device = c10::kCPU;
   for (auto value = stack.end() - static_cast<std::ptrdiff_t>(count); value != stack.end(); ++value) {
     if (value->isGenerator()) return value->toGenerator();
+    if (!device.is_cpu()) continue;
     if (value->isDevice()) device = value->toDevice();
     if (value->isTensor() && value->toTensor().defined()) device = value->toTensor().device();
   }

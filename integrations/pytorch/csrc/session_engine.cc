@@ -45,10 +45,9 @@ void for_each_changed(const KernelTraits& traits, const c10::OperatorHandle& op,
   for (const auto i : traits.changed) for_each_tensor(stack[first + i], use);
 }
 
-/// A copy of what an accelerator holds, in host memory. tolist() makes one to read numbers off, and none of the tensors
-/// without contents that capture has.
-bool copies_to_host(const c10::OperatorHandle& op, const KernelTraits& traits, const torch::jit::Stack& stack) {
-  if (*traits.name != "aten._to_copy.default") return false;
+/// kernels.copies_to_host(): tolist() makes such copies to read numbers off. Capture sees none of these, as its tensors
+/// have no contents.
+bool copies_to_host(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
   const auto first = stack.size() - op.schema().arguments().size();  // self, dtype, layout, device, ...
   const auto& device = stack[first + 3];
   return device.isDevice() && device.toDevice().is_cpu() && !stack[first].toTensor().is_cpu();
@@ -96,7 +95,9 @@ SessionEngine::SessionEngine(std::vector<std::shared_ptr<PlannedBatch>> batches,
       classify_(std::move(classify)),
       depart_(std::move(depart)),
       counters_(std::move(counters)),
-      top_(std::make_shared<Frame>()) {
+      top_(std::make_shared<Frame>()),
+      copy_(intern("aten._to_copy.default")),
+      copy_to_host_(intern("aten._to_copy.default to host")) {
   serve_room(steps_);
 }
 
@@ -263,13 +264,15 @@ const PlannedCall* SessionEngine::planned_call(Frame& frame, const c10::Operator
   const bool is_behind = frame.planned_calls == nullptr || static_cast<std::size_t>(n) >= frame.planned_calls->size();
   if (is_behind && frame.outside) return nullptr;  // behind the loss: backward begins, metrics are taken
   const auto* planned = nth(frame.planned_calls, n);
-  if ((planned == nullptr || planned->kernel != traits.name) && copies_to_host(op, traits, stack)) {
+  const bool to_host = traits.name == copy_ && copies_to_host(op, stack);
+  const auto* name = to_host ? copy_to_host_ : traits.name;
+  if (to_host && (planned == nullptr || planned->kernel != name)) {
     --frame.calls;
     return nullptr;
   }
   if (planned == nullptr) {
     depart(frame, *traits.name + " was not captured");
-  } else if (planned->kernel != traits.name) {
+  } else if (planned->kernel != name) {
     depart(frame, *traits.name + " is called where " + *planned->kernel + " was captured");
     planned = nullptr;
   }

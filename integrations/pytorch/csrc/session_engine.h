@@ -125,6 +125,7 @@ class SessionEngine final : public KernelWatch {
   std::atomic<bool> is_open_{false};  // its forward runs
   std::atomic<Kernels> expected_{Kernels::forwards};
   std::shared_ptr<Frame> top_;
+  const std::string *copy_, *copy_to_host_;  // as kernels.name_of_call() has them
   const std::thread::id thread_ = std::this_thread::get_id();
   std::atomic<bool> closed_{false};
 };

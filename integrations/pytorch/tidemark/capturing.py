@@ -20,12 +20,13 @@ from torch._subclasses.fake_tensor import (
     FakeTensorMode,
 )
 from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils._foreach_utils import _get_foreach_kernels_supported_devices as _foreach_devices
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from . import allocator, kernels, measure
 from .bounds import DataDependent, Routed, Rows
 from .changed_views import ChangedViews
-from .cost import DEFAULT_RATES, DeviceRates, cost_ns
+from .cost import DeviceRates, cost_ns, default_rates
 from .errors import CaptureError
 from .frames import ModuleFrames, in_backward
 from .geometry import replace_tensors, storage_of
@@ -68,6 +69,7 @@ class SeenCall:
     would_be_in_place: bool = False  # see in_place.py
     requests: list | None = None  # measure.KernelRequest, where it was measured
     is_opaque: bool = False  # see kernels.is_opaque()
+    to_host: bool = False  # see kernels.copies_to_host()
 
 
 @dataclasses.dataclass
@@ -170,7 +172,7 @@ class Recorder(TorchDispatchMode):
         if phase == "forward":
             self.changed_views.note(mutated)
         writes = list(dict.fromkeys(self.id_of(t) for t in mutated))
-        outputs = []
+        outputs, on_host = [], kernels.host_outputs(func)
         for tensor in kernels.tensors(out):
             storage = storage_of(tensor)
             if storage._cdata in self._ids:
@@ -179,6 +181,11 @@ class Recorder(TorchDispatchMode):
             seen = SeenStorage(
                 self._storage_name(func, module, phase), storage.nbytes(), self._role(phase), module, len(self.calls)
             )
+            if len(outputs) in on_host:  # no memory of the device, and there for whoever asks
+                seen.bytes, seen.role, seen.born = 0, "input", -1
+                self._add(storage, seen)
+                outputs.append(None)
+                continue
             outputs.append(self._add(storage, seen))
             self._live.append(outputs[-1])
         in_place = bool(writes)
@@ -199,6 +206,7 @@ class Recorder(TorchDispatchMode):
                 description,
                 would_be_in_place=would_be_in_place,
                 is_opaque=is_opaque,
+                to_host=kernels.copies_to_host(func, args, kwargs),
             )
         )
         return out
@@ -288,7 +296,7 @@ def capture(
     micro_batches=1,
     chunks=1,
     order=None,
-    rates=DEFAULT_RATES,
+    rates=None,
     measured=False,
     host_link=None,
     holds_output=True,
@@ -305,7 +313,8 @@ def capture(
                   ("backward", i, chunk). The model is called with the chunk as one more argument, and its inputs,
                   outputs that are no loss and their gradients come and go as in a pipeline; `loss_fn` is given the
                   chunk as well and returns what is not a loss as it is.
-    rates         what the device can do: costs are modelled from it.
+    rates         what the device can do: costs are modelled from it. By default two cores of a processor, or half an
+                  A100 where the model is on an accelerator.
     measured      costs and workspaces are measured instead, on this machine, one distinct kernel call at a time.
     host_link     how quick copies to host memory are, a HostLink: plans may swap. By default measured or modelled as
                   all else, but on the CPU, whose memory is the host's, nothing is swapped unless a link is given.
@@ -317,6 +326,7 @@ def capture(
     _check_arguments(model, loss_fn, optimizer, bounds, micro_batches, chunks, order, rates, host_link)
     device = next((p.device.type for p in model.parameters()), "cpu")
     device = "cpu" if device == "meta" else device
+    rates = rates or default_rates(device)
     step = _Step(model, inputs, loss_fn, optimizer, micro_batches, chunks, order, device, holds_output)
     recorder = step.record(DataDependent(bounds), rates, measured)
     if measured:
@@ -351,7 +361,7 @@ def _check_arguments(model, loss_fn, optimizer, bounds, micro_batches, chunks, o
     for what, value, kinds in (
         ("optimizer", optimizer, (torch.optim.Optimizer, type(None))),
         ("bounds", bounds, (dict, type(None))),
-        ("rates", rates, DeviceRates),
+        ("rates", rates, (DeviceRates, type(None))),
         ("host_link", host_link, (HostLink, type(None))),
     ):
         if not isinstance(value, kinds):
@@ -408,7 +418,7 @@ class _Step:
                 inputs = [fakes.of_tree(self.inputs) for _ in range(self.micro_batches)]
                 with frames, warm_up:
                     self._call_once(inputs[0], begun)
-                optimizer = _fake_optimizer(self.optimizer, fakes, recorder)
+                optimizer = _fake_optimizer(self.optimizer, fakes, recorder, self.device)
                 _know_residents(recorder, self.model, inputs, optimizer)
                 with frames, recorder, _gradients_are_backward(recorder):
                     if self.order is None:
@@ -512,11 +522,20 @@ def _know_residents(recorder, model, inputs, optimizer):
                     recorder.know(value, f"{key}.{i}", "optimizer_state")
 
 
-def _fake_optimizer(optimizer, fakes, recorder):
+def _kernels_of(group, device):
+    """Where neither is asked for, PyTorch steps whole lists of parameters at once where the device can, but no fakes."""
+    if group.get("foreach", False) is not None or group.get("fused") or group.get("differentiable"):
+        return {}
+    return {"foreach": device in _foreach_devices()}
+
+
+def _fake_optimizer(optimizer, fakes, recorder, device):
     """The same optimizer over the fakes, its state there as after a first step."""
     if optimizer is None:
         return None
-    groups = [{**g, "params": [fakes.of(p) for p in g["params"]]} for g in optimizer.param_groups]
+    groups = [
+        {**g, **_kernels_of(g, device), "params": [fakes.of(p) for p in g["params"]]} for g in optimizer.param_groups
+    ]
     try:
         fake = type(optimizer)(groups)
         for group in fake.param_groups:

@@ -16,7 +16,7 @@ def build_graph(recorder, name, fingerprint, device, micro_batches):
     for i, group in enumerate(groups):
         for call in group:
             op_of[call] = i
-    ops = [_op(recorder.calls, group) for group in groups]
+    ops = [_op(recorder.calls, group, device) for group in groups]
     for op, group in zip(ops, groups, strict=True):
         op.requests = [request for c in group for request in _requests(recorder, c)]
     _forbid_unsafe(ops, groups, recorder)
@@ -47,7 +47,7 @@ def _groups(calls):
     return groups
 
 
-def _op(calls, group):
+def _op(calls, group, device):
     first = calls[group[0]]
     writes = list(dict.fromkeys(w for c in group for w in calls[c].writes))
     made = set(o for o in first.outputs if o is not None)
@@ -60,6 +60,8 @@ def _op(calls, group):
         recompute = "never"
     if first.phase != "forward" or not writes:
         recompute = "never"
+    if any(kernels.adds_in_any_order(calls[c].func, device) for c in group):
+        recompute = "never"
     return Op(
         name="+".join(calls[c].func._schema.name.replace("::", ".") for c in group),
         cost=sum(calls[c].cost for c in group),
@@ -70,7 +72,7 @@ def _op(calls, group):
         module=first.module,
         micro_batch=first.micro_batch,
         transient_bytes=max(calls[c].transient_bytes for c in group),
-        calls=[Call(str(calls[c].func), calls[c].site, calls[c].outputs, c) for c in group],
+        calls=[Call(kernels.name_of_call(calls[c].func, calls[c].to_host), calls[c].site, calls[c].outputs, c) for c in group],
     )
 
 

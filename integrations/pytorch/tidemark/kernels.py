@@ -12,6 +12,14 @@ _RUNNING_STATISTICS = {  # arguments: running mean, running variance, training
 }
 # The same, where the output is the statistics': synchronised batch normalisation.
 _NEVER_AGAIN = ("aten::batch_norm_gather_stats", "aten::batch_norm_gather_stats_with_counts")
+# Draw from a state of their own, which every call moves on: cuDNN's dropout.
+_OWN_GENERATOR = ("aten::_cudnn_rnn", "aten::miopen_rnn")
+# On accelerators rows are added up in any order, other bits every time, unless PyTorch is told to be deterministic
+# (torch.use_deterministic_algorithms).
+_IN_ANY_ORDER = (
+    *("index_add", "index_put", "index_reduce", "scatter_add", "scatter_reduce"),
+    *("put", "cumsum", "histc", "bincount"),
+)
 # Say in their tags whether they draw random numbers. Operators of others need not know of tags.
 _TAGGED_NAMESPACES = ("aten", "prims", "prim", "profiler")
 _COLLECTIVE_NAMESPACES = ("c10d", "_c10d_functional", "_c10d_functional_autograd", "c10d_functional")
@@ -46,6 +54,18 @@ def traits(name, overload):
 def _may_last(func):
     """Makes a tensor that is a copy or filled, as what outlives a step is begun; what arithmetic makes is temporary."""
     return func.namespace == "aten" and func._schema.name.removeprefix("aten::").startswith(_BEGINNINGS)
+
+
+def name_of_call(func, to_host):
+    """What a session knows a kernel by. Copies to host memory are apart: tolist() makes some that no capture sees."""
+    return f"{func} to host" if to_host else str(func)
+
+
+def copies_to_host(func, args, kwargs):
+    """Whether the call copies what an accelerator holds to host memory."""
+    if func is not torch.ops.aten._to_copy.default or kwargs.get("device") is None:
+        return False
+    return torch.device(kwargs["device"]).type == "cpu" and args[0].device.type != "cpu"
 
 
 @functools.cache
@@ -86,11 +106,21 @@ def is_opaque(func):
 
 
 # The state of a random generator lies in host memory, other than the fake kernels of PyTorch say, unless a graph is
-# captured (aten/src/ATen/native/transformers/cuda/attention.cu).
+# captured (aten/src/ATen/native/transformers/cuda/attention.cu). By kernel: where the state is returned.
+_RETURNS_GENERATOR_STATE = {
+    "aten::_scaled_dot_product_efficient_attention": (2, 3),
+    "aten::_efficient_attention_forward": (2, 3),
+}
 _READS_GENERATOR_STATE = (
     "aten::_scaled_dot_product_efficient_attention_backward",
     "aten::_efficient_attention_backward",
 )
+
+
+@functools.cache
+def host_outputs(func):
+    """Positions of the tensors that the kernel returns in host memory, on whatever device it runs."""
+    return _RETURNS_GENERATOR_STATE.get(func._schema.name, ())
 
 
 @functools.cache
@@ -102,11 +132,18 @@ def host_arguments(func):
     return names.index("philox_seed"), names.index("philox_offset")
 
 
+def adds_in_any_order(func, device):
+    """Whether the kernel may make other bits of the same numbers when it runs again."""
+    if device == "cpu" or torch.are_deterministic_algorithms_enabled() or func.namespace != "aten":
+        return False
+    return func._schema.name.removeprefix("aten::").strip("_") in _IN_ANY_ORDER
+
+
 @functools.cache
 def recompute_class(func):
     if func.namespace in _COLLECTIVE_NAMESPACES:
         return "collective"
-    if func._schema.is_mutable or func._schema.name in (*_DATA_DEPENDENT, *_NEVER_AGAIN):
+    if func._schema.is_mutable or func._schema.name in (*_DATA_DEPENDENT, *_NEVER_AGAIN, *_OWN_GENERATOR):
         return "never"
     return "random" if is_random(func) else "pure"
 

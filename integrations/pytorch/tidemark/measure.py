@@ -10,6 +10,7 @@ import time
 import torch
 
 from . import allocator, kernels
+from .errors import CaptureError
 from .graph import HostLink
 from .geometry import Geometry, replace_tensors
 from .sizes import block_bytes
@@ -38,6 +39,17 @@ class Clock:
         end = self._event()
         end.synchronize()
         return round(1e6 * self._begin.elapsed_time(end))
+
+    def check(self, func, failure):
+        """After a kernel that failed: some take the device with them."""
+        try:
+            if self._device is not None:
+                self._device.synchronize()
+        except RuntimeError as error:
+            raise CaptureError(
+                f"{func} failed on made-up values ({failure}), and the device with it; begin a new process and capture "
+                f"with measured=False"
+            ) from error
 
     def _event(self):
         event = self._device.Event(enable_timing=True)
@@ -112,7 +124,8 @@ class Bench:
             try:
                 with torch.random.fork_rng(**_generators(self._device)):
                     self._known[key] = self._run(func, description)
-            except (RuntimeError, IndexError, ValueError):
+            except (RuntimeError, IndexError, ValueError) as error:
+                self._clock.check(func, error)
                 self._known[key] = None
         return self._known[key]
 
