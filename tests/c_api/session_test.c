@@ -1005,8 +1005,8 @@ struct Fault {
   int code;
 };
 
-/* How many calls on the next that fails lies, behind the first. ThreadSanitizer slows a step down tenfold. */
-#ifdef __SANITIZE_THREAD__
+/* How many calls on the next that fails lies, behind the first. Sanitizers slow a step down tenfold. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { kFirstFaults = 4, kFaultStride = 7 };
 #else
 enum { kFirstFaults = 12, kFaultStride = 5 };

@@ -64,7 +64,7 @@ TEST(OffloadLoop, NeverAddsMoreThanWithAllStateOnTheDevice) {
     offloaded += with.fits && with.offloaded_bytes > 0 ? 1 : 0;
     only += with.fits && !without.fits ? 1 : 0;
   }
-  EXPECT_GT(offloaded, testing::cases(5));
+  EXPECT_GT(offloaded, testing::kSanitized ? 0 : 5);
   EXPECT_GT(only, testing::kSanitized ? 0 : 2);
 }
 
@@ -116,7 +116,7 @@ TEST(OffloadLoop, AdvisedBudgetsDo) {
       EXPECT_TRUE(planned(more).fits()) << round;
     }
   }
-  EXPECT_GT(advised, testing::cases(5));
+  EXPECT_GT(advised, testing::kSanitized ? 0 : 5);
   EXPECT_GT(host_advised, testing::kSanitized ? 0 : 1);
 }
 

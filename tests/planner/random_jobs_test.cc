@@ -11,6 +11,7 @@
 #include "planner/planner.h"
 #include "policies/policies.h"
 #include "tests/support/random_job.h"
+#include "tests/support/sanitized.h"
 
 namespace tidemark::plan {
 namespace {
@@ -86,7 +87,7 @@ std::string explain(const RankPlan& plan) {
 TEST(RandomJobs, EveryPolicyIsConsistentAndOptimalIsNeverDearer) {
   testing::JobGenerator generator(static_cast<std::uint32_t>(count_from("TIDEMARK_SOAK_SEED", 20261120)));
   int squeezed = 0;
-  for (int i = 0; i < count_from("TIDEMARK_SOAK_JOBS", 24); ++i) {
+  for (int i = 0; i < count_from("TIDEMARK_SOAK_JOBS", testing::cases(24)); ++i) {
     const graph_build::JobSpec job = generator.next();
     const std::string what = "job " + std::to_string(i);
     ASSERT_TRUE(graph_build::find_problems(job).empty())

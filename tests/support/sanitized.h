@@ -1,6 +1,6 @@
 #pragma once
-// Sanitized programs run ten times slower: where a test draws cases, they draw fewer. The development build runs them
-// all.
+// Sanitized programs run ten times slower: where a test draws cases, they draw a twelfth. The development build runs
+// them all.
 
 #include <algorithm>
 #include <concepts>
@@ -23,7 +23,7 @@ inline constexpr bool kThreadsOnly = false;
 /// How many of `all` drawn cases this build runs.
 template <std::integral Count>
 [[nodiscard]] constexpr Count cases(Count all) {
-  return kThreadsOnly ? std::max<Count>(2, all / 12) : kSanitized ? std::max<Count>(2, all / 4) : all;
+  return kSanitized ? std::max<Count>(2, all / 12) : all;
 }
 
 }  // namespace tidemark::testing

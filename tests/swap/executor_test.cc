@@ -8,6 +8,7 @@
 #include "planner/simulate/simulator.h"
 #include "swap/bound_program.h"
 #include "tests/support/planned_step.h"
+#include "tests/support/sanitized.h"
 
 namespace tidemark::swap {
 namespace {
@@ -22,7 +23,7 @@ using testing::StepGenerator;
 TEST(Executor, RandomStepsAreCleanUnderRandomSchedules) {
   StepGenerator generator(7);
   StepContent all;
-  for (int i = 0; i < 12; ++i) {
+  for (int i = 0; i < testing::cases(12); ++i) {
     const PlannedStep step = generator.next();
     const StepContent content = content_of(step);
     all.swaps += content.swaps;
@@ -37,14 +38,14 @@ TEST(Executor, RandomStepsAreCleanUnderRandomSchedules) {
       expect_clean(step, run.value(), what);
     }
   }
-  EXPECT_GT(all.swaps, 50);
-  EXPECT_GT(all.recomputes, 100);
-  EXPECT_GT(all.messages, 100);
+  EXPECT_GT(all.swaps, testing::cases(50));
+  EXPECT_GT(all.recomputes, testing::cases(100));
+  EXPECT_GT(all.messages, testing::cases(100));
 }
 
 TEST(Executor, TakesTheTimeThatTheSimulatorSays) {
   StepGenerator generator(11);
-  for (int i = 0; i < 12; ++i) {
+  for (int i = 0; i < testing::cases(12); ++i) {
     const PlannedStep step = generator.next();
     std::vector<simulate::RankWork> work;
     for (const plan::RankPlan& rank : step.outcome.ranks)

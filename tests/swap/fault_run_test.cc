@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "tests/support/planned_step.h"
+#include "tests/support/sanitized.h"
 #include "tests/swap/failing_device.h"
 
 namespace tidemark::swap {
@@ -194,10 +195,11 @@ DeviceCode failure_of(Call call) {
   }
 }
 
-/// Calls first + 1 .. last, thinned out: both ends and some between.
+/// Calls first + 1 .. last, thinned out: both ends and some between, fewer where a sanitizer slows them down.
 std::vector<std::int64_t> calls_between(std::int64_t first, std::int64_t last) {
   std::vector<std::int64_t> calls;
-  for (std::int64_t k = first + 1; k <= last; k += 1 + (k - first) / 2) calls.push_back(k);
+  constexpr std::int64_t kThinning = testing::kSanitized ? 1 : 2;
+  for (std::int64_t k = first + 1; k <= last; k += 1 + (k - first) / kThinning) calls.push_back(k);
   if (!calls.empty() && calls.back() != last) calls.push_back(last);
   return calls;
 }

@@ -8,6 +8,7 @@
 #include "core/verify.h"
 #include "integrations/run/run_plan.h"
 #include "tests/support/planned_step.h"
+#include "tests/support/sanitized.h"
 
 namespace tidemark::swap {
 namespace {
@@ -50,8 +51,9 @@ std::vector<PlannedStep> steps_below_static(std::size_t count) {
 }
 
 TEST(OffloadRun, ABudgetBelowStaticMemoryIsKeptUnderEverySchedule) {
-  const std::vector<PlannedStep> steps = steps_below_static(8);
-  ASSERT_EQ(steps.size(), 8U);
+  constexpr std::size_t kSteps = testing::cases(std::size_t{8});
+  const std::vector<PlannedStep> steps = steps_below_static(kSteps);
+  ASSERT_EQ(steps.size(), kSteps);
   for (const PlannedStep& step : steps) {
     for (const plan::RankPlan& rank : step.outcome.ranks) {
       const plan::RankFigures& f = rank.figures;
@@ -76,8 +78,9 @@ TEST(OffloadRun, ABudgetBelowStaticMemoryIsKeptUnderEverySchedule) {
 
 TEST(OffloadRun, RealBytesComeBackUpdated) {
   for (PlannedStep& step : steps_below_static(2)) {
-    const Result<run::RunOutcome> run = run::run_plan(std::move(step.outcome), step.request.machine,
-                                                      {.device = run::RunDevice::host, .scale = 16, .verify = true});
+    const Result<run::RunOutcome> run =
+        run::run_plan(std::move(step.outcome), step.request.machine,
+                      {.device = run::RunDevice::host, .scale = testing::kSanitized ? 64 : 16, .verify = true});
     ASSERT_TRUE(run.ok()) << run.error().message;
     EXPECT_TRUE(run.value().problems.empty()) << run.value().problems.front();
     for (const run::RankOutcome& rank : run.value().ranks)

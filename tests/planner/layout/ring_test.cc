@@ -115,7 +115,7 @@ TEST(ClockWindows, PlaceEveryoneAmongThoseWhoStand) {
   if (testing::kThreadsOnly) GTEST_SKIP() << "one thread, or those of other tests";
   std::mt19937 random(7);
   int without = 0;
-  for (int round = 0; round < 60; ++round) {
+  for (int round = 0; round < testing::cases(60); ++round) {
     PackProblem problem{.items = micro_batches(random, 30, 8), .alignment = Bytes{1} << (random() % 4)};
     const std::size_t standing = problem.items.size();
     const Ring ring =

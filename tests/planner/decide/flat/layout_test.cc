@@ -20,7 +20,7 @@ TEST(RematLayout, OfEveryScheduleThatFitsIsValid) {
   if (testing::kThreadsOnly) GTEST_SKIP() << "one thread, or those of other tests";
   constexpr Bytes kPlenty = std::numeric_limits<Bytes>::max() / 4;
   int fitted = 0, swapped = 0;
-  for (std::uint64_t seed = 0; seed < 25; ++seed)
+  for (std::uint64_t seed = 0; seed < testing::cases(25U); ++seed)
     for (const bool timed : {false, true}) {
       testing::ReferenceStep step = testing::forward_and_back(seed, 8, true);
       if (timed) step = testing::with_link(std::move(step), seed, 20);
@@ -37,8 +37,8 @@ TEST(RematLayout, OfEveryScheduleThatFitsIsValid) {
       for (const auto& violation : {verify_layout(schedule, layout), verify_layout_quadratic(schedule, layout)})
         EXPECT_FALSE(violation.has_value()) << seed << ": " << violation->detail;
     }
-  EXPECT_GE(fitted, 40);
-  EXPECT_GE(swapped, 30);
+  EXPECT_GE(fitted, testing::cases(40));
+  EXPECT_GE(swapped, testing::cases(30));
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "planner/layout/lay_out.h"
 #include "planner/schedule/scheduler.h"
 #include "tests/support/rank_fixture.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/tiny_graph.h"
 
 namespace tidemark::decide::sites {
@@ -55,7 +56,7 @@ TEST(Evaluator, PeakCoversTheScheduleAndTheScheduleVerifies) {
                                                            .communication = communication}));
       ASSERT_NE(f, nullptr);
       Evaluator evaluator(f->problem);
-      for (int round = 0; round < 40; ++round) {
+      for (int round = 0; round < testing::cases(40); ++round) {
         const gaps::Choice choice = round == 0   ? gaps::Choice(f->problem.gaps.size(), Action::keep)
                                     : round == 1 ? gaps::recompute_all(gap_problem_of(f->problem))
                                                  : random_choice(f->problem, random);
