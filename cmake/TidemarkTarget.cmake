@@ -25,10 +25,23 @@ if(TIDEMARK_SANITIZE_THREAD)
   target_link_options(tidemark_options INTERFACE -fsanitize=thread)
 endif()
 
-# tidemark_library(name SOURCES a.cc ... LINKS other ...)
+# tidemark_unity(name [a.cc ...]): several files of a target compiled as one where TIDEMARK_UNITY is ON, without those named.
+function(tidemark_unity name)
+  if(TIDEMARK_UNITY)
+    set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
+    set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+    # An anonymous namespace behind an #include is not a header's here.
+    target_compile_options(${name} PRIVATE -Wno-subobject-linkage)
+  endif()
+endfunction()
+
+# tidemark_library(name SOURCES a.cc ... LINKS other ... [ALONE a.cc ...])
+# ALONE: files with names in their anonymous namespaces that others have too. No two of the rest share one, so files may be added
+# anywhere (TIDEMARK_UNITY).
 function(tidemark_library name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINKS;ALONE" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})
+  tidemark_unity(${name} ${ARG_ALONE})
   target_link_libraries(${name} PUBLIC tidemark_options ${ARG_LINKS})
   # Every library may become part of libtidemark.so, which exports its C functions only. Hidden symbols also spare
   # position-independent code its detours.
@@ -36,14 +49,15 @@ function(tidemark_library name)
     VISIBILITY_INLINES_HIDDEN ON)
 endfunction()
 
-# tidemark_test(name SOURCES a_test.cc ... LINKS lib ... [LABELS label]): one GoogleTest program, one ctest entry a test.
+# tidemark_test(name SOURCES a_test.cc ... LINKS lib ... [LABELS label] [ALONE a_test.cc ...]): one GoogleTest program, one ctest entry a test.
 # Labels: `sanitize` has threads and runs under ThreadSanitizer too; `slow` plans whole reference jobs and stays out of sanitizer
 # runs; `input` is about bad input. What has no label runs in the development build and under AddressSanitizer.
 add_custom_target(sanitize_tests)
 function(tidemark_test name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;LINKS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINKS;LABELS;ALONE" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
-  target_link_libraries(${name} PRIVATE ${ARG_LINKS} tidemark_source_dir GTest::gtest GTest::gtest_main)
+  tidemark_unity(${name} ${ARG_ALONE})
+  target_link_libraries(${name} PRIVATE ${ARG_LINKS} tidemark_source_dir tidemark_json_text GTest::gtest GTest::gtest_main)
   if("sanitize" IN_LIST ARG_LABELS)
     add_dependencies(sanitize_tests ${name})
   endif()

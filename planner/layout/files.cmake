@@ -35,6 +35,3 @@ foreach(name ${TIDEMARK_PACKERS})
   string(APPEND TIDEMARK_PACKER_TABLE "${symbol}, ")
 endforeach()
 configure_file(${CMAKE_CURRENT_LIST_DIR}/packer_table.cc.in ${CMAKE_CURRENT_BINARY_DIR}/packer_table.cc @ONLY)
-
-# Packers weigh with floating point numbers: the same on machines that could multiply and add in one step.
-set_source_files_properties(${TIDEMARK_LAYOUT_FILES} PROPERTIES COMPILE_OPTIONS -ffp-contract=off)

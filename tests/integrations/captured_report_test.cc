@@ -2,11 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
-
 #include "integrations/formats/outcome_json.h"
 #include "integrations/formats/summary_text.h"
 #include "tests/support/captured_steps.h"
+#include "tests/support/json_text.h"
 
 namespace tidemark {
 namespace {
@@ -14,7 +13,7 @@ namespace {
 struct PlannedChain {
   plan::PlanRequest request;
   plan::PlanOutcome outcome;
-  [[nodiscard]] nlohmann::json json() const { return nlohmann::json::parse(formats::plan_json(request, outcome, 0.5)); }
+  [[nodiscard]] nlohmann::json json() const { return testing::parsed(formats::plan_json(request, outcome, 0.5)); }
   [[nodiscard]] std::string text() const { return formats::plan_summary(request, outcome); }
 };
 

@@ -6,7 +6,6 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
 #include <string>
@@ -14,6 +13,7 @@
 #include <vector>
 
 #include "tests/support/data.h"
+#include "tests/support/json_text.h"
 
 namespace tidemark::testing {
 namespace {
@@ -59,7 +59,7 @@ std::vector<std::string> find_names(const std::string& path, const std::string& 
 
 std::vector<std::string> names_in(const std::filesystem::path& file) {
   std::vector<std::string> names;
-  const nlohmann::json document = nlohmann::json::parse(text_of(file));
+  const nlohmann::json document = parsed(text_of(file));
   for (const auto& row : document.at("rows")) {
     const std::string name = row.at("case");
     if (name.size() >= kLeastLength) names.push_back(name);

@@ -6,9 +6,9 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "tests/support/json_text.h"
 #include "tests/support/program_run.h"
 
 namespace tidemark {
@@ -49,7 +49,7 @@ TEST_F(CliLoads, DrawnLoadsRunAndSayWhatTheyTook) {
   write(lines);
   const Ran ran = run({"--format", "json", "--races"});
   ASSERT_EQ(ran.status, 0) << ran.err;  // no routing is too much
-  const auto json = nlohmann::json::parse(ran.out);
+  const auto json = testing::parsed(ran.out);
   const std::size_t steps = json["steps"];
   EXPECT_EQ(steps % 2, 0U);
   EXPECT_EQ(json["steps_detail"].size(), steps);
@@ -86,7 +86,7 @@ TEST_F(CliLoads, PlannedLoadsTakeNothingMore) {
   write(text);
   const Ran ran = run({"--format", "json"});
   EXPECT_EQ(ran.status, 0) << ran.err;
-  const auto json = nlohmann::json::parse(ran.out);
+  const auto json = testing::parsed(ran.out);
   EXPECT_EQ(json["refused"], 0);
   for (const auto& [rung, count] : json["rungs"].items()) EXPECT_EQ(count, 0) << rung;
   EXPECT_LE(json["added_ms"]["worst"].get<double>(), 1e-6);
@@ -96,11 +96,11 @@ TEST_F(CliLoads, PlannedLoadsTakeNothingMore) {
 TEST_F(CliLoads, TheWorstStepIsPriced) {
   const Ran text = place.run({"simulate", "plan.json"});
   EXPECT_NE(text.out.find("Any expert load up to 4 completes. With every layer"), std::string::npos) << text.out;
-  const auto worst = nlohmann::json::parse(place.run({"simulate", "plan.json", "--format", "json"}).out)["worst_step"];
+  const auto worst = testing::parsed(place.run({"simulate", "plan.json", "--format", "json"}).out)["worst_step"];
   EXPECT_EQ(worst["load_f"], 4);
   EXPECT_GT(worst["chunked_ms"], worst["whole_ms"]);
   // There is much to spare, so that all rows find room.
-  const auto played = nlohmann::json::parse(place.run({"run", "plan.json", "--load", "4", "--format", "json"}).out);
+  const auto played = testing::parsed(place.run({"run", "plan.json", "--load", "4", "--format", "json"}).out);
   EXPECT_NEAR(played["step_ms"].get<double>() / worst["whole_ms"].get<double>(), 1, 0.01);
 }
 
@@ -117,7 +117,7 @@ TEST_F(CliLoads, AReportShowsTheSteps) {
     EXPECT_NE(page.find(word), std::string::npos) << word;
   EXPECT_EQ(page.find("http"), std::string::npos) << "needs nothing but itself";
   EXPECT_EQ(page.find("nan"), std::string::npos);
-  const auto json = nlohmann::json::parse(ran.out);
+  const auto json = testing::parsed(ran.out);
   for (const auto& step : json["steps_detail"]) EXPECT_GT(step["peak_bytes"], step["beside_bytes"]);
 
   EXPECT_EQ(run({"--report", "loads.csv"}).status, 2) << "an input";
@@ -164,7 +164,7 @@ TEST_F(CliLoads, SlotsAreHeldAgainstTheTrace) {
   const Ran ran = place.run(words);
   ASSERT_EQ(ran.status, 0) << ran.err;
   EXPECT_EQ(place.run(words).out, ran.out);
-  const auto json = nlohmann::json::parse(ran.out);
+  const auto json = testing::parsed(ran.out);
   EXPECT_EQ(json["model"]["steps"], 8);
   EXPECT_EQ(json["steps_seen"], 16);
   EXPECT_EQ(json["seen_behind_fit"], true);
@@ -190,12 +190,12 @@ TEST_F(CliLoads, SlotsAreHeldAgainstTheTrace) {
   const Ran all_fitted = place.run({"simulate", "plan.json", "--loads", "loads.csv", "--fit-steps", "100",
                                     "--group-device", "1", "--format", "json"});
   std::int64_t with_room = 0, steps = 0;
-  const auto played = nlohmann::json::parse(run_one.out);
+  const auto played = testing::parsed(run_one.out);
   for (const auto& step : played["steps_detail"]) {
     with_room += step["rungs"]["room"] > 0 || step["rungs"]["chunks"] > 0 ? 1 : 0;
     ++steps;
   }
-  const auto same = nlohmann::json::parse(all_fitted.out);
+  const auto same = testing::parsed(all_fitted.out);
   EXPECT_EQ(same["seen_behind_fit"], false);
   EXPECT_EQ(same["device_steps"], steps);
   EXPECT_NEAR(same["ranks"][0]["device_steps_above"]["seen"].get<double>() * static_cast<double>(steps),

@@ -5,9 +5,9 @@
 
 #include <cmath>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <string>
 
+#include "tests/support/json_text.h"
 #include "tests/support/program_run.h"
 
 namespace tidemark::testing {
@@ -30,7 +30,7 @@ class Measured : public ::testing::Test {
     words.insert(words.end(), {"--format", "json"});
     const Ran ran = place.run(words);
     EXPECT_EQ(ran.status, status) << ran.err;
-    return json::parse(ran.out);
+    return parsed(ran.out);
   }
 
   [[nodiscard]] double peak_of(const json& answered) const {
@@ -185,7 +185,7 @@ TEST_F(Measured, TimesAndLinksReachThePlan) {
   const Ran calibrate = place.run(
       {"calibrate", small_model(), "--step-trace-time", "steps.csv", "--d2h", "7.5GB/s", "--out", "mine.json"});
   ASSERT_EQ(calibrate.status, 0) << calibrate.err;
-  const json overlay = json::parse(text_of(place.path("mine.json")));
+  const json overlay = parsed(text_of(place.path("mine.json")));
   EXPECT_EQ(overlay["d2h_bytes_per_s"], 7.5e9);
   EXPECT_TRUE(overlay["memory"].is_null());
   ASSERT_TRUE(overlay["op_time_scale"].is_number());
@@ -198,7 +198,7 @@ TEST_F(Measured, TimesAndLinksReachThePlan) {
   EXPECT_NE(corrected.err.find("calibrated by mine.json: compute times x "), std::string::npos) << corrected.err;
   EXPECT_NE(corrected.err.find("D2H 7.50 GB/s"), std::string::npos) << corrected.err;
   const Ran scaled = step({"--op-time-scale", std::to_string(overlay["op_time_scale"].get<double>())});
-  const auto step_ms = [](const Ran& ran) { return json::parse(ran.out).at("step_ms").get<double>(); };
+  const auto step_ms = [](const Ran& ran) { return parsed(ran.out).at("step_ms").get<double>(); };
   EXPECT_NEAR(step_ms(corrected), step_ms(scaled), 1e-4 * step_ms(scaled));
   EXPECT_NE(step_ms(corrected), step_ms(step({})));
 }

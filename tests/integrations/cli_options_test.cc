@@ -3,13 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "integrations/cli/options.h"
 #include "integrations/cli/progress.h"
 #include "integrations/cli/refusal.h"
 #include "integrations/run/host_room.h"
+#include "tests/support/json_text.h"
 
 namespace tidemark::cli {
 namespace {
@@ -57,12 +57,12 @@ TEST(Refusals, AreOneLineAndOneObject) {
   EXPECT_EQ(one_line("\x1b[31m\t\x7f \xc2\x9b"
                      "2J \xc2\xa0\xc3\xa9\xc2"),
             "?[31m?? ?2J \xc2\xa0\xc3\xa9\xc2");
-  const auto json = nlohmann::json::parse(refusal_json(infeasible("no \"room\"\n\xff")));
+  const auto json = testing::parsed(refusal_json(infeasible("no \"room\"\n\xff")));
   EXPECT_EQ(json["verdict"], "REFUSED");
   EXPECT_EQ(json["exit_status"], 1);
   EXPECT_EQ(json["kind"], "infeasible");
   EXPECT_EQ(json["message"], "no \"room\" \xef\xbf\xbd");
-  EXPECT_EQ(nlohmann::json::parse(refusal_json(internal_fault("x")))["exit_status"], 3);
+  EXPECT_EQ(testing::parsed(refusal_json(internal_fault("x")))["exit_status"], 3);
 }
 
 plan::RankPlan rank_of(std::int32_t rank, Bytes device_bytes, Bytes pinned_bytes) {

@@ -2,11 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
-#include <regex>
 #include <string>
 #include <vector>
 
+#include "tests/support/json_text.h"
 #include "tests/support/program_run.h"
 
 namespace tidemark::testing {
@@ -33,7 +32,7 @@ TEST(CliPack, Json) {
   place.write("b.csv", kBuffers);
   const Ran ran = place.run({"pack", "b.csv", "--format", "json", "--packer", "first_fit_by_size"});
   EXPECT_EQ(ran.status, 0) << ran.err;
-  const nlohmann::json json = nlohmann::json::parse(ran.out);
+  const nlohmann::json json = parsed(ran.out);
   EXPECT_EQ(json["height_bytes"], 12);
   EXPECT_EQ(json["lower_bound_bytes"], 12);
   EXPECT_EQ(json["excess_percent"], 0.0);
@@ -54,8 +53,7 @@ TEST(CliPack, WhatCannotFitIsNamed) {
   EXPECT_NE(ran.out.find(", 1 B more than the capacity: 'b"), std::string::npos) << ran.out;
   EXPECT_NE(ran.err.find("o.csv is not written"), std::string::npos) << ran.err;
   EXPECT_EQ(place.files(), std::set<std::string>{"b.csv"});
-  const nlohmann::json json =
-      nlohmann::json::parse(place.run({"pack", "b.csv", "--capacity", "11", "--format", "json"}).out);
+  const nlohmann::json json = parsed(place.run({"pack", "b.csv", "--capacity", "11", "--format", "json"}).out);
   EXPECT_EQ(json["status"], "infeasible");
   EXPECT_EQ(json["fits"], false);
   EXPECT_EQ(json["capacity_bytes"], 11);
@@ -144,7 +142,7 @@ TEST(CliPack, BadUsage) {
 TEST(CliPack, EveryListedPackerPacks) {
   const Workplace place;
   place.write("b.csv", kBuffers);
-  const nlohmann::json list = nlohmann::json::parse(place.run({"list", "packers", "--format", "json"}).out);
+  const nlohmann::json list = parsed(place.run({"list", "packers", "--format", "json"}).out);
   EXPECT_GE(list.size(), 4U);
   for (const nlohmann::json& packer : list) {
     const std::string name = packer["name"];

@@ -4,13 +4,12 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <nlohmann/json.hpp>
-#include <regex>
 #include <set>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "tests/support/json_text.h"
 #include "tests/support/program_run.h"
 
 namespace tidemark::testing {
@@ -33,7 +32,7 @@ Json json_of(const Workplace& place, std::vector<std::string> arguments, int sta
   arguments.insert(arguments.end(), {"--format", "json"});
   const Ran ran = place.run(arguments);
   EXPECT_EQ(ran.status, status) << ran.err;
-  return Json::parse(ran.out);
+  return parsed(ran.out);
 }
 
 TEST(PlanGraph, BadInputIsNamedByLine) {
@@ -68,7 +67,7 @@ TEST(PlanGraph, ShortMemoryIsOneLine) {
         {"plan", "--graph", "step.json", "--budget", "1GiB", "--schedule-out", "order", "--format", "json"}, mib << 20);
     EXPECT_EQ(ran.status, 2) << mib << " MiB: " << ran.err;
     EXPECT_TRUE(is_one_line(ran.err)) << mib << " MiB: " << ran.err;
-    EXPECT_EQ(Json::parse(ran.out)["kind"], "bad_input") << mib << " MiB";
+    EXPECT_EQ(parsed(ran.out)["kind"], "bad_input") << mib << " MiB";
     if (ran.err.starts_with("tidemark: not enough memory")) ++short_of;
   }
   EXPECT_GT(short_of, 0);
@@ -176,7 +175,7 @@ TEST(PlanGraph, SwapsOfALinkAndAddressesAreTold) {
   }
   EXPECT_EQ(json["ranks"][0]["host_bytes"], 1000 * captured["swaps"].size());
   EXPECT_LE(json["ranks"][0]["peak_bytes"], 3010);
-  const Json residencies = Json::parse(place.read("plan.json"))["ranks"][0]["program"]["residencies"];
+  const Json residencies = parsed(place.read("plan.json"))["ranks"][0]["program"]["residencies"];
   const auto column = [&](const char* name) { return values_of(residencies.at(name)); };
   const std::vector<std::int64_t> space = column("space"), storage = column("storage"), first = column("first_task"),
                                   last_after = column("last_task_after"), acquire = column("acquire"),
@@ -226,17 +225,17 @@ TEST(PlanGraph, SwapsAreToldWithoutALinkAndPayForEveryVersion) {
   const Workplace place;
   for (const bool changes : {false, true}) {
     const std::int64_t added = changes ? 3 + 2 + 3 + 2 : 3 + 2 + 2;
-    const std::string text = std::regex_replace(kPaged, std::regex("CHANGED"), changes ? "0," : "");
+    const std::string text = with_matches_as(kPaged, "CHANGED", changes ? "0," : "");
     place.write("step.json", text);
     const Json json = json_of(place, {"--graph", "step.json", "--budget", "130B"});
     const Json& captured = json.at("captured");
     EXPECT_EQ(captured["status"], "optimal");
     EXPECT_EQ(captured["added_cost"], added);
-    Json swaps = Json::parse(R"([{"storage": 0, "after": 0, "before": 3, "copied_out": true},
+    Json swaps = parsed(R"([{"storage": 0, "after": 0, "before": 3, "copied_out": true},
                                  {"storage": 0, "after": 3, "before": 6, "copied_out": true}])");
     swaps[1]["copied_out"] = changes;  // else the first copy serves again
     EXPECT_EQ(captured["swaps"], swaps);
-    EXPECT_EQ(captured["live_peak_bytes"], peak_of(Json::parse(text), captured));
+    EXPECT_EQ(captured["live_peak_bytes"], peak_of(parsed(text), captured));
     EXPECT_EQ(captured["waited_cost"], 0);
   }
 }
@@ -350,14 +349,14 @@ TEST(PlanGraph, APlanIsTakenByEveryVerb) {
   const Ran plan = place.run({"plan", "--graph", "step.json", "--budget", kStepBudget, "--effort", "0.05", "--out",
                               "plan.json", "--report", "plan.html", "--trace", "trace.json"});
   ASSERT_EQ(plan.status, 0) << plan.out << plan.err;
-  const Json json = Json::parse(place.read("plan.json"));
+  const Json json = parsed(place.read("plan.json"));
   EXPECT_EQ(json["schema_version"], 7);
   EXPECT_FALSE(json.contains("job"));
   EXPECT_EQ(json["step_name"], "layers");
   const std::vector<std::int64_t> kinds = values_of(json["ranks"][0]["program"]["tasks"]["kind"]);
   EXPECT_GT(std::ranges::count(kinds, 1) + std::ranges::count(kinds, 2), 0);
   EXPECT_NE(place.read("plan.html").find("layers"), std::string::npos);
-  EXPECT_TRUE(Json::parse(place.read("trace.json")).contains("traceEvents"));
+  EXPECT_TRUE(parsed(place.read("trace.json")).contains("traceEvents"));
   for (const std::vector<std::string>& arguments :
        std::vector<std::vector<std::string>>{{"check", "plan.json"},
                                              {"show", "plan.json"},
@@ -407,7 +406,7 @@ TEST(PlanGraph, EditedPlansAreRefused) {
   const Ran plan =
       place.run({"plan", "--graph", "step.json", "--budget", kStepBudget, "--effort", "0.05", "--out", "plan.json"});
   ASSERT_EQ(plan.status, 0) << plan.err;
-  const Json sound = Json::parse(place.read("plan.json"));
+  const Json sound = parsed(place.read("plan.json"));
   const auto refused = [&](const std::string& what, auto edit) {
     Json bad = sound;
     edit(bad);

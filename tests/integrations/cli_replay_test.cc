@@ -2,11 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
-#include <regex>
 #include <string>
 #include <vector>
 
+#include "tests/support/json_text.h"
 #include "tests/support/program_run.h"
 
 namespace tidemark::testing {
@@ -33,7 +32,7 @@ TEST(CliReplay, OneAllocatorAsJson) {
     arguments.insert(arguments.end(), options.begin(), options.end());
     const Ran ran = place.run(arguments);
     EXPECT_EQ(ran.status, 0) << ran.err;
-    const nlohmann::json json = nlohmann::json::parse(ran.out);
+    const nlohmann::json json = parsed(ran.out);
     std::string list;
     for (const nlohmann::json& replay : json["replays"]) list += replay["allocator"].get<std::string>() + ";";
     return list;
@@ -52,9 +51,7 @@ TEST(CliReplay, WhatDoesNotFitEndsWithOne) {
   const Ran ran = place.run({"replay", "t.csv", "--allocator", "caching", "--capacity", "28MiB"});
   EXPECT_EQ(ran.status, 1);
   EXPECT_EQ(ran.err, "");
-  EXPECT_TRUE(
-      std::regex_search(ran.out, std::regex("caching does not fit: event 0: no room for 30.00 MiB, 0 B of 28.00")))
-      << ran.out;
+  EXPECT_TRUE(has_match(ran.out, "caching does not fit: event 0: no room for 30.00 MiB, 0 B of 28.00")) << ran.out;
   const Ran json = place.run({"replay", "t.csv", "--allocator", "baseline", "--capacity", "28MiB", "--format", "json"});
   EXPECT_EQ(json.status, 1);
   EXPECT_NE(json.out.find("\"fits\":false,\"no_room\":\"event 0: "), std::string::npos) << json.out;

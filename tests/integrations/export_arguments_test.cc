@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <map>
-#include <regex>
 #include <set>
 
 #include "integrations/formats/import_yaml.h"
@@ -14,6 +13,7 @@
 #include "integrations/formats/search_report.h"
 #include "policies/policies.h"
 #include "tests/support/data.h"
+#include "tests/support/json_text.h"
 
 namespace tidemark {
 namespace {
@@ -166,7 +166,7 @@ TEST(SearchLog, ReadsBackWhatItWrites) {
   const search::LayoutFigures over{.reason = "rank 3: too\tmuch", .peak_bytes = 9};
   const std::string header = "tidemark-search 1 00ff\n";
   const std::string text = header + formats::search_line(one, fits) + formats::search_line(other, over);
-  for (const std::string& ended : {text, std::regex_replace(text, std::regex("\n"), "\r\n")}) {
+  for (const std::string& ended : {text, testing::with_matches_as(text, "\n", "\r\n")}) {
     for (std::size_t cut = 0; cut <= ended.size(); ++cut) {
       const auto log = formats::read_search_log(std::string_view(ended).substr(0, cut), "log", header);
       ASSERT_TRUE(log.ok()) << cut;

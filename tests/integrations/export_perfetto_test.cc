@@ -3,12 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
 #include <streambuf>
 
 #include "integrations/formats/memory_series.h"
+#include "tests/support/json_text.h"
 #include "tests/support/tiny_outcome.h"
 
 namespace tidemark {
@@ -20,7 +20,7 @@ using tidemark::testing::tiny_outcome;
 json trace_of(const plan::PlanOutcome& outcome, const formats::PerfettoOptions& options = {}) {
   std::ostringstream out;
   EXPECT_TRUE(formats::write_perfetto(out, outcome, options).ok());
-  return json::parse(out.str());
+  return testing::parsed(out.str());
 }
 
 TEST(Perfetto, HasOneSliceForEveryTaskThatTakesTime) {

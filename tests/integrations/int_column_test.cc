@@ -2,8 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
 #include <random>
+
+#include "tests/support/json_text.h"
 
 namespace tidemark {
 namespace {
@@ -17,7 +18,7 @@ std::string text_of(const Values& values, formats::Coding coding, bool scaled = 
 }
 
 Result<Values> read_back(const std::string& text) {
-  return formats::read_column(nlohmann::json::parse(text));
+  return formats::read_column(testing::parsed(text));
 }
 
 TEST(IntColumn, FoldsWhatRepeats) {

@@ -2,8 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
-
+#include "tests/support/json_text.h"
 #include "tests/support/tiny_outcome.h"
 
 namespace tidemark {
@@ -14,7 +13,7 @@ using testing::tiny_outcome;
 using testing::tiny_request;
 
 TEST(PlanJson, HasTheFieldsThatScriptsRelyOn) {
-  const json out = json::parse(formats::plan_json(tiny_request(), tiny_outcome(), 0.75));
+  const json out = testing::parsed(formats::plan_json(tiny_request(), tiny_outcome(), 0.75));
   for (const char* field : {"ranks", "step_ms", "bubble_percent", "mfu_percent", "mfu_causal_percent", "tokens_per_s",
                             "parameters", "active_parameters", "seconds"}) {
     EXPECT_TRUE(out.contains(field)) << field;
@@ -28,7 +27,7 @@ TEST(PlanJson, HasTheFieldsThatScriptsRelyOn) {
 }
 
 TEST(PlanJson, KeepsUnits) {
-  const json out = json::parse(formats::plan_json(tiny_request(), tiny_outcome(), 0.75));
+  const json out = testing::parsed(formats::plan_json(tiny_request(), tiny_outcome(), 0.75));
   const json& rank = out["ranks"][1];
   EXPECT_EQ(rank["rank"], 1);
   EXPECT_EQ(rank["budget_bytes"], 1048576);
@@ -46,19 +45,19 @@ TEST(PlanJson, KeepsUnits) {
 
 TEST(PlanJson, TheVerdictIsAWordAndTheLineSaysWhy) {
   plan::PlanOutcome outcome = tiny_outcome();
-  const json fits = json::parse(formats::plan_json(tiny_request(), outcome, 0));
+  const json fits = testing::parsed(formats::plan_json(tiny_request(), outcome, 0));
   EXPECT_EQ(fits["verdict"], outcome.fits() ? "FITS" : "OVER");
   EXPECT_NE(fits["line"].get<std::string>().find("ranks"), std::string::npos);
   for (plan::RankPlan& rank : outcome.ranks) rank.figures.fits = true;
-  EXPECT_EQ(json::parse(formats::plan_json(tiny_request(), outcome, 0))["verdict"], "FITS");
+  EXPECT_EQ(testing::parsed(formats::plan_json(tiny_request(), outcome, 0))["verdict"], "FITS");
   outcome.ranks.front().figures.fits = false;
-  EXPECT_EQ(json::parse(formats::plan_json(tiny_request(), outcome, 0))["verdict"], "OVER");
+  EXPECT_EQ(testing::parsed(formats::plan_json(tiny_request(), outcome, 0))["verdict"], "OVER");
 }
 
 TEST(PlanJson, SurvivesNamesThatAreNotUtf8) {
   plan::PlanRequest request = tiny_request();
   request.job.model.name = "bad \xff\xfe \"name\"\n";
-  const json out = json::parse(formats::plan_json(request, tiny_outcome(1), 0));
+  const json out = testing::parsed(formats::plan_json(request, tiny_outcome(1), 0));
   EXPECT_NE(out["model"].get<std::string>().find("\"name\"\n"), std::string::npos);
 }
 
@@ -68,7 +67,7 @@ TEST(PlanJson, SameInputsGiveSameBytes) {
 }
 
 TEST(EstimateJson, AddsCategoriesAndContributors) {
-  const json out = json::parse(formats::estimate_json(tiny_request(), tiny_outcome(), 0));
+  const json out = testing::parsed(formats::estimate_json(tiny_request(), tiny_outcome(), 0));
   const json& estimate = out["ranks"][0]["estimate"];
   EXPECT_EQ(estimate["parameter_bytes"], 8192);
   EXPECT_EQ(estimate["optimizer_bytes"], 4 * 8192);

@@ -10,7 +10,6 @@
 #include <cstdio>
 #include <fstream>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <random>
 #include <tuple>
 
@@ -25,6 +24,7 @@
 #include "policies/policies.h"
 #include "tests/support/captured_steps.h"
 #include "tests/support/data.h"
+#include "tests/support/json_text.h"
 #include "tests/support/plan_figures.h"
 #include "tests/support/tiny_graph.h"
 #include "tests/support/tiny_schedule.h"
@@ -346,7 +346,7 @@ TEST(ProgramFile, EveryFeatureOfACapturedStepIsInItsColumns) {
 
 /// The values of a column of the graph set to one, one column at a time.
 TEST(ProgramFile, GraphColumnsMustBeInRange) {
-  const auto document = nlohmann::json::parse(captured_text());
+  const auto document = testing::parsed(captured_text());
   const auto expect_refused = [&](const std::string& pointer, std::int64_t value) {
     auto bad = document;
     auto& column = bad[nlohmann::json::json_pointer(pointer)];
@@ -399,7 +399,7 @@ TEST(ProgramFile, RowsAreCountedBeforeTheyAreUnfolded) {
 }
 
 TEST(ProgramFile, RowsOfAGraphAreCounted) {
-  auto bad = nlohmann::json::parse(captured_text());
+  auto bad = testing::parsed(captured_text());
   bad["graph"]["access_storage"] = {{"count", 49000000}, {"data", {0, {1, 48999999}}}};
   expect_error(bad.dump(), "/graph: its columns have more than ");
 }
@@ -436,7 +436,7 @@ TEST(ProgramFile, SaysWhatIsNoPlan) {
 
 // The columns of one rank, by their place in the document, changed one at a time.
 TEST(ProgramFile, IdsAndSizesMustBeInRange) {
-  const auto document = nlohmann::json::parse(formats::write_plan_file(tiny_file()));
+  const auto document = testing::parsed(formats::write_plan_file(tiny_file()));
   const auto expect_refused = [&](const std::string& pointer, std::int64_t value) {
     auto bad = document;
     auto& column = bad[nlohmann::json::json_pointer(pointer)];
@@ -471,7 +471,7 @@ TEST(ProgramFile, CountsThatAddUpToAnythingTakeNoRoom) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "the limit on memory leaves no room for the sanitizer";
 #else
-  auto bad = nlohmann::json::parse(formats::write_plan_file(tiny_file()));
+  auto bad = testing::parsed(formats::write_plan_file(tiny_file()));
   auto& column = bad["ranks"][1]["program"]["tasks"]["touches"];
   column = {{"count", column["count"]}, {"data", {2'000'000'000}}};
   const auto count = column["count"].get<std::int64_t>();
@@ -492,7 +492,7 @@ TEST(ProgramFile, CountsThatAddUpToAnythingTakeNoRoom) {
 
 // Numbers that Tidemark never writes, one at a time, by their place in the document.
 TEST(ProgramFile, NumbersWithoutSenseAreRefused) {
-  const auto document = nlohmann::json::parse(formats::write_plan_file(tiny_file()));
+  const auto document = testing::parsed(formats::write_plan_file(tiny_file()));
   const auto expect_refused = [&](const std::string& pointer, const nlohmann::json& value, const std::string& says) {
     auto bad = document;
     bad.at(nlohmann::json::json_pointer(pointer)) = value;

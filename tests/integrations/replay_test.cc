@@ -7,13 +7,13 @@
 
 #include <algorithm>
 #include <cctype>
-#include <nlohmann/json.hpp>
 #include <ostream>
 #include <string>
 
 #include "integrations/formats/import_trace.h"
 #include "integrations/replay/replay_report.h"
 #include "tests/support/data.h"
+#include "tests/support/json_text.h"
 
 namespace tidemark {
 namespace {
@@ -117,7 +117,7 @@ TEST(ReplayReport, JsonSaysWhatIsSimulatedAndWhatIsMeasured) {
   replay::ReplayReport report{.file = "a \"file\"", .trace = &trace};
   for (const replay::ReplayAllocator allocator : kAll)
     report.replays.push_back(run(trace, {.allocator = allocator, .timed_operations = 10}));
-  const nlohmann::json json = nlohmann::json::parse(replay::replay_json(report));
+  const nlohmann::json json = testing::parsed(replay::replay_json(report));
   EXPECT_EQ(json["trace"]["file"], "a \"file\"");
   EXPECT_EQ(json["trace"]["peak_live_bytes"], 30 * kMiB);
   EXPECT_EQ(json["trace"]["allocations"], 3);

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <set>
 #include <string>
@@ -13,6 +12,7 @@
 
 #include "integrations/formats/html_text.h"
 #include "integrations/formats/report_data.h"
+#include "tests/support/json_text.h"
 #include "tests/support/tiny_outcome.h"
 
 namespace tidemark {
@@ -29,7 +29,7 @@ bool contains(std::string_view text, std::string_view part) {
 json data_of(const std::string& page) {
   const std::string open = "<script type=\"application/json\" id=\"data\">";
   const std::size_t begin = page.find(open) + open.size();
-  return json::parse(page.substr(begin, page.find("</script>", begin) - begin));
+  return testing::parsed(page.substr(begin, page.find("</script>", begin) - begin));
 }
 
 /// Opened elements that are not closed in order, or an empty text. Script and style contents are skipped.
@@ -195,7 +195,7 @@ TEST(ReportData, KeepsThePeakAndStaysSmall) {
   const plan::PlanOutcome outcome = long_outcome();
   const std::string text = formats::report_data(outcome);
   EXPECT_LT(text.size(), 180'000U);
-  const json data = json::parse(text);
+  const json data = testing::parsed(text);
   const json& rank = data["ranks"][0];
   const std::size_t samples = rank["t"].size();
   ASSERT_GE(samples, 200U);
@@ -214,7 +214,7 @@ TEST(ReportData, KeepsThePeakAndStaysSmall) {
 }
 
 TEST(ReportData, EveryMomentNamesItsOpAndHolders) {
-  const json data = json::parse(formats::report_data(long_outcome()));
+  const json data = testing::parsed(formats::report_data(long_outcome()));
   const json& rank = data["ranks"][0];
   ASSERT_EQ(rank["m"].size(), rank["t"].size());
   ASSERT_EQ(rank["h"].size(), rank["t"].size());

@@ -6,12 +6,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "integrations/formats/accuracy_report.h"
 #include "tests/support/data.h"
+#include "tests/support/json_text.h"
 
 namespace tidemark::testing {
 namespace {
@@ -121,7 +121,7 @@ TEST(Truth, ListsNumbersAndTextsAreJoinedAsOnACommandLine) {
 
 // Whatever members a row lacks, it is kept with what it has, and the score says why it has no figures.
 TEST(Truth, RowsThatLackMembersAreRefusedNotDropped) {
-  const json whole = json::parse(text_of(source_path("tests/data/measured_runs.json")));
+  const json whole = parsed(text_of(source_path("tests/data/measured_runs.json")));
   for (const std::size_t row : {0U, 5U}) {
     for (const auto& [key, value] : whole["rows"][row].items()) {
       for (const bool null : {false, true}) {
@@ -199,7 +199,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(AccuracyJson, HasTheMembersThatAreAContract) {
   const std::vector<MeasuredRun> runs = own_runs();
   const std::vector<estimate::ScoredRank> ranks = estimate::score_runs(runs, {.rival = true});
-  const json answer = json::parse(formats::accuracy_json({.what = "runs.json", .runs = runs, .ranks = ranks}));
+  const json answer = parsed(formats::accuracy_json({.what = "runs.json", .runs = runs, .ranks = ranks}));
   ASSERT_EQ(answer["rows"].size(), 7U);
   for (const json& row : answer["rows"]) {
     for (const char* member :

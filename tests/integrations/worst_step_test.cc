@@ -3,8 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
-
+#include "tests/support/json_text.h"
 #include "tests/support/planned_step.h"
 
 namespace tidemark::run {
@@ -68,7 +67,7 @@ TEST(WorstStep, IsSaidWithItsPrice) {
   const std::string text = worst_step_text(worst);
   for (const char* part : {"up to 32 completes", "150.0 ms in chunks", "100.0 ms did", "+50.0 %; modelled"})
     EXPECT_NE(text.find(part), std::string::npos) << text;
-  const auto json = nlohmann::json::parse(with_worst_step(R"({"a": 1})", worst));
+  const auto json = testing::parsed(with_worst_step(R"({"a": 1})", worst));
   EXPECT_EQ(json["a"], 1);
   EXPECT_EQ(json["worst_step"]["load_f"], 32);
   EXPECT_EQ(json["worst_step"]["chunked_ms"], 150);

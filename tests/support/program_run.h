@@ -12,7 +12,6 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <regex>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -20,6 +19,7 @@
 #include <vector>
 
 #include "tests/support/data.h"
+#include "tests/support/json_text.h"
 #include "tests/support/program_path.h"
 
 namespace tidemark::testing {
@@ -125,7 +125,7 @@ inline void expect_refused(const Workplace& place, const std::vector<std::string
   EXPECT_EQ(ran.status, 2) << ran.err;
   EXPECT_EQ(ran.out, "");
   EXPECT_TRUE(is_one_line(ran.err)) << ran.err;
-  EXPECT_TRUE(std::regex_search(ran.err, std::regex(pattern))) << ran.err << "does not match " << pattern;
+  EXPECT_TRUE(has_match(ran.err, pattern)) << ran.err << "does not match " << pattern;
   EXPECT_EQ(place.files(), before);
 }
 

@@ -6,7 +6,6 @@
 #include <array>
 #include <cmath>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <ostream>
 #include <random>
 #include <set>
@@ -17,6 +16,7 @@
 #include "planner/graph_build/static_memory.h"
 #include "tests/planner/estimate/argument_sets.h"
 #include "tests/support/data.h"
+#include "tests/support/json_text.h"
 
 namespace tidemark::estimate {
 namespace {
@@ -657,7 +657,7 @@ std::map<std::string, int> refusals(const char* file, bool ascend, int& rows) {
   std::map<std::string, int> by_reason;
   const auto path = tidemark::testing::data_path(file);
   if (!path) return by_reason;
-  const auto document = nlohmann::json::parse(tidemark::testing::text_of(*path));
+  const auto document = tidemark::testing::parsed(tidemark::testing::text_of(*path));
   for (const auto& row : document["rows"]) {
     ++rows;
     ArgumentSet set;

@@ -3,10 +3,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <fstream>
-#include <nlohmann/json.hpp>
-
 #include "tests/support/data.h"
+#include "tests/support/json_text.h"
 #include "tests/support/pass_executor.h"
 
 namespace tidemark::graph_build {
@@ -151,9 +149,8 @@ TEST(PipelineSchedule, RefusesWhatHasNoSchedule) {
 TEST(PipelineSchedule, ReferenceRowsExactly) {
   const auto path = testing::data_path("schedules/reference_schedules.json");
   if (!path) GTEST_SKIP() << "schedules/reference_schedules.json is not installed";
-  std::ifstream file(*path);
   int rows = 0;
-  for (const auto& row : nlohmann::json::parse(file)) {
+  for (const auto& row : testing::parsed(testing::text_of(*path))) {
     const std::string kind = row["schedule"];
     if (kind != "1F1B" && kind != "interleaved-1F1B") continue;
     ++rows;

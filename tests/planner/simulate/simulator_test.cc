@@ -4,9 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <random>
 #include <string>
@@ -16,6 +14,7 @@
 #include "planner/graph_build/liveness.h"
 #include "planner/graph_build/pipeline_schedule.h"
 #include "tests/support/data.h"
+#include "tests/support/json_text.h"
 #include "tests/support/tiny_graph.h"
 
 namespace tidemark::simulate {
@@ -340,9 +339,8 @@ StepTiming simulate_pipeline(const graph_build::PipelineShape& shape, const Stag
 TEST(ReferenceSchedules, MakespanIsExact) {
   const auto path = testing::data_path("schedules/reference_schedules.json");
   if (!path) GTEST_SKIP() << "schedules/reference_schedules.json is not installed; set TIDEMARK_DATA";
-  std::ifstream file(*path);
   int rows = 0;
-  for (const auto& reference : nlohmann::json::parse(file)) {
+  for (const auto& reference : testing::parsed(testing::text_of(*path))) {
     const std::string name = reference["schedule"];
     if (name != "1F1B" && name != "interleaved-1F1B") continue;
     const graph_build::PipelineShape shape{
