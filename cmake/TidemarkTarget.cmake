@@ -27,7 +27,9 @@ endif()
 
 # tidemark_unity(name [a.cc ...]): several files of a target compiled as one where TIDEMARK_UNITY is ON, without those named.
 function(tidemark_unity name)
-  if(TIDEMARK_UNITY)
+  get_target_property(sources ${name} SOURCES)
+  list(LENGTH sources count)
+  if(TIDEMARK_UNITY AND count GREATER 1)
     set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
     set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
     # An anonymous namespace behind an #include is not a header's here.
