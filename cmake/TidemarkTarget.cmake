@@ -52,11 +52,14 @@ function(tidemark_library name)
 endfunction()
 
 # tidemark_test(name SOURCES a_test.cc ... LINKS lib ... [LABELS label] [ALONE a_test.cc ...]): one GoogleTest program, one ctest entry a test.
-# Labels: `sanitize` has threads and runs under ThreadSanitizer too; `slow` plans whole reference jobs and stays out of sanitizer
-# runs; `input` is about bad input. What has no label runs in the development build and under AddressSanitizer.
+# Labels: `sanitize` has threads and runs under ThreadSanitizer too; `slow` plans whole reference jobs and is not built with
+# sanitizers; `input` is about bad input. What has no label runs in the development build and under AddressSanitizer.
 add_custom_target(sanitize_tests)
 function(tidemark_test name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINKS;LABELS;ALONE" ${ARGN})
+  if("slow" IN_LIST ARG_LABELS AND (TIDEMARK_SANITIZE_ADDRESS OR TIDEMARK_SANITIZE_THREAD))
+    return()
+  endif()
   add_executable(${name} ${ARG_SOURCES})
   tidemark_unity(${name} ${ARG_ALONE})
   target_link_libraries(${name} PRIVATE ${ARG_LINKS} tidemark_source_dir tidemark_json_text GTest::gtest GTest::gtest_main)
