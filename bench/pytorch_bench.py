@@ -1,4 +1,4 @@
-"""One decoder, one budget, several ways to stay within it: peak and step time of each, in one run.
+"""One decoder, one budget, several ways to keep to it: peak and step time of each, in one run.
 
     .cache/pytorch-*/bin/python bench/pytorch_bench.py [--rounds N] [--dense] [--cuda]
 
@@ -167,7 +167,8 @@ def add_ours(runs, graph):
         if name != "nothing" and run.peak_bytes > 0.99 * everything:
             continue  # as nothing
         plan = plan_for(graph, everything if name == "nothing" else run.peak_bytes)
-        label = f"Tidemark, peak of {name} ({plan.added_cost_percent:.1f} % more kernel time planned, {len(plan.swaps)} swaps)"
+        planned = f"{plan.added_cost_percent:.1f} % more kernel time planned, {len(plan.swaps)} swaps"
+        label = f"Tidemark, peak of {name} ({planned})"
         runs[label] = Run(lambda model, plan=plan: lambda: tidemark.session(plan, model))
 
 

@@ -72,8 +72,12 @@ def _op(calls, group, device):
         module=first.module,
         micro_batch=first.micro_batch,
         transient_bytes=max(calls[c].transient_bytes for c in group),
-        calls=[Call(kernels.name_of_call(calls[c].func, calls[c].to_host), calls[c].site, calls[c].outputs, c) for c in group],
+        calls=[_call(calls[c], c) for c in group],
     )
+
+
+def _call(seen, number):
+    return Call(kernels.name_of_call(seen.func, seen.to_host), seen.site, seen.outputs, number)
 
 
 def _requests(recorder, c):
