@@ -157,6 +157,7 @@ class Binder {
       out_.storages[static_cast<std::size_t>(n)].bytes = one.bytes;
     }
     for (std::size_t n = 0; n < residencies_.size(); ++n) {
+      std::erase_if(residencies_[n], [&](std::int32_t r) { return is_passing(static_cast<std::size_t>(r)); });
       std::ranges::sort(residencies_[n], {},
                         [&](std::int32_t r) { return s_.residencies[static_cast<std::size_t>(r)].first_task; });
       for (const std::int32_t r : residencies_[n])
@@ -165,6 +166,15 @@ class Binder {
                                                    ? static_cast<std::int32_t>(s_.tasks.size())
                                                    : last_use_[static_cast<std::size_t>(r)]});
     }
+  }
+
+  /// Of what an op makes again for the sake of its other outputs, and nothing reads: the framework never has it.
+  [[nodiscard]] bool is_passing(std::size_t r) const {
+    const Residency& one = s_.residencies[r];
+    return first_use_[r] != kNever && first_use_[r] == last_use_[r] &&
+           task(first_use_[r]).kind == TaskKind::recompute &&
+           s_.tasks[row(one.first_task)].kind == TaskKind::recompute &&
+           s_.tasks[row(one.last_task)].kind != TaskKind::swap_out;
   }
 
   void list_rebuilds() {
@@ -239,8 +249,6 @@ class Binder {
         out_.actions.back().offset = layout_.offset_of[r];
         put(Kind::settle_in, first_use_[r]);
       }
-      const bool is_passing = first_use_[r] == last_use_[r] && task(first_use_[r]).kind == TaskKind::recompute &&
-                              s_.tasks[row(one.first_task)].kind == TaskKind::recompute;
       if (s_.tasks[row(one.last_task)].kind == TaskKind::swap_out) {
         const std::size_t host = host_of(one.last_task);
         put(Kind::copy_out, out_begin_[row(one.last_task)]);
@@ -248,8 +256,8 @@ class Binder {
         out_.actions.back().offset = layout_.offset_of[host];
         if (one.release < 2 * s_.compute_tasks)
           put(Kind::settle_out, std::max(time_of_clock(one.release), last_use_[r] + 1));
-      } else if (const bool is_last = i + 1 == list.size(); !one.full_behind && (is_last || !is_passing)) {
-        put(Kind::end_residency, last_use_[r] + 1, is_last);  // what its own op alone has touched is not there
+      } else if (!one.full_behind) {
+        put(Kind::end_residency, last_use_[r] + 1, i + 1 == list.size());
       }
     }
   }

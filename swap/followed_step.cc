@@ -128,7 +128,8 @@ void FollowedStep::keep(OpId op) {
 
 bool FollowedStep::can_be_rebuilt(std::int32_t storage) const {
   const OpId op = plan_of(storage).made_by;
-  return op != kNone<OpId> && told_[row(op)] && !kept_[row(op)] && !there(storage).is_spared;
+  return op != kNone<OpId> && told_[row(op)] && there(storage).was_taken && !kept_[row(op)] &&
+         !there(storage).is_spared;
 }
 
 bool FollowedStep::is_owed(std::int32_t storage) const {
@@ -272,7 +273,7 @@ void FollowedStep::end_residency(std::int32_t storage, bool last, FrameworkStrea
     forget_copy(storage);
     storages_[at(storage)].is_over = true;
   } else if (one.block.handle != nullptr) {
-    if (!can_be_rebuilt(storage) && !one.host) {
+    if (!can_be_rebuilt_again(storage) && !one.host) {
       ++counts_.departures;
       return;
     }
@@ -371,7 +372,7 @@ bool FollowedStep::hand_over(std::int32_t storage, SavedUse use, FrameworkStream
   const auto next = std::ranges::upper_bound(again, from);
   if (next != again.end() && *next <= to) return false;
   const bool is_last = std::next(residency) == residencies.end();
-  if (is_last ? !one.saved.empty() || is_owed(storage) : !can_be_rebuilt(storage)) return false;
+  if (is_last ? !one.saved.empty() || is_owed(storage) : !can_be_rebuilt_again(storage)) return false;
   static_cast<void>(detach(storage, stream));
   if (is_last) forget_copy(storage);
   storages_[at(storage)].is_over = is_last;
@@ -391,7 +392,9 @@ void FollowedStep::drop_saved(std::int32_t storage, OpId use) {
 }
 
 void FollowedStep::end(FrameworkStream stream) {
-  if (saved_ > 0) return;  // and what that is recomputed from
+  if (saved_ > 0) return;           // and what that is recomputed from
+  next_ = program_.actions.size();  // a late `use` may tell of ops yet, and there is nothing left to act on
+  for (std::deque<std::int32_t>& waiting : deferred_) waiting.clear();
   for (std::size_t n = 0; n < storages_.size(); ++n) {
     release(static_cast<std::int32_t>(n), stream);
     forget_copy(static_cast<std::int32_t>(n));

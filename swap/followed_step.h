@@ -74,7 +74,7 @@ struct SavedUse {
 /// What a session did, since it began.
 struct SessionCounts {
   std::int64_t steps = 0;
-  std::int64_t rebuilt = 0;        ///< ops that ran again
+  std::int64_t rebuilt = 0;        ///< recomputed ops
   std::int64_t departures = 0;     ///< kept, restored or recomputed where the plan says otherwise
   std::int64_t kept_for_host = 0;  ///< of these: not swapped for want of pinned memory
   std::int64_t spilled = 0;        ///< storages that gave their device memory up for others, to host memory

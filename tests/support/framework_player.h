@@ -33,6 +33,7 @@ class FrameworkPlayer {
     bool on_calling_thread = false;
     bool tells_backward = true;        ///< else the session hears of backward by what is asked for
     bool verify = true;                ///< contents are written and checked; else only time passes
+    bool retains = false;              ///< what backward asks for, it may ask for once more: ask_again()
     bool may_fail = false;             ///< what the session refuses is asked for once more, and counted
     bool plays_costs = false;          ///< an op takes what it is given in the graph, as ns; else all take the same
     std::size_t streams = 1;           ///< that ops are issued on, in no regular order
@@ -129,16 +130,18 @@ class FrameworkPlayer {
         const auto saved = saved_.find({s, op});
         if (saved == saved_.end())
           return fail("op " + std::to_string(row(op)) + " finds nothing of storage " + std::to_string(s));
-        auto used = swap::Session::use(saved->second, false, compute_);
+        auto used = swap::Session::use(saved->second, options_.retains, compute_);
         if (!used && options_.may_fail) {
           ++refusals_;
-          used = swap::Session::use(saved->second, false, compute_);
+          used = swap::Session::use(saved->second, options_.retains, compute_);
         }
         if (!used) return fail(used.error().message);
         block = lent_.at(used.value().block.handle);
         if (used.value().is_handed_over) lent_.erase(used.value().block.handle);
-        swap::Session::free(saved->second);
-        saved_.erase(saved);
+        if (!options_.retains) {
+          swap::Session::free(saved->second);
+          saved_.erase(saved);
+        }
       }
       uses.push_back({block, AccessKind::read, seed(s, versions_[s])});
     }
@@ -157,6 +160,16 @@ class FrameworkPlayer {
           saved_.emplace(std::pair(s, reader), session->save(id_of<StorageId>(s), {.op = reader, .until = reader}));
     }
     drop_locals();
+  }
+
+  /// Another backward reads all that the one before did, the latest first.
+  void ask_again() {
+    for (auto place = saved_.rbegin(); place != saved_.rend() && fault_.empty(); ++place) {
+      const std::size_t s = place->first.first;
+      const auto used = swap::Session::use(place->second, true, compute_);
+      if (!used) return fail(used.error().message);
+      touch({{lent_.at(used.value().block.handle), AccessKind::read, seed(s, versions_[s])}}, 0);
+    }
   }
 
   /// Backward of the step is never run: its graph goes.

@@ -7,74 +7,19 @@
 #include <map>
 #include <random>
 
-#include "device/host_device.h"
 #include "device/sim_device.h"
 #include "planner/planner.h"
 #include "tests/support/captured_steps.h"
 #include "tests/support/framework_player.h"
 #include "tests/support/random_plans.h"
 #include "tests/support/session_replay.h"
+#include "tests/support/session_stage.h"
 
 namespace tidemark::swap {
 namespace {
 
 using testing::FrameworkPlayer;
-
-/// A device, a framework on it and a session beside it. Everything is given back, whatever was played.
-struct Stage {
-  explicit Stage(const plan::RankPlan& rank, const SimSchedule& schedule = {}, FrameworkPlayer::Options options = {},
-                 SessionOptions asked = {})
-      : plan(rank), sim(make_sim_device({.capacity_bytes = 4 * kGiB, .report_unwritten = true}, schedule)) {
-    open(*sim, std::move(options), std::move(asked));
-  }
-  Stage(const plan::RankPlan& rank, const HostDeviceOptions& host_options, FrameworkPlayer::Options options)
-      : plan(rank), host(open_host_device(host_options).value()) {
-    open(*host, std::move(options), {});
-  }
-  ~Stage() {
-    session.reset();
-    EXPECT_EQ(player->lent(), 0);
-    player.reset();
-    if (sim == nullptr) return;
-    EXPECT_EQ(sim->race_count(), 0) << (sim->races().empty() ? "" : to_string(sim->races().front()));
-    EXPECT_EQ(sim->leaks(), "");
-  }
-  void open(Device& device, FrameworkPlayer::Options options, SessionOptions asked) {
-    player = std::make_unique<FrameworkPlayer>(plan.graph, device, std::move(options));
-    Result<std::unique_ptr<Session>> opened = Session::open(plan.program, device, std::move(asked), player->calls());
-    ASSERT_TRUE(opened.ok()) << opened.error().message;
-    session = std::move(opened).value();
-  }
-  void issue(const std::vector<OpId>& ops) {
-    for (const OpId op : ops) player->issue(session.get(), op);
-  }
-  /// Of a step that the session is through with.
-  void issue_late(const std::vector<OpId>& ops) {
-    for (const OpId op : ops) player->issue(nullptr, op);
-  }
-  /// Before one block in so many, at random, memory is asked back.
-  void asks_for_room(std::uint64_t seed, std::uint64_t every) {
-    player->before_blocks([this, every, random = std::mt19937_64(seed)]() mutable {
-      if (random() % every != 0 || !session->is_in_step()) return;
-      const Bytes bytes = std::int64_t{1} << (random() % 24);
-      EXPECT_TRUE(session->make_room(bytes, player->stream()).ok());
-    });
-  }
-  /// Ops of forward, or the others.
-  [[nodiscard]] std::vector<OpId> ops(bool forward) const {
-    std::vector<OpId> list;
-    for (std::size_t op = 0; op < plan.graph.ops.size(); ++op)
-      if ((plan.graph.template_of(id_of<OpId>(op)).phase == OpPhase::forward) == forward)
-        list.push_back(id_of<OpId>(op));
-    return list;
-  }
-
-  const plan::RankPlan& plan;
-  std::unique_ptr<SimDevice> sim;
-  std::unique_ptr<Device> host;
-  std::unique_ptr<FrameworkPlayer> player;
-  std::unique_ptr<Session> session;
-};
+using Stage = testing::SessionStage;
 
 TEST(Session, FollowsPlansWithoutRacesOrDepartures) {
   std::int64_t copied_out = 0, rebuilt = 0;
@@ -182,41 +127,6 @@ TEST(Session, HearsOfBackwardByWhatItAsksFor) {
     for (int step = 0; step < 3; ++step) stage.player->play(*stage.session);
     EXPECT_EQ(stage.player->fault(), "");
   }
-}
-
-TEST(Session, ContentsAreRightOnRealMemory) {
-  for (const bool on_calling_thread : {false, true})
-    for (const plan::RankPlan& plan : testing::random_captured_plans(3, 8)) {
-      Stage stage(plan, HostDeviceOptions{.capacity_bytes = kGiB}, {.on_calling_thread = on_calling_thread});
-      for (int step = 0; step < 3; ++step) stage.player->play(*stage.session);
-      EXPECT_EQ(stage.player->fault(), "") << on_calling_thread;
-      EXPECT_EQ(stage.session->report().counts.departures, 0) << stage.session->report().counts.kept_for_host;
-    }
-}
-
-TEST(Session, ContentsOfOtherSizesThanPlannedAreRight) {
-  std::mt19937_64 random(17);
-  std::int64_t copied_out = 0;
-  const auto play = [&](Stage& stage) {
-    for (int step = 0; step < 6; ++step) {
-      for (std::size_t s = 0; s < stage.plan.graph.storages.size(); ++s) {
-        const Bytes planned = stage.plan.graph.storages[s].bytes;
-        if (stage.plan.graph.template_of(id_of<StorageId>(s)).persists()) continue;
-        const Bytes bytes[] = {planned, planned / 2, 1, planned - 1, planned + 1, 3 * planned};
-        stage.player->resize(id_of<StorageId>(s), std::max<Bytes>(bytes[random() % std::size(bytes)], 1));
-      }
-      stage.player->play(*stage.session);
-    }
-    EXPECT_EQ(stage.player->fault(), "");
-    copied_out += stage.session->report().out.copies;
-  };
-  for (const plan::RankPlan& plan : testing::random_captured_plans(8, 12)) {
-    Stage simulated(plan, {.seed = 5});
-    play(simulated);
-    Stage real(plan, HostDeviceOptions{.capacity_bytes = 4 * kGiB}, {.on_calling_thread = true});
-    play(real);
-  }
-  EXPECT_GT(copied_out, testing::cases(100));
 }
 
 TEST(Session, StepsThatDepartReadWhatWasWritten) {
@@ -332,24 +242,6 @@ TEST(Session, PartsMayWaitForEachOther) {
   EXPECT_GT(departures, 0);
 }
 
-/// Host arenas and blocks beside them cross what the device pins at once.
-TEST(Session, FollowsOnADeviceThatPinsLittleAtOnce) {
-  constexpr Bytes kLargest = 64 * kKiB;
-  std::int64_t larger = 0, cut = 0;
-  for (const plan::RankPlan& plan : testing::random_captured_plans(9, 8)) {
-    for (const Arena& arena : plan.program.layout.arenas)
-      larger += arena.space == MemorySpace::host && arena.height_bytes > kLargest ? 1 : 0;
-    Stage stage(plan, HostDeviceOptions{.capacity_bytes = kGiB, .largest_pinned_bytes = kLargest}, {});
-    for (int step = 0; step < 3; ++step) stage.player->play(*stage.session);
-    EXPECT_EQ(stage.player->fault(), "");
-    const SessionReport report = stage.session->report();
-    EXPECT_EQ(report.counts.departures, 0) << report.counts.kept_for_host;
-    cut += report.out.pieces - report.out.copies;
-  }
-  EXPECT_GT(larger, testing::kSanitized ? 1 : 2);
-  EXPECT_GT(cut, 10);
-}
-
 /// Without room for the arenas all copies go to blocks; where these end, storages stay.
 TEST(Session, HoldsNoMorePinnedMemoryThanItMay) {
   std::int64_t kept = 0, copied = 0;
@@ -463,6 +355,39 @@ TEST(Session, WhatIsChangedUnplannedIsNotRecomputedFrom) {
     ++spoiled;
   }
   EXPECT_GT(spoiled, 5);
+}
+
+TEST(Session, ARetainedGraphIsThereForAnotherBackward) {
+  std::int64_t rebuilt = 0;
+  for (const plan::RankPlan& plan : testing::random_captured_plans(23, 40)) {
+    Stage stage(plan, SimSchedule{}, {.retains = true});
+    for (int step = 0; step < 2; ++step) {
+      stage.player->begin(*stage.session);
+      stage.issue(stage.ops(true));
+      stage.issue(stage.ops(false));
+      for (int again = 0; again < 2; ++again) stage.player->ask_again();
+      stage.player->finish(*stage.session);
+      ASSERT_EQ(stage.player->fault(), "");
+    }
+    rebuilt += stage.session->report().counts.rebuilt;
+  }
+  EXPECT_GT(rebuilt, testing::cases(60));
+}
+
+/// Nothing is left to be recomputed for a step of which only what the framework keeps itself is still saved.
+TEST(Session, ALateUseOfAStepThatIsOverActsOnNothing) {
+  const plan::RankPlan plan = plan_of_one_source(4);
+  Stage stage(plan);
+  stage.player->begin(*stage.session);
+  stage.issue(stage.ops(true));
+  const OpId last = stage.ops(false).back();
+  SavedStorage kept = stage.session->save(kNone<StorageId>, {.op = last, .until = last});
+  stage.player->forget_saved();
+  stage.session->end_step(stage.player->stream());
+  const auto used = Session::use(kept, false, stage.player->stream());
+  EXPECT_TRUE(used.ok()) << used.error().message;
+  EXPECT_EQ(stage.session->report().counts.rebuilt, 0);
+  Session::free(kept);
 }
 
 TEST(Session, SavedContentOutlivesTheSession) {
