@@ -549,7 +549,7 @@ TIDEMARK_API tidemark_status tidemark_plan_run_rank(const tidemark_plan* plan, i
 /* ---- Following a plan beside a framework --------------------------------------------------------------------------
  */
 
-/* A framework issues its kernels and allocations itself; the session owns the copies and says what runs again
+/* A framework issues its kernels and allocations itself; the session owns the copies and says what is to be recomputed
  * (docs/c_api.md has a whole program). Ops and storages are numbered as in the graph that was planned. The framework
  * tells the session of an op before it issues it; the session carries out what the plan has due. It looks after
  * *managed* storages alone: those that are copied or made anew, and what these are made from.

@@ -1,10 +1,12 @@
 """What capture knows of accelerators, as far as it shows without one; test_cuda.py trains on one."""
 
+import types
+
 import pytest
 import tidemark
 import torch
 from random_plans import least, swapped
-from tidemark import capturing, kernels
+from tidemark import capturing, engine, kernels
 from tidemark.cost import default_rates
 from training import same, train
 
@@ -105,3 +107,14 @@ def test_copies_to_host_memory_have_a_name_of_their_own():
 def test_an_accelerator_is_not_modelled_as_a_processor():
     assert default_rates("cuda").flops_per_s > 1000 * default_rates("cpu").flops_per_s
     assert default_rates("npu").bytes_per_s > 100 * default_rates("cpu").bytes_per_s
+
+
+def test_an_npu_whose_launches_are_queued_is_refused(monkeypatch):
+    monkeypatch.setattr(torch, "npu", types.SimpleNamespace(current_device=lambda: 0), raising=False)
+    device = types.SimpleNamespace(type="npu", index=0)
+    for setting in ("1", "2", ""):
+        monkeypatch.setenv("TASK_QUEUE_ENABLE", setting)
+        with pytest.raises(tidemark.SessionError, match="set TASK_QUEUE_ENABLE=0"):
+            engine.check_device(device)
+    monkeypatch.setenv("TASK_QUEUE_ENABLE", "0")
+    engine.check_device(device)

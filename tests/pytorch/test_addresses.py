@@ -385,3 +385,25 @@ def test_the_arena_goes_with_the_session():
 
     train(build, keep, 2)
     assert taken_from_the_machine() <= before + GRANULE
+
+
+def test_the_arena_goes_where_the_session_is_left():
+    """The object, which answers for what was done, holds none of it."""
+    build = BUILDS["encoder"]
+    graph = captured(build)
+    plan = tidemark.plan(graph, 4 * least(graph))  # room for the arena beside what the model holds
+    model, inputs, loss_fn, _ = build()
+    stepper = torch.optim.AdamW(model.parameters(), lr=1e-3)
+
+    def step():
+        loss_fn(model(*inputs)).backward()
+        stepper.step()
+        stepper.zero_grad()
+
+    step()
+    before = taken_from_the_machine()
+    with tidemark.session(plan, model) as session:
+        step()
+        assert session.counters.copies["planned_bytes"] > 4 * GRANULE
+    assert taken_from_the_machine() <= before + GRANULE
+    assert session.counters.copies["requests_planned"] > 100

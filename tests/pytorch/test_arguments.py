@@ -159,7 +159,7 @@ def test_graphs_and_plans_are_printed_in_one_line():
     model, inputs, loss_fn = transformer()
     plan = recomputing(tidemark.capture(model, inputs, loss_fn))
     assert repr(plan.graph).startswith("<Graph of Sequential: ") and len(repr(plan.graph)) < 120
-    assert "operations run again" in repr(plan) and len(repr(plan)) < 200
+    assert "operations recomputed" in repr(plan) and len(repr(plan)) < 200
 
 
 def test_statistics_are_printed_with_their_names():

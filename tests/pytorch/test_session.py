@@ -95,12 +95,34 @@ def test_micro_batches_in_flight():
     assert same(gradients_in_flight(built, tidemark.session(plan)), plain)
 
 
-def test_backward_twice_through_one_graph():
-    model, inputs, loss_fn = transformer(dropout=0.0)
-    plan = random_plan(tidemark.capture(model, inputs, loss_fn), 3, share=1.0)
+class Normed(nn.Module):
+    def __init__(self, width=32):
+        super().__init__()
+        self.norm = nn.LayerNorm(width)
+        self.up = nn.Linear(width, 2 * width)
+        self.down = nn.Linear(2 * width, width)
+        self.scale = nn.Parameter(torch.ones(width))
+
+    def forward(self, x):
+        h = nn.functional.gelu(torch.sin(self.up(self.norm(x + 1))))
+        return x + nn.functional.dropout(torch.tanh(self.down(h) * self.scale), 0.1)
+
+
+def normed():
+    """Its plans recompute the norms, which have three outputs each, once more for two of these alone."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Tanh(), *[Normed() for _ in range(4)], nn.Linear(32, 8))
+    return model, (torch.randn(128, 32),), lambda out: out.square().mean()
+
+
+@pytest.mark.parametrize(("build", "seed"), [(lambda: transformer(dropout=0.0), 3), (normed, 0), (normed, 1)])
+def test_backward_twice_through_one_graph(build, seed):
+    model, inputs, loss_fn = build()
+    plan = random_plan(tidemark.capture(model, inputs, loss_fn), seed, share=1.0)
 
     def gradients(times, context):
         model.zero_grad()
+        torch.manual_seed(5)
         with context:
             loss = loss_fn(model(*inputs))
             for i in range(times):
@@ -108,6 +130,31 @@ def test_backward_twice_through_one_graph():
         return [p.grad.clone() for p in model.parameters()]
 
     assert same(gradients(2, tidemark.session(plan)), gradients(2, contextlib.nullcontext()))
+
+
+@pytest.mark.parametrize("kept", [False, True])
+@pytest.mark.parametrize("at", [0, 1])
+def test_a_forward_without_backward_is_none_of_the_steps(at, kept):
+    """Of a validation with gradients, or a loss that is thrown away; `kept`: the loop holds it over."""
+    built = transformer(dropout=0.0)
+    plan = random_plan(tidemark.capture(*built, micro_batches=2), 0, share=1.0)
+
+    def gradients(context):
+        model, inputs, loss_fn = built
+        model.zero_grad()
+        with context as session:
+            for _ in range(3):
+                for i in range(2):
+                    if i == at:
+                        thrown_away = loss_fn(model(*inputs))
+                        if not kept:
+                            del thrown_away
+                    loss_fn(model(*inputs)).backward()
+        return [p.grad.clone() for p in model.parameters()], session
+
+    planned, session = gradients(tidemark.session(plan))
+    assert same(planned, gradients(contextlib.nullcontext())[0])
+    assert session.counters.off_plan <= (0 if at == 0 and not kept else 12)
 
 
 def test_an_exception_in_the_middle_leaves_nothing_behind():

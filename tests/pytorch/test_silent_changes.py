@@ -34,6 +34,43 @@ def gated(plan_of):
     return model, x, plan_of(tidemark.capture(model, (x,), lambda out: out[1].square().mean()))
 
 
+class Shifted(nn.Module):
+    """Autograd saves neither the shift nor the input."""
+
+    def __init__(self):
+        super().__init__()
+        self.shift = nn.Parameter(torch.ones(32))
+        self.linear = nn.Linear(32, 32)
+
+    def forward(self, x):
+        shifted = x + self.shift
+        for _ in range(3):
+            shifted = torch.sin(torch.cos(shifted))
+        return self.linear(shifted)
+
+
+def test_data_behind_a_parameter_may_become_another_and_is_not_changed_in_place():
+    torch.manual_seed(0)
+    model, x = Shifted(), torch.randn(512, 32)
+    plan = recomputing(tidemark.capture(model, (x,), mean_square))
+
+    def gradients_with(change, context):
+        model.zero_grad()
+        model.shift.data = torch.ones(32)
+        with context:
+            loss = mean_square(model(x))
+            change()
+            loss.backward()
+        return [p.grad.clone() for p in model.parameters()]
+
+    def replace():
+        model.shift.data = torch.zeros(32)
+
+    assert same(gradients_with(replace, tidemark.session(plan)), gradients_with(replace, contextlib.nullcontext()))
+    with pytest.raises(tidemark.TidemarkError, match="was changed in place between forward and backward"):
+        gradients_with(lambda: model.shift.data.mul_(2), tidemark.session(plan))
+
+
 @pytest.mark.parametrize("plan_of", PLANS.values(), ids=PLANS)
 def test_an_output_that_autograd_did_not_save_may_be_changed_for_metrics(plan_of):
     model, x, plan = gated(plan_of)

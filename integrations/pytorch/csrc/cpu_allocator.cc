@@ -94,13 +94,15 @@ struct CpuAllocator final : c10::Allocator {
     tidemark_address address = 0;
     tidemark_error* error = nullptr;
     const auto size = static_cast<std::int64_t>(bytes);
-    const auto status = tidemark_torch::allocate_with_room(size, true, &error, [&](tidemark_error** refusal) {
-      const std::lock_guard lock(no_fork());
-      const auto taken = take_block(size, &address, refusal);
-      if (taken == TIDEMARK_STATUS_OK)
-        phase_bytes().allocated(reinterpret_cast<void*>(address), (size + kUnitBytes - 1) / kUnitBytes * kUnitBytes);
-      return taken;
-    });
+    const auto status =
+        tidemark_torch::allocate_with_room(size, tidemark_torch::kCpu, &error, [&](tidemark_error** refusal) {
+          const std::lock_guard lock(no_fork());
+          const auto taken = take_block(size, &address, refusal);
+          if (taken == TIDEMARK_STATUS_OK)
+            phase_bytes().allocated(reinterpret_cast<void*>(address),
+                                    (size + kUnitBytes - 1) / kUnitBytes * kUnitBytes);
+          return taken;
+        });
     if (status != TIDEMARK_STATUS_OK) {
       const std::string text = tidemark_error_message(error);
       tidemark_error_free(error);

@@ -28,8 +28,8 @@ extern "C" {
 TIDEMARK_TORCH_API void* tidemark_torch_cuda_malloc(std::size_t size, int device, Stream stream) {
   void* pointer = nullptr;
   tidemark_error* error = nullptr;
-  const auto status =
-      tidemark_torch::allocate_with_room(static_cast<std::int64_t>(size), false, &error, [&](tidemark_error** refusal) {
+  const auto status = tidemark_torch::allocate_with_room(
+      static_cast<std::int64_t>(size), device, &error, [&](tidemark_error** refusal) {
         return tidemark_cuda_allocate(static_cast<ssize_t>(size), device, stream, &pointer, refusal);
       });
   tidemark_torch::throw_unless_ok(status, error);

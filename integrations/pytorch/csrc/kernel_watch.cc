@@ -8,11 +8,13 @@
 #include <torch/csrc/PyInterpreter.h>
 #include <torch/version.h>
 
-#include <atomic>
 #include <cstddef>
 #include <memory>
+#include <mutex>
 #include <utility>
 #include <vector>
+
+#include "integrations/pytorch/csrc/session_lock.h"
 
 namespace tidemark_torch {
 
@@ -23,7 +25,22 @@ using c10::impl::PyObject_TorchDispatchMode;
 using c10::impl::TorchDispatchModeTLS;
 using Mode = std::shared_ptr<PyObject_TorchDispatchMode>;
 
-std::atomic<KernelWatch*> active{nullptr};
+std::shared_ptr<KernelWatch>& active() {  // under pointer_mutex()
+  static auto* watch = new std::shared_ptr<KernelWatch>;
+  return *watch;
+}
+
+std::shared_ptr<KernelWatch> find_active() {
+  const std::lock_guard lock(pointer_mutex());
+  return active();
+}
+
+/// The one before is destroyed without the lock.
+void replace_active(std::shared_ptr<KernelWatch> watch) {
+  const std::lock_guard lock(pointer_mutex());
+  active().swap(watch);
+}
+
 PyObject* mode_object = nullptr;  // a Python mode: PyTorch's Python code takes modes off the stack and puts them back
 
 bool is_watch(const Mode& mode) {
@@ -45,8 +62,7 @@ struct WatchInterpreter final : PyInterpreterVTable {
   void dispatch(const c10::OperatorHandle& op, torch::jit::Stack* stack) const override {
     if (!is_watch_on_top()) return python.dispatch(op, stack);
     const Stashed stashed;
-    KernelWatch* watch = active.load(std::memory_order_acquire);
-    if (watch != nullptr) {
+    if (const auto watch = find_active()) {
       watch->on_call(op, *stack);
     } else {
       op.callBoxed(stack);
@@ -180,21 +196,16 @@ void install() {
 
 }  // namespace
 
-KernelWatch::~KernelWatch() {
-  KernelWatch* self = this;
-  active.compare_exchange_strong(self, nullptr);
-}
-
-void push_watch(KernelWatch& watch) {
+void push_watch(std::shared_ptr<KernelWatch> watch) {
   install();
-  active.store(&watch, std::memory_order_release);
+  replace_active(std::move(watch));
   Py_INCREF(mode_object);
   TorchDispatchModeTLS::push_non_infra_mode_onto_stack(
       std::make_shared<PyObject_TorchDispatchMode>(mode_object, getPyInterpreter()));
 }
 
 void pop_watch() {
-  active.store(nullptr, std::memory_order_release);
+  replace_active({});
   const std::int64_t length = TorchDispatchModeTLS::stack_len();
   std::int64_t at = length - 1;
   while (at >= 0 && !is_watch(TorchDispatchModeTLS::get_stack_at(at))) --at;

@@ -9,6 +9,8 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/stack.h>
 
+#include <memory>
+
 namespace tidemark_torch {
 
 class KernelWatch {
@@ -16,15 +18,15 @@ class KernelWatch {
   KernelWatch() = default;
   KernelWatch(const KernelWatch&) = delete;
   KernelWatch& operator=(const KernelWatch&) = delete;
-  virtual ~KernelWatch();
+  virtual ~KernelWatch() = default;
 
   /// Makes the call, in whatever way; `stack` as for OperatorHandle::callBoxed(). What is called meanwhile is seen by
   /// the modes beneath, not by the watch. Without Python's lock.
   virtual void on_call(const c10::OperatorHandle& op, torch::jit::Stack& stack) = 0;
 };
 
-/// Puts the watch on top of the calling thread's modes. With Python's lock.
-void push_watch(KernelWatch& watch);
+/// Puts the watch on top of the calling thread's modes. It lives until no thread is in on_call(). With Python's lock.
+void push_watch(std::shared_ptr<KernelWatch> watch);
 
 /// Takes the watch from among the calling thread's modes, wherever it is. With Python's lock.
 void pop_watch();

@@ -10,8 +10,9 @@
 
 namespace tidemark_torch {
 
-/// Not 0: something was given up on the CPU, or on the accelerator, and it is worth asking once more.
-using MakeRoom = std::int32_t (*)(std::int64_t bytes, std::int32_t is_cpu);
+/// `device`: number of the accelerator, or kCpu. Not 0: something was given up there, and it is worth asking once more.
+using MakeRoom = std::int32_t (*)(std::int64_t bytes, std::int32_t device);
+inline constexpr std::int32_t kCpu = -1;
 
 inline std::atomic<MakeRoom>& make_room() {
   static std::atomic<MakeRoom> function{nullptr};
@@ -20,12 +21,13 @@ inline std::atomic<MakeRoom>& make_room() {
 
 /// `allocate(&error)` until it is refused for good.
 template <class Allocate>
-tidemark_status allocate_with_room(std::int64_t bytes, bool is_cpu, tidemark_error** error, const Allocate& allocate) {
+tidemark_status allocate_with_room(std::int64_t bytes, std::int32_t device, tidemark_error** error,
+                                   const Allocate& allocate) {
   for (;;) {
     const tidemark_status status = allocate(error);
     if (status != TIDEMARK_STATUS_OUT_OF_MEMORY) return status;
     const MakeRoom function = make_room().load();
-    if (function == nullptr || function(bytes, is_cpu ? 1 : 0) == 0) return status;
+    if (function == nullptr || function(bytes, device) == 0) return status;
     tidemark_error_free(*error);
     *error = nullptr;
   }

@@ -16,7 +16,7 @@ struct PlannedCall {
   const std::string* kernel = nullptr;  // interned
   int op = 0;
   bool first = false;        // of its operation
-  bool rebuilt = false;      // its operation runs again
+  bool rebuilt = false;      // its operation is recomputed
   std::vector<int> outputs;  // managed storages by tensor returned, empty where none is looked after
 };
 

@@ -18,27 +18,29 @@ namespace tidemark_torch {
 
 namespace {
 
-/// The same bytes and no gradient function, which would keep the graph alive.
-at::Tensor without_history(const at::Tensor& tensor) {
-  return tensor.grad_fn() == nullptr && !tensor.is_inference() ? tensor : tensor.detach();
+/// The same bytes without a gradient function, which would keep the graph alive, and whatever the tensor's `data`
+/// becomes.
+at::Tensor held_of(const at::Tensor& tensor) {
+  const bool is_itself = !is_plain(tensor) && tensor.grad_fn() == nullptr && !tensor.is_inference();
+  return is_itself ? tensor : tensor.detach();
 }
 
-Source source_of(const at::Tensor& tensor, const StorageOf& storage_of) {
-  const int storage = storage_of(tensor);
-  if (storage != kNone)
-    return {storage, tensor.storage().unsafeGetStorageImpl(), Geometry::of(tensor), {}, VersionSeen(tensor)};
+Source source_of(const at::Tensor& tensor, const Recorder& recorder) {
+  const int storage = recorder.storage_of(tensor);
+  const void* original = is_plain(tensor) ? tensor.storage().unsafeGetStorageImpl() : nullptr;
   const VersionSeen version(tensor);  // what is detached down here counts its changes by itself
-  return {kNone, nullptr, {}, without_history(tensor), version};
+  if (storage != kNone) return {storage, original, recorder.changes, Geometry::of(tensor), {}, version};
+  return {kNone, original, recorder.changes, {}, held_of(tensor), version};
 }
 
-Argument argument_of(const c10::IValue& value, const StorageOf& storage_of) {
-  if (value.isTensor() && value.toTensor().defined()) return source_of(value.toTensor(), storage_of);
+Argument argument_of(const c10::IValue& value, const Recorder& recorder) {
+  if (value.isTensor() && value.toTensor().defined()) return source_of(value.toTensor(), recorder);
   if (!value.isTensorList() && !value.isOptionalTensorList()) return value;
   SourceList list;
   list.optional = !value.isTensorList();
   for (const c10::IValue& item : value.toListRef()) {
     if (item.isTensor() && item.toTensor().defined()) {
-      list.items.emplace_back(source_of(item.toTensor(), storage_of));
+      list.items.emplace_back(source_of(item.toTensor(), recorder));
     } else {
       list.items.emplace_back(std::nullopt);
     }
@@ -132,7 +134,10 @@ void RecordedCall::for_each_source(const std::function<void(const Source&)>& use
 }
 
 void check_source(const Source& source, at::IntArrayRef sizes) {
-  if (source.version.is_current()) return;
+  if (!source.version.is_current()) throw_changed(sizes);
+}
+
+void throw_changed(at::IntArrayRef sizes) {
   std::ostringstream text;
   text << "a tensor of shape " << sizes
        << " from which the plan rebuilds activations was changed in place between forward and backward; step the "
@@ -141,7 +146,7 @@ void check_source(const Source& source, at::IntArrayRef sizes) {
 }
 
 RecordedCall record(const c10::OperatorHandle& op, const KernelTraits& traits, const torch::jit::Stack& stack,
-                    const std::vector<int>& outputs, const StorageOf& storage_of) {
+                    const std::vector<int>& outputs, const Recorder& recorder) {
   const auto count = op.schema().arguments().size();
   const auto first = stack.end() - static_cast<std::ptrdiff_t>(count);
   RecordedCall call{op, traits.is_process_group_call, {}, outputs, std::nullopt, {}};
@@ -152,7 +157,7 @@ RecordedCall record(const c10::OperatorHandle& op, const KernelTraits& traits, c
     if (forgets && (i == (*statistics)[0] || i == (*statistics)[1])) {
       call.arguments.emplace_back(c10::IValue());
     } else {
-      call.arguments.push_back(argument_of(first[static_cast<std::ptrdiff_t>(i)], storage_of));
+      call.arguments.push_back(argument_of(first[static_cast<std::ptrdiff_t>(i)], recorder));
     }
   }
   if (traits.is_random) {
@@ -162,7 +167,7 @@ RecordedCall record(const c10::OperatorHandle& op, const KernelTraits& traits, c
   return call;
 }
 
-void run_again(const std::vector<RecordedCall>& calls, const FindStorage& find, const Made& made) {
+void recompute(const std::vector<RecordedCall>& calls, const FindStorage& find, const Made& made) {
   const Unseen unseen;
   const c10::AutoGradMode no_gradients(false);
   const c10::impl::ExcludeDispatchKeyGuard below_autograd(c10::autograd_dispatch_keyset_with_ADInplaceOrView |

@@ -27,7 +27,8 @@ struct Error : std::runtime_error {
 /// A tensor in a storage that the session looks after, or one that is there anyway: a parameter, an input.
 struct Source {
   int storage = kNone;
-  const void* original = nullptr;  // what it was read from, for comparison
+  const void* original = nullptr;  // the storage it was read from, for comparison
+  std::int64_t changes = 0;        // made in place before it was read, by the session's count
   Geometry geometry;
   at::Tensor held;
   VersionSeen version;
@@ -53,9 +54,17 @@ struct RecordedCall {
 
 /// Throws Error where what `source` was read from has been changed in place since.
 void check_source(const Source& source, at::IntArrayRef sizes);
+[[noreturn]] void throw_changed(at::IntArrayRef sizes);
 
 /// Number of the storage a tensor lies in, or kNone.
 using StorageOf = std::function<int(const at::Tensor&)>;
+
+/// What a call finds when it is recorded.
+struct Recorder {
+  StorageOf storage_of;
+  std::int64_t changes = 0;  // as Source::changes
+};
+
 using FindStorage = std::function<c10::Storage(int)>;
 /// A storage that was made.
 using Made = std::function<void(int, const at::Tensor&)>;
@@ -63,11 +72,11 @@ using Made = std::function<void(int, const at::Tensor&)>;
 /// Before the call is made: its arguments are the last of `stack`.
 [[nodiscard]] RecordedCall record(const c10::OperatorHandle& op, const KernelTraits& traits,
                                   const torch::jit::Stack& stack, const std::vector<int>& outputs,
-                                  const StorageOf& storage_of);
+                                  const Recorder& recorder);
 
 /// Makes the calls of one operation again, below autograd and autocast, as they were recorded: the same kernels on the
 /// same bits. Throws Error where a tensor that should be there was changed meanwhile.
-void run_again(const std::vector<RecordedCall>& calls, const FindStorage& find, const Made& made);
+void recompute(const std::vector<RecordedCall>& calls, const FindStorage& find, const Made& made);
 
 /// Defined tensors among the last `count` values of a stack, in order, lists flattened.
 void for_each_tensor(const torch::jit::Stack& stack, std::size_t count,

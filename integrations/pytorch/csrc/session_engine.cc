@@ -101,6 +101,12 @@ SessionEngine::SessionEngine(std::vector<std::shared_ptr<PlannedBatch>> batches,
   serve_room(steps_);
 }
 
+SessionEngine::~SessionEngine() {
+  if (Py_IsInitialized() == 0) return;
+  const py::gil_scoped_acquire python;
+  classify_ = depart_ = py::object();
+}
+
 void SessionEngine::close() {
   closed_ = true;
   batches_.clear();
@@ -110,7 +116,7 @@ void SessionEngine::close() {
   classify_ = depart_ = py::none();
   static_cast<void>(end_record());
   serve_room(nullptr);
-  if (const auto ended = replace(steps_, {}); ended != nullptr && !ended->is_lost()) ended->end_step();
+  if (const auto ended = replace(steps_, {}); ended != nullptr && !ended->is_lost()) ended->close();
 }
 
 std::shared_ptr<SessionSteps> SessionEngine::steps() const {
@@ -130,12 +136,18 @@ void SessionEngine::begin(std::size_t batch) {
   }
   begun_.insert(batch);
   batch_ = batches_.at(batch);
+  progress_ = std::make_shared<BatchProgress>();
   is_open_ = true;
   ++counters_->micro_batches;
 }
 
+bool SessionEngine::is_abandoned(bool ends_first) const {
+  if (progress_ == nullptr || !progress_->is_saved || progress_->is_asked_for) return false;
+  return ends_first || progress_.use_count() == 1;
+}
+
 void SessionEngine::follow(std::vector<std::shared_ptr<PlannedBatch>> batches, std::shared_ptr<SessionSteps> steps) {
-  if (const auto followed = this->steps()) followed->end_step();
+  if (const auto followed = this->steps()) followed->close();
   batches_ = std::move(batches);
   batch_.reset();
   begun_.clear();
@@ -291,6 +303,10 @@ py::object SessionEngine::pack(const py::object& object) {
   auto& frame = *top_;
   const int n = frame.saves++;
   Saved saved;
+  if (progress_ != nullptr && is_of_thread() && is_open_ && !in_backward()) {
+    saved.progress = progress_;
+    progress_->is_saved = true;
+  }
   if (tensor.is_leaf() && tensor.requires_grad()) {  // the leaf itself, which has no history
     saved.kept = tensor;
     saved.version = VersionSeen(tensor);
@@ -327,6 +343,7 @@ py::object SessionEngine::pack(const py::object& object) {
 
 py::object SessionEngine::unpack(const py::object& packed) {
   const auto& saved = packed.cast<const Saved&>();
+  if (saved.progress != nullptr) saved.progress->is_asked_for = true;
   auto tensor = found(saved);
   if (saved.handle && saved.micro_batch == counters_->micro_batches && top_->outside) {
     end_forward();  // else a gradient is taken within forward

@@ -44,10 +44,17 @@ struct Counters {
   std::int64_t micro_batches = 0;
 };
 
+/// Of the forward of one micro-batch. What autograd keeps of it holds a reference.
+struct BatchProgress {
+  bool is_saved = false;                  // something of it is
+  std::atomic<bool> is_asked_for{false};  // by backward
+};
+
 /// What autograd keeps in the place of a tensor: where to find it, or itself, without its history, as autograd's graph
 /// must not hold itself. Where the plan knows it, asking for it says how far backward is.
 struct Saved {
   SavedHandle handle;
+  std::shared_ptr<BatchProgress> progress;
   std::int64_t micro_batch = 0;  // since the session began
   at::Tensor kept;
   Geometry geometry;  // where nothing is kept
@@ -66,6 +73,7 @@ class SessionEngine final : public KernelWatch {
   /// `classify(name, overload)` is kernels.traits; `depart(frame, what)` hears of departures.
   SessionEngine(std::vector<std::shared_ptr<PlannedBatch>> batches, std::shared_ptr<SessionSteps> steps,
                 pybind11::object classify, pybind11::object depart, std::shared_ptr<Counters> counters);
+  ~SessionEngine() override;
 
   void on_call(const c10::OperatorHandle& op, torch::jit::Stack& stack) override;
 
@@ -78,6 +86,9 @@ class SessionEngine final : public KernelWatch {
   void begin(std::size_t batch);
   /// Whether the micro-batch begins another step.
   [[nodiscard]] bool begins_step(std::size_t batch) const { return begun_.empty() || begun_.count(batch) > 0; }
+  /// Whether the last micro-batch that began, of which something was saved, has had no backward: its graph is gone, or
+  /// `ends_first`, it would have come by now.
+  [[nodiscard]] bool is_abandoned(bool ends_first) const;
   /// What kernels are from now on; returns what they were.
   Kernels expect(Kernels kernels) { return expected_.exchange(kernels); }
   /// Another plan of the same loop, between steps.
@@ -121,6 +132,7 @@ class SessionEngine final : public KernelWatch {
   pybind11::object classify_, depart_;
   std::shared_ptr<Counters> counters_;
   std::shared_ptr<PlannedBatch> batch_;
+  std::shared_ptr<BatchProgress> progress_;
   std::set<std::size_t> begun_;       // micro-batches of the step
   std::atomic<bool> is_open_{false};  // its forward runs
   std::atomic<Kernels> expected_{Kernels::forwards};

@@ -122,12 +122,13 @@ PYBIND11_MODULE(tidemark_session, module) {
       .value("forwards", Kernels::forwards)
       .value("unfollowed", Kernels::unfollowed)
       .value("make_state", Kernels::make_state);
-  py::class_<SessionEngine>(module, "SessionEngine")
+  py::class_<SessionEngine, std::shared_ptr<SessionEngine>>(module, "SessionEngine")
       .def(py::init<std::vector<std::shared_ptr<PlannedBatch>>, std::shared_ptr<SessionSteps>, py::object, py::object,
                     std::shared_ptr<Counters>>())
       .def("close", &SessionEngine::close)
       .def("begin", &SessionEngine::begin)
       .def("begins_step", &SessionEngine::begins_step)
+      .def("is_abandoned", &SessionEngine::is_abandoned)
       .def("expect", &SessionEngine::expect)
       .def("follow", &SessionEngine::follow)
       .def("begin_record",
@@ -146,7 +147,7 @@ PYBIND11_MODULE(tidemark_session, module) {
       .def("leave_plan", &SessionEngine::leave_plan)
       .def("pack", &SessionEngine::pack)
       .def("unpack", &SessionEngine::unpack)
-      .def("push", [](SessionEngine& engine) { push_watch(engine); })
+      .def("push", [](std::shared_ptr<SessionEngine> engine) { push_watch(std::move(engine)); })
       .def("pop", [](SessionEngine&) { pop_watch(); })
       .def("is_on_top", [](SessionEngine&) { return is_watch_on_top(); });
 }

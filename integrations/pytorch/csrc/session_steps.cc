@@ -150,6 +150,12 @@ SessionSteps::~SessionSteps() {
   } else {
     tidemark_session_close(session_);
   }
+  if (Py_IsInitialized() == 0) {
+    raw_stream_.release();
+    return;
+  }
+  const py::gil_scoped_acquire python;
+  raw_stream_ = py::object();
 }
 
 tidemark_stream SessionSteps::stream() {
@@ -179,6 +185,7 @@ void SessionSteps::begin_step() {
     records_ = std::make_shared<StepRecords>();
     for (auto step = in_flight_.begin(); step != in_flight_.end();)
       step = step->second.expired() ? in_flight_.erase(step) : std::next(step);
+    if (in_flight_.empty()) last_change_.clear();
     in_flight_[++step_] = records_;
   }
   check(status, error);
@@ -192,9 +199,23 @@ void SessionSteps::end_step() {
   check(tidemark_session_end_step(session_, stream(), &error), error);
 }
 
+void SessionSteps::close() {
+  const SessionLock lock;
+  if (session_ == nullptr) return;
+  struct Closing {
+    SessionSteps& steps;
+    ~Closing() {
+      steps.last_report_ = steps.report();
+      tidemark_session_close(std::exchange(steps.session_, nullptr));
+    }
+  } closing{*this};
+  end_step();
+}
+
 void SessionSteps::expect_requests(std::int32_t requests) {
   if (is_lost()) return;
   const SessionLock lock;
+  if (session_ == nullptr) return;
   if (std::exchange(expected_, requests) == requests) return;
   tidemark_error* error = nullptr;
   check(tidemark_session_expect_requests(session_, requests, &error), error);
@@ -223,7 +244,8 @@ void SessionSteps::record_call(const PlannedCall& planned, const c10::OperatorHa
   const auto calls = records_->find(planned.op);
   if (calls == records_->end()) return;
   calls->second.push_back(
-      record(op, traits, stack, planned.outputs, [this](const at::Tensor& tensor) { return storage_of(tensor); }));
+      record(op, traits, stack, planned.outputs,
+             {.storage_of = [this](const at::Tensor& tensor) { return storage_of(tensor); }, .changes = changes_}));
 }
 
 void SessionSteps::take_output(const PlannedCall& planned, int storage, const at::Tensor& tensor) {
@@ -273,15 +295,17 @@ void SessionSteps::free(tidemark_saved* saved) {
 void SessionSteps::change(const at::Tensor& tensor, bool planned) {
   if (!is_lendable(tensor)) return;
   const SessionLock lock;
+  if (session_ == nullptr) return;
   tidemark_error* error = nullptr;
-  check(tidemark_session_change(session_, tensor.storage().unsafeGetStorageImpl(), planned ? 1 : 0, stream(), &error),
-        error);
+  auto* const storage = tensor.storage().unsafeGetStorageImpl();
+  last_change_[storage] = ++changes_;
+  check(tidemark_session_change(session_, storage, planned ? 1 : 0, stream(), &error), error);
 }
 
 /// A thread of the pool that works for a call of a session must not wait for that call.
 bool SessionSteps::make_room(std::int64_t bytes) {
   const SessionLock lock(std::try_to_lock);
-  if (!lock.has_lock() || is_lost()) return false;
+  if (!lock.has_lock() || is_lost() || session_ == nullptr) return false;
   const Unseen unseen;
   const std::exception_ptr before = thrown_;
   tidemark_error* error = nullptr;
@@ -306,13 +330,13 @@ void serve_room(const std::shared_ptr<SessionSteps>& steps) {
   serving() = steps;
 }
 
-std::int32_t make_room_of_session(std::int64_t bytes, std::int32_t is_cpu) {
+std::int32_t make_room_of_session(std::int64_t bytes, std::int32_t device) {
   std::shared_ptr<SessionSteps> steps;
   {
     const std::lock_guard lock(pointer_mutex());
     steps = serving().lock();
   }
-  return steps != nullptr && steps->is_on_cpu() == (is_cpu != 0) && steps->make_room(bytes) ? 1 : 0;
+  return steps != nullptr && steps->ordinal() == device && steps->make_room(bytes) ? 1 : 0;
 }
 
 tidemark_session_report SessionSteps::report() const {
@@ -320,15 +344,21 @@ tidemark_session_report SessionSteps::report() const {
   report.struct_size = sizeof report;
   if (is_lost()) return report;
   const SessionLock lock;
+  if (session_ == nullptr) return last_report_;
   static_cast<void>(tidemark_session_get_report(session_, &report, nullptr));
   return report;
 }
 
 /// What is rebuilt from must be as it was. The session hears of changes in forward; others may have been made since.
-void SessionSteps::check_sources(const std::vector<RecordedCall>& calls, const tidemark_rebuild& asked) {
+/// Those of `tensor.data` do not count for autograd.
+void SessionSteps::check_sources(const std::vector<RecordedCall>& calls, const tidemark_rebuild& asked) const {
   for (const auto& call : calls)
     call.for_each_source([&](const Source& source) {
-      if (source.storage == kNone) return;
+      if (source.storage == kNone) {
+        const auto last = last_change_.find(source.original);
+        if (last != last_change_.end() && last->second > source.changes) throw_changed(source.held.sizes());
+        return;
+      }
       for (std::int32_t i = 0; i < asked.source_count; ++i)
         if (asked.sources[i].storage == source.storage && source.original == asked.sources[i].block.handle)
           check_source(source, source.geometry.sizes);
@@ -340,17 +370,17 @@ tidemark_status SessionSteps::rebuild(const tidemark_rebuild& asked) {
     const auto step = in_flight_.find(asked.step);
     const auto records = step == in_flight_.end() ? nullptr : step->second.lock();
     const auto calls = records == nullptr ? StepRecords::const_iterator{} : records->find(asked.op);
-    if (records == nullptr || calls == records->end()) throw Error("an operation runs again that was not recorded");
+    if (records == nullptr || calls == records->end()) throw Error("an operation is recomputed that was not recorded");
     check_sources(calls->second, asked);
     std::optional<py::gil_scoped_release> others_may_run;
     if (PyGILState_Check() != 0) others_may_run.emplace();
     const InForward phase;
-    run_again(
+    recompute(
         calls->second,
         [&](int storage) {
           for (std::int32_t i = 0; i < asked.source_count; ++i)
             if (asked.sources[i].storage == storage) return look_at(asked.sources[i].block);
-          throw Error("an operation runs again without what it reads");
+          throw Error("an operation is recomputed without what it reads");
         },
         [&](int storage, const at::Tensor& tensor) {
           for (std::int32_t i = 0; i < asked.wanted_count; ++i)

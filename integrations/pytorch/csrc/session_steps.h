@@ -3,7 +3,7 @@
 // PyTorch. It decides nothing. Blocks are storages: a handle is a StorageImpl that the session holds a reference to.
 //
 // Thread rule: any thread, with or without Python's lock: autograd may run the nodes of one graph in several. One lock
-// over all of it, session_lock.h. Destroyed with Python's.
+// over all of it, session_lock.h. Destroyed by any thread: what is Python's is released with its lock.
 //
 // In a forked child they go on, unless another thread was in a call when it was forked: then they are lost there, and
 // what was saved with them cannot be had.
@@ -21,16 +21,18 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <unordered_map>
 #include <vector>
 
 #include "integrations/pytorch/csrc/geometry.h"
+#include "integrations/pytorch/csrc/make_room.h"
 #include "integrations/pytorch/csrc/planned_loop.h"
 #include "integrations/pytorch/csrc/recorded_call.h"
 #include "integrations/pytorch/csrc/session_lock.h"
 
 namespace tidemark_torch {
 
-/// The calls of a step that may be made again, by operation.
+/// The calls of a step that may be recomputed, by operation.
 using StepRecords = std::map<int, std::vector<RecordedCall>>;
 
 class SessionSteps;
@@ -87,10 +89,13 @@ class SessionSteps : public std::enable_shared_from_this<SessionSteps> {
 
   void begin_step();
   void end_step();
+  /// Ends the step, and gives back all that is not kept for what was saved, which can still be asked for. Calls that
+  /// other threads make meanwhile do nothing; report() answers as at the end.
+  void close();
   void tell(int op);
   /// What is asked of the allocator from now on: TIDEMARK_REQUESTS_*.
   void expect_requests(std::int32_t requests);
-  /// Before a call of an operation that will run again is made.
+  /// Before a call of an operation that will be recomputed is made.
   void record_call(const PlannedCall& planned, const c10::OperatorHandle& op, const KernelTraits& traits,
                    const torch::jit::Stack& stack);
   void take_output(const PlannedCall& planned, int storage, const at::Tensor& tensor);
@@ -100,7 +105,8 @@ class SessionSteps : public std::enable_shared_from_this<SessionSteps> {
   void change(const at::Tensor& tensor, bool planned);
   /// The allocator of the device is at its end. Whether storages have given something up.
   [[nodiscard]] bool make_room(std::int64_t bytes);
-  [[nodiscard]] bool is_on_cpu() const { return device_.is_cpu(); }
+  /// Number of the accelerator, or kCpu.
+  [[nodiscard]] std::int32_t ordinal() const { return device_.is_cpu() ? kCpu : device_.index(); }
   [[nodiscard]] tidemark_session_report report() const;
 
  private:
@@ -119,7 +125,7 @@ class SessionSteps : public std::enable_shared_from_this<SessionSteps> {
   void release(tidemark_block block);
   /// The last of several streams that work was given may use the storage yet.
   void note_stream(const c10::Storage& storage) const;
-  static void check_sources(const std::vector<RecordedCall>& calls, const tidemark_rebuild& asked);
+  void check_sources(const std::vector<RecordedCall>& calls, const tidemark_rebuild& asked) const;
 
   struct CloseDevice {
     void operator()(tidemark_device* device) const { tidemark_device_close(device); }
@@ -127,23 +133,26 @@ class SessionSteps : public std::enable_shared_from_this<SessionSteps> {
 
   const int forks_ = forks_in_calls();
   const c10::Device device_;
-  const pybind11::object raw_stream_;
+  pybind11::object raw_stream_;
   std::optional<c10::Stream> stream_;  // the one named last
   tidemark_stream vendors_stream_{};   // the same as the vendor has it
   bool has_streams_ = false;           // several were named
   std::unique_ptr<tidemark_device, CloseDevice> opened_;
-  tidemark_session* session_ = nullptr;
+  tidemark_session* session_ = nullptr;    // nullptr: closed
+  tidemark_session_report last_report_{};  // of a closed one
   std::int64_t step_ = 0;
   std::int32_t expected_ = TIDEMARK_REQUESTS_PLANNED;
   std::shared_ptr<StepRecords> records_;                          // of the step that runs
   std::map<std::int64_t, std::weak_ptr<StepRecords>> in_flight_;  // by step
+  std::int64_t changes_ = 0;                                      // in place, that the session heard of
+  std::unordered_map<const void*, std::int64_t> last_change_;     // by storage, while steps are in flight
   std::exception_ptr thrown_;                                     // in a callback
 };
 
 /// Of whom make_room() is asked from now on; nullptr: none.
 void serve_room(const std::shared_ptr<SessionSteps>& steps);
 /// Asks them: a MakeRoom (make_room.h).
-[[nodiscard]] std::int32_t make_room_of_session(std::int64_t bytes, std::int32_t is_cpu);
+[[nodiscard]] std::int32_t make_room_of_session(std::int64_t bytes, std::int32_t device);
 
 /// As autograd does for what it saves without hooks. Throws std::runtime_error.
 void check_unchanged(at::IntArrayRef sizes, const VersionSeen& version);

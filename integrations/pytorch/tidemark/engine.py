@@ -1,6 +1,7 @@
 """A plan as the session's engine follows it: per module call the kernels that are told of, and what autograd saves."""
 
 import importlib
+import os
 
 import torch
 
@@ -17,6 +18,11 @@ def check_device(device):
         return
     if device.type not in ("cuda", "npu"):
         raise SessionError(f"a session runs on cpu, cuda and npu, and the model is on {device.type!r}")
+    if device.type == "npu" and os.environ.get("TASK_QUEUE_ENABLE") != "0":
+        raise SessionError(
+            "torch_npu may queue launches, and a session's copies would come before kernels that were called earlier; "
+            "set TASK_QUEUE_ENABLE=0 before torch_npu is imported"
+        )
     current = getattr(torch, device.type).current_device()
     if device.index is not None and device.index != current:
         raise SessionError(

@@ -150,6 +150,19 @@ class Graph:
         """A copy on file, or in another process, is of no model until a session is given one."""
         return self.__dict__ | {"model": _gone}
 
+    def batches_that_end_first(self):
+        """Micro-batches whose backward had begun where the next one was captured."""
+        first = {"forward": {}, "backward": {}}
+        for i, op in enumerate(self.ops):
+            if op.phase in first:
+                first[op.phase].setdefault(op.micro_batch, i)
+        forward, backward = first["forward"], first["backward"]
+        return {
+            batch
+            for batch, begin in forward.items()
+            if batch in backward and all(later < begin or backward[batch] < later for later in forward.values() if later != begin)
+        }
+
     def rounded(self, bytes_):
         """What a block of so many bytes takes."""
         return block_bytes(bytes_, self.device, self.unit_bytes)

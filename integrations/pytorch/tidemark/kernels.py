@@ -133,7 +133,7 @@ def host_arguments(func):
 
 
 def adds_in_any_order(func, device):
-    """Whether the kernel may make other bits of the same numbers when it runs again."""
+    """Whether the kernel may make other bits of the same numbers when it is recomputed."""
     if device == "cpu" or torch.are_deterministic_algorithms_enabled() or func.namespace != "aten":
         return False
     return func._schema.name.removeprefix("aten::").strip("_") in _IN_ANY_ORDER

@@ -35,7 +35,7 @@ class Report:
     measured_gradient_bytes: int
     predicted_by_phase: dict  # bytes at the peak by when they were allocated: standing, forward, backward
     measured_by_phase: dict | None  # None too where a plan that keeps everything has no session below it
-    recomputed: int  # operations run again, so far
+    recomputed: int  # operations recomputed, so far
     swapped: int  # storages copied out, so far
     off_plan: int  # departures from the plan, so far
     copies: dict  # tidemark_session_report, so far; empty where there is no session
@@ -118,7 +118,7 @@ class Report:
             lines.append(f"            {sides[0]:>12}  {what}, at the peak (predicted {sides[1]})")
         lines.append(f"            {format_bytes(self.measured_parameter_bytes):>12}  parameter, now")
         lines.append(f"            {format_bytes(self.measured_gradient_bytes):>12}  gradient, now")
-        done = f"{self.recomputed} operations run again, {self.swapped} storages swapped"
+        done = f"{self.recomputed} operations recomputed, {self.swapped} storages swapped"
         lines.append(f"so far      {done}, {self.off_plan} departures")
         lines += [f"any load    up to {limit} (predicted)" for limit in self.load_limits]
         if any(self.rungs.values()):

@@ -32,7 +32,7 @@ class Plan:
         again = len(self.schedule) - len(self.graph.ops)
         peak, budget = format_bytes(self.peak_bytes), format_bytes(self.budget_bytes)
         return (
-            f"<Plan for {self.graph.name}: peak {peak} of {budget}, {again} operations run again, {len(self.swaps)} "
+            f"<Plan for {self.graph.name}: peak {peak} of {budget}, {again} operations recomputed, {len(self.swaps)} "
             f"storages swapped, {self.status or 'status unknown'}>"
         )
 
@@ -62,7 +62,7 @@ def plan(graph, budget, device=None, recompute_collectives=False, reserve=0):
     budget  bytes, or text such as "512MiB": all that the step needs, parameters and optimizer state included.
     device  where the plan is for, "cpu" or "cuda"; by default where the model was captured.
     reserve bytes of the budget that are left to what the step knows nothing of, such as another model in the process.
-    recompute_collectives  collectives may run again too: every process of their groups must then follow the same plan.
+    recompute_collectives  collectives may be recomputed too: every process of their groups must then follow the same plan.
 
     Raises InfeasibleError, with the smallest budget that is known to do, where nothing fits.
     """

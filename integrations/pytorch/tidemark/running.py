@@ -4,7 +4,7 @@
         for batch in data: ...                      # as ever
 
 Where the plan rebuilds or swaps storages, an engine in C++ (csrc/session_engine.h) counts kernels below autograd by
-module call, as capture did, and records those that will run again. Departures (another shape of the forward, a step
+module call, as capture did, and records those that will be recomputed. Departures (another shape of the forward, a step
 that only evaluates, a module that is not called) leave the tensors concerned where they are, with one warning. Bits are
 never at stake: what is rebuilt is made by the same kernels from the same bytes.
 
@@ -106,6 +106,9 @@ class Session:
         self._chunked = self._chunks = 0
         self._limits = None
 
+    def __reduce__(self):
+        raise SessionError("a session is of its process and its model; Plan.save() writes what another can begin with")
+
     def __enter__(self):
         global _active
         if _active is not None and _active._pid != os.getpid():
@@ -143,6 +146,7 @@ class Session:
 
     def _watch(self, undo):
         self._micro_batches, self._next_batch = self.plan.graph.micro_batches, 0
+        self._ends_first = self.plan.graph.batches_that_end_first()
         self._lifts, self._phase = [], ("none", True)
         self._captured_phases = {op.phase for op in self.plan.graph.ops}
         self._stepped = set()  # optimizers
@@ -296,14 +300,21 @@ class Session:
         self._lower_all()
         if os.getpid() != self._pid:
             raise SessionError("the session was begun in another process; begin one in each process after the fork")
-        number = self._next_batch if self.marked is None else self.marked
-        number %= self._micro_batches
+        number = (self._next_number() if self.marked is None else self.marked) % self._micro_batches
         self._next_batch = number + 1
         if self._tries and self._engine.begins_step(number):
             self._learn()
         self._frames.micro_batch = number
         self._engine.begin(number)
         self._set_phase("forward")
+
+    def _next_number(self):
+        """A forward without a backward, as of a validation or of a loss that the loop throws away, is none of the
+        step's: its number is that of the next."""
+        if self._next_batch == 0:
+            return 0
+        last = self._next_batch - 1
+        return last if self._engine.is_abandoned(last in self._ends_first) else self._next_batch
 
     def _begin_again(self):
         """The next forward is the first of a step: the last one failed, or the optimizer has stepped. Within backward an

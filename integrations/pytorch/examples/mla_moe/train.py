@@ -56,7 +56,7 @@ def train(config, steps, budget=None):
     )
     plan = tidemark.plan(graph, budget)
     again = len(plan.schedule) - len(graph.ops)
-    print(f"plan: {plan.status}, {again} operations run again, {plan.added_cost_percent:.1f} % more time")
+    print(f"plan: {plan.status}, {again} operations recomputed, {plan.added_cost_percent:.1f} % more time")
     with tidemark.session(plan, model) as session:
         return [step(next(data)) for _ in range(steps)], session
 
