@@ -75,6 +75,7 @@ struct OutOfMemory {
   Bytes requested_bytes = 0;
   StreamHandle stream = {};
   Bytes limit_bytes = 0;
+  Bytes granule_bytes = 1;  ///< memory is reserved in multiples of it
   Bytes device_total_bytes = 0;
   Bytes device_free_bytes = 0;
   Bytes allocated_bytes = 0;  ///< blocks in callers' hands

@@ -15,8 +15,8 @@ constexpr std::size_t kHolders = 8;
 
 std::string advice(const OutOfMemory& oom) {
   if (oom.requested_bytes > oom.limit_bytes) return "The request alone is larger than the limit.";
-  const bool limit_binds =
-      oom.limit_bytes - oom.reserved_bytes < oom.requested_bytes && oom.device_free_bytes >= oom.requested_bytes;
+  const Bytes wanted = round_up(oom.requested_bytes, oom.granule_bytes);
+  const bool limit_binds = oom.limit_bytes - oom.reserved_bytes < wanted && oom.device_free_bytes >= wanted;
   if (!limit_binds && oom.device_code == DeviceCode::out_of_memory && oom.foreign_bytes > oom.limit_bytes / 20 &&
       oom.foreign_bytes >= oom.requested_bytes) {
     return fmt::format("Memory that is not of this allocator would do: look at what else holds {}.",
@@ -76,6 +76,7 @@ OutOfMemory CachingAllocator::Impl::report() {
 /// All but the names, with what the device said filled in.
 void CachingAllocator::Impl::report_locked(OutOfMemory& report) {
   report.limit_bytes = limit_bytes;
+  report.granule_bytes = device.traits().granule_bytes;
   const AllocatorStatistics now = statistics_locked();
   report.allocated_bytes = now.allocated_bytes.current;
   report.pending_bytes = now.pending_bytes;

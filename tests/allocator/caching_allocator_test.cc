@@ -379,6 +379,15 @@ TEST_F(CachingAllocatorTest, TheReportSaysWhoHoldsTheMemory) {
   EXPECT_NE(allocator_->last_error().find("larger than the limit"), std::string::npos);
 }
 
+/// Whole granules alone are taken.
+TEST_F(CachingAllocatorTest, TheReportNamesALimitThatLeavesLessThanAGranule) {
+  open({}, {.limit_bytes = 5_MiB});
+  (void)allocate(4_MiB, 0, 0);
+  Address none = 0;
+  ASSERT_EQ(allocator_->allocate(512_KiB, streams_[0], none), DeviceCode::out_of_memory);
+  EXPECT_NE(allocator_->last_error().find("a higher limit would do"), std::string::npos) << allocator_->last_error();
+}
+
 TEST_F(CachingAllocatorTest, AnOwnerNameThatThrowsLeavesTheNumberAndNoLock) {
   AllocatorOptions options{.limit_bytes = 8_MiB};
   options.owner_name = [](std::uint32_t owner) -> std::string {
