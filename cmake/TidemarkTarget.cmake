@@ -55,9 +55,10 @@ endfunction()
 
 # tidemark_test(name SOURCES a_test.cc ... LINKS lib ... [LABELS label] [ALONE a_test.cc ...]): one GoogleTest program, one ctest entry a test.
 # Labels: `sanitize` has threads and runs under ThreadSanitizer too; `slow` plans whole reference jobs and is not built with
-# sanitizers; `input` is about bad input. What has no label runs in the development build and under AddressSanitizer.
+# sanitizers; `whole` draws many cases, of which sanitized builds run a part and the plain build of the gate all; `input` is about
+# bad input. What has no label runs in the development build and under AddressSanitizer.
 add_custom_target(sanitize_tests)
-add_custom_target(slow_tests)
+add_custom_target(plain_tests)
 function(tidemark_test name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINKS;LABELS;ALONE" ${ARGN})
   if("slow" IN_LIST ARG_LABELS AND (TIDEMARK_SANITIZE_ADDRESS OR TIDEMARK_SANITIZE_THREAD))
@@ -69,8 +70,8 @@ function(tidemark_test name)
   if("sanitize" IN_LIST ARG_LABELS)
     add_dependencies(sanitize_tests ${name})
   endif()
-  if("slow" IN_LIST ARG_LABELS)
-    add_dependencies(slow_tests ${name})
+  if("slow" IN_LIST ARG_LABELS OR "whole" IN_LIST ARG_LABELS)
+    add_dependencies(plain_tests ${name})
   endif()
   gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES LABELS "${ARG_LABELS}")
 endfunction()
