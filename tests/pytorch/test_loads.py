@@ -157,6 +157,9 @@ def _call_at_nodes(loss, function):
         left += [following for following, _ in node.next_functions]
 
 
+_CPU = -1  # kCpu of csrc/make_room.h
+
+
 def _trained(plan, seed=None, **how):
     """Losses and gradients of two steps, in which memory is asked back at random where `seed` is given."""
     rng = random.Random(seed)
@@ -164,7 +167,7 @@ def _trained(plan, seed=None, **how):
 
     def ask(*_):
         if seed is not None and rng.random() < 0.8:
-            give(1 << rng.randrange(24), 1)
+            give(1 << rng.randrange(24), _CPU)
 
     model, inputs, loss_fn = transformer()
     for module in model.modules():
