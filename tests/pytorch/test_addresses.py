@@ -20,6 +20,7 @@ def test_a_steady_step_is_served_from_the_planned_arena(name):
     build = BUILDS[name]
     graph = captured(build)
     plan = tidemark.plan(graph, least(graph))
+    gc.collect()  # of the captured model some blocks would lie between those of the next, each in a granule
     model, inputs, loss_fn, _ = build()
     stepper = torch.optim.AdamW(model.parameters(), lr=1e-3)
 
