@@ -5,10 +5,12 @@ set(TIDEMARK_PLAN_FILES
   built_plan.cc
   gap_report.cc
   last_resort.cc
+  load_prices.cc
   memory_profile.cc
   misfit.cc
   offload_loop.cc
   overflow.cc
+  planned_load.cc
   planner.cc
   policy.cc
   rank_planner.cc

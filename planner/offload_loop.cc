@@ -1,6 +1,7 @@
 #include "planner/offload_loop.h"
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -138,13 +139,16 @@ class OffloadLoop {
     short_of_host_ = found.best.host_height() > budgets_.host;
     over_bytes_ = found.best.height() - budgets_.device;
     is_misjudged_ = found.best.is_misjudged();
+    const double ns_per_byte =
+        found.prices ? std::accumulate(found.prices->device.begin(), found.prices->device.end(), 0.0) : 0.0;
     if (problem == whole_) {
       prices_ = std::move(found.prices);
       if (found.bound_ns > 0 && fits(found.best, budgets_))
         above_bound_ = std::max(1.0, static_cast<double>(found.best.cost.added_ns()) / found.bound_ns);
     }
     if (best_.problem == nullptr || is_better(found.best, best_.best, budgets_))
-      best_ = {.problem = problem, .best = std::move(found.best), .bound_ns = found.bound_ns};
+      best_ = {
+          .problem = problem, .best = std::move(found.best), .bound_ns = found.bound_ns, .ns_per_byte = ns_per_byte};
     return {};
   }
 

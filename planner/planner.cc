@@ -11,21 +11,16 @@
 #include <optional>
 
 #include "planner/cost/cost_model.h"
-#include "planner/graph_build/expert_load.h"
 #include "planner/graph_build/liveness.h"
 #include "planner/graph_build/load_shape.h"
 #include "planner/graph_build/step_graph.h"
+#include "planner/planned_load.h"
 #include "planner/rank_planner.h"
 #include "planner/schedule/scheduler.h"
 #include "planner/threads/parallel.h"
 
 namespace tidemark::plan {
 namespace {
-
-/// A plan shifts the quantile a little against keep-all; asking for this much more load at first mostly saves a second
-/// round.
-constexpr double kLoadMargin = 0.01;
-constexpr int kLoadRounds = 6;
 
 /// Every rank's graph, its op times, and the keep-all step they make together.
 struct NominalStep {
@@ -34,15 +29,15 @@ struct NominalStep {
   simulate::StepTiming timing;
 };
 
-Result<NominalStep> build_nominal(const PlanRequest& request, const std::vector<double>& loads) {
+Result<NominalStep> build_nominal(const PlanRequest& request, const std::vector<PlannedLoad>& loads) {
   const auto ranks = static_cast<std::size_t>(request.job.parallel.pipeline);
   NominalStep nominal;
   nominal.graphs.resize(ranks);
   nominal.op_ns.resize(ranks);
   std::vector<simulate::RankWork> work(ranks);
   Status status = threads::parallel_try_each(ranks, [&](std::size_t rank) -> Status {
-    Result<Graph> graph =
-        graph_build::build_step_graph(request.job, request.machine, static_cast<std::int32_t>(rank), loads[rank]);
+    Result<Graph> graph = graph_build::build_step_graph(request.job, request.machine, static_cast<std::int32_t>(rank),
+                                                        loads[rank].load());
     if (!graph) return graph.error();
     nominal.graphs[rank] = std::move(graph).value();
     nominal.op_ns[rank] = cost::op_durations(nominal.graphs[rank], request.machine, request.time_scale);
@@ -109,55 +104,32 @@ std::int64_t expert_group_devices(const PlanRequest& request) {
   return shape ? shape.value().devices : 1;
 }
 
-/// The load each rank is planned at before its plan is known: given, or the quantile of its peak with everything kept.
-Result<std::vector<double>> first_loads(const PlanRequest& request, std::int64_t group_devices) {
-  const graph_build::ExpertLoadSpec& spec = request.job.expert_load;
-  std::vector<double> loads(static_cast<std::size_t>(request.job.parallel.pipeline), request.load.value_or(spec.mean));
-  if (request.load || spec.coefficient_of_variation <= 0) return loads;
-  Status status = threads::parallel_try_each(loads.size(), [&](std::size_t r) -> Status {
-    Result<Graph> graph =
-        graph_build::build_step_graph(request.job, request.machine, static_cast<std::int32_t>(r), spec.mean);
-    if (!graph) return graph.error();
-    loads[r] =
-        graph_build::equivalent_load(graph.value(), graph_build::analyse_liveness(graph.value()), spec, group_devices) +
-        kLoadMargin;
-    return {};
-  });
+/// Of every rank, before any is planned. `request` outlives them.
+Result<std::vector<PlannedLoad>> first_loads(const PlanRequest& request) {
+  const std::int64_t devices = expert_group_devices(request);
+  std::vector<PlannedLoad> loads(static_cast<std::size_t>(request.job.parallel.pipeline),
+                                 PlannedLoad(request, devices));
+  Status status = threads::parallel_try_each(loads.size(), [&](std::size_t r) { return loads[r].start(r); });
   if (!status) return status.error();
   return loads;
 }
 
 /// Plans the wanted ranks at the given loads, where `todo` says so.
-Status plan_ranks(const PlanRequest& request, const std::vector<std::int32_t>& ranks, const std::vector<double>& loads,
-                  const std::vector<char>& todo, NominalStep& nominal, std::vector<RankPlan>& plans) {
+Status plan_ranks(const PlanRequest& request, const std::vector<std::int32_t>& ranks,
+                  const std::vector<PlannedLoad>& loads, const std::vector<char>& todo, NominalStep& nominal,
+                  std::vector<RankPlan>& plans) {
   std::atomic<int> done{static_cast<int>(std::count(todo.begin(), todo.end(), 0))};
   return threads::parallel_try_each(ranks.size(), [&](std::size_t i) -> Status {
     if (todo[i] == 0) return {};
     const auto r = static_cast<std::size_t>(ranks[i]);
     const RankRequest in{
-        .request = request, .nominal = nominal.timing.ranks[r], .op_ns = nominal.op_ns[r], .load = loads[r]};
+        .request = request, .nominal = nominal.timing.ranks[r], .op_ns = nominal.op_ns[r], .load = loads[r].load()};
     Result<RankPlan> plan = plan_rank(std::move(nominal.graphs[r]), in);
     if (!plan) return plan.error();
     plans[i] = std::move(plan).value();
     if (request.progress) request.progress(++done, static_cast<int>(ranks.size()));
     return {};
   });
-}
-
-/// Ranks whose plan leaves them with a higher quantile than they were planned for; their loads are raised to it.
-std::vector<char> raise_loads(const PlanRequest& request, std::int64_t group_devices,
-                              const std::vector<RankPlan>& plans, double margin, std::vector<double>& loads) {
-  std::vector<char> short_of(plans.size(), 0);
-  if (request.load || request.job.expert_load.coefficient_of_variation <= 0) return short_of;
-  threads::parallel_for_each(0, plans.size(), [&](std::size_t i) {
-    const double needed =
-        graph_build::equivalent_load(plans[i].graph, plans[i].program.schedule, request.job.expert_load, group_devices);
-    double& load = loads[static_cast<std::size_t>(plans[i].graph.rank)];
-    if (needed <= load) return;
-    load = needed + margin;
-    short_of[i] = 1;
-  });
-  return short_of;
 }
 
 /// A given step has no tokens and no other rank to wait for.
@@ -188,33 +160,29 @@ Status play(const PlanRequest& request, std::vector<simulate::RankWork> work, Pl
 }
 
 Result<PlanOutcome> plan_all(const PlanRequest& request, const std::vector<std::int32_t>& ranks) {
-  const std::int64_t group_devices = expert_group_devices(request);
-  Result<std::vector<double>> first = first_loads(request, group_devices);
+  Result<std::vector<PlannedLoad>> first = first_loads(request);
   if (!first) return first.error();
-  std::vector<double> loads = std::move(first).value();
+  std::vector<PlannedLoad> loads = std::move(first).value();
 
   PlanOutcome outcome;
   outcome.parameters = graph_build::count_parameters(request.job.model);
   outcome.ranks.resize(ranks.size());
   std::vector<char> todo(ranks.size(), 1);
   NominalStep nominal;
-  for (int round = 0; round < kLoadRounds && std::count(todo.begin(), todo.end(), 1) > 0; ++round) {
+  while (std::count(todo.begin(), todo.end(), 1) > 0) {
     Result<NominalStep> built = build_nominal(request, loads);
     if (!built) return built.error();
     nominal = std::move(built).value();
     if (Status status = plan_ranks(request, ranks, loads, todo, nominal, outcome.ranks); !status) return status.error();
-    // The margin doubles, so that a rank whose quantile moves with its plan is caught up with.
-    todo = raise_loads(request, group_devices, outcome.ranks, kLoadMargin * std::exp2(round), loads);
+    threads::parallel_for_each(0, ranks.size(), [&](std::size_t i) {
+      if (todo[i] != 0)
+        todo[i] = loads[static_cast<std::size_t>(ranks[i])].settles(outcome.ranks[i], nominal.timing.step_ns) ? 0 : 1;
+    });
   }
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     RankFigures& f = outcome.ranks[i].figures;
     f.lower_bound_percent = 100.0 * static_cast<double>(f.lower_bound_ns) /
                             static_cast<double>(std::max<std::int64_t>(1, nominal.timing.step_ns));
-    if (todo[i] == 0) continue;
-    f.fits = false;
-    f.worst_load_f = 0;
-    f.reason = "the load quantile of this rank was not reached in " + std::to_string(kLoadRounds) +
-               " rounds; give --imbalance a number";
   }
 
   outcome.step.keep_all_step_ns = nominal.timing.step_ns;

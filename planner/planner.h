@@ -42,7 +42,7 @@ struct PlanRequest {
   const Policy* policy = nullptr;
   std::optional<Bytes> budget_bytes;       ///< default: machine.visible_bytes; includes reserves
   std::optional<Bytes> host_budget_bytes;  ///< default: machine.host_bytes_per_device
-  /// Expert load f of every layer and micro-batch; nothing: job.expert_load decides (a quantile of the rank's peak).
+  /// Expert load f of every layer and micro-batch; nothing: job.expert_load decides (planned_load.h).
   std::optional<double> load;
   std::vector<std::int32_t> ranks;  ///< empty: all
   double time_scale = 1.0;          ///< multiplies compute times (what-if against a measured layer time)
@@ -82,6 +82,10 @@ struct RankFigures {
   /// Expert load up to which every step completes: the most that routing can send to one device, which no step exceeds;
   /// 1: nothing depends on routing. 0: the plan does not fit, or a layer cannot run in chunks (see `reason`).
   double worst_load_f = 1;
+  /// Where expert load varies: the part of steps in which no device of the expert group exceeds `load` (0: load was
+  /// given), what memory for more than the mean load adds to a step, and what sections in chunks add on average beyond.
+  double load_quantile = 0;
+  std::int64_t load_held_ns = 0, load_short_ns = 0;
   bool fits = false;
   std::string peak_op;  ///< name of the op at the peak, with chunk, layer and micro-batch
   std::string reason;   ///< why worst_load_f is 0; empty otherwise
@@ -103,6 +107,7 @@ struct RankPlan {
   std::vector<std::int64_t> task_ns;  ///< estimates, per task
   simulate::Timeline timeline;        ///< of the program's tasks in the simulated step
   RankFigures figures;
+  double ns_per_byte = 0;  ///< price of device memory, modelled: what a byte less of budget adds; 0: none was found
   std::vector<PlanAttempt> attempts;
   std::vector<decide::flat::FrontierPoint>
       frontier;  ///< of a given step, where asked for: what its search knows, in bytes live

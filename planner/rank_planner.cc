@@ -114,6 +114,7 @@ Result<RankPlan> plan_rank(Graph graph, const RankRequest& in) {
   program.estimate_ns =
       schedule::task_durations(plan.graph, program.schedule, in.request.machine, in.request.time_scale);
   plan.task_ns = program.estimate_ns;
+  plan.ns_per_byte = found.ns_per_byte;
   program.graph_fingerprint = fingerprint(plan.graph);
   program.machine_fingerprint = fingerprint(in.request.machine);
   schedule::add_program_rows(plan.graph, program);

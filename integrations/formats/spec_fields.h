@@ -171,6 +171,9 @@ void walk(V& v, Maybe<plan::RankFigures> auto& f) {
   v("lower_bound_ns", f.lower_bound_ns);
   v("lower_bound_percent", f.lower_bound_percent);
   v("worst_load_f", f.worst_load_f);
+  v.unless_default("load_quantile", f.load_quantile, 0.0);
+  v.unless_default("load_held_ns", f.load_held_ns, std::int64_t{0});
+  v.unless_default("load_short_ns", f.load_short_ns, std::int64_t{0});
   v("fits", f.fits);
   v("peak_op", f.peak_op);
   v("reason", f.reason);

@@ -80,6 +80,34 @@ std::string step_lines(const plan::StepFigures& step) {
       step.mfu_causal_percent, count_text(step.tokens_per_s));
 }
 
+/// What it costs to plan for more load than the mean. Nothing: every rank was given its load.
+std::string planned_load_lines(const plan::PlanOutcome& outcome) {
+  double least_load = 1e9, most_load = 0, least_quantile = 1, most_quantile = 0;
+  std::int64_t held = 0, in_chunks = 0;
+  for (const plan::RankPlan& rank : outcome.ranks) {
+    const plan::RankFigures& f = rank.figures;
+    if (f.load_quantile <= 0) continue;
+    least_load = std::min(least_load, f.load);
+    most_load = std::max(most_load, f.load);
+    least_quantile = std::min(least_quantile, f.load_quantile);
+    most_quantile = std::max(most_quantile, f.load_quantile);
+    held = std::max(held, f.load_held_ns);
+    in_chunks = std::max(in_chunks, f.load_short_ns);
+  }
+  if (most_quantile <= 0) return {};
+  const auto span = [](double low, double high, int digits) {
+    const std::string text = fmt::format("{:.{}f}", high, digits), less = fmt::format("{:.{}f}", low, digits);
+    return text == less ? text : less + " to " + text;
+  };
+  return fmt::format(
+      "\nExpert load (modelled)  planned for f {}, which no device of a rank's group exceeds in {} % of steps\n"
+      "  memory for more than the mean adds {} a step to the rank where it adds most, chunks in steps beyond it {} in "
+      "the "
+      "mean\n",
+      span(least_load, most_load, 2), span(100 * least_quantile, 100 * most_quantile, 1), duration_text(held),
+      duration_text(in_chunks));
+}
+
 /// `layers 3-12 on ranks 0-4`, and the blocks outside layers by name.
 std::string place_text(const std::vector<const DecisionCell*>& cells) {
   std::set<std::int32_t> layers, ranks, chunks;
@@ -217,7 +245,8 @@ std::string plan_summary(const plan::PlanRequest& request, const plan::PlanOutco
     return verdict + problem_lines(outcome) + rank_table(outcome) + captured_text(request, outcome) +
            decision_lines(request, outcome) + attempt_lines(outcome);
   return verdict + parameters_line(outcome) + problem_lines(outcome) + load_lines(outcome) + rank_table(outcome) +
-         offload_table(outcome) + step_lines(outcome.step) + decision_lines(request, outcome) + attempt_lines(outcome);
+         offload_table(outcome) + step_lines(outcome.step) + planned_load_lines(outcome) +
+         decision_lines(request, outcome) + attempt_lines(outcome);
 }
 
 std::string estimate_summary(const plan::PlanRequest& request, const plan::PlanOutcome& outcome, std::size_t most) {

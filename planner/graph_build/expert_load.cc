@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
+#include <numbers>
+#include <utility>
 
 #include "planner/graph_build/load_model.h"
 #include "planner/graph_build/normal_draws.h"
@@ -12,12 +15,6 @@ namespace {
 
 constexpr int kSamples = 512;
 constexpr std::size_t kPositions = 32;
-
-/// A position of the clock: bytes that do not depend on load, and the routed bytes at load 1 of each site alive there.
-struct Position {
-  double fixed = 0;
-  std::vector<std::pair<std::size_t, double>> routed;
-};
 
 /// A storage in device memory on [begin, end) of some clock.
 struct DeviceResidency {
@@ -44,10 +41,10 @@ std::vector<std::int32_t> top_positions(const Graph& graph, const std::vector<De
   return positions;
 }
 
-std::vector<Position> describe(const Graph& graph, const std::vector<DeviceResidency>& residencies,
-                               std::size_t length) {
+std::vector<LoadPosition> describe(const Graph& graph, const std::vector<DeviceResidency>& residencies,
+                                   std::size_t length) {
   const std::vector<std::int32_t> clocks = top_positions(graph, residencies, length);
-  std::vector<Position> positions(clocks.size());
+  std::vector<LoadPosition> positions(clocks.size());
   std::vector<std::map<std::size_t, double>> routed(clocks.size());
   for (const DeviceResidency& residency : residencies) {
     const StorageTemplate& t = graph.template_of(residency.storage);
@@ -73,31 +70,8 @@ std::vector<std::size_t> layer_numbers(const Graph& graph) {
   return of_site;
 }
 
-double equivalent_load(const Graph& graph, const std::vector<Position>& positions, const ExpertLoadSpec& spec,
-                       std::int64_t devices);
-
-}  // namespace
-
-double equivalent_load(const Graph& graph, const Schedule& schedule, const ExpertLoadSpec& spec, std::int64_t devices) {
-  std::vector<DeviceResidency> residencies;
-  for (const Residency& r : schedule.residencies)
-    if (r.space == MemorySpace::device) residencies.push_back({r.storage, r.acquire, r.release});
-  return equivalent_load(graph, describe(graph, residencies, static_cast<std::size_t>(schedule.compute_tasks) * 2 + 1),
-                         spec, devices);
-}
-
-double equivalent_load(const Graph& graph, const Liveness& liveness, const ExpertLoadSpec& spec, std::int64_t devices) {
-  std::vector<DeviceResidency> residencies;
-  for (std::size_t s = 0; s < graph.storages.size(); ++s)
-    if (liveness.ranges[s].begin < liveness.ranges[s].end)
-      residencies.push_back({id_of<StorageId>(s), liveness.ranges[s].begin, liveness.ranges[s].end});
-  return equivalent_load(graph, describe(graph, residencies, graph.ops.size()), spec, devices);
-}
-
-namespace {
-
 /// Highest bytes of one device under loads drawn anew for each sample.
-std::vector<double> sample_peaks(const Graph& graph, const std::vector<Position>& positions,
+std::vector<double> sample_peaks(const Graph& graph, const std::vector<LoadPosition>& positions,
                                  const ExpertLoadSpec& spec) {
   NormalDraws generator(spec.seed + static_cast<std::uint64_t>(graph.rank));
   const double cv = spec.coefficient_of_variation;
@@ -114,7 +88,7 @@ std::vector<double> sample_peaks(const Graph& graph, const std::vector<Position>
     for (std::size_t i = 0; i < load.size(); ++i)
       load[i] = std::max(0.0, spec.mean * (1.0 + common * z + liked[layer_of[i]] + own * generator.nearly_normal()));
     double peak = 0;
-    for (const Position& p : positions) {
+    for (const LoadPosition& p : positions) {
       double bytes = p.fixed;
       for (const auto& [site, routed] : p.routed) bytes += load[site] * routed;
       peak = std::max(peak, bytes);
@@ -124,30 +98,49 @@ std::vector<double> sample_peaks(const Graph& graph, const std::vector<Position>
   return peaks;
 }
 
-/// Of the largest of so many draws of a normal of which samples are given.
-double quantile_of_largest(const std::vector<double>& samples, double quantile, std::int64_t count) {
-  double mean = 0, squares = 0;
-  for (const double sample : samples) mean += sample / static_cast<double>(samples.size());
-  for (const double sample : samples) squares += (sample - mean) * (sample - mean);
-  const double deviation = std::sqrt(squares / static_cast<double>(samples.size() - 1));
-  const double one = std::clamp(std::pow(quantile, 1.0 / static_cast<double>(count)), 1e-12, 1 - 1e-12);
-  return mean + deviation * normal_quantile(one);
+std::vector<LoadPosition> positions_of(const Graph& graph, const Schedule& schedule) {
+  std::vector<DeviceResidency> residencies;
+  for (const Residency& r : schedule.residencies)
+    if (r.space == MemorySpace::device) residencies.push_back({r.storage, r.acquire, r.release});
+  return describe(graph, residencies, static_cast<std::size_t>(schedule.compute_tasks) * 2 + 1);
 }
 
-double equivalent_load(const Graph& graph, const std::vector<Position>& positions, const ExpertLoadSpec& spec,
-                       std::int64_t devices) {
-  const double wanted = quantile_of_largest(sample_peaks(graph, positions, spec), spec.quantile, devices);
-  const auto uniform_peak = [&](double f) {
-    double peak = 0;
-    for (const Position& p : positions) {
-      double routed = 0;
-      for (const auto& [site, bytes] : p.routed) routed += bytes;
-      peak = std::max(peak, p.fixed + f * routed);
-    }
-    return peak;
-  };
-  double low = 0, high = std::max(1.0, spec.mean) * 16;
-  if (uniform_peak(low) >= wanted) return spec.mean;  // nothing routed sets the peak
+std::vector<LoadPosition> positions_of(const Graph& graph, const Liveness& liveness) {
+  std::vector<DeviceResidency> residencies;
+  for (std::size_t s = 0; s < graph.storages.size(); ++s)
+    if (liveness.ranges[s].begin < liveness.ranges[s].end)
+      residencies.push_back({id_of<StorageId>(s), liveness.ranges[s].begin, liveness.ranges[s].end});
+  return describe(graph, residencies, graph.ops.size());
+}
+
+double routed_bytes(const LoadPosition& position) {
+  double bytes = 0;
+  for (const auto& [site, routed] : position.routed) bytes += routed;
+  return bytes;
+}
+
+}  // namespace
+
+PeakLoads::PeakLoads(const Graph& graph, const Schedule& schedule, const ExpertLoadSpec& spec)
+    : PeakLoads(graph, positions_of(graph, schedule), spec) {}
+
+PeakLoads::PeakLoads(const Graph& graph, const Liveness& liveness, const ExpertLoadSpec& spec)
+    : PeakLoads(graph, positions_of(graph, liveness), spec) {}
+
+PeakLoads::PeakLoads(const Graph& graph, std::vector<LoadPosition> positions, const ExpertLoadSpec& spec)
+    : positions_(std::move(positions)), mean_load_(spec.mean) {
+  const std::vector<double> samples = sample_peaks(graph, positions_, spec);
+  double squares = 0;
+  for (const double sample : samples) mean_ += sample / static_cast<double>(samples.size());
+  for (const double sample : samples) squares += (sample - mean_) * (sample - mean_);
+  deviation_ = std::sqrt(squares / static_cast<double>(samples.size() - 1));
+}
+
+double PeakLoads::load_at(double quantile, std::int64_t devices) const {
+  const double one = std::clamp(std::pow(quantile, 1.0 / static_cast<double>(devices)), 1e-12, 1 - 1e-12);
+  const double wanted = mean_ + deviation_ * normal_quantile(one);
+  double low = 0, high = std::max(1.0, mean_load_) * 16;
+  if (uniform_peak(low) >= wanted) return mean_load_;  // nothing routed sets the peak
   for (int i = 0; i < 60; ++i) {
     const double middle = (low + high) / 2;
     (uniform_peak(middle) < wanted ? low : high) = middle;
@@ -155,6 +148,39 @@ double equivalent_load(const Graph& graph, const std::vector<Position>& position
   return high;
 }
 
-}  // namespace
+double PeakLoads::share_within(double load, std::int64_t devices) const {
+  return std::pow(std::erfc(-deviations(load) / std::numbers::sqrt2) / 2, static_cast<double>(devices));
+}
+
+double PeakLoads::deviations(double load) const {
+  const double above = uniform_peak(load) - mean_;
+  if (deviation_ > 0) return above / deviation_;
+  return above < 0 ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity();
+}
+
+double PeakLoads::mean_excess(double load, std::int64_t devices) const {
+  const double slope = bytes_per_load(load), z = deviations(load);
+  if (slope <= 0 || deviation_ <= 0) return 0;
+  const double above = std::erfc(z / std::numbers::sqrt2) / 2;
+  const double density = std::exp(-z * z / 2) / std::sqrt(2 * std::numbers::pi);
+  return static_cast<double>(devices) * deviation_ / slope * std::max(0.0, density - z * above);
+}
+
+double PeakLoads::bytes_per_load(double load) const {
+  double peak = 0, bytes = 0;
+  for (const LoadPosition& p : positions_) {
+    const double routed = routed_bytes(p);
+    if (p.fixed + load * routed <= peak) continue;
+    peak = p.fixed + load * routed;
+    bytes = routed;
+  }
+  return bytes;
+}
+
+double PeakLoads::uniform_peak(double load) const {
+  double peak = 0;
+  for (const LoadPosition& p : positions_) peak = std::max(peak, p.fixed + load * routed_bytes(p));
+  return peak;
+}
 
 }  // namespace tidemark::graph_build

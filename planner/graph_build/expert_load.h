@@ -1,12 +1,13 @@
 #pragma once
-// From a distribution of expert load to the uniform load a rank is planned at, so that the stated quantile is one of
-// the rank's peak and not of each storage.
+// From a distribution of expert load to the uniform load a rank is planned at, so that a quantile is one of the rank's
+// peak and not of each storage.
 //
 // Model: graph_build/load_model.h, at least 0; a device of any step, so that drift does not matter. A peak sums dozens
 // of sites in flight, so parts of single sites average out, popularity averages out over the layers of a rank, and the
 // planned load lies near the mean unless loads are correlated.
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "core/graph.h"
@@ -16,15 +17,40 @@
 
 namespace tidemark::graph_build {
 
-/// The uniform load at which a rank's device peak equals the `quantile` of the highest peak among the `devices` of its
-/// expert group, which run in chunks together where one of them has no room; rows sent count as planned. Mean and
-/// deviation of a device's peak are sampled (seeded), with what is in memory when held fixed; devices are taken as
-/// independent, and a peak, which sums dozens of sites, as normal. spec.mean where nothing routed sets the peak.
-/// REQUIRES: devices >= 1.
-[[nodiscard]] double equivalent_load(const Graph& graph, const Schedule& schedule, const ExpertLoadSpec& spec,
-                                     std::int64_t devices);
-/// The same with everything kept.
-[[nodiscard]] double equivalent_load(const Graph& graph, const Liveness& liveness, const ExpertLoadSpec& spec,
-                                     std::int64_t devices);
+/// A position of the clock: bytes that do not depend on load, and the routed bytes at load 1 of each site alive there.
+struct LoadPosition {
+  double fixed = 0;
+  std::vector<std::pair<std::size_t, double>> routed;
+};
+
+/// The highest peaks of the devices of an expert group, one rank's, under loads that are drawn (seeded). Rows sent
+/// count as planned, and what is in memory when is held fixed.
+class PeakLoads {
+ public:
+  PeakLoads(const Graph& graph, const Schedule& schedule, const ExpertLoadSpec& spec);
+  /// With everything kept.
+  PeakLoads(const Graph& graph, const Liveness& liveness, const ExpertLoadSpec& spec);
+
+  /// The uniform load at which the rank's peak equals the `quantile` of the highest peak among `devices`, which run in
+  /// chunks together where one of them has no room. Devices are taken as independent, and a peak, which sums dozens of
+  /// sites, as normal. The mean load where nothing routed sets the peak. REQUIRES: 0 < quantile < 1; devices >= 1.
+  [[nodiscard]] double load_at(double quantile, std::int64_t devices) const;
+  /// The share of steps in which no peak of `devices` exceeds that of a uniform load.
+  [[nodiscard]] double share_within(double load, std::int64_t devices) const;
+  /// By how much load the peaks of `devices` exceed that of a uniform load in the mean, added up.
+  [[nodiscard]] double mean_excess(double load, std::int64_t devices) const;
+  /// What a unit of load adds to the peak, which is at a uniform load.
+  [[nodiscard]] double bytes_per_load(double load) const;
+
+ private:
+  PeakLoads(const Graph& graph, std::vector<LoadPosition> positions, const ExpertLoadSpec& spec);
+  [[nodiscard]] double uniform_peak(double load) const;
+  /// By how many deviations the peak of a uniform load is above the mean peak; infinite where peaks do not deviate.
+  [[nodiscard]] double deviations(double load) const;
+
+  std::vector<LoadPosition> positions_;
+  double mean_load_ = 1;
+  double mean_ = 0, deviation_ = 0;  ///< of one device's peak, bytes
+};
 
 }  // namespace tidemark::graph_build

@@ -136,7 +136,7 @@ void check_load(const ExpertLoadSpec& load, Problems& problems) {
                         fmt::format("popularity_share is {} and layer_correlation {}: shares of one variance; together "
                                     "they must be at most 1",
                                     load.popularity_share, load.layer_correlation)});
-  need("quantile", load.quantile, load.quantile > 0 && load.quantile < 1, "above 0 and below 1");
+  need("quantile", load.quantile, load.quantile >= 0 && load.quantile < 1, "above 0 and below 1 (0: the cheapest)");
 }
 
 // ---- divisibility -------------------------------------------------------------------------------------------------

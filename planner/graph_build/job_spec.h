@@ -122,7 +122,7 @@ struct ExpertLoadSpec {
   double mean = 1.0;
   double coefficient_of_variation = 0.0;  ///< of f over (layer, micro-batch) on one device; 0: every site at `mean`
   double layer_correlation = 0.0;         ///< share of the variance common to all layers of a device and step, 0..1
-  double quantile = 0.99;                 ///< of the highest peak of a rank in its expert group
+  double quantile = 0;                    ///< of the highest peak of a rank in its expert group; 0: the cheapest
   std::uint64_t seed = 1;
   double popularity_share = 0.0;  ///< share of the variance that stays with a layer of a device over steps, 0..1
   double persistence = 1.0;       ///< correlation of that part from one step to the next, 0..1

@@ -502,7 +502,7 @@ INSTANTIATE_TEST_SUITE_P(
                       BadCase{"NegativeMean", "  mean: 1.0", "  mean: -1.0",
                               "mean:", "mean is -1; it must be above 0 and at most 65536 (1: balanced)"},
                       BadCase{"QuantileAboveOne", "  mean: 1.0", "  quantile: 1.5", "quantile",
-                              "quantile is 1.5; it must be above 0 and below 1"},
+                              "quantile is 1.5; it must be above 0 and below 1 (0: the cheapest)"},
                       BadCase{"CorrelationAboveOne", "  mean: 1.0", "  layer_correlation: 2", "layer_correlation",
                               "layer_correlation is 2; it must be 0 to 1"},
                       BadCase{"SharesAboveOne", "  mean: 1.0", "  layer_correlation: 0.75\n  popularity_share: 0.5",

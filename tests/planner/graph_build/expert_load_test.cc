@@ -35,10 +35,10 @@ double load_of(const testing::RankFixture& f, const ExpertLoadSpec& spec, std::i
   const Plan keep;
   const Result<Schedule> schedule =
       schedule::build_schedule({.graph = f.graph, .liveness = f.liveness, .nominal = f.nominal, .plan = keep});
-  return equivalent_load(f.graph, schedule.value(), spec, devices);
+  return PeakLoads(f.graph, schedule.value(), spec).load_at(spec.quantile, devices);
 }
 
-TEST(EquivalentLoad, FollowsTheClosedFormOfASumOfNormals) {
+TEST(PeakLoads, FollowsTheClosedFormOfASumOfNormals) {
   // Peak of n equal sites is mean (1 + cv (sqrt(r) z + sqrt((1 - r) / n) e)): a normal of known deviation.
   const double z99 = 2.3263;
   for (const int sites : {1, 4, 64})
@@ -56,7 +56,7 @@ TEST(EquivalentLoad, FollowsTheClosedFormOfASumOfNormals) {
 
 /// Popularity is common to the sites of a layer, and new in each of `layers`: with m sites in each, the peak deviates
 /// by cv sqrt(p / layers + (1 - p) / (layers m)).
-TEST(EquivalentLoad, PopularityAveragesOverLayersOnly) {
+TEST(PeakLoads, PopularityAveragesOverLayersOnly) {
   for (const int layers : {1, 4}) {
     const auto f = together(layers, 16);
     ASSERT_NE(f, nullptr);
@@ -71,7 +71,7 @@ TEST(EquivalentLoad, PopularityAveragesOverLayersOnly) {
 }
 
 /// All of a group run in chunks where one has no room: P(none of n devices exceeds it) is the quantile.
-TEST(EquivalentLoad, IsThatOfTheFullestDeviceOfTheGroup) {
+TEST(PeakLoads, IsThatOfTheFullestDeviceOfTheGroup) {
   const auto f = together(4);
   ASSERT_NE(f, nullptr);
   const ExpertLoadSpec spec{.mean = 1.0, .coefficient_of_variation = 0.1, .layer_correlation = 0.25, .quantile = 0.9};
@@ -82,12 +82,30 @@ TEST(EquivalentLoad, IsThatOfTheFullestDeviceOfTheGroup) {
     EXPECT_NEAR(load_of(*f, spec, devices), 1 + z * deviation, 0.3 * deviation) << devices;
 }
 
+TEST(PeakLoads, ExceedALoadByTheClosedFormOfANormal) {
+  const auto f = together(4);
+  ASSERT_NE(f, nullptr);
+  const ExpertLoadSpec spec{.mean = 1.0, .coefficient_of_variation = 0.1, .layer_correlation = 0.25};
+  const Plan keep;
+  const Result<Schedule> schedule =
+      schedule::build_schedule({.graph = f->graph, .liveness = f->liveness, .nominal = f->nominal, .plan = keep});
+  const PeakLoads peaks(f->graph, schedule.value(), spec);
+  EXPECT_DOUBLE_EQ(peaks.bytes_per_load(1.0), 4e6);
+  const double deviation = 0.1 * std::sqrt(0.25 + 0.75 / 4);
+  for (const double quantile : {0.1, 0.9, 0.999})
+    EXPECT_NEAR(peaks.share_within(peaks.load_at(quantile, 8), 8), quantile, 1e-9);
+  // Of a standard normal, E[(e - z)+] = phi(z) - z (1 - Phi(z)).
+  const std::map<double, double> excess{{0.0, 0.39894}, {1.0, 0.083315}, {2.0, 0.0084907}};
+  for (const auto& [z, mean] : excess)
+    EXPECT_NEAR(peaks.mean_excess(1 + z * deviation, 8), 8 * deviation * mean, 8 * deviation * 0.1 * (0.1 + mean)) << z;
+}
+
 TEST(NormalQuantile, InvertsTheDistribution) {
   for (const double p : {1e-9, 0.01, 0.3, 0.5, 0.9, 0.99, 1 - 1e-9})
     EXPECT_NEAR(std::erfc(-normal_quantile(p) / std::numbers::sqrt2) / 2, p, 1e-12) << p;
 }
 
-TEST(EquivalentLoad, GrowsWithTheQuantileAndIsTheMeanWithoutRoutedStorages) {
+TEST(PeakLoads, GrowsWithTheQuantileAndIsTheMeanWithoutRoutedStorages) {
   const auto f = together(8);
   double before = 0;
   for (const double quantile : {0.5, 0.9, 0.99, 0.999}) {

@@ -1,0 +1,42 @@
+#include "planner/load_prices.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+
+#include "core/row_sections.h"
+
+namespace tidemark::plan {
+namespace {
+
+/// What all sections take more in chunks: their ops again, one behind the other, instead of those in front of their
+/// ends, of which communication is hidden. 0: not known.
+double chunks_ns(const RankPlan& plan) {
+  const Program& program = plan.program;
+  double more = 0;
+  const auto ns = [&](TaskId task) { return static_cast<double>(program.estimate_ns[row(task)]); };
+  for (const RowSection& section : row_sections(program)) {
+    if (!section.fault.empty()) return 0;
+    for (const TaskId task : section.once) more += ns(task);
+    for (const TaskId task : section.loop) more += ns(task);
+    for (const TaskId task : section.tasks)
+      if (program.schedule.tasks[row(task)].lane == Lane::compute) more -= ns(task);
+  }
+  return std::max(0.0, more);
+}
+
+}  // namespace
+
+std::optional<LoadPrices> load_prices(const RankPlan& plan, double bytes_per_load) {
+  if (plan.ns_per_byte <= 0) return std::nullopt;
+  const double chunks = chunks_ns(plan);
+  if (chunks <= 0) return std::nullopt;
+  return LoadPrices{.held_ns = plan.ns_per_byte * bytes_per_load, .short_ns = chunks / plan.figures.load};
+}
+
+double best_quantile(const LoadPrices& prices, std::int64_t devices) {
+  const auto group = static_cast<double>(devices);
+  return std::pow(std::max(0.0, 1 - prices.held_ns / (prices.short_ns * group)), group);
+}
+
+}  // namespace tidemark::plan

@@ -1,0 +1,33 @@
+#pragma once
+// For how much expert load a rank should hold memory. A byte held costs time in every step: the price of memory, dual
+// to the budget (decide/gaps/prices.h). A byte short costs time where loads are high: sections run in chunks. Both are
+// equal at one quantile of the rank's highest peak in its expert group, where the expected step is shortest.
+//
+//   expected(f) = held * f + short * G * E[(M - f)+]      M: load of one device's peak; G: devices
+//   0           = held - short * G * P(M > f)
+//   quantile    = P(M <= f) ^ G = (1 - held / (short * G)) ^ G
+//
+// Any device that is short puts its whole group in chunks, hence G. First order: prices hold near the plan they were
+// found for, and a rank that is short by one part in n of its routed bytes runs one site in n in chunks.
+
+#include <cstdint>
+#include <optional>
+
+#include "planner/planner.h"
+
+namespace tidemark::plan {
+
+/// Per unit of expert load, ns of a step of the rank, modelled.
+struct LoadPrices {
+  double held_ns = 0;   ///< for memory
+  double short_ns = 0;  ///< for sections in chunks, of one device
+};
+
+/// `bytes_per_load`: what a unit of load adds to the rank's peak. Nothing: memory has no price that is known, or a
+/// section of the plan cannot run in chunks. O(tasks + touches).
+[[nodiscard]] std::optional<LoadPrices> load_prices(const RankPlan& plan, double bytes_per_load);
+
+/// In [0, 1].
+[[nodiscard]] double best_quantile(const LoadPrices& prices, std::int64_t devices);
+
+}  // namespace tidemark::plan
