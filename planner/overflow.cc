@@ -9,14 +9,12 @@
 #include <utility>
 
 #include "core/dynamic_region.h"
-#include "planner/graph_build/normal_draws.h"
+#include "planner/load_posterior.h"
 
 namespace tidemark::plan {
 namespace {
 
 using graph_build::LoadFit;
-using graph_build::NormalDraws;
-using graph_build::StepMeans;
 
 constexpr int kDraws = 200;
 constexpr int kDriftPoints = 3;  ///< of the steps ahead at which popularity is drawn
@@ -85,58 +83,11 @@ double room_of(const RoutedResidency& routed, Bytes slot) {
   return (static_cast<double>(rows) + kRowTolerance) / static_cast<double>(routed.rows);
 }
 
-/// One possible truth.
-struct Truth {
-  double site = 0;  ///< deviations
-  double device = 0;
-  double persistence = 1;
-  double layer_variance = 0, lasting_variance = 0;  ///< of popularity about the device's mean, of that mean
-};
-
-/// Popularity of the layers of the group's devices, after the last counted step.
-struct Popularity {
-  std::vector<double> of_layer, of_device;
-  double layer_variance = 0, device_variance = 0;  ///< what is not known of each
-};
-
-/// The filter's variance and estimates for one autoregression observed with noise.
-double filter(const std::vector<StepMeans>& steps, std::vector<double> StepMeans::*of, double persistence,
-              double variance, double noise, std::vector<double>& estimate) {
-  double unknown = variance;
-  for (const StepMeans& step : steps) {
-    const double gain = unknown + noise > 0 ? unknown / (unknown + noise) : 0;
-    const std::vector<double>& seen = step.*of;
-    const bool is_last = &step == &steps.back();
-    for (std::size_t i = 0; i < estimate.size(); ++i) {
-      estimate[i] += gain * (seen[i] - estimate[i]);
-      if (!is_last) estimate[i] *= persistence;
-    }
-    unknown *= 1 - gain;
-    if (!is_last) unknown = persistence * persistence * unknown + (1 - persistence * persistence) * variance;
-  }
-  return unknown;
-}
-
 class Forecast {
  public:
   Forecast(const LoadFit& fit, std::span<const LayerRoom> rooms, const ForecastAsk& ask)
-      : fit_(fit), rooms_(rooms.begin(), rooms.end()), ask_(ask), draws_(ask.seed) {
-    std::vector<std::int64_t> layers;  // of the fit, that the rooms are in
-    for (const LayerRoom& room : rooms_) {
-      const auto at = std::ranges::lower_bound(ask.layers, std::int64_t{room.layer}) - ask.layers.begin();
-      const auto known = std::ranges::find(layers, at);
-      row_of_room_.push_back(static_cast<std::size_t>(known - layers.begin()));
-      if (known == layers.end()) layers.push_back(at);
-      sites_ += static_cast<double>(room.sites);
-    }
-    rows_ = layers.size();
-    for (const StepMeans& step : fit.recent) {
-      recent_.push_back({.of_layer = {}, .of_device = step.of_device});
-      for (const std::int64_t layer : layers) {
-        const auto begin = step.of_layer.begin() + layer * fit.shape.devices;
-        recent_.back().of_layer.insert(recent_.back().of_layer.end(), begin, begin + fit.shape.devices);
-      }
-    }
+      : fit_(fit), rooms_(rooms.begin(), rooms.end()), ask_(ask), truth_(fit, layers_of_fit(), ask.seed) {
+    for (const LayerRoom& room : rooms_) sites_ += static_cast<double>(room.sites);
   }
 
   OverflowForecast run() {
@@ -146,68 +97,25 @@ class Forecast {
   }
 
  private:
-  double variance_near(double variance, double error) {
-    // Wilson and Hilferty's chi-squared, of as many degrees of freedom as the error tells.
-    if (variance <= 0 || error <= 0) return std::max(0.0, variance + std::max(0.0, error * draws_.normal()));
-    const double free = 2 * variance * variance / (error * error);
-    const double cube = 1 - 2 / (9 * free) + draws_.normal() * std::sqrt(2 / (9 * free));
-    return variance * std::max(0.0, cube * cube * cube);
+  /// Those that the rooms are in; fills row_of_room_.
+  std::vector<std::size_t> layers_of_fit() {
+    std::vector<std::size_t> layers;
+    for (const LayerRoom& room : rooms_) {
+      const auto at = std::ranges::lower_bound(ask_.layers, std::int64_t{room.layer}) - ask_.layers.begin();
+      const auto known = std::ranges::find(layers, static_cast<std::size_t>(at));
+      row_of_room_.push_back(static_cast<std::size_t>(known - layers.begin()));
+      if (known == layers.end()) layers.push_back(static_cast<std::size_t>(at));
+    }
+    return layers;
   }
 
-  Truth draw_truth() {
-    const graph_build::LoadParts& v = fit_.model.variance;
-    const auto layers = static_cast<double>(fit_.shape.layers);
-    const double inside = layers > 1 ? (layers - 1) / layers : 1;
-    Truth truth;
-    truth.site = std::sqrt(variance_near(v.site, fit_.error.site));
-    truth.device = std::sqrt(variance_near(fit_.device_step, fit_.device_step_error));
-    const double popularity = variance_near(v.popularity, fit_.error.popularity);
-    truth.layer_variance = popularity * inside;
-    truth.lasting_variance = std::max(fit_.device_lasting, popularity * (1 - inside));
-    const double u = static_cast<double>(draws_.next() >> 11) * 0x1.0p-53;
-    truth.persistence = fit_.persistence_error >= 1
-                            ? u
-                            : std::clamp(fit_.model.persistence + fit_.persistence_error * draws_.normal(), 0.0, 1.0);
-    if (fit_.recent.empty()) truth.persistence = fit_.model.persistence;
-    return truth;
-  }
-
-  Popularity popularity_of(const Truth& truth) const {
-    const auto devices = static_cast<std::size_t>(fit_.shape.devices);
-    const auto layers = static_cast<double>(fit_.shape.layers);
-    const double inside = layers > 1 ? (layers - 1) / layers : 1;
-    const double noise = truth.site * truth.site / static_cast<double>(fit_.shape.micro_batches);
-    Popularity known{.of_layer = std::vector<double>(rows_ * devices, 0.0),
-                     .of_device = std::vector<double>(devices, 0.0)};
-    known.layer_variance =
-        filter(recent_, &StepMeans::of_layer, truth.persistence, truth.layer_variance, noise * inside, known.of_layer);
-    known.device_variance = layers > 1
-                                ? filter(recent_, &StepMeans::of_device, truth.persistence, truth.lasting_variance,
-                                         truth.device * truth.device + noise / layers, known.of_device)
-                                : 0;
-    return known;
-  }
-
-  /// The next draw of each autoregression, `steps` ahead.
-  void drift(std::vector<double>& parts, double persistence, double variance, double steps) {
-    const double kept_share = std::pow(persistence, steps);
-    const double spread = std::sqrt(std::max(0.0, variance * (1 - kept_share * kept_share)));
-    for (double& part : parts) part = kept_share * part + (spread > 0 ? spread * draws_.normal() : 0);
-  }
-
-  void scatter(std::vector<double>& parts, double variance) {
-    if (variance > 0)
-      for (double& part : parts) part += std::sqrt(variance) * draws_.normal();
-  }
-
-  DeviceShares shares_of(const Truth& truth, const Popularity& popularity, std::size_t device) const {
-    const auto devices = static_cast<std::size_t>(fit_.shape.devices);
-    return over_normal(truth.device, truth.site, [&](double part) {
+  DeviceShares shares_of(std::size_t device) const {
+    return over_normal(truth_.device_deviation(), truth_.site_deviation(), [&](double part) {
       Shares shares;
       for (std::size_t i = 0; i < rooms_.size(); ++i) {
-        const double liked = popularity.of_layer[row_of_room_[i] * devices + device] + popularity.of_device[device];
+        const double liked = truth_.popularity(row_of_room_[i], device);
         const double distance = rooms_[i].load / fit_.model.mean - 1 - part - liked;
-        add_sites(shares, above(distance, truth.site), static_cast<double>(rooms_[i].sites));
+        add_sites(shares, above(distance, truth_.site_deviation()), static_cast<double>(rooms_[i].sites));
       }
       return whole(shares);
     });
@@ -217,10 +125,11 @@ class Forecast {
   double binomial(double count, double p) {
     const double mean = count * p;
     if (std::min(mean, count - mean) > 25)
-      return std::clamp(std::round(mean + std::sqrt(mean * (1 - p)) * draws_.normal()), 0.0, count);
+      return std::clamp(std::round(mean + std::sqrt(mean * (1 - p)) * truth_.draws().normal()), 0.0, count);
     const bool turned = p > 0.5;
     const double q = turned ? 1 - p : p;
-    double u = static_cast<double>(draws_.next() >> 11) * 0x1.0p-53, chance = std::exp(count * std::log1p(-q)), k = 0;
+    double u = static_cast<double>(truth_.draws().next() >> 11) * 0x1.0p-53, chance = std::exp(count * std::log1p(-q)),
+           k = 0;
     while (u > chance && k < count) {
       u -= chance;
       chance *= (count - k) / (k + 1) * q / (1 - q);
@@ -230,12 +139,9 @@ class Forecast {
   }
 
   void draw(std::array<std::vector<double>, 4>& drawn) {
-    const Truth truth = draw_truth();
-    Popularity popularity = popularity_of(truth);
-    scatter(popularity.of_layer, popularity.layer_variance);
-    scatter(popularity.of_device, popularity.device_variance);
+    truth_.draw();
     const int points =
-        truth.persistence < kHardlyDrifts ? std::min<int>(kDriftPoints, static_cast<int>(ask_.steps)) : 1;
+        truth_.persistence() < kHardlyDrifts ? std::min<int>(kDriftPoints, static_cast<int>(ask_.steps)) : 1;
     const auto first = static_cast<std::size_t>(std::max<std::int64_t>(0, ask_.device));
     const std::size_t last = ask_.device < 0 ? static_cast<std::size_t>(fit_.shape.devices) : first + 1;
     std::array<double, 4> mean{};
@@ -247,16 +153,15 @@ class Forecast {
       middle += ahead;
       const auto steps = static_cast<double>(end - begin);
       const double weight = steps / static_cast<double>(ask_.steps) / static_cast<double>(last - first);
-      drift(popularity.of_layer, truth.persistence, truth.layer_variance, ahead);
-      drift(popularity.of_device, truth.persistence, truth.lasting_variance, ahead);
+      truth_.drift(ahead);
       for (std::size_t d = first; d < last; ++d) {
-        const DeviceShares shares = shares_of(truth, popularity, d);
+        const DeviceShares shares = shares_of(d);
         const double of_sites = shares.sites / sites_;
         const double spread = std::sqrt(std::max(0.0, shares.squares - shares.sites * shares.sites) / steps) / sites_;
         mean[0] += weight * shares.any;
         mean[1] += weight * binomial(steps, shares.any) / steps;
         mean[2] += weight * of_sites;
-        mean[3] += weight * std::max(0.0, of_sites + spread * draws_.normal());
+        mean[3] += weight * std::max(0.0, of_sites + spread * truth_.draws().normal());
       }
     }
     for (std::size_t i = 0; i < drawn.size(); ++i) drawn[i].push_back(mean[i]);
@@ -277,12 +182,10 @@ class Forecast {
 
   const LoadFit& fit_;
   std::vector<LayerRoom> rooms_;
-  std::vector<std::size_t> row_of_room_;
-  std::size_t rows_ = 0;           ///< layers with a room
-  std::vector<StepMeans> recent_;  ///< of those layers
-  double sites_ = 0;
   const ForecastAsk& ask_;
-  NormalDraws draws_;
+  std::vector<std::size_t> row_of_room_;
+  LoadPosterior truth_;
+  double sites_ = 0;
 };
 
 }  // namespace
@@ -336,7 +239,7 @@ OverflowForecast forecast_overflow(const graph_build::LoadFit& fit, std::span<co
   return Forecast(fit, rooms, ask).run();
 }
 
-double share_at_most(std::int64_t above, std::int64_t seen, std::int64_t next) {
+double share_quantile(std::int64_t above, std::int64_t seen, std::int64_t next, double chance) {
   const double a = static_cast<double>(above) + 0.5, b = static_cast<double>(seen - above) + 0.5;
   const auto count = static_cast<double>(next);
   // Of the beta-binomial distribution, from no success on.
@@ -344,7 +247,7 @@ double share_at_most(std::int64_t above, std::int64_t seen, std::int64_t next) {
   double below = 0;
   for (std::int64_t k = 0; k < next; ++k) {
     below += std::exp(log_chance);
-    if (below >= (1 + kOverflowConfidence) / 2) return static_cast<double>(k) / count;
+    if (below >= chance) return static_cast<double>(k) / count;
     const auto at = static_cast<double>(k);
     log_chance += std::log((count - at) / (at + 1)) + std::log(at + a) - std::log(b + count - at - 1);
   }

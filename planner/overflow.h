@@ -7,11 +7,9 @@
 //
 //   E_a prod_l Phi((room_l / mean - 1 - a - b[l]) / s)^n_l      a: the device's part, s^2: variance of a site, n: sites
 //
-// An integral over a by the trapezoid rule, in terms of 1 - Phi, so that small probabilities keep their digits.
-//
-// A forecast starts from counts. Each of its draws takes variances and persistence as the fit's errors allow,
-// popularity of every layer and device from what the last steps say (a Kalman filter of the autoregression), and lets
-// it drift on; the quantiles of what follows are the interval. Draws are seeded: the same input, the same interval.
+// An integral over a by the trapezoid rule, in terms of 1 - Phi, so that small probabilities keep their digits. A
+// forecast starts from counts: the quantiles of what follows from draws of their posterior (load_posterior.h) are the
+// interval.
 
 #include <cstdint>
 #include <span>
@@ -73,10 +71,15 @@ struct ForecastAsk {
 [[nodiscard]] OverflowForecast forecast_overflow(const graph_build::LoadFit& fit, std::span<const LayerRoom> rooms,
                                                  const ForecastAsk& ask);
 
-/// Without a model, where loads are not normal (a hot spot that moves): a share that the next `next` device-steps
-/// exceed with a probability of at most (1 - kOverflowConfidence) / 2, given that `above` of `seen` did. Predictive,
-/// with Jeffreys' prior; holds for device-steps that are alike and independent. REQUIRES: above <= seen, next > 0.
-/// O(next).
-[[nodiscard]] double share_at_most(std::int64_t above, std::int64_t seen, std::int64_t next);
+/// Without a model, from what was seen alone: the share of the next `next` that is not exceeded with this chance, given
+/// that `above` of `seen` were. Predictive, with Jeffreys' prior; holds for what is alike and independent. REQUIRES:
+/// above <= seen; next > 0; 0 < chance < 1. O(next).
+[[nodiscard]] double share_quantile(std::int64_t above, std::int64_t seen, std::int64_t next, double chance);
+
+/// Of loads that are not normal (a hot spot that moves): the share that the next exceed with a chance of at most
+/// (1 - kOverflowConfidence) / 2.
+[[nodiscard]] inline double share_at_most(std::int64_t above, std::int64_t seen, std::int64_t next) {
+  return share_quantile(above, seen, next, (1 + kOverflowConfidence) / 2);
+}
 
 }  // namespace tidemark::plan

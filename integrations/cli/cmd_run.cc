@@ -204,19 +204,6 @@ class RunCommand final : public Command {
     return outcome.value().ok() ? ExitStatus::done : ExitStatus::answer_is_no;
   }
 
-  /// A file can have been edited, and a plan that does not fit is written, too.
-  static std::optional<Error> not_runnable(const plan::PlanRequest& request, const plan::PlanOutcome& plan) {
-    for (const plan::RankPlan& rank : plan.ranks) {
-      if (!rank.figures.fits)
-        return infeasible(fmt::format("rank {} does not fit its budget, so its plan cannot run: {}", rank.figures.rank,
-                                      rank.figures.reason));
-      if (const std::optional<std::string> fault = formats::find_fault(request, rank))
-        return infeasible(
-            fmt::format("rank {}: the program breaks a rule and would not run safely: {}", rank.figures.rank, *fault));
-    }
-    return std::nullopt;
-  }
-
   std::filesystem::path plan_;
   std::string device_ = "sim", rank_ = "all", scale_ = "1", load_, load_rise_, group_device_ = "all";
   std::filesystem::path loads_, report_;

@@ -13,6 +13,7 @@
 #include "integrations/formats/plan_restore.h"
 #include "integrations/formats/timing_report.h"
 #include "integrations/run/load_forecast.h"
+#include "integrations/run/rung_forecast.h"
 #include "integrations/run/sim_run.h"
 #include "integrations/run/worst_step.h"
 #include "policies/policies.h"
@@ -20,7 +21,7 @@
 namespace tidemark::cli {
 namespace {
 
-constexpr int kMostFitSteps = 1'000'000;
+constexpr int kMostFitSteps = 1'000'000, kMostPlayedSteps = 10'000;
 
 class SimulateCommand final : public Command {
  public:
@@ -37,12 +38,16 @@ class SimulateCommand final : public Command {
               fmt::format("with --loads: fit the load model to so many of its first steps (default {})", fit_steps_));
     app.add_option("--group-device", group_device_, "with --loads: one device of the expert group, or all (default)")
         ->type_name("N|all");
+    add_count(
+        app, "--play", play_, 0, kMostPlayedSteps,
+        "with --loads: play N steps drawn from the fitted model, and the first N of those seen, on simulated devices; "
+        "answers how often each rung of the runtime is taken (default 0: none)");
     app_ = &app;
   }
 
   Result<ExitStatus> run(Console& console) override {
     if (job_.model.extension() == ".json") return simulate_file(console);
-    if (Status s = refuse_given(*app_, {"--loads", "--fit-steps", "--group-device"},
+    if (Status s = refuse_given(*app_, {"--loads", "--fit-steps", "--group-device", "--play"},
                                 "loads are held against the slots of a plan.json");
         !s)
       return s.error();
@@ -81,11 +86,11 @@ class SimulateCommand final : public Command {
     const Result<formats::PlanFile> file = read_plan(job_.model);
     if (!file) return file.error();
     if (loads_.empty())
-      if (Status s = refuse_given(*app_, {"--fit-steps", "--group-device"}, "only --loads reads a trace"); !s)
+      if (Status s = refuse_given(*app_, {"--fit-steps", "--group-device", "--play"}, "only --loads reads a trace"); !s)
         return s.error();
     Result<plan::PlanOutcome> outcome = formats::restore_outcome(file.value(), {}, job_.model.string());
     if (!outcome) return outcome.error();
-    if (!loads_.empty()) return forecast(file.value(), outcome.value(), console);
+    if (!loads_.empty()) return forecast(file.value(), std::move(outcome).value(), console);
     plan::PlanRequest request = formats::request_of(file.value());
     request.policy = policies::find_policy(file.value().policy);
     if (const Status status = plan::simulate_plan(request, outcome.value()); !status)
@@ -112,27 +117,36 @@ class SimulateCommand final : public Command {
   }
 
   /// What a trace of loads asks of the plan's slots.
-  Result<ExitStatus> forecast(const formats::PlanFile& file, const plan::PlanOutcome& plan, Console& console) const {
+  Result<ExitStatus> forecast(const formats::PlanFile& file, plan::PlanOutcome plan, Console& console) const {
     if (file.graph != nullptr) return bad_input("--loads: the plan is of a captured step, which has no expert group");
     const Result<graph_build::LoadShape> shape = graph_build::load_shape(file.job, file.machine);
     if (!shape) return bad_input("--loads: " + shape.error().message);
     if (shape.value().devices < 2) return bad_input("--loads: an expert group of one device has one load, 1");
-    run::ForecastQuestion question{.fit_steps = fit_steps_};
+    run::ForecastQuestion question{.fit_steps = fit_steps_, .kept_steps = play_};
     const Result<std::optional<std::int64_t>> device = parse_group_device(group_device_, shape.value().devices);
     if (!device) return device.error();
     question.device = device.value();
     const Result<run::LoadForecast> forecast = run::forecast_loads(plan, shape.value(), question, loads_);
     if (!forecast) return forecast.error();
-    const Status status = console.print(job_.format == Format::json ? run::forecast_json(forecast.value())
-                                                                    : run::forecast_text(forecast.value()));
-    if (!status) return status.error();
+    const bool is_json = job_.format == Format::json;
+    std::string text = is_json ? run::forecast_json(forecast.value()) : run::forecast_text(forecast.value());
+    if (play_ > 0) {
+      if (const std::optional<Error> error = not_runnable(formats::request_of(file), plan)) return *error;
+      run::charge_copies(plan, file.machine);
+      const Result<run::RungForecast> rungs =
+          run::forecast_rungs(plan, file.machine, shape.value(), {.device = question.device}, forecast.value().fit,
+                              play_, forecast.value().kept);
+      if (!rungs) return rungs.error();
+      text = is_json ? run::with_rungs(text, rungs.value()) : text + run::rung_forecast_text(rungs.value());
+    }
+    if (const Status status = console.print(text); !status) return status.error();
     return ExitStatus::done;
   }
 
   JobOptions job_;
   std::string against_, group_device_ = "all";
   std::filesystem::path loads_;
-  int fit_steps_ = 16;
+  int fit_steps_ = 16, play_ = 0;
   const CLI::App* app_ = nullptr;
 };
 

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/result.h"
@@ -21,6 +22,7 @@ namespace tidemark::run {
 struct ForecastQuestion {
   std::int64_t fit_steps = 16;         ///< the first ones, which the model is fitted to
   std::optional<std::int64_t> device;  ///< of the expert group; nothing: all
+  std::int64_t kept_steps = 0;         ///< of the steps seen, the first ones, whose loads are kept
 };
 
 /// A share predicted, and as counted.
@@ -50,10 +52,11 @@ struct LoadForecast {
   bool is_behind = false;       ///< the steps seen follow those fitted; else they are the same, since there are no more
   double most_load = 0;
   std::vector<RankForecast> ranks;
+  std::vector<std::pair<std::int64_t, StepLoads>> kept;  ///< by number of the step
 };
 
-/// Reads the trace step by step; memory: one step, and what a fit keeps. Errors: of the file (`file:line: what`).
-/// REQUIRES: `plan` is of the job that `shape` is of.
+/// Reads the trace step by step; memory: one step, what a fit keeps, and twice the steps kept. Errors: of the file
+/// (`file:line: what`). REQUIRES: `plan` is of the job that `shape` is of.
 [[nodiscard]] Result<LoadForecast> forecast_loads(const plan::PlanOutcome& plan, const graph_build::LoadShape& shape,
                                                   const ForecastQuestion& question, const std::filesystem::path& file);
 

@@ -151,12 +151,14 @@ std::vector<double> LoadDraws::shares(std::int64_t step) const {
 }
 
 std::vector<std::int64_t> LoadDraws::rows(std::int64_t step) const {
-  const std::vector<double> parts = shares(step);
+  return share_rows(shape_, shares(step));
+}
+
+std::vector<std::int64_t> share_rows(const LoadShape& shape, std::span<const double> parts) {
   std::vector<std::int64_t> rows(parts.size(), 0);
-  const auto devices = static_cast<std::size_t>(shape_.devices);
+  const auto devices = static_cast<std::size_t>(shape.devices);
   for (std::size_t i = 0; i < parts.size(); i += devices)
-    share_out(std::span(parts).subspan(i, devices), shape_.all_rows(), shape_.most_rows,
-              std::span(rows).subspan(i, devices));
+    share_out(parts.subspan(i, devices), shape.all_rows(), shape.most_rows, std::span(rows).subspan(i, devices));
   return rows;
 }
 

@@ -13,6 +13,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -54,5 +55,9 @@ class LoadDraws {
   ExpertLoadSpec own_;
   std::uint64_t seed_;
 };
+
+/// Whole rows in the proportion of `parts`, in their order: what a (layer, micro-batch) has in all, none above the most
+/// of a device. REQUIRES: as many parts as the shape has of (layer, micro-batch, device), none below 0.
+[[nodiscard]] std::vector<std::int64_t> share_rows(const LoadShape& shape, std::span<const double> parts);
 
 }  // namespace tidemark::graph_build

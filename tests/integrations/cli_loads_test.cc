@@ -104,6 +104,35 @@ TEST_F(CliLoads, TheWorstStepIsPriced) {
   EXPECT_NEAR(played["step_ms"].get<double>() / worst["whole_ms"].get<double>(), 1, 0.01);
 }
 
+/// What `simulate --play` says was seen is what `run` plays.
+TEST_F(CliLoads, RungsAreForecastBesideThoseSeen) {
+  write(drawn({"--steps", "6", "--seed", "5"}));
+  const auto simulate = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"simulate", "plan.json", "--loads", "loads.csv"});
+    return place.run(more);
+  };
+  const Ran ran = simulate({"--fit-steps", "4", "--play", "5", "--format", "json"});
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  const auto rungs = testing::parsed(ran.out)["rungs"];
+  EXPECT_EQ(rungs["time_is"], "simulated");
+  EXPECT_EQ(rungs["drawn_steps"], 5);
+  EXPECT_EQ(rungs["seen_steps"], 2);  // behind those fitted there are no more
+  EXPECT_EQ(rungs["refused"], 0);
+  std::map<std::int64_t, std::int64_t> room;
+  const auto played = testing::parsed(run({"--format", "json"}).out);
+  for (const auto& step : played["steps_detail"]) room[step["step"]] += step["rungs"]["room"].get<std::int64_t>();
+  for (const auto& step : rungs["steps"]) EXPECT_EQ(step["rungs"]["room"], room.at(step["step"]));
+  EXPECT_EQ(rungs["steps"][0]["step"], 4);
+  for (const char* rung : {"room", "spill", "chunks"}) EXPECT_LE(rungs[rung]["probability"], 1) << rung;
+  EXPECT_EQ(rungs["chunks"]["seen"], 0);  // there is much to spare
+
+  const Ran text = simulate({"--fit-steps", "4", "--play", "5"});
+  EXPECT_NE(text.out.find("5 drawn from the fitted model, 2 of the trace"), std::string::npos) << text.out;
+  EXPECT_EQ(simulate({"--fit-steps", "4"}).out, text.out.substr(0, text.out.find("\nSteps that take")));
+  EXPECT_EQ(place.run({"simulate", "plan.json", "--play", "5"}).status, 2);
+  EXPECT_EQ(simulate({"--play", "-1"}).status, 2);
+}
+
 /// The page is written where the trace could be played, and replaces nothing else.
 TEST_F(CliLoads, AReportShowsTheSteps) {
   write(drawn({"--steps", "3", "--seed", "5"}));

@@ -1,0 +1,54 @@
+#pragma once
+// How often steps of a plan take each rung of the runtime's ladder, predicted and seen: steps drawn from what a fit
+// leaves open of the load model (planner/load_posterior.h) are played on simulated devices, and so are those that a
+// trace has. Every time is simulated.
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/machine.h"
+#include "core/result.h"
+#include "integrations/run/load_trace.h"
+#include "integrations/run/trace_run.h"
+#include "planner/graph_build/load_fit.h"
+#include "planner/planner.h"
+
+namespace tidemark::run {
+
+/// A step of the group, all devices that play together.
+struct GroupStep {
+  std::int64_t step = 0;
+  RungCounts rungs{};
+  std::int64_t refused = 0;  ///< devices
+  double added_ms = 0;       ///< beyond what the loads take by themselves, of the device that takes longest
+};
+
+/// Steps that take a rung on any device, of all.
+struct RungShare {
+  double predicted = 0;      ///< of the steps drawn
+  double low = 0, high = 0;  ///< what so many steps show with kOverflowConfidence, given those drawn
+  double seen = 0;
+  [[nodiscard]] bool is_held() const { return seen >= low && seen <= high; }
+};
+
+struct RungForecast {
+  std::vector<GroupStep> drawn, seen;
+  [[nodiscard]] RungShare share(Rung rung) const;
+};
+
+/// Plays `count` steps as far ahead as those seen are, and these. `plan`'s estimates are charged (charge_copies). Does
+/// not depend on the thread count. Errors: as TraceRun. REQUIRES: count > 0; `fit` is of the shape; seen is not empty.
+[[nodiscard]] Result<RungForecast> forecast_rungs(const plan::PlanOutcome& plan, const Machine& machine,
+                                                  const graph_build::LoadShape& shape, const TraceAsk& ask,
+                                                  const graph_build::LoadFit& fit, std::int64_t count,
+                                                  std::span<const std::pair<std::int64_t, StepLoads>> seen);
+
+[[nodiscard]] std::string rung_forecast_text(const RungForecast& forecast);
+/// `json`, an object, with a member `rungs`.
+[[nodiscard]] std::string with_rungs(const std::string& json, const RungForecast& forecast);
+
+}  // namespace tidemark::run
