@@ -134,8 +134,7 @@ class SimulateCommand final : public Command {
       if (const std::optional<Error> error = not_runnable(formats::request_of(file), plan)) return *error;
       run::charge_copies(plan, file.machine);
       const Result<run::RungForecast> rungs =
-          run::forecast_rungs(plan, file.machine, shape.value(), {.device = question.device}, forecast.value().fit,
-                              play_, forecast.value().kept);
+          run::forecast_rungs(plan, file.machine, shape.value(), {.device = question.device}, forecast.value(), play_);
       if (!rungs) return rungs.error();
       text = is_json ? run::with_rungs(text, rungs.value()) : text + run::rung_forecast_text(rungs.value());
     }

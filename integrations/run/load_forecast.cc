@@ -83,11 +83,6 @@ Result<LoadForecast> forecast_loads(const plan::PlanOutcome& plan, const graph_b
   const std::int64_t first = question.device.value_or(0), last = question.device ? first + 1 : shape.devices;
   LoadForecast forecast{.file = file.string(), .devices = last - first};
   std::int64_t steps = 0;
-  const auto keep = [&](std::int64_t number, const StepLoads& loads,
-                        std::vector<std::pair<std::int64_t, StepLoads>>& kept) {
-    if (std::ssize(kept) < question.kept_steps) kept.emplace_back(number, loads);
-  };
-  std::vector<std::pair<std::int64_t, StepLoads>> fitted;
   for (;; ++steps) {
     const Result<std::optional<formats::CountedStep>> step = reader.next();
     if (!step) return step.error();
@@ -96,13 +91,15 @@ Result<LoadForecast> forecast_loads(const plan::PlanOutcome& plan, const graph_b
     if (!loads) return loads.error();
     const bool fits = steps < question.fit_steps;
     if (fits) fitter.add(loads.value().all());
-    keep(step.value()->step, loads.value(), fits ? fitted : forecast.kept);
+    std::vector<NumberedLoads>& kept = fits ? forecast.fitted : forecast.seen;
+    if (fits || std::ssize(kept) < question.kept_steps) kept.push_back({step.value()->step, loads.value()});
+    if (std::ssize(kept) > question.kept_steps) kept.erase(kept.begin());
     forecast.most_load = std::max(forecast.most_load, loads.value().most());
     for (RankRooms& rank : ranks) count(loads.value(), first, last, rank.rooms, fits ? rank.fitted : rank.behind);
   }
   forecast.fit = fitter.fit();
   forecast.is_behind = steps > fitter.steps();
-  if (!forecast.is_behind) forecast.kept = std::move(fitted);
+  if (!forecast.is_behind) forecast.seen = forecast.fitted;
   forecast.steps_seen = forecast.is_behind ? steps - fitter.steps() : steps;
   const plan::ForecastAsk ask{
       .steps = forecast.steps_seen, .layers = shape.layers, .device = question.device.value_or(-1)};

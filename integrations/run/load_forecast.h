@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "core/result.h"
@@ -22,7 +21,12 @@ namespace tidemark::run {
 struct ForecastQuestion {
   std::int64_t fit_steps = 16;         ///< the first ones, which the model is fitted to
   std::optional<std::int64_t> device;  ///< of the expert group; nothing: all
-  std::int64_t kept_steps = 0;         ///< of the steps seen, the first ones, whose loads are kept
+  std::int64_t kept_steps = 0;         ///< of those fitted the last ones, of those seen the first, whose loads are kept
+};
+
+struct NumberedLoads {
+  std::int64_t step = 0;
+  StepLoads loads;
 };
 
 /// A share predicted, and as counted.
@@ -52,10 +56,10 @@ struct LoadForecast {
   bool is_behind = false;       ///< the steps seen follow those fitted; else they are the same, since there are no more
   double most_load = 0;
   std::vector<RankForecast> ranks;
-  std::vector<std::pair<std::int64_t, StepLoads>> kept;  ///< by number of the step
+  std::vector<NumberedLoads> fitted, seen;  ///< those kept
 };
 
-/// Reads the trace step by step; memory: one step, what a fit keeps, and twice the steps kept. Errors: of the file
+/// Reads the trace step by step; memory: one step, what a fit keeps, and the steps kept. Errors: of the file
 /// (`file:line: what`). REQUIRES: `plan` is of the job that `shape` is of.
 [[nodiscard]] Result<LoadForecast> forecast_loads(const plan::PlanOutcome& plan, const graph_build::LoadShape& shape,
                                                   const ForecastQuestion& question, const std::filesystem::path& file);

@@ -5,16 +5,13 @@
 
 #include <array>
 #include <cstdint>
-#include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "core/machine.h"
 #include "core/result.h"
-#include "integrations/run/load_trace.h"
+#include "integrations/run/load_forecast.h"
 #include "integrations/run/trace_run.h"
-#include "planner/graph_build/load_fit.h"
 #include "planner/planner.h"
 
 namespace tidemark::run {
@@ -31,21 +28,24 @@ struct GroupStep {
 struct RungShare {
   double predicted = 0;      ///< of the steps drawn
   double low = 0, high = 0;  ///< what so many steps show with kOverflowConfidence, given those drawn
+  /// What the steps seen exceed with 2.5 %, by those drawn or, where that is more, by those fitted: an upper bound
+  /// where loads are not normal.
+  double at_most = 1;
   double seen = 0;
   [[nodiscard]] bool is_held() const { return seen >= low && seen <= high; }
 };
 
 struct RungForecast {
-  std::vector<GroupStep> drawn, seen;
+  std::vector<GroupStep> drawn, fitted, seen;
   [[nodiscard]] RungShare share(Rung rung) const;
 };
 
-/// Plays `count` steps as far ahead as those seen are, and these. `plan`'s estimates are charged (charge_copies). Does
-/// not depend on the thread count. Errors: as TraceRun. REQUIRES: count > 0; `fit` is of the shape; seen is not empty.
+/// Plays the steps that `loads` kept, and `count` that are drawn as far ahead as those seen are. `plan`'s estimates are
+/// charged (charge_copies). Does not depend on the thread count. Errors: as TraceRun. REQUIRES: count > 0; `loads` is
+/// of the shape and kept steps.
 [[nodiscard]] Result<RungForecast> forecast_rungs(const plan::PlanOutcome& plan, const Machine& machine,
                                                   const graph_build::LoadShape& shape, const TraceAsk& ask,
-                                                  const graph_build::LoadFit& fit, std::int64_t count,
-                                                  std::span<const std::pair<std::int64_t, StepLoads>> seen);
+                                                  const LoadForecast& loads, std::int64_t count);
 
 [[nodiscard]] std::string rung_forecast_text(const RungForecast& forecast);
 /// `json`, an object, with a member `rungs`.

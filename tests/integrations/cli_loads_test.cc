@@ -127,7 +127,7 @@ TEST_F(CliLoads, RungsAreForecastBesideThoseSeen) {
   EXPECT_EQ(rungs["chunks"]["seen"], 0);  // there is much to spare
 
   const Ran text = simulate({"--fit-steps", "4", "--play", "5"});
-  EXPECT_NE(text.out.find("5 drawn from the fitted model, 2 of the trace"), std::string::npos) << text.out;
+  EXPECT_NE(text.out.find("5 drawn from the fitted model, 2 seen."), std::string::npos) << text.out;
   EXPECT_EQ(simulate({"--fit-steps", "4"}).out, text.out.substr(0, text.out.find("\nSteps that take")));
   EXPECT_EQ(place.run({"simulate", "plan.json", "--play", "5"}).status, 2);
   EXPECT_EQ(simulate({"--play", "-1"}).status, 2);
