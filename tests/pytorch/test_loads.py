@@ -160,14 +160,14 @@ def _call_at_nodes(loss, function):
 _CPU = -1  # kCpu of csrc/make_room.h
 
 
-def _trained(plan, seed=None, **how):
-    """Losses and gradients of two steps, in which memory is asked back at random where `seed` is given."""
+def _trained(plan, seed=None, device=_CPU, **how):
+    """Losses and gradients of two steps, in which memory of `device` is asked back at random where `seed` is given."""
     rng = random.Random(seed)
     give = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.c_int32)(library.engine().make_room_address())
 
     def ask(*_):
         if seed is not None and rng.random() < 0.8:
-            give(1 << rng.randrange(24), _CPU)
+            give(1 << rng.randrange(24), device)
 
     model, inputs, loss_fn = transformer()
     for module in model.modules():
@@ -191,6 +191,13 @@ def test_what_is_given_up_at_any_time_is_there_when_it_is_asked_for(seed):
     plan = random_plan(graph, seed, share=1.0)
     seen, session = _trained(plan, seed)
     assert same(seen, _trained(None)[0]) and session.counters.copies["dropped"] > 0
+
+
+def test_what_another_device_lacks_is_not_taken_from_here():
+    plan = random_plan(tidemark.capture(*transformer()), 3, share=1.0)
+    seen, session = _trained(plan, 3, device=0)
+    assert same(seen, _trained(None)[0])
+    assert session.counters.copies["dropped"] == session.counters.copies["spilled"] == 0
 
 
 @pytest.mark.parametrize("seed", [5, 12, 17])  # so had the last
