@@ -390,6 +390,25 @@ TEST(Session, ALateUseOfAStepThatIsOverActsOnNothing) {
   Session::free(kept);
 }
 
+/// A kernel that raised was told before and made nothing: there is nothing to make again, whatever is told behind it.
+TEST(Session, AnOpThatWasToldAndNeverIssuedIsNotAskedFor) {
+  std::int64_t rebuilt = 0;
+  for (const plan::RankPlan& plan : testing::random_captured_plans(29, 5))
+    for (const bool all : {false, true}) {  // all ops, or every third of them
+      Stage stage(plan);
+      stage.player->begin(*stage.session);
+      for (std::size_t op = 0; op < plan.graph.ops.size(); op += all ? 1 : 3)
+        EXPECT_TRUE(stage.session->tell(id_of<OpId>(op), stage.player->stream()).ok());
+      EXPECT_TRUE(stage.session->make_room(kGiB, stage.player->stream()).ok());
+      stage.player->finish(*stage.session);
+      EXPECT_EQ(stage.player->rebuilds(), 0);
+      stage.player->play(*stage.session);
+      EXPECT_EQ(stage.player->fault(), "");
+      rebuilt += stage.player->rebuilds();
+    }
+  EXPECT_GT(rebuilt, testing::cases(10));
+}
+
 TEST(Session, SavedContentOutlivesTheSession) {
   for (const plan::RankPlan& plan : testing::random_captured_plans(8, 5)) {
     Stage stage(plan);
