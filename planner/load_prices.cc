@@ -27,15 +27,13 @@ double chunks_ns(const RankPlan& plan) {
 
 }  // namespace
 
-std::optional<LoadPrices> load_prices(const RankPlan& plan, double bytes_per_load) {
-  if (plan.ns_per_byte <= 0) return std::nullopt;
-  const double chunks = chunks_ns(plan);
-  if (chunks <= 0) return std::nullopt;
-  return LoadPrices{.held_ns = plan.ns_per_byte * bytes_per_load, .short_ns = chunks / plan.figures.load};
+LoadPrices load_prices(const RankPlan& plan, double bytes_per_load) {
+  return {.held_ns = plan.ns_per_byte * bytes_per_load, .short_ns = chunks_ns(plan) / plan.figures.load};
 }
 
 double best_quantile(const LoadPrices& prices, std::int64_t devices) {
   const auto group = static_cast<double>(devices);
+  if (prices.short_ns <= 0) return 0;
   return std::pow(std::max(0.0, 1 - prices.held_ns / (prices.short_ns * group)), group);
 }
 

@@ -11,7 +11,6 @@
 // found for, and a rank that is short by one part in n of its routed bytes runs one site in n in chunks.
 
 #include <cstdint>
-#include <optional>
 
 #include "planner/planner.h"
 
@@ -23,11 +22,11 @@ struct LoadPrices {
   double short_ns = 0;  ///< for sections in chunks, of one device
 };
 
-/// `bytes_per_load`: what a unit of load adds to the rank's peak. Nothing: memory has no price that is known, or a
-/// section of the plan cannot run in chunks. O(tasks + touches).
-[[nodiscard]] std::optional<LoadPrices> load_prices(const RankPlan& plan, double bytes_per_load);
+/// `bytes_per_load`: what a unit of load adds to the rank's peak. 0: memory has no price that is known; a section of
+/// the plan cannot run in chunks. O(tasks + touches).
+[[nodiscard]] LoadPrices load_prices(const RankPlan& plan, double bytes_per_load);
 
-/// In [0, 1].
+/// In [0, 1]. Where chunks have no price: 0.
 [[nodiscard]] double best_quantile(const LoadPrices& prices, std::int64_t devices);
 
 }  // namespace tidemark::plan

@@ -29,15 +29,15 @@ struct NominalStep {
   simulate::StepTiming timing;
 };
 
-Result<NominalStep> build_nominal(const PlanRequest& request, const std::vector<PlannedLoad>& loads) {
+Result<NominalStep> build_nominal(const PlanRequest& request, const std::vector<double>& loads) {
   const auto ranks = static_cast<std::size_t>(request.job.parallel.pipeline);
   NominalStep nominal;
   nominal.graphs.resize(ranks);
   nominal.op_ns.resize(ranks);
   std::vector<simulate::RankWork> work(ranks);
   Status status = threads::parallel_try_each(ranks, [&](std::size_t rank) -> Status {
-    Result<Graph> graph = graph_build::build_step_graph(request.job, request.machine, static_cast<std::int32_t>(rank),
-                                                        loads[rank].load());
+    Result<Graph> graph =
+        graph_build::build_step_graph(request.job, request.machine, static_cast<std::int32_t>(rank), loads[rank]);
     if (!graph) return graph.error();
     nominal.graphs[rank] = std::move(graph).value();
     nominal.op_ns[rank] = cost::op_durations(nominal.graphs[rank], request.machine, request.time_scale);
@@ -98,17 +98,12 @@ Status check(const PlanRequest& request) {
   return {};
 }
 
-/// 1 where nothing is routed.
-std::int64_t expert_group_devices(const PlanRequest& request) {
-  const Result<graph_build::LoadShape> shape = graph_build::load_shape(request.job, request.machine);
-  return shape ? shape.value().devices : 1;
-}
-
 /// Of every rank, before any is planned. `request` outlives them.
 Result<std::vector<PlannedLoad>> first_loads(const PlanRequest& request) {
-  const std::int64_t devices = expert_group_devices(request);
-  std::vector<PlannedLoad> loads(static_cast<std::size_t>(request.job.parallel.pipeline),
-                                 PlannedLoad(request, devices));
+  const Result<graph_build::LoadShape> shape = graph_build::load_shape(request.job, request.machine);
+  const PlannedLoad one = shape ? PlannedLoad(request, shape.value().devices, shape.value().most_load())
+                                : PlannedLoad(request, 1, 1);  // nothing is routed
+  std::vector<PlannedLoad> loads(static_cast<std::size_t>(request.job.parallel.pipeline), one);
   Status status = threads::parallel_try_each(loads.size(), [&](std::size_t r) { return loads[r].start(r); });
   if (!status) return status.error();
   return loads;
@@ -122,8 +117,11 @@ Status plan_ranks(const PlanRequest& request, const std::vector<std::int32_t>& r
   return threads::parallel_try_each(ranks.size(), [&](std::size_t i) -> Status {
     if (todo[i] == 0) return {};
     const auto r = static_cast<std::size_t>(ranks[i]);
-    const RankRequest in{
-        .request = request, .nominal = nominal.timing.ranks[r], .op_ns = nominal.op_ns[r], .load = loads[r].load()};
+    const RankRequest in{.request = request,
+                         .nominal = nominal.timing.ranks[r],
+                         .op_ns = nominal.op_ns[r],
+                         .load = loads[r].load(),
+                         .is_tentative = loads[r].is_tentative()};
     Result<RankPlan> plan = plan_rank(std::move(nominal.graphs[r]), in);
     if (!plan) return plan.error();
     plans[i] = std::move(plan).value();
@@ -169,16 +167,27 @@ Result<PlanOutcome> plan_all(const PlanRequest& request, const std::vector<std::
   outcome.ranks.resize(ranks.size());
   std::vector<char> todo(ranks.size(), 1);
   NominalStep nominal;
+  std::vector<double> built;
+  const auto build = [&]() -> Status {
+    std::vector<double> now;
+    for (const PlannedLoad& load : loads) now.push_back(load.load());
+    if (now == built) return {};
+    Result<NominalStep> step = build_nominal(request, now);
+    if (!step) return step.error();
+    nominal = std::move(step).value();
+    built = std::move(now);
+    return {};
+  };
   while (std::count(todo.begin(), todo.end(), 1) > 0) {
-    Result<NominalStep> built = build_nominal(request, loads);
-    if (!built) return built.error();
-    nominal = std::move(built).value();
+    if (Status status = build(); !status) return status.error();
     if (Status status = plan_ranks(request, ranks, loads, todo, nominal, outcome.ranks); !status) return status.error();
     threads::parallel_for_each(0, ranks.size(), [&](std::size_t i) {
       if (todo[i] != 0)
         todo[i] = loads[static_cast<std::size_t>(ranks[i])].settles(outcome.ranks[i], nominal.timing.step_ns) ? 0 : 1;
     });
   }
+  // A rank may have settled on a load that was tried earlier.
+  if (Status status = build(); !status) return status.error();
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     RankFigures& f = outcome.ranks[i].figures;
     f.lower_bound_percent = 100.0 * static_cast<double>(f.lower_bound_ns) /

@@ -82,8 +82,9 @@ struct RankFigures {
   /// Expert load up to which every step completes: the most that routing can send to one device, which no step exceeds;
   /// 1: nothing depends on routing. 0: the plan does not fit, or a layer cannot run in chunks (see `reason`).
   double worst_load_f = 1;
-  /// Where expert load varies: the part of steps in which no device of the expert group exceeds `load` (0: load was
-  /// given), what memory for more than the mean load adds to a step, and what sections in chunks add on average beyond.
+  /// Where expert load varies: the part of steps in which no device of the expert group needs more at its peak than at
+  /// `load` (0: load was given, or it does not fit), what memory for more than the mean load adds to a step, and what
+  /// sections in chunks add in the mean; 0: not known. First order (load_prices.h).
   double load_quantile = 0;
   std::int64_t load_held_ns = 0, load_short_ns = 0;
   bool fits = false;

@@ -93,7 +93,7 @@ Result<RankPlan> plan_rank(Graph graph, const RankRequest& in) {
   if (!searched) return searched.error();
   OffloadResult found = std::move(searched).value();
   std::vector<Heights> enough;
-  if (!fits(found.best, budgets)) {
+  if (!fits(found.best, budgets) && !in.is_tentative) {
     Result<LastResort> last = try_last_resort(in, budgets, plan);
     if (!last) return last.error();
     enough = std::move(last.value().enough);
@@ -102,7 +102,7 @@ Result<RankPlan> plan_rank(Graph graph, const RankRequest& in) {
   decide::RankProblem& problem = *found.problem;
   BuiltPlan& best = found.best;
   fill_figures(in, problem, best, budgets, found.bound_ns, plan);
-  if (!plan.figures.fits)
+  if (!plan.figures.fits && !in.is_tentative)
     if (Status s = explain_misfit(in, problem, budgets, best, enough, plan); !s) return s.error();
 
   Program& program = plan.program;

@@ -15,7 +15,8 @@ std::string load_text(const plan::PlanOutcome& outcome) {
     low = std::min(low, rank.figures.load);
     high = std::max(high, rank.figures.load);
   }
-  return low == high ? fmt::format("{:.2f}", low) : fmt::format("{:.2f} to {:.2f} by rank", low, high);
+  const std::string least = fmt::format("{:.2f}", low), most = fmt::format("{:.2f}", high);
+  return least == most ? least : fmt::format("{} to {} by rank", least, most);
 }
 
 }  // namespace

@@ -99,13 +99,17 @@ std::string planned_load_lines(const plan::PlanOutcome& outcome) {
     const std::string text = fmt::format("{:.{}f}", high, digits), less = fmt::format("{:.{}f}", low, digits);
     return text == less ? text : less + " to " + text;
   };
-  return fmt::format(
-      "\nExpert load (modelled)  planned for f {}, which no device of a rank's group exceeds in {} % of steps\n"
-      "  memory for more than the mean adds {} a step to the rank where it adds most, chunks in steps beyond it {} in "
-      "the "
-      "mean\n",
-      span(least_load, most_load, 2), span(100 * least_quantile, 100 * most_quantile, 1), duration_text(held),
-      duration_text(in_chunks));
+  std::string text = fmt::format(
+      "\nExpert load (modelled)  planned for f {}; in {} % of steps no device of a rank's group needs more at its "
+      "peak\n",
+      span(least_load, most_load, 2), span(100 * least_quantile, 100 * most_quantile, 1));
+  if (held > 0)
+    text += fmt::format("  memory for more than the mean adds about {} a step to the rank where it adds most\n",
+                        duration_text(held));
+  if (in_chunks > 0)
+    text +=
+        fmt::format("  sections in chunks, in the other steps, add about {} in the mean\n", duration_text(in_chunks));
+  return text;
 }
 
 /// `layers 3-12 on ranks 0-4`, and the blocks outside layers by name.

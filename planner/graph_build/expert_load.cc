@@ -15,6 +15,8 @@ namespace {
 
 constexpr int kSamples = 512;
 constexpr std::size_t kPositions = 32;
+constexpr int kBisections = 40, kNodes = 100;  ///< of integrals, on each side
+constexpr double kNodesEnd = 7;                ///< deviations
 
 /// A storage in device memory on [begin, end) of some clock.
 struct DeviceResidency {
@@ -58,7 +60,10 @@ std::vector<LoadPosition> describe(const Graph& graph, const std::vector<DeviceR
       if (follows) routed[p][row(storage.site)] += static_cast<double>(t.routed_rows * t.routed_row_bytes);
     }
   }
-  for (std::size_t p = 0; p < positions.size(); ++p) positions[p].routed.assign(routed[p].begin(), routed[p].end());
+  for (std::size_t p = 0; p < positions.size(); ++p) {
+    positions[p].routed.assign(routed[p].begin(), routed[p].end());
+    for (const auto& [site, bytes] : positions[p].routed) positions[p].routed_bytes += bytes;
+  }
   return positions;
 }
 
@@ -72,7 +77,7 @@ std::vector<std::size_t> layer_numbers(const Graph& graph) {
 
 /// Highest bytes of one device under loads drawn anew for each sample.
 std::vector<double> sample_peaks(const Graph& graph, const std::vector<LoadPosition>& positions,
-                                 const ExpertLoadSpec& spec) {
+                                 const ExpertLoadSpec& spec, double most_load) {
   NormalDraws generator(spec.seed + static_cast<std::uint64_t>(graph.rank));
   const double cv = spec.coefficient_of_variation;
   const double common = cv * std::sqrt(spec.layer_correlation);
@@ -86,7 +91,8 @@ std::vector<double> sample_peaks(const Graph& graph, const std::vector<LoadPosit
     if (popularity > 0)
       for (double& part : liked) part = popularity * generator.normal();
     for (std::size_t i = 0; i < load.size(); ++i)
-      load[i] = std::max(0.0, spec.mean * (1.0 + common * z + liked[layer_of[i]] + own * generator.nearly_normal()));
+      load[i] = std::clamp(spec.mean * (1.0 + common * z + liked[layer_of[i]] + own * generator.nearly_normal()), 0.0,
+                           most_load);
     double peak = 0;
     for (const LoadPosition& p : positions) {
       double bytes = p.fixed;
@@ -113,23 +119,18 @@ std::vector<LoadPosition> positions_of(const Graph& graph, const Liveness& liven
   return describe(graph, residencies, graph.ops.size());
 }
 
-double routed_bytes(const LoadPosition& position) {
-  double bytes = 0;
-  for (const auto& [site, routed] : position.routed) bytes += routed;
-  return bytes;
-}
-
 }  // namespace
 
-PeakLoads::PeakLoads(const Graph& graph, const Schedule& schedule, const ExpertLoadSpec& spec)
-    : PeakLoads(graph, positions_of(graph, schedule), spec) {}
+PeakLoads::PeakLoads(const Graph& graph, const Schedule& schedule, const ExpertLoadSpec& spec, double most_load)
+    : PeakLoads(graph, positions_of(graph, schedule), spec, most_load) {}
 
-PeakLoads::PeakLoads(const Graph& graph, const Liveness& liveness, const ExpertLoadSpec& spec)
-    : PeakLoads(graph, positions_of(graph, liveness), spec) {}
+PeakLoads::PeakLoads(const Graph& graph, const Liveness& liveness, const ExpertLoadSpec& spec, double most_load)
+    : PeakLoads(graph, positions_of(graph, liveness), spec, most_load) {}
 
-PeakLoads::PeakLoads(const Graph& graph, std::vector<LoadPosition> positions, const ExpertLoadSpec& spec)
-    : positions_(std::move(positions)), mean_load_(spec.mean) {
-  const std::vector<double> samples = sample_peaks(graph, positions_, spec);
+PeakLoads::PeakLoads(const Graph& graph, std::vector<LoadPosition> positions, const ExpertLoadSpec& spec,
+                     double most_load)
+    : positions_(std::move(positions)), mean_load_(spec.mean), most_load_(std::max(spec.mean, most_load)) {
+  const std::vector<double> samples = sample_peaks(graph, positions_, spec, most_load_);
   double squares = 0;
   for (const double sample : samples) mean_ += sample / static_cast<double>(samples.size());
   for (const double sample : samples) squares += (sample - mean_) * (sample - mean_);
@@ -139,16 +140,21 @@ PeakLoads::PeakLoads(const Graph& graph, std::vector<LoadPosition> positions, co
 double PeakLoads::load_at(double quantile, std::int64_t devices) const {
   const double one = std::clamp(std::pow(quantile, 1.0 / static_cast<double>(devices)), 1e-12, 1 - 1e-12);
   const double wanted = mean_ + deviation_ * normal_quantile(one);
-  double low = 0, high = std::max(1.0, mean_load_) * 16;
-  if (uniform_peak(low) >= wanted) return mean_load_;  // nothing routed sets the peak
-  for (int i = 0; i < 60; ++i) {
+  if (uniform_peak(0) >= wanted) return mean_load_;  // nothing routed sets the peak
+  return load_of_peak(wanted);
+}
+
+double PeakLoads::load_of_peak(double peak) const {
+  double low = 0, high = most_load_;
+  for (int i = 0; i < kBisections; ++i) {
     const double middle = (low + high) / 2;
-    (uniform_peak(middle) < wanted ? low : high) = middle;
+    (uniform_peak(middle) < peak ? low : high) = middle;
   }
   return high;
 }
 
 double PeakLoads::share_within(double load, std::int64_t devices) const {
+  if (load >= most_load_) return 1;
   return std::pow(std::erfc(-deviations(load) / std::numbers::sqrt2) / 2, static_cast<double>(devices));
 }
 
@@ -159,17 +165,19 @@ double PeakLoads::deviations(double load) const {
 }
 
 double PeakLoads::mean_excess(double load, std::int64_t devices) const {
-  const double slope = bytes_per_load(load), z = deviations(load);
-  if (slope <= 0 || deviation_ <= 0) return 0;
-  const double above = std::erfc(z / std::numbers::sqrt2) / 2;
-  const double density = std::exp(-z * z / 2) / std::sqrt(2 * std::numbers::pi);
-  return static_cast<double>(devices) * deviation_ / slope * std::max(0.0, density - z * above);
+  double excess = 0, weights = 0;
+  for (int i = -kNodes; i <= kNodes; ++i) {
+    const double z = kNodesEnd * i / kNodes, weight = std::exp(-z * z / 2);
+    weights += weight;
+    excess += weight * std::max(0.0, load_of_peak(mean_ + deviation_ * z) - load);
+  }
+  return static_cast<double>(devices) * excess / weights;
 }
 
 double PeakLoads::bytes_per_load(double load) const {
   double peak = 0, bytes = 0;
   for (const LoadPosition& p : positions_) {
-    const double routed = routed_bytes(p);
+    const double routed = p.routed_bytes;
     if (p.fixed + load * routed <= peak) continue;
     peak = p.fixed + load * routed;
     bytes = routed;
@@ -179,7 +187,7 @@ double PeakLoads::bytes_per_load(double load) const {
 
 double PeakLoads::uniform_peak(double load) const {
   double peak = 0;
-  for (const LoadPosition& p : positions_) peak = std::max(peak, p.fixed + load * routed_bytes(p));
+  for (const LoadPosition& p : positions_) peak = std::max(peak, p.fixed + load * p.routed_bytes);
   return peak;
 }
 

@@ -2,9 +2,9 @@
 // From a distribution of expert load to the uniform load a rank is planned at, so that a quantile is one of the rank's
 // peak and not of each storage.
 //
-// Model: graph_build/load_model.h, at least 0; a device of any step, so that drift does not matter. A peak sums dozens
-// of sites in flight, so parts of single sites average out, popularity averages out over the layers of a rank, and the
-// planned load lies near the mean unless loads are correlated.
+// Model: graph_build/load_model.h, at least 0 and at most what routing can do; a device of any step, so that drift does
+// not matter. A peak sums dozens of sites in flight, so parts of single sites average out, popularity averages out over
+// the layers of a rank, and the planned load lies near the mean unless loads are correlated.
 
 #include <cstdint>
 #include <utility>
@@ -20,6 +20,7 @@ namespace tidemark::graph_build {
 /// A position of the clock: bytes that do not depend on load, and the routed bytes at load 1 of each site alive there.
 struct LoadPosition {
   double fixed = 0;
+  double routed_bytes = 0;  ///< sum of the next
   std::vector<std::pair<std::size_t, double>> routed;
 };
 
@@ -27,13 +28,15 @@ struct LoadPosition {
 /// count as planned, and what is in memory when is held fixed.
 class PeakLoads {
  public:
-  PeakLoads(const Graph& graph, const Schedule& schedule, const ExpertLoadSpec& spec);
+  /// `most_load`: that routing can send to one device.
+  PeakLoads(const Graph& graph, const Schedule& schedule, const ExpertLoadSpec& spec, double most_load);
   /// With everything kept.
-  PeakLoads(const Graph& graph, const Liveness& liveness, const ExpertLoadSpec& spec);
+  PeakLoads(const Graph& graph, const Liveness& liveness, const ExpertLoadSpec& spec, double most_load);
 
   /// The uniform load at which the rank's peak equals the `quantile` of the highest peak among `devices`, which run in
   /// chunks together where one of them has no room. Devices are taken as independent, and a peak, which sums dozens of
-  /// sites, as normal. The mean load where nothing routed sets the peak. REQUIRES: 0 < quantile < 1; devices >= 1.
+  /// sites, as normal. The mean load where nothing routed sets the peak. At most the most load. REQUIRES: 0 < quantile
+  /// < 1; devices >= 1.
   [[nodiscard]] double load_at(double quantile, std::int64_t devices) const;
   /// The share of steps in which no peak of `devices` exceeds that of a uniform load.
   [[nodiscard]] double share_within(double load, std::int64_t devices) const;
@@ -43,13 +46,15 @@ class PeakLoads {
   [[nodiscard]] double bytes_per_load(double load) const;
 
  private:
-  PeakLoads(const Graph& graph, std::vector<LoadPosition> positions, const ExpertLoadSpec& spec);
+  PeakLoads(const Graph& graph, std::vector<LoadPosition> positions, const ExpertLoadSpec& spec, double most_load);
   [[nodiscard]] double uniform_peak(double load) const;
+  /// The uniform load with this peak, as far as there is one.
+  [[nodiscard]] double load_of_peak(double peak) const;
   /// By how many deviations the peak of a uniform load is above the mean peak; infinite where peaks do not deviate.
   [[nodiscard]] double deviations(double load) const;
 
   std::vector<LoadPosition> positions_;
-  double mean_load_ = 1;
+  double mean_load_ = 1, most_load_ = 1;
   double mean_ = 0, deviation_ = 0;  ///< of one device's peak, bytes
 };
 

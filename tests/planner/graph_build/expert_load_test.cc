@@ -35,7 +35,7 @@ double load_of(const testing::RankFixture& f, const ExpertLoadSpec& spec, std::i
   const Plan keep;
   const Result<Schedule> schedule =
       schedule::build_schedule({.graph = f.graph, .liveness = f.liveness, .nominal = f.nominal, .plan = keep});
-  return PeakLoads(f.graph, schedule.value(), spec).load_at(spec.quantile, devices);
+  return PeakLoads(f.graph, schedule.value(), spec, 16).load_at(spec.quantile, devices);
 }
 
 TEST(PeakLoads, FollowsTheClosedFormOfASumOfNormals) {
@@ -89,7 +89,7 @@ TEST(PeakLoads, ExceedALoadByTheClosedFormOfANormal) {
   const Plan keep;
   const Result<Schedule> schedule =
       schedule::build_schedule({.graph = f->graph, .liveness = f->liveness, .nominal = f->nominal, .plan = keep});
-  const PeakLoads peaks(f->graph, schedule.value(), spec);
+  const PeakLoads peaks(f->graph, schedule.value(), spec, 16);
   EXPECT_DOUBLE_EQ(peaks.bytes_per_load(1.0), 4e6);
   const double deviation = 0.1 * std::sqrt(0.25 + 0.75 / 4);
   for (const double quantile : {0.1, 0.9, 0.999})
