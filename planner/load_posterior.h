@@ -1,7 +1,8 @@
 #pragma once
-// What counted steps leave open of a load model, as draws: each of variances and persistence as the fit's errors allow,
-// and of the popularity of every layer and device as the last steps say (a Kalman filter of the autoregression), which
-// then drifts on. Seeded: the same input, the same draws. Threads: one at a time.
+// What counted steps leave open of a load model, as draws: each of variances and persistence as the fit's errors allow
+// (a variance: scaled chi-squared), and of the popularity of every layer and device as the last steps say (a
+// Kalman filter of the autoregression), which then drifts on. Seeded: the same input, the same draws. Threads: one at a
+// time.
 
 #include <cstddef>
 #include <cstdint>
@@ -43,6 +44,9 @@ class LoadPosterior {
   [[nodiscard]] double variance_near(double variance, double error);
   void drift(std::vector<double>& parts, double variance, double steps);
   void scatter(std::vector<double>& parts, double variance);
+  /// Variances are those of loads that share a fixed number of rows, which takes a G-th from parts that are drawn
+  /// apart.
+  [[nodiscard]] double shared_spread() const;
 
   const graph_build::LoadFit& fit_;
   std::size_t rows_ = 0, devices_ = 0;

@@ -161,7 +161,7 @@ class Forecast {
         mean[0] += weight * shares.any;
         mean[1] += weight * binomial(steps, shares.any) / steps;
         mean[2] += weight * of_sites;
-        mean[3] += weight * std::max(0.0, of_sites + spread * truth_.draws().normal());
+        mean[3] += weight * std::clamp(of_sites + spread * truth_.draws().normal(), 0.0, 1.0);
       }
     }
     for (std::size_t i = 0; i < drawn.size(); ++i) drawn[i].push_back(mean[i]);
@@ -239,9 +239,8 @@ OverflowForecast forecast_overflow(const graph_build::LoadFit& fit, std::span<co
   return Forecast(fit, rooms, ask).run();
 }
 
-double share_quantile(std::int64_t above, std::int64_t seen, std::int64_t next, double chance) {
-  const double a = static_cast<double>(above) + 0.5, b = static_cast<double>(seen - above) + 0.5;
-  const auto count = static_cast<double>(next);
+double share_quantile(const KnownShare& known, std::int64_t next, double chance) {
+  const double a = known.above, b = known.below, count = static_cast<double>(next);
   // Of the beta-binomial distribution, from no success on.
   double log_chance = std::lgamma(b + count) - std::lgamma(a + b + count) + std::lgamma(a + b) - std::lgamma(b);
   double below = 0;
@@ -252,6 +251,24 @@ double share_quantile(std::int64_t above, std::int64_t seen, std::int64_t next, 
     log_chance += std::log((count - at) / (at + 1)) + std::log(at + a) - std::log(b + count - at - 1);
   }
   return 1;
+}
+
+KnownShare share_of_next(std::span<const std::int64_t> above, std::int64_t of) {
+  const auto truths = static_cast<double>(above.size()), trials = static_cast<double>(of);
+  double sum = 0, squares = 0;
+  for (const std::int64_t count : above) sum += static_cast<double>(count);
+  const double share = (sum + 0.5) / (truths * trials + 1), spread = share * (1 - share);
+  for (const std::int64_t count : above) {
+    const double apart = static_cast<double>(count) / trials - sum / (truths * trials);
+    squares += apart * apart;
+  }
+  // Part of the spread that is between truths; with one trial each there is no telling.
+  double between = 0;
+  if (truths > 1 && trials > 1)
+    between = std::clamp((squares / (truths - 1) / spread - 1 / trials) / (1 - 1 / trials), 0.0, 1.0);
+  const double trials_worth = truths * trials / (1 + (trials - 1) * between);
+  const double worth = std::max(1e-3, 1 / (between + 1 / (trials_worth + 2)) - 1);
+  return {.above = share * worth, .below = (1 - share) * worth};
 }
 
 }  // namespace tidemark::plan

@@ -71,15 +71,26 @@ struct ForecastAsk {
 [[nodiscard]] OverflowForecast forecast_overflow(const graph_build::LoadFit& fit, std::span<const LayerRoom> rooms,
                                                  const ForecastAsk& ask);
 
-/// Without a model, from what was seen alone: the share of the next `next` that is not exceeded with this chance, given
-/// that `above` of `seen` were. Predictive, with Jeffreys' prior; holds for what is alike and independent. REQUIRES:
-/// above <= seen; next > 0; 0 < chance < 1. O(next).
-[[nodiscard]] double share_quantile(std::int64_t above, std::int64_t seen, std::int64_t next, double chance);
+/// A share of which something is known: Beta(above, below).
+struct KnownShare {
+  double above = 0.5, below = 0.5;  ///< Jeffreys' prior
+};
 
-/// Of loads that are not normal (a hot spot that moves): the share that the next exceed with a chance of at most
-/// (1 - kOverflowConfidence) / 2.
+/// The part of `next` that is not exceeded with this chance (beta-binomial). REQUIRES: above, below > 0; next > 0;
+/// 0 < chance < 1. O(next).
+[[nodiscard]] double share_quantile(const KnownShare& known, std::int64_t next, double chance);
+
+/// Without a model, where loads are not normal (a hot spot that moves): a share that the next `next` exceed with a
+/// chance of at most (1 - kOverflowConfidence) / 2, given that `above` of `seen` did. Holds for what is alike and
+/// independent. REQUIRES: above <= seen, next > 0. O(next).
 [[nodiscard]] inline double share_at_most(std::int64_t above, std::int64_t seen, std::int64_t next) {
-  return share_quantile(above, seen, next, (1 + kOverflowConfidence) / 2);
+  return share_quantile({.above = static_cast<double>(above) + 0.5, .below = static_cast<double>(seen - above) + 0.5},
+                        next, (1 + kOverflowConfidence) / 2);
 }
+
+/// Of a share that differs from truth to truth, what is known of the next one: each of `above` is counted in `of`
+/// trials under a truth of its own. By moments: what the counts scatter more than trials do is between truths.
+/// REQUIRES: not empty, of > 0. O(counts).
+[[nodiscard]] KnownShare share_of_next(std::span<const std::int64_t> above, std::int64_t of);
 
 }  // namespace tidemark::plan

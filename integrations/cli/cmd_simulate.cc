@@ -21,7 +21,7 @@
 namespace tidemark::cli {
 namespace {
 
-constexpr int kMostFitSteps = 1'000'000, kMostPlayedSteps = 10'000;
+constexpr int kMostFitSteps = 1'000'000, kMostPlayedSteps = 1000;
 
 class SimulateCommand final : public Command {
  public:
@@ -129,6 +129,7 @@ class SimulateCommand final : public Command {
     const Result<run::LoadForecast> forecast = run::forecast_loads(plan, shape.value(), question, loads_);
     if (!forecast) return forecast.error();
     const bool is_json = job_.format == Format::json;
+    bool is_refused = false;
     std::string text = is_json ? run::forecast_json(forecast.value()) : run::forecast_text(forecast.value());
     if (play_ > 0) {
       if (const std::optional<Error> error = not_runnable(formats::request_of(file), plan)) return *error;
@@ -137,9 +138,10 @@ class SimulateCommand final : public Command {
           run::forecast_rungs(plan, file.machine, shape.value(), {.device = question.device}, forecast.value(), play_);
       if (!rungs) return rungs.error();
       text = is_json ? run::with_rungs(text, rungs.value()) : text + run::rung_forecast_text(rungs.value());
+      is_refused = rungs.value().refused() > 0;
     }
     if (const Status status = console.print(text); !status) return status.error();
-    return ExitStatus::done;
+    return is_refused ? ExitStatus::answer_is_no : ExitStatus::done;
   }
 
   JobOptions job_;
@@ -163,6 +165,7 @@ const Verb kCmdSimulate = {
         "  tidemark simulate models/pangu-ultra-moe-718b.yaml --layer-ms 120.5 --policy full-recompute\n",
     .statuses =
         "  0  the step was modelled, whether or not the job fits\n"
+        "  1  --play: the plan cannot run, or a step was refused\n"
         "  2  bad usage or input; one line on stderr\n"
         "  3  a fault in Tidemark\n",
     .make = make_command<SimulateCommand>};

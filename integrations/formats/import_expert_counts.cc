@@ -163,7 +163,7 @@ std::string loads_text(const graph_build::LoadFit& fit) {
       fit.steps, fit.shape.layers, fit.shape.micro_batches, fit.shape.devices,
       part("popularity", popularity, fit.error.popularity), part("device", device, fit.error.device),
       part("sequences", site, fit.error.site), fit.model.persistence, fit.fullest,
-      graph_build::mean_fullest_load(fit.model, fit.shape.devices) / fit.model.mean);
+      fit.model.mean > 0 ? graph_build::mean_fullest_load(fit.model, fit.shape.devices) / fit.model.mean : 1.0);
   if (!fit.missing.empty()) text += "; " + fit.missing;
   return text;
 }

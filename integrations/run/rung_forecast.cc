@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <nlohmann/json.hpp>
 #include <numeric>
-#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
 
 #include "integrations/formats/text_table.h"
 #include "planner/graph_build/load_draws.h"
@@ -22,16 +25,18 @@ Result<GroupStep> play(TraceRun& run, std::int64_t step, const StepLoads& loads)
   const Result<std::vector<TracedStep>> devices = run.play(step, loads);
   if (!devices) return devices.error();
   GroupStep group{.step = step};
+  std::int64_t step_ns = 0, as_planned_ns = 0;
   for (const TracedStep& device : devices.value()) {
     for (std::size_t k = 0; k < group.rungs.size(); ++k) group.rungs[k] += device.rungs[k];
     group.refused += device.refused.empty() ? 0 : 1;
-    if (device.refused.empty())
-      group.added_ms = std::max(group.added_ms, static_cast<double>(device.step_ns - device.as_planned_ns) / 1e6);
+    step_ns = std::max(step_ns, device.step_ns);
+    as_planned_ns = std::max(as_planned_ns, device.as_planned_ns);
   }
+  if (group.refused == 0) group.added_ms = static_cast<double>(step_ns - as_planned_ns) / 1e6;
   return group;
 }
 
-std::int64_t count_with(const std::vector<GroupStep>& steps, Rung rung) {
+std::int64_t count_with(std::span<const GroupStep> steps, Rung rung) {
   return std::ranges::count_if(steps, [&](const GroupStep& s) { return s.rungs[static_cast<std::size_t>(rung)] > 0; });
 }
 
@@ -39,11 +44,6 @@ double mean_added_ms(const std::vector<GroupStep>& steps) {
   const double sum =
       std::accumulate(steps.begin(), steps.end(), 0.0, [](double all, const GroupStep& s) { return all + s.added_ms; });
   return steps.empty() ? 0 : sum / static_cast<double>(steps.size());
-}
-
-std::int64_t refused(const std::vector<GroupStep>& steps) {
-  return std::accumulate(steps.begin(), steps.end(), std::int64_t{0},
-                         [](std::int64_t all, const GroupStep& s) { return all + s.refused; });
 }
 
 std::string percent(double share) {
@@ -59,14 +59,25 @@ Json rungs_json(const RungCounts& rungs) {
 }  // namespace
 
 RungShare RungForecast::share(Rung rung) const {
-  const std::int64_t of_drawn = count_with(drawn, rung), all = std::ssize(drawn), next = std::ssize(seen);
+  std::vector<std::int64_t> of_truths;
+  for (std::size_t begin = 0; begin < drawn.size(); begin += kStepsOfTruth)
+    of_truths.push_back(count_with(std::span(drawn).subspan(begin, kStepsOfTruth), rung));
+  const plan::KnownShare known = plan::share_of_next(of_truths, kStepsOfTruth);
+  const std::int64_t next = std::ssize(seen);
   const double beyond = (1 - plan::kOverflowConfidence) / 2;
-  const double high = plan::share_quantile(of_drawn, all, next, 1 - beyond);
-  return {.predicted = static_cast<double>(of_drawn) / static_cast<double>(all),
-          .low = plan::share_quantile(of_drawn, all, next, beyond),
+  const double high = plan::share_quantile(known, next, 1 - beyond);
+  return {.predicted = static_cast<double>(count_with(drawn, rung)) / static_cast<double>(drawn.size()),
+          .low = plan::share_quantile(known, next, beyond),
           .high = high,
           .at_most = std::max(high, plan::share_at_most(count_with(fitted, rung), std::ssize(fitted), next)),
           .seen = static_cast<double>(count_with(seen, rung)) / static_cast<double>(next)};
+}
+
+std::int64_t RungForecast::refused() const {
+  std::int64_t devices = 0;
+  for (const std::vector<GroupStep>* steps : {&drawn, &fitted, &seen})
+    for (const GroupStep& step : *steps) devices += step.refused;
+  return devices;
 }
 
 Result<RungForecast> forecast_rungs(const plan::PlanOutcome& plan, const Machine& machine,
@@ -84,16 +95,24 @@ Result<RungForecast> forecast_rungs(const plan::PlanOutcome& plan, const Machine
     to.push_back(played.value());
     return {};
   };
-  for (std::int64_t i = 0; i < count; ++i) {
+  const auto rows = std::llround(loads.fit.model.mean * static_cast<double>(shape.all_rows()));
+  const std::int64_t ahead = std::ssize(loads.seen), all = std::min(shape.all_rows(), std::max<std::int64_t>(0, rows));
+  while (std::ssize(forecast.drawn) < count) {
     truth.draw();
-    truth.drift(static_cast<double>(i % std::ssize(loads.seen) + 1));
-    const StepLoads drawn = StepLoads::of_rows(graph_build::share_rows(shape, truth.draw_step()), shape);
-    if (Status s = add(i, drawn, forecast.drawn); !s) return s.error();
+    double now = 0;
+    for (std::int64_t i = 0; i < kStepsOfTruth; ++i) {
+      const double then = std::ceil(static_cast<double>(ahead * (2 * i + 1)) / (2 * kStepsOfTruth));
+      truth.drift(then - std::exchange(now, then));
+      const StepLoads drawn = StepLoads::of_rows(graph_build::share_rows(shape, truth.draw_step(), all), shape);
+      if (Status s = add(std::ssize(forecast.drawn), drawn, forecast.drawn); !s) return s.error();
+    }
   }
-  for (const NumberedLoads& one : loads.seen)
-    if (Status s = add(one.step, one.loads, forecast.seen); !s) return s.error();
   for (const NumberedLoads& one : loads.fitted)
     if (Status s = add(one.step, one.loads, forecast.fitted); !s) return s.error();
+  forecast.is_behind = loads.is_behind;
+  if (!loads.is_behind) forecast.seen = forecast.fitted;
+  for (const NumberedLoads& one : loads.is_behind ? std::span(loads.seen) : std::span<const NumberedLoads>())
+    if (Status s = add(one.step, one.loads, forecast.seen); !s) return s.error();
   return forecast;
 }
 
@@ -106,7 +125,7 @@ std::string rung_forecast_text(const RungForecast& forecast) {
                percent(share.seen)});
   }
   return fmt::format(
-      "\nSteps that take a rung on any device (simulated): {0} drawn from the fitted model, {1} seen. Will show: "
+      "\nSteps that take a rung on any device (simulated): {0} drawn from the fitted model, {1} seen{9}. Will show: "
       "{2:.0f} % of "
       "what so many steps show; at most: {3:.1f} % one-sided, by the steps drawn or the {4} fitted ones that were "
       "played\n{5}"
@@ -115,10 +134,8 @@ std::string rung_forecast_text(const RungForecast& forecast) {
       forecast.drawn.size(), forecast.seen.size(), 100 * plan::kOverflowConfidence,
       50 * (1 + plan::kOverflowConfidence), forecast.fitted.size(), table.text(), mean_added_ms(forecast.drawn),
       mean_added_ms(forecast.seen),
-      refused(forecast.drawn) + refused(forecast.seen) == 0
-          ? std::string()
-          : fmt::format("{} device-steps drawn and {} seen were refused\n", refused(forecast.drawn),
-                        refused(forecast.seen)));
+      forecast.refused() == 0 ? std::string() : fmt::format("{} device-steps were refused\n", forecast.refused()),
+      forecast.is_behind ? "" : " (those that it is fitted to)");
 }
 
 std::string with_rungs(const std::string& json, const RungForecast& forecast) {
@@ -126,7 +143,8 @@ std::string with_rungs(const std::string& json, const RungForecast& forecast) {
              {"drawn_steps", forecast.drawn.size()},
              {"fitted_steps", forecast.fitted.size()},
              {"seen_steps", forecast.seen.size()},
-             {"refused", refused(forecast.drawn) + refused(forecast.seen)},
+             {"seen_behind_fit", forecast.is_behind},
+             {"refused", forecast.refused()},
              {"added_ms", {{"drawn", mean_added_ms(forecast.drawn)}, {"seen", mean_added_ms(forecast.seen)}}}};
   for (std::size_t k = 0; k < kRungNames.size(); ++k) {
     const RungShare share = forecast.share(static_cast<Rung>(k));

@@ -21,7 +21,7 @@ struct GroupStep {
   std::int64_t step = 0;
   RungCounts rungs{};
   std::int64_t refused = 0;  ///< devices
-  double added_ms = 0;       ///< beyond what the loads take by themselves, of the device that takes longest
+  double added_ms = 0;       ///< beyond what the loads take by themselves, both of the device that takes longest
 };
 
 /// Steps that take a rung on any device, of all.
@@ -35,14 +35,19 @@ struct RungShare {
   [[nodiscard]] bool is_held() const { return seen >= low && seen <= high; }
 };
 
+/// Steps drawn come in truths of so many: what the fit leaves open is drawn once for each.
+inline constexpr std::int64_t kStepsOfTruth = 4;
+
 struct RungForecast {
   std::vector<GroupStep> drawn, fitted, seen;
+  bool is_behind = false;  ///< the steps seen follow those fitted; else they are the same
   [[nodiscard]] RungShare share(Rung rung) const;
+  [[nodiscard]] std::int64_t refused() const;  ///< device-steps, of all that were played
 };
 
-/// Plays the steps that `loads` kept, and `count` that are drawn as far ahead as those seen are. `plan`'s estimates are
-/// charged (charge_copies). Does not depend on the thread count. Errors: as TraceRun. REQUIRES: count > 0; `loads` is
-/// of the shape and kept steps.
+/// Plays the steps that `loads` kept, and at least `count` that are drawn, spread over as many steps ahead as those
+/// seen. `plan`'s estimates are charged (charge_copies). Does not depend on the thread count. Errors: as TraceRun.
+/// REQUIRES: count > 0; `loads` is of the shape and kept steps.
 [[nodiscard]] Result<RungForecast> forecast_rungs(const plan::PlanOutcome& plan, const Machine& machine,
                                                   const graph_build::LoadShape& shape, const TraceAsk& ask,
                                                   const LoadForecast& loads, std::int64_t count);

@@ -151,14 +151,14 @@ std::vector<double> LoadDraws::shares(std::int64_t step) const {
 }
 
 std::vector<std::int64_t> LoadDraws::rows(std::int64_t step) const {
-  return share_rows(shape_, shares(step));
+  return share_rows(shape_, shares(step), shape_.all_rows());
 }
 
-std::vector<std::int64_t> share_rows(const LoadShape& shape, std::span<const double> parts) {
+std::vector<std::int64_t> share_rows(const LoadShape& shape, std::span<const double> parts, std::int64_t all) {
   std::vector<std::int64_t> rows(parts.size(), 0);
   const auto devices = static_cast<std::size_t>(shape.devices);
   for (std::size_t i = 0; i < parts.size(); i += devices)
-    share_out(parts.subspan(i, devices), shape.all_rows(), shape.most_rows, std::span(rows).subspan(i, devices));
+    share_out(parts.subspan(i, devices), all, shape.most_rows, std::span(rows).subspan(i, devices));
   return rows;
 }
 

@@ -56,8 +56,10 @@ class LoadDraws {
   std::uint64_t seed_;
 };
 
-/// Whole rows in the proportion of `parts`, in their order: what a (layer, micro-batch) has in all, none above the most
-/// of a device. REQUIRES: as many parts as the shape has of (layer, micro-batch, device), none below 0.
-[[nodiscard]] std::vector<std::int64_t> share_rows(const LoadShape& shape, std::span<const double> parts);
+/// Whole rows in the proportion of `parts`, in their order: `all` in every (layer, micro-batch), none above the most of
+/// a device. REQUIRES: 0 <= all <= shape.all_rows(); as many parts as the shape has of (layer, micro-batch, device),
+/// none below 0.
+[[nodiscard]] std::vector<std::int64_t> share_rows(const LoadShape& shape, std::span<const double> parts,
+                                                   std::int64_t all);
 
 }  // namespace tidemark::graph_build

@@ -115,8 +115,8 @@ TEST_F(CliLoads, RungsAreForecastBesideThoseSeen) {
   ASSERT_EQ(ran.status, 0) << ran.err;
   const auto rungs = testing::parsed(ran.out)["rungs"];
   EXPECT_EQ(rungs["time_is"], "simulated");
-  EXPECT_EQ(rungs["drawn_steps"], 5);
-  EXPECT_EQ(rungs["seen_steps"], 2);  // behind those fitted there are no more
+  EXPECT_EQ(rungs["drawn_steps"], 8);  // four of each truth
+  EXPECT_EQ(rungs["seen_steps"], 2);   // behind those fitted there are no more
   EXPECT_EQ(rungs["refused"], 0);
   std::map<std::int64_t, std::int64_t> room;
   const auto played = testing::parsed(run({"--format", "json"}).out);
@@ -127,7 +127,7 @@ TEST_F(CliLoads, RungsAreForecastBesideThoseSeen) {
   EXPECT_EQ(rungs["chunks"]["seen"], 0);  // there is much to spare
 
   const Ran text = simulate({"--fit-steps", "4", "--play", "5"});
-  EXPECT_NE(text.out.find("5 drawn from the fitted model, 2 seen."), std::string::npos) << text.out;
+  EXPECT_NE(text.out.find("8 drawn from the fitted model, 2 seen."), std::string::npos) << text.out;
   EXPECT_EQ(simulate({"--fit-steps", "4"}).out, text.out.substr(0, text.out.find("\nSteps that take")));
   EXPECT_EQ(place.run({"simulate", "plan.json", "--play", "5"}).status, 2);
   EXPECT_EQ(simulate({"--play", "-1"}).status, 2);

@@ -224,6 +224,37 @@ TEST(ShareAtMost, HoldsAsOftenAsStated) {
   }
 }
 
+/// Truths of which each has a share of its own, a few trials of each: the next one's share lies in the interval as
+/// often as stated, also where all truths are alike.
+TEST(ShareOfNext, HoldsAsOftenAsStated) {
+  NormalDraws draws(7);
+  const auto uniform = [&draws] { return static_cast<double>(draws.next() >> 11) * 0x1.0p-53; };
+  const auto sample = [&](double p, int of) {
+    std::int64_t above = 0;
+    for (int i = 0; i < of; ++i) above += uniform() < p ? 1 : 0;
+    return above;
+  };
+  constexpr int kTimes = 400, kTruths = 15, kOf = 4, kNext = 12;
+  for (const double apart : {0.0, 0.1, 0.4}) {
+    int held = 0;
+    double width = 0;
+    for (int i = 0; i < kTimes; ++i) {
+      const auto share = [&] { return std::clamp(0.5 + apart * draws.normal(), 0.0, 1.0); };
+      std::vector<std::int64_t> above;
+      for (int t = 0; t < kTruths; ++t) above.push_back(sample(share(), kOf));
+      const KnownShare known = share_of_next(above, kOf);
+      const double seen = static_cast<double>(sample(share(), kNext)) / kNext;
+      const double low = share_quantile(known, kNext, 0.025), high = share_quantile(known, kNext, 0.975);
+      held += seen >= low && seen <= high ? 1 : 0;
+      width += (high - low) / kTimes;
+    }
+    EXPECT_GE(held, kTimes * 92 / 100) << apart;
+    if (apart == 0) {
+      EXPECT_LT(width, 0.75);  // 0.57 if the share were known
+    }
+  }
+}
+
 /// A device is forecast from what its layers showed, not from the group's spread.
 TEST(OverflowForecast, KnowsWhichDeviceIsPopular) {
   const Trace trace = trace_of(LoadFamily::persistent, {}, 3);
