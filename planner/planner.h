@@ -1,7 +1,7 @@
 #pragma once
 // Strings the stages together for every pipeline rank (rank_planner.h) and simulates the step that their plans make. A
-// rank whose plan needs a higher expert load than it was planned at is planned again, a bounded number of times. Ranks
-// are planned in parallel (oneTBB); the result does not depend on the thread count.
+// rank that does better at another expert load than it was planned at (planned_load.h) is planned again, a bounded
+// number of times. Ranks are planned in parallel (oneTBB); the result does not depend on the thread count.
 
 #include <cstdint>
 #include <functional>
