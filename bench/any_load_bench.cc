@@ -200,6 +200,7 @@ class Bench {
     for (std::int64_t step = 0; step < steps; ++step) {
       const run::StepLoads loads = draw(step);
       const bool races = step < ask_.races;
+      if (!races) checked.reset();  // as much memory again
       std::optional<run::TraceRun>& trace = races ? checked : plain;
       if (!trace)
         trace.emplace(must(run::TraceRun::open(job_.plan, job_.request.machine, job_.shape, {.check_races = races})));
