@@ -50,6 +50,10 @@ std::string ranges_text(const std::vector<std::int32_t>& numbers) {
   return text;
 }
 
+std::string percent_text(double share) {
+  return fmt::format("{:.4g}", 100 * share);
+}
+
 std::string any_load_text(double worst_load_f) {
   if (worst_load_f <= 0) return "no";
   return fmt::format("{:.7g}", std::round(100 * worst_load_f) / 100);

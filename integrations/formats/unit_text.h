@@ -28,6 +28,8 @@ namespace tidemark::formats {
 /// `0-3, 7, 9-10`. REQUIRES: ascending; equal neighbours are said once.
 [[nodiscard]] std::string ranges_text(const std::vector<std::int32_t>& numbers);
 
+/// A share as percent, four digits.
+[[nodiscard]] std::string percent_text(double share);
 /// RankFigures::worst_load_f, with up to two decimals; 0 is `no`.
 [[nodiscard]] std::string any_load_text(double worst_load_f);
 

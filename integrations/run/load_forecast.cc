@@ -12,6 +12,7 @@
 #include "integrations/formats/file.h"
 #include "integrations/formats/import_expert_counts.h"
 #include "integrations/formats/text_table.h"
+#include "integrations/formats/unit_text.h"
 
 namespace tidemark::run {
 namespace {
@@ -46,14 +47,12 @@ double share(std::int64_t part, std::int64_t whole) {
   return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0;
 }
 
-std::string percent(double share) {
-  return fmt::format("{:.4g}", 100 * share);
-}
-
 std::vector<std::string> cells_of(const ForecastShare& share) {
   const plan::ShareForecast& p = share.predicted;
-  return {percent(p.probability), fmt::format("{} to {}", percent(p.low), percent(p.high)),
-          fmt::format("{} to {}", percent(p.seen_low), percent(p.seen_high)), percent(share.seen)};
+  return {formats::percent_text(p.probability),
+          fmt::format("{} to {}", formats::percent_text(p.low), formats::percent_text(p.high)),
+          fmt::format("{} to {}", formats::percent_text(p.seen_low), formats::percent_text(p.seen_high)),
+          formats::percent_text(share.seen)};
 }
 
 Json json_of(const ForecastShare& share) {
@@ -136,7 +135,7 @@ std::string forecast_text(const LoadForecast& forecast) {
                                       fmt::format("{:.3f}", rank.least_room), fmt::format("{}", rank.sites)};
     for (const ForecastShare* share : {&rank.device_steps, &rank.site_share}) {
       for (std::string& cell : cells_of(*share)) cells.push_back(std::move(cell));
-      if (share == &rank.device_steps) cells.push_back(percent(rank.at_most));
+      if (share == &rank.device_steps) cells.push_back(formats::percent_text(rank.at_most));
       ++shares;
       over += share->seen > share->predicted.seen_high ? 1 : 0;
       under += share->seen < share->predicted.seen_low ? 1 : 0;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "integrations/formats/text_table.h"
+#include "integrations/formats/unit_text.h"
 #include "planner/graph_build/load_draws.h"
 #include "planner/load_posterior.h"
 #include "planner/overflow.h"
@@ -44,10 +45,6 @@ double mean_added_ms(const std::vector<GroupStep>& steps) {
   const double sum =
       std::accumulate(steps.begin(), steps.end(), 0.0, [](double all, const GroupStep& s) { return all + s.added_ms; });
   return steps.empty() ? 0 : sum / static_cast<double>(steps.size());
-}
-
-std::string percent(double share) {
-  return fmt::format("{:.4g}", 100 * share);
 }
 
 Json rungs_json(const RungCounts& rungs) {
@@ -120,9 +117,9 @@ std::string rung_forecast_text(const RungForecast& forecast) {
   formats::TextTable table({"rung", "steps %", "will show", "at most", "seen"});
   for (std::size_t k = 0; k < kRungNames.size(); ++k) {
     const RungShare share = forecast.share(static_cast<Rung>(k));
-    table.add({std::string(kRungNames[k]), percent(share.predicted),
-               fmt::format("{} to {}", percent(share.low), percent(share.high)), percent(share.at_most),
-               percent(share.seen)});
+    table.add({std::string(kRungNames[k]), formats::percent_text(share.predicted),
+               fmt::format("{} to {}", formats::percent_text(share.low), formats::percent_text(share.high)),
+               formats::percent_text(share.at_most), formats::percent_text(share.seen)});
   }
   return fmt::format(
       "\nSteps that take a rung on any device (simulated): {0} drawn from the fitted model, {1} seen{9}. Will show: "
