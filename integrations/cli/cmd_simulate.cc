@@ -40,7 +40,8 @@ class SimulateCommand final : public Command {
         ->type_name("N|all");
     add_count(
         app, "--play", play_, 0, kMostPlayedSteps,
-        "with --loads: play N steps drawn from the fitted model, and the first N of those seen, on simulated devices; "
+        "with --loads: play at least N steps drawn from the fitted model, the first N seen and the last N fitted, on "
+        "simulated devices; "
         "answers how often each rung of the runtime is taken (default 0: none)");
     app_ = &app;
   }

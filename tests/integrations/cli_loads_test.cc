@@ -131,6 +131,14 @@ TEST_F(CliLoads, RungsAreForecastBesideThoseSeen) {
   EXPECT_EQ(simulate({"--fit-steps", "4"}).out, text.out.substr(0, text.out.find("\nSteps that take")));
   EXPECT_EQ(place.run({"simulate", "plan.json", "--play", "5"}).status, 2);
   EXPECT_EQ(simulate({"--play", "-1"}).status, 2);
+  // What does not fit is forecast, and cannot be played.
+  EXPECT_EQ(place.run({"plan", small_model(), "--imbalance", "1.1", "--budget", "4GiB", "--out", "plan.json"}).status,
+            1);
+  EXPECT_EQ(simulate({}).status, 0);
+  const Ran over = simulate({"--play", "2"});
+  EXPECT_EQ(over.status, 1);
+  EXPECT_EQ(over.out, "");
+  EXPECT_NE(over.err.find("does not fit its budget, so its plan cannot run"), std::string::npos) << over.err;
 }
 
 /// The page is written where the trace could be played, and replaces nothing else.
