@@ -47,6 +47,7 @@ class Mixer {
   void add(const Site& s) {
     all(s.block, s.chunk, s.layer, s.micro_batch, s.load, s.first_storage);
     if (s.sent_load != 1) add(s.sent_load);
+    if (s.fullest_load != s.load) add(s.fullest_load);
   }
   void add(const Storage& s) { all(s.storage_template, s.site, s.expected_bytes, s.bytes, s.held_until); }
   void add(const Op& o) { all(o.op_template, o.site, o.first_access); }

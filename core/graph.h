@@ -159,6 +159,7 @@ struct Site {
   std::int32_t micro_batch = -1;  ///< -1 for what is not per micro-batch
   float load = 1.0F;              ///< expert load f planned for this site
   float sent_load = 1.0F;         ///< SiteLoad::sent planned for it
+  float fullest_load = 1.0F;      ///< load of the fullest device of the expert group, which ops take the time of
   StorageId first_storage = kNone<StorageId>;
   [[nodiscard]] SiteLoad loads() const { return {static_cast<double>(load), static_cast<double>(sent_load)}; }
   friend bool operator==(const Site&, const Site&) = default;

@@ -13,6 +13,7 @@
 #include "planner/cost/cost_model.h"
 #include "planner/graph_build/liveness.h"
 #include "planner/graph_build/load_shape.h"
+#include "planner/graph_build/site_loads.h"
 #include "planner/graph_build/step_graph.h"
 #include "planner/planned_load.h"
 #include "planner/rank_planner.h"
@@ -71,6 +72,7 @@ StepFigures summarise(const PlanRequest& request, const simulate::StepTiming& ti
   f.tokens_per_s = tokens / seconds;
   f.mfu_percent = 100.0 * flops.full_square * tokens / seconds / peak;
   f.mfu_causal_percent = 100.0 * flops.causal * tokens / seconds / peak;
+  f.fullest_load = graph_build::built_load(request.job, request.machine, outcome.ranks.front().figures.load).fullest;
   return f;
 }
 

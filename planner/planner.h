@@ -42,7 +42,7 @@ struct PlanRequest {
   const Policy* policy = nullptr;
   std::optional<Bytes> budget_bytes;       ///< default: machine.visible_bytes; includes reserves
   std::optional<Bytes> host_budget_bytes;  ///< default: machine.host_bytes_per_device
-  /// Expert load f of every layer and micro-batch; nothing: job.expert_load decides (planned_load.h).
+  /// Expert load f that every layer and micro-batch has memory for; nothing: job.expert_load decides (planned_load.h).
   std::optional<double> load;
   std::vector<std::int32_t> ranks;  ///< empty: all
   double time_scale = 1.0;          ///< multiplies compute times (what-if against a measured layer time)
@@ -62,7 +62,7 @@ struct PlanAttempt {
 
 struct RankFigures {
   std::int32_t rank = 0;
-  double load = 1.0;     ///< expert load planned for
+  double load = 1.0;     ///< expert load that memory is planned for
   Bytes peak_bytes = 0;  ///< reserves + static + activation arena height
   Bytes budget_bytes = 0;
   Bytes static_bytes = 0;           ///< what persists on the device
@@ -129,6 +129,7 @@ struct StepFigures {
   double mfu_percent = 0;  ///< full-square attention
   double mfu_causal_percent = 0;
   double tokens_per_s = 0;
+  double fullest_load = 1;  ///< expert load that ops take the time of: of the fullest device of a group
   friend bool operator==(const StepFigures&, const StepFigures&) = default;
 };
 

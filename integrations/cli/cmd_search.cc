@@ -83,7 +83,8 @@ class SearchCommand final : public Command {
     app.get_option("--imbalance")
         ->type_name("F")
         ->description(
-            "expert load of every layer and micro-batch (rows on a device over the mean); default: the mean "
+            "expert load that every layer and micro-batch has memory for (rows on a device over the mean); default: "
+            "the mean "
             "of the job's distribution");
     add_count(app, "--devices", devices_, 1, kMostDevices, "devices to lay the job out on; default: as many as it has");
     add_count(app, "--sequence", sequence_, 1, kMostTokens, "tokens of a sequence, instead of the model file's");

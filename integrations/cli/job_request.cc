@@ -125,8 +125,9 @@ void add_what_if_options(CLI::App& app, JobOptions& options) {
   add_word(app, "--policy", options.policy, "policy", policy_names(),
            fmt::format("who decides ({}; default {})", join_words(policy_names()), options.policy));
   add_imbalance(app, "--imbalance", options.imbalance,
-                "expert load f of every layer and micro-batch (rows on a device over the mean), or a quantile of the "
-                "job's distribution such as p99; default: the job's distribution at its own quantile");
+                "expert load f that every layer and micro-batch has memory for (rows on a device over the mean), or a "
+                "quantile of the job's distribution such as p99; default: the job's own quantile, or where the "
+                "expected step is shortest");
   app.add_option("--imbalance-from", options.imbalance_from,
                  "measured counts as CSV with the columns step,layer,micro_batch,device,rows")
       ->type_name("FILE");

@@ -141,7 +141,7 @@ class RankReader {
       together += static_cast<double>(graph_.storages[row(graph_.storage_at(site, output))].bytes);
     }
     if (together <= 0) return 0;
-    const auto ns = recipe_ns(graph_, recipe, request_, static_cast<double>(graph_.sites[row(site)].load));
+    const auto ns = recipe_ns(graph_, recipe, request_, static_cast<double>(graph_.sites[row(site)].fullest_load));
     return static_cast<std::int64_t>(static_cast<double>(ns) *
                                      static_cast<double>(graph_.storages[row(storage)].bytes) / together);
   }

@@ -62,6 +62,7 @@ Json outcome_json(const plan::PlanRequest& request, const plan::PlanOutcome& out
                {"mfu_percent", step.mfu_percent},
                {"mfu_causal_percent", step.mfu_causal_percent},
                {"tokens_per_s", step.tokens_per_s},
+               {"fullest_load", step.fullest_load},
                {"parameters", outcome.parameters.total},
                {"active_parameters", outcome.parameters.active},
                {"parameters_with_input_embedding", outcome.parameters.total_both},

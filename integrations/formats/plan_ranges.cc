@@ -107,7 +107,8 @@ std::string number_out_of_range(const plan::PlanRequest& request, const plan::Pl
     walk(visitor, rank.figures);
     for (const plan::PlanAttempt& attempt : rank.attempts) walk(visitor, attempt);
     for (const Site& site : rank.graph.sites)
-      for (const float load : {site.load, site.sent_load}) visitor("load", static_cast<double>(load));
+      for (const float load : {site.load, site.sent_load, site.fullest_load})
+        visitor("load", static_cast<double>(load));
     check_addresses(visitor, rank.program);
     check_times(visitor, rank.program, all_ns);
   }

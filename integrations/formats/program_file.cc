@@ -1,6 +1,7 @@
 #include "integrations/formats/program_file.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 
 #include "integrations/formats/field_visitors.h"
@@ -10,6 +11,7 @@
 #include "integrations/formats/program_messages.h"
 #include "integrations/formats/program_rules.h"
 #include "integrations/formats/shown.h"
+#include "planner/graph_build/site_loads.h"
 #include "planner/threads/parallel.h"
 
 namespace tidemark::formats {
@@ -131,19 +133,19 @@ void write_sites(JsonText& json, const GraphOutline& outline) {
   column("micro_batch", Coding::delta, [](const Site& s) { return s.micro_batch; });
   column("first_storage", Coding::delta, [](const Site& s) { return s.first_storage; });
   // Loads are few: the distinct ones in order of appearance, and which one each site has.
-  std::vector<SiteLoad> loads;
+  std::vector<std::array<float, 3>> loads;
   column("load_number", Coding::plain, [&](const Site& s) {
-    const auto found = std::ranges::find(loads, s.loads());
+    const std::array load{s.load, s.sent_load, s.fullest_load};
+    const auto found = std::ranges::find(loads, load);
     const auto number = found - loads.begin();
-    if (found == loads.end()) loads.push_back(s.loads());
+    if (found == loads.end()) loads.push_back(load);
     return number;
   });
   json.key("loads");
   json.open_list();
-  for (const SiteLoad& load : loads) {
+  for (const std::array<float, 3>& load : loads) {
     json.open_list();
-    json.value(load.received);
-    json.value(load.sent);
+    for (const float value : load) json.value(static_cast<double>(value));
     json.close_list();
   }
   json.close_list();
@@ -316,8 +318,10 @@ void read_sites(const JsonNode& node, GraphOutline& outline) {
   const auto layer = node.at("layer").column(count, -1, kMost);
   const auto micro_batch = node.at("micro_batch").column(count, -1, kMost);
   const auto first_storage = node.at("first_storage").column(count, 0, kMost);
-  const auto loads = read_list<SiteLoad>(node.at("loads"), [](const JsonNode& load) {
-    return SiteLoad(load.item(0).number(real_range_of("load")), load.item(1).number(real_range_of("load")));
+  const auto loads = read_list<graph_build::BuiltLoad>(node.at("loads"), [](const JsonNode& load) {
+    const auto at = [&load](std::size_t i) { return load.item(i).number(real_range_of("load")); };
+    // A file from before times had a load of their own lacks it.
+    return graph_build::BuiltLoad{.own = {at(0), at(1)}, .fullest = at(load.size() > 2 ? 2 : 0)};
   });
   const auto load = node.at("load_number").column(count, 0, static_cast<std::int64_t>(loads.size()) - 1);
   if (!node.clean()) return;
@@ -326,9 +330,8 @@ void read_sites(const JsonNode& node, GraphOutline& outline) {
                              .chunk = static_cast<std::int32_t>(chunk[s]),
                              .layer = static_cast<std::int32_t>(layer[s]),
                              .micro_batch = static_cast<std::int32_t>(micro_batch[s]),
-                             .load = static_cast<float>(loads[static_cast<std::size_t>(load[s])].received),
-                             .sent_load = static_cast<float>(loads[static_cast<std::size_t>(load[s])].sent),
                              .first_storage = static_cast<StorageId>(static_cast<std::int32_t>(first_storage[s]))});
+    graph_build::set_load(outline.sites.back(), loads[static_cast<std::size_t>(load[s])]);
   }
   check_sites(node, outline);
 }

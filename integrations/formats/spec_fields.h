@@ -203,6 +203,7 @@ void walk(V& v, Maybe<plan::StepFigures> auto& s) {
   v("mfu_percent", s.mfu_percent);
   v("mfu_causal_percent", s.mfu_causal_percent);
   v("tokens_per_s", s.tokens_per_s);
+  v.unless_default("fullest_load", s.fullest_load, 1.0);
 }
 
 template <class V>

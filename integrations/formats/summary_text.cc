@@ -71,13 +71,18 @@ std::string step_lines(const plan::StepFigures& step) {
   const std::int64_t added = step.step_ns - step.keep_all_step_ns;
   const double percent =
       step.keep_all_step_ns > 0 ? 100.0 * static_cast<double>(added) / static_cast<double>(step.keep_all_step_ns) : 0;
+  const std::string timed =
+      step.fullest_load == 1
+          ? ""
+          : fmt::format("  layers with experts take the time of f {:.2f}, their group's fullest device\n",
+                        step.fullest_load);
   return fmt::format(
       "\nStep (modelled)  {}, {} with everything kept and memory ignored ({:+.2f} %)\n"
       "  bubble {:.2f} %, exposed communication {:.2f} %, exposed copies {:.2f} %, recompute {:.2f} %\n"
-      "  MFU {:.2f} % with full-square attention, {:.2f} % causal; {} tokens/s\n",
+      "  MFU {:.2f} % with full-square attention, {:.2f} % causal; {} tokens/s\n{}",
       duration_text(step.step_ns), duration_text(step.keep_all_step_ns), percent, step.bubble_percent,
       step.exposed_communication_percent, step.exposed_copy_percent, step.recompute_percent, step.mfu_percent,
-      step.mfu_causal_percent, count_text(step.tokens_per_s));
+      step.mfu_causal_percent, count_text(step.tokens_per_s), timed);
 }
 
 /// What it costs to plan for more load than the mean. Nothing: every rank was given its load.
@@ -100,7 +105,7 @@ std::string planned_load_lines(const plan::PlanOutcome& outcome) {
     return text == less ? text : less + " to " + text;
   };
   std::string text = fmt::format(
-      "\nExpert load (modelled)  planned for f {}; in {} % of steps no device of a rank's group needs more at its "
+      "\nExpert load (modelled)  memory for f {}; in {} % of steps no device of a rank's group needs more at its "
       "peak\n",
       span(least_load, most_load, 2), span(100 * least_quantile, 100 * most_quantile, 1));
   if (held > 0)

@@ -36,11 +36,16 @@ LastSite last_routed_site(std::span<const plan::RankPlan> ranks) {
 
 }  // namespace
 
-std::vector<SiteLoad> loads_of(const plan::RankPlan& rank, const LoadChange& change) {
+std::vector<graph_build::BuiltLoad> loads_of(const plan::RankPlan& rank, const LoadChange& change) {
   const std::vector<std::int64_t> first = first_ops(rank.graph);
-  std::vector<SiteLoad> loads;
-  for (std::size_t s = 0; s < first.size(); ++s)
-    loads.push_back(first[s] >= 0 && first[s] >= change.from_op ? change.load : rank.graph.sites[s].loads());
+  std::vector<graph_build::BuiltLoad> loads;
+  for (std::size_t s = 0; s < first.size(); ++s) {
+    const Site& site = rank.graph.sites[s];
+    loads.push_back(
+        first[s] >= 0 && first[s] >= change.from_op
+            ? graph_build::BuiltLoad{.own = change.load, .fullest = change.load.received}
+            : graph_build::BuiltLoad{.own = site.loads(), .fullest = static_cast<double>(site.fullest_load)});
+  }
   return loads;
 }
 

@@ -141,7 +141,7 @@ Result<RunOutcome> run_sim(const plan::PlanOutcome& plan, const Machine& machine
         fmt::format("--device sim: the plan's step of {} ns does not follow from its programs, which take {} ns in its "
                     "simulator; was the file edited? plan again",
                     plan.step.step_ns, timing->step_ns));
-  std::vector<std::vector<SiteLoad>> loads(plan.ranks.size());
+  std::vector<std::vector<graph_build::BuiltLoad>> loads(plan.ranks.size());
   SimRunRequest request{.ranks = ranks_of(plan, ask.rank),
                         .machine = machine,
                         .scale = ask.scale,
@@ -153,7 +153,10 @@ Result<RunOutcome> run_sim(const plan::PlanOutcome& plan, const Machine& machine
       loads.resize(std::max(loads.size(), number + 1));
       loads[number] = loads_of(rank, *ask.load);
     }
-    request.load = [&](std::int32_t rank, SiteId site) { return loads[static_cast<std::size_t>(rank)][row(site)]; };
+    request.load = [&](std::int32_t rank, SiteId site) { return loads[static_cast<std::size_t>(rank)][row(site)].own; };
+    request.fullest = [&](std::int32_t rank, SiteId site) {
+      return loads[static_cast<std::size_t>(rank)][row(site)].fullest;
+    };
   }
   for (std::int64_t k = 0; k < ask.schedules; ++k) {
     request.schedule.seed = ask.seed + static_cast<std::uint64_t>(k);
@@ -182,7 +185,7 @@ Result<std::unique_ptr<Device>> open_device(const plan::RankPlan& rank, const Ru
 
 Result<swap::RunReport> run_alone(const plan::RankPlan& rank, const RunAsk& ask, Device& device) {
   swap::RunOptions options{.scale = ask.scale, .verify = ask.verify, .names = names_of(rank)};
-  if (ask.load) options.load = [loads = loads_of(rank, *ask.load)](SiteId site) { return loads[row(site)]; };
+  if (ask.load) options.load = [loads = loads_of(rank, *ask.load)](SiteId site) { return loads[row(site)].own; };
   Result<std::unique_ptr<swap::Executor>> executor = swap::Executor::open(rank.program, device, std::move(options));
   if (!executor) return executor.error();
   if (Status s = executor.value()->issue(); !s) return s.error();

@@ -40,7 +40,7 @@ const OpTemplate& TaskTimes::op_of(TaskId task) const {
 
 double TaskTimes::planned_load(TaskId task) const {
   const SiteId site = rank_.program.schedule.tasks[row(task)].site;
-  return site == kNone<SiteId> ? 1 : static_cast<double>(rank_.graph.sites[row(site)].load);
+  return site == kNone<SiteId> ? 1 : static_cast<double>(rank_.graph.sites[row(site)].fullest_load);
 }
 
 double TaskTimes::modelled_ns(TaskId task, double load, std::int32_t chunks) const {

@@ -75,7 +75,7 @@ class Player {
             .fullest =
                 [this, site_of](std::int32_t rank, SiteId id) {
                   const Site& site = site_of(rank, id);
-                  return loads_ == nullptr ? static_cast<double>(site.load)
+                  return loads_ == nullptr ? static_cast<double>(site.fullest_load)
                                            : loads_->fullest(site.layer, site.micro_batch);
                 }};
   }

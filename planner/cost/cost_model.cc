@@ -95,7 +95,7 @@ std::vector<std::int64_t> op_durations(const Graph& graph, const Machine& machin
   durations.reserve(graph.ops.size());
   for (const Op& op : graph.ops) {
     const OpTemplate& op_template = graph.op_templates[row(op.op_template)];
-    const double load = op.site == kNone<SiteId> ? 1.0 : static_cast<double>(graph.sites[row(op.site)].load);
+    const double load = op.site == kNone<SiteId> ? 1.0 : static_cast<double>(graph.sites[row(op.site)].fullest_load);
     Known& last = known[row(op.op_template)];
     if (last.load != load) {
       const double scale = op_template.lane == Lane::compute ? time_scale : 1.0;

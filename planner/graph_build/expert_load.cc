@@ -135,6 +135,13 @@ PeakLoads::PeakLoads(const Graph& graph, std::vector<LoadPosition> positions, co
   for (const double sample : samples) mean_ += sample / static_cast<double>(samples.size());
   for (const double sample : samples) squares += (sample - mean_) * (sample - mean_);
   deviation_ = std::sqrt(squares / static_cast<double>(samples.size() - 1));
+  double weights = 0;
+  for (int i = -kNodes; i <= kNodes; ++i) {
+    const double z = kNodesEnd * i / kNodes;
+    nodes_.push_back({.load = load_of_peak(mean_ + deviation_ * z), .weight = std::exp(-z * z / 2)});
+    weights += nodes_.back().weight;
+  }
+  for (Node& node : nodes_) node.weight /= weights;
 }
 
 double PeakLoads::load_at(double quantile, std::int64_t devices) const {
@@ -165,13 +172,9 @@ double PeakLoads::deviations(double load) const {
 }
 
 double PeakLoads::mean_excess(double load, std::int64_t devices) const {
-  double excess = 0, weights = 0;
-  for (int i = -kNodes; i <= kNodes; ++i) {
-    const double z = kNodesEnd * i / kNodes, weight = std::exp(-z * z / 2);
-    weights += weight;
-    excess += weight * std::max(0.0, load_of_peak(mean_ + deviation_ * z) - load);
-  }
-  return static_cast<double>(devices) * excess / weights;
+  double excess = 0;
+  for (const Node& node : nodes_) excess += node.weight * std::max(0.0, node.load - load);
+  return static_cast<double>(devices) * excess;
 }
 
 double PeakLoads::bytes_per_load(double load) const {

@@ -53,9 +53,15 @@ class PeakLoads {
   /// By how many deviations the peak of a uniform load is above the mean peak; infinite where peaks do not deviate.
   [[nodiscard]] double deviations(double load) const;
 
+  /// Of the integral over one device's peak: the uniform load with that peak.
+  struct Node {
+    double load = 0, weight = 0;
+  };
+
   std::vector<LoadPosition> positions_;
   double mean_load_ = 1, most_load_ = 1;
   double mean_ = 0, deviation_ = 0;  ///< of one device's peak, bytes
+  std::vector<Node> nodes_;
 };
 
 }  // namespace tidemark::graph_build

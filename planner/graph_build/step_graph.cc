@@ -13,9 +13,8 @@ namespace {
 /// Places ops: passes in schedule order, then the end of the step.
 class StepEmitter {
  public:
-  StepEmitter(const JobSpec& job, const Machine& machine, double load, StepParts parts)
+  StepEmitter(const JobSpec& job, const Machine& machine, StepParts parts)
       : machine_(machine),
-        load_(load),
         ranks_(job.parallel.pipeline),
         stages_(job.parallel.pipeline * job.parallel.virtual_pipeline),
         parts_(std::move(parts)),
@@ -49,7 +48,6 @@ class StepEmitter {
   [[nodiscard]] std::int32_t stage_of(std::int32_t chunk) const { return chunk * ranks_ + graph_.rank; }
 
   const Machine& machine_;
-  double load_;
   std::int32_t ranks_;
   std::int32_t stages_;
   StepParts parts_;
@@ -177,7 +175,8 @@ std::vector<TimedOp> StepEmitter::timed_ops(std::int32_t chunk, bool forward) {
   for (const PassStep& step : forward ? line.forward : line.backward) {
     if (step.element < 0) {
       const OpTemplateId send = forward ? parts_.messages.send_activation : parts_.messages.send_gradient;
-      ops.push_back({.lane = Lane::send, .ns = cost::op_ns(graph_.op_templates[row(send)], machine_, load_)});
+      ops.push_back(
+          {.lane = Lane::send, .ns = cost::op_ns(graph_.op_templates[row(send)], machine_, parts_.fullest_load)});
       const std::int32_t offset = forward ? line.activation_buffer : line.gradient_buffer;
       touch(static_cast<std::int32_t>(line.storage(0, offset)), AccessKind::read);
       continue;
@@ -187,7 +186,7 @@ std::vector<TimedOp> StepEmitter::timed_ops(std::int32_t chunk, bool forward) {
     const PassProgram& program = forward ? block.forward : block.backward;
     const auto op = static_cast<std::size_t>(step.op);
     const OpTemplate& op_template = graph_.op_templates[row(program.ops[op].op_template)];
-    ops.push_back({.lane = op_template.lane, .ns = cost::op_ns(op_template, machine_, load_)});
+    ops.push_back({.lane = op_template.lane, .ns = cost::op_ns(op_template, machine_, parts_.fullest_load)});
     for (const ProgramAccess& access : program.accesses_of(op)) {
       const std::int32_t storage = bindings[element].base[static_cast<std::size_t>(access.scope)] + access.local;
       if (static_cast<std::size_t>(storage) >= versions_.size()) touch(storage, access.kind);
@@ -226,7 +225,7 @@ Result<Graph> build_step_graph(const JobSpec& job, const Machine& machine, std::
                             .overlap = job.parallel.overlap_forward_backward};
   auto passes = pipeline_passes(shape, rank);
   if (!passes) return passes.error();
-  return StepEmitter(job, machine, load, make_step_parts(job, machine, rank, load)).emit(passes.value());
+  return StepEmitter(job, machine, make_step_parts(job, machine, rank, load)).emit(passes.value());
 }
 
 }  // namespace tidemark::graph_build

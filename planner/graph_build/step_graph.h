@@ -19,7 +19,8 @@ namespace tidemark::graph_build {
 
 /// The whole step of pipeline rank `rank`: every forward and backward pass of every chunk and micro-batch in schedule
 /// order, P2P messages, gradient reduction and optimizer step; parameters, gradients and optimizer state as storages
-/// that live all step. `load` is the expert load f of every routed site. Deterministic. REQUIRES: find_problems(job) is
+/// that live all step. `load` is the expert load f that every routed site holds memory for (its time: built_load,
+/// site_loads.h). Deterministic. REQUIRES: find_problems(job) is
 /// empty, 0 <= rank < pipeline. `machine` gives hardware-dependent shapes (softmax statistics) and the relative op
 /// times by which overlapped passes are interleaved.
 [[nodiscard]] Result<Graph> build_step_graph(const JobSpec& job, const Machine& machine, std::int32_t rank,

@@ -2,27 +2,23 @@
 
 #include <array>
 
-#include "planner/graph_build/load_shape.h"
 #include "planner/graph_build/op_cost.h"
+#include "planner/graph_build/site_loads.h"
 
 namespace tidemark::graph_build {
 namespace {
-
-SiteLoad planned_loads(const JobSpec& job, const Machine& machine, double load) {
-  const Result<LoadShape> shape = load_shape(job, machine);
-  return shape ? shape.value().with(load) : SiteLoad(load);  // no experts: no site has it
-}
 
 class StepPartsBuilder {
  public:
   StepPartsBuilder(const JobSpec& job, const Machine& machine, std::int32_t rank, double load)
       : job_(job),
         rank_(rank),
-        loads_(planned_loads(job, machine, load)),
+        load_(built_load(job, machine, load)),
         shapes_(device_shapes(job, machine)),
         stages_(job.parallel.pipeline * job.parallel.virtual_pipeline),
         micro_batches_(static_cast<std::int32_t>(job.parallel.micro_batches())) {
     parts_.graph.rank = rank;
+    parts_.fullest_load = load_.fullest;
   }
 
   [[nodiscard]] StepParts build() {
@@ -58,7 +54,7 @@ class StepPartsBuilder {
 
   const JobSpec& job_;
   std::int32_t rank_;
-  SiteLoad loads_;  ///< of sites with experts
+  BuiltLoad load_;  ///< of sites with experts
   DeviceShapes shapes_;
   std::int32_t stages_;
   std::int32_t micro_batches_;
@@ -263,10 +259,7 @@ void StepPartsBuilder::reserve() {
 
 void StepPartsBuilder::add_site(const StepBlock& block, Site site) {
   site.block = block.program.block;
-  if (block.routed) {
-    site.load = static_cast<float>(loads_.received);
-    site.sent_load = static_cast<float>(loads_.sent);
-  }
+  if (block.routed) set_load(site, load_);
   site.first_storage = id_of<StorageId>(parts_.graph.storages.size());
   const SiteId id = id_of<SiteId>(parts_.graph.sites.size());
   const Block& templates = parts_.graph.blocks[row(site.block)];

@@ -23,6 +23,7 @@ struct StepParts {
   std::deque<StepBlock> blocks;  ///< what chunks point into
   ChunkLines chunks{{}, false};
   MessageOps messages{};
+  double fullest_load = 1;  ///< Site::fullest_load of every site with experts
 
   struct Static {
     StepBlock block;

@@ -579,7 +579,7 @@ std::vector<std::int64_t> task_durations(const Graph& graph, const Schedule& sch
       continue;
     }
     const std::int64_t ns = cost::op_ns(graph.op_templates[row(task.op_template)], machine,
-                                        static_cast<double>(graph.sites[row(task.site)].load));
+                                        static_cast<double>(graph.sites[row(task.site)].fullest_load));
     durations.push_back(task.lane == Lane::compute ? static_cast<std::int64_t>(static_cast<double>(ns) * time_scale)
                                                    : ns);
   }

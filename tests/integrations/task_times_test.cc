@@ -37,7 +37,9 @@ TEST(TaskTimes, AtPlannedLoadsAreTheEstimates) {
     for (const plan::RankPlan& rank : step.outcome.ranks) {
       const run::TaskTimes times(rank, step.request.machine);
       const run::SiteLoads planned{
-          .own = [&](std::int32_t, SiteId site) { return rank.graph.sites[row(site)].loads(); }, .fullest = {}};
+          .own = [&](std::int32_t, SiteId site) { return rank.graph.sites[row(site)].loads(); },
+          .fullest = [&](std::int32_t,
+                         SiteId site) { return static_cast<double>(rank.graph.sites[row(site)].fullest_load); }};
       EXPECT_EQ(times.under(planned), rank.program.estimate_ns);
     }
   }
@@ -55,7 +57,7 @@ TEST(TaskTimes, FollowTheFullestDevice) {
       const Task& task = rank.program.schedule.tasks[t];
       if (task.kind != TaskKind::op && task.kind != TaskKind::recompute) continue;
       const OpTemplate& op = rank.graph.op_templates[row(task.op_template)];
-      const double planned = static_cast<double>(rank.graph.sites[row(task.site)].load);
+      const double planned = static_cast<double>(rank.graph.sites[row(task.site)].fullest_load);
       const std::int64_t more =
           cost::op_ns(op, step.request.machine, 3.0) - cost::op_ns(op, step.request.machine, planned);
       EXPECT_NEAR(static_cast<double>(times.work_ns(id_of<TaskId>(t), loads, 1)),

@@ -77,7 +77,7 @@ TEST(CostModel, CopiesTakeTheLinkAndAShareOfTheComputeLane) {
   EXPECT_EQ(copy_out_cost(0, machine()).link_ns, 10);
 }
 
-TEST(CostModel, DurationsUseTheLoadOfEachSiteAndScaleTheComputeLaneOnly) {
+TEST(CostModel, DurationsUseTheFullestLoadOfEachSiteAndScaleTheComputeLaneOnly) {
   testing::GraphBuilder b;
   const OpTemplateId expert =
       b.op_template({.name = "expert", .cost = {.kind = WorkKind::grouped_matmul, .flops = 1e9}, .routed = true});
@@ -85,7 +85,7 @@ TEST(CostModel, DurationsUseTheLoadOfEachSiteAndScaleTheComputeLaneOnly) {
       {.name = "gather", .lane = Lane::intra_comm, .cost = {.kind = WorkKind::transfer, .link_bytes = 1e6}});
   const BlockId block = b.block("experts", {{.name = "rows", .fixed_bytes = 1_KiB}});
   const SiteId even = b.site(block);
-  const SiteId loaded = b.site(block, {.micro_batch = 1, .load = 1.5F});
+  const SiteId loaded = b.site(block, {.micro_batch = 1, .load = 1.2F, .fullest_load = 1.5F});
   for (const SiteId site : {even, loaded, even}) b.run(expert, site, {}, {b.at(site, 0)});
   b.run(gather, loaded, {b.at(loaded, 0)}, {});
   const Graph graph = std::move(b).finish();

@@ -12,6 +12,7 @@
 
 #include "planner/cost/cost_model.h"
 #include "planner/graph_build/liveness.h"
+#include "planner/graph_build/load_model.h"
 #include "planner/graph_build/load_shape.h"
 #include "planner/graph_build/pipeline_schedule.h"
 #include "planner/graph_build/site_loads.h"
@@ -426,15 +427,46 @@ TEST(StepGraph, LoadsMayBeSetAfterwards) {
     const Result<LoadShape> shape = load_shape(job, ascend_910b());
     if (!shape) continue;  // no experts
     Graph set = build(job, 0, 1.0);
-    set_site_loads(set, [&](const Site&) { return shape.value().with(1.5); });
+    set_site_loads(set, [&](const Site&) { return built_load(job, ascend_910b(), 1.5); });
     const Graph built = build(job, 0, 1.5);
     ASSERT_EQ(set.sites.size(), built.sites.size()) << name;
     ASSERT_EQ(set.storages.size(), built.storages.size()) << name;
     for (std::size_t i = 0; i < built.sites.size(); ++i)
-      EXPECT_EQ(set.sites[i].loads(), built.sites[i].loads()) << name << ", site " << i;
+      EXPECT_EQ(set.sites[i], built.sites[i]) << name << ", site " << i;
     for (std::size_t i = 0; i < built.storages.size(); ++i)
       EXPECT_EQ(set.storages[i].bytes, built.storages[i].bytes) << name << ", storage " << i;
   }
+}
+
+/// Memory follows the device's own load; time the fullest of its group, as far as the distribution says how full.
+TEST(StepGraph, TimesAreOfTheFullestDeviceWhateverMemoryIsFor) {
+  const Machine machine = ascend_910b();
+  int all_routed = 0;
+  for (auto [name, job] : all_jobs()) {
+    int routed = 0;
+    const Result<LoadShape> shape = load_shape(job, machine);
+    if (!shape || shape.value().devices < 2) continue;
+    job.expert_load.coefficient_of_variation = 0;
+    const auto times_of = [&](double load) { return cost::op_durations(build(job, 0, load), machine); };
+    const std::vector<std::int64_t> one = times_of(1), two = times_of(2);
+    job.expert_load.coefficient_of_variation = 0.1;
+    const Graph graph = build(job, 0, 2);
+    const double fullest = mean_fullest_load(load_model(job.expert_load), shape.value().devices);
+    for (const Site& site : graph.sites)
+      if (site.load != 1) {
+        EXPECT_EQ(site.load, 2) << name;
+        EXPECT_NEAR(static_cast<double>(site.fullest_load), std::min(fullest, shape.value().most_load()), 1e-6) << name;
+        ++routed;
+      }
+    EXPECT_EQ(times_of(1), times_of(2)) << name;
+    job.expert_load.coefficient_of_variation = 0;
+    if (routed > 0) {
+      EXPECT_NE(one, two) << name;
+      EXPECT_EQ(cost::op_durations(graph, machine), times_of(fullest)) << name;
+    }
+    all_routed += routed;
+  }
+  EXPECT_GT(all_routed, 10);
 }
 
 TEST(StepGraph, GrowsLinearlyWithMicroBatches) {
