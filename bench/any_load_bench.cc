@@ -1,7 +1,10 @@
 // Question: what do steps cost whose loads are not those that the plan was made for, and does every one complete?
 //
-//   any_load_bench [--model FILE] [--imbalance F] [--family NAME] [--steps N] [--exact N] [--races N] [--seed N]
+//   any_load_bench [--model FILE] [--imbalance F | --fit N] [--family NAME] [--steps N] [--exact N] [--races N] [--seed
+//   N]
 //       --imbalance F   that the plan is made for; default: as the job says
+//       --fit N         the job's load model is fitted to the N steps of the family before those played, as
+//                       --imbalance-from does; all loads at 1.1 are played by that plan too
 //       --family NAME   default: own, persistent, hotspot, cold-start, and all loads at 1.1 ("usual")
 //       --steps N       a family (default 1), each played by every device of the expert group
 //       --exact N       device-steps of each step that are compared with a plan of their own (default 1)
@@ -34,6 +37,7 @@
 #include "integrations/run/trace_run.h"
 #include "planner/cost/cost_model.h"
 #include "planner/graph_build/load_draws.h"
+#include "planner/graph_build/load_fit.h"
 #include "planner/graph_build/site_loads.h"
 #include "planner/graph_build/step_graph.h"
 #include "planner/planner.h"
@@ -51,7 +55,7 @@ struct Ask {
   std::string model = std::string(TIDEMARK_SOURCE_DIR) + "/models/pangu-ultra-moe-718b.yaml";
   std::string family;
   double imbalance = 0;
-  int steps = 1, exact = 1, races = 0, seed = 1;
+  int steps = 1, exact = 1, races = 0, seed = 1, fit = 0;
 };
 
 template <class T>
@@ -65,9 +69,34 @@ T must(Result<T> result) {
 struct Job {
   plan::PlanRequest request;
   graph_build::LoadShape shape;
+  graph_build::ExpertLoadSpec own_load;  ///< as the job states it
   plan::PlanOutcome plan;
   std::vector<Graph> graphs;  ///< of the ranks, everything kept
 };
+
+graph_build::LoadDraws draws_of(const Ask& ask, const Job& job, graph_build::LoadFamily family) {
+  return {job.shape, family, job.own_load, static_cast<std::uint64_t>(ask.seed)};
+}
+
+void fit_loads(const Ask& ask, Job& job) {
+  const auto family = std::ranges::find(graph_build::kLoadFamilyNames, ask.family);
+  if (family == std::ranges::end(graph_build::kLoadFamilyNames)) {
+    fmt::print(stderr, "any_load_bench: --fit: nothing is fitted to {}; give a family\n", ask.family);
+    std::exit(2);
+  }
+  const graph_build::LoadDraws draws = draws_of(
+      ask, job, static_cast<graph_build::LoadFamily>(family - std::ranges::begin(graph_build::kLoadFamilyNames)));
+  graph_build::LoadFitter fitter(
+      {.layers = std::ssize(job.shape.layers), .micro_batches = job.shape.micro_batches, .devices = job.shape.devices});
+  for (std::int64_t step = 0; step < ask.fit; ++step) {
+    const std::vector<std::int64_t> rows = draws.rows(step);
+    std::vector<double> loads;
+    for (const std::int64_t count : rows)
+      loads.push_back(static_cast<double>(count) / static_cast<double>(job.shape.mean_rows));
+    fitter.add(loads);
+  }
+  job.request.job.expert_load = graph_build::spec_of(fitter.fit().model, job.own_load);
+}
 
 Job plan_job(const Ask& ask) {
   Job job;
@@ -75,8 +104,10 @@ Job plan_job(const Ask& ask) {
   const std::string device = std::string(TIDEMARK_SOURCE_DIR) + "/devices/" + job.request.job.device + ".yaml";
   job.request.machine = must(formats::read_machine(must(formats::read_file(device)), device));
   job.request.policy = policies::find_policy("optimal");
+  job.own_load = job.request.job.expert_load;
   if (ask.imbalance > 0) job.request.load = ask.imbalance;
   job.shape = must(graph_build::load_shape(job.request.job, job.request.machine));
+  if (ask.fit > 0) fit_loads(ask, job);
   job.plan = must(plan::plan_step(job.request));
   for (std::int32_t rank = 0; rank < std::ssize(job.plan.ranks); ++rank)
     job.graphs.push_back(must(graph_build::build_step_graph(job.request.job, job.request.machine, rank, 1.0)));
@@ -92,12 +123,12 @@ Result<std::int64_t> exact_step_ns(const Job& job, const run::StepLoads& loads, 
   std::vector<simulate::RankWork> kept(ranks);
   tbb::parallel_for(std::size_t{0}, ranks, [&](std::size_t r) {
     graphs[r] = job.graphs[r];
-    graph_build::set_site_loads(graphs[r],
-                                [&](const Site& site) { return loads.fullest(site.layer, site.micro_batch); });
+    graph_build::set_site_loads(graphs[r], [&](const Site& site) -> graph_build::BuiltLoad {
+      return {.own = loads.site(site.layer, site.micro_batch, device),
+              .fullest = loads.fullest(site.layer, site.micro_batch)};
+    });
     op_ns[r] = cost::op_durations(graphs[r], job.request.machine, job.request.time_scale);
     kept[r] = simulate::work_of(graphs[r], op_ns[r]);
-    graph_build::set_site_loads(graphs[r],
-                                [&](const Site& site) { return loads.site(site.layer, site.micro_batch, device); });
   });
   const Result<simulate::StepTiming> nominal = simulate::simulate_step(kept);
   if (!nominal) return nominal.error();
@@ -173,10 +204,9 @@ class Bench {
 
   /// False: a step was refused or raced.
   [[nodiscard]] bool play_family(graph_build::LoadFamily family) {
-    const graph_build::LoadDraws draws(job_.shape, family, job_.request.job.expert_load,
-                                       static_cast<std::uint64_t>(ask_.seed));
+    const graph_build::LoadDraws draws = draws_of(ask_, job_, family);
     return play(graph_build::kLoadFamilyNames[static_cast<std::size_t>(family)], ask_.steps,
-                [&](std::int64_t step) { return run::StepLoads::of_rows(draws.rows(step), job_.shape); });
+                [&](std::int64_t step) { return run::StepLoads::of_rows(draws.rows(ask_.fit + step), job_.shape); });
   }
   [[nodiscard]] bool play_usual() {
     const auto rows = static_cast<std::int64_t>(std::llround(kUsualLoad * static_cast<double>(job_.shape.mean_rows)));
@@ -264,6 +294,12 @@ bool run_bench(const Ask& ask) {
       "device-step; simulated times\n",
       job.request.job.model.name, job.request.machine.name, ask.steps, job.shape.devices, job.plan.ranks.size(),
       ask.races);
+  const auto [low, high] =
+      std::ranges::minmax_element(job.plan.ranks, {}, [](const plan::RankPlan& rank) { return rank.figures.load; });
+  fmt::print(
+      "memory for f {:.2f} to {:.2f}, time for {:.2f}, step {:.3f} s, with everything kept {:.3f} s (modelled)\n",
+      low->figures.load, high->figures.load, job.plan.step.fullest_load,
+      1e-9 * static_cast<double>(job.plan.step.step_ns), 1e-9 * static_cast<double>(job.plan.step.keep_all_step_ns));
   Bench bench(ask, job);
   Bench::print_head();
   bool ok = true;
@@ -273,7 +309,7 @@ bool run_bench(const Ask& ask) {
         ask.family.empty() ? f <= static_cast<std::size_t>(graph_build::LoadFamily::cold_start) : ask.family == name;
     if (asked) ok = bench.play_family(static_cast<graph_build::LoadFamily>(f)) && ok;
   }
-  if (ask.family.empty() || ask.family == "usual") ok = bench.play_usual() && ok;
+  if (ask.family.empty() || ask.family == "usual" || ask.fit > 0) ok = bench.play_usual() && ok;
   return ok;
 }
 
@@ -284,8 +320,13 @@ int main(int argc, char** argv) {
   tidemark::Ask ask;
   CLI::App app("Steps of any load, beside plans made for them");
   app.add_option("--model", ask.model);
-  app.add_option("--family", ask.family);
-  app.add_option("--imbalance", ask.imbalance);
+  CLI::Option* family = app.add_option("--family", ask.family)->check([](const std::string& name) {
+    const bool known = name == "usual" || std::ranges::find(tidemark::graph_build::kLoadFamilyNames, name) !=
+                                              std::ranges::end(tidemark::graph_build::kLoadFamilyNames);
+    return known ? std::string() : "no family of loads is called " + name;
+  });
+  CLI::Option* imbalance = app.add_option("--imbalance", ask.imbalance);
+  app.add_option("--fit", ask.fit)->check(CLI::PositiveNumber)->excludes(imbalance)->needs(family);
   app.add_option("--steps", ask.steps)->check(CLI::Range(1, 1'000'000));
   app.add_option("--exact", ask.exact)->check(CLI::NonNegativeNumber);
   app.add_option("--races", ask.races)->check(CLI::NonNegativeNumber);

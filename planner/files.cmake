@@ -5,6 +5,7 @@ set(TIDEMARK_PLAN_FILES
   built_plan.cc
   gap_report.cc
   last_resort.cc
+  load_curve.cc
   load_posterior.cc
   load_prices.cc
   memory_profile.cc

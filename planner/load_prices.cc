@@ -27,8 +27,9 @@ double chunks_ns(const RankPlan& plan) {
 
 }  // namespace
 
-LoadPrices load_prices(const RankPlan& plan, double bytes_per_load) {
-  return {.held_ns = plan.ns_per_byte * bytes_per_load, .short_ns = chunks_ns(plan) / plan.figures.load};
+LoadPrices load_prices(const RankPlan& plan, double bytes_per_load, std::int64_t ranks) {
+  return {.held_ns = plan.ns_per_byte * bytes_per_load,
+          .short_ns = std::sqrt(static_cast<double>(ranks)) * chunks_ns(plan) / plan.figures.load};
 }
 
 double best_quantile(const LoadPrices& prices, std::int64_t devices) {

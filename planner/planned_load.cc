@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
+#include <numeric>
 #include <string>
 #include <utility>
 
@@ -11,8 +13,7 @@
 namespace tidemark::plan {
 namespace {
 
-/// Where nothing says how dear memory is. On the reference job prices come to 0.988 to 0.994.
-constexpr double kUsualQuantile = 0.99;
+/// At first, and where nothing says how dear memory is. On the reference job prices come to 0.997 to 0.999.
 constexpr double kMostQuantile = 0.999;
 /// A plan shifts the quantile a little against keep-all; asking for this much more load at first mostly saves a second
 /// round. It doubles, so that a rank whose quantile moves with its plan is caught up with.
@@ -20,8 +21,10 @@ constexpr double kMargin = 0.01;
 constexpr int kRounds = 6;
 /// Planning again takes as long as all before it: a load is changed where that promises less by a ten-thousandth.
 constexpr double kWorthShare = 10000;
-/// Loads as near as this part of the way from one that does not fit to the mean are next to each other.
-constexpr double kNearShare = 0.3;
+/// Where plans have shown prices to be far off, what is promised is an optimistic guess.
+constexpr double kDoubtShare = 1000;
+/// Of the way from the mean to a load that was tried: loads as near to each other are not told apart.
+constexpr double kNearShare = 0.1;
 
 }  // namespace
 
@@ -48,59 +51,27 @@ bool PlannedLoad::is_tentative() const {
 
 double PlannedLoad::quantile() const {
   const double quantile = request_.job.expert_load.quantile;
-  return quantile > 0 ? quantile : kUsualQuantile;
+  return quantile > 0 ? quantile : kMostQuantile;
 }
 
 bool PlannedLoad::settles(RankPlan& plan, std::int64_t step_ns) {
   if (is_given()) return true;
   ++rounds_;
-  return plan.figures.fits ? settles_at_fit(plan, step_ns) : settles_at_misfit(plan);
-}
-
-graph_build::PeakLoads PlannedLoad::peaks_of(const RankPlan& plan) const {
-  return {plan.graph, plan.program.schedule, request_.job.expert_load, most_load_};
-}
-
-void PlannedLoad::fill_figures(const graph_build::PeakLoads& peaks, const LoadPrices& prices,
-                               RankFigures& figures) const {
-  figures.load_quantile = peaks.share_within(load_, devices_);
-  figures.load_held_ns = std::llround(prices.held_ns * std::max(0.0, load_ - request_.job.expert_load.mean));
-  figures.load_short_ns = std::llround(prices.short_ns * peaks.mean_excess(load_, devices_));
-}
-
-std::optional<double> PlannedLoad::better_load(const graph_build::PeakLoads& peaks, const LoadPrices& prices,
-                                               std::int64_t step_ns) const {
   const graph_build::ExpertLoadSpec& spec = request_.job.expert_load;
-  if (spec.quantile > 0 || prices.held_ns <= 0 || prices.short_ns <= 0) {
-    const double wanted = peaks.load_at(quantile(), devices_);
-    if (wanted <= load_) return std::nullopt;
-    return std::min(most_load_, wanted + std::ldexp(kMargin, rounds_ - 1));
+  if (plan.figures.fits) {
+    take(plan);
+  } else if (spec.quantile > 0 || (!kept_ && load_ <= spec.mean)) {
+    return true;
+  } else {
+    misfit_ = std::min(load_, misfit_.value_or(load_));
   }
-  const double quantile = std::min(best_quantile(prices, devices_), kMostQuantile);
-  const double wanted = quantile > 0 ? std::max(spec.mean, peaks.load_at(quantile, devices_)) : spec.mean;
-  const auto expected_ns = [&](double load) {
-    return prices.held_ns * load + prices.short_ns * peaks.mean_excess(load, devices_);
-  };
-  if ((expected_ns(load_) - expected_ns(wanted)) * kWorthShare < static_cast<double>(step_ns)) return std::nullopt;
-  return wanted;
-}
-
-bool PlannedLoad::settles_at_fit(RankPlan& plan, std::int64_t step_ns) {
-  const graph_build::PeakLoads peaks = peaks_of(plan);
-  const LoadPrices prices = load_prices(plan, peaks.bytes_per_load(load_));
-  fill_figures(peaks, prices, plan.figures);
-  const std::optional<double> better = better_load(peaks, prices, step_ns);
-  if (!better) return true;
-  if (misfit_ && *better >= *misfit_) {
-    kept_ = std::move(plan);
-    return settles_between(plan);
-  }
-  if (rounds_ < kRounds) {
-    kept_ = std::move(plan);
-    load_ = *better;
+  std::optional<double> next = kept_ ? better_load(step_ns) : std::optional(spec.mean);
+  if (next && rounds_ < kRounds) {
+    load_ = *next;
     return false;
   }
-  if (request_.job.expert_load.quantile == 0) return true;
+  settle(plan);
+  if (!next || spec.quantile == 0) return true;
   RankFigures& f = plan.figures;
   f.fits = false;
   f.worst_load_f = 0;
@@ -109,27 +80,86 @@ bool PlannedLoad::settles_at_fit(RankPlan& plan, std::int64_t step_ns) {
   return true;
 }
 
-bool PlannedLoad::settles_at_misfit(RankPlan& plan) {
-  const graph_build::ExpertLoadSpec& spec = request_.job.expert_load;
-  if (spec.quantile > 0) return true;
-  misfit_ = load_;
-  near_ = std::max(near_, kNearShare * (load_ - spec.mean));
-  if (kept_) return settles_between(plan);
-  if (load_ <= spec.mean) return true;
-  load_ = spec.mean;
-  return false;
+void PlannedLoad::take(RankPlan& plan) {
+  auto peaks = std::make_shared<const graph_build::PeakLoads>(plan.graph, plan.program.schedule,
+                                                              request_.job.expert_load, most_load_);
+  const LoadPrices prices = load_prices(plan, peaks->bytes_per_load(load_), request_.job.parallel.pipeline);
+  const auto chunks_ns = [peaks, short_ns = prices.short_ns, devices = devices_](double load) {
+    return short_ns * peaks->mean_excess(load, devices);
+  };
+  RankFigures& f = plan.figures;
+  f.load_quantile = peaks->share_within(load_, devices_);
+  f.load_held_ns = std::llround(prices.held_ns * std::max(0.0, load_ - request_.job.expert_load.mean));
+  f.load_short_ns = std::llround(chunks_ns(load_));
+  const auto added_ns = static_cast<double>(f.added_ns);
+  const double expected_ns = added_ns + chunks_ns(load_);
+  curve_.add({.load = load_, .added_ns = added_ns, .chunks_ns = chunks_ns});
+  // A quantile is what was asked for, and chunks without a price are no reason to hold less memory.
+  const bool compares = kept_ && request_.job.expert_load.quantile == 0 && prices.short_ns > 0;
+  if (compares && expected_ns >= kept_->expected_ns) return;
+  kept_ = {.plan = std::move(plan), .peaks = std::move(peaks), .prices = prices, .expected_ns = expected_ns};
 }
 
-bool PlannedLoad::settles_between(RankPlan& plan) {
-  const double fits = kept_->figures.load, apart = *misfit_ - fits;
-  if (rounds_ < kRounds && apart > near_) {
-    load_ = fits + apart / 2;
-    return false;
-  }
-  plan = *std::move(kept_);
+void PlannedLoad::settle(RankPlan& plan) {
+  plan = std::move(kept_->plan);
   kept_.reset();
-  load_ = fits;
-  return true;
+  RankFigures& f = plan.figures;
+  load_ = f.load;
+  // Two plans know better than the price of one.
+  if (const auto mean_ns = curve_.added_ns(request_.job.expert_load.mean); mean_ns)
+    f.load_held_ns = std::max<std::int64_t>(0, f.added_ns - std::llround(*mean_ns));
+}
+
+std::optional<double> PlannedLoad::better_load(std::int64_t step_ns) const {
+  if (request_.job.expert_load.quantile > 0) {
+    const double wanted = kept_->peaks->load_at(quantile(), devices_);
+    if (wanted <= load_) return std::nullopt;
+    return std::min(most_load_, wanted + std::ldexp(kMargin, rounds_ - 1));
+  }
+  const auto near = by_prices(static_cast<double>(step_ns));
+  const auto far = by_plans(static_cast<double>(step_ns));
+  if (far && (!near || far->gain_ns > near->gain_ns)) return far->load;
+  return near ? std::optional(near->load) : std::nullopt;
+}
+
+double PlannedLoad::priced_load() const {
+  if (!kept_->prices.are_known()) return kept_->peaks->load_at(kMostQuantile, devices_);
+  const double mean = request_.job.expert_load.mean;
+  const double quantile = std::min(best_quantile(kept_->prices, devices_), kMostQuantile);
+  return quantile > 0 ? std::max(mean, kept_->peaks->load_at(quantile, devices_)) : mean;
+}
+
+std::optional<double> PlannedLoad::tried_before(double wanted) const {
+  std::optional<double> tried = curve_.next_load(kept_->plan.figures.load, wanted);
+  if (misfit_ && *misfit_ <= wanted) tried = std::min(*misfit_, tried.value_or(*misfit_));
+  return tried;
+}
+
+std::optional<PlannedLoad::Candidate> PlannedLoad::by_prices(double step_ns) const {
+  const double load = kept_->plan.figures.load, wanted = priced_load();
+  const LoadPrices& prices = kept_->prices;
+  const std::optional<double> tried = tried_before(wanted);
+  Candidate candidate{.load = tried ? std::midpoint(load, *tried) : wanted};
+  if (tried && std::abs(*tried - load) < kNearShare * std::abs(*tried - request_.job.expert_load.mean))
+    return std::nullopt;
+  if (prices.short_ns <= 0) return candidate.load > load ? std::optional(candidate) : std::nullopt;
+  const graph_build::PeakLoads& peaks = *kept_->peaks;
+  candidate.gain_ns =
+      prices.short_ns * (peaks.mean_excess(load, devices_) - peaks.mean_excess(candidate.load, devices_)) -
+      prices.held_ns * (candidate.load - load);
+  if (candidate.gain_ns * (tried ? kDoubtShare : kWorthShare) < step_ns) return std::nullopt;
+  return candidate;
+}
+
+std::optional<PlannedLoad::Candidate> PlannedLoad::by_plans(double step_ns) const {
+  if (kept_->prices.short_ns <= 0) return std::nullopt;
+  const RankFigures& f = kept_->plan.figures;
+  const double mean = request_.job.expert_load.mean;
+  const double bound_ns = static_cast<double>(f.lower_bound_ns) - kept_->prices.held_ns * (f.load - mean);
+  // Without a bound nothing says that less can be added.
+  const auto best = curve_.best(f.lower_bound_ns > 0 ? mean : curve_.most_load(), std::max(0.0, bound_ns));
+  if (!best || best->gain_ns * kDoubtShare < step_ns) return std::nullopt;
+  return best;
 }
 
 }  // namespace tidemark::plan

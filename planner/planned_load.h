@@ -1,14 +1,17 @@
 #pragma once
 // The expert load that one rank is planned for, found by planning: a number that is asked for, a quantile of its peak
-// that is asked for, or the quantile at which the expected step is shortest (load_prices.h). A rank that does not fit
-// at that load is planned for the mean, and for one or two loads in between: the highest that fits is taken.
+// that is asked for, or where the expected step is shortest: by prices at first (load_prices.h), then, where a plan
+// adds far more than its bound, by what plans for other loads come to (load_curve.h). A rank that does not fit at that
+// load is planned for the mean, and for one or two loads in between.
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 
 #include "core/result.h"
 #include "planner/graph_build/expert_load.h"
+#include "planner/load_curve.h"
 #include "planner/load_prices.h"
 #include "planner/planner.h"
 
@@ -32,27 +35,40 @@ class PlannedLoad {
   [[nodiscard]] bool settles(RankPlan& plan, std::int64_t step_ns);
 
  private:
+  using Candidate = LoadCurve::Candidate;
+  struct Kept {
+    RankPlan plan;
+    std::shared_ptr<const graph_build::PeakLoads> peaks;
+    LoadPrices prices;
+    double expected_ns = 0;  ///< added to a step in the mean, chunks included
+  };
+
   /// Nothing is to be found out.
   [[nodiscard]] bool is_given() const;
-  [[nodiscard]] double quantile() const;  ///< that is asked for, or usual
-  [[nodiscard]] graph_build::PeakLoads peaks_of(const RankPlan& plan) const;
-  void fill_figures(const graph_build::PeakLoads& peaks, const LoadPrices& prices, RankFigures& figures) const;
-  /// To plan for rather; nothing: load() will do.
-  [[nodiscard]] std::optional<double> better_load(const graph_build::PeakLoads& peaks, const LoadPrices& prices,
-                                                  std::int64_t step_ns) const;
-  [[nodiscard]] bool settles_at_fit(RankPlan& plan, std::int64_t step_ns);
-  [[nodiscard]] bool settles_at_misfit(RankPlan& plan);
-  /// Between a load that fits and one that does not; true: they are next to each other.
-  [[nodiscard]] bool settles_between(RankPlan& plan);
+  [[nodiscard]] double quantile() const;  ///< that is asked for, or the highest
+  /// Fills figures of a plan that fits. The best of them is kept.
+  void take(RankPlan& plan);
+  /// On the plan that is kept.
+  void settle(RankPlan& plan);
+  /// To plan for rather than for what is kept. Nothing: that will do.
+  [[nodiscard]] std::optional<double> better_load(std::int64_t step_ns) const;
+  /// Where prices of what is kept would have it.
+  [[nodiscard]] double priced_load() const;
+  /// The first load that was tried on the way there.
+  [[nodiscard]] std::optional<double> tried_before(double wanted) const;
+  /// By prices, which hold near by: that load, or half of the way to one that was tried.
+  [[nodiscard]] std::optional<Candidate> by_prices(double step_ns) const;
+  /// Between plans that there are, or below them.
+  [[nodiscard]] std::optional<Candidate> by_plans(double step_ns) const;
 
   const PlanRequest& request_;
   std::int64_t devices_ = 1;
   double most_load_ = 1;
   double load_ = 1;
   int rounds_ = 0;
-  double near_ = 0;               ///< that two loads may be apart where one fits and the other does not
   std::optional<double> misfit_;  ///< the lowest load that is known not to fit
-  std::optional<RankPlan> kept_;  ///< fits, at the highest load below that
+  LoadCurve curve_;               ///< of the plans that fit
+  std::optional<Kept> kept_;
 };
 
 }  // namespace tidemark::plan
