@@ -75,9 +75,14 @@ def plan(graph, budget, device=None, recompute_collectives=False, reserve=0):
     reserve_bytes = parse_bytes(reserve) if reserve else 0
     if reserve_bytes >= budget_bytes:
         raise TidemarkError(f"the reserve of {format_bytes(reserve_bytes)} leaves nothing of the budget")
+    return plan_within(graph, budget_bytes, reserve_bytes, recompute_collectives)
+
+
+def plan_within(graph, budget_bytes, reserve_bytes=0, recompute_collectives=False, effort_percent=100):
+    """As plan(), of sizes in bytes. Thread rule: any thread; the planner runs without Python's lock."""
     step_bytes = budget_bytes - reserve_bytes
     text = graph.to_json((budget_bytes, reserve_bytes))
-    answer, file = solve(text, step_bytes - allocator_share(step_bytes), recompute_collectives)
+    answer, file = solve(text, step_bytes - allocator_share(step_bytes), recompute_collectives, effort_percent)
     if not answer["fits"]:
         raise _infeasible(graph, budget_bytes, reserve_bytes, answer)
     return dataclasses.replace(plan_of(graph, budget_bytes, answer, file), reserve_bytes=reserve_bytes)
