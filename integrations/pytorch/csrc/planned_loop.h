@@ -17,6 +17,7 @@ struct PlannedCall {
   int op = 0;
   bool first = false;        // of its operation
   bool rebuilt = false;      // its operation is recomputed
+  bool apart = false;        // what it makes is not to stand among planned memory
   std::vector<int> outputs;  // managed storages by tensor returned, empty where none is looked after
 };
 

@@ -250,7 +250,8 @@ void SessionEngine::forward_call(const c10::OperatorHandle& op, const KernelTrai
   const auto steps = this->steps();
   if (steps == nullptr) return op.callBoxed(stack);
   const auto* planned = planned_call(*top_, op, traits, stack);
-  steps->expect_requests(planned == nullptr ? TIDEMARK_REQUESTS_OTHER : TIDEMARK_REQUESTS_PLANNED);
+  const bool is_planned = planned != nullptr && !planned->apart;
+  steps->expect_requests(is_planned ? TIDEMARK_REQUESTS_PLANNED : TIDEMARK_REQUESTS_OTHER);
   if (traits.kind == KernelKind::changes) {
     for_each_changed(traits, op, stack, [&](const at::Tensor& tensor) { before_change(tensor, planned != nullptr); });
   }

@@ -7,9 +7,12 @@ import torch
 
 from . import allocator, kernels, library
 from .errors import SessionError
+from .frames import OUTSIDE
 from .held_over import is_remade
+from .load_history import growing
 
 _NONE = -1
+_LOSS_BYTES = 512
 
 
 def check_device(device):
@@ -64,6 +67,8 @@ def _requests(graph):
     """(operation, storage, bytes, least bytes, offset, is remade); see tidemark_request."""
     found = []
     for i, op in enumerate(graph.ops):
+        if op.calls and all(_is_apart(graph, op, call) for call in op.calls):
+            continue
         for request in op.requests:
             varies = request.storage is not None and graph.storages[request.storage].bound_bytes is not None
             storage = _NONE if request.storage is None else request.storage
@@ -112,9 +117,18 @@ def _calls(graph, steps):
             outputs = [o if o is not None and steps.is_managed(o) else _NONE for o in call.outputs]
             if all(o == _NONE for o in outputs):
                 outputs = []
-            planned = (call.func, i, n == 0, steps.is_rebuilt(i), outputs)
+            planned = (call.func, i, n == 0, steps.is_rebuilt(i), _is_apart(graph, op, call), outputs)
             _put(batches[op.micro_batch].setdefault((call.site.path, call.site.call), []), call.site.ordinal, planned)
     return batches
+
+
+def _is_apart(graph, op, call):
+    """Losses of a plan that may be made again for larger loads: loops hold them for long, and their memory with them,
+    which the next plan needs as a whole."""
+    if op.phase != "forward" or call.site.path != OUTSIDE or not growing(graph.loads):
+        return False
+    made = call.outputs
+    return bool(made) and all(o is not None and graph.storages[o].bytes <= _LOSS_BYTES for o in made)
 
 
 def _saves(graph, steps):
