@@ -42,9 +42,10 @@ class Report:
     is_cpu: bool  # waits for copies are seen, as the thread that calls waits
     load_limits: list  # LoadLimit of each load, predicted
     rungs: dict  # what was done for loads above the planned ones, so far: room, spill, chunks
+    replans: int = 0  # plans for larger loads that were taken up, so far
 
     @staticmethod
-    def of(plan, model, measured, counters, limits, rungs):
+    def of(plan, model, measured, counters, limits, rungs, replans=0):
         predicted, by_phase, peak_at = at_peak(plan)
         gradients = [p.grad for p in model.parameters() if p.grad is not None]
         return Report(
@@ -65,6 +66,7 @@ class Report:
             plan.graph.device == "cpu",
             limits,
             rungs,
+            replans,
         )
 
     @property
@@ -92,6 +94,9 @@ class Report:
             f"room {self.rungs['room']} requests; spill {self.rungs['spill']} storages ({format_bytes(freed)}); "
             f"chunks {self.rungs['chunks']} calls of layers"
         )
+
+    def _planned_loads(self):
+        return ", ".join(f"{limit.load.planned} rows of one part of {limit.load.pattern}" for limit in self.load_limits)
 
     def _shortfall_lines(self):
         """Of the pinned memory: what the machine could not give as asked."""
@@ -123,6 +128,8 @@ class Report:
         lines += [f"any load    up to {limit} (predicted)" for limit in self.load_limits]
         if any(self.rungs.values()):
             lines.append(f"rungs       {self._rungs_line()}")
+        if self.replans:
+            lines.append(f"planned     {self.replans} time(s) again for larger loads: now {self._planned_loads()}")
         if self.copies.get("pieces"):
             lines += [self._copies_line(), *self._shortfall_lines()]
         if self.copies.get("planned_bytes"):

@@ -25,10 +25,12 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 
 from . import allocator, library
 from .engine import check_device, make_batches, make_engine, make_steps, may_spill, serves_requests
-from .errors import SessionError
+from .errors import SessionError, TidemarkError
 from .frames import OUTSIDE, ModuleFrames, in_backward
+from .load_history import LoadStep
 from .load_limits import find, load_limits
 from .memory_report import Report
+from .plan_changes import PlanChanges
 from .planning import Plan
 from .recorded_step import may_plan_again, plan_with
 from .sizes import parse_bytes
@@ -65,7 +67,7 @@ class Counters:
 
 
 class Session:
-    def __init__(self, plan, model=None, host_bytes=0, copy_bytes_per_s=0, record=None):
+    def __init__(self, plan, model=None, host_bytes=0, copy_bytes_per_s=0, record=None, replan=True):
         if isinstance(plan, (str, os.PathLike)):
             plan = Plan.load(plan)
         if not isinstance(plan, Plan):
@@ -105,6 +107,9 @@ class Session:
         self._paths = {id(module): name for name, module in model.named_modules()}
         self._chunked = self._chunks = 0
         self._limits = None
+        self._told = {}  # rows of one part in this step, by pattern of the load
+        self._changes = PlanChanges(replan and not self._record)  # a log is of one plan
+        self._keeps_changes = False  # they go on in the next call of a decorated function
 
     def __reduce__(self):
         raise SessionError("a session is of its process and its model; Plan.save() writes what another can begin with")
@@ -138,6 +143,8 @@ class Session:
     def _leave(self):
         """All of it is undone, whatever part of that fails."""
         global _active
+        if not self._keeps_changes:
+            self._changes.cancel()
         try:
             self._undo.close()
         finally:
@@ -154,6 +161,8 @@ class Session:
         self._ended = []  # reports of plans before
         self._tries = _RECORDED_STEPS if self._is_to_record() else 0
         self._is_recording = False
+        self._has_backward = False  # in this step
+        self._rungs_before = 0
         self._steps = self._make_steps(self.plan)
         allocator.ask_sessions_for_room()
         self._engine = make_engine(self.plan, self._steps, self._depart, self._seen)
@@ -162,13 +171,16 @@ class Session:
         undo.enter_context(self._frames)
         undo.enter_context(uncompiled())
         if not self.plan.keeps_all or self._tries:  # what is planned again may save less
-            self._hooks = self._engine.pack, self._engine.unpack
-            torch._C._autograd._push_saved_tensors_default_hooks(*self._hooks)
-            undo.callback(self._pop_hooks)
+            self._push_hooks()
+        undo.callback(self._pop_hooks)
         self._engine.push()
         undo.callback(self._engine.pop)
         self._watch_the_loop(undo)
         undo.callback(self._lower_all)
+
+    def _push_hooks(self):
+        self._hooks = self._engine.pack, self._engine.unpack
+        torch._C._autograd._push_saved_tensors_default_hooks(*self._hooks)
 
     def _pop_hooks(self):
         if self._hooks and self._thread == threading.get_ident():  # a child may have been forked in another
@@ -177,6 +189,8 @@ class Session:
 
     def _spare_hooks(self):
         """Of a plan that keeps everything, if none were pushed on top of them."""
+        if self._hooks is None:
+            return
         top = torch._C._autograd._top_saved_tensors_default_hooks(True)
         if self.plan.keeps_all and top is not None and top[0] is self._hooks[0]:
             self._pop_hooks()
@@ -185,6 +199,8 @@ class Session:
         return make_steps(plan, self._device, *self._host_memory, self._record)
 
     def _leave_engine(self):
+        if self._is_here():
+            self._note_loads()
         if self._limit is not None:
             allocator.count_to(None)
             allocator.set_phase("none")
@@ -229,14 +245,16 @@ class Session:
             measured = self._measure()
         else:
             measured = self._measured
-        return Report.of(self.plan, self.model, measured, self.counters, self.load_limits(), self.rungs())
+        return Report.of(self.plan, self.model, measured, self.counters, self.load_limits(), self.rungs(), self.replans)
 
     def __call__(self, function):
         """As a decorator: every call of the function is a session."""
 
         @functools.wraps(function)
         def wrapped(*args, **kwargs):
-            with Session(self.plan, self.model, *self._host_memory, self._record) as session:
+            session = Session(self.plan, self.model, *self._host_memory, self._record)
+            session._changes, session._keeps_changes = self._changes, True
+            with session:
                 try:
                     return function(*args, **kwargs)
                 finally:
@@ -266,9 +284,13 @@ class Session:
         """See tidemark.chunks_for()."""
         path = self._paths.get(id(module))
         limit = None if path is None else find(self.load_limits(), path)
-        if limit is None or rows <= limit.served:
+        if limit is None:
             return 1
-        return -(-rows // max(limit.load.planned, 1))
+        if self._is_here():
+            self._told[limit.load.pattern] = max(rows, self._told.get(limit.load.pattern, 0))
+        if rows <= limit.served:
+            return 1
+        return -(-rows // self._changes.chunk_rows(limit.load))
 
     def count_chunks(self, chunks):
         self._chunked += 1
@@ -302,11 +324,22 @@ class Session:
             raise SessionError("the session was begun in another process; begin one in each process after the fork")
         number = (self._next_number() if self.marked is None else self.marked) % self._micro_batches
         self._next_batch = number + 1
-        if self._tries and self._engine.begins_step(number):
-            self._learn()
         self._frames.micro_batch = number
-        self._engine.begin(number)
+        if not (self._engine.begins_step(number) and self._change_plan(number)):
+            self._engine.begin(number)
         self._set_phase("forward")
+
+    def _change_plan(self, number):
+        """Between steps. Whether the micro-batch has begun, by another plan."""
+        if self._tries:
+            self._learn()
+            return False
+        self._note_loads()
+        self._changes.advance(self.plan)
+        if self._changes.ready is None or not self._begin_with(self._changes.ready, number):
+            return False
+        self._changes.follow()
+        return True
 
     def _next_number(self):
         """A forward without a backward, as of a validation or of a loss that the loop throws away, is none of the
@@ -338,7 +371,7 @@ class Session:
             self._is_recording = False
             if again is not None:
                 self._tries = 0
-                self._follow(again)
+                self._follow(again, self._make_steps(again))
             elif not self._tries:
                 warnings.warn(
                     "tidemark: the steps ran otherwise than captured, or do not fit with their workspaces; what they ask "
@@ -349,8 +382,56 @@ class Session:
             self._engine.begin_record(allocator.handle_of(self.plan.graph.device).value)
             self._is_recording = True
 
-    def _follow(self, plan):
-        steps = self._make_steps(plan)
+    # Plans for larger loads
+
+    @property
+    def replans(self):
+        """How often another plan, for larger loads, was taken up."""
+        return self._changes.followed
+
+    def _note_loads(self):
+        """Of the step that is over; one that only evaluates is none."""
+        if self._has_backward and self._changes.looks_at(self.plan):
+            rungs = sum(self.rungs().values())
+            self._changes.add(LoadStep(self._told, rungs - self._rungs_before))
+            self._rungs_before = rungs
+        self._told, self._has_backward = {}, False
+
+    def _begin_with(self, plan, number):
+        """Begins the step by `plan`. False: not begun, as the memory for it is not to be had; the plan before has it as
+        ever. That is so where the loop still holds what stands there, which was made in the step before."""
+        if self._hooks is None and not plan.keeps_all:
+            if torch._C._autograd._top_saved_tensors_default_hooks(True) is not None:
+                return False  # others would be taken off in the place of the session's
+            self._push_hooks()
+        try:
+            steps = self._make_steps(plan)
+        except TidemarkError as error:
+            self._changes.fail(error)
+            self._spare_hooks()
+            return False
+        before, is_served = self.plan, self._steps.report()["planned_bytes"] > 0
+        reserved = allocator.statistics(self._device.type).reserved_bytes if is_served else 0
+        self._follow(plan, steps)
+        self._engine.begin(number)
+        if not is_served or self._has_taken_over(reserved):
+            return True
+        self._follow(before, self._make_steps(before))
+        self._ended.pop()  # of a step that was none
+        self._seen.micro_batches -= 1
+        return False
+
+    def _has_taken_over(self, reserved_bytes):
+        """Whether the plan that is followed has the memory of the one before, and no more beside it. `reserved_bytes`: by
+        the allocator, before."""
+        planned = self._steps.report()["planned_bytes"]
+        if planned == 0 or self._limit is not None:
+            return planned > 0
+        more = allocator.statistics(self._device.type).reserved_bytes - reserved_bytes
+        return more <= planned // 2
+
+    def _follow(self, plan, steps):
+        """`steps`: those of the plan."""
         self._engine.follow(make_batches(plan.graph, steps), steps)
         self._ended.append(self._steps.report())
         self.plan, self._steps = plan, steps
@@ -440,6 +521,7 @@ class Session:
         def wrapped(*args, **kwargs):
             if not self._is_here():
                 return function(*args, **kwargs)
+            self._has_backward = True
             self._lift("backward")
             try:
                 return function(*args, **kwargs)
@@ -518,9 +600,11 @@ def report():
     return _active.report()
 
 
-def session(plan, model=None, host_bytes=0, copy_bytes_per_s=0, record=None):
+def session(plan, model=None, host_bytes=0, copy_bytes_per_s=0, record=None, replan=True):
     """A context manager, and a decorator, that applies `plan`: a Plan, or the path of its file. `host_bytes`: most pinned
     host memory to swap to; by default what the plan says. `copy_bytes_per_s`: on a CPU, copies are no quicker than that,
     to try a plan for a link. `record`: path of a file for a log of what the session was told and did, replaced when the
-    session begins; none where nothing is to be followed (docs/pytorch.md). See Session."""
-    return Session(plan, model, host_bytes, copy_bytes_per_s, record)
+    session begins; none where nothing is to be followed (docs/pytorch.md). `replan`: where loads are above the
+    planned ones in half of the steps, a plan for larger ones is made in a thread beside training and, once it is there,
+    followed from the next step on. Thread rule: that of this module. See Session."""
+    return Session(plan, model, host_bytes, copy_bytes_per_s, record, replan)
