@@ -1,10 +1,10 @@
-"""When a plan is to be made again for larger loads, and for which: what the steps of a session needed beyond their plan,
-counted in steps, so that the same steps give the same answer. Values only; replanning.py makes the plan.
+"""When a plan is to be made again for larger loads, and for which: what the steps of a session needed beyond their
+plan, counted in steps, so that the same steps give the same answer. Values only; replanning.py makes the plan.
 
-A load is raised where half of the last eight steps or more needed more than is planned: to the most rows that its modules
-told of in these steps or, where so much does not fit, to what at least half of those that needed more come with; where
-they told of none, by half or a quarter. At most four plans are asked for, the second after sixteen more steps, the third
-after thirty-two: a plan that is for larger loads recomputes or swaps more.
+A load is raised where half of the last eight steps or more needed more than is planned: to the most rows that its
+modules told of in these steps or, where so much does not fit, to what at least half of those that needed more come
+with; where they told of none, by half or a quarter. At most four plans are asked for, the second after sixteen more
+steps, the third after thirty-two: a plan that is for larger loads recomputes or swaps more.
 """
 
 import collections
@@ -17,8 +17,8 @@ _MOST_PLANS = 4
 
 @dataclasses.dataclass(frozen=True)
 class LoadStep:
-    """What a step needed. `told`: the most rows of one part, by pattern, of loads whose modules say; `rungs`: how much was
-    done for want of memory."""
+    """What a step needed. `told`: the most rows of one part, by pattern, of loads whose modules say; `rungs`: how much
+    was done for want of memory."""
 
     told: dict[str, int]
     rungs: int
@@ -78,14 +78,15 @@ class LoadHistory:
 
 
 def _needs(step, load):
-    """Where a module tells its load, what is done for want of memory while that is within the plan has other reasons."""
+    """Where a module tells its load, what is done for want of memory while that is within the plan has other
+    reasons."""
     told = step.told.get(load.pattern)
     return step.rungs > 0 if told is None else told > load.planned
 
 
 def raised(graph, rows):
-    """The same step planned for `rows` of one part, by pattern of a load. Bytes grow by rows, as capture saw it from what
-    is expected to what is planned. What is of no load's module, as backward's, grows as the load that grows most.
+    """The same step planned for `rows` of one part, by pattern of a load. Bytes grow by rows, as capture saw it from
+    what is expected to what is planned. What is of no load's module, as backward's, grows as the load that grows most.
     Workspaces and times remain those of the expected rows."""
     by_load = {load.pattern: _growth(load, rows.get(load.pattern, load.planned)) for load in graph.loads}
     most = max(by_load.values(), default=(1, 1), key=lambda share: share[0] / share[1])

@@ -43,8 +43,8 @@ class PlanChanges:
             self._ask(plan, wanted)
 
     def chunk_rows(self, load):
-        """Rows of one part to a chunk: those of the first plan. A layer in chunks has all that a part's rows need at once,
-        where a plan for more of them may have that in turn."""
+        """Rows of one part to a chunk: those of the first plan. A layer in chunks has all that a part's rows need at
+        once, where a plan for more of them may have that in turn."""
         return self._chunk_rows.setdefault(load.pattern, max(load.planned, 1))
 
     def follow(self):
@@ -98,8 +98,8 @@ class PlanChanges:
         self.ready = None
         self._is_open = False
         self._warn(
-            "a plan for larger loads finds no memory between steps, as the loop holds tensors that the steps before made "
-            "(outputs, losses or gradients)"
+            "a plan for larger loads finds no memory between steps, as the loop holds tensors that the steps before "
+            "made (outputs, losses or gradients)"
         )
 
     @staticmethod

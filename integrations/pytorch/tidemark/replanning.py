@@ -1,11 +1,11 @@
 """A plan for larger loads, made while training goes on.
 
-The planner runs in a thread of its own, without Python's lock, and beside it oneTBB's. It cannot be interrupted: cancel()
-returns at once, and the thread ends with the plan that it is at; so does the process. It is no daemon, because a thread
-that the interpreter leaves behind in the planner would run while the library is taken down.
+The planner runs in a thread of its own, without Python's lock, and beside it oneTBB's. It cannot be interrupted:
+cancel() returns at once, and the thread ends with the plan that it is at; so does the process. It is no daemon, because
+a thread that the interpreter leaves behind in the planner would run while the library is taken down.
 
-Thread rule: all but the thread's own function is for the thread that runs the session. The thread writes `outcome` once,
-last, and takes no lock, so that a process forked meanwhile finds nothing held; there the plan is not made.
+Thread rule: all but the thread's own function is for the thread that runs the session. The thread writes `outcome`
+once, last, and takes no lock, so that a process forked meanwhile finds nothing held; there the plan is not made.
 """
 
 import dataclasses
@@ -58,8 +58,8 @@ class Replanning:
 
 
 def larger_plan(plan, wanted, is_over=lambda: False):
-    """The Outcome: all that is wanted is tried first, then what lies in the middle between a plan that fits and one that
-    does not. `is_over`: asked before each; then it ends with the best so far."""
+    """The Outcome: all that is wanted is tried first, then what lies in the middle between a plan that fits and one
+    that does not. `is_over`: asked before each; then it ends with the best so far."""
     best, low, high = None, -1, len(wanted)  # of these positions the first fits, and the second does not
     number = high - 1
     while low < number < high and not is_over():

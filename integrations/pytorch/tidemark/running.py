@@ -422,8 +422,8 @@ class Session:
         return False
 
     def _has_taken_over(self, reserved_bytes):
-        """Whether the plan that is followed has the memory of the one before, and no more beside it. `reserved_bytes`: by
-        the allocator, before."""
+        """Whether the plan that is followed has the memory of the one before, and no more beside it.
+        `reserved_bytes`: by the allocator, before."""
         planned = self._steps.report()["planned_bytes"]
         if planned == 0 or self._limit is not None:
             return planned > 0
