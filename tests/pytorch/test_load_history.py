@@ -20,13 +20,14 @@ def history(*steps):
 
 
 def told(*rows):
-    return [LoadStep({"*.mix": count}, 0) for count in rows]
+    return [LoadStep({"*.mix": count}, 1) for count in rows]
 
 
 def test_half_of_the_last_steps_are_enough_and_less_is_not():
     assert history(*told(*[200] * 4, *[300] * 4)).wanted([LOAD])
     assert not history(*told(*[200] * 5, *[300] * 3)).wanted([LOAD])
     assert not history(*told(*[300] * (WINDOW - 1))).wanted([LOAD])  # too few steps yet
+    assert not history(*[LoadStep({"*.mix": 300}, 0)] * 8).wanted([LOAD])  # room was there, which costs nothing
     assert not history(*told(*[300] * 8, *[200] * 5)).wanted([LOAD])  # what was before does not count
 
 
@@ -47,7 +48,7 @@ def test_loads_that_no_module_tells_are_raised_by_half_where_memory_was_short():
 
 
 def test_each_load_is_raised_to_its_own_rows():
-    steps = [LoadStep({"*.mix": 300 + n, "first": 20}, 0) for n in range(8)]
+    steps = [LoadStep({"*.mix": 300 + n, "first": 20}, 1) for n in range(8)]
     wanted = history(*steps).wanted([LOAD, Load("first", 5, 10, 40)])
     assert wanted[0] == {"*.mix": 303, "first": 20} and wanted[-1] == {"*.mix": 307, "first": 20}
     assert len(wanted) == 5
@@ -61,7 +62,7 @@ def test_loads_of_which_nothing_is_known_are_left():
 def test_plans_are_asked_for_less_and_less_often_and_four_times_at_most():
     found, asked = LoadHistory(), []
     for number in range(500):
-        found.add(LoadStep({"*.mix": 300}, 0))
+        found.add(LoadStep({"*.mix": 300}, 1))
         if found.wanted([LOAD]):
             found.ask()
             asked.append(number)

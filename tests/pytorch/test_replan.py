@@ -12,7 +12,7 @@ import pytest
 import tidemark
 import torch
 from test_loads import LINK, quick_plan
-from tidemark import plan_changes, replanning
+from tidemark import plan_changes, replanning, running
 from tidemark.load_history import LoadStep
 from training import forks_after_capture, same
 
@@ -136,7 +136,8 @@ def test_the_plan_that_was_made_again_is_one_like_others(roomy_plan, tmp_path):
 
 
 @pytest.mark.parametrize("holds_loss", [True, False])
-def test_nothing_changes_by_a_bit_where_nothing_runs_in_chunks(plain_plan, holds_loss):
+def test_nothing_changes_by_a_bit_where_nothing_runs_in_chunks(plain_plan, holds_loss, monkeypatch):
+    monkeypatch.setattr(running, "LoadStep", lambda told, costly: LoadStep(told, 1))  # as if it had spilled
     losses, parameters = unplanned(dropless.PlainExperts)
     driven = Driven(dropless.PlainExperts, holds_loss)
     with silent():
@@ -325,4 +326,4 @@ def test_a_step_that_only_evaluates_is_none(roomy_plan, monkeypatch):
         dropless.loss_of(driven.model(words), words)
         driven.step()
     assert [step.told for step in seen] == [{"*.mix": dropless.TOKENS}] * 2
-    assert all(isinstance(step, LoadStep) and step.rungs > 0 for step in seen)
+    assert all(isinstance(step, LoadStep) and step.costly > 0 for step in seen)

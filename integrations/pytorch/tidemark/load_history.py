@@ -1,7 +1,7 @@
 """When a plan is to be made again for larger loads, and for which: what the steps of a session needed beyond their
 plan, counted in steps, so that the same steps give the same answer. Values only; replanning.py makes the plan.
 
-A load is raised where half of the last eight steps or more needed more than is planned: to the most rows that its
+A load is raised where half of the last eight steps or more spilled or ran in chunks for more than is planned: to the most rows that its
 modules told of in these steps or, where so much does not fit, to what at least half of those that needed more come
 with; where they told of none, by half or a quarter. At most four plans are asked for, the second after sixteen more
 steps, the third after thirty-two: a plan that is for larger loads recomputes or swaps more.
@@ -17,11 +17,11 @@ _MOST_PLANS = 4
 
 @dataclasses.dataclass(frozen=True)
 class LoadStep:
-    """What a step needed. `told`: the most rows of one part, by pattern, of loads whose modules say; `rungs`: how much
-    was done for want of memory."""
+    """What a step needed. `told`: the most rows of one part, by pattern, of loads whose modules say; `costly`: storages
+    spilled and layers run in chunks for want of memory. Room that stands empty by the plan costs nothing."""
 
     told: dict[str, int]
-    rungs: int
+    costly: int
 
 
 def growing(loads):
@@ -81,7 +81,7 @@ def _needs(step, load):
     """Where a module tells its load, what is done for want of memory while that is within the plan has other
     reasons."""
     told = step.told.get(load.pattern)
-    return step.rungs > 0 if told is None else told > load.planned
+    return step.costly > 0 and (told is None or told > load.planned)
 
 
 def raised(graph, rows):

@@ -162,7 +162,7 @@ class Session:
         self._tries = _RECORDED_STEPS if self._is_to_record() else 0
         self._is_recording = False
         self._has_backward = False  # in this step
-        self._rungs_before = 0
+        self._costly_before = 0
         self._steps = self._make_steps(self.plan)
         allocator.ask_sessions_for_room()
         self._engine = make_engine(self.plan, self._steps, self._depart, self._seen)
@@ -392,9 +392,10 @@ class Session:
     def _note_loads(self):
         """Of the step that is over; one that only evaluates is none."""
         if self._has_backward and self._changes.looks_at(self.plan):
-            rungs = sum(self.rungs().values())
-            self._changes.add(LoadStep(self._told, rungs - self._rungs_before))
-            self._rungs_before = rungs
+            rungs = self.rungs()
+            costly = rungs["spill"] + rungs["chunks"]
+            self._changes.add(LoadStep(self._told, costly - self._costly_before))
+            self._costly_before = costly
         self._told, self._has_backward = {}, False
 
     def _begin_with(self, plan, number):
