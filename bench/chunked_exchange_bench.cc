@@ -9,7 +9,8 @@
 // latencies. While a chunk is with the experts the next one is on its way; what waits for no row comes first, what
 // waits for all rows last.
 //
-//   free      a bound: exchanges of rows take no time at all, in these sections and in all
+//   whole     moved alike, in one chunk: what the order alone does
+//   free      exchanges of rows take no time at all, in these sections and in all; the order is the planned one
 
 #include <fmt/format.h>
 
@@ -52,6 +53,23 @@ bool is_exchange(const Program& program, const Graph& graph, std::size_t task) {
          (t.lane == Lane::intra_comm || t.lane == Lane::inter_comm);
 }
 
+/// Nothing whole stands between tasks that are cut: it would have to wait for all chunks, and they for it.
+bool comes_apart(const Program& program, const Stretch& stretch) {
+  const Schedule& schedule = program.schedule;
+  std::vector<char> is_behind(stretch.is_cut.size(), 0);  // whole, and waits for rows
+  for (std::int32_t task = stretch.begin; task < stretch.end; ++task) {
+    const auto at = static_cast<std::size_t>(task - stretch.begin);
+    for (const TaskId wait : schedule.waits_of(id_of<TaskId>(static_cast<std::size_t>(task)))) {
+      const auto before = static_cast<std::int32_t>(wait) - stretch.begin;
+      if (before < 0) continue;
+      const auto b = static_cast<std::size_t>(before);
+      if (stretch.is_cut[at] != 0 && is_behind[b] != 0) return false;
+      if (stretch.is_cut[at] == 0 && (stretch.is_cut[b] != 0 || is_behind[b] != 0)) is_behind[at] = 1;
+    }
+  }
+  return true;
+}
+
 std::vector<Stretch> stretches_of(const plan::RankPlan& rank) {
   const Program& program = rank.program;
   std::vector<std::pair<std::int32_t, std::int32_t>> spans;
@@ -72,7 +90,7 @@ std::vector<Stretch> stretches_of(const plan::RankPlan& rank) {
     };
     for (const TaskId task : sections[i].tasks) cut(task);
     cut(sections[i].end);
-    stretches.push_back(std::move(stretch));
+    if (comes_apart(program, stretch)) stretches.push_back(std::move(stretch));
   }
   return stretches;
 }
@@ -150,7 +168,7 @@ class Chunked {
     for (const std::int32_t wait : waits_of(task)) {
       const std::vector<std::int32_t>& of = parts_[static_cast<std::size_t>(wait)];
       const bool same = chunks > 1 && of.size() > 1 && std::ssize(of) > chunk && is_with(task, wait);
-      if (!of.empty()) out_.waits.push_back(same ? of[static_cast<std::size_t>(chunk)] : of.back());
+      out_.waits.push_back(same ? of[static_cast<std::size_t>(chunk)] : of.back());
     }
     parts_[t].push_back(static_cast<std::int32_t>(out_.lanes.size()));
     out_.lanes.push_back(whole_.lanes[t]);
@@ -205,11 +223,11 @@ void run_bench(const std::string& model) {
              all);
   fmt::print("{:>28} {:>9} {:>9} {:>19}\n", "exchange", "step s", "%", "exposed ms a rank");
   print("as planned", whole, plan.step.step_ns);
-  for (const std::int32_t chunks : {2, 4, 8}) {
+  for (const std::int32_t chunks : {1, 2, 4, 8}) {
     std::vector<simulate::RankWork> cut;
     for (std::size_t r = 0; r < whole.size(); ++r)
       cut.push_back(Chunked(plan.ranks[r], whole[r], request.machine, chunks).work());
-    print(fmt::format("{} chunks", chunks), cut, plan.step.step_ns);
+    print(chunks == 1 ? "whole, rows last" : fmt::format("{} chunks", chunks), cut, plan.step.step_ns);
   }
   for (const bool everywhere : {false, true}) {
     std::vector<simulate::RankWork> free = whole;

@@ -31,11 +31,10 @@ std::optional<double> LoadCurve::next_load(double from, double to) const {
   return next;
 }
 
-std::optional<LoadCurve::Candidate> LoadCurve::best(double least_load, double bound_ns) const {
+std::optional<LoadCurve::Candidate> LoadCurve::best(const Point& least) const {
   if (points_.empty()) return std::nullopt;
-  const Point least{.load = least_load, .added_ns = bound_ns, .chunks_ns = points_.front().chunks_ns};
   std::vector<const Point*> ends;
-  if (points_.front().load > least_load) ends.push_back(&least);
+  if (points_.front().load > least.load) ends.push_back(&least);
   for (const Point& p : points_) ends.push_back(&p);
   const auto expected_ns = [](const Point& p) { return p.added_ns + p.chunks_ns(p.load); };
   const double known_ns = expected_ns(*std::ranges::min_element(points_, {}, expected_ns));

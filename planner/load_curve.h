@@ -28,10 +28,10 @@ class LoadCurve {
     double load = 1;
     double gain_ns = 0;  ///< expected, below the best of the plans there are
   };
-  /// Between `least_load`, where no plan adds less than `bound_ns`, and the highest load planned for. In between, plans
-  /// are taken to lie on straight lines, with chunks as the plan below has them: a bound may be far below what plans
-  /// add, and planning there tells. Nothing: no plan is known.
-  [[nodiscard]] std::optional<Candidate> best(double least_load, double bound_ns) const;
+  /// Between `least`, a load and what no plan for it adds less than, and the highest load planned for. In between,
+  /// plans are taken to lie on straight lines, with chunks as the one below has them: a bound may be far below what
+  /// plans add, and planning there tells. Nothing: no plan is known.
+  [[nodiscard]] std::optional<Candidate> best(const Point& least) const;
 
  private:
   std::vector<Point> points_;  ///< ascending by load

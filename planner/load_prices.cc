@@ -5,20 +5,33 @@
 #include <cstddef>
 
 #include "core/row_sections.h"
+#include "planner/cost/cost_model.h"
 
 namespace tidemark::plan {
 namespace {
 
-/// What all sections take more in chunks: their ops again, one behind the other, instead of those in front of their
-/// ends, of which communication is hidden. 0: not known.
-double chunks_ns(const RankPlan& plan) {
+/// What the runtime never asks for fewer of (swap/load_ladder.h).
+constexpr std::int32_t kFewestChunks = 2;
+
+/// What all sections take more in chunks at the planned load: their ops again, one behind the other, instead of those
+/// in front of their ends, of which communication is hidden. As many chunks as their rooms need: each pays launches and
+/// latencies. 0: not known.
+double chunks_ns(const RankPlan& plan, const Machine& machine) {
   const Program& program = plan.program;
   double more = 0;
   const auto ns = [&](TaskId task) { return static_cast<double>(program.estimate_ns[row(task)]); };
   for (const RowSection& section : row_sections(program)) {
     if (!section.fault.empty()) return 0;
+    const Site& site = plan.graph.sites[row(section.site)];
+    const Bytes room = program.schedule.residencies[row(section.room)].bytes;
+    const std::int32_t chunks = std::max(kFewestChunks, least_chunks(program, section, site.loads(), room));
     for (const TaskId task : section.once) more += ns(task);
-    for (const TaskId task : section.loop) more += ns(task);
+    for (const TaskId task : section.loop) {
+      const OpTemplate& op = plan.graph.op_templates[row(program.schedule.tasks[row(task)].op_template)];
+      const auto load = static_cast<double>(site.fullest_load);
+      const double whole = cost::chunk_ns(op, machine, load, 1);
+      if (whole > 0) more += ns(task) * chunks * cost::chunk_ns(op, machine, load, chunks) / whole;
+    }
     for (const TaskId task : section.tasks)
       if (program.schedule.tasks[row(task)].lane == Lane::compute) more -= ns(task);
   }
@@ -27,9 +40,9 @@ double chunks_ns(const RankPlan& plan) {
 
 }  // namespace
 
-LoadPrices load_prices(const RankPlan& plan, double bytes_per_load, std::int64_t ranks) {
+LoadPrices load_prices(const RankPlan& plan, const Machine& machine, double bytes_per_load, std::int64_t ranks) {
   return {.held_ns = plan.ns_per_byte * bytes_per_load,
-          .short_ns = std::sqrt(static_cast<double>(ranks)) * chunks_ns(plan) / plan.figures.load};
+          .short_ns = std::sqrt(static_cast<double>(ranks)) * chunks_ns(plan, machine) / plan.figures.load};
 }
 
 double best_quantile(const LoadPrices& prices, std::int64_t devices) {

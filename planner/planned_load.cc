@@ -35,8 +35,9 @@ Status PlannedLoad::start(std::size_t rank) {
   Result<Graph> graph =
       graph_build::build_step_graph(request_.job, request_.machine, static_cast<std::int32_t>(rank), spec.mean);
   if (!graph) return graph.error();
-  const graph_build::PeakLoads peaks(graph.value(), graph_build::analyse_liveness(graph.value()), spec, most_load_);
-  load_ = std::min(most_load_, kMargin + peaks.load_at(quantile(), devices_));
+  all_kept_ = std::make_shared<const graph_build::PeakLoads>(
+      graph.value(), graph_build::analyse_liveness(graph.value()), spec, most_load_);
+  load_ = std::min(most_load_, kMargin + all_kept_->load_at(quantile(), devices_));
   return {};
 }
 
@@ -63,7 +64,7 @@ bool PlannedLoad::settles(RankPlan& plan, std::int64_t step_ns) {
   } else if (spec.quantile > 0 || (!kept_ && load_ <= spec.mean)) {
     return true;
   } else {
-    misfit_ = std::min(load_, misfit_.value_or(load_));
+    misfits_.push_back(load_);
   }
   std::optional<double> next = kept_ ? better_load(step_ns) : std::optional(spec.mean);
   if (next && rounds_ < kRounds) {
@@ -83,7 +84,8 @@ bool PlannedLoad::settles(RankPlan& plan, std::int64_t step_ns) {
 void PlannedLoad::take(RankPlan& plan) {
   auto peaks = std::make_shared<const graph_build::PeakLoads>(plan.graph, plan.program.schedule,
                                                               request_.job.expert_load, most_load_);
-  const LoadPrices prices = load_prices(plan, peaks->bytes_per_load(load_), request_.job.parallel.pipeline);
+  const LoadPrices prices =
+      load_prices(plan, request_.machine, peaks->bytes_per_load(load_), request_.job.parallel.pipeline);
   const auto chunks_ns = [peaks, short_ns = prices.short_ns, devices = devices_](double load) {
     return short_ns * peaks->mean_excess(load, devices);
   };
@@ -94,9 +96,11 @@ void PlannedLoad::take(RankPlan& plan) {
   const auto added_ns = static_cast<double>(f.added_ns);
   const double expected_ns = added_ns + chunks_ns(load_);
   curve_.add({.load = load_, .added_ns = added_ns, .chunks_ns = chunks_ns});
-  // A quantile is what was asked for, and chunks without a price are no reason to hold less memory.
-  const bool compares = kept_ && request_.job.expert_load.quantile == 0 && prices.short_ns > 0;
-  if (compares && expected_ns >= kept_->expected_ns) return;
+  if (kept_ && request_.job.expert_load.quantile == 0) {
+    // Chunks without a price are no reason to hold less memory.
+    const bool both_priced = prices.short_ns > 0 && kept_->prices.short_ns > 0;
+    if (both_priced ? expected_ns >= kept_->expected_ns : load_ <= kept_->plan.figures.load) return;
+  }
   kept_ = {.plan = std::move(plan), .peaks = std::move(peaks), .prices = prices, .expected_ns = expected_ns};
 }
 
@@ -130,8 +134,10 @@ double PlannedLoad::priced_load() const {
 }
 
 std::optional<double> PlannedLoad::tried_before(double wanted) const {
-  std::optional<double> tried = curve_.next_load(kept_->plan.figures.load, wanted);
-  if (misfit_ && *misfit_ <= wanted) tried = std::min(*misfit_, tried.value_or(*misfit_));
+  const double load = kept_->plan.figures.load;
+  std::optional<double> tried = curve_.next_load(load, wanted);
+  for (const double misfit : misfits_)
+    if (misfit > load && misfit <= wanted) tried = std::min(misfit, tried.value_or(misfit));
   return tried;
 }
 
@@ -156,8 +162,10 @@ std::optional<PlannedLoad::Candidate> PlannedLoad::by_plans(double step_ns) cons
   const RankFigures& f = kept_->plan.figures;
   const double mean = request_.job.expert_load.mean;
   const double bound_ns = static_cast<double>(f.lower_bound_ns) - kept_->prices.held_ns * (f.load - mean);
-  // Without a bound nothing says that less can be added.
-  const auto best = curve_.best(f.lower_bound_ns > 0 ? mean : curve_.most_load(), std::max(0.0, bound_ns));
+  // Plans that keep more sum more sites at their peak, and vary less: as with everything kept.
+  const auto best = curve_.best({.load = mean, .added_ns = std::max(0.0, bound_ns), .chunks_ns = [this](double load) {
+                                   return kept_->prices.short_ns * all_kept_->mean_excess(load, devices_);
+                                 }});
   if (!best || best->gain_ns * kDoubtShare < step_ns) return std::nullopt;
   return best;
 }

@@ -2,12 +2,13 @@
 // The expert load that one rank is planned for, found by planning: a number that is asked for, a quantile of its peak
 // that is asked for, or where the expected step is shortest: by prices at first (load_prices.h), then, where a plan
 // adds far more than its bound, by what plans for other loads come to (load_curve.h). A rank that does not fit at that
-// load is planned for the mean, and for one or two loads in between.
+// load is planned for the mean and, where that promises enough, for loads in between. Six rounds at most.
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "core/result.h"
 #include "planner/graph_build/expert_load.h"
@@ -50,9 +51,9 @@ class PlannedLoad {
   void take(RankPlan& plan);
   /// On the plan that is kept.
   void settle(RankPlan& plan);
-  /// To plan for rather than for what is kept. Nothing: that will do.
+  /// The load to plan for next. Nothing: the kept plan is taken.
   [[nodiscard]] std::optional<double> better_load(std::int64_t step_ns) const;
-  /// Where prices of what is kept would have it.
+  /// The load that is cheapest by the prices of the kept plan.
   [[nodiscard]] double priced_load() const;
   /// The first load that was tried on the way there.
   [[nodiscard]] std::optional<double> tried_before(double wanted) const;
@@ -66,8 +67,9 @@ class PlannedLoad {
   double most_load_ = 1;
   double load_ = 1;
   int rounds_ = 0;
-  std::optional<double> misfit_;  ///< the lowest load that is known not to fit
-  LoadCurve curve_;               ///< of the plans that fit
+  std::vector<double> misfits_;  ///< loads that did not fit
+  LoadCurve curve_;              ///< of the plans that fit
+  std::shared_ptr<const graph_build::PeakLoads> all_kept_;
   std::optional<Kept> kept_;
 };
 

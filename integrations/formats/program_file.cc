@@ -320,7 +320,7 @@ void read_sites(const JsonNode& node, GraphOutline& outline) {
   const auto first_storage = node.at("first_storage").column(count, 0, kMost);
   const auto loads = read_list<graph_build::BuiltLoad>(node.at("loads"), [](const JsonNode& load) {
     const auto at = [&load](std::size_t i) { return load.item(i).number(real_range_of("load")); };
-    // A file from before times had a load of their own lacks it.
+    // Two of a job whose load does not vary, from before times had a load of their own: the same for both.
     return graph_build::BuiltLoad{.own = {at(0), at(1)}, .fullest = at(load.size() > 2 ? 2 : 0)};
   });
   const auto load = node.at("load_number").column(count, 0, static_cast<std::int64_t>(loads.size()) - 1);

@@ -87,6 +87,18 @@ std::string rung_text(const TraceOutcome& outcome) {
       rungs[0], rungs[1], rungs[2]);
 }
 
+/// Chunks last one step. Where they come in most, a plan for such loads is cheaper.
+std::string advice_text(const TraceOutcome& outcome) {
+  std::set<std::int64_t> in_chunks;
+  for (const TracedStep& step : outcome.steps)
+    if (step.rungs[static_cast<std::size_t>(Rung::chunks)] > 0) in_chunks.insert(step.step);
+  const std::int64_t steps = count_steps(outcome);
+  if (2 * std::ssize(in_chunks) < steps || in_chunks.empty()) return {};
+  return fmt::format(
+      "sections ran in chunks in {} of {} steps; `tidemark plan MODEL --imbalance-from {}` plans for such loads\n",
+      in_chunks.size(), steps, outcome.file);
+}
+
 std::string verdict_text(const TraceOutcome& outcome) {
   if (outcome.ok()) return fmt::format("\nOK  every one of {} device-steps completed\n", outcome.steps.size());
   std::string text = "\nFAIL";
@@ -183,7 +195,7 @@ Result<TraceOutcome> play_trace(const plan::PlanOutcome& plan, const Machine& ma
 }
 
 std::string trace_text(const TraceOutcome& outcome) {
-  return head_text(outcome) + time_text(outcome) + rung_text(outcome) + verdict_text(outcome);
+  return head_text(outcome) + time_text(outcome) + rung_text(outcome) + advice_text(outcome) + verdict_text(outcome);
 }
 
 std::string trace_json(const TraceOutcome& outcome) {

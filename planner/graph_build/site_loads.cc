@@ -10,7 +10,7 @@ namespace tidemark::graph_build {
 
 BuiltLoad built_load(const JobSpec& job, const Machine& machine, double load) {
   const Result<LoadShape> shape = load_shape(job, machine);
-  if (!shape) return {.own = load, .fullest = load};  // no experts: no site has it
+  if (!shape) return {};  // no experts: no site has a load
   const LoadShape& of = shape.value();
   BuiltLoad built{.own = of.with(load), .fullest = load};
   if (job.expert_load.coefficient_of_variation > 0)

@@ -20,6 +20,7 @@ struct BuiltLoad {
 /// (mean_fullest_load, at most the physical worst); without one `load` is all that is known, and they take that of it.
 [[nodiscard]] BuiltLoad built_load(const JobSpec& job, const Machine& machine, double load);
 
+/// Loads of the site alone; its storages keep their bytes.
 void set_load(Site& site, const BuiltLoad& load);
 
 /// For a graph that was built at one load: gives every site the loads that the function answers, and its storages the

@@ -498,7 +498,7 @@ const std::vector<FuzzTarget>& fuzz_targets() {
          .seeds = plan_seeds,
          .words = plan_words,
          .places = {"written otherwise", "captured"},
-         .rounds = 2'000},
+         .rounds = 6'000},
         {.name = "plan_numbers",
          .reader = "plan",
          .seeds = plan_seeds,

@@ -67,6 +67,18 @@ TEST_F(CliLoads, DrawnLoadsRunAndSayWhatTheyTook) {
   EXPECT_NE(one.out.find("2 steps with the loads of device 1: 2 device-steps of rank 0"), std::string::npos) << one.out;
 }
 
+/// Chunks in most steps are a reason to plan for such loads, which is said.
+TEST_F(CliLoads, MostStepsInChunksAreAReasonToPlanAgain) {
+  write(drawn({"--family", "worst-step", "--steps", "2"}));
+  const std::string advice = "sections ran in chunks in 2 of 2 steps; `tidemark plan MODEL --imbalance-from loads.csv`";
+  EXPECT_EQ(run().out.find("--imbalance-from"), std::string::npos);  // there is much to spare
+  ASSERT_EQ(
+      place.run({"plan", small_model(), "--imbalance", "1.0", "--budget", "4.6GiB", "--out", "plan.json", "-q"}).status,
+      0);
+  const Ran ran = run();
+  EXPECT_NE(ran.out.find(advice), std::string::npos) << ran.out;
+}
+
 /// At the load it was planned for nothing is above the plan, and the step is the planned one.
 TEST_F(CliLoads, PlannedLoadsTakeNothingMore) {
   std::istringstream in(drawn({}));

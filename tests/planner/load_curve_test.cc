@@ -9,6 +9,7 @@
 #include <functional>
 #include <limits>
 #include <random>
+#include <utility>
 
 namespace tidemark::plan {
 namespace {
@@ -18,23 +19,27 @@ std::function<double(double)> chunks(double slope, double from) {
   return [slope, from](double load) { return slope * std::max(0.0, from - load); };
 }
 
+LoadCurve::Point from_mean(double bound_ns, std::function<double(double)> chunks_ns = chunks(1000, 1.2)) {
+  return {.load = 1, .added_ns = bound_ns, .chunks_ns = std::move(chunks_ns)};
+}
+
 TEST(LoadCurve, PromisesNothingWherePlansAreKnownToBeNoBetter) {
   LoadCurve curve;
-  EXPECT_FALSE(curve.best(1, 0));
+  EXPECT_FALSE(curve.best(from_mean(0)));
   curve.add({.load = 1, .added_ns = 100, .chunks_ns = chunks(1000, 1.2)});
   curve.add({.load = 1.2, .added_ns = 100, .chunks_ns = chunks(1000, 1.2)});
-  EXPECT_EQ(curve.best(1, 0)->gain_ns, 0);
+  EXPECT_EQ(curve.best(from_mean(0))->gain_ns, 0);
 }
 
 TEST(LoadCurve, TakesTheBoundWhereNoPlanIs) {
   LoadCurve curve;
   curve.add({.load = 1.5, .added_ns = 700, .chunks_ns = chunks(200, 1.5)});
   // From 100 at 1 to 700 at 1.5, less 200 a unit for chunks: the lower the better.
-  const auto best = curve.best(1, 100);
+  const auto best = curve.best(from_mean(100, chunks(200, 1.5)));
   EXPECT_DOUBLE_EQ(best->load, 1);
   EXPECT_DOUBLE_EQ(best->gain_ns, 700 - 100 - 200 * 0.5);
   curve.add({.load = 1, .added_ns = 690, .chunks_ns = chunks(200, 1.5)});  // it was no plan's
-  EXPECT_EQ(curve.best(1, 100)->gain_ns, 0);
+  EXPECT_EQ(curve.best(from_mean(100, chunks(200, 1.5)))->gain_ns, 0);
 }
 
 TEST(LoadCurve, KnowsItsPlans) {
@@ -72,7 +77,7 @@ TEST(LoadCurve, FindsTheBestOfCurvesThatJump) {
     for (int plans = 0; plans < 6; ++plans) {
       curve.add({.load = load, .added_ns = added(load), .chunks_ns = chunks_ns});
       found = std::min(found, added(load) + chunks_ns(load));
-      const auto next = curve.best(1, 40);
+      const auto next = curve.best(from_mean(40, chunks_ns));
       if (next->gain_ns < 4) break;
       load = next->load;
     }

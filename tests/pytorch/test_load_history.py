@@ -81,6 +81,17 @@ def test_what_does_not_fit_is_not_wanted_again():
     assert not found.wanted([LOAD])
 
 
+def test_a_load_that_did_not_fit_beside_another_is_wanted_without_it():
+    other = Load("first", 5, 10, 40)
+    found = history(*[LoadStep({"*.mix": 300, "first": 20 + n}, 1) for n in range(8)])
+    assert found.wanted([LOAD, other])[-1] == {"*.mix": 300, "first": 27}
+    found.limit({"*.mix": 300, "first": 24})
+    assert found.wanted([LOAD, other]) == [{"*.mix": 300, "first": 23}]
+    for _ in range(8):
+        found.add(LoadStep({"*.mix": 600, "first": 8}, 1))
+    assert found.wanted([LOAD, other]) == [{"*.mix": 600}]
+
+
 def graph_of(*storages):
     return Graph("g", [Op("op", 1, [], [0], "forward")], list(storages), [], loads=[LOAD, Load("mask", 10, 10, 10)])
 

@@ -36,7 +36,7 @@ class LoadHistory:
         self._steps = collections.deque(maxlen=WINDOW)
         self._wait = 0  # steps until another plan may be asked for
         self._asked = 0
-        self._does_not_fit = {}  # rows, by pattern
+        self._misfits = []  # rows, by pattern, that do not fit together
 
     def add(self, step):
         self._steps.append(step)
@@ -49,7 +49,9 @@ class LoadHistory:
             return []
         levels = {load.pattern: rows for load in growing(loads) if (rows := self._levels(load))}
         count = max(map(len, levels.values()), default=0)
-        return [{p: rows[-(-(n + 1) * len(rows) // count) - 1] for p, rows in levels.items()} for n in range(count)]
+        wanted = [{p: rows[-(-(n + 1) * len(rows) // count) - 1] for p, rows in levels.items()} for n in range(count)]
+        planned = {load.pattern: load.planned for load in loads}
+        return [rows for rows in wanted if not any(_is_as_much(planned | rows, misfit) for misfit in self._misfits)]
 
     def _levels(self, load):
         """Ascending; empty: it is not to be raised."""
@@ -58,8 +60,7 @@ class LoadHistory:
             return []
         told = sorted(step.told[load.pattern] for step in needing if load.pattern in step.told)
         rows = told[(len(told) - 1) // 2 :] if told else [load.planned + -(-load.planned // 4), load.planned * 3 // 2]
-        too_many = self._does_not_fit.get(load.pattern, load.worst + 1)
-        return sorted({min(count, load.worst) for count in rows if load.planned < min(count, load.worst) < too_many})
+        return sorted({min(count, load.worst) for count in rows if load.planned < min(count, load.worst)})
 
     def ask(self):
         """A plan is being made: the next one is another matter, of the steps that come."""
@@ -72,9 +73,13 @@ class LoadHistory:
         self._steps.clear()
 
     def limit(self, rows):
-        """So many, by pattern, do not fit: they and more are not wanted again."""
-        for pattern, count in rows.items():
-            self._does_not_fit[pattern] = min(count, self._does_not_fit.get(pattern, count))
+        """So many, by pattern, do not fit together: as many of all, or more, are not wanted again."""
+        if rows:
+            self._misfits.append(rows)
+
+
+def _is_as_much(rows, least):
+    return all(rows.get(pattern, 0) >= count for pattern, count in least.items())
 
 
 def _needs(step, load):

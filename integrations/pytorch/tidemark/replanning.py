@@ -42,9 +42,11 @@ class Replanning:
         return self._outcome
 
     def join(self):
+        """Waits for the thread."""
         self._thread.join()
 
     def cancel(self):
+        """The thread ends with the plan that it is at. Returns at once."""
         self._is_cancelled = True
 
     def _run(self):
@@ -72,5 +74,6 @@ def larger_plan(plan, wanted, is_over=lambda: False):
 
 
 def plan_again(plan, rows):
+    """A Plan for so many rows, by pattern, to the budget of `plan`. Raises InfeasibleError where nothing fits."""
     graph = raised(plan.graph, rows)
     return plan_within(graph, plan.budget_bytes, plan.reserve_bytes, effort_percent=_EFFORT_PERCENT)

@@ -108,7 +108,9 @@ class Session:
         self._chunked = self._chunks = 0
         self._limits = None
         self._told = {}  # rows of one part in this step, by pattern of the load
-        self._changes = PlanChanges(replan and not self._record)  # a log is of one plan
+        self._has_backward = False  # in this step
+        self._costly_before = 0
+        self._changes = PlanChanges(plan, replan and not self._record)  # a log is of one plan
         self._keeps_changes = False  # they go on in the next call of a decorated function
 
     def __reduce__(self):
@@ -161,9 +163,8 @@ class Session:
         self._ended = []  # reports of plans before
         self._tries = _RECORDED_STEPS if self._is_to_record() else 0
         self._is_recording = False
-        self._has_backward = False  # in this step
-        self._costly_before = 0
         self._steps = self._make_steps(self.plan)
+        self._count_anew()
         allocator.ask_sessions_for_room()
         self._engine = make_engine(self.plan, self._steps, self._depart, self._seen)
         undo.callback(self._leave_engine)
@@ -333,10 +334,11 @@ class Session:
         """Between steps. Whether the micro-batch has begun, by another plan."""
         if self._tries:
             self._learn()
+            self._count_anew()
             return False
         self._note_loads()
-        self._changes.advance(self.plan)
-        if self._changes.ready is None or not self._begin_with(self._changes.ready, number):
+        plan = self._changes.next_plan(self.plan)
+        if plan is None or not self._begin_with(plan, number):
             return False
         self._changes.follow()
         return True
@@ -391,12 +393,19 @@ class Session:
 
     def _note_loads(self):
         """Of the step that is over; one that only evaluates is none."""
-        if self._has_backward and self._changes.looks_at(self.plan):
-            rungs = self.rungs()
-            costly = rungs["spill"] + rungs["chunks"]
-            self._changes.add(LoadStep(self._told, costly - self._costly_before))
-            self._costly_before = costly
-        self._told, self._has_backward = {}, False
+        if self._has_backward:
+            self._changes.end_step(self.plan, LoadStep(self._told, self._costly() - self._costly_before))
+        self._count_anew()
+
+    def _costly(self):
+        """So far: what was spilled or run in chunks."""
+        if not self._changes.looks_at(self.plan):
+            return 0
+        rungs = self.rungs()
+        return rungs["spill"] + rungs["chunks"]
+
+    def _count_anew(self):
+        self._told, self._has_backward, self._costly_before = {}, False, self._costly()
 
     def _begin_with(self, plan, number):
         """Begins the step by `plan`. False: not begun, as the memory for it is not to be had; the plan before has it as
@@ -417,7 +426,12 @@ class Session:
         self._engine.begin(number)
         if not is_served or self._has_taken_over(reserved):
             return True
-        self._follow(before, self._make_steps(before))
+        try:
+            again = self._make_steps(before)
+        except TidemarkError as error:
+            self._changes.fail(error)
+            return True  # with memory that the allocator finds elsewhere
+        self._follow(before, again)
         self._ended.pop()  # of a step that was none
         self._seen.micro_batches -= 1
         return False
