@@ -1,6 +1,7 @@
 """A session whose loads are above the planned ones in most steps follows a plan for larger ones from a step on."""
 
 import contextlib
+import dataclasses
 import gc
 import os
 import threading
@@ -12,29 +13,37 @@ import pytest
 import tidemark
 import torch
 from test_loads import LINK, quick_plan
-from tidemark import plan_changes, replanning, running
+from tidemark import allocator, plan_changes, replanning, running
 from tidemark.load_history import LoadStep
-from training import forks_after_capture, same
+from training import forks_after_capture
 
 STEPS = 13
 SWITCHED = 9  # the step that begins by the new plan, where it is there in time: eight that need more, one to plan
 
 
+def beside_others(plan):
+    """Leaves what other tests hold in the process out of the budget."""
+    gc.collect()
+    allocator.empty_cache()
+    others = allocator.statistics().reserved_bytes
+    return dataclasses.replace(plan, budget_bytes=plan.budget_bytes + others, reserve_bytes=others)
+
+
 @pytest.fixture(scope="module")
 def roomy_plan():
     """A plan for all tokens on one expert fits the budget."""
-    return quick_plan(dropless.captured(tidemark.DroplessExperts), 0.8)
+    return beside_others(quick_plan(dropless.captured(tidemark.DroplessExperts), 0.8))
 
 
 @pytest.fixture(scope="module")
 def tight_plan():
     """None fits."""
-    return quick_plan(dropless.captured(tidemark.DroplessExperts), 0.65)
+    return beside_others(quick_plan(dropless.captured(tidemark.DroplessExperts), 0.65))
 
 
 @pytest.fixture(scope="module")
 def plain_plan():
-    return quick_plan(dropless.captured(dropless.PlainExperts, link=LINK), 0.55)
+    return beside_others(quick_plan(dropless.captured(dropless.PlainExperts, link=LINK), 0.55))
 
 
 @pytest.fixture(autouse=True)
@@ -77,7 +86,8 @@ class Driven:
         return session
 
     def parameters(self):
-        return [p.detach().clone() for p in self.model.parameters()]
+        """Outside of the allocator's memory, where a session would count them to its budget."""
+        return [p.detach().numpy().copy().tolist() for p in self.model.parameters()]
 
     def used(self, rung, since):
         """In every step from `since` on."""
@@ -132,7 +142,7 @@ def test_the_plan_that_was_made_again_is_one_like_others(roomy_plan, tmp_path):
     again = Driven(tidemark.DroplessExperts)
     session = again.run(3, plan=loaded)
     assert again.losses == losses and session.rungs()["chunks"] == 0  # nothing is in chunks, so bit for bit
-    assert same(again.parameters(), parameters)
+    assert again.parameters() == parameters
 
 
 @pytest.mark.parametrize("holds_loss", [True, False])
@@ -142,7 +152,7 @@ def test_nothing_changes_by_a_bit_where_nothing_runs_in_chunks(plain_plan, holds
     driven = Driven(dropless.PlainExperts, holds_loss)
     with silent():
         session = driven.run(plan=plain_plan)
-    assert driven.losses == losses and same(driven.parameters(), parameters)
+    assert driven.losses == losses and driven.parameters() == parameters
     assert session.replans == 1
     assert session.load_limits()[0].load.planned == dropless.PLANNED * 3 // 2  # which nothing told
     assert session.report().measured_reserved_bytes <= plain_plan.budget_bytes
