@@ -21,8 +21,6 @@ class LoadCurve {
   [[nodiscard]] std::optional<double> added_ns(double load) const;
   /// The nearest that is planned for on the way from one load to another, that one included.
   [[nodiscard]] std::optional<double> next_load(double from, double to) const;
-  /// REQUIRES: a plan.
-  [[nodiscard]] double most_load() const { return points_.back().load; }
 
   struct Candidate {
     double load = 1;

@@ -48,7 +48,6 @@ TEST(LoadCurve, KnowsItsPlans) {
   curve.add({.load = 1, .added_ns = 70, .chunks_ns = chunks(0, 1)});
   EXPECT_EQ(curve.added_ns(1), 70);
   EXPECT_FALSE(curve.added_ns(1.2));
-  EXPECT_EQ(curve.most_load(), 1.5);
   curve.add({.load = 1.3, .added_ns = 60, .chunks_ns = chunks(0, 1)});
   EXPECT_EQ(curve.next_load(1, 2), 1.3);
   EXPECT_EQ(curve.next_load(1.3, 2), 1.5);
