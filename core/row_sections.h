@@ -75,7 +75,8 @@ struct RowSection {
   std::string fault;                    ///< why it cannot run in chunks; empty: it can
 };
 
-/// The most chunks a section is asked to run in.
+/// The fewest and the most chunks a section is asked to run in.
+inline constexpr std::int32_t kFewestChunks = 2;
 inline constexpr std::int32_t kMostChunks = 1 << 20;
 
 /// Sections of a Program, ascending end. REQUIRES: ids are in range. O(tasks + touches).

@@ -10,9 +10,6 @@
 namespace tidemark::plan {
 namespace {
 
-/// What the runtime never asks for fewer of (swap/load_ladder.h).
-constexpr std::int32_t kFewestChunks = 2;
-
 /// What all sections take more in chunks at the planned load: their ops again, one behind the other, instead of those
 /// in front of their ends, of which communication is hidden. As many chunks as their rooms need: each pays launches and
 /// latencies. 0: not known.

@@ -11,9 +11,6 @@
 namespace tidemark::swap {
 namespace {
 
-/// One would be the whole.
-constexpr std::int32_t kFewestChunks = 2;
-
 /// The two sides of a copy.
 struct CopySides {
   ResidencyId on_device = kNone<ResidencyId>, on_host = kNone<ResidencyId>;

@@ -20,9 +20,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// What the runtime never asks for fewer of (swap/load_ladder.h).
-constexpr std::int32_t kFewestChunks = 2;
-
 /// Longer is none in a plan file (integrations/formats/field_ranges.h); sums of several do not overflow.
 constexpr double kMostNs = 1e15;
 
