@@ -1,0 +1,29 @@
+# What the readers need of the project and no more: the gate builds it for libFuzzer from nothing. A development build links the
+# same files as `reader_sources_link`, so that one which is missing here is seen there.
+set(TIDEMARK_READER_SOURCES "")
+function(reader_sources folder)
+  foreach(name ${ARGN})
+    list(APPEND TIDEMARK_READER_SOURCES ${folder}/${name}.cc)
+  endforeach()
+  set(TIDEMARK_READER_SOURCES ${TIDEMARK_READER_SOURCES} PARENT_SCOPE)
+endfunction()
+reader_sources(core
+  bytes fingerprint graph schedule verify_shape)
+reader_sources(integrations/formats
+  allocation_trace calibration_file captured_step_json captured_step_text csv_table expert_counts graph_columns
+  import_arguments import_captured_step import_expert_counts import_measured_memory import_minimalloc_csv
+  import_op_times import_operator_memory import_rmm_log import_snapshot import_trace import_yaml int_column
+  interval_gaps interval_problem json_node near_miss pickle_reader program_columns program_file program_messages
+  program_rules quantity search_log session_log shell_arithmetic shell_lexer shell_script shell_variables truth_file
+  yaml_fields yaml_tree)
+reader_sources(planner/estimate
+  argument_arity argument_attention argument_experts argument_mindspeed argument_model argument_numerics
+  argument_optimizer argument_parallel argument_recompute argument_refused argument_table argument_training
+  argument_value run_combinations run_derive run_environment run_expressions run_layout run_validity
+  run_vocabulary)
+reader_sources(planner/layout
+  check_packing order pack_problem)
+reader_sources(planner/search
+  layout_space)
+reader_sources(planner/graph_build
+  captured_graph device_shapes job_spec layer_placement load_fit load_model load_shape parameter_groups site_loads static_memory)
