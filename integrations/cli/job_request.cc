@@ -82,7 +82,13 @@ Status read_loads(const JobOptions& options, plan::PlanRequest& request, const C
     if (console != nullptr)
       console->note(fmt::format("{}: {}", options.imbalance_from.string(), formats::loads_text(loads.value().fit)));
   }
-  if (options.imbalance.quantile) request.job.expert_load.quantile = *options.imbalance.quantile;
+  if (!options.imbalance.quantile) return {};
+  if (request.job.expert_load.coefficient_of_variation == 0)
+    return bad_input(
+        "--imbalance: a quantile is of the job's expert_load, whose coefficient_of_variation is 0; give a number such "
+        "as "
+        "1.2, or --imbalance-from");
+  request.job.expert_load.quantile = *options.imbalance.quantile;
   return {};
 }
 

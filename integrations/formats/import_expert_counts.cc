@@ -156,13 +156,17 @@ std::string loads_text(const graph_build::LoadFit& fit) {
     return cv > 0 ? fmt::format("{} {:.4f} +- {:.4f}", name, cv, error / (2 * cv))
                   : fmt::format("{} 0 (below {:.4f})", name, std::sqrt(2 * error));
   };
+  const auto counted = [](std::int64_t n, std::string_view what) {
+    return fmt::format("{} {}{}", n, what, n == 1 ? "" : what.ends_with("ch") ? "es" : "s");
+  };
   const auto& [popularity, device, site] = fit.model.variance;
   std::string text = fmt::format(
-      "{} steps, {} layers, {} micro-batches, {} devices: loads vary by {}, {}, {} (coefficients of variation); "
+      "{}, {}, {}, {}: loads vary by {}, {}, {} (coefficients of variation); "
       "popularity keeps {:.4f} of itself a step; the fullest device has {:.3f} times the mean, {:.3f} by the model",
-      fit.steps, fit.shape.layers, fit.shape.micro_batches, fit.shape.devices,
-      part("popularity", popularity, fit.error.popularity), part("device", device, fit.error.device),
-      part("sequences", site, fit.error.site), fit.model.persistence, fit.fullest,
+      counted(fit.steps, "step"), counted(fit.shape.layers, "layer"), counted(fit.shape.micro_batches, "micro-batch"),
+      counted(fit.shape.devices, "device"), part("popularity", popularity, fit.error.popularity),
+      part("device", device, fit.error.device), part("sequences", site, fit.error.site), fit.model.persistence,
+      fit.fullest,
       fit.model.mean > 0 ? graph_build::mean_fullest_load(fit.model, fit.shape.devices) / fit.model.mean : 1.0);
   if (!fit.missing.empty()) text += "; " + fit.missing;
   return text;

@@ -403,6 +403,16 @@ INSTANTIATE_TEST_SUITE_P(VerbsWithoutFiles, EveryVerb,
 
 // ---- outputs --------------------------------------------------------------------------------------------------------
 
+/// Without a distribution there is nothing that a quantile would be of.
+TEST(BadLoad, AQuantileNeedsADistribution) {
+  const Workplace place;
+  place.write("even.yaml",
+              replaced(text_of(small_model()), "coefficient_of_variation: 0.10", "coefficient_of_variation: 0"));
+  expect_refused(
+      place, {"plan", "even.yaml", "--imbalance", "p99"},
+      "--imbalance: a quantile is of the job's expert_load, whose coefficient_of_variation is 0; give a number");
+}
+
 TEST(BadExport, IsOneLine) {
   const Workplace place;
   place.write("none.json", "{}\n");

@@ -71,7 +71,7 @@ TEST(ExpertCounts, TheFitIsOneLine) {
   ASSERT_TRUE(loads.ok());
   EXPECT_EQ(
       formats::loads_text(loads.value().fit),
-      "1 steps, 1 layers, 2 micro-batches, 2 devices: loads vary by popularity 0.2000 +- 0.1414, device 0 (below "
+      "1 step, 1 layer, 2 micro-batches, 2 devices: loads vary by popularity 0.2000 +- 0.1414, device 0 (below "
       "0.0000), sequences 0 (below 0.0000) (coefficients of variation); popularity keeps 1.0000 of itself a step; "
       "the fullest device has 1.200 times the mean, 1.160 by the model; one layer: the part of devices is missing, "
       "it counts as popularity; one step: the drift of popularity is missing, taken as none");
