@@ -253,9 +253,15 @@ class ChunkPlanner {
       if (rows == touches.end()) continue;
       for (const Schedule::Touch& touch : touches) {
         const StorageId s = index_.storage_of(touch.residency);
-        if (touch.kind == AccessKind::read && is_gathered(s, task)) gathered_.emplace(s, rows->residency);
+        if (touch.kind == AccessKind::read && is_gathered(s, task)) pick_rows(s, rows->residency);
       }
     }
+  }
+  void pick_rows(StorageId from, ResidencyId rows) {
+    PickedRows& picked = gathered_[from];
+    const auto bytes = [&](ResidencyId r) { return schedule().residencies[row(r)].bytes; };
+    if (picked.into.empty() || bytes(rows) > bytes(picked.most)) picked.most = rows;
+    picked.into.insert(index_.storage_of(rows));
   }
   [[nodiscard]] bool is_gathered(StorageId s, TaskId reader) const {
     if (index_.is_routed(s) || standing(s)) return false;
@@ -291,8 +297,9 @@ class ChunkPlanner {
     const StorageId s = index_.storage_of(residency);
     const Bytes bytes = schedule().residencies[row(residency)].bytes;
     if (const auto gathered = gathered_.find(s); gathered != gathered_.end()) {
-      ChunkPlace place = place_in_room(gathered->second, step);
+      ChunkPlace place = place_in_room(gathered->second.most, step);
       place.storage = s;
+      place.times = static_cast<std::int32_t>(gathered->second.into.size());
       place.most = bytes;
       return place;
     }
@@ -316,10 +323,16 @@ class ChunkPlanner {
     if (!std::ranges::binary_search(section_.tasks, section_.end)) fail("its end is no task of its own");
   }
 
+  /// Rows picked from gathered tokens: as many of each part of the exchange, but for one.
+  struct PickedRows {
+    ResidencyId most = kNone<ResidencyId>;
+    std::set<StorageId> into;
+  };
+
   const SectionIndex& index_;
   RowSection& section_;
-  std::set<TaskId> tasks_;                     ///< in issue order
-  std::map<StorageId, ResidencyId> gathered_;  ///< rows that are picked from it
+  std::set<TaskId> tasks_;  ///< in issue order
+  std::map<StorageId, PickedRows> gathered_;
 };
 
 /// Part [n * chunk, n * (chunk + 1)) of `whole`, with n what the first has.
@@ -335,7 +348,7 @@ Bytes chunk_bytes(const Program& program, const ChunkPlace& place, const SiteLoa
   if (place.routed < 0) return place.bytes;
   const RoutedResidency& r = program.routed[static_cast<std::size_t>(place.routed)];
   const std::int64_t rows = r.row_bytes > 0 ? (routed_bytes(r, load) - r.fixed_bytes) / r.row_bytes : 0;
-  return std::min(place.most, r.fixed_bytes + part_of(rows, chunks, chunk) * r.row_bytes);
+  return std::min(place.most, place.times * (r.fixed_bytes + part_of(rows, chunks, chunk) * r.row_bytes));
 }
 
 std::vector<RowSection> row_sections(const Program& program) {

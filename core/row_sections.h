@@ -49,6 +49,7 @@ struct ChunkPlace {
   StorageId storage = kNone<StorageId>;
   std::int32_t routed = -1;  ///< row of Program::routed: as many of its rows as a chunk has; -1: it stands there whole
   Bytes bytes = 0;           ///< not routed: what it takes
+  std::int32_t times = 1;    ///< gathered tokens: the parts that pick rows from them
   /// A chunk takes no more: all gathered tokens, of which a chunk has as many as rows are picked from them.
   Bytes most = std::numeric_limits<Bytes>::max();
   std::int32_t first = 0;  ///< in use from this op of RowSection::loop ...

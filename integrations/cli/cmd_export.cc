@@ -47,6 +47,11 @@ class ExportCommand final : public Command {
           fmt::format("{}: the plan is of a captured step, which no framework's settings describe; "
                       "plan --schedule-out writes its order",
                       plan_.string()));
+    if (const std::int32_t parts = plan.value().job.parallel.expert_exchange_parts; parts > 1)
+      return bad_input(
+          fmt::format("{}: experts exchange rows in {} parts, which the settings of {} cannot say; plan with "
+                      "parallel.expert_exchange_parts 1",
+                      plan_.string(), parts, to_));
     // The same refusals as elsewhere: a plan of another version's step, or an edited one.
     if (const auto restored = formats::restore_outcome(plan.value(), {}, plan_.string()); !restored)
       return restored.error();

@@ -269,6 +269,7 @@ graph_build::SlotChoice read_parallel(YamlDocument& document, YamlMap fields, gr
   fields.integer("global_batch", parallel.global_batch, Need::required);
   fields.boolean("overlap_forward_backward", parallel.overlap_forward_backward, Need::optional);
   fields.boolean("hierarchical_expert_communication", parallel.hierarchical_expert_communication, Need::optional);
+  fields.integer("expert_exchange_parts", parallel.expert_exchange_parts, Need::optional);
   fields.boolean("distributed_optimizer", parallel.distributed_optimizer, Need::optional);
   fields.integer("communicators", parallel.communicators, Need::optional);
   fields.quantity("framework_memory", parallel.framework_bytes, parse_bytes, "192MiB", Need::optional);

@@ -89,6 +89,7 @@ void walk(V& v, Maybe<graph_build::ParallelSpec> auto& p) {
   v("global_batch", p.global_batch);
   v("overlap_forward_backward", p.overlap_forward_backward);
   v("hierarchical_expert_communication", p.hierarchical_expert_communication);
+  v.unless_default("expert_exchange_parts", p.expert_exchange_parts, 1);
   v.slots("slots", p.slots);
   v("parameter_bytes", p.parameter_bytes);
   v("gradient_bytes", p.gradient_bytes);

@@ -1,7 +1,12 @@
 #include "planner/graph_build/block_builder.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cassert>
+#include <numeric>
+#include <tuple>
+#include <utility>
 
 namespace tidemark::graph_build {
 namespace {
@@ -132,6 +137,7 @@ ProgramAccess BlockBuilder::write_access(Ref ref) {
 }
 
 void BlockBuilder::op(OpPhase phase, OpDraft draft) {
+  if (part_ != kWhole) draft.name += fmt::format(".part{}", part_);
   Recorded recorded{.op = {.name = std::move(draft.name),
                            .lane = draft.lane,
                            .phase = phase,
@@ -140,6 +146,7 @@ void BlockBuilder::op(OpPhase phase, OpDraft draft) {
                            .collective = draft.collective,
                            .ends_rows = draft.ends_rows},
                     .tag = phase == OpPhase::forward ? tag_ : std::string(),
+                    .part = part_,
                     .replays_routing = draft.replays_routing};
   for (const Ref ref : draft.reads) recorded.accesses.push_back(read_access(ref));
   for (const Ref ref : draft.writes) recorded.accesses.push_back(write_access(ref));
@@ -156,23 +163,65 @@ void BlockBuilder::flush() {
   pending_.clear();
 }
 
-void BlockBuilder::recipe(const std::string& name, const std::vector<Ref>& outputs) {
-  for (const Recorded& recorded : forward_) {
-    if (recorded.tag != name) continue;
-    for (const ProgramAccess& access : recorded.accesses) {
-      if (access.scope != Scope::own && !is_parameter(access.scope)) return;
-    }
+void BlockBuilder::part(std::int32_t number) {
+  if (part_ == kWhole) {
+    first_forward_ = forward_.size();
+    first_backward_ = backward_.size();
   }
-  RecipeDraft draft{.name = name};
+  part_ = number;
+}
+
+void BlockBuilder::join_parts() {
+  part_ = kWhole;
+  interleave(std::span(forward_).subspan(first_forward_));
+  interleave(std::span(backward_).subspan(first_backward_));
+}
+
+void BlockBuilder::interleave(std::span<Recorded> parts) {
+  std::vector<std::int32_t> turns(parts.size(), 0);
+  bool computes = true;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const OpTemplate& op = parts[i].op;
+    const bool goes_on = i > 0 && parts[i].part == parts[i - 1].part;
+    // The first part has weight gradients from before it: stages are the same in all.
+    const bool same_stage = goes_on && (op.phase == OpPhase::weight_gradient || computes == (op.lane == Lane::compute));
+    turns[i] = goes_on ? turns[i - 1] + (same_stage ? 0 : 1) : parts[i].part;
+    if (!same_stage) computes = op.lane == Lane::compute;
+  }
+  std::vector<std::size_t> order(parts.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  // Of one turn what communicates comes first, to be under way, and of that what experts wait for soonest.
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) {
+    return std::tuple(turns[i], parts[i].op.lane == Lane::compute, -parts[i].part);
+  });
+  std::vector<Recorded> ordered;
+  for (const std::size_t i : order) ordered.push_back(std::move(parts[i]));
+  std::ranges::move(ordered, parts.begin());
+}
+
+void BlockBuilder::recipe(const std::string& name, const std::vector<Ref>& outputs) {
+  RecipeDraft draft{.name = name, .part = part_};
   for (const Ref output : outputs) draft.outputs.push_back(output.local);
   recipes_.push_back(std::move(draft));
+}
+
+bool BlockBuilder::is_step_of(const RecipeDraft& draft, const Recorded& op) {
+  return op.tag == draft.name && (draft.part == kWhole || op.part == draft.part);
+}
+
+bool BlockBuilder::needs_other_sites(const RecipeDraft& draft) const {
+  return std::ranges::any_of(forward_, [&](const Recorded& recorded) {
+    return is_step_of(draft, recorded) && std::ranges::any_of(recorded.accesses, [](const ProgramAccess& access) {
+             return access.scope != Scope::own && !is_parameter(access.scope);
+           });
+  });
 }
 
 Recipe BlockBuilder::make_recipe(const RecipeDraft& draft) const {
   Recipe recipe{.name = draft.name, .outputs = draft.outputs};
   std::vector<std::int32_t> written;
   for (const Recorded& recorded : forward_) {
-    if (recorded.tag != draft.name) continue;
+    if (!is_step_of(draft, recorded)) continue;
     Recipe::Step step{.op = recorded.id};
     for (const ProgramAccess& access : recorded.accesses) {
       if (access.scope != Scope::own) continue;
@@ -204,6 +253,7 @@ PassProgram BlockBuilder::make_program(const std::vector<Recorded>& ops) {
 
 BlockProgram BlockBuilder::finish(Graph& graph) {
   flush();
+  std::erase_if(recipes_, [&](const RecipeDraft& draft) { return needs_other_sites(draft); });
   for (auto* ops : {&forward_, &backward_}) {
     for (Recorded& recorded : *ops) {
       recorded.id = id_of<OpTemplateId>(graph.op_templates.size());

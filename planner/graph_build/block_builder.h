@@ -117,17 +117,27 @@ class BlockBuilder {
   /// A dW op: now, or at the next flush.
   void weight_gradient(OpDraft draft);
   void flush();
+  /// Ops and recipes that follow, until join_parts(), are of one of several parts that are done alike, numbered from 0;
+  /// ops are called after it.
+  void part(std::int32_t number);
+  /// Puts the ops of all parts in an order in which one part computes while another communicates: each part goes from
+  /// stage to stage, which compute or communicate in turn, one stage behind the part before it. REQUIRES: a storage
+  /// that several parts write is written in one stage.
+  void join_parts();
 
-  /// The forward ops tagged `name` restore `outputs`. Not recorded if one of them needs another site's storage.
+  /// The forward ops tagged `name`, of this part where there are parts, restore `outputs`. Dropped if one of them needs
+  /// another site's storage.
   void recipe(const std::string& name, const std::vector<Ref>& outputs);
 
   /// Appends the block to the graph. The builder is used up.
   [[nodiscard]] BlockProgram finish(Graph& graph);
 
  private:
+  static constexpr std::int32_t kWhole = -1;
   struct Recorded {
     OpTemplate op;
     std::string tag;
+    std::int32_t part = kWhole;
     bool replays_routing = false;
     std::vector<ProgramAccess> accesses;
     OpTemplateId id = kNone<OpTemplateId>;
@@ -138,6 +148,7 @@ class BlockBuilder {
   };
   struct RecipeDraft {
     std::string name;
+    std::int32_t part = kWhole;
     std::vector<std::int32_t> outputs;
   };
 
@@ -145,12 +156,17 @@ class BlockBuilder {
   std::int32_t& writes_of(Ref ref);
   ProgramAccess read_access(Ref ref);
   ProgramAccess write_access(Ref ref);
+  [[nodiscard]] static bool is_step_of(const RecipeDraft& draft, const Recorded& op);
+  [[nodiscard]] bool needs_other_sites(const RecipeDraft& draft) const;
   [[nodiscard]] Recipe make_recipe(const RecipeDraft& draft) const;
+  static void interleave(std::span<Recorded> parts);
   [[nodiscard]] static PassProgram make_program(const std::vector<Recorded>& ops);
 
   std::string name_;
   std::string module_;
   std::string tag_;
+  std::int32_t part_ = kWhole;
+  std::size_t first_forward_ = 0, first_backward_ = 0;  ///< of the parts that are not joined yet
   bool late_weight_gradients_;
   std::vector<StorageTemplate> storages_;
   std::vector<std::int32_t> own_writes_;                  ///< per own storage

@@ -68,6 +68,20 @@ DeviceShapes device_shapes(const JobSpec& job, const Machine& machine) {
   fill_attention(model.attention, machine.softmax_statistics_width, s);
   fill_experts(model, parallel, s);
   s.expert_group = expert_group(parallel, per_node);
+  s.exchange_parts = parallel.expert_exchange_parts;
+  return s;
+}
+
+DeviceShapes shapes_of_part(const DeviceShapes& shapes, std::int32_t part) {
+  const auto share = [&](std::int64_t whole) {
+    return whole * (part + 1) / shapes.exchange_parts - whole * part / shapes.exchange_parts;
+  };
+  DeviceShapes s = shapes;
+  const std::int64_t top_k = s.sent_rows / s.local_tokens;
+  s.tokens = share(s.tokens);
+  s.local_tokens = share(s.local_tokens);
+  s.sent_rows = s.local_tokens * top_k;
+  s.expert_rows = s.experts_split ? s.tokens * top_k : s.sent_rows;
   return s;
 }
 

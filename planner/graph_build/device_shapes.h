@@ -49,6 +49,7 @@ struct DeviceShapes {
   std::int64_t expert_width = 0;  ///< per device
   bool experts_split = false;     ///< experts are split by tensor parallelism
   ExpertGroup expert_group;
+  std::int32_t exchange_parts = 1;
 
   std::int64_t vocabulary = 0;  ///< per device
 
@@ -56,5 +57,8 @@ struct DeviceShapes {
 };
 
 [[nodiscard]] DeviceShapes device_shapes(const JobSpec& job, const Machine& machine);
+
+/// Of one of `exchange_parts`, numbered from 0, which have all tokens together: its tokens and routed rows.
+[[nodiscard]] DeviceShapes shapes_of_part(const DeviceShapes& shapes, std::int32_t part);
 
 }  // namespace tidemark::graph_build

@@ -38,6 +38,7 @@ struct Range {
 constexpr std::int64_t kMostWidth = std::int64_t{1} << 24;
 constexpr std::int64_t kMostCount = std::int64_t{1} << 16;
 constexpr std::int64_t kMostDegree = std::int64_t{1} << 20;
+constexpr std::int64_t kMostExchangeParts = 16;
 
 void append(std::vector<Range>& ranges, std::initializer_list<Range> more) {
   for (const Range& range : more) ranges.push_back(range);
@@ -83,6 +84,7 @@ void parallel_ranges(const ParallelSpec& parallel, std::vector<Range>& ranges) {
                   {"parallel.data", parallel.data, 1, kMostDegree},
                   {"parallel.micro_batch", parallel.micro_batch, 1, kMostDegree},
                   {"parallel.global_batch", parallel.global_batch, 1, std::int64_t{1} << 40},
+                  {"parallel.expert_exchange_parts", parallel.expert_exchange_parts, 1, kMostExchangeParts},
                   {"parallel.communicators", parallel.communicators, 0, 4096},
                   {"parallel.framework_memory", parallel.framework_bytes, 0, kTiB},
                   {"precision.parameters", parallel.parameter_bytes, 1, 8},
@@ -212,9 +214,29 @@ void check_attention(const AttentionSpec& attention, Problems& problems) {
   }
 }
 
+void check_exchange_parts(const JobSpec& job, Problems& problems) {
+  const ParallelSpec& parallel = job.parallel;
+  if (parallel.expert_exchange_parts <= 1) return;
+  const auto wrong = [&](const std::string& why) {
+    problems.push_back({"parallel.expert_exchange_parts",
+                        fmt::format("expert_exchange_parts is {} but {}", parallel.expert_exchange_parts, why)});
+  };
+  const bool is_split = parallel.tensor > 1 && !parallel.tensor_extends_expert;
+  const std::int64_t tokens =
+      job.model.sequence * parallel.micro_batch / parallel.context / (parallel.sequence_parallel ? parallel.tensor : 1);
+  if (!has_moe(job.model)) {
+    wrong("the model has no MoE layer; use 1");
+  } else if (parallel.expert_ranks() == 1 && !is_split) {
+    wrong("experts are on one device, which exchanges no rows; use 1");
+  } else if (parallel.expert_exchange_parts > tokens) {
+    wrong(fmt::format("a device has {} tokens of a micro-batch; use that many or less", tokens));
+  }
+}
+
 void check_experts(const JobSpec& job, Problems& problems) {
   const ParallelSpec& parallel = job.parallel;
   const MoeSpec& moe = job.model.moe;
+  check_exchange_parts(job, problems);
   if (!has_moe(job.model)) {
     if (parallel.expert > 1) {
       problems.push_back(

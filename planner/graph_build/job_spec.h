@@ -91,6 +91,7 @@ struct ParallelSpec {
   std::int64_t global_batch = 1;          ///< sequences per step over all data-parallel ranks
   bool overlap_forward_backward = false;  ///< forward of one micro-batch beside backward of another; one more in flight
   bool hierarchical_expert_communication = false;  ///< inter-node all-gather + intra-node all-to-all
+  std::int32_t expert_exchange_parts = 1;  ///< rows travel and are computed in so many parts, one behind the other
   /// slots[rank][chunk] in order; filled evenly by the reader when the file gives none.
   std::vector<std::vector<std::vector<Slot>>> slots;
 

@@ -110,6 +110,26 @@ struct StorageState {
   LaneClock readers = kNothing;
 };
 
+/// In which section of its site's row work an op is (core/row_sections.h).
+class Sections {
+ public:
+  explicit Sections(const Graph& graph) : ends_(graph.sites.size()) {
+    for (std::size_t op = 0; op < graph.ops.size(); ++op)
+      if (graph.op_templates[row(graph.ops[op].op_template)].ends_rows)
+        ends_[row(graph.ops[op].site)].push_back(id_of<OpId>(op));
+  }
+  /// What comes behind the last end is of the last section.
+  [[nodiscard]] bool is_one(SiteId site, OpId a, OpId b) const {
+    const std::vector<OpId>& ends = ends_[row(site)];
+    if (ends.empty()) return false;
+    const auto of = [&](OpId op) { return std::min(std::ranges::lower_bound(ends, op), ends.end() - 1); };
+    return of(a) == of(b);
+  }
+
+ private:
+  std::vector<std::vector<OpId>> ends_;  ///< per site, ascending
+};
+
 class WaitAnalysis {
  public:
   explicit WaitAnalysis(const Graph& graph) : graph_(graph), storages_(graph.storages.size()) {
@@ -205,6 +225,7 @@ Liveness analyse_liveness(const Graph& graph) {
 
 std::vector<Gap> find_gaps(const Graph& graph, const Liveness& liveness, std::int32_t min_ops) {
   const std::vector<bool> movable = find_movable(graph);
+  const Sections sections(graph);
   std::vector<Gap> gaps;
   for (std::size_t s = 0; s < graph.storages.size(); ++s) {
     // Content that one step hands on to the next must end where it began: offloaded or kept, but no gap by itself.
@@ -215,6 +236,8 @@ std::vector<Gap> find_gaps(const Graph& graph, const Liveness& liveness, std::in
     for (std::size_t i = 1; i < touches.size(); ++i) {
       const std::int32_t idle = static_cast<std::int32_t>(touches[i]) - static_cast<std::int32_t>(touches[i - 1]) - 1;
       if (idle < std::max(min_ops, 1)) continue;
+      const bool is_routed = graph.template_of(id).routed_rows > 0;
+      if (is_routed && sections.is_one(graph.storages[s].site, touches[i - 1], touches[i])) continue;
       gaps.push_back(
           {.storage = id, .ordinal = static_cast<std::int32_t>(i - 1), .before = touches[i - 1], .after = touches[i]});
     }

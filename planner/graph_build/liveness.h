@@ -13,7 +13,8 @@ namespace tidemark::graph_build {
 [[nodiscard]] Liveness analyse_liveness(const Graph& graph);
 
 /// Per storage: the gaps between consecutive touches with at least `min_ops` (and at least one) other ops in between,
-/// in storage order. Only storages that are swappable or an output of a pure recipe, and that do not persist.
+/// in storage order. Only storages that are swappable or an output of a pure recipe, and that do not persist; not where
+/// rows wait for other rows of one section (core/row_sections.h), which none may leave and be read in again.
 [[nodiscard]] std::vector<Gap> find_gaps(const Graph& graph, const Liveness& liveness, std::int32_t min_ops);
 
 /// For each op, the ops of *other* lanes it must wait for (data read after written, written after read or written), in

@@ -1,5 +1,7 @@
 #include "planner/graph_build/moe.h"
 
+#include <fmt/format.h>
+
 #include "planner/graph_build/elementwise.h"
 #include "planner/graph_build/expert_exchange.h"
 #include "planner/graph_build/op_cost.h"
@@ -8,6 +10,28 @@ namespace tidemark::graph_build {
 namespace {
 
 constexpr const char* kOutTag = "mlp_out";
+constexpr const char* kModule = "mlp.experts";
+
+/// Calls `record` for every part of the exchange, with the shapes of that part alone.
+template <class Record>
+void each_part(const BlockContext& c, const Record& record) {
+  // Where nodes of one device gather all tokens no rows are exchanged.
+  if (c.shapes.exchange_parts == 1 || !exchanges_rows(c.shapes)) return record(c, std::size_t{0});
+  for (std::int32_t part = 0; part < c.shapes.exchange_parts; ++part) {
+    const DeviceShapes shapes = shapes_of_part(c.shapes, part);
+    c.builder.part(part);
+    c.builder.module(fmt::format("{}.part{}", kModule, part));
+    record(BlockContext{c.builder, shapes, c.model}, static_cast<std::size_t>(part));
+  }
+  c.builder.join_parts();
+  c.builder.module(kModule);
+}
+
+std::vector<Ref> refs_of(const std::vector<RowTensors>& parts, Ref RowTensors::*tensor) {
+  std::vector<Ref> refs;
+  for (const RowTensors& part : parts) refs.push_back(part.*tensor);
+  return refs;
+}
 
 bool scales_at_unpermute(const BlockContext& c) {
   return c.model.moe.probabilities == MoeSpec::Probabilities::at_unpermute;
@@ -118,7 +142,7 @@ OpCost sum_cost(const BlockContext& c) {
   return vector_cost(sent_bytes(c) + BlockContext::bytes(picked_tokens(c.shapes), c.model.hidden));
 }
 
-void forward_experts(const BlockContext& c, MoeTensors& t) {
+void forward_experts(const BlockContext& c, const RowTensors& t, Ref router) {
   BlockBuilder& b = c.builder;
   const std::int64_t width = c.shapes.expert_width;
   const Rows rows{.count = c.shapes.expert_rows, .routed = true};
@@ -130,12 +154,12 @@ void forward_experts(const BlockContext& c, MoeTensors& t) {
                           .writes = {t.fc1_out}});
   b.recipe("fc1_out", {t.fc1_out});
   b.tag("act_out");
-  forward_activation(c, "moe.activation", rows, width, t.fc1_out, t.act_out, activation_scales(c, t.router));
+  forward_activation(c, "moe.activation", rows, width, t.fc1_out, t.act_out, activation_scales(c, router));
   b.recipe("act_out", {t.act_out});
 }
 
-/// act_out -> rows of this device's tokens -> sum per token into `routed_out`.
-void forward_combine(const BlockContext& c, const MoeTensors& t, Ref y2, Ref routed_out) {
+/// act_out -> rows of this device's tokens.
+void forward_return(const BlockContext& c, const RowTensors& t, Ref router) {
   BlockBuilder& b = c.builder;
   const bool kept = b.is_saved(t.unpermute_in);
   b.tag(kept ? "unpermute_in" : kOutTag);
@@ -145,27 +169,32 @@ void forward_combine(const BlockContext& c, const MoeTensors& t, Ref y2, Ref rou
                           .routed = true,
                           .reads = {b.parameter("experts"), t.act_out},
                           .writes = {fc2_out}});
-  return_rows(c, OpPhase::forward, "combine", "moe.unsort_rows", fc2_out, t.router, t.unpermute_in);
+  return_rows(c, OpPhase::forward, "combine", "moe.unsort_rows", fc2_out, router, t.unpermute_in);
   if (kept) b.recipe("unpermute_in", {t.unpermute_in});
+}
+
+/// Rows of this device's tokens -> sum per token into `routed_out`.
+void forward_sum(const BlockContext& c, const MoeTensors& t, Ref y2, Ref routed_out) {
+  BlockBuilder& b = c.builder;
   b.tag(kOutTag);
   const bool hierarchical = c.shapes.expert_group.hierarchical;
   const Bytes sum_bytes = BlockContext::bytes(picked_tokens(c.shapes), c.model.hidden);
   const Ref sums = hierarchical ? b.temporary("combine_sums", sum_bytes) : routed_out;
+  std::vector<Ref> reads = refs_of(t.parts, &RowTensors::unpermute_in);
   // A layer that runs in chunks begins again with y2, which is in memory here (core/row_sections.h).
+  reads.insert(reads.end(), {t.router, y2});
   b.op(OpPhase::forward, {.name = "moe.unpermute",
                           .cost = sum_cost(c),
                           .ends_rows = true,
                           .replays_routing = true,
-                          .reads = {t.unpermute_in, t.router, y2},
+                          .reads = std::move(reads),
                           .writes = {sums}});
   if (hierarchical) reduce_nodes(c, OpPhase::forward, "combine", sums, routed_out);
 }
 
-MoeTensors declare_tensors(const BlockContext& c) {
-  BlockBuilder& b = c.builder;
+RowTensors declare_rows(const BlockContext& c) {
   const std::int64_t width = c.shapes.expert_width;
-  MoeTensors t{.router = b.saved("router", router_bytes(c)),
-               .fc1_in = row_storage(c, "fc1_in", c.model.hidden, true),
+  RowTensors t{.fc1_in = row_storage(c, "fc1_in", c.model.hidden, true),
                .fc1_out = row_storage(c, "fc1_out", activation_inputs(c.model, width), true),
                .act_out = row_storage(c, "act_out", width, true)};
   t.unpermute_in = sent_storage(c, "unpermute_in", scales_at_unpermute(c));
@@ -176,8 +205,9 @@ MoeTensors declare_tensors(const BlockContext& c) {
 
 MoeTensors forward_moe(const BlockContext& c, Ref y2, Ref out) {
   BlockBuilder& b = c.builder;
-  b.module("mlp.experts");
-  MoeTensors t = declare_tensors(c);
+  b.module(kModule);
+  MoeTensors t{.router = b.saved("router", router_bytes(c))};
+  each_part(c, [&](const BlockContext& part, std::size_t) { t.parts.push_back(declare_rows(part)); });
   forward_router(c, y2, t.router);
   b.tag("fc1_in");
   const Ref tokens = gather_nodes(c, OpPhase::forward, "dispatch", y2);
@@ -188,14 +218,21 @@ MoeTensors forward_moe(const BlockContext& c, Ref y2, Ref out) {
     b.module("mlp.shared_experts");
     shared_out = b.temporary("shared_out", token_bytes);
     t.shared = forward_mlp(c, shared_expert(c), y2, shared_out, kOutTag);
-    b.module("mlp.experts");
+    b.module(kModule);
   }
-  b.tag("fc1_in");
-  dispatch(c, tokens, t.router, t.fc1_in);
-  b.recipe("fc1_in", {t.fc1_in});
-  forward_experts(c, t);
+  // Tokens that were gathered once bring all parts back; no part is made again by itself.
+  const bool together = t.parts.size() > 1 && c.shapes.expert_group.hierarchical;
+  each_part(c, [&](const BlockContext& part, std::size_t i) {
+    const RowTensors& rows = t.parts[i];
+    b.tag("fc1_in");
+    dispatch(part, tokens, t.router, rows.fc1_in);
+    if (!together) b.recipe("fc1_in", {rows.fc1_in});
+    forward_experts(part, rows, t.router);
+    forward_return(part, rows, t.router);
+  });
+  if (together) b.recipe("fc1_in", refs_of(t.parts, &RowTensors::fc1_in));
   const Ref routed_out = shares ? b.temporary("routed_out", token_bytes) : out;
-  forward_combine(c, t, y2, routed_out);
+  forward_sum(c, t, y2, routed_out);
   if (shares) token_op(c, OpPhase::forward, "moe.sum", {routed_out, shared_out}, {out}, c.model.hidden);
   return t;
 }
@@ -203,11 +240,12 @@ MoeTensors forward_moe(const BlockContext& c, Ref y2, Ref out) {
 namespace {
 
 /// Gradient of the expert rows, from the gradient of the block's output.
-Ref backward_combine(const BlockContext& c, const MoeTensors& t, Ref tokens, Ref d_rows, Ref d_router) {
+Ref backward_combine(const BlockContext& c, const RowTensors& t, Ref router, Ref tokens, Ref d_router) {
   BlockBuilder& b = c.builder;
   const OpPhase phase = OpPhase::backward;
+  const Ref d_rows = sent_storage(c, "unpermute_gradient");
   OpDraft unpermute{
-      .name = "moe.unpermute_backward", .cost = sum_cost(c), .reads = {tokens, t.router}, .writes = {d_rows}};
+      .name = "moe.unpermute_backward", .cost = sum_cost(c), .reads = {tokens, router}, .writes = {d_rows}};
   if (scales_at_unpermute(c)) {  // the gradient of a probability is the product of its row and the row's gradient
     unpermute.cost.memory_bytes += static_cast<double>(sent_bytes(c));
     unpermute.reads.push_back(t.unpermute_in);
@@ -216,14 +254,14 @@ Ref backward_combine(const BlockContext& c, const MoeTensors& t, Ref tokens, Ref
   b.op(phase, std::move(unpermute));
   const Ref d_fc2_out = row_storage(c, "fc2_gradient", c.model.hidden, false);
   const Ref received = rows_to_experts(c, phase, "combine_backward", d_rows);
-  move_rows(c, phase, "moe.unsort_rows_backward", {.count = c.shapes.expert_rows, .routed = true}, {received, t.router},
+  move_rows(c, phase, "moe.unsort_rows_backward", {.count = c.shapes.expert_rows, .routed = true}, {received, router},
             d_fc2_out);
   return d_fc2_out;
 }
 
 /// From the gradient of expert outputs to that of expert inputs. The dX chain first: dW hides the exchange that
 /// follows.
-Ref backward_experts(const BlockContext& c, const MoeTensors& t, Ref d_fc2_out, Ref d_router) {
+Ref backward_experts(const BlockContext& c, const RowTensors& t, Ref router, Ref d_fc2_out, Ref d_router) {
   BlockBuilder& b = c.builder;
   const OpPhase phase = OpPhase::backward;
   const std::int64_t width = c.shapes.expert_width;
@@ -239,7 +277,7 @@ Ref backward_experts(const BlockContext& c, const MoeTensors& t, Ref d_fc2_out, 
                      .reads = {t.act_out, d_fc2_out},
                      .writes = {b.gradient("experts")}});
   const Ref d_fc1_out = row_storage(c, "fc1_gradient", activation_inputs(c.model, width), false);
-  const std::vector<Ref> scales = activation_scales(c, t.router);
+  const std::vector<Ref> scales = activation_scales(c, router);
   backward_activation(c, "moe.activation", {.count = c.shapes.expert_rows, .routed = true}, width, t.fc1_out, d_act,
                       d_fc1_out, scales, scales.empty() ? std::vector<Ref>{} : std::vector<Ref>{d_router});
   const Ref d_fc1_in = row_storage(c, "fc1_in_gradient", c.model.hidden, false);
@@ -256,29 +294,29 @@ Ref backward_experts(const BlockContext& c, const MoeTensors& t, Ref d_fc2_out, 
   return d_fc1_in;
 }
 
-void backward_dispatch(const BlockContext& c, const MoeTensors& t, Ref d_fc1_in, Ref y2, Ref d_out, Ref d_y2) {
+/// Gradient of rows -> sum per token into `d_y2`.
+void backward_sum(const BlockContext& c, std::vector<Ref> d_rows, Ref router, Ref y2, Ref d_out, Ref d_y2) {
   BlockBuilder& b = c.builder;
   const OpPhase phase = OpPhase::backward;
-  const Ref d_rows = sent_storage(c, "dispatch_gradient");
-  return_rows(c, phase, "dispatch_backward", "moe.sort_rows_backward", d_fc1_in, t.router, d_rows);
   const bool hierarchical = c.shapes.expert_group.hierarchical;
   const Bytes sum_bytes = BlockContext::bytes(picked_tokens(c.shapes), c.model.hidden);
   const Ref sums = hierarchical ? b.temporary("dispatch_gradient_sums", sum_bytes) : d_y2;
-  // y2 and d_out are what chunks begin with.
+  std::vector<Ref> reads = std::move(d_rows);
+  reads.insert(reads.end(), {router, y2, d_out});  // y2 and d_out are what chunks begin with
   b.op(phase, {.name = "moe.permute_backward",
                .cost = sum_cost(c),
                .ends_rows = true,
-               .reads = {d_rows, t.router, y2, d_out},
+               .reads = std::move(reads),
                .writes = {sums}});
   if (hierarchical) reduce_nodes(c, phase, "dispatch_backward", sums, d_y2);
 }
 
-Ref backward_router(const BlockContext& c, const MoeTensors& t, Ref y2, Ref d_router) {
+Ref backward_router(const BlockContext& c, Ref router, Ref y2, Ref d_router) {
   BlockBuilder& b = c.builder;
   const Ref d_y2 = b.temporary("y2_router_gradient", c.local_bytes(c.model.hidden));
   b.op(OpPhase::backward, {.name = "moe.router_dx",
                            .cost = router_cost(c),
-                           .reads = {b.parameter("mlp"), t.router, d_router},
+                           .reads = {b.parameter("mlp"), router, d_router},
                            .writes = {d_y2}});
   b.weight_gradient(
       {.name = "moe.router_dw", .cost = router_cost(c), .reads = {y2, d_router}, .writes = {b.gradient("mlp")}});
@@ -291,21 +329,27 @@ std::vector<Ref> backward_moe(const BlockContext& c, const MoeTensors& t, Ref y2
   BlockBuilder& b = c.builder;
   const Bytes token_bytes = c.local_bytes(c.model.hidden);
   std::vector<Ref> gradients;
-  b.module("mlp.experts");
+  b.module(kModule);
   const Ref tokens = gather_nodes(c, OpPhase::backward, "combine_backward", d_out);
   if (c.model.moe.shared_width > 0) {
     b.module("mlp.shared_experts");
     gradients.push_back(b.temporary("y2_shared_gradient", token_bytes));
     backward_mlp(c, shared_expert(c), t.shared, y2, d_out, gradients.back());
-    b.module("mlp.experts");
+    b.module(kModule);
   }
   const Ref d_router = b.temporary("router_gradient", router_gradient_bytes(c));
-  const Ref d_rows = sent_storage(c, "unpermute_gradient");
-  const Ref d_fc2_out = backward_combine(c, t, tokens, d_rows, d_router);
-  const Ref d_fc1_in = backward_experts(c, t, d_fc2_out, d_router);
+  std::vector<Ref> d_rows;
+  each_part(c, [&](const BlockContext& part, std::size_t i) {
+    const RowTensors& rows = t.parts[i];
+    const Ref d_fc2_out = backward_combine(part, rows, t.router, tokens, d_router);
+    const Ref d_fc1_in = backward_experts(part, rows, t.router, d_fc2_out, d_router);
+    d_rows.push_back(sent_storage(part, "dispatch_gradient"));
+    return_rows(part, OpPhase::backward, "dispatch_backward", "moe.sort_rows_backward", d_fc1_in, t.router,
+                d_rows.back());
+  });
   gradients.push_back(b.temporary("y2_routed_gradient", token_bytes));
-  backward_dispatch(c, t, d_fc1_in, y2, d_out, gradients.back());
-  gradients.push_back(backward_router(c, t, y2, d_router));
+  backward_sum(c, std::move(d_rows), t.router, y2, d_out, gradients.back());
+  gradients.push_back(backward_router(c, t.router, y2, d_router));
   return gradients;
 }
 

@@ -2,6 +2,9 @@
 // A mixture-of-experts MLP without token dropping: router, dispatch, grouped expert products, combine, shared experts.
 // What scales with the expert load f is what this device's experts receive; rows of its own tokens scale with what it
 // sends, which differs from the mean with hierarchical exchange only.
+//
+// In parts (ParallelSpec::expert_exchange_parts) what is done with rows is done for one part of the tokens after the
+// other, so that one part travels while experts compute another. Tokens are gathered and sums scattered once.
 
 #include <vector>
 
@@ -10,10 +13,15 @@
 
 namespace tidemark::graph_build {
 
-struct MoeTensors {
-  Ref router;                    ///< logits, scores, probabilities and map: what routing is replayed from
+/// Of one part of the exchange.
+struct RowTensors {
   Ref fc1_in, fc1_out, act_out;  ///< expert rows
   Ref unpermute_in;              ///< rows of this device's tokens; saved where probabilities are applied to them
+};
+
+struct MoeTensors {
+  Ref router;  ///< logits, scores, probabilities and map: what routing is replayed from
+  std::vector<RowTensors> parts;
   MlpTensors shared;
 };
 

@@ -74,8 +74,9 @@ std::string key_of(const graph_build::ParallelSpec& p) {
   std::string key;
   for (const std::int64_t number :
        {std::int64_t{p.tensor}, std::int64_t{p.context}, std::int64_t{p.expert}, p.micro_batch,
-        std::int64_t{p.tensor_extends_expert}, std::int64_t{p.hierarchical_expert_communication},
-        std::int64_t{p.overlap_forward_backward}, std::int64_t{p.sequence_parallel}})
+        std::int64_t{p.expert_exchange_parts}, std::int64_t{p.tensor_extends_expert},
+        std::int64_t{p.hierarchical_expert_communication}, std::int64_t{p.overlap_forward_backward},
+        std::int64_t{p.sequence_parallel}})
     key += std::to_string(number) + ' ';
   return key;
 }

@@ -95,7 +95,7 @@ FuzzTarget run_target() {
           .words = words,
           .run = run,
           .places = {"refused by the checker", "ran", "ran in chunks"},
-          .rounds = 150,
+          .rounds = 300,
           .wounds = Wounds::numbers};
 }
 

@@ -642,6 +642,23 @@ TEST(Export, BelowTheLeastNothingFits) {
   EXPECT_FALSE(json.at("ranks").at(0).at("reason").get<std::string>().empty());
 }
 
+TEST(Export, RefusesAnExchangeInPartsWhichNoSettingSays) {
+  const Workplace place;
+  const std::string model = text_of(small_model());
+  const std::string key = "hierarchical_expert_communication: true\n";
+  ASSERT_NE(model.find(key), std::string::npos);
+  place.write("parts.yaml", std::string(model).insert(model.find(key) + key.size(), "  expert_exchange_parts: 2\n"));
+  const Ran planned = place.run({"plan", "parts.yaml", "--out", "plan.json"});
+  ASSERT_EQ(planned.status, 0) << planned.err;
+  EXPECT_NE(planned.out.find("expert exchange in 2 parts"), std::string::npos) << planned.out;
+  for (const char* framework : {"megatron", "mindspeed", "mindformers"})
+    expect_refused(place, {"export", "plan.json", "--to", framework},
+                   "^plan\\.json: experts exchange rows in 2 parts, which the settings of " + std::string(framework) +
+                       " cannot say; plan with parallel\\.expert_exchange_parts 1\n$");
+  const Ran ran = place.run({"run", "plan.json", "--device", "sim"});
+  EXPECT_EQ(ran.status, 0) << ran.err;
+}
+
 Words small_search() {
   return {"search", small_model(), "--devices", "4", "--top", "3", "--most-planned", "20", "--imbalance", "1"};
 }

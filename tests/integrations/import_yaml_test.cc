@@ -272,6 +272,7 @@ parallel:
   global_batch: 72
   overlap_forward_backward: true
   hierarchical_expert_communication: true
+  expert_exchange_parts: 3
   distributed_optimizer: false
   communicators: 5
   framework_memory: 3MiB
@@ -319,6 +320,7 @@ device: some-device
                    .global_batch = 72,
                    .overlap_forward_backward = true,
                    .hierarchical_expert_communication = true,
+                   .expert_exchange_parts = 3,
                    .slots = {{{{graph_build::Slot::Kind::layer, 0}}, {{graph_build::Slot::Kind::layer, 2}}},
                              {{{graph_build::Slot::Kind::layer, 1}, {graph_build::Slot::Kind::noop, -1}},
                               {{graph_build::Slot::Kind::layer, 3},

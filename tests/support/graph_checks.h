@@ -106,7 +106,8 @@ namespace tidemark::testing {
   return {};
 }
 
-/// Op and storage names are unique within a block, so that reports and diffs can name them.
+/// Names of ops, and of storages with their modules, are unique within a block, so that reports and diffs can name
+/// them.
 [[nodiscard]] inline std::string check_names(const Graph& graph) {
   std::map<BlockId, std::map<std::string, OpTemplateId>> ops;
   for (const Op& op : graph.ops) {
@@ -118,7 +119,7 @@ namespace tidemark::testing {
     std::vector<std::string> names;
     for (std::int32_t local = 0; local < block.storage_count; ++local) {
       const auto t = row(block.first_storage_template) + static_cast<std::size_t>(local);
-      names.push_back(graph.storage_templates[t].name);
+      names.push_back(graph.storage_templates[t].module_path + '.' + graph.storage_templates[t].name);
     }
     std::ranges::sort(names);
     const auto twice = std::ranges::adjacent_find(names);

@@ -32,6 +32,8 @@ class JobGenerator {
     p.overlap_forward_backward = p.pipeline > 1 && flip();
     p.distributed_optimizer = flip();
     p.gradient_bytes = pick({2, 4});
+    const bool exchanges = p.expert > 1 || (p.tensor > 1 && job.model.moe.experts > 0);
+    p.expert_exchange_parts = exchanges ? pick({1, 1, 1, 2, 3}) : 1;
     fill_slots(job);
     return job;
   }

@@ -109,6 +109,25 @@ INSTANTIATE_TEST_SUITE_P(
         Break{"parallel.data", [](JobSpec& job) { job.parallel.data = 0; }},
         Break{"parallel.micro_batch", [](JobSpec& job) { job.parallel.micro_batch = 0; }},
         Break{"parallel.global_batch", [](JobSpec& job) { job.parallel.global_batch = 10; }},
+        Break{"parallel.expert_exchange_parts", [](JobSpec& job) { job.parallel.expert_exchange_parts = 0; }},
+        Break{"parallel.expert_exchange_parts", [](JobSpec& job) { job.parallel.expert_exchange_parts = 17; }},
+        Break{"parallel.expert_exchange_parts",
+              [](JobSpec& job) {
+                job.parallel.expert_exchange_parts = 2;
+                job.parallel.expert = 1;
+                job.parallel.tensor = 1;
+              }},
+        Break{"parallel.expert_exchange_parts",
+              [](JobSpec& job) {
+                job.parallel.expert_exchange_parts = 16;
+                job.model.sequence = 16;  // 8 tokens a device
+              }},
+        Break{"parallel.expert_exchange_parts",
+              [](JobSpec& job) {
+                job.parallel.expert_exchange_parts = 2;
+                job.parallel.expert = 1;
+                std::ranges::fill(job.model.layers, LayerKind::dense);
+              }},
         Break{"parallel.communicators", [](JobSpec& job) { job.parallel.communicators = -1; }},
         Break{"parallel.placement", [](JobSpec& job) { job.parallel.slots.clear(); }},
         Break{"parallel.placement", [](JobSpec& job) { job.parallel.slots[0].pop_back(); }},
