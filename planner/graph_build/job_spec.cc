@@ -221,12 +221,11 @@ void check_exchange_parts(const JobSpec& job, Problems& problems) {
     problems.push_back({"parallel.expert_exchange_parts",
                         fmt::format("expert_exchange_parts is {} but {}", parallel.expert_exchange_parts, why)});
   };
-  const bool is_split = parallel.tensor > 1 && !parallel.tensor_extends_expert;
   const std::int64_t tokens =
       job.model.sequence * parallel.micro_batch / parallel.context / (parallel.sequence_parallel ? parallel.tensor : 1);
   if (!has_moe(job.model)) {
     wrong("the model has no MoE layer; use 1");
-  } else if (parallel.expert_ranks() == 1 && !is_split) {
+  } else if (!parallel.exchanges_rows()) {
     wrong("experts are on one device, which exchanges no rows; use 1");
   } else if (parallel.expert_exchange_parts > tokens) {
     wrong(fmt::format("a device has {} tokens of a micro-batch; use that many or less", tokens));

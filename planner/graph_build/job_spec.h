@@ -110,6 +110,8 @@ struct ParallelSpec {
   [[nodiscard]] std::int64_t expert_ranks() const {
     return tensor_extends_expert ? std::int64_t{expert} * tensor : expert;
   }
+  /// Expert rows leave the device: to other expert ranks, or to those that share its experts.
+  [[nodiscard]] bool exchanges_rows() const { return expert_ranks() > 1 || (tensor > 1 && !tensor_extends_expert); }
   /// Ranks of one stage over which expert shards of the optimizer are spread (expert-data parallel).
   [[nodiscard]] std::int64_t expert_data() const {
     const std::int64_t stage = std::int64_t{tensor} * context * data;

@@ -168,6 +168,7 @@ class Enumerator {
   void passes(Spread spread, std::int64_t micro_batch, bool as_given) {
     graph_build::ParallelSpec& parallel = job_.parallel;
     parallel.micro_batch = micro_batch;
+    parallel.expert_exchange_parts = parallel.exchanges_rows() ? given_.expert_exchange_parts : 1;
     for (const bool hierarchical : {false, true})
       for (const bool overlap : {false, true}) {
         if (hierarchical && parallel.expert == 1) continue;

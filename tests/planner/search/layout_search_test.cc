@@ -69,6 +69,7 @@ std::set<std::string> legal_by_loops(const graph_build::JobSpec& job, const Layo
                 parallel.pipeline = p;
                 parallel.virtual_pipeline = v;
                 parallel.expert = e;
+                if (e == 1 && t == 1) parallel.expert_exchange_parts = 1;  // one device has all experts whole
                 parallel.data = static_cast<std::int32_t>(kDevices / (t * p));
                 parallel.micro_batch = size;
                 parallel.sequence_parallel = t > 1;
