@@ -49,16 +49,18 @@ void run_bench(const std::string& model) {
     const plan::PlanOutcome plan = must(plan::plan_step(request));
     if (parts == 1) whole_ns = plan.step.step_ns;
     Bytes peak = 0;
-    double worst = plan.ranks.front().figures.worst_load_f;
+    double worst = 1;  // of ranks without experts
+    bool is_promised = true;
     for (const plan::RankPlan& rank : plan.ranks) {
       peak = std::max(peak, rank.figures.peak_bytes);
-      worst = std::min(worst, rank.figures.worst_load_f);
+      worst = std::max(worst, rank.figures.worst_load_f);
+      is_promised = is_promised && rank.figures.worst_load_f > 0;
     }
     fmt::print("{:>6} {:>9.3f} {:>+8.2f} {:>9.3f} {:>9.2f} {:>17}\n", parts,
                1e-9 * static_cast<double>(plan.step.step_ns),
                100.0 * static_cast<double>(plan.step.step_ns - whole_ns) / static_cast<double>(whole_ns),
                1e-9 * static_cast<double>(plan.step.keep_all_step_ns),
-               static_cast<double>(peak) / static_cast<double>(kGiB), worst);
+               static_cast<double>(peak) / static_cast<double>(kGiB), is_promised ? worst : 0);
   }
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <set>
 
@@ -181,6 +182,7 @@ class ChunkPlanner {
       if (is_op(task_of(task)) || brings_what_is_read(task)) include(task);
     find_gathered();
     for (const TaskId task : tasks_) (is_by_rows(task) ? section_.loop : section_.once).push_back(task);
+    order_by_part();
     place();
     find_room();
   }
@@ -240,6 +242,41 @@ class ChunkPlanner {
       const StorageId s = index_.storage_of(touch.residency);
       return index_.is_routed(s) || gathered_.contains(s);
     });
+  }
+
+  [[nodiscard]] std::vector<StorageId> rows_of(TaskId task) const {
+    std::vector<StorageId> rows;
+    for (const Schedule::Touch& touch : schedule().touches_of(task))
+      if (const StorageId s = index_.storage_of(touch.residency); index_.is_routed(s)) rows.push_back(s);
+    return rows;
+  }
+
+  /// Parts of an exchange have no rows in common but at the end, and are planned one beside the other. Chunks run one
+  /// op behind the other: part by part, so that the rows of one stand at a time. What gathers for all comes first.
+  void order_by_part() {
+    if (rows_of(section_.end).size() < 2) return;
+    std::vector<std::int32_t> part(section_.loop.size(), -1);  // the first op that shares rows with it
+    std::map<StorageId, std::int32_t> part_of;
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (std::size_t i = 0; i < part.size(); ++i) {
+        if (section_.loop[i] == section_.end) continue;
+        for (const StorageId s : rows_of(section_.loop[i])) {
+          if (part[i] < 0) part[i] = static_cast<std::int32_t>(i);
+          std::int32_t& known = part_of.try_emplace(s, part[i]).first->second;
+          moved = moved || known != part[i];
+          known = part[i] = std::min(known, part[i]);
+        }
+      }
+    }
+    for (std::size_t i = 0; i < part.size(); ++i)
+      if (section_.loop[i] == section_.end) part[i] = *std::ranges::max_element(part);
+    std::vector<std::size_t> order(part.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::ranges::stable_sort(order, {}, [&](std::size_t i) { return part[i]; });
+    std::vector<TaskId> loop;
+    for (const std::size_t i : order) loop.push_back(section_.loop[i]);
+    section_.loop = std::move(loop);
   }
 
   /// What collectives gather for ops of the compute lane to pick rows from: each row is one token of it.

@@ -14,9 +14,9 @@
 //   in chunks  |                      ccc        |     everything runs at the end, n times on ceil(rows / n) rows
 //
 // In chunks, the section's tasks do nothing at their own places (their waits hold all the same). At its end each chunk
-// runs the ops of the section, and in front of them the ops of the site's forward pass that make what they read of rows
-// again: from what is in memory there. Nothing of a site that runs in chunks is kept for a later section: that one runs
-// in chunks as well, and dispatches again.
+// runs the ops of the section, part by part of the exchange, and in front of them the ops of the site's forward pass
+// that make what they read of rows again: from what is in memory there. Nothing of a site that runs in chunks is kept
+// for a later section: that one runs in chunks as well, and dispatches again.
 //
 // In memory, during the end and nothing besides:
 //   routed rows       received and sent, a chunk at a time, in the *room*: the slot of a routed storage that the end

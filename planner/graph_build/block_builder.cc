@@ -137,7 +137,15 @@ ProgramAccess BlockBuilder::write_access(Ref ref) {
 }
 
 void BlockBuilder::op(OpPhase phase, OpDraft draft) {
+  record(phase, named(std::move(draft)));
+}
+
+OpDraft BlockBuilder::named(OpDraft draft) const {
   if (part_ != kWhole) draft.name += fmt::format(".part{}", part_);
+  return draft;
+}
+
+void BlockBuilder::record(OpPhase phase, OpDraft draft) {
   Recorded recorded{.op = {.name = std::move(draft.name),
                            .lane = draft.lane,
                            .phase = phase,
@@ -154,12 +162,12 @@ void BlockBuilder::op(OpPhase phase, OpDraft draft) {
 }
 
 void BlockBuilder::weight_gradient(OpDraft draft) {
-  pending_.push_back(std::move(draft));
+  pending_.push_back(named(std::move(draft)));
   if (!late_weight_gradients_) flush();
 }
 
 void BlockBuilder::flush() {
-  for (OpDraft& draft : pending_) op(OpPhase::weight_gradient, std::move(draft));
+  for (OpDraft& draft : pending_) record(OpPhase::weight_gradient, std::move(draft));
   pending_.clear();
 }
 

@@ -153,6 +153,8 @@ class BlockBuilder {
   };
 
   Ref add(StorageTemplate storage);
+  [[nodiscard]] OpDraft named(OpDraft draft) const;
+  void record(OpPhase phase, OpDraft draft);
   std::int32_t& writes_of(Ref ref);
   ProgramAccess read_access(Ref ref);
   ProgramAccess write_access(Ref ref);

@@ -78,8 +78,8 @@ DeviceShapes shapes_of_part(const DeviceShapes& shapes, std::int32_t part) {
   };
   DeviceShapes s = shapes;
   const std::int64_t top_k = s.sent_rows / s.local_tokens;
-  s.tokens = share(s.tokens);
   s.local_tokens = share(s.local_tokens);
+  s.tokens = s.gathers() ? s.local_tokens * s.tensor : s.local_tokens;
   s.sent_rows = s.local_tokens * top_k;
   s.expert_rows = s.experts_split ? s.tokens * top_k : s.sent_rows;
   return s;

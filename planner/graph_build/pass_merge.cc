@@ -96,7 +96,8 @@ void extend(const SlottedPass::Entry& op, const std::int64_t* from, std::int64_t
 class Band {
  public:
   Band(std::size_t forward, std::size_t backward) : forward_(forward), backward_(backward) {
-    constexpr std::size_t kReach = 128;  // about two layers: further apart the passes do not meet
+    // About two layers, less with expert exchange in many parts: further apart the passes do not meet.
+    constexpr std::size_t kReach = 128;
     reach_ = std::max(kReach, backward / std::max<std::size_t>(1, forward) + 1);
   }
   [[nodiscard]] std::size_t first(std::size_t f) const { return centre(f) > reach_ ? centre(f) - reach_ : 0; }

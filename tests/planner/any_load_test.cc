@@ -4,6 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
+#include "core/row_sections.h"
 #include "policies/policies.h"
 #include "tests/support/pangu.h"
 
@@ -40,6 +44,34 @@ TEST(AnyLoad, TheBudgetThatIsNamedIsEnoughForAnyLoad) {
   ASSERT_GT(enough, reserve);
   for (const RankPlan& rank : planned(1.2, enough).ranks) EXPECT_EQ(rank.figures.worst_load_f, 1);
   EXPECT_FALSE(planned(1.2, enough - (enough - reserve) / 50).fits());
+}
+
+/// Parts of an exchange are planned one beside the other; in chunks the rows of one stand at a time.
+TEST(AnyLoad, ChunksRunPartByPart) {
+  graph_build::JobSpec job = testing::small_job();
+  job.parallel.data = job.parallel.expert = 2;
+  job.parallel.expert_exchange_parts = 3;
+  job.parallel.global_batch *= 2;
+  const Result<PlanOutcome> plan = plan_step(
+      {.job = job, .machine = testing::ascend_910b(), .policy = policies::find_policy("optimal"), .load = 1.0});
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  std::size_t sections = 0;
+  for (const RankPlan& rank : plan.value().ranks) {
+    EXPECT_GT(rank.figures.worst_load_f, 1) << rank.figures.reason;
+    for (const RowSection& section : row_sections(rank.program)) {
+      std::vector<std::string> parts;  // in the order in which they are taken up
+      for (const TaskId task : section.loop) {
+        const Task& of = rank.program.schedule.tasks[row(task)];
+        const std::string& name = rank.graph.op_templates[row(of.op_template)].name;
+        if (const auto at = name.find(".part");
+            at != std::string::npos && (parts.empty() || parts.back() != name.substr(at)))
+          parts.push_back(name.substr(at));
+      }
+      EXPECT_EQ(parts, (std::vector<std::string>{".part0", ".part1", ".part2"}));
+      ++sections;
+    }
+  }
+  EXPECT_GT(sections, 10U);
 }
 
 }  // namespace

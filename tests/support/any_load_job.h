@@ -78,7 +78,7 @@ class AnyLoadJobGenerator {
     p.data = p.expert * pick({1, 1, 2});
     p.tensor_extends_expert = p.tensor > 1 && flip();
     p.hierarchical_expert_communication = p.expert > 1 && flip();
-    if (p.expert > 1) p.expert_exchange_parts = pick({1, 1, 1, 2, 3});
+    if (p.expert > 1) p.expert_exchange_parts = pick({1, 1, 1, 2, 3, 7});
     graph_build::MoeSpec& moe = job.model.moe;
     moe.experts = p.expert_ranks() * pick({1, 1, 2, 3, 4, 5, 7, 16});
     moe.top_k = 1 + below(static_cast<std::int32_t>(std::min<std::int64_t>(8, moe.experts)));

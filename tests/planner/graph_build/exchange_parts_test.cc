@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
+#include <utility>
 
 #include "core/graph.h"
 #include "planner/graph_build/liveness.h"
@@ -64,6 +66,49 @@ std::map<std::string, std::int64_t> rows_by_storage(const Graph& graph) {
   return rows;
 }
 
+bool every_part_has_all_ops(const Graph& graph, std::int32_t parts) {
+  std::map<std::string, std::int32_t> named;
+  for (const OpTemplate& op : graph.op_templates)
+    if (op.name.find(".part") != std::string::npos) ++named[whole_name(op.name)];
+  std::int32_t blocks = 0;
+  for (const auto& [op, times] : named) blocks = std::max(blocks, times / parts);
+  return !named.empty() && std::ranges::all_of(named, [&](const auto& op) { return op.second == blocks * parts; });
+}
+
+/// Storages of received rows of one part are all of as many rows: what is gathered is what is computed.
+bool rows_of_parts_agree(const Graph& graph) {
+  std::map<std::pair<std::size_t, std::string>, std::set<std::int64_t>> rows;
+  for (std::size_t b = 0; b < graph.blocks.size(); ++b) {
+    const Block& block = graph.blocks[b];
+    for (std::int32_t local = 0; local < block.storage_count; ++local) {
+      const auto& s = graph.storage_templates[row(block.first_storage_template) + static_cast<std::size_t>(local)];
+      const bool computed = s.name == "fc1_in" || s.name == "fc1_out" || s.name.ends_with("_gathered_rows");
+      if (computed) rows[{b, s.module_path}].insert(s.routed_rows);
+    }
+  }
+  return std::ranges::all_of(rows, [](const auto& part) { return part.second.size() == 1; });
+}
+
+/// Each device of a tensor group brings its rows of a part, and the experts have those of all.
+TEST(ExchangeParts, GatherWhatIsComputed) {
+  JobSpec job = testing::small_job();
+  job.parallel.tensor = 2;
+  job.parallel.sequence_parallel = true;
+  job.parallel.tensor_extends_expert = false;
+  job.parallel.expert = 2;
+  job.parallel.data = 2;
+  job.parallel.global_batch = 2 * job.parallel.micro_batch * job.parallel.data * job.parallel.pipeline;
+  const Graph graph = built(job, 3);
+  std::map<std::string, std::map<std::string, std::int64_t>> rows;
+  for (const StorageTemplate& s : graph.storage_templates)
+    if (s.module_path.starts_with("mlp.experts.part")) rows[s.module_path][s.name] = s.routed_rows;
+  ASSERT_EQ(rows.size(), 3U);
+  for (const auto& [part, of] : rows) {
+    EXPECT_EQ(of.at("fc1_in"), 2 * of.at("unpermute_in")) << part;
+    EXPECT_EQ(of.at("fc1_in"), of.at("dispatch_gathered_rows")) << part;
+  }
+}
+
 TEST(ExchangeParts, AreTheWholeExchangeTogether) {
   for (const auto& [name, job] : jobs()) {
     const Graph whole = built(job, 1);
@@ -83,6 +128,8 @@ TEST(ExchangeParts, AreTheWholeExchangeTogether) {
       }
       EXPECT_GT(in_parts, 15) << name;
       EXPECT_EQ(behind.at("moe.unpermute").times, before.at("moe.unpermute").times);
+      EXPECT_TRUE(every_part_has_all_ops(cut, parts)) << name << " in " << parts;
+      EXPECT_TRUE(rows_of_parts_agree(cut)) << name << " in " << parts;
     }
   }
 }
