@@ -8,6 +8,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "integrations/formats/field_visitors.h"
 #include "integrations/formats/text_table.h"
 #include "integrations/formats/unit_text.h"
 
@@ -70,6 +71,67 @@ std::vector<RankChange> diff_ranks(const PlanFile& before, const PlanFile& after
   return list;
 }
 
+template <class T>
+Json json_of(const T& value) {
+  std::string text;
+  JsonText json(text);
+  write_object(json, value);
+  return Json::parse(text);
+}
+
+template <class T>
+Json json_of(const std::optional<T>& value) {
+  return value ? Json(*value) : Json();
+}
+
+/// Values by key; lists as one text each.
+void list_values(const std::string& key, const Json& value, std::map<std::string, std::string>& values) {
+  if (value.is_object()) {
+    for (const auto& [name, member] : value.items()) list_values(key.empty() ? name : key + "." + name, member, values);
+  } else if (!value.is_null()) {
+    values[key] = value.dump();
+  }
+}
+
+std::map<std::string, std::string> inputs_of(const PlanFile& plan) {
+  Json inputs = json_of(plan.job);
+  inputs["device"] = json_of(plan.machine);
+  inputs["policy"] = plan.policy;
+  inputs["budget_bytes"] = json_of(plan.budget_bytes);
+  inputs["host_budget_bytes"] = json_of(plan.host_budget_bytes);
+  inputs["load"] = json_of(plan.load);
+  inputs["time_scale"] = plan.time_scale;
+  if (plan.graph != nullptr) inputs["step"] = plan.step_name;
+  std::map<std::string, std::string> values;
+  list_values("", inputs, values);
+  return values;
+}
+
+std::vector<InputChange> diff_inputs(const PlanFile& before, const PlanFile& after) {
+  std::map<std::string, InputChange> changes;
+  for (const auto& [key, value] : inputs_of(before)) changes[key].before = value;
+  for (const auto& [key, value] : inputs_of(after)) changes[key].after = value;
+  std::vector<InputChange> list;
+  for (auto& [key, change] : changes) {
+    if (change.before == change.after) continue;
+    const bool is_list = change.before.starts_with('[') || change.after.starts_with('[');
+    list.push_back(is_list ? InputChange{.key = key}
+                           : InputChange{.key = key, .before = change.before, .after = change.after});
+  }
+  return list;
+}
+
+std::string input_lines(const std::vector<InputChange>& inputs) {
+  if (inputs.empty()) return {};
+  const auto shown = [](const std::string& value) { return value.empty() ? std::string("the default") : value; };
+  std::string text = "Asked for otherwise\n";
+  for (const InputChange& c : inputs)
+    text += c.before.empty() && c.after.empty()
+                ? fmt::format("  {}\n", c.key)
+                : fmt::format("  {}: {} before, {} after\n", c.key, shown(c.before), shown(c.after));
+  return text + "\n";
+}
+
 std::string signed_gib(Bytes bytes) {
   return (bytes > 0 ? "+" : "") + gib_text(bytes);
 }
@@ -83,12 +145,13 @@ std::string percent(double before, double after) {
 }
 
 std::string rank_lines(const std::vector<RankChange>& ranks) {
-  TextTable table({"rank", "peak before", "after", "change", "", "host change", "swap change", "added ms before",
-                   "after", "change", ""},
-                  {10});
+  TextTable table({"rank", "f before", "after", "peak before", "after", "change", "", "host change", "swap change",
+                   "added ms before", "after", "change", ""},
+                  {12});
   for (const RankChange& c : ranks) {
     const auto d = [&](auto member) { return c.after.*member - c.before.*member; };
-    table.add({fmt::format("{}", c.rank), gib_text(c.before.peak_bytes), gib_text(c.after.peak_bytes),
+    table.add({fmt::format("{}", c.rank), fmt::format("{:.2f}", c.before.load), fmt::format("{:.2f}", c.after.load),
+               gib_text(c.before.peak_bytes), gib_text(c.after.peak_bytes),
                signed_gib(d(&plan::RankFigures::peak_bytes)),
                percent(static_cast<double>(c.before.peak_bytes), static_cast<double>(c.after.peak_bytes)),
                signed_gib(d(&plan::RankFigures::host_bytes)), signed_gib(d(&plan::RankFigures::swapped_bytes_per_step)),
@@ -141,7 +204,8 @@ Totals totals_of(const PlanDiff& diff) {
 }  // namespace
 
 PlanDiff diff_plans(const PlanFile& before, const PlanFile& after) {
-  return {.ranks = diff_ranks(before, after),
+  return {.inputs = diff_inputs(before, after),
+          .ranks = diff_ranks(before, after),
           .decisions = diff_decisions(before, after),
           .step_before = before.step,
           .step_after = after.step};
@@ -150,7 +214,7 @@ PlanDiff diff_plans(const PlanFile& before, const PlanFile& after) {
 std::string diff_text(const PlanDiff& diff, std::size_t most) {
   const Totals t = totals_of(diff);
   const auto number = [](std::int64_t value) { return static_cast<double>(value); };
-  std::string text = rank_lines(diff.ranks) + decision_lines(diff.decisions, most);
+  std::string text = input_lines(diff.inputs) + rank_lines(diff.ranks) + decision_lines(diff.decisions, most);
   text += fmt::format("\nadd/remove: {}/{} grow/shrink: {}/{} changed: {} up/down: {}/{} GiB per step\n", t.kinds[0],
                       t.kinds[1], t.kinds[2], t.kinds[3], t.kinds[4], signed_gib(t.up), signed_gib(t.down));
   text += fmt::format("Highest peak: before={} GiB, after={} GiB, chg {}\n", gib_text(t.peak_before),
@@ -167,7 +231,8 @@ std::string diff_json(const PlanDiff& diff) {
   const auto ms = [](std::int64_t ns) { return static_cast<double>(ns) / 1e6; };
   const auto side = [&](bool exists, const plan::RankFigures& f) -> Json {
     if (!exists) return nullptr;
-    return {{"peak_bytes", f.peak_bytes},
+    return {{"load", f.load},
+            {"peak_bytes", f.peak_bytes},
             {"host_bytes", f.host_bytes},
             {"swapped_bytes_per_step", f.swapped_bytes_per_step},
             {"added_ms", ms(f.added_ns)},
@@ -176,7 +241,10 @@ std::string diff_json(const PlanDiff& diff) {
   const auto counts = [](const NamedDecision& d) -> Json {
     return {{"recompute", d.recomputed}, {"swap", d.swapped}, {"recipe", d.recipe}, {"moved_bytes", d.moved_bytes()}};
   };
-  Json json = {{"ranks", Json::array()}, {"decisions", Json::array()}};
+  const auto given = [](const std::string& value) { return value.empty() ? Json() : Json::parse(value); };
+  Json json = {{"inputs", Json::array()}, {"ranks", Json::array()}, {"decisions", Json::array()}};
+  for (const InputChange& c : diff.inputs)
+    json["inputs"].push_back({{"key", c.key}, {"before", given(c.before)}, {"after", given(c.after)}});
   for (const RankChange& c : diff.ranks)
     json["ranks"].push_back(
         {{"rank", c.rank}, {"before", side(c.has_before, c.before)}, {"after", side(c.has_after, c.after)}});

@@ -31,7 +31,14 @@ struct RankChange {
   plan::RankFigures before, after;
 };
 
+/// What was asked for otherwise: a key of the job, the device or the limits.
+struct InputChange {
+  std::string key;            ///< dotted, as "parallel.expert"
+  std::string before, after;  ///< JSON values; empty: a list that differs, or the default
+};
+
 struct PlanDiff {
+  std::vector<InputChange> inputs;        ///< ascending key
   std::vector<RankChange> ranks;          ///< ascending
   std::vector<DecisionChange> decisions;  ///< largest change first, ties by key
   plan::StepFigures step_before, step_after;

@@ -476,7 +476,14 @@ TEST(Diff, CountsWhatChanged) {
   EXPECT_EQ(forward["totals"]["decisions"]["added"], forward["decisions"].size());
   EXPECT_EQ(forward["totals"]["decisions"]["added"], backward["totals"]["decisions"]["removed"]);
   EXPECT_EQ(forward["totals"]["moved_up_bytes"].get<Bytes>(), -backward["totals"]["moved_down_bytes"].get<Bytes>());
+  EXPECT_TRUE(same["inputs"].empty());
+  std::vector<std::string> keys;
+  for (const Json& input : forward["inputs"]) keys.push_back(input.at("key"));
+  EXPECT_EQ(keys, (std::vector<std::string>{"budget_bytes", "load", "policy"}));
+  EXPECT_EQ(forward["inputs"][2]["before"], "keep-all");
+  EXPECT_EQ(forward["inputs"][2]["after"], backward["inputs"][2]["before"]);
   const Ran text = place.run({"diff", "a.json", "b.json", "--top", "1"});
+  EXPECT_NE(text.out.find("  policy: \"keep-all\" before, \"optimal\" after\n"), std::string::npos) << text.out;
   EXPECT_EQ(text.status, 0);
   EXPECT_NE(text.out.find("others]"), std::string::npos);
   EXPECT_NE(text.out.find("add/remove: "), std::string::npos);
