@@ -10,7 +10,6 @@ namespace tidemark::graph_build {
 namespace {
 
 constexpr const char* kOutTag = "mlp_out";
-constexpr const char* kModule = "mlp.experts";
 
 /// Calls `record` for every part of the exchange, with the shapes of that part alone.
 template <class Record>
@@ -20,11 +19,11 @@ void each_part(const BlockContext& c, const Record& record) {
   for (std::int32_t part = 0; part < c.shapes.exchange_parts; ++part) {
     const DeviceShapes shapes = shapes_of_part(c.shapes, part);
     c.builder.part(part);
-    c.builder.module(fmt::format("{}.part{}", kModule, part));
+    c.builder.module(fmt::format("mlp.experts.part{}", part));
     record(BlockContext{c.builder, shapes, c.model}, static_cast<std::size_t>(part));
   }
   c.builder.join_parts();
-  c.builder.module(kModule);
+  c.builder.module("mlp.experts");
 }
 
 std::vector<Ref> refs_of(const std::vector<RowTensors>& parts, Ref RowTensors::*tensor) {
@@ -205,7 +204,7 @@ RowTensors declare_rows(const BlockContext& c) {
 
 MoeTensors forward_moe(const BlockContext& c, Ref y2, Ref out) {
   BlockBuilder& b = c.builder;
-  b.module(kModule);
+  b.module("mlp.experts");
   MoeTensors t{.router = b.saved("router", router_bytes(c))};
   each_part(c, [&](const BlockContext& part, std::size_t) { t.parts.push_back(declare_rows(part)); });
   forward_router(c, y2, t.router);
@@ -218,7 +217,7 @@ MoeTensors forward_moe(const BlockContext& c, Ref y2, Ref out) {
     b.module("mlp.shared_experts");
     shared_out = b.temporary("shared_out", token_bytes);
     t.shared = forward_mlp(c, shared_expert(c), y2, shared_out, kOutTag);
-    b.module(kModule);
+    b.module("mlp.experts");
   }
   // Tokens that were gathered once bring all parts back; no part is made again by itself.
   const bool together = t.parts.size() > 1 && c.shapes.expert_group.hierarchical;
@@ -329,13 +328,13 @@ std::vector<Ref> backward_moe(const BlockContext& c, const MoeTensors& t, Ref y2
   BlockBuilder& b = c.builder;
   const Bytes token_bytes = c.local_bytes(c.model.hidden);
   std::vector<Ref> gradients;
-  b.module(kModule);
+  b.module("mlp.experts");
   const Ref tokens = gather_nodes(c, OpPhase::backward, "combine_backward", d_out);
   if (c.model.moe.shared_width > 0) {
     b.module("mlp.shared_experts");
     gradients.push_back(b.temporary("y2_shared_gradient", token_bytes));
     backward_mlp(c, shared_expert(c), t.shared, y2, d_out, gradients.back());
-    b.module(kModule);
+    b.module("mlp.experts");
   }
   const Ref d_router = b.temporary("router_gradient", router_gradient_bytes(c));
   std::vector<Ref> d_rows;
