@@ -106,8 +106,8 @@ namespace tidemark::testing {
   return {};
 }
 
-/// Names of ops, and of storages with their modules, are unique within a block, so that reports and diffs can name
-/// them.
+/// Op and storage names are unique within a block, so that reports and diffs can name them; a storage of one part of
+/// the exchange goes by its module's part as well.
 [[nodiscard]] inline std::string check_names(const Graph& graph) {
   std::map<BlockId, std::map<std::string, OpTemplateId>> ops;
   for (const Op& op : graph.ops) {
@@ -119,7 +119,9 @@ namespace tidemark::testing {
     std::vector<std::string> names;
     for (std::int32_t local = 0; local < block.storage_count; ++local) {
       const auto t = row(block.first_storage_template) + static_cast<std::size_t>(local);
-      names.push_back(graph.storage_templates[t].module_path + '.' + graph.storage_templates[t].name);
+      const StorageTemplate& storage = graph.storage_templates[t];
+      const auto part = std::min(storage.module_path.find(".part"), storage.module_path.size());
+      names.push_back(storage.name + storage.module_path.substr(part));
     }
     std::ranges::sort(names);
     const auto twice = std::ranges::adjacent_find(names);

@@ -83,14 +83,14 @@ TEST(SettingSearch, FitsWhereAnythingDoesAndKeepsWithinItsRules) {
   testing::JobGenerator random(23);
   const std::vector<Setting> settings = some_settings();
   int decided = 0, refused = 0;
-  for (int i = 0; i < 12; ++i) {
+  for (int i = 0; i < 15; ++i) {
     const graph_build::JobSpec job = random.next();
     plan::PlanRequest request = request_for(job, policies::find_policy("keep-all"));
     const Bytes most = largest_peak(planned(request));
     request.policy = policies::find_policy("full-recompute");
     const Bytes least = largest_peak(planned(request));
     // Between the two something has to be done, which single storages do for little; below both nothing helps.
-    request.budget_bytes = i % 4 == 3 ? least / 2 : i % 4 == 2 ? most - (most - least) / 8 : (most + least) / 2;
+    request.budget_bytes = i % 5 == 3 ? least / 2 : i % 5 == 4 ? most - (most - least) / 8 : (most + least) / 2;
     const plan::PlanOutcome full = planned(request);
     for (std::int32_t rank = 0; rank < job.parallel.pipeline; ++rank) request.ranks.push_back(rank);
     const std::vector<double> loads(static_cast<std::size_t>(job.parallel.pipeline), 1.0);
