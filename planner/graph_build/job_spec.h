@@ -110,7 +110,8 @@ struct ParallelSpec {
   [[nodiscard]] std::int64_t expert_ranks() const {
     return tensor_extends_expert ? std::int64_t{expert} * tensor : expert;
   }
-  /// Expert rows leave the device: to other expert ranks, or to those that share its experts.
+  /// Expert rows leave the device: to other expert ranks, or to those that share its experts. But for hierarchical
+  /// exchange over nodes of one device, which only the machine tells (graph_build/expert_exchange.h).
   [[nodiscard]] bool exchanges_rows() const { return expert_ranks() > 1 || (tensor > 1 && !tensor_extends_expert); }
   /// Ranks of one stage over which expert shards of the optimizer are spread (expert-data parallel).
   [[nodiscard]] std::int64_t expert_data() const {
