@@ -150,3 +150,23 @@ def test_measuring_leaves_random_generators_as_they_were():
     drawn = torch.rand(4), torch.rand(4, device="cpu")
     torch.manual_seed(5)
     assert torch.equal(drawn[0], torch.rand(4)) and torch.equal(drawn[1], torch.rand(4, device="cpu"))
+
+
+def test_chunks_of_a_layer_draw_in_backward_what_they_drew_in_forward():
+    torch.manual_seed(2)
+    experts = [nn.Sequential(nn.Linear(64, 64), nn.Dropout(0.5), nn.Linear(64, 64)) for _ in range(4)]
+    layer = tidemark.DroplessExperts(experts, agree=lambda _: 3).double()
+    tokens = torch.randn(256, 64, dtype=torch.double, requires_grad=True)
+    chosen, weights = torch.arange(256)[:, None] % 4, torch.ones(256, 1, dtype=torch.double)
+
+    def loss_of(tokens):
+        torch.manual_seed(5)
+        return layer(tokens, chosen, weights).square().sum()
+
+    loss = loss_of(tokens)
+    of_gpu, of_cpu = torch.cuda.get_rng_state(), torch.get_rng_state()
+    (gradient,) = torch.autograd.grad(loss, [tokens])
+    assert torch.equal(torch.cuda.get_rng_state(), of_gpu) and torch.equal(torch.get_rng_state(), of_cpu)
+    with torch.no_grad():  # a finite difference along the gradient
+        change = loss_of(tokens + 1e-6 * gradient) - loss_of(tokens - 1e-6 * gradient)
+    torch.testing.assert_close(change / 2e-6, gradient.square().sum(), rtol=1e-5, atol=0.0)

@@ -36,6 +36,7 @@ from .execution_trace import import_execution_trace
 from .graph import Graph, HostLink
 from .layer_names import layer_names
 from .memory_report import Report
+from .part_states import PartStates
 from .planning import Plan, plan
 from .pools import drop_pool, pool, release, restore
 from .running import micro_batch, report, session
@@ -48,6 +49,7 @@ __all__ = [
     "HostLink",
     "InChunks",
     "InfeasibleError",
+    "PartStates",
     "Plan",
     "Report",
     "Routed",

@@ -1,14 +1,17 @@
 """What a layer asks the session where its load is larger than planned, and a dropless mixture of experts that does.
 
 A layer of your own runs in chunks in the same way: it asks chunks_for() in forward, leave_plan() where the answer is
-above 1, and makes each chunk within aside(), in forward and again in backward. See InChunks."""
+above 1, and makes each part within aside(), in forward and again in backward, with the random state and autocast of
+forward (PartStates). See InChunks."""
 
 import contextlib
 
 import torch
 from torch import nn
+from torch.autograd.function import once_differentiable
 
 from . import running
+from .part_states import PartStates
 
 
 def chunks_for(module, rows, agree=None):
@@ -70,40 +73,44 @@ class DroplessExperts(nn.Module):
         rows = tokens.index_select(0, order // top_k)
         done = torch.cat([expert(part) for expert, part in zip(self.experts, rows.split(counts), strict=True)])
         done = done * weights.reshape(-1).index_select(0, order)[:, None]
-        return torch.zeros_like(tokens).index_add(0, order // top_k, done)
+        return torch.zeros_like(tokens).index_add(0, order // top_k, done.to(tokens.dtype))
 
 
 class InChunks(torch.autograd.Function):
     """Dispatch, experts and combine, an equal part of every expert's rows at a time. Saves what came in, and nothing of
-    the rows: backward dispatches again."""
+    the rows: backward dispatches again, and experts draw the numbers of forward and run in its types."""
 
     @staticmethod
     def forward(ctx, experts, counts, chunks, tokens, weights, order, *parameters):
-        ctx.experts, ctx.parts = experts, list(_parts(counts, chunks))
+        ctx.experts, ctx.parts, ctx.states = experts, list(_parts(counts, chunks)), PartStates(tokens.device)
         # Weights and places die in forward where nothing runs in chunks: a copy is in the way of nothing that was planned.
         ctx.save_for_backward(tokens, weights.clone(), order.clone())
         combined = torch.zeros_like(tokens)
-        for number, first, last in ctx.parts:
-            with aside():
+        for part in ctx.parts:
+            number, first, last = part
+            with aside(), ctx.states.saved(part):
                 where, at = _places(order, first, last, weights)
                 done = experts[number](tokens.index_select(0, at))
                 done = done * weights.reshape(-1).index_select(0, where)[:, None]
-                combined.index_add_(0, at, done)
+                combined.index_add_(0, at, done.to(tokens.dtype))
                 del where, at, done
         return combined
 
     @staticmethod
+    @once_differentiable
     def backward(ctx, grad):
         tokens, weights, order = ctx.saved_tensors
         grad_tokens, grad_weights = torch.zeros_like(tokens), torch.zeros_like(weights)
         sums = {p: torch.zeros_like(p) for expert in ctx.experts for p in expert.parameters() if p.requires_grad}
-        for number, first, last in ctx.parts:
+        for part in ctx.parts:
+            number, first, last = part
             with aside(), torch.enable_grad():
                 where, at = _places(order, first, last, weights)
                 rows = tokens.detach().index_select(0, at).requires_grad_()
                 share = weights.detach().reshape(-1).index_select(0, where).requires_grad_()
                 own = [p for p in ctx.experts[number].parameters() if p in sums]
-                done = ctx.experts[number](rows) * share[:, None]
+                with ctx.states.restored(part):
+                    done = (ctx.experts[number](rows) * share[:, None]).to(tokens.dtype)
                 made = torch.autograd.grad(done, [rows, share, *own], grad.index_select(0, at), allow_unused=True)
                 del done, rows, share
                 with torch.no_grad():
