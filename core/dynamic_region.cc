@@ -48,6 +48,10 @@ std::vector<SiteLoad> planned_loads(const Program& program) {
   return loads;
 }
 
+bool slots_hold(std::span<const SiteLoad> planned, SiteId site, const SiteLoad& load) {
+  return row(site) < planned.size() && planned[row(site)].covers(load);
+}
+
 std::vector<std::int32_t> compute_clock(const Schedule& schedule) {
   std::vector<std::int32_t> clock(schedule.tasks.size());
   std::int32_t before = 0;

@@ -14,12 +14,14 @@
 // those that stand empty by the plan from one half-step of the compute clock to another, and those that a slot lends
 // while its own storage is smaller than planned (swap/granule_pool.h). Granules are taken in the order of the clock by
 // who is done with them before they are wanted, so nothing fragments. To take them in that order the runtime takes at
-// issue of the first touch and lets a first touch off the compute lane wait for the compute task issued last.
+// issue of the first touch, those of a section where it begins, and lets a first touch off the compute lane wait for
+// the compute task issued before that.
 //
 // What finds no room runs in chunks (core/row_sections.h).
 
 #include <compare>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "core/bytes.h"
@@ -52,6 +54,8 @@ struct GranuleRange {
 
 /// The loads up to which all planned slots of a site do, by site; 1 where nothing is routed.
 [[nodiscard]] std::vector<SiteLoad> planned_loads(const Program& program);
+/// By these, whether the slots of a site do for a load: its sections then run whole.
+[[nodiscard]] bool slots_hold(std::span<const SiteLoad> planned, SiteId site, const SiteLoad& load);
 
 /// Per task of a schedule: the compute tasks before it in issue order.
 [[nodiscard]] std::vector<std::int32_t> compute_clock(const Schedule& schedule);

@@ -385,7 +385,8 @@ Bytes chunk_bytes(const Program& program, const ChunkPlace& place, const SiteLoa
   if (place.routed < 0) return place.bytes;
   const RoutedResidency& r = program.routed[static_cast<std::size_t>(place.routed)];
   const std::int64_t rows = r.row_bytes > 0 ? (routed_bytes(r, load) - r.fixed_bytes) / r.row_bytes : 0;
-  return std::min(place.most, place.times * (r.fixed_bytes + part_of(rows, chunks, chunk) * r.row_bytes));
+  const Bytes part = r.fixed_bytes + part_of(rows, chunks, chunk) * r.row_bytes;
+  return part > place.most / place.times ? place.most : place.times * part;
 }
 
 std::vector<RowSection> row_sections(const Program& program) {
@@ -431,10 +432,10 @@ Bytes room_bytes(const Program& program, const RowSection& section, const SiteLo
 std::int32_t least_chunks(const Program& program, const RowSection& section, const SiteLoad& load, Bytes room) {
   if (!section.fault.empty()) return 0;
   // More chunks need less, but for how they lie: the first power of two that does bounds the search.
-  std::int32_t many = 1;  // does
+  std::int32_t many = kFewestChunks;  // does
   while (many < kMostChunks && room_bytes(program, section, load, many) > room) many *= 2;
   if (room_bytes(program, section, load, many) > room) return 0;
-  std::int32_t few = many / 2;  // does not
+  std::int32_t few = many == kFewestChunks ? many - 1 : many / 2;  // does not, or is not asked for
   while (many - few > 1) {
     const std::int32_t middle = few + (many - few) / 2;
     (room_bytes(program, section, load, middle) <= room ? many : few) = middle;

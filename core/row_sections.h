@@ -27,7 +27,10 @@
 //   sources and sums  where they stand by the plan. Sources are touched by the end, or stand all step; so no layer
 //                     needs more memory than its plan has, however many rows come.
 //
-// What an op must do. It works on the rows it is given; rows of a chunk are dealt out evenly over the pairs of devices.
+// What an op must do. It works on the rows it is given. Rows of a chunk are dealt out over the pairs of devices so that
+// no device sends or receives more than ceil(its rows / n) in one: counts rounded pair by pair would come to more, but
+// some rounding always does (rows are edges between two sides of devices, chunks their colours; equitable colourings of
+// such graphs exist: de Werra, 1971).
 // One that gathers tokens to pick rows from brings those of which the chunk has rows. What it writes that is not rows
 // it adds up over the chunks: the first writes it as the whole op would. That it does so no checker here can tell. All
 // devices of an expert group run a section in the same number of chunks, since their exchanges match.
@@ -92,7 +95,7 @@ inline constexpr std::int32_t kMostChunks = 1 << 20;
 /// Where each of the section's places begins in the room.
 [[nodiscard]] std::vector<Bytes> room_offsets(const Program& program, const RowSection& section, const SiteLoad& load,
                                               std::int32_t chunks);
-/// The fewest chunks for which `room` bytes do; 0: none do.
+/// The fewest chunks, kFewestChunks at least, for which `room` bytes do; 0: none do.
 [[nodiscard]] std::int32_t least_chunks(const Program& program, const RowSection& section, const SiteLoad& load,
                                         Bytes room);
 

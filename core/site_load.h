@@ -21,7 +21,12 @@ struct SiteLoad {
   /// One number is the expert load; the device sends the mean.
   SiteLoad(double received_rows, double sent_rows = 1) : received(received_rows), sent(sent_rows) {}
   [[nodiscard]] double of(RowsOf rows) const { return rows == RowsOf::received ? received : sent; }
+  /// Neither has fewer rows than `other`.
+  [[nodiscard]] bool covers(const SiteLoad& other) const { return received >= other.received && sent >= other.sent; }
   friend bool operator==(const SiteLoad&, const SiteLoad&) = default;
 };
+
+/// No group has so many devices, of which one might get the rows of all.
+inline constexpr double kMostSiteLoad = 1 << 20;
 
 }  // namespace tidemark

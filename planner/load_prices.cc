@@ -21,7 +21,8 @@ double chunks_ns(const RankPlan& plan, const Machine& machine) {
     if (!section.fault.empty()) return 0;
     const Site& site = plan.graph.sites[row(section.site)];
     const Bytes room = program.schedule.residencies[row(section.room)].bytes;
-    const std::int32_t chunks = std::max(kFewestChunks, least_chunks(program, section, site.loads(), room));
+    const std::int32_t chunks = least_chunks(program, section, site.loads(), room);
+    if (chunks == 0) return 0;
     for (const TaskId task : section.once) more += ns(task);
     for (const TaskId task : section.loop) {
       const OpTemplate& op = plan.graph.op_templates[row(program.schedule.tasks[row(task)].op_template)];

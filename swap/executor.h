@@ -28,8 +28,8 @@
 
 namespace tidemark::swap {
 
-/// Loads of a site, each 0 to 1000; asked once a step for each site with routed storages, when the first task that
-/// touches one of them is issued.
+/// Loads of a site, each 0 to kMostSiteLoad; asked once a step for each site with routed storages, when the first task
+/// that touches one of them is issued.
 using LoadSource = std::function<SiteLoad(SiteId)>;
 
 /// What a simulated device takes for an op or a recompute, nanoseconds: for all its rows, or for one of so many chunks.

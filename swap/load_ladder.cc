@@ -139,8 +139,7 @@ Status LoadLadder::enter(std::int32_t index) {
     room = found.value();
     if (!room.in_slot) bytes = room.window.bytes;
   }
-  const std::int32_t least = least_chunks(program, section, load, bytes);
-  const std::int32_t fewest = least == 0 ? 0 : std::max(kFewestChunks, least);
+  const std::int32_t fewest = least_chunks(program, section, load, bytes);
   std::int32_t chunks = wanted ? fewest : 1;
   if (p_.options.agree) {
     const Result<std::int32_t> agreed =
@@ -154,6 +153,7 @@ Status LoadLadder::enter(std::int32_t index) {
     records_.push_back({.section = index, .site = section.site, .load = load, .chunks = chunks, .wanted = wanted});
   if (chunks <= 1 && !wanted) {
     for (const Placing& placing : placed) settle(placing, load);
+    list_joining(index);
     return {};
   }
   if (chunks <= 1 || fewest == 0 || chunks < fewest || chunks > kMostChunks)
@@ -295,8 +295,43 @@ Status LoadLadder::place_outside_sections(TaskId task) {
   return {};
 }
 
-/// Extra granules were taken in the order of the compute clock: a first touch off the compute lane is ordered behind
-/// it.
+bool LoadLadder::touches_window_first(TaskId task) const {
+  const Schedule& schedule = p_.bound.program->schedule;
+  if (schedule.tasks[row(task)].lane == Lane::compute || p_.bound.clock[row(task)] == 0) return false;
+  return std::ranges::any_of(schedule.touches_of(task), [&](const Schedule::Touch& touch) {
+    return schedule.residencies[row(touch.residency)].first_task == task &&
+           standing_[row(touch.residency)] == Standing::in_window;
+  });
+}
+
+void LoadLadder::list_joining(std::int32_t index) {
+  std::vector<JoiningStream>& joining = states_[static_cast<std::size_t>(index)].joining;
+  for (const TaskId task : sections_[static_cast<std::size_t>(index)].tasks) {
+    const StreamRole role = p_.bound.streams.stream[row(task)];
+    if (touches_window_first(task) && std::ranges::find(joining, role, &JoiningStream::role) == joining.end())
+      joining.push_back({.role = role});
+  }
+}
+
+DeviceCode LoadLadder::mark_begin(std::int32_t index) {
+  for (JoiningStream& joining : states_[static_cast<std::size_t>(index)].joining)
+    if (const DeviceCode code = p_.streams.make_mark(StreamRole::compute, joining.behind); code != DeviceCode::ok)
+      return code;
+  return DeviceCode::ok;
+}
+
+/// Extra granules were taken in the order of the compute clock, those of a section where it begins: a first touch off
+/// the compute lane is ordered behind it.
+DeviceCode LoadLadder::join_window(TaskId task) {
+  if (!touches_window_first(task)) return DeviceCode::ok;
+  const StreamRole role = p_.bound.streams.stream[row(task)];
+  const std::int32_t section = section_of_task_[row(task)];
+  if (section < 0) return p_.streams.order(StreamRole::compute, role);
+  for (JoiningStream& joining : states_[static_cast<std::size_t>(section)].joining)
+    if (joining.role == role && joining.behind) return p_.streams.wait_mark(role, joining.behind);
+  return DeviceCode::ok;  // the stream is behind it already
+}
+
 Status LoadLadder::join_before(TaskId task) {
   if (!is_active()) return {};
   for (auto [at, end] = due_.equal_range(task); at != end; ++at) {
@@ -308,19 +343,14 @@ Status LoadLadder::join_before(TaskId task) {
     if (Status s = check(p_.streams.wait_mark(StreamRole::compute, *mark), spilled.residency, "waiting for a copy"); !s)
       return s;
   }
-  const Schedule& schedule = p_.bound.program->schedule;
-  if (schedule.tasks[row(task)].lane == Lane::compute || p_.bound.clock[row(task)] == 0) return {};
-  bool orders = false;
-  for (const Schedule::Touch& touch : schedule.touches_of(task)) {
-    const bool first = schedule.residencies[row(touch.residency)].first_task == task;
-    orders = orders || (first && standing_[row(touch.residency)] == Standing::in_window);
-  }
-  if (!orders) return {};
-  const DeviceCode code = p_.streams.order(StreamRole::compute, p_.bound.streams.stream[row(task)]);
+  const std::int32_t section = section_of_task_[row(task)];
+  DeviceCode code = DeviceCode::ok;
+  if (section >= 0 && sections_[static_cast<std::size_t>(section)].begin == task) code = mark_begin(section);
+  if (code == DeviceCode::ok) code = join_window(task);
   if (code == DeviceCode::ok) return {};
   return device_error(p_.streams.device(), code,
-                      fmt::format("rank {}: task {}: ordering the first touch of an oversized storage", schedule.rank,
-                                  static_cast<std::int32_t>(task)));
+                      fmt::format("rank {}: task {}: ordering the first touch of an oversized storage",
+                                  p_.bound.program->schedule.rank, static_cast<std::int32_t>(task)));
 }
 
 Status LoadLadder::after_task(TaskId task) {

@@ -98,16 +98,23 @@ class LoadLadder {
     std::vector<HostPiece> pieces;
     std::optional<StreamSet::Mark> copied_out, copied_in;
   };
+  /// A stream whose first touch of a window in a section is behind the compute task in front of the section, by which
+  /// its granules are free; not behind those of the section issued before it, beside which parts travel.
+  struct JoiningStream {
+    StreamRole role = StreamRole::compute;
+    std::optional<StreamSet::Mark> behind;  ///< nothing: not begun, or joined
+  };
   struct SectionState {
     std::int32_t chunks = 1, fewest = 1;
     Address room = 0;
+    std::vector<JoiningStream> joining;  ///< of one that runs whole
   };
   /// What a residency is in this step.
   enum class Standing : std::uint8_t { not_yet, in_slot, in_window, room, absent };
 
   [[nodiscard]] bool is_active() const { return p_.options.load || p_.options.agree; }
   /// Asked once a step, where loads are told: otherwise it is the planned one. Errors (bad_input): no number, or
-  /// outside [0, 1000].
+  /// outside [0, kMostSiteLoad].
   [[nodiscard]] Result<SiteLoad> load_of(SiteId site);
   /// As the site has been asked for it, or planned.
   [[nodiscard]] SiteLoad told(SiteId site) const { return loads_[row(site)].value_or(planned_[row(site)]); }
@@ -124,6 +131,10 @@ class LoadLadder {
   [[nodiscard]] Status spill_out(Spilled& spilled);
   [[nodiscard]] Status bring_back(Spilled& spilled, std::int32_t from);
   [[nodiscard]] Status check(DeviceCode code, ResidencyId residency, const char* what);
+  [[nodiscard]] bool touches_window_first(TaskId task) const;
+  void list_joining(std::int32_t section);
+  [[nodiscard]] DeviceCode mark_begin(std::int32_t section);
+  [[nodiscard]] DeviceCode join_window(TaskId task);
   void stand_absent(ResidencyId residency);
   void lend(ResidencyId residency, Bytes actual);
 

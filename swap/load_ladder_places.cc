@@ -10,13 +10,6 @@
 #include "swap/load_ladder.h"
 
 namespace tidemark::swap {
-namespace {
-
-/// No router sends more; above it sizes would leave what integers hold.
-constexpr double kMostLoad = 1000;
-
-}  // namespace
-
 // --- loads and sizes
 // --------------------------------------------------------------------------------------------------
 
@@ -25,9 +18,9 @@ Result<SiteLoad> LoadLadder::load_of(SiteId site) {
   if (load) return *load;
   if (!p_.options.load) return *(load = planned_[row(site)]);
   const SiteLoad given = p_.options.load(site);
-  const auto possible = [](double rows) { return rows >= 0 && rows <= kMostLoad; };
+  const auto possible = [](double rows) { return rows >= 0 && rows <= kMostSiteLoad; };
   if (!possible(given.received) || !possible(given.sent))
-    return bad_input(fmt::format("{}: loads are from 0 to {:.4g}", who(site, given), kMostLoad));
+    return bad_input(fmt::format("{}: loads are from 0 to {:.0f}", who(site, given), kMostSiteLoad));
   return *(load = given);
 }
 

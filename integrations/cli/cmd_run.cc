@@ -46,9 +46,9 @@ Result<std::int64_t> parse_scale(const std::string& text) {
 
 Result<double> parse_load(std::string_view option, std::string_view text) {
   const Result<double> load = parse_number(text);
-  if (!load || load.value() <= 0 || load.value() > formats::kMostCommandLoad)
+  if (!load || load.value() <= 0 || load.value() > graph_build::kMostMeanLoad)
     return bad_input(
-        fmt::format("{}: {} is not a load above 0 and at most {}", option, text, formats::kMostCommandLoad));
+        fmt::format("{}: {} is not a load above 0 and at most {}", option, text, graph_build::kMostMeanLoad));
   return load.value();
 }
 
@@ -107,8 +107,9 @@ class RunCommand final : public Command {
     if (const std::optional<Error> error = not_runnable(formats::request_of(file.value()), plan.value())) return *error;
     end_at_once_on_signals();
     if (!loads_.empty()) return run_trace(std::move(plan).value(), file.value(), ask.value(), console);
-    const Result<run::RunOutcome> outcome =
-        run::run_plan(std::move(plan).value(), file.value().machine, with_sent_load(ask.value(), file.value()));
+    const Result<run::RunAsk> told = with_sent_load(ask.value(), file.value());
+    if (!told) return told.error();
+    const Result<run::RunOutcome> outcome = run::run_plan(std::move(plan).value(), file.value().machine, told.value());
     if (!outcome) return outcome.error();
     const Status status =
         console.print(format_ == Format::json ? run::run_json(outcome.value()) : run::run_text(outcome.value()));
@@ -155,10 +156,17 @@ class RunCommand final : public Command {
   }
 
   /// One number is told, the load of rows received; rows are sent as a plan for it counts on.
-  [[nodiscard]] static run::RunAsk with_sent_load(run::RunAsk ask, const formats::PlanFile& file) {
+  [[nodiscard]] Result<run::RunAsk> with_sent_load(run::RunAsk ask, const formats::PlanFile& file) const {
     if (!ask.load || file.graph != nullptr) return ask;
     const Result<graph_build::LoadShape> shape = graph_build::load_shape(file.job, file.machine);
-    if (shape) ask.load->load = shape.value().with(ask.load->load.received);
+    if (!shape) return ask;  // refused where it is asked of ranks that have none
+    const double load = ask.load->load.received;
+    if (load > shape.value().most_load())
+      return bad_input(
+          fmt::format("{}: load {} cannot be; routing sends a device of this job at most {:.4g} times the "
+                      "mean",
+                      load_.empty() ? "--load-rise" : "--load", load, shape.value().most_load()));
+    ask.load->load = shape.value().with(load);
     return ask;
   }
 

@@ -239,9 +239,9 @@ Result<Imbalance> parse_imbalance(std::string_view text) {
           fmt::format("quantile {} is out of range; it must lie between p0 and p100", formats::shown(text)));
     return Imbalance{.quantile = value / 100};
   }
-  if (value <= 0 || value > formats::kMostCommandLoad)
+  if (value <= 0 || value > graph_build::kMostMeanLoad)
     return bad_input(fmt::format("load {} is out of range; rows on a device over the mean are above 0 and at most {}",
-                                 formats::shown(text), formats::kMostCommandLoad));
+                                 formats::shown(text), graph_build::kMostMeanLoad));
   return Imbalance{.load = value};
 }
 

@@ -79,7 +79,7 @@ struct Imbalance {
   std::optional<double> load;      ///< f of every layer and micro-batch
   std::optional<double> quantile;  ///< in (0, 1)
 };
-/// `1.5` or `p99`. Errors (bad_input): not above 0, above 1000, not a number, a quantile outside (0, 100).
+/// `1.5` or `p99`. Errors (bad_input): not above 0, above 65536, not a number, a quantile outside (0, 100).
 [[nodiscard]] Result<Imbalance> parse_imbalance(std::string_view text);
 void add_imbalance(CLI::App& app, const std::string& name, Imbalance& value, const std::string& help);
 

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "core/bytes.h"
+#include "core/site_load.h"
 #include "planner/graph_build/job_spec.h"
 
 namespace tidemark::formats {
@@ -16,7 +17,6 @@ namespace tidemark::formats {
 inline constexpr Bytes kMostPlanBytes = 1024 * kTiB;                ///< of anything in bytes; sums stay far from 2^63
 inline constexpr std::int64_t kMostTaskNs = std::int64_t{1} << 50;  ///< 13 days
 inline constexpr std::int64_t kMostStepNs = std::int64_t{1} << 58;  ///< 9 years: also of all tasks of all ranks
-inline constexpr double kMostCommandLoad = 1000;                    ///< of one load for the whole step
 inline constexpr double kMostLayerMs = 1e6;                         ///< of a layer and micro-batch, as asked for
 inline constexpr double kMostTimeScale = kMostLayerMs * 1e6;        ///< of a layer that is modelled at 1 ns
 inline constexpr Bytes kMostAlignment = kGiB;                       ///< 2^31 residencies so far apart are an address
@@ -24,7 +24,6 @@ inline constexpr double kLeastBytesPerS = 1e3;                      ///< less is
 inline constexpr double kLeastFlopsPerS = 1e6;
 inline constexpr double kMostRate = 1e18;
 inline constexpr double kMostLatencyNs = 1e9;
-static_assert(kMostCommandLoad <= graph_build::kMostMeanLoad);
 inline constexpr std::int32_t kMostRank = 65535;
 
 /// From `least` to `most`, or above `least` where `open`.
@@ -46,7 +45,7 @@ struct RealRange {
   if (name.ends_with("_percent")) return {.most = 1e6};
   if (name == "load" || name == "mean") return {.most = graph_build::kMostMeanLoad, .open = true};
   if (name == "load_quantile") return {.most = 1};
-  if (name == "worst_load_f") return {.most = 1 << 20};
+  if (name == "worst_load_f") return {.most = kMostSiteLoad};
   if (name == "time_scale") return {.most = kMostTimeScale, .open = true};
   return {.most = 1e18};  // counts of parameters, tokens per second
 }

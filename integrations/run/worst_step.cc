@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/dynamic_region.h"
 #include "core/row_sections.h"
 #include "integrations/formats/unit_text.h"
 #include "integrations/run/plan_ranks.h"
@@ -23,22 +24,25 @@ using Json = nlohmann::ordered_json;
 /// Longer is none in a plan file (integrations/formats/field_ranges.h); sums of several do not overflow.
 constexpr double kMostNs = 1e15;
 
-/// Tasks of sections take their time at the section's end; what is made again is not copied. Empty: a section cannot
-/// run in chunks, whatever the file says.
+/// Tasks of sections take their time at the section's end; what is made again is not copied. Where all slots do for the
+/// worst load, tasks and copies are as planned. Empty: a section cannot run in chunks, whatever the file says.
 std::vector<std::int64_t> chunked_durations(const plan::RankPlan& rank, const TaskTimes& times, const SiteLoads& loads,
                                             const SiteLoad& worst) {
   const Program& program = rank.program;
   const Schedule& schedule = program.schedule;
+  const std::vector<SiteLoad> planned = planned_loads(program);
   std::vector<std::int64_t> durations = times.under(loads);
   for (std::size_t t = 0; t < durations.size(); ++t) {
     const Task& task = schedule.tasks[t];
     const bool copies = task.kind == TaskKind::swap_out || task.kind == TaskKind::swap_in;
-    if (copies && rank.graph.template_of(task.storage).routed_rows > 0) durations[t] = 0;
+    if (copies && rank.graph.template_of(task.storage).routed_rows > 0 && !slots_hold(planned, task.site, worst))
+      durations[t] = 0;
   }
   for (const RowSection& section : row_sections(program)) {
+    if (slots_hold(planned, section.site, worst)) continue;
     if (!section.fault.empty()) return {};
-    const Bytes room = schedule.residencies[row(section.room)].bytes;
-    const std::int32_t chunks = std::max(kFewestChunks, least_chunks(program, section, worst, room));
+    const std::int32_t chunks = least_chunks(program, section, worst, schedule.residencies[row(section.room)].bytes);
+    if (chunks == 0) return {};
     for (const TaskId task : section.tasks) durations[row(task)] = 0;
     double end = 0;
     for (const TaskId task : section.once) end += static_cast<double>(times.work_ns(task, loads, 1));

@@ -23,8 +23,12 @@ Result<LoadShape> load_shape(const JobSpec& job, const Machine& machine) {
   if (device.expert_group.hierarchical) {
     shape.nodes = device.expert_group.nodes;
     shape.node_devices = device.expert_group.per_node;
-    const std::int64_t node_experts = shape.experts / shape.devices * shape.node_devices;
-    shape.most_sent = static_cast<double>(shape.nodes * std::min(top_k, node_experts)) / static_cast<double>(top_k);
+    const std::int64_t last_node = shape.devices - (shape.nodes - 1) * shape.node_devices;
+    for (const std::int64_t devices : {shape.node_devices, last_node}) {
+      const std::int64_t experts = shape.experts / shape.devices * devices;
+      shape.most_sent = std::max(shape.most_sent, static_cast<double>(shape.devices * std::min(top_k, experts)) /
+                                                      static_cast<double>(devices * top_k));
+    }
   }
   shape.most_rows = shape.all_rows() / top_k * std::min(top_k, shape.experts / shape.devices);
   return shape;

@@ -25,7 +25,7 @@ struct LoadShape {
   [[nodiscard]] std::int64_t all_rows() const { return mean_rows * devices; }
   /// The physical worst: G * min(k, E / G) / k for G devices, E experts and top-k.
   [[nodiscard]] double most_load() const { return static_cast<double>(most_rows) / static_cast<double>(mean_rows); }
-  double most_sent = 1;  ///< nodes * min(k, experts of a node) / k
+  double most_sent = 1;  ///< G / D * min(k, experts of a node) / k, for the node of fewest devices D
   [[nodiscard]] SiteLoad worst() const { return {most_load(), most_sent}; }
   /// What goes with the expert load `load` of a device, where nothing is known of the others: devices vary apart from
   /// each other, so the mean over a node varies less. It is not taken below 1.

@@ -7,6 +7,8 @@
 #include <random>
 
 #include "planner/cost/cost_model.h"
+#include "policies/policies.h"
+#include "tests/support/pangu.h"
 #include "tests/support/planned_step.h"
 
 namespace tidemark::testing {
@@ -104,6 +106,34 @@ TEST(TaskTimes, StepsThatFitArePlayedAsModelled) {
         << "seed " << seed;
   }
   EXPECT_GT(copies, 0);
+}
+
+/// Rows beside their slots wait for nothing that the plan's do not: a part travels while another is computed.
+TEST(TaskTimes, StepsWithRoomForAllArePlayedAsModelled) {
+  for (const std::int32_t parts : {1, 2, 3, 4}) {
+    PlannedStep step{
+        .request = {
+            .job = small_job(), .machine = ascend_910b(), .policy = policies::find_policy("keep-all"), .load = 1}};
+    graph_build::JobSpec& job = step.request.job;
+    job.model.sequence *= 16;
+    job.parallel.data = job.parallel.expert = 2;
+    job.parallel.global_batch *= 2;
+    job.parallel.expert_exchange_parts = parts;
+    Result<plan::PlanOutcome> planned = plan::plan_step(step.request);
+    ASSERT_TRUE(planned.ok()) << planned.error().message;
+    step.outcome = std::move(planned).value();
+    run::charge_copies(step.outcome, step.request.machine);
+    const run::SiteLoads loads = drawn(step, 7, 1.2, 1.9);
+    run::SimRunRequest request = run_of(step);
+    request.load = loads.own;
+    const Result<run::SimRun> played = run::run_on_sim(request);
+    const Result<std::int64_t> modelled = run::modelled_step_ns(step.outcome.ranks, step.request.machine, loads, true);
+    ASSERT_TRUE(played.ok() && modelled.ok());
+    EXPECT_NEAR(static_cast<double>(played.value().step_ns), static_cast<double>(modelled.value()),
+                0.0005 * static_cast<double>(modelled.value()))
+        << parts << " parts";
+    for (const run::SimRankRun& rank : played.value().ranks) EXPECT_FALSE(rank.report.oversized.empty());
+  }
 }
 
 /// A rig that has played other steps before plays this one as a new one does.

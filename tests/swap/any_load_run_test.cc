@@ -10,6 +10,9 @@
 #include <random>
 
 #include "core/row_sections.h"
+#include "planner/graph_build/load_shape.h"
+#include "policies/policies.h"
+#include "tests/support/pangu.h"
 #include "tests/support/planned_step.h"
 #include "tests/support/sanitized.h"
 
@@ -159,15 +162,41 @@ TEST(AnyLoadRun, AGroupThatIsLostEndsTheStepOfARankThatNeedsNothing) {
 TEST(AnyLoadRun, ALoadThatIsNoneIsRefusedByName) {
   const PlannedStep step = StepGenerator(23).next_routed(1.1, 60);
   for (const double load :
-       {-1.0, 1001.0, 1e300, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()}) {
+       {-1.0, 1048577.0, 1e300, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()}) {
     run::SimRunRequest request = run_of(step);
     request.load = [&](std::int32_t, SiteId) { return load; };
     const Result<run::SimRun> run = run::run_on_sim(request);
     ASSERT_FALSE(run.ok()) << load;
     EXPECT_EQ(run.error().code, Error::Code::bad_input) << run.error().message;
-    for (const char* word : {"rank ", "layer ", "from 0 to 1000"})
+    for (const char* word : {"rank ", "layer ", "from 0 to 1048576"})
       EXPECT_NE(run.error().message.find(word), std::string::npos) << run.error().message;
   }
+}
+
+/// All rows of a very wide group on one device.
+TEST(AnyLoadRun, AWideGroupCompletesItsWorstLoad) {
+  PlannedStep step{.request = {.job = testing::small_job(),
+                               .machine = testing::ascend_910b(),
+                               .policy = policies::find_policy("keep-all"),
+                               .load = 1}};
+  graph_build::JobSpec& job = step.request.job;
+  job.model.layers = testing::layer_kinds(0, 1);
+  job.model.moe = {.experts = 2048, .top_k = 1, .width = 64};
+  job.model.mtp_layers = 0;
+  job.parallel = {.micro_batch = 1, .global_batch = 2048};
+  job.parallel.data = job.parallel.expert = 2048;
+  testing::fill_slots(job);
+  Result<plan::PlanOutcome> planned = plan::plan_step(step.request);
+  ASSERT_TRUE(planned.ok()) << planned.error().message;
+  step.outcome = std::move(planned).value();
+  const graph_build::LoadShape shape = graph_build::load_shape(job, step.request.machine).value();
+  EXPECT_EQ(shape.most_load(), 2048);
+  EXPECT_EQ(step.outcome.ranks.front().figures.worst_load_f, 2048);
+  run::SimRunRequest request = run_of(step);
+  request.load = [&](std::int32_t, SiteId) { return shape.worst(); };
+  const Result<run::SimRun> run = run::run_on_sim(request);
+  ASSERT_TRUE(run.ok()) << run.error().message;
+  expect_clean(step, run.value(), "all rows on one device");
 }
 
 /// Sections as planned can run in chunks in every plan, however the layout is squeezed.

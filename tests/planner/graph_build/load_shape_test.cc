@@ -45,6 +45,24 @@ TEST(LoadShape, ANodeHasNoMoreRowsOfATokenThanExperts) {
   EXPECT_EQ(shape.value().worst(), SiteLoad(2, 2)) << "of 32 devices with one expert, of four nodes with eight";
 }
 
+/// 9 devices on nodes of two: one is alone on its node, and sends all that comes to it.
+TEST(LoadShape, FewDevicesOfTheLastNodeSendWhatItGets) {
+  JobSpec job = testing::pangu_job();
+  job.parallel.tensor = 1;
+  job.parallel.tensor_extends_expert = false;
+  job.parallel.expert = 9;
+  job.parallel.data = 9;
+  job.model.moe.experts = 18;
+  job.model.moe.top_k = 1;
+  Machine machine = testing::ascend_910b();
+  machine.devices_per_node = 2;
+  const Result<LoadShape> shape = load_shape(job, machine);
+  ASSERT_TRUE(shape.ok());
+  EXPECT_EQ(shape.value().nodes, 5);
+  EXPECT_EQ(shape.value().node_devices, 2);
+  EXPECT_EQ(shape.value().worst(), SiteLoad(9, 9));
+}
+
 TEST(LoadShape, ANodeVariesLessThanADevice) {
   const LoadShape shape = pangu_shape(true);
   EXPECT_EQ(shape.with(0.5), SiteLoad(0.5, 1));
