@@ -12,6 +12,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "device/device.h"
@@ -94,8 +95,9 @@ class SimMemory {
   Usage usage_;
   Runs runs_;
   std::map<Address, Bytes> reservations_;
-  std::map<Address, std::int32_t> addresses_of_;  ///< memory granule -> its addresses, where there are several
-  std::set<Address> displaced_;                   ///< memory granules in use that are not behind the address they name
+  /// Memory granule -> its addresses, where there are several. Looked up alone, so in no order.
+  std::unordered_map<Address, std::int32_t> addresses_of_;
+  std::set<Address> displaced_;  ///< memory granules in use that are not behind the address they name
   Address next_device_ = Address{1} << 40;
   Address next_pinned_ = Address{1} << 46;
   Address next_memory_ = Address{1} << 52;  ///< numbers for granules whose own is taken

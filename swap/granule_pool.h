@@ -14,11 +14,9 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <functional>
 #include <iterator>
 #include <limits>
 #include <map>
-#include <queue>
 #include <span>
 #include <vector>
 
@@ -50,8 +48,7 @@ class GranulePool {
 
   /// Free from half-step `from` until `until`.
   void lend(GranuleRange granules, std::int32_t from, std::int32_t until) {
-    if (granules.count > 0 && from < until)
-      returning_.push({.release = from, .run = {.granules = granules, .until = until}});
+    if (granules.count > 0 && from < until) returning_[from].push_back({.granules = granules, .until = until});
   }
 
   /// How many are free until `until`. REQUIRES: acquire is not below that of earlier calls.
@@ -71,12 +68,13 @@ class GranulePool {
   }
   /// Every task that touches them is ordered before half-step `release`.
   void give_back(std::span<const Run> runs, std::int32_t release) {
-    for (const Run& run : runs) returning_.push({.release = release, .run = run});
+    std::vector<Run>& returning = returning_[release];
+    returning.insert(returning.end(), runs.begin(), runs.end());
   }
   /// A new step: what is always free is free, nothing else, and the peak is that of the new step.
   void restart() {
     free_.clear();
-    returning_ = {};
+    returning_.clear();
     in_use_ = peak_ = 0;
     for (const GranuleRange& always : always_) insert({.granules = always});
   }
@@ -91,13 +89,6 @@ class GranulePool {
   struct Free {
     std::map<std::int64_t, std::int64_t> runs;
     std::int64_t count = 0;
-  };
-  struct Returning {
-    std::int32_t release = 0;
-    Run run;
-    bool operator>(const Returning& other) const {
-      return release != other.release ? release > other.release : run.granules.first > other.run.granules.first;
-    }
   };
 
   void insert(const Run& run) {
@@ -130,18 +121,20 @@ class GranulePool {
     return got;
   }
   void advance(std::int32_t now) {
-    for (; !returning_.empty() && returning_.top().release <= now; returning_.pop()) {
-      const Run& run = returning_.top().run;
-      if (run.until == kAlways) in_use_ -= run.granules.count;
-      insert(run);
-    }
+    const auto later = returning_.upper_bound(now);
+    for (auto returning = returning_.begin(); returning != later; ++returning)
+      for (const Run& run : returning->second) {
+        if (run.until == kAlways) in_use_ -= run.granules.count;
+        insert(run);
+      }
+    returning_.erase(returning_.begin(), later);
     free_.erase(free_.begin(), free_.upper_bound(now));
   }
 
   std::vector<GranuleRange> always_;
   std::int64_t count_ = 0, in_use_ = 0, peak_ = 0;
-  std::map<std::int32_t, Free> free_;  ///< by end
-  std::priority_queue<Returning, std::vector<Returning>, std::greater<>> returning_;
+  std::map<std::int32_t, Free> free_;                   ///< by end
+  std::map<std::int32_t, std::vector<Run>> returning_;  ///< by release
 };
 
 }  // namespace tidemark::swap
