@@ -42,8 +42,8 @@ void print(const testing::AnyLoadCounts& counts) {
              counts.without_host);
   fmt::print(
       "  {} complete every step: {} at the budget drawn, {} at the one that the plan names ({} of them not 2 % "
-      "below)\n",
-      counts.completed(), counts.fit, counts.named_budget, counts.least_budget);
+      "below), {} with the exchange whole where the plan says that parts leave too little\n",
+      counts.completed(), counts.fit, counts.named_budget, counts.least_budget, counts.fewer_parts);
   fmt::print("  {} fail\n", counts.jobs - counts.completed());
   fmt::print(
       "{} steps: {} storages beside their slots, {} spilled, {} sections in chunks (at most {}); {} recomputes in"

@@ -74,5 +74,29 @@ TEST(AnyLoad, ChunksRunPartByPart) {
   EXPECT_GT(sections, 10U);
 }
 
+/// Few rows in many parts: a chunk of one row takes more than the slot of a part. The plan says so, and what would do.
+TEST(AnyLoad, PartsOfTooFewRowsAreNamed) {
+  graph_build::JobSpec job = testing::small_job();
+  job.model.layers = testing::layer_kinds(0, 2);
+  job.model.hidden = 1024;
+  job.model.moe = {.experts = 7, .top_k = 1, .width = 256};
+  job.parallel = {.micro_batch = 1, .global_batch = 7};
+  job.parallel.data = job.parallel.expert = 7;
+  job.parallel.hierarchical_expert_communication = false;
+  testing::fill_slots(job);
+  const auto promised = [&](std::int32_t parts, double load) {
+    job.parallel.expert_exchange_parts = parts;
+    const Result<PlanOutcome> plan = plan_step(
+        {.job = job, .machine = testing::ascend_910b(), .policy = policies::find_policy("keep-all"), .load = load});
+    EXPECT_TRUE(plan.ok()) << plan.error().message;
+    return plan.value().ranks.front().figures;
+  };
+  EXPECT_EQ(promised(1, 1).worst_load_f, 7);
+  const RankFigures in_parts = promised(16, 1);
+  EXPECT_EQ(in_parts.worst_load_f, 0);
+  EXPECT_TRUE(in_parts.reason.ends_with("; fewer parts of the expert exchange leave more")) << in_parts.reason;
+  EXPECT_EQ(promised(16, 7).worst_load_f, 7) << "all slots do for the worst load: nothing runs in chunks";
+}
+
 }  // namespace
 }  // namespace tidemark::plan

@@ -30,11 +30,12 @@ struct AnyLoadCounts {
   std::int64_t fit = 0;           ///< completed at the budget drawn
   std::int64_t named_budget = 0;  ///< did not fit; completed at the budget that the plan names
   std::int64_t least_budget = 0;  ///< of those: 2 % below it, reserves left out, the plan does not fit
+  std::int64_t fewer_parts = 0;   ///< promised nothing in parts; completed with the exchange whole, as the plan says
   std::int64_t steps = 0, oversized = 0, spilled = 0, in_chunks = 0, recomputes = 0;
   std::int32_t most_chunks = 0;
   std::vector<std::string> failures;  ///< job and what went wrong
 
-  [[nodiscard]] std::int64_t completed() const { return fit + named_budget; }
+  [[nodiscard]] std::int64_t completed() const { return fit + named_budget + fewer_parts; }
 };
 
 class AnyLoadTrial {
@@ -122,6 +123,9 @@ class AnyLoadTrial {
       if (const Bytes budget = budget_named(outcome); budget > 0 && !named_budget_) {
         request_.budget_bytes = budget;
         named_budget_ = true;
+      } else if (why.ends_with("fewer parts of the expert exchange leave more")) {
+        request_.job.parallel.expert_exchange_parts = 1;
+        in_fewer_parts_ = true;
       } else {
         return fail(why), false;
       }
@@ -131,7 +135,9 @@ class AnyLoadTrial {
   /// And whether somewhat less would have done.
   void count_completed() {
     plan::PlanOutcome lower;
-    if (named_budget_) {
+    if (in_fewer_parts_) {
+      ++counts_.fewer_parts;
+    } else if (named_budget_) {
       ++counts_.named_budget;
       *request_.budget_bytes -= (*request_.budget_bytes - plan::reserve_of(request_).total()) / 50;
       counts_.least_budget += plan_into(lower) && !promises(lower) ? 1 : 0;
@@ -234,7 +240,7 @@ class AnyLoadTrial {
   std::int64_t number_;
   AnyLoadCounts& counts_;
   plan::PlanRequest request_;
-  bool named_budget_ = false;
+  bool named_budget_ = false, in_fewer_parts_ = false;
 };
 
 }  // namespace tidemark::testing
