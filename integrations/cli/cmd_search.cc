@@ -99,6 +99,7 @@ class SearchCommand final : public Command {
 
   Result<ExitStatus> run(Console& console) override {
     if (Status status = refuse_what_does_not_count(); !status) return status.error();
+    job_.any_layout = true;
     Result<plan::PlanRequest> read = read_request(job_, &console);
     if (!read) return read.error();
     plan::PlanRequest& request = read.value();

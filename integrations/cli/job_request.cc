@@ -15,6 +15,7 @@
 #include "integrations/formats/import_yaml.h"
 #include "integrations/formats/plan_ranges.h"
 #include "planner/graph_build/layer_time.h"
+#include "planner/graph_build/load_shape.h"
 #include "policies/policies.h"
 
 namespace tidemark::cli {
@@ -69,8 +70,22 @@ Result<NamedJob> read_argument_job(const JobOptions& options, const Console* con
   return NamedJob{.job = std::move(job).value()};
 }
 
+/// Memory for more is never used, and the fullest device of a group has the mean at least.
+Status check_planned_load(const plan::PlanRequest& request) {
+  const Result<graph_build::LoadShape> shape = graph_build::load_shape(request.job, request.machine);
+  if (!shape) return bad_input("--imbalance: " + shape.error().message);
+  const double most = shape.value().most_load();
+  if (*request.load >= 1 && *request.load <= most) return {};
+  return bad_input(
+      fmt::format("--imbalance: load {} cannot be; the fullest device of this job has 1 to {:.4g} times the "
+                  "mean",
+                  *request.load, most));
+}
+
 Status read_loads(const JobOptions& options, plan::PlanRequest& request, const Console* console) {
   request.load = options.imbalance.load;
+  if (request.load && !options.any_layout)
+    if (Status s = check_planned_load(request); !s) return s;
   if (!options.imbalance_from.empty()) {
     if (request.load) return bad_input("--imbalance-from: measured counts and one load exclude each other; drop one");
     const Result<std::string> text = formats::read_file(options.imbalance_from, formats::kMostMeasurementBytes);

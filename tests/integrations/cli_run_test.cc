@@ -190,7 +190,8 @@ TEST_F(CliRun, LoadsAboveThePlanAreServed) {
   EXPECT_NE(beside.out.find("Expert load above the plan"), std::string::npos) << beside.out;
   EXPECT_NE(beside.out.find(" storages beside their slots"), std::string::npos) << beside.out;
   EXPECT_EQ(beside.out.find(" in up to "), std::string::npos) << beside.out;
-  const Ran chunked = run({"--load", "900"});
+  plan({"--imbalance", "1.1", "--budget", "4.6GiB"});
+  const Ran chunked = run({"--load", "4"});
   EXPECT_EQ(chunked.status, 0) << chunked.out << chunked.err;
   EXPECT_TRUE(testing::has_match(chunked.out, "rank 0: .* [0-9]+ sections in up to [0-9]+ chunks")) << chunked.out;
 }
@@ -253,6 +254,8 @@ TEST_F(CliRun, BadOptionsAreOneLine) {
                                              {"--device", "tpu"},
                                              {"--load", "0"},
                                              {"--load", "1.2x"},
+                                             {"--load", "4.01"},
+                                             {"--load-rise", "4.01@0"},
                                              {"--load-rise", "1.2@99999999"},
                                              {"--load-rise", "1.2"},
                                              {"--load-rise", "1.2@-1"},
