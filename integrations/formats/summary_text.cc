@@ -112,8 +112,9 @@ std::string planned_load_lines(const plan::PlanOutcome& outcome) {
     text += fmt::format("  memory for more than the mean adds about {} a step to the rank where it adds most\n",
                         duration_text(held));
   if (in_chunks > 0)
-    text +=
-        fmt::format("  sections in chunks, in the other steps, add about {} in the mean\n", duration_text(in_chunks));
+    text += fmt::format(
+        "  sections in chunks, in the other steps, add {} in the mean, to first order (more where memory is tight)\n",
+        duration_text(in_chunks));
   return text;
 }
 
