@@ -4,6 +4,7 @@ set(TIDEMARK_PLAN_FILES
   budget_frontier.cc
   built_plan.cc
   gap_report.cc
+  known_share.cc
   last_resort.cc
   load_curve.cc
   load_posterior.cc
@@ -16,5 +17,6 @@ set(TIDEMARK_PLAN_FILES
   planner.cc
   policy.cc
   rank_planner.cc
+  site_rooms.cc
   target_loop.cc
   time_split.cc)

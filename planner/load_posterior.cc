@@ -93,7 +93,6 @@ void LoadPosterior::draw_variances() {
   persistence_ = fit_.persistence_error >= 1
                      ? u
                      : std::clamp(fit_.model.persistence + fit_.persistence_error * draws_.normal(), 0.0, 1.0);
-  if (fit_.recent.empty()) persistence_ = fit_.model.persistence;
 }
 
 void LoadPosterior::filter_popularity() {

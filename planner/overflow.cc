@@ -3,12 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
-#include <map>
 #include <numbers>
-#include <utility>
 
-#include "core/dynamic_region.h"
+#include "planner/known_share.h"
 #include "planner/load_posterior.h"
 
 namespace tidemark::plan {
@@ -21,7 +18,6 @@ constexpr int kDriftPoints = 3;  ///< of the steps ahead at which popularity is 
 constexpr double kCoarsestStep = 0.5, kFinestStep = 1.0 / 32, kNodesEnd = 7;  ///< of integrals, in deviations
 constexpr double kLeastSpread = 1e-9;
 constexpr double kHardlyDrifts = 1 - 1e-9;
-constexpr double kRowTolerance = 1e-9;  ///< of storage_bytes
 
 /// Mean of `of(part)`, over a normal part with this deviation, by the trapezoid rule. `resolution`: of
 /// what `of` depends on; steps are half of it where that is fine enough for the normal itself.
@@ -74,13 +70,6 @@ void add_sites(Shares& shares, double q, double sites) {
   shares.none_log += sites * std::log1p(-std::min(q, 1 - 1e-16));
   shares.sites += sites * q;
   shares.scatter += sites * q * (1 - q);
-}
-
-/// Whole rows of what fits the slot, as a load.
-double room_of(const RoutedResidency& routed, Bytes slot) {
-  if (routed.rows <= 0 || routed.row_bytes <= 0) return std::numeric_limits<double>::infinity();
-  const std::int64_t rows = (slot - routed.fixed_bytes) / routed.row_bytes;
-  return (static_cast<double>(rows) + kRowTolerance) / static_cast<double>(routed.rows);
 }
 
 class Forecast {
@@ -172,7 +161,7 @@ class Forecast {
     for (const double p : probability) forecast.probability += p / kDraws;
     std::ranges::sort(probability);
     std::ranges::sort(seen);
-    const auto beyond = static_cast<std::size_t>(kDraws * (1 - kOverflowConfidence) / 2);
+    const auto beyond = static_cast<std::size_t>(kDraws * (1 - kShareConfidence) / 2);
     forecast.low = probability[beyond];
     forecast.high = probability[kDraws - 1 - beyond];
     forecast.seen_low = seen[beyond];
@@ -190,85 +179,10 @@ class Forecast {
 
 }  // namespace
 
-std::vector<SiteRoom> site_rooms(const RankPlan& plan) {
-  std::map<SiteId, double> loads;
-  for (const RoutedResidency& routed : plan.program.routed) {
-    if (routed.rows_of != RowsOf::received) continue;
-    const double load = room_of(routed, plan.program.schedule.residencies[row(routed.residency)].bytes);
-    double& room = loads.try_emplace(routed.site, load).first->second;
-    room = std::min(room, load);
-  }
-  std::vector<SiteRoom> rooms;
-  for (const auto& [id, load] : loads) {
-    const Site& site = plan.graph.sites[row(id)];
-    rooms.push_back({.layer = site.layer, .micro_batch = site.micro_batch, .load = load});
-  }
-  return rooms;
-}
-
-std::vector<LayerRoom> layer_rooms(std::span<const SiteRoom> rooms) {
-  std::map<std::pair<std::int32_t, double>, std::int64_t> counts;
-  for (const SiteRoom& room : rooms) ++counts[{room.layer, room.load}];
-  std::vector<LayerRoom> layers;
-  for (const auto& [key, sites] : counts) layers.push_back({.layer = key.first, .load = key.second, .sites = sites});
-  return layers;
-}
-
-double overflow_probability(const graph_build::LoadModel& model, std::span<const LayerRoom> rooms) {
-  std::map<std::int32_t, std::vector<LayerRoom>> layers;
-  for (const LayerRoom& room : rooms) layers[room.layer].push_back(room);
-  const double popularity = std::sqrt(model.variance.popularity), site = std::sqrt(model.variance.site);
-  const auto any_of_layer = [&](const std::vector<LayerRoom>& of, double part) {
-    Shares shares;
-    for (const LayerRoom& room : of)
-      add_sites(shares, above(room.load / model.mean - 1 - part, site), static_cast<double>(room.sites));
-    return -std::expm1(shares.none_log);
-  };
-  const auto any = [&](double part) {
-    Shares all;
-    for (const auto& [layer, of] : layers)
-      add_sites(all, over_normal(popularity, site, [&](double liked) { return any_of_layer(of, part + liked); }), 1);
-    return -std::expm1(all.none_log);
-  };
-  return over_normal(std::sqrt(model.variance.device), std::sqrt(model.variance.popularity + model.variance.site), any);
-}
-
 OverflowForecast forecast_overflow(const graph_build::LoadFit& fit, std::span<const LayerRoom> rooms,
                                    const ForecastAsk& ask) {
   if (rooms.empty()) return {};
   return Forecast(fit, rooms, ask).run();
-}
-
-double share_quantile(const KnownShare& known, std::int64_t next, double chance) {
-  const double a = known.above, b = known.below, count = static_cast<double>(next);
-  // Of the beta-binomial distribution, from no success on.
-  double log_chance = std::lgamma(b + count) - std::lgamma(a + b + count) + std::lgamma(a + b) - std::lgamma(b);
-  double below = 0;
-  for (std::int64_t k = 0; k < next; ++k) {
-    below += std::exp(log_chance);
-    if (below >= chance) return static_cast<double>(k) / count;
-    const auto at = static_cast<double>(k);
-    log_chance += std::log((count - at) / (at + 1)) + std::log(at + a) - std::log(b + count - at - 1);
-  }
-  return 1;
-}
-
-KnownShare share_of_next(std::span<const std::int64_t> above, std::int64_t of) {
-  const auto truths = static_cast<double>(above.size()), trials = static_cast<double>(of);
-  double sum = 0, squares = 0;
-  for (const std::int64_t count : above) sum += static_cast<double>(count);
-  const double share = (sum + 0.5) / (truths * trials + 1), spread = share * (1 - share);
-  for (const std::int64_t count : above) {
-    const double apart = static_cast<double>(count) / trials - sum / (truths * trials);
-    squares += apart * apart;
-  }
-  // Part of the spread that is between truths; with one trial each there is no telling.
-  double between = 0;
-  if (truths > 1 && trials > 1)
-    between = std::clamp((squares / (truths - 1) / spread - 1 / trials) / (1 - 1 / trials), 0.0, 1.0);
-  const double trials_worth = truths * trials / (1 + (trials - 1) * between);
-  const double worth = std::max(1e-3, 1 / (between + 1 / (trials_worth + 2)) - 1);
-  return {.above = share * worth, .below = (1 - share) * worth};
 }
 
 }  // namespace tidemark::plan

@@ -13,6 +13,8 @@
 #include "integrations/formats/import_expert_counts.h"
 #include "integrations/formats/text_table.h"
 #include "integrations/formats/unit_text.h"
+#include "planner/known_share.h"
+#include "planner/site_rooms.h"
 
 namespace tidemark::run {
 namespace {
@@ -148,7 +150,7 @@ std::string forecast_text(const LoadForecast& forecast) {
       "fit leaves open; will show: {0:.0f} % of what so many steps show; seen: counted; at most: {1:.1f} % one-sided, "
       "by "
       "the model or the counts of the fitted steps)\n{2}",
-      100 * plan::kOverflowConfidence, 50 * (1 + plan::kOverflowConfidence), table.text());
+      100 * plan::kShareConfidence, 50 * (1 + plan::kShareConfidence), table.text());
   return text +
          fmt::format("\n{} of {} shares seen lie above what the model said, {} below; {} of {} above \"at most\"\n",
                      over, shares, under, above_bound, shares / 2);
@@ -170,7 +172,7 @@ std::string forecast_json(const LoadForecast& forecast) {
               {"fullest_load", fit.fullest},
               {"fullest_load_of_model", graph_build::mean_fullest_load(fit.model, fit.shape.devices)},
               {"missing", fit.missing.empty() ? Json() : Json(fit.missing)}}},
-            {"confidence", plan::kOverflowConfidence}};
+            {"confidence", plan::kShareConfidence}};
   json["ranks"] = Json::array();
   for (const RankForecast& rank : forecast.ranks)
     json["ranks"].push_back({{"rank", rank.rank},

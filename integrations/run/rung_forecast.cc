@@ -14,8 +14,8 @@
 #include "integrations/formats/text_table.h"
 #include "integrations/formats/unit_text.h"
 #include "planner/graph_build/load_draws.h"
+#include "planner/known_share.h"
 #include "planner/load_posterior.h"
-#include "planner/overflow.h"
 
 namespace tidemark::run {
 namespace {
@@ -61,7 +61,7 @@ RungShare RungForecast::share(Rung rung) const {
     of_truths.push_back(count_with(std::span(drawn).subspan(begin, kStepsOfTruth), rung));
   const plan::KnownShare known = plan::share_of_next(of_truths, kStepsOfTruth);
   const std::int64_t next = std::ssize(seen);
-  const double beyond = (1 - plan::kOverflowConfidence) / 2;
+  const double beyond = (1 - plan::kShareConfidence) / 2;
   const double high = plan::share_quantile(known, next, 1 - beyond);
   return {.predicted = static_cast<double>(count_with(drawn, rung)) / static_cast<double>(drawn.size()),
           .low = plan::share_quantile(known, next, beyond),
@@ -128,8 +128,8 @@ std::string rung_forecast_text(const RungForecast& forecast) {
       "played\n{5}"
       "beyond what the loads take by themselves, of the device that takes longest: {6:.1f} ms in the mean of the "
       "steps drawn, {7:.1f} seen\n{8}",
-      forecast.drawn.size(), forecast.seen.size(), 100 * plan::kOverflowConfidence,
-      50 * (1 + plan::kOverflowConfidence), forecast.fitted.size(), table.text(), mean_added_ms(forecast.drawn),
+      forecast.drawn.size(), forecast.seen.size(), 100 * plan::kShareConfidence,
+      50 * (1 + plan::kShareConfidence), forecast.fitted.size(), table.text(), mean_added_ms(forecast.drawn),
       mean_added_ms(forecast.seen),
       forecast.refused() == 0 ? std::string() : fmt::format("{} device-steps were refused\n", forecast.refused()),
       forecast.is_behind ? "" : " (those that it is fitted to)");

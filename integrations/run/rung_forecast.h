@@ -27,7 +27,7 @@ struct GroupStep {
 /// Steps that take a rung on any device, of all.
 struct RungShare {
   double predicted = 0;      ///< of the steps drawn
-  double low = 0, high = 0;  ///< what so many steps show with kOverflowConfidence, given those drawn
+  double low = 0, high = 0;  ///< what so many steps show with kShareConfidence, given those drawn
   /// What the steps seen exceed with 2.5 %, by those drawn or, where that is more, by those fitted: an upper bound
   /// where loads are not normal.
   double at_most = 1;

@@ -43,10 +43,6 @@ struct LoadFitter::Moments {
   double noise = 0;                        ///< of `layer`: site / M
 };
 
-LoadFit known_loads(const LoadModel& model, const CountedShape& shape) {
-  return {.model = model, .shape = shape, .device_step = model.variance.device};
-}
-
 LoadFitter::LoadFitter(const CountedShape& shape) : shape_(shape) {}
 
 void LoadFitter::add(std::span<const double> loads) {

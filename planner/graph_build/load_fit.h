@@ -51,11 +51,8 @@ struct LoadFit {
   double device_step = 0;         ///< of the variance of a device: new each step ...
   double device_step_error = 0;   ///< (its standard error)
   double device_lasting = 0;      ///< ... and what stays of a device's mean over layers, popularity included
-  std::vector<StepMeans> recent;  ///< the last steps, oldest first; empty: the model is given, not fitted
+  std::vector<StepMeans> recent;  ///< the last steps, oldest first
 };
-
-/// A model that is known: no error, no steps.
-[[nodiscard]] LoadFit known_loads(const LoadModel& model, const CountedShape& shape);
 
 class LoadFitter {
  public:
