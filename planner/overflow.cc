@@ -36,8 +36,10 @@ auto over_normal(double deviation, double resolution, Of of) {
   return mean * (1 / weights);
 }
 
+/// Without a spread a load that equals its room is not above it.
 double above(double distance, double spread) {
-  return std::erfc(distance / (std::max(spread, kLeastSpread) * std::numbers::sqrt2)) / 2;
+  if (spread <= kLeastSpread) return distance < -kLeastSpread ? 1 : 0;
+  return std::erfc(distance / (spread * std::numbers::sqrt2)) / 2;
 }
 
 /// What the sites of a device show, given its popularity and its part.

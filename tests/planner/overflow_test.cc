@@ -60,6 +60,18 @@ TEST(OverflowOfAKnownModel, KeepsSmallOnes) {
   EXPECT_EQ(probability({.variance = {.site = 0.01}}, {}), 0);
 }
 
+/// Loads that are all alike are at their slots or not: one that equals its slot is not above.
+TEST(OverflowOfAKnownModel, WithoutSpreadIsAllOrNothing) {
+  const auto at = [](double load) { return forecast_known({}, {{.layer = 0, .load = load, .sites = 4}}, 10); };
+  for (const double load : {1.64, 1.001, 1 + 1e-13, 1.0, 1 - 1e-13}) {
+    EXPECT_EQ(at(load).steps.probability, 0) << load;
+    EXPECT_EQ(at(load).steps.seen_high, 0) << load;
+    EXPECT_EQ(at(load).sites.seen_high, 0) << load;
+  }
+  EXPECT_NEAR(at(0.999).steps.probability, 1, 1e-12);
+  EXPECT_EQ(at(0.999).steps.seen_low, 1);
+}
+
 /// Against draws of the model itself, and the interval of what so many steps show is about it.
 TEST(OverflowOfAKnownModel, MatchesSampledSteps) {
   const LoadModel model{.variance = {.device = 0.0064, .site = 0.0036}};
