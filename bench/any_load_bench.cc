@@ -257,10 +257,10 @@ class Bench {
     for (std::size_t k = 0; k < row.rungs.size(); ++k) row.rungs[k] += step.rungs[k];
     row.steps_with_chunks += step.rungs[static_cast<std::size_t>(run::Rung::chunks)] > 0 ? 1 : 0;
     if (step.refused.empty()) {
-      row.memory.add(step.step_ns, step.as_planned_ns);
+      row.memory.add(step.step_ns, step.loads_ns);
     } else {
       ++row.refused;
-      say(step.refused);
+      if (!step.refused_after) say(step.refused);
     }
   }
   void compare(const run::StepLoads& loads, const run::TracedStep& step, Row& row) const {

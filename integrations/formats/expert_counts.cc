@@ -33,9 +33,39 @@ Error ExpertCountReader::wrong(int line, const std::string& what) const {
   return bad_input(fmt::format("{}:{}: {}", file_, line, what));
 }
 
+Error ExpertCountReader::lacks(const CountedStep& step, const CountPlace& place, std::string_view rule) {
+  const auto behind = std::ranges::find_if(step.counts, [&](const ExpertCount& c) { return place_of(c) > place; });
+  const bool ends = behind == step.counts.end() || !std::ranges::is_sorted(step.counts, {}, place_of);
+  const int line = ends ? step.counts.back().line : behind->line;
+  return unless_out_of_order(wrong(line, fmt::format("step {} {} layer {}, micro-batch {}, device {}; {}", step.step,
+                                                     ends ? "ends here without" : "goes on here without", place.layer,
+                                                     place.micro_batch, place.device, rule)));
+}
+
+Error ExpertCountReader::has(int line, const std::string& what) {
+  return unless_out_of_order(wrong(line, what));
+}
+
+Error ExpertCountReader::unless_out_of_order(Error error) {
+  for (;;) {
+    const Result<std::optional<CountedStep>> step = next();
+    if (!step) return is_out_of_order_ ? step.error() : error;
+    if (!step.value()) return error;
+  }
+}
+
+/// Byte order marks, which some programs put in front of a table.
+Status ExpertCountReader::skip_mark() {
+  if (text_.starts_with("\xff\xfe") || text_.starts_with("\xfe\xff"))
+    return wrong(1, "the file is UTF-16, where a table is UTF-8 or ASCII; save it as UTF-8");
+  if (text_.starts_with("\xef\xbb\xbf")) text_.erase(0, 3);
+  return {};
+}
+
 Status ExpertCountReader::read_header() {
   while (fields_ == 0 && std::getline(in_, text_)) {
-    ++number_;
+    if (++number_ == 1)
+      if (Status status = skip_mark(); !status) return status;
     const std::string_view line = trimmed(text_);
     if (line.empty() || line.front() == '#') continue;
     if (line == kHeader)
@@ -101,7 +131,8 @@ Result<std::optional<CountedStep>> ExpertCountReader::next() {
     if (!line) return line.error();
     ahead_ = line.value();
   }
-  if (ahead_ && ahead_->step < step.step)
+  is_out_of_order_ = ahead_ && ahead_->step < step.step;
+  if (is_out_of_order_)
     return wrong(ahead_->count.line, fmt::format("step {} stands behind step {}; steps ascend, and the lines of one "
                                                  "stand together",
                                                  ahead_->step, step.step));

@@ -7,8 +7,9 @@
 //
 // A line is one device's share of one (layer, micro-batch) of a step; devices number the expert group. Lines of one
 // step stand together, steps ascend, the order inside a step is free. Without the column `step` all lines are of step
-// 0. Blank lines and lines that begin with `#` are skipped.
+// 0. Blank lines and lines that begin with `#` are skipped. A byte order mark of UTF-8 is, too.
 
+#include <compare>
 #include <cstdint>
 #include <istream>
 #include <optional>
@@ -27,6 +28,16 @@ struct ExpertCount {
   int line = 0;  ///< of the file, from 1
   std::int64_t layer = 0, micro_batch = 0, device = 0, rows = 0;
 };
+
+/// What a count is of; ascends as files that are written in order do.
+struct CountPlace {
+  std::int64_t layer = 0, micro_batch = 0, device = 0;
+  friend auto operator<=>(const CountPlace&, const CountPlace&) = default;
+};
+
+[[nodiscard]] constexpr CountPlace place_of(const ExpertCount& count) {
+  return {.layer = count.layer, .micro_batch = count.micro_batch, .device = count.device};
+}
 
 /// All lines of one step. Not empty.
 struct CountedStep {
@@ -47,6 +58,13 @@ class ExpertCountReader {
   /// bad_input with `file:line: what`.
   [[nodiscard]] Error wrong(int line, const std::string& what) const;
 
+  /// The step that was read last does not name `place`: wrong() at the line before which it would stand, of a step
+  /// whose lines are in order, else at the last of its lines. `rule` says why it should. Reads the file on: where steps
+  /// are out of order further down, parts of one stand in two places, and that is what is said.
+  [[nodiscard]] Error lacks(const CountedStep& step, const CountPlace& place, std::string_view rule);
+  /// The step that was read last names at `line` what it should not: wrong(), or as lacks() what is out of order.
+  [[nodiscard]] Error has(int line, const std::string& what);
+
  private:
   struct Line {
     std::int64_t step = 0;
@@ -55,13 +73,17 @@ class ExpertCountReader {
   /// The next line that says something; nothing at the end.
   [[nodiscard]] Result<std::optional<Line>> read_line();
   [[nodiscard]] Status read_header();
+  [[nodiscard]] Status skip_mark();
+  /// The error, or that steps are out of order from here on.
+  [[nodiscard]] Error unless_out_of_order(Error error);
   [[nodiscard]] Result<Line> parse(std::string_view text) const;
 
   std::istream& in_;
   std::string file_, text_;
   int number_ = 0;
   std::size_t fields_ = 0;
-  std::optional<Line> ahead_;  ///< first line of the next step
+  bool is_out_of_order_ = false;  ///< the error was that of a step below the one before
+  std::optional<Line> ahead_;     ///< first line of the next step
 };
 
 }  // namespace tidemark::formats

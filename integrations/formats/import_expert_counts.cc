@@ -13,109 +13,111 @@
 #include <vector>
 
 #include "integrations/formats/expert_counts.h"
+#include "integrations/formats/unit_text.h"
 
 namespace tidemark::formats {
 namespace {
 
 using SiteKey = std::pair<std::int64_t, std::int64_t>;  // layer, micro-batch
+using Ids = std::vector<std::int64_t>;
 
-/// One (layer, micro-batch): rows by device, and where the file first speaks of it.
-struct Cell {
-  int line = 0;
-  std::map<std::int64_t, std::int64_t> rows;
+/// Rows by device of each (layer, micro-batch).
+using Sites = std::map<SiteKey, std::map<std::int64_t, std::int64_t>>;
+
+/// What every step names: that of the first.
+struct Layout {
+  std::int64_t step = 0;  ///< the first
+  Ids layers, micro_batches, devices;
+  [[nodiscard]] bool names(const CountPlace& place) const {
+    return std::ranges::binary_search(layers, place.layer) &&
+           std::ranges::binary_search(micro_batches, place.micro_batch) &&
+           std::ranges::binary_search(devices, place.device);
+  }
 };
 
-using Cells = std::map<SiteKey, Cell>;
+constexpr std::string_view kRule =
+    "every step names the same layers, every layer the same micro-batches, every pair of them the same devices";
 
-Result<Cells> cells_of(const CountedStep& step, const ExpertCountReader& reader) {
-  Cells cells;
-  for (const ExpertCount& count : step.counts) {
-    Cell& cell = cells[{count.layer, count.micro_batch}];
-    if (cell.rows.empty()) cell.line = count.line;
-    if (!cell.rows.emplace(count.device, count.rows).second)
-      return reader.wrong(count.line, fmt::format("layer {}, micro-batch {} names device {} twice", count.layer,
-                                                  count.micro_batch, count.device));
-  }
-  return cells;
+std::string name_of(std::int64_t layer, std::int64_t micro_batch) {
+  return fmt::format("layer {}, micro-batch {}", layer, micro_batch);
 }
 
-std::vector<std::int64_t> devices_of(const Cell& cell) {
-  std::vector<std::int64_t> ids;
-  for (const auto& [device, rows] : cell.rows) ids.push_back(device);
-  return ids;
-}
-
-/// Every cell names the devices of the first, and has rows.
-Status check(const Cells& cells, const ExpertCountReader& reader) {
-  const auto& [first, first_cell] = *cells.begin();
-  for (const auto& [key, cell] : cells) {
-    const auto name = fmt::format("layer {}, micro-batch {}", key.first, key.second);
-    if (devices_of(cell) != devices_of(first_cell))
-      return reader.wrong(cell.line,
-                          fmt::format("{} names other devices than layer {}, micro-batch {}; every pair names the same",
-                                      name, first.first, first.second));
-    if (std::ranges::all_of(cell.rows, [](const auto& entry) { return entry.second == 0; }))
-      return reader.wrong(cell.line, fmt::format("{} has no rows on any device", name));
-  }
-  if (cells.size() >= 2 && first_cell.rows.size() >= 2) return {};
-  return reader.wrong(1, fmt::format("{} of (layer, micro-batch) and {} of devices: two of each are needed to split "
-                                     "the variance",
-                                     cells.size(), first_cell.rows.size()));
-}
-
-/// What every step is laid out as: that of the first.
-struct Sites {
-  std::vector<SiteKey> keys;
-  std::vector<std::int64_t> devices;
-  graph_build::CountedShape shape;
-};
-
-std::string name_of(const SiteKey& key) {
-  return fmt::format("layer {}, micro-batch {}", key.first, key.second);
-}
-
-/// Every layer of the step has the same micro-batches.
-Result<Sites> sites_of(const Cells& cells, const ExpertCountReader& reader) {
-  std::map<std::int64_t, std::vector<std::int64_t>> batches;
+Result<Sites> sites_of(const CountedStep& step, const ExpertCountReader& reader) {
   Sites sites;
-  for (const auto& [key, cell] : cells) {
-    batches[key.first].push_back(key.second);
-    sites.keys.push_back(key);
-  }
-  const auto& [first_layer, first] = *batches.begin();
-  for (const auto& [layer, of] : batches)
-    if (of != first)
+  for (const ExpertCount& count : step.counts)
+    if (!sites[{count.layer, count.micro_batch}].emplace(count.device, count.rows).second)
       return reader.wrong(
-          cells.at({layer, of.front()}).line,
-          fmt::format("layer {} has other micro-batches than layer {}; every layer has the same", layer, first_layer));
-  sites.devices = devices_of(cells.begin()->second);
-  sites.shape = {
-      .layers = std::ssize(batches), .micro_batches = std::ssize(first), .devices = std::ssize(sites.devices)};
+          count.line, fmt::format("{} names device {} twice", name_of(count.layer, count.micro_batch), count.device));
   return sites;
 }
 
-/// The step has the (layer, micro-batch) pairs and the devices of the first.
-Status check_same(const Cells& cells, const Sites& sites, const CountedStep& step, const ExpertCountReader& reader) {
-  for (const SiteKey& key : sites.keys)
-    if (!cells.contains(key))
-      return reader.wrong(
-          step.counts.back().line,
-          fmt::format("step {} ends here without {}; every step names the same", step.step, name_of(key)));
-  for (const auto& [key, cell] : cells) {
-    if (!std::ranges::binary_search(sites.keys, key))
-      return reader.wrong(cell.line, fmt::format("{} is in no step before; every step names the same", name_of(key)));
-    if (devices_of(cell) != sites.devices)
-      return reader.wrong(cell.line, fmt::format("{} names other devices than the steps before; every step names the "
-                                                 "same",
-                                                 name_of(key)));
+/// What most have; of as many the longest, since lines are lost sooner than added. REQUIRES: not empty.
+Ids usual(const std::vector<Ids>& all) {
+  std::map<Ids, std::ptrdiff_t> times;
+  for (const Ids& ids : all) ++times[ids];
+  return *std::ranges::max_element(all, {}, [&](const Ids& ids) { return std::pair(times.at(ids), ids.size()); });
+}
+
+/// Each id once, in its order.
+template <class Map>
+Ids keys_of(const Map& map) {
+  Ids ids;
+  for (const auto& [id, value] : map) ids.push_back(id);
+  return ids;
+}
+
+Layout layout_of(const CountedStep& step, const Sites& sites) {
+  std::map<std::int64_t, Ids> batches;
+  std::vector<Ids> of_layers, of_sites;
+  for (const auto& [key, rows] : sites) {
+    batches[key.first].push_back(key.second);
+    of_sites.push_back(keys_of(rows));
+  }
+  for (const auto& [layer, of] : batches) of_layers.push_back(of);
+  return {.step = step.step, .layers = keys_of(batches), .micro_batches = usual(of_layers), .devices = usual(of_sites)};
+}
+
+/// The step names what the layout has, no more and no less.
+Status check(const CountedStep& step, const Sites& sites, const Layout& layout, ExpertCountReader& reader) {
+  for (const ExpertCount& count : step.counts)
+    if (!layout.names(place_of(count)))
+      return reader.has(
+          count.line,
+          fmt::format("{} names device {}, which {}; {}", name_of(count.layer, count.micro_batch), count.device,
+                      step.step == layout.step ? "others do not" : "is in no step before", kRule));
+  for (const std::int64_t layer : layout.layers)
+    for (const std::int64_t micro_batch : layout.micro_batches) {
+      const auto site = sites.find({layer, micro_batch});
+      for (const std::int64_t device : layout.devices)
+        if (site == sites.end() || !site->second.contains(device))
+          return reader.lacks(step, {.layer = layer, .micro_batch = micro_batch, .device = device}, kRule);
+    }
+  return {};
+}
+
+Status check_rows(const CountedStep& step, const Sites& sites, const ExpertCountReader& reader) {
+  for (const auto& [key, rows] : sites) {
+    if (std::ranges::any_of(rows, [](const auto& entry) { return entry.second > 0; })) continue;
+    const auto first = std::ranges::find(
+        step.counts, key, [](const ExpertCount& count) { return SiteKey(count.layer, count.micro_batch); });
+    return reader.wrong(first->line, fmt::format("{} has no rows on any device", name_of(key.first, key.second)));
   }
   return {};
 }
 
-std::vector<double> rows_of(const Cells& cells) {
+/// Enough to split the variance.
+Status check_size(const Layout& layout, ExpertCountReader& reader) {
+  const std::ptrdiff_t sites = std::ssize(layout.layers) * std::ssize(layout.micro_batches);
+  if (sites >= 2 && layout.devices.size() >= 2) return {};
+  return reader.has(1, fmt::format("{} of (layer, micro-batch) and {} of devices: two of each are needed to split "
+                                   "the variance",
+                                   sites, layout.devices.size()));
+}
+
+std::vector<double> rows_of(const Sites& sites) {
   std::vector<double> rows;
-  for (const auto& [key, cell] : cells)
-    for (const auto& [device, count] : cell.rows) rows.push_back(static_cast<double>(count));
+  for (const auto& [key, of_devices] : sites)
+    for (const auto& [device, count] : of_devices) rows.push_back(static_cast<double>(count));
   return rows;
 }
 
@@ -125,23 +127,23 @@ Result<MeasuredLoads> read_expert_counts(std::string_view csv_text, std::string_
                                          const graph_build::ExpertLoadSpec& base) {
   std::istringstream in{std::string(csv_text)};
   ExpertCountReader reader(in, std::string(file_name));
-  std::optional<Sites> sites;
+  std::optional<Layout> layout;
   std::optional<graph_build::LoadFitter> fitter;
   for (;;) {
     const Result<std::optional<CountedStep>> step = reader.next();
     if (!step) return step.error();
     if (!step.value()) break;
-    const Result<Cells> cells = cells_of(*step.value(), reader);
-    if (!cells) return cells.error();
-    if (Status status = check(cells.value(), reader); !status) return status.error();
-    if (!sites) {
-      Result<Sites> first = sites_of(cells.value(), reader);
-      if (!first) return first.error();
-      sites = std::move(first).value();
-      fitter.emplace(sites->shape);
-    }
-    if (Status status = check_same(cells.value(), *sites, *step.value(), reader); !status) return status.error();
-    fitter->add(rows_of(cells.value()));
+    const Result<Sites> sites = sites_of(*step.value(), reader);
+    if (!sites) return sites.error();
+    if (!layout) layout = layout_of(*step.value(), sites.value());
+    if (Status status = check(*step.value(), sites.value(), *layout, reader); !status) return status.error();
+    if (Status status = check_rows(*step.value(), sites.value(), reader); !status) return status.error();
+    if (Status status = check_size(*layout, reader); !status) return status.error();
+    if (!fitter)
+      fitter.emplace(graph_build::CountedShape{.layers = std::ssize(layout->layers),
+                                               .micro_batches = std::ssize(layout->micro_batches),
+                                               .devices = std::ssize(layout->devices)});
+    fitter->add(rows_of(sites.value()));
   }
   MeasuredLoads loads{.spec = base, .fit = fitter->fit()};
   loads.fit.model.mean = 1;  // rows say nothing of how many there should be
@@ -156,17 +158,14 @@ std::string loads_text(const graph_build::LoadFit& fit) {
     return cv > 0 ? fmt::format("{} {:.4f} +- {:.4f}", name, cv, error / (2 * cv))
                   : fmt::format("{} 0 (below {:.4f})", name, std::sqrt(2 * error));
   };
-  const auto counted = [](std::int64_t n, std::string_view what) {
-    return fmt::format("{} {}{}", n, what, n == 1 ? "" : what.ends_with("ch") ? "es" : "s");
-  };
   const auto& [popularity, device, site] = fit.model.variance;
   std::string text = fmt::format(
       "{}, {}, {}, {}: loads vary by {}, {}, {} (coefficients of variation); "
       "popularity keeps {:.4f} of itself a step; the fullest device has {:.3f} times the mean, {:.3f} by the model",
-      counted(fit.steps, "step"), counted(fit.shape.layers, "layer"), counted(fit.shape.micro_batches, "micro-batch"),
-      counted(fit.shape.devices, "device"), part("popularity", popularity, fit.error.popularity),
-      part("device", device, fit.error.device), part("sequences", site, fit.error.site), fit.model.persistence,
-      fit.fullest,
+      counted_text(fit.steps, "step"), counted_text(fit.shape.layers, "layer"),
+      counted_text(fit.shape.micro_batches, "micro-batch"), counted_text(fit.shape.devices, "device"),
+      part("popularity", popularity, fit.error.popularity), part("device", device, fit.error.device),
+      part("sequences", site, fit.error.site), fit.model.persistence, fit.fullest,
       fit.model.mean > 0 ? graph_build::mean_fullest_load(fit.model, fit.shape.devices) / fit.model.mean : 1.0);
   if (!fit.missing.empty()) text += "; " + fit.missing;
   return text;

@@ -25,6 +25,12 @@ namespace tidemark::formats {
 /// `1.43 M`, `717.9 B`: a count in thousands, millions or billions.
 [[nodiscard]] std::string count_text(double count);
 
+/// `1 step`, `3 steps`, `2 batches`.
+[[nodiscard]] inline std::string counted_text(std::int64_t count, std::string_view what) {
+  const std::string_view ending = count == 1 ? "" : what.ends_with("ch") ? "es" : "s";
+  return std::to_string(count).append(" ").append(what).append(ending);
+}
+
 /// `0-3, 7, 9-10`. REQUIRES: ascending; equal neighbours are said once.
 [[nodiscard]] std::string ranges_text(const std::vector<std::int32_t>& numbers);
 

@@ -125,9 +125,10 @@ Result<LoadForecast> forecast_loads(const plan::PlanOutcome& plan, const graph_b
 
 std::string forecast_text(const LoadForecast& forecast) {
   std::string text = fmt::format(
-      "loads of {}, up to {:.3f}: {} steps {}, {} device-steps\nfitted to {}\n\n", forecast.file, forecast.most_load,
-      forecast.steps_seen, forecast.is_behind ? "behind those the model is fitted to" : "that the model is fitted to",
-      forecast.steps_seen * forecast.devices, formats::loads_text(forecast.fit));
+      "loads of {}, up to {:.3f}: {} {}, {}\nfitted to {}\n\n", forecast.file, forecast.most_load,
+      formats::counted_text(forecast.steps_seen, "step"),
+      forecast.is_behind ? "behind those the model is fitted to" : "that the model is fitted to",
+      formats::counted_text(forecast.steps_seen * forecast.devices, "device-step"), formats::loads_text(forecast.fit));
   formats::TextTable table({"rank", "planned f", "slots up to f", "sites", "device-steps above %", "interval",
                             "will show", "seen", "at most", "sites above %", "interval", "will show", "seen"});
   std::int64_t over = 0, under = 0, above_bound = 0, shares = 0;

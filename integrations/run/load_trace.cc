@@ -4,9 +4,21 @@
 
 #include <algorithm>
 #include <numeric>
+#include <span>
 #include <utility>
 
 namespace tidemark::run {
+namespace {
+
+/// REQUIRES: the step names the (layer, micro-batch).
+int last_line_of(const formats::CountedStep& step, std::int64_t layer, std::int64_t micro_batch) {
+  int line = 0;
+  for (const formats::ExpertCount& count : step.counts)
+    if (count.layer == layer && count.micro_batch == micro_batch) line = count.line;
+  return line;
+}
+
+}  // namespace
 
 StepLoads::StepLoads(const graph_build::LoadShape& shape)
     : rows_of_layers_(static_cast<std::size_t>(shape.layers.back()) + 1, -1),
@@ -76,9 +88,10 @@ Status StepLoads::add(const formats::ExpertCount& count, const graph_build::Load
     return reader.wrong(count.line, fmt::format("device {}: an expert group of this job has devices 0 to {}",
                                                 count.device, shape.devices - 1));
   if (count.rows > shape.most_rows)
-    return reader.wrong(count.line, fmt::format("{} rows: at most {} can reach one device of this job, {} times the "
-                                                "mean of {}",
-                                                count.rows, shape.most_rows, shape.most_load(), shape.mean_rows));
+    return reader.wrong(count.line,
+                        fmt::format("{} rows: at most {} can reach one device of this job, {:.4g} times the "
+                                    "mean of {}",
+                                    count.rows, shape.most_rows, shape.most_load(), shape.mean_rows));
   std::int64_t& rows = rows_[place(row, count.micro_batch, count.device)];
   if (rows >= 0)
     return reader.wrong(count.line, fmt::format("layer {}, micro-batch {} names device {} twice", count.layer,
@@ -88,30 +101,25 @@ Status StepLoads::add(const formats::ExpertCount& count, const graph_build::Load
 }
 
 Status StepLoads::check(const formats::CountedStep& step, const graph_build::LoadShape& shape,
-                        const formats::ExpertCountReader& reader) const {
-  const int line = step.counts.back().line;
-  for (std::int64_t row = 0; row < std::ssize(shape.layers); ++row)
+                        formats::ExpertCountReader& reader) const {
+  for (const std::int64_t layer : shape.layers)
     for (std::int64_t m = 0; m < micro_batches_; ++m) {
-      std::int64_t sum = 0;
-      for (std::int64_t d = 0; d < devices_; ++d) {
-        const std::int64_t rows = rows_[place(row, m, d)];
-        if (rows < 0)
-          return reader.wrong(line, fmt::format("step {} ends here without layer {}, micro-batch {}, device {}; a step "
-                                                "names every device of every (layer, micro-batch)",
-                                                step.step, shape.layers[static_cast<std::size_t>(row)], m, d));
-        sum += rows;
-      }
-      if (sum > mean_rows_ * devices_)
-        return reader.wrong(
-            line, fmt::format("step {}: layer {}, micro-batch {} has {} rows on all devices; the job "
-                              "has {}",
-                              step.step, shape.layers[static_cast<std::size_t>(row)], m, sum, mean_rows_ * devices_));
+      const auto site = std::span(rows_).subspan(place(row_of(layer), m, 0), static_cast<std::size_t>(devices_));
+      if (const auto missing = std::ranges::find(site, -1); missing != site.end())
+        return reader.lacks(step, {.layer = layer, .micro_batch = m, .device = missing - site.begin()},
+                            "a step names every device of every (layer, micro-batch)");
+      const std::int64_t sum = std::accumulate(site.begin(), site.end(), std::int64_t{0});
+      if (sum != shape.all_rows())
+        return reader.wrong(last_line_of(step, layer, m),
+                            fmt::format("step {}: layer {}, micro-batch {} has {} rows on all devices together; the "
+                                        "job routes {}, and drops none",
+                                        step.step, layer, m, sum, shape.all_rows()));
     }
   return {};
 }
 
 Result<StepLoads> StepLoads::of(const formats::CountedStep& step, const graph_build::LoadShape& shape,
-                                const formats::ExpertCountReader& reader) {
+                                formats::ExpertCountReader& reader) {
   StepLoads loads(shape);
   for (const formats::ExpertCount& count : step.counts)
     if (Status status = loads.add(count, shape, reader); !status) return status.error();

@@ -14,9 +14,10 @@ namespace tidemark::run {
 class StepLoads {
  public:
   /// Errors (bad_input, `file:line: what`): a layer, micro-batch or device that the job does not have, one named twice
-  /// or not at all, rows above what the job has.
+  /// or not at all, other rows of a (layer, micro-batch) than the job routes. REQUIRES: `reader` read the step last; it
+  /// is not asked for another after an error.
   [[nodiscard]] static Result<StepLoads> of(const formats::CountedStep& step, const graph_build::LoadShape& shape,
-                                            const formats::ExpertCountReader& reader);
+                                            formats::ExpertCountReader& reader);
 
   /// Of rows by place of the layer in the shape, micro-batch and device (graph_build/load_draws.h). REQUIRES: as of().
   [[nodiscard]] static StepLoads of_rows(std::vector<std::int64_t> rows, const graph_build::LoadShape& shape);
@@ -39,8 +40,9 @@ class StepLoads {
   [[nodiscard]] std::size_t place(std::int64_t row, std::int64_t micro_batch, std::int64_t device) const;
   [[nodiscard]] Status add(const formats::ExpertCount& count, const graph_build::LoadShape& shape,
                            const formats::ExpertCountReader& reader);
+  /// Every device of every (layer, micro-batch) is named, and they have the job's rows.
   [[nodiscard]] Status check(const formats::CountedStep& step, const graph_build::LoadShape& shape,
-                             const formats::ExpertCountReader& reader) const;
+                             formats::ExpertCountReader& reader) const;
 
   std::vector<std::int64_t> rows_of_layers_;  ///< layer to row; -1
   std::int64_t micro_batches_ = 0, devices_ = 0, mean_rows_ = 0;

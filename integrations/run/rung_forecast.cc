@@ -26,14 +26,14 @@ Result<GroupStep> play(TraceRun& run, std::int64_t step, const StepLoads& loads)
   const Result<std::vector<TracedStep>> devices = run.play(step, loads);
   if (!devices) return devices.error();
   GroupStep group{.step = step};
-  std::int64_t step_ns = 0, as_planned_ns = 0;
+  std::int64_t step_ns = 0, loads_ns = 0;
   for (const TracedStep& device : devices.value()) {
     for (std::size_t k = 0; k < group.rungs.size(); ++k) group.rungs[k] += device.rungs[k];
     group.refused += device.refused.empty() ? 0 : 1;
     step_ns = std::max(step_ns, device.step_ns);
-    as_planned_ns = std::max(as_planned_ns, device.as_planned_ns);
+    loads_ns = std::max(loads_ns, device.loads_ns);
   }
-  if (group.refused == 0) group.added_ms = static_cast<double>(step_ns - as_planned_ns) / 1e6;
+  if (group.refused == 0) group.added_ms = static_cast<double>(step_ns - loads_ns) / 1e6;
   return group;
 }
 
@@ -92,15 +92,15 @@ Result<RungForecast> forecast_rungs(const plan::PlanOutcome& plan, const Machine
     to.push_back(played.value());
     return {};
   };
-  const auto rows = std::llround(loads.fit.model.mean * static_cast<double>(shape.all_rows()));
-  const std::int64_t ahead = std::ssize(loads.seen), all = std::min(shape.all_rows(), std::max<std::int64_t>(0, rows));
+  const std::int64_t ahead = std::ssize(loads.seen);
   while (std::ssize(forecast.drawn) < count) {
     truth.draw();
     double now = 0;
     for (std::int64_t i = 0; i < kStepsOfTruth; ++i) {
       const double then = std::ceil(static_cast<double>(ahead * (2 * i + 1)) / (2 * kStepsOfTruth));
       truth.drift(then - std::exchange(now, then));
-      const StepLoads drawn = StepLoads::of_rows(graph_build::share_rows(shape, truth.draw_step(), all), shape);
+      const StepLoads drawn =
+          StepLoads::of_rows(graph_build::share_rows(shape, truth.draw_step(), shape.all_rows()), shape);
       if (Status s = add(std::ssize(forecast.drawn), drawn, forecast.drawn); !s) return s.error();
     }
   }
@@ -126,12 +126,13 @@ std::string rung_forecast_text(const RungForecast& forecast) {
       "{2:.0f} % of "
       "what so many steps show; at most: {3:.1f} % one-sided, by the steps drawn or the {4} fitted ones that were "
       "played\n{5}"
-      "beyond what the loads take by themselves, of the device that takes longest: {6:.1f} ms in the mean of the "
+      "beyond these loads by themselves, of the device that takes longest: {6:.1f} ms in the mean of the "
       "steps drawn, {7:.1f} seen\n{8}",
-      forecast.drawn.size(), forecast.seen.size(), 100 * plan::kShareConfidence,
-      50 * (1 + plan::kShareConfidence), forecast.fitted.size(), table.text(), mean_added_ms(forecast.drawn),
-      mean_added_ms(forecast.seen),
-      forecast.refused() == 0 ? std::string() : fmt::format("{} device-steps were refused\n", forecast.refused()),
+      forecast.drawn.size(), forecast.seen.size(), 100 * plan::kShareConfidence, 50 * (1 + plan::kShareConfidence),
+      forecast.fitted.size(), table.text(), mean_added_ms(forecast.drawn), mean_added_ms(forecast.seen),
+      forecast.refused() == 0 ? std::string()
+                              : formats::counted_text(forecast.refused(), "device-step") +
+                                    (forecast.refused() == 1 ? " was refused\n" : " were refused\n"),
       forecast.is_behind ? "" : " (those that it is fitted to)");
 }
 

@@ -21,7 +21,7 @@ struct GroupStep {
   std::int64_t step = 0;
   RungCounts rungs{};
   std::int64_t refused = 0;  ///< devices
-  double added_ms = 0;       ///< beyond what the loads take by themselves, both of the device that takes longest
+  double added_ms = 0;       ///< step less its loads by themselves, both of the device that takes longest
 };
 
 /// Steps that take a rung on any device, of all.

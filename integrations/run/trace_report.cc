@@ -11,6 +11,7 @@
 #include "integrations/formats/html_text.h"
 #include "integrations/formats/line_chart.h"
 #include "integrations/formats/report_page.h"
+#include "integrations/formats/unit_text.h"
 
 namespace tidemark::run {
 namespace {
@@ -21,7 +22,7 @@ using formats::ChartLine;
 /// Of the devices that played one step.
 struct StepRow {
   std::int64_t devices = 0, refused = 0;
-  std::int64_t step_ns = 0, as_planned_ns = 0;  ///< of the slowest that completed
+  std::int64_t step_ns = 0, loads_ns = 0;  ///< of the slowest that completed
   Bytes peak_bytes = 0, beside_bytes = 0;
   RungCounts rungs{};
 };
@@ -31,7 +32,7 @@ std::map<std::int64_t, StepRow> rows_of(const TraceOutcome& outcome) {
   for (const TracedStep& step : outcome.steps) {
     StepRow& row = rows[step.step];
     ++row.devices;
-    row.as_planned_ns = std::max(row.as_planned_ns, step.as_planned_ns);
+    row.loads_ns = std::max(row.loads_ns, step.loads_ns);
     if (!step.refused.empty()) {
       ++row.refused;
       continue;
@@ -71,15 +72,15 @@ class Page {
         "<title>Expert loads: {0}</title>\n<style>{1}</style></head>\n<body><main>\n<h1>Steps under the loads of "
         "{0}</h1>\n"
         "<p class=\"soft\">Simulated on {2}: every time and size here comes from the runtime on simulated devices, at "
-        "true sizes, or from the model where it says so; nothing is measured. {3} of the expert group{4}, {5} "
-        "steps.</p>\n",
+        "true sizes, or from the model where it says so; nothing is measured. {3} of the expert group{4}, {5}.</p>\n",
         formats::html_text(outcome_.file), formats::kReportStyle, formats::html_text(outcome_.product), whose,
-        outcome_.ask.rank ? fmt::format(", rank {}", *outcome_.ask.rank) : ", all ranks", places_.size());
-    page += fmt::format(
-        "<div class=\"verdict {}\"><b>{}</b><span>{}</span></div>\n", outcome_.ok() ? "good" : "bad",
-        outcome_.ok() ? "OK" : "FAIL",
-        fmt::format("{} of {} device-steps completed, {} races", std::ssize(outcome_.steps) - outcome_.refused(),
-                    outcome_.steps.size(), outcome_.races()));
+        outcome_.ask.rank ? fmt::format(", rank {}", *outcome_.ask.rank) : ", all ranks",
+        formats::counted_text(std::ssize(places_), "step"));
+    page += fmt::format("<div class=\"verdict {}\"><b>{}</b><span>{}</span></div>\n", outcome_.ok() ? "good" : "bad",
+                        outcome_.ok() ? "OK" : "FAIL",
+                        fmt::format("{} of {} completed, {}", std::ssize(outcome_.steps) - outcome_.refused(),
+                                    formats::counted_text(std::ssize(outcome_.steps), "device-step"),
+                                    formats::counted_text(outcome_.races(), "race")));
     return page;
   }
 
@@ -108,10 +109,10 @@ class Page {
         {.title = "Step time",
          .unit = "seconds, simulated",
          .places = places_,
-         .lines = {{.name = "what the loads take where all finds room (modelled)",
-                    .values = over_steps([&](const StepRow& row) { return seconds(row.as_planned_ns); })},
+         .lines = {{.name = "these loads by themselves (modelled)",
+                    .values = over_steps([&](const StepRow& row) { return seconds(row.loads_ns); })},
                    {.name = "step", .values = over_steps([&](const StepRow& row) { return seconds(row.step_ns); })}},
-         .limit = ChartLine{.name = "as planned", .values = {seconds(outcome_.planned_ns)}}});
+         .limit = ChartLine{.name = "step as planned", .values = {seconds(outcome_.planned_ns)}}});
   }
 
   [[nodiscard]] std::string memory() const {

@@ -1,5 +1,7 @@
 #include "integrations/run/trace_run.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <mutex>
 #include <span>
@@ -38,11 +40,12 @@ class Player {
     loads_ = loads;
     device_ = device;
     group_ = group;
+    follows_ = false;
     TracedStep traced{.device = device};
     if (loads != nullptr) {
-      const Result<std::int64_t> as_planned = modelled_step_ns(ranks_, machine_, site_loads(), matched_);
-      if (!as_planned) return as_planned.error();
-      traced.as_planned_ns = as_planned.value();
+      const Result<std::int64_t> by_themselves = modelled_step_ns(ranks_, machine_, site_loads(), matched_);
+      if (!by_themselves) return by_themselves.error();
+      traced.loads_ns = by_themselves.value();
     }
     const Result<SimRun> run = play_step();
     if (!run && run.error().code != Error::Code::infeasible) return run.error();
@@ -61,6 +64,9 @@ class Player {
     }
     return traced;
   }
+
+  /// The group ended the step that was refused last, or did not agree to what this device could do.
+  [[nodiscard]] bool follows() const { return follows_; }
 
  private:
   [[nodiscard]] SiteLoads site_loads() const {
@@ -97,8 +103,10 @@ class Player {
   }
   [[nodiscard]] swap::Agree agree() {
     return [this](std::int32_t group, std::int32_t section, swap::ChunkWish wish) -> Result<std::int32_t> {
-      if (group_ != nullptr) return group_->ask(static_cast<std::int32_t>(device_), group, section, wish);
-      return wish.wanted ? wish.chunks : 1;
+      if (group_ == nullptr) return wish.wanted ? wish.chunks : 1;
+      const Result<std::int32_t> agreed = group_->ask(static_cast<std::int32_t>(device_), group, section, wish);
+      follows_ = !agreed || (wish.wanted && wish.chunks > 0 && agreed.value() < wish.chunks);
+      return agreed;
     };
   }
 
@@ -109,10 +117,26 @@ class Player {
   const StepLoads* loads_ = nullptr;
   std::int64_t device_ = 0;
   GroupAgreement* group_ = nullptr;
+  bool follows_ = false;
   std::unique_ptr<SimRig> rig_;
 };
 
 }  // namespace
+
+std::vector<TracedStep> with_causes(std::vector<PlayedDevice> devices) {
+  const auto cause = std::ranges::find_if(
+      devices, [](const PlayedDevice& one) { return !one.traced.refused.empty() && !one.follows; });
+  std::vector<TracedStep> steps;
+  for (PlayedDevice& one : devices) {
+    if (one.follows && !one.traced.refused.empty() && cause != devices.end()) {
+      one.traced.refused_after = cause->traced.device;
+      one.traced.refused = fmt::format("device {} was refused, and no device of the group goes on without the others",
+                                       cause->traced.device);
+    }
+    steps.push_back(std::move(one.traced));
+  }
+  return steps;
+}
 
 /// As many as play at a time: opening one costs as much as a step.
 class TraceRun::Players {
@@ -120,16 +144,17 @@ class TraceRun::Players {
   Players(const plan::PlanOutcome& plan, const Machine& machine, const TraceAsk& ask, bool matched)
       : plan_(plan), machine_(machine), ask_(ask), matched_(matched) {}
 
-  [[nodiscard]] Result<TracedStep> play(const StepLoads* loads, std::int64_t device, GroupAgreement* group) {
+  [[nodiscard]] Result<PlayedDevice> play(const StepLoads* loads, std::int64_t device, GroupAgreement* group) {
     std::unique_ptr<Player> player = take();
     Result<TracedStep> traced = player->play(loads, device, group);
     if (!traced || !traced.value().refused.empty()) {
       if (group != nullptr) group->leave(static_cast<std::int32_t>(device));
-      return traced;
+      if (!traced) return traced.error();
+      return PlayedDevice{.traced = std::move(traced).value(), .follows = player->follows()};
     }
     const std::lock_guard lock(mutex_);
     idle_.push_back(std::move(player));
-    return traced;
+    return PlayedDevice{.traced = std::move(traced).value()};
   }
 
  private:
@@ -162,16 +187,17 @@ Result<TraceRun> TraceRun::open(const plan::PlanOutcome& plan, const Machine& ma
   run.matched_ = matched;
   run.first_device_ = ask.device.value_or(0);
   run.device_count_ = ask.device ? 1 : shape.devices;
-  const Result<TracedStep> planned = run.players_->play(nullptr, 0, nullptr);
+  const Result<PlayedDevice> planned = run.players_->play(nullptr, 0, nullptr);
   if (!planned) return planned.error();
-  if (!planned.value().refused.empty()) return infeasible(planned.value().refused);
-  run.planned_ns_ = planned.value().step_ns;
+  const TracedStep& step = planned.value().traced;
+  if (!step.refused.empty()) return infeasible(step.refused);
+  run.planned_ns_ = step.step_ns;
   return run;
 }
 
 /// Each device on a thread of its own: they wait for each other at every section.
 Result<std::vector<TracedStep>> TraceRun::play(std::int64_t step, const StepLoads& loads) {
-  std::vector<Result<TracedStep>> played(static_cast<std::size_t>(device_count_), TracedStep{});
+  std::vector<Result<PlayedDevice>> played(static_cast<std::size_t>(device_count_), PlayedDevice{});
   GroupAgreement group(static_cast<std::int32_t>(device_count_));
   {
     std::vector<std::jthread> devices;
@@ -181,13 +207,13 @@ Result<std::vector<TracedStep>> TraceRun::play(std::int64_t step, const StepLoad
             players_->play(&loads, first_device_ + i, device_count_ > 1 ? &group : nullptr);
       });
   }
-  std::vector<TracedStep> steps;
-  for (Result<TracedStep>& one : played) {
+  std::vector<PlayedDevice> devices;
+  for (Result<PlayedDevice>& one : played) {
     if (!one) return one.error();
-    steps.push_back(std::move(one).value());
-    steps.back().step = step;
+    devices.push_back(std::move(one).value());
+    devices.back().traced.step = step;
   }
-  return steps;
+  return with_causes(std::move(devices));
 }
 
 }  // namespace tidemark::run

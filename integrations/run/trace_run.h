@@ -29,15 +29,29 @@ using RungCounts = std::array<std::int64_t, kRungNames.size()>;
 struct TracedStep {
   std::int64_t step = 0;
   std::int64_t device = 0;
-  std::string refused;             ///< why the step did not complete; empty: it did
-  std::int64_t step_ns = 0;        ///< 0 where refused
-  std::int64_t as_planned_ns = 0;  ///< what these loads take where all that exceeds the plan finds room: modelled
+  std::string refused;  ///< why the step did not complete; empty: it did
+  /// The device of the group whose refusal this one follows, since no device goes on without the others; nothing: the
+  /// refusal is its own.
+  std::optional<std::int64_t> refused_after;
+  std::int64_t step_ns = 0;   ///< 0 where refused
+  std::int64_t loads_ns = 0;  ///< these loads by themselves: all that exceeds the plan finds room. Modelled
   std::int64_t races = 0;
   std::string first_race;  ///< in words
   RungCounts rungs{};
   Bytes peak_bytes = 0;    ///< of the fullest rank, reserves included: highest byte touched and what stood beside slots
   Bytes beside_bytes = 0;  ///< device memory that stood beside slots at once, of the rank that had most
 };
+
+/// A step of one device, and whether its refusal, if it was refused, is the group's doing: the group had lost a device,
+/// or did not agree to what this one could do.
+struct PlayedDevice {
+  TracedStep traced;
+  bool follows = false;
+};
+
+/// The steps; those that follow name the first device that was refused by itself, where there is one. Does not depend
+/// on which of several left first.
+[[nodiscard]] std::vector<TracedStep> with_causes(std::vector<PlayedDevice> devices);
 
 struct TraceAsk {
   std::optional<std::int32_t> rank;  ///< nothing: all ranks in one time

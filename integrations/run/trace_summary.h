@@ -31,6 +31,7 @@ struct TraceOutcome {
   std::vector<TracedStep> steps;
 
   [[nodiscard]] std::int64_t refused() const;
+  [[nodiscard]] std::int64_t refused_after() const;  ///< of them, since another device of the group was
   [[nodiscard]] std::int64_t races() const;
   [[nodiscard]] bool ok() const { return refused() == 0 && races() == 0; }
 };

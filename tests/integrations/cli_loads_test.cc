@@ -3,11 +3,14 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <sstream>
 
+#include "integrations/formats/unit_text.h"
 #include "tests/support/json_text.h"
 #include "tests/support/program_run.h"
 
@@ -67,16 +70,50 @@ TEST_F(CliLoads, DrawnLoadsRunAndSayWhatTheyTook) {
   EXPECT_NE(one.out.find("2 steps with the loads of device 1: 2 device-steps of rank 0"), std::string::npos) << one.out;
 }
 
-/// Chunks in most steps are a reason to plan for such loads, which is said.
+/// Chunks in most steps are a reason to plan for higher loads, which is said.
 TEST_F(CliLoads, MostStepsInChunksAreAReasonToPlanAgain) {
   write(drawn({"--family", "worst-step", "--steps", "2"}));
-  const std::string advice = "sections ran in chunks in 2 of 2 steps; `tidemark plan MODEL --imbalance-from loads.csv`";
+  const std::string advice =
+      "sections ran in chunks in 2 of 2 steps; plan for higher loads: `tidemark plan MODEL --imbalance-from "
+      "loads.csv`, "
+      "or, of a plan from these counts, `--imbalance F` with F above 1\n";
   EXPECT_EQ(run().out.find("--imbalance-from"), std::string::npos);  // there is much to spare
   ASSERT_EQ(
       place.run({"plan", small_model(), "--imbalance", "1.0", "--budget", "4.6GiB", "--out", "plan.json", "-q"}).status,
       0);
   const Ran ran = run();
   EXPECT_NE(ran.out.find(advice), std::string::npos) << ran.out;
+}
+
+/// What steps took is said beside the plan's step, in the words and figures of the JSON.
+TEST_F(CliLoads, StepsAndTheirLoadsAreTimed) {
+  write(drawn({"--family", "worst-step", "--steps", "2"}));
+  const auto json = testing::parsed(run({"--format", "json"}).out);
+  double sum = 0, worst = 0;
+  for (const auto& step : json["steps_detail"]) {
+    sum += step["step_ms"].get<double>();
+    worst = std::max(worst, step["step_ms"].get<double>());
+    EXPECT_NEAR(step["step_ms"].get<double>(), step["loads_ms"].get<double>() + step["added_ms"].get<double>(), 1e-6);
+  }
+  EXPECT_NEAR(json["step_ms"]["mean"].get<double>(), sum / json["steps"].get<double>(), 1e-6);
+  EXPECT_EQ(json["step_ms"]["worst"], worst);
+  EXPECT_NEAR(json["step_ms"]["mean"].get<double>(),
+              json["loads_ms"]["mean"].get<double>() + json["added_ms"]["mean"].get<double>(), 1e-6);
+  EXPECT_GT(json["loads_ms"]["mean"], json["planned_ms"]);
+  const Ran text = run();
+  const auto shown = [](const nlohmann::ordered_json& ms) {
+    return formats::duration_text(std::llround(ms.get<double>() * 1e6));
+  };
+  EXPECT_NE(text.out.find(fmt::format("steps take {} in the mean, {} at worst (simulated), of which these loads by "
+                                      "themselves {} in the mean (modelled);\n",
+                                      shown(json["step_ms"]["mean"]), shown(json["step_ms"]["worst"]),
+                                      shown(json["loads_ms"]["mean"]))),
+            std::string::npos)
+      << text.out;
+  EXPECT_NE(run({"--rank", "0", "--group-device", "0"}).out.find("2 device-steps of rank 0"), std::string::npos);
+  write(drawn({}));
+  EXPECT_NE(run({"--group-device", "0"}).out.find("1 step with the loads of device 0: 1 device-step;"),
+            std::string::npos);
 }
 
 /// At the load it was planned for nothing is above the plan, and the step is the planned one.
@@ -192,7 +229,13 @@ TEST_F(CliLoads, WhatIsWrongWithAFileIsNamedByLine) {
   const std::string head(kHeader);
   EXPECT_NE(complaint("").find("loads.csv:1: the file is empty"), std::string::npos);
   EXPECT_NE(complaint("rows\n1\n").find("loads.csv:1: the first line is 'rows'"), std::string::npos);
-  EXPECT_NE(complaint(head + rest).find(": step 0 ends here without layer "), std::string::npos);
+  EXPECT_NE(complaint(head + rest).find("loads.csv:2: step 0 goes on here without layer "), std::string::npos);
+  EXPECT_NE(
+      complaint(lines.substr(0, lines.rfind('\n', lines.size() - 2) + 1)).find(": step 0 ends here without layer "),
+      std::string::npos);
+  EXPECT_NE(
+      complaint(head + line + "\n1" + line.substr(1) + "\n" + rest).find("loads.csv:4: step 0 stands behind step 1"),
+      std::string::npos);
   EXPECT_NE(complaint(head + line + "\n" + line + "\n" + rest).find("loads.csv:3: layer "), std::string::npos);
   EXPECT_NE(complaint(head + "0,0,0,0,-1\n" + rest).find("loads.csv:2: rows is '-1'"), std::string::npos);
   EXPECT_NE(complaint(head + line.substr(0, line.rfind(',')) + ",99999999\n" + rest).find("loads.csv:2: 99999999 rows"),
@@ -203,6 +246,33 @@ TEST_F(CliLoads, WhatIsWrongWithAFileIsNamedByLine) {
             std::string::npos);
   EXPECT_NE(complaint(head + "1,3,0,0,5\n0,3,0,0,5\n").find("loads.csv:3: step 0 stands behind step 1"),
             std::string::npos);
+}
+
+/// A job that drops nothing routes all its rows, on whichever devices.
+TEST_F(CliLoads, RowsThatAreNotAllThereAreRefused) {
+  std::istringstream in(drawn({}));
+  std::string line, halved(kHeader), none(kHeader);
+  std::getline(in, line);
+  while (std::getline(in, line)) {
+    const std::size_t rows = line.rfind(',') + 1;
+    halved += line.substr(0, rows) + std::to_string(std::stoll(line.substr(rows)) / 2) + "\n";
+    none += line.substr(0, rows) + "0\n";
+  }
+  for (const std::string& text : {halved, none}) {
+    write(text);
+    for (const std::vector<std::string>& words :
+         std::vector<std::vector<std::string>>{{"run", "plan.json", "--loads", "loads.csv", "--report", "page.html"},
+                                               {"simulate", "plan.json", "--loads", "loads.csv"}}) {
+      const Ran ran = place.run(words);
+      EXPECT_EQ(ran.status, 2) << ran.out;
+      EXPECT_EQ(ran.out, "");
+      EXPECT_TRUE(is_one_line(ran.err)) << ran.err;
+      EXPECT_NE(ran.err.find(" rows on all devices together; the job routes "), std::string::npos) << ran.err;
+    }
+  }
+  EXPECT_FALSE(std::filesystem::exists(place.path("page.html")));
+  write("\xef\xbb\xbf" + drawn({}));
+  EXPECT_EQ(run().status, 0) << "a byte order mark";
 }
 
 /// `simulate --loads`: what the first steps say of the others, beside what these show.

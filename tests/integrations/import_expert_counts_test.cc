@@ -123,14 +123,13 @@ TEST(ExpertCounts, BadLinesAreNamed) {
   EXPECT_NE(complaint(head + "1,0,0,5\n1,0,0,5\n").find("counts.csv:3: layer 1, micro-batch 0 names device 0 twice"),
             std::string::npos);
   EXPECT_NE(complaint(head + "1,0,0,5\n1,0,1,5\n2,0,0,5\n2,0,2,5\n")
-                .find("counts.csv:4: layer 2, micro-batch 0 names "
-                      "other devices"),
+                .find("counts.csv:5: layer 2, micro-batch 0 names device 2, which others do not; every step names"),
             std::string::npos);
   EXPECT_NE(
       complaint(head + "1,0,0,5\n1,0,1,5\n2,0,0,0\n2,0,1,0\n").find("counts.csv:4: layer 2, micro-batch 0 has no rows"),
       std::string::npos);
   EXPECT_NE(complaint(head + "1,0,0,5\n1,0,1,5\n1,1,0,5\n1,1,1,5\n2,0,0,5\n2,0,1,5\n")
-                .find("counts.csv:6: layer 2 has other micro-batches than layer 1"),
+                .find("counts.csv:7: step 0 ends here without layer 2, micro-batch 1, device 0; every step names"),
             std::string::npos);
   EXPECT_NE(complaint(head + "1,0,0,5\n1,0,1,5\n").find("two of each"), std::string::npos);
   EXPECT_NE(complaint(head + "1,0,0,5\n2,0,0,5\n").find("two of each"), std::string::npos);
@@ -139,16 +138,67 @@ TEST(ExpertCounts, BadLinesAreNamed) {
   EXPECT_NE(complaint(steps + "1,0,0,5\n").find("counts.csv:2: '1,0,0,5' has not five fields"), std::string::npos);
   const std::string first = "0,1,0,0,5\n0,1,0,1,5\n0,2,0,0,5\n0,2,0,1,5\n";
   EXPECT_NE(complaint(steps + first + "1,1,0,0,5\n1,1,0,1,5\n1,3,0,0,5\n1,3,0,1,5\n")
-                .find("counts.csv:9: step 1 ends here without layer 2, micro-batch 0"),
+                .find("counts.csv:8: layer 3, micro-batch 0 names device 0, which is in no step before"),
             std::string::npos);
   EXPECT_NE(complaint(steps + first + "1,1,0,0,5\n1,1,0,1,5\n1,2,0,0,5\n1,2,0,1,5\n1,2,1,0,5\n1,2,1,1,5\n")
-                .find("counts.csv:10: layer 2, micro-batch 1 is in no step before"),
+                .find("counts.csv:10: layer 2, micro-batch 1 names device 0, which is in no step before"),
             std::string::npos);
   EXPECT_NE(complaint(steps + first + "1,1,0,0,5\n1,1,0,1,5\n1,1,0,2,5\n1,2,0,0,5\n1,2,0,1,5\n1,2,0,2,5\n")
-                .find("counts.csv:6: layer 1, micro-batch 0 names other devices than the steps before"),
+                .find("counts.csv:8: layer 1, micro-batch 0 names device 2, which is in no step before"),
             std::string::npos);
   EXPECT_NE(complaint(steps + "1,0,0,0,5\n0,0,0,0,5\n").find("counts.csv:3: step 0 stands behind step 1"),
             std::string::npos);
+}
+
+/// Lines of two layers with two micro-batches and two devices each, but those that begin so.
+std::string lines_of(int step, const std::string& without = "-") {
+  std::string text;
+  for (int i = 0; i < 8; ++i) {
+    const std::string line = fmt::format("{},{},{},{},5\n", step, 1 + i / 4, i / 2 % 2, i % 2);
+    if (!line.starts_with(without)) text += line;
+  }
+  return text;
+}
+
+/// A gap is named where it is, also in the first step, in the first layer and in its first device.
+TEST(ExpertCounts, WhatIsMissingIsNamedWhereItWouldStand) {
+  const std::string head = "step," + std::string(kHeader);
+  const auto without = [&](const std::string& what) { return complaint(head + lines_of(0, what) + lines_of(1)); };
+  EXPECT_NE(without("0,1,1,").find("counts.csv:4: step 0 goes on here without layer 1, micro-batch 1, device 0; every"),
+            std::string::npos)
+      << without("0,1,1,");
+  EXPECT_NE(without("0,1,0,0").find("counts.csv:2: step 0 goes on here without layer 1, micro-batch 0, device 0"),
+            std::string::npos);
+  EXPECT_NE(without("0,2,0,1").find("counts.csv:7: step 0 goes on here without layer 2, micro-batch 0, device 1"),
+            std::string::npos);
+  EXPECT_NE(without("0,2,1,1").find("counts.csv:8: step 0 ends here without layer 2, micro-batch 1, device 1"),
+            std::string::npos);
+  EXPECT_NE(complaint(head + lines_of(0) + lines_of(1, "1,1,1,")).find("counts.csv:12: step 1 goes on here without"),
+            std::string::npos);
+  // In no order only the end can tell.
+  EXPECT_NE(complaint(head + "0,2,0,0,5\n0,1,0,0,5\n0,1,0,1,5\n0,2,1,0,5\n0,1,1,0,5\n0,1,1,1,5\n0,2,1,1,5\n")
+                .find("counts.csv:8: step 0 ends here without layer 2, micro-batch 0, device 1"),
+            std::string::npos);
+}
+
+/// Of a step in two places neither part is whole: what is said is that they should stand together.
+TEST(ExpertCounts, AStepInTwoPlacesIsNamedWhereItGoesOn) {
+  const std::string head = "step," + std::string(kHeader), whole = lines_of(0);
+  for (const std::size_t lines : {2U, 3U, 4U, 7U}) {
+    const std::size_t cut = lines * (whole.size() / 8);
+    EXPECT_NE(complaint(head + whole.substr(0, cut) + lines_of(1) + whole.substr(cut))
+                  .find(fmt::format("counts.csv:{}: step 0 stands behind step 1", 1 + lines + 8 + 1)),
+              std::string::npos)
+        << lines;
+  }
+}
+
+TEST(ExpertCounts, AByteOrderMarkIsSkipped) {
+  const std::string lines = std::string(kHeader) + "3,0,0,6\n3,0,1,4\n4,0,0,12\n4,0,1,8\n";
+  EXPECT_EQ(read("\xef\xbb\xbf" + lines), read(lines));
+  for (const std::string mark : {"\xff\xfe", "\xfe\xff"})
+    EXPECT_EQ(complaint(mark + lines),
+              "counts.csv:1: the file is UTF-16, where a table is UTF-8 or ASCII; save it as UTF-8");
 }
 
 }  // namespace

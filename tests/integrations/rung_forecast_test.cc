@@ -47,16 +47,13 @@ class RungForecasts : public ::testing::Test {
     EXPECT_TRUE(plan.ok());
     return plan.ok() ? std::move(plan).value() : plan::PlanOutcome{};
   }
-  /// `part`: of the job's rows that the trace has.
-  RungForecast forecast(graph_build::LoadFamily family, std::uint64_t seed, double part = 1) const {
+  RungForecast forecast(graph_build::LoadFamily family, std::uint64_t seed) const {
     const graph_build::LoadDraws draws(shape_, family, request_.job.expert_load, seed);
     graph_build::LoadFitter fitter(
         {.layers = std::ssize(shape_.layers), .micro_batches = shape_.micro_batches, .devices = shape_.devices});
     LoadForecast loads{.is_behind = true};
     for (std::int64_t step = 0; step < kFitted + kSeen; ++step) {
-      std::vector<std::int64_t> rows = draws.rows(step);
-      for (std::int64_t& of_device : rows) of_device = static_cast<std::int64_t>(static_cast<double>(of_device) * part);
-      NumberedLoads one{step, StepLoads::of_rows(std::move(rows), shape_)};
+      NumberedLoads one{step, StepLoads::of_rows(draws.rows(step), shape_)};
       if (step < kFitted) fitter.add(one.loads.all());
       (step < kFitted ? loads.fitted : loads.seen).push_back(std::move(one));
     }
@@ -88,15 +85,6 @@ TEST_F(RungForecasts, HoldWhatTheNextStepsShow) {
   for (const auto& [rung, count] : held)
     EXPECT_GE(count, 2 * kTraces - 2) << kRungNames[static_cast<std::size_t>(rung)];
   EXPECT_GE(between[Rung::chunks], kTraces / 2) << "the test says little";
-}
-
-/// Batches that are shorter than the job's have fewer rows, and fewer are drawn.
-TEST_F(RungForecasts, FollowTheMeanOfTheTrace) {
-  const RungForecast f = forecast(graph_build::LoadFamily::own, 3, 0.8);
-  for (const Rung rung : {Rung::room, Rung::spill, Rung::chunks}) {
-    EXPECT_EQ(f.share(rung).predicted, 0);
-    EXPECT_EQ(f.share(rung).seen, 0);
-  }
 }
 
 /// A hot spot is not as the model has loads; what the fitted steps showed bounds what the next ones do.
