@@ -46,7 +46,8 @@ const Verb kCmdDiff = {.name = "diff",
                            "  tidemark diff before.json after.json --top 100 --format json\n",
                        .statuses =
                            "  0  compared, whether or not they differ\n"
-                           "  2  bad usage or input; one line on stderr\n",
+                           "  2  bad usage or input; one line on stderr\n"
+                           "  3  a fault in Tidemark\n",
                        .make = make_command<DiffCommand>};
 
 }  // namespace tidemark::cli

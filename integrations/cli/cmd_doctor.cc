@@ -113,7 +113,9 @@ const Verb kCmdDoctor = {
         "  tidemark doctor --format json\n",
     .statuses =
         "  0  everything is in place\n"
-        "  1  something is missing or broken\n",
+        "  1  something is missing or broken\n"
+        "  2  bad usage; one line on stderr\n"
+        "  3  a fault in Tidemark\n",
     .make = make_command<DoctorCommand>};
 
 }  // namespace tidemark::cli

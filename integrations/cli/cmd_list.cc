@@ -84,7 +84,8 @@ const Verb kCmdList = {.name = "list",
                            "  tidemark list devices --format json\n",
                        .statuses =
                            "  0  listed\n"
-                           "  2  bad usage; one line on stderr\n",
+                           "  2  bad usage; one line on stderr\n"
+                           "  3  a fault in Tidemark\n",
                        .make = make_command<ListCommand>};
 
 }  // namespace tidemark::cli

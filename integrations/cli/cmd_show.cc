@@ -68,7 +68,8 @@ const Verb kCmdShow = {.name = "show",
                            "  tidemark show plan.json --decisions --format json\n",
                        .statuses =
                            "  0  shown\n"
-                           "  2  bad usage or input; one line on stderr\n",
+                           "  2  bad usage or input; one line on stderr\n"
+                           "  3  a fault in Tidemark\n",
                        .make = make_command<ShowCommand>};
 
 }  // namespace tidemark::cli

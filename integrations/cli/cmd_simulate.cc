@@ -27,6 +27,7 @@ class SimulateCommand final : public Command {
  public:
   void declare(CLI::App& app) override {
     add_job_options(app, job_);
+    app.get_option("MODEL")->description("model and layout, YAML, or a plan.json (docs/formats.md)");
     add_word(app, "--against", against_, "reference", {"published"},
              "show the step beside the published one and split the gap by cause; the policy is then published-recipe "
              "unless --policy says otherwise, and every rank is planned");

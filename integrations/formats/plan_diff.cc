@@ -121,14 +121,24 @@ std::vector<InputChange> diff_inputs(const PlanFile& before, const PlanFile& aft
   return list;
 }
 
+/// Sizes with a unit, in bytes where rounding would hide what differs.
+std::string value_text(const InputChange& change, const std::string& value) {
+  if (value.empty()) return "the default";
+  if (!change.key.ends_with("_bytes")) return value;
+  const auto size = [](const std::string& bytes) {
+    const Json parsed = bytes.empty() ? Json() : Json::parse(bytes);
+    return parsed.is_number_integer() ? format_bytes(parsed.get<Bytes>()) : bytes;
+  };
+  return size(change.before) == size(change.after) ? value + " B" : size(value);
+}
+
 std::string input_lines(const std::vector<InputChange>& inputs) {
   if (inputs.empty()) return {};
-  const auto shown = [](const std::string& value) { return value.empty() ? std::string("the default") : value; };
   std::string text = "Asked for otherwise\n";
   for (const InputChange& c : inputs)
     text += c.before.empty() && c.after.empty()
                 ? fmt::format("  {}\n", c.key)
-                : fmt::format("  {}: {} before, {} after\n", c.key, shown(c.before), shown(c.after));
+                : fmt::format("  {}: {} before, {} after\n", c.key, value_text(c, c.before), value_text(c, c.after));
   return text + "\n";
 }
 

@@ -485,6 +485,16 @@ TEST(Diff, CountsWhatChanged) {
   const Ran text = place.run({"diff", "a.json", "b.json", "--top", "1"});
   EXPECT_NE(text.out.find("  policy: \"keep-all\" before, \"optimal\" after\n"), std::string::npos) << text.out;
   EXPECT_EQ(text.status, 0);
+  const auto before_after = [&](const char* before, const char* after) {
+    for (const auto& [size, file] : {std::pair{before, "a.json"}, {after, "b.json"}})
+      EXPECT_EQ(place.run({"plan", small_model(), "--budget", size, "--out", file, "--quiet"}).status, 0);
+    return place.run({"diff", "a.json", "b.json"}).out;
+  };
+  EXPECT_NE(before_after("9GiB", "10GiB").find("  budget_bytes: 9.00 GiB before, 10.00 GiB after\n"),
+            std::string::npos);
+  EXPECT_NE(
+      before_after("10737418240B", "10737418241B").find("  budget_bytes: 10737418240 B before, 10737418241 B after\n"),
+      std::string::npos);
   EXPECT_NE(text.out.find("others]"), std::string::npos);
   EXPECT_NE(text.out.find("add/remove: "), std::string::npos);
 }
@@ -505,9 +515,17 @@ TEST(Help, StartsWithExamplesForEveryVerb) {
     const std::size_t examples = ran.out.find("Examples:"), options = ran.out.find("Options:");
     ASSERT_NE(examples, std::string::npos) << name;
     EXPECT_LT(examples, options) << name;
-    EXPECT_NE(ran.out.find("Exit status:"), std::string::npos) << name;
+    const std::size_t statuses = ran.out.find("Exit status:");
+    ASSERT_NE(statuses, std::string::npos) << name;
+    EXPECT_NE(ran.out.find("  3  a fault in Tidemark", statuses), std::string::npos) << name;
     EXPECT_EQ(place.run({"help", name}).out, ran.out);
   }
+}
+
+TEST(Help, OfSimulateNamesBothFilesItTakes) {
+  const Workplace place;
+  const std::string help = place.run({"simulate", "--help"}).out;
+  EXPECT_NE(help.find("model and layout, YAML, or a plan.json"), std::string::npos) << help;
 }
 
 TEST(Help, NamesTheVersion) {
