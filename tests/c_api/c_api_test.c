@@ -631,8 +631,8 @@ static void test_plan(const char* path) {
   load = figures.worst_load_f;
   CHECK_OK(tidemark_plan_run_rank(plan, 0, device, &run, &report, error));
   CHECK(report.tasks > 0 && report.mismatches == 0);
-  load = 1001;
-  CHECK_REFUSED(TIDEMARK_STATUS_BAD_INPUT, "loads are from 0 to 1000",
+  load = 1048577;
+  CHECK_REFUSED(TIDEMARK_STATUS_BAD_INPUT, "loads are from 0 to 1048576",
                 tidemark_plan_run_rank(plan, 0, device, &run, &report, error));
   CHECK(report.tasks > 0); /* outputs are written on success only */
   run.scale = 3;
