@@ -238,6 +238,8 @@ class Bench {
         add(played, row);
         if (is_compared(played.device)) compare(loads, played, row);
       }
+      fmt::print(stderr, "any_load_bench: {}: {} of {} steps, {} refused, memory {} % so far\n", name, step + 1, steps,
+                 row.refused, row.memory.mean());
     }
     print(name, row);
     return row.refused == 0 && row.races == 0;
