@@ -1,6 +1,6 @@
 // Question: does every job complete any expert load, or say at plan time that it cannot and what would do?
 // Workload: random jobs (tests/support/any_load_job.h) at random budgets, half of them without pinned host memory, each
-// played on `sim` at eight loads: no row, one site, one layer and everything at the most that routing can send, and
+// played on `sim` at seven loads: no row, one site, one layer and everything at the most that routing can send, and
 // loads drawn; most of them under adversarial schedules, a quarter on devices without aliasing, with the race checker
 // and contents checked.
 // Bound: every job, every step; goal 0 failures. Method: one run; nothing is drawn outside the seed.
