@@ -603,9 +603,9 @@ TEST(PlanFiles, AreReadBackAtBothEndsOfEveryOption) {
     const Ran show = place.run({"show", "plan.json"});
     EXPECT_EQ(show.status, 0) << show.err;
   };
-  const std::vector<Words> ends = {{"--budget", "0B", "1024TiB"},         {"--host-budget", "0B", "1024TiB"},
-                                   {"--imbalance", "1", "4"},              {"--imbalance", "p0.001", "p99.999"},
-                                   {"--op-time-scale", "1e-300", "1000"}, {"--layer-ms", "1e-300", "1000000"}};
+  const std::vector<Words> ends = {
+      {"--budget", "0B", "1024TiB"},        {"--host-budget", "0B", "1024TiB"},    {"--imbalance", "1", "4"},
+      {"--imbalance", "p0.001", "p99.999"}, {"--op-time-scale", "1e-300", "1000"}, {"--layer-ms", "1e-300", "1000000"}};
   for (const Words& end : ends)
     for (std::size_t i = 1; i < end.size(); ++i) expect_read_back({small_model(), end[0], end[i]});
   std::string model = text_of(small_model());
