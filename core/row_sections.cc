@@ -435,7 +435,7 @@ std::int32_t least_chunks(const Program& program, const RowSection& section, con
   std::int32_t many = kFewestChunks;  // does
   while (many < kMostChunks && room_bytes(program, section, load, many) > room) many *= 2;
   if (room_bytes(program, section, load, many) > room) return 0;
-  std::int32_t few = many == kFewestChunks ? many - 1 : many / 2;  // does not, or is not asked for
+  std::int32_t few = many / 2;  // does not, or is below kFewestChunks
   while (many - few > 1) {
     const std::int32_t middle = few + (many - few) / 2;
     (room_bytes(program, section, load, middle) <= room ? many : few) = middle;

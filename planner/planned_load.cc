@@ -167,7 +167,7 @@ std::optional<PlannedLoad::Candidate> PlannedLoad::by_plans(double step_ns) cons
                                    return kept_->prices.short_ns * all_kept_->mean_excess(load, devices_);
                                  }});
   if (!best || best->gain_ns * kDoubtShare < step_ns) return std::nullopt;
-  // The curve knows of plans that fit alone: without another one of these it proposes what did not.
+  // The curve holds only plans that fit, so it may propose a load that was tried and did not.
   if (std::ranges::find(misfits_, best->load) != misfits_.end()) return std::nullopt;
   return best;
 }

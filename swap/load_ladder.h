@@ -98,8 +98,9 @@ class LoadLadder {
     std::vector<HostPiece> pieces;
     std::optional<StreamSet::Mark> copied_out, copied_in;
   };
-  /// A stream whose first touch of a window in a section is behind the compute task in front of the section, by which
-  /// its granules are free; not behind those of the section issued before it, beside which parts travel.
+  /// A stream off the compute lane that touches windows of a section first. It waits for what compute had issued where
+  /// the section began, since the granules are free by then; to wait for more would keep one part of an exchange from
+  /// travelling while another is computed.
   struct JoiningStream {
     StreamRole role = StreamRole::compute;
     std::optional<StreamSet::Mark> behind;  ///< nothing: not begun, or joined

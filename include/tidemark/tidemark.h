@@ -442,7 +442,8 @@ TIDEMARK_API tidemark_status tidemark_plan_check_budget(const tidemark_plan* pla
 typedef double (*tidemark_load)(void* user, int32_t site);
 /* Rows that this device sends to experts, over their mean: always 1 without hierarchical exchange. With it a device
  * sends for its own tokens and those that it gathers from other nodes what the experts of its node get of them: nodes
- * times the mean at most, which worst_load_f covers. Asked with `load`, from 0 to 2^20. */
+ * times the mean at most, more where the last node has fewer devices; worst_load_f covers that. Asked with `load`, from
+ * 0 to 2^20. */
 typedef double (*tidemark_sent_load)(void* user, int32_t site);
 /* A section is what one layer and micro-batch does with routed rows between two sums of rows for their tokens, forward
  * or backward. Where the rows of one do not fit, the whole expert group runs it in chunks, since its exchanges

@@ -89,6 +89,20 @@ TEST(TaskTimes, EveryChunkIsLaunched) {
   }
 }
 
+/// All ranks under these loads, played; within `tolerance` of the step that is modelled.
+void expect_as_modelled(const PlannedStep& step, const run::SiteLoads& loads, double tolerance, const std::string& what,
+                        run::SimRun& run) {
+  run::SimRunRequest request = run_of(step);
+  request.load = loads.own;
+  Result<run::SimRun> played = run::run_on_sim(request);
+  const Result<std::int64_t> modelled = run::modelled_step_ns(step.outcome.ranks, step.request.machine, loads, true);
+  ASSERT_TRUE(played.ok() && modelled.ok()) << what;
+  EXPECT_NEAR(static_cast<double>(played.value().step_ns), static_cast<double>(modelled.value()),
+              tolerance * static_cast<double>(modelled.value()))
+      << what;
+  run = std::move(played).value();
+}
+
 /// Where every storage finds room in its slot, what is played is what is modelled.
 TEST(TaskTimes, StepsThatFitArePlayedAsModelled) {
   std::int64_t copies = 0;
@@ -96,14 +110,8 @@ TEST(TaskTimes, StepsThatFitArePlayedAsModelled) {
     const PlannedStep step = routed_step(seed, 50 + 5 * static_cast<int>(seed));
     copies += content_of(step).swaps;
     const run::SiteLoads loads = drawn(step, seed, 0.2, 1.2);
-    run::SimRunRequest request = run_of(step);
-    request.load = loads.own;
-    const Result<run::SimRun> played = run::run_on_sim(request);
-    const Result<std::int64_t> modelled = run::modelled_step_ns(step.outcome.ranks, step.request.machine, loads, true);
-    ASSERT_TRUE(played.ok() && modelled.ok());
-    EXPECT_NEAR(static_cast<double>(played.value().step_ns), static_cast<double>(modelled.value()),
-                0.002 * static_cast<double>(modelled.value()))
-        << "seed " << seed;
+    run::SimRun played;
+    ASSERT_NO_FATAL_FAILURE(expect_as_modelled(step, loads, 0.002, "seed " + std::to_string(seed), played));
   }
   EXPECT_GT(copies, 0);
 }
@@ -124,15 +132,9 @@ TEST(TaskTimes, StepsWithRoomForAllArePlayedAsModelled) {
     step.outcome = std::move(planned).value();
     run::charge_copies(step.outcome, step.request.machine);
     const run::SiteLoads loads = drawn(step, 7, 1.2, 1.9);
-    run::SimRunRequest request = run_of(step);
-    request.load = loads.own;
-    const Result<run::SimRun> played = run::run_on_sim(request);
-    const Result<std::int64_t> modelled = run::modelled_step_ns(step.outcome.ranks, step.request.machine, loads, true);
-    ASSERT_TRUE(played.ok() && modelled.ok());
-    EXPECT_NEAR(static_cast<double>(played.value().step_ns), static_cast<double>(modelled.value()),
-                0.0005 * static_cast<double>(modelled.value()))
-        << parts << " parts";
-    for (const run::SimRankRun& rank : played.value().ranks) EXPECT_FALSE(rank.report.oversized.empty());
+    run::SimRun played;
+    ASSERT_NO_FATAL_FAILURE(expect_as_modelled(step, loads, 0.0005, std::to_string(parts) + " parts", played));
+    for (const run::SimRankRun& rank : played.ranks) EXPECT_FALSE(rank.report.oversized.empty());
   }
 }
 
