@@ -53,10 +53,10 @@ function(tidemark_library name)
     VISIBILITY_INLINES_HIDDEN ON)
 endfunction()
 
-# tidemark_test(name SOURCES a_test.cc ... LINKS lib ... [LABELS label] [ALONE a_test.cc ...]): one GoogleTest program, one ctest entry a test.
+# tidemark_test(name SOURCES a_test.cc ... LINKS lib ... [LABELS label ...] [ALONE a_test.cc ...]): one GoogleTest program, one ctest entry a test.
 # Labels: `sanitize` has threads and runs under ThreadSanitizer too; `slow` plans whole reference jobs and is not built with
-# sanitizers; `whole` draws many cases, of which sanitized builds run a part and the plain build of the gate all; `input` is about
-# bad input. What has no label runs in the development build and under AddressSanitizer.
+# sanitizers; `whole` holds what sanitized builds run a part of, or skip, and the plain build of the gate runs all of; `input` is
+# about bad input. What has no label runs in the development build and under AddressSanitizer.
 add_custom_target(sanitize_tests)
 add_custom_target(plain_tests)
 function(tidemark_test name)
@@ -73,7 +73,8 @@ function(tidemark_test name)
   if("slow" IN_LIST ARG_LABELS OR "whole" IN_LIST ARG_LABELS)
     add_dependencies(plain_tests ${name})
   endif()
-  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES LABELS "${ARG_LABELS}")
+  string(REPLACE ";" "-" label "${ARG_LABELS}")  # a list does not survive gtest_discover_tests; ctest selects by part of a name
+  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES LABELS "${label}")
 endfunction()
 
 # tidemark_table(out_sources TEMPLATE file.in PREFIX k NAMES a_b ... ): each name is one file <name>.cc that defines
